@@ -1,0 +1,47 @@
+# MLIR, its TableGen, and the helpers that give dialects, libraries and lit suites one shape each.
+
+set(HYC_MLIR_VERSION 22.1)  # the one place where LLVM's version is pinned; MLIR's config wants major.minor
+
+find_program(HYC_LLVM_CONFIG NAMES llvm-config-22 REQUIRED)
+execute_process(COMMAND ${HYC_LLVM_CONFIG} --prefix OUTPUT_VARIABLE HYC_LLVM_PREFIX OUTPUT_STRIP_TRAILING_WHITESPACE)
+find_package(MLIR ${HYC_MLIR_VERSION} REQUIRED CONFIG HINTS ${HYC_LLVM_PREFIX})
+list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+set(HYC_LLVM_TOOLS_DIR ${LLVM_TOOLS_BINARY_DIR})
+# libMLIR and libLLVM lie outside the loader's path.
+list(APPEND CMAKE_BUILD_RPATH ${LLVM_LIBRARY_DIR})
+list(APPEND CMAKE_INSTALL_RPATH ${LLVM_LIBRARY_DIR})
+
+add_library(hyc_mlir INTERFACE)
+target_include_directories(hyc_mlir SYSTEM INTERFACE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+target_include_directories(hyc_mlir INTERFACE
+  ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+separate_arguments(HYC_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+target_compile_options(hyc_mlir INTERFACE ${HYC_LLVM_DEFINITIONS} -fno-exceptions)
+# Only the shared libraries: mixing in a static one would register every option twice.
+target_link_libraries(hyc_mlir INTERFACE MLIR LLVM)
+
+# hyc_tablegen(TARGET td-file  output generator-flags…): one generated file, collected under TARGET.
+function(hyc_tablegen target td)
+  set(LLVM_TARGET_DEFINITIONS ${td})
+  set(rest ${ARGN})
+  while(rest)
+    list(POP_FRONT rest output flags)
+    separate_arguments(flags)
+    mlir_tablegen(${output} ${flags} EXTRA_INCLUDES ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  endwhile()
+  add_public_tablegen_target(${target})
+endfunction()
+
+# add_hyc_library(Name sources… LINK libraries… DEPENDS targets…): one library a folder, links named.
+function(add_hyc_library name)
+  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC hyc_mlir ${ARG_LINK})
+  add_dependencies(${name} hyc_tablegen_all ${ARG_DEPENDS})
+endfunction()
+
+add_custom_target(hyc_tablegen_all)
