@@ -1,0 +1,28 @@
+// AdamW with decoupled weight decay over a flat range of elements, in PyTorch's formula and order of operations.
+//
+//   g = gradScale · grad
+//   param = param · (1 − lr · weightDecay)
+//   m = m + (1 − beta1) · (g − m)
+//   v = v · beta2 + ((1 − beta2) · g) · g
+//   param = param + (−lr / (1 − beta1^step) · m) / (sqrt(v) / sqrt(1 − beta2^step) + epsilon)
+// (torch.optim.AdamW, foreach=False.) Scalars are computed in f64 and rounded to f32 once; each operation on an element
+// is rounded to f32. No operation is fused, so the bits do not depend on how the range is split.
+#ifndef HYC_KERNELS_ADAMW_OP_H_
+#define HYC_KERNELS_ADAMW_OP_H_
+
+#include <cstdint>
+
+namespace hyc::kernels {
+
+struct AdamWParams {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0;
+  int64_t step = 1;      // 1 at the first update
+  double gradScale = 1;  // clip factor / token count
+};
+
+// All ranges hold n elements; param, m and v are updated in place, grad is only read.
+void adamw(const AdamWParams &params, int64_t n, float *param, const float *grad, float *m, float *v);
+
+}  // namespace hyc::kernels
+
+#endif  // HYC_KERNELS_ADAMW_OP_H_

@@ -1,0 +1,45 @@
+// AdamW in one plain loop, for any scalar type. For float it gives the kernel's bits.
+#ifndef HYC_KERNELS_ADAMW_REFERENCE_H_
+#define HYC_KERNELS_ADAMW_REFERENCE_H_
+
+#include <cmath>
+
+#include "kernels/adamw/op.h"
+
+namespace hyc::kernels {
+
+// The f32 (or f64) factors of one update, shared by the kernel and its reference.
+template <typename T>
+struct AdamWFactors {
+  T gradScale, decay, oneMinusBeta1, beta2, oneMinusBeta2, negativeStepSize, sqrtBiasCorrection2, epsilon;
+
+  explicit AdamWFactors(const AdamWParams &p)
+      : gradScale(T(p.gradScale)),
+        decay(T(1 - p.lr * p.weightDecay)),
+        oneMinusBeta1(T(1 - p.beta1)),
+        beta2(T(p.beta2)),
+        oneMinusBeta2(T(1 - p.beta2)),
+        negativeStepSize(T(-p.lr / (1 - std::pow(p.beta1, double(p.step))))),
+        sqrtBiasCorrection2(T(std::sqrt(1 - std::pow(p.beta2, double(p.step))))),
+        epsilon(T(p.epsilon)) {}
+};
+
+namespace reference {
+
+template <typename T>
+void adamw(const AdamWParams &params, int64_t n, T *param, const T *grad, T *m, T *v) {
+  const AdamWFactors<T> f(params);
+  for (int64_t i = 0; i < n; ++i) {
+    const T g = grad[i] * f.gradScale;
+    const T decayed = param[i] * f.decay;
+    m[i] = m[i] + f.oneMinusBeta1 * (g - m[i]);
+    v[i] = v[i] * f.beta2 + (f.oneMinusBeta2 * g) * g;
+    const T denominator = std::sqrt(v[i]) / f.sqrtBiasCorrection2 + f.epsilon;
+    param[i] = decayed + (f.negativeStepSize * m[i]) / denominator;
+  }
+}
+
+}  // namespace reference
+}  // namespace hyc::kernels
+
+#endif  // HYC_KERNELS_ADAMW_REFERENCE_H_

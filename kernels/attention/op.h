@@ -1,0 +1,59 @@
+// Scaled dot-product attention, forward and gradient, that never holds more than one block of scores per thread.
+//
+//   s = scale · q·kᵀ (−∞ where masked),  lse = log Σ_j exp(s_j),  p = exp(s − lse),  o = p·v
+//   D = Σ_d do · o,  dp = do·vᵀ,  ds = p · (dp − D),  dq = scale · ds·k,  dk = scale · dsᵀ·q,  dv = pᵀ·do
+// (Dao et al., "FlashAttention", arXiv:2205.14135, algorithms 1 and 4; lse replaces their pair of maximum and sum.)
+//
+// The surprise: causal masks are aligned at the end, so query i sees keys 0 … i + keyLength − queryLength.
+#ifndef HYC_KERNELS_ATTENTION_OP_H_
+#define HYC_KERNELS_ATTENTION_OP_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hyc::kernels {
+
+// Where element (b, s, h, d) of a tensor lies: b · batch + s · token + h · head + d, in elements. This addresses a
+// dense [B, S, H, D] as well as q, k and v as slices of one fused projection.
+struct HeadStrides {
+  int64_t batch = 0, token = 0, head = 0;
+};
+
+constexpr HeadStrides denseHeadStrides(int64_t length, int64_t heads, int64_t headDim) {
+  return {length * heads * headDim, heads * headDim, headDim};
+}
+// Slices of [B, S, 3 · H · D]: q starts at 0, k at H · D, v at 2 · H · D.
+constexpr HeadStrides fusedQkvStrides(int64_t length, int64_t heads, int64_t headDim) {
+  return {length * 3 * heads * headDim, 3 * heads * headDim, headDim};
+}
+
+// q, o, dq, do: [B, queryLength, heads, D]; k, v, dk, dv: [B, keyLength, kvHeads, D]; lse: [B, heads, queryLength],
+// dense. kvHeads divides heads: query head h reads key head h / (heads / kvHeads). causal needs
+// keyLength >= queryLength.
+struct AttentionDesc {
+  int64_t batch = 0, queryLength = 0, keyLength = 0;
+  int64_t heads = 0, kvHeads = 0, headDim = 0;
+  bool causal = false;
+  double scale = 1;
+  HeadStrides q, k, v, o;      // forward, and read by the gradient
+  HeadStrides dq, dk, dv, dO;  // gradient only
+};
+
+// The largest head dimension: blocks of a head live on the thread's stack.
+constexpr int64_t kAttentionMaxHeadDim = 256;
+
+// No result overlaps an input. A query that sees no key gets o = 0 and lse = −∞.
+void attentionForward(const AttentionDesc &desc, const float *q, const float *k, const float *v, float *o, float *lse);
+
+// dq, dk and dv are overwritten, all three always. One (batch, key head) is one thread's work.
+void attentionBackward(const AttentionDesc &desc, const float *q, const float *k, const float *v, const float *o,
+                       const float *lse, const float *dO, float *dq, float *dk, float *dv, void *workspace);
+
+// D of every (batch, head, query), in f32.
+constexpr size_t attentionBackwardWorkspaceBytes(const AttentionDesc &d) {
+  return static_cast<size_t>(d.batch * d.heads * d.queryLength) * sizeof(float);
+}
+
+}  // namespace hyc::kernels
+
+#endif  // HYC_KERNELS_ATTENTION_OP_H_

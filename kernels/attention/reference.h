@@ -1,0 +1,91 @@
+// Attention in plain loops, one query at a time, for any scalar type.
+#ifndef HYC_KERNELS_ATTENTION_REFERENCE_H_
+#define HYC_KERNELS_ATTENTION_REFERENCE_H_
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/attention/op.h"
+
+namespace hyc::kernels::reference {
+
+template <typename T>
+const T *headRow(const T *base, const HeadStrides &s, int64_t b, int64_t token, int64_t head) {
+  return base + b * s.batch + token * s.token + head * s.head;
+}
+template <typename T>
+T *headRow(T *base, const HeadStrides &s, int64_t b, int64_t token, int64_t head) {
+  return base + b * s.batch + token * s.token + head * s.head;
+}
+
+template <typename T>
+T dotProduct(const T *x, const T *y, int64_t n) {
+  T sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += x[i] * y[i];
+  return sum;
+}
+
+// The number of leading keys that query i sees.
+inline int64_t visibleKeys(const AttentionDesc &d, int64_t i) {
+  return d.causal ? i + 1 + d.keyLength - d.queryLength : d.keyLength;
+}
+
+template <typename T>
+void attentionForward(const AttentionDesc &d, const T *q, const T *k, const T *v, T *o, T *lse) {
+  std::vector<T> p(d.keyLength);
+  for (int64_t b = 0; b < d.batch; ++b)
+    for (int64_t h = 0; h < d.heads; ++h)
+      for (int64_t i = 0; i < d.queryLength; ++i) {
+        const int64_t kvHead = h / (d.heads / d.kvHeads), keys = visibleKeys(d, i);
+        const T *qRow = headRow(q, d.q, b, i, h);
+        T *oRow = headRow(o, d.o, b, i, h);
+        T max = -std::numeric_limits<T>::infinity(), sum = 0;
+        for (int64_t j = 0; j < keys; ++j) {
+          p[j] = T(d.scale) * dotProduct(qRow, headRow(k, d.k, b, j, kvHead), d.headDim);
+          max = p[j] > max ? p[j] : max;
+        }
+        for (int64_t j = 0; j < keys; ++j) sum += p[j] = std::exp(p[j] - max);
+        for (int64_t c = 0; c < d.headDim; ++c) {
+          T value = 0;
+          for (int64_t j = 0; j < keys; ++j) value += p[j] * headRow(v, d.v, b, j, kvHead)[c];
+          oRow[c] = keys > 0 ? value / sum : T(0);
+        }
+        lse[(b * d.heads + h) * d.queryLength + i] = max + std::log(sum);
+      }
+}
+
+template <typename T>
+void attentionBackward(const AttentionDesc &d, const T *q, const T *k, const T *v, const T *o, const T *lse,
+                       const T *dO, T *dq, T *dk, T *dv) {
+  for (int64_t b = 0; b < d.batch; ++b)
+    for (int64_t j = 0; j < d.keyLength; ++j)
+      for (int64_t h = 0; h < d.kvHeads; ++h)
+        for (int64_t c = 0; c < d.headDim; ++c) headRow(dk, d.dk, b, j, h)[c] = headRow(dv, d.dv, b, j, h)[c] = 0;
+  for (int64_t b = 0; b < d.batch; ++b)
+    for (int64_t h = 0; h < d.heads; ++h)
+      for (int64_t i = 0; i < d.queryLength; ++i) {
+        const int64_t kvHead = h / (d.heads / d.kvHeads), keys = visibleKeys(d, i);
+        const T *qRow = headRow(q, d.q, b, i, h), *doRow = headRow(dO, d.dO, b, i, h);
+        T *dqRow = headRow(dq, d.dq, b, i, h);
+        const T rowLse = lse[(b * d.heads + h) * d.queryLength + i];
+        const T rowD = dotProduct(doRow, headRow(o, d.o, b, i, h), d.headDim);
+        for (int64_t c = 0; c < d.headDim; ++c) dqRow[c] = 0;
+        for (int64_t j = 0; j < keys; ++j) {
+          const T *kRow = headRow(k, d.k, b, j, kvHead);
+          T *dkRow = headRow(dk, d.dk, b, j, kvHead), *dvRow = headRow(dv, d.dv, b, j, kvHead);
+          const T p = std::exp(T(d.scale) * dotProduct(qRow, kRow, d.headDim) - rowLse);
+          const T dp = dotProduct(doRow, headRow(v, d.v, b, j, kvHead), d.headDim);
+          const T ds = T(d.scale) * p * (dp - rowD);
+          for (int64_t c = 0; c < d.headDim; ++c) {
+            dqRow[c] += ds * kRow[c];
+            dkRow[c] += ds * qRow[c];
+            dvRow[c] += p * doRow[c];
+          }
+        }
+      }
+}
+
+}  // namespace hyc::kernels::reference
+
+#endif  // HYC_KERNELS_ATTENTION_REFERENCE_H_

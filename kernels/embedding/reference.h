@@ -1,0 +1,28 @@
+// Embedding lookup and gradient in plain loops, for any scalar type.
+#ifndef HYC_KERNELS_EMBEDDING_REFERENCE_H_
+#define HYC_KERNELS_EMBEDDING_REFERENCE_H_
+
+#include "kernels/embedding/op.h"
+
+namespace hyc::kernels::reference {
+
+template <typename T>
+void embedding(const EmbeddingDesc &d, const int64_t *ids, const T *table, T *out) {
+  for (int64_t t = 0; t < d.tokens; ++t) {
+    const bool local = ids[t] >= d.start && ids[t] < d.start + d.rows;
+    for (int64_t c = 0; c < d.width; ++c) out[t * d.width + c] = local ? table[(ids[t] - d.start) * d.width + c] : T(0);
+  }
+}
+
+template <typename T>
+void embeddingGrad(const EmbeddingDesc &d, const int64_t *ids, const T *dout, T *dtable, WriteMode mode) {
+  for (int64_t i = 0; i < d.rows * d.width && mode == WriteMode::kOverwrite; ++i) dtable[i] = 0;
+  for (int64_t t = 0; t < d.tokens; ++t) {
+    if (ids[t] < d.start || ids[t] >= d.start + d.rows) continue;
+    for (int64_t c = 0; c < d.width; ++c) dtable[(ids[t] - d.start) * d.width + c] += dout[t * d.width + c];
+  }
+}
+
+}  // namespace hyc::kernels::reference
+
+#endif  // HYC_KERNELS_EMBEDDING_REFERENCE_H_
