@@ -1,0 +1,52 @@
+// Collectives as generated code calls them: start, then wait with the ticket.
+//
+//   hycrt::Ticket t = hycrt::allReduceStart(ctx, kFc2Partial, {kCommunication, 0}, 1024, hycrt::DType::kF32);
+//   ...
+//   hycrt::wait(ctx, t);
+//
+// `collective` is an index into Program::collectives, whose row gives the group and the name that errors use. Between
+// start and wait the buffers belong to the runtime. All members of a group issue its collectives in the same order
+// with equal id, kind, count, type and op; anything else is an error that names both sides, not a hang. Work is done
+// inside wait, so start never blocks (at most kMaxPending of a group may be started and not yet waited for).
+//
+// Bits: elements are combined in the order of the members' world ranks, ((x0 + x1) + x2) + ..., whatever the arrival
+// and however the vector is sliced.
+#ifndef HYCRT_COLLECTIVES_H_
+#define HYCRT_COLLECTIVES_H_
+
+#include <cstdint>
+
+#include "hycrt/context.h"
+#include "hycrt/types.h"
+
+namespace hycrt {
+
+inline constexpr int kMaxPending = 16;
+
+// What wait needs; a default ticket is complete.
+struct Ticket {
+  int channel = -1;
+  uint64_t sequence = 0;
+};
+
+// In place; buffer is in a shared arena. f32, f64, i32, i64.
+Ticket allReduceStart(Context& ctx, int collective, BufferRef buffer, int64_t count, DType dtype,
+                      ReduceOp op = ReduceOp::kSum);
+
+// source: shared, members * countPerMember elements. Member i gets total slice i in destination (any arena of its own;
+// it may be that slice of source itself).
+Ticket reduceScatterStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
+                          DType dtype, ReduceOp op = ReduceOp::kSum);
+
+// source: shared, countPerMember elements. destination: any arena of its own, members * countPerMember elements in
+// member order; source may be this member's part of it.
+Ticket allGatherStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
+                      DType dtype);
+
+// Returns when this member's result is there and no peer needs its buffers any more. Waiting also progresses whatever
+// was started before on the same group.
+void wait(Context& ctx, Ticket ticket);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_COLLECTIVES_H_

@@ -1,0 +1,69 @@
+// Context: what a generated function is given. Addresses, coordinates, the step; and the first error of this rank.
+// One thread uses it (kernels may run OpenMP teams below). The surprise: a collective that fails does not throw or
+// exit. It records the error, every later collective returns at once, and the run ends after the current instruction;
+// generated code therefore carries no error handling, and computes on stale values for that short while.
+#ifndef HYCRT_CONTEXT_H_
+#define HYCRT_CONTEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "hycrt/mesh.h"
+#include "hycrt/program.h"
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+class Communicator;
+
+class Context {
+ public:
+  Context(const Program& program, Coordinates at, std::byte* const* arenas, Communicator* communicator)
+      : program_(program), at_(at), arenas_(arenas), communicator_(communicator) {}
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Program& program() const { return program_; }
+  const Coordinates& at() const { return at_; }  // ctx.at().tp
+  const Mesh& mesh() const { return program_.mesh; }
+
+  // The first byte of an arena; valid for the whole run.
+  std::byte* arena(int index) const { return arenas_[index]; }
+
+  // A typed address: ctx.ptr<float>(kParameters, 4096).
+  template <typename T>
+  T* ptr(int arenaIndex, int64_t offset) const {
+    return reinterpret_cast<T*>(arenas_[arenaIndex] + offset);
+  }
+  template <typename T>
+  T* ptr(BufferRef buffer) const {
+    return ptr<T>(buffer.arena, buffer.offset);
+  }
+
+  int64_t step() const { return step_; }  // 0 in the first step
+  uint64_t seed() const { return seed_; }
+
+  const Status& status() const { return status_; }
+  void fail(Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+  Communicator& communicator() const { return *communicator_; }
+
+  // For the runtime's own step loop.
+  void setSeed(uint64_t seed) { seed_ = seed; }
+  void setStep(int64_t step) { step_ = step; }
+
+ private:
+  const Program& program_;
+  Coordinates at_;
+  std::byte* const* arenas_;
+  Communicator* communicator_;
+  int64_t step_ = 0;
+  uint64_t seed_ = 0;
+  Status status_;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_CONTEXT_H_

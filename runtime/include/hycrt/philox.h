@@ -1,0 +1,77 @@
+// Philox4x32-10: random bits as a pure function of (key, counter), so that the element at a global position has the
+// same value on whatever rank it lies and in whatever order it is made.
+//
+// Streams. The value of element i of the tensor with key t under run seed s comes from
+//   key     = (low, high) words of mix64(s, t)
+//   counter = (low, high) words of i / 4, then (0, 0)        lane i % 4 of the four outputs
+// Normal values pair lanes (0, 1) and (2, 3) by Box-Muller: the first of a pair is the cosine branch, the second the
+// sine branch. Header-only and free of dependencies, so that any room may use it.
+#ifndef HYCRT_PHILOX_H_
+#define HYCRT_PHILOX_H_
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+namespace hycrt {
+
+using PhiloxCounter = std::array<uint32_t, 4>;
+using PhiloxKey = std::array<uint32_t, 2>;
+
+constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = uint64_t{0xD2511F53u} * counter[0];
+    const uint64_t product1 = uint64_t{0xCD9E8D57u} * counter[2];
+    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(product1),
+               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
+    key = {key[0] + 0x9E3779B9u, key[1] + 0xBB67AE85u};
+  }
+  return counter;
+}
+
+// A key that depends on the spelling alone (FNV-1a, 64 bits): for Initializer::key.
+constexpr uint64_t stableKey(std::string_view name) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
+  return hash;
+}
+
+// Two words into one, each bit depending on all (the finaliser of splitmix64 over their combination).
+constexpr uint64_t mix64(uint64_t a, uint64_t b) {
+  uint64_t z = a * 0x9E3779B97F4A7C15u + b + 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+class PhiloxStream {
+ public:
+  constexpr PhiloxStream(uint64_t seed, uint64_t tensorKey) : word_(mix64(seed, tensorKey)) {}
+
+  // The four words that elements [4 * block, 4 * block + 4) draw from.
+  constexpr PhiloxCounter block(uint64_t block) const {
+    return philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+                      {static_cast<uint32_t>(word_), static_cast<uint32_t>(word_ >> 32)});
+  }
+
+  // In [0, 1), 24 bits.
+  float uniform(uint64_t element) const { return static_cast<float>(block(element / 4)[element % 4] >> 8) * 0x1p-24f; }
+
+  // Standard normal, computed in f64 and rounded once.
+  float normal(uint64_t element) const {
+    const PhiloxCounter words = block(element / 4);
+    const int pair = static_cast<int>(element % 4) & ~1;
+    const double u = (words[pair] + 0.5) * 0x1p-32;  // in (0, 1): its logarithm is finite
+    const double angle = 6.283185307179586 * (words[pair + 1] * 0x1p-32);
+    const double radius = std::sqrt(-2.0 * std::log(u));
+    return static_cast<float>(radius * (element % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+  }
+
+ private:
+  uint64_t word_;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_PHILOX_H_

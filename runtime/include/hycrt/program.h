@@ -1,0 +1,209 @@
+// Program: everything the compiler decided about one pipeline stage, as plain tables. A generated executable is these
+// tables, the functions that they point to, and
+//
+//   int main(int argc, char** argv) { return hycrt::runProgram(argc, argv, kProgram); }
+//
+// Nothing here depends on a rank's coordinates except through the splits of a state: all dp × tp ranks of a stage run
+// the same executable. The surprise: gradients accumulate over the micro-batches of a step, but the first backward of
+// a step overwrites them (Call::first), so that nothing is ever cleared.
+#ifndef HYCRT_PROGRAM_H_
+#define HYCRT_PROGRAM_H_
+
+#include <cstdint>
+
+#include "hycrt/mesh.h"
+#include "hycrt/types.h"
+
+namespace hycrt {
+
+class Context;
+
+// ---------------------------------------------------------------------------------------------------------- memory
+
+// The runtime allocates each arena once, 64-byte aligned (page-aligned in fact) and zeroed, of exactly this size, and
+// nothing else for tensors. Offsets inside are the compiler's.
+enum class Sharing : uint8_t {
+  kPrivate,  // only this rank sees it
+  kShared,   // peers map it: required for whatever takes part in a collective or is the source of a send
+};
+
+struct ArenaDesc {
+  const char* name;  // "parameters", "gradients", "optimizer", "activations", "communication", "host"
+  int64_t bytes;
+  Sharing sharing;
+};
+
+// ---------------------------------------------------------------------------------------------------------- states
+
+enum class InitKind : uint8_t { kZeros, kConstant, kNormal, kUniform, kFile };
+
+// The initial value of a state. Random values are Philox4x32-10 keyed by (run seed, key) and indexed by the element's
+// GLOBAL row-major position (philox.h), so every layout starts from the same weights.
+struct Initializer {
+  InitKind kind = InitKind::kZeros;
+  double first = 0;        // kConstant: the value; kNormal: mean; kUniform: lower bound
+  double second = 0;       // kNormal: standard deviation; kUniform: upper bound
+  uint64_t key = 0;        // kNormal, kUniform: stableKey("<parameter name>")
+  int file = 0;            // kFile: index into the manifest's model_files
+  int64_t fileOffset = 0;  // kFile: where the tensor's first byte is; it lies there row-major, whole and unpadded
+  DType fileDType = DType::kF32;  // kFile: f32, f64, f16 or bf16 for an f32 state; otherwise the state's own type
+
+  static constexpr Initializer zeros() { return {}; }
+  static constexpr Initializer constant(double value) { return {InitKind::kConstant, value}; }
+  static constexpr Initializer normal(double mean, double deviation, uint64_t key) {
+    return {InitKind::kNormal, mean, deviation, key};
+  }
+  static constexpr Initializer uniform(double low, double high, uint64_t key) {
+    return {InitKind::kUniform, low, high, key};
+  }
+  static constexpr Initializer fromFile(int file, int64_t offset, DType dtype) {
+    return {InitKind::kFile, 0, 0, 0, file, offset, dtype};
+  }
+};
+
+// Dimension `dim` of StateDesc::global is cut over `axis`. Two splits of one dimension: the first listed is the major.
+struct Split {
+  int dim;
+  Axis axis;
+};
+
+// One representation of a parameter on this rank (or of an optimizer quantity).
+// Shard i of a split dimension holds global indices [i * local, min((i + 1) * local, global)); what is left of the
+// local extent is padding, which holds zeros and must stay zero. Axes that are in no split hold replicas.
+struct StateDesc {
+  const char* name;  // logical name: "h.0.attn.c_attn.weight"
+  const char* role;  // "parameter", "gradient", "adam.m", "adam.v", "momentum", "step"
+  DType dtype;
+  BufferRef buffer;         // row-major `local`, padding included
+  Shape logical;            // as the model names it, whole: {768, 2304}; what --save-weights writes
+  Shape global;             // the same elements in the same order, dimensions factored for splitting: {768, 3, 12, 64}
+  Shape local;              // one shard, padding included: {768, 3, 6, 64}
+  ShortList<Split> splits;  // {{2, Axis::kTp}}
+  Initializer init;
+};
+
+// ---------------------------------------------------------------------------------------------------------- inputs
+
+enum class InputSource : uint8_t {
+  kTokens,      // tokens [0, S) of the sample's window of S + 1
+  kNextTokens,  // tokens [1, S + 1): the labels, one ahead
+};
+
+// A model input that this stage reads. Before any forward or backward instruction of a micro-batch the runtime sees to
+// it that `buffer` holds that micro-batch: B samples, row-major {B, S}.
+struct InputDesc {
+  const char* name;
+  DType dtype;  // kI64, kI32 or kF32
+  InputSource source;
+  BufferRef buffer;  // B * S elements
+  int64_t bound;     // a token must be less than this (the vocabulary's logical size)
+};
+
+// Global batch = samples * microBatches * dp. Sample i of micro-batch m at dp coordinate d is number
+//   m * (dp * samples) + d * samples + i
+// of the step's global batch, so a step sees the same samples whatever the mesh.
+struct BatchDesc {
+  int64_t samples;       // B: of one micro-batch on one rank
+  int64_t microBatches;  // per step: gradient accumulation, and the pipeline's micro-batches
+  int64_t sequence;      // S: tokens of one sample
+};
+
+// Scalars that the generated code leaves at fixed addresses. The runtime zeroes lossSum and tokenCount at begin_step;
+// every forward of the last stage adds into them. When `reduce` returns, both hold the job-wide totals on every rank;
+// when `apply` returns, gradientNorm holds the global norm before clipping of the gradient of the mean loss.
+struct ScalarsDesc {
+  BufferRef lossSum;       // f32
+  BufferRef tokenCount;    // i64
+  BufferRef gradientNorm;  // f32
+};
+
+// --------------------------------------------------------------------------------------------------- communication
+
+// A set of ranks: all that differ from this one only in `axes`. `stages` empty: this rank's own stage (all stages if
+// axes holds kPp); otherwise those stages. Members are ordered by world rank.
+struct GroupDesc {
+  const char* name;  // "tp", "dp", "tied wte.weight", "all"
+  AxisSet axes;
+  ShortList<int> stages;  // {0, 3}
+};
+
+enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBarrier };
+
+struct CollectiveDesc {
+  uint32_t id;       // equal in every program that takes part; part of what is matched
+  const char* name;  // the op that asked for it: "h.0.mlp.c_proj (partial over tp)"
+  CollectiveKind kind;
+  int group;  // index into Program::groups
+};
+
+enum class Direction : uint8_t { kSend, kReceive };
+
+// One tensor that crosses a cut. The peer is the rank of `peerStage` with the same tp and dp coordinates. The address
+// in slot s is buffer.offset + s * slotStride. The source of a send lies in a shared arena.
+struct TransferDesc {
+  uint32_t tag;      // equal on both sides
+  const char* name;  // the op whose result it is
+  Direction direction;
+  int peerStage;
+  BufferRef buffer;
+  int64_t slotStride;
+  int64_t bytes;
+};
+
+struct TransferUse {
+  int transfer;    // index into Program::transfers
+  int microBatch;  // matched between the two sides, with the tag
+  int slot;
+};
+
+// -------------------------------------------------------------------------------------------------------- schedule
+
+enum class InstructionKind : uint8_t { kBeginStep, kForward, kBackward, kExchange, kReduce, kApply };
+
+// One step of the stage. The transfers of one kExchange progress together; it ends when all of them are complete
+// (a send: when its receiver has copied). Between two ranks, transfers of one direction match in order of issue.
+struct Instruction {
+  InstructionKind kind;
+  int virtualStage = 0;   // kForward, kBackward
+  int microBatch = 0;     // kForward, kBackward
+  int slot = 0;           // kForward, kBackward: record of saved values
+  int firstTransfer = 0;  // kExchange: rows [firstTransfer, firstTransfer + transferCount) of Program::transferUses
+  int transferCount = 0;
+};
+
+struct Call {
+  int virtualStage;
+  int microBatch;
+  int slot;
+  bool first;  // the step's first forward (or backward) of this virtual stage on this rank: gradients are overwritten
+};
+
+// --------------------------------------------------------------------------------------------------------- program
+
+struct Program {
+  const char* name;   // "gpt2-tiny.stage0"
+  uint64_t planHash;  // equal in all programs of a job and in its manifest
+  Mesh mesh;
+  int stage;
+  BatchDesc batch;
+  ScalarsDesc scalars;
+
+  Table<ArenaDesc> arenas;
+  Table<StateDesc> states;
+  Table<InputDesc> inputs;
+  Table<GroupDesc> groups;
+  Table<CollectiveDesc> collectives;
+  Table<TransferDesc> transfers;
+  Table<TransferUse> transferUses;
+  Table<Instruction> schedule;  // one step
+
+  // Failures inside are kept by the Context and end the run after the call returns: see Context::status().
+  void (*forward)(Context&, const Call&);
+  void (*backward)(Context&, const Call&);
+  void (*reduce)(Context&);                     // gradients to their totals, lossSum and tokenCount too
+  void (*apply)(Context&, float learningRate);  // norm, clip, update
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_PROGRAM_H_

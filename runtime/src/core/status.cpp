@@ -1,0 +1,34 @@
+// The two helpers of status.h and types.h that need more than a header.
+#include "hycrt/status.h"
+
+#include <system_error>
+
+#include "hycrt/types.h"
+
+namespace hycrt {
+
+Status errnoError(const std::string& what, int error) {
+  return ioError(what + ": " + std::generic_category().message(error));
+}
+
+const char* nameOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "f32";
+    case DType::kF64:
+      return "f64";
+    case DType::kI32:
+      return "i32";
+    case DType::kI64:
+      return "i64";
+    case DType::kF16:
+      return "f16";
+    case DType::kBF16:
+      return "bf16";
+    case DType::kU8:
+      return "u8";
+  }
+  return "unknown type";
+}
+
+}  // namespace hycrt
