@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Exports the GPT-2 models that the tests use, and the values that PyTorch computes for them.
+
+The committed files were made with torch 2.15.0, transformers 5.23.0, onnx 1.23.2, onnxscript 0.7.2, safetensors 0.8.0
+and numpy 2.4.6, on the CPU, in one thread. hyc itself never runs this script.
+
+Every model is transformers' GPT2LMHeadModel with tied embeddings and without dropout, exported as its users do it. Its
+weights are random, and so are its biases and norm scales: where they all start at 0 or 1, a forgotten bias would go
+unnoticed, and the exporter merges equal tensors into one. Stack traces and the like are dropped from the files.
+
+    gpt2-tiny          8 layers of width 64, 8 heads, sequence 64; torch.onnx.export(dynamo=True) as it comes
+    gpt2-5layer        5 layers of width 32, 4 heads, sequence 16: layers that no even number of stages divides
+    gpt2-3heads        2 layers of width 48, 3 heads, sequence 16: heads that tp 2 does not divide
+    gpt2-plain         1 layer of width 32, 4 heads, sequence 16; dynamo=True without the exporter's optimizer
+    gpt2-tiny-legacy   2 layers of width 64, 8 heads, sequence 64; dynamo=False, opset 14, attention written out: norms
+                       come in pieces, and constant folding leaves a transposed copy of the tied weight
+    gpt2-124m          the published GPT-2's graph, 12 layers (--layers) of width 768, sequence 1,024, without weights:
+                       its initializers refer to an external file that is not there
+
+The vocabulary is 257, which holds every byte and is divided by no tp but 1; gpt2-124m has the 50,257 tokens of GPT-2.
+The batch is a dynamic dimension called "batch".
+
+NAME.reference.safetensors holds, for a model NAME:
+    tokens         int32 [steps, batch, sequence + 1]: what each training step reads, taken from text.bin; inputs are
+                   all tokens but the last, labels all but the first
+    logits         f32 [samples, sequence, vocabulary] for the first samples of step 0, at the initial weights
+    loss           f32: mean cross-entropy over the batch of step 0, at the initial weights
+and for gpt2-tiny also
+    PARAMETER      f32: the gradient of that loss, under the parameter's name in the ONNX file. The exporter stores the
+                   position embedding under another name, as [1, 64, 64]; here it is transformer.wpe.weight [64, 64]
+    grad_norm      f32: the norm of all these gradients together
+    losses.adamw   f32 [20]: the loss before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay
+                   0.01 on every parameter
+    losses.sgd     f32 [20]: the same with SGD: lr 0.1, no momentum, no decay
+
+Usage: export_gpt2.py [NAME ...] [--layers N] [-o FOLDER]
+"""
+import argparse
+import contextlib
+import dataclasses
+import pathlib
+import sys
+import tempfile
+import warnings
+
+import numpy
+import onnx
+import safetensors.numpy
+import torch
+import transformers
+
+HERE = pathlib.Path(__file__).parent
+STEPS = 20
+DROPPED_METADATA = {"pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node", "pkg.torch.onnx.class_hierarchy",
+                    "namespace"}  # says what pkg.torch.onnx.name_scopes says
+
+
+@dataclasses.dataclass
+class Fixture:
+    name: str
+    layers: int
+    width: int
+    heads: int
+    sequence: int
+    vocabulary: int = 257
+    attention: str = "sdpa"
+    exporter: str = "dynamo"  # or "unoptimised" or "legacy"
+    weights: bool = True
+    trains: bool = False
+
+
+FIXTURES = [
+    Fixture("gpt2-tiny", layers=8, width=64, heads=8, sequence=64, trains=True),
+    Fixture("gpt2-5layer", layers=5, width=32, heads=4, sequence=16),
+    Fixture("gpt2-3heads", layers=2, width=48, heads=3, sequence=16),
+    Fixture("gpt2-plain", layers=1, width=32, heads=4, sequence=16, exporter="unoptimised"),
+    Fixture("gpt2-tiny-legacy", layers=2, width=64, heads=8, sequence=64, attention="eager", exporter="legacy"),
+    Fixture("gpt2-124m", layers=12, width=768, heads=12, sequence=1024, vocabulary=50257, weights=False),
+]
+
+
+class WithMask(transformers.GPT2LMHeadModel):
+    """The legacy exporter cannot export the search for packed sequences, which an explicit mask turns off."""
+
+    def forward(self, input_ids):
+        return super().forward(input_ids, attention_mask=torch.ones_like(input_ids)).logits
+
+
+def build(fixture):
+    torch.manual_seed(20)
+    config = transformers.GPT2Config(
+        vocab_size=fixture.vocabulary, n_positions=fixture.sequence, n_embd=fixture.width, n_layer=fixture.layers,
+        n_head=fixture.heads, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False,
+        bos_token_id=0, eos_token_id=0, tie_word_embeddings=True, attn_implementation=fixture.attention)
+    model = (WithMask if fixture.exporter == "legacy" else transformers.GPT2LMHeadModel)(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.05 * torch.randn_like(parameter))
+    return model
+
+
+def export(model, fixture, path):
+    ids = torch.zeros(2, fixture.sequence, dtype=torch.int64)
+    names = dict(input_names=["input_ids"], output_names=["logits"])
+    if fixture.exporter == "legacy":
+        torch.onnx.export(model, (ids,), path, **names, dynamic_axes={"input_ids": {0: "batch"}}, dynamo=False,
+                          opset_version=14)
+    else:
+        torch.onnx.export(model, (), path, kwargs={"input_ids": ids}, **names,
+                          dynamic_shapes={"input_ids": {0: torch.export.Dim("batch")}}, dynamo=True,
+                          optimize=fixture.exporter == "dynamo", external_data=not fixture.weights)
+
+
+def drop_metadata(proto):
+    def keep_the_rest(holder):
+        kept = [entry for entry in holder.metadata_props if entry.key not in DROPPED_METADATA]
+        del holder.metadata_props[:]
+        holder.metadata_props.extend(kept)
+
+    for node in proto.graph.node:
+        keep_the_rest(node)
+        node.doc_string = ""
+    for value in [*proto.graph.value_info, *proto.graph.input, *proto.graph.output]:
+        keep_the_rest(value)
+
+
+def write_model(model, fixture, folder):
+    with tempfile.TemporaryDirectory() as scratch:
+        path = pathlib.Path(scratch) / f"{fixture.name}.onnx"
+        with contextlib.redirect_stdout(sys.stderr):
+            export(model, fixture, str(path))
+        # Without its weights a model keeps the references to the file that held them.
+        proto = onnx.load(str(path), load_external_data=fixture.weights)
+        drop_metadata(proto)
+        (folder / path.name).write_bytes(proto.SerializeToString(deterministic=True))
+    return {tensor.name for tensor in proto.graph.initializer}
+
+
+def token_batches(fixture, steps, batch):
+    """Windows of sequence + 1 bytes, at positions that a fixed generator draws."""
+    text = numpy.frombuffer((HERE / "text.bin").read_bytes(), dtype=numpy.uint8)
+    generator = numpy.random.Generator(numpy.random.PCG64(7))
+    starts = generator.integers(0, len(text) - fixture.sequence - 1, size=(steps, batch))
+    return text[starts[..., None] + numpy.arange(fixture.sequence + 1)].astype(numpy.int32)
+
+
+def logits_and_loss(model, tokens):
+    tokens = torch.from_numpy(tokens).long()
+    result = model(tokens[:, :-1])
+    logits = result if isinstance(result, torch.Tensor) else result.logits
+    return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def training_losses(fixture, tokens, make_optimizer):
+    model = build(fixture)
+    optimizer = make_optimizer(model.parameters())
+    losses = []
+    for batch in tokens:
+        optimizer.zero_grad()
+        loss = logits_and_loss(model, batch)[1]
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return numpy.array(losses, dtype=numpy.float32)
+
+
+def gradients(model, initializers):
+    """Under the names of the ONNX file: of a tied weight's names it keeps one, of a folded one none."""
+    found = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if name in initializers or name == "transformer.wpe.weight":
+            found[name] = parameter.grad.numpy()
+    assert len(found) == len(list(model.parameters()))
+    return found
+
+
+def write_reference(model, fixture, initializers, folder):
+    tokens = token_batches(fixture, STEPS, 16) if fixture.trains else token_batches(fixture, 1, 2)
+    logits, loss = logits_and_loss(model, tokens[0])
+    values = {"tokens": tokens, "logits": logits[:2].detach().numpy(), "loss": loss.detach().numpy()}
+    if fixture.trains:
+        loss.backward()
+        values.update(gradients(model, initializers))
+        values["grad_norm"] = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()]).numpy()
+        values["losses.adamw"] = training_losses(
+            fixture, tokens, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01))
+        values["losses.sgd"] = training_losses(
+            fixture, tokens, lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+    values = {name: numpy.array(value, order="C") for name, value in values.items()}
+    (folder / f"{fixture.name}.reference.safetensors").write_bytes(safetensors.numpy.save(values))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the models to write; all unless given")
+    parser.add_argument("--layers", type=int, help="number of layers instead of the model's own")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=HERE, help="folder to write into")
+    options = parser.parse_args()
+    unknown = set(options.names) - {fixture.name for fixture in FIXTURES}
+    if unknown:
+        parser.error(f"no model is called {', '.join(sorted(unknown))}")
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    for fixture in FIXTURES:
+        if options.names and fixture.name not in options.names:
+            continue
+        if options.layers:
+            fixture.layers = options.layers
+        model = build(fixture)
+        initializers = write_model(model, fixture, options.output)
+        if fixture.weights:
+            write_reference(model, fixture, initializers, options.output)
+
+
+if __name__ == "__main__":
+    main()
