@@ -1,0 +1,270 @@
+// Text and checks of the dist attributes.
+#include "dialects/Dist/DistDialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace hyc::dist;
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Dist/DistAttrs.cpp.inc"
+
+void DistDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Dist/DistAttrs.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// axes
+//===----------------------------------------------------------------------===//
+
+FailureOr<AxisListAttr> AxisListAttr::parseBraces(AsmParser &parser) {
+  SmallVector<StringAttr> axes;
+  auto parseAxis = [&]() -> ParseResult {
+    StringRef name;
+    if (parser.parseKeyword(&name))
+      return failure();
+    axes.push_back(StringAttr::get(parser.getContext(), name));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseAxis, " in an axis list"))
+    return failure();
+  return AxisListAttr::get(parser.getContext(), axes);
+}
+
+void AxisListAttr::printBraces(AsmPrinter &printer) const {
+  printer << '{';
+  llvm::interleaveComma(getAxes(), printer, [&](StringAttr axis) { printer << axis.getValue(); });
+  printer << '}';
+}
+
+Attribute AxisListAttr::parse(AsmParser &parser, Type) {
+  if (parser.parseLess())
+    return {};
+  FailureOr<AxisListAttr> axes = parseBraces(parser);
+  if (failed(axes) || parser.parseGreater())
+    return {};
+  return *axes;
+}
+
+void AxisListAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  printBraces(printer);
+  printer << '>';
+}
+
+//===----------------------------------------------------------------------===//
+// sharding
+//===----------------------------------------------------------------------===//
+
+Attribute ShardingAttr::parse(AsmParser &parser, Type) {
+  SmallVector<AxisListAttr> dims;
+  auto parseDim = [&]() -> ParseResult {
+    FailureOr<AxisListAttr> axes = AxisListAttr::parseBraces(parser);
+    if (failed(axes))
+      return failure();
+    dims.push_back(*axes);
+    return success();
+  };
+  AxisListAttr none = AxisListAttr::get(parser.getContext(), {});
+  AxisListAttr partial = none, partialMax = none, flat = none;
+  auto parseOptional = [&](StringRef keyword, AxisListAttr &axes) -> ParseResult {
+    if (failed(parser.parseOptionalKeyword(keyword)))
+      return success();
+    FailureOr<AxisListAttr> parsed = AxisListAttr::parseBraces(parser);
+    if (failed(parsed))
+      return failure();
+    axes = *parsed;
+    return success();
+  };
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim, " in a sharding") ||
+      parseOptional("partial", partial) || parseOptional("partial_max", partialMax) || parseOptional("flat", flat) ||
+      parser.parseGreater())
+    return {};
+  return ShardingAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), dims, partial, partialMax,
+                                  flat);
+}
+
+void ShardingAttr::print(AsmPrinter &printer) const {
+  printer << "<[";
+  llvm::interleaveComma(getDims(), printer, [&](AxisListAttr axes) { axes.printBraces(printer); });
+  printer << ']';
+  auto printOptional = [&](StringRef keyword, AxisListAttr axes) {
+    if (axes.empty())
+      return;
+    printer << ' ' << keyword << ' ';
+    axes.printBraces(printer);
+  };
+  printOptional("partial", getPartial());
+  printOptional("partial_max", getPartialMax());
+  printOptional("flat", getFlat());
+  printer << '>';
+}
+
+LogicalResult ShardingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, ArrayRef<AxisListAttr> dims,
+                                   AxisListAttr partial, AxisListAttr partialMax, AxisListAttr flat) {
+  llvm::SmallSet<StringRef, 4> seen;
+  auto addAll = [&](AxisListAttr axes) -> LogicalResult {
+    for (StringAttr axis : axes.getAxes())
+      if (!seen.insert(axis.getValue()).second)
+        return emitError() << "[sharding.axis_once] axis \"" << axis.getValue() << "\" is named twice";
+    return success();
+  };
+  for (AxisListAttr axes : dims)
+    if (failed(addAll(axes)))
+      return failure();
+  return success(succeeded(addAll(partial)) && succeeded(addAll(partialMax)) && succeeded(addAll(flat)));
+}
+
+ShardingAttr ShardingAttr::replicated(MLIRContext *context, int64_t tensorRank) {
+  AxisListAttr none = AxisListAttr::get(context, {});
+  return ShardingAttr::get(context, SmallVector<AxisListAttr>(tensorRank, none), none, none, none);
+}
+
+ShardingAttr ShardingAttr::get(MLIRContext *context, ArrayRef<SmallVector<StringAttr>> dims, ArrayRef<StringAttr> partial,
+                               ArrayRef<StringAttr> partialMax, ArrayRef<StringAttr> flat) {
+  SmallVector<AxisListAttr> lists;
+  for (const SmallVector<StringAttr> &axes : dims)
+    lists.push_back(AxisListAttr::get(context, axes));
+  return ShardingAttr::get(context, lists, AxisListAttr::get(context, partial), AxisListAttr::get(context, partialMax),
+                           AxisListAttr::get(context, flat));
+}
+
+bool ShardingAttr::isReplicated() const {
+  return llvm::all_of(getDims(), [](AxisListAttr axes) { return axes.empty(); }) && getPartial().empty() &&
+         getPartialMax().empty() && getFlat().empty();
+}
+
+bool ShardingAttr::splits(StringAttr axis) const {
+  return llvm::any_of(getDims(), [&](AxisListAttr axes) { return axes.contains(axis); });
+}
+
+ShardingAttr ShardingAttr::withDims(ArrayRef<AxisListAttr> dims) const {
+  return ShardingAttr::get(getContext(), dims, getPartial(), getPartialMax(), getFlat());
+}
+
+ShardingAttr ShardingAttr::withoutPartial() const {
+  AxisListAttr none = AxisListAttr::get(getContext(), {});
+  return ShardingAttr::get(getContext(), getDims(), none, none, getFlat());
+}
+
+//===----------------------------------------------------------------------===//
+// group
+//===----------------------------------------------------------------------===//
+
+Attribute GroupAttr::parse(AsmParser &parser, Type) {
+  SmallVector<int64_t> stages;
+  auto parseStage = [&]() -> ParseResult { return parser.parseInteger(stages.emplace_back()); };
+  if (parser.parseLess())
+    return {};
+  FailureOr<AxisListAttr> axes = AxisListAttr::parseBraces(parser);
+  if (failed(axes))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("stages")) &&
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseStage, " in a stage list"))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return GroupAttr::get(parser.getContext(), *axes, stages);
+}
+
+void GroupAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  getAxes().printBraces(printer);
+  if (!getStages().empty()) {
+    printer << " stages [";
+    llvm::interleaveComma(getStages(), printer);
+    printer << ']';
+  }
+  printer << '>';
+}
+
+//===----------------------------------------------------------------------===//
+// transfer and do
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseMicroBatchAndSlot(AsmParser &parser, int64_t &microBatch, int64_t &slot) {
+  return failure(parser.parseKeyword("micro_batch") || parser.parseInteger(microBatch) || parser.parseKeyword("slot") ||
+                 parser.parseInteger(slot));
+}
+
+FailureOr<TransferAttr> TransferAttr::parseBare(AsmParser &parser) {
+  StringRef verb, direction;
+  int64_t microBatch = 0, slot = 0;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&verb) || parser.parseKeyword(&direction) || parseMicroBatchAndSlot(parser, microBatch, slot))
+    return failure();
+  std::optional<Direction> parsed = symbolizeDirection(direction);
+  if ((verb != "send" && verb != "receive") || !parsed) {
+    parser.emitError(loc, "expected send or receive, and forward or backward");
+    return failure();
+  }
+  return TransferAttr::get(parser.getContext(), verb == "send", *parsed, microBatch, slot);
+}
+
+void TransferAttr::printBare(AsmPrinter &printer) const {
+  printer << (getIsSend() ? "send " : "receive ") << stringifyDirection(getDirection()) << " micro_batch "
+          << getMicroBatch() << " slot " << getSlot();
+}
+
+Attribute TransferAttr::parse(AsmParser &parser, Type) {
+  if (parser.parseLess())
+    return {};
+  FailureOr<TransferAttr> transfer = parseBare(parser);
+  if (failed(transfer) || parser.parseGreater())
+    return {};
+  return *transfer;
+}
+
+void TransferAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  printBare(printer);
+  printer << '>';
+}
+
+Attribute InstructionAttr::parse(AsmParser &parser, Type) {
+  StringRef keyword;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword(&keyword))
+    return {};
+  std::optional<InstructionKind> kind = symbolizeInstructionKind(keyword);
+  if (!kind)
+    return parser.emitError(loc, "unknown instruction '") << keyword << "'", Attribute();
+  int64_t microBatch = 0, slot = 0;
+  SmallVector<TransferAttr> transfers;
+  if (*kind == InstructionKind::forward || *kind == InstructionKind::backward) {
+    if (parseMicroBatchAndSlot(parser, microBatch, slot))
+      return {};
+  } else if (*kind == InstructionKind::exchange) {
+    auto parseTransfer = [&]() -> ParseResult {
+      FailureOr<TransferAttr> transfer = TransferAttr::parseBare(parser);
+      if (failed(transfer))
+        return failure();
+      transfers.push_back(*transfer);
+      return success();
+    };
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseTransfer, " in an exchange"))
+      return {};
+  }
+  if (parser.parseGreater())
+    return {};
+  return InstructionAttr::get(parser.getContext(), *kind, microBatch, slot, transfers);
+}
+
+void InstructionAttr::print(AsmPrinter &printer) const {
+  printer << '<' << stringifyInstructionKind(getKind());
+  if (getKind() == InstructionKind::forward || getKind() == InstructionKind::backward)
+    printer << " micro_batch " << getMicroBatch() << " slot " << getSlot();
+  if (getKind() == InstructionKind::exchange) {
+    printer << " [";
+    llvm::interleaveComma(getTransfers(), printer, [&](TransferAttr transfer) { transfer.printBare(printer); });
+    printer << ']';
+  }
+  printer << '>';
+}

@@ -1,0 +1,63 @@
+// Registration of the dist dialect, and the checks of the attributes that it hangs on other dialects' ops.
+#include "dialects/Dist/DistDialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace hyc::dist;
+
+#include "dialects/Dist/DistDialect.cpp.inc"
+#include "dialects/Dist/DistEnums.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/Dist/DistTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/Dist/DistOps.cpp.inc"
+
+void DistDialect::initialize() {
+  registerAttributes();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/Dist/DistTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Dist/DistOps.cpp.inc"
+      >();
+}
+
+/// A sharding has one axis list a dimension of its tensor.
+static LogicalResult verifySharding(Operation *op, ShardingAttr sharding, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (tensor && sharding.getDims().size() == static_cast<size_t>(tensor.getRank()))
+    return success();
+  return op->emitError("sharding ") << sharding << " has " << sharding.getDims().size() << " dimensions, expected those of "
+                                    << type;
+}
+
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == kStage && !isa<IntegerAttr>(attribute.getValue()))
+    return op->emitError("dist.stage is ") << attribute.getValue() << ", expected an integer";
+  if (attribute.getName() != kShardings)
+    return success();
+  auto shardings = dyn_cast<ArrayAttr>(attribute.getValue());
+  if (!shardings || shardings.size() != op->getNumResults())
+    return op->emitError("dist.shardings is ") << attribute.getValue() << ", expected " << op->getNumResults()
+                                               << " shardings, one a result";
+  for (auto [sharding, type] : llvm::zip_equal(shardings, op->getResultTypes())) {
+    auto typed = dyn_cast<ShardingAttr>(sharding);
+    if (!typed)
+      return op->emitError("dist.shardings holds ") << sharding << ", expected a #dist.sharding";
+    if (failed(verifySharding(op, typed, type)))
+      return failure();
+  }
+  return success();
+}
+
+SmallVector<int64_t> hyc::dist::localShape(ArrayRef<int64_t> shape, ShardingAttr sharding, MeshOp mesh) {
+  SmallVector<int64_t> local;
+  for (auto [size, axes] : llvm::zip_equal(shape, sharding.getDims()))
+    local.push_back(shardSize(size, mesh.getSize(axes)));
+  return local;
+}

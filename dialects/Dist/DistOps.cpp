@@ -1,0 +1,115 @@
+// Verifiers of the dist ops, and look-ups on the mesh.
+#include "dialects/Dist/DistDialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+using namespace hyc::dist;
+
+//===----------------------------------------------------------------------===//
+// mesh
+//===----------------------------------------------------------------------===//
+
+LogicalResult MeshOp::verify() {
+  if (getAxes().size() != getSizes().size())
+    return emitOpError("[mesh.sizes] has ") << getAxes().size() << " axes and " << getSizes().size() << " sizes";
+  llvm::SmallSet<StringRef, 4> seen;
+  for (auto [axis, size] : llvm::zip_equal(getAxes().getAsValueRange<StringAttr>(), getSizes())) {
+    if (size < 1)
+      return emitOpError("[mesh.sizes] axis \"") << axis << "\" has size " << size << ", expected at least 1";
+    if (!seen.insert(axis).second)
+      return emitOpError("[mesh.sizes] axis \"") << axis << "\" is named twice";
+  }
+  if (static_cast<int64_t>(getStages()) < 1)
+    return emitOpError("[mesh.sizes] has ") << static_cast<int64_t>(getStages()) << " stages, expected at least 1";
+  return success();
+}
+
+int64_t MeshOp::getSize(StringAttr axis) {
+  for (auto [name, size] : llvm::zip_equal(getAxes(), getSizes()))
+    if (name == axis)
+      return size;
+  return 1;
+}
+
+int64_t MeshOp::getSize(AxisListAttr axes) {
+  int64_t size = 1;
+  for (StringAttr axis : axes.getAxes())
+    size *= getSize(axis);
+  return size;
+}
+
+int64_t MeshOp::getRanksPerStage() {
+  int64_t ranks = 1;
+  for (int64_t size : getSizes())
+    ranks *= size;
+  return ranks;
+}
+
+MeshOp MeshOp::find(ModuleOp module) {
+  auto meshes = module.getOps<MeshOp>();
+  return meshes.empty() ? MeshOp() : *meshes.begin();
+}
+
+//===----------------------------------------------------------------------===//
+// schedule
+//===----------------------------------------------------------------------===//
+
+LogicalResult ScheduleOp::verify() {
+  int64_t slots = getSlots();
+  SmallVector<int64_t> heldBy(slots, -1);
+  for (auto instruction : getInstructions().getAsRange<InstructionAttr>()) {
+    bool forward = instruction.getKind() == InstructionKind::forward;
+    if (!forward && instruction.getKind() != InstructionKind::backward)
+      continue;
+    int64_t slot = instruction.getSlot();
+    if (slot < 0 || slot >= slots)
+      return emitOpError("[schedule.slots] ") << instruction << " uses slot " << slot << ", expected one below " << slots;
+    if (forward && heldBy[slot] >= 0)
+      return emitOpError("[schedule.slots] ") << instruction << " fills slot " << slot << ", which still holds micro-batch "
+                                              << heldBy[slot];
+    if (!forward && heldBy[slot] != instruction.getMicroBatch())
+      return emitOpError("[schedule.slots] ") << instruction << " empties slot " << slot << ", which does not hold it";
+    heldBy[slot] = forward ? instruction.getMicroBatch() : -1;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
+
+LogicalResult AllReduceStartOp::verify() {
+  if (getPending().getType().getTensor() == getOperand().getType())
+    return success();
+  return emitOpError("combines ") << getOperand().getType() << " into " << getPending().getType();
+}
+
+/// `whole` and `shard` agree but for `dim`, where shards of equal size cover the whole.
+static LogicalResult verifyShard(Operation *op, RankedTensorType whole, RankedTensorType shard, int64_t dim) {
+  bool agree = dim >= 0 && dim < whole.getRank() && whole.getRank() == shard.getRank() &&
+               whole.getElementType() == shard.getElementType() && shard.getDimSize(dim) <= whole.getDimSize(dim);
+  for (int64_t d = 0; agree && d < whole.getRank(); ++d)
+    agree = d == dim || whole.getDimSize(d) == shard.getDimSize(d);
+  if (agree)
+    return success();
+  return op->emitOpError("has whole ") << whole << " and shard " << shard << " along dim " << dim;
+}
+
+LogicalResult AllGatherStartOp::verify() {
+  return verifyShard(*this, getPending().getType().getTensor(), cast<RankedTensorType>(getOperand().getType()), getDim());
+}
+LogicalResult ReduceScatterStartOp::verify() {
+  return verifyShard(*this, cast<RankedTensorType>(getOperand().getType()), getPending().getType().getTensor(), getDim());
+}
+LogicalResult SliceOp::verify() {
+  return verifyShard(*this, cast<RankedTensorType>(getOperand().getType()), cast<RankedTensorType>(getResult().getType()),
+                     getDim());
+}
+
+LogicalResult WaitOp::verify() {
+  if (getPending().getType().getTensor() == getResult().getType())
+    return success();
+  return emitOpError("awaits ") << getPending().getType() << " as " << getResult().getType();
+}

@@ -1,0 +1,50 @@
+// Registration of the hyc dialect, and the generated definitions.
+#include "dialects/Hyc/HycDialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace hyc;
+
+#include "dialects/Hyc/HycDialect.cpp.inc"
+#include "dialects/Hyc/HycEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Hyc/HycAttrs.cpp.inc"
+#include "dialects/Hyc/HycInterfaces.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/Hyc/HycOps.cpp.inc"
+
+void HycDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Hyc/HycAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Hyc/HycOps.cpp.inc"
+      >();
+}
+
+Operation *HycDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
+  auto elements = dyn_cast<ElementsAttr>(value);
+  if (!elements || elements.getType() != type)
+    return nullptr;
+  return ConstantOp::create(builder, loc, type, elements);
+}
+
+LogicalResult FileAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef path, int64_t offset) {
+  if (path.empty())
+    return emitError() << "file path is empty";
+  if (offset < 0)
+    return emitError() << "file offset is " << offset << ", expected a count of bytes";
+  return success();
+}
+
+StringRef hyc::getId(Operation *op) {
+  auto id = op->getAttrOfType<StringAttr>("id");
+  return id ? id.getValue() : StringRef();
+}
+
+void hyc::setId(Operation *op, const Twine &id) { op->setAttr("id", StringAttr::get(op->getContext(), id)); }

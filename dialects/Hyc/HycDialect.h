@@ -1,0 +1,41 @@
+// The hyc dialect: ops, attributes and interfaces. Start with HycOps.td; RATIONALE.md tells why.
+#ifndef HYC_DIALECTS_HYC_HYCDIALECT_H
+#define HYC_DIALECTS_HYC_HYCDIALECT_H
+
+#include "dialects/Hyc/ShardingRule.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace hyc {
+class ReturnOp;
+
+/// Marks ops that compute each element of their results from the same element of their operands.
+template <typename ConcreteOp>
+class Elementwise : public mlir::OpTrait::TraitBase<ConcreteOp, Elementwise> {};
+
+/// One operation an element of the first result; the default cost.
+int64_t elementwiseFlops(mlir::Operation *op);
+
+/// The stable id of an op (`id = "…"`), or an empty string.
+llvm::StringRef getId(mlir::Operation *op);
+void setId(mlir::Operation *op, const llvm::Twine &id);
+} // namespace hyc
+
+#include "dialects/Hyc/HycDialect.h.inc"
+#include "dialects/Hyc/HycEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Hyc/HycAttrs.h.inc"
+#include "dialects/Hyc/HycInterfaces.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Hyc/HycOps.h.inc"
+
+#endif // HYC_DIALECTS_HYC_HYCDIALECT_H

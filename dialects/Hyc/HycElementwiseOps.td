@@ -1,0 +1,122 @@
+// Ops that compute each element alone, and constants. Shapes never broadcast implicitly: see hyc.broadcast.
+
+#ifndef HYC_ELEMENTWISE_OPS_TD
+#define HYC_ELEMENTWISE_OPS_TD
+
+include "dialects/Hyc/HycAttrs.td"
+include "dialects/Hyc/HycInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Hyc_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::hyc"; }
+
+class Hyc_ElementwiseOp<string mnemonic, list<Trait> traits = []>
+    : Hyc_Op<mnemonic, !listconcat([Pure, Hyc_Elementwise, DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
+                                    CostOpInterface], traits)>;
+
+class Hyc_UnaryOp<string mnemonic, string formula, bit differentiable = 1> : Hyc_ElementwiseOp<mnemonic,
+    !listconcat([SameOperandsAndResultType],
+                !if(differentiable, [DeclareOpInterfaceMethods<DifferentiableOpInterface>], []))> {
+  let summary = formula;
+  let arguments = (ins AnyRankedTensor:$operand);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
+}
+
+class Hyc_BinaryOp<string mnemonic, string formula, bit differentiable = 1, list<Trait> traits = []>
+    : Hyc_ElementwiseOp<mnemonic, !listconcat([SameOperandsAndResultType], traits,
+                !if(differentiable, [DeclareOpInterfaceMethods<DifferentiableOpInterface>], []))> {
+  let summary = formula;
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+
+def Hyc_NegOp : Hyc_UnaryOp<"neg", "-x">;
+def Hyc_AbsOp : Hyc_UnaryOp<"abs", "|x|">;
+def Hyc_ExpOp : Hyc_UnaryOp<"exp", "e^x">;
+def Hyc_LogOp : Hyc_UnaryOp<"log", "natural logarithm of x">;
+def Hyc_SqrtOp : Hyc_UnaryOp<"sqrt", "square root of x">;
+def Hyc_RsqrtOp : Hyc_UnaryOp<"rsqrt", "1 / sqrt(x)">;
+def Hyc_ReciprocalOp : Hyc_UnaryOp<"reciprocal", "1 / x">;
+def Hyc_TanhOp : Hyc_UnaryOp<"tanh", "hyperbolic tangent of x">;
+def Hyc_ErfOp : Hyc_UnaryOp<"erf", "error function of x">;
+def Hyc_SinOp : Hyc_UnaryOp<"sin", "sine of x, radians">;
+def Hyc_CosOp : Hyc_UnaryOp<"cos", "cosine of x, radians">;
+def Hyc_ReluOp : Hyc_UnaryOp<"relu", "max(x, 0)">;
+def Hyc_SigmoidOp : Hyc_UnaryOp<"sigmoid", "1 / (1 + e^-x)">;
+
+def Hyc_AddOp : Hyc_BinaryOp<"add", "x + y", 1, [Commutative]> { let hasFolder = 1; }
+def Hyc_SubOp : Hyc_BinaryOp<"sub", "x - y">;
+def Hyc_MulOp : Hyc_BinaryOp<"mul", "x y", 1, [Commutative]> { let hasFolder = 1; }
+def Hyc_DivOp : Hyc_BinaryOp<"div", "x / y (truncated for integers)">;
+def Hyc_PowOp : Hyc_BinaryOp<"pow", "x^y">;
+def Hyc_MaxOp : Hyc_BinaryOp<"max", "max(x, y), NaN if either is", 1, [Commutative]>;
+def Hyc_MinOp : Hyc_BinaryOp<"min", "min(x, y), NaN if either is", 1, [Commutative]>;
+def Hyc_AndOp : Hyc_BinaryOp<"and", "x and y, booleans", 0, [Commutative]>;
+def Hyc_OrOp : Hyc_BinaryOp<"or", "x or y, booleans", 0, [Commutative]>;
+
+def Hyc_NotOp : Hyc_UnaryOp<"not", "not x, booleans", 0>;
+
+def Hyc_GeluOp : Hyc_ElementwiseOp<"gelu", [SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>, DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
+  let summary = "Gaussian error linear unit";
+  let description = [{
+    x Φ(x), or with `tanh` its approximation 0.5 x (1 + tanh(sqrt(2/π) (x + 0.044715 x³))) (Hendrycks and Gimpel 2016).
+  }];
+  let arguments = (ins AnyRankedTensor:$operand, UnitAttr:$tanh);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "(`tanh` $tanh^)? $operand attr-dict `:` type($result)";
+}
+
+def Hyc_GeluGradOp : Hyc_ElementwiseOp<"gelu_grad", [SameOperandsAndResultType]> {
+  let summary = "cotangent of gelu's operand: cotangent · gelu'(operand)";
+  let arguments = (ins AnyRankedTensor:$cotangent, AnyRankedTensor:$operand, UnitAttr:$tanh);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "(`tanh` $tanh^)? $cotangent `,` $operand attr-dict `:` type($result)";
+}
+
+def Hyc_CompareOp : Hyc_ElementwiseOp<"compare", [SameOperandsShape]> {
+  let summary = "element by element relation, as booleans";
+  let arguments = (ins Hyc_ComparePredicateAttr:$predicate, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$predicate $lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Hyc_SelectOp : Hyc_ElementwiseOp<"select", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "where condition then x else y";
+  let arguments = (ins AnyRankedTensor:$condition, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$condition `,` $lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Hyc_ConvertOp : Hyc_ElementwiseOp<"convert", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "changes the element type; float to integer truncates towards zero";
+  let arguments = (ins AnyRankedTensor:$operand);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` functional-type(operands, results)";
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+def Hyc_ConstantOp : Hyc_Op<"constant", [Pure, ConstantLike, DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
+                                         AllTypesMatch<["value", "result"]>]> {
+  let summary = "values known when compiling";
+  let description = "A splat is free to be split in any dimension; other values stay whole on every rank.";
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "attr-dict $value";
+  let hasFolder = 1;
+}
+
+def Hyc_IotaOp : Hyc_Op<"iota", [Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>]> {
+  let summary = "each element is its index along one dimension";
+  let arguments = (ins I64Attr:$dim);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "`dim` $dim attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+#endif // HYC_ELEMENTWISE_OPS_TD

@@ -1,0 +1,12 @@
+// All ops of the hyc dialect, one file a topic.
+
+#ifndef HYC_OPS_TD
+#define HYC_OPS_TD
+
+include "dialects/Hyc/HycSymbolOps.td"
+include "dialects/Hyc/HycElementwiseOps.td"
+include "dialects/Hyc/HycShapeOps.td"
+include "dialects/Hyc/HycCompositeOps.td"
+include "dialects/Hyc/HycUpdateOps.td"
+
+#endif // HYC_OPS_TD

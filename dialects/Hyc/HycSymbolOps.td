@@ -1,0 +1,129 @@
+// Parameters, state, functions, and the ops that touch state.
+
+#ifndef HYC_SYMBOL_OPS_TD
+#define HYC_SYMBOL_OPS_TD
+
+include "dialects/Hyc/HycAttrs.td"
+include "dialects/Hyc/HycInterfaces.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Hyc_ParamOp : Hyc_Op<"param", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "a named parameter of the model";
+  let description = [{
+    Holds no values, only where they come from. Tied parameters are one symbol.
+
+    1. `param.shape`: the product of `shape`, where given, equals the number of elements of the whole tensor. `shape` is
+       the parameter's shape as the model states it; `type` may split its dimensions further (row-major order is the same),
+       so that every factor which sharding may split is a dimension of its own.
+    2. `param.static`: the type is static and ranked.
+
+    In phase 4 `type` is what one rank holds, and `global_type` the whole tensor's type.
+
+    ```mlir
+    hyc.param @h.0.attn.c_attn.weight : tensor<64x3x8x8xf32> from #hyc.file<"gpt2.onnx", offset = 128> {shape = array<i64: 64, 192>}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type, AnyAttr:$init,
+                       OptionalAttr<DenseI64ArrayAttr>:$shape, UnitAttr:$frozen,
+                       OptionalAttr<TypeAttrOf<AnyRankedTensor>>:$global_type);
+  let assemblyFormat = "$sym_name `:` $type `from` $init (`frozen` $frozen^)? attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getTensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }
+    /// The type of the whole tensor, whatever part of it one rank holds.
+    ::mlir::RankedTensorType getWholeType() {
+      return ::llvm::cast<::mlir::RankedTensorType>(getGlobalType().value_or(getType()));
+    }
+    /// The shape that the model states, which checkpoints use.
+    ::llvm::SmallVector<int64_t> getLogicalShape();
+  }];
+}
+
+def Hyc_StateOp : Hyc_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "state that training keeps beside the parameters";
+  let description = [{
+    Gradients, optimizer moments, the step counter, the loss sum. `param` names the parameter it belongs to, if any;
+    with `role` ("gradient", "adam.m", "adam.v", "sgd.momentum", "step", "loss_sum", "token_count") it is what
+    checkpoints refer to.
+
+    1. `state.param`: `param`, where given, names a `hyc.param` whose whole tensor has the same shape.
+
+    ```mlir
+    hyc.state @fc1.weight.m of @fc1.weight role "adam.m" : tensor<64x256xf32> from #hyc.fill<0.0>
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefAttr>:$param, StrAttr:$role,
+                       TypeAttrOf<AnyRankedTensor>:$type, AnyAttr:$init,
+                       OptionalAttr<TypeAttrOf<AnyRankedTensor>>:$global_type);
+  let assemblyFormat = "$sym_name (`of` $param^)? `role` $role `:` $type `from` $init attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getTensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }
+    /// The type of the whole tensor, whatever part of it one rank holds.
+    ::mlir::RankedTensorType getWholeType() {
+      return ::llvm::cast<::mlir::RankedTensorType>(getGlobalType().value_or(getType()));
+    }
+  }];
+}
+
+def Hyc_FuncOp : Hyc_Op<"func", [FunctionOpInterface, IsolatedFromAbove, AutomaticAllocationScope]> {
+  let summary = "a function over tensors";
+  let description = [{
+    Phase 1: an entry, `@train`. Phases 2 and 3: `@microbatch` and `@apply`. Phase 4: `@forward.S`, `@backward.S`,
+    `@reduce.S` and `@apply.S` for each stage S. Straight-line: one block.
+
+    Arguments and results say in their attributes what they are: `hyc.input = "input_ids"` is fed by the loader,
+    `hyc.saved = "<id>"` is kept from forward to backward, `dist.channel = "<id>"` crosses to or from another stage,
+    `hyc.scalar = "lr"` is set by the runtime.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<StrAttr>:$sym_visibility,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::FunctionType":$type)>];
+  let extraClassDeclaration = [{
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    /// The terminator of the only block.
+    ::hyc::ReturnOp getReturn();
+    static bool areTypesCompatible(::mlir::TypeRange, ::mlir::TypeRange) { return true; }
+  }];
+}
+
+def Hyc_ReturnOp : Hyc_Op<"return", [Pure, Terminator, HasParent<"FuncOp">]> {
+  let summary = "ends a function";
+  let arguments = (ins Variadic<AnyType>:$operands);
+  let assemblyFormat = "attr-dict ($operands^ `:` type($operands))?";
+  let hasVerifier = 1;
+}
+
+def Hyc_ReadOp : Hyc_Op<"read", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the present value of a parameter or a state";
+  let description = "1. `read.type`: the symbol is a `hyc.param` or `hyc.state` of this type.";
+  let arguments = (ins FlatSymbolRefAttr:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($result)";
+}
+
+def Hyc_WriteOp : Hyc_Op<"write", [MemoryEffects<[MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "replaces the value of a parameter or a state";
+  let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target);
+  let assemblyFormat = "$value `into` $target attr-dict `:` type($value)";
+}
+
+def Hyc_AccumulateOp : Hyc_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "adds to a state, over the micro-batches of one step";
+  let description = [{
+    In the first micro-batch of a step the first accumulation into a state overwrites what the step before left (NaN
+    included); every other one adds. State is therefore never cleared.
+  }];
+  let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target);
+  let assemblyFormat = "$value `into` $target attr-dict `:` type($value)";
+}
+
+#endif // HYC_SYMBOL_OPS_TD

@@ -1,0 +1,76 @@
+// What @apply does: norms, factors and updates, on states by name. Whole-tensor semantics whatever the sharding.
+
+#ifndef HYC_UPDATE_OPS_TD
+#define HYC_UPDATE_OPS_TD
+
+include "dialects/Hyc/HycAttrs.td"
+include "dialects/Hyc/HycInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Hyc_SumOfSquaresOp : Hyc_Op<"sum_of_squares", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Σ x² over some states, as f64";
+  let description = [{
+    Per state one f64 sum per block of 1,024 elements of the row-major flattened tensor, added in block order; the states'
+    sums are added in the order listed. No sharding changes a bit of it.
+    ```mlir
+    %s = hyc.sum_of_squares [@fc1.weight.grad, @fc2.weight.grad] : tensor<f64>
+    ```
+  }];
+  let arguments = (ins TypedArrayAttrBase<FlatSymbolRefAttr, "symbols">:$states);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$states attr-dict `:` type($result)";
+}
+
+def Hyc_GradientScaleOp : Hyc_Op<"gradient_scale", [Pure]> {
+  let summary = "the factor that turns a sum of gradients into the clipped mean gradient";
+  let description = [{
+    norm = sqrt(sum_of_squares) / count is the global norm of the mean gradient (0 when count is 0). scale = c / count
+    with c = min(1, max_norm / (norm + 1e-6)) where `max_norm` is given, as torch.nn.utils.clip_grad_norm_ has it, else
+    c = 1.
+  }];
+  let arguments = (ins AnyRankedTensor:$sum_of_squares, AnyRankedTensor:$count, OptionalAttr<F64Attr>:$max_norm);
+  let results = (outs AnyRankedTensor:$scale, AnyRankedTensor:$norm);
+  let assemblyFormat = "$sum_of_squares `,` $count (`max_norm` $max_norm^)? attr-dict `:` functional-type(operands, results)";
+}
+
+def Hyc_IncrementOp : Hyc_Op<"increment", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "adds one to an integer state and gives the new value";
+  let arguments = (ins FlatSymbolRefAttr:$state);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$state attr-dict `:` type($result)";
+}
+
+def Hyc_AdamWOp : Hyc_Op<"adamw", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "one AdamW update in place";
+  let description = [{
+    Loshchilov and Hutter 2019, in the order of operations of torch.optim.AdamW: g = scale · gradient;
+    p = p - lr·weight_decay·p; m = m + (g - m)(1 - beta1); v = beta2·v + (1 - beta2)·g²;
+    p = p - lr/(1 - beta1^step) · m / (sqrt(v)/sqrt(1 - beta2^step) + epsilon).
+
+    1. `adamw.states`: parameter, gradient, m and v have one type.
+    ```mlir
+    hyc.adamw @w, @w.grad, @w.m, @w.v lr %lr step %t scale %s {beta1 = 0.9, …}
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$param, FlatSymbolRefAttr:$gradient, FlatSymbolRefAttr:$m, FlatSymbolRefAttr:$v,
+                       AnyRankedTensor:$lr, AnyRankedTensor:$step, AnyRankedTensor:$scale,
+                       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon, F64Attr:$weight_decay);
+  let assemblyFormat = [{$param `,` $gradient `,` $m `,` $v `lr` $lr `step` $step `scale` $scale attr-dict `:`
+                         type($lr) `,` type($step) `,` type($scale)}];
+}
+
+def Hyc_SgdOp : Hyc_Op<"sgd", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "one stochastic gradient descent update in place";
+  let description = [{
+    In the order of operations of torch.optim.SGD: g = scale · gradient + weight_decay·p; with `velocity`
+    b = momentum·b + g (b starts at zero) and g = b; p = p - lr·g.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$param, FlatSymbolRefAttr:$gradient, OptionalAttr<FlatSymbolRefAttr>:$velocity,
+                       AnyRankedTensor:$lr, AnyRankedTensor:$scale, F64Attr:$momentum, F64Attr:$weight_decay);
+  let assemblyFormat = [{$param `,` $gradient (`velocity` $velocity^)? `lr` $lr `scale` $scale attr-dict `:`
+                         type($lr) `,` type($scale)}];
+}
+
+#endif // HYC_UPDATE_OPS_TD

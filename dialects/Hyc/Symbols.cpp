@@ -1,0 +1,165 @@
+// Parameters, state and functions: verifiers, symbol checks, and the textual form of hyc.func.
+#include "dialects/Hyc/HycDialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace hyc;
+
+//===----------------------------------------------------------------------===//
+// param and state
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyStatic(Operation *op, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (tensor && tensor.hasStaticShape())
+    return success();
+  return op->emitOpError("has type ") << type << ", expected a ranked tensor with static dimensions";
+}
+
+static int64_t product(ArrayRef<int64_t> sizes) {
+  int64_t count = 1;
+  for (int64_t size : sizes)
+    count *= size;
+  return count;
+}
+
+LogicalResult ParamOp::verify() {
+  if (failed(verifyStatic(*this, getType())))
+    return failure();
+  if (std::optional<ArrayRef<int64_t>> shape = getShape())
+    if (product(*shape) != getWholeType().getNumElements())
+      return emitOpError("states a shape of ") << product(*shape) << " elements, but its type " << getWholeType() << " has "
+                                              << getWholeType().getNumElements();
+  return success();
+}
+
+SmallVector<int64_t> ParamOp::getLogicalShape() {
+  if (std::optional<ArrayRef<int64_t>> shape = getShape())
+    return llvm::to_vector(*shape);
+  return llvm::to_vector(getWholeType().getShape());
+}
+
+LogicalResult StateOp::verify() {
+  if (failed(verifyStatic(*this, getType())))
+    return failure();
+  if (!getParamAttr())
+    return success();
+  auto param = SymbolTable::lookupNearestSymbolFrom<ParamOp>(*this, getParamAttr());
+  if (!param)
+    return emitOpError("belongs to ") << getParamAttr() << ", which is no hyc.param";
+  if (param.getWholeType().getShape() != getWholeType().getShape())
+    return (emitOpError("has type ") << getWholeType() << ", but its parameter " << getParamAttr() << " has type "
+                                     << param.getWholeType())
+               .attachNote(param.getLoc())
+           << "parameter declared here";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Uses of state
+//===----------------------------------------------------------------------===//
+
+/// The tensor type of the param or state that `name` stands for, or null after a diagnostic.
+static RankedTensorType lookupType(SymbolTableCollection &symbols, Operation *user, FlatSymbolRefAttr name) {
+  Operation *target = symbols.lookupNearestSymbolFrom(user, name);
+  if (auto param = dyn_cast_or_null<ParamOp>(target))
+    return param.getTensorType();
+  if (auto state = dyn_cast_or_null<StateOp>(target))
+    return state.getTensorType();
+  user->emitOpError("names ") << name << ", which is no hyc.param or hyc.state";
+  return {};
+}
+
+static LogicalResult verifyUse(SymbolTableCollection &symbols, Operation *user, FlatSymbolRefAttr name, Type used) {
+  RankedTensorType declared = lookupType(symbols, user, name);
+  if (!declared)
+    return failure();
+  if (declared == used)
+    return success();
+  return user->emitOpError("uses ") << name << " as " << used << ", but it is declared as " << declared;
+}
+
+LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUse(symbols, *this, getSourceAttr(), getResult().getType());
+}
+LogicalResult WriteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUse(symbols, *this, getTargetAttr(), getValue().getType());
+}
+LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUse(symbols, *this, getTargetAttr(), getValue().getType());
+}
+LogicalResult IncrementOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUse(symbols, *this, getStateAttr(), getResult().getType());
+}
+
+LogicalResult SumOfSquaresOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  for (auto name : getStates().getAsRange<FlatSymbolRefAttr>())
+    if (!lookupType(symbols, *this, name))
+      return failure();
+  return success();
+}
+
+/// Every state of an update has the shape of the first one, the parameter.
+static LogicalResult verifyUpdate(SymbolTableCollection &symbols, Operation *op, ArrayRef<FlatSymbolRefAttr> names) {
+  RankedTensorType first;
+  for (FlatSymbolRefAttr name : names) {
+    RankedTensorType type = lookupType(symbols, op, name);
+    if (!type)
+      return failure();
+    if (!first)
+      first = type;
+    if (type.getShape() != first.getShape())
+      return op->emitOpError("updates ") << names[0] << " of type " << first << " with " << name << " of type " << type;
+  }
+  return success();
+}
+
+LogicalResult AdamWOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUpdate(symbols, *this, {getParamAttr(), getGradientAttr(), getMAttr(), getVAttr()});
+}
+
+LogicalResult SgdOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  SmallVector<FlatSymbolRefAttr> names{getParamAttr(), getGradientAttr()};
+  if (getVelocityAttr())
+    names.push_back(getVelocityAttr());
+  return verifyUpdate(symbols, *this, names);
+}
+
+//===----------------------------------------------------------------------===//
+// func
+//===----------------------------------------------------------------------===//
+
+void FuncOp::build(OpBuilder &builder, OperationState &state, StringRef name, FunctionType type) {
+  state.addAttribute(SymbolTable::getSymbolAttrName(), builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
+  Block &entry = state.addRegion()->emplaceBlock();
+  for (Type input : type.getInputs())
+    entry.addArgument(input, state.location);
+}
+
+ReturnOp FuncOp::getReturn() { return cast<ReturnOp>(getBody().front().getTerminator()); }
+
+ParseResult FuncOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto makeType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
+                     function_interface_impl::VariadicFlag, std::string &) {
+    return builder.getFunctionType(inputs, results);
+  };
+  return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
+                                                  getFunctionTypeAttrName(result.name), makeType,
+                                                  getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void FuncOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+                                           getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+LogicalResult ReturnOp::verify() {
+  auto func = cast<FuncOp>((*this)->getParentOp());
+  if (func.getResultTypes() == getOperandTypes())
+    return success();
+  return emitOpError("returns (") << getOperandTypes() << "), but @" << func.getSymName() << " has results ("
+                                  << func.getResultTypes() << ")";
+}

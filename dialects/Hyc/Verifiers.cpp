@@ -1,0 +1,302 @@
+// Verifiers and result types of the tensor ops. Each constraint carries the id that HycOps.td lists.
+#include "dialects/Hyc/HycDialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace hyc;
+
+static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static RankedTensorType withShape(RankedTensorType type, ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+static LogicalResult infer(SmallVectorImpl<Type> &types, std::initializer_list<Type> results) {
+  types.append(results);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+LogicalResult CompareOp::verify() {
+  if (tensorType(getLhs()) != tensorType(getRhs()))
+    return emitOpError("compares ") << getLhs().getType() << " with " << getRhs().getType();
+  if (!tensorType(getResult()).getElementType().isInteger(1))
+    return emitOpError("gives ") << getResult().getType() << ", expected booleans (i1)";
+  return success();
+}
+
+LogicalResult SelectOp::verify() {
+  RankedTensorType condition = tensorType(getCondition());
+  if (!condition.getElementType().isInteger(1) || condition.getShape() != tensorType(getResult()).getShape())
+    return emitOpError("has condition ") << condition << ", expected booleans of the shape of " << getResult().getType();
+  if (getLhs().getType() != getResult().getType() || getRhs().getType() != getResult().getType())
+    return emitOpError("selects from ") << getLhs().getType() << " and " << getRhs().getType() << " into "
+                                        << getResult().getType();
+  return success();
+}
+
+LogicalResult ConvertOp::verify() {
+  if (tensorType(getOperand()).getShape() == tensorType(getResult()).getShape())
+    return success();
+  return emitOpError("changes the shape from ") << getOperand().getType() << " to " << getResult().getType();
+}
+
+LogicalResult IotaOp::verify() {
+  if (getDim() < static_cast<uint64_t>(tensorType(getResult()).getRank()))
+    return success();
+  return emitOpError("counts along dimension ") << getDim() << " of " << getResult().getType();
+}
+
+//===----------------------------------------------------------------------===//
+// Shape
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReshapeOp::verify() {
+  RankedTensorType from = tensorType(getOperand()), to = tensorType(getResult());
+  if (from.getNumElements() == to.getNumElements() && from.getElementType() == to.getElementType())
+    return success();
+  return emitOpError("[reshape.count] turns ") << from << " (" << from.getNumElements() << " elements) into " << to << " ("
+                                               << to.getNumElements() << " elements)";
+}
+
+LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands,
+                                            DictionaryAttr, mlir::OpaqueProperties properties, RegionRange,
+                                            SmallVectorImpl<Type> &types) {
+  RankedTensorType type = tensorType(operands[0]);
+  ArrayRef<int64_t> permutation = properties.as<Properties *>()->permutation.asArrayRef();
+  SmallVector<int64_t> shape;
+  SmallVector<bool> seen(type.getRank(), false);
+  for (int64_t dim : permutation) {
+    if (dim < 0 || dim >= type.getRank() || seen[dim])
+      return emitOptionalError(loc, "[transpose.permutation] has [", permutation, "], expected each of 0 to ",
+                               type.getRank() - 1, " once");
+    seen[dim] = true;
+    shape.push_back(type.getDimSize(dim));
+  }
+  if (static_cast<int64_t>(shape.size()) != type.getRank())
+    return emitOptionalError(loc, "[transpose.permutation] has ", shape.size(), " dimensions, expected ", type.getRank());
+  return infer(types, {withShape(type, shape)});
+}
+
+LogicalResult BroadcastOp::verify() {
+  RankedTensorType from = tensorType(getOperand()), to = tensorType(getResult());
+  ArrayRef<int64_t> dims = getDims();
+  if (static_cast<int64_t>(dims.size()) != from.getRank())
+    return emitOpError("[broadcast.dims] maps ") << dims.size() << " dimensions of " << from;
+  int64_t previous = -1;
+  for (auto [index, dim] : llvm::enumerate(dims)) {
+    if (dim <= previous || dim >= to.getRank() || to.getDimSize(dim) != from.getDimSize(index))
+      return emitOpError("[broadcast.dims] maps dimension ")
+             << index << " of " << from << " to dimension " << dim << " of " << to;
+    previous = dim;
+  }
+  return success();
+}
+
+/// Whether `part`, placed at offsets and strides, lies in `whole`.
+static LogicalResult verifyPlacement(Operation *op, StringRef constraint, RankedTensorType part, RankedTensorType whole,
+                                     ArrayRef<int64_t> offsets, ArrayRef<int64_t> strides) {
+  size_t tensorRank = whole.getRank();
+  if (part.getRank() != whole.getRank() || offsets.size() != tensorRank || strides.size() != tensorRank)
+    return op->emitOpError("[") << constraint << "] has " << offsets.size() << " offsets and " << strides.size()
+                                << " strides for " << part << " in " << whole;
+  for (size_t dim = 0; dim < tensorRank; ++dim) {
+    int64_t size = part.getDimSize(dim);
+    int64_t last = offsets[dim] + (size - 1) * strides[dim];
+    if (offsets[dim] < 0 || strides[dim] < 1 || (size > 0 && last >= whole.getDimSize(dim)))
+      return op->emitOpError("[") << constraint << "] dim " << dim << " reaches index " << last << " of "
+                                  << whole.getDimSize(dim);
+  }
+  return success();
+}
+
+LogicalResult SliceOp::verify() {
+  return verifyPlacement(*this, "slice.bounds", tensorType(getResult()), tensorType(getOperand()), getOffsets(),
+                         getStrides());
+}
+
+LogicalResult PadOp::verify() {
+  return verifyPlacement(*this, "pad.bounds", tensorType(getOperand()), tensorType(getResult()), getOffsets(),
+                         getStrides());
+}
+
+/// Whether `parts` joined along `dim` give `whole`.
+static LogicalResult verifyParts(Operation *op, StringRef constraint, ValueRange parts, Value wholeValue, int64_t dim) {
+  RankedTensorType whole = tensorType(wholeValue);
+  if (dim < 0 || dim >= whole.getRank())
+    return op->emitOpError("[") << constraint << "] has dim " << dim << " of " << whole;
+  int64_t total = 0;
+  for (Value value : parts) {
+    RankedTensorType part = tensorType(value);
+    bool agrees = part.getRank() == whole.getRank() && part.getElementType() == whole.getElementType();
+    for (int64_t d = 0; agrees && d < whole.getRank(); ++d)
+      agrees = d == dim || part.getDimSize(d) == whole.getDimSize(d);
+    if (!agrees)
+      return op->emitOpError("[") << constraint << "] has part " << part << " of " << whole << " along dim " << dim;
+    total += part.getDimSize(dim);
+  }
+  if (total == whole.getDimSize(dim))
+    return success();
+  return op->emitOpError("[") << constraint << "] has parts of " << total << " along dim " << dim << ", expected "
+                              << whole.getDimSize(dim);
+}
+
+LogicalResult SplitOp::verify() { return verifyParts(*this, "split.sizes", getParts(), getOperand(), getDim()); }
+LogicalResult ConcatOp::verify() { return verifyParts(*this, "concat.sizes", getParts(), getResult(), getDim()); }
+
+LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands, DictionaryAttr,
+                                         mlir::OpaqueProperties properties, RegionRange, SmallVectorImpl<Type> &types) {
+  RankedTensorType type = tensorType(operands[0]);
+  ArrayRef<int64_t> dims = properties.as<Properties *>()->dims.asArrayRef();
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (dims[i] < 0 || dims[i] >= type.getRank() || (i > 0 && dims[i] <= dims[i - 1]))
+      return emitOptionalError(loc, "[reduce.dims] has [", dims, "] for ", type);
+  SmallVector<int64_t> shape;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (!llvm::is_contained(dims, dim))
+      shape.push_back(type.getDimSize(dim));
+  return infer(types, {withShape(type, shape)});
+}
+
+//===----------------------------------------------------------------------===//
+// Einsum
+//===----------------------------------------------------------------------===//
+
+std::optional<EinsumOp::Letters> EinsumOp::parseSpec(StringRef spec) {
+  auto [operands, result] = spec.split("->");
+  auto [lhs, rhs] = operands.split(',');
+  auto lettersOnly = [](StringRef text) { return llvm::all_of(text, llvm::isAlpha); };
+  if (!spec.contains("->") || !operands.contains(',') || !lettersOnly(lhs) || !lettersOnly(rhs) || !lettersOnly(result))
+    return std::nullopt;
+  return Letters{lhs, rhs, result};
+}
+
+LogicalResult EinsumOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands, DictionaryAttr,
+                                         mlir::OpaqueProperties properties, RegionRange, SmallVectorImpl<Type> &types) {
+  StringRef spec = properties.as<Properties *>()->spec.getValue();
+  std::optional<Letters> letters = parseSpec(spec);
+  if (!letters)
+    return emitOptionalError(loc, "[einsum.spec] is \"", spec, "\", expected letters as in \"bsk,kn->bsn\"");
+  int64_t sizes[256];
+  std::fill(std::begin(sizes), std::end(sizes), -1);
+  for (auto [text, operand] : {std::pair{letters->lhs, operands[0]}, std::pair{letters->rhs, operands[1]}}) {
+    ArrayRef<int64_t> shape = tensorType(operand).getShape();
+    if (text.size() != shape.size())
+      return emitOptionalError(loc, "[einsum.spec] names ", text.size(), " dimensions \"", text, "\" of ",
+                               operand.getType());
+    for (auto [index, letter] : llvm::enumerate(text)) {
+      if (text.take_front(index).contains(letter))
+        return emitOptionalError(loc, "[einsum.spec] has letter '", Twine(letter), "' twice in \"", text, "\"");
+      int64_t &size = sizes[static_cast<unsigned char>(letter)];
+      if (size >= 0 && size != shape[index])
+        return emitOptionalError(loc, "[einsum.sizes] letter '", Twine(letter), "' has size ", size, " and ", shape[index]);
+      size = shape[index];
+    }
+  }
+  for (StringRef text : {letters->lhs, letters->rhs})
+    for (char letter : text)
+      if (!letters->result.contains(letter) && !(letters->lhs.contains(letter) && letters->rhs.contains(letter)))
+        return emitOptionalError(loc, "[einsum.contracted] letter '", Twine(letter), "' stands in one operand only");
+  SmallVector<int64_t> shape;
+  for (auto [index, letter] : llvm::enumerate(letters->result)) {
+    if (sizes[static_cast<unsigned char>(letter)] < 0 || letters->result.take_front(index).contains(letter))
+      return emitOptionalError(loc, "[einsum.spec] result letter '", Twine(letter), "' stands in no operand, or twice");
+    shape.push_back(sizes[static_cast<unsigned char>(letter)]);
+  }
+  return infer(types, {withShape(tensorType(operands[0]), shape)});
+}
+
+//===----------------------------------------------------------------------===//
+// Composite ops
+//===----------------------------------------------------------------------===//
+
+LogicalResult LayerNormOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands,
+                                            DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                            SmallVectorImpl<Type> &types) {
+  RankedTensorType x = tensorType(operands[0]);
+  for (Value vector : operands.drop_front())
+    if (x.getRank() == 0 || tensorType(vector).getShape() != x.getShape().take_back())
+      return emitOptionalError(loc, "[layer_norm.shapes] has scale or bias ", vector.getType(), " for ", x);
+  Type statistics = withShape(x, x.getShape().drop_back());
+  return infer(types, {x, statistics, statistics});
+}
+
+LogicalResult LayerNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
+                                                DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                                SmallVectorImpl<Type> &types) {
+  Type scale = operands[2].getType();
+  return infer(types, {operands[1].getType(), scale, scale});
+}
+
+LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands,
+                                            DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                            SmallVectorImpl<Type> &types) {
+  RankedTensorType q = tensorType(operands[0]), k = tensorType(operands[1]), v = tensorType(operands[2]);
+  bool agree = q.getRank() == 4 && k == v && k.getRank() == 4 && k.getDimSize(0) == q.getDimSize(0) &&
+               k.getDimSize(3) == q.getDimSize(3) && k.getDimSize(2) > 0 && q.getDimSize(2) % k.getDimSize(2) == 0;
+  if (!agree)
+    return emitOptionalError(loc, "[attention.shapes] has q ", q, ", k ", k, " and v ", v,
+                             ", expected (B,S,H,D), (B,T,G,D) and (B,T,G,D) with G dividing H");
+  return infer(types, {q, withShape(q, {q.getDimSize(0), q.getDimSize(2), q.getDimSize(1)})});
+}
+
+LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
+                                                DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                                SmallVectorImpl<Type> &types) {
+  return infer(types, {operands[1].getType(), operands[2].getType(), operands[3].getType()});
+}
+
+/// `rows` = ids shape × (table's row).
+static LogicalResult verifyEmbedding(Operation *op, RankedTensorType ids, RankedTensorType table, RankedTensorType rows) {
+  SmallVector<int64_t> expected(ids.getShape());
+  bool agree = table.getRank() == 2 && isa<IntegerType>(ids.getElementType());
+  if (agree)
+    expected.push_back(table.getDimSize(1));
+  if (agree && rows.getShape() == ArrayRef(expected) && rows.getElementType() == table.getElementType())
+    return success();
+  return op->emitOpError("[embedding.shapes] has ids ") << ids << ", table " << table << " and rows " << rows;
+}
+
+LogicalResult EmbeddingOp::verify() {
+  return verifyEmbedding(*this, tensorType(getIds()), tensorType(getTable()), tensorType(getResult()));
+}
+LogicalResult EmbeddingGradOp::verify() {
+  return verifyEmbedding(*this, tensorType(getIds()), tensorType(getResult()), tensorType(getCotangent()));
+}
+
+static RankedTensorType scalar(Type element) { return RankedTensorType::get({}, element); }
+
+LogicalResult CrossEntropyOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc, ValueRange operands,
+                                               DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                               SmallVectorImpl<Type> &types) {
+  RankedTensorType logits = tensorType(operands[0]), labels = tensorType(operands[1]);
+  if (logits.getRank() == 0 || labels.getShape() != logits.getShape().drop_back() ||
+      !isa<IntegerType>(labels.getElementType()))
+    return emitOptionalError(loc, "[cross_entropy.shapes] has logits ", logits, " and labels ", labels);
+  return infer(types, {scalar(logits.getElementType()), scalar(IntegerType::get(context, 64)),
+                       withShape(logits, labels.getShape())});
+}
+
+LogicalResult VocabMaxOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands, DictionaryAttr,
+                                           mlir::OpaqueProperties, RegionRange, SmallVectorImpl<Type> &types) {
+  RankedTensorType logits = tensorType(operands[0]);
+  return infer(types, {withShape(logits, logits.getShape().drop_back())});
+}
+
+LogicalResult VocabSumExpOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
+                                              DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                              SmallVectorImpl<Type> &types) {
+  return infer(types, {operands[1].getType(), operands[1].getType()});
+}
+
+LogicalResult VocabLossOp::inferReturnTypes(MLIRContext *context, std::optional<Location>, ValueRange operands,
+                                            DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                            SmallVectorImpl<Type> &types) {
+  RankedTensorType rows = tensorType(operands[0]);
+  return infer(types, {scalar(rows.getElementType()), scalar(IntegerType::get(context, 64)), rows});
+}

@@ -1,0 +1,12 @@
+// hyc-opt: runs any pass of hyc on the text of any phase.
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<hyc::HycDialect, hyc::dist::DistDialect>();
+  mlir::registerTransformsPasses();
+  return mlir::failed(mlir::MlirOptMain(argc, argv, "hyc graph optimizer\n", registry));
+}
