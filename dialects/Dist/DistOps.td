@@ -63,7 +63,7 @@ def Dist_AllReduceStartOp : Dist_Op<"all_reduce_start", [Pure]> {
     Ranks are combined in the order of their world rank, so that the result has the same bits everywhere and every time.
     `cause` is the op, and `why` the sharding, that asked for the exchange; the report prints both.
     ```mlir
-    %p = dist.all_reduce_start sum %y over #dist.group<{tp}> : tensor<4x64xf32> -> !dist.pending<tensor<4x64xf32>>
+    %p = dist.all_reduce_start sum %y over <{tp}> : tensor<4x64xf32> -> !dist.pending<tensor<4x64xf32>>
     %r = dist.wait %p : !dist.pending<tensor<4x64xf32>> -> tensor<4x64xf32>
     ```
   }];
@@ -79,7 +79,7 @@ def Dist_AllGatherStartOp : Dist_Op<"all_gather_start", [Pure]> {
   let description = [{
     The result has the logical size of the dimension: padding of the last shards is dropped.
     ```mlir
-    %p = dist.all_gather_start %x dim 2 over #dist.group<{tp}> : tensor<4x8x32xf32> -> !dist.pending<tensor<4x8x64xf32>>
+    %p = dist.all_gather_start %x dim 2 over <{tp}> : tensor<4x8x32xf32> -> !dist.pending<tensor<4x8x64xf32>>
     ```
   }];
   let arguments = (ins AnyRankedTensor:$operand, I64Attr:$dim, Dist_GroupAttr:$group,
@@ -123,7 +123,7 @@ def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
   let description = [{
     Communicates nothing. Elements beyond the dimension's end are zero.
     ```mlir
-    %s = dist.slice %x dim 0 over #dist.axes<{dp}> : tensor<5x3xf32> -> tensor<3x3xf32>
+    %s = dist.slice %x dim 0 over <{dp}> : tensor<5x3xf32> -> tensor<3x3xf32>
     ```
   }];
   let arguments = (ins AnyRankedTensor:$operand, I64Attr:$dim, Dist_AxisListAttr:$axes);

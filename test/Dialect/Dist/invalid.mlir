@@ -1,0 +1,53 @@
+// RUN: hyc-opt %s -split-input-file -verify-diagnostics
+
+// expected-error@+1 {{[mesh.sizes] axis "tp" has size 0, expected at least 1}}
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 0] stages 1
+
+// -----
+
+// expected-error@+1 {{[mesh.sizes] axis "dp" is named twice}}
+dist.mesh @mesh axes ["dp", "dp"] sizes [2, 2] stages 1
+
+// -----
+
+// expected-error@+1 {{[sharding.axis_once] axis "tp" is named twice}}
+hyc.param @w : tensor<4x4xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{tp}, {tp}]>}
+
+// -----
+
+hyc.func @two_shardings_for_one_result(%x: tensor<4xf32>) {
+  // expected-error@+1 {{expected 1 shardings, one a result}}
+  %0 = hyc.neg %x {dist.shardings = [#dist.sharding<[{}]>, #dist.sharding<[{}]>]} : tensor<4xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @sharding_of_the_wrong_rank(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has 2 dimensions, expected those of 'tensor<4xf32>'}}
+  %0 = hyc.neg %x {dist.shardings = [#dist.sharding<[{}, {}]>]} : tensor<4xf32>
+  hyc.return
+}
+
+// -----
+
+// expected-error@+1 {{fills slot 0, which still holds micro-batch 0}}
+dist.schedule stage 0 slots 1 [#dist.do<forward micro_batch 0 slot 0>, #dist.do<forward micro_batch 1 slot 0>]
+
+// -----
+
+// expected-error@+1 {{empties slot 0, which does not hold it}}
+dist.schedule stage 0 slots 1 [#dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 1 slot 0>]
+
+// -----
+
+// expected-error@+1 {{uses slot 1, expected one below 1}}
+dist.schedule stage 0 slots 1 [#dist.do<forward micro_batch 0 slot 1>]
+
+// -----
+
+hyc.func @all_gather_along_a_dimension_that_is_not_there(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{along dim 2}}
+  %0 = dist.all_gather_start %x dim 2 over <{tp}> : tensor<4x8xf32> -> !dist.pending<tensor<4x16xf32>>
+  hyc.return
+}

@@ -1,0 +1,103 @@
+// RUN: hyc-opt %s -split-input-file -verify-diagnostics
+
+// expected-error@+1 {{has type 'tensor<?x4xf32>', expected a ranked tensor with static dimensions}}
+hyc.param @w : tensor<?x4xf32> from #hyc.fill<0.0 : f64>
+
+// -----
+
+// expected-error@+1 {{states a shape of 12 elements, but its type 'tensor<4x4xf32>' has 16}}
+hyc.param @w : tensor<4x4xf32> from #hyc.fill<0.0 : f64> {shape = array<i64: 3, 4>}
+
+// -----
+
+// expected-error@+1 {{file offset is -4, expected a count of bytes}}
+hyc.param @w : tensor<4xf32> from #hyc.file<"model.onnx", offset = -4>
+
+// -----
+
+// expected-error@+1 {{belongs to @v, which is no hyc.param}}
+hyc.state @v.m of @v role "adam.m" : tensor<4xf32> from #hyc.fill<0.0 : f64>
+
+// -----
+
+hyc.param @w : tensor<4xf32> from #hyc.fill<0.0 : f64>
+hyc.func @read_as_another_type() {
+  // expected-error@+1 {{uses @w as 'tensor<5xf32>', but it is declared as 'tensor<4xf32>'}}
+  %0 = hyc.read @w : tensor<5xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @einsum_spec_without_letters(%x: tensor<4x8xf32>) {
+  // expected-error@+2 {{[einsum.spec] is "ab->c", expected letters}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = hyc.einsum "ab->c" %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @einsum_letter_of_two_sizes(%x: tensor<4x8xf32>) {
+  // expected-error@+2 {{[einsum.sizes] letter 'k' has size 8 and 4}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = hyc.einsum "mk,kn->mn" %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @einsum_letter_summed_in_one_operand(%x: tensor<4x8xf32>, %y: tensor<4xf32>) {
+  // expected-error@+2 {{[einsum.contracted] letter 'k' stands in one operand only}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = hyc.einsum "mk,m->m" %x, %y : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @reshape_to_another_count(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{[reshape.count] turns 'tensor<4x8xf32>' (32 elements) into 'tensor<4x4xf32>' (16 elements)}}
+  %0 = hyc.reshape %x : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @broadcast_to_another_size(%x: tensor<4xf32>) {
+  // expected-error@+1 {{[broadcast.dims] maps dimension 0 of 'tensor<4xf32>' to dimension 0 of 'tensor<8x4xf32>'}}
+  %0 = hyc.broadcast %x [0] : (tensor<4xf32>) -> tensor<8x4xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @split_into_too_much(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{[split.sizes] has parts of 10 along dim 1, expected 8}}
+  %0:2 = hyc.split %x dim 1 : (tensor<4x8xf32>) -> (tensor<4x5xf32>, tensor<4x5xf32>)
+  hyc.return
+}
+
+// -----
+
+hyc.func @slice_past_the_end(%x: tensor<8xf32>) {
+  // expected-error@+1 {{[slice.bounds] dim 0 reaches index 9 of 8}}
+  %0 = hyc.slice %x offsets [3] strides [2] : (tensor<8xf32>) -> tensor<4xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @attention_of_ungroupable_heads(%q: tensor<1x4x3x8xf32>, %k: tensor<1x4x2x8xf32>) {
+  // expected-error@+2 {{[attention.shapes]}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = hyc.attention causal %q, %k, %k scale 0.5 : (tensor<1x4x3x8xf32>, tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>) -> (tensor<1x4x3x8xf32>, tensor<1x3x4xf32>)
+  hyc.return
+}
+
+// -----
+
+hyc.func @return_of_another_type(%x: tensor<4xf32>) -> tensor<5xf32> {
+  // expected-error@+1 {{returns ('tensor<4xf32>'), but @return_of_another_type has results ('tensor<5xf32>')}}
+  hyc.return %x : tensor<4xf32>
+}
