@@ -1,0 +1,136 @@
+// Passes of phase 2: from a model to its training step. Every example below is part of a test in test/Train.
+
+#ifndef HYC_TRANSFORMS_TRAIN_PASSES_TD
+#define HYC_TRANSFORMS_TRAIN_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AttachLoss : Pass<"hyc-attach-loss", "::mlir::ModuleOp"> {
+  let summary = "Makes @train return the loss sum and the number of tokens counted";
+  let description = [{
+    With `loss=cross_entropy` the output named by `logits` is compared with the integer input named by `labels`, which is
+    added with the logits' leading shape where the model has none. Labels are never shifted here: the loader feeds the
+    tokens one ahead (`hyc.source = "next_token"`).
+
+    ```mlir
+    hyc.func @train(%x: tensor<2x4xi64> {hyc.input = "input_ids"}) -> (tensor<2x4x8xf32> {hyc.output = "logits"}) {
+      %logits = …
+      hyc.return %logits : tensor<2x4x8xf32>
+    }
+    ```
+    becomes
+    ```mlir
+    hyc.func @train(%x: tensor<2x4xi64> {hyc.input = "input_ids", hyc.source = "token"},
+                    %labels: tensor<2x4xi64> {hyc.input = "labels", hyc.source = "next_token"}) -> (tensor<f32>, tensor<i64>) {
+      %logits = …
+      %loss_sum, %count, %lse = hyc.cross_entropy %logits, %labels {id = "loss"} : …
+      hyc.return %loss_sum, %count : tensor<f32>, tensor<i64>
+    }
+    ```
+    Any other `loss` names a scalar output of the graph, which is taken as it is and counts as one token a micro-batch: the
+    step's loss is then the mean over its micro-batches. Such a graph shifts its labels itself, so every integer input is
+    fed the tokens. Outputs other than the loss are dropped: nothing in training reads them.
+  }];
+  let options = [
+    Option<"loss", "loss", "std::string", "\"cross_entropy\"", "`cross_entropy`, or the name of a scalar output">,
+    Option<"logits", "logits", "std::string", "", "output that cross_entropy reads; may be left out if there is only one">,
+    Option<"labels", "labels", "std::string", "\"labels\"", "integer input that cross_entropy reads; added if missing">,
+    Option<"ignoreIndex", "ignore-index", "int64_t", "-100", "label whose positions are not counted">,
+  ];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def Differentiate : Pass<"hyc-differentiate", "::mlir::ModuleOp"> {
+  let summary = "Turns @train into @microbatch: forward, backward, and gradients added into state";
+  let description = [{
+    A reverse walk from the loss sum asks each op for the cotangents of its operands (DifferentiableOpInterface), and skips
+    what no trainable parameter feeds. The cotangent of the loss sum is 1: gradients are sums over tokens, which @apply
+    divides by the step's count. A value with several uses gets the sum of its cotangents, latest use first. Each read of
+    a parameter adds into that parameter's gradient as soon as its last cotangent is there, so a tied parameter is
+    accumulated once per read.
+
+    ```mlir
+    hyc.func @train(%x: tensor<2x3xf32> {hyc.input = "x"}) -> (tensor<f32>, tensor<i64>) {
+      %w = hyc.read @w {id = "w.read"} : tensor<3x4xf32>
+      %h = hyc.einsum "ik,kj->ij" %x, %w {id = "fc"} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+      …
+    }
+    ```
+    becomes
+    ```mlir
+    hyc.state @w.grad of @w role "gradient" : tensor<3x4xf32> from #hyc.fill<0.0>
+    hyc.func @microbatch(%x: tensor<2x3xf32> {hyc.input = "x"}) {
+      %w = hyc.read @w {id = "w.read"} : tensor<3x4xf32>
+      %h = hyc.einsum "ik,kj->ij" %x, %w {id = "fc"} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+      …
+      hyc.accumulate %loss_sum into @loss_sum {id = "loss_sum.accumulate"} : tensor<f32>
+      hyc.accumulate %count into @token_count {id = "token_count.accumulate"} : tensor<i64>
+      …
+      %dw = hyc.einsum "ik,ij->kj" %x, %dh {hyc.backward, id = "fc.grad.rhs"} : …
+      hyc.accumulate %dw into @w.grad {hyc.backward, id = "w.grad.accumulate"} : tensor<3x4xf32>
+      hyc.return
+    }
+    ```
+    A trainable parameter that does not reach the loss gets no gradient state, and a warning: torch leaves such a parameter
+    alone too, weight decay included.
+  }];
+  let statistics = [
+    Statistic<"backwardOps", "backward-ops", "ops built for the backward pass">,
+    Statistic<"skippedOps", "skipped-ops", "forward ops that need no gradient">,
+  ];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def AttachOptimizer : Pass<"hyc-attach-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Adds @apply: the global norm, the clip factor and one update a parameter";
+  let description = [{
+    Every parameter with a gradient state is updated once. Gradients are sums over tokens; `hyc.gradient_scale` divides by
+    the step's own count and clips the mean gradient's global norm to `clip-grad-norm`. Weight decay applies to every
+    parameter, as torch does, but for those whose name matches a `no-decay` pattern (POSIX extended, anywhere in the name).
+
+    ```mlir
+    hyc.func @apply(%lr: tensor<f32> {hyc.scalar = "lr"}) {
+      %squares = hyc.sum_of_squares [@w.grad] {id = "apply.sum_of_squares"} : tensor<f64>
+      %count = hyc.read @token_count {id = "apply.count"} : tensor<i64>
+      %scale, %norm = hyc.gradient_scale %squares, %count max_norm 1.0 {id = "apply.scale"} : …
+      hyc.write %norm into @grad_norm {id = "apply.norm"} : tensor<f32>
+      %step = hyc.increment @step {id = "apply.step"} : tensor<i64>
+      hyc.adamw @w, @w.grad, @w.adam.m, @w.adam.v lr %lr step %step scale %scale {id = "w.update", …} : …
+      hyc.return
+    }
+    ```
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "`adamw` or `sgd`">,
+    Option<"beta1", "beta1", "double", "0.9", "decay of adamw's first moment">,
+    Option<"beta2", "beta2", "double", "0.999", "decay of adamw's second moment">,
+    Option<"epsilon", "eps", "double", "1e-8", "added to adamw's denominator">,
+    Option<"weightDecay", "weight-decay", "double", "0.0", "decoupled for adamw, added to the gradient for sgd">,
+    Option<"momentum", "momentum", "double", "0.0", "momentum of sgd; 0 keeps no velocity">,
+    Option<"clipGradNorm", "clip-grad-norm", "double", "0.0", "largest global norm of the mean gradient; 0 does not clip">,
+    ListOption<"noDecay", "no-decay", "std::string", "patterns of parameter names that do not decay">,
+  ];
+  let statistics = [
+    Statistic<"updatedParameters", "updated-parameters", "parameters that are updated">,
+    Statistic<"undecayedParameters", "undecayed-parameters", "parameters whose weight decay a pattern turned off">,
+  ];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def VerifyTrain : Pass<"hyc-verify-train", "::mlir::ModuleOp"> {
+  let summary = "Checks the invariant of phase 2";
+  let description = [{
+    1. `train.functions`: @microbatch and @apply are there, @train is gone; neither returns anything.
+    2. `train.inputs`: every argument of @microbatch says which input it is and how it is filled; every argument of @apply
+       is a scalar of the runtime.
+    3. `train.ids`: every op of both functions but the terminator has an id, and no two have the same.
+    4. `train.states`: exactly one state has each of the roles "loss_sum", "token_count", "step" and "grad_norm".
+    5. `train.gradients`: each gradient belongs to a parameter that is not frozen, is accumulated by @microbatch, counts once
+       in the global norm and is applied by one update.
+    6. `train.effects`: @microbatch only reads parameters and accumulates into state; parameters change in @apply alone.
+    7. `train.order`: no forward op reads a result of a backward op.
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+#endif // HYC_TRANSFORMS_TRAIN_PASSES_TD

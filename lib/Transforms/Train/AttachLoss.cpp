@@ -1,0 +1,159 @@
+// AttachLoss: @train returns (loss sum, tokens counted) instead of the model's outputs.
+#include "TrainingState.h"
+#include "hyc/Transforms/Train/Passes.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::train;
+
+namespace hyc {
+#define GEN_PASS_DEF_ATTACHLOSS
+#include "hyc/Transforms/Train/Passes.h.inc"
+} // namespace hyc
+
+static StringRef outputName(FuncOp function, unsigned index) {
+  auto name = function.getResultAttrOfType<StringAttr>(index, kOutput);
+  return name ? name.getValue() : StringRef();
+}
+
+static StringRef inputName(FuncOp function, unsigned index) {
+  auto name = function.getArgAttrOfType<StringAttr>(index, kInput);
+  return name ? name.getValue() : StringRef();
+}
+
+/// The returned value called `name`, or null after a diagnostic that lists the outputs. An empty name means the only one.
+static Value findOutput(FuncOp function, StringRef name, StringRef option) {
+  SmallVector<StringRef> names;
+  for (unsigned index = 0, e = function.getNumResults(); index < e; ++index) {
+    names.push_back(outputName(function, index));
+    if (names.back() == name || (name.empty() && e == 1))
+      return function.getReturn().getOperand(index);
+  }
+  InFlightDiagnostic error = function.emitError();
+  if (name.empty())
+    error << "--" << option << " must say which output to read: ";
+  else
+    error << "--" << option << " names output \"" << name << "\", which the model does not have: ";
+  if (names.empty())
+    error << "it has no outputs";
+  else
+    error << "its outputs are " << llvm::join(names, ", ");
+  return {};
+}
+
+namespace {
+struct AttachLoss : hyc::impl::AttachLossBase<AttachLoss> {
+  using AttachLossBase::AttachLossBase;
+
+  void runOnOperation() override {
+    FuncOp entry = findFunction(getOperation(), kEntry, "expected the model of phase 1, as import gives it");
+    if (!entry || failed(loss == "cross_entropy" ? attachCrossEntropy(entry) : useOwnLoss(entry)) ||
+        failed(markTokens(entry)))
+      signalPassFailure();
+  }
+
+private:
+  /// The argument that holds the labels, added if no input has its name; null after a diagnostic.
+  Value getLabels(FuncOp entry, Value logits);
+  LogicalResult attachCrossEntropy(FuncOp entry);
+  LogicalResult useOwnLoss(FuncOp entry);
+  /// Says of each input that is not yet fed how the loader feeds it.
+  LogicalResult markTokens(FuncOp entry);
+  void replaceResults(FuncOp entry, Value lossSum, Value count);
+};
+} // namespace
+
+Value AttachLoss::getLabels(FuncOp entry, Value logits) {
+  auto logitsType = cast<RankedTensorType>(logits.getType());
+  ArrayRef<int64_t> shape = logitsType.getShape().drop_back();
+  Builder builder(&getContext());
+  for (auto [index, argument] : llvm::enumerate(entry.getArguments())) {
+    if (inputName(entry, index) != labels)
+      continue;
+    auto type = cast<RankedTensorType>(argument.getType());
+    if (!isa<IntegerType>(type.getElementType()) || type.getShape() != shape) {
+      entry.emitError("--labels names input \"")
+          << labels << "\" of type " << type << ", expected integers of the logits' leading shape, as in "
+          << RankedTensorType::get(shape, builder.getI64Type());
+      return {};
+    }
+    entry.setArgAttr(index, kSource, builder.getStringAttr("next_token"));
+    return argument;
+  }
+  auto attributes = builder.getDictionaryAttr({builder.getNamedAttr(kInput, builder.getStringAttr(labels)),
+                                               builder.getNamedAttr(kSource, builder.getStringAttr("next_token"))});
+  unsigned index = entry.getNumArguments();
+  if (failed(entry.insertArgument(index, RankedTensorType::get(shape, builder.getI64Type()), attributes, entry.getLoc())))
+    return {};
+  return entry.getArgument(index);
+}
+
+LogicalResult AttachLoss::attachCrossEntropy(FuncOp entry) {
+  Value output = findOutput(entry, logits, "logits");
+  if (!output)
+    return failure();
+  auto type = cast<RankedTensorType>(output.getType());
+  if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()))
+    return entry.emitError("--logits names an output of type ")
+           << type << ", expected floating-point scores with the vocabulary as last dimension";
+  Value target = getLabels(entry, output);
+  if (!target)
+    return failure();
+  OpBuilder builder(entry.getReturn());
+  auto op = CrossEntropyOp::create(builder, entry.getLoc(), output, target, static_cast<uint64_t>(ignoreIndex));
+  setId(op, "loss");
+  replaceResults(entry, op.getLossSum(), op.getCount());
+  return success();
+}
+
+LogicalResult AttachLoss::useOwnLoss(FuncOp entry) {
+  Value output = findOutput(entry, loss, "loss");
+  if (!output)
+    return failure();
+  auto type = cast<RankedTensorType>(output.getType());
+  if (type.getNumElements() != 1 || !isa<FloatType>(type.getElementType()))
+    return entry.emitError("--loss names output \"")
+           << loss << "\" of type " << type << ", expected one floating-point number; for logits, say --loss cross_entropy";
+  OpBuilder builder(entry.getReturn());
+  if (type.getRank() != 0) {
+    output = ReshapeOp::create(builder, entry.getLoc(), RankedTensorType::get({}, type.getElementType()), output);
+    setId(output.getDefiningOp(), "loss.scalar");
+  }
+  auto countType = RankedTensorType::get({}, builder.getI64Type());
+  Value one = ConstantOp::create(builder, entry.getLoc(), countType,
+                                 cast<ElementsAttr>(DenseElementsAttr::get(countType, int64_t(1))));
+  setId(one.getDefiningOp(), "loss.count");
+  replaceResults(entry, output, one);
+  return success();
+}
+
+LogicalResult AttachLoss::markTokens(FuncOp entry) {
+  bool ownLoss = loss != "cross_entropy";
+  SmallVector<StringRef> tokens;
+  for (unsigned index = 0, e = entry.getNumArguments(); index < e; ++index) {
+    if (entry.getArgAttr(index, kSource))
+      continue;
+    StringRef name = inputName(entry, index);
+    if (!isa<IntegerType>(cast<RankedTensorType>(entry.getArgument(index).getType()).getElementType()))
+      return entry.emitError("input \"") << name << "\" has type " << entry.getArgument(index).getType()
+                                         << ", but data gives only tokens (integers)";
+    // A loss in the graph expects its labels unshifted, the very tokens of the input.
+    if (!ownLoss || name != labels)
+      tokens.push_back(name);
+    entry.setArgAttr(index, kSource, StringAttr::get(&getContext(), "token"));
+  }
+  if (tokens.size() <= 1)
+    return success();
+  return entry.emitError("inputs ") << llvm::join(tokens, ", ") << " would all be fed the same tokens; export the model "
+                                    << "with one token input, or name the labels with --labels";
+}
+
+void AttachLoss::replaceResults(FuncOp entry, Value lossSum, Value count) {
+  ReturnOp terminator = entry.getReturn();
+  terminator.getOperandsMutable().assign({lossSum, count});
+  entry.setFunctionType(FunctionType::get(&getContext(), entry.getArgumentTypes(), {lossSum.getType(), count.getType()}));
+  entry.removeResAttrsAttr();
+}

@@ -1,0 +1,234 @@
+// Differentiate: reverse-mode differentiation of @train into @microbatch. Gradients are sums over tokens, never means:
+// only @apply knows how many tokens a step counted.
+#include "TrainingState.h"
+#include "hyc/Transforms/Train/Passes.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::train;
+
+namespace hyc {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "hyc/Transforms/Train/Passes.h.inc"
+} // namespace hyc
+
+static bool isFloat(Type type) { return isa<FloatType>(cast<RankedTensorType>(type).getElementType()); }
+
+/// Gives every op but the terminator an id that no other op of the function has; an op that has none takes its mnemonic.
+static void makeIdsUnique(FuncOp function) {
+  llvm::StringSet<> taken;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    std::string base = getId(&op).str();
+    if (base.empty()) {
+      auto read = dyn_cast<ReadOp>(op);
+      base = read ? (read.getSource() + ".read").str() : op.getName().stripDialect().str();
+    }
+    std::string id = base;
+    for (unsigned n = 2; !taken.insert(id).second; ++n)
+      id = (base + "." + Twine(n)).str();
+    if (id != getId(&op))
+      setId(&op, id);
+  }
+}
+
+namespace {
+/// Walks the forward ops of one function backwards and builds their gradients behind them.
+class ReverseWalk {
+public:
+  ReverseWalk(FuncOp function, ModuleOp module)
+      : function(function), module(module), builder(function.getReturn()) {}
+
+  /// Builds the backward pass of `loss`. `skipped` counts forward ops without a gradient.
+  LogicalResult run(Value loss, uint64_t &skipped);
+
+private:
+  /// Fills `active`: what a trainable parameter feeds.
+  void findActiveValues(ArrayRef<Operation *> forward);
+  /// Notes where in the reverse walk the last cotangent of each read of a trainable parameter has arrived.
+  void findFirstUses(ArrayRef<Operation *> forward);
+  /// Asks `op` for its operands' cotangents; false where nothing was needed.
+  FailureOr<bool> differentiate(Operation *op);
+  void addCotangent(Value value, Value cotangent);
+  void accumulateReads(Operation *firstUser);
+  StateOp gradientOf(ParamOp param);
+  /// Declares the gradients in the order of their parameters, whatever the order of the walk; warns of parameters that the
+  /// loss does not depend on.
+  LogicalResult finish();
+
+  FuncOp function;
+  ModuleOp module;
+  OpBuilder builder;
+  DenseSet<Value> active;
+  DenseMap<Value, Value> cotangents;
+  DenseMap<Operation *, SmallVector<ReadOp>> readsDoneAt;
+  DenseMap<ParamOp, StateOp> gradients;
+};
+} // namespace
+
+void ReverseWalk::findActiveValues(ArrayRef<Operation *> forward) {
+  for (Operation *op : forward) {
+    bool isActive = llvm::any_of(op->getOperands(), [&](Value operand) { return active.contains(operand); });
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      auto param = module.lookupSymbol<ParamOp>(read.getSourceAttr());
+      isActive = param && !param.getFrozen();
+    }
+    for (Value result : op->getResults())
+      if (isActive && isFloat(result.getType()))
+        active.insert(result);
+  }
+}
+
+void ReverseWalk::findFirstUses(ArrayRef<Operation *> forward) {
+  DenseSet<Value> seen;
+  for (Operation *op : forward)
+    for (Value operand : op->getOperands())
+      if (auto read = operand.getDefiningOp<ReadOp>())
+        if (active.contains(operand) && seen.insert(operand).second)
+          readsDoneAt[op].push_back(read);
+}
+
+void ReverseWalk::addCotangent(Value value, Value cotangent) {
+  Value &sum = cotangents[value];
+  if (!sum) {
+    sum = cotangent;
+    return;
+  }
+  Operation *origin = value.getDefiningOp();
+  auto add = AddOp::create(builder, origin->getLoc(), sum, cotangent);
+  setId(add, getId(origin) + ".grad.sum");
+  sum = add;
+}
+
+FailureOr<bool> ReverseWalk::differentiate(Operation *op) {
+  SmallVector<Value> results;
+  for (Value result : op->getResults())
+    results.push_back(cotangents.lookup(result));
+  SmallVector<bool> wanted;
+  for (Value operand : op->getOperands())
+    wanted.push_back(active.contains(operand));
+  bool reached = llvm::any_of(results, [](Value value) { return value != nullptr; });
+  if (!reached || !llvm::is_contained(wanted, true))
+    return false;
+  auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
+  if (!differentiable)
+    return op->emitOpError("has no gradient, but a trainable parameter reaches the loss through it; freeze what feeds it, "
+                           "or express it by other ops");
+  SmallVector<Value> operandCotangents;
+  if (failed(differentiable.buildGradient(builder, results, wanted, operandCotangents)))
+    return failure();
+  for (auto [operand, cotangent] : llvm::zip_equal(op->getOperands(), operandCotangents))
+    if (cotangent)
+      addCotangent(operand, cotangent);
+  return true;
+}
+
+StateOp ReverseWalk::gradientOf(ParamOp param) {
+  StateOp &state = gradients[param];
+  if (!state)
+    state = createState(module, param.getSymName() + ".grad", kGradient, param.getTensorType(), param);
+  return state;
+}
+
+void ReverseWalk::accumulateReads(Operation *firstUser) {
+  for (ReadOp read : readsDoneAt.lookup(firstUser)) {
+    Value cotangent = cotangents.lookup(read.getResult());
+    if (!cotangent)
+      continue;
+    StateOp state = gradientOf(module.lookupSymbol<ParamOp>(read.getSourceAttr()));
+    auto accumulate = AccumulateOp::create(builder, read.getLoc(), cotangent, FlatSymbolRefAttr::get(state));
+    setId(accumulate, state.getSymName() + ".accumulate");
+  }
+}
+
+LogicalResult ReverseWalk::finish() {
+  Operation *firstFunction = *module.getOps<FuncOp>().begin();
+  for (auto param : module.getOps<ParamOp>()) {
+    if (StateOp gradient = gradients.lookup(param))
+      gradient->moveBefore(firstFunction);
+    else if (!param.getFrozen() && isFloat(param.getTensorType()))
+      param.emitWarning("parameter @") << param.getSymName() << " does not reach the loss and stays as it is";
+  }
+  if (!gradients.empty())
+    return success();
+  return function.emitError("no trainable parameter reaches the loss: there is nothing to train");
+}
+
+LogicalResult ReverseWalk::run(Value loss, uint64_t &skipped) {
+  SmallVector<Operation *> forward;
+  for (Operation &op : function.getBody().front().without_terminator())
+    forward.push_back(&op);
+  findActiveValues(forward);
+  findFirstUses(forward);
+
+  if (active.contains(loss)) {
+    auto type = cast<RankedTensorType>(loss.getType());
+    auto one = DenseElementsAttr::get(type, Attribute(FloatAttr::get(type.getElementType(), 1.0)));
+    auto seed = ConstantOp::create(builder, loss.getLoc(), type, cast<ElementsAttr>(one));
+    setId(seed, getId(loss.getDefiningOp()) + ".grad.seed");
+    addCotangent(loss, seed);
+  }
+  for (Operation *op : llvm::reverse(forward)) {
+    FailureOr<bool> needed = differentiate(op);
+    if (failed(needed))
+      return failure();
+    skipped += !*needed;
+    accumulateReads(op);
+  }
+  return finish();
+}
+
+/// Adds what the forward pass computed into the step's sums.
+static void accumulateInto(OpBuilder &builder, FuncOp function, Value value, StringRef role) {
+  auto module = function->getParentOfType<ModuleOp>();
+  StateOp state = createState(module, role, role, cast<RankedTensorType>(value.getType()));
+  auto accumulate = AccumulateOp::create(builder, function.getLoc(), value, FlatSymbolRefAttr::get(state));
+  setId(accumulate, role + ".accumulate");
+}
+
+/// @train has the results that hyc-attach-loss gives it.
+static LogicalResult verifyLossAttached(FuncOp entry) {
+  ArrayRef<Type> results = entry.getResultTypes();
+  auto isScalar = [](Type type) { return cast<RankedTensorType>(type).getRank() == 0; };
+  if (results.size() == 2 && llvm::all_of(results, isScalar) && isFloat(results[0]) && !isFloat(results[1]))
+    return success();
+  return entry.emitError("@train returns (") << results << "), expected the loss sum and the token count; run "
+                                             << "hyc-attach-loss first";
+}
+
+namespace {
+struct Differentiate : hyc::impl::DifferentiateBase<Differentiate> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FuncOp function = findFunction(module, kEntry, "expected a model with a loss, as hyc-attach-loss gives it");
+    if (!function || failed(verifyLossAttached(function)))
+      return signalPassFailure();
+    makeIdsUnique(function);
+
+    ReturnOp terminator = function.getReturn();
+    Value loss = terminator.getOperand(0), count = terminator.getOperand(1);
+    if (!loss.getDefiningOp() || !count.getDefiningOp()) {
+      function.emitError("@train returns one of its arguments as loss or count: there is nothing to train");
+      return signalPassFailure();
+    }
+    OpBuilder builder(terminator);
+    accumulateInto(builder, function, loss, kLossSum);
+    accumulateInto(builder, function, count, kTokenCount);
+
+    Operation *lastForward = terminator->getPrevNode();
+    uint64_t skipped = 0;
+    if (failed(ReverseWalk(function, module).run(loss, skipped)))
+      return signalPassFailure();
+    skippedOps += skipped;
+
+    terminator.getOperandsMutable().clear();
+    function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), {}));
+    function.setSymName(kMicrobatch);
+    for (Operation *op = lastForward->getNextNode(); op != terminator; op = op->getNextNode(), ++backwardOps)
+      op->setAttr(kBackward, builder.getUnitAttr());
+    makeIdsUnique(function);
+  }
+};
+} // namespace

@@ -1,0 +1,33 @@
+// The names and roles of what training keeps beside the parameters, shared by the passes of phase 2. Passes find a state
+// by its role: its symbol may have been renamed to avoid a parameter of the same name.
+#ifndef HYC_LIB_TRANSFORMS_TRAIN_TRAININGSTATE_H
+#define HYC_LIB_TRANSFORMS_TRAIN_TRAININGSTATE_H
+
+#include "dialects/Hyc/HycDialect.h"
+
+namespace hyc::train {
+
+inline constexpr llvm::StringLiteral kEntry = "train", kMicrobatch = "microbatch", kApply = "apply";
+
+inline constexpr llvm::StringLiteral kLossSum = "loss_sum", kTokenCount = "token_count", kStep = "step",
+                                     kGradNorm = "grad_norm", kGradient = "gradient";
+
+/// Attributes of arguments and results.
+inline constexpr llvm::StringLiteral kInput = "hyc.input", kOutput = "hyc.output", kSource = "hyc.source",
+                                     kScalar = "hyc.scalar";
+/// Marks the ops of @microbatch that belong to the backward pass.
+inline constexpr llvm::StringLiteral kBackward = "hyc.backward";
+
+/// The function called `name`, or null after a diagnostic on the module that names the pass to run first.
+FuncOp findFunction(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef hint);
+
+/// Adds a zero-initialised state before the first function, renamed if the symbol is taken.
+StateOp createState(mlir::ModuleOp module, const llvm::Twine &name, llvm::StringRef role, mlir::RankedTensorType type,
+                    ParamOp param = nullptr);
+
+/// The only state of this role that belongs to no parameter, or null.
+StateOp findState(mlir::ModuleOp module, llvm::StringRef role);
+
+} // namespace hyc::train
+
+#endif // HYC_LIB_TRANSFORMS_TRAIN_TRAININGSTATE_H

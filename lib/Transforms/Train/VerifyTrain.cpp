@@ -1,0 +1,149 @@
+// VerifyTrain: the invariant of phase 2, constraint by constraint as Passes.td lists them.
+#include "TrainingState.h"
+#include "hyc/Transforms/Train/Passes.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::train;
+
+namespace hyc {
+#define GEN_PASS_DEF_VERIFYTRAIN
+#include "hyc/Transforms/Train/Passes.h.inc"
+} // namespace hyc
+
+static LogicalResult verifyFunctions(ModuleOp module) {
+  if (auto entry = module.lookupSymbol<FuncOp>(kEntry))
+    return entry.emitError("[train.functions] @train is still there; run hyc-differentiate");
+  for (StringRef name : {kMicrobatch, kApply}) {
+    auto function = module.lookupSymbol<FuncOp>(name);
+    if (!function)
+      return module.emitError("[train.functions] has no @") << name;
+    if (function.getNumResults() != 0)
+      return function.emitError("[train.functions] @") << name << " returns values, expected only effects on state";
+  }
+  return success();
+}
+
+/// Every argument has each of these attributes.
+static LogicalResult verifyArguments(FuncOp function, ArrayRef<StringRef> required) {
+  for (unsigned index = 0, e = function.getNumArguments(); index < e; ++index)
+    for (StringRef name : required)
+      if (!function.getArgAttrOfType<StringAttr>(index, name))
+        return function.emitError("[train.inputs] argument ") << index << " of @" << function.getSymName() << " has no "
+                                                              << name;
+  return success();
+}
+
+static LogicalResult verifyIds(FuncOp function, llvm::StringMap<Operation *> &owners) {
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    if (getId(&op).empty())
+      return op.emitOpError("[train.ids] has no id");
+    auto [entry, inserted] = owners.try_emplace(getId(&op), &op);
+    if (!inserted)
+      return (op.emitOpError("[train.ids] has id \"") << getId(&op) << "\", which another op has")
+                 .attachNote(entry->second->getLoc())
+             << "that op is here";
+  }
+  return success();
+}
+
+static LogicalResult verifyStates(ModuleOp module) {
+  for (StringRef role : {kLossSum, kTokenCount, kStep, kGradNorm}) {
+    auto matches = llvm::make_filter_range(module.getOps<StateOp>(), [&](StateOp s) { return s.getRole() == role; });
+    auto count = std::distance(matches.begin(), matches.end());
+    if (count != 1)
+      return module.emitError("[train.states] has ") << count << " states of role \"" << role << "\", expected 1";
+  }
+  return success();
+}
+
+namespace {
+/// How often each gradient state is accumulated into, counted in the norm, and applied.
+struct GradientUses {
+  unsigned accumulated = 0, counted = 0, applied = 0;
+};
+} // namespace
+
+static llvm::StringMap<GradientUses> findGradientUses(FuncOp microbatch, FuncOp apply) {
+  llvm::StringMap<GradientUses> uses;
+  for (auto accumulate : microbatch.getOps<AccumulateOp>())
+    ++uses[accumulate.getTarget()].accumulated;
+  for (auto squares : apply.getOps<SumOfSquaresOp>())
+    for (auto name : squares.getStates().getAsRange<FlatSymbolRefAttr>())
+      ++uses[name.getValue()].counted;
+  for (auto update : apply.getOps<AdamWOp>())
+    ++uses[update.getGradient()].applied;
+  for (auto update : apply.getOps<SgdOp>())
+    ++uses[update.getGradient()].applied;
+  return uses;
+}
+
+static LogicalResult verifyGradients(ModuleOp module, FuncOp microbatch, FuncOp apply) {
+  llvm::StringMap<GradientUses> uses = findGradientUses(microbatch, apply);
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getRole() != kGradient)
+      continue;
+    auto param = state.getParamAttr() ? module.lookupSymbol<ParamOp>(state.getParamAttr()) : ParamOp();
+    if (!param || param.getFrozen())
+      return state.emitOpError("[train.gradients] belongs to no parameter that is trained");
+    GradientUses use = uses.lookup(state.getSymName());
+    if (use.accumulated == 0 || use.counted != 1 || use.applied != 1)
+      return state.emitOpError("[train.gradients] is accumulated ")
+             << use.accumulated << " times, counted in the norm " << use.counted << " times and applied " << use.applied
+             << " times, expected at least 1, 1 and 1";
+  }
+  return success();
+}
+
+/// Reads are of parameters, and the only effect is to accumulate into states that belong to the step.
+static LogicalResult verifyEffects(FuncOp microbatch) {
+  auto module = microbatch->getParentOfType<ModuleOp>();
+  for (Operation &op : microbatch.getBody().front().without_terminator()) {
+    if (isMemoryEffectFree(&op))
+      continue;
+    if (auto read = dyn_cast<ReadOp>(op); read && module.lookupSymbol<ParamOp>(read.getSourceAttr()))
+      continue;
+    if (auto accumulate = dyn_cast<AccumulateOp>(op);
+        accumulate && module.lookupSymbol<StateOp>(accumulate.getTargetAttr()))
+      continue;
+    return op.emitOpError("[train.effects] stands in @microbatch, which only reads parameters and accumulates into state");
+  }
+  return success();
+}
+
+static LogicalResult verifyOrder(FuncOp microbatch) {
+  for (Operation &op : microbatch.getBody().front().without_terminator()) {
+    if (op.hasAttr(kBackward))
+      continue;
+    for (Value operand : op.getOperands())
+      if (Operation *producer = operand.getDefiningOp(); producer && producer->hasAttr(kBackward))
+        return (op.emitOpError("[train.order] belongs to forward but reads a backward value").attachNote(producer->getLoc())
+                << "computed here");
+  }
+  return success();
+}
+
+namespace {
+struct VerifyTrain : hyc::impl::VerifyTrainBase<VerifyTrain> {
+  void runOnOperation() override {
+    if (failed(verify(getOperation())))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+  static LogicalResult verify(ModuleOp module) {
+    if (failed(verifyFunctions(module)))
+      return failure();
+    auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch), apply = module.lookupSymbol<FuncOp>(kApply);
+    llvm::StringMap<Operation *> ids;
+    return success(succeeded(verifyArguments(microbatch, {kInput, kSource})) &&
+                   succeeded(verifyArguments(apply, {kScalar})) && succeeded(verifyIds(microbatch, ids)) &&
+                   succeeded(verifyIds(apply, ids)) && succeeded(verifyStates(module)) &&
+                   succeeded(verifyGradients(module, microbatch, apply)) && succeeded(verifyEffects(microbatch)) &&
+                   succeeded(verifyOrder(microbatch)));
+  }
+};
+} // namespace

@@ -1,0 +1,23 @@
+// RUN: hyc-opt %s --hyc-attach-loss="logits=logits" -split-input-file | FileCheck %s
+
+// The labels input is added, and each input says how it is filled.
+hyc.func @train(%x: tensor<2x4xi64> {hyc.input = "input_ids"}, %p: tensor<2x4x8xf32> {hyc.input = "p", hyc.source = "token"})
+    -> (tensor<2x4x8xf32> {hyc.output = "logits"}, tensor<2x4xi64> {hyc.output = "argmax"}) {
+  hyc.return %p, %x : tensor<2x4x8xf32>, tensor<2x4xi64>
+}
+// CHECK: hyc.func @train(%[[X:.*]]: tensor<2x4xi64> {hyc.input = "input_ids", hyc.source = "token"},
+// CHECK-SAME: %[[P:[^:]*]]: tensor<2x4x8xf32>
+// CHECK-SAME: %[[L:[^:]*]]: tensor<2x4xi64> {hyc.input = "labels", hyc.source = "next_token"})
+// CHECK-SAME: -> (tensor<f32>, tensor<i64>)
+// CHECK: %[[SUM:.*]], %[[COUNT:.*]], %{{.*}} = hyc.cross_entropy %[[P]], %[[L]] {id = "loss"}
+// CHECK: hyc.return %[[SUM]], %[[COUNT]] : tensor<f32>, tensor<i64>
+
+// -----
+
+// An input that already has the labels' name is used.
+hyc.func @train(%x: tensor<2x4x8xf32> {hyc.input = "x", hyc.source = "token"}, %l: tensor<2x4xi32> {hyc.input = "labels"})
+    -> (tensor<2x4x8xf32> {hyc.output = "logits"}) {
+  hyc.return %x : tensor<2x4x8xf32>
+}
+// CHECK: hyc.func @train(%{{.*}}: tensor<2x4x8xf32> {{.*}}, %[[L:.*]]: tensor<2x4xi32> {hyc.input = "labels", hyc.source = "next_token"})
+// CHECK: hyc.cross_entropy %{{.*}}, %[[L]]

@@ -1,0 +1,79 @@
+// RUN: hyc-opt %s --hyc-differentiate -split-input-file | FileCheck %s
+
+// Forward, the step's sums, then backward: latest op first, each gradient accumulated as soon as it is known.
+hyc.param @w : tensor<3x4xf32> from #hyc.fill<0.0>
+hyc.param @b : tensor<4xf32> from #hyc.fill<0.0>
+hyc.func @train(%x: tensor<2x3xf32> {hyc.input = "x", hyc.source = "token"},
+                %labels: tensor<2xi64> {hyc.input = "labels", hyc.source = "next_token"}) -> (tensor<f32>, tensor<i64>) {
+  %w = hyc.read @w : tensor<3x4xf32>
+  %b = hyc.read @b : tensor<4xf32>
+  %h = hyc.einsum "ik,kj->ij" %x, %w {id = "fc"} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %bs = hyc.broadcast %b [1] {id = "fc.bias"} : (tensor<4xf32>) -> tensor<2x4xf32>
+  %y = hyc.add %h, %bs {id = "fc.add"} : tensor<2x4xf32>
+  %sum, %count, %lse = hyc.cross_entropy %y, %labels {id = "loss"} : (tensor<2x4xf32>, tensor<2xi64>) -> (tensor<f32>, tensor<i64>, tensor<2xf32>)
+  hyc.return %sum, %count : tensor<f32>, tensor<i64>
+}
+// CHECK: hyc.state @loss_sum role "loss_sum" : tensor<f32>
+// CHECK: hyc.state @token_count role "token_count" : tensor<i64>
+// CHECK: hyc.state @w.grad of @w role "gradient" : tensor<3x4xf32>
+// CHECK: hyc.state @b.grad of @b role "gradient" : tensor<4xf32>
+// CHECK-NOT: @train
+// CHECK: hyc.func @microbatch(%[[X:[^:]*]]: tensor<2x3xf32> {{.*}}, %[[LABELS:[^:]*]]: tensor<2xi64> {{[^)]*}}) {
+// CHECK: hyc.read @w {id = "w.read"}
+// CHECK: %[[Y:.*]] = hyc.add {{.*}} {id = "fc.add"}
+// CHECK: %[[SUM:.*]], %[[COUNT:.*]], %[[LSE:.*]] = hyc.cross_entropy
+// CHECK-NEXT: hyc.accumulate %[[SUM]] into @loss_sum {id = "loss_sum.accumulate"}
+// CHECK-NEXT: hyc.accumulate %[[COUNT]] into @token_count {id = "token_count.accumulate"}
+// CHECK-NEXT: %[[ONE:.*]] = hyc.constant {hyc.backward, id = "loss.grad.seed"} dense<1.000000e+00> : tensor<f32>
+// CHECK-NEXT: %[[DY:.*]] = hyc.cross_entropy_grad %[[ONE]], %[[Y]], %[[LABELS]], %[[LSE]] {hyc.backward, id = "loss.grad"}
+// CHECK-NEXT: %[[DB:.*]] = hyc.reduce sum %[[DY]] [0] {hyc.backward, id = "fc.bias.grad"}
+// CHECK-NEXT: hyc.accumulate %[[DB]] into @b.grad {hyc.backward, id = "b.grad.accumulate"}
+// CHECK-NEXT: %[[DW:.*]] = hyc.einsum "ik,ij->kj" %[[X]], %[[DY]] {hyc.backward, id = "fc.grad.rhs"}
+// CHECK-NEXT: hyc.accumulate %[[DW]] into @w.grad {hyc.backward, id = "w.grad.accumulate"}
+// CHECK-NEXT: hyc.return
+
+// -----
+
+// A value with two uses gets the sum of their cotangents; what is frozen, or feeds no trainable parameter, gets none.
+hyc.param @frozen : tensor<4xf32> from #hyc.fill<0.0> frozen
+hyc.param @w : tensor<4xf32> from #hyc.fill<0.0>
+hyc.func @train(%count: tensor<i64> {hyc.input = "n", hyc.source = "token"}) -> (tensor<f32>, tensor<i64>) {
+  %f = hyc.read @frozen {id = "f"} : tensor<4xf32>
+  %e = hyc.exp %f {id = "e"} : tensor<4xf32>
+  %w = hyc.read @w {id = "w"} : tensor<4xf32>
+  %m = hyc.mul %w, %e {id = "m"} : tensor<4xf32>
+  %q = hyc.mul %m, %w {id = "q"} : tensor<4xf32>
+  %sum = hyc.reduce sum %q [0] {id = "sum"} : (tensor<4xf32>) -> tensor<f32>
+  %n = hyc.neg %count {id = "n"} : tensor<i64>
+  hyc.return %sum, %n : tensor<f32>, tensor<i64>
+}
+// CHECK-NOT: @frozen.grad
+// CHECK: %[[E:.*]] = hyc.exp
+// CHECK: %[[W:.*]] = hyc.read @w
+// CHECK: %[[M:.*]] = hyc.mul %[[W]], %[[E]] {id = "m"}
+// CHECK: %[[DQ:.*]] = hyc.broadcast {{.*}} id = "sum.grad"
+// CHECK-NEXT: %[[QL:.*]] = hyc.mul %[[DQ]], %[[W]] {hyc.backward, id = "q.grad.lhs"}
+// CHECK-NEXT: %[[QR:.*]] = hyc.mul %[[DQ]], %[[M]] {hyc.backward, id = "q.grad.rhs"}
+// CHECK-NEXT: %[[ML:.*]] = hyc.mul %[[QL]], %[[E]] {hyc.backward, id = "m.grad.lhs"}
+// CHECK-NEXT: %[[DW:.*]] = hyc.add %[[QR]], %[[ML]] {hyc.backward, id = "w.grad.sum"}
+// CHECK-NEXT: hyc.accumulate %[[DW]] into @w.grad
+// CHECK-NEXT: hyc.return
+
+// -----
+
+// A tied parameter is read twice and accumulated once per read; ops without ids get some.
+hyc.param @w : tensor<4xf32> from #hyc.fill<0.0>
+hyc.func @train(%n: tensor<i64> {hyc.input = "n", hyc.source = "token"}) -> (tensor<f32>, tensor<i64>) {
+  %a = hyc.read @w : tensor<4xf32>
+  %s = hyc.sin %a : tensor<4xf32>
+  %b = hyc.read @w : tensor<4xf32>
+  %t = hyc.add %s, %b : tensor<4xf32>
+  %sum = hyc.reduce sum %t [0] : (tensor<4xf32>) -> tensor<f32>
+  %m = hyc.neg %n : tensor<i64>
+  hyc.return %sum, %m : tensor<f32>, tensor<i64>
+}
+// CHECK: hyc.read @w {id = "w.read"}
+// CHECK: hyc.read @w {id = "w.read.2"}
+// CHECK: %[[DT:.*]] = hyc.broadcast {{.*}} id = "reduce.grad"
+// CHECK-NEXT: hyc.accumulate %[[DT]] into @w.grad {hyc.backward, id = "w.grad.accumulate"}
+// CHECK: hyc.accumulate %{{.*}} into @w.grad {hyc.backward, id = "w.grad.accumulate.2"}
