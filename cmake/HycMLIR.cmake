@@ -45,3 +45,9 @@ function(add_hyc_library name)
 endfunction()
 
 add_custom_target(hyc_tablegen_all)
+
+# add_hyc_passes(Phase): Passes.h.inc from this folder's Passes.td, with register<Phase>Passes().
+function(add_hyc_passes phase)
+  hyc_tablegen(Hyc${phase}PassesIncGen Passes.td Passes.h.inc "-gen-pass-decls -name ${phase}")
+  add_dependencies(hyc_tablegen_all Hyc${phase}PassesIncGen)
+endfunction()

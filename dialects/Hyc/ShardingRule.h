@@ -18,6 +18,7 @@ enum class FactorKind {
   sum,        // contracted in every result: splitting it leaves partial sums
   max,        // contracted by maximum: splitting it leaves partial maxima
   replicated, // must be whole on every rank
+  exchanged,  // contracted by exchanges inside the op, which partitioning writes out: no result is partial
 };
 
 struct Factor {

@@ -314,7 +314,9 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
 
 /// Splitting the vocabulary is allowed, though not as a plain sum: partitioning rewrites the op (see vocab_max).
 ShardingRule CrossEntropyOp::getShardingRule() {
-  return withMissingAsSums(letterRule(*this, {"*v", "*"}, {"", "", "*"}));
+  ShardingRule rule = letterRule(*this, {"*v", "*"}, {"", "", "*"});
+  rule.factors[rule.operands[0].back().front()].kind = FactorKind::exchanged;
+  return rule;
 }
 
 ShardingRule CrossEntropyGradOp::getShardingRule() {
@@ -356,7 +358,7 @@ std::string ShardingRule::str() const {
   llvm::interleave(
       llvm::enumerate(factors), os,
       [&](const auto &entry) {
-        static const char *const kinds[] = {"", " sum", " max", " whole"};
+        static const char *const kinds[] = {"", " sum", " max", " whole", " exchanged"};
         os << static_cast<char>('i' + entry.index()) << '=' << entry.value().size
            << kinds[static_cast<int>(entry.value().kind)];
       },
