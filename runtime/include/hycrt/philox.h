@@ -50,23 +50,35 @@ class PhiloxStream {
   constexpr PhiloxStream(uint64_t seed, uint64_t tensorKey) : word_(mix64(seed, tensorKey)) {}
 
   // The four words that elements [4 * block, 4 * block + 4) draw from.
-  constexpr PhiloxCounter block(uint64_t block) const {
-    return philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+  constexpr PhiloxCounter block(uint64_t index) const {
+    return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 0},
                       {static_cast<uint32_t>(word_), static_cast<uint32_t>(word_ >> 32)});
   }
 
-  // In [0, 1), 24 bits.
-  float uniform(uint64_t element) const { return static_cast<float>(block(element / 4)[element % 4] >> 8) * 0x1p-24f; }
-
-  // Standard normal, computed in f64 and rounded once.
-  float normal(uint64_t element) const {
-    const PhiloxCounter words = block(element / 4);
-    const int pair = static_cast<int>(element % 4) & ~1;
-    const double u = (words[pair] + 0.5) * 0x1p-32;  // in (0, 1): its logarithm is finite
-    const double angle = 6.283185307179586 * (words[pair + 1] * 0x1p-32);
-    const double radius = std::sqrt(-2.0 * std::log(u));
-    return static_cast<float>(radius * (element % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+  // In [0, 1), 24 bits; of elements [4 * block, 4 * block + 4).
+  std::array<float, 4> uniforms(uint64_t index) const {
+    const PhiloxCounter words = block(index);
+    std::array<float, 4> values;
+    for (int i = 0; i < 4; ++i) values[i] = static_cast<float>(words[i] >> 8) * 0x1p-24f;
+    return values;
   }
+
+  // Standard normal, computed in f64 and rounded once; of elements [4 * block, 4 * block + 4).
+  std::array<float, 4> normals(uint64_t index) const {
+    const PhiloxCounter words = block(index);
+    std::array<float, 4> values;
+    for (int pair = 0; pair < 4; pair += 2) {
+      const double u = (words[pair] + 0.5) * 0x1p-32;  // in (0, 1): its logarithm is finite
+      const double angle = 6.283185307179586 * (words[pair + 1] * 0x1p-32);
+      const double radius = std::sqrt(-2.0 * std::log(u));
+      values[pair] = static_cast<float>(radius * std::cos(angle));
+      values[pair + 1] = static_cast<float>(radius * std::sin(angle));
+    }
+    return values;
+  }
+
+  float uniform(uint64_t element) const { return uniforms(element / 4)[element % 4]; }
+  float normal(uint64_t element) const { return normals(element / 4)[element % 4]; }
 
  private:
   uint64_t word_;

@@ -1,0 +1,44 @@
+// The command line that hyc-run and every generated executable understand, so that the two cannot drift apart.
+#ifndef HYCRT_OPTIONS_H_
+#define HYCRT_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+enum class WindowOrder { kShuffled, kInFile };
+
+struct RunOptions {
+  std::string out;            // the compiled folder
+  std::string data;           // token file; empty: none given
+  int64_t steps = 100;
+  uint64_t seed = 0;
+  int threads = 0;            // per rank; 0: the cores divided by the ranks
+  WindowOrder order = WindowOrder::kShuffled;
+  std::string logFile;        // the three: empty is off
+  std::string dumpGradients;
+  std::string saveWeights;
+};
+
+enum class CommandLine {
+  kHycRun,  // hyc-run OUT [options]
+  kRank,    // executable [options], where the folder is --out
+};
+
+struct ParsedCommandLine {
+  RunOptions options;
+  std::string help;  // not empty: --help was given, and this is the answer
+};
+
+// Usage errors carry the nearest known option where one is unknown.
+Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, CommandLine kind);
+
+// What `threads` 0 stands for: the cores this process may use, divided by the ranks on this machine, at least 1.
+int defaultThreads(int localRanks);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_OPTIONS_H_

@@ -1,0 +1,79 @@
+// What is told about a step: a JSON object per line for programs, an aligned line for people.
+#ifndef HYCRT_STEP_REPORT_H_
+#define HYCRT_STEP_REPORT_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+struct StepRecord {
+  int64_t step = 0;  // from 1
+  int64_t steps = 0;
+  double loss = 0;  // mean over the tokens counted in the global batch
+  double gradNorm = 0;
+  double learningRate = 0;
+  double milliseconds = 0;
+  double tokensPerSecond = 0;
+  double etaSeconds = 0;
+};
+
+// {"step":1,"steps":20,"loss":…,"grad_norm":…,"lr":…,"ms":…,"tokens_per_s":…,"eta_s":…} without a line end. Numbers are
+// the shortest that read back as the same double; a value that is not finite is null, since JSON has no word for it.
+std::string toJson(const StepRecord& record);
+Result<StepRecord> parseStepRecord(std::string_view json);
+
+// step  12/100   loss 5.1235   grad norm 1.234e+00   lr 1.000e-03   123.4 ms   12345 tokens/s   left 0:01:23
+std::string toLine(const StepRecord& record);
+
+// The JSON lines of a run in a file, which is emptied first. Every line is there when append returns, so that a reader
+// sees a run while it goes on.
+class StepLog {
+ public:
+  static Result<std::unique_ptr<StepLog>> open(const std::string& path);
+  ~StepLog();
+  StepLog(const StepLog&) = delete;
+  StepLog& operator=(const StepLog&) = delete;
+  Status append(const StepRecord& record);
+
+ private:
+  StepLog(std::string path, FILE* file) : path_(std::move(path)), file_(file) {}
+  std::string path_;
+  FILE* file_;
+};
+
+// Shows lines on `out`: one line that is rewritten where `out` is a terminal, a line a step otherwise. Other output
+// goes between through clear(), so that it does not land in the middle of the live line.
+class StepDisplay {
+ public:
+  explicit StepDisplay(FILE* out);
+  ~StepDisplay();
+  void show(const StepRecord& record);
+  void clear();
+
+ private:
+  FILE* out_;
+  bool live_;
+  bool coloured_;
+  bool pending_ = false;  // the live line has been written and not ended
+};
+
+// Time left, from the mean of the last steps (the very first, which warms everything up, is left out once others came).
+class RemainingTime {
+ public:
+  double after(double milliseconds, int64_t stepsLeft);
+
+ private:
+  std::deque<double> recent_;
+  bool warm_ = false;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_STEP_REPORT_H_

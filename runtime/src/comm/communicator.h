@@ -1,0 +1,120 @@
+// Communicator: everything that passes between the ranks of one machine after the rendezvous. One thread uses it.
+//
+// All ranks map each other's blocks (shared_block.h). A member that needs a peer spins for a moment and then sleeps on
+// its own doorbell, which peers ring; there is no server and no socket. The surprise: work on behalf of the group (a
+// slice of a sum) is done inside wait(), so a rank that computes never has to be interrupted.
+#ifndef HYCRT_SRC_COMM_COMMUNICATOR_H_
+#define HYCRT_SRC_COMM_COMMUNICATOR_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/channels.h"
+#include "comm/shared_block.h"
+#include "core/environment.h"
+#include "cpu/rank_memory.h"
+#include "hycrt/collectives.h"
+#include "hycrt/program.h"
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+// One collective as its caller describes it. source is shared; destination may be anywhere in this rank's arenas.
+struct CollectiveCall {
+  int collective;          // row of Program::collectives
+  CollectiveKind kind;
+  BufferRef source;
+  BufferRef destination;
+  int64_t count;           // of the whole vector (all_reduce), or per member
+  DType dtype;
+  ReduceOp op;
+};
+
+class Communicator {
+ public:
+  // Meets the other ranks. `memory` and `program` outlive the communicator.
+  static Result<std::unique_ptr<Communicator>> connect(const Program& program, const Environment& environment,
+                                                       const RankMemory& memory, ChannelPlans plans);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  Result<Ticket> start(const CollectiveCall& call);
+  Status wait(Ticket ticket);
+
+  // Of a row of Program::groups; 0 where this rank is not in it.
+  int memberCount(int group) const;
+
+  // Runs the transfers together: no order among them is assumed but that of one direction between two ranks.
+  Status exchange(const TransferUse* uses, int count);
+
+  // Returns when every rank has called it.
+  Status barrier();
+
+  // The text that a rank published when it was set up; valid as long as the communicator.
+  std::string catalogOf(int rank) const;
+
+  // Says how this rank ends, and wakes all who may be waiting for it. Also done on destruction, as a failure.
+  void leave(RankState state);
+
+ private:
+  struct Peer {
+    Mapping mapping;
+    SharedBlock block;
+    FileDescriptor process;  // becomes readable when the process ends
+    std::string program;
+  };
+  // This rank's side of a channel beyond what is shared. Items [0, started) were issued here, [0, worked) have had
+  // this member's share of the work, [0, completed) are over for all.
+  struct Channel {
+    std::vector<int> members;
+    std::vector<ChannelRow*> rows;  // by member
+    int self = 0;                   // index into members
+    uint64_t started = 0;
+    uint64_t worked = 0;
+    uint64_t completed = 0;
+    CollectiveCall calls[kRingSize] = {};
+
+    ChannelRow& own() const { return *rows[static_cast<size_t>(self)]; }
+  };
+  struct Moving;  // a transfer in progress
+
+  Communicator(const Program& program, const Environment& environment, const RankMemory& memory, ChannelPlans plans);
+  Status mapPeers(std::vector<struct PeerHello> hellos);
+  Status resolveChannels();
+
+  Result<Ticket> startOn(int channelIndex, const CollectiveCall& call, const Publication& publication);
+  Status workOn(Channel& channel);
+  Status performWork(Channel& channel, const CollectiveCall& call, uint64_t item);
+  Status finishUpTo(Channel& channel, uint64_t item);
+  Status reduce(Channel& channel, const CollectiveCall& call, uint64_t item);
+  Status gather(Channel& channel, const CollectiveCall& call, uint64_t item);
+  Result<std::byte*> addressAt(const Channel& channel, int member, uint64_t item, int64_t bytes) const;
+  Status compare(const Channel& channel, uint64_t item, int member) const;
+  std::string describe(int rank, const Publication& publication) const;
+
+  bool progress(Moving& moving, Status* status);
+  Status receive(Channel& channel, const Moving& moving);
+
+  // Until ready() returns true; fails where one of `peers` can no longer make it so. `what` is asked for errors only.
+  using Description = std::function<std::string()>;
+  Status waitUntil(const std::vector<int>& peers, const Description& what, const std::function<bool()>& ready);
+  Status checkPeer(int rank, const Description& what, bool askKernel) const;
+  void ring(const std::vector<int>& ranks) const;
+  std::byte* ownAddress(BufferRef buffer) const { return memory_.arenas()[buffer.arena] + buffer.offset; }
+
+  const Program& program_;
+  const RankMemory& memory_;
+  const int rank_;
+  ChannelPlans plans_;
+  std::vector<Peer> peers_;  // by rank; the own entry has only the block
+  std::vector<Channel> channels_;
+  int spins_;
+  bool left_ = false;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_COMM_COMMUNICATOR_H_

@@ -1,0 +1,101 @@
+// Transfers between stages. A send publishes where its data lies; the receiver copies it from there and says so; then
+// the sender may overwrite it. All transfers of one exchange are driven from one loop, each as far as it can go, so two
+// stages that send to each other at once never wait in a circle.
+#include <cstring>
+
+#include "comm/communicator.h"
+
+namespace hycrt {
+
+struct Communicator::Moving {
+  const TransferDesc* transfer;
+  const TransferUse* use;
+  int channel;
+  uint64_t item;  // its number in the channel
+  enum class State { kIdle, kOffered, kDone } state = State::kIdle;
+};
+
+Status Communicator::exchange(const TransferUse* uses, int count) {
+  std::vector<Moving> moving;
+  std::vector<int> peers;
+  for (int i = 0; i < count; ++i) {
+    const TransferDesc& transfer = program_.transfers[uses[i].transfer];
+    const int index = plans_.ofTransfer[static_cast<size_t>(uses[i].transfer)];
+    Channel& channel = channels_[static_cast<size_t>(index)];
+    moving.push_back({&transfer, &uses[i], index, channel.started++});
+    peers.push_back(channel.members[transfer.direction == Direction::kSend ? 1 : 0]);
+  }
+  const auto what = [&] {
+    std::string names;
+    for (const Moving& one : moving) {
+      if (one.state != Moving::State::kDone) names += (names.empty() ? "" : ", ") + std::string(one.transfer->name);
+    }
+    return "the exchange of " + names;
+  };
+  Status status;
+  HYCRT_RETURN_IF_ERROR(waitUntil(peers, what, [&] {
+    bool allDone = true;
+    for (Moving& one : moving) {
+      if (one.state != Moving::State::kDone && status.ok()) allDone = progress(one, &status) && allDone;
+    }
+    return allDone || !status.ok();
+  }));
+  return status;
+}
+
+// Whether the transfer is over.
+bool Communicator::progress(Moving& moving, Status* status) {
+  Channel& channel = channels_[static_cast<size_t>(moving.channel)];
+  const int64_t offset = moving.transfer->buffer.offset + moving.transfer->slotStride * moving.use->slot;
+  if (moving.transfer->direction == Direction::kReceive) {
+    const bool offered = channel.rows[0]->published.load(std::memory_order_acquire) > moving.item;
+    if (!offered || channel.completed != moving.item) return false;
+    *status = receive(channel, moving);
+    if (!status->ok()) return false;
+    channel.completed = moving.item + 1;
+    channel.own().finished.store(channel.completed, std::memory_order_release);
+    ring(channel.members);
+    moving.state = Moving::State::kDone;
+    return true;
+  }
+  const uint64_t taken = channel.rows[1]->finished.load(std::memory_order_acquire);
+  if (moving.state == Moving::State::kIdle) {
+    // In order, and only where the ring has room.
+    if (channel.completed != moving.item || moving.item - taken >= kRingSize) return false;
+    channel.own().ring[moving.item % kRingSize] = {moving.transfer->tag,    kTransferKind,
+                                                   DType::kU8,              ReduceOp::kSum,
+                                                   moving.use->microBatch,  moving.transfer->bytes,
+                                                   static_cast<int32_t>(program_.collectives.size + moving.use->transfer),
+                                                   moving.transfer->buffer.arena, offset};
+    channel.completed = moving.item + 1;  // of a sender: items that are published
+    channel.own().published.store(channel.completed, std::memory_order_release);
+    ring(channel.members);
+    moving.state = Moving::State::kOffered;
+  }
+  if (taken <= moving.item) return false;
+  moving.state = Moving::State::kDone;
+  return true;
+}
+
+Status Communicator::receive(Channel& channel, const Moving& moving) {
+  const Publication& offered = channel.rows[0]->ring[moving.item % kRingSize];
+  const TransferDesc& wanted = *moving.transfer;
+  const int sender = channel.members[0];
+  if (offered.id != wanted.tag || offered.microBatch != moving.use->microBatch || offered.count != wanted.bytes) {
+    Publication own{};
+    own.id = wanted.tag;
+    own.kind = kTransferKind;
+    own.microBatch = moving.use->microBatch;
+    own.count = wanted.bytes;
+    own.name = static_cast<int32_t>(program_.collectives.size + moving.use->transfer);
+    return internalError("transfers do not meet: " + describe(rank_, own) + " is expected, but " +
+                         describe(sender, offered) + " is sent");
+  }
+  Result<std::byte*> source = addressAt(channel, 0, moving.item, wanted.bytes);
+  if (!source.ok()) return source.status();
+  std::memcpy(ownAddress({wanted.buffer.arena, wanted.buffer.offset + wanted.slotStride * moving.use->slot}), *source,
+              static_cast<size_t>(wanted.bytes));
+  return {};
+}
+
+}  // namespace hycrt

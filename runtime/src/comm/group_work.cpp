@@ -1,0 +1,184 @@
+// Collectives over a group: publish, wait for everyone's publication, do this member's share, wait until all have.
+#include <algorithm>
+#include <cstring>
+
+#include "comm/communicator.h"
+#include "cpu/vector_reduce.h"
+
+namespace hycrt {
+namespace {
+
+const char* nameOf(uint8_t kind) {
+  switch (static_cast<CollectiveKind>(kind)) {
+    case CollectiveKind::kAllReduce:
+      return "all_reduce";
+    case CollectiveKind::kReduceScatter:
+      return "reduce_scatter";
+    case CollectiveKind::kAllGather:
+      return "all_gather";
+    case CollectiveKind::kBarrier:
+      return "barrier";
+  }
+  return "transfer";
+}
+
+Publication& itemOf(ChannelRow& row, uint64_t item) { return row.ring[item % kRingSize]; }
+
+bool allHave(const std::vector<ChannelRow*>& rows, std::atomic<uint64_t> ChannelRow::*counter, uint64_t item) {
+  for (const ChannelRow* row : rows) {
+    if ((row->*counter).load(std::memory_order_acquire) <= item) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<Ticket> Communicator::start(const CollectiveCall& call) {
+  const CollectiveDesc& row = program_.collectives[call.collective];
+  const int channelIndex = plans_.ofGroup[static_cast<size_t>(row.group)];
+  Publication publication{};
+  publication.id = row.id;
+  publication.kind = static_cast<uint8_t>(call.kind);
+  publication.dtype = call.dtype;
+  publication.op = call.op;
+  publication.count = call.count;
+  publication.name = call.collective;
+  publication.arena = call.source.arena;
+  publication.offset = call.source.offset;
+  return startOn(channelIndex, call, publication);
+}
+
+// Beyond the ring's size the oldest has to be over first, for everyone.
+Result<Ticket> Communicator::startOn(int channelIndex, const CollectiveCall& call, const Publication& publication) {
+  Channel& channel = channels_[static_cast<size_t>(channelIndex)];
+  if (channel.started - channel.completed == kRingSize) HYCRT_RETURN_IF_ERROR(wait({channelIndex, channel.completed}));
+  const uint64_t item = channel.started++;
+  channel.calls[item % kRingSize] = call;
+  itemOf(channel.own(), item) = publication;
+  channel.own().published.store(item + 1, std::memory_order_release);
+  ring(channel.members);
+  return Ticket{channelIndex, item};
+}
+
+Status Communicator::wait(Ticket ticket) {
+  if (ticket.channel < 0) return {};
+  Channel& channel = channels_[static_cast<size_t>(ticket.channel)];
+  while (channel.worked <= ticket.sequence) HYCRT_RETURN_IF_ERROR(workOn(channel));
+  return finishUpTo(channel, ticket.sequence);
+}
+
+// This member's share of the oldest item that it has not worked on.
+Status Communicator::workOn(Channel& channel) {
+  const uint64_t item = channel.worked;
+  const auto what = [&] { return describe(rank_, itemOf(channel.own(), item)); };
+  HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, what,
+                                  [&] { return allHave(channel.rows, &ChannelRow::published, item); }));
+  for (size_t member = 0; member < channel.members.size(); ++member) {
+    HYCRT_RETURN_IF_ERROR(compare(channel, item, static_cast<int>(member)));
+  }
+  HYCRT_RETURN_IF_ERROR(performWork(channel, channel.calls[item % kRingSize], item));
+  channel.worked = item + 1;
+  channel.own().finished.store(item + 1, std::memory_order_release);
+  ring(channel.members);
+  return {};
+}
+
+Status Communicator::finishUpTo(Channel& channel, uint64_t item) {
+  if (channel.completed > item) return {};
+  const auto what = [&] { return describe(rank_, itemOf(channel.own(), item)); };
+  HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, what,
+                                  [&] { return allHave(channel.rows, &ChannelRow::finished, item); }));
+  channel.completed = item + 1;
+  return {};
+}
+
+Status Communicator::compare(const Channel& channel, uint64_t item, int member) const {
+  const Publication& own = itemOf(channel.own(), item);
+  const Publication& other = itemOf(*channel.rows[static_cast<size_t>(member)], item);
+  const bool same = own.id == other.id && own.kind == other.kind && own.dtype == other.dtype && own.op == other.op &&
+                    own.count == other.count;
+  if (same) return {};
+  const int otherRank = channel.members[static_cast<size_t>(member)];
+  return internalError("collectives do not meet: " + describe(rank_, own) + ", but " + describe(otherRank, other));
+}
+
+// "rank 2: all_reduce 'h.0.mlp.c_proj' (id 7, sum of 1024 × f32)".
+std::string Communicator::describe(int rank, const Publication& publication) const {
+  const SharedBlock& block = peers_[static_cast<size_t>(rank)].block;
+  const bool known = publication.name >= 0 && publication.name < block.header().nameCount;
+  std::string text = "rank " + std::to_string(rank) + ": " + nameOf(publication.kind) + " '" +
+                     (known ? block.name(publication.name) : "?") + "'";
+  if (publication.kind == static_cast<uint8_t>(CollectiveKind::kBarrier)) return text;
+  text += " (id " + std::to_string(publication.id) + ", ";
+  if (publication.kind == kTransferKind) {
+    return text + "micro-batch " + std::to_string(publication.microBatch) + ", " + std::to_string(publication.count) +
+           " bytes)";
+  }
+  if (publication.kind != static_cast<uint8_t>(CollectiveKind::kAllGather)) {
+    text += publication.op == ReduceOp::kSum ? "sum of " : "max of ";
+  }
+  return text + std::to_string(publication.count) + " × " + hycrt::nameOf(publication.dtype) + ")";
+}
+
+Result<std::byte*> Communicator::addressAt(const Channel& channel, int member, uint64_t item, int64_t bytes) const {
+  const int rank = channel.members[static_cast<size_t>(member)];
+  const Publication& publication = itemOf(*channel.rows[static_cast<size_t>(member)], item);
+  std::byte* address =
+      peers_[static_cast<size_t>(rank)].block.address(publication.arena, publication.offset, bytes);
+  if (address) return address;
+  return internalError(describe(rank, publication) + " lies outside that rank's shared arenas (arena " +
+                       std::to_string(publication.arena) + ", offset " + std::to_string(publication.offset) + ")");
+}
+
+Status Communicator::performWork(Channel& channel, const CollectiveCall& call, uint64_t item) {
+  switch (call.kind) {
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduceScatter:
+      return reduce(channel, call, item);
+    case CollectiveKind::kAllGather:
+      return gather(channel, call, item);
+    case CollectiveKind::kBarrier:
+      return {};
+  }
+  return {};
+}
+
+Status Communicator::reduce(Channel& channel, const CollectiveCall& call, uint64_t item) {
+  const int members = static_cast<int>(channel.members.size());
+  const bool scatter = call.kind == CollectiveKind::kReduceScatter;
+  const int64_t total = scatter ? call.count * members : call.count;
+  std::vector<const std::byte*> sources;
+  std::vector<std::byte*> targets;
+  for (int member = 0; member < members; ++member) {
+    Result<std::byte*> address = addressAt(channel, member, item, total * sizeOf(call.dtype));
+    if (!address.ok()) return address.status();
+    sources.push_back(*address);
+    if (!scatter) targets.push_back(*address);
+  }
+  ReduceRange range{call.dtype, call.op, 0, 0};
+  if (scatter) {
+    range.begin = range.targetShift = call.count * channel.self;
+    range.end = range.begin + call.count;
+    targets = {ownAddress(call.destination)};
+  } else {
+    if (members == 1) return {};
+    range.begin = sliceBegin(total, members, channel.self);
+    range.end = sliceBegin(total, members, channel.self + 1);
+  }
+  reduceRange(range, sources, targets);
+  return {};
+}
+
+Status Communicator::gather(Channel& channel, const CollectiveCall& call, uint64_t item) {
+  const int64_t bytes = call.count * sizeOf(call.dtype);
+  std::byte* destination = ownAddress(call.destination);
+  for (int member = 0; member < static_cast<int>(channel.members.size()); ++member) {
+    Result<std::byte*> source = addressAt(channel, member, item, bytes);
+    if (!source.ok()) return source.status();
+    std::byte* place = destination + bytes * member;
+    if (*source != place) std::memcpy(place, *source, static_cast<size_t>(bytes));
+  }
+  return {};
+}
+
+}  // namespace hycrt

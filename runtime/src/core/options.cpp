@@ -1,0 +1,95 @@
+#include "hycrt/options.h"
+
+#include <sched.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "core/nearest.h"
+
+namespace hycrt {
+namespace {
+
+constexpr int64_t kMaxSteps = int64_t{1} << 53;
+constexpr int kMaxThreads = 4096;
+
+void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
+  if (kind == CommandLine::kHycRun) {
+    app.add_option("OUT", options.out, "Folder that hyc-compile wrote (holds manifest.json)")->required();
+  } else {
+    app.add_option("--out", options.out, "Folder that hyc-compile wrote; default: the folder above this executable's");
+  }
+  app.add_option("--data", options.data, "Token file: an llm.c .bin, known by its magic, or plain bytes")
+      ->type_name("FILE");
+  app.add_option("--steps", options.steps, "Training steps; schedules decay over them")
+      ->check(CLI::Range(int64_t{0}, kMaxSteps))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "Seed of the initial weights and of the order of the data")
+      ->type_name("S")
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "Threads per rank; 0: the cores divided by the ranks")
+      ->check(CLI::Range(0, kMaxThreads))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_flag_callback(
+      "--no-shuffle", [&options] { options.order = WindowOrder::kInFile; }, "Take the windows of the data in file order");
+  app.add_option("--log-file", options.logFile, "Write one JSON object per step here")->type_name("FILE");
+  app.add_option("--dump-gradients", options.dumpGradients,
+                 "Write the first step's gradients of the mean loss, by parameter name (safetensors)")
+      ->type_name("FILE");
+  app.add_option("--save-weights", options.saveWeights, "Write the trained parameters at the end (safetensors)")
+      ->type_name("FILE");
+}
+
+std::vector<std::string> knownOptions(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+Status unknownArgument(const CLI::App& app, const std::vector<std::string>& rest) {
+  for (const std::string& word : rest) {
+    if (word.size() > 1 && word[0] == '-') {
+      const std::string name = word.substr(0, word.find('='));
+      return usageError("unknown option '" + name + "'; the nearest is '" + nearest(name, knownOptions(app)) +
+                        "' (--help lists all)");
+    }
+  }
+  return usageError("unexpected argument '" + rest.front() + "'; --help tells what is expected");
+}
+
+}  // namespace
+
+Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, CommandLine kind) {
+  ParsedCommandLine parsed;
+  CLI::App app(kind == CommandLine::kHycRun
+                   ? "Starts the ranks of a compiled folder, reports each step, and ends with the first failing rank."
+                   : "One rank of a compiled training program; hyc-run, torchrun or mpirun start it.",
+               kind == CommandLine::kHycRun ? "hyc-run" : "");
+  app.allow_extras();
+  declare(app, parsed.options, kind);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    parsed.help = app.help();
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    // An unknown option may be why something else seems to be missing: it is the better thing to name.
+    if (!app.remaining().empty()) return unknownArgument(app, app.remaining());
+    return usageError(error.what());
+  }
+  if (!app.remaining().empty()) return unknownArgument(app, app.remaining());
+  return parsed;
+}
+
+int defaultThreads(int localRanks) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return std::max(1, count / std::max(1, localRanks));
+}
+
+}  // namespace hycrt

@@ -1,0 +1,201 @@
+// runProgram: one rank from its command line to its exit status.
+#include "hycrt/run.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <memory>
+
+#include "comm/channels.h"
+#include "comm/communicator.h"
+#include "core/environment.h"
+#include "core/program_check.h"
+#include "core/stage_runner.h"
+#include "core/step_sink.h"
+#include "cpu/rank_memory.h"
+#include "cpu/threads.h"
+#include "hycrt/manifest.h"
+#include "hycrt/options.h"
+#include "io/initial_values.h"
+#include "io/state_file.h"
+
+namespace hycrt {
+namespace {
+
+constexpr int kLauncherGraceSeconds = 5;
+
+double nowMs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+// OUT of OUT/bin/stage0.
+Result<std::string> folderAboveExecutable() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (length <= 0) return errnoError("cannot tell where this executable lies; give --out", errno);
+  std::string folder(path, static_cast<size_t>(length));
+  for (int i = 0; i < 2; ++i) folder.resize(std::max<size_t>(folder.rfind('/'), 1));
+  return folder;
+}
+
+class RankRun {
+ public:
+  RankRun(const Program& program, RunOptions options) : program_(program), options_(std::move(options)) {}
+
+  Status run() {
+    HYCRT_RETURN_IF_ERROR(checkProgram(program_));
+    HYCRT_RETURN_IF_ERROR(readSurroundings());
+    HYCRT_RETURN_IF_ERROR(checkOutputs());
+    const int threads = options_.threads > 0 ? options_.threads : defaultThreads(environment_.worldSize);
+    applyThreadPlan({threads, environment_.localRank, environment_.worldSize});
+    HYCRT_RETURN_IF_ERROR(openData());
+    HYCRT_RETURN_IF_ERROR(connect());
+    Status status = train();
+    // From here on peers are told, so that they need not find out.
+    communicator_->leave(status.ok() ? RankState::kFinished : RankState::kFailed);
+    return status;
+  }
+
+  const Environment& environment() const { return environment_; }
+
+ private:
+  Status readSurroundings() {
+    Result<Environment> environment = readEnvironment(program_.mesh);
+    if (!environment.ok()) return environment.status();
+    environment_ = *environment;
+    at_ = coordinatesOf(program_.mesh, environment_.rank);
+    if (at_.pp != program_.stage) {
+      return usageError("rank " + std::to_string(environment_.rank) + " is in stage " + std::to_string(at_.pp) +
+                        ", but this is the program of stage " + std::to_string(program_.stage));
+    }
+    std::string folder = options_.out;
+    if (folder.empty()) {
+      Result<std::string> above = folderAboveExecutable();
+      if (!above.ok()) return above.status();
+      folder = *above;
+    }
+    Result<Manifest> manifest = readManifest(folder);
+    if (!manifest.ok()) return manifest.status();
+    manifest_ = std::move(*manifest);
+    return checkAgainstManifest(program_, manifest_);
+  }
+
+  // Before hours of training, not after.
+  Status checkOutputs() {
+    for (const std::string* path : {&options_.saveWeights, &options_.dumpGradients}) {
+      if (!path->empty()) HYCRT_RETURN_IF_ERROR(checkWritable(*path));
+    }
+    return {};
+  }
+
+  Status openData() {
+    if (program_.inputs.size == 0) return {};
+    if (options_.data.empty()) return usageError("the model reads tokens; give them with --data FILE");
+    Result<TokenFile> data = TokenFile::open(options_.data, program_.batch.sequence);
+    if (!data.ok()) return data.status();
+    data_ = std::make_unique<TokenFile>(std::move(*data));
+    return {};
+  }
+
+  Status connect() {
+    ChannelPlans plans = planChannels(program_, at_);
+    Result<RankMemory> memory = RankMemory::allocate(program_, at_, plans, catalogOf(program_));
+    if (!memory.ok()) return memory.status();
+    memory_ = std::make_unique<RankMemory>(std::move(*memory));
+    Result<std::unique_ptr<Communicator>> communicator =
+        Communicator::connect(program_, environment_, *memory_, std::move(plans));
+    if (!communicator.ok()) return communicator.status();
+    communicator_ = std::move(*communicator);
+    return {};
+  }
+
+  Status train() {
+    Context ctx(program_, at_, memory_->arenas(), communicator_.get());
+    ctx.setSeed(options_.seed);
+    HYCRT_RETURN_IF_ERROR(
+        initializeStates(program_, at_, options_.seed, manifest_.modelFiles, memory_->arenas()));
+    Result<std::unique_ptr<StepSink>> sink = StepSink::open(environment_, options_.logFile);
+    if (!sink.ok()) return sink.status();
+    StageRunner runner(ctx, data_.get(), options_.order);
+    // Nobody's first step includes another's start.
+    HYCRT_RETURN_IF_ERROR(communicator_->barrier());
+    for (int64_t step = 0; step < options_.steps; ++step) {
+      HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step, sink->get()));
+    }
+    if (!options_.saveWeights.empty()) HYCRT_RETURN_IF_ERROR(saveStates(ctx, "parameter", options_.saveWeights, {}));
+    return communicator_->barrier();
+  }
+
+  Status runStep(Context& ctx, StageRunner& runner, int64_t step, StepSink* sink) {
+    const double begin = nowMs();
+    const double learningRate = manifest_.learningRate.at(step, options_.steps);
+    ctx.setStep(step);
+    runner.afterReduce = nullptr;
+    if (step == 0 && !options_.dumpGradients.empty()) {
+      runner.afterReduce = [&] { return dumpGradients(ctx, runner); };
+    }
+    HYCRT_RETURN_IF_ERROR(runner.runStep(learningRate));
+    const StepResult result = runner.result();
+    StepRecord record;
+    record.step = step + 1;
+    record.steps = options_.steps;
+    record.loss = result.lossSum / static_cast<double>(result.tokenCount);
+    record.gradNorm = result.gradientNorm;
+    record.learningRate = learningRate;
+    record.milliseconds = nowMs() - begin;
+    record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
+    record.etaSeconds = remaining_.after(record.milliseconds, options_.steps - step - 1);
+    return sink->write(record);
+  }
+
+  // The states hold sums over tokens; what is written are gradients of the mean loss.
+  Status dumpGradients(Context& ctx, const StageRunner& runner) {
+    const double count = static_cast<double>(runner.result().tokenCount);
+    return saveStates(ctx, "gradient", options_.dumpGradients, {count});
+  }
+
+  const Program& program_;
+  RunOptions options_;
+  Environment environment_;
+  Coordinates at_;
+  Manifest manifest_;
+  std::unique_ptr<TokenFile> data_;
+  std::unique_ptr<RankMemory> memory_;
+  std::unique_ptr<Communicator> communicator_;  // after memory_: it goes first
+  RemainingTime remaining_;
+};
+
+// A rank that only follows another's failure gives the launcher time to see that one first, and to end this one.
+void waitForLauncher(const Environment& environment, const Status& status) {
+  if (environment.underHycRun && status.code() == StatusCode::kPeerLost) sleep(kLauncherGraceSeconds);
+}
+
+int report(const Environment& environment, const Status& status) {
+  if (status.ok()) return 0;
+  // hyc-run labels the lines of a rank itself.
+  if (environment.worldSize > 1 && !environment.underHycRun) std::fprintf(stderr, "rank %d: ", environment.rank);
+  std::fprintf(stderr, "error: %s\n", status.message().c_str());
+  waitForLauncher(environment, status);
+  return status.exitCode();
+}
+
+}  // namespace
+
+int runProgram(int argc, char** argv, const Program& program) {
+  Result<ParsedCommandLine> parsed = parseCommandLine(argc, argv, CommandLine::kRank);
+  if (!parsed.ok()) return report({}, parsed.status());
+  if (!parsed->help.empty()) {
+    std::fputs(parsed->help.c_str(), stdout);
+    return 0;
+  }
+  RankRun run(program, parsed->options);
+  const Status status = run.run();
+  return report(run.environment(), status);
+}
+
+}  // namespace hycrt

@@ -1,0 +1,110 @@
+#include "core/stage_runner.h"
+
+#include "comm/communicator.h"
+
+namespace hycrt {
+namespace {
+
+// Whether this is the first time that a virtual stage is asked about.
+bool isFirst(std::vector<bool>& seen, int virtualStage) {
+  const size_t index = static_cast<size_t>(virtualStage);
+  if (seen.size() <= index) seen.resize(index + 1, false);
+  const bool first = !seen[index];
+  seen[index] = true;
+  return first;
+}
+
+template <typename T>
+void storeTokens(const std::vector<uint32_t>& window, size_t first, int64_t count, T* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(window[first + static_cast<size_t>(i)]);
+}
+
+}  // namespace
+
+Status StageRunner::runStep(double learningRate) {
+  for (const Instruction& instruction : ctx_.program().schedule) {
+    HYCRT_RETURN_IF_ERROR(execute(instruction, learningRate));
+    HYCRT_RETURN_IF_ERROR(ctx_.status());
+  }
+  return {};
+}
+
+Status StageRunner::execute(const Instruction& instruction, double learningRate) {
+  const Program& program = ctx_.program();
+  switch (instruction.kind) {
+    case InstructionKind::kBeginStep:
+      beginStep();
+      return {};
+    case InstructionKind::kForward:
+    case InstructionKind::kBackward:
+      return compute(instruction);
+    case InstructionKind::kExchange:
+      return ctx_.communicator().exchange(program.transferUses.rows + instruction.firstTransfer,
+                                          instruction.transferCount);
+    case InstructionKind::kReduce:
+      program.reduce(ctx_);
+      HYCRT_RETURN_IF_ERROR(ctx_.status());
+      return afterReduce ? afterReduce() : Status();
+    case InstructionKind::kApply:
+      program.apply(ctx_, static_cast<float>(learningRate));
+      return {};
+  }
+  return {};
+}
+
+Status StageRunner::compute(const Instruction& instruction) {
+  HYCRT_RETURN_IF_ERROR(fillInputs(instruction.microBatch));
+  const bool forward = instruction.kind == InstructionKind::kForward;
+  const bool first = isFirst(forward ? seenForward_ : seenBackward_, instruction.virtualStage);
+  const Call call{instruction.virtualStage, instruction.microBatch, instruction.slot, first};
+  (forward ? ctx_.program().forward : ctx_.program().backward)(ctx_, call);
+  return {};
+}
+
+void StageRunner::beginStep() {
+  *ctx_.ptr<float>(ctx_.program().scalars.lossSum) = 0;
+  *ctx_.ptr<int64_t>(ctx_.program().scalars.tokenCount) = 0;
+  filledMicroBatch_ = -1;
+  seenForward_.clear();
+  seenBackward_.clear();
+}
+
+// Pipelines run forward and backward of different micro-batches in turn, so an input is loaded again for backward:
+// reading a few windows costs less than keeping every micro-batch's inputs alive.
+Status StageRunner::fillInputs(int64_t microBatch) {
+  if (filledMicroBatch_ == microBatch) return {};
+  for (const InputDesc& input : ctx_.program().inputs) HYCRT_RETURN_IF_ERROR(fillInput(input, microBatch));
+  filledMicroBatch_ = microBatch;
+  return {};
+}
+
+Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
+  const BatchDesc& batch = ctx_.program().batch;
+  const int64_t dp = ctx_.mesh().dp;
+  const int64_t globalBatch = batch.samples * batch.microBatches * dp;
+  const int64_t firstSample = microBatch * (dp * batch.samples) + ctx_.at().dp * batch.samples;
+  const size_t firstToken = input.source == InputSource::kNextTokens ? 1 : 0;
+  for (int64_t i = 0; i < batch.samples; ++i) {
+    const uint64_t item = static_cast<uint64_t>(ctx_.step()) * static_cast<uint64_t>(globalBatch) +
+                          static_cast<uint64_t>(firstSample + i);
+    const int64_t window = data_->windowOf(item, ctx_.seed(), order_);
+    HYCRT_RETURN_IF_ERROR(data_->read(window, input.bound, &window_));
+    const int64_t at = i * batch.sequence;
+    if (input.dtype == DType::kI64) {
+      storeTokens(window_, firstToken, batch.sequence, ctx_.ptr<int64_t>(input.buffer) + at);
+    } else if (input.dtype == DType::kI32) {
+      storeTokens(window_, firstToken, batch.sequence, ctx_.ptr<int32_t>(input.buffer) + at);
+    } else {
+      storeTokens(window_, firstToken, batch.sequence, ctx_.ptr<float>(input.buffer) + at);
+    }
+  }
+  return {};
+}
+
+StepResult StageRunner::result() const {
+  const ScalarsDesc& scalars = ctx_.program().scalars;
+  return {*ctx_.ptr<float>(scalars.lossSum), *ctx_.ptr<int64_t>(scalars.tokenCount),
+          *ctx_.ptr<float>(scalars.gradientNorm)};
+}
+
+}  // namespace hycrt

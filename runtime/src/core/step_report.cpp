@@ -1,0 +1,146 @@
+#include "hycrt/step_report.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "core/json_text.h"
+
+namespace hycrt {
+namespace {
+
+constexpr size_t kRecentSteps = 16;
+
+double numberOrNaN(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string format(const char* pattern, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, pattern, value);
+  return text;
+}
+
+std::string duration(double seconds) {
+  if (!std::isfinite(seconds)) return "?";
+  const int64_t whole = static_cast<int64_t>(std::min(std::max(seconds, 0.0), 1e12) + 0.5);
+  char text[64];
+  std::snprintf(text, sizeof text, "%" PRId64 ":%02d:%02d", whole / 3600, static_cast<int>(whole / 60 % 60),
+                static_cast<int>(whole % 60));
+  return text;
+}
+
+size_t terminalWidth(FILE* out) {
+  winsize size{};
+  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+std::string toJson(const StepRecord& record) {
+  nlohmann::ordered_json object;
+  object["step"] = record.step;
+  object["steps"] = record.steps;
+  object["loss"] = record.loss;
+  object["grad_norm"] = record.gradNorm;
+  object["lr"] = record.learningRate;
+  object["ms"] = record.milliseconds;
+  object["tokens_per_s"] = record.tokensPerSecond;
+  object["eta_s"] = record.etaSeconds;
+  return object.dump();
+}
+
+Result<StepRecord> parseStepRecord(std::string_view text) {
+  Result<nlohmann::json> object = parseJson(text, "step record");
+  if (!object.ok()) return object.status();
+  if (!object->is_object()) return dataError("step record: expected an object");
+  StepRecord record;
+  const double step = numberOrNaN(*object, "step");
+  const double steps = numberOrNaN(*object, "steps");
+  if (!(step >= 0 && step < 0x1p53 && steps >= 0 && steps < 0x1p53)) return dataError("step record: no step number");
+  record.step = static_cast<int64_t>(step);
+  record.steps = static_cast<int64_t>(steps);
+  record.loss = numberOrNaN(*object, "loss");
+  record.gradNorm = numberOrNaN(*object, "grad_norm");
+  record.learningRate = numberOrNaN(*object, "lr");
+  record.milliseconds = numberOrNaN(*object, "ms");
+  record.tokensPerSecond = numberOrNaN(*object, "tokens_per_s");
+  record.etaSeconds = numberOrNaN(*object, "eta_s");
+  return record;
+}
+
+std::string toLine(const StepRecord& record) {
+  const std::string steps = std::to_string(record.steps);
+  std::string step = std::to_string(record.step);
+  step.insert(0, steps.size() - std::min(steps.size(), step.size()), ' ');
+  return "step " + step + "/" + steps + "   loss " + format("%9.5f", record.loss) + "   grad norm " +
+         format("%9.3e", record.gradNorm) + "   lr " + format("%9.3e", record.learningRate) + "   " +
+         format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) +
+         " tokens/s   left " + duration(record.etaSeconds);
+}
+
+Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path) {
+  FILE* file = std::fopen(path.c_str(), "we");
+  if (!file) return errnoError("cannot write the log file '" + path + "'", errno);
+  return std::unique_ptr<StepLog>(new StepLog(path, file));
+}
+
+StepLog::~StepLog() { std::fclose(file_); }
+
+Status StepLog::append(const StepRecord& record) {
+  if (std::fprintf(file_, "%s\n", toJson(record).c_str()) > 0 && std::fflush(file_) == 0) return {};
+  return errnoError("cannot write the log file '" + path_ + "'", errno);
+}
+
+StepDisplay::StepDisplay(FILE* out) : out_(out) {
+  const char* terminal = std::getenv("TERM");
+  const char* noColour = std::getenv("NO_COLOR");
+  live_ = isatty(fileno(out)) && terminal && std::strcmp(terminal, "dumb") != 0;
+  coloured_ = live_ && !(noColour && *noColour);
+}
+
+StepDisplay::~StepDisplay() {
+  if (pending_) std::fputc('\n', out_);
+  std::fflush(out_);
+}
+
+void StepDisplay::show(const StepRecord& record) {
+  std::string line = toLine(record);
+  if (!live_) {
+    std::fprintf(out_, "%s\n", line.c_str());
+  } else {
+    line.resize(std::min(line.size(), terminalWidth(out_) - 1));
+    std::fprintf(out_, coloured_ ? "\r\x1b[K\x1b[36m%s\x1b[0m" : "\r\x1b[K%s", line.c_str());
+    pending_ = true;
+  }
+  std::fflush(out_);
+}
+
+void StepDisplay::clear() {
+  if (!pending_) return;
+  std::fputs("\r\x1b[K", out_);
+  std::fflush(out_);
+  pending_ = false;
+}
+
+double RemainingTime::after(double milliseconds, int64_t stepsLeft) {
+  if (!warm_ && !recent_.empty()) {
+    recent_.clear();
+    warm_ = true;
+  }
+  recent_.push_back(milliseconds);
+  if (recent_.size() > kRecentSteps) recent_.pop_front();
+  double sum = 0;
+  for (double value : recent_) sum += value;
+  return sum / static_cast<double>(recent_.size()) * static_cast<double>(stepsLeft) / 1000;
+}
+
+}  // namespace hycrt

@@ -1,0 +1,33 @@
+// Where rank 0's step records go: to hyc-run over a pipe, or, without hyc-run, to the terminal and the log file. Other
+// ranks write nowhere.
+#ifndef HYCRT_SRC_CORE_STEP_SINK_H_
+#define HYCRT_SRC_CORE_STEP_SINK_H_
+
+#include <memory>
+#include <string>
+
+#include "core/environment.h"
+#include "hycrt/status.h"
+#include "hycrt/step_report.h"
+#include "io/file.h"
+
+namespace hycrt {
+
+class StepSink {
+ public:
+  // `logFile` is ignored where a launcher takes the records.
+  static Result<std::unique_ptr<StepSink>> open(const Environment& environment, const std::string& logFile);
+
+  Status write(const StepRecord& record);
+
+ private:
+  StepSink() = default;
+
+  FileDescriptor pipe_;
+  std::unique_ptr<StepLog> log_;
+  std::unique_ptr<StepDisplay> display_;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_CORE_STEP_SINK_H_

@@ -1,0 +1,59 @@
+// RankMemory: the arenas of one rank. Private ones are anonymous pages; shared ones lie in one memfd behind the block
+// that describes them (comm/shared_block.h). Everything is allocated here, once, and starts as zeros.
+#ifndef HYCRT_SRC_CPU_RANK_MEMORY_H_
+#define HYCRT_SRC_CPU_RANK_MEMORY_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "comm/channels.h"
+#include "comm/shared_block.h"
+#include "hycrt/program.h"
+#include "hycrt/status.h"
+#include "io/file.h"
+
+namespace hycrt {
+
+// A mapping that ends with its owner.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(std::byte* base, size_t bytes) : base_(base), bytes_(bytes) {}
+  Mapping(Mapping&& other) noexcept { *this = std::move(other); }
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  // Whole memfd, readable and writable by every process that has it.
+  static Result<Mapping> ofMemfd(int fd, int64_t bytes);
+  static Result<Mapping> anonymous(int64_t bytes, const std::string& arena);
+
+  std::byte* base() const { return base_; }
+
+ private:
+  std::byte* base_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+class RankMemory {
+ public:
+  // `catalog` is text that peers may read (io/state_catalog.h).
+  static Result<RankMemory> allocate(const Program& program, const Coordinates& at, const ChannelPlans& channels,
+                                     const std::string& catalog);
+
+  std::byte* const* arenas() const { return arenas_.data(); }
+  SharedBlock block() const { return SharedBlock(block_.base()); }
+  int memfd() const { return memfd_.get(); }
+  int64_t blockBytes() const { return blockBytes_; }
+
+ private:
+  FileDescriptor memfd_;
+  Mapping block_;
+  int64_t blockBytes_ = 0;
+  std::vector<Mapping> private_;
+  std::vector<std::byte*> arenas_;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_CPU_RANK_MEMORY_H_

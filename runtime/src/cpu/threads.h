@@ -1,0 +1,19 @@
+// How many threads a rank computes with, and on which cores.
+#ifndef HYCRT_SRC_CPU_THREADS_H_
+#define HYCRT_SRC_CPU_THREADS_H_
+
+namespace hycrt {
+
+struct ThreadPlan {
+  int threads;     // per rank
+  int localRank;
+  int localRanks;
+};
+
+// Sets OpenMP's team size; where every thread of every rank can have a core of its own, also pins this rank to its
+// share of the cores. Call before the first parallel region: later threads inherit the mask.
+void applyThreadPlan(const ThreadPlan& plan);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_CPU_THREADS_H_

@@ -1,0 +1,154 @@
+#include "io/initial_values.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "hycrt/philox.h"
+#include "io/file.h"
+#include "io/state_layout.h"
+
+namespace hycrt {
+namespace {
+
+float widen(uint16_t bits, DType from) {
+  uint32_t wide;
+  if (from == DType::kBF16) {
+    wide = uint32_t{bits} << 16;
+  } else {
+    const uint32_t sign = uint32_t{bits} >> 15 << 31;
+    const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+    if (exponent == 0) {  // zero or subnormal: an exact multiple of 2^-24
+      const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+      return sign ? -magnitude : magnitude;
+    }
+    wide = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
+  }
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+void convertToF32(const std::byte* from, DType fromType, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (fromType == DType::kF64) {
+      double value;
+      std::memcpy(&value, from + i * 8, sizeof value);
+      to[i] = static_cast<float>(value);
+    } else {
+      uint16_t value;
+      std::memcpy(&value, from + i * 2, sizeof value);
+      to[i] = widen(value, fromType);
+    }
+  }
+}
+
+// Elements [global, global + count) of the rule's stream.
+template <typename T>
+void fillByRule(const Initializer& init, const PhiloxStream& stream, T* to, int64_t global, int64_t count) {
+  if (init.kind == InitKind::kConstant) {
+    std::fill(to, to + count, static_cast<T>(init.first));
+    return;
+  }
+  const int64_t firstBlock = global / 4, lastBlock = (global + count - 1) / 4;
+#pragma omp parallel for schedule(static) if (count > 65536)
+  for (int64_t block = firstBlock; block <= lastBlock; ++block) {
+    const std::array<float, 4> values = init.kind == InitKind::kNormal ? stream.normals(static_cast<uint64_t>(block))
+                                                                       : stream.uniforms(static_cast<uint64_t>(block));
+    const double scale = init.kind == InitKind::kNormal ? init.second : init.second - init.first;
+    for (int64_t element = std::max(block * 4, global); element < std::min(block * 4 + 4, global + count); ++element) {
+      to[element - global] = static_cast<T>(init.first + scale * static_cast<double>(values[element % 4]));
+    }
+  }
+}
+
+class Initialization {
+ public:
+  Initialization(const StateDesc& state, const ShardLayout& layout, std::byte* memory)
+      : state_(state), layout_(layout), memory_(memory) {}
+
+  void byRule(uint64_t seed) {
+    const PhiloxStream stream(seed, state_.init.key);
+    layout_.forEachRun([&](const ElementRun& run) {
+      if (state_.dtype == DType::kF64) {
+        fillByRule(state_.init, stream, reinterpret_cast<double*>(memory_) + run.local, run.global, run.count);
+      } else {
+        fillByRule(state_.init, stream, reinterpret_cast<float*>(memory_) + run.local, run.global, run.count);
+      }
+      return true;
+    });
+  }
+
+  Status fromFile(const FileDescriptor& file, const std::string& path, int64_t fileBytes) {
+    const int64_t elementBytes = sizeOf(state_.init.fileDType);
+    const int64_t bytes = elementCount(state_.global) * elementBytes;  // the product was checked with the tables
+    const int64_t begin = state_.init.fileOffset;
+    if (begin < 0 || bytes > fileBytes || begin > fileBytes - bytes) {
+      return dataError("'" + path + "': " + state_.name + " should lie at bytes [" + std::to_string(begin) + ", " +
+                       std::to_string(begin) + " + " + std::to_string(bytes) + "), but the file has " +
+                       std::to_string(fileBytes));
+    }
+    Status status;
+    std::vector<std::byte> staging;
+    layout_.forEachRun([&](const ElementRun& run) {
+      status = readRun(file, path, run, begin + run.global * elementBytes, &staging);
+      return status.ok();
+    });
+    return status;
+  }
+
+ private:
+  Status readRun(const FileDescriptor& file, const std::string& path, const ElementRun& run, int64_t offset,
+                 std::vector<std::byte>* staging) {
+    const DType from = state_.init.fileDType;
+    if (from == state_.dtype) {
+      return readAt(file, path, memory_ + run.local * sizeOf(from), run.count * sizeOf(from), offset);
+    }
+    constexpr int64_t kChunk = 1 << 16;
+    float* to = reinterpret_cast<float*>(memory_) + run.local;
+    for (int64_t done = 0; done < run.count; done += kChunk) {
+      const int64_t count = std::min(kChunk, run.count - done);
+      staging->resize(static_cast<size_t>(count * sizeOf(from)));
+      HYCRT_RETURN_IF_ERROR(readAt(file, path, staging->data(), count * sizeOf(from), offset + done * sizeOf(from)));
+      convertToF32(staging->data(), from, to + done, count);
+    }
+    return {};
+  }
+
+  const StateDesc& state_;
+  const ShardLayout& layout_;
+  std::byte* memory_;
+};
+
+struct OpenFile {
+  FileDescriptor file;
+  int64_t bytes = 0;
+};
+
+}  // namespace
+
+Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
+                        const std::vector<std::string>& modelFiles, std::byte* const* arenas) {
+  std::vector<OpenFile> files(modelFiles.size());
+  for (const StateDesc& state : program.states) {
+    if (state.init.kind == InitKind::kZeros) continue;
+    const ShardLayout layout(state, program.mesh, at);
+    Initialization initialization(state, layout, arenas[state.buffer.arena] + state.buffer.offset);
+    if (state.init.kind != InitKind::kFile) {
+      initialization.byRule(seed);
+      continue;
+    }
+    const size_t index = static_cast<size_t>(state.init.file);  // in range: checked against the manifest
+    OpenFile& open = files[index];
+    if (!open.file.isOpen()) {
+      Result<FileDescriptor> file = openForReading(modelFiles[index]);
+      if (!file.ok()) return file.status();
+      Result<int64_t> bytes = fileSize(*file, modelFiles[index]);
+      if (!bytes.ok()) return bytes.status();
+      open = {std::move(*file), *bytes};
+    }
+    HYCRT_RETURN_IF_ERROR(initialization.fromFile(open.file, modelFiles[index], open.bytes));
+  }
+  return {};
+}
+
+}  // namespace hycrt

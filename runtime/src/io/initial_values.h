@@ -1,0 +1,21 @@
+// The values that states start from: by rule or from the model's files, this rank's part only. Padding stays zero.
+#ifndef HYCRT_SRC_IO_INITIAL_VALUES_H_
+#define HYCRT_SRC_IO_INITIAL_VALUES_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "hycrt/mesh.h"
+#include "hycrt/program.h"
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+// `arenas` hold zeros. A file that is too short for a tensor is a data error that names file and tensor.
+Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
+                        const std::vector<std::string>& modelFiles, std::byte* const* arenas);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_IO_INITIAL_VALUES_H_

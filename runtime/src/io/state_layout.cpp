@@ -1,0 +1,48 @@
+#include "io/state_layout.h"
+
+#include <algorithm>
+
+namespace hycrt {
+namespace {
+
+// Which shard of the dimension this rank holds; of several axes the first listed is the major.
+int64_t shardIndex(const StateDesc& state, int dim, const Mesh& mesh, const Coordinates& at) {
+  int64_t index = 0;
+  for (const Split& split : state.splits) {
+    if (split.dim == dim) index = index * sizeOf(mesh, split.axis) + coordinateOf(at, split.axis);
+  }
+  return index;
+}
+
+bool splitsOver(const StateDesc& state, Axis axis) {
+  return std::any_of(state.splits.begin(), state.splits.end(), [axis](const Split& split) { return split.axis == axis; });
+}
+
+}  // namespace
+
+ShardLayout::ShardLayout(const StateDesc& state, const Mesh& mesh, const Coordinates& at) {
+  const int rank = state.global.size;
+  int64_t localStride = 1, globalStride = 1;
+  for (int dim = rank - 1; dim >= 0; --dim) {
+    const int64_t begin = shardIndex(state, dim, mesh, at) * state.local[dim];
+    extent_[dim] = std::clamp<int64_t>(state.global[dim] - begin, 0, state.local[dim]);
+    localStride_[dim] = localStride;
+    globalStride_[dim] = globalStride;
+    offset_ += begin * globalStride;
+    localStride *= state.local[dim];
+    globalStride *= state.global[dim];
+  }
+  // A dimension joins the run as long as everything inside of it is whole on both sides.
+  outerDims_ = rank;
+  bool whole = true;
+  while (outerDims_ > 0 && whole) {
+    const int dim = --outerDims_;
+    runLength_ *= extent_[dim];
+    whole = extent_[dim] == state.global[dim] && extent_[dim] == state.local[dim];
+  }
+  for (int dim = 0; dim < outerDims_; ++dim) runCount_ *= extent_[dim];
+  if (runLength_ == 0) runCount_ = 0;
+  isWriter_ = (at.tp == 0 || splitsOver(state, Axis::kTp)) && (at.dp == 0 || splitsOver(state, Axis::kDp));
+}
+
+}  // namespace hycrt

@@ -1,0 +1,61 @@
+// ShardLayout: where the elements of one rank's shard stand in the whole tensor. Everything that fills, reads or writes
+// a state goes through here, so padding and factored dimensions are understood in one place.
+//
+// Worked example: global {4, 6}, dim 1 split over tp 4, local {4, 2} (8 columns, 2 of them padding). At tp 1 the runs are
+// local 0 = global 2 (2 elements), local 2 = global 8 (2), local 4 = global 14 (2), local 6 = global 20 (2); at tp 3
+// there is none.
+#ifndef HYCRT_SRC_IO_STATE_LAYOUT_H_
+#define HYCRT_SRC_IO_STATE_LAYOUT_H_
+
+#include <cstdint>
+
+#include "hycrt/mesh.h"
+#include "hycrt/program.h"
+
+namespace hycrt {
+
+// Consecutive elements that are consecutive in the whole tensor, too.
+struct ElementRun {
+  int64_t local;
+  int64_t global;
+  int64_t count;
+};
+
+class ShardLayout {
+ public:
+  ShardLayout(const StateDesc& state, const Mesh& mesh, const Coordinates& at);
+
+  // Whether this rank is the one of its stage's replicas that writes the shard: coordinate 0 on every axis that does
+  // not split the state.
+  bool isWriter() const { return isWriter_; }
+
+  // Calls visit(const ElementRun&) -> bool for every run in ascending order, without padding, until one returns false.
+  template <typename Visit>
+  void forEachRun(Visit visit) const {
+    if (runCount_ == 0) return;
+    int64_t index[kMaxRank] = {};
+    for (int64_t i = 0; i < runCount_; ++i) {
+      int64_t local = 0, global = offset_;
+      for (int dim = 0; dim < outerDims_; ++dim) {
+        local += index[dim] * localStride_[dim];
+        global += index[dim] * globalStride_[dim];
+      }
+      if (!visit(ElementRun{local, global, runLength_})) return;
+      for (int dim = outerDims_ - 1; dim >= 0 && ++index[dim] == extent_[dim]; --dim) index[dim] = 0;
+    }
+  }
+
+ private:
+  int outerDims_ = 0;  // dimensions [0, outerDims_) are iterated, the rest is one run
+  int64_t extent_[kMaxRank] = {};  // real elements of the shard
+  int64_t localStride_[kMaxRank] = {};
+  int64_t globalStride_[kMaxRank] = {};
+  int64_t offset_ = 0;     // global position of the shard's first element
+  int64_t runLength_ = 1;
+  int64_t runCount_ = 1;
+  bool isWriter_ = true;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_IO_STATE_LAYOUT_H_
