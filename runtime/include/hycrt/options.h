@@ -12,13 +12,13 @@ namespace hycrt {
 enum class WindowOrder { kShuffled, kInFile };
 
 struct RunOptions {
-  std::string out;            // the compiled folder
-  std::string data;           // token file; empty: none given
+  std::string out;   // the compiled folder
+  std::string data;  // token file; empty: none given
   int64_t steps = 100;
   uint64_t seed = 0;
-  int threads = 0;            // per rank; 0: the cores divided by the ranks
+  int threads = 0;  // per rank; 0: the cores divided by the ranks
   WindowOrder order = WindowOrder::kShuffled;
-  std::string logFile;        // the three: empty is off
+  std::string logFile;  // the three: empty is off
   std::string dumpGradients;
   std::string saveWeights;
 };

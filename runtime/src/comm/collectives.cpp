@@ -29,13 +29,16 @@ Status check(const Context& ctx, const CollectiveCall& call) {
     return internalError("a collective is called that the program's table does not have");
   }
   const CollectiveDesc& row = program.collectives[call.collective];
-  const auto wrong = [&](const std::string& what) { return internalError(std::string("collective ") + row.name + ": " + what); };
+  const auto wrong = [&](const std::string& what) {
+    return internalError(std::string("collective ") + row.name + ": " + what);
+  };
   if (row.kind != call.kind) return wrong("is called as another kind than its table says");
   if (call.kind != CollectiveKind::kAllGather && !isReducible(call.dtype)) {
     return wrong(std::string("cannot reduce ") + nameOf(call.dtype) + ", only f32, f64, i32 and i64");
   }
   const int members = ctx.communicator().memberCount(row.group);
-  if (members == 0) return wrong(std::string("this rank's stage is not in group '") + program.groups[row.group].name + "'");
+  if (members == 0)
+    return wrong(std::string("this rank's stage is not in group '") + program.groups[row.group].name + "'");
   const int64_t size = sizeOf(call.dtype);
   if (call.count < 0 || call.count > INT64_MAX / size / members) return wrong("has an impossible count");
   const int64_t part = call.count * size;
@@ -44,7 +47,8 @@ Status check(const Context& ctx, const CollectiveCall& call) {
   if (!fits(program, call.source, sourceBytes) || !isShared(program, call.source)) {
     return wrong("its source is not inside a shared arena");
   }
-  if (!fits(program, call.destination, gather ? part * members : part)) return wrong("its destination leaves its arena");
+  if (!fits(program, call.destination, gather ? part * members : part))
+    return wrong("its destination leaves its arena");
   return {};
 }
 
@@ -66,8 +70,8 @@ Ticket allReduceStart(Context& ctx, int collective, BufferRef buffer, int64_t co
   return startChecked(ctx, {collective, CollectiveKind::kAllReduce, buffer, buffer, count, dtype, op});
 }
 
-Ticket reduceScatterStart(Context& ctx, int collective, BufferRef source, BufferRef destination,
-                          int64_t countPerMember, DType dtype, ReduceOp op) {
+Ticket reduceScatterStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
+                          DType dtype, ReduceOp op) {
   return startChecked(ctx,
                       {collective, CollectiveKind::kReduceScatter, source, destination, countPerMember, dtype, op});
 }

@@ -153,12 +153,13 @@ Status Communicator::checkPeer(int rank, const Description& what, bool askKernel
   if (rank == rank_) return {};
   const Peer& peer = peers_[static_cast<size_t>(rank)];
   const RankState state = peer.block.header().state.load(std::memory_order_acquire);
-  const char* how = state == RankState::kFailed             ? "failed"
-                    : state == RankState::kFinished         ? "has ended its run"
-                    : askKernel && hasEnded(peer.process)   ? "was killed or crashed"
-                                                            : nullptr;
+  const char* how = state == RankState::kFailed           ? "failed"
+                    : state == RankState::kFinished       ? "has ended its run"
+                    : askKernel && hasEnded(peer.process) ? "was killed or crashed"
+                                                          : nullptr;
   if (!how) return {};
-  return {StatusCode::kPeerLost, "rank " + std::to_string(rank) + " " + how + " while this rank waited for it in " + what()};
+  return {StatusCode::kPeerLost,
+          "rank " + std::to_string(rank) + " " + how + " while this rank waited for it in " + what()};
 }
 
 // The doorbell's value is taken before looking, so that a ring between the look and the sleep ends the sleep at once.
@@ -189,7 +190,8 @@ Status Communicator::waitUntil(const std::vector<int>& peers, const Description&
     if (done) return {};
     if (!lost.ok()) return lost;
     if (!warned && now - begin > kSlowMs) {
-      std::fprintf(stderr, "warning: waiting for %d s already in %s\n", static_cast<int>(kSlowMs / 1000), what().c_str());
+      std::fprintf(stderr, "warning: waiting for %d s already in %s\n", static_cast<int>(kSlowMs / 1000),
+                   what().c_str());
       warned = true;
     }
   }
@@ -199,8 +201,8 @@ Status Communicator::barrier() {
   Publication publication{};
   publication.kind = static_cast<uint8_t>(CollectiveKind::kBarrier);
   publication.name = static_cast<int32_t>(program_.collectives.size + program_.transfers.size);
-  Result<Ticket> ticket = startOn(plans_.world, {-1, CollectiveKind::kBarrier, {}, {}, 0, DType::kU8, ReduceOp::kSum},
-                                  publication);
+  Result<Ticket> ticket =
+      startOn(plans_.world, {-1, CollectiveKind::kBarrier, {}, {}, 0, DType::kU8, ReduceOp::kSum}, publication);
   if (!ticket.ok()) return ticket.status();
   return wait(*ticket);
 }

@@ -23,11 +23,11 @@ namespace hycrt {
 
 // One collective as its caller describes it. source is shared; destination may be anywhere in this rank's arenas.
 struct CollectiveCall {
-  int collective;          // row of Program::collectives
+  int collective;  // row of Program::collectives
   CollectiveKind kind;
   BufferRef source;
   BufferRef destination;
-  int64_t count;           // of the whole vector (all_reduce), or per member
+  int64_t count;  // of the whole vector (all_reduce), or per member
   DType dtype;
   ReduceOp op;
 };

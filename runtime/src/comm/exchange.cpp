@@ -62,11 +62,16 @@ bool Communicator::progress(Moving& moving, Status* status) {
   if (moving.state == Moving::State::kIdle) {
     // In order, and only where the ring has room.
     if (channel.completed != moving.item || moving.item - taken >= kRingSize) return false;
-    channel.own().ring[moving.item % kRingSize] = {moving.transfer->tag,    kTransferKind,
-                                                   DType::kU8,              ReduceOp::kSum,
-                                                   moving.use->microBatch,  moving.transfer->bytes,
-                                                   static_cast<int32_t>(program_.collectives.size + moving.use->transfer),
-                                                   moving.transfer->buffer.arena, offset};
+    channel.own().ring[moving.item % kRingSize] = {
+        moving.transfer->tag,
+        kTransferKind,
+        DType::kU8,
+        ReduceOp::kSum,
+        moving.use->microBatch,
+        moving.transfer->bytes,
+        static_cast<int32_t>(program_.collectives.size + moving.use->transfer),
+        moving.transfer->buffer.arena,
+        offset};
     channel.completed = moving.item + 1;  // of a sender: items that are published
     channel.own().published.store(channel.completed, std::memory_order_release);
     ring(channel.members);

@@ -71,8 +71,8 @@ Status Communicator::wait(Ticket ticket) {
 Status Communicator::workOn(Channel& channel) {
   const uint64_t item = channel.worked;
   const auto what = [&] { return describe(rank_, itemOf(channel.own(), item)); };
-  HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, what,
-                                  [&] { return allHave(channel.rows, &ChannelRow::published, item); }));
+  HYCRT_RETURN_IF_ERROR(
+      waitUntil(channel.members, what, [&] { return allHave(channel.rows, &ChannelRow::published, item); }));
   for (size_t member = 0; member < channel.members.size(); ++member) {
     HYCRT_RETURN_IF_ERROR(compare(channel, item, static_cast<int>(member)));
   }
@@ -86,8 +86,8 @@ Status Communicator::workOn(Channel& channel) {
 Status Communicator::finishUpTo(Channel& channel, uint64_t item) {
   if (channel.completed > item) return {};
   const auto what = [&] { return describe(rank_, itemOf(channel.own(), item)); };
-  HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, what,
-                                  [&] { return allHave(channel.rows, &ChannelRow::finished, item); }));
+  HYCRT_RETURN_IF_ERROR(
+      waitUntil(channel.members, what, [&] { return allHave(channel.rows, &ChannelRow::finished, item); }));
   channel.completed = item + 1;
   return {};
 }
@@ -123,8 +123,7 @@ std::string Communicator::describe(int rank, const Publication& publication) con
 Result<std::byte*> Communicator::addressAt(const Channel& channel, int member, uint64_t item, int64_t bytes) const {
   const int rank = channel.members[static_cast<size_t>(member)];
   const Publication& publication = itemOf(*channel.rows[static_cast<size_t>(member)], item);
-  std::byte* address =
-      peers_[static_cast<size_t>(rank)].block.address(publication.arena, publication.offset, bytes);
+  std::byte* address = peers_[static_cast<size_t>(rank)].block.address(publication.arena, publication.offset, bytes);
   if (address) return address;
   return internalError(describe(rank, publication) + " lies outside that rank's shared arenas (arena " +
                        std::to_string(publication.arena) + ", offset " + std::to_string(publication.offset) + ")");

@@ -16,8 +16,8 @@ namespace hycrt {
 namespace {
 
 constexpr int kPollMs = 200;
-constexpr int64_t kHelloMs = 5000;   // how long a connection to the Unix socket may stay silent
-constexpr int64_t kGraceMs = 5000;   // a rank waits this much longer than rank 0, which knows better what is wrong
+constexpr int64_t kHelloMs = 5000;  // how long a connection to the Unix socket may stay silent
+constexpr int64_t kGraceMs = 5000;  // a rank waits this much longer than rank 0, which knows better what is wrong
 
 std::string hexadecimal(uint64_t value) {
   char text[17];
@@ -235,8 +235,7 @@ Result<FileDescriptor> reachHub(const Environment& environment, int64_t deadline
 Result<std::vector<PeerHello>> join(const Environment& environment, const PeerHello& own, int64_t deadlineMs) {
   Result<FileDescriptor> hub = reachHub(environment, deadlineMs);
   if (!hub.ok()) return unavailableError(hub.status().message());
-  HYCRT_RETURN_IF_ERROR(
-      sendMessage(*hub, messageOf(MessageType::kHello, own, environment.token), own.memfd.get()));
+  HYCRT_RETURN_IF_ERROR(sendMessage(*hub, messageOf(MessageType::kHello, own, environment.token), own.memfd.get()));
   std::vector<PeerHello> peers(static_cast<size_t>(environment.worldSize));
   while (pollUntil(*hub, POLLIN, deadlineMs + kGraceMs)) {
     Message message;

@@ -28,8 +28,8 @@ inline constexpr int kNameBytes = 96;
 
 // What one side offers as item n of a channel. All but the addresses must be equal among the members.
 struct Publication {
-  uint32_t id;         // CollectiveDesc::id or TransferDesc::tag
-  uint8_t kind;        // CollectiveKind, or kTransferKind
+  uint32_t id;   // CollectiveDesc::id or TransferDesc::tag
+  uint8_t kind;  // CollectiveKind, or kTransferKind
   DType dtype;
   ReduceOp op;
   int32_t microBatch;  // of a transfer
@@ -71,7 +71,7 @@ struct alignas(64) BlockHeader {
   int64_t nameRows;
   int64_t catalog;
   int64_t catalogBytes;
-  int64_t bytes;      // of the whole block
+  int64_t bytes;                               // of the whole block
   alignas(64) std::atomic<uint32_t> doorbell;  // a futex word: rung after whatever a peer may be waiting for
   std::atomic<uint32_t> asleep;                // the owner is, or is about to be, in futex wait
   alignas(64) std::atomic<RankState> state;

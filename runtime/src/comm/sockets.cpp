@@ -67,8 +67,8 @@ Result<FileDescriptor> listenLoopback(int port) {
   const sockaddr_in address = loopbackAddress(port);
   if (!listener.isOpen() || setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       bind(listener.get(), generic(address), sizeof address) != 0 || listen(listener.get(), kBacklog) != 0) {
-    return unavailableError("rank 0 cannot listen on 127.0.0.1:" + std::to_string(port) + ": " +
-                            std::strerror(errno) + "; set MASTER_PORT to a port that is free");
+    return unavailableError("rank 0 cannot listen on 127.0.0.1:" + std::to_string(port) + ": " + std::strerror(errno) +
+                            "; set MASTER_PORT to a port that is free");
   }
   return listener;
 }

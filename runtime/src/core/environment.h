@@ -19,11 +19,11 @@ struct Environment {
   int rank = 0;
   int worldSize = 1;
   int localRank = 0;
-  std::string socketName;   // of the abstract Unix socket; empty: ask rank 0 over TCP
-  int port = 0;             // TCP, loopback; used where socketName is empty
-  std::string token;        // at most kMaxTokenBytes
+  std::string socketName;  // of the abstract Unix socket; empty: ask rank 0 over TCP
+  int port = 0;            // TCP, loopback; used where socketName is empty
+  std::string token;       // at most kMaxTokenBytes
   int recordFd = -1;
-  bool underHycRun = false; // a launcher waits for this process and will end it if a peer fails
+  bool underHycRun = false;  // a launcher waits for this process and will end it if a peer fails
 };
 
 inline constexpr size_t kMaxTokenBytes = 200;

@@ -39,15 +39,14 @@ bool staysInside(const std::string& path) {
 
 class Reader {
  public:
-  Reader(const json& root, std::string file, std::string folder)
-      : root_(root), file_(std::move(file)) {
+  Reader(const json& root, std::string file, std::string folder) : root_(root), file_(std::move(file)) {
     manifest_.folder = std::move(folder);
   }
 
   Result<Manifest> read() {
-    ObjectReader object(root_, file_, "",
-                        {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "learning_rate",
-                         "model_files", "ranks"});
+    ObjectReader object(
+        root_, file_, "",
+        {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "learning_rate", "model_files", "ranks"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -73,7 +72,9 @@ class Reader {
   }
 
  private:
-  Status error(const std::string& path, const std::string& what) { return dataError(file_ + ": " + path + ": " + what); }
+  Status error(const std::string& path, const std::string& what) {
+    return dataError(file_ + ": " + path + ": " + what);
+  }
 
   Status readMesh(const json& value) {
     ObjectReader object(value, file_, "/mesh", {"tp", "pp", "dp"});

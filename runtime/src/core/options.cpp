@@ -4,14 +4,29 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 
 #include "core/nearest.h"
 
 namespace hycrt {
 namespace {
 
-constexpr int64_t kMaxSteps = int64_t{1} << 53;
-constexpr int kMaxThreads = 4096;
+constexpr uint64_t kMaxSteps = uint64_t{1} << 53;
+constexpr uint64_t kMaxThreads = 4096;
+
+// Decimal digits only (the library would take "-3" for an unsigned number, and "0x10"), in [0, high].
+CLI::Validator wholeNumber(uint64_t high) {
+  const auto check = [high](const std::string& text) -> std::string {
+    const bool digits =
+        !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    errno = 0;
+    const uint64_t value = std::strtoull(text.c_str(), nullptr, 10);
+    if (digits && errno == 0 && value <= high) return {};
+    return "found '" + text + "', expected a whole number from 0 to " + std::to_string(high);
+  };
+  return CLI::Validator(check, "");
+}
 
 void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   if (kind == CommandLine::kHycRun) {
@@ -22,18 +37,20 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   app.add_option("--data", options.data, "Token file: an llm.c .bin, known by its magic, or plain bytes")
       ->type_name("FILE");
   app.add_option("--steps", options.steps, "Training steps; schedules decay over them")
-      ->check(CLI::Range(int64_t{0}, kMaxSteps))
+      ->check(wholeNumber(kMaxSteps))
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Seed of the initial weights and of the order of the data")
+      ->check(wholeNumber(UINT64_MAX))
       ->type_name("S")
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads per rank; 0: the cores divided by the ranks")
-      ->check(CLI::Range(0, kMaxThreads))
+      ->check(wholeNumber(kMaxThreads))
       ->type_name("N")
       ->capture_default_str();
   app.add_flag_callback(
-      "--no-shuffle", [&options] { options.order = WindowOrder::kInFile; }, "Take the windows of the data in file order");
+      "--no-shuffle", [&options] { options.order = WindowOrder::kInFile; },
+      "Take the windows of the data in file order");
   app.add_option("--log-file", options.logFile, "Write one JSON object per step here")->type_name("FILE");
   app.add_option("--dump-gradients", options.dumpGradients,
                  "Write the first step's gradients of the mean loss, by parameter name (safetensors)")

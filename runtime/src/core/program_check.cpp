@@ -168,8 +168,8 @@ Status checkAgainstManifest(const Program& program, const Manifest& manifest) {
   const std::string who = "'" + manifest.folder + "/manifest.json' and program '" + program.name + "'";
   const std::string advice = "; compile again, or run the program from its own folder";
   if (manifest.planHash != program.planHash) return dataError(who + " come from different plans" + advice);
-  const bool sameMesh = manifest.mesh.tp == program.mesh.tp && manifest.mesh.pp == program.mesh.pp &&
-                        manifest.mesh.dp == program.mesh.dp;
+  const bool sameMesh =
+      manifest.mesh.tp == program.mesh.tp && manifest.mesh.pp == program.mesh.pp && manifest.mesh.dp == program.mesh.dp;
   const bool sameBatch = manifest.batch.samples == program.batch.samples &&
                          manifest.batch.microBatches == program.batch.microBatches &&
                          manifest.batch.sequence == program.batch.sequence;

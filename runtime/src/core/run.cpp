@@ -117,8 +117,7 @@ class RankRun {
   Status train() {
     Context ctx(program_, at_, memory_->arenas(), communicator_.get());
     ctx.setSeed(options_.seed);
-    HYCRT_RETURN_IF_ERROR(
-        initializeStates(program_, at_, options_.seed, manifest_.modelFiles, memory_->arenas()));
+    HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, memory_->arenas()));
     Result<std::unique_ptr<StepSink>> sink = StepSink::open(environment_, options_.logFile);
     if (!sink.ok()) return sink.status();
     StageRunner runner(ctx, data_.get(), options_.order);

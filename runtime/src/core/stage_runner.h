@@ -43,8 +43,8 @@ class StageRunner {
   Context& ctx_;
   const TokenFile* data_;
   WindowOrder order_;
-  int64_t filledMicroBatch_ = -1;       // what the input buffers hold
-  std::vector<bool> seenForward_;       // by virtual stage, since begin_step
+  int64_t filledMicroBatch_ = -1;  // what the input buffers hold
+  std::vector<bool> seenForward_;  // by virtual stage, since begin_step
   std::vector<bool> seenBackward_;
   std::vector<uint32_t> window_;
 };

@@ -118,8 +118,7 @@ Result<Mapping> Mapping::ofMemfd(int fd, int64_t bytes) {
 
 Result<Mapping> Mapping::anonymous(int64_t bytes, const std::string& arena) {
   if (bytes == 0) return Mapping();
-  void* base =
-      mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* base = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
     return unavailableError("cannot allocate arena '" + arena + "' of " + std::to_string(bytes) +
                             " bytes: " + std::strerror(errno));

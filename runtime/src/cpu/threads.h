@@ -5,7 +5,7 @@
 namespace hycrt {
 
 struct ThreadPlan {
-  int threads;     // per rank
+  int threads;  // per rank
   int localRank;
   int localRanks;
 };

@@ -37,7 +37,8 @@ void reduceTyped(const ReduceRange& range, const std::vector<const std::byte*>& 
       combine<T, op>(sum, reinterpret_cast<const T*>(sources[i]) + begin, count);
     }
     for (std::byte* target : targets) {
-      std::memcpy(reinterpret_cast<T*>(target) + begin - range.targetShift, sum, static_cast<size_t>(count) * sizeof(T));
+      std::memcpy(reinterpret_cast<T*>(target) + begin - range.targetShift, sum,
+                  static_cast<size_t>(count) * sizeof(T));
     }
   }
 }

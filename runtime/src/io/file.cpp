@@ -86,7 +86,8 @@ Result<std::string> readWholeFile(const std::string& path, int64_t maxBytes) {
 
 Status syncFolderOf(const std::string& path) {
   FileDescriptor folder(open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.isOpen() || fsync(folder.get()) != 0) return errnoError("cannot sync the folder of '" + path + "'", errno);
+  if (!folder.isOpen() || fsync(folder.get()) != 0)
+    return errnoError("cannot sync the folder of '" + path + "'", errno);
   return {};
 }
 

@@ -17,8 +17,9 @@ struct TypeName {
   DType dtype;
   const char* name;
 };
-constexpr TypeName kTypeNames[] = {{DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kI32, "I32"}, {DType::kI64, "I64"},
-                                   {DType::kF16, "F16"}, {DType::kBF16, "BF16"}, {DType::kU8, "U8"}};
+constexpr TypeName kTypeNames[] = {{DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kI32, "I32"},
+                                   {DType::kI64, "I64"}, {DType::kF16, "F16"}, {DType::kBF16, "BF16"},
+                                   {DType::kU8, "U8"}};
 
 const char* typeName(DType dtype) {
   for (const TypeName& row : kTypeNames) {
@@ -69,7 +70,8 @@ class DirectoryReader {
     if (known == std::end(kTypeNames)) return wrong(name, "unknown type '" + dtype + "'");
     entry->dtype = known->dtype;
     for (const json& size : *shape) {
-      if (!size.is_number_unsigned() || size.get<uint64_t>() > INT64_MAX) return wrong(name, "a size is no valid number");
+      if (!size.is_number_unsigned() || size.get<uint64_t>() > INT64_MAX)
+        return wrong(name, "a size is no valid number");
       entry->shape.push_back(size.get<int64_t>());
     }
     if (offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() || !(*offsets)[1].is_number_unsigned()) {
@@ -93,7 +95,8 @@ class DirectoryReader {
     std::sort(ranges.begin(), ranges.end());
     int64_t next = dataBegin;
     for (const auto& [begin, end] : ranges) {
-      if (begin != next) return wrong("byte " + std::to_string(std::min(begin, next)), "tensors overlap or leave a hole");
+      if (begin != next)
+        return wrong("byte " + std::to_string(std::min(begin, next)), "tensors overlap or leave a hole");
       next = end;
     }
     if (next != fileBytes_) return wrong("byte " + std::to_string(next), "bytes that belong to no tensor follow");
@@ -111,7 +114,8 @@ std::string encodeSafetensorsHeader(TensorDirectory* directory) {
   int64_t next = 0;
   for (auto& [name, entry] : *directory) {
     entry.bytes = byteCount(entry.shape, entry.dtype);
-    header[name] = {{"dtype", typeName(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {next, next + entry.bytes}}};
+    header[name] = {
+        {"dtype", typeName(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {next, next + entry.bytes}}};
     entry.begin = next;
     next += entry.bytes;
   }

@@ -21,6 +21,8 @@ using nlohmann::json;
 
 constexpr mode_t kFileMode = 0644;
 
+std::string partialName(const std::string& path) { return path + kPartialSuffix; }
+
 // The tensors of one role over all stages, and which stage writes each.
 struct Plan {
   TensorDirectory directory;
@@ -155,8 +157,6 @@ std::string catalogOf(const Program& program) {
   }
   return rows.dump(-1, ' ', false, json::error_handler_t::replace);
 }
-
-std::string partialName(const std::string& path) { return path + ".partial"; }
 
 Status saveStates(Context& ctx, const std::string& role, const std::string& path, Scaling scaling) {
   Result<Plan> plan = makePlan(ctx, role);

@@ -26,9 +26,6 @@ struct Scaling {
 // is written by the lowest. Only f32 and f64 are divided.
 Status saveStates(Context& ctx, const std::string& role, const std::string& path, Scaling scaling);
 
-// The name under which the file grows; a launcher removes it after a failed run.
-std::string partialName(const std::string& path);
-
 }  // namespace hycrt
 
 #endif  // HYCRT_SRC_IO_STATE_FILE_H_

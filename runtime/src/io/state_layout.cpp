@@ -15,7 +15,8 @@ int64_t shardIndex(const StateDesc& state, int dim, const Mesh& mesh, const Coor
 }
 
 bool splitsOver(const StateDesc& state, Axis axis) {
-  return std::any_of(state.splits.begin(), state.splits.end(), [axis](const Split& split) { return split.axis == axis; });
+  return std::any_of(state.splits.begin(), state.splits.end(),
+                     [axis](const Split& split) { return split.axis == axis; });
 }
 
 }  // namespace

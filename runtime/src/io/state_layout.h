@@ -1,9 +1,9 @@
 // ShardLayout: where the elements of one rank's shard stand in the whole tensor. Everything that fills, reads or writes
 // a state goes through here, so padding and factored dimensions are understood in one place.
 //
-// Worked example: global {4, 6}, dim 1 split over tp 4, local {4, 2} (8 columns, 2 of them padding). At tp 1 the runs are
-// local 0 = global 2 (2 elements), local 2 = global 8 (2), local 4 = global 14 (2), local 6 = global 20 (2); at tp 3
-// there is none.
+// Worked example: global {4, 6}, dim 1 split over tp 4, local {4, 2} (8 columns, 2 of them padding). At tp 1 the runs
+// are local 0 = global 2 (2 elements), local 2 = global 8 (2), local 4 = global 14 (2), local 6 = global 20 (2); at tp
+// 3 there is none.
 #ifndef HYCRT_SRC_IO_STATE_LAYOUT_H_
 #define HYCRT_SRC_IO_STATE_LAYOUT_H_
 
@@ -46,11 +46,11 @@ class ShardLayout {
   }
 
  private:
-  int outerDims_ = 0;  // dimensions [0, outerDims_) are iterated, the rest is one run
+  int outerDims_ = 0;              // dimensions [0, outerDims_) are iterated, the rest is one run
   int64_t extent_[kMaxRank] = {};  // real elements of the shard
   int64_t localStride_[kMaxRank] = {};
   int64_t globalStride_[kMaxRank] = {};
-  int64_t offset_ = 0;     // global position of the shard's first element
+  int64_t offset_ = 0;  // global position of the shard's first element
   int64_t runLength_ = 1;
   int64_t runCount_ = 1;
   bool isWriter_ = true;

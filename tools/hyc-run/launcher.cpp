@@ -1,0 +1,248 @@
+#include "launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+extern char** environ;
+
+namespace hycrun {
+namespace {
+
+using hycrt::Result;
+using hycrt::Status;
+
+constexpr int kPollMs = 500;
+
+std::string randomWord() {
+  unsigned char bytes[16] = {};
+  const ssize_t count = getrandom(bytes, sizeof bytes, 0);
+  (void)count;  // so few bytes are always delivered whole
+  std::string word;
+  for (unsigned char byte : bytes) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", byte);
+    word += digits;
+  }
+  return word;
+}
+
+bool sets(const std::string& assignment, const std::vector<std::string>& assignments) {
+  const std::string name = assignment.substr(0, assignment.find('=') + 1);
+  return std::any_of(assignments.begin(), assignments.end(),
+                     [&](const std::string& other) { return other.compare(0, name.size(), name) == 0; });
+}
+
+std::string signalText(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+}  // namespace
+
+Launcher::Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options)
+    : manifest_(manifest),
+      options_(options),
+      display_(stdout),
+      socketName_("hyc-" + randomWord()),
+      token_(randomWord()) {
+  sigemptyset(&formerSignals_);
+}
+
+Launcher::~Launcher() {
+  ranks_.clear();
+  closeAndForget(&recordRead_);
+  closeAndForget(&recordWrite_);
+  closeAndForget(&signalFd_);
+}
+
+Result<int> Launcher::run() {
+  HYCRT_RETURN_IF_ERROR(prepare());
+  HYCRT_RETURN_IF_ERROR(startRanks());
+  while (anyRunning()) watch();
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) passOn(static_cast<int>(rank));
+  takeRecords();
+  return exitStatus_;
+}
+
+// Signals are read from a descriptor, so that nothing here runs inside a handler.
+Status Launcher::prepare() {
+  if (!options_.logFile.empty()) {
+    Result<std::unique_ptr<hycrt::StepLog>> log = hycrt::StepLog::open(options_.logFile);
+    if (!log.ok()) return log.status();
+    log_ = std::move(*log);
+  }
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, &formerSignals_);
+  signalFd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signalFd_ < 0) return hycrt::errnoError("cannot wait for signals", errno);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return hycrt::errnoError("cannot make a pipe", errno);
+  recordRead_ = ends[0];
+  recordWrite_ = ends[1];
+  fcntl(recordRead_, F_SETFL, O_NONBLOCK);
+  return {};
+}
+
+std::vector<std::string> Launcher::argumentsFor(int rank) const {
+  std::vector<std::string> arguments{manifest_.folder + "/" + manifest_.ranks[static_cast<size_t>(rank)].program};
+  // With "=", no value can be taken for an option.
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) arguments.push_back(std::string(name) + "=" + value);
+  };
+  add("--out", manifest_.folder);
+  add("--data", options_.data);
+  add("--steps", std::to_string(options_.steps));
+  add("--seed", std::to_string(options_.seed));
+  add("--threads", std::to_string(options_.threads));
+  add("--dump-gradients", options_.dumpGradients);
+  add("--save-weights", options_.saveWeights);
+  if (options_.order == hycrt::WindowOrder::kInFile) arguments.push_back("--no-shuffle");
+  return arguments;
+}
+
+std::vector<std::string> Launcher::environmentFor(int rank) const {
+  const int ranks = static_cast<int>(manifest_.ranks.size());
+  std::vector<std::string> own{"RANK=" + std::to_string(rank),
+                               "WORLD_SIZE=" + std::to_string(ranks),
+                               "LOCAL_RANK=" + std::to_string(rank),
+                               "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
+                               "HYC_RENDEZVOUS=" + socketName_,
+                               "HYC_TOKEN=" + token_,
+                               "HYC_RECORD_FD=" + (rank == 0 ? std::to_string(recordWrite_) : std::string())};
+  const int threads = options_.threads > 0 ? options_.threads : hycrt::defaultThreads(ranks);
+  // Threads that spin for their next task would take the cores from ranks that have work.
+  if (threads * ranks > hycrt::defaultThreads(1) && !std::getenv("OMP_WAIT_POLICY")) {
+    own.push_back("OMP_WAIT_POLICY=passive");
+  }
+  for (char** variable = environ; *variable; ++variable) {
+    if (!sets(*variable, own)) own.push_back(*variable);
+  }
+  return own;
+}
+
+Status Launcher::startRanks() {
+  for (size_t rank = 0; rank < manifest_.ranks.size(); ++rank) {
+    RankCommand command;
+    command.arguments = argumentsFor(static_cast<int>(rank));
+    command.environment = environmentFor(static_cast<int>(rank));
+    command.recordFd = rank == 0 ? recordWrite_ : -1;
+    command.signals = formerSignals_;
+    Result<RankProcess> process = RankProcess::start(command);
+    if (!process.ok()) return process.status();
+    ranks_.push_back(std::move(*process));
+  }
+  closeAndForget(&recordWrite_);
+  return {};
+}
+
+void Launcher::watch() {
+  std::vector<pollfd> polled{{signalFd_, POLLIN, 0}, {recordRead_, POLLIN, 0}};
+  for (const RankProcess& rank : ranks_) {
+    polled.push_back({rank.outputFd, POLLIN, 0});  // closed ones are -1, which poll leaves alone
+    polled.push_back({rank.errorFd, POLLIN, 0});
+  }
+  poll(polled.data(), polled.size(), kPollMs);
+  takeSignals();
+  takeRecords();
+  // What a rank has said comes before what is said about it.
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) passOn(static_cast<int>(rank));
+  if (!stopping_) lookForEnds();
+}
+
+void Launcher::passOn(int rank) {
+  RankProcess& process = ranks_[static_cast<size_t>(rank)];
+  const auto take = [&](int* fd, LineReader& reader, FILE* to) {
+    if (*fd < 0) return;
+    std::vector<std::string> lines;
+    if (!reader.read(*fd, &lines)) closeAndForget(fd);
+    if (stopping_ && rank != failedRank_) return;
+    for (const std::string& line : lines) {
+      display_.clear();
+      std::fprintf(to, "rank %d: %s\n", rank, line.c_str());
+    }
+    if (!lines.empty()) std::fflush(to);
+  };
+  take(&process.outputFd, process.output, stdout);
+  take(&process.errorFd, process.errors, stderr);
+}
+
+void Launcher::takeRecords() {
+  if (recordRead_ < 0) return;
+  std::vector<std::string> lines;
+  if (!records_.read(recordRead_, &lines)) closeAndForget(&recordRead_);
+  for (const std::string& line : lines) {
+    Result<hycrt::StepRecord> record = hycrt::parseStepRecord(line);
+    if (!record.ok()) continue;  // a line that the end of rank 0 cut off
+    display_.show(*record);
+    Status status = log_ ? log_->append(*record) : Status();
+    if (status.ok() || stopping_) continue;
+    display_.clear();
+    std::fprintf(stderr, "hyc-run: error: %s\n", status.message().c_str());
+    exitStatus_ = status.exitCode();
+    stopAll();
+  }
+}
+
+void Launcher::takeSignals() {
+  signalfd_siginfo info;
+  while (read(signalFd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD || stopping_) continue;
+    display_.clear();
+    std::fprintf(stderr, "hyc-run: stopped by %s; all ranks were ended\n", signalText(signal).c_str());
+    exitStatus_ = 128 + signal;
+    stopAll();
+  }
+}
+
+// Of several that have ended since the last look, one that only lost its peer is not the one to blame.
+void Launcher::lookForEnds() {
+  int failed = -1;
+  RankEnd failure;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    RankEnd end;
+    if (!ranks_[rank].isRunning() || !ranks_[rank].pollEnd(&end) || !end.failed()) continue;
+    const bool consequence = failure.exitStatus == static_cast<int>(hycrt::StatusCode::kPeerLost);
+    if (failed < 0 || consequence) {
+      failed = static_cast<int>(rank);
+      failure = end;
+    }
+  }
+  if (failed >= 0) reportFailure(failed, failure);
+}
+
+void Launcher::reportFailure(int rank, const RankEnd& end) {
+  failedRank_ = rank;
+  exitStatus_ = end.asExitStatus();
+  stopAll();
+  passOn(rank);
+  const hycrt::Coordinates& at = manifest_.ranks[static_cast<size_t>(rank)].at;
+  const std::string how = end.signal != 0 ? "was ended by " + signalText(end.signal)
+                                          : "ended with status " + std::to_string(end.exitStatus);
+  display_.clear();
+  std::fprintf(stderr, "hyc-run: rank %d (tp %d, pp %d, dp %d, program %s) %s%s\n", rank, at.tp, at.pp, at.dp,
+               manifest_.ranks[static_cast<size_t>(rank)].program.c_str(), how.c_str(),
+               ranks_.size() > 1 ? "; the other ranks were ended" : "");
+}
+
+void Launcher::stopAll() {
+  stopping_ = true;
+  for (RankProcess& rank : ranks_) rank.kill();
+}
+
+bool Launcher::anyRunning() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return rank.isRunning(); });
+}
+
+}  // namespace hycrun

@@ -1,0 +1,61 @@
+// Launcher: starts all ranks of a job, passes on what they say, and ends them all when one fails or a signal asks for
+// it.
+#ifndef HYC_RUN_LAUNCHER_H_
+#define HYC_RUN_LAUNCHER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hycrt/manifest.h"
+#include "hycrt/options.h"
+#include "hycrt/status.h"
+#include "hycrt/step_report.h"
+#include "rank_process.h"
+
+namespace hycrun {
+
+class Launcher {
+ public:
+  Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options);
+  ~Launcher();
+
+  // From the first process to the end of the last. The exit status: 0, the first failing rank's, or 128 + the signal
+  // that ended the launcher's work. An error only where the job could not be started.
+  hycrt::Result<int> run();
+
+ private:
+  hycrt::Status prepare();
+  hycrt::Status startRanks();
+  std::vector<std::string> argumentsFor(int rank) const;
+  std::vector<std::string> environmentFor(int rank) const;
+
+  void watch();
+  void passOn(int rank);
+  void takeRecords();
+  void takeSignals();
+  void lookForEnds();
+  void reportFailure(int rank, const RankEnd& end);
+  void stopAll();
+  bool anyRunning() const;
+
+  const hycrt::Manifest& manifest_;
+  const hycrt::RunOptions& options_;
+  std::vector<RankProcess> ranks_;
+  hycrt::StepDisplay display_;
+  std::unique_ptr<hycrt::StepLog> log_;
+  std::string socketName_;
+  std::string token_;
+  int recordRead_ = -1;
+  int recordWrite_ = -1;
+  int signalFd_ = -1;
+  sigset_t formerSignals_;
+  LineReader records_;
+  int failedRank_ = -1;  // only its lines are passed on from then on
+  int exitStatus_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace hycrun
+
+#endif  // HYC_RUN_LAUNCHER_H_

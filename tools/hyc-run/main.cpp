@@ -1,0 +1,62 @@
+// hyc-run OUT [options]: trains what hyc-compile wrote into OUT. Wiring only: the command line and the folder are
+// checked here, the ranks are the launcher's.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+#include "hycrt/manifest.h"
+#include "hycrt/options.h"
+#include "hycrt/safetensors.h"
+#include "launcher.h"
+
+namespace {
+
+using hycrt::Result;
+using hycrt::Status;
+
+// What would make every rank fail is better said once, before any is started.
+Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& options) {
+  for (const hycrt::ManifestRank& rank : manifest.ranks) {
+    const std::string path = manifest.folder + "/" + rank.program;
+    if (access(path.c_str(), X_OK) != 0) return hycrt::errnoError("cannot execute '" + path + "'", errno);
+  }
+  if (!options.data.empty() && access(options.data.c_str(), R_OK) != 0) {
+    return hycrt::errnoError("cannot read '" + options.data + "' (--data)", errno);
+  }
+  return {};
+}
+
+// Where a run has failed, what it was writing is of no use.
+void removePartialFiles(const hycrt::RunOptions& options) {
+  for (const std::string& path : {options.saveWeights, options.dumpGradients}) {
+    if (!path.empty()) unlink((path + hycrt::kPartialSuffix).c_str());
+  }
+}
+
+Result<int> launch(const hycrt::RunOptions& options) {
+  Result<hycrt::Manifest> manifest = hycrt::readManifest(options.out);
+  if (!manifest.ok()) return manifest.status();
+  HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
+  return hycrun::Launcher(*manifest, options).run();
+}
+
+int fail(const Status& status) {
+  std::fprintf(stderr, "hyc-run: error: %s\n", status.message().c_str());
+  return status.exitCode();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Result<hycrt::ParsedCommandLine> parsed = hycrt::parseCommandLine(argc, argv, hycrt::CommandLine::kHycRun);
+  if (!parsed.ok()) return fail(parsed.status());
+  if (!parsed->help.empty()) {
+    std::fputs(parsed->help.c_str(), stdout);
+    return 0;
+  }
+  Result<int> status = launch(parsed->options);
+  if (!status.ok() || *status != 0) removePartialFiles(parsed->options);
+  return status.ok() ? *status : fail(status.status());
+}

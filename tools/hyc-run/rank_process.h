@@ -1,0 +1,75 @@
+// RankProcess: one rank as its launcher sees it: a child in a process group of its own, whose output comes line by
+// line.
+#ifndef HYC_RUN_RANK_PROCESS_H_
+#define HYC_RUN_RANK_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "hycrt/status.h"
+
+namespace hycrun {
+
+// A descriptor that is closed once, by whoever is done with it.
+void closeAndForget(int* fd);
+
+// Cuts what comes out of a pipe into lines.
+class LineReader {
+ public:
+  // Reads what is there; whole lines go to `lines`, an unfinished one too where the pipe has ended. False: it ended.
+  bool read(int fd, std::vector<std::string>* lines);
+
+ private:
+  std::string pending_;
+};
+
+struct RankCommand {
+  std::vector<std::string> arguments;    // [0] is the executable's path
+  std::vector<std::string> environment;  // NAME=value
+  int recordFd = -1;                     // stays open in the child; -1: none
+  sigset_t signals;                      // the mask that the child gets back
+};
+
+// How a rank ended: an exit status, or the signal that ended it.
+struct RankEnd {
+  int exitStatus = 0;
+  int signal = 0;
+
+  bool failed() const { return exitStatus != 0 || signal != 0; }
+  int asExitStatus() const { return signal != 0 ? 128 + signal : exitStatus; }
+};
+
+class RankProcess {
+ public:
+  RankProcess() = default;
+  RankProcess(const RankProcess&) = delete;
+  RankProcess& operator=(const RankProcess&) = delete;
+  RankProcess(RankProcess&& other) noexcept;
+  ~RankProcess();
+
+  // Neither shell nor search path are involved. The child dies with this process.
+  static hycrt::Result<RankProcess> start(const RankCommand& command);
+
+  bool isRunning() const { return pid_ > 0; }
+
+  // Whether it has ended; reaps it then, together with whatever is left of its process group.
+  bool pollEnd(RankEnd* end);
+
+  // SIGKILL to its whole process group, and waits for its end.
+  void kill();
+
+  int outputFd = -1;
+  int errorFd = -1;
+  LineReader output;
+  LineReader errors;
+
+ private:
+  pid_t pid_ = -1;
+};
+
+}  // namespace hycrun
+
+#endif  // HYC_RUN_RANK_PROCESS_H_
