@@ -1,0 +1,53 @@
+// Device: what one simulated rank owns: its parameters and states, the arithmetic it computes in, and its coordinates.
+//
+// Wide arithmetic gives every floating-point value of the program, states included, as f64 whatever its type says, so
+// that two programs which differ in the order of sums can be compared to 1e-9. Initial values are rounded as typed
+// first: both arithmetics start from the same numbers.
+#ifndef HYC_INTERPRETER_DEVICE_H
+#define HYC_INTERPRETER_DEVICE_H
+
+#include "hyc/Interpreter/Tensor.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include <string>
+
+namespace hyc::interpreter {
+
+enum class Arithmetic {
+  AsTyped, ///< every op rounds its results to their element type
+  Wide,    ///< f64 everywhere
+};
+
+struct Options {
+  Arithmetic arithmetic = Arithmetic::AsTyped;
+  /// What relative paths of #hyc.file start from; empty means the working directory.
+  std::string baseDirectory = {};
+  /// Of #hyc.normal.
+  uint64_t seed = 0;
+};
+
+/// How values of `elementType` are kept; nothing where the interpreter knows no such elements.
+std::optional<ElementKind> elementKind(mlir::Type elementType, Arithmetic arithmetic);
+
+/// One mesh axis as one rank sees it.
+struct AxisPosition {
+  int64_t coordinate = 0;
+  int64_t size = 1;
+};
+
+/// By symbol name, or by the name of an input.
+using NamedTensors = llvm::StringMap<Tensor>;
+
+struct Device {
+  Options options;
+  NamedTensors states; ///< params and states by symbol name
+  /// States that were accumulated into since the step began: the next accumulation adds.
+  llvm::StringSet<> accumulated;
+  /// Empty where there is no mesh.
+  llvm::StringMap<AxisPosition> axes;
+};
+
+} // namespace hyc::interpreter
+
+#endif // HYC_INTERPRETER_DEVICE_H

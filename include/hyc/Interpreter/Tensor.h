@@ -1,0 +1,118 @@
+// Tensor: the value that the interpreter computes with. Copies share their elements until one of them is written.
+//
+// The surprise: floats are stored in their own width, but every integer kind, booleans included, is stored as int64_t;
+// ops wrap results to the kind's width.
+#ifndef HYC_INTERPRETER_TENSOR_H
+#define HYC_INTERPRETER_TENSOR_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace hyc::interpreter {
+
+enum class ElementKind { F32, F64, I64, I32, I1 };
+
+inline bool isFloat(ElementKind kind) { return kind == ElementKind::F32 || kind == ElementKind::F64; }
+llvm::StringRef nameOf(ElementKind kind);
+
+/// `value` as the kind holds it: truncated to its width and sign-extended (booleans: 0 or 1).
+int64_t wrapInteger(ElementKind kind, int64_t value);
+
+/// Product of `shape`; nothing if it overflows, is negative or passes 2^31 elements, the most that a tensor may have.
+std::optional<int64_t> countElements(llvm::ArrayRef<int64_t> shape);
+
+/// Elements between neighbours of each dimension of a dense row-major tensor.
+llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
+
+/// A dense, row-major tensor. Default-constructed, it is null: no value at all.
+class Tensor {
+public:
+  Tensor() = default;
+  /// All zeros. `shape` has passed countElements.
+  Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape);
+
+  static Tensor splat(ElementKind kind, llvm::ArrayRef<int64_t> shape, double value);
+  static Tensor scalar(ElementKind kind, double value) { return splat(kind, {}, value); }
+  static Tensor integer(ElementKind kind, int64_t value);
+  /// `values` holds one value an element; they are rounded to `kind`.
+  static Tensor fromDoubles(ElementKind kind, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<double> values);
+  static Tensor fromIntegers(ElementKind kind, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> values);
+
+  explicit operator bool() const { return buffer != nullptr; }
+  ElementKind getKind() const { return kind; }
+  llvm::ArrayRef<int64_t> getShape() const { return shape; }
+  int64_t getTensorRank() const { return static_cast<int64_t>(shape.size()); }
+  int64_t getDim(int64_t dim) const { return shape[dim]; }
+  int64_t getNumElements() const { return numElements; }
+
+  /// The elements; T is the storage type: float, double, or int64_t for every integer kind.
+  template <typename T>
+  const T *data() const {
+    return std::get<std::vector<T>>(*buffer).data();
+  }
+  /// The same for writing: copies the elements first if another tensor shares them.
+  template <typename T>
+  T *mutableData() {
+    if (buffer.use_count() > 1)
+      buffer = std::make_shared<Buffer>(*buffer);
+    return std::get<std::vector<T>>(*buffer).data();
+  }
+
+  /// One element by row-major position, for tests and scalars.
+  double getDouble(int64_t position = 0) const;
+  int64_t getInteger(int64_t position = 0) const;
+  void set(int64_t position, double value);
+  std::vector<double> toDoubles() const;
+
+  /// The same elements under another shape of as many elements.
+  Tensor reshaped(llvm::ArrayRef<int64_t> newShape) const;
+  /// Rounded to f32, widened to f64, truncated towards zero (saturating; NaN is 0) or, to booleans, compared with 0.
+  Tensor converted(ElementKind newKind) const;
+  /// Equal kind, shape and bits.
+  bool isIdenticalTo(const Tensor &other) const;
+  /// Element `index[d]` of the result is element `offsets[d] + index[d]·strides[d]` of this, all in range.
+  Tensor sliced(llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> strides,
+                llvm::ArrayRef<int64_t> resultShape) const;
+  /// Sets element `offsets[d] + index[d]·strides[d]` of this, all in range, to the element of `part`, of equal kind.
+  void insert(const Tensor &part, llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> strides);
+  Tensor transposed(llvm::ArrayRef<int64_t> permutation) const;
+  /// `count` indices of dimension `dim` from `offset`; those past its end are zeros.
+  Tensor window(int64_t dim, int64_t offset, int64_t count) const;
+
+  /// "tensor<2x3xf32>".
+  std::string describeType() const;
+
+private:
+  using Buffer = std::variant<std::vector<float>, std::vector<double>, std::vector<int64_t>>;
+
+  ElementKind kind = ElementKind::F32;
+  llvm::SmallVector<int64_t, 6> shape;
+  int64_t numElements = 0;
+  std::shared_ptr<Buffer> buffer;
+};
+
+/// Calls `body` with a value of the storage type of `kind`: 0.0f, 0.0 or int64_t{0}.
+template <typename Body>
+auto dispatchStorage(ElementKind kind, Body body) {
+  if (kind == ElementKind::F32)
+    return body(0.0f);
+  if (kind == ElementKind::F64)
+    return body(0.0);
+  return body(int64_t{0});
+}
+
+/// The same for kinds known to be floating point.
+template <typename Body>
+auto dispatchFloat(ElementKind kind, Body body) {
+  return kind == ElementKind::F32 ? body(0.0f) : body(0.0);
+}
+
+} // namespace hyc::interpreter
+
+#endif // HYC_INTERPRETER_TENSOR_H

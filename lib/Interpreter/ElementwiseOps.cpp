@@ -1,0 +1,376 @@
+// Ops that compute each element alone, constants and iota. Integers wrap; dividing one by zero is an error.
+#include "Initializers.h"
+#include "OpTable.h"
+#include "dialects/Hyc/HycDialect.h"
+#include <cmath>
+#include <type_traits>
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::interpreter;
+
+//===----------------------------------------------------------------------===//
+// Unary
+//===----------------------------------------------------------------------===//
+
+namespace {
+// Each function takes and gives the storage type, so that f32 is rounded by every operation.
+struct Neg {
+  template <typename T> T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(0 - static_cast<uint64_t>(x));
+    else
+      return -x;
+  }
+};
+struct Abs {
+  template <typename T> T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>)
+      return x < 0 ? Neg()(x) : x;
+    else
+      return std::fabs(x);
+  }
+};
+struct Relu {
+  template <typename T> T operator()(T x) const { return x < T(0) ? T(0) : x; } // NaN stays NaN
+};
+struct Exp {
+  template <typename T> T operator()(T x) const { return std::exp(x); }
+};
+struct Log {
+  template <typename T> T operator()(T x) const { return std::log(x); }
+};
+struct Sqrt {
+  template <typename T> T operator()(T x) const { return std::sqrt(x); }
+};
+struct Rsqrt {
+  template <typename T> T operator()(T x) const { return T(1) / std::sqrt(x); }
+};
+struct Reciprocal {
+  template <typename T> T operator()(T x) const { return T(1) / x; }
+};
+struct Tanh {
+  template <typename T> T operator()(T x) const { return std::tanh(x); }
+};
+struct Erf {
+  template <typename T> T operator()(T x) const { return std::erf(x); }
+};
+struct Sin {
+  template <typename T> T operator()(T x) const { return std::sin(x); }
+};
+struct Cos {
+  template <typename T> T operator()(T x) const { return std::cos(x); }
+};
+struct Sigmoid {
+  template <typename T> T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); }
+};
+
+constexpr double kSqrtTwoOverPi = 0.79788456080286535588, kTanhCubic = 0.044715;
+constexpr double kSqrtHalf = 0.70710678118654752440, kInverseSqrtTwoPi = 0.39894228040143267794;
+
+struct Gelu {
+  template <typename T> T operator()(T x) const { return T(0.5) * x * (T(1) + std::erf(x * T(kSqrtHalf))); }
+};
+struct GeluTanh {
+  template <typename T> T operator()(T x) const {
+    return T(0.5) * x * (T(1) + std::tanh(T(kSqrtTwoOverPi) * (x + T(kTanhCubic) * x * x * x)));
+  }
+};
+struct GeluGrad {
+  template <typename T> T operator()(T cotangent, T x) const {
+    T cumulative = T(0.5) * (T(1) + std::erf(x * T(kSqrtHalf)));
+    T density = T(kInverseSqrtTwoPi) * std::exp(T(-0.5) * x * x);
+    return cotangent * (cumulative + x * density);
+  }
+};
+struct GeluTanhGrad {
+  template <typename T> T operator()(T cotangent, T x) const {
+    T inner = T(kSqrtTwoOverPi) * (x + T(kTanhCubic) * x * x * x);
+    T slope = T(kSqrtTwoOverPi) * (T(1) + T(3 * kTanhCubic) * x * x);
+    T tanh = std::tanh(inner);
+    return cotangent * (T(0.5) * (T(1) + tanh) + T(0.5) * x * (T(1) - tanh * tanh) * slope);
+  }
+};
+} // namespace
+
+static LogicalResult refuseIntegers(OpCall &call) {
+  return call.op->emitError("the interpreter knows no '") << call.op->getName() << "' of integers";
+}
+
+template <typename T, typename Function>
+static void mapUnary(OpCall &call, Function function) {
+  Tensor result = call.makeResult();
+  const T *x = call.operands[0].data<T>();
+  T *y = result.mutableData<T>();
+  for (int64_t i = 0, e = result.getNumElements(); i < e; ++i)
+    y[i] = function(x[i]);
+  call.results.push_back(result);
+}
+
+template <typename Function>
+static LogicalResult floatUnary(OpCall &call) {
+  if (!isFloat(call.resultKind()))
+    return refuseIntegers(call);
+  dispatchFloat(call.resultKind(), [&](auto zero) { mapUnary<decltype(zero)>(call, Function()); });
+  return success();
+}
+
+template <typename Function>
+static LogicalResult anyUnary(OpCall &call) {
+  ElementKind kind = call.resultKind();
+  dispatchStorage(kind, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>)
+      mapUnary<T>(call, [kind](T x) { return wrapInteger(kind, Function()(x)); });
+    else
+      mapUnary<T>(call, Function());
+  });
+  return success();
+}
+
+static LogicalResult evaluateNot(OpCall &call) {
+  if (call.resultKind() != ElementKind::I1)
+    return call.op->emitError("the interpreter negates booleans (i1), not ") << call.op->getResult(0).getType();
+  mapUnary<int64_t>(call, [](int64_t x) { return x ^ 1; });
+  return success();
+}
+
+static LogicalResult evaluateGelu(OpCall &call) {
+  return cast<GeluOp>(call.op).getTanh() ? floatUnary<GeluTanh>(call) : floatUnary<Gelu>(call);
+}
+
+//===----------------------------------------------------------------------===//
+// Binary
+//===----------------------------------------------------------------------===//
+
+namespace {
+// Integer arithmetic runs on unsigned words, where overflow is defined.
+template <typename T, typename Float, typename Integer>
+T pick(T x, T y, Float onFloats, Integer onIntegers) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(onIntegers(static_cast<uint64_t>(x), static_cast<uint64_t>(y)));
+  else
+    return onFloats(x, y);
+}
+struct Add {
+  template <typename T> T operator()(T x, T y) const {
+    return pick(x, y, [](T a, T b) { return a + b; }, [](uint64_t a, uint64_t b) { return a + b; });
+  }
+};
+struct Sub {
+  template <typename T> T operator()(T x, T y) const {
+    return pick(x, y, [](T a, T b) { return a - b; }, [](uint64_t a, uint64_t b) { return a - b; });
+  }
+};
+struct Mul {
+  template <typename T> T operator()(T x, T y) const {
+    return pick(x, y, [](T a, T b) { return a * b; }, [](uint64_t a, uint64_t b) { return a * b; });
+  }
+};
+struct Div { // an integer y is not zero
+  template <typename T> T operator()(T x, T y) const {
+    if constexpr (std::is_integral_v<T>)
+      return y == -1 ? Neg()(x) : x / y;
+    else
+      return x / y;
+  }
+};
+struct Pow { // integers: y is not negative
+  template <typename T> T operator()(T x, T y) const {
+    if constexpr (std::is_integral_v<T>) {
+      uint64_t power = 1, base = static_cast<uint64_t>(x);
+      for (uint64_t left = static_cast<uint64_t>(y); left > 0; left >>= 1, base *= base)
+        power *= (left & 1) ? base : 1;
+      return static_cast<T>(power);
+    } else {
+      return std::pow(x, y);
+    }
+  }
+};
+struct Max {
+  template <typename T> T operator()(T x, T y) const { return x > y || x != x ? x : y; }
+};
+struct Min {
+  template <typename T> T operator()(T x, T y) const { return x < y || x != x ? x : y; }
+};
+struct And {
+  int64_t operator()(int64_t x, int64_t y) const { return x & y; }
+};
+struct Or {
+  int64_t operator()(int64_t x, int64_t y) const { return x | y; }
+};
+} // namespace
+
+template <typename T, typename Function>
+static void mapBinary(OpCall &call, Function function) {
+  Tensor result = call.makeResult();
+  const T *x = call.operands[0].data<T>(), *y = call.operands[1].data<T>();
+  T *z = result.mutableData<T>();
+  for (int64_t i = 0, e = result.getNumElements(); i < e; ++i)
+    z[i] = function(x[i], y[i]);
+  call.results.push_back(result);
+}
+
+template <typename Function>
+static LogicalResult anyBinary(OpCall &call) {
+  ElementKind kind = call.resultKind();
+  dispatchStorage(kind, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>)
+      mapBinary<T>(call, [kind](T x, T y) { return wrapInteger(kind, Function()(x, y)); });
+    else
+      mapBinary<T>(call, Function());
+  });
+  return success();
+}
+
+template <typename Function>
+static LogicalResult floatBinary(OpCall &call) {
+  if (!isFloat(call.resultKind()))
+    return refuseIntegers(call);
+  dispatchFloat(call.resultKind(), [&](auto zero) { mapBinary<decltype(zero)>(call, Function()); });
+  return success();
+}
+
+template <typename Function>
+static LogicalResult booleanBinary(OpCall &call) {
+  if (call.resultKind() != ElementKind::I1)
+    return call.op->emitError("the interpreter combines booleans (i1), not ") << call.op->getResult(0).getType();
+  mapBinary<int64_t>(call, Function());
+  return success();
+}
+
+/// Fails at the first right operand, if integer, for which `isBad` holds.
+static LogicalResult checkIntegers(OpCall &call, bool (*isBad)(int64_t), StringRef what) {
+  const Tensor &rhs = call.operands[1];
+  for (int64_t i = 0; !isFloat(rhs.getKind()) && i < rhs.getNumElements(); ++i)
+    if (isBad(rhs.getInteger(i)))
+      return call.op->emitError(what) << ", at element " << i;
+  return success();
+}
+
+static LogicalResult evaluateDiv(OpCall &call) {
+  auto isZero = [](int64_t y) { return y == 0; };
+  return failed(checkIntegers(call, isZero, "integer division by zero")) ? failure() : anyBinary<Div>(call);
+}
+
+static LogicalResult evaluatePow(OpCall &call) {
+  auto isNegative = [](int64_t y) { return y < 0; };
+  return failed(checkIntegers(call, isNegative, "negative integer power")) ? failure() : anyBinary<Pow>(call);
+}
+
+static LogicalResult evaluateGeluGrad(OpCall &call) {
+  return cast<GeluGradOp>(call.op).getTanh() ? floatBinary<GeluTanhGrad>(call) : floatBinary<GeluGrad>(call);
+}
+
+//===----------------------------------------------------------------------===//
+// Relations, choices, conversions and sources
+//===----------------------------------------------------------------------===//
+
+template <typename T>
+static bool holds(ComparePredicate predicate, T x, T y) {
+  switch (predicate) {
+  case ComparePredicate::eq:
+    return x == y;
+  case ComparePredicate::ne:
+    return x != y;
+  case ComparePredicate::lt:
+    return x < y;
+  case ComparePredicate::le:
+    return x <= y;
+  case ComparePredicate::gt:
+    return x > y;
+  case ComparePredicate::ge:
+    return x >= y;
+  }
+  return false;
+}
+
+static LogicalResult evaluateCompare(OpCall &call) {
+  ComparePredicate predicate = cast<CompareOp>(call.op).getPredicate();
+  Tensor result = call.makeResult();
+  int64_t *z = result.mutableData<int64_t>();
+  dispatchStorage(call.operands[0].getKind(), [&](auto zero) {
+    auto *x = call.operands[0].data<decltype(zero)>(), *y = call.operands[1].data<decltype(zero)>();
+    for (int64_t i = 0, e = result.getNumElements(); i < e; ++i)
+      z[i] = holds(predicate, x[i], y[i]);
+  });
+  call.results.push_back(result);
+  return success();
+}
+
+static LogicalResult evaluateSelect(OpCall &call) {
+  Tensor result = call.makeResult();
+  const int64_t *condition = call.operands[0].data<int64_t>();
+  dispatchStorage(call.resultKind(), [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = call.operands[1].data<T>(), *y = call.operands[2].data<T>();
+    T *z = result.mutableData<T>();
+    for (int64_t i = 0, e = result.getNumElements(); i < e; ++i)
+      z[i] = condition[i] ? x[i] : y[i];
+  });
+  call.results.push_back(result);
+  return success();
+}
+
+static LogicalResult evaluateConvert(OpCall &call) {
+  call.results.push_back(call.operands[0].converted(call.resultKind()));
+  return success();
+}
+
+static LogicalResult evaluateConstant(OpCall &call) {
+  FailureOr<Tensor> value =
+      denseValue(call.op, cast<ConstantOp>(call.op).getValue(), call.device.options.arithmetic);
+  if (failed(value))
+    return failure();
+  call.results.push_back(*value);
+  return success();
+}
+
+static LogicalResult evaluateIota(OpCall &call) {
+  int64_t dim = static_cast<int64_t>(cast<IotaOp>(call.op).getDim());
+  Tensor result = call.makeResult();
+  int64_t size = result.getDim(dim), inner = rowMajorStrides(result.getShape())[dim];
+  dispatchStorage(result.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    T *data = result.mutableData<T>();
+    for (int64_t i = 0, e = result.getNumElements(); i < e; ++i)
+      data[i] = static_cast<T>(isFloat(result.getKind()) ? i / inner % size
+                                                         : wrapInteger(result.getKind(), i / inner % size));
+  });
+  call.results.push_back(result);
+  return success();
+}
+
+void hyc::interpreter::addElementwiseOps(OpTable &table) {
+  table.add<NegOp>(anyUnary<Neg>);
+  table.add<AbsOp>(anyUnary<Abs>);
+  table.add<ReluOp>(anyUnary<Relu>);
+  table.add<ExpOp>(floatUnary<Exp>);
+  table.add<LogOp>(floatUnary<Log>);
+  table.add<SqrtOp>(floatUnary<Sqrt>);
+  table.add<RsqrtOp>(floatUnary<Rsqrt>);
+  table.add<ReciprocalOp>(floatUnary<Reciprocal>);
+  table.add<TanhOp>(floatUnary<Tanh>);
+  table.add<ErfOp>(floatUnary<Erf>);
+  table.add<SinOp>(floatUnary<Sin>);
+  table.add<CosOp>(floatUnary<Cos>);
+  table.add<SigmoidOp>(floatUnary<Sigmoid>);
+  table.add<NotOp>(evaluateNot);
+  table.add<GeluOp>(evaluateGelu);
+  table.add<GeluGradOp>(evaluateGeluGrad);
+  table.add<AddOp>(anyBinary<Add>);
+  table.add<SubOp>(anyBinary<Sub>);
+  table.add<MulOp>(anyBinary<Mul>);
+  table.add<DivOp>(evaluateDiv);
+  table.add<PowOp>(evaluatePow);
+  table.add<MaxOp>(anyBinary<Max>);
+  table.add<MinOp>(anyBinary<Min>);
+  table.add<AndOp>(booleanBinary<And>);
+  table.add<OrOp>(booleanBinary<Or>);
+  table.add<CompareOp>(evaluateCompare);
+  table.add<SelectOp>(evaluateSelect);
+  table.add<ConvertOp>(evaluateConvert);
+  table.add<ConstantOp>(evaluateConstant);
+  table.add<IotaOp>(evaluateIota);
+}

@@ -1,0 +1,141 @@
+// #hyc.file, #hyc.normal, #hyc.fill and dense initializers. Files are little-endian, and so must the machine be.
+#include "Initializers.h"
+
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Interpreter/Philox.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SwapByteOrder.h"
+#include <fstream>
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::interpreter;
+
+static_assert(llvm::sys::IsLittleEndianHost, "initializer files are read as they lie");
+
+static FailureOr<RankedTensorType> checkedType(Operation *op, RankedTensorType type, Arithmetic arithmetic) {
+  if (!type.hasStaticShape() || !countElements(type.getShape()) || !elementKind(type.getElementType(), arithmetic))
+    return op->emitError("the interpreter cannot hold ") << type, failure();
+  return type;
+}
+
+//===----------------------------------------------------------------------===//
+// Dense elements
+//===----------------------------------------------------------------------===//
+
+FailureOr<Tensor> hyc::interpreter::denseValue(Operation *op, Attribute attribute, Arithmetic arithmetic) {
+  auto elements = dyn_cast<DenseElementsAttr>(attribute);
+  auto tensorType = elements ? dyn_cast<RankedTensorType>(elements.getType()) : RankedTensorType();
+  if (!tensorType)
+    return op->emitError("the interpreter reads dense elements, not ") << attribute, failure();
+  if (failed(checkedType(op, tensorType, arithmetic)))
+    return failure();
+  ElementKind kind = *elementKind(tensorType.getElementType(), arithmetic);
+  Tensor tensor(kind, tensorType.getShape());
+  int64_t position = 0;
+  if (isFloat(kind)) {
+    if (elements.isSplat())
+      return Tensor::splat(kind, tensorType.getShape(), elements.getSplatValue<APFloat>().convertToDouble());
+    for (const APFloat &value : elements.getValues<APFloat>())
+      tensor.set(position++, value.convertToDouble());
+    return tensor;
+  }
+  int64_t *data = tensor.mutableData<int64_t>();
+  for (const APInt &value : elements.getValues<APInt>())
+    data[position++] = wrapInteger(kind, value.getSExtValue());
+  return tensor;
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+template <typename T>
+static void readElements(std::ifstream &file, Tensor &tensor) {
+  std::vector<T> stored(tensor.getNumElements());
+  file.read(reinterpret_cast<char *>(stored.data()), static_cast<std::streamsize>(stored.size() * sizeof(T)));
+  dispatchStorage(tensor.getKind(), [&](auto zero) {
+    auto *data = tensor.mutableData<decltype(zero)>();
+    for (size_t i = 0; i < stored.size(); ++i)
+      data[i] = static_cast<decltype(zero)>(stored[i]);
+  });
+}
+
+static FailureOr<Tensor> readFile(Operation *op, FileAttr init, RankedTensorType type, const Options &options) {
+  SmallString<256> path(init.getPath());
+  if (!llvm::sys::path::is_absolute(path)) {
+    path = options.baseDirectory;
+    llvm::sys::path::append(path, init.getPath());
+  }
+  std::ifstream file(path.c_str(), std::ios::binary);
+  if (!file)
+    return op->emitError("cannot read initial values from \"") << path << "\"", failure();
+  file.seekg(0, std::ios::end);
+  int64_t bytes = static_cast<int64_t>(file.tellg());
+  ElementKind typed = *elementKind(type.getElementType(), Arithmetic::AsTyped);
+  int64_t elementBytes = typed == ElementKind::I1 ? 1 : type.getElementTypeBitWidth() / 8;
+  int64_t needed = type.getNumElements() * elementBytes;
+  if (bytes < 0 || init.getOffset() > bytes || needed > bytes - init.getOffset())
+    return op->emitError("needs ") << needed << " bytes at offset " << init.getOffset() << " of \"" << path
+                                   << "\", which has " << bytes,
+           failure();
+  Tensor tensor(*elementKind(type.getElementType(), options.arithmetic), type.getShape());
+  file.seekg(init.getOffset());
+  switch (typed) {
+  case ElementKind::F32:
+    readElements<float>(file, tensor);
+    break;
+  case ElementKind::F64:
+    readElements<double>(file, tensor);
+    break;
+  case ElementKind::I64:
+    readElements<int64_t>(file, tensor);
+    break;
+  case ElementKind::I32:
+    readElements<int32_t>(file, tensor);
+    break;
+  case ElementKind::I1:
+    readElements<uint8_t>(file, tensor);
+    break;
+  }
+  if (!file)
+    return op->emitError("cannot read initial values from \"") << path << "\"", failure();
+  return tensor;
+}
+
+//===----------------------------------------------------------------------===//
+// Rules
+//===----------------------------------------------------------------------===//
+
+static Tensor normalValues(StringRef name, NormalAttr init, RankedTensorType type, const Options &options) {
+  Tensor tensor(*elementKind(type.getElementType(), options.arithmetic), type.getShape());
+  double mean = init.getMean().getValueAsDouble(), stddev = init.getStddev().getValueAsDouble();
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i)
+    tensor.set(i, static_cast<float>(mean + stddev * standardNormal(options.seed, name, static_cast<uint64_t>(i))));
+  return tensor;
+}
+
+FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, const Options &options) {
+  auto param = dyn_cast<ParamOp>(symbol);
+  RankedTensorType type = param ? param.getWholeType() : cast<StateOp>(symbol).getWholeType();
+  Attribute init = param ? param.getInit() : cast<StateOp>(symbol).getInit();
+  if (failed(checkedType(symbol, type, options.arithmetic)))
+    return failure();
+  ElementKind kind = *elementKind(type.getElementType(), options.arithmetic);
+  if (auto fill = dyn_cast<FillAttr>(init)) {
+    double value = fill.getValue().getValueAsDouble();
+    return Tensor::splat(kind, type.getShape(), type.getElementType().isF32() ? static_cast<float>(value) : value);
+  }
+  if (auto file = dyn_cast<FileAttr>(init))
+    return readFile(symbol, file, type, options);
+  auto normal = dyn_cast<NormalAttr>(init);
+  if (normal && isFloat(kind))
+    return normalValues(cast<SymbolOpInterface>(symbol).getName(), normal, type, options);
+  if (!isa<DenseElementsAttr>(init))
+    return symbol->emitError("the interpreter cannot start ") << type << " from " << init, failure();
+  FailureOr<Tensor> dense = denseValue(symbol, init, options.arithmetic);
+  if (succeeded(dense) && (dense->getKind() != kind || dense->getNumElements() != type.getNumElements()))
+    return symbol->emitError("starts ") << type << " from " << dense->describeType() << " values", failure();
+  return succeeded(dense) ? FailureOr<Tensor>(dense->reshaped(type.getShape())) : dense;
+}

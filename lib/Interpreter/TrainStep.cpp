@@ -1,0 +1,49 @@
+// One training step of a single-device module: micro-batches in order, then the update.
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Interpreter/Interpreter.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::interpreter;
+
+FailureOr<std::vector<NamedTensors>> hyc::interpreter::splitMicroBatches(const NamedTensors &globalBatch, int64_t count) {
+  if (count < 1)
+    return failure();
+  std::vector<NamedTensors> microBatches(count);
+  for (const auto &input : globalBatch) {
+    const Tensor &whole = input.second;
+    if (!whole || whole.getTensorRank() == 0 || whole.getDim(0) % count != 0)
+      return failure();
+    int64_t samples = whole.getDim(0) / count;
+    for (int64_t m = 0; m < count; ++m)
+      microBatches[m][input.first()] = whole.window(0, m * samples, samples);
+  }
+  return microBatches;
+}
+
+static const Tensor *stateOfRole(const Interpreter &interpreter, StringRef role) {
+  for (StateOp state : interpreter.getModule().getOps<StateOp>())
+    if (state.getRole() == role)
+      return interpreter.getState(state.getSymName());
+  return nullptr;
+}
+
+FailureOr<StepResult> hyc::interpreter::runTrainStep(Interpreter &interpreter, ArrayRef<NamedTensors> microBatches,
+                                                     double lr) {
+  interpreter.beginStep();
+  for (const NamedTensors &inputs : microBatches)
+    if (failed(interpreter.call("microbatch", inputs)))
+      return failure();
+  NamedTensors scalars;
+  scalars["lr"] = Tensor::scalar(ElementKind::F64, lr);
+  if (failed(interpreter.call("apply", scalars)))
+    return failure();
+  StepResult result;
+  if (const Tensor *loss = stateOfRole(interpreter, "loss_sum"))
+    result.lossSum = loss->getDouble();
+  if (const Tensor *count = stateOfRole(interpreter, "token_count"))
+    result.tokenCount = count->getInteger();
+  if (const Tensor *norm = stateOfRole(interpreter, "grad_norm"))
+    result.gradNorm = norm->getDouble();
+  return result;
+}
