@@ -196,8 +196,9 @@ TEST_F(AllOps, WithADecompositionEqualIt) {
     EXPECT_NEAR(lossAt(*actual), lossAt(*expected), 1e-12 * std::abs(lossAt(*expected))) << test.name;
   }
   for (RegisteredOperationName name : context.getRegisteredOperationsByDialect("hyc"))
-    if (name.hasInterface<hyc::DecomposableOpInterface>())
+    if (name.hasInterface<hyc::DecomposableOpInterface>()) {
       EXPECT_TRUE(compared.contains(name.getStringRef())) << name.getStringRef().str() << " was not compared";
+    }
 }
 
 //===----------------------------------------------------------------------===//
