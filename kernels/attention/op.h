@@ -8,7 +8,6 @@
 #ifndef HYC_KERNELS_ATTENTION_OP_H_
 #define HYC_KERNELS_ATTENTION_OP_H_
 
-#include <cstddef>
 #include <cstdint>
 
 namespace hyc::kernels {
@@ -45,14 +44,10 @@ constexpr int64_t kAttentionMaxHeadDim = 256;
 // No result overlaps an input. A query that sees no key gets o = 0 and lse = −∞.
 void attentionForward(const AttentionDesc &desc, const float *q, const float *k, const float *v, float *o, float *lse);
 
-// dq, dk and dv are overwritten, all three always. One (batch, key head) is one thread's work.
+// dq, dk and dv are overwritten, all three always. One (batch, key head) is one thread's work: its queries are walked
+// in ascending blocks, which fixes the order in which dk and dv are summed.
 void attentionBackward(const AttentionDesc &desc, const float *q, const float *k, const float *v, const float *o,
-                       const float *lse, const float *dO, float *dq, float *dk, float *dv, void *workspace);
-
-// D of every (batch, head, query), in f32.
-constexpr size_t attentionBackwardWorkspaceBytes(const AttentionDesc &d) {
-  return static_cast<size_t>(d.batch * d.heads * d.queryLength) * sizeof(float);
-}
+                       const float *lse, const float *dO, float *dq, float *dk, float *dv);
 
 }  // namespace hyc::kernels
 

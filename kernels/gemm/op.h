@@ -1,7 +1,10 @@
 // Matrix product: C[m, n] = alpha · op(A)[m, k] · op(B)[k, n] + beta · C[m, n] + bias[n], over an optional batch.
 //
-// The surprise: a product is cut into tiles that depend on its shape alone, and each tile is computed by one thread. So
-// the bits do not depend on the number of threads, which one multi-threaded library call does not promise.
+// The surprise: the bits of C[i, j] depend on row i of op(A), column j of op(B) and k, and on nothing else: not on m,
+// n, strides, transposes, packing or the number of threads. A shard of a product has the bits of the whole.
+// RATIONALE.md says why that is not left to the vendor library. Numerics: k is cut into runs of kGemmRun; each run is
+// one chain of fused multiply-adds from 0, and C = ((alpha · run 0 + bias) + beta · C) + alpha · run 1 + …, each
+// operation rounded to f32.
 #ifndef HYC_KERNELS_GEMM_OP_H_
 #define HYC_KERNELS_GEMM_OP_H_
 
@@ -26,24 +29,40 @@ struct GemmDesc {
   int64_t rowStrideC() const { return ldc ? ldc : n; }
 };
 
-// Scratch memory that gemm and gemmPacked need for `threads` threads. It is a bound that holds on every CPU, so that a
-// compiler may reserve it without knowing the machine.
-constexpr size_t kGemmWorkspaceBytesPerThread = size_t{4} << 20;
-constexpr size_t gemmWorkspaceBytes(const GemmDesc &, int threads) {
-  return kGemmWorkspaceBytesPerThread * static_cast<size_t>(threads);
+constexpr int64_t kGemmRun = 256;
+
+// Blocking: one column block of op(B) is packed for all threads together, one row block of op(A) for each.
+constexpr int64_t kGemmColumnBlock = 3072;
+constexpr int64_t kGemmRowBlock = 168;
+constexpr int64_t kGemmPanelPadding = 32;  // no panel of any instruction set is wider
+
+constexpr int64_t gemmPaddedColumns(int64_t n) {
+  return (n + kGemmPanelPadding - 1) / kGemmPanelPadding * kGemmPanelPadding;
+}
+constexpr size_t gemmSharedWorkspaceBytes(const GemmDesc &d) {
+  const int64_t columns = gemmPaddedColumns(d.n < kGemmColumnBlock ? d.n : kGemmColumnBlock);
+  return static_cast<size_t>(columns * (d.k < kGemmRun ? d.k : kGemmRun)) * sizeof(float);
+}
+constexpr size_t kGemmThreadWorkspaceBytes = (kGemmRowBlock * kGemmRun + kGemmPanelPadding) * sizeof(float);
+
+// Scratch memory for `threads` threads; it holds on every CPU, so that a compiler may reserve it in an arena.
+constexpr size_t gemmWorkspaceBytes(const GemmDesc &d, int threads) {
+  return gemmSharedWorkspaceBytes(d) + kGemmThreadWorkspaceBytes * static_cast<size_t>(threads);
 }
 
-// `workspace` holds gemmWorkspaceBytes(desc, omp_get_max_threads()) bytes aligned to 64, or is null: the kernel then
-// keeps scratch memory of its own, allocated at first use. `bias` is read only if desc.hasBias. C overlaps no input.
+// `workspace` holds gemmWorkspaceBytes(desc, omp_get_max_threads()) bytes, or is null: the calling thread then keeps
+// scratch memory of its own, allocated at first use. `bias` is read only if desc.hasBias. C overlaps no input.
 // k = 0 gives beta · C + bias.
 void gemm(const GemmDesc &desc, const float *a, const float *b, const float *bias, float *c, void *workspace = nullptr);
 
-// Packing B once in the layout that the CPU likes best pays for a weight that several products read: `desc.m` is the
-// usual number of rows, but packed memory serves any. Only batch 1.
-// Bytes that the packed B takes; 0 where packing does not pay on this CPU (call gemm then).
-size_t packedWeightBytes(const GemmDesc &desc);
-void packWeight(const GemmDesc &desc, const float *b, void *packed);
-void gemmPacked(const GemmDesc &desc, const float *a, const void *packed, const float *bias, float *c,
+// A weight that several products read can be packed once: saves a copy of B per product, which shows when m is small.
+// The layout is private to the CPU that packed it. desc.m, alpha, beta and bias play no part; batch is 1.
+constexpr size_t packedWeightBytes(const GemmDesc &d) {
+  return static_cast<size_t>(gemmPaddedColumns(d.n) * d.k) * sizeof(float);
+}
+void packWeight(const GemmDesc &desc, const float *b, float *packed);
+// The bits of gemm. desc.ldb and desc.transB are not looked at.
+void gemmPacked(const GemmDesc &desc, const float *a, const float *packed, const float *bias, float *c,
                 void *workspace = nullptr);
 
 }  // namespace hyc::kernels

@@ -1,0 +1,37 @@
+// AdamW on CPUs: one pass over memory, element-wise, in the operations of the reference.
+#include "kernels/adamw/cpu.h"
+
+#include "kernels/isa/dispatch.h"
+#include "kernels/isa/lanes.h"
+
+namespace hyc::kernels {
+namespace HYC_ISA {
+
+static void updateRange(const AdamWFactors<float> &f, int64_t n, float *__restrict param, const float *__restrict grad,
+                        float *__restrict m, float *__restrict v) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = grad[i] * f.gradScale;
+    const float decayed = param[i] * f.decay;
+    const float newM = m[i] + f.oneMinusBeta1 * (g - m[i]);
+    const float newV = v[i] * f.beta2 + (f.oneMinusBeta2 * g) * g;
+    const float denominator = __builtin_sqrtf(newV) / f.sqrtBiasCorrection2 + f.epsilon;
+    m[i] = newM;
+    v[i] = newV;
+    param[i] = decayed + (f.negativeStepSize * newM) / denominator;
+  }
+}
+
+void adamwWithFactors(const AdamWFactors<float> &f, int64_t n, float *param, const float *grad, float *m, float *v) {
+  constexpr int64_t kChunk = 16384;
+#pragma omp parallel for schedule(static) if (n >= kParallelElements)
+  for (int64_t start = 0; start < n; start += kChunk)
+    updateRange(f, n - start < kChunk ? n - start : kChunk, param + start, grad + start, m + start, v + start);
+}
+
+}  // namespace HYC_ISA
+
+HYC_DISPATCH(void, adamwWithFactors,
+             (const AdamWFactors<float> &f, int64_t n, float *param, const float *grad, float *m, float *v),
+             (f, n, param, grad, m, v))
+
+}  // namespace hyc::kernels

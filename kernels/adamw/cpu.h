@@ -1,0 +1,14 @@
+// What the parts of the CPU's AdamW share.
+#ifndef HYC_KERNELS_ADAMW_CPU_H_
+#define HYC_KERNELS_ADAMW_CPU_H_
+
+#include "kernels/adamw/reference.h"
+
+namespace hyc::kernels {
+
+void adamwWithFactors(const AdamWFactors<float> &factors, int64_t n, float *param, const float *grad, float *m,
+                      float *v);
+
+}  // namespace hyc::kernels
+
+#endif  // HYC_KERNELS_ADAMW_CPU_H_

@@ -1,0 +1,113 @@
+// Products of the blocks that attention works on, from operands as they lie in memory, and their fixed sizes.
+//
+// Scores are kept transposed, one row per key and one lane per query: softmax then runs down the rows in whole vectors,
+// and K and V need no packing, since the side that is broadcast element by element may have any strides.
+#ifndef HYC_KERNELS_ATTENTION_BLOCK_H_
+#define HYC_KERNELS_ATTENTION_BLOCK_H_
+
+#include "kernels/attention/op.h"
+#include "kernels/isa/micro_kernel.h"
+#include "kernels/isa/transpose.h"
+
+namespace hyc::kernels::HYC_ISA {
+
+constexpr int64_t kQueryBlock = 96;  // a multiple of three vectors of any width
+constexpr int64_t kKeyBlock = 64;
+// A head's lanes, filled up to whole vectors of any width.
+constexpr int64_t kMaxHeadLanes = kAttentionMaxHeadDim;
+
+constexpr int kBlockRows = HYC_ISA_ID == 2 ? 8 : 4;
+constexpr int kBlockVectors = 3;
+
+HYC_INLINE int64_t atMost(int64_t a, int64_t b) { return a < b ? a : b; }
+HYC_INLINE int64_t wholeLanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+template <int kRows, int kVectors>
+HYC_INLINE void multiplyRows(int64_t &row, int64_t rows, int64_t k, const MicroOperands &x, BlockResult result) {
+  for (; row + kRows <= rows; row += kRows)
+    microKernel<kRows, kVectors>(k, {x.a + row * x.aRow, x.aRow, x.aStep, x.b, x.bStep, x.c + row * x.cRow, x.cRow},
+                                 result);
+}
+
+template <int kVectors>
+void multiplyPanel(int64_t rows, int64_t k, const MicroOperands &x, BlockResult result) {
+  int64_t row = 0;
+  multiplyRows<kBlockRows, kVectors>(row, rows, k, x, result);
+  if (kBlockRows > 4) multiplyRows<4, kVectors>(row, rows, k, x, result);
+  multiplyRows<2, kVectors>(row, rows, k, x, result);
+  multiplyRows<1, kVectors>(row, rows, k, x, result);
+}
+
+// C[rows, lanes] (=, +=) A[rows, k] · B[k, lanes]; lanes are rounded up to whole vectors.
+inline void multiplyBlocks(int64_t rows, int64_t lanes, int64_t k, MicroOperands x, BlockResult result) {
+  const int64_t vectors = wholeLanes(lanes) / kLanes;
+  const int64_t panels = (vectors + kBlockVectors - 1) / kBlockVectors;
+  for (int64_t panel = 0, done = 0; panel < panels; ++panel) {
+    const int64_t wide = (vectors - done + panels - panel - 1) / (panels - panel);  // panels of nearly equal width
+    if (wide == 3)
+      multiplyPanel<3>(rows, k, x, result);
+    else if (wide == 2)
+      multiplyPanel<2>(rows, k, x, result);
+    else
+      multiplyPanel<1>(rows, k, x, result);
+    x.b += wide * kLanes;
+    x.c += wide * kLanes;
+    done += wide;
+  }
+}
+
+// One head of one sample: where its rows start and how far apart they are.
+struct HeadView {
+  const float *base;
+  int64_t row;
+};
+HYC_INLINE HeadView headView(const float *base, const HeadStrides &s, int64_t b, int64_t h) {
+  return {base + b * s.batch + h * s.head, s.token};
+}
+
+// dst[c · kQueryBlock + i] = factor · src[i, c] for the queries of a block; lanes past `count` become 0.
+inline void transposeQueries(const HeadView &src, int64_t count, int64_t headDim, float factor, float *dst) {
+  const int64_t lanes = wholeLanes(count);
+  transposeBlock(src.base, src.row, count, headDim, dst, kQueryBlock);
+  for (int64_t c = 0; c < headDim; ++c) {
+    float *row = dst + c * kQueryBlock;
+    for (int64_t i = 0; i < count; ++i) row[i] *= factor;
+    for (int64_t i = count; i < lanes; ++i) row[i] = 0;
+  }
+}
+
+// dst[i · lanes + c] = factor · src[i, c], filled up with zeros to `lanes` columns.
+inline void copyQueries(const HeadView &src, int64_t count, int64_t headDim, int64_t lanes, float factor, float *dst) {
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t c = 0; c < headDim; ++c) dst[i * lanes + c] = factor * src.base[i * src.row + c];
+    for (int64_t c = headDim; c < lanes; ++c) dst[i * lanes + c] = 0.0f;
+  }
+}
+
+// The queries first … first + count − 1 against the keys key … key + keys − 1 of one head.
+struct ScoreBlock {
+  int64_t firstQuery, queries, firstKey, keys;
+  int64_t offset;  // query i sees the keys up to i + offset
+};
+
+// The first query of the block, counted from firstQuery, that sees any of its keys.
+HYC_INLINE int64_t firstSeeingQuery(const ScoreBlock &s) {
+  const int64_t first = s.firstKey - s.offset - s.firstQuery;
+  return first > 0 ? first : 0;
+}
+// The first query that sees key j of the block.
+HYC_INLINE int64_t firstQueryOfKey(const ScoreBlock &s, int64_t j) {
+  const int64_t first = s.firstKey + j - s.offset - s.firstQuery;
+  return first > 0 ? atMost(first, kQueryBlock) : 0;
+}
+
+// −∞ where a query does not see a key. Only blocks on the diagonal have such pairs.
+inline void maskScores(const ScoreBlock &s, float *scores) {
+  if (firstQueryOfKey(s, s.keys - 1) == 0) return;
+  for (int64_t j = 0; j < s.keys; ++j)
+    for (int64_t i = 0; i < firstQueryOfKey(s, j); ++i) scores[j * kQueryBlock + i] = -__builtin_inff();
+}
+
+}  // namespace hyc::kernels::HYC_ISA
+
+#endif  // HYC_KERNELS_ATTENTION_BLOCK_H_

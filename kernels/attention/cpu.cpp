@@ -1,0 +1,111 @@
+// Attention forward on CPUs: one block of queries is one job, its keys are walked in ascending blocks.
+//
+// The bits of a query's result depend on its own row, the keys and the values only, whatever shares its block.
+#include "kernels/attention/block.h"
+#include "kernels/isa/dispatch.h"
+#include "kernels/math/math.h"
+
+namespace hyc::kernels {
+namespace HYC_ISA {
+
+// What one thread holds while it works on a block of queries.
+struct ForwardBlock {
+  float queries[kMaxHeadLanes * kQueryBlock];  // [D, queries], scaled
+  float scores[kKeyBlock * kQueryBlock];       // [keys, queries]: scores, then exp(score − max)
+  float sums[kMaxHeadLanes * kQueryBlock];     // [D, queries]: Σ p · v
+  float max[kQueryBlock], sum[kQueryBlock], correction[kQueryBlock];
+};
+
+// Scores of lanes `from` on become exp(score − max); max, sum and the correction of what was summed before follow.
+static void updateSoftmax(int64_t from, int64_t lanes, int64_t keys, ForwardBlock &f) {
+  float newMax[kQueryBlock], newSum[kQueryBlock];
+  for (int64_t i = from; i < lanes; ++i) newMax[i] = f.max[i];
+  for (int64_t j = 0; j < keys; ++j)
+    for (int64_t i = from; i < lanes; ++i) {
+      const float score = f.scores[j * kQueryBlock + i];
+      newMax[i] = newMax[i] > score ? newMax[i] : score;
+    }
+  for (int64_t i = from; i < lanes; ++i) {
+    f.correction[i] = math::exp(f.max[i] - newMax[i]);
+    newSum[i] = f.sum[i] * f.correction[i];
+    f.max[i] = newMax[i];
+  }
+  for (int64_t j = 0; j < keys; ++j) {
+    float *row = f.scores + j * kQueryBlock;
+    for (int64_t i = from; i < lanes; ++i) {
+      const float p = math::exp(row[i] - newMax[i]);
+      row[i] = p;
+      newSum[i] += p;
+    }
+  }
+  for (int64_t i = from; i < lanes; ++i) f.sum[i] = newSum[i];
+}
+
+static void addKeyBlock(const AttentionDesc &d, const ScoreBlock &s, const HeadView &k, const HeadView &v,
+                        ForwardBlock &f) {
+  const int64_t lanes = wholeLanes(s.queries);
+  const int64_t from = firstSeeingQuery(s) / kLanes * kLanes;
+  multiplyBlocks(s.keys, lanes - from, d.headDim,
+                 {k.base + s.firstKey * k.row, k.row, 1, f.queries + from, kQueryBlock, f.scores + from, kQueryBlock},
+                 BlockResult::kStore);
+  if (d.causal) maskScores(s, f.scores);
+  updateSoftmax(from, lanes, s.keys, f);
+  for (int64_t c = 0; c < d.headDim; ++c)
+    for (int64_t i = from; i < lanes; ++i) f.sums[c * kQueryBlock + i] *= f.correction[i];
+  multiplyBlocks(d.headDim, lanes - from, s.keys,
+                 {v.base + s.firstKey * v.row, 1, v.row, f.scores + from, kQueryBlock, f.sums + from, kQueryBlock},
+                 BlockResult::kAdd);
+}
+
+static void writeQueries(const AttentionDesc &d, int64_t queries, ForwardBlock &f, float *o, float *lse) {
+  float factor[kQueryBlock];
+  for (int64_t i = 0; i < queries; ++i) {
+    const bool sawAny = f.sum[i] > 0;
+    factor[i] = sawAny ? 1.0f / f.sum[i] : 0.0f;
+    lse[i] = sawAny ? f.max[i] + math::log(f.sum[i]) : -__builtin_inff();
+  }
+  for (int64_t c = 0; c < d.headDim; ++c)
+    for (int64_t i = 0; i < queries; ++i) f.sums[c * kQueryBlock + i] *= factor[i];
+  transposeBlock(f.sums, kQueryBlock, d.headDim, queries, o, d.o.token);
+}
+
+static void attendQueries(const AttentionDesc &d, int64_t b, int64_t h, int64_t firstQuery, const float *q,
+                          const float *k, const float *v, float *o, float *lse) {
+  ForwardBlock f;
+  const int64_t queries = atMost(kQueryBlock, d.queryLength - firstQuery), kvHead = h / (d.heads / d.kvHeads);
+  const int64_t offset = d.keyLength - d.queryLength;
+  const int64_t keyEnd = d.causal ? atMost(d.keyLength, firstQuery + queries + offset) : d.keyLength;
+  const HeadView qHead = headView(q, d.q, b, h), kHead = headView(k, d.k, b, kvHead),
+                 vHead = headView(v, d.v, b, kvHead);
+  transposeQueries({qHead.base + firstQuery * qHead.row, qHead.row}, queries, d.headDim, static_cast<float>(d.scale),
+                   f.queries);
+  for (int64_t i = 0; i < kQueryBlock; ++i) {
+    f.max[i] = -1e30f;  // finite, so that −∞ − max is −∞ and not NaN
+    f.sum[i] = 0;
+  }
+  for (int64_t i = 0; i < d.headDim * kQueryBlock; ++i) f.sums[i] = 0;
+  for (int64_t key = 0; key < keyEnd; key += kKeyBlock) {
+    const ScoreBlock s = {firstQuery, queries, key, atMost(kKeyBlock, keyEnd - key), d.causal ? offset : d.keyLength};
+    addKeyBlock(d, s, kHead, vHead, f);
+  }
+  writeQueries(d, queries, f, o + b * d.o.batch + firstQuery * d.o.token + h * d.o.head,
+               lse + (b * d.heads + h) * d.queryLength + firstQuery);
+}
+
+void attentionForward(const AttentionDesc &d, const float *q, const float *k, const float *v, float *o, float *lse) {
+  const int64_t blocks = (d.queryLength + kQueryBlock - 1) / kQueryBlock, jobs = d.batch * d.heads * blocks;
+  // Long rows of the causal triangle first, so that no thread is left with one at the end.
+#pragma omp parallel for schedule(dynamic) if (jobs > 1)
+  for (int64_t job = 0; job < jobs; ++job) {
+    const int64_t head = job % (d.batch * d.heads), block = blocks - 1 - job / (d.batch * d.heads);
+    attendQueries(d, head / d.heads, head % d.heads, block * kQueryBlock, q, k, v, o, lse);
+  }
+}
+
+}  // namespace HYC_ISA
+
+HYC_DISPATCH(void, attentionForward,
+             (const AttentionDesc &d, const float *q, const float *k, const float *v, float *o, float *lse),
+             (d, q, k, v, o, lse))
+
+}  // namespace hyc::kernels

@@ -1,0 +1,166 @@
+// Attention gradient on CPUs: one (batch, key head) is one job; blocks of queries outside, blocks of keys inside.
+//
+// Scores are computed again from q, k and lse. dq of a block is complete when its keys are done; dk and dv grow in
+// place, in ascending order of queries.
+#include "kernels/attention/block.h"
+#include "kernels/isa/dispatch.h"
+#include "kernels/math/math.h"
+
+namespace hyc::kernels {
+namespace HYC_ISA {
+
+// What one thread holds. Rows of D values are filled up to whole vectors with zeros.
+struct BackwardBlock {
+  float queriesT[kMaxHeadLanes * kQueryBlock];  // [D, queries], scaled
+  float dOT[kMaxHeadLanes * kQueryBlock];       // [D, queries]
+  float queries[kQueryBlock * kMaxHeadLanes];   // [queries, D], scaled
+  float dO[kQueryBlock * kMaxHeadLanes];        // [queries, D]
+  float dq[kQueryBlock * kMaxHeadLanes];        // [queries, D]
+  float keys[kKeyBlock * kMaxHeadLanes];        // [keys, D], where D is not whole vectors
+  float product[kKeyBlock * kMaxHeadLanes];     // [keys, D], about to be added to dk or dv
+  float p[kKeyBlock * kQueryBlock];             // [keys, queries]
+  float ds[kKeyBlock * kQueryBlock];            // [keys, queries]
+  float lse[kQueryBlock], rowD[kQueryBlock];
+};
+
+struct HeadGradient {
+  float *base;
+  int64_t row;
+};
+static HeadGradient headGradient(float *base, const HeadStrides &s, int64_t b, int64_t h) {
+  return {base + b * s.batch + h * s.head, s.token};
+}
+
+// Eight fixed lanes, added pairwise.
+static float dotOfRows(const float *x, const float *y, int64_t n) {
+  float lane[8] = {};
+  int64_t c = 0;
+  for (; c + 8 <= n; c += 8)
+    for (int64_t l = 0; l < 8; ++l) lane[l] += x[c + l] * y[c + l];
+  for (; c < n; ++c) lane[c % 8] += x[c] * y[c];
+  for (int64_t apart = 4; apart > 0; apart /= 2)
+    for (int64_t l = 0; l < apart; ++l) lane[l] += lane[l + apart];
+  return lane[0];
+}
+
+static void loadQueries(const AttentionDesc &d, int64_t queries, const HeadView &q, const HeadView &o,
+                        const HeadView &dO, const float *lse, BackwardBlock &w) {
+  const int64_t lanes = wholeLanes(d.headDim);
+  const float scale = static_cast<float>(d.scale);
+  transposeQueries(q, queries, d.headDim, scale, w.queriesT);
+  transposeQueries(dO, queries, d.headDim, 1.0f, w.dOT);
+  copyQueries(q, queries, d.headDim, lanes, scale, w.queries);
+  copyQueries(dO, queries, d.headDim, lanes, 1.0f, w.dO);
+  for (int64_t i = 0; i < queries; ++i) {
+    w.lse[i] = lse[i];
+    w.rowD[i] = dotOfRows(dO.base + i * dO.row, o.base + i * o.row, d.headDim);
+  }
+  for (int64_t i = queries; i < kQueryBlock; ++i) w.lse[i] = w.rowD[i] = 0;
+  for (int64_t i = 0; i < queries * lanes; ++i) w.dq[i] = 0;
+}
+
+static void addToRows(const float *product, int64_t lanes, int64_t rows, int64_t headDim, float *dst, int64_t ldd) {
+  for (int64_t j = 0; j < rows; ++j)
+    for (int64_t c = 0; c < headDim; ++c) dst[j * ldd + c] += product[j * lanes + c];
+}
+
+// gradient[keys, D] += weights[keys, queries] · rows[queries, D], over the queries that see any of the keys.
+static void addKeyGradient(const AttentionDesc &d, const ScoreBlock &s, const float *weights, const float *rows,
+                           BackwardBlock &w, const HeadGradient &gradient) {
+  const int64_t lanes = wholeLanes(d.headDim), from = firstSeeingQuery(s);
+  multiplyBlocks(s.keys, d.headDim, s.queries - from,
+                 {weights + from, kQueryBlock, 1, rows + from * lanes, lanes, w.product, lanes}, BlockResult::kStore);
+  addToRows(w.product, lanes, s.keys, d.headDim, gradient.base + s.firstKey * gradient.row, gradient.row);
+}
+
+static void addQueryGradient(const AttentionDesc &d, const ScoreBlock &s, const HeadView &k, BackwardBlock &w) {
+  const int64_t lanes = wholeLanes(d.headDim), from = firstSeeingQuery(s);
+  const float *keys = k.base + s.firstKey * k.row;
+  int64_t keyRow = k.row;
+  if (lanes != d.headDim) {
+    copyQueries({keys, k.row}, s.keys, d.headDim, lanes, 1.0f, w.keys);
+    keys = w.keys;
+    keyRow = lanes;
+  }
+  multiplyBlocks(s.queries - from, d.headDim, s.keys,
+                 {w.ds + from, 1, kQueryBlock, keys, keyRow, w.dq + from * lanes, lanes}, BlockResult::kAdd);
+}
+
+// p and ds of one block of keys.
+static void computeScores(const AttentionDesc &d, const ScoreBlock &s, const HeadView &k, const HeadView &v,
+                          BackwardBlock &w) {
+  const int64_t lanes = wholeLanes(s.queries), from = firstSeeingQuery(s) / kLanes * kLanes;
+  multiplyBlocks(s.keys, lanes - from, d.headDim,
+                 {k.base + s.firstKey * k.row, k.row, 1, w.queriesT + from, kQueryBlock, w.p + from, kQueryBlock},
+                 BlockResult::kStore);
+  if (d.causal) maskScores(s, w.p);
+  multiplyBlocks(s.keys, lanes - from, d.headDim,
+                 {v.base + s.firstKey * v.row, v.row, 1, w.dOT + from, kQueryBlock, w.ds + from, kQueryBlock},
+                 BlockResult::kStore);
+  for (int64_t j = 0; j < s.keys; ++j) {
+    float *p = w.p + j * kQueryBlock, *ds = w.ds + j * kQueryBlock;
+    for (int64_t i = from; i < lanes; ++i) {
+      p[i] = math::exp(p[i] - w.lse[i]);
+      ds[i] = p[i] * (ds[i] - w.rowD[i]);
+    }
+  }
+}
+
+struct HeadOperands {
+  HeadView q, k, v, o, dO;
+  const float *lse;
+  HeadGradient dq, dk, dv;
+};
+
+static void differentiateHead(const AttentionDesc &d, const HeadOperands &x, BackwardBlock &w) {
+  const int64_t lanes = wholeLanes(d.headDim), offset = d.keyLength - d.queryLength;
+  for (int64_t first = 0; first < d.queryLength; first += kQueryBlock) {
+    const int64_t queries = atMost(kQueryBlock, d.queryLength - first);
+    loadQueries(d, queries, {x.q.base + first * x.q.row, x.q.row}, {x.o.base + first * x.o.row, x.o.row},
+                {x.dO.base + first * x.dO.row, x.dO.row}, x.lse + first, w);
+    const int64_t keyEnd = d.causal ? atMost(d.keyLength, first + queries + offset) : d.keyLength;
+    for (int64_t key = 0; key < keyEnd; key += kKeyBlock) {
+      const ScoreBlock s = {first, queries, key, atMost(kKeyBlock, keyEnd - key), d.causal ? offset : d.keyLength};
+      computeScores(d, s, x.k, x.v, w);
+      addKeyGradient(d, s, w.p, w.dO, w, x.dv);
+      addKeyGradient(d, s, w.ds, w.queries, w, x.dk);
+      addQueryGradient(d, s, x.k, w);
+    }
+    const float scale = static_cast<float>(d.scale);
+    for (int64_t i = 0; i < queries; ++i)
+      for (int64_t c = 0; c < d.headDim; ++c) x.dq.base[(first + i) * x.dq.row + c] = scale * w.dq[i * lanes + c];
+  }
+}
+
+static void clearRows(const HeadGradient &gradient, int64_t rows, int64_t headDim) {
+  for (int64_t j = 0; j < rows; ++j)
+    for (int64_t c = 0; c < headDim; ++c) gradient.base[j * gradient.row + c] = 0;
+}
+
+void attentionBackward(const AttentionDesc &d, const float *q, const float *k, const float *v, const float *o,
+                       const float *lse, const float *dO, float *dq, float *dk, float *dv) {
+  const int64_t group = d.heads / (d.kvHeads > 0 ? d.kvHeads : 1);
+#pragma omp parallel for schedule(dynamic) if (d.batch * d.kvHeads > 1)
+  for (int64_t job = 0; job < d.batch * d.kvHeads; ++job) {
+    BackwardBlock w;
+    const int64_t b = job / d.kvHeads, kvHead = job % d.kvHeads;
+    const HeadGradient dkHead = headGradient(dk, d.dk, b, kvHead), dvHead = headGradient(dv, d.dv, b, kvHead);
+    clearRows(dkHead, d.keyLength, d.headDim);
+    clearRows(dvHead, d.keyLength, d.headDim);
+    for (int64_t h = kvHead * group; h < (kvHead + 1) * group; ++h)
+      differentiateHead(d,
+                        {headView(q, d.q, b, h), headView(k, d.k, b, kvHead), headView(v, d.v, b, kvHead),
+                         headView(o, d.o, b, h), headView(dO, d.dO, b, h), lse + (b * d.heads + h) * d.queryLength,
+                         headGradient(dq, d.dq, b, h), dkHead, dvHead},
+                        w);
+  }
+}
+
+}  // namespace HYC_ISA
+
+HYC_DISPATCH(void, attentionBackward,
+             (const AttentionDesc &d, const float *q, const float *k, const float *v, const float *o, const float *lse,
+              const float *dO, float *dq, float *dk, float *dv),
+             (d, q, k, v, o, lse, dO, dq, dk, dv))
+
+}  // namespace hyc::kernels

@@ -1,0 +1,91 @@
+// Copies and fills on CPUs.
+#include <cstring>
+
+#include "kernels/copy/op.h"
+#include "kernels/isa/dispatch.h"
+#include "kernels/isa/lanes.h"
+
+namespace hyc::kernels {
+namespace HYC_ISA {
+
+constexpr int64_t kChunk = 16384;             // elements of one job
+constexpr int64_t kStreamElements = 4 << 20;  // 16 MiB: from here on the destination would push out the cache
+
+#if HYC_ISA_ID == 2
+HYC_INLINE void stream(float *p, Vector v) { _mm512_stream_ps(p, v); }
+HYC_INLINE void finishStreaming() { _mm_sfence(); }
+#elif HYC_ISA_ID == 1
+HYC_INLINE void stream(float *p, Vector v) { _mm256_stream_ps(p, v); }
+HYC_INLINE void finishStreaming() { _mm_sfence(); }
+#else
+HYC_INLINE void stream(float *p, Vector v) { store(p, v); }
+HYC_INLINE void finishStreaming() {}
+#endif
+
+// dst[i] = value(i), past the cache. `vector` gives the same for kLanes elements from i on.
+template <typename Scalar, typename Wide>
+HYC_INLINE void streamRange(float *dst, int64_t n, Scalar value, Wide vector) {
+  int64_t i = 0;
+  for (; i < n && reinterpret_cast<uintptr_t>(dst + i) % sizeof(Vector) != 0; ++i) dst[i] = value(i);
+  for (; i + kLanes <= n; i += kLanes) stream(dst + i, vector(i));
+  for (; i < n; ++i) dst[i] = value(i);
+}
+
+void copy(float *dst, const float *src, int64_t n) {
+  const bool streaming = n >= kStreamElements;
+#pragma omp parallel if (n >= kParallelElements)
+  {
+#pragma omp for schedule(static)
+    for (int64_t start = 0; start < n; start += kChunk) {
+      const int64_t length = n - start < kChunk ? n - start : kChunk;
+      const float *from = src + start;
+      if (streaming)
+        streamRange(
+            dst + start, length, [=](int64_t i) { return from[i]; }, [=](int64_t i) { return load(from + i); });
+      else
+        std::memcpy(dst + start, from, length * sizeof(float));
+    }
+    if (streaming) finishStreaming();
+  }
+}
+
+void fill(float *dst, int64_t n, float value) {
+  const bool streaming = n >= kStreamElements;
+#pragma omp parallel if (n >= kParallelElements)
+  {
+#pragma omp for schedule(static)
+    for (int64_t start = 0; start < n; start += kChunk) {
+      const int64_t length = n - start < kChunk ? n - start : kChunk;
+      if (streaming)
+        streamRange(
+            dst + start, length, [=](int64_t) { return value; }, [=](int64_t) { return broadcast(value); });
+      else
+        for (int64_t i = start; i < start + length; ++i) dst[i] = value;
+    }
+    if (streaming) finishStreaming();
+  }
+}
+
+void zero(float *dst, int64_t n) { fill(dst, n, 0.0f); }
+
+void copyRows(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t cols) {
+  if (ldd == cols && lds == cols) return copy(dst, src, rows * cols);
+#pragma omp parallel for schedule(static) if (rows * cols >= kParallelElements)
+  for (int64_t r = 0; r < rows; ++r) std::memcpy(dst + r * ldd, src + r * lds, cols * sizeof(float));
+}
+
+void accumulate(float *dst, const float *src, int64_t n) {
+#pragma omp parallel for simd schedule(static) if (parallel : n >= kParallelElements)
+  for (int64_t i = 0; i < n; ++i) dst[i] += src[i];
+}
+
+}  // namespace HYC_ISA
+
+HYC_DISPATCH(void, copy, (float *dst, const float *src, int64_t n), (dst, src, n))
+HYC_DISPATCH(void, fill, (float *dst, int64_t n, float value), (dst, n, value))
+HYC_DISPATCH(void, zero, (float *dst, int64_t n), (dst, n))
+HYC_DISPATCH(void, copyRows, (float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t cols),
+             (dst, ldd, src, lds, rows, cols))
+HYC_DISPATCH(void, accumulate, (float *dst, const float *src, int64_t n), (dst, src, n))
+
+}  // namespace hyc::kernels

@@ -1,0 +1,62 @@
+// Embedding on CPUs. The gradient is split by columns, so that each thread walks all tokens in their order.
+#include <omp.h>
+
+#include "kernels/embedding/op.h"
+#include "kernels/isa/dispatch.h"
+#include "kernels/isa/lanes.h"
+
+namespace hyc::kernels {
+namespace HYC_ISA {
+
+static void copyRow(const float *__restrict src, int64_t n, float *__restrict dst) {
+  for (int64_t c = 0; c < n; ++c) dst[c] = src[c];
+}
+static void clearRow(int64_t n, float *dst) {
+  for (int64_t c = 0; c < n; ++c) dst[c] = 0;
+}
+static void addRow(const float *__restrict src, int64_t n, float *__restrict dst) {
+  for (int64_t c = 0; c < n; ++c) dst[c] += src[c];
+}
+
+// The table's row of an id, or −1 if it is not held here. Written so that no id overflows.
+static int64_t localRow(const EmbeddingDesc &d, int64_t id) {
+  return id >= d.start && id - d.start < d.rows ? id - d.start : -1;
+}
+
+void embedding(const EmbeddingDesc &d, const int64_t *ids, const float *table, float *out) {
+#pragma omp parallel for schedule(static) if (d.tokens * d.width >= kParallelElements)
+  for (int64_t t = 0; t < d.tokens; ++t) {
+    const int64_t row = localRow(d, ids[t]);
+    if (row >= 0)
+      copyRow(table + row * d.width, d.width, out + t * d.width);
+    else
+      clearRow(d.width, out + t * d.width);
+  }
+}
+
+void embeddingGrad(const EmbeddingDesc &d, const int64_t *ids, const float *dout, float *dtable, WriteMode mode) {
+  const int64_t cleared = mode == WriteMode::kOverwrite ? d.rows : 0;
+#pragma omp parallel if ((d.tokens + cleared) * d.width >= kParallelElements)
+  {
+#pragma omp for schedule(static)
+    for (int64_t row = 0; row < cleared; ++row) clearRow(d.width, dtable + row * d.width);
+    // Whole cache lines for each thread; which thread adds a column does not change its sum.
+    const int64_t lines = (d.width + 15) / 16, threads = omp_get_num_threads(), thread = omp_get_thread_num();
+    const int64_t begin = lines * thread / threads * 16, lineEnd = lines * (thread + 1) / threads * 16;
+    const int64_t end = lineEnd < d.width ? lineEnd : d.width;
+    for (int64_t t = 0; t < d.tokens && begin < end; ++t) {
+      const int64_t row = localRow(d, ids[t]);
+      if (row >= 0) addRow(dout + t * d.width + begin, end - begin, dtable + row * d.width + begin);
+    }
+  }
+}
+
+}  // namespace HYC_ISA
+
+HYC_DISPATCH(void, embedding, (const EmbeddingDesc &d, const int64_t *ids, const float *table, float *out),
+             (d, ids, table, out))
+HYC_DISPATCH(void, embeddingGrad,
+             (const EmbeddingDesc &d, const int64_t *ids, const float *dout, float *dtable, WriteMode mode),
+             (d, ids, dout, dtable, mode))
+
+}  // namespace hyc::kernels

@@ -1,0 +1,212 @@
+// Matrix product on CPUs: packed panels, a register-blocked inner product, tiles handed out to threads as they come.
+#include "kernels/gemm/cpu.h"
+
+#include <omp.h>
+
+#include "kernels/gemm/pack.h"
+#include "kernels/isa/dispatch.h"
+#include "kernels/isa/micro_kernel.h"
+
+namespace hyc::kernels {
+namespace HYC_ISA {
+
+#if HYC_ISA_ID == 0
+
+// Without fused multiply-add there is no inner product here that beats the vendor library's.
+void gemmWithScratch(const GemmDesc &d, const float *a, const float *b, const float *packed, const float *bias,
+                     float *c, float *) {
+  if (packed) {
+    GemmDesc dense = d;
+    dense.transB = false;
+    dense.ldb = d.n;
+    return gemmByLibrary(dense, a, packed, bias, c);
+  }
+  gemmByLibrary(d, a, b, bias, c);
+}
+
+void packWeight(const GemmDesc &d, const float *b, float *packed) {
+  const int64_t ldb = d.rowStrideB();
+  for (int64_t p = 0; p < d.k; ++p)
+    for (int64_t j = 0; j < d.n; ++j) packed[p * d.n + j] = d.transB ? b[j * ldb + p] : b[p * ldb + j];
+}
+
+#else
+
+// 12 (or 28) sums, 2 of B and the element of A fill the 16 (or 32) registers.
+constexpr int kPanelRows = HYC_ISA_ID == 2 ? 14 : 6;
+constexpr int kPanelVectors = 2;
+constexpr int kPanelColumns = kPanelVectors * kLanes;
+static_assert(kPanelColumns <= kGemmPanelPadding && kGemmColumnBlock % kPanelColumns == 0);
+static_assert(kGemmRowBlock % kPanelRows == 0);
+
+static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// What becomes of a run's sums.
+struct Epilogue {
+  float alpha;
+  const float *bias;  // at the tile's first column; null where none is added
+  bool addC;
+};
+
+static void finishRow(const float *sums, const Epilogue &e, int64_t columns, float *c) {
+  for (int64_t j = 0; j < columns; ++j) {
+    float value = e.alpha * sums[j];
+    if (e.bias) value += e.bias[j];
+    c[j] = e.addC ? value + c[j] : value;
+  }
+}
+
+// One tile of C, rows × columns of it inside the matrix.
+static void computeTile(int64_t k, const MicroOperands &x, const Epilogue &e, int64_t rows, int64_t columns) {
+  Vector sum[kPanelRows][kPanelVectors];
+  multiplyBlock<kPanelRows, kPanelVectors>(sum, k, x);
+  if (rows < kPanelRows || columns < kPanelColumns) {
+    float spill[kPanelRows * kPanelColumns];
+    for (int i = 0; i < kPanelRows; ++i)
+      for (int j = 0; j < kPanelVectors; ++j) store(spill + i * kPanelColumns + j * kLanes, sum[i][j]);
+    for (int64_t i = 0; i < rows; ++i) finishRow(spill + i * kPanelColumns, e, columns, x.c + i * x.cRow);
+    return;
+  }
+  const Vector alpha = broadcast(e.alpha);
+#pragma GCC unroll 2
+  for (int j = 0; j < kPanelVectors; ++j) {
+    const Vector bias = e.bias ? load(e.bias + j * kLanes) : Vector{};
+#pragma GCC unroll 16
+    for (int i = 0; i < kPanelRows; ++i) {
+      float *c = x.c + i * x.cRow + j * kLanes;
+      Vector value = alpha * sum[i][j];
+      if (e.bias) value = value + bias;
+      store(c, e.addC ? value + load(c) : value);
+    }
+  }
+}
+
+// One run of k and one column block: columns n0 … n0 + columns, k from k0.
+struct Slab {
+  int64_t k0, steps, n0, columns;
+};
+
+static const float *panelOfB(const float *slabB, const Slab &s, int64_t panel) {
+  return slabB + panel * kPanelColumns * s.steps;
+}
+
+static void packPanelOfB(const GemmDesc &d, const float *b, const Slab &s, int64_t panel, float *slabB) {
+  const int64_t ldb = d.rowStrideB(), column = s.n0 + panel * kPanelColumns;
+  const int64_t lanes = min(kPanelColumns, s.n0 + s.columns - column);
+  float *dst = slabB + panel * kPanelColumns * s.steps;
+  if (d.transB)
+    packStridedLanes<kPanelColumns>(b + column * ldb + s.k0, ldb, lanes, s.steps, dst);
+  else
+    packContiguousLanes<kPanelColumns>(b + s.k0 * ldb + column, ldb, lanes, s.steps, dst);
+}
+
+static void packRowsOfA(const GemmDesc &d, const float *a, const Slab &s, int64_t row, int64_t rows, float *dst) {
+  const int64_t lda = d.rowStrideA();
+  for (int64_t i = 0; i < rows; i += kPanelRows, dst += kPanelRows * s.steps) {
+    const int64_t lanes = min(kPanelRows, rows - i);
+    if (d.transA)
+      packContiguousLanes<kPanelRows>(a + s.k0 * lda + row + i, lda, lanes, s.steps, dst);
+    else
+      packStridedLanes<kPanelRows>(a + (row + i) * lda + s.k0, lda, lanes, s.steps, dst);
+  }
+}
+
+struct TileRange {
+  int64_t row, rows, firstPanel, lastPanel;
+};
+
+static void computeTiles(const GemmDesc &d, const Slab &s, const TileRange &r, const float *packedA, const float *slabB,
+                         const float *bias, float *c) {
+  const int64_t ldc = d.rowStrideC();
+  for (int64_t panel = r.firstPanel; panel < r.lastPanel; ++panel) {
+    const int64_t column = s.n0 + panel * kPanelColumns;
+    const int64_t columns = min(kPanelColumns, s.n0 + s.columns - column);
+    const Epilogue epilogue = {static_cast<float>(d.alpha), d.hasBias && s.k0 == 0 ? bias + column : nullptr,
+                               d.beta != 0 || s.k0 > 0};
+    for (int64_t i = 0; i < r.rows; i += kPanelRows) {
+      const MicroOperands operands = {
+          packedA + i * s.steps,          1,  kPanelRows, panelOfB(slabB, s, panel), kPanelColumns,
+          c + (r.row + i) * ldc + column, ldc};
+      computeTile(s.steps, operands, epilogue, min(kPanelRows, r.rows - i), columns);
+    }
+  }
+}
+
+// How C's rows and one slab's panels are cut into jobs. The cut follows the number of threads; the bits do not.
+struct Jobs {
+  int64_t rowsPerJob, rowJobs, panelsPerJob, panelJobs;
+
+  Jobs(int64_t m, int64_t panels, int64_t threads) {
+    rowJobs = ceilDiv(m, kGemmRowBlock - kGemmRowBlock % (kPanelRows * 4));
+    rowsPerJob = ceilDiv(ceilDiv(m, rowJobs), kPanelRows) * kPanelRows;
+    rowJobs = ceilDiv(m, rowsPerJob);
+    // Packing a row block of A is paid once per job, so a job is at least some 12 panels wide where there are that
+    // many.
+    const int64_t wanted = threads > 1 ? ceilDiv(threads * 4, rowJobs) : 1;
+    panelsPerJob = ceilDiv(panels, min(wanted, ceilDiv(panels, 12)));
+    panelJobs = ceilDiv(panels, panelsPerJob);
+  }
+};
+
+// The work of every thread of a team on one slab. `b` is null when slabB already holds the packed panels.
+static void multiplySlab(const GemmDesc &d, const Slab &s, const float *a, const float *b, float *slabB,
+                         const float *bias, float *c, float *scratchA) {
+  const int64_t panels = ceilDiv(s.columns, kPanelColumns);
+  if (b) {
+#pragma omp for schedule(static)
+    for (int64_t panel = 0; panel < panels; ++panel) packPanelOfB(d, b, s, panel, slabB);
+  }
+  const Jobs jobs(d.m, panels, omp_get_num_threads());
+#pragma omp for schedule(dynamic)
+  for (int64_t job = 0; job < jobs.rowJobs * jobs.panelJobs; ++job) {
+    const int64_t row = job / jobs.panelJobs * jobs.rowsPerJob, panel = job % jobs.panelJobs * jobs.panelsPerJob;
+    const TileRange range = {row, min(jobs.rowsPerJob, d.m - row), panel, min(panel + jobs.panelsPerJob, panels)};
+    packRowsOfA(d, a, s, range.row, range.rows, scratchA);
+    computeTiles(d, s, range, scratchA, slabB, bias, c);
+  }
+}
+
+static void multiplyTeam(const GemmDesc &d, const float *a, const float *b, const float *packed, const float *bias,
+                         float *c, float *scratch) {
+  float *scratchA = scratch + gemmSharedWorkspaceBytes(d) / sizeof(float) +
+                    omp_get_thread_num() * (kGemmThreadWorkspaceBytes / sizeof(float));
+  for (int64_t batch = 0; batch < d.batch; ++batch)
+    for (int64_t n0 = 0; n0 < d.n; n0 += kGemmColumnBlock)
+      for (int64_t k0 = 0; k0 < d.k; k0 += kGemmRun) {
+        const Slab s = {k0, min(kGemmRun, d.k - k0), n0, min(kGemmColumnBlock, d.n - n0)};
+        float *slabB = packed ? const_cast<float *>(packed) + k0 * gemmPaddedColumns(d.n) + n0 * s.steps : scratch;
+        multiplySlab(d, s, a + batch * d.strideA, packed ? nullptr : b + batch * d.strideB, slabB, bias,
+                     c + batch * d.strideC, scratchA);
+      }
+}
+
+void gemmWithScratch(const GemmDesc &d, const float *a, const float *b, const float *packed, const float *bias,
+                     float *c, float *scratch) {
+  // Below some 100 µs of work a second thread costs more than it brings.
+  const bool small = 2.0 * d.batch * d.m * d.n * d.k < 4e6;
+#pragma omp parallel if (!small)
+  multiplyTeam(d, a, b, packed, bias, c, scratch);
+}
+
+void packWeight(const GemmDesc &d, const float *b, float *packed) {
+  const int64_t panels = ceilDiv(d.n, kPanelColumns);
+#pragma omp parallel for collapse(2) schedule(static)
+  for (int64_t k0 = 0; k0 < d.k; k0 += kGemmRun)
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      const Slab s = {k0, min(kGemmRun, d.k - k0), 0, d.n};
+      packPanelOfB(d, b, s, panel, packed + k0 * gemmPaddedColumns(d.n));
+    }
+}
+
+#endif  // HYC_ISA_ID
+
+}  // namespace HYC_ISA
+
+HYC_DISPATCH(void, gemmWithScratch,
+             (const GemmDesc &d, const float *a, const float *b, const float *packed, const float *bias, float *c,
+              float *scratch),
+             (d, a, b, packed, bias, c, scratch))
+HYC_DISPATCH(void, packWeight, (const GemmDesc &d, const float *b, float *packed), (d, b, packed))
+
+}  // namespace hyc::kernels

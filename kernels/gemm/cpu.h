@@ -1,0 +1,18 @@
+// What the parts of the CPU's gemm share.
+#ifndef HYC_KERNELS_GEMM_CPU_H_
+#define HYC_KERNELS_GEMM_CPU_H_
+
+#include "kernels/gemm/op.h"
+
+namespace hyc::kernels {
+
+// m, n, k and batch are positive. `packed` is null, or takes the place of b. `scratch` holds gemmWorkspaceBytes.
+void gemmWithScratch(const GemmDesc &desc, const float *a, const float *b, const float *packed, const float *bias,
+                     float *c, float *scratch);
+
+// The vendor library's product, in tiles that depend on the shape alone, each computed by one thread.
+void gemmByLibrary(const GemmDesc &desc, const float *a, const float *b, const float *bias, float *c);
+
+}  // namespace hyc::kernels
+
+#endif  // HYC_KERNELS_GEMM_CPU_H_

@@ -1,0 +1,67 @@
+// Sum of squares on CPUs, with the lanes that op.h fixes held in vectors of f64.
+#include "kernels/isa/dispatch.h"
+#include "kernels/isa/lanes.h"
+#include "kernels/sum_of_squares/op.h"
+
+namespace hyc::kernels {
+namespace HYC_ISA {
+
+constexpr int64_t kHalf = kLanes / 2;
+typedef double DoubleVector __attribute__((vector_size(sizeof(Vector))));
+typedef float HalfVector __attribute__((vector_size(sizeof(Vector) / 2), aligned(4), may_alias));
+constexpr int kSquareVectors = kSumOfSquaresLanes / kHalf;
+
+static double sumOfWholeGroups(const float *x, int64_t n) {
+  DoubleVector lane[kSquareVectors] = {};
+  for (int64_t i = 0; i < n; i += kSumOfSquaresLanes)
+#pragma GCC unroll 8
+    for (int v = 0; v < kSquareVectors; ++v) {
+      const HalfVector narrow = *reinterpret_cast<const HalfVector *>(x + i + v * kHalf);
+      const DoubleVector wide = __builtin_convertvector(narrow, DoubleVector);
+      lane[v] = lane[v] + wide * wide;
+    }
+  double lanes[kSumOfSquaresLanes];
+  for (int v = 0; v < kSquareVectors; ++v)
+    for (int64_t l = 0; l < kHalf; ++l) lanes[v * kHalf + l] = lane[v][l];
+  for (int64_t apart = kSumOfSquaresLanes / 2; apart > 0; apart /= 2)
+    for (int64_t l = 0; l < apart; ++l) lanes[l] += lanes[l + apart];
+  return lanes[0];
+}
+
+static double sumOfBlock(const float *x, int64_t n) {
+  if (n >= kSumOfSquaresBlock) return sumOfWholeGroups(x, kSumOfSquaresBlock);
+  float filled[kSumOfSquaresBlock] = {};
+  for (int64_t i = 0; i < n; ++i) filled[i] = x[i];
+  return sumOfWholeGroups(filled, kSumOfSquaresBlock);
+}
+
+void sumOfSquaresBlocks(const float *x, int64_t n, double *blockSums) {
+#pragma omp parallel for schedule(static) if (n >= kParallelElements)
+  for (int64_t block = 0; block < sumOfSquaresBlockCount(n); ++block)
+    blockSums[block] = sumOfBlock(x + block * kSumOfSquaresBlock, n - block * kSumOfSquaresBlock);
+}
+
+double sumOfSquares(const float *x, int64_t n, double start) {
+  constexpr int64_t kBlocksAtOnce = 4096;
+  double blockSums[kBlocksAtOnce];
+  for (int64_t i = 0; i < n; i += kBlocksAtOnce * kSumOfSquaresBlock) {
+    const int64_t length = n - i < kBlocksAtOnce * kSumOfSquaresBlock ? n - i : kBlocksAtOnce * kSumOfSquaresBlock;
+    sumOfSquaresBlocks(x + i, length, blockSums);
+    start = combineBlockSums(blockSums, sumOfSquaresBlockCount(length), start);
+  }
+  return start;
+}
+
+double combineBlockSums(const double *blockSums, int64_t blocks, double start) {
+  for (int64_t block = 0; block < blocks; ++block) start += blockSums[block];
+  return start;
+}
+
+}  // namespace HYC_ISA
+
+HYC_DISPATCH(void, sumOfSquaresBlocks, (const float *x, int64_t n, double *blockSums), (x, n, blockSums))
+HYC_DISPATCH(double, sumOfSquares, (const float *x, int64_t n, double start), (x, n, start))
+HYC_DISPATCH(double, combineBlockSums, (const double *blockSums, int64_t blocks, double start),
+             (blockSums, blocks, start))
+
+}  // namespace hyc::kernels
