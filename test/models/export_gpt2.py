@@ -125,13 +125,23 @@ def drop_metadata(proto):
         keep_the_rest(value)
 
 
+def keep_integers(proto, folder):
+    """Position ids and the like stay in the model; floats become references to a file that is left behind."""
+    for tensor in proto.graph.initializer:
+        if tensor.data_type != onnx.TensorProto.FLOAT and tensor.data_location == onnx.TensorProto.EXTERNAL:
+            onnx.external_data_helper.load_external_data_for_tensor(tensor, folder)
+            del tensor.external_data[:]
+            tensor.data_location = onnx.TensorProto.DEFAULT
+
+
 def write_model(model, fixture, folder):
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / f"{fixture.name}.onnx"
         with contextlib.redirect_stdout(sys.stderr):
             export(model, fixture, str(path))
-        # Without its weights a model keeps the references to the file that held them.
         proto = onnx.load(str(path), load_external_data=fixture.weights)
+        if not fixture.weights:
+            keep_integers(proto, scratch)
         drop_metadata(proto)
         (folder / path.name).write_bytes(proto.SerializeToString(deterministic=True))
     return {tensor.name for tensor in proto.graph.initializer}

@@ -1,14 +1,79 @@
-// hyc-opt: runs any pass of hyc on the text of any phase.
+// hyc-opt: runs any pass of hyc on the text of any phase. A file named *.onnx is imported first.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Import/ONNX/Import.h"
 #include "hyc/Transforms/Train/Passes.h"
+#include "mlir/IR/OperationSupport.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+static llvm::cl::list<std::string> dims("dim", llvm::cl::value_desc("NAME=N"),
+                                        llvm::cl::desc("Size of a symbolic dimension of an ONNX model"));
+static llvm::cl::opt<int64_t> batch("batch", llvm::cl::init(0), llvm::cl::value_desc("N"),
+                                    llvm::cl::desc("Size of the symbolic first dimension of an ONNX model's inputs"));
+static llvm::cl::opt<hyc::WeightSource> weights(
+    "weights", llvm::cl::init(hyc::WeightSource::Read), llvm::cl::desc("Where an ONNX model's weights come from:"),
+    llvm::cl::values(clEnumValN(hyc::WeightSource::Read, "read", "the model"),
+                     clEnumValN(hyc::WeightSource::InitialiseMissing, "initialise-missing",
+                                "the model, and a rule for those that are not there"),
+                     clEnumValN(hyc::WeightSource::Initialise, "initialise", "a rule")));
+
+static llvm::FailureOr<hyc::ImportOptions> readImportOptions() {
+  hyc::ImportOptions options;
+  options.weights = weights;
+  if (batch > 0)
+    options.batch = batch;
+  for (llvm::StringRef dim : dims) {
+    auto [name, size] = dim.split('=');
+    if (size.getAsInteger(10, options.dims[name]) || options.dims[name] < 1) {
+      llvm::errs() << "hyc-opt: --dim " << dim << ": expected NAME=N with N at least 1\n";
+      return mlir::failure();
+    }
+  }
+  return options;
+}
+
+/// The module's text, with locations, so that diagnostics of later passes name the model's nodes.
+static llvm::FailureOr<std::string> importToText(mlir::DialectRegistry &registry, llvm::StringRef path) {
+  llvm::FailureOr<hyc::ImportOptions> options = readImportOptions();
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  llvm::SourceMgr sources;
+  mlir::SourceMgrDiagnosticHandler handler(sources, &context);
+  if (mlir::failed(options))
+    return mlir::failure();
+  auto module = hyc::importOnnx(context, path, *options);
+  if (mlir::failed(module))
+    return mlir::failure();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  (*module)->print(stream, mlir::OpPrintingFlags().enableDebugInfo());
+  return text;
+}
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<hyc::HycDialect, hyc::dist::DistDialect>();
   mlir::registerTransformsPasses();
   hyc::registerTrainPasses();
-  return mlir::failed(mlir::MlirOptMain(argc, argv, "hyc graph optimizer\n", registry));
+  auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "hyc graph optimizer\n", registry);
+  if (!llvm::StringRef(input).ends_with(".onnx"))
+    return mlir::failed(mlir::MlirOptMain(argc, argv, input, output, registry));
+  llvm::FailureOr<std::string> text = importToText(registry, input);
+  if (mlir::failed(text))
+    return 1;
+  std::string error;
+  std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(output, &error);
+  if (!file) {
+    llvm::errs() << error << "\n";
+    return 1;
+  }
+  auto buffer = llvm::MemoryBuffer::getMemBuffer(*text, input);
+  if (mlir::failed(mlir::MlirOptMain(file->os(), std::move(buffer), registry, mlir::MlirOptMainConfig::createFromCLOptions())))
+    return 1;
+  file->keep();
+  return 0;
 }

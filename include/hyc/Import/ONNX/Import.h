@@ -1,0 +1,42 @@
+// Turns an ONNX file into a phase-1 module: `hyc.param` symbols and one function over static tensors, written with the
+// plain ops that the exporter chose. Recognising attention, gelu and norms in them is left to lib/Transforms/Model.
+#ifndef HYC_IMPORT_ONNX_IMPORT_H
+#define HYC_IMPORT_ONNX_IMPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
+#include <optional>
+#include <string>
+
+namespace hyc {
+
+/// Where the parameters' first values come from.
+enum class WeightSource {
+  Read,              ///< the model; it is an error if they are not there
+  InitialiseMissing, ///< the model, and a rule for those that are not there
+  Initialise         ///< a rule for all
+};
+
+struct ImportOptions {
+  /// Sizes for the model's symbolic dimensions, by name.
+  llvm::StringMap<int64_t> dims;
+  /// The size of a symbolic first dimension of inputs that `dims` does not bind.
+  std::optional<int64_t> batch;
+  WeightSource weights = WeightSource::Read;
+  /// The standard deviation of the rule for tensors of two dimensions or more (GPT-2's); norm scales start at 1, vectors
+  /// that are added at 0.
+  double initialStddev = 0.02;
+  std::string functionName = "train";
+};
+
+/// Imports `path`. What is wrong with it is reported as diagnostics, all of it where that is possible.
+///
+/// The function's arguments carry `hyc.input = NAME` and its results `hyc.output = NAME`, with the model's names. Paths
+/// in `#hyc.file` are relative to the module's attribute `hyc.model_folder`, which is as the user gave it in `path`.
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
+                                                              const ImportOptions &options = {});
+
+} // namespace hyc
+
+#endif // HYC_IMPORT_ONNX_IMPORT_H

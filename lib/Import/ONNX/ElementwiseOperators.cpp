@@ -1,0 +1,421 @@
+// Operators that compute each element alone, under numpy's broadcasting rules; hyc's own ops never broadcast.
+#include "Importer.h"
+#include <cmath>
+
+using namespace hyc;
+using namespace hyc::onnx;
+using namespace mlir;
+using llvm::ArrayRef;
+
+namespace {
+using Emit = llvm::function_ref<Value(Importer &, RankedTensorType, ArrayRef<Value>)>;
+
+/// Broadcasts all inputs to one shape, and folds or emits.
+LogicalResult importElementwise(NodeImport &node, llvm::MutableArrayRef<Binding> operands, Type resultElement,
+                                HostTensor::ElementFn fold, Emit emit) {
+  HostTensor::Shape shape;
+  for (Binding &operand : operands) {
+    std::optional<HostTensor::Shape> common = broadcastShapes(shape, operand.type.getShape());
+    if (!common)
+      return node.error() << "combines shapes that do not agree: " << operands.front().type << " and " << operand.type;
+    shape = *common;
+  }
+  if (!countElements(shape))
+    return node.error() << "has a result of more elements than 63 bits can count";
+  bool known = llvm::all_of(operands, [](const Binding &operand) { return operand.constant.has_value(); });
+  if (known) {
+    llvm::SmallVector<HostTensor> tensors;
+    for (Binding &operand : operands)
+      tensors.push_back(operand.constant->broadcastTo(shape));
+    std::optional<HostTensor> result = HostTensor::map(resultElement, tensors, fold);
+    return node.finish(result ? std::optional<Binding>(node.importer().ofConstant(*result)) : std::nullopt);
+  }
+  llvm::SmallVector<Value> values;
+  for (Binding &operand : operands) {
+    std::optional<Binding> repeated = node.importer().broadcast(operand, shape);
+    values.push_back(node.importer().materialise(*repeated));
+  }
+  return node.finish(node.importer().ofValue(emit(node.importer(), RankedTensorType::get(shape, resultElement), values)));
+}
+
+llvm::SmallVector<Binding> allInputs(NodeImport &node) {
+  llvm::SmallVector<Binding> inputs;
+  for (int i = 0; i < node.inputCount(); ++i)
+    if (node.has(i))
+      inputs.push_back(node.input(i));
+  return inputs;
+}
+
+LogicalResult checkOneType(NodeImport &node, ArrayRef<Binding> operands) {
+  for (const Binding &operand : operands)
+    if (operand.type.getElementType() != operands.front().type.getElementType())
+      return node.error() << "combines " << operands.front().type << " with " << operand.type;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+// Integers wrap around, as in the models' own runtimes.
+int64_t wrap(uint64_t value) { return static_cast<int64_t>(value); }
+
+HostElement foldAdd(bool real, HostElement a, HostElement b) {
+  return real ? HostElement::ofReal(a.real + b.real)
+              : HostElement::ofInteger(wrap(static_cast<uint64_t>(a.integer) + static_cast<uint64_t>(b.integer)));
+}
+HostElement foldSub(bool real, HostElement a, HostElement b) {
+  return real ? HostElement::ofReal(a.real - b.real)
+              : HostElement::ofInteger(wrap(static_cast<uint64_t>(a.integer) - static_cast<uint64_t>(b.integer)));
+}
+HostElement foldMul(bool real, HostElement a, HostElement b) {
+  return real ? HostElement::ofReal(a.real * b.real)
+              : HostElement::ofInteger(wrap(static_cast<uint64_t>(a.integer) * static_cast<uint64_t>(b.integer)));
+}
+HostElement foldDiv(bool real, HostElement a, HostElement b) {
+  if (real)
+    return HostElement::ofReal(a.real / b.real);
+  if (b.integer == -1)
+    return HostElement::ofInteger(wrap(-static_cast<uint64_t>(a.integer)));
+  return HostElement::ofInteger(b.integer == 0 ? 0 : a.integer / b.integer);
+}
+HostElement foldMax(bool real, HostElement a, HostElement b) {
+  if (real)
+    return std::isnan(a.real) ? a : std::isnan(b.real) ? b : HostElement::ofReal(std::max(a.real, b.real));
+  return HostElement::ofInteger(std::max(a.integer, b.integer));
+}
+HostElement foldMin(bool real, HostElement a, HostElement b) {
+  if (real)
+    return std::isnan(a.real) ? a : std::isnan(b.real) ? b : HostElement::ofReal(std::min(a.real, b.real));
+  return HostElement::ofInteger(std::min(a.integer, b.integer));
+}
+HostElement foldPow(bool real, HostElement a, HostElement b) {
+  if (real)
+    return HostElement::ofReal(std::pow(a.real, b.real));
+  uint64_t result = 1, base = static_cast<uint64_t>(a.integer);
+  for (uint64_t exponent = std::max<int64_t>(b.integer, 0); exponent; exponent >>= 1, base *= base)
+    if (exponent & 1)
+      result *= base;
+  return HostElement::ofInteger(b.integer < 0 ? (a.integer == 1 ? 1 : 0) : wrap(result));
+}
+HostElement foldAnd(bool, HostElement a, HostElement b) { return HostElement::ofInteger(a.integer & b.integer); }
+HostElement foldOr(bool, HostElement a, HostElement b) { return HostElement::ofInteger(a.integer | b.integer); }
+
+using BinaryFold = HostElement (*)(bool real, HostElement a, HostElement b);
+
+/// Two inputs or, for operators that take any number, a chain.
+template <typename OpTy, BinaryFold Fold>
+LogicalResult importBinary(NodeImport &node) {
+  llvm::SmallVector<Binding> operands = allInputs(node);
+  if (failed(checkOneType(node, operands)))
+    return failure();
+  Type type = operands.front().type.getElementType();
+  bool real = isa<FloatType>(type);
+  auto fold = [real](ArrayRef<HostElement> elements) {
+    HostElement result = elements.front();
+    for (HostElement element : elements.drop_front())
+      result = Fold(real, result, element);
+    return result;
+  };
+  auto emit = [](Importer &importer, RankedTensorType, ArrayRef<Value> values) {
+    Value result = values.front();
+    for (Value value : values.drop_front())
+      result = importer.emit<OpTy>(result, value);
+    return result;
+  };
+  return importElementwise(node, operands, type, fold, emit);
+}
+
+LogicalResult importDiv(NodeImport &node) {
+  const std::optional<HostTensor> &divisor = node.input(1).constant;
+  if (divisor && !divisor->isReal() && node.input(0).constant)
+    for (int64_t i = 0, n = std::min(divisor->getNumElements(), HostTensor::kMaxStored); i < n; ++i)
+      if (divisor->atFlat(i).integer == 0)
+        return node.error() << "divides an integer by 0";
+  return importBinary<DivOp, foldDiv>(node);
+}
+
+/// The exponent may have another type than the base, which is the result's.
+LogicalResult importPow(NodeImport &node) {
+  Binding base = node.input(0), exponent = node.input(1);
+  Type type = base.type.getElementType();
+  if (exponent.type.getElementType() != type && exponent.constant) {
+    bool from = exponent.constant->isReal(), to = isa<FloatType>(type);
+    std::optional<HostTensor> converted = HostTensor::map(type, {*exponent.constant}, [&](ArrayRef<HostElement> e) {
+      if (from == to)
+        return e[0];
+      return to ? HostElement::ofReal(static_cast<double>(e[0].integer))
+                : HostElement::ofInteger(static_cast<int64_t>(e[0].real));
+    });
+    if (converted)
+      exponent = node.importer().ofConstant(*converted);
+  }
+  llvm::SmallVector<Binding> operands{base, exponent};
+  if (failed(checkOneType(node, operands)))
+    return failure();
+  bool real = isa<FloatType>(type);
+  return importElementwise(
+      node, operands, type, [&](ArrayRef<HostElement> e) { return foldPow(real, e[0], e[1]); },
+      [](Importer &importer, RankedTensorType, ArrayRef<Value> values) {
+        return importer.emit<PowOp>(values[0], values[1]);
+      });
+}
+
+using UnaryFold = double (*)(double);
+
+template <typename OpTy, UnaryFold Fold>
+LogicalResult importUnary(NodeImport &node) {
+  llvm::SmallVector<Binding> operands{node.input(0)};
+  Type type = operands[0].type.getElementType();
+  bool real = isa<FloatType>(type);
+  auto fold = [real](ArrayRef<HostElement> e) {
+    return real ? HostElement::ofReal(Fold(e[0].real))
+                : HostElement::ofInteger(static_cast<int64_t>(Fold(static_cast<double>(e[0].integer))));
+  };
+  return importElementwise(node, operands, type, fold, [](Importer &importer, RankedTensorType, ArrayRef<Value> v) {
+    return importer.emit<OpTy>(v[0]);
+  });
+}
+
+double negate(double x) { return -x; }
+double absolute(double x) { return std::fabs(x); }
+double exponential(double x) { return std::exp(x); }
+double logarithm(double x) { return std::log(x); }
+double squareRoot(double x) { return std::sqrt(x); }
+double reciprocal(double x) { return 1 / x; }
+double tangent(double x) { return std::tanh(x); }
+double errorFunction(double x) { return std::erf(x); }
+double sine(double x) { return std::sin(x); }
+double cosine(double x) { return std::cos(x); }
+double rectify(double x) { return x > 0 ? x : x == x ? 0 : x; }
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// Operators that only shape arithmetic uses.
+template <UnaryFold Fold>
+LogicalResult importUnaryConstant(NodeImport &node) {
+  const HostTensor *operand = node.constant(0);
+  if (!operand)
+    return failure();
+  std::optional<HostTensor> result =
+      HostTensor::map(operand->getElementType(), {*operand}, [&](ArrayRef<HostElement> e) {
+        return operand->isReal() ? HostElement::ofReal(Fold(e[0].real)) : e[0];
+      });
+  return node.finish(result ? std::optional<Binding>(node.importer().ofConstant(*result)) : std::nullopt);
+}
+
+double roundDown(double x) { return std::floor(x); }
+double roundUp(double x) { return std::ceil(x); }
+double roundToEven(double x) { return std::nearbyint(x); }
+
+LogicalResult importMod(NodeImport &node) {
+  const HostTensor *a = node.constant(0), *b = a ? node.constant(1) : nullptr;
+  if (!b)
+    return failure();
+  bool truncated = node.getInt("fmod", 0) != 0, real = a->isReal();
+  llvm::SmallVector<Binding> operands{node.input(0), node.input(1)};
+  if (failed(checkOneType(node, operands)))
+    return failure();
+  auto fold = [&](ArrayRef<HostElement> e) {
+    if (real)
+      return HostElement::ofReal(std::fmod(e[0].real, e[1].real));
+    if (e[1].integer == 0 || e[1].integer == -1)
+      return HostElement::ofInteger(0);
+    int64_t rest = e[0].integer % e[1].integer;
+    return HostElement::ofInteger(!truncated && rest != 0 && (rest < 0) != (e[1].integer < 0) ? rest + e[1].integer : rest);
+  };
+  return importElementwise(node, operands, a->getElementType(), fold,
+                           [](Importer &, RankedTensorType, ArrayRef<Value>) { return Value(); });
+}
+
+//===----------------------------------------------------------------------===//
+// Comparisons, choices and types
+//===----------------------------------------------------------------------===//
+
+template <ComparePredicate Predicate>
+LogicalResult importCompare(NodeImport &node) {
+  llvm::SmallVector<Binding> operands{node.input(0), node.input(1)};
+  if (failed(checkOneType(node, operands)))
+    return failure();
+  bool real = isa<FloatType>(operands[0].type.getElementType());
+  auto compare = [](auto a, auto b) {
+    switch (Predicate) {
+    case ComparePredicate::eq: return a == b;
+    case ComparePredicate::ne: return a != b;
+    case ComparePredicate::lt: return a < b;
+    case ComparePredicate::le: return a <= b;
+    case ComparePredicate::gt: return a > b;
+    case ComparePredicate::ge: return a >= b;
+    }
+    return false;
+  };
+  auto fold = [&](ArrayRef<HostElement> e) {
+    return HostElement::ofInteger(real ? compare(e[0].real, e[1].real) : compare(e[0].integer, e[1].integer));
+  };
+  return importElementwise(node, operands, node.importer().getBuilder().getI1Type(), fold,
+                           [](Importer &importer, RankedTensorType type, ArrayRef<Value> values) {
+                             return importer.emit<CompareOp>(type, Predicate, values[0], values[1]);
+                           });
+}
+
+LogicalResult importIsNaN(NodeImport &node) {
+  llvm::SmallVector<Binding> operands{node.input(0)};
+  auto fold = [](ArrayRef<HostElement> e) { return HostElement::ofInteger(std::isnan(e[0].real)); };
+  return importElementwise(node, operands, node.importer().getBuilder().getI1Type(), fold,
+                           [](Importer &importer, RankedTensorType type, ArrayRef<Value> values) {
+                             return importer.emit<CompareOp>(type, ComparePredicate::ne, values[0], values[0]);
+                           });
+}
+
+LogicalResult importNot(NodeImport &node) {
+  llvm::SmallVector<Binding> operands{node.input(0)};
+  auto fold = [](ArrayRef<HostElement> e) { return HostElement::ofInteger(!e[0].integer); };
+  return importElementwise(
+      node, operands, operands[0].type.getElementType(), fold,
+      [](Importer &importer, RankedTensorType, ArrayRef<Value> values) { return importer.emit<NotOp>(values[0]); });
+}
+
+LogicalResult importWhere(NodeImport &node) {
+  llvm::SmallVector<Binding> operands = allInputs(node);
+  if (!operands[0].type.getElementType().isInteger(1))
+    return node.error() << "chooses by " << operands[0].type << ", expected booleans";
+  if (failed(checkOneType(node, ArrayRef<Binding>(operands).drop_front())))
+    return failure();
+  auto fold = [](ArrayRef<HostElement> e) { return e[0].integer ? e[1] : e[2]; };
+  return importElementwise(node, operands, operands[1].type.getElementType(), fold,
+                           [](Importer &importer, RankedTensorType type, ArrayRef<Value> values) {
+                             return importer.emit<SelectOp>(type, values[0], values[1], values[2]);
+                           });
+}
+
+HostElement convertElement(HostElement value, bool fromReal, Type to) {
+  if (isa<FloatType>(to))
+    return fromReal ? value : HostElement::ofReal(static_cast<double>(value.integer));
+  if (to.isInteger(1))
+    return HostElement::ofInteger(fromReal ? value.real != 0 : value.integer != 0);
+  if (!fromReal)
+    return value;
+  // Out of range is undefined in the format; saturate, so that it is at least defined here.
+  double limit = 9223372036854774784.0; // the largest double below 2^63
+  double clamped = std::isnan(value.real) ? 0 : std::min(std::max(value.real, -limit), limit);
+  return HostElement::ofInteger(static_cast<int64_t>(clamped));
+}
+
+LogicalResult importConvertTo(NodeImport &node, Type to) {
+  llvm::SmallVector<Binding> operands{node.input(0)};
+  Type from = operands[0].type.getElementType();
+  if (from == to)
+    return node.finish(operands[0]);
+  bool fromReal = isa<FloatType>(from);
+  auto fold = [&](ArrayRef<HostElement> e) { return convertElement(e[0], fromReal, to); };
+  auto emit = [&](Importer &importer, RankedTensorType type, ArrayRef<Value> values) -> Value {
+    if (!to.isInteger(1))
+      return importer.emit<ConvertOp>(type, values[0]);
+    Binding zero = importer.splatLike(cast<RankedTensorType>(values[0].getType()), 0);
+    return importer.emit<CompareOp>(type, ComparePredicate::ne, values[0], importer.materialise(zero));
+  };
+  return importElementwise(node, operands, to, fold, emit);
+}
+
+LogicalResult importCast(NodeImport &node) {
+  int64_t to = node.getInt("to", 0);
+  Type type = OnnxFile::getElementType(node.importer().getContext(), static_cast<int32_t>(to));
+  if (!type)
+    return node.error() << "converts to the unsupported data type " << to;
+  return importConvertTo(node, type);
+}
+
+LogicalResult importCastLike(NodeImport &node) { return importConvertTo(node, node.input(1).type.getElementType()); }
+
+LogicalResult importClip(NodeImport &node) {
+  llvm::SmallVector<Binding> operands{node.input(0)};
+  for (int i = 1; i < 3; ++i)
+    if (node.has(i))
+      operands.push_back(node.input(i));
+  bool low = node.has(1), high = node.has(2), real = isa<FloatType>(operands[0].type.getElementType());
+  if (failed(checkOneType(node, operands)))
+    return failure();
+  auto fold = [&](ArrayRef<HostElement> e) {
+    HostElement result = low ? foldMax(real, e[0], e[1]) : e[0];
+    return high ? foldMin(real, result, e.back()) : result;
+  };
+  auto emit = [&](Importer &importer, RankedTensorType, ArrayRef<Value> values) -> Value {
+    Value result = low ? importer.emit<MaxOp>(values[0], values[1]) : values[0];
+    return high ? importer.emit<MinOp>(result, values.back()) : result;
+  };
+  return importElementwise(node, operands, operands[0].type.getElementType(), fold, emit);
+}
+
+LogicalResult importGelu(NodeImport &node) {
+  std::string approximate = node.getString("approximate", "none");
+  if (approximate != "none" && approximate != "tanh")
+    return node.error() << "has the unknown approximation '" << approximate << "', expected 'none' or 'tanh'";
+  Importer &importer = node.importer();
+  Value operand = node.value(0);
+  UnitAttr tanh = approximate == "tanh" ? importer.getBuilder().getUnitAttr() : UnitAttr();
+  return node.finish(importer.ofValue(importer.emit<GeluOp>(operand.getType(), operand, tanh)));
+}
+
+LogicalResult importDropout(NodeImport &node) {
+  // inputs: data, ratio, training_mode; without training_mode the result is the data
+  bool trains = node.has(2);
+  if (trains) {
+    const HostTensor *mode = node.constant(2);
+    if (!mode)
+      return failure();
+    trains = mode->getNumElements() != 1 || mode->atFlat(0).integer != 0;
+  }
+  bool drops = true;
+  if (trains && node.has(1) && node.input(1).constant)
+    drops = node.input(1).constant->getNumElements() != 1 || node.input(1).constant->atFlat(0).real != 0;
+  if (trains && drops)
+    return node.error() << "drops values at random; export the model with dropout 0 or in eval mode";
+  auto mask = RankedTensorType::get(node.shapeOf(0), node.importer().getBuilder().getI1Type());
+  return node.finish(std::vector<std::optional<Binding>>{node.input(0), node.importer().splatLike(mask, 1)});
+}
+
+LogicalResult importIdentity(NodeImport &node) { return node.finish(node.input(0)); }
+} // namespace
+
+void hyc::onnx::addElementwiseOperators(OperatorTable &table) {
+  table["Add"] = {2, 2, importBinary<AddOp, foldAdd>};
+  table["Sub"] = {2, 2, importBinary<SubOp, foldSub>};
+  table["Mul"] = {2, 2, importBinary<MulOp, foldMul>};
+  table["Div"] = {2, 2, importDiv};
+  table["Pow"] = {2, 2, importPow};
+  table["Max"] = {1, -1, importBinary<MaxOp, foldMax>};
+  table["Min"] = {1, -1, importBinary<MinOp, foldMin>};
+  table["Sum"] = {1, -1, importBinary<AddOp, foldAdd>};
+  table["And"] = {2, 2, importBinary<AndOp, foldAnd>};
+  table["Or"] = {2, 2, importBinary<OrOp, foldOr>};
+  table["Xor"] = {2, 2, importCompare<ComparePredicate::ne>};
+  table["Not"] = {1, 1, importNot};
+  table["Mod"] = {2, 2, importMod};
+  table["Neg"] = {1, 1, importUnary<NegOp, negate>};
+  table["Abs"] = {1, 1, importUnary<AbsOp, absolute>};
+  table["Exp"] = {1, 1, importUnary<ExpOp, exponential>};
+  table["Log"] = {1, 1, importUnary<LogOp, logarithm>};
+  table["Sqrt"] = {1, 1, importUnary<SqrtOp, squareRoot>};
+  table["Reciprocal"] = {1, 1, importUnary<ReciprocalOp, reciprocal>};
+  table["Tanh"] = {1, 1, importUnary<TanhOp, tangent>};
+  table["Erf"] = {1, 1, importUnary<ErfOp, errorFunction>};
+  table["Sin"] = {1, 1, importUnary<SinOp, sine>};
+  table["Cos"] = {1, 1, importUnary<CosOp, cosine>};
+  table["Relu"] = {1, 1, importUnary<ReluOp, rectify>};
+  table["Sigmoid"] = {1, 1, importUnary<SigmoidOp, sigmoid>};
+  table["Floor"] = {1, 1, importUnaryConstant<roundDown>};
+  table["Ceil"] = {1, 1, importUnaryConstant<roundUp>};
+  table["Round"] = {1, 1, importUnaryConstant<roundToEven>};
+  table["Equal"] = {2, 2, importCompare<ComparePredicate::eq>};
+  table["Less"] = {2, 2, importCompare<ComparePredicate::lt>};
+  table["LessOrEqual"] = {2, 2, importCompare<ComparePredicate::le>};
+  table["Greater"] = {2, 2, importCompare<ComparePredicate::gt>};
+  table["GreaterOrEqual"] = {2, 2, importCompare<ComparePredicate::ge>};
+  table["IsNaN"] = {1, 1, importIsNaN};
+  table["Where"] = {3, 3, importWhere};
+  table["Cast"] = {1, 1, importCast};
+  table["CastLike"] = {2, 2, importCastLike};
+  table["Clip"] = {1, 3, importClip};
+  table["Gelu"] = {1, 1, importGelu};
+  table["Dropout"] = {1, 3, importDropout};
+  table["Identity"] = {1, 1, importIdentity};
+}

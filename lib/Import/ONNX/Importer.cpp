@@ -1,0 +1,451 @@
+// One pass over the nodes in dependency order. What depends on shapes alone is evaluated on the way, so that masks and
+// position ids arrive as constants; the rest becomes ops.
+#include "Importer.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace hyc;
+using namespace hyc::onnx;
+using namespace mlir;
+using llvm::ArrayRef;
+using llvm::StringRef;
+
+Importer::Importer(MLIRContext &context, const OnnxFile &file, const ImportOptions &options)
+    : file(file), options(options), builder(&context), names(file), currentLoc(file.getLoc()) {}
+
+FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
+  llvm::SmallVector<int, 0> order;
+  if (failed(checkGraph(file, order)) || failed(importInputs()) || failed(importInitializers()))
+    return failure();
+  for (int node : order)
+    if (failed(importNode(file.getGraph().node(node))))
+      return failure();
+  if (failed(importOutputs()))
+    return failure();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  chooseInitialRules();
+  if (failed(checkWeightsExist()) || failed(verify(*module)))
+    return failure();
+  return std::move(module);
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+std::optional<int64_t> Importer::bindDimension(const onnxfile::Value &input, int index) {
+  const onnxfile::Dimension &dim = input.type().tensor().shape().dim(index);
+  auto fail = [&] { return emitError(file.getLoc()) << "dimension " << index << " of input \"" << input.name() << "\" "; };
+  if (dim.has_size()) {
+    if (dim.size() > 0)
+      return dim.size();
+    fail() << "has size " << dim.size() << ", expected at least 1";
+    return std::nullopt;
+  }
+  auto bound = options.dims.find(dim.symbol());
+  if (!dim.symbol().empty() && bound != options.dims.end())
+    return bound->second;
+  if (index == 0 && options.batch)
+    return *options.batch;
+  if (dim.symbol().empty())
+    fail() << "has neither a size nor a name; export the model again with a name for it";
+  else
+    fail() << "is symbolic; give it a size with --dim " << dim.symbol() << "=N";
+  return std::nullopt;
+}
+
+RankedTensorType Importer::importType(const onnxfile::Value &input) {
+  if (!input.type().has_tensor() || !input.type().tensor().has_shape()) {
+    emitError(file.getLoc()) << "input \"" << input.name() << "\" is not a tensor of known rank";
+    return {};
+  }
+  Type elementType = OnnxFile::getElementType(getContext(), input.type().tensor().element_type());
+  if (!elementType) {
+    emitError(file.getLoc()) << "input \"" << input.name() << "\" has the unsupported data type "
+                             << input.type().tensor().element_type();
+    return {};
+  }
+  llvm::SmallVector<int64_t> shape;
+  for (int i = 0; i < input.type().tensor().shape().dim_size(); ++i) {
+    std::optional<int64_t> size = bindDimension(input, i);
+    if (!size)
+      return {};
+    shape.push_back(*size);
+  }
+  if (!countElements(shape)) {
+    emitError(file.getLoc()) << "input \"" << input.name() << "\" has more elements than 63 bits can count";
+    return {};
+  }
+  return RankedTensorType::get(shape, elementType);
+}
+
+LogicalResult Importer::importInputs() {
+  llvm::StringSet<> initializers, symbols;
+  for (const onnxfile::Tensor &tensor : file.getGraph().initializer())
+    initializers.insert(tensor.name());
+  llvm::SmallVector<Type> types;
+  llvm::SmallVector<const onnxfile::Value *> inputs;
+  for (const onnxfile::Value &input : file.getGraph().input()) {
+    if (initializers.contains(input.name()))
+      continue;
+    for (const onnxfile::Dimension &dim : input.type().tensor().shape().dim())
+      symbols.insert(dim.symbol());
+    RankedTensorType type = importType(input);
+    if (!type)
+      return failure();
+    types.push_back(type);
+    inputs.push_back(&input);
+  }
+  for (const auto &dim : options.dims)
+    if (!symbols.contains(dim.getKey()) || dim.getValue() < 1)
+      return emitError(file.getLoc()) << "--dim " << dim.getKey() << "=" << dim.getValue()
+                                      << (dim.getValue() < 1 ? ": expected a size of at least 1"
+                                                             : ": the model has no symbolic dimension of that name");
+  module = ModuleOp::create(file.getLoc());
+  (*module)->setAttr("hyc.model_folder", builder.getStringAttr(file.getFolder()));
+  builder.setInsertionPointToEnd(module->getBody());
+  function = FuncOp::create(builder, file.getLoc(), options.functionName, builder.getFunctionType(types, {}));
+  builder.setInsertionPointToStart(&function.getBody().front());
+  for (auto [index, input] : llvm::enumerate(inputs)) {
+    function.setArgAttr(index, "hyc.input", builder.getStringAttr(input->name()));
+    bind(input->name(), ofValue(function.getBody().getArgument(index)));
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Initializers
+//===----------------------------------------------------------------------===//
+
+LogicalResult Importer::importInitializer(int index) {
+  const onnxfile::Tensor &tensor = file.getGraph().initializer(index);
+  ParameterNaming naming = names(index);
+  llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  Binding binding;
+  binding.type = RankedTensorType::get(shape, OnnxFile::getElementType(getContext(), tensor.data_type()));
+  if (naming.isParameter) {
+    // Computed from a table by positions [1, …]: the leading 1 is no dimension of the parameter.
+    if (naming.folded)
+      while (shape.size() > 2 && shape.front() == 1)
+        shape.erase(shape.begin());
+    binding.parameter = index;
+    this->naming[index] = naming;
+  } else {
+    binding.constant = file.readInitializer(index);
+    if (!binding.constant)
+      return failure();
+  }
+  bind(tensor.name(), std::move(binding));
+  return success();
+}
+
+LogicalResult Importer::importInitializers() {
+  llvm::StringSet<> used;
+  for (const onnxfile::Node &node : file.getGraph().node())
+    for (const std::string &input : node.input())
+      used.insert(input);
+  for (const onnxfile::Value &output : file.getGraph().output())
+    used.insert(output.name());
+  for (int i = 0; i < file.getGraph().initializer_size(); ++i)
+    if (used.contains(file.getGraph().initializer(i).name()) && failed(importInitializer(i)))
+      return failure();
+  return success();
+}
+
+Attribute Importer::initialValues(int index, RankedTensorType type) {
+  std::optional<StoredValues> stored = file.locateInitializer(index);
+  bool byRule = options.weights == WeightSource::Initialise ||
+                (options.weights == WeightSource::InitialiseMissing && stored && stored->absent);
+  if (byRule)
+    return UnitAttr::get(getContext()); // replaced by chooseInitialRules, once the uses are known
+  if (stored)
+    return FileAttr::get(getContext(), stored->file, stored->offset);
+  std::optional<HostTensor> values = file.readInitializer(index);
+  std::optional<HostTensor> reshaped = values ? values->reshape(type.getShape()) : std::nullopt;
+  // Spelled out, since what a compact attribute leaves out would have to be repeated again.
+  llvm::SmallVector<Attribute> elements;
+  for (int64_t i = 0; reshaped && i < type.getNumElements(); ++i)
+    elements.push_back(FloatAttr::get(type.getElementType(), reshaped->atFlat(i).real));
+  return DenseElementsAttr::get(type, elements);
+}
+
+/// A new read of the parameter in front of its user; declares the parameter at its first use.
+Value Importer::read(int index) {
+  const ParameterNaming &name = naming[index];
+  const onnxfile::Tensor &tensor = file.getGraph().initializer(index);
+  Type elementType = OnnxFile::getElementType(getContext(), tensor.data_type());
+  llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  if (name.transposeOf >= 0) {
+    this->naming.try_emplace(name.transposeOf, names(name.transposeOf));
+    return emit<TransposeOp>(read(name.transposeOf), llvm::ArrayRef<int64_t>{1, 0});
+  }
+  llvm::SmallVector<int64_t> ownShape(shape);
+  while (name.folded && ownShape.size() > 2 && ownShape.front() == 1)
+    ownShape.erase(ownShape.begin());
+  auto type = RankedTensorType::get(ownShape, elementType);
+  ParamOp &param = params[index];
+  if (!param) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(function);
+    param = ParamOp::create(builder, file.getLoc(name.name), name.name, type, initialValues(index, type),
+                            DenseI64ArrayAttr(), !name.trainable, TypeAttr());
+  }
+  Value value = ReadOp::create(builder, currentLoc, type, name.name);
+  if (ownShape != shape)
+    value = emit<ReshapeOp>(RankedTensorType::get(shape, elementType), value);
+  return value;
+}
+
+LogicalResult Importer::checkWeightsExist() {
+  if (options.weights != WeightSource::Read)
+    return success();
+  std::string first, missingFile;
+  int count = 0;
+  for (auto &[index, param] : params)
+    if (std::optional<StoredValues> stored = file.locateInitializer(index); stored && stored->absent)
+      if (count++ == 0 || param.getSymName() < first)
+        first = param.getSymName().str(), missingFile = stored->file;
+  if (count == 0)
+    return success();
+  return emitError(file.getLoc(first)) << "the values of tensor \"" << first << "\""
+                                       << (count > 1 ? " and " + std::to_string(count - 1) + " more" : "")
+                                       << " should be in '" << missingFile
+                                       << "', which does not exist; initialise them by rule or add the file";
+}
+
+/// Whether the value, possibly reshaped or repeated, multiplies something as a norm's scale does.
+static bool isUsedAsScale(Value value) {
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (auto norm = dyn_cast<LayerNormOp>(user))
+      return norm.getScale() == value;
+    if (isa<MulOp>(user) || (isa<ReshapeOp, BroadcastOp, TransposeOp>(user) && isUsedAsScale(user->getResult(0))))
+      return true;
+  }
+  return false;
+}
+
+/// Matrices get normal values; vectors 1 where they scale and 0 where they are added.
+void Importer::chooseInitialRules() {
+  llvm::StringSet<> scales;
+  function.walk([&](ReadOp op) {
+    if (isUsedAsScale(op.getResult()))
+      scales.insert(op.getSource());
+  });
+  for (auto &[index, param] : params) {
+    if (!isa<UnitAttr>(param.getInit()))
+      continue;
+    int64_t larger = llvm::count_if(param.getLogicalShape(), [](int64_t size) { return size > 1; });
+    if (larger > 1)
+      param.setInitAttr(NormalAttr::get(getContext(), builder.getF64FloatAttr(0.0),
+                                        builder.getF64FloatAttr(options.initialStddev)));
+    else
+      param.setInitAttr(
+          FillAttr::get(getContext(), builder.getF64FloatAttr(scales.contains(param.getSymName()) ? 1.0 : 0.0)));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes and outputs
+//===----------------------------------------------------------------------===//
+
+LogicalResult Importer::importNode(const onnxfile::Node &node) {
+  const Operator &op = *findOperator(node);
+  std::string label = node.name().empty() && node.output_size() ? node.output(0) : node.name();
+  currentLoc = file.getLoc(label);
+  currentScope = getScope(node);
+  NodeImport import(*this, node);
+  if (node.input_size() < op.minInputs || (op.maxInputs >= 0 && node.input_size() > op.maxInputs))
+    return import.error() << "has " << node.input_size() << " inputs, expected "
+                          << (op.maxInputs == op.minInputs ? "" : "at least ") << op.minInputs;
+  for (int i = 0; i < node.input_size(); ++i) {
+    Binding *binding = lookup(node.input(i));
+    if (!binding && i < op.minInputs)
+      return import.error() << "leaves out input " << i;
+    if (binding && !binding->type && node.op_type() != "SequenceAt")
+      return import.error() << "uses the list of tensors \"" << node.input(i) << "\" as a tensor";
+    if (binding && currentScope.empty())
+      currentScope = binding->parameter >= 0 ? StringRef(naming[binding->parameter].name).rsplit('.').first.str()
+                                             : binding->scope;
+    import.inputs.push_back(binding);
+  }
+  return op.import(import);
+}
+
+LogicalResult Importer::importOutputs() {
+  llvm::SmallVector<Value> results;
+  currentLoc = file.getLoc();
+  currentScope = "";
+  for (const onnxfile::Value &output : file.getGraph().output()) {
+    Binding *binding = lookup(output.name());
+    if (!binding->type)
+      return emitError(file.getLoc()) << "output \"" << output.name() << "\" is a list of tensors, expected a tensor";
+    results.push_back(materialise(*binding));
+    const onnxfile::Shape &shape = output.type().tensor().shape();
+    ArrayRef<int64_t> actual = binding->type.getShape();
+    if (!output.type().tensor().has_shape())
+      continue;
+    bool agrees = shape.dim_size() == static_cast<int>(actual.size());
+    for (int i = 0; agrees && i < shape.dim_size(); ++i)
+      agrees = !shape.dim(i).has_size() || shape.dim(i).size() == actual[i];
+    if (!agrees)
+      return emitError(file.getLoc()) << "output \"" << output.name() << "\" has type " << binding->type
+                                      << ", but the model declares another shape for it";
+  }
+  ReturnOp::create(builder, file.getLoc(), results);
+  llvm::SmallVector<Type> resultTypes(ValueRange(results).getTypes());
+  function.setFunctionTypeAttr(TypeAttr::get(builder.getFunctionType(function.getArgumentTypes(), resultTypes)));
+  for (auto [index, output] : llvm::enumerate(file.getGraph().output()))
+    function.setResultAttr(index, "hyc.output", builder.getStringAttr(output.name()));
+  return success();
+}
+
+Binding *Importer::lookup(StringRef name) {
+  auto found = bindings.find(name);
+  return name.empty() || found == bindings.end() ? nullptr : &found->second;
+}
+
+//===----------------------------------------------------------------------===//
+// Bindings
+//===----------------------------------------------------------------------===//
+
+Binding Importer::ofConstant(HostTensor tensor) const {
+  Binding binding;
+  binding.type = RankedTensorType::get(tensor.getShape(), tensor.getElementType());
+  binding.constant = std::move(tensor);
+  binding.scope = currentScope;
+  return binding;
+}
+
+Binding Importer::ofValue(Value value) const {
+  Binding binding;
+  binding.type = cast<RankedTensorType>(value.getType());
+  binding.value = value;
+  binding.scope = currentScope;
+  return binding;
+}
+
+Binding Importer::splatLike(RankedTensorType like, double value) const {
+  HostElement element = isa<FloatType>(like.getElementType()) ? HostElement::ofReal(value)
+                                                              : HostElement::ofInteger(static_cast<int64_t>(value));
+  return ofConstant(HostTensor::splat(like.getElementType(), like.getShape(), element));
+}
+
+/// Removes the dimensions of size 1 that `shape` repeats, then repeats: hyc.broadcast only adds dimensions.
+static Value broadcastValue(Importer &importer, Value value, ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getShape() == shape)
+    return value;
+  llvm::SmallVector<int64_t> kept, dims;
+  int64_t added = static_cast<int64_t>(shape.size()) - type.getRank();
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (type.getDimSize(dim) == shape[dim + added]) {
+      kept.push_back(type.getDimSize(dim));
+      dims.push_back(dim + added);
+    }
+  if (static_cast<int64_t>(kept.size()) != type.getRank())
+    value = importer.emit<ReshapeOp>(RankedTensorType::get(kept, type.getElementType()), value);
+  return importer.emit<BroadcastOp>(RankedTensorType::get(shape, type.getElementType()), value, dims);
+}
+
+Value Importer::materialise(Binding &binding) {
+  if (binding.parameter >= 0)
+    return read(binding.parameter);
+  if (binding.value)
+    return binding.value;
+  DenseElementsAttr compact = binding.constant->toCompactAttr();
+  // Large constants, such as the mask of all layers, are written once; small ones stay beside their use.
+  Value inPlace;
+  Value &value = compact.isSplat() || compact.getNumElements() < 64 ? inPlace : largeConstants[compact];
+  if (!value)
+    value = ConstantOp::create(builder, currentLoc, compact.getType(), compact);
+  return binding.value = broadcastValue(*this, value, binding.type.getShape());
+}
+
+static std::optional<Binding> ofOptional(const Importer &importer, std::optional<HostTensor> tensor) {
+  return tensor ? std::optional<Binding>(importer.ofConstant(std::move(*tensor))) : std::nullopt;
+}
+
+std::optional<Binding> Importer::reshape(Binding &operand, ArrayRef<int64_t> shape) {
+  if (operand.type.getShape() == shape)
+    return operand;
+  if (operand.constant)
+    return ofOptional(*this, operand.constant->reshape(shape));
+  return ofValue(emit<ReshapeOp>(RankedTensorType::get(shape, operand.type.getElementType()), materialise(operand)));
+}
+
+std::optional<Binding> Importer::transpose(Binding &operand, ArrayRef<int64_t> permutation) {
+  if (operand.constant)
+    return ofConstant(operand.constant->transpose(permutation));
+  if (llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size())))
+    return operand;
+  return ofValue(emit<TransposeOp>(materialise(operand), permutation));
+}
+
+std::optional<Binding> Importer::broadcast(Binding &operand, ArrayRef<int64_t> shape) {
+  if (operand.type.getShape() == shape)
+    return operand;
+  if (operand.constant)
+    return ofConstant(operand.constant->broadcastTo(shape));
+  return ofValue(broadcastValue(*this, materialise(operand), shape));
+}
+
+std::optional<Binding> Importer::slice(Binding &operand, int64_t dim, int64_t offset, int64_t size, int64_t step) {
+  if (operand.constant)
+    return ofConstant(operand.constant->slice(dim, offset, size, step));
+  llvm::SmallVector<int64_t> shape(operand.type.getShape()), offsets(shape.size(), 0), strides(shape.size(), 1);
+  if (offset == 0 && size == shape[dim] && step == 1)
+    return operand;
+  shape[dim] = size, offsets[dim] = offset, strides[dim] = step;
+  return ofValue(emit<SliceOp>(RankedTensorType::get(shape, operand.type.getElementType()), materialise(operand),
+                               builder.getDenseI64ArrayAttr(offsets), builder.getDenseI64ArrayAttr(strides)));
+}
+
+static std::optional<HostTensor> concatConstants(ArrayRef<Binding> operands, int64_t dim, ArrayRef<int64_t> shape) {
+  llvm::SmallVector<bool> varies(shape.size(), false);
+  varies[dim] = true;
+  llvm::SmallVector<std::pair<int64_t, const HostTensor *>> ends;
+  for (const Binding &operand : operands) {
+    for (size_t i = 0; i < shape.size(); ++i)
+      varies[i] = varies[i] || operand.constant->variesAlong(i);
+    ends.push_back({(ends.empty() ? 0 : ends.back().first) + operand.type.getDimSize(dim), &*operand.constant});
+  }
+  HostTensor::Shape index;
+  return HostTensor::generate(operands.front().type.getElementType(), shape, varies, [&](ArrayRef<int64_t> at) {
+    index.assign(at.begin(), at.end());
+    int64_t begin = 0;
+    for (auto &[end, tensor] : ends) {
+      if (at[dim] < end) {
+        index[dim] = at[dim] - begin;
+        return tensor->at(index);
+      }
+      begin = end;
+    }
+    llvm_unreachable("the index lies in one of the operands");
+  });
+}
+
+std::optional<Binding> Importer::concat(llvm::MutableArrayRef<Binding> operands, int64_t dim) {
+  llvm::SmallVector<int64_t> shape(operands.front().type.getShape());
+  shape[dim] = 0;
+  for (Binding &operand : operands)
+    shape[dim] += operand.type.getDimSize(dim);
+  if (llvm::all_of(operands, [](const Binding &operand) { return operand.constant.has_value(); }))
+    return ofOptional(*this, concatConstants(operands, dim, shape));
+  llvm::SmallVector<Value> values;
+  for (Binding &operand : operands)
+    values.push_back(materialise(operand));
+  return ofValue(emit<ConcatOp>(RankedTensorType::get(shape, operands.front().type.getElementType()), values,
+                                builder.getI64IntegerAttr(dim)));
+}
+
+FailureOr<OwningOpRef<ModuleOp>> hyc::importOnnx(MLIRContext &context, StringRef path, const ImportOptions &options) {
+  context.loadDialect<HycDialect>();
+  std::unique_ptr<OnnxFile> file = OnnxFile::load(&context, path);
+  if (!file)
+    return failure();
+  return Importer(context, *file, options).run();
+}

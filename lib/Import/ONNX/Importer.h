@@ -1,0 +1,188 @@
+// The state of one import: what each name of the graph stands for, and the operations that work alike on values known
+// when compiling and on values of the running model. Each operator's own file uses these and nothing of MLIR's builders.
+#ifndef HYC_IMPORT_ONNX_IMPORTER_H
+#define HYC_IMPORT_ONNX_IMPORTER_H
+
+#include "OnnxFile.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Import/ONNX/Import.h"
+#include "hyc/Support/OpIds.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace hyc::onnx {
+
+/// What a name of the graph stands for: exactly one of these.
+struct Binding {
+  std::optional<HostTensor> constant; // known when compiling
+  mlir::Value value;                  // computed when running; also the materialised constant, once there is one
+  int parameter = -1;                 // a parameter: its initializer's index; every use reads it
+  std::vector<Binding> sequence;      // a list of tensors, which only SequenceAt can use
+  mlir::RankedTensorType type;        // of all but a sequence
+  std::string scope;                  // id path of the op that made it
+};
+
+/// What an initializer is to the model, and under which name the model knows it.
+struct ParameterNaming {
+  bool isParameter = false; // and not a constant that happens to be a float tensor
+  bool trainable = true;
+  bool folded = false; // an exporter computed it from the parameter of this name
+  int transposeOf = -1; // the initializer that it is a transposed copy of
+  std::string name;
+};
+
+/// Undoes what exporters do to the names of parameters.
+class ParameterNames {
+public:
+  explicit ParameterNames(const OnnxFile &file);
+  ParameterNaming operator()(int initializer) const;
+
+private:
+  ParameterNaming recoverGenerated(int initializer) const;
+
+  const OnnxFile &file;
+  llvm::StringMap<const onnxfile::Value *> infos;
+  llvm::StringMap<const onnxfile::Node *> firstUser;
+  bool hasSignature = false;
+};
+
+class NodeImport;
+
+class Importer {
+public:
+  Importer(mlir::MLIRContext &context, const OnnxFile &file, const ImportOptions &options);
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> run();
+
+  const OnnxFile &getFile() const { return file; }
+  mlir::MLIRContext *getContext() { return builder.getContext(); }
+  Binding *lookup(llvm::StringRef name);
+  void bind(llvm::StringRef name, Binding binding) { bindings[name] = std::move(binding); }
+
+  /// A binding's value in the running model.
+  mlir::Value materialise(Binding &binding);
+  /// Creates an op of the running model, named and located after the node being imported.
+  template <typename OpTy, typename... Args>
+  mlir::Value emit(Args &&...args) {
+    auto op = OpTy::create(builder, currentLoc, std::forward<Args>(args)...);
+    ids.assign(op, currentScope);
+    return op->getResult(0);
+  }
+  mlir::OpBuilder &getBuilder() { return builder; }
+
+  // Each of these evaluates a constant and emits an op otherwise; nothing comes back where a constant gets too large.
+  // Shapes and ranges are the caller's to check.
+  std::optional<Binding> reshape(Binding &operand, llvm::ArrayRef<int64_t> shape);
+  std::optional<Binding> transpose(Binding &operand, llvm::ArrayRef<int64_t> permutation);
+  std::optional<Binding> broadcast(Binding &operand, llvm::ArrayRef<int64_t> shape);
+  std::optional<Binding> slice(Binding &operand, int64_t dim, int64_t offset, int64_t size, int64_t step);
+  std::optional<Binding> concat(llvm::MutableArrayRef<Binding> operands, int64_t dim);
+
+  Binding ofConstant(HostTensor tensor) const;
+  Binding ofValue(mlir::Value value) const;
+  /// A tensor of one value, of the element type of `like` where that is a float or an integer.
+  Binding splatLike(mlir::RankedTensorType like, double value) const;
+
+private:
+  friend class NodeImport;
+  mlir::LogicalResult importInputs();
+  mlir::LogicalResult importInitializers();
+  mlir::LogicalResult importInitializer(int index);
+  mlir::LogicalResult importNode(const onnxfile::Node &node);
+  mlir::LogicalResult importOutputs();
+  std::optional<int64_t> bindDimension(const onnxfile::Value &input, int index);
+  mlir::RankedTensorType importType(const onnxfile::Value &input);
+  mlir::Value read(int parameter);
+  mlir::Attribute initialValues(int parameter, mlir::RankedTensorType type);
+  void chooseInitialRules();
+  mlir::LogicalResult checkWeightsExist();
+
+  const OnnxFile &file;
+  const ImportOptions &options;
+  mlir::OpBuilder builder;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  FuncOp function;
+  OpIds ids;
+  llvm::StringMap<Binding> bindings;
+  llvm::DenseMap<int, ParameterNaming> naming; // of the initializers that are parameters
+  ParameterNames names;
+  llvm::DenseMap<int, ParamOp> params; // by initializer
+  llvm::DenseMap<mlir::Attribute, mlir::Value> largeConstants;
+  mlir::Location currentLoc;
+  std::string currentScope;
+};
+
+/// One node being imported: its inputs, attributes and results.
+class NodeImport {
+public:
+  NodeImport(Importer &importer, const onnxfile::Node &node);
+
+  Importer &importer() { return owner; }
+  llvm::StringRef opType() const { return node.op_type(); }
+  int64_t opset() const { return owner.file.getOpset(); }
+  mlir::InFlightDiagnostic error() const;
+  /// "node "x" (Add)", for diagnostics.
+  std::string describe() const;
+
+  int inputCount() const { return node.input_size(); }
+  int outputCount() const { return node.output_size(); }
+  bool has(int index) const { return index < node.input_size() && !node.input(index).empty(); }
+  Binding &input(int index) { return *inputs[index]; }
+  llvm::ArrayRef<int64_t> shapeOf(int index) { return inputs[index]->type.getShape(); }
+  mlir::Value value(int index) { return owner.materialise(*inputs[index]); }
+  /// The values of an input that must be known when compiling; reports it and returns null if they are not.
+  const HostTensor *constant(int index);
+  std::optional<llvm::SmallVector<int64_t>> integers(int index);
+
+  // Attributes; one of another type than asked for is reported, and `failed` tells.
+  bool hasAttribute(llvm::StringRef name) const { return find(name) != nullptr; }
+  int64_t getInt(llvm::StringRef name, int64_t otherwise);
+  double getFloat(llvm::StringRef name, double otherwise);
+  std::string getString(llvm::StringRef name, llvm::StringRef otherwise);
+  std::optional<llvm::SmallVector<int64_t>> getInts(llvm::StringRef name);
+  const onnxfile::Attribute *find(llvm::StringRef name) const;
+  bool failed() const { return attributeError; }
+
+  /// `axis` counted from the front, in [0, tensorRank); reports and returns nothing if it lies outside.
+  std::optional<int64_t> normalizeAxis(int64_t axis, int64_t tensorRank);
+  std::optional<llvm::SmallVector<int64_t>> normalizeAxes(llvm::ArrayRef<int64_t> axes, int64_t tensorRank);
+
+  /// Binds the results; one that could not be computed since a constant gets too large is reported.
+  mlir::LogicalResult finish(std::optional<Binding> result);
+  mlir::LogicalResult finish(std::vector<std::optional<Binding>> results);
+
+private:
+  const onnxfile::Attribute *findOf(llvm::StringRef name, int type);
+  friend class Importer;
+
+  Importer &owner;
+  const onnxfile::Node &node;
+  llvm::SmallVector<Binding *> inputs;
+  bool attributeError = false;
+};
+
+/// How one operator is imported.
+struct Operator {
+  int minInputs, maxInputs; // maxInputs < 0: any number
+  mlir::LogicalResult (*import)(NodeImport &node);
+};
+
+/// The operator that a node uses, or null if hyc does not know it.
+const Operator *findOperator(const onnxfile::Node &node);
+
+// One function a file of operators; each adds to the table.
+using OperatorTable = llvm::StringMap<Operator>;
+void addElementwiseOperators(OperatorTable &table);
+void addShapeOperators(OperatorTable &table);
+void addIndexingOperators(OperatorTable &table);
+void addContractionOperators(OperatorTable &table);
+void addReductionOperators(OperatorTable &table);
+
+/// Reports unknown operators, names that are defined twice or never, and cycles; all of them. Fills `order` with the
+/// nodes' indices so that each comes after what it uses.
+mlir::LogicalResult checkGraph(const OnnxFile &file, llvm::SmallVectorImpl<int> &order);
+
+/// The module path of a node, from the exporter's metadata, its name, or the parameter it uses; empty if unknown.
+std::string getScope(const onnxfile::Node &node);
+} // namespace hyc::onnx
+
+#endif // HYC_IMPORT_ONNX_IMPORTER_H

@@ -1,0 +1,282 @@
+// Operators that pick elements by index. On the running model only two forms exist: slices, and rows of a table by
+// integer ids (an embedding); the rest is arithmetic on shapes and positions, which is evaluated here.
+#include "Importer.h"
+
+using namespace hyc;
+using namespace hyc::onnx;
+using namespace mlir;
+using llvm::ArrayRef;
+
+namespace {
+LogicalResult finishConstant(NodeImport &node, std::optional<HostTensor> tensor) {
+  return node.finish(tensor ? std::optional<Binding>(node.importer().ofConstant(*tensor)) : std::nullopt);
+}
+
+LogicalResult importSlice(NodeImport &node) {
+  std::optional<llvm::SmallVector<int64_t>> starts = node.integers(1), axes, steps;
+  std::optional<llvm::SmallVector<int64_t>> ends = starts ? node.integers(2) : std::nullopt;
+  if (!ends)
+    return failure();
+  axes = node.has(3) ? node.integers(3) : llvm::to_vector(llvm::seq<int64_t>(0, starts->size()));
+  if (axes)
+    axes = node.normalizeAxes(*axes, node.shapeOf(0).size());
+  steps = node.has(4) ? node.integers(4) : llvm::SmallVector<int64_t>(starts->size(), 1);
+  if (!axes || !steps)
+    return failure();
+  if (ends->size() != starts->size() || axes->size() != starts->size() || steps->size() != starts->size())
+    return node.error() << "has lists of different lengths for where to start, end and step";
+  Binding result = node.input(0);
+  for (auto [start, end, axis, step] : llvm::zip(*starts, *ends, *axes, *steps)) {
+    int64_t size = result.type.getDimSize(axis);
+    if (step == 0 || step == std::numeric_limits<int64_t>::min())
+      return node.error() << "steps by " << step;
+    // Counted from the end where negative, then clamped; a backward slice may end before the first element.
+    auto clamp = [&](int64_t position, int64_t low, int64_t high) {
+      return std::clamp(position < 0 ? (position < -size ? low : position + size) : position, low, high);
+    };
+    int64_t first = step > 0 ? clamp(start, 0, size) : clamp(start, 0, size - 1);
+    int64_t last = step > 0 ? clamp(end, 0, size) : clamp(end, -1, size - 1);
+    int64_t distance = step > 0 ? last - first : first - last, stride = std::abs(step);
+    int64_t count = distance <= 0 ? 0 : 1 + (distance - 1) / stride;
+    if (step < 0 && !result.constant)
+      return node.error() << "steps backwards through a value that is computed when running";
+    std::optional<Binding> part = node.importer().slice(result, axis, count ? first : 0, count, step);
+    if (!part)
+      return node.finish(std::nullopt);
+    result = *part;
+  }
+  return node.finish(result);
+}
+
+//===----------------------------------------------------------------------===//
+// Gather
+//===----------------------------------------------------------------------===//
+
+/// Indices counted from the front; reports one that lies outside [-size, size).
+std::optional<HostTensor> normalizeIndices(NodeImport &node, const HostTensor &indices, int64_t size) {
+  int64_t outside = 0;
+  bool good = true;
+  std::optional<HostTensor> result =
+      HostTensor::map(indices.getElementType(), {indices}, [&](ArrayRef<HostElement> e) {
+        if (e[0].integer < -size || e[0].integer >= size)
+          good = false, outside = e[0].integer;
+        return HostElement::ofInteger(e[0].integer < 0 ? e[0].integer + size : e[0].integer);
+      });
+  if (!result || !good) {
+    node.error() << "takes element " << outside << " of a dimension of size " << size;
+    return std::nullopt;
+  }
+  return result;
+}
+
+std::optional<HostTensor> gatherConstant(const HostTensor &data, const HostTensor &indices, int64_t axis,
+                                         ArrayRef<int64_t> shape) {
+  int64_t indexRank = indices.getTensorRank();
+  llvm::SmallVector<bool> varies(shape.size());
+  for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()); ++dim) {
+    bool ofIndices = dim >= axis && dim < axis + indexRank;
+    varies[dim] = ofIndices ? data.variesAlong(axis) && indices.variesAlong(dim - axis)
+                            : data.variesAlong(dim < axis ? dim : dim - indexRank + 1);
+  }
+  HostTensor::Shape at(data.getTensorRank());
+  return HostTensor::generate(data.getElementType(), shape, varies, [&](ArrayRef<int64_t> index) {
+    for (int64_t dim = 0; dim < data.getTensorRank(); ++dim)
+      at[dim] = dim < axis    ? index[dim]
+                : dim == axis ? indices.at(index.slice(axis, indexRank)).integer
+                              : index[dim + indexRank - 1];
+    return data.at(at);
+  });
+}
+
+/// Whether the indices are start, start + step, … in row-major order.
+bool isProgression(const HostTensor &indices, int64_t &start, int64_t &step) {
+  int64_t count = indices.getNumElements();
+  if (count == 0 || count > HostTensor::kMaxStored)
+    return false;
+  start = indices.atFlat(0).integer;
+  step = count > 1 ? indices.atFlat(1).integer - start : 1;
+  for (int64_t i = 2; i < count; ++i)
+    if (indices.atFlat(i).integer != start + i * step)
+      return false;
+  return step > 0;
+}
+
+LogicalResult importGather(NodeImport &node) {
+  Importer &importer = node.importer();
+  Binding &data = node.input(0), &indices = node.input(1);
+  ArrayRef<int64_t> dataShape = data.type.getShape();
+  std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", 0), dataShape.size());
+  if (!axis)
+    return failure();
+  if (!isa<IntegerType>(indices.type.getElementType()))
+    return node.error() << "takes elements by " << indices.type << ", expected integers";
+  llvm::SmallVector<int64_t> shape(dataShape.take_front(*axis));
+  llvm::append_range(shape, indices.type.getShape());
+  llvm::append_range(shape, dataShape.drop_front(*axis + 1));
+  if (!countElements(shape))
+    return node.error() << "has a result of more elements than 63 bits can count";
+  if (indices.constant) {
+    std::optional<HostTensor> positions = normalizeIndices(node, *indices.constant, dataShape[*axis]);
+    if (!positions)
+      return failure();
+    if (data.constant)
+      return finishConstant(node, gatherConstant(*data.constant, *positions, *axis, shape));
+    int64_t start, step;
+    if (isProgression(*positions, start, step)) {
+      std::optional<Binding> part = importer.slice(data, *axis, start, positions->getNumElements(), step);
+      return node.finish(importer.reshape(*part, shape));
+    }
+    Binding normal = importer.ofConstant(*positions);
+    if (*axis == 0 && dataShape.size() == 2)
+      return node.finish(importer.ofValue(
+          importer.emit<EmbeddingOp>(RankedTensorType::get(shape, data.type.getElementType()),
+                                     importer.materialise(normal), importer.materialise(data), Value())));
+  } else if (*axis == 0 && dataShape.size() == 2 && isa<FloatType>(data.type.getElementType())) {
+    return node.finish(importer.ofValue(importer.emit<EmbeddingOp>(
+        RankedTensorType::get(shape, data.type.getElementType()), node.value(1), node.value(0), Value())));
+  }
+  return node.error() << "takes elements along dimension " << *axis << " of " << data.type
+                      << "; when running, hyc takes rows of two-dimensional tables and regular slices";
+}
+
+LogicalResult importGatherND(NodeImport &node) {
+  const HostTensor *data = node.constant(0), *indices = data ? node.constant(1) : nullptr;
+  if (!indices)
+    return failure();
+  int64_t batch = node.getInt("batch_dims", 0), indexRank = indices->getTensorRank();
+  int64_t depth = indexRank > 0 ? indices->getShape().back() : 0;
+  if (batch < 0 || indexRank < 1 || batch >= indexRank || batch + depth > data->getTensorRank() || depth < 1 ||
+      data->getShape().take_front(batch) != indices->getShape().take_front(batch))
+    return node.error() << "takes elements of " << node.input(0).type << " by " << node.input(1).type << " with batch_dims "
+                        << batch;
+  llvm::SmallVector<int64_t> shape(indices->getShape().drop_back());
+  llvm::append_range(shape, data->getShape().drop_front(batch + depth));
+  if (!countElements(shape))
+    return node.error() << "has a result of more elements than 63 bits can count";
+  llvm::SmallVector<HostTensor> components;
+  for (int64_t i = 0; i < depth; ++i) {
+    std::optional<HostTensor> component =
+        normalizeIndices(node, indices->slice(indexRank - 1, i, 1, 1), data->getShape()[batch + i]);
+    if (!component)
+      return failure();
+    components.push_back(*component);
+  }
+  llvm::SmallVector<bool> varies(shape.size(), false);
+  for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()); ++dim) {
+    if (dim >= indexRank - 1)
+      varies[dim] = data->variesAlong(dim - (indexRank - 1) + batch + depth);
+    else
+      for (int64_t i = 0; i < depth; ++i)
+        varies[dim] = varies[dim] || (data->variesAlong(batch + i) && components[i].variesAlong(dim)) ||
+                      (dim < batch && data->variesAlong(dim));
+  }
+  HostTensor::Shape at(data->getTensorRank()), position(indexRank);
+  return finishConstant(node, HostTensor::generate(data->getElementType(), shape, varies, [&](ArrayRef<int64_t> index) {
+    std::copy(index.begin(), index.begin() + indexRank - 1, position.begin());
+    position.back() = 0;
+    for (int64_t dim = 0; dim < data->getTensorRank(); ++dim)
+      at[dim] = dim < batch           ? index[dim]
+                : dim < batch + depth ? components[dim - batch].at(position).integer
+                                      : index[dim - batch - depth + indexRank - 1];
+    return data->at(at);
+  }));
+}
+
+//===----------------------------------------------------------------------===//
+// Positions
+//===----------------------------------------------------------------------===//
+
+LogicalResult importRange(NodeImport &node) {
+  HostElement bounds[3];
+  for (int i = 0; i < 3; ++i) {
+    const HostTensor *tensor = node.constant(i);
+    if (!tensor)
+      return failure();
+    if (tensor->getNumElements() != 1 || tensor->getElementType() != node.input(0).type.getElementType())
+      return node.error() << "has input " << i << " of type " << node.input(i).type << ", expected one number of type "
+                          << node.input(0).type.getElementType();
+    bounds[i] = tensor->atFlat(0);
+  }
+  bool real = isa<FloatType>(node.input(0).type.getElementType());
+  double distance = real ? bounds[1].real - bounds[0].real
+                         : static_cast<double>(bounds[1].integer) - static_cast<double>(bounds[0].integer);
+  double step = real ? bounds[2].real : static_cast<double>(bounds[2].integer);
+  double count = std::max(0.0, std::ceil(distance / step));
+  if (!(count <= static_cast<double>(HostTensor::kMaxStored)))
+    return node.error() << "counts further than " << HostTensor::kMaxStored << " numbers, or by 0";
+  return finishConstant(node, HostTensor::range(node.input(0).type.getElementType(), bounds[0], bounds[2],
+                                                static_cast<int64_t>(count)));
+}
+
+LogicalResult importCumSum(NodeImport &node) {
+  const HostTensor *data = node.constant(0);
+  std::optional<llvm::SmallVector<int64_t>> axes = data ? node.integers(1) : std::nullopt;
+  std::optional<int64_t> axis =
+      axes && axes->size() == 1 ? node.normalizeAxis(axes->front(), data->getTensorRank()) : std::nullopt;
+  if (!axis)
+    return failure();
+  bool reverse = node.getInt("reverse", 0) != 0, exclusive = node.getInt("exclusive", 0) != 0, real = data->isReal();
+  // Summed along the last dimension, which `generate` visits innermost.
+  llvm::SmallVector<int64_t> permutation = llvm::to_vector(llvm::seq<int64_t>(0, data->getTensorRank()));
+  std::swap(permutation[*axis], permutation.back());
+  HostTensor turned = data->transpose(permutation);
+  llvm::SmallVector<bool> varies;
+  for (int64_t dim = 0; dim < turned.getTensorRank(); ++dim)
+    varies.push_back(turned.variesAlong(dim));
+  varies.back() = true;
+  int64_t size = turned.getShape().back();
+  HostElement sum = HostElement::ofInteger(0);
+  HostTensor::Shape at;
+  std::optional<HostTensor> result =
+      HostTensor::generate(turned.getElementType(), turned.getShape(), varies, [&](ArrayRef<int64_t> index) {
+        at.assign(index.begin(), index.end());
+        if (index.back() == 0)
+          sum = real ? HostElement::ofReal(0) : HostElement::ofInteger(0);
+        if (reverse)
+          at.back() = size - 1 - index.back();
+        HostElement element = turned.at(at), before = sum;
+        sum = real ? HostElement::ofReal(sum.real + element.real)
+                   : HostElement::ofInteger(static_cast<int64_t>(static_cast<uint64_t>(sum.integer) +
+                                                                 static_cast<uint64_t>(element.integer)));
+        return exclusive ? before : sum;
+      });
+  if (result && reverse && size > 0)
+    result = result->slice(turned.getTensorRank() - 1, size - 1, size, -1);
+  return finishConstant(node, result ? std::optional<HostTensor>(result->transpose(permutation)) : std::nullopt);
+}
+
+LogicalResult importTrilu(NodeImport &node) {
+  const HostTensor *data = node.constant(0);
+  if (!data)
+    return failure();
+  int64_t tensorRank = data->getTensorRank(), diagonal = 0;
+  if (node.has(1)) {
+    std::optional<llvm::SmallVector<int64_t>> offset = node.integers(1);
+    if (!offset || offset->size() != 1)
+      return failure();
+    diagonal = std::clamp<int64_t>(offset->front(), -(int64_t(1) << 40), int64_t(1) << 40);
+  }
+  if (tensorRank < 2)
+    return node.error() << "takes a triangle of " << node.input(0).type;
+  bool upper = node.getInt("upper", 1) != 0;
+  llvm::SmallVector<bool> varies;
+  for (int64_t dim = 0; dim < tensorRank; ++dim)
+    varies.push_back(dim >= tensorRank - 2 || data->variesAlong(dim));
+  HostElement zero = data->isReal() ? HostElement::ofReal(0) : HostElement::ofInteger(0);
+  return finishConstant(
+      node, HostTensor::generate(data->getElementType(), data->getShape(), varies, [&](ArrayRef<int64_t> index) {
+        int64_t row = index[tensorRank - 2], column = index[tensorRank - 1];
+        bool kept = upper ? column >= row + diagonal : column <= row + diagonal;
+        return kept ? data->at(index) : zero;
+      }));
+}
+} // namespace
+
+void hyc::onnx::addIndexingOperators(OperatorTable &table) {
+  table["Slice"] = {3, 5, importSlice};
+  table["Gather"] = {2, 2, importGather};
+  table["GatherND"] = {2, 2, importGatherND};
+  table["Range"] = {3, 3, importRange};
+  table["CumSum"] = {2, 2, importCumSum};
+  table["Trilu"] = {1, 2, importTrilu};
+}

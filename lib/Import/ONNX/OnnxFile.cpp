@@ -1,0 +1,349 @@
+// Order of checks: encoding of the whole file (WireCheck), then decoding, then versions, names, tensors. Values are
+// never decoded here, except when somebody asks for them.
+#include "OnnxFile.h"
+#include "ExternalData.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/Path.h"
+#include <cstring>
+#include <google/protobuf/io/coded_stream.h>
+#include <unistd.h>
+
+using namespace hyc;
+using namespace hyc::onnx;
+using namespace mlir;
+using llvm::StringRef;
+using llvm::Twine;
+
+static constexpr int kOldestOpset = 13, kNewestOpset = 23;
+
+/// A name as a message may show it: NUL, control and broken bytes escaped.
+static std::string printable(StringRef name) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream.write_escaped(name.take_front(200));
+  return text;
+}
+
+static bool isCleanText(StringRef text) {
+  const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.begin());
+  const auto *end = reinterpret_cast<const llvm::UTF8 *>(text.end());
+  return !text.contains('\0') && llvm::isLegalUTF8String(&begin, end);
+}
+
+OnnxFile::OnnxFile(MLIRContext *context, StringRef path)
+    : context(context), loc(FileLineColLoc::get(context, path, 0, 0)),
+      folder(llvm::sys::path::parent_path(path).str()), fileName(llvm::sys::path::filename(path).str()) {
+  if (folder.empty())
+    folder = ".";
+}
+
+Location OnnxFile::getLoc(StringRef name) const {
+  return name.empty() ? loc : NameLoc::get(StringAttr::get(context, name), loc);
+}
+
+std::unique_ptr<OnnxFile> OnnxFile::load(MLIRContext *context, StringRef path) {
+  std::unique_ptr<OnnxFile> file(new OnnxFile(context, path));
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
+      llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer) {
+    emitError(file->loc) << "cannot read the model: " << buffer.getError().message();
+    return nullptr;
+  }
+  file->buffer = std::move(*buffer);
+  std::string error;
+  std::optional<ModelBytes> parts = locateModel(file->buffer->getBuffer(), error);
+  if (!parts) {
+    emitError(file->loc) << "not a valid ONNX model: " << error;
+    return nullptr;
+  }
+  file->parts = std::move(*parts);
+  if (!file->decode(file->parts) || !file->checkVersions() || !file->checkNames() ||
+      !file->checkTensors())
+    return nullptr;
+  return file;
+}
+
+/// Decodes by pieces: the encoding of a message is the sequence of its fields, so that fields can be merged one by one.
+bool OnnxFile::decode(const ModelBytes &parts) {
+  StringRef bytes = buffer->getBuffer();
+  auto merge = [&](auto &message, const ByteRange &piece) {
+    google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(bytes.data()) + piece.offset,
+                                                  static_cast<int>(piece.length));
+    if (piece.length < (1u << 31) && message.MergeFromCodedStream(&stream))
+      return true;
+    emitError(loc) << "not a valid ONNX model: at byte " << piece.offset << ": a message cannot be decoded";
+    return false;
+  };
+  for (const ByteRange &piece : parts.modelPieces)
+    if (!merge(model, piece))
+      return false;
+  for (const ByteRange &piece : parts.graphPieces)
+    if (!merge(*model.mutable_graph(), piece))
+      return false;
+  for (const InitializerBytes &initializer : parts.initializers) {
+    onnxfile::Tensor *tensor = model.mutable_graph()->add_initializer();
+    for (const ByteRange &piece : initializer.pieces)
+      if (!merge(*tensor, piece))
+        return false;
+  }
+  return true;
+}
+
+bool OnnxFile::checkVersions() {
+  if (!parts.hasGraph || model.opset_import_size() == 0) {
+    emitError(loc) << "not a valid ONNX model: it ends at byte " << buffer->getBufferSize() << " without "
+                   << (parts.hasGraph ? "the operator set it uses" : "a graph");
+    return false;
+  }
+  for (const onnxfile::OperatorSet &set : model.opset_import())
+    if (set.domain().empty() || set.domain() == "ai.onnx")
+      opset = set.version();
+  if (opset < kOldestOpset || opset > kNewestOpset) {
+    emitError(loc) << "the model uses operator set " << opset << ", expected one from " << kOldestOpset << " to "
+                   << kNewestOpset << "; export it again with opset_version=20";
+    return false;
+  }
+  if (getGraph().sparse_initializer_size()) {
+    emitError(loc) << "the model has sparse initializers, expected dense ones";
+    return false;
+  }
+  return true;
+}
+
+bool OnnxFile::checkNames() const {
+  const onnxfile::Graph &graph = getGraph();
+  auto check = [&](const std::string &name, StringRef what) {
+    if (isCleanText(name))
+      return true;
+    emitError(loc) << "the name of " << what << " \"" << printable(name) << "\" is not valid UTF-8 without NUL";
+    return false;
+  };
+  auto checkValue = [&](const onnxfile::Value &value) {
+    bool good = check(value.name(), "the value");
+    for (const onnxfile::Dimension &dim : value.type().tensor().shape().dim())
+      good = good && check(dim.symbol(), "a dimension of a value");
+    return good;
+  };
+  bool good = true;
+  for (const auto *list : {&graph.input(), &graph.output(), &graph.value_info()})
+    for (const onnxfile::Value &value : *list)
+      good &= checkValue(value);
+  for (const onnxfile::Tensor &tensor : graph.initializer())
+    good &= check(tensor.name(), "the tensor");
+  for (const onnxfile::Node &node : graph.node()) {
+    good &= check(node.name(), "the node") && check(node.op_type(), "the operator") && check(node.domain(), "the domain");
+    for (const auto *list : {&node.input(), &node.output()})
+      for (const std::string &name : *list)
+        good &= check(name, "the value");
+    for (const onnxfile::Attribute &attribute : node.attribute())
+      good &= check(attribute.name(), "the attribute");
+  }
+  return good;
+}
+
+Type OnnxFile::getElementType(MLIRContext *context, int32_t dataType) {
+  Builder builder(context);
+  switch (dataType) {
+  case 1: return builder.getF32Type();
+  case 2: return builder.getIntegerType(8, false);
+  case 3: return builder.getIntegerType(8);
+  case 4: return builder.getIntegerType(16, false);
+  case 5: return builder.getIntegerType(16);
+  case 6: return builder.getI32Type();
+  case 7: return builder.getI64Type();
+  case 9: return builder.getI1Type();
+  case 10: return builder.getF16Type();
+  case 11: return builder.getF64Type();
+  case 12: return builder.getIntegerType(32, false);
+  case 13: return builder.getIntegerType(64, false);
+  case 16: return builder.getBF16Type();
+  default: return Type();
+  }
+}
+
+/// The number of values that a tensor lists in the fields of their types, outside raw_data.
+static int64_t countListed(const onnxfile::Tensor &tensor) {
+  return int64_t(tensor.float_data_size()) + tensor.int32_data_size() + tensor.int64_data_size() +
+         tensor.double_data_size() + tensor.uint64_data_size();
+}
+
+static llvm::ArrayRef<int64_t> shapeOf(const onnxfile::Tensor &tensor) {
+  return llvm::ArrayRef<int64_t>(tensor.dims().data(), tensor.dims_size());
+}
+
+/// The size of a tensor's values, or nothing where it cannot be counted.
+static std::optional<uint64_t> bytesOf(const onnxfile::Tensor &tensor, Type type) {
+  std::optional<int64_t> count = countElements(shapeOf(tensor));
+  int64_t bytes;
+  if (!count || llvm::MulOverflow<int64_t>(*count, llvm::divideCeil(type.getIntOrFloatBitWidth(), 8), bytes))
+    return std::nullopt;
+  return static_cast<uint64_t>(bytes);
+}
+
+bool OnnxFile::checkTensor(const onnxfile::Tensor &tensor, const InitializerBytes *bytes,
+                           std::optional<StoredValues> &place) const {
+  auto fail = [&] { return emitError(loc) << "tensor \"" << tensor.name() << "\" "; };
+  Type type = getElementType(context, tensor.data_type());
+  if (!type)
+    return fail() << "has the unsupported data type " << tensor.data_type(), false;
+  for (int64_t size : tensor.dims())
+    if (size < 0)
+      return fail() << "has a dimension of size " << size << ", expected none below 0", false;
+  std::optional<uint64_t> needed = bytesOf(tensor, type);
+  if (!needed)
+    return fail() << "has more bytes than 63 bits can count", false;
+  bool raw = bytes ? bytes->values.has_value() : tensor.has_raw_data();
+  uint64_t rawSize = !raw ? 0 : bytes ? bytes->values->length : tensor.raw_data().size();
+  int64_t listed = countListed(tensor);
+  if (tensor.data_location() == 1) {
+    if (raw || listed)
+      return fail() << "has values both in the model and in an external file", false;
+    return checkExternal(tensor, *needed, place.emplace());
+  }
+  if (raw && listed)
+    return fail() << "has its values twice", false;
+  if (raw && bytes && bytes->valuesField != 9 && !(bytes->valuesField == 4 ? type.isF32() : type.isF64()))
+    return fail() << "of type " << type << " has its values in a field for another type", false;
+  if (raw && rawSize != *needed)
+    return fail() << "has " << rawSize << " bytes of data, expected " << *needed << " for its shape", false;
+  if (!raw && listed != *countElements(shapeOf(tensor)))
+    return fail() << "has " << listed << " values, expected " << *countElements(shapeOf(tensor)) << " for its shape",
+           false;
+  if (raw && bytes)
+    place = StoredValues{fileName, static_cast<int64_t>(bytes->values->offset), false};
+  return true;
+}
+
+/// Reads an external reference; where the values lie goes to `result`.
+bool OnnxFile::checkExternal(const onnxfile::Tensor &tensor, uint64_t needed, StoredValues &result) const {
+  auto fail = [&] { return emitError(loc) << "tensor \"" << tensor.name() << "\": "; };
+  uint64_t offset = 0, length = needed;
+  llvm::StringSet<> seen;
+  for (const onnxfile::Entry &entry : tensor.external_data()) {
+    if (!seen.insert(entry.key()).second)
+      return fail() << "external data gives '" << printable(entry.key()) << "' twice", false;
+    if (entry.key() == "location")
+      result.file = entry.value();
+    if (entry.key() != "offset" && entry.key() != "length")
+      continue;
+    std::optional<uint64_t> value = parseByteCount(entry.value());
+    if (!value)
+      return fail() << "external data has the " << entry.key() << " '" << printable(entry.value())
+                    << "', expected a number of bytes",
+             false;
+    (entry.key() == "offset" ? offset : length) = *value;
+  }
+  if (!isCleanText(result.file))
+    return fail() << "external file name \"" << printable(result.file) << "\" is not valid UTF-8 without NUL", false;
+  if (length != needed)
+    return fail() << "external data has " << length << " bytes, expected " << needed << " for the tensor's shape", false;
+  std::string error;
+  std::optional<ExternalFile> file = openExternalFile(folder, result.file, error);
+  if (!file)
+    return fail() << "external file '" << printable(result.file) << "' is refused: " << error, false;
+  if (file->descriptor >= 0)
+    close(file->descriptor);
+  if (!file->absent && (offset > file->size || length > file->size - offset))
+    return fail() << "external data reaches from byte " << offset << " over " << length << " bytes, but '" << result.file
+                  << "' has " << file->size,
+           false;
+  result.offset = static_cast<int64_t>(offset);
+  result.absent = file->absent;
+  return true;
+}
+
+bool OnnxFile::checkTensors() {
+  bool good = true;
+  for (int i = 0; i < getGraph().initializer_size(); ++i)
+    good &= checkTensor(getGraph().initializer(i), &parts.initializers[i], stored.emplace_back());
+  std::optional<StoredValues> unused;
+  for (const onnxfile::Node &node : getGraph().node())
+    for (const onnxfile::Attribute &attribute : node.attribute())
+      if (attribute.has_t())
+        good &= checkTensor(attribute.t(), nullptr, unused);
+  return good;
+}
+
+std::optional<StoredValues> OnnxFile::locateInitializer(int index) const { return stored[index]; }
+
+std::unique_ptr<llvm::MemoryBuffer> OnnxFile::mapValues(int index) const {
+  const StoredValues &place = *stored[index];
+  const onnxfile::Tensor &tensor = getGraph().initializer(index);
+  if (tensor.data_location() != 1)
+    return llvm::MemoryBuffer::getMemBuffer(buffer->getBuffer().substr(place.offset, parts.initializers[index].values->length),
+                                            "", false);
+  std::string error;
+  std::optional<ExternalFile> file = openExternalFile(folder, place.file, error);
+  if (!file || file->absent)
+    return nullptr;
+  llvm::scope_exit closeFile([&] { close(file->descriptor); });
+  auto mapped = llvm::MemoryBuffer::getOpenFileSlice(llvm::sys::fs::convertFDToNativeFile(file->descriptor), place.file,
+                                                     *bytesOf(tensor, getElementType(context, tensor.data_type())),
+                                                     place.offset);
+  return mapped ? std::move(*mapped) : nullptr;
+}
+
+std::optional<HostTensor> OnnxFile::readInitializer(int index) const {
+  const onnxfile::Tensor &tensor = getGraph().initializer(index);
+  if (!stored[index])
+    return readTensor(tensor);
+  std::unique_ptr<llvm::MemoryBuffer> bytes = mapValues(index);
+  std::optional<HostTensor> values;
+  if (bytes)
+    values = HostTensor::fromBytes(getElementType(context, tensor.data_type()), shapeOf(tensor),
+                                   llvm::ArrayRef<char>(bytes->getBufferStart(), bytes->getBufferSize()));
+  if (!values)
+    emitError(loc) << "tensor \"" << tensor.name() << "\" is needed when compiling, but its values cannot be read from '"
+                   << stored[index]->file << "'";
+  return values;
+}
+
+/// The bit pattern that int32_data holds for a 16-bit float type.
+static HostElement decodeHalf(FloatType type, int32_t bits) {
+  llvm::APFloat value(type.getFloatSemantics(), llvm::APInt(16, static_cast<uint16_t>(bits)));
+  bool lost;
+  value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lost);
+  return HostElement::ofReal(value.convertToDouble());
+}
+
+std::optional<HostTensor> OnnxFile::readTensor(const onnxfile::Tensor &tensor) const {
+  Type type = getElementType(context, tensor.data_type());
+  auto floatType = dyn_cast<FloatType>(type);
+  llvm::ArrayRef<int64_t> shape = shapeOf(tensor);
+  if (tensor.has_raw_data())
+    return HostTensor::fromBytes(type, shape, llvm::ArrayRef<char>(tensor.raw_data().data(), tensor.raw_data().size()));
+  std::vector<HostElement> values;
+  for (float value : tensor.float_data())
+    values.push_back(floatType ? HostElement::ofReal(value) : HostElement::ofInteger(0));
+  for (double value : tensor.double_data())
+    values.push_back(floatType ? HostElement::ofReal(value) : HostElement::ofInteger(0));
+  for (int32_t value : tensor.int32_data())
+    values.push_back(floatType && floatType.getWidth() == 16 ? decodeHalf(floatType, value) : HostElement::ofInteger(value));
+  for (int64_t value : tensor.int64_data())
+    values.push_back(HostElement::ofInteger(value));
+  for (uint64_t value : tensor.uint64_data())
+    values.push_back(HostElement::ofInteger(static_cast<int64_t>(value)));
+  return HostTensor::fromElements(type, shape, std::move(values));
+}
+
+bool OnnxFile::initializerIsTransposeOf(int left, int right) const {
+  const onnxfile::Tensor &a = getGraph().initializer(left), &b = getGraph().initializer(right);
+  if (a.dims_size() != 2 || b.dims_size() != 2 || a.dims(0) != b.dims(1) || a.dims(1) != b.dims(0) ||
+      a.data_type() != b.data_type() || !stored[left] || !stored[right])
+    return false;
+  std::unique_ptr<llvm::MemoryBuffer> bytesA = mapValues(left), bytesB = mapValues(right);
+  if (!bytesA || !bytesB)
+    return false;
+  size_t width = bytesA->getBufferSize() / std::max<int64_t>(a.dims(0) * a.dims(1), 1);
+  const char *rowsA = bytesA->getBufferStart(), *rowsB = bytesB->getBufferStart();
+  for (int64_t row = 0; row < a.dims(0); ++row)
+    for (int64_t column = 0; column < a.dims(1); ++column)
+      if (std::memcmp(rowsA + (row * a.dims(1) + column) * width, rowsB + (column * b.dims(1) + row) * width, width) != 0)
+        return false;
+  return a.dims(0) > 0 && a.dims(1) > 0;
+}

@@ -1,0 +1,74 @@
+// An ONNX file, decoded and checked by itself: sizes of tensors, encodings of names, where values are stored. What the
+// nodes mean is not looked at here. The bytes of weights stay in the file.
+#ifndef HYC_IMPORT_ONNX_ONNXFILE_H
+#define HYC_IMPORT_ONNX_ONNXFILE_H
+
+#include "WireCheck.h"
+#include "hyc/Analysis/HostTensor.h"
+#include "lib/Import/ONNX/onnx_subset.pb.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <memory>
+
+namespace hyc::onnx {
+
+/// Where the row-major little-endian values of a tensor lie.
+struct StoredValues {
+  std::string file;    // relative to the model's folder
+  int64_t offset = 0;  // in bytes
+  bool absent = false; // external, and the file does not exist
+};
+
+class OnnxFile {
+public:
+  /// Reads and checks `path`; reports what is wrong and returns null.
+  static std::unique_ptr<OnnxFile> load(mlir::MLIRContext *context, llvm::StringRef path);
+
+  const onnxfile::Model &getModel() const { return model; }
+  const onnxfile::Graph &getGraph() const { return model.graph(); }
+  /// The file as a location, for what has no better one.
+  mlir::Location getLoc() const { return loc; }
+  mlir::Location getLoc(llvm::StringRef name) const;
+  llvm::StringRef getFolder() const { return folder; }
+  /// The version of the standard operators, or 0 if none is imported.
+  int64_t getOpset() const { return opset; }
+
+  /// The element type of a data_type number, or null.
+  static mlir::Type getElementType(mlir::MLIRContext *context, int32_t dataType);
+
+  /// Where the values of the main graph's `index`-th initializer are stored; null where they are written out in a way
+  /// that cannot be referred to (read them with `readInitializer`).
+  std::optional<StoredValues> locateInitializer(int index) const;
+  /// The values of the main graph's `index`-th initializer; fails with a diagnostic if they cannot be read.
+  std::optional<HostTensor> readInitializer(int index) const;
+  /// The values of a tensor that is not an initializer of the main graph.
+  std::optional<HostTensor> readTensor(const onnxfile::Tensor &tensor) const;
+  /// Whether one initializer holds the bytes of another, transposed: an exporter's copy of a tied weight.
+  bool initializerIsTransposeOf(int left, int right) const;
+
+private:
+  OnnxFile(mlir::MLIRContext *context, llvm::StringRef path);
+  bool decode(const ModelBytes &parts);
+  bool checkVersions();
+  bool checkNames() const;
+  bool checkTensors();
+  /// `bytes` for initializers, which are not decoded; `place` is set where the values can be referred to.
+  bool checkTensor(const onnxfile::Tensor &tensor, const InitializerBytes *bytes,
+                   std::optional<StoredValues> &place) const;
+  bool checkExternal(const onnxfile::Tensor &tensor, uint64_t needed, StoredValues &result) const;
+  /// The bytes of a located initializer; null if the file that holds them is absent.
+  std::unique_ptr<llvm::MemoryBuffer> mapValues(int index) const;
+
+  mlir::MLIRContext *context;
+  mlir::Location loc;
+  std::string folder, fileName;
+  std::unique_ptr<llvm::MemoryBuffer> buffer;
+  ModelBytes parts;
+  onnxfile::Model model;
+  llvm::SmallVector<std::optional<StoredValues>, 0> stored; // one an initializer
+  int64_t opset = 0;
+};
+
+} // namespace hyc::onnx
+
+#endif // HYC_IMPORT_ONNX_ONNXFILE_H

@@ -1,0 +1,128 @@
+// PyTorch's exporters say in metadata which initializers are parameters (dynamo) or not at all (legacy); both rename the
+// parameters that their optimizers fold.
+#include "Importer.h"
+
+using namespace hyc;
+using namespace hyc::onnx;
+using llvm::StringRef;
+
+static constexpr StringRef kKind = "pkg.torch.export.graph_signature.InputSpec.kind";
+static constexpr StringRef kFoldedFrom = "pkg.onnxscript.optimizer.folded_from";
+static constexpr StringRef kNameScopes = "pkg.torch.onnx.name_scopes";
+
+template <typename Message>
+static StringRef findMetadata(const Message &message, StringRef key) {
+  for (const onnxfile::Entry &entry : message.metadata())
+    if (entry.key() == key)
+      return entry.value();
+  return "";
+}
+
+/// The strings of a list that Python printed, such as ['', 'h.0', 'add'].
+static llvm::SmallVector<StringRef> parsePythonList(StringRef text) {
+  llvm::SmallVector<StringRef> items;
+  while (!text.empty()) {
+    size_t open = text.find_first_of("'\"");
+    if (open == StringRef::npos)
+      break;
+    size_t close = text.find(text[open], open + 1);
+    if (close == StringRef::npos)
+      break;
+    items.push_back(text.slice(open + 1, close));
+    text = text.drop_front(close + 1);
+  }
+  return items;
+}
+
+std::string hyc::onnx::getScope(const onnxfile::Node &node) {
+  // The last entry is the operation itself, the one before it the module that calls it.
+  llvm::SmallVector<StringRef> scopes = parsePythonList(findMetadata(node, kNameScopes));
+  if (scopes.size() >= 2)
+    return scopes[scopes.size() - 2].str();
+  StringRef name = StringRef(node.name()).ltrim('/');
+  if (!name.contains('/'))
+    return "";
+  std::string path = name.rsplit('/').first.str();
+  std::replace(path.begin(), path.end(), '/', '.');
+  return path;
+}
+
+ParameterNames::ParameterNames(const OnnxFile &file) : file(file) {
+  for (const onnxfile::Value &value : file.getGraph().value_info()) {
+    infos[value.name()] = &value;
+    hasSignature |= !findMetadata(value, kKind).empty();
+  }
+  for (const onnxfile::Node &node : file.getGraph().node())
+    for (const std::string &input : node.input())
+      firstUser.try_emplace(input, &node);
+}
+
+static bool isFloat(int32_t dataType) { return dataType == 1 || dataType == 10 || dataType == 11 || dataType == 16; }
+
+static bool hasOneElement(const onnxfile::Tensor &tensor) {
+  return llvm::all_of(tensor.dims(), [](int64_t size) { return size == 1; });
+}
+
+/// The only name of a parameter among the names that a constant was folded from.
+static StringRef findFoldedParameter(StringRef text) {
+  StringRef found;
+  for (StringRef name : parsePythonList(text)) {
+    if (!name.ends_with(".weight") && !name.ends_with(".bias"))
+      continue;
+    if (!found.empty())
+      return "";
+    found = name;
+  }
+  return found;
+}
+
+ParameterNaming ParameterNames::operator()(int initializer) const {
+  const onnxfile::Tensor &tensor = file.getGraph().initializer(initializer);
+  ParameterNaming naming;
+  naming.name = tensor.name();
+  if (!isFloat(tensor.data_type()))
+    return naming;
+  auto info = infos.find(tensor.name());
+  StringRef kind = info == infos.end() ? "" : findMetadata(*info->second, kKind);
+  if (!kind.empty()) {
+    naming.isParameter = kind == "PARAMETER";
+    return naming;
+  }
+  StringRef folded = info == infos.end() ? "" : findFoldedParameter(findMetadata(*info->second, kFoldedFrom));
+  if (!folded.empty()) {
+    naming.isParameter = naming.folded = true;
+    naming.name = folded.str();
+    return naming;
+  }
+  if (hasSignature || hasOneElement(tensor) || StringRef(tensor.name()).ends_with("_output_0"))
+    return naming;
+  if (StringRef(tensor.name()).starts_with("onnx::"))
+    return recoverGenerated(initializer);
+  naming.isParameter = true;
+  return naming;
+}
+
+/// The legacy exporter folds a weight's transposition, loses its name for onnx::MatMul_123, and with it the tie to an
+/// embedding.
+ParameterNaming ParameterNames::recoverGenerated(int initializer) const {
+  const onnxfile::Graph &graph = file.getGraph();
+  const onnxfile::Tensor &tensor = graph.initializer(initializer);
+  ParameterNaming naming;
+  naming.name = tensor.name();
+  auto user = firstUser.find(tensor.name());
+  StringRef prefix = StringRef(tensor.name()).drop_front(StringRef("onnx::").size()).rsplit('_').first;
+  naming.isParameter = prefix == "MatMul" || prefix == "Gemm" || prefix == "Conv";
+  if (!naming.isParameter || user == firstUser.end())
+    return naming;
+  for (int other = 0; other < graph.initializer_size(); ++other)
+    if (other != initializer && !StringRef(graph.initializer(other).name()).starts_with("onnx::") &&
+        file.initializerIsTransposeOf(initializer, other)) {
+      naming.transposeOf = other;
+      return naming;
+    }
+  std::string recovered = getScope(*user->second) + (tensor.dims_size() == 1 ? ".bias" : ".weight");
+  bool taken = llvm::any_of(graph.initializer(), [&](const onnxfile::Tensor &t) { return t.name() == recovered; });
+  if (!taken && recovered.front() != '.')
+    naming.name = recovered;
+  return naming;
+}

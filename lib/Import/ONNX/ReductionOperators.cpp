@@ -1,0 +1,209 @@
+// Reductions, and the normalizations that are operators of their own.
+#include "Importer.h"
+#include <cstdio>
+#include <cstdlib>
+
+using namespace hyc;
+using namespace hyc::onnx;
+using namespace mlir;
+using llvm::ArrayRef;
+
+namespace {
+enum class Reduction { Sum, Mean, Max, Min, Prod };
+
+/// The dimensions to reduce, sorted: an attribute before opset 18 (13 for sums), an input since; all unless given.
+std::optional<llvm::SmallVector<int64_t>> getReducedDims(NodeImport &node) {
+  int64_t tensorRank = node.shapeOf(0).size();
+  std::optional<llvm::SmallVector<int64_t>> axes = node.getInts("axes");
+  if (node.has(1)) {
+    axes = node.integers(1);
+    if (!axes)
+      return std::nullopt;
+  }
+  if (axes && !axes->empty()) {
+    axes = node.normalizeAxes(*axes, tensorRank);
+    if (axes)
+      llvm::sort(*axes);
+    return axes;
+  }
+  if (node.getInt("noop_with_empty_axes", 0) != 0)
+    return llvm::SmallVector<int64_t>();
+  return llvm::to_vector(llvm::seq<int64_t>(0, tensorRank));
+}
+
+HostElement combine(Reduction kind, bool real, HostElement a, HostElement b) {
+  auto apply = [&](auto x, auto y) {
+    switch (kind) {
+    case Reduction::Max: return std::max(x, y);
+    case Reduction::Min: return std::min(x, y);
+    case Reduction::Prod: return x * y;
+    default: return x + y;
+    }
+  };
+  if (real)
+    return HostElement::ofReal(apply(a.real, b.real));
+  if (kind == Reduction::Max || kind == Reduction::Min)
+    return HostElement::ofInteger(apply(a.integer, b.integer));
+  return HostElement::ofInteger(
+      static_cast<int64_t>(apply(static_cast<uint64_t>(a.integer), static_cast<uint64_t>(b.integer))));
+}
+
+/// Reduces to `shape`, in which reduced dimensions have size 1.
+std::optional<HostTensor> reduceConstant(const HostTensor &data, Reduction kind, ArrayRef<int64_t> dims,
+                                         ArrayRef<int64_t> shape) {
+  int64_t perResult = 1;
+  llvm::SmallVector<bool> varies(shape.size());
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    bool reduced = llvm::is_contained(dims, dim);
+    perResult *= reduced ? data.getShape()[dim] : 1;
+    varies[dim] = !reduced && data.variesAlong(dim);
+  }
+  bool real = data.isReal();
+  HostTensor::Shape at;
+  return HostTensor::generate(data.getElementType(), shape, varies, [&](ArrayRef<int64_t> index) {
+    HostElement result = HostElement::ofInteger(0);
+    for (int64_t i = 0; i < perResult; ++i) {
+      at.assign(index.begin(), index.end());
+      int64_t rest = i;
+      for (int64_t dim : llvm::reverse(dims)) {
+        at[dim] = rest % data.getShape()[dim];
+        rest /= data.getShape()[dim];
+      }
+      result = i == 0 ? data.at(at) : combine(kind, real, result, data.at(at));
+    }
+    if (kind == Reduction::Mean)
+      result = real ? HostElement::ofReal(result.real / static_cast<double>(perResult))
+                    : HostElement::ofInteger(result.integer / perResult);
+    return result;
+  });
+}
+
+Value emitReduction(NodeImport &node, Reduction kind, ArrayRef<int64_t> dims) {
+  Importer &importer = node.importer();
+  ReductionKind kinds[] = {ReductionKind::sum, ReductionKind::sum, ReductionKind::max, ReductionKind::min};
+  Value result = importer.emit<ReduceOp>(kinds[static_cast<int>(kind)], node.value(0), dims);
+  if (kind != Reduction::Mean)
+    return result;
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    count *= node.shapeOf(0)[dim];
+  Binding factor = importer.splatLike(cast<RankedTensorType>(result.getType()), 1.0 / static_cast<double>(count));
+  return importer.emit<MulOp>(result, importer.materialise(factor));
+}
+
+template <Reduction Kind>
+LogicalResult importReduce(NodeImport &node) {
+  std::optional<llvm::SmallVector<int64_t>> dims = getReducedDims(node);
+  if (!dims)
+    return failure();
+  if (dims->empty())
+    return node.finish(node.input(0));
+  ArrayRef<int64_t> from = node.shapeOf(0);
+  llvm::SmallVector<int64_t> kept, dropped;
+  for (int64_t dim = 0; dim < static_cast<int64_t>(from.size()); ++dim) {
+    bool reduced = llvm::is_contained(*dims, dim);
+    if (reduced && from[dim] == 0)
+      return node.error() << "reduces dimension " << dim << " of " << node.input(0).type << ", which is empty";
+    kept.push_back(reduced ? 1 : from[dim]);
+    if (!reduced)
+      dropped.push_back(from[dim]);
+  }
+  llvm::SmallVector<int64_t> &shape = node.getInt("keepdims", 1) != 0 ? kept : dropped;
+  Importer &importer = node.importer();
+  if (node.input(0).constant) {
+    std::optional<HostTensor> result = reduceConstant(*node.input(0).constant, Kind, *dims, kept);
+    if (!result)
+      return node.finish(std::nullopt);
+    Binding binding = importer.ofConstant(*result);
+    return node.finish(importer.reshape(binding, shape));
+  }
+  if (Kind == Reduction::Prod)
+    return node.constant(0) ? success() : failure();
+  Binding binding = importer.ofValue(emitReduction(node, Kind, *dims));
+  return node.finish(importer.reshape(binding, shape));
+}
+
+//===----------------------------------------------------------------------===//
+// Normalizations
+//===----------------------------------------------------------------------===//
+
+LogicalResult importSoftmax(NodeImport &node) {
+  Importer &importer = node.importer();
+  int64_t tensorRank = node.shapeOf(0).size();
+  std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", -1), tensorRank);
+  if (!axis)
+    return failure();
+  llvm::SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, tensorRank));
+  std::swap(swap[*axis], swap.back());
+  std::optional<Binding> turned = importer.transpose(node.input(0), swap);
+  Binding result = importer.ofValue(importer.emit<SoftmaxOp>(importer.materialise(*turned)));
+  return node.finish(importer.transpose(result, swap));
+}
+
+/// Scale or bias as a vector over the normalized elements.
+std::optional<Value> getNormVector(NodeImport &node, int index, RankedTensorType rows) {
+  Importer &importer = node.importer();
+  int64_t width = rows.getShape().back();
+  RankedTensorType type = RankedTensorType::get({width}, rows.getElementType());
+  if (!node.has(index)) {
+    Binding zero = importer.splatLike(type, 0);
+    return importer.materialise(zero);
+  }
+  if (node.input(index).type.getNumElements() != width ||
+      node.input(index).type.getElementType() != rows.getElementType()) {
+    node.error() << "normalizes " << width << " elements of " << rows.getElementType() << " with "
+                 << node.input(index).type;
+    return std::nullopt;
+  }
+  std::optional<Binding> vector = importer.reshape(node.input(index), {width});
+  return vector ? std::optional<Value>(importer.materialise(*vector)) : std::nullopt;
+}
+
+/// The shortest decimal that gives this float: an attribute says 9.99999974e-6, the model meant 1e-5.
+double shortestDouble(float value) {
+  char text[32];
+  for (int digits = 1; digits < 10; ++digits) {
+    std::snprintf(text, sizeof(text), "%.*g", digits, value);
+    if (std::strtof(text, nullptr) == value)
+      break;
+  }
+  return std::strtod(text, nullptr);
+}
+
+/// Y, mean and 1/deviation; the dimensions from `axis` on are normalized together.
+LogicalResult importLayerNormalization(NodeImport &node) {
+  Importer &importer = node.importer();
+  ArrayRef<int64_t> shape = node.shapeOf(0);
+  std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", -1), shape.size());
+  if (!axis || !isa<FloatType>(node.input(0).type.getElementType()))
+    return axis ? node.error() << "normalizes " << node.input(0).type << ", expected floating point" : failure();
+  llvm::SmallVector<int64_t> merged(shape.take_front(*axis)), statistics(merged);
+  merged.push_back(*countElements(shape.drop_front(*axis)));
+  statistics.append(shape.size() - *axis, 1);
+  std::optional<Binding> x = importer.reshape(node.input(0), merged);
+  if (!x)
+    return node.finish(std::nullopt);
+  std::optional<Value> scale = getNormVector(node, 1, x->type), bias = scale ? getNormVector(node, 2, x->type) : std::nullopt;
+  if (!bias)
+    return failure();
+  FloatAttr epsilon = importer.getBuilder().getF64FloatAttr(shortestDouble(static_cast<float>(node.getFloat("epsilon", 1e-5))));
+  Value y = importer.emit<LayerNormOp>(importer.materialise(*x), *scale, *bias, epsilon);
+  std::vector<std::optional<Binding>> results;
+  for (Value value : y.getDefiningOp()->getResults()) {
+    Binding result = importer.ofValue(value);
+    if (static_cast<int>(results.size()) < node.outputCount())
+      results.push_back(importer.reshape(result, results.empty() ? shape : ArrayRef<int64_t>(statistics)));
+  }
+  return node.finish(std::move(results));
+}
+} // namespace
+
+void hyc::onnx::addReductionOperators(OperatorTable &table) {
+  table["ReduceSum"] = {1, 2, importReduce<Reduction::Sum>};
+  table["ReduceMean"] = {1, 2, importReduce<Reduction::Mean>};
+  table["ReduceMax"] = {1, 2, importReduce<Reduction::Max>};
+  table["ReduceMin"] = {1, 2, importReduce<Reduction::Min>};
+  table["ReduceProd"] = {1, 2, importReduce<Reduction::Prod>};
+  table["Softmax"] = {1, 1, importSoftmax};
+  table["LayerNormalization"] = {2, 3, importLayerNormalization};
+}

@@ -1,0 +1,43 @@
+#include "hyc/Support/OpIds.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace hyc;
+using llvm::StringRef;
+
+static constexpr StringRef kId = "id";
+
+OpIds::OpIds(mlir::Operation *root) {
+  root->walk([&](mlir::Operation *op) {
+    if (auto id = op->getAttrOfType<mlir::StringAttr>(kId))
+      taken.insert(id.getValue());
+  });
+}
+
+std::string OpIds::claim(const llvm::Twine &wanted) {
+  std::string base = wanted.str(), id = base;
+  while (!taken.insert(id).second) {
+    unsigned &number = next[base];
+    number = std::max(number, 1u) + 1;
+    id = base + "." + std::to_string(number);
+  }
+  return id;
+}
+
+void OpIds::assign(mlir::Operation *op, StringRef path) {
+  StringRef mnemonic = op->getName().stripDialect();
+  std::string id = claim(path.empty() ? llvm::Twine(mnemonic) : path + "." + mnemonic);
+  op->setAttr(kId, mlir::StringAttr::get(op->getContext(), id));
+}
+
+StringRef hyc::getIdPath(mlir::Operation *op) {
+  auto attr = op->getAttrOfType<mlir::StringAttr>(kId);
+  if (!attr)
+    return "";
+  auto [path, last] = attr.getValue().rsplit('.');
+  if (last.empty())
+    return "";
+  if (llvm::all_of(last, llvm::isDigit))
+    std::tie(path, last) = path.rsplit('.');
+  return last == op->getName().stripDialect() ? path : attr.getValue();
+}
