@@ -94,6 +94,7 @@ class Communicator {
   Result<std::byte*> addressAt(const Channel& channel, int member, uint64_t item, int64_t bytes) const;
   Status compare(const Channel& channel, uint64_t item, int member) const;
   std::string describe(int rank, const Publication& publication) const;
+  std::string nameItem(int rank, const Publication& publication) const;
 
   bool progress(Moving& moving, Status* status);
   Status receive(Channel& channel, const Moving& moving);

@@ -93,8 +93,8 @@ Status Communicator::receive(Channel& channel, const Moving& moving) {
     own.microBatch = moving.use->microBatch;
     own.count = wanted.bytes;
     own.name = static_cast<int32_t>(program_.collectives.size + moving.use->transfer);
-    return internalError("transfers do not meet: " + describe(rank_, own) + " is expected, but " +
-                         describe(sender, offered) + " is sent");
+    return internalError("transfers do not meet: rank " + std::to_string(rank_) + " expects " + nameItem(rank_, own) +
+                         ", but rank " + std::to_string(sender) + " sends " + nameItem(sender, offered));
   }
   Result<std::byte*> source = addressAt(channel, 0, moving.item, wanted.bytes);
   if (!source.ok()) return source.status();

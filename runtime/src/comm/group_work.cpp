@@ -70,7 +70,7 @@ Status Communicator::wait(Ticket ticket) {
 // This member's share of the oldest item that it has not worked on.
 Status Communicator::workOn(Channel& channel) {
   const uint64_t item = channel.worked;
-  const auto what = [&] { return describe(rank_, itemOf(channel.own(), item)); };
+  const auto what = [&] { return nameItem(rank_, itemOf(channel.own(), item)); };
   HYCRT_RETURN_IF_ERROR(
       waitUntil(channel.members, what, [&] { return allHave(channel.rows, &ChannelRow::published, item); }));
   for (size_t member = 0; member < channel.members.size(); ++member) {
@@ -85,7 +85,7 @@ Status Communicator::workOn(Channel& channel) {
 
 Status Communicator::finishUpTo(Channel& channel, uint64_t item) {
   if (channel.completed > item) return {};
-  const auto what = [&] { return describe(rank_, itemOf(channel.own(), item)); };
+  const auto what = [&] { return nameItem(rank_, itemOf(channel.own(), item)); };
   HYCRT_RETURN_IF_ERROR(
       waitUntil(channel.members, what, [&] { return allHave(channel.rows, &ChannelRow::finished, item); }));
   channel.completed = item + 1;
@@ -99,15 +99,18 @@ Status Communicator::compare(const Channel& channel, uint64_t item, int member) 
                     own.count == other.count;
   if (same) return {};
   const int otherRank = channel.members[static_cast<size_t>(member)];
-  return internalError("collectives do not meet: " + describe(rank_, own) + ", but " + describe(otherRank, other));
+  return internalError("collectives do not meet: " + describe(rank_, own) + " where " + describe(otherRank, other));
 }
 
-// "rank 2: all_reduce 'h.0.mlp.c_proj' (id 7, sum of 1024 × f32)".
 std::string Communicator::describe(int rank, const Publication& publication) const {
+  return "rank " + std::to_string(rank) + " does " + nameItem(rank, publication);
+}
+
+// "all_reduce 'h.0.mlp.c_proj' (id 7, sum of 1024 × f32)".
+std::string Communicator::nameItem(int rank, const Publication& publication) const {
   const SharedBlock& block = peers_[static_cast<size_t>(rank)].block;
   const bool known = publication.name >= 0 && publication.name < block.header().nameCount;
-  std::string text = "rank " + std::to_string(rank) + ": " + nameOf(publication.kind) + " '" +
-                     (known ? block.name(publication.name) : "?") + "'";
+  std::string text = std::string(nameOf(publication.kind)) + " '" + (known ? block.name(publication.name) : "?") + "'";
   if (publication.kind == static_cast<uint8_t>(CollectiveKind::kBarrier)) return text;
   text += " (id " + std::to_string(publication.id) + ", ";
   if (publication.kind == kTransferKind) {
@@ -125,7 +128,7 @@ Result<std::byte*> Communicator::addressAt(const Channel& channel, int member, u
   const Publication& publication = itemOf(*channel.rows[static_cast<size_t>(member)], item);
   std::byte* address = peers_[static_cast<size_t>(rank)].block.address(publication.arena, publication.offset, bytes);
   if (address) return address;
-  return internalError(describe(rank, publication) + " lies outside that rank's shared arenas (arena " +
+  return internalError(describe(rank, publication) + ", which lies outside that rank's shared arenas (arena " +
                        std::to_string(publication.arena) + ", offset " + std::to_string(publication.offset) + ")");
 }
 

@@ -169,17 +169,17 @@ class RankRun {
   RemainingTime remaining_;
 };
 
-// A rank that only follows another's failure gives the launcher time to see that one first, and to end this one.
+// A rank that only follows another's failure gives the launcher time to see that one, and to end this one unheard.
 void waitForLauncher(const Environment& environment, const Status& status) {
   if (environment.underHycRun && status.code() == StatusCode::kPeerLost) sleep(kLauncherGraceSeconds);
 }
 
 int report(const Environment& environment, const Status& status) {
   if (status.ok()) return 0;
+  waitForLauncher(environment, status);
   // hyc-run labels the lines of a rank itself.
   if (environment.worldSize > 1 && !environment.underHycRun) std::fprintf(stderr, "rank %d: ", environment.rank);
   std::fprintf(stderr, "error: %s\n", status.message().c_str());
-  waitForLauncher(environment, status);
   return status.exitCode();
 }
 

@@ -1,0 +1,265 @@
+// Files from outside: token files, safetensors, the manifest. Each test of bad input checks what is said about it.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "hycrt/manifest.h"
+#include "hycrt/safetensors.h"
+#include "io/token_file.h"
+#include "temporary_folder.h"
+
+namespace hycrt {
+namespace {
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+template <typename T>
+std::string llmc(int32_t magic, int32_t version, const std::vector<T>& tokens, int32_t count) {
+  int32_t header[256] = {magic, version, count};
+  std::string bytes(reinterpret_cast<const char*>(header), sizeof header);
+  return bytes.append(reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(T));
+}
+
+std::vector<uint32_t> windowOf(const TokenFile& file, int64_t window, int64_t bound = 1 << 20) {
+  std::vector<uint32_t> tokens;
+  const Status status = file.read(window, bound, &tokens);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return tokens;
+}
+
+TEST(TokenFile, OfPlainBytesIsCutIntoWindowsThatShareAToken) {
+  TemporaryFolder folder;
+  Result<TokenFile> file = TokenFile::open(folder.write("text", "abcdefghij"), 3);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(file->windowCount(), 3);
+  EXPECT_EQ(windowOf(*file, 0), (std::vector<uint32_t>{'a', 'b', 'c', 'd'}));
+  EXPECT_EQ(windowOf(*file, 2), (std::vector<uint32_t>{'g', 'h', 'i', 'j'}));
+}
+
+TEST(TokenFile, KnowsBothKindsOfLlmcFilesByTheirMagic) {
+  TemporaryFolder folder;
+  const std::vector<uint16_t> narrow{1, 50256, 3, 4, 65535};
+  Result<TokenFile> first = TokenFile::open(folder.write("a.bin", llmc(20240520, 1, narrow, 5)), 2);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_EQ(windowOf(*first, 1), (std::vector<uint32_t>{3, 4, 65535}));
+  const std::vector<uint32_t> wide{1, 128255, 3};
+  Result<TokenFile> second = TokenFile::open(folder.write("b.bin", llmc(20240801, 7, wide, 3)), 2);
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  EXPECT_EQ(windowOf(*second, 0), (std::vector<uint32_t>{1, 128255, 3}));
+}
+
+TEST(TokenFile, SampleOrderDependsOnSeedStepAndNumberOnly) {
+  TemporaryFolder folder;
+  Result<TokenFile> file = TokenFile::open(folder.write("text", std::string(1001, 'x')), 10);
+  ASSERT_TRUE(file.ok());
+  std::set<int64_t> epoch;
+  for (uint64_t item = 0; item < 100; ++item) epoch.insert(file->windowOf(item, 1, WindowOrder::kShuffled));
+  EXPECT_EQ(epoch.size(), 100u);
+  EXPECT_EQ(file->windowOf(105, 1, WindowOrder::kInFile), 5);
+  EXPECT_EQ(file->windowOf(105, 1, WindowOrder::kShuffled), file->windowOf(105, 1, WindowOrder::kShuffled));
+  int same = 0;
+  for (uint64_t item = 0; item < 100; ++item) {
+    same += file->windowOf(item, 1, WindowOrder::kShuffled) == file->windowOf(item + 100, 1, WindowOrder::kShuffled);
+  }
+  EXPECT_LT(same, 20);  // the next epoch has another order
+}
+
+TEST(TokenFile, RefusesATokenThatTheVocabularyDoesNotHold) {
+  TemporaryFolder folder;
+  Result<TokenFile> file = TokenFile::open(folder.write("text", "abcdefgz"), 3);
+  ASSERT_TRUE(file.ok());
+  std::vector<uint32_t> tokens;
+  EXPECT_TRUE(file->read(0, 'z', &tokens).ok());
+  const Status status = file->read(1, 'g', &tokens);
+  EXPECT_EQ(status.code(), StatusCode::kData);
+  EXPECT_CONTAINS(status.message(), "text', token 6: found 103, expected less than the vocabulary's size 103");
+}
+
+TEST(TokenFile, RefusesFilesWithoutOneWindow) {
+  TemporaryFolder folder;
+  for (const char* content : {"", "abc"}) {
+    Result<TokenFile> file = TokenFile::open(folder.write("text", content), 3);
+    ASSERT_FALSE(file.ok());
+    EXPECT_EQ(file.status().code(), StatusCode::kData);
+    EXPECT_CONTAINS(file.status().message(),
+                    "holds " + std::to_string(std::strlen(content)) + " tokens, expected at least 4");
+  }
+}
+
+TEST(TokenFile, RefusesSizesThatContradictTheHeader) {
+  TemporaryFolder folder;
+  const std::string good = llmc<uint16_t>(20240520, 1, {1, 2, 3, 4}, 4);
+  const std::string files[] = {good.substr(0, good.size() - 1),                // an odd byte count
+                               good + "x", good.substr(0, 500),                // too long, inside the header
+                               llmc<uint16_t>(20240520, 1, {1, 2, 3, 4}, -4),  // a negative count
+                               llmc<uint16_t>(20240520, 2, {1, 2, 3, 4}, 4)};  // a version that does not exist
+  for (const std::string& content : files) {
+    Result<TokenFile> file = TokenFile::open(folder.write("bad.bin", content), 3);
+    ASSERT_FALSE(file.ok());
+    EXPECT_EQ(file.status().code(), StatusCode::kData);
+    EXPECT_CONTAINS(file.status().message(), "bad.bin' has ");
+  }
+}
+
+TEST(TokenFile, NoticesThatItShrank) {
+  TemporaryFolder folder;
+  Result<TokenFile> file = TokenFile::open(folder.write("text", std::string(100, 'x')), 10);
+  ASSERT_TRUE(file.ok());
+  ASSERT_EQ(truncate((folder / "text").c_str(), 50), 0);
+  std::vector<uint32_t> tokens;
+  EXPECT_TRUE(file->read(3, 256, &tokens).ok());
+  const Status status = file->read(4, 256, &tokens);
+  EXPECT_EQ(status.code(), StatusCode::kData);
+  EXPECT_CONTAINS(status.message(), "has shrunk while it was read: tokens 40 to 50 of 100");
+}
+
+TEST(TokenFile, RefusesWhatIsNoRegularFile) {
+  TemporaryFolder folder;
+  EXPECT_EQ(TokenFile::open(folder.path(), 3).status().code(), StatusCode::kIo);
+  EXPECT_EQ(TokenFile::open(folder / "missing", 3).status().code(), StatusCode::kIo);
+}
+
+std::string safetensors(const std::string& header, const std::string& data) {
+  std::string bytes;
+  for (int shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<char>(header.size() >> shift & 0xFF));
+  return bytes + header + data;
+}
+
+Status statusOf(const TemporaryFolder& folder, const std::string& content) {
+  return readSafetensorsDirectory(folder.write("x.safetensors", content)).status();
+}
+
+TEST(Safetensors, ReadsBackWhatItWrites) {
+  TemporaryFolder folder;
+  TensorDirectory directory;
+  directory["b"] = {DType::kF32, {2, 3}, 0, 0};
+  directory["a"] = {DType::kI64, {}, 0, 0};
+  directory["empty"] = {DType::kF32, {0, 4}, 0, 0};
+  std::string header = encodeSafetensorsHeader(&directory);
+  EXPECT_EQ(header.size() % 64, 0u);
+  Result<TensorDirectory> found = readSafetensorsDirectory(folder.write("x", header + std::string(8 + 24, '\1')));
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->at("a").begin, static_cast<int64_t>(header.size()));
+  EXPECT_EQ(found->at("b").begin, static_cast<int64_t>(header.size()) + 8);
+  EXPECT_EQ(found->at("b").bytes, 24);
+  EXPECT_EQ(found->at("b").shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(found->at("empty").bytes, 0);
+}
+
+TEST(Safetensors, RefusesHeadersLongerThanTheFile) {
+  TemporaryFolder folder;
+  EXPECT_CONTAINS(statusOf(folder, std::string(7, '\xff') + "\x7f" + "{}").message(), "claims 9223372036854775807");
+  EXPECT_EQ(statusOf(folder, "abc").code(), StatusCode::kData);
+}
+
+TEST(Safetensors, RefusesOverlapHolesAndWrongSizes) {
+  TemporaryFolder folder;
+  const std::string a = R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
+  const auto with = [&](const std::string& b, size_t bytes) {
+    return statusOf(folder, safetensors("{" + a + "," + b + "}", std::string(bytes, 'x'))).message();
+  };
+  EXPECT_EQ(with(R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})", 8), "");
+  EXPECT_CONTAINS(with(R"("b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]})", 8), "overlap");
+  EXPECT_CONTAINS(with(R"("b":{"dtype":"F32","shape":[1],"data_offsets":[5,9]})", 9), "hole");
+  EXPECT_CONTAINS(with(R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})", 9), "belong to no tensor");
+  EXPECT_CONTAINS(with(R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,8]})", 8), "expected 8 by its shape");
+  EXPECT_CONTAINS(with(R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,12]})", 8), "outside the file");
+  EXPECT_CONTAINS(with(R"("b":{"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[4,8]})", 8),
+                  "expected -1");
+  EXPECT_CONTAINS(with(R"("b":{"dtype":"F99","shape":[1],"data_offsets":[4,8]})", 8), "unknown type 'F99'");
+  EXPECT_CONTAINS(with(R"("b":{"dtype":"F32","shape":[-1],"data_offsets":[4,8]})", 8), "no valid number");
+  EXPECT_CONTAINS(with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})", 8), "key 'a' is given twice");
+}
+
+// A correct manifest in which one piece of text is replaced.
+std::string manifestWith(const std::string& from = "", const std::string& to = "") {
+  std::string text = R"({
+  "format_version": 1, "name": "m", "plan_hash": "00000000000000ff",
+  "mesh": {"tp": 2, "pp": 1, "dp": 1}, "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
+  "schedule": "1f1b", "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},
+  "model_files": ["model.onnx", "/data/model.onnx"],
+  "ranks": [{"rank": 0, "tp": 0, "pp": 0, "dp": 0, "program": "bin/stage0"},
+            {"rank": 1, "tp": 1, "pp": 0, "dp": 0, "program": "bin/stage0"}]
+})";
+  if (!from.empty()) text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+std::string manifestError(const std::string& text) {
+  Result<Manifest> manifest = parseManifest(text, "out");
+  if (manifest.ok()) return "";
+  EXPECT_EQ(manifest.status().code(), StatusCode::kData);
+  return manifest.status().message();
+}
+
+TEST(Manifest, IsRead) {
+  Result<Manifest> manifest = parseManifest(manifestWith(), "out");
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  EXPECT_EQ(manifest->planHash, 255u);
+  EXPECT_EQ(manifest->mesh.tp, 2);
+  EXPECT_EQ(manifest->batch.microBatches, 4);
+  EXPECT_EQ(manifest->modelFiles, (std::vector<std::string>{"out/model.onnx", "/data/model.onnx"}));
+  ASSERT_EQ(manifest->ranks.size(), 2u);
+  EXPECT_EQ(manifest->ranks[1].at.tp, 1);
+}
+
+TEST(Manifest, NamesFileAndKeyOfEveryMistake) {
+  EXPECT_CONTAINS(manifestError(manifestWith("\"schedule\"", "\"shedule\"")),
+                  "out/manifest.json: /shedule: unknown key; the nearest known one is 'schedule'");
+  EXPECT_CONTAINS(manifestError(manifestWith("\"name\": \"m\",", "")), "/name: missing");
+  EXPECT_CONTAINS(manifestError(manifestWith("\"name\": \"m\"", "\"name\": 3")), "/name: found 3, expected a string");
+  EXPECT_CONTAINS(manifestError(manifestWith("\"name\": \"m\"", "\"name\": \"m\", \"name\": \"n\"")),
+                  "key 'name' is given twice");
+  EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2", "\"tp\": 0")),
+                  "/mesh/tp: found 0, expected an integer from 1");
+  EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2", "\"tp\": 4")),
+                  "/ranks: has 2 rows, expected tp × pp × dp = 4");
+  EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2", "\"tp\": 99999999999999999999")), "/mesh/tp: found");
+  EXPECT_CONTAINS(manifestError(manifestWith("\"rank\": 1", "\"rank\": 0")),
+                  "/ranks/1/rank: found 0, expected an integer from 1 to 1");
+  EXPECT_CONTAINS(manifestError(manifestWith("00000000000000ff", "FF")), "/plan_hash: found 'FF'");
+  EXPECT_CONTAINS(manifestError(manifestWith("cosine", "cos")), "/learning_rate/rule: found 'cos'");
+  EXPECT_CONTAINS(manifestError(manifestWith("1f1b", "2f2b")), "/schedule: found '2f2b', expected gpipe or 1f1b");
+  EXPECT_CONTAINS(manifestError(manifestWith("\"format_version\": 1", "\"format_version\": 2")),
+                  "/format_version: found 2");
+  EXPECT_CONTAINS(manifestError(manifestWith().substr(0, 100)), "line 3");
+  EXPECT_CONTAINS(manifestError("[]"), "expected an object");
+}
+
+TEST(Manifest, ProgramsStayInsideTheFolder) {
+  for (const char* path : {"/bin/sh", "../bin/sh", "bin/../../sh", "..", ""}) {
+    EXPECT_CONTAINS(manifestError(manifestWith("bin/stage0", path)), "/ranks/0/program: found");
+  }
+  EXPECT_CONTAINS(manifestError(manifestWith("bin/stage0", "bin\\u0000/x")), "NUL");
+  EXPECT_EQ(manifestError(manifestWith("bin/stage0", "bin/..stage")), "");
+}
+
+TEST(Manifest, NestedByTheThousandsIsADepthError) {
+  for (const std::string& open : {std::string("["), std::string("{\"a\":")}) {
+    std::string text;
+    for (int i = 0; i < 100000; ++i) text += open;
+    EXPECT_CONTAINS(manifestError(text), "nested deeper than 64 levels");
+  }
+}
+
+TEST(LearningRate, FollowsItsRule) {
+  LearningRateRule rule{LearningRateKind::kConstant, 0.5, 0};
+  EXPECT_EQ(rule.at(0, 10), 0.5);
+  EXPECT_EQ(rule.at(9, 10), 0.5);
+  rule = {LearningRateKind::kLinear, 1.0, 0};
+  EXPECT_EQ(rule.at(0, 10), 1.0);
+  EXPECT_DOUBLE_EQ(rule.at(9, 10), 0.1);
+  rule = {LearningRateKind::kCosine, 1.0, 2};
+  EXPECT_DOUBLE_EQ(rule.at(0, 10), 0.5);
+  EXPECT_DOUBLE_EQ(rule.at(1, 10), 1.0);
+  EXPECT_DOUBLE_EQ(rule.at(2, 10), 1.0);
+  EXPECT_DOUBLE_EQ(rule.at(6, 10), 0.5);
+  rule = {LearningRateKind::kLinear, 1.0, 100};  // all warm-up
+  EXPECT_DOUBLE_EQ(rule.at(9, 10), 0.1);
+}
+
+}  // namespace
+}  // namespace hycrt

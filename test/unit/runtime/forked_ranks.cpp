@@ -1,0 +1,106 @@
+#include "forked_ranks.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+
+#include "comm/channels.h"
+#include "comm/sockets.h"
+#include "io/state_file.h"
+
+namespace {
+
+using hycrt::Environment;
+using hycrt::Status;
+using hycrt::StatusCode;
+
+constexpr int64_t kPatienceMs = 60000;
+
+struct Child {
+  pid_t pid = -1;
+  int pipe = -1;
+};
+
+Child startRank(const Environment& environment, const RankFunction& function) {
+  int ends[2];
+  if (pipe(ends) != 0) return {};
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[0]);
+    const Status status = function(environment);
+    const ssize_t written = write(ends[1], status.message().data(), status.message().size());
+    _exit(written < 0 ? 1 : status.exitCode());
+  }
+  close(ends[1]);
+  return {pid, ends[0]};
+}
+
+std::string readAll(int fd) {
+  std::string text;
+  char chunk[4096];
+  for (ssize_t count; (count = read(fd, chunk, sizeof chunk)) > 0;) text.append(chunk, static_cast<size_t>(count));
+  close(fd);
+  return text;
+}
+
+}  // namespace
+
+std::string uniqueSocketName() {
+  static int counter = 0;
+  return "hyc-test-" + std::to_string(getpid()) + "-" + std::to_string(counter++);
+}
+
+std::vector<RankOutcome> runRanks(int count, const RankFunction& function) {
+  const std::string socketName = uniqueSocketName();
+  const int64_t begin = hycrt::monotonicMs();
+  std::vector<Child> children;
+  for (int rank = 0; rank < count; ++rank) {
+    Environment environment;
+    environment.rank = environment.localRank = rank;
+    environment.worldSize = count;
+    environment.socketName = socketName;
+    children.push_back(startRank(environment, function));
+  }
+  std::vector<RankOutcome> outcomes(children.size());
+  size_t left = children.size();
+  bool killed = false;
+  while (left > 0) {
+    for (size_t i = 0; i < children.size(); ++i) {
+      int status = 0;
+      if (children[i].pid < 0 || waitpid(children[i].pid, &status, WNOHANG) <= 0) continue;
+      children[i].pid = -1;
+      --left;
+      outcomes[i].seconds = static_cast<double>(hycrt::monotonicMs() - begin) / 1e3;
+      if (WIFSIGNALED(status)) outcomes[i].signal = WTERMSIG(status);
+      if (WIFEXITED(status)) outcomes[i].code = static_cast<StatusCode>(WEXITSTATUS(status));
+      outcomes[i].message = readAll(children[i].pipe);
+    }
+    if (!killed && hycrt::monotonicMs() - begin > kPatienceMs) {
+      for (const Child& child : children) {
+        if (child.pid > 0) kill(child.pid, SIGKILL);
+      }
+      killed = true;
+    }
+    usleep(1000);
+  }
+  return outcomes;
+}
+
+hycrt::Result<std::unique_ptr<ConnectedRank>> ConnectedRank::connect(const hycrt::Program& program,
+                                                                     const Environment& environment) {
+  const hycrt::Coordinates at = hycrt::coordinatesOf(program.mesh, environment.rank);
+  auto rank = std::make_unique<ConnectedRank>();
+  hycrt::ChannelPlans plans = hycrt::planChannels(program, at);
+  hycrt::Result<hycrt::RankMemory> memory = hycrt::RankMemory::allocate(program, at, plans, hycrt::catalogOf(program));
+  if (!memory.ok()) return memory.status();
+  rank->memory_ = std::make_unique<hycrt::RankMemory>(std::move(*memory));
+  hycrt::Result<std::unique_ptr<hycrt::Communicator>> communicator =
+      hycrt::Communicator::connect(program, environment, *rank->memory_, std::move(plans));
+  if (!communicator.ok()) return communicator.status();
+  rank->communicator_ = std::move(*communicator);
+  rank->context_ = std::make_unique<hycrt::Context>(program, at, rank->memory_->arenas(), rank->communicator_.get());
+  return rank;
+}

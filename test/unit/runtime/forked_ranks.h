@@ -1,0 +1,54 @@
+// Ranks as forked processes: each runs the same function with its own environment, and hands its Status back.
+#ifndef HYC_TEST_RUNTIME_FORKED_RANKS_H_
+#define HYC_TEST_RUNTIME_FORKED_RANKS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/environment.h"
+#include "cpu/rank_memory.h"
+#include "hycrt/context.h"
+
+// How a forked rank ended. A crash is a signal; otherwise the Status that its function returned.
+struct RankOutcome {
+  int signal = 0;
+  hycrt::StatusCode code = hycrt::StatusCode::kOk;
+  std::string message;
+  double seconds = 0;  // from the start of all
+};
+
+using RankFunction = std::function<hycrt::Status(const hycrt::Environment&)>;
+
+// Runs ranks 0 … count - 1 with a private meeting point and waits for all; kills what is left after 60 s.
+std::vector<RankOutcome> runRanks(int count, const RankFunction& function);
+
+// A meeting point that no other test uses.
+std::string uniqueSocketName();
+
+// A rank that is connected: what a generated function is given.
+class ConnectedRank {
+ public:
+  static hycrt::Result<std::unique_ptr<ConnectedRank>> connect(const hycrt::Program& program,
+                                                               const hycrt::Environment& environment);
+  hycrt::Context& context() { return *context_; }
+  hycrt::Communicator& communicator() { return *communicator_; }
+
+ private:
+  std::unique_ptr<hycrt::RankMemory> memory_;
+  std::unique_ptr<hycrt::Communicator> communicator_;
+  std::unique_ptr<hycrt::Context> context_;
+};
+
+// Tables that are put together at run time.
+template <typename T>
+hycrt::Table<T> tableOf(const std::vector<T>& rows) {
+  hycrt::Table<T> table;
+  table.rows = rows.data();
+  table.size = static_cast<int64_t>(rows.size());
+  return table;
+}
+
+#endif  // HYC_TEST_RUNTIME_FORKED_RANKS_H_

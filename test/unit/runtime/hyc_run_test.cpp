@@ -1,0 +1,428 @@
+// hyc-run and whole ranks: a miniature model (miniature.cpp) trained in several layouts, and every way in which a run
+// can go wrong. HYC_RUN and MINIATURE_FOLDER say where the tools were built.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "hycrt/safetensors.h"
+#include "hycrt/step_report.h"
+#include "run_command.h"
+#include "temporary_folder.h"
+
+namespace {
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+struct Layout {
+  int tp, pp, dp;
+  int ranks() const { return tp * pp * dp; }
+  int microBatches() const { return 4 / dp; }
+};
+constexpr Layout kOne{1, 1, 1}, kEight{2, 2, 2};
+
+// A compiled folder as hyc-compile would leave it, with the miniature's programs.
+class CompiledFolder {
+ public:
+  explicit CompiledFolder(Layout layout, const std::string& planHash = "0000000000001234") {
+    std::filesystem::create_directory(folder_ / "bin");
+    for (int stage = 0; stage < layout.pp; ++stage) {
+      const std::string name = "miniature_" + std::to_string(layout.tp) + std::to_string(layout.pp) +
+                               std::to_string(layout.dp) + "_stage" + std::to_string(stage);
+      std::filesystem::create_symlink(std::string(MINIATURE_FOLDER) + "/" + name,
+                                      folder_ / ("bin/stage" + std::to_string(stage)));
+    }
+    folder_.write("manifest.json", manifest(layout, planHash));
+    std::string text;
+    for (int i = 0; i < 1000; ++i) text.push_back(static_cast<char>(64 + 60 * std::sin(i / 12.0)));
+    folder_.write("text", text);
+  }
+
+  std::vector<std::string> command(std::vector<std::string> more) const {
+    std::vector<std::string> words{HYC_RUN, path(), "--data", *this / "text", "--seed", "3", "--threads", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::string path() const { return folder_.path(); }
+  std::string operator/(const std::string& name) const { return folder_ / name; }
+  const TemporaryFolder& files() const { return folder_; }
+
+ private:
+  static std::string manifest(Layout layout, const std::string& planHash) {
+    const auto number = [](int value) { return std::to_string(value); };
+    std::string ranks;
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+      const int tp = rank % layout.tp, dp = rank / layout.tp % layout.dp, pp = rank / layout.tp / layout.dp;
+      ranks += (rank > 0 ? ", " : "") + std::string("{\"rank\": ") + number(rank) + ", \"tp\": " + number(tp) +
+               ", \"pp\": " + number(pp) + ", \"dp\": " + number(dp) + ", \"program\": \"bin/stage" + number(pp) +
+               "\"}";
+    }
+    return "{\"format_version\": 1, \"name\": \"miniature\", \"plan_hash\": \"" + planHash +
+           "\", \"mesh\": {\"tp\": " + number(layout.tp) + ", \"pp\": " + number(layout.pp) +
+           ", \"dp\": " + number(layout.dp) +
+           "}, \"batch\": {\"micro_batch\": 2, \"grad_accum\": " + number(layout.microBatches()) +
+           ", \"sequence\": 8}, \"schedule\": \"gpipe\", \"learning_rate\": {\"rule\": \"linear\", \"base\": 0.5, "
+           "\"warmup_steps\": 2}, \"model_files\": [], \"ranks\": [" +
+           ranks + "]}";
+  }
+
+  TemporaryFolder folder_;
+};
+
+std::vector<hycrt::StepRecord> recordsOf(const std::string& path) {
+  std::vector<hycrt::StepRecord> records;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    hycrt::Result<hycrt::StepRecord> record = hycrt::parseStepRecord(line);
+    EXPECT_TRUE(record.ok()) << line;
+    if (record.ok()) records.push_back(*record);
+  }
+  return records;
+}
+
+struct Training {
+  std::vector<hycrt::StepRecord> records;
+  std::string weights, gradients;  // the files' bytes
+  CommandResult result;
+};
+
+Training train(const CompiledFolder& folder) {
+  Training training;
+  training.result = runCommand(folder.command({"--steps", "20", "--log-file", folder / "log.jsonl", "--save-weights",
+                                               folder / "weights", "--dump-gradients", folder / "gradients"}));
+  EXPECT_EQ(training.result.status, 0) << training.result.errors;
+  training.records = recordsOf(folder / "log.jsonl");
+  training.weights = folder.files().read("weights");
+  training.gradients = folder.files().read("gradients");
+  return training;
+}
+
+std::vector<float> tensorOf(const CompiledFolder& folder, const std::string& file, const std::string& name) {
+  hycrt::Result<hycrt::TensorDirectory> directory = hycrt::readSafetensorsDirectory(folder / file);
+  if (!directory.ok() || directory->count(name) == 0) return {};
+  const hycrt::TensorEntry& entry = directory->at(name);
+  EXPECT_EQ(entry.shape, (std::vector<int64_t>{3}));
+  std::vector<float> values(3);
+  std::memcpy(values.data(), folder.files().read(file).data() + entry.begin, 12);
+  return values;
+}
+
+TEST(HycRun, TrainsAlikeOnOneAndOnEightRanks) {
+  CompiledFolder one(kOne), eight(kEight);
+  const Training alone = train(one), together = train(eight);
+  ASSERT_EQ(alone.records.size(), 20u);
+  ASSERT_EQ(together.records.size(), 20u);
+  for (size_t i = 0; i < 20; ++i) {
+    EXPECT_NEAR(together.records[i].loss, alone.records[i].loss, 1e-5 * alone.records[i].loss) << "step " << i;
+    EXPECT_NEAR(together.records[i].gradNorm, alone.records[i].gradNorm, 1e-4 * alone.records[i].gradNorm);
+    EXPECT_EQ(together.records[i].step, static_cast<int64_t>(i) + 1);
+    EXPECT_EQ(together.records[i].learningRate, alone.records[i].learningRate);
+  }
+  EXPECT_EQ(alone.records[0].learningRate, 0.25);
+  EXPECT_EQ(alone.records[11].learningRate, 0.5 * (1 - 9.0 / 18));
+  EXPECT_LT(alone.records[19].loss, alone.records[0].loss / 2);
+  for (const char* file : {"weights", "gradients"}) {
+    for (const char* name : {"first.weight", "second.weight"}) {
+      const std::vector<float> a = tensorOf(one, file, name), b = tensorOf(eight, file, name);
+      ASSERT_EQ(a.size(), 3u);
+      ASSERT_EQ(b.size(), 3u);
+      for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * std::abs(a[i])) << file << " " << name;
+    }
+  }
+}
+
+TEST(HycRun, DumpsGradientsOfTheMeanLoss) {
+  CompiledFolder one(kOne);
+  const Training training = train(one);
+  const std::vector<float> first = tensorOf(one, "gradients", "first.weight");
+  const std::vector<float> second = tensorOf(one, "gradients", "second.weight");
+  double squares = 0;
+  for (float g : first) squares += double{g} * g;
+  for (float g : second) squares += double{g} * g;
+  EXPECT_NEAR(std::sqrt(squares), training.records[0].gradNorm, 1e-6);
+}
+
+TEST(HycRun, RepeatsARunBitByBit) {
+  CompiledFolder folder(kEight);
+  const Training first = train(folder), second = train(folder);
+  ASSERT_EQ(first.records.size(), second.records.size());
+  for (size_t i = 0; i < first.records.size(); ++i) {
+    EXPECT_EQ(first.records[i].loss, second.records[i].loss);
+    EXPECT_EQ(first.records[i].gradNorm, second.records[i].gradNorm);
+  }
+  EXPECT_EQ(first.weights, second.weights);
+  EXPECT_EQ(first.gradients, second.gradients);
+}
+
+TEST(HycRun, PrintsOneAlignedLineAStep) {
+  CompiledFolder folder(kOne);
+  const CommandResult result = runCommand(folder.command({"--steps", "12"}), {{"NO_COLOR", "1"}});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(result.errors, "");
+  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 12);
+  EXPECT_CONTAINS(result.output, "step  1/12   loss ");
+  EXPECT_CONTAINS(result.output, "step 12/12   loss ");
+  EXPECT_EQ(result.output.find('\x1b'), std::string::npos);
+  EXPECT_EQ(result.output.find("loss"), result.output.rfind("loss") - result.output.rfind("step"));
+}
+
+TEST(HycRun, WritesNumbersThatReadBackAsTheyWere) {
+  hycrt::StepRecord record;
+  record.step = 3;
+  record.steps = 7;
+  record.loss = 0.1 + 0.2;
+  record.gradNorm = 1.0 / 3;
+  record.learningRate = 5e-324;
+  record.milliseconds = 1e300;
+  record.tokensPerSecond = std::nan("");
+  const hycrt::Result<hycrt::StepRecord> back = hycrt::parseStepRecord(hycrt::toJson(record));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->step, 3);
+  EXPECT_EQ(back->steps, 7);
+  EXPECT_EQ(back->loss, record.loss);
+  EXPECT_EQ(back->gradNorm, record.gradNorm);
+  EXPECT_EQ(back->learningRate, record.learningRate);
+  EXPECT_EQ(back->milliseconds, record.milliseconds);
+  EXPECT_TRUE(std::isnan(back->tokensPerSecond));
+  EXPECT_CONTAINS(hycrt::toJson(record), "\"loss\":0.30000000000000004");
+}
+
+TEST(HycRun, InFileOrderIsAnotherRunThanShuffled) {
+  CompiledFolder folder(kOne);
+  runCommand(folder.command({"--steps", "2", "--log-file", folder / "a"}));
+  runCommand(folder.command({"--steps", "2", "--log-file", folder / "b", "--no-shuffle"}));
+  ASSERT_EQ(recordsOf(folder / "a").size(), 2u);
+  ASSERT_EQ(recordsOf(folder / "b").size(), 2u);
+  EXPECT_NE(recordsOf(folder / "a")[0].loss, recordsOf(folder / "b")[0].loss);
+}
+
+// A run of eight ranks that goes on until something ends it.
+class EndlessRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    command_ =
+        std::make_unique<RunningCommand>(folder_.command({"--steps", "1000000000", "--log-file", folder_ / "log"}));
+    for (int i = 0; i < 1000 && recordsOf(folder_ / "log").empty(); ++i) usleep(10000);
+    ranks_ = command_->children();
+    ASSERT_EQ(ranks_.size(), 8u);
+  }
+
+  void expectAllGone() {
+    // A killed launcher's ranks are reaped by whoever inherits them; that may take a moment.
+    for (int i = 0; i < 100 && !std::all_of(ranks_.begin(), ranks_.end(), isGone); ++i) usleep(10000);
+    for (pid_t rank : ranks_) EXPECT_TRUE(isGone(rank) || isZombie(rank)) << rank;
+  }
+
+  static bool isZombie(pid_t pid) {
+    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+    std::string number, name, state;
+    stat >> number >> name >> state;
+    return state == "Z";
+  }
+
+  CompiledFolder folder_{kEight};
+  std::unique_ptr<RunningCommand> command_;
+  std::vector<pid_t> ranks_;
+};
+
+class KilledRank : public EndlessRun, public testing::WithParamInterface<int> {};
+
+TEST_P(KilledRank, EndsTheRunWithinTwoSecondsAndIsNamed) {
+  kill(ranks_[static_cast<size_t>(GetParam())], SIGKILL);
+  const CommandResult result = command_->finish();
+  EXPECT_LT(result.seconds, 2.0);
+  EXPECT_EQ(result.status, 137);
+  EXPECT_CONTAINS(result.errors, "hyc-run: rank " + std::to_string(GetParam()) + " (tp ");
+  EXPECT_CONTAINS(result.errors, "was ended by SIGKILL; the other ranks were ended");
+  EXPECT_EQ(result.errors.find("error:"), std::string::npos) << "a rank that only followed was heard";
+  expectAllGone();
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryRank, KilledRank, testing::Values(0, 3, 7));
+
+TEST_F(EndlessRun, InterruptedEndsWith130AndLeavesNothing) {
+  kill(command_->pid(), SIGINT);
+  const CommandResult result = command_->finish();
+  EXPECT_LT(result.seconds, 2.0);
+  EXPECT_EQ(result.status, 130);
+  EXPECT_CONTAINS(result.errors, "stopped by SIGINT");
+  expectAllGone();
+}
+
+TEST_F(EndlessRun, TerminatedEndsWith143AndLeavesNothing) {
+  kill(command_->pid(), SIGTERM);
+  EXPECT_EQ(command_->finish().status, 143);
+  expectAllGone();
+}
+
+TEST_F(EndlessRun, WhoseLauncherIsKilledLeavesNothing) {
+  kill(command_->pid(), SIGKILL);
+  EXPECT_EQ(command_->finish().status, 137);
+  expectAllGone();
+}
+
+TEST(Failure, OfARankByAbortComesThroughWithItsLastWords) {
+  CompiledFolder folder(kEight);
+  const CommandResult result = runCommand(folder.command({"--steps", "100", "--save-weights", folder / "w"}),
+                                          {{"MINIATURE_FAULT", "5 2 abort"}});
+  EXPECT_EQ(result.status, 134);
+  EXPECT_CONTAINS(result.errors, "rank 5: about to abort");
+  EXPECT_CONTAINS(result.errors, "hyc-run: rank 5 (tp 1, pp 1, dp 0, program bin/stage1) was ended by SIGABRT");
+  EXPECT_FALSE(std::filesystem::exists(folder / "w"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "w.partial"));
+}
+
+TEST(Failure, OfARankByItsOwnStatusIsTheRunsStatus) {
+  CompiledFolder folder(kEight);
+  const CommandResult result = runCommand(folder.command({"--steps", "100"}), {{"MINIATURE_FAULT", "2 1 exit"}});
+  EXPECT_EQ(result.status, 3);
+  EXPECT_CONTAINS(result.errors, "hyc-run: rank 2 (tp 0, pp 0, dp 1, program bin/stage0) ended with status 3");
+}
+
+TEST(Failure, OnATokenOutsideTheVocabularyNamesFileAndIndex) {
+  CompiledFolder folder(kEight);
+  std::string text = folder.files().read("text");
+  text[500] = static_cast<char>(200);
+  folder.files().write("text", text);
+  const CommandResult result = runCommand(folder.command({"--steps", "1000"}));
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.errors, "text', token 500: found 200, expected less than the vocabulary's size 128");
+  EXPECT_EQ(result.errors.find("while this rank waited"), std::string::npos) << result.errors;
+}
+
+TEST(Failure, OnDataThatIsMissingOrEmptyIsOneDiagnostic) {
+  CompiledFolder folder(kEight);
+  folder.files().write("empty", "");
+  CommandResult result = runCommand({HYC_RUN, folder.path(), "--data", folder / "empty"});
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.errors, "empty' holds 0 tokens, expected at least 9");
+  result = runCommand({HYC_RUN, folder.path(), "--data", folder / "missing"});
+  EXPECT_EQ(result.status, 74);
+  EXPECT_CONTAINS(result.errors, "missing' (--data)");
+  result = runCommand({HYC_RUN, folder.path()});
+  EXPECT_EQ(result.status, 64);
+  EXPECT_CONTAINS(result.errors, "--data FILE");
+}
+
+TEST(Failure, OnOutputsThatCannotBeWrittenComesBeforeTraining) {
+  CompiledFolder folder(kOne);
+  for (const char* option : {"--save-weights", "--dump-gradients", "--log-file"}) {
+    const CommandResult result = runCommand(folder.command({option, folder / "missing/file"}));
+    EXPECT_EQ(result.status, 74) << option;
+    EXPECT_EQ(result.output, "") << option;
+  }
+}
+
+TEST(Failure, OnAFolderOfAnotherPlanIsRefused) {
+  CompiledFolder folder(kOne, "00000000000000aa");
+  const CommandResult result = runCommand(folder.command({}));
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.errors, "come from different plans");
+}
+
+TEST(Failure, OnAnUnknownOptionSuggestsTheNearest) {
+  const CommandResult result = runCommand({HYC_RUN, "out", "--log-fiel", "x"});
+  EXPECT_EQ(result.status, 64);
+  EXPECT_CONTAINS(result.errors, "unknown option '--log-fiel'; the nearest is '--log-file'");
+}
+
+TEST(Failure, OnNumbersThatAreNoneIsUsage) {
+  for (const char* number : {"-1", "1e3", "99999999999999999999", "", "0x10"}) {
+    EXPECT_EQ(runCommand({HYC_RUN, "out", std::string("--seed=") + number}).status, 64) << number;
+    EXPECT_EQ(runCommand({HYC_RUN, "out", std::string("--steps=") + number}).status, 64) << number;
+  }
+}
+
+// Ranks as torchrun or mpirun start them: the environment is all they get.
+class OwnLaunch {
+ public:
+  OwnLaunch(const CompiledFolder& folder, Layout layout, int port, const Environment& more,
+            const std::vector<std::string>& options) {
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+      Environment environment{{"RANK", std::to_string(rank)},
+                              {"WORLD_SIZE", std::to_string(layout.ranks())},
+                              {"LOCAL_RANK", std::to_string(rank)},
+                              {"MASTER_ADDR", "127.0.0.1"},
+                              {"MASTER_PORT", std::to_string(port)}};
+      environment.insert(environment.end(), more.begin(), more.end());
+      std::vector<std::string> words{folder / ("bin/stage" + std::to_string(rank / layout.tp / layout.dp)),
+                                     "--out",
+                                     folder.path(),
+                                     "--data",
+                                     folder / "text",
+                                     "--seed",
+                                     "3",
+                                     "--threads",
+                                     "1"};
+      words.insert(words.end(), options.begin(), options.end());
+      ranks.push_back(std::make_unique<RunningCommand>(words, environment));
+    }
+  }
+  std::vector<std::unique_ptr<RunningCommand>> ranks;
+};
+
+int somePort() { return 20000 + static_cast<int>(getpid() % 20000); }
+
+TEST(OtherLaunchers, GiveTheSameLosses) {
+  CompiledFolder folder(kEight);
+  const Training reference = train(folder);
+  for (const char* agentStore : {"", "True"}) {
+    OwnLaunch launch(folder, kEight, somePort(), {{"TORCHELASTIC_USE_AGENT_STORE", agentStore}},
+                     {"--steps", "20", "--log-file", folder / "own"});
+    for (auto& rank : launch.ranks) {
+      const CommandResult result = rank->finish();
+      EXPECT_EQ(result.status, 0) << result.errors;
+    }
+    const std::vector<hycrt::StepRecord> records = recordsOf(folder / "own");
+    ASSERT_EQ(records.size(), 20u);
+    for (size_t i = 0; i < 20; ++i) EXPECT_EQ(records[i].loss, reference.records[i].loss);
+  }
+}
+
+TEST(OtherLaunchers, AreLeftByEveryRankWhenOneIsKilled) {
+  CompiledFolder folder(kEight);
+  OwnLaunch launch(folder, kEight, somePort() + 1, {}, {"--steps", "1000000000", "--log-file", folder / "log"});
+  for (int i = 0; i < 1000 && recordsOf(folder / "log").empty(); ++i) usleep(10000);
+  kill(launch.ranks[6]->pid(), SIGKILL);
+  for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
+    const CommandResult result = launch.ranks[rank]->finish(10);
+    EXPECT_LT(result.seconds, 2.0) << "rank " << rank;
+    EXPECT_EQ(result.status, rank == 6 ? 137 : 75) << "rank " << rank << ": " << result.errors;
+  }
+}
+
+TEST(OtherLaunchers, ThatSayTooLittleAreTold) {
+  CompiledFolder folder(kEight);
+  const std::vector<std::string> command{folder / "bin/stage0", "--out", folder.path(), "--data", folder / "text"};
+  CommandResult result = runCommand(command);
+  EXPECT_EQ(result.status, 64);
+  EXPECT_CONTAINS(result.errors, "one of 8 ranks (tp 2 × pp 2 × dp 2)");
+  result = runCommand(command, {{"RANK", "0"}, {"WORLD_SIZE", "4"}});
+  EXPECT_EQ(result.status, 64);
+  EXPECT_CONTAINS(result.errors, "WORLD_SIZE is 4, expected tp 2 × pp 2 × dp 2 = 8");
+  result = runCommand(command, {{"RANK", "7"}, {"WORLD_SIZE", "8"}, {"MASTER_PORT", "1234"}});
+  EXPECT_EQ(result.status, 64);
+  EXPECT_CONTAINS(result.errors, "rank 7 is in stage 1, but this is the program of stage 0");
+  result = runCommand(command, {{"RANK", "0"}, {"WORLD_SIZE", "8"}});
+  EXPECT_EQ(result.status, 64);
+  EXPECT_CONTAINS(result.errors, "MASTER_PORT");
+  result =
+      runCommand(command, {{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_PORT", "1234"}});
+  EXPECT_EQ(result.status, 69);
+  EXPECT_CONTAINS(result.errors, "one machine's memory");
+}
+
+TEST(OtherLaunchers, AreNotNeededForOneRank) {
+  CompiledFolder folder(kOne);
+  const CommandResult result =
+      runCommand({folder / "bin/stage0", "--out", folder.path(), "--data", folder / "text", "--steps", "2"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, "step 2/2");
+}
+
+}  // namespace
