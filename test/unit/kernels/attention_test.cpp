@@ -1,0 +1,155 @@
+#include "kernel_test.h"
+#include "kernels/attention/reference.h"
+
+namespace hyc::kernels {
+namespace {
+
+AttentionDesc denseDesc(int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t kvHeads, int64_t headDim) {
+  AttentionDesc d;
+  d.batch = batch;
+  d.queryLength = queries;
+  d.keyLength = keys;
+  d.heads = heads;
+  d.kvHeads = kvHeads;
+  d.headDim = headDim;
+  d.causal = true;
+  d.scale = 1 / std::sqrt(static_cast<double>(headDim));
+  d.q = d.o = d.dq = d.dO = denseHeadStrides(queries, heads, headDim);
+  d.k = d.v = d.dk = d.dv = denseHeadStrides(keys, kvHeads, headDim);
+  return d;
+}
+
+template <typename T>
+struct Tensors {
+  std::vector<T> q, k, v, dO, o, lse, dq, dk, dv;
+
+  explicit Tensors(const AttentionDesc &d)
+      : q(fill(d.batch * d.queryLength * d.heads * d.headDim, 1)),
+        k(fill(d.batch * d.keyLength * d.kvHeads * d.headDim, 2)),
+        v(fill(k.size(), 3)),
+        dO(fill(q.size(), 4)),
+        o(q.size(), std::nan("")),
+        lse(d.batch * d.heads * d.queryLength, std::nan("")),
+        dq(o),
+        dk(k.size(), std::nan("")),
+        dv(dk) {}
+
+  static std::vector<T> fill(int64_t n, unsigned seed) {
+    const Floats x = randomFloats(n, seed);
+    return std::vector<T>(x.begin(), x.end());
+  }
+};
+
+Tensors<float> compute(const AttentionDesc &d) {
+  Tensors<float> t(d);
+  attentionForward(d, t.q.data(), t.k.data(), t.v.data(), t.o.data(), t.lse.data());
+  attentionBackward(d, t.q.data(), t.k.data(), t.v.data(), t.o.data(), t.lse.data(), t.dO.data(), t.dq.data(),
+                    t.dk.data(), t.dv.data());
+  return t;
+}
+
+Tensors<double> computeReference(const AttentionDesc &d) {
+  Tensors<double> t(d);
+  reference::attentionForward(d, t.q.data(), t.k.data(), t.v.data(), t.o.data(), t.lse.data());
+  reference::attentionBackward(d, t.q.data(), t.k.data(), t.v.data(), t.o.data(), t.lse.data(), t.dO.data(),
+                               t.dq.data(), t.dk.data(), t.dv.data());
+  return t;
+}
+
+void expectEqualsReference(const AttentionDesc &d) {
+  SCOPED_TRACE(testing::Message() << "B " << d.batch << " Sq " << d.queryLength << " Sk " << d.keyLength << " H "
+                                  << d.heads << "/" << d.kvHeads << " D " << d.headDim << (d.causal ? " causal" : ""));
+  const Tensors<float> got = compute(d);
+  const Tensors<double> want = computeReference(d);
+  EXPECT_LT(relativeError(got.o, want.o), 2e-6);
+  EXPECT_LT(relativeError(got.lse, want.lse), 2e-6);
+  EXPECT_LT(relativeError(got.dq, want.dq, 0.1), 5e-6);
+  EXPECT_LT(relativeError(got.dk, want.dk, 0.1), 5e-6);
+  EXPECT_LT(relativeError(got.dv, want.dv), 5e-6);
+}
+
+TEST(Attention, CausalEqualsReferenceOverLengthsAndHeadSizes) {
+  for (int64_t length : {1, 7, 64, 97, 195})
+    for (int64_t headDim : {1, 8, 20, 64}) expectEqualsReference(denseDesc(2, length, length, 3, 3, headDim));
+}
+
+TEST(Attention, LargestHeadSizeEqualsReference) {
+  expectEqualsReference(denseDesc(1, 33, 33, 1, 1, kAttentionMaxHeadDim));
+}
+
+TEST(Attention, UnmaskedEqualsReference) {
+  AttentionDesc d = denseDesc(1, 101, 130, 2, 2, 24);
+  d.causal = false;
+  expectEqualsReference(d);
+}
+
+TEST(Attention, GroupedKeyHeadsEqualReference) { expectEqualsReference(denseDesc(2, 70, 70, 6, 2, 16)); }
+
+TEST(Attention, CausalMaskIsAlignedAtTheEndWhenThereAreMoreKeys) {
+  expectEqualsReference(denseDesc(1, 65, 161, 2, 1, 12));
+  expectEqualsReference(denseDesc(1, 1, 161, 2, 1, 12));
+}
+
+TEST(Attention, SlicesOfOneFusedBufferGiveTheBitsOfDenseTensors) {
+  const int64_t length = 50, heads = 3, headDim = 10, width = heads * headDim;
+  const AttentionDesc dense = denseDesc(2, length, length, heads, heads, headDim);
+  AttentionDesc fused = dense;
+  fused.q = fused.k = fused.v = fused.dq = fused.dk = fused.dv = fusedQkvStrides(length, heads, headDim);
+  const Tensors<float> want = compute(dense);
+  Floats qkv(2 * length * 3 * width), dqkv = notANumber(qkv.size()), o(want.o.size()), lse(want.lse.size());
+  for (int64_t row = 0; row < 2 * length; ++row)
+    for (int64_t c = 0; c < width; ++c) {
+      qkv[row * 3 * width + c] = want.q[row * width + c];
+      qkv[row * 3 * width + width + c] = want.k[row * width + c];
+      qkv[row * 3 * width + 2 * width + c] = want.v[row * width + c];
+    }
+  const float *q = qkv.data();
+  float *dq = dqkv.data();
+  attentionForward(fused, q, q + width, q + 2 * width, o.data(), lse.data());
+  attentionBackward(fused, q, q + width, q + 2 * width, o.data(), lse.data(), want.dO.data(), dq, dq + width,
+                    dq + 2 * width);
+  EXPECT_TRUE(sameBits(o, want.o));
+  EXPECT_TRUE(sameBits(lse, want.lse));
+  for (int64_t row = 0; row < 2 * length; ++row)
+    for (int64_t c = 0; c < width; ++c) {
+      ASSERT_EQ(dqkv[row * 3 * width + c], want.dq[row * width + c]);
+      ASSERT_EQ(dqkv[row * 3 * width + width + c], want.dk[row * width + c]);
+      ASSERT_EQ(dqkv[row * 3 * width + 2 * width + c], want.dv[row * width + c]);
+    }
+}
+
+TEST(Attention, LargeScoresDoNotOverflow) {
+  AttentionDesc d = denseDesc(1, 40, 40, 1, 1, 16);
+  d.scale = 500;  // scores in the thousands, of which f32 keeps three digits after the point
+  const Tensors<float> got = compute(d);
+  const Tensors<double> want = computeReference(d);
+  EXPECT_LT(relativeError(got.o, want.o), 1e-3);
+  EXPECT_LT(relativeError(got.lse, want.lse), 1e-6);
+  for (const Floats *gradient : {&got.dq, &got.dk, &got.dv})
+    for (float value : *gradient) EXPECT_TRUE(std::isfinite(value));
+}
+
+TEST(Attention, ReferenceGradientsEqualFiniteDifferences) {
+  const AttentionDesc d = denseDesc(1, 4, 5, 2, 1, 3);
+  const Tensors<double> t = computeReference(d);
+  const auto loss = [&](const Doubles &q, const Doubles &k, const Doubles &v) {
+    Doubles o(t.o.size()), lse(t.lse.size());
+    reference::attentionForward(d, q.data(), k.data(), v.data(), o.data(), lse.data());
+    return dot(o, t.dO);
+  };
+  expectNear(t.dq, finiteDifferences(t.q, [&](const Doubles &x) { return loss(x, t.k, t.v); }), 1e-8);
+  expectNear(t.dk, finiteDifferences(t.k, [&](const Doubles &x) { return loss(t.q, x, t.v); }), 1e-8);
+  expectNear(t.dv, finiteDifferences(t.v, [&](const Doubles &x) { return loss(t.q, t.k, x); }), 1e-8);
+}
+
+TEST(Attention, BitsDoNotDependOnThreads) {
+  const AttentionDesc d = denseDesc(2, 150, 150, 4, 2, 32);
+  expectBitsIndependentOfThreads([&] {
+    Tensors<float> t = compute(d);
+    for (const Floats *part : {&t.lse, &t.dq, &t.dk, &t.dv}) t.o.insert(t.o.end(), part->begin(), part->end());
+    return t.o;
+  });
+}
+
+}  // namespace
+}  // namespace hyc::kernels
