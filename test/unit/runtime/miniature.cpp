@@ -52,7 +52,7 @@ constexpr StateDesc parameter(const char* name, int64_t offset) {
           {kWidth},
           {kLocal},
           {{0, Axis::kTp}},
-          Initializer::normal(0.5, 0.25, stableKey(name))};
+          Initializer::normal(0.3, 0.1, stableKey(name))};
 }
 constexpr StateDesc gradient(const char* name, int64_t offset) {
   return {name, "gradient", DType::kF32, {kGradients, offset}, {kWidth}, {kWidth}, {kLocal}, {{0, Axis::kTp}}, {}};
