@@ -34,7 +34,7 @@ hyc.func @train(%x: tensor<2x3xf32> {hyc.input = "x", hyc.source = "token"},
 
 // -----
 
-// A value with two uses gets the sum of their cotangents; what is frozen, or feeds no trainable parameter, gets none.
+// Every use of a parameter reads it anew and accumulates apart; what is frozen, or feeds no trainable parameter, gets none.
 hyc.param @frozen : tensor<4xf32> from #hyc.fill<0.0> frozen
 hyc.param @w : tensor<4xf32> from #hyc.fill<0.0>
 hyc.func @train(%count: tensor<i64> {hyc.input = "n", hyc.source = "token"}) -> (tensor<f32>, tensor<i64>) {
@@ -49,14 +49,15 @@ hyc.func @train(%count: tensor<i64> {hyc.input = "n", hyc.source = "token"}) -> 
 }
 // CHECK-NOT: @frozen.grad
 // CHECK: %[[E:.*]] = hyc.exp
-// CHECK: %[[W:.*]] = hyc.read @w
+// CHECK: %[[W:.*]] = hyc.read @w {id = "w"}
 // CHECK: %[[M:.*]] = hyc.mul %[[W]], %[[E]] {id = "m"}
+// CHECK: %[[W2:.*]] = hyc.read @w {id = "w.2"}
 // CHECK: %[[DQ:.*]] = hyc.broadcast {{.*}} id = "sum.grad"
-// CHECK-NEXT: %[[QL:.*]] = hyc.mul %[[DQ]], %[[W]] {hyc.backward, id = "q.grad.lhs"}
+// CHECK-NEXT: %[[QL:.*]] = hyc.mul %[[DQ]], %[[W2]] {hyc.backward, id = "q.grad.lhs"}
 // CHECK-NEXT: %[[QR:.*]] = hyc.mul %[[DQ]], %[[M]] {hyc.backward, id = "q.grad.rhs"}
+// CHECK-NEXT: hyc.accumulate %[[QR]] into @w.grad
 // CHECK-NEXT: %[[ML:.*]] = hyc.mul %[[QL]], %[[E]] {hyc.backward, id = "m.grad.lhs"}
-// CHECK-NEXT: %[[DW:.*]] = hyc.add %[[QR]], %[[ML]] {hyc.backward, id = "w.grad.sum"}
-// CHECK-NEXT: hyc.accumulate %[[DW]] into @w.grad
+// CHECK-NEXT: hyc.accumulate %[[ML]] into @w.grad
 // CHECK-NEXT: hyc.return
 
 // -----

@@ -2,6 +2,8 @@
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/ONNX/Import.h"
+#include "hyc/Transforms/Local/Passes.h"
+#include "hyc/Transforms/Plan/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Support/FileUtilities.h"
@@ -59,6 +61,8 @@ int main(int argc, char **argv) {
   registry.insert<hyc::HycDialect, hyc::dist::DistDialect>();
   mlir::registerTransformsPasses();
   hyc::registerTrainPasses();
+  hyc::registerPlanPasses();
+  hyc::registerLocalPasses();
   auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "hyc graph optimizer\n", registry);
   if (!llvm::StringRef(input).ends_with(".onnx"))
     return mlir::failed(mlir::MlirOptMain(argc, argv, input, output, registry));

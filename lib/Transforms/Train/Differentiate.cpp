@@ -34,6 +34,18 @@ static void makeIdsUnique(FuncOp function) {
   }
 }
 
+/// Gives every use of a parameter a read of its own, so that the contributions of a tied parameter accumulate each where it
+/// is made: pipeline stages then exchange them once a step, not once a micro-batch.
+static void readOncePerUse(FuncOp function) {
+  for (auto read : llvm::make_early_inc_range(function.getBody().front().getOps<ReadOp>()))
+    for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
+      if (read->hasOneUse())
+        break;
+      OpBuilder builder(use.getOwner());
+      use.set(builder.clone(*read)->getResult(0));
+    }
+}
+
 namespace {
 /// Walks the forward ops of one function backwards and builds their gradients behind them.
 class ReverseWalk {
@@ -205,6 +217,7 @@ struct Differentiate : hyc::impl::DifferentiateBase<Differentiate> {
     FuncOp function = findFunction(module, kEntry, "expected a model with a loss, as hyc-attach-loss gives it");
     if (!function || failed(verifyLossAttached(function)))
       return signalPassFailure();
+    readOncePerUse(function);
     makeIdsUnique(function);
 
     ReturnOp terminator = function.getReturn();

@@ -1,0 +1,42 @@
+// OpSharding: how one op is split over the mesh, and what that asks of its operands.
+//
+// Propagation and partitioning both ask here, so that they cannot disagree. An op's split is one list of mesh axes a
+// factor; results follow from it, and so does what each operand must look like. A sum that is left open shows as
+// `partial` axes of a result.
+#ifndef HYC_ANALYSIS_OPSHARDING_H
+#define HYC_ANALYSIS_OPSHARDING_H
+
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+
+namespace hyc {
+
+using Axes = llvm::SmallVector<mlir::StringAttr, 2>;
+
+struct OpSharding {
+  llvm::SmallVector<Axes, 6> factorAxes;           // axes that split each factor, major to minor
+  llvm::SmallVector<Axes, 3> passedPartial;        // per operand: partial axes that the op may leave open
+
+  /// What operand `index` must look like.
+  dist::ShardingAttr operandSharding(mlir::MLIRContext *context, const ShardingRule &rule, int index) const;
+  /// What result `index` then looks like.
+  dist::ShardingAttr resultSharding(mlir::MLIRContext *context, const ShardingRule &rule, int index) const;
+};
+
+/// Drops what can't be split: replicated factors, factors that are minor in a merged dimension, and an axis's second
+/// and later uses in one op.
+void legalize(OpSharding &sharding, const ShardingRule &rule);
+
+/// Partial axes of the operands' shardings that `op`, being linear, may pass on to its result instead of closing them;
+/// one list an operand.
+llvm::SmallVector<Axes, 3> passablePartial(mlir::Operation *op, llvm::ArrayRef<dist::ShardingAttr> operands);
+
+/// The sharding of a value as phase 3 recorded it on its op or argument.
+dist::ShardingAttr recordedSharding(mlir::Value value);
+
+/// Reconstructs an op's split from the recorded shardings of its operands and results.
+OpSharding recordedOpSharding(mlir::Operation *op, const ShardingRule &rule);
+
+} // namespace hyc
+
+#endif // HYC_ANALYSIS_OPSHARDING_H

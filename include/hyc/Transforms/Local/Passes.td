@@ -1,0 +1,65 @@
+// Phase 4: what one rank holds, and every exchange. These passes realise the plan; they decide nothing.
+
+#ifndef HYC_TRANSFORMS_LOCAL_PASSES_TD
+#define HYC_TRANSFORMS_LOCAL_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def Partition : Pass<"hyc-partition", "::mlir::ModuleOp"> {
+  let summary = "gives every tensor its local shape and makes every exchange explicit";
+  let description = [{
+    Rewrites `@microbatch` op by op: operands are converted to what the op's recorded split asks for (see OpSharding.h),
+    results get their local shapes. A conversion that closes partial sums is an all_reduce, one that joins shards an
+    all_gather, one that drops what others hold a dist.slice, which communicates nothing. Exchanges start right after the
+    value is made and are awaited where it is first needed. Vocabulary-parallel ops are written out with their offsets.
+
+    ```mlir
+    // before
+    %y = hyc.einsum "bk,kn->bn" %a, %w {dist.shardings = [#dist.sharding<[{}, {} ] partial {tp}>]}
+           : (tensor<8x256xf32>, tensor<256x64xf32>) -> tensor<8x64xf32>
+    // after
+    %y = hyc.einsum "bk,kn->bn" %a, %w : (tensor<8x128xf32>, tensor<128x64xf32>) -> tensor<8x64xf32>
+    %p = dist.all_reduce_start sum %y over <{tp}> : tensor<8x64xf32> -> !dist.pending<tensor<8x64xf32>>
+    %r = dist.wait %p : !dist.pending<tensor<8x64xf32>> -> tensor<8x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+  let statistics = [Statistic<"exchanges", "exchanges", "exchanges inserted">];
+}
+
+def CutStages : Pass<"hyc-cut-stages", "::mlir::ModuleOp"> {
+  let summary = "cuts @microbatch into a forward and a backward function for each stage";
+  let description = [{
+    A value that backward needs on its own stage is saved; one that another stage needs crosses stage by stage as a
+    channel. Reads, constants and other ops that cost nothing are repeated where they are used.
+  }];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+}
+
+def ReduceGradients : Pass<"hyc-reduce-gradients", "::mlir::ModuleOp"> {
+  let summary = "closes what a step's accumulation left partial: @reduce.S";
+  let description = [{
+    Gradients are reduced over their partial axes, those of tied parameters over the stages that hold them as well. The
+    loss sum and the token count reach every stage, since each needs the count to scale its gradients.
+  }];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+}
+
+def DistributeUpdate : Pass<"hyc-distribute-update", "::mlir::ModuleOp"> {
+  let summary = "gives every stage the part of @apply that updates what it holds: @apply.S";
+  let description = [{
+    A sum of squares is taken over this stage's shards, split ones apart from whole ones, and combined so that every
+    element counts once: split states over their axes, then all stages. A tied parameter counts on its first stage.
+  }];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+}
+
+def VerifyLocal : Pass<"hyc-verify-local", "::mlir::ModuleOp"> {
+  let summary = "checks the invariant of phase 4: functions agree with their neighbours and with the schedule";
+  let description = [{
+    Every stage has its four functions and a schedule; the channels that one stage sends are those that its neighbour
+    receives, with the same types; what backward takes as saved, forward saves.
+  }];
+}
+
+#endif // HYC_TRANSFORMS_LOCAL_PASSES_TD

@@ -1,0 +1,90 @@
+// Phase 3: decisions, written down as attributes. No pass here changes what is computed.
+
+#ifndef HYC_TRANSFORMS_PLAN_PASSES_TD
+#define HYC_TRANSFORMS_PLAN_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def CreateMesh : Pass<"hyc-create-mesh", "::mlir::ModuleOp"> {
+  let summary = "declares the mesh: data-parallel and tensor-parallel axes, pipeline stages";
+  let description = [{
+    ```mlir
+    dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 2
+    ```
+  }];
+  let options = [
+    Option<"dp", "dp", "int64_t", "1", "data-parallel ranks">,
+    Option<"tp", "tp", "int64_t", "1", "tensor-parallel ranks">,
+    Option<"pp", "pp", "int64_t", "1", "pipeline stages">,
+  ];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+}
+
+def SeedShardings : Pass<"hyc-seed-shardings", "::mlir::ModuleOp"> {
+  let summary = "splits the batch over dp, and heads, inner factors and the vocabulary over tp";
+  let description = [{
+    Looks at the structure of `@microbatch`, never at names. A class of equal factors (see FactorClasses.h) may be split
+    over tp if no op needs it whole and it is one of
+
+    1. the heads of an attention;
+    2. the inner factor of contraction - elementwise - contraction;
+    3. the vocabulary of an embedding or a cross_entropy.
+
+    In this order, classes with fewer uses first; a class that meets an already chosen one in some op is passed over.
+    Writes `dist.sharding` on function arguments and parameters and nothing else. A parameter or argument that has one
+    already keeps it.
+
+    ```mlir
+    // before
+    hyc.param @fc1.weight : tensor<64x256xf32> from #hyc.fill<0.0 : f64>
+    // after
+    hyc.param @fc1.weight : tensor<64x256xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {tp} ]>}
+    ```
+    Heads that tp does not divide are an error: padding would compute attention for heads that do not exist.
+  }];
+  let statistics = [Statistic<"splitClasses", "split-classes", "classes of factors split over tp">];
+}
+
+def PropagateShardings : Pass<"hyc-propagate-shardings", "::mlir::ModuleOp"> {
+  let summary = "carries the shardings of parameters and inputs through every op";
+  let description = [{
+    Every op gets `dist.shardings`, one a result, by its sharding rule. A contraction over a split factor gives a
+    `partial` result; linear ops pass partial sums on, so that as few exchanges as possible close them. States get the
+    sharding of their parameter, and gradients stay `partial` over the axes that every contribution to them is.
+  }];
+}
+
+def AssignStages : Pass<"hyc-assign-stages", "::mlir::ModuleOp"> {
+  let summary = "cuts the model into pipeline stages of balanced weight";
+  let description = [{
+    Cuts only between layers. A layer is found by structure: the forward ops fall into units wherever one single value
+    crosses; the longest repetition of equal units gives the layers, what stands before and after it one layer each.
+    Methods: `parameters` balances parameter elements, `uniform` the number of layers, `type:REGEX` the number of layers
+    with an op whose id matches. A backward op belongs to the stage of the op that it derives from.
+
+    Writes `dist.stage` on ops and `dist.stages` on params and states.
+  }];
+  let options = [Option<"method", "method", "std::string", "\"parameters\"", "parameters, uniform or type:REGEX">];
+}
+
+def BuildSchedule : Pass<"hyc-build-schedule", "::mlir::ModuleOp"> {
+  let summary = "writes each stage's order of work in one step";
+  let description = [{
+    `gpipe`: all forwards, then all backwards; every micro-batch is alive. `1f1b` (Narayanan et al. 2021): stage s of p
+    runs p - s - 1 forwards ahead, then one forward and one backward in turn, so that at most p - s micro-batches are
+    alive. Backwards run in the order of micro-batches in both, so that gradients have the same bits.
+
+    A send and the receive that opposes it form one exchange: apart, two neighbours that both send would wait for ever.
+  }];
+  let options = [
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "gpipe or 1f1b">,
+    Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches in one step">,
+  ];
+}
+
+def VerifyPlan : Pass<"hyc-verify-plan", "::mlir::ModuleOp"> {
+  let summary = "checks the invariant of phase 3: every value is decided";
+  let description = "A mesh; shardings and a stage on every op of `@microbatch`; a schedule a stage.";
+}
+
+#endif // HYC_TRANSFORMS_PLAN_PASSES_TD

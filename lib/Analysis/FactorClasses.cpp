@@ -1,0 +1,151 @@
+// Union-find over (tensor, dimension) pairs, driven by the ops' sharding rules.
+#include "hyc/Analysis/FactorClasses.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+using namespace mlir;
+using namespace hyc;
+
+static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// The symbol that a read, write or accumulate joins with a value.
+static std::pair<StringAttr, Value> symbolAndValue(Operation *op) {
+  if (auto read = dyn_cast<ReadOp>(op))
+    return {read.getSourceAttr().getAttr(), read.getResult()};
+  if (auto write = dyn_cast<WriteOp>(op))
+    return {write.getTargetAttr().getAttr(), write.getValue()};
+  if (auto accumulate = dyn_cast<AccumulateOp>(op))
+    return {accumulate.getTargetAttr().getAttr(), accumulate.getValue()};
+  return {};
+}
+
+FactorClasses::FactorClasses(FuncOp func) {
+  func.walk([&](Operation *op) {
+    if (auto [symbol, value] = symbolAndValue(op); symbol)
+      linkSymbol(symbol, value);
+    else if (isa<ShardingRuleOpInterface>(op))
+      addOp(op);
+  });
+  // A state is split as its parameter is.
+  for (auto state : func->getParentOfType<ModuleOp>().getOps<StateOp>()) {
+    if (!state.getParamAttr())
+      continue;
+    for (auto [dim, size] : llvm::enumerate(state.getWholeType().getShape()))
+      unite(node(state.getSymNameAttr().getAsOpaquePointer(), dim, size),
+            node(state.getParamAttr().getAttr().getAsOpaquePointer(), dim, size));
+  }
+  for (int i = 0, e = static_cast<int>(parent.size()); i < e; ++i)
+    if (find(i) == i)
+      roots.push_back(i);
+  func.walk([&](Operation *op) {
+    auto rule = rules.find(op);
+    if (rule == rules.end())
+      return;
+    for (auto [index, factor] : llvm::enumerate(rule->second.factors))
+      if (int cls = classOf(op, static_cast<int>(index)); cls >= 0)
+        occurrences[cls].push_back({op, static_cast<int>(index), factor.kind});
+  });
+}
+
+int FactorClasses::node(const void *key, int64_t dim, int64_t size) {
+  auto [entry, inserted] = nodes.try_emplace(Key(key, dim), static_cast<int>(parent.size()));
+  if (inserted) {
+    parent.push_back(entry->second);
+    sizes.push_back(size);
+  }
+  return entry->second;
+}
+
+int FactorClasses::find(int node) const {
+  while (parent[node] != node)
+    node = parent[node] = parent[parent[node]];
+  return node;
+}
+
+/// The smaller root wins, so that classes are numbered in program order.
+void FactorClasses::unite(int a, int b) {
+  a = find(a);
+  b = find(b);
+  if (a != b)
+    parent[std::max(a, b)] = std::min(a, b);
+}
+
+void FactorClasses::linkSymbol(StringAttr symbol, Value value) {
+  for (auto [dim, size] : llvm::enumerate(tensorType(value).getShape()))
+    unite(node(value.getAsOpaquePointer(), dim, size), node(symbol.getAsOpaquePointer(), dim, size));
+}
+
+void FactorClasses::addOp(Operation *op) {
+  ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+  SmallVector<int> &first = factorNodes[op];
+  first.assign(rule.factors.size(), -1);
+  auto link = [&](Value value, const TensorFactors &dims) {
+    for (auto [dim, factors] : llvm::enumerate(dims)) {
+      int self = node(value.getAsOpaquePointer(), dim, tensorType(value).getDimSize(dim));
+      if (factors.empty())
+        continue;
+      int &known = first[factors.front()];
+      if (known >= 0)
+        unite(known, self);
+      else
+        known = self;
+    }
+  };
+  for (auto [value, dims] : llvm::zip_equal(op->getOperands(), rule.operands))
+    link(value, dims);
+  for (auto [value, dims] : llvm::zip_equal(op->getResults(), rule.results))
+    link(value, dims);
+  rules[op] = std::move(rule);
+}
+
+int FactorClasses::classOf(Value value, int64_t dim) const {
+  auto entry = nodes.find(Key(value.getAsOpaquePointer(), dim));
+  return entry == nodes.end() ? -1 : find(entry->second);
+}
+
+int FactorClasses::classOf(StringAttr symbol, int64_t dim) const {
+  auto entry = nodes.find(Key(symbol.getAsOpaquePointer(), dim));
+  return entry == nodes.end() ? -1 : find(entry->second);
+}
+
+int FactorClasses::classOf(Operation *op, int factor) const {
+  auto entry = factorNodes.find(op);
+  if (entry == factorNodes.end() || entry->second[factor] < 0)
+    return -1;
+  return find(entry->second[factor]);
+}
+
+ArrayRef<FactorClasses::Occurrence> FactorClasses::getOccurrences(int cls) const {
+  auto entry = occurrences.find(cls);
+  return entry == occurrences.end() ? ArrayRef<Occurrence>() : ArrayRef(entry->second);
+}
+
+const ShardingRule *FactorClasses::getRule(Operation *op) const {
+  auto entry = rules.find(op);
+  return entry == rules.end() ? nullptr : &entry->second;
+}
+
+/// f(0,…) = 0 element by element, or linear in every operand that has the index, or aware of padding (the vocabulary
+/// ops). A reshape that merges dimensions would move padding into the middle.
+static bool opPreservesZeros(Operation *op, int factor, const ShardingRule &rule) {
+  if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+    auto merges = [&](const TensorFactors &dims) {
+      return llvm::any_of(dims, [&](const DimFactors &f) { return f.size() > 1 && llvm::is_contained(f, factor); });
+    };
+    return !merges(rule.operands[0]) && !merges(rule.results[0]);
+  }
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return constant.getValue().isSplat() && constant.getValue().getSplatValue<Attribute>() ==
+                                                Builder(op->getContext()).getZeroAttr(
+                                                    cast<RankedTensorType>(constant.getType()).getElementType());
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.getKind() == ReductionKind::sum || rule.factors[factor].kind == FactorKind::parallel;
+  return isa<NegOp, AbsOp, SqrtOp, TanhOp, ErfOp, SinOp, ReluOp, AddOp, SubOp, MulOp, GeluOp, GeluGradOp, ConvertOp,
+             TransposeOp, EinsumOp, EmbeddingOp, EmbeddingGradOp, CrossEntropyOp, CrossEntropyGradOp>(op);
+}
+
+bool FactorClasses::preservesZeros(int cls) const {
+  return llvm::all_of(getOccurrences(cls), [&](const Occurrence &occurrence) {
+    return opPreservesZeros(occurrence.op, occurrence.factor, *getRule(occurrence.op));
+  });
+}

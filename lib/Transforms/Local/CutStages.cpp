@@ -1,0 +1,220 @@
+// Cuts the partitioned @microbatch into @forward.S and @backward.S.
+//
+// Every op has a place: a stage and a direction. A value is made at one place and may be wanted at others; it travels only
+// along the routes that the runtime has: forward to the next stage, backward to the previous one, and from a stage's
+// forward to its own backward through the record of saved values.
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Transforms/Local/Passes.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_CUTSTAGES
+#include "hyc/Transforms/Local/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+
+namespace {
+
+struct Place {
+  int64_t stage;
+  bool backward;
+  bool operator==(const Place &other) const { return stage == other.stage && backward == other.backward; }
+};
+
+/// One function that is being filled: its arguments and results appear as values need them.
+struct StageFunction {
+  struct Port {
+    StringAttr kind; // hyc.input, hyc.saved or dist.channel
+    std::string id;
+    Value original;
+    Value local;
+  };
+  Place place;
+  Block *block = nullptr;
+  IRMapping mapping;
+  SmallVector<Port> arguments, results;
+};
+
+/// Ops that compute nothing worth keeping: repeated wherever they are used.
+bool isFree(Operation *op) {
+  return isa<ReadOp, ConstantOp, IotaOp, ReshapeOp, dist::ShardOffsetOp>(op);
+}
+
+class StageCutter {
+public:
+  StageCutter(FuncOp microbatch, int64_t stages) : microbatch(microbatch), context(microbatch.getContext()) {
+    for (bool backward : {false, true})
+      for (int64_t stage = 0; stage < stages; ++stage) {
+        StageFunction &function = functions.emplace_back();
+        function.place = {stage, backward};
+        function.block = new Block();
+      }
+    nameValues();
+  }
+
+  LogicalResult run() {
+    for (Operation &op : microbatch.getBody().front().without_terminator()) {
+      if (isFree(&op))
+        continue;
+      if (!op.hasAttr(dist::kStage))
+        return op.emitOpError("has no dist.stage");
+      StageFunction &function = at(placeOf(&op));
+      if (failed(place(&op, function)))
+        return failure();
+    }
+    return success();
+  }
+
+  void emit(OpBuilder &builder) {
+    for (StageFunction &function : functions)
+      emitFunction(builder, function);
+  }
+
+private:
+  Place placeOf(Operation *op) {
+    return {op->getAttrOfType<IntegerAttr>(dist::kStage).getInt(), op->hasAttr("hyc.backward")};
+  }
+
+  StageFunction &at(Place place) { return functions[(place.backward ? functions.size() / 2 : 0) + place.stage]; }
+
+  /// Ids under which values cross: their op's id, told apart where several values share it.
+  void nameValues() {
+    llvm::StringMap<int> used;
+    for (Operation &op : microbatch.getBody().front())
+      for (OpResult result : op.getResults()) {
+        std::string id = idOf(&op);
+        if (op.getNumResults() > 1)
+          id += "#" + std::to_string(result.getResultNumber());
+        int count = used[id]++;
+        ids[result] = count == 0 ? id : id + "~" + std::to_string(count);
+      }
+  }
+
+  /// An awaited or sliced value is known by the id of what it converts.
+  static std::string idOf(Operation *op) {
+    if (!getId(op).empty())
+      return getId(op).str();
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp())
+        if (std::string id = idOf(def); !id.empty())
+          return id;
+    return op->getName().stripDialect().str();
+  }
+
+  /// Clones `op` into `function`, having brought its operands there.
+  LogicalResult place(Operation *op, StageFunction &function) {
+    for (Value operand : op->getOperands())
+      if (failed(bring(operand, function.place)))
+        return failure();
+    OpBuilder builder(context);
+    builder.setInsertionPointToEnd(function.block);
+    Operation *clone = builder.clone(*op, function.mapping);
+    clone->removeAttr(dist::kStage);
+    return success();
+  }
+
+  /// Makes `value` known at `place`.
+  LogicalResult bring(Value value, Place place) {
+    StageFunction &function = at(place);
+    if (function.mapping.contains(value))
+      return success();
+    Operation *def = value.getDefiningOp();
+    if (!def) {
+      addInput(cast<BlockArgument>(value), function);
+      return success();
+    }
+    if (isFree(def))
+      return this->place(def, function);
+    Place origin = placeOf(def);
+    if (!place.backward)
+      return route(value, origin, {place.stage - 1, false}, function, "dist.channel",
+                   !origin.backward && origin.stage < place.stage);
+    // A forward value arrives in a backward function by being saved there, or, from a later stage, with the cotangents.
+    bool saved = !origin.backward && origin.stage <= place.stage;
+    if (saved)
+      return route(value, origin, {place.stage, false}, function, "hyc.saved", true);
+    return route(value, origin, {place.stage + 1, true}, function, "dist.channel", origin.stage > place.stage);
+  }
+
+  /// Has `from` return the value and `function` take it as an argument.
+  LogicalResult route(Value value, Place origin, Place from, StageFunction &function, StringRef kind, bool possible) {
+    if (!possible) {
+      Operation *def = value.getDefiningOp();
+      return def->emitOpError("makes a value on stage ")
+             << origin.stage << (origin.backward ? " in backward" : " in forward") << " that stage " << function.place.stage
+             << (function.place.backward ? " needs in backward" : " needs in forward") << ": no route leads there";
+    }
+    if (failed(bring(value, from)))
+      return failure();
+    StringAttr kindAttr = StringAttr::get(context, kind);
+    StageFunction &source = at(from);
+    source.results.push_back({kindAttr, ids[value], value, source.mapping.lookup(value)});
+    addArgument(function, kindAttr, ids[value], value);
+    return success();
+  }
+
+  void addArgument(StageFunction &function, StringAttr kind, const std::string &id, Value value) {
+    Value argument = function.block->addArgument(value.getType(), value.getLoc());
+    function.arguments.push_back({kind, id, value, argument});
+    function.mapping.map(value, argument);
+  }
+
+  void addInput(BlockArgument argument, StageFunction &function) {
+    auto name = microbatch.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hyc.input");
+    addArgument(function, StringAttr::get(context, "hyc.input"), name ? name.str() : "", argument);
+  }
+
+  void emitFunction(OpBuilder &builder, StageFunction &function) {
+    std::string name = (function.place.backward ? "backward." : "forward.") + std::to_string(function.place.stage);
+    SmallVector<Type> resultTypes;
+    SmallVector<Value> results;
+    for (const StageFunction::Port &port : function.results) {
+      results.push_back(port.local);
+      resultTypes.push_back(port.local.getType());
+    }
+    auto type = builder.getFunctionType(function.block->getArgumentTypes(), resultTypes);
+    auto func = FuncOp::create(builder, microbatch.getLoc(), name, type);
+    func->setAttr(dist::kStage, builder.getI64IntegerAttr(function.place.stage));
+    func.getBody().front().erase();
+    func.getBody().push_back(function.block);
+    OpBuilder end = OpBuilder::atBlockEnd(function.block);
+    ReturnOp::create(end, microbatch.getLoc(), results);
+    for (auto [index, port] : llvm::enumerate(function.arguments)) {
+      func.setArgAttr(index, port.kind, builder.getStringAttr(port.id));
+      if (auto input = dyn_cast<BlockArgument>(port.original))
+        if (Attribute source = microbatch.getArgAttr(input.getArgNumber(), "hyc.source"))
+          func.setArgAttr(index, "hyc.source", source);
+    }
+    for (auto [index, port] : llvm::enumerate(function.results))
+      func.setResultAttr(index, port.kind, builder.getStringAttr(port.id));
+  }
+
+  FuncOp microbatch;
+  MLIRContext *context;
+  SmallVector<StageFunction> functions;
+  llvm::DenseMap<Value, std::string> ids;
+};
+
+struct CutStages : hyc::impl::CutStagesBase<CutStages> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto func = module.lookupSymbol<FuncOp>("microbatch");
+    dist::MeshOp mesh = dist::MeshOp::find(module);
+    if (!func || !mesh) {
+      module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to cut";
+      return signalPassFailure();
+    }
+    StageCutter cutter(func, mesh.getStages());
+    if (failed(cutter.run()))
+      return signalPassFailure();
+    OpBuilder builder(func);
+    cutter.emit(builder);
+    func.erase();
+  }
+};
+} // namespace

@@ -1,0 +1,36 @@
+// Builders of exchanges.
+#include "Exchanges.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace hyc;
+
+Value local::allReduce(OpBuilder &start, OpBuilder &wait, Location loc, dist::ReduceKind kind, Value value,
+                       dist::GroupAttr group, const Reason &reason) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto pending = dist::AllReduceStartOp::create(start, loc, dist::PendingType::get(start.getContext(), type), kind, value,
+                                                group, start.getStringAttr(reason.cause), start.getStringAttr(reason.why));
+  return dist::WaitOp::create(wait, loc, type, pending);
+}
+
+Value local::allGather(OpBuilder &start, OpBuilder &wait, Location loc, Value shard, int64_t dim, int64_t whole,
+                       dist::GroupAttr group, const Reason &reason) {
+  auto shardType = cast<RankedTensorType>(shard.getType());
+  SmallVector<int64_t> shape(shardType.getShape());
+  shape[dim] = whole;
+  auto type = RankedTensorType::get(shape, shardType.getElementType());
+  auto pending = dist::AllGatherStartOp::create(start, loc, dist::PendingType::get(start.getContext(), type), shard, dim,
+                                                group, start.getStringAttr(reason.cause), start.getStringAttr(reason.why));
+  return dist::WaitOp::create(wait, loc, type, pending);
+}
+
+dist::GroupAttr local::groupOf(MLIRContext *context, ArrayRef<StringAttr> axes, ArrayRef<int64_t> stages) {
+  return dist::GroupAttr::get(context, dist::AxisListAttr::get(context, axes), stages);
+}
+
+std::string local::textOf(Attribute attribute) {
+  std::string text;
+  llvm::raw_string_ostream(text) << attribute;
+  return text;
+}

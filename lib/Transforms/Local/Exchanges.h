@@ -1,0 +1,33 @@
+// Builders of exchanges that the passes of phase 4 share: a start, and the wait that belongs to it.
+#ifndef HYC_LIB_TRANSFORMS_LOCAL_EXCHANGES_H
+#define HYC_LIB_TRANSFORMS_LOCAL_EXCHANGES_H
+
+#include "dialects/Dist/DistDialect.h"
+#include "mlir/IR/Builders.h"
+
+namespace hyc::local {
+
+/// What asked for an exchange; goes into its `cause` and `why`.
+struct Reason {
+  llvm::StringRef cause;
+  std::string why;
+};
+
+/// Starts an all_reduce at `start` and awaits it at `wait`.
+mlir::Value allReduce(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, dist::ReduceKind kind,
+                      mlir::Value value, dist::GroupAttr group, const Reason &reason);
+
+/// Joins shards of dimension `dim` into `whole` of its elements.
+mlir::Value allGather(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value shard, int64_t dim,
+                      int64_t whole, dist::GroupAttr group, const Reason &reason);
+
+/// The group of `axes` within this rank's stage.
+dist::GroupAttr groupOf(mlir::MLIRContext *context, llvm::ArrayRef<mlir::StringAttr> axes,
+                        llvm::ArrayRef<int64_t> stages = {});
+
+/// The text of an attribute, for `why`.
+std::string textOf(mlir::Attribute attribute);
+
+} // namespace hyc::local
+
+#endif // HYC_LIB_TRANSFORMS_LOCAL_EXCHANGES_H

@@ -1,0 +1,247 @@
+// Balances layers over stages, then lets backward ops, parameters and states follow.
+#include "dialects/Dist/DistDialect.h"
+#include "hyc/Analysis/Layers.h"
+#include "hyc/Transforms/Plan/Passes.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/Support/Regex.h"
+#include <limits>
+#include <numeric>
+#include <set>
+
+namespace hyc {
+#define GEN_PASS_DEF_ASSIGNSTAGES
+#include "hyc/Transforms/Plan/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+
+namespace {
+
+using Weights = std::vector<int64_t>;
+
+/// Ends of `parts` contiguous, non-empty parts that minimise first the heaviest part, then the sum of squares.
+std::vector<size_t> balance(const Weights &weights, size_t parts) {
+  size_t n = weights.size();
+  Weights prefix(n + 1, 0);
+  std::partial_sum(weights.begin(), weights.end(), prefix.begin() + 1);
+  auto weight = [&](size_t begin, size_t end) { return prefix[end] - prefix[begin]; };
+  // cost[k][i]: the least cost of cutting the first i layers into k parts.
+  auto solve = [&](auto combine, auto cost0) {
+    using Cost = decltype(cost0);
+    const Cost infinite = std::numeric_limits<Cost>::max();
+    std::vector<std::vector<Cost>> cost(parts + 1, std::vector<Cost>(n + 1, infinite));
+    std::vector<std::vector<size_t>> from(parts + 1, std::vector<size_t>(n + 1, 0));
+    cost[0][0] = 0;
+    for (size_t k = 1; k <= parts; ++k)
+      for (size_t i = k; i <= n; ++i)
+        for (size_t j = k - 1; j < i; ++j) {
+          if (cost[k - 1][j] == infinite)
+            continue;
+          Cost candidate = combine(cost[k - 1][j], weight(j, i));
+          if (candidate < cost[k][i]) {
+            cost[k][i] = candidate;
+            from[k][i] = j;
+          }
+        }
+    return std::pair(cost[parts][n], from);
+  };
+  int64_t heaviest = solve([](int64_t a, int64_t w) { return std::max(a, w); }, int64_t(0)).first;
+  auto from = solve(
+                  [&](double a, int64_t w) {
+                    return w > heaviest ? std::numeric_limits<double>::max() : a + double(w) * double(w);
+                  },
+                  double(0))
+                  .second;
+  std::vector<size_t> ends(parts);
+  for (size_t k = parts, i = n; k > 0; i = from[k][i], --k)
+    ends[k - 1] = i;
+  return ends;
+}
+
+struct AssignStages : hyc::impl::AssignStagesBase<AssignStages> {
+  using AssignStagesBase::AssignStagesBase;
+
+  void runOnOperation() override {
+    module = getOperation();
+    func = module.lookupSymbol<FuncOp>("microbatch");
+    dist::MeshOp mesh = dist::MeshOp::find(module);
+    if (!func || !mesh) {
+      module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to plan for";
+      return signalPassFailure();
+    }
+    stages = mesh.getStages();
+    findFloatingOps();
+    if (failed(assignLayers()))
+      return signalPassFailure();
+    assignFloatingOps();
+    assignBackwardOps();
+    assignStates();
+  }
+
+private:
+  int64_t stageOf(Operation *op) {
+    auto stage = op->getAttrOfType<IntegerAttr>(dist::kStage);
+    return stage ? stage.getInt() : -1;
+  }
+  void setStage(Operation *op, int64_t stage) {
+    op->setAttr(dist::kStage, Builder(&getContext()).getI64IntegerAttr(stage));
+  }
+
+  LogicalResult assignLayers() {
+    SmallVector<Layer> layers = findLayers(func);
+    FailureOr<Weights> weights = weigh(layers);
+    if (failed(weights))
+      return failure();
+    if (static_cast<int64_t>(layers.size()) < stages)
+      return func.emitError("has ") << layers.size() << " layers, expected at least " << stages
+                                    << ", one a pipeline stage; lower --pp to at most " << layers.size();
+    std::vector<size_t> ends = balance(*weights, stages);
+    size_t stage = 0;
+    for (auto [index, layer] : llvm::enumerate(layers)) {
+      while (index >= ends[stage])
+        ++stage;
+      for (Operation *op : layer)
+        if (stageOf(op) < 0)
+          setStage(op, static_cast<int64_t>(stage));
+    }
+    return success();
+  }
+
+  FailureOr<Weights> weigh(ArrayRef<Layer> layers) {
+    StringRef name = method.getValue();
+    if (name == "uniform")
+      return Weights(layers.size(), 1);
+    if (name == "parameters") {
+      Weights weights;
+      for (const Layer &layer : layers)
+        weights.push_back(parameterElements(layer));
+      return weights;
+    }
+    if (!name.consume_front("type:")) {
+      module.emitError("partition method is \"") << method << "\", expected parameters, uniform or type:REGEX";
+      return failure();
+    }
+    llvm::Regex regex(name);
+    std::string error;
+    if (!regex.isValid(error)) {
+      module.emitError("partition method has the invalid regular expression \"") << name << "\": " << error;
+      return failure();
+    }
+    Weights weights;
+    for (const Layer &layer : layers)
+      weights.push_back(llvm::any_of(layer, [&](Operation *op) { return regex.match(getId(op)); }));
+    if (llvm::all_of(weights, [](int64_t weight) { return weight == 0; })) {
+      module.emitError("no op has an id that matches \"") << name << "\"";
+      return failure();
+    }
+    return weights;
+  }
+
+  /// Elements of the parameters that a layer's ops use, each counted once.
+  int64_t parameterElements(const Layer &layer) {
+    std::set<StringRef> seen;
+    int64_t elements = 0;
+    SmallVector<Value> work;
+    for (Operation *op : layer)
+      llvm::append_range(work, op->getOperands());
+    while (!work.empty()) {
+      Operation *def = work.pop_back_val().getDefiningOp();
+      if (!def)
+        continue;
+      if (auto read = dyn_cast<ReadOp>(def)) {
+        if (seen.insert(read.getSource()).second)
+          elements += cast<RankedTensorType>(read.getType()).getNumElements();
+      } else if (stageOf(def) < 0 && !llvm::is_contained(layer, def) && isFloating(def)) {
+        llvm::append_range(work, def->getOperands());
+      }
+    }
+    return elements;
+  }
+
+  /// Finds the ops that depend on no input: they may stand on whichever stage uses them.
+  void findFloatingOps() {
+    for (Operation &op : func.getBody().front())
+      if (llvm::all_of(op.getOperands(), [&](Value operand) { return floating.contains(operand.getDefiningOp()); }))
+        floating.insert(&op);
+  }
+  bool isFloating(Operation *op) { return floating.contains(op); }
+
+  /// Ops on parameters and constants alone go to the first stage that uses them.
+  void assignFloatingOps() {
+    for (Operation &op : llvm::reverse(func.getBody().front())) {
+      if (stageOf(&op) >= 0 || op.hasAttr("hyc.backward") || isa<ReturnOp>(op))
+        continue;
+      int64_t first = stages;
+      for (Operation *user : op.getUsers())
+        if (!user->hasAttr("hyc.backward") && stageOf(user) >= 0)
+          first = std::min(first, stageOf(user));
+      // Used by backward ops only, or by nothing: settled with them.
+      if (first < stages)
+        setStage(&op, first);
+    }
+  }
+
+  /// The stage of the forward op that `id` derives from, by the longest matching prefix.
+  int64_t stageOfOrigin(StringRef id, const llvm::StringMap<int64_t> &stageOfId) {
+    for (size_t end = id.rfind(".grad"); end != StringRef::npos; end = id.take_front(end).rfind(".grad"))
+      if (auto entry = stageOfId.find(id.take_front(end)); entry != stageOfId.end())
+        return entry->second;
+    return -1;
+  }
+
+  /// A backward op goes to its origin's stage, but never after a stage whose cotangents it reads.
+  void assignBackwardOps() {
+    llvm::StringMap<int64_t> stageOfId;
+    for (Operation &op : func.getBody().front())
+      if (!op.hasAttr("hyc.backward") && !getId(&op).empty() && stageOf(&op) >= 0)
+        stageOfId[getId(&op)] = stageOf(&op);
+    for (Operation &op : func.getBody().front()) {
+      if (stageOf(&op) >= 0 || isa<ReturnOp>(op))
+        continue;
+      int64_t stage = stageOfOrigin(getId(&op), stageOfId), bound = stages - 1;
+      for (Value operand : op.getOperands())
+        if (Operation *def = operand.getDefiningOp(); def && stageOf(def) >= 0 && def->hasAttr("hyc.backward") && !isFloating(def))
+          bound = std::min(bound, stageOf(def));
+      if (isa<AccumulateOp>(op)) // where the contribution is made: those of a tied parameter meet once a step
+        stage = stageOf(op.getOperand(0).getDefiningOp());
+      // Cotangents are summed where the last of them is made, so that one tensor crosses to the stage before.
+      setStage(&op, stage < 0 || isa<AddOp>(op) ? bound : std::min(stage, bound));
+    }
+  }
+
+  /// A parameter, and its states, are where it is read; run-wide states everywhere.
+  void assignStates() {
+    llvm::StringMap<std::set<int64_t>> heldBy;
+    for (Operation &op : func.getBody().front()) {
+      if (auto read = dyn_cast<ReadOp>(op))
+        for (Operation *user : read->getUsers())
+          heldBy[read.getSource()].insert(stageOf(user));
+      if (auto accumulate = dyn_cast<AccumulateOp>(op))
+        if (auto state = module.lookupSymbol<StateOp>(accumulate.getTargetAttr()); state && state.getParam())
+          heldBy[*state.getParam()].insert(stageOf(&op));
+    }
+    Builder builder(&getContext());
+    SmallVector<int64_t> all(stages);
+    std::iota(all.begin(), all.end(), 0);
+    for (Operation &op : module.getBody()->getOperations()) {
+      auto state = dyn_cast<StateOp>(op);
+      if (!state && !isa<ParamOp>(op))
+        continue;
+      StringRef param = state ? state.getParam().value_or("") : cast<ParamOp>(op).getSymName();
+      const std::set<int64_t> &held = heldBy[param];
+      bool everywhere = state && !state.getParam();
+      // A parameter that nothing reads still has its place in checkpoints: stage 0 keeps it.
+      SmallVector<int64_t> list = everywhere    ? all
+                                  : held.empty() ? SmallVector<int64_t>{0}
+                                                 : SmallVector<int64_t>(held.begin(), held.end());
+      op.setAttr(dist::kStages, builder.getDenseI64ArrayAttr(list));
+    }
+  }
+
+  ModuleOp module;
+  FuncOp func;
+  int64_t stages = 1;
+  llvm::DenseSet<Operation *> floating;
+};
+} // namespace

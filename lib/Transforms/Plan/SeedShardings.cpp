@@ -1,0 +1,183 @@
+// Chooses what is split: the batch over dp, structural classes of factors over tp.
+#include "dialects/Dist/DistDialect.h"
+#include "hyc/Analysis/FactorClasses.h"
+#include "hyc/Transforms/Plan/Passes.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_SEEDSHARDINGS
+#include "hyc/Transforms/Plan/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+
+namespace {
+
+/// Why a class may be split over tp, in order of preference.
+enum class SeedKind { heads, inner, vocabulary };
+
+struct Candidate {
+  SeedKind kind;
+  int cls;
+  size_t uses;
+};
+
+bool isForward(Operation *op) { return !op->hasAttr("hyc.backward"); }
+
+/// The kind of seed that `cls` is by its uses in the forward ops, if any.
+std::optional<SeedKind> seedKind(const FactorClasses &classes, int cls) {
+  bool heads = false, vocabulary = false, produced = false, contracted = false;
+  for (const FactorClasses::Occurrence &occurrence : classes.getOccurrences(cls)) {
+    if (occurrence.kind == FactorKind::replicated || occurrence.kind == FactorKind::max)
+      return std::nullopt;
+    if (!isForward(occurrence.op))
+      continue;
+    bool isSum = occurrence.kind == FactorKind::sum;
+    heads |= isa<AttentionOp>(occurrence.op);
+    vocabulary |= isSum && isa<EmbeddingOp>(occurrence.op);
+    vocabulary |= isa<CrossEntropyOp>(occurrence.op) && occurrence.kind == FactorKind::exchanged;
+    produced |= isa<EinsumOp>(occurrence.op) && !isSum;
+    contracted |= isa<EinsumOp>(occurrence.op) && isSum;
+  }
+  if (heads)
+    return SeedKind::heads;
+  if (vocabulary)
+    return SeedKind::vocabulary;
+  return produced && contracted ? std::optional(SeedKind::inner) : std::nullopt;
+}
+
+struct SeedShardings : hyc::impl::SeedShardingsBase<SeedShardings> {
+  using SeedShardingsBase::SeedShardingsBase;
+
+  void runOnOperation() override {
+    module = getOperation();
+    auto func = module.lookupSymbol<FuncOp>("microbatch");
+    dist::MeshOp mesh = dist::MeshOp::find(module);
+    if (!func || !mesh) {
+      module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to plan for";
+      return signalPassFailure();
+    }
+    FactorClasses classes(func);
+    if (failed(seedBatch(func, mesh, classes)) || failed(chooseTensorParallel(func, mesh, classes)))
+      return signalPassFailure();
+    annotateParams(classes);
+  }
+
+private:
+  /// The samples of every input over dp.
+  LogicalResult seedBatch(FuncOp func, dist::MeshOp mesh, const FactorClasses &classes) {
+    StringAttr dp = StringAttr::get(&getContext(), "dp");
+    int64_t ranks = mesh.getSize(dp);
+    for (BlockArgument argument : func.getArguments()) {
+      unsigned index = argument.getArgNumber();
+      auto type = cast<RankedTensorType>(argument.getType());
+      if (func.getArgAttr(index, dist::kSharding))
+        continue;
+      SmallVector<SmallVector<StringAttr>> dims(type.getRank());
+      if (type.getRank() > 0 && ranks > 1) {
+        if (type.getDimSize(0) % ranks != 0)
+          return func.emitError("argument ") << index << " has " << type.getDimSize(0) << " samples, expected a multiple of "
+                                             << ranks << ", the size of axis \"dp\"";
+        dims[0] = {dp};
+        batchClasses.insert(classes.classOf(argument, 0));
+      }
+      func.setArgAttr(index, dist::kSharding, dist::ShardingAttr::get(&getContext(), dims));
+    }
+    return success();
+  }
+
+  LogicalResult chooseTensorParallel(FuncOp func, dist::MeshOp mesh, const FactorClasses &classes) {
+    int64_t ranks = mesh.getSize(StringAttr::get(&getContext(), "tp"));
+    if (ranks == 1)
+      return success();
+    for (const Candidate &candidate : findCandidates(func, classes)) {
+      if (meetsChosen(classes, candidate.cls))
+        continue;
+      int64_t size = classes.getSize(candidate.cls);
+      if (size % ranks != 0) {
+        if (candidate.kind == SeedKind::heads)
+          return refuseHeads(classes, candidate.cls, ranks);
+        bool lastIsNotEmpty = dist::shardSize(size, ranks) * (ranks - 1) < size;
+        if (!lastIsNotEmpty || !classes.preservesZeros(candidate.cls))
+          continue;
+      }
+      chosen.insert(candidate.cls);
+      ++splitClasses;
+    }
+    if (chosen.empty())
+      func.emitWarning("axis \"tp\" of size ") << ranks << " splits nothing: no heads, inner factor or vocabulary of this "
+                                                  "model can be divided by it, so its ranks repeat each other's work";
+    return success();
+  }
+
+  SmallVector<Candidate> findCandidates(FuncOp func, const FactorClasses &classes) {
+    llvm::DenseSet<int> ofInputs, ofParams;
+    for (BlockArgument argument : func.getArguments())
+      for (int64_t dim = 0, e = cast<RankedTensorType>(argument.getType()).getRank(); dim < e; ++dim)
+        ofInputs.insert(classes.classOf(argument, dim));
+    for (auto param : module.getOps<ParamOp>())
+      for (int64_t dim = 0, e = param.getWholeType().getRank(); dim < e; ++dim)
+        ofParams.insert(classes.classOf(param.getSymNameAttr(), dim));
+    SmallVector<Candidate> candidates;
+    for (int cls : classes.getClasses())
+      if (ofParams.contains(cls) && !ofInputs.contains(cls) && !batchClasses.contains(cls))
+        if (std::optional<SeedKind> kind = seedKind(classes, cls))
+          candidates.push_back({*kind, cls, classes.getOccurrences(cls).size()});
+    llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
+      return std::tie(a.kind, a.uses, a.cls) < std::tie(b.kind, b.uses, b.cls);
+    });
+    return candidates;
+  }
+
+  /// Whether some op has both `cls` and a class that is split already: one axis cannot split two factors of an op.
+  bool meetsChosen(const FactorClasses &classes, int cls) {
+    return llvm::any_of(classes.getOccurrences(cls), [&](const FactorClasses::Occurrence &occurrence) {
+      for (int factor = 0, e = static_cast<int>(classes.getRule(occurrence.op)->factors.size()); factor < e; ++factor) {
+        int other = classes.classOf(occurrence.op, factor);
+        if (other == cls ? factor != occurrence.factor : chosen.contains(other))
+          return true;
+      }
+      return false;
+    });
+  }
+
+  LogicalResult refuseHeads(const FactorClasses &classes, int cls, int64_t ranks) {
+    int64_t heads = classes.getSize(cls);
+    Operation *attention = nullptr;
+    for (const FactorClasses::Occurrence &occurrence : classes.getOccurrences(cls))
+      if (isa<AttentionOp>(occurrence.op) && !attention)
+        attention = occurrence.op;
+    SmallVector<int64_t> divisors;
+    for (int64_t d = 1; d <= heads; ++d)
+      if (heads % d == 0)
+        divisors.push_back(d);
+    InFlightDiagnostic diagnostic = attention->emitError("attention");
+    if (!getId(attention).empty())
+      diagnostic << " \"" << getId(attention) << "\"";
+    diagnostic << " has " << heads << " heads, expected a multiple of " << ranks
+               << ", the size of axis \"tp\"; tp can be one of [" << divisors << "]";
+    return diagnostic;
+  }
+
+  void annotateParams(const FactorClasses &classes) {
+    StringAttr tp = StringAttr::get(&getContext(), "tp");
+    for (auto param : module.getOps<ParamOp>()) {
+      if (param->hasAttr(dist::kSharding))
+        continue;
+      SmallVector<SmallVector<StringAttr>> dims(param.getWholeType().getRank());
+      for (auto [dim, axes] : llvm::enumerate(dims)) {
+        int cls = classes.classOf(param.getSymNameAttr(), dim);
+        if (cls >= 0 && chosen.contains(cls))
+          axes.push_back(tp);
+      }
+      param->setAttr(dist::kSharding, dist::ShardingAttr::get(&getContext(), dims));
+    }
+  }
+
+  ModuleOp module;
+  llvm::DenseSet<int> batchClasses;
+  llvm::SetVector<int> chosen;
+};
+} // namespace

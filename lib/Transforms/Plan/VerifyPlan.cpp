@@ -1,0 +1,55 @@
+// Checks the invariant of phase 3.
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Transforms/Plan/Passes.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_VERIFYPLAN
+#include "hyc/Transforms/Plan/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+
+namespace {
+struct VerifyPlan : hyc::impl::VerifyPlanBase<VerifyPlan> {
+  void runOnOperation() override {
+    if (failed(verifyModule()))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult verifyModule() {
+    ModuleOp module = getOperation();
+    auto func = module.lookupSymbol<FuncOp>("microbatch");
+    dist::MeshOp mesh = dist::MeshOp::find(module);
+    if (!mesh || !func)
+      return module.emitError("has no ") << (mesh ? "@microbatch" : "dist.mesh");
+    int64_t stages = mesh.getStages();
+    auto schedules = module.getOps<dist::ScheduleOp>();
+    int64_t scheduled = std::distance(schedules.begin(), schedules.end());
+    if (scheduled != stages)
+      return mesh.emitError("has ") << stages << " stages, but there are " << scheduled << " schedules";
+    for (Operation &op : module.getBody()->getOperations())
+      if (isa<ParamOp, StateOp>(op) && (!op.hasAttr(dist::kSharding) || !op.hasAttr(dist::kStages)))
+        return op.emitError("has no ") << (op.hasAttr(dist::kSharding) ? dist::kStages : dist::kSharding);
+    for (Operation &op : func.getBody().front())
+      if (failed(verifyOp(&op, stages)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult verifyOp(Operation *op, int64_t stages) {
+    if (isa<ReturnOp>(op))
+      return success();
+    if (op->getNumResults() > 0 && !op->hasAttr(dist::kShardings))
+      return op->emitError("has no dist.shardings");
+    auto stage = op->getAttrOfType<IntegerAttr>(dist::kStage);
+    if (!stage)
+      return op->emitError("has no dist.stage");
+    if (stage.getInt() < 0 || stage.getInt() >= stages)
+      return op->emitError("is on stage ") << stage.getInt() << ", expected one below " << stages;
+    return success();
+  }
+};
+} // namespace
