@@ -1,1 +1,26 @@
-# Install rules: tools, runtime and the CMake package. Filled as the rooms gain targets.
+# Install rules: tools, the runtime that generated programs link, and the CMake package that finds it.
+#
+#   bin/hyc-opt, hyc-compile, hyc-run     lib/libhycrt.a, libhyc_kernels.a
+#   include/hycrt, include/kernels        lib/cmake/hyc: find_package(hyc) gives hyc::hycrt and hyc::kernels
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set_target_properties(hyc_kernels PROPERTIES EXPORT_NAME kernels)
+target_include_directories(hyc_kernels INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+install(TARGETS hycrt hyc_kernels EXPORT hycTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY runtime/include/hycrt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+foreach(tool IN ITEMS hyc-run hyc-opt hyc-compile)
+  if(TARGET ${tool})
+    install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+
+set(HYC_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/hyc)
+install(EXPORT hycTargets NAMESPACE hyc:: DESTINATION ${HYC_PACKAGE_DIR})
+configure_package_config_file(cmake/hycConfig.cmake.in ${CMAKE_BINARY_DIR}/hycConfig.cmake
+  INSTALL_DESTINATION ${HYC_PACKAGE_DIR})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/hycConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/hycConfig.cmake ${CMAKE_BINARY_DIR}/hycConfigVersion.cmake DESTINATION ${HYC_PACKAGE_DIR})
