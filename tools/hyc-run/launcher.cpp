@@ -80,6 +80,7 @@ Status Launcher::prepare() {
     if (!log.ok()) return log.status();
     log_ = std::move(*log);
   }
+  std::signal(SIGCHLD, SIG_DFL);  // where it was inherited as ignored, ends could not be waited for
   sigset_t signals;
   sigemptyset(&signals);
   for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);

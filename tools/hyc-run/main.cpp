@@ -39,6 +39,7 @@ Result<int> launch(const hycrt::RunOptions& options) {
   Result<hycrt::Manifest> manifest = hycrt::readManifest(options.out);
   if (!manifest.ok()) return manifest.status();
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
+  HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
   return hycrun::Launcher(*manifest, options).run();
 }
 

@@ -64,6 +64,9 @@ struct Manifest {
   std::vector<ManifestRank> ranks;      // by world rank
 };
 
+// Everything that a run reads of the compiled folder and the model: no output may be one of these.
+std::vector<std::string> filesReadBy(const Manifest& manifest);
+
 // Reads FOLDER/manifest.json. Errors name the file and the key ("/ranks/3/program").
 Result<Manifest> readManifest(const std::string& folder);
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "hycrt/status.h"
 
@@ -35,6 +36,10 @@ struct ParsedCommandLine {
 
 // Usage errors carry the nearest known option where one is unknown.
 Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, CommandLine kind);
+
+// Before anything is started: every output can be made, and none is the data, one of `inputs` (see
+// filesReadBy in manifest.h) or another output.
+Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs);
 
 // What `threads` 0 stands for: the cores this process may use, divided by the ranks on this machine, at least 1.
 int defaultThreads(int localRanks);

@@ -32,6 +32,9 @@ Result<StepRecord> parseStepRecord(std::string_view json);
 // step  12/100   loss 5.1235   grad norm 1.234e+00   lr 1.000e-03   123.4 ms   12345 tokens/s   left 0:01:23
 std::string toLine(const StepRecord& record);
 
+// The same in 80 columns: 12/100 loss 5.1235 norm 1.23e+00 lr 1.00e-03 123.4 ms 12345 tok/s 0:01:23
+std::string toShortLine(const StepRecord& record);
+
 // The JSON lines of a run in a file, which is emptied first. Every line is there when append returns, so that a reader
 // sees a run while it goes on.
 class StepLog {

@@ -165,6 +165,13 @@ double LearningRateRule::at(int64_t step, int64_t steps) const {
   return base * (1 + std::cos(3.141592653589793 * progress)) / 2;
 }
 
+std::vector<std::string> filesReadBy(const Manifest& manifest) {
+  std::vector<std::string> files = manifest.modelFiles;
+  files.push_back(manifest.folder + "/manifest.json");
+  for (const ManifestRank& rank : manifest.ranks) files.push_back(manifest.folder + "/" + rank.program);
+  return files;
+}
+
 Result<Manifest> parseManifest(std::string_view text, const std::string& folder) {
   const std::string file = folder + "/manifest.json";
   Result<json> root = parseJson(text, file);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "core/nearest.h"
+#include "io/file.h"
 
 namespace hycrt {
 namespace {
@@ -100,6 +101,25 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
   }
   if (!app.remaining().empty()) return unknownArgument(app, app.remaining());
   return parsed;
+}
+
+Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) {
+  if (!options.data.empty()) inputs.push_back(options.data);
+  const std::pair<const char*, const std::string*> outputs[] = {{"--log-file", &options.logFile},
+                                                                {"--dump-gradients", &options.dumpGradients},
+                                                                {"--save-weights", &options.saveWeights}};
+  for (const auto& [name, path] : outputs) {
+    if (path->empty()) continue;
+    for (const std::string& taken : inputs) {
+      if (isSameFile(*path, taken)) {
+        return usageError(std::string(name) + " '" + *path + "' would overwrite '" + taken + "'; give another name");
+      }
+    }
+    // A log may also go to a device or a pipe; the others are renamed into place.
+    if (path != &options.logFile) HYCRT_RETURN_IF_ERROR(checkWritable(*path));
+    inputs.push_back(*path);
+  }
+  return {};
 }
 
 int defaultThreads(int localRanks) {

@@ -50,7 +50,7 @@ class RankRun {
   Status run() {
     HYCRT_RETURN_IF_ERROR(checkProgram(program_));
     HYCRT_RETURN_IF_ERROR(readSurroundings());
-    HYCRT_RETURN_IF_ERROR(checkOutputs());
+    HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
     const int threads = options_.threads > 0 ? options_.threads : defaultThreads(environment_.worldSize);
     applyThreadPlan({threads, environment_.localRank, environment_.worldSize});
     HYCRT_RETURN_IF_ERROR(openData());
@@ -83,14 +83,6 @@ class RankRun {
     if (!manifest.ok()) return manifest.status();
     manifest_ = std::move(*manifest);
     return checkAgainstManifest(program_, manifest_);
-  }
-
-  // Before hours of training, not after.
-  Status checkOutputs() {
-    for (const std::string* path : {&options_.saveWeights, &options_.dumpGradients}) {
-      if (!path->empty()) HYCRT_RETURN_IF_ERROR(checkWritable(*path));
-    }
-    return {};
   }
 
   Status openData() {

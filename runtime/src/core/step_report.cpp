@@ -87,6 +87,13 @@ std::string toLine(const StepRecord& record) {
          " tokens/s   left " + duration(record.etaSeconds);
 }
 
+std::string toShortLine(const StepRecord& record) {
+  return std::to_string(record.step) + "/" + std::to_string(record.steps) + " loss " + format("%.5f", record.loss) +
+         " norm " + format("%.2e", record.gradNorm) + " lr " + format("%.2e", record.learningRate) + " " +
+         format("%.1f", record.milliseconds) + " ms " + format("%.0f", record.tokensPerSecond) + " tok/s " +
+         duration(record.etaSeconds);
+}
+
 Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path) {
   FILE* file = std::fopen(path.c_str(), "we");
   if (!file) return errnoError("cannot write the log file '" + path + "'", errno);
@@ -117,7 +124,9 @@ void StepDisplay::show(const StepRecord& record) {
   if (!live_) {
     std::fprintf(out_, "%s\n", line.c_str());
   } else {
-    line.resize(std::min(line.size(), terminalWidth(out_) - 1));
+    const size_t width = terminalWidth(out_) - 1;
+    if (line.size() > width) line = toShortLine(record);
+    line.resize(std::min(line.size(), width));  // a line that wraps could not be rewritten
     std::fprintf(out_, coloured_ ? "\r\x1b[K\x1b[36m%s\x1b[0m" : "\r\x1b[K%s", line.c_str());
     pending_ = true;
   }

@@ -91,6 +91,12 @@ Status syncFolderOf(const std::string& path) {
   return {};
 }
 
+bool isSameFile(const std::string& a, const std::string& b) {
+  struct stat first, second;
+  if (stat(a.c_str(), &first) != 0 || stat(b.c_str(), &second) != 0) return a == b;
+  return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 Status checkWritable(const std::string& path) {
   struct stat info;
   if (path.empty()) return ioError("an output file's name is empty");

@@ -43,6 +43,9 @@ Result<std::string> readWholeFile(const std::string& path, int64_t maxBytes);
 // Makes a rename in the folder of `path` durable.
 Status syncFolderOf(const std::string& path);
 
+// Whether two names mean one file; where one of them does not exist yet, whether they are spelled alike.
+bool isSameFile(const std::string& a, const std::string& b);
+
 // Whether a file can be made at `path`: its folder exists and may be written to, and `path` is no folder itself.
 Status checkWritable(const std::string& path);
 

@@ -318,6 +318,31 @@ TEST(Failure, OnOutputsThatCannotBeWrittenComesBeforeTraining) {
   }
 }
 
+TEST(Failure, OnOutputsThatWouldOverwriteWhatIsReadLeavesItAlone) {
+  CompiledFolder folder(kOne);
+  const std::string text = folder.files().read("text"), manifest = folder.files().read("manifest.json");
+  std::filesystem::create_symlink(folder / "text", folder / "link");
+  for (const char* option : {"--save-weights", "--dump-gradients", "--log-file"}) {
+    for (const char* name : {"text", "link", "manifest.json", "bin/stage0"}) {
+      const CommandResult result = runCommand(folder.command({option, folder / name}));
+      EXPECT_EQ(result.status, 64) << option << " " << name;
+      EXPECT_CONTAINS(result.errors, "would overwrite");
+    }
+  }
+  const CommandResult result =
+      runCommand(folder.command({"--save-weights", folder / "new", "--dump-gradients", folder / "new"}));
+  EXPECT_EQ(result.status, 64);
+  EXPECT_EQ(folder.files().read("text"), text);
+  EXPECT_EQ(folder.files().read("manifest.json"), manifest);
+}
+
+TEST(Failure, OnALogThatCannotTakeMoreStopsTheRun) {
+  CompiledFolder folder(kEight);
+  const CommandResult result = runCommand(folder.command({"--steps", "1000000", "--log-file", "/dev/full"}));
+  EXPECT_EQ(result.status, 74);
+  EXPECT_CONTAINS(result.errors, "cannot write the log file '/dev/full': No space left on device");
+}
+
 TEST(Failure, OnAFolderOfAnotherPlanIsRefused) {
   CompiledFolder folder(kOne, "00000000000000aa");
   const CommandResult result = runCommand(folder.command({}));
