@@ -7,7 +7,7 @@ from lit.llvm import llvm_config
 config.name = "hyc"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["unit", "models", "bench", "CMakeLists.txt"]
+config.excludes = ["Inputs", "unit", "models", "bench", "CMakeLists.txt"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.hyc_test_dir
 

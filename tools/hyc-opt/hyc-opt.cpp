@@ -2,6 +2,8 @@
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/ONNX/Import.h"
+#include "hyc/Import/Text/ImportText.h"
+#include "hyc/Pipelines/Pipelines.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
@@ -56,6 +58,17 @@ static llvm::FailureOr<std::string> importToText(mlir::DialectRegistry &registry
   return text;
 }
 
+/// Whether MLIR's parser may see a file: it recurses once per bracket. Standard input is trusted to be a pass's output.
+static bool isSafeText(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (path == "-" || !buffer)
+    return true;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  llvm::SourceMgr sources;
+  mlir::SourceMgrDiagnosticHandler handler(sources, &context);
+  return mlir::succeeded(hyc::checkModuleText(context, (*buffer)->getBuffer(), path));
+}
+
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<hyc::HycDialect, hyc::dist::DistDialect>();
@@ -63,9 +76,10 @@ int main(int argc, char **argv) {
   hyc::registerTrainPasses();
   hyc::registerPlanPasses();
   hyc::registerLocalPasses();
+  hyc::registerPipelines();
   auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "hyc graph optimizer\n", registry);
   if (!llvm::StringRef(input).ends_with(".onnx"))
-    return mlir::failed(mlir::MlirOptMain(argc, argv, input, output, registry));
+    return !isSafeText(input) || mlir::failed(mlir::MlirOptMain(argc, argv, input, output, registry));
   llvm::FailureOr<std::string> text = importToText(registry, input);
   if (mlir::failed(text))
     return 1;

@@ -90,13 +90,13 @@ private:
 
   LogicalResult assignLayers() {
     SmallVector<Layer> layers = findLayers(func);
-    FailureOr<Weights> weights = weigh(layers);
-    if (failed(weights))
-      return failure();
     if (static_cast<int64_t>(layers.size()) < stages)
       return func.emitError("has ") << layers.size() << " layers, expected at least " << stages
                                     << ", one a pipeline stage; lower --pp to at most " << layers.size();
-    std::vector<size_t> ends = balance(*weights, stages);
+    FailureOr<std::vector<size_t>> chosen = cuts.empty() ? balanced(layers) : cutAt(layers);
+    if (failed(chosen))
+      return failure();
+    const std::vector<size_t> &ends = *chosen;
     size_t stage = 0;
     for (auto [index, layer] : llvm::enumerate(layers)) {
       while (index >= ends[stage])
@@ -106,6 +106,33 @@ private:
           setStage(op, static_cast<int64_t>(stage));
     }
     return success();
+  }
+
+  FailureOr<std::vector<size_t>> balanced(ArrayRef<Layer> layers) {
+    FailureOr<Weights> weights = weigh(layers);
+    if (failed(weights))
+      return failure();
+    return balance(*weights, stages);
+  }
+
+  /// The layers' ends as `cuts` has them: each names an op of the layer that begins the next stage.
+  FailureOr<std::vector<size_t>> cutAt(ArrayRef<Layer> layers) {
+    if (static_cast<int64_t>(cuts.size()) != stages - 1)
+      return func.emitError("is cut at ") << cuts.size() << " ops, expected " << stages - 1 << " for " << stages << " stages";
+    std::vector<size_t> ends;
+    for (const std::string &id : cuts) {
+      auto layer = llvm::find_if(layers, [&](const Layer &candidate) {
+        return llvm::any_of(candidate, [&](Operation *op) { return getId(op) == id; });
+      });
+      size_t begin = layer - layers.begin();
+      if (layer == layers.end())
+        return func.emitError("is to be cut before op \"") << id << "\", which no layer has";
+      if (begin == 0 || (!ends.empty() && begin <= ends.back()))
+        return func.emitError("is to be cut before op \"") << id << "\", which leaves the stage before it without a layer";
+      ends.push_back(begin);
+    }
+    ends.push_back(layers.size());
+    return ends;
   }
 
   FailureOr<Weights> weigh(ArrayRef<Layer> layers) {

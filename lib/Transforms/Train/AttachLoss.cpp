@@ -44,6 +44,13 @@ static Value findOutput(FuncOp function, StringRef name, StringRef option) {
   return {};
 }
 
+/// Erases what only fed the dropped outputs.
+static void eraseDeadOps(FuncOp function) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
 namespace {
 struct AttachLoss : hyc::impl::AttachLossBase<AttachLoss> {
   using AttachLossBase::AttachLossBase;
@@ -156,4 +163,5 @@ void AttachLoss::replaceResults(FuncOp entry, Value lossSum, Value count) {
   terminator.getOperandsMutable().assign({lossSum, count});
   entry.setFunctionType(FunctionType::get(&getContext(), entry.getArgumentTypes(), {lossSum.getType(), count.getType()}));
   entry.removeResAttrsAttr();
+  eraseDeadOps(entry);
 }

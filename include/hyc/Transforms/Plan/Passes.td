@@ -64,7 +64,11 @@ def AssignStages : Pass<"hyc-assign-stages", "::mlir::ModuleOp"> {
 
     Writes `dist.stage` on ops and `dist.stages` on params and states.
   }];
-  let options = [Option<"method", "method", "std::string", "\"parameters\"", "parameters, uniform or type:REGEX">];
+  let options = [
+    Option<"method", "method", "std::string", "\"parameters\"", "parameters, uniform or type:REGEX">,
+    ListOption<"cuts", "cuts", "std::string",
+               "ids of ops in the first layers of the stages after the first, as a plan file has them; overrides the method">,
+  ];
 }
 
 def BuildSchedule : Pass<"hyc-build-schedule", "::mlir::ModuleOp"> {

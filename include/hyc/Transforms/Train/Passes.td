@@ -29,7 +29,7 @@ def AttachLoss : Pass<"hyc-attach-loss", "::mlir::ModuleOp"> {
     ```
     Any other `loss` names a scalar output of the graph, which is taken as it is and counts as one token a micro-batch: the
     step's loss is then the mean over its micro-batches. Such a graph shifts its labels itself, so every integer input is
-    fed the tokens. Outputs other than the loss are dropped: nothing in training reads them.
+    fed the tokens. Outputs other than the loss are dropped, with what only they needed.
   }];
   let options = [
     Option<"loss", "loss", "std::string", "\"cross_entropy\"", "`cross_entropy`, or the name of a scalar output">,

@@ -1,0 +1,28 @@
+// Toolchain: the host compiler and the parts of hyc that generated programs are compiled against.
+#ifndef HYC_DRIVER_TOOLCHAIN_H
+#define HYC_DRIVER_TOOLCHAIN_H
+
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace hyc {
+
+struct Toolchain {
+  std::string compiler;                 ///< absolute
+  std::vector<std::string> includeDirs; ///< of hycrt/… and kernels/…
+  std::vector<std::string> headerDirs;  ///< what of includeDirs belongs to hyc
+  std::vector<std::string> libraries;   ///< absolute, in link order
+  std::vector<std::string> linkFlags;   ///< what the libraries need of the system
+
+  /// Finds the runtime beside `executable`: in an installed tree ../include and ../lib, else where hyc was built.
+  static Toolchain find(const std::string &executable);
+
+  /// Whether everything is there; an "unavailable" error names what is not.
+  llvm::Error check() const;
+};
+
+} // namespace hyc
+
+#endif // HYC_DRIVER_TOOLCHAIN_H

@@ -1,0 +1,44 @@
+// The only place where the order of passes is decided. A phase is two pipelines: what gets there, and the check of its
+// invariant, apart so that a driver can tell a model it cannot compile from a fault of its own.
+#ifndef HYC_PIPELINES_PIPELINES_H
+#define HYC_PIPELINES_PIPELINES_H
+
+#include "mlir/Pass/PassManager.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace hyc {
+
+/// What the passes of all phases are told. Sizes have been checked by whoever fills this in.
+struct PipelineOptions {
+  // Train
+  std::string loss = "cross_entropy", logits, labels = "labels";
+  std::string optimizer = "adamw";
+  double weightDecay = 0, momentum = 0, clipGradNorm = 0;
+  std::vector<std::string> noDecay;
+  // Plan
+  int64_t tp = 1, pp = 1, dp = 1;
+  int64_t microBatches = 1;
+  std::string partitionMethod = "parameters", schedule = "1f1b";
+  std::vector<std::string> cuts; ///< of a plan file; empty: balanced by the method
+};
+
+enum class Phase { Model, Train, Plan, Local, Rank };
+inline constexpr std::array<Phase, 5> kPhases = {Phase::Model, Phase::Train, Phase::Plan, Phase::Local, Phase::Rank};
+
+/// "model", "train", …
+llvm::StringRef getName(Phase phase);
+
+/// Adds the passes that lead from the phase before to `phase`.
+void buildPhase(Phase phase, mlir::OpPassManager &passes, const PipelineOptions &options);
+/// Adds the passes that check the invariant of `phase`.
+void buildVerification(Phase phase, mlir::OpPassManager &passes);
+
+/// Registers hyc-model-phase, hyc-train-phase, … with their verification, under the options' defaults.
+void registerPipelines();
+
+} // namespace hyc
+
+#endif // HYC_PIPELINES_PIPELINES_H

@@ -1,0 +1,159 @@
+// The steps of one compilation, in order.
+#include "hyc/Driver/Compile.h"
+
+#include "DiagnosticPrinter.h"
+#include "Interruption.h"
+#include "ModelInput.h"
+#include "OutputFolder.h"
+#include "PlanFile.h"
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Pipelines/Pipelines.h"
+#include "mlir/IR/OperationSupport.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace hyc;
+using llvm::Error;
+using llvm::Expected;
+
+static PipelineOptions pipelineOptions(const CompileOptions &options) {
+  PipelineOptions result;
+  result.loss = options.loss;
+  result.logits = options.logits;
+  result.labels = options.labels;
+  result.optimizer = options.optimizer;
+  result.weightDecay = options.weightDecay;
+  result.momentum = options.momentum;
+  result.clipGradNorm = options.clipGradNorm;
+  result.noDecay = options.noDecay;
+  result.tp = options.tp.value_or(1);
+  result.pp = options.pp.value_or(1);
+  result.dp = options.dp.value_or(1);
+  result.microBatches = options.gradAccum;
+  result.partitionMethod = options.partitionMethod.value_or("parameters");
+  result.schedule = options.schedule.value_or("1f1b");
+  return result;
+}
+
+namespace {
+class Compilation {
+public:
+  Compilation(const CompileOptions &options, const Toolchain &toolchain)
+      : options(options), toolchain(toolchain), context(MLIRContext::Threading::DISABLED),
+        diagnostics(context, options.input) {
+    context.printOpOnDiagnostic(false);
+    context.loadDialect<HycDialect, dist::DistDialect>();
+  }
+
+  Error run();
+
+private:
+  /// What can be refused before the model is read.
+  Error prepare();
+  Error runPhase(Phase phase);
+  Error emitText();
+
+  CompileOptions options;
+  const Toolchain &toolchain;
+  MLIRContext context;
+  DiagnosticPrinter diagnostics;
+  std::optional<PlanFile> plan;
+  std::optional<OutputFolder> folder;
+  ModelInput model;
+};
+} // namespace
+
+static std::string printModule(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  module.print(os);
+  os << "\n";
+  return text;
+}
+
+Error Compilation::prepare() {
+  if (!options.planFile.empty()) {
+    Expected<PlanFile> read = readPlanFile(options.planFile);
+    if (!read)
+      return read.takeError();
+    if (Error error = takePlan(options, *read))
+      return error;
+    plan = std::move(*read);
+  }
+  if (Error error = checkOptions(options))
+    return error;
+  if (std::error_code error = llvm::sys::fs::access(options.input, llvm::sys::fs::AccessMode::Exist))
+    return ioError("cannot read '" + options.input + "'", error);
+  if (options.emit == EmitKind::Exe)
+    if (Error error = toolchain.check())
+      return error;
+  if (!options.dumpFolder.empty())
+    if (std::error_code error = llvm::sys::fs::create_directories(options.dumpFolder))
+      return ioError("cannot create --dump-dir '" + options.dumpFolder + "'", error);
+  if (options.emit < EmitKind::Source)
+    return Error::success();
+  Expected<OutputFolder> opened = OutputFolder::open(options.output.empty() ? "out" : options.output, options.input);
+  if (!opened)
+    return opened.takeError();
+  folder.emplace(std::move(*opened));
+  return Error::success();
+}
+
+Error Compilation::runPhase(Phase phase) {
+  ModuleOp module = *model.module;
+  if (phase == Phase::Plan && plan)
+    if (Error error = applyShardingRules(*plan, module))
+      return error;
+  PipelineOptions pipeline = pipelineOptions(options);
+  if (plan)
+    pipeline.cuts = plan->cuts;
+  PassManager passes(&context);
+  buildPhase(phase, passes, pipeline);
+  // A model that cannot be planned is no bad model: what was asked for does not fit it.
+  if (failed(passes.run(module)))
+    return diagnostics.failure(phase == Phase::Plan ? ExitCode::Usage : ExitCode::Data);
+  PassManager verification(&context);
+  buildVerification(phase, verification);
+  if (failed(verification.run(module)))
+    return makeError(ExitCode::Internal, "the result of phase " + getName(phase) + " breaks its invariant, as told above; "
+                                             "this is a fault of hyc, not of the model");
+  if (options.dumpFolder.empty())
+    return Error::success();
+  llvm::SmallString<128> path(options.dumpFolder);
+  llvm::sys::path::append(path, Twine(static_cast<int>(phase) + 1) + "-" + getName(phase) + ".mlir");
+  return writeFileWhole(path, printModule(module));
+}
+
+Error Compilation::emitText() {
+  std::string text = printModule(*model.module);
+  if (!options.output.empty() && options.output != "-")
+    return writeFileWhole(options.output, text);
+  llvm::outs() << text;
+  llvm::outs().flush();
+  return Error::success();
+}
+
+Error Compilation::run() {
+  if (Error error = prepare())
+    return error;
+  Expected<ModelInput> read = readModel(context, diagnostics, options);
+  if (!read)
+    return read.takeError();
+  model = std::move(*read);
+  for (Phase phase : kPhases) {
+    if (Error error = runPhase(phase))
+      return error;
+    if (static_cast<int>(options.emit) == static_cast<int>(phase))
+      return emitText();
+  }
+  return makeError(ExitCode::Unavailable, "this build of hyc ends at phase local; say --emit=local");
+}
+
+Error hyc::compile(const CompileOptions &options, const Toolchain &toolchain) {
+  Interruption interruption;
+  return Compilation(options, toolchain).run();
+}

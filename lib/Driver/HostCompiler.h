@@ -1,0 +1,41 @@
+// HostCompiler: turns generated C++ into executables with the host's compiler, without a shell, several files at a time.
+//
+// An object is looked up first by the hash of everything that it depends on: source, headers, flags, compiler and CPU. The
+// cache lies in $HYC_CACHE_DIR, else $XDG_CACHE_HOME/hyc, else ~/.cache/hyc; without any of these there is none.
+#ifndef HYC_LIB_DRIVER_HOSTCOMPILER_H
+#define HYC_LIB_DRIVER_HOSTCOMPILER_H
+
+#include "hyc/Driver/Toolchain.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace hyc {
+
+/// One executable: its path, and the sources that it is made of.
+struct ExecutableJob {
+  std::string output;
+  std::vector<std::string> sources; ///< relative to the source folder
+};
+
+class HostCompiler {
+public:
+  HostCompiler(const Toolchain &toolchain, std::string sourceFolder, std::string objectFolder)
+      : toolchain(toolchain), sourceFolder(std::move(sourceFolder)), objectFolder(std::move(objectFolder)) {}
+
+  /// Compiles every source once and links every job. Says how far it is when it takes longer than a second.
+  llvm::Error build(llvm::ArrayRef<ExecutableJob> jobs);
+
+private:
+  std::vector<std::string> compileCommand(llvm::StringRef source, llvm::StringRef object) const;
+  llvm::Error compileAll(llvm::ArrayRef<std::string> sources);
+  llvm::Error compile(llvm::StringRef source);
+  llvm::Error link(const ExecutableJob &job);
+  std::string objectOf(llvm::StringRef source) const;
+
+  const Toolchain &toolchain;
+  std::string sourceFolder, objectFolder;
+  std::string environmentHash; ///< of all that sources have in common
+};
+
+} // namespace hyc
+
+#endif // HYC_LIB_DRIVER_HOSTCOMPILER_H

@@ -1,0 +1,94 @@
+// The handler only writes the signal's number into a pipe; a thread that reads it may do what a handler may not.
+#include "Interruption.h"
+
+#include <array>
+#include <csignal>
+#include <fcntl.h>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <unistd.h>
+
+using namespace hyc;
+
+namespace {
+constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+
+struct Registry {
+  std::mutex mutex;
+  std::set<std::string> paths;
+  std::set<pid_t> children;
+  std::array<struct sigaction, kSignals.size()> previous;
+};
+} // namespace
+
+static int wakeUp[2] = {-1, -1};
+
+static Registry &registry() {
+  static Registry instance;
+  return instance;
+}
+
+extern "C" void hycOnSignal(int signal) {
+  auto number = static_cast<unsigned char>(signal);
+  // Nothing can be done where the pipe does not take one byte.
+  [[maybe_unused]] ssize_t written = write(wakeUp[1], &number, 1);
+}
+
+static void watch() {
+  unsigned char signal = 0;
+  while (read(wakeUp[0], &signal, 1) < 0 && errno == EINTR)
+    ;
+  if (signal == 0)
+    return;
+  // The lock is never given back: no other thread may start or create anything from here on.
+  registry().mutex.lock();
+  for (pid_t child : registry().children)
+    kill(child, SIGTERM);
+  std::error_code ignored;
+  for (const std::string &path : registry().paths)
+    std::filesystem::remove_all(path, ignored);
+  _exit(128 + signal);
+}
+
+Interruption::Interruption() {
+  if (pipe2(wakeUp, O_CLOEXEC) != 0)
+    return;
+  watcher = std::thread(watch);
+  struct sigaction action = {};
+  action.sa_handler = hycOnSignal;
+  for (size_t i = 0; i < kSignals.size(); ++i)
+    sigaction(kSignals[i], &action, &registry().previous[i]);
+}
+
+Interruption::~Interruption() {
+  if (!watcher.joinable())
+    return;
+  for (size_t i = 0; i < kSignals.size(); ++i)
+    sigaction(kSignals[i], &registry().previous[i], nullptr);
+  const unsigned char done = 0;
+  [[maybe_unused]] ssize_t written = write(wakeUp[1], &done, 1);
+  watcher.join();
+  close(wakeUp[0]);
+  close(wakeUp[1]);
+}
+
+void Interruption::addPath(const std::string &path) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().paths.insert(path);
+}
+
+void Interruption::forgetPath(const std::string &path) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().paths.erase(path);
+}
+
+void Interruption::addChild(pid_t child) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().children.insert(child);
+}
+
+void Interruption::forgetChild(pid_t child) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().children.erase(child);
+}

@@ -1,0 +1,24 @@
+// manifest.json, as runtime/include/hycrt/manifest.h defines it.
+#ifndef HYC_LIB_DRIVER_MANIFESTTEXT_H
+#define HYC_LIB_DRIVER_MANIFESTTEXT_H
+
+#include "hyc/Driver/CompileOptions.h"
+
+namespace hyc {
+
+struct ManifestFacts {
+  std::string name, planHash, schedule;
+  int64_t tp = 1, pp = 1, dp = 1;
+  int64_t microBatch = 1, gradAccum = 1, sequence = 1;
+  std::string learningRateSchedule;
+  double learningRate = 0;
+  int64_t warmupSteps = 0;
+  std::vector<std::string> modelFiles;    ///< absolute
+  std::vector<std::string> stagePrograms; ///< relative to the folder, one a stage
+};
+
+std::string writeManifest(const ManifestFacts &facts);
+
+} // namespace hyc
+
+#endif // HYC_LIB_DRIVER_MANIFESTTEXT_H

@@ -1,0 +1,24 @@
+// ModelInput: the model as a phase-1 module, its batch bound to the samples of one global micro-batch.
+#ifndef HYC_LIB_DRIVER_MODELINPUT_H
+#define HYC_LIB_DRIVER_MODELINPUT_H
+
+#include "DiagnosticPrinter.h"
+#include "hyc/Driver/CompileOptions.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace hyc {
+
+struct ModelInput {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  int64_t microBatch = 1; ///< samples of one micro-batch on one rank
+};
+
+/// Reads .onnx or .mlir. A symbolic batch becomes micro-batch × dp; one that the model fixes must be that, and gives the
+/// micro-batch where the command line does not.
+llvm::Expected<ModelInput> readModel(mlir::MLIRContext &context, const DiagnosticPrinter &diagnostics,
+                                     const CompileOptions &options);
+
+} // namespace hyc
+
+#endif // HYC_LIB_DRIVER_MODELINPUT_H

@@ -1,0 +1,201 @@
+// Between a plan's rules and the attributes of a module.
+#include "PlanFile.h"
+
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Driver/DriverError.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace mlir;
+using namespace hyc;
+using llvm::Error;
+
+//===----------------------------------------------------------------------===//
+// From rules to attributes
+//===----------------------------------------------------------------------===//
+
+/// Whether `name` matches `pattern`, in which '*' stands for any characters but a dot. The last '*' is the only one that
+/// ever has to be tried again, so the work is the product of the lengths at most.
+static bool matches(StringRef pattern, StringRef name) {
+  size_t p = 0, n = 0, star = StringRef::npos, resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else if (star != StringRef::npos && name[resume] != '.') {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return pattern.drop_front(p).find_first_not_of('*') == StringRef::npos;
+}
+
+/// The attribute that a rule spells, or null.
+static dist::ShardingAttr parseSharding(StringRef text, MLIRContext *context) {
+  // MLIR's parser recurses per bracket; no sharding has this many characters.
+  if (text.size() > 1000 || text.count('<') + text.count('{') > 64)
+    return {};
+  ScopedDiagnosticHandler silence(context, [](Diagnostic &) { return success(); });
+  return dyn_cast_or_null<dist::ShardingAttr>(parseAttribute(("#dist.sharding<" + text + ">").str(), context));
+}
+
+/// Whether the sharding only splits dimensions, over axes that the mesh has.
+static bool splitsOnly(dist::ShardingAttr sharding) {
+  for (dist::AxisListAttr axes : sharding.getDims())
+    for (StringAttr axis : axes.getAxes())
+      if (axis != "dp" && axis != "tp")
+        return false;
+  return sharding.getPartial().empty() && sharding.getPartialMax().empty() && sharding.getFlat().empty();
+}
+
+/// Calls `set` with the index of each match; an error where there is none.
+static Error applyRules(ArrayRef<ShardingRuleText> rules, StringRef what, ArrayRef<StringRef> names, MLIRContext *context,
+                        llvm::function_ref<void(size_t, dist::ShardingAttr)> set) {
+  for (const ShardingRuleText &rule : rules) {
+    dist::ShardingAttr sharding = parseSharding(rule.sharding, context);
+    if (!sharding || !splitsOnly(sharding))
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has sharding \"" + rule.sharding +
+                                           "\", expected one list of the axes dp and tp a dimension, as in \"[{dp}, {}, {tp}]\"");
+    bool matched = false;
+    for (auto [index, name] : llvm::enumerate(names))
+      if (matches(rule.match, name)) {
+        set(index, sharding);
+        matched = true;
+      }
+    if (!matched)
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" matches no " + what + " of the model");
+  }
+  return Error::success();
+}
+
+static std::vector<StringRef> inputNames(FuncOp function) {
+  std::vector<StringRef> names;
+  for (unsigned index = 0, e = function.getNumArguments(); index < e; ++index) {
+    auto name = function.getArgAttrOfType<StringAttr>(index, "hyc.input");
+    names.push_back(name ? name.getValue() : StringRef());
+  }
+  return names;
+}
+
+Error hyc::applyShardingRules(const PlanFile &plan, ModuleOp module) {
+  MLIRContext *context = module.getContext();
+  SmallVector<ParamOp> params = llvm::to_vector(module.getOps<ParamOp>());
+  std::vector<StringRef> names;
+  for (ParamOp param : params)
+    names.push_back(param.getSymName());
+  if (Error error = applyRules(plan.parameters, "parameter", names, context, [&](size_t index, dist::ShardingAttr sharding) {
+        params[index]->setAttr(dist::kSharding, sharding);
+      }))
+    return error;
+  auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
+  if (!microbatch)
+    return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
+  if (Error error = applyRules(plan.inputs, "input", inputNames(microbatch), context,
+                               [&](size_t index, dist::ShardingAttr sharding) {
+                                 microbatch.setArgAttr(index, dist::kSharding, sharding);
+                               }))
+    return error;
+  // The dialect checks each sharding against its tensor and says which is wrong.
+  return failed(verify(module)) ? makeError(ExitCode::Data, "") : Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// From attributes to rules
+//===----------------------------------------------------------------------===//
+
+static std::string spell(Attribute sharding) {
+  std::string text;
+  llvm::raw_string_ostream(text) << sharding;
+  StringRef inner = text;
+  inner.consume_front("#dist.sharding<");
+  inner.consume_back(">");
+  std::string result = inner.str();
+  for (size_t at; (at = result.find("} ]")) != std::string::npos;)
+    result.erase(at + 1, 1);
+  return result;
+}
+
+/// `h.3.mlp.weight` gives `h.*.mlp.weight`.
+static std::string generalize(StringRef name) {
+  SmallVector<StringRef> parts;
+  name.split(parts, '.');
+  for (StringRef &part : parts)
+    if (!part.empty() && llvm::all_of(part, llvm::isDigit))
+      part = "*";
+  return llvm::join(parts, ".");
+}
+
+/// One rule for the names that differ in numbers alone, and an exception for each that is not like most of them.
+static std::vector<ShardingRuleText> summarize(ArrayRef<ShardingRuleText> all) {
+  llvm::StringMap<std::vector<ShardingRuleText>> byPattern;
+  std::vector<std::string> order;
+  for (const ShardingRuleText &rule : all) {
+    std::string pattern = generalize(rule.match);
+    if (!byPattern.contains(pattern))
+      order.push_back(pattern);
+    byPattern[pattern].push_back(rule);
+  }
+  std::vector<ShardingRuleText> rules;
+  for (const std::string &pattern : order) {
+    const std::vector<ShardingRuleText> &members = byPattern[pattern];
+    std::map<std::string, size_t> votes;
+    for (const ShardingRuleText &member : members)
+      ++votes[member.sharding];
+    auto winner = std::max_element(votes.begin(), votes.end(), [](auto &a, auto &b) { return a.second < b.second; });
+    rules.push_back({members.size() == 1 ? members.front().match : pattern, winner->first});
+    for (const ShardingRuleText &member : members)
+      if (member.sharding != winner->first)
+        rules.push_back(member);
+  }
+  return rules;
+}
+
+/// The first op of each stage but the first that works on what flows through the model.
+static std::vector<std::string> findCuts(FuncOp microbatch, int64_t stages) {
+  std::vector<std::string> cuts;
+  for (int64_t stage = 1; stage < stages; ++stage)
+    for (Operation &op : microbatch.getBody().front()) {
+      auto at = op.getAttrOfType<IntegerAttr>(dist::kStage);
+      bool floats = isa<ReadOp, ConstantOp, IotaOp>(op) || op.hasAttr("hyc.backward");
+      if (!at || at.getInt() != stage || floats)
+        continue;
+      cuts.push_back(getId(&op).str());
+      break;
+    }
+  return cuts;
+}
+
+PlanFile hyc::describePlan(ModuleOp module, const std::string &schedule, const std::string &partitionMethod) {
+  PlanFile plan;
+  plan.schedule = schedule;
+  plan.partitionMethod = partitionMethod;
+  MLIRContext *context = module.getContext();
+  if (dist::MeshOp mesh = dist::MeshOp::find(module)) {
+    plan.tp = mesh.getSize(StringAttr::get(context, "tp"));
+    plan.dp = mesh.getSize(StringAttr::get(context, "dp"));
+    plan.pp = mesh.getStages();
+  }
+  std::vector<ShardingRuleText> params;
+  for (auto param : module.getOps<ParamOp>())
+    if (Attribute sharding = param->getAttr(dist::kSharding))
+      params.push_back({param.getSymName().str(), spell(sharding)});
+  plan.parameters = summarize(params);
+  if (auto microbatch = module.lookupSymbol<FuncOp>("microbatch")) {
+    for (auto [index, name] : llvm::enumerate(inputNames(microbatch)))
+      if (Attribute sharding = microbatch.getArgAttr(index, dist::kSharding))
+        plan.inputs.push_back({name.str(), spell(sharding)});
+    plan.cuts = findCuts(microbatch, plan.pp);
+  }
+  return plan;
+}

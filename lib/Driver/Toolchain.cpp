@@ -1,0 +1,51 @@
+// Where the runtime lies: installed, or in the tree that this was built in.
+#include "hyc/Driver/Toolchain.h"
+#include "hyc/Driver/DriverError.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+
+using namespace llvm;
+using namespace hyc;
+
+// HYC_CONFIGURED_* come from CMake.
+
+static std::string joined(StringRef folder, const Twine &a, const Twine &b = "") {
+  SmallString<128> path(folder);
+  sys::path::append(path, a, b);
+  return std::string(path);
+}
+
+Toolchain Toolchain::find(const std::string &executable) {
+  Toolchain result;
+  result.compiler = HYC_CONFIGURED_CXX;
+  std::string prefix = sys::path::parent_path(sys::path::parent_path(executable)).str();
+  std::string include = joined(prefix, "include");
+  std::string libraryDir = joined(prefix, HYC_CONFIGURED_INSTALL_LIBDIR);
+  if (sys::fs::exists(joined(include, "hycrt", "program.h"))) {
+    result.includeDirs = {include};
+    result.headerDirs = {joined(include, "hycrt"), joined(include, "kernels")};
+  } else {
+    std::string source = HYC_CONFIGURED_SOURCE_DIR;
+    result.includeDirs = {joined(source, "runtime", "include"), source};
+    result.headerDirs = {joined(source, "runtime", "include"), joined(source, "kernels")};
+    libraryDir = HYC_CONFIGURED_LIBRARY_DIR;
+  }
+  result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a"), HYC_CONFIGURED_DNNL};
+  result.linkFlags = {"-pthread", "-lrt"};
+  return result;
+}
+
+Error Toolchain::check() const {
+  if (!sys::fs::can_execute(compiler))
+    return makeError(ExitCode::Unavailable,
+                     "the host compiler '" + compiler + "' is not there; install it, or stop at --emit=source");
+  for (const std::string &file : libraries)
+    if (!sys::fs::exists(file))
+      return makeError(ExitCode::Unavailable, "'" + file + "' is not there: hyc's runtime is not built or not installed");
+  for (const std::string &folder : headerDirs)
+    if (!sys::fs::is_directory(folder))
+      return makeError(ExitCode::Unavailable, "'" + folder + "' is not there: hyc's runtime is not built or not installed");
+  return Error::success();
+}

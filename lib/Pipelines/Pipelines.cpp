@@ -1,0 +1,107 @@
+// Each step with the reason why it is there, and why there.
+#include "hyc/Pipelines/Pipelines.h"
+
+#include "hyc/Transforms/Local/Passes.h"
+#include "hyc/Transforms/Plan/Passes.h"
+#include "hyc/Transforms/Train/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace hyc;
+
+static void buildModel(OpPassManager &passes) {}
+
+static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
+  AttachLossOptions loss;
+  loss.loss = options.loss;
+  loss.logits = options.logits;
+  loss.labels = options.labels;
+  passes.addPass(createAttachLoss(loss));
+
+  // No CSE before this: it would merge the reads of a tied parameter, and with them the gradients of stages far apart. And no
+  // canonicalization after it: folding shares constants between forward and backward, which stage cuts then have to undo.
+  passes.addPass(createDifferentiate());
+
+  AttachOptimizerOptions optimizer;
+  optimizer.optimizer = options.optimizer;
+  optimizer.weightDecay = options.weightDecay;
+  optimizer.momentum = options.momentum;
+  optimizer.clipGradNorm = options.clipGradNorm;
+  llvm::append_range(optimizer.noDecay, options.noDecay);
+  passes.addPass(createAttachOptimizer(optimizer));
+}
+
+static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
+  CreateMeshOptions mesh;
+  mesh.dp = options.dp;
+  mesh.tp = options.tp;
+  mesh.pp = options.pp;
+  passes.addPass(createCreateMesh(mesh));
+  // Seeds first: propagation only carries on what parameters and inputs have, from a plan file or from structure.
+  passes.addPass(createSeedShardings());
+  passes.addPass(createPropagateShardings());
+  // Stages last of the properties: states follow their parameters, gradients the ops that make them.
+  AssignStagesOptions stages;
+  stages.method = options.partitionMethod;
+  llvm::append_range(stages.cuts, options.cuts);
+  passes.addPass(createAssignStages(stages));
+  BuildScheduleOptions schedule;
+  schedule.schedule = options.schedule;
+  schedule.microBatches = options.microBatches;
+  passes.addPass(createBuildSchedule(schedule));
+}
+
+static void buildLocal(OpPassManager &passes) {
+  // Before the cut: an exchange belongs to the stage of the op that asks for it.
+  passes.addPass(createPartition());
+  passes.addPass(createCutStages());
+  // After the cut, which tells which stages hold a gradient.
+  passes.addPass(createReduceGradients());
+  passes.addPass(createDistributeUpdate());
+}
+
+llvm::StringRef hyc::getName(Phase phase) {
+  constexpr llvm::StringLiteral names[] = {"model", "train", "plan", "local", "rank"};
+  return names[static_cast<size_t>(phase)];
+}
+
+void hyc::buildPhase(Phase phase, OpPassManager &passes, const PipelineOptions &options) {
+  switch (phase) {
+  case Phase::Model:
+    return buildModel(passes);
+  case Phase::Train:
+    return buildTrain(passes, options);
+  case Phase::Plan:
+    return buildPlan(passes, options);
+  case Phase::Local:
+    return buildLocal(passes);
+  case Phase::Rank:
+    return;
+  }
+}
+
+void hyc::buildVerification(Phase phase, OpPassManager &passes) {
+  switch (phase) {
+  case Phase::Model:
+    return;
+  case Phase::Train:
+    return passes.addPass(createVerifyTrain());
+  case Phase::Plan:
+    return passes.addPass(createVerifyPlan());
+  case Phase::Local:
+    return passes.addPass(createVerifyLocal());
+  case Phase::Rank:
+    return;
+  }
+}
+
+void hyc::registerPipelines() {
+  for (Phase phase : kPhases) {
+    std::string name = ("hyc-" + getName(phase) + "-phase").str();
+    std::string summary = ("All passes of phase " + getName(phase) + " under their defaults, and its check").str();
+    PassPipelineRegistration<>(name, summary, [phase](OpPassManager &passes) {
+      buildPhase(phase, passes, PipelineOptions());
+      buildVerification(phase, passes);
+    });
+  }
+}

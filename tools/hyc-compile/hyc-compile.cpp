@@ -1,0 +1,158 @@
+// hyc-compile: a model and a mesh in, one program a pipeline stage out. Only the command line lives here.
+#include "hyc/Driver/Compile.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+using hyc::EmitKind;
+
+namespace {
+/// The flags, grouped as --help shows them. Descriptions end with the default.
+struct Flags {
+  cl::OptionCategory model{"Model", "What is trained"};
+  cl::OptionCategory mesh{"Parallelism", "How it is spread over ranks; ranks = tp × pp × dp"};
+  cl::OptionCategory batch{"Batch", "Global batch = micro-batch × grad-accum × dp samples a step"};
+  cl::OptionCategory optimizer{"Optimizer", "How parameters are updated"};
+  cl::OptionCategory output{"Output", "What is left behind"};
+
+  cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx"), cl::value_desc("MODEL.onnx"), cl::cat(model)};
+  cl::opt<std::string> loss{"loss", cl::value_desc("NAME"), cl::init("cross_entropy"), cl::cat(model),
+                            cl::desc("cross_entropy, or a scalar output of the model [cross_entropy]")};
+  cl::opt<std::string> logits{"logits", cl::value_desc("NAME"), cl::cat(model),
+                              cl::desc("Output that cross_entropy reads [the only one]")};
+  cl::opt<std::string> labels{"labels", cl::value_desc("NAME"), cl::init("labels"), cl::cat(model),
+                              cl::desc("Input that holds the labels; added where the model has none [labels]")};
+  cl::list<std::string> dims{"dim", cl::value_desc("NAME=N"), cl::cat(model),
+                             cl::desc("Size of a symbolic dimension; may be repeated")};
+  cl::opt<std::string> weights{"weights", cl::value_desc("SOURCE"), cl::init("read"), cl::cat(model),
+                               cl::desc("Where parameters start: read, initialise-missing or initialise [read]")};
+
+  cl::opt<int64_t> tp{"tp", cl::value_desc("N"), cl::cat(mesh), cl::desc("Ranks that split each layer [1]")};
+  cl::opt<int64_t> pp{"pp", cl::value_desc("N"), cl::cat(mesh), cl::desc("Pipeline stages [1]")};
+  cl::opt<int64_t> dp{"dp", cl::value_desc("N"), cl::cat(mesh), cl::desc("Ranks that split the batch [1]")};
+  cl::opt<std::string> schedule{"schedule", cl::value_desc("NAME"), cl::cat(mesh),
+                                cl::desc("Order of micro-batches in the pipeline: gpipe or 1f1b [1f1b]")};
+  cl::opt<std::string> partition{"partition-method", cl::value_desc("METHOD"), cl::cat(mesh),
+                                 cl::desc("What stages balance: parameters, uniform or type:REGEX [parameters]")};
+  cl::opt<std::string> plan{"plan", cl::value_desc("FILE"), cl::cat(mesh),
+                            cl::desc("A plan.json of an earlier compilation, edited or not")};
+  cl::opt<int64_t> threads{"threads", cl::value_desc("N"), cl::init(0), cl::cat(mesh),
+                           cl::desc("Threads of each rank; 0 shares the cores among the ranks [0]")};
+
+  cl::opt<int64_t> microBatch{"micro-batch", cl::value_desc("N"), cl::cat(batch),
+                              cl::desc("Samples of one micro-batch on one rank [1, or what the model fixes]")};
+  cl::opt<int64_t> gradAccum{"grad-accum", cl::value_desc("N"), cl::init(1), cl::cat(batch),
+                             cl::desc("Micro-batches of one step, which fill the pipeline [1]")};
+
+  cl::opt<std::string> optimizerName{"optimizer", cl::value_desc("NAME"), cl::init("adamw"), cl::cat(optimizer),
+                                     cl::desc("adamw or sgd [adamw]")};
+  cl::opt<double> lr{"lr", cl::value_desc("X"), cl::init(1e-3), cl::cat(optimizer), cl::desc("Learning rate [1e-3]")};
+  cl::opt<std::string> lrSchedule{"lr-schedule", cl::value_desc("RULE"), cl::init("constant"), cl::cat(optimizer),
+                                  cl::desc("constant, linear or cosine, over hyc-run --steps [constant]")};
+  cl::opt<int64_t> warmup{"warmup-steps", cl::value_desc("N"), cl::init(0), cl::cat(optimizer),
+                          cl::desc("Steps over which the learning rate rises from 0 [0]")};
+  cl::opt<double> weightDecay{"weight-decay", cl::value_desc("X"), cl::init(0.0), cl::cat(optimizer),
+                              cl::desc("Decoupled for adamw, added to the gradient for sgd [0]")};
+  cl::list<std::string> noDecay{"no-decay", cl::value_desc("REGEX"), cl::cat(optimizer),
+                                cl::desc("Parameters that do not decay; may be repeated")};
+  cl::opt<double> momentum{"momentum", cl::value_desc("X"), cl::init(0.0), cl::cat(optimizer),
+                           cl::desc("Momentum of sgd [0]")};
+  cl::opt<double> clip{"clip-grad-norm", cl::value_desc("X"), cl::init(0.0), cl::cat(optimizer),
+                       cl::desc("Largest global norm of the gradient; 0 does not clip [0]")};
+
+  cl::opt<std::string> outputPath{"o", cl::value_desc("PATH"), cl::cat(output),
+                                  cl::desc("Folder, or file for the text of a phase [out, or standard output]")};
+  cl::opt<EmitKind> emit{
+      "emit", cl::init(EmitKind::Exe), cl::cat(output), cl::desc("Where to stop [exe]"),
+      cl::values(clEnumValN(EmitKind::Model, "model", "text after phase 1: the model on one device"),
+                 clEnumValN(EmitKind::Train, "train", "text after phase 2: micro-batch and update"),
+                 clEnumValN(EmitKind::Plan, "plan", "text after phase 3: the same, every decision written on it"),
+                 clEnumValN(EmitKind::Local, "local", "text after phase 4: what one rank computes and exchanges"),
+                 clEnumValN(EmitKind::Rank, "rank", "text after phase 5: calls at fixed addresses"),
+                 clEnumValN(EmitKind::Source, "source", "the folder with its C++, not compiled"),
+                 clEnumValN(EmitKind::Exe, "exe", "the folder with its programs"))};
+  cl::opt<std::string> dump{"dump-dir", cl::value_desc("FOLDER"), cl::cat(output),
+                            cl::desc("Write the text after each phase here too")};
+
+  /// Flags that were not typed stay empty: the plan file or the model may say them.
+  hyc::CompileOptions read() const;
+};
+} // namespace
+
+template <typename T>
+static std::optional<T> ifTyped(const cl::opt<T> &flag) {
+  return flag.getNumOccurrences() ? std::optional<T>(flag.getValue()) : std::nullopt;
+}
+
+hyc::CompileOptions Flags::read() const {
+  hyc::CompileOptions options;
+  options.input = input;
+  options.output = outputPath;
+  options.emit = emit;
+  options.dumpFolder = dump;
+  options.loss = loss;
+  options.logits = logits;
+  options.labels = labels;
+  options.dims.assign(dims.begin(), dims.end());
+  options.weights = weights;
+  options.microBatch = ifTyped(microBatch);
+  options.gradAccum = gradAccum;
+  options.tp = ifTyped(tp);
+  options.pp = ifTyped(pp);
+  options.dp = ifTyped(dp);
+  options.schedule = ifTyped(schedule);
+  options.partitionMethod = ifTyped(partition);
+  options.planFile = plan;
+  options.optimizer = optimizerName;
+  options.learningRate = lr;
+  options.weightDecay = weightDecay;
+  options.momentum = momentum;
+  options.clipGradNorm = clip;
+  options.noDecay.assign(noDecay.begin(), noDecay.end());
+  options.learningRateSchedule = lrSchedule;
+  options.warmupSteps = warmup;
+  options.threads = threads;
+  return options;
+}
+
+/// LLVM's libraries register hundreds of options of their own, one of them `--threads`: all but help go, so that help, typo
+/// suggestions and values are ours alone.
+static void dropLibraryOptions() {
+  std::vector<cl::Option *> foreign;
+  for (const auto &[name, option] : cl::getRegisteredOptions())
+    if (!is_contained({"help", "h", "help-hidden", "version"}, name))
+      foreign.push_back(option);
+  for (cl::Option *option : foreign)
+    option->removeArgument();
+}
+
+static constexpr char kOverview[] =
+    "Compiles a model into one training program for each pipeline stage.\n\n"
+    "EXAMPLE: hyc-compile gpt2.onnx --loss cross_entropy --logits logits --labels labels \\\n"
+    "             --tp 2 --pp 2 --dp 2 --micro-batch 2 --grad-accum 4 --optimizer adamw --lr 1e-3 -o out\n"
+    "         hyc-run out --data text.bin --steps 100\n";
+
+int main(int argc, char **argv) {
+  InitLLVM initialize(argc, argv);
+  dropLibraryOptions();
+  Flags flags;
+  cl::HideUnrelatedOptions({&flags.model, &flags.mesh, &flags.batch, &flags.optimizer, &flags.output});
+  const int usage = static_cast<int>(hyc::ExitCode::Usage);
+  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))
+    return usage;
+  if (flags.input.empty()) {
+    errs() << "hyc-compile: no model given; try hyc-compile --help\n";
+    return usage;
+  }
+  std::string executable = sys::fs::getMainExecutable(argv[0], reinterpret_cast<void *>(main));
+  int status = 0;
+  handleAllErrors(hyc::compile(flags.read(), hyc::Toolchain::find(executable)), [&](const hyc::DriverError &error) {
+    if (!error.getMessage().empty())
+      errs() << "hyc-compile: error: " << error.getMessage() << "\n";
+    status = static_cast<int>(error.getCode());
+  });
+  return status;
+}
