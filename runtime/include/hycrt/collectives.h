@@ -7,7 +7,8 @@
 // `collective` is an index into Program::collectives, whose row gives the group and the name that errors use. Between
 // start and wait the buffers belong to the runtime. All members of a group issue its collectives in the same order
 // with equal id, kind, count, type and op; anything else is an error that names both sides, not a hang. Work is done
-// inside wait, so start never blocks (at most kMaxPending of a group may be started and not yet waited for).
+// inside wait, so start returns at once; only where kMaxPending of a group are started and not waited for does the next
+// start first finish the oldest.
 //
 // Bits: elements are combined in the order of the members' world ranks, ((x0 + x1) + x2) + ..., whatever the arrival
 // and however the vector is sliced.
