@@ -59,6 +59,8 @@ static void finishRow(const float *sums, const Epilogue &e, int64_t columns, flo
 
 // One tile of C, rows × columns of it inside the matrix.
 static void computeTile(int64_t k, const MicroOperands &x, const Epilogue &e, int64_t rows, int64_t columns) {
+  // C's lines arrive while the sums are made.
+  for (int64_t i = 0; i < rows; ++i) __builtin_prefetch(x.c + i * x.cRow, 1);
   Vector sum[kPanelRows][kPanelVectors];
   multiplyBlock<kPanelRows, kPanelVectors>(sum, k, x);
   if (rows < kPanelRows || columns < kPanelColumns) {
@@ -82,33 +84,43 @@ static void computeTile(int64_t k, const MicroOperands &x, const Epilogue &e, in
   }
 }
 
-// One run of k and one column block: columns n0 … n0 + columns, k from k0.
-struct Slab {
-  int64_t k0, steps, n0, columns;
+// The packed form of one column block of op(B), columns n0 … n0 + columns, over a few runs of k: for each run all its
+// panels. `rowFloats` is the number of floats that one step of k takes.
+struct PackedB {
+  float *base;
+  int64_t k0, n0, columns, rowFloats;
+
+  float *panel(int64_t run, int64_t steps, int64_t panel) const {
+    return base + (run - k0) * rowFloats + panel * kPanelColumns * steps;
+  }
+  int64_t panels() const { return ceilDiv(columns, kPanelColumns); }
 };
 
-static const float *panelOfB(const float *slabB, const Slab &s, int64_t panel) {
-  return slabB + panel * kPanelColumns * s.steps;
+// A weight packed whole is the packed form of one column block after the other, each over all of k.
+static PackedB packedBlock(const GemmDesc &d, const float *packed, int64_t k0, int64_t n0, int64_t columns) {
+  const int64_t rowFloats = gemmPaddedColumns(columns);
+  return {const_cast<float *>(packed) + n0 * d.k + k0 * rowFloats, k0, n0, columns, rowFloats};
 }
 
-static void packPanelOfB(const GemmDesc &d, const float *b, const Slab &s, int64_t panel, float *slabB) {
-  const int64_t ldb = d.rowStrideB(), column = s.n0 + panel * kPanelColumns;
-  const int64_t lanes = min(kPanelColumns, s.n0 + s.columns - column);
-  float *dst = slabB + panel * kPanelColumns * s.steps;
+// `run` is the first k of a run.
+static void packPanelOfB(const GemmDesc &d, const float *b, const PackedB &packed, int64_t run, int64_t panel) {
+  const int64_t ldb = d.rowStrideB(), column = packed.n0 + panel * kPanelColumns;
+  const int64_t lanes = min(kPanelColumns, packed.n0 + packed.columns - column), steps = min(kGemmRun, d.k - run);
+  float *dst = packed.panel(run, steps, panel);
   if (d.transB)
-    packStridedLanes<kPanelColumns>(b + column * ldb + s.k0, ldb, lanes, s.steps, dst);
+    packStridedLanes<kPanelColumns>(b + column * ldb + run, ldb, lanes, steps, dst);
   else
-    packContiguousLanes<kPanelColumns>(b + s.k0 * ldb + column, ldb, lanes, s.steps, dst);
+    packContiguousLanes<kPanelColumns>(b + run * ldb + column, ldb, lanes, steps, dst);
 }
 
-static void packRowsOfA(const GemmDesc &d, const float *a, const Slab &s, int64_t row, int64_t rows, float *dst) {
-  const int64_t lda = d.rowStrideA();
-  for (int64_t i = 0; i < rows; i += kPanelRows, dst += kPanelRows * s.steps) {
+static void packRowsOfA(const GemmDesc &d, const float *a, int64_t run, int64_t row, int64_t rows, float *dst) {
+  const int64_t lda = d.rowStrideA(), steps = min(kGemmRun, d.k - run);
+  for (int64_t i = 0; i < rows; i += kPanelRows, dst += kPanelRows * steps) {
     const int64_t lanes = min(kPanelRows, rows - i);
     if (d.transA)
-      packContiguousLanes<kPanelRows>(a + s.k0 * lda + row + i, lda, lanes, s.steps, dst);
+      packContiguousLanes<kPanelRows>(a + run * lda + row + i, lda, lanes, steps, dst);
     else
-      packStridedLanes<kPanelRows>(a + (row + i) * lda + s.k0, lda, lanes, s.steps, dst);
+      packStridedLanes<kPanelRows>(a + (row + i) * lda + run, lda, lanes, steps, dst);
   }
 }
 
@@ -116,24 +128,28 @@ struct TileRange {
   int64_t row, rows, firstPanel, lastPanel;
 };
 
-static void computeTiles(const GemmDesc &d, const Slab &s, const TileRange &r, const float *packedA, const float *slabB,
-                         const float *bias, float *c) {
-  const int64_t ldc = d.rowStrideC();
+static void computeTiles(const GemmDesc &d, int64_t run, const TileRange &r, const float *packedA,
+                         const PackedB &packedB, const float *bias, float *c) {
+  const int64_t ldc = d.rowStrideC(), steps = min(kGemmRun, d.k - run);
   for (int64_t panel = r.firstPanel; panel < r.lastPanel; ++panel) {
-    const int64_t column = s.n0 + panel * kPanelColumns;
-    const int64_t columns = min(kPanelColumns, s.n0 + s.columns - column);
-    const Epilogue epilogue = {static_cast<float>(d.alpha), d.hasBias && s.k0 == 0 ? bias + column : nullptr,
-                               d.beta != 0 || s.k0 > 0};
+    const int64_t column = packedB.n0 + panel * kPanelColumns;
+    const int64_t columns = min(kPanelColumns, packedB.n0 + packedB.columns - column);
+    const Epilogue epilogue = {static_cast<float>(d.alpha), d.hasBias && run == 0 ? bias + column : nullptr,
+                               d.beta != 0 || run > 0};
     for (int64_t i = 0; i < r.rows; i += kPanelRows) {
-      const MicroOperands operands = {
-          packedA + i * s.steps,          1,  kPanelRows, panelOfB(slabB, s, panel), kPanelColumns,
-          c + (r.row + i) * ldc + column, ldc};
-      computeTile(s.steps, operands, epilogue, min(kPanelRows, r.rows - i), columns);
+      const MicroOperands operands = {packedA + i * steps,
+                                      1,
+                                      kPanelRows,
+                                      packedB.panel(run, steps, panel),
+                                      kPanelColumns,
+                                      c + (r.row + i) * ldc + column,
+                                      ldc};
+      computeTile(steps, operands, epilogue, min(kPanelRows, r.rows - i), columns);
     }
   }
 }
 
-// How C's rows and one slab's panels are cut into jobs. The cut follows the number of threads; the bits do not.
+// How C's rows and one column block's panels are cut into jobs. The cut follows the number of threads; the bits do not.
 struct Jobs {
   int64_t rowsPerJob, rowJobs, panelsPerJob, panelJobs;
 
@@ -149,21 +165,24 @@ struct Jobs {
   }
 };
 
-// The work of every thread of a team on one slab. `b` is null when slabB already holds the packed panels.
-static void multiplySlab(const GemmDesc &d, const Slab &s, const float *a, const float *b, float *slabB,
-                         const float *bias, float *c, float *scratchA) {
-  const int64_t panels = ceilDiv(s.columns, kPanelColumns);
+// The work of every thread of a team on the runs of k from packedB.k0 to `kEnd`. `b` is null when packedB is filled.
+static void multiplyDepth(const GemmDesc &d, int64_t kEnd, const float *a, const float *b, const PackedB &packedB,
+                          const float *bias, float *c, float *scratchA) {
   if (b) {
-#pragma omp for schedule(static)
-    for (int64_t panel = 0; panel < panels; ++panel) packPanelOfB(d, b, s, panel, slabB);
+#pragma omp for collapse(2) schedule(static)
+    for (int64_t run = packedB.k0; run < kEnd; run += kGemmRun)
+      for (int64_t panel = 0; panel < packedB.panels(); ++panel) packPanelOfB(d, b, packedB, run, panel);
   }
-  const Jobs jobs(d.m, panels, omp_get_num_threads());
+  const Jobs jobs(d.m, packedB.panels(), omp_get_num_threads());
 #pragma omp for schedule(dynamic)
   for (int64_t job = 0; job < jobs.rowJobs * jobs.panelJobs; ++job) {
     const int64_t row = job / jobs.panelJobs * jobs.rowsPerJob, panel = job % jobs.panelJobs * jobs.panelsPerJob;
-    const TileRange range = {row, min(jobs.rowsPerJob, d.m - row), panel, min(panel + jobs.panelsPerJob, panels)};
-    packRowsOfA(d, a, s, range.row, range.rows, scratchA);
-    computeTiles(d, s, range, scratchA, slabB, bias, c);
+    const TileRange range = {row, min(jobs.rowsPerJob, d.m - row), panel,
+                             min(panel + jobs.panelsPerJob, packedB.panels())};
+    for (int64_t run = packedB.k0; run < kEnd; run += kGemmRun) {
+      packRowsOfA(d, a, run, range.row, range.rows, scratchA);
+      computeTiles(d, run, range, scratchA, packedB, bias, c);
+    }
   }
 }
 
@@ -173,11 +192,12 @@ static void multiplyTeam(const GemmDesc &d, const float *a, const float *b, cons
                     omp_get_thread_num() * (kGemmThreadWorkspaceBytes / sizeof(float));
   for (int64_t batch = 0; batch < d.batch; ++batch)
     for (int64_t n0 = 0; n0 < d.n; n0 += kGemmColumnBlock)
-      for (int64_t k0 = 0; k0 < d.k; k0 += kGemmRun) {
-        const Slab s = {k0, min(kGemmRun, d.k - k0), n0, min(kGemmColumnBlock, d.n - n0)};
-        float *slabB = packed ? const_cast<float *>(packed) + k0 * gemmPaddedColumns(d.n) + n0 * s.steps : scratch;
-        multiplySlab(d, s, a + batch * d.strideA, packed ? nullptr : b + batch * d.strideB, slabB, bias,
-                     c + batch * d.strideC, scratchA);
+      for (int64_t k0 = 0; k0 < d.k; k0 += kGemmDepthBlock) {
+        const int64_t kEnd = min(k0 + kGemmDepthBlock, d.k), columns = min(kGemmColumnBlock, d.n - n0);
+        multiplyDepth(
+            d, kEnd, a + batch * d.strideA, b ? b + batch * d.strideB : nullptr,
+            b ? PackedB{scratch, k0, n0, columns, gemmPaddedColumns(columns)} : packedBlock(d, packed, k0, n0, columns),
+            bias, c + batch * d.strideC, scratchA);
       }
 }
 
@@ -190,13 +210,12 @@ void gemmWithScratch(const GemmDesc &d, const float *a, const float *b, const fl
 }
 
 void packWeight(const GemmDesc &d, const float *b, float *packed) {
-  const int64_t panels = ceilDiv(d.n, kPanelColumns);
-#pragma omp parallel for collapse(2) schedule(static)
-  for (int64_t k0 = 0; k0 < d.k; k0 += kGemmRun)
-    for (int64_t panel = 0; panel < panels; ++panel) {
-      const Slab s = {k0, min(kGemmRun, d.k - k0), 0, d.n};
-      packPanelOfB(d, b, s, panel, packed + k0 * gemmPaddedColumns(d.n));
-    }
+#pragma omp parallel for schedule(static)
+  for (int64_t n0 = 0; n0 < d.n; n0 += kGemmColumnBlock) {
+    const PackedB block = packedBlock(d, packed, 0, n0, min(kGemmColumnBlock, d.n - n0));
+    for (int64_t run = 0; run < d.k; run += kGemmRun)
+      for (int64_t panel = 0; panel < block.panels(); ++panel) packPanelOfB(d, b, block, run, panel);
+  }
 }
 
 #endif  // HYC_ISA_ID

@@ -31,8 +31,10 @@ struct GemmDesc {
 
 constexpr int64_t kGemmRun = 256;
 
-// Blocking: one column block of op(B) is packed for all threads together, one row block of op(A) for each.
-constexpr int64_t kGemmColumnBlock = 3072;
+// Blocking: one column block of op(B), a few runs deep, is packed for all threads together, one row block of op(A), one
+// run deep, for each.
+constexpr int64_t kGemmColumnBlock = 1536;
+constexpr int64_t kGemmDepthBlock = 4 * kGemmRun;
 constexpr int64_t kGemmRowBlock = 168;
 constexpr int64_t kGemmPanelPadding = 32;  // no panel of any instruction set is wider
 
@@ -41,7 +43,7 @@ constexpr int64_t gemmPaddedColumns(int64_t n) {
 }
 constexpr size_t gemmSharedWorkspaceBytes(const GemmDesc &d) {
   const int64_t columns = gemmPaddedColumns(d.n < kGemmColumnBlock ? d.n : kGemmColumnBlock);
-  return static_cast<size_t>(columns * (d.k < kGemmRun ? d.k : kGemmRun)) * sizeof(float);
+  return static_cast<size_t>(columns * (d.k < kGemmDepthBlock ? d.k : kGemmDepthBlock)) * sizeof(float);
 }
 constexpr size_t kGemmThreadWorkspaceBytes = (kGemmRowBlock * kGemmRun + kGemmPanelPadding) * sizeof(float);
 

@@ -40,8 +40,10 @@ void packStridedLanes(const float *src, int64_t ld, int64_t lanes, int64_t k, fl
 template <int kWidth>
 void packContiguousLanes(const float *src, int64_t ld, int64_t lanes, int64_t k, float *dst) {
   if (lanes == kWidth) {
-    for (int64_t p = 0; p < k; ++p)
+    for (int64_t p = 0; p < k; ++p) {
+      __builtin_prefetch(src + (p + 16) * ld);  // rows lie pages apart, where the CPU does not look ahead
       for (int64_t i = 0; i < kWidth; ++i) dst[p * kWidth + i] = src[p * ld + i];
+    }
     return;
   }
   for (int64_t p = 0; p < k; ++p)
