@@ -1,0 +1,54 @@
+// CompiledRun: runs the tools as a user does and reads what they write.
+#ifndef HYC_TEST_E2E_COMPILEDRUN_H
+#define HYC_TEST_E2E_COMPILEDRUN_H
+
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace hyc_e2e {
+
+struct Outcome {
+  int status = 0;     // exit code, or 128 + the signal
+  std::string output; // stdout and stderr together
+};
+
+/// Runs a program to its end; `arguments[0]` is its path.
+Outcome execute(const std::vector<std::string> &arguments);
+
+/// Starts a program without waiting, in a session of its own, its output going to `outputFile`.
+pid_t start(const std::vector<std::string> &arguments, const std::string &outputFile);
+
+/// Exit code, or 128 + the signal; -1 if it is still running after `seconds`.
+int waitFor(pid_t pid, double seconds);
+
+struct Layout {
+  int tp = 1, pp = 1, dp = 1;
+  std::string schedule = "1f1b";
+  std::string optimizer = "adamw";
+  std::string name() const;
+};
+
+/// The arguments of hyc-compile for the tiny GPT-2 at a global batch of 16 in this layout, into `folder`.
+std::vector<std::string> compileArguments(const Layout &layout, const std::string &folder);
+
+/// Compiles once a layout and process; returns the folder. Throws std::runtime_error with the tool's output.
+std::string compiled(const Layout &layout);
+
+/// The losses and gradient norms of a log that hyc-run wrote.
+struct Log {
+  std::vector<double> losses, norms;
+};
+Log readLog(const std::string &path);
+
+/// Trains `folder` for `steps` on the first windows of text.bin; throws if that fails. `extra` are further arguments.
+Log train(const std::string &folder, int steps, const std::vector<std::string> &extra = {});
+
+std::string tool(const std::string &name);
+std::string model(const std::string &name);
+/// A fresh folder below the test's output folder.
+std::string scratch(const std::string &name);
+
+} // namespace hyc_e2e
+
+#endif // HYC_TEST_E2E_COMPILEDRUN_H

@@ -1,0 +1,92 @@
+// The tiny GPT-2 on emitted executables: against PyTorch on one rank, and against one rank in every kind of layout.
+#include "CompiledRun.h"
+#include "SafeTensors.h"
+
+#include "gtest/gtest.h"
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+using namespace hyc_e2e;
+
+namespace {
+
+constexpr int kSteps = 20;
+
+const std::map<std::string, HostTensor> &reference() {
+  static const auto tensors = readSafeTensors(model("gpt2-tiny.reference.safetensors"));
+  return tensors;
+}
+
+void expectLosses(const std::vector<double> &actual, const std::vector<double> &expected, double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t step = 0; step < actual.size(); ++step)
+    EXPECT_NEAR(actual[step] / expected[step], 1.0, tolerance) << "step " << step + 1 << ": " << actual[step] << " and "
+                                                               << expected[step];
+}
+
+/// The gradient of every parameter that PyTorch has, by name; the exporter stores the position table under its own name.
+void expectGradients(const std::string &file) {
+  auto dumped = readSafeTensors(file);
+  size_t compared = 0;
+  for (auto &[name, expected] : reference()) {
+    if (name.find('.') == std::string::npos || name.rfind("losses.", 0) == 0)
+      continue;
+    auto found = dumped.find(name);
+    ASSERT_NE(found, dumped.end()) << name << " is missing";
+    EXPECT_LE(relativeDifference(found->second, expected), 1e-4) << name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 100u); // 12 a layer, two embeddings, two of the last norm
+}
+
+std::string bytesOf(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// The losses of one rank, trained once.
+const std::vector<double> &oneRank(const std::string &optimizer) {
+  static std::map<std::string, std::vector<double>> losses;
+  auto [entry, inserted] = losses.try_emplace(optimizer);
+  if (inserted)
+    entry->second = train(compiled({1, 1, 1, "1f1b", optimizer}), kSteps).losses;
+  return entry->second;
+}
+
+TEST(Gpt2OneRank, AdamWLossesAndGradientsArePyTorchs) {
+  std::string folder = compiled({1, 1, 1, "1f1b", "adamw"}), gradients = folder + "/gradients.safetensors";
+  Log log = train(folder, kSteps, {"--dump-gradients", gradients});
+  expectLosses(log.losses, reference().at("losses.adamw").values, 1e-4);
+  EXPECT_NEAR(log.norms[0] / reference().at("grad_norm").values[0], 1.0, 1e-4);
+  expectGradients(gradients);
+}
+
+TEST(Gpt2OneRank, SgdLossesArePyTorchs) {
+  expectLosses(oneRank("sgd"), reference().at("losses.sgd").values, 1e-4);
+}
+
+class Gpt2Layout : public testing::TestWithParam<Layout> {};
+
+TEST_P(Gpt2Layout, AgreesWithOneRankAndRepeatsItsBits) {
+  const Layout &layout = GetParam();
+  std::string folder = compiled(layout), gradients = folder + "/gradients.safetensors";
+  std::string weights = folder + "/weights.safetensors", again = folder + "/again.safetensors";
+  Log log = train(folder, kSteps, {"--dump-gradients", gradients, "--save-weights", weights});
+  expectLosses(log.losses, oneRank(layout.optimizer), layout.optimizer == "sgd" ? 1e-5 : 1e-4);
+  expectGradients(gradients);
+
+  Log repeated = train(folder, kSteps, {"--save-weights", again});
+  EXPECT_EQ(log.losses, repeated.losses);
+  EXPECT_EQ(log.norms, repeated.norms);
+  EXPECT_EQ(bytesOf(weights), bytesOf(again));
+}
+
+INSTANTIATE_TEST_SUITE_P(PureAxesAndAllThree, Gpt2Layout,
+                         testing::Values(Layout{8, 1, 1, "1f1b", "sgd"}, Layout{1, 8, 1, "1f1b", "sgd"},
+                                         Layout{1, 8, 1, "gpipe", "adamw"}, Layout{1, 1, 8, "1f1b", "sgd"},
+                                         Layout{2, 2, 2, "1f1b", "adamw"}, Layout{2, 2, 2, "gpipe", "sgd"}),
+                         [](const auto &info) { return info.param.name(); });
+
+} // namespace
