@@ -51,3 +51,16 @@ function(add_hyc_passes phase)
   hyc_tablegen(Hyc${phase}PassesIncGen Passes.td Passes.h.inc "-gen-pass-decls -name ${phase}")
   add_dependencies(hyc_tablegen_all Hyc${phase}PassesIncGen)
 endfunction()
+
+# hyc_dialect_doc(Name td-file dialect): build/docs/Name.md, part of the target hyc-docs.
+add_custom_target(hyc-docs)
+function(hyc_dialect_doc name td dialect)
+  set(output ${PROJECT_BINARY_DIR}/docs/${name}.md)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/docs
+    COMMAND ${HYC_LLVM_TOOLS_DIR}/mlir-tblgen -gen-dialect-doc -dialect=${dialect}
+            -I ${MLIR_INCLUDE_DIRS} -I ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${td} -o ${output}
+    DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${td} VERBATIM)
+  add_custom_target(hyc-docs-${name} DEPENDS ${output})
+  add_dependencies(hyc-docs hyc-docs-${name})
+endfunction()
