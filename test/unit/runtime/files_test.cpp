@@ -174,6 +174,28 @@ TEST(Safetensors, RefusesOverlapHolesAndWrongSizes) {
   EXPECT_CONTAINS(with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})", 8), "key 'a' is given twice");
 }
 
+TEST(Safetensors, WithAnyByteOfTheHeaderChangedIsRefusedOrStillCoversTheFile) {
+  TemporaryFolder folder;
+  TensorDirectory directory;
+  directory["a"] = {DType::kF32, {2, 3}, 0, 0};
+  directory["b"] = {DType::kI64, {2}, 0, 0};
+  const std::string good = encodeSafetensorsHeader(&directory) + std::string(40, 'x');
+  for (size_t i = 0; i < good.size() - 40; ++i) {
+    for (unsigned char flip : {0x01, 0x04, 0x10, 0x80}) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ flip);
+      Result<TensorDirectory> found = readSafetensorsDirectory(folder.write("x", bad));
+      int64_t bytes = 0;
+      if (found.ok()) {
+        for (const auto& [name, entry] : *found) bytes += entry.bytes;
+        EXPECT_EQ(bytes, 40);
+      } else {
+        EXPECT_EQ(found.status().code(), StatusCode::kData) << found.status().message();
+      }
+    }
+  }
+}
+
 // A correct manifest in which one piece of text is replaced.
 std::string manifestWith(const std::string& from = "", const std::string& to = "") {
   std::string text = R"({
@@ -242,6 +264,13 @@ TEST(Manifest, NestedByTheThousandsIsADepthError) {
     std::string text;
     for (int i = 0; i < 100000; ++i) text += open;
     EXPECT_CONTAINS(manifestError(text), "nested deeper than 64 levels");
+  }
+}
+
+TEST(Manifest, CutOffAtAnyByteIsADataError) {
+  const std::string whole = manifestWith();
+  for (size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_NE(manifestError(whole.substr(0, length)), "") << "cut at " << length;
   }
 }
 

@@ -62,4 +62,9 @@ def VerifyLocal : Pass<"hyc-verify-local", "::mlir::ModuleOp"> {
   }];
 }
 
+def CheckCommunication : Pass<"hyc-check-communication", "::mlir::ModuleOp"> {
+  let summary = "refuses programs whose ranks would wait for each other for ever";
+  let description = "See CommunicationCheck.h. A deadlock is a compile error that says where every stage stands.";
+}
+
 #endif // HYC_TRANSFORMS_LOCAL_PASSES_TD

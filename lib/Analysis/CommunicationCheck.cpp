@@ -1,0 +1,206 @@
+// Steps all stages together until all are done or none can go on.
+#include "hyc/Analysis/CommunicationCheck.h"
+
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace hyc;
+using dist::TransferAttr;
+
+namespace {
+
+/// What a stage does next that needs others: an exchange with neighbours, or a collective with other stages.
+struct Event {
+  dist::InstructionAttr instruction;
+  Operation *collective = nullptr;      // a *_start op; null for an exchange
+  SmallVector<TransferAttr> unfinished; // of an exchange: transfers whose partner has not come yet
+};
+
+struct StageState {
+  SmallVector<Event> events;
+  size_t next = 0;
+  bool done() const { return next == events.size(); }
+  Event &current() { return events[next]; }
+};
+
+dist::GroupAttr groupOf(Operation *op) { return op->getAttrOfType<dist::GroupAttr>("group"); }
+
+/// The collectives of `func` that wait for other stages. Those within a stage meet by construction: their members run one
+/// and the same program.
+void appendCollectives(FuncOp func, dist::InstructionAttr instruction, SmallVectorImpl<Event> &events) {
+  func.walk([&](Operation *op) {
+    if (isa<dist::AllReduceStartOp, dist::AllGatherStartOp, dist::ReduceScatterStartOp>(op) &&
+        groupOf(op).getStages().size() > 1)
+      events.push_back({instruction, op, {}});
+  });
+}
+
+StringRef functionName(dist::InstructionKind kind) {
+  switch (kind) {
+  case dist::InstructionKind::forward:
+    return "forward";
+  case dist::InstructionKind::backward:
+    return "backward";
+  case dist::InstructionKind::reduce:
+    return "reduce";
+  case dist::InstructionKind::apply:
+    return "apply";
+  case dist::InstructionKind::exchange:
+  case dist::InstructionKind::begin_step:
+    return "";
+  }
+  return "";
+}
+
+FailureOr<StageState> eventsOf(ModuleOp module, dist::ScheduleOp schedule) {
+  StageState state;
+  for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
+    if (instruction.getKind() == dist::InstructionKind::exchange) {
+      state.events.push_back({instruction, nullptr, llvm::to_vector(instruction.getTransfers())});
+      continue;
+    }
+    StringRef name = functionName(instruction.getKind());
+    if (name.empty())
+      continue;
+    auto func = module.lookupSymbol<FuncOp>((name + "." + Twine(schedule.getStage())).str());
+    if (!func)
+      return schedule.emitError("runs @") << name << "." << schedule.getStage() << ", which is not there";
+    appendCollectives(func, instruction, state.events);
+  }
+  return state;
+}
+
+class Simulation {
+public:
+  Simulation(ModuleOp module, MutableArrayRef<StageState> stages) : module(module), stages(stages) {}
+
+  LogicalResult run() {
+    bool progress = true;
+    while (progress) {
+      progress = false;
+      for (size_t stage = 0; stage < stages.size(); ++stage) {
+        if (stages[stage].done())
+          continue;
+        FailureOr<bool> advanced = stages[stage].current().collective ? meet(stage) : exchange(stage);
+        if (failed(advanced))
+          return failure();
+        progress |= *advanced;
+      }
+    }
+    return llvm::all_of(stages, [](const StageState &state) { return state.done(); }) ? success() : reportDeadlock();
+  }
+
+private:
+  /// The stage that a transfer of `stage` concerns.
+  static int64_t peerOf(size_t stage, TransferAttr transfer) {
+    bool towardsNext = transfer.getIsSend() == (transfer.getDirection() == dist::Direction::forward);
+    return static_cast<int64_t>(stage) + (towardsNext ? 1 : -1);
+  }
+
+  /// Completes the transfers whose partner stands at the other side now.
+  FailureOr<bool> exchange(size_t stage) {
+    Event &event = stages[stage].current();
+    bool progress = false;
+    for (TransferAttr transfer : llvm::to_vector(event.unfinished)) {
+      int64_t peer = peerOf(stage, transfer);
+      if (peer < 0 || peer >= static_cast<int64_t>(stages.size()))
+        return module.emitError("stage ") << stage << " has " << text(transfer) << ", but there is no stage " << peer;
+      if (stages[peer].done() || stages[peer].current().collective)
+        continue;
+      auto &others = stages[peer].current().unfinished;
+      auto *partner = llvm::find_if(others, [&](TransferAttr other) {
+        return other.getIsSend() != transfer.getIsSend() && other.getDirection() == transfer.getDirection() &&
+               other.getMicroBatch() == transfer.getMicroBatch();
+      });
+      if (partner == others.end())
+        continue;
+      others.erase(partner);
+      llvm::erase(event.unfinished, transfer);
+      progress = true;
+    }
+    if (!event.unfinished.empty())
+      return progress;
+    ++stages[stage].next;
+    return true;
+  }
+
+  /// Completes a collective that every stage of its group stands at.
+  FailureOr<bool> meet(size_t stage) {
+    Operation *op = stages[stage].current().collective;
+    dist::GroupAttr group = groupOf(op);
+    for (int64_t member : group.getStages()) {
+      if (member < 0 || member >= static_cast<int64_t>(stages.size()))
+        return op->emitError("takes part with stage ") << member << ", but there are " << stages.size() << " stages";
+      if (stages[member].done())
+        return false;
+      Operation *other = stages[member].current().collective;
+      if (!other || groupOf(other) != group)
+        return false;
+      if (other->getName() != op->getName() || other->getAttr("cause") != op->getAttr("cause") ||
+          other->getOperand(0).getType() != op->getOperand(0).getType())
+        return (op->emitError("stage ") << stage << " starts " << text(op) << ", but stage " << member << " starts "
+                                        << text(other) << " in the same place")
+                   .attachNote(other->getLoc())
+               << "the other collective";
+    }
+    for (int64_t member : group.getStages())
+      ++stages[member].next;
+    return true;
+  }
+
+  LogicalResult reportDeadlock() {
+    InFlightDiagnostic diagnostic = module.emitError("the schedules deadlock: ");
+    bool first = true;
+    for (auto [stage, state] : llvm::enumerate(stages)) {
+      diagnostic << (first ? "" : "; ") << "stage " << stage;
+      first = false;
+      if (state.done())
+        diagnostic << " is done";
+      else if (state.current().collective)
+        diagnostic << " waits in " << text(state.current().collective);
+      else
+        for (auto [index, transfer] : llvm::enumerate(state.current().unfinished))
+          diagnostic << (index ? ", " : " waits to ") << text(transfer);
+    }
+    return diagnostic;
+  }
+
+  static std::string text(TransferAttr transfer) {
+    return ((transfer.getIsSend() ? "send " : "receive ") + stringifyDirection(transfer.getDirection()) + " of micro-batch " +
+            Twine(transfer.getMicroBatch()))
+        .str();
+  }
+
+  static std::string text(Operation *op) {
+    std::string result;
+    llvm::raw_string_ostream os(result);
+    os << op->getName().stripDialect().drop_back(StringRef("_start").size());
+    if (auto cause = op->getAttrOfType<StringAttr>("cause"))
+      os << " of \"" << cause.getValue() << "\"";
+    os << " over " << groupOf(op);
+    return result;
+  }
+
+  ModuleOp module;
+  MutableArrayRef<StageState> stages;
+};
+
+} // namespace
+
+LogicalResult hyc::checkCommunication(ModuleOp module) {
+  dist::MeshOp mesh = dist::MeshOp::find(module);
+  if (!mesh)
+    return module.emitError("has no dist.mesh");
+  SmallVector<StageState> stages(mesh.getStages());
+  for (auto schedule : module.getOps<dist::ScheduleOp>()) {
+    if (schedule.getStage() >= stages.size())
+      return schedule.emitError("is for stage ") << schedule.getStage() << " of " << stages.size();
+    FailureOr<StageState> state = eventsOf(module, schedule);
+    if (failed(state))
+      return failure();
+    stages[schedule.getStage()] = std::move(*state);
+  }
+  return Simulation(module, stages).run();
+}
