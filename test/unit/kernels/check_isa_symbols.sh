@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# No object compiled for an instruction set offers a function to the rest of the program: the linker keeps one of several
+# equal inline functions, and if it kept the AVX-512 one, every other CPU would stop at it.
+#
+# Usage: check_isa_symbols.sh OBJECT…
+set -euo pipefail
+[ $# -gt 0 ] || { echo "expected object files" >&2; exit 64; }
+failed=0
+for object in "$@"; do
+  shared=$(nm -C "$object" | grep -E '^[0-9a-f]+ [WVu] ' | grep -vE ' (DW\.ref\.|.*hyc::kernels::(avx2|avx512)::)' || true)
+  if [ -n "$shared" ]; then
+    echo "$object shares:"
+    echo "$shared"
+    failed=1
+  fi
+  nm -C "$object" | grep -q ' T hyc::kernels::avx' || { echo "$object defines no kernel"; failed=1; }
+done
+exit $failed
