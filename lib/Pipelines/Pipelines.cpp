@@ -89,7 +89,9 @@ void hyc::buildVerification(Phase phase, OpPassManager &passes) {
   case Phase::Plan:
     return passes.addPass(createVerifyPlan());
   case Phase::Local:
-    return passes.addPass(createVerifyLocal());
+    passes.addPass(createVerifyLocal());
+    // Only where functions agree with their neighbours does it make sense to step them together.
+    return passes.addPass(createCheckCommunication());
   case Phase::Rank:
     return;
   }
