@@ -1,6 +1,7 @@
 // Every operation ends by looking for dimensions along which nothing changes (compressed), so that chains of operations
 // stay as small as their values are.
 #include "hyc/Analysis/HostTensor.h"
+#include "hyc/Analysis/ReshapeGroups.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/MathExtras.h"
@@ -238,28 +239,6 @@ HostTensor HostTensor::slice(int64_t dim, int64_t offset, int64_t size, int64_t 
   return result;
 }
 
-namespace {
-/// Cuts two shapes of equal products into the shortest runs of dimensions whose products agree.
-struct DimensionRuns {
-  DimensionRuns(ArrayRef<int64_t> from, ArrayRef<int64_t> to) : from(from), to(to) {}
-  bool next() {
-    fromBegin = fromEnd, toBegin = toEnd;
-    if (fromBegin == from.size() && toBegin == to.size())
-      return false;
-    int64_t fromSize = 1, toSize = 1;
-    do {
-      if ((fromSize <= toSize && fromEnd < from.size()) || toEnd == to.size())
-        fromSize *= from[fromEnd++];
-      else
-        toSize *= to[toEnd++];
-    } while (fromSize != toSize && (fromEnd < from.size() || toEnd < to.size()));
-    return true;
-  }
-  ArrayRef<int64_t> from, to;
-  size_t fromBegin = 0, fromEnd = 0, toBegin = 0, toEnd = 0;
-};
-} // namespace
-
 std::optional<HostTensor> HostTensor::reshape(ArrayRef<int64_t> target) const {
   if (getNumElements() == 0 || isSplat()) {
     HostTensor result = *this;
@@ -270,11 +249,11 @@ std::optional<HostTensor> HostTensor::reshape(ArrayRef<int64_t> target) const {
   HostTensor result = *this;
   result.shape.assign(target.begin(), target.end());
   result.strides.assign(target.size(), 0);
-  for (DimensionRuns runs(shape, target); runs.next();) {
-    // The run's dimensions that matter must lie together: each stride the next one's times its size.
+  for (const ReshapeGroup &group : groupReshape(shape, target)) {
+    // The group's dimensions that matter must lie together: each stride the next one's times its size.
     int64_t inner = 0, expected = 0;
     bool together = true, first = true;
-    for (size_t dim = runs.fromEnd; dim-- > runs.fromBegin;) {
+    for (int64_t dim = group.fromEnd; dim-- > group.fromBegin;) {
       if (shape[dim] == 1)
         continue;
       if (first)
@@ -292,7 +271,7 @@ std::optional<HostTensor> HostTensor::reshape(ArrayRef<int64_t> target) const {
       return fromElements(elementType, target, std::move(values));
     }
     int64_t stride = inner;
-    for (size_t dim = runs.toEnd; dim-- > runs.toBegin;) {
+    for (int64_t dim = group.toEnd; dim-- > group.toBegin;) {
       result.strides[dim] = target[dim] == 1 ? 0 : stride;
       stride *= target[dim];
     }

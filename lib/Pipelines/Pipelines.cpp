@@ -2,6 +2,7 @@
 #include "hyc/Pipelines/Pipelines.h"
 
 #include "hyc/Transforms/Local/Passes.h"
+#include "hyc/Transforms/Model/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -9,7 +10,17 @@
 using namespace mlir;
 using namespace hyc;
 
-static void buildModel(OpPassManager &passes) {}
+static void buildModel(OpPassManager &passes) {
+  // Layout first: the patterns below look at dimensions, which exporters merge and transpose at will.
+  passes.addPass(createAbsorbLayout());
+  passes.addPass(createRaiseGelu());
+  passes.addPass(createRaiseLayerNorm());
+  passes.addPass(createRaiseAttention());
+  // Again, since attention's result has one order and its reader may have wanted another.
+  passes.addPass(createAbsorbLayout());
+  // Last: only what attention reads tells into how many heads a weight falls.
+  passes.addPass(createFactorParameters());
+}
 
 static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
   AttachLossOptions loss;

@@ -41,3 +41,8 @@ StringRef hyc::getIdPath(mlir::Operation *op) {
     std::tie(path, last) = path.rsplit('.');
   return last == op->getName().stripDialect() ? path : attr.getValue();
 }
+
+void hyc::copyId(mlir::Operation *from, mlir::Operation *to) {
+  if (mlir::Attribute id = from->getAttr(kId))
+    to->setAttr(kId, id);
+}

@@ -5,6 +5,7 @@
 #include "hyc/Import/Text/ImportText.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "hyc/Transforms/Local/Passes.h"
+#include "hyc/Transforms/Model/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
 #include "mlir/IR/OperationSupport.h"
@@ -73,6 +74,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<hyc::HycDialect, hyc::dist::DistDialect>();
   mlir::registerTransformsPasses();
+  hyc::registerModelPasses();
   hyc::registerTrainPasses();
   hyc::registerPlanPasses();
   hyc::registerLocalPasses();

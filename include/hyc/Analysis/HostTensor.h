@@ -47,6 +47,12 @@ public:
   bool variesAlong(int64_t dim) const { return strides[dim] != 0; }
   bool isSplat() const;
 
+  /// Whether both see the same stored elements in the same way; cheap, and false for equal copies.
+  bool isSameView(const HostTensor &other) const {
+    return elements == other.elements && base == other.base && shape == other.shape && strides == other.strides &&
+           elementType == other.elementType;
+  }
+
   HostElement at(llvm::ArrayRef<int64_t> index) const;
   /// The element at this position in row-major order.
   HostElement atFlat(int64_t position) const;

@@ -28,6 +28,9 @@ private:
 /// The module path in the id of `op`: the id without the op's mnemonic and number. Empty if it has no id.
 llvm::StringRef getIdPath(mlir::Operation *op);
 
+/// Gives `to`, which takes the place of `from`, its id.
+void copyId(mlir::Operation *from, mlir::Operation *to);
+
 } // namespace hyc
 
 #endif // HYC_SUPPORT_OPIDS_H

@@ -1,7 +1,6 @@
 // Reductions, and the normalizations that are operators of their own.
 #include "Importer.h"
-#include <cstdio>
-#include <cstdlib>
+#include "hyc/Support/Decimal.h"
 
 using namespace hyc;
 using namespace hyc::onnx;
@@ -159,17 +158,6 @@ std::optional<Value> getNormVector(NodeImport &node, int index, RankedTensorType
   return vector ? std::optional<Value>(importer.materialise(*vector)) : std::nullopt;
 }
 
-/// The shortest decimal that gives this float: an attribute says 9.99999974e-6, the model meant 1e-5.
-double shortestDouble(float value) {
-  char text[32];
-  for (int digits = 1; digits < 10; ++digits) {
-    std::snprintf(text, sizeof(text), "%.*g", digits, value);
-    if (std::strtof(text, nullptr) == value)
-      break;
-  }
-  return std::strtod(text, nullptr);
-}
-
 /// Y, mean and 1/deviation; the dimensions from `axis` on are normalized together.
 LogicalResult importLayerNormalization(NodeImport &node) {
   Importer &importer = node.importer();
@@ -186,7 +174,7 @@ LogicalResult importLayerNormalization(NodeImport &node) {
   std::optional<Value> scale = getNormVector(node, 1, x->type), bias = scale ? getNormVector(node, 2, x->type) : std::nullopt;
   if (!bias)
     return failure();
-  FloatAttr epsilon = importer.getBuilder().getF64FloatAttr(shortestDouble(static_cast<float>(node.getFloat("epsilon", 1e-5))));
+  FloatAttr epsilon = importer.getBuilder().getF64FloatAttr(shortestDecimal(node.getFloat("epsilon", 1e-5)));
   Value y = importer.emit<LayerNormOp>(importer.materialise(*x), *scale, *bias, epsilon);
   std::vector<std::optional<Binding>> results;
   for (Value value : y.getDefiningOp()->getResults()) {

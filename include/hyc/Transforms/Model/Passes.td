@@ -1,0 +1,106 @@
+// Passes of phase 1: they recognise what exporters took apart. None knows which front end a model came through. Run them
+// in this order; each says what it needs from the ones before it. Every example is part of a test in test/Model.
+
+#ifndef HYC_TRANSFORMS_MODEL_PASSES_TD
+#define HYC_TRANSFORMS_MODEL_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AbsorbLayout : Pass<"hyc-absorb-layout", "::mlir::ModuleOp"> {
+  let summary = "Moves transposes and merging reshapes down into the contractions that read them";
+  let description = [{
+    ```mlir
+    %0 = hyc.reshape %x : (tensor<2x16x32xf32>) -> tensor<32x32xf32>
+    %1 = hyc.einsum "mk,kn->mn" %0, %w : (tensor<32x32xf32>, tensor<32x96xf32>) -> tensor<32x96xf32>
+    %2 = hyc.reshape %1 : (tensor<32x96xf32>) -> tensor<2x16x96xf32>
+    ```
+    becomes
+    ```mlir
+    %2 = hyc.einsum "mak,kn->man" %x, %w : (tensor<2x16x32xf32>, tensor<32x96xf32>) -> tensor<2x16x96xf32>
+    ```
+    A merge of dimensions passes through elementwise ops, transposes and softmax; a transpose becomes an order of letters.
+    Batch, sequence and heads are dimensions of their own afterwards, which is what sharding and the passes below look at.
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def RaiseGelu : Pass<"hyc-raise-gelu", "::mlir::ModuleOp"> {
+  let summary = "Recognises gelu, exact or by tanh, however its polynomial is written";
+  let description = [{
+    Looks at each tanh and erf: its argument must be gelu's polynomial in some x (x/√2 for erf), and a value computed from
+    both by sums and products must be 0.5 x + 0.5 x t. Coefficients are compared as numbers, so that the order of factors,
+    powers and divisions does not matter.
+    ```mlir
+    %t = hyc.tanh %inner : tensor<4x8xf32>
+    %one = hyc.add %t, %c1 : tensor<4x8xf32>
+    %r = hyc.mul %half_x, %one : tensor<4x8xf32>
+    ```
+    becomes
+    ```mlir
+    %r = hyc.gelu tanh %x : tensor<4x8xf32>
+    ```
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def RaiseLayerNorm : Pass<"hyc-raise-layer-norm", "::mlir::ModuleOp"> {
+  let summary = "Recognises layer_norm over the last dimension in its pieces";
+  let description = [{
+    The mean, the centred value, its mean square, the reciprocal root of that plus epsilon, a scale and a bias; products
+    in any order, the root as sqrt and a division, a reciprocal or an rsqrt. Without a bias, zeros are added.
+    ```mlir
+    %n = hyc.div %centred, %deviation : tensor<2x4x8xf32>
+    %s = hyc.mul %n, %scale : tensor<2x4x8xf32>
+    %y = hyc.add %s, %bias : tensor<2x4x8xf32>
+    ```
+    becomes
+    ```mlir
+    %y, %mean, %rstd = hyc.layer_norm %x, %w, %b epsilon 1.0e-05 : …
+    ```
+    Run after hyc-absorb-layout, which removes the dimensions of size 1 that statistics are kept in.
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def RaiseAttention : Pass<"hyc-raise-attention", "::mlir::ModuleOp"> {
+  let summary = "Recognises attention: a product, a mask, a softmax, a product";
+  let description = [{
+    The scale may stand on Q, K, their product, or be split among them. The mask may be added or select; it is evaluated
+    and compared with a triangle, not matched. A guard against rows of NaN is dropped where the mask leaves no row empty.
+    ```mlir
+    %s = hyc.einsum "bshd,bthd->bhst" %q, %k : …
+    %m = hyc.add %s, %mask : tensor<2x4x16x16xf32>
+    %p = hyc.softmax %m : tensor<2x4x16x16xf32>
+    %r = hyc.einsum "bhst,bthd->bshd" %p, %v : …
+    ```
+    becomes
+    ```mlir
+    %r, %lse = hyc.attention causal %q, %k, %v scale 1.0 : …
+    ```
+    Run after hyc-absorb-layout, so that only einsums stand between Q, K, V and the result, which runs once more afterwards:
+    the result may come out transposed. What has another mask, or a probability that is used elsewhere, stays as it is.
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def FactorParameters : Pass<"hyc-factor-parameters", "::mlir::ModuleOp"> {
+  let summary = "Moves splitting reshapes up into the parameters, so that heads are dimensions of the weights";
+  let description = [{
+    ```mlir
+    hyc.param @qkv : tensor<32x96xf32> from #hyc.fill<0.0>
+    %0 = hyc.einsum "bsk,kn->bsn" %x, %w : (tensor<2x16x32xf32>, tensor<32x96xf32>) -> tensor<2x16x96xf32>
+    %1:3 = hyc.split %0 dim 2 : … // then each part reshaped to 4 heads of 8
+    ```
+    becomes
+    ```mlir
+    hyc.param @qkv : tensor<32x3x4x8xf32> from #hyc.fill<0.0> {shape = array<i64: 32, 96>}
+    %0 = hyc.einsum "bsk,knac->bsnac" %x, %w : (tensor<2x16x32xf32>, tensor<32x3x4x8xf32>) -> tensor<2x16x3x4x8xf32>
+    %1:3 = hyc.split %0 dim 2 : …
+    ```
+    A parameter's bytes stay what they are; `shape` remembers the model's own shape. A parameter that is read under two
+    shapes keeps its own. Run after hyc-raise-attention.
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+#endif // HYC_TRANSFORMS_MODEL_PASSES_TD

@@ -1,0 +1,342 @@
+// RaiseAttention: starts from each softmax, reads the einsum below it and the one above it by their letters, and the
+// mask by its values.
+#include "DeadOps.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/ConstantEvaluation.h"
+#include "hyc/Support/Decimal.h"
+#include "hyc/Support/OpIds.h"
+#include "hyc/Transforms/Model/Passes.h"
+#include "mlir/IR/PatternMatch.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace hyc;
+
+namespace hyc {
+#define GEN_PASS_DEF_RAISEATTENTION
+#include "hyc/Transforms/Model/Passes.h.inc"
+} // namespace hyc
+
+namespace {
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// At this distance below the row's maximum a score has probability 0 in single precision and in half.
+constexpr double kMaskedScore = -1e4;
+
+//===----------------------------------------------------------------------===//
+// Mask
+//===----------------------------------------------------------------------===//
+
+enum class MaskKind { None, Causal, Other };
+
+/// Which scores of the last two dimensions are kept: by an added tensor (0 or very negative) or a boolean.
+MaskKind classifyElements(const HostTensor &mask) {
+  int64_t tensorRank = mask.getTensorRank();
+  for (int64_t dim = 0; dim < tensorRank - 2; ++dim)
+    if (mask.variesAlong(dim))
+      return MaskKind::Other;
+  HostTensor::Shape index(tensorRank, 0);
+  int64_t queries = mask.getShape()[tensorRank - 2], keys = mask.getShape()[tensorRank - 1];
+  bool all = true, causal = true;
+  for (int64_t i = 0; i < queries; ++i)
+    for (int64_t j = 0; j < keys; ++j) {
+      index[tensorRank - 2] = i, index[tensorRank - 1] = j;
+      HostElement element = mask.at(index);
+      bool kept = mask.isReal() ? element.real == 0 : element.integer != 0;
+      if (mask.isReal() && !kept && !(element.real <= kMaskedScore))
+        return MaskKind::Other;
+      all &= kept;
+      causal &= kept == (j <= i + keys - queries);
+    }
+  return all ? MaskKind::None : causal && keys >= queries ? MaskKind::Causal : MaskKind::Other;
+}
+
+/// Evaluates and classifies masks; all layers share one as a rule.
+class Masks {
+public:
+  std::optional<HostTensor> evaluate(Value value) { return evaluator.evaluate(value); }
+
+  MaskKind classify(const HostTensor &mask) {
+    for (auto &[view, kind] : classified)
+      if (view.isSameView(mask))
+        return kind;
+    classified.push_back({mask, classifyElements(mask)});
+    return classified.back().second;
+  }
+
+private:
+  ConstantEvaluator evaluator;
+  SmallVector<std::pair<HostTensor, MaskKind>, 1> classified;
+};
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+struct Scores {
+  EinsumOp product;
+  double scale = 1;
+  MaskKind mask = MaskKind::None;
+};
+
+/// The factor by which `op` multiplies its operand `side`, if that is all it does.
+std::optional<double> factorOf(Operation *op, int &side) {
+  if (!isa_and_nonnull<MulOp, DivOp>(op))
+    return std::nullopt;
+  for (side = 0; side < (isa<MulOp>(op) ? 2 : 1); ++side)
+    if (std::optional<double> number = evaluateSplat(op->getOperand(1 - side)))
+      return isa<MulOp>(op) ? *number : 1 / *number;
+  return std::nullopt;
+}
+
+/// Whether `op` masks its operand `side`: adds a constant, or selects between it and a very negative number.
+std::optional<HostTensor> maskOf(Operation *op, int &side, Masks &masks) {
+  if (isa_and_nonnull<AddOp>(op)) {
+    for (side = 0; side < 2; ++side)
+      if (std::optional<HostTensor> mask = masks.evaluate(op->getOperand(1 - side)))
+        return mask;
+    return std::nullopt;
+  }
+  auto select = dyn_cast_or_null<SelectOp>(op);
+  std::optional<HostTensor> condition = select ? masks.evaluate(select.getCondition()) : std::nullopt;
+  if (!condition)
+    return std::nullopt;
+  for (side = 1; side < 3; ++side) {
+    std::optional<double> other = evaluateSplat(op->getOperand(3 - side));
+    if (!other || !(*other <= kMaskedScore))
+      continue;
+    // As a boolean that is true where the score is kept.
+    bool keptIfTrue = side == 1;
+    return HostTensor::map(condition->getElementType(), {*condition}, [&](ArrayRef<HostElement> e) {
+      return HostElement::ofInteger((e[0].integer != 0) == keptIfTrue);
+    });
+  }
+  return std::nullopt;
+}
+
+/// What softmax is applied to: a product of two tensors, scaled and masked in any order.
+std::optional<Scores> matchScores(Value value, Masks &masks) {
+  Scores scores;
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto product = dyn_cast<EinsumOp>(op)) {
+      scores.product = product;
+      return scores;
+    }
+    int side = 0;
+    if (std::optional<double> factor = factorOf(op, side)) {
+      scores.scale *= *factor;
+    } else if (std::optional<HostTensor> mask = maskOf(op, side, masks)) {
+      MaskKind kind = masks.classify(*mask);
+      // Two masks together would have to be combined first.
+      if (kind == MaskKind::Other || (kind != MaskKind::None && scores.mask != MaskKind::None))
+        return std::nullopt;
+      scores.mask = kind == MaskKind::None ? scores.mask : kind;
+    } else {
+      return std::nullopt;
+    }
+    value = op->getOperand(side);
+  }
+  return std::nullopt;
+}
+
+Value skipFactors(Value value, double &scale) {
+  int side = 0;
+  while (std::optional<double> factor = factorOf(value.getDefiningOp(), side)) {
+    scale *= *factor;
+    value = value.getDefiningOp()->getOperand(side);
+  }
+  return value;
+}
+
+//===----------------------------------------------------------------------===//
+// Probabilities
+//===----------------------------------------------------------------------===//
+
+/// The einsum that alone reads the probabilities, behind at most a guard that replaces NaN by 0.
+EinsumOp findReader(Value &probabilities) {
+  SmallVector<Operation *> users(probabilities.getUsers());
+  if (users.size() == 1)
+    return dyn_cast<EinsumOp>(users[0]);
+  SelectOp guard;
+  for (Operation *user : users) {
+    if (auto select = dyn_cast<SelectOp>(user))
+      guard = select;
+    else if (!isa<CompareOp>(user))
+      return {};
+  }
+  auto isNaN = guard ? guard.getCondition().getDefiningOp<CompareOp>() : CompareOp();
+  bool guards = isNaN && isNaN.getPredicate() == ComparePredicate::ne && isNaN.getLhs() == probabilities &&
+                isNaN.getRhs() == probabilities && guard.getRhs() == probabilities &&
+                evaluateSplat(guard.getLhs()) == 0.0 && isNaN->hasOneUse() && guard->hasOneUse();
+  if (!guards)
+    return {};
+  probabilities = guard.getResult();
+  return dyn_cast<EinsumOp>(*guard->getUsers().begin());
+}
+
+//===----------------------------------------------------------------------===//
+// Letters
+//===----------------------------------------------------------------------===//
+
+/// The roles of the letters of scores = q·k; `batch` stand in q, k and scores, in q's order.
+struct Roles {
+  Value q, k;
+  std::string qText, kText;
+  std::string batch;
+  char query, key, inner;
+};
+
+std::optional<Roles> matchRoles(EinsumOp product) {
+  EinsumOp::Letters letters = product.getLetters();
+  Roles roles;
+  roles.key = letters.result.back();
+  bool swapped = letters.lhs.contains(roles.key);
+  if (swapped == letters.rhs.contains(roles.key))
+    return std::nullopt;
+  roles.q = swapped ? product.getRhs() : product.getLhs(), roles.k = swapped ? product.getLhs() : product.getRhs();
+  StringRef q = swapped ? letters.rhs : letters.lhs, k = swapped ? letters.lhs : letters.rhs;
+  roles.qText = q.str(), roles.kText = k.str();
+  roles.query = roles.inner = 0;
+  for (char letter : q) {
+    bool inK = k.contains(letter), inResult = letters.result.contains(letter);
+    if (inK && inResult) {
+      roles.batch += letter;
+      continue;
+    }
+    char &role = inK ? roles.inner : roles.query;
+    if (role)
+      return std::nullopt;
+    role = letter;
+  }
+  // K has nothing of its own but the keys; two batch letters are batch and heads, one is both.
+  if (!roles.query || !roles.inner || roles.batch.empty() || roles.batch.size() > 2 ||
+      k.size() != roles.batch.size() + 2 || letters.result.size() != roles.batch.size() + 2 ||
+      letters.result[letters.result.size() - 2] != roles.query)
+    return std::nullopt;
+  return roles;
+}
+
+/// `value`, whose dimensions are `text`, in the order of `wanted`; a letter '1' adds a dimension of size 1.
+Value arrange(IRRewriter &rewriter, OpIds &ids, Operation *cause, Value value, StringRef text, StringRef wanted) {
+  SmallVector<int64_t> permutation, shape;
+  for (char letter : wanted) {
+    if (letter != '1')
+      permutation.push_back(static_cast<int64_t>(text.find(letter)));
+    shape.push_back(letter == '1' ? 1 : typeOf(value).getDimSize(permutation.back()));
+  }
+  if (!llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size()))) {
+    auto op = TransposeOp::create(rewriter, cause->getLoc(), value, permutation);
+    ids.assign(op, getIdPath(cause));
+    value = op;
+  }
+  if (permutation.size() != shape.size()) {
+    auto type = RankedTensorType::get(shape, typeOf(value).getElementType());
+    auto op = ReshapeOp::create(rewriter, cause->getLoc(), type, value);
+    ids.assign(op, getIdPath(cause));
+    value = op;
+  }
+  return value;
+}
+
+/// The reader's letters in the names of the scores' letters; nothing if it is not probabilities · v over the keys.
+struct Reading {
+  Value v;
+  std::string vText, resultText;
+  char width; // v's own letter
+};
+
+std::optional<Reading> matchReading(EinsumOp reader, Value probabilities, const Roles &roles, StringRef scoreText) {
+  EinsumOp::Letters letters = reader.getLetters();
+  if (reader.getLhs() == reader.getRhs())
+    return std::nullopt;
+  bool swapped = reader.getRhs() == probabilities;
+  StringRef p = swapped ? letters.rhs : letters.lhs, v = swapped ? letters.lhs : letters.rhs;
+  Reading reading;
+  reading.v = swapped ? reader.getLhs() : reader.getRhs();
+  reading.width = 0;
+  auto rename = [&](char letter) -> char {
+    size_t position = p.find(letter);
+    return position == StringRef::npos ? 0 : scoreText[position];
+  };
+  for (char letter : v) {
+    char known = rename(letter);
+    if (!known && reading.width)
+      return std::nullopt;
+    if (!known)
+      reading.width = known = '*';
+    reading.vText += known;
+  }
+  for (char letter : letters.result) {
+    char known = rename(letter);
+    reading.resultText += known ? known : '*';
+  }
+  StringRef vText = reading.vText, resultText = reading.resultText;
+  bool good = reading.width && vText.contains(roles.key) && !resultText.contains(roles.key) &&
+              resultText.contains(roles.query) && !vText.contains(roles.query) &&
+              vText.size() == roles.batch.size() + 2;
+  for (char letter : roles.batch)
+    good &= vText.contains(letter) && resultText.contains(letter);
+  return good ? std::optional(reading) : std::nullopt;
+}
+
+/// 1/sqrt(head size) where the scale is that, which exporters round, or split into two rounded factors.
+double exactScale(double scale, Value q) {
+  double usual = 1 / std::sqrt(static_cast<double>(typeOf(q).getShape().back()));
+  return std::fabs(scale - usual) < 1e-6 * usual ? usual : shortestDecimal(scale);
+}
+
+struct RaiseAttention : hyc::impl::RaiseAttentionBase<RaiseAttention> {
+  void runOnOperation() override {
+    ids = OpIds(getOperation());
+    SmallVector<SoftmaxOp> softmaxes;
+    getOperation().walk([&](SoftmaxOp op) { softmaxes.push_back(op); });
+    Masks masks;
+    for (SoftmaxOp softmax : softmaxes)
+      raise(softmax, masks);
+    eraseDeadOps(getOperation());
+  }
+
+private:
+  void raise(SoftmaxOp softmax, Masks &masks) {
+    std::optional<Scores> scores = matchScores(softmax.getOperand(), masks);
+    std::optional<Roles> roles = scores ? matchRoles(scores->product) : std::nullopt;
+    Value probabilities = softmax.getResult();
+    EinsumOp reader = roles ? findReader(probabilities) : EinsumOp();
+    std::optional<Reading> reading;
+    if (reader)
+      reading = matchReading(reader, probabilities, *roles, scores->product.getLetters().result);
+    if (!reading)
+      return;
+    double scale = scores->scale;
+    Value q = skipFactors(roles->q, scale), k = skipFactors(roles->k, scale);
+    IRRewriter rewriter(reader);
+    std::string batch(1, roles->batch[0]), heads(1, roles->batch.size() == 2 ? roles->batch[1] : '1');
+    q = arrange(rewriter, ids, reader, q, roles->qText, batch + roles->query + heads + roles->inner);
+    k = arrange(rewriter, ids, reader, k, roles->kText, batch + roles->key + heads + roles->inner);
+    Value v = arrange(rewriter, ids, reader, reading->v, reading->vText, batch + roles->key + heads + '*');
+    if (typeOf(k) != typeOf(v))
+      return;
+    auto op = AttentionOp::create(rewriter, reader.getLoc(), q, k, v, rewriter.getF64FloatAttr(exactScale(scale, q)),
+                                  scores->mask == MaskKind::Causal ? rewriter.getUnitAttr() : UnitAttr());
+    ids.assign(op, getIdPath(reader));
+    rewriter.replaceOp(reader, arrangeResult(rewriter, reader, op.getResult(), batch, heads, *roles, *reading));
+  }
+
+  /// From (batch, query, heads, width) to the reader's order.
+  Value arrangeResult(IRRewriter &rewriter, EinsumOp reader, Value value, StringRef batch, StringRef heads,
+                      const Roles &roles, const Reading &reading) {
+    std::string text = (batch + Twine(roles.query) + heads + "*").str();
+    if (heads == "1") {
+      SmallVector<int64_t> shape{typeOf(value).getDimSize(0), typeOf(value).getDimSize(1), typeOf(value).getDimSize(3)};
+      auto op = ReshapeOp::create(rewriter, reader.getLoc(),
+                                  RankedTensorType::get(shape, typeOf(value).getElementType()), value);
+      ids.assign(op, getIdPath(reader));
+      value = op;
+      text.erase(2, 1);
+    }
+    return arrange(rewriter, ids, reader, value, text, reading.resultText);
+  }
+
+  OpIds ids;
+};
+} // namespace

@@ -1,0 +1,89 @@
+// RUN: hyc-opt %s --hyc-absorb-layout --split-input-file | FileCheck %s
+
+// CHECK-LABEL: @merged_rows_become_letters
+// CHECK-NEXT: %[[P:.*]] = hyc.einsum "mak,kn->man" %{{.*}}, %{{.*}} {id = "fc.einsum"} : (tensor<2x16x32xf32>, tensor<32x96xf32>) -> tensor<2x16x96xf32>
+// CHECK-NEXT: %[[B:.*]] = hyc.broadcast %{{.*}} [2] {{.*}} : (tensor<96xf32>) -> tensor<2x16x96xf32>
+// CHECK-NEXT: hyc.add %[[P]], %[[B]]
+// CHECK-NEXT: hyc.return
+hyc.func @merged_rows_become_letters(%x: tensor<2x16x32xf32>, %w: tensor<32x96xf32>, %b: tensor<96xf32>) -> tensor<2x16x96xf32> {
+  %0 = hyc.reshape %x : (tensor<2x16x32xf32>) -> tensor<32x32xf32>
+  %1 = hyc.einsum "mk,kn->mn" %0, %w {id = "fc.einsum"} : (tensor<32x32xf32>, tensor<32x96xf32>) -> tensor<32x96xf32>
+  %2 = hyc.broadcast %b [1] : (tensor<96xf32>) -> tensor<32x96xf32>
+  %3 = hyc.add %1, %2 : tensor<32x96xf32>
+  %4 = hyc.reshape %3 : (tensor<32x96xf32>) -> tensor<2x16x96xf32>
+  hyc.return %4 : tensor<2x16x96xf32>
+}
+
+// -----
+
+// Keys transposed by way of a merged (batch, head): the merge passes the transpose and meets its inverse.
+// CHECK-LABEL: @transpose_through_merged_heads
+// CHECK-SAME: (%[[Q:.*]]: tensor<2x16x4x8xf32>, %[[K:.*]]: tensor<2x16x4x8xf32>)
+// CHECK: %[[SCALED:.*]] = hyc.mul %[[K]]
+// CHECK: hyc.einsum "ambk,anbk->abmn" %[[Q]], %[[SCALED]]
+// CHECK-NOT: hyc.transpose
+hyc.func @transpose_through_merged_heads(%q: tensor<2x16x4x8xf32>, %k: tensor<2x16x4x8xf32>) -> tensor<2x4x16x16xf32> {
+  %0 = hyc.transpose %q [0, 2, 1, 3] : (tensor<2x16x4x8xf32>) -> tensor<2x4x16x8xf32>
+  %1 = hyc.transpose %k [0, 2, 1, 3] : (tensor<2x16x4x8xf32>) -> tensor<2x4x16x8xf32>
+  %2 = hyc.reshape %1 : (tensor<2x4x16x8xf32>) -> tensor<8x16x8xf32>
+  %3 = hyc.transpose %2 [0, 2, 1] : (tensor<8x16x8xf32>) -> tensor<8x8x16xf32>
+  %4 = hyc.reshape %3 : (tensor<8x8x16xf32>) -> tensor<2x4x8x16xf32>
+  %c = hyc.constant dense<0.5> : tensor<2x4x8x16xf32>
+  %5 = hyc.mul %4, %c : tensor<2x4x8x16xf32>
+  %6 = hyc.einsum "abmk,abkn->abmn" %0, %5 : (tensor<2x4x16x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x16x16xf32>
+  hyc.return %6 : tensor<2x4x16x16xf32>
+}
+
+// -----
+
+// A merged dimension that is contracted splits the weight as well.
+// CHECK-LABEL: @merged_heads_are_contracted
+// CHECK: %[[W:.*]] = hyc.reshape %{{.*}} : (tensor<32x32xf32>) -> tensor<4x8x32xf32>
+// CHECK: hyc.einsum "makb,kbn->man" %{{.*}}, %[[W]]
+// CHECK-SAME: -> tensor<2x16x32xf32>
+hyc.func @merged_heads_are_contracted(%x: tensor<2x16x4x8xf32>, %w: tensor<32x32xf32>) -> tensor<2x16x32xf32> {
+  %0 = hyc.reshape %x : (tensor<2x16x4x8xf32>) -> tensor<32x32xf32>
+  %1 = hyc.einsum "mk,kn->mn" %0, %w : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  %2 = hyc.reshape %1 : (tensor<32x32xf32>) -> tensor<2x16x32xf32>
+  hyc.return %2 : tensor<2x16x32xf32>
+}
+
+// -----
+
+// A value with two layouts stays: the other operand is not free to move.
+// CHECK-LABEL: @a_residual_in_another_layout_stays
+// CHECK: hyc.reshape
+// CHECK: hyc.add
+hyc.func @a_residual_in_another_layout_stays(%x: tensor<2x16x32xf32>, %y: tensor<32x32xf32>) -> tensor<32x32xf32> {
+  %0 = hyc.reshape %x : (tensor<2x16x32xf32>) -> tensor<32x32xf32>
+  %1 = hyc.add %0, %y : tensor<32x32xf32>
+  hyc.return %1 : tensor<32x32xf32>
+}
+
+// -----
+
+// Statistics kept with a dimension of size 1 lose it.
+// CHECK-LABEL: @kept_dimensions_of_size_one
+// CHECK-NOT: tensor<2x4x1xf32>
+// CHECK: hyc.return
+hyc.func @kept_dimensions_of_size_one(%v: tensor<2x4xf32>) -> tensor<2x4x8xf32> {
+  %0 = hyc.reshape %v : (tensor<2x4xf32>) -> tensor<2x4x1xf32>
+  %c = hyc.constant dense<1.0e-5> : tensor<2x4x1xf32>
+  %1 = hyc.add %0, %c : tensor<2x4x1xf32>
+  %2 = hyc.sqrt %1 : tensor<2x4x1xf32>
+  %3 = hyc.reshape %2 : (tensor<2x4x1xf32>) -> tensor<2x4xf32>
+  %4 = hyc.broadcast %3 [0, 1] : (tensor<2x4xf32>) -> tensor<2x4x8xf32>
+  hyc.return %4 : tensor<2x4x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @softmax_over_merged_heads
+// CHECK: %[[P:.*]] = hyc.softmax %{{.*}} : tensor<2x4x16x16xf32>
+// CHECK: hyc.einsum {{.*}} %[[P]]
+hyc.func @softmax_over_merged_heads(%s: tensor<2x4x16x16xf32>, %v: tensor<8x16x8xf32>) -> tensor<8x16x8xf32> {
+  %0 = hyc.reshape %s : (tensor<2x4x16x16xf32>) -> tensor<8x16x16xf32>
+  %1 = hyc.softmax %0 : tensor<8x16x16xf32>
+  %2 = hyc.einsum "amk,akn->amn" %1, %v : (tensor<8x16x16xf32>, tensor<8x16x8xf32>) -> tensor<8x16x8xf32>
+  hyc.return %2 : tensor<8x16x8xf32>
+}

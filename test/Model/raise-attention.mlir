@@ -1,0 +1,117 @@
+// RUN: hyc-opt %s --hyc-raise-attention --split-input-file | FileCheck %s
+
+// An additive triangle, split scales, and a guard against NaN.
+// CHECK-LABEL: @scales_on_both_sides_and_a_guard
+// CHECK-SAME: (%[[Q:.*]]: tensor<2x3x4x16xf32>, %[[K:.*]]: tensor<2x3x4x16xf32>, %[[V:.*]]: tensor<2x3x4x16xf32>)
+// CHECK-NEXT: %[[R:.*]], %{{.*}} = hyc.attention causal %[[Q]], %[[K]], %[[V]] scale 2.500000e-01 {id = "attn.attention"}
+// CHECK-NEXT: hyc.return %[[R]]
+hyc.func @scales_on_both_sides_and_a_guard(%q: tensor<2x3x4x16xf32>, %k: tensor<2x3x4x16xf32>, %v: tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32> {
+  %half = hyc.constant dense<0.5> : tensor<2x3x4x16xf32>
+  %triangle = hyc.constant dense<[[[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]]]> : tensor<1x1x3x3xf32>
+  %flat = hyc.reshape %triangle : (tensor<1x1x3x3xf32>) -> tensor<3x3xf32>
+  %mask = hyc.broadcast %flat [2, 3] : (tensor<3x3xf32>) -> tensor<2x4x3x3xf32>
+  %0 = hyc.mul %q, %half : tensor<2x3x4x16xf32>
+  %1 = hyc.mul %half, %k : tensor<2x3x4x16xf32>
+  %2 = hyc.einsum "bshd,bthd->bhst" %0, %1 : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %3 = hyc.add %2, %mask : tensor<2x4x3x3xf32>
+  %4 = hyc.softmax %3 : tensor<2x4x3x3xf32>
+  %5 = hyc.compare ne %4, %4 : (tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xi1>
+  %zero = hyc.constant dense<0.0> : tensor<2x4x3x3xf32>
+  %6 = hyc.select %5, %zero, %4 : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %7 = hyc.einsum "bhst,bthd->bshd" %6, %v {id = "attn.einsum.2"} : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  hyc.return %7 : tensor<2x3x4x16xf32>
+}
+
+// -----
+
+// The triangle computed from positions, selected by, and a scale that divides the product; operands swapped.
+// CHECK-LABEL: @a_computed_boolean_mask
+// CHECK: hyc.attention causal %arg0, %arg1, %arg2 scale 2.500000e-01
+hyc.func @a_computed_boolean_mask(%q: tensor<2x3x4x16xf32>, %k: tensor<2x3x4x16xf32>, %v: tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32> {
+  %rows = hyc.iota dim 0 : tensor<3x3xi64>
+  %columns = hyc.iota dim 1 : tensor<3x3xi64>
+  %later = hyc.compare gt %columns, %rows : (tensor<3x3xi64>, tensor<3x3xi64>) -> tensor<3x3xi1>
+  %masked = hyc.broadcast %later [2, 3] : (tensor<3x3xi1>) -> tensor<2x4x3x3xi1>
+  %low = hyc.constant dense<-1.0e9> : tensor<2x4x3x3xf32>
+  %four = hyc.constant dense<4.0> : tensor<2x4x3x3xf32>
+  %0 = hyc.einsum "bthd,bshd->bhst" %k, %q : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %1 = hyc.div %0, %four : tensor<2x4x3x3xf32>
+  %2 = hyc.select %masked, %low, %1 : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %3 = hyc.softmax %2 : tensor<2x4x3x3xf32>
+  %4 = hyc.einsum "bthd,bhst->bshd" %v, %3 : (tensor<2x3x4x16xf32>, tensor<2x4x3x3xf32>) -> tensor<2x3x4x16xf32>
+  hyc.return %4 : tensor<2x3x4x16xf32>
+}
+
+// -----
+
+// No mask, heads before the sequence: transposes bring them into place.
+// CHECK-LABEL: @heads_first
+// CHECK: %[[Q:.*]] = hyc.transpose %arg0 [0, 2, 1, 3]
+// CHECK: %[[K:.*]] = hyc.transpose %arg1 [0, 2, 1, 3]
+// CHECK: %[[V:.*]] = hyc.transpose %arg2 [0, 2, 1, 3]
+// CHECK: %[[R:.*]], %{{.*}} = hyc.attention %[[Q]], %[[K]], %[[V]] scale 1.000000e+00
+// CHECK: hyc.transpose %[[R]] [0, 2, 1, 3]
+hyc.func @heads_first(%q: tensor<2x4x3x16xf32>, %k: tensor<2x4x5x16xf32>, %v: tensor<2x4x5x16xf32>) -> tensor<2x4x3x16xf32> {
+  %0 = hyc.einsum "bhsd,bhtd->bhst" %q, %k : (tensor<2x4x3x16xf32>, tensor<2x4x5x16xf32>) -> tensor<2x4x3x5xf32>
+  %1 = hyc.softmax %0 : tensor<2x4x3x5xf32>
+  %2 = hyc.einsum "bhst,bhtd->bhsd" %1, %v : (tensor<2x4x3x5xf32>, tensor<2x4x5x16xf32>) -> tensor<2x4x3x16xf32>
+  hyc.return %2 : tensor<2x4x3x16xf32>
+}
+
+// -----
+
+// Batch and heads in one dimension: one head each.
+// CHECK-LABEL: @one_batch_dimension
+// CHECK: hyc.attention %{{.*}} : (tensor<8x3x1x16xf32>, tensor<8x3x1x16xf32>, tensor<8x3x1x16xf32>)
+// CHECK: -> tensor<8x3x16xf32>
+hyc.func @one_batch_dimension(%q: tensor<8x3x16xf32>, %k: tensor<8x3x16xf32>, %v: tensor<8x3x16xf32>) -> tensor<8x3x16xf32> {
+  %0 = hyc.einsum "bsd,btd->bst" %q, %k : (tensor<8x3x16xf32>, tensor<8x3x16xf32>) -> tensor<8x3x3xf32>
+  %1 = hyc.softmax %0 : tensor<8x3x3xf32>
+  %2 = hyc.einsum "bst,btd->bsd" %1, %v : (tensor<8x3x3xf32>, tensor<8x3x16xf32>) -> tensor<8x3x16xf32>
+  hyc.return %2 : tensor<8x3x16xf32>
+}
+
+// -----
+
+// A window of two keys is no triangle.
+// CHECK-LABEL: @another_mask_stays
+// CHECK-NOT: hyc.attention
+// CHECK: hyc.softmax
+hyc.func @another_mask_stays(%q: tensor<2x3x4x16xf32>, %k: tensor<2x3x4x16xf32>, %v: tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32> {
+  %window = hyc.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0xFF800000, 0.0, 0.0]]> : tensor<3x3xf32>
+  %mask = hyc.broadcast %window [2, 3] : (tensor<3x3xf32>) -> tensor<2x4x3x3xf32>
+  %0 = hyc.einsum "bshd,bthd->bhst" %q, %k : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %1 = hyc.add %0, %mask : tensor<2x4x3x3xf32>
+  %2 = hyc.softmax %1 : tensor<2x4x3x3xf32>
+  %3 = hyc.einsum "bhst,bthd->bshd" %2, %v : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  hyc.return %3 : tensor<2x3x4x16xf32>
+}
+
+// -----
+
+// A bias of scores that masks nothing is no mask either.
+// CHECK-LABEL: @a_position_bias_stays
+// CHECK-NOT: hyc.attention
+// CHECK: hyc.softmax
+hyc.func @a_position_bias_stays(%q: tensor<2x3x4x16xf32>, %k: tensor<2x3x4x16xf32>, %v: tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32> {
+  %bias = hyc.constant dense<[[0.0, -1.0, -2.0], [0.0, 0.0, -1.0], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %mask = hyc.broadcast %bias [2, 3] : (tensor<3x3xf32>) -> tensor<2x4x3x3xf32>
+  %0 = hyc.einsum "bshd,bthd->bhst" %q, %k : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %1 = hyc.add %0, %mask : tensor<2x4x3x3xf32>
+  %2 = hyc.softmax %1 : tensor<2x4x3x3xf32>
+  %3 = hyc.einsum "bhst,bthd->bshd" %2, %v : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  hyc.return %3 : tensor<2x3x4x16xf32>
+}
+
+// -----
+
+// Probabilities that somebody else reads have to be computed.
+// CHECK-LABEL: @returned_probabilities_stay
+// CHECK-NOT: hyc.attention
+// CHECK: hyc.softmax
+hyc.func @returned_probabilities_stay(%q: tensor<2x3x4x16xf32>, %k: tensor<2x3x4x16xf32>, %v: tensor<2x3x4x16xf32>) -> (tensor<2x3x4x16xf32>, tensor<2x4x3x3xf32>) {
+  %0 = hyc.einsum "bshd,bthd->bhst" %q, %k : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %1 = hyc.softmax %0 : tensor<2x4x3x3xf32>
+  %2 = hyc.einsum "bhst,bthd->bshd" %1, %v : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  hyc.return %2, %1 : tensor<2x3x4x16xf32>, tensor<2x4x3x3xf32>
+}
