@@ -2,6 +2,7 @@
 #include "hyc/Analysis/FactorClasses.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace hyc;
@@ -62,12 +63,15 @@ int FactorClasses::find(int node) const {
   return node;
 }
 
-/// The smaller root wins, so that classes are numbered in program order.
+/// The smaller root wins, so that classes are numbered in program order. Where a merged dimension meets its major factor,
+/// what divides both can be split: 6 = 2 · 3 is cut like the 2.
 void FactorClasses::unite(int a, int b) {
   a = find(a);
   b = find(b);
-  if (a != b)
-    parent[std::max(a, b)] = std::min(a, b);
+  if (a == b)
+    return;
+  parent[std::max(a, b)] = std::min(a, b);
+  sizes[std::min(a, b)] = std::gcd(sizes[a], sizes[b]);
 }
 
 void FactorClasses::linkSymbol(StringAttr symbol, Value value) {

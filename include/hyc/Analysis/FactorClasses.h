@@ -37,6 +37,7 @@ public:
   /// Every class once.
   llvm::ArrayRef<int> getClasses() const { return roots; }
   llvm::ArrayRef<Occurrence> getOccurrences(int cls) const;
+  /// What all the class's dimensions are multiples of; their size, unless reshapes merge some of them.
   int64_t getSize(int cls) const { return sizes[cls]; }
 
   /// The rule of an op of the function, computed once; null for ops without one.

@@ -1,0 +1,37 @@
+// From a random graph to a module of a later phase, in the test's own context.
+#ifndef HYC_TEST_EQUIVALENCE_TRAINEDMODULE_H
+#define HYC_TEST_EQUIVALENCE_TRAINEDMODULE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <memory>
+#include <string>
+
+namespace hyc::equivalence {
+
+/// A module and the diagnostics of everything done to it.
+class TrainedModule {
+public:
+  /// Parses `text` and runs `pipeline` ("hyc-differentiate,hyc-attach-optimizer") on it.
+  TrainedModule(const std::string &text, const std::string &pipeline);
+  ~TrainedModule();
+
+  /// Runs more passes.
+  bool transform(const std::string &pipeline);
+
+  explicit operator bool() const { return isGood; }
+  mlir::ModuleOp get() const { return *module; }
+  const std::string &diagnostics() const { return messages; }
+  std::string print() const;
+
+private:
+  std::unique_ptr<mlir::MLIRContext> context;
+  std::string messages;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  bool isGood = false;
+};
+
+} // namespace hyc::equivalence
+
+#endif // HYC_TEST_EQUIVALENCE_TRAINEDMODULE_H
