@@ -1,13 +1,15 @@
 // Products of the blocks that attention works on, from operands as they lie in memory, and their fixed sizes.
 //
 // Scores are kept transposed, one row per key and one lane per query: softmax then runs down the rows in whole vectors,
-// and K and V need no packing, since the side that is broadcast element by element may have any strides.
+// and K and V need no packing. They are only copied together: rows of a fused projection lie so far apart that they
+// would share a few sets of the first-level cache.
 #ifndef HYC_KERNELS_ATTENTION_BLOCK_H_
 #define HYC_KERNELS_ATTENTION_BLOCK_H_
 
 #include "kernels/attention/op.h"
 #include "kernels/isa/micro_kernel.h"
 #include "kernels/isa/transpose.h"
+#include "kernels/math/math.h"
 
 namespace hyc::kernels::HYC_ISA {
 
@@ -77,11 +79,34 @@ inline void transposeQueries(const HeadView &src, int64_t count, int64_t headDim
 }
 
 // dst[i · lanes + c] = factor · src[i, c], filled up with zeros to `lanes` columns.
-inline void copyQueries(const HeadView &src, int64_t count, int64_t headDim, int64_t lanes, float factor, float *dst) {
+inline void copyRows(const HeadView &src, int64_t count, int64_t headDim, int64_t lanes, float factor, float *dst) {
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t c = 0; c < headDim; ++c) dst[i * lanes + c] = factor * src.base[i * src.row + c];
     for (int64_t c = headDim; c < lanes; ++c) dst[i * lanes + c] = 0.0f;
   }
+}
+
+typedef int32_t IntVector __attribute__((vector_size(sizeof(Vector))));
+
+// exp(x) for x at most a little above 0, to about 1 unit in the last place; 0 below −88. The formula is math::exp's, without
+// its care for large arguments, and with fused multiply-add like the products around it.
+HYC_INLINE Vector expOfScore(Vector x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 · 2^23
+  constexpr int32_t kRoundBits = 0x4b400000;
+  x = maximum(x, broadcast(-104.0f));
+  const Vector shifted = multiplyAdd(x, broadcast(math::detail::kLog2E), broadcast(kRound));
+  const Vector nearest = shifted - broadcast(kRound);
+  Vector r = multiplyAdd(nearest, broadcast(-math::detail::kLn2High), x);
+  r = multiplyAdd(nearest, broadcast(-math::detail::kLn2Low), r);
+  Vector p = broadcast(1.392618181e-3f);
+  p = multiplyAdd(p, r, broadcast(8.363177630e-3f));
+  p = multiplyAdd(p, r, broadcast(4.166655463e-2f));
+  p = multiplyAdd(p, r, broadcast(1.666657700e-1f));
+  p = multiplyAdd(p, r, broadcast(0.5f));
+  p = multiplyAdd(p, r * r, r) + broadcast(1.0f);
+  IntVector exponent = reinterpret_cast<IntVector>(shifted) - (kRoundBits - 127);
+  exponent = exponent > 0 ? exponent : 0;
+  return p * reinterpret_cast<Vector>(exponent << 23);
 }
 
 // The queries first … first + count − 1 against the keys key … key + keys − 1 of one head.

@@ -13,48 +13,45 @@ struct ForwardBlock {
   float queries[kMaxHeadLanes * kQueryBlock];  // [D, queries], scaled
   float scores[kKeyBlock * kQueryBlock];       // [keys, queries]: scores, then exp(score − max)
   float sums[kMaxHeadLanes * kQueryBlock];     // [D, queries]: Σ p · v
+  float keys[kKeyBlock * kMaxHeadLanes];       // [keys, D]
+  float values[kKeyBlock * kMaxHeadLanes];     // [keys, D]
   float max[kQueryBlock], sum[kQueryBlock], correction[kQueryBlock];
 };
 
-// Scores of lanes `from` on become exp(score − max); max, sum and the correction of what was summed before follow.
-static void updateSoftmax(int64_t from, int64_t lanes, int64_t keys, ForwardBlock &f) {
-  float newMax[kQueryBlock], newSum[kQueryBlock];
-  for (int64_t i = from; i < lanes; ++i) newMax[i] = f.max[i];
-  for (int64_t j = 0; j < keys; ++j)
-    for (int64_t i = from; i < lanes; ++i) {
-      const float score = f.scores[j * kQueryBlock + i];
-      newMax[i] = newMax[i] > score ? newMax[i] : score;
-    }
-  for (int64_t i = from; i < lanes; ++i) {
-    f.correction[i] = math::exp(f.max[i] - newMax[i]);
-    newSum[i] = f.sum[i] * f.correction[i];
-    f.max[i] = newMax[i];
-  }
+// Scores of one vector of queries, from lane i on, become exp(score − max); max, sum and the correction of what was
+// summed before follow.
+static void updateSoftmax(int64_t i, int64_t keys, ForwardBlock &f) {
+  float *scores = f.scores + i;
+  const Vector oldMax = load(f.max + i);
+  Vector max = oldMax;
+  for (int64_t j = 0; j < keys; ++j) max = maximum(load(scores + j * kQueryBlock), max);
+  const Vector correction = expOfScore(oldMax - max);
+  Vector sum = load(f.sum + i) * correction;
   for (int64_t j = 0; j < keys; ++j) {
-    float *row = f.scores + j * kQueryBlock;
-    for (int64_t i = from; i < lanes; ++i) {
-      const float p = math::exp(row[i] - newMax[i]);
-      row[i] = p;
-      newSum[i] += p;
-    }
+    const Vector p = expOfScore(load(scores + j * kQueryBlock) - max);
+    store(scores + j * kQueryBlock, p);
+    sum = sum + p;
   }
-  for (int64_t i = from; i < lanes; ++i) f.sum[i] = newSum[i];
+  store(f.max + i, max);
+  store(f.sum + i, sum);
+  store(f.correction + i, correction);
 }
 
 static void addKeyBlock(const AttentionDesc &d, const ScoreBlock &s, const HeadView &k, const HeadView &v,
                         ForwardBlock &f) {
   const int64_t lanes = wholeLanes(s.queries);
   const int64_t from = firstSeeingQuery(s) / kLanes * kLanes;
+  copyRows({k.base + s.firstKey * k.row, k.row}, s.keys, d.headDim, d.headDim, 1.0f, f.keys);
+  copyRows({v.base + s.firstKey * v.row, v.row}, s.keys, d.headDim, d.headDim, 1.0f, f.values);
   multiplyBlocks(s.keys, lanes - from, d.headDim,
-                 {k.base + s.firstKey * k.row, k.row, 1, f.queries + from, kQueryBlock, f.scores + from, kQueryBlock},
+                 {f.keys, d.headDim, 1, f.queries + from, kQueryBlock, f.scores + from, kQueryBlock},
                  BlockResult::kStore);
   if (d.causal) maskScores(s, f.scores);
-  updateSoftmax(from, lanes, s.keys, f);
+  for (int64_t i = from; i < lanes; i += kLanes) updateSoftmax(i, s.keys, f);
   for (int64_t c = 0; c < d.headDim; ++c)
     for (int64_t i = from; i < lanes; ++i) f.sums[c * kQueryBlock + i] *= f.correction[i];
   multiplyBlocks(d.headDim, lanes - from, s.keys,
-                 {v.base + s.firstKey * v.row, 1, v.row, f.scores + from, kQueryBlock, f.sums + from, kQueryBlock},
-                 BlockResult::kAdd);
+                 {f.values, 1, d.headDim, f.scores + from, kQueryBlock, f.sums + from, kQueryBlock}, BlockResult::kAdd);
 }
 
 static void writeQueries(const AttentionDesc &d, int64_t queries, ForwardBlock &f, float *o, float *lse) {

@@ -4,7 +4,6 @@
 // place, in ascending order of queries.
 #include "kernels/attention/block.h"
 #include "kernels/isa/dispatch.h"
-#include "kernels/math/math.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -16,7 +15,8 @@ struct BackwardBlock {
   float queries[kQueryBlock * kMaxHeadLanes];   // [queries, D], scaled
   float dO[kQueryBlock * kMaxHeadLanes];        // [queries, D]
   float dq[kQueryBlock * kMaxHeadLanes];        // [queries, D]
-  float keys[kKeyBlock * kMaxHeadLanes];        // [keys, D], where D is not whole vectors
+  float keys[kKeyBlock * kMaxHeadLanes];        // [keys, D]
+  float values[kKeyBlock * kMaxHeadLanes];      // [keys, D]
   float product[kKeyBlock * kMaxHeadLanes];     // [keys, D], about to be added to dk or dv
   float p[kKeyBlock * kQueryBlock];             // [keys, queries]
   float ds[kKeyBlock * kQueryBlock];            // [keys, queries]
@@ -49,8 +49,8 @@ static void loadQueries(const AttentionDesc &d, int64_t queries, const HeadView 
   const float scale = static_cast<float>(d.scale);
   transposeQueries(q, queries, d.headDim, scale, w.queriesT);
   transposeQueries(dO, queries, d.headDim, 1.0f, w.dOT);
-  copyQueries(q, queries, d.headDim, lanes, scale, w.queries);
-  copyQueries(dO, queries, d.headDim, lanes, 1.0f, w.dO);
+  copyRows(q, queries, d.headDim, lanes, scale, w.queries);
+  copyRows(dO, queries, d.headDim, lanes, 1.0f, w.dO);
   for (int64_t i = 0; i < queries; ++i) {
     w.lse[i] = lse[i];
     w.rowD[i] = dotOfRows(dO.base + i * dO.row, o.base + i * o.row, d.headDim);
@@ -73,35 +73,30 @@ static void addKeyGradient(const AttentionDesc &d, const ScoreBlock &s, const fl
   addToRows(w.product, lanes, s.keys, d.headDim, gradient.base + s.firstKey * gradient.row, gradient.row);
 }
 
-static void addQueryGradient(const AttentionDesc &d, const ScoreBlock &s, const HeadView &k, BackwardBlock &w) {
+static void addQueryGradient(const AttentionDesc &d, const ScoreBlock &s, BackwardBlock &w) {
   const int64_t lanes = wholeLanes(d.headDim), from = firstSeeingQuery(s);
-  const float *keys = k.base + s.firstKey * k.row;
-  int64_t keyRow = k.row;
-  if (lanes != d.headDim) {
-    copyQueries({keys, k.row}, s.keys, d.headDim, lanes, 1.0f, w.keys);
-    keys = w.keys;
-    keyRow = lanes;
-  }
   multiplyBlocks(s.queries - from, d.headDim, s.keys,
-                 {w.ds + from, 1, kQueryBlock, keys, keyRow, w.dq + from * lanes, lanes}, BlockResult::kAdd);
+                 {w.ds + from, 1, kQueryBlock, w.keys, lanes, w.dq + from * lanes, lanes}, BlockResult::kAdd);
 }
 
 // p and ds of one block of keys.
 static void computeScores(const AttentionDesc &d, const ScoreBlock &s, const HeadView &k, const HeadView &v,
                           BackwardBlock &w) {
   const int64_t lanes = wholeLanes(s.queries), from = firstSeeingQuery(s) / kLanes * kLanes;
+  const int64_t headLanes = wholeLanes(d.headDim);
+  copyRows({k.base + s.firstKey * k.row, k.row}, s.keys, d.headDim, headLanes, 1.0f, w.keys);
+  copyRows({v.base + s.firstKey * v.row, v.row}, s.keys, d.headDim, headLanes, 1.0f, w.values);
   multiplyBlocks(s.keys, lanes - from, d.headDim,
-                 {k.base + s.firstKey * k.row, k.row, 1, w.queriesT + from, kQueryBlock, w.p + from, kQueryBlock},
-                 BlockResult::kStore);
+                 {w.keys, headLanes, 1, w.queriesT + from, kQueryBlock, w.p + from, kQueryBlock}, BlockResult::kStore);
   if (d.causal) maskScores(s, w.p);
   multiplyBlocks(s.keys, lanes - from, d.headDim,
-                 {v.base + s.firstKey * v.row, v.row, 1, w.dOT + from, kQueryBlock, w.ds + from, kQueryBlock},
-                 BlockResult::kStore);
+                 {w.values, headLanes, 1, w.dOT + from, kQueryBlock, w.ds + from, kQueryBlock}, BlockResult::kStore);
   for (int64_t j = 0; j < s.keys; ++j) {
     float *p = w.p + j * kQueryBlock, *ds = w.ds + j * kQueryBlock;
-    for (int64_t i = from; i < lanes; ++i) {
-      p[i] = math::exp(p[i] - w.lse[i]);
-      ds[i] = p[i] * (ds[i] - w.rowD[i]);
+    for (int64_t i = from; i < lanes; i += kLanes) {
+      const Vector probability = expOfScore(load(p + i) - load(w.lse + i));
+      store(p + i, probability);
+      store(ds + i, probability * (load(ds + i) - load(w.rowD + i)));
     }
   }
 }
@@ -124,7 +119,7 @@ static void differentiateHead(const AttentionDesc &d, const HeadOperands &x, Bac
       computeScores(d, s, x.k, x.v, w);
       addKeyGradient(d, s, w.p, w.dO, w, x.dv);
       addKeyGradient(d, s, w.ds, w.queries, w, x.dk);
-      addQueryGradient(d, s, x.k, w);
+      addQueryGradient(d, s, w);
     }
     const float scale = static_cast<float>(d.scale);
     for (int64_t i = 0; i < queries; ++i)

@@ -203,8 +203,8 @@ static void multiplyTeam(const GemmDesc &d, const float *a, const float *b, cons
 
 void gemmWithScratch(const GemmDesc &d, const float *a, const float *b, const float *packed, const float *bias,
                      float *c, float *scratch) {
-  // Below some 100 µs of work a second thread costs more than it brings.
-  const bool small = 2.0 * d.batch * d.m * d.n * d.k < 4e6;
+  // Below some 10 µs of work a second thread costs more than it brings.
+  const bool small = 2.0 * d.batch * d.m * d.n * d.k < 1e6;
 #pragma omp parallel if (!small)
   multiplyTeam(d, a, b, packed, bias, c, scratch);
 }
