@@ -1,12 +1,15 @@
 // hyc-opt: runs any pass of hyc on the text of any phase. A file named *.onnx is imported first.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/RankDialect.h"
 #include "hyc/Import/ONNX/Import.h"
 #include "hyc/Import/Text/ImportText.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Model/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
+#include "hyc/Target/Cpp.h"
+#include "hyc/Transforms/Rank/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Support/FileUtilities.h"
@@ -72,9 +75,11 @@ static bool isSafeText(llvm::StringRef path) {
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<hyc::HycDialect, hyc::dist::DistDialect>();
+  registry.insert<hyc::HycDialect, hyc::dist::DistDialect, hyc::rank::RankDialect>();
   mlir::registerTransformsPasses();
   hyc::registerModelPasses();
+  hyc::registerEmitCppPass();
+  hyc::registerRankPasses();
   hyc::registerTrainPasses();
   hyc::registerPlanPasses();
   hyc::registerLocalPasses();

@@ -1,0 +1,77 @@
+// The kernels that rank.call names: results, then inputs, in the order of the call's operands. Most mirror
+// kernels/<op>/op.h; the rest are single statements of generated code.
+#ifndef HYC_DIALECTS_RANK_LIBRARYKERNELS_H
+#define HYC_DIALECTS_RANK_LIBRARYKERNELS_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace hyc::rank {
+
+struct LibraryKernel {
+  llvm::StringLiteral name;
+  unsigned outs;
+  unsigned ins;
+  unsigned optionalIns; // further inputs that may be left out
+};
+
+inline constexpr LibraryKernel kLibraryKernels[] = {
+    // y, mean, rstd = x, scale, bias                              {epsilon}
+    {"layer_norm", 3, 3, 0},
+    // dx, dscale, dbias, workspace = x, scale, mean, rstd, dy     the mode is that of dscale and dbias
+    {"layer_norm_grad", 4, 5, 0},
+    // o, lse = q, k, v                                            {scale, causal}
+    {"attention", 2, 3, 0},
+    // dq, dk, dv = q, k, v, o, lse, do                            {scale, causal}
+    {"attention_grad", 3, 6, 0},
+    // y = ids, table, first row held
+    {"embedding", 1, 2, 1},
+    // dtable = ids, dy, first row held
+    {"embedding_grad", 1, 2, 1},
+    // loss_sum, count, lse, scratch a token = logits, labels      {ignore_index}
+    {"cross_entropy", 4, 2, 0},
+    // dlogits = cotangent, logits, labels, lse, first column      {ignore_index, vocabulary}
+    {"cross_entropy_grad", 1, 4, 1},
+    // max = logits, first column                                  {vocabulary}
+    {"vocab_max", 1, 2, 0},
+    // sum_exp, picked = logits, max, labels, first column         {vocabulary}
+    {"vocab_sum_exp", 2, 4, 0},
+    // loss_sum, count, lse = max, sum_exp, picked, labels         {ignore_index}
+    {"vocab_loss", 3, 4, 0},
+    // y = x                                                       {outer, reduced, inner, kind}
+    {"reduce", 1, 1, 0},
+    // y = x, of equal shape, any strides
+    {"strided_copy", 1, 1, 0},
+    // y = or += x, dense
+    {"accumulate", 1, 1, 0},
+    // y = a number everywhere                                     {value}
+    {"fill", 1, 0, 0},
+    // y = values in the program                                   {values}
+    {"constant", 1, 0, 0},
+    // sum = or += Σ x², in f64
+    {"sum_of_squares", 1, 1, 0},
+    // scale, norm = sum of squares, count                         {max_norm}
+    {"gradient_scale", 2, 2, 0},
+    // counter += 1
+    {"increment", 1, 0, 0},
+    // p, m, v = gradient, lr, step, scale                         {beta1, beta2, epsilon, weight_decay}
+    {"adamw", 3, 4, 0},
+    // p = gradient, lr, scale                                     {weight_decay}
+    {"sgd", 1, 3, 0},
+    // p, velocity = gradient, lr, scale                           {momentum, weight_decay}
+    {"sgd_momentum", 2, 3, 0},
+    // y = coordinate along axes · size                            {axes, size}
+    {"shard_offset", 1, 0, 0},
+    // y = this rank's shard of x, zeros beyond its end            {dim, axes}
+    {"slice_shard", 1, 1, 0},
+};
+
+inline const LibraryKernel *findLibraryKernel(llvm::StringRef name) {
+  for (const LibraryKernel &kernel : kLibraryKernels)
+    if (kernel.name == name)
+      return &kernel;
+  return nullptr;
+}
+
+} // namespace hyc::rank
+
+#endif // HYC_DIALECTS_RANK_LIBRARYKERNELS_H

@@ -1,0 +1,253 @@
+// Verifiers of the rank ops, and the textual form of rank.func.
+#include "dialects/Rank/LibraryKernels.h"
+#include "dialects/Rank/RankDialect.h"
+#include "dialects/Rank/ScalarFunctions.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace hyc::rank;
+
+#define GET_OP_CLASSES
+#include "dialects/Rank/RankOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Lookups
+//===----------------------------------------------------------------------===//
+
+/// A symbol of the program that `op` lies in, or null after a diagnostic.
+template <typename SymbolOp>
+static SymbolOp lookupInProgram(Operation *op, FlatSymbolRefAttr name) {
+  auto program = op->getParentOfType<ProgramOp>();
+  auto symbol = program ? program.lookupSymbol<SymbolOp>(name.getValue()) : SymbolOp();
+  if (!symbol)
+    op->emitOpError("names ") << name << ", which is no " << SymbolOp::getOperationName() << " of its program";
+  return symbol;
+}
+
+KernelOp hyc::rank::lookupKernel(LaunchOp launch) {
+  auto module = launch->getParentOfType<ModuleOp>();
+  return module ? module.lookupSymbol<KernelOp>(launch.getKernel()) : KernelOp();
+}
+
+static OperandRange noOperands(Operation *op) { return op->getOperands().take_front(0); }
+
+OperandRange hyc::rank::writtenBuffers(Operation *call) {
+  if (auto gemm = dyn_cast<GemmOp>(call))
+    return gemm->getOperands().take_front(1);
+  if (auto launch = dyn_cast<LaunchOp>(call))
+    return launch.getOuts();
+  if (auto library = dyn_cast<CallOp>(call))
+    return library.getOuts();
+  return noOperands(call);
+}
+
+OperandRange hyc::rank::readBuffers(Operation *call) {
+  if (auto gemm = dyn_cast<GemmOp>(call))
+    return gemm->getOperands().drop_front(1);
+  if (auto launch = dyn_cast<LaunchOp>(call))
+    return launch.getIns();
+  if (auto library = dyn_cast<CallOp>(call))
+    return library.getIns();
+  return noOperands(call);
+}
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+LogicalResult ArenaOp::verify() {
+  if (getLowerBound() <= getBytes())
+    return success();
+  return emitOpError("[arena.bound] has ") << getBytes() << " bytes, less than its lower bound of " << getLowerBound();
+}
+
+/// What lies in [offset, offset + bytes) of an arena must fit, aligned to its elements.
+static LogicalResult verifyPlace(Operation *op, FlatSymbolRefAttr arenaName, int64_t offset, BufferType type) {
+  auto arena = lookupInProgram<ArenaOp>(op, arenaName);
+  if (!arena)
+    return failure();
+  int64_t end = offset;
+  SmallVector<int64_t> strides = type.getStridesOrDense();
+  for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides))
+    end += (size - 1) * stride * type.getElementBytes();
+  end += type.getElementBytes();
+  if (offset < 0 || (type.getNumElements() > 0 && end > static_cast<int64_t>(arena.getBytes())))
+    return op->emitOpError("[at.bounds] takes bytes ") << offset << " to " << end << " of " << arenaName << ", which has "
+                                                       << arena.getBytes();
+  if (offset % type.getElementBytes() != 0)
+    return op->emitOpError("[at.alignment] begins at byte ")
+           << offset << ", expected a multiple of the element size " << type.getElementBytes();
+  return success();
+}
+
+template <typename PlacedOp>
+static LogicalResult verifyPlaced(PlacedOp op) {
+  if (!op.getOffset())
+    return success(lookupInProgram<ArenaOp>(op, op.getArenaAttr()) != nullptr);
+  return verifyPlace(op, op.getArenaAttr(), *op.getOffset(), op.getBufferType());
+}
+
+LogicalResult StateOp::verify() {
+  size_t dims = getBufferType().getShape().size();
+  if (getGlobal().size() != dims || getSplits().size() != dims)
+    return emitOpError("has ") << getGlobal().size() << " global sizes and " << getSplits().size()
+                               << " splits, expected one for each of the " << dims << " dimensions of " << getType();
+  return verifyPlaced(*this);
+}
+LogicalResult InputOp::verify() { return verifyPlaced(*this); }
+LogicalResult ScalarOp::verify() { return verifyPlaced(*this); }
+LogicalResult RecordOp::verify() { return verifyPlaced(*this); }
+
+LogicalResult TransferOp::verify() {
+  auto record = lookupInProgram<RecordOp>(*this, getRecordAttr());
+  if (!record)
+    return failure();
+  auto arena = lookupInProgram<ArenaOp>(record, record.getArenaAttr());
+  if (getSend() && arena && !arena.getShared())
+    return emitOpError("sends ") << getRecordAttr() << " from the private arena " << record.getArenaAttr()
+                                 << ", expected a shared one";
+  return success();
+}
+
+LogicalResult CollectiveOp::verify() {
+  if (getKind() == "all_reduce" || getKind() == "reduce_scatter" || getKind() == "all_gather")
+    return success();
+  return emitOpError("has kind \"") << getKind() << "\", expected all_reduce, reduce_scatter or all_gather";
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelOp::verify() {
+  Block &body = getBody().front();
+  size_t operands = body.getNumArguments() + getResultTypes().size();
+  if (getStrides().size() != operands)
+    return emitOpError("[kernel.operands] has ") << getStrides().size() << " stride lists for " << operands << " operands";
+  for (Attribute strides : getStrides())
+    if (cast<DenseI64ArrayAttr>(strides).size() != static_cast<int64_t>(getSpace().size()))
+      return emitOpError("[kernel.operands] has strides ") << strides << " over a space of " << getSpace().size() << " dimensions";
+  auto yielded = body.getTerminator()->getOperandTypes();
+  if (!llvm::equal(yielded, getResultTypes().getAsValueRange<TypeAttr>()))
+    return emitOpError("[kernel.body] yields ") << yielded << ", expected " << getResultTypes();
+  return success();
+}
+
+LogicalResult ScalarComputeOp::verify() {
+  const ScalarFunction *function = findScalarFunction(getFunction());
+  if (!function)
+    return emitOpError("[compute.function] names \"") << getFunction() << "\", which is no elementwise function";
+  if (function->operands == getNumOperands())
+    return success();
+  return emitOpError("[compute.function] gives \"") << getFunction() << "\" " << getNumOperands() << " operands, expected "
+                                                    << function->operands;
+}
+
+//===----------------------------------------------------------------------===//
+// Functions and addresses
+//===----------------------------------------------------------------------===//
+
+ParseResult FuncOp::parse(OpAsmParser &parser, OperationState &result) {
+  StringAttr name;
+  SmallVector<OpAsmParser::Argument> arguments;
+  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes) ||
+      parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren, /*allowType=*/true) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes))
+    return failure();
+  Region *body = result.addRegion();
+  if (parser.parseRegion(*body, arguments))
+    return failure();
+  if (body->empty())
+    body->emplaceBlock();
+  return success();
+}
+
+void FuncOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  printer.printSymbolName(getSymName());
+  printer << '(';
+  llvm::interleaveComma(getBlock().getArguments(), printer,
+                        [&](BlockArgument argument) { printer.printRegionArgument(argument); });
+  printer << ')';
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(), {SymbolTable::getSymbolAttrName()});
+  printer << ' ';
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+LogicalResult InvokeOp::verify() {
+  auto callee = lookupInProgram<FuncOp>(*this, getCalleeAttr());
+  if (!callee)
+    return failure();
+  if (llvm::equal(getArguments().getTypes(), callee.getBlock().getArgumentTypes()))
+    return success();
+  return emitOpError("[invoke.arguments] passes ") << getArguments().getTypes() << ", but " << getCalleeAttr() << " takes "
+                                                   << callee.getBlock().getArgumentTypes();
+}
+
+LogicalResult AtOp::verify() { return verifyPlace(*this, getArenaAttr(), getOffset(), getResult().getType()); }
+
+/// Elements from the first to one past the last.
+static int64_t extent(BufferType type) {
+  int64_t last = 0;
+  SmallVector<int64_t> strides = type.getStridesOrDense();
+  for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides))
+    last += (size - 1) * stride;
+  return last + 1;
+}
+
+LogicalResult ViewOp::verify() {
+  BufferType source = getSource().getType(), view = getResult().getType();
+  if (source.getElementType() != view.getElementType())
+    return emitOpError("views ") << source << " as " << view << ", whose elements differ";
+  int64_t offset = getOffset();
+  if (offset < 0 || offset + extent(view) > extent(source))
+    return emitOpError("[view.bounds] ends at element ") << offset + extent(view) << " of " << extent(source);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+LogicalResult GemmOp::verify() {
+  if (getM() >= 0 && getN() >= 0 && getK() >= 0 && getBatch() >= 1)
+    return success();
+  return emitOpError("has sizes m ") << getM() << ", n " << getN() << ", k " << getK() << ", batch " << getBatch()
+                                     << ", expected none negative and a batch of 1 at least";
+}
+
+LogicalResult LaunchOp::verify() {
+  KernelOp kernel = lookupKernel(*this);
+  if (!kernel)
+    return emitOpError("names ") << getKernelAttr() << ", which is no rank.kernel of the module";
+  auto elementType = [](Value buffer) { return cast<BufferType>(buffer.getType()).getElementType(); };
+  if (llvm::equal(llvm::map_range(getIns(), elementType), kernel.getBody().front().getArgumentTypes()) &&
+      llvm::equal(llvm::map_range(getOuts(), elementType), kernel.getResultTypes().getAsValueRange<TypeAttr>()))
+    return success();
+  return (emitOpError("[launch.operands] does not pass what ") << getKernelAttr() << " takes").attachNote(kernel.getLoc())
+         << "kernel declared here";
+}
+
+LogicalResult CallOp::verify() {
+  const LibraryKernel *kernel = findLibraryKernel(getKernel());
+  if (!kernel)
+    return emitOpError("[call.kernel] names \"") << getKernel() << "\", which is no kernel of the library";
+  size_t outs = getOuts().size(), ins = getIns().size();
+  if (outs == kernel->outs && ins >= kernel->ins && ins <= kernel->ins + kernel->optionalIns)
+    return success();
+  return emitOpError("[call.kernel] passes \"") << getKernel() << "\" " << outs << " results and " << ins << " inputs, expected "
+                                                << kernel->outs << " and " << kernel->ins;
+}
+
+LogicalResult StartOp::verify() {
+  auto at = getSource().getDefiningOp<AtOp>();
+  if (!at)
+    return success();
+  auto arena = lookupInProgram<ArenaOp>(*this, at.getArenaAttr());
+  if (!arena)
+    return failure();
+  if (!arena.getShared())
+    return emitOpError("[start.shared] works on the private arena ") << at.getArenaAttr() << ", expected a shared one";
+  return success();
+}

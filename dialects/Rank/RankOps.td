@@ -1,0 +1,356 @@
+// The ops of the rank dialect: a program's tables, its functions, and the calls inside them.
+
+#ifndef RANK_OPS_TD
+#define RANK_OPS_TD
+
+include "dialects/Rank/RankDialect.td"
+include "dialects/Dist/DistDialect.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+
+class Rank_Op<string mnemonic, list<Trait> traits = []> : Op<Rank_Dialect, mnemonic, traits>;
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+def Rank_ProgramOp : Rank_Op<"program", [Symbol, SymbolTable, NoTerminator, SingleBlock, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "what every rank of one pipeline stage runs";
+  let description = [{
+    `slots` is the number of micro-batches whose records are alive at once. The stage's `dist.schedule` stands beside it
+    in the module.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$stage, I64Attr:$slots);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `stage` $stage `slots` $slots attr-dict-with-keyword $body";
+}
+
+class Rank_TableOp<string mnemonic> : Rank_Op<mnemonic, [Symbol, HasParent<"ProgramOp">]>;
+
+def Rank_ArenaOp : Rank_TableOp<"arena"> {
+  let summary = "memory that the runtime allocates once, zeroed";
+  let description = [{
+    `bytes` is known after placement, and `lower_bound` beside it: the most bytes that are alive at one moment, which no
+    placement can undercut. `record_bytes` is the size of one slot's record of values that outlive their function; slot s
+    begins `s * record_bytes` after the first. Shared arenas can be seen by peers.
+
+    1. `arena.bound`: `lower_bound` ≤ `bytes`.
+    ```mlir
+    rank.arena @activations bytes 5120 lower_bound 5120
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, UnitAttr:$shared, DefaultValuedAttr<I64Attr, "0">:$bytes,
+                       DefaultValuedAttr<I64Attr, "0">:$lower_bound, DefaultValuedAttr<I64Attr, "0">:$record_bytes);
+  let assemblyFormat = [{$sym_name (`shared` $shared^)? (`bytes` $bytes^)? (`lower_bound` $lower_bound^)?
+                         (`record_bytes` $record_bytes^)? attr-dict}];
+  let hasVerifier = 1;
+}
+
+// Something that has an address for the whole run.
+class Rank_PlacedOp<string mnemonic, dag extra> : Rank_TableOp<mnemonic> {
+  let arguments = !con((ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$arena, OptionalAttr<I64Attr>:$offset,
+                            TypeAttrOf<Rank_BufferType>:$type), extra);
+  let hasVerifier = 1;
+  let extraClassDeclaration = "BufferType getBufferType() { return ::llvm::cast<BufferType>(getType()); }";
+}
+
+def Rank_StateOp : Rank_PlacedOp<"state", (ins StrAttr:$role, StrAttr:$logical_name, DenseI64ArrayAttr:$logical,
+                                               DenseI64ArrayAttr:$global, ArrayAttr:$splits, AnyAttr:$init)> {
+  let summary = "a parameter, gradient or optimizer quantity: one row of Program::states";
+  let description = [{
+    `type` is the shard that one rank holds, `global` the whole in the same dimensions, `logical` the shape that the
+    model states. `splits` has one list of axes a dimension. The symbol is unique in the program; `logical_name` and
+    `role` are what files refer to.
+    ```mlir
+    rank.state @fc1.weight "parameter" of "fc1.weight" in @parameters at 0 : !rank.buffer<64x128xf32>
+        logical [64, 256] global [64, 256] splits [#dist.axes<{}>, #dist.axes<{tp}>] init #hyc.fill<0.0 : f64>
+    ```
+  }];
+  let assemblyFormat = [{$sym_name $role `of` $logical_name `in` $arena (`at` $offset^)? `:` $type `logical` $logical `global`
+                         $global `splits` $splits `init` $init attr-dict}];
+}
+
+def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound)> {
+  let summary = "a model input that the loader fills before each forward and backward";
+  let description = "`source` is token or next_token; every element is below `bound`.";
+  let assemblyFormat = "$sym_name `source` $source `bound` $bound `in` $arena (`at` $offset^)? `:` $type attr-dict";
+}
+
+def Rank_ScalarOp : Rank_PlacedOp<"scalar", (ins)> {
+  let summary = "where an argument of apply is stored: @lr";
+  let assemblyFormat = "$sym_name `in` $arena (`at` $offset^)? `:` $type attr-dict";
+}
+
+def Rank_RecordOp : Rank_PlacedOp<"record", (ins UnitAttr:$single)> {
+  let summary = "a value that outlives the function that makes it: saved for backward, or on its way to another stage";
+  let description = [{
+    There is one instance a slot, `record_bytes` of the arena apart; with `single` one serves all slots, because the
+    schedule never holds two.
+  }];
+  let assemblyFormat = "$sym_name `in` $arena (`at` $offset^)? (`single` $single^)? `:` $type attr-dict";
+}
+
+def Rank_TransferOp : Rank_TableOp<"transfer"> {
+  let summary = "one tensor that crosses a cut between stages: one row of Program::transfers";
+  let description = [{
+    `send` or not, `backward` or not; `tag` is equal on both sides.
+    ```mlir
+    rank.transfer @send.h.3 send of @h.3.add to 1 tag 0
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, UnitAttr:$send, UnitAttr:$backward, FlatSymbolRefAttr:$record, I64Attr:$peer,
+                       I64Attr:$tag);
+  let assemblyFormat = "$sym_name (`send` $send^)? (`backward` $backward^)? `of` $record `peer` $peer `tag` $tag attr-dict";
+  let hasVerifier = 1;
+}
+
+def Rank_CollectiveOp : Rank_TableOp<"collective"> {
+  let summary = "an exchange that functions of this program start: one row of Program::collectives";
+  let description = [{
+    `number` is equal in all programs that take part. `cause` and `why` tell which op and which sharding ask for it.
+    ```mlir
+    rank.collective @fc2.partial 3 all_reduce over #dist.group<{tp}> cause "fc2" why "partial {tp}"
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$number, StrAttr:$kind, Dist_GroupAttr:$group, StrAttr:$cause,
+                       StrAttr:$why);
+  let assemblyFormat = "$sym_name $number $kind `over` $group `cause` $cause `why` $why attr-dict";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+def Rank_KernelOp : Rank_Op<"kernel", [Symbol, IsolatedFromAbove, HasParent<"::mlir::ModuleOp">,
+                                       SingleBlockImplicitTerminator<"YieldOp">]> {
+  let summary = "a loop nest over elements: an elementwise cluster";
+  let description = [{
+    For every index of `space`, reads one element of each input, computes the body and writes one element of each result.
+    `strides` has one list an operand, inputs first: elements per step of each dimension of the space, 0 where the operand
+    does not depend on it.
+
+    1. `kernel.operands`: there is one stride list an operand, each with one entry a dimension of the space.
+    2. `kernel.body`: one block argument an input; the terminator yields one value a result.
+    ```mlir
+    rank.kernel @add_gelu space [128, 256] strides [[256, 1], [0, 1], [256, 1]] results [f32] {
+    ^bb0(%x: f32, %bias: f32):
+      %0 = rank.compute "add" %x, %bias : (f32, f32) -> f32
+      %1 = rank.compute "gelu_tanh" %0 : (f32) -> f32
+      rank.yield %1 : f32
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, DenseI64ArrayAttr:$space,
+                       TypedArrayAttrBase<DenseI64ArrayAttr, "strides">:$strides, TypeArrayAttr:$result_types);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `space` $space `strides` $strides `results` $result_types attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+def Rank_YieldOp : Rank_Op<"yield", [Pure, Terminator]> {
+  let summary = "the elements that a body computes";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+  let builders = [OpBuilder<(ins), "build($_builder, $_state, ::mlir::ValueRange());">];
+}
+
+def Rank_ScalarComputeOp : Rank_Op<"compute", [Pure]> {
+  let summary = "one operation on elements, named as the hyc op it comes from";
+  let description = [{
+    1. `compute.function`: `function` is one of those that ScalarFunctions.h lists, with its number of operands.
+    ```mlir
+    %0 = rank.compute "add" %x, %y : (f32, f32) -> f32
+    ```
+  }];
+  let arguments = (ins StrAttr:$function, Variadic<AnyType>:$operands);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$function $operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Rank_LiteralOp : Rank_Op<"literal", [Pure, AllTypesMatch<["value", "result"]>]> {
+  let summary = "a number";
+  let arguments = (ins TypedAttrInterface:$value);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "attr-dict $value";
+}
+
+def Rank_IndexOp : Rank_Op<"index", [Pure]> {
+  let summary = "the index along one dimension of the space";
+  let arguments = (ins I64Attr:$dim);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$dim attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// On the way from tensors (between the cluster pass and buffers)
+//===----------------------------------------------------------------------===//
+
+def Rank_ClusterOp : Rank_Op<"cluster", [Pure, SingleBlockImplicitTerminator<"YieldOp">]> {
+  let summary = "elementwise ops over one shape, fused; still over tensors";
+  let description = [{
+    Operand i's dimension j is dimension `dims[i][j]` of the result. Becomes a `rank.launch` of a `rank.kernel` when
+    buffers appear.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, TypedArrayAttrBase<DenseI64ArrayAttr, "dims">:$dims);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{($inputs^)? `dims` $dims attr-dict-with-keyword `:` functional-type($inputs, results) $body}];
+}
+
+def Rank_LinearOp : Rank_Op<"linear", [Pure]> {
+  let summary = "an einsum with a bias along its last letters; still over tensors";
+  let description = "Becomes a `rank.gemm` with a bias when buffers appear. `bias` has the shape of the result's last dimensions.";
+  let arguments = (ins StrAttr:$spec, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, AnyRankedTensor:$bias);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$spec $lhs `,` $rhs `bias` $bias attr-dict `:` functional-type(operands, results)";
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+def Rank_FuncOp : Rank_Op<"func", [Symbol, HasParent<"ProgramOp">, NoTerminator, SingleBlock, IsolatedFromAbove]> {
+  let summary = "@forward, @backward, @reduce, @apply, or what equal layers share";
+  let description = [{
+    A shared function's block arguments are the addresses and rows in which the layers differ; `argument_names` tells what
+    each is in a layer, `argument_arenas` where it lies ("activations per_slot"; "" for a row).
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block &getBlock() { return getBody().front(); }
+    /// Whether other functions call it, instead of the runtime.
+    bool isShared() { return getBlock().getNumArguments() != 0; }
+  }];
+}
+
+def Rank_InvokeOp : Rank_Op<"invoke"> {
+  let summary = "calls a shared function with one layer's addresses";
+  let description = "1. `invoke.arguments`: the types are those of the function's block arguments.";
+  let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$arguments);
+  let assemblyFormat = "$callee `(` $arguments `)` attr-dict `:` type($arguments)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Addresses
+//===----------------------------------------------------------------------===//
+
+def Rank_AllocOp : Rank_Op<"alloc"> {
+  let summary = "a temporary that has no address yet; placement turns it into rank.at";
+  let arguments = (ins FlatSymbolRefAttr:$arena);
+  let results = (outs Rank_BufferType:$result);
+  let assemblyFormat = "$arena attr-dict `:` type($result)";
+}
+
+def Rank_AddressOp : Rank_Op<"address", [Pure]> {
+  let summary = "the address of a state, input, scalar or record; placement turns it into rank.at";
+  let arguments = (ins FlatSymbolRefAttr:$symbol);
+  let results = (outs Rank_BufferType:$result);
+  let assemblyFormat = "$symbol attr-dict `:` type($result)";
+}
+
+def Rank_AtOp : Rank_Op<"at", [Pure]> {
+  let summary = "an address: bytes from the beginning of an arena";
+  let description = [{
+    With `per_slot` the address moves by the arena's `record_bytes` with the slot of the micro-batch.
+
+    1. `at.bounds`: 0 ≤ offset, and the buffer ends inside the arena.
+    2. `at.alignment`: the offset is a multiple of the element's size.
+    ```mlir
+    %0 = rank.at @activations 4096 : !rank.buffer<4x128xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$arena, I64Attr:$offset, UnitAttr:$per_slot);
+  let results = (outs Rank_BufferType:$result);
+  let assemblyFormat = "$arena $offset (`per_slot` $per_slot^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Rank_ViewOp : Rank_Op<"view", [Pure]> {
+  let summary = "some of a buffer's elements, under another shape and strides";
+  let description = "1. `view.bounds`: the last element addressed lies inside the source. `offset` counts elements.";
+  let arguments = (ins Rank_BufferType:$source, I64Attr:$offset);
+  let results = (outs Rank_BufferType:$result);
+  let assemblyFormat = "$source `+` $offset attr-dict `:` type($source) `to` type($result)";
+  let hasVerifier = 1;
+}
+
+def Rank_RowOp : Rank_Op<"row", [Pure]> {
+  let summary = "the row of a collective";
+  let arguments = (ins FlatSymbolRefAttr:$collective);
+  let results = (outs Rank_RowType:$result);
+  let assemblyFormat = "$collective attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+def Rank_GemmOp : Rank_Op<"gemm"> {
+  let summary = "kernels::gemm: c = op(a)·op(b) + bias, maybe added to c";
+  let description = [{
+    Leading dimensions and batch strides count elements, as in kernels/gemm/op.h.
+    ```mlir
+    rank.gemm %c = %a, %b bias %d {m = 4, n = 128, k = 64, lda = 64, ldb = 128, ldc = 128, …, id = "fc1"}
+    ```
+  }];
+  let arguments = (ins Rank_BufferType:$c, Rank_BufferType:$a, Rank_BufferType:$b, Optional<Rank_BufferType>:$bias,
+                       I64Attr:$m, I64Attr:$n, I64Attr:$k, I64Attr:$lda, I64Attr:$ldb, I64Attr:$ldc,
+                       UnitAttr:$trans_a, UnitAttr:$trans_b, DefaultValuedAttr<I64Attr, "1">:$batch,
+                       DefaultValuedAttr<I64Attr, "0">:$stride_a, DefaultValuedAttr<I64Attr, "0">:$stride_b,
+                       DefaultValuedAttr<I64Attr, "0">:$stride_c,
+                       DefaultValuedAttr<Rank_WriteModeAttr, "::hyc::rank::WriteMode::overwrite">:$mode);
+  let assemblyFormat = "$c `=` $a `,` $b (`bias` $bias^)? attr-dict `:` type(operands)";
+  let hasVerifier = 1;
+}
+
+def Rank_LaunchOp : Rank_Op<"launch", [AttrSizedOperandSegments]> {
+  let summary = "runs a rank.kernel";
+  let description = [{
+    A result may be an input's buffer where both have the same strides.
+
+    1. `launch.operands`: as many as the kernel has, with its element types.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Rank_BufferType>:$outs, Variadic<Rank_BufferType>:$ins);
+  let assemblyFormat = "$kernel $outs `=` ($ins^)? attr-dict `:` type(operands)";
+  let hasVerifier = 1;
+}
+
+def Rank_CallOp : Rank_Op<"call", [AttrSizedOperandSegments]> {
+  let summary = "calls a library kernel by name; sizes follow from the operand types";
+  let description = [{
+    1. `call.kernel`: `kernel` is one of those that LibraryKernels.h lists, with its number of operands.
+    ```mlir
+    rank.call "layer_norm" %y, %mean, %rstd = %x, %scale, %bias {epsilon = 1.0e-5, id = "h.0.ln_1"}
+    ```
+  }];
+  let arguments = (ins StrAttr:$kernel, Variadic<Rank_BufferType>:$outs, Variadic<Rank_BufferType>:$ins,
+                       DefaultValuedAttr<Rank_WriteModeAttr, "::hyc::rank::WriteMode::overwrite">:$mode);
+  let assemblyFormat = "$kernel ($outs^)? `=` ($ins^)? attr-dict `:` type(operands)";
+  let hasVerifier = 1;
+}
+
+def Rank_StartOp : Rank_Op<"start"> {
+  let summary = "starts a collective; `destination` is left out where it works in place";
+  let description = [{
+    `count` elements take part on this rank: for all_reduce all, for reduce_scatter and all_gather those of one member.
+    1. `start.shared`: the source lies in a shared arena.
+  }];
+  let arguments = (ins Rank_RowType:$row, Rank_BufferType:$source, Optional<Rank_BufferType>:$destination, StrAttr:$kind,
+                       StrAttr:$combine, I64Attr:$count);
+  let results = (outs Rank_TicketType:$ticket);
+  let assemblyFormat = [{$kind $combine $row `,` $source (`into` $destination^)? `count` $count attr-dict `:` type($source)
+                         (`,` type($destination)^)?}];
+  let hasVerifier = 1;
+}
+
+def Rank_WaitOp : Rank_Op<"wait"> {
+  let summary = "returns when the collective is complete";
+  let arguments = (ins Rank_TicketType:$ticket);
+  let assemblyFormat = "$ticket attr-dict";
+}
+
+#endif // RANK_OPS_TD

@@ -1,0 +1,17 @@
+// Passes of phase 5, declared from Passes.td; what each does is described there.
+#ifndef HYC_TRANSFORMS_RANK_PASSES_H
+#define HYC_TRANSFORMS_RANK_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace hyc {
+
+#define GEN_PASS_DECL
+#include "hyc/Transforms/Rank/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "hyc/Transforms/Rank/Passes.h.inc"
+
+} // namespace hyc
+
+#endif // HYC_TRANSFORMS_RANK_PASSES_H

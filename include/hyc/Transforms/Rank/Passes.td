@@ -1,0 +1,120 @@
+// Passes of phase 5: from what one rank computes to the calls it makes. Every example is part of a test in test/Rank.
+// Their order is: fuse-bias, cluster-elementwise, lower-to-rank, coalesce-reductions, reuse-operands, place-buffers,
+// share-layers, verify-rank.
+
+#ifndef HYC_TRANSFORMS_RANK_PASSES_TD
+#define HYC_TRANSFORMS_RANK_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def FuseBias : Pass<"hyc-fuse-bias", "::mlir::ModuleOp"> {
+  let summary = "Adds a bias where the matrix product is written";
+  let description = [{
+    ```mlir
+    %h = hyc.einsum "sk,kn->sn" %x, %w : …
+    %r = hyc.broadcast %b [1] : (tensor<8xf32>) -> tensor<4x8xf32>
+    %y = hyc.add %h, %r : tensor<4x8xf32>
+    ```
+    becomes
+    ```mlir
+    %y = rank.linear "sk,kn->sn" %x, %w bias %b : …
+    ```
+    if the product has no other use and the bias runs along the last letters, all of them the second operand's alone: the
+    matrix product then adds it while the tile is in a register, instead of reading the result again.
+  }];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
+def ClusterElementwise : Pass<"hyc-cluster-elementwise", "::mlir::ModuleOp"> {
+  let summary = "Fuses elementwise ops over one shape into clusters";
+  let description = [{
+    An elementwise op takes in the producers of its operands that are elementwise over the same shape, broadcasts or
+    splat constants, if it is their only user; broadcasts, constants, conversions and comparisons are copied into every
+    user, since computing them again costs less than a pass through memory.
+
+    ```mlir
+    %0 = hyc.mul %x, %y : tensor<4x8xf32>
+    %1 = hyc.broadcast %b [1] : (tensor<8xf32>) -> tensor<4x8xf32>
+    %2 = hyc.add %0, %1 : tensor<4x8xf32>
+    ```
+    becomes
+    ```mlir
+    %2 = rank.cluster %x, %y, %b dims [array<i64: 0, 1>, array<i64: 0, 1>, array<i64: 1>] : … -> tensor<4x8xf32> {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %0 = rank.compute "mul" %a, %b : (f32, f32) -> f32
+      %1 = rank.compute "add" %0, %c : (f32, f32) -> f32
+      rank.yield %1 : f32
+    }
+    ```
+  }];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
+def LowerToRank : Pass<"hyc-lower-to-rank", "::mlir::ModuleOp"> {
+  let summary = "Turns each stage's functions over tensors into a program over buffers";
+  let description = [{
+    One `rank.program` a stage takes the place of `@forward.S`, `@backward.S`, `@reduce.S` and `@apply.S`, of parameters and
+    of state. Each op becomes one call that writes into memory:
+
+    - reshapes, splits and unit-stride slices are views; parts of a concatenation are written in place where their producer
+      takes strides;
+    - a matrix product's letters are grouped into batch, m, n and k by the strides of its operands; an operand whose groups
+      are not contiguous is permuted first;
+    - a value whose only use adds it to state is added by the kernel that makes it;
+    - saved values and what crosses to other stages become records; the operands of collectives lie in shared memory.
+
+    Temporaries have no address yet.
+  }];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
+def CoalesceReductions : Pass<"hyc-coalesce-reductions", "::mlir::ModuleOp"> {
+  let summary = "Joins all-reduces of states over one group into one";
+  let description = [{
+    The states are given adjacent places in their arena, in the order of the reductions, so that one call covers them all;
+    what lies between them for alignment is zero on every rank.
+  }];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
+def ReuseOperands : Pass<"hyc-reuse-operands", "::mlir::ModuleOp"> {
+  let summary = "Writes a kernel's result over an operand that nothing reads afterwards";
+  let description = [{
+    Only where each element of the result depends on the same element of that operand: elementwise kernels with equal
+    strides, and the library kernels whose header allows it.
+  }];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
+def PlaceBuffers : Pass<"hyc-place-buffers", "::mlir::ModuleOp"> {
+  let summary = "Gives every buffer a fixed offset in its arena";
+  let description = [{
+    States lie one after the other in the order of declaration. Records and temporaries share addresses where they are
+    never alive at once; when they are is read off the stage's schedule (see ArenaPlacement.h). Each arena tells its size
+    and, beside it, the most bytes that are alive at one moment.
+  }];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
+def ShareLayers : Pass<"hyc-share-layers", "::mlir::ModuleOp"> {
+  let summary = "Makes one function of op sequences that differ only in addresses";
+  let description = [{
+    Looks for a run of equal consecutive sequences of calls (same kernels, sizes and attributes; ids, offsets and rows of
+    collectives may differ) and replaces each by a `rank.invoke` with the addresses in which they differ.
+  }];
+  let options = [
+    Option<"minimumOps", "minimum-ops", "int64_t", "8", "shortest sequence that is worth a function">,
+  ];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
+def VerifyRank : Pass<"hyc-verify-rank", "::mlir::ModuleOp"> {
+  let summary = "Checks that phase 5 is complete";
+  let description = [{
+    No tensors, no ops of hyc, no temporary without an address; every arena has its size; what takes part in a collective
+    lies in shared memory; every start is waited for once, in the same function.
+  }];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
+#endif // HYC_TRANSFORMS_RANK_PASSES_TD

@@ -1,0 +1,203 @@
+// Best fit, in several orders (large items first, long-lived items first); the smallest outcome is kept.
+#include "hyc/Analysis/ArenaPlacement.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+using namespace llvm;
+using namespace hyc;
+
+int64_t hyc::placementAlignment(int64_t bytes) { return bytes >= 64 ? 64 : std::max<int64_t>(1, bytes & -bytes); }
+
+static int64_t roundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+namespace {
+
+using Interval = std::pair<int64_t, int64_t>; // [begin, end)
+
+class Placer {
+public:
+  Placer(MutableArrayRef<ArenaItem> items, ArrayRef<FunctionExecution> executions, int64_t slots, int64_t reserved)
+      : items(items), executions(executions), slots(slots), reserved(reserved) {}
+
+  ArenaExtent place(ArrayRef<size_t> order);
+
+private:
+  bool isRecordPerSlot(const ArenaItem &item) const { return slots > 1 && !item.isTemporary() && !item.single; }
+
+  /// Calls `visit(slot a, slot b)` for every moment at which both are alive, until it returns true.
+  bool anyMeeting(const ArenaItem &a, const ArenaItem &b, function_ref<bool(int64_t, int64_t)> visit) const;
+
+  void collectForbidden(const ArenaItem &item, bool perSlot, SmallVectorImpl<Interval> &forbidden) const;
+  int64_t bestFit(SmallVectorImpl<Interval> &forbidden, int64_t from, int64_t limit, int64_t bytes) const;
+  bool tryPlace(ArenaItem &item, bool perSlot, int64_t from, int64_t limit);
+
+  MutableArrayRef<ArenaItem> items;
+  ArrayRef<FunctionExecution> executions;
+  int64_t slots, reserved;
+  int64_t recordBytes = 0;
+  SmallVector<ArenaItem *> placed;
+};
+
+bool Placer::anyMeeting(const ArenaItem &a, const ArenaItem &b, function_ref<bool(int64_t, int64_t)> visit) const {
+  if (a.isTemporary() && b.isTemporary())
+    return a.function == b.function && a.first <= b.last && b.first <= a.last && visit(0, 0);
+  if (a.isTemporary()) {
+    for (const FunctionExecution &execution : executions) {
+      if (execution.function != a.function)
+        continue;
+      for (const RecordLife &life : b.lives)
+        if (execution.begin + a.first <= life.end && life.begin <= execution.begin + a.last &&
+            visit(execution.slot, life.slot))
+          return true;
+    }
+    return false;
+  }
+  if (b.isTemporary())
+    return anyMeeting(b, a, [&](int64_t slotB, int64_t slotA) { return visit(slotA, slotB); });
+  for (const RecordLife &lifeA : a.lives)
+    for (const RecordLife &lifeB : b.lives)
+      if (lifeA.begin <= lifeB.end && lifeB.begin <= lifeA.end && visit(lifeA.slot, lifeB.slot))
+        return true;
+  return false;
+}
+
+/// Addresses that `item` must not take, relative to its own slot's base if it lies per slot.
+void Placer::collectForbidden(const ArenaItem &item, bool perSlot, SmallVectorImpl<Interval> &forbidden) const {
+  for (const ArenaItem *other : placed) {
+    if (perSlot == other->perSlot) {
+      // Different slots never meet: their records are apart.
+      if (anyMeeting(item, *other, [&](int64_t a, int64_t b) { return !perSlot || a == b; }))
+        forbidden.push_back({other->offset, other->offset + other->bytes});
+      continue;
+    }
+    SmallVector<int64_t> shifts; // where the other lies as seen from this item
+    anyMeeting(item, *other, [&](int64_t a, int64_t b) {
+      int64_t shift = perSlot ? -a * recordBytes : b * recordBytes;
+      if (!is_contained(shifts, shift))
+        shifts.push_back(shift);
+      return false;
+    });
+    for (int64_t shift : shifts)
+      forbidden.push_back({other->offset + shift, other->offset + shift + other->bytes});
+  }
+  llvm::sort(forbidden);
+}
+
+/// The offset in [from, limit - bytes] in the smallest gap that is large enough; -1 if there is none.
+int64_t Placer::bestFit(SmallVectorImpl<Interval> &forbidden, int64_t from, int64_t limit, int64_t bytes) const {
+  int64_t alignment = placementAlignment(bytes), best = -1, bestGap = INT64_MAX, cursor = roundUp(from, alignment);
+  auto consider = [&](int64_t gapEnd) {
+    int64_t gap = gapEnd - cursor;
+    if (gap >= bytes && cursor + bytes <= limit && (best < 0 || gap < bestGap)) {
+      best = cursor;
+      bestGap = gap;
+    }
+  };
+  for (auto [begin, end] : forbidden) {
+    consider(begin);
+    cursor = std::max(cursor, roundUp(end, alignment));
+  }
+  if (best < 0)
+    consider(INT64_MAX);
+  return best;
+}
+
+bool Placer::tryPlace(ArenaItem &item, bool perSlot, int64_t from, int64_t limit) {
+  SmallVector<Interval> forbidden;
+  collectForbidden(item, perSlot, forbidden);
+  int64_t offset = bestFit(forbidden, from, limit, item.bytes);
+  if (offset < 0)
+    return false;
+  item.offset = offset;
+  item.perSlot = perSlot;
+  placed.push_back(&item);
+  return true;
+}
+
+ArenaExtent Placer::place(ArrayRef<size_t> order) {
+  placed.clear();
+  recordBytes = 0;
+  for (size_t i : order)
+    if (isRecordPerSlot(items[i])) {
+      tryPlace(items[i], /*perSlot=*/true, reserved, INT64_MAX);
+      recordBytes = std::max(recordBytes, items[i].offset + items[i].bytes - reserved);
+    }
+  recordBytes = roundUp(recordBytes, 64);
+  int64_t base = reserved + slots * recordBytes, bytes = base;
+  for (size_t i : order) {
+    ArenaItem &item = items[i];
+    if (isRecordPerSlot(item))
+      continue;
+    if (!(item.isTemporary() && recordBytes > 0 && tryPlace(item, true, reserved, reserved + recordBytes)))
+      tryPlace(item, false, reserved, INT64_MAX);
+    if (!item.perSlot)
+      bytes = std::max(bytes, item.offset + item.bytes);
+  }
+  return {bytes, recordBytes, 0};
+}
+
+} // namespace
+
+/// The most bytes alive at one moment.
+static int64_t lowerBound(ArrayRef<ArenaItem> items, ArrayRef<FunctionExecution> executions, int64_t reserved) {
+  SmallVector<Interval> changes; // (time, bytes): what dies at t is counted until t
+  for (const ArenaItem &item : items) {
+    for (const RecordLife &life : item.lives) {
+      changes.push_back({life.begin, item.bytes});
+      changes.push_back({life.end + 1, -item.bytes});
+    }
+    if (!item.isTemporary())
+      continue;
+    for (const FunctionExecution &execution : executions)
+      if (execution.function == item.function) {
+        changes.push_back({execution.begin + item.first, item.bytes});
+        changes.push_back({execution.begin + item.last + 1, -item.bytes});
+      }
+  }
+  llvm::sort(changes);
+  int64_t alive = reserved, most = reserved;
+  for (auto [time, bytes] : changes) {
+    alive += bytes;
+    most = std::max(most, alive);
+  }
+  return most;
+}
+
+ArenaExtent hyc::placeItems(MutableArrayRef<ArenaItem> items, ArrayRef<FunctionExecution> executions, int64_t slots,
+                            int64_t reserved) {
+  auto duration = [](const ArenaItem &item) {
+    return item.isTemporary() ? item.last - item.first : (item.lives.empty() ? 0 : item.lives[0].end - item.lives[0].begin);
+  };
+  auto orderBy = [&](auto key) {
+    SmallVector<size_t> order(items.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(items[a]) > key(items[b]); });
+    return order;
+  };
+  SmallVector<SmallVector<size_t>> orders;
+  orders.push_back(orderBy([](const ArenaItem &item) { return item.bytes; }));
+  orders.push_back(orderBy([](const ArenaItem &item) { return std::make_pair(!item.isTemporary(), item.bytes); }));
+  orders.push_back(orderBy([&](const ArenaItem &item) { return std::make_pair(duration(item), item.bytes); }));
+  orders.push_back(orderBy([&](const ArenaItem &item) { return (duration(item) + 1) * item.bytes; }));
+
+  ArenaExtent best{INT64_MAX, 0, 0};
+  SmallVector<ArenaItem> bestItems;
+  int64_t bound = lowerBound(items, executions, reserved);
+  for (ArrayRef<size_t> order : orders) {
+    ArenaExtent extent = Placer(items, executions, slots, reserved).place(order);
+    if (extent.bytes < best.bytes) {
+      best = extent;
+      bestItems.assign(items.begin(), items.end());
+    }
+    if (best.bytes <= bound + bound / 100)
+      break;
+  }
+  std::copy(bestItems.begin(), bestItems.end(), items.begin());
+  best.lowerBound = bound;
+  return best;
+}

@@ -1,0 +1,258 @@
+// One statement a call: matrix products, kernels, collectives, and the library kernels by name.
+#include "FunctionEmitter.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::cpp;
+
+static rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
+
+static std::string str(int64_t value) { return std::to_string(value); }
+
+static int64_t integer(Operation *op, StringRef name, int64_t otherwise = 0) {
+  auto attribute = op->getAttrOfType<IntegerAttr>(name);
+  return attribute ? attribute.getInt() : otherwise;
+}
+
+static std::string real(Operation *op, StringRef name) {
+  auto attribute = op->getAttrOfType<FloatAttr>(name);
+  return number(attribute ? attribute.getValueAsDouble() : 0);
+}
+
+/// Rows of a tensor whose last dimension a kernel works along.
+static int64_t rowsOf(rank::BufferType type) {
+  int64_t cols = type.getShape().empty() ? 1 : type.getShape().back();
+  return cols ? type.getNumElements() / cols : 0;
+}
+
+//===----------------------------------------------------------------------===//
+// gemm, launch, start
+//===----------------------------------------------------------------------===//
+
+void FunctionEmitter::emitGemm(rank::GemmOp op) {
+  std::string sizes = "(" + str(op.getM()) + ", " + str(op.getK()) + ") x (" + str(op.getK()) + ", " + str(op.getN()) + ") -> (" +
+                      str(op.getM()) + ", " + str(op.getN()) + ")";
+  if (op.getBatch() != 1)
+    sizes = str(op.getBatch()) + " times " + sizes;
+  comment(op, sizes);
+  std::string desc = "{.m = " + str(op.getM()) + ", .n = " + str(op.getN()) + ", .k = " + str(op.getK());
+  auto leading = [&](StringRef name, uint64_t value, uint64_t dense) {
+    if (value != dense)
+      desc += (", ." + name + " = ").str() + str(value);
+  };
+  leading("lda", op.getLda(), op.getTransA() ? op.getM() : op.getK());
+  leading("ldb", op.getLdb(), op.getTransB() ? op.getK() : op.getN());
+  leading("ldc", op.getLdc(), op.getN());
+  if (op.getTransA())
+    desc += ", .transA = true";
+  if (op.getTransB())
+    desc += ", .transB = true";
+  if (op.getBatch() != 1)
+    desc += ", .batch = " + str(op.getBatch()) + ", .strideA = " + str(op.getStrideA()) + ", .strideB = " + str(op.getStrideB()) +
+            ", .strideC = " + str(op.getStrideC());
+  if (op.getMode() == rank::WriteMode::add)
+    desc += ", .beta = 1";
+  if (op.getMode() == rank::WriteMode::first) {
+    usesBeta = true;
+    desc += ", .beta = beta";
+  }
+  if (op.getBias())
+    desc += ", .hasBias = true";
+  callLine("gemm", {desc + "}", pointer(op.getA()), pointer(op.getB()), op.getBias() ? pointer(op.getBias()) : "nullptr",
+                    pointer(op.getC())});
+}
+
+void FunctionEmitter::emitLaunch(rank::LaunchOp op) {
+  comment(op);
+  SmallVector<std::string> arguments;
+  for (Value in : op.getIns())
+    arguments.push_back(pointer(in));
+  for (Value out : op.getOuts())
+    arguments.push_back(pointer(out));
+  callLine("kernels::" + identifier(op.getKernel()), arguments);
+}
+
+void FunctionEmitter::emitStart(rank::StartOp op) {
+  comment(op);
+  std::string ticket = "ticket" + str(tickets.size());
+  tickets[op.getTicket()] = ticket;
+  rank::BufferType type = typeOf(op.getSource());
+  SmallVector<std::string> arguments{"ctx", row(op.getRow()), bufferRef(op.getSource())};
+  if (op.getDestination())
+    arguments.push_back(bufferRef(op.getDestination()));
+  arguments.push_back(str(op.getCount()));
+  arguments.push_back(dtype(type.getElementType()));
+  if (op.getCombine() == "max")
+    arguments.push_back("hycrt::ReduceOp::kMax");
+  StringRef function = op.getKind() == "all_reduce" ? "allReduceStart" : op.getKind() == "all_gather" ? "allGatherStart" : "reduceScatterStart";
+  callLine(("const hycrt::Ticket " + ticket + " = hycrt::" + function).str(), arguments);
+}
+
+//===----------------------------------------------------------------------===//
+// Library kernels
+//===----------------------------------------------------------------------===//
+
+LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
+  StringRef kernel = op.getKernel();
+  if (kernel.starts_with("layer_norm"))
+    return emitNorms(op), success();
+  if (kernel.starts_with("attention"))
+    return emitAttention(op), success();
+  if (kernel.starts_with("embedding"))
+    return emitEmbedding(op), success();
+  if (kernel.starts_with("cross_entropy") || kernel.starts_with("vocab_"))
+    return emitLoss(op), success();
+  if (kernel == "reduce" || kernel == "strided_copy" || kernel == "accumulate" || kernel == "fill" || kernel == "constant")
+    return emitMoves(op), success();
+  if (kernel == "sum_of_squares" || kernel == "gradient_scale" || kernel == "increment" || kernel == "adamw" || kernel.starts_with("sgd"))
+    return emitUpdates(op), success();
+  if (kernel == "shard_offset" || kernel == "slice_shard")
+    return emitCoordinates(op), success();
+  return op.emitOpError("has no spelling in C++: \"") << kernel << "\"";
+}
+
+void FunctionEmitter::emitNorms(rank::CallOp op) {
+  auto outs = op.getOuts(), ins = op.getIns();
+  rank::BufferType x = typeOf(ins[0]);
+  comment(op, shapeText(x));
+  std::string desc = "{.rows = " + str(rowsOf(x)) + ", .cols = " + str(x.getShape().back());
+  if (op.getKernel() == "layer_norm") {
+    callLine("layerNormForward", {desc + ", .epsilon = " + real(op, "epsilon") + "}", pointer(ins[0]), pointer(ins[1]), pointer(ins[2]),
+                                  pointer(outs[0]), pointer(outs[1]), pointer(outs[2])});
+    return;
+  }
+  callLine("layerNormBackward", {desc + "}", pointer(ins[0]), pointer(ins[1]), pointer(ins[2]), pointer(ins[3]), pointer(ins[4]),
+                                 pointer(outs[0]), pointer(outs[1]), pointer(outs[2]), mode(op.getMode()), pointer(outs[3])});
+}
+
+/// {batch, token, head}: where element (b, s, h, d) lies.
+static std::string headStrides(Value buffer) {
+  SmallVector<int64_t> strides = typeOf(buffer).getStridesOrDense();
+  return braced(ArrayRef(strides).take_front(3));
+}
+
+void FunctionEmitter::emitAttention(rank::CallOp op) {
+  auto outs = op.getOuts(), ins = op.getIns();
+  ArrayRef<int64_t> q = typeOf(ins[0]).getShape(), k = typeOf(ins[1]).getShape();
+  bool isGradient = op.getKernel() == "attention_grad";
+  comment(op, "q " + shapeText(typeOf(ins[0])) + ", k and v " + shapeText(typeOf(ins[1])));
+  std::string desc = "{.batch = " + str(q[0]) + ", .queryLength = " + str(q[1]) + ", .keyLength = " + str(k[1]) + ", .heads = " + str(q[2]) +
+                     ", .kvHeads = " + str(k[2]) + ", .headDim = " + str(q[3]) + ", .causal = " + (op->hasAttr("causal") ? "true" : "false") +
+                     ", .scale = " + real(op, "scale");
+  auto strides = [&](StringRef name, Value buffer) { return (" ." + name + " = ").str() + headStrides(buffer); };
+  // One argument of several pieces, so that lines can be broken between them.
+  SmallVector<std::string> arguments{desc, strides("q", ins[0]).substr(1), strides("k", ins[1]).substr(1), strides("v", ins[2]).substr(1)};
+  if (!isGradient) {
+    arguments.push_back(strides("o", outs[0]).substr(1) + "}");
+    for (Value buffer : {ins[0], ins[1], ins[2], outs[0], outs[1]})
+      arguments.push_back(pointer(buffer));
+    callLine("attentionForward", arguments);
+    return;
+  }
+  arguments.push_back(strides("o", ins[3]).substr(1));
+  arguments.push_back(strides("dq", outs[0]).substr(1));
+  arguments.push_back(strides("dk", outs[1]).substr(1));
+  arguments.push_back(strides("dv", outs[2]).substr(1));
+  arguments.push_back(strides("dO", ins[5]).substr(1) + "}");
+  for (Value buffer : {ins[0], ins[1], ins[2], ins[3], ins[4], ins[5], outs[0], outs[1], outs[2]})
+    arguments.push_back(pointer(buffer));
+  callLine("attentionBackward", arguments);
+}
+
+void FunctionEmitter::emitEmbedding(rank::CallOp op) {
+  auto outs = op.getOuts(), ins = op.getIns();
+  bool isGradient = op.getKernel() == "embedding_grad";
+  rank::BufferType table = typeOf(isGradient ? outs[0] : ins[1]);
+  comment(op, "table " + shapeText(table));
+  std::string desc = "{.tokens = " + str(typeOf(ins[0]).getNumElements()) + ", .rows = " + str(table.getShape()[0]) +
+                     ", .width = " + str(table.getShape()[1]);
+  if (ins.size() == 3)
+    desc += ", .start = *" + pointer(ins[2]);
+  SmallVector<std::string> arguments{desc + "}", pointer(ins[0]), pointer(ins[1]), pointer(outs[0])};
+  if (isGradient)
+    arguments.push_back(mode(op.getMode()));
+  callLine(isGradient ? "embeddingGrad" : "embedding", arguments);
+}
+
+void FunctionEmitter::emitLoss(rank::CallOp op) {
+  auto outs = op.getOuts(), ins = op.getIns();
+  StringRef kernel = op.getKernel();
+  bool combines = kernel == "vocab_loss";
+  Value logits = kernel == "cross_entropy_grad" ? ins[1] : ins[0];
+  rank::BufferType type = typeOf(logits);
+  int64_t columns = combines || type.getShape().empty() ? 0 : type.getShape().back();
+  comment(op, (combines ? "" : "logits ") + shapeText(type));
+  std::string desc = "{.tokens = " + str(combines ? type.getNumElements() : rowsOf(type));
+  Value first = kernel == "vocab_max" ? ins[1] : kernel == "vocab_sum_exp" ? ins[3] : kernel == "cross_entropy_grad" && ins.size() == 5 ? ins[4] : Value();
+  if (first) {
+    // Columns beyond the vocabulary are padding.
+    desc += ", .localVocab = std::clamp<int64_t>(" + str(integer(op, "vocabulary", INT64_MAX / 2)) + " - *" + pointer(first) + ", 0, " +
+            str(columns) + "), .ld = " + str(columns) + ", .vocabStart = *" + pointer(first);
+  } else if (!combines) {
+    desc += ", .localVocab = " + str(columns);
+  }
+  if (int64_t ignored = integer(op, "ignore_index", -100); ignored != -100)
+    desc += ", .ignoreIndex = " + str(ignored);
+  desc += "}";
+  auto p = [&](Value buffer) { return pointer(buffer); };
+  if (kernel == "cross_entropy")
+    callLine("crossEntropyForward", {desc, p(ins[0]), p(ins[1]), p(outs[2]), p(outs[3]), p(outs[0]), p(outs[1])});
+  else if (kernel == "cross_entropy_grad")
+    callLine("crossEntropyGrad", {desc, p(ins[1]), p(ins[2]), p(ins[3]), "*" + p(ins[0]), p(outs[0])});
+  else if (kernel == "vocab_max")
+    callLine("crossEntropyRowMax", {desc, p(ins[0]), p(outs[0])});
+  else if (kernel == "vocab_sum_exp")
+    callLine("crossEntropySumExp", {desc, p(ins[0]), p(ins[2]), p(ins[1]), p(outs[0]), p(outs[1])});
+  else
+    callLine("crossEntropyCombine", {desc, p(ins[3]), p(ins[0]), p(ins[1]), p(ins[2]), p(outs[2]), p(outs[0]), p(outs[1])});
+}
+
+//===----------------------------------------------------------------------===//
+// Updates and coordinates
+//===----------------------------------------------------------------------===//
+
+void FunctionEmitter::emitUpdates(rank::CallOp op) {
+  auto outs = op.getOuts(), ins = op.getIns();
+  StringRef kernel = op.getKernel();
+  auto p = [&](Value buffer) { return pointer(buffer); };
+  std::string count = outs.empty() ? "0" : str(typeOf(outs[0]).getNumElements());
+  if (kernel == "sum_of_squares") {
+    SmallVector<std::string> arguments{p(ins[0]), str(typeOf(ins[0]).getNumElements())};
+    if (op.getMode() != rank::WriteMode::overwrite)
+      arguments.push_back("*" + p(outs[0]));
+    return callLine("*" + p(outs[0]) + " = sumOfSquares", arguments);
+  }
+  comment(op, kernel == "adamw" || kernel.starts_with("sgd") ? shapeText(typeOf(outs[0])) : "");
+  if (kernel == "increment")
+    return line("++*" + p(outs[0]) + ";");
+  if (kernel == "gradient_scale")
+    return callLine("gradientScale", {"*" + p(ins[0]), "*" + p(ins[1]), op->hasAttr("max_norm") ? real(op, "max_norm") : "kNoClipping",
+                                      p(outs[0]), p(outs[1])});
+  if (kernel == "adamw")
+    return callLine("adamw", {"{.lr = *" + p(ins[1]) + ", .beta1 = " + real(op, "beta1") + ", .beta2 = " + real(op, "beta2") +
+                                  ", .epsilon = " + real(op, "epsilon") + ", .weightDecay = " + real(op, "weight_decay"),
+                              ".step = *" + p(ins[2]) + ", .gradScale = *" + p(ins[3]) + "}", count, p(outs[0]), p(ins[0]), p(outs[1]), p(outs[2])});
+  bool hasVelocity = kernel == "sgd_momentum";
+  // Velocity begins at zero, so that no step is the first one.
+  callLine("sgd", {"{.lr = *" + p(ins[1]) + (hasVelocity ? ", .momentum = " + real(op, "momentum") : "") + ", .weightDecay = " +
+                       real(op, "weight_decay") + ", .step = 2, .gradScale = *" + p(ins[2]) + "}",
+                   count, p(outs[0]), p(ins[0]), hasVelocity ? p(outs[1]) : "nullptr"});
+}
+
+void FunctionEmitter::emitCoordinates(rank::CallOp op) {
+  auto axes = op->getAttrOfType<dist::AxisListAttr>("axes");
+  std::string index = axes ? coordinate(axes, mesh) : "0";
+  comment(op);
+  if (op.getKernel() == "shard_offset")
+    return line("*" + pointer(op.getOuts()[0]) + " = int64_t{" + index + "} * " + str(integer(op, "size")) + ";");
+  rank::BufferType whole = typeOf(op.getIns()[0]), part = typeOf(op.getOuts()[0]);
+  int64_t dim = integer(op, "dim"), outer = 1, inner = 1;
+  for (auto [i, size] : llvm::enumerate(whole.getShape()))
+    (static_cast<int64_t>(i) < dim ? outer : inner) *= static_cast<int64_t>(i) == dim ? 1 : size;
+  callLine("shardSlice", {"{.outer = " + str(outer) + ", .whole = " + str(whole.getShape()[dim]) + ", .part = " + str(part.getShape()[dim]) +
+                              ", .inner = " + str(inner) + ", .start = int64_t{" + index + "} * " + str(part.getShape()[dim]) +
+                              ", .elementBytes = " + str(part.getElementBytes()) + "}",
+                          pointer(op.getIns()[0]), pointer(op.getOuts()[0])});
+}

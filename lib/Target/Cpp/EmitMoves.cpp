@@ -1,0 +1,147 @@
+// Calls that move, fill, add or reduce elements.
+#include "FunctionEmitter.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::cpp;
+
+static rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
+
+static std::string str(int64_t value) { return std::to_string(value); }
+
+namespace {
+
+/// A copy between two strided tensors, with as few dimensions as say the same.
+struct Copy {
+  SmallVector<int64_t> shape, from, to;
+
+  Copy(rank::BufferType source, rank::BufferType target) {
+    SmallVector<int64_t> sourceStrides = source.getStridesOrDense(), targetStrides = target.getStridesOrDense();
+    for (auto [size, a, b] : llvm::zip_equal(target.getShape(), sourceStrides, targetStrides)) {
+      if (size == 1)
+        continue;
+      if (!shape.empty() && from.back() == a * size && to.back() == b * size) {
+        shape.back() *= size;
+        from.back() = a;
+        to.back() = b;
+        continue;
+      }
+      shape.push_back(size);
+      from.push_back(a);
+      to.push_back(b);
+    }
+  }
+  bool isScalar() const { return shape.empty(); }
+  bool isDense() const { return shape.size() == 1 && from[0] == 1 && to[0] == 1; }
+  bool isRows() const { return shape.size() == 2 && from[1] == 1 && to[1] == 1 && from[0] >= shape[1] && to[0] >= shape[1]; }
+};
+
+} // namespace
+
+void FunctionEmitter::emitStridedCopy(rank::CallOp op) {
+  Value from = op.getIns()[0], to = op.getOuts()[0];
+  Copy copy(typeOf(from), typeOf(to));
+  bool isFloat = typeOf(to).getElementType().isF32();
+  if (copy.isScalar())
+    return line("*" + pointer(to) + " = *" + pointer(from) + ";");
+  comment(op, shapeText(typeOf(to)));
+  if (isFloat && copy.isDense())
+    return callLine("copy", {pointer(to), pointer(from), str(copy.shape[0])});
+  if (isFloat && copy.isRows())
+    return callLine("copyRows", {pointer(to), str(copy.to[0]), pointer(from), str(copy.from[0]), str(copy.shape[0]), str(copy.shape[1])});
+  if (typeOf(to).getElementBytes() >= 4 && copy.shape.size() <= 6) {
+    return callLine("stridedCopy", {"{.tensorRank = " + str(copy.shape.size()), ".shape = " + braced(copy.shape), ".srcStrides = " + braced(copy.from),
+                                    ".dstStrides = " + braced(copy.to), ".elementBytes = " + str(typeOf(to).getElementBytes()) + "}",
+                                    pointer(from), pointer(to)});
+  }
+  // Booleans, and more dimensions than the kernel takes: plain loops.
+  std::string source = "0", target = "0";
+  line("{");
+  line("  auto* from = " + pointer(from) + ";");
+  line("  auto* to = " + pointer(to) + ";");
+  for (auto [i, size] : llvm::enumerate(copy.shape)) {
+    std::string index = "i" + str(i);
+    line(Twine("  for (int64_t ") + index + " = 0; " + index + " < " + str(size) + "; ++" + index + ")");
+    source += " + " + index + " * " + str(copy.from[i]);
+    target += " + " + index + " * " + str(copy.to[i]);
+  }
+  line("    to[" + target + "] = from[" + source + "];");
+  line("}");
+}
+
+void FunctionEmitter::emitAccumulate(rank::CallOp op) {
+  Value from = op.getIns()[0], to = op.getOuts()[0];
+  int64_t count = typeOf(to).getNumElements();
+  std::string source = pointer(from), target = pointer(to);
+  rank::WriteMode writeMode = op.getMode();
+  comment(op, count == 1 ? "" : shapeText(typeOf(to)));
+  if (count == 1) {
+    if (writeMode == rank::WriteMode::overwrite)
+      return line("*" + target + " = *" + source + ";");
+    std::string sum = "*" + target + " + *" + source;
+    return line("*" + target + " = " + (writeMode == rank::WriteMode::first ? "call.first ? *" + source + " : " : "") + sum + ";");
+  }
+  if (typeOf(to).getElementType().isF32()) {
+    std::string copy = "copy(" + target + ", " + source + ", " + str(count) + ");";
+    std::string add = "accumulate(" + target + ", " + source + ", " + str(count) + ");";
+    if (writeMode == rank::WriteMode::overwrite)
+      return line(copy);
+    if (writeMode == rank::WriteMode::add)
+      return line(add);
+    line("if (call.first) " + copy);
+    return line("else " + add);
+  }
+  line("for (int64_t i = 0; i < " + str(count) + "; ++i)");
+  std::string sum = "(" + target + ")[i] + (" + source + ")[i]", value = "(" + source + ")[i]";
+  line("  (" + target + ")[i] = " +
+       (writeMode == rank::WriteMode::overwrite ? value : writeMode == rank::WriteMode::add ? sum : "call.first ? " + value + " : " + sum) + ";");
+}
+
+void FunctionEmitter::emitMoves(rank::CallOp op) {
+  StringRef kernel = op.getKernel();
+  Value out = op.getOuts()[0];
+  rank::BufferType type = typeOf(out);
+  std::string count = str(type.getNumElements());
+  if (kernel == "strided_copy")
+    return emitStridedCopy(op);
+  if (kernel == "accumulate")
+    return emitAccumulate(op);
+  if (kernel == "reduce") {
+    auto size = [&](StringRef name) { return str(op->getAttrOfType<IntegerAttr>(name).getInt()); };
+    bool isMax = op->getAttrOfType<StringAttr>("kind").getValue() == "max";
+    comment(op, shapeText(typeOf(op.getIns()[0])) + " -> " + shapeText(type));
+    return callLine("reduce", {"{.outer = " + size("outer") + ", .r = " + size("reduced") + ", .inner = " + size("inner") + ", .kind = ReduceKind::" +
+                                   (isMax ? "kMax" : "kSum") + (isMax ? "" : ", .mode = " + mode(op.getMode())) + "}",
+                               pointer(op.getIns()[0]), pointer(out)});
+  }
+  if (kernel == "fill") {
+    auto value = op->getAttrOfType<TypedAttr>("value");
+    std::string text = literal(value);
+    if (type.getNumElements() == 1)
+      return line("*" + pointer(out) + " = " + text + ";");
+    auto real = dyn_cast<FloatAttr>(value);
+    if (type.getElementType().isF32() && real && real.getValue().isPosZero())
+      return callLine("zero", {pointer(out), count});
+    if (type.getElementType().isF32())
+      return callLine("fill", {pointer(out), count, text});
+    return callLine("std::fill_n", {pointer(out), count, (elementType(type.getElementType()) + "(" + text + ")").str()});
+  }
+  auto values = op->getAttrOfType<DenseElementsAttr>("values");
+  std::string list;
+  size_t column = 0;
+  for (Attribute value : values.getValues<Attribute>()) {
+    std::string text = literal(cast<TypedAttr>(value)) + ", ";
+    if ((column += text.size()) > 108) {
+      list += "\n      ";
+      column = text.size();
+    }
+    list += text;
+  }
+  comment(op, shapeText(type));
+  line("{");
+  line("  static constexpr " + elementType(type.getElementType()) + " values[] = {" + list + "};");
+  line("  std::memcpy(" + pointer(out) + ", values, sizeof(values));");
+  line("}");
+}

@@ -1,0 +1,237 @@
+// Which file holds what.
+#include "FunctionEmitter.h"
+#include "KernelEmitter.h"
+#include "TableEmitter.h"
+
+#include "dialects/Hyc/HycDialect.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::cpp;
+
+namespace {
+
+constexpr llvm::StringLiteral kAddresses = R"(// Typed addresses. Generated; the same for every model.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+inline float* f32(std::byte* address) { return reinterpret_cast<float*>(address); }
+inline double* f64(std::byte* address) { return reinterpret_cast<double*>(address); }
+inline int32_t* i32(std::byte* address) { return reinterpret_cast<int32_t*>(address); }
+inline int64_t* i64(std::byte* address) { return reinterpret_cast<int64_t*>(address); }
+inline uint8_t* u8(std::byte* address) { return reinterpret_cast<uint8_t*>(address); }
+)";
+
+constexpr llvm::StringLiteral kKernelFunctions = R"(// Elementwise kernels, shared by all stages. Generated.
+#include "kernels.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/math/math.h"
+
+namespace kernels {
+
+namespace math = hyc::kernels::math;
+
+namespace {
+
+// x · Φ(x), and its derivative.
+inline float gelu(float x) { return 0.5f * x * (1.0f + math::erf(x * 0.707106781f)); }
+inline float geluGrad(float dy, float x) {
+  const float cumulative = 0.5f * (1.0f + math::erf(x * 0.707106781f));
+  const float density = 0.398942280f * math::exp(-0.5f * x * x);
+  return dy * (cumulative + x * density);
+}
+// 0.5 · x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))), and its derivative.
+inline float geluTanh(float x) {
+  return 0.5f * x * (1.0f + math::tanh(0.797884561f * (x + 0.044715f * x * x * x)));
+}
+inline float geluTanhGrad(float dy, float x) {
+  const float t = math::tanh(0.797884561f * (x + 0.044715f * x * x * x));
+  const float slope = 0.797884561f * (1.0f + 0.134145f * x * x);
+  return dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * slope);
+}
+template <typename T>
+inline T relu(T x) {
+  return x < 0 ? T(0) : x;
+}
+// NaN if either is.
+template <typename T>
+inline T maximum(T x, T y) {
+  return x > y || x != x ? x : y;
+}
+template <typename T>
+inline T minimum(T x, T y) {
+  return x < y || x != x ? x : y;
+}
+
+}  // namespace
+
+)";
+
+constexpr llvm::StringLiteral kStageIncludes = R"(
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "addresses.h"
+#include "hycrt/collectives.h"
+#include "kernels.h"
+#include "kernels/adamw/op.h"
+#include "kernels/attention/op.h"
+#include "kernels/copy/op.h"
+#include "kernels/cross_entropy/op.h"
+#include "kernels/embedding/op.h"
+#include "kernels/gemm/op.h"
+#include "kernels/gradient_scale/op.h"
+#include "kernels/layer_norm/op.h"
+#include "kernels/permute/op.h"
+#include "kernels/reduce/op.h"
+#include "kernels/sgd/op.h"
+#include "kernels/shard_slice/op.h"
+#include "kernels/sum_of_squares/op.h"
+)";
+
+class ProgramPrinter {
+public:
+  ProgramPrinter(ModuleOp module, const CppOptions &options, std::map<std::string, std::string> &files)
+      : module(module), options(options), files(files) {}
+
+  LogicalResult emit();
+
+private:
+  LogicalResult emitKernels();
+  LogicalResult emitStage(rank::ProgramOp program);
+  LogicalResult emitFunctionFile(rank::ProgramOp program, rank::FuncOp func, StringRef file);
+  void emitBuild();
+
+  ModuleOp module;
+  const CppOptions &options;
+  std::map<std::string, std::string> &files;
+};
+
+LogicalResult ProgramPrinter::emitKernels() {
+  std::string header = "// Elementwise kernels: one loop nest each. Generated.\n#pragma once\n\n#include <cstdint>\n\nnamespace kernels {\n\n";
+  std::string source = kKernelFunctions.str();
+  llvm::raw_string_ostream headerStream(header), sourceStream(source);
+  for (auto kernel : module.getOps<rank::KernelOp>()) {
+    headerStream << kernelSignature(kernel) << ";\n";
+    if (failed(emitKernel(kernel, sourceStream)))
+      return failure();
+  }
+  files["kernels.h"] = header + "\n}  // namespace kernels\n";
+  files["kernels.cpp"] = source + "}  // namespace kernels\n";
+  return success();
+}
+
+/// The shared functions that `func` calls, each before whoever calls it.
+static void collectCallees(rank::ProgramOp program, rank::FuncOp func, SmallVectorImpl<rank::FuncOp> &callees) {
+  for (auto invoke : func.getBlock().getOps<rank::InvokeOp>()) {
+    auto callee = program.lookupSymbol<rank::FuncOp>(invoke.getCallee());
+    if (!callee || llvm::is_contained(callees, callee))
+      continue;
+    collectCallees(program, callee, callees);
+    callees.push_back(callee);
+  }
+}
+
+LogicalResult ProgramPrinter::emitFunctionFile(rank::ProgramOp program, rank::FuncOp func, StringRef file) {
+  StringRef name = func.getSymName();
+  std::string stage = "stage" + std::to_string(program.getStage()), text;
+  llvm::raw_string_ostream os(text);
+  os << "// " << cpp::oneLine(options.name) << ", stage " << program.getStage() << ": " << name << ". Generated.\n";
+  os << "#include \"" << stage << ".h\"\n" << kStageIncludes << "\nusing namespace hyc::kernels;\n\n";
+  SmallVector<rank::FuncOp> functions;
+  collectCallees(program, func, functions);
+  functions.push_back(func);
+  dist::MeshOp mesh = dist::MeshOp::find(module);
+  for (rank::FuncOp each : functions)
+    if (failed(FunctionEmitter(each, mesh).emit(os, true)))
+      return failure();
+  std::string runner = "run" + std::string(1, llvm::toUpper(name[0])) + name.drop_front().str();
+  if (name == "forward" || name == "backward") {
+    os << "void " << runner << "(hycrt::Context& ctx, const hycrt::Call& call) { " << name << "(ctx, call); }\n";
+  } else {
+    // Neither has a micro-batch.
+    os << "void " << runner << "(hycrt::Context& ctx" << (name == "apply" ? ", float learningRate" : "") << ") {\n";
+    if (auto lr = program.lookupSymbol<rank::ScalarOp>("lr"); lr && name == "apply")
+      os << "  *ctx.ptr<float>(" << constantName(lr.getArena()) << ", " << *lr.getOffset() << ") = learningRate;\n";
+    os << "  " << name << "(ctx, hycrt::Call{});\n}\n";
+  }
+  files[file.str()] = text;
+  return success();
+}
+
+LogicalResult ProgramPrinter::emitStage(rank::ProgramOp program) {
+  std::string stage = "stage" + std::to_string(program.getStage()), header, tables;
+  llvm::raw_string_ostream headerStream(header), tableStream(tables);
+  headerStream << "// Stage " << program.getStage() << " of " << cpp::oneLine(options.name)
+               << ": what its files share. Read stage" << program.getStage() << "_forward.cpp first. Generated.\n#pragma once\n\n"
+               << "#include \"hycrt/context.h\"\n#include \"hycrt/program.h\"\n\n";
+  emitNames(program, headerStream);
+  headerStream << "void runForward(hycrt::Context& ctx, const hycrt::Call& call);\n"
+               << "void runBackward(hycrt::Context& ctx, const hycrt::Call& call);\n"
+               << "void runReduce(hycrt::Context& ctx);\nvoid runApply(hycrt::Context& ctx, float learningRate);\n";
+  files[stage + ".h"] = header;
+
+  tableStream << "// Stage " << program.getStage() << " of " << cpp::oneLine(options.name) << ": its tables, and main. Generated.\n"
+              << "#include \"" << stage << ".h\"\n\n#include \"hycrt/philox.h\"\n#include \"hycrt/run.h\"\n\n";
+  if (failed(emitTables(program, options, collectModelFiles(module), tableStream)))
+    return failure();
+  files[stage + ".cpp"] = tables;
+  for (StringRef name : {"forward", "backward", "reduce", "apply"})
+    if (failed(emitFunctionFile(program, program.lookupSymbol<rank::FuncOp>(name), (stage + "_" + name + ".cpp").str())))
+      return failure();
+  return success();
+}
+
+void ProgramPrinter::emitBuild() {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "# Builds the programs of " << cpp::oneLine(options.name) << " against the installed hyc package. Generated.\n"
+     << "cmake_minimum_required(VERSION 3.25)\nproject(programs LANGUAGES CXX)\n\n"
+     << "if(NOT CMAKE_BUILD_TYPE)\n  set(CMAKE_BUILD_TYPE Release)\nendif()\n"
+     << "find_package(hyc REQUIRED)\n\n"
+     << "set(CMAKE_CXX_STANDARD 20)\n"
+     << "# Never contracted: the same values must come out whatever the compiler fuses.\n"
+     << "add_compile_options(-O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math)\n"
+     << "set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/../bin)\n\n"
+     << "add_library(kernels OBJECT kernels.cpp)\ntarget_link_libraries(kernels PUBLIC hyc::hycrt hyc::kernels)\n";
+  for (auto program : module.getOps<rank::ProgramOp>()) {
+    std::string stage = "stage" + std::to_string(program.getStage());
+    os << "\nadd_executable(" << stage << "\n  " << stage << ".cpp " << stage << "_forward.cpp " << stage << "_backward.cpp " << stage
+       << "_reduce.cpp " << stage << "_apply.cpp)\ntarget_link_libraries(" << stage << " PRIVATE kernels hyc::hycrt hyc::kernels)\n";
+  }
+  files["CMakeLists.txt"] = text;
+}
+
+LogicalResult ProgramPrinter::emit() {
+  if (!dist::MeshOp::find(module))
+    return module.emitError("has no dist.mesh; expected a module of phase 5");
+  files["addresses.h"] = kAddresses.str();
+  if (failed(emitKernels()))
+    return failure();
+  for (auto program : module.getOps<rank::ProgramOp>())
+    if (failed(emitStage(program)))
+      return failure();
+  emitBuild();
+  return success();
+}
+
+} // namespace
+
+std::vector<std::string> hyc::collectModelFiles(ModuleOp module) {
+  std::vector<std::string> files;
+  for (auto program : module.getOps<rank::ProgramOp>())
+    for (auto state : program.getOps<rank::StateOp>())
+      if (auto file = dyn_cast<FileAttr>(state.getInit()); file && !llvm::is_contained(files, file.getPath()))
+        files.push_back(file.getPath().str());
+  return files;
+}
+
+LogicalResult hyc::emitPrograms(ModuleOp module, const CppOptions &options, std::map<std::string, std::string> &files) {
+  return ProgramPrinter(module, options, files).emit();
+}

@@ -1,0 +1,235 @@
+// Functions: pieces, declarations, addresses, shared layers.
+#include "FunctionEmitter.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::cpp;
+
+namespace {
+constexpr size_t kCallsPerPiece = 32;
+}
+
+FunctionEmitter::FunctionEmitter(rank::FuncOp func, dist::MeshOp mesh) : func(func), mesh(mesh) {
+  if (func.isShared()) {
+    structName = camelCase(func.getSymName());
+    structName[0] = llvm::toUpper(structName[0]);
+  }
+}
+
+std::string FunctionEmitter::parameters() const {
+  return std::string("[[maybe_unused]] hycrt::Context& ctx, [[maybe_unused]] const hycrt::Call& call") +
+         (structName.empty() ? "" : ", const " + structName + "& at");
+}
+
+std::string FunctionEmitter::arguments() const { return structName.empty() ? "ctx, call" : "ctx, call, at"; }
+
+//===----------------------------------------------------------------------===//
+// Pieces
+//===----------------------------------------------------------------------===//
+
+/// Cuts where no collective is under way: tickets stay inside one piece.
+SmallVector<FunctionEmitter::Piece> FunctionEmitter::cut() const {
+  SmallVector<Piece> pieces(1);
+  int64_t open = 0;
+  for (Operation &op : const_cast<rank::FuncOp &>(func).getBlock()) {
+    if (isa<rank::AtOp, rank::RowOp>(op))
+      continue;
+    bool continuesRun = isa<rank::InvokeOp>(op) && !pieces.back().calls.empty() && isa<rank::InvokeOp>(pieces.back().calls.back());
+    if (pieces.back().calls.size() >= kCallsPerPiece && open == 0 && !continuesRun)
+      pieces.emplace_back();
+    pieces.back().calls.push_back(&op);
+    open += isa<rank::StartOp>(op) - isa<rank::WaitOp>(op);
+  }
+  return pieces;
+}
+
+void FunctionEmitter::emitStruct(raw_ostream &os) {
+  auto names = func->getAttrOfType<ArrayAttr>("argument_names");
+  auto arenas = func->getAttrOfType<ArrayAttr>("argument_arenas");
+  os << "// What differs between the layers that run " << camelCase(func.getSymName()) << ": offsets in bytes, collectives.\n";
+  os << "struct " << structName << " {\n";
+  for (auto [name, arena] : llvm::zip_equal(names.getAsValueRange<StringAttr>(), arenas.getAsValueRange<StringAttr>())) {
+    if (arena.empty())
+      os << "  int " << identifier(name) << ";\n";
+    else
+      os << "  int64_t " << identifier(name) << ";  // " << arena.split(' ').first << "\n";
+  }
+  os << "};\n\n";
+}
+
+LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, StringRef name) {
+  text.clear();
+  usedArenas.clear();
+  usesMode = usesBeta = false;
+  for (size_t i = 0; i < piece.calls.size(); ++i) {
+    if (auto invoke = dyn_cast<rank::InvokeOp>(piece.calls[i])) {
+      size_t end = i + 1;
+      while (end < piece.calls.size() && isa<rank::InvokeOp>(piece.calls[end]) &&
+             cast<rank::InvokeOp>(piece.calls[end]).getCallee() == invoke.getCallee())
+        ++end;
+      emitInvokes(ArrayRef(piece.calls).slice(i, end - i));
+      i = end - 1;
+    } else if (failed(emitOp(piece.calls[i]))) {
+      return failure();
+    }
+  }
+  os << "static void " << name << "(" << parameters() << ") {\n";
+  for (const auto &[arena, perSlot] : usedArenas) {
+    os << "  std::byte* const " << identifier(arena) << (perSlot ? "Slot" : "") << " = ctx.arena(" << constantName(arena) << ")";
+    if (perSlot)
+      os << " + call.slot * " << constantName(arena) << "RecordBytes";
+    os << ";\n";
+  }
+  if (usesMode)
+    os << "  const WriteMode mode = call.first ? WriteMode::kOverwrite : WriteMode::kAccumulate;\n";
+  if (usesBeta)
+    os << "  const double beta = call.first ? 0 : 1;\n";
+  os << text << "}\n\n";
+  return success();
+}
+
+LogicalResult FunctionEmitter::emit(raw_ostream &os, bool hasCall) {
+  std::string name = camelCase(func.getSymName());
+  if (!structName.empty())
+    emitStruct(os);
+  SmallVector<Piece> pieces = cut();
+  if (pieces.size() == 1)
+    return emitPiece(os, pieces.front(), name);
+  std::string calls;
+  for (auto [i, piece] : llvm::enumerate(pieces)) {
+    std::string pieceName = name + "Part" + std::to_string(i + 1);
+    if (failed(emitPiece(os, piece, pieceName)))
+      return failure();
+    calls += "  " + pieceName + "(" + arguments() + ");\n";
+  }
+  os << "static void " << name << "(" << parameters() << ") {\n" << calls << "}\n\n";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Expressions
+//===----------------------------------------------------------------------===//
+
+std::string FunctionEmitter::arenaBase(StringRef arena, bool perSlot) {
+  usedArenas.insert({arena.str(), perSlot});
+  return identifier(arena) + (perSlot ? "Slot" : "");
+}
+
+std::string FunctionEmitter::bytes(Value buffer) {
+  if (auto place = buffer.getDefiningOp<rank::AtOp>())
+    return arenaBase(place.getArena(), place.getPerSlot()) + " + " + std::to_string(place.getOffset());
+  unsigned index = cast<BlockArgument>(buffer).getArgNumber();
+  StringRef arena = cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_arenas")[index]).getValue();
+  StringRef name = cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_names")[index]).getValue();
+  return arenaBase(arena.split(' ').first, arena.ends_with(" per_slot")) + " + at." + identifier(name);
+}
+
+std::string FunctionEmitter::pointer(Value buffer) {
+  return (addressFunction(cast<rank::BufferType>(buffer.getType()).getElementType()) + "(" + bytes(buffer) + ")").str();
+}
+
+std::string FunctionEmitter::bufferRef(Value buffer) {
+  auto place = buffer.getDefiningOp<rank::AtOp>();
+  StringRef arena;
+  bool perSlot;
+  std::string offset;
+  if (place) {
+    arena = place.getArena();
+    perSlot = place.getPerSlot();
+    offset = std::to_string(place.getOffset());
+  } else {
+    unsigned index = cast<BlockArgument>(buffer).getArgNumber();
+    StringRef text = cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_arenas")[index]).getValue();
+    arena = text.split(' ').first;
+    perSlot = text.ends_with(" per_slot");
+    offset = "at." + identifier(cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_names")[index]).getValue());
+  }
+  std::string shift = perSlot ? " + call.slot * " + constantName(arena) + "RecordBytes" : "";
+  return "{" + constantName(arena) + ", " + offset + shift + "}";
+}
+
+std::string FunctionEmitter::row(Value row) {
+  if (auto op = row.getDefiningOp<rank::RowOp>())
+    return constantName(("row." + op.getCollective()).str());
+  unsigned index = cast<BlockArgument>(row).getArgNumber();
+  return "at." + identifier(cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_names")[index]).getValue());
+}
+
+std::string FunctionEmitter::mode(rank::WriteMode mode) {
+  switch (mode) {
+  case rank::WriteMode::overwrite:
+    return "WriteMode::kOverwrite";
+  case rank::WriteMode::add:
+    return "WriteMode::kAccumulate";
+  case rank::WriteMode::first:
+    usesMode = true;
+    return "mode";
+  }
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Statements
+//===----------------------------------------------------------------------===//
+
+void FunctionEmitter::comment(Operation *op, StringRef text) {
+  auto id = op->getAttrOfType<StringAttr>("id");
+  if (!id && text.empty())
+    return;
+  body << "  // " << (id ? oneLine(id.getValue()) : "") << (id && !text.empty() ? ": " : "") << text << "\n";
+}
+
+void FunctionEmitter::line(const Twine &text) { body << "  " << text << "\n"; }
+
+/// One call, broken between arguments where it would pass column 120.
+void FunctionEmitter::callLine(StringRef function, ArrayRef<std::string> arguments) {
+  std::string current = ("  " + function + "(").str(), indent(std::min<size_t>(current.size(), 40), ' ');
+  for (auto [i, argument] : llvm::enumerate(arguments)) {
+    std::string piece = argument + (i + 1 == arguments.size() ? ");" : ", ");
+    if (current.size() + piece.size() > 121 && i > 0) {
+      body << StringRef(current).rtrim() << "\n";
+      current = indent;
+    }
+    current += piece;
+  }
+  body << StringRef(current).rtrim() << "\n";
+}
+
+void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
+  auto first = cast<rank::InvokeOp>(invokes.front());
+  std::string function = camelCase(first.getCallee()), type = function;
+  type[0] = llvm::toUpper(type[0]);
+  body << "  static constexpr " << type << " k" << type << "[] = {\n";
+  for (Operation *op : invokes) {
+    body << "      {";
+    llvm::interleaveComma(cast<rank::InvokeOp>(op).getArguments(), body, [&](Value argument) {
+      if (auto place = argument.getDefiningOp<rank::AtOp>())
+        body << place.getOffset();
+      else
+        body << row(argument);
+    });
+    body << "},";
+    if (auto id = op->getAttrOfType<StringAttr>("id"))
+      body << "  // " << oneLine(id.getValue());
+    body << "\n";
+  }
+  body << "  };\n";
+  body << "  for (const " << type << "& layer : k" << type << ") " << function << "(ctx, call, layer);\n";
+}
+
+LogicalResult FunctionEmitter::emitOp(Operation *op) {
+  if (auto gemm = dyn_cast<rank::GemmOp>(op))
+    return emitGemm(gemm), success();
+  if (auto launch = dyn_cast<rank::LaunchOp>(op))
+    return emitLaunch(launch), success();
+  if (auto start = dyn_cast<rank::StartOp>(op))
+    return emitStart(start), success();
+  if (auto wait = dyn_cast<rank::WaitOp>(op))
+    return line("hycrt::wait(ctx, " + tickets[wait.getTicket()] + ");"), success();
+  if (auto call = dyn_cast<rank::CallOp>(op))
+    return emitCall(call);
+  return op->emitOpError("has no spelling in C++; expected a call, after hyc-verify-rank");
+}

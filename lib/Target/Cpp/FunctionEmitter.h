@@ -1,0 +1,79 @@
+// Prints the calls of rank functions. A function of many calls becomes several small ones, since the host compiler's
+// time grows faster than a function's length.
+#ifndef HYC_LIB_TARGET_CPP_FUNCTIONEMITTER_H
+#define HYC_LIB_TARGET_CPP_FUNCTIONEMITTER_H
+
+#include "Names.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+#include <set>
+
+namespace hyc::cpp {
+
+/// The text of one piece: its calls, and what they need to have declared before.
+class FunctionEmitter {
+public:
+  FunctionEmitter(rank::FuncOp func, dist::MeshOp mesh);
+
+  /// All definitions of the function; the last is called camelCase(name). `hasCall`: it gets a hycrt::Call.
+  llvm::LogicalResult emit(llvm::raw_ostream &os, bool hasCall);
+
+private:
+  using Attribute = mlir::Attribute;
+
+  struct Piece {
+    llvm::SmallVector<mlir::Operation *> calls;
+  };
+  llvm::SmallVector<Piece> cut() const;
+  void emitStruct(llvm::raw_ostream &os);
+  llvm::LogicalResult emitPiece(llvm::raw_ostream &os, const Piece &piece, llvm::StringRef name);
+  std::string parameters() const;
+  std::string arguments() const;
+
+  // Expressions.
+  std::string bytes(mlir::Value buffer);      // "activations + 4096"
+  std::string pointer(mlir::Value buffer);    // "f32(activations + 4096)"
+  std::string bufferRef(mlir::Value buffer);  // "{kActivations, 4096}"
+  std::string row(mlir::Value row);
+  std::string mode(rank::WriteMode mode);
+  std::string arenaBase(llvm::StringRef arena, bool perSlot);
+
+  // Statements.
+  void comment(mlir::Operation *op, llvm::StringRef text = "");
+  void line(const llvm::Twine &text);
+  void callLine(llvm::StringRef function, llvm::ArrayRef<std::string> arguments);
+  llvm::LogicalResult emitOp(mlir::Operation *op);
+  void emitGemm(rank::GemmOp op);
+  void emitLaunch(rank::LaunchOp op);
+  void emitStart(rank::StartOp op);
+  void emitInvokes(llvm::ArrayRef<mlir::Operation *> invokes);
+  llvm::LogicalResult emitCall(rank::CallOp op);
+  void emitNorms(rank::CallOp op);
+  void emitAttention(rank::CallOp op);
+  void emitEmbedding(rank::CallOp op);
+  void emitLoss(rank::CallOp op);
+  void emitMoves(rank::CallOp op);
+  void emitStridedCopy(rank::CallOp op);
+  void emitAccumulate(rank::CallOp op);
+  void emitUpdates(rank::CallOp op);
+  void emitCoordinates(rank::CallOp op);
+
+  rank::FuncOp func;
+  dist::MeshOp mesh;
+  std::string structName; // of a shared function's arguments
+
+  // Of the piece being printed.
+  std::string text;
+  llvm::raw_string_ostream body{text};
+  std::set<std::pair<std::string, bool>> usedArenas;
+  bool usesMode = false, usesBeta = false;
+  llvm::DenseMap<mlir::Value, std::string> tickets;
+};
+
+} // namespace hyc::cpp
+
+#endif // HYC_LIB_TARGET_CPP_FUNCTIONEMITTER_H

@@ -1,0 +1,178 @@
+// How names, numbers and types of the IR are spelled in C++.
+#include "Names.h"
+
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+using namespace mlir;
+using namespace hyc;
+
+std::string cpp::camelCase(StringRef name) {
+  std::string result;
+  bool upper = false;
+  for (char c : name) {
+    if (!llvm::isAlnum(c)) {
+      upper = !result.empty();
+      continue;
+    }
+    if (result.empty() && llvm::isDigit(c))
+      result += 'x';
+    result += upper ? llvm::toUpper(c) : c;
+    upper = false;
+  }
+  return result.empty() ? "value" : result;
+}
+
+std::string cpp::constantName(StringRef name) {
+  std::string camel = camelCase(name);
+  camel[0] = llvm::toUpper(camel[0]);
+  return "k" + camel;
+}
+
+std::string cpp::identifier(StringRef name) {
+  static constexpr llvm::StringLiteral kKeywords[] = {"and", "or", "not", "xor", "new", "delete", "for", "if", "else", "do",
+                                                      "while", "switch", "case", "default", "int", "float", "double", "class",
+                                                      "struct", "union", "this", "register", "template", "operator", "const"};
+  std::string result;
+  for (char c : name)
+    result += llvm::isAlnum(c) ? c : '_';
+  if (result.empty() || llvm::isDigit(result[0]))
+    result.insert(0, "x");
+  if (llvm::is_contained(kKeywords, StringRef(result)))
+    result += "_";
+  return result;
+}
+
+std::string cpp::quoted(StringRef text) {
+  std::string result = "\"";
+  for (unsigned char c : text) {
+    if (c == '"' || c == '\\')
+      result += '\\';
+    if (c < 0x20) {
+      // Octal, three digits: unlike hexadecimal it ends by itself.
+      result += '\\';
+      result += char('0' + (c >> 6));
+      result += char('0' + ((c >> 3) & 7));
+      result += char('0' + (c & 7));
+      continue;
+    }
+    result += static_cast<char>(c);
+  }
+  return result + "\"";
+}
+
+std::string cpp::oneLine(StringRef text) {
+  std::string result;
+  for (char c : text)
+    result += static_cast<unsigned char>(c) < 0x20 || c == '\\' ? ' ' : c;
+  return result;
+}
+
+StringRef cpp::elementType(Type type) {
+  if (type.isF32())
+    return "float";
+  if (type.isF64())
+    return "double";
+  if (type.isInteger(64))
+    return "int64_t";
+  if (type.isInteger(32))
+    return "int32_t";
+  return "uint8_t";
+}
+
+StringRef cpp::addressFunction(Type type) {
+  if (type.isF32())
+    return "f32";
+  if (type.isF64())
+    return "f64";
+  if (type.isInteger(64))
+    return "i64";
+  if (type.isInteger(32))
+    return "i32";
+  return "u8";
+}
+
+std::string cpp::dtype(Type type) {
+  std::string name = addressFunction(type).str();
+  name[0] = llvm::toUpper(name[0]);
+  return "hycrt::DType::k" + name;
+}
+
+/// As few digits as give the same value back.
+template <typename T>
+static std::string shortest(T value) {
+  char text[40];
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof(text), "%.*g", digits, static_cast<double>(value));
+    T back = sizeof(T) == sizeof(float) ? static_cast<T>(std::strtof(text, nullptr)) : static_cast<T>(std::strtod(text, nullptr));
+    if (back == value)
+      break;
+  }
+  return text;
+}
+
+std::string cpp::number(double value) {
+  if (std::isinf(value))
+    return value < 0 ? "-std::numeric_limits<double>::infinity()" : "std::numeric_limits<double>::infinity()";
+  return std::isnan(value) ? "std::numeric_limits<double>::quiet_NaN()" : shortest(value);
+}
+
+std::string cpp::literal(TypedAttr value) {
+  if (auto integer = dyn_cast<IntegerAttr>(value)) {
+    if (integer.getType().isInteger(1))
+      return integer.getValue().isZero() ? "0" : "1";
+    int64_t v = integer.getValue().getSExtValue();
+    return v == INT64_MIN ? "INT64_MIN" : std::to_string(v);
+  }
+  llvm::APFloat v = cast<FloatAttr>(value).getValue();
+  bool isFloat = value.getType().isF32();
+  std::string type = isFloat ? "float" : "double";
+  if (v.isNaN())
+    return "std::numeric_limits<" + type + ">::quiet_NaN()";
+  if (v.isInfinity())
+    return std::string(v.isNegative() ? "-" : "") + "std::numeric_limits<" + type + ">::infinity()";
+  std::string text = isFloat ? shortest(v.convertToFloat()) : shortest(v.convertToDouble());
+  if (text.find_first_of(".eE") == std::string::npos)
+    text += ".0";
+  if (isFloat)
+    text += "f";
+  return text;
+}
+
+std::string cpp::braced(ArrayRef<int64_t> values) {
+  std::string result = "{";
+  llvm::raw_string_ostream stream(result);
+  llvm::interleaveComma(values, stream);
+  return result + "}";
+}
+
+std::string cpp::shapeText(rank::BufferType type) {
+  std::string result = "(";
+  llvm::raw_string_ostream stream(result);
+  llvm::interleaveComma(type.getShape(), stream);
+  return result + ")";
+}
+
+std::string cpp::coordinate(dist::AxisListAttr axes, dist::MeshOp mesh) {
+  std::string result;
+  for (StringAttr axis : axes.getAxes()) {
+    std::string own = "ctx.at()." + axis.getValue().str();
+    result = result.empty() ? own : "(" + result + " * " + std::to_string(mesh.getSize(axis)) + " + " + own + ")";
+  }
+  return result.empty() ? "0" : result;
+}
+
+std::string cpp::axisSet(dist::AxisListAttr axes) {
+  std::string result;
+  for (StringAttr axis : axes.getAxes()) {
+    std::string name = axis.getValue().str();
+    if (!name.empty())
+      name[0] = llvm::toUpper(name[0]);
+    result += (result.empty() ? "" : " | ") + ("hycrt::Axis::k" + name);
+  }
+  return result.empty() ? "hycrt::AxisSet()" : result;
+}

@@ -1,0 +1,283 @@
+// Rows of hycrt::Program.
+#include "TableEmitter.h"
+
+#include "dialects/Hyc/HycDialect.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::cpp;
+
+void cpp::emitNames(rank::ProgramOp program, raw_ostream &os) {
+  os << "// Arenas of the stage, by position in its table.\nenum Arena : int {\n";
+  for (auto arena : program.getOps<rank::ArenaOp>())
+    os << "  " << constantName(arena.getSymName()) << ",  // " << arena.getBytes() << " bytes; at one moment " << arena.getLowerBound()
+       << " of them are alive\n";
+  os << "};\n";
+  for (auto arena : program.getOps<rank::ArenaOp>())
+    os << "[[maybe_unused]] constexpr int64_t " << constantName(arena.getSymName()) << "RecordBytes = " << arena.getRecordBytes() << ";\n";
+  os << "\n";
+  if (program.getOps<rank::CollectiveOp>().empty())
+    return;
+  os << "// Collectives of the stage, by position in its table.\nenum Collective : int {\n";
+  for (auto row : program.getOps<rank::CollectiveOp>())
+    os << "  " << constantName(("row." + row.getSymName()).str()) << ",  // " << oneLine(row.getKind()) << " " << oneLine(row.getCause())
+       << "\n";
+  os << "};\n\n";
+}
+
+namespace {
+
+class TableEmitter {
+public:
+  TableEmitter(rank::ProgramOp program, const CppOptions &options, ArrayRef<std::string> modelFiles, raw_ostream &os)
+      : program(program), module(program->getParentOfType<ModuleOp>()), mesh(dist::MeshOp::find(module)), options(options),
+        modelFiles(modelFiles), os(os) {}
+
+  LogicalResult emit();
+
+private:
+  void emitArenas();
+  LogicalResult emitStates();
+  void emitInputs();
+  void emitExchanges();
+  LogicalResult emitSchedule();
+  LogicalResult emitProgram();
+  std::string initializer(rank::StateOp state);
+  std::string splits(rank::StateOp state);
+  std::string bufferRef(FlatSymbolRefAttr arena, int64_t offset) { return "{" + constantName(arena.getValue()) + ", " + std::to_string(offset) + "}"; }
+  /// A table, or nothing: a constexpr array cannot be empty.
+  void table(StringRef type, StringRef name, ArrayRef<std::string> rows);
+  std::string tableUse(StringRef type, StringRef name) { return emptyTables.contains(name) ? ("hycrt::Table<hycrt::" + type + ">()").str() : name.str(); }
+  dist::ScheduleOp schedule();
+
+  rank::ProgramOp program;
+  ModuleOp module;
+  dist::MeshOp mesh;
+  const CppOptions &options;
+  ArrayRef<std::string> modelFiles;
+  raw_ostream &os;
+  llvm::StringSet<> emptyTables;
+  SmallVector<rank::TransferOp> transfers; // in the order of rows
+  int64_t microBatches = 0;
+};
+
+void TableEmitter::table(StringRef type, StringRef name, ArrayRef<std::string> rows) {
+  if (rows.empty()) {
+    emptyTables.insert(name);
+    return;
+  }
+  os << "constexpr hycrt::" << type << " " << name << "[] = {\n";
+  for (const std::string &row : rows)
+    os << "    " << row << ",\n";
+  os << "};\n\n";
+}
+
+dist::ScheduleOp TableEmitter::schedule() {
+  for (auto candidate : module.getOps<dist::ScheduleOp>())
+    if (candidate.getStage() == program.getStage())
+      return candidate;
+  return {};
+}
+
+void TableEmitter::emitArenas() {
+  SmallVector<std::string> rows;
+  for (auto arena : program.getOps<rank::ArenaOp>())
+    rows.push_back("{" + quoted(arena.getSymName()) + ", " + std::to_string(arena.getBytes()) + ", hycrt::Sharing::" +
+                   (arena.getShared() ? "kShared" : "kPrivate") + "}");
+  table("ArenaDesc", "kArenas", rows);
+}
+
+std::string TableEmitter::initializer(rank::StateOp state) {
+  std::string key = "hycrt::stableKey(" + quoted(state.getLogicalName()) + ")";
+  if (auto fill = dyn_cast<FillAttr>(state.getInit())) {
+    double value = fill.getValue().getValueAsDouble();
+    return value == 0 ? "hycrt::Initializer::zeros()" : "hycrt::Initializer::constant(" + number(value) + ")";
+  }
+  if (auto normal = dyn_cast<NormalAttr>(state.getInit()))
+    return "hycrt::Initializer::normal(" + number(normal.getMean().getValueAsDouble()) + ", " + number(normal.getStddev().getValueAsDouble()) +
+           ", " + key + ")";
+  if (auto file = dyn_cast<FileAttr>(state.getInit())) {
+    size_t index = llvm::find(modelFiles, file.getPath()) - modelFiles.begin();
+    return "hycrt::Initializer::fromFile(" + std::to_string(index) + ", " + std::to_string(file.getOffset()) + ", " +
+           dtype(state.getBufferType().getElementType()) + ")";
+  }
+  return "";
+}
+
+std::string TableEmitter::splits(rank::StateOp state) {
+  std::string result = "{";
+  for (auto [dim, axes] : llvm::enumerate(state.getSplits().getAsRange<dist::AxisListAttr>()))
+    for (StringAttr axis : axes.getAxes())
+      result += (result.size() > 1 ? ", {" : "{") + std::to_string(dim) + ", " + axisSet(dist::AxisListAttr::get(axis.getContext(), {axis})) + "}";
+  return result + "}";
+}
+
+LogicalResult TableEmitter::emitStates() {
+  SmallVector<std::string> rows;
+  for (auto state : program.getOps<rank::StateOp>()) {
+    StringRef role = state.getRole();
+    if (role == "loss_sum" || role == "token_count" || role == "grad_norm")
+      continue; // the program's scalars
+    std::string init = initializer(state);
+    if (init.empty())
+      return state.emitOpError("is initialised by ") << state.getInit() << ", expected #hyc.fill, #hyc.normal or #hyc.file";
+    if (state.getLogical().size() > 8 || state.getGlobal().size() > 8)
+      return state.emitOpError("has more than 8 dimensions, which the runtime's tables cannot hold");
+    rows.push_back("{" + quoted(state.getLogicalName()) + ", " + quoted(role) + ", " + dtype(state.getBufferType().getElementType()) + ", " +
+                   bufferRef(state.getArenaAttr(), *state.getOffset()) + ", " + braced(state.getLogical()) + ", " + braced(state.getGlobal()) +
+                   ", " + braced(state.getBufferType().getShape()) + ", " + splits(state) + ",\n     " + init + "}");
+  }
+  table("StateDesc", "kStates", rows);
+  return success();
+}
+
+void TableEmitter::emitInputs() {
+  SmallVector<std::string> rows;
+  for (auto input : program.getOps<rank::InputOp>())
+    rows.push_back("{" + quoted(input.getSymName()) + ", " + dtype(input.getBufferType().getElementType()) + ", hycrt::InputSource::" +
+                   (input.getSource() == "next_token" ? "kNextTokens" : "kTokens") + ", " + bufferRef(input.getArenaAttr(), *input.getOffset()) +
+                   ", " + std::to_string(input.getBound()) + "}");
+  table("InputDesc", "kInputs", rows);
+}
+
+void TableEmitter::emitExchanges() {
+  llvm::SetVector<dist::GroupAttr> groups;
+  SmallVector<std::string> rows;
+  for (auto row : program.getOps<rank::CollectiveOp>()) {
+    groups.insert(row.getGroup());
+    size_t group = llvm::find(groups, row.getGroup()) - groups.begin();
+    std::string kind = row.getKind() == "all_reduce" ? "kAllReduce" : row.getKind() == "all_gather" ? "kAllGather" : "kReduceScatter";
+    std::string why = row.getWhy().empty() ? "" : " (" + row.getWhy().str() + ")";
+    rows.push_back("{" + std::to_string(row.getNumber()) + ", " + quoted(row.getCause().str() + why) + ", hycrt::CollectiveKind::" + kind + ", " +
+                   std::to_string(group) + "}");
+  }
+  SmallVector<std::string> groupRows;
+  for (dist::GroupAttr group : groups) {
+    std::string name, stages = "{";
+    for (StringAttr axis : group.getAxes().getAxes())
+      name += (name.empty() ? "" : " × ") + axis.getValue().str();
+    for (int64_t stage : group.getStages()) {
+      name += (stages.size() > 1 ? ", " : name.empty() ? "stages " : " of stages ") + std::to_string(stage);
+      stages += (stages.size() > 1 ? ", " : "") + std::to_string(stage);
+    }
+    groupRows.push_back("{" + quoted(name) + ", " + axisSet(group.getAxes()) + ", " + stages + "}}");
+  }
+  table("GroupDesc", "kGroups", groupRows);
+  table("CollectiveDesc", "kCollectives", rows);
+
+  // Both sides list what crosses a cut in the order of tags.
+  transfers = llvm::to_vector(program.getOps<rank::TransferOp>());
+  llvm::stable_sort(transfers, [](rank::TransferOp a, rank::TransferOp b) { return a.getTag() < b.getTag(); });
+  SmallVector<std::string> transferRows;
+  for (rank::TransferOp transfer : transfers) {
+    auto record = program.lookupSymbol<rank::RecordOp>(transfer.getRecord());
+    auto arena = program.lookupSymbol<rank::ArenaOp>(record.getArena());
+    transferRows.push_back("{" + std::to_string(transfer.getTag()) + ", " + quoted(record.getSymName()) + ", hycrt::Direction::" +
+                           (transfer.getSend() ? "kSend" : "kReceive") + ", " + std::to_string(transfer.getPeer()) + ", " +
+                           bufferRef(record.getArenaAttr(), *record.getOffset()) + ", " +
+                           std::to_string(record.getSingle() ? 0 : arena.getRecordBytes()) + ", " +
+                           std::to_string(record.getBufferType().getBytes()) + "}");
+  }
+  table("TransferDesc", "kTransfers", transferRows);
+}
+
+LogicalResult TableEmitter::emitSchedule() {
+  dist::ScheduleOp table = schedule();
+  if (!table)
+    return program.emitError("stage ") << program.getStage() << " has no dist.schedule";
+  SmallVector<std::string> uses, rows;
+  for (auto instruction : table.getInstructions().getAsRange<dist::InstructionAttr>()) {
+    std::string micro = std::to_string(instruction.getMicroBatch()), slot = std::to_string(instruction.getSlot());
+    switch (instruction.getKind()) {
+    case dist::InstructionKind::begin_step:
+      rows.push_back("{hycrt::InstructionKind::kBeginStep}");
+      break;
+    case dist::InstructionKind::forward:
+      ++microBatches;
+      rows.push_back("{hycrt::InstructionKind::kForward, 0, " + micro + ", " + slot + "}");
+      break;
+    case dist::InstructionKind::backward:
+      rows.push_back("{hycrt::InstructionKind::kBackward, 0, " + micro + ", " + slot + "}");
+      break;
+    case dist::InstructionKind::reduce:
+      rows.push_back("{hycrt::InstructionKind::kReduce}");
+      break;
+    case dist::InstructionKind::apply:
+      rows.push_back("{hycrt::InstructionKind::kApply}");
+      break;
+    case dist::InstructionKind::exchange: {
+      size_t first = uses.size();
+      for (dist::TransferAttr transfer : instruction.getTransfers())
+        for (auto [i, row] : llvm::enumerate(transfers))
+          if (row.getSend() == transfer.getIsSend() && row.getBackward() == (transfer.getDirection() == dist::Direction::backward))
+            uses.push_back("{" + std::to_string(i) + ", " + std::to_string(transfer.getMicroBatch()) + ", " + std::to_string(transfer.getSlot()) + "}");
+      rows.push_back("{hycrt::InstructionKind::kExchange, 0, 0, 0, " + std::to_string(first) + ", " + std::to_string(uses.size() - first) + "}");
+      break;
+    }
+    }
+  }
+  this->table("TransferUse", "kTransferUses", uses);
+  this->table("Instruction", "kSchedule", rows);
+  return success();
+}
+
+LogicalResult TableEmitter::emitProgram() {
+  auto axis = [&](StringRef name) { return mesh.getSize(StringAttr::get(program.getContext(), name)); };
+  std::string scalars;
+  for (StringRef role : {"loss_sum", "token_count", "grad_norm"}) {
+    rank::StateOp found;
+    for (auto state : program.getOps<rank::StateOp>())
+      if (state.getRole() == role)
+        found = state;
+    if (!found)
+      return program.emitError("stage ") << program.getStage() << " has no state of role \"" << role << "\", which the runtime reads";
+    scalars += (scalars.empty() ? "" : ", ") + bufferRef(found.getArenaAttr(), *found.getOffset());
+  }
+  // A stage in the middle reads no input: the batch is the same everywhere.
+  int64_t samples = 1, sequence = 1;
+  for (auto any : module.getOps<rank::ProgramOp>())
+    for (auto input : any.getOps<rank::InputOp>()) {
+      ArrayRef<int64_t> shape = input.getBufferType().getShape();
+      if (shape.empty())
+        continue;
+      samples = shape[0];
+      sequence = input.getBufferType().getNumElements() / std::max<int64_t>(1, samples);
+    }
+  std::string name = options.name + ".stage" + std::to_string(program.getStage());
+  os << "constexpr hycrt::Program kProgram = {\n";
+  os << "    .name = " << quoted(name) << ",\n    .planHash = " << llvm::format_hex(options.planHash, 18) << ",\n";
+  os << "    .mesh = {.tp = " << axis("tp") << ", .pp = " << mesh.getStages() << ", .dp = " << axis("dp") << "},\n";
+  os << "    .stage = " << program.getStage() << ",\n";
+  os << "    .batch = {.samples = " << samples << ", .microBatches = " << microBatches << ", .sequence = " << sequence << "},\n";
+  os << "    .scalars = {" << scalars << "},  // loss sum, token count, gradient norm\n";
+  os << "    .arenas = kArenas,\n    .states = " << tableUse("StateDesc", "kStates") << ",\n    .inputs = " << tableUse("InputDesc", "kInputs")
+     << ",\n    .groups = " << tableUse("GroupDesc", "kGroups") << ",\n    .collectives = " << tableUse("CollectiveDesc", "kCollectives")
+     << ",\n    .transfers = " << tableUse("TransferDesc", "kTransfers") << ",\n    .transferUses = " << tableUse("TransferUse", "kTransferUses")
+     << ",\n    .schedule = kSchedule,\n";
+  os << "    .forward = runForward,\n    .backward = runBackward,\n    .reduce = runReduce,\n    .apply = runApply,\n};\n\n";
+  return success();
+}
+
+LogicalResult TableEmitter::emit() {
+  os << "namespace {\n\n";
+  emitArenas();
+  if (failed(emitStates()))
+    return failure();
+  emitInputs();
+  emitExchanges();
+  if (failed(emitSchedule()) || failed(emitProgram()))
+    return failure();
+  os << "}  // namespace\n\n";
+  os << "int main(int argc, char** argv) { return hycrt::runProgram(argc, argv, kProgram); }\n";
+  return success();
+}
+
+} // namespace
+
+LogicalResult cpp::emitTables(rank::ProgramOp program, const CppOptions &options, ArrayRef<std::string> modelFiles, raw_ostream &os) {
+  return TableEmitter(program, options, modelFiles, os).emit();
+}

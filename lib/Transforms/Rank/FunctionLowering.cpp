@@ -1,0 +1,379 @@
+// Arguments, results, dispatch, and where values lie.
+#include "FunctionLowering.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace hyc;
+
+//===----------------------------------------------------------------------===//
+// Views
+//===----------------------------------------------------------------------===//
+
+std::pair<Value, int64_t> hyc::rootOf(Value buffer) {
+  int64_t offset = 0;
+  while (auto view = buffer.getDefiningOp<rank::ViewOp>()) {
+    offset += view.getOffset();
+    buffer = view.getSource();
+  }
+  return {buffer, offset};
+}
+
+std::optional<SmallVector<int64_t>> hyc::reshapeStrides(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
+                                                        ArrayRef<int64_t> newShape) {
+  SmallVector<int64_t> newStrides(newShape.size(), 1);
+  if (llvm::is_contained(shape, 0))
+    return newStrides;
+  // Walk both shapes from the last dimension, matching runs of equal size whose old dimensions are contiguous.
+  int64_t i = static_cast<int64_t>(shape.size()) - 1, j = static_cast<int64_t>(newShape.size()) - 1;
+  while (i >= 0 || j >= 0) {
+    while (i >= 0 && shape[i] == 1)
+      --i;
+    if (i < 0) {
+      while (j >= 0 && newShape[j] == 1)
+        --j;
+      return j < 0 ? std::optional(newStrides) : std::nullopt;
+    }
+    int64_t oldSize = shape[i], inner = strides[i], newSize = 1, stride = inner;
+    while (newSize < oldSize || (newSize == oldSize && j >= 0 && newShape[j] == 1)) {
+      if (j < 0)
+        return std::nullopt;
+      newStrides[j] = stride;
+      newSize *= newShape[j];
+      stride = inner * newSize;
+      --j;
+      while (newSize > oldSize) {
+        int64_t outer = i - 1;
+        while (outer >= 0 && shape[outer] == 1)
+          --outer;
+        if (outer < 0 || strides[outer] != inner * oldSize)
+          return std::nullopt;
+        oldSize *= shape[outer];
+        i = outer;
+      }
+    }
+    if (newSize != oldSize)
+      return std::nullopt;
+    --i;
+  }
+  return newStrides;
+}
+
+Value FunctionLowering::view(Value buffer, int64_t offset, rank::BufferType type) {
+  auto [root, rootOffset] = rootOf(buffer);
+  if (rootOffset + offset == 0 && root.getType() == type)
+    return root;
+  return rank::ViewOp::create(builder, buffer.getLoc(), type, root, rootOffset + offset);
+}
+
+Value FunctionLowering::reshapeView(Value buffer, ArrayRef<int64_t> shape) {
+  auto type = cast<rank::BufferType>(buffer.getType());
+  std::optional<SmallVector<int64_t>> strides = reshapeStrides(type.getShape(), type.getStridesOrDense(), shape);
+  return strides ? view(buffer, 0, type.withLayout(shape, *strides)) : Value();
+}
+
+//===----------------------------------------------------------------------===//
+// Destinations
+//===----------------------------------------------------------------------===//
+
+Value FunctionLowering::allocate(rank::BufferType type, StringRef arena, Location loc, StringRef id) {
+  auto dense = rank::BufferType::get(type.getContext(), type.getShape(), type.getElementType(), {});
+  auto alloc = rank::AllocOp::create(builder, loc, dense, tables.arenaRef(arena));
+  if (!id.empty())
+    alloc->setAttr("id", builder.getStringAttr(id));
+  return alloc;
+}
+
+Value FunctionLowering::denseBufferOf(Value tensor) {
+  Value buffer = bufferOf(tensor);
+  auto type = cast<rank::BufferType>(buffer.getType());
+  if (type.isDense())
+    return buffer;
+  StringRef id = tensor.getDefiningOp() ? getId(tensor.getDefiningOp()) : StringRef();
+  Value dense = allocate(type, kActivations, tensor.getLoc(), id);
+  copy(dense, buffer, id);
+  // Later users read the copy too.
+  return buffers[tensor] = dense;
+}
+
+void FunctionLowering::copy(Value destination, Value from, StringRef id) {
+  auto op = rank::CallOp::create(builder, from.getLoc(), "strided_copy", ValueRange(destination), ValueRange(from));
+  if (!id.empty())
+    op->setAttr("id", builder.getStringAttr(id));
+}
+
+bool FunctionLowering::needsShared(Value tensor) {
+  for (OpOperand &use : tensor.getUses()) {
+    Operation *user = use.getOwner();
+    if (isa<dist::AllGatherStartOp, dist::ReduceScatterStartOp>(user))
+      return true;
+    if (auto allReduce = dyn_cast<dist::AllReduceStartOp>(user); allReduce && worksInPlace(allReduce))
+      return true;
+    if (isa<ReturnOp>(user) && source.getResultAttr(use.getOperandNumber(), dist::kChannel))
+      return true;
+    if (isa<ReshapeOp>(user) && needsShared(user->getResult(0)))
+      return true;
+  }
+  return false;
+}
+
+StringRef FunctionLowering::arenaFor(Value tensor) {
+  if (needsShared(tensor)) {
+    tables.share(kCommunication);
+    return kCommunication;
+  }
+  return cast<RankedTensorType>(tensor.getType()).getRank() == 0 ? kHost : kActivations;
+}
+
+FunctionLowering::Destination FunctionLowering::destinationOf(Value tensor, Layout layout) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  StringRef id = tensor.getDefiningOp() ? getId(tensor.getDefiningOp()) : StringRef();
+  auto accept = [&](Value buffer) {
+    return buffer && (layout == Layout::Strided || cast<rank::BufferType>(buffer.getType()).isDense());
+  };
+  if (tensor.hasOneUse()) {
+    OpOperand &use = *tensor.use_begin();
+    if (auto concat = dyn_cast<ConcatOp>(use.getOwner())) {
+      Value whole = concatBuffer(concat);
+      SmallVector<int64_t> strides = cast<rank::BufferType>(whole.getType()).getStridesOrDense();
+      int64_t before = 0;
+      for (Value part : concat.getParts().take_front(use.getOperandNumber()))
+        before += cast<RankedTensorType>(part.getType()).getDimSize(concat.getDim());
+      auto wholeType = cast<rank::BufferType>(whole.getType());
+      Value part = view(whole, before * strides[concat.getDim()], wholeType.withLayout(type.getShape(), strides));
+      if (accept(part))
+        return {part};
+    } else if (auto reshape = dyn_cast<ReshapeOp>(use.getOwner())) {
+      Value final = destinationOf(reshape.getResult(), Layout::Strided).buffer;
+      if (Value part = reshapeView(final, type.getShape()); accept(part))
+        return {part};
+      if (auto alloc = final.getDefiningOp<rank::AllocOp>(); alloc && alloc->use_empty())
+        alloc->erase();
+    }
+  }
+  return {allocate(rank::BufferType::get(type), arenaFor(tensor), tensor.getLoc(), id)};
+}
+
+rank::WriteMode FunctionLowering::modeOfAccumulation(StringRef state) {
+  return accumulated.insert(state).second ? rank::WriteMode::first : rank::WriteMode::add;
+}
+
+AccumulateOp FunctionLowering::soleAccumulation(Value value) {
+  if (!cast<RankedTensorType>(value.getType()).getElementType().isF32())
+    return {};
+  while (value.hasOneUse() && isa<ReshapeOp>(*value.user_begin()))
+    value = value.user_begin()->getResult(0);
+  return value.hasOneUse() ? dyn_cast<AccumulateOp>(*value.user_begin()) : AccumulateOp();
+}
+
+std::optional<FunctionLowering::Destination> FunctionLowering::accumulationOf(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  AccumulateOp accumulate = soleAccumulation(tensor);
+  if (!accumulate)
+    return std::nullopt;
+  Value state = addressOf(accumulate, accumulate.getTarget());
+  Value target = state ? reshapeView(state, type.getShape()) : Value();
+  if (!target)
+    return std::nullopt;
+  fusedAccumulations.insert(accumulate);
+  return Destination{target, modeOfAccumulation(accumulate.getTarget())};
+}
+
+FunctionLowering::Destination FunctionLowering::accumulationOrDestination(Value tensor, Layout layout) {
+  if (std::optional<Destination> state = accumulationOf(tensor))
+    return *state;
+  return destinationOf(tensor, layout);
+}
+
+Value FunctionLowering::addressOf(Operation *user, StringRef name) {
+  rank::StateOp state = tables.getState(user, name);
+  if (!state)
+    return {};
+  return rank::AddressOp::create(builder, user->getLoc(), state.getBufferType(), FlatSymbolRefAttr::get(state.getSymNameAttr()));
+}
+
+rank::CallOp FunctionLowering::call(Operation *op, StringRef kernel, ValueRange outs, ValueRange ins,
+                                    ArrayRef<NamedAttribute> attributes, rank::WriteMode mode) {
+  auto result = rank::CallOp::create(builder, op->getLoc(), kernel, outs, ins, mode);
+  for (NamedAttribute attribute : attributes)
+    result->setAttr(attribute.getName(), attribute.getValue());
+  if (StringRef id = getId(op); !id.empty())
+    result->setAttr("id", builder.getStringAttr(id));
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments and results
+//===----------------------------------------------------------------------===//
+
+/// One more than the largest index that a use of `ids` accepts: the vocabulary's logical size.
+static int64_t boundOf(Value ids) {
+  int64_t bound = INT64_MAX;
+  auto lower = [&](int64_t size) { bound = std::min(bound, size); };
+  for (Operation *user : ids.getUsers()) {
+    if (auto embedding = dyn_cast<EmbeddingOp>(user)) {
+      auto read = embedding.getTable().getDefiningOp<ReadOp>();
+      auto param = read ? SymbolTable::lookupNearestSymbolFrom<ParamOp>(read, read.getSourceAttr()) : ParamOp();
+      if (param)
+        lower(param.getWholeType().getDimSize(0));
+    } else if (auto loss = dyn_cast<CrossEntropyOp>(user)) {
+      lower(cast<RankedTensorType>(loss.getLogits().getType()).getShape().back());
+    } else if (auto pieces = dyn_cast<VocabSumExpOp>(user)) {
+      lower(pieces.getVocabulary());
+    } else if (isa<ReshapeOp>(user)) {
+      lower(boundOf(user->getResult(0)));
+    }
+  }
+  return bound;
+}
+
+LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
+  unsigned index = argument.getArgNumber();
+  Location loc = argument.getLoc();
+  auto type = rank::BufferType::get(cast<RankedTensorType>(argument.getType()));
+  auto attribute = [&](StringRef name) { return source.getArgAttrOfType<StringAttr>(index, name); };
+  auto address = [&](Operation *symbol) {
+    auto name = FlatSymbolRefAttr::get(SymbolTable::getSymbolName(symbol));
+    buffers[argument] = rank::AddressOp::create(builder, loc, type, name);
+    return success();
+  };
+  if (StringAttr input = attribute("hyc.input")) {
+    StringAttr from = attribute("hyc.source");
+    return address(tables.addInput(input.getValue(), from ? from.getValue() : "token", boundOf(argument), type, loc));
+  }
+  if (StringAttr scalar = attribute("hyc.scalar"))
+    return address(tables.addScalar(scalar.getValue(), type, loc));
+  if (StringAttr channel = attribute(dist::kChannel)) {
+    StringRef arena = kActivations;
+    if (needsShared(argument)) {
+      tables.share(kCommunication);
+      arena = kCommunication;
+    }
+    rank::RecordOp record = tables.addRecord(channel.getValue(), arena, type, loc);
+    tables.addTransfer(record, channel.getValue(), /*send=*/false, kind == "backward", loc);
+    return address(record);
+  }
+  StringAttr saved = attribute("hyc.saved");
+  if (!saved)
+    return source.emitError("argument ") << index << " of @" << source.getSymName()
+                                         << " says nothing of where it comes from, expected hyc.input, hyc.saved, "
+                                            "hyc.scalar or dist.channel";
+  auto found = tables.saved.find(saved.getValue());
+  if (found == tables.saved.end())
+    return source.emitError("@") << source.getSymName() << " wants the saved value " << saved
+                                 << ", which no forward function of its stage returns";
+  const SavedValue &value = found->second;
+  Value whole = rank::AddressOp::create(builder, loc, value.symbolType, value.symbol);
+  buffers[argument] = view(whole, value.offset, value.type);
+  return success();
+}
+
+/// The record that `buffer` lies in as a whole; a temporary becomes one. Null where it is something else.
+rank::RecordOp FunctionLowering::recordOf(Value buffer, StringRef name) {
+  auto [root, offset] = rootOf(buffer);
+  if (auto address = root.getDefiningOp<rank::AddressOp>())
+    return tables.program.lookupSymbol<rank::RecordOp>(address.getSymbol());
+  auto alloc = root.getDefiningOp<rank::AllocOp>();
+  if (!alloc)
+    return {};
+  rank::RecordOp record = tables.addRecord(name, alloc.getArena(), alloc.getResult().getType(), alloc.getLoc());
+  OpBuilder atAlloc(alloc);
+  Value address = rank::AddressOp::create(atAlloc, alloc.getLoc(), alloc.getResult().getType(),
+                                          FlatSymbolRefAttr::get(record.getSymNameAttr()));
+  for (auto &entry : buffers)
+    if (entry.second == alloc.getResult())
+      entry.second = address;
+  alloc.replaceAllUsesWith(address);
+  alloc.erase();
+  return record;
+}
+
+LogicalResult FunctionLowering::lowerResult(unsigned index, Value value, Location loc) {
+  if (auto channel = dyn_cast_or_null<StringAttr>(source.getResultAttr(index, dist::kChannel))) {
+    Value buffer = bufferOf(value);
+    auto type = cast<rank::BufferType>(buffer.getType());
+    rank::RecordOp record = recordOf(buffer, channel.getValue());
+    bool isWhole = record && record.getArena() == kCommunication && rootOf(buffer).second == 0 && type.isDense() &&
+                   type.getBytes() == record.getBufferType().getBytes();
+    if (!isWhole) {
+      auto dense = rank::BufferType::get(cast<RankedTensorType>(value.getType()));
+      tables.share(kCommunication);
+      record = tables.addRecord(channel.getValue(), kCommunication, dense, loc);
+      Value address = rank::AddressOp::create(builder, loc, dense, FlatSymbolRefAttr::get(record.getSymNameAttr()));
+      copy(address, buffer, channel.getValue());
+    }
+    tables.addTransfer(record, channel.getValue(), /*send=*/true, kind == "backward", loc);
+  }
+  auto saved = dyn_cast_or_null<StringAttr>(source.getResultAttr(index, "hyc.saved"));
+  if (!saved)
+    return success();
+  recordOf(bufferOf(value), saved.getValue());
+  Value buffer = bufferOf(value);
+  auto [root, offset] = rootOf(buffer);
+  auto address = root.getDefiningOp<rank::AddressOp>();
+  tables.saved[saved.getValue()] = {address.getSymbolAttr(), address.getResult().getType(), offset,
+                                    cast<rank::BufferType>(buffer.getType())};
+  return success();
+}
+
+LogicalResult FunctionLowering::run() {
+  Block &block = source.getBody().front();
+  for (BlockArgument argument : block.getArguments())
+    if (failed(lowerArgument(argument)))
+      return failure();
+  for (Operation &op : block.without_terminator())
+    if (failed(lower(&op)))
+      return failure();
+  for (auto [index, value] : llvm::enumerate(source.getReturn()->getOperands()))
+    if (failed(lowerResult(index, value, source.getReturn().getLoc())))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Dispatch
+//===----------------------------------------------------------------------===//
+
+LogicalResult FunctionLowering::lower(Operation *op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](ReadOp op) { return lowerRead(op); })
+      .Case([&](WriteOp op) { return lowerWrite(op); })
+      .Case([&](AccumulateOp op) { return lowerAccumulate(op); })
+      .Case([&](SumOfSquaresOp op) { return lowerSumOfSquares(op); })
+      .Case([&](GradientScaleOp op) { return lowerGradientScale(op); })
+      .Case([&](IncrementOp op) { return lowerIncrement(op); })
+      .Case([&](AdamWOp op) { return lowerAdamW(op); })
+      .Case([&](SgdOp op) { return lowerSgd(op); })
+      .Case([&](ReshapeOp op) { return lowerReshape(op); })
+      .Case([&](TransposeOp op) { return lowerTranspose(op); })
+      .Case([&](SliceOp op) { return lowerSlice(op); })
+      .Case([&](PadOp op) { return lowerPad(op); })
+      .Case([&](SplitOp op) { return lowerSplit(op); })
+      .Case([&](ConcatOp op) { return lowerConcat(op); })
+      .Case([&](ConstantOp op) { return lowerConstant(op); })
+      .Case([&](ReduceOp op) { return lowerReduce(op); })
+      .Case([&](rank::ClusterOp op) { return lowerCluster(op); })
+      .Case([&](EinsumOp op) { return lowerProduct(op, op.getSpec(), op.getLhs(), op.getRhs(), Value()); })
+      .Case([&](rank::LinearOp op) { return lowerProduct(op, op.getSpec(), op.getLhs(), op.getRhs(), op.getBias()); })
+      .Case([&](LayerNormOp op) { return lowerLayerNorm(op); })
+      .Case([&](LayerNormGradOp op) { return lowerLayerNormGrad(op); })
+      .Case([&](AttentionOp op) { return lowerAttention(op); })
+      .Case([&](AttentionGradOp op) { return lowerAttentionGrad(op); })
+      .Case([&](EmbeddingOp op) { return lowerEmbedding(op); })
+      .Case([&](EmbeddingGradOp op) { return lowerEmbeddingGrad(op); })
+      .Case([&](CrossEntropyOp op) { return lowerCrossEntropy(op); })
+      .Case([&](CrossEntropyGradOp op) { return lowerCrossEntropyGrad(op); })
+      .Case([&](VocabMaxOp op) { return lowerVocabMax(op); })
+      .Case([&](VocabSumExpOp op) { return lowerVocabSumExp(op); })
+      .Case([&](VocabLossOp op) { return lowerVocabLoss(op); })
+      .Case([&](dist::AllReduceStartOp op) { return lowerAllReduce(op); })
+      .Case([&](dist::AllGatherStartOp op) { return lowerAllGather(op); })
+      .Case([&](dist::ReduceScatterStartOp op) { return lowerReduceScatter(op); })
+      .Case([&](dist::WaitOp op) { return lowerWait(op); })
+      .Case([&](dist::ShardOffsetOp op) { return lowerShardOffset(op); })
+      .Case([&](dist::SliceOp op) { return lowerShardSlice(op); })
+      .Default([](Operation *op) {
+        return op->emitOpError("has no kernel on this target; expected hyc-cluster-elementwise to have run before, or a "
+                               "decomposition");
+      });
+}

@@ -1,0 +1,134 @@
+// Turns one function over tensors into calls over buffers. Files by topic: FunctionLowering.cpp (arguments, results, where
+// values lie), LowerShapes.cpp, LowerProducts.cpp, LowerComposites.cpp, LowerExchanges.cpp.
+//
+// The surprise: destinations are decided before a value is made, by looking at its uses: a part of a concatenation is
+// written into the whole, a term of a gradient is added to the state, an operand of a collective is made in shared memory.
+#ifndef HYC_LIB_TRANSFORMS_RANK_FUNCTIONLOWERING_H
+#define HYC_LIB_TRANSFORMS_RANK_FUNCTIONLOWERING_H
+
+#include "ProgramTables.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace hyc {
+
+class FunctionLowering {
+public:
+  /// `kind` is forward, backward, reduce or apply.
+  FunctionLowering(ProgramTables &tables, FuncOp source, rank::FuncOp target, llvm::StringRef kind)
+      : tables(tables), source(source), kind(kind), builder(target.getBody()) {}
+
+  llvm::LogicalResult run();
+
+private:
+  /// Where a result goes, and what becomes of the old contents.
+  struct Destination {
+    mlir::Value buffer;
+    rank::WriteMode mode = rank::WriteMode::overwrite;
+  };
+  enum class Layout { Dense, Strided };
+
+  // Arguments, results and dispatch.
+  llvm::LogicalResult lowerArgument(mlir::BlockArgument argument);
+  llvm::LogicalResult lowerResult(unsigned index, mlir::Value value, mlir::Location loc);
+  llvm::LogicalResult lower(mlir::Operation *op);
+  rank::RecordOp recordOf(mlir::Value buffer, llvm::StringRef name);
+
+  // Where values lie.
+  mlir::Value bufferOf(mlir::Value tensor) { return buffers.lookup(tensor); }
+  rank::BufferType typeOf(mlir::Value tensor) { return llvm::cast<rank::BufferType>(bufferOf(tensor).getType()); }
+  mlir::Value denseBufferOf(mlir::Value tensor);
+  mlir::Value allocate(rank::BufferType type, llvm::StringRef arena, mlir::Location loc, llvm::StringRef id);
+  Destination destinationOf(mlir::Value tensor, Layout layout);
+  /// The op that is `tensor`'s only use, reshapes aside, if it adds it to state.
+  AccumulateOp soleAccumulation(mlir::Value tensor);
+  /// The state that `tensor`'s only use adds it to, if there is one; that use is then done with.
+  std::optional<Destination> accumulationOf(mlir::Value tensor);
+  Destination accumulationOrDestination(mlir::Value tensor, Layout layout);
+  rank::WriteMode modeOfAccumulation(llvm::StringRef state);
+  bool needsShared(mlir::Value tensor);
+  llvm::StringRef arenaFor(mlir::Value tensor);
+  mlir::Value addressOf(mlir::Operation *user, llvm::StringRef state);
+  mlir::Value view(mlir::Value buffer, int64_t offset, rank::BufferType type);
+  /// The same elements under another shape, if strides can express it; else null.
+  mlir::Value reshapeView(mlir::Value buffer, llvm::ArrayRef<int64_t> shape);
+  void copy(mlir::Value destination, mlir::Value from, llvm::StringRef id);
+  rank::CallOp call(mlir::Operation *op, llvm::StringRef kernel, mlir::ValueRange outs, mlir::ValueRange ins,
+                    llvm::ArrayRef<mlir::NamedAttribute> attributes = {},
+                    rank::WriteMode mode = rank::WriteMode::overwrite);
+  mlir::NamedAttribute named(llvm::StringRef name, mlir::Attribute value) { return builder.getNamedAttr(name, value); }
+
+  // Symbols and updates.
+  llvm::LogicalResult lowerRead(ReadOp op);
+  llvm::LogicalResult lowerWrite(WriteOp op);
+  llvm::LogicalResult lowerAccumulate(AccumulateOp op);
+  llvm::LogicalResult lowerSumOfSquares(SumOfSquaresOp op);
+  llvm::LogicalResult lowerGradientScale(GradientScaleOp op);
+  llvm::LogicalResult lowerIncrement(IncrementOp op);
+  llvm::LogicalResult lowerAdamW(AdamWOp op);
+  llvm::LogicalResult lowerSgd(SgdOp op);
+
+  // Shapes and elements.
+  llvm::LogicalResult lowerReshape(ReshapeOp op);
+  llvm::LogicalResult lowerTranspose(TransposeOp op);
+  llvm::LogicalResult lowerSlice(SliceOp op);
+  llvm::LogicalResult lowerPad(PadOp op);
+  llvm::LogicalResult lowerSplit(SplitOp op);
+  llvm::LogicalResult lowerConcat(ConcatOp op);
+  llvm::LogicalResult lowerConstant(ConstantOp op);
+  llvm::LogicalResult lowerReduce(ReduceOp op);
+  llvm::LogicalResult lowerCluster(rank::ClusterOp op);
+  mlir::Value concatBuffer(ConcatOp op);
+
+  // Matrix products.
+  llvm::LogicalResult lowerProduct(mlir::Operation *op, llvm::StringRef spec, mlir::Value lhs, mlir::Value rhs, mlir::Value bias);
+  mlir::Value permuted(mlir::Value buffer, llvm::StringRef letters, llvm::StringRef order, llvm::StringRef id);
+
+  // Composite ops.
+  llvm::LogicalResult lowerLayerNorm(LayerNormOp op);
+  llvm::LogicalResult lowerLayerNormGrad(LayerNormGradOp op);
+  llvm::LogicalResult lowerAttention(AttentionOp op);
+  llvm::LogicalResult lowerAttentionGrad(AttentionGradOp op);
+  llvm::LogicalResult lowerEmbedding(EmbeddingOp op);
+  llvm::LogicalResult lowerEmbeddingGrad(EmbeddingGradOp op);
+  llvm::LogicalResult lowerCrossEntropy(CrossEntropyOp op);
+  llvm::LogicalResult lowerCrossEntropyGrad(CrossEntropyGradOp op);
+  llvm::LogicalResult lowerVocabMax(VocabMaxOp op);
+  llvm::LogicalResult lowerVocabSumExp(VocabSumExpOp op);
+  llvm::LogicalResult lowerVocabLoss(VocabLossOp op);
+  mlir::Value headStridesBuffer(mlir::Value tensor);
+
+  // Exchanges.
+  llvm::LogicalResult lowerAllReduce(dist::AllReduceStartOp op);
+  llvm::LogicalResult lowerAllGather(dist::AllGatherStartOp op);
+  llvm::LogicalResult lowerReduceScatter(dist::ReduceScatterStartOp op);
+  llvm::LogicalResult lowerWait(dist::WaitOp op);
+  llvm::LogicalResult lowerShardOffset(dist::ShardOffsetOp op);
+  llvm::LogicalResult lowerShardSlice(dist::SliceOp op);
+  bool worksInPlace(dist::AllReduceStartOp op);
+  mlir::Value start(mlir::Operation *op, llvm::StringRef exchange, llvm::StringRef combine, dist::GroupAttr group,
+                    mlir::Value buffer, mlir::Value destination, int64_t count);
+  int64_t memberCount(dist::GroupAttr group);
+
+  ProgramTables &tables;
+  FuncOp source;
+  llvm::StringRef kind;
+  mlir::OpBuilder builder;
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers; // tensor or pending -> buffer
+  llvm::DenseMap<mlir::Value, mlir::Value> tickets; // pending -> ticket
+  llvm::DenseMap<mlir::Value, mlir::Value> gathered; // pending -> what the exchange itself wrote
+  llvm::DenseMap<mlir::Operation *, mlir::Value> concats;
+  llvm::StringSet<> accumulated; // states that this function has added to
+  llvm::DenseSet<mlir::Operation *> fusedAccumulations;
+};
+
+/// The buffer that a chain of views begins with, and the offset into it in elements.
+std::pair<mlir::Value, int64_t> rootOf(mlir::Value buffer);
+
+/// Strides of the same elements under another shape, if they exist.
+std::optional<llvm::SmallVector<int64_t>> reshapeStrides(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides,
+                                                         llvm::ArrayRef<int64_t> newShape);
+
+} // namespace hyc
+
+#endif // HYC_LIB_TRANSFORMS_RANK_FUNCTIONLOWERING_H

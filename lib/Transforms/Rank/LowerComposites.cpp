@@ -1,0 +1,171 @@
+// Composite ops: one library kernel each. Workspaces are temporaries like any other.
+#include "FunctionLowering.h"
+
+using namespace mlir;
+using namespace hyc;
+
+//===----------------------------------------------------------------------===//
+// layer_norm
+//===----------------------------------------------------------------------===//
+
+LogicalResult FunctionLowering::lowerLayerNorm(LayerNormOp op) {
+  SmallVector<Value> outs;
+  for (Value result : op->getResults())
+    outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
+  call(op, "layer_norm", outs, {denseBufferOf(op.getX()), denseBufferOf(op.getScale()), denseBufferOf(op.getBias())},
+       named("epsilon", op.getEpsilonAttr()));
+  return success();
+}
+
+/// kernels/layer_norm/op.h, layerNormBackwardWorkspaceBytes, in floats.
+static int64_t layerNormWorkspace(int64_t rows, int64_t cols) {
+  constexpr int64_t kRowBlocks = 32;
+  int64_t rowsPerBlock = rows <= kRowBlocks * 8 ? 8 : (rows + kRowBlocks - 1) / kRowBlocks;
+  return (rows + rowsPerBlock - 1) / rowsPerBlock * 2 * cols;
+}
+
+LogicalResult FunctionLowering::lowerLayerNormGrad(LayerNormGradOp op) {
+  // Scale and bias share one mode: they are added to state only if both are, and both or neither for the first time.
+  AccumulateOp scaleState = soleAccumulation(op.getScaleCotangent()), biasState = soleAccumulation(op.getBiasCotangent());
+  bool fuse = scaleState && biasState && scaleState.getTarget() != biasState.getTarget() &&
+              accumulated.contains(scaleState.getTarget()) == accumulated.contains(biasState.getTarget());
+  Value x = denseBufferOf(op.getX()), dy = denseBufferOf(op.getCotangent()), scale = denseBufferOf(op.getScale());
+  Value mean = denseBufferOf(op.getMean()), rstd = denseBufferOf(op.getRstd());
+  Value dx = destinationOf(op.getXCotangent(), Layout::Dense).buffer;
+  Destination dscale, dbias;
+  for (auto [cotangent, to] : {std::pair(op.getScaleCotangent(), &dscale), std::pair(op.getBiasCotangent(), &dbias)})
+    *to = fuse ? *accumulationOf(cotangent) : destinationOf(cotangent, Layout::Dense);
+  auto xType = cast<rank::BufferType>(x.getType());
+  int64_t cols = xType.getShape().back(), rows = cols ? xType.getNumElements() / cols : 0;
+  Value workspace = allocate(rank::BufferType::get(op.getContext(), {layerNormWorkspace(rows, cols)}, xType.getElementType(), {}),
+                             kActivations, op.getLoc(), getId(op));
+  call(op, "layer_norm_grad", {dx, dscale.buffer, dbias.buffer, workspace}, {x, scale, mean, rstd, dy}, {}, dscale.mode);
+  buffers[op.getXCotangent()] = dx;
+  buffers[op.getScaleCotangent()] = dscale.buffer;
+  buffers[op.getBiasCotangent()] = dbias.buffer;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// attention
+//===----------------------------------------------------------------------===//
+
+/// The kernel takes any strides but that of the head size, which must be 1.
+Value FunctionLowering::headStridesBuffer(Value tensor) {
+  rank::BufferType type = typeOf(tensor);
+  return type.getShape().back() == 1 || type.getStridesOrDense().back() == 1 ? bufferOf(tensor) : denseBufferOf(tensor);
+}
+
+LogicalResult FunctionLowering::lowerAttention(AttentionOp op) {
+  Value result = destinationOf(op.getResult(), Layout::Dense).buffer, lse = destinationOf(op.getLse(), Layout::Dense).buffer;
+  SmallVector<NamedAttribute> attributes{named("scale", op.getScaleAttr())};
+  if (op.getCausal())
+    attributes.push_back(named("causal", builder.getUnitAttr()));
+  call(op, "attention", {result, lse}, {headStridesBuffer(op.getQ()), headStridesBuffer(op.getK()), headStridesBuffer(op.getV())},
+       attributes);
+  buffers[op.getResult()] = result;
+  buffers[op.getLse()] = lse;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerAttentionGrad(AttentionGradOp op) {
+  SmallVector<Value> ins;
+  for (Value input : {op.getQ(), op.getK(), op.getV(), op.getResult()})
+    ins.push_back(headStridesBuffer(input));
+  ins.push_back(denseBufferOf(op.getLse()));
+  ins.push_back(headStridesBuffer(op.getCotangent()));
+  SmallVector<Value> outs;
+  for (Value cotangent : op->getResults()) {
+    // Parts of a concatenation along another dimension than the last keep the head size contiguous.
+    Value buffer = destinationOf(cotangent, Layout::Strided).buffer;
+    auto type = cast<rank::BufferType>(buffer.getType());
+    if (type.getShape().back() != 1 && type.getStridesOrDense().back() != 1)
+      buffer = allocate(type, kActivations, op.getLoc(), getId(op));
+    outs.push_back(buffers[cotangent] = buffer);
+  }
+  SmallVector<NamedAttribute> attributes{named("scale", op.getScaleAttr())};
+  if (op.getCausal())
+    attributes.push_back(named("causal", builder.getUnitAttr()));
+  call(op, "attention_grad", outs, ins, attributes);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// embedding
+//===----------------------------------------------------------------------===//
+
+LogicalResult FunctionLowering::lowerEmbedding(EmbeddingOp op) {
+  Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
+  SmallVector<Value> ins{denseBufferOf(op.getIds()), denseBufferOf(op.getTable())};
+  if (op.getOffset())
+    ins.push_back(bufferOf(op.getOffset()));
+  call(op, "embedding", result, ins);
+  buffers[op.getResult()] = result;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerEmbeddingGrad(EmbeddingGradOp op) {
+  SmallVector<Value> ins{denseBufferOf(op.getIds()), denseBufferOf(op.getCotangent())};
+  if (op.getOffset())
+    ins.push_back(bufferOf(op.getOffset()));
+  Destination to = accumulationOrDestination(op.getResult(), Layout::Dense);
+  call(op, "embedding_grad", to.buffer, ins, {}, to.mode);
+  buffers[op.getResult()] = to.buffer;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// cross_entropy
+//===----------------------------------------------------------------------===//
+
+LogicalResult FunctionLowering::lowerCrossEntropy(CrossEntropyOp op) {
+  SmallVector<Value> outs;
+  for (Value result : op->getResults())
+    outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
+  outs.push_back(allocate(rank::BufferType::get(cast<RankedTensorType>(op.getLse().getType())), kActivations, op.getLoc(), getId(op)));
+  call(op, "cross_entropy", outs, {denseBufferOf(op.getLogits()), denseBufferOf(op.getLabels())},
+       named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerCrossEntropyGrad(CrossEntropyGradOp op) {
+  Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
+  SmallVector<Value> ins;
+  for (Value input : {op.getCotangent(), op.getLogits(), op.getLabels(), op.getLse()})
+    ins.push_back(denseBufferOf(input));
+  if (op.getOffset())
+    ins.push_back(bufferOf(op.getOffset()));
+  SmallVector<NamedAttribute> attributes{named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex()))};
+  if (op.getVocabularyAttr())
+    attributes.push_back(named("vocabulary", op.getVocabularyAttr()));
+  call(op, "cross_entropy_grad", result, ins, attributes);
+  buffers[op.getResult()] = result;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerVocabMax(VocabMaxOp op) {
+  Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
+  call(op, "vocab_max", result, {denseBufferOf(op.getLogits()), bufferOf(op.getOffset())}, named("vocabulary", op.getVocabularyAttr()));
+  buffers[op.getResult()] = result;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerVocabSumExp(VocabSumExpOp op) {
+  SmallVector<Value> outs;
+  for (Value result : op->getResults())
+    outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
+  call(op, "vocab_sum_exp", outs,
+       {denseBufferOf(op.getLogits()), denseBufferOf(op.getMax()), denseBufferOf(op.getLabels()), bufferOf(op.getOffset())},
+       named("vocabulary", op.getVocabularyAttr()));
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerVocabLoss(VocabLossOp op) {
+  SmallVector<Value> outs;
+  for (Value result : op->getResults())
+    outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
+  call(op, "vocab_loss", outs,
+       {denseBufferOf(op.getMax()), denseBufferOf(op.getSumExp()), denseBufferOf(op.getPicked()), denseBufferOf(op.getLabels())},
+       named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
+  return success();
+}

@@ -1,0 +1,99 @@
+// Reads, writes and updates of states: most need no copy, since a state is its address.
+#include "FunctionLowering.h"
+
+using namespace mlir;
+using namespace hyc;
+
+LogicalResult FunctionLowering::lowerRead(ReadOp op) {
+  Value address = addressOf(op, op.getSource());
+  buffers[op.getResult()] = address;
+  return success(address != nullptr);
+}
+
+LogicalResult FunctionLowering::lowerWrite(WriteOp op) {
+  Value target = addressOf(op, op.getTarget()), value = bufferOf(op.getValue());
+  if (!target)
+    return failure();
+  auto from = value.getDefiningOp<rank::AddressOp>();
+  if (!from || from.getSymbol() != op.getTarget())
+    copy(target, value, getId(op));
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerAccumulate(AccumulateOp op) {
+  if (fusedAccumulations.contains(op))
+    return success();
+  Value target = addressOf(op, op.getTarget());
+  if (!target)
+    return failure();
+  rank::WriteMode mode = modeOfAccumulation(op.getTarget());
+  auto add = call(op, "accumulate", target, denseBufferOf(op.getValue()), {}, mode);
+  if (Operation *producer = op.getValue().getDefiningOp(); producer && !add->hasAttr("id"))
+    if (StringRef id = getId(producer); !id.empty())
+      add->setAttr("id", builder.getStringAttr(id));
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerSumOfSquares(SumOfSquaresOp op) {
+  Value sum = destinationOf(op.getResult(), Layout::Dense).buffer;
+  rank::WriteMode mode = rank::WriteMode::overwrite;
+  for (auto name : op.getStates().getAsRange<FlatSymbolRefAttr>()) {
+    Value state = addressOf(op, name.getValue());
+    if (!state)
+      return failure();
+    call(op, "sum_of_squares", sum, state, {}, mode);
+    mode = rank::WriteMode::add;
+  }
+  if (op.getStates().empty())
+    call(op, "fill", sum, {}, named("value", builder.getF64FloatAttr(0)));
+  buffers[op.getResult()] = sum;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerGradientScale(GradientScaleOp op) {
+  Value scale = destinationOf(op.getScale(), Layout::Dense).buffer, norm = destinationOf(op.getNorm(), Layout::Dense).buffer;
+  SmallVector<NamedAttribute> attributes;
+  if (op.getMaxNormAttr())
+    attributes.push_back(named("max_norm", op.getMaxNormAttr()));
+  call(op, "gradient_scale", {scale, norm}, {denseBufferOf(op.getSumOfSquares()), denseBufferOf(op.getCount())}, attributes);
+  buffers[op.getScale()] = scale;
+  buffers[op.getNorm()] = norm;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerIncrement(IncrementOp op) {
+  Value state = addressOf(op, op.getState());
+  if (!state)
+    return failure();
+  call(op, "increment", state, {});
+  buffers[op.getResult()] = state;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerAdamW(AdamWOp op) {
+  Value param = addressOf(op, op.getParam()), gradient = addressOf(op, op.getGradient()), m = addressOf(op, op.getM()),
+        v = addressOf(op, op.getV());
+  if (!param || !gradient || !m || !v)
+    return failure();
+  call(op, "adamw", {param, m, v}, {gradient, denseBufferOf(op.getLr()), denseBufferOf(op.getStep()), denseBufferOf(op.getScale())},
+       {named("beta1", op.getBeta1Attr()), named("beta2", op.getBeta2Attr()), named("epsilon", op.getEpsilonAttr()),
+        named("weight_decay", op.getWeightDecayAttr())})
+      ->setAttr("id", builder.getStringAttr(op.getParam()));
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerSgd(SgdOp op) {
+  SmallVector<Value> outs{addressOf(op, op.getParam())};
+  if (op.getVelocity())
+    outs.push_back(addressOf(op, *op.getVelocity()));
+  Value gradient = addressOf(op, op.getGradient());
+  if (!gradient || llvm::is_contained(outs, Value()))
+    return failure();
+  SmallVector<NamedAttribute> attributes{named("weight_decay", op.getWeightDecayAttr())};
+  if (op.getVelocity())
+    attributes.push_back(named("momentum", op.getMomentumAttr()));
+  call(op, op.getVelocity() ? "sgd_momentum" : "sgd", outs,
+       {gradient, denseBufferOf(op.getLr()), denseBufferOf(op.getScale())}, attributes)
+      ->setAttr("id", builder.getStringAttr(op.getParam()));
+  return success();
+}

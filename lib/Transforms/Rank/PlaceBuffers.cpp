@@ -1,0 +1,321 @@
+// Gives every buffer a fixed offset in its arena. When temporaries and records are alive is read off the schedule.
+#include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/ArenaPlacement.h"
+#include "hyc/Transforms/Rank/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_PLACEBUFFERS
+#include "hyc/Transforms/Rank/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+
+namespace {
+
+/// First and last position of the ops of a block that use a buffer.
+struct Span {
+  int64_t first = INT64_MAX, last = -1;
+  bool empty() const { return last < 0; }
+  void add(int64_t position) {
+    first = std::min(first, position);
+    last = std::max(last, position);
+  }
+};
+
+/// Through views, and from the start of a collective to its wait.
+void addUses(Value buffer, const DenseMap<Operation *, int64_t> &positions, Span &span) {
+  for (Operation *user : buffer.getUsers()) {
+    if (auto view = dyn_cast<rank::ViewOp>(user)) {
+      addUses(view.getResult(), positions, span);
+      continue;
+    }
+    span.add(positions.lookup(user));
+    if (auto start = dyn_cast<rank::StartOp>(user))
+      for (Operation *wait : start.getTicket().getUsers())
+        span.add(positions.lookup(wait));
+  }
+}
+
+/// Everything that happens to one record: where functions use it, and in which transfers it takes part.
+struct RecordUses {
+  rank::RecordOp record;
+  Span inFunction[4];
+  bool sends[2] = {false, false}, receives[2] = {false, false}; // by direction
+};
+
+struct Temporary {
+  rank::AllocOp alloc; // until it is placed
+  StringAttr arena;
+  ArenaItem item;
+};
+
+class ProgramPlacer {
+public:
+  ProgramPlacer(rank::ProgramOp program, dist::ScheduleOp schedule) : program(program), schedule(schedule) {}
+  void place();
+
+private:
+  void readFunctions();
+  void simulate();
+  void useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end, bool isProducer);
+  int64_t placePersistent(StringRef arena, int64_t &exactBytes);
+  void placeArena(rank::ArenaOp arena);
+  void rewriteAddresses();
+  FlatSymbolRefAttr name(Operation *symbol) { return FlatSymbolRefAttr::get(SymbolTable::getSymbolName(symbol)); }
+
+  rank::ProgramOp program;
+  dist::ScheduleOp schedule;
+  SmallVector<rank::FuncOp> functions;
+  SmallVector<FunctionExecution> executions;
+  SmallVector<Temporary> temporaries;
+  llvm::MapVector<StringAttr, std::pair<RecordUses, ArenaItem>> records;
+  llvm::StringMap<std::pair<int64_t, bool>> offsets; // of symbols: offset, per slot
+  llvm::StringMap<int64_t> recordBytes;              // of arenas
+};
+
+constexpr llvm::StringLiteral kFunctionNames[] = {"forward", "backward", "reduce", "apply"};
+
+void ProgramPlacer::readFunctions() {
+  for (auto record : program.getOps<rank::RecordOp>()) {
+    auto &[uses, item] = records[record.getSymNameAttr()];
+    uses.record = record;
+    item.bytes = record.getBufferType().getBytes();
+  }
+  for (auto transfer : program.getOps<rank::TransferOp>()) {
+    RecordUses &uses = records[transfer.getRecordAttr().getAttr()].first;
+    (transfer.getSend() ? uses.sends : uses.receives)[transfer.getBackward()] = true;
+  }
+  for (auto [index, name] : llvm::enumerate(kFunctionNames)) {
+    auto func = program.lookupSymbol<rank::FuncOp>(name);
+    functions.push_back(func);
+    DenseMap<Operation *, int64_t> positions;
+    for (Operation &op : func.getBlock())
+      positions.try_emplace(&op, positions.size());
+    for (Operation &op : func.getBlock()) {
+      if (auto alloc = dyn_cast<rank::AllocOp>(op)) {
+        Span span;
+        addUses(alloc.getResult(), positions, span);
+        ArenaItem item;
+        item.bytes = alloc.getResult().getType().getBytes();
+        item.function = index;
+        item.first = span.empty() ? positions[&op] : span.first;
+        item.last = span.empty() ? positions[&op] : span.last;
+        temporaries.push_back({alloc, alloc.getArenaAttr().getAttr(), item});
+      } else if (auto address = dyn_cast<rank::AddressOp>(op)) {
+        if (auto record = records.find(address.getSymbolAttr().getAttr()); record != records.end())
+          addUses(address.getResult(), positions, record->second.first.inFunction[index]);
+      }
+    }
+  }
+}
+
+void ProgramPlacer::useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end, bool isProducer) {
+  auto open = llvm::find_if(llvm::reverse(item.lives), [&](const RecordLife &life) { return life.slot == slot; });
+  if (isProducer || open == item.lives.rend())
+    item.lives.push_back({slot, begin, end});
+  else
+    open->end = std::max(open->end, end);
+}
+
+/// Executes the schedule once, noting when functions run and when records are alive.
+void ProgramPlacer::simulate() {
+  int64_t now = 0;
+  auto runFunction = [&](int64_t index, int64_t slot) {
+    executions.push_back({index, slot, now});
+    for (auto &[name, entry] : records) {
+      auto &[uses, item] = entry;
+      const Span &span = uses.inFunction[index];
+      bool received = uses.receives[0] || uses.receives[1];
+      if (!span.empty())
+        useRecord(uses, item, slot, now + span.first, now + span.last,
+                  !received && (index == 0 || uses.inFunction[0].empty()));
+    }
+    now += std::distance(functions[index].getBlock().begin(), functions[index].getBlock().end()) + 1;
+  };
+  for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
+    switch (instruction.getKind()) {
+    case dist::InstructionKind::forward:
+      runFunction(0, instruction.getSlot());
+      break;
+    case dist::InstructionKind::backward:
+      runFunction(1, instruction.getSlot());
+      break;
+    case dist::InstructionKind::reduce:
+      runFunction(2, 0);
+      break;
+    case dist::InstructionKind::apply:
+      runFunction(3, 0);
+      break;
+    case dist::InstructionKind::begin_step:
+      break;
+    case dist::InstructionKind::exchange:
+      for (dist::TransferAttr transfer : instruction.getTransfers())
+        for (auto &[name, entry] : records) {
+          auto &[uses, item] = entry;
+          unsigned direction = transfer.getDirection() == dist::Direction::backward;
+          if ((transfer.getIsSend() ? uses.sends : uses.receives)[direction])
+            useRecord(uses, item, transfer.getSlot(), now, now, !transfer.getIsSend());
+        }
+      ++now;
+      break;
+    }
+  }
+  // One copy serves all slots where no two are alive at once.
+  for (auto &[name, entry] : records) {
+    auto &[uses, item] = entry;
+    SmallVector<RecordLife> lives(item.lives);
+    llvm::sort(lives, [](const RecordLife &a, const RecordLife &b) { return a.begin < b.begin; });
+    item.single = true;
+    for (size_t i = 1; i < lives.size(); ++i)
+      item.single &= lives[i - 1].end < lives[i].begin;
+  }
+}
+
+/// A stable order in which gradients that are reduced over one group are adjacent.
+static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program) {
+  llvm::StringMap<std::string> groups;
+  auto reduce = program.lookupSymbol<rank::FuncOp>("reduce");
+  for (auto start : reduce.getBlock().getOps<rank::StartOp>()) {
+    auto address = start.getSource().getDefiningOp<rank::AddressOp>();
+    auto row = start.getRow().getDefiningOp<rank::RowOp>();
+    auto collective = row ? program.lookupSymbol<rank::CollectiveOp>(row.getCollective()) : rank::CollectiveOp();
+    if (address && collective)
+      llvm::raw_string_ostream(groups[address.getSymbol()]) << collective.getGroup() << ' ';
+  }
+  llvm::MapVector<StringRef, SmallVector<rank::StateOp>> byGroup;
+  for (auto state : program.getOps<rank::StateOp>())
+    byGroup[groups.lookup(state.getSymName()).empty() ? StringRef() : StringRef(groups[state.getSymName()])].push_back(state);
+  SmallVector<rank::StateOp> ordered;
+  for (auto &entry : byGroup)
+    ordered.append(entry.second);
+  return ordered;
+}
+
+int64_t ProgramPlacer::placePersistent(StringRef arena, int64_t &exactBytes) {
+  SmallVector<Operation *> symbols;
+  auto add = [&](auto ops) {
+    for (auto op : ops)
+      if (op.getArena() == arena)
+        symbols.push_back(op);
+  };
+  add(orderedStates(program));
+  add(program.getOps<rank::InputOp>());
+  add(program.getOps<rank::ScalarOp>());
+  auto bytesOf = [](Operation *symbol) { return cast<rank::BufferType>(symbol->getAttrOfType<TypeAttr>("type").getValue()).getBytes(); };
+  // Parameters and what belongs to them keep the model's order; counters and inputs are packed without gaps.
+  if (arena == "host" || arena == "communication")
+    llvm::stable_sort(symbols, [&](Operation *a, Operation *b) { return bytesOf(a) > bytesOf(b); });
+  int64_t end = 0;
+  Builder builder(program.getContext());
+  for (Operation *symbol : symbols) {
+    int64_t bytes = bytesOf(symbol), alignment = placementAlignment(bytes);
+    int64_t offset = (end + alignment - 1) / alignment * alignment;
+    symbol->setAttr("offset", builder.getI64IntegerAttr(offset));
+    offsets[SymbolTable::getSymbolName(symbol)] = {offset, false};
+    end = offset + bytes;
+    exactBytes += bytes;
+  }
+  return end;
+}
+
+void ProgramPlacer::placeArena(rank::ArenaOp arena) {
+  int64_t exactBytes = 0, reserved = placePersistent(arena.getSymName(), exactBytes);
+  SmallVector<ArenaItem> items;
+  SmallVector<rank::AllocOp> allocs;
+  SmallVector<rank::RecordOp> recordOps;
+  for (auto &[name, entry] : records)
+    if (entry.first.record.getArena() == arena.getSymName()) {
+      items.push_back(entry.second);
+      recordOps.push_back(entry.first.record);
+    }
+  for (Temporary &temporary : temporaries)
+    if (temporary.arena == arena.getSymNameAttr()) {
+      items.push_back(temporary.item);
+      allocs.push_back(temporary.alloc);
+    }
+  ArenaExtent extent = placeItems(items, executions, program.getSlots(), reserved);
+
+  Builder builder(program.getContext());
+  for (auto [record, item] : llvm::zip(recordOps, items)) {
+    record.setOffsetAttr(builder.getI64IntegerAttr(item.offset));
+    record.setSingle(!item.perSlot);
+    offsets[record.getSymName()] = {item.offset, item.perSlot};
+  }
+  for (auto [alloc, item] : llvm::zip_equal(allocs, ArrayRef(items).drop_front(recordOps.size()))) {
+    OpBuilder at(alloc);
+    // Reduce and apply have no slot: they count as slot 0, whose base is 0.
+    bool perSlot = item.perSlot && item.function < 2;
+    auto place = rank::AtOp::create(at, alloc.getLoc(), alloc.getResult().getType(), name(arena), at.getI64IntegerAttr(item.offset),
+                                    perSlot ? at.getUnitAttr() : UnitAttr());
+    if (Attribute id = alloc->getAttr("id"))
+      place->setAttr("id", id);
+    alloc.replaceAllUsesWith(place.getResult());
+    alloc.erase();
+  }
+  arena.setBytes(extent.bytes);
+  arena.setLowerBound(extent.lowerBound - reserved + exactBytes);
+  arena.setRecordBytes(extent.recordBytes);
+}
+
+/// rank.address and rank.view become rank.at: one op an address.
+void ProgramPlacer::rewriteAddresses() {
+  for (rank::FuncOp func : functions) {
+    for (auto address : llvm::make_early_inc_range(func.getBlock().getOps<rank::AddressOp>())) {
+      auto [offset, perSlot] = offsets.lookup(address.getSymbol());
+      Operation *symbol = program.lookupSymbol(address.getSymbol());
+      OpBuilder builder(address);
+      auto place = rank::AtOp::create(builder, address.getLoc(), address.getResult().getType(),
+                                      symbol->getAttrOfType<FlatSymbolRefAttr>("arena"), builder.getI64IntegerAttr(offset),
+                                      perSlot ? builder.getUnitAttr() : UnitAttr());
+      place->setAttr("id", builder.getStringAttr(address.getSymbol()));
+      address.replaceAllUsesWith(place.getResult());
+      address.erase();
+    }
+    for (auto view : llvm::make_early_inc_range(func.getBlock().getOps<rank::ViewOp>())) {
+      auto source = view.getSource().getDefiningOp<rank::AtOp>();
+      OpBuilder builder(view);
+      int64_t offset = source.getOffset() + view.getOffset() * source.getResult().getType().getElementBytes();
+      auto place = rank::AtOp::create(builder, view.getLoc(), view.getResult().getType(), source.getArenaAttr(),
+                                      builder.getI64IntegerAttr(offset), source.getPerSlotAttr());
+      if (Attribute id = source->getAttr("id"))
+        place->setAttr("id", id);
+      view.replaceAllUsesWith(place.getResult());
+      view.erase();
+    }
+    for (auto place : llvm::make_early_inc_range(func.getBlock().getOps<rank::AtOp>()))
+      if (place->use_empty())
+        place.erase();
+  }
+}
+
+void ProgramPlacer::place() {
+  readFunctions();
+  simulate();
+  for (auto arena : llvm::to_vector(program.getOps<rank::ArenaOp>()))
+    placeArena(arena);
+  rewriteAddresses();
+}
+
+struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<rank::ProgramOp>()) {
+      dist::ScheduleOp schedule;
+      for (auto candidate : getOperation().getOps<dist::ScheduleOp>())
+        if (candidate.getStage() == program.getStage())
+          schedule = candidate;
+      bool complete = llvm::all_of(kFunctionNames, [&](StringRef name) { return program.lookupSymbol<rank::FuncOp>(name); });
+      if (!schedule || !complete) {
+        program.emitError("stage ") << program.getStage() << " has no "
+                                    << (schedule ? "forward, backward, reduce or apply function" : "dist.schedule");
+        return signalPassFailure();
+      }
+      ProgramPlacer(program, schedule).place();
+    }
+  }
+};
+
+} // namespace

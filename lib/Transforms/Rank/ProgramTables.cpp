@@ -1,0 +1,155 @@
+// Tables of a program: arenas, states, records, transfers, collectives, kernels.
+#include "ProgramTables.h"
+
+using namespace mlir;
+using namespace hyc;
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+rank::KernelOp KernelTable::getOrCreate(StringRef name, ArrayRef<int64_t> space, ArrayRef<SmallVector<int64_t>> strides,
+                                        TypeRange results, Region &body, Location loc) {
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  SmallVector<Attribute> strideLists;
+  for (ArrayRef<int64_t> list : strides)
+    strideLists.push_back(builder.getDenseI64ArrayAttr(list));
+  auto kernel = rank::KernelOp::create(builder, loc, "", builder.getDenseI64ArrayAttr(space), builder.getArrayAttr(strideLists),
+                                       builder.getTypeArrayAttr(llvm::to_vector(results)));
+  kernel.getBody().takeBody(body);
+
+  std::string text;
+  llvm::raw_string_ostream(text) << kernel;
+  auto [entry, isNew] = byText.try_emplace(text, kernel);
+  if (!isNew) {
+    kernel.erase();
+    return entry->second;
+  }
+  std::string base = name.str();
+  for (auto [i, size] : llvm::enumerate(space))
+    base += (i == 0 ? "_" : "x") + std::to_string(size);
+  unsigned count = uses[base]++;
+  kernel.setSymName(count == 0 ? base : base + "_" + std::to_string(count));
+  return kernel;
+}
+
+//===----------------------------------------------------------------------===//
+// Arenas and what lies in them
+//===----------------------------------------------------------------------===//
+
+std::string ProgramTables::uniqueName(StringRef name) {
+  std::string candidate = name.empty() ? "value" : name.str();
+  for (unsigned i = 1; program.lookupSymbol(candidate); ++i)
+    candidate = (name + "." + Twine(i)).str();
+  return candidate;
+}
+
+rank::ArenaOp ProgramTables::getArena(StringRef name) {
+  rank::ArenaOp &arena = arenas[name];
+  if (!arena) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&program.getBody().front());
+    arena = rank::ArenaOp::create(builder, program.getLoc(), name, /*shared=*/false);
+  }
+  return arena;
+}
+
+FlatSymbolRefAttr ProgramTables::arenaRef(StringRef arena) { return FlatSymbolRefAttr::get(getArena(arena).getSymNameAttr()); }
+
+void ProgramTables::share(StringRef arena) { getArena(arena).setShared(true); }
+
+/// Loss and count are summed over ranks, gradients are many and adjacent; small counters are the host's.
+static StringRef arenaOfRole(StringRef role) {
+  if (role == "gradient")
+    return kGradients;
+  if (role == "loss_sum" || role == "token_count")
+    return kCommunication;
+  if (role == "step" || role == "grad_norm")
+    return kHost;
+  return kOptimizer;
+}
+
+rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
+  if (rank::StateOp known = states.lookup(name))
+    return known;
+  Operation *symbol = program->getParentOfType<ModuleOp>().lookupSymbol(name);
+  MLIRContext *context = program.getContext();
+  std::string role = "parameter", logicalName = name.str();
+  StringRef arena = kParameters;
+  RankedTensorType local, whole;
+  SmallVector<int64_t> logical;
+  Attribute init;
+  if (auto param = dyn_cast_or_null<ParamOp>(symbol)) {
+    local = param.getTensorType();
+    whole = param.getWholeType();
+    logical = param.getLogicalShape();
+    init = param.getInit();
+  } else if (auto state = dyn_cast_or_null<StateOp>(symbol)) {
+    local = state.getTensorType();
+    whole = state.getWholeType();
+    logical = llvm::to_vector(whole.getShape());
+    init = state.getInit();
+    role = state.getRole().str();
+    arena = arenaOfRole(role);
+    if (state.getParam()) {
+      logicalName = state.getParam()->str();
+      if (auto param = program->getParentOfType<ModuleOp>().lookupSymbol<ParamOp>(*state.getParam()))
+        logical = param.getLogicalShape();
+    }
+  } else {
+    user->emitError("names @") << name << ", which is no hyc.param or hyc.state of the module";
+    return {};
+  }
+  SmallVector<Attribute> splits(local.getRank(), dist::AxisListAttr::get(context, {}));
+  if (auto sharding = symbol->getAttrOfType<dist::ShardingAttr>(dist::kSharding))
+    splits.assign(sharding.getDims().begin(), sharding.getDims().end());
+  auto state = rank::StateOp::create(builder, symbol->getLoc(), name, arenaRef(arena).getValue(), IntegerAttr(),
+                                     rank::BufferType::get(local), role, logicalName, logical, whole.getShape(),
+                                     builder.getArrayAttr(splits), init);
+  return states[name] = state;
+}
+
+rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, int64_t bound, rank::BufferType type, Location loc) {
+  if (auto known = program.lookupSymbol<rank::InputOp>(name))
+    return known;
+  return rank::InputOp::create(builder, loc, name, arenaRef(kHost).getValue(), IntegerAttr(), type, source, bound);
+}
+
+rank::ScalarOp ProgramTables::addScalar(StringRef name, rank::BufferType type, Location loc) {
+  if (auto known = program.lookupSymbol<rank::ScalarOp>(name))
+    return known;
+  return rank::ScalarOp::create(builder, loc, name, arenaRef(kHost).getValue(), IntegerAttr(), type);
+}
+
+rank::RecordOp ProgramTables::addRecord(StringRef name, StringRef arena, rank::BufferType type, Location loc) {
+  return rank::RecordOp::create(builder, loc, uniqueName(name), arenaRef(arena).getValue(), IntegerAttr(), type,
+                                /*single=*/false);
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
+
+void ProgramTables::addTransfer(rank::RecordOp record, StringRef channel, bool send, bool backward, Location loc) {
+  // Forward goes to the next stage, backward to the previous one. A tag belongs to a cut and a direction.
+  int64_t peer = send != backward ? stage + 1 : stage - 1;
+  std::string key = (Twine(std::min(stage, peer)) + (backward ? " backward " : " forward ") + channel).str();
+  std::string name = uniqueName((Twine(send ? "send." : "receive.") + (backward ? "backward." : "forward.") + channel).str());
+  rank::TransferOp::create(builder, loc, name, send, backward, record.getSymName(), peer,
+                           tags.number(key));
+}
+
+rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef kind, dist::GroupAttr group, StringRef cause,
+                                                StringRef why, Location loc) {
+  // Programs of different stages name different causes for the exchange that they share; what they share is the order
+  // in which their functions start exchanges over one group.
+  std::string key;
+  llvm::raw_string_ostream stream(key);
+  stream << function << ' ' << kind << ' ' << group;
+  if (group.getStages().empty())
+    stream << " stage " << stage;
+  unsigned ordinal = collectiveCounts[key]++;
+  stream << " #" << ordinal;
+  std::string name = uniqueName((Twine(cause.empty() ? function : cause) + "." + kind).str());
+  return rank::CollectiveOp::create(builder, loc, name, collectives.number(key), kind, group, cause, why);
+}

@@ -1,0 +1,94 @@
+// The tables of one stage's program while it is being lowered: what exists besides temporaries, and under which name.
+#ifndef HYC_LIB_TRANSFORMS_RANK_PROGRAMTABLES_H
+#define HYC_LIB_TRANSFORMS_RANK_PROGRAMTABLES_H
+
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/RankDialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace hyc {
+
+// Names of the arenas. Whether one is shared depends on what lies in it.
+inline constexpr llvm::StringLiteral kParameters = "parameters";
+inline constexpr llvm::StringLiteral kGradients = "gradients";
+inline constexpr llvm::StringLiteral kOptimizer = "optimizer";
+inline constexpr llvm::StringLiteral kActivations = "activations";
+inline constexpr llvm::StringLiteral kCommunication = "communication";
+inline constexpr llvm::StringLiteral kHost = "host";
+
+/// Equal kernels of the module are one kernel: they are found by their text.
+class KernelTable {
+public:
+  explicit KernelTable(mlir::ModuleOp module) : module(module) {}
+
+  /// The kernel with this body (moved in), space and strides. `name` says what it does: "add_gelu".
+  rank::KernelOp getOrCreate(llvm::StringRef name, llvm::ArrayRef<int64_t> space,
+                             llvm::ArrayRef<llvm::SmallVector<int64_t>> strides, mlir::TypeRange results, mlir::Region &body,
+                             mlir::Location loc);
+
+private:
+  mlir::ModuleOp module;
+  llvm::StringMap<rank::KernelOp> byText;
+  llvm::StringMap<unsigned> uses;
+};
+
+/// Numbers that both sides of an exchange must agree on: counted over the whole module, by key.
+class ExchangeNumbers {
+public:
+  int64_t number(llvm::StringRef key) { return numbers.try_emplace(key, numbers.size()).first->second; }
+
+private:
+  llvm::StringMap<int64_t> numbers;
+};
+
+/// Where a saved value lies: a view of something that has an address for the whole run.
+struct SavedValue {
+  mlir::FlatSymbolRefAttr symbol;
+  rank::BufferType symbolType;
+  int64_t offset = 0; // elements
+  rank::BufferType type;
+};
+
+class ProgramTables {
+public:
+  ProgramTables(rank::ProgramOp program, int64_t stage, int64_t stages, KernelTable &kernels, ExchangeNumbers &collectives,
+                ExchangeNumbers &tags)
+      : program(program), stage(stage), stages(stages), kernels(kernels), collectives(collectives), tags(tags),
+        builder(program.getBody()) {}
+
+  /// Adds the param or state `name` of the module the first time it is asked for.
+  rank::StateOp getState(mlir::Operation *user, llvm::StringRef name);
+  rank::InputOp addInput(mlir::StringRef name, mlir::StringRef source, int64_t bound, rank::BufferType type, mlir::Location loc);
+  rank::ScalarOp addScalar(mlir::StringRef name, rank::BufferType type, mlir::Location loc);
+  rank::RecordOp addRecord(mlir::StringRef name, mlir::StringRef arena, rank::BufferType type, mlir::Location loc);
+  void addTransfer(rank::RecordOp record, llvm::StringRef channel, bool send, bool backward, mlir::Location loc);
+  rank::CollectiveOp addCollective(llvm::StringRef function, llvm::StringRef kind, dist::GroupAttr group, llvm::StringRef cause,
+                                   llvm::StringRef why, mlir::Location loc);
+
+  /// Marks the arena as one that peers can see.
+  void share(llvm::StringRef arena);
+  mlir::FlatSymbolRefAttr arenaRef(llvm::StringRef arena);
+
+  rank::ProgramOp program;
+  int64_t stage, stages;
+  KernelTable &kernels;
+  llvm::StringMap<SavedValue> saved;
+
+private:
+  rank::ArenaOp getArena(llvm::StringRef name);
+  std::string uniqueName(llvm::StringRef name);
+
+  ExchangeNumbers &collectives, &tags;
+  mlir::OpBuilder builder; // at the end of the tables
+  llvm::StringMap<rank::ArenaOp> arenas;
+  llvm::StringMap<rank::StateOp> states;
+  llvm::StringMap<unsigned> collectiveCounts;
+};
+
+} // namespace hyc
+
+#endif // HYC_LIB_TRANSFORMS_RANK_PROGRAMTABLES_H

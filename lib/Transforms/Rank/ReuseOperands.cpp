@@ -1,0 +1,100 @@
+// Writes a kernel's result over an operand that nothing reads afterwards.
+#include "FunctionLowering.h"
+#include "hyc/Transforms/Rank/Passes.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_REUSEOPERANDS
+#include "hyc/Transforms/Rank/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+
+namespace {
+
+/// The last call that uses a buffer, views of it included. A started collective uses it until its wait.
+Operation *lastUse(Value buffer) {
+  Operation *last = nullptr;
+  SmallVector<Value> values{buffer};
+  while (!values.empty())
+    for (Operation *user : values.pop_back_val().getUsers()) {
+      if (!last || last->isBeforeInBlock(user))
+        last = user;
+      for (Value result : user->getResults())
+        if (isa<rank::BufferType, rank::TicketType>(result.getType()))
+          values.push_back(result);
+    }
+  return last;
+}
+
+/// Which input a result of `call` may overwrite: pairs of positions.
+SmallVector<std::pair<unsigned, unsigned>> inPlacePairs(Operation *call) {
+  SmallVector<std::pair<unsigned, unsigned>> pairs;
+  if (auto library = dyn_cast<rank::CallOp>(call)) {
+    if (library.getKernel() == "layer_norm")
+      pairs.push_back({0, 0});
+    if (library.getKernel() == "layer_norm_grad")
+      pairs.push_back({0, 4});
+    if (library.getKernel() == "cross_entropy_grad")
+      pairs.push_back({0, 1});
+    return pairs;
+  }
+  auto launch = dyn_cast<rank::LaunchOp>(call);
+  rank::KernelOp kernel = launch ? rank::lookupKernel(launch) : rank::KernelOp();
+  if (!kernel)
+    return pairs;
+  unsigned ins = launch.getIns().size();
+  for (unsigned out = 0; out < launch.getOuts().size(); ++out)
+    for (unsigned in = 0; in < ins; ++in)
+      if (kernel.getStrides()[in] == kernel.getStrides()[ins + out])
+        pairs.push_back({out, in});
+  return pairs;
+}
+
+struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
+  void runOnOperation() override {
+    getOperation().walk([&](rank::FuncOp func) {
+      for (Operation &call : llvm::make_early_inc_range(func.getBlock()))
+        runOnCall(&call);
+    });
+  }
+
+  void runOnCall(Operation *call) {
+    for (auto [outIndex, inIndex] : inPlacePairs(call)) {
+      Value out = rank::writtenBuffers(call)[outIndex], in = rank::readBuffers(call)[inIndex];
+      auto made = out.getDefiningOp<rank::AllocOp>();
+      if (!made || out.getType() != in.getType() || llvm::count(call->getOperands(), in) != 1 || !diesAt(in, made, call) ||
+          !isFirstUse(out, call))
+        continue;
+      made.replaceAllUsesWith(in);
+      made.erase();
+      return;
+    }
+  }
+
+  bool isFirstUse(Value out, Operation *call) {
+    return llvm::all_of(out.getUsers(), [&](Operation *user) { return !user->isBeforeInBlock(call); });
+  }
+
+  bool diesAt(Value in, rank::AllocOp made, Operation *call) {
+    if (auto alloc = in.getDefiningOp<rank::AllocOp>())
+      return alloc.getArena() == made.getArena() && lastUse(in) == call;
+    // A record that only this stage's backward still needs.
+    auto address = in.getDefiningOp<rank::AddressOp>();
+    auto func = call->getParentOfType<rank::FuncOp>();
+    auto program = call->getParentOfType<rank::ProgramOp>();
+    auto record = address ? program.lookupSymbol<rank::RecordOp>(address.getSymbol()) : rank::RecordOp();
+    if (!record || func.getSymName() != "backward" || record.getArena() != made.getArena())
+      return false;
+    for (auto transfer : program.getOps<rank::TransferOp>())
+      if (transfer.getRecord() == record.getSymName())
+        return false;
+    for (auto other : func.getBlock().getOps<rank::AddressOp>())
+      if (other.getSymbol() == record.getSymName())
+        if (Operation *last = lastUse(other.getResult()); last && call->isBeforeInBlock(last))
+          return false;
+    return true;
+  }
+};
+
+} // namespace

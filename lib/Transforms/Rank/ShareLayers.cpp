@@ -1,0 +1,299 @@
+// Makes one function of op sequences that differ only in addresses.
+//
+// A function is a sequence of calls; two calls are alike if only ids, offsets and rows differ. A run of repeats with
+// period p is a stretch where call i is like call i + p. The longest saving wins, again and again until none is left.
+#include "dialects/Rank/RankDialect.h"
+#include "hyc/Transforms/Rank/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_SHARELAYERS
+#include "hyc/Transforms/Rank/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+
+namespace {
+
+StringRef idOf(Operation *op) {
+  auto id = op->getAttrOfType<StringAttr>("id");
+  return id ? id.getValue() : StringRef();
+}
+
+/// "transformer.h.0" of "transformer.h.0.ln_1.weight": up to the first numeric segment, or nothing.
+StringRef layerPrefix(StringRef id) {
+  size_t end = 0;
+  while (end < id.size()) {
+    size_t dot = std::min(id.find('.', end), id.size());
+    StringRef segment = id.slice(end, dot);
+    if (!segment.empty() && llvm::all_of(segment, llvm::isDigit))
+      return id.take_front(dot);
+    end = dot + 1;
+  }
+  return {};
+}
+
+/// The rest of an id after the layer's prefix and a dot; the id itself where it has another prefix.
+StringRef withoutPrefix(StringRef id, StringRef prefix) {
+  if (!prefix.empty() && id.size() > prefix.size() + 1 && id.starts_with(prefix) && id[prefix.size()] == '.')
+    return id.drop_front(prefix.size() + 1);
+  return id;
+}
+
+/// What makes two calls alike, as text.
+std::string describe(Operation *call, const DenseMap<Operation *, int64_t> &positions) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << call->getName();
+  for (NamedAttribute attribute : call->getAttrs())
+    if (attribute.getName() != "id")
+      stream << ' ' << attribute.getName() << attribute.getValue();
+  if (call->getPropertiesStorage())
+    stream << call->getPropertiesAsAttribute();
+  for (Value operand : call->getOperands()) {
+    stream << ' ' << operand.getType();
+    Operation *producer = operand.getDefiningOp();
+    if (auto place = dyn_cast_or_null<rank::AtOp>(producer))
+      stream << place.getArena() << place.getPerSlot();
+    else if (producer && !isa<rank::RowOp>(producer))
+      stream << positions.lookup(call) - positions.lookup(producer);
+  }
+  return text;
+}
+
+struct Repeat {
+  size_t begin = 0, period = 0, count = 0;
+  size_t saved() const { return (count - 1) * period; }
+};
+
+class LayerSharer {
+public:
+  LayerSharer(rank::FuncOp func, size_t minimumOps) : func(func), program(func->getParentOfType<rank::ProgramOp>()), minimumOps(minimumOps) {}
+
+  void run() {
+    readCalls();
+    for (std::optional<Repeat> repeat = findBest(); repeat; repeat = findBest()) {
+      outline(*repeat);
+      readCalls();
+    }
+  }
+
+private:
+  void readCalls();
+  std::optional<Repeat> findBest() const;
+  bool isClosed(const Repeat &repeat) const;
+  size_t prefixVotes(size_t begin, size_t period, StringRef &prefix) const;
+  Repeat alignToLayer(Repeat repeat, size_t slack) const;
+  void outline(const Repeat &repeat);
+  std::string uniqueName(StringRef prefix);
+
+  rank::FuncOp func;
+  rank::ProgramOp program;
+  size_t minimumOps;
+  SmallVector<Operation *> calls;
+  SmallVector<int64_t> keys;
+};
+
+void LayerSharer::readCalls() {
+  calls.clear();
+  keys.clear();
+  llvm::StringMap<int64_t> numbers;
+  DenseMap<Operation *, int64_t> positions;
+  for (Operation &op : func.getBlock())
+    if (!isa<rank::AtOp, rank::RowOp>(op)) {
+      positions[&op] = calls.size();
+      calls.push_back(&op);
+    }
+  for (Operation *call : calls) {
+    int64_t fresh = static_cast<int64_t>(numbers.size());
+    // What is shared already is like nothing else.
+    keys.push_back(isa<rank::InvokeOp>(call) ? -1 - static_cast<int64_t>(keys.size())
+                                             : numbers.try_emplace(describe(call, positions), fresh).first->second);
+  }
+}
+
+/// Whether every collective begun in the first block ends in it.
+bool LayerSharer::isClosed(const Repeat &repeat) const {
+  SmallPtrSet<Operation *, 16> inside(calls.begin() + repeat.begin, calls.begin() + repeat.begin + repeat.period);
+  for (Operation *call : inside) {
+    if (auto start = dyn_cast<rank::StartOp>(call))
+      if (llvm::any_of(start.getTicket().getUsers(), [&](Operation *wait) { return !inside.contains(wait); }))
+        return false;
+    if (auto wait = dyn_cast<rank::WaitOp>(call))
+      if (!inside.contains(wait.getTicket().getDefiningOp()))
+        return false;
+  }
+  return true;
+}
+
+/// How many calls of a block belong to its most frequent layer.
+size_t LayerSharer::prefixVotes(size_t begin, size_t period, StringRef &prefix) const {
+  llvm::MapVector<StringRef, size_t> votes;
+  for (size_t i = begin; i < begin + period; ++i)
+    if (StringRef layer = layerPrefix(idOf(calls[i])); !layer.empty())
+      ++votes[layer];
+  size_t most = 0;
+  for (auto [layer, count] : votes)
+    if (count > most) {
+      most = count;
+      prefix = layer;
+    }
+  return most;
+}
+
+/// Moves the begin by up to `slack` calls to where blocks coincide with layers.
+Repeat LayerSharer::alignToLayer(Repeat repeat, size_t slack) const {
+  Repeat best = repeat;
+  size_t bestVotes = 0;
+  bool found = false;
+  for (size_t shift = 0; shift <= slack; ++shift) {
+    Repeat shifted{repeat.begin + shift, repeat.period, repeat.count};
+    StringRef prefix;
+    size_t votes = prefixVotes(shifted.begin, shifted.period, prefix);
+    if (isClosed(shifted) && (!found || votes > bestVotes)) {
+      best = shifted;
+      bestVotes = votes;
+      found = true;
+    }
+  }
+  return found ? best : Repeat();
+}
+
+std::optional<Repeat> LayerSharer::findBest() const {
+  Repeat best;
+  for (size_t period = minimumOps; 2 * period <= keys.size(); ++period)
+    for (size_t i = 0; i + period < keys.size();) {
+      size_t length = 0;
+      while (i + length + period < keys.size() && keys[i + length] == keys[i + length + period])
+        ++length;
+      if (size_t count = length / period + 1; count > 1 && (count - 1) * period > best.saved())
+        if (Repeat aligned = alignToLayer({i, period, count}, length % period); aligned.count)
+          best = aligned;
+      i += length + 1;
+    }
+  if (best.saved() == 0)
+    return std::nullopt;
+  return best;
+}
+
+std::string LayerSharer::uniqueName(StringRef prefix) {
+  // "forward.h" of "transformer.h.0".
+  StringRef stem = prefix.rsplit('.').first;
+  StringRef last = stem.contains('.') ? stem.rsplit('.').second : stem;
+  std::string base = (func.getSymName() + "." + (prefix.contains('.') && !last.empty() ? last : StringRef("repeated"))).str(), name = base;
+  for (unsigned i = 1; program.lookupSymbol(name); ++i)
+    name = base + "." + std::to_string(i);
+  return name;
+}
+
+/// What an address or row is, without its id.
+std::string placeOf(Value value) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (auto place = value.getDefiningOp<rank::AtOp>())
+    stream << place.getArena() << ' ' << place.getOffset() << ' ' << place.getPerSlot() << ' ' << place.getResult().getType();
+  else
+    stream << cast<rank::RowOp>(value.getDefiningOp()).getCollective();
+  return text;
+}
+
+void LayerSharer::outline(const Repeat &repeat) {
+  StringRef firstPrefix;
+  prefixVotes(repeat.begin, repeat.period, firstPrefix);
+  OpBuilder builder(func);
+  auto shared = rank::FuncOp::create(builder, calls[repeat.begin]->getLoc(), uniqueName(firstPrefix));
+  Block &body = shared.getBody().emplaceBlock();
+  OpBuilder inner = OpBuilder::atBlockBegin(&body);
+
+  IRMapping mapping;
+  SmallVector<SmallVector<Value>> arguments(repeat.count); // by repetition
+  SmallVector<Attribute> names, arenas;
+  llvm::StringSet<> usedNames;
+  llvm::StringMap<Value> byPlaces; // places in all repetitions -> value inside
+  auto map = [&](size_t call, unsigned operand) {
+    Value first = calls[repeat.begin + call]->getOperand(operand);
+    if (isa<rank::TicketType>(first.getType()))
+      return;
+    std::string places;
+    bool equal = true;
+    for (size_t r = 0; r < repeat.count; ++r) {
+      std::string place = placeOf(calls[repeat.begin + r * repeat.period + call]->getOperand(operand));
+      equal &= place == placeOf(first);
+      places += place + "; ";
+    }
+    Value &inside = byPlaces[places];
+    if (!inside && equal) {
+      inside = inner.clone(*first.getDefiningOp())->getResult(0);
+      inside.getDefiningOp()->removeAttr("id");
+    } else if (!inside) {
+      inside = body.addArgument(first.getType(), first.getLoc());
+      for (size_t r = 0; r < repeat.count; ++r)
+        arguments[r].push_back(calls[repeat.begin + r * repeat.period + call]->getOperand(operand));
+      StringRef id = withoutPrefix(idOf(first.getDefiningOp()), firstPrefix);
+      std::string base = isa<rank::RowType>(first.getType()) ? "row" : id.empty() ? "buffer" : id.str(), name = base;
+      for (unsigned i = 1; !usedNames.insert(name).second; ++i)
+        name = base + "_" + std::to_string(i);
+      names.push_back(builder.getStringAttr(name));
+      auto place = first.getDefiningOp<rank::AtOp>();
+      arenas.push_back(builder.getStringAttr(!place ? "" : place.getArena() + Twine(place.getPerSlot() ? " per_slot" : "")));
+    }
+    // Equal values of the first repetition may differ in others: the mapping holds for this operand only.
+    mapping.map(first, inside);
+  };
+  for (size_t call = 0; call < repeat.period; ++call) {
+    Operation *original = calls[repeat.begin + call];
+    for (unsigned operand = 0; operand < original->getNumOperands(); ++operand)
+      map(call, operand);
+    Operation *clone = inner.clone(*original, mapping);
+    for (unsigned operand = 0; operand < original->getNumOperands(); ++operand) {
+      // Two operands of one call may share a place here and not elsewhere.
+      Value value = original->getOperand(operand);
+      if (isa<rank::TicketType>(value.getType()))
+        continue;
+      std::string places;
+      for (size_t r = 0; r < repeat.count; ++r)
+        places += placeOf(calls[repeat.begin + r * repeat.period + call]->getOperand(operand)) + "; ";
+      clone->setOperand(operand, byPlaces[places]);
+    }
+    if (StringRef id = idOf(original); !id.empty())
+      clone->setAttr("id", builder.getStringAttr(withoutPrefix(id, firstPrefix)));
+  }
+  shared->setAttr("argument_names", builder.getArrayAttr(names));
+  shared->setAttr("argument_arenas", builder.getArrayAttr(arenas));
+  if (!firstPrefix.empty())
+    shared->setAttr("first_layer", builder.getStringAttr(firstPrefix));
+
+  for (size_t r = 0; r < repeat.count; ++r) {
+    size_t begin = repeat.begin + r * repeat.period;
+    // After the last call, where all addresses that the repetition uses are defined.
+    OpBuilder at(calls[begin + repeat.period - 1]->getBlock(), std::next(calls[begin + repeat.period - 1]->getIterator()));
+    auto invoke = rank::InvokeOp::create(at, calls[begin]->getLoc(), shared.getSymName(), arguments[r]);
+    StringRef prefix;
+    prefixVotes(begin, repeat.period, prefix);
+    if (!prefix.empty())
+      invoke->setAttr("id", builder.getStringAttr(prefix));
+  }
+  for (size_t i = repeat.begin + repeat.count * repeat.period; i-- > repeat.begin;)
+    calls[i]->erase();
+  for (Operation &op : llvm::make_early_inc_range(func.getBlock()))
+    if (isa<rank::AtOp, rank::RowOp>(op) && op.use_empty())
+      op.erase();
+}
+
+struct ShareLayers : hyc::impl::ShareLayersBase<ShareLayers> {
+  using ShareLayersBase::ShareLayersBase;
+
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<rank::ProgramOp>())
+      for (rank::FuncOp func : llvm::to_vector(program.getOps<rank::FuncOp>()))
+        if (!func.isShared())
+          LayerSharer(func, std::max<int64_t>(2, minimumOps)).run();
+  }
+};
+
+} // namespace
