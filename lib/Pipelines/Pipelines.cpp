@@ -4,8 +4,10 @@
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Model/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
+#include "hyc/Transforms/Rank/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -71,6 +73,21 @@ static void buildLocal(OpPassManager &passes) {
   passes.addPass(createDistributeUpdate());
 }
 
+static void buildRank(OpPassManager &passes) {
+  // Functions are cut and final by now, so equal reads, constants and broadcasts may become one.
+  passes.addPass(mlir::createCSEPass());
+  // Before clusters take in the additions.
+  passes.addPass(createFuseBias());
+  passes.addPass(createClusterElementwise());
+  passes.addPass(createLowerToRank());
+  // Before placement, which then sees fewer temporaries.
+  passes.addPass(createReuseOperands());
+  passes.addPass(createPlaceBuffers());
+  // After placement: what is adjacent, and in what layers differ, are questions of addresses.
+  passes.addPass(createCoalesceReductions());
+  passes.addPass(createShareLayers());
+}
+
 llvm::StringRef hyc::getName(Phase phase) {
   constexpr llvm::StringLiteral names[] = {"model", "train", "plan", "local", "rank"};
   return names[static_cast<size_t>(phase)];
@@ -87,7 +104,7 @@ void hyc::buildPhase(Phase phase, OpPassManager &passes, const PipelineOptions &
   case Phase::Local:
     return buildLocal(passes);
   case Phase::Rank:
-    return;
+    return buildRank(passes);
   }
 }
 
@@ -104,7 +121,7 @@ void hyc::buildVerification(Phase phase, OpPassManager &passes) {
     // Only where functions agree with their neighbours does it make sense to step them together.
     return passes.addPass(createCheckCommunication());
   case Phase::Rank:
-    return;
+    return passes.addPass(createVerifyRank());
   }
 }
 

@@ -1,4 +1,4 @@
-// RUN: hyc-opt %s --cse --hyc-fuse-bias --hyc-cluster-elementwise --hyc-lower-to-rank --hyc-reuse-operands --hyc-place-buffers --hyc-coalesce-reductions --hyc-share-layers --hyc-verify-rank | FileCheck %s
+// RUN: hyc-opt %s --hyc-rank-phase | FileCheck %s
 
 // Equal kernels are one kernel; a kernel that only backward uses stands beside it.
 // CHECK-DAG: rank.kernel @gelu_tanh_512 space [512]
