@@ -6,14 +6,22 @@
 #include "ModelInput.h"
 #include "OutputFolder.h"
 #include "PlanFile.h"
+#include "ProgramFolder.h"
+#include "Report.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/RankDialect.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
+
+#include <chrono>
+#include <filesystem>
 
 using namespace mlir;
 using namespace hyc;
@@ -46,7 +54,7 @@ public:
       : options(options), toolchain(toolchain), context(MLIRContext::Threading::DISABLED),
         diagnostics(context, options.input) {
     context.printOpOnDiagnostic(false);
-    context.loadDialect<HycDialect, dist::DistDialect>();
+    context.loadDialect<HycDialect, dist::DistDialect, rank::RankDialect>();
   }
 
   Error run();
@@ -56,6 +64,10 @@ private:
   Error prepare();
   Error runPhase(Phase phase);
   Error emitText();
+  /// Takes down what later phases no longer know.
+  void remember(Phase phase);
+  Error emitFolder();
+  void reportSuccess(double seconds) const;
 
   CompileOptions options;
   const Toolchain &toolchain;
@@ -64,6 +76,7 @@ private:
   std::optional<PlanFile> plan;
   std::optional<OutputFolder> folder;
   ModelInput model;
+  CompiledModel compiled;
 };
 } // namespace
 
@@ -91,9 +104,12 @@ Error Compilation::prepare() {
   if (options.emit == EmitKind::Exe)
     if (Error error = toolchain.check())
       return error;
-  if (!options.dumpFolder.empty())
-    if (std::error_code error = llvm::sys::fs::create_directories(options.dumpFolder))
+  if (!options.dumpFolder.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.dumpFolder, error);
+    if (error)
       return ioError("cannot create --dump-dir '" + options.dumpFolder + "'", error);
+  }
   if (options.emit < EmitKind::Source)
     return Error::success();
   Expected<OutputFolder> opened = OutputFolder::open(options.output.empty() ? "out" : options.output, options.input);
@@ -113,9 +129,8 @@ Error Compilation::runPhase(Phase phase) {
     pipeline.cuts = plan->cuts;
   PassManager passes(&context);
   buildPhase(phase, passes, pipeline);
-  // A model that cannot be planned is no bad model: what was asked for does not fit it.
   if (failed(passes.run(module)))
-    return diagnostics.failure(phase == Phase::Plan ? ExitCode::Usage : ExitCode::Data);
+    return diagnostics.failure(ExitCode::Data);
   PassManager verification(&context);
   buildVerification(phase, verification);
   if (failed(verification.run(module)))
@@ -137,7 +152,48 @@ Error Compilation::emitText() {
   return Error::success();
 }
 
+void Compilation::remember(Phase phase) {
+  ModuleOp module = *model.module;
+  if (phase == Phase::Plan) {
+    PipelineOptions chosen = pipelineOptions(options);
+    compiled.plan = describePlan(module, chosen.schedule, chosen.partitionMethod);
+    // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
+    compiled.planHash = llvm::xxh3_64bits(printModule(module));
+  }
+  if (phase == Phase::Local)
+    compiled.exchangeReport = reportExchanges(module);
+}
+
+Error Compilation::emitFolder() {
+  compiled.name = llvm::sys::path::stem(options.input).str();
+  compiled.modelFolder = model.folder;
+  compiled.microBatch = model.microBatch;
+  compiled.sequence = model.sequence;
+  ProgramFolder programs(*folder, options, compiled);
+  if (Error error = programs.writeSources(*model.module, diagnostics))
+    return error;
+  if (options.emit == EmitKind::Exe)
+    if (Error error = programs.buildPrograms(toolchain))
+      return error;
+  return folder->commit();
+}
+
+void Compilation::reportSuccess(double seconds) const {
+  const PlanFile &mesh = compiled.plan;
+  std::string shown = options.output.empty() ? "out" : options.output;
+  int64_t ranks = mesh.tp * mesh.pp * mesh.dp;
+  llvm::outs() << compiled.name << ": " << ranks << (ranks == 1 ? " rank (tp " : " ranks (tp ") << mesh.tp << " × pp " << mesh.pp
+               << " × dp " << mesh.dp << "), " << model.microBatch * options.gradAccum * mesh.dp
+               << " samples a step (micro-batch " << model.microBatch << " × grad-accum " << options.gradAccum << " × dp "
+               << mesh.dp << ")\n"
+               << "wrote " << shown << " in " << llvm::format("%.1f s", seconds);
+  if (options.emit == EmitKind::Exe)
+    llvm::outs() << "; train with: hyc-run " << shown << " --data FILE --steps N";
+  llvm::outs() << "\n";
+}
+
 Error Compilation::run() {
+  auto begin = std::chrono::steady_clock::now();
   if (Error error = prepare())
     return error;
   Expected<ModelInput> read = readModel(context, diagnostics, options);
@@ -149,8 +205,12 @@ Error Compilation::run() {
       return error;
     if (static_cast<int>(options.emit) == static_cast<int>(phase))
       return emitText();
+    remember(phase);
   }
-  return makeError(ExitCode::Unavailable, "this build of hyc ends at phase local; say --emit=local");
+  if (Error error = emitFolder())
+    return error;
+  reportSuccess(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  return Error::success();
 }
 
 Error hyc::compile(const CompileOptions &options, const Toolchain &toolchain) {

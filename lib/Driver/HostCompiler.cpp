@@ -76,7 +76,6 @@ Error HostCompiler::compile(StringRef source) {
   auto text = MemoryBuffer::getFile(sourceFolder + "/" + source);
   if (!text)
     return ioError("cannot read generated '" + source + "'", text.getError());
-  static const ObjectCache cache = ObjectCache::ofUser();
   std::string key = hashParts({environmentHash, source, (*text)->getBuffer()});
   std::string object = objectOf(source);
   if (cache.fetch(key, object))
@@ -173,6 +172,6 @@ Error HostCompiler::build(ArrayRef<ExecutableJob> jobs) {
       return error;
     sys::fs::remove(job.output + ".log");
   }
-  ObjectCache::ofUser().prune(kCacheBytes);
+  cache.prune(kCacheBytes);
   return Error::success();
 }

@@ -5,6 +5,7 @@
 #ifndef HYC_LIB_DRIVER_HOSTCOMPILER_H
 #define HYC_LIB_DRIVER_HOSTCOMPILER_H
 
+#include "ObjectCache.h"
 #include "hyc/Driver/Toolchain.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -33,6 +34,7 @@ private:
 
   const Toolchain &toolchain;
   std::string sourceFolder, objectFolder;
+  ObjectCache cache = ObjectCache::ofUser();
   std::string environmentHash; ///< of all that sources have in common
 };
 

@@ -41,6 +41,8 @@ static Error bindBatch(ModelInput &input, const CompileOptions &options) {
     if (type.getRank() == 0)
       return makeError(ExitCode::Data, options.input + ": input \"" + name + "\" is a scalar, expected a batch of samples");
     int64_t batch = type.getDimSize(0);
+    if (type.getRank() > 1)
+      input.sequence = std::max(input.sequence, type.getDimSize(1));
     if (input.microBatch == 0 && batch % dp == 0)
       input.microBatch = batch / dp;
     if (input.microBatch * dp != batch)
@@ -73,6 +75,8 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticPrinte
     return diagnostics.failure(ExitCode::Data);
   ModelInput result;
   result.module = std::move(*module);
+  if (auto folder = (*result.module)->getAttrOfType<StringAttr>("hyc.model_folder"))
+    result.folder = folder.str();
   if (Error error = bindBatch(result, options))
     return error;
   return result;

@@ -84,8 +84,10 @@ static Error writeFile(const std::string &path, StringRef contents) {
 
 Error OutputFolder::write(StringRef relative, StringRef contents) {
   std::string path = staged(relative);
-  if (std::error_code error = sys::fs::create_directories(sys::path::parent_path(path)))
-    return ioError("cannot create folder '" + sys::path::parent_path(path) + "'", error);
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (error)
+    return ioError("cannot create the folder of '" + path + "'", error);
   return writeFile(path, contents);
 }
 

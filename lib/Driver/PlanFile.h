@@ -34,8 +34,6 @@ struct PlanFile {
   std::vector<ShardingRuleText> inputs, parameters;
 
   std::string toJson() const;
-  /// 16 hexadecimal digits; equal for equal plans.
-  std::string hash() const;
 };
 
 /// Reads a plan; errors name the file and the key.

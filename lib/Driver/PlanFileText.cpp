@@ -2,10 +2,9 @@
 #include "PlanFile.h"
 #include "hyc/Driver/DriverError.h"
 
-#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/xxhash.h"
 
 using namespace llvm;
 using namespace hyc;
@@ -169,10 +168,11 @@ Expected<PlanFile> hyc::readPlanFile(const std::string &path) {
 
 static void writeRules(json::OStream &json, StringRef key, ArrayRef<ShardingRuleText> rules) {
   json.attributeArray(key, [&] {
+    // One line a rule.
     for (const ShardingRuleText &rule : rules)
-      json.object([&] {
-        json.attribute("match", rule.match);
-        json.attribute("sharding", rule.sharding);
+      json.rawValue([&](raw_ostream &os) {
+        os << "{\"match\": " << json::Value(json::fixUTF8(rule.match)) << ", \"sharding\": " << json::Value(rule.sharding)
+           << "}";
       });
   });
 }
@@ -183,11 +183,9 @@ std::string PlanFile::toJson() const {
   json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
     json.attribute("format_version", kFormatVersion);
-    json.attributeObject("mesh", [&] {
-      json.attribute("tp", tp);
-      json.attribute("pp", pp);
-      json.attribute("dp", dp);
-    });
+    json.attributeBegin("mesh");
+    json.rawValue([&](raw_ostream &os) { os << "{\"tp\": " << tp << ", \"pp\": " << pp << ", \"dp\": " << dp << "}"; });
+    json.attributeEnd();
     json.attribute("schedule", schedule);
     json.attribute("partition_method", partitionMethod);
     json.attributeArray("cuts", [&] {
@@ -199,11 +197,6 @@ std::string PlanFile::toJson() const {
   });
   os << "\n";
   return text;
-}
-
-std::string PlanFile::hash() const {
-  std::string digits = utohexstr(xxh3_64bits(toJson()), /*LowerCase=*/true);
-  return std::string(16 - digits.size(), '0') + digits;
 }
 
 Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {

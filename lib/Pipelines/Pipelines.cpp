@@ -111,7 +111,7 @@ void hyc::buildPhase(Phase phase, OpPassManager &passes, const PipelineOptions &
 void hyc::buildVerification(Phase phase, OpPassManager &passes) {
   switch (phase) {
   case Phase::Model:
-    return;
+    return passes.addPass(createVerifyModel());
   case Phase::Train:
     return passes.addPass(createVerifyTrain());
   case Phase::Plan:

@@ -1,0 +1,104 @@
+// From a phase-5 module to files.
+#include "ProgramFolder.h"
+
+#include "DiagnosticPrinter.h"
+#include "HostCompiler.h"
+#include "ManifestText.h"
+#include "Report.h"
+#include "hyc/Target/Cpp.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <filesystem>
+
+using namespace mlir;
+using namespace hyc;
+using llvm::Error;
+
+std::string ProgramFolder::report(ModuleOp rank) const {
+  const PlanFile &plan = model.plan;
+  std::string samples = std::to_string(model.microBatch) + " × " + std::to_string(options.gradAccum) + " × " +
+                        std::to_string(plan.dp) + " = " +
+                        std::to_string(model.microBatch * options.gradAccum * plan.dp);
+  return model.name + ": " + std::to_string(plan.tp * plan.pp * plan.dp) + " ranks, tp " + std::to_string(plan.tp) +
+         " × pp " + std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
+         "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples of " + std::to_string(model.sequence) +
+         " tokens\nschedule " + plan.schedule + ", stages balanced by " + plan.partitionMethod + "\n\n" +
+         model.exchangeReport + "\n" + reportArenas(rank);
+}
+
+std::string ProgramFolder::manifest(ModuleOp rank) const {
+  ManifestFacts facts;
+  facts.name = model.name;
+  std::string digits = llvm::utohexstr(model.planHash, /*LowerCase=*/true);
+  facts.planHash = std::string(16 - digits.size(), '0') + digits;
+  facts.schedule = model.plan.schedule;
+  facts.tp = model.plan.tp;
+  facts.pp = model.plan.pp;
+  facts.dp = model.plan.dp;
+  facts.microBatch = model.microBatch;
+  facts.gradAccum = options.gradAccum;
+  facts.sequence = model.sequence;
+  facts.learningRateSchedule = options.learningRateSchedule;
+  facts.learningRate = options.learningRate;
+  facts.warmupSteps = options.warmupSteps;
+  for (const std::string &file : collectModelFiles(rank)) {
+    SmallString<128> path(file);
+    if (!llvm::sys::path::is_absolute(path)) {
+      path = model.modelFolder;
+      llvm::sys::path::append(path, file);
+      llvm::sys::fs::make_absolute(path);
+      llvm::sys::path::remove_dots(path);
+    }
+    facts.modelFiles.push_back(std::string(path));
+  }
+  for (int64_t stage = 0; stage < model.plan.pp; ++stage)
+    facts.stagePrograms.push_back(programOf(stage));
+  return writeManifest(facts);
+}
+
+Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticPrinter &diagnostics) {
+  std::map<std::string, std::string> files;
+  CppOptions cpp;
+  cpp.name = model.name;
+  cpp.planHash = model.planHash;
+  if (failed(emitPrograms(rank, cpp, files)))
+    return diagnostics.failure(ExitCode::Internal);
+  for (const auto &[name, text] : files) {
+    if (Error error = folder.write("src/" + name, text))
+      return error;
+    if (StringRef(name).ends_with(".cpp"))
+      sources.push_back(name);
+  }
+  if (Error error = folder.write("plan.json", model.plan.toJson()))
+    return error;
+  if (Error error = folder.write("report.txt", report(rank)))
+    return error;
+  return folder.write("manifest.json", manifest(rank));
+}
+
+/// `stage1.cpp` and `stage1_forward.cpp` belong to stage 1, what is not named after a stage to all.
+static bool belongsTo(StringRef source, int64_t stage) {
+  StringRef rest = source;
+  if (!rest.consume_front("stage"))
+    return true;
+  int64_t owner = 0;
+  return rest.consumeInteger(10, owner) || owner == stage;
+}
+
+Error ProgramFolder::buildPrograms(const Toolchain &toolchain) {
+  for (const char *name : {"bin", "objects"}) {
+    std::error_code error;
+    std::filesystem::create_directory(folder.staged(name), error);
+    if (error)
+      return ioError("cannot create folder '" + Twine(name) + "'", error);
+  }
+  std::vector<ExecutableJob> jobs;
+  for (int64_t stage = 0; stage < model.plan.pp; ++stage) {
+    jobs.push_back({folder.staged(programOf(stage)), {}});
+    llvm::copy_if(sources, std::back_inserter(jobs.back().sources),
+                  [&](const std::string &source) { return belongsTo(source, stage); });
+  }
+  return HostCompiler(toolchain, folder.staged("src"), folder.staged("objects")).build(jobs);
+}

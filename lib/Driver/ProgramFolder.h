@@ -1,0 +1,46 @@
+// ProgramFolder: fills the output folder with what hyc-run starts and a person reads: plan.json, report.txt, src/, bin/ and
+// manifest.json.
+#ifndef HYC_LIB_DRIVER_PROGRAMFOLDER_H
+#define HYC_LIB_DRIVER_PROGRAMFOLDER_H
+
+#include "OutputFolder.h"
+#include "PlanFile.h"
+#include "hyc/Driver/Toolchain.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace hyc {
+
+/// What is known of a compiled model beside its phase-5 module.
+struct CompiledModel {
+  std::string name;          ///< of the job
+  std::string modelFolder;   ///< against which #hyc.file paths are resolved
+  PlanFile plan;
+  uint64_t planHash = 0;
+  int64_t microBatch = 1, sequence = 1;
+  std::string exchangeReport; ///< of phase 4
+};
+
+class ProgramFolder {
+public:
+  ProgramFolder(OutputFolder &folder, const CompileOptions &options, const CompiledModel &model)
+      : folder(folder), options(options), model(model) {}
+
+  /// Writes everything but executables.
+  llvm::Error writeSources(mlir::ModuleOp rank, const class DiagnosticPrinter &diagnostics);
+  /// Compiles what writeSources has left.
+  llvm::Error buildPrograms(const Toolchain &toolchain);
+
+private:
+  std::string report(mlir::ModuleOp rank) const;
+  std::string manifest(mlir::ModuleOp rank) const;
+  std::string programOf(int64_t stage) const { return "bin/stage" + std::to_string(stage); }
+
+  OutputFolder &folder;
+  const CompileOptions &options;
+  const CompiledModel &model;
+  std::vector<std::string> sources; ///< .cpp files, relative to src/
+};
+
+} // namespace hyc
+
+#endif // HYC_LIB_DRIVER_PROGRAMFOLDER_H

@@ -1,0 +1,72 @@
+// All or nothing: what a compilation leaves in its folder.
+#include "OutputFolder.h"
+#include "hyc/Driver/DriverError.h"
+#include "scratch_folder.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using hyc::OutputFolder;
+
+/// The code of a failure; Ok for success.
+hyc::ExitCode codeOf(llvm::Error error) {
+  hyc::ExitCode code = hyc::ExitCode::Ok;
+  llvm::handleAllErrors(std::move(error), [&](const hyc::DriverError &failure) { code = failure.getCode(); });
+  return code;
+}
+
+TEST(OutputFolder, LeavesNothingWithoutCommit) {
+  ScratchFolder scratch;
+  {
+    auto folder = OutputFolder::open(scratch.path("a/b"), scratch.path("model.onnx"));
+    ASSERT_TRUE(bool(folder));
+    ASSERT_EQ(codeOf(folder->write("src/x.cpp", "text")), hyc::ExitCode::Ok);
+    EXPECT_TRUE(scratch.has("a/b"));
+  }
+  EXPECT_FALSE(scratch.has("a"));
+}
+
+TEST(OutputFolder, ReplacesItsOwnEntriesAndNothingElse) {
+  ScratchFolder scratch;
+  std::filesystem::create_directories(scratch.path("out/src"));
+  scratch.write("out/src/old.cpp", "old");
+  scratch.write("out/manifest.json", "old");
+  scratch.write("out/log.jsonl", "kept");
+  {
+    auto folder = OutputFolder::open(scratch.path("out"), scratch.path("model.onnx"));
+    ASSERT_TRUE(bool(folder));
+    ASSERT_EQ(codeOf(folder->write("src/new.cpp", "new")), hyc::ExitCode::Ok);
+    ASSERT_EQ(codeOf(folder->write("manifest.json", "new")), hyc::ExitCode::Ok);
+    EXPECT_EQ(scratch.read("out/manifest.json"), "old");
+    ASSERT_EQ(codeOf(folder->commit()), hyc::ExitCode::Ok);
+  }
+  EXPECT_EQ(scratch.read("out/manifest.json"), "new");
+  EXPECT_TRUE(scratch.has("out/src/new.cpp"));
+  EXPECT_FALSE(scratch.has("out/src/old.cpp"));
+  EXPECT_EQ(scratch.read("out/log.jsonl"), "kept");
+  auto entries = std::filesystem::directory_iterator(scratch.path("out"));
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 3); // no staging folder
+}
+
+TEST(OutputFolder, RefusesToReplaceTheInput) {
+  ScratchFolder scratch;
+  std::filesystem::create_directories(scratch.path("out/src"));
+  scratch.write("out/src/model.onnx", "model");
+  auto folder = OutputFolder::open(scratch.path("out"), scratch.path("out/src/../src/model.onnx"));
+  EXPECT_EQ(codeOf(folder.takeError()), hyc::ExitCode::Usage);
+  EXPECT_EQ(scratch.read("out/src/model.onnx"), "model");
+}
+
+TEST(OutputFolder, ReportsADiskThatIsFull) {
+  EXPECT_EQ(codeOf(hyc::writeFileWhole("/dev/full/x", "text")), hyc::ExitCode::Io);
+}
+
+TEST(WriteFileWhole, ReplacesAFile) {
+  ScratchFolder scratch;
+  scratch.write("file", "old");
+  ASSERT_EQ(codeOf(hyc::writeFileWhole(scratch.path("file"), "new")), hyc::ExitCode::Ok);
+  EXPECT_EQ(scratch.read("file"), "new");
+}
+
+} // namespace

@@ -1,0 +1,103 @@
+// plan.json: rules from a module, rules onto a module, text in between.
+#include "PlanFile.h"
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Driver/DriverError.h"
+#include "mlir/Parser/Parser.h"
+#include "scratch_folder.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+
+namespace {
+
+constexpr char kModule[] = R"(
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 4] stages 2
+hyc.param @h.0.w : tensor<8x8xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {tp}]>}
+hyc.param @h.1.w : tensor<8x8xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {}]>}
+hyc.param @h.2.w : tensor<8x8xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {tp}]>}
+hyc.param @head : tensor<8x8xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{tp}, {}]>}
+hyc.func @microbatch(%x: tensor<8x8xf32> {hyc.input = "x", dist.sharding = #dist.sharding<[{dp}, {}]>}) {
+  %w = hyc.read @h.1.w {id = "h.1.w.read", dist.stage = 1} : tensor<8x8xf32>
+  %0 = hyc.neg %x {id = "h.0.neg", dist.stage = 0} : tensor<8x8xf32>
+  %1 = hyc.neg %0 {id = "h.1.neg", dist.stage = 1} : tensor<8x8xf32>
+  hyc.return
+}
+)";
+
+struct PlanFileTest : testing::Test {
+  PlanFileTest() { context.loadDialect<hyc::HycDialect, hyc::dist::DistDialect>(); }
+
+  hyc::PlanFile planOf(const char *text) {
+    module = parseSourceString<ModuleOp>(text, &context);
+    EXPECT_TRUE(module);
+    return hyc::describePlan(*module, "gpipe", "uniform");
+  }
+
+  std::string shardingOf(StringRef param) {
+    std::string text;
+    llvm::raw_string_ostream(text) << module->lookupSymbol(param)->getAttr(hyc::dist::kSharding);
+    return text;
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  ScratchFolder folder;
+};
+
+TEST_F(PlanFileTest, SummarizesLayersByOneRuleAndItsExceptions) {
+  hyc::PlanFile plan = planOf(kModule);
+  EXPECT_EQ(plan.tp, 4);
+  EXPECT_EQ(plan.dp, 2);
+  EXPECT_EQ(plan.pp, 2);
+  EXPECT_EQ(plan.cuts, std::vector<std::string>{"h.1.neg"});
+  ASSERT_EQ(plan.parameters.size(), 3u);
+  EXPECT_EQ(plan.parameters[0].match, "h.*.w");
+  EXPECT_EQ(plan.parameters[0].sharding, "[{}, {tp}]");
+  EXPECT_EQ(plan.parameters[1].match, "h.1.w");
+  EXPECT_EQ(plan.parameters[1].sharding, "[{}, {}]");
+  EXPECT_EQ(plan.parameters[2].match, "head");
+  ASSERT_EQ(plan.inputs.size(), 1u);
+  EXPECT_EQ(plan.inputs[0].sharding, "[{dp}, {}]");
+}
+
+TEST_F(PlanFileTest, ReadsBackWhatItWrites) {
+  hyc::PlanFile plan = planOf(kModule);
+  folder.write("plan.json", plan.toJson());
+  auto read = hyc::readPlanFile(folder.path("plan.json"));
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  EXPECT_EQ(read->toJson(), plan.toJson());
+}
+
+TEST_F(PlanFileTest, AppliedToAModuleGivesTheSamePlan) {
+  hyc::PlanFile plan = planOf(kModule);
+  for (auto param : module->getOps<hyc::ParamOp>())
+    param->removeAttr(hyc::dist::kSharding);
+  ASSERT_FALSE(bool(hyc::applyShardingRules(plan, *module)));
+  EXPECT_EQ(shardingOf("h.0.w"), "#dist.sharding<[{}, {tp}]>");
+  EXPECT_EQ(shardingOf("h.1.w"), "#dist.sharding<[{}, {}]>");
+  EXPECT_EQ(hyc::describePlan(*module, "gpipe", "uniform").toJson(), plan.toJson());
+}
+
+TEST_F(PlanFileTest, RefusesRulesThatCannotBe) {
+  hyc::PlanFile plan = planOf(kModule);
+  for (const char *sharding : {"[{}, {pp}]", "[{}, {tp}] partial {dp}", "[{}", "", "[{tp}, {tp}]"}) {
+    plan.parameters = {{"head", sharding}};
+    llvm::Error error = hyc::applyShardingRules(plan, *module);
+    EXPECT_TRUE(bool(error)) << sharding;
+    llvm::consumeError(std::move(error));
+  }
+}
+
+TEST_F(PlanFileTest, StarStopsAtDots) {
+  hyc::PlanFile plan = planOf(kModule);
+  plan.parameters = {{"*.w", "[{}, {}]"}};
+  std::string message = llvm::toString(hyc::applyShardingRules(plan, *module));
+  EXPECT_NE(message.find("matches no parameter"), std::string::npos) << message;
+  plan.parameters = {{"h.*.*", "[{dp}, {}]"}};
+  ASSERT_FALSE(bool(hyc::applyShardingRules(plan, *module)));
+  EXPECT_EQ(shardingOf("h.2.w"), "#dist.sharding<[{dp}, {}]>");
+}
+
+} // namespace
