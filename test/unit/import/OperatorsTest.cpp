@@ -1,0 +1,339 @@
+// What each operator means, on values known when compiling and, where it makes sense, on values computed when running.
+#include "OnnxTesting.h"
+#include "dialects/Hyc/HycDialect.h"
+
+using namespace hyc;
+using namespace hyc::onnx;
+using Values = std::vector<double>;
+using Integers = std::vector<int64_t>;
+
+namespace {
+interpreter::Tensor f32(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<double> values) {
+  return interpreter::Tensor::fromDoubles(interpreter::ElementKind::F32, shape, values);
+}
+
+/// One operator over constant integers.
+Values ofIntegers(const std::string &type, const std::vector<std::pair<Integers, Integers>> &operands,
+                  const std::vector<std::pair<std::string, int64_t>> &attributes = {}, int64_t opset = 18) {
+  ModelBuilder model(opset);
+  std::vector<std::string> names;
+  for (auto &[shape, values] : operands) {
+    names.push_back("c" + std::to_string(names.size()));
+    model.integers(names.back(), shape, values);
+  }
+  onnxfile::Node &node = model.node(type, names, {"y"});
+  for (auto &[name, value] : attributes)
+    ModelBuilder::setInt(node, name, value);
+  model.output("y");
+  return evaluate(model);
+}
+
+/// One operator whose first operand is an input.
+Values ofInput(const std::string &type, const Integers &shape, const Values &values,
+               const std::vector<std::pair<Integers, Integers>> &constants = {},
+               const std::vector<std::pair<std::string, int64_t>> &attributes = {}, int64_t opset = 18) {
+  ModelBuilder model(opset);
+  std::vector<ModelBuilder::Dim> dims;
+  for (int64_t size : shape)
+    dims.push_back(static_cast<int>(size));
+  model.input("x", kF32, dims);
+  std::vector<std::string> names{"x"};
+  for (auto &[constantShape, constantValues] : constants) {
+    names.push_back("c" + std::to_string(names.size()));
+    model.integers(names.back(), constantShape, constantValues);
+  }
+  onnxfile::Node &node = model.node(type, names, {"y"});
+  for (auto &[name, value] : attributes)
+    ModelBuilder::setInt(node, name, value);
+  model.output("y");
+  return evaluate(model, {f32(shape, values)});
+}
+
+void expectNear(const Values &actual, const Values &expected, double tolerance = 1e-6) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i)
+    EXPECT_NEAR(actual[i], expected[i], tolerance) << "element " << i;
+}
+
+//===----------------------------------------------------------------------===//
+// Known when compiling
+//===----------------------------------------------------------------------===//
+
+TEST(Constant, arithmetic_broadcasts) {
+  EXPECT_EQ(ofIntegers("Add", {{{2, 1}, {10, 20}}, {{3}, {1, 2, 3}}}), (Values{11, 12, 13, 21, 22, 23}));
+  EXPECT_EQ(ofIntegers("Div", {{{3}, {7, -7, 8}}, {{}, {2}}}), (Values{3, -3, 4}));
+  EXPECT_EQ(ofIntegers("Mod", {{{2}, {-7, 7}}, {{}, {3}}}), (Values{2, 1}));
+  EXPECT_EQ(ofIntegers("Pow", {{{2}, {3, -2}}, {{2}, {4, 3}}}), (Values{81, -8}));
+  EXPECT_EQ(ofIntegers("Max", {{{2}, {1, 9}}, {{2}, {5, 5}}, {{}, {3}}}), (Values{5, 9}));
+}
+
+TEST(Constant, integers_wrap_around) {
+  int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(ofIntegers("Sub", {{{1}, {-most}}, {{1}, {most}}}), (Values{2}));
+  EXPECT_EQ(ofIntegers("Div", {{{1}, {std::numeric_limits<int64_t>::min()}}, {{1}, {-1}}}),
+            (Values{static_cast<double>(std::numeric_limits<int64_t>::min())}));
+}
+
+TEST(Constant, comparisons_give_booleans) {
+  EXPECT_EQ(ofIntegers("LessOrEqual", {{{3}, {1, 2, 3}}, {{}, {2}}}), (Values{1, 1, 0}));
+  EXPECT_EQ(ofIntegers("Equal", {{{3}, {1, 2, 3}}, {{}, {2}}}), (Values{0, 1, 0}));
+}
+
+TEST(Constant, shapes_are_cut_and_joined) {
+  EXPECT_EQ(ofIntegers("Shape", {{{2, 3, 4}, Integers(24, 0)}}), (Values{2, 3, 4}));
+  EXPECT_EQ(ofIntegers("Shape", {{{2, 3, 4}, Integers(24, 0)}}, {{"start", -2}}), (Values{3, 4}));
+  EXPECT_EQ(ofIntegers("Shape", {{{2, 3, 4}, Integers(24, 0)}}, {{"start", 2}, {"end", 1}}), Values{});
+  EXPECT_EQ(ofIntegers("Concat", {{{1}, {7}}, {{2}, {8, 9}}}, {{"axis", -1}}), (Values{7, 8, 9}));
+}
+
+TEST(Constant, slices_count_from_either_end) {
+  auto slice = [](int64_t start, int64_t end, int64_t step) {
+    return ofIntegers("Slice", {{{5}, {0, 1, 2, 3, 4}}, {{1}, {start}}, {{1}, {end}}, {{1}, {0}}, {{1}, {step}}});
+  };
+  int64_t most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(slice(1, most, 1), (Values{1, 2, 3, 4}));
+  EXPECT_EQ(slice(least, -1, 1), (Values{0, 1, 2, 3}));
+  EXPECT_EQ(slice(-2, most, 1), (Values{3, 4}));
+  EXPECT_EQ(slice(0, 5, 3), (Values{0, 3}));
+  EXPECT_EQ(slice(most, least, -1), (Values{4, 3, 2, 1, 0}));
+  EXPECT_EQ(slice(3, 0, -2), (Values{3, 1}));
+  EXPECT_EQ(slice(3, 1, 1), Values{});
+}
+
+TEST(Constant, gathers) {
+  EXPECT_EQ(ofIntegers("Gather", {{{2, 3}, {1, 2, 3, 4, 5, 6}}, {{2}, {-1, 0}}}, {{"axis", 1}}), (Values{3, 1, 6, 4}));
+  EXPECT_EQ(ofIntegers("GatherND", {{{2, 3}, {1, 2, 3, 4, 5, 6}}, {{2, 2}, {0, 2, 1, -3}}}), (Values{3, 4}));
+  EXPECT_EQ(ofIntegers("GatherND", {{{2, 2}, {1, 2, 3, 4}}, {{2, 1}, {1, 0}}}, {{"batch_dims", 1}}), (Values{2, 3}));
+  EXPECT_EQ(ofIntegers("GatherND", {{{2, 2}, {1, 2, 3, 4}}, {{1, 1}, {1}}}), (Values{3, 4}));
+}
+
+TEST(Constant, counts_and_sums) {
+  EXPECT_EQ(ofIntegers("Range", {{{}, {5}}, {{}, {0}}, {{}, {-2}}}), (Values{5, 3, 1}));
+  EXPECT_EQ(ofIntegers("CumSum", {{{2, 3}, {1, 2, 3, 4, 5, 6}}, {{}, {1}}}), (Values{1, 3, 6, 4, 9, 15}));
+  EXPECT_EQ(ofIntegers("CumSum", {{{2, 3}, {1, 2, 3, 4, 5, 6}}, {{}, {0}}}), (Values{1, 2, 3, 5, 7, 9}));
+  EXPECT_EQ(ofIntegers("CumSum", {{{3}, {1, 2, 3}}, {{}, {0}}}, {{"exclusive", 1}, {"reverse", 1}}), (Values{5, 3, 0}));
+  EXPECT_EQ(ofIntegers("Trilu", {{{2, 3}, {1, 2, 3, 4, 5, 6}}, {{}, {1}}}), (Values{0, 2, 3, 0, 0, 6}));
+  EXPECT_EQ(ofIntegers("Trilu", {{{2, 3}, {1, 2, 3, 4, 5, 6}}}, {{"upper", 0}}), (Values{1, 0, 0, 4, 5, 0}));
+  EXPECT_EQ(ofIntegers("ReduceSum", {{{2, 3}, {1, 2, 3, 4, 5, 6}}, {{1}, {0}}}, {{"keepdims", 0}}), (Values{5, 7, 9}));
+  EXPECT_EQ(ofIntegers("ReduceProd", {{{3}, {2, 3, 4}}}), (Values{24}));
+}
+
+TEST(Constant, converts_between_types) {
+  ModelBuilder model;
+  model.floats("x", {4}, {-1.7f, 0.0f, 2.9f, 1e30f});
+  ModelBuilder::setInt(model.node("Cast", {"x"}, {"n"}), "to", kI32);
+  ModelBuilder::setInt(model.node("Cast", {"n"}, {"y"}), "to", kBool);
+  model.output("y");
+  EXPECT_EQ(evaluate(model), (Values{1, 0, 1, 1}));
+}
+
+TEST(Constant, a_list_of_tensors_gives_one_back) {
+  ModelBuilder model;
+  model.input("x", kF32, {2, 6});
+  model.integers("part", {}, {2});
+  model.integers("position", {}, {-2});
+  ModelBuilder::setInt(model.node("SplitToSequence", {"x", "part"}, {"parts"}), "axis", 1);
+  model.node("SequenceAt", {"parts", "position"}, {"y"});
+  model.output("y");
+  EXPECT_EQ(evaluate(model, {f32({2, 6}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})}), (Values{2, 3, 8, 9}));
+}
+
+TEST(Constant, division_of_an_integer_by_zero_is_refused) {
+  ModelBuilder model;
+  model.integers("a", {1}, {1});
+  model.integers("b", {1}, {0});
+  model.node("Div", {"a", "b"}, {"y"});
+  model.output("y");
+  expectError(importModel(model), {"\"y\" (Div)", "by 0"});
+}
+
+TEST(Constant, an_index_outside_is_refused) {
+  ModelBuilder model;
+  model.integers("a", {3}, {1, 2, 3});
+  model.integers("i", {}, {3});
+  model.node("Gather", {"a", "i"}, {"y"});
+  model.output("y");
+  expectError(importModel(model), {"\"y\" (Gather)", "element 3", "size 3"});
+}
+
+//===----------------------------------------------------------------------===//
+// Computed when running
+//===----------------------------------------------------------------------===//
+
+TEST(Running, reshapes_copy_and_infer_dimensions) {
+  Values values{0, 1, 2, 3, 4, 5};
+  EXPECT_EQ(ofInput("Reshape", {2, 3}, values, {{{2}, {0, -1}}}), values);
+  EXPECT_EQ(ofInput("Flatten", {1, 2, 3}, values, {}, {{"axis", 2}}), values);
+  EXPECT_EQ(ofInput("Squeeze", {1, 6, 1}, values), values);
+  EXPECT_EQ(ofInput("Unsqueeze", {2, 3}, values, {{{2}, {-1, 0}}}), values);
+}
+
+TEST(Running, a_reshape_to_another_count_is_refused) {
+  ModelBuilder model;
+  model.input("x", kF32, {2, 3});
+  model.integers("shape", {2}, {4, -1});
+  model.node("Reshape", {"x", "shape"}, {"y"});
+  model.output("y");
+  expectError(importModel(model), {"\"y\" (Reshape)", "tensor<2x3xf32>", "[4, -1]"});
+}
+
+TEST(Running, expands_and_transposes) {
+  EXPECT_EQ(ofInput("Expand", {2, 1}, {1, 2}, {{{3}, {2, 1, 3}}}), (Values{1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(ofInput("Transpose", {2, 3}, {0, 1, 2, 3, 4, 5}), (Values{0, 3, 1, 4, 2, 5}));
+}
+
+TEST(Running, slices_and_gathers_regular_parts) {
+  EXPECT_EQ(ofInput("Slice", {6}, {0, 1, 2, 3, 4, 5}, {{{1}, {1}}, {{1}, {6}}, {{1}, {0}}, {{1}, {2}}}), (Values{1, 3, 5}));
+  EXPECT_EQ(ofInput("Gather", {2, 3}, {0, 1, 2, 3, 4, 5}, {{{}, {-1}}}, {{"axis", 1}}), (Values{2, 5}));
+  EXPECT_EQ(ofInput("Gather", {3, 2}, {0, 1, 2, 3, 4, 5}, {{{3}, {2, 0, 2}}}), (Values{4, 5, 0, 1, 4, 5}));
+}
+
+TEST(Running, reductions_keep_or_drop_dimensions) {
+  EXPECT_EQ(ofInput("ReduceMean", {2, 2}, {1, 3, 5, 7}, {{{1}, {-1}}}), (Values{2, 6}));
+  EXPECT_EQ(ofInput("ReduceMax", {2, 2}, {1, 3, 5, 7}, {{{1}, {0}}}, {{"keepdims", 0}}), (Values{5, 7}));
+  ModelBuilder model(17); // before 18 the dimensions are an attribute
+  model.input("x", kF32, {2, 2});
+  ModelBuilder::setInts(model.node("ReduceMean", {"x"}, {"y"}), "axes", {0});
+  model.output("y");
+  EXPECT_EQ(evaluate(model, {f32({2, 2}, {1, 3, 5, 7})}), (Values{3, 5}));
+}
+
+TEST(Running, softmax_runs_along_any_dimension) {
+  Values values = ofInput("Softmax", {2, 2}, {0, 1, 0, 3}, {}, {{"axis", 0}});
+  expectNear(values, {0.5, 1 / (1 + std::exp(2.0)), 0.5, 1 / (1 + std::exp(-2.0))});
+}
+
+TEST(Running, layer_norm_gives_its_statistics) {
+  ModelBuilder model;
+  model.input("x", kF32, {1, 2, 2});
+  model.floats("w", {2, 2}, {1, 1, 2, 2});
+  ModelBuilder::setInt(model.node("LayerNormalization", {"x", "w"}, {"y", "mean"}), "axis", 1);
+  model.output("y");
+  model.output("mean");
+  Imported imported;
+  TemporaryFolder folder;
+  imported = importBytes(folder, model.bytes());
+  auto results = execute(imported, {f32({1, 2, 2}, {1, 1, 3, 3})}, folder.path);
+  ASSERT_EQ(results.size(), 2u);
+  expectNear(results[0].toDoubles(), {-1, -1, 2, 2}, 1e-4);
+  EXPECT_EQ(results[1].toDoubles(), Values{2});
+  EXPECT_EQ(results[1].getShape(), (llvm::ArrayRef<int64_t>{1, 1, 1}));
+}
+
+/// y = a · b for inputs of these shapes, which count 1, 2, 3 …
+Values matmul(const Integers &a, const Integers &b) {
+  ModelBuilder model;
+  std::vector<interpreter::Tensor> arguments;
+  for (const Integers &shape : {a, b}) {
+    std::vector<ModelBuilder::Dim> dims;
+    int64_t count = 1;
+    for (int64_t size : shape)
+      dims.push_back(static_cast<int>(size)), count *= size;
+    Values values;
+    for (int64_t i = 0; i < count; ++i)
+      values.push_back(static_cast<double>(i + 1));
+    model.input(arguments.empty() ? "a" : "b", kF32, dims);
+    arguments.push_back(f32(shape, values));
+  }
+  model.node("MatMul", {"a", "b"}, {"y"});
+  model.output("y");
+  return evaluate(model, arguments);
+}
+
+TEST(Running, matmul_batches_as_numpy_does) {
+  EXPECT_EQ(matmul({2}, {2}), (Values{5}));
+  EXPECT_EQ(matmul({2}, {2, 2}), (Values{7, 10}));
+  EXPECT_EQ(matmul({1, 2}, {2}), (Values{5}));
+  EXPECT_EQ(matmul({2, 1, 2}, {2, 1}), (Values{5, 11}));
+  EXPECT_EQ(matmul({2, 1, 1, 2}, {2, 2, 1}), (Values{5, 11, 11, 25}));
+  EXPECT_EQ(matmul({1, 1, 2}, {1, 2, 1}), (Values{5}));
+}
+
+TEST(Running, gemm_transposes_scales_and_adds) {
+  ModelBuilder model;
+  model.input("a", kF32, {2, 1});
+  model.input("b", kF32, {3, 2});
+  model.floats("c", {2, 1, 3}, {0, 0, 0, 0, 0, 0});
+  model.floats("bias", {3}, {1, 2, 3});
+  onnxfile::Node &node = model.node("Gemm", {"a", "b", "bias"}, {"y"});
+  ModelBuilder::setInt(node, "transA", 1);
+  ModelBuilder::setInt(node, "transB", 1);
+  ModelBuilder::setFloat(node, "alpha", 2);
+  ModelBuilder::setFloat(node, "beta", 10);
+  model.output("y");
+  EXPECT_EQ(evaluate(model, {f32({2, 1}, {1, 2}), f32({3, 2}, {1, 2, 3, 4, 5, 6})}), (Values{20, 42, 64}));
+}
+
+TEST(Running, dropout_in_training_is_refused_unless_it_drops_nothing) {
+  for (float ratio : {0.0f, 0.5f}) {
+    ModelBuilder model;
+    model.input("x", kF32, {2});
+    model.floats("ratio", {}, {ratio});
+    onnxfile::Tensor &mode = model.integers("mode", {}, {});
+    mode.set_data_type(kBool);
+    mode.set_raw_data(std::string(1, '\1'));
+    model.node("Dropout", {"x", "ratio", "mode"}, {"y"});
+    model.output("y");
+    if (ratio == 0)
+      EXPECT_TRUE(importModel(model));
+    else
+      expectError(importModel(model), {"\"y\" (Dropout)", "eval mode"});
+  }
+}
+
+TEST(Running, an_index_computed_when_running_is_refused_where_hyc_cannot_take_it) {
+  ModelBuilder model;
+  model.input("x", kF32, {2, 3, 4});
+  model.input("i", kI64, {2});
+  ModelBuilder::setInt(model.node("Gather", {"x", "i"}, {"y"}), "axis", 1);
+  model.output("y");
+  expectError(importModel(model), {"\"y\" (Gather)", "dimension 1 of 'tensor<2x3x4xf32>'"});
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+TEST(Parameters, written_out_value_by_value_are_read) {
+  ModelBuilder model;
+  model.input("x", kF32, {1, 2});
+  onnxfile::Tensor &packed = model.floats("packed", {2, 2}, {});
+  packed.clear_raw_data();
+  for (float value : {1.0f, 2.0f, 3.0f, 4.0f})
+    packed.add_float_data(value);
+  model.node("MatMul", {"x", "packed"}, {"y"});
+  model.output("y");
+  EXPECT_EQ(evaluate(model, {f32({1, 2}, {1, 10})}), (Values{31, 42}));
+}
+
+TEST(Parameters, that_nothing_uses_are_left_out) {
+  ModelBuilder model;
+  model.input("x", kF32, {2});
+  model.floats("used", {2}, {1, 2});
+  model.floats("unused", {2}, {1, 2});
+  model.node("Mul", {"x", "used"}, {"y"});
+  model.output("y");
+  Imported imported = importModel(model);
+  ASSERT_TRUE(imported);
+  int count = 0;
+  for (ParamOp param : imported.module->getOps<ParamOp>()) {
+    ++count;
+    EXPECT_EQ(param.getSymName(), "used");
+  }
+  EXPECT_EQ(count, 1);
+}
+
+TEST(Parameters, shared_by_two_nodes_are_one_symbol) {
+  ModelBuilder model;
+  model.input("ids", kI64, {2, 3});
+  model.floats("table", {5, 4}, std::vector<float>(20, 1));
+  model.node("Gather", {"table", "ids"}, {"rows"});
+  ModelBuilder::setInts(model.node("Transpose", {"table"}, {"turned"}), "perm", {1, 0});
+  model.node("MatMul", {"rows", "turned"}, {"y"});
+  model.output("y");
+  Imported imported = importModel(model);
+  ASSERT_TRUE(imported);
+  auto params = imported.module->getOps<ParamOp>();
+  EXPECT_EQ(std::distance(params.begin(), params.end()), 1);
+}
+} // namespace
