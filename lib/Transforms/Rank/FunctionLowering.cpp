@@ -290,9 +290,9 @@ rank::RecordOp FunctionLowering::recordOf(Value buffer, StringRef name) {
 
 LogicalResult FunctionLowering::lowerResult(unsigned index, Value value, Location loc) {
   if (auto channel = dyn_cast_or_null<StringAttr>(source.getResultAttr(index, dist::kChannel))) {
-    Value buffer = bufferOf(value);
+    rank::RecordOp record = recordOf(bufferOf(value), channel.getValue());
+    Value buffer = bufferOf(value); // after recordOf, which replaces temporaries
     auto type = cast<rank::BufferType>(buffer.getType());
-    rank::RecordOp record = recordOf(buffer, channel.getValue());
     bool isWhole = record && record.getArena() == kCommunication && rootOf(buffer).second == 0 && type.isDense() &&
                    type.getBytes() == record.getBufferType().getBytes();
     if (!isWhole) {
