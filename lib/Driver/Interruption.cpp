@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <unistd.h>
+#include <vector>
 
 using namespace hyc;
 
@@ -17,6 +18,7 @@ constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
 struct Registry {
   std::mutex mutex;
   std::set<std::string> paths;
+  std::vector<std::string> folders;
   std::set<pid_t> children;
   std::array<struct sigaction, kSignals.size()> previous;
 };
@@ -48,6 +50,8 @@ static void watch() {
   std::error_code ignored;
   for (const std::string &path : registry().paths)
     std::filesystem::remove_all(path, ignored);
+  for (auto folder = registry().folders.rbegin(); folder != registry().folders.rend(); ++folder)
+    std::filesystem::remove(*folder, ignored);
   _exit(128 + signal);
 }
 
@@ -81,6 +85,11 @@ void Interruption::addPath(const std::string &path) {
 void Interruption::forgetPath(const std::string &path) {
   std::lock_guard<std::mutex> lock(registry().mutex);
   registry().paths.erase(path);
+}
+
+void Interruption::addFolder(const std::string &path) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().folders.push_back(path);
 }
 
 void Interruption::addChild(pid_t child) {

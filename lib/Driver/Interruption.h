@@ -17,9 +17,11 @@ public:
   Interruption(const Interruption &) = delete;
   Interruption &operator=(const Interruption &) = delete;
 
-  /// Names a folder or file to remove; called before it is created.
+  /// Names a folder or file to remove, with what is in it; called before it is created.
   static void addPath(const std::string &path);
   static void forgetPath(const std::string &path);
+  /// Names a folder to remove if nothing else has come to lie in it.
+  static void addFolder(const std::string &path);
   static void addChild(pid_t child);
   static void forgetChild(pid_t child);
 

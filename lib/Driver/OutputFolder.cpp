@@ -42,7 +42,7 @@ Expected<OutputFolder> OutputFolder::open(StringRef path, StringRef input) {
   for (fs::path part = target; !part.empty() && !fs::exists(part, error); part = part.parent_path())
     result.created.insert(result.created.begin(), part.string());
   for (const std::string &part : result.created)
-    if (!fs::create_directory(part, error) && error)
+    if (Interruption::addFolder(part); !fs::create_directory(part, error) && error)
       return ioError("cannot create folder '" + part + "'", error);
   SmallString<128> staging;
   sys::fs::createUniquePath(result.folder + "/.hyc-compile-%%%%%%%%", staging, /*MakeAbsolute=*/false);
