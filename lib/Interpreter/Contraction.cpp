@@ -12,7 +12,8 @@ using llvm::StringRef;
 namespace {
 /// c += a · b for c: [rows, columns], a: [rows, depth], b: [depth, columns]. Four rows of c share each row of b.
 template <typename T>
-void multiplyInto(int64_t rows, int64_t columns, int64_t depth, const T *a, const T *b, T *c) {
+__attribute__((always_inline)) inline void
+multiplyRows(int64_t rows, int64_t columns, int64_t depth, const T *a, const T *b, T *c) {
   constexpr int64_t kRows = 4, kColumns = 256; // a strip of c stays in the nearest cache
   for (int64_t column = 0; column < columns; column += kColumns) {
     const int64_t width = std::min(kColumns, columns - column);
@@ -44,6 +45,19 @@ void multiplyInto(int64_t rows, int64_t columns, int64_t depth, const T *a, cons
     }
   }
 }
+
+// One copy an instruction set: wider vectors of independent columns, the same bits.
+#define HYC_MULTIPLY __attribute__((target_clones("avx512f", "avx2", "default"))) void
+HYC_MULTIPLY multiplyInto(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b, float *c) {
+  multiplyRows(rows, columns, depth, a, b, c);
+}
+HYC_MULTIPLY multiplyInto(int64_t rows, int64_t columns, int64_t depth, const double *a, const double *b, double *c) {
+  multiplyRows(rows, columns, depth, a, b, c);
+}
+void multiplyInto(int64_t rows, int64_t columns, int64_t depth, const int64_t *a, const int64_t *b, int64_t *c) {
+  multiplyRows(rows, columns, depth, a, b, c);
+}
+#undef HYC_MULTIPLY
 
 /// The letters of a contraction by the part that they play, and their sizes.
 struct Roles {
@@ -101,8 +115,8 @@ Tensor hyc::interpreter::contract(StringRef lhsLetters, const Tensor &lhs, Strin
     const T *aData = a.data<T>(), *bData = b.data<T>();
     T *cData = product.mutableData<T>();
     for (int64_t batch = 0; batch < batches; ++batch)
-      multiplyInto<T>(rows, columns, depth, aData + batch * rows * depth, bData + batch * depth * columns,
-                      cData + batch * rows * columns);
+      multiplyInto(rows, columns, depth, aData + batch * rows * depth, bData + batch * depth * columns,
+                   cData + batch * rows * columns);
   });
   return ordered(product, productLetters, resultLetters);
 }

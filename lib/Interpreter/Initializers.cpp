@@ -4,6 +4,7 @@
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Interpreter/Philox.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SwapByteOrder.h"
 #include <fstream>
@@ -62,10 +63,16 @@ static void readElements(std::ifstream &file, Tensor &tensor) {
   });
 }
 
+/// What relative paths start from: the folder asked for, else the one that the importer noted on the module.
+static StringRef folderOf(Operation *op, const Options &options) {
+  auto noted = op->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>("hyc.model_folder");
+  return options.baseDirectory.empty() && noted ? noted.getValue() : StringRef(options.baseDirectory);
+}
+
 static FailureOr<Tensor> readFile(Operation *op, FileAttr init, RankedTensorType type, const Options &options) {
   SmallString<256> path(init.getPath());
   if (!llvm::sys::path::is_absolute(path)) {
-    path = options.baseDirectory;
+    path = folderOf(op, options);
     llvm::sys::path::append(path, init.getPath());
   }
   std::ifstream file(path.c_str(), std::ios::binary);

@@ -1,128 +1,199 @@
-// The tiny GPT-2, imported from ONNX, in every layout of eight ranks under both schedules: its losses are those of one
-// rank, and those of one rank are PyTorch's. The executables are held to the same in test/e2e, on fewer layouts.
+// The tiny GPT-2, imported from ONNX, in the interpreter: one device against what PyTorch computed, and every layout of
+// eight ranks against one device. The executables are held to the same in test/e2e, on fewer layouts.
 #include "SafeTensors.h"
-#include "dialects/Dist/DistDialect.h"
+#include "TrainedModule.h"
 #include "dialects/Hyc/HycDialect.h"
-#include "hyc/Import/ONNX/Import.h"
 #include "hyc/Interpreter/MeshInterpreter.h"
-#include "hyc/Pipelines/Pipelines.h"
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/MLIRContext.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
-#include <map>
 
-using namespace hyc;
+using namespace hyc::equivalence;
 using namespace hyc::interpreter;
 
 namespace {
+const char *kModel = HYC_MODELS_DIR "/gpt2-tiny.onnx";
+constexpr int64_t kSamples = 16, kSequence = 64, kSteps = 20;
 
-constexpr int64_t kBatch = 16, kSequence = 64;
-
-struct Layout {
-  int64_t tp, pp, dp;
-  std::string schedule, optimizer;
-};
-
+/// What PyTorch computed, read once.
 const std::map<std::string, hyc_e2e::HostTensor> &reference() {
   static const auto tensors = hyc_e2e::readSafeTensors(HYC_MODELS_DIR "/gpt2-tiny.reference.safetensors");
   return tensors;
 }
 
-/// Tokens `shift` … of every window of one step's global batch.
-Tensor tokens(int64_t step, int64_t shift) {
-  std::vector<int64_t> values;
-  const std::vector<double> &all = reference().at("tokens").values;
-  for (int64_t i = 0; i < kBatch; ++i)
-    for (int64_t j = 0; j < kSequence; ++j)
-      values.push_back(static_cast<int64_t>(all[(step * kBatch + i) * (kSequence + 1) + j + shift]));
-  return Tensor::fromIntegers(ElementKind::I64, {kBatch, kSequence}, values);
-}
-
-/// The losses of the first `steps` steps.
-std::vector<double> train(const Layout &layout, int64_t steps) {
-  mlir::MLIRContext context;
-  context.disableMultithreading();
-  context.loadDialect<HycDialect, dist::DistDialect>();
-  ImportOptions import;
-  PipelineOptions options;
-  options.logits = "logits";
-  options.tp = layout.tp, options.pp = layout.pp, options.dp = layout.dp;
-  options.microBatches = layout.dp == 8 ? 2 : 4;
-  options.schedule = layout.schedule;
-  options.optimizer = layout.optimizer;
-  options.weightDecay = layout.optimizer == "adamw" ? 0.01 : 0;
-  import.batch = kBatch / options.microBatches;
-  auto module = importOnnx(context, HYC_MODELS_DIR "/gpt2-tiny.onnx", import);
-  if (failed(module))
-    return {};
-  mlir::PassManager passes(&context);
-  for (Phase phase : {Phase::Model, Phase::Train, Phase::Plan, Phase::Local}) {
-    buildPhase(phase, passes, options);
-    buildVerification(phase, passes);
-  }
-  if (failed(passes.run(**module)))
-    return {};
-  Options interpretation;
-  interpretation.baseDirectory = HYC_MODELS_DIR;
-  auto ranks = MeshInterpreter::create(**module, interpretation);
-  std::vector<double> losses;
-  for (int64_t step = 0; succeeded(ranks) && step < steps; ++step) {
-    auto result = ranks->runStep({{"input_ids", tokens(step, 0)}, {"labels", tokens(step, 1)}},
-                                 layout.optimizer == "adamw" ? 1e-3 : 0.1);
-    if (failed(result))
-      return losses;
-    losses.push_back(result->meanLoss());
-  }
-  return losses;
-}
-
-void expectLosses(const std::vector<double> &actual, const std::vector<double> &expected, double tolerance) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (size_t step = 0; step < actual.size(); ++step)
-    EXPECT_NEAR(actual[step] / expected[step], 1.0, tolerance)
-        << "step " << step + 1 << ": " << actual[step] << " and " << expected[step];
-}
-
-const std::vector<double> &oneRank(const std::string &optimizer) {
-  static std::map<std::string, std::vector<double>> losses;
-  auto [entry, inserted] = losses.try_emplace(optimizer);
-  if (inserted)
-    entry->second = train({1, 1, 1, "1f1b", optimizer}, 20);
-  return entry->second;
-}
-
-TEST(Gpt2OneRankInterpreted, LossesArePyTorchs) {
-  expectLosses(oneRank("adamw"), reference().at("losses.adamw").values, 1e-4);
-  expectLosses(oneRank("sgd"), reference().at("losses.sgd").values, 1e-4);
-}
-
-class Gpt2EveryLayout : public testing::TestWithParam<Layout> {};
-
-TEST_P(Gpt2EveryLayout, LossesAreThoseOfOneRank) {
-  const Layout &layout = GetParam();
-  expectLosses(train(layout, 20), oneRank(layout.optimizer), layout.optimizer == "sgd" ? 1e-5 : 1e-4);
-}
-
-/// All ten meshes of eight ranks; both schedules where there is a pipeline; the optimizers in turn.
-std::vector<Layout> everyLayout() {
-  std::vector<Layout> layouts;
-  for (int64_t tp : {1, 2, 4, 8})
-    for (int64_t pp : {1, 2, 4, 8}) {
-      if (8 % (tp * pp) != 0)
-        continue;
-      for (const char *schedule : {"1f1b", "gpipe"})
-        if (pp > 1 || std::string(schedule) == "1f1b")
-          layouts.push_back({tp, pp, 8 / (tp * pp), schedule, layouts.size() % 2 ? "adamw" : "sgd"});
+/// The inputs of one step: windows of sequence + 1 tokens.
+NamedTensors batchOf(int64_t step) {
+  const std::vector<double> &tokens = reference().at("tokens").values;
+  NamedTensors batch;
+  Tensor &ids = batch["input_ids"] = Tensor(ElementKind::I64, {kSamples, kSequence});
+  Tensor &labels = batch["labels"] = Tensor(ElementKind::I64, {kSamples, kSequence});
+  for (int64_t sample = 0; sample < kSamples; ++sample)
+    for (int64_t i = 0; i < kSequence; ++i) {
+      size_t at = static_cast<size_t>((step * kSamples + sample) * (kSequence + 1) + i);
+      ids.set(sample * kSequence + i, tokens[at]);
+      labels.set(sample * kSequence + i, tokens[at + 1]);
     }
-  return layouts;
+  return batch;
 }
 
-INSTANTIATE_TEST_SUITE_P(EightRanks, Gpt2EveryLayout, testing::ValuesIn(everyLayout()), [](const auto &info) {
-  const Layout &layout = info.param;
-  return "tp" + std::to_string(layout.tp) + "pp" + std::to_string(layout.pp) + "dp" + std::to_string(layout.dp) + "_" +
-         layout.schedule + "_" + layout.optimizer;
-});
+struct Optimizer {
+  std::string name;
+  double lr, weightDecay;
+};
+const Optimizer kAdamW{"adamw", 1e-3, 0.01}, kSgd{"sgd", 0.1, 0};
 
+hyc::PipelineOptions optionsOf(const Optimizer &optimizer) {
+  hyc::PipelineOptions options;
+  options.logits = "logits";
+  options.optimizer = optimizer.name;
+  options.weightDecay = optimizer.weightDecay;
+  return options;
+}
+
+/// One device and its losses.
+struct OneDevice {
+  explicit OneDevice(const Optimizer &optimizer);
+  const Tensor &state(const std::string &symbol) const { return *interpreter->getState(symbol); }
+
+  TrainedModule module;
+  llvm::FailureOr<Interpreter> interpreter;
+  std::vector<double> losses;
+  /// Gradients of the first step, sums over tokens, by parameter.
+  NamedTensors gradients;
+};
+
+OneDevice::OneDevice(const Optimizer &optimizer) : module(kModel, kSamples) {
+  hyc::PipelineOptions options = optionsOf(optimizer);
+  bool compiled = module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options);
+  if (compiled)
+    interpreter = Interpreter::create(module.get());
+  for (int64_t step = 0; succeeded(interpreter) && step < kSteps; ++step) {
+    llvm::FailureOr<StepResult> result = runTrainStep(*interpreter, {batchOf(step)}, optimizer.lr);
+    if (failed(result))
+      break;
+    losses.push_back(result->meanLoss());
+    for (hyc::ParamOp param : module.get().getOps<hyc::ParamOp>())
+      if (const Tensor *gradient = interpreter->getState(param.getSymName().str() + ".grad"); gradient && step == 0)
+        gradients[param.getSymName()] = *gradient;
+  }
+  EXPECT_EQ(losses.size(), static_cast<size_t>(kSteps)) << module.diagnostics();
+}
+
+/// The same run for every test that compares with it.
+const OneDevice &oneDevice(const Optimizer &optimizer) {
+  static const OneDevice adamw(kAdamW), sgd(kSgd);
+  return optimizer.name == "sgd" ? sgd : adamw;
+}
+
+/// max |a - b| over max |b|.
+double relativeDifference(llvm::ArrayRef<double> actual, llvm::ArrayRef<double> expected) {
+  double difference = 0, magnitude = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference = std::fmax(difference, std::fabs(actual[i] - expected[i]));
+    magnitude = std::fmax(magnitude, std::fabs(expected[i]));
+  }
+  return difference / magnitude;
+}
+
+struct Mesh {
+  int64_t tp, pp, dp;
+};
+std::string describe(const Mesh &mesh) {
+  return "tp" + std::to_string(mesh.tp) + "_pp" + std::to_string(mesh.pp) + "_dp" + std::to_string(mesh.dp);
+}
+
+/// All ranks of a mesh, partitioned and ready.
+struct Ranks {
+  Ranks(const Mesh &mesh, const Optimizer &optimizer, const std::string &schedule)
+      : microBatches(mesh.dp == 8 ? 2 : 4), module(kModel, kSamples / microBatches) {
+    hyc::PipelineOptions options = optionsOf(optimizer);
+    options.tp = mesh.tp, options.pp = mesh.pp, options.dp = mesh.dp;
+    options.microBatches = microBatches;
+    options.schedule = schedule;
+    bool compiled = true;
+    for (hyc::Phase phase : {hyc::Phase::Model, hyc::Phase::Train, hyc::Phase::Plan, hyc::Phase::Local})
+      compiled = compiled && module.enter(phase, options);
+    if (compiled)
+      interpreter = MeshInterpreter::create(module.get());
+    EXPECT_TRUE(succeeded(interpreter)) << module.diagnostics();
+  }
+
+  int64_t microBatches;
+  TrainedModule module;
+  llvm::FailureOr<MeshInterpreter> interpreter;
+};
 } // namespace
+
+TEST(Gpt2, OneDeviceTrainsAsPyTorchDoes) {
+  for (const Optimizer &optimizer : {kAdamW, kSgd}) {
+    const std::vector<double> &expected = reference().at("losses." + optimizer.name).values;
+    const std::vector<double> &losses = oneDevice(optimizer).losses;
+    ASSERT_EQ(losses.size(), expected.size());
+    for (size_t step = 0; step < expected.size(); ++step)
+      EXPECT_NEAR(losses[step], expected[step], 1e-4 * expected[step]) << optimizer.name << " step " << step;
+  }
+}
+
+TEST(Gpt2, FirstGradientsArePyTorchs) {
+  int compared = 0;
+  for (const auto &entry : oneDevice(kSgd).gradients) {
+    auto expected = reference().find(entry.first().str());
+    if (expected == reference().end())
+      continue; // the exporter keeps the position table under another name
+    std::vector<double> gradient = entry.second.toDoubles();
+    ASSERT_EQ(gradient.size(), expected->second.values.size()) << entry.first().str();
+    for (double &value : gradient) // PyTorch's is of the mean
+      value /= static_cast<double>(kSamples * kSequence);
+    EXPECT_LT(relativeDifference(gradient, expected->second.values), 1e-4) << entry.first().str();
+    ++compared;
+  }
+  EXPECT_GE(compared, 8 * 12) << "a layer has 12 parameters";
+}
+
+class Gpt2Mesh : public testing::TestWithParam<Mesh> {};
+
+TEST_P(Gpt2Mesh, LossesAndGradientsAreOneDevices) {
+  for (const Optimizer &optimizer : {kSgd, kAdamW}) {
+    const OneDevice &expected = oneDevice(optimizer);
+    Ranks ranks(GetParam(), optimizer, "1f1b");
+    ASSERT_TRUE(succeeded(ranks.interpreter));
+    const double tolerance = optimizer.name == "sgd" ? 1e-5 : 1e-4;
+    for (int64_t step = 0; step < kSteps; ++step) {
+      llvm::FailureOr<StepResult> result = ranks.interpreter->runStep(batchOf(step), optimizer.lr);
+      ASSERT_TRUE(succeeded(result)) << ranks.module.diagnostics();
+      EXPECT_NEAR(result->meanLoss(), expected.losses[step], tolerance * expected.losses[step])
+          << optimizer.name << " step " << step;
+      for (const auto &entry : expected.gradients) {
+        if (step > 0)
+          break;
+        llvm::FailureOr<Tensor> gradient = ranks.interpreter->gatherState(entry.first().str() + ".grad");
+        ASSERT_TRUE(succeeded(gradient)) << ranks.module.diagnostics();
+        EXPECT_LT(relativeDifference(gradient->toDoubles(), entry.second.toDoubles()), 1e-4) << entry.first().str();
+      }
+    }
+  }
+}
+
+/// Backwards run in the order of micro-batches in both schedules, so that not a bit may differ.
+TEST_P(Gpt2Mesh, SchedulesAgreeToTheBit) {
+  Ranks gpipe(GetParam(), kAdamW, "gpipe"), alternating(GetParam(), kAdamW, "1f1b");
+  ASSERT_TRUE(succeeded(gpipe.interpreter) && succeeded(alternating.interpreter));
+  for (int64_t step = 0; step < 2; ++step) {
+    llvm::FailureOr<StepResult> a = gpipe.interpreter->runStep(batchOf(step), kAdamW.lr);
+    llvm::FailureOr<StepResult> b = alternating.interpreter->runStep(batchOf(step), kAdamW.lr);
+    ASSERT_TRUE(succeeded(a) && succeeded(b)) << gpipe.module.diagnostics() << alternating.module.diagnostics();
+    EXPECT_EQ(a->lossSum, b->lossSum);
+    EXPECT_EQ(a->gradNorm, b->gradNorm);
+  }
+  for (hyc::ParamOp param : gpipe.module.get().getOps<hyc::ParamOp>()) {
+    llvm::FailureOr<Tensor> a = gpipe.interpreter->gatherState(param.getSymName());
+    llvm::FailureOr<Tensor> b = alternating.interpreter->gatherState(param.getSymName());
+    ASSERT_TRUE(succeeded(a) && succeeded(b)) << gpipe.module.diagnostics() << alternating.module.diagnostics();
+    EXPECT_TRUE(a->isIdenticalTo(*b)) << param.getSymName().str();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EightRanks, Gpt2Mesh,
+                         testing::Values(Mesh{8, 1, 1}, Mesh{1, 8, 1}, Mesh{1, 1, 8}, Mesh{4, 2, 1}, Mesh{4, 1, 2},
+                                         Mesh{2, 4, 1}, Mesh{1, 4, 2}, Mesh{2, 1, 4}, Mesh{1, 2, 4}, Mesh{2, 2, 2}),
+                         [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });

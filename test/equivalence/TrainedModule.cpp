@@ -3,6 +3,7 @@
 
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Import/ONNX/Import.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
@@ -25,8 +26,7 @@ static void registerPasses() {
   (void)registered;
 }
 
-TrainedModule::TrainedModule(const std::string &text, const std::string &pipeline)
-    : context(std::make_unique<mlir::MLIRContext>()) {
+TrainedModule::TrainedModule() : context(std::make_unique<mlir::MLIRContext>()) {
   registerPasses();
   context->disableMultithreading();
   context->printOpOnDiagnostic(false);
@@ -37,11 +37,31 @@ TrainedModule::TrainedModule(const std::string &text, const std::string &pipelin
       messages += "note: " + note.str() + "\n";
     return mlir::success();
   });
+}
+
+TrainedModule::TrainedModule(const std::string &text, const std::string &pipeline) : TrainedModule() {
   module = mlir::parseSourceString<mlir::ModuleOp>(text, context.get());
   isGood = module && transform(pipeline);
 }
 
+TrainedModule::TrainedModule(const std::string &path, int64_t samples) : TrainedModule() {
+  hyc::ImportOptions options;
+  options.batch = samples;
+  llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> imported = hyc::importOnnx(*context, path, options);
+  if (succeeded(imported))
+    module = std::move(*imported);
+  isGood = static_cast<bool>(module);
+}
+
 TrainedModule::~TrainedModule() = default;
+
+bool TrainedModule::enter(hyc::Phase phase, const hyc::PipelineOptions &options) {
+  mlir::PassManager passes(context.get());
+  hyc::buildPhase(phase, passes, options);
+  hyc::buildVerification(phase, passes);
+  isGood = isGood && succeeded(passes.run(*module));
+  return isGood;
+}
 
 bool TrainedModule::transform(const std::string &pipeline) {
   mlir::PassManager passes(context.get());

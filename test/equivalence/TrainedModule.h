@@ -2,6 +2,7 @@
 #ifndef HYC_TEST_EQUIVALENCE_TRAINEDMODULE_H
 #define HYC_TEST_EQUIVALENCE_TRAINEDMODULE_H
 
+#include "hyc/Pipelines/Pipelines.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -15,10 +16,14 @@ class TrainedModule {
 public:
   /// Parses `text` and runs `pipeline` ("hyc-differentiate,hyc-attach-optimizer") on it.
   TrainedModule(const std::string &text, const std::string &pipeline);
+  /// Imports an ONNX file for a batch of `samples`.
+  TrainedModule(const std::string &path, int64_t samples);
   ~TrainedModule();
 
   /// Runs more passes.
   bool transform(const std::string &pipeline);
+  /// Runs the passes that lead to `phase` from the one before, and its check.
+  bool enter(hyc::Phase phase, const hyc::PipelineOptions &options);
 
   explicit operator bool() const { return isGood; }
   mlir::ModuleOp get() const { return *module; }
@@ -26,6 +31,8 @@ public:
   std::string print() const;
 
 private:
+  TrainedModule();
+
   std::unique_ptr<mlir::MLIRContext> context;
   std::string messages;
   mlir::OwningOpRef<mlir::ModuleOp> module;
