@@ -74,6 +74,8 @@ static void buildLocal(OpPassManager &passes) {
 }
 
 static void buildRank(OpPassManager &passes) {
+  // Before CSE and clusters, which take in the pieces.
+  passes.addPass(createDecomposeComposites());
   // Functions are cut and final by now, so equal reads, constants and broadcasts may become one.
   passes.addPass(mlir::createCSEPass());
   // Before clusters take in the additions.

@@ -1,11 +1,32 @@
 // Passes of phase 5: from what one rank computes to the calls it makes. Every example is part of a test in test/Rank.
-// Their order is: fuse-bias, cluster-elementwise, lower-to-rank, coalesce-reductions, reuse-operands, place-buffers,
+// Their order is: decompose-composites, fuse-bias, cluster-elementwise, lower-to-rank, coalesce-reductions, reuse-operands, place-buffers,
 // share-layers, verify-rank.
 
 #ifndef HYC_TRANSFORMS_RANK_PASSES_TD
 #define HYC_TRANSFORMS_RANK_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
+
+def DecomposeComposites : Pass<"hyc-decompose-composites", "::mlir::ModuleOp"> {
+  let summary = "Replaces composite ops without a kernel by their definition in smaller ops";
+  let description = [{
+    ```mlir
+    %y = hyc.softmax %x {id = "p"} : tensor<2x4xf32>
+    ```
+    becomes
+    ```mlir
+    %0 = hyc.reduce max %x [1] {id = "p.max"} : (tensor<2x4xf32>) -> tensor<2xf32>
+    …
+    %y = hyc.div %3, %5 {id = "p.result"} : tensor<2x4xf32>
+    ```
+    Only here, after partitioning: until then the op is differentiated and split as a whole.
+  }];
+  let options = [
+    ListOption<"ops", "ops", "std::string", "mnemonics of the ops to replace; softmax if none is given">,
+  ];
+  let statistics = [Statistic<"decomposed", "decomposed", "ops replaced">];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
 
 def FuseBias : Pass<"hyc-fuse-bias", "::mlir::ModuleOp"> {
   let summary = "Adds a bias where the matrix product is written";

@@ -1,0 +1,47 @@
+// DecomposeComposites: the last chance of a composite op that the target has no kernel for.
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Transforms/Rank/Passes.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_DECOMPOSECOMPOSITES
+#include "hyc/Transforms/Rank/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+
+namespace {
+struct DecomposeComposites : hyc::impl::DecomposeCompositesBase<DecomposeComposites> {
+  using DecomposeCompositesBase::DecomposeCompositesBase;
+
+  void runOnOperation() override {
+    llvm::StringSet<> names;
+    for (const std::string &name : ops)
+      names.insert("hyc." + name);
+    if (names.empty())
+      names.insert("hyc.softmax");
+    SmallVector<DecomposableOpInterface> composites;
+    getOperation().walk([&](DecomposableOpInterface op) {
+      if (names.contains(op->getName().getStringRef()))
+        composites.push_back(op);
+    });
+    for (DecomposableOpInterface op : composites)
+      if (failed(replace(op)))
+        return signalPassFailure();
+    decomposed += composites.size();
+  }
+
+private:
+  LogicalResult replace(DecomposableOpInterface op) {
+    OpBuilder builder(op);
+    SmallVector<Value> results;
+    if (failed(op.decompose(builder, results)))
+      return op->emitOpError("has neither a kernel on this target nor a decomposition");
+    op->replaceAllUsesWith(results);
+    op->erase();
+    return success();
+  }
+};
+} // namespace

@@ -1,0 +1,21 @@
+// RUN: hyc-opt %s --hyc-decompose-composites | FileCheck %s
+// RUN: hyc-opt %s --hyc-decompose-composites=ops=gelu | FileCheck %s --check-prefix=GELU
+
+// Composites with a kernel stay whole; softmax has none.
+hyc.func @forward.0(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %y = hyc.softmax %x {id = "p"} : tensor<2x4xf32>
+  %z = hyc.gelu %y {id = "g"} : tensor<2x4xf32>
+  hyc.return %z : tensor<2x4xf32>
+}
+// CHECK: %[[MAX:.*]] = hyc.reduce max %[[X:.*]] [1] {id = "p.max"}
+// CHECK: %[[MAXIMA:.*]] = hyc.broadcast %[[MAX]] [0] {id = "p.maxima"}
+// CHECK: %[[SHIFTED:.*]] = hyc.sub %[[X]], %[[MAXIMA]] {id = "p.shifted"}
+// CHECK: %[[EXP:.*]] = hyc.exp %[[SHIFTED]] {id = "p.exp"}
+// CHECK: %[[SUM:.*]] = hyc.reduce sum %[[EXP]] [1] {id = "p.sum"}
+// CHECK: %[[SUMS:.*]] = hyc.broadcast %[[SUM]] [0] {id = "p.sums"}
+// CHECK: hyc.div %[[EXP]], %[[SUMS]] {id = "p.result"}
+// CHECK: hyc.gelu
+
+// GELU: hyc.softmax
+// GELU-NOT: hyc.gelu
+// GELU: hyc.erf
