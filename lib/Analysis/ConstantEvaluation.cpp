@@ -11,15 +11,20 @@ using Result = std::optional<HostTensor>;
 
 static constexpr int kMaxDepth = 200;
 
-template <typename T>
-static bool compare(ComparePredicate predicate, T a, T b) {
+template <typename T> static bool compare(ComparePredicate predicate, T a, T b) {
   switch (predicate) {
-  case ComparePredicate::eq: return a == b;
-  case ComparePredicate::ne: return a != b;
-  case ComparePredicate::lt: return a < b;
-  case ComparePredicate::le: return a <= b;
-  case ComparePredicate::gt: return a > b;
-  case ComparePredicate::ge: return a >= b;
+  case ComparePredicate::eq:
+    return a == b;
+  case ComparePredicate::ne:
+    return a != b;
+  case ComparePredicate::lt:
+    return a < b;
+  case ComparePredicate::le:
+    return a <= b;
+  case ComparePredicate::gt:
+    return a > b;
+  case ComparePredicate::ge:
+    return a >= b;
   }
   return false;
 }
@@ -116,8 +121,8 @@ Result ConstantEvaluator::evaluateView(Operation *op) {
 }
 
 Result ConstantEvaluator::evaluateElementwise(Operation *op) {
-  if (op->getNumResults() != 1 || op->getNumOperands() == 0 || !isa<AddOp, SubOp, MulOp, DivOp, NegOp, MaxOp, MinOp,
-      AndOp, OrOp, NotOp, CompareOp, SelectOp, ConvertOp>(op))
+  if (op->getNumResults() != 1 || op->getNumOperands() == 0 ||
+      !isa<AddOp, SubOp, MulOp, DivOp, NegOp, MaxOp, MinOp, AndOp, OrOp, NotOp, CompareOp, SelectOp, ConvertOp>(op))
     return std::nullopt;
   SmallVector<HostTensor> operands;
   for (Value value : op->getOperands()) {
@@ -126,7 +131,8 @@ Result ConstantEvaluator::evaluateElementwise(Operation *op) {
       return std::nullopt;
     operands.push_back(*operand);
   }
-  Type from = operands.back().getElementType(), to = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+  Type from = operands.back().getElementType(),
+       to = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
   bool failed = false;
   Result result = HostTensor::map(to, operands, [&](ArrayRef<HostElement> e) {
     std::optional<HostElement> element =

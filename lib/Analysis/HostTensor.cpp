@@ -165,8 +165,8 @@ std::optional<HostTensor> HostTensor::fromAttr(ElementsAttr attr) {
   ArrayRef<int64_t> shape = dense.getType().getShape();
   bool real = isa<FloatType>(type);
   if (dense.isSplat())
-    return splat(type, shape, real ? convert(dense.getSplatValue<llvm::APFloat>())
-                                   : convert(dense.getSplatValue<llvm::APInt>()));
+    return splat(type, shape,
+                 real ? convert(dense.getSplatValue<llvm::APFloat>()) : convert(dense.getSplatValue<llvm::APInt>()));
   if (dense.getNumElements() > kMaxStored)
     return std::nullopt;
   std::vector<HostElement> values;

@@ -16,8 +16,16 @@ namespace hyc {
 union HostElement {
   int64_t integer;
   double real;
-  static HostElement ofInteger(int64_t value) { HostElement e; e.integer = value; return e; }
-  static HostElement ofReal(double value) { HostElement e; e.real = value; return e; }
+  static HostElement ofInteger(int64_t value) {
+    HostElement e;
+    e.integer = value;
+    return e;
+  }
+  static HostElement ofReal(double value) {
+    HostElement e;
+    e.real = value;
+    return e;
+  }
 };
 
 class HostTensor {

@@ -10,7 +10,8 @@
 
 namespace hyc {
 
-/// Dimensions [fromBegin, fromEnd) become dimensions [toBegin, toEnd). Neither range is empty, unless that whole shape is.
+/// Dimensions [fromBegin, fromEnd) become dimensions [toBegin, toEnd). Neither range is empty, unless that whole shape
+/// is.
 struct ReshapeGroup {
   int64_t fromBegin, fromEnd, toBegin, toEnd;
   int64_t fromCount() const { return fromEnd - fromBegin; }
@@ -19,8 +20,8 @@ struct ReshapeGroup {
 
 using ReshapeGroups = llvm::SmallVector<ReshapeGroup, 4>;
 
-/// The groups of a reshape, in order; both shapes have the same number of elements, which is not 0. Dimensions of size 1
-/// belong to the group before them, or the first one.
+/// The groups of a reshape, in order; both shapes have the same number of elements, which is not 0. Dimensions of size
+/// 1 belong to the group before them, or the first one.
 ReshapeGroups groupReshape(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 
 /// Every result dimension is a product of dimensions of the operand.

@@ -20,11 +20,14 @@ LogicalResult importMatMul(NodeImport &node) {
   if (failed(checkOperands(node)))
     return failure();
   ArrayRef<int64_t> a = node.shapeOf(0), b = node.shapeOf(1);
-  auto mismatch = [&] { return node.error() << "cannot multiply " << node.input(0).type << " and " << node.input(1).type; };
+  auto mismatch = [&] {
+    return node.error() << "cannot multiply " << node.input(0).type << " and " << node.input(1).type;
+  };
   if (a.empty() || b.empty() || a.size() > 20 || b.size() > 20)
     return mismatch();
   int64_t inner = b.size() == 1 ? b[0] : b[b.size() - 2];
-  ArrayRef<int64_t> batchA = a.drop_back(std::min<size_t>(a.size(), 2)), batchB = b.drop_back(std::min<size_t>(b.size(), 2));
+  ArrayRef<int64_t> batchA = a.drop_back(std::min<size_t>(a.size(), 2)),
+                    batchB = b.drop_back(std::min<size_t>(b.size(), 2));
   std::optional<HostTensor::Shape> batch = broadcastShapes(batchA, batchB);
   if (a.back() != inner || !batch)
     return mismatch();

@@ -35,7 +35,8 @@ LogicalResult importElementwise(NodeImport &node, llvm::MutableArrayRef<Binding>
     std::optional<Binding> repeated = node.importer().broadcast(operand, shape);
     values.push_back(node.importer().materialise(*repeated));
   }
-  return node.finish(node.importer().ofValue(emit(node.importer(), RankedTensorType::get(shape, resultElement), values)));
+  return node.finish(
+      node.importer().ofValue(emit(node.importer(), RankedTensorType::get(shape, resultElement), values)));
 }
 
 llvm::SmallVector<Binding> allInputs(NodeImport &node) {
@@ -104,8 +105,7 @@ HostElement foldOr(bool, HostElement a, HostElement b) { return HostElement::ofI
 using BinaryFold = HostElement (*)(bool real, HostElement a, HostElement b);
 
 /// Two inputs or, for operators that take any number, a chain.
-template <typename OpTy, BinaryFold Fold>
-LogicalResult importBinary(NodeImport &node) {
+template <typename OpTy, BinaryFold Fold> LogicalResult importBinary(NodeImport &node) {
   llvm::SmallVector<Binding> operands = allInputs(node);
   if (failed(checkOneType(node, operands)))
     return failure();
@@ -163,8 +163,7 @@ LogicalResult importPow(NodeImport &node) {
 
 using UnaryFold = double (*)(double);
 
-template <typename OpTy, UnaryFold Fold>
-LogicalResult importUnary(NodeImport &node) {
+template <typename OpTy, UnaryFold Fold> LogicalResult importUnary(NodeImport &node) {
   llvm::SmallVector<Binding> operands{node.input(0)};
   Type type = operands[0].type.getElementType();
   bool real = isa<FloatType>(type);
@@ -191,8 +190,7 @@ double rectify(double x) { return x > 0 ? x : x == x ? 0 : x; }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// Operators that only shape arithmetic uses.
-template <UnaryFold Fold>
-LogicalResult importUnaryConstant(NodeImport &node) {
+template <UnaryFold Fold> LogicalResult importUnaryConstant(NodeImport &node) {
   const HostTensor *operand = node.constant(0);
   if (!operand)
     return failure();
@@ -221,7 +219,8 @@ LogicalResult importMod(NodeImport &node) {
     if (e[1].integer == 0 || e[1].integer == -1)
       return HostElement::ofInteger(0);
     int64_t rest = e[0].integer % e[1].integer;
-    return HostElement::ofInteger(!truncated && rest != 0 && (rest < 0) != (e[1].integer < 0) ? rest + e[1].integer : rest);
+    return HostElement::ofInteger(!truncated && rest != 0 && (rest < 0) != (e[1].integer < 0) ? rest + e[1].integer
+                                                                                              : rest);
   };
   return importElementwise(node, operands, a->getElementType(), fold,
                            [](Importer &, RankedTensorType, ArrayRef<Value>) { return Value(); });
@@ -231,20 +230,25 @@ LogicalResult importMod(NodeImport &node) {
 // Comparisons, choices and types
 //===----------------------------------------------------------------------===//
 
-template <ComparePredicate Predicate>
-LogicalResult importCompare(NodeImport &node) {
+template <ComparePredicate Predicate> LogicalResult importCompare(NodeImport &node) {
   llvm::SmallVector<Binding> operands{node.input(0), node.input(1)};
   if (failed(checkOneType(node, operands)))
     return failure();
   bool real = isa<FloatType>(operands[0].type.getElementType());
   auto compare = [](auto a, auto b) {
     switch (Predicate) {
-    case ComparePredicate::eq: return a == b;
-    case ComparePredicate::ne: return a != b;
-    case ComparePredicate::lt: return a < b;
-    case ComparePredicate::le: return a <= b;
-    case ComparePredicate::gt: return a > b;
-    case ComparePredicate::ge: return a >= b;
+    case ComparePredicate::eq:
+      return a == b;
+    case ComparePredicate::ne:
+      return a != b;
+    case ComparePredicate::lt:
+      return a < b;
+    case ComparePredicate::le:
+      return a <= b;
+    case ComparePredicate::gt:
+      return a > b;
+    case ComparePredicate::ge:
+      return a >= b;
     }
     return false;
   };

@@ -1,5 +1,5 @@
-// Files beside a model that hold the values of its tensors. A model is foreign input: what it names must be a plain file
-// below the model's own folder, reached without a link of any kind, and nothing else is ever opened.
+// Files beside a model that hold the values of its tensors. A model is foreign input: what it names must be a plain
+// file below the model's own folder, reached without a link of any kind, and nothing else is ever opened.
 #ifndef HYC_IMPORT_ONNX_EXTERNALDATA_H
 #define HYC_IMPORT_ONNX_EXTERNALDATA_H
 

@@ -27,6 +27,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
     if (isOpTriviallyDead(&op))
       op.erase();
   chooseInitialRules();
+  warnOfMergedParameters();
   if (failed(checkWeightsExist()) || failed(verify(*module)))
     return failure();
   return std::move(module);
@@ -38,7 +39,9 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
 
 std::optional<int64_t> Importer::bindDimension(const onnxfile::Value &input, int index) {
   const onnxfile::Dimension &dim = input.type().tensor().shape().dim(index);
-  auto fail = [&] { return emitError(file.getLoc()) << "dimension " << index << " of input \"" << input.name() << "\" "; };
+  auto fail = [&] {
+    return emitError(file.getLoc()) << "dimension " << index << " of input \"" << input.name() << "\" ";
+  };
   if (dim.has_size()) {
     if (dim.size() > 0)
       return dim.size();
@@ -240,12 +243,28 @@ void Importer::chooseInitialRules() {
       continue;
     int64_t larger = llvm::count_if(param.getLogicalShape(), [](int64_t size) { return size > 1; });
     if (larger > 1)
-      param.setInitAttr(NormalAttr::get(getContext(), builder.getF64FloatAttr(0.0),
-                                        builder.getF64FloatAttr(options.initialStddev)));
+      param.setInitAttr(
+          NormalAttr::get(getContext(), builder.getF64FloatAttr(0.0), builder.getF64FloatAttr(options.initialStddev)));
     else
       param.setInitAttr(
           FillAttr::get(getContext(), builder.getF64FloatAttr(scales.contains(param.getSymName()) ? 1.0 : 0.0)));
   }
+}
+
+/// Exporters merge tensors of equal values, such as norm scales that all start at 1. Trained, they would stay equal.
+void Importer::warnOfMergedParameters() {
+  llvm::StringMap<int> norms;
+  function.walk([&](LayerNormOp op) {
+    llvm::StringSet<> names;
+    for (Value value : {op.getScale(), op.getBias()})
+      if (auto read = value.getDefiningOp<ReadOp>(); read && names.insert(read.getSource()).second)
+        ++norms[read.getSource()];
+  });
+  for (auto &[index, param] : params)
+    if (int count = norms.lookup(param.getSymName()); count > 1)
+      emitWarning(param.getLoc()) << "parameter \"" << param.getSymName() << "\" is shared by " << count
+                                  << " norms; if the exporter merged tensors that only started out equal, export the "
+                                     "model again with optimize=False";
 }
 
 //===----------------------------------------------------------------------===//
@@ -268,8 +287,8 @@ LogicalResult Importer::importNode(const onnxfile::Node &node) {
     if (binding && !binding->type && node.op_type() != "SequenceAt")
       return import.error() << "uses the list of tensors \"" << node.input(i) << "\" as a tensor";
     if (binding && currentScope.empty())
-      currentScope = binding->parameter >= 0 ? StringRef(naming[binding->parameter].name).rsplit('.').first.str()
-                                             : binding->scope;
+      currentScope =
+          binding->parameter >= 0 ? StringRef(naming[binding->parameter].name).rsplit('.').first.str() : binding->scope;
     import.inputs.push_back(binding);
   }
   return op.import(import);

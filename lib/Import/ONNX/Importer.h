@@ -1,5 +1,6 @@
 // The state of one import: what each name of the graph stands for, and the operations that work alike on values known
-// when compiling and on values of the running model. Each operator's own file uses these and nothing of MLIR's builders.
+// when compiling and on values of the running model. Each operator's own file uses these and nothing of MLIR's
+// builders.
 #ifndef HYC_IMPORT_ONNX_IMPORTER_H
 #define HYC_IMPORT_ONNX_IMPORTER_H
 
@@ -26,7 +27,7 @@ struct Binding {
 struct ParameterNaming {
   bool isParameter = false; // and not a constant that happens to be a float tensor
   bool trainable = true;
-  bool folded = false; // an exporter computed it from the parameter of this name
+  bool folded = false;  // an exporter computed it from the parameter of this name
   int transposeOf = -1; // the initializer that it is a transposed copy of
   std::string name;
 };
@@ -61,8 +62,7 @@ public:
   /// A binding's value in the running model.
   mlir::Value materialise(Binding &binding);
   /// Creates an op of the running model, named and located after the node being imported.
-  template <typename OpTy, typename... Args>
-  mlir::Value emit(Args &&...args) {
+  template <typename OpTy, typename... Args> mlir::Value emit(Args &&...args) {
     auto op = OpTy::create(builder, currentLoc, std::forward<Args>(args)...);
     ids.assign(op, currentScope);
     return op->getResult(0);
@@ -94,6 +94,7 @@ private:
   mlir::Value read(int parameter);
   mlir::Attribute initialValues(int parameter, mlir::RankedTensorType type);
   void chooseInitialRules();
+  void warnOfMergedParameters();
   mlir::LogicalResult checkWeightsExist();
 
   const OnnxFile &file;

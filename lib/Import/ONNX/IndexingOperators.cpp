@@ -56,12 +56,11 @@ LogicalResult importSlice(NodeImport &node) {
 std::optional<HostTensor> normalizeIndices(NodeImport &node, const HostTensor &indices, int64_t size) {
   int64_t outside = 0;
   bool good = true;
-  std::optional<HostTensor> result =
-      HostTensor::map(indices.getElementType(), {indices}, [&](ArrayRef<HostElement> e) {
-        if (e[0].integer < -size || e[0].integer >= size)
-          good = false, outside = e[0].integer;
-        return HostElement::ofInteger(e[0].integer < 0 ? e[0].integer + size : e[0].integer);
-      });
+  std::optional<HostTensor> result = HostTensor::map(indices.getElementType(), {indices}, [&](ArrayRef<HostElement> e) {
+    if (e[0].integer < -size || e[0].integer >= size)
+      good = false, outside = e[0].integer;
+    return HostElement::ofInteger(e[0].integer < 0 ? e[0].integer + size : e[0].integer);
+  });
   if (!result || !good) {
     node.error() << "takes element " << outside << " of a dimension of size " << size;
     return std::nullopt;
@@ -147,8 +146,8 @@ LogicalResult importGatherND(NodeImport &node) {
   int64_t depth = indexRank > 0 ? indices->getShape().back() : 0;
   if (batch < 0 || indexRank < 1 || batch >= indexRank || batch + depth > data->getTensorRank() || depth < 1 ||
       data->getShape().take_front(batch) != indices->getShape().take_front(batch))
-    return node.error() << "takes elements of " << node.input(0).type << " by " << node.input(1).type << " with batch_dims "
-                        << batch;
+    return node.error() << "takes elements of " << node.input(0).type << " by " << node.input(1).type
+                        << " with batch_dims " << batch;
   llvm::SmallVector<int64_t> shape(indices->getShape().drop_back());
   llvm::append_range(shape, data->getShape().drop_front(batch + depth));
   if (!countElements(shape))
@@ -172,14 +171,14 @@ LogicalResult importGatherND(NodeImport &node) {
   }
   HostTensor::Shape at(data->getTensorRank()), position(indexRank);
   return finishConstant(node, HostTensor::generate(data->getElementType(), shape, varies, [&](ArrayRef<int64_t> index) {
-    std::copy(index.begin(), index.begin() + indexRank - 1, position.begin());
-    position.back() = 0;
-    for (int64_t dim = 0; dim < data->getTensorRank(); ++dim)
-      at[dim] = dim < batch           ? index[dim]
-                : dim < batch + depth ? components[dim - batch].at(position).integer
-                                      : index[dim - batch - depth + indexRank - 1];
-    return data->at(at);
-  }));
+                          std::copy(index.begin(), index.begin() + indexRank - 1, position.begin());
+                          position.back() = 0;
+                          for (int64_t dim = 0; dim < data->getTensorRank(); ++dim)
+                            at[dim] = dim < batch           ? index[dim]
+                                      : dim < batch + depth ? components[dim - batch].at(position).integer
+                                                            : index[dim - batch - depth + indexRank - 1];
+                          return data->at(at);
+                        }));
 }
 
 //===----------------------------------------------------------------------===//
@@ -204,8 +203,8 @@ LogicalResult importRange(NodeImport &node) {
   double count = std::max(0.0, std::ceil(distance / step));
   if (!(count <= static_cast<double>(HostTensor::kMaxStored)))
     return node.error() << "counts further than " << HostTensor::kMaxStored << " numbers, or by 0";
-  return finishConstant(node, HostTensor::range(node.input(0).type.getElementType(), bounds[0], bounds[2],
-                                                static_cast<int64_t>(count)));
+  return finishConstant(
+      node, HostTensor::range(node.input(0).type.getElementType(), bounds[0], bounds[2], static_cast<int64_t>(count)));
 }
 
 LogicalResult importCumSum(NodeImport &node) {

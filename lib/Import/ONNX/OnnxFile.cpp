@@ -36,8 +36,8 @@ static bool isCleanText(StringRef text) {
 }
 
 OnnxFile::OnnxFile(MLIRContext *context, StringRef path)
-    : context(context), loc(FileLineColLoc::get(context, path, 0, 0)),
-      folder(llvm::sys::path::parent_path(path).str()), fileName(llvm::sys::path::filename(path).str()) {
+    : context(context), loc(FileLineColLoc::get(context, path, 0, 0)), folder(llvm::sys::path::parent_path(path).str()),
+      fileName(llvm::sys::path::filename(path).str()) {
   if (folder.empty())
     folder = ".";
 }
@@ -62,8 +62,7 @@ std::unique_ptr<OnnxFile> OnnxFile::load(MLIRContext *context, StringRef path) {
     return nullptr;
   }
   file->parts = std::move(*parts);
-  if (!file->decode(file->parts) || !file->checkVersions() || !file->checkNames() ||
-      !file->checkTensors())
+  if (!file->decode(file->parts) || !file->checkVersions() || !file->checkNames() || !file->checkTensors())
     return nullptr;
   return file;
 }
@@ -136,7 +135,8 @@ bool OnnxFile::checkNames() const {
   for (const onnxfile::Tensor &tensor : graph.initializer())
     good &= check(tensor.name(), "the tensor");
   for (const onnxfile::Node &node : graph.node()) {
-    good &= check(node.name(), "the node") && check(node.op_type(), "the operator") && check(node.domain(), "the domain");
+    good &=
+        check(node.name(), "the node") && check(node.op_type(), "the operator") && check(node.domain(), "the domain");
     for (const auto *list : {&node.input(), &node.output()})
       for (const std::string &name : *list)
         good &= check(name, "the value");
@@ -149,20 +149,34 @@ bool OnnxFile::checkNames() const {
 Type OnnxFile::getElementType(MLIRContext *context, int32_t dataType) {
   Builder builder(context);
   switch (dataType) {
-  case 1: return builder.getF32Type();
-  case 2: return builder.getIntegerType(8, false);
-  case 3: return builder.getIntegerType(8);
-  case 4: return builder.getIntegerType(16, false);
-  case 5: return builder.getIntegerType(16);
-  case 6: return builder.getI32Type();
-  case 7: return builder.getI64Type();
-  case 9: return builder.getI1Type();
-  case 10: return builder.getF16Type();
-  case 11: return builder.getF64Type();
-  case 12: return builder.getIntegerType(32, false);
-  case 13: return builder.getIntegerType(64, false);
-  case 16: return builder.getBF16Type();
-  default: return Type();
+  case 1:
+    return builder.getF32Type();
+  case 2:
+    return builder.getIntegerType(8, false);
+  case 3:
+    return builder.getIntegerType(8);
+  case 4:
+    return builder.getIntegerType(16, false);
+  case 5:
+    return builder.getIntegerType(16);
+  case 6:
+    return builder.getI32Type();
+  case 7:
+    return builder.getI64Type();
+  case 9:
+    return builder.getI1Type();
+  case 10:
+    return builder.getF16Type();
+  case 11:
+    return builder.getF64Type();
+  case 12:
+    return builder.getIntegerType(32, false);
+  case 13:
+    return builder.getIntegerType(64, false);
+  case 16:
+    return builder.getBF16Type();
+  default:
+    return Type();
   }
 }
 
@@ -241,7 +255,8 @@ bool OnnxFile::checkExternal(const onnxfile::Tensor &tensor, uint64_t needed, St
   if (!isCleanText(result.file))
     return fail() << "external file name \"" << printable(result.file) << "\" is not valid UTF-8 without NUL", false;
   if (length != needed)
-    return fail() << "external data has " << length << " bytes, expected " << needed << " for the tensor's shape", false;
+    return fail() << "external data has " << length << " bytes, expected " << needed << " for the tensor's shape",
+           false;
   std::string error;
   std::optional<ExternalFile> file = openExternalFile(folder, result.file, error);
   if (!file)
@@ -249,8 +264,8 @@ bool OnnxFile::checkExternal(const onnxfile::Tensor &tensor, uint64_t needed, St
   if (file->descriptor >= 0)
     close(file->descriptor);
   if (!file->absent && (offset > file->size || length > file->size - offset))
-    return fail() << "external data reaches from byte " << offset << " over " << length << " bytes, but '" << result.file
-                  << "' has " << file->size,
+    return fail() << "external data reaches from byte " << offset << " over " << length << " bytes, but '"
+                  << result.file << "' has " << file->size,
            false;
   result.offset = static_cast<int64_t>(offset);
   result.absent = file->absent;
@@ -275,16 +290,16 @@ std::unique_ptr<llvm::MemoryBuffer> OnnxFile::mapValues(int index) const {
   const StoredValues &place = *stored[index];
   const onnxfile::Tensor &tensor = getGraph().initializer(index);
   if (tensor.data_location() != 1)
-    return llvm::MemoryBuffer::getMemBuffer(buffer->getBuffer().substr(place.offset, parts.initializers[index].values->length),
-                                            "", false);
+    return llvm::MemoryBuffer::getMemBuffer(
+        buffer->getBuffer().substr(place.offset, parts.initializers[index].values->length), "", false);
   std::string error;
   std::optional<ExternalFile> file = openExternalFile(folder, place.file, error);
   if (!file || file->absent)
     return nullptr;
   llvm::scope_exit closeFile([&] { close(file->descriptor); });
-  auto mapped = llvm::MemoryBuffer::getOpenFileSlice(llvm::sys::fs::convertFDToNativeFile(file->descriptor), place.file,
-                                                     *bytesOf(tensor, getElementType(context, tensor.data_type())),
-                                                     place.offset);
+  auto mapped =
+      llvm::MemoryBuffer::getOpenFileSlice(llvm::sys::fs::convertFDToNativeFile(file->descriptor), place.file,
+                                           *bytesOf(tensor, getElementType(context, tensor.data_type())), place.offset);
   return mapped ? std::move(*mapped) : nullptr;
 }
 
@@ -298,8 +313,8 @@ std::optional<HostTensor> OnnxFile::readInitializer(int index) const {
     values = HostTensor::fromBytes(getElementType(context, tensor.data_type()), shapeOf(tensor),
                                    llvm::ArrayRef<char>(bytes->getBufferStart(), bytes->getBufferSize()));
   if (!values)
-    emitError(loc) << "tensor \"" << tensor.name() << "\" is needed when compiling, but its values cannot be read from '"
-                   << stored[index]->file << "'";
+    emitError(loc) << "tensor \"" << tensor.name()
+                   << "\" is needed when compiling, but its values cannot be read from '" << stored[index]->file << "'";
   return values;
 }
 
@@ -323,7 +338,8 @@ std::optional<HostTensor> OnnxFile::readTensor(const onnxfile::Tensor &tensor) c
   for (double value : tensor.double_data())
     values.push_back(floatType ? HostElement::ofReal(value) : HostElement::ofInteger(0));
   for (int32_t value : tensor.int32_data())
-    values.push_back(floatType && floatType.getWidth() == 16 ? decodeHalf(floatType, value) : HostElement::ofInteger(value));
+    values.push_back(floatType && floatType.getWidth() == 16 ? decodeHalf(floatType, value)
+                                                             : HostElement::ofInteger(value));
   for (int64_t value : tensor.int64_data())
     values.push_back(HostElement::ofInteger(value));
   for (uint64_t value : tensor.uint64_data())
@@ -343,7 +359,8 @@ bool OnnxFile::initializerIsTransposeOf(int left, int right) const {
   const char *rowsA = bytesA->getBufferStart(), *rowsB = bytesB->getBufferStart();
   for (int64_t row = 0; row < a.dims(0); ++row)
     for (int64_t column = 0; column < a.dims(1); ++column)
-      if (std::memcmp(rowsA + (row * a.dims(1) + column) * width, rowsB + (column * b.dims(1) + row) * width, width) != 0)
+      if (std::memcmp(rowsA + (row * a.dims(1) + column) * width, rowsB + (column * b.dims(1) + row) * width, width) !=
+          0)
         return false;
   return a.dims(0) > 0 && a.dims(1) > 0;
 }

@@ -1,5 +1,5 @@
-// PyTorch's exporters say in metadata which initializers are parameters (dynamo) or not at all (legacy); both rename the
-// parameters that their optimizers fold.
+// PyTorch's exporters say in metadata which initializers are parameters (dynamo) or not at all (legacy); both rename
+// the parameters that their optimizers fold.
 #include "Importer.h"
 
 using namespace hyc;
@@ -10,8 +10,7 @@ static constexpr StringRef kKind = "pkg.torch.export.graph_signature.InputSpec.k
 static constexpr StringRef kFoldedFrom = "pkg.onnxscript.optimizer.folded_from";
 static constexpr StringRef kNameScopes = "pkg.torch.onnx.name_scopes";
 
-template <typename Message>
-static StringRef findMetadata(const Message &message, StringRef key) {
+template <typename Message> static StringRef findMetadata(const Message &message, StringRef key) {
   for (const onnxfile::Entry &entry : message.metadata())
     if (entry.key() == key)
       return entry.value();

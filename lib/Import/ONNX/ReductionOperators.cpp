@@ -33,10 +33,14 @@ std::optional<llvm::SmallVector<int64_t>> getReducedDims(NodeImport &node) {
 HostElement combine(Reduction kind, bool real, HostElement a, HostElement b) {
   auto apply = [&](auto x, auto y) {
     switch (kind) {
-    case Reduction::Max: return std::max(x, y);
-    case Reduction::Min: return std::min(x, y);
-    case Reduction::Prod: return x * y;
-    default: return x + y;
+    case Reduction::Max:
+      return std::max(x, y);
+    case Reduction::Min:
+      return std::min(x, y);
+    case Reduction::Prod:
+      return x * y;
+    default:
+      return x + y;
     }
   };
   if (real)
@@ -90,8 +94,7 @@ Value emitReduction(NodeImport &node, Reduction kind, ArrayRef<int64_t> dims) {
   return importer.emit<MulOp>(result, importer.materialise(factor));
 }
 
-template <Reduction Kind>
-LogicalResult importReduce(NodeImport &node) {
+template <Reduction Kind> LogicalResult importReduce(NodeImport &node) {
   std::optional<llvm::SmallVector<int64_t>> dims = getReducedDims(node);
   if (!dims)
     return failure();
@@ -171,7 +174,8 @@ LogicalResult importLayerNormalization(NodeImport &node) {
   std::optional<Binding> x = importer.reshape(node.input(0), merged);
   if (!x)
     return node.finish(std::nullopt);
-  std::optional<Value> scale = getNormVector(node, 1, x->type), bias = scale ? getNormVector(node, 2, x->type) : std::nullopt;
+  std::optional<Value> scale = getNormVector(node, 1, x->type),
+                       bias = scale ? getNormVector(node, 2, x->type) : std::nullopt;
   if (!bias)
     return failure();
   FloatAttr epsilon = importer.getBuilder().getF64FloatAttr(shortestDecimal(node.getFloat("epsilon", 1e-5)));

@@ -112,8 +112,8 @@ LogicalResult importFlatten(NodeImport &node) {
   if (axis < -tensorRank || axis > tensorRank)
     return node.error() << "names dimension " << axis << " of a tensor with " << tensorRank << " dimensions";
   axis = axis < 0 ? axis + tensorRank : axis;
-  return node.finish(
-      node.importer().reshape(node.input(0), {*countElements(from.take_front(axis)), *countElements(from.drop_front(axis))}));
+  return node.finish(node.importer().reshape(
+      node.input(0), {*countElements(from.take_front(axis)), *countElements(from.drop_front(axis))}));
 }
 
 LogicalResult importSqueeze(NodeImport &node) {
@@ -127,7 +127,8 @@ LogicalResult importSqueeze(NodeImport &node) {
       return failure();
     for (int64_t axis : *axes) {
       if (from[axis] != 1)
-        return node.error() << "removes dimension " << axis << " of " << node.input(0).type << ", which is not of size 1";
+        return node.error() << "removes dimension " << axis << " of " << node.input(0).type
+                            << ", which is not of size 1";
       drop[axis] = true;
     }
   } else {
@@ -193,7 +194,8 @@ LogicalResult importConcat(NodeImport &node) {
       expected[*axis] = actual[*axis];
     }
     if (!sameRank || expected != actual || node.input(i).type.getElementType() != node.input(0).type.getElementType())
-      return node.error() << "joins " << node.input(0).type << " and " << node.input(i).type << " along dimension " << *axis;
+      return node.error() << "joins " << node.input(0).type << " and " << node.input(i).type << " along dimension "
+                          << *axis;
     operands.push_back(node.input(i));
   }
   return node.finish(node.importer().concat(operands, *axis));
@@ -235,7 +237,8 @@ std::vector<std::optional<Binding>> splitInto(NodeImport &node, int64_t axis, Ar
       types.push_back(RankedTensorType::get(shape, operand.type.getElementType()));
     }
     Builder &builder = importer.getBuilder();
-    Value first = importer.emit<SplitOp>(TypeRange(types), importer.materialise(operand), builder.getI64IntegerAttr(axis));
+    Value first =
+        importer.emit<SplitOp>(TypeRange(types), importer.materialise(operand), builder.getI64IntegerAttr(axis));
     for (Value part : first.getDefiningOp()->getResults())
       parts.push_back(importer.ofValue(part));
     return parts;
@@ -252,7 +255,8 @@ LogicalResult importSplit(NodeImport &node) {
   std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", 0), node.shapeOf(0).size());
   int64_t parts = node.getInt("num_outputs", node.outputCount());
   if (!axis || parts != node.outputCount())
-    return axis ? node.error() << "names " << parts << " parts but has " << node.outputCount() << " results" : failure();
+    return axis ? node.error() << "names " << parts << " parts but has " << node.outputCount() << " results"
+                : failure();
   std::optional<llvm::SmallVector<int64_t>> sizes = getSplitSizes(node, node.shapeOf(0)[*axis], parts);
   if (!sizes)
     return failure();

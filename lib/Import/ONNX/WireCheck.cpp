@@ -112,15 +112,19 @@ private:
     case 0:
       field.end = position;
       return readVarint(field.end, end, length, where) && (position = field.end, true);
-    case 1: length = 8; break;
-    case 5: length = 4; break;
+    case 1:
+      length = 8;
+      break;
+    case 5:
+      length = 4;
+      break;
     case 2:
       if (!readVarint(position, end, length, where))
         return false;
       break;
     default:
-      return fail(field.begin,
-                  "field " + Twine(field.number) + " of " + where + " has the unknown encoding " + Twine(field.wireType));
+      return fail(field.begin, "field " + Twine(field.number) + " of " + where + " has the unknown encoding " +
+                                   Twine(field.wireType));
     }
     field.payload = position;
     if (length > bytes.size() - position)
@@ -133,8 +137,7 @@ private:
     return true;
   }
 
-  template <typename Visit>
-  bool forEachField(uint64_t position, uint64_t end, StringRef where, Visit visit) {
+  template <typename Visit> bool forEachField(uint64_t position, uint64_t end, StringRef where, Visit visit) {
     while (position < end) {
       Field field;
       if (!readField(position, end, where, field) || !visit(field))

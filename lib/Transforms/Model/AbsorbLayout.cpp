@@ -24,8 +24,7 @@ RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
 }
 
 /// A pattern that names the ops it creates.
-template <typename OpTy>
-struct LayoutPattern : OpRewritePattern<OpTy> {
+template <typename OpTy> struct LayoutPattern : OpRewritePattern<OpTy> {
   LayoutPattern(MLIRContext *context, OpIds &ids) : OpRewritePattern<OpTy>(context), ids(ids) {}
 
   Value reshape(PatternRewriter &rewriter, Operation *cause, Value value, ArrayRef<int64_t> shape) const {
@@ -96,10 +95,11 @@ std::optional<SmallVector<int64_t>> untransposeDims(ArrayRef<int64_t> dims, Tran
   return result;
 }
 
-/// An elementwise op of one result, one of whose operands was moved: computes first, moves then. All other operands must
-/// be free to take the earlier layout: moved in the same way, constant, or repeated.
+/// An elementwise op of one result, one of whose operands was moved: computes first, moves then. All other operands
+/// must be free to take the earlier layout: moved in the same way, constant, or repeated.
 struct SinkThroughElementwise : RewritePattern {
-  SinkThroughElementwise(MLIRContext *context, OpIds &ids) : RewritePattern(MatchAnyOpTypeTag(), 1, context), ids(ids) {}
+  SinkThroughElementwise(MLIRContext *context, OpIds &ids)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), ids(ids) {}
 
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!op->hasTrait<Elementwise>() || op->getNumResults() != 1)
@@ -365,7 +365,8 @@ struct AbsorbLayout : hyc::impl::AbsorbLayoutBase<AbsorbLayout> {
     ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
     TransposeOp::getCanonicalizationPatterns(patterns, &getContext());
     // Constants stay where they are used: stages cut the function between its layers.
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), GreedyRewriteConfig().enableConstantCSE(false))))
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), GreedyRewriteConfig().enableConstantCSE(false))))
       signalPassFailure();
   }
 };

@@ -215,7 +215,8 @@ struct RaiseThroughSplit : OpRewritePattern<SplitOp> {
     int64_t newDim = 0;
     for (int64_t before = 0; before < dim; ++before)
       newDim += static_cast<int64_t>(whole[before].size());
-    auto refined = ReshapeOp::create(rewriter, op.getLoc(), withShape(op.getOperand(), flatten(whole)), op.getOperand());
+    auto refined =
+        ReshapeOp::create(rewriter, op.getLoc(), withShape(op.getOperand(), flatten(whole)), op.getOperand());
     ids.assign(refined, getIdPath(op));
     SmallVector<Type> types(count, withShape(op.getOperand(), flatten(one)));
     auto parts = SplitOp::create(rewriter, op.getLoc(), types, refined, rewriter.getI64IntegerAttr(newDim));
@@ -267,7 +268,8 @@ struct FactorParameters : hyc::impl::FactorParametersBase<FactorParameters> {
     RewritePatternSet patterns(&getContext());
     patterns.add<SplitPattern, RaiseThroughSplit>(&getContext(), ids);
     ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), GreedyRewriteConfig().enableConstantCSE(false))))
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), GreedyRewriteConfig().enableConstantCSE(false))))
       return signalPassFailure();
     retypeParameters(getOperation());
     eraseDeadOps(getOperation());

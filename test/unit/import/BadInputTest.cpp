@@ -75,9 +75,7 @@ TEST(CorruptModel, that_is_not_protobuf_is_refused) {
   expectError(importBytes(folder, std::string(100, '\xff')), {"at byte 10", "more than ten bytes"});
 }
 
-TEST(MissingModel, is_an_error) {
-  expectError(importFile("/nonexistent/model.onnx"), {"cannot read the model"});
-}
+TEST(MissingModel, is_an_error) { expectError(importFile("/nonexistent/model.onnx"), {"cannot read the model"}); }
 
 //===----------------------------------------------------------------------===//
 // 4: shapes and sizes
@@ -189,12 +187,9 @@ TEST(Graph, lists_everything_that_is_wrong_once) {
   Imported imported = importModel(model);
   EXPECT_FALSE(imported);
   std::vector<std::vector<std::string>> expected = {
-      {"\"Frobnicate\"", "used by \"a\", \"b\""},
-      {"\"LSTM\"", "used by \"c\""},
-      {"\"b\" is defined twice", "node \"b\" (Add)"},
-      {"\"missing\" is used by node \"c\" (LSTM)"},
-      {"\"nowhere\" is used by the graph's outputs"},
-      {"cycle among node \"q\" (Add), node \"p\" (Neg)"},
+      {"\"Frobnicate\"", "used by \"a\", \"b\""},     {"\"LSTM\"", "used by \"c\""},
+      {"\"b\" is defined twice", "node \"b\" (Add)"}, {"\"missing\" is used by node \"c\" (LSTM)"},
+      {"\"nowhere\" is used by the graph's outputs"}, {"cycle among node \"q\" (Add), node \"p\" (Neg)"},
   };
   ASSERT_EQ(imported.errors.size(), expected.size()) << imported.allErrors();
   for (size_t i = 0; i < expected.size(); ++i)
@@ -278,7 +273,7 @@ TEST(Nesting, by_the_thousands_is_a_depth_error) {
   // Built from the inside out as bytes: a protobuf object of this depth could not even be destroyed safely.
   auto field = [](int number, const std::string &payload) {
     std::string bytes(1, static_cast<char>(number << 3 | 2));
-    for (size_t length = payload.size(); ; length >>= 7) {
+    for (size_t length = payload.size();; length >>= 7) {
       bytes += static_cast<char>((length & 0x7f) | (length > 0x7f ? 0x80 : 0));
       if (length <= 0x7f)
         return bytes + payload;

@@ -20,7 +20,8 @@ protected:
     return std::string(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(float));
   }
 
-  Imported importWith(const std::vector<std::pair<std::string, std::string>> &entries, const ImportOptions &options = {}) {
+  Imported importWith(const std::vector<std::pair<std::string, std::string>> &entries,
+                      const ImportOptions &options = {}) {
     ModelBuilder model;
     model.input("x", kF32, {1, 2});
     onnxfile::Tensor &tensor = model.floats("w", {2, 2}, {});
@@ -95,7 +96,8 @@ TEST_F(ExternalData, is_given_once) {
 }
 
 TEST_F(ExternalData, has_a_clean_file_name) {
-  expectError(importWith({{"location", std::string("weights.bin\0/../x", 17)}}), {"\"w\"", "not valid UTF-8 without NUL"});
+  expectError(importWith({{"location", std::string("weights.bin\0/../x", 17)}}),
+              {"\"w\"", "not valid UTF-8 without NUL"});
 }
 
 TEST_F(ExternalData, that_is_absent_is_asked_for_or_initialised_by_rule) {

@@ -65,9 +65,8 @@ TEST_F(HostTensorTest, a_huge_shape_costs_only_what_varies) {
 }
 
 TEST_F(HostTensorTest, what_varies_too_much_fails_instead_of_allocating) {
-  std::optional<HostTensor> none = HostTensor::generate(i64, {int64_t(1) << 40}, {true}, [](llvm::ArrayRef<int64_t> i) {
-    return HostElement::ofInteger(i[0]);
-  });
+  std::optional<HostTensor> none = HostTensor::generate(
+      i64, {int64_t(1) << 40}, {true}, [](llvm::ArrayRef<int64_t> i) { return HostElement::ofInteger(i[0]); });
   EXPECT_FALSE(none);
   EXPECT_FALSE(HostTensor::range(i64, HostElement::ofInteger(0), HostElement::ofInteger(1), int64_t(1) << 40));
 }
@@ -75,8 +74,9 @@ TEST_F(HostTensorTest, what_varies_too_much_fails_instead_of_allocating) {
 TEST_F(HostTensorTest, values_are_rounded_and_wrapped_to_their_type) {
   EXPECT_EQ(roundTo(f32, HostElement::ofReal(0.1)).real, static_cast<double>(0.1f));
   EXPECT_EQ(roundTo(mlir::IntegerType::get(&context, 8), HostElement::ofInteger(200)).integer, -56);
-  EXPECT_EQ(roundTo(mlir::IntegerType::get(&context, 8, mlir::IntegerType::Unsigned), HostElement::ofInteger(-1)).integer,
-            255);
+  EXPECT_EQ(
+      roundTo(mlir::IntegerType::get(&context, 8, mlir::IntegerType::Unsigned), HostElement::ofInteger(-1)).integer,
+      255);
   EXPECT_EQ(roundTo(mlir::IntegerType::get(&context, 1), HostElement::ofInteger(7)).integer, 1);
   EXPECT_EQ(roundTo(mlir::Float16Type::get(&context), HostElement::ofReal(70000)).real,
             std::numeric_limits<double>::infinity());

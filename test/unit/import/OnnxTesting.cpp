@@ -107,7 +107,8 @@ Imported hyc::onnx::importFile(const std::filesystem::path &path, const ImportOp
   Imported result;
   result.context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
   mlir::ScopedDiagnosticHandler handler(result.context.get(), [&](mlir::Diagnostic &diagnostic) {
-    result.errors.push_back(diagnostic.str());
+    bool isError = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
+    (isError ? result.errors : result.warnings).push_back(diagnostic.str());
     return mlir::success();
   });
   auto module = importOnnx(*result.context, path.string(), options);

@@ -42,7 +42,8 @@ public:
 
   void input(const std::string &name, DataType type, const std::vector<Dim> &shape);
   void output(const std::string &name);
-  onnxfile::Tensor &floats(const std::string &name, const std::vector<int64_t> &shape, const std::vector<float> &values);
+  onnxfile::Tensor &floats(const std::string &name, const std::vector<int64_t> &shape,
+                           const std::vector<float> &values);
   onnxfile::Tensor &integers(const std::string &name, const std::vector<int64_t> &shape,
                              const std::vector<int64_t> &values);
   onnxfile::Node &node(const std::string &type, const std::vector<std::string> &inputs,
@@ -61,7 +62,7 @@ public:
 struct Imported {
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::vector<std::string> errors;
+  std::vector<std::string> errors, warnings;
 
   explicit operator bool() const { return static_cast<bool>(module); }
   /// All errors, one a line.

@@ -183,7 +183,8 @@ TEST(Running, expands_and_transposes) {
 }
 
 TEST(Running, slices_and_gathers_regular_parts) {
-  EXPECT_EQ(ofInput("Slice", {6}, {0, 1, 2, 3, 4, 5}, {{{1}, {1}}, {{1}, {6}}, {{1}, {0}}, {{1}, {2}}}), (Values{1, 3, 5}));
+  EXPECT_EQ(ofInput("Slice", {6}, {0, 1, 2, 3, 4, 5}, {{{1}, {1}}, {{1}, {6}}, {{1}, {0}}, {{1}, {2}}}),
+            (Values{1, 3, 5}));
   EXPECT_EQ(ofInput("Gather", {2, 3}, {0, 1, 2, 3, 4, 5}, {{{}, {-1}}}, {{"axis", 1}}), (Values{2, 5}));
   EXPECT_EQ(ofInput("Gather", {3, 2}, {0, 1, 2, 3, 4, 5}, {{{3}, {2, 0, 2}}}), (Values{4, 5, 0, 1, 4, 5}));
 }
@@ -335,5 +336,23 @@ TEST(Parameters, shared_by_two_nodes_are_one_symbol) {
   ASSERT_TRUE(imported);
   auto params = imported.module->getOps<ParamOp>();
   EXPECT_EQ(std::distance(params.begin(), params.end()), 1);
+}
+
+TEST(Parameters, that_an_exporter_seems_to_have_merged_are_warned_of) {
+  for (bool merged : {true, false}) {
+    ModelBuilder model;
+    model.input("x", kF32, {2, 4});
+    model.floats("first", {4}, {1, 1, 1, 1});
+    model.floats("second", {4}, {1, 1, 1, 1});
+    model.node("LayerNormalization", {"x", "first"}, {"a"});
+    model.node("LayerNormalization", {"a", merged ? "first" : "second"}, {"y"});
+    model.output("y");
+    Imported imported = importModel(model);
+    ASSERT_TRUE(imported);
+    ASSERT_EQ(imported.warnings.size(), merged ? 1u : 0u);
+    if (merged) {
+      EXPECT_NE(imported.warnings[0].find("\"first\" is shared by 2 norms"), std::string::npos) << imported.warnings[0];
+    }
+  }
 }
 } // namespace

@@ -24,8 +24,8 @@ struct ImportOptions {
   /// The size of a symbolic first dimension of inputs that `dims` does not bind.
   std::optional<int64_t> batch;
   WeightSource weights = WeightSource::Read;
-  /// The standard deviation of the rule for tensors of two dimensions or more (GPT-2's); norm scales start at 1, vectors
-  /// that are added at 0.
+  /// The standard deviation of the rule for tensors of two dimensions or more (GPT-2's); norm scales start at 1,
+  /// vectors that are added at 0.
   double initialStddev = 0.02;
   std::string functionName = "train";
 };
