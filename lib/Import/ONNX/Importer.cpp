@@ -216,7 +216,7 @@ LogicalResult Importer::checkWeightsExist() {
   return emitError(file.getLoc(first)) << "the values of tensor \"" << first << "\""
                                        << (count > 1 ? " and " + std::to_string(count - 1) + " more" : "")
                                        << " should be in '" << missingFile
-                                       << "', which does not exist; initialise them by rule or add the file";
+                                       << "', which does not exist; add it, or pass --weights initialise-missing";
 }
 
 /// Whether the value, possibly reshaped or repeated, multiplies something as a norm's scale does.
