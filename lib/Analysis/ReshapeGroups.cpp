@@ -10,6 +10,12 @@ static ReshapeGroups findRuns(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   int64_t fromEnd = 0, toEnd = 0, fromRank = from.size(), toRank = to.size();
   while (fromEnd < fromRank || toEnd < toRank) {
     ReshapeGroup run{fromEnd, fromEnd, toEnd, toEnd};
+    // Equal dimensions correspond, those of size 1 too: a batch of one sample is a batch.
+    if (fromEnd < fromRank && toEnd < toRank && from[fromEnd] == to[toEnd]) {
+      run.fromEnd = ++fromEnd, run.toEnd = ++toEnd;
+      runs.push_back(run);
+      continue;
+    }
     int64_t fromSize = 1, toSize = 1;
     do {
       if ((fromSize <= toSize && fromEnd < fromRank) || toEnd == toRank)

@@ -35,18 +35,14 @@ LogicalResult importMatMul(NodeImport &node) {
   llvm::SmallVector<int64_t> shapeA, shapeB, shape(batch->begin(), batch->end());
   for (size_t i = 0; i < batch->size(); ++i) {
     char letter = static_cast<char>('a' + i);
-    bool anywhere = false;
-    auto add = [&](ArrayRef<int64_t> own, std::string &spec, llvm::SmallVectorImpl<int64_t> &kept, bool last) {
+    auto add = [&](ArrayRef<int64_t> own, std::string &spec, llvm::SmallVectorImpl<int64_t> &kept) {
       size_t missing = batch->size() - own.size();
-      if (i < missing)
-        return;
-      // A size-1 dimension that is repeated is left out; where both have it, one keeps it.
-      if (own[i - missing] == (*batch)[i] && !(last && anywhere && (*batch)[i] == 1)) {
-        spec += letter, kept.push_back(own[i - missing]), anywhere = true;
-      }
+      // A size-1 dimension that is repeated is left out; where both have it, it is a batch of one.
+      if (i >= missing && own[i - missing] == (*batch)[i])
+        spec += letter, kept.push_back(own[i - missing]);
     };
-    add(batchA, specA, shapeA, false);
-    add(batchB, specB, shapeB, true);
+    add(batchA, specA, shapeA);
+    add(batchB, specB, shapeB);
     specResult += letter;
   }
   if (a.size() > 1)

@@ -309,13 +309,12 @@ private:
     FactorMap factors;
     for (auto [group, letter] : llvm::zip(groups, own)) {
       ArrayRef<int64_t> sizes = from.slice(group.fromBegin, group.fromCount());
-      if (countLarger(sizes) < 2)
+      // A batch of one sample is merged too, and is a dimension as any other.
+      if (sizes.size() < 2)
         continue;
       Factors &entry = factors[letter];
       entry.letters = letter;
-      for (int64_t size : sizes)
-        if (size > 1)
-          entry.sizes.push_back(size);
+      entry.sizes.assign(sizes.begin(), sizes.end());
       while (entry.letters.size() < entry.sizes.size()) {
         entry.letters += unusedLetter(used);
         if (!entry.letters.back())

@@ -29,14 +29,18 @@ using DimFactors = SmallVector<SmallVector<int64_t>>;
 
 std::optional<DimFactors> splitOf(ReshapeOp op) {
   ArrayRef<int64_t> from = typeOf(op.getOperand()).getShape(), to = typeOf(op.getResult()).getShape();
-  if (typeOf(op.getOperand()).getNumElements() == 0 || llvm::is_contained(from, 1) || llvm::is_contained(to, 1))
+  if (typeOf(op.getOperand()).getNumElements() == 0)
     return std::nullopt;
   ReshapeGroups groups = groupReshape(from, to);
   if (!isSplit(groups) || groups.size() != from.size())
     return std::nullopt;
   DimFactors factors;
-  for (const ReshapeGroup &group : groups)
+  for (const ReshapeGroup &group : groups) {
     factors.emplace_back(to.slice(group.toBegin, group.toCount()));
+    // A dimension that appears from nowhere is no factor; a batch of one sample stays what it is.
+    if (group.toCount() > 1 && llvm::is_contained(factors.back(), 1))
+      return std::nullopt;
+  }
   return factors;
 }
 
