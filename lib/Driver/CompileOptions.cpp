@@ -53,7 +53,7 @@ static Error checkMesh(const CompileOptions &options) {
     if (Error error = checkCount(flag, size, 1, kMaxRanks))
       return error;
   int64_t tp = options.tp.value_or(1), pp = options.pp.value_or(1), dp = options.dp.value_or(1);
-  // Each factor is at most 2^16, so the product fits.
+  // Each factor is at most 2^12, so the product fits.
   if (tp * pp * dp > kMaxRanks)
     return usageError("--tp × --pp × --dp = " + Twine(tp) + " × " + Twine(pp) + " × " + Twine(dp) + " = " +
                       Twine(tp * pp * dp) + " ranks, expected at most " + Twine(kMaxRanks));

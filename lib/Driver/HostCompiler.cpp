@@ -29,7 +29,7 @@ static constexpr uint64_t kCacheBytes = uint64_t(1) << 30;
 /// Flags of every generated file. Contracting a·b + c would give a fused kernel other bits than its parts have; the CPU is the
 /// host's, since programs start where they are compiled.
 static std::vector<std::string> compileFlags() {
-  return {"-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fopenmp", "-fno-math-errno", "-fno-trapping-math",
+  return {"-std=c++20", "-O3", "-march=native", "-ffp-contract=off", "-fopenmp", "-fno-math-errno", "-fno-trapping-math",
           "-DNDEBUG",   "-w"};
 }
 

@@ -27,7 +27,7 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
      << ",\n  \"mesh\": {\"tp\": " << facts.tp << ", \"pp\": " << facts.pp << ", \"dp\": " << facts.dp
      << "},\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
-     << ",\n  \"learning_rate\": {\"rule\": " << quoted(facts.learningRateSchedule) << ", \"base\": "
+     << ",\n  \"threads\": " << facts.threads << ",\n  \"learning_rate\": {\"rule\": " << quoted(facts.learningRateSchedule) << ", \"base\": "
      << exact(facts.learningRate) << ", \"warmup_steps\": " << facts.warmupSteps << "},\n  \"model_files\": [";
   interleave(facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
   os << "],\n  \"ranks\": [";

@@ -10,6 +10,7 @@ struct ManifestFacts {
   std::string name, planHash, schedule;
   int64_t tp = 1, pp = 1, dp = 1;
   int64_t microBatch = 1, gradAccum = 1, sequence = 1;
+  int64_t threads = 0;
   std::string learningRateSchedule;
   double learningRate = 0;
   int64_t warmupSteps = 0;

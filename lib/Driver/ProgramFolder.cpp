@@ -40,6 +40,7 @@ std::string ProgramFolder::manifest(ModuleOp rank) const {
   facts.microBatch = model.microBatch;
   facts.gradAccum = options.gradAccum;
   facts.sequence = model.sequence;
+  facts.threads = options.threads;
   facts.learningRateSchedule = options.learningRateSchedule;
   facts.learningRate = options.learningRate;
   facts.warmupSteps = options.warmupSteps;

@@ -39,8 +39,8 @@ struct CompileOptions {
   int64_t threads = 0; ///< per rank; 0: the cores divided by the ranks, when they start
 };
 
-/// Most ranks that one job may have.
-inline constexpr int64_t kMaxRanks = 65536;
+/// Most ranks that one job may have; the runtime reads no manifest of more.
+inline constexpr int64_t kMaxRanks = 4096;
 
 /// Checks every value by itself and the mesh as a whole; a usage error names the flag, what it is and what it may be.
 llvm::Error checkOptions(const CompileOptions &options);

@@ -1,5 +1,5 @@
 // manifest.json: what hyc-run and the ranks need to know about a compiled folder beside the executables themselves.
-// The learning-rate rule and the model files are here and nowhere else, so they can be edited without compiling again;
+// The learning-rate rule, the threads and the model files are here and nowhere else, so they can be edited without compiling again;
 // mesh, batch and plan hash are also in each executable, and a contradiction is refused.
 //
 //   {
@@ -9,6 +9,7 @@
 //     "mesh": {"tp": 2, "pp": 2, "dp": 2},
 //     "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
 //     "schedule": "1f1b",                           gpipe or 1f1b
+//     "threads": 0,                                 of each rank; 0: the cores divided by the ranks
 //     "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},      constant, linear or cosine
 //     "model_files": ["/data/gpt2-tiny.onnx"],      absolute, or relative to the folder of the manifest
 //     "ranks": [
@@ -59,6 +60,7 @@ struct Manifest {
   Mesh mesh;
   BatchDesc batch{};
   std::string schedule;
+  int threads = 0;  // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
   LearningRateRule learningRate;
   std::vector<std::string> modelFiles;  // resolved: absolute or relative to the working directory
   std::vector<ManifestRank> ranks;      // by world rank

@@ -44,6 +44,9 @@ Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs);
 // What `threads` 0 stands for: the cores this process may use, divided by the ranks on this machine, at least 1.
 int defaultThreads(int localRanks);
 
+// What a run asks for, else what the manifest says, else the default.
+int threadsPerRank(const RunOptions& options, int manifestThreads, int localRanks);
+
 }  // namespace hycrt
 
 #endif  // HYCRT_OPTIONS_H_

@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxRanks = 4096;
+constexpr int64_t kMaxThreads = 4096;
 constexpr int64_t kMaxManifestBytes = 64 << 20;
 
 bool parseHash(const std::string& text, uint64_t* hash) {
@@ -46,7 +47,7 @@ class Reader {
   Result<Manifest> read() {
     ObjectReader object(
         root_, file_, "",
-        {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "learning_rate", "model_files", "ranks"});
+        {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "learning_rate", "model_files", "ranks"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -54,6 +55,7 @@ class Reader {
       object.fail("/plan_hash", "found '" + hash + "', expected 16 lower-case hexadecimal digits");
     }
     manifest_.schedule = object.text("schedule");
+    manifest_.threads = static_cast<int>(object.integer("threads", 0, kMaxThreads));
     const json* mesh = object.object("mesh");
     const json* batch = object.object("batch");
     const json* rate = object.object("learning_rate");

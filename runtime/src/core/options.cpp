@@ -45,7 +45,7 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
       ->check(wholeNumber(UINT64_MAX))
       ->type_name("S")
       ->capture_default_str();
-  app.add_option("--threads", options.threads, "Threads per rank; 0: the cores divided by the ranks")
+  app.add_option("--threads", options.threads, "Threads per rank; 0: as compiled, by default the cores divided by the ranks")
       ->check(wholeNumber(kMaxThreads))
       ->type_name("N")
       ->capture_default_str();
@@ -127,6 +127,11 @@ int defaultThreads(int localRanks) {
   CPU_ZERO(&cores);
   const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
   return std::max(1, count / std::max(1, localRanks));
+}
+
+int threadsPerRank(const RunOptions& options, int manifestThreads, int localRanks) {
+  if (options.threads > 0) return options.threads;
+  return manifestThreads > 0 ? manifestThreads : defaultThreads(localRanks);
 }
 
 }  // namespace hycrt

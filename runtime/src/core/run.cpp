@@ -51,7 +51,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(checkProgram(program_));
     HYCRT_RETURN_IF_ERROR(readSurroundings());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
-    const int threads = options_.threads > 0 ? options_.threads : defaultThreads(environment_.worldSize);
+    const int threads = threadsPerRank(options_, manifest_.threads, environment_.worldSize);
     applyThreadPlan({threads, environment_.localRank, environment_.worldSize});
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(connect());

@@ -18,6 +18,7 @@ hyc::ManifestFacts facts() {
   facts.microBatch = 4;
   facts.gradAccum = 5;
   facts.sequence = 64;
+  facts.threads = 3;
   facts.learningRateSchedule = "cosine";
   facts.learningRate = 0.1 + 0.2;
   facts.warmupSteps = 7;
@@ -36,6 +37,7 @@ TEST(Manifest, IsReadByTheRuntime) {
   EXPECT_EQ(manifest->batch.microBatches, 5);
   EXPECT_EQ(manifest->batch.sequence, 64);
   EXPECT_EQ(manifest->schedule, "gpipe");
+  EXPECT_EQ(manifest->threads, 3);
   EXPECT_EQ(manifest->learningRate.kind, hycrt::LearningRateKind::kCosine);
   EXPECT_EQ(manifest->learningRate.base, 0.1 + 0.2); // every bit
   EXPECT_EQ(manifest->learningRate.warmupSteps, 7);
