@@ -11,11 +11,8 @@ cmake --install "$build" --prefix "$scratch/prefix" >/dev/null
 # The installed compiler, so that it must find the installed runtime.
 "$scratch/prefix/bin/hyc-compile" "$models/gpt2-5layer.onnx" --loss cross_entropy --logits logits --labels labels \
   --micro-batch 2 --optimizer sgd --lr 0.1 -o "$scratch/out"
+rm "$scratch/out/bin/stage0"
 cmake -S "$scratch/out/src" -B "$scratch/own" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
 cmake --build "$scratch/own"
-
-program=$(find "$scratch/own" -maxdepth 2 -type f -perm -u+x -name 'stage0*' | head -n 1)
-[ -n "$program" ] || { echo "no program stage0 was built"; exit 1; }
-mkdir -p "$scratch/out/bin"
-cp "$program" "$scratch/out/bin/$(basename "$(ls "$scratch/out/bin" | head -n 1)")"
+[ -x "$scratch/out/bin/stage0" ] || { echo "bin/stage0 was not built"; exit 1; }
 "$scratch/prefix/bin/hyc-run" "$scratch/out" --data "$models/text.bin" --steps 3
