@@ -44,8 +44,13 @@ private:
 };
 
 bool Placer::anyMeeting(const ArenaItem &a, const ArenaItem &b, function_ref<bool(int64_t, int64_t)> visit) const {
-  if (a.isTemporary() && b.isTemporary())
-    return a.function == b.function && a.first <= b.last && b.first <= a.last && visit(0, 0);
+  if (a.isTemporary() && b.isTemporary()) {
+    if (a.function != b.function || a.first > b.last || b.first > a.last)
+      return false;
+    return llvm::any_of(executions, [&](const FunctionExecution &execution) {
+      return execution.function == a.function && visit(execution.slot, execution.slot);
+    });
+  }
   if (a.isTemporary()) {
     for (const FunctionExecution &execution : executions) {
       if (execution.function != a.function)

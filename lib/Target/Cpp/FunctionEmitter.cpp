@@ -184,17 +184,30 @@ void FunctionEmitter::comment(Operation *op, StringRef text) {
 
 void FunctionEmitter::line(const Twine &text) { body << "  " << text << "\n"; }
 
-/// One call, broken between arguments where it would pass column 120.
+/// One call, broken after commas where it would pass column 120.
 void FunctionEmitter::callLine(StringRef function, ArrayRef<std::string> arguments) {
-  std::string current = ("  " + function + "(").str(), indent(std::min<size_t>(current.size(), 40), ' ');
-  for (auto [i, argument] : llvm::enumerate(arguments)) {
-    std::string piece = argument + (i + 1 == arguments.size() ? ");" : ", ");
-    if (current.size() + piece.size() > 121 && i > 0) {
+  std::string current = ("  " + function + "(").str(), all;
+  std::string indent(std::min<size_t>(current.size(), 40), ' ');
+  for (auto [i, argument] : llvm::enumerate(arguments))
+    all += argument + (i + 1 == arguments.size() ? ");" : ", ");
+  // A piece ends at a comma outside parentheses; braces may be broken inside.
+  size_t begin = 0;
+  int depth = 0;
+  auto take = [&](size_t end) {
+    std::string piece = all.substr(begin, end - begin);
+    if (current.size() + StringRef(piece).rtrim().size() > 120 && begin > 0) {
       body << StringRef(current).rtrim() << "\n";
       current = indent;
     }
     current += piece;
+    begin = end;
+  };
+  for (size_t i = 0; i + 1 < all.size(); ++i) {
+    depth += (all[i] == '(') - (all[i] == ')');
+    if (all[i] == ',' && all[i + 1] == ' ' && depth == 0)
+      take(i + 2);
   }
+  take(all.size());
   body << StringRef(current).rtrim() << "\n";
 }
 
@@ -204,17 +217,20 @@ void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
   type[0] = llvm::toUpper(type[0]);
   body << "  static constexpr " << type << " k" << type << "[] = {\n";
   for (Operation *op : invokes) {
-    body << "      {";
-    llvm::interleaveComma(cast<rank::InvokeOp>(op).getArguments(), body, [&](Value argument) {
-      if (auto place = argument.getDefiningOp<rank::AtOp>())
-        body << place.getOffset();
-      else
-        body << row(argument);
-    });
-    body << "},";
     if (auto id = op->getAttrOfType<StringAttr>("id"))
-      body << "  // " << oneLine(id.getValue());
-    body << "\n";
+      body << "      // " << oneLine(id.getValue()) << "\n";
+    std::string current = "      {";
+    auto arguments = cast<rank::InvokeOp>(op).getArguments();
+    for (auto [i, argument] : llvm::enumerate(arguments)) {
+      auto place = argument.getDefiningOp<rank::AtOp>();
+      std::string piece = (place ? std::to_string(place.getOffset()) : row(argument)) + (i + 1 == arguments.size() ? "}," : ", ");
+      if (current.size() + piece.size() > 120) {
+        body << StringRef(current).rtrim() << "\n";
+        current = "       ";
+      }
+      current += piece;
+    }
+    body << current << "\n";
   }
   body << "  };\n";
   body << "  for (const " << type << "& layer : k" << type << ") " << function << "(ctx, call, layer);\n";

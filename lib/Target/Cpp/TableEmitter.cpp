@@ -128,8 +128,8 @@ LogicalResult TableEmitter::emitStates() {
     if (state.getLogical().size() > 8 || state.getGlobal().size() > 8)
       return state.emitOpError("has more than 8 dimensions, which the runtime's tables cannot hold");
     rows.push_back("{" + quoted(state.getLogicalName()) + ", " + quoted(role) + ", " + dtype(state.getBufferType().getElementType()) + ", " +
-                   bufferRef(state.getArenaAttr(), *state.getOffset()) + ", " + braced(state.getLogical()) + ", " + braced(state.getGlobal()) +
-                   ", " + braced(state.getBufferType().getShape()) + ", " + splits(state) + ",\n     " + init + "}");
+                   bufferRef(state.getArenaAttr(), *state.getOffset()) + ",\n     " + braced(state.getLogical()) + ", " +
+                   braced(state.getGlobal()) + ", " + braced(state.getBufferType().getShape()) + ", " + splits(state) + ", " + init + "}");
   }
   table("StateDesc", "kStates", rows);
   return success();

@@ -49,7 +49,7 @@ void join(MutableArrayRef<Reduction> run) {
                                   kept.place.getArenaAttr(), builder.getI64IntegerAttr(begin), UnitAttr());
   kept.start.getSourceMutable().assign(place.getResult());
   kept.start.setCount(count);
-  std::string cause = (run.front().row.getCause() + " … " + run.back().row.getCause()).str();
+  std::string cause = (run.front().row.getCause() + " to " + run.back().row.getCause()).str();
   kept.row.setCause(cause);
   kept.start->setAttr("id", builder.getStringAttr(cause));
   for (Reduction &reduction : run) {

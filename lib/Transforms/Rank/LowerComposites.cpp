@@ -56,7 +56,18 @@ Value FunctionLowering::headStridesBuffer(Value tensor) {
   return type.getShape().back() == 1 || type.getStridesOrDense().back() == 1 ? bufferOf(tensor) : denseBufferOf(tensor);
 }
 
+/// kernels/attention/op.h, kAttentionMaxHeadDim.
+static LogicalResult checkHeadSize(Operation *op, Value q) {
+  constexpr int64_t kMaxHeadSize = 256;
+  int64_t size = cast<RankedTensorType>(q.getType()).getShape().back();
+  if (size <= kMaxHeadSize)
+    return success();
+  return op->emitOpError("has heads of size ") << size << ", expected at most " << kMaxHeadSize << ", which the kernel holds at once";
+}
+
 LogicalResult FunctionLowering::lowerAttention(AttentionOp op) {
+  if (failed(checkHeadSize(op, op.getQ())))
+    return failure();
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer, lse = destinationOf(op.getLse(), Layout::Dense).buffer;
   SmallVector<NamedAttribute> attributes{named("scale", op.getScaleAttr())};
   if (op.getCausal())

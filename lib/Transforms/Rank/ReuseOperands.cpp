@@ -63,13 +63,23 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
     for (auto [outIndex, inIndex] : inPlacePairs(call)) {
       Value out = rank::writtenBuffers(call)[outIndex], in = rank::readBuffers(call)[inIndex];
       auto made = out.getDefiningOp<rank::AllocOp>();
-      if (!made || out.getType() != in.getType() || llvm::count(call->getOperands(), in) != 1 || !diesAt(in, made, call) ||
-          !isFirstUse(out, call))
+      if (!made || out.getType() != in.getType() || isReadElsewhere(in, call) || !diesAt(in, made, call) || !isFirstUse(out, call))
         continue;
       made.replaceAllUsesWith(in);
       made.erase();
       return;
     }
+  }
+
+  /// Whether another operand of the call sees the same memory, maybe other elements of it.
+  bool isReadElsewhere(Value in, Operation *call) {
+    auto symbolOf = [](Value buffer) {
+      auto address = rootOf(buffer).first.getDefiningOp<rank::AddressOp>();
+      return address ? address.getSymbol() : StringRef();
+    };
+    return llvm::count_if(call->getOperands(), [&](Value operand) {
+             return rootOf(operand).first == in || (!symbolOf(in).empty() && symbolOf(operand) == symbolOf(in));
+           }) != 1;
   }
 
   bool isFirstUse(Value out, Operation *call) {

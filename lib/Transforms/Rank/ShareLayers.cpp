@@ -235,7 +235,7 @@ void LayerSharer::outline(const Repeat &repeat) {
       for (size_t r = 0; r < repeat.count; ++r)
         arguments[r].push_back(calls[repeat.begin + r * repeat.period + call]->getOperand(operand));
       StringRef id = withoutPrefix(idOf(first.getDefiningOp()), firstPrefix);
-      std::string base = isa<rank::RowType>(first.getType()) ? "row" : id.empty() ? "buffer" : id.str(), name = base;
+      std::string base = isa<rank::RowType>(first.getType()) ? "collective" : id.empty() ? "buffer" : id.str(), name = base;
       for (unsigned i = 1; !usedNames.insert(name).second; ++i)
         name = base + "_" + std::to_string(i);
       names.push_back(builder.getStringAttr(name));

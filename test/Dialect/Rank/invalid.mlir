@@ -1,0 +1,97 @@
+// RUN: hyc-opt %s --split-input-file --verify-diagnostics
+
+rank.program @p stage 0 slots 1 {
+  // expected-error @+1 {{[arena.bound] has 8 bytes, less than its lower bound of 16}}
+  rank.arena @a bytes 8 lower_bound 16
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    // expected-error @+1 {{[at.bounds] takes bytes 32 to 96 of @a, which has 64}}
+    %0 = rank.at @a 32 : <16xf32>
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    // expected-error @+1 {{[at.alignment] begins at byte 2, expected a multiple of the element size 4}}
+    %0 = rank.at @a 2 : <4xf32>
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.func @forward() {
+    // expected-error @+1 {{names @a, which is no rank.arena of its program}}
+    %0 = rank.at @a 0 : <4xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{[buffer.strides] there are 1 strides for 2 dimensions}}
+hyc.func @f(%x: !rank.buffer<2x2xf32, strides [2]>) {
+  hyc.return
+}
+
+// -----
+
+// expected-error @+1 {{[kernel.operands] has 1 stride lists for 2 operands}}
+rank.kernel @k space [4] strides [array<i64: 1>] results [f32] {
+^bb0(%x: f32):
+  rank.yield %x : f32
+}
+
+// -----
+
+rank.kernel @k space [4] strides [array<i64: 1>, array<i64: 1>] results [f32] {
+^bb0(%x: f32):
+  // expected-error @+1 {{[compute.function] gives "add" 1 operands, expected 2}}
+  %y = rank.compute "add" %x : (f32) -> f32
+  rank.yield %y : f32
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <4xf32>
+    // expected-error @+1 {{[call.kernel] names "fil", which is no kernel of the library}}
+    rank.call "fil" %0 = : !rank.buffer<4xf32>
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.collective @c 0 "all_reduce" over <{tp}> cause "x" why ""
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <4xf32>
+    %row = rank.row @c
+    // expected-error @+1 {{[start.shared] works on the private arena @a, expected a shared one}}
+    %t = rank.start "all_reduce" "sum" %row, %0 count 4 : <4xf32>
+    rank.wait %t
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @layer(%x: !rank.buffer<4xf32>) {
+  }
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <8xf32>
+    // expected-error @+1 {{[invoke.arguments]}}
+    rank.invoke @layer(%0) : !rank.buffer<8xf32>
+  }
+}

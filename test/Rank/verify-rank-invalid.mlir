@@ -1,0 +1,29 @@
+// RUN: hyc-opt %s --hyc-verify-rank --split-input-file --verify-diagnostics
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    // expected-error @+1 {{has no address yet}}
+    %0 = rank.alloc @a : <16xf32>
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a shared bytes 64
+  rank.collective @c 0 "all_reduce" over <{tp}> cause "x" why ""
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <4xf32>
+    %row = rank.row @c
+    // expected-error @+1 {{is waited for 0 times, expected once}}
+    %t = rank.start "all_reduce" "sum" %row, %0 count 4 : <4xf32>
+  }
+}
+
+// -----
+
+hyc.func @forward.0() {
+  // expected-error @+1 {{computes on tensors}}
+  hyc.return
+}
