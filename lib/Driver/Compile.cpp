@@ -14,6 +14,7 @@
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
@@ -164,8 +165,17 @@ void Compilation::remember(Phase phase) {
     compiled.exchangeReport = reportExchanges(module);
 }
 
+/// The model's file name without its ending, made of characters that need quoting nowhere.
+static std::string jobName(StringRef input) {
+  std::string name = llvm::sys::path::stem(input).str();
+  for (char &c : name)
+    if (!llvm::isAlnum(c) && c != '-' && c != '_' && c != '.')
+      c = '_';
+  return name;
+}
+
 Error Compilation::emitFolder() {
-  compiled.name = llvm::sys::path::stem(options.input).str();
+  compiled.name = jobName(options.input);
   compiled.modelFolder = model.folder;
   compiled.microBatch = model.microBatch;
   compiled.sequence = model.sequence;

@@ -34,6 +34,9 @@ Toolchain Toolchain::find(const std::string &executable) {
   }
   result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a"), HYC_CONFIGURED_DNNL};
   result.linkFlags = {"-pthread", "-lrt"};
+  // A sanitized runtime brings the sanitizer's calls into every program.
+  if (HYC_CONFIGURED_SANITIZE)
+    result.linkFlags.push_back("-fsanitize=address,undefined");
   return result;
 }
 
