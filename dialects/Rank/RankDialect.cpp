@@ -58,7 +58,8 @@ Type BufferType::parse(AsmParser &parser) {
     return {};
   if (parser.parseGreater())
     return {};
-  return BufferType::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), shape, elementType, strides);
+  return BufferType::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), shape, elementType,
+                                strides);
 }
 
 void BufferType::print(AsmPrinter &printer) const {
@@ -79,7 +80,8 @@ LogicalResult BufferType::verify(llvm::function_ref<InFlightDiagnostic()> emitEr
   if (!elementType.isIntOrFloat())
     return emitError() << "a buffer holds " << elementType << ", expected integers or floats";
   if (!strides.empty() && strides.size() != shape.size())
-    return emitError() << "[buffer.strides] there are " << strides.size() << " strides for " << shape.size() << " dimensions";
+    return emitError() << "[buffer.strides] there are " << strides.size() << " strides for " << shape.size()
+                       << " dimensions";
   if (llvm::any_of(strides, [](int64_t stride) { return stride < 0; }))
     return emitError() << "[buffer.strides] a stride is negative";
   return success();

@@ -16,8 +16,7 @@ using namespace hyc::rank;
 //===----------------------------------------------------------------------===//
 
 /// A symbol of the program that `op` lies in, or null after a diagnostic.
-template <typename SymbolOp>
-static SymbolOp lookupInProgram(Operation *op, FlatSymbolRefAttr name) {
+template <typename SymbolOp> static SymbolOp lookupInProgram(Operation *op, FlatSymbolRefAttr name) {
   auto program = op->getParentOfType<ProgramOp>();
   auto symbol = program ? program.lookupSymbol<SymbolOp>(name.getValue()) : SymbolOp();
   if (!symbol)
@@ -73,16 +72,15 @@ static LogicalResult verifyPlace(Operation *op, FlatSymbolRefAttr arenaName, int
     end += (size - 1) * stride * type.getElementBytes();
   end += type.getElementBytes();
   if (offset < 0 || (type.getNumElements() > 0 && end > static_cast<int64_t>(arena.getBytes())))
-    return op->emitOpError("[at.bounds] takes bytes ") << offset << " to " << end << " of " << arenaName << ", which has "
-                                                       << arena.getBytes();
+    return op->emitOpError("[at.bounds] takes bytes ")
+           << offset << " to " << end << " of " << arenaName << ", which has " << arena.getBytes();
   if (offset % type.getElementBytes() != 0)
     return op->emitOpError("[at.alignment] begins at byte ")
            << offset << ", expected a multiple of the element size " << type.getElementBytes();
   return success();
 }
 
-template <typename PlacedOp>
-static LogicalResult verifyPlaced(PlacedOp op) {
+template <typename PlacedOp> static LogicalResult verifyPlaced(PlacedOp op) {
   if (!op.getOffset())
     return success(lookupInProgram<ArenaOp>(op, op.getArenaAttr()) != nullptr);
   return verifyPlace(op, op.getArenaAttr(), *op.getOffset(), op.getBufferType());
@@ -124,10 +122,12 @@ LogicalResult KernelOp::verify() {
   Block &body = getBody().front();
   size_t operands = body.getNumArguments() + getResultTypes().size();
   if (getStrides().size() != operands)
-    return emitOpError("[kernel.operands] has ") << getStrides().size() << " stride lists for " << operands << " operands";
+    return emitOpError("[kernel.operands] has ")
+           << getStrides().size() << " stride lists for " << operands << " operands";
   for (Attribute strides : getStrides())
     if (cast<DenseI64ArrayAttr>(strides).size() != static_cast<int64_t>(getSpace().size()))
-      return emitOpError("[kernel.operands] has strides ") << strides << " over a space of " << getSpace().size() << " dimensions";
+      return emitOpError("[kernel.operands] has strides ")
+             << strides << " over a space of " << getSpace().size() << " dimensions";
   auto yielded = body.getTerminator()->getOperandTypes();
   if (!llvm::equal(yielded, getResultTypes().getAsValueRange<TypeAttr>()))
     return emitOpError("[kernel.body] yields ") << yielded << ", expected " << getResultTypes();
@@ -140,8 +140,8 @@ LogicalResult ScalarComputeOp::verify() {
     return emitOpError("[compute.function] names \"") << getFunction() << "\", which is no elementwise function";
   if (function->operands == getNumOperands())
     return success();
-  return emitOpError("[compute.function] gives \"") << getFunction() << "\" " << getNumOperands() << " operands, expected "
-                                                    << function->operands;
+  return emitOpError("[compute.function] gives \"")
+         << getFunction() << "\" " << getNumOperands() << " operands, expected " << function->operands;
 }
 
 //===----------------------------------------------------------------------===//
@@ -181,8 +181,8 @@ LogicalResult InvokeOp::verify() {
     return failure();
   if (llvm::equal(getArguments().getTypes(), callee.getBlock().getArgumentTypes()))
     return success();
-  return emitOpError("[invoke.arguments] passes ") << getArguments().getTypes() << ", but " << getCalleeAttr() << " takes "
-                                                   << callee.getBlock().getArgumentTypes();
+  return emitOpError("[invoke.arguments] passes ") << getArguments().getTypes() << ", but " << getCalleeAttr()
+                                                   << " takes " << callee.getBlock().getArgumentTypes();
 }
 
 LogicalResult AtOp::verify() { return verifyPlace(*this, getArenaAttr(), getOffset(), getResult().getType()); }
@@ -225,7 +225,8 @@ LogicalResult LaunchOp::verify() {
   if (llvm::equal(llvm::map_range(getIns(), elementType), kernel.getBody().front().getArgumentTypes()) &&
       llvm::equal(llvm::map_range(getOuts(), elementType), kernel.getResultTypes().getAsValueRange<TypeAttr>()))
     return success();
-  return (emitOpError("[launch.operands] does not pass what ") << getKernelAttr() << " takes").attachNote(kernel.getLoc())
+  return (emitOpError("[launch.operands] does not pass what ") << getKernelAttr() << " takes")
+             .attachNote(kernel.getLoc())
          << "kernel declared here";
 }
 
@@ -236,8 +237,8 @@ LogicalResult CallOp::verify() {
   size_t outs = getOuts().size(), ins = getIns().size();
   if (outs == kernel->outs && ins >= kernel->ins && ins <= kernel->ins + kernel->optionalIns)
     return success();
-  return emitOpError("[call.kernel] passes \"") << getKernel() << "\" " << outs << " results and " << ins << " inputs, expected "
-                                                << kernel->outs << " and " << kernel->ins;
+  return emitOpError("[call.kernel] passes \"") << getKernel() << "\" " << outs << " results and " << ins
+                                                << " inputs, expected " << kernel->outs << " and " << kernel->ins;
 }
 
 LogicalResult StartOp::verify() {

@@ -13,14 +13,18 @@ struct ScalarFunction {
 
 // gelu_tanh and gelu_tanh_grad are hyc.gelu and hyc.gelu_grad with their `tanh` attribute; compare_xx is hyc.compare.
 inline constexpr ScalarFunction kScalarFunctions[] = {
-    {"neg", 1},        {"abs", 1},        {"exp", 1},        {"log", 1},        {"sqrt", 1},
-    {"rsqrt", 1},      {"reciprocal", 1}, {"tanh", 1},       {"erf", 1},        {"sin", 1},
-    {"cos", 1},        {"relu", 1},       {"sigmoid", 1},    {"add", 2},        {"sub", 2},
-    {"mul", 2},        {"div", 2},        {"pow", 2},        {"max", 2},        {"min", 2},
-    {"and", 2},        {"or", 2},         {"not", 1},        {"gelu", 1},       {"gelu_tanh", 1},
-    {"gelu_grad", 2},  {"gelu_tanh_grad", 2},                {"compare_eq", 2}, {"compare_ne", 2},
-    {"compare_lt", 2}, {"compare_le", 2}, {"compare_gt", 2}, {"compare_ge", 2}, {"select", 3},
-    {"convert", 1},
+    {"neg", 1},        {"abs", 1},        {"exp", 1},
+    {"log", 1},        {"sqrt", 1},       {"rsqrt", 1},
+    {"reciprocal", 1}, {"tanh", 1},       {"erf", 1},
+    {"sin", 1},        {"cos", 1},        {"relu", 1},
+    {"sigmoid", 1},    {"add", 2},        {"sub", 2},
+    {"mul", 2},        {"div", 2},        {"pow", 2},
+    {"max", 2},        {"min", 2},        {"and", 2},
+    {"or", 2},         {"not", 1},        {"gelu", 1},
+    {"gelu_tanh", 1},  {"gelu_grad", 2},  {"gelu_tanh_grad", 2},
+    {"compare_eq", 2}, {"compare_ne", 2}, {"compare_lt", 2},
+    {"compare_le", 2}, {"compare_gt", 2}, {"compare_ge", 2},
+    {"select", 3},     {"convert", 1},
 };
 
 inline const ScalarFunction *findScalarFunction(llvm::StringRef name) {

@@ -176,7 +176,8 @@ static int64_t lowerBound(ArrayRef<ArenaItem> items, ArrayRef<FunctionExecution>
 ArenaExtent hyc::placeItems(MutableArrayRef<ArenaItem> items, ArrayRef<FunctionExecution> executions, int64_t slots,
                             int64_t reserved) {
   auto duration = [](const ArenaItem &item) {
-    return item.isTemporary() ? item.last - item.first : (item.lives.empty() ? 0 : item.lives[0].end - item.lives[0].begin);
+    return item.isTemporary() ? item.last - item.first
+                              : (item.lives.empty() ? 0 : item.lives[0].end - item.lives[0].begin);
   };
   auto orderBy = [&](auto key) {
     SmallVector<size_t> order(items.size());

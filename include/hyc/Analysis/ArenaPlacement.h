@@ -1,13 +1,14 @@
 // Fixed offsets for everything that lives in one arena: who may share an address, and where each goes.
 //
-// Time is the stage's schedule, executed once: each instruction takes as many time points as its function has ops. There
-// are two kinds of items. A temporary lives inside one function and is there in every execution of it. A record outlives
-// its function, and there is one copy of it for each slot of micro-batches in flight (`slots` in all). The arena is
+// Time is the stage's schedule, executed once: each instruction takes as many time points as its function has ops.
+// There are two kinds of items. A temporary lives inside one function and is there in every execution of it. A record
+// outlives its function, and there is one copy of it for each slot of micro-batches in flight (`slots` in all). The
+// arena is
 //
 //   [ reserved | record of slot 0 | record of slot 1 | … | temporaries ]
 //
-// and the surprise is that temporaries also use the holes of their own slot's record: during forward the record is still
-// filling, during backward it is draining. With one slot the border between record and temporaries vanishes.
+// and the surprise is that temporaries also use the holes of their own slot's record: during forward the record is
+// still filling, during backward it is draining. With one slot the border between record and temporaries vanishes.
 #ifndef HYC_ANALYSIS_ARENAPLACEMENT_H
 #define HYC_ANALYSIS_ARENAPLACEMENT_H
 
@@ -58,8 +59,8 @@ struct ArenaExtent {
 };
 
 /// Places all items after the first `reserved` bytes. Deterministic: the same input gives the same offsets.
-ArenaExtent placeItems(llvm::MutableArrayRef<ArenaItem> items, llvm::ArrayRef<FunctionExecution> executions, int64_t slots,
-                       int64_t reserved);
+ArenaExtent placeItems(llvm::MutableArrayRef<ArenaItem> items, llvm::ArrayRef<FunctionExecution> executions,
+                       int64_t slots, int64_t reserved);
 
 /// What offsets are multiples of: a cache line, or for less than one the power of two in the size, which every element
 /// size divides.

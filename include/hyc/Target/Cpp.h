@@ -24,7 +24,8 @@ struct CppOptions {
 };
 
 /// Adds the files, by name relative to src/. The module has passed hyc-verify-rank.
-llvm::LogicalResult emitPrograms(mlir::ModuleOp module, const CppOptions &options, std::map<std::string, std::string> &files);
+llvm::LogicalResult emitPrograms(mlir::ModuleOp module, const CppOptions &options,
+                                 std::map<std::string, std::string> &files);
 
 /// The files that parameters are read from; emitted programs refer to them by position, and the manifest lists them.
 std::vector<std::string> collectModelFiles(mlir::ModuleOp module);

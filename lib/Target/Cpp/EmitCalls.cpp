@@ -32,8 +32,8 @@ static int64_t rowsOf(rank::BufferType type) {
 //===----------------------------------------------------------------------===//
 
 void FunctionEmitter::emitGemm(rank::GemmOp op) {
-  std::string sizes = "(" + str(op.getM()) + ", " + str(op.getK()) + ") x (" + str(op.getK()) + ", " + str(op.getN()) + ") -> (" +
-                      str(op.getM()) + ", " + str(op.getN()) + ")";
+  std::string sizes = "(" + str(op.getM()) + ", " + str(op.getK()) + ") x (" + str(op.getK()) + ", " + str(op.getN()) +
+                      ") -> (" + str(op.getM()) + ", " + str(op.getN()) + ")";
   if (op.getBatch() != 1)
     sizes = str(op.getBatch()) + " times " + sizes;
   comment(op, sizes);
@@ -50,8 +50,8 @@ void FunctionEmitter::emitGemm(rank::GemmOp op) {
   if (op.getTransB())
     desc += ", .transB = true";
   if (op.getBatch() != 1)
-    desc += ", .batch = " + str(op.getBatch()) + ", .strideA = " + str(op.getStrideA()) + ", .strideB = " + str(op.getStrideB()) +
-            ", .strideC = " + str(op.getStrideC());
+    desc += ", .batch = " + str(op.getBatch()) + ", .strideA = " + str(op.getStrideA()) +
+            ", .strideB = " + str(op.getStrideB()) + ", .strideC = " + str(op.getStrideC());
   if (op.getMode() == rank::WriteMode::add)
     desc += ", .beta = 1";
   if (op.getMode() == rank::WriteMode::first) {
@@ -60,8 +60,8 @@ void FunctionEmitter::emitGemm(rank::GemmOp op) {
   }
   if (op.getBias())
     desc += ", .hasBias = true";
-  callLine("gemm", {desc + "}", pointer(op.getA()), pointer(op.getB()), op.getBias() ? pointer(op.getBias()) : "nullptr",
-                    pointer(op.getC())});
+  callLine("gemm", {desc + "}", pointer(op.getA()), pointer(op.getB()),
+                    op.getBias() ? pointer(op.getBias()) : "nullptr", pointer(op.getC())});
 }
 
 void FunctionEmitter::emitLaunch(rank::LaunchOp op) {
@@ -86,7 +86,9 @@ void FunctionEmitter::emitStart(rank::StartOp op) {
   arguments.push_back(dtype(type.getElementType()));
   if (op.getCombine() == "max")
     arguments.push_back("hycrt::ReduceOp::kMax");
-  StringRef function = op.getKind() == "all_reduce" ? "allReduceStart" : op.getKind() == "all_gather" ? "allGatherStart" : "reduceScatterStart";
+  StringRef function = op.getKind() == "all_reduce"   ? "allReduceStart"
+                       : op.getKind() == "all_gather" ? "allGatherStart"
+                                                      : "reduceScatterStart";
   callLine(("const hycrt::Ticket " + ticket + " = hycrt::" + function).str(), arguments);
 }
 
@@ -104,9 +106,11 @@ LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
     return emitEmbedding(op), success();
   if (kernel.starts_with("cross_entropy") || kernel.starts_with("vocab_"))
     return emitLoss(op), success();
-  if (kernel == "reduce" || kernel == "strided_copy" || kernel == "accumulate" || kernel == "fill" || kernel == "constant")
+  if (kernel == "reduce" || kernel == "strided_copy" || kernel == "accumulate" || kernel == "fill" ||
+      kernel == "constant")
     return emitMoves(op), success();
-  if (kernel == "sum_of_squares" || kernel == "gradient_scale" || kernel == "increment" || kernel == "adamw" || kernel.starts_with("sgd"))
+  if (kernel == "sum_of_squares" || kernel == "gradient_scale" || kernel == "increment" || kernel == "adamw" ||
+      kernel.starts_with("sgd"))
     return emitUpdates(op), success();
   if (kernel == "shard_offset" || kernel == "slice_shard")
     return emitCoordinates(op), success();
@@ -119,12 +123,13 @@ void FunctionEmitter::emitNorms(rank::CallOp op) {
   comment(op, shapeText(x));
   std::string desc = "{.rows = " + str(rowsOf(x)) + ", .cols = " + str(x.getShape().back());
   if (op.getKernel() == "layer_norm") {
-    callLine("layerNormForward", {desc + ", .epsilon = " + real(op, "epsilon") + "}", pointer(ins[0]), pointer(ins[1]), pointer(ins[2]),
-                                  pointer(outs[0]), pointer(outs[1]), pointer(outs[2])});
+    callLine("layerNormForward", {desc + ", .epsilon = " + real(op, "epsilon") + "}", pointer(ins[0]), pointer(ins[1]),
+                                  pointer(ins[2]), pointer(outs[0]), pointer(outs[1]), pointer(outs[2])});
     return;
   }
-  callLine("layerNormBackward", {desc + "}", pointer(ins[0]), pointer(ins[1]), pointer(ins[2]), pointer(ins[3]), pointer(ins[4]),
-                                 pointer(outs[0]), pointer(outs[1]), pointer(outs[2]), mode(op.getMode()), pointer(outs[3])});
+  callLine("layerNormBackward",
+           {desc + "}", pointer(ins[0]), pointer(ins[1]), pointer(ins[2]), pointer(ins[3]), pointer(ins[4]),
+            pointer(outs[0]), pointer(outs[1]), pointer(outs[2]), mode(op.getMode()), pointer(outs[3])});
 }
 
 /// {batch, token, head}: where element (b, s, h, d) lies.
@@ -138,12 +143,13 @@ void FunctionEmitter::emitAttention(rank::CallOp op) {
   ArrayRef<int64_t> q = typeOf(ins[0]).getShape(), k = typeOf(ins[1]).getShape();
   bool isGradient = op.getKernel() == "attention_grad";
   comment(op, "q " + shapeText(typeOf(ins[0])) + ", k and v " + shapeText(typeOf(ins[1])));
-  std::string desc = "{.batch = " + str(q[0]) + ", .queryLength = " + str(q[1]) + ", .keyLength = " + str(k[1]) + ", .heads = " + str(q[2]) +
-                     ", .kvHeads = " + str(k[2]) + ", .headDim = " + str(q[3]) + ", .causal = " + (op->hasAttr("causal") ? "true" : "false") +
-                     ", .scale = " + real(op, "scale");
+  std::string desc = "{.batch = " + str(q[0]) + ", .queryLength = " + str(q[1]) + ", .keyLength = " + str(k[1]) +
+                     ", .heads = " + str(q[2]) + ", .kvHeads = " + str(k[2]) + ", .headDim = " + str(q[3]) +
+                     ", .causal = " + (op->hasAttr("causal") ? "true" : "false") + ", .scale = " + real(op, "scale");
   auto strides = [&](StringRef name, Value buffer) { return (" ." + name + " = ").str() + headStrides(buffer); };
   // One argument of several pieces, so that lines can be broken between them.
-  SmallVector<std::string> arguments{desc, strides("q", ins[0]).substr(1), strides("k", ins[1]).substr(1), strides("v", ins[2]).substr(1)};
+  SmallVector<std::string> arguments{desc, strides("q", ins[0]).substr(1), strides("k", ins[1]).substr(1),
+                                     strides("v", ins[2]).substr(1)};
   if (!isGradient) {
     arguments.push_back(strides("o", outs[0]).substr(1) + "}");
     for (Value buffer : {ins[0], ins[1], ins[2], outs[0], outs[1]})
@@ -185,11 +191,14 @@ void FunctionEmitter::emitLoss(rank::CallOp op) {
   int64_t columns = combines || type.getShape().empty() ? 0 : type.getShape().back();
   comment(op, (combines ? "" : "logits ") + shapeText(type));
   std::string desc = "{.tokens = " + str(combines ? type.getNumElements() : rowsOf(type));
-  Value first = kernel == "vocab_max" ? ins[1] : kernel == "vocab_sum_exp" ? ins[3] : kernel == "cross_entropy_grad" && ins.size() == 5 ? ins[4] : Value();
+  Value first = kernel == "vocab_max"                               ? ins[1]
+                : kernel == "vocab_sum_exp"                         ? ins[3]
+                : kernel == "cross_entropy_grad" && ins.size() == 5 ? ins[4]
+                                                                    : Value();
   if (first) {
     // Columns beyond the vocabulary are padding.
-    desc += ", .localVocab = std::clamp<int64_t>(" + str(integer(op, "vocabulary", INT64_MAX / 2)) + " - *" + pointer(first) + ", 0, " +
-            str(columns) + "), .ld = " + str(columns) + ", .vocabStart = *" + pointer(first);
+    desc += ", .localVocab = std::clamp<int64_t>(" + str(integer(op, "vocabulary", INT64_MAX / 2)) + " - *" +
+            pointer(first) + ", 0, " + str(columns) + "), .ld = " + str(columns) + ", .vocabStart = *" + pointer(first);
   } else if (!combines) {
     desc += ", .localVocab = " + str(columns);
   }
@@ -206,7 +215,8 @@ void FunctionEmitter::emitLoss(rank::CallOp op) {
   else if (kernel == "vocab_sum_exp")
     callLine("crossEntropySumExp", {desc, p(ins[0]), p(ins[2]), p(ins[1]), p(outs[0]), p(outs[1])});
   else
-    callLine("crossEntropyCombine", {desc, p(ins[3]), p(ins[0]), p(ins[1]), p(ins[2]), p(outs[2]), p(outs[0]), p(outs[1])});
+    callLine("crossEntropyCombine",
+             {desc, p(ins[3]), p(ins[0]), p(ins[1]), p(ins[2]), p(outs[2]), p(outs[0]), p(outs[1])});
 }
 
 //===----------------------------------------------------------------------===//
@@ -228,16 +238,19 @@ void FunctionEmitter::emitUpdates(rank::CallOp op) {
   if (kernel == "increment")
     return line("++*" + p(outs[0]) + ";");
   if (kernel == "gradient_scale")
-    return callLine("gradientScale", {"*" + p(ins[0]), "*" + p(ins[1]), op->hasAttr("max_norm") ? real(op, "max_norm") : "kNoClipping",
-                                      p(outs[0]), p(outs[1])});
+    return callLine("gradientScale",
+                    {"*" + p(ins[0]), "*" + p(ins[1]), op->hasAttr("max_norm") ? real(op, "max_norm") : "kNoClipping",
+                     p(outs[0]), p(outs[1])});
   if (kernel == "adamw")
-    return callLine("adamw", {"{.lr = *" + p(ins[1]) + ", .beta1 = " + real(op, "beta1") + ", .beta2 = " + real(op, "beta2") +
-                                  ", .epsilon = " + real(op, "epsilon") + ", .weightDecay = " + real(op, "weight_decay"),
-                              ".step = *" + p(ins[2]) + ", .gradScale = *" + p(ins[3]) + "}", count, p(outs[0]), p(ins[0]), p(outs[1]), p(outs[2])});
+    return callLine("adamw",
+                    {"{.lr = *" + p(ins[1]) + ", .beta1 = " + real(op, "beta1") + ", .beta2 = " + real(op, "beta2") +
+                         ", .epsilon = " + real(op, "epsilon") + ", .weightDecay = " + real(op, "weight_decay"),
+                     ".step = *" + p(ins[2]) + ", .gradScale = *" + p(ins[3]) + "}", count, p(outs[0]), p(ins[0]),
+                     p(outs[1]), p(outs[2])});
   bool hasVelocity = kernel == "sgd_momentum";
   // Velocity begins at zero, so that no step is the first one.
-  callLine("sgd", {"{.lr = *" + p(ins[1]) + (hasVelocity ? ", .momentum = " + real(op, "momentum") : "") + ", .weightDecay = " +
-                       real(op, "weight_decay") + ", .step = 2, .gradScale = *" + p(ins[2]) + "}",
+  callLine("sgd", {"{.lr = *" + p(ins[1]) + (hasVelocity ? ", .momentum = " + real(op, "momentum") : "") +
+                       ", .weightDecay = " + real(op, "weight_decay") + ", .step = 2, .gradScale = *" + p(ins[2]) + "}",
                    count, p(outs[0]), p(ins[0]), hasVelocity ? p(outs[1]) : "nullptr"});
 }
 
@@ -251,8 +264,9 @@ void FunctionEmitter::emitCoordinates(rank::CallOp op) {
   int64_t dim = integer(op, "dim"), outer = 1, inner = 1;
   for (auto [i, size] : llvm::enumerate(whole.getShape()))
     (static_cast<int64_t>(i) < dim ? outer : inner) *= static_cast<int64_t>(i) == dim ? 1 : size;
-  callLine("shardSlice", {"{.outer = " + str(outer) + ", .whole = " + str(whole.getShape()[dim]) + ", .part = " + str(part.getShape()[dim]) +
-                              ", .inner = " + str(inner) + ", .start = int64_t{" + index + "} * " + str(part.getShape()[dim]) +
-                              ", .elementBytes = " + str(part.getElementBytes()) + "}",
-                          pointer(op.getIns()[0]), pointer(op.getOuts()[0])});
+  callLine("shardSlice",
+           {"{.outer = " + str(outer) + ", .whole = " + str(whole.getShape()[dim]) +
+                ", .part = " + str(part.getShape()[dim]) + ", .inner = " + str(inner) + ", .start = int64_t{" + index +
+                "} * " + str(part.getShape()[dim]) + ", .elementBytes = " + str(part.getElementBytes()) + "}",
+            pointer(op.getIns()[0]), pointer(op.getOuts()[0])});
 }

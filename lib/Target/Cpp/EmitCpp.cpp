@@ -16,7 +16,9 @@ struct EmitCpp : PassWrapper<EmitCpp, OperationPass<ModuleOp>> {
   EmitCpp() = default;
   EmitCpp(const EmitCpp &other) : PassWrapper(other) {}
   StringRef getArgument() const override { return "hyc-emit-cpp"; }
-  StringRef getDescription() const override { return "Writes the C++ of rank programs into a folder; the module stays as it is"; }
+  StringRef getDescription() const override {
+    return "Writes the C++ of rank programs into a folder; the module stays as it is";
+  }
 
   void runOnOperation() override {
     std::map<std::string, std::string> files;

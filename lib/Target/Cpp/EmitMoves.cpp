@@ -35,7 +35,9 @@ struct Copy {
   }
   bool isScalar() const { return shape.empty(); }
   bool isDense() const { return shape.size() == 1 && from[0] == 1 && to[0] == 1; }
-  bool isRows() const { return shape.size() == 2 && from[1] == 1 && to[1] == 1 && from[0] >= shape[1] && to[0] >= shape[1]; }
+  bool isRows() const {
+    return shape.size() == 2 && from[1] == 1 && to[1] == 1 && from[0] >= shape[1] && to[0] >= shape[1];
+  }
 };
 
 } // namespace
@@ -50,11 +52,13 @@ void FunctionEmitter::emitStridedCopy(rank::CallOp op) {
   if (isFloat && copy.isDense())
     return callLine("copy", {pointer(to), pointer(from), str(copy.shape[0])});
   if (isFloat && copy.isRows())
-    return callLine("copyRows", {pointer(to), str(copy.to[0]), pointer(from), str(copy.from[0]), str(copy.shape[0]), str(copy.shape[1])});
+    return callLine("copyRows", {pointer(to), str(copy.to[0]), pointer(from), str(copy.from[0]), str(copy.shape[0]),
+                                 str(copy.shape[1])});
   if (typeOf(to).getElementBytes() >= 4 && copy.shape.size() <= 6) {
-    return callLine("stridedCopy", {"{.tensorRank = " + str(copy.shape.size()), ".shape = " + braced(copy.shape), ".srcStrides = " + braced(copy.from),
-                                    ".dstStrides = " + braced(copy.to), ".elementBytes = " + str(typeOf(to).getElementBytes()) + "}",
-                                    pointer(from), pointer(to)});
+    return callLine("stridedCopy",
+                    {"{.tensorRank = " + str(copy.shape.size()), ".shape = " + braced(copy.shape),
+                     ".srcStrides = " + braced(copy.from), ".dstStrides = " + braced(copy.to),
+                     ".elementBytes = " + str(typeOf(to).getElementBytes()) + "}", pointer(from), pointer(to)});
   }
   // Booleans, and more dimensions than the kernel takes: plain loops.
   std::string source = "0", target = "0";
@@ -81,7 +85,8 @@ void FunctionEmitter::emitAccumulate(rank::CallOp op) {
     if (writeMode == rank::WriteMode::overwrite)
       return line("*" + target + " = *" + source + ";");
     std::string sum = "*" + target + " + *" + source;
-    return line("*" + target + " = " + (writeMode == rank::WriteMode::first ? "call.first ? *" + source + " : " : "") + sum + ";");
+    return line("*" + target + " = " + (writeMode == rank::WriteMode::first ? "call.first ? *" + source + " : " : "") +
+                sum + ";");
   }
   if (typeOf(to).getElementType().isF32()) {
     std::string copy = "copy(" + target + ", " + source + ", " + str(count) + ");";
@@ -96,7 +101,10 @@ void FunctionEmitter::emitAccumulate(rank::CallOp op) {
   line("for (int64_t i = 0; i < " + str(count) + "; ++i)");
   std::string sum = "(" + target + ")[i] + (" + source + ")[i]", value = "(" + source + ")[i]";
   line("  (" + target + ")[i] = " +
-       (writeMode == rank::WriteMode::overwrite ? value : writeMode == rank::WriteMode::add ? sum : "call.first ? " + value + " : " + sum) + ";");
+       (writeMode == rank::WriteMode::overwrite ? value
+        : writeMode == rank::WriteMode::add     ? sum
+                                                : "call.first ? " + value + " : " + sum) +
+       ";");
 }
 
 void FunctionEmitter::emitMoves(rank::CallOp op) {
@@ -112,8 +120,9 @@ void FunctionEmitter::emitMoves(rank::CallOp op) {
     auto size = [&](StringRef name) { return str(op->getAttrOfType<IntegerAttr>(name).getInt()); };
     bool isMax = op->getAttrOfType<StringAttr>("kind").getValue() == "max";
     comment(op, shapeText(typeOf(op.getIns()[0])) + " -> " + shapeText(type));
-    return callLine("reduce", {"{.outer = " + size("outer") + ", .r = " + size("reduced") + ", .inner = " + size("inner") + ", .kind = ReduceKind::" +
-                                   (isMax ? "kMax" : "kSum") + (isMax ? "" : ", .mode = " + mode(op.getMode())) + "}",
+    return callLine("reduce", {"{.outer = " + size("outer") + ", .r = " + size("reduced") + ", .inner = " +
+                                   size("inner") + ", .kind = ReduceKind::" + (isMax ? "kMax" : "kSum") +
+                                   (isMax ? "" : ", .mode = " + mode(op.getMode())) + "}",
                                pointer(op.getIns()[0]), pointer(out)});
   }
   if (kernel == "fill") {
@@ -126,7 +135,8 @@ void FunctionEmitter::emitMoves(rank::CallOp op) {
       return callLine("zero", {pointer(out), count});
     if (type.getElementType().isF32())
       return callLine("fill", {pointer(out), count, text});
-    return callLine("std::fill_n", {pointer(out), count, (elementType(type.getElementType()) + "(" + text + ")").str()});
+    return callLine("std::fill_n",
+                    {pointer(out), count, (elementType(type.getElementType()) + "(" + text + ")").str()});
   }
   auto values = op->getAttrOfType<DenseElementsAttr>("values");
   std::string list;

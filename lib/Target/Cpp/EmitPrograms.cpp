@@ -114,7 +114,8 @@ private:
 };
 
 LogicalResult ProgramPrinter::emitKernels() {
-  std::string header = "// Elementwise kernels: one loop nest each. Generated.\n#pragma once\n\n#include <cstdint>\n\nnamespace kernels {\n\n";
+  std::string header = "// Elementwise kernels: one loop nest each. Generated.\n#pragma once\n\n#include "
+                       "<cstdint>\n\nnamespace kernels {\n\n";
   std::string source = kKernelFunctions.str();
   llvm::raw_string_ostream headerStream(header), sourceStream(source);
   for (auto kernel : module.getOps<rank::KernelOp>()) {
@@ -169,7 +170,8 @@ LogicalResult ProgramPrinter::emitStage(rank::ProgramOp program) {
   std::string stage = "stage" + std::to_string(program.getStage()), header, tables;
   llvm::raw_string_ostream headerStream(header), tableStream(tables);
   headerStream << "// Stage " << program.getStage() << " of " << cpp::oneLine(options.name)
-               << ": what its files share. Read stage" << program.getStage() << "_forward.cpp first. Generated.\n#pragma once\n\n"
+               << ": what its files share. Read stage" << program.getStage()
+               << "_forward.cpp first. Generated.\n#pragma once\n\n"
                << "#include \"hycrt/context.h\"\n#include \"hycrt/program.h\"\n\n";
   emitNames(program, headerStream);
   headerStream << "void runForward(hycrt::Context& ctx, const hycrt::Call& call);\n"
@@ -177,13 +179,15 @@ LogicalResult ProgramPrinter::emitStage(rank::ProgramOp program) {
                << "void runReduce(hycrt::Context& ctx);\nvoid runApply(hycrt::Context& ctx, float learningRate);\n";
   files[stage + ".h"] = header;
 
-  tableStream << "// Stage " << program.getStage() << " of " << cpp::oneLine(options.name) << ": its tables, and main. Generated.\n"
+  tableStream << "// Stage " << program.getStage() << " of " << cpp::oneLine(options.name)
+              << ": its tables, and main. Generated.\n"
               << "#include \"" << stage << ".h\"\n\n#include \"hycrt/philox.h\"\n#include \"hycrt/run.h\"\n\n";
   if (failed(emitTables(program, options, collectModelFiles(module), tableStream)))
     return failure();
   files[stage + ".cpp"] = tables;
   for (StringRef name : {"forward", "backward", "reduce", "apply"})
-    if (failed(emitFunctionFile(program, program.lookupSymbol<rank::FuncOp>(name), (stage + "_" + name + ".cpp").str())))
+    if (failed(
+            emitFunctionFile(program, program.lookupSymbol<rank::FuncOp>(name), (stage + "_" + name + ".cpp").str())))
       return failure();
   return success();
 }
@@ -202,8 +206,9 @@ void ProgramPrinter::emitBuild() {
      << "add_library(kernels OBJECT kernels.cpp)\ntarget_link_libraries(kernels PUBLIC hyc::hycrt hyc::kernels)\n";
   for (auto program : module.getOps<rank::ProgramOp>()) {
     std::string stage = "stage" + std::to_string(program.getStage());
-    os << "\nadd_executable(" << stage << "\n  " << stage << ".cpp " << stage << "_forward.cpp " << stage << "_backward.cpp " << stage
-       << "_reduce.cpp " << stage << "_apply.cpp)\ntarget_link_libraries(" << stage << " PRIVATE kernels hyc::hycrt hyc::kernels)\n";
+    os << "\nadd_executable(" << stage << "\n  " << stage << ".cpp " << stage << "_forward.cpp " << stage
+       << "_backward.cpp " << stage << "_reduce.cpp " << stage << "_apply.cpp)\ntarget_link_libraries(" << stage
+       << " PRIVATE kernels hyc::hycrt hyc::kernels)\n";
   }
   files["CMakeLists.txt"] = text;
 }

@@ -37,7 +37,8 @@ SmallVector<FunctionEmitter::Piece> FunctionEmitter::cut() const {
   for (Operation &op : const_cast<rank::FuncOp &>(func).getBlock()) {
     if (isa<rank::AtOp, rank::RowOp>(op))
       continue;
-    bool continuesRun = isa<rank::InvokeOp>(op) && !pieces.back().calls.empty() && isa<rank::InvokeOp>(pieces.back().calls.back());
+    bool continuesRun =
+        isa<rank::InvokeOp>(op) && !pieces.back().calls.empty() && isa<rank::InvokeOp>(pieces.back().calls.back());
     if (pieces.back().calls.size() >= kCallsPerPiece && open == 0 && !continuesRun)
       pieces.emplace_back();
     pieces.back().calls.push_back(&op);
@@ -49,9 +50,11 @@ SmallVector<FunctionEmitter::Piece> FunctionEmitter::cut() const {
 void FunctionEmitter::emitStruct(raw_ostream &os) {
   auto names = func->getAttrOfType<ArrayAttr>("argument_names");
   auto arenas = func->getAttrOfType<ArrayAttr>("argument_arenas");
-  os << "// What differs between the layers that run " << camelCase(func.getSymName()) << ": offsets in bytes, collectives.\n";
+  os << "// What differs between the layers that run " << camelCase(func.getSymName())
+     << ": offsets in bytes, collectives.\n";
   os << "struct " << structName << " {\n";
-  for (auto [name, arena] : llvm::zip_equal(names.getAsValueRange<StringAttr>(), arenas.getAsValueRange<StringAttr>())) {
+  for (auto [name, arena] :
+       llvm::zip_equal(names.getAsValueRange<StringAttr>(), arenas.getAsValueRange<StringAttr>())) {
     if (arena.empty())
       os << "  int " << identifier(name) << ";\n";
     else
@@ -78,7 +81,8 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
   }
   os << "static void " << name << "(" << parameters() << ") {\n";
   for (const auto &[arena, perSlot] : usedArenas) {
-    os << "  std::byte* const " << identifier(arena) << (perSlot ? "Slot" : "") << " = ctx.arena(" << constantName(arena) << ")";
+    os << "  std::byte* const " << identifier(arena) << (perSlot ? "Slot" : "") << " = ctx.arena("
+       << constantName(arena) << ")";
     if (perSlot)
       os << " + call.slot * " << constantName(arena) << "RecordBytes";
     os << ";\n";
@@ -223,7 +227,8 @@ void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
     auto arguments = cast<rank::InvokeOp>(op).getArguments();
     for (auto [i, argument] : llvm::enumerate(arguments)) {
       auto place = argument.getDefiningOp<rank::AtOp>();
-      std::string piece = (place ? std::to_string(place.getOffset()) : row(argument)) + (i + 1 == arguments.size() ? "}," : ", ");
+      std::string piece =
+          (place ? std::to_string(place.getOffset()) : row(argument)) + (i + 1 == arguments.size() ? "}," : ", ");
       if (current.size() + piece.size() > 120) {
         body << StringRef(current).rtrim() << "\n";
         current = "       ";

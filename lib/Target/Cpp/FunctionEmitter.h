@@ -35,9 +35,9 @@ private:
   std::string arguments() const;
 
   // Expressions.
-  std::string bytes(mlir::Value buffer);      // "activations + 4096"
-  std::string pointer(mlir::Value buffer);    // "f32(activations + 4096)"
-  std::string bufferRef(mlir::Value buffer);  // "{kActivations, 4096}"
+  std::string bytes(mlir::Value buffer);     // "activations + 4096"
+  std::string pointer(mlir::Value buffer);   // "f32(activations + 4096)"
+  std::string bufferRef(mlir::Value buffer); // "{kActivations, 4096}"
   std::string row(mlir::Value row);
   std::string mode(rank::WriteMode mode);
   std::string arenaBase(llvm::StringRef arena, bool perSlot);

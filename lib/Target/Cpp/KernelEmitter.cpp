@@ -1,7 +1,7 @@
 // Loops of elementwise kernels.
 //
-// The surprise: pointers carry no __restrict, since a result may be written over an operand; `omp simd` promises instead
-// that iterations are independent, which is true in that case too.
+// The surprise: pointers carry no __restrict, since a result may be written over an operand; `omp simd` promises
+// instead that iterations are independent, which is true in that case too.
 #include "KernelEmitter.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -68,7 +68,8 @@ public:
     Block &block = kernel.getBody().front();
     for (auto [i, argument] : llvm::enumerate(block.getArguments())) {
       names[argument] = ("x" + Twine(i)).str();
-      os << indent << "const " << elementType(argument.getType()) << " x" << i << " = in" << i << "[" << index(i) << "];\n";
+      os << indent << "const " << elementType(argument.getType()) << " x" << i << " = in" << i << "[" << index(i)
+         << "];\n";
     }
     for (Operation &op : block.without_terminator())
       if (failed(printOp(op, indent)))
@@ -86,7 +87,8 @@ private:
     for (auto [d, stride] : llvm::enumerate(strides)) {
       if (stride == 0)
         continue;
-      result += (result.empty() ? "i" : " + i") + std::to_string(d) + (stride == 1 ? "" : " * " + std::to_string(stride));
+      result +=
+          (result.empty() ? "i" : " + i") + std::to_string(d) + (stride == 1 ? "" : " * " + std::to_string(stride));
     }
     return result.empty() ? "0" : result;
   }

@@ -9,8 +9,8 @@ namespace hyc::cpp {
 /// "void add_4096(const float* in0, const float* in1, float* out0)".
 std::string kernelSignature(rank::KernelOp kernel);
 
-/// The definition: a loop nest that vectorises, spread over threads when it is long. Each element is computed by itself,
-/// so the bits depend on neither.
+/// The definition: a loop nest that vectorises, spread over threads when it is long. Each element is computed by
+/// itself, so the bits depend on neither.
 llvm::LogicalResult emitKernel(rank::KernelOp kernel, llvm::raw_ostream &os);
 
 } // namespace hyc::cpp

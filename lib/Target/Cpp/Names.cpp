@@ -34,9 +34,10 @@ std::string cpp::constantName(StringRef name) {
 }
 
 std::string cpp::identifier(StringRef name) {
-  static constexpr llvm::StringLiteral kKeywords[] = {"and", "or", "not", "xor", "new", "delete", "for", "if", "else", "do",
-                                                      "while", "switch", "case", "default", "int", "float", "double", "class",
-                                                      "struct", "union", "this", "register", "template", "operator", "const"};
+  static constexpr llvm::StringLiteral kKeywords[] = {
+      "and",    "or",    "not",    "xor",      "new",      "delete",   "for",   "if",     "else",
+      "do",     "while", "switch", "case",     "default",  "int",      "float", "double", "class",
+      "struct", "union", "this",   "register", "template", "operator", "const"};
   std::string result;
   for (char c : name)
     result += llvm::isAlnum(c) ? c : '_';
@@ -103,12 +104,12 @@ std::string cpp::dtype(Type type) {
 }
 
 /// As few digits as give the same value back.
-template <typename T>
-static std::string shortest(T value) {
+template <typename T> static std::string shortest(T value) {
   char text[40];
   for (int digits = 1; digits <= 17; ++digits) {
     std::snprintf(text, sizeof(text), "%.*g", digits, static_cast<double>(value));
-    T back = sizeof(T) == sizeof(float) ? static_cast<T>(std::strtof(text, nullptr)) : static_cast<T>(std::strtod(text, nullptr));
+    T back = sizeof(T) == sizeof(float) ? static_cast<T>(std::strtof(text, nullptr))
+                                        : static_cast<T>(std::strtod(text, nullptr));
     if (back == value)
       break;
   }

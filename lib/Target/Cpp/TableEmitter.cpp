@@ -14,18 +14,19 @@ using namespace hyc::cpp;
 void cpp::emitNames(rank::ProgramOp program, raw_ostream &os) {
   os << "// Arenas of the stage, by position in its table.\nenum Arena : int {\n";
   for (auto arena : program.getOps<rank::ArenaOp>())
-    os << "  " << constantName(arena.getSymName()) << ",  // " << arena.getBytes() << " bytes; at one moment " << arena.getLowerBound()
-       << " of them are alive\n";
+    os << "  " << constantName(arena.getSymName()) << ",  // " << arena.getBytes() << " bytes; at one moment "
+       << arena.getLowerBound() << " of them are alive\n";
   os << "};\n";
   for (auto arena : program.getOps<rank::ArenaOp>())
-    os << "[[maybe_unused]] constexpr int64_t " << constantName(arena.getSymName()) << "RecordBytes = " << arena.getRecordBytes() << ";\n";
+    os << "[[maybe_unused]] constexpr int64_t " << constantName(arena.getSymName())
+       << "RecordBytes = " << arena.getRecordBytes() << ";\n";
   os << "\n";
   if (program.getOps<rank::CollectiveOp>().empty())
     return;
   os << "// Collectives of the stage, by position in its table.\nenum Collective : int {\n";
   for (auto row : program.getOps<rank::CollectiveOp>())
-    os << "  " << constantName(("row." + row.getSymName()).str()) << ",  // " << oneLine(row.getKind()) << " " << oneLine(row.getCause())
-       << "\n";
+    os << "  " << constantName(("row." + row.getSymName()).str()) << ",  // " << oneLine(row.getKind()) << " "
+       << oneLine(row.getCause()) << "\n";
   os << "};\n\n";
 }
 
@@ -34,8 +35,8 @@ namespace {
 class TableEmitter {
 public:
   TableEmitter(rank::ProgramOp program, const CppOptions &options, ArrayRef<std::string> modelFiles, raw_ostream &os)
-      : program(program), module(program->getParentOfType<ModuleOp>()), mesh(dist::MeshOp::find(module)), options(options),
-        modelFiles(modelFiles), os(os) {}
+      : program(program), module(program->getParentOfType<ModuleOp>()), mesh(dist::MeshOp::find(module)),
+        options(options), modelFiles(modelFiles), os(os) {}
 
   LogicalResult emit();
 
@@ -48,10 +49,14 @@ private:
   LogicalResult emitProgram();
   std::string initializer(rank::StateOp state);
   std::string splits(rank::StateOp state);
-  std::string bufferRef(FlatSymbolRefAttr arena, int64_t offset) { return "{" + constantName(arena.getValue()) + ", " + std::to_string(offset) + "}"; }
+  std::string bufferRef(FlatSymbolRefAttr arena, int64_t offset) {
+    return "{" + constantName(arena.getValue()) + ", " + std::to_string(offset) + "}";
+  }
   /// A table, or nothing: a constexpr array cannot be empty.
   void table(StringRef type, StringRef name, ArrayRef<std::string> rows);
-  std::string tableUse(StringRef type, StringRef name) { return emptyTables.contains(name) ? ("hycrt::Table<hycrt::" + type + ">()").str() : name.str(); }
+  std::string tableUse(StringRef type, StringRef name) {
+    return emptyTables.contains(name) ? ("hycrt::Table<hycrt::" + type + ">()").str() : name.str();
+  }
   dist::ScheduleOp schedule();
 
   rank::ProgramOp program;
@@ -86,8 +91,8 @@ dist::ScheduleOp TableEmitter::schedule() {
 void TableEmitter::emitArenas() {
   SmallVector<std::string> rows;
   for (auto arena : program.getOps<rank::ArenaOp>())
-    rows.push_back("{" + quoted(arena.getSymName()) + ", " + std::to_string(arena.getBytes()) + ", hycrt::Sharing::" +
-                   (arena.getShared() ? "kShared" : "kPrivate") + "}");
+    rows.push_back("{" + quoted(arena.getSymName()) + ", " + std::to_string(arena.getBytes()) +
+                   ", hycrt::Sharing::" + (arena.getShared() ? "kShared" : "kPrivate") + "}");
   table("ArenaDesc", "kArenas", rows);
 }
 
@@ -98,8 +103,8 @@ std::string TableEmitter::initializer(rank::StateOp state) {
     return value == 0 ? "hycrt::Initializer::zeros()" : "hycrt::Initializer::constant(" + number(value) + ")";
   }
   if (auto normal = dyn_cast<NormalAttr>(state.getInit()))
-    return "hycrt::Initializer::normal(" + number(normal.getMean().getValueAsDouble()) + ", " + number(normal.getStddev().getValueAsDouble()) +
-           ", " + key + ")";
+    return "hycrt::Initializer::normal(" + number(normal.getMean().getValueAsDouble()) + ", " +
+           number(normal.getStddev().getValueAsDouble()) + ", " + key + ")";
   if (auto file = dyn_cast<FileAttr>(state.getInit())) {
     size_t index = llvm::find(modelFiles, file.getPath()) - modelFiles.begin();
     return "hycrt::Initializer::fromFile(" + std::to_string(index) + ", " + std::to_string(file.getOffset()) + ", " +
@@ -112,7 +117,8 @@ std::string TableEmitter::splits(rank::StateOp state) {
   std::string result = "{";
   for (auto [dim, axes] : llvm::enumerate(state.getSplits().getAsRange<dist::AxisListAttr>()))
     for (StringAttr axis : axes.getAxes())
-      result += (result.size() > 1 ? ", {" : "{") + std::to_string(dim) + ", " + axisSet(dist::AxisListAttr::get(axis.getContext(), {axis})) + "}";
+      result += (result.size() > 1 ? ", {" : "{") + std::to_string(dim) + ", " +
+                axisSet(dist::AxisListAttr::get(axis.getContext(), {axis})) + "}";
   return result + "}";
 }
 
@@ -124,12 +130,15 @@ LogicalResult TableEmitter::emitStates() {
       continue; // the program's scalars
     std::string init = initializer(state);
     if (init.empty())
-      return state.emitOpError("is initialised by ") << state.getInit() << ", expected #hyc.fill, #hyc.normal or #hyc.file";
+      return state.emitOpError("is initialised by ")
+             << state.getInit() << ", expected #hyc.fill, #hyc.normal or #hyc.file";
     if (state.getLogical().size() > 8 || state.getGlobal().size() > 8)
       return state.emitOpError("has more than 8 dimensions, which the runtime's tables cannot hold");
-    rows.push_back("{" + quoted(state.getLogicalName()) + ", " + quoted(role) + ", " + dtype(state.getBufferType().getElementType()) + ", " +
-                   bufferRef(state.getArenaAttr(), *state.getOffset()) + ",\n     " + braced(state.getLogical()) + ", " +
-                   braced(state.getGlobal()) + ", " + braced(state.getBufferType().getShape()) + ", " + splits(state) + ", " + init + "}");
+    rows.push_back("{" + quoted(state.getLogicalName()) + ", " + quoted(role) + ", " +
+                   dtype(state.getBufferType().getElementType()) + ", " +
+                   bufferRef(state.getArenaAttr(), *state.getOffset()) + ",\n     " + braced(state.getLogical()) +
+                   ", " + braced(state.getGlobal()) + ", " + braced(state.getBufferType().getShape()) + ", " +
+                   splits(state) + ", " + init + "}");
   }
   table("StateDesc", "kStates", rows);
   return success();
@@ -138,9 +147,9 @@ LogicalResult TableEmitter::emitStates() {
 void TableEmitter::emitInputs() {
   SmallVector<std::string> rows;
   for (auto input : program.getOps<rank::InputOp>())
-    rows.push_back("{" + quoted(input.getSymName()) + ", " + dtype(input.getBufferType().getElementType()) + ", hycrt::InputSource::" +
-                   (input.getSource() == "next_token" ? "kNextTokens" : "kTokens") + ", " + bufferRef(input.getArenaAttr(), *input.getOffset()) +
-                   ", " + std::to_string(input.getBound()) + "}");
+    rows.push_back("{" + quoted(input.getSymName()) + ", " + dtype(input.getBufferType().getElementType()) +
+                   ", hycrt::InputSource::" + (input.getSource() == "next_token" ? "kNextTokens" : "kTokens") + ", " +
+                   bufferRef(input.getArenaAttr(), *input.getOffset()) + ", " + std::to_string(input.getBound()) + "}");
   table("InputDesc", "kInputs", rows);
 }
 
@@ -150,10 +159,12 @@ void TableEmitter::emitExchanges() {
   for (auto row : program.getOps<rank::CollectiveOp>()) {
     groups.insert(row.getGroup());
     size_t group = llvm::find(groups, row.getGroup()) - groups.begin();
-    std::string kind = row.getKind() == "all_reduce" ? "kAllReduce" : row.getKind() == "all_gather" ? "kAllGather" : "kReduceScatter";
+    std::string kind = row.getKind() == "all_reduce"   ? "kAllReduce"
+                       : row.getKind() == "all_gather" ? "kAllGather"
+                                                       : "kReduceScatter";
     std::string why = row.getWhy().empty() ? "" : " (" + row.getWhy().str() + ")";
-    rows.push_back("{" + std::to_string(row.getNumber()) + ", " + quoted(row.getCause().str() + why) + ", hycrt::CollectiveKind::" + kind + ", " +
-                   std::to_string(group) + "}");
+    rows.push_back("{" + std::to_string(row.getNumber()) + ", " + quoted(row.getCause().str() + why) +
+                   ", hycrt::CollectiveKind::" + kind + ", " + std::to_string(group) + "}");
   }
   SmallVector<std::string> groupRows;
   for (dist::GroupAttr group : groups) {
@@ -176,8 +187,9 @@ void TableEmitter::emitExchanges() {
   for (rank::TransferOp transfer : transfers) {
     auto record = program.lookupSymbol<rank::RecordOp>(transfer.getRecord());
     auto arena = program.lookupSymbol<rank::ArenaOp>(record.getArena());
-    transferRows.push_back("{" + std::to_string(transfer.getTag()) + ", " + quoted(record.getSymName()) + ", hycrt::Direction::" +
-                           (transfer.getSend() ? "kSend" : "kReceive") + ", " + std::to_string(transfer.getPeer()) + ", " +
+    transferRows.push_back("{" + std::to_string(transfer.getTag()) + ", " + quoted(record.getSymName()) +
+                           ", hycrt::Direction::" + (transfer.getSend() ? "kSend" : "kReceive") + ", " +
+                           std::to_string(transfer.getPeer()) + ", " +
                            bufferRef(record.getArenaAttr(), *record.getOffset()) + ", " +
                            std::to_string(record.getSingle() ? 0 : arena.getRecordBytes()) + ", " +
                            std::to_string(record.getBufferType().getBytes()) + "}");
@@ -213,9 +225,12 @@ LogicalResult TableEmitter::emitSchedule() {
       size_t first = uses.size();
       for (dist::TransferAttr transfer : instruction.getTransfers())
         for (auto [i, row] : llvm::enumerate(transfers))
-          if (row.getSend() == transfer.getIsSend() && row.getBackward() == (transfer.getDirection() == dist::Direction::backward))
-            uses.push_back("{" + std::to_string(i) + ", " + std::to_string(transfer.getMicroBatch()) + ", " + std::to_string(transfer.getSlot()) + "}");
-      rows.push_back("{hycrt::InstructionKind::kExchange, 0, 0, 0, " + std::to_string(first) + ", " + std::to_string(uses.size() - first) + "}");
+          if (row.getSend() == transfer.getIsSend() &&
+              row.getBackward() == (transfer.getDirection() == dist::Direction::backward))
+            uses.push_back("{" + std::to_string(i) + ", " + std::to_string(transfer.getMicroBatch()) + ", " +
+                           std::to_string(transfer.getSlot()) + "}");
+      rows.push_back("{hycrt::InstructionKind::kExchange, 0, 0, 0, " + std::to_string(first) + ", " +
+                     std::to_string(uses.size() - first) + "}");
       break;
     }
     }
@@ -234,7 +249,8 @@ LogicalResult TableEmitter::emitProgram() {
       if (state.getRole() == role)
         found = state;
     if (!found)
-      return program.emitError("stage ") << program.getStage() << " has no state of role \"" << role << "\", which the runtime reads";
+      return program.emitError("stage ") << program.getStage() << " has no state of role \"" << role
+                                         << "\", which the runtime reads";
     scalars += (scalars.empty() ? "" : ", ") + bufferRef(found.getArenaAttr(), *found.getOffset());
   }
   // A stage in the middle reads no input: the batch is the same everywhere.
@@ -252,13 +268,17 @@ LogicalResult TableEmitter::emitProgram() {
   os << "    .name = " << quoted(name) << ",\n    .planHash = " << llvm::format_hex(options.planHash, 18) << ",\n";
   os << "    .mesh = {.tp = " << axis("tp") << ", .pp = " << mesh.getStages() << ", .dp = " << axis("dp") << "},\n";
   os << "    .stage = " << program.getStage() << ",\n";
-  os << "    .batch = {.samples = " << samples << ", .microBatches = " << microBatches << ", .sequence = " << sequence << "},\n";
+  os << "    .batch = {.samples = " << samples << ", .microBatches = " << microBatches << ", .sequence = " << sequence
+     << "},\n";
   os << "    .scalars = {" << scalars << "},  // loss sum, token count, gradient norm\n";
-  os << "    .arenas = kArenas,\n    .states = " << tableUse("StateDesc", "kStates") << ",\n    .inputs = " << tableUse("InputDesc", "kInputs")
-     << ",\n    .groups = " << tableUse("GroupDesc", "kGroups") << ",\n    .collectives = " << tableUse("CollectiveDesc", "kCollectives")
-     << ",\n    .transfers = " << tableUse("TransferDesc", "kTransfers") << ",\n    .transferUses = " << tableUse("TransferUse", "kTransferUses")
-     << ",\n    .schedule = kSchedule,\n";
-  os << "    .forward = runForward,\n    .backward = runBackward,\n    .reduce = runReduce,\n    .apply = runApply,\n};\n\n";
+  os << "    .arenas = kArenas,\n    .states = " << tableUse("StateDesc", "kStates")
+     << ",\n    .inputs = " << tableUse("InputDesc", "kInputs")
+     << ",\n    .groups = " << tableUse("GroupDesc", "kGroups")
+     << ",\n    .collectives = " << tableUse("CollectiveDesc", "kCollectives")
+     << ",\n    .transfers = " << tableUse("TransferDesc", "kTransfers")
+     << ",\n    .transferUses = " << tableUse("TransferUse", "kTransferUses") << ",\n    .schedule = kSchedule,\n";
+  os << "    .forward = runForward,\n    .backward = runBackward,\n    .reduce = runReduce,\n    .apply = "
+        "runApply,\n};\n\n";
   return success();
 }
 
@@ -278,6 +298,7 @@ LogicalResult TableEmitter::emit() {
 
 } // namespace
 
-LogicalResult cpp::emitTables(rank::ProgramOp program, const CppOptions &options, ArrayRef<std::string> modelFiles, raw_ostream &os) {
+LogicalResult cpp::emitTables(rank::ProgramOp program, const CppOptions &options, ArrayRef<std::string> modelFiles,
+                              raw_ostream &os) {
   return TableEmitter(program, options, modelFiles, os).emit();
 }

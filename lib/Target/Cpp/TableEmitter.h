@@ -11,8 +11,8 @@ namespace hyc::cpp {
 void emitNames(rank::ProgramOp program, llvm::raw_ostream &os);
 
 /// The tables, kProgram and main.
-llvm::LogicalResult emitTables(rank::ProgramOp program, const CppOptions &options, llvm::ArrayRef<std::string> modelFiles,
-                               llvm::raw_ostream &os);
+llvm::LogicalResult emitTables(rank::ProgramOp program, const CppOptions &options,
+                               llvm::ArrayRef<std::string> modelFiles, llvm::raw_ostream &os);
 
 } // namespace hyc::cpp
 

@@ -69,13 +69,15 @@ private:
 };
 
 bool ClusterBuilder::joins(Operation *producer) const {
-  if (!producer || producer->getBlock() != root->getBlock() || producer->getNumResults() != 1 || members.contains(producer))
+  if (!producer || producer->getBlock() != root->getBlock() || producer->getNumResults() != 1 ||
+      members.contains(producer))
     return false;
   if (!isElementwise(producer) && !isSplat(producer) && !isa<BroadcastOp, IotaOp>(producer))
     return false;
   if (cast<RankedTensorType>(producer->getResult(0).getType()).getShape() != shape)
     return false;
-  return isCheap(producer) || llvm::all_of(producer->getUsers(), [&](Operation *user) { return members.contains(user); });
+  return isCheap(producer) ||
+         llvm::all_of(producer->getUsers(), [&](Operation *user) { return members.contains(user); });
 }
 
 void ClusterBuilder::collect() {
@@ -116,7 +118,8 @@ Value ClusterBuilder::scalarOf(Value tensor) {
 Value ClusterBuilder::cloneScalar(Operation *op) {
   Type type = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
   if (auto constant = dyn_cast<ConstantOp>(op))
-    return rank::LiteralOp::create(builder, op->getLoc(), cast<SplatElementsAttr>(constant.getValue()).getSplatValue<TypedAttr>());
+    return rank::LiteralOp::create(builder, op->getLoc(),
+                                   cast<SplatElementsAttr>(constant.getValue()).getSplatValue<TypedAttr>());
   if (auto iota = dyn_cast<IotaOp>(op))
     return rank::IndexOp::create(builder, op->getLoc(), type, iota.getDim());
   if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
@@ -143,7 +146,8 @@ void ClusterBuilder::build() {
   SmallVector<Attribute> dims;
   for (ArrayRef<int64_t> list : inputDims)
     dims.push_back(builder.getDenseI64ArrayAttr(list));
-  auto cluster = rank::ClusterOp::create(builder, root->getLoc(), root->getResult(0).getType(), inputs, builder.getArrayAttr(dims));
+  auto cluster = rank::ClusterOp::create(builder, root->getLoc(), root->getResult(0).getType(), inputs,
+                                         builder.getArrayAttr(dims));
   cluster.getBody().takeBody(region);
   cluster->setDiscardableAttrs(root->getDiscardableAttrDictionary());
   root->getResult(0).replaceAllUsesWith(cluster.getResult());

@@ -41,11 +41,13 @@ std::optional<Reduction> readReduction(rank::StartOp start, rank::ProgramOp prog
 void join(MutableArrayRef<Reduction> run) {
   if (run.size() < 2)
     return;
-  Reduction &kept = *std::min_element(run.begin(), run.end(), [](Reduction &a, Reduction &b) { return a.start->isBeforeInBlock(b.start); });
+  Reduction &kept = *std::min_element(run.begin(), run.end(),
+                                      [](Reduction &a, Reduction &b) { return a.start->isBeforeInBlock(b.start); });
   OpBuilder builder(kept.start);
   rank::BufferType type = kept.place.getResult().getType();
   int64_t begin = run.front().begin(), count = (run.back().end() - begin) / type.getElementBytes();
-  auto place = rank::AtOp::create(builder, kept.place.getLoc(), rank::BufferType::get(type.getContext(), {count}, type.getElementType(), {}),
+  auto place = rank::AtOp::create(builder, kept.place.getLoc(),
+                                  rank::BufferType::get(type.getContext(), {count}, type.getElementType(), {}),
                                   kept.place.getArenaAttr(), builder.getI64IntegerAttr(begin), UnitAttr());
   kept.start.getSourceMutable().assign(place.getResult());
   kept.start.setCount(count);

@@ -189,7 +189,8 @@ Value FunctionLowering::addressOf(Operation *user, StringRef name) {
   rank::StateOp state = tables.getState(user, name);
   if (!state)
     return {};
-  return rank::AddressOp::create(builder, user->getLoc(), state.getBufferType(), FlatSymbolRefAttr::get(state.getSymNameAttr()));
+  return rank::AddressOp::create(builder, user->getLoc(), state.getBufferType(),
+                                 FlatSymbolRefAttr::get(state.getSymNameAttr()));
 }
 
 rank::CallOp FunctionLowering::call(Operation *op, StringRef kernel, ValueRange outs, ValueRange ins,
@@ -373,7 +374,8 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](dist::ShardOffsetOp op) { return lowerShardOffset(op); })
       .Case([&](dist::SliceOp op) { return lowerShardSlice(op); })
       .Default([](Operation *op) {
-        return op->emitOpError("has no kernel on this target; expected hyc-cluster-elementwise to have run before, or a "
-                               "decomposition");
+        return op->emitOpError(
+            "has no kernel on this target; expected hyc-cluster-elementwise to have run before, or a "
+            "decomposition");
       });
 }

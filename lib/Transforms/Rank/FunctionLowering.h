@@ -1,8 +1,9 @@
-// Turns one function over tensors into calls over buffers. Files by topic: FunctionLowering.cpp (arguments, results, where
-// values lie), LowerShapes.cpp, LowerProducts.cpp, LowerComposites.cpp, LowerExchanges.cpp.
+// Turns one function over tensors into calls over buffers. Files by topic: FunctionLowering.cpp (arguments, results,
+// where values lie), LowerShapes.cpp, LowerProducts.cpp, LowerComposites.cpp, LowerExchanges.cpp.
 //
 // The surprise: destinations are decided before a value is made, by looking at its uses: a part of a concatenation is
-// written into the whole, a term of a gradient is added to the state, an operand of a collective is made in shared memory.
+// written into the whole, a term of a gradient is added to the state, an operand of a collective is made in shared
+// memory.
 #ifndef HYC_LIB_TRANSFORMS_RANK_FUNCTIONLOWERING_H
 #define HYC_LIB_TRANSFORMS_RANK_FUNCTIONLOWERING_H
 
@@ -81,7 +82,8 @@ private:
   mlir::Value concatBuffer(ConcatOp op);
 
   // Matrix products.
-  llvm::LogicalResult lowerProduct(mlir::Operation *op, llvm::StringRef spec, mlir::Value lhs, mlir::Value rhs, mlir::Value bias);
+  llvm::LogicalResult lowerProduct(mlir::Operation *op, llvm::StringRef spec, mlir::Value lhs, mlir::Value rhs,
+                                   mlir::Value bias);
   mlir::Value permuted(mlir::Value buffer, llvm::StringRef letters, llvm::StringRef order, llvm::StringRef id);
 
   // Composite ops.
@@ -114,8 +116,8 @@ private:
   FuncOp source;
   llvm::StringRef kind;
   mlir::OpBuilder builder;
-  llvm::DenseMap<mlir::Value, mlir::Value> buffers; // tensor or pending -> buffer
-  llvm::DenseMap<mlir::Value, mlir::Value> tickets; // pending -> ticket
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers;  // tensor or pending -> buffer
+  llvm::DenseMap<mlir::Value, mlir::Value> tickets;  // pending -> ticket
   llvm::DenseMap<mlir::Value, mlir::Value> gathered; // pending -> what the exchange itself wrote
   llvm::DenseMap<mlir::Operation *, mlir::Value> concats;
   llvm::StringSet<> accumulated; // states that this function has added to

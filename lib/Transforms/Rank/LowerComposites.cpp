@@ -26,7 +26,8 @@ static int64_t layerNormWorkspace(int64_t rows, int64_t cols) {
 
 LogicalResult FunctionLowering::lowerLayerNormGrad(LayerNormGradOp op) {
   // Scale and bias share one mode: they are added to state only if both are, and both or neither for the first time.
-  AccumulateOp scaleState = soleAccumulation(op.getScaleCotangent()), biasState = soleAccumulation(op.getBiasCotangent());
+  AccumulateOp scaleState = soleAccumulation(op.getScaleCotangent()),
+               biasState = soleAccumulation(op.getBiasCotangent());
   bool fuse = scaleState && biasState && scaleState.getTarget() != biasState.getTarget() &&
               accumulated.contains(scaleState.getTarget()) == accumulated.contains(biasState.getTarget());
   Value x = denseBufferOf(op.getX()), dy = denseBufferOf(op.getCotangent()), scale = denseBufferOf(op.getScale());
@@ -37,9 +38,11 @@ LogicalResult FunctionLowering::lowerLayerNormGrad(LayerNormGradOp op) {
     *to = fuse ? *accumulationOf(cotangent) : destinationOf(cotangent, Layout::Dense);
   auto xType = cast<rank::BufferType>(x.getType());
   int64_t cols = xType.getShape().back(), rows = cols ? xType.getNumElements() / cols : 0;
-  Value workspace = allocate(rank::BufferType::get(op.getContext(), {layerNormWorkspace(rows, cols)}, xType.getElementType(), {}),
-                             kActivations, op.getLoc(), getId(op));
-  call(op, "layer_norm_grad", {dx, dscale.buffer, dbias.buffer, workspace}, {x, scale, mean, rstd, dy}, {}, dscale.mode);
+  Value workspace =
+      allocate(rank::BufferType::get(op.getContext(), {layerNormWorkspace(rows, cols)}, xType.getElementType(), {}),
+               kActivations, op.getLoc(), getId(op));
+  call(op, "layer_norm_grad", {dx, dscale.buffer, dbias.buffer, workspace}, {x, scale, mean, rstd, dy}, {},
+       dscale.mode);
   buffers[op.getXCotangent()] = dx;
   buffers[op.getScaleCotangent()] = dscale.buffer;
   buffers[op.getBiasCotangent()] = dbias.buffer;
@@ -62,18 +65,20 @@ static LogicalResult checkHeadSize(Operation *op, Value q) {
   int64_t size = cast<RankedTensorType>(q.getType()).getShape().back();
   if (size <= kMaxHeadSize)
     return success();
-  return op->emitOpError("has heads of size ") << size << ", expected at most " << kMaxHeadSize << ", which the kernel holds at once";
+  return op->emitOpError("has heads of size ")
+         << size << ", expected at most " << kMaxHeadSize << ", which the kernel holds at once";
 }
 
 LogicalResult FunctionLowering::lowerAttention(AttentionOp op) {
   if (failed(checkHeadSize(op, op.getQ())))
     return failure();
-  Value result = destinationOf(op.getResult(), Layout::Dense).buffer, lse = destinationOf(op.getLse(), Layout::Dense).buffer;
+  Value result = destinationOf(op.getResult(), Layout::Dense).buffer,
+        lse = destinationOf(op.getLse(), Layout::Dense).buffer;
   SmallVector<NamedAttribute> attributes{named("scale", op.getScaleAttr())};
   if (op.getCausal())
     attributes.push_back(named("causal", builder.getUnitAttr()));
-  call(op, "attention", {result, lse}, {headStridesBuffer(op.getQ()), headStridesBuffer(op.getK()), headStridesBuffer(op.getV())},
-       attributes);
+  call(op, "attention", {result, lse},
+       {headStridesBuffer(op.getQ()), headStridesBuffer(op.getK()), headStridesBuffer(op.getV())}, attributes);
   buffers[op.getResult()] = result;
   buffers[op.getLse()] = lse;
   return success();
@@ -133,7 +138,8 @@ LogicalResult FunctionLowering::lowerCrossEntropy(CrossEntropyOp op) {
   SmallVector<Value> outs;
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
-  outs.push_back(allocate(rank::BufferType::get(cast<RankedTensorType>(op.getLse().getType())), kActivations, op.getLoc(), getId(op)));
+  outs.push_back(allocate(rank::BufferType::get(cast<RankedTensorType>(op.getLse().getType())), kActivations,
+                          op.getLoc(), getId(op)));
   call(op, "cross_entropy", outs, {denseBufferOf(op.getLogits()), denseBufferOf(op.getLabels())},
        named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
   return success();
@@ -156,7 +162,8 @@ LogicalResult FunctionLowering::lowerCrossEntropyGrad(CrossEntropyGradOp op) {
 
 LogicalResult FunctionLowering::lowerVocabMax(VocabMaxOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
-  call(op, "vocab_max", result, {denseBufferOf(op.getLogits()), bufferOf(op.getOffset())}, named("vocabulary", op.getVocabularyAttr()));
+  call(op, "vocab_max", result, {denseBufferOf(op.getLogits()), bufferOf(op.getOffset())},
+       named("vocabulary", op.getVocabularyAttr()));
   buffers[op.getResult()] = result;
   return success();
 }
@@ -166,7 +173,8 @@ LogicalResult FunctionLowering::lowerVocabSumExp(VocabSumExpOp op) {
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
   call(op, "vocab_sum_exp", outs,
-       {denseBufferOf(op.getLogits()), denseBufferOf(op.getMax()), denseBufferOf(op.getLabels()), bufferOf(op.getOffset())},
+       {denseBufferOf(op.getLogits()), denseBufferOf(op.getMax()), denseBufferOf(op.getLabels()),
+        bufferOf(op.getOffset())},
        named("vocabulary", op.getVocabularyAttr()));
   return success();
 }
@@ -176,7 +184,8 @@ LogicalResult FunctionLowering::lowerVocabLoss(VocabLossOp op) {
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
   call(op, "vocab_loss", outs,
-       {denseBufferOf(op.getMax()), denseBufferOf(op.getSumExp()), denseBufferOf(op.getPicked()), denseBufferOf(op.getLabels())},
+       {denseBufferOf(op.getMax()), denseBufferOf(op.getSumExp()), denseBufferOf(op.getPicked()),
+        denseBufferOf(op.getLabels())},
        named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
   return success();
 }

@@ -64,7 +64,8 @@ LogicalResult FunctionLowering::lowerAllReduce(dist::AllReduceStartOp op) {
     copy(shared, buffer, getId(op));
     buffer = shared;
   }
-  tickets[op.getPending()] = start(op, "all_reduce", stringifyReduceKind(op.getKind()), op.getGroup(), buffer, Value(), type.getNumElements());
+  tickets[op.getPending()] =
+      start(op, "all_reduce", stringifyReduceKind(op.getKind()), op.getGroup(), buffer, Value(), type.getNumElements());
   buffers[op.getPending()] = buffer;
   return success();
 }
@@ -122,9 +123,11 @@ LogicalResult FunctionLowering::lowerAllGather(dist::AllGatherStartOp op) {
   if (!isOutermost(shardType.getShape(), dim) || members * shardType.getNumElements() != wholeType.getNumElements()) {
     SmallVector<int64_t> shape(shardType.getShape());
     shape.insert(shape.begin(), members);
-    destination = allocate(rank::BufferType::get(op.getContext(), shape, shardType.getElementType(), {}), kActivations, op.getLoc(), getId(op));
+    destination = allocate(rank::BufferType::get(op.getContext(), shape, shardType.getElementType(), {}), kActivations,
+                           op.getLoc(), getId(op));
   }
-  tickets[op.getPending()] = start(op, "all_gather", "sum", op.getGroup(), from, destination, shardType.getNumElements());
+  tickets[op.getPending()] =
+      start(op, "all_gather", "sum", op.getGroup(), from, destination, shardType.getNumElements());
   buffers[op.getPending()] = whole;
   gathered[op.getPending()] = destination;
   return success();
@@ -133,12 +136,14 @@ LogicalResult FunctionLowering::lowerAllGather(dist::AllGatherStartOp op) {
 LogicalResult FunctionLowering::lowerReduceScatter(dist::ReduceScatterStartOp op) {
   auto wholeType = rank::BufferType::get(cast<RankedTensorType>(op.getOperand().getType()));
   auto shardType = rank::BufferType::get(op.getPending().getType().getTensor());
-  int64_t members = memberCount(op.getGroup()), dim = op.getDim(), shard = shardType.getShape()[dim], size = wholeType.getShape()[dim];
+  int64_t members = memberCount(op.getGroup()), dim = op.getDim(), shard = shardType.getShape()[dim],
+          size = wholeType.getShape()[dim];
   tables.share(kCommunication);
   // Member-major, padded with zeros.
   SmallVector<int64_t> shape(shardType.getShape());
   shape.insert(shape.begin(), members);
-  Value scattered = allocate(rank::BufferType::get(op.getContext(), shape, wholeType.getElementType(), {}), kCommunication, op.getLoc(), getId(op));
+  Value scattered = allocate(rank::BufferType::get(op.getContext(), shape, wholeType.getElementType(), {}),
+                             kCommunication, op.getLoc(), getId(op));
   auto memberType = cast<rank::BufferType>(scattered.getType());
   if (members * shard != size)
     call(op, "fill", scattered, {}, named("value", builder.getF64FloatAttr(0)));
@@ -158,7 +163,8 @@ LogicalResult FunctionLowering::lowerReduceScatter(dist::ReduceScatterStartOp op
   if (size % shard)
     copyPart(size / shard, 1, size % shard);
   Value result = allocate(shardType, kActivations, op.getLoc(), getId(op));
-  tickets[op.getPending()] = start(op, "reduce_scatter", "sum", op.getGroup(), scattered, result, shardType.getNumElements());
+  tickets[op.getPending()] =
+      start(op, "reduce_scatter", "sum", op.getGroup(), scattered, result, shardType.getNumElements());
   buffers[op.getPending()] = result;
   return success();
 }
@@ -176,7 +182,8 @@ LogicalResult FunctionLowering::lowerShardOffset(dist::ShardOffsetOp op) {
 
 LogicalResult FunctionLowering::lowerShardSlice(dist::SliceOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
-  call(op, "slice_shard", result, denseBufferOf(op.getOperand()), {named("dim", op.getDimAttr()), named("axes", op.getAxes())});
+  call(op, "slice_shard", result, denseBufferOf(op.getOperand()),
+       {named("dim", op.getDimAttr()), named("axes", op.getAxes())});
   buffers[op.getResult()] = result;
   return success();
 }

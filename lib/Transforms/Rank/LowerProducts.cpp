@@ -11,7 +11,8 @@ namespace {
 /// The letters of one tensor with the size and stride of each.
 class LetterStrides {
 public:
-  LetterStrides(StringRef letters, rank::BufferType type) : letters(letters), sizes(type.getShape()), strides(type.getStridesOrDense()) {}
+  LetterStrides(StringRef letters, rank::BufferType type)
+      : letters(letters), sizes(type.getShape()), strides(type.getStridesOrDense()) {}
 
   int64_t size(char letter) const { return sizes[letters.find(letter)]; }
   int64_t stride(char letter) const { return strides[letters.find(letter)]; }
@@ -38,9 +39,10 @@ struct MatrixLayout {
   int64_t batchStride = 0;
 };
 
-std::optional<MatrixLayout> matrixLayout(const LetterStrides &tensor, StringRef batch, StringRef rowLetters, StringRef colLetters,
-                                         int64_t rows, int64_t cols) {
-  auto batchStride = tensor.groupStride(batch), row = tensor.groupStride(rowLetters), col = tensor.groupStride(colLetters);
+std::optional<MatrixLayout> matrixLayout(const LetterStrides &tensor, StringRef batch, StringRef rowLetters,
+                                         StringRef colLetters, int64_t rows, int64_t cols) {
+  auto batchStride = tensor.groupStride(batch), row = tensor.groupStride(rowLetters),
+       col = tensor.groupStride(colLetters);
   if (!batchStride || !row || !col)
     return std::nullopt;
   MatrixLayout layout;
@@ -62,7 +64,8 @@ struct Groups {
   int64_t batchSize = 1, mSize = 1, nSize = 1, kSize = 1;
 };
 
-Groups groupLetters(StringRef lhs, StringRef rhs, StringRef result, const LetterStrides &left, const LetterStrides &right) {
+Groups groupLetters(StringRef lhs, StringRef rhs, StringRef result, const LetterStrides &left,
+                    const LetterStrides &right) {
   Groups groups;
   auto add = [](std::string &group, int64_t &total, char letter, int64_t size) {
     total *= size;
@@ -96,7 +99,8 @@ Value FunctionLowering::permuted(Value buffer, StringRef letters, StringRef orde
     shape.push_back(tensor.size(letter));
     strides.push_back(tensor.stride(letter));
   }
-  Value dense = allocate(rank::BufferType::get(type.getContext(), shape, type.getElementType(), {}), kActivations, buffer.getLoc(), id);
+  Value dense = allocate(rank::BufferType::get(type.getContext(), shape, type.getElementType(), {}), kActivations,
+                         buffer.getLoc(), id);
   copy(dense, view(buffer, 0, type.withLayout(shape, strides)), id);
   return dense;
 }
@@ -105,10 +109,12 @@ LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Valu
   Value result = op->getResult(0);
   auto resultType = cast<RankedTensorType>(result.getType());
   if (!resultType.getElementType().isF32())
-    return op->emitOpError("has no kernel on this target: a product of ") << resultType.getElementType() << ", expected f32";
+    return op->emitOpError("has no kernel on this target: a product of ")
+           << resultType.getElementType() << ", expected f32";
   auto [lhsLetters, rhsLetters, resultLetters] = *EinsumOp::parseSpec(spec);
   StringRef id = getId(op);
-  Groups groups = groupLetters(lhsLetters, rhsLetters, resultLetters, {lhsLetters, typeOf(lhs)}, {rhsLetters, typeOf(rhs)});
+  Groups groups =
+      groupLetters(lhsLetters, rhsLetters, resultLetters, {lhsLetters, typeOf(lhs)}, {rhsLetters, typeOf(rhs)});
 
   auto operand = [&](Value tensor, StringRef letters, StringRef rows, StringRef cols, int64_t rowSize, int64_t colSize,
                      Value &buffer) {
@@ -125,8 +131,8 @@ LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Valu
 
   Destination to = accumulationOrDestination(result, Layout::Strided);
   Value c = to.buffer;
-  auto layoutC = matrixLayout({resultLetters, cast<rank::BufferType>(c.getType())}, groups.batch, groups.m, groups.n, groups.mSize,
-                              groups.nSize);
+  auto layoutC = matrixLayout({resultLetters, cast<rank::BufferType>(c.getType())}, groups.batch, groups.m, groups.n,
+                              groups.mSize, groups.nSize);
   std::string order = groups.batch + groups.m + groups.n;
   bool viaTemporary = !layoutC || (layoutC->transposed && bias);
   if (viaTemporary) {
@@ -134,8 +140,10 @@ LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Valu
     LetterStrides letters(resultLetters, cast<rank::BufferType>(c.getType()));
     for (char letter : order)
       shape.push_back(letters.size(letter));
-    c = allocate(rank::BufferType::get(op->getContext(), shape, resultType.getElementType(), {}), kActivations, op->getLoc(), id);
-    layoutC = matrixLayout({order, cast<rank::BufferType>(c.getType())}, groups.batch, groups.m, groups.n, groups.mSize, groups.nSize);
+    c = allocate(rank::BufferType::get(op->getContext(), shape, resultType.getElementType(), {}), kActivations,
+                 op->getLoc(), id);
+    layoutC = matrixLayout({order, cast<rank::BufferType>(c.getType())}, groups.batch, groups.m, groups.n, groups.mSize,
+                           groups.nSize);
   }
   int64_t m = groups.mSize, n = groups.nSize;
   if (layoutC->transposed) { // cᵀ = bᵀ·aᵀ
@@ -145,10 +153,10 @@ LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Valu
     layoutA.transposed = !layoutA.transposed;
     layoutB.transposed = !layoutB.transposed;
   }
-  auto gemm = rank::GemmOp::create(builder, op->getLoc(), c, a, b, bias ? denseBufferOf(bias) : Value(), m, n, groups.kSize,
-                                   layoutA.leading, layoutB.leading, layoutC->leading, layoutA.transposed, layoutB.transposed,
-                                   groups.batchSize, layoutA.batchStride, layoutB.batchStride, layoutC->batchStride,
-                                   viaTemporary ? rank::WriteMode::overwrite : to.mode);
+  auto gemm = rank::GemmOp::create(builder, op->getLoc(), c, a, b, bias ? denseBufferOf(bias) : Value(), m, n,
+                                   groups.kSize, layoutA.leading, layoutB.leading, layoutC->leading, layoutA.transposed,
+                                   layoutB.transposed, groups.batchSize, layoutA.batchStride, layoutB.batchStride,
+                                   layoutC->batchStride, viaTemporary ? rank::WriteMode::overwrite : to.mode);
   if (!id.empty())
     gemm->setAttr("id", builder.getStringAttr(id));
   if (viaTemporary) {

@@ -61,7 +61,8 @@ LogicalResult FunctionLowering::lowerSplit(SplitOp op) {
   SmallVector<int64_t> strides = type.getStridesOrDense();
   int64_t before = 0;
   for (Value part : op.getParts()) {
-    buffers[part] = view(bufferOf(op.getOperand()), before * strides[op.getDim()], type.withLayout(shapeOf(part), strides));
+    buffers[part] =
+        view(bufferOf(op.getOperand()), before * strides[op.getDim()], type.withLayout(shapeOf(part), strides));
     before += shapeOf(part)[op.getDim()];
   }
   return success();
@@ -127,7 +128,8 @@ LogicalResult FunctionLowering::lowerReduce(ReduceOp op) {
     shape.erase(shape.begin() + first, shape.begin() + last + 1);
     Destination to;
     if (!dims.empty()) {
-      to.buffer = allocate(rank::BufferType::get(op.getContext(), shape, type.getElementType(), {}), kActivations, op.getLoc(), getId(op));
+      to.buffer = allocate(rank::BufferType::get(op.getContext(), shape, type.getElementType(), {}), kActivations,
+                           op.getLoc(), getId(op));
     } else if (op.getKind() == ReductionKind::sum) {
       to = accumulationOrDestination(op.getResult(), Layout::Dense);
     } else {
@@ -159,7 +161,8 @@ static void collapse(SmallVectorImpl<int64_t> &space, MutableArrayRef<SmallVecto
     if (space[d] == 1)
       eraseDim(d);
   for (size_t d = 0; d + 1 < space.size();) {
-    bool contiguous = llvm::all_of(strides, [&](ArrayRef<int64_t> list) { return list[d] == list[d + 1] * space[d + 1]; });
+    bool contiguous =
+        llvm::all_of(strides, [&](ArrayRef<int64_t> list) { return list[d] == list[d + 1] * space[d + 1]; });
     if (!contiguous) {
       ++d;
       continue;

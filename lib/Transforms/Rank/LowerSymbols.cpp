@@ -41,7 +41,7 @@ LogicalResult FunctionLowering::lowerSumOfSquares(SumOfSquaresOp op) {
     Value state = addressOf(op, name.getValue());
     if (!state)
       return failure();
-    call(op, "sum_of_squares", sum, state, {}, mode);
+    call(op, "sum_of_squares", sum, state, {}, mode)->setAttr("id", builder.getStringAttr(name.getValue()));
     mode = rank::WriteMode::add;
   }
   if (op.getStates().empty())
@@ -51,11 +51,13 @@ LogicalResult FunctionLowering::lowerSumOfSquares(SumOfSquaresOp op) {
 }
 
 LogicalResult FunctionLowering::lowerGradientScale(GradientScaleOp op) {
-  Value scale = destinationOf(op.getScale(), Layout::Dense).buffer, norm = destinationOf(op.getNorm(), Layout::Dense).buffer;
+  Value scale = destinationOf(op.getScale(), Layout::Dense).buffer,
+        norm = destinationOf(op.getNorm(), Layout::Dense).buffer;
   SmallVector<NamedAttribute> attributes;
   if (op.getMaxNormAttr())
     attributes.push_back(named("max_norm", op.getMaxNormAttr()));
-  call(op, "gradient_scale", {scale, norm}, {denseBufferOf(op.getSumOfSquares()), denseBufferOf(op.getCount())}, attributes);
+  call(op, "gradient_scale", {scale, norm}, {denseBufferOf(op.getSumOfSquares()), denseBufferOf(op.getCount())},
+       attributes);
   buffers[op.getScale()] = scale;
   buffers[op.getNorm()] = norm;
   return success();
@@ -75,7 +77,8 @@ LogicalResult FunctionLowering::lowerAdamW(AdamWOp op) {
         v = addressOf(op, op.getV());
   if (!param || !gradient || !m || !v)
     return failure();
-  call(op, "adamw", {param, m, v}, {gradient, denseBufferOf(op.getLr()), denseBufferOf(op.getStep()), denseBufferOf(op.getScale())},
+  call(op, "adamw", {param, m, v},
+       {gradient, denseBufferOf(op.getLr()), denseBufferOf(op.getStep()), denseBufferOf(op.getScale())},
        {named("beta1", op.getBeta1Attr()), named("beta2", op.getBeta2Attr()), named("epsilon", op.getEpsilonAttr()),
         named("weight_decay", op.getWeightDecayAttr())})
       ->setAttr("id", builder.getStringAttr(op.getParam()));

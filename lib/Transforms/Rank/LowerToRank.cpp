@@ -62,9 +62,11 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, int64_t stages, KernelTable
   ModuleOp module = getOperation();
   dist::ScheduleOp schedule = scheduleOf(stage);
   if (!schedule)
-    return module.emitError("has no dist.schedule of stage ") << stage << ", expected one for each of " << stages << " stages";
+    return module.emitError("has no dist.schedule of stage ")
+           << stage << ", expected one for each of " << stages << " stages";
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  auto program = rank::ProgramOp::create(builder, module.getLoc(), ("stage" + Twine(stage)).str(), stage, schedule.getSlots());
+  auto program =
+      rank::ProgramOp::create(builder, module.getLoc(), ("stage" + Twine(stage)).str(), stage, schedule.getSlots());
   program.getBody().emplaceBlock();
   ProgramTables tables(program, stage, stages, kernels, collectives, tags);
 
@@ -72,7 +74,8 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, int64_t stages, KernelTable
   for (StringRef name : kFunctions) {
     auto source = module.lookupSymbol<FuncOp>((name + "." + Twine(stage)).str());
     if (!source)
-      return module.emitError("has no function @") << name << "." << stage << ", expected forward, backward, reduce and apply of each stage";
+      return module.emitError("has no function @")
+             << name << "." << stage << ", expected forward, backward, reduce and apply of each stage";
     sources.push_back(source);
   }
   declareStates(module, tables, sources);

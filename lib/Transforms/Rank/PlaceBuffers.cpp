@@ -113,7 +113,8 @@ void ProgramPlacer::readFunctions() {
   }
 }
 
-void ProgramPlacer::useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end, bool isProducer) {
+void ProgramPlacer::useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end,
+                              bool isProducer) {
   auto open = llvm::find_if(llvm::reverse(item.lives), [&](const RecordLife &life) { return life.slot == slot; });
   if (isProducer || open == item.lives.rend())
     item.lives.push_back({slot, begin, end});
@@ -188,7 +189,8 @@ static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program) {
   }
   llvm::MapVector<StringRef, SmallVector<rank::StateOp>> byGroup;
   for (auto state : program.getOps<rank::StateOp>())
-    byGroup[groups.lookup(state.getSymName()).empty() ? StringRef() : StringRef(groups[state.getSymName()])].push_back(state);
+    byGroup[groups.lookup(state.getSymName()).empty() ? StringRef() : StringRef(groups[state.getSymName()])].push_back(
+        state);
   SmallVector<rank::StateOp> ordered;
   for (auto &entry : byGroup)
     ordered.append(entry.second);
@@ -205,7 +207,9 @@ int64_t ProgramPlacer::placePersistent(StringRef arena, int64_t &exactBytes) {
   add(orderedStates(program));
   add(program.getOps<rank::InputOp>());
   add(program.getOps<rank::ScalarOp>());
-  auto bytesOf = [](Operation *symbol) { return cast<rank::BufferType>(symbol->getAttrOfType<TypeAttr>("type").getValue()).getBytes(); };
+  auto bytesOf = [](Operation *symbol) {
+    return cast<rank::BufferType>(symbol->getAttrOfType<TypeAttr>("type").getValue()).getBytes();
+  };
   // Parameters and what belongs to them keep the model's order; counters and inputs are packed without gaps.
   if (arena == "host" || arena == "communication")
     llvm::stable_sort(symbols, [&](Operation *a, Operation *b) { return bytesOf(a) > bytesOf(b); });
@@ -249,8 +253,8 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
     OpBuilder at(alloc);
     // Reduce and apply have no slot: they count as slot 0, whose base is 0.
     bool perSlot = item.perSlot && item.function < 2;
-    auto place = rank::AtOp::create(at, alloc.getLoc(), alloc.getResult().getType(), name(arena), at.getI64IntegerAttr(item.offset),
-                                    perSlot ? at.getUnitAttr() : UnitAttr());
+    auto place = rank::AtOp::create(at, alloc.getLoc(), alloc.getResult().getType(), name(arena),
+                                    at.getI64IntegerAttr(item.offset), perSlot ? at.getUnitAttr() : UnitAttr());
     if (Attribute id = alloc->getAttr("id"))
       place->setAttr("id", id);
     alloc.replaceAllUsesWith(place.getResult());
@@ -269,8 +273,8 @@ void ProgramPlacer::rewriteAddresses() {
       Operation *symbol = program.lookupSymbol(address.getSymbol());
       OpBuilder builder(address);
       auto place = rank::AtOp::create(builder, address.getLoc(), address.getResult().getType(),
-                                      symbol->getAttrOfType<FlatSymbolRefAttr>("arena"), builder.getI64IntegerAttr(offset),
-                                      perSlot ? builder.getUnitAttr() : UnitAttr());
+                                      symbol->getAttrOfType<FlatSymbolRefAttr>("arena"),
+                                      builder.getI64IntegerAttr(offset), perSlot ? builder.getUnitAttr() : UnitAttr());
       place->setAttr("id", builder.getStringAttr(address.getSymbol()));
       address.replaceAllUsesWith(place.getResult());
       address.erase();
@@ -307,7 +311,8 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
       for (auto candidate : getOperation().getOps<dist::ScheduleOp>())
         if (candidate.getStage() == program.getStage())
           schedule = candidate;
-      bool complete = llvm::all_of(kFunctionNames, [&](StringRef name) { return program.lookupSymbol<rank::FuncOp>(name); });
+      bool complete =
+          llvm::all_of(kFunctionNames, [&](StringRef name) { return program.lookupSymbol<rank::FuncOp>(name); });
       if (!schedule || !complete) {
         program.emitError("stage ") << program.getStage() << " has no "
                                     << (schedule ? "forward, backward, reduce or apply function" : "dist.schedule");

@@ -14,8 +14,9 @@ rank::KernelOp KernelTable::getOrCreate(StringRef name, ArrayRef<int64_t> space,
   SmallVector<Attribute> strideLists;
   for (ArrayRef<int64_t> list : strides)
     strideLists.push_back(builder.getDenseI64ArrayAttr(list));
-  auto kernel = rank::KernelOp::create(builder, loc, "", builder.getDenseI64ArrayAttr(space), builder.getArrayAttr(strideLists),
-                                       builder.getTypeArrayAttr(llvm::to_vector(results)));
+  auto kernel =
+      rank::KernelOp::create(builder, loc, "", builder.getDenseI64ArrayAttr(space), builder.getArrayAttr(strideLists),
+                             builder.getTypeArrayAttr(llvm::to_vector(results)));
   kernel.getBody().takeBody(body);
 
   std::string text;
@@ -54,7 +55,9 @@ rank::ArenaOp ProgramTables::getArena(StringRef name) {
   return arena;
 }
 
-FlatSymbolRefAttr ProgramTables::arenaRef(StringRef arena) { return FlatSymbolRefAttr::get(getArena(arena).getSymNameAttr()); }
+FlatSymbolRefAttr ProgramTables::arenaRef(StringRef arena) {
+  return FlatSymbolRefAttr::get(getArena(arena).getSymNameAttr());
+}
 
 void ProgramTables::share(StringRef arena) { getArena(arena).setShared(true); }
 
@@ -109,7 +112,8 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
   return states[name] = state;
 }
 
-rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, int64_t bound, rank::BufferType type, Location loc) {
+rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, int64_t bound, rank::BufferType type,
+                                      Location loc) {
   if (auto known = program.lookupSymbol<rank::InputOp>(name))
     return known;
   return rank::InputOp::create(builder, loc, name, arenaRef(kHost).getValue(), IntegerAttr(), type, source, bound);
@@ -134,13 +138,13 @@ void ProgramTables::addTransfer(rank::RecordOp record, StringRef channel, bool s
   // Forward goes to the next stage, backward to the previous one. A tag belongs to a cut and a direction.
   int64_t peer = send != backward ? stage + 1 : stage - 1;
   std::string key = (Twine(std::min(stage, peer)) + (backward ? " backward " : " forward ") + channel).str();
-  std::string name = uniqueName((Twine(send ? "send." : "receive.") + (backward ? "backward." : "forward.") + channel).str());
-  rank::TransferOp::create(builder, loc, name, send, backward, record.getSymName(), peer,
-                           tags.number(key));
+  std::string name =
+      uniqueName((Twine(send ? "send." : "receive.") + (backward ? "backward." : "forward.") + channel).str());
+  rank::TransferOp::create(builder, loc, name, send, backward, record.getSymName(), peer, tags.number(key));
 }
 
-rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef kind, dist::GroupAttr group, StringRef cause,
-                                                StringRef why, Location loc) {
+rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef kind, dist::GroupAttr group,
+                                                StringRef cause, StringRef why, Location loc) {
   // Programs of different stages name different causes for the exchange that they share; what they share is the order
   // in which their functions start exchanges over one group.
   std::string key;

@@ -27,8 +27,8 @@ public:
 
   /// The kernel with this body (moved in), space and strides. `name` says what it does: "add_gelu".
   rank::KernelOp getOrCreate(llvm::StringRef name, llvm::ArrayRef<int64_t> space,
-                             llvm::ArrayRef<llvm::SmallVector<int64_t>> strides, mlir::TypeRange results, mlir::Region &body,
-                             mlir::Location loc);
+                             llvm::ArrayRef<llvm::SmallVector<int64_t>> strides, mlir::TypeRange results,
+                             mlir::Region &body, mlir::Location loc);
 
 private:
   mlir::ModuleOp module;
@@ -55,19 +55,20 @@ struct SavedValue {
 
 class ProgramTables {
 public:
-  ProgramTables(rank::ProgramOp program, int64_t stage, int64_t stages, KernelTable &kernels, ExchangeNumbers &collectives,
-                ExchangeNumbers &tags)
+  ProgramTables(rank::ProgramOp program, int64_t stage, int64_t stages, KernelTable &kernels,
+                ExchangeNumbers &collectives, ExchangeNumbers &tags)
       : program(program), stage(stage), stages(stages), kernels(kernels), collectives(collectives), tags(tags),
         builder(program.getBody()) {}
 
   /// Adds the param or state `name` of the module the first time it is asked for.
   rank::StateOp getState(mlir::Operation *user, llvm::StringRef name);
-  rank::InputOp addInput(mlir::StringRef name, mlir::StringRef source, int64_t bound, rank::BufferType type, mlir::Location loc);
+  rank::InputOp addInput(mlir::StringRef name, mlir::StringRef source, int64_t bound, rank::BufferType type,
+                         mlir::Location loc);
   rank::ScalarOp addScalar(mlir::StringRef name, rank::BufferType type, mlir::Location loc);
   rank::RecordOp addRecord(mlir::StringRef name, mlir::StringRef arena, rank::BufferType type, mlir::Location loc);
   void addTransfer(rank::RecordOp record, llvm::StringRef channel, bool send, bool backward, mlir::Location loc);
-  rank::CollectiveOp addCollective(llvm::StringRef function, llvm::StringRef kind, dist::GroupAttr group, llvm::StringRef cause,
-                                   llvm::StringRef why, mlir::Location loc);
+  rank::CollectiveOp addCollective(llvm::StringRef function, llvm::StringRef kind, dist::GroupAttr group,
+                                   llvm::StringRef cause, llvm::StringRef why, mlir::Location loc);
 
   /// Marks the arena as one that peers can see.
   void share(llvm::StringRef arena);

@@ -63,7 +63,8 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
     for (auto [outIndex, inIndex] : inPlacePairs(call)) {
       Value out = rank::writtenBuffers(call)[outIndex], in = rank::readBuffers(call)[inIndex];
       auto made = out.getDefiningOp<rank::AllocOp>();
-      if (!made || out.getType() != in.getType() || isReadElsewhere(in, call) || !diesAt(in, made, call) || !isFirstUse(out, call))
+      if (!made || out.getType() != in.getType() || isReadElsewhere(in, call) || !diesAt(in, made, call) ||
+          !isFirstUse(out, call))
         continue;
       made.replaceAllUsesWith(in);
       made.erase();

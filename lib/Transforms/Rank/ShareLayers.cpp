@@ -73,7 +73,8 @@ struct Repeat {
 
 class LayerSharer {
 public:
-  LayerSharer(rank::FuncOp func, size_t minimumOps) : func(func), program(func->getParentOfType<rank::ProgramOp>()), minimumOps(minimumOps) {}
+  LayerSharer(rank::FuncOp func, size_t minimumOps)
+      : func(func), program(func->getParentOfType<rank::ProgramOp>()), minimumOps(minimumOps) {}
 
   void run() {
     readCalls();
@@ -185,7 +186,9 @@ std::string LayerSharer::uniqueName(StringRef prefix) {
   // "forward.h" of "transformer.h.0".
   StringRef stem = prefix.rsplit('.').first;
   StringRef last = stem.contains('.') ? stem.rsplit('.').second : stem;
-  std::string base = (func.getSymName() + "." + (prefix.contains('.') && !last.empty() ? last : StringRef("repeated"))).str(), name = base;
+  std::string base = (func.getSymName() + "." + (prefix.contains('.') && !last.empty() ? last : StringRef("repeated")))
+                         .str(),
+              name = base;
   for (unsigned i = 1; program.lookupSymbol(name); ++i)
     name = base + "." + std::to_string(i);
   return name;
@@ -196,7 +199,8 @@ std::string placeOf(Value value) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   if (auto place = value.getDefiningOp<rank::AtOp>())
-    stream << place.getArena() << ' ' << place.getOffset() << ' ' << place.getPerSlot() << ' ' << place.getResult().getType();
+    stream << place.getArena() << ' ' << place.getOffset() << ' ' << place.getPerSlot() << ' '
+           << place.getResult().getType();
   else
     stream << cast<rank::RowOp>(value.getDefiningOp()).getCollective();
   return text;
@@ -235,12 +239,16 @@ void LayerSharer::outline(const Repeat &repeat) {
       for (size_t r = 0; r < repeat.count; ++r)
         arguments[r].push_back(calls[repeat.begin + r * repeat.period + call]->getOperand(operand));
       StringRef id = withoutPrefix(idOf(first.getDefiningOp()), firstPrefix);
-      std::string base = isa<rank::RowType>(first.getType()) ? "collective" : id.empty() ? "buffer" : id.str(), name = base;
+      std::string base = isa<rank::RowType>(first.getType()) ? "collective"
+                         : id.empty()                        ? "buffer"
+                                                             : id.str(),
+                  name = base;
       for (unsigned i = 1; !usedNames.insert(name).second; ++i)
         name = base + "_" + std::to_string(i);
       names.push_back(builder.getStringAttr(name));
       auto place = first.getDefiningOp<rank::AtOp>();
-      arenas.push_back(builder.getStringAttr(!place ? "" : place.getArena() + Twine(place.getPerSlot() ? " per_slot" : "")));
+      arenas.push_back(
+          builder.getStringAttr(!place ? "" : place.getArena() + Twine(place.getPerSlot() ? " per_slot" : "")));
     }
     // Equal values of the first repetition may differ in others: the mapping holds for this operand only.
     mapping.map(first, inside);
@@ -271,7 +279,8 @@ void LayerSharer::outline(const Repeat &repeat) {
   for (size_t r = 0; r < repeat.count; ++r) {
     size_t begin = repeat.begin + r * repeat.period;
     // After the last call, where all addresses that the repetition uses are defined.
-    OpBuilder at(calls[begin + repeat.period - 1]->getBlock(), std::next(calls[begin + repeat.period - 1]->getIterator()));
+    OpBuilder at(calls[begin + repeat.period - 1]->getBlock(),
+                 std::next(calls[begin + repeat.period - 1]->getIterator()));
     auto invoke = rank::InvokeOp::create(at, calls[begin]->getLoc(), shared.getSymName(), arguments[r]);
     StringRef prefix;
     prefixVotes(begin, repeat.period, prefix);

@@ -1,5 +1,5 @@
-// Placement in arenas: never two live things at one address, and sizes near the bound. A checker that knows nothing of how
-// offsets were found walks the schedule and compares every pair that is alive.
+// Placement in arenas: never two live things at one address, and sizes near the bound. A checker that knows nothing of
+// how offsets were found walks the schedule and compares every pair that is alive.
 #include "hyc/Analysis/ArenaPlacement.h"
 
 #include "gtest/gtest.h"
@@ -19,11 +19,12 @@ ArenaItem temporary(int64_t bytes, int64_t function, int64_t first, int64_t last
 }
 
 struct Alive {
-  int64_t begin, end;   // time
+  int64_t begin, end; // time
   int64_t address, bytes;
 };
 
-std::vector<Alive> allLives(llvm::ArrayRef<ArenaItem> items, llvm::ArrayRef<FunctionExecution> executions, const ArenaExtent &extent) {
+std::vector<Alive> allLives(llvm::ArrayRef<ArenaItem> items, llvm::ArrayRef<FunctionExecution> executions,
+                            const ArenaExtent &extent) {
   std::vector<Alive> lives;
   for (const ArenaItem &item : items) {
     auto add = [&](int64_t begin, int64_t end, int64_t slot) {
@@ -38,7 +39,8 @@ std::vector<Alive> allLives(llvm::ArrayRef<ArenaItem> items, llvm::ArrayRef<Func
   return lives;
 }
 
-void expectSound(llvm::ArrayRef<ArenaItem> items, llvm::ArrayRef<FunctionExecution> executions, const ArenaExtent &extent, int64_t reserved) {
+void expectSound(llvm::ArrayRef<ArenaItem> items, llvm::ArrayRef<FunctionExecution> executions,
+                 const ArenaExtent &extent, int64_t reserved) {
   std::vector<Alive> lives = allLives(items, executions, extent);
   for (size_t i = 0; i < lives.size(); ++i) {
     const Alive &a = lives[i];
@@ -48,7 +50,8 @@ void expectSound(llvm::ArrayRef<ArenaItem> items, llvm::ArrayRef<FunctionExecuti
     for (size_t j = 0; j < i; ++j) {
       const Alive &b = lives[j];
       bool sameTime = a.begin <= b.end && b.begin <= a.end;
-      ASSERT_FALSE(sameTime && a.address < b.address + b.bytes && b.address < a.address + a.bytes) << "items overlap at " << a.address;
+      ASSERT_FALSE(sameTime && a.address < b.address + b.bytes && b.address < a.address + a.bytes)
+          << "items overlap at " << a.address;
     }
   }
 }
@@ -69,7 +72,8 @@ TEST(ArenaPlacement, TemporariesOfDifferentFunctionsShareAnAddress) {
 }
 
 TEST(ArenaPlacement, TemporariesUseTheHolesOfTheirSlotsRecord) {
-  // Forward makes the record at its end; backward reads it at its beginning. Two slots are filled before any is emptied.
+  // Forward makes the record at its end; backward reads it at its beginning. Two slots are filled before any is
+  // emptied.
   ArenaItem record;
   record.bytes = 1024;
   record.lives = {{0, 9, 20}, {1, 19, 30}};
