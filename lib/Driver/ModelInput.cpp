@@ -4,6 +4,8 @@
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/ONNX/Import.h"
 #include "hyc/Import/Text/ImportText.h"
+#include "hyc/Pipelines/Pipelines.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
@@ -75,6 +77,11 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticPrinte
     return diagnostics.failure(ExitCode::Data);
   ModelInput result;
   result.module = std::move(*module);
+  // What a person wrote is checked before any pass relies on it; an importer's work is hyc's own.
+  PassManager verification(&context);
+  buildVerification(Phase::Model, verification);
+  if (isText && failed(verification.run(*result.module)))
+    return diagnostics.failure(ExitCode::Data);
   if (auto folder = (*result.module)->getAttrOfType<StringAttr>("hyc.model_folder"))
     result.folder = folder.str();
   if (Error error = bindBatch(result, options))

@@ -1,6 +1,8 @@
 // The checks before parsing, then MLIR's parser.
 #include "hyc/Import/Text/ImportText.h"
 
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Support/OpIds.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -100,6 +102,15 @@ LogicalResult hyc::checkModuleText(MLIRContext &context, StringRef text, StringR
   return scanner.scan();
 }
 
+/// What a person writes need not name every op; passes and plans want names.
+static void nameOps(ModuleOp module) {
+  OpIds ids(module);
+  for (auto function : module.getOps<FuncOp>())
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (!isa<ReadOp, ConstantOp>(op) && getId(&op).empty())
+        ids.assign(&op, "");
+}
+
 FailureOr<OwningOpRef<ModuleOp>> hyc::importText(MLIRContext &context, StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer) {
@@ -113,6 +124,7 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importText(MLIRContext &context, StringRef
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)
     return failure();
+  nameOps(*module);
   constexpr llvm::StringLiteral folderAttr = "hyc.model_folder";
   if (!(*module)->hasAttr(folderAttr)) {
     StringRef folder = llvm::sys::path::parent_path(path);
