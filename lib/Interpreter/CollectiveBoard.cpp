@@ -11,11 +11,7 @@ using namespace hyc::interpreter;
 // What a start op says
 //===----------------------------------------------------------------------===//
 
-static dist::GroupAttr groupOf(Operation *start) { return start->getAttrOfType<dist::GroupAttr>("group"); }
-
-static Type resultOf(Operation *start) { return cast<dist::PendingType>(start->getResult(0).getType()).getTensor(); }
-
-std::string hyc::interpreter::describeCollective(Operation *start) {
+static std::string spell(Operation *start, Type result) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   StringRef name = start->getName().stripDialect();
@@ -23,49 +19,58 @@ std::string hyc::interpreter::describeCollective(Operation *start) {
   stream << name;
   if (auto allReduce = dyn_cast<dist::AllReduceStartOp>(start))
     stream << " " << dist::stringifyReduceKind(allReduce.getKind());
-  stream << " of " << start->getOperand(0).getType() << " into " << resultOf(start);
+  stream << " of " << start->getOperand(0).getType() << " into " << result;
   if (auto dim = start->getAttrOfType<IntegerAttr>("dim"))
     stream << " dim " << dim.getInt();
-  stream << " over " << groupOf(start);
+  stream << " over " << start->getAttr("group");
   if (auto cause = start->getAttrOfType<StringAttr>("cause"))
     stream << " (cause \"" << cause.getValue() << "\")";
   return text;
 }
 
-/// Whether two members mean the same exchange.
-static bool agree(Operation *a, Operation *b) {
-  for (StringRef attribute : {"kind", "dim", "cause"})
-    if (a->getAttr(attribute) != b->getAttr(attribute))
-      return false;
-  return a->getName() == b->getName() && a->getOperand(0).getType() == b->getOperand(0).getType() &&
-         resultOf(a) == resultOf(b);
+CollectiveStart CollectiveStart::of(Operation *op) {
+  CollectiveStart start;
+  start.op = op;
+  start.group = op->getAttrOfType<dist::GroupAttr>("group");
+  start.kind = isa<dist::AllReduceStartOp>(op)   ? Kind::AllReduce
+               : isa<dist::AllGatherStartOp>(op) ? Kind::AllGather
+                                                 : Kind::ReduceScatter;
+  if (auto allReduce = dyn_cast<dist::AllReduceStartOp>(op))
+    start.takesMaximum = allReduce.getKind() == dist::ReduceKind::max;
+  if (auto dim = op->getAttrOfType<IntegerAttr>("dim"))
+    start.dim = dim.getInt();
+  RankedTensorType result = cast<dist::PendingType>(op->getResult(0).getType()).getTensor();
+  llvm::append_range(start.operandShape, cast<RankedTensorType>(op->getOperand(0).getType()).getShape());
+  llvm::append_range(start.resultShape, result.getShape());
+  start.text = spell(op, result);
+  return start;
 }
 
 /// A gathered or scattered dimension is cut into as many shards as the group has members.
-static LogicalResult checkShards(Operation *op, int64_t members) {
-  if (isa<dist::AllReduceStartOp>(op))
+static LogicalResult checkShards(const CollectiveStart &start, int64_t members) {
+  if (start.kind == CollectiveStart::Kind::AllReduce)
     return success();
-  auto operand = cast<RankedTensorType>(op->getOperand(0).getType()), result = cast<RankedTensorType>(resultOf(op));
-  int64_t dim = op->getAttrOfType<IntegerAttr>("dim").getInt();
-  bool gathers = isa<dist::AllGatherStartOp>(op);
-  int64_t whole = (gathers ? result : operand).getDimSize(dim), shard = (gathers ? operand : result).getDimSize(dim);
+  bool gathers = start.kind == CollectiveStart::Kind::AllGather;
+  int64_t whole = (gathers ? start.resultShape : start.operandShape)[start.dim];
+  int64_t shard = (gathers ? start.operandShape : start.resultShape)[start.dim];
   if (dist::shardSize(whole, members) == shard)
     return success();
-  return op->emitError("dim ") << dim << " of " << whole << " has shards of " << shard << ", expected "
-                               << dist::shardSize(whole, members) << " for a group of " << members;
+  return start.op->emitError("dim ") << start.dim << " of " << whole << " has shards of " << shard << ", expected "
+                                     << dist::shardSize(whole, members) << " for a group of " << members;
 }
 
 //===----------------------------------------------------------------------===//
 // Meeting
 //===----------------------------------------------------------------------===//
 
-FailureOr<std::shared_ptr<Collective>> CollectiveBoard::start(int64_t worldRank, Operation *op, const Tensor &operand) {
-  SmallVector<int64_t> found = topology.getMembers(worldRank, groupOf(op));
+FailureOr<std::shared_ptr<Collective>> CollectiveBoard::start(int64_t worldRank, const CollectiveStart &start,
+                                                              const Tensor &operand) {
+  SmallVector<int64_t> found = topology.getMembers(worldRank, start.group);
   std::vector<int64_t> members(found.begin(), found.end());
   if (!llvm::is_contained(members, worldRank))
-    return op->emitError(topology.describe(worldRank) + " is no member of the group of its own " + describeCollective(op)),
+    return start.op->emitError(topology.describe(worldRank) + " is no member of the group of its own " + start.text),
            failure();
-  if (failed(checkShards(op, static_cast<int64_t>(members.size()))))
+  if (failed(checkShards(start, static_cast<int64_t>(members.size()))))
     return failure();
   Group &group = groups[members];
   size_t position = group.started[worldRank]++;
@@ -78,14 +83,14 @@ FailureOr<std::shared_ptr<Collective>> CollectiveBoard::start(int64_t worldRank,
   }
   std::shared_ptr<Collective> collective = group.meetings[position];
   for (auto [index, other] : llvm::enumerate(collective->starts))
-    if (other && !agree(op, other)) {
-      auto error = op->emitError(topology.describe(worldRank)) << " starts " << describeCollective(op);
-      error.attachNote(other->getLoc()) << "but as number " << position << " of the same group "
-                                        << topology.describe(members[index]) << " started " << describeCollective(other);
+    if (other.op && other.text != start.text) {
+      auto error = start.op->emitError(topology.describe(worldRank)) << " starts " << start.text;
+      error.attachNote(other.op->getLoc()) << "but as number " << position << " of the same group "
+                                        << topology.describe(members[index]) << " started " << other.text;
       return failure();
     }
   size_t index = collective->indexOf(worldRank);
-  collective->starts[index] = op;
+  collective->starts[index] = start;
   collective->operands[index] = operand;
   queues[worldRank].push_back(collective);
   completeWhatCan();
@@ -94,7 +99,7 @@ FailureOr<std::shared_ptr<Collective>> CollectiveBoard::start(int64_t worldRank,
 
 bool CollectiveBoard::isReady(const Collective &collective) const {
   for (auto [member, start] : llvm::zip_equal(collective.members, collective.starts))
-    if (!start || queues[member].front().get() != &collective)
+    if (!start.op || queues[member].front().get() != &collective)
       return false;
   return true;
 }
@@ -117,14 +122,14 @@ void CollectiveBoard::completeWhatCan() {
 }
 
 std::string CollectiveBoard::describeWait(int64_t worldRank, const Collective &collective) const {
-  std::string text = describeCollective(collective.starts[collective.indexOf(worldRank)]);
+  std::string text = collective.starts[collective.indexOf(worldRank)].text;
   for (auto [member, start] : llvm::zip_equal(collective.members, collective.starts))
-    if (!start)
+    if (!start.op)
       return text + ", which " + topology.describe(member) + " has not started";
   for (int64_t member : collective.members)
     if (const Collective *older = getUnfinished(member); older != &collective)
       return text + ", which " + topology.describe(member) + " has queued behind its " +
-             describeCollective(older->starts[older->indexOf(member)]);
+             older->starts[older->indexOf(member)].text;
   return text;
 }
 
@@ -157,30 +162,30 @@ static Tensor combineAll(ArrayRef<Tensor> operands, bool isMax) {
 }
 
 void CollectiveBoard::combine(Collective &collective) const {
-  Operation *first = collective.starts[0];
+  const CollectiveStart &first = collective.starts[0];
   size_t count = collective.members.size();
-  if (auto allReduce = dyn_cast<dist::AllReduceStartOp>(first)) {
-    collective.results.assign(count, combineAll(collective.operands, allReduce.getKind() == dist::ReduceKind::max));
+  if (first.kind == CollectiveStart::Kind::AllReduce) {
+    collective.results.assign(count, combineAll(collective.operands, first.takesMaximum));
     return;
   }
-  int64_t dim = first->getAttrOfType<IntegerAttr>("dim").getInt();
-  ArrayRef<int64_t> resultShape = cast<RankedTensorType>(resultOf(first)).getShape();
+  const int64_t dim = first.dim;
   SmallVector<int64_t> shardIndices;
-  for (auto [member, start] : llvm::zip_equal(collective.members, collective.starts))
-    shardIndices.push_back(topology.getShardIndex(member, groupOf(start)));
-  if (isa<dist::ReduceScatterStartOp>(first)) {
+  for (auto [index, member] : llvm::enumerate(collective.members))
+    shardIndices.push_back(first.joinsInWorldOrder ? static_cast<int64_t>(index)
+                                                   : topology.getShardIndex(member, collective.starts[index].group));
+  if (first.kind == CollectiveStart::Kind::ReduceScatter) {
     Tensor total = combineAll(collective.operands, /*isMax=*/false);
     for (int64_t index : shardIndices)
-      collective.results.push_back(total.window(dim, index * resultShape[dim], resultShape[dim]));
+      collective.results.push_back(total.window(dim, index * first.resultShape[dim], first.resultShape[dim]));
     return;
   }
-  Tensor whole(collective.operands[0].getKind(), resultShape);
-  SmallVector<int64_t> ones(resultShape.size(), 1);
+  Tensor whole(collective.operands[0].getKind(), first.resultShape);
+  SmallVector<int64_t> ones(first.resultShape.size(), 1);
   for (auto [operand, index] : llvm::zip_equal(collective.operands, shardIndices)) {
-    int64_t shard = operand.getDim(dim), offset = std::min(resultShape[dim], index * shard);
-    SmallVector<int64_t> offsets(resultShape.size(), 0);
+    int64_t shard = operand.getDim(dim), offset = std::min(first.resultShape[dim], index * shard);
+    SmallVector<int64_t> offsets(first.resultShape.size(), 0);
     offsets[dim] = offset;
-    whole.insert(operand.window(dim, 0, std::min(shard, resultShape[dim] - offset)), offsets, ones);
+    whole.insert(operand.window(dim, 0, std::min(shard, first.resultShape[dim] - offset)), offsets, ones);
   }
   collective.results.assign(count, whole);
 }

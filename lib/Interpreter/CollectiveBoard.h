@@ -14,10 +14,28 @@
 
 namespace hyc::interpreter {
 
+/// What one member asks for.
+struct CollectiveStart {
+  enum class Kind { AllReduce, AllGather, ReduceScatter };
+
+  mlir::Operation *op = nullptr; ///< for diagnostics; null before the member comes
+  dist::GroupAttr group;
+  Kind kind = Kind::AllReduce;
+  bool takesMaximum = false;
+  bool joinsInWorldOrder = false; ///< shards are joined in the order of world ranks, not of the group's axes as listed
+  int64_t dim = 0;                ///< that is joined or cut
+  llvm::SmallVector<int64_t> operandShape, resultShape;
+  /// "all_reduce sum of tensor<4xf32> over <{tp}> (cause "fc2")": members whose texts differ do not mean the same.
+  std::string text;
+
+  /// What a dist.*_start op asks for.
+  static CollectiveStart of(mlir::Operation *start);
+};
+
 /// One meeting of a group's members.
 struct Collective {
-  std::vector<int64_t> members;          ///< world ranks, ascending
-  std::vector<mlir::Operation *> starts; ///< each member's start op, null before it comes
+  std::vector<int64_t> members;        ///< world ranks, ascending
+  std::vector<CollectiveStart> starts; ///< by member
   std::vector<Tensor> operands, results; ///< by member
   bool isDone = false;
 
@@ -28,9 +46,10 @@ class CollectiveBoard {
 public:
   explicit CollectiveBoard(const Topology &topology) : topology(topology), queues(topology.getNumRanks()) {}
 
-  /// `worldRank` executes the start op with this operand. Fails, after a diagnostic at `op` that names the other side,
+  /// `worldRank` starts a collective with this operand. Fails, after a diagnostic at the op that names the other side,
   /// where another member started something else.
-  llvm::FailureOr<std::shared_ptr<Collective>> start(int64_t worldRank, mlir::Operation *op, const Tensor &operand);
+  llvm::FailureOr<std::shared_ptr<Collective>> start(int64_t worldRank, const CollectiveStart &start,
+                                                     const Tensor &operand);
 
   /// What `worldRank` waits for when it waits for `collective`.
   std::string describeWait(int64_t worldRank, const Collective &collective) const;
@@ -54,9 +73,6 @@ private:
   std::map<std::vector<int64_t>, Group> groups; ///< by members
   std::vector<std::deque<std::shared_ptr<Collective>>> queues;
 };
-
-/// "all_reduce sum of tensor<4xf32> over <{tp}> (cause "fc2")".
-std::string describeCollective(mlir::Operation *start);
 
 } // namespace hyc::interpreter
 

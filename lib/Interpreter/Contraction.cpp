@@ -46,19 +46,22 @@ multiplyRows(int64_t rows, int64_t columns, int64_t depth, const T *a, const T *
   }
 }
 
+} // namespace
+
 // One copy an instruction set: wider vectors of independent columns, the same bits.
 #define HYC_MULTIPLY __attribute__((target_clones("avx512f", "avx2", "default"))) void
-HYC_MULTIPLY multiplyInto(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b, float *c) {
+HYC_MULTIPLY hyc::interpreter::multiplyInto(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b, float *c) {
   multiplyRows(rows, columns, depth, a, b, c);
 }
-HYC_MULTIPLY multiplyInto(int64_t rows, int64_t columns, int64_t depth, const double *a, const double *b, double *c) {
+HYC_MULTIPLY hyc::interpreter::multiplyInto(int64_t rows, int64_t columns, int64_t depth, const double *a, const double *b, double *c) {
   multiplyRows(rows, columns, depth, a, b, c);
 }
-void multiplyInto(int64_t rows, int64_t columns, int64_t depth, const int64_t *a, const int64_t *b, int64_t *c) {
+void hyc::interpreter::multiplyInto(int64_t rows, int64_t columns, int64_t depth, const int64_t *a, const int64_t *b, int64_t *c) {
   multiplyRows(rows, columns, depth, a, b, c);
 }
 #undef HYC_MULTIPLY
 
+namespace {
 /// The letters of a contraction by the part that they play, and their sizes.
 struct Roles {
   std::string batch, rows, columns, contracted;

@@ -12,6 +12,11 @@ namespace hyc::interpreter {
 Tensor contract(llvm::StringRef lhsLetters, const Tensor &lhs, llvm::StringRef rhsLetters, const Tensor &rhs,
                 llvm::StringRef resultLetters);
 
+/// c += a · b for dense row-major c: [rows, columns], a: [rows, depth], b: [depth, columns].
+void multiplyInto(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b, float *c);
+void multiplyInto(int64_t rows, int64_t columns, int64_t depth, const double *a, const double *b, double *c);
+void multiplyInto(int64_t rows, int64_t columns, int64_t depth, const int64_t *a, const int64_t *b, int64_t *c);
+
 } // namespace hyc::interpreter
 
 #endif // HYC_LIB_INTERPRETER_CONTRACTION_H

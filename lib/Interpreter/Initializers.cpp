@@ -124,9 +124,15 @@ static Tensor normalValues(StringRef name, NormalAttr init, RankedTensorType typ
 }
 
 FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, const Options &options) {
-  auto param = dyn_cast<ParamOp>(symbol);
-  RankedTensorType type = param ? param.getWholeType() : cast<StateOp>(symbol).getWholeType();
-  Attribute init = param ? param.getInit() : cast<StateOp>(symbol).getInit();
+  StringRef name = cast<SymbolOpInterface>(symbol).getName();
+  if (auto param = dyn_cast<ParamOp>(symbol))
+    return initialValue(symbol, name, param.getWholeType(), param.getInit(), options);
+  auto state = cast<StateOp>(symbol);
+  return initialValue(symbol, name, state.getWholeType(), state.getInit(), options);
+}
+
+FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, StringRef name, RankedTensorType type,
+                                                 Attribute init, const Options &options) {
   if (failed(checkedType(symbol, type, options.arithmetic)))
     return failure();
   ElementKind kind = *elementKind(type.getElementType(), options.arithmetic);
@@ -138,7 +144,7 @@ FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, const Option
     return readFile(symbol, file, type, options);
   auto normal = dyn_cast<NormalAttr>(init);
   if (normal && isFloat(kind))
-    return normalValues(cast<SymbolOpInterface>(symbol).getName(), normal, type, options);
+    return normalValues(name, normal, type, options);
   if (!isa<DenseElementsAttr>(init))
     return symbol->emitError("the interpreter cannot start ") << type << " from " << init, failure();
   FailureOr<Tensor> dense = denseValue(symbol, init, options.arithmetic);

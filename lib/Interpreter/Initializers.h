@@ -11,6 +11,10 @@ namespace hyc::interpreter {
 /// The whole first value of a hyc.param or hyc.state, whatever part of it one rank holds, as its `init` says.
 llvm::FailureOr<Tensor> initialValue(mlir::Operation *symbol, const Options &options);
 
+/// The value of `type` that `init` describes; `name` keys random values, diagnostics are at `op`.
+llvm::FailureOr<Tensor> initialValue(mlir::Operation *op, llvm::StringRef name, mlir::RankedTensorType type,
+                                     mlir::Attribute init, const Options &options);
+
 /// The elements of a constant. Fails after a diagnostic at `op` where they are not dense.
 llvm::FailureOr<Tensor> denseValue(mlir::Operation *op, mlir::Attribute elements, Arithmetic arithmetic);
 

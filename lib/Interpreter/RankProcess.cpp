@@ -111,7 +111,7 @@ std::optional<bool> RankProcess::runFrame(bool &moved) {
 
 LogicalResult RankProcess::startCollective(Operation *op) {
   FailureOr<std::shared_ptr<Collective>> collective =
-      step.collectives.start(worldRank, op, frame->valueOf(op->getOperand(0)));
+      step.collectives.start(worldRank, CollectiveStart::of(op), frame->valueOf(op->getOperand(0)));
   if (failed(collective))
     return failure();
   pending[op->getResult(0)] = *collective;
@@ -237,12 +237,14 @@ LogicalResult RankProcess::beginExchange(InstructionAttr instruction) {
     end->transfer = transfer;
     end->worldRank = worldRank;
     end->peer = step.topology.atStage(worldRank, peerStage);
-    end->function = program.compute(transfer.getDirection());
-    if (!end->function)
+    FuncOp function = program.compute(transfer.getDirection());
+    if (!function)
       return emitError() << "the stage has no such function";
+    end->owner = function;
+    end->channels = transfer.getIsSend() ? channelResults(function) : channelArguments(function);
     Slot &slot = slots[transfer.getSlot()];
     std::optional<Parcel> &parcel = (transfer.getIsSend() ? slot.toSend : slot.received)[indexOf(transfer.getDirection())];
-    if (transfer.getIsSend() && channelResults(end->function).empty()) {
+    if (transfer.getIsSend() && end->channels.empty()) {
       // Nothing crosses here, as where no gradient flows further back; the ends still meet.
     } else if (transfer.getIsSend()) {
       if (!parcel || parcel->microBatch != transfer.getMicroBatch())
@@ -301,6 +303,6 @@ LogicalResult RankProcess::checkNothingIsLeft() const {
   }
   if (const Collective *left = step.collectives.getUnfinished(worldRank))
     return schedule().emitError(step.topology.describe(worldRank))
-           << " ends its step before " << describeCollective(left->starts[left->indexOf(worldRank)]) << " has completed";
+           << " ends its step before " << left->starts[left->indexOf(worldRank)].text << " has completed";
   return success();
 }

@@ -35,9 +35,10 @@ std::string TransferEnd::describe(const Topology &topology) const {
   return text;
 }
 
-/// Fails where an id or a type of one side is not the other's; `from` has the channel results, `to` the arguments.
-static LogicalResult checkChannels(Operation *from, Operation *to) {
-  llvm::StringMap<Type> sent = channelResults(from), expected = channelArguments(to);
+/// Fails where an id or a type of one side is not the other's.
+static LogicalResult checkChannels(const TransferEnd &send, const TransferEnd &receive) {
+  const llvm::StringMap<Type> &sent = send.channels, &expected = receive.channels;
+  Operation *from = send.owner, *to = receive.owner;
   for (const auto &channel : expected) {
     auto entry = sent.find(channel.first());
     if (entry != sent.end() && entry->second == channel.second)
@@ -61,12 +62,12 @@ static LogicalResult checkChannels(Operation *from, Operation *to) {
 LogicalResult TransferBoard::meet(TransferEnd &send, TransferEnd &receive) const {
   if (send.transfer.getDirection() != receive.transfer.getDirection() ||
       send.transfer.getMicroBatch() != receive.transfer.getMicroBatch()) {
-    auto error = send.function->emitError(topology.describe(send.worldRank)) << " posts " << send.describe(topology);
-    error.attachNote(receive.function->getLoc())
+    auto error = send.owner->emitError(topology.describe(send.worldRank)) << " posts " << send.describe(topology);
+    error.attachNote(receive.owner->getLoc())
         << "but " << topology.describe(receive.worldRank) << " posts " << receive.describe(topology);
     return failure();
   }
-  if (failed(checkChannels(send.function, receive.function)))
+  if (failed(checkChannels(send, receive)))
     return failure();
   receive.tensors = send.tensors;
   send.isDone = receive.isDone = true;
