@@ -3,6 +3,7 @@
 
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/RankDialect.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/raw_ostream.h"
@@ -13,7 +14,7 @@ using namespace hyc::interpreter;
 TestModule::TestModule(const std::string &text) : context(std::make_unique<mlir::MLIRContext>()) {
   context->disableMultithreading();
   context->printOpOnDiagnostic(false);
-  context->loadDialect<hyc::HycDialect, hyc::dist::DistDialect>();
+  context->loadDialect<hyc::HycDialect, hyc::dist::DistDialect, hyc::rank::RankDialect>();
   context->getDiagEngine().registerHandler([this](mlir::Diagnostic &diagnostic) {
     messages += diagnostic.str() + "\n";
     for (mlir::Diagnostic &note : diagnostic.getNotes())

@@ -1,0 +1,400 @@
+// The library kernels that rank.call names, by the kernels' plain references; sizes follow from the operand types.
+#include "Initializers.h"
+#include "RankCalls.h"
+#include "kernels/adamw/reference.h"
+#include "kernels/attention/reference.h"
+#include "kernels/cross_entropy/reference.h"
+#include "kernels/embedding/reference.h"
+#include "kernels/layer_norm/reference.h"
+#include "kernels/sum_of_squares/reference.h"
+#include "mlir/IR/BuiltinAttributes.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::interpreter;
+namespace reference = hyc::kernels::reference;
+
+namespace {
+/// A call with its inputs loaded.
+struct Loaded {
+  RankCall &call;
+  rank::CallOp op;
+  SmallVector<Tensor> ins;
+
+  double real(StringRef name, double otherwise = 0) const {
+    auto attribute = op->getAttrOfType<FloatAttr>(name);
+    return attribute ? attribute.getValueAsDouble() : otherwise;
+  }
+  int64_t integer(StringRef name, int64_t otherwise = 0) const {
+    auto attribute = op->getAttrOfType<IntegerAttr>(name);
+    return attribute ? attribute.getInt() : otherwise;
+  }
+  Value out(unsigned index) const { return rank::CallOp(op).getOuts()[index]; }
+  ArrayRef<int64_t> outShape(unsigned index) const { return cast<rank::BufferType>(out(index).getType()).getShape(); }
+  Tensor makeOut(unsigned index) const { return Tensor(call.kindOf(out(index)), outShape(index)); }
+  LogicalResult store(unsigned index, const Tensor &value) const { return call.store(op, out(index), value); }
+  LogicalResult storeAs(unsigned index, const Tensor &value, rank::WriteMode mode) const {
+    return call.store(op, call.regionOf(out(index)), value, mode);
+  }
+  rank::WriteMode mode() const { return rank::CallOp(op).getMode(); }
+};
+using Executor = LogicalResult (*)(Loaded &);
+} // namespace
+
+static LogicalResult all(std::initializer_list<LogicalResult> results) {
+  for (LogicalResult result : results)
+    if (failed(result))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Norms, attention, embedding
+//===----------------------------------------------------------------------===//
+
+static kernels::LayerNormDesc normDesc(const Tensor &x) {
+  kernels::LayerNormDesc desc;
+  desc.cols = x.getShape().back();
+  desc.rows = desc.cols ? x.getNumElements() / desc.cols : 0;
+  return desc;
+}
+
+static LogicalResult layerNorm(Loaded &c) {
+  kernels::LayerNormDesc desc = normDesc(c.ins[0]);
+  desc.epsilon = c.real("epsilon");
+  Tensor y = c.makeOut(0), mean = c.makeOut(1), rstd = c.makeOut(2);
+  dispatchFloat(y.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::layerNormForward(desc, c.ins[0].data<T>(), c.ins[1].data<T>(), c.ins[2].data<T>(), y.mutableData<T>(),
+                                mean.mutableData<T>(), rstd.mutableData<T>());
+  });
+  return all({c.store(0, y), c.store(1, mean), c.store(2, rstd)});
+}
+
+static LogicalResult layerNormGrad(Loaded &c) {
+  kernels::LayerNormDesc desc = normDesc(c.ins[0]);
+  Tensor dx = c.makeOut(0), dscale = c.makeOut(1), dbias = c.makeOut(2);
+  dispatchFloat(dx.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::layerNormBackward(desc, c.ins[0].data<T>(), c.ins[1].data<T>(), c.ins[2].data<T>(), c.ins[3].data<T>(),
+                                 c.ins[4].data<T>(), dx.mutableData<T>(), dscale.mutableData<T>(),
+                                 dbias.mutableData<T>(), kernels::WriteMode::kOverwrite);
+  });
+  return all({c.store(0, dx), c.storeAs(1, dscale, c.mode()), c.storeAs(2, dbias, c.mode())});
+}
+
+static kernels::AttentionDesc attentionDesc(Loaded &c) {
+  const Tensor &q = c.ins[0], &k = c.ins[1];
+  kernels::AttentionDesc desc;
+  desc.batch = q.getDim(0), desc.queryLength = q.getDim(1), desc.heads = q.getDim(2), desc.headDim = q.getDim(3);
+  desc.keyLength = k.getDim(1), desc.kvHeads = k.getDim(2);
+  desc.causal = c.op->hasAttr("causal");
+  desc.scale = c.real("scale");
+  desc.q = desc.o = desc.dq = desc.dO = kernels::denseHeadStrides(desc.queryLength, desc.heads, desc.headDim);
+  desc.k = desc.v = desc.dk = desc.dv = kernels::denseHeadStrides(desc.keyLength, desc.kvHeads, desc.headDim);
+  return desc;
+}
+
+static LogicalResult attention(Loaded &c) {
+  Tensor o = c.makeOut(0), lse = c.makeOut(1);
+  dispatchFloat(o.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::attentionForward(attentionDesc(c), c.ins[0].data<T>(), c.ins[1].data<T>(), c.ins[2].data<T>(),
+                                o.mutableData<T>(), lse.mutableData<T>());
+  });
+  return all({c.store(0, o), c.store(1, lse)});
+}
+
+static LogicalResult attentionGrad(Loaded &c) {
+  Tensor dq = c.makeOut(0), dk = c.makeOut(1), dv = c.makeOut(2);
+  dispatchFloat(dq.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    auto in = [&](unsigned index) { return c.ins[index].data<T>(); };
+    reference::attentionBackward(attentionDesc(c), in(0), in(1), in(2), in(3), in(4), in(5), dq.mutableData<T>(),
+                                 dk.mutableData<T>(), dv.mutableData<T>());
+  });
+  return all({c.store(0, dq), c.store(1, dk), c.store(2, dv)});
+}
+
+static kernels::EmbeddingDesc embeddingDesc(const Loaded &c, ArrayRef<int64_t> table) {
+  kernels::EmbeddingDesc desc;
+  desc.tokens = c.ins[0].getNumElements();
+  desc.rows = table[0];
+  desc.width = table[1];
+  desc.start = c.ins.size() > 2 ? c.ins[2].getInteger() : 0;
+  return desc;
+}
+
+static LogicalResult embedding(Loaded &c) {
+  Tensor y = c.makeOut(0);
+  dispatchFloat(y.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::embedding(embeddingDesc(c, c.ins[1].getShape()), c.ins[0].data<int64_t>(), c.ins[1].data<T>(),
+                         y.mutableData<T>());
+  });
+  return c.store(0, y);
+}
+
+static LogicalResult embeddingGrad(Loaded &c) {
+  Tensor dtable = c.makeOut(0);
+  dispatchFloat(dtable.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::embeddingGrad(embeddingDesc(c, c.outShape(0)), c.ins[0].data<int64_t>(), c.ins[1].data<T>(),
+                             dtable.mutableData<T>(), kernels::WriteMode::kOverwrite);
+  });
+  return c.storeAs(0, dtable, c.mode());
+}
+
+//===----------------------------------------------------------------------===//
+// Loss
+//===----------------------------------------------------------------------===//
+
+/// Logits of which the columns from `first`, where given, are part of a larger vocabulary.
+static kernels::CrossEntropyDesc lossDesc(const Loaded &c, const Tensor &logits, const Tensor *first) {
+  kernels::CrossEntropyDesc desc;
+  desc.ld = logits.getShape().back();
+  desc.tokens = desc.ld ? logits.getNumElements() / desc.ld : 0;
+  desc.vocabStart = first ? first->getInteger() : 0;
+  int64_t vocabulary = first ? c.integer("vocabulary", desc.vocabStart + desc.ld) : desc.ld;
+  desc.localVocab = std::max<int64_t>(0, std::min(desc.ld, vocabulary - desc.vocabStart));
+  desc.ignoreIndex = c.integer("ignore_index", -100);
+  return desc;
+}
+
+static LogicalResult crossEntropy(Loaded &c) {
+  kernels::CrossEntropyDesc desc = lossDesc(c, c.ins[0], nullptr);
+  Tensor loss = c.makeOut(0), count = c.makeOut(1), lse = c.makeOut(2);
+  dispatchFloat(loss.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    std::vector<T> max(desc.tokens), sumExp(desc.tokens), picked(desc.tokens);
+    const int64_t *labels = c.ins[1].data<int64_t>();
+    reference::crossEntropyRowMax(desc, c.ins[0].data<T>(), max.data());
+    reference::crossEntropySumExp(desc, c.ins[0].data<T>(), labels, max.data(), sumExp.data(), picked.data());
+    reference::crossEntropyCombine(desc, labels, max.data(), sumExp.data(), picked.data(), lse.mutableData<T>(),
+                                   loss.mutableData<T>(), count.mutableData<int64_t>());
+  });
+  return all({c.store(0, loss), c.store(1, count), c.store(2, lse)});
+}
+
+static LogicalResult crossEntropyGrad(Loaded &c) {
+  kernels::CrossEntropyDesc desc = lossDesc(c, c.ins[1], c.ins.size() > 4 ? &c.ins[4] : nullptr);
+  Tensor dlogits = c.makeOut(0);
+  dispatchFloat(dlogits.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::crossEntropyGrad(desc, c.ins[1].data<T>(), c.ins[2].data<int64_t>(), c.ins[3].data<T>(),
+                                static_cast<T>(c.ins[0].getDouble()), dlogits.mutableData<T>());
+  });
+  return c.store(0, dlogits);
+}
+
+static LogicalResult vocabMax(Loaded &c) {
+  Tensor max = c.makeOut(0);
+  dispatchFloat(max.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::crossEntropyRowMax(lossDesc(c, c.ins[0], &c.ins[1]), c.ins[0].data<T>(), max.mutableData<T>());
+  });
+  return c.store(0, max);
+}
+
+static LogicalResult vocabSumExp(Loaded &c) {
+  Tensor sumExp = c.makeOut(0), picked = c.makeOut(1);
+  dispatchFloat(sumExp.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::crossEntropySumExp(lossDesc(c, c.ins[0], &c.ins[3]), c.ins[0].data<T>(), c.ins[2].data<int64_t>(),
+                                  c.ins[1].data<T>(), sumExp.mutableData<T>(), picked.mutableData<T>());
+  });
+  return all({c.store(0, sumExp), c.store(1, picked)});
+}
+
+static LogicalResult vocabLoss(Loaded &c) {
+  kernels::CrossEntropyDesc desc;
+  desc.tokens = c.ins[0].getNumElements();
+  desc.ignoreIndex = c.integer("ignore_index", -100);
+  Tensor loss = c.makeOut(0), count = c.makeOut(1), lse = c.makeOut(2);
+  dispatchFloat(loss.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::crossEntropyCombine(desc, c.ins[3].data<int64_t>(), c.ins[0].data<T>(), c.ins[1].data<T>(),
+                                   c.ins[2].data<T>(), lse.mutableData<T>(), loss.mutableData<T>(),
+                                   count.mutableData<int64_t>());
+  });
+  return all({c.store(0, loss), c.store(1, count), c.store(2, lse)});
+}
+
+//===----------------------------------------------------------------------===//
+// Moves and sums
+//===----------------------------------------------------------------------===//
+
+/// (outer, reduced, inner) to (outer, inner).
+static LogicalResult reduce(Loaded &c) {
+  int64_t outer = c.integer("outer"), count = c.integer("reduced"), inner = c.integer("inner");
+  auto kind = c.op->getAttrOfType<StringAttr>("kind");
+  bool isMax = kind && kind.getValue() == "max";
+  FailureOr<Tensor> x = c.call.memory.load(c.op, c.call.denseAt(c.op.getIns()[0], {outer, count, inner}));
+  if (failed(x))
+    return failure();
+  Tensor y(x->getKind(), {outer, inner});
+  dispatchStorage(y.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    const T *in = x->data<T>();
+    T *out = y.mutableData<T>();
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < inner; ++i) {
+        using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+        Sum total = isMax ? static_cast<Sum>(in[o * count * inner + i]) : Sum(0);
+        for (int64_t r = 0; r < count; ++r) {
+          T value = in[(o * count + r) * inner + i];
+          if (isMax)
+            total = value > total || value != value ? static_cast<Sum>(value) : total;
+          else
+            total += static_cast<Sum>(value);
+        }
+        out[o * inner + i] = static_cast<T>(total);
+      }
+  });
+  return c.call.store(c.op, c.call.denseAt(c.out(0), {outer, inner}), y, isMax ? rank::WriteMode::overwrite : c.mode());
+}
+
+static LogicalResult stridedCopy(Loaded &c) { return c.store(0, c.ins[0].reshaped(c.outShape(0))); }
+
+static LogicalResult accumulate(Loaded &c) { return c.storeAs(0, c.ins[0].reshaped(c.outShape(0)), c.mode()); }
+
+static LogicalResult fill(Loaded &c) {
+  Attribute value = c.op->getAttr("value");
+  double number = 0;
+  if (auto real = dyn_cast_or_null<FloatAttr>(value))
+    number = real.getValueAsDouble();
+  else if (auto integer = dyn_cast_or_null<IntegerAttr>(value))
+    number = static_cast<double>(integer.getType().isInteger(1) ? integer.getValue().getZExtValue()
+                                                                : integer.getValue().getSExtValue());
+  return c.store(0, Tensor::splat(c.call.kindOf(c.out(0)), c.outShape(0), number));
+}
+
+static LogicalResult constant(Loaded &c) {
+  FailureOr<Tensor> values = denseValue(c.op, c.op->getAttr("values"), c.call.arithmetic);
+  return failed(values) ? failure() : c.store(0, values->reshaped(c.outShape(0)));
+}
+
+//===----------------------------------------------------------------------===//
+// Updates
+//===----------------------------------------------------------------------===//
+
+static LogicalResult sumOfSquares(Loaded &c) {
+  double sum = dispatchFloat(c.ins[0].getKind(), [&](auto zero) {
+    return reference::sumOfSquares(c.ins[0].data<decltype(zero)>(), c.ins[0].getNumElements());
+  });
+  return c.storeAs(0, Tensor::splat(c.call.kindOf(c.out(0)), c.outShape(0), sum), c.mode());
+}
+
+static LogicalResult gradientScale(Loaded &c) {
+  double count = c.ins[1].getDouble();
+  double norm = count == 0 ? 0 : std::sqrt(c.ins[0].getDouble()) / count, clip = 1;
+  if (c.op->hasAttr("max_norm"))
+    clip = std::min(1.0, c.real("max_norm") / (norm + 1e-6));
+  return all({c.store(0, Tensor::splat(c.call.kindOf(c.out(0)), c.outShape(0), count == 0 ? 0 : clip / count)),
+              c.store(1, Tensor::splat(c.call.kindOf(c.out(1)), c.outShape(1), norm))});
+}
+
+static LogicalResult increment(Loaded &c) {
+  FailureOr<Tensor> counter = c.call.load(c.op, c.out(0));
+  if (failed(counter))
+    return failure();
+  return c.store(0, Tensor::fromIntegers(counter->getKind(), counter->getShape(), {counter->getInteger() + 1}));
+}
+
+/// The present values of what an update changes.
+static LogicalResult loadOuts(Loaded &c, SmallVectorImpl<Tensor> &values) {
+  for (Value out : c.op.getOuts()) {
+    FailureOr<Tensor> value = c.call.load(c.op, out);
+    if (failed(value))
+      return failure();
+    values.push_back(*value);
+  }
+  return success();
+}
+
+static LogicalResult adamw(Loaded &c) {
+  SmallVector<Tensor> outs;
+  if (failed(loadOuts(c, outs)))
+    return failure();
+  kernels::AdamWParams params;
+  params.lr = c.ins[1].getDouble();
+  params.step = c.ins[2].getInteger();
+  params.gradScale = c.ins[3].getDouble();
+  params.beta1 = c.real("beta1"), params.beta2 = c.real("beta2");
+  params.epsilon = c.real("epsilon"), params.weightDecay = c.real("weight_decay");
+  dispatchFloat(outs[0].getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::adamw(params, outs[0].getNumElements(), outs[0].mutableData<T>(), c.ins[0].data<T>(),
+                     outs[1].mutableData<T>(), outs[2].mutableData<T>());
+  });
+  return all({c.store(0, outs[0]), c.store(1, outs[1]), c.store(2, outs[2])});
+}
+
+static LogicalResult sgd(Loaded &c) {
+  SmallVector<Tensor> outs;
+  if (failed(loadOuts(c, outs)))
+    return failure();
+  dispatchFloat(outs[0].getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    const T lr = static_cast<T>(c.ins[1].getDouble()), scale = static_cast<T>(c.ins[2].getDouble());
+    const T decay = static_cast<T>(c.real("weight_decay")), momentum = static_cast<T>(c.real("momentum"));
+    T *param = outs[0].mutableData<T>(), *velocity = outs.size() > 1 ? outs[1].mutableData<T>() : nullptr;
+    const T *gradient = c.ins[0].data<T>();
+    for (int64_t i = 0, e = outs[0].getNumElements(); i < e; ++i) {
+      T g = scale * gradient[i] + decay * param[i];
+      if (velocity)
+        g = velocity[i] = momentum * velocity[i] + g;
+      param[i] -= lr * g;
+    }
+  });
+  return all({c.store(0, outs[0]), outs.size() > 1 ? c.store(1, outs[1]) : success()});
+}
+
+//===----------------------------------------------------------------------===//
+// Coordinates
+//===----------------------------------------------------------------------===//
+
+static int64_t coordinate(Loaded &c) {
+  int64_t linear = 0;
+  if (auto axes = c.op->getAttrOfType<dist::AxisListAttr>("axes"))
+    for (StringAttr axis : axes.getAxes()) {
+      AxisPosition position = c.call.axes.lookup(axis.getValue());
+      linear = linear * position.size + position.coordinate;
+    }
+  return linear;
+}
+
+static LogicalResult shardOffset(Loaded &c) {
+  return c.store(0, Tensor::splat(c.call.kindOf(c.out(0)), c.outShape(0), static_cast<double>(coordinate(c) * c.integer("size"))));
+}
+
+static LogicalResult sliceShard(Loaded &c) {
+  int64_t dim = c.integer("dim"), size = c.outShape(0)[dim];
+  return c.store(0, c.ins[0].window(dim, coordinate(c) * size, size));
+}
+
+static Executor findExecutor(StringRef kernel) {
+  static const llvm::StringMap<Executor> executors = {
+      {"layer_norm", layerNorm}, {"layer_norm_grad", layerNormGrad}, {"attention", attention},
+      {"attention_grad", attentionGrad}, {"embedding", embedding}, {"embedding_grad", embeddingGrad},
+      {"cross_entropy", crossEntropy}, {"cross_entropy_grad", crossEntropyGrad}, {"vocab_max", vocabMax},
+      {"vocab_sum_exp", vocabSumExp}, {"vocab_loss", vocabLoss}, {"reduce", reduce}, {"strided_copy", stridedCopy},
+      {"accumulate", accumulate}, {"fill", fill}, {"constant", constant}, {"sum_of_squares", sumOfSquares},
+      {"gradient_scale", gradientScale}, {"increment", increment}, {"adamw", adamw}, {"sgd", sgd},
+      {"sgd_momentum", sgd}, {"shard_offset", shardOffset}, {"slice_shard", sliceShard}};
+  return executors.lookup(kernel);
+}
+
+LogicalResult hyc::interpreter::executeLibraryKernel(RankCall &call, rank::CallOp op) {
+  Executor executor = findExecutor(op.getKernel());
+  if (!executor)
+    return op.emitError("the interpreter knows no kernel \"") << op.getKernel() << "\"";
+  Loaded loaded{call, op, {}};
+  for (Value in : op.getIns()) {
+    FailureOr<Tensor> value = call.load(op, in);
+    if (failed(value))
+      return failure();
+    loaded.ins.push_back(*value);
+  }
+  return executor(loaded);
+}

@@ -1,0 +1,364 @@
+// The instructions of a schedule and the calls of a program, over memory.
+#include "RankMachine.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::interpreter;
+using dist::InstructionAttr;
+using dist::InstructionKind;
+
+Extent hyc::interpreter::placedRegion(Memory &memory, StringRef arena, int64_t offset, rank::BufferType type) {
+  return {memory.find(arena), offset, type.getElementType(), SmallVector<int64_t>(type.getShape()),
+          type.getStridesOrDense()};
+}
+
+InFlightDiagnostic RankMachine::emitError() const {
+  return schedule().emitError(step.topology.describe(worldRank)) << ", instruction " << position << " (" << current()
+                                                                 << "): ";
+}
+
+//===----------------------------------------------------------------------===//
+// The schedule
+//===----------------------------------------------------------------------===//
+
+RankMachine::Outcome RankMachine::advance() {
+  bool moved = false;
+  while (!isFinished()) {
+    if (!isInside) {
+      if (failed(begin()))
+        return Outcome::Failed;
+      isInside = moved = true;
+    }
+    std::optional<bool> ended = proceed(moved);
+    if (!ended)
+      return Outcome::Failed;
+    if (!*ended)
+      return moved ? Outcome::Advanced : Outcome::Waits;
+    if (failed(end()))
+      return Outcome::Failed;
+    ++position;
+    isInside = false;
+    moved = true;
+  }
+  return Outcome::Finished;
+}
+
+LogicalResult RankMachine::begin() {
+  InstructionKind kind = current().getKind();
+  bool isForward = kind == InstructionKind::forward, isBackward = kind == InstructionKind::backward;
+  if (kind == InstructionKind::begin_step)
+    return success();
+  if (kind == InstructionKind::exchange)
+    return beginExchange();
+  isFirst = (isForward && !seenForward) || (isBackward && !seenBackward);
+  seenForward |= isForward;
+  seenBackward |= isBackward;
+  if ((isForward || isBackward) && failed(loadInputs(current().getMicroBatch())))
+    return failure();
+  return beginFunction(dist::stringifyInstructionKind(kind));
+}
+
+std::optional<bool> RankMachine::proceed(bool &moved) {
+  if (!stack.empty())
+    return runFunction(moved);
+  return llvm::all_of(posted, [](const Posted &transfer) { return transfer.end->isDone; });
+}
+
+LogicalResult RankMachine::end() {
+  if (current().getKind() == InstructionKind::backward)
+    forgetRecords(current().getSlot());
+  if (current().getKind() == InstructionKind::exchange)
+    return endExchange();
+  if (!tickets.empty())
+    return emitError() << "the function ends before it has waited for " << tickets.begin()->second.collective->starts[0].text;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What functions find in memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult RankMachine::beginFunction(StringRef name) {
+  rank::ProgramOp owner = program.op;
+  auto function = dyn_cast_or_null<rank::FuncOp>(SymbolTable::lookupSymbolIn(owner, name));
+  if (!function || function.isShared())
+    return emitError() << "the program @" << owner.getSymName() << " has no function @" << name;
+  forgetTemporaries();
+  for (rank::ScalarOp scalar : program.scalars) {
+    if (scalar.getSymName() != "lr")
+      return emitError() << "the interpreter knows no scalar \"" << scalar.getSymName() << "\"";
+    Extent region = placedRegion(own.memory, scalar.getArena(), scalar.getOffset().value_or(0), scalar.getBufferType());
+    Tensor lr = Tensor::splat(*elementKind(region.elementType, step.arithmetic), region.shape, step.lr);
+    if (failed(own.memory.store(scalar, region, lr)))
+      return failure();
+  }
+  stack.emplace_back(function.getBlock());
+  return success();
+}
+
+void RankMachine::forgetTemporaries() {
+  for (const RankMemory::Range &range : own.temporaries)
+    own.memory.poison(*range.arena, range.begin, range.end);
+}
+
+Extent RankMachine::recordRegion(rank::RecordOp record, int64_t slot) {
+  Extent region = placedRegion(own.memory, record.getArena(), record.getOffset().value_or(0), record.getBufferType());
+  if (!record.getSingle())
+    region.offset += slot * region.arena->recordBytes;
+  return region;
+}
+
+/// Backward was the last to read a slot's records, but for what it made to be sent.
+void RankMachine::forgetRecords(int64_t slot) {
+  auto isSent = [&](rank::RecordOp record) {
+    return llvm::any_of(program.transfers, [&](rank::TransferOp transfer) {
+      return transfer.getSend() && transfer.getBackward() && transfer.getRecord() == record.getSymName();
+    });
+  };
+  std::vector<Extent> sent;
+  for (rank::RecordOp record : program.records)
+    if (isSent(record))
+      sent.push_back(recordRegion(record, slot));
+  for (rank::RecordOp record : program.records) {
+    Extent region = recordRegion(record, slot);
+    int64_t end = region.offset + record.getBufferType().getBytes();
+    bool overlaps = llvm::any_of(sent, [&](const Extent &other) {
+      int64_t otherEnd = other.offset + countElements(other.shape).value_or(0) * programBytes(other.elementType);
+      return other.arena == region.arena && other.offset < end && region.offset < otherEnd;
+    });
+    if (!record.getSingle() && !overlaps)
+      own.memory.poison(*region.arena, region.offset, end);
+  }
+}
+
+/// The loader: this rank's samples of a micro-batch.
+LogicalResult RankMachine::loadInputs(int64_t microBatch) {
+  AxisPosition dp = own.axes.lookup("dp");
+  for (rank::InputOp input : program.inputs) {
+    auto entry = step.globalBatch.find(input.getSymName());
+    if (entry == step.globalBatch.end())
+      return emitError() << "no value is given for input \"" << input.getSymName() << "\"";
+    const Tensor &batch = entry->second;
+    ArrayRef<int64_t> shape = input.getBufferType().getShape();
+    int64_t samples = shape.empty() ? 0 : shape[0];
+    if (!batch || batch.getTensorRank() == 0 || batch.getDim(0) != program.numMicroBatches * dp.size * samples)
+      return emitError() << "input \"" << input.getSymName() << "\" is " << (batch ? batch.describeType() : "missing")
+                         << ", expected " << program.numMicroBatches * dp.size * samples << " samples";
+    Tensor part = batch.window(0, (microBatch * dp.size + dp.coordinate) * samples, samples);
+    Extent region = placedRegion(own.memory, input.getArena(), input.getOffset().value_or(0), input.getBufferType());
+    if (failed(own.memory.store(input, region, part.converted(*elementKind(region.elementType, step.arithmetic)))))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+std::optional<bool> RankMachine::runFunction(bool &moved) {
+  while (!stack.empty()) {
+    Operation *op = stack.back().op;
+    if (!op) {
+      stack.pop_back();
+      continue;
+    }
+    if (auto wait = dyn_cast<rank::WaitOp>(op); wait && !tickets.find(wait.getTicket())->second.collective->isDone)
+      return false;
+    stack.back().op = op->getNextNode();
+    if (failed(execute(op)))
+      return std::nullopt;
+    moved = true;
+  }
+  return true;
+}
+
+LogicalResult RankMachine::execute(Operation *op) {
+  Activation &top = stack.back();
+  if (auto at = dyn_cast<rank::AtOp>(op)) {
+    Arena *arena = own.memory.find(at.getArena());
+    int64_t offset = static_cast<int64_t>(at.getOffset());
+    if (!arena)
+      return op->emitError("names @") << at.getArena() << ", which is no arena";
+    top.addresses[at.getResult()] = {arena, offset + (at.getPerSlot() ? current().getSlot() * arena->recordBytes : 0)};
+    return success();
+  }
+  if (auto row = dyn_cast<rank::RowOp>(op)) {
+    rank::ProgramOp owner = program.op;
+    auto collective = dyn_cast_or_null<rank::CollectiveOp>(SymbolTable::lookupSymbolIn(owner, row.getCollectiveAttr().getAttr()));
+    if (!collective)
+      return op->emitError("names @") << row.getCollective() << ", which is no collective";
+    top.rows[row.getResult()] = collective;
+    return success();
+  }
+  if (auto invoke = dyn_cast<rank::InvokeOp>(op))
+    return enter(invoke);
+  if (auto start = dyn_cast<rank::StartOp>(op))
+    return startCollective(start);
+  if (auto wait = dyn_cast<rank::WaitOp>(op))
+    return finishCollective(wait);
+  RankCall call{own.memory, step.arithmetic, top.addresses, own.axes, isFirst};
+  if (auto gemm = dyn_cast<rank::GemmOp>(op))
+    return executeGemm(call, gemm);
+  if (auto launch = dyn_cast<rank::LaunchOp>(op))
+    return executeLaunch(call, launch);
+  if (auto kernel = dyn_cast<rank::CallOp>(op))
+    return executeLibraryKernel(call, kernel);
+  return op->emitError("the interpreter cannot execute '") << op->getName() << "' here";
+}
+
+LogicalResult RankMachine::enter(rank::InvokeOp op) {
+  constexpr size_t kDeepest = 8;
+  rank::ProgramOp owner = program.op;
+  auto callee = dyn_cast_or_null<rank::FuncOp>(SymbolTable::lookupSymbolIn(owner, op.getCalleeAttr().getAttr()));
+  if (!callee || callee.getBlock().getNumArguments() != op.getArguments().size())
+    return op.emitError("calls @") << op.getCallee() << ", which is no function of these arguments";
+  if (stack.size() > kDeepest)
+    return op.emitError("functions call each other more than ") << kDeepest << " deep";
+  Block &block = callee.getBlock();
+  Activation next(block);
+  const Activation &top = stack.back();
+  for (auto [parameter, argument] : llvm::zip_equal(block.getArguments(), op.getArguments())) {
+    if (isa<rank::BufferType>(argument.getType()))
+      next.addresses[parameter] = top.addresses.lookup(argument);
+    else
+      next.rows[parameter] = top.rows.lookup(argument);
+  }
+  stack.push_back(std::move(next));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+LogicalResult RankMachine::startCollective(rank::StartOp op) {
+  const Activation &top = stack.back();
+  rank::CollectiveOp row = top.rows.lookup(op.getRow());
+  int64_t count = static_cast<int64_t>(op.getCount());
+  int64_t members = static_cast<int64_t>(step.topology.getMembers(worldRank, row.getGroup()).size());
+  if (count < 0 || count > (int64_t{1} << 31) || members == 0)
+    return op.emitError("has a count of ") << count << " for " << members << " members";
+  CollectiveStart start;
+  start.op = op;
+  start.group = row.getGroup();
+  start.kind = op.getKind() == "all_reduce"   ? CollectiveStart::Kind::AllReduce
+               : op.getKind() == "all_gather" ? CollectiveStart::Kind::AllGather
+                                              : CollectiveStart::Kind::ReduceScatter;
+  start.takesMaximum = op.getCombine() == "max";
+  start.joinsInWorldOrder = true;
+  start.operandShape = {start.kind == CollectiveStart::Kind::ReduceScatter ? count * members : count};
+  start.resultShape = {start.kind == CollectiveStart::Kind::AllGather ? count * members : count};
+  llvm::raw_string_ostream(start.text) << op.getKind() << " " << op.getCombine() << " of " << count << " elements, number "
+                                       << row.getNumber() << " over " << row.getGroup() << " (cause \"" << row.getCause()
+                                       << "\")";
+  auto regionAt = [&](Value buffer, ArrayRef<int64_t> shape) {
+    Address address = top.addresses.lookup(buffer);
+    return Extent::dense(address.arena, address.offset, cast<rank::BufferType>(buffer.getType()).getElementType(), shape);
+  };
+  Ticket ticket;
+  ticket.source = regionAt(op.getSource(), start.operandShape);
+  ticket.destination = regionAt(op.getDestination() ? op.getDestination() : op.getSource(), start.resultShape);
+  FailureOr<Tensor> operand = own.memory.load(op, ticket.source);
+  // The destination is promised after the source is lent, since both may be the same.
+  if (failed(operand) || failed(own.memory.note(op, ticket.source, ByteNote::Lent)) ||
+      failed(own.memory.note(op, ticket.destination, ByteNote::Promised)))
+    return failure();
+  FailureOr<std::shared_ptr<Collective>> collective = step.collectives.start(worldRank, start, *operand);
+  if (failed(collective))
+    return failure();
+  ticket.collective = *collective;
+  tickets[op.getTicket()] = std::move(ticket);
+  return success();
+}
+
+LogicalResult RankMachine::finishCollective(rank::WaitOp op) {
+  auto entry = tickets.find(op.getTicket());
+  Ticket ticket = std::move(entry->second);
+  tickets.erase(entry);
+  if (failed(own.memory.note(op, ticket.source, ByteNote::Defined)) ||
+      failed(own.memory.note(op, ticket.destination, ByteNote::Defined)))
+    return failure();
+  return own.memory.store(op, ticket.destination, ticket.collective->results[ticket.collective->indexOf(worldRank)]);
+}
+
+//===----------------------------------------------------------------------===//
+// Transfers
+//===----------------------------------------------------------------------===//
+
+LogicalResult RankMachine::beginExchange() {
+  for (dist::TransferAttr transfer : current().getTransfers())
+    if (failed(postTransfer(transfer)))
+      return failure();
+  return success();
+}
+
+LogicalResult RankMachine::postTransfer(dist::TransferAttr transfer) {
+  bool isForward = transfer.getDirection() == dist::Direction::forward, isSend = transfer.getIsSend();
+  int64_t peerStage = step.topology.getStage(worldRank) + (isForward == isSend ? 1 : -1);
+  Posted entry{std::make_shared<TransferEnd>(), {}};
+  entry.end->transfer = transfer;
+  entry.end->worldRank = worldRank;
+  entry.end->owner = program.op;
+  for (rank::TransferOp tensor : program.transfers) {
+    if (tensor.getSend() != isSend || tensor.getBackward() == isForward)
+      continue;
+    auto record = llvm::find_if(program.records, [&](rank::RecordOp candidate) { return candidate.getSymName() == tensor.getRecord(); });
+    if (record == program.records.end())
+      return tensor.emitError("names @") << tensor.getRecord() << ", which is no record";
+    if (static_cast<int64_t>(tensor.getPeer()) != peerStage)
+      return tensor.emitError("names stage ") << tensor.getPeer() << ", expected the neighbour " << peerStage;
+    std::string tag = std::to_string(tensor.getTag());
+    Extent region = recordRegion(*record, transfer.getSlot());
+    entry.end->channels[tag] = RankedTensorType::get(region.shape, region.elementType);
+    if (isSend) {
+      FailureOr<Tensor> value = own.memory.load(tensor, region);
+      if (failed(value))
+        return failure();
+      entry.end->tensors[tag] = *value;
+    }
+    if (failed(own.memory.note(tensor, region, isSend ? ByteNote::Lent : ByteNote::Promised)))
+      return failure();
+    entry.regions[tag] = region;
+  }
+  if (peerStage < 0 || peerStage >= step.topology.getNumStages())
+    return emitError() << "there is no stage " << peerStage;
+  entry.end->peer = step.topology.atStage(worldRank, peerStage);
+  posted.push_back(entry);
+  return step.transfers.post(entry.end);
+}
+
+LogicalResult RankMachine::endExchange() {
+  for (const Posted &entry : posted)
+    for (const auto &region : entry.regions)
+      if (failed(own.memory.note(program.op, region.second, ByteNote::Defined)))
+        return failure();
+  for (const Posted &entry : posted) {
+    if (entry.end->transfer.getIsSend())
+      continue;
+    for (const auto &region : entry.regions)
+      if (failed(own.memory.store(program.op, region.second, entry.end->tensors.lookup(region.first()))))
+        return failure();
+  }
+  posted.clear();
+  return success();
+}
+
+std::string RankMachine::describeWait() const {
+  std::string text = step.topology.describe(worldRank);
+  if (isFinished())
+    return text + " has finished its step";
+  llvm::raw_string_ostream stream(text);
+  stream << " at instruction " << position << " waits for ";
+  if (!stack.empty()) {
+    auto wait = cast<rank::WaitOp>(stack.back().op);
+    stream << step.collectives.describeWait(worldRank, *tickets.find(wait.getTicket())->second.collective);
+    return text;
+  }
+  llvm::interleave(
+      llvm::make_filter_range(posted, [](const Posted &entry) { return !entry.end->isDone; }), stream,
+      [&](const Posted &entry) { stream << entry.end->describe(step.topology); }, " and ");
+  return text;
+}
