@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/MathExtras.h"
+#include <atomic>
 #include <cstring>
 
 using namespace hyc;
@@ -79,17 +80,31 @@ static bool advance(llvm::MutableArrayRef<int64_t> index, ArrayRef<int64_t> shap
   return false;
 }
 
+static std::atomic<int64_t> liveElements{0};
+
+static std::shared_ptr<const std::vector<HostElement>> store(std::vector<HostElement> elements) {
+  liveElements += static_cast<int64_t>(elements.size());
+  return {new std::vector<HostElement>(std::move(elements)), [](const std::vector<HostElement> *stored) {
+            liveElements -= static_cast<int64_t>(stored->size());
+            delete stored;
+          }};
+}
+
+static bool canStore(int64_t count) {
+  return count >= 0 && count <= HostTensor::kMaxStored && count <= HostTensor::kMaxLive - liveElements;
+}
+
 HostTensor HostTensor::splat(Type elementType, ArrayRef<int64_t> shape, HostElement value) {
   HostTensor result;
   result.elementType = elementType;
   result.shape.assign(shape.begin(), shape.end());
   result.strides.assign(shape.size(), 0);
-  result.elements = std::make_shared<std::vector<HostElement>>(1, roundTo(elementType, value));
+  result.elements = store(std::vector<HostElement>(1, roundTo(elementType, value)));
   return result;
 }
 
 std::optional<HostTensor> HostTensor::range(Type elementType, HostElement start, HostElement step, int64_t count) {
-  if (count < 0 || count > kMaxStored)
+  if (!canStore(count))
     return std::nullopt;
   bool real = isa<FloatType>(elementType);
   std::vector<HostElement> values(count);
@@ -110,7 +125,7 @@ HostTensor HostTensor::fromElements(Type elementType, ArrayRef<int64_t> shape, s
   assert(count == static_cast<int64_t>(values.size()) && "as many elements as the shape has");
   for (HostElement &value : values)
     value = roundTo(elementType, value);
-  result.elements = std::make_shared<std::vector<HostElement>>(std::move(values));
+  result.elements = store(std::move(values));
   return result.compressed();
 }
 
@@ -138,7 +153,7 @@ static HostElement decode(Type elementType, const char *bytes) {
 std::optional<HostTensor> HostTensor::fromBytes(Type elementType, ArrayRef<int64_t> shape, ArrayRef<char> bytes) {
   int64_t width = llvm::divideCeil(elementType.getIntOrFloatBitWidth(), 8);
   std::optional<int64_t> count = countElements(shape);
-  if (!count || static_cast<int64_t>(bytes.size()) / width != *count || bytes.size() % width)
+  if (!count || static_cast<int64_t>(bytes.size()) / width != *count || bytes.size() % width || !canStore(*count))
     return std::nullopt;
   std::vector<HostElement> values(*count);
   for (int64_t i = 0; i < *count; ++i)
@@ -167,7 +182,7 @@ std::optional<HostTensor> HostTensor::fromAttr(ElementsAttr attr) {
   if (dense.isSplat())
     return splat(type, shape,
                  real ? convert(dense.getSplatValue<llvm::APFloat>()) : convert(dense.getSplatValue<llvm::APInt>()));
-  if (dense.getNumElements() > kMaxStored)
+  if (!canStore(dense.getNumElements()))
     return std::nullopt;
   std::vector<HostElement> values;
   values.reserve(dense.getNumElements());
@@ -263,7 +278,7 @@ std::optional<HostTensor> HostTensor::reshape(ArrayRef<int64_t> target) const {
     }
     if (!together) {
       int64_t count = getNumElements();
-      if (count > kMaxStored)
+      if (!canStore(count))
         return std::nullopt;
       std::vector<HostElement> values(count);
       for (int64_t i = 0; i < count; ++i)
@@ -286,7 +301,7 @@ std::optional<HostTensor> HostTensor::generate(Type elementType, ArrayRef<int64_
   result.shape.assign(shape.begin(), shape.end());
   int64_t count;
   result.strides = packedStrides(shape, varies, count);
-  if (count > kMaxStored)
+  if (!canStore(count))
     return std::nullopt;
   std::vector<HostElement> values;
   values.reserve(count);
@@ -298,22 +313,55 @@ std::optional<HostTensor> HostTensor::generate(Type elementType, ArrayRef<int64_
   } else {
     values.resize(std::max<int64_t>(count, 1), HostElement::ofInteger(0));
   }
-  result.elements = std::make_shared<std::vector<HostElement>>(std::move(values));
+  result.elements = store(std::move(values));
   return result.compressed();
 }
 
 std::optional<HostTensor> HostTensor::map(Type resultType, ArrayRef<HostTensor> operands, ElementFn function) {
-  ArrayRef<int64_t> shape = operands.front().getShape();
-  SmallVector<bool> varies(shape.size(), false);
+  HostTensor result;
+  result.elementType = resultType;
+  result.shape.assign(operands.front().shape);
+  SmallVector<bool> varies(result.shape.size(), false);
   for (const HostTensor &operand : operands)
-    for (size_t dim = 0; dim < shape.size(); ++dim)
+    for (size_t dim = 0; dim < varies.size(); ++dim)
       varies[dim] = varies[dim] || operand.variesAlong(dim);
+  int64_t count;
+  result.strides = packedStrides(result.shape, varies, count);
+  if (!canStore(count))
+    return std::nullopt;
+  std::vector<HostElement> values(std::max<int64_t>(count, 1), HostElement::ofInteger(0));
+  if (count > 0 && result.getNumElements() > 0)
+    fillByMap(operands, varies, function, values);
+  for (HostElement &value : values)
+    value = roundTo(resultType, value);
+  result.elements = store(std::move(values));
+  return result.compressed();
+}
+
+/// The elements in row-major order of the dimensions that vary. Masks have millions of them, hence the running offsets.
+void HostTensor::fillByMap(ArrayRef<HostTensor> operands, ArrayRef<bool> varies, ElementFn function,
+                           std::vector<HostElement> &values) {
+  ArrayRef<int64_t> shape = operands.front().shape;
   SmallVector<HostElement> arguments(operands.size());
-  return generate(resultType, shape, varies, [&](ArrayRef<int64_t> index) {
+  SmallVector<int64_t> offsets;
+  for (const HostTensor &operand : operands)
+    offsets.push_back(operand.base);
+  Shape index(shape.size(), 0);
+  for (HostElement &value : values) {
     for (size_t i = 0; i < operands.size(); ++i)
-      arguments[i] = operands[i].at(index);
-    return function(arguments);
-  });
+      arguments[i] = (*operands[i].elements)[offsets[i]];
+    value = function(arguments);
+    for (int64_t dim = static_cast<int64_t>(shape.size()) - 1; dim >= 0; --dim) {
+      if (!varies[dim])
+        continue;
+      bool wraps = ++index[dim] == shape[dim];
+      for (size_t i = 0; i < operands.size(); ++i)
+        offsets[i] += operands[i].strides[dim] * (wraps ? 1 - shape[dim] : 1);
+      if (!wraps)
+        break;
+      index[dim] = 0;
+    }
+  }
 }
 
 HostTensor HostTensor::compressed() const {

@@ -30,8 +30,10 @@ union HostElement {
 
 class HostTensor {
 public:
-  /// No operation stores more elements than this; what would need more fails instead.
+  /// No operation stores more elements than this, nor may all tensors alive together store more than kMaxLive; what
+  /// would need more fails instead. A short file must not be able to ask for all memory.
   static constexpr int64_t kMaxStored = int64_t(1) << 26;
+  static constexpr int64_t kMaxLive = 2 * kMaxStored;
 
   using Shape = llvm::SmallVector<int64_t, 4>;
 
@@ -92,6 +94,8 @@ private:
   /// Sets the stride of every dimension along which all elements are equal to 0.
   HostTensor compressed() const;
   int64_t offsetOf(llvm::ArrayRef<int64_t> index) const;
+  static void fillByMap(llvm::ArrayRef<HostTensor> operands, llvm::ArrayRef<bool> varies, ElementFn function,
+                        std::vector<HostElement> &values);
 
   mlir::Type elementType;
   Shape shape, strides;

@@ -18,9 +18,15 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   llvm::SmallVector<int, 0> order;
   if (failed(checkGraph(file, order)) || failed(importInputs()) || failed(importInitializers()))
     return failure();
-  for (int node : order)
-    if (failed(importNode(file.getGraph().node(node))))
+  countUses();
+  for (int index : order) {
+    const onnxfile::Node &node = file.getGraph().node(index);
+    if (failed(importNode(node)))
       return failure();
+    for (const std::string &input : node.input())
+      if (--usesLeft[input] == 0)
+        bindings.erase(input);
+  }
   if (failed(importOutputs()))
     return failure();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
@@ -320,6 +326,15 @@ LogicalResult Importer::importOutputs() {
   for (auto [index, output] : llvm::enumerate(file.getGraph().output()))
     function.setResultAttr(index, "hyc.output", builder.getStringAttr(output.name()));
   return success();
+}
+
+/// What nobody will ask for again is forgotten, since masks of long sequences are large.
+void Importer::countUses() {
+  for (const onnxfile::Node &node : file.getGraph().node())
+    for (const std::string &input : node.input())
+      ++usesLeft[input];
+  for (const onnxfile::Value &output : file.getGraph().output())
+    ++usesLeft[output.name()];
 }
 
 Binding *Importer::lookup(StringRef name) {

@@ -91,6 +91,7 @@ private:
   mlir::LogicalResult importOutputs();
   std::optional<int64_t> bindDimension(const onnxfile::Value &input, int index);
   mlir::RankedTensorType importType(const onnxfile::Value &input);
+  void countUses();
   mlir::Value read(int parameter);
   mlir::Attribute initialValues(int parameter, mlir::RankedTensorType type);
   void chooseInitialRules();
@@ -104,6 +105,7 @@ private:
   FuncOp function;
   OpIds ids;
   llvm::StringMap<Binding> bindings;
+  llvm::StringMap<int64_t> usesLeft;
   llvm::DenseMap<int, ParameterNaming> naming; // of the initializers that are parameters
   ParameterNames names;
   llvm::DenseMap<int, ParamOp> params; // by initializer

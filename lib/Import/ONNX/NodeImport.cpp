@@ -113,8 +113,8 @@ LogicalResult NodeImport::finish(std::vector<std::optional<Binding>> results) {
     if (i >= static_cast<int>(results.size()))
       return error() << "has a result " << i << " that hyc does not compute: \"" << node.output(i) << "\"";
     if (!results[i])
-      return error() << "has a result of more than " << HostTensor::kMaxStored
-                     << " different values known when compiling; that is too large";
+      return error() << "has a result known when compiling that is too large: more than " << HostTensor::kMaxStored
+                     << " different values, or more than " << HostTensor::kMaxLive << " with those still needed";
     owner.bind(node.output(i), std::move(*results[i]));
   }
   return success();

@@ -150,6 +150,41 @@ TEST(TensorSize, of_a_varying_sum_is_bounded) {
   expectError(importModel(model), {"\"y\" (Add)", "too large"});
 }
 
+TEST(TensorSize, of_all_constants_together_is_bounded) {
+  // Each of 40 tables has 2^22 different values, and all are needed at the end.
+  ModelBuilder model;
+  model.integers("count", {}, {int64_t(1) << 11});
+  model.integers("zero", {}, {0});
+  model.integers("one", {}, {1});
+  model.integers("axis", {1}, {1});
+  model.node("Range", {"zero", "count", "one"}, {"row"});
+  model.node("Unsqueeze", {"row", "axis"}, {"column"});
+  std::vector<std::string> tables;
+  for (int i = 0; i < 40; ++i) {
+    tables.push_back("table" + std::to_string(i));
+    model.node("Add", {"row", "column"}, {tables.back()});
+  }
+  model.node("Sum", tables, {"y"});
+  model.output("y");
+  expectError(importModel(model), {"(Add)", "too large"});
+}
+
+TEST(TensorSize, of_constants_no_longer_needed_does_not_count) {
+  ModelBuilder model;
+  model.integers("count", {}, {int64_t(1) << 11});
+  model.integers("zero", {}, {0});
+  model.integers("one", {}, {1});
+  model.integers("axis", {1}, {1});
+  model.node("Range", {"zero", "count", "one"}, {"row"});
+  model.node("Unsqueeze", {"row", "axis"}, {"column"});
+  model.node("Add", {"row", "column"}, {"table0"});
+  for (int i = 0; i < 40; ++i)
+    model.node("Add", {"table" + std::to_string(i), "row"}, {"table" + std::to_string(i + 1)});
+  model.node("Shape", {"table40"}, {"y"});
+  model.output("y");
+  EXPECT_TRUE(importModel(model));
+}
+
 TEST(InputSize, must_be_given_and_positive) {
   expectError(importModel(makeLinear()), {"\"x\"", "--dim batch=N"});
   ImportOptions options;
