@@ -28,9 +28,9 @@ LogicalResult GeluOp::decompose(OpBuilder &builder, SmallVectorImpl<Value> &resu
 
 namespace {
 struct RowExponentials {
-  Value max;        // of each row
+  Value max;         // of each row
   Value exponential; // exp(x - max)
-  Value sum;        // of each row's exponentials
+  Value sum;         // of each row's exponentials
 };
 } // namespace
 
@@ -85,8 +85,8 @@ LogicalResult AttentionOp::decompose(OpBuilder &builder, SmallVectorImpl<Value> 
   DerivedOps b(builder, *this, ".");
   RankedTensorType q = tensorTypeOf(getQ()), k = tensorTypeOf(getK());
   int64_t groups = k.getDimSize(2), members = q.getDimSize(2) / groups;
-  auto grouped = RankedTensorType::get({q.getDimSize(0), q.getDimSize(1), groups, members, q.getDimSize(3)},
-                                       q.getElementType());
+  auto grouped =
+      RankedTensorType::get({q.getDimSize(0), q.getDimSize(1), groups, members, q.getDimSize(3)}, q.getElementType());
   Value query = b.create<ReshapeOp>("query_groups", grouped, getQ());
   Value scores = b.einsum("scores", "bsgrd,btgd->bgrst", query, getK());
   scores = b.mul("scaled", scores, b.splat("scale", scores.getType(), getScale().convertToDouble()));
@@ -113,16 +113,15 @@ LogicalResult CrossEntropyOp::decompose(OpBuilder &builder, SmallVectorImpl<Valu
   Value column = b.create<IotaOp>("column", columnType, last);
   Value labels = b.restore("labels", getLabels(), {last}, type);
   Value isLabel = b.compare("is_label", ComparePredicate::eq, column, labels);
-  Value picked = b.reduce("picked", ReductionKind::sum,
-                          b.select("picks", isLabel, getLogits(), b.splat("zero", type, 0)), {last});
+  Value picked =
+      b.reduce("picked", ReductionKind::sum, b.select("picks", isLabel, getLogits(), b.splat("zero", type, 0)), {last});
 
   Value ignored = b.splat("ignore_index", labelType, static_cast<double>(static_cast<int64_t>(getIgnoreIndex())));
   Value counted = b.compare("counted", ComparePredicate::ne, getLabels(), ignored);
   Value terms = b.select("terms", counted, b.sub("loss", lse, picked), b.splat("no_loss", lse.getType(), 0));
-  Value ones = b.create<ConvertOp>(
-      "ones", RankedTensorType::get(labelType.getShape(), builder.getI64Type()), counted);
+  Value ones = b.create<ConvertOp>("ones", RankedTensorType::get(labelType.getShape(), builder.getI64Type()), counted);
   SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, labelType.getRank()));
-  results.append({b.reduce("loss_sum", ReductionKind::sum, terms, all), b.reduce("count", ReductionKind::sum, ones, all),
-                  lse});
+  results.append(
+      {b.reduce("loss_sum", ReductionKind::sum, terms, all), b.reduce("count", ReductionKind::sum, ones, all), lse});
   return success();
 }

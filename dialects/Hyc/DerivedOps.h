@@ -19,8 +19,7 @@ public:
     stem = ((id.empty() ? origin->getName().stripDialect() : id) + infix).str();
   }
 
-  template <typename OpTy, typename... Args>
-  OpTy create(const llvm::Twine &suffix, Args &&...args) {
+  template <typename OpTy, typename... Args> OpTy create(const llvm::Twine &suffix, Args &&...args) {
     auto op = OpTy::create(builder, loc, std::forward<Args>(args)...);
     setId(op, stem + suffix);
     return op;
@@ -37,10 +36,18 @@ public:
   mlir::Value compare(const llvm::Twine &suffix, ComparePredicate predicate, mlir::Value lhs, mlir::Value rhs);
   mlir::Value select(const llvm::Twine &suffix, mlir::Value condition, mlir::Value lhs, mlir::Value rhs);
   mlir::Value einsum(const llvm::Twine &suffix, const llvm::Twine &spec, mlir::Value lhs, mlir::Value rhs);
-  mlir::Value add(const llvm::Twine &suffix, mlir::Value lhs, mlir::Value rhs) { return create<AddOp>(suffix, lhs, rhs); }
-  mlir::Value sub(const llvm::Twine &suffix, mlir::Value lhs, mlir::Value rhs) { return create<SubOp>(suffix, lhs, rhs); }
-  mlir::Value mul(const llvm::Twine &suffix, mlir::Value lhs, mlir::Value rhs) { return create<MulOp>(suffix, lhs, rhs); }
-  mlir::Value div(const llvm::Twine &suffix, mlir::Value lhs, mlir::Value rhs) { return create<DivOp>(suffix, lhs, rhs); }
+  mlir::Value add(const llvm::Twine &suffix, mlir::Value lhs, mlir::Value rhs) {
+    return create<AddOp>(suffix, lhs, rhs);
+  }
+  mlir::Value sub(const llvm::Twine &suffix, mlir::Value lhs, mlir::Value rhs) {
+    return create<SubOp>(suffix, lhs, rhs);
+  }
+  mlir::Value mul(const llvm::Twine &suffix, mlir::Value lhs, mlir::Value rhs) {
+    return create<MulOp>(suffix, lhs, rhs);
+  }
+  mlir::Value div(const llvm::Twine &suffix, mlir::Value lhs, mlir::Value rhs) {
+    return create<DivOp>(suffix, lhs, rhs);
+  }
 
 private:
   mlir::OpBuilder &builder;

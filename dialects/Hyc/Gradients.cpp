@@ -13,8 +13,8 @@ namespace {
 constexpr llvm::StringLiteral kLhs = ".lhs", kRhs = ".rhs";
 } // namespace
 
-/// Defines OP::buildGradient of a one-operand op: BODY sees the op's operand `x`, its result `r`, the cotangent `g` and the
-/// builder `b`, and gives the operand's cotangent.
+/// Defines OP::buildGradient of a one-operand op: BODY sees the op's operand `x`, its result `r`, the cotangent `g` and
+/// the builder `b`, and gives the operand's cotangent.
 #define UNARY_GRADIENT(OP, BODY)                                                                                       \
   LogicalResult OP::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,               \
                                   SmallVectorImpl<Value> &results) {                                                   \
@@ -53,9 +53,7 @@ UNARY_GRADIENT(RsqrtOp, {
 UNARY_GRADIENT(ReciprocalOp, { return b.mul("", b.create<NegOp>(".negated", g), b.mul(".square", r, r)); })
 
 /// g (1 - r²)
-UNARY_GRADIENT(TanhOp, {
-  return b.mul("", g, b.sub(".derivative", b.splat(".one", type, 1), b.mul(".square", r, r)));
-})
+UNARY_GRADIENT(TanhOp, { return b.mul("", g, b.sub(".derivative", b.splat(".one", type, 1), b.mul(".square", r, r))); })
 
 /// g · 2/sqrt(π) · exp(-x²)
 UNARY_GRADIENT(ErfOp, {
@@ -69,9 +67,8 @@ UNARY_GRADIENT(ReluOp, {
 })
 
 /// g (1 - r) r
-UNARY_GRADIENT(SigmoidOp, {
-  return b.mul("", b.mul(".product", g, b.sub(".complement", b.splat(".one", type, 1), r)), r);
-})
+UNARY_GRADIENT(SigmoidOp,
+               { return b.mul("", b.mul(".product", g, b.sub(".complement", b.splat(".one", type, 1), r)), r); })
 
 UNARY_GRADIENT(GeluOp, { return b.create<GeluGradOp>("", g, x, getTanhAttr()); })
 
@@ -103,9 +100,12 @@ UNARY_GRADIENT(ConvertOp, {
     return success();                                                                                                  \
   }
 
-BINARY_GRADIENT(AddOp, { return g; }, { return g; })
-BINARY_GRADIENT(SubOp, { return g; }, { return b.create<NegOp>("", g); })
-BINARY_GRADIENT(MulOp, { return b.mul("", g, y); }, { return b.mul("", g, x); })
+BINARY_GRADIENT(
+    AddOp, { return g; }, { return g; })
+BINARY_GRADIENT(
+    SubOp, { return g; }, { return b.create<NegOp>("", g); })
+BINARY_GRADIENT(
+    MulOp, { return b.mul("", g, y); }, { return b.mul("", g, x); })
 BINARY_GRADIENT(
     DivOp, { return b.div("", g, y); },
     { return b.mul("", b.create<NegOp>(".negated", g), b.div(".derivative", b.div(".quotient", x, y), y)); })

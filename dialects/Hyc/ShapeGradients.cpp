@@ -108,8 +108,8 @@ LogicalResult ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotang
   return success();
 }
 
-/// ab,bc->ac has the cotangents ac,bc->ab and ab,ac->bc. Every letter of the missing operand stands in the result or in the
-/// other operand (einsum.contracted), so both are einsums.
+/// ab,bc->ac has the cotangents ac,bc->ab and ab,ac->bc. Every letter of the missing operand stands in the result or in
+/// the other operand (einsum.contracted), so both are einsums.
 LogicalResult EinsumOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
                                       SmallVectorImpl<Value> &results) {
   results.assign(2, Value());

@@ -135,7 +135,8 @@ Error Compilation::runPhase(Phase phase) {
   PassManager verification(&context);
   buildVerification(phase, verification);
   if (failed(verification.run(module)))
-    return makeError(ExitCode::Internal, "the result of phase " + getName(phase) + " breaks its invariant, as told above; "
+    return makeError(ExitCode::Internal, "the result of phase " + getName(phase) +
+                                             " breaks its invariant, as told above; "
                                              "this is a fault of hyc, not of the model");
   if (options.dumpFolder.empty())
     return Error::success();
@@ -192,10 +193,10 @@ void Compilation::reportSuccess(double seconds) const {
   const PlanFile &mesh = compiled.plan;
   std::string shown = options.output.empty() ? "out" : options.output;
   int64_t ranks = mesh.tp * mesh.pp * mesh.dp;
-  llvm::outs() << compiled.name << ": " << ranks << (ranks == 1 ? " rank (tp " : " ranks (tp ") << mesh.tp << " × pp " << mesh.pp
-               << " × dp " << mesh.dp << "), " << model.microBatch * options.gradAccum * mesh.dp
-               << " samples a step (micro-batch " << model.microBatch << " × grad-accum " << options.gradAccum << " × dp "
-               << mesh.dp << ")\n"
+  llvm::outs() << compiled.name << ": " << ranks << (ranks == 1 ? " rank (tp " : " ranks (tp ") << mesh.tp << " × pp "
+               << mesh.pp << " × dp " << mesh.dp << "), " << model.microBatch * options.gradAccum * mesh.dp
+               << " samples a step (micro-batch " << model.microBatch << " × grad-accum " << options.gradAccum
+               << " × dp " << mesh.dp << ")\n"
                << "wrote " << shown << " in " << llvm::format("%.1f s", seconds);
   if (options.emit == EmitKind::Exe)
     llvm::outs() << "; train with: hyc-run " << shown << " --data FILE --steps N";

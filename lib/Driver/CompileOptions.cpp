@@ -43,8 +43,8 @@ static Error checkPartitionMethod(const std::optional<std::string> &method) {
     return usageError("--partition-method is \"" + *method + "\", expected parameters, uniform or type:REGEX");
   std::string problem;
   if (pattern.empty() || !Regex(pattern).isValid(problem))
-    return usageError("--partition-method has \"" + pattern + "\" as pattern: " +
-                      (pattern.empty() ? "it matches everything" : problem));
+    return usageError("--partition-method has \"" + pattern +
+                      "\" as pattern: " + (pattern.empty() ? "it matches everything" : problem));
   return Error::success();
 }
 
@@ -80,15 +80,25 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkCount("grad-accum", options.gradAccum, 1, most); },
       [&] { return checkCount("warmup-steps", options.warmupSteps, 0, int64_t(1) << 40); },
       [&] { return checkCount("threads", options.threads, 0, 4096); },
-      [&] { return checkChoice("schedule", options.schedule, {"gpipe", "1f1b"}); },
+      [&] {
+        return checkChoice("schedule", options.schedule, {"gpipe", "1f1b"});
+      },
       [&] { return checkPartitionMethod(options.partitionMethod); },
-      [&] { return checkChoice("weights", options.weights, {"read", "initialise-missing", "initialise"}); },
-      [&] { return checkChoice("optimizer", options.optimizer, {"adamw", "sgd"}); },
-      [&] { return checkChoice("lr-schedule", options.learningRateSchedule, {"constant", "linear", "cosine"}); },
+      [&] {
+        return checkChoice("weights", options.weights, {"read", "initialise-missing", "initialise"});
+      },
+      [&] {
+        return checkChoice("optimizer", options.optimizer, {"adamw", "sgd"});
+      },
+      [&] {
+        return checkChoice("lr-schedule", options.learningRateSchedule, {"constant", "linear", "cosine"});
+      },
       [&] { return checkNumber("lr", options.learningRate, 0, "a number that is at least 0"); },
       [&] { return checkNumber("weight-decay", options.weightDecay, 0, "a number that is at least 0"); },
       [&] { return checkNumber("momentum", options.momentum, 0, "a number from 0 to below 1"); },
-      [&] { return checkNumber("clip-grad-norm", options.clipGradNorm, 0, "a number that is at least 0; 0 does not clip"); },
+      [&] {
+        return checkNumber("clip-grad-norm", options.clipGradNorm, 0, "a number that is at least 0; 0 does not clip");
+      },
   };
   for (const std::function<Error()> &check : checks)
     if (Error error = check())

@@ -26,11 +26,12 @@ using namespace hyc;
 /// Bytes that the cache may take: some hundred models.
 static constexpr uint64_t kCacheBytes = uint64_t(1) << 30;
 
-/// Flags of every generated file. Contracting a·b + c would give a fused kernel other bits than its parts have; the CPU is the
-/// host's, since programs start where they are compiled.
+/// Flags of every generated file. Contracting a·b + c would give a fused kernel other bits than its parts have; the CPU
+/// is the host's, since programs start where they are compiled.
 static std::vector<std::string> compileFlags() {
-  return {"-std=c++20", "-O3", "-march=native", "-ffp-contract=off", "-fopenmp", "-fno-math-errno", "-fno-trapping-math",
-          "-DNDEBUG",   "-w"};
+  return {"-std=c++20",         "-O3",      "-march=native",
+          "-ffp-contract=off",  "-fopenmp", "-fno-math-errno",
+          "-fno-trapping-math", "-DNDEBUG", "-w"};
 }
 
 /// Runs `command` without a shell, its output in `logPath`; the failure quotes the beginning of that.

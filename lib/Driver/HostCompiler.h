@@ -1,7 +1,8 @@
-// HostCompiler: turns generated C++ into executables with the host's compiler, without a shell, several files at a time.
+// HostCompiler: turns generated C++ into executables with the host's compiler, without a shell, several files at a
+// time.
 //
-// An object is looked up first by the hash of everything that it depends on: source, headers, flags, compiler and CPU. The
-// cache lies in $HYC_CACHE_DIR, else $XDG_CACHE_HOME/hyc, else ~/.cache/hyc; without any of these there is none.
+// An object is looked up first by the hash of everything that it depends on: source, headers, flags, compiler and CPU.
+// The cache lies in $HYC_CACHE_DIR, else $XDG_CACHE_HOME/hyc, else ~/.cache/hyc; without any of these there is none.
 #ifndef HYC_LIB_DRIVER_HOSTCOMPILER_H
 #define HYC_LIB_DRIVER_HOSTCOMPILER_H
 

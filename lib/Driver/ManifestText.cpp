@@ -23,13 +23,17 @@ static std::string exact(double value) {
 std::string hyc::writeManifest(const ManifestFacts &facts) {
   std::string text;
   raw_string_ostream os(text);
-  os << "{\n  \"format_version\": 1,\n  \"name\": " << quoted(facts.name) << ",\n  \"plan_hash\": " << quoted(facts.planHash)
-     << ",\n  \"mesh\": {\"tp\": " << facts.tp << ", \"pp\": " << facts.pp << ", \"dp\": " << facts.dp
+  os << "{\n  \"format_version\": 1,\n  \"name\": " << quoted(facts.name)
+     << ",\n  \"plan_hash\": " << quoted(facts.planHash) << ",\n  \"mesh\": {\"tp\": " << facts.tp
+     << ", \"pp\": " << facts.pp << ", \"dp\": " << facts.dp
      << "},\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
-     << ",\n  \"threads\": " << facts.threads << ",\n  \"learning_rate\": {\"rule\": " << quoted(facts.learningRateSchedule) << ", \"base\": "
-     << exact(facts.learningRate) << ", \"warmup_steps\": " << facts.warmupSteps << "},\n  \"model_files\": [";
-  interleave(facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
+     << ",\n  \"threads\": " << facts.threads
+     << ",\n  \"learning_rate\": {\"rule\": " << quoted(facts.learningRateSchedule)
+     << ", \"base\": " << exact(facts.learningRate) << ", \"warmup_steps\": " << facts.warmupSteps
+     << "},\n  \"model_files\": [";
+  interleave(
+      facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
   os << "],\n  \"ranks\": [";
   int64_t rank = 0;
   for (int64_t pp = 0; pp < facts.pp; ++pp)

@@ -41,17 +41,19 @@ static Error bindBatch(ModelInput &input, const CompileOptions &options) {
     auto nameAttr = entry.getArgAttrOfType<StringAttr>(index, "hyc.input");
     std::string name = nameAttr ? nameAttr.str() : "#" + std::to_string(index);
     if (type.getRank() == 0)
-      return makeError(ExitCode::Data, options.input + ": input \"" + name + "\" is a scalar, expected a batch of samples");
+      return makeError(ExitCode::Data,
+                       options.input + ": input \"" + name + "\" is a scalar, expected a batch of samples");
     int64_t batch = type.getDimSize(0);
     if (type.getRank() > 1)
       input.sequence = std::max(input.sequence, type.getDimSize(1));
     if (input.microBatch == 0 && batch % dp == 0)
       input.microBatch = batch / dp;
     if (input.microBatch * dp != batch)
-      return usageError("input \"" + name + "\" has a batch of " + Twine(batch) +
-                        ", but batch = --micro-batch × --dp (and global batch = --micro-batch × --grad-accum × --dp): " +
-                        (batch % dp == 0 ? "with --dp " + Twine(dp) + " it needs --micro-batch " + Twine(batch / dp)
-                                         : "--dp must divide it, and is " + Twine(dp)));
+      return usageError(
+          "input \"" + name + "\" has a batch of " + Twine(batch) +
+          ", but batch = --micro-batch × --dp (and global batch = --micro-batch × --grad-accum × --dp): " +
+          (batch % dp == 0 ? "with --dp " + Twine(dp) + " it needs --micro-batch " + Twine(batch / dp)
+                           : "--dp must divide it, and is " + Twine(dp)));
   }
   return Error::success();
 }

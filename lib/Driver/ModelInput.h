@@ -16,8 +16,8 @@ struct ModelInput {
   std::string folder;     ///< against which #hyc.file paths are resolved
 };
 
-/// Reads .onnx or .mlir. A symbolic batch becomes micro-batch × dp; one that the model fixes must be that, and gives the
-/// micro-batch where the command line does not.
+/// Reads .onnx or .mlir. A symbolic batch becomes micro-batch × dp; one that the model fixes must be that, and gives
+/// the micro-batch where the command line does not.
 llvm::Expected<ModelInput> readModel(mlir::MLIRContext &context, const DiagnosticPrinter &diagnostics,
                                      const CompileOptions &options);
 

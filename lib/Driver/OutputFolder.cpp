@@ -13,7 +13,8 @@ using namespace llvm;
 using namespace hyc;
 namespace fs = std::filesystem;
 
-/// What a compilation owns in its folder. A folder without a manifest is not runnable, so that one goes first and comes last.
+/// What a compilation owns in its folder. A folder without a manifest is not runnable, so that one goes first and comes
+/// last.
 static constexpr const char *kEntries[] = {"manifest.json", "bin", "src", "report.txt", "plan.json"};
 
 /// Whether `path` is `ancestor` or lies below it, both resolved as far as they exist.
@@ -54,7 +55,8 @@ Expected<OutputFolder> OutputFolder::open(StringRef path, StringRef input) {
 }
 
 OutputFolder::OutputFolder(OutputFolder &&other)
-    : folder(std::move(other.folder)), staging(std::exchange(other.staging, "")), created(std::exchange(other.created, {})) {}
+    : folder(std::move(other.folder)), staging(std::exchange(other.staging, "")),
+      created(std::exchange(other.created, {})) {}
 
 OutputFolder::~OutputFolder() {
   std::error_code ignored;

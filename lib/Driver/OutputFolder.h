@@ -1,6 +1,6 @@
-// OutputFolder: the compiled folder, all or nothing. Files are written into a staging folder inside it, on the same file
-// system, and renamed at the end, manifest last: a folder with a manifest is complete. What else lies in the folder (logs of
-// earlier runs) is left alone.
+// OutputFolder: the compiled folder, all or nothing. Files are written into a staging folder inside it, on the same
+// file system, and renamed at the end, manifest last: a folder with a manifest is complete. What else lies in the
+// folder (logs of earlier runs) is left alone.
 #ifndef HYC_LIB_DRIVER_OUTPUTFOLDER_H
 #define HYC_LIB_DRIVER_OUTPUTFOLDER_H
 
@@ -14,8 +14,8 @@ namespace hyc {
 
 class OutputFolder {
 public:
-  /// Refuses, before anything is computed, a path that is a file, that cannot be written, or whose results would replace
-  /// `input`.
+  /// Refuses, before anything is computed, a path that is a file, that cannot be written, or whose results would
+  /// replace `input`.
   static llvm::Expected<OutputFolder> open(llvm::StringRef path, llvm::StringRef input);
   OutputFolder(OutputFolder &&other);
   ~OutputFolder();

@@ -21,8 +21,8 @@ using llvm::Error;
 // From rules to attributes
 //===----------------------------------------------------------------------===//
 
-/// Whether `name` matches `pattern`, in which '*' stands for any characters but a dot. The last '*' is the only one that
-/// ever has to be tried again, so the work is the product of the lengths at most.
+/// Whether `name` matches `pattern`, in which '*' stands for any characters but a dot. The last '*' is the only one
+/// that ever has to be tried again, so the work is the product of the lengths at most.
 static bool matches(StringRef pattern, StringRef name) {
   size_t p = 0, n = 0, star = StringRef::npos, resume = 0;
   while (n < name.size()) {
@@ -60,13 +60,14 @@ static bool splitsOnly(dist::ShardingAttr sharding) {
 }
 
 /// Calls `set` with the index of each match; an error where there is none.
-static Error applyRules(ArrayRef<ShardingRuleText> rules, StringRef what, ArrayRef<StringRef> names, MLIRContext *context,
-                        llvm::function_ref<void(size_t, dist::ShardingAttr)> set) {
+static Error applyRules(ArrayRef<ShardingRuleText> rules, StringRef what, ArrayRef<StringRef> names,
+                        MLIRContext *context, llvm::function_ref<void(size_t, dist::ShardingAttr)> set) {
   for (const ShardingRuleText &rule : rules) {
     dist::ShardingAttr sharding = parseSharding(rule.sharding, context);
     if (!sharding || !splitsOnly(sharding))
-      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has sharding \"" + rule.sharding +
-                                           "\", expected one list of the axes dp and tp a dimension, as in \"[{dp}, {}, {tp}]\"");
+      return makeError(ExitCode::Data,
+                       "plan: \"" + rule.match + "\" has sharding \"" + rule.sharding +
+                           "\", expected one list of the axes dp and tp a dimension, as in \"[{dp}, {}, {tp}]\"");
     bool matched = false;
     for (auto [index, name] : llvm::enumerate(names))
       if (matches(rule.match, name)) {
@@ -94,17 +95,17 @@ Error hyc::applyShardingRules(const PlanFile &plan, ModuleOp module) {
   std::vector<StringRef> names;
   for (ParamOp param : params)
     names.push_back(param.getSymName());
-  if (Error error = applyRules(plan.parameters, "parameter", names, context, [&](size_t index, dist::ShardingAttr sharding) {
-        params[index]->setAttr(dist::kSharding, sharding);
-      }))
+  if (Error error =
+          applyRules(plan.parameters, "parameter", names, context, [&](size_t index, dist::ShardingAttr sharding) {
+            params[index]->setAttr(dist::kSharding, sharding);
+          }))
     return error;
   auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
   if (!microbatch)
     return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
-  if (Error error = applyRules(plan.inputs, "input", inputNames(microbatch), context,
-                               [&](size_t index, dist::ShardingAttr sharding) {
-                                 microbatch.setArgAttr(index, dist::kSharding, sharding);
-                               }))
+  if (Error error = applyRules(
+          plan.inputs, "input", inputNames(microbatch), context,
+          [&](size_t index, dist::ShardingAttr sharding) { microbatch.setArgAttr(index, dist::kSharding, sharding); }))
     return error;
   // The dialect checks each sharding against its tensor and says which is wrong.
   return failed(verify(module)) ? makeError(ExitCode::Data, "") : Error::success();

@@ -9,12 +9,12 @@
 //     "inputs": [{"match": "input_ids", "sharding": "[{dp}, {}]"}],
 //     "parameters": [
 //       {"match": "transformer.h.*.mlp.c_fc.weight", "sharding": "[{}, {tp}]"},
-//       {"match": "transformer.h.3.mlp.c_fc.weight", "sharding": "[{}, {}]"}          an exception: the last match counts
+//       {"match": "transformer.h.3.mlp.c_fc.weight", "sharding": "[{}, {}]"}     an exception: the last counts
 //     ]
 //   }
 //
-// `*` stands for any characters but a dot. The surprise: only parameters and inputs are listed, since every other sharding
-// follows from theirs; one that no rule matches is left to the seeds.
+// `*` stands for any characters but a dot. The surprise: only parameters and inputs are listed, since every other
+// sharding follows from theirs; one that no rule matches is left to the seeds.
 #ifndef HYC_LIB_DRIVER_PLANFILE_H
 #define HYC_LIB_DRIVER_PLANFILE_H
 
@@ -42,8 +42,8 @@ llvm::Expected<PlanFile> readPlanFile(const std::string &path);
 /// Fills what `options` does not say from the plan; a flag that says something else is a usage error.
 llvm::Error takePlan(CompileOptions &options, const PlanFile &plan);
 
-/// Hangs the rules' shardings on the parameters and on the inputs of @microbatch, before the seeds look for those that have
-/// none. A rule that matches nothing is an error.
+/// Hangs the rules' shardings on the parameters and on the inputs of @microbatch, before the seeds look for those that
+/// have none. A rule that matches nothing is an error.
 llvm::Error applyShardingRules(const PlanFile &plan, mlir::ModuleOp module);
 
 /// The plan that a phase-3 module realises.

@@ -27,9 +27,8 @@ public:
   Error checkKeys(ArrayRef<StringRef> known) const {
     for (const auto &entry : object)
       if (StringRef key = entry.first; !is_contained(known, key)) {
-        StringRef nearest = *min_element(known, [&](StringRef a, StringRef b) {
-          return key.edit_distance(a) < key.edit_distance(b);
-        });
+        StringRef nearest =
+            *min_element(known, [&](StringRef a, StringRef b) { return key.edit_distance(a) < key.edit_distance(b); });
         return fail(key, "unknown key; the nearest known one is \"" + nearest + "\"");
       }
     for (StringRef key : known)
@@ -109,7 +108,8 @@ static Error checkNesting(StringRef text, const std::string &path) {
     else if (c == '\\' && inString)
       ++at;
     else if (!inString && (c == '[' || c == '{') && ++depth > kMaxNesting)
-      return makeError(ExitCode::Data, path + ": nested deeper than " + Twine(kMaxNesting) + " brackets, at byte " + Twine(at));
+      return makeError(ExitCode::Data,
+                       path + ": nested deeper than " + Twine(kMaxNesting) + " brackets, at byte " + Twine(at));
     else if (!inString && (c == ']' || c == '}') && depth > 0)
       --depth;
   }
@@ -123,7 +123,9 @@ static Error readFields(const ObjectReader &root, PlanFile &plan) {
     return mesh.takeError();
   const std::function<Error()> steps[] = {
       [&] { return root.read("format_version", version, kFormatVersion, kFormatVersion); },
-      [&] { return mesh->checkKeys({"tp", "pp", "dp"}); },
+      [&] {
+        return mesh->checkKeys({"tp", "pp", "dp"});
+      },
       [&] { return mesh->read("tp", plan.tp, 1, kMaxRanks); },
       [&] { return mesh->read("pp", plan.pp, 1, kMaxRanks); },
       [&] { return mesh->read("dp", plan.dp, 1, kMaxRanks); },
@@ -137,8 +139,8 @@ static Error readFields(const ObjectReader &root, PlanFile &plan) {
     if (Error error = step())
       return error;
   if (static_cast<int64_t>(plan.cuts.size()) != plan.pp - 1)
-    return root.fail("cuts", "has " + Twine(plan.cuts.size()) + " entries, expected " + Twine(plan.pp - 1) + " for pp " +
-                                 Twine(plan.pp));
+    return root.fail("cuts", "has " + Twine(plan.cuts.size()) + " entries, expected " + Twine(plan.pp - 1) +
+                                 " for pp " + Twine(plan.pp));
   return Error::success();
 }
 
@@ -159,7 +161,8 @@ Expected<PlanFile> hyc::readPlanFile(const std::string &path) {
     return makeError(ExitCode::Data, path + ": expected an object");
   PlanFile plan;
   ObjectReader root(path, "", *object);
-  if (Error error = root.checkKeys({"format_version", "mesh", "schedule", "partition_method", "cuts", "inputs", "parameters"}))
+  if (Error error =
+          root.checkKeys({"format_version", "mesh", "schedule", "partition_method", "cuts", "inputs", "parameters"}))
     return error;
   if (Error error = readFields(root, plan))
     return error;
@@ -171,8 +174,8 @@ static void writeRules(json::OStream &json, StringRef key, ArrayRef<ShardingRule
     // One line a rule.
     for (const ShardingRuleText &rule : rules)
       json.rawValue([&](raw_ostream &os) {
-        os << "{\"match\": " << json::Value(json::fixUTF8(rule.match)) << ", \"sharding\": " << json::Value(rule.sharding)
-           << "}";
+        os << "{\"match\": " << json::Value(json::fixUTF8(rule.match))
+           << ", \"sharding\": " << json::Value(rule.sharding) << "}";
       });
   });
 }

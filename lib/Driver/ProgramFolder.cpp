@@ -23,9 +23,9 @@ std::string ProgramFolder::report(ModuleOp rank) const {
                         std::to_string(model.microBatch * options.gradAccum * plan.dp);
   return model.name + ": " + std::to_string(plan.tp * plan.pp * plan.dp) + " ranks, tp " + std::to_string(plan.tp) +
          " × pp " + std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
-         "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples of " + std::to_string(model.sequence) +
-         " tokens\nschedule " + plan.schedule + ", stages balanced by " + plan.partitionMethod + "\n\n" +
-         model.exchangeReport + "\n" + reportArenas(rank);
+         "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples of " +
+         std::to_string(model.sequence) + " tokens\nschedule " + plan.schedule + ", stages balanced by " +
+         plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" + reportArenas(rank);
 }
 
 std::string ProgramFolder::manifest(ModuleOp rank) const {

@@ -1,5 +1,5 @@
-// ProgramFolder: fills the output folder with what hyc-run starts and a person reads: plan.json, report.txt, src/, bin/ and
-// manifest.json.
+// ProgramFolder: fills the output folder with what hyc-run starts and a person reads: plan.json, report.txt, src/, bin/
+// and manifest.json.
 #ifndef HYC_LIB_DRIVER_PROGRAMFOLDER_H
 #define HYC_LIB_DRIVER_PROGRAMFOLDER_H
 
@@ -12,8 +12,8 @@ namespace hyc {
 
 /// What is known of a compiled model beside its phase-5 module.
 struct CompiledModel {
-  std::string name;          ///< of the job
-  std::string modelFolder;   ///< against which #hyc.file paths are resolved
+  std::string name;        ///< of the job
+  std::string modelFolder; ///< against which #hyc.file paths are resolved
   PlanFile plan;
   uint64_t planHash = 0;
   int64_t microBatch = 1, sequence = 1;

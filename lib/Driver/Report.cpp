@@ -12,8 +12,7 @@
 using namespace mlir;
 using namespace hyc;
 
-template <typename T>
-static std::string print(const T &value) {
+template <typename T> static std::string print(const T &value) {
   std::string text;
   llvm::raw_string_ostream(text) << value;
   return text;
@@ -124,8 +123,8 @@ std::string hyc::reportArenas(ModuleOp rank) {
   for (auto program : rank.getOps<rank::ProgramOp>())
     for (auto arena : program.getBody().front().getOps<rank::ArenaOp>()) {
       int64_t bytes = arena.getBytes(), bound = arena.getLowerBound();
-      table.add({std::to_string(program.getStage()), arena.getSymName().str(), std::to_string(bytes), std::to_string(bound),
-                 ratio(bytes, bound), arena.getShared() ? "shared" : "private"});
+      table.add({std::to_string(program.getStage()), arena.getSymName().str(), std::to_string(bytes),
+                 std::to_string(bound), ratio(bytes, bound), arena.getShared() ? "shared" : "private"});
     }
   return "Arenas, per rank: their peak, and the most bytes alive at one moment, below which no placement can go\n" +
          table.str();

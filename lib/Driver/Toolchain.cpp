@@ -46,9 +46,11 @@ Error Toolchain::check() const {
                      "the host compiler '" + compiler + "' is not there; install it, or stop at --emit=source");
   for (const std::string &file : libraries)
     if (!sys::fs::exists(file))
-      return makeError(ExitCode::Unavailable, "'" + file + "' is not there: hyc's runtime is not built or not installed");
+      return makeError(ExitCode::Unavailable,
+                       "'" + file + "' is not there: hyc's runtime is not built or not installed");
   for (const std::string &folder : headerDirs)
     if (!sys::fs::is_directory(folder))
-      return makeError(ExitCode::Unavailable, "'" + folder + "' is not there: hyc's runtime is not built or not installed");
+      return makeError(ExitCode::Unavailable,
+                       "'" + folder + "' is not there: hyc's runtime is not built or not installed");
   return Error::success();
 }

@@ -31,8 +31,9 @@ static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
   loss.labels = options.labels;
   passes.addPass(createAttachLoss(loss));
 
-  // No CSE before this: it would merge the reads of a tied parameter, and with them the gradients of stages far apart. And no
-  // canonicalization after it: folding shares constants between forward and backward, which stage cuts then have to undo.
+  // No CSE before this: it would merge the reads of a tied parameter, and with them the gradients of stages far apart.
+  // And no canonicalization after it: folding shares constants between forward and backward, which stage cuts then have
+  // to undo.
   passes.addPass(createDifferentiate());
 
   AttachOptimizerOptions optimizer;

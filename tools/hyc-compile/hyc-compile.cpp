@@ -82,8 +82,7 @@ struct Flags {
 };
 } // namespace
 
-template <typename T>
-static std::optional<T> ifTyped(const cl::opt<T> &flag) {
+template <typename T> static std::optional<T> ifTyped(const cl::opt<T> &flag) {
   return flag.getNumOccurrences() ? std::optional<T>(flag.getValue()) : std::nullopt;
 }
 
@@ -118,8 +117,8 @@ hyc::CompileOptions Flags::read() const {
   return options;
 }
 
-/// LLVM's libraries register hundreds of options of their own, one of them `--threads`: all but help go, so that help, typo
-/// suggestions and values are ours alone.
+/// LLVM's libraries register hundreds of options of their own, one of them `--threads`: all but help go, so that help,
+/// typo suggestions and values are ours alone.
 static void dropLibraryOptions() {
   std::vector<cl::Option *> foreign;
   for (const auto &[name, option] : cl::getRegisteredOptions())

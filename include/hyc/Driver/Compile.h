@@ -8,8 +8,8 @@
 
 namespace hyc {
 
-/// Imports the model, runs the phases and leaves what `options.emit` asks for. Diagnostics and progress go to standard error;
-/// nothing partial stays behind on failure.
+/// Imports the model, runs the phases and leaves what `options.emit` asks for. Diagnostics and progress go to standard
+/// error; nothing partial stays behind on failure.
 llvm::Error compile(const CompileOptions &options, const Toolchain &toolchain);
 
 } // namespace hyc

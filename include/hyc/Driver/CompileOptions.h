@@ -1,4 +1,5 @@
-// What a compilation is asked for, as typed; an optional that is empty was not said, and the plan file or the model decides.
+// What a compilation is asked for, as typed; an optional that is empty was not said, and the plan file or the model
+// decides.
 #ifndef HYC_DRIVER_COMPILEOPTIONS_H
 #define HYC_DRIVER_COMPILEOPTIONS_H
 
@@ -15,8 +16,8 @@ namespace hyc {
 enum class EmitKind { Model, Train, Plan, Local, Rank, Source, Exe };
 
 struct CompileOptions {
-  std::string input;      ///< .onnx, or .mlir text of phase 1
-  std::string output;     ///< folder (source, exe) or file (a phase; empty: standard output)
+  std::string input;  ///< .onnx, or .mlir text of phase 1
+  std::string output; ///< folder (source, exe) or file (a phase; empty: standard output)
   EmitKind emit = EmitKind::Exe;
   std::string dumpFolder; ///< the text after each phase; empty: none
 

@@ -1,6 +1,6 @@
-// DriverError: why a compilation ends, with the exit status that it ends with (sysexits). A code is chosen by who has to act:
-// the user types something else (usage), mends a file (data), installs something (unavailable), makes room (io), or reports a
-// fault of hyc (internal).
+// DriverError: why a compilation ends, with the exit status that it ends with (sysexits). A code is chosen by who has
+// to act: the user types something else (usage), mends a file (data), installs something (unavailable), makes room
+// (io), or reports a fault of hyc (internal).
 #ifndef HYC_DRIVER_DRIVERERROR_H
 #define HYC_DRIVER_DRIVERERROR_H
 

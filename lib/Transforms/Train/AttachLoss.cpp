@@ -24,7 +24,8 @@ static StringRef inputName(FuncOp function, unsigned index) {
   return name ? name.getValue() : StringRef();
 }
 
-/// The returned value called `name`, or null after a diagnostic that lists the outputs. An empty name means the only one.
+/// The returned value called `name`, or null after a diagnostic that lists the outputs. An empty name means the only
+/// one.
 static Value findOutput(FuncOp function, StringRef name, StringRef option) {
   SmallVector<StringRef> names;
   for (unsigned index = 0, e = function.getNumResults(); index < e; ++index) {
@@ -93,7 +94,8 @@ Value AttachLoss::getLabels(FuncOp entry, Value logits) {
   auto attributes = builder.getDictionaryAttr({builder.getNamedAttr(kInput, builder.getStringAttr(labels)),
                                                builder.getNamedAttr(kSource, builder.getStringAttr("next_token"))});
   unsigned index = entry.getNumArguments();
-  if (failed(entry.insertArgument(index, RankedTensorType::get(shape, builder.getI64Type()), attributes, entry.getLoc())))
+  if (failed(
+          entry.insertArgument(index, RankedTensorType::get(shape, builder.getI64Type()), attributes, entry.getLoc())))
     return {};
   return entry.getArgument(index);
 }
@@ -123,7 +125,8 @@ LogicalResult AttachLoss::useOwnLoss(FuncOp entry) {
   auto type = cast<RankedTensorType>(output.getType());
   if (type.getNumElements() != 1 || !isa<FloatType>(type.getElementType()))
     return entry.emitError("--loss names output \"")
-           << loss << "\" of type " << type << ", expected one floating-point number; for logits, say --loss cross_entropy";
+           << loss << "\" of type " << type
+           << ", expected one floating-point number; for logits, say --loss cross_entropy";
   OpBuilder builder(entry.getReturn());
   if (type.getRank() != 0) {
     output = ReshapeOp::create(builder, entry.getLoc(), RankedTensorType::get({}, type.getElementType()), output);
@@ -154,14 +157,16 @@ LogicalResult AttachLoss::markTokens(FuncOp entry) {
   }
   if (tokens.size() <= 1)
     return success();
-  return entry.emitError("inputs ") << llvm::join(tokens, ", ") << " would all be fed the same tokens; export the model "
+  return entry.emitError("inputs ") << llvm::join(tokens, ", ")
+                                    << " would all be fed the same tokens; export the model "
                                     << "with one token input, or name the labels with --labels";
 }
 
 void AttachLoss::replaceResults(FuncOp entry, Value lossSum, Value count) {
   ReturnOp terminator = entry.getReturn();
   terminator.getOperandsMutable().assign({lossSum, count});
-  entry.setFunctionType(FunctionType::get(&getContext(), entry.getArgumentTypes(), {lossSum.getType(), count.getType()}));
+  entry.setFunctionType(
+      FunctionType::get(&getContext(), entry.getArgumentTypes(), {lossSum.getType(), count.getType()}));
   entry.removeResAttrsAttr();
   eraseDeadOps(entry);
 }

@@ -84,15 +84,17 @@ StepValues AttachOptimizer::buildStep(OpBuilder &builder, FuncOp apply, ArrayRef
   StateOp norm = createState(module, kGradNorm, kGradNorm, scalar(builder.getF32Type()));
   StateOp step = createState(module, kStep, kStep, scalar(builder.getI64Type()));
 
-  auto squares = named(
-      SumOfSquaresOp::create(builder, loc, scalar(builder.getF64Type()), builder.getArrayAttr(names)), "apply.sum_of_squares");
-  auto counted = named(ReadOp::create(builder, loc, count.getTensorType(), FlatSymbolRefAttr::get(count)), "apply.count");
-  auto scale = named(GradientScaleOp::create(builder, loc, scalar(builder.getF32Type()), scalar(builder.getF32Type()),
-                                             squares, counted,
-                                             clipGradNorm > 0 ? builder.getF64FloatAttr(clipGradNorm) : FloatAttr()),
-                     "apply.scale");
+  auto squares = named(SumOfSquaresOp::create(builder, loc, scalar(builder.getF64Type()), builder.getArrayAttr(names)),
+                       "apply.sum_of_squares");
+  auto counted =
+      named(ReadOp::create(builder, loc, count.getTensorType(), FlatSymbolRefAttr::get(count)), "apply.count");
+  auto scale =
+      named(GradientScaleOp::create(builder, loc, scalar(builder.getF32Type()), scalar(builder.getF32Type()), squares,
+                                    counted, clipGradNorm > 0 ? builder.getF64FloatAttr(clipGradNorm) : FloatAttr()),
+            "apply.scale");
   named(WriteOp::create(builder, loc, scale.getNorm(), FlatSymbolRefAttr::get(norm)), "apply.norm");
-  auto next = named(IncrementOp::create(builder, loc, step.getTensorType(), FlatSymbolRefAttr::get(step)), "apply.step");
+  auto next =
+      named(IncrementOp::create(builder, loc, step.getTensorType(), FlatSymbolRefAttr::get(step)), "apply.step");
   return {apply.getArgument(0), next, scale.getScale()};
 }
 
@@ -103,10 +105,10 @@ void AttachOptimizer::buildAdamW(OpBuilder &builder, StateOp gradient, ParamOp p
     return FlatSymbolRefAttr::get(state);
   };
   FlatSymbolRefAttr m = moment("adam.m"), v = moment("adam.v");
-  auto update = AdamWOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(param), FlatSymbolRefAttr::get(gradient), m,
-                                v, step.lr, step.step, step.scale, builder.getF64FloatAttr(beta1),
-                                builder.getF64FloatAttr(beta2), builder.getF64FloatAttr(epsilon),
-                                builder.getF64FloatAttr(decay));
+  auto update =
+      AdamWOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(param), FlatSymbolRefAttr::get(gradient), m, v,
+                      step.lr, step.step, step.scale, builder.getF64FloatAttr(beta1), builder.getF64FloatAttr(beta2),
+                      builder.getF64FloatAttr(epsilon), builder.getF64FloatAttr(decay));
   setId(update, param.getSymName() + ".update");
 }
 
@@ -116,9 +118,9 @@ void AttachOptimizer::buildSgd(OpBuilder &builder, StateOp gradient, ParamOp par
   if (momentum > 0)
     velocity = FlatSymbolRefAttr::get(
         createState(getOperation(), param.getSymName() + ".momentum", "sgd.momentum", param.getTensorType(), param));
-  auto update = SgdOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(param), FlatSymbolRefAttr::get(gradient),
-                              velocity, step.lr, step.scale, builder.getF64FloatAttr(momentum),
-                              builder.getF64FloatAttr(decay));
+  auto update =
+      SgdOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(param), FlatSymbolRefAttr::get(gradient), velocity,
+                    step.lr, step.scale, builder.getF64FloatAttr(momentum), builder.getF64FloatAttr(decay));
   setId(update, param.getSymName() + ".update");
 }
 

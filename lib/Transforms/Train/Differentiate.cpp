@@ -17,7 +17,8 @@ namespace hyc {
 
 static bool isFloat(Type type) { return isa<FloatType>(cast<RankedTensorType>(type).getElementType()); }
 
-/// Gives every op but the terminator an id that no other op of the function has; an op that has none takes its mnemonic.
+/// Gives every op but the terminator an id that no other op of the function has; an op that has none takes its
+/// mnemonic.
 static void makeIdsUnique(FuncOp function) {
   llvm::StringSet<> taken;
   for (Operation &op : function.getBody().front().without_terminator()) {
@@ -34,8 +35,8 @@ static void makeIdsUnique(FuncOp function) {
   }
 }
 
-/// Gives every use of a parameter a read of its own, so that the contributions of a tied parameter accumulate each where it
-/// is made: pipeline stages then exchange them once a step, not once a micro-batch.
+/// Gives every use of a parameter a read of its own, so that the contributions of a tied parameter accumulate each
+/// where it is made: pipeline stages then exchange them once a step, not once a micro-batch.
 static void readOncePerUse(FuncOp function) {
   for (auto read : llvm::make_early_inc_range(function.getBody().front().getOps<ReadOp>()))
     for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
@@ -50,8 +51,7 @@ namespace {
 /// Walks the forward ops of one function backwards and builds their gradients behind them.
 class ReverseWalk {
 public:
-  ReverseWalk(FuncOp function, ModuleOp module)
-      : function(function), module(module), builder(function.getReturn()) {}
+  ReverseWalk(FuncOp function, ModuleOp module) : function(function), module(module), builder(function.getReturn()) {}
 
   /// Builds the backward pass of `loss`. `skipped` counts forward ops without a gradient.
   LogicalResult run(Value loss, uint64_t &skipped);
@@ -66,8 +66,8 @@ private:
   void addCotangent(Value value, Value cotangent);
   void accumulateReads(Operation *firstUser);
   StateOp gradientOf(ParamOp param);
-  /// Declares the gradients in the order of their parameters, whatever the order of the walk; warns of parameters that the
-  /// loss does not depend on.
+  /// Declares the gradients in the order of their parameters, whatever the order of the walk; warns of parameters that
+  /// the loss does not depend on.
   LogicalResult finish();
 
   FuncOp function;
@@ -126,8 +126,9 @@ FailureOr<bool> ReverseWalk::differentiate(Operation *op) {
     return false;
   auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
   if (!differentiable)
-    return op->emitOpError("has no gradient, but a trainable parameter reaches the loss through it; freeze what feeds it, "
-                           "or express it by other ops");
+    return op->emitOpError(
+        "has no gradient, but a trainable parameter reaches the loss through it; freeze what feeds it, "
+        "or express it by other ops");
   SmallVector<Value> operandCotangents;
   if (failed(differentiable.buildGradient(builder, results, wanted, operandCotangents)))
     return failure();

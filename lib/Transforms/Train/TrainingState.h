@@ -1,5 +1,5 @@
-// The names and roles of what training keeps beside the parameters, shared by the passes of phase 2. Passes find a state
-// by its role: its symbol may have been renamed to avoid a parameter of the same name.
+// The names and roles of what training keeps beside the parameters, shared by the passes of phase 2. Passes find a
+// state by its role: its symbol may have been renamed to avoid a parameter of the same name.
 #ifndef HYC_LIB_TRANSFORMS_TRAIN_TRAININGSTATE_H
 #define HYC_LIB_TRANSFORMS_TRAIN_TRAININGSTATE_H
 

@@ -32,8 +32,8 @@ static LogicalResult verifyArguments(FuncOp function, ArrayRef<StringRef> requir
   for (unsigned index = 0, e = function.getNumArguments(); index < e; ++index)
     for (StringRef name : required)
       if (!function.getArgAttrOfType<StringAttr>(index, name))
-        return function.emitError("[train.inputs] argument ") << index << " of @" << function.getSymName() << " has no "
-                                                              << name;
+        return function.emitError("[train.inputs] argument ")
+               << index << " of @" << function.getSymName() << " has no " << name;
   return success();
 }
 
@@ -109,7 +109,8 @@ static LogicalResult verifyEffects(FuncOp microbatch) {
     if (auto accumulate = dyn_cast<AccumulateOp>(op);
         accumulate && module.lookupSymbol<StateOp>(accumulate.getTargetAttr()))
       continue;
-    return op.emitOpError("[train.effects] stands in @microbatch, which only reads parameters and accumulates into state");
+    return op.emitOpError(
+        "[train.effects] stands in @microbatch, which only reads parameters and accumulates into state");
   }
   return success();
 }
@@ -120,8 +121,9 @@ static LogicalResult verifyOrder(FuncOp microbatch) {
       continue;
     for (Value operand : op.getOperands())
       if (Operation *producer = operand.getDefiningOp(); producer && producer->hasAttr(kBackward))
-        return (op.emitOpError("[train.order] belongs to forward but reads a backward value").attachNote(producer->getLoc())
-                << "computed here");
+        return (
+            op.emitOpError("[train.order] belongs to forward but reads a backward value").attachNote(producer->getLoc())
+            << "computed here");
   }
   return success();
 }

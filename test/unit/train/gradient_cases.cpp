@@ -55,34 +55,54 @@ static std::vector<GradientCase> elementwiseCases() {
 static std::vector<GradientCase> shapeCases() {
   return {
       {"reshape", {{"x", "3x4x"}}, "2x6x", "%r = hyc.reshape %x : (tensor<3x4xf64>) -> tensor<2x6xf64>"},
-      {"transpose", {{"x", "2x3x5x"}}, "5x2x3x", "%r = hyc.transpose %x [2, 0, 1] : (tensor<2x3x5xf64>) -> tensor<5x2x3xf64>"},
+      {"transpose",
+       {{"x", "2x3x5x"}},
+       "5x2x3x",
+       "%r = hyc.transpose %x [2, 0, 1] : (tensor<2x3x5xf64>) -> tensor<5x2x3xf64>"},
       {"broadcast", {{"x", "3x5x"}}, "3x2x5x", "%r = hyc.broadcast %x [0, 2] : (tensor<3x5xf64>) -> tensor<3x2x5xf64>"},
       {"broadcast_scalar", {{"x", ""}}, "3x2x", "%r = hyc.broadcast %x [] : (tensor<f64>) -> tensor<3x2xf64>"},
-      {"slice", {{"x", "5x7x"}}, "2x3x",
+      {"slice",
+       {{"x", "5x7x"}},
+       "2x3x",
        "%r = hyc.slice %x offsets [1, 0] strides [2, 3] : (tensor<5x7xf64>) -> tensor<2x3xf64>"},
-      {"pad", {{"x", "2x3x"}}, "5x8x",
+      {"pad",
+       {{"x", "2x3x"}},
+       "5x8x",
        "%r = hyc.pad %x offsets [1, 0] strides [2, 3] : (tensor<2x3xf64>) -> tensor<5x8xf64>"},
-      {"split", {{"x", "2x7x"}}, "2x3x",
+      {"split",
+       {{"x", "2x7x"}},
+       "2x3x",
        "%a, %b, %c = hyc.split %x dim 1 : (tensor<2x7xf64>) -> (tensor<2x3xf64>, tensor<2x1xf64>, tensor<2x3xf64>)\n"
        "%r = hyc.mul %a, %c : tensor<2x3xf64>"},
-      {"concat", {{"x", "2x3x"}, {"y", "2x1x"}, {"z", "2x4x"}}, "2x8x",
+      {"concat",
+       {{"x", "2x3x"}, {"y", "2x1x"}, {"z", "2x4x"}},
+       "2x8x",
        "%r = hyc.concat %x, %y, %z dim 1 : (tensor<2x3xf64>, tensor<2x1xf64>, tensor<2x4xf64>) -> tensor<2x8xf64>"},
       {"reduce_sum", {{"x", "2x3x5x"}}, "3x", "%r = hyc.reduce sum %x [0, 2] : (tensor<2x3x5xf64>) -> tensor<3xf64>"},
       {"reduce_max", {{"x", "2x3x5x"}}, "3x", "%r = hyc.reduce max %x [0, 2] : (tensor<2x3x5xf64>) -> tensor<3xf64>"},
       {"reduce_min", {{"x", "2x3x5x"}}, "2x5x", "%r = hyc.reduce min %x [1] : (tensor<2x3x5xf64>) -> tensor<2x5xf64>"},
-      {"einsum_matmul", {{"x", "3x4x"}, {"y", "4x5x"}}, "3x5x",
+      {"einsum_matmul",
+       {{"x", "3x4x"}, {"y", "4x5x"}},
+       "3x5x",
        "%r = hyc.einsum \"ik,kj->ij\" %x, %y : (tensor<3x4xf64>, tensor<4x5xf64>) -> tensor<3x5xf64>"},
-      {"einsum_batched_transposed", {{"x", "2x3x4x"}, {"y", "2x5x4x"}}, "5x2x3x",
+      {"einsum_batched_transposed",
+       {{"x", "2x3x4x"}, {"y", "2x5x4x"}},
+       "5x2x3x",
        "%r = hyc.einsum \"bik,bjk->jbi\" %x, %y : (tensor<2x3x4xf64>, tensor<2x5x4xf64>) -> tensor<5x2x3xf64>"},
-      {"einsum_outer", {{"x", "3x"}, {"y", "4x"}}, "4x3x",
+      {"einsum_outer",
+       {{"x", "3x"}, {"y", "4x"}},
+       "4x3x",
        "%r = hyc.einsum \"i,j->ji\" %x, %y : (tensor<3xf64>, tensor<4xf64>) -> tensor<4x3xf64>"},
-      {"einsum_two_contracted", {{"x", "2x3x4x"}, {"y", "3x4x5x"}}, "2x5x",
+      {"einsum_two_contracted",
+       {{"x", "2x3x4x"}, {"y", "3x4x5x"}},
+       "2x5x",
        "%r = hyc.einsum \"akl,klb->ab\" %x, %y : (tensor<2x3x4xf64>, tensor<3x4x5xf64>) -> tensor<2x5xf64>"},
       {"softmax", {{"x", "2x3x5x"}}, "2x3x5x", "%r = hyc.softmax %x : tensor<2x3x5xf64>"},
   };
 }
 
-static GradientCase attention(const std::string &name, const std::string &mode, int queries, int keys, int heads, int groups) {
+static GradientCase attention(const std::string &name, const std::string &mode, int queries, int keys, int heads,
+                              int groups) {
   auto shape = [](int sequence, int count) {
     return "2x" + std::to_string(sequence) + "x" + std::to_string(count) + "x3x";
   };
@@ -91,23 +111,29 @@ static GradientCase attention(const std::string &name, const std::string &mode, 
   return {name,
           {{"q", shape(queries, heads)}, {"k", shape(keys, groups), -1.5, 1.7}, {"v", shape(keys, groups), -1, 1.3}},
           shape(queries, heads),
-          "%r, %lse = hyc.attention " + mode + "%q, %k, %v scale 0.7 : (" + q + ", " + k + ", " + k + ") -> (" + q + ", " +
-              lse + ")"};
+          "%r, %lse = hyc.attention " + mode + "%q, %k, %v scale 0.7 : (" + q + ", " + k + ", " + k + ") -> (" + q +
+              ", " + lse + ")"};
 }
 
 static std::vector<GradientCase> compositeCases() {
   return {
-      {"layer_norm", {{"x", "2x3x5x"}, {"scale", "5x", 0.5, 1.5}, {"bias", "5x"}}, "2x3x5x",
+      {"layer_norm",
+       {{"x", "2x3x5x"}, {"scale", "5x", 0.5, 1.5}, {"bias", "5x"}},
+       "2x3x5x",
        "%r, %mean, %rstd = hyc.layer_norm %x, %scale, %bias epsilon 1.0e-5 : "
        "(tensor<2x3x5xf64>, tensor<5xf64>, tensor<5xf64>) -> (tensor<2x3x5xf64>, tensor<2x3xf64>, tensor<2x3xf64>)"},
       attention("attention", "", 4, 4, 2, 2),
       attention("attention_causal", "causal ", 4, 4, 3, 3),
       attention("attention_causal_with_earlier_keys", "causal ", 3, 5, 2, 2),
       attention("attention_grouped_heads", "causal ", 4, 4, 4, 2),
-      {"embedding", {{"table", "5x3x"}}, "2x3x3x",
+      {"embedding",
+       {{"table", "5x3x"}},
+       "2x3x3x",
        "%ids = hyc.constant dense<[[0, 3, 3], [4, 0, 3]]> : tensor<2x3xi64>\n"
        "%r = hyc.embedding %ids, %table : (tensor<2x3xi64>, tensor<5x3xf64>) -> tensor<2x3x3xf64>"},
-      {"cross_entropy", {{"logits", "2x3x7x"}}, "",
+      {"cross_entropy",
+       {{"logits", "2x3x7x"}},
+       "",
        "%labels = hyc.constant dense<[[0, 6, -100], [3, -100, 2]]> : tensor<2x3xi64>\n"
        "%r, %n, %lse = hyc.cross_entropy %logits, %labels : (tensor<2x3x7xf64>, tensor<2x3xi64>) -> "
        "(tensor<f64>, tensor<i64>, tensor<2x3xf64>)"},

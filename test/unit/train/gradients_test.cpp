@@ -39,12 +39,10 @@ std::string modelText(const GradientCase &test) {
   for (int64_t dim = 0, e = std::count(test.resultShape.begin(), test.resultShape.end(), 'x'); dim < e; ++dim)
     dims += (dim ? ", " : "") + std::to_string(dim);
   return params + "hyc.param @weight : " + result + " from #hyc.fill<0.0 : f64> frozen\n" +
-         "hyc.func @train() -> (tensor<f64>, tensor<i64>) {\n" + reads + test.body + "\n" + //
-         "%weight = hyc.read @weight : " + result + "\n" +
-         "%weighted = hyc.mul %r, %weight : " + result + "\n" + //
+         "hyc.func @train() -> (tensor<f64>, tensor<i64>) {\n" + reads + test.body + "\n" +                       //
+         "%weight = hyc.read @weight : " + result + "\n" + "%weighted = hyc.mul %r, %weight : " + result + "\n" + //
          "%loss = hyc.reduce sum %weighted [" + dims + "] : (" + result + ") -> tensor<f64>\n" +
-         "%count = hyc.constant dense<1> : tensor<i64>\n" +
-         "hyc.return %loss, %count : tensor<f64>, tensor<i64>\n}\n";
+         "%count = hyc.constant dense<1> : tensor<i64>\n" + "hyc.return %loss, %count : tensor<f64>, tensor<i64>\n}\n";
 }
 
 class Gradients : public testing::TestWithParam<GradientCase> {
@@ -62,7 +60,8 @@ protected:
     auto set = [&](const std::string &name, double low, double high) {
       const Tensor *state = interpreter.getState(name);
       ASSERT_NE(state, nullptr) << name;
-      Tensor value = Tensor::fromDoubles(state->getKind(), state->getShape(), spread(state->getNumElements(), low, high));
+      Tensor value =
+          Tensor::fromDoubles(state->getKind(), state->getShape(), spread(state->getNumElements(), low, high));
       ASSERT_TRUE(succeeded(interpreter.setState(name, value)));
     };
     for (const Operand &operand : test.operands)
@@ -208,7 +207,7 @@ TEST_F(AllOps, WithADecompositionEqualIt) {
 struct KinkCase {
   std::string name;
   GradientCase model;
-  std::vector<double> values;                // of every operand's only element
+  std::vector<double> values;                 // of every operand's only element
   std::vector<std::vector<double>> gradients; // divided by the loss weight
 };
 
@@ -240,14 +239,16 @@ TEST_F(AllOps, GiveTheGradientsOfTorchAtKinks) {
     auto interpreter = Interpreter::create(*module);
     ASSERT_TRUE(succeeded(interpreter));
     auto set = [&](const std::string &name, double value) {
-      ASSERT_TRUE(succeeded(interpreter->setState(name, Tensor::splat(hyc::interpreter::ElementKind::F64, {1}, value))));
+      ASSERT_TRUE(
+          succeeded(interpreter->setState(name, Tensor::splat(hyc::interpreter::ElementKind::F64, {1}, value))));
     };
     set("weight", 1.0);
     for (size_t i = 0; i < test.values.size(); ++i)
       set(test.model.operands[i].name, test.values[i]);
     ASSERT_TRUE(succeeded(interpreter->call("microbatch", ArrayRef<Tensor>{})));
     for (size_t i = 0; i < test.values.size(); ++i)
-      EXPECT_EQ(interpreter->getState(test.model.operands[i].name + ".grad")->toDoubles(), test.gradients[i]) << test.name;
+      EXPECT_EQ(interpreter->getState(test.model.operands[i].name + ".grad")->toDoubles(), test.gradients[i])
+          << test.name;
   }
 }
 

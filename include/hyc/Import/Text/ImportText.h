@@ -15,11 +15,13 @@ inline constexpr unsigned kMaxTextNesting = 100;
 /// Most elements a tensor type may have.
 inline constexpr int64_t kMaxTensorElements = int64_t(1) << 40;
 
-/// Checks encoding, nesting and the sizes of tensor types. What is wrong is a diagnostic with line and column in `name`.
+/// Checks encoding, nesting and the sizes of tensor types. What is wrong is a diagnostic with line and column in
+/// `name`.
 llvm::LogicalResult checkModuleText(mlir::MLIRContext &context, llvm::StringRef text, llvm::StringRef name);
 
-/// Reads a module from `path`. Its dialects are loaded in `context`. Ops without an id are given one. Sets the module's `hyc.model_folder`, against which
-/// #hyc.file paths are resolved, to the text's own folder where the text does not give one.
+/// Reads a module from `path`. Its dialects are loaded in `context`. Ops without an id are given one. Sets the module's
+/// `hyc.model_folder`, against which #hyc.file paths are resolved, to the text's own folder where the text does not
+/// give one.
 llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importText(mlir::MLIRContext &context, llvm::StringRef path);
 
 } // namespace hyc
