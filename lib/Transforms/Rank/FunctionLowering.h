@@ -80,6 +80,8 @@ private:
   llvm::LogicalResult lowerReduce(ReduceOp op);
   llvm::LogicalResult lowerCluster(rank::ClusterOp op);
   mlir::Value concatBuffer(ConcatOp op);
+  /// Launches a kernel that computes `function` of each element of one dense buffer.
+  void launchUnary(mlir::Operation *op, llvm::StringRef function, mlir::Value to, mlir::Value from);
 
   // Matrix products.
   llvm::LogicalResult lowerProduct(mlir::Operation *op, llvm::StringRef spec, mlir::Value lhs, mlir::Value rhs,

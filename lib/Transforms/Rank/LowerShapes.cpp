@@ -106,13 +106,20 @@ LogicalResult FunctionLowering::lowerConstant(ConstantOp op) {
 
 LogicalResult FunctionLowering::lowerReduce(ReduceOp op) {
   auto type = cast<RankedTensorType>(op.getOperand().getType());
-  if (!type.getElementType().isF32() || op.getKind() == ReductionKind::min)
+  if (!type.getElementType().isF32())
     return op.emitOpError("has no kernel on this target: ")
-           << stringifyReductionKind(op.getKind()) << " of " << type.getElementType() << ", expected sum or max of f32";
+           << stringifyReductionKind(op.getKind()) << " of " << type.getElementType() << ", expected f32";
   // One run of adjacent dimensions at a time, the last one first; only the last step makes the result itself.
   SmallVector<int64_t> dims(op.getDims()), shape(type.getShape());
   Value current = denseBufferOf(op.getOperand());
   Value final;
+  // The minimum is the negated maximum of what is negated.
+  bool isMinimum = op.getKind() == ReductionKind::min && !dims.empty();
+  if (isMinimum) {
+    Value negated = allocate(cast<rank::BufferType>(current.getType()), kActivations, op.getLoc(), getId(op));
+    launchUnary(op, "neg", negated, current);
+    current = negated;
+  }
   if (dims.empty()) {
     final = destinationOf(op.getResult(), Layout::Strided).buffer;
     copy(final, current, getId(op));
@@ -138,10 +145,12 @@ LogicalResult FunctionLowering::lowerReduce(ReduceOp op) {
     call(op, "reduce", to.buffer, current,
          {named("outer", builder.getI64IntegerAttr(outer)), named("reduced", builder.getI64IntegerAttr(reduced)),
           named("inner", builder.getI64IntegerAttr(inner)),
-          named("kind", builder.getStringAttr(stringifyReductionKind(op.getKind())))},
+          named("kind", builder.getStringAttr(op.getKind() == ReductionKind::sum ? "sum" : "max"))},
          to.mode);
     final = current = to.buffer;
   }
+  if (isMinimum)
+    launchUnary(op, "neg", final, final);
   buffers[op.getResult()] = final;
   return success();
 }
@@ -181,6 +190,25 @@ static std::string kernelName(Region &body) {
     name += (name.empty() ? "" : "_") + compute.getFunction().str();
   }
   return name.empty() ? "copy" : name;
+}
+
+void FunctionLowering::launchUnary(Operation *op, StringRef function, Value to, Value from) {
+  auto type = cast<rank::BufferType>(from.getType());
+  Region body;
+  Block &block = body.emplaceBlock();
+  OpBuilder inner(op->getContext());
+  inner.setInsertionPointToStart(&block);
+  Value element = block.addArgument(type.getElementType(), op->getLoc());
+  rank::YieldOp::create(
+      inner, op->getLoc(),
+      rank::ScalarComputeOp::create(inner, op->getLoc(), type.getElementType(), function, element).getResult());
+  SmallVector<SmallVector<int64_t>> strides(2, SmallVector<int64_t>{1});
+  rank::KernelOp kernel = tables.kernels.getOrCreate(function, {type.getNumElements()}, strides, type.getElementType(),
+                                                     body, op->getLoc());
+  auto launch =
+      rank::LaunchOp::create(builder, op->getLoc(), kernel.getSymName(), ValueRange(to), ValueRange(from));
+  if (StringRef id = getId(op); !id.empty())
+    launch->setAttr("id", builder.getStringAttr(id));
 }
 
 LogicalResult FunctionLowering::lowerCluster(rank::ClusterOp op) {
