@@ -59,7 +59,15 @@ TEST(OutputFolder, RefusesToReplaceTheInput) {
 }
 
 TEST(OutputFolder, ReportsADiskThatIsFull) {
-  EXPECT_EQ(codeOf(hyc::writeFileWhole("/dev/full/x", "text")), hyc::ExitCode::Io);
+  ScratchFolder scratch;
+  auto folder = OutputFolder::open(scratch.path("out"), scratch.path("model.onnx"));
+  ASSERT_TRUE(bool(folder));
+  std::filesystem::create_symlink("/dev/full", folder->staged("file"));
+  llvm::handleAllErrors(folder->write("file", "text"), [](const hyc::DriverError &error) {
+    EXPECT_EQ(error.getCode(), hyc::ExitCode::Io);
+    EXPECT_NE(error.getMessage().find("No space left"), std::string::npos) << error.getMessage();
+  });
+  EXPECT_EQ(codeOf(folder->write("file", "text")), hyc::ExitCode::Io);
 }
 
 TEST(WriteFileWhole, ReplacesAFile) {
