@@ -14,9 +14,9 @@ def Rank_Dialect : Dialect {
   let cppNamespace = "::hyc::rank";
   let summary = "Buffers at fixed offsets of a few arenas, kernels, and the calls that a rank makes in order";
   let description = [{
-    A `rank.program` is what all ranks of one pipeline stage run: its arenas, what lies in them (states, inputs, records)
-    and its functions. Functions hold one op per runtime call; data flows through memory, never through SSA values. The
-    only SSA values are addresses (`!rank.buffer`), tickets of started collectives, and table rows.
+    A `rank.program` is what all ranks of one pipeline stage run: its arenas, what lies in them (states, inputs,
+    records) and its functions. Functions hold one op per runtime call; data flows through memory, never through SSA
+    values. The only SSA values are addresses (`!rank.buffer`), tickets of started collectives, and table rows.
 
     Two forms. Before placement a function's temporaries are `rank.alloc`; after it every address is a `rank.at` with an
     arena and an offset. RATIONALE.md tells why.

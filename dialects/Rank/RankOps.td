@@ -13,7 +13,8 @@ class Rank_Op<string mnemonic, list<Trait> traits = []> : Op<Rank_Dialect, mnemo
 // Tables
 //===----------------------------------------------------------------------===//
 
-def Rank_ProgramOp : Rank_Op<"program", [Symbol, SymbolTable, NoTerminator, SingleBlock, HasParent<"::mlir::ModuleOp">]> {
+def Rank_ProgramOp : Rank_Op<"program", [Symbol, SymbolTable, NoTerminator, SingleBlock,
+                                         HasParent<"::mlir::ModuleOp">]> {
   let summary = "what every rank of one pipeline stage runs";
   let description = [{
     `slots` is the number of micro-batches whose records are alive at once. The stage's `dist.schedule` stands beside it
@@ -30,8 +31,8 @@ def Rank_ArenaOp : Rank_TableOp<"arena"> {
   let summary = "memory that the runtime allocates once, zeroed";
   let description = [{
     `bytes` is known after placement, and `lower_bound` beside it: the most bytes that are alive at one moment, which no
-    placement can undercut. `record_bytes` is the size of one slot's record of values that outlive their function; slot s
-    begins `s * record_bytes` after the first. Shared arenas can be seen by peers.
+    placement can undercut. `record_bytes` is the size of one slot's record of values that outlive their function; slot
+    s begins `s * record_bytes` after the first. Shared arenas can be seen by peers.
 
     1. `arena.bound`: `lower_bound` ≤ `bytes`.
     ```mlir
@@ -65,8 +66,8 @@ def Rank_StateOp : Rank_PlacedOp<"state", (ins StrAttr:$role, StrAttr:$logical_n
         logical [64, 256] global [64, 256] splits [#dist.axes<{}>, #dist.axes<{tp}>] init #hyc.fill<0.0 : f64>
     ```
   }];
-  let assemblyFormat = [{$sym_name $role `of` $logical_name `in` $arena (`at` $offset^)? `:` $type `logical` $logical `global`
-                         $global `splits` $splits `init` $init attr-dict}];
+  let assemblyFormat = [{$sym_name $role `of` $logical_name `in` $arena (`at` $offset^)? `:` $type `logical` $logical
+                         `global` $global `splits` $splits `init` $init attr-dict}];
 }
 
 def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound)> {
@@ -97,9 +98,10 @@ def Rank_TransferOp : Rank_TableOp<"transfer"> {
     rank.transfer @send.h.3 send of @h.3.add to 1 tag 0
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, UnitAttr:$send, UnitAttr:$backward, FlatSymbolRefAttr:$record, I64Attr:$peer,
-                       I64Attr:$tag);
-  let assemblyFormat = "$sym_name (`send` $send^)? (`backward` $backward^)? `of` $record `peer` $peer `tag` $tag attr-dict";
+  let arguments = (ins SymbolNameAttr:$sym_name, UnitAttr:$send, UnitAttr:$backward, FlatSymbolRefAttr:$record,
+                       I64Attr:$peer, I64Attr:$tag);
+  let assemblyFormat = [{$sym_name (`send` $send^)? (`backward` $backward^)? `of` $record `peer` $peer `tag` $tag
+                         attr-dict}];
   let hasVerifier = 1;
 }
 
@@ -125,9 +127,9 @@ def Rank_KernelOp : Rank_Op<"kernel", [Symbol, IsolatedFromAbove, HasParent<"::m
                                        SingleBlockImplicitTerminator<"YieldOp">]> {
   let summary = "a loop nest over elements: an elementwise cluster";
   let description = [{
-    For every index of `space`, reads one element of each input, computes the body and writes one element of each result.
-    `strides` has one list an operand, inputs first: elements per step of each dimension of the space, 0 where the operand
-    does not depend on it.
+    For every index of `space`, reads one element of each input, computes the body and writes one element of each
+    result. `strides` has one list an operand, inputs first: elements per step of each dimension of the space, 0 where
+    the operand does not depend on it.
 
     1. `kernel.operands`: there is one stride list an operand, each with one entry a dimension of the space.
     2. `kernel.body`: one block argument an input; the terminator yields one value a result.
@@ -143,7 +145,8 @@ def Rank_KernelOp : Rank_Op<"kernel", [Symbol, IsolatedFromAbove, HasParent<"::m
   let arguments = (ins SymbolNameAttr:$sym_name, DenseI64ArrayAttr:$space,
                        TypedArrayAttrBase<DenseI64ArrayAttr, "strides">:$strides, TypeArrayAttr:$result_types);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `space` $space `strides` $strides `results` $result_types attr-dict-with-keyword $body";
+  let assemblyFormat = [{$sym_name `space` $space `strides` $strides `results` $result_types attr-dict-with-keyword
+                         $body}];
   let hasVerifier = 1;
 }
 
@@ -200,7 +203,9 @@ def Rank_ClusterOp : Rank_Op<"cluster", [Pure, SingleBlockImplicitTerminator<"Yi
 
 def Rank_LinearOp : Rank_Op<"linear", [Pure]> {
   let summary = "an einsum with a bias along its last letters; still over tensors";
-  let description = "Becomes a `rank.gemm` with a bias when buffers appear. `bias` has the shape of the result's last dimensions.";
+  let description = [{
+    Becomes a `rank.gemm` with a bias when buffers appear. `bias` has the shape of the result's last dimensions.
+  }];
   let arguments = (ins StrAttr:$spec, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, AnyRankedTensor:$bias);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$spec $lhs `,` $rhs `bias` $bias attr-dict `:` functional-type(operands, results)";
@@ -213,8 +218,8 @@ def Rank_LinearOp : Rank_Op<"linear", [Pure]> {
 def Rank_FuncOp : Rank_Op<"func", [Symbol, HasParent<"ProgramOp">, NoTerminator, SingleBlock, IsolatedFromAbove]> {
   let summary = "@forward, @backward, @reduce, @apply, or what equal layers share";
   let description = [{
-    A shared function's block arguments are the addresses and rows in which the layers differ; `argument_names` tells what
-    each is in a layer, `argument_arenas` where it lies ("activations per_slot"; "" for a row).
+    A shared function's block arguments are the addresses and rows in which the layers differ; `argument_names` tells
+    what each is in a layer, `argument_arenas` where it lies ("activations per_slot"; "" for a row).
   }];
   let arguments = (ins SymbolNameAttr:$sym_name);
   let regions = (region SizedRegion<1>:$body);
@@ -339,8 +344,8 @@ def Rank_StartOp : Rank_Op<"start"> {
     `count` elements take part on this rank: for all_reduce all, for reduce_scatter and all_gather those of one member.
     1. `start.shared`: the source lies in a shared arena.
   }];
-  let arguments = (ins Rank_RowType:$row, Rank_BufferType:$source, Optional<Rank_BufferType>:$destination, StrAttr:$kind,
-                       StrAttr:$combine, I64Attr:$count);
+  let arguments = (ins Rank_RowType:$row, Rank_BufferType:$source, Optional<Rank_BufferType>:$destination,
+                       StrAttr:$kind, StrAttr:$combine, I64Attr:$count);
   let results = (outs Rank_TicketType:$ticket);
   let assemblyFormat = [{$kind $combine $row `,` $source (`into` $destination^)? `count` $count attr-dict `:` type($source)
                          (`,` type($destination)^)?}];

@@ -40,8 +40,8 @@ def FuseBias : Pass<"hyc-fuse-bias", "::mlir::ModuleOp"> {
     ```mlir
     %y = rank.linear "sk,kn->sn" %x, %w bias %b : …
     ```
-    if the product has no other use and the bias runs along the last letters, all of them the second operand's alone: the
-    matrix product then adds it while the tile is in a register, instead of reading the result again.
+    if the product has no other use and the bias runs along the last letters, all of them the second operand's alone:
+    the matrix product then adds it while the tile is in a register, instead of reading the result again.
   }];
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
@@ -74,13 +74,13 @@ def ClusterElementwise : Pass<"hyc-cluster-elementwise", "::mlir::ModuleOp"> {
 def LowerToRank : Pass<"hyc-lower-to-rank", "::mlir::ModuleOp"> {
   let summary = "Turns each stage's functions over tensors into a program over buffers";
   let description = [{
-    One `rank.program` a stage takes the place of `@forward.S`, `@backward.S`, `@reduce.S` and `@apply.S`, of parameters and
-    of state. Each op becomes one call that writes into memory:
+    One `rank.program` a stage takes the place of `@forward.S`, `@backward.S`, `@reduce.S` and `@apply.S`, of parameters
+    and of state. Each op becomes one call that writes into memory:
 
-    - reshapes, splits and unit-stride slices are views; parts of a concatenation are written in place where their producer
-      takes strides;
-    - a matrix product's letters are grouped into batch, m, n and k by the strides of its operands; an operand whose groups
-      are not contiguous is permuted first;
+    - reshapes, splits and unit-stride slices are views; parts of a concatenation are written in place where their
+      producer takes strides;
+    - a matrix product's letters are grouped into batch, m, n and k by the strides of its operands; an operand whose
+      groups are not contiguous is permuted first;
     - a value whose only use adds it to state is added by the kernel that makes it;
     - saved values and what crosses to other stages become records; the operands of collectives lie in shared memory.
 
@@ -92,8 +92,8 @@ def LowerToRank : Pass<"hyc-lower-to-rank", "::mlir::ModuleOp"> {
 def CoalesceReductions : Pass<"hyc-coalesce-reductions", "::mlir::ModuleOp"> {
   let summary = "Joins all-reduces of states over one group into one";
   let description = [{
-    The states are given adjacent places in their arena, in the order of the reductions, so that one call covers them all;
-    what lies between them for alignment is zero on every rank.
+    The states are given adjacent places in their arena, in the order of the reductions, so that one call covers them
+    all; what lies between them for alignment is zero on every rank.
   }];
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
@@ -111,8 +111,8 @@ def PlaceBuffers : Pass<"hyc-place-buffers", "::mlir::ModuleOp"> {
   let summary = "Gives every buffer a fixed offset in its arena";
   let description = [{
     States lie one after the other in the order of declaration. Records and temporaries share addresses where they are
-    never alive at once; when they are is read off the stage's schedule (see ArenaPlacement.h). Each arena tells its size
-    and, beside it, the most bytes that are alive at one moment.
+    never alive at once; when they are is read off the stage's schedule (see ArenaPlacement.h). Each arena tells its
+    size and, beside it, the most bytes that are alive at one moment.
   }];
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
@@ -120,8 +120,8 @@ def PlaceBuffers : Pass<"hyc-place-buffers", "::mlir::ModuleOp"> {
 def ShareLayers : Pass<"hyc-share-layers", "::mlir::ModuleOp"> {
   let summary = "Makes one function of op sequences that differ only in addresses";
   let description = [{
-    Looks for a run of equal consecutive sequences of calls (same kernels, sizes and attributes; ids, offsets and rows of
-    collectives may differ) and replaces each by a `rank.invoke` with the addresses in which they differ.
+    Looks for a run of equal consecutive sequences of calls (same kernels, sizes and attributes; ids, offsets and rows
+    of collectives may differ) and replaces each by a `rank.invoke` with the addresses in which they differ.
   }];
   let options = [
     Option<"minimumOps", "minimum-ops", "int64_t", "8", "shortest sequence that is worth a function">,
@@ -132,8 +132,8 @@ def ShareLayers : Pass<"hyc-share-layers", "::mlir::ModuleOp"> {
 def VerifyRank : Pass<"hyc-verify-rank", "::mlir::ModuleOp"> {
   let summary = "Checks that phase 5 is complete";
   let description = [{
-    No tensors, no ops of hyc, no temporary without an address; every arena has its size; what takes part in a collective
-    lies in shared memory; every start is waited for once, in the same function.
+    No tensors, no ops of hyc, no temporary without an address; every arena has its size; what takes part in a
+    collective lies in shared memory; every start is waited for once, in the same function.
   }];
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
