@@ -86,7 +86,7 @@ FailureOr<std::shared_ptr<Collective>> CollectiveBoard::start(int64_t worldRank,
     if (other.op && other.text != start.text) {
       auto error = start.op->emitError(topology.describe(worldRank)) << " starts " << start.text;
       error.attachNote(other.op->getLoc()) << "but as number " << position << " of the same group "
-                                        << topology.describe(members[index]) << " started " << other.text;
+                                           << topology.describe(members[index]) << " started " << other.text;
       return failure();
     }
   size_t index = collective->indexOf(worldRank);

@@ -1,8 +1,8 @@
 // CollectiveBoard: where ranks meet for collectives.
 //
 // The n-th collective that a rank starts in a group meets the n-th of every other member. Each rank also has one queue:
-// a collective runs only when it is the oldest unfinished one of all its members, so that two groups entered in opposite
-// orders block each other here as they would on devices.
+// a collective runs only when it is the oldest unfinished one of all its members, so that two groups entered in
+// opposite orders block each other here as they would on devices.
 #ifndef HYC_LIB_INTERPRETER_COLLECTIVEBOARD_H
 #define HYC_LIB_INTERPRETER_COLLECTIVEBOARD_H
 
@@ -34,8 +34,8 @@ struct CollectiveStart {
 
 /// One meeting of a group's members.
 struct Collective {
-  std::vector<int64_t> members;        ///< world ranks, ascending
-  std::vector<CollectiveStart> starts; ///< by member
+  std::vector<int64_t> members;          ///< world ranks, ascending
+  std::vector<CollectiveStart> starts;   ///< by member
   std::vector<Tensor> operands, results; ///< by member
   bool isDone = false;
 

@@ -108,8 +108,7 @@ static bool agreeForAttention(ArrayRef<Tensor> operands) {
   return q.getTensorRank() == 4 && k.getTensorRank() == 4 && k.getShape() == operands[3].getShape() &&
          operands[0].getShape() == q.getShape() && operands[4].getShape() == q.getShape() &&
          k.getDim(0) == q.getDim(0) && k.getDim(3) == q.getDim(3) && k.getDim(2) > 0 &&
-         q.getDim(2) % k.getDim(2) == 0 &&
-         lse.getShape() == ArrayRef<int64_t>({q.getDim(0), q.getDim(2), q.getDim(1)});
+         q.getDim(2) % k.getDim(2) == 0 && lse.getShape() == ArrayRef<int64_t>({q.getDim(0), q.getDim(2), q.getDim(1)});
 }
 
 static LogicalResult evaluateAttentionGrad(OpCall &call) {

@@ -12,8 +12,8 @@ using llvm::StringRef;
 namespace {
 /// c += a · b for c: [rows, columns], a: [rows, depth], b: [depth, columns]. Four rows of c share each row of b.
 template <typename T>
-__attribute__((always_inline)) inline void
-multiplyRows(int64_t rows, int64_t columns, int64_t depth, const T *a, const T *b, T *c) {
+__attribute__((always_inline)) inline void multiplyRows(int64_t rows, int64_t columns, int64_t depth, const T *a,
+                                                        const T *b, T *c) {
   constexpr int64_t kRows = 4, kColumns = 256; // a strip of c stays in the nearest cache
   for (int64_t column = 0; column < columns; column += kColumns) {
     const int64_t width = std::min(kColumns, columns - column);
@@ -50,13 +50,16 @@ multiplyRows(int64_t rows, int64_t columns, int64_t depth, const T *a, const T *
 
 // One copy an instruction set: wider vectors of independent columns, the same bits.
 #define HYC_MULTIPLY __attribute__((target_clones("avx512f", "avx2", "default"))) void
-HYC_MULTIPLY hyc::interpreter::multiplyInto(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b, float *c) {
+HYC_MULTIPLY hyc::interpreter::multiplyInto(int64_t rows, int64_t columns, int64_t depth, const float *a,
+                                            const float *b, float *c) {
   multiplyRows(rows, columns, depth, a, b, c);
 }
-HYC_MULTIPLY hyc::interpreter::multiplyInto(int64_t rows, int64_t columns, int64_t depth, const double *a, const double *b, double *c) {
+HYC_MULTIPLY hyc::interpreter::multiplyInto(int64_t rows, int64_t columns, int64_t depth, const double *a,
+                                            const double *b, double *c) {
   multiplyRows(rows, columns, depth, a, b, c);
 }
-void hyc::interpreter::multiplyInto(int64_t rows, int64_t columns, int64_t depth, const int64_t *a, const int64_t *b, int64_t *c) {
+void hyc::interpreter::multiplyInto(int64_t rows, int64_t columns, int64_t depth, const int64_t *a, const int64_t *b,
+                                    int64_t *c) {
   multiplyRows(rows, columns, depth, a, b, c);
 }
 #undef HYC_MULTIPLY

@@ -17,8 +17,7 @@ static LogicalResult refuseIntegers(OpCall &call) {
   return call.op->emitError("the interpreter knows no '") << call.op->getName() << "' of integers";
 }
 
-template <typename T, typename Function>
-static void mapUnary(OpCall &call, Function function) {
+template <typename T, typename Function> static void mapUnary(OpCall &call, Function function) {
   Tensor result = call.makeResult();
   const T *x = call.operands[0].data<T>();
   T *y = result.mutableData<T>();
@@ -27,16 +26,14 @@ static void mapUnary(OpCall &call, Function function) {
   call.results.push_back(result);
 }
 
-template <typename Function>
-static LogicalResult floatUnary(OpCall &call) {
+template <typename Function> static LogicalResult floatUnary(OpCall &call) {
   if (!isFloat(call.resultKind()))
     return refuseIntegers(call);
   dispatchFloat(call.resultKind(), [&](auto zero) { mapUnary<decltype(zero)>(call, Function()); });
   return success();
 }
 
-template <typename Function>
-static LogicalResult anyUnary(OpCall &call) {
+template <typename Function> static LogicalResult anyUnary(OpCall &call) {
   ElementKind kind = call.resultKind();
   dispatchStorage(kind, [&](auto zero) {
     using T = decltype(zero);
@@ -63,8 +60,7 @@ static LogicalResult evaluateGelu(OpCall &call) {
 // Binary
 //===----------------------------------------------------------------------===//
 
-template <typename T, typename Function>
-static void mapBinary(OpCall &call, Function function) {
+template <typename T, typename Function> static void mapBinary(OpCall &call, Function function) {
   Tensor result = call.makeResult();
   const T *x = call.operands[0].data<T>(), *y = call.operands[1].data<T>();
   T *z = result.mutableData<T>();
@@ -73,8 +69,7 @@ static void mapBinary(OpCall &call, Function function) {
   call.results.push_back(result);
 }
 
-template <typename Function>
-static LogicalResult anyBinary(OpCall &call) {
+template <typename Function> static LogicalResult anyBinary(OpCall &call) {
   ElementKind kind = call.resultKind();
   dispatchStorage(kind, [&](auto zero) {
     using T = decltype(zero);
@@ -86,16 +81,14 @@ static LogicalResult anyBinary(OpCall &call) {
   return success();
 }
 
-template <typename Function>
-static LogicalResult floatBinary(OpCall &call) {
+template <typename Function> static LogicalResult floatBinary(OpCall &call) {
   if (!isFloat(call.resultKind()))
     return refuseIntegers(call);
   dispatchFloat(call.resultKind(), [&](auto zero) { mapBinary<decltype(zero)>(call, Function()); });
   return success();
 }
 
-template <typename Function>
-static LogicalResult booleanBinary(OpCall &call) {
+template <typename Function> static LogicalResult booleanBinary(OpCall &call) {
   if (call.resultKind() != ElementKind::I1)
     return call.op->emitError("the interpreter combines booleans (i1), not ") << call.op->getResult(0).getType();
   mapBinary<int64_t>(call, Function());
@@ -129,8 +122,7 @@ static LogicalResult evaluateGeluGrad(OpCall &call) {
 // Relations, choices, conversions and sources
 //===----------------------------------------------------------------------===//
 
-template <typename T>
-static bool holds(ComparePredicate predicate, T x, T y) {
+template <typename T> static bool holds(ComparePredicate predicate, T x, T y) {
   switch (predicate) {
   case ComparePredicate::eq:
     return x == y;
@@ -181,8 +173,7 @@ static LogicalResult evaluateConvert(OpCall &call) {
 }
 
 static LogicalResult evaluateConstant(OpCall &call) {
-  FailureOr<Tensor> value =
-      denseValue(call.op, cast<ConstantOp>(call.op).getValue(), call.device.options.arithmetic);
+  FailureOr<Tensor> value = denseValue(call.op, cast<ConstantOp>(call.op).getValue(), call.device.options.arithmetic);
   if (failed(value))
     return failure();
   call.results.push_back(*value);

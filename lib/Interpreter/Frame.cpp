@@ -58,8 +58,9 @@ LogicalResult Frame::bind(ArrayRef<Tensor> arguments) {
     bool fits = argument && argument.getShape() == type.getShape() &&
                 (argument.getKind() == kind || (isFloat(argument.getKind()) && isFloat(kind)));
     if (!fits)
-      return function.emitError("argument ") << index << " of @" << function.getSymName() << " is "
-                                             << (argument ? argument.describeType() : "missing") << ", expected " << type;
+      return function.emitError("argument ")
+             << index << " of @" << function.getSymName() << " is " << (argument ? argument.describeType() : "missing")
+             << ", expected " << type;
     values[value] = argument.converted(kind);
   }
   return success();

@@ -10,7 +10,8 @@ namespace hyc::interpreter {
 class Frame {
 public:
   /// `device` outlives the frame.
-  Frame(FuncOp function, Device &device) : function(function), device(&device), op(&function.getBody().front().front()) {}
+  Frame(FuncOp function, Device &device)
+      : function(function), device(&device), op(&function.getBody().front().front()) {}
 
   /// Checks shapes, converts floats to the device's arithmetic, and binds; a diagnostic at the function otherwise.
   llvm::LogicalResult bind(llvm::ArrayRef<Tensor> arguments);

@@ -52,8 +52,7 @@ FailureOr<Tensor> hyc::interpreter::denseValue(Operation *op, Attribute attribut
 // Files
 //===----------------------------------------------------------------------===//
 
-template <typename T>
-static void readElements(std::ifstream &file, Tensor &tensor) {
+template <typename T> static void readElements(std::ifstream &file, Tensor &tensor) {
   std::vector<T> stored(tensor.getNumElements());
   file.read(reinterpret_cast<char *>(stored.data()), static_cast<std::streamsize>(stored.size() * sizeof(T)));
   dispatchStorage(tensor.getKind(), [&](auto zero) {

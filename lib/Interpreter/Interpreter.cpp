@@ -53,10 +53,12 @@ FailureOr<SmallVector<Tensor>> Interpreter::call(StringRef name, const NamedTens
     if (!label)
       label = function.getArgAttrOfType<StringAttr>(index, "hyc.scalar");
     if (!label)
-      return function.emitError("argument ") << index << " of @" << name << " has no hyc.input and no hyc.scalar", failure();
+      return function.emitError("argument ") << index << " of @" << name << " has no hyc.input and no hyc.scalar",
+             failure();
     auto entry = arguments.find(label.getValue());
     if (entry == arguments.end())
-      return function.emitError("no value is given for argument \"") << label.getValue() << "\" of @" << name, failure();
+      return function.emitError("no value is given for argument \"") << label.getValue() << "\" of @" << name,
+             failure();
     ordered.push_back(entry->second);
   }
   return call(name, ordered);

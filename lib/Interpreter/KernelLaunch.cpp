@@ -9,14 +9,12 @@ using namespace hyc::interpreter::scalar;
 
 namespace {
 /// `function` over every element; nothing happens, and it gives false, where the name is another's.
-template <typename T>
-struct Named {
+template <typename T> struct Named {
   StringRef name;
   ArrayRef<Tensor> operands;
   Tensor &result;
 
-  template <typename Function>
-  bool unary(StringRef candidate, Function function) const {
+  template <typename Function> bool unary(StringRef candidate, Function function) const {
     if (candidate != name)
       return false;
     const T *x = operands[0].data<T>();
@@ -25,8 +23,7 @@ struct Named {
       y[i] = function(x[i]);
     return true;
   }
-  template <typename Function>
-  bool binary(StringRef candidate, Function function) const {
+  template <typename Function> bool binary(StringRef candidate, Function function) const {
     if (candidate != name)
       return false;
     const T *x = operands[0].data<T>(), *y = operands[1].data<T>();
@@ -38,8 +35,7 @@ struct Named {
 };
 } // namespace
 
-template <typename T>
-static bool computeFloats(const Named<T> &f) {
+template <typename T> static bool computeFloats(const Named<T> &f) {
   return f.unary("neg", Neg()) || f.unary("abs", Abs()) || f.unary("exp", Exp()) || f.unary("log", Log()) ||
          f.unary("sqrt", Sqrt()) || f.unary("rsqrt", Rsqrt()) || f.unary("reciprocal", Reciprocal()) ||
          f.unary("tanh", Tanh()) || f.unary("erf", Erf()) || f.unary("sin", Sin()) || f.unary("cos", Cos()) ||
@@ -58,8 +54,7 @@ static bool computeIntegers(const Named<int64_t> &f) {
          f.binary("min", Min()) || f.binary("and", And()) || f.binary("or", Or());
 }
 
-template <typename T>
-static void compareInto(StringRef relation, ArrayRef<Tensor> operands, Tensor &result) {
+template <typename T> static void compareInto(StringRef relation, ArrayRef<Tensor> operands, Tensor &result) {
   const T *x = operands[0].data<T>(), *y = operands[1].data<T>();
   int64_t *z = result.mutableData<int64_t>();
   for (int64_t i = 0, e = result.getNumElements(); i < e; ++i)
@@ -118,7 +113,8 @@ static FailureOr<Tensor> evaluate(Operation &op, ArrayRef<int64_t> space, Arithm
     if (auto number = dyn_cast<FloatAttr>(literal.getValue()))
       return Tensor::splat(*kind, space, number.getValueAsDouble());
     APInt bits = cast<IntegerAttr>(literal.getValue()).getValue();
-    return Tensor::splat(*kind, space, static_cast<double>(*kind == ElementKind::I1 ? bits.getZExtValue() : bits.getSExtValue()));
+    return Tensor::splat(*kind, space,
+                         static_cast<double>(*kind == ElementKind::I1 ? bits.getZExtValue() : bits.getSExtValue()));
   }
   if (auto index = dyn_cast<rank::IndexOp>(op)) {
     Tensor result(*kind, space);

@@ -365,7 +365,8 @@ static int64_t coordinate(Loaded &c) {
 }
 
 static LogicalResult shardOffset(Loaded &c) {
-  return c.store(0, Tensor::splat(c.call.kindOf(c.out(0)), c.outShape(0), static_cast<double>(coordinate(c) * c.integer("size"))));
+  return c.store(
+      0, Tensor::splat(c.call.kindOf(c.out(0)), c.outShape(0), static_cast<double>(coordinate(c) * c.integer("size"))));
 }
 
 static LogicalResult sliceShard(Loaded &c) {
@@ -374,14 +375,30 @@ static LogicalResult sliceShard(Loaded &c) {
 }
 
 static Executor findExecutor(StringRef kernel) {
-  static const llvm::StringMap<Executor> executors = {
-      {"layer_norm", layerNorm}, {"layer_norm_grad", layerNormGrad}, {"attention", attention},
-      {"attention_grad", attentionGrad}, {"embedding", embedding}, {"embedding_grad", embeddingGrad},
-      {"cross_entropy", crossEntropy}, {"cross_entropy_grad", crossEntropyGrad}, {"vocab_max", vocabMax},
-      {"vocab_sum_exp", vocabSumExp}, {"vocab_loss", vocabLoss}, {"reduce", reduce}, {"strided_copy", stridedCopy},
-      {"accumulate", accumulate}, {"fill", fill}, {"constant", constant}, {"sum_of_squares", sumOfSquares},
-      {"gradient_scale", gradientScale}, {"increment", increment}, {"adamw", adamw}, {"sgd", sgd},
-      {"sgd_momentum", sgd}, {"shard_offset", shardOffset}, {"slice_shard", sliceShard}};
+  static const llvm::StringMap<Executor> executors = {{"layer_norm", layerNorm},
+                                                      {"layer_norm_grad", layerNormGrad},
+                                                      {"attention", attention},
+                                                      {"attention_grad", attentionGrad},
+                                                      {"embedding", embedding},
+                                                      {"embedding_grad", embeddingGrad},
+                                                      {"cross_entropy", crossEntropy},
+                                                      {"cross_entropy_grad", crossEntropyGrad},
+                                                      {"vocab_max", vocabMax},
+                                                      {"vocab_sum_exp", vocabSumExp},
+                                                      {"vocab_loss", vocabLoss},
+                                                      {"reduce", reduce},
+                                                      {"strided_copy", stridedCopy},
+                                                      {"accumulate", accumulate},
+                                                      {"fill", fill},
+                                                      {"constant", constant},
+                                                      {"sum_of_squares", sumOfSquares},
+                                                      {"gradient_scale", gradientScale},
+                                                      {"increment", increment},
+                                                      {"adamw", adamw},
+                                                      {"sgd", sgd},
+                                                      {"sgd_momentum", sgd},
+                                                      {"shard_offset", shardOffset},
+                                                      {"slice_shard", sliceShard}};
   return executors.lookup(kernel);
 }
 

@@ -9,7 +9,8 @@ using namespace hyc::interpreter;
 namespace reference = hyc::kernels::reference;
 
 /// How logits I × (V) lie, of which the columns from `offset` on are those of a vocabulary of `vocabulary` columns.
-static kernels::CrossEntropyDesc lossDesc(const Tensor &logits, int64_t ignoreIndex, int64_t offset, int64_t vocabulary) {
+static kernels::CrossEntropyDesc lossDesc(const Tensor &logits, int64_t ignoreIndex, int64_t offset,
+                                          int64_t vocabulary) {
   kernels::CrossEntropyDesc desc;
   desc.ld = logits.getShape().back();
   desc.tokens = desc.ld ? logits.getNumElements() / desc.ld : 0;
@@ -27,8 +28,8 @@ static LogicalResult checkLabels(OpCall &call, const Tensor &labels, int64_t tok
   const int64_t *values = labels.data<int64_t>();
   for (int64_t i = 0; i < tokens; ++i)
     if (values[i] != ignoreIndex && (values[i] < 0 || values[i] >= vocabulary))
-      return call.op->emitError("label ") << values[i] << " at position " << i << " is no column of " << vocabulary
-                                          << " logits";
+      return call.op->emitError("label ")
+             << values[i] << " at position " << i << " is no column of " << vocabulary << " logits";
   return success();
 }
 
@@ -65,7 +66,8 @@ static LogicalResult evaluateCrossEntropyGrad(OpCall &call) {
   const Tensor &logits = call.operands[1], &labels = call.operands[2], &lse = call.operands[3];
   int64_t ignoreIndex = static_cast<int64_t>(op.getIgnoreIndex());
   int64_t offset = op.getOffset() ? call.operands[4].getInteger() : 0;
-  int64_t vocabulary = static_cast<int64_t>(op.getVocabulary().value_or(logits.getShape().empty() ? 0 : logits.getShape().back()));
+  int64_t vocabulary =
+      static_cast<int64_t>(op.getVocabulary().value_or(logits.getShape().empty() ? 0 : logits.getShape().back()));
   if (logits.getTensorRank() == 0 || logits.getShape() != call.resultShape() ||
       lse.getShape() != logits.getShape().drop_back() || call.operands[0].getTensorRank() != 0)
     return op.emitError("[cross_entropy.shapes] has operands (") << op->getOperandTypes() << ")";
@@ -125,9 +127,8 @@ static LogicalResult evaluateVocabLoss(OpCall &call) {
   for (unsigned index : {0, 1, 2})
     if (failed(checkFloat(call, call.operands[index])))
       return failure();
-  if (isFloat(labels.getKind()) || llvm::any_of(call.operands, [&](const Tensor &rows) {
-        return rows.getNumElements() != desc.tokens;
-      }))
+  if (isFloat(labels.getKind()) ||
+      llvm::any_of(call.operands, [&](const Tensor &rows) { return rows.getNumElements() != desc.tokens; }))
     return call.op->emitError("[cross_entropy.shapes] has operands (") << call.op->getOperandTypes() << ")";
   Tensor loss = call.makeResult(0), count = call.makeResult(1), lse = call.makeResult(2);
   dispatchFloat(max.getKind(), [&](auto zero) {

@@ -49,16 +49,18 @@ void Memory::zero(Arena &arena, int64_t begin, int64_t end) {
 // Walking a region
 //===----------------------------------------------------------------------===//
 
-/// Calls body(byte offset of the first, elements, distance in bytes) for each run along the last dimension; stops where it
-/// gives false.
+/// Calls body(byte offset of the first, elements, distance in bytes) for each run along the last dimension; stops where
+/// it gives false.
 template <typename Body>
-static bool forEachRun(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides, int64_t offset, int64_t elementBytes, Body &body) {
+static bool forEachRun(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides, int64_t offset, int64_t elementBytes,
+                       Body &body) {
   if (shape.empty())
     return body(offset, int64_t{1}, elementBytes);
   if (shape.size() == 1)
     return shape[0] == 0 || body(offset, shape[0], strides[0] * elementBytes);
   for (int64_t i = 0; i < shape[0]; ++i)
-    if (!forEachRun(shape.drop_front(), strides.drop_front(), offset + i * strides[0] * elementBytes, elementBytes, body))
+    if (!forEachRun(shape.drop_front(), strides.drop_front(), offset + i * strides[0] * elementBytes, elementBytes,
+                    body))
       return false;
   return true;
 }
@@ -101,7 +103,8 @@ LogicalResult Memory::checkBounds(Operation *op, const Extent &region) const {
                llvm::AddOverflow(region.offset, bytes, end);
   if (!overflows && region.offset >= 0 && end <= region.arena->bytes)
     return success();
-  return op->emitError("reaches byte ") << end << " of @" << region.arena->name << ", which has " << region.arena->bytes;
+  return op->emitError("reaches byte ") << end << " of @" << region.arena->name << ", which has "
+                                        << region.arena->bytes;
 }
 
 LogicalResult Memory::note(Operation *op, const Extent &region, ByteNote note) {
@@ -116,8 +119,7 @@ LogicalResult Memory::note(Operation *op, const Extent &region, ByteNote note) {
 //===----------------------------------------------------------------------===//
 
 /// Calls `body` with a value of the type that memory keeps the elements in.
-template <typename Body>
-static void dispatchStored(Type elementType, Arithmetic arithmetic, Body body) {
+template <typename Body> static void dispatchStored(Type elementType, Arithmetic arithmetic, Body body) {
   if (elementType.isF32() && arithmetic == Arithmetic::AsTyped)
     body(0.0f);
   else if (elementType.isF32() || elementType.isF64())
@@ -165,7 +167,8 @@ FailureOr<Tensor> Memory::load(Operation *op, const Extent &region) const {
 LogicalResult Memory::store(Operation *op, const Extent &region, const Tensor &value) {
   if (failed(checkBounds(op, region)))
     return failure();
-  if (value.getShape() != ArrayRef<int64_t>(region.shape) || value.getKind() != elementKind(region.elementType, arithmetic))
+  if (value.getShape() != ArrayRef<int64_t>(region.shape) ||
+      value.getKind() != elementKind(region.elementType, arithmetic))
     return op->emitError("the interpreter computed ") << value.describeType() << " for another buffer";
   if (int64_t byte = findNote(region, {ByteNote::Lent, ByteNote::Promised}); byte >= 0)
     return op->emitError("writes byte ") << byte << " of @" << region.arena->name << ", which an unfinished exchange "

@@ -1,5 +1,6 @@
-// Memory: the arenas of one simulated rank, byte by byte, with a note on every byte: whether anything was written there, and
-// whether an exchange is using it. Reading what nothing wrote, or touching what an exchange holds, is a diagnostic.
+// Memory: the arenas of one simulated rank, byte by byte, with a note on every byte: whether anything was written
+// there, and whether an exchange is using it. Reading what nothing wrote, or touching what an exchange holds, is a
+// diagnostic.
 //
 // The surprise: under wide arithmetic every byte address counts double, so that an f64 fits where the program keeps an
 // f32, and offsets, strides and overlaps stay what they are.

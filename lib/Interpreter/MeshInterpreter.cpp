@@ -77,8 +77,8 @@ LogicalResult MeshInterpreter::Impl::distribute(const Layout &layout, StringRef 
   for (int64_t rank : layout.holders) {
     Tensor local = topology.cut(whole, layout.sharding, rank);
     if (local.getShape() != localType.getShape())
-      return layout.op->emitError("one rank holds ") << local.describeType() << " of " << layout.wholeType
-                                                     << " by its sharding, but the type is " << localType;
+      return layout.op->emitError("one rank holds ")
+             << local.describeType() << " of " << layout.wholeType << " by its sharding, but the type is " << localType;
     devices[rank].states[symbol] = local;
   }
   return success();

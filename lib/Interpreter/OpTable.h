@@ -37,10 +37,7 @@ public:
   static const OpTable &get();
 
   OpHandler find(mlir::Operation *op) const { return handlers.lookup(op->getName().getTypeID()); }
-  template <typename OpTy>
-  void add(OpHandler handler) {
-    handlers[mlir::TypeID::get<OpTy>()] = handler;
-  }
+  template <typename OpTy> void add(OpHandler handler) { handlers[mlir::TypeID::get<OpTy>()] = handler; }
 
 private:
   llvm::DenseMap<mlir::TypeID, OpHandler> handlers;

@@ -28,7 +28,9 @@ struct RankCall {
   Extent stridedAt(mlir::Value buffer, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides) const;
   ElementKind kindOf(mlir::Value buffer) const;
 
-  llvm::FailureOr<Tensor> load(mlir::Operation *op, mlir::Value buffer) const { return memory.load(op, regionOf(buffer)); }
+  llvm::FailureOr<Tensor> load(mlir::Operation *op, mlir::Value buffer) const {
+    return memory.load(op, regionOf(buffer));
+  }
   /// Stores, or adds to what is there, as `mode` says.
   llvm::LogicalResult store(mlir::Operation *op, const Extent &region, Tensor value, rank::WriteMode mode) const;
   llvm::LogicalResult store(mlir::Operation *op, mlir::Value buffer, const Tensor &value) const {

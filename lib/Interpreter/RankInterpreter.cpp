@@ -82,12 +82,13 @@ static dist::ShardingAttr shardingOf(rank::StateOp state) {
 LogicalResult RankInterpreter::Impl::initialise(rank::StateOp state, int64_t worldRank) {
   rank::BufferType type = state.getBufferType();
   if (state.getSplits().size() != state.getGlobal().size())
-    return state.emitError("has ") << state.getSplits().size() << " splits of " << state.getGlobal().size() << " dimensions";
+    return state.emitError("has ") << state.getSplits().size() << " splits of " << state.getGlobal().size()
+                                   << " dimensions";
   Tensor &whole = initialValues[state.getSymName()];
   if (!whole) {
-    FailureOr<Tensor> value = initialValue(state, state.getLogicalName(),
-                                           RankedTensorType::get(state.getGlobal(), type.getElementType()),
-                                           state.getInit(), options);
+    FailureOr<Tensor> value =
+        initialValue(state, state.getLogicalName(), RankedTensorType::get(state.getGlobal(), type.getElementType()),
+                     state.getInit(), options);
     if (failed(value))
       return failure();
     whole = *value;
@@ -143,7 +144,8 @@ LogicalResult RankInterpreter::Impl::makeMemory(int64_t worldRank) {
     for (int64_t begin = 0, end = 0; begin < arena->bytes; begin = end + 1) {
       begin = std::find(bits.begin() + begin, bits.end(), false) - bits.begin();
       end = std::find(bits.begin() + begin, bits.end(), true) - bits.begin();
-      // What follows a symbol up to the next line is padding, which the runtime zeroes and coalesced exchanges carry along.
+      // What follows a symbol up to the next line is padding, which the runtime zeroes and coalesced exchanges carry
+      // along.
       int64_t padded = std::min(end, rank::alignedBytes(begin));
       own.memory.zero(*arena, begin, padded);
       if (padded < end)
@@ -199,7 +201,8 @@ FailureOr<Tensor> RankInterpreter::gatherState(StringRef symbol) {
     if (isFirst)
       whole.insert(local->sliced(origin, ones, sizes), offsets, ones);
     else if (!local->isIdenticalTo(entry->second.second))
-      return state.emitError(impl->topology.describe(entry->second.first) + " and " + impl->topology.describe(worldRank))
+      return state.emitError(impl->topology.describe(entry->second.first) + " and " +
+                             impl->topology.describe(worldRank))
                  << " hold different values of @" << symbol,
              failure();
   }

@@ -15,8 +15,8 @@ Extent hyc::interpreter::placedRegion(Memory &memory, StringRef arena, int64_t o
 }
 
 InFlightDiagnostic RankMachine::emitError() const {
-  return schedule().emitError(step.topology.describe(worldRank)) << ", instruction " << position << " (" << current()
-                                                                 << "): ";
+  return schedule().emitError(step.topology.describe(worldRank))
+         << ", instruction " << position << " (" << current() << "): ";
 }
 
 //===----------------------------------------------------------------------===//
@@ -72,7 +72,8 @@ LogicalResult RankMachine::end() {
   if (current().getKind() == InstructionKind::exchange)
     return endExchange();
   if (!tickets.empty())
-    return emitError() << "the function ends before it has waited for " << tickets.begin()->second.collective->starts[0].text;
+    return emitError() << "the function ends before it has waited for "
+                       << tickets.begin()->second.collective->starts[0].text;
   return success();
 }
 
@@ -187,7 +188,8 @@ LogicalResult RankMachine::execute(Operation *op) {
   }
   if (auto row = dyn_cast<rank::RowOp>(op)) {
     rank::ProgramOp owner = program.op;
-    auto collective = dyn_cast_or_null<rank::CollectiveOp>(SymbolTable::lookupSymbolIn(owner, row.getCollectiveAttr().getAttr()));
+    auto collective =
+        dyn_cast_or_null<rank::CollectiveOp>(SymbolTable::lookupSymbolIn(owner, row.getCollectiveAttr().getAttr()));
     if (!collective)
       return op->emitError("names @") << row.getCollective() << ", which is no collective";
     top.rows[row.getResult()] = collective;
@@ -251,12 +253,13 @@ LogicalResult RankMachine::startCollective(rank::StartOp op) {
   start.joinsInWorldOrder = true;
   start.operandShape = {start.kind == CollectiveStart::Kind::ReduceScatter ? count * members : count};
   start.resultShape = {start.kind == CollectiveStart::Kind::AllGather ? count * members : count};
-  llvm::raw_string_ostream(start.text) << op.getKind() << " " << op.getCombine() << " of " << count << " elements, number "
-                                       << row.getNumber() << " over " << row.getGroup() << " (cause \"" << row.getCause()
-                                       << "\")";
+  llvm::raw_string_ostream(start.text) << op.getKind() << " " << op.getCombine() << " of " << count
+                                       << " elements, number " << row.getNumber() << " over " << row.getGroup()
+                                       << " (cause \"" << row.getCause() << "\")";
   auto regionAt = [&](Value buffer, ArrayRef<int64_t> shape) {
     Address address = top.addresses.lookup(buffer);
-    return Extent::dense(address.arena, address.offset, cast<rank::BufferType>(buffer.getType()).getElementType(), shape);
+    return Extent::dense(address.arena, address.offset, cast<rank::BufferType>(buffer.getType()).getElementType(),
+                         shape);
   };
   Ticket ticket;
   ticket.source = regionAt(op.getSource(), start.operandShape);
@@ -305,7 +308,8 @@ LogicalResult RankMachine::postTransfer(dist::TransferAttr transfer) {
   for (rank::TransferOp tensor : program.transfers) {
     if (tensor.getSend() != isSend || tensor.getBackward() == isForward)
       continue;
-    auto record = llvm::find_if(program.records, [&](rank::RecordOp candidate) { return candidate.getSymName() == tensor.getRecord(); });
+    auto record = llvm::find_if(program.records,
+                                [&](rank::RecordOp candidate) { return candidate.getSymName() == tensor.getRecord(); });
     if (record == program.records.end())
       return tensor.emitError("names @") << tensor.getRecord() << ", which is no record";
     if (static_cast<int64_t>(tensor.getPeer()) != peerStage)

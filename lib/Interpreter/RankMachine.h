@@ -1,4 +1,5 @@
-// RankMachine: one rank that executes the rank.program of its stage, call by call, as its schedule says, until it waits.
+// RankMachine: one rank that executes the rank.program of its stage, call by call, as its schedule says, until it
+// waits.
 #ifndef HYC_LIB_INTERPRETER_RANKMACHINE_H
 #define HYC_LIB_INTERPRETER_RANKMACHINE_H
 

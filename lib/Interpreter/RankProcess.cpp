@@ -13,8 +13,8 @@ using dist::InstructionKind;
 static size_t indexOf(Direction direction) { return direction == Direction::forward ? 0 : 1; }
 
 InFlightDiagnostic RankProcess::emitError() const {
-  return schedule().emitError(step.topology.describe(worldRank)) << ", instruction " << position << " ("
-                                                                       << current() << "): ";
+  return schedule().emitError(step.topology.describe(worldRank))
+         << ", instruction " << position << " (" << current() << "): ";
 }
 
 //===----------------------------------------------------------------------===//
@@ -164,8 +164,9 @@ LogicalResult RankProcess::endCompute(InstructionAttr instruction, Direction dir
   Parcel saved{instruction.getMicroBatch(), {}}, toSend = saved;
   for (auto [index, result] : llvm::enumerate(frame->getResults())) {
     auto id = function.getResultAttrOfType<StringAttr>(index, "hyc.saved");
-    (id ? saved : toSend).tensors[id ? id.getValue()
-                                     : function.getResultAttrOfType<StringAttr>(index, dist::kChannel).getValue()] = result;
+    (id ? saved : toSend)
+        .tensors[id ? id.getValue() : function.getResultAttrOfType<StringAttr>(index, dist::kChannel).getValue()] =
+        result;
   }
   if (direction == Direction::forward)
     slot.saved = std::move(saved);
@@ -214,11 +215,13 @@ FailureOr<Tensor> RankProcess::localInput(FuncOp function, unsigned index, Strin
     sharding = dist::ShardingAttr::get(function.getContext(), dims);
   }
   if (sharding.getDims().size() != static_cast<size_t>(whole.getTensorRank()))
-    return emitError() << "input \"" << name << "\" is " << whole.describeType() << ", but its sharding is " << sharding,
+    return emitError() << "input \"" << name << "\" is " << whole.describeType() << ", but its sharding is "
+                       << sharding,
            failure();
   int64_t parts = step.topology.getPosition(worldRank, sharding.getDims()[0]).size;
   if (samples % parts != 0)
-    return emitError() << "the " << samples << " samples of a micro-batch cannot be cut into " << parts << " equal parts",
+    return emitError() << "the " << samples << " samples of a micro-batch cannot be cut into " << parts
+                       << " equal parts",
            failure();
   return step.topology.cut(whole, sharding, worldRank);
 }
@@ -243,7 +246,8 @@ LogicalResult RankProcess::beginExchange(InstructionAttr instruction) {
     end->owner = function;
     end->channels = transfer.getIsSend() ? channelResults(function) : channelArguments(function);
     Slot &slot = slots[transfer.getSlot()];
-    std::optional<Parcel> &parcel = (transfer.getIsSend() ? slot.toSend : slot.received)[indexOf(transfer.getDirection())];
+    std::optional<Parcel> &parcel =
+        (transfer.getIsSend() ? slot.toSend : slot.received)[indexOf(transfer.getDirection())];
     if (transfer.getIsSend() && end->channels.empty()) {
       // Nothing crosses here, as where no gradient flows further back; the ends still meet.
     } else if (transfer.getIsSend()) {

@@ -1,5 +1,5 @@
-// RankProcess: one rank on its way through the schedule of its stage. It runs until it has to wait, so that all ranks of
-// a mesh can take turns in one thread.
+// RankProcess: one rank on its way through the schedule of its stage. It runs until it has to wait, so that all ranks
+// of a mesh can take turns in one thread.
 //
 // A slot holds the record of one micro-batch: what was received for it, what forward saved, what is still to be sent.
 // Everything in it is used exactly once; a slot that is filled again too early, or not emptied, is a diagnostic.

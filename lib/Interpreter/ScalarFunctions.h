@@ -87,8 +87,7 @@ struct GeluTanhGrad {
 };
 
 // Integer arithmetic runs on unsigned words, where overflow is defined.
-template <typename T, typename Float, typename Integer>
-T pick(T x, T y, Float onFloats, Integer onIntegers) {
+template <typename T, typename Float, typename Integer> T pick(T x, T y, Float onFloats, Integer onIntegers) {
   if constexpr (std::is_integral_v<T>)
     return static_cast<T>(onIntegers(static_cast<uint64_t>(x), static_cast<uint64_t>(y)));
   else
@@ -96,17 +95,20 @@ T pick(T x, T y, Float onFloats, Integer onIntegers) {
 }
 struct Add {
   template <typename T> T operator()(T x, T y) const {
-    return pick(x, y, [](T a, T b) { return a + b; }, [](uint64_t a, uint64_t b) { return a + b; });
+    return pick(
+        x, y, [](T a, T b) { return a + b; }, [](uint64_t a, uint64_t b) { return a + b; });
   }
 };
 struct Sub {
   template <typename T> T operator()(T x, T y) const {
-    return pick(x, y, [](T a, T b) { return a - b; }, [](uint64_t a, uint64_t b) { return a - b; });
+    return pick(
+        x, y, [](T a, T b) { return a - b; }, [](uint64_t a, uint64_t b) { return a - b; });
   }
 };
 struct Mul {
   template <typename T> T operator()(T x, T y) const {
-    return pick(x, y, [](T a, T b) { return a * b; }, [](uint64_t a, uint64_t b) { return a * b; });
+    return pick(
+        x, y, [](T a, T b) { return a * b; }, [](uint64_t a, uint64_t b) { return a * b; });
   }
 };
 struct Div { // an integer y is not zero

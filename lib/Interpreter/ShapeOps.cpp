@@ -80,8 +80,7 @@ static LogicalResult evaluateConcat(OpCall &call) {
 // Combining
 //===----------------------------------------------------------------------===//
 
-template <typename T>
-static T combineRow(ReductionKind reduction, const T *row, int64_t count) {
+template <typename T> static T combineRow(ReductionKind reduction, const T *row, int64_t count) {
   if (reduction == ReductionKind::sum) {
     using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
     Sum sum = 0;
@@ -91,7 +90,8 @@ static T combineRow(ReductionKind reduction, const T *row, int64_t count) {
   }
   using Limits = std::numeric_limits<T>;
   const bool isMax = reduction == ReductionKind::max;
-  T best = Limits::has_infinity ? (isMax ? -Limits::infinity() : Limits::infinity()) : (isMax ? Limits::min() : Limits::max());
+  T best = Limits::has_infinity ? (isMax ? -Limits::infinity() : Limits::infinity())
+                                : (isMax ? Limits::min() : Limits::max());
   for (int64_t i = 0; i < count; ++i)
     if ((isMax ? row[i] > best : row[i] < best) || row[i] != row[i]) {
       best = row[i];

@@ -17,20 +17,19 @@ static FuncOp findFunction(ModuleOp module, const Twine &name) {
 //===----------------------------------------------------------------------===//
 
 /// The first of `labels` that `find` knows.
-template <typename Find>
-static bool hasOneOf(ArrayRef<StringRef> labels, Find find) {
+template <typename Find> static bool hasOneOf(ArrayRef<StringRef> labels, Find find) {
   return llvm::any_of(labels, [&](StringRef label) { return static_cast<bool>(find(label)); });
 }
 
 static LogicalResult checkLabels(FuncOp function, ArrayRef<StringRef> ofArguments, ArrayRef<StringRef> ofResults) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (!hasOneOf(ofArguments, [&](StringRef label) { return function.getArgAttrOfType<StringAttr>(i, label); }))
-      return function.emitError("argument ") << i << " of @" << function.getSymName() << " says none of "
-                                             << llvm::join(ofArguments, ", ");
+      return function.emitError("argument ")
+             << i << " of @" << function.getSymName() << " says none of " << llvm::join(ofArguments, ", ");
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     if (!hasOneOf(ofResults, [&](StringRef label) { return function.getResultAttrOfType<StringAttr>(i, label); }))
-      return function.emitError("result ") << i << " of @" << function.getSymName() << " says none of "
-                                           << llvm::join(ofResults, ", ");
+      return function.emitError("result ")
+             << i << " of @" << function.getSymName() << " says none of " << llvm::join(ofResults, ", ");
   return success();
 }
 
@@ -47,7 +46,8 @@ static LogicalResult checkSaved(FuncOp forward, FuncOp backward) {
       continue;
     auto entry = saved.find(id.getValue());
     if (entry == saved.end())
-      return backward.emitError("uses \"") << id.getValue() << "\", which @" << forward.getSymName() << " does not save";
+      return backward.emitError("uses \"")
+             << id.getValue() << "\", which @" << forward.getSymName() << " does not save";
     if (entry->second != backward.getArgumentTypes()[i])
       return backward.emitError("uses \"") << id.getValue() << "\" as " << backward.getArgumentTypes()[i] << ", but @"
                                            << forward.getSymName() << " saves " << entry->second;
@@ -98,7 +98,8 @@ static LogicalResult checkInstructions(StageProgram &program) {
 }
 
 static LogicalResult checkProgram(StageProgram &program) {
-  if (program.forward && failed(checkLabels(program.forward, {"hyc.input", dist::kChannel}, {"hyc.saved", dist::kChannel})))
+  if (program.forward &&
+      failed(checkLabels(program.forward, {"hyc.input", dist::kChannel}, {"hyc.saved", dist::kChannel})))
     return failure();
   if (program.backward &&
       failed(checkLabels(program.backward, {"hyc.input", "hyc.saved", dist::kChannel}, {dist::kChannel})))
@@ -131,8 +132,8 @@ FailureOr<SmallVector<StageProgram>> hyc::interpreter::findStagePrograms(ModuleO
     if (failed(checkProgram(program)))
       return failure();
     if (stage > 0 && program.numMicroBatches != programs[0].numMicroBatches)
-      return program.schedule.emitError("runs ") << program.numMicroBatches << " micro-batches, but stage 0 runs "
-                                                 << programs[0].numMicroBatches,
+      return program.schedule.emitError("runs ")
+                 << program.numMicroBatches << " micro-batches, but stage 0 runs " << programs[0].numMicroBatches,
              failure();
     programs.push_back(program);
   }

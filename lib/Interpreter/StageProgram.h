@@ -15,13 +15,11 @@ struct StageProgram {
   int64_t numSlots = 0;
   int64_t numMicroBatches = 0;
 
-  FuncOp compute(dist::Direction direction) const {
-    return direction == dist::Direction::forward ? forward : backward;
-  }
+  FuncOp compute(dist::Direction direction) const { return direction == dist::Direction::forward ? forward : backward; }
 };
 
-/// The programs of all stages. Fails after a diagnostic where one is missing, where an argument or a result does not say
-/// what it is, where backward does not use exactly what forward saves, or where stages differ in micro-batches.
+/// The programs of all stages. Fails after a diagnostic where one is missing, where an argument or a result does not
+/// say what it is, where backward does not use exactly what forward saves, or where stages differ in micro-batches.
 llvm::FailureOr<llvm::SmallVector<StageProgram>> findStagePrograms(mlir::ModuleOp module, dist::MeshOp mesh);
 
 } // namespace hyc::interpreter

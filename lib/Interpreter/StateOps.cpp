@@ -86,8 +86,8 @@ static std::optional<int64_t> linearCoordinate(OpCall &call, dist::AxisListAttr 
   for (StringAttr axis : axes.getAxes()) {
     auto entry = call.device.axes.find(axis.getValue());
     if (entry == call.device.axes.end())
-      return call.op->emitError("asks for a coordinate along axis \"") << axis.getValue()
-                                                                        << "\", which no mesh here has",
+      return call.op->emitError("asks for a coordinate along axis \"")
+                 << axis.getValue() << "\", which no mesh here has",
              std::nullopt;
     coordinate = coordinate * entry->second.size + entry->second.coordinate;
   }

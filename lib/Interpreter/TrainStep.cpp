@@ -6,7 +6,8 @@ using namespace mlir;
 using namespace hyc;
 using namespace hyc::interpreter;
 
-FailureOr<std::vector<NamedTensors>> hyc::interpreter::splitMicroBatches(const NamedTensors &globalBatch, int64_t count) {
+FailureOr<std::vector<NamedTensors>> hyc::interpreter::splitMicroBatches(const NamedTensors &globalBatch,
+                                                                         int64_t count) {
   if (count < 1)
     return failure();
   std::vector<NamedTensors> microBatches(count);

@@ -53,8 +53,7 @@ static LogicalResult checkChannels(const TransferEnd &send, const TransferEnd &r
   }
   for (const auto &channel : sent)
     if (!expected.contains(channel.first()))
-      return (from->emitError("channel \"") << channel.first() << "\" is sent")
-                 .attachNote(to->getLoc())
+      return (from->emitError("channel \"") << channel.first() << "\" is sent").attachNote(to->getLoc())
              << "but @" << SymbolTable::getSymbolName(to).getValue() << " does not receive it";
   return success();
 }

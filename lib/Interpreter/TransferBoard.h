@@ -15,9 +15,9 @@ namespace hyc::interpreter {
 struct TransferEnd {
   dist::TransferAttr transfer;
   int64_t worldRank = 0, peer = 0;
-  mlir::Operation *owner = nullptr;        ///< a symbol: whose results are sent, or whose arguments are filled
-  llvm::StringMap<mlir::Type> channels;    ///< what is sent or expected, by id
-  NamedTensors tensors;                    ///< by id: those sent, or once done those received
+  mlir::Operation *owner = nullptr;     ///< a symbol: whose results are sent, or whose arguments are filled
+  llvm::StringMap<mlir::Type> channels; ///< what is sent or expected, by id
+  NamedTensors tensors;                 ///< by id: those sent, or once done those received
   bool isDone = false;
 
   /// "send forward micro_batch 2 to rank 3 (stage 1, dp 0, tp 1)".

@@ -85,10 +85,7 @@ static LogicalResult evaluateAdamW(OpCall &call) {
 }
 
 namespace {
-template <typename T>
-struct SgdFactors {
-  T lr, scale, momentum, weightDecay;
-};
+template <typename T> struct SgdFactors { T lr, scale, momentum, weightDecay; };
 } // namespace
 
 /// `velocity` may be null.

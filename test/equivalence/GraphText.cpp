@@ -35,8 +35,9 @@ std::string GraphText::nextId(const std::string &op) {
 
 std::string GraphText::parameter(const std::string &name, const Shape &shape, double mean, double stddev, bool frozen) {
   std::string symbol = scope + "." + name;
-  symbols += "hyc.param @" + symbol + " : " + GraphValue{"", shape}.type() + " from #hyc.normal<mean = " + number(mean) +
-             ", stddev = " + number(stddev) + ">" + (frozen ? " frozen" : "") + "\n";
+  symbols += "hyc.param @" + symbol + " : " + GraphValue{"", shape}.type() +
+             " from #hyc.normal<mean = " + number(mean) + ", stddev = " + number(stddev) + ">" +
+             (frozen ? " frozen" : "") + "\n";
   return symbol;
 }
 
@@ -81,13 +82,15 @@ std::vector<GraphValue> GraphText::applyMany(const std::string &op, const std::s
 GraphValue GraphText::constant(double value, const Shape &shape, const std::string &element) {
   GraphValue result{nextName(), shape, element};
   std::string spelled = element == "f32" ? number(value) : std::to_string(static_cast<int64_t>(value));
-  body += "  " + result.name + " = hyc.constant" + nextId("hyc.constant") + "dense<" + spelled + "> : " + result.type() + "\n";
+  body += "  " + result.name + " = hyc.constant" + nextId("hyc.constant") + "dense<" + spelled +
+          "> : " + result.type() + "\n";
   return result;
 }
 
 GraphValue GraphText::iota(int64_t dim, const Shape &shape) {
   GraphValue result{nextName(), shape};
-  body += "  " + result.name + " = hyc.iota dim " + std::to_string(dim) + nextId("hyc.iota") + ": " + result.type() + "\n";
+  body +=
+      "  " + result.name + " = hyc.iota dim " + std::to_string(dim) + nextId("hyc.iota") + ": " + result.type() + "\n";
   return result;
 }
 
@@ -103,7 +106,9 @@ GraphValue GraphText::einsum(const std::string &spec, const GraphValue &lhs, con
   return apply("hyc.einsum", "\"" + spec + "\" $0, $1", {lhs, rhs}, shape);
 }
 
-GraphValue GraphText::scaled(const GraphValue &x, double factor) { return same("hyc.mul", {x, constant(factor, x.shape)}); }
+GraphValue GraphText::scaled(const GraphValue &x, double factor) {
+  return same("hyc.mul", {x, constant(factor, x.shape)});
+}
 
 GraphValue GraphText::broadcast(const GraphValue &x, const std::string &dims, const Shape &shape) {
   return apply("hyc.broadcast", "$0 " + dims, {x}, shape);
@@ -121,6 +126,6 @@ GraphValue GraphText::reduce(const std::string &kind, const GraphValue &x, const
 }
 
 std::string GraphText::finish(const std::vector<GraphValue> &results) const {
-  return symbols + "hyc.func @train(" + arguments + ") -> (" + join(results, typeOf) + ") {\n" + body + "  hyc.return " +
-         join(results, nameOf) + " : " + join(results, typeOf) + "\n}\n";
+  return symbols + "hyc.func @train(" + arguments + ") -> (" + join(results, typeOf) + ") {\n" + body +
+         "  hyc.return " + join(results, nameOf) + " : " + join(results, typeOf) + "\n}\n";
 }

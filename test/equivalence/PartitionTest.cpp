@@ -1,6 +1,6 @@
 // The first oracle: a random graph, planned and partitioned over a random mesh and executed by all its ranks, computes
-// what one device computes, over tensors at phase 4 and over arenas of bytes at phase 5. Everything runs in f64, so that only
-// a wrong program can differ by more than 1e-9.
+// what one device computes, over tensors at phase 4 and over arenas of bytes at phase 5. Everything runs in f64, so
+// that only a wrong program can differ by more than 1e-9.
 #include "RandomGraph.h"
 #include "TrainedModule.h"
 #include "dialects/Dist/DistDialect.h"
@@ -72,8 +72,8 @@ bool partition(TrainedModule &module, const Layout &layout, uint64_t seed) {
     return false;
   if (layout.pp > 1 && seed % 3 != 0)
     presetStages(module, layout.pp, seed);
-  return module.transform("hyc-assign-stages,hyc-build-schedule{schedule=" + layout.schedule + " micro-batches=" +
-                          std::to_string(layout.microBatches) + "},hyc-verify-plan") &&
+  return module.transform("hyc-assign-stages,hyc-build-schedule{schedule=" + layout.schedule +
+                          " micro-batches=" + std::to_string(layout.microBatches) + "},hyc-verify-plan") &&
          module.transform("hyc-partition,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-verify-local");
 }
 
@@ -105,10 +105,8 @@ private:
   std::string trainPipeline() const {
     return "hyc-differentiate,hyc-attach-optimizer{" + layout.optimizer + "},hyc-verify-train";
   }
-  template <typename Ranks>
-  void compareSteps(TrainedModule &whole, TrainedModule &parts, const std::string &phase);
-  template <typename Ranks>
-  void compareStep(Interpreter &one, Ranks &all, int64_t step);
+  template <typename Ranks> void compareSteps(TrainedModule &whole, TrainedModule &parts, const std::string &phase);
+  template <typename Ranks> void compareStep(Interpreter &one, Ranks &all, int64_t step);
   std::string where() const { return "seed " + std::to_string(seed) + ": " + layout.describe(); }
 
   uint64_t seed;
@@ -142,7 +140,8 @@ void Comparison::run() {
   if (testing::Test::HasFailure())
     return;
   if (!parts.enter(hyc::Phase::Rank, {})) { // the target may lack a kernel, and has to say so
-    EXPECT_NE(parts.diagnostics().find("has no kernel on this target"), std::string::npos) << where() << "\n" << parts.diagnostics();
+    EXPECT_NE(parts.diagnostics().find("has no kernel on this target"), std::string::npos) << where() << "\n"
+                                                                                           << parts.diagnostics();
     return;
   }
   compareSteps<RankInterpreter>(whole, parts, "phase 5");
@@ -154,8 +153,8 @@ void Comparison::compareSteps(TrainedModule &whole, TrainedModule &parts, const 
   wide.arithmetic = Arithmetic::Wide;
   llvm::FailureOr<Interpreter> one = Interpreter::create(whole.get(), wide);
   llvm::FailureOr<Ranks> all = Ranks::create(parts.get(), wide);
-  ASSERT_TRUE(succeeded(one) && succeeded(all))
-      << where() << ", " << phase << "\n" << whole.diagnostics() << parts.diagnostics();
+  ASSERT_TRUE(succeeded(one) && succeeded(all)) << where() << ", " << phase << "\n"
+                                                << whole.diagnostics() << parts.diagnostics();
   for (int64_t step = 0; step < layout.steps && !testing::Test::HasFailure(); ++step)
     compareStep(*one, *all, step);
   if (testing::Test::HasFailure())
@@ -164,8 +163,7 @@ void Comparison::compareSteps(TrainedModule &whole, TrainedModule &parts, const 
     std::fprintf(stderr, "%s\n%s\n", graph.module.c_str(), parts.print().c_str());
 }
 
-template <typename Ranks>
-void Comparison::compareStep(Interpreter &one, Ranks &all, int64_t step) {
+template <typename Ranks> void Comparison::compareStep(Interpreter &one, Ranks &all, int64_t step) {
   NamedTensors batch = makeRandomBatch(graph, seed * 10 + static_cast<uint64_t>(step), layout.microBatches);
   llvm::FailureOr<StepResult> expected = runTrainStep(one, *splitMicroBatches(batch, layout.microBatches), 0.01);
   llvm::FailureOr<StepResult> actual = all.runStep(batch, 0.01);
@@ -200,10 +198,14 @@ TEST(PartitionedGraphs, CoverEveryKindOfExchange) {
   struct Feature {
     const char *text;
     int least, found;
-  } features[] = {{"dist.all_reduce_start sum", 100, 0}, {"dist.all_reduce_start max", 10, 0},
-                  {"hyc.vocab_sum_exp", 10, 0},          {"over <{tp}>", 40, 0},
-                  {"over <{dp}>", 40, 0},                {"dist.channel", 50, 0},
-                  {"over <{} stages [0, 1]>", 20, 0},    {"hyc.saved", 100, 0}};
+  } features[] = {{"dist.all_reduce_start sum", 100, 0},
+                  {"dist.all_reduce_start max", 10, 0},
+                  {"hyc.vocab_sum_exp", 10, 0},
+                  {"over <{tp}>", 40, 0},
+                  {"over <{dp}>", 40, 0},
+                  {"dist.channel", 50, 0},
+                  {"over <{} stages [0, 1]>", 20, 0},
+                  {"hyc.saved", 100, 0}};
   for (uint64_t seed = 0; seed < 120; ++seed) {
     std::string text = std::regex_replace(Comparison(seed).partitionedText(), std::regex(" +"), " ");
     for (Feature &feature : features)

@@ -21,7 +21,9 @@ public:
 private:
   // Chance.
   int64_t below(int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint64_t>(bound)); }
-  int64_t oneOf(std::initializer_list<int64_t> choices) { return choices.begin()[below(static_cast<int64_t>(choices.size()))]; }
+  int64_t oneOf(std::initializer_list<int64_t> choices) {
+    return choices.begin()[below(static_cast<int64_t>(choices.size()))];
+  }
   const char *oneOf(std::initializer_list<const char *> choices) {
     return choices.begin()[below(static_cast<int64_t>(choices.size()))];
   }
@@ -116,8 +118,9 @@ GraphValue Generator::linear(const std::string &name, const GraphValue &x, int64
 }
 
 GraphValue Generator::activation(const GraphValue &x) {
-  return text.same(oneOf({"hyc.tanh", "hyc.sigmoid", "hyc.gelu", "hyc.gelu tanh", "hyc.relu", "hyc.sin", "hyc.cos", "hyc.erf"}),
-                   {x});
+  return text.same(
+      oneOf({"hyc.tanh", "hyc.sigmoid", "hyc.gelu", "hyc.gelu tanh", "hyc.relu", "hyc.sin", "hyc.cos", "hyc.erf"}),
+      {x});
 }
 
 GraphValue Generator::likeFirst(const GraphValue &first, const GraphValue &second) {
@@ -310,13 +313,14 @@ void Generator::makeInputs() {
 
 void Generator::makeBlock(int64_t index) {
   using Block = GraphValue (Generator::*)();
-  static const Block kBlocks[] = {
-      &Generator::mlp,        &Generator::mlp,           &Generator::mlp,         &Generator::attention,
-      &Generator::attention,  &Generator::fusedAttention, &Generator::norm,        &Generator::norm,
-      &Generator::combination, &Generator::shared,        &Generator::reshapedHeads, &Generator::flatTokens,
-      &Generator::tokenMixing, &Generator::pooled,        &Generator::overSamples, &Generator::gated,
-      &Generator::joined,     &Generator::shifted,       &Generator::similarity,  &Generator::chosen,
-      &Generator::computedWeight, &Generator::waves};
+  static const Block kBlocks[] = {&Generator::mlp,         &Generator::mlp,           &Generator::mlp,
+                                  &Generator::attention,   &Generator::attention,     &Generator::fusedAttention,
+                                  &Generator::norm,        &Generator::norm,          &Generator::combination,
+                                  &Generator::shared,      &Generator::reshapedHeads, &Generator::flatTokens,
+                                  &Generator::tokenMixing, &Generator::pooled,        &Generator::overSamples,
+                                  &Generator::gated,       &Generator::joined,        &Generator::shifted,
+                                  &Generator::similarity,  &Generator::chosen,        &Generator::computedWeight,
+                                  &Generator::waves};
   text.setScope("blocks." + std::to_string(index));
   Block block = kBlocks[below(std::size(kBlocks))];
   give((this->*block)());
@@ -332,10 +336,11 @@ std::vector<GraphValue> Generator::makeLoss() {
   if (classifies) {
     GraphValue labels = text.argument("labels", {options.samples, sequence}, "i64");
     graph.inputs.push_back({"labels", labels.shape, vocabulary, true});
-    GraphValue logits = !table.empty() && chance(60)
-                            ? text.einsum("bsk,vk->bsv", last.shape[2] == tableWidth ? last : linear("head", last, tableWidth),
-                                          text.read(table, {vocabulary, tableWidth}))
-                            : linear("head", last, vocabulary);
+    GraphValue logits =
+        !table.empty() && chance(60)
+            ? text.einsum("bsk,vk->bsv", last.shape[2] == tableWidth ? last : linear("head", last, tableWidth),
+                          text.read(table, {vocabulary, tableWidth}))
+            : linear("head", last, vocabulary);
     std::vector<GraphValue> results = text.applyMany("hyc.cross_entropy", "$0, $1", {logits, labels},
                                                      {{"", {}}, {"", {}, "i64"}, {"", labels.shape}});
     total = results[0];
@@ -381,7 +386,9 @@ NamedTensors hyc::equivalence::makeRandomBatch(const RandomGraph &graph, uint64_
     for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
       double uniform = static_cast<double>(random() >> 11) * 0x1p-53;
       bool ignored = input.mayBeIgnored && random() % 5 == 0;
-      tensor.set(i, ignored ? -100 : input.bound ? std::floor(uniform * static_cast<double>(input.bound)) : 2 * uniform - 1);
+      tensor.set(i, ignored       ? -100
+                    : input.bound ? std::floor(uniform * static_cast<double>(input.bound))
+                                  : 2 * uniform - 1);
     }
     batch[input.name] = tensor;
   }

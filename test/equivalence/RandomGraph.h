@@ -1,5 +1,5 @@
-// Random training graphs: phase 1 modules whose @train returns a loss sum and a count, for holding a partitioned program
-// against one device.
+// Random training graphs: phase 1 modules whose @train returns a loss sum and a count, for holding a partitioned
+// program against one device.
 //
 // A seed stands for one graph. Sizes are odd where that can hurt, values have several users, parameters are sometimes
 // tied or frozen, and what no op has used by the end feeds the loss.

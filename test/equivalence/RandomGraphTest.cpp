@@ -1,4 +1,5 @@
-// The random graphs themselves: one seed gives one graph, every graph trains, and its gradient is the slope of its loss.
+// The random graphs themselves: one seed gives one graph, every graph trains, and its gradient is the slope of its
+// loss.
 #include "RandomGraph.h"
 #include "TrainedModule.h"
 #include "dialects/Hyc/HycDialect.h"

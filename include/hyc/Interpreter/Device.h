@@ -21,7 +21,8 @@ enum class Arithmetic {
 
 struct Options {
   Arithmetic arithmetic = Arithmetic::AsTyped;
-  /// What relative paths of #hyc.file start from; empty means the module's `hyc.model_folder`, else the working directory.
+  /// What relative paths of #hyc.file start from; empty means the module's `hyc.model_folder`, else the working
+  /// directory.
   std::string baseDirectory = {};
   /// Of #hyc.normal.
   uint64_t seed = 0;

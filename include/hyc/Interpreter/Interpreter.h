@@ -1,5 +1,5 @@
-// Interpreter: executes the functions of a phase 1, 2 or 3 module on one device, op by op, plainly. It is the oracle that
-// partitioned programs are held against, so it shares no code with what transforms them.
+// Interpreter: executes the functions of a phase 1, 2 or 3 module on one device, op by op, plainly. It is the oracle
+// that partitioned programs are held against, so it shares no code with what transforms them.
 //
 //   auto interpreter = Interpreter::create(module, {Arithmetic::Wide});
 //   auto results = interpreter->call("train", {{"input_ids", ids}, {"labels", labels}});
@@ -60,7 +60,8 @@ llvm::FailureOr<std::vector<NamedTensors>> splitMicroBatches(const NamedTensors 
 
 /// One step of a phase 2 or 3 module: begin, `@microbatch` for each, `@apply` with `lr`. The states of roles loss_sum,
 /// token_count and grad_norm give the result; one that the module lacks is reported as 0.
-llvm::FailureOr<StepResult> runTrainStep(Interpreter &interpreter, llvm::ArrayRef<NamedTensors> microBatches, double lr);
+llvm::FailureOr<StepResult> runTrainStep(Interpreter &interpreter, llvm::ArrayRef<NamedTensors> microBatches,
+                                         double lr);
 
 } // namespace hyc::interpreter
 

@@ -19,8 +19,8 @@ namespace hyc::interpreter {
 
 class MeshInterpreter {
 public:
-  /// Cuts every initial value by its `dist.sharding` over the ranks of its `dist.stages`; padding is zero. Fails after a
-  /// diagnostic where mesh, schedules and functions do not fit each other. `module` outlives the interpreter.
+  /// Cuts every initial value by its `dist.sharding` over the ranks of its `dist.stages`; padding is zero. Fails after
+  /// a diagnostic where mesh, schedules and functions do not fit each other. `module` outlives the interpreter.
   static llvm::FailureOr<MeshInterpreter> create(mlir::ModuleOp module, const Options &options = {});
   MeshInterpreter(MeshInterpreter &&);
   MeshInterpreter &operator=(MeshInterpreter &&);

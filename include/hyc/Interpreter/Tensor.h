@@ -52,13 +52,9 @@ public:
   int64_t getNumElements() const { return numElements; }
 
   /// The elements; T is the storage type: float, double, or int64_t for every integer kind.
-  template <typename T>
-  const T *data() const {
-    return std::get<std::vector<T>>(*buffer).data();
-  }
+  template <typename T> const T *data() const { return std::get<std::vector<T>>(*buffer).data(); }
   /// The same for writing: copies the elements first if another tensor shares them.
-  template <typename T>
-  T *mutableData() {
+  template <typename T> T *mutableData() {
     if (buffer.use_count() > 1)
       buffer = std::make_shared<Buffer>(*buffer);
     return std::get<std::vector<T>>(*buffer).data();
@@ -98,8 +94,7 @@ private:
 };
 
 /// Calls `body` with a value of the storage type of `kind`: 0.0f, 0.0 or int64_t{0}.
-template <typename Body>
-auto dispatchStorage(ElementKind kind, Body body) {
+template <typename Body> auto dispatchStorage(ElementKind kind, Body body) {
   if (kind == ElementKind::F32)
     return body(0.0f);
   if (kind == ElementKind::F64)
@@ -108,8 +103,7 @@ auto dispatchStorage(ElementKind kind, Body body) {
 }
 
 /// The same for kinds known to be floating point.
-template <typename Body>
-auto dispatchFloat(ElementKind kind, Body body) {
+template <typename Body> auto dispatchFloat(ElementKind kind, Body body) {
   return kind == ElementKind::F32 ? body(0.0f) : body(0.0);
 }
 

@@ -69,6 +69,7 @@ private:
   dist::MeshOp mesh;
   MLIRContext *context;
   OpBuilder builder;
+  Operation *user = nullptr; ///< the op that is being rewritten
   llvm::DenseMap<Value, SmallVector<Version>> versions;
 };
 
@@ -76,11 +77,10 @@ private:
 // Conversions
 //===----------------------------------------------------------------------===//
 
-/// Stage and direction of an op that converts `original`: those of the op that makes it.
+/// Stage and direction of an op that converts `original`: those of the op that makes it. An argument is converted for the
+/// op that needs it first.
 void Partitioner::placeLike(Operation *added, Value original) {
-  Operation *def = original.getDefiningOp();
-  if (!def)
-    return;
+  Operation *def = original.getDefiningOp() ? original.getDefiningOp() : user;
   for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage)})
     if (Attribute attribute = def->getAttr(name))
       added->setAttr(name, attribute);
@@ -132,34 +132,46 @@ Value Partitioner::closePartial(Value original, Version from, ShardingAttr wante
   return whole;
 }
 
-/// Dimension by dimension: joins the axes that are too many, then drops what the further axes of `wanted` give to others.
+/// Joins the axes that are too many, dimension by dimension, then drops what the further axes of `wanted` give to others. In
+/// this order: where an axis moves from one dimension to another, its ranks join parts of the same elements.
 Value Partitioner::redistribute(Value original, Version from, ShardingAttr wanted) {
   auto whole = cast<RankedTensorType>(original.getType());
   Value value = from.local;
   Operation *def = original.getDefiningOp();
-  for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
-    ArrayRef<StringAttr> have = from.sharding.getDims()[dim].getAxes(), want = wanted.getDims()[dim].getAxes();
+  auto axesOf = [](ShardingAttr sharding, int64_t dim) { return sharding.getDims()[dim].getAxes(); };
+  auto countCommon = [&](int64_t dim) {
+    ArrayRef<StringAttr> have = axesOf(from.sharding, dim), want = axesOf(wanted, dim);
     size_t common = 0;
     while (common < have.size() && common < want.size() && have[common] == want[common])
       ++common;
-    int64_t joined = dist::shardSize(whole.getDimSize(dim), mesh.getSize(AxisListAttr::get(context, want.take_front(common))));
-    if (common < have.size()) {
-      OpBuilder start(context);
-      start.setInsertionPointAfterValue(value);
-      value = local::allGather(start, builder, original.getLoc(), value, dim, joined,
-                               local::groupOf(context, have.drop_front(common)),
-                               {def ? getId(def) : "input", local::textOf(from.sharding)});
-      ++exchanges;
-      placeLike(value.getDefiningOp(), original);
-      placeLike(value.getDefiningOp()->getOperand(0).getDefiningOp(), original);
-    }
-    if (common < want.size()) {
-      SmallVector<int64_t> shape(cast<RankedTensorType>(value.getType()).getShape());
-      shape[dim] = dist::shardSize(whole.getDimSize(dim), mesh.getSize(wanted.getDims()[dim]));
-      value = dist::SliceOp::create(builder, original.getLoc(), RankedTensorType::get(shape, whole.getElementType()), value,
-                                    dim, AxisListAttr::get(context, want.drop_front(common)));
-      placeLike(value.getDefiningOp(), original);
-    }
+    return common;
+  };
+  for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
+    ArrayRef<StringAttr> have = axesOf(from.sharding, dim);
+    size_t common = countCommon(dim);
+    if (common == have.size())
+      continue;
+    int64_t joined =
+        dist::shardSize(whole.getDimSize(dim), mesh.getSize(AxisListAttr::get(context, have.take_front(common))));
+    OpBuilder start(context);
+    start.setInsertionPointAfterValue(value);
+    value = local::allGather(start, builder, original.getLoc(), value, dim, joined,
+                             local::groupOf(context, have.drop_front(common)),
+                             {def ? getId(def) : "input", local::textOf(from.sharding)});
+    ++exchanges;
+    placeLike(value.getDefiningOp(), original);
+    placeLike(value.getDefiningOp()->getOperand(0).getDefiningOp(), original);
+  }
+  for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
+    ArrayRef<StringAttr> want = axesOf(wanted, dim);
+    size_t common = countCommon(dim);
+    if (common == want.size())
+      continue;
+    SmallVector<int64_t> shape(cast<RankedTensorType>(value.getType()).getShape());
+    shape[dim] = dist::shardSize(whole.getDimSize(dim), mesh.getSize(wanted.getDims()[dim]));
+    value = dist::SliceOp::create(builder, original.getLoc(), RankedTensorType::get(shape, whole.getElementType()), value,
+                                  dim, AxisListAttr::get(context, want.drop_front(common)));
+    placeLike(value.getDefiningOp(), original);
   }
   return value;
 }
@@ -169,6 +181,7 @@ Value Partitioner::redistribute(Value original, Version from, ShardingAttr wante
 //===----------------------------------------------------------------------===//
 
 LogicalResult Partitioner::rewrite(Operation *op) {
+  user = op;
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     rewriteConstant(constant);
     return success();

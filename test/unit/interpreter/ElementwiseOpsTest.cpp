@@ -94,7 +94,8 @@ TEST(ElementwiseOps, IntegersWrapAndTruncate) {
 }
 
 TEST(ElementwiseOps, IntegerDivisionByZeroIsADiagnostic) {
-  std::string text = function({"tensor<2xi64>", "tensor<2xi64>"}, "%r = hyc.div %0, %1 : tensor<2xi64>", "tensor<2xi64>");
+  std::string text =
+      function({"tensor<2xi64>", "tensor<2xi64>"}, "%r = hyc.div %0, %1 : tensor<2xi64>", "tensor<2xi64>");
   EXPECT_EQ(runToFailure(text, {i64({2}, {1, 1}), i64({2}, {1, 0})}), "integer division by zero, at element 1\n");
 }
 
@@ -118,8 +119,10 @@ TEST(ElementwiseOps, ComparisonsWithNanAreFalseExceptNe) {
                {"le", {1, 1, 0, 0}}, {"gt", {0, 0, 1, 0}}, {"ge", {0, 1, 1, 0}}};
   std::string type = "tensor<4xf32>";
   for (const Case &c : cases) {
-    std::string op = std::string("%r = hyc.compare ") + c.predicate + " %0, %1 : (" + type + ", " + type + ") -> tensor<4xi1>";
-    Tensor result = run(function({type, type}, op, "tensor<4xi1>"), {f32({4}, {1, 2, 3, kNan}), f32({4}, {2, 2, 2, 1})})[0];
+    std::string op =
+        std::string("%r = hyc.compare ") + c.predicate + " %0, %1 : (" + type + ", " + type + ") -> tensor<4xi1>";
+    Tensor result =
+        run(function({type, type}, op, "tensor<4xi1>"), {f32({4}, {1, 2, 3, kNan}), f32({4}, {2, 2, 2, 1})})[0];
     EXPECT_TRUE(isNear(result, i1({4}, c.expected))) << c.predicate;
   }
 }
@@ -139,13 +142,16 @@ TEST(ElementwiseOps, ConversionToIntegersTruncatesAndSaturates) {
 
 TEST(ElementwiseOps, ConversionToBooleansComparesWithZero) {
   std::string op = "%r = hyc.convert %0 : (tensor<3xf32>) -> tensor<3xi1>";
-  EXPECT_TRUE(isNear(run(function({"tensor<3xf32>"}, op, "tensor<3xi1>"), {f32({3}, {0.5, 0, -2})})[0], i1({3}, {1, 0, 1})));
+  EXPECT_TRUE(
+      isNear(run(function({"tensor<3xf32>"}, op, "tensor<3xi1>"), {f32({3}, {0.5, 0, -2})})[0], i1({3}, {1, 0, 1})));
 }
 
 TEST(ElementwiseOps, ConstantsAndIota) {
-  EXPECT_TRUE(isNear(run(function({}, "%r = hyc.constant dense<[[1.5, -2.0]]> : tensor<1x2xf32>", "tensor<1x2xf32>"), {})[0],
-                     f32({1, 2}, {1.5, -2})));
-  EXPECT_TRUE(isNear(run(function({}, "%r = hyc.constant dense<true> : tensor<2xi1>", "tensor<2xi1>"), {})[0], i1({2}, {1, 1})));
+  EXPECT_TRUE(
+      isNear(run(function({}, "%r = hyc.constant dense<[[1.5, -2.0]]> : tensor<1x2xf32>", "tensor<1x2xf32>"), {})[0],
+             f32({1, 2}, {1.5, -2})));
+  EXPECT_TRUE(isNear(run(function({}, "%r = hyc.constant dense<true> : tensor<2xi1>", "tensor<2xi1>"), {})[0],
+                     i1({2}, {1, 1})));
   EXPECT_TRUE(isNear(run(function({}, "%r = hyc.iota dim 0 : tensor<2x3xi64>", "tensor<2x3xi64>"), {})[0],
                      i64({2, 3}, {0, 0, 0, 1, 1, 1})));
   EXPECT_TRUE(isNear(run(function({}, "%r = hyc.iota dim 1 : tensor<2x3xf32>", "tensor<2x3xf32>"), {})[0],
@@ -154,7 +160,8 @@ TEST(ElementwiseOps, ConstantsAndIota) {
 
 TEST(ElementwiseOps, AsTypedRoundsEveryOpAndWideNone) {
   std::string text = function({"tensor<f32>", "tensor<f32>"}, R"(%a = hyc.add %0, %1 : tensor<f32>
-  %r = hyc.sub %a, %0 : tensor<f32>)", "tensor<f32>");
+  %r = hyc.sub %a, %0 : tensor<f32>)",
+                              "tensor<f32>");
   llvm::SmallVector<Tensor> arguments{f32({}, {1}), f32({}, {0x1p-30})};
   EXPECT_EQ(run(text, arguments)[0].getDouble(), 0);
   Tensor wide = run(text, arguments, Options{Arithmetic::Wide})[0];

@@ -64,8 +64,9 @@ TEST_F(FileInitializer, PastTheEndIsADiagnostic) {
   std::string path = (folder / "weights.bin").string();
   EXPECT_EQ(runToFailure(param("tensor<2x2xf32>", R"(#hyc.file<"weights.bin", offset = 20>)"), {}, options),
             "needs 16 bytes at offset 20 of \"" + path + "\", which has 32\n");
-  EXPECT_EQ(runToFailure(param("tensor<2x2xf32>", R"(#hyc.file<"weights.bin", offset = 9223372036854775807>)"), {}, options),
-            "needs 16 bytes at offset 9223372036854775807 of \"" + path + "\", which has 32\n");
+  EXPECT_EQ(
+      runToFailure(param("tensor<2x2xf32>", R"(#hyc.file<"weights.bin", offset = 9223372036854775807>)"), {}, options),
+      "needs 16 bytes at offset 9223372036854775807 of \"" + path + "\", which has 32\n");
 }
 
 TEST_F(FileInitializer, MissingFileIsADiagnostic) {
@@ -98,5 +99,6 @@ TEST(Initializers, HugeTypesAreRefusedBeforeAllocation) {
 }
 
 TEST(Initializers, UnknownElementTypeIsADiagnostic) {
-  EXPECT_EQ(runToFailure(param("tensor<2xbf16>", "#hyc.fill<0.0>"), {}), "the interpreter cannot hold 'tensor<2xbf16>'\n");
+  EXPECT_EQ(runToFailure(param("tensor<2xbf16>", "#hyc.fill<0.0>"), {}),
+            "the interpreter cannot hold 'tensor<2xbf16>'\n");
 }

@@ -59,7 +59,8 @@ testing::AssertionResult hyc::interpreter::isNear(const Tensor &actual, const Te
     return testing::AssertionFailure() << actual.describeType() << " instead of " << expected.describeType();
   for (int64_t i = 0; i < actual.getNumElements(); ++i) {
     double a = actual.getDouble(i), e = expected.getDouble(i);
-    bool equal = a == e || (std::isnan(a) && std::isnan(e)) || std::fabs(a - e) <= tolerance * std::fmax(1, std::fabs(e));
+    bool equal =
+        a == e || (std::isnan(a) && std::isnan(e)) || std::fabs(a - e) <= tolerance * std::fmax(1, std::fabs(e));
     if (!equal)
       return testing::AssertionFailure() << "element " << i << " is " << a << ", expected " << e;
   }

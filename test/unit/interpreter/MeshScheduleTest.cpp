@@ -173,8 +173,9 @@ TEST(MeshSchedule, PipelineTrainsAsOneDeviceDoes) {
 }
 
 TEST(MeshSchedule, OpposingTransfersWrittenApartDeadlock) {
-  std::string apart = replaced(kSchedules, "[send forward micro_batch 1 slot 1, receive backward micro_batch 0 slot 0]",
-                               "[send forward micro_batch 1 slot 1]>, #dist.do<exchange [receive backward micro_batch 0 slot 0]");
+  std::string apart =
+      replaced(kSchedules, "[send forward micro_batch 1 slot 1, receive backward micro_batch 0 slot 0]",
+               "[send forward micro_batch 1 slot 1]>, #dist.do<exchange [receive backward micro_batch 0 slot 0]");
   apart = replaced(apart, "[send backward micro_batch 0 slot 0, receive forward micro_batch 1 slot 0]",
                    "[send backward micro_batch 0 slot 0]>, #dist.do<exchange [receive forward micro_batch 1 slot 0]");
   EXPECT_EQ(stepToFailure(kPipeline + apart), R"(deadlock: no rank can go on
@@ -190,14 +191,17 @@ TEST(MeshSchedule, CollectiveThatOneStageForgetsDeadlocks) {
     %pl = dist.all_reduce_start sum %zero over <{dp} stages [0, 1]> {cause = "loss"} : tensor<f32> -> !dist.pending<tensor<f32>>
     %l = dist.wait %pl : !dist.pending<tensor<f32>> -> tensor<f32>
     hyc.write %l into @loss_sum : tensor<f32>
-)", "");
-  std::string wait = " at instruction 8 waits for all_reduce sum of tensor<f32> into tensor<f32> over "
-                     "#dist.group<{dp} stages [0, 1]> (cause \"loss\"), which rank 0 (stage 0, dp 0) has not started, in "
-                     "@reduce.1\n";
+)",
+                              "");
+  std::string wait =
+      " at instruction 8 waits for all_reduce sum of tensor<f32> into tensor<f32> over "
+      "#dist.group<{dp} stages [0, 1]> (cause \"loss\"), which rank 0 (stage 0, dp 0) has not started, in "
+      "@reduce.1\n";
   EXPECT_EQ(stepToFailure(text + kSchedules), "deadlock: no rank can go on\n"
                                               "note: rank 0 (stage 0, dp 0) has finished its step\n"
                                               "note: rank 1 (stage 0, dp 1) has finished its step\n"
-                                              "note: rank 2 (stage 1, dp 0)" + wait + "note: rank 3 (stage 1, dp 1)" + wait);
+                                              "note: rank 2 (stage 1, dp 0)" +
+                                                  wait + "note: rank 3 (stage 1, dp 1)" + wait);
 }
 
 TEST(MeshSchedule, DifferentCollectivesInOnePlaceAreNamedBoth) {
@@ -222,12 +226,14 @@ TEST(MeshSchedule, CollectivesQueuedInACircleDeadlock) {
       text += "%p" + std::to_string(i) + " = dist.all_reduce_start sum %c over <{} stages " + groups[stage][i] +
               "> : tensor<f32> -> !dist.pending<tensor<f32>>\n";
     for (int i = 0; i < 2; ++i)
-      text += "%r" + std::to_string(i) + " = dist.wait %p" + std::to_string(i) + " : !dist.pending<tensor<f32>> -> tensor<f32>\n";
+      text += "%r" + std::to_string(i) + " = dist.wait %p" + std::to_string(i) +
+              " : !dist.pending<tensor<f32>> -> tensor<f32>\n";
     text += "hyc.return\n}\ndist.schedule stage " + id + " slots 0 [#dist.do<reduce>]\n";
   }
   std::string message = stepToFailure(text);
   EXPECT_NE(message.find("deadlock: no rank can go on"), std::string::npos) << message;
-  EXPECT_NE(message.find("which rank 1 (stage 1, dp 0) has queued behind its all_reduce sum"), std::string::npos) << message;
+  EXPECT_NE(message.find("which rank 1 (stage 1, dp 0) has queued behind its all_reduce sum"), std::string::npos)
+      << message;
 }
 
 //===----------------------------------------------------------------------===//
@@ -235,19 +241,22 @@ TEST(MeshSchedule, CollectivesQueuedInACircleDeadlock) {
 //===----------------------------------------------------------------------===//
 
 TEST(MeshSchedule, ReceivingIntoAFullSlotIsADiagnostic) {
-  std::string early = replaced(kSchedules, "#dist.do<forward micro_batch 0 slot 0>,\n    #dist.do<backward micro_batch 0 slot 0>,\n",
-                               "#dist.do<forward micro_batch 0 slot 0>,\n#dist.do<exchange [receive forward micro_batch 1 slot 0]>,"
-                               "#dist.do<backward micro_batch 0 slot 0>,\n");
+  std::string early =
+      replaced(kSchedules, "#dist.do<forward micro_batch 0 slot 0>,\n    #dist.do<backward micro_batch 0 slot 0>,\n",
+               "#dist.do<forward micro_batch 0 slot 0>,\n#dist.do<exchange [receive forward micro_batch 1 slot 0]>,"
+               "#dist.do<backward micro_batch 0 slot 0>,\n");
   EXPECT_NE(stepToFailure(kPipeline + early).find("slot 0 still holds what micro-batch 0 saved"), std::string::npos);
 }
 
 TEST(MeshSchedule, SendingWhatWasNotComputedIsADiagnostic) {
-  std::string wrong = replaced(kSchedules, "[send forward micro_batch 1 slot 1, ", "[send forward micro_batch 1 slot 0, ");
+  std::string wrong =
+      replaced(kSchedules, "[send forward micro_batch 1 slot 1, ", "[send forward micro_batch 1 slot 0, ");
   EXPECT_NE(stepToFailure(kPipeline + wrong).find("slot 0 has nothing of micro-batch 1 to send"), std::string::npos);
 }
 
 TEST(MeshSchedule, NeighboursThatMeanDifferentMicroBatchesAreNamedBoth) {
-  std::string wrong = replaced(kSchedules, "[receive forward micro_batch 0 slot 0]", "[receive forward micro_batch 1 slot 0]");
+  std::string wrong =
+      replaced(kSchedules, "[receive forward micro_batch 0 slot 0]", "[receive forward micro_batch 1 slot 0]");
   EXPECT_EQ(stepToFailure(kPipeline + wrong),
             "rank 0 (stage 0, dp 0) posts send forward micro_batch 0 to rank 2 (stage 1, dp 0)\n"
             "note: but rank 2 (stage 1, dp 0) posts receive forward micro_batch 1 from rank 0 (stage 0, dp 0)\n");
@@ -255,15 +264,19 @@ TEST(MeshSchedule, NeighboursThatMeanDifferentMicroBatchesAreNamedBoth) {
 
 TEST(MeshSchedule, GradientThatIsNeverSentIsADiagnostic) {
   std::string wrong = replaced(kSchedules, ",\n    #dist.do<exchange [send backward micro_batch 1 slot 0]>", "");
-  wrong = replaced(wrong, ",\n    #dist.do<exchange [receive backward micro_batch 1 slot 1]>,\n    #dist.do<backward micro_batch 1 slot 1>", "");
+  wrong = replaced(
+      wrong,
+      ",\n    #dist.do<exchange [receive backward micro_batch 1 slot 1]>,\n    #dist.do<backward micro_batch 1 slot 1>",
+      "");
   EXPECT_NE(stepToFailure(kPipeline + wrong).find("no backward used what micro-batch 1 saved"), std::string::npos);
 }
 
 TEST(MeshSchedule, ChannelsOfNeighboursHaveToMatch) {
-  EXPECT_EQ(stepToFailure(replaced(kPipeline, R"(%h: tensor<2x2xf32> {dist.channel = "h"}) -> (tensor<2x2xf32> {hyc.saved)",
-                                   R"(%h: tensor<2x2xf32> {dist.channel = "hidden"}) -> (tensor<2x2xf32> {hyc.saved)") +
-                          kSchedules),
-            "channel \"hidden\" is received as 'tensor<2x2xf32>'\nnote: but @forward.0 does not send it\n");
+  EXPECT_EQ(
+      stepToFailure(replaced(kPipeline, R"(%h: tensor<2x2xf32> {dist.channel = "h"}) -> (tensor<2x2xf32> {hyc.saved)",
+                             R"(%h: tensor<2x2xf32> {dist.channel = "hidden"}) -> (tensor<2x2xf32> {hyc.saved)") +
+                    kSchedules),
+      "channel \"hidden\" is received as 'tensor<2x2xf32>'\nnote: but @forward.0 does not send it\n");
 }
 
 TEST(MeshSchedule, BackwardUsesExactlyWhatForwardSaves) {
@@ -282,7 +295,8 @@ TEST(MeshSchedule, StageWithoutScheduleIsADiagnostic) {
 TEST(MeshSchedule, StagesRunEquallyManyMicroBatches) {
   std::string fewer = kSchedules;
   fewer.resize(fewer.find("dist.schedule stage 1"));
-  fewer += "dist.schedule stage 1 slots 1 [#dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>]";
+  fewer +=
+      "dist.schedule stage 1 slots 1 [#dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>]";
   EXPECT_EQ(stepToFailure(kPipeline + fewer), "runs 1 micro-batches, but stage 0 runs 2\n");
 }
 
@@ -298,5 +312,6 @@ TEST(MeshSchedule, BatchThatRanksCannotShareEquallyIsADiagnostic) {
   NamedTensors batch;
   batch["x"] = Tensor(ElementKind::F32, {6, 2});
   EXPECT_TRUE(failed(ranks->runStep(batch, 0.1)));
-  EXPECT_NE(module.diagnostics().find("the 3 samples of a micro-batch cannot be cut into 2 equal parts"), std::string::npos);
+  EXPECT_NE(module.diagnostics().find("the 3 samples of a micro-batch cannot be cut into 2 equal parts"),
+            std::string::npos);
 }

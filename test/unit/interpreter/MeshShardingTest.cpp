@@ -8,8 +8,8 @@ using namespace hyc::interpreter;
 namespace {
 /// A one-stage module over dp × tp ranks that runs @forward.0 on one micro-batch, with `forward` as its body.
 std::string oneStage(const std::string &symbols, const std::string &forward, const std::string &mesh = "[2, 2]") {
-  return R"(dist.mesh @mesh axes ["dp", "tp"] sizes )" + mesh + " stages 1\n" + symbols +
-         "hyc.func @forward.0() {\n" + forward + "\nhyc.return\n}\nhyc.func @backward.0() { hyc.return }\n" +
+  return R"(dist.mesh @mesh axes ["dp", "tp"] sizes )" + mesh + " stages 1\n" + symbols + "hyc.func @forward.0() {\n" +
+         forward + "\nhyc.return\n}\nhyc.func @backward.0() { hyc.return }\n" +
          R"(dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>,
              #dist.do<backward micro_batch 0 slot 0>])";
 }
@@ -27,7 +27,8 @@ TEST(MeshSharding, EachRankHoldsItsPartAndPaddingIsZero) {
   TestModule module(oneStage(R"(
     hyc.param @w : tensor<3x1xf32> from dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 10.0]]> : tensor<5x2xf32>
       {global_type = tensor<5x2xf32>, dist.sharding = #dist.sharding<[{tp}, {dp}]>}
-  )", ""));
+  )",
+                             ""));
   llvm::FailureOr<MeshInterpreter> ranks = MeshInterpreter::create(module.get(), {});
   ASSERT_TRUE(succeeded(ranks)) << module.diagnostics();
   EXPECT_TRUE(isNear(*ranks->getLocalState(0, "w"), f32({3, 1}, {1, 3, 5})));
@@ -42,7 +43,8 @@ TEST(MeshSharding, DimensionOverTwoAxesIsCutMajorToMinor) {
   TestModule module(oneStage(R"(
     hyc.param @w : tensor<1xf32> from dense<[0.0, 1.0, 2.0, 3.0]> : tensor<4xf32>
       {global_type = tensor<4xf32>, dist.sharding = #dist.sharding<[{tp, dp}]>}
-  )", ""));
+  )",
+                             ""));
   llvm::FailureOr<MeshInterpreter> ranks = MeshInterpreter::create(module.get(), {});
   ASSERT_TRUE(succeeded(ranks)) << module.diagnostics();
   // Rank 1 is dp 0, tp 1: coordinate tp·2 + dp.
@@ -66,7 +68,8 @@ TEST(MeshSharding, PaddingThatIsNotZeroIsADiagnostic) {
   TestModule module(oneStage(R"(
     hyc.param @w : tensor<2xf32> from #hyc.fill<1.0>
       {global_type = tensor<3xf32>, dist.sharding = #dist.sharding<[{tp}]>}
-  )", R"(%c = hyc.constant dense<7.0> : tensor<2xf32>
+  )",
+                             R"(%c = hyc.constant dense<7.0> : tensor<2xf32>
          hyc.write %c into @w : tensor<2xf32>)"));
   llvm::FailureOr<MeshInterpreter> ranks = afterOneStep(module);
   ASSERT_TRUE(succeeded(ranks));
@@ -78,7 +81,8 @@ TEST(MeshSharding, TypeThatTheShardingDoesNotGiveIsADiagnostic) {
   TestModule module(oneStage(R"(
     hyc.param @w : tensor<4xf32> from #hyc.fill<1.0>
       {global_type = tensor<4xf32>, dist.sharding = #dist.sharding<[{tp}]>}
-  )", ""));
+  )",
+                             ""));
   EXPECT_TRUE(failed(MeshInterpreter::create(module.get(), {})));
   EXPECT_EQ(module.diagnostics(),
             "one rank holds tensor<2xf32> of 'tensor<4xf32>' by its sharding, but the type is 'tensor<4xf32>'\n");
@@ -97,19 +101,29 @@ TEST(MeshSharding, MeshOfTooManyRanksIsADiagnostic) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One f32 (or i64) vector per rank: element i of @x on world rank r is 10·r + i; `exchange` computes %r from it, which is
-/// kept in @y. Ranks are a line along tp.
-std::string exchange(const std::string &text, const std::string &operandType, const std::string &resultType, int64_t size,
-                     int64_t ranks) {
+/// One f32 (or i64) vector per rank: element i of @x on world rank r is 10·r + i; `exchange` computes %r from it, which
+/// is kept in @y. Ranks are a line along tp.
+std::string exchange(const std::string &text, const std::string &operandType, const std::string &resultType,
+                     int64_t size, int64_t ranks) {
   std::string count = std::to_string(size);
-  return oneStage(R"(hyc.state @y role "y" : )" + resultType + " from #hyc.fill<0.0>\n",
-                  "%o = dist.shard_offset <{tp}> size 10 : tensor<i64>\n%f = hyc.convert %o : (tensor<i64>) -> tensor<f32>\n"
-                  "%b = hyc.broadcast %f [] : (tensor<f32>) -> tensor<" + count + "xf32>\n"
-                  "%i = hyc.iota dim 0 : tensor<" + count + "xf32>\n%x = hyc.add %b, %i : tensor<" + count + "xf32>\n"
-                  "%p = " + text + " : " + operandType + " -> !dist.pending<" + resultType + ">\n"
-                  "%r = dist.wait %p : !dist.pending<" + resultType + "> -> " + resultType + "\n"
-                  "hyc.write %r into @y : " + resultType,
-                  "[1, " + std::to_string(ranks) + "]");
+  return oneStage(
+      R"(hyc.state @y role "y" : )" + resultType + " from #hyc.fill<0.0>\n",
+      "%o = dist.shard_offset <{tp}> size 10 : tensor<i64>\n%f = hyc.convert %o : (tensor<i64>) -> tensor<f32>\n"
+      "%b = hyc.broadcast %f [] : (tensor<f32>) -> tensor<" +
+          count +
+          "xf32>\n"
+          "%i = hyc.iota dim 0 : tensor<" +
+          count + "xf32>\n%x = hyc.add %b, %i : tensor<" + count +
+          "xf32>\n"
+          "%p = " +
+          text + " : " + operandType + " -> !dist.pending<" + resultType +
+          ">\n"
+          "%r = dist.wait %p : !dist.pending<" +
+          resultType + "> -> " + resultType +
+          "\n"
+          "hyc.write %r into @y : " +
+          resultType,
+      "[1, " + std::to_string(ranks) + "]");
 }
 } // namespace
 
@@ -119,8 +133,7 @@ TEST(MeshExchange, AllReduceGivesEveryMemberTheSumOrMaximum) {
                                "tensor<2xf32>", 2, 3));
     llvm::FailureOr<MeshInterpreter> ranks = afterOneStep(module);
     ASSERT_TRUE(succeeded(ranks));
-    EXPECT_TRUE(isNear(*ranks->gatherState("y"),
-                       kind == std::string("sum") ? f32({2}, {30, 33}) : f32({2}, {20, 21})));
+    EXPECT_TRUE(isNear(*ranks->gatherState("y"), kind == std::string("sum") ? f32({2}, {30, 33}) : f32({2}, {20, 21})));
   }
 }
 

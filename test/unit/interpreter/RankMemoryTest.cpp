@@ -122,7 +122,8 @@ std::string reduceWith(const std::string &between) {
     %t = rank.at @activations 128 : !rank.buffer<4xf32>
     %row = rank.row @sum
     %ticket = rank.start "all_reduce" "sum" %row, %g into %t count 4 : !rank.buffer<4xf32>, !rank.buffer<4xf32>
-    )" + between + R"(
+    )" + between +
+         R"(
     rank.wait %ticket
     rank.call "strided_copy" %g = %t : !rank.buffer<4xf32>, !rank.buffer<4xf32>
   })";
@@ -138,19 +139,25 @@ TEST(RankMemory, CollectiveDeliversAtItsWait) {
 }
 
 TEST(RankMemory, SourceOfAStartedCollectiveMayBeReadButNotWritten) {
-  EXPECT_EQ(stepToFailure(program(reduceWith(R"(rank.call "fill" %g = {value = 0.0 : f32} : !rank.buffer<4xf32>)"), 2), 8),
-            "writes byte 64 of @gradients, which an unfinished exchange reads\n");
-  TestModule module(program(reduceWith(R"(rank.call "strided_copy" %w = %g : !rank.buffer<4xf32>, !rank.buffer<4xf32>)"), 2));
+  EXPECT_EQ(
+      stepToFailure(program(reduceWith(R"(rank.call "fill" %g = {value = 0.0 : f32} : !rank.buffer<4xf32>)"), 2), 8),
+      "writes byte 64 of @gradients, which an unfinished exchange reads\n");
+  TestModule module(
+      program(reduceWith(R"(rank.call "strided_copy" %w = %g : !rank.buffer<4xf32>, !rank.buffer<4xf32>)"), 2));
   llvm::FailureOr<RankInterpreter> ranks = RankInterpreter::create(module.get(), {});
   ASSERT_TRUE(succeeded(ranks));
   EXPECT_TRUE(succeeded(ranks->runStep(tokens(8), 0))) << module.diagnostics();
 }
 
 TEST(RankMemory, DestinationOfAStartedCollectiveMayNotBeTouched) {
-  EXPECT_EQ(stepToFailure(program(reduceWith(R"(rank.call "strided_copy" %w = %t : !rank.buffer<4xf32>, !rank.buffer<4xf32>)"), 2), 8),
-            "reads byte 128 of @activations, which an exchange has not delivered yet\n");
-  EXPECT_EQ(stepToFailure(program(reduceWith(R"(rank.call "strided_copy" %t = %w : !rank.buffer<4xf32>, !rank.buffer<4xf32>)"), 2), 8),
-            "writes byte 128 of @activations, which an unfinished exchange writes\n");
+  EXPECT_EQ(
+      stepToFailure(
+          program(reduceWith(R"(rank.call "strided_copy" %w = %t : !rank.buffer<4xf32>, !rank.buffer<4xf32>)"), 2), 8),
+      "reads byte 128 of @activations, which an exchange has not delivered yet\n");
+  EXPECT_EQ(
+      stepToFailure(
+          program(reduceWith(R"(rank.call "strided_copy" %t = %w : !rank.buffer<4xf32>, !rank.buffer<4xf32>)"), 2), 8),
+      "writes byte 128 of @activations, which an unfinished exchange writes\n");
 }
 
 TEST(RankMemory, TransferThatThePeerDoesNotExpectIsNamed) {

@@ -17,7 +17,8 @@ Tensor apply(const std::string &op, const std::string &type, const std::string &
 } // namespace
 
 TEST(ShapeOps, ReshapeKeepsRowMajorOrder) {
-  EXPECT_TRUE(isNear(apply("reshape %0", "tensor<2x3xf32>", "tensor<3x2xf32>", kCounting), f32({3, 2}, {0, 1, 2, 3, 4, 5})));
+  EXPECT_TRUE(
+      isNear(apply("reshape %0", "tensor<2x3xf32>", "tensor<3x2xf32>", kCounting), f32({3, 2}, {0, 1, 2, 3, 4, 5})));
 }
 
 TEST(ShapeOps, TransposePermutesDimensions) {
@@ -30,8 +31,10 @@ TEST(ShapeOps, TransposePermutesDimensions) {
 
 TEST(ShapeOps, BroadcastRepeatsAlongNewDimensions) {
   Tensor x = f32({2}, {1, 2});
-  EXPECT_TRUE(isNear(apply("broadcast %0 [0]", "tensor<2xf32>", "tensor<2x3xf32>", x), f32({2, 3}, {1, 1, 1, 2, 2, 2})));
-  EXPECT_TRUE(isNear(apply("broadcast %0 [1]", "tensor<2xf32>", "tensor<3x2xf32>", x), f32({3, 2}, {1, 2, 1, 2, 1, 2})));
+  EXPECT_TRUE(
+      isNear(apply("broadcast %0 [0]", "tensor<2xf32>", "tensor<2x3xf32>", x), f32({2, 3}, {1, 1, 1, 2, 2, 2})));
+  EXPECT_TRUE(
+      isNear(apply("broadcast %0 [1]", "tensor<2xf32>", "tensor<3x2xf32>", x), f32({3, 2}, {1, 2, 1, 2, 1, 2})));
   EXPECT_TRUE(isNear(apply("broadcast %0 []", "tensor<f32>", "tensor<2xf32>", f32({}, {7})), f32({2}, {7, 7})));
 }
 
@@ -82,15 +85,18 @@ TEST(ShapeOps, EinsumBatchesAndTransposes) {
   Tensor a = f32({2, 2, 3}, {-0.25, -1.625, -0.625, -0.125, 0.875, 0.375, 0.125, 0.5, 2, -0.5, 0.625, 0.25});
   Tensor b = f32({3, 2, 2}, {0.25, -0.875, -1.875, -1.125, 0.75, -0.75, 1.75, -0.375, 1.375, 1.125, -2, 1.75});
   Tensor expected = f32({2, 2, 2}, {-2.140625, 1.140625, 1.765625, 0.25, -1.125, 1.015625, 3.171875, 0.765625});
-  std::string op = R"(%r = hyc.einsum "bik,kjb->jbi" %0, %1 : (tensor<2x2x3xf32>, tensor<3x2x2xf32>) -> tensor<2x2x2xf32>)";
-  EXPECT_TRUE(isNear(run(function({"tensor<2x2x3xf32>", "tensor<3x2x2xf32>"}, op, "tensor<2x2x2xf32>"), {a, b})[0], expected));
+  std::string op =
+      R"(%r = hyc.einsum "bik,kjb->jbi" %0, %1 : (tensor<2x2x3xf32>, tensor<3x2x2xf32>) -> tensor<2x2x2xf32>)";
+  EXPECT_TRUE(
+      isNear(run(function({"tensor<2x2x3xf32>", "tensor<3x2x2xf32>"}, op, "tensor<2x2x2xf32>"), {a, b})[0], expected));
 }
 
 TEST(ShapeOps, EinsumWithoutContractionIsAnOuterProduct) {
   Tensor a = f32({2, 3}, {0.875, -1.875, -0.25, -1.5, 0.125, -1.5}), b = f32({2}, {0, 2});
   Tensor expected = f32({2, 2, 3}, {0, 0, 0, 0, 0, 0, 1.75, -3.75, -0.5, -3, 0.25, -3});
   std::string op = R"(%r = hyc.einsum "ab,c->cab" %0, %1 : (tensor<2x3xf32>, tensor<2xf32>) -> tensor<2x2x3xf32>)";
-  EXPECT_TRUE(isNear(run(function({"tensor<2x3xf32>", "tensor<2xf32>"}, op, "tensor<2x2x3xf32>"), {a, b})[0], expected));
+  EXPECT_TRUE(
+      isNear(run(function({"tensor<2x3xf32>", "tensor<2xf32>"}, op, "tensor<2x2x3xf32>"), {a, b})[0], expected));
 }
 
 TEST(ShapeOps, LargeEinsumAgreesWithThePlainSum) {
@@ -105,17 +111,21 @@ TEST(ShapeOps, LargeEinsumAgreesWithThePlainSum) {
     for (int64_t j = 0; j < n; ++j)
       for (int64_t p = 0; p < k; ++p)
         expected[i * n + j] += a[i * k + p] * b[p * n + j];
-  std::string op = R"(%r = hyc.einsum "mk,kn->mn" %0, %1 : (tensor<7x33xf64>, tensor<33x301xf64>) -> tensor<7x301xf64>)";
-  Tensor product = run(function({"tensor<7x33xf64>", "tensor<33x301xf64>"}, op, "tensor<7x301xf64>"),
-                       {Tensor::fromDoubles(ElementKind::F64, {m, k}, a), Tensor::fromDoubles(ElementKind::F64, {k, n}, b)})[0];
+  std::string op =
+      R"(%r = hyc.einsum "mk,kn->mn" %0, %1 : (tensor<7x33xf64>, tensor<33x301xf64>) -> tensor<7x301xf64>)";
+  Tensor product =
+      run(function({"tensor<7x33xf64>", "tensor<33x301xf64>"}, op, "tensor<7x301xf64>"),
+          {Tensor::fromDoubles(ElementKind::F64, {m, k}, a), Tensor::fromDoubles(ElementKind::F64, {k, n}, b)})[0];
   EXPECT_TRUE(isNear(product, Tensor::fromDoubles(ElementKind::F64, {m, n}, expected), 1e-13));
 }
 
 TEST(ShapeOps, SoftmaxAlongTheLastDimension) {
   Tensor x = f32({2, 4}, {0.5, -1.375, 0.375, -0.5, -1.875, -0.125, -1.625, -1.125});
-  Tensor expected = f32({2, 4}, {0.41601988, 0.063798714, 0.36713625, 0.15304516, 0.098467568, 0.56664173, 0.12643486, 0.20845584});
+  Tensor expected =
+      f32({2, 4}, {0.41601988, 0.063798714, 0.36713625, 0.15304516, 0.098467568, 0.56664173, 0.12643486, 0.20845584});
   std::string op = "%r = hyc.softmax %0 : tensor<2x4xf32>";
   EXPECT_TRUE(isNear(run(function({"tensor<2x4xf32>"}, op, "tensor<2x4xf32>"), {x})[0], expected));
-  Tensor large = run(function({"tensor<2x4xf32>"}, op, "tensor<2x4xf32>"), {f32({2, 4}, {1000, 1000, 0, 0, 0, 0, 0, 0})})[0];
+  Tensor large =
+      run(function({"tensor<2x4xf32>"}, op, "tensor<2x4xf32>"), {f32({2, 4}, {1000, 1000, 0, 0, 0, 0, 0, 0})})[0];
   EXPECT_TRUE(isNear(large, f32({2, 4}, {0.5, 0.5, 0, 0, 0.25, 0.25, 0.25, 0.25})));
 }

@@ -81,6 +81,7 @@ TEST(TrainStep, ArgumentOfAnotherShapeIsRefused) {
 TEST(TrainStep, ExchangeOnOneDeviceIsADiagnostic) {
   std::string text = function({"tensor<2xf32>"}, R"(%p = dist.all_reduce_start sum %0 over <{tp}>
       : tensor<2xf32> -> !dist.pending<tensor<2xf32>>
-    %r = dist.wait %p : !dist.pending<tensor<2xf32>> -> tensor<2xf32>)", "tensor<2xf32>");
+    %r = dist.wait %p : !dist.pending<tensor<2xf32>> -> tensor<2xf32>)",
+                              "tensor<2xf32>");
   EXPECT_EQ(runToFailure(text, {f32({2}, {1, 2})}), "the interpreter cannot execute 'dist.all_reduce_start' here\n");
 }

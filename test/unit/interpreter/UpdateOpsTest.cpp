@@ -25,7 +25,8 @@ TEST(UpdateOps, ReadSeesWhatWasWritten) {
       hyc.write %0 into @s : tensor<2xf32>
       %after = hyc.read @s : tensor<2xf32>
       hyc.return %before, %after : tensor<2xf32>, tensor<2xf32>
-    })", {f32({2}, {1, 2})});
+    })",
+                                    {f32({2}, {1, 2})});
   EXPECT_TRUE(isNear(results[0], f32({2}, {3, 3})));
   EXPECT_TRUE(isNear(results[1], f32({2}, {1, 2})));
 }
@@ -55,7 +56,8 @@ TEST(UpdateOps, IncrementGivesTheNewValue) {
     hyc.func @f() -> (tensor<i64>) {
       %r = hyc.increment @step : tensor<i64>
       hyc.return %r : tensor<i64>
-    })", {});
+    })",
+                                    {});
   EXPECT_EQ(results[0].getInteger(), 42);
 }
 
@@ -66,7 +68,8 @@ TEST(UpdateOps, SumOfSquaresIsExactInF64) {
     hyc.func @f() -> (tensor<f64>) {
       %r = hyc.sum_of_squares [@a, @b] : tensor<f64>
       hyc.return %r : tensor<f64>
-    })", {});
+    })",
+                                    {});
   double x = 0.1f;
   EXPECT_NEAR(results[0].getDouble(), 3000 * x * x + 25, 1e-10);
 }
@@ -74,8 +77,10 @@ TEST(UpdateOps, SumOfSquaresIsExactInF64) {
 TEST(UpdateOps, GradientScaleClipsTheMeanGradient) {
   auto scale = [](const std::string &clip, double sumOfSquares, int64_t count) {
     return run("hyc.func @f(%0: tensor<f64>, %1: tensor<i64>) -> (tensor<f32>, tensor<f32>) {\n"
-               "%s, %n = hyc.gradient_scale %0, %1 " + clip + " : (tensor<f64>, tensor<i64>) -> (tensor<f32>, tensor<f32>)\n"
-               "hyc.return %s, %n : tensor<f32>, tensor<f32>\n}",
+               "%s, %n = hyc.gradient_scale %0, %1 " +
+                   clip +
+                   " : (tensor<f64>, tensor<i64>) -> (tensor<f32>, tensor<f32>)\n"
+                   "hyc.return %s, %n : tensor<f32>, tensor<f32>\n}",
                {Tensor::scalar(ElementKind::F64, sumOfSquares), i64({}, {count})});
   };
   std::vector<Tensor> unclipped = scale("", 400, 5);
