@@ -38,7 +38,7 @@ double gemmRate(int threads) {
   desc.m = m, desc.n = n, desc.k = k;
   std::vector<char> workspace(static_cast<size_t>(hyc::kernels::gemmWorkspaceBytes(desc, threads)) + 64);
   double best = 1e9;
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 100; ++i) {
     double start = now();
     hyc::kernels::gemm(desc, a.data(), b.data(), nullptr, c.data(), workspace.data());
     best = std::min(best, now() - start);
