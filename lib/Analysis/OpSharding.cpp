@@ -55,7 +55,7 @@ void hyc::legalize(OpSharding &sharding, const ShardingRule &rule) {
   }
 }
 
-SmallVector<Axes, 3> hyc::passablePartial(Operation *op, ArrayRef<ShardingAttr> operands) {
+SmallVector<Axes, 3> hyc::passablePartial(Operation *op, ArrayRef<ShardingAttr> operands, ArrayRef<Axes> factorAxes) {
   SmallVector<Axes, 3> passed(op->getNumOperands());
   bool unary = isa<NegOp, ReshapeOp, TransposeOp, BroadcastOp, SliceOp, PadOp, SplitOp>(op);
   if (auto reduce = dyn_cast<ReduceOp>(op))
@@ -66,8 +66,11 @@ SmallVector<Axes, 3> hyc::passablePartial(Operation *op, ArrayRef<ShardingAttr> 
   if (!llvm::all_of(op->getOperands(), [](Value operand) { return operand.hasOneUse(); }))
     return passed;
   // A sum of partial sums is partial only where all of its terms are: a whole term would be counted once a rank.
+  auto splitsElements = [&](StringAttr axis) {
+    return llvm::any_of(factorAxes, [&](const Axes &axes) { return llvm::is_contained(axes, axis); });
+  };
   for (StringAttr axis : operands.front().getPartial().getAxes())
-    if (llvm::all_of(operands, [&](ShardingAttr operand) { return operand.getPartial().contains(axis); }))
+    if (!splitsElements(axis) && llvm::all_of(operands, [&](ShardingAttr operand) { return operand.getPartial().contains(axis); }))
       for (Axes &axes : passed)
         axes.push_back(axis);
   return passed;
@@ -113,6 +116,6 @@ OpSharding hyc::recordedOpSharding(Operation *op, const ShardingRule &rule) {
           split.push_back(axis);
     }
   legalize(sharding, rule);
-  sharding.passedPartial = passablePartial(op, operands);
+  sharding.passedPartial = passablePartial(op, operands, sharding.factorAxes);
   return sharding;
 }

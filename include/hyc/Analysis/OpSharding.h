@@ -28,8 +28,10 @@ struct OpSharding {
 void legalize(OpSharding &sharding, const ShardingRule &rule);
 
 /// Partial axes of the operands' shardings that `op`, being linear, may pass on to its result instead of closing them;
-/// one list an operand.
-llvm::SmallVector<Axes, 3> passablePartial(mlir::Operation *op, llvm::ArrayRef<dist::ShardingAttr> operands);
+/// one list an operand. Axes that split one of its factors (`factorAxes`, legal) have to be closed: ranks that keep
+/// different elements cannot add them up later.
+llvm::SmallVector<Axes, 3> passablePartial(mlir::Operation *op, llvm::ArrayRef<dist::ShardingAttr> operands,
+                                           llvm::ArrayRef<Axes> factorAxes);
 
 /// The sharding of a value as phase 3 recorded it on its op or argument.
 dist::ShardingAttr recordedSharding(mlir::Value value);

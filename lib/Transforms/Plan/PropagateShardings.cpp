@@ -94,7 +94,7 @@ private:
         if (auto entry = classAxes.find(classes.classOf(op, static_cast<int>(factor))); entry != classAxes.end())
           axes = entry->second;
       legalize(sharding, *rule);
-      sharding.passedPartial = passablePartial(op, llvm::map_to_vector(op->getOperands(), recordedSharding));
+      sharding.passedPartial = passablePartial(op, llvm::map_to_vector(op->getOperands(), recordedSharding), sharding.factorAxes);
       for (int index = 0, e = static_cast<int>(op->getNumResults()); index < e; ++index)
         results.push_back(sharding.resultSharding(&getContext(), *rule, index));
     } else {
