@@ -56,8 +56,9 @@ void crossEntropyForward(const CrossEntropyDesc &d, const T *logits, const int64
     CrossEntropyDesc row = d;
     row.tokens = 1;
     T max, sumExp;
-    crossEntropyRowMax(row, logits + t * d.rowStride(), &max);
-    crossEntropySumExp(row, logits + t * d.rowStride(), labels + t, &max, &sumExp, picked + t);
+    // Qualified: the kernels of the same name would be found through their argument.
+    reference::crossEntropyRowMax(row, logits + t * d.rowStride(), &max);
+    reference::crossEntropySumExp(row, logits + t * d.rowStride(), labels + t, &max, &sumExp, picked + t);
     lse[t] = std::log(sumExp) + max;
     if (labels[t] != d.ignoreIndex) {
       sum += double(lse[t]) - double(picked[t]);
