@@ -36,6 +36,7 @@ void packWeight(const GemmDesc &d, const float *b, float *packed) {
 constexpr int kPanelRows = HYC_ISA_ID == 2 ? 14 : 6;
 constexpr int kPanelVectors = 2;
 constexpr int kPanelColumns = kPanelVectors * kLanes;
+constexpr int kLineFloats = 16;  // of a cache line
 static_assert(kPanelColumns <= kGemmPanelPadding && kGemmColumnBlock % kPanelColumns == 0);
 static_assert(kGemmRowBlock % kPanelRows == 0);
 
@@ -60,7 +61,8 @@ static void finishRow(const float *sums, const Epilogue &e, int64_t columns, flo
 // One tile of C, rows × columns of it inside the matrix.
 static void computeTile(int64_t k, const MicroOperands &x, const Epilogue &e, int64_t rows, int64_t columns) {
   // C's lines arrive while the sums are made.
-  for (int64_t i = 0; i < rows; ++i) __builtin_prefetch(x.c + i * x.cRow, 1);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int j = 0; j < kPanelColumns; j += kLineFloats) __builtin_prefetch(x.c + i * x.cRow + j, 1);
   Vector sum[kPanelRows][kPanelVectors];
   multiplyBlock<kPanelRows, kPanelVectors>(sum, k, x);
   if (rows < kPanelRows || columns < kPanelColumns) {
