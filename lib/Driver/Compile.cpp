@@ -1,6 +1,7 @@
 // The steps of one compilation, in order.
 #include "hyc/Driver/Compile.h"
 
+#include "ConfigResolution.h"
 #include "DiagnosticPrinter.h"
 #include "Interruption.h"
 #include "ModelInput.h"
@@ -34,17 +35,20 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.loss = options.loss;
   result.logits = options.logits;
   result.labels = options.labels;
-  result.optimizer = options.optimizer;
-  result.weightDecay = options.weightDecay;
-  result.momentum = options.momentum;
-  result.clipGradNorm = options.clipGradNorm;
+  result.optimizer = *options.optimizer;
+  result.beta1 = (*options.betas)[0];
+  result.beta2 = (*options.betas)[1];
+  result.epsilon = *options.epsilon;
+  result.weightDecay = *options.weightDecay;
+  result.momentum = *options.momentum;
+  result.clipGradNorm = *options.clipGradNorm;
   result.noDecay = options.noDecay;
-  result.tp = options.tp.value_or(1);
-  result.pp = options.pp.value_or(1);
-  result.dp = options.dp.value_or(1);
-  result.microBatches = options.gradAccum;
-  result.partitionMethod = options.partitionMethod.value_or("parameters");
-  result.schedule = options.schedule.value_or("1f1b");
+  result.tp = *options.tp;
+  result.pp = *options.pp;
+  result.dp = *options.dp;
+  result.microBatches = *options.gradAccum;
+  result.partitionMethod = *options.partitionMethod;
+  result.schedule = *options.schedule;
   return result;
 }
 
@@ -89,7 +93,18 @@ static std::string printModule(ModuleOp module) {
   return text;
 }
 
-Error Compilation::prepare() {
+/// Joins flags, config and plan, and checks the result. `file` is what was read of the config even where that fails.
+static Error settle(CompileOptions &options, ConfigFile &file, std::optional<PlanFile> &plan) {
+  Error applied = Error::success();
+  if (!options.configFile.empty()) {
+    Expected<ConfigFile> read = ConfigFile::read(options.configFile);
+    if (!read)
+      return read.takeError();
+    file = std::move(*read);
+    applied = applyConfig(file, options);
+  }
+  if (applied)
+    return applied;
   if (!options.planFile.empty()) {
     Expected<PlanFile> read = readPlanFile(options.planFile);
     if (!read)
@@ -99,6 +114,13 @@ Error Compilation::prepare() {
     plan = std::move(*read);
   }
   if (Error error = checkOptions(options))
+    return error;
+  return resolveBatch(options);
+}
+
+Error Compilation::prepare() {
+  ConfigFile config;
+  if (Error error = settle(options, config, plan))
     return error;
   if (std::error_code error = llvm::sys::fs::access(options.input, llvm::sys::fs::AccessMode::Exist))
     return ioError("cannot read '" + options.input + "'", error);
@@ -194,8 +216,8 @@ void Compilation::reportSuccess(double seconds) const {
   std::string shown = options.output.empty() ? "out" : options.output;
   int64_t ranks = mesh.tp * mesh.pp * mesh.dp;
   llvm::outs() << compiled.name << ": " << ranks << (ranks == 1 ? " rank (tp " : " ranks (tp ") << mesh.tp << " × pp "
-               << mesh.pp << " × dp " << mesh.dp << "), " << model.microBatch * options.gradAccum * mesh.dp
-               << " samples a step (micro-batch " << model.microBatch << " × grad-accum " << options.gradAccum
+               << mesh.pp << " × dp " << mesh.dp << "), " << model.microBatch * *options.gradAccum * mesh.dp
+               << " samples a step (micro-batch " << model.microBatch << " × grad-accum " << *options.gradAccum
                << " × dp " << mesh.dp << ")\n"
                << "wrote " << shown << " in " << llvm::format("%.1f s", seconds);
   if (options.emit == EmitKind::Exe)
@@ -222,6 +244,17 @@ Error Compilation::run() {
     return error;
   reportSuccess(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   return Error::success();
+}
+
+Error hyc::explainConfig(CompileOptions options) {
+  ConfigFile file;
+  std::optional<PlanFile> plan;
+  Error error = settle(options, file, plan);
+  // A file that cannot be read leaves nothing to explain; one that asks for too much is shown with what is refused.
+  if (!error || !file.getEntries().empty())
+    llvm::outs() << explainConfig(file, options);
+  llvm::outs().flush();
+  return error;
 }
 
 Error hyc::compile(const CompileOptions &options, const Toolchain &toolchain) {

@@ -14,49 +14,76 @@ using namespace hyc;
 
 char DriverError::ID;
 
-static Error checkCount(StringRef flag, std::optional<int64_t> value, int64_t least, int64_t most) {
-  if (!value || (*value >= least && *value <= most))
-    return Error::success();
-  return usageError("--" + flag + " is " + Twine(*value) + ", expected " + Twine(least) + " to " + Twine(most));
+static constexpr double kNoLimit = 1e300;
+/// What f32 can still add to a denominator.
+static constexpr double kLeastEpsilon = 1e-38;
+
+/// A flag that is wrong is the user's to retype (64), a config the user's to mend (65).
+template <typename T> static ExitCode codeFor(const Setting<T> &setting) {
+  return setting.getOrigin() == Origin::Config ? ExitCode::Data : ExitCode::Usage;
 }
 
-/// At least `least`, finite.
-static Error checkNumber(StringRef flag, double value, double least, StringRef expected) {
-  if (std::isfinite(value) && value >= least)
+/// `--tp`, or where the config says it.
+template <typename T> static std::string nameOf(StringRef flag, const Setting<T> &setting) {
+  return setting.getSource().empty() ? "--" + flag.str() : setting.getSource();
+}
+
+static Error checkCount(StringRef flag, const Setting<int64_t> &setting, int64_t least, int64_t most) {
+  if (*setting >= least && *setting <= most)
+    return Error::success();
+  return makeError(codeFor(setting), nameOf(flag, setting) + " is " + Twine(*setting) + ", expected " + Twine(least) +
+                                         " to " + Twine(most));
+}
+
+/// At least `least` and below `limit`, finite.
+static Error checkNumber(StringRef flag, const Setting<double> &setting, double least, double limit,
+                         StringRef expected) {
+  if (std::isfinite(*setting) && *setting >= least && *setting < limit)
     return Error::success();
   std::string text;
-  raw_string_ostream(text) << value;
-  return usageError("--" + flag + " is " + text + ", expected " + expected);
+  raw_string_ostream(text) << *setting;
+  return makeError(codeFor(setting), nameOf(flag, setting) + " is " + text + ", expected " + expected);
 }
 
-static Error checkChoice(StringRef flag, const std::optional<std::string> &value, ArrayRef<StringRef> choices) {
-  if (!value || is_contained(choices, StringRef(*value)))
-    return Error::success();
-  return usageError("--" + flag + " is \"" + *value + "\", expected " + join(choices, " or "));
+static Error checkBetas(const Setting<std::array<double, 2>> &betas) {
+  for (double beta : *betas)
+    if (!(beta >= 0 && beta < 1))
+      return makeError(codeFor(betas), nameOf("betas", betas) + " has " + std::to_string(beta) +
+                                           ", expected two numbers from 0 to below 1");
+  return Error::success();
 }
 
-static Error checkPartitionMethod(const std::optional<std::string> &method) {
-  if (!method || *method == "parameters" || *method == "uniform")
+static Error checkChoice(StringRef flag, const Setting<std::string> &setting, ArrayRef<StringRef> choices) {
+  if (is_contained(choices, StringRef(*setting)))
     return Error::success();
+  return makeError(codeFor(setting),
+                   nameOf(flag, setting) + " is \"" + *setting + "\", expected " + join(choices, " or "));
+}
+
+static Error checkPartitionMethod(const Setting<std::string> &method) {
+  if (*method == "parameters" || *method == "uniform")
+    return Error::success();
+  std::string name = nameOf("partition-method", method);
   StringRef pattern = *method;
   if (!pattern.consume_front("type:"))
-    return usageError("--partition-method is \"" + *method + "\", expected parameters, uniform or type:REGEX");
+    return makeError(codeFor(method), name + " is \"" + *method + "\", expected parameters, uniform or type:REGEX");
   std::string problem;
   if (pattern.empty() || !Regex(pattern).isValid(problem))
-    return usageError("--partition-method has \"" + pattern +
-                      "\" as pattern: " + (pattern.empty() ? "it matches everything" : problem));
+    return makeError(codeFor(method), name + " has \"" + pattern +
+                                          "\" as pattern: " + (pattern.empty() ? "it matches everything" : problem));
   return Error::success();
 }
 
 static Error checkMesh(const CompileOptions &options) {
-  for (auto [flag, size] : {std::pair{"tp", options.tp}, {"pp", options.pp}, {"dp", options.dp}})
-    if (Error error = checkCount(flag, size, 1, kMaxRanks))
+  for (auto [flag, size] : {std::pair{"tp", &options.tp}, {"pp", &options.pp}, {"dp", &options.dp}})
+    if (Error error = checkCount(flag, *size, 1, kMaxRanks))
       return error;
-  int64_t tp = options.tp.value_or(1), pp = options.pp.value_or(1), dp = options.dp.value_or(1);
+  int64_t tp = *options.tp, pp = *options.pp, dp = *options.dp;
   // Each factor is at most 2^12, so the product fits.
   if (tp * pp * dp > kMaxRanks)
-    return usageError("--tp × --pp × --dp = " + Twine(tp) + " × " + Twine(pp) + " × " + Twine(dp) + " = " +
-                      Twine(tp * pp * dp) + " ranks, expected at most " + Twine(kMaxRanks));
+    return usageError(nameOf("tp", options.tp) + " × " + nameOf("pp", options.pp) + " × " + nameOf("dp", options.dp) +
+                      " = " + Twine(tp) + " × " + Twine(pp) + " × " + Twine(dp) + " = " + Twine(tp * pp * dp) +
+                      " ranks, expected at most " + Twine(kMaxRanks));
   return Error::success();
 }
 
@@ -72,20 +99,20 @@ Error hyc::checkOptions(const CompileOptions &options) {
   for (const std::string &dim : options.dims)
     if (auto parsed = parseDim(dim); !parsed)
       return parsed.takeError();
-  constexpr int64_t most = 65536;
   // Each check runs only if those before it passed; the first failure is what the user hears of.
   const std::function<Error()> checks[] = {
       [&] { return checkMesh(options); },
-      [&] { return checkCount("micro-batch", options.microBatch, 1, most); },
-      [&] { return checkCount("grad-accum", options.gradAccum, 1, most); },
+      [&] { return checkCount("micro-batch", options.microBatch, options.microBatch.isGiven() ? 1 : 0, kMaxBatch); },
+      [&] { return checkCount("grad-accum", options.gradAccum, 1, kMaxBatch); },
       [&] { return checkCount("warmup-steps", options.warmupSteps, 0, int64_t(1) << 40); },
-      [&] { return checkCount("threads", options.threads, 0, 4096); },
+      [&] { return checkCount("threads", Setting<int64_t>(options.threads), 0, 4096); },
       [&] {
         return checkChoice("schedule", options.schedule, {"gpipe", "1f1b"});
       },
       [&] { return checkPartitionMethod(options.partitionMethod); },
       [&] {
-        return checkChoice("weights", options.weights, {"read", "initialise-missing", "initialise"});
+        return checkChoice("weights", Setting<std::string>(options.weights),
+                           {"read", "initialise-missing", "initialise"});
       },
       [&] {
         return checkChoice("optimizer", options.optimizer, {"adamw", "sgd"});
@@ -93,11 +120,14 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] {
         return checkChoice("lr-schedule", options.learningRateSchedule, {"constant", "linear", "cosine"});
       },
-      [&] { return checkNumber("lr", options.learningRate, 0, "a number that is at least 0"); },
-      [&] { return checkNumber("weight-decay", options.weightDecay, 0, "a number that is at least 0"); },
-      [&] { return checkNumber("momentum", options.momentum, 0, "a number from 0 to below 1"); },
+      [&] { return checkNumber("lr", options.learningRate, 0, kNoLimit, "a number that is at least 0"); },
+      [&] { return checkNumber("weight-decay", options.weightDecay, 0, 1e6, "a number that is at least 0"); },
+      [&] { return checkNumber("momentum", options.momentum, 0, 1, "a number from 0 to below 1"); },
+      [&] { return checkNumber("eps", options.epsilon, kLeastEpsilon, 1, "a number above 0 and below 1"); },
+      [&] { return checkBetas(options.betas); },
       [&] {
-        return checkNumber("clip-grad-norm", options.clipGradNorm, 0, "a number that is at least 0; 0 does not clip");
+        return checkNumber("clip-grad-norm", options.clipGradNorm, 0, kNoLimit,
+                           "a number that is at least 0; 0 does not clip");
       },
   };
   for (const std::function<Error()> &check : checks)

@@ -21,10 +21,19 @@ static Expected<ImportOptions> importOptions(const CompileOptions &options) {
       return dim.takeError();
     result.dims[dim->first] = dim->second;
   }
-  result.batch = options.microBatch.value_or(1) * options.dp.value_or(1);
+  result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
   if (options.weights != "read")
     result.weights = options.weights == "initialise" ? WeightSource::Initialise : WeightSource::InitialiseMissing;
   return result;
+}
+
+/// The model fixes its batch, and a ds_config says another.
+static Error configBatchError(const CompileOptions &options, StringRef input, int64_t batch) {
+  const Setting<int64_t> &micro = options.microBatch;
+  return makeError(ExitCode::Data,
+                   "input \"" + input + "\" has a batch of " + Twine(batch) + ", but " +
+                       options.trainBatch.getSource() + " gives a micro-batch of " + Twine(*micro) + " (" +
+                       micro.getSource() + "): batch = micro-batch × dp, and dp is " + Twine(*options.dp));
 }
 
 /// Binds the micro-batch to the model's first dimension.
@@ -34,8 +43,8 @@ static Error bindBatch(ModelInput &input, const CompileOptions &options) {
     return makeError(ExitCode::Data, options.input + ": has no hyc.func @train, the entry of a phase-1 module");
   if (entry.getNumArguments() == 0)
     return makeError(ExitCode::Data, options.input + ": the model has no inputs");
-  int64_t dp = options.dp.value_or(1);
-  input.microBatch = options.microBatch.value_or(0);
+  int64_t dp = *options.dp;
+  input.microBatch = *options.microBatch;
   for (auto [index, argument] : llvm::enumerate(entry.getArguments())) {
     auto type = cast<RankedTensorType>(argument.getType());
     auto nameAttr = entry.getArgAttrOfType<StringAttr>(index, "hyc.input");
@@ -48,6 +57,8 @@ static Error bindBatch(ModelInput &input, const CompileOptions &options) {
       input.sequence = std::max(input.sequence, type.getDimSize(1));
     if (input.microBatch == 0 && batch % dp == 0)
       input.microBatch = batch / dp;
+    if (input.microBatch * dp != batch && options.trainBatch.getOrigin() == Origin::Config)
+      return configBatchError(options, name, batch);
     if (input.microBatch * dp != batch)
       return usageError(
           "input \"" + name + "\" has a batch of " + Twine(batch) +

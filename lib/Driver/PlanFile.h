@@ -36,10 +36,11 @@ struct PlanFile {
   std::string toJson() const;
 };
 
-/// Reads a plan; errors name the file and the key.
+/// Reads a plan; errors name the file, line, column and key.
 llvm::Expected<PlanFile> readPlanFile(const std::string &path);
 
-/// Fills what `options` does not say from the plan; a flag that says something else is a usage error.
+/// Fills what `options` does not say from the plan; a flag (64) or a config (65) that says something else is an error
+/// that names both.
 llvm::Error takePlan(CompileOptions &options, const PlanFile &plan);
 
 /// Hangs the rules' shardings on the parameters and on the inputs of @microbatch, before the seeds look for those that

@@ -1,171 +1,79 @@
 // plan.json as text: reading with checks, writing.
+#include "JsonFile.h"
 #include "PlanFile.h"
 #include "hyc/Driver/DriverError.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <functional>
 
 using namespace llvm;
 using namespace hyc;
 
 static constexpr int64_t kFormatVersion = 1;
-static constexpr unsigned kMaxNesting = 32;
 static constexpr uint64_t kMaxBytes = uint64_t(64) << 20;
 
-namespace {
-/// One object of the file; knows where it stands, for messages.
-class ObjectReader {
-public:
-  ObjectReader(const std::string &file, std::string path, const json::Object &object)
-      : file(file), path(std::move(path)), object(object) {}
+static Error readRules(const JsonObjectReader &root, StringRef key, std::vector<ShardingRuleText> &rules) {
+  return root.readObjects(key, [&](const JsonObjectReader &rule) -> Error {
+    rules.emplace_back();
+    if (Error error = rule.checkKeys({"match", "sharding"}))
+      return error;
+    if (Error error = rule.read("match", rules.back().match))
+      return error;
+    return rule.read("sharding", rules.back().sharding);
+  });
+}
 
-  Error fail(StringRef key, const Twine &what) const {
-    return makeError(ExitCode::Data, file + ": " + path + "/" + key + ": " + what);
-  }
-
-  Error checkKeys(ArrayRef<StringRef> known) const {
-    for (const auto &entry : object)
-      if (StringRef key = entry.first; !is_contained(known, key)) {
-        StringRef nearest =
-            *min_element(known, [&](StringRef a, StringRef b) { return key.edit_distance(a) < key.edit_distance(b); });
-        return fail(key, "unknown key; the nearest known one is \"" + nearest + "\"");
-      }
-    for (StringRef key : known)
-      if (!object.get(key))
-        return fail(key, "is missing");
-    return Error::success();
-  }
-
-  Error read(StringRef key, int64_t &value, int64_t least, int64_t most) const {
-    std::optional<int64_t> number = object.getInteger(key);
-    if (!number || *number < least || *number > most)
-      return fail(key, "expected an integer from " + Twine(least) + " to " + Twine(most));
-    value = *number;
-    return Error::success();
-  }
-
-  Error read(StringRef key, std::string &value) const {
-    std::optional<StringRef> text = object.getString(key);
-    if (!text)
-      return fail(key, "expected a string");
-    value = text->str();
-    return Error::success();
-  }
-
-  Error read(StringRef key, std::vector<std::string> &values) const {
-    const json::Array *array = object.getArray(key);
-    for (size_t i = 0; array && i < array->size(); ++i) {
-      std::optional<StringRef> text = (*array)[i].getAsString();
-      if (!text)
-        return fail(key, "expected strings only");
-      values.push_back(text->str());
-    }
-    return array ? Error::success() : fail(key, "expected an array");
-  }
-
-  Expected<ObjectReader> child(StringRef key) const {
-    if (const json::Object *inner = object.getObject(key))
-      return ObjectReader(file, path + "/" + key.str(), *inner);
-    return fail(key, "expected an object");
-  }
-
-  Error read(StringRef key, std::vector<ShardingRuleText> &rules) const {
-    const json::Array *array = object.getArray(key);
-    if (!array)
-      return fail(key, "expected an array");
-    for (size_t i = 0; i < array->size(); ++i) {
-      const json::Object *rule = (*array)[i].getAsObject();
-      if (!rule)
-        return fail(key, "expected objects only");
-      ObjectReader reader(file, path + "/" + key.str() + "/" + std::to_string(i), *rule);
-      rules.emplace_back();
-      if (Error error = reader.checkKeys({"match", "sharding"}))
-        return error;
-      if (Error error = reader.read("match", rules.back().match))
-        return error;
-      if (Error error = reader.read("sharding", rules.back().sharding))
-        return error;
-    }
-    return Error::success();
-  }
-
-private:
-  const std::string &file;
-  std::string path;
-  const json::Object &object;
-};
-} // namespace
-
-/// The parser recurses once per bracket: depth is checked before.
-static Error checkNesting(StringRef text, const std::string &path) {
-  unsigned depth = 0;
-  bool inString = false;
-  for (size_t at = 0; at < text.size(); ++at) {
-    char c = text[at];
-    if (c == '"')
-      inString = !inString;
-    else if (c == '\\' && inString)
-      ++at;
-    else if (!inString && (c == '[' || c == '{') && ++depth > kMaxNesting)
-      return makeError(ExitCode::Data,
-                       path + ": nested deeper than " + Twine(kMaxNesting) + " brackets, at byte " + Twine(at));
-    else if (!inString && (c == ']' || c == '}') && depth > 0)
-      --depth;
-  }
+static Error readMesh(const JsonObjectReader &root, PlanFile &plan) {
+  Expected<JsonObjectReader> mesh = root.child("mesh");
+  if (!mesh)
+    return mesh.takeError();
+  if (Error error = mesh->checkKeys({"tp", "pp", "dp"}))
+    return error;
+  for (auto [key, size] : {std::pair{"tp", &plan.tp}, {"pp", &plan.pp}, {"dp", &plan.dp}})
+    if (Error error = mesh->read(key, *size, 1, kMaxRanks))
+      return error;
   return Error::success();
 }
 
-static Error readFields(const ObjectReader &root, PlanFile &plan) {
+static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
   int64_t version = 0;
-  Expected<ObjectReader> mesh = root.child("mesh");
-  if (!mesh)
-    return mesh.takeError();
   const std::function<Error()> steps[] = {
-      [&] { return root.read("format_version", version, kFormatVersion, kFormatVersion); },
       [&] {
-        return mesh->checkKeys({"tp", "pp", "dp"});
+        return root.checkKeys(
+            {"format_version", "mesh", "schedule", "partition_method", "cuts", "inputs", "parameters"});
       },
-      [&] { return mesh->read("tp", plan.tp, 1, kMaxRanks); },
-      [&] { return mesh->read("pp", plan.pp, 1, kMaxRanks); },
-      [&] { return mesh->read("dp", plan.dp, 1, kMaxRanks); },
+      [&] { return root.read("format_version", version, kFormatVersion, kFormatVersion); },
+      [&] { return readMesh(root, plan); },
       [&] { return root.read("schedule", plan.schedule); },
       [&] { return root.read("partition_method", plan.partitionMethod); },
       [&] { return root.read("cuts", plan.cuts); },
-      [&] { return root.read("inputs", plan.inputs); },
-      [&] { return root.read("parameters", plan.parameters); },
+      [&] { return readRules(root, "inputs", plan.inputs); },
+      [&] { return readRules(root, "parameters", plan.parameters); },
   };
   for (const std::function<Error()> &step : steps)
     if (Error error = step())
       return error;
   if (static_cast<int64_t>(plan.cuts.size()) != plan.pp - 1)
-    return root.fail("cuts", "has " + Twine(plan.cuts.size()) + " entries, expected " + Twine(plan.pp - 1) +
+    return root.fail("cuts", "\"cuts\" has " + Twine(plan.cuts.size()) + " entries, expected " + Twine(plan.pp - 1) +
                                  " for pp " + Twine(plan.pp));
   return Error::success();
 }
 
 Expected<PlanFile> hyc::readPlanFile(const std::string &path) {
-  auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/true);
-  if (!buffer)
-    return ioError("cannot read --plan '" + path + "'", buffer.getError());
-  StringRef text = (*buffer)->getBuffer();
-  if (text.size() > kMaxBytes)
-    return makeError(ExitCode::Data, path + ": has " + Twine(text.size()) + " bytes, which is no plan");
-  if (Error error = checkNesting(text, path))
-    return error;
-  Expected<json::Value> value = json::parse(text);
+  Expected<std::string> text = readTextFile("plan", path, kMaxBytes);
+  if (!text)
+    return text.takeError();
+  Expected<JsonValue> value = parseJson(*text, path);
   if (!value)
-    return makeError(ExitCode::Data, path + ": " + toString(value.takeError()));
-  const json::Object *object = value->getAsObject();
-  if (!object)
-    return makeError(ExitCode::Data, path + ": expected an object");
+    return asDataError(value.takeError());
+  Expected<JsonObjectReader> root = JsonObjectReader::open(path, *value);
+  if (!root)
+    return asDataError(root.takeError());
   PlanFile plan;
-  ObjectReader root(path, "", *object);
-  if (Error error =
-          root.checkKeys({"format_version", "mesh", "schedule", "partition_method", "cuts", "inputs", "parameters"}))
-    return error;
-  if (Error error = readFields(root, plan))
-    return error;
+  if (Error error = readFields(*root, plan))
+    return asDataError(std::move(error));
   return plan;
 }
 
@@ -202,26 +110,32 @@ std::string PlanFile::toJson() const {
   return text;
 }
 
+/// Fills `setting` from the plan; a flag or a config that says something else contradicts it.
+template <typename T>
+static Error take(Setting<T> &setting, const T &planned, StringRef key, const std::string &planFile) {
+  if (!setting.isGiven() || *setting == planned) {
+    setting.offer(planned, Origin::Plan, planFile);
+    return Error::success();
+  }
+  bool isFlag = setting.getOrigin() == Origin::Flag;
+  std::string said, wanted;
+  raw_string_ostream(said) << *setting;
+  raw_string_ostream(wanted) << planned;
+  return makeError(isFlag ? ExitCode::Usage : ExitCode::Data,
+                   setting.getSource() + " is " + said + ", but " + planFile + " has " + key + " " + wanted +
+                       (isFlag ? "; leave the flag out or edit the plan" : "; change one of the two files"));
+}
+
 Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
-  auto contradiction = [&](StringRef flag, const Twine &typed, const Twine &planned) {
-    return usageError("--" + flag + " is " + typed + ", but " + options.planFile + " has " + planned +
-                      "; leave the flag out or edit the plan");
-  };
   struct Size {
-    StringRef flag;
-    std::optional<int64_t> &typed;
+    StringRef key;
+    Setting<int64_t> &setting;
     int64_t planned;
   };
-  for (const Size &size : {Size{"tp", options.tp, plan.tp}, {"pp", options.pp, plan.pp}, {"dp", options.dp, plan.dp}}) {
-    if (size.typed && *size.typed != size.planned)
-      return contradiction(size.flag, Twine(*size.typed), Twine(size.planned));
-    size.typed = size.planned;
-  }
-  if (options.schedule && *options.schedule != plan.schedule)
-    return contradiction("schedule", *options.schedule, plan.schedule);
-  if (options.partitionMethod && *options.partitionMethod != plan.partitionMethod)
-    return contradiction("partition-method", *options.partitionMethod, plan.partitionMethod);
-  options.schedule = plan.schedule;
-  options.partitionMethod = plan.partitionMethod;
-  return Error::success();
+  for (const Size &size : {Size{"tp", options.tp, plan.tp}, {"pp", options.pp, plan.pp}, {"dp", options.dp, plan.dp}})
+    if (Error error = take(size.setting, size.planned, size.key, options.planFile))
+      return error;
+  if (Error error = take(options.schedule, plan.schedule, "schedule", options.planFile))
+    return error;
+  return take(options.partitionMethod, plan.partitionMethod, "partition_method", options.planFile);
 }

@@ -18,9 +18,9 @@ using llvm::Error;
 
 std::string ProgramFolder::report(ModuleOp rank) const {
   const PlanFile &plan = model.plan;
-  std::string samples = std::to_string(model.microBatch) + " × " + std::to_string(options.gradAccum) + " × " +
+  std::string samples = std::to_string(model.microBatch) + " × " + std::to_string(*options.gradAccum) + " × " +
                         std::to_string(plan.dp) + " = " +
-                        std::to_string(model.microBatch * options.gradAccum * plan.dp);
+                        std::to_string(model.microBatch * *options.gradAccum * plan.dp);
   return model.name + ": " + std::to_string(plan.tp * plan.pp * plan.dp) + " ranks, tp " + std::to_string(plan.tp) +
          " × pp " + std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
          "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples of " +
@@ -38,12 +38,12 @@ std::string ProgramFolder::manifest(ModuleOp rank) const {
   facts.pp = model.plan.pp;
   facts.dp = model.plan.dp;
   facts.microBatch = model.microBatch;
-  facts.gradAccum = options.gradAccum;
+  facts.gradAccum = *options.gradAccum;
   facts.sequence = model.sequence;
   facts.threads = options.threads;
-  facts.learningRateSchedule = options.learningRateSchedule;
-  facts.learningRate = options.learningRate;
-  facts.warmupSteps = options.warmupSteps;
+  facts.learningRateSchedule = *options.learningRateSchedule;
+  facts.learningRate = *options.learningRate;
+  facts.warmupSteps = *options.warmupSteps;
   for (const std::string &file : collectModelFiles(rank)) {
     SmallString<128> path(file);
     if (!llvm::sys::path::is_absolute(path)) {

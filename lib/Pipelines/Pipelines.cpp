@@ -38,6 +38,9 @@ static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
 
   AttachOptimizerOptions optimizer;
   optimizer.optimizer = options.optimizer;
+  optimizer.beta1 = options.beta1;
+  optimizer.beta2 = options.beta2;
+  optimizer.epsilon = options.epsilon;
   optimizer.weightDecay = options.weightDecay;
   optimizer.momentum = options.momentum;
   optimizer.clipGradNorm = options.clipGradNorm;

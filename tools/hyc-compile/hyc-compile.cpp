@@ -16,6 +16,7 @@ struct Flags {
   cl::OptionCategory mesh{"Parallelism", "How it is spread over ranks; ranks = tp × pp × dp"};
   cl::OptionCategory batch{"Batch", "Global batch = micro-batch × grad-accum × dp samples a step"};
   cl::OptionCategory optimizer{"Optimizer", "How parameters are updated"};
+  cl::OptionCategory files{"Files that decide", "A flag wins over --config, which wins over defaults"};
   cl::OptionCategory output{"Output", "What is left behind"};
 
   cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx"), cl::value_desc("MODEL.onnx"), cl::cat(model)};
@@ -37,30 +38,33 @@ struct Flags {
                                 cl::desc("Order of micro-batches in the pipeline: gpipe or 1f1b [1f1b]")};
   cl::opt<std::string> partition{"partition-method", cl::value_desc("METHOD"), cl::cat(mesh),
                                  cl::desc("What stages balance: parameters, uniform or type:REGEX [parameters]")};
-  cl::opt<std::string> plan{"plan", cl::value_desc("FILE"), cl::cat(mesh),
+  cl::opt<std::string> config{"config", cl::value_desc("FILE"), cl::cat(files),
+                              cl::desc("A DeepSpeed ds_config.json; flags win over it")};
+  cl::opt<bool> explain{"explain-config", cl::cat(files),
+                        cl::desc("Print what becomes of every key of a ds_config, and stop")};
+  cl::opt<std::string> plan{"plan", cl::value_desc("FILE"), cl::cat(files),
                             cl::desc("A plan.json of an earlier compilation, edited or not")};
   cl::opt<int64_t> threads{"threads", cl::value_desc("N"), cl::init(0), cl::cat(mesh),
                            cl::desc("Threads of each rank; 0 shares the cores among the ranks [0]")};
 
   cl::opt<int64_t> microBatch{"micro-batch", cl::value_desc("N"), cl::cat(batch),
                               cl::desc("Samples of one micro-batch on one rank [1, or what the model fixes]")};
-  cl::opt<int64_t> gradAccum{"grad-accum", cl::value_desc("N"), cl::init(1), cl::cat(batch),
+  cl::opt<int64_t> gradAccum{"grad-accum", cl::value_desc("N"), cl::cat(batch),
                              cl::desc("Micro-batches of one step, which fill the pipeline [1]")};
 
-  cl::opt<std::string> optimizerName{"optimizer", cl::value_desc("NAME"), cl::init("adamw"), cl::cat(optimizer),
+  cl::opt<std::string> optimizerName{"optimizer", cl::value_desc("NAME"), cl::cat(optimizer),
                                      cl::desc("adamw or sgd [adamw]")};
-  cl::opt<double> lr{"lr", cl::value_desc("X"), cl::init(1e-3), cl::cat(optimizer), cl::desc("Learning rate [1e-3]")};
-  cl::opt<std::string> lrSchedule{"lr-schedule", cl::value_desc("RULE"), cl::init("constant"), cl::cat(optimizer),
+  cl::opt<double> lr{"lr", cl::value_desc("X"), cl::cat(optimizer), cl::desc("Learning rate [1e-3]")};
+  cl::opt<std::string> lrSchedule{"lr-schedule", cl::value_desc("RULE"), cl::cat(optimizer),
                                   cl::desc("constant, linear or cosine, over hyc-run --steps [constant]")};
-  cl::opt<int64_t> warmup{"warmup-steps", cl::value_desc("N"), cl::init(0), cl::cat(optimizer),
+  cl::opt<int64_t> warmup{"warmup-steps", cl::value_desc("N"), cl::cat(optimizer),
                           cl::desc("Steps over which the learning rate rises from 0 [0]")};
-  cl::opt<double> weightDecay{"weight-decay", cl::value_desc("X"), cl::init(0.0), cl::cat(optimizer),
+  cl::opt<double> weightDecay{"weight-decay", cl::value_desc("X"), cl::cat(optimizer),
                               cl::desc("Decoupled for adamw, added to the gradient for sgd [0]")};
   cl::list<std::string> noDecay{"no-decay", cl::value_desc("REGEX"), cl::cat(optimizer),
                                 cl::desc("Parameters that do not decay; may be repeated")};
-  cl::opt<double> momentum{"momentum", cl::value_desc("X"), cl::init(0.0), cl::cat(optimizer),
-                           cl::desc("Momentum of sgd [0]")};
-  cl::opt<double> clip{"clip-grad-norm", cl::value_desc("X"), cl::init(0.0), cl::cat(optimizer),
+  cl::opt<double> momentum{"momentum", cl::value_desc("X"), cl::cat(optimizer), cl::desc("Momentum of sgd [0]")};
+  cl::opt<double> clip{"clip-grad-norm", cl::value_desc("X"), cl::cat(optimizer),
                        cl::desc("Largest global norm of the gradient; 0 does not clip [0]")};
 
   cl::opt<std::string> outputPath{"o", cl::value_desc("PATH"), cl::cat(output),
@@ -82,8 +86,10 @@ struct Flags {
 };
 } // namespace
 
-template <typename T> static std::optional<T> ifTyped(const cl::opt<T> &flag) {
-  return flag.getNumOccurrences() ? std::optional<T>(flag.getValue()) : std::nullopt;
+/// What was typed wins over every other source; what was not leaves the setting to them.
+template <typename T> static void offer(const cl::opt<T> &flag, hyc::Setting<T> &setting) {
+  if (flag.getNumOccurrences())
+    setting.offer(flag.getValue(), hyc::Origin::Flag, "--" + flag.ArgStr.str());
 }
 
 hyc::CompileOptions Flags::read() const {
@@ -97,22 +103,23 @@ hyc::CompileOptions Flags::read() const {
   options.labels = labels;
   options.dims.assign(dims.begin(), dims.end());
   options.weights = weights;
-  options.microBatch = ifTyped(microBatch);
-  options.gradAccum = gradAccum;
-  options.tp = ifTyped(tp);
-  options.pp = ifTyped(pp);
-  options.dp = ifTyped(dp);
-  options.schedule = ifTyped(schedule);
-  options.partitionMethod = ifTyped(partition);
   options.planFile = plan;
-  options.optimizer = optimizerName;
-  options.learningRate = lr;
-  options.weightDecay = weightDecay;
-  options.momentum = momentum;
-  options.clipGradNorm = clip;
+  options.configFile = config;
+  offer(microBatch, options.microBatch);
+  offer(gradAccum, options.gradAccum);
+  offer(tp, options.tp);
+  offer(pp, options.pp);
+  offer(dp, options.dp);
+  offer(schedule, options.schedule);
+  offer(partition, options.partitionMethod);
+  offer(optimizerName, options.optimizer);
+  offer(lr, options.learningRate);
+  offer(weightDecay, options.weightDecay);
+  offer(momentum, options.momentum);
+  offer(clip, options.clipGradNorm);
+  offer(lrSchedule, options.learningRateSchedule);
+  offer(warmup, options.warmupSteps);
   options.noDecay.assign(noDecay.begin(), noDecay.end());
-  options.learningRateSchedule = lrSchedule;
-  options.warmupSteps = warmup;
   options.threads = threads;
   return options;
 }
@@ -138,17 +145,19 @@ int main(int argc, char **argv) {
   InitLLVM initialize(argc, argv);
   dropLibraryOptions();
   Flags flags;
-  cl::HideUnrelatedOptions({&flags.model, &flags.mesh, &flags.batch, &flags.optimizer, &flags.output});
+  cl::HideUnrelatedOptions({&flags.model, &flags.mesh, &flags.batch, &flags.optimizer, &flags.files, &flags.output});
   const int usage = static_cast<int>(hyc::ExitCode::Usage);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))
     return usage;
-  if (flags.input.empty()) {
+  if (flags.input.empty() && !flags.explain) {
     errs() << "hyc-compile: no model given; try hyc-compile --help\n";
     return usage;
   }
   std::string executable = sys::fs::getMainExecutable(argv[0], reinterpret_cast<void *>(main));
   int status = 0;
-  handleAllErrors(hyc::compile(flags.read(), hyc::Toolchain::find(executable)), [&](const hyc::DriverError &error) {
+  Error error =
+      flags.explain ? hyc::explainConfig(flags.read()) : hyc::compile(flags.read(), hyc::Toolchain::find(executable));
+  handleAllErrors(std::move(error), [&](const hyc::DriverError &error) {
     if (!error.getMessage().empty())
       errs() << "hyc-compile: error: " << error.getMessage() << "\n";
     status = static_cast<int>(error.getCode());

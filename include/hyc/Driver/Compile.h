@@ -12,6 +12,10 @@ namespace hyc {
 /// error; nothing partial stays behind on failure.
 llvm::Error compile(const CompileOptions &options, const Toolchain &toolchain);
 
+/// Prints what becomes of every key of a ds_config under these options, whose model is not read. Fails as compile
+/// would.
+llvm::Error explainConfig(CompileOptions options);
+
 } // namespace hyc
 
 #endif // HYC_DRIVER_COMPILE_H

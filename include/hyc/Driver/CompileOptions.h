@@ -1,12 +1,13 @@
-// What a compilation is asked for, as typed; an optional that is empty was not said, and the plan file or the model
-// decides.
+// What a compilation is asked for. A Setting can be said by a flag, by a plan file or by a ds_config, and remembers by
+// which; everything else only has a flag.
 #ifndef HYC_DRIVER_COMPILEOPTIONS_H
 #define HYC_DRIVER_COMPILEOPTIONS_H
 
+#include "hyc/Driver/Setting.h"
 #include "llvm/Support/Error.h"
 
+#include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,27 +25,37 @@ struct CompileOptions {
   std::string loss = "cross_entropy", logits, labels = "labels";
   std::vector<std::string> dims; ///< NAME=N
   std::string weights = "read";  ///< where parameters start: read, initialise-missing, initialise
-  std::optional<int64_t> microBatch;
-  int64_t gradAccum = 1;
 
-  std::optional<int64_t> tp, pp, dp;
-  std::optional<std::string> schedule, partitionMethod;
-  std::string planFile;
+  /// Samples: trainBatch = microBatch × gradAccum × dp. 0: left open, for resolveBatch or the model to decide.
+  Setting<int64_t> trainBatch = 0, microBatch = 0, gradAccum = 1;
 
-  std::string optimizer = "adamw";
-  double learningRate = 1e-3, weightDecay = 0, momentum = 0, clipGradNorm = 0;
+  Setting<int64_t> tp = 1, pp = 1, dp = 1;
+  Setting<std::string> schedule = std::string("1f1b"), partitionMethod = std::string("parameters");
+  std::string planFile, configFile;
+
+  Setting<std::string> optimizer = std::string("adamw");
+  Setting<double> learningRate = 1e-3, weightDecay = 0.0, momentum = 0.0, epsilon = 1e-8, clipGradNorm = 0.0;
+  Setting<std::array<double, 2>> betas = std::array<double, 2>{0.9, 0.999};
   std::vector<std::string> noDecay;
-  std::string learningRateSchedule = "constant";
-  int64_t warmupSteps = 0;
+  Setting<std::string> learningRateSchedule = std::string("constant");
+  Setting<int64_t> warmupSteps = 0;
 
   int64_t threads = 0; ///< per rank; 0: the cores divided by the ranks, when they start
 };
 
 /// Most ranks that one job may have; the runtime reads no manifest of more.
 inline constexpr int64_t kMaxRanks = 4096;
+/// Most samples of a micro-batch, and most micro-batches of a step.
+inline constexpr int64_t kMaxBatch = 65536;
 
-/// Checks every value by itself and the mesh as a whole; a usage error names the flag, what it is and what it may be.
+/// Checks every value by itself and the mesh as a whole; the error names the flag or the place in the config, what it
+/// is and what it may be.
 llvm::Error checkOptions(const CompileOptions &options);
+
+/// Completes trainBatch = microBatch × gradAccum × dp from those that are given, as DeepSpeed does: the third from two;
+/// of one alone, gradAccum is 1. Three that contradict each other, or a division with a rest, are an error that shows
+/// the equation. Needs the final dp. A micro-batch that nothing gives stays 0: the model decides.
+llvm::Error resolveBatch(CompileOptions &options);
 
 /// The name and size of one `--dim`.
 llvm::Expected<std::pair<std::string, int64_t>> parseDim(const std::string &text);

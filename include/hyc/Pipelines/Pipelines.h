@@ -16,7 +16,7 @@ struct PipelineOptions {
   // Train
   std::string loss = "cross_entropy", logits, labels = "labels";
   std::string optimizer = "adamw";
-  double weightDecay = 0, momentum = 0, clipGradNorm = 0;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0, momentum = 0, clipGradNorm = 0;
   std::vector<std::string> noDecay;
   // Plan
   int64_t tp = 1, pp = 1, dp = 1;

@@ -1,0 +1,296 @@
+// The table of keys. Names, types and defaults are those of DeepSpeed's documentation ("DeepSpeed Configuration JSON")
+// and of the pydantic models behind it; what each does here is hyc's own.
+#include "ConfigKeys.h"
+
+#include "ConfigFile.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+using namespace hyc;
+
+//===----------------------------------------------------------------------===//
+// Connections to settings
+//===----------------------------------------------------------------------===//
+
+static void convert(const JsonValue &json, int64_t &value) { value = *json.getInteger(); }
+static void convert(const JsonValue &json, double &value) { value = *json.getNumber(); }
+static void convert(const JsonValue &json, std::array<double, 2> &value) {
+  value = {*(*json.getArray())[0].getNumber(), *(*json.getArray())[1].getNumber()};
+}
+
+static std::string print(int64_t value) { return std::to_string(value); }
+static std::string print(const std::string &value) { return value; }
+static std::string print(double value) {
+  std::string text;
+  raw_string_ostream(text) << format("%.10g", value);
+  return text;
+}
+static std::string print(const std::array<double, 2> &value) {
+  return "[" + print(value[0]) + ", " + print(value[1]) + "]";
+}
+
+template <auto Member> static ShownSetting showSetting(const CompileOptions &options) {
+  const auto &setting = options.*Member;
+  return {print(*setting), setting.getOrigin(), setting.getSource()};
+}
+
+template <auto Member>
+static Error offerSetting(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  auto value = *(options.*Member);
+  convert(*entry.value, value);
+  (options.*Member).offer(value, Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
+
+/// The value as it is becomes the setting.
+template <auto Member> static constexpr Treatment connect() {
+  return {Treatment::Connected, offerSetting<Member>, showSetting<Member>, {}};
+}
+/// The value becomes the setting by way of a function.
+template <auto Member>
+static constexpr Treatment connectBy(Error (*offer)(CompileOptions &, const ConfigEntry &, const ConfigFile &)) {
+  return {Treatment::Connected, offer, showSetting<Member>, {}};
+}
+
+/// 0 stands for a batch that the model decides.
+template <auto Member> static ShownSetting showBatch(const CompileOptions &options) {
+  ShownSetting shown = showSetting<Member>(options);
+  if (*(options.*Member) == 0)
+    return {"-", Origin::Derived, "the model"};
+  return shown;
+}
+template <auto Member> static constexpr Treatment connectBatch() {
+  return {Treatment::Connected, offerSetting<Member>, showBatch<Member>, {}};
+}
+
+static constexpr Treatment harmless() { return {Treatment::Harmless, nullptr, nullptr, {}}; }
+static constexpr Treatment only(StringRef neutral) { return {Treatment::Only, nullptr, nullptr, neutral}; }
+
+/// 0 switches DeepSpeed's tensor parallelism off.
+static Error offerTensorParallel(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  options.tp.offer(std::max<int64_t>(*entry.value->getInteger(), 1), Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
+
+/// "best" leaves the choice to the framework, so it decides nothing.
+static Error offerPartition(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  if (StringRef method = *entry.value->getString(); method != "best")
+    options.partitionMethod.offer(method.str(), Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
+
+static Error offerOptimizer(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  std::string name = entry.value->getString()->lower();
+  // DeepSpeed's "Adam" decouples the decay too, unless adam_w_mode says otherwise.
+  if (name == "adam")
+    name = "adamw";
+  if (name != "adamw" && name != "sgd")
+    return file.refuse(entry, "expected AdamW, Adam or SGD; hyc has no other optimizer yet");
+  options.optimizer.offer(name, Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The rows
+//===----------------------------------------------------------------------===//
+
+using T = ConfigType;
+using C = CompileOptions;
+static constexpr double kMost = 9.0e15;
+static constexpr char kAdams[] = "AdamW|Adam", kSgd[] = "SGD", kEvery[] = "";
+
+static constexpr char kNoF16[] = "hyc computes in f32 only";
+static constexpr char kNoScaling[] = "f32 needs no loss scaling";
+static constexpr char kNoZero[] = "hyc has no ZeRO stages yet: every dp rank keeps the whole state";
+static constexpr char kStage0[] = "belongs to ZeRO stages, which hyc does not have yet";
+static constexpr char kNoOffload[] = "hyc keeps everything in device memory";
+static constexpr char kNotOffloaded[] = "nothing is offloaded";
+static constexpr char kNoRecompute[] = "hyc saves every activation that backward reads";
+static constexpr char kMonitor[] = "hyc-run --log-file writes every step's figures as JSON lines";
+static constexpr char kDense[] = "sums are taken in a fixed order in f32 and divided once, at the update";
+
+static constexpr ConfigKey kKeys[] = {
+    // Batch
+    {"train_batch_size", "", T::integer(1, 1e12), "", connectBatch<&C::trainBatch>(), "samples of one step: micro-batch × accumulation × dp", ""},
+    {"train_micro_batch_size_per_gpu", "", T::integer(1, kMaxBatch), "", connectBatch<&C::microBatch>(), "samples of one micro-batch on one rank", ""},
+    {"gradient_accumulation_steps", "", T::integer(1, kMaxBatch), "1", connect<&C::gradAccum>(), "micro-batches of one step in the schedule", ""},
+    {"managed_gradient_accumulation", "", T::boolean(), "true", only("true"), "hyc's schedule applies once a step", ""},
+
+    // Optimizer
+    {"optimizer.type", "", T::text(), "", connectBy<&C::optimizer>(offerOptimizer), "the update op of @apply", ""},
+    {"optimizer.params.lr", "", T::number(0, 1e6), "0.001", connect<&C::learningRate>(), "base of the manifest's learning_rate", kEvery},
+    {"optimizer.params.betas", "", T::pair(0, 1), "[0.9, 0.999]", connect<&C::betas>(), "decay of the moments", kAdams},
+    {"optimizer.params.eps", "", T::number(0, 1), "1e-8", connect<&C::epsilon>(), "added to the denominator", kAdams},
+    {"optimizer.params.weight_decay", "", T::number(0, 1e6), "0", connect<&C::weightDecay>(), "decay of every parameter that --no-decay does not name", kEvery},
+    {"optimizer.params.momentum", "", T::number(0, 1), "0", connect<&C::momentum>(), "velocity of the update", kSgd},
+    {"optimizer.params.dampening", "", T::number(0, 1), "0", only("0"), "hyc's SGD adds the whole gradient to the velocity", kSgd},
+    {"optimizer.params.nesterov", "", T::boolean(), "false", only("false"), "hyc's SGD does not look ahead", kSgd},
+    {"optimizer.params.maximize", "", T::boolean(), "false", only("false"), "hyc minimises the loss", "AdamW|Adam|SGD"},
+    {"optimizer.params.adam_w_mode", "", T::boolean(), "true", only("true"), "hyc's Adam decouples the decay (AdamW)", kAdams},
+    {"optimizer.params.bias_correction", "", T::boolean(), "true", only("true"), "hyc corrects the moments' bias", kAdams},
+    {"optimizer.params.amsgrad", "", T::boolean(), "false", only("false"), "hyc keeps no maximum of the second moment", kAdams},
+    {"optimizer.params.torch_adam", "", T::boolean(), "false", harmless(), "hyc has one AdamW, in torch's order of operations", kAdams},
+    {"optimizer.params.fused", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", "AdamW|Adam|SGD"},
+    {"optimizer.params.foreach", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", "AdamW|Adam|SGD"},
+    {"optimizer.legacy_fusion", "", T::boolean(), "false", harmless(), "the update is one kernel in any case", ""},
+
+    // Learning rate
+    {"scheduler.type", "", T::text(), "", only(""), "hyc has none of DeepSpeed's schedules yet; see --lr-schedule", ""},
+    {"scheduler.params.*", "", T::any(), "", harmless(), "goes with scheduler.type", ""},
+
+    // Gradients
+    {"gradient_clipping", "", T::number(0, 1e30), "0", connect<&C::clipGradNorm>(), "largest global norm of the mean gradient", ""},
+    {"communication_data_type", "", T::text("fp16|bf16|fp32|none"), "", only("fp32|none"), "gradients are exchanged in f32", ""},
+    {"seq_parallel_comm_data_type", "seq_parallel_communication_data_type", T::text("fp16|bf16|fp32"), "fp32", only("fp32"), "everything is exchanged in f32", ""},
+    {"data_types.grad_accum_dtype", "", T::text("fp16|bf16|fp32"), "", only("fp32"), "gradients are accumulated in f32", ""},
+    {"gradient_allreduce_op", "", T::text("mean|sum"), "mean", only("mean"), "the update takes the mean over counted tokens", ""},
+    {"prescale_gradients", "", T::boolean(), "false", harmless(), kDense, ""},
+    {"gradient_predivide_factor", "", T::number(0, 1e30), "1", harmless(), kDense, ""},
+    {"sparse_gradients", "", T::boolean(), "false", harmless(), "gradients are dense; the values are the same", ""},
+
+    // Precision
+    {"fp16.enabled", "", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"fp16.auto_cast", "", T::boolean(), "false", harmless(), "inputs are token ids", ""},
+    {"fp16.loss_scale", "", T::number(0, 1e30), "0", harmless(), kNoScaling, ""},
+    {"fp16.initial_scale_power", "", T::integer(0, 126), "16", harmless(), kNoScaling, ""},
+    {"fp16.loss_scale_window", "", T::integer(1, kMost), "1000", harmless(), kNoScaling, ""},
+    {"fp16.hysteresis", "", T::integer(1, kMost), "2", harmless(), kNoScaling, ""},
+    {"fp16.consecutive_hysteresis", "", T::boolean(), "false", harmless(), kNoScaling, ""},
+    {"fp16.min_loss_scale", "", T::number(0, 1e30), "1", harmless(), kNoScaling, ""},
+    {"fp16.fused_mode", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", ""},
+    {"fp16.fp16_master_weights_and_grads", "", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"bf16.enabled", "bfloat16.enabled", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"bf16.immediate_grad_update", "bfloat16.immediate_grad_update", T::boolean(), "false", harmless(), "gradients are added as they are made", ""},
+    {"bf16.check_grad_overflow", "bfloat16.check_grad_overflow", T::boolean(), "false", only("false"), "hyc does not look for overflow", ""},
+    {"bf16.bf16_master_weights_and_grads", "", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"bf16.bf16_optimizer_states", "", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"amp.enabled", "", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"amp.*", "", T::any(), "", harmless(), "belongs to amp, which is off", ""},
+    {"torch_autocast.enabled", "", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"torch_autocast.*", "", T::any(), "", harmless(), "belongs to torch_autocast, which is off", ""},
+
+    // ZeRO
+    {"zero_optimization.stage", "", T::integer(0, 3), "0", only("0"), kNoZero, ""},
+    {"zero_optimization.overlap_comm", "", T::boolean(), "", harmless(), kStage0, ""},
+    {"zero_optimization.contiguous_gradients", "", T::boolean(), "true", harmless(), "gradients have fixed addresses in one arena in any case", ""},
+    {"zero_optimization.reduce_scatter", "", T::boolean(), "true", harmless(), kStage0, ""},
+    {"zero_optimization.reduce_bucket_size", "", T::integer(0, kMost), "500000000", harmless(), kStage0, ""},
+    {"zero_optimization.use_multi_rank_bucket_allreduce", "", T::boolean(), "true", harmless(), kStage0, ""},
+    {"zero_optimization.allgather_partitions", "", T::boolean(), "true", harmless(), kStage0, ""},
+    {"zero_optimization.allgather_bucket_size", "", T::integer(0, kMost), "500000000", harmless(), kStage0, ""},
+    {"zero_optimization.stage3_prefetch_bucket_size", "zero_optimization.prefetch_bucket_size", T::integer(0, kMost), "50000000", harmless(), kStage0, ""},
+    {"zero_optimization.stage3_max_live_parameters", "zero_optimization.max_live_parameters", T::integer(0, kMost), "1000000000", harmless(), kStage0, ""},
+    {"zero_optimization.stage3_max_reuse_distance", "zero_optimization.max_reuse_distance", T::integer(0, kMost), "1000000000", harmless(), kStage0, ""},
+    {"zero_optimization.stage3_param_persistence_threshold", "zero_optimization.param_persistence_threshold", T::integer(0, kMost), "100000", harmless(), kStage0, ""},
+    {"zero_optimization.stage3_model_persistence_threshold", "zero_optimization.model_persistence_threshold", T::integer(0, 1e19), "9223372036854775807", harmless(), kStage0, ""},
+    {"zero_optimization.stage3_gather_16bit_weights_on_model_save", "zero_optimization.gather_16bit_weights_on_model_save zero_optimization.stage3_gather_fp16_weights_on_model_save", T::boolean(), "false", harmless(), "a saved file holds whole tensors in any case", ""},
+    {"zero_optimization.stage3_module_granularity_threshold", "zero_optimization.module_granularity_threshold", T::integer(0, kMost), "0", harmless(), kStage0, ""},
+    {"zero_optimization.stage3_use_all_reduce_for_fetch_params", "zero_optimization.use_all_reduce_for_fetch_params", T::boolean(), "false", harmless(), kStage0, ""},
+    {"zero_optimization.stage3_allgather_sequential", "zero_optimization.allgather_sequential", T::boolean(), "false", harmless(), kStage0, ""},
+    {"zero_optimization.sub_group_size", "", T::integer(0, kMost), "1000000000", harmless(), kStage0, ""},
+    {"zero_optimization.offload_optimizer.device", "", T::text("none|cpu|nvme"), "none", only("none"), kNoOffload, ""},
+    {"zero_optimization.offload_optimizer.nvme_path", "", T::text(), "", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_optimizer.buffer_count", "", T::integer(0, kMost), "4", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_optimizer.pin_memory", "", T::boolean(), "false", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_optimizer.pipeline_read", "", T::boolean(), "false", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_optimizer.pipeline_write", "", T::boolean(), "false", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_optimizer.fast_init", "", T::boolean(), "false", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_optimizer.ratio", "", T::number(0, 1), "1", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_param.device", "", T::text("none|cpu|nvme"), "none", only("none"), kNoOffload, ""},
+    {"zero_optimization.offload_param.nvme_path", "", T::text(), "", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_param.buffer_count", "", T::integer(0, kMost), "5", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_param.buffer_size", "", T::integer(0, kMost), "100000000", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_param.max_in_cpu", "", T::integer(0, kMost), "1000000000", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.offload_param.pin_memory", "", T::boolean(), "false", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.cpu_offload", "", T::boolean(), "", only("false"), kNoOffload, ""},
+    {"zero_optimization.cpu_offload_param", "zero_optimization.cpu_offload_params", T::boolean(), "", only("false"), kNoOffload, ""},
+    {"zero_optimization.cpu_offload_use_pin_memory", "", T::boolean(), "", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.ignore_unused_parameters", "", T::boolean(), "true", harmless(), "a parameter that does not reach the loss is left alone, with a warning", ""},
+    {"zero_optimization.load_from_fp32_weights", "", T::boolean(), "true", harmless(), "parameters are f32", ""},
+    {"zero_optimization.legacy_stage1", "", T::boolean(), "false", harmless(), kStage0, ""},
+    {"zero_optimization.elastic_checkpoint", "", T::boolean(), "false", harmless(), "a saved file holds whole tensors in any case", ""},
+    {"zero_optimization.round_robin_gradients", "", T::boolean(), "false", harmless(), kStage0, ""},
+    {"zero_optimization.zero_hpz_partition_size", "", T::integer(0, kMost), "1", harmless(), kStage0, ""},
+    {"zero_optimization.zero_quantized_weights", "", T::boolean(), "false", only("false"), "hyc exchanges weights unchanged", ""},
+    {"zero_optimization.zero_quantized_nontrainable_weights", "", T::boolean(), "false", only("false"), "hyc keeps weights unchanged", ""},
+    {"zero_optimization.zero_quantized_gradients", "", T::boolean(), "false", only("false"), "hyc exchanges gradients unchanged", ""},
+    {"zero_optimization.mics_shard_size", "", T::integer(-1, kMost), "-1", only("-1"), kNoZero, ""},
+    {"zero_optimization.mics_hierarchical_params_gather", "", T::boolean(), "false", harmless(), kStage0, ""},
+    {"zero_optimization.memory_efficient_linear", "", T::boolean(), "true", harmless(), "what is saved for backward is planned", ""},
+    {"zero_optimization.pipeline_loading_checkpoint", "", T::boolean(), "false", harmless(), "every rank reads only its own part", ""},
+    {"zero_optimization.override_module_apply", "", T::boolean(), "true", harmless(), "there are no modules when the program runs", ""},
+    {"zero_optimization.log_trace_cache_warnings", "", T::boolean(), "false", harmless(), "there is no trace", ""},
+    {"zero_optimization.enable_sanity_checks", "", T::boolean(), "false", harmless(), "what it looks for is checked when compiling", ""},
+    {"zero_allow_untested_optimizer", "", T::boolean(), "false", harmless(), "every optimizer of hyc is tested", ""},
+    {"zero_force_ds_cpu_optimizer", "", T::boolean(), "true", harmless(), kNotOffloaded, ""},
+    {"disable_allgather", "", T::boolean(), "false", harmless(), kStage0, ""},
+
+    // Activations
+    {"activation_checkpointing.partition_activations", "", T::boolean(), "false", only("false"), kNoRecompute, ""},
+    {"activation_checkpointing.cpu_checkpointing", "", T::boolean(), "false", only("false"), kNoRecompute, ""},
+    {"activation_checkpointing.contiguous_memory_optimization", "", T::boolean(), "false", harmless(), "activations have fixed addresses in one arena in any case", ""},
+    {"activation_checkpointing.number_checkpoints", "", T::integer(1, kMost), "", harmless(), "sizes DeepSpeed's contiguous buffer, which hyc plans itself", ""},
+    {"activation_checkpointing.synchronize_checkpoint_boundary", "", T::boolean(), "false", harmless(), "there is nothing to wait for: one rank, one order", ""},
+    {"activation_checkpointing.profile", "", T::boolean(), "false", harmless(), "prints times only", ""},
+
+    // Parallelism
+    {"tensor_parallel.autotp_size", "tensor_model_parallel_size tensor_parallel.tp.tp_size", T::integer(0, kMaxRanks), "0", connectBy<&C::tp>(offerTensorParallel), "tp of the mesh", ""},
+    {"tensor_parallel.tp.tp_grain_size", "", T::integer(1, kMost), "1", harmless(), "hyc splits where a dimension divides", ""},
+    {"tensor_parallel.tp_overlap_comm", "", T::boolean(), "false", harmless(), "hyc does not overlap exchanges yet; the values are the same", ""},
+    {"tensor_parallel.dtype", "", T::text(), "", harmless(), "the model's types are those of its file", ""},
+    {"tensor_parallel.preset_model", "", T::text(), "", harmless(), "what is split follows from the graph", ""},
+    {"pipeline.stages", "pipeline_model_parallel_size", T::integer(1, kMaxRanks), "\"auto\"", connect<&C::pp>(), "stages of the mesh", ""},
+    {"pipeline.partition", "", T::text(), "\"best\"", connectBy<&C::partitionMethod>(offerPartition), "what stages balance: best (hyc's choice), parameters, uniform or type:REGEX", ""},
+    {"pipeline.seed_layers", "", T::boolean(), "false", harmless(), "initial values do not depend on stages", ""},
+    {"pipeline.activation_checkpoint_interval", "", T::integer(0, kMost), "0", only("0"), kNoRecompute, ""},
+    {"pipeline.pipe_partitioned", "", T::boolean(), "true", harmless(), "how a value crosses to the next stage follows from its sharding", ""},
+    {"pipeline.grad_partitioned", "", T::boolean(), "true", harmless(), "how a value crosses to the next stage follows from its sharding", ""},
+    {"pipeline.use_reentrant", "", T::boolean(), "true", harmless(), "there is no autograd at run time", ""},
+    {"sequence_parallel_size", "", T::integer(1, kMaxRanks), "1", only("1"), "hyc does not split the sequence yet", ""},
+    {"use_data_before_expert_parallelism", "", T::boolean(), "false", harmless(), "there are no experts", ""},
+
+    // Training methods that hyc does not have
+    {"sparse_attention.*", "", T::any(), "", only(""), "hyc's attention is dense", ""},
+    {"progressive_layer_drop.enabled", "", T::boolean(), "false", only("false"), "hyc drops no layers", ""},
+    {"progressive_layer_drop.*", "", T::any(), "", harmless(), "belongs to progressive_layer_drop, which is off", ""},
+    {"curriculum_learning.enabled", "", T::boolean(), "false", only("false"), "hyc's sequence length is fixed", ""},
+    {"curriculum_learning.*", "", T::any(), "", harmless(), "belongs to curriculum_learning, which is off", ""},
+    {"data_efficiency.enabled", "", T::boolean(), "false", only("false"), "hyc-run reads the data as it is", ""},
+    {"data_efficiency.*", "", T::any(), "", harmless(), "belongs to data_efficiency, which is off", ""},
+    {"compression_training.*", "", T::any(), "", only(""), "hyc does not compress models", ""},
+    {"quantize_training.enabled", "", T::boolean(), "false", only("false"), "hyc does not quantise", ""},
+    {"quantize_training.*", "", T::any(), "", harmless(), "belongs to quantize_training, which is off", ""},
+    {"weight_quantization.*", "", T::any(), "", only(""), "hyc does not quantise", ""},
+    {"eigenvalue.enabled", "", T::boolean(), "false", only("false"), "serves quantize_training only", ""},
+    {"eigenvalue.*", "", T::any(), "", harmless(), "belongs to eigenvalue, which is off", ""},
+    {"hybrid_engine.enabled", "", T::boolean(), "false", only("false"), "hyc does not generate yet", ""},
+    {"hybrid_engine.*", "", T::any(), "", harmless(), "belongs to hybrid_engine, which is off", ""},
+    {"elasticity.enabled", "", T::boolean(), "false", only("false"), "ranks and batch are fixed when compiling", ""},
+    {"elasticity.*", "", T::any(), "", harmless(), "belongs to elasticity, which is off", ""},
+
+    // Engine, data, files, reports
+    {"steps_per_print", "", T::integer(0, kMost), "10", harmless(), "hyc-run prints every step", ""},
+    {"wall_clock_breakdown", "", T::boolean(), "false", harmless(), kMonitor, ""},
+    {"memory_breakdown", "", T::boolean(), "false", harmless(), "report.txt has every arena's peak", ""},
+    {"dump_state", "", T::boolean(), "false", harmless(), "--dump-dir and --explain-config show it", ""},
+    {"log_level", "", T::text(), "", harmless(), "hyc-run has no levels", ""},
+    {"vocabulary_size", "", T::integer(1, kMost), "", harmless(), "is a dimension of the model", ""},
+    {"dataloader_drop_last", "", T::boolean(), "false", harmless(), "the epochs of the data follow each other without a gap", ""},
+    {"graph_harvesting", "", T::boolean(), "false", harmless(), "the whole step is compiled", ""},
+    {"checkpoint.*", "", T::any(), "", harmless(), "hyc-run --save-weights writes one file of whole tensors", ""},
+    {"data_types.*", "", T::any(), "", harmless(), "types are those of the model", ""},
+    {"aio.*", "", T::any(), "", harmless(), kNotOffloaded, ""},
+    {"nebula.*", "", T::any(), "", harmless(), "hyc-run --save-weights writes one file of whole tensors", ""},
+    {"compile.*", "", T::any(), "", harmless(), "the whole step is compiled", ""},
+    {"timers.*", "", T::any(), "", harmless(), kMonitor, ""},
+    {"tensorboard.*", "", T::any(), "", harmless(), kMonitor, ""},
+    {"wandb.*", "", T::any(), "", harmless(), kMonitor, ""},
+    {"csv_monitor.*", "", T::any(), "", harmless(), kMonitor, ""},
+    {"comet.*", "", T::any(), "", harmless(), kMonitor, ""},
+    {"flops_profiler.*", "", T::any(), "", harmless(), "measures only", ""},
+    {"comms_logger.*", "", T::any(), "", harmless(), "report.txt has every exchange", ""},
+    {"autotuning.*", "", T::any(), "", harmless(), "is a launcher's own search; hyc compiles one configuration", ""},
+};
+
+ArrayRef<ConfigKey> hyc::getConfigKeys() { return kKeys; }

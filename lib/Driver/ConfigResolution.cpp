@@ -1,0 +1,157 @@
+#include "ConfigResolution.h"
+
+#include "hyc/Driver/DriverError.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+using namespace hyc;
+
+//===----------------------------------------------------------------------===//
+// What cannot be done
+//===----------------------------------------------------------------------===//
+
+static SmallVector<StringRef> split(StringRef list) {
+  SmallVector<StringRef> parts;
+  list.split(parts, '|', -1, /*KeepEmpty=*/false);
+  return parts;
+}
+
+static bool takes(const ConfigKey &key, StringRef type) {
+  SmallVector<StringRef> types = split(key.scope);
+  return types.empty() || any_of(types, [&](StringRef each) { return each.equals_insensitive(type); });
+}
+
+/// `1`, `1.0` and `1e0` are one value.
+static bool isNeutral(const JsonValue &value, StringRef neutral) {
+  for (StringRef candidate : split(neutral)) {
+    double number = 0;
+    if (value.getNumber() && !candidate.getAsDouble(number) && *value.getNumber() == number)
+      return true;
+    if (value.getBool() && (*value.getBool() ? "true" : "false") == candidate)
+      return true;
+    if (value.getString() == candidate)
+      return true;
+  }
+  return false;
+}
+
+/// The parameters that `type` takes, of the object that holds `path`.
+static std::string parametersOf(StringRef path, StringRef type) {
+  StringRef object = path.take_front(path.rfind('.') + 1);
+  SmallVector<StringRef> names;
+  for (const ConfigKey &key : getConfigKeys())
+    if (key.path.starts_with(object) && !key.path.ends_with("*") && takes(key, type))
+      names.push_back(key.path.drop_front(object.size()));
+  return join(names, ", ");
+}
+
+/// `AdamW` for `optimizer.params.lr`: the type that the same file gives; empty where it gives none.
+static StringRef typeFor(const ConfigFile &file, const ConfigKey &key) {
+  StringRef object = key.path.split('.').first;
+  const JsonValue *type = file.get((object + ".type").str());
+  return type ? *type->getString() : StringRef();
+}
+
+std::string hyc::refusalOf(const ConfigFile &file, const ConfigEntry &entry) {
+  const ConfigKey &key = *entry.key;
+  if (entry.isAuto())
+    return "";
+  if (StringRef type = typeFor(file, key); key.path.contains(".params.") && !type.empty() && !takes(key, type))
+    return ("but " + type + " has no such parameter: it takes " + parametersOf(key.path, type)).str();
+  if (key.treatment.kind != Treatment::Only || isNeutral(*entry.value, key.treatment.neutral))
+    return "";
+  std::string instead = join(split(key.treatment.neutral), " or ");
+  return ("but " + key.why + "; " + (instead.empty() ? "leave it out" : "set it to " + instead + " or leave it out"))
+      .str();
+}
+
+//===----------------------------------------------------------------------===//
+// Contradictions
+//===----------------------------------------------------------------------===//
+
+static bool isTrue(const ConfigFile &file, StringRef path) {
+  const JsonValue *value = file.get(path);
+  return value && value->getBool() == true;
+}
+
+static Error checkPrecisions(const ConfigFile &file) {
+  if (!isTrue(file, "fp16.enabled") || !isTrue(file, "bf16.enabled"))
+    return Error::success();
+  return file.refuse(*file.find("bf16.enabled"),
+                     "and so is " + file.sourceOf(*file.find("fp16.enabled")) + ": one type for computing, not both");
+}
+
+/// A disk needs a path, and only a ZeRO stage that splits something lets it be moved out.
+static Error checkOffload(const ConfigFile &file, const std::string &object, int64_t leastStage) {
+  const ConfigEntry *device = file.find(object + ".device");
+  if (!device || device->isAuto() || device->value->getString() == "none")
+    return Error::success();
+  if (device->value->getString() == "nvme" && !file.get(object + ".nvme_path"))
+    return file.refuse(*device, "which needs " + object + ".nvme_path, the folder on that disk");
+  const JsonValue *stage = file.get("zero_optimization.stage");
+  int64_t given = stage ? *stage->getInteger() : 0;
+  if (given >= leastStage)
+    return Error::success();
+  return file.refuse(*device, "which needs zero_optimization.stage of at least " + Twine(leastStage) +
+                                  ", and that is " + Twine(given));
+}
+
+/// torch.optim.AdamW decays by 0.01 where nothing is said, DeepSpeed's own and hyc's not at all.
+static Error checkTorchDefaults(const ConfigFile &file) {
+  if (!isTrue(file, "optimizer.params.torch_adam") || file.find("optimizer.params.weight_decay"))
+    return Error::success();
+  return file.refuse(*file.find("optimizer.params.torch_adam"),
+                     "whose default decay is not DeepSpeed's: give optimizer.params.weight_decay too");
+}
+
+static Error checkContradictions(const ConfigFile &file) {
+  if (Error error = checkTorchDefaults(file))
+    return error;
+  if (Error error = checkPrecisions(file))
+    return error;
+  if (Error error = checkOffload(file, "zero_optimization.offload_optimizer", 1))
+    return error;
+  return checkOffload(file, "zero_optimization.offload_param", 3);
+}
+
+//===----------------------------------------------------------------------===//
+// Settings
+//===----------------------------------------------------------------------===//
+
+bool hyc::isInForce(const ConfigKey &key, const CompileOptions &options) {
+  return !key.path.starts_with("optimizer.params.") || takes(key, *options.optimizer);
+}
+
+/// The first key of the file that hyc refuses, as an error.
+static Error firstRefusal(const ConfigFile &file) {
+  const ConfigEntry *first = nullptr;
+  int64_t count = 0;
+  for (const ConfigEntry &entry : file.getEntries()) {
+    if (refusalOf(file, entry).empty())
+      continue;
+    first = first ? first : &entry;
+    ++count;
+  }
+  if (!first)
+    return Error::success();
+  std::string others = count > 1 ? " (and " + std::to_string(count - 1) + " more: see --explain-config)" : "";
+  return file.refuse(*first, refusalOf(file, *first) + others);
+}
+
+Error hyc::applyConfig(const ConfigFile &file, CompileOptions &options) {
+  Error first = checkContradictions(file);
+  // In the table's order: the type of an optimizer comes before its parameters.
+  for (const ConfigKey &key : getConfigKeys()) {
+    const ConfigEntry *entry = file.find(key.path);
+    if (!entry || entry->isAuto() || key.treatment.kind != Treatment::Connected || !isInForce(key, options))
+      continue;
+    if (Error error = key.treatment.offer(options, *entry, file))
+      first = first ? (consumeError(std::move(error)), std::move(first)) : std::move(error);
+  }
+  Error refused = firstRefusal(file);
+  if (!first)
+    return refused;
+  consumeError(std::move(refused));
+  return first;
+}

@@ -1,0 +1,459 @@
+// A recursive descent over the grammar of RFC 8259; the depth is bounded, so the stack is too.
+#include "hyc/Support/LocatedJson.h"
+
+#include "hyc/Support/NearestName.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/JSON.h"
+
+#include <charconv>
+#include <cmath>
+
+using namespace llvm;
+using namespace hyc;
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+std::optional<bool> JsonValue::getBool() const {
+  return kind == Kind::Bool ? std::optional<bool>(text == "true") : std::nullopt;
+}
+
+std::optional<StringRef> JsonValue::getString() const {
+  return kind == Kind::String ? std::optional<StringRef>(text) : std::nullopt;
+}
+
+std::optional<double> JsonValue::getNumber() const {
+  double number = 0;
+  if (kind != Kind::Number || StringRef(text).getAsDouble(number) || !std::isfinite(number))
+    return std::nullopt;
+  return number;
+}
+
+std::optional<int64_t> JsonValue::getInteger() const {
+  int64_t integer = 0;
+  if (kind == Kind::Number && !StringRef(text).getAsInteger(10, integer))
+    return integer;
+  // Beyond 2^53 a double no longer says which integer was written.
+  std::optional<double> number = getNumber();
+  if (!number || std::trunc(*number) != *number || std::fabs(*number) > 9007199254740992.0)
+    return std::nullopt;
+  return static_cast<int64_t>(*number);
+}
+
+const std::vector<JsonValue> *JsonValue::getArray() const { return kind == Kind::Array ? &elements : nullptr; }
+
+const std::vector<JsonValue::Member> *JsonValue::getObject() const { return kind == Kind::Object ? &members : nullptr; }
+
+const JsonValue *JsonValue::get(StringRef key) const {
+  for (const Member &member : members)
+    if (member.key == key)
+      return &member.value;
+  return nullptr;
+}
+
+std::string JsonValue::describe() const {
+  constexpr size_t most = 60;
+  std::string shown = StringRef(text).take_front(most).str() + (text.size() > most ? "…" : "");
+  switch (kind) {
+  case Kind::Null:
+    return "null";
+  case Kind::Bool:
+    return text;
+  case Kind::Number:
+    return shown;
+  case Kind::String:
+    return "\"" + json::fixUTF8(shown) + "\"";
+  case Kind::Array:
+    return "an array";
+  case Kind::Object:
+    return "an object";
+  }
+  return "";
+}
+
+Error hyc::locatedError(StringRef file, TextPosition at, const Twine &what) {
+  return createStringError(inconvertibleErrorCode(),
+                           file + ":" + Twine(at.line) + ":" + Twine(at.column) + ": " + what);
+}
+
+//===----------------------------------------------------------------------===//
+// Parser
+//===----------------------------------------------------------------------===//
+
+namespace hyc {
+class JsonParser {
+public:
+  JsonParser(StringRef text, StringRef file) : text(text), file(file) {}
+
+  Expected<JsonValue> parseDocument();
+
+private:
+  Expected<JsonValue> parseValue(unsigned depth);
+  Expected<JsonValue> parseObject(unsigned depth);
+  Expected<JsonValue> parseArray(unsigned depth);
+  Expected<JsonValue> parseNumber();
+  Expected<std::string> parseString();
+  Expected<JsonValue> parseWord();
+  Error parseEscape(std::string &into);
+  Expected<unsigned> parseHex4();
+  Error parseMember(JsonValue &object, StringMap<TextPosition> &seen, unsigned depth);
+
+  Error checkText() const;
+  Error checkDepth(unsigned depth) const;
+  Error fail(size_t at, const Twine &what) const { return locatedError(file, positionOf(at), what); }
+  TextPosition positionOf(size_t at) const;
+  TextPosition here();
+  /// What stands at `position`, for messages.
+  std::string found() const;
+  void skipSpace();
+  bool consume(char c);
+
+  StringRef text, file;
+  size_t position = 0;
+  // Positions are asked for in the order of the text.
+  size_t known = 0;
+  TextPosition knownAt;
+};
+} // namespace hyc
+
+TextPosition JsonParser::positionOf(size_t at) const {
+  StringRef before = text.take_front(at);
+  size_t newline = before.rfind('\n');
+  unsigned column = newline == StringRef::npos ? at : at - newline - 1;
+  return {static_cast<unsigned>(before.count('\n')) + 1, column + 1};
+}
+
+TextPosition JsonParser::here() {
+  for (; known < position; ++known) {
+    bool newline = text[known] == '\n';
+    knownAt.line += newline;
+    knownAt.column = newline ? 1 : knownAt.column + 1;
+  }
+  return knownAt;
+}
+
+std::string JsonParser::found() const {
+  if (position >= text.size())
+    return "the end of the file";
+  if (text.substr(position).starts_with("//") || text.substr(position).starts_with("/*") || text[position] == '#')
+    return "a comment, which JSON does not have";
+  if (text[position] == '\n' || text[position] == '\r')
+    return "the end of the line";
+  unsigned bytes = getNumBytesForUTF8(static_cast<UTF8>(text[position]));
+  return "'" + text.substr(position, bytes).str() + "'";
+}
+
+void JsonParser::skipSpace() {
+  while (position < text.size() && StringRef(" \t\r\n").contains(text[position]))
+    ++position;
+}
+
+bool JsonParser::consume(char c) {
+  skipSpace();
+  if (position >= text.size() || text[position] != c)
+    return false;
+  ++position;
+  return true;
+}
+
+Error JsonParser::checkText() const {
+  size_t bad = 0;
+  if (!json::isUTF8(text, &bad))
+    return fail(bad, "not valid UTF-8");
+  if (size_t nul = text.find('\0'); nul != StringRef::npos)
+    return fail(nul, "NUL character in text");
+  return Error::success();
+}
+
+Error JsonParser::checkDepth(unsigned depth) const {
+  if (depth < kMaxJsonNesting)
+    return Error::success();
+  return fail(position, "nested deeper than " + Twine(kMaxJsonNesting) + " brackets");
+}
+
+Expected<JsonValue> JsonParser::parseDocument() {
+  if (Error error = checkText())
+    return error;
+  Expected<JsonValue> value = parseValue(0);
+  if (!value)
+    return value;
+  skipSpace();
+  if (position < text.size())
+    return fail(position, "found " + found() + " after the end of the value");
+  return value;
+}
+
+Expected<JsonValue> JsonParser::parseValue(unsigned depth) {
+  skipSpace();
+  TextPosition at = here();
+  char c = position < text.size() ? text[position] : '\0';
+  if (c == '{')
+    return parseObject(depth);
+  if (c == '[')
+    return parseArray(depth);
+  if (c == '-' || isDigit(c))
+    return parseNumber();
+  if (c != '"')
+    return parseWord();
+  Expected<std::string> string = parseString();
+  if (!string)
+    return string.takeError();
+  return JsonValue(JsonValue::Kind::String, at, std::move(*string));
+}
+
+Expected<JsonValue> JsonParser::parseWord() {
+  TextPosition at = here();
+  StringRef word = text.substr(position).take_while([](char c) { return isAlnum(c) || c == '_'; });
+  if (word != "true" && word != "false" && word != "null")
+    return fail(position,
+                "expected a value, found " + (word.empty() ? found() : "'" + word.take_front(60).str() + "'"));
+  position += word.size();
+  return JsonValue(word == "null" ? JsonValue::Kind::Null : JsonValue::Kind::Bool, at, word.str());
+}
+
+Expected<JsonValue> JsonParser::parseNumber() {
+  TextPosition at = here();
+  size_t begin = position;
+  auto digits = [&] {
+    size_t first = position;
+    while (position < text.size() && isDigit(text[position]))
+      ++position;
+    return position > first;
+  };
+  auto next = [&](StringRef any) {
+    bool is = position < text.size() && any.contains(text[position]);
+    position += is;
+    return is;
+  };
+  next("-");
+  bool valid = next("0") || digits();
+  if (valid && next("."))
+    valid = digits();
+  if (valid && next("eE")) {
+    next("+-");
+    valid = digits();
+  }
+  // "01" and "1x": a number must end where its grammar ends.
+  if (!valid || (position < text.size() && (isAlnum(text[position]) || text[position] == '.')))
+    return fail(begin, "not a number: '" +
+                           text.substr(begin)
+                               .take_while([](char c) { return isAlnum(c) || StringRef("+-.").contains(c); })
+                               .take_front(60) +
+                           "'");
+  return JsonValue(JsonValue::Kind::Number, at, text.slice(begin, position).str());
+}
+
+Expected<unsigned> JsonParser::parseHex4() {
+  StringRef digits = text.substr(position, 4);
+  unsigned unit = 0;
+  if (digits.size() < 4 || !all_of(digits, isHexDigit) || digits.getAsInteger(16, unit))
+    return fail(position, "expected four hexadecimal digits after \\u");
+  position += 4;
+  return unit;
+}
+
+Error JsonParser::parseEscape(std::string &into) {
+  size_t begin = position - 1; // at the backslash
+  char c = position < text.size() ? text[position++] : '\0';
+  constexpr StringLiteral names = "\"\\/bfnrt", values = "\"\\/\b\f\n\r\t";
+  if (size_t index = names.find(c); c != '\0' && index != StringRef::npos) {
+    into += values[index];
+    return Error::success();
+  }
+  if (c != 'u')
+    return fail(begin, "unknown escape in a string");
+  Expected<unsigned> unit = parseHex4();
+  if (!unit)
+    return unit.takeError();
+  unsigned point = *unit;
+  if (point >= 0xD800 && point < 0xDC00 && text.substr(position).starts_with("\\u")) {
+    position += 2;
+    Expected<unsigned> low = parseHex4();
+    if (!low)
+      return low.takeError();
+    if (*low < 0xDC00 || *low > 0xDFFF)
+      return fail(begin, "half of a surrogate pair in a string");
+    point = 0x10000 + ((point - 0xD800) << 10) + (*low - 0xDC00);
+  }
+  if (point == 0)
+    return fail(begin, "NUL character in a string");
+  if (point >= 0xD800 && point < 0xE000)
+    return fail(begin, "half of a surrogate pair in a string");
+  char buffer[UNI_MAX_UTF8_BYTES_PER_CODE_POINT];
+  char *end = buffer;
+  ConvertCodePointToUTF8(point, end);
+  into.append(buffer, end);
+  return Error::success();
+}
+
+Expected<std::string> JsonParser::parseString() {
+  size_t begin = position++;
+  std::string string;
+  for (; position < text.size() && text[position] != '"';) {
+    unsigned char c = text[position++];
+    if (c == '\\') {
+      if (Error error = parseEscape(string))
+        return error;
+    } else if (c < 0x20) {
+      return fail(begin, "a string that does not end on its line");
+    } else {
+      string += static_cast<char>(c);
+    }
+  }
+  if (position >= text.size())
+    return fail(begin, "a string that does not end");
+  ++position;
+  return string;
+}
+
+Expected<JsonValue> JsonParser::parseArray(unsigned depth) {
+  if (Error error = checkDepth(depth))
+    return error;
+  JsonValue array(JsonValue::Kind::Array, here());
+  ++position;
+  if (consume(']'))
+    return array;
+  while (true) {
+    Expected<JsonValue> element = parseValue(depth + 1);
+    if (!element)
+      return element;
+    array.elements.push_back(std::move(*element));
+    if (consume(']'))
+      return array;
+    if (!consume(','))
+      return fail(position, "expected ',' or ']', found " + found());
+  }
+}
+
+Error JsonParser::parseMember(JsonValue &object, StringMap<TextPosition> &seen, unsigned depth) {
+  skipSpace();
+  TextPosition at = here();
+  size_t begin = position;
+  if (position >= text.size() || text[position] != '"')
+    return fail(position, "expected a key in quotes, found " + found());
+  Expected<std::string> key = parseString();
+  if (!key)
+    return key.takeError();
+  auto [first, isNew] = seen.try_emplace(*key, at);
+  if (!isNew)
+    return fail(begin, "key \"" + *key + "\" is given twice, first at line " + Twine(first->second.line) + ", column " +
+                           Twine(first->second.column));
+  if (!consume(':'))
+    return fail(position, "expected ':' after the key, found " + found());
+  Expected<JsonValue> value = parseValue(depth + 1);
+  if (!value)
+    return value.takeError();
+  object.members.push_back({std::move(*key), at, std::move(*value)});
+  return Error::success();
+}
+
+Expected<JsonValue> JsonParser::parseObject(unsigned depth) {
+  if (Error error = checkDepth(depth))
+    return error;
+  JsonValue object(JsonValue::Kind::Object, here());
+  ++position;
+  if (consume('}'))
+    return object;
+  StringMap<TextPosition> seen;
+  while (true) {
+    if (Error error = parseMember(object, seen, depth))
+      return error;
+    if (consume('}'))
+      return object;
+    if (!consume(','))
+      return fail(position, "expected ',' or '}', found " + found());
+  }
+}
+
+Expected<JsonValue> hyc::parseJson(StringRef text, StringRef file) { return JsonParser(text, file).parseDocument(); }
+
+//===----------------------------------------------------------------------===//
+// Objects
+//===----------------------------------------------------------------------===//
+
+Expected<JsonObjectReader> JsonObjectReader::open(StringRef file, const JsonValue &value) {
+  if (!value.getObject())
+    return locatedError(file, value.getPosition(), "found " + value.describe() + ", expected an object");
+  return JsonObjectReader(file, value);
+}
+
+Error JsonObjectReader::fail(StringRef key, const Twine &what) const {
+  const JsonValue *value = object->get(key);
+  return locatedError(file, (value ? value : object)->getPosition(), what);
+}
+
+Error JsonObjectReader::expected(StringRef key, const Twine &what) const {
+  const JsonValue *value = object->get(key);
+  return fail(key, "\"" + key + "\" is " + (value ? value->describe() : "missing") + ", expected " + what);
+}
+
+Error JsonObjectReader::checkKeys(ArrayRef<StringRef> known) const {
+  for (const JsonValue::Member &member : *object->getObject())
+    if (!is_contained(known, member.key))
+      return locatedError(file, member.keyAt,
+                          "unknown key \"" + member.key + "\"; the nearest known one is \"" +
+                              nearestName(member.key, known) + "\"");
+  for (StringRef key : known)
+    if (!object->get(key))
+      return fail(key, "key \"" + key + "\" is missing");
+  return Error::success();
+}
+
+Error JsonObjectReader::read(StringRef key, int64_t &value, int64_t least, int64_t most) const {
+  const JsonValue *member = object->get(key);
+  std::optional<int64_t> number = member ? member->getInteger() : std::nullopt;
+  if (!number || *number < least || *number > most)
+    return expected(key, "an integer from " + Twine(least) + " to " + Twine(most));
+  value = *number;
+  return Error::success();
+}
+
+Error JsonObjectReader::read(StringRef key, std::string &value) const {
+  const JsonValue *member = object->get(key);
+  std::optional<StringRef> string = member ? member->getString() : std::nullopt;
+  if (!string)
+    return expected(key, "a string");
+  value = string->str();
+  return Error::success();
+}
+
+Error JsonObjectReader::read(StringRef key, std::vector<std::string> &values) const {
+  const JsonValue *member = object->get(key);
+  const std::vector<JsonValue> *array = member ? member->getArray() : nullptr;
+  if (!array)
+    return expected(key, "an array of strings");
+  for (const JsonValue &element : *array) {
+    std::optional<StringRef> string = element.getString();
+    if (!string)
+      return locatedError(file, element.getPosition(),
+                          "\"" + key + "\" holds " + element.describe() + ", expected strings only");
+    values.push_back(string->str());
+  }
+  return Error::success();
+}
+
+Expected<JsonObjectReader> JsonObjectReader::child(StringRef key) const {
+  const JsonValue *member = object->get(key);
+  if (!member || !member->getObject())
+    return expected(key, "an object");
+  return JsonObjectReader(file, *member);
+}
+
+Error JsonObjectReader::readObjects(StringRef key, function_ref<Error(const JsonObjectReader &)> read) const {
+  const JsonValue *member = object->get(key);
+  const std::vector<JsonValue> *array = member ? member->getArray() : nullptr;
+  if (!array)
+    return expected(key, "an array of objects");
+  for (const JsonValue &element : *array) {
+    Expected<JsonObjectReader> reader = open(file, element);
+    if (!reader)
+      return reader.takeError();
+    if (Error error = read(*reader))
+      return error;
+  }
+  return Error::success();
+}
