@@ -315,7 +315,10 @@ LogicalResult RankMachine::postTransfer(dist::TransferAttr transfer) {
     if (static_cast<int64_t>(tensor.getPeer()) != peerStage)
       return tensor.emitError("names stage ") << tensor.getPeer() << ", expected the neighbour " << peerStage;
     std::string tag = std::to_string(tensor.getTag());
-    Extent region = recordRegion(*record, transfer.getSlot());
+    // Bytes travel, not shapes: one end may know them before a reshape, the other after it.
+    Extent shaped = recordRegion(*record, transfer.getSlot());
+    Extent region =
+        Extent::dense(shaped.arena, shaped.offset, shaped.elementType, countElements(shaped.shape).value_or(0));
     entry.end->channels[tag] = RankedTensorType::get(region.shape, region.elementType);
     if (isSend) {
       FailureOr<Tensor> value = own.memory.load(tensor, region);
