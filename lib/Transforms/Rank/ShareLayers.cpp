@@ -206,6 +206,14 @@ std::string placeOf(Value value) {
   return text;
 }
 
+/// A name as C++ and its like can have it: "reshape.3" and "reshape_3" are one.
+std::string spelled(std::string name) {
+  for (char &c : name)
+    if (!llvm::isAlnum(c))
+      c = '_';
+  return name;
+}
+
 void LayerSharer::outline(const Repeat &repeat) {
   StringRef firstPrefix;
   prefixVotes(repeat.begin, repeat.period, firstPrefix);
@@ -243,7 +251,7 @@ void LayerSharer::outline(const Repeat &repeat) {
                          : id.empty()                        ? "buffer"
                                                              : id.str(),
                   name = base;
-      for (unsigned i = 1; !usedNames.insert(name).second; ++i)
+      for (unsigned i = 1; !usedNames.insert(spelled(name)).second; ++i)
         name = base + "_" + std::to_string(i);
       names.push_back(builder.getStringAttr(name));
       auto place = first.getDefiningOp<rank::AtOp>();
