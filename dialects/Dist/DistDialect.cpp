@@ -32,19 +32,24 @@ static LogicalResult verifySharding(Operation *op, ShardingAttr sharding, Type t
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (tensor && sharding.getDims().size() == static_cast<size_t>(tensor.getRank()))
     return success();
-  return op->emitError("sharding ") << sharding << " has " << sharding.getDims().size() << " dimensions, expected those of "
-                                    << type;
+  return op->emitError("sharding ") << sharding << " has " << sharding.getDims().size()
+                                    << " dimensions, expected those of " << type;
 }
 
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == kStage && !isa<IntegerAttr>(attribute.getValue()))
     return op->emitError("dist.stage is ") << attribute.getValue() << ", expected an integer";
+  if (attribute.getName() == kSplit) {
+    auto factors = dyn_cast<ArrayAttr>(attribute.getValue());
+    if (!factors || !llvm::all_of(factors, llvm::IsaPred<AxisListAttr>))
+      return op->emitError("dist.split is ") << attribute.getValue() << ", expected one #dist.axes a factor";
+  }
   if (attribute.getName() != kShardings)
     return success();
   auto shardings = dyn_cast<ArrayAttr>(attribute.getValue());
   if (!shardings || shardings.size() != op->getNumResults())
-    return op->emitError("dist.shardings is ") << attribute.getValue() << ", expected " << op->getNumResults()
-                                               << " shardings, one a result";
+    return op->emitError("dist.shardings is ")
+           << attribute.getValue() << ", expected " << op->getNumResults() << " shardings, one a result";
   for (auto [sharding, type] : llvm::zip_equal(shardings, op->getResultTypes())) {
     auto typed = dyn_cast<ShardingAttr>(sharding);
     if (!typed)

@@ -31,6 +31,7 @@ namespace hyc::dist {
 // Names of the attributes that phase 3 hangs on ops of other dialects; see DistDialect.td.
 inline constexpr llvm::StringLiteral kSharding = "dist.sharding";
 inline constexpr llvm::StringLiteral kShardings = "dist.shardings";
+inline constexpr llvm::StringLiteral kSplit = "dist.split";
 inline constexpr llvm::StringLiteral kStage = "dist.stage";
 inline constexpr llvm::StringLiteral kStages = "dist.stages";
 inline constexpr llvm::StringLiteral kChannel = "dist.channel";

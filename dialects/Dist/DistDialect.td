@@ -21,6 +21,7 @@ def Dist_Dialect : Dialect {
     | attribute | on | says |
     |---|---|---|
     | `dist.shardings` | ops | one `#dist.sharding` a result |
+    | `dist.split` | ops | the axes that split each factor of the op's sharding rule, one `#dist.axes` a factor; without it the op is not split |
     | `dist.sharding` | params, states, function arguments | the same, for the one value |
     | `dist.stage` | ops | the pipeline stage that computes it |
     | `dist.stages` | params, states | the stages that hold it; several when tied |

@@ -63,8 +63,8 @@ int FactorClasses::find(int node) const {
   return node;
 }
 
-/// The smaller root wins, so that classes are numbered in program order. Where a merged dimension meets its major factor,
-/// what divides both can be split: 6 = 2 · 3 is cut like the 2.
+/// The smaller root wins, so that classes are numbered in program order. Where a merged dimension meets its major
+/// factor, what divides both can be split: 6 = 2 · 3 is cut like the 2.
 void FactorClasses::unite(int a, int b) {
   a = find(a);
   b = find(b);
@@ -139,17 +139,23 @@ static bool opPreservesZeros(Operation *op, int factor, const ShardingRule &rule
     return !merges(rule.operands[0]) && !merges(rule.results[0]);
   }
   if (auto constant = dyn_cast<ConstantOp>(op))
-    return constant.getValue().isSplat() && constant.getValue().getSplatValue<Attribute>() ==
-                                                Builder(op->getContext()).getZeroAttr(
-                                                    cast<RankedTensorType>(constant.getType()).getElementType());
+    return constant.getValue().isSplat() &&
+           constant.getValue().getSplatValue<Attribute>() ==
+               Builder(op->getContext()).getZeroAttr(cast<RankedTensorType>(constant.getType()).getElementType());
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getKind() == ReductionKind::sum || rule.factors[factor].kind == FactorKind::parallel;
+  // A padded id or label is a 0, which is as good as any other: only the vocabulary and the width may be padded.
+  bool indexes = isa<EmbeddingOp, CrossEntropyOp, CrossEntropyGradOp>(op);
+  int ids = isa<EmbeddingOp>(op) ? 0 : isa<CrossEntropyOp>(op) ? 1 : 2;
+  if (indexes && llvm::any_of(rule.operands[ids], [&](const DimFactors &f) { return llvm::is_contained(f, factor); }))
+    return false;
   return isa<NegOp, AbsOp, SqrtOp, TanhOp, ErfOp, SinOp, ReluOp, AddOp, SubOp, MulOp, GeluOp, GeluGradOp, ConvertOp,
              TransposeOp, EinsumOp, EmbeddingOp, EmbeddingGradOp, CrossEntropyOp, CrossEntropyGradOp>(op);
 }
 
-bool FactorClasses::preservesZeros(int cls) const {
-  return llvm::all_of(getOccurrences(cls), [&](const Occurrence &occurrence) {
-    return opPreservesZeros(occurrence.op, occurrence.factor, *getRule(occurrence.op));
-  });
+Operation *FactorClasses::findUseOfPadding(int cls) const {
+  for (const Occurrence &occurrence : getOccurrences(cls))
+    if (!opPreservesZeros(occurrence.op, occurrence.factor, *getRule(occurrence.op)))
+      return occurrence.op;
+  return nullptr;
 }

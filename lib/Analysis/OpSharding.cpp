@@ -37,6 +37,15 @@ ShardingAttr OpSharding::resultSharding(MLIRContext *context, const ShardingRule
   return ShardingAttr::get(context, dimAxes(*this, rule.results[index]), partial, partialMax);
 }
 
+ArrayAttr OpSharding::splitAttr(MLIRContext *context) const {
+  if (llvm::all_of(factorAxes, [](const Axes &axes) { return axes.empty(); }))
+    return {};
+  SmallVector<Attribute> lists;
+  for (const Axes &axes : factorAxes)
+    lists.push_back(dist::AxisListAttr::get(context, axes));
+  return ArrayAttr::get(context, lists);
+}
+
 void hyc::legalize(OpSharding &sharding, const ShardingRule &rule) {
   auto dropMinor = [&](ArrayRef<TensorFactors> tensors) {
     for (const TensorFactors &dims : tensors)
@@ -70,7 +79,8 @@ SmallVector<Axes, 3> hyc::passablePartial(Operation *op, ArrayRef<ShardingAttr> 
     return llvm::any_of(factorAxes, [&](const Axes &axes) { return llvm::is_contained(axes, axis); });
   };
   for (StringAttr axis : operands.front().getPartial().getAxes())
-    if (!splitsElements(axis) && llvm::all_of(operands, [&](ShardingAttr operand) { return operand.getPartial().contains(axis); }))
+    if (!splitsElements(axis) &&
+        llvm::all_of(operands, [&](ShardingAttr operand) { return operand.getPartial().contains(axis); }))
       for (Axes &axes : passed)
         axes.push_back(axis);
   return passed;
@@ -86,36 +96,40 @@ ShardingAttr hyc::recordedSharding(Value value) {
   return func.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), dist::kSharding);
 }
 
-OpSharding hyc::recordedOpSharding(Operation *op, const ShardingRule &rule) {
+FailureOr<OpSharding> hyc::recordedOpSharding(Operation *op, const ShardingRule &rule) {
+  MLIRContext *context = op->getContext();
   OpSharding sharding;
   sharding.factorAxes.resize(rule.factors.size());
-  SmallVector<ShardingAttr> operands = llvm::map_to_vector(op->getOperands(), recordedSharding);
-  SmallVector<StringAttr> open;
-  for (auto [result, dims] : llvm::zip_equal(op->getResults(), rule.results)) {
-    ShardingAttr recorded = recordedSharding(result);
-    for (auto [axes, factors] : llvm::zip_equal(recorded.getDims(), dims))
-      if (!factors.empty())
-        sharding.factorAxes[factors.front()] = Axes(axes.getAxes());
-    llvm::append_range(open, recorded.getPartial().getAxes());
-    llvm::append_range(open, recorded.getPartialMax().getAxes());
+  sharding.passedPartial.resize(op->getNumOperands());
+  if (auto split = op->getAttrOfType<ArrayAttr>(dist::kSplit)) {
+    if (split.size() != rule.factors.size())
+      return op->emitError("dist.split has ")
+             << split.size() << " axis lists, expected " << rule.factors.size() << ", one a factor of " << rule.str();
+    for (auto [axes, factor] : llvm::zip_equal(sharding.factorAxes, split.getAsRange<dist::AxisListAttr>()))
+      axes = Axes(factor.getAxes());
   }
-  // A contracted factor is split as some operand already is, over axes that the results leave open.
-  auto contracted = [&](int factor) {
-    return llvm::any_of(rule.results, [&](const TensorFactors &dims) {
-      return llvm::none_of(dims, [&](const DimFactors &factors) { return llvm::is_contained(factors, factor); });
-    });
-  };
-  for (auto [operand, dims] : llvm::zip_equal(operands, rule.operands))
-    for (auto [axes, factors] : llvm::zip_equal(operand.getDims(), dims)) {
-      if (factors.empty() || !contracted(factors.front()))
-        continue;
-      Axes &split = sharding.factorAxes[factors.front()];
-      bool exchanged = rule.factors[factors.front()].kind == FactorKind::exchanged;
-      for (StringAttr axis : axes.getAxes())
-        if ((exchanged || llvm::is_contained(open, axis)) && !llvm::is_contained(split, axis))
-          split.push_back(axis);
-    }
-  legalize(sharding, rule);
+  OpSharding legal = sharding;
+  legalize(legal, rule);
+  if (legal.factorAxes != sharding.factorAxes) {
+    InFlightDiagnostic error = op->emitError("dist.split is ") << op->getAttr(dist::kSplit) << ", but " << rule.str();
+    if (ArrayAttr possible = legal.splitAttr(context))
+      return error << " can only be split as " << possible;
+    return error << " can't be split over these axes";
+  }
+  if (op->getNumResults() == 0)
+    return sharding;
+  ShardingAttr first = recordedSharding(op->getResult(0));
+  if (!first)
+    return op->emitError("has no dist.shardings");
+  SmallVector<ShardingAttr> operands = llvm::map_to_vector(op->getOperands(), recordedSharding);
+  // Of what the operands leave open the result may have kept some; the rest is closed before the op.
   sharding.passedPartial = passablePartial(op, operands, sharding.factorAxes);
+  for (Axes &passed : sharding.passedPartial)
+    llvm::erase_if(passed, [&](StringAttr axis) { return !first.getPartial().contains(axis); });
+  for (auto [index, result] : llvm::enumerate(op->getResults()))
+    if (ShardingAttr implied = sharding.resultSharding(context, rule, static_cast<int>(index));
+        recordedSharding(result) != implied)
+      return op->emitError("result ") << index << " has sharding " << recordedSharding(result)
+                                      << ", but its split and its operands give " << implied;
   return sharding;
 }

@@ -17,18 +17,18 @@ hyc.state @fc2.weight.grad of @fc2.weight role "gradient" : tensor<256x64xf32> f
 // CHECK-SAME: dist.sharding = #dist.sharding<[{dp}, {}]>
 hyc.func @microbatch(%x: tensor<8x64xf32> {hyc.input = "x"}, %dy: tensor<8x64xf32> {hyc.input = "dy"}) {
   %w1 = hyc.read @fc1.weight : tensor<64x256xf32>
-  // CHECK: hyc.einsum {{.*}}dist.shardings = [#dist.sharding<[{dp}, {tp}]>], id = "fc1"
+  // CHECK: hyc.einsum {{.*}}dist.shardings = [#dist.sharding<[{dp}, {tp}]>], {{.*}}id = "fc1"
   %h = hyc.einsum "bk,kn->bn" %x, %w1 {id = "fc1"} : (tensor<8x64xf32>, tensor<64x256xf32>) -> tensor<8x256xf32>
   %b1 = hyc.read @fc1.bias : tensor<256xf32>
   %bb = hyc.broadcast %b1 [1] : (tensor<256xf32>) -> tensor<8x256xf32>
   %hb = hyc.add %h, %bb : tensor<8x256xf32>
-  // CHECK: hyc.gelu {{.*}}dist.shardings = [#dist.sharding<[{dp}, {tp}]>], id = "act"
+  // CHECK: hyc.gelu {{.*}}dist.shardings = [#dist.sharding<[{dp}, {tp}]>], {{.*}}id = "act"
   %a = hyc.gelu %hb {id = "act"} : tensor<8x256xf32>
   %w2 = hyc.read @fc2.weight : tensor<256x64xf32>
-  // CHECK: hyc.einsum {{.*}}dist.shardings = [#dist.sharding<[{dp}, {}] partial {tp}>], id = "fc2"
+  // CHECK: hyc.einsum {{.*}}dist.shardings = [#dist.sharding<[{dp}, {}] partial {tp}>], {{.*}}id = "fc2"
   %y = hyc.einsum "bn,nk->bk" %a, %w2 {id = "fc2"} : (tensor<8x256xf32>, tensor<256x64xf32>) -> tensor<8x64xf32>
   %g = hyc.mul %y, %dy : tensor<8x64xf32>
-  // CHECK: hyc.einsum {{.*}}dist.shardings = [#dist.sharding<[{tp}, {}] partial {dp}>], hyc.backward, id = "fc2.grad.rhs"
+  // CHECK: hyc.einsum {{.*}}dist.shardings = [#dist.sharding<[{tp}, {}] partial {dp}>], {{.*}}hyc.backward, id = "fc2.grad.rhs"
   %dw2 = hyc.einsum "bn,bk->nk" %a, %g {id = "fc2.grad.rhs", hyc.backward} : (tensor<8x256xf32>, tensor<8x64xf32>) -> tensor<256x64xf32>
   hyc.accumulate %dw2 into @fc2.weight.grad {hyc.backward} : tensor<256x64xf32>
   hyc.return

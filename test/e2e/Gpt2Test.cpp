@@ -89,4 +89,15 @@ INSTANTIATE_TEST_SUITE_P(PureAxesAndAllThree, Gpt2Layout,
                                          Layout{2, 2, 2, "1f1b", "adamw"}, Layout{2, 2, 2, "gpipe", "sgd"}),
                          [](const auto &info) { return info.param.name(); });
 
+/// Splits that no seed would choose: the sequence over tp, heads over both axes against the mesh's order, widths over dp.
+TEST(Gpt2HandWrittenPlan, AgreesWithOneRank) {
+  std::string folder = scratch("hand-written-plan"), gradients = folder + "/gradients.safetensors";
+  std::vector<std::string> arguments = compileArguments({2, 2, 2, "1f1b", "sgd"}, folder);
+  arguments.insert(arguments.end(), {"--plan", HYC_E2E_SOURCE_DIR "/hand-written.plan.json"});
+  Outcome outcome = execute(arguments);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  expectLosses(train(folder, kSteps, {"--dump-gradients", gradients}).losses, oneRank("sgd"), 1e-5);
+  expectGradients(gradients);
+}
+
 } // namespace

@@ -28,6 +28,9 @@ private:
     return choices.begin()[below(static_cast<int64_t>(choices.size()))];
   }
   bool chance(int64_t percent) { return below(100) < percent; }
+  int64_t rounded(int64_t size) const {
+    return (size + options.sizeMultiple - 1) / options.sizeMultiple * options.sizeMultiple;
+  }
 
   // The pool.
   GraphValue take();
@@ -133,7 +136,7 @@ GraphValue Generator::likeFirst(const GraphValue &first, const GraphValue &secon
 
 GraphValue Generator::mlp() {
   GraphValue x = take();
-  GraphValue h = activation(linear("fc", x, anyWidth() + below(9)));
+  GraphValue h = activation(linear("fc", x, rounded(anyWidth() + below(9))));
   GraphValue y = linear("proj", h, x.shape[2]);
   return chance(70) ? text.same("hyc.add", {x, y}) : y;
 }
@@ -360,10 +363,10 @@ std::vector<GraphValue> Generator::makeLoss() {
 }
 
 RandomGraph Generator::make() {
-  sequence = oneOf({3, 4, 5, 7});
-  vocabulary = oneOf({7, 11, 16, 13});
+  sequence = rounded(oneOf({3, 4, 5, 7}));
+  vocabulary = rounded(oneOf({7, 11, 16, 13}));
   for (int i = 0; i < 3; ++i)
-    widths.push_back(oneOf({5, 6, 7, 8, 12}));
+    widths.push_back(rounded(oneOf({5, 6, 7, 8, 12})));
   makeInputs();
   for (int64_t block = 0; block < options.blocks; ++block)
     makeBlock(block);

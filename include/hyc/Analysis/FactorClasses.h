@@ -2,8 +2,8 @@
 //
 // Every op's sharding rule says which of its operands' and results' dimensions share a factor. Followed through a whole
 // function, through parameters and their states, equal factors form classes: the batch, the heads of layer 3, the
-// vocabulary. A mesh axis splits a class as a whole, or not at all. The one surprise: where a reshape merges dimensions,
-// only the major one joins the class of the merged dimension, since only it can be split contiguously.
+// vocabulary. A mesh axis splits a class as a whole, or not at all. The one surprise: where a reshape merges
+// dimensions, only the major one joins the class of the merged dimension, since only it can be split contiguously.
 //
 // Example: x (b,s,k) · fc1 (k,n) -> gelu -> · fc2 (n,m): n of fc1, of the activation and of fc2 is one class, the inner
 // factor of contraction-elementwise-contraction, and no other op knows it.
@@ -45,7 +45,9 @@ public:
 
   /// Whether zeros in this index stay zeros, and contribute nothing, in every op that has it. Only then may its last
   /// shards be padded.
-  bool preservesZeros(int cls) const;
+  bool preservesZeros(int cls) const { return !findUseOfPadding(cls); }
+  /// The first op that has the index and would let padding of it reach other values; null where none does.
+  mlir::Operation *findUseOfPadding(int cls) const;
 
 private:
   using Key = std::pair<const void *, int64_t>;

@@ -3,6 +3,11 @@
 // Propagation and partitioning both ask here, so that they cannot disagree. An op's split is one list of mesh axes a
 // factor; results follow from it, and so does what each operand must look like. A sum that is left open shows as
 // `partial` axes of a result.
+//
+// Why the split itself is recorded (`dist.split`) beside the results' shardings: results don't tell it. `partial {tp}`
+// of (i,k),(k,j)->(i,j) says that something contracted was split over tp. Whether an operand arrives split over tp in k
+// says nothing either: its maker may have used tp for another factor, and the op then slices it. Guessing from both
+// sums the same product tp times.
 #ifndef HYC_ANALYSIS_OPSHARDING_H
 #define HYC_ANALYSIS_OPSHARDING_H
 
@@ -14,13 +19,15 @@ namespace hyc {
 using Axes = llvm::SmallVector<mlir::StringAttr, 2>;
 
 struct OpSharding {
-  llvm::SmallVector<Axes, 6> factorAxes;           // axes that split each factor, major to minor
-  llvm::SmallVector<Axes, 3> passedPartial;        // per operand: partial axes that the op may leave open
+  llvm::SmallVector<Axes, 6> factorAxes;    // axes that split each factor, major to minor
+  llvm::SmallVector<Axes, 3> passedPartial; // per operand: partial axes that the op may leave open
 
   /// What operand `index` must look like.
   dist::ShardingAttr operandSharding(mlir::MLIRContext *context, const ShardingRule &rule, int index) const;
   /// What result `index` then looks like.
   dist::ShardingAttr resultSharding(mlir::MLIRContext *context, const ShardingRule &rule, int index) const;
+  /// The split as `dist.split` has it; null where no factor is split.
+  mlir::ArrayAttr splitAttr(mlir::MLIRContext *context) const;
 };
 
 /// Drops what can't be split: replicated factors, factors that are minor in a merged dimension, and an axis's second
@@ -36,8 +43,12 @@ llvm::SmallVector<Axes, 3> passablePartial(mlir::Operation *op, llvm::ArrayRef<d
 /// The sharding of a value as phase 3 recorded it on its op or argument.
 dist::ShardingAttr recordedSharding(mlir::Value value);
 
-/// Reconstructs an op's split from the recorded shardings of its operands and results.
-OpSharding recordedOpSharding(mlir::Operation *op, const ShardingRule &rule);
+/// An op's split as phase 3 recorded it. An error where the record contradicts itself:
+///
+/// 1. `dist.split` has one axis list a factor, and asks for nothing that `legalize` would drop;
+/// 2. every result's sharding is what that split gives;
+/// 3. sums that a result leaves open come from the split, or from operands that all have them open.
+mlir::FailureOr<OpSharding> recordedOpSharding(mlir::Operation *op, const ShardingRule &rule);
 
 } // namespace hyc
 

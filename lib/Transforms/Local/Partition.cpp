@@ -1,7 +1,7 @@
 // Rewrites @microbatch from whole tensors to what one rank holds.
 //
-// The surprise: a value may exist in several versions (partial, summed, sliced). Each conversion is made once, beside the
-// op that makes the value, and shared by all who need it.
+// The surprise: a value may exist in several versions (partial, summed, sliced). Each conversion is made once, beside
+// the op that makes the value, and shared by all who need it.
 #include "Exchanges.h"
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Transforms/Local/Passes.h"
@@ -44,7 +44,9 @@ public:
 
 private:
   Value convert(Value original, ShardingAttr wanted);
-  Value closePartial(Value original, Version from, ShardingAttr wanted, ArrayRef<StringAttr> axes, dist::ReduceKind kind);
+  Value closePartial(Value original, Version from, ArrayRef<StringAttr> axes, dist::ReduceKind kind);
+  size_t countKept(int64_t size, ArrayRef<StringAttr> have, ArrayRef<StringAttr> want);
+  Value gather(Value original, Value shard, int64_t dim, int64_t size, AxisListAttr axes, const std::string &why);
   Value redistribute(Value original, Version from, ShardingAttr wanted);
   void placeLike(Operation *added, Value original);
 
@@ -77,8 +79,8 @@ private:
 // Conversions
 //===----------------------------------------------------------------------===//
 
-/// Stage and direction of an op that converts `original`: those of the op that makes it. An argument is converted for the
-/// op that needs it first.
+/// Stage and direction of an op that converts `original`: those of the op that makes it. An argument is converted for
+/// the op that needs it first.
 void Partitioner::placeLike(Operation *added, Value original) {
   Operation *def = original.getDefiningOp() ? original.getDefiningOp() : user;
   for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage)})
@@ -91,24 +93,28 @@ Value Partitioner::convert(Value original, ShardingAttr wanted) {
   for (const Version &version : known)
     if (version.sharding == wanted)
       return version.local;
+  AxisListAttr none = AxisListAttr::get(context, {});
   auto missing = [](AxisListAttr have, AxisListAttr keep) {
     return llvm::filter_to_vector(have.getAxes(), [&](StringAttr axis) { return !keep.contains(axis); });
   };
-  AxisListAttr none = AxisListAttr::get(context, {});
-  // Sums that are closed already are not closed again.
+  // Sums that are closed already are not closed again. One that was closed further than wanted is of no use: a whole
+  // term among partial ones would count once a rank.
   auto *closed = llvm::find_if(known, [&](const Version &version) {
-    return missing(version.sharding.getPartial(), wanted.getPartial()).empty() && version.sharding.getPartialMax().empty();
+    return version.sharding.getPartialMax().empty() &&
+           missing(version.sharding.getPartial(), wanted.getPartial()).empty() &&
+           missing(wanted.getPartial(), version.sharding.getPartial()).empty();
   });
   Version version = closed == known.end() ? known.front() : *closed;
   if (SmallVector<StringAttr> axes = missing(version.sharding.getPartial(), wanted.getPartial()); !axes.empty()) {
-    version.local = closePartial(original, version, wanted, axes, dist::ReduceKind::sum);
+    version.local = closePartial(original, version, axes, dist::ReduceKind::sum);
     version.sharding = ShardingAttr::get(context, version.sharding.getDims(), wanted.getPartial(),
                                          version.sharding.getPartialMax(), none);
     known.push_back(version);
   }
   if (SmallVector<StringAttr> axes = missing(version.sharding.getPartialMax(), none); !axes.empty()) {
-    version.local = closePartial(original, version, wanted, axes, dist::ReduceKind::max);
-    version.sharding = ShardingAttr::get(context, version.sharding.getDims(), version.sharding.getPartial(), none, none);
+    version.local = closePartial(original, version, axes, dist::ReduceKind::max);
+    version.sharding =
+        ShardingAttr::get(context, version.sharding.getDims(), version.sharding.getPartial(), none, none);
     known.push_back(version);
   }
   if (version.sharding.getDims() != wanted.getDims()) {
@@ -119,8 +125,7 @@ Value Partitioner::convert(Value original, ShardingAttr wanted) {
   return version.local;
 }
 
-Value Partitioner::closePartial(Value original, Version from, ShardingAttr wanted, ArrayRef<StringAttr> axes,
-                                dist::ReduceKind kind) {
+Value Partitioner::closePartial(Value original, Version from, ArrayRef<StringAttr> axes, dist::ReduceKind kind) {
   OpBuilder start(context);
   start.setInsertionPointAfterValue(from.local);
   Operation *def = original.getDefiningOp();
@@ -132,45 +137,74 @@ Value Partitioner::closePartial(Value original, Version from, ShardingAttr wante
   return whole;
 }
 
-/// Joins the axes that are too many, dimension by dimension, then drops what the further axes of `wanted` give to others. In
-/// this order: where an axis moves from one dimension to another, its ranks join parts of the same elements.
+/// How many leading axes of a dimension of `size` stay as they are on the way from `have` to `want`: equal ones, as
+/// long as the shards that they make are whole numbers of the finer shards on either side. Ten elements over 2 are
+/// shards of 5, over 2 · 2 shards of 3 that straddle them; such a dimension is joined whole.
+size_t Partitioner::countKept(int64_t size, ArrayRef<StringAttr> have, ArrayRef<StringAttr> want) {
+  auto parts = [&](ArrayRef<StringAttr> axes) { return mesh.getSize(AxisListAttr::get(context, axes)); };
+  size_t kept = 0;
+  while (kept < have.size() && kept < want.size() && have[kept] == want[kept])
+    ++kept;
+  auto nests = [&](ArrayRef<StringAttr> finer) {
+    int64_t coarse = dist::shardSize(size, parts(finer.take_front(kept)));
+    return dist::shardSize(size, parts(finer)) * parts(finer.drop_front(kept)) == coarse;
+  };
+  while (kept > 0 && !((kept == have.size() || nests(have)) && (kept == want.size() || nests(want))))
+    --kept;
+  return kept;
+}
+
+/// Joins the shards that `axes` make of a dimension into `size` elements. A group's members are in the order of the
+/// mesh; where `axes` are in another one, they are joined one after the other, the minor first.
+Value Partitioner::gather(Value original, Value shard, int64_t dim, int64_t size, AxisListAttr axes,
+                          const std::string &why) {
+  SmallVector<AxisListAttr> steps{axes};
+  auto position = [&](StringAttr axis) { return llvm::find(mesh.getAxes(), axis) - mesh.getAxes().begin(); };
+  if (!llvm::is_sorted(axes.getAxes(), [&](StringAttr a, StringAttr b) { return position(a) < position(b); })) {
+    steps.clear();
+    for (StringAttr axis : llvm::reverse(axes.getAxes()))
+      steps.push_back(AxisListAttr::get(context, {axis}));
+  }
+  Operation *def = original.getDefiningOp();
+  for (AxisListAttr step : steps) {
+    bool last = step == steps.back();
+    int64_t joined = last ? size : cast<RankedTensorType>(shard.getType()).getDimSize(dim) * mesh.getSize(step);
+    OpBuilder start(context);
+    start.setInsertionPointAfterValue(shard);
+    shard = local::allGather(start, builder, original.getLoc(), shard, dim, joined,
+                             local::groupOf(context, step.getAxes()), {def ? getId(def) : "input", why});
+    ++exchanges;
+    placeLike(shard.getDefiningOp(), original);
+    placeLike(shard.getDefiningOp()->getOperand(0).getDefiningOp(), original);
+  }
+  return shard;
+}
+
+/// Joins the axes that are too many, dimension by dimension, then drops what the further axes of `wanted` give to
+/// others. In this order: where an axis moves from one dimension to another, its ranks join parts of the same elements.
 Value Partitioner::redistribute(Value original, Version from, ShardingAttr wanted) {
   auto whole = cast<RankedTensorType>(original.getType());
   Value value = from.local;
-  Operation *def = original.getDefiningOp();
-  auto axesOf = [](ShardingAttr sharding, int64_t dim) { return sharding.getDims()[dim].getAxes(); };
-  auto countCommon = [&](int64_t dim) {
-    ArrayRef<StringAttr> have = axesOf(from.sharding, dim), want = axesOf(wanted, dim);
-    size_t common = 0;
-    while (common < have.size() && common < want.size() && have[common] == want[common])
-      ++common;
-    return common;
+  SmallVector<size_t> kept;
+  for (auto [size, have, want] : llvm::zip_equal(whole.getShape(), from.sharding.getDims(), wanted.getDims()))
+    kept.push_back(countKept(size, have.getAxes(), want.getAxes()));
+  auto sizeOf = [&](int64_t dim, ArrayRef<StringAttr> axes) {
+    return dist::shardSize(whole.getDimSize(dim), mesh.getSize(AxisListAttr::get(context, axes)));
   };
   for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
-    ArrayRef<StringAttr> have = axesOf(from.sharding, dim);
-    size_t common = countCommon(dim);
-    if (common == have.size())
-      continue;
-    int64_t joined =
-        dist::shardSize(whole.getDimSize(dim), mesh.getSize(AxisListAttr::get(context, have.take_front(common))));
-    OpBuilder start(context);
-    start.setInsertionPointAfterValue(value);
-    value = local::allGather(start, builder, original.getLoc(), value, dim, joined,
-                             local::groupOf(context, have.drop_front(common)),
-                             {def ? getId(def) : "input", local::textOf(from.sharding)});
-    ++exchanges;
-    placeLike(value.getDefiningOp(), original);
-    placeLike(value.getDefiningOp()->getOperand(0).getDefiningOp(), original);
+    ArrayRef<StringAttr> have = from.sharding.getDims()[dim].getAxes();
+    if (kept[dim] < have.size())
+      value = gather(original, value, dim, sizeOf(dim, have.take_front(kept[dim])),
+                     AxisListAttr::get(context, have.drop_front(kept[dim])), local::textOf(from.sharding));
   }
   for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
-    ArrayRef<StringAttr> want = axesOf(wanted, dim);
-    size_t common = countCommon(dim);
-    if (common == want.size())
+    ArrayRef<StringAttr> want = wanted.getDims()[dim].getAxes();
+    if (kept[dim] == want.size())
       continue;
     SmallVector<int64_t> shape(cast<RankedTensorType>(value.getType()).getShape());
-    shape[dim] = dist::shardSize(whole.getDimSize(dim), mesh.getSize(wanted.getDims()[dim]));
-    value = dist::SliceOp::create(builder, original.getLoc(), RankedTensorType::get(shape, whole.getElementType()), value,
-                                  dim, AxisListAttr::get(context, want.drop_front(common)));
+    shape[dim] = sizeOf(dim, want);
+    value = dist::SliceOp::create(builder, original.getLoc(), RankedTensorType::get(shape, whole.getElementType()),
+                                  value, dim, AxisListAttr::get(context, want.drop_front(kept[dim])));
     placeLike(value.getDefiningOp(), original);
   }
   return value;
@@ -217,7 +251,10 @@ void Partitioner::rewriteConstant(ConstantOp op) {
 
 LogicalResult Partitioner::rewriteGeneric(Operation *op, ShardingRuleOpInterface ruleOp) {
   ShardingRule rule = ruleOp.getShardingRule();
-  OpSharding sharding = recordedOpSharding(op, rule);
+  FailureOr<OpSharding> recorded = recordedOpSharding(op, rule);
+  if (failed(recorded))
+    return failure();
+  const OpSharding &sharding = *recorded;
   SmallVector<Value> operands;
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
     operands.push_back(convert(operand, sharding.operandSharding(context, rule, static_cast<int>(index))));
@@ -255,6 +292,7 @@ LogicalResult Partitioner::rewriteGeneric(Operation *op, ShardingRuleOpInterface
     types.push_back(localType(result.getType(), recordedSharding(result)));
   OperationState state(op->getLoc(), op->getName(), operands, types, op->getAttrs());
   state.attributes.erase(dist::kShardings);
+  state.attributes.erase(dist::kSplit);
   if (!vocabularyAxes.empty() && isa<CrossEntropyGradOp>(op))
     state.addAttribute("vocabulary", builder.getI64IntegerAttr(vocabulary));
   Operation *made = builder.create(state);
@@ -277,8 +315,8 @@ Value Partitioner::allReduceNow(Operation *op, dist::ReduceKind kind, Value valu
   return whole;
 }
 
-/// The maximum, then the sum of exponentials and the label's logit, each combined over the vocabulary's axes: whole logits
-/// are on no rank.
+/// The maximum, then the sum of exponentials and the label's logit, each combined over the vocabulary's axes: whole
+/// logits are on no rank.
 void Partitioner::rewriteVocabularyLoss(CrossEntropyOp op, const ShardingRule &rule, const OpSharding &sharding) {
   Value logits = convert(op.getLogits(), sharding.operandSharding(context, rule, 0));
   Value labels = convert(op.getLabels(), sharding.operandSharding(context, rule, 1));
@@ -317,7 +355,8 @@ struct Partition : hyc::impl::PartitionBase<Partition> {
     func.getBody().push_back(fresh);
     Partitioner partitioner(module, mesh, fresh);
     for (BlockArgument argument : old->getArguments()) {
-      ShardingAttr sharding = recordedSharding(argument);
+      ShardingAttr sharding = loadedSharding(mesh, cast<RankedTensorType>(argument.getType()));
+      func.setArgAttr(argument.getArgNumber(), dist::kSharding, sharding);
       partitioner.define(argument, sharding,
                          fresh->addArgument(partitioner.localType(argument.getType(), sharding), argument.getLoc()));
     }
@@ -335,6 +374,16 @@ struct Partition : hyc::impl::PartitionBase<Partition> {
   }
 
 private:
+  /// What a rank loads of an input, whatever its ops ask for: its own samples, whole. Every other split of an input is
+  /// cut from these, or joined from its neighbours'.
+  static ShardingAttr loadedSharding(dist::MeshOp mesh, RankedTensorType type) {
+    StringAttr dp = StringAttr::get(mesh.getContext(), "dp");
+    SmallVector<SmallVector<StringAttr>> dims(type.getRank());
+    if (type.getRank() > 0 && mesh.getSize(dp) > 1)
+      dims[0] = {dp};
+    return ShardingAttr::get(mesh.getContext(), dims);
+  }
+
   /// Params and states are declared as what one rank holds.
   void localizeStates(ModuleOp module, Partitioner &partitioner) {
     auto localize = [&](auto symbol) {

@@ -3,6 +3,7 @@
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace hyc {
 #define GEN_PASS_DEF_PROPAGATESHARDINGS
@@ -11,6 +12,7 @@ namespace hyc {
 
 using namespace mlir;
 using namespace hyc;
+using dist::AxisListAttr;
 using dist::ShardingAttr;
 
 namespace {
@@ -26,7 +28,7 @@ struct PropagateShardings : hyc::impl::PropagateShardingsBase<PropagateShardings
       return signalPassFailure();
     }
     FactorClasses classes(func);
-    if (failed(collectSeeds(func, classes)))
+    if (failed(collectSeeds(func, classes)) || failed(checkPadding(classes)))
       return signalPassFailure();
     shardStates();
     for (Operation &op : func.getBody().front())
@@ -35,37 +37,126 @@ struct PropagateShardings : hyc::impl::PropagateShardingsBase<PropagateShardings
   }
 
 private:
+  /// A parameter or an input whose annotation splits a dimension.
+  struct Seed {
+    Location where;
+    std::string name; ///< `parameter "fc1.weight"`
+    ShardingAttr sharding;
+    int64_t dim, size;
+    AxisListAttr axes() const { return sharding.getDims()[dim]; }
+  };
+
+  InFlightDiagnostic emitSeedError(const Seed &seed) {
+    return emitError(seed.where, seed.name)
+           << " has sharding " << seed.sharding << ", which splits dim " << seed.dim << " over " << seed.axes();
+  }
+
   /// Enters the axes that a parameter's or input's annotation gives to the classes of its dimensions.
-  LogicalResult addSeed(Operation *where, ShardingAttr sharding, llvm::function_ref<int(int64_t)> classOf) {
-    for (auto [dim, axes] : llvm::enumerate(sharding.getDims())) {
-      int cls = classOf(dim);
-      if (cls < 0 || axes.empty())
+  LogicalResult addSeeds(Location where, const std::string &name, RankedTensorType type, ShardingAttr sharding,
+                         llvm::function_ref<int(int64_t)> classOf) {
+    if (static_cast<int64_t>(sharding.getDims().size()) != type.getRank())
+      return emitError(where, name) << " has sharding " << sharding << ", expected one axis list for each dimension of "
+                                    << type;
+    if (!sharding.getPartial().empty() || !sharding.getPartialMax().empty())
+      return emitError(where, name) << " has sharding " << sharding
+                                    << ", but its value is known and no sum is open; list "
+                                    << "the axes that split its dimensions only";
+    for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+      Seed seed{where, name, sharding, dim, type.getDimSize(dim)};
+      if (seed.axes().empty())
         continue;
-      for (StringAttr axis : axes.getAxes())
-        if (!llvm::is_contained(mesh.getAxes(), axis))
-          return (where->emitError("sharding ") << sharding << " names axis \"" << axis.getValue()
-                                                << "\", which the mesh does not have")
-                     .attachNote(mesh.getLoc())
-                 << "mesh declared here";
-      auto [entry, inserted] = classAxes.try_emplace(cls, axes.getAxes());
-      if (!inserted && entry->second != Axes(axes.getAxes()))
-        return where->emitError("sharding ") << sharding << " splits dim " << dim << " over " << axes
-                                             << ", but the same index is split over "
-                                             << dist::AxisListAttr::get(&getContext(), entry->second) << " elsewhere";
+      for (StringAttr axis : seed.axes().getAxes())
+        if (!llvm::is_contained(mesh.getAxes(), axis)) {
+          InFlightDiagnostic error = emitSeedError(seed) << ", but the mesh has no axis \"" << axis.getValue() << "\"";
+          error.attachNote(mesh.getLoc()) << "mesh declared here";
+          return error;
+        }
+      if (int cls = classOf(dim); cls >= 0) {
+        auto [entry, inserted] = seeds.try_emplace(cls, seed);
+        if (!inserted && entry->second.axes() != seed.axes()) {
+          InFlightDiagnostic error = emitSeedError(seed)
+                                     << ", but the same index of the model is split over " << entry->second.axes()
+                                     << " elsewhere; give both the same axes, "
+                                     << "or leave one of them whole";
+          error.attachNote(entry->second.where) << entry->second.name << " has sharding " << entry->second.sharding
+                                                << ", whose dim " << entry->second.dim << " is that index";
+          return error;
+        }
+      } else if (failed(checkShards(seed, seed.size, /*paddingReaches=*/nullptr))) {
+        return failure();
+      }
     }
     return success();
   }
 
   LogicalResult collectSeeds(FuncOp func, const FactorClasses &classes) {
-    for (BlockArgument argument : func.getArguments())
+    for (BlockArgument argument : func.getArguments()) {
+      auto input = func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hyc.input");
+      std::string name = "input " + (input ? "\"" + input.str() + "\"" : std::to_string(argument.getArgNumber()));
       if (ShardingAttr sharding = recordedSharding(argument))
-        if (failed(addSeed(func, sharding, [&](int64_t dim) { return classes.classOf(argument, dim); })))
+        if (failed(addSeeds(argument.getLoc(), name, cast<RankedTensorType>(argument.getType()), sharding,
+                            [&](int64_t dim) { return classes.classOf(argument, dim); })))
           return failure();
+    }
     for (auto param : module.getOps<ParamOp>())
       if (auto sharding = param->getAttrOfType<ShardingAttr>(dist::kSharding))
-        if (failed(addSeed(param, sharding, [&](int64_t dim) { return classes.classOf(param.getSymNameAttr(), dim); })))
+        if (failed(addSeeds(param.getLoc(), "parameter \"" + param.getSymName().str() + "\"", param.getWholeType(),
+                            sharding, [&](int64_t dim) { return classes.classOf(param.getSymNameAttr(), dim); })))
           return failure();
     return success();
+  }
+
+  LogicalResult checkPadding(const FactorClasses &classes) {
+    for (auto &[cls, seed] : seeds)
+      if (failed(checkShards(seed, classes.getSize(cls), classes.findUseOfPadding(cls))))
+        return failure();
+    return success();
+  }
+
+  /// A split dimension either divides evenly, or its last shards are padded: with at least one real element each, over
+  /// axes in the mesh's order, and only where no op (`paddingReaches`) would let the padding reach other values. `size`
+  /// is what all dimensions of the seed's index are multiples of.
+  LogicalResult checkShards(const Seed &seed, int64_t size, Operation *paddingReaches) {
+    int64_t parts = mesh.getSize(seed.axes());
+    if (size % parts == 0)
+      return success();
+    bool lastIsEmpty = dist::shardSize(size, parts) * (parts - 1) >= size;
+    auto position = [&](StringAttr axis) { return llvm::find(mesh.getAxes(), axis) - mesh.getAxes().begin(); };
+    bool inOrder =
+        llvm::is_sorted(seed.axes().getAxes(), [&](StringAttr a, StringAttr b) { return position(a) < position(b); });
+    if (!lastIsEmpty && inOrder && !paddingReaches)
+      return success();
+    InFlightDiagnostic error = emitSeedError(seed) << ", " << parts << " parts, but ";
+    if (size == seed.size)
+      error << "its size is " << size;
+    else
+      error << "reshapes make it one index with dimensions of which only " << size << " is a common divisor";
+    if (lastIsEmpty)
+      error << ", and the last part would be empty";
+    else if (paddingReaches)
+      error << ", and padding the last part would change the result";
+    else
+      error << ", and parts that are padded need axes in the order of the mesh, " << mesh.getAxes();
+    error << "; it can be split over " << largestEvenSplit(seed.axes(), size);
+    if (paddingReaches && !lastIsEmpty)
+      error.attachNote(paddingReaches->getLoc()) << "\"" << getId(paddingReaches) << "\" (" << paddingReaches->getName()
+                                                 << ") does not keep the padding apart";
+    return error;
+  }
+
+  /// Those of `axes` that cut `size` into the most equal parts.
+  AxisListAttr largestEvenSplit(AxisListAttr axes, int64_t size) {
+    AxisListAttr best = AxisListAttr::get(&getContext(), {});
+    for (size_t subset = 0; subset < size_t{1} << axes.getAxes().size(); ++subset) {
+      SmallVector<StringAttr> chosen;
+      for (auto [index, axis] : llvm::enumerate(axes.getAxes()))
+        if (subset >> index & 1)
+          chosen.push_back(axis);
+      auto candidate = AxisListAttr::get(&getContext(), chosen);
+      if (size % mesh.getSize(candidate) == 0 && mesh.getSize(candidate) > mesh.getSize(best))
+        best = candidate;
+    }
+    return best;
   }
 
   /// A state lies as its parameter does; states without one are whole.
@@ -91,12 +182,15 @@ private:
       OpSharding sharding;
       sharding.factorAxes.resize(rule->factors.size());
       for (auto [factor, axes] : llvm::enumerate(sharding.factorAxes))
-        if (auto entry = classAxes.find(classes.classOf(op, static_cast<int>(factor))); entry != classAxes.end())
-          axes = entry->second;
+        if (auto entry = seeds.find(classes.classOf(op, static_cast<int>(factor))); entry != seeds.end())
+          axes = Axes(entry->second.axes().getAxes());
       legalize(sharding, *rule);
-      sharding.passedPartial = passablePartial(op, llvm::map_to_vector(op->getOperands(), recordedSharding), sharding.factorAxes);
+      sharding.passedPartial =
+          passablePartial(op, llvm::map_to_vector(op->getOperands(), recordedSharding), sharding.factorAxes);
       for (int index = 0, e = static_cast<int>(op->getNumResults()); index < e; ++index)
         results.push_back(sharding.resultSharding(&getContext(), *rule, index));
+      if (ArrayAttr split = sharding.splitAttr(&getContext()))
+        op->setAttr(dist::kSplit, split);
     } else {
       for (Type type : op->getResultTypes())
         results.push_back(ShardingAttr::replicated(&getContext(), cast<RankedTensorType>(type).getRank()));
@@ -117,14 +211,14 @@ private:
       Operation *state = module.lookupSymbol(symbol);
       auto sharding = state->getAttrOfType<ShardingAttr>(dist::kSharding);
       llvm::erase_if(axes, [&](StringAttr axis) { return sharding.splits(axis); });
-      auto none = dist::AxisListAttr::get(&getContext(), {});
+      auto none = AxisListAttr::get(&getContext(), {});
       state->setAttr(dist::kSharding, ShardingAttr::get(&getContext(), sharding.getDims(),
-                                                        dist::AxisListAttr::get(&getContext(), axes), none, none));
+                                                        AxisListAttr::get(&getContext(), axes), none, none));
     }
   }
 
   ModuleOp module;
   dist::MeshOp mesh;
-  llvm::DenseMap<int, Axes> classAxes;
+  llvm::MapVector<int, Seed> seeds; ///< what splits each class, in the order of arguments and parameters
 };
 } // namespace

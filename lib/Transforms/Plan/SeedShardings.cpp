@@ -60,12 +60,29 @@ struct SeedShardings : hyc::impl::SeedShardingsBase<SeedShardings> {
       return signalPassFailure();
     }
     FactorClasses classes(func);
+    findGivenSplits(func, classes);
     if (failed(seedBatch(func, mesh, classes)) || failed(chooseTensorParallel(func, mesh, classes)))
       return signalPassFailure();
     annotateParams(classes);
   }
 
 private:
+  /// What somebody has decided already. Classes are split as a whole, so seeds go around these.
+  void findGivenSplits(FuncOp func, const FactorClasses &classes) {
+    auto add = [&](dist::ShardingAttr sharding, llvm::function_ref<int(int64_t)> classOf) {
+      if (sharding)
+        for (auto [dim, axes] : llvm::enumerate(sharding.getDims()))
+          if (int cls = classOf(static_cast<int64_t>(dim)); cls >= 0 && !axes.empty())
+            given.try_emplace(cls, axes);
+    };
+    for (BlockArgument argument : func.getArguments())
+      add(func.getArgAttrOfType<dist::ShardingAttr>(argument.getArgNumber(), dist::kSharding),
+          [&](int64_t dim) { return classes.classOf(argument, dim); });
+    for (auto param : module.getOps<ParamOp>())
+      add(param->getAttrOfType<dist::ShardingAttr>(dist::kSharding),
+          [&](int64_t dim) { return classes.classOf(param.getSymNameAttr(), dim); });
+  }
+
   /// The samples of every input over dp.
   LogicalResult seedBatch(FuncOp func, dist::MeshOp mesh, const FactorClasses &classes) {
     StringAttr dp = StringAttr::get(&getContext(), "dp");
@@ -78,9 +95,11 @@ private:
       SmallVector<SmallVector<StringAttr>> dims(type.getRank());
       if (type.getRank() > 0 && ranks > 1) {
         if (type.getDimSize(0) % ranks != 0)
-          return func.emitError("argument ") << index << " has " << type.getDimSize(0) << " samples, expected a multiple of "
-                                             << ranks << ", the size of axis \"dp\"";
-        dims[0] = {dp};
+          return func.emitError("argument ")
+                 << index << " has " << type.getDimSize(0) << " samples, expected a multiple of " << ranks
+                 << ", the size of axis \"dp\"";
+        auto known = given.find(classes.classOf(argument, 0));
+        dims[0] = known == given.end() ? SmallVector<StringAttr>{dp} : SmallVector<StringAttr>(known->second.getAxes());
         batchClasses.insert(classes.classOf(argument, 0));
       }
       func.setArgAttr(index, dist::kSharding, dist::ShardingAttr::get(&getContext(), dims));
@@ -106,8 +125,11 @@ private:
       chosen.insert(candidate.cls);
       ++splitClasses;
     }
-    if (chosen.empty())
-      func.emitWarning("axis \"tp\" of size ") << ranks << " splits nothing: no heads, inner factor or vocabulary of this "
+    StringAttr tp = StringAttr::get(&getContext(), "tp");
+    bool isUsed = llvm::any_of(given, [&](const auto &entry) { return entry.second.contains(tp); });
+    if (chosen.empty() && !isUsed)
+      func.emitWarning("axis \"tp\" of size ") << ranks
+                                               << " splits nothing: no heads, inner factor or vocabulary of this "
                                                   "model can be divided by it, so its ranks repeat each other's work";
     return success();
   }
@@ -118,11 +140,11 @@ private:
       for (int64_t dim = 0, e = cast<RankedTensorType>(argument.getType()).getRank(); dim < e; ++dim)
         ofInputs.insert(classes.classOf(argument, dim));
     for (auto param : module.getOps<ParamOp>())
-      for (int64_t dim = 0, e = param.getWholeType().getRank(); dim < e; ++dim)
+      for (int64_t dim = 0, e = param->hasAttr(dist::kSharding) ? 0 : param.getWholeType().getRank(); dim < e; ++dim)
         ofParams.insert(classes.classOf(param.getSymNameAttr(), dim));
     SmallVector<Candidate> candidates;
     for (int cls : classes.getClasses())
-      if (ofParams.contains(cls) && !ofInputs.contains(cls) && !batchClasses.contains(cls))
+      if (ofParams.contains(cls) && !ofInputs.contains(cls) && !batchClasses.contains(cls) && !given.contains(cls))
         if (std::optional<SeedKind> kind = seedKind(classes, cls))
           candidates.push_back({*kind, cls, classes.getOccurrences(cls).size()});
     llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
@@ -133,14 +155,20 @@ private:
 
   /// Whether some op has both `cls` and a class that is split already: one axis cannot split two factors of an op.
   bool meetsChosen(const FactorClasses &classes, int cls) {
+    StringAttr tp = StringAttr::get(&getContext(), "tp");
     return llvm::any_of(classes.getOccurrences(cls), [&](const FactorClasses::Occurrence &occurrence) {
       for (int factor = 0, e = static_cast<int>(classes.getRule(occurrence.op)->factors.size()); factor < e; ++factor) {
         int other = classes.classOf(occurrence.op, factor);
-        if (other == cls ? factor != occurrence.factor : chosen.contains(other))
+        if (other == cls ? factor != occurrence.factor : chosen.contains(other) || isGivenTo(other, tp))
           return true;
       }
       return false;
     });
+  }
+
+  bool isGivenTo(int cls, StringAttr axis) {
+    auto entry = given.find(cls);
+    return entry != given.end() && entry->second.contains(axis);
   }
 
   LogicalResult refuseHeads(const FactorClasses &classes, int cls, int64_t ranks) {
@@ -177,6 +205,7 @@ private:
   }
 
   ModuleOp module;
+  llvm::DenseMap<int, dist::AxisListAttr> given; ///< classes that annotations split already
   llvm::DenseSet<int> batchClasses;
   llvm::SetVector<int> chosen;
 };

@@ -1,6 +1,7 @@
 // Checks the invariant of phase 3.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/OpSharding.h"
 #include "hyc/Transforms/Plan/Passes.h"
 
 namespace hyc {
@@ -44,6 +45,9 @@ private:
       return success();
     if (op->getNumResults() > 0 && !op->hasAttr(dist::kShardings))
       return op->emitError("has no dist.shardings");
+    if (auto rule = dyn_cast<ShardingRuleOpInterface>(op);
+        rule && failed(recordedOpSharding(op, rule.getShardingRule())))
+      return failure();
     auto stage = op->getAttrOfType<IntegerAttr>(dist::kStage);
     if (!stage)
       return op->emitError("has no dist.stage");

@@ -25,7 +25,7 @@ void renameParameters(mlir::ModuleOp module) {
 std::vector<std::string> decisions(mlir::ModuleOp module) {
   std::vector<std::string> found;
   module.walk([&](mlir::Operation *op) {
-    for (llvm::StringRef name : {dist::kSharding, dist::kShardings, dist::kStage, dist::kStages})
+    for (llvm::StringRef name : {dist::kSharding, dist::kShardings, dist::kSplit, dist::kStage, dist::kStages})
       if (mlir::Attribute attribute = op->getAttr(name)) {
         std::string text;
         llvm::raw_string_ostream(text) << op->getName() << ' ' << name << ' ' << attribute;

@@ -15,7 +15,8 @@ def Partition : Pass<"hyc-partition", "::mlir::ModuleOp"> {
 
     ```mlir
     // before
-    %y = hyc.einsum "bk,kn->bn" %a, %w {dist.shardings = [#dist.sharding<[{}, {} ] partial {tp}>]}
+    %y = hyc.einsum "bk,kn->bn" %a, %w {dist.shardings = [#dist.sharding<[{}, {} ] partial {tp}>],
+                                        dist.split = [#dist.axes<{}>, #dist.axes<{tp}>, #dist.axes<{}>]}
            : (tensor<8x256xf32>, tensor<256x64xf32>) -> tensor<8x64xf32>
     // after
     %y = hyc.einsum "bk,kn->bn" %a, %w : (tensor<8x128xf32>, tensor<128x64xf32>) -> tensor<8x64xf32>

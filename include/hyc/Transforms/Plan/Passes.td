@@ -32,7 +32,7 @@ def SeedShardings : Pass<"hyc-seed-shardings", "::mlir::ModuleOp"> {
 
     In this order, classes with fewer uses first; a class that meets an already chosen one in some op is passed over.
     Writes `dist.sharding` on function arguments and parameters and nothing else. A parameter or argument that has one
-    already keeps it.
+    already keeps it, and no class that it splits is chosen again.
 
     ```mlir
     // before
@@ -48,9 +48,14 @@ def SeedShardings : Pass<"hyc-seed-shardings", "::mlir::ModuleOp"> {
 def PropagateShardings : Pass<"hyc-propagate-shardings", "::mlir::ModuleOp"> {
   let summary = "carries the shardings of parameters and inputs through every op";
   let description = [{
-    Every op gets `dist.shardings`, one a result, by its sharding rule. A contraction over a split factor gives a
+    Every op gets `dist.shardings`, one a result, by its sharding rule, and `dist.split`, one axis list a factor, where it is
+    split at all. A contraction over a split factor gives a
     `partial` result; linear ops pass partial sums on, so that as few exchanges as possible close them. States get the
     sharding of their parameter, and gradients stay `partial` over the axes that every contribution to them is.
+
+    An axis that would split two factors of an op splits the first; the other's operands are joined. Refused, each with what
+    can be instead: an axis that the mesh lacks; different axes on one index of the model; a shard without a real element;
+    padding where an op would let it reach other values, or of a dimension whose axes are not in the mesh's order.
   }];
 }
 
@@ -88,7 +93,10 @@ def BuildSchedule : Pass<"hyc-build-schedule", "::mlir::ModuleOp"> {
 
 def VerifyPlan : Pass<"hyc-verify-plan", "::mlir::ModuleOp"> {
   let summary = "checks the invariant of phase 3: every value is decided";
-  let description = "A mesh; shardings and a stage on every op of `@microbatch`; a schedule a stage.";
+  let description = [{
+    A mesh; shardings and a stage on every op of `@microbatch`; a schedule a stage. The shardings of an op's results are
+    what its recorded split and its operands give (see OpSharding.h).
+  }];
 }
 
 #endif // HYC_TRANSFORMS_PLAN_PASSES_TD

@@ -1,0 +1,172 @@
+// Comparing all ranks with one device, step by step.
+#include "Comparison.h"
+
+#include "dialects/Dist/DistDialect.h"
+#include "hyc/Analysis/Layers.h"
+#include "hyc/Interpreter/MeshInterpreter.h"
+#include "hyc/Interpreter/RankInterpreter.h"
+#include "mlir/IR/Builders.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <random>
+#include <set>
+
+using namespace hyc::equivalence;
+using namespace hyc::interpreter;
+
+Layout::Layout(uint64_t seed) {
+  std::mt19937_64 random(seed * 77 + 5);
+  static const int64_t kMeshes[][3] = {{2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {4, 1, 1}, {1, 4, 1}, {1, 1, 4}, {2, 2, 1},
+                                       {2, 1, 2}, {1, 2, 2}, {2, 2, 2}, {3, 1, 1}, {1, 3, 1}, {1, 1, 3}, {3, 2, 1}};
+  const int64_t *mesh = kMeshes[random() % std::size(kMeshes)];
+  tp = mesh[0], pp = mesh[1], dp = mesh[2];
+  microBatch = 1 + static_cast<int64_t>(random() % 2);
+  microBatches = 1 + static_cast<int64_t>(random() % 4);
+  steps = 2;
+  schedule = random() % 2 ? "1f1b" : "gpipe";
+  static const char *kOptimizers[] = {"optimizer=sgd", "optimizer=sgd momentum=0.9 weight-decay=0.01",
+                                      "optimizer=adamw weight-decay=0.1", "optimizer=adamw clip-grad-norm=0.05"};
+  optimizer = kOptimizers[random() % std::size(kOptimizers)];
+}
+
+std::string Layout::describe() const {
+  return "tp " + std::to_string(tp) + ", pp " + std::to_string(pp) + ", dp " + std::to_string(dp) + ", micro-batch " +
+         std::to_string(microBatch) + " × " + std::to_string(microBatches) + ", " + schedule + ", " + optimizer;
+}
+
+/// Cuts the forward ops of @microbatch at random positions, not only between layers: any number of values crosses.
+static void presetStages(TrainedModule &module, int64_t stages, uint64_t seed) {
+  auto function = module.get().lookupSymbol<hyc::FuncOp>("microbatch");
+  std::vector<mlir::Operation *> ops;
+  for (const hyc::Layer &layer : hyc::findLayers(function))
+    ops.insert(ops.end(), layer.begin(), layer.end());
+  std::mt19937_64 random(seed);
+  std::set<size_t> cuts;
+  while (static_cast<int64_t>(cuts.size()) + 1 < stages)
+    cuts.insert(1 + random() % (ops.size() - 1));
+  mlir::Builder builder(function.getContext());
+  for (size_t i = 0; i < ops.size(); ++i)
+    ops[i]->setAttr(hyc::dist::kStage, builder.getI64IntegerAttr(std::distance(cuts.begin(), cuts.upper_bound(i))));
+}
+
+static int64_t countLayers(const TrainedModule &module) {
+  return static_cast<int64_t>(hyc::findLayers(module.get().lookupSymbol<hyc::FuncOp>("microbatch")).size());
+}
+
+/// Largest difference, over the largest magnitude expected (at least 1e-3).
+static double relativeDifference(const Tensor &actual, const Tensor &expected) {
+  double difference = 0, magnitude = 1e-3;
+  for (int64_t i = 0; i < expected.getNumElements(); ++i) {
+    difference = std::fmax(difference, std::fabs(actual.getDouble(i) - expected.getDouble(i)));
+    if (std::isnan(actual.getDouble(i)) != std::isnan(expected.getDouble(i)))
+      return INFINITY;
+    magnitude = std::fmax(magnitude, std::fabs(expected.getDouble(i)));
+  }
+  return difference / magnitude;
+}
+
+Comparison::Comparison(uint64_t seed) : seed(seed), layout(seed) {
+  options.samples = layout.microBatch * layout.dp;
+  options.headMultiple = layout.tp;
+  options.blocks = 3 + static_cast<int64_t>(seed % 6);
+}
+
+/// Plans a phase 2 module in place.
+bool Comparison::plan(TrainedModule &module) {
+  layout.pp = std::min(layout.pp, countLayers(module));
+  if (!module.transform("hyc-create-mesh{dp=" + std::to_string(layout.dp) + " tp=" + std::to_string(layout.tp) +
+                        " pp=" + std::to_string(layout.pp) + "}"))
+    return false;
+  if (edit)
+    edit(module);
+  if (!module.transform("hyc-seed-shardings,hyc-propagate-shardings"))
+    return false;
+  if (layout.pp > 1 && seed % 3 != 0)
+    presetStages(module, layout.pp, seed);
+  return module.transform("hyc-assign-stages,hyc-build-schedule{schedule=" + layout.schedule +
+                          " micro-batches=" + std::to_string(layout.microBatches) + "},hyc-verify-plan");
+}
+
+bool Comparison::partition(TrainedModule &module) {
+  return module.transform("hyc-partition,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-verify-local");
+}
+
+bool Comparison::isAccepted(std::string &diagnostics) {
+  TrainedModule parts(makeRandomGraph(seed, options).module, trainPipeline());
+  bool accepted = parts && plan(parts);
+  diagnostics = parts.diagnostics();
+  return accepted;
+}
+
+std::string Comparison::partitionedText() {
+  TrainedModule parts(makeRandomGraph(seed, options).module, trainPipeline());
+  return parts && plan(parts) && partition(parts) ? parts.print() : "";
+}
+
+void Comparison::run() {
+  graph = makeRandomGraph(seed, options);
+  TrainedModule whole(graph.module, trainPipeline()), parts(graph.module, trainPipeline());
+  ASSERT_TRUE(whole && parts) << where() << "\n" << whole.diagnostics() << graph.module;
+  ASSERT_TRUE(plan(parts) && partition(parts)) << where() << "\n" << parts.diagnostics() << graph.module;
+
+  compareSteps<MeshInterpreter>(whole, parts, "phase 4");
+  if (testing::Test::HasFailure())
+    return;
+  if (!parts.enter(hyc::Phase::Rank, {})) { // the target may lack a kernel, and has to say so
+    EXPECT_NE(parts.diagnostics().find("has no kernel on this target"), std::string::npos) << where() << "\n"
+                                                                                           << parts.diagnostics();
+    return;
+  }
+  compareSteps<RankInterpreter>(whole, parts, "phase 5");
+}
+
+template <typename Ranks>
+void Comparison::compareSteps(TrainedModule &whole, TrainedModule &parts, const std::string &phase) {
+  Options wide;
+  wide.arithmetic = Arithmetic::Wide;
+  llvm::FailureOr<Interpreter> one = Interpreter::create(whole.get(), wide);
+  llvm::FailureOr<Ranks> all = Ranks::create(parts.get(), wide);
+  ASSERT_TRUE(succeeded(one) && succeeded(all)) << where() << ", " << phase << "\n"
+                                                << whole.diagnostics() << parts.diagnostics();
+  for (int64_t step = 0; step < layout.steps && !testing::Test::HasFailure(); ++step)
+    compareStep(*one, *all, step);
+  if (testing::Test::HasFailure())
+    ADD_FAILURE() << where() << ", " << phase << "\n" << whole.diagnostics() << parts.diagnostics();
+  if (testing::Test::HasFailure() && std::getenv("HYC_EQUIVALENCE_PRINT"))
+    std::fprintf(stderr, "%s\n%s\n", graph.module.c_str(), parts.print().c_str());
+}
+
+template <typename Ranks> void Comparison::compareStep(Interpreter &one, Ranks &all, int64_t step) {
+  NamedTensors batch = makeRandomBatch(graph, seed * 10 + static_cast<uint64_t>(step), layout.microBatches);
+  llvm::FailureOr<StepResult> expected = runTrainStep(one, *splitMicroBatches(batch, layout.microBatches), 0.01);
+  llvm::FailureOr<StepResult> actual = all.runStep(batch, 0.01);
+  ASSERT_TRUE(succeeded(expected) && succeeded(actual)) << "step " << step;
+  // AdamW divides by |gradient| + 1e-8: where a gradient is zero but for rounding, its 1e-16 become 1e-8 of a step.
+  const double afterUpdate = layout.optimizer.find("adamw") == std::string::npos ? 1e-9 : 1e-6;
+  const double tolerance = step == 0 ? 1e-9 : afterUpdate;
+  EXPECT_NEAR(actual->lossSum, expected->lossSum, tolerance * std::fmax(1, std::fabs(expected->lossSum)))
+      << "step " << step;
+  EXPECT_EQ(actual->tokenCount, expected->tokenCount);
+  EXPECT_NEAR(actual->gradNorm, expected->gradNorm, tolerance * std::fmax(1, expected->gradNorm)) << "step " << step;
+  for (const std::string &parameter : graph.parameters)
+    for (const std::string &symbol : {parameter + ".grad", parameter}) {
+      if (!one.getState(symbol))
+        continue;
+      llvm::FailureOr<Tensor> gathered = all.gatherState(symbol);
+      ASSERT_TRUE(succeeded(gathered)) << symbol << " in step " << step;
+      EXPECT_LT(relativeDifference(*gathered, *one.getState(symbol)), symbol == parameter ? afterUpdate : tolerance)
+          << symbol << " in step " << step;
+    }
+}
+
+std::pair<uint64_t, uint64_t> hyc::equivalence::chosenSeeds(const char *name, uint64_t count) {
+  const char *text = std::getenv(name);
+  unsigned long long first = 0, given = count;
+  if (text && std::sscanf(text, "%llu:%llu", &first, &given) != 2) {
+    std::fprintf(stderr, "%s is \"%s\", expected FIRST:COUNT\n", name, text);
+    std::exit(64);
+  }
+  return {first, given};
+}

@@ -1,0 +1,58 @@
+// One random graph, planned and partitioned over a mesh and executed by all its ranks, against one device: over tensors
+// at phase 4 and over arenas of bytes at phase 5. Everything runs in f64, so that only a wrong program can differ by
+// more than 1e-9.
+#ifndef HYC_TEST_EQUIVALENCE_COMPARISON_H
+#define HYC_TEST_EQUIVALENCE_COMPARISON_H
+
+#include "RandomGraph.h"
+#include "TrainedModule.h"
+#include "hyc/Interpreter/Interpreter.h"
+#include <functional>
+
+namespace hyc::equivalence {
+
+/// How one seed's graph is spread.
+struct Layout {
+  int64_t tp, pp, dp, microBatch, microBatches, steps;
+  std::string schedule, optimizer;
+
+  explicit Layout(uint64_t seed);
+  std::string describe() const;
+};
+
+class Comparison {
+public:
+  explicit Comparison(uint64_t seed);
+
+  uint64_t seed;
+  Layout layout;
+  RandomGraphOptions options;
+  /// Edits the plan before seeds are chosen: the module has its mesh and nothing else of phase 3.
+  std::function<void(TrainedModule &)> edit;
+
+  /// Plans, partitions, executes and compares; records failures with the test framework.
+  void run();
+  /// Whether phase 3 accepts the plan. If not, `diagnostics` says why.
+  bool isAccepted(std::string &diagnostics);
+  /// The partitioned module as text; empty after a failure.
+  std::string partitionedText();
+
+private:
+  std::string trainPipeline() const {
+    return "hyc-differentiate,hyc-attach-optimizer{" + layout.optimizer + "},hyc-verify-train";
+  }
+  bool plan(TrainedModule &module);
+  bool partition(TrainedModule &module);
+  template <typename Ranks> void compareSteps(TrainedModule &whole, TrainedModule &parts, const std::string &phase);
+  template <typename Ranks> void compareStep(interpreter::Interpreter &one, Ranks &all, int64_t step);
+  std::string where() const { return "seed " + std::to_string(seed) + ": " + layout.describe(); }
+
+  RandomGraph graph;
+};
+
+/// The seeds that the environment variable `name` chooses, as FIRST:COUNT; 0:`count` where it is not set.
+std::pair<uint64_t, uint64_t> chosenSeeds(const char *name, uint64_t count);
+
+} // namespace hyc::equivalence
+
+#endif // HYC_TEST_EQUIVALENCE_COMPARISON_H
