@@ -33,6 +33,8 @@ Toolchain Toolchain::find(const std::string &executable) {
     libraryDir = HYC_CONFIGURED_LIBRARY_DIR;
   }
   result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a"), HYC_CONFIGURED_DNNL};
+  if (*HYC_CONFIGURED_URING) // empty: the runtime was built without it
+    result.libraries.push_back(HYC_CONFIGURED_URING);
   result.linkFlags = {"-pthread", "-lrt"};
   // A sanitized runtime brings the sanitizer's calls into every program.
   if (HYC_CONFIGURED_SANITIZE)

@@ -108,6 +108,7 @@ std::vector<std::string> Launcher::argumentsFor(int rank) const {
   add("--threads", std::to_string(options_.threads));
   add("--dump-gradients", options_.dumpGradients);
   add("--save-weights", options_.saveWeights);
+  add("--nvme-path", options_.nvmePath);
   if (options_.order == hycrt::WindowOrder::kInFile) arguments.push_back("--no-shuffle");
   return arguments;
 }

@@ -14,12 +14,14 @@
 
 namespace hycrt {
 
+class BlockFile;
 class Communicator;
 
 class Context {
  public:
-  Context(const Program& program, Coordinates at, std::byte* const* arenas, Communicator* communicator)
-      : program_(program), at_(at), arenas_(arenas), communicator_(communicator) {}
+  Context(const Program& program, Coordinates at, std::byte* const* arenas, Communicator* communicator,
+          BlockFile* file = nullptr)
+      : program_(program), at_(at), arenas_(arenas), communicator_(communicator), file_(file) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -27,8 +29,10 @@ class Context {
   const Coordinates& at() const { return at_; }  // ctx.at().tp
   const Mesh& mesh() const { return program_.mesh; }
 
-  // The first byte of an arena; valid for the whole run.
+  // The first byte of an arena; valid for the whole run. Null for a file.
   std::byte* arena(int index) const { return arenas_[index]; }
+
+  std::byte* const* arenas() const { return arenas_; }
 
   // A typed address: ctx.ptr<float>(kParameters, 4096).
   template <typename T>
@@ -50,6 +54,9 @@ class Context {
 
   Communicator& communicator() const { return *communicator_; }
 
+  // The arena that is a file; null where the program has none.
+  BlockFile* file() const { return file_; }
+
   // For the runtime's own step loop.
   void setSeed(uint64_t seed) { seed_ = seed; }
   void setStep(int64_t step) { step_ = step; }
@@ -59,6 +66,7 @@ class Context {
   Coordinates at_;
   std::byte* const* arenas_;
   Communicator* communicator_;
+  BlockFile* file_;
   int64_t step_ = 0;
   uint64_t seed_ = 0;
   Status status_;

@@ -22,6 +22,7 @@ struct RunOptions {
   std::string logFile;  // the three: empty is off
   std::string dumpGradients;
   std::string saveWeights;
+  std::string nvmePath;  // folder of the ranks' offload files; empty: as compiled
 };
 
 enum class CommandLine {

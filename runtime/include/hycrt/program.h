@@ -21,14 +21,15 @@ class Context;
 // ---------------------------------------------------------------------------------------------------------- memory
 
 // The runtime allocates each arena once, 64-byte aligned (page-aligned in fact) and zeroed, of exactly this size, and
-// nothing else for tensors. Offsets inside are the compiler's.
+// nothing else for tensors. Offsets inside are the compiler's. At most one arena is a file.
 enum class Sharing : uint8_t {
   kPrivate,  // only this rank sees it
   kShared,   // peers map it: required for whatever takes part in a collective or is the source of a send
+  kFile,     // no memory but a file of this rank's in --nvme-path: only states lie there, reached by offload.h alone
 };
 
 struct ArenaDesc {
-  const char* name;  // "parameters", "gradients", "optimizer", "activations", "communication", "host"
+  const char* name;  // "parameters", "gradients", "optimizer", "activations", "communication", "host", "nvme"
   int64_t bytes;
   Sharing sharing;
 };

@@ -6,7 +6,7 @@
 // it in the folder above the one that the executable lies in.
 //
 // Options (a subset of hyc-run's): --data --steps --seed --threads --no-shuffle --log-file --dump-gradients
-// --save-weights --out.
+// --save-weights --nvme-path --out.
 #ifndef HYCRT_RUN_H_
 #define HYCRT_RUN_H_
 

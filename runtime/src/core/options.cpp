@@ -45,7 +45,8 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
       ->check(wholeNumber(UINT64_MAX))
       ->type_name("S")
       ->capture_default_str();
-  app.add_option("--threads", options.threads, "Threads per rank; 0: as compiled, by default the cores divided by the ranks")
+  app.add_option("--threads", options.threads,
+                 "Threads per rank; 0: as compiled, by default the cores divided by the ranks")
       ->check(wholeNumber(kMaxThreads))
       ->type_name("N")
       ->capture_default_str();
@@ -58,6 +59,8 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
       ->type_name("FILE");
   app.add_option("--save-weights", options.saveWeights, "Write the trained parameters at the end (safetensors)")
       ->type_name("FILE");
+  app.add_option("--nvme-path", options.nvmePath, "Folder on a disk for what the plan keeps there, a file a rank")
+      ->type_name("DIR");
 }
 
 std::vector<std::string> knownOptions(const CLI::App& app) {

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "io/block_file.h"
+
 namespace hycrt {
 namespace {
 
@@ -50,18 +52,28 @@ class Checker {
     return {};
   }
 
+  bool isFile(BufferRef buffer) const { return program_.arenas[buffer.arena].sharing == Sharing::kFile; }
+
+  Status checkMemoryBuffer(const std::string& row, BufferRef buffer, int64_t bytes, int64_t alignment) const {
+    HYCRT_RETURN_IF_ERROR(checkBuffer(row, buffer, bytes, alignment));
+    return isFile(buffer) ? wrong(row, "lies in a file, where only states may be") : Status();
+  }
+
   Status checkHead() const {
     const Mesh& mesh = program_.mesh;
     if (mesh.tp < 1 || mesh.pp < 1 || mesh.dp < 1) return wrong("mesh", "a size is less than 1");
     if (program_.stage < 0 || program_.stage >= mesh.pp) return wrong("stage", "is out of range");
     const BatchDesc& batch = program_.batch;
     if (batch.samples < 1 || batch.microBatches < 1 || batch.sequence < 1) return wrong("batch", "a size is below 1");
+    int files = 0;
     for (const ArenaDesc& arena : program_.arenas) {
       if (arena.bytes < 0) return wrong(std::string("arena ") + arena.name, "has a negative size");
+      files += arena.sharing == Sharing::kFile;
     }
-    HYCRT_RETURN_IF_ERROR(checkBuffer("loss sum", program_.scalars.lossSum, 4, 4));
-    HYCRT_RETURN_IF_ERROR(checkBuffer("token count", program_.scalars.tokenCount, 8, 8));
-    HYCRT_RETURN_IF_ERROR(checkBuffer("gradient norm", program_.scalars.gradientNorm, 4, 4));
+    if (files > 1) return wrong("arenas", std::to_string(files) + " of them are files, expected at most one");
+    HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("loss sum", program_.scalars.lossSum, 4, 4));
+    HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("token count", program_.scalars.tokenCount, 8, 8));
+    HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("gradient norm", program_.scalars.gradientNorm, 4, 4));
     if (!program_.forward || !program_.backward || !program_.reduce || !program_.apply) {
       return wrong("functions", "one of forward, backward, reduce, apply is missing");
     }
@@ -96,7 +108,12 @@ class Checker {
          init.fileDType == DType::kU8)) {
       return wrong(row, std::string("cannot be read from ") + nameOf(init.fileDType) + " as " + nameOf(state.dtype));
     }
-    return checkBuffer(row, state.buffer, localCount * sizeOf(state.dtype), sizeOf(state.dtype));
+    HYCRT_RETURN_IF_ERROR(checkBuffer(row, state.buffer, localCount * sizeOf(state.dtype), sizeOf(state.dtype)));
+    if (isFile(state.buffer) && state.buffer.offset % kBlockBytes != 0) {
+      return wrong(row, "offset " + std::to_string(state.buffer.offset) + " of a file is no multiple of " +
+                            std::to_string(kBlockBytes));
+    }
+    return {};
   }
 
   Status checkInput(const InputDesc& input) const {
@@ -109,7 +126,7 @@ class Checker {
         __builtin_mul_overflow(bytes, sizeOf(input.dtype), &bytes)) {
       return wrong(row, "is too large");
     }
-    return checkBuffer(row, input.buffer, bytes, sizeOf(input.dtype));
+    return checkMemoryBuffer(row, input.buffer, bytes, sizeOf(input.dtype));
   }
 
   Status checkGroup(const GroupDesc& group) const {
@@ -124,7 +141,7 @@ class Checker {
     if (transfer.peerStage < 0 || transfer.peerStage >= program_.mesh.pp || transfer.peerStage == program_.stage) {
       return wrong(row, "its peer stage is this stage or out of range");
     }
-    return checkBuffer(row, transfer.buffer, transfer.bytes, 1);
+    return checkMemoryBuffer(row, transfer.buffer, transfer.bytes, 1);
   }
 
   Status checkUse(const TransferUse& use) const {
@@ -140,7 +157,7 @@ class Checker {
     if (source && program_.arenas[transfer.buffer.arena].sharing != Sharing::kShared) {
       return wrong(row, "is sent from an arena that is not shared");
     }
-    return checkBuffer(row, {transfer.buffer.arena, offset}, transfer.bytes, 1);
+    return checkMemoryBuffer(row, {transfer.buffer.arena, offset}, transfer.bytes, 1);
   }
 
   Status checkInstruction(const Instruction& instruction) const {

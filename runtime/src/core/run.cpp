@@ -96,9 +96,10 @@ class RankRun {
 
   Status connect() {
     ChannelPlans plans = planChannels(program_, at_);
-    Result<RankMemory> memory = RankMemory::allocate(program_, at_, plans, catalogOf(program_));
+    Result<RankMemory> memory = RankMemory::allocate(program_, at_, plans, catalogOf(program_), options_.nvmePath);
     if (!memory.ok()) return memory.status();
     memory_ = std::make_unique<RankMemory>(std::move(*memory));
+    if (memory_->file() && environment_.rank == 0) std::fprintf(stderr, "%s\n", memory_->file()->description().c_str());
     Result<std::unique_ptr<Communicator>> communicator =
         Communicator::connect(program_, environment_, *memory_, std::move(plans));
     if (!communicator.ok()) return communicator.status();
@@ -107,9 +108,10 @@ class RankRun {
   }
 
   Status train() {
-    Context ctx(program_, at_, memory_->arenas(), communicator_.get());
+    Context ctx(program_, at_, memory_->arenas(), communicator_.get(), memory_->file());
     ctx.setSeed(options_.seed);
-    HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, memory_->arenas()));
+    const ArenaBases arenas{memory_->arenas(), memory_->file()};
+    HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, arenas));
     Result<std::unique_ptr<StepSink>> sink = StepSink::open(environment_, options_.logFile);
     if (!sink.ok()) return sink.status();
     StageRunner runner(ctx, data_.get(), options_.order);

@@ -33,7 +33,7 @@ Result<BlockPlan> planBlock(const Program& program, const ChannelPlans& channels
   plan.catalog = plan.nameRows + nameCount(program) * int64_t{sizeof(NameRow)};
   plan.bytes = roundUp(plan.catalog + static_cast<int64_t>(catalogBytes), kPageBytes);
   for (const ArenaDesc& arena : program.arenas) {
-    if (arena.sharing == Sharing::kPrivate) {
+    if (arena.sharing != Sharing::kShared) {
       plan.arenaBegins.push_back(-1);
       continue;
     }
@@ -127,8 +127,21 @@ Result<Mapping> Mapping::anonymous(int64_t bytes, const std::string& arena) {
   return Mapping(static_cast<std::byte*>(base), static_cast<size_t>(bytes));
 }
 
+static Result<std::unique_ptr<BlockFile>> createFile(const Program& program, const Coordinates& at, int64_t bytes,
+                                                     const std::string& nvmePath) {
+  if (nvmePath.empty()) {
+    return usageError("the plan keeps " + std::to_string(bytes) +
+                      " bytes a rank on a disk; say where with --nvme-path DIR");
+  }
+  BlockFileOptions options;
+  options.folder = nvmePath;
+  options.rank = rankOf(program.mesh, at);
+  options.bytes = bytes;
+  return BlockFile::create(options);
+}
+
 Result<RankMemory> RankMemory::allocate(const Program& program, const Coordinates& at, const ChannelPlans& channels,
-                                        const std::string& catalog) {
+                                        const std::string& catalog, const std::string& nvmePath) {
   Result<BlockPlan> plan = planBlock(program, channels, catalog.size());
   if (!plan.ok()) return plan.status();
   RankMemory memory;
@@ -143,6 +156,13 @@ Result<RankMemory> RankMemory::allocate(const Program& program, const Coordinate
   for (int64_t i = 0; i < program.arenas.size; ++i) {
     if (plan->arenaBegins[i] >= 0) {
       memory.arenas_.push_back(memory.block_.base() + plan->arenaBegins[i]);
+      continue;
+    }
+    if (program.arenas[i].sharing == Sharing::kFile) {
+      Result<std::unique_ptr<BlockFile>> file = createFile(program, at, program.arenas[i].bytes, nvmePath);
+      if (!file.ok()) return file.status();
+      memory.file_ = std::move(*file);
+      memory.arenas_.push_back(nullptr);
       continue;
     }
     Result<Mapping> arena = Mapping::anonymous(program.arenas[i].bytes, program.arenas[i].name);

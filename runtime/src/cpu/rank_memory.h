@@ -1,9 +1,11 @@
 // RankMemory: the arenas of one rank. Private ones are anonymous pages; shared ones lie in one memfd behind the block
-// that describes them (comm/shared_block.h). Everything is allocated here, once, and starts as zeros.
+// that describes them (comm/shared_block.h); one may be a file on a disk. Everything is allocated here, once, and
+// starts as zeros.
 #ifndef HYCRT_SRC_CPU_RANK_MEMORY_H_
 #define HYCRT_SRC_CPU_RANK_MEMORY_H_
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "comm/shared_block.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
+#include "io/block_file.h"
 #include "io/file.h"
 
 namespace hycrt {
@@ -37,11 +40,13 @@ class Mapping {
 
 class RankMemory {
  public:
-  // `catalog` is text that peers may read (io/state_catalog.h).
+  // `catalog` is text that peers may read (io/state_catalog.h). A program with an arena that is a file wants a folder
+  // for it: a usage error without.
   static Result<RankMemory> allocate(const Program& program, const Coordinates& at, const ChannelPlans& channels,
-                                     const std::string& catalog);
+                                     const std::string& catalog, const std::string& nvmePath = "");
 
   std::byte* const* arenas() const { return arenas_.data(); }
+  BlockFile* file() const { return file_.get(); }  // null: no arena is a file
   SharedBlock block() const { return SharedBlock(block_.base()); }
   int memfd() const { return memfd_.get(); }
   int64_t blockBytes() const { return blockBytes_; }
@@ -52,6 +57,7 @@ class RankMemory {
   int64_t blockBytes_ = 0;
   std::vector<Mapping> private_;
   std::vector<std::byte*> arenas_;
+  std::unique_ptr<BlockFile> file_;  // last: transfers end before the memory they use
 };
 
 }  // namespace hycrt

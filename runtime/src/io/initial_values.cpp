@@ -6,6 +6,7 @@
 #include "hycrt/philox.h"
 #include "io/file.h"
 #include "io/state_layout.h"
+#include "io/state_window.h"
 
 namespace hycrt {
 namespace {
@@ -63,16 +64,18 @@ void fillByRule(const Initializer& init, const PhiloxStream& stream, T* to, int6
 
 class Initialization {
  public:
-  Initialization(const StateDesc& state, const ShardLayout& layout, std::byte* memory)
-      : state_(state), layout_(layout), memory_(memory) {}
+  Initialization(const StateDesc& state, const ShardLayout& layout, const StateWindow& window)
+      : state_(state), layout_(layout), window_(window) {}
 
   void byRule(uint64_t seed) {
     const PhiloxStream stream(seed, state_.init.key);
-    layout_.forEachRun([&](const ElementRun& run) {
+    layout_.forEachRun([&](const ElementRun& whole) {
+      const std::optional<ElementRun> run = window_.clip(whole);
+      if (!run) return true;
       if (state_.dtype == DType::kF64) {
-        fillByRule(state_.init, stream, reinterpret_cast<double*>(memory_) + run.local, run.global, run.count);
+        fillByRule(state_.init, stream, reinterpret_cast<double*>(addressOf(*run)), run->global, run->count);
       } else {
-        fillByRule(state_.init, stream, reinterpret_cast<float*>(memory_) + run.local, run.global, run.count);
+        fillByRule(state_.init, stream, reinterpret_cast<float*>(addressOf(*run)), run->global, run->count);
       }
       return true;
     });
@@ -89,22 +92,27 @@ class Initialization {
     }
     Status status;
     std::vector<std::byte> staging;
-    layout_.forEachRun([&](const ElementRun& run) {
-      status = readRun(file, path, run, begin + run.global * elementBytes, &staging);
+    layout_.forEachRun([&](const ElementRun& whole) {
+      const std::optional<ElementRun> run = window_.clip(whole);
+      if (run) status = readRun(file, path, *run, begin + run->global * elementBytes, &staging);
       return status.ok();
     });
     return status;
   }
 
  private:
+  std::byte* addressOf(const ElementRun& run) const {
+    return window_.memory + (run.local - window_.begin) * sizeOf(state_.dtype);
+  }
+
   Status readRun(const FileDescriptor& file, const std::string& path, const ElementRun& run, int64_t offset,
                  std::vector<std::byte>* staging) {
     const DType from = state_.init.fileDType;
     if (from == state_.dtype) {
-      return readAt(file, path, memory_ + run.local * sizeOf(from), run.count * sizeOf(from), offset);
+      return readAt(file, path, addressOf(run), run.count * sizeOf(from), offset);
     }
     constexpr int64_t kChunk = 1 << 16;
-    float* to = reinterpret_cast<float*>(memory_) + run.local;
+    float* to = reinterpret_cast<float*>(addressOf(run));
     for (int64_t done = 0; done < run.count; done += kChunk) {
       const int64_t count = std::min(kChunk, run.count - done);
       staging->resize(static_cast<size_t>(count * sizeOf(from)));
@@ -116,7 +124,7 @@ class Initialization {
 
   const StateDesc& state_;
   const ShardLayout& layout_;
-  std::byte* memory_;
+  const StateWindow window_;
 };
 
 struct OpenFile {
@@ -127,14 +135,16 @@ struct OpenFile {
 }  // namespace
 
 Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
-                        const std::vector<std::string>& modelFiles, std::byte* const* arenas) {
+                        const std::vector<std::string>& modelFiles, const ArenaBases& arenas) {
   std::vector<OpenFile> files(modelFiles.size());
   for (const StateDesc& state : program.states) {
     if (state.init.kind == InitKind::kZeros) continue;
     const ShardLayout layout(state, program.mesh, at);
-    Initialization initialization(state, layout, arenas[state.buffer.arena] + state.buffer.offset);
     if (state.init.kind != InitKind::kFile) {
-      initialization.byRule(seed);
+      HYCRT_RETURN_IF_ERROR(forEachWindow(state, arenas, WindowUse::kFill, [&](const StateWindow& window) -> Status {
+        Initialization(state, layout, window).byRule(seed);
+        return {};
+      }));
       continue;
     }
     const size_t index = static_cast<size_t>(state.init.file);  // in range: checked against the manifest
@@ -146,7 +156,9 @@ Status initializeStates(const Program& program, const Coordinates& at, uint64_t 
       if (!bytes.ok()) return bytes.status();
       open = {std::move(*file), *bytes};
     }
-    HYCRT_RETURN_IF_ERROR(initialization.fromFile(open.file, modelFiles[index], open.bytes));
+    HYCRT_RETURN_IF_ERROR(forEachWindow(state, arenas, WindowUse::kFill, [&](const StateWindow& window) {
+      return Initialization(state, layout, window).fromFile(open.file, modelFiles[index], open.bytes);
+    }));
   }
   return {};
 }

@@ -2,19 +2,19 @@
 #ifndef HYCRT_SRC_IO_INITIAL_VALUES_H_
 #define HYCRT_SRC_IO_INITIAL_VALUES_H_
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "hycrt/mesh.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
+#include "io/state_window.h"
 
 namespace hycrt {
 
 // `arenas` hold zeros. A file that is too short for a tensor is a data error that names file and tensor.
 Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
-                        const std::vector<std::string>& modelFiles, std::byte* const* arenas);
+                        const std::vector<std::string>& modelFiles, const ArenaBases& arenas);
 
 }  // namespace hycrt
 

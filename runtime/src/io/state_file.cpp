@@ -13,6 +13,7 @@
 #include "hycrt/safetensors.h"
 #include "io/file.h"
 #include "io/state_layout.h"
+#include "io/state_window.h"
 
 namespace hycrt {
 namespace {
@@ -109,14 +110,18 @@ class Writer {
  private:
   Status writeShard(const FileDescriptor& file, const StateDesc& state, const ShardLayout& layout) {
     const int64_t size = sizeOf(state.dtype);
-    const std::byte* memory = ctx_.ptr<std::byte>(state.buffer);
     const int64_t begin = plan_.directory.at(state.name).begin;
-    Status status;
-    layout.forEachRun([&](const ElementRun& run) {
-      status = writeRun(file, state.dtype, memory + run.local * size, run.count, begin + run.global * size);
-      return status.ok();
+    return forEachWindow(state, {ctx_.arenas(), ctx_.file()}, WindowUse::kRead, [&](const StateWindow& window) {
+      Status status;
+      layout.forEachRun([&](const ElementRun& whole) {
+        const std::optional<ElementRun> run = window.clip(whole);
+        if (!run) return true;
+        const std::byte* from = window.memory + (run->local - window.begin) * size;
+        status = writeRun(file, state.dtype, from, run->count, begin + run->global * size);
+        return status.ok();
+      });
+      return status;
     });
-    return status;
   }
 
   Status writeRun(const FileDescriptor& file, DType dtype, const std::byte* from, int64_t count, int64_t offset) {

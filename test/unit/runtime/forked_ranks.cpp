@@ -90,17 +90,20 @@ std::vector<RankOutcome> runRanks(int count, const RankFunction& function) {
 }
 
 hycrt::Result<std::unique_ptr<ConnectedRank>> ConnectedRank::connect(const hycrt::Program& program,
-                                                                     const Environment& environment) {
+                                                                     const Environment& environment,
+                                                                     const std::string& nvmePath) {
   const hycrt::Coordinates at = hycrt::coordinatesOf(program.mesh, environment.rank);
   auto rank = std::make_unique<ConnectedRank>();
   hycrt::ChannelPlans plans = hycrt::planChannels(program, at);
-  hycrt::Result<hycrt::RankMemory> memory = hycrt::RankMemory::allocate(program, at, plans, hycrt::catalogOf(program));
+  hycrt::Result<hycrt::RankMemory> memory =
+      hycrt::RankMemory::allocate(program, at, plans, hycrt::catalogOf(program), nvmePath);
   if (!memory.ok()) return memory.status();
   rank->memory_ = std::make_unique<hycrt::RankMemory>(std::move(*memory));
   hycrt::Result<std::unique_ptr<hycrt::Communicator>> communicator =
       hycrt::Communicator::connect(program, environment, *rank->memory_, std::move(plans));
   if (!communicator.ok()) return communicator.status();
   rank->communicator_ = std::move(*communicator);
-  rank->context_ = std::make_unique<hycrt::Context>(program, at, rank->memory_->arenas(), rank->communicator_.get());
+  rank->context_ = std::make_unique<hycrt::Context>(program, at, rank->memory_->arenas(), rank->communicator_.get(),
+                                                    rank->memory_->file());
   return rank;
 }

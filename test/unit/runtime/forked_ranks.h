@@ -32,7 +32,8 @@ std::string uniqueSocketName();
 class ConnectedRank {
  public:
   static hycrt::Result<std::unique_ptr<ConnectedRank>> connect(const hycrt::Program& program,
-                                                               const hycrt::Environment& environment);
+                                                               const hycrt::Environment& environment,
+                                                               const std::string& nvmePath = "");
   hycrt::Context& context() { return *context_; }
   hycrt::Communicator& communicator() { return *communicator_; }
 

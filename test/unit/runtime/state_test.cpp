@@ -150,7 +150,7 @@ std::map<std::string, std::vector<double>> initialValues(int tp, const std::stri
     std::vector<uint64_t> memory(4096);
     std::byte* arenas[] = {reinterpret_cast<std::byte*>(memory.data())};
     const Coordinates at{rank, 0, 0};
-    const Status status = initializeStates(stateful.program, at, kSeed, {file}, arenas);
+    const Status status = initializeStates(stateful.program, at, kSeed, {file}, {arenas, nullptr});
     EXPECT_TRUE(status.ok()) << status.message();
     for (const StateDesc& state : stateful.states) {
       if (std::string(state.role) != "parameter") continue;
@@ -204,7 +204,7 @@ TEST(InitialValues, ReadHalfPrecisionExactly) {
   program.states = Table<StateDesc>(states);
   float values[16] = {};
   std::byte* arenas[] = {reinterpret_cast<std::byte*>(values)};
-  ASSERT_TRUE(initializeStates(program, {}, 0, {file}, arenas).ok());
+  ASSERT_TRUE(initializeStates(program, {}, 0, {file}, {arenas, nullptr}).ok());
   EXPECT_EQ(values[0], 1.0f);
   EXPECT_EQ(values[1], -2.0f);
   EXPECT_EQ(values[2], 0x1p-24f);
@@ -221,7 +221,7 @@ TEST(InitialValues, FromAFileThatIsTooShortNameTheTensor) {
   StatefulProgram stateful({1, 1, 1});
   std::vector<uint64_t> memory(4096);
   std::byte* arenas[] = {reinterpret_cast<std::byte*>(memory.data())};
-  const Status status = initializeStates(stateful.program, {}, kSeed, {file}, arenas);
+  const Status status = initializeStates(stateful.program, {}, kSeed, {file}, {arenas, nullptr});
   EXPECT_EQ(status.code(), StatusCode::kData);
   EXPECT_NE(status.message().find("file should lie at bytes [16, 16 + 168), but the file has 100"), std::string::npos)
       << status.message();
@@ -236,7 +236,7 @@ std::string savedWith(Mesh mesh, const std::string& model, const std::string& pa
     if (!rank.ok()) return rank.status();
     Context& ctx = (*rank)->context();
     std::byte* arenas[] = {ctx.arena(0)};
-    HYCRT_RETURN_IF_ERROR(initializeStates(stateful.program, at, kSeed, {model}, arenas));
+    HYCRT_RETURN_IF_ERROR(initializeStates(stateful.program, at, kSeed, {model}, {arenas, nullptr}));
     return saveStates(ctx, role, path, {divisor});
   });
   for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.message, "");

@@ -1,0 +1,66 @@
+// The moves of hycrt/offload.h: to and from the rank's file, and between arenas of memory.
+#include "hycrt/offload.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "io/block_file.h"
+
+namespace hycrt {
+namespace {
+
+constexpr int64_t kChunkBytes = 1 << 18;
+
+bool isFile(const Context& ctx, BufferRef buffer) {
+  return ctx.program().arenas[buffer.arena].sharing == Sharing::kFile;
+}
+
+void copyBytes(std::byte* to, const std::byte* from, int64_t bytes) {
+#pragma omp parallel for schedule(static) if (bytes > kChunkBytes)
+  for (int64_t begin = 0; begin < bytes; begin += kChunkBytes) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(std::min(kChunkBytes, bytes - begin)));
+  }
+}
+
+MoveTicket moveStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes) {
+  if (!ctx.status().ok()) return {};
+  if (isFile(ctx, source)) {
+    return {ctx.file()->startRead(ctx.ptr<std::byte>(destination), bytes, source.offset).sequence};
+  }
+  if (isFile(ctx, destination)) {
+    return {ctx.file()->startWrite(ctx.ptr<std::byte>(source), bytes, destination.offset).sequence};
+  }
+  copyBytes(ctx.ptr<std::byte>(destination), ctx.ptr<std::byte>(source), bytes);
+  return {};
+}
+
+// "; adam.m of h.0.attn.c_attn.weight lies there".
+std::string whatLiesAt(const Context& ctx, int64_t offset) {
+  for (const StateDesc& state : ctx.program().states) {
+    const int64_t bytes = elementCount(state.local) * sizeOf(state.dtype);
+    if (isFile(ctx, state.buffer) && offset >= state.buffer.offset && offset < state.buffer.offset + bytes) {
+      return std::string("; ") + state.role + " of " + state.name + " lies there";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+MoveTicket fetchStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes) {
+  return moveStart(ctx, source, destination, bytes);
+}
+
+MoveTicket evictStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes) {
+  return moveStart(ctx, source, destination, bytes);
+}
+
+void wait(Context& ctx, MoveTicket ticket) {
+  if (ticket.sequence == 0 && !ctx.file()) return;
+  const Status status = ctx.file()->wait({ticket.sequence});
+  if (status.ok() || !ctx.status().ok()) return;
+  const int64_t offset = ctx.file()->failedOffset();
+  ctx.fail({status.code(), status.message() + (offset >= 0 ? whatLiesAt(ctx, offset) : "")});
+}
+
+}  // namespace hycrt
