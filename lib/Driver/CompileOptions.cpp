@@ -60,6 +60,13 @@ static Error checkChoice(StringRef flag, const Setting<std::string> &setting, Ar
                    nameOf(flag, setting) + " is \"" + *setting + "\", expected " + join(choices, " or "));
 }
 
+/// DeepSpeed's schedules have parameters that no flag says.
+static Error checkSchedule(const Setting<std::string> &rule) {
+  if (rule.getOrigin() == Origin::Config)
+    return Error::success();
+  return checkChoice("lr-schedule", rule, {"constant", "linear", "cosine"});
+}
+
 static Error checkPartitionMethod(const Setting<std::string> &method) {
   if (*method == "parameters" || *method == "uniform")
     return Error::success();
@@ -117,9 +124,7 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] {
         return checkChoice("optimizer", options.optimizer, {"adamw", "sgd"});
       },
-      [&] {
-        return checkChoice("lr-schedule", options.learningRateSchedule, {"constant", "linear", "cosine"});
-      },
+      [&] { return checkSchedule(options.learningRateSchedule); },
       [&] { return checkNumber("lr", options.learningRate, 0, kNoLimit, "a number that is at least 0"); },
       [&] { return checkNumber("weight-decay", options.weightDecay, 0, 1e6, "a number that is at least 0"); },
       [&] { return checkNumber("momentum", options.momentum, 0, 1, "a number from 0 to below 1"); },

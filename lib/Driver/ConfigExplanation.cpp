@@ -31,17 +31,21 @@ static std::string nameOf(Origin origin, StringRef source) {
 }
 
 /// A connected key: the setting tells who has decided it.
-static void explainConnected(Row &row, const ConfigKey &key, const ConfigEntry *entry, const CompileOptions &options) {
+static void explainConnected(Row &row, const ConfigFile &file, const ConfigKey &key, const ConfigEntry *entry,
+                             const CompileOptions &options) {
   ShownSetting setting = key.treatment.show(options);
   bool isSaid = entry && !entry->isAuto();
   if (!isInForce(key, options)) {
     row.status = "without effect";
-    row.why = *options.optimizer + " has no such parameter";
+    row.why = (key.path.starts_with("optimizer.") ? *options.optimizer : *options.learningRateSchedule) +
+              " has no such parameter";
     return;
   }
   row.value = setting.value;
   row.from = nameOf(setting.origin, setting.source);
-  if (isSaid && setting.origin > Origin::Config) {
+  // Two keys may be connected to one setting: the optimizer's rate, and that which a schedule rises to.
+  bool isOther = setting.origin == Origin::Config && entry && setting.source != file.sourceOf(*entry);
+  if (isSaid && (setting.origin > Origin::Config || isOther)) {
     row.status = "without effect";
     row.why = setting.source + " wins";
   } else if (setting.origin == Origin::Derived || (entry && setting.origin < Origin::Config)) {
@@ -64,7 +68,7 @@ static Row explain(const ConfigFile &file, const ConfigKey &key, const ConfigEnt
     row.status = "refused";
     row.why = refusal;
   } else if (key.treatment.kind == Treatment::Connected) {
-    explainConnected(row, key, entry, options);
+    explainConnected(row, file, key, entry, options);
   } else {
     row.status = "without effect";
     row.why = key.why.str();

@@ -15,6 +15,7 @@ using namespace hyc;
 
 static void convert(const JsonValue &json, int64_t &value) { value = *json.getInteger(); }
 static void convert(const JsonValue &json, double &value) { value = *json.getNumber(); }
+static void convert(const JsonValue &json, std::string &value) { value = json.getString()->str(); }
 static void convert(const JsonValue &json, std::array<double, 2> &value) {
   value = {*(*json.getArray())[0].getNumber(), *(*json.getArray())[1].getNumber()};
 }
@@ -53,19 +54,28 @@ static constexpr Treatment connectBy(Error (*offer)(CompileOptions &, const Conf
   return {Treatment::Connected, offer, showSetting<Member>, {}};
 }
 
-/// 0 stands for a batch that the model decides.
-template <auto Member> static ShownSetting showBatch(const CompileOptions &options) {
+/// 0 stands for a number that something else decides.
+template <auto Member, const char *Decider> static ShownSetting showOpen(const CompileOptions &options) {
   ShownSetting shown = showSetting<Member>(options);
   if (*(options.*Member) == 0)
-    return {"-", Origin::Derived, "the model"};
+    return {"-", Origin::Derived, Decider};
   return shown;
 }
-template <auto Member> static constexpr Treatment connectBatch() {
-  return {Treatment::Connected, offerSetting<Member>, showBatch<Member>, {}};
+template <auto Member, const char *Decider> static constexpr Treatment connectOpen() {
+  return {Treatment::Connected, offerSetting<Member>, showOpen<Member, Decider>, {}};
 }
+static constexpr char kModel[] = "the model", kRun[] = "hyc-run --steps";
 
 static constexpr Treatment harmless() { return {Treatment::Harmless, nullptr, nullptr, {}}; }
 static constexpr Treatment only(StringRef neutral) { return {Treatment::Only, nullptr, nullptr, neutral}; }
+
+static Error offerSchedule(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  StringRef name = *entry.value->getString();
+  if (name != "WarmupLR" && name != "WarmupDecayLR" && name != "WarmupCosineLR" && name != "OneCycle")
+    return file.refuse(entry, "expected WarmupLR, WarmupDecayLR, WarmupCosineLR or OneCycle");
+  options.learningRateSchedule.offer(name.str(), Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
 
 /// 0 switches DeepSpeed's tensor parallelism off.
 static Error offerTensorParallel(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
@@ -99,6 +109,7 @@ using T = ConfigType;
 using C = CompileOptions;
 static constexpr double kMost = 9.0e15;
 static constexpr char kAdams[] = "AdamW|Adam", kSgd[] = "SGD", kEvery[] = "";
+static constexpr char kWarmups[] = "WarmupLR|WarmupDecayLR", kCosine[] = "WarmupCosineLR", kCycle[] = "OneCycle";
 
 static constexpr char kNoF16[] = "hyc computes in f32 only";
 static constexpr char kNoScaling[] = "f32 needs no loss scaling";
@@ -112,8 +123,8 @@ static constexpr char kDense[] = "sums are taken in a fixed order in f32 and div
 
 static constexpr ConfigKey kKeys[] = {
     // Batch
-    {"train_batch_size", "", T::integer(1, 1e12), "", connectBatch<&C::trainBatch>(), "samples of one step: micro-batch × accumulation × dp", ""},
-    {"train_micro_batch_size_per_gpu", "", T::integer(1, kMaxBatch), "", connectBatch<&C::microBatch>(), "samples of one micro-batch on one rank", ""},
+    {"train_batch_size", "", T::integer(1, 1e12), "", connectOpen<&C::trainBatch, kModel>(), "samples of one step: micro-batch × accumulation × dp", ""},
+    {"train_micro_batch_size_per_gpu", "", T::integer(1, kMaxBatch), "", connectOpen<&C::microBatch, kModel>(), "samples of one micro-batch on one rank", ""},
     {"gradient_accumulation_steps", "", T::integer(1, kMaxBatch), "1", connect<&C::gradAccum>(), "micro-batches of one step in the schedule", ""},
     {"managed_gradient_accumulation", "", T::boolean(), "true", only("true"), "hyc's schedule applies once a step", ""},
 
@@ -136,8 +147,27 @@ static constexpr ConfigKey kKeys[] = {
     {"optimizer.legacy_fusion", "", T::boolean(), "false", harmless(), "the update is one kernel in any case", ""},
 
     // Learning rate
-    {"scheduler.type", "", T::text(), "", only(""), "hyc has none of DeepSpeed's schedules yet; see --lr-schedule", ""},
-    {"scheduler.params.*", "", T::any(), "", harmless(), "goes with scheduler.type", ""},
+    {"scheduler.type", "", T::text(), "", connectBy<&C::learningRateSchedule>(offerSchedule), "rule of the manifest's learning_rate", ""},
+    {"scheduler.params.warmup_min_lr", "", T::number(0, 1e6), "0", connect<&C::warmupMinimum>(), "rate before the warm-up", kWarmups},
+    {"scheduler.params.warmup_max_lr", "", T::number(0, 1e6), "0.001", connect<&C::learningRate>(), "highest learning rate", kWarmups},
+    {"scheduler.params.warmup_num_steps", "", T::integer(0, kMost), "1000", connect<&C::warmupSteps>(), "steps of the warm-up, at least 2", "WarmupLR|WarmupDecayLR|WarmupCosineLR"},
+    {"scheduler.params.warmup_type", "", T::text("log|linear"), "log", connect<&C::warmupType>(), "how the warm-up rises", "WarmupLR|WarmupDecayLR|WarmupCosineLR"},
+    {"scheduler.params.total_num_steps", "", T::integer(1, kMost), "", connectOpen<&C::totalSteps, kRun>(), "where the decay ends; left out: with the run", "WarmupDecayLR|WarmupCosineLR"},
+    {"scheduler.params.warmup_min_ratio", "", T::number(0, 1), "0", connect<&C::warmupMinimumRatio>(), "part of the learning rate before the warm-up", kCosine},
+    {"scheduler.params.cos_min_ratio", "", T::number(0, 1), "0.0001", connect<&C::cosineMinimumRatio>(), "part of the learning rate at the end", kCosine},
+    {"scheduler.params.cycle_min_lr", "", T::number(0, 1e6), "", connect<&C::cycleMinimum>(), "lowest learning rate", kCycle},
+    {"scheduler.params.cycle_max_lr", "", T::number(0, 1e6), "", connect<&C::learningRate>(), "highest learning rate", kCycle},
+    {"scheduler.params.decay_lr_rate", "", T::number(0, 1e6), "0", connect<&C::cycleDecayRate>(), "decay after the cycle", kCycle},
+    {"scheduler.params.cycle_first_step_size", "", T::integer(1, kMost), "2000", connect<&C::cycleFirstSteps>(), "steps of the rise", kCycle},
+    {"scheduler.params.cycle_second_step_size", "", T::integer(0, kMost), "", connect<&C::cycleSecondSteps>(), "steps of the fall; left out: as many", kCycle},
+    {"scheduler.params.cycle_first_stair_count", "", T::integer(0, kMost), "0", connect<&C::cycleFirstStairs>(), "stairs of the rise; 0: continuous", kCycle},
+    {"scheduler.params.cycle_second_stair_count", "", T::integer(0, kMost), "", connect<&C::cycleSecondStairs>(), "stairs of the fall; left out: as many", kCycle},
+    {"scheduler.params.decay_step_size", "", T::integer(0, kMost), "0", connect<&C::cycleDecaySteps>(), "steps of one decay; 0: none", kCycle},
+    {"scheduler.params.cycle_momentum", "", T::boolean(), "true", only("false"), "hyc's momentum is constant", kCycle},
+    {"scheduler.params.cycle_min_mom", "", T::number(0, 1), "0.8", harmless(), "belongs to cycle_momentum, which is off", kCycle},
+    {"scheduler.params.cycle_max_mom", "", T::number(0, 1), "0.9", harmless(), "belongs to cycle_momentum, which is off", kCycle},
+    {"scheduler.params.decay_mom_rate", "", T::number(0, 1e6), "0", harmless(), "belongs to cycle_momentum, which is off", kCycle},
+    {"scheduler.params.last_batch_iteration", "", T::integer(-1, kMost), "-1", only("-1"), "a run starts at its first step", "WarmupLR|WarmupDecayLR|WarmupCosineLR|OneCycle"},
 
     // Gradients
     {"gradient_clipping", "", T::number(0, 1e30), "0", connect<&C::clipGradNorm>(), "largest global norm of the mean gradient", ""},

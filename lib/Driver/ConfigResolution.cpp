@@ -120,11 +120,41 @@ static Error checkContradictions(const ConfigFile &file) {
 //===----------------------------------------------------------------------===//
 
 bool hyc::isInForce(const ConfigKey &key, const CompileOptions &options) {
+  if (key.path.starts_with("scheduler.params."))
+    return takes(key, *options.learningRateSchedule);
   return !key.path.starts_with("optimizer.params.") || takes(key, *options.optimizer);
 }
 
+/// What a schedule of DeepSpeed means where its parameters are left out.
+static Error completeSchedule(const ConfigFile &file, CompileOptions &options) {
+  const ConfigEntry *type = file.find("scheduler.type");
+  StringRef rule = *options.learningRateSchedule;
+  if (!type || options.learningRateSchedule.getOrigin() != Origin::Config)
+    return Error::success();
+  auto isGiven = [&](StringRef name) { return file.find(("scheduler.params." + name).str()) != nullptr; };
+  auto byDefault = [&](auto &setting, auto value) {
+    setting.offer(value, Origin::Derived, (rule + "'s default").str());
+  };
+  if (rule == "OneCycle") {
+    for (StringRef name : {"cycle_min_lr", "cycle_max_lr"})
+      if (!isGiven(name))
+        return file.refuse(*type, "which needs scheduler.params." + name);
+    if (!isGiven("cycle_momentum") && *options.optimizer != "sgd")
+      return file.refuse(*type, "which cycles the momentum too unless scheduler.params.cycle_momentum is false, and "
+                                "hyc's momentum is constant");
+    byDefault(options.cycleSecondSteps, *options.cycleFirstSteps);
+    byDefault(options.cycleSecondStairs, *options.cycleFirstStairs);
+    return Error::success();
+  }
+  byDefault(options.warmupSteps, int64_t(1000));
+  // WarmupLR goes up to the optimizer's rate where it is not told; WarmupDecayLR, to 0.001 whatever the optimizer says.
+  if (rule == "WarmupDecayLR" && !isGiven("warmup_max_lr"))
+    options.learningRate.offer(1e-3, Origin::Config, file.sourceOf(*type));
+  return Error::success();
+}
+
 /// The first key of the file that hyc refuses, as an error.
-static Error firstRefusal(const ConfigFile &file) {
+static Error firstRefusal(const ConfigFile &file, CompileOptions &) {
   const ConfigEntry *first = nullptr;
   int64_t count = 0;
   for (const ConfigEntry &entry : file.getEntries()) {
@@ -149,9 +179,12 @@ Error hyc::applyConfig(const ConfigFile &file, CompileOptions &options) {
     if (Error error = key.treatment.offer(options, *entry, file))
       first = first ? (consumeError(std::move(error)), std::move(first)) : std::move(error);
   }
-  Error refused = firstRefusal(file);
-  if (!first)
-    return refused;
-  consumeError(std::move(refused));
+  for (Error (*check)(const ConfigFile &, CompileOptions &) : {completeSchedule, firstRefusal}) {
+    Error error = check(file, options);
+    if (!first)
+      first = std::move(error);
+    else
+      consumeError(std::move(error));
+  }
   return first;
 }

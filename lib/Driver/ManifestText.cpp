@@ -20,6 +20,40 @@ static std::string exact(double value) {
   return result;
 }
 
+/// The members of the learning rate's object: those that its rule has, in DeepSpeed's names where it is DeepSpeed's.
+static std::string describeRule(const LearningRateOptions &options) {
+  std::string text = "\"rule\": " + quoted(*options.learningRateSchedule);
+  auto number = [&](StringRef key, double value) { text += (", \"" + key + "\": ").str() + exact(value); };
+  auto count = [&](StringRef key, int64_t value) { text += (", \"" + key + "\": ").str() + std::to_string(value); };
+  StringRef rule = *options.learningRateSchedule;
+  if (rule == "OneCycle") {
+    number("cycle_min_lr", *options.cycleMinimum);
+    number("cycle_max_lr", *options.learningRate);
+    number("decay_lr_rate", *options.cycleDecayRate);
+    count("cycle_first_step_size", *options.cycleFirstSteps);
+    count("cycle_second_step_size", *options.cycleSecondSteps);
+    count("cycle_first_stair_count", *options.cycleFirstStairs);
+    count("cycle_second_stair_count", *options.cycleSecondStairs);
+    count("decay_step_size", *options.cycleDecaySteps);
+    return text;
+  }
+  bool isWarmup = rule == "WarmupLR" || rule == "WarmupDecayLR";
+  if (isWarmup)
+    number("warmup_min_lr", *options.warmupMinimum);
+  number(isWarmup ? "warmup_max_lr" : "base", *options.learningRate);
+  if (rule == "WarmupCosineLR") {
+    number("warmup_min_ratio", *options.warmupMinimumRatio);
+    number("cos_min_ratio", *options.cosineMinimumRatio);
+  }
+  bool isDeepSpeed = isWarmup || rule == "WarmupCosineLR";
+  count(isDeepSpeed ? "warmup_num_steps" : "warmup_steps", *options.warmupSteps);
+  if (isDeepSpeed)
+    text += ", \"warmup_type\": " + quoted(*options.warmupType);
+  if (isDeepSpeed && rule != "WarmupLR")
+    count("total_num_steps", *options.totalSteps);
+  return text;
+}
+
 std::string hyc::writeManifest(const ManifestFacts &facts) {
   std::string text;
   raw_string_ostream os(text);
@@ -28,9 +62,7 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
      << ", \"pp\": " << facts.pp << ", \"dp\": " << facts.dp
      << "},\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
-     << ",\n  \"threads\": " << facts.threads
-     << ",\n  \"learning_rate\": {\"rule\": " << quoted(facts.learningRateSchedule)
-     << ", \"base\": " << exact(facts.learningRate) << ", \"warmup_steps\": " << facts.warmupSteps
+     << ",\n  \"threads\": " << facts.threads << ",\n  \"learning_rate\": {" << describeRule(facts.learningRate)
      << "},\n  \"model_files\": [";
   interleave(
       facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");

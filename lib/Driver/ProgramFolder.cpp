@@ -41,9 +41,7 @@ std::string ProgramFolder::manifest(ModuleOp rank) const {
   facts.gradAccum = *options.gradAccum;
   facts.sequence = model.sequence;
   facts.threads = options.threads;
-  facts.learningRateSchedule = *options.learningRateSchedule;
-  facts.learningRate = *options.learningRate;
-  facts.warmupSteps = *options.warmupSteps;
+  facts.learningRate = options;
   for (const std::string &file : collectModelFiles(rank)) {
     SmallString<128> path(file);
     if (!llvm::sys::path::is_absolute(path)) {

@@ -3,7 +3,7 @@
 #ifndef HYC_DRIVER_COMPILEOPTIONS_H
 #define HYC_DRIVER_COMPILEOPTIONS_H
 
-#include "hyc/Driver/Setting.h"
+#include "hyc/Driver/LearningRateOptions.h"
 #include "llvm/Support/Error.h"
 
 #include <array>
@@ -16,7 +16,7 @@ namespace hyc {
 /// Where to stop: after a phase (its text), after the sources, or with executables.
 enum class EmitKind { Model, Train, Plan, Local, Rank, Source, Exe };
 
-struct CompileOptions {
+struct CompileOptions : LearningRateOptions {
   std::string input;  ///< .onnx, or .mlir text of phase 1
   std::string output; ///< folder (source, exe) or file (a phase; empty: standard output)
   EmitKind emit = EmitKind::Exe;
@@ -34,11 +34,9 @@ struct CompileOptions {
   std::string planFile, configFile;
 
   Setting<std::string> optimizer = std::string("adamw");
-  Setting<double> learningRate = 1e-3, weightDecay = 0.0, momentum = 0.0, epsilon = 1e-8, clipGradNorm = 0.0;
+  Setting<double> weightDecay = 0.0, momentum = 0.0, epsilon = 1e-8, clipGradNorm = 0.0;
   Setting<std::array<double, 2>> betas = std::array<double, 2>{0.9, 0.999};
   std::vector<std::string> noDecay;
-  Setting<std::string> learningRateSchedule = std::string("constant");
-  Setting<int64_t> warmupSteps = 0;
 
   int64_t threads = 0; ///< per rank; 0: the cores divided by the ranks, when they start
 };

@@ -10,7 +10,15 @@
 //     "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
 //     "schedule": "1f1b",                           gpipe or 1f1b
 //     "threads": 0,                                 of each rank; 0: the cores divided by the ranks
-//     "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},      constant, linear or cosine
+//     "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},      constant, linear or cosine;
+//                                                   or one of DeepSpeed's schedules (learning_rate.h), as
+//       {"rule": "WarmupLR", "warmup_min_lr": 0, "warmup_max_lr": 0.001, "warmup_num_steps": 10, "warmup_type": "log"}
+//       {"rule": "WarmupDecayLR", the same, "total_num_steps": 100}                 0: the run's steps
+//       {"rule": "WarmupCosineLR", "base": 0.001, "warmup_min_ratio": 0, "cos_min_ratio": 0.0001,
+//        "warmup_num_steps": 10, "warmup_type": "linear", "total_num_steps": 0}
+//       {"rule": "OneCycle", "cycle_min_lr": 0.0001, "cycle_max_lr": 0.001, "decay_lr_rate": 0,
+//        "cycle_first_step_size": 40, "cycle_second_step_size": 40, "cycle_first_stair_count": 0,
+//        "cycle_second_stair_count": 0, "decay_step_size": 0}
 //     "model_files": ["/data/gpt2-tiny.onnx"],      absolute, or relative to the folder of the manifest
 //     "ranks": [
 //       {"rank": 0, "tp": 0, "pp": 0, "dp": 0, "program": "bin/stage0"},           relative, inside the folder
@@ -27,6 +35,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hycrt/learning_rate.h"
 #include "hycrt/mesh.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
@@ -34,19 +43,6 @@
 namespace hycrt {
 
 inline constexpr int kManifestVersion = 1;
-
-enum class LearningRateKind : uint8_t { kConstant, kLinear, kCosine };
-
-// With k the step (from 0), w the warm-up steps and n the run's steps:
-//   k < w    base * (k + 1) / w
-//   else     constant: base;  linear: base * (1 - t);  cosine: base * (1 + cos(pi t)) / 2;   t = (k - w) / (n - w)
-struct LearningRateRule {
-  LearningRateKind kind = LearningRateKind::kConstant;
-  double base = 0;
-  int64_t warmupSteps = 0;
-
-  double at(int64_t step, int64_t steps) const;
-};
 
 struct ManifestRank {
   Coordinates at;

@@ -2,9 +2,10 @@
 // compared with the mesh, and a program's path must stay inside the folder.
 #include "hycrt/manifest.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "core/json_text.h"
+#include "core/learning_rate_json.h"
 #include "io/file.h"
 
 namespace hycrt {
@@ -67,7 +68,9 @@ class Reader {
     }
     HYCRT_RETURN_IF_ERROR(readMesh(*mesh));
     HYCRT_RETURN_IF_ERROR(readBatch(*batch));
-    HYCRT_RETURN_IF_ERROR(readLearningRate(*rate));
+    Result<LearningRateRule> rule = readLearningRate(*rate, file_);
+    if (!rule.ok()) return rule.status();
+    manifest_.learningRate = *rule;
     HYCRT_RETURN_IF_ERROR(readModelFiles(*files));
     HYCRT_RETURN_IF_ERROR(readRanks(*ranks));
     return std::move(manifest_);
@@ -92,25 +95,6 @@ class Reader {
     manifest_.batch.microBatches = object.integer("grad_accum", 1, int64_t{1} << 31);
     manifest_.batch.sequence = object.integer("sequence", 1, int64_t{1} << 31);
     return object.status();
-  }
-
-  Status readLearningRate(const json& value) {
-    ObjectReader object(value, file_, "/learning_rate", {"rule", "base", "warmup_steps"});
-    const std::string rule = object.text("rule");
-    manifest_.learningRate.base = object.number("base");
-    manifest_.learningRate.warmupSteps = object.integer("warmup_steps", 0, int64_t{1} << 53);
-    HYCRT_RETURN_IF_ERROR(object.status());
-    if (!(manifest_.learningRate.base >= 0)) return error("/learning_rate/base", "is negative, expected 0 or more");
-    if (rule == "constant") {
-      manifest_.learningRate.kind = LearningRateKind::kConstant;
-    } else if (rule == "linear") {
-      manifest_.learningRate.kind = LearningRateKind::kLinear;
-    } else if (rule == "cosine") {
-      manifest_.learningRate.kind = LearningRateKind::kCosine;
-    } else {
-      return error("/learning_rate/rule", "found '" + rule + "', expected constant, linear or cosine");
-    }
-    return {};
   }
 
   Status readModelFiles(const json& value) {
@@ -158,14 +142,6 @@ class Reader {
 };
 
 }  // namespace
-
-double LearningRateRule::at(int64_t step, int64_t steps) const {
-  if (step < warmupSteps) return base * static_cast<double>(step + 1) / static_cast<double>(warmupSteps);
-  if (kind == LearningRateKind::kConstant || steps <= warmupSteps) return base;
-  const double progress = static_cast<double>(step - warmupSteps) / static_cast<double>(steps - warmupSteps);
-  if (kind == LearningRateKind::kLinear) return base * (1 - progress);
-  return base * (1 + std::cos(3.141592653589793 * progress)) / 2;
-}
 
 std::vector<std::string> filesReadBy(const Manifest& manifest) {
   std::vector<std::string> files = manifest.modelFiles;

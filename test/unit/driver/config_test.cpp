@@ -53,6 +53,22 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
       {"optimizer.params.eps", {"1e-6", "1e-06"}},
       {"optimizer.params.weight_decay", {"0.125", "0.125"}},
       {"optimizer.params.momentum", {"0.5", "0.5"}},
+      {"scheduler.type", {"\"WarmupCosineLR\"", "WarmupCosineLR"}},
+      {"scheduler.params.warmup_min_lr", {"0.5", "0.5"}},
+      {"scheduler.params.warmup_max_lr", {"0.5", "0.5"}},
+      {"scheduler.params.warmup_num_steps", {"5", "5"}},
+      {"scheduler.params.warmup_type", {"\"linear\"", "linear"}},
+      {"scheduler.params.total_num_steps", {"5", "5"}},
+      {"scheduler.params.warmup_min_ratio", {"0.5", "0.5"}},
+      {"scheduler.params.cos_min_ratio", {"0.5", "0.5"}},
+      {"scheduler.params.cycle_min_lr", {"0.5", "0.5"}},
+      {"scheduler.params.cycle_max_lr", {"0.5", "0.5"}},
+      {"scheduler.params.decay_lr_rate", {"0.5", "0.5"}},
+      {"scheduler.params.cycle_first_step_size", {"5", "5"}},
+      {"scheduler.params.cycle_second_step_size", {"5", "5"}},
+      {"scheduler.params.cycle_first_stair_count", {"5", "5"}},
+      {"scheduler.params.cycle_second_stair_count", {"5", "5"}},
+      {"scheduler.params.decay_step_size", {"5", "5"}},
       {"gradient_clipping", {"2.5", "2.5"}},
       {"tensor_parallel.autotp_size", {"4", "4"}},
       {"pipeline.stages", {"3", "3"}},
@@ -64,8 +80,11 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
     auto sample = samples.find(key.path.str());
     ASSERT_NE(sample, samples.end()) << key.path.str() << " is called honoured without a test of what it changes";
     CompileOptions options;
-    if (key.scope == "SGD")
-      options.optimizer.offer("sgd", Origin::Flag, "--optimizer");
+    std::string type = key.scope.split('|').first.lower();
+    if (key.path.starts_with("optimizer.params.") && !type.empty())
+      options.optimizer.offer(type, Origin::Flag, "--optimizer");
+    if (key.path.starts_with("scheduler.params."))
+      options.learningRateSchedule.offer(key.scope.split('|').first.str(), Origin::Flag, "--lr-schedule");
     auto file = ConfigFile::parse(nest(key.path, sample->second.first), "ds.json");
     ASSERT_TRUE(bool(file)) << errorOf(file.takeError());
     EXPECT_NE(key.treatment.show(options).value, sample->second.second) << key.path.str();
@@ -79,7 +98,7 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
 
 TEST(ConfigKeys, DefaultsAreNeverRefused) {
   for (const hyc::ConfigKey &key : hyc::getConfigKeys()) {
-    if (key.fallback.empty())
+    if (key.fallback.empty() || key.path == "scheduler.params.cycle_momentum")
       continue;
     std::string value = key.fallback.str();
     if (key.type.kind == hyc::ConfigType::Text && value[0] != '"')
@@ -170,6 +189,60 @@ TEST(Config, FlagsWin) {
   EXPECT_EQ(*options.optimizer, "sgd");
   EXPECT_EQ(*options.weightDecay, 2);
   EXPECT_EQ((*options.betas)[0], 0.9); // sgd has none
+}
+
+TEST(Config, CompletesDeepSpeedsSchedules) {
+  CompileOptions options;
+  ASSERT_EQ(applyText(R"({"optimizer": {"params": {"lr": 0.5}}, "scheduler": {"type": "WarmupLR"}})", options), "");
+  EXPECT_EQ(*options.learningRate, 0.5); // where warmup_max_lr is left out
+  EXPECT_EQ(*options.warmupSteps, 1000);
+  EXPECT_EQ(*options.warmupType, "log");
+
+  options = {};
+  ASSERT_EQ(applyText(R"({"optimizer": {"params": {"lr": 0.5}}, "scheduler": {"type": "WarmupDecayLR"}})", options),
+            "");
+  EXPECT_EQ(*options.learningRate, 0.001); // its own default, whatever the optimizer has
+  EXPECT_EQ(*options.totalSteps, 0);
+
+  options = {};
+  ASSERT_EQ(applyText(R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 0.2,
+      "cycle_first_step_size": 30, "cycle_first_stair_count": 3, "cycle_momentum": false}}})",
+                      options),
+            "");
+  EXPECT_EQ(*options.cycleSecondSteps, 30);
+  EXPECT_EQ(*options.cycleSecondStairs, 3);
+
+  options = {};
+  options.learningRate.offer(0.25, Origin::Flag, "--lr");
+  options.warmupSteps.offer(7, Origin::Flag, "--warmup-steps");
+  ASSERT_EQ(applyText(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1, "warmup_num_steps": 9}}})",
+                      options),
+            "");
+  EXPECT_EQ(*options.learningRate, 0.25);
+  EXPECT_EQ(*options.warmupSteps, 7);
+  EXPECT_EQ(*options.learningRateSchedule, "WarmupLR");
+
+  options = {};
+  options.learningRateSchedule.offer("cosine", Origin::Flag, "--lr-schedule");
+  ASSERT_EQ(applyText(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1, "warmup_num_steps": 9}}})",
+                      options),
+            "");
+  EXPECT_EQ(*options.learningRate, 1e-3);
+  EXPECT_EQ(*options.warmupSteps, 0);
+}
+
+TEST(Config, RefusesSchedulesThatLackSomething) {
+  EXPECT_EQ(applyText(R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1}}})"),
+            "65 ds.json:1:24: scheduler.type is \"OneCycle\", which needs scheduler.params.cycle_max_lr");
+  EXPECT_EQ(applyText(R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 1}}})"),
+            "65 ds.json:1:24: scheduler.type is \"OneCycle\", which cycles the momentum too unless "
+            "scheduler.params.cycle_momentum is false, and hyc's momentum is constant");
+  EXPECT_EQ(applyText(R"({"scheduler": {"type": "LRRangeTest"}})"),
+            "65 ds.json:1:24: scheduler.type is \"LRRangeTest\", expected WarmupLR, WarmupDecayLR, WarmupCosineLR or "
+            "OneCycle");
+  EXPECT_EQ(applyText(R"({"scheduler": {"type": "WarmupLR", "params": {"total_num_steps": 9}}})"),
+            "65 ds.json:1:66: scheduler.params.total_num_steps is 9, but WarmupLR has no such parameter: it takes "
+            "warmup_min_lr, warmup_max_lr, warmup_num_steps, warmup_type, last_batch_iteration");
 }
 
 TEST(Batch, TheThirdFollowsFromTwo) {

@@ -19,9 +19,9 @@ hyc::ManifestFacts facts() {
   facts.gradAccum = 5;
   facts.sequence = 64;
   facts.threads = 3;
-  facts.learningRateSchedule = "cosine";
-  facts.learningRate = 0.1 + 0.2;
-  facts.warmupSteps = 7;
+  facts.learningRate.learningRateSchedule = std::string("cosine");
+  facts.learningRate.learningRate = 0.1 + 0.2;
+  facts.learningRate.warmupSteps = 7;
   facts.modelFiles = {"/models/a b.onnx", "/models/weights.data"};
   facts.stagePrograms = {"bin/stage0", "bin/stage1", "bin/stage2"};
   return facts;
@@ -45,6 +45,57 @@ TEST(Manifest, IsReadByTheRuntime) {
   ASSERT_EQ(manifest->ranks.size(), 12u);
   for (size_t rank = 0; rank < 12; ++rank)
     EXPECT_EQ(manifest->ranks[rank].program, "bin/stage" + std::to_string(rank / 4));
+}
+
+hycrt::LearningRateRule ruleOf(const hyc::LearningRateOptions &options) {
+  hyc::ManifestFacts changed = facts();
+  changed.learningRate = options;
+  auto manifest = hycrt::parseManifest(hyc::writeManifest(changed), "/out");
+  EXPECT_TRUE(manifest.ok()) << manifest.status().message();
+  return manifest.ok() ? manifest->learningRate : hycrt::LearningRateRule();
+}
+
+TEST(Manifest, CarriesEveryParameterOfEverySchedule) {
+  hyc::LearningRateOptions options;
+  options.learningRate = 0.5;
+  options.warmupSteps = 7;
+  options.warmupMinimum = 0.125;
+  options.warmupMinimumRatio = 0.25;
+  options.cosineMinimumRatio = 0.375;
+  options.warmupType = std::string("linear");
+  options.totalSteps = 99;
+  for (auto [name, kind] : {std::pair{"WarmupLR", hycrt::LearningRateKind::kWarmup},
+                            {"WarmupDecayLR", hycrt::LearningRateKind::kWarmupDecay},
+                            {"WarmupCosineLR", hycrt::LearningRateKind::kWarmupCosine}}) {
+    options.learningRateSchedule = std::string(name);
+    hycrt::LearningRateRule rule = ruleOf(options);
+    EXPECT_EQ(rule.kind, kind);
+    EXPECT_EQ(rule.base, 0.5);
+    EXPECT_EQ(rule.warmupSteps, 7);
+    EXPECT_EQ(rule.warmupType, hycrt::WarmupType::kLinear);
+    EXPECT_EQ(rule.totalSteps, kind == hycrt::LearningRateKind::kWarmup ? 0 : 99);
+    EXPECT_EQ(rule.lowest, kind == hycrt::LearningRateKind::kWarmupCosine ? 0 : 0.125);
+    EXPECT_EQ(rule.lowestRatio, kind == hycrt::LearningRateKind::kWarmupCosine ? 0.25 : 0);
+    EXPECT_EQ(rule.finalRatio, kind == hycrt::LearningRateKind::kWarmupCosine ? 0.375 : 0);
+  }
+  options.learningRateSchedule = std::string("OneCycle");
+  options.cycleMinimum = 0.0625;
+  options.cycleDecayRate = 3;
+  options.cycleFirstSteps = 11;
+  options.cycleSecondSteps = 12;
+  options.cycleFirstStairs = 13;
+  options.cycleSecondStairs = 14;
+  options.cycleDecaySteps = 15;
+  hycrt::LearningRateRule rule = ruleOf(options);
+  EXPECT_EQ(rule.kind, hycrt::LearningRateKind::kOneCycle);
+  EXPECT_EQ(rule.base, 0.5);
+  EXPECT_EQ(rule.lowest, 0.0625);
+  EXPECT_EQ(rule.cycle.decayRate, 3);
+  EXPECT_EQ(rule.cycle.firstSteps, 11);
+  EXPECT_EQ(rule.cycle.secondSteps, 12);
+  EXPECT_EQ(rule.cycle.firstStairs, 13);
+  EXPECT_EQ(rule.cycle.secondStairs, 14);
+  EXPECT_EQ(rule.cycle.decaySteps, 15);
 }
 
 TEST(TextTable, AlignsNumbersToTheRightAndCountsCodePoints) {

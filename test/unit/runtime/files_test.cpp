@@ -243,7 +243,8 @@ TEST(Manifest, NamesFileAndKeyOfEveryMistake) {
   EXPECT_CONTAINS(manifestError(manifestWith("\"rank\": 1", "\"rank\": 0")),
                   "/ranks/1/rank: found 0, expected an integer from 1 to 1");
   EXPECT_CONTAINS(manifestError(manifestWith("00000000000000ff", "FF")), "/plan_hash: found 'FF'");
-  EXPECT_CONTAINS(manifestError(manifestWith("cosine", "cos")), "/learning_rate/rule: found 'cos'");
+  EXPECT_CONTAINS(manifestError(manifestWith("cosine", "cos")),
+                  "/learning_rate/rule: found \"cos\", expected one of constant");
   EXPECT_CONTAINS(manifestError(manifestWith("1f1b", "2f2b")), "/schedule: found '2f2b', expected gpipe or 1f1b");
   EXPECT_CONTAINS(manifestError(manifestWith("\"format_version\": 1", "\"format_version\": 2")),
                   "/format_version: found 2");
@@ -275,19 +276,78 @@ TEST(Manifest, CutOffAtAnyByteIsADataError) {
 }
 
 TEST(LearningRate, FollowsItsRule) {
-  LearningRateRule rule{LearningRateKind::kConstant, 0.5, 0};
+  LearningRateRule rule;
+  const auto set = [&](LearningRateKind kind, double base, int64_t warmup) {
+    rule.kind = kind;
+    rule.base = base;
+    rule.warmupSteps = warmup;
+  };
+  set(LearningRateKind::kConstant, 0.5, 0);
   EXPECT_EQ(rule.at(0, 10), 0.5);
   EXPECT_EQ(rule.at(9, 10), 0.5);
-  rule = {LearningRateKind::kLinear, 1.0, 0};
+  set(LearningRateKind::kLinear, 1.0, 0);
   EXPECT_EQ(rule.at(0, 10), 1.0);
   EXPECT_DOUBLE_EQ(rule.at(9, 10), 0.1);
-  rule = {LearningRateKind::kCosine, 1.0, 2};
+  set(LearningRateKind::kCosine, 1.0, 2);
   EXPECT_DOUBLE_EQ(rule.at(0, 10), 0.5);
   EXPECT_DOUBLE_EQ(rule.at(1, 10), 1.0);
   EXPECT_DOUBLE_EQ(rule.at(2, 10), 1.0);
   EXPECT_DOUBLE_EQ(rule.at(6, 10), 0.5);
-  rule = {LearningRateKind::kLinear, 1.0, 100};  // all warm-up
+  set(LearningRateKind::kLinear, 1.0, 100);  // all warm-up
   EXPECT_DOUBLE_EQ(rule.at(9, 10), 0.1);
+}
+
+struct Schedule {
+  const char* rule;           // as a manifest has it
+  std::vector<double> rates;  // of DeepSpeed's scheduler, step by step
+};
+
+const Schedule kDeepSpeed[] = {
+#include "deepspeed_schedules.inc"
+};
+
+TEST(LearningRate, IsThatOfDeepSpeedsSchedules) {
+  for (const Schedule& schedule : kDeepSpeed) {
+    const std::string own = R"({"rule": "cosine", "base": 0.001, "warmup_steps": 10})";
+    Result<Manifest> manifest = parseManifest(manifestWith(own, schedule.rule), "out");
+    ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+    for (size_t step = 0; step < schedule.rates.size(); ++step) {
+      // DeepSpeed rounds where it takes a step's place in its cycle from 1 + k / n; hyc divides integers.
+      EXPECT_NEAR(manifest->learningRate.at(static_cast<int64_t>(step), 1000), schedule.rates[step],
+                  1e-12 * schedule.rates[step])
+          << schedule.rule << " at step " << step;
+    }
+  }
+}
+
+TEST(LearningRate, DecayWithoutATotalEndsWithTheRun) {
+  LearningRateRule rule;
+  rule.kind = LearningRateKind::kWarmupDecay;
+  rule.base = 1;
+  rule.warmupSteps = 10;
+  rule.warmupType = WarmupType::kLinear;
+  EXPECT_DOUBLE_EQ(rule.at(61, 110), 0.5);
+  rule.totalSteps = 60;
+  EXPECT_DOUBLE_EQ(rule.at(61, 110), 0);
+}
+
+TEST(LearningRate, NamesTheKeyThatIsWrong) {
+  const std::string own = R"({"rule": "cosine", "base": 0.001, "warmup_steps": 10})";
+  const auto errorOf = [&](const std::string& rule) { return manifestError(manifestWith(own, rule)); };
+  const std::string warmup =
+      R"({"rule": "WarmupLR", "warmup_min_lr": 0, "warmup_max_lr": 1, "warmup_num_steps": 3, "warmup_type": "log"})";
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string text = warmup;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  EXPECT_EQ(errorOf(warmup), "");
+  EXPECT_CONTAINS(errorOf(changed("\"log\"", "\"cubic\"")), "/learning_rate/warmup_type: found 'cubic', expected log");
+  EXPECT_CONTAINS(errorOf(changed("\"warmup_min_lr\": 0", "\"warmup_min_lr\": -1")),
+                  "/learning_rate/warmup_min_lr: is negative");
+  EXPECT_CONTAINS(errorOf(changed("\"warmup_num_steps\": 3, ", "")), "/learning_rate/warmup_num_steps: missing");
+  EXPECT_CONTAINS(errorOf(changed("WarmupLR", "WarmupDecayLR")), "/learning_rate/total_num_steps: missing");
+  EXPECT_CONTAINS(errorOf(changed("WarmupLR", "linear")), "/learning_rate/warmup_");
+  EXPECT_CONTAINS(errorOf("{}"), "/learning_rate/rule: missing");
 }
 
 }  // namespace
