@@ -94,19 +94,19 @@ bool Comparison::partition(TrainedModule &module) {
 }
 
 bool Comparison::isAccepted(std::string &diagnostics) {
-  TrainedModule parts(makeRandomGraph(seed, options).module, trainPipeline());
+  TrainedModule parts(makeGraph(seed, options).module, trainPipeline());
   bool accepted = parts && plan(parts);
   diagnostics = parts.diagnostics();
   return accepted;
 }
 
 std::string Comparison::partitionedText() {
-  TrainedModule parts(makeRandomGraph(seed, options).module, trainPipeline());
+  TrainedModule parts(makeGraph(seed, options).module, trainPipeline());
   return parts && plan(parts) && partition(parts) ? parts.print() : "";
 }
 
 void Comparison::run() {
-  graph = makeRandomGraph(seed, options);
+  graph = makeGraph(seed, options);
   TrainedModule whole(graph.module, trainPipeline()), parts(graph.module, trainPipeline());
   ASSERT_TRUE(whole && parts) << where() << "\n" << whole.diagnostics() << graph.module;
   ASSERT_TRUE(plan(parts) && partition(parts)) << where() << "\n" << parts.diagnostics() << graph.module;

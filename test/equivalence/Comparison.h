@@ -27,6 +27,7 @@ public:
   uint64_t seed;
   Layout layout;
   RandomGraphOptions options;
+  std::function<RandomGraph(uint64_t, const RandomGraphOptions &)> makeGraph = makeRandomGraph;
   /// Edits the plan before seeds are chosen: the module has its mesh and nothing else of phase 3.
   std::function<void(TrainedModule &)> edit;
 
