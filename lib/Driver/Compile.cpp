@@ -4,6 +4,8 @@
 #include "ConfigResolution.h"
 #include "DiagnosticPrinter.h"
 #include "Interruption.h"
+#include "MemoryFit.h"
+#include "MemoryReport.h"
 #include "ModelInput.h"
 #include "OutputFolder.h"
 #include "PlanFile.h"
@@ -63,11 +65,15 @@ public:
   }
 
   Error run();
+  /// The account under these options, without a word and without a file; nothing where they cannot be planned.
+  std::optional<JobAccount> tryPlan();
 
 private:
   /// What can be refused before the model is read.
   Error prepare();
+  Error readInput();
   Error runPhase(Phase phase);
+  Error checkMemory();
   Error emitText();
   /// Takes down what later phases no longer know.
   void remember(Phase phase);
@@ -133,7 +139,7 @@ Error Compilation::prepare() {
     if (error)
       return ioError("cannot create --dump-dir '" + options.dumpFolder + "'", error);
   }
-  if (options.emit < EmitKind::Source)
+  if (options.emit < EmitKind::Account)
     return Error::success();
   Expected<OutputFolder> opened = OutputFolder::open(options.output.empty() ? "out" : options.output, options.input);
   if (!opened)
@@ -150,10 +156,17 @@ Error Compilation::runPhase(Phase phase) {
   PipelineOptions pipeline = pipelineOptions(options);
   if (plan)
     pipeline.cuts = plan->cuts;
+  pipeline.account = &compiled.account;
   PassManager passes(&context);
-  buildPhase(phase, passes, pipeline);
+  bool stopsAtAccount = phase == Phase::Rank && options.emit == EmitKind::Account;
+  if (stopsAtAccount)
+    buildPlacement(passes, pipeline);
+  else
+    buildPhase(phase, passes, pipeline);
   if (failed(passes.run(module)))
     return diagnostics.failure(ExitCode::Data);
+  if (stopsAtAccount)
+    return Error::success();
   PassManager verification(&context);
   buildVerification(phase, verification);
   if (failed(verification.run(module)))
@@ -182,15 +195,33 @@ void Compilation::remember(Phase phase) {
     PipelineOptions chosen = pipelineOptions(options);
     compiled.plan = describePlan(module, chosen.schedule, chosen.partitionMethod);
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
-    compiled.planHash = llvm::xxh3_64bits(printModule(module));
+    if (options.emit > EmitKind::Account)
+      compiled.planHash = llvm::xxh3_64bits(printModule(module));
   }
   if (phase == Phase::Local)
     compiled.exchangeReport = reportExchanges(module);
+  if (phase == Phase::Rank) {
+    compiled.account.tp = compiled.plan.tp;
+    compiled.account.pp = compiled.plan.pp;
+    compiled.account.dp = compiled.plan.dp;
+  }
 }
 
-/// The model's file name without its ending, made of characters that need quoting nowhere.
+Error Compilation::checkMemory() {
+  return checkFit(compiled.account, options, model.microBatch,
+                  [&](const CompileOptions &changed) { return Compilation(changed, toolchain).tryPlan(); });
+}
+
+/// The name of the model's file without its ending, or of its folder, made of characters that need quoting nowhere.
 static std::string jobName(StringRef input) {
-  std::string name = llvm::sys::path::stem(input).str();
+  input = input.rtrim('/');
+  // Every config.json has one name; its folder has the model's.
+  if (llvm::sys::path::filename(input) == "config.json" && llvm::sys::path::has_parent_path(input))
+    input = llvm::sys::path::parent_path(input);
+  std::string name = llvm::sys::path::filename(input).str();
+  for (StringRef ending : {".onnx", ".mlir", ".json"})
+    if (StringRef(name).ends_with(ending))
+      name.resize(name.size() - ending.size());
   for (char &c : name)
     if (!llvm::isAlnum(c) && c != '-' && c != '_' && c != '.')
       c = '_';
@@ -203,6 +234,11 @@ Error Compilation::emitFolder() {
   compiled.microBatch = model.microBatch;
   compiled.sequence = model.sequence;
   ProgramFolder programs(*folder, options, compiled);
+  if (options.emit == EmitKind::Account) {
+    if (Error error = programs.writePlan())
+      return error;
+    return folder->commit();
+  }
   if (Error error = programs.writeSources(*model.module, diagnostics))
     return error;
   if (options.emit == EmitKind::Exe)
@@ -219,20 +255,45 @@ void Compilation::reportSuccess(double seconds) const {
                << mesh.pp << " × dp " << mesh.dp << "), " << model.microBatch * *options.gradAccum * mesh.dp
                << " samples a step (micro-batch " << model.microBatch << " × grad-accum " << *options.gradAccum
                << " × dp " << mesh.dp << ")\n"
-               << "wrote " << shown << " in " << llvm::format("%.1f s", seconds);
+               << summarizeMemory(compiled.account) << "wrote " << shown << " in " << llvm::format("%.1f s", seconds);
   if (options.emit == EmitKind::Exe)
     llvm::outs() << "; train with: hyc-run " << shown << " --data FILE --steps N";
   llvm::outs() << "\n";
+}
+
+Error Compilation::readInput() {
+  Expected<ModelInput> read = readModel(context, diagnostics, options);
+  if (!read)
+    return read.takeError();
+  model = std::move(*read);
+  return Error::success();
+}
+
+std::optional<JobAccount> Compilation::tryPlan() {
+  options.emit = EmitKind::Account;
+  options.dumpFolder.clear();
+  diagnostics.silence();
+  Error error = readInput();
+  for (Phase phase : kPhases) {
+    if (error)
+      break;
+    error = runPhase(phase);
+    if (!error)
+      remember(phase);
+  }
+  if (error) {
+    llvm::consumeError(std::move(error));
+    return std::nullopt;
+  }
+  return std::move(compiled.account);
 }
 
 Error Compilation::run() {
   auto begin = std::chrono::steady_clock::now();
   if (Error error = prepare())
     return error;
-  Expected<ModelInput> read = readModel(context, diagnostics, options);
-  if (!read)
-    return read.takeError();
-  model = std::move(*read);
+  if (Error error = readInput())
+    return error;
   for (Phase phase : kPhases) {
     if (Error error = runPhase(phase))
       return error;
@@ -240,6 +301,8 @@ Error Compilation::run() {
       return emitText();
     remember(phase);
   }
+  if (Error error = checkMemory())
+    return error;
   if (Error error = emitFolder())
     return error;
   reportSuccess(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());

@@ -1,5 +1,6 @@
 // Range checks of what was typed.
 #include "hyc/Driver/CompileOptions.h"
+#include "MemoryFit.h"
 #include "hyc/Driver/DriverError.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -103,6 +104,9 @@ Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text)
 }
 
 Error hyc::checkOptions(const CompileOptions &options) {
+  if (!options.deviceMemory.empty())
+    if (auto bytes = parseByteCount("device-memory", options.deviceMemory); !bytes)
+      return bytes.takeError();
   for (const std::string &dim : options.dims)
     if (auto parsed = parseDim(dim); !parsed)
       return parsed.takeError();

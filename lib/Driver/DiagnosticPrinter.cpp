@@ -48,6 +48,8 @@ void DiagnosticPrinter::print(Diagnostic &diagnostic) {
   } else if (diagnostic.getSeverity() == DiagnosticSeverity::Warning) {
     severity = "warning";
   }
+  if (silent)
+    return;
   llvm::errs() << (location.empty() ? inputName : location) << ": " << severity << ": " << message << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
     print(note);

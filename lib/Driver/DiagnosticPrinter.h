@@ -13,6 +13,9 @@ public:
   DiagnosticPrinter(mlir::MLIRContext &context, llvm::StringRef inputName);
   ~DiagnosticPrinter();
 
+  /// Counts from here on, but prints nothing: for plans that are only tried.
+  void silence() { silent = true; }
+
   /// The error to end with after a failure that has been reported. A message that begins with the flag it refuses
   /// (`--logits names …`) is a wrong command line; every other is `otherwise`.
   llvm::Error failure(ExitCode otherwise) const;
@@ -23,7 +26,7 @@ private:
   mlir::MLIRContext &context;
   std::string inputName;
   mlir::DiagnosticEngine::HandlerID handler;
-  bool anyError = false, usage = false;
+  bool anyError = false, usage = false, silent = false;
 };
 
 } // namespace hyc

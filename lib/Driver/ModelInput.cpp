@@ -2,11 +2,13 @@
 #include "ModelInput.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Import/HuggingFace/Import.h"
 #include "hyc/Import/ONNX/Import.h"
 #include "hyc/Import/Text/ImportText.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -30,10 +32,54 @@ static Expected<ImportOptions> importOptions(const CompileOptions &options) {
 /// The model fixes its batch, and a ds_config says another.
 static Error configBatchError(const CompileOptions &options, StringRef input, int64_t batch) {
   const Setting<int64_t> &micro = options.microBatch;
-  return makeError(ExitCode::Data,
-                   "input \"" + input + "\" has a batch of " + Twine(batch) + ", but " +
-                       options.trainBatch.getSource() + " gives a micro-batch of " + Twine(*micro) + " (" +
-                       micro.getSource() + "): batch = micro-batch × dp, and dp is " + Twine(*options.dp));
+  return makeError(ExitCode::Data, "input \"" + input + "\" has a batch of " + Twine(batch) + ", but " +
+                                       options.trainBatch.getSource() + " gives a micro-batch of " + Twine(*micro) +
+                                       " (" + micro.getSource() + "): batch = micro-batch × dp, and dp is " +
+                                       Twine(*options.dp));
+}
+
+/// Sizes of a config.json's two dimensions.
+static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options) {
+  HuggingFaceOptions result;
+  result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
+  for (const std::string &text : options.dims) {
+    Expected<std::pair<std::string, int64_t>> dim = parseDim(text);
+    if (!dim)
+      return dim.takeError();
+    if (dim->first == "batch")
+      result.batch = dim->second;
+    else if (dim->first == "seq")
+      result.sequence = dim->second;
+    else
+      return usageError("--dim names \"" + dim->first + "\"; the dimensions of a config.json are batch and seq");
+  }
+  return result;
+}
+
+/// Reads the file by the kind that its name says.
+static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const DiagnosticPrinter &diagnostics,
+                                                   const CompileOptions &options, StringRef path) {
+  FailureOr<OwningOpRef<ModuleOp>> module = failure();
+  if (path.ends_with(".onnx")) {
+    Expected<ImportOptions> import = importOptions(options);
+    if (!import)
+      return import.takeError();
+    module = importOnnx(context, path, *import);
+  } else if (path.ends_with(".json")) {
+    Expected<HuggingFaceOptions> import = configOptions(options);
+    if (!import)
+      return import.takeError();
+    module = importHuggingFace(context, path, *import);
+  } else if (path.ends_with(".mlir")) {
+    if (!options.dims.empty())
+      return usageError("--dim binds symbolic dimensions of a model; '" + options.input + "' has none");
+    module = importText(context, path);
+  } else {
+    return usageError("'" + options.input + "' is neither .onnx nor .mlir nor a config.json");
+  }
+  if (failed(module))
+    return diagnostics.failure(ExitCode::Data);
+  return std::move(*module);
 }
 
 /// Binds the micro-batch to the model's first dimension.
@@ -74,26 +120,22 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticPrinte
   llvm::sys::fs::file_status status;
   if (std::error_code error = llvm::sys::fs::status(options.input, status))
     return ioError("cannot read '" + options.input + "'", error);
-  if (llvm::sys::fs::is_directory(status))
-    return usageError("'" + options.input + "' is a folder; expected an .onnx file, or .mlir text");
-  StringRef path = options.input;
-  bool isText = path.ends_with(".mlir");
-  if (!isText && !path.ends_with(".onnx"))
-    return usageError("'" + options.input + "' is neither .onnx nor .mlir");
-  Expected<ImportOptions> import = importOptions(options);
-  if (!import)
-    return import.takeError();
-  if (isText && !options.dims.empty())
-    return usageError("--dim binds symbolic dimensions of an ONNX model; '" + options.input + "' has none");
-  auto module = isText ? importText(context, path) : importOnnx(context, path, *import);
-  if (failed(module))
-    return diagnostics.failure(ExitCode::Data);
+  SmallString<128> path(options.input);
+  if (llvm::sys::fs::is_directory(status)) {
+    llvm::sys::path::append(path, "config.json");
+    if (!llvm::sys::fs::exists(path))
+      return usageError("'" + options.input +
+                        "' is a folder without a config.json; expected an .onnx file, .mlir text, or a model's folder");
+  }
+  Expected<OwningOpRef<ModuleOp>> module = importModel(context, diagnostics, options, path);
+  if (!module)
+    return module.takeError();
   ModelInput result;
   result.module = std::move(*module);
   // What a person wrote is checked before any pass relies on it; an importer's work is hyc's own.
   PassManager verification(&context);
   buildVerification(Phase::Model, verification);
-  if (isText && failed(verification.run(*result.module)))
+  if (StringRef(path).ends_with(".mlir") && failed(verification.run(*result.module)))
     return diagnostics.failure(ExitCode::Data);
   if (auto folder = (*result.module)->getAttrOfType<StringAttr>("hyc.model_folder"))
     result.folder = folder.str();

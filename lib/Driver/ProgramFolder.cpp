@@ -4,7 +4,7 @@
 #include "DiagnosticPrinter.h"
 #include "HostCompiler.h"
 #include "ManifestText.h"
-#include "Report.h"
+#include "MemoryReport.h"
 #include "hyc/Target/Cpp.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace hyc;
 using llvm::Error;
 
-std::string ProgramFolder::report(ModuleOp rank) const {
+std::string ProgramFolder::report() const {
   const PlanFile &plan = model.plan;
   std::string samples = std::to_string(model.microBatch) + " × " + std::to_string(*options.gradAccum) + " × " +
                         std::to_string(plan.dp) + " = " +
@@ -25,7 +25,7 @@ std::string ProgramFolder::report(ModuleOp rank) const {
          " × pp " + std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
          "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples of " +
          std::to_string(model.sequence) + " tokens\nschedule " + plan.schedule + ", stages balanced by " +
-         plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" + reportArenas(rank);
+         plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" + reportMemory(model.account);
 }
 
 std::string ProgramFolder::manifest(ModuleOp rank) const {
@@ -57,6 +57,16 @@ std::string ProgramFolder::manifest(ModuleOp rank) const {
   return writeManifest(facts);
 }
 
+Error ProgramFolder::writePlan() {
+  if (Error error = folder.write("plan.json", model.plan.toJson()))
+    return error;
+  if (Error error = folder.write("report.txt", report()))
+    return error;
+  if (Error error = folder.write("memory.json", writeMemoryJson(model.account, model.name)))
+    return error;
+  return folder.write("memory.html", writeMemoryPage(model.account, model.name));
+}
+
 Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticPrinter &diagnostics) {
   std::map<std::string, std::string> files;
   CppOptions cpp;
@@ -70,9 +80,7 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticPrinter &diagno
     if (StringRef(name).ends_with(".cpp"))
       sources.push_back(name);
   }
-  if (Error error = folder.write("plan.json", model.plan.toJson()))
-    return error;
-  if (Error error = folder.write("report.txt", report(rank)))
+  if (Error error = writePlan())
     return error;
   return folder.write("manifest.json", manifest(rank));
 }

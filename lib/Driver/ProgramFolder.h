@@ -1,10 +1,11 @@
-// ProgramFolder: fills the output folder with what hyc-run starts and a person reads: plan.json, report.txt, src/, bin/
-// and manifest.json.
+// ProgramFolder: fills the output folder with what hyc-run starts and a person reads: plan.json, report.txt,
+// memory.json, memory.html, src/, bin/ and manifest.json.
 #ifndef HYC_LIB_DRIVER_PROGRAMFOLDER_H
 #define HYC_LIB_DRIVER_PROGRAMFOLDER_H
 
 #include "OutputFolder.h"
 #include "PlanFile.h"
+#include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Driver/Toolchain.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -18,6 +19,7 @@ struct CompiledModel {
   uint64_t planHash = 0;
   int64_t microBatch = 1, sequence = 1;
   std::string exchangeReport; ///< of phase 4
+  JobAccount account;         ///< of memory and communication
 };
 
 class ProgramFolder {
@@ -25,13 +27,16 @@ public:
   ProgramFolder(OutputFolder &folder, const CompileOptions &options, const CompiledModel &model)
       : folder(folder), options(options), model(model) {}
 
-  /// Writes everything but executables.
+  /// Writes what was decided and what it costs: plan.json, report.txt, memory.json and
+  /// memory.html.
+  llvm::Error writePlan();
+  /// Writes the plan and everything else but executables.
   llvm::Error writeSources(mlir::ModuleOp rank, const class DiagnosticPrinter &diagnostics);
   /// Compiles what writeSources has left.
   llvm::Error buildPrograms(const Toolchain &toolchain);
 
 private:
-  std::string report(mlir::ModuleOp rank) const;
+  std::string report() const;
   std::string manifest(mlir::ModuleOp rank) const;
   std::string programOf(int64_t stage) const { return "bin/stage" + std::to_string(stage); }
 

@@ -4,7 +4,6 @@
 #include "TextTable.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
-#include "dialects/Rank/RankDialect.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <map>
@@ -107,25 +106,4 @@ static std::string reportTransfers(ModuleOp module, const std::map<int64_t, Stag
 std::string hyc::reportExchanges(ModuleOp local) {
   std::map<int64_t, StageCounts> counts = countCalls(local);
   return "Collectives, per rank\n" + reportCollectives(local, counts) + reportTransfers(local, counts);
-}
-
-/// "1.02", the part of a whole in hundredths.
-static std::string ratio(int64_t part, int64_t whole) {
-  if (whole == 0)
-    return "-";
-  int64_t hundredths = (part * 100 + whole / 2) / whole;
-  std::string cents = std::to_string(hundredths % 100);
-  return std::to_string(hundredths / 100) + (cents.size() < 2 ? ".0" : ".") + cents;
-}
-
-std::string hyc::reportArenas(ModuleOp rank) {
-  TextTable table({"stage", "arena", "bytes>", "lower bound>", "ratio>", "memory"});
-  for (auto program : rank.getOps<rank::ProgramOp>())
-    for (auto arena : program.getBody().front().getOps<rank::ArenaOp>()) {
-      int64_t bytes = arena.getBytes(), bound = arena.getLowerBound();
-      table.add({std::to_string(program.getStage()), arena.getSymName().str(), std::to_string(bytes),
-                 std::to_string(bound), ratio(bytes, bound), arena.getShared() ? "shared" : "private"});
-    }
-  return "Arenas, per rank: their peak, and the most bytes alive at one moment, below which no placement can go\n" +
-         table.str();
 }

@@ -77,7 +77,7 @@ static void buildLocal(OpPassManager &passes) {
   passes.addPass(createDistributeUpdate());
 }
 
-static void buildRank(OpPassManager &passes) {
+void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) {
   // Before CSE and clusters, which take in the pieces.
   passes.addPass(createDecomposeComposites());
   // Functions are cut and final by now, so equal reads, constants and broadcasts may become one.
@@ -88,7 +88,15 @@ static void buildRank(OpPassManager &passes) {
   passes.addPass(createLowerToRank());
   // Before placement, which then sees fewer temporaries.
   passes.addPass(createReuseOperands());
-  passes.addPass(createPlaceBuffers());
+  JobAccount *account = options.account;
+  passes.addPass(createPlaceBuffers([account](StageAccount stage) {
+    if (account)
+      account->stages.push_back(std::move(stage));
+  }));
+}
+
+static void buildRank(OpPassManager &passes, const PipelineOptions &options) {
+  buildPlacement(passes, options);
   // After placement: what is adjacent, and in what layers differ, are questions of addresses.
   passes.addPass(createCoalesceReductions());
   passes.addPass(createShareLayers());
@@ -110,7 +118,7 @@ void hyc::buildPhase(Phase phase, OpPassManager &passes, const PipelineOptions &
   case Phase::Local:
     return buildLocal(passes);
   case Phase::Rank:
-    return buildRank(passes);
+    return buildRank(passes, options);
   }
 }
 

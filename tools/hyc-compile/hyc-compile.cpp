@@ -19,7 +19,8 @@ struct Flags {
   cl::OptionCategory files{"Files that decide", "A flag wins over --config, which wins over defaults"};
   cl::OptionCategory output{"Output", "What is left behind"};
 
-  cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx"), cl::value_desc("MODEL.onnx"), cl::cat(model)};
+  cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx | config.json"),
+                             cl::value_desc("MODEL.onnx | config.json"), cl::cat(model)};
   cl::opt<std::string> loss{"loss", cl::value_desc("NAME"), cl::init("cross_entropy"), cl::cat(model),
                             cl::desc("cross_entropy, or a scalar output of the model [cross_entropy]")};
   cl::opt<std::string> logits{"logits", cl::value_desc("NAME"), cl::cat(model),
@@ -78,6 +79,12 @@ struct Flags {
                  clEnumValN(EmitKind::Rank, "rank", "text after phase 5: calls at fixed addresses"),
                  clEnumValN(EmitKind::Source, "source", "the folder with its C++, not compiled"),
                  clEnumValN(EmitKind::Exe, "exe", "the folder with its programs"))};
+  cl::opt<std::string> deviceMemory{
+      "device-memory", cl::value_desc("SIZE"), cl::cat(mesh),
+      cl::desc("Memory that a rank may have, as in 24GiB; a plan that needs more is refused")};
+  cl::opt<bool> planOnly{
+      "plan-only", cl::cat(output),
+      cl::desc("Stop before any code is made: write plan.json, report.txt, memory.json, memory.html")};
   cl::opt<std::string> dump{"dump-dir", cl::value_desc("FOLDER"), cl::cat(output),
                             cl::desc("Write the text after each phase here too")};
 
@@ -96,7 +103,7 @@ hyc::CompileOptions Flags::read() const {
   hyc::CompileOptions options;
   options.input = input;
   options.output = outputPath;
-  options.emit = emit;
+  options.emit = planOnly ? hyc::EmitKind::Account : emit.getValue();
   options.dumpFolder = dump;
   options.loss = loss;
   options.logits = logits;
@@ -120,6 +127,7 @@ hyc::CompileOptions Flags::read() const {
   offer(lrSchedule, options.learningRateSchedule);
   offer(warmup, options.warmupSteps);
   options.noDecay.assign(noDecay.begin(), noDecay.end());
+  options.deviceMemory = deviceMemory;
   options.threads = threads;
   return options;
 }
@@ -149,6 +157,10 @@ int main(int argc, char **argv) {
   const int usage = static_cast<int>(hyc::ExitCode::Usage);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))
     return usage;
+  if (flags.planOnly && flags.emit.getNumOccurrences()) {
+    errs() << "hyc-compile: error: --plan-only and --emit both say where to stop; leave one out\n";
+    return usage;
+  }
   if (flags.input.empty() && !flags.explain) {
     errs() << "hyc-compile: no model given; try hyc-compile --help\n";
     return usage;

@@ -13,11 +13,12 @@
 
 namespace hyc {
 
-/// Where to stop: after a phase (its text), after the sources, or with executables.
-enum class EmitKind { Model, Train, Plan, Local, Rank, Source, Exe };
+/// Where to stop: after a phase (its text), with the plan and its account of memory, after the sources, or with
+/// executables.
+enum class EmitKind { Model, Train, Plan, Local, Rank, Account, Source, Exe };
 
 struct CompileOptions : LearningRateOptions {
-  std::string input;  ///< .onnx, or .mlir text of phase 1
+  std::string input;  ///< .onnx, .mlir text of phase 1, or a config.json (or its folder)
   std::string output; ///< folder (source, exe) or file (a phase; empty: standard output)
   EmitKind emit = EmitKind::Exe;
   std::string dumpFolder; ///< the text after each phase; empty: none
@@ -38,7 +39,8 @@ struct CompileOptions : LearningRateOptions {
   Setting<std::array<double, 2>> betas = std::array<double, 2>{0.9, 0.999};
   std::vector<std::string> noDecay;
 
-  int64_t threads = 0; ///< per rank; 0: the cores divided by the ranks, when they start
+  std::string deviceMemory; ///< what a rank may have, as in 24GiB; empty: not limited
+  int64_t threads = 0;      ///< per rank; 0: the cores divided by the ranks, when they start
 };
 
 /// Most ranks that one job may have; the runtime reads no manifest of more.

@@ -3,6 +3,7 @@
 #ifndef HYC_PIPELINES_PIPELINES_H
 #define HYC_PIPELINES_PIPELINES_H
 
+#include "hyc/Analysis/MemoryAccount.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <array>
@@ -23,6 +24,8 @@ struct PipelineOptions {
   int64_t microBatches = 1;
   std::string partitionMethod = "parameters", schedule = "1f1b";
   std::vector<std::string> cuts; ///< of a plan file; empty: balanced by the method
+  // Rank
+  JobAccount *account = nullptr; ///< filled in by placement; null: nobody asks
 };
 
 enum class Phase { Model, Train, Plan, Local, Rank };
@@ -33,6 +36,8 @@ llvm::StringRef getName(Phase phase);
 
 /// Adds the passes that lead from the phase before to `phase`.
 void buildPhase(Phase phase, mlir::OpPassManager &passes, const PipelineOptions &options);
+/// Adds the passes of phase 5 up to where every buffer has its place: all that an account of memory needs.
+void buildPlacement(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// Adds the passes that check the invariant of `phase`.
 void buildVerification(Phase phase, mlir::OpPassManager &passes);
 

@@ -16,13 +16,14 @@ using dist::ShardingAttr;
 
 namespace {
 
-/// The stages whose functions add to `state`.
-llvm::SmallSet<int64_t, 4> accumulatingStages(ModuleOp module, StringAttr state) {
-  llvm::SmallSet<int64_t, 4> stages;
+using StageSets = llvm::DenseMap<StringAttr, llvm::SmallSet<int64_t, 4>>;
+
+/// The stages whose functions add to each state.
+StageSets accumulatingStages(ModuleOp module) {
+  StageSets stages;
   for (auto func : module.getOps<FuncOp>())
     func.walk([&](AccumulateOp op) {
-      if (op.getTargetAttr().getAttr() == state)
-        stages.insert(func->getAttrOfType<IntegerAttr>(dist::kStage).getInt());
+      stages[op.getTargetAttr().getAttr()].insert(func->getAttrOfType<IntegerAttr>(dist::kStage).getInt());
     });
   return stages;
 }
@@ -35,6 +36,8 @@ struct ReduceGradients : hyc::impl::ReduceGradientsBase<ReduceGradients> {
       module.emitError("has no dist.mesh");
       return signalPassFailure();
     }
+    accumulatingByState =
+        accumulatingStages(module); // once: a model has thousands of states, and functions thousands of ops
     for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage)
       buildFunction(module, stage, stages);
   }
@@ -42,7 +45,8 @@ struct ReduceGradients : hyc::impl::ReduceGradientsBase<ReduceGradients> {
 private:
   void buildFunction(ModuleOp module, int64_t stage, int64_t stages) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto func = FuncOp::create(builder, module.getLoc(), "reduce." + std::to_string(stage), builder.getFunctionType({}, {}));
+    auto func =
+        FuncOp::create(builder, module.getLoc(), "reduce." + std::to_string(stage), builder.getFunctionType({}, {}));
     func->setAttr(dist::kStage, builder.getI64IntegerAttr(stage));
     builder.setInsertionPointToEnd(&func.getBody().front());
     for (auto state : module.getOps<StateOp>())
@@ -51,7 +55,7 @@ private:
   }
 
   void reduceState(OpBuilder &builder, ModuleOp module, StateOp state, int64_t stage, int64_t stages) {
-    llvm::SmallSet<int64_t, 4> accumulating = accumulatingStages(module, state.getSymNameAttr());
+    llvm::SmallSet<int64_t, 4> accumulating = accumulatingByState.lookup(state.getSymNameAttr());
     if (accumulating.empty())
       return;
     auto heldBy = state->getAttrOfType<DenseI64ArrayAttr>(dist::kStages).asArrayRef();
@@ -69,12 +73,15 @@ private:
     if (accumulating.contains(stage))
       term = ReadOp::create(builder, loc, type, name);
     else
-      term = ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
+      term = ConstantOp::create(builder, loc, type,
+                                DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
     std::string why = axes.empty() ? "held by several stages" : local::textOf(sharding);
     Value sum = local::allReduce(builder, builder, loc, dist::ReduceKind::sum, term,
                                  local::groupOf(&getContext(), axes, heldBy.size() == 1 ? ArrayRef<int64_t>() : heldBy),
                                  {state.getSymName(), why});
     WriteOp::create(builder, loc, sum, name);
   }
+
+  StageSets accumulatingByState;
 };
 } // namespace

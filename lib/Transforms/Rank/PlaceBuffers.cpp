@@ -1,7 +1,7 @@
 // Gives every buffer a fixed offset in its arena. When temporaries and records are alive is read off the schedule.
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
-#include "hyc/Analysis/ArenaPlacement.h"
+#include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -57,6 +57,8 @@ class ProgramPlacer {
 public:
   ProgramPlacer(rank::ProgramOp program, dist::ScheduleOp schedule) : program(program), schedule(schedule) {}
   void place();
+  /// What was placed, where and for how long. Complete after place().
+  StageAccount takeAccount() { return std::move(account); }
 
 private:
   void readFunctions();
@@ -64,6 +66,9 @@ private:
   void useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end, bool isProducer);
   int64_t placePersistent(StringRef arena, int64_t &exactBytes);
   void placeArena(rank::ArenaOp arena);
+  void accountSymbols(rank::ArenaOp arena, ArenaAccount &result);
+  AccountedTensor accountTemporary(rank::AllocOp alloc, const ArenaItem &item);
+  AccountedTensor accountRecord(const RecordUses &uses, const ArenaItem &item);
   void rewriteAddresses();
   FlatSymbolRefAttr name(Operation *symbol) { return FlatSymbolRefAttr::get(SymbolTable::getSymbolName(symbol)); }
 
@@ -75,7 +80,47 @@ private:
   llvm::MapVector<StringAttr, std::pair<RecordUses, ArenaItem>> records;
   llvm::StringMap<std::pair<int64_t, bool>> offsets; // of symbols: offset, per slot
   llvm::StringMap<int64_t> recordBytes;              // of arenas
+  StageAccount account;
 };
+
+/// "gemm h.0.mlp.c_fc", "layer_norm h.0.ln_1"; nothing for what only names an address.
+std::string describeCall(Operation &op) {
+  std::string text;
+  if (auto call = dyn_cast<rank::CallOp>(op))
+    text = call.getKernel().str();
+  else if (auto start = dyn_cast<rank::StartOp>(op))
+    text = start.getKind().str();
+  else if (op.getNumResults() == 0)
+    text = op.getName().stripDialect().str();
+  auto id = op.getAttrOfType<StringAttr>("id");
+  return text.empty() || !id ? text : text + " " + id.str();
+}
+
+/// "forward micro-batch 2 slot 0"
+std::string describeInstruction(dist::InstructionAttr instruction) {
+  std::string text = dist::stringifyInstructionKind(instruction.getKind()).str();
+  if (StringRef(text).starts_with("forward") || StringRef(text).starts_with("backward"))
+    text += " micro-batch " + std::to_string(instruction.getMicroBatch()) + " slot " +
+            std::to_string(instruction.getSlot());
+  return text;
+}
+
+/// "4x128xf32"
+std::string describeType(rank::BufferType type) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (int64_t size : type.getShape())
+    os << size << 'x';
+  os << type.getElementType();
+  return text;
+}
+
+AccountedFunction describeFunction(rank::FuncOp func) {
+  AccountedFunction result{func.getSymName().str(), {}};
+  for (Operation &op : func.getBlock())
+    result.ops.push_back(describeCall(op));
+  return result;
+}
 
 constexpr llvm::StringLiteral kFunctionNames[] = {"forward", "backward", "reduce", "apply"};
 
@@ -92,6 +137,7 @@ void ProgramPlacer::readFunctions() {
   for (auto [index, name] : llvm::enumerate(kFunctionNames)) {
     auto func = program.lookupSymbol<rank::FuncOp>(name);
     functions.push_back(func);
+    account.functions.push_back(describeFunction(func));
     DenseMap<Operation *, int64_t> positions;
     for (Operation &op : func.getBlock())
       positions.try_emplace(&op, positions.size());
@@ -138,6 +184,8 @@ void ProgramPlacer::simulate() {
     now += std::distance(functions[index].getBlock().begin(), functions[index].getBlock().end()) + 1;
   };
   for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
+    int64_t begin = now;
+    size_t executed = executions.size();
     switch (instruction.getKind()) {
     case dist::InstructionKind::forward:
       runFunction(0, instruction.getSlot());
@@ -164,6 +212,14 @@ void ProgramPlacer::simulate() {
       ++now;
       break;
     }
+    AccountedInstruction entry{describeInstruction(instruction)};
+    if (executions.size() > executed) {
+      entry.function = executions.back().function;
+      entry.slot = executions.back().slot;
+    }
+    entry.begin = begin;
+    entry.end = now;
+    account.instructions.push_back(std::move(entry));
   }
   // One copy serves all slots where no two are alive at once.
   for (auto &[name, entry] : records) {
@@ -226,6 +282,42 @@ int64_t ProgramPlacer::placePersistent(StringRef arena, int64_t &exactBytes) {
   return end;
 }
 
+/// States, inputs and scalars: they are there for the whole run.
+void ProgramPlacer::accountSymbols(rank::ArenaOp arena, ArenaAccount &result) {
+  auto add = [&](TensorKind kind, auto ops) {
+    for (auto op : ops) {
+      if (op.getArena() != arena.getSymName())
+        continue;
+      AccountedTensor tensor{kind, op.getSymName().str(), describeType(op.getBufferType()), "", {}};
+      tensor.item.bytes = op.getBufferType().getBytes();
+      tensor.item.offset = op.getOffset().value_or(0);
+      result.tensors.push_back(std::move(tensor));
+    }
+  };
+  add(TensorKind::State, program.getOps<rank::StateOp>());
+  add(TensorKind::Input, program.getOps<rank::InputOp>());
+  add(TensorKind::Scalar, program.getOps<rank::ScalarOp>());
+}
+
+AccountedTensor ProgramPlacer::accountTemporary(rank::AllocOp alloc, const ArenaItem &item) {
+  AccountedTensor tensor{TensorKind::Temporary, "", describeType(alloc.getResult().getType()), "", item};
+  const AccountedFunction &function = account.functions[item.function];
+  if (static_cast<size_t>(item.first) < function.ops.size())
+    tensor.source = function.ops[item.first];
+  auto id = alloc->getAttrOfType<StringAttr>("id");
+  tensor.name = id ? id.str() : tensor.source;
+  return tensor;
+}
+
+AccountedTensor ProgramPlacer::accountRecord(const RecordUses &uses, const ArenaItem &item) {
+  rank::RecordOp record = uses.record;
+  AccountedTensor tensor{TensorKind::Record, record.getSymName().str(), describeType(record.getBufferType()), "", item};
+  for (auto [function, span] : llvm::zip(account.functions, uses.inFunction))
+    if (tensor.source.empty() && !span.empty() && static_cast<size_t>(span.first) < function.ops.size())
+      tensor.source = function.ops[span.first];
+  return tensor;
+}
+
 void ProgramPlacer::placeArena(rank::ArenaOp arena) {
   int64_t exactBytes = 0, reserved = placePersistent(arena.getSymName(), exactBytes);
   SmallVector<ArenaItem> items;
@@ -242,6 +334,15 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
       allocs.push_back(temporary.alloc);
     }
   ArenaExtent extent = placeItems(items, executions, program.getSlots(), reserved);
+
+  ArenaAccount accounted;
+  accounted.name = arena.getSymName().str();
+  accounted.shared = arena.getShared();
+  accountSymbols(arena, accounted);
+  for (auto [record, item] : llvm::zip(recordOps, items))
+    accounted.tensors.push_back(accountRecord(records[record.getSymNameAttr()].first, item));
+  for (auto [alloc, item] : llvm::zip_equal(allocs, ArrayRef(items).drop_front(recordOps.size())))
+    accounted.tensors.push_back(accountTemporary(alloc, item));
 
   Builder builder(program.getContext());
   for (auto [record, item] : llvm::zip(recordOps, items)) {
@@ -263,6 +364,11 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
   arena.setBytes(extent.bytes);
   arena.setLowerBound(extent.lowerBound - reserved + exactBytes);
   arena.setRecordBytes(extent.recordBytes);
+  accounted.bytes = arena.getBytes();
+  accounted.lowerBound = arena.getLowerBound();
+  accounted.recordBytes = arena.getRecordBytes();
+  findPeak(account, accounted);
+  account.arenas.push_back(std::move(accounted));
 }
 
 /// rank.address and rank.view become rank.at: one op an address.
@@ -297,14 +403,20 @@ void ProgramPlacer::rewriteAddresses() {
 }
 
 void ProgramPlacer::place() {
+  account.stage = program.getStage();
+  account.slots = program.getSlots();
   readFunctions();
   simulate();
   for (auto arena : llvm::to_vector(program.getOps<rank::ArenaOp>()))
     placeArena(arena);
+  sortArenas(account);
   rewriteAddresses();
 }
 
 struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
+  PlaceBuffers() = default;
+  explicit PlaceBuffers(PlacementListener listener) : listener(std::move(listener)) {}
+
   void runOnOperation() override {
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
       dist::ScheduleOp schedule;
@@ -318,9 +430,22 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
                                     << (schedule ? "forward, backward, reduce or apply function" : "dist.schedule");
         return signalPassFailure();
       }
-      ProgramPlacer(program, schedule).place();
+      ProgramPlacer placer(program, schedule);
+      placer.place();
+      if (!listener)
+        continue;
+      StageAccount account = placer.takeAccount();
+      account.exchanges = accountExchanges(program, schedule);
+      account.paddingBytes = accountPadding(program);
+      listener(std::move(account));
     }
   }
+
+  PlacementListener listener;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> hyc::createPlaceBuffers(PlacementListener listener) {
+  return std::make_unique<PlaceBuffers>(std::move(listener));
+}

@@ -2,9 +2,16 @@
 #ifndef HYC_TRANSFORMS_RANK_PASSES_H
 #define HYC_TRANSFORMS_RANK_PASSES_H
 
+#include "hyc/Analysis/MemoryAccount.h"
 #include "mlir/Pass/Pass.h"
 
+#include <functional>
+
 namespace hyc {
+
+/// Told what was placed, stage by stage.
+using PlacementListener = std::function<void(StageAccount)>;
+std::unique_ptr<mlir::Pass> createPlaceBuffers(PlacementListener listener);
 
 #define GEN_PASS_DECL
 #include "hyc/Transforms/Rank/Passes.h.inc"

@@ -1,0 +1,127 @@
+// MemoryAccount: what every rank holds at every moment of a step, arena by arena, and what it exchanges, before
+// anything runs. Placement (hyc-place-buffers) fills it in from the very lives that decided the offsets, so that the
+// two cannot disagree.
+//
+// Time is that of ArenaPlacement.h: an instruction of the schedule takes as many points as its function has ops, and
+// one more. All ranks of a stage run one program over arenas of one size; they differ only in how much of their shards
+// is padding.
+//
+// The surprise: an arena has two figures. `bytes` is what the runtime allocates, and what a machine must have. The
+// bytes *alive* at the peak are less where offsets leave holes; no placement can go below them.
+#ifndef HYC_ANALYSIS_MEMORYACCOUNT_H
+#define HYC_ANALYSIS_MEMORYACCOUNT_H
+
+#include "hyc/Analysis/ArenaPlacement.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+#include <vector>
+
+namespace hyc {
+
+namespace dist {
+class ScheduleOp;
+} // namespace dist
+namespace rank {
+class ProgramOp;
+} // namespace rank
+
+struct AccountedFunction {
+  std::string name;             ///< "forward"
+  std::vector<std::string> ops; ///< one for each time point: "gemm h.0.mlp.c_fc"; empty for what is no call
+};
+
+struct AccountedInstruction {
+  std::string text; ///< "forward micro-batch 2 slot 0"
+  int64_t function = -1, slot = 0;
+  int64_t begin = 0, end = 0; ///< time points [begin, end)
+};
+
+/// State, Input and Scalar exist for the whole run, a Record from one function to another, a Temporary inside one.
+enum class TensorKind { State, Input, Scalar, Record, Temporary };
+llvm::StringRef getName(TensorKind kind);
+
+struct AccountedTensor {
+  TensorKind kind = TensorKind::Temporary;
+  std::string name;   ///< of the symbol, or the id of the op that makes the temporary
+  std::string type;   ///< "4x128xf32"
+  std::string source; ///< the first op that uses it: "gemm h.0.mlp.c_fc"; empty for what exists for the whole run
+  ArenaItem item;     ///< where it lies, and when it is alive (Record, Temporary)
+};
+
+/// One tensor that is alive at a moment, with as many copies as there are slots that hold it.
+struct AliveTensor {
+  size_t tensor = 0; ///< index into ArenaAccount::tensors
+  int64_t copies = 1;
+};
+
+struct ArenaMoment {
+  int64_t time = 0, aliveBytes = 0;
+  std::string instruction, op;
+  std::vector<AliveTensor> alive; ///< largest first
+};
+
+struct ArenaAccount {
+  std::string name;
+  bool shared = false;
+  int64_t bytes = 0, lowerBound = 0, recordBytes = 0;
+  std::vector<AccountedTensor> tensors;
+  ArenaMoment peak;
+
+  /// Whether it takes up the device's memory: all but "host" and "nvme".
+  bool isOnDevice() const { return name != "host" && name != "nvme"; }
+};
+
+/// One exchange of one stage's functions, or one tensor that crosses to a neighbour.
+struct ExchangeAccount {
+  std::string function, kind; ///< kind: all_reduce, all_gather, reduce_scatter, or "send"
+  std::string axes;           ///< "{tp}", "{dp} stages [0, 1]"; of a send "stage 0 to 1"
+  int64_t members = 1;
+  int64_t bytes = 0; ///< of the whole tensor that is combined, joined or scattered
+  int64_t timesPerStep = 1;
+  std::string source, because; ///< the op that asked for it, and the sharding
+
+  /// Bytes that one rank sends in a step with the exchanges that move least, those around a ring: B(n−1)/n for
+  /// all_gather and reduce_scatter, twice that for all_reduce (Patarasu and Yuan 2009); of a send all.
+  double sentBytesPerStep() const;
+};
+
+struct StageAccount {
+  int64_t stage = 0, slots = 1;
+  std::vector<AccountedFunction> functions;
+  std::vector<AccountedInstruction> instructions;
+  std::vector<ArenaAccount> arenas;
+  std::vector<ExchangeAccount> exchanges;
+  std::vector<int64_t> paddingBytes; ///< of states, by rank of the stage: elements that exist on no other layout
+
+  int64_t deviceBytes() const;
+  int64_t totalBytes() const;
+  const ArenaAccount *findArena(llvm::StringRef name) const;
+};
+
+/// Parameters first, then gradients, optimizer, activations, communication, host, nvme; others after them.
+void sortArenas(StageAccount &stage);
+
+/// Finds the peak of an arena: the first moment at which most bytes are alive.
+void findPeak(const StageAccount &stage, ArenaAccount &arena);
+/// What is alive in an arena at one time point.
+ArenaMoment momentAt(const StageAccount &stage, const ArenaAccount &arena, int64_t time);
+
+struct JobAccount {
+  int64_t tp = 1, pp = 1, dp = 1;
+  std::vector<StageAccount> stages;
+
+  int64_t ranks() const { return tp * pp * dp; }
+  /// Of the rank that needs most.
+  int64_t mostDeviceBytes() const;
+};
+
+/// Every exchange of one stage's program, in the order of its functions. Before coalescing each has a source of its
+/// own.
+std::vector<ExchangeAccount> accountExchanges(rank::ProgramOp program, dist::ScheduleOp schedule);
+/// Bytes of the stage's states that are padding, by rank of the stage.
+std::vector<int64_t> accountPadding(rank::ProgramOp program);
+
+} // namespace hyc
+
+#endif // HYC_ANALYSIS_MEMORYACCOUNT_H

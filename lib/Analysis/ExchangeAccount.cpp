@@ -1,0 +1,144 @@
+// What crosses between ranks in one step, read off the programs and their schedules.
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/MemoryAccount.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace hyc;
+
+double ExchangeAccount::sentBytesPerStep() const {
+  double whole = static_cast<double>(bytes) * static_cast<double>(timesPerStep);
+  if (kind == "send")
+    return whole;
+  double share = static_cast<double>(members - 1) / static_cast<double>(members);
+  return whole * share * (kind == "all_reduce" ? 2 : 1);
+}
+
+/// `{tp}` or `{} stages [0, 1]` of `#dist.group<…>`.
+static std::string describe(dist::GroupAttr group) {
+  std::string text;
+  llvm::raw_string_ostream(text) << group;
+  return StringRef(text).split('<').second.drop_back().str();
+}
+
+/// How often each function of a stage runs in one step, and how often each direction of transfers takes place.
+static llvm::StringMap<int64_t> countInstructions(dist::ScheduleOp schedule) {
+  llvm::StringMap<int64_t> counts;
+  for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
+    ++counts[dist::stringifyInstructionKind(instruction.getKind())];
+    for (dist::TransferAttr transfer : instruction.getTransfers())
+      if (transfer.getIsSend())
+        ++counts[transfer.getDirection() == dist::Direction::backward ? "send backward" : "send forward"];
+  }
+  return counts;
+}
+
+static ExchangeAccount readStart(rank::StartOp start, rank::CollectiveOp row, dist::MeshOp mesh) {
+  ExchangeAccount exchange;
+  exchange.kind = start.getKind().str();
+  exchange.axes = describe(row.getGroup());
+  exchange.members =
+      (mesh ? mesh.getSize(row.getGroup().getAxes()) : 1) * std::max<int64_t>(1, row.getGroup().getStages().size());
+  exchange.source = row.getCause().str();
+  exchange.because = row.getWhy().str();
+  auto type = cast<rank::BufferType>(start.getSource().getType());
+  exchange.bytes = static_cast<int64_t>(start.getCount()) * type.getElementBytes();
+  // The count of a gather or a scatter along a dimension is that of one member's shard.
+  if (exchange.kind != "all_reduce" && !start->getAttr("flat"))
+    exchange.bytes *= exchange.members;
+  return exchange;
+}
+
+/// Calls `visit` with every started exchange that `func` reaches, through shared functions too.
+static void visitStarts(rank::ProgramOp program, rank::FuncOp func,
+                        llvm::function_ref<void(rank::StartOp, rank::RowOp)> visit) {
+  for (Operation &op : func.getBlock()) {
+    if (auto start = dyn_cast<rank::StartOp>(op))
+      visit(start, start.getRow().getDefiningOp<rank::RowOp>());
+    auto invoke = dyn_cast<rank::InvokeOp>(op);
+    auto callee = invoke ? program.lookupSymbol<rank::FuncOp>(invoke.getCallee()) : rank::FuncOp();
+    if (!callee)
+      continue;
+    visitStarts(program, callee, [&](rank::StartOp start, rank::RowOp row) {
+      auto argument = dyn_cast<BlockArgument>(start.getRow());
+      if (!row && argument && argument.getOwner() == &callee.getBlock())
+        row = invoke.getArguments()[argument.getArgNumber()].getDefiningOp<rank::RowOp>();
+      visit(start, row);
+    });
+  }
+}
+
+static ExchangeAccount readSend(rank::TransferOp transfer, rank::RecordOp record, int64_t stage) {
+  ExchangeAccount exchange;
+  exchange.function = transfer.getBackward() ? "backward" : "forward";
+  exchange.kind = "send";
+  exchange.axes = ("stage " + Twine(stage) + " to " + Twine(transfer.getPeer())).str();
+  exchange.members = 2;
+  exchange.bytes = record.getBufferType().getBytes();
+  exchange.source = record.getSymName().str();
+  return exchange;
+}
+
+std::vector<ExchangeAccount> hyc::accountExchanges(rank::ProgramOp program, dist::ScheduleOp schedule) {
+  std::vector<ExchangeAccount> exchanges;
+  llvm::StringMap<int64_t> counts = countInstructions(schedule);
+  dist::MeshOp mesh = dist::MeshOp::find(program->getParentOfType<ModuleOp>());
+  for (auto func : program.getOps<rank::FuncOp>()) {
+    auto times = counts.find(func.getSymName());
+    if (func.isShared() || times == counts.end())
+      continue;
+    visitStarts(program, func, [&](rank::StartOp start, rank::RowOp rowOp) {
+      auto row = rowOp ? program.lookupSymbol<rank::CollectiveOp>(rowOp.getCollective()) : rank::CollectiveOp();
+      if (!row)
+        return;
+      exchanges.push_back(readStart(start, row, mesh));
+      exchanges.back().function = func.getSymName().str();
+      exchanges.back().timesPerStep = times->second;
+    });
+  }
+  for (auto transfer : program.getOps<rank::TransferOp>())
+    if (auto record = program.lookupSymbol<rank::RecordOp>(transfer.getRecord()); record && transfer.getSend()) {
+      exchanges.push_back(readSend(transfer, record, program.getStage()));
+      exchanges.back().timesPerStep = counts.lookup(transfer.getBackward() ? "send backward" : "send forward");
+    }
+  return exchanges;
+}
+
+/// Elements of the shard that lie beyond the whole's end.
+static int64_t paddingElements(rank::StateOp state, dist::MeshOp mesh,
+                               ArrayRef<std::pair<StringRef, int64_t>> coordinates) {
+  ArrayRef<int64_t> local = state.getBufferType().getShape(), global = state.getGlobal();
+  if (local.size() != global.size())
+    return 0;
+  int64_t real = 1;
+  for (auto [size, whole, split] : llvm::zip_equal(local, global, state.getSplits())) {
+    int64_t index = 0;
+    for (StringAttr axis : cast<dist::AxisListAttr>(split).getAxes()) {
+      auto at = llvm::find_if(coordinates, [&](auto &entry) { return entry.first == axis.getValue(); });
+      index = index * mesh.getSize(axis) + (at == coordinates.end() ? 0 : at->second);
+    }
+    real *= std::clamp<int64_t>(whole - index * size, 0, size);
+  }
+  return state.getBufferType().getNumElements() - real;
+}
+
+std::vector<int64_t> hyc::accountPadding(rank::ProgramOp program) {
+  dist::MeshOp mesh = dist::MeshOp::find(program->getParentOfType<ModuleOp>());
+  std::vector<int64_t> result(mesh ? mesh.getRanksPerStage() : 1, 0);
+  for (auto [rank, bytes] : llvm::enumerate(result)) {
+    if (!mesh)
+      break;
+    SmallVector<std::pair<StringRef, int64_t>> coordinates;
+    int64_t rest = rank;
+    for (auto [axis, size] :
+         llvm::reverse(llvm::zip_equal(mesh.getAxes().getAsValueRange<StringAttr>(), mesh.getSizes()))) {
+      coordinates.push_back({axis, rest % size});
+      rest /= size;
+    }
+    for (auto state : program.getOps<rank::StateOp>())
+      bytes += paddingElements(state, mesh, coordinates) * state.getBufferType().getElementBytes();
+  }
+  return result;
+}

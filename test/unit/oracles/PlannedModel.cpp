@@ -1,0 +1,38 @@
+#include "PlannedModel.h"
+
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/RankDialect.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace hyc;
+using namespace hyc::oracles;
+
+PlannedModel::PlannedModel(const Gpt2Config &config, int64_t samples)
+    : context(std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED)) {
+  context->loadDialect<HycDialect, dist::DistDialect, rank::RankDialect>();
+  module = buildGpt2(*context, config, samples, config.positions);
+}
+
+bool PlannedModel::plan(PipelineOptions options, Phase last) {
+  options.logits = "logits";
+  options.account = &job;
+  job.tp = options.tp, job.pp = options.pp, job.dp = options.dp;
+  mlir::PassManager passes(context.get());
+  for (Phase phase : kPhases) {
+    if (phase > last)
+      continue;
+    if (phase == Phase::Rank)
+      buildPlacement(passes, options);
+    else
+      buildPhase(phase, passes, options);
+  }
+  return succeeded(passes.run(*module));
+}
+
+int64_t hyc::oracles::countParameters(mlir::ModuleOp module) {
+  int64_t count = 0;
+  for (ParamOp param : module.getOps<ParamOp>())
+    count += param.getWholeType().getNumElements();
+  return count;
+}
