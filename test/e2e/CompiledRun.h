@@ -2,6 +2,7 @@
 #ifndef HYC_TEST_E2E_COMPILEDRUN_H
 #define HYC_TEST_E2E_COMPILEDRUN_H
 
+#include <ostream>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -27,6 +28,8 @@ struct Layout {
   std::string schedule = "1f1b";
   std::string optimizer = "adamw";
   std::string name() const;
+  /// For GoogleTest, which would list its bytes otherwise.
+  friend void PrintTo(const Layout &layout, std::ostream *out) { *out << layout.name(); }
 };
 
 /// The arguments of hyc-compile for the tiny GPT-2 at a global batch of 16 in this layout, into `folder`.

@@ -101,6 +101,8 @@ struct Mesh {
 std::string describe(const Mesh &mesh) {
   return "tp" + std::to_string(mesh.tp) + "_pp" + std::to_string(mesh.pp) + "_dp" + std::to_string(mesh.dp);
 }
+/// For GoogleTest, which would list its bytes otherwise.
+void PrintTo(const Mesh &mesh, std::ostream *out) { *out << describe(mesh); }
 
 /// All ranks of a mesh, partitioned and ready.
 struct Ranks {
