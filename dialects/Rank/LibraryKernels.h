@@ -37,8 +37,6 @@ inline constexpr LibraryKernel kLibraryKernels[] = {
     {"vocab_sum_exp", 2, 4, 0},
     // loss_sum, count, lse = max, sum_exp, picked, labels         {ignore_index}
     {"vocab_loss", 3, 4, 0},
-    // y = x                                                       {outer, reduced, inner, kind}
-    {"reduce", 1, 1, 0},
     // y = x, of equal shape, any strides
     {"strided_copy", 1, 1, 0},
     // y = or += x, dense

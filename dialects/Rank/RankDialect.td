@@ -88,4 +88,14 @@ def Rank_WriteMode : I32EnumAttr<"WriteMode", "what a call does to the old conte
 }
 def Rank_WriteModeAttr : EnumAttr<Rank_Dialect, Rank_WriteMode, "mode">;
 
+def Rank_CombineSum : I32EnumAttrCase<"sum", 0>;
+def Rank_CombineMax : I32EnumAttrCase<"max", 1>;
+def Rank_CombineMin : I32EnumAttrCase<"min", 2>;
+def Rank_CombineKind : I32EnumAttr<"CombineKind", "how a kernel combines elements",
+    [Rank_CombineSum, Rank_CombineMax, Rank_CombineMin]> {
+  let cppNamespace = "::hyc::rank";
+  let genSpecializedAttr = 0;
+}
+def Rank_CombineKindAttr : EnumAttr<Rank_Dialect, Rank_CombineKind, "combine">;
+
 #endif // RANK_DIALECT_TD

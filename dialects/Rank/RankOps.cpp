@@ -1,4 +1,5 @@
 // Verifiers of the rank ops, and the textual form of rank.func.
+#include "dialects/Rank/KernelStructure.h"
 #include "dialects/Rank/LibraryKernels.h"
 #include "dialects/Rank/RankDialect.h"
 #include "dialects/Rank/ScalarFunctions.h"
@@ -118,6 +119,55 @@ LogicalResult CollectiveOp::verify() {
 // Kernels
 //===----------------------------------------------------------------------===//
 
+/// [kernel.reduced] of a kernel, which is also asked of a cluster.
+template <typename NestOp> static LogicalResult verifyReduced(NestOp op, StringRef constraint) {
+  int64_t before = -1;
+  for (int64_t dim : op.getReduced()) {
+    if (dim <= before || dim >= static_cast<int64_t>(op.getSpace().size()))
+      return op.emitOpError("[") << constraint << "] reduces dimensions " << op.getReducedAttr() << " of a space of "
+                                 << op.getSpace().size() << ", expected increasing ones in range";
+    before = dim;
+  }
+  bool combines = !op.getBody().front().template getOps<CombineOp>().empty();
+  if (combines == op.getReduced().empty())
+    return op.emitOpError("[") << constraint << "] " << (combines ? "combines" : "does not combine")
+                               << ", but reduces dimensions " << op.getReducedAttr();
+  return success();
+}
+
+/// [kernel.combined]: what comes from a combination depends on the kept dimensions alone.
+static LogicalResult verifyCombined(KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  llvm::DenseSet<Value> combined = combinedValues(body), differing; // along a reduced dimension
+  auto stepsAlong = [&](unsigned operand) {
+    auto strides = cast<DenseI64ArrayAttr>(kernel.getStrides()[operand]).asArrayRef();
+    return llvm::any_of(kernel.getReduced(), [&](int64_t dim) { return strides[dim] != 0; });
+  };
+  for (BlockArgument argument : body.getArguments())
+    if (stepsAlong(argument.getArgNumber()))
+      differing.insert(argument);
+  for (Operation &op : body.without_terminator()) {
+    if (isa<CombineOp>(op)) {
+      if (combined.contains(op.getOperand(0)))
+        return op.emitOpError("[kernel.combined] combines what comes from a combination");
+      continue;
+    }
+    auto index = dyn_cast<IndexOp>(op);
+    bool differs = llvm::any_of(op.getOperands(), [&](Value value) { return differing.contains(value); }) ||
+                   (index && llvm::is_contained(kernel.getReduced(), static_cast<int64_t>(index.getDim())));
+    if (differs && combined.contains(op.getResult(0)))
+      return op.emitOpError("[kernel.combined] computes with a combination and what differs along a reduced dimension");
+    if (differs)
+      differing.insert(op.getResult(0));
+  }
+  for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands()))
+    if (combined.contains(value) && stepsAlong(body.getNumArguments() + i))
+      return kernel.emitOpError("[kernel.combined] result ")
+             << i << " has strides " << kernel.getStrides()[body.getNumArguments() + i]
+             << ", expected 0 along the reduced dimensions " << kernel.getReducedAttr();
+  return success();
+}
+
 LogicalResult KernelOp::verify() {
   Block &body = getBody().front();
   size_t operands = body.getNumArguments() + getResultTypes().size();
@@ -131,6 +181,29 @@ LogicalResult KernelOp::verify() {
   auto yielded = body.getTerminator()->getOperandTypes();
   if (!llvm::equal(yielded, getResultTypes().getAsValueRange<TypeAttr>()))
     return emitOpError("[kernel.body] yields ") << yielded << ", expected " << getResultTypes();
+  if (failed(verifyReduced(*this, "kernel.reduced")))
+    return failure();
+  return verifyCombined(*this);
+}
+
+LogicalResult ClusterOp::verify() {
+  Block &body = getBody().front();
+  if (failed(verifyReduced(*this, "cluster.reduced")))
+    return failure();
+  if (body.getTerminator()->getNumOperands() != getNumResults())
+    return emitOpError("[cluster.results] yields ")
+           << body.getTerminator()->getNumOperands() << " values for " << getNumResults() << " results";
+  SmallVector<int64_t> kept;
+  for (auto [dim, size] : llvm::enumerate(getSpace()))
+    if (!llvm::is_contained(getReduced(), static_cast<int64_t>(dim)))
+      kept.push_back(size);
+  llvm::DenseSet<Value> combined = combinedValues(body);
+  for (auto [value, out] : llvm::zip_equal(body.getTerminator()->getOperands(), getOuts())) {
+    ArrayRef<int64_t> shape = combined.contains(value) ? ArrayRef<int64_t>(kept) : getSpace();
+    if (cast<RankedTensorType>(out.getType()).getShape() != shape)
+      return emitOpError("[cluster.results] gives ")
+             << out.getType() << ", expected the shape " << Builder(getContext()).getDenseI64ArrayAttr(shape);
+  }
   return success();
 }
 
@@ -223,8 +296,13 @@ LogicalResult LaunchOp::verify() {
     return emitOpError("names ") << getKernelAttr() << ", which is no rank.kernel of the module";
   auto elementType = [](Value buffer) { return cast<BufferType>(buffer.getType()).getElementType(); };
   if (llvm::equal(llvm::map_range(getIns(), elementType), kernel.getBody().front().getArgumentTypes()) &&
-      llvm::equal(llvm::map_range(getOuts(), elementType), kernel.getResultTypes().getAsValueRange<TypeAttr>()))
-    return success();
+      llvm::equal(llvm::map_range(getOuts(), elementType), kernel.getResultTypes().getAsValueRange<TypeAttr>())) {
+    if (getMode() == WriteMode::overwrite || !kernel.getReduced().empty())
+      return success();
+    return (emitOpError("[launch.mode] adds to old contents, but ") << getKernelAttr() << " combines nothing")
+               .attachNote(kernel.getLoc())
+           << "kernel declared here";
+  }
   return (emitOpError("[launch.operands] does not pass what ") << getKernelAttr() << " takes")
              .attachNote(kernel.getLoc())
          << "kernel declared here";

@@ -125,28 +125,37 @@ def Rank_CollectiveOp : Rank_TableOp<"collective"> {
 
 def Rank_KernelOp : Rank_Op<"kernel", [Symbol, IsolatedFromAbove, HasParent<"::mlir::ModuleOp">,
                                        SingleBlockImplicitTerminator<"YieldOp">]> {
-  let summary = "a loop nest over elements: an elementwise cluster";
+  let summary = "a loop nest over elements: a cluster of elementwise ops and reductions";
   let description = [{
     For every index of `space`, reads one element of each input, computes the body and writes one element of each
     result. `strides` has one list an operand, inputs first: elements per step of each dimension of the space, 0 where
     the operand does not depend on it.
 
+    The dimensions in `reduced` disappear from what `rank.combine` gives: it combines a value over all of their
+    indices, and what is computed from it is computed once an index of the other dimensions. A result is one or the
+    other: written for every index of the space, or, if it comes from a combination, once its dimensions are complete.
+    In which order elements are combined follows from the space alone (KernelStructure.h).
+
     1. `kernel.operands`: there is one stride list an operand, each with one entry a dimension of the space.
     2. `kernel.body`: one block argument an input; the terminator yields one value a result.
+    3. `kernel.reduced`: `reduced` is strictly increasing and in range; the body combines if and only if it has an entry.
+    4. `kernel.combined`: what comes from a combination is not combined again, is not computed together with what
+       differs along a reduced dimension, and is a result with stride 0 along those.
     ```mlir
-    rank.kernel @add_gelu space [128, 256] strides [[256, 1], [0, 1], [256, 1]] results [f32] {
-    ^bb0(%x: f32, %bias: f32):
-      %0 = rank.compute "add" %x, %bias : (f32, f32) -> f32
-      %1 = rank.compute "gelu_tanh" %0 : (f32) -> f32
-      rank.yield %1 : f32
+    rank.kernel @gelu_grad_sum space [128, 256] reduced [0] strides [[256, 1], [256, 1], [256, 1], [0, 1]] results [f32, f32] {
+    ^bb0(%dy: f32, %x: f32):
+      %0 = rank.compute "gelu_tanh_grad" %dy, %x : (f32, f32) -> f32
+      %1 = rank.combine sum %0 : f32
+      rank.yield %0, %1 : f32, f32
     }
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, DenseI64ArrayAttr:$space,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$reduced,
                        TypedArrayAttrBase<DenseI64ArrayAttr, "strides">:$strides, TypeArrayAttr:$result_types);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = [{$sym_name `space` $space `strides` $strides `results` $result_types attr-dict-with-keyword
-                         $body}];
+  let assemblyFormat = [{$sym_name `space` $space (`reduced` $reduced^)? `strides` $strides `results` $result_types
+                         attr-dict-with-keyword $body}];
   let hasVerifier = 1;
 }
 
@@ -185,20 +194,42 @@ def Rank_IndexOp : Rank_Op<"index", [Pure]> {
   let assemblyFormat = "$dim attr-dict `:` type($result)";
 }
 
+def Rank_CombineOp : Rank_Op<"combine", [Pure, SameOperandsAndResultType, ParentOneOf<["KernelOp", "ClusterOp"]>]> {
+  let summary = "the sum, maximum or minimum of an element over the reduced dimensions";
+  let description = [{
+    Accumulates in the element's own type. A maximum or minimum is NaN where an element is; of no elements a sum is 0, a
+    maximum the least number and a minimum the greatest.
+    ```mlir
+    %1 = rank.combine sum %0 : f32
+    ```
+  }];
+  let arguments = (ins Rank_CombineKindAttr:$kind, AnyType:$value);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$kind $value attr-dict `:` type($value)";
+}
+
 //===----------------------------------------------------------------------===//
 // On the way from tensors (between the cluster pass and buffers)
 //===----------------------------------------------------------------------===//
 
 def Rank_ClusterOp : Rank_Op<"cluster", [Pure, SingleBlockImplicitTerminator<"YieldOp">]> {
-  let summary = "elementwise ops over one shape, fused; still over tensors";
+  let summary = "elementwise ops over one shape and reductions of it, fused; still over tensors";
   let description = [{
-    Operand i's dimension j is dimension `dims[i][j]` of the result. Becomes a `rank.launch` of a `rank.kernel` when
-    buffers appear.
+    The body is that of a `rank.kernel` over `space`, of which the dimensions `reduced` are combined. Operand i's
+    dimension j is dimension `dims[i][j]` of the space. Becomes a `rank.launch` of a kernel when buffers appear.
+
+    1. `cluster.reduced`: as `kernel.reduced`.
+    2. `cluster.results`: a result has the shape of the space, or, if it comes from a combination, the space's other
+       dimensions.
   }];
-  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, TypedArrayAttrBase<DenseI64ArrayAttr, "dims">:$dims);
-  let results = (outs AnyRankedTensor:$result);
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, DenseI64ArrayAttr:$space,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$reduced,
+                       TypedArrayAttrBase<DenseI64ArrayAttr, "dims">:$dims);
+  let results = (outs Variadic<AnyRankedTensor>:$outs);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = [{($inputs^)? `dims` $dims attr-dict-with-keyword `:` functional-type($inputs, results) $body}];
+  let assemblyFormat = [{($inputs^)? `space` $space (`reduced` $reduced^)? `dims` $dims attr-dict-with-keyword `:`
+                         functional-type($inputs, results) $body}];
+  let hasVerifier = 1;
 }
 
 def Rank_LinearOp : Rank_Op<"linear", [Pure]> {
@@ -315,11 +346,17 @@ def Rank_GemmOp : Rank_Op<"gemm"> {
 def Rank_LaunchOp : Rank_Op<"launch", [AttrSizedOperandSegments]> {
   let summary = "runs a rank.kernel";
   let description = [{
-    A result may be an input's buffer where both have the same strides.
+    A result may be an input's buffer where both have the same strides. `mode` is that of the results that come from
+    combinations; the others are overwritten.
 
     1. `launch.operands`: as many as the kernel has, with its element types.
+    2. `launch.mode`: only a kernel that combines adds to old contents.
+    ```mlir
+    rank.launch @gelu_grad_sum %dh, %dbias = %dy, %x {mode = #rank<mode first>, id = "act.grad"} : …
+    ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Rank_BufferType>:$outs, Variadic<Rank_BufferType>:$ins);
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Rank_BufferType>:$outs, Variadic<Rank_BufferType>:$ins,
+                       DefaultValuedAttr<Rank_WriteModeAttr, "::hyc::rank::WriteMode::overwrite">:$mode);
   let assemblyFormat = "$kernel $outs `=` ($ins^)? attr-dict `:` type(operands)";
   let hasVerifier = 1;
 }

@@ -1,43 +1,73 @@
-// Reduction of the middle dimension of [outer, r, inner] to [outer, inner]: sum, mean or maximum.
+// Reductions: in which order elements are combined, the same at any number of threads and any vector width.
 //
-// inner = 1 reduces rows; outer = 1 reduces columns, as for a bias gradient. Sums are taken in f32 with a tree that
-// depends on the shape alone: over rows 32 fixed lanes (lane l adds elements l, l + 32, …; then lanes 16, 8, 4, 2, 1
-// apart are added); over the middle of larger inner sizes, runs of kReduceRun elements are added in order, then the
-// runs' sums in order. Neither needs a workspace.
+// A reduction goes over `steps` × `inner` elements for each of `outer` indices, and has one of two trees:
+//
+//   rows      inner is combined too, outer results. Each step is added to 32 lanes, lane l taking its elements l, l +
+//   32,
+//             …; then lanes 16, 8, 4, 2 and 1 apart are combined. Long rows are cut in blocks of about 16,384 elements
+//             (RowBlocks), each with lanes of its own, whose results are combined in order.
+//   columns   inner stays, outer × inner results. Each column is combined step by step in blocks of 128 steps, whose
+//             results are combined in order.
+//
+// Every combination begins at the identity and is done in the elements' own type. Generated kernels are written with
+// loops.h; reference.h says the same in plain loops.
 #ifndef HYC_KERNELS_REDUCE_OP_H_
 #define HYC_KERNELS_REDUCE_OP_H_
 
 #include <cstdint>
-
-#include "kernels/write_mode.h"
+#include <limits>
 
 namespace hyc::kernels {
 
-enum class ReduceKind { kSum, kMean, kMax };
+constexpr int64_t kReduceLanes = 32;
+constexpr int64_t kRowBlock = 16384;   // elements
+constexpr int64_t kColumnBlock = 128;  // steps
 
-struct ReduceDesc {
-  int64_t outer = 1, r = 1, inner = 1;
-  ReduceKind kind = ReduceKind::kSum;
-  WriteMode mode = WriteMode::kOverwrite;  // kAccumulate only with kSum and kMean
+template <typename T>
+struct Sum {
+  using Value = T;
+  static constexpr T identity() { return T(0); }
+  static constexpr T combine(T x, T y) { return x + y; }
+};
+// NaN if either is.
+template <typename T>
+struct Max {
+  using Value = T;
+  static constexpr T identity() {
+    return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                : std::numeric_limits<T>::lowest();
+  }
+  static constexpr T combine(T x, T y) { return x > y || x != x ? x : y; }
+};
+template <typename T>
+struct Min {
+  using Value = T;
+  static constexpr T identity() {
+    return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  }
+  static constexpr T combine(T x, T y) { return x < y || x != x ? x : y; }
 };
 
-constexpr int64_t kReduceLanes = 32;
-constexpr int64_t kReduceRun = 64;
+// How a row of steps × width elements is cut: short steps go into one block together, a long one has several.
+struct RowBlocks {
+  struct Range {
+    int64_t firstStep, endStep, first, end;  // first and end count elements of each step
+  };
 
-// The maximum of no elements is −∞; a NaN is passed over by kMax.
-void reduce(const ReduceDesc &desc, const float *x, float *out);
+  RowBlocks(int64_t steps, int64_t width) : steps(steps), width(width) {
+    if (width == 0) return;
+    stepsPerBlock = width < kRowBlock ? kRowBlock / width : 1;
+    blocksPerStep = (width + kRowBlock - 1) / kRowBlock;
+    count = (steps + stepsPerBlock - 1) / stepsPerBlock * blocksPerStep;
+  }
+  Range range(int64_t block) const {
+    const int64_t step = block / blocksPerStep * stepsPerBlock, first = block % blocksPerStep * kRowBlock;
+    return {step, step + stepsPerBlock < steps ? step + stepsPerBlock : steps, first,
+            first + kRowBlock < width ? first + kRowBlock : width};
+  }
 
-// out[c] = (or +=) Σ_r x[r, c].
-inline void columnSum(int64_t rows, int64_t cols, const float *x, float *out, WriteMode mode) {
-  reduce({1, rows, cols, ReduceKind::kSum, mode}, x, out);
-}
-// out[r] = (or +=) Σ_c x[r, c].
-inline void rowSum(int64_t rows, int64_t cols, const float *x, float *out, WriteMode mode) {
-  reduce({rows, cols, 1, ReduceKind::kSum, mode}, x, out);
-}
-inline void rowMax(int64_t rows, int64_t cols, const float *x, float *out) {
-  reduce({rows, cols, 1, ReduceKind::kMax, WriteMode::kOverwrite}, x, out);
-}
+  int64_t steps, width, stepsPerBlock = 1, blocksPerStep = 1, count = 0;
+};
 
 }  // namespace hyc::kernels
 

@@ -224,36 +224,6 @@ static LogicalResult vocabLoss(Loaded &c) {
 // Moves and sums
 //===----------------------------------------------------------------------===//
 
-/// (outer, reduced, inner) to (outer, inner).
-static LogicalResult reduce(Loaded &c) {
-  int64_t outer = c.integer("outer"), count = c.integer("reduced"), inner = c.integer("inner");
-  auto kind = c.op->getAttrOfType<StringAttr>("kind");
-  bool isMax = kind && kind.getValue() == "max";
-  FailureOr<Tensor> x = c.call.memory.load(c.op, c.call.denseAt(c.op.getIns()[0], {outer, count, inner}));
-  if (failed(x))
-    return failure();
-  Tensor y(x->getKind(), {outer, inner});
-  dispatchStorage(y.getKind(), [&](auto zero) {
-    using T = decltype(zero);
-    const T *in = x->data<T>();
-    T *out = y.mutableData<T>();
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = 0; i < inner; ++i) {
-        using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
-        Sum total = isMax ? static_cast<Sum>(in[o * count * inner + i]) : Sum(0);
-        for (int64_t r = 0; r < count; ++r) {
-          T value = in[(o * count + r) * inner + i];
-          if (isMax)
-            total = value > total || value != value ? static_cast<Sum>(value) : total;
-          else
-            total += static_cast<Sum>(value);
-        }
-        out[o * inner + i] = static_cast<T>(total);
-      }
-  });
-  return c.call.store(c.op, c.call.denseAt(c.out(0), {outer, inner}), y, isMax ? rank::WriteMode::overwrite : c.mode());
-}
-
 static LogicalResult stridedCopy(Loaded &c) { return c.store(0, c.ins[0].reshaped(c.outShape(0))); }
 
 static LogicalResult accumulate(Loaded &c) { return c.storeAs(0, c.ins[0].reshaped(c.outShape(0)), c.mode()); }
@@ -386,7 +356,6 @@ static Executor findExecutor(StringRef kernel) {
                                                       {"vocab_max", vocabMax},
                                                       {"vocab_sum_exp", vocabSumExp},
                                                       {"vocab_loss", vocabLoss},
-                                                      {"reduce", reduce},
                                                       {"strided_copy", stridedCopy},
                                                       {"accumulate", accumulate},
                                                       {"fill", fill},

@@ -84,7 +84,7 @@ void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) 
   passes.addPass(mlir::createCSEPass());
   // Before clusters take in the additions.
   passes.addPass(createFuseBias());
-  passes.addPass(createClusterElementwise());
+  passes.addPass(createFormClusters());
   passes.addPass(createLowerToRank());
   // Before placement, which then sees fewer temporaries.
   passes.addPass(createReuseOperands());

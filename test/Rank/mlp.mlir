@@ -2,7 +2,7 @@
 
 // Equal kernels are one kernel; a kernel that only backward uses stands beside it.
 // CHECK-DAG: rank.kernel @gelu_tanh_512 space [512]
-// CHECK-DAG: rank.kernel @gelu_tanh_grad_512 space [512]
+// CHECK-DAG: rank.kernel @gelu_tanh_grad_sum_16x32 space [16, 32] reduced [0] strides {{.*}} results [f32, f32]
 // CHECK: rank.program @stage0 stage 0 slots 1
 // CHECK-DAG: rank.arena @activations bytes [[BYTES:[0-9]+]] lower_bound [[BYTES]]
 // CHECK-DAG: rank.arena @gradients bytes 51328 lower_bound 51328
@@ -22,8 +22,9 @@
 // CHECK: rank.call "cross_entropy_grad" [[LOGITS]] = {{%.+}}, [[LOGITS]],
 // CHECK: [[GRAD:%.+]] = rank.at @gradients {{.*}}"fc2.weight.grad"
 // CHECK: rank.gemm [[GRAD]] = {{.*}}mode = #rank<mode first>, n = 256 : i64, trans_a
-// CHECK: rank.launch @gelu_tanh_grad_512 [[DH:%.+]] = [[DH]],
-// CHECK: rank.call "reduce" {{.*}}mode = #rank<mode first>
+// The gradient of gelu is made in place, and its sum over the tokens, the bias's gradient, with it.
+// CHECK: [[DBIAS:%.+]] = rank.at @gradients {{.*}}"fc1.bias.grad"
+// CHECK: rank.launch @gelu_tanh_grad_sum_16x32 [[DH:%.+]], [[DBIAS]] = [[DH]], {{.*}}mode = #rank<mode first>
 
 // CHECK: rank.func @apply()
 // CHECK-COUNT-4: rank.call "sum_of_squares"

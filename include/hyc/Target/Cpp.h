@@ -1,6 +1,6 @@
 // Prints rank programs as C++: dull, and meant to be read.
 //
-//   src/kernels.h, kernels.cpp      elementwise kernels, shared by all stages
+//   src/kernels.h, kernels.cpp      elementwise kernels and reductions, shared by all stages
 //   src/addresses.h                 typed addresses
 //   src/stageS.h                    names of arenas and collectives
 //   src/stageS.cpp                  the program's tables and main

@@ -71,6 +71,8 @@ void FunctionEmitter::emitLaunch(rank::LaunchOp op) {
     arguments.push_back(pointer(in));
   for (Value out : op.getOuts())
     arguments.push_back(pointer(out));
+  if (!rank::lookupKernel(op).getReduced().empty())
+    arguments.push_back(mode(op.getMode()));
   callLine("kernels::" + identifier(op.getKernel()), arguments);
 }
 
@@ -106,8 +108,7 @@ LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
     return emitEmbedding(op), success();
   if (kernel.starts_with("cross_entropy") || kernel.starts_with("vocab_"))
     return emitLoss(op), success();
-  if (kernel == "reduce" || kernel == "strided_copy" || kernel == "accumulate" || kernel == "fill" ||
-      kernel == "constant")
+  if (kernel == "strided_copy" || kernel == "accumulate" || kernel == "fill" || kernel == "constant")
     return emitMoves(op), success();
   if (kernel == "sum_of_squares" || kernel == "gradient_scale" || kernel == "increment" || kernel == "adamw" ||
       kernel.starts_with("sgd"))

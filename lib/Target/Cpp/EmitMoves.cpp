@@ -1,4 +1,4 @@
-// Calls that move, fill, add or reduce elements.
+// Calls that move, fill or add elements.
 #include "FunctionEmitter.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -116,15 +116,6 @@ void FunctionEmitter::emitMoves(rank::CallOp op) {
     return emitStridedCopy(op);
   if (kernel == "accumulate")
     return emitAccumulate(op);
-  if (kernel == "reduce") {
-    auto size = [&](StringRef name) { return str(op->getAttrOfType<IntegerAttr>(name).getInt()); };
-    bool isMax = op->getAttrOfType<StringAttr>("kind").getValue() == "max";
-    comment(op, shapeText(typeOf(op.getIns()[0])) + " -> " + shapeText(type));
-    return callLine("reduce", {"{.outer = " + size("outer") + ", .r = " + size("reduced") + ", .inner = " +
-                                   size("inner") + ", .kind = ReduceKind::" + (isMax ? "kMax" : "kSum") +
-                                   (isMax ? "" : ", .mode = " + mode(op.getMode())) + "}",
-                               pointer(op.getIns()[0]), pointer(out)});
-  }
   if (kernel == "fill") {
     auto value = op->getAttrOfType<TypedAttr>("value");
     std::string text = literal(value);

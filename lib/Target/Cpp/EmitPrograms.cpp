@@ -24,17 +24,24 @@ inline int64_t* i64(std::byte* address) { return reinterpret_cast<int64_t*>(addr
 inline uint8_t* u8(std::byte* address) { return reinterpret_cast<uint8_t*>(address); }
 )";
 
-constexpr llvm::StringLiteral kKernelFunctions = R"(// Elementwise kernels, shared by all stages. Generated.
+constexpr llvm::StringLiteral kKernelFunctions =
+    R"(// Elementwise kernels and reductions, shared by all stages. Generated.
+//
+// A reduction does `element` for every index of its space and `finish` for every result; kernels/reduce/op.h tells in
+// which order elements are combined.
 #include "kernels.h"
 
 #include <cmath>
 #include <limits>
 
 #include "kernels/math/math.h"
+#include "kernels/reduce/loops.h"
 
 namespace kernels {
 
 namespace math = hyc::kernels::math;
+using hyc::kernels::Max, hyc::kernels::Min, hyc::kernels::Sum;
+using hyc::kernels::reduceColumns, hyc::kernels::reduceRows;
 
 namespace {
 
@@ -67,6 +74,10 @@ template <typename T>
 inline T minimum(T x, T y) {
   return x < y || x != x ? x : y;
 }
+template <typename T>
+inline void write(T& out, T value, WriteMode mode) {
+  out = mode == WriteMode::kAccumulate ? T(out + value) : value;
+}
 
 }  // namespace
 
@@ -89,7 +100,6 @@ constexpr llvm::StringLiteral kStageIncludes = R"(
 #include "kernels/gradient_scale/op.h"
 #include "kernels/layer_norm/op.h"
 #include "kernels/permute/op.h"
-#include "kernels/reduce/op.h"
 #include "kernels/sgd/op.h"
 #include "kernels/shard_slice/op.h"
 #include "kernels/sum_of_squares/op.h"
@@ -114,8 +124,9 @@ private:
 };
 
 LogicalResult ProgramPrinter::emitKernels() {
-  std::string header = "// Elementwise kernels: one loop nest each. Generated.\n#pragma once\n\n#include "
-                       "<cstdint>\n\nnamespace kernels {\n\n";
+  std::string header = "// Elementwise kernels and reductions: one loop nest each. Generated.\n#pragma once\n\n"
+                       "#include <cstdint>\n\n#include \"kernels/write_mode.h\"\n\nnamespace kernels {\n\n"
+                       "using hyc::kernels::WriteMode;\n\n";
   std::string source = kKernelFunctions.str();
   llvm::raw_string_ostream headerStream(header), sourceStream(source);
   for (auto kernel : module.getOps<rank::KernelOp>()) {

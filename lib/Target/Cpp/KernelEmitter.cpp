@@ -1,11 +1,13 @@
-// Loops of elementwise kernels.
+// Loops of kernels: written out where all results are elementwise, by kernels/reduce/loops.h where some are combined.
 //
 // The surprise: pointers carry no __restrict, since a result may be written over an operand; `omp simd` promises
 // instead that iterations are independent, which is true in that case too.
 #include "KernelEmitter.h"
 
+#include "dialects/Rank/KernelStructure.h"
 #include "mlir/IR/BuiltinAttributes.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -60,26 +62,38 @@ constexpr Spelling kSpellings[] = {
     {"select", "{0} ? {1} : {2}", ""},
 };
 
+/// Prints the statements that some values of a body need, in the order of the body.
 class BodyPrinter {
 public:
-  BodyPrinter(rank::KernelOp kernel, raw_ostream &os) : kernel(kernel), os(os) {}
+  explicit BodyPrinter(rank::KernelOp kernel) : kernel(kernel), block(kernel.getBody().front()) {}
 
-  LogicalResult print(StringRef indent) {
-    Block &block = kernel.getBody().front();
+  /// What a value that needs no statement is called: an accumulator.
+  void setName(Value value, std::string name) { names[value] = std::move(name); }
+  StringRef nameOf(Value value) { return names[value]; }
+
+  LogicalResult print(ArrayRef<Value> values, StringRef indent, raw_ostream &os) {
+    DenseSet<Value> needed;
+    SmallVector<Value> pending(values);
+    while (!pending.empty()) {
+      Value value = pending.pop_back_val();
+      if (names.contains(value) || !needed.insert(value).second)
+        continue;
+      if (Operation *op = value.getDefiningOp())
+        pending.append(op->operand_begin(), op->operand_end());
+    }
     for (auto [i, argument] : llvm::enumerate(block.getArguments())) {
+      if (!needed.contains(argument))
+        continue;
       names[argument] = ("x" + Twine(i)).str();
       os << indent << "const " << elementType(argument.getType()) << " x" << i << " = in" << i << "[" << index(i)
          << "];\n";
     }
     for (Operation &op : block.without_terminator())
-      if (failed(printOp(op, indent)))
+      if (needed.contains(op.getResult(0)) && failed(printOp(op, indent, os)))
         return failure();
-    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
-      os << indent << "out" << i << "[" << index(block.getNumArguments() + i) << "] = " << names[value] << ";\n";
     return success();
   }
 
-private:
   /// Position of the element of operand `operand`.
   std::string index(unsigned operand) {
     ArrayRef<int64_t> strides = cast<DenseI64ArrayAttr>(kernel.getStrides()[operand]).asArrayRef();
@@ -92,8 +106,13 @@ private:
     }
     return result.empty() ? "0" : result;
   }
+  /// "out1[i0 * 64]".
+  std::string out(unsigned result) {
+    return "out" + std::to_string(result) + "[" + index(block.getNumArguments() + result) + "]";
+  }
 
-  LogicalResult printOp(Operation &op, StringRef indent) {
+private:
+  LogicalResult printOp(Operation &op, StringRef indent, raw_ostream &os) {
     std::string name = "v" + std::to_string(names.size()), text;
     Type type = op.getResult(0).getType();
     if (auto literalOp = dyn_cast<rank::LiteralOp>(op)) {
@@ -134,29 +153,142 @@ private:
   }
 
   rank::KernelOp kernel;
-  raw_ostream &os;
+  Block &block;
   DenseMap<Value, std::string> names;
 };
 
-} // namespace
+/// Prints a kernel that combines as two lambdas and a call of loops.h.
+class ReductionPrinter {
+public:
+  explicit ReductionPrinter(rank::KernelOp kernel)
+      : kernel(kernel), block(kernel.getBody().front()), loops(rank::reductionLoops(kernel)),
+        combined(rank::combinedValues(block)), combines(block.getOps<rank::CombineOp>()) {
+    for (auto [i, combine] : llvm::enumerate(combines)) {
+      accumulators.push_back(rank::stringifyCombineKind(combine.getKind()).str());
+      if (combines.size() > 1)
+        accumulators.back() += std::to_string(i);
+    }
+  }
 
-std::string cpp::kernelSignature(rank::KernelOp kernel) {
-  std::string text = "void " + identifier(kernel.getSymName()) + "(";
-  unsigned inputs = kernel.getBody().front().getNumArguments();
-  for (auto [i, argument] : llvm::enumerate(kernel.getBody().front().getArguments()))
-    text += ("const " + elementType(argument.getType()) + "* in" + Twine(i) + ", ").str();
-  for (auto [i, type] : llvm::enumerate(kernel.getResultTypes().getAsValueRange<TypeAttr>()))
-    text += ((i == 0 ? "" : ", ") + elementType(type) + "* out" + Twine(i)).str();
-  (void)inputs;
-  return text + ")";
-}
+  LogicalResult print(raw_ostream &os) {
+    std::string element, finish;
+    if (failed(printElement(element)) || failed(printFinish(finish)))
+      return failure();
+    os << "  const auto element = [=](" << indexParameter("outer", loops.outer, element) << ", "
+       << indexParameter("step", loops.steps, element) << ", " << indexParameter("", {loops.inner}, element)
+       << parameters("& ") << ") {\n"
+       << decode("outer", loops.outer, element) << decode("step", loops.steps, element) << element << "  };\n";
+    os << "  const auto finish = [=](" << indexParameter("outer", loops.outer, finish);
+    if (!loops.isRows)
+      os << ", " << indexParameter("", {loops.inner}, finish);
+    os << parameters(" ") << ") {\n" << decode("outer", loops.outer, finish) << finish << "  };\n";
+    os << "  reduce" << (loops.isRows ? "Rows" : "Columns") << "<";
+    llvm::interleaveComma(combines, os, [&](rank::CombineOp combine) {
+      StringRef kind = rank::stringifyCombineKind(combine.getKind());
+      os << llvm::toUpper(kind[0]) << kind.drop_front() << "<" << elementType(combine.getType()) << ">";
+    });
+    os << ">({.outer = " << loops.outerCount << ", .steps = " << loops.stepCount << ", .inner = " << loops.innerCount
+       << "}, element, finish);\n";
+    return success();
+  }
 
-LogicalResult cpp::emitKernel(rank::KernelOp kernel, raw_ostream &os) {
+private:
+  /// One element: whole results are written, the rest goes into the accumulators.
+  LogicalResult printElement(std::string &text) {
+    llvm::raw_string_ostream os(text);
+    BodyPrinter printer(kernel);
+    auto yielded = block.getTerminator()->getOperands();
+    SmallVector<Value> values = llvm::filter_to_vector(yielded, [&](Value value) { return !combined.contains(value); });
+    for (rank::CombineOp combine : combines)
+      values.push_back(combine.getValue());
+    if (failed(printer.print(values, "    ", os)))
+      return failure();
+    for (auto [i, value] : llvm::enumerate(yielded))
+      if (!combined.contains(value))
+        os << "    " << printer.out(i) << " = " << printer.nameOf(value) << ";\n";
+    for (auto [combine, accumulator] : llvm::zip_equal(combines, accumulators)) {
+      StringRef value = printer.nameOf(combine.getValue());
+      os << "    " << accumulator << " = ";
+      if (combine.getKind() == rank::CombineKind::sum)
+        os << accumulator << " + " << value << ";\n";
+      else
+        os << (combine.getKind() == rank::CombineKind::max ? "maximum(" : "minimum(") << accumulator << ", " << value
+           << ");\n";
+    }
+    return success();
+  }
+
+  /// One complete result.
+  LogicalResult printFinish(std::string &text) {
+    llvm::raw_string_ostream os(text);
+    BodyPrinter printer(kernel);
+    for (auto [combine, accumulator] : llvm::zip_equal(combines, accumulators))
+      printer.setName(combine.getResult(), accumulator);
+    auto yielded = block.getTerminator()->getOperands();
+    SmallVector<Value> values = llvm::filter_to_vector(yielded, [&](Value value) { return combined.contains(value); });
+    if (failed(printer.print(values, "    ", os)))
+      return failure();
+    for (auto [i, value] : llvm::enumerate(yielded))
+      if (combined.contains(value))
+        os << "    write(" << printer.out(i) << ", " << printer.nameOf(value) << ", mode);\n";
+    return success();
+  }
+
+  /// Whether "i3" stands in the text as a word.
+  static bool usesIndex(StringRef text, unsigned dim) {
+    std::string name = "i" + std::to_string(dim);
+    auto isPart = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+    for (size_t at = text.find(name); at != StringRef::npos; at = text.find(name, at + 1)) {
+      size_t end = at + name.size();
+      if ((at == 0 || !isPart(text[at - 1])) && (end == text.size() || !isPart(text[end])))
+        return true;
+    }
+    return false;
+  }
+  static bool usesAny(StringRef text, ArrayRef<unsigned> dims) {
+    return llvm::any_of(dims, [&](unsigned dim) { return usesIndex(text, dim); });
+  }
+
+  /// "int64_t i0"; for several dimensions "int64_t outer", which `decode` takes apart.
+  static std::string indexParameter(StringRef together, ArrayRef<unsigned> dims, StringRef text) {
+    if (!usesAny(text, dims))
+      return "int64_t";
+    return ("int64_t " + (dims.size() == 1 ? "i" + Twine(dims[0]) : Twine(together))).str();
+  }
+  std::string decode(StringRef together, ArrayRef<unsigned> dims, StringRef text) {
+    if (dims.size() < 2 || !usesAny(text, dims))
+      return "";
+    int64_t inner = 1;
+    std::string list;
+    for (unsigned dim : llvm::reverse(dims)) {
+      std::string value = together.str() + (inner == 1 ? "" : " / " + std::to_string(inner));
+      if (dim != dims.front())
+        value += " % " + std::to_string(kernel.getSpace()[dim]);
+      list = "i" + std::to_string(dim) + " = " + value + (list.empty() ? "" : ", ") + list;
+      inner *= kernel.getSpace()[dim];
+    }
+    return "    [[maybe_unused]] const int64_t " + list + ";\n";
+  }
+  std::string parameters(StringRef reference) {
+    std::string text;
+    for (auto [combine, accumulator] : llvm::zip_equal(combines, accumulators))
+      text += (", " + elementType(combine.getType()) + reference + accumulator).str();
+    return text;
+  }
+
+  rank::KernelOp kernel;
+  Block &block;
+  rank::ReductionLoops loops;
+  DenseSet<Value> combined;
+  SmallVector<rank::CombineOp> combines;
+  SmallVector<std::string> accumulators;
+};
+
+LogicalResult emitElementwise(rank::KernelOp kernel, raw_ostream &os) {
   SmallVector<int64_t> space(kernel.getSpace());
   int64_t elements = 1;
   for (int64_t size : space)
     elements *= size;
-  os << kernelSignature(kernel) << " {\n";
   std::string indent = "  ";
   bool isParallel = elements >= kParallelElements;
   for (auto [d, size] : llvm::enumerate(space)) {
@@ -168,12 +300,36 @@ LogicalResult cpp::emitKernel(rank::KernelOp kernel, raw_ostream &os) {
     os << indent << "for (int64_t i" << d << " = 0; i" << d << " < " << size << "; ++i" << d << ") {\n";
     indent += "  ";
   }
-  if (failed(BodyPrinter(kernel, os).print(indent)))
+  BodyPrinter printer(kernel);
+  SmallVector<Value> results(kernel.getBody().front().getTerminator()->getOperands());
+  if (failed(printer.print(results, indent, os)))
     return failure();
+  for (auto [i, value] : llvm::enumerate(results))
+    os << indent << printer.out(i) << " = " << printer.nameOf(value) << ";\n";
   for (size_t d = space.size(); d > 0; --d) {
     indent.resize(indent.size() - 2);
     os << indent << "}\n";
   }
+  return success();
+}
+
+} // namespace
+
+std::string cpp::kernelSignature(rank::KernelOp kernel) {
+  SmallVector<std::string> parameters;
+  for (auto [i, argument] : llvm::enumerate(kernel.getBody().front().getArguments()))
+    parameters.push_back(("const " + elementType(argument.getType()) + "* in" + Twine(i)).str());
+  for (auto [i, type] : llvm::enumerate(kernel.getResultTypes().getAsValueRange<TypeAttr>()))
+    parameters.push_back((elementType(type) + "* out" + Twine(i)).str());
+  if (!kernel.getReduced().empty())
+    parameters.push_back("WriteMode mode");
+  return "void " + identifier(kernel.getSymName()) + "(" + llvm::join(parameters, ", ") + ")";
+}
+
+LogicalResult cpp::emitKernel(rank::KernelOp kernel, raw_ostream &os) {
+  os << kernelSignature(kernel) << " {\n";
+  if (failed(kernel.getReduced().empty() ? emitElementwise(kernel, os) : ReductionPrinter(kernel).print(os)))
+    return failure();
   os << "}\n\n";
   return success();
 }

@@ -9,8 +9,9 @@ namespace hyc::cpp {
 /// "void add_4096(const float* in0, const float* in1, float* out0)".
 std::string kernelSignature(rank::KernelOp kernel);
 
-/// The definition: a loop nest that vectorises, spread over threads when it is long. Each element is computed by
-/// itself, so the bits depend on neither.
+/// The definition: loops that vectorise, spread over threads when they are long. Each element is computed by itself,
+/// and combined in the fixed order of kernels/reduce/op.h, so the bits depend on neither. What combines ends with a
+/// parameter `WriteMode mode`, that of the combined results.
 llvm::LogicalResult emitKernel(rank::KernelOp kernel, llvm::raw_ostream &os);
 
 } // namespace hyc::cpp

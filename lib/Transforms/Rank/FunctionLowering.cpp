@@ -352,7 +352,11 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](SplitOp op) { return lowerSplit(op); })
       .Case([&](ConcatOp op) { return lowerConcat(op); })
       .Case([&](ConstantOp op) { return lowerConstant(op); })
-      .Case([&](ReduceOp op) { return lowerReduce(op); })
+      .Case([](ReduceOp op) {
+        return op.emitOpError("has no kernel on this target: ")
+               << stringifyReductionKind(op.getKind()) << " of " << op.getOperand().getType()
+               << ", expected elements of f32, f64, i64 or i32, and hyc-form-clusters to have run before";
+      })
       .Case([&](rank::ClusterOp op) { return lowerCluster(op); })
       .Case([&](EinsumOp op) { return lowerProduct(op, op.getSpec(), op.getLhs(), op.getRhs(), Value()); })
       .Case([&](rank::LinearOp op) { return lowerProduct(op, op.getSpec(), op.getLhs(), op.getRhs(), op.getBias()); })
@@ -374,8 +378,7 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](dist::ShardOffsetOp op) { return lowerShardOffset(op); })
       .Case([&](dist::SliceOp op) { return lowerShardSlice(op); })
       .Default([](Operation *op) {
-        return op->emitOpError(
-            "has no kernel on this target; expected hyc-cluster-elementwise to have run before, or a "
-            "decomposition");
+        return op->emitOpError("has no kernel on this target; expected hyc-form-clusters to have run before, or a "
+                               "decomposition");
       });
 }

@@ -77,11 +77,9 @@ private:
   llvm::LogicalResult lowerSplit(SplitOp op);
   llvm::LogicalResult lowerConcat(ConcatOp op);
   llvm::LogicalResult lowerConstant(ConstantOp op);
-  llvm::LogicalResult lowerReduce(ReduceOp op);
   llvm::LogicalResult lowerCluster(rank::ClusterOp op);
   mlir::Value concatBuffer(ConcatOp op);
-  /// Launches a kernel that computes `function` of each element of one dense buffer.
-  void launchUnary(mlir::Operation *op, llvm::StringRef function, mlir::Value to, mlir::Value from);
+  std::optional<rank::WriteMode> accumulationMode(llvm::ArrayRef<mlir::Value> results);
 
   // Matrix products.
   llvm::LogicalResult lowerProduct(mlir::Operation *op, llvm::StringRef spec, mlir::Value lhs, mlir::Value rhs,

@@ -1,9 +1,9 @@
-// Ops that move elements (views where strides can say it), reductions, and clusters.
+// Ops that move elements (views where strides can say it), and clusters.
 #include "FunctionLowering.h"
 
-#include "mlir/IR/IRMapping.h"
+#include "dialects/Rank/KernelStructure.h"
 
-#include <numeric>
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -101,77 +101,42 @@ LogicalResult FunctionLowering::lowerConstant(ConstantOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Reductions
-//===----------------------------------------------------------------------===//
-
-LogicalResult FunctionLowering::lowerReduce(ReduceOp op) {
-  auto type = cast<RankedTensorType>(op.getOperand().getType());
-  if (!type.getElementType().isF32())
-    return op.emitOpError("has no kernel on this target: ")
-           << stringifyReductionKind(op.getKind()) << " of " << type.getElementType() << ", expected f32";
-  // One run of adjacent dimensions at a time, the last one first; only the last step makes the result itself.
-  SmallVector<int64_t> dims(op.getDims()), shape(type.getShape());
-  Value current = denseBufferOf(op.getOperand());
-  Value final;
-  // The minimum is the negated maximum of what is negated.
-  bool isMinimum = op.getKind() == ReductionKind::min && !dims.empty();
-  if (isMinimum) {
-    Value negated = allocate(cast<rank::BufferType>(current.getType()), kActivations, op.getLoc(), getId(op));
-    launchUnary(op, "neg", negated, current);
-    current = negated;
-  }
-  if (dims.empty()) {
-    final = destinationOf(op.getResult(), Layout::Strided).buffer;
-    copy(final, current, getId(op));
-  }
-  while (!dims.empty()) {
-    int64_t last = dims.pop_back_val(), first = last;
-    while (!dims.empty() && dims.back() == first - 1)
-      first = dims.pop_back_val();
-    auto product = [&](int64_t from, int64_t to) {
-      return std::accumulate(shape.begin() + from, shape.begin() + to, int64_t(1), std::multiplies<int64_t>());
-    };
-    int64_t outer = product(0, first), reduced = product(first, last + 1), inner = product(last + 1, shape.size());
-    shape.erase(shape.begin() + first, shape.begin() + last + 1);
-    Destination to;
-    if (!dims.empty()) {
-      to.buffer = allocate(rank::BufferType::get(op.getContext(), shape, type.getElementType(), {}), kActivations,
-                           op.getLoc(), getId(op));
-    } else if (op.getKind() == ReductionKind::sum) {
-      to = accumulationOrDestination(op.getResult(), Layout::Dense);
-    } else {
-      to = destinationOf(op.getResult(), Layout::Dense);
-    }
-    call(op, "reduce", to.buffer, current,
-         {named("outer", builder.getI64IntegerAttr(outer)), named("reduced", builder.getI64IntegerAttr(reduced)),
-          named("inner", builder.getI64IntegerAttr(inner)),
-          named("kind", builder.getStringAttr(op.getKind() == ReductionKind::sum ? "sum" : "max"))},
-         to.mode);
-    final = current = to.buffer;
-  }
-  if (isMinimum)
-    launchUnary(op, "neg", final, final);
-  buffers[op.getResult()] = final;
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
 // Clusters
 //===----------------------------------------------------------------------===//
 
-/// Joins dimension d + 1 into d wherever every operand steps through both as through one.
-static void collapse(SmallVectorImpl<int64_t> &space, MutableArrayRef<SmallVector<int64_t>> strides) {
-  auto eraseDim = [&](size_t d) {
+namespace {
+/// The loop nest of a kernel: sizes, which dimensions are reduced, and the strides of each operand.
+struct Nest {
+  SmallVector<int64_t> space;
+  SmallVector<bool> isReduced;
+  SmallVector<SmallVector<int64_t>> strides;
+
+  void eraseDim(size_t d) {
     space.erase(space.begin() + d);
+    isReduced.erase(isReduced.begin() + d);
     for (SmallVector<int64_t> &list : strides)
       list.erase(list.begin() + d);
-  };
+  }
+  SmallVector<int64_t> reduced() const {
+    SmallVector<int64_t> dims;
+    for (auto [dim, is] : llvm::enumerate(isReduced))
+      if (is)
+        dims.push_back(dim);
+    return dims;
+  }
+  void collapse();
+};
+} // namespace
+
+/// Joins dimension d + 1 into d wherever every operand steps through both as through one. One reduced dimension stays.
+void Nest::collapse() {
   for (size_t d = space.size(); d-- > 0;)
-    if (space[d] == 1)
+    if (space[d] == 1 && (!isReduced[d] || llvm::count(isReduced, true) > 1))
       eraseDim(d);
   for (size_t d = 0; d + 1 < space.size();) {
-    bool contiguous =
-        llvm::all_of(strides, [&](ArrayRef<int64_t> list) { return list[d] == list[d + 1] * space[d + 1]; });
+    bool contiguous = isReduced[d] == isReduced[d + 1] && llvm::all_of(strides, [&](ArrayRef<int64_t> list) {
+                        return list[d] == list[d + 1] * space[d + 1];
+                      });
     if (!contiguous) {
       ++d;
       continue;
@@ -184,56 +149,87 @@ static void collapse(SmallVectorImpl<int64_t> &space, MutableArrayRef<SmallVecto
 /// What a kernel is called: its functions, in order, but no more than a line can hold.
 static std::string kernelName(Region &body) {
   std::string name;
-  for (auto compute : body.getOps<rank::ScalarComputeOp>()) {
+  for (Operation &op : body.front()) {
+    auto compute = dyn_cast<rank::ScalarComputeOp>(op);
+    auto combine = dyn_cast<rank::CombineOp>(op);
+    if (!compute && !combine)
+      continue;
     if (name.size() > 32)
       return name + "_etc";
-    name += (name.empty() ? "" : "_") + compute.getFunction().str();
+    name += (name.empty() ? "" : "_") +
+            (compute ? compute.getFunction() : rank::stringifyCombineKind(combine.getKind())).str();
   }
   return name.empty() ? "copy" : name;
 }
 
-void FunctionLowering::launchUnary(Operation *op, StringRef function, Value to, Value from) {
-  auto type = cast<rank::BufferType>(from.getType());
-  Region body;
-  Block &block = body.emplaceBlock();
-  OpBuilder inner(op->getContext());
-  inner.setInsertionPointToStart(&block);
-  Value element = block.addArgument(type.getElementType(), op->getLoc());
-  rank::YieldOp::create(
-      inner, op->getLoc(),
-      rank::ScalarComputeOp::create(inner, op->getLoc(), type.getElementType(), function, element).getResult());
-  SmallVector<SmallVector<int64_t>> strides(2, SmallVector<int64_t>{1});
-  rank::KernelOp kernel = tables.kernels.getOrCreate(function, {type.getNumElements()}, strides, type.getElementType(),
-                                                     body, op->getLoc());
-  auto launch =
-      rank::LaunchOp::create(builder, op->getLoc(), kernel.getSymName(), ValueRange(to), ValueRange(from));
-  if (StringRef id = getId(op); !id.empty())
-    launch->setAttr("id", builder.getStringAttr(id));
+/// How the combined results of a cluster can all be added to states, if they can: they share the launch's mode.
+std::optional<rank::WriteMode> FunctionLowering::accumulationMode(ArrayRef<Value> results) {
+  std::optional<rank::WriteMode> common;
+  llvm::StringSet<> targets;
+  for (Value result : results) {
+    AccumulateOp accumulate = soleAccumulation(result);
+    if (!accumulate || !targets.insert(accumulate.getTarget()).second)
+      return std::nullopt;
+    auto mode = accumulated.contains(accumulate.getTarget()) ? rank::WriteMode::add : rank::WriteMode::first;
+    if (common && *common != mode)
+      return std::nullopt;
+    common = mode;
+  }
+  return common;
 }
 
 LogicalResult FunctionLowering::lowerCluster(rank::ClusterOp op) {
-  SmallVector<int64_t> space(shapeOf(op.getResult()));
+  Nest nest;
+  nest.space = llvm::to_vector(op.getSpace());
+  SmallVector<int64_t> every, kept; // dimensions of the space that a result has
+  for (int64_t dim = 0, e = nest.space.size(); dim < e; ++dim) {
+    nest.isReduced.push_back(llvm::is_contained(op.getReduced(), dim));
+    every.push_back(dim);
+    if (!nest.isReduced.back())
+      kept.push_back(dim);
+  }
+  auto addStrides = [&](Value buffer, ArrayRef<int64_t> dims) {
+    SmallVector<int64_t> own = cast<rank::BufferType>(buffer.getType()).getStridesOrDense();
+    SmallVector<int64_t> &list = nest.strides.emplace_back(nest.space.size(), 0);
+    for (auto [i, dim] : llvm::enumerate(dims))
+      list[dim] = own[i];
+  };
   SmallVector<Value> inputs;
-  SmallVector<SmallVector<int64_t>> strides;
   for (auto [tensor, dims] : llvm::zip_equal(op.getInputs(), op.getDims().getAsRange<DenseI64ArrayAttr>())) {
     inputs.push_back(bufferOf(tensor));
-    SmallVector<int64_t> own = typeOf(tensor).getStridesOrDense(), &list = strides.emplace_back(space.size(), 0);
-    for (auto [i, dim] : llvm::enumerate(dims.asArrayRef()))
-      list[dim] = own[i];
+    addStrides(inputs.back(), dims.asArrayRef());
   }
-  Value result = destinationOf(op.getResult(), Layout::Strided).buffer;
-  strides.push_back(cast<rank::BufferType>(result.getType()).getStridesOrDense());
+
+  Block &source = op.getBody().front();
+  llvm::DenseSet<Value> combined = rank::combinedValues(source);
+  SmallVector<Value> sums, buffersOut;
+  for (auto [result, value] : llvm::zip_equal(op.getOuts(), source.getTerminator()->getOperands()))
+    if (combined.contains(value))
+      sums.push_back(result);
+  std::optional<rank::WriteMode> mode = accumulationMode(sums);
+  SmallVector<Type> elements;
+  for (auto [result, value] : llvm::zip_equal(op.getOuts(), source.getTerminator()->getOperands())) {
+    bool isCombined = combined.contains(value);
+    std::optional<Destination> to =
+        isCombined && mode ? accumulationOf(result) : std::optional(destinationOf(result, Layout::Strided));
+    if (!to)
+      return op.emitOpError("cannot add a result of ") << result.getType() << " to the state that it belongs to";
+    buffersOut.push_back(to->buffer);
+    addStrides(to->buffer, isCombined ? kept : every);
+    elements.push_back(cast<RankedTensorType>(result.getType()).getElementType());
+    buffers[result] = to->buffer;
+  }
 
   Region body;
   IRMapping mapping;
   op.getBody().cloneInto(&body, mapping);
   if (body.getOps<rank::IndexOp>().empty())
-    collapse(space, strides);
-  Type element = cast<RankedTensorType>(op.getResult().getType()).getElementType();
-  rank::KernelOp kernel = tables.kernels.getOrCreate(kernelName(body), space, strides, element, body, op.getLoc());
-  auto launch = rank::LaunchOp::create(builder, op.getLoc(), kernel.getSymName(), ValueRange(result), inputs);
+    nest.collapse();
+  rank::KernelOp kernel = tables.kernels.getOrCreate(kernelName(body), nest.space, nest.reduced(), nest.strides,
+                                                     elements, body, op.getLoc());
+  auto launch = rank::LaunchOp::create(builder, op.getLoc(), kernel.getSymName(), buffersOut, inputs,
+                                       mode.value_or(rank::WriteMode::overwrite));
   if (StringRef id = getId(op); !id.empty())
     launch->setAttr("id", builder.getStringAttr(id));
-  buffers[op.getResult()] = result;
   return success();
 }

@@ -8,15 +8,15 @@ using namespace hyc;
 // Kernels
 //===----------------------------------------------------------------------===//
 
-rank::KernelOp KernelTable::getOrCreate(StringRef name, ArrayRef<int64_t> space, ArrayRef<SmallVector<int64_t>> strides,
-                                        TypeRange results, Region &body, Location loc) {
+rank::KernelOp KernelTable::getOrCreate(StringRef name, ArrayRef<int64_t> space, ArrayRef<int64_t> reduced,
+                                        ArrayRef<SmallVector<int64_t>> strides, TypeRange results, Region &body,
+                                        Location loc) {
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   SmallVector<Attribute> strideLists;
   for (ArrayRef<int64_t> list : strides)
     strideLists.push_back(builder.getDenseI64ArrayAttr(list));
-  auto kernel =
-      rank::KernelOp::create(builder, loc, "", builder.getDenseI64ArrayAttr(space), builder.getArrayAttr(strideLists),
-                             builder.getTypeArrayAttr(llvm::to_vector(results)));
+  auto kernel = rank::KernelOp::create(builder, loc, "", space, reduced, builder.getArrayAttr(strideLists),
+                                       builder.getTypeArrayAttr(llvm::to_vector(results)));
   kernel.getBody().takeBody(body);
 
   std::string text;

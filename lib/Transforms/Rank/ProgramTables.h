@@ -25,8 +25,8 @@ class KernelTable {
 public:
   explicit KernelTable(mlir::ModuleOp module) : module(module) {}
 
-  /// The kernel with this body (moved in), space and strides. `name` says what it does: "add_gelu".
-  rank::KernelOp getOrCreate(llvm::StringRef name, llvm::ArrayRef<int64_t> space,
+  /// The kernel with this body (moved in), space, reduced dimensions and strides. `name` says what it does: "add_gelu".
+  rank::KernelOp getOrCreate(llvm::StringRef name, llvm::ArrayRef<int64_t> space, llvm::ArrayRef<int64_t> reduced,
                              llvm::ArrayRef<llvm::SmallVector<int64_t>> strides, mlir::TypeRange results,
                              mlir::Region &body, mlir::Location loc);
 

@@ -95,3 +95,77 @@ rank.program @p stage 0 slots 1 {
     rank.invoke @layer(%0) : !rank.buffer<8xf32>
   }
 }
+
+// -----
+
+// expected-error @+1 {{[kernel.reduced] does not combine, but reduces dimensions array<i64: 0>}}
+rank.kernel @k space [4] reduced [0] strides [array<i64: 1>, array<i64: 1>] results [f32] {
+^bb0(%x: f32):
+  rank.yield %x : f32
+}
+
+// -----
+
+// expected-error @+1 {{[kernel.reduced] reduces dimensions array<i64: 1> of a space of 1, expected increasing ones in range}}
+rank.kernel @k space [4] reduced [1] strides [array<i64: 1>, array<i64: 0>] results [f32] {
+^bb0(%x: f32):
+  %s = rank.combine sum %x : f32
+  rank.yield %s : f32
+}
+
+// -----
+
+rank.kernel @k space [4] reduced [0] strides [array<i64: 1>, array<i64: 0>] results [f32] {
+^bb0(%x: f32):
+  %s = rank.combine sum %x : f32
+  // expected-error @+1 {{[kernel.combined] combines what comes from a combination}}
+  %t = rank.combine max %s : f32
+  rank.yield %t : f32
+}
+
+// -----
+
+rank.kernel @k space [4] reduced [0] strides [array<i64: 1>, array<i64: 0>] results [f32] {
+^bb0(%x: f32):
+  %s = rank.combine sum %x : f32
+  // expected-error @+1 {{[kernel.combined] computes with a combination and what differs along a reduced dimension}}
+  %y = rank.compute "div" %x, %s : (f32, f32) -> f32
+  rank.yield %y : f32
+}
+
+// -----
+
+// expected-error @+1 {{[kernel.combined] result 0 has strides array<i64: 1>, expected 0 along the reduced dimensions array<i64: 0>}}
+rank.kernel @k space [4] reduced [0] strides [array<i64: 1>, array<i64: 1>] results [f32] {
+^bb0(%x: f32):
+  %s = rank.combine sum %x : f32
+  rank.yield %s : f32
+}
+
+// -----
+
+hyc.func @g(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{[cluster.results] gives 'tensor<8xf32>', expected the shape array<i64: 4>}}
+  %0 = rank.cluster %x space [4, 8] reduced [1] dims [array<i64: 0, 1>] : (tensor<4x8xf32>) -> tensor<8xf32> {
+  ^bb0(%e: f32):
+    %s = rank.combine sum %e : f32
+    rank.yield %s : f32
+  }
+  hyc.return
+}
+
+// -----
+
+// expected-note @+1 {{kernel declared here}}
+rank.kernel @k space [4] strides [array<i64: 1>, array<i64: 1>] results [f32] {
+^bb0(%x: f32):
+  rank.yield %x : f32
+}
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <4xf32>
+    // expected-error @+1 {{[launch.mode] adds to old contents, but @k combines nothing}}
+    rank.launch @k %0 = %0 {mode = #rank<mode add>} : !rank.buffer<4xf32>, !rank.buffer<4xf32>
+  }
+}

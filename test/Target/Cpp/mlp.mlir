@@ -22,7 +22,9 @@
 // BACKWARD: const double beta = call.first ? 0 : 1;
 // BACKWARD: // fc2.grad.rhs: (32, 16) x (16, 256) -> (32, 256)
 // BACKWARD-NEXT: gemm({.m = 32, .n = 256, .k = 16, .transA = true, .beta = beta},
-// BACKWARD: reduce({.outer = 1, .r = 16, .inner = 32, .kind = ReduceKind::kSum, .mode = mode},
+// BACKWARD: // act.grad
+// BACKWARD-NEXT: kernels::gelu_tanh_grad_sum_16x32(f32(activations{{.*}}), f32(activations{{.*}}),
+// BACKWARD-NEXT: f32(gradients + {{[0-9]+}}), mode);
 
 // APPLY: gradientScale(*f64(host + [[SUM:[0-9]+]]), *i64(communication + 0), 1,
 // APPLY: // fc1.weight: (16, 32)

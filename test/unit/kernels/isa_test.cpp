@@ -6,7 +6,6 @@
 #include "kernels/gemm/cpu.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/layer_norm/op.h"
-#include "kernels/reduce/op.h"
 
 #if defined(__x86_64__)
 #define HYC_DECLARE_KERNELS(isa)                                                                                \
@@ -16,7 +15,6 @@
                         float *);                                                                               \
   void crossEntropyForward(const CrossEntropyDesc &, const float *, const int64_t *, float *, float *, float *, \
                            int64_t *);                                                                          \
-  void reduce(const ReduceDesc &, const float *, float *);                                                      \
   void gemmWithScratch(const GemmDesc &, const float *, const float *, const float *, const float *, float *,   \
                        float *);                                                                                \
   void attentionForward(const AttentionDesc &, const float *, const float *, const float *, float *, float *);  \
@@ -35,15 +33,14 @@ struct Kernels {
   decltype(&generic::adamwWithFactors) adamw;
   decltype(&generic::layerNormForward) layerNorm;
   decltype(&generic::crossEntropyForward) crossEntropy;
-  decltype(&generic::reduce) reduce;
   decltype(&generic::gemmWithScratch) gemm;
   decltype(&generic::attentionForward) attention;
   decltype(&generic::attentionBackward) attentionBackward;
 };
-#define HYC_KERNELS_OF(isa)                                                                                    \
-  Kernels {                                                                                                    \
-    isa::adamwWithFactors, isa::layerNormForward, isa::crossEntropyForward, isa::reduce, isa::gemmWithScratch, \
-        isa::attentionForward, isa::attentionBackward                                                          \
+#define HYC_KERNELS_OF(isa)                                                                       \
+  Kernels {                                                                                       \
+    isa::adamwWithFactors, isa::layerNormForward, isa::crossEntropyForward, isa::gemmWithScratch, \
+        isa::attentionForward, isa::attentionBackward                                             \
   }
 
 Floats withoutProducts(const Kernels &k) {
@@ -53,13 +50,9 @@ Floats withoutProducts(const Kernels &k) {
   const Floats x = randomFloats(9 * 111, 3);
   k.adamw(AdamWFactors<float>(AdamWParams{}), 999, param.data(), x.data(), m.data(), v.data());
   append(param);
-  Floats y(x.size()), mean(9), rstd(9), out(111);
+  Floats y(x.size()), mean(9), rstd(9);
   k.layerNorm({9, 111, 1e-5}, x.data(), nullptr, nullptr, y.data(), mean.data(), rstd.data());
   append(y);
-  k.reduce({1, 9, 111}, x.data(), out.data());
-  append(out);
-  k.reduce({9, 111, 1}, x.data(), out.data());
-  append(out);
   CrossEntropyDesc d;
   d.tokens = 9;
   d.localVocab = 111;

@@ -1,5 +1,5 @@
 // Passes of phase 5: from what one rank computes to the calls it makes. Every example is part of a test in test/Rank.
-// Their order is: decompose-composites, fuse-bias, cluster-elementwise, lower-to-rank, reuse-operands, place-buffers,
+// Their order is: decompose-composites, fuse-bias, form-clusters, lower-to-rank, reuse-operands, place-buffers,
 // coalesce-reductions, share-layers, verify-rank.
 
 #ifndef HYC_TRANSFORMS_RANK_PASSES_TD
@@ -46,25 +46,32 @@ def FuseBias : Pass<"hyc-fuse-bias", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
 
-def ClusterElementwise : Pass<"hyc-cluster-elementwise", "::mlir::ModuleOp"> {
-  let summary = "Fuses elementwise ops over one shape into clusters";
+def FormClusters : Pass<"hyc-form-clusters", "::mlir::ModuleOp"> {
+  let summary = "Fuses elementwise ops over one shape, and reductions of it, into clusters";
   let description = [{
     An elementwise op takes in the producers of its operands that are elementwise over the same shape, broadcasts or
     splat constants, if it is their only user; broadcasts, constants, conversions and comparisons are copied into every
     user, since computing them again costs less than a pass through memory.
 
+    A reduction takes in the producer of its operand likewise, and also where others use it: the cluster then gives both.
+    Reductions of the same elements along the same dimensions become one cluster, and an elementwise op over the
+    result takes the reduction in.
+
     ```mlir
     %0 = hyc.mul %x, %y : tensor<4x8xf32>
     %1 = hyc.broadcast %b [1] : (tensor<8xf32>) -> tensor<4x8xf32>
     %2 = hyc.add %0, %1 : tensor<4x8xf32>
+    %3 = hyc.reduce sum %2 [0] : (tensor<4x8xf32>) -> tensor<8xf32>
     ```
-    becomes
+    becomes, if %2 is used elsewhere too,
     ```mlir
-    %2 = rank.cluster %x, %y, %b dims [array<i64: 0, 1>, array<i64: 0, 1>, array<i64: 1>] : … -> tensor<4x8xf32> {
+    %2, %3 = rank.cluster %x, %y, %b space [4, 8] reduced [0]
+        dims [array<i64: 0, 1>, array<i64: 0, 1>, array<i64: 1>] : … -> (tensor<4x8xf32>, tensor<8xf32>) {
     ^bb0(%a: f32, %b: f32, %c: f32):
       %0 = rank.compute "mul" %a, %b : (f32, f32) -> f32
       %1 = rank.compute "add" %0, %c : (f32, f32) -> f32
-      rank.yield %1 : f32
+      %2 = rank.combine sum %1 : f32
+      rank.yield %1, %2 : f32, f32
     }
     ```
   }];

@@ -1,0 +1,34 @@
+// What follows from a kernel's body and space alone: which values come from combinations, and in which order elements
+// are combined. The printer and the interpreter both read it here, so that they add in the same order.
+#ifndef HYC_DIALECTS_RANK_KERNELSTRUCTURE_H
+#define HYC_DIALECTS_RANK_KERNELSTRUCTURE_H
+
+#include "dialects/Rank/RankDialect.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+namespace hyc::rank {
+
+/// What rank.combine gives in this body, and what is computed from it: one element an index of the kept dimensions.
+llvm::DenseSet<mlir::Value> combinedValues(mlir::Block &body);
+
+/// The loops of a kernel that combines: all of `outer`, in each all of `steps`, in each `inner`.
+///
+/// Where the last dimension is reduced it is `inner`, and its elements go to lanes (kernels/reduce/op.h: rows). Else
+/// `inner` is the last kept dimension, every column of which is combined by itself (columns); so it is too where the
+/// last dimension is shorter than the lanes are many, since most of them would have nothing to add.
+struct ReductionLoops {
+  llvm::SmallVector<unsigned> outer; ///< kept dimensions, but `inner`
+  llvm::SmallVector<unsigned> steps; ///< reduced dimensions, but `inner`
+  unsigned inner = 0;
+  bool isRows = false;
+  int64_t outerCount = 1, stepCount = 1, innerCount = 1; ///< how many indices
+};
+ReductionLoops reductionLoops(KernelOp kernel);
+
+/// The space with size 1 where it is reduced: that of what comes from combinations.
+llvm::SmallVector<int64_t> keptSpace(KernelOp kernel);
+
+} // namespace hyc::rank
+
+#endif // HYC_DIALECTS_RANK_KERNELSTRUCTURE_H

@@ -1,0 +1,379 @@
+// Fuses elementwise ops over one shape, and reductions of it, into clusters. The walk goes backwards, so that a
+// consumer sees its producers before they could have become clusters of their own.
+//
+// A cluster has up to two levels. Whole members are elementwise over the cluster's space. Reductions combine them along
+// some of its dimensions; kept members are elementwise over the others. Without reductions all members are whole.
+#include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/RankDialect.h"
+#include "dialects/Rank/ScalarFunctions.h"
+#include "hyc/Transforms/Rank/Passes.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_FORMCLUSTERS
+#include "hyc/Transforms/Rank/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+
+/// The name by which rank.compute knows an elementwise op.
+static std::string functionName(Operation *op) {
+  if (auto compare = dyn_cast<CompareOp>(op))
+    return ("compare_" + stringifyComparePredicate(compare.getPredicate())).str();
+  if (auto gelu = dyn_cast<GeluOp>(op))
+    return gelu.getTanh() ? "gelu_tanh" : "gelu";
+  if (auto gelu = dyn_cast<GeluGradOp>(op))
+    return gelu.getTanh() ? "gelu_tanh_grad" : "gelu_grad";
+  return op->getName().stripDialect().str();
+}
+
+static bool isElementwise(Operation *op) {
+  return op->hasTrait<Elementwise>() && rank::findScalarFunction(functionName(op));
+}
+
+static bool isSplat(Operation *op) {
+  auto constant = dyn_cast<ConstantOp>(op);
+  return constant && isa<SplatElementsAttr>(constant.getValue());
+}
+
+/// Costs less to compute again than to keep in memory. A broadcast adds nothing: its operand is read either way.
+static bool isCheap(Operation *op) { return isSplat(op) || isa<BroadcastOp, IotaOp, ConvertOp, CompareOp, NotOp>(op); }
+
+/// The element types that kernels combine. Along no dimensions nothing is combined.
+static bool isReduction(Operation *op) {
+  auto reduce = dyn_cast_or_null<ReduceOp>(op);
+  if (!reduce || reduce.getDims().empty())
+    return false;
+  Type type = cast<RankedTensorType>(reduce.getResult().getType()).getElementType();
+  return type.isF32() || type.isF64() || type.isInteger(64) || type.isInteger(32);
+}
+
+static ArrayRef<int64_t> shapeOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getShape(); }
+
+namespace {
+
+class ClusterBuilder {
+public:
+  explicit ClusterBuilder(Operation *root) : root(root), builder(root) {}
+
+  /// Puts the cluster in the place of its members, and adds those that it erased to `erased`.
+  void build(DenseSet<Operation *> &erased);
+
+private:
+  using Members = SetVector<Operation *>;
+
+  // Which ops join.
+  bool fits(Operation *producer, ArrayRef<int64_t> shape) const;
+  bool joins(Operation *producer, ArrayRef<int64_t> shape) const;
+  void collect(Members &level, ArrayRef<int64_t> shape);
+  void setSpace(ReduceOp reduce);
+  void takeInReductions();
+  bool addIfLegal(Members &level, Operation *op);
+  void addProducers();
+  void addSiblings();
+  bool isMember(Operation *op) const {
+    return op && (whole.contains(op) || reductions.contains(op) || kept.contains(op));
+  }
+  SmallVector<Operation *> allMembers() const;
+  /// Whether others use what `op` gives, so that the cluster has to give it. What is cheap is copied instead.
+  bool isOutput(Operation *op) const;
+  Operation *place() const;
+  bool isLegal() const;
+
+  // The body.
+  unsigned addInput(Value tensor, ArrayRef<int64_t> dims);
+  Value scalarOf(Value tensor);
+  Value cloneScalar(Operation *op);
+  /// The dimension of the space that dimension `dim` of a tensor of this level is.
+  int64_t spaceDim(bool isKept, int64_t dim) const { return isKept ? keptDims[dim] : dim; }
+
+  Operation *root;
+  OpBuilder builder;
+  SmallVector<int64_t> space, reduced, keptDims;
+  Members whole, reductions, kept;
+  SmallVector<Value> inputs;
+  SmallVector<SmallVector<int64_t>> inputDims;
+  Block *body = nullptr;
+  DenseMap<Value, Value> scalars;
+};
+
+//===----------------------------------------------------------------------===//
+// Which ops join
+//===----------------------------------------------------------------------===//
+
+bool ClusterBuilder::fits(Operation *producer, ArrayRef<int64_t> shape) const {
+  return producer && producer->getBlock() == root->getBlock() && !isMember(producer) &&
+         (isElementwise(producer) || isSplat(producer) || isa<BroadcastOp, IotaOp>(producer)) &&
+         shapeOf(producer->getResult(0)) == shape;
+}
+
+bool ClusterBuilder::joins(Operation *producer, ArrayRef<int64_t> shape) const {
+  return fits(producer, shape) &&
+         (isCheap(producer) || llvm::all_of(producer->getUsers(), [&](Operation *user) { return isMember(user); }));
+}
+
+/// What a member reads of its own level: a broadcast reads a smaller tensor.
+static OperandRange operandsOf(Operation *member) {
+  return isa<BroadcastOp>(member) ? member->getOperands().take_front(0) : member->getOperands();
+}
+
+void ClusterBuilder::collect(Members &level, ArrayRef<int64_t> shape) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < level.size(); ++i)
+      for (Value operand : operandsOf(level[i]))
+        if (joins(operand.getDefiningOp(), shape))
+          changed |= level.insert(operand.getDefiningOp());
+  }
+}
+
+void ClusterBuilder::setSpace(ReduceOp reduce) {
+  space = llvm::to_vector(shapeOf(reduce.getOperand()));
+  reduced = llvm::to_vector(reduce.getDims());
+  keptDims.clear();
+  for (int64_t dim = 0, e = space.size(); dim < e; ++dim)
+    if (!llvm::is_contained(reduced, dim))
+      keptDims.push_back(dim);
+}
+
+/// Makes the elementwise members that were collected kept ones, where they read reductions that can join.
+void ClusterBuilder::takeInReductions() {
+  SetVector<Operation *> candidates;
+  for (Operation *member : whole)
+    for (Value operand : operandsOf(member))
+      if (Operation *producer = operand.getDefiningOp();
+          isReduction(producer) && producer->getBlock() == root->getBlock() &&
+          llvm::all_of(producer->getUsers(), [&](Operation *user) { return whole.contains(user); }))
+        candidates.insert(producer);
+  if (candidates.empty())
+    return;
+  std::swap(whole, kept);
+  for (Operation *candidate : candidates) {
+    auto reduce = cast<ReduceOp>(candidate);
+    if (reductions.empty())
+      setSpace(reduce);
+    if (shapeOf(reduce.getOperand()) == ArrayRef(space) && reduce.getDims() == ArrayRef(reduced))
+      addIfLegal(reductions, candidate);
+  }
+  if (!reductions.empty())
+    return;
+  std::swap(whole, kept);
+  space = llvm::to_vector(shapeOf(root->getResult(0)));
+  reduced.clear();
+}
+
+bool ClusterBuilder::addIfLegal(Members &level, Operation *op) {
+  level.insert(op);
+  if (isLegal())
+    return true;
+  level.pop_back();
+  return false;
+}
+
+/// Whole members: what reductions combine, and what that is made of. A value that others use too is an output.
+void ClusterBuilder::addProducers() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Operation *reduction : reductions) {
+      Operation *producer = reduction->getOperand(0).getDefiningOp();
+      if (fits(producer, space))
+        changed |= addIfLegal(whole, producer);
+    }
+    collect(whole, space);
+    if (reductions.empty())
+      return;
+  }
+}
+
+/// Other reductions of what the cluster reads or computes, along the same dimensions.
+void ClusterBuilder::addSiblings() {
+  SetVector<Value> values;
+  for (Operation *reduction : reductions)
+    values.insert(reduction->getOperand(0));
+  for (Operation *member : whole) {
+    values.insert(member->getResult(0));
+    for (Value operand : operandsOf(member))
+      values.insert(operand);
+  }
+  for (Value value : values)
+    for (Operation *user : llvm::to_vector(value.getUsers()))
+      if (isReduction(user) && user->getBlock() == root->getBlock() && !isMember(user) &&
+          shapeOf(user->getOperand(0)) == ArrayRef(space) && cast<ReduceOp>(user).getDims() == ArrayRef(reduced))
+        addIfLegal(reductions, user);
+}
+
+SmallVector<Operation *> ClusterBuilder::allMembers() const {
+  SmallVector<Operation *> all(whole.begin(), whole.end());
+  all.append(reductions.begin(), reductions.end());
+  all.append(kept.begin(), kept.end());
+  llvm::sort(all, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return all;
+}
+
+bool ClusterBuilder::isOutput(Operation *op) const {
+  return op == root || (!isCheap(op) && llvm::any_of(op->getUsers(), [&](Operation *user) { return !isMember(user); }));
+}
+
+/// The op before which the cluster stands: the root of elementwise ops; else the first reduction, so that nothing is
+/// kept alive for longer than before, or an earlier user of what the cluster gives.
+Operation *ClusterBuilder::place() const {
+  if (reductions.empty())
+    return root;
+  Operation *first = *llvm::min_element(reductions, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  for (Operation *member : allMembers())
+    if (isOutput(member))
+      for (Operation *user : member->getUsers())
+        if (!isMember(user) && user->isBeforeInBlock(first))
+          first = user;
+  return first;
+}
+
+/// Whether all that the cluster reads is there where it stands.
+bool ClusterBuilder::isLegal() const {
+  Operation *before = place();
+  for (Operation *member : allMembers())
+    for (Value operand : member->getOperands())
+      if (Operation *producer = operand.getDefiningOp();
+          producer && !isMember(producer) && !producer->isBeforeInBlock(before))
+        return false;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// The body
+//===----------------------------------------------------------------------===//
+
+unsigned ClusterBuilder::addInput(Value tensor, ArrayRef<int64_t> dims) {
+  for (auto [i, known] : llvm::enumerate(inputs))
+    if (known == tensor && inputDims[i] == dims)
+      return i;
+  inputs.push_back(tensor);
+  inputDims.emplace_back(dims);
+  body->addArgument(cast<RankedTensorType>(tensor.getType()).getElementType(), tensor.getLoc());
+  return inputs.size() - 1;
+}
+
+Value ClusterBuilder::scalarOf(Value tensor) {
+  if (Value known = scalars.lookup(tensor))
+    return known;
+  Operation *producer = tensor.getDefiningOp();
+  Value scalar;
+  if (isMember(producer)) {
+    scalar = cloneScalar(producer);
+  } else {
+    // The two levels have different numbers of dimensions.
+    bool isKept = shapeOf(tensor).size() != space.size();
+    SmallVector<int64_t> dims;
+    for (int64_t dim = 0, e = shapeOf(tensor).size(); dim < e; ++dim)
+      dims.push_back(spaceDim(isKept, dim));
+    scalar = body->getArgument(addInput(tensor, dims));
+  }
+  return scalars[tensor] = scalar;
+}
+
+Value ClusterBuilder::cloneScalar(Operation *op) {
+  Type type = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+  bool isKept = kept.contains(op);
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return rank::LiteralOp::create(builder, op->getLoc(),
+                                   cast<SplatElementsAttr>(constant.getValue()).getSplatValue<TypedAttr>());
+  if (auto iota = dyn_cast<IotaOp>(op))
+    return rank::IndexOp::create(builder, op->getLoc(), type, spaceDim(isKept, iota.getDim()));
+  if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+    Operation *source = broadcast.getOperand().getDefiningOp();
+    if (source && isSplat(source))
+      return cloneScalar(source);
+    SmallVector<int64_t> dims;
+    for (int64_t dim : broadcast.getDims())
+      dims.push_back(spaceDim(isKept, dim));
+    return body->getArgument(addInput(broadcast.getOperand(), dims));
+  }
+  if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    auto kind = reduce.getKind() == ReductionKind::sum   ? rank::CombineKind::sum
+                : reduce.getKind() == ReductionKind::max ? rank::CombineKind::max
+                                                         : rank::CombineKind::min;
+    Value element = scalarOf(reduce.getOperand());
+    return rank::CombineOp::create(builder, op->getLoc(), kind, element);
+  }
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(scalarOf(operand));
+  return rank::ScalarComputeOp::create(builder, op->getLoc(), type, functionName(op), operands);
+}
+
+void ClusterBuilder::build(DenseSet<Operation *> &erased) {
+  if (auto reduce = dyn_cast<ReduceOp>(root)) {
+    setSpace(reduce);
+    reductions.insert(root);
+  } else {
+    space = llvm::to_vector(shapeOf(root->getResult(0)));
+    whole.insert(root);
+    collect(whole, space);
+    takeInReductions();
+  }
+  if (!reductions.empty()) {
+    addProducers();
+    addSiblings();
+    addProducers();
+  }
+
+  Operation *before = place();
+  SmallVector<Operation *> members = allMembers();
+  SmallVector<Operation *> outputs = llvm::filter_to_vector(members, [&](Operation *op) { return isOutput(op); });
+  Region region;
+  body = &region.emplaceBlock();
+  builder.setInsertionPointToStart(body);
+  SmallVector<Value> yielded;
+  SmallVector<Type> types;
+  for (Operation *output : outputs) {
+    yielded.push_back(scalarOf(output->getResult(0)));
+    types.push_back(output->getResult(0).getType());
+  }
+  rank::YieldOp::create(builder, root->getLoc(), yielded);
+
+  builder.setInsertionPoint(before);
+  SmallVector<Attribute> dims;
+  for (ArrayRef<int64_t> list : inputDims)
+    dims.push_back(builder.getDenseI64ArrayAttr(list));
+  auto cluster = rank::ClusterOp::create(builder, outputs.front()->getLoc(), types, inputs, space, reduced,
+                                         builder.getArrayAttr(dims));
+  cluster.getBody().takeBody(region);
+  cluster->setDiscardableAttrs(outputs.front()->getDiscardableAttrDictionary());
+  for (auto [output, result] : llvm::zip_equal(outputs, cluster.getOuts()))
+    output->getResult(0).replaceAllUsesWith(result);
+  for (Operation *member : llvm::reverse(members))
+    if (member->use_empty()) {
+      erased.insert(member);
+      member->erase();
+    }
+}
+
+struct FormClusters : hyc::impl::FormClustersBase<FormClusters> {
+  void runOnOperation() override {
+    getOperation().walk([&](FuncOp func) { runOnBlock(func.getBody().front()); });
+  }
+
+  void runOnBlock(Block &block) {
+    SmallVector<Operation *> ops;
+    for (Operation &op : llvm::reverse(block))
+      ops.push_back(&op);
+    DenseSet<Operation *> erased;
+    for (Operation *op : ops) {
+      if (erased.contains(op))
+        continue;
+      bool isRoot = isElementwise(op) || isa<BroadcastOp, IotaOp>(op) || isReduction(op);
+      if (op->use_empty() && (isRoot || isSplat(op))) {
+        op->erase();
+      } else if (auto reduce = dyn_cast<ReduceOp>(op); reduce && reduce.getDims().empty()) {
+        reduce.getResult().replaceAllUsesWith(reduce.getOperand());
+        reduce.erase();
+      } else if (isRoot) {
+        ClusterBuilder(op).build(erased);
+      }
+    }
+  }
+};
+
+} // namespace
