@@ -34,47 +34,55 @@ constexpr int64_t kPartialElements = kFewJobs * kChunk;  // results of blocks of
 inline int64_t jobCount(int64_t size, int64_t chunk) { return (size + chunk - 1) / chunk; }
 inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// One accumulator for each combination, the first of several.
+template <typename... Combine>
+using Pointers = std::tuple<typename Combine::Value *...>;
+
 template <typename T, int64_t n>
 struct alignas(64) Array {
   T at[n];
 };
-// `n` accumulators for each of several combinations.
+// `n` accumulators for each combination, which hold nothing before reset.
 template <int64_t n, typename... Combine>
 struct Accumulators {
-  // Sets count of them from `first` on to the identity; before that they hold nothing.
-  void reset(int64_t first, int64_t count) {
-    std::apply([&](auto &...array) { (fill<Combine>(array.at + first, count), ...); }, arrays);
-  }
-  template <typename One>
-  static void fill(typename One::Value *at, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; ++i) at[i] = One::identity();
+  Pointers<Combine...> from(int64_t first) {
+    return std::apply([&](auto &...array) { return Pointers<Combine...>(array.at + first...); }, arrays);
   }
   std::tuple<Array<typename Combine::Value, n>...> arrays;
 };
+
+template <typename Combine>
+void fill(typename Combine::Value *at, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) at[i] = Combine::identity();
+}
+// Sets `count` accumulators of each combination to the identity.
+template <typename... Combine>
+void reset(Pointers<Combine...> accumulators, int64_t count) {
+  std::apply([&](auto *...at) { (fill<Combine>(at, count), ...); }, accumulators);
+}
 
 template <typename Combine>
 void combineInto(typename Combine::Value *to, const typename Combine::Value *from, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) to[i] = Combine::combine(to[i], from[i]);
 }
-// to[t + i] = combine(to[t + i], from[f + i]) in every array.
-template <typename... Combine, int64_t n, int64_t m>
-void combineArrays(Accumulators<n, Combine...> &to, int64_t t, const Accumulators<m, Combine...> &from, int64_t f,
-                   int64_t count) {
+template <typename... Combine>
+void combineAll(Pointers<Combine...> to, Pointers<Combine...> from, int64_t count) {
   std::apply(
-      [&](auto &...target) {
-        std::apply([&](const auto &...source) { (combineInto<Combine>(target.at + t, source.at + f, count), ...); },
-                   from.arrays);
+      [&](auto *...target) {
+        std::apply([&](auto *...source) { (combineInto<Combine>(target, source, count), ...); }, from);
       },
-      to.arrays);
+      to);
 }
 
-// One block of a row, into accumulators 0.
+// One block of a row, into one accumulator.
 template <typename... Combine, typename Element>
-__attribute__((flatten)) void rowBlock(const RowBlocks::Range &range, int64_t outer, const Element &element,
-                                       Accumulators<kReduceLanes, Combine...> &lanes) {
-  lanes.reset(0, kReduceLanes);
+__attribute__((flatten)) void rowBlock(const RowBlocks::Range &range, int64_t outer, const Element &shared,
+                                       Pointers<Combine...> total) {
+  const Element element = shared;  // which nothing else can see
+  Accumulators<kReduceLanes, Combine...> lanes;
+  reset<Combine...>(lanes.from(0), kReduceLanes);
   std::apply(
       [&](auto &...lane) {
         for (int64_t step = range.firstStep; step < range.endStep; ++step) {
@@ -88,35 +96,37 @@ __attribute__((flatten)) void rowBlock(const RowBlocks::Range &range, int64_t ou
         }
       },
       lanes.arrays);
-  for (int64_t apart = kReduceLanes / 2; apart > 0; apart /= 2) combineArrays(lanes, 0, lanes, apart, apart);
+  for (int64_t apart = kReduceLanes / 2; apart > 0; apart /= 2)
+    combineAll<Combine...>(lanes.from(0), lanes.from(apart), apart);
+  combineAll<Combine...>(total, lanes.from(0), 1);
 }
 
-// Columns first … first + count − 1 of one block of steps, into accumulators offset … offset + count − 1.
-template <typename... Combine, int64_t n, typename Element>
+// Columns first … first + count − 1 of one block of steps, into as many accumulators.
+template <typename... Combine, typename Element>
 __attribute__((flatten)) void columnBlock(const ReduceSpace &space, int64_t outer, int64_t block, int64_t first,
-                                          int64_t count, const Element &element,
-                                          Accumulators<n, Combine...> &accumulators, int64_t offset) {
-  accumulators.reset(offset, count);
+                                          int64_t count, const Element &shared, Pointers<Combine...> accumulators) {
+  const Element element = shared;
   const int64_t firstStep = block * kColumnBlock, endStep = smaller(firstStep + kColumnBlock, space.steps);
+  reset<Combine...>(accumulators, count);
   std::apply(
-      [&](auto &...accumulator) {
+      [&](auto *...accumulator) {
         for (int64_t step = firstStep; step < endStep; ++step) {
 #pragma omp simd
-          for (int64_t c = 0; c < count; ++c) element(outer, step, first + c, accumulator.at[offset + c]...);
+          for (int64_t c = 0; c < count; ++c) element(outer, step, first + c, accumulator[c]...);
         }
       },
-      accumulators.arrays);
+      accumulators);
 }
 
-template <typename Finish, typename... Combine, int64_t n>
-void finishColumns(int64_t outer, int64_t first, int64_t count, const Accumulators<n, Combine...> &totals,
-                   int64_t offset, const Finish &finish) {
+template <typename Finish, typename... Totals>
+void finishColumns(int64_t outer, int64_t first, int64_t count, const std::tuple<Totals *...> &totals,
+                   const Finish &finish) {
   std::apply(
-      [&](const auto &...total) {
+      [&](auto *...total) {
 #pragma omp simd
-        for (int64_t c = 0; c < count; ++c) finish(outer, first + c, total.at[offset + c]...);
+        for (int64_t c = 0; c < count; ++c) finish(outer, first + c, total[c]...);
       },
-      totals.arrays);
+      totals);
 }
 
 // One job a chunk of columns, which walks through all steps.
@@ -127,13 +137,13 @@ void reduceChunks(const ReduceSpace &space, int64_t chunk, Element element, Fini
     firstprivate(element, finish) if (space.outer * space.steps * space.inner >= kParallelElements)
   for (int64_t job = 0; job < space.outer * chunks; ++job) {
     const int64_t outer = job / chunks, first = job % chunks * chunk, count = smaller(chunk, space.inner - first);
-    Accumulators<kChunk, Combine...> total, block;
-    total.reset(0, count);
-    for (int64_t b = 0; b < blocks; ++b) {
-      columnBlock(space, outer, b, first, count, element, block, 0);
-      combineArrays(total, 0, block, 0, count);
+    Accumulators<kChunk, Combine...> total, partial;
+    reset<Combine...>(total.from(0), count);
+    for (int64_t block = 0; block < blocks; ++block) {
+      columnBlock<Combine...>(space, outer, block, first, count, element, partial.from(0));
+      combineAll<Combine...>(total.from(0), partial.from(0), count);
     }
-    finishColumns(outer, first, count, total, 0, finish);
+    finishColumns(outer, first, count, total.from(0), finish);
   }
 }
 
@@ -149,16 +159,16 @@ void reduceBlocks(const ReduceSpace &space, int64_t outer, Element element, Fini
 #pragma omp for schedule(static)
     for (int64_t job = 0; job < count * chunks; ++job) {
       const int64_t row = job / chunks, first = job % chunks * kChunk;
-      columnBlock(space, outer, batch + row, first, smaller(kChunk, space.inner - first), element, partial,
-                  row * space.inner + first);
+      columnBlock<Combine...>(space, outer, batch + row, first, smaller(kChunk, space.inner - first), element,
+                              partial.from(row * space.inner + first));
     }
 #pragma omp for schedule(static)
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const int64_t first = chunk * kChunk, columns = smaller(kChunk, space.inner - first);
-      if (batch == 0) total.reset(first, columns);
+      if (batch == 0) reset<Combine...>(total.from(first), columns);
       for (int64_t row = 0; row < count; ++row)
-        combineArrays(total, first, partial, row * space.inner + first, columns);
-      if (batch + count == blocks) finishColumns(outer, first, columns, total, first, finish);
+        combineAll<Combine...>(total.from(first), partial.from(row * space.inner + first), columns);
+      if (batch + count == blocks) finishColumns(outer, first, columns, total.from(first), finish);
     }
   }
 }
@@ -171,39 +181,29 @@ void reduceRows(const ReduceSpace &space, Element element, Finish finish) {
   using namespace reduce_detail;
   const RowBlocks blocks(space.steps, space.inner);
   const bool isParallel = space.outer * space.steps * space.inner >= kParallelElements;
-  const auto finishRow = [](int64_t outer, const auto &totals, const auto &finish) {
-    std::apply([&](const auto &...total) { finish(outer, total.at[0]...); }, totals.arrays);
-  };
   if (blocks.count <= 1 || space.outer >= kFewJobs) {
 #pragma omp parallel for schedule(static) firstprivate(element, finish) if (isParallel)
     for (int64_t outer = 0; outer < space.outer; ++outer) {
       Accumulators<1, Combine...> total;
-      total.reset(0, 1);
-      for (int64_t b = 0; b < blocks.count; ++b) {
-        Accumulators<kReduceLanes, Combine...> lanes;
-        rowBlock(blocks.range(b), outer, element, lanes);
-        combineArrays(total, 0, lanes, 0, 1);
-      }
-      finishRow(outer, total, finish);
+      reset<Combine...>(total.from(0), 1);
+      for (int64_t b = 0; b < blocks.count; ++b) rowBlock<Combine...>(blocks.range(b), outer, element, total.from(0));
+      std::apply([&](auto *...one) { finish(outer, *one...); }, total.from(0));
     }
     return;
   }
   for (int64_t outer = 0; outer < space.outer; ++outer) {
     Accumulators<1, Combine...> total;
-    total.reset(0, 1);
+    reset<Combine...>(total.from(0), 1);
     for (int64_t batch = 0; batch < blocks.count; batch += kBlockBatch) {
       const int64_t count = smaller(kBlockBatch, blocks.count - batch);
-      Accumulators<kBlockBatch, Combine...> results;
+      Accumulators<kBlockBatch, Combine...> partial;
+      reset<Combine...>(partial.from(0), count);
 #pragma omp parallel for schedule(static) firstprivate(element) if (isParallel)
-      for (int64_t b = 0; b < count; ++b) {
-        Accumulators<kReduceLanes, Combine...> lanes;
-        rowBlock(blocks.range(batch + b), outer, element, lanes);
-        results.reset(b, 1);
-        combineArrays(results, b, lanes, 0, 1);
-      }
-      for (int64_t b = 0; b < count; ++b) combineArrays(total, 0, results, b, 1);
+      for (int64_t b = 0; b < count; ++b)
+        rowBlock<Combine...>(blocks.range(batch + b), outer, element, partial.from(b));
+      for (int64_t b = 0; b < count; ++b) combineAll<Combine...>(total.from(0), partial.from(b), 1);
     }
-    finishRow(outer, total, finish);
+    std::apply([&](auto *...one) { finish(outer, *one...); }, total.from(0));
   }
 }
 

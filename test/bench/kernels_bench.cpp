@@ -22,7 +22,7 @@
 #include "kernels/layer_norm/op.h"
 #include "kernels/math/math.h"
 #include "kernels/permute/op.h"
-#include "kernels/reduce/op.h"
+#include "kernels/reduce/loops.h"
 #include "kernels/sum_of_squares/op.h"
 
 namespace hyc::kernels {
@@ -166,7 +166,6 @@ void benchMemory() {
       [&] { sum += sumOfSquares(b.data(), n); },
       [&] { copy(a.data(), b.data(), n); },
       [&] { zero(a.data(), n); },
-      [&] { columnSum(rows, cols, b.data(), dscale, WriteMode::kOverwrite); },
       [&] { permute(2, shape, perm, b.data(), a.data()); },
       [&] { layerNormForward(norm, b.data(), scale, bias, a.data(), mean, rstd); },
       [&] {
@@ -176,18 +175,92 @@ void benchMemory() {
   });
   const double bytes = 4.0 * n, triadRate = 3 * bytes / t[0] * 1e-9;
   std::printf("memory, %ld MiB a tensor; triad %.1f GB/s\n", long(n >> 18), triadRate);
-  const char *names[] = {"adamw (7 streams)",
-                         "gelu (2)",
-                         "sum of squares (1)",
-                         "copy (2)",
-                         "zero (1)",
-                         "column sum (1)",
-                         "transpose (2)",
-                         "layer norm forward (2)",
-                         "layer norm backward (3)"};
-  const double streams[] = {7, 2, 1, 2, 1, 1, 2, 2, 3};
-  for (int i = 0; i < 9; ++i) printBandwidth(names[i], streams[i] * bytes, t[i + 1], triadRate);
+  const char *names[] = {"adamw (7 streams)", "gelu (2)",      "sum of squares (1)",     "copy (2)",
+                         "zero (1)",          "transpose (2)", "layer norm forward (2)", "layer norm backward (3)"};
+  const double streams[] = {7, 2, 1, 2, 1, 2, 2, 3};
+  for (int i = 0; i < 8; ++i) printBandwidth(names[i], streams[i] * bytes, t[i + 1], triadRate);
   if (sum == 1) std::printf("\n");  // keeps the sums alive
+}
+
+// The fastest that memory is read: sums that no order binds.
+float readAll(int64_t n, const float *x) {
+  float sum = 0;
+#pragma omp parallel for simd schedule(static) reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  return sum;
+}
+
+void add(int64_t n, const float *x, const float *y, float *sum) {
+#pragma omp parallel for simd schedule(static)
+  for (int64_t i = 0; i < n; ++i) sum[i] = x[i] + y[i];
+}
+
+inline float geluGradOf(float dy, float x) {
+  const float t = math::tanh(0.797884561f * (x + 0.044715f * x * x * x));
+  return dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * (0.797884561f * (1.0f + 0.134145f * x * x)));
+}
+
+void geluGrad(int64_t n, const float *dy, const float *x, float *dx) {
+#pragma omp parallel for simd schedule(static)
+  for (int64_t i = 0; i < n; ++i) dx[i] = geluGradOf(dy[i], x[i]);
+}
+
+// Reductions as generated kernels have them; each against what reads and writes the same memory without summing.
+void benchReductions(int64_t rows, int64_t cols) {
+  const int64_t n = rows * cols;
+  const ReduceSpace columns = {1, rows, cols};
+  const Floats a = someFloats(n), b = someFloats(n);
+  Floats c(n), out(std::max(rows, cols));
+  const float *x = a.data(), *y = b.data();
+  float *z = c.data(), *sums = out.data();
+  const auto keepColumn = [=](int64_t, int64_t j, float sum) { sums[j] = sum; };
+  const auto keepRow = [=](int64_t i, float sum) { sums[i] = sum; };
+  volatile float sink = 0;
+  const std::vector<double> t = bestTimes({
+      [&] { sink = readAll(n, x); },
+      [&] {
+        reduceColumns<Sum<float>>(
+            columns, [=](int64_t, int64_t i, int64_t j, float &sum) { sum = sum + x[i * cols + j]; }, keepColumn);
+      },
+      [&] {
+        reduceRows<Sum<float>>(
+            {rows, 1, cols}, [=](int64_t i, int64_t, int64_t j, float &sum) { sum = sum + x[i * cols + j]; }, keepRow);
+      },
+      [&] {
+        reduceRows<Max<float>>(
+            {rows, 1, cols},
+            [=](int64_t i, int64_t, int64_t j, float &max) { max = Max<float>::combine(max, x[i * cols + j]); },
+            keepRow);
+      },
+      [&] { add(n, x, y, z); },
+      [&] {
+        reduceColumns<Sum<float>>(
+            columns,
+            [=](int64_t, int64_t i, int64_t j, float &sum) {
+              const float value = x[i * cols + j] + y[i * cols + j];
+              z[i * cols + j] = value;
+              sum = sum + value;
+            },
+            keepColumn);
+      },
+      [&] { geluGrad(n, x, y, z); },
+      [&] {
+        reduceColumns<Sum<float>>(
+            columns,
+            [=](int64_t, int64_t i, int64_t j, float &sum) {
+              const float value = geluGradOf(x[i * cols + j], y[i * cols + j]);
+              z[i * cols + j] = value;
+              sum = sum + value;
+            },
+            keepColumn);
+      },
+  });
+  std::printf("reductions of %ld x %ld; read %.1f GB/s, add %.1f GB/s\n", long(rows), long(cols), 4e-9 * n / t[0],
+              12e-9 * n / t[4]);
+  std::printf(
+      "  column sum %.2f, row sum %.2f, row max %.2f of read; with column sum: add %.2f of add, gelu gradient "
+      "%.2f of gelu gradient\n",
+      t[0] / t[1], t[0] / t[2], t[0] / t[3], t[4] / t[5], t[6] / t[7]);
 }
 
 void benchCrossEntropy() {
@@ -220,6 +293,7 @@ int main(int argc, char **argv) {
   benchAttention(1, 1024, 12, 64);
   benchAttention(2, 64, 8, 8);
   benchMemory();
+  for (int64_t cols : {64, 768, 3072, 50304}) benchReductions((1 << 24) / cols, cols);
   benchCrossEntropy();
   return 0;
 }
