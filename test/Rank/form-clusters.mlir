@@ -138,3 +138,25 @@ hyc.func @softmax_is_three_passes(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %y = hyc.div %e, %sb : tensor<4x8xf32>
   hyc.return %y : tensor<4x8xf32>
 }
+
+// The maximum is of the same space as the sum, but the sum reads it whole: it can't come out of the same pass, even where
+// another reader keeps x.
+// CHECK-LABEL: hyc.func @no_cluster_reads_what_it_makes
+// CHECK: %[[X:.*]] = {{.*}}hyc.einsum
+// CHECK: rank.cluster
+// CHECK: rank.combine max
+// CHECK: rank.cluster
+// CHECK: rank.combine sum
+hyc.func @no_cluster_reads_what_it_makes(%a: tensor<4x8xf32>, %b: tensor<8x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %p = hyc.einsum "sk,kt->st" %a, %b : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %c = hyc.constant dense<3.0> : tensor<4x8xf32>
+  %x = hyc.mul %p, %c : tensor<4x8xf32>
+  %m = hyc.reduce max %x [1] : (tensor<4x8xf32>) -> tensor<4xf32>
+  %mb = hyc.broadcast %m [0] : (tensor<4xf32>) -> tensor<4x8xf32>
+  %d = hyc.sub %x, %mb : tensor<4x8xf32>
+  %e = hyc.exp %d : tensor<4x8xf32>
+  %s = hyc.reduce sum %e [1] : (tensor<4x8xf32>) -> tensor<4xf32>
+  %sb = hyc.broadcast %s [0] : (tensor<4xf32>) -> tensor<4x8xf32>
+  %y = hyc.div %e, %sb : tensor<4x8xf32>
+  hyc.return %y, %x : tensor<4x8xf32>, tensor<4x8xf32>
+}

@@ -230,14 +230,18 @@ Operation *ClusterBuilder::place() const {
   return first;
 }
 
-/// Whether all that the cluster reads is there where it stands.
+/// Whether all that the cluster reads is there where it stands. A broadcast reads its operand as a whole, so that the
+/// cluster cannot also make it: exp(x - max(x)) cannot be summed in the pass over x that finds the maximum.
 bool ClusterBuilder::isLegal() const {
   Operation *before = place();
   for (Operation *member : allMembers())
-    for (Value operand : member->getOperands())
-      if (Operation *producer = operand.getDefiningOp();
-          producer && !isMember(producer) && !producer->isBeforeInBlock(before))
+    for (Value operand : member->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (!producer || (isa<BroadcastOp>(member) && isSplat(producer)))
+        continue;
+      if (isMember(producer) ? isa<BroadcastOp>(member) : !producer->isBeforeInBlock(before))
         return false;
+    }
   return true;
 }
 
