@@ -127,8 +127,9 @@ ShardingAttr ShardingAttr::replicated(MLIRContext *context, int64_t tensorRank) 
   return ShardingAttr::get(context, SmallVector<AxisListAttr>(tensorRank, none), none, none, none);
 }
 
-ShardingAttr ShardingAttr::get(MLIRContext *context, ArrayRef<SmallVector<StringAttr>> dims, ArrayRef<StringAttr> partial,
-                               ArrayRef<StringAttr> partialMax, ArrayRef<StringAttr> flat) {
+ShardingAttr ShardingAttr::get(MLIRContext *context, ArrayRef<SmallVector<StringAttr>> dims,
+                               ArrayRef<StringAttr> partial, ArrayRef<StringAttr> partialMax,
+                               ArrayRef<StringAttr> flat) {
   SmallVector<AxisListAttr> lists;
   for (const SmallVector<StringAttr> &axes : dims)
     lists.push_back(AxisListAttr::get(context, axes));
@@ -183,6 +184,57 @@ void GroupAttr::print(AsmPrinter &printer) const {
     printer << ']';
   }
   printer << '>';
+}
+
+//===----------------------------------------------------------------------===//
+// lifetime
+//===----------------------------------------------------------------------===//
+
+Attribute LifetimeAttr::parse(AsmParser &parser, Type) {
+  StringRef keyword;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword(&keyword))
+    return {};
+  std::optional<LifetimeKind> kind = symbolizeLifetimeKind(keyword);
+  if (!kind) {
+    parser.emitError(loc, "lifetime is \"") << keyword << "\", expected save or recompute";
+    return {};
+  }
+  AxisListAttr over = AxisListAttr::get(parser.getContext(), {});
+  if (succeeded(parser.parseOptionalKeyword("over"))) {
+    FailureOr<AxisListAttr> axes = AxisListAttr::parseBraces(parser);
+    if (failed(axes))
+      return {};
+    over = *axes;
+  }
+  if (parser.parseGreater())
+    return {};
+  return LifetimeAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), *kind, over);
+}
+
+void LifetimeAttr::print(AsmPrinter &printer) const {
+  printer << '<' << stringifyLifetimeKind(getKind());
+  if (!getOver().empty()) {
+    printer << " over ";
+    getOver().printBraces(printer);
+  }
+  printer << '>';
+}
+
+LogicalResult LifetimeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, LifetimeKind kind,
+                                   AxisListAttr over) {
+  if (kind == LifetimeKind::save || over.empty())
+    return success();
+  return emitError() << "[lifetime.over] what is computed again is kept nowhere, but axes were given";
+}
+
+LifetimeAttr LifetimeAttr::get(MLIRContext *context, LifetimeKind kind) {
+  return LifetimeAttr::get(context, kind, AxisListAttr::get(context, {}));
+}
+
+LifetimeAttr LifetimeAttr::of(Operation *op) {
+  auto recorded = op->getAttrOfType<LifetimeAttr>(kLifetime);
+  return recorded ? recorded : get(op->getContext(), LifetimeKind::save);
 }
 
 //===----------------------------------------------------------------------===//

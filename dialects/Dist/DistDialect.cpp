@@ -44,6 +44,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     if (!factors || !llvm::all_of(factors, llvm::IsaPred<AxisListAttr>))
       return op->emitError("dist.split is ") << attribute.getValue() << ", expected one #dist.axes a factor";
   }
+  if (attribute.getName() == kLifetime && !isa<LifetimeAttr>(attribute.getValue()))
+    return op->emitError("dist.lifetime is ") << attribute.getValue() << ", expected a #dist.lifetime";
   if (attribute.getName() != kShardings)
     return success();
   auto shardings = dyn_cast<ArrayAttr>(attribute.getValue());

@@ -34,6 +34,7 @@ inline constexpr llvm::StringLiteral kShardings = "dist.shardings";
 inline constexpr llvm::StringLiteral kSplit = "dist.split";
 inline constexpr llvm::StringLiteral kStage = "dist.stage";
 inline constexpr llvm::StringLiteral kStages = "dist.stages";
+inline constexpr llvm::StringLiteral kLifetime = "dist.lifetime";
 inline constexpr llvm::StringLiteral kChannel = "dist.channel";
 
 /// Size of one shard of a dimension: ceil(size / parts).

@@ -25,6 +25,7 @@ def Dist_Dialect : Dialect {
     | `dist.sharding` | params, states, function arguments | the same, for the one value |
     | `dist.stage` | ops | the pipeline stage that computes it |
     | `dist.stages` | params, states | the stages that hold it; several when tied |
+    | `dist.lifetime` | forward ops | whether backward finds the op's results saved or computes them again; saved if absent |
     | `dist.channel` | arguments and results of phase-4 functions | the id under which it crosses to the next or from the previous stage |
 
     Phase 4 realises them as ops. Every exchange is a start, which gives a `!dist.pending`, and a `dist.wait`; the source
@@ -98,6 +99,40 @@ def Dist_GroupAttr : Dist_Attr<"Group", "group"> {
   }];
   let parameters = (ins "::hyc::dist::AxisListAttr":$axes, ArrayRefParameter<"int64_t">:$stages);
   let hasCustomAssemblyFormat = 1;
+}
+
+def Dist_LifetimeSave : I32EnumAttrCase<"save", 0>;
+def Dist_LifetimeRecompute : I32EnumAttrCase<"recompute", 1>;
+def Dist_LifetimeKind : I32EnumAttr<"LifetimeKind", "how a forward value reaches backward",
+    [Dist_LifetimeSave, Dist_LifetimeRecompute]> {
+  let cppNamespace = "::hyc::dist";
+  let genSpecializedAttr = 0;
+}
+
+def Dist_LifetimeAttr : Dist_Attr<"Lifetime", "lifetime"> {
+  let summary = "how what a forward op computes reaches the backward of the same micro-batch";
+  let description = [{
+    `save` keeps results that backward needs in the record of saved values. With `over` axes, on which the value is whole,
+    each rank keeps one part of it, and the parts are joined again where backward needs them. `recompute` keeps nothing:
+    backward executes the op again, from whatever of its operands is saved. Both say nothing of results that backward does
+    not need.
+
+    1. `lifetime.over`: only `save` has axes.
+    ```mlir
+    #dist.lifetime<recompute>
+    #dist.lifetime<save>
+    #dist.lifetime<save over {tp}>
+    ```
+  }];
+  let parameters = (ins "::hyc::dist::LifetimeKind":$kind, "::hyc::dist::AxisListAttr":$over);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    static LifetimeAttr get(::mlir::MLIRContext *context, ::hyc::dist::LifetimeKind kind);
+    /// What phase 3 recorded on `op`: `save` where it said nothing.
+    static LifetimeAttr of(::mlir::Operation *op);
+    bool isRecompute() const { return getKind() == LifetimeKind::recompute; }
+  }];
 }
 
 def Dist_ScheduleForward : I32EnumAttrCase<"forward", 0>;

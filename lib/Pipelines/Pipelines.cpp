@@ -66,11 +66,19 @@ static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
   schedule.schedule = options.schedule;
   schedule.microBatches = options.microBatches;
   passes.addPass(createBuildSchedule(schedule));
+  // After the schedule, which tells how many micro-batches' values are alive at once.
+  AssignLifetimesOptions lifetimes;
+  lifetimes.mode = options.recompute;
+  lifetimes.partitionActivations = options.partitionActivations;
+  llvm::append_range(lifetimes.budgets, options.activationBudgets);
+  passes.addPass(createAssignLifetimes(lifetimes));
 }
 
 static void buildLocal(OpPassManager &passes) {
   // Before the cut: an exchange belongs to the stage of the op that asks for it.
   passes.addPass(createPartition());
+  // After partitioning, so that exchanges are repeated too; before the cut, which saves what is still wanted.
+  passes.addPass(createRecomputeActivations());
   passes.addPass(createCutStages());
   // After the cut, which tells which stages hold a gradient.
   passes.addPass(createReduceGradients());

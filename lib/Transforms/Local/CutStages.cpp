@@ -1,10 +1,11 @@
 // Cuts the partitioned @microbatch into @forward.S and @backward.S.
 //
-// Every op has a place: a stage and a direction. A value is made at one place and may be wanted at others; it travels only
-// along the routes that the runtime has: forward to the next stage, backward to the previous one, and from a stage's
-// forward to its own backward through the record of saved values.
+// Every op has a place: a stage and a direction. A value is made at one place and may be wanted at others; it travels
+// only along the routes that the runtime has: forward to the next stage, backward to the previous one, and from a
+// stage's forward to its own backward through the record of saved values.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/Repetition.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -39,11 +40,6 @@ struct StageFunction {
   IRMapping mapping;
   SmallVector<Port> arguments, results;
 };
-
-/// Ops that compute nothing worth keeping: repeated wherever they are used.
-bool isFree(Operation *op) {
-  return isa<ReadOp, ConstantOp, IotaOp, ReshapeOp, dist::ShardOffsetOp>(op);
-}
 
 class StageCutter {
 public:
@@ -146,8 +142,9 @@ private:
     if (!possible) {
       Operation *def = value.getDefiningOp();
       return def->emitOpError("makes a value on stage ")
-             << origin.stage << (origin.backward ? " in backward" : " in forward") << " that stage " << function.place.stage
-             << (function.place.backward ? " needs in backward" : " needs in forward") << ": no route leads there";
+             << origin.stage << (origin.backward ? " in backward" : " in forward") << " that stage "
+             << function.place.stage << (function.place.backward ? " needs in backward" : " needs in forward")
+             << ": no route leads there";
     }
     if (failed(bring(value, from)))
       return failure();

@@ -57,9 +57,9 @@ private:
   Value shardOffset(Operation *op, AxisListAttr axes, int64_t size);
   Value allReduceNow(Operation *op, dist::ReduceKind kind, Value value, AxisListAttr axes, StringRef why);
 
-  /// Carries id, stage and the backward mark over to an op made for `from`.
+  /// Carries id, stage, lifetime and the backward mark over to an op made for `from`.
   template <typename OpT> OpT mark(OpT made, Operation *from, StringRef suffix = "") {
-    for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage)})
+    for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage), StringRef(dist::kLifetime)})
       if (Attribute attribute = from->getAttr(name))
         made->setAttr(name, attribute);
     if (!getId(from).empty())
@@ -79,13 +79,26 @@ private:
 // Conversions
 //===----------------------------------------------------------------------===//
 
-/// Stage and direction of an op that converts `original`: those of the op that makes it. An argument is converted for
-/// the op that needs it first.
+/// Ranks that hold different shards, or terms of one sum, hold no copies of which each could save a part: `made`, whose
+/// result is spread as `sharding`, then saves what it has.
+static void savePartsOfCopiesOnly(Operation *made, ShardingAttr sharding) {
+  auto lifetime = made->getAttrOfType<dist::LifetimeAttr>(dist::kLifetime);
+  if (lifetime && llvm::any_of(lifetime.getOver().getAxes(), [&](StringAttr axis) {
+        return sharding.splits(axis) || sharding.getPartial().contains(axis) || sharding.getPartialMax().contains(axis);
+      }))
+    made->setAttr(dist::kLifetime, dist::LifetimeAttr::get(made->getContext(), lifetime.getKind()));
+}
+
+/// Stage, direction and lifetime of an op that converts `original`: those of the op that makes it. An argument is
+/// converted for the op that needs it first.
 void Partitioner::placeLike(Operation *added, Value original) {
   Operation *def = original.getDefiningOp() ? original.getDefiningOp() : user;
-  for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage)})
+  for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage), StringRef(dist::kLifetime)})
     if (Attribute attribute = def->getAttr(name))
       added->setAttr(name, attribute);
+  // What the first user of an argument saves in parts is its own result.
+  if (def != original.getDefiningOp() && !dist::LifetimeAttr::of(def).isRecompute())
+    added->removeAttr(dist::kLifetime);
 }
 
 Value Partitioner::convert(Value original, ShardingAttr wanted) {
@@ -134,6 +147,14 @@ Value Partitioner::closePartial(Value original, Version from, ArrayRef<StringAtt
   ++exchanges;
   placeLike(whole.getDefiningOp(), original);
   placeLike(whole.getDefiningOp()->getOperand(0).getDefiningOp(), original);
+  auto leftOpen = [&](AxisListAttr open) {
+    return llvm::filter_to_vector(open.getAxes(), [&](StringAttr axis) { return !llvm::is_contained(axes, axis); });
+  };
+  savePartsOfCopiesOnly(whole.getDefiningOp(),
+                        ShardingAttr::get(context, from.sharding.getDims(),
+                                          AxisListAttr::get(context, leftOpen(from.sharding.getPartial())),
+                                          AxisListAttr::get(context, leftOpen(from.sharding.getPartialMax())),
+                                          AxisListAttr::get(context, {})));
   return whole;
 }
 
@@ -206,6 +227,7 @@ Value Partitioner::redistribute(Value original, Version from, ShardingAttr wante
     value = dist::SliceOp::create(builder, original.getLoc(), RankedTensorType::get(shape, whole.getElementType()),
                                   value, dim, AxisListAttr::get(context, want.drop_front(kept[dim])));
     placeLike(value.getDefiningOp(), original);
+    savePartsOfCopiesOnly(value.getDefiningOp(), wanted);
   }
   return value;
 }
@@ -296,6 +318,8 @@ LogicalResult Partitioner::rewriteGeneric(Operation *op, ShardingRuleOpInterface
   if (!vocabularyAxes.empty() && isa<CrossEntropyGradOp>(op))
     state.addAttribute("vocabulary", builder.getI64IntegerAttr(vocabulary));
   Operation *made = builder.create(state);
+  for (Value result : op->getResults())
+    savePartsOfCopiesOnly(made, recordedSharding(result));
   for (auto [original, local] : llvm::zip_equal(op->getResults(), made->getResults()))
     define(original, recordedSharding(original), local);
   return success();

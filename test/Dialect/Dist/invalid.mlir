@@ -51,3 +51,18 @@ hyc.func @all_gather_along_a_dimension_that_is_not_there(%x: tensor<4x8xf32>) {
   %0 = dist.all_gather_start %x dim 2 over <{tp}> : tensor<4x8xf32> -> !dist.pending<tensor<4x16xf32>>
   hyc.return
 }
+
+// -----
+
+// expected-error@+1 {{[lifetime.over] what is computed again is kept nowhere, but axes were given}}
+module attributes {some.lifetime = #dist.lifetime<recompute over {tp}>} {}
+
+// -----
+
+// expected-error@+1 {{lifetime is "keep", expected save or recompute}}
+module attributes {some.lifetime = #dist.lifetime<keep>} {}
+
+// -----
+
+// expected-error@+1 {{dist.lifetime is "save", expected a #dist.lifetime}}
+module attributes {dist.lifetime = "save"} {}

@@ -28,6 +28,34 @@ def Partition : Pass<"hyc-partition", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"exchanges", "exchanges", "exchanges inserted">];
 }
 
+def RecomputeActivations : Pass<"hyc-recompute-activations", "::mlir::ModuleOp"> {
+  let summary = "computes again in backward what the plan does not save";
+  let description = [{
+    Where a backward op needs a forward value whose op has the lifetime `recompute`, that op is cloned in front of it, and
+    before it whatever else is not saved on the way from what is. Exchanges and reads of parameters on that way are made
+    again too; effects never are. Each value is computed again once, as late as its first user allows: the clones of one
+    layer are alive during that layer's backward only.
+
+    ```mlir
+    // before
+    %a = hyc.gelu %h {id = "act", dist.lifetime = #dist.lifetime<recompute>} : tensor<4x128xf32>
+    %g = hyc.einsum "bn,bk->nk" %a, %dy {hyc.backward} : (tensor<4x128xf32>, tensor<4x64xf32>) -> tensor<128x64xf32>
+    // after
+    %a = hyc.gelu %h {id = "act"} : tensor<4x128xf32>
+    %b = hyc.gelu %h {id = "act.again", hyc.backward} : tensor<4x128xf32>
+    %g = hyc.einsum "bn,bk->nk" %b, %dy {hyc.backward} : (tensor<4x128xf32>, tensor<4x64xf32>) -> tensor<128x64xf32>
+    ```
+    A value with the lifetime `save over {tp}` is sliced where it is made and gathered where backward needs it, if the axes'
+    ranks divide one of its dimensions.
+
+    After partitioning, so that what is repeated includes the exchanges; before the cut, which then finds fewer values to
+    save. Nothing merges forward ops with their clones, since the cut puts them into different functions.
+  }];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+  let statistics = [Statistic<"clonedOps", "cloned-ops", "forward ops that backward executes again">,
+                    Statistic<"splitValues", "split-values", "values that are saved in parts">];
+}
+
 def CutStages : Pass<"hyc-cut-stages", "::mlir::ModuleOp"> {
   let summary = "cuts @microbatch into a forward and a backward function for each stage";
   let description = [{

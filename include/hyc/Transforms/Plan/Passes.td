@@ -91,6 +91,50 @@ def BuildSchedule : Pass<"hyc-build-schedule", "::mlir::ModuleOp"> {
   ];
 }
 
+def AssignLifetimes : Pass<"hyc-assign-lifetimes", "::mlir::ModuleOp"> {
+  let summary = "decides which forward values are saved for backward and which are computed again";
+  let description = [{
+    Writes `dist.lifetime` on forward ops; what has none is saved as far as backward needs it. A plan file's lifetimes are
+    there before, and with mode `none` they are all there is.
+
+    - `layer`: what crosses from one layer to the next is saved, everything else is computed again (Chen et al. 2016, with
+      the layers as segments). The last layer of a stage that has one micro-batch in flight is left alone: its backward
+      follows its forward at once, so that nothing would be freed in between.
+    - `selective`: the inside of attention where it is written out: products of two activations that are larger than both
+      (scores), with what follows up to the next contraction (mask, softmax, dropout), if computing them again takes fewer
+      operations a saved byte than the model's forward on average (Korthikanti et al. 2022; nothing goes by names).
+      `hyc.attention` saves none of this in the first place.
+    - `auto`: what crosses between layers is saved; of the rest as much as `budgets` allow, chosen by minimum cut so that
+      few operations are repeated. A budget bounds what a rank saves for all micro-batches in flight; where nothing fits
+      it, the least is saved. See RecomputationProblem.h.
+
+    ```mlir
+    // before
+    %h = hyc.einsum "bk,kn->bn" %x, %w1 {id = "fc1"} : …
+    %a = hyc.gelu %h {id = "act"} : …
+    %y = hyc.einsum "bn,nk->bk" %a, %w2 {id = "fc2"} : …    // crosses to the next layer
+    // after, mode layer
+    %h = hyc.einsum "bk,kn->bn" %x, %w1 {dist.lifetime = #dist.lifetime<recompute>, id = "fc1"} : …
+    %a = hyc.gelu %h {dist.lifetime = #dist.lifetime<recompute>, id = "act"} : …
+    %y = hyc.einsum "bn,nk->bk" %a, %w2 {id = "fc2"} : …
+    ```
+    With `partition-activations`, a saved layer boundary that is whole on every rank of tp is kept in parts (`save over
+    {tp}`; Rajbhandari et al. 2020, section 6.1).
+
+    1. `lifetime.exact`: an op that is computed again has no effects and reads nothing that @microbatch changes.
+    2. `lifetime.forward`: only forward ops have a lifetime.
+    3. `lifetime.whole`: a value that is saved over an axis is not split over it, and the mesh has the axis.
+  }];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"none\"", "none, layer, selective or auto">,
+    Option<"partitionActivations", "partition-activations", "bool", "false", "keep layer boundaries in parts over tp">,
+    ListOption<"budgets", "budgets", "int64_t",
+               "mode auto: most bytes that a rank saves for micro-batches in flight, by stage; the last counts for the rest">,
+  ];
+  let statistics = [Statistic<"repeatedOps", "repeated-ops", "forward ops that backward computes again">];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+}
+
 def VerifyPlan : Pass<"hyc-verify-plan", "::mlir::ModuleOp"> {
   let summary = "checks the invariant of phase 3: every value is decided";
   let description = [{

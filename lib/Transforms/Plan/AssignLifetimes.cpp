@@ -1,0 +1,168 @@
+// Decides which forward values are saved, and checks what a plan file has decided.
+#include "LifetimeChoice.h"
+#include "hyc/Analysis/OpSharding.h"
+#include "hyc/Analysis/Repetition.h"
+#include "hyc/Transforms/Plan/Passes.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_ASSIGNLIFETIMES
+#include "hyc/Transforms/Plan/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+using dist::LifetimeAttr;
+using dist::LifetimeKind;
+
+namespace {
+
+struct AssignLifetimes : hyc::impl::AssignLifetimesBase<AssignLifetimes> {
+  using AssignLifetimesBase::AssignLifetimesBase;
+
+  void runOnOperation() override {
+    module = getOperation();
+    func = module.lookupSymbol<FuncOp>("microbatch");
+    mesh = dist::MeshOp::find(module);
+    if (!func || !mesh) {
+      module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to plan for";
+      return signalPassFailure();
+    }
+    Repetition repetition(func);
+    if (failed(decide(repetition)) || failed(check(repetition)))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult decide(const Repetition &repetition) {
+    if (mode == "none")
+      return success();
+    findCandidates(repetition);
+    if (mode == "layer") {
+      for (Operation *op : inOrder)
+        repeat(op);
+      if (partitionActivations)
+        saveBoundariesInParts();
+      return success();
+    }
+    if (mode == "selective") {
+      for (Operation *op : plan::findCheapExpansions(func, mesh, candidates))
+        repeat(op);
+      return success();
+    }
+    if (mode == "auto")
+      return decideWithinBudget();
+    return module.emitError("recomputation mode is \"") << mode << "\", expected none, layer, selective or auto";
+  }
+
+  void repeat(Operation *op) {
+    op->setAttr(dist::kLifetime, LifetimeAttr::get(&getContext(), LifetimeKind::recompute));
+    ++repeatedOps;
+  }
+
+  static int64_t stageOf(Operation *op) {
+    auto stage = op->getAttrOfType<IntegerAttr>(dist::kStage);
+    return stage ? stage.getInt() : 0;
+  }
+
+  /// How many micro-batches' values a stage holds at once.
+  int64_t slotsOf(int64_t stage) {
+    for (auto schedule : module.getOps<dist::ScheduleOp>())
+      if (static_cast<int64_t>(schedule.getStage()) == stage)
+        return schedule.getSlots();
+    return 1;
+  }
+
+  /// What backward may compute again: what has no effect, crosses to no other layer, and is not followed by its own
+  /// backward at once, since nothing would be freed in between.
+  void findCandidates(const Repetition &repetition) {
+    layers = findLayers(func);
+    llvm::DenseMap<Operation *, size_t> layerOf;
+    size_t last = 0; // that computes something: adding up the loss is no layer to keep values for
+    for (auto [index, layer] : llvm::enumerate(layers))
+      for (Operation *op : layer)
+        if (op->getNumResults() > 0)
+          layerOf[op] = last = index;
+    auto crosses = [&](Operation *op, size_t layer) {
+      return llvm::any_of(op->getUsers(), [&](Operation *user) {
+        auto entry = layerOf.find(user);
+        return entry != layerOf.end() && entry->second != layer;
+      });
+    };
+    for (Operation &op : func.getBody().front()) {
+      if (op.hasAttr("hyc.backward") || op.getNumResults() == 0 || isFree(&op) || !repetition.isExact(&op))
+        continue;
+      auto layer = layerOf.find(&op);
+      if (layer != layerOf.end() && crosses(&op, layer->second)) {
+        boundaries.push_back(&op);
+        continue;
+      }
+      if (layer != layerOf.end() && layer->second == last && slotsOf(stageOf(&op)) == 1)
+        continue;
+      candidates.insert(&op);
+      inOrder.push_back(&op);
+    }
+  }
+
+  /// What crosses between layers is saved without being told. Here also in parts, where every rank of tp has the same.
+  void saveBoundariesInParts() {
+    auto tp = StringAttr::get(&getContext(), "tp");
+    if (mesh.getSize(tp) == 1)
+      return;
+    auto inParts = LifetimeAttr::get(&getContext(), LifetimeKind::save, dist::AxisListAttr::get(&getContext(), tp));
+    for (Operation *op : boundaries) {
+      bool split = llvm::any_of(op->getResults(), [&](Value result) {
+        dist::ShardingAttr sharding = recordedSharding(result);
+        return !sharding || sharding.splits(tp);
+      });
+      if (!split)
+        op->setAttr(dist::kLifetime, inParts);
+    }
+  }
+
+  LogicalResult decideWithinBudget() {
+    if (budgets.empty())
+      return module.emitError("recomputation mode is \"auto\", which needs budgets");
+    for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage) {
+      int64_t budget = budgets[std::min<size_t>(stage, budgets.size() - 1)] / std::max<int64_t>(slotsOf(stage), 1);
+      for (Operation *op : plan::chooseWithinBudget(func, mesh, stage, candidates, layers, budget))
+        repeat(op);
+    }
+    return success();
+  }
+
+  LogicalResult check(const Repetition &repetition) {
+    for (Operation &op : func.getBody().front())
+      if (op.hasAttr(dist::kLifetime) && failed(check(&op, repetition)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult check(Operation *op, const Repetition &repetition) {
+    LifetimeAttr lifetime = LifetimeAttr::of(op);
+    if (op->hasAttr("hyc.backward"))
+      return op->emitError("[lifetime.forward] backward op \"")
+             << getId(op) << "\" has the lifetime " << lifetime << ", expected it on forward ops only";
+    if (lifetime.isRecompute() && !repetition.isExact(op))
+      return op->emitError("[lifetime.exact] \"")
+             << getId(op) << "\" has effects, so that it cannot be computed again; save it";
+    for (StringAttr axis : lifetime.getOver().getAxes()) {
+      if (!llvm::is_contained(mesh.getAxes(), axis))
+        return op->emitError("[lifetime.whole] \"")
+               << getId(op) << "\" is saved over axis \"" << axis.getValue() << "\", which the mesh does not have";
+      for (Value result : op->getResults())
+        if (dist::ShardingAttr sharding = recordedSharding(result); sharding && sharding.splits(axis))
+          return op->emitError("[lifetime.whole] \"") << getId(op) << "\" is saved over axis \"" << axis.getValue()
+                                                      << "\", which splits it already: " << sharding;
+    }
+    return success();
+  }
+
+  ModuleOp module;
+  FuncOp func;
+  dist::MeshOp mesh;
+  SmallVector<Layer> layers;
+  plan::Candidates candidates;
+  SmallVector<Operation *> inOrder; // the candidates
+  SmallVector<Operation *> boundaries;
+};
+} // namespace
