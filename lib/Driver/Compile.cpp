@@ -1,6 +1,7 @@
 // The steps of one compilation, in order.
 #include "hyc/Driver/Compile.h"
 
+#include "ActivationBudget.h"
 #include "ConfigResolution.h"
 #include "DiagnosticPrinter.h"
 #include "Interruption.h"
@@ -26,6 +27,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <limits>
 
 using namespace mlir;
 using namespace hyc;
@@ -51,6 +53,8 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.microBatches = *options.gradAccum;
   result.partitionMethod = *options.partitionMethod;
   result.schedule = *options.schedule;
+  result.recompute = *options.recompute;
+  result.partitionActivations = *options.partitionActivations;
   return result;
 }
 
@@ -71,6 +75,8 @@ public:
 private:
   /// What can be refused before the model is read.
   Error prepare();
+  Error applyPlan();
+  Error settleActivations();
   Error readInput();
   Error runPhase(Phase phase);
   Error checkMemory();
@@ -88,6 +94,7 @@ private:
   std::optional<OutputFolder> folder;
   ModelInput model;
   CompiledModel compiled;
+  PipelineOptions pipeline;
 };
 } // namespace
 
@@ -148,15 +155,41 @@ Error Compilation::prepare() {
   return Error::success();
 }
 
+/// Hangs what the plan file says on the module, and leaves to the passes what it does not.
+Error Compilation::applyPlan() {
+  if (Error error = applyShardingRules(*plan, *model.module))
+    return error;
+  if (Error error = applyLifetimeRules(*plan, *model.module))
+    return error;
+  pipeline.cuts = plan->cuts;
+  pipeline.recompute = "none";
+  return Error::success();
+}
+
+/// Finds what may be saved within --activation-memory.
+Error Compilation::settleActivations() {
+  if (options.activationMemory.empty()) { // the mode of a plan that is not used for this layout
+    pipeline.activationBudgets = {std::numeric_limits<int64_t>::max()};
+    return Error::success();
+  }
+  Expected<int64_t> limit = parseByteCount("activation-memory", options.activationMemory);
+  if (!limit)
+    return limit.takeError();
+  Expected<std::vector<int64_t>> budgets = findActivationBudgets(*model.module, pipeline, *limit);
+  if (!budgets)
+    return budgets.takeError();
+  pipeline.activationBudgets = *budgets;
+  return Error::success();
+}
+
 Error Compilation::runPhase(Phase phase) {
   ModuleOp module = *model.module;
   if (phase == Phase::Plan && plan)
-    if (Error error = applyShardingRules(*plan, module))
+    if (Error error = applyPlan())
       return error;
-  PipelineOptions pipeline = pipelineOptions(options);
-  if (plan)
-    pipeline.cuts = plan->cuts;
-  pipeline.account = &compiled.account;
+  if (phase == Phase::Plan && pipeline.recompute == "auto")
+    if (Error error = settleActivations())
+      return error;
   PassManager passes(&context);
   bool stopsAtAccount = phase == Phase::Rank && options.emit == EmitKind::Account;
   if (stopsAtAccount)
@@ -192,8 +225,10 @@ Error Compilation::emitText() {
 void Compilation::remember(Phase phase) {
   ModuleOp module = *model.module;
   if (phase == Phase::Plan) {
-    PipelineOptions chosen = pipelineOptions(options);
-    compiled.plan = describePlan(module, chosen.schedule, chosen.partitionMethod);
+    compiled.plan = describePlan(module);
+    compiled.plan.schedule = *options.schedule;
+    compiled.plan.partitionMethod = *options.partitionMethod;
+    compiled.plan.recompute = *options.recompute;
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
     if (options.emit > EmitKind::Account)
       compiled.planHash = llvm::xxh3_64bits(printModule(module));
@@ -208,6 +243,8 @@ void Compilation::remember(Phase phase) {
 }
 
 Error Compilation::checkMemory() {
+  if (Error error = checkActivationMemory(compiled.account, options))
+    return error;
   return checkFit(compiled.account, options, model.microBatch,
                   [&](const CompileOptions &changed) { return Compilation(changed, toolchain).tryPlan(); });
 }
@@ -266,6 +303,8 @@ Error Compilation::readInput() {
   if (!read)
     return read.takeError();
   model = std::move(*read);
+  pipeline = pipelineOptions(options);
+  pipeline.account = &compiled.account;
   return Error::success();
 }
 

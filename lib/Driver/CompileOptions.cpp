@@ -95,6 +95,28 @@ static Error checkMesh(const CompileOptions &options) {
   return Error::success();
 }
 
+/// Modes that need a limit, and a limit that needs a mode.
+static Error checkRecomputation(const CompileOptions &options) {
+  bool isAuto = *options.recompute == "auto", isLimited = !options.activationMemory.empty();
+  // A plan says by itself which activations are saved.
+  if (isAuto && !isLimited && options.recompute.getOrigin() != Origin::Plan)
+    return makeError(codeFor(options.recompute),
+                     nameOf("recompute", options.recompute) +
+                         " is auto, which needs a limit; give --activation-memory, as in 2GiB");
+  if (isLimited && !isAuto)
+    return usageError("--activation-memory is given, but " + nameOf("recompute", options.recompute) + " is " +
+                      *options.recompute + "; only --recompute auto chooses by a limit");
+  if (isLimited)
+    if (auto bytes = parseByteCount("activation-memory", options.activationMemory); !bytes)
+      return bytes.takeError();
+  if (*options.partitionActivations && *options.recompute != "layer")
+    return makeError(codeFor(options.partitionActivations),
+                     nameOf("partition-activations", options.partitionActivations) + " is given, but " +
+                         nameOf("recompute", options.recompute) + " is " + *options.recompute +
+                         "; only --recompute layer keeps layer boundaries alone");
+  return Error::success();
+}
+
 Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text) {
   auto [name, digits] = StringRef(text).split('=');
   int64_t size = 0;
@@ -121,6 +143,10 @@ Error hyc::checkOptions(const CompileOptions &options) {
         return checkChoice("schedule", options.schedule, {"gpipe", "1f1b"});
       },
       [&] { return checkPartitionMethod(options.partitionMethod); },
+      [&] {
+        return checkChoice("recompute", options.recompute, {"none", "layer", "selective", "auto"});
+      },
+      [&] { return checkRecomputation(options); },
       [&] {
         return checkChoice("weights", Setting<std::string>(options.weights),
                            {"read", "initialise-missing", "initialise"});

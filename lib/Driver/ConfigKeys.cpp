@@ -117,7 +117,7 @@ static constexpr char kNoZero[] = "hyc has no ZeRO stages yet: every dp rank kee
 static constexpr char kStage0[] = "belongs to ZeRO stages, which hyc does not have yet";
 static constexpr char kNoOffload[] = "hyc keeps everything in device memory";
 static constexpr char kNotOffloaded[] = "nothing is offloaded";
-static constexpr char kNoRecompute[] = "hyc saves every activation that backward reads";
+static constexpr char kNoRecompute[] = "what is computed again is asked for by --recompute and --partition-activations";
 static constexpr char kMonitor[] = "hyc-run --log-file writes every step's figures as JSON lines";
 static constexpr char kDense[] = "sums are taken in a fixed order in f32 and divided once, at the update";
 

@@ -3,6 +3,7 @@
 
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/Repetition.h"
 #include "hyc/Driver/DriverError.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Verifier.h"
@@ -41,13 +42,13 @@ static bool matches(StringRef pattern, StringRef name) {
   return pattern.drop_front(p).find_first_not_of('*') == StringRef::npos;
 }
 
-/// The attribute that a rule spells, or null.
-static dist::ShardingAttr parseSharding(StringRef text, MLIRContext *context) {
-  // MLIR's parser recurses per bracket; no sharding has this many characters.
+/// The attribute of `kind` ("sharding") that a rule spells, or null.
+static Attribute parseProperty(StringRef kind, StringRef text, MLIRContext *context) {
+  // MLIR's parser recurses per bracket; no property has this many characters.
   if (text.size() > 1000 || text.count('<') + text.count('{') > 64)
     return {};
   ScopedDiagnosticHandler silence(context, [](Diagnostic &) { return success(); });
-  return dyn_cast_or_null<dist::ShardingAttr>(parseAttribute(("#dist.sharding<" + text + ">").str(), context));
+  return parseAttribute(("#dist." + kind + "<" + text + ">").str(), context);
 }
 
 /// Whether the sharding only splits dimensions, over axes that the mesh has.
@@ -59,23 +60,29 @@ static bool splitsOnly(dist::ShardingAttr sharding) {
   return sharding.getPartial().empty() && sharding.getPartialMax().empty() && sharding.getFlat().empty();
 }
 
-/// Calls `set` with the index of each match; an error where there is none.
-static Error applyRules(ArrayRef<ShardingRuleText> rules, StringRef what, ArrayRef<StringRef> names,
-                        MLIRContext *context, llvm::function_ref<void(size_t, dist::ShardingAttr)> set) {
-  for (const ShardingRuleText &rule : rules) {
-    dist::ShardingAttr sharding = parseSharding(rule.sharding, context);
+/// Calls `set` with the index of each match of one rule; an error where there is none.
+static Error applyRule(const PlanRule &rule, StringRef what, ArrayRef<StringRef> names,
+                       llvm::function_ref<void(size_t)> set) {
+  bool matched = false;
+  for (auto [index, name] : llvm::enumerate(names))
+    if (matches(rule.match, name)) {
+      set(index);
+      matched = true;
+    }
+  return matched ? Error::success()
+                 : makeError(ExitCode::Data, "plan: \"" + rule.match + "\" matches no " + what + " of the model");
+}
+
+static Error applyRules(ArrayRef<PlanRule> rules, StringRef what, ArrayRef<StringRef> names, MLIRContext *context,
+                        llvm::function_ref<void(size_t, dist::ShardingAttr)> set) {
+  for (const PlanRule &rule : rules) {
+    auto sharding = dyn_cast_or_null<dist::ShardingAttr>(parseProperty("sharding", rule.value, context));
     if (!sharding || !splitsOnly(sharding))
       return makeError(ExitCode::Data,
-                       "plan: \"" + rule.match + "\" has sharding \"" + rule.sharding +
+                       "plan: \"" + rule.match + "\" has sharding \"" + rule.value +
                            "\", expected one list of the axes dp and tp a dimension, as in \"[{dp}, {}, {tp}]\"");
-    bool matched = false;
-    for (auto [index, name] : llvm::enumerate(names))
-      if (matches(rule.match, name)) {
-        set(index, sharding);
-        matched = true;
-      }
-    if (!matched)
-      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" matches no " + what + " of the model");
+    if (Error error = applyRule(rule, what, names, [&](size_t index) { set(index, sharding); }))
+      return error;
   }
   return Error::success();
 }
@@ -111,17 +118,50 @@ Error hyc::applyShardingRules(const PlanFile &plan, ModuleOp module) {
   return failed(verify(module)) ? makeError(ExitCode::Data, "") : Error::success();
 }
 
+/// The ops of @microbatch that have an id and a lifetime, or could have one.
+static SmallVector<Operation *> forwardOps(FuncOp microbatch) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : microbatch.getBody().front())
+    if (!op.hasAttr("hyc.backward") && op.getNumResults() > 0 && !getId(&op).empty() && !isFree(&op))
+      ops.push_back(&op);
+  return ops;
+}
+
+/// Plain saving is not written, so that equal plans are equal text.
+static void setLifetime(Operation *op, dist::LifetimeAttr lifetime) {
+  op->setAttr(dist::kLifetime, lifetime);
+  if (lifetime == dist::LifetimeAttr::get(op->getContext(), dist::LifetimeKind::save))
+    op->removeAttr(dist::kLifetime);
+}
+
+Error hyc::applyLifetimeRules(const PlanFile &plan, ModuleOp module) {
+  auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
+  if (!microbatch)
+    return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
+  SmallVector<Operation *> ops = forwardOps(microbatch);
+  std::vector<StringRef> ids;
+  for (Operation *op : ops)
+    ids.push_back(getId(op));
+  for (const PlanRule &rule : plan.lifetimes) {
+    auto lifetime = dyn_cast_or_null<dist::LifetimeAttr>(parseProperty("lifetime", rule.value, module.getContext()));
+    if (!lifetime)
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has lifetime \"" + rule.value +
+                                           "\", expected \"save\", \"save over {tp}\" or \"recompute\"");
+    if (Error error = applyRule(rule, "forward op", ids, [&](size_t index) { setLifetime(ops[index], lifetime); }))
+      return error;
+  }
+  return Error::success();
+}
+
 //===----------------------------------------------------------------------===//
 // From attributes to rules
 //===----------------------------------------------------------------------===//
 
-static std::string spell(Attribute sharding) {
+/// The inside of `#dist.kind<…>`.
+static std::string spell(Attribute property) {
   std::string text;
-  llvm::raw_string_ostream(text) << sharding;
-  StringRef inner = text;
-  inner.consume_front("#dist.sharding<");
-  inner.consume_back(">");
-  std::string result = inner.str();
+  llvm::raw_string_ostream(text) << property;
+  std::string result = StringRef(text).split('<').second.drop_back().str();
   for (size_t at; (at = result.find("} ]")) != std::string::npos;)
     result.erase(at + 1, 1);
   return result;
@@ -138,25 +178,25 @@ static std::string generalize(StringRef name) {
 }
 
 /// One rule for the names that differ in numbers alone, and an exception for each that is not like most of them.
-static std::vector<ShardingRuleText> summarize(ArrayRef<ShardingRuleText> all) {
-  llvm::StringMap<std::vector<ShardingRuleText>> byPattern;
+static std::vector<PlanRule> summarize(ArrayRef<PlanRule> all) {
+  llvm::StringMap<std::vector<PlanRule>> byPattern;
   std::vector<std::string> order;
-  for (const ShardingRuleText &rule : all) {
+  for (const PlanRule &rule : all) {
     std::string pattern = generalize(rule.match);
     if (!byPattern.contains(pattern))
       order.push_back(pattern);
     byPattern[pattern].push_back(rule);
   }
-  std::vector<ShardingRuleText> rules;
+  std::vector<PlanRule> rules;
   for (const std::string &pattern : order) {
-    const std::vector<ShardingRuleText> &members = byPattern[pattern];
+    const std::vector<PlanRule> &members = byPattern[pattern];
     std::map<std::string, size_t> votes;
-    for (const ShardingRuleText &member : members)
-      ++votes[member.sharding];
+    for (const PlanRule &member : members)
+      ++votes[member.value];
     auto winner = std::max_element(votes.begin(), votes.end(), [](auto &a, auto &b) { return a.second < b.second; });
     rules.push_back({members.size() == 1 ? members.front().match : pattern, winner->first});
-    for (const ShardingRuleText &member : members)
-      if (member.sharding != winner->first)
+    for (const PlanRule &member : members)
+      if (member.value != winner->first)
         rules.push_back(member);
   }
   return rules;
@@ -177,17 +217,36 @@ static std::vector<std::string> findCuts(FuncOp microbatch, int64_t stages) {
   return cuts;
 }
 
-PlanFile hyc::describePlan(ModuleOp module, const std::string &schedule, const std::string &partitionMethod) {
+/// Rules for all lifetimes but plain saving, which is what an op has that no rule names.
+static std::vector<PlanRule> describeLifetimes(FuncOp microbatch) {
+  std::vector<PlanRule> all;
+  for (Operation *op : forwardOps(microbatch))
+    all.push_back({getId(op).str(), spell(dist::LifetimeAttr::of(op))});
+  std::vector<PlanRule> rules = summarize(all);
+  llvm::erase_if(rules, [](const PlanRule &rule) { return rule.value == "save"; });
+  // A pattern may reach further than the ops that it was made of.
+  std::vector<PlanRule> exceptions;
+  for (const PlanRule &wanted : all) {
+    StringRef given = "save";
+    for (const PlanRule &rule : rules)
+      if (matches(rule.match, wanted.match))
+        given = rule.value;
+    if (given != wanted.value)
+      exceptions.push_back(wanted);
+  }
+  llvm::append_range(rules, exceptions);
+  return rules;
+}
+
+PlanFile hyc::describePlan(ModuleOp module) {
   PlanFile plan;
-  plan.schedule = schedule;
-  plan.partitionMethod = partitionMethod;
   MLIRContext *context = module.getContext();
   if (dist::MeshOp mesh = dist::MeshOp::find(module)) {
     plan.tp = mesh.getSize(StringAttr::get(context, "tp"));
     plan.dp = mesh.getSize(StringAttr::get(context, "dp"));
     plan.pp = mesh.getStages();
   }
-  std::vector<ShardingRuleText> params;
+  std::vector<PlanRule> params;
   for (auto param : module.getOps<ParamOp>())
     if (Attribute sharding = param->getAttr(dist::kSharding))
       params.push_back({param.getSymName().str(), spell(sharding)});
@@ -197,6 +256,7 @@ PlanFile hyc::describePlan(ModuleOp module, const std::string &schedule, const s
       if (Attribute sharding = microbatch.getArgAttr(index, dist::kSharding))
         plan.inputs.push_back({name.str(), spell(sharding)});
     plan.cuts = findCuts(microbatch, plan.pp);
+    plan.lifetimes = describeLifetimes(microbatch);
   }
   return plan;
 }

@@ -5,16 +5,19 @@
 //     "mesh": {"tp": 2, "pp": 2, "dp": 2},
 //     "schedule": "1f1b",
 //     "partition_method": "parameters",
+//     "recompute": "layer",
 //     "cuts": ["transformer.h.4.ln_1"],                      an op of the first layer of each stage but the first
 //     "inputs": [{"match": "input_ids", "sharding": "[{dp}, {}]"}],
 //     "parameters": [
 //       {"match": "transformer.h.*.mlp.c_fc.weight", "sharding": "[{}, {tp}]"},
 //       {"match": "transformer.h.3.mlp.c_fc.weight", "sharding": "[{}, {}]"}     an exception: the last counts
-//     ]
+//     ],
+//     "lifetimes": [{"match": "transformer.h.*.mlp.act.gelu", "lifetime": "recompute"}]
 //   }
 //
 // `*` stands for any characters but a dot. The surprise: only parameters and inputs are listed, since every other
-// sharding follows from theirs; one that no rule matches is left to the seeds.
+// sharding follows from theirs; one that no rule matches is left to the seeds. Lifetimes are of forward ops, by their
+// ids; one that no rule matches is saved, whatever "recompute" says: that only tells who wrote the rules.
 #ifndef HYC_LIB_DRIVER_PLANFILE_H
 #define HYC_LIB_DRIVER_PLANFILE_H
 
@@ -23,15 +26,16 @@
 
 namespace hyc {
 
-struct ShardingRuleText {
-  std::string match, sharding;
+/// One property of all that a pattern matches: a sharding or a lifetime, as text.
+struct PlanRule {
+  std::string match, value;
 };
 
 struct PlanFile {
   int64_t tp = 1, pp = 1, dp = 1;
-  std::string schedule, partitionMethod;
+  std::string schedule, partitionMethod, recompute = "none";
   std::vector<std::string> cuts;
-  std::vector<ShardingRuleText> inputs, parameters;
+  std::vector<PlanRule> inputs, parameters, lifetimes;
 
   std::string toJson() const;
 };
@@ -47,8 +51,11 @@ llvm::Error takePlan(CompileOptions &options, const PlanFile &plan);
 /// have none. A rule that matches nothing is an error.
 llvm::Error applyShardingRules(const PlanFile &plan, mlir::ModuleOp module);
 
-/// The plan that a phase-3 module realises.
-PlanFile describePlan(mlir::ModuleOp module, const std::string &schedule, const std::string &partitionMethod);
+/// Hangs the rules' lifetimes on the forward ops of @microbatch. A rule that matches none is an error.
+llvm::Error applyLifetimeRules(const PlanFile &plan, mlir::ModuleOp module);
+
+/// The mesh, cuts and rules that a phase-3 module realises; who decided them is for the caller to add.
+PlanFile describePlan(mlir::ModuleOp module);
 
 } // namespace hyc
 

@@ -14,14 +14,15 @@ using namespace hyc;
 static constexpr int64_t kFormatVersion = 1;
 static constexpr uint64_t kMaxBytes = uint64_t(64) << 20;
 
-static Error readRules(const JsonObjectReader &root, StringRef key, std::vector<ShardingRuleText> &rules) {
+/// Rules that give `property` ("sharding").
+static Error readRules(const JsonObjectReader &root, StringRef key, StringRef property, std::vector<PlanRule> &rules) {
   return root.readObjects(key, [&](const JsonObjectReader &rule) -> Error {
     rules.emplace_back();
-    if (Error error = rule.checkKeys({"match", "sharding"}))
+    if (Error error = rule.checkKeys({"match", property}))
       return error;
     if (Error error = rule.read("match", rules.back().match))
       return error;
-    return rule.read("sharding", rules.back().sharding);
+    return rule.read(property, rules.back().value);
   });
 }
 
@@ -41,16 +42,18 @@ static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
   int64_t version = 0;
   const std::function<Error()> steps[] = {
       [&] {
-        return root.checkKeys(
-            {"format_version", "mesh", "schedule", "partition_method", "cuts", "inputs", "parameters"});
+        return root.checkKeys({"format_version", "mesh", "schedule", "partition_method", "recompute", "cuts", "inputs",
+                               "parameters", "lifetimes"});
       },
       [&] { return root.read("format_version", version, kFormatVersion, kFormatVersion); },
       [&] { return readMesh(root, plan); },
       [&] { return root.read("schedule", plan.schedule); },
       [&] { return root.read("partition_method", plan.partitionMethod); },
+      [&] { return root.read("recompute", plan.recompute); },
       [&] { return root.read("cuts", plan.cuts); },
-      [&] { return readRules(root, "inputs", plan.inputs); },
-      [&] { return readRules(root, "parameters", plan.parameters); },
+      [&] { return readRules(root, "inputs", "sharding", plan.inputs); },
+      [&] { return readRules(root, "parameters", "sharding", plan.parameters); },
+      [&] { return readRules(root, "lifetimes", "lifetime", plan.lifetimes); },
   };
   for (const std::function<Error()> &step : steps)
     if (Error error = step())
@@ -77,13 +80,13 @@ Expected<PlanFile> hyc::readPlanFile(const std::string &path) {
   return plan;
 }
 
-static void writeRules(json::OStream &json, StringRef key, ArrayRef<ShardingRuleText> rules) {
+static void writeRules(json::OStream &json, StringRef key, StringRef property, ArrayRef<PlanRule> rules) {
   json.attributeArray(key, [&] {
     // One line a rule.
-    for (const ShardingRuleText &rule : rules)
+    for (const PlanRule &rule : rules)
       json.rawValue([&](raw_ostream &os) {
-        os << "{\"match\": " << json::Value(json::fixUTF8(rule.match))
-           << ", \"sharding\": " << json::Value(rule.sharding) << "}";
+        os << "{\"match\": " << json::Value(json::fixUTF8(rule.match)) << ", \"" << property
+           << "\": " << json::Value(rule.value) << "}";
       });
   });
 }
@@ -99,12 +102,14 @@ std::string PlanFile::toJson() const {
     json.attributeEnd();
     json.attribute("schedule", schedule);
     json.attribute("partition_method", partitionMethod);
+    json.attribute("recompute", recompute);
     json.attributeArray("cuts", [&] {
       for (const std::string &cut : cuts)
         json.value(cut);
     });
-    writeRules(json, "inputs", inputs);
-    writeRules(json, "parameters", parameters);
+    writeRules(json, "inputs", "sharding", inputs);
+    writeRules(json, "parameters", "sharding", parameters);
+    writeRules(json, "lifetimes", "lifetime", lifetimes);
   });
   os << "\n";
   return text;
@@ -137,5 +142,17 @@ Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
       return error;
   if (Error error = take(options.schedule, plan.schedule, "schedule", options.planFile))
     return error;
-  return take(options.partitionMethod, plan.partitionMethod, "partition_method", options.planFile);
+  if (Error error = take(options.partitionMethod, plan.partitionMethod, "partition_method", options.planFile))
+    return error;
+  if (Error error = take(options.recompute, plan.recompute, "recompute", options.planFile))
+    return error;
+  bool inParts =
+      any_of(plan.lifetimes, [](const PlanRule &rule) { return StringRef(rule.value).starts_with("save over"); });
+  if (!*options.partitionActivations || inParts || plan.tp == 1)
+    return Error::success();
+  bool isFlag = options.partitionActivations.getOrigin() == Origin::Flag;
+  return makeError(isFlag ? ExitCode::Usage : ExitCode::Data,
+                   options.partitionActivations.getSource() + " is given, but " + options.planFile +
+                       " saves nothing over tp; " +
+                       (isFlag ? "leave the flag out or edit the plan" : "change one of the two files"));
 }

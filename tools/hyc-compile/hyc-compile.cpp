@@ -15,6 +15,7 @@ struct Flags {
   cl::OptionCategory model{"Model", "What is trained"};
   cl::OptionCategory mesh{"Parallelism", "How it is spread over ranks; ranks = tp × pp × dp"};
   cl::OptionCategory batch{"Batch", "Global batch = micro-batch × grad-accum × dp samples a step"};
+  cl::OptionCategory memory{"Memory", "What is kept, and what is computed again"};
   cl::OptionCategory optimizer{"Optimizer", "How parameters are updated"};
   cl::OptionCategory files{"Files that decide", "A flag wins over --config, which wins over defaults"};
   cl::OptionCategory output{"Output", "What is left behind"};
@@ -52,6 +53,17 @@ struct Flags {
                               cl::desc("Samples of one micro-batch on one rank [1, or what the model fixes]")};
   cl::opt<int64_t> gradAccum{"grad-accum", cl::value_desc("N"), cl::cat(batch),
                              cl::desc("Micro-batches of one step, which fill the pipeline [1]")};
+
+  cl::opt<std::string> recompute{
+      "recompute", cl::value_desc("MODE"), cl::cat(memory),
+      cl::desc("Activations that backward computes again: none, layer (all but what crosses between layers), selective "
+               "(the inside of written-out attention) or auto (what does not fit --activation-memory) [none]")};
+  cl::opt<std::string> activationMemory{
+      "activation-memory", cl::value_desc("BYTES"), cl::cat(memory),
+      cl::desc("With --recompute auto: most bytes of a rank's activations arena, as in 512MiB or 2GiB")};
+  cl::opt<bool> partitionActivations{
+      "partition-activations", cl::cat(memory),
+      cl::desc("With --recompute layer: each rank of tp keeps its part of what crosses between layers [off]")};
 
   cl::opt<std::string> optimizerName{"optimizer", cl::value_desc("NAME"), cl::cat(optimizer),
                                      cl::desc("adamw or sgd [adamw]")};
@@ -101,6 +113,9 @@ template <typename T> static void offer(const cl::opt<T> &flag, hyc::Setting<T> 
 
 hyc::CompileOptions Flags::read() const {
   hyc::CompileOptions options;
+  options.activationMemory = activationMemory;
+  offer(recompute, options.recompute);
+  offer(partitionActivations, options.partitionActivations);
   options.input = input;
   options.output = outputPath;
   options.emit = planOnly ? hyc::EmitKind::Account : emit.getValue();
@@ -153,7 +168,8 @@ int main(int argc, char **argv) {
   InitLLVM initialize(argc, argv);
   dropLibraryOptions();
   Flags flags;
-  cl::HideUnrelatedOptions({&flags.model, &flags.mesh, &flags.batch, &flags.optimizer, &flags.files, &flags.output});
+  cl::HideUnrelatedOptions(
+      {&flags.model, &flags.mesh, &flags.batch, &flags.memory, &flags.optimizer, &flags.files, &flags.output});
   const int usage = static_cast<int>(hyc::ExitCode::Usage);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))
     return usage;

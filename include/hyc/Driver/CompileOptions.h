@@ -32,6 +32,10 @@ struct CompileOptions : LearningRateOptions {
 
   Setting<int64_t> tp = 1, pp = 1, dp = 1;
   Setting<std::string> schedule = std::string("1f1b"), partitionMethod = std::string("parameters");
+  /// none, layer, selective or auto, which keeps the activations arena of every rank within activationMemory.
+  Setting<std::string> recompute = std::string("none");
+  Setting<bool> partitionActivations = false; ///< saved layer boundaries in parts over tp
+  std::string activationMemory;               ///< as in 2GiB; empty: not limited
   std::string planFile, configFile;
 
   Setting<std::string> optimizer = std::string("adamw");

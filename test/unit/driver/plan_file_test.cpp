@@ -32,7 +32,7 @@ struct PlanFileTest : testing::Test {
   hyc::PlanFile planOf(const char *text) {
     module = parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module);
-    return hyc::describePlan(*module, "gpipe", "uniform");
+    return hyc::describePlan(*module);
   }
 
   std::string shardingOf(StringRef param) {
@@ -54,12 +54,12 @@ TEST_F(PlanFileTest, SummarizesLayersByOneRuleAndItsExceptions) {
   EXPECT_EQ(plan.cuts, std::vector<std::string>{"h.1.neg"});
   ASSERT_EQ(plan.parameters.size(), 3u);
   EXPECT_EQ(plan.parameters[0].match, "h.*.w");
-  EXPECT_EQ(plan.parameters[0].sharding, "[{}, {tp}]");
+  EXPECT_EQ(plan.parameters[0].value, "[{}, {tp}]");
   EXPECT_EQ(plan.parameters[1].match, "h.1.w");
-  EXPECT_EQ(plan.parameters[1].sharding, "[{}, {}]");
+  EXPECT_EQ(plan.parameters[1].value, "[{}, {}]");
   EXPECT_EQ(plan.parameters[2].match, "head");
   ASSERT_EQ(plan.inputs.size(), 1u);
-  EXPECT_EQ(plan.inputs[0].sharding, "[{dp}, {}]");
+  EXPECT_EQ(plan.inputs[0].value, "[{dp}, {}]");
 }
 
 TEST_F(PlanFileTest, ReadsBackWhatItWrites) {
@@ -77,7 +77,45 @@ TEST_F(PlanFileTest, AppliedToAModuleGivesTheSamePlan) {
   ASSERT_FALSE(bool(hyc::applyShardingRules(plan, *module)));
   EXPECT_EQ(shardingOf("h.0.w"), "#dist.sharding<[{}, {tp}]>");
   EXPECT_EQ(shardingOf("h.1.w"), "#dist.sharding<[{}, {}]>");
-  EXPECT_EQ(hyc::describePlan(*module, "gpipe", "uniform").toJson(), plan.toJson());
+  EXPECT_EQ(hyc::describePlan(*module).toJson(), plan.toJson());
+}
+
+TEST_F(PlanFileTest, NamesLifetimesThatAreNotPlainSavingAndNothingElse) {
+  constexpr char text[] = R"(
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+hyc.func @microbatch(%x: tensor<8x8xf32> {hyc.input = "x"}) {
+  %0 = hyc.neg %x {id = "h.0.act", dist.stage = 0, dist.lifetime = #dist.lifetime<recompute>} : tensor<8x8xf32>
+  %1 = hyc.neg %0 {id = "h.1.act", dist.stage = 0} : tensor<8x8xf32>
+  %2 = hyc.neg %1 {id = "h.2.act", dist.stage = 0, dist.lifetime = #dist.lifetime<recompute>} : tensor<8x8xf32>
+  %3 = hyc.neg %2 {id = "h.0.out", dist.stage = 0, dist.lifetime = #dist.lifetime<save over {tp}>} : tensor<8x8xf32>
+  %4 = hyc.neg %3 {id = "neg", dist.stage = 0} : tensor<8x8xf32>
+  %5 = hyc.neg %4 {id = "h.0", dist.stage = 0, dist.lifetime = #dist.lifetime<recompute>} : tensor<8x8xf32>
+  %6 = hyc.neg %5 {id = "h.1", dist.stage = 0, dist.lifetime = #dist.lifetime<recompute>} : tensor<8x8xf32>
+  %7 = hyc.neg %6 {id = "h.last", dist.stage = 0} : tensor<8x8xf32>
+  hyc.return
+}
+)";
+  hyc::PlanFile plan = planOf(text);
+  std::vector<std::pair<std::string, std::string>> rules;
+  for (const hyc::PlanRule &rule : plan.lifetimes)
+    rules.push_back({rule.match, rule.value});
+  // "h.*" reaches h.last, which is told apart at the end.
+  EXPECT_EQ(rules, (std::vector<std::pair<std::string, std::string>>{{"h.*.act", "recompute"},
+                                                                     {"h.0.out", "save over {tp}"},
+                                                                     {"h.*", "recompute"},
+                                                                     {"h.1.act", "save"},
+                                                                     {"h.last", "save"}}));
+  auto function = module->lookupSymbol<hyc::FuncOp>("microbatch");
+  for (Operation &op : function.getBody().front())
+    op.removeAttr(hyc::dist::kLifetime);
+  ASSERT_FALSE(bool(hyc::applyLifetimeRules(plan, *module)));
+  EXPECT_EQ(hyc::describePlan(*module).toJson(), plan.toJson());
+  for (const char *lifetime : {"keep", "", "recompute over {tp}", "save over tp"}) {
+    plan.lifetimes = {{"h.0", lifetime}};
+    llvm::Error error = hyc::applyLifetimeRules(plan, *module);
+    EXPECT_TRUE(bool(error)) << lifetime;
+    llvm::consumeError(std::move(error));
+  }
 }
 
 TEST_F(PlanFileTest, RefusesRulesThatCannotBe) {
