@@ -129,14 +129,17 @@ struct Nest {
 } // namespace
 
 /// Joins dimension d + 1 into d wherever every operand steps through both as through one. One reduced dimension stays.
+/// Rows stay as they are: lanes go by the place in a row, and in which order something is summed must not depend on
+/// what else the cluster reads. Columns are combined in one order, joined or not.
 void Nest::collapse() {
   for (size_t d = space.size(); d-- > 0;)
     if (space[d] == 1 && (!isReduced[d] || llvm::count(isReduced, true) > 1))
       eraseDim(d);
+  bool hasRows = !isReduced.empty() && isReduced.back();
   for (size_t d = 0; d + 1 < space.size();) {
-    bool contiguous = isReduced[d] == isReduced[d + 1] && llvm::all_of(strides, [&](ArrayRef<int64_t> list) {
-                        return list[d] == list[d + 1] * space[d + 1];
-                      });
+    bool joins = isReduced[d] == isReduced[d + 1] && !(hasRows && isReduced[d]);
+    bool contiguous =
+        joins && llvm::all_of(strides, [&](ArrayRef<int64_t> list) { return list[d] == list[d + 1] * space[d + 1]; });
     if (!contiguous) {
       ++d;
       continue;
