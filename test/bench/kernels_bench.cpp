@@ -1,7 +1,7 @@
 // How fast the kernels are, as ratios within one run: products against the vendor library's rate for the same shape,
 // attention against the product's rate, element-wise kernels against the memory's bandwidth.
 //
-//   kernels_bench [repetitions]        threads as OMP_NUM_THREADS says
+//   kernels_bench [repetitions] [gemm|attention|memory|reductions|cross_entropy]      threads as OMP_NUM_THREADS says
 #include <dnnl.h>
 #include <omp.h>
 
@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "kernels/adamw/op.h"
@@ -36,9 +37,9 @@ int repetitions = 10;
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // The best time of each, taken in turns, so that a busy machine slows all of them alike.
-std::vector<double> bestTimes(const std::vector<Work> &works) {
+std::vector<double> bestTimes(const std::vector<Work> &works, int rounds = repetitions) {
   std::vector<double> best(works.size(), 1e30);
-  for (int i = 0; i <= repetitions; ++i)
+  for (int i = 0; i <= rounds; ++i)
     for (size_t w = 0; w < works.size(); ++w) {
       const double start = seconds();
       works[w]();
@@ -206,6 +207,8 @@ void geluGrad(int64_t n, const float *dy, const float *x, float *dx) {
 }
 
 // Reductions as generated kernels have them; each against what reads and writes the same memory without summing.
+// Tensors of 64 MiB lie in memory; those of 4 MiB beyond the second cache, and so quickly done that a busy machine does
+// not matter.
 void benchReductions(int64_t rows, int64_t cols) {
   const int64_t n = rows * cols;
   const ReduceSpace columns = {1, rows, cols};
@@ -216,45 +219,48 @@ void benchReductions(int64_t rows, int64_t cols) {
   const auto keepColumn = [=](int64_t, int64_t j, float sum) { sums[j] = sum; };
   const auto keepRow = [=](int64_t i, float sum) { sums[i] = sum; };
   volatile float sink = 0;
-  const std::vector<double> t = bestTimes({
-      [&] { sink = readAll(n, x); },
-      [&] {
-        reduceColumns<Sum<float>>(
-            columns, [=](int64_t, int64_t i, int64_t j, float &sum) { sum = sum + x[i * cols + j]; }, keepColumn);
+  const std::vector<double> t = bestTimes(
+      {
+          [&] { sink = readAll(n, x); },
+          [&] {
+            reduceColumns<Sum<float>>(
+                columns, [=](int64_t, int64_t i, int64_t j, float &sum) { sum = sum + x[i * cols + j]; }, keepColumn);
+          },
+          [&] {
+            reduceRows<Sum<float>>(
+                {rows, 1, cols}, [=](int64_t i, int64_t, int64_t j, float &sum) { sum = sum + x[i * cols + j]; },
+                keepRow);
+          },
+          [&] {
+            reduceRows<Max<float>>(
+                {rows, 1, cols},
+                [=](int64_t i, int64_t, int64_t j, float &max) { max = Max<float>::combine(max, x[i * cols + j]); },
+                keepRow);
+          },
+          [&] { add(n, x, y, z); },
+          [&] {
+            reduceColumns<Sum<float>>(
+                columns,
+                [=](int64_t, int64_t i, int64_t j, float &sum) {
+                  const float value = x[i * cols + j] + y[i * cols + j];
+                  z[i * cols + j] = value;
+                  sum = sum + value;
+                },
+                keepColumn);
+          },
+          [&] { geluGrad(n, x, y, z); },
+          [&] {
+            reduceColumns<Sum<float>>(
+                columns,
+                [=](int64_t, int64_t i, int64_t j, float &sum) {
+                  const float value = geluGradOf(x[i * cols + j], y[i * cols + j]);
+                  z[i * cols + j] = value;
+                  sum = sum + value;
+                },
+                keepColumn);
+          },
       },
-      [&] {
-        reduceRows<Sum<float>>(
-            {rows, 1, cols}, [=](int64_t i, int64_t, int64_t j, float &sum) { sum = sum + x[i * cols + j]; }, keepRow);
-      },
-      [&] {
-        reduceRows<Max<float>>(
-            {rows, 1, cols},
-            [=](int64_t i, int64_t, int64_t j, float &max) { max = Max<float>::combine(max, x[i * cols + j]); },
-            keepRow);
-      },
-      [&] { add(n, x, y, z); },
-      [&] {
-        reduceColumns<Sum<float>>(
-            columns,
-            [=](int64_t, int64_t i, int64_t j, float &sum) {
-              const float value = x[i * cols + j] + y[i * cols + j];
-              z[i * cols + j] = value;
-              sum = sum + value;
-            },
-            keepColumn);
-      },
-      [&] { geluGrad(n, x, y, z); },
-      [&] {
-        reduceColumns<Sum<float>>(
-            columns,
-            [=](int64_t, int64_t i, int64_t j, float &sum) {
-              const float value = geluGradOf(x[i * cols + j], y[i * cols + j]);
-              z[i * cols + j] = value;
-              sum = sum + value;
-            },
-            keepColumn);
-      },
-  });
+      n > 1 << 22 ? repetitions : 30 * repetitions);
   std::printf("reductions of %ld x %ld; read %.1f GB/s, add %.1f GB/s\n", long(rows), long(cols), 4e-9 * n / t[0],
               12e-9 * n / t[4]);
   std::printf(
@@ -289,11 +295,17 @@ int main(int argc, char **argv) {
   using namespace hyc::kernels;
   if (argc > 1) repetitions = std::max(1, std::atoi(argv[1]));
   std::printf("%s, %d threads, best of %d\n", isaName(currentIsa()), omp_get_max_threads(), repetitions);
-  benchGemm();
-  benchAttention(1, 1024, 12, 64);
-  benchAttention(2, 64, 8, 8);
-  benchMemory();
-  for (int64_t cols : {64, 768, 3072, 50304}) benchReductions((1 << 24) / cols, cols);
-  benchCrossEntropy();
+  const std::string only = argc > 2 ? argv[2] : "";
+  const auto wants = [&](const char *name) { return only.empty() || only == name; };
+  if (wants("gemm")) benchGemm();
+  if (wants("attention")) {
+    benchAttention(1, 1024, 12, 64);
+    benchAttention(2, 64, 8, 8);
+  }
+  if (wants("memory")) benchMemory();
+  if (wants("reductions"))
+    for (int64_t elements : {1 << 20, 1 << 24})
+      for (int64_t cols : {64, 768, 3072, 50304}) benchReductions(elements / cols, cols);
+  if (wants("cross_entropy")) benchCrossEntropy();
   return 0;
 }
