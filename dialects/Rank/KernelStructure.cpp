@@ -4,7 +4,7 @@
 using namespace mlir;
 using namespace hyc::rank;
 
-/// As many as kernels/reduce/op.h has (kLanes), which no dialect may include.
+/// As many as kernels/reduce/op.h has (kReduceLanes), which no dialect may include.
 static constexpr int64_t kLanes = 32;
 
 llvm::DenseSet<Value> hyc::rank::combinedValues(Block &body) {
@@ -18,15 +18,19 @@ llvm::DenseSet<Value> hyc::rank::combinedValues(Block &body) {
 ReductionLoops hyc::rank::reductionLoops(KernelOp kernel) {
   ArrayRef<int64_t> space = kernel.getSpace(), reduced = kernel.getReduced();
   ReductionLoops loops;
-  SmallVector<unsigned> kept, combined;
-  for (unsigned dim = 0; dim < space.size(); ++dim)
-    (llvm::is_contained(reduced, dim) ? combined : kept).push_back(dim);
-  bool endsReduced = !combined.empty() && combined.back() + 1 == space.size();
-  loops.isRows = kept.empty() || (endsReduced && space.back() >= kLanes);
-  SmallVector<unsigned> &side = loops.isRows ? combined : kept;
-  loops.inner = side.empty() ? 0 : side.pop_back_val();
-  loops.outer = kept;
-  loops.steps = combined;
+  // Dimensions of size 1 change nothing: whether they were left out must not tell rows from columns.
+  std::optional<unsigned> lastKept, lastReduced;
+  for (unsigned dim = 0; dim < space.size(); ++dim) {
+    bool isReduced = llvm::is_contained(reduced, static_cast<int64_t>(dim));
+    (isReduced ? loops.steps : loops.outer).push_back(dim);
+    std::optional<unsigned> &last = isReduced ? lastReduced : lastKept;
+    if (space[dim] != 1 || (isReduced && !last))
+      last = dim;
+  }
+  bool endsReduced = lastReduced && (!lastKept || *lastReduced > *lastKept);
+  loops.isRows = !lastKept || (endsReduced && space[*lastReduced] >= kLanes);
+  loops.inner = loops.isRows ? lastReduced.value_or(0) : *lastKept;
+  llvm::erase(loops.isRows ? loops.steps : loops.outer, loops.inner);
   for (unsigned dim : loops.outer)
     loops.outerCount *= space[dim];
   for (unsigned dim : loops.steps)

@@ -16,7 +16,8 @@ llvm::DenseSet<mlir::Value> combinedValues(mlir::Block &body);
 ///
 /// Where the last dimension is reduced it is `inner`, and its elements go to lanes (kernels/reduce/op.h: rows). Else
 /// `inner` is the last kept dimension, every column of which is combined by itself (columns); so it is too where the
-/// last dimension is shorter than the lanes are many, since most of them would have nothing to add.
+/// last dimension is shorter than the lanes are many, since most of them would have nothing to add. Dimensions of size
+/// 1 do not count.
 struct ReductionLoops {
   llvm::SmallVector<unsigned> outer; ///< kept dimensions, but `inner`
   llvm::SmallVector<unsigned> steps; ///< reduced dimensions, but `inner`

@@ -61,3 +61,12 @@ rank.kernel @short_rows space [1000, 7] reduced [1] strides [array<i64: 7, 1>, a
   %0 = rank.combine min %x : i64
   rank.yield %0 : i64
 }
+
+// Dimensions of size 1 do not make columns of rows.
+// CHECK: void row_beside_one(
+// CHECK: reduceRows<Sum<float>>({.outer = 1, .steps = 1, .inner = 40}, element, finish);
+rank.kernel @row_beside_one space [40, 1] reduced [0] strides [array<i64: 1, 1>, array<i64: 0, 1>] results [f32] {
+^bb0(%x: f32):
+  %0 = rank.combine sum %x : f32
+  rank.yield %0 : f32
+}

@@ -164,6 +164,20 @@ std::vector<KernelCase> allCases() {
                      for (int64_t i = 0; i < 3500; ++i)
                        outs[0][i % 70] += ins[0][i] * static_cast<double>(i / 70);
                    }});
+  // Dimensions of size 1 are what an index keeps from being left out: these are rows all the same.
+  cases.push_back(
+      {"size_one_dimensions",
+       text({"space [1, 9, 45, 1] reduced [0, 2] strides [array<i64: 405, 45, 1, 1>,",
+             "array<i64: 0, 1, 0, 1>] results [f32] {", "^bb0(%x: f32):", "%0 = rank.index 3 : i64",
+             "%1 = rank.compute \"convert\" %0 : (i64) -> f32", "%2 = rank.compute \"add\" %x, %1 : (f32, f32) -> f32",
+             "%3 = rank.combine sum %2 : f32", "rank.yield %3 : f32 }"}),
+       {{'f', 405}},
+       {{'f', 9}},
+       true,
+       [](const std::vector<Values> &ins, std::vector<Values> &outs) {
+         for (int64_t i = 0; i < 405; ++i)
+           outs[0][i / 45] += ins[0][i];
+       }});
   cases.push_back({"elementwise",
                    text({"space [999] strides [array<i64: 1>, array<i64: 1>] results [f32] {", "^bb0(%x: f32):",
                          "%0 = rank.compute \"gelu_tanh_grad\" %x, %x : (f32, f32) -> f32", "rank.yield %0 : f32 }"}),
