@@ -155,6 +155,12 @@ ShardingAttr ShardingAttr::withoutPartial() const {
   return ShardingAttr::get(getContext(), getDims(), none, none, getFlat());
 }
 
+ShardingAttr ShardingAttr::withFlat(AxisListAttr flat) const {
+  return ShardingAttr::get(getContext(), getDims(), getPartial(), getPartialMax(), flat);
+}
+
+ShardingAttr ShardingAttr::withoutFlat() const { return withFlat(AxisListAttr::get(getContext(), {})); }
+
 //===----------------------------------------------------------------------===//
 // group
 //===----------------------------------------------------------------------===//

@@ -37,6 +37,16 @@ static LogicalResult verifySharding(Operation *op, ShardingAttr sharding, Type t
 }
 
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  for (StringRef name : {StringRef(kFlat), StringRef(kOwned)})
+    if (attribute.getName() == name && !isa<AxisListAttr>(attribute.getValue()))
+      return op->emitError(name) << " is " << attribute.getValue() << ", expected a #dist.axes";
+  if (attribute.getName() == kReduction) {
+    auto text = dyn_cast<StringAttr>(attribute.getValue());
+    if (!text || (text != "step" && text != "micro_batch"))
+      return op->emitError("dist.reduction is ") << attribute.getValue() << ", expected \"step\" or \"micro_batch\"";
+  }
+  if (attribute.getName() == kPrefetch && !isa<IntegerAttr>(attribute.getValue()))
+    return op->emitError("dist.prefetch is ") << attribute.getValue() << ", expected an integer";
   if (attribute.getName() == kStage && !isa<IntegerAttr>(attribute.getValue()))
     return op->emitError("dist.stage is ") << attribute.getValue() << ", expected an integer";
   if (attribute.getName() == kSplit) {

@@ -36,9 +36,21 @@ inline constexpr llvm::StringLiteral kStage = "dist.stage";
 inline constexpr llvm::StringLiteral kStages = "dist.stages";
 inline constexpr llvm::StringLiteral kLifetime = "dist.lifetime";
 inline constexpr llvm::StringLiteral kChannel = "dist.channel";
+inline constexpr llvm::StringLiteral kReduction = "dist.reduction";
+inline constexpr llvm::StringLiteral kPrefetch = "dist.prefetch";
+inline constexpr llvm::StringLiteral kOwned = "dist.owned";
+inline constexpr llvm::StringLiteral kFlat = "dist.flat";
 
 /// Size of one shard of a dimension: ceil(size / parts).
 inline int64_t shardSize(int64_t size, int64_t parts) { return (size + parts - 1) / parts; }
+
+/// Flat shards are whole blocks of this many elements, those of the norm, so that no shard cuts one.
+inline constexpr int64_t kFlatBlock = 1024;
+
+/// Elements of one flat shard of `elements` over `parts` ranks.
+inline int64_t flatShardSize(int64_t elements, int64_t parts) {
+  return shardSize(shardSize(elements, kFlatBlock), parts) * kFlatBlock;
+}
 
 /// Shape of what one rank holds of a tensor; `flat` axes are left out (they cut the flattened result further).
 llvm::SmallVector<int64_t> localShape(llvm::ArrayRef<int64_t> shape, ShardingAttr sharding, MeshOp mesh);

@@ -26,6 +26,10 @@ def Dist_Dialect : Dialect {
     | `dist.stage` | ops | the pipeline stage that computes it |
     | `dist.stages` | params, states | the stages that hold it; several when tied |
     | `dist.lifetime` | forward ops | whether backward finds the op's results saved or computes them again; saved if absent |
+    | `dist.reduction` | gradient states | `"step"`: summed over ranks once a step; `"micro_batch"`: as each is made |
+    | `dist.prefetch` | params | how many uses of flat parameters earlier its gathers are started |
+    | `dist.owned` | gradient states | it is stored whole, but after its reduction a rank has only its own flat shard |
+    | `dist.flat` | ops on states (phase 4) | the op works on this rank's flat shard: of a flat state on all that it holds, of a whole one on its own slice |
     | `dist.channel` | arguments and results of phase-4 functions | the id under which it crosses to the next or from the previous stage |
 
     Phase 4 realises them as ops. Every exchange is a start, which gives a `!dist.pending`, and a `dist.wait`; the source
@@ -48,8 +52,8 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
   let description = [{
     `dims` gives for each dimension the axes that split it, major to minor, in equal parts of ceil(size / parts) whose last
     ones may be padded. `partial` axes hold terms whose sum is the true value; `partialMax` axes hold terms whose maximum is.
-    `flat` axes further split the row-major flattened local tensor, in blocks of 1,024 elements. Axes not named hold equal
-    copies. On a 2×2 mesh (dp, tp), `[{}, {tp} ] flat {dp}` of a 64×256 weight is a 64×128 half per tp coordinate, of which
+    `flat` axes further split the row-major flattened local tensor, in blocks of 1,024 elements: of n elements over D ranks
+    each holds ceil(ceil(n / 1024) / D) blocks, the last ones maybe fewer or none. Axes not named hold equal copies. On a 2×2 mesh (dp, tp), `[{}, {tp} ] flat {dp}` of a 64×256 weight is a 64×128 half per tp coordinate, of which
     each dp coordinate keeps 4,096 elements.
 
     1. `sharding.axis_once`: no axis is named twice.
@@ -75,6 +79,8 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
     bool splits(::mlir::StringAttr axis) const;
     ShardingAttr withDims(::llvm::ArrayRef<::hyc::dist::AxisListAttr> dims) const;
     ShardingAttr withoutPartial() const;
+    ShardingAttr withFlat(::hyc::dist::AxisListAttr flat) const;
+    ShardingAttr withoutFlat() const;
   }];
 }
 

@@ -65,10 +65,11 @@ LogicalResult ScheduleOp::verify() {
       continue;
     int64_t slot = instruction.getSlot();
     if (slot < 0 || slot >= slots)
-      return emitOpError("[schedule.slots] ") << instruction << " uses slot " << slot << ", expected one below " << slots;
+      return emitOpError("[schedule.slots] ")
+             << instruction << " uses slot " << slot << ", expected one below " << slots;
     if (forward && heldBy[slot] >= 0)
-      return emitOpError("[schedule.slots] ") << instruction << " fills slot " << slot << ", which still holds micro-batch "
-                                              << heldBy[slot];
+      return emitOpError("[schedule.slots] ")
+             << instruction << " fills slot " << slot << ", which still holds micro-batch " << heldBy[slot];
     if (!forward && heldBy[slot] != instruction.getMicroBatch())
       return emitOpError("[schedule.slots] ") << instruction << " empties slot " << slot << ", which does not hold it";
     heldBy[slot] = forward ? instruction.getMicroBatch() : -1;
@@ -97,15 +98,43 @@ static LogicalResult verifyShard(Operation *op, RankedTensorType whole, RankedTe
   return op->emitOpError("has whole ") << whole << " and shard " << shard << " along dim " << dim;
 }
 
+/// `shard` is one-dimensional and of the size that flat shards of `whole` have on the module's mesh.
+static LogicalResult verifyFlatShard(Operation *op, RankedTensorType whole, RankedTensorType shard, AxisListAttr axes) {
+  bool agree = shard.getRank() == 1 && whole.getElementType() == shard.getElementType() && !axes.empty();
+  auto module = op->getParentOfType<ModuleOp>();
+  MeshOp mesh = module ? MeshOp::find(module) : MeshOp();
+  if (agree && mesh)
+    agree = shard.getDimSize(0) == flatShardSize(whole.getNumElements(), mesh.getSize(axes));
+  if (agree)
+    return success();
+  return op->emitOpError("[exchange.flat] has whole ") << whole << " and shard " << shard << " flat over " << axes;
+}
+
+/// Of the two forms, by dimension and flat.
+static LogicalResult verifyForm(Operation *op, RankedTensorType whole, RankedTensorType shard,
+                                std::optional<int64_t> dim, std::optional<AxisListAttr> flat) {
+  if (dim.has_value() == flat.has_value())
+    return op->emitOpError("[exchange.form] has ")
+           << (dim ? "both dim and flat" : "neither dim nor flat") << ", expected one of them";
+  return dim ? verifyShard(op, whole, shard, *dim) : verifyFlatShard(op, whole, shard, *flat);
+}
+
 LogicalResult AllGatherStartOp::verify() {
-  return verifyShard(*this, getPending().getType().getTensor(), cast<RankedTensorType>(getOperand().getType()), getDim());
+  return verifyForm(*this, getPending().getType().getTensor(), cast<RankedTensorType>(getOperand().getType()), getDim(),
+                    getFlat());
 }
 LogicalResult ReduceScatterStartOp::verify() {
-  return verifyShard(*this, cast<RankedTensorType>(getOperand().getType()), getPending().getType().getTensor(), getDim());
+  return verifyForm(*this, cast<RankedTensorType>(getOperand().getType()), getPending().getType().getTensor(), getDim(),
+                    getFlat());
 }
 LogicalResult SliceOp::verify() {
-  return verifyShard(*this, cast<RankedTensorType>(getOperand().getType()), cast<RankedTensorType>(getResult().getType()),
-                     getDim());
+  auto whole = cast<RankedTensorType>(getOperand().getType()), shard = cast<RankedTensorType>(getResult().getType());
+  return getDim() ? verifyShard(*this, whole, shard, *getDim()) : verifyFlatShard(*this, whole, shard, getAxes());
+}
+
+void AllGatherStartOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  if (getFlat())
+    effects.emplace_back(MemoryEffects::Allocate::get(), cast<OpResult>(getPending()));
 }
 
 LogicalResult WaitOp::verify() {

@@ -74,27 +74,49 @@ def Dist_AllReduceStartOp : Dist_Op<"all_reduce_start", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Dist_AllGatherStartOp : Dist_Op<"all_gather_start", [Pure]> {
-  let summary = "joins the group's shards along one dimension; every member gets the whole";
+def Dist_AllGatherStartOp : Dist_Op<"all_gather_start", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "joins the group's shards, along one dimension or flat; every member gets the whole";
   let description = [{
-    The result has the logical size of the dimension: padding of the last shards is dropped.
+    The result has the logical size: padding of the last shards is dropped.
+
+    1. `exchange.form`: either `dim` or `flat` is given.
+    2. `exchange.flat`: with `flat` the shard is one-dimensional and has `flatShardSize` elements of the whole.
+
+    The flat form gathers a parameter for one use: it allocates, so that no two of them become one and hold the whole
+    between their uses.
     ```mlir
     %p = dist.all_gather_start %x dim 2 over <{tp}> : tensor<4x8x32xf32> -> !dist.pending<tensor<4x8x64xf32>>
+    %q = dist.all_gather_start %w flat <{dp}> over <{dp}> : tensor<4096xf32> -> !dist.pending<tensor<64x128xf32>>
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$operand, I64Attr:$dim, Dist_GroupAttr:$group,
-                       OptionalAttr<StrAttr>:$cause, OptionalAttr<StrAttr>:$why);
+  let arguments = (ins AnyRankedTensor:$operand, OptionalAttr<I64Attr>:$dim, OptionalAttr<Dist_AxisListAttr>:$flat,
+                       Dist_GroupAttr:$group, OptionalAttr<StrAttr>:$cause, OptionalAttr<StrAttr>:$why);
   let results = (outs Dist_PendingType:$pending);
-  let assemblyFormat = "$operand `dim` $dim `over` $group attr-dict `:` type($operand) `->` type($pending)";
+  let assemblyFormat = [{$operand (`dim` $dim^)? (`flat` $flat^)? `over` $group attr-dict `:` type($operand) `->`
+                         type($pending)}];
   let hasVerifier = 1;
 }
 
 def Dist_ReduceScatterStartOp : Dist_Op<"reduce_scatter_start", [Pure]> {
-  let summary = "sums the group's tensors; every member gets its shard along one dimension";
-  let arguments = (ins AnyRankedTensor:$operand, I64Attr:$dim, Dist_GroupAttr:$group,
-                       OptionalAttr<StrAttr>:$cause, OptionalAttr<StrAttr>:$why);
+  let summary = "sums the group's tensors; every member gets its shard, along one dimension or flat";
+  let description = [{
+    The terms of each element are added in the order of the members' world ranks.
+
+    With `flat` a member gets the shard of its coordinate along those axes, which need not be those of the group: members
+    of equal coordinate get the same shard. A tied gradient is summed over dp and over two stages, and each of the two
+    keeps its dp shard of the sum.
+
+    1. `exchange.form`, 2. `exchange.flat`: as of all_gather_start.
+    ```mlir
+    %p = dist.reduce_scatter_start %g flat <{dp}> over <{dp} stages [0, 1]>
+         : tensor<64x128xf32> -> !dist.pending<tensor<4096xf32>>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$operand, OptionalAttr<I64Attr>:$dim, OptionalAttr<Dist_AxisListAttr>:$flat,
+                       Dist_GroupAttr:$group, OptionalAttr<StrAttr>:$cause, OptionalAttr<StrAttr>:$why);
   let results = (outs Dist_PendingType:$pending);
-  let assemblyFormat = "$operand `dim` $dim `over` $group attr-dict `:` type($operand) `->` type($pending)";
+  let assemblyFormat = [{$operand (`dim` $dim^)? (`flat` $flat^)? `over` $group attr-dict `:` type($operand) `->`
+                         type($pending)}];
   let hasVerifier = 1;
 }
 
@@ -119,16 +141,19 @@ def Dist_ShardOffsetOp : Dist_Op<"shard_offset", [Pure]> {
 }
 
 def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
-  let summary = "this rank's shard, along one dimension, of a value that it holds whole";
+  let summary = "this rank's shard, along one dimension or flat, of a value that it holds whole";
   let description = [{
-    Communicates nothing. Elements beyond the dimension's end are zero.
+    Communicates nothing. Elements beyond the end are zero. Without `dim` the shard is flat.
+
+    1. `exchange.flat`: without `dim` the shard is one-dimensional and has `flatShardSize` elements of the whole.
     ```mlir
     %s = dist.slice %x dim 0 over <{dp}> : tensor<5x3xf32> -> tensor<3x3xf32>
+    %f = dist.slice %g over <{dp}> : tensor<64x128xf32> -> tensor<4096xf32>
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$operand, I64Attr:$dim, Dist_AxisListAttr:$axes);
+  let arguments = (ins AnyRankedTensor:$operand, OptionalAttr<I64Attr>:$dim, Dist_AxisListAttr:$axes);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$operand `dim` $dim `over` $axes attr-dict `:` type($operand) `->` type($result)";
+  let assemblyFormat = "$operand (`dim` $dim^)? `over` $axes attr-dict `:` type($operand) `->` type($result)";
   let hasVerifier = 1;
 }
 

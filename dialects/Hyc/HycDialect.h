@@ -19,8 +19,10 @@ namespace hyc {
 class ReturnOp;
 
 /// Marks ops that compute each element of their results from the same element of their operands.
-template <typename ConcreteOp>
-class Elementwise : public mlir::OpTrait::TraitBase<ConcreteOp, Elementwise> {};
+template <typename ConcreteOp> class Elementwise : public mlir::OpTrait::TraitBase<ConcreteOp, Elementwise> {};
+
+/// Elements of an exact sum (kernels/exact_sum/op.h), an i64 tensor of one dimension.
+inline constexpr int64_t kExactSumLimbs = 68;
 
 /// One operation an element of the first result; the default cost.
 int64_t elementwiseFlops(mlir::Operation *op);

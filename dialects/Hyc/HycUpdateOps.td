@@ -12,15 +12,34 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Hyc_SumOfSquaresOp : Hyc_Op<"sum_of_squares", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Σ x² over some states, as f64";
   let description = [{
-    Per state one f64 sum per block of 1,024 elements of the row-major flattened tensor, added in block order; the states'
-    sums are added in the order listed. No sharding changes a bit of it.
+    Per state one f64 sum per block of 1,024 elements of the row-major flattened tensor; the blocks' sums are added
+    exactly, whatever their order, and rounded to f64 once. The result is that value, or, as a tensor of 68 × i64, the
+    exact sum itself (kernels/exact_sum/op.h), which other ranks' are added to before hyc.round_sum rounds it. So no
+    split of the blocks over ranks changes a bit.
+
+    1. `sum_of_squares.result`: the result is a tensor<f64> or a tensor<68xi64>.
     ```mlir
     %s = hyc.sum_of_squares [@fc1.weight.grad, @fc2.weight.grad] : tensor<f64>
     ```
   }];
+  let hasVerifier = 1;
   let arguments = (ins TypedArrayAttrBase<FlatSymbolRefAttr, "symbols">:$states);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$states attr-dict `:` type($result)";
+}
+
+def Hyc_RoundSumOp : Hyc_Op<"round_sum", [Pure]> {
+  let summary = "the f64 nearest to an exact sum";
+  let description = [{
+    1. `round_sum.operand`: the operand is an exact sum, a tensor<68xi64>.
+    ```mlir
+    %v = hyc.round_sum %s : tensor<68xi64> -> tensor<f64>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$sum);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$sum attr-dict `:` type($sum) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 def Hyc_GradientScaleOp : Hyc_Op<"gradient_scale", [Pure]> {
@@ -49,7 +68,8 @@ def Hyc_AdamWOp : Hyc_Op<"adamw", [MemoryEffects<[MemRead, MemWrite]>, DeclareOp
     p = p - lr·weight_decay·p; m = m + (g - m)(1 - beta1); v = beta2·v + (1 - beta2)·g²;
     p = p - lr/(1 - beta1^step) · m / (sqrt(v)/sqrt(1 - beta2^step) + epsilon).
 
-    1. `adamw.states`: parameter, gradient, m and v have one type.
+    1. `adamw.states`: parameter, gradient, m and v have one type. With `dist.flat` each of them is a flat shard or the
+       whole that it is a shard of.
     ```mlir
     hyc.adamw @w, @w.grad, @w.m, @w.v lr %lr step %t scale %s {beta1 = 0.9, …}
     ```

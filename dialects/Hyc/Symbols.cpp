@@ -30,8 +30,8 @@ LogicalResult ParamOp::verify() {
     return failure();
   if (std::optional<ArrayRef<int64_t>> shape = getShape())
     if (product(*shape) != getWholeType().getNumElements())
-      return emitOpError("states a shape of ") << product(*shape) << " elements, but its type " << getWholeType() << " has "
-                                              << getWholeType().getNumElements();
+      return emitOpError("states a shape of ") << product(*shape) << " elements, but its type " << getWholeType()
+                                               << " has " << getWholeType().getNumElements();
   return success();
 }
 
@@ -72,11 +72,18 @@ static RankedTensorType lookupType(SymbolTableCollection &symbols, Operation *us
   return {};
 }
 
+/// Whether `op` works on this rank's flat shards of states (phase 4): the types it names may then be those of shards.
+/// What size they have is the dist dialect's business, which this one does not know.
+static bool isOfShards(Operation *op) { return op->hasAttr("dist.flat"); }
+
 static LogicalResult verifyUse(SymbolTableCollection &symbols, Operation *user, FlatSymbolRefAttr name, Type used) {
   RankedTensorType declared = lookupType(symbols, user, name);
   if (!declared)
     return failure();
   if (declared == used)
+    return success();
+  auto shard = dyn_cast<RankedTensorType>(used);
+  if (isOfShards(user) && shard && shard.getRank() == 1 && shard.getElementType() == declared.getElementType())
     return success();
   return user->emitOpError("uses ") << name << " as " << used << ", but it is declared as " << declared;
 }
@@ -94,6 +101,27 @@ LogicalResult IncrementOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyUse(symbols, *this, getStateAttr(), getResult().getType());
 }
 
+static bool isExactSum(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getRank() == 1 && tensor.getDimSize(0) == kExactSumLimbs && tensor.getElementType().isInteger(64);
+}
+
+LogicalResult SumOfSquaresOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (isExactSum(result) || (result.getRank() == 0 && result.getElementType().isF64()))
+    return success();
+  return emitOpError("[sum_of_squares.result] gives ")
+         << result << ", expected tensor<f64> or tensor<" << kExactSumLimbs << "xi64>";
+}
+
+LogicalResult RoundSumOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (isExactSum(getSum().getType()) && result.getRank() == 0 && result.getElementType().isF64())
+    return success();
+  return emitOpError("[round_sum.operand] rounds ")
+         << getSum().getType() << " to " << result << ", expected tensor<" << kExactSumLimbs << "xi64> to tensor<f64>";
+}
+
 LogicalResult SumOfSquaresOp::verifySymbolUses(SymbolTableCollection &symbols) {
   for (auto name : getStates().getAsRange<FlatSymbolRefAttr>())
     if (!lookupType(symbols, *this, name))
@@ -101,13 +129,16 @@ LogicalResult SumOfSquaresOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
-/// Every state of an update has the shape of the first one, the parameter.
+/// Every state of an update belongs to a whole of the shape of the first one, the parameter; what one rank holds of
+/// each may differ.
 static LogicalResult verifyUpdate(SymbolTableCollection &symbols, Operation *op, ArrayRef<FlatSymbolRefAttr> names) {
   RankedTensorType first;
   for (FlatSymbolRefAttr name : names) {
-    RankedTensorType type = lookupType(symbols, op, name);
-    if (!type)
+    if (!lookupType(symbols, op, name))
       return failure();
+    Operation *symbol = symbols.lookupNearestSymbolFrom(op, name);
+    auto param = dyn_cast<ParamOp>(symbol);
+    RankedTensorType type = param ? param.getWholeType() : cast<StateOp>(symbol).getWholeType();
     if (!first)
       first = type;
     if (type.getShape() != first.getShape())
@@ -143,9 +174,8 @@ ReturnOp FuncOp::getReturn() { return cast<ReturnOp>(getBody().front().getTermin
 
 ParseResult FuncOp::parse(OpAsmParser &parser, OperationState &result) {
   auto makeType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
-                     function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(inputs, results);
-  };
+                     function_interface_impl::VariadicFlag,
+                     std::string &) { return builder.getFunctionType(inputs, results); };
   return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
                                                   getFunctionTypeAttrName(result.name), makeType,
                                                   getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));

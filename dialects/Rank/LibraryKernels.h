@@ -45,8 +45,10 @@ inline constexpr LibraryKernel kLibraryKernels[] = {
     {"fill", 1, 0, 0},
     // y = values in the program                                   {values}
     {"constant", 1, 0, 0},
-    // sum = or += Σ x², in f64
+    // exact sum = or += Σ x², one f64 a block
     {"sum_of_squares", 1, 1, 0},
+    // y = exact sum, rounded
+    {"round_sum", 1, 1, 0},
     // scale, norm = sum of squares, count                         {max_norm}
     {"gradient_scale", 2, 2, 0},
     // counter += 1

@@ -52,14 +52,23 @@ Type BufferType::parse(AsmParser &parser) {
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(elementType))
     return {};
-  if (succeeded(parser.parseOptionalComma()) &&
-      (parser.parseKeyword("strides") ||
-       parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseStride, " in strides")))
-    return {};
+  hyc::dist::AxisListAttr shardAxes;
+  int64_t wholeElements = 0;
+  if (succeeded(parser.parseOptionalComma())) {
+    if (succeeded(parser.parseOptionalKeyword("shard"))) {
+      FailureOr<hyc::dist::AxisListAttr> axes = hyc::dist::AxisListAttr::parseBraces(parser);
+      if (failed(axes) || parser.parseKeyword("of") || parser.parseInteger(wholeElements))
+        return {};
+      shardAxes = *axes;
+    } else if (parser.parseKeyword("strides") ||
+               parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseStride, " in strides")) {
+      return {};
+    }
+  }
   if (parser.parseGreater())
     return {};
-  return BufferType::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), shape, elementType,
-                                strides);
+  return BufferType::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), shape, elementType, strides,
+                                shardAxes, wholeElements);
 }
 
 void BufferType::print(AsmPrinter &printer) const {
@@ -72,11 +81,20 @@ void BufferType::print(AsmPrinter &printer) const {
     llvm::interleaveComma(getStrides(), printer);
     printer << ']';
   }
+  if (isShard()) {
+    printer << ", shard ";
+    getShardAxes().printBraces(printer);
+    printer << " of " << getWholeElements();
+  }
   printer << '>';
 }
 
 LogicalResult BufferType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
-                                 Type elementType, ArrayRef<int64_t> strides) {
+                                 Type elementType, ArrayRef<int64_t> strides, hyc::dist::AxisListAttr shardAxes,
+                                 int64_t wholeElements) {
+  if (shardAxes && (shape.size() != 1 || !strides.empty() || wholeElements < 0))
+    return emitError() << "[buffer.shard] a shard has " << shape.size() << " dimensions of a whole of " << wholeElements
+                       << " elements, expected one dense dimension";
   if (!elementType.isIntOrFloat())
     return emitError() << "a buffer holds " << elementType << ", expected integers or floats";
   if (!strides.empty() && strides.size() != shape.size())
@@ -98,6 +116,20 @@ int64_t BufferType::getElementBytes() const { return elementBytes(getElementType
 
 SmallVector<int64_t> BufferType::getStridesOrDense() const {
   return isDense() ? denseStrides(getShape()) : llvm::to_vector(getStrides());
+}
+
+BufferType BufferType::shard(hyc::dist::AxisListAttr axes, int64_t size) const {
+  return BufferType::get(getContext(), {size}, getElementType(), {}, axes, getNumElements());
+}
+
+int64_t BufferType::getExtent() const {
+  if (isShard())
+    return getWholeElements();
+  int64_t last = 0;
+  SmallVector<int64_t> strides = getStridesOrDense();
+  for (auto [size, stride] : llvm::zip_equal(getShape(), strides))
+    last += (size - 1) * stride;
+  return last + 1;
 }
 
 BufferType BufferType::withLayout(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) const {

@@ -37,19 +37,37 @@ def Rank_BufferType : Rank_Type<"Buffer", "buffer"> {
   let description = [{
     Without strides the elements are dense and row-major. Strides count elements.
 
+    With `shard` the buffer is this rank's flat shard of a dense whole that begins at the address: with c its coordinate
+    along the axes and s the buffer's size, elements c·s to (c + 1)·s of the whole; what lies beyond the whole's end does
+    not exist. Such types are the one place where addresses depend on coordinates.
+
     1. `buffer.strides`: there are none, or one non-negative stride a dimension.
+    2. `buffer.shard`: a shard is dense and one-dimensional.
     ```mlir
     !rank.buffer<4x64xf32>
     !rank.buffer<2x16x8x8xf32, strides [3072, 192, 8, 1]>
+    !rank.buffer<4096xf32, shard {dp} of 8192>
     ```
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
-                        ArrayRefParameter<"int64_t">:$strides);
+                        ArrayRefParameter<"int64_t">:$strides, "::hyc::dist::AxisListAttr":$shardAxes,
+                        "int64_t":$wholeElements);
+  let skipDefaultBuilders = 1;
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let builders = [
+    TypeBuilder<(ins "::llvm::ArrayRef<int64_t>":$shape, "::mlir::Type":$elementType,
+                     "::llvm::ArrayRef<int64_t>":$strides), [{
+      return $_get($_ctxt, shape, elementType, strides, ::hyc::dist::AxisListAttr(), int64_t(0));
+    }]>,
+    TypeBuilder<(ins "::llvm::ArrayRef<int64_t>":$shape, "::mlir::Type":$elementType,
+                     "::llvm::ArrayRef<int64_t>":$strides, "::hyc::dist::AxisListAttr":$shardAxes,
+                     "int64_t":$wholeElements), [{
+      return $_get($_ctxt, shape, elementType, strides, shardAxes, wholeElements);
+    }]>,
     TypeBuilderWithInferredContext<(ins "::mlir::RankedTensorType":$tensor), [{
-      return $_get(tensor.getContext(), tensor.getShape(), tensor.getElementType(), ::llvm::ArrayRef<int64_t>());
+      return $_get(tensor.getContext(), tensor.getShape(), tensor.getElementType(), ::llvm::ArrayRef<int64_t>(),
+                   ::hyc::dist::AxisListAttr(), int64_t(0));
     }]>
   ];
   let extraClassDeclaration = [{
@@ -62,6 +80,11 @@ def Rank_BufferType : Rank_Type<"Buffer", "buffer"> {
     ::llvm::SmallVector<int64_t> getStridesOrDense() const;
     /// The same elements with other strides; dense ones are left out.
     BufferType withLayout(::llvm::ArrayRef<int64_t> shape, ::llvm::ArrayRef<int64_t> strides) const;
+    bool isShard() const { return static_cast<bool>(getShardAxes()); }
+    /// This rank's shard of `size` elements of this dense buffer.
+    BufferType shard(::hyc::dist::AxisListAttr axes, int64_t size) const;
+    /// From the address to one past the last element, in elements: of a shard, the whole's.
+    int64_t getExtent() const;
   }];
 }
 

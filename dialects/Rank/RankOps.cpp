@@ -67,11 +67,7 @@ static LogicalResult verifyPlace(Operation *op, FlatSymbolRefAttr arenaName, int
   auto arena = lookupInProgram<ArenaOp>(op, arenaName);
   if (!arena)
     return failure();
-  int64_t end = offset;
-  SmallVector<int64_t> strides = type.getStridesOrDense();
-  for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides))
-    end += (size - 1) * stride * type.getElementBytes();
-  end += type.getElementBytes();
+  int64_t end = offset + type.getExtent() * type.getElementBytes();
   if (offset < 0 || (type.getNumElements() > 0 && end > static_cast<int64_t>(arena.getBytes())))
     return op->emitOpError("[at.bounds] takes bytes ")
            << offset << " to " << end << " of " << arenaName << ", which has " << arena.getBytes();
@@ -88,10 +84,12 @@ template <typename PlacedOp> static LogicalResult verifyPlaced(PlacedOp op) {
 }
 
 LogicalResult StateOp::verify() {
-  size_t dims = getBufferType().getShape().size();
+  size_t dims = getFlat() ? getGlobal().size() : getBufferType().getShape().size();
   if (getGlobal().size() != dims || getSplits().size() != dims)
     return emitOpError("has ") << getGlobal().size() << " global sizes and " << getSplits().size()
                                << " splits, expected one for each of the " << dims << " dimensions of " << getType();
+  if (getFlat() && (getBufferType().getShape().size() != 1 || !getBufferType().isDense()))
+    return emitOpError("is flat over ") << *getFlat() << ", but its buffer " << getType() << " has not one dimension";
   return verifyPlaced(*this);
 }
 LogicalResult InputOp::verify() { return verifyPlaced(*this); }
@@ -260,22 +258,13 @@ LogicalResult InvokeOp::verify() {
 
 LogicalResult AtOp::verify() { return verifyPlace(*this, getArenaAttr(), getOffset(), getResult().getType()); }
 
-/// Elements from the first to one past the last.
-static int64_t extent(BufferType type) {
-  int64_t last = 0;
-  SmallVector<int64_t> strides = type.getStridesOrDense();
-  for (auto [size, stride] : llvm::zip_equal(type.getShape(), strides))
-    last += (size - 1) * stride;
-  return last + 1;
-}
-
 LogicalResult ViewOp::verify() {
   BufferType source = getSource().getType(), view = getResult().getType();
   if (source.getElementType() != view.getElementType())
     return emitOpError("views ") << source << " as " << view << ", whose elements differ";
   int64_t offset = getOffset();
-  if (offset < 0 || offset + extent(view) > extent(source))
-    return emitOpError("[view.bounds] ends at element ") << offset + extent(view) << " of " << extent(source);
+  if (offset < 0 || offset + view.getExtent() > source.getExtent())
+    return emitOpError("[view.bounds] ends at element ") << offset + view.getExtent() << " of " << source.getExtent();
   return success();
 }
 
@@ -320,13 +309,22 @@ LogicalResult CallOp::verify() {
 }
 
 LogicalResult StartOp::verify() {
-  auto at = getSource().getDefiningOp<AtOp>();
-  if (!at)
-    return success();
-  auto arena = lookupInProgram<ArenaOp>(*this, at.getArenaAttr());
-  if (!arena)
-    return failure();
-  if (!arena.getShared())
-    return emitOpError("[start.shared] works on the private arena ") << at.getArenaAttr() << ", expected a shared one";
+  size_t sources = getSources().size(), destinations = getDestinations().size();
+  bool gathers = getKind() == "all_gather", fits = sources == 1 && destinations <= 1;
+  if (getFlat())
+    fits = sources > 0 && destinations == (gathers ? sources : 0);
+  if (!fits)
+    return emitOpError("[start.operands] has ") << sources << " sources and " << destinations << " destinations";
+  for (Value source : getSources()) {
+    auto at = source.getDefiningOp<AtOp>();
+    if (!at)
+      continue;
+    auto arena = lookupInProgram<ArenaOp>(*this, at.getArenaAttr());
+    if (!arena)
+      return failure();
+    if (!arena.getShared())
+      return emitOpError("[start.shared] works on the private arena ")
+             << at.getArenaAttr() << ", expected a shared one";
+  }
   return success();
 }

@@ -55,19 +55,24 @@ class Rank_PlacedOp<string mnemonic, dag extra> : Rank_TableOp<mnemonic> {
 }
 
 def Rank_StateOp : Rank_PlacedOp<"state", (ins StrAttr:$role, StrAttr:$logical_name, DenseI64ArrayAttr:$logical,
-                                               DenseI64ArrayAttr:$global, ArrayAttr:$splits, AnyAttr:$init)> {
+                                               DenseI64ArrayAttr:$global, ArrayAttr:$splits, AnyAttr:$init,
+                                               OptionalAttr<Dist_AxisListAttr>:$flat,
+                                               OptionalAttr<Dist_AxisListAttr>:$slice)> {
   let summary = "a parameter, gradient or optimizer quantity: one row of Program::states";
   let description = [{
     `type` is the shard that one rank holds, `global` the whole in the same dimensions, `logical` the shape that the
     model states. `splits` has one list of axes a dimension. The symbol is unique in the program; `logical_name` and
     `role` are what files refer to.
+
+    With `flat` the buffer is one-dimensional: this rank's flat shard of what the splits leave. With `slice` the buffer
+    has all of that, but after the step's reduction only this rank's flat shard of it counts.
     ```mlir
     rank.state @fc1.weight "parameter" of "fc1.weight" in @parameters at 0 : !rank.buffer<64x128xf32>
         logical [64, 256] global [64, 256] splits [#dist.axes<{}>, #dist.axes<{tp}>] init #hyc.fill<0.0 : f64>
     ```
   }];
   let assemblyFormat = [{$sym_name $role `of` $logical_name `in` $arena (`at` $offset^)? `:` $type `logical` $logical
-                         `global` $global `splits` $splits `init` $init attr-dict}];
+                         `global` $global `splits` $splits `init` $init (`flat` $flat^)? (`slice` $slice^)? attr-dict}];
 }
 
 def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound)> {
@@ -109,13 +114,14 @@ def Rank_CollectiveOp : Rank_TableOp<"collective"> {
   let summary = "an exchange that functions of this program start: one row of Program::collectives";
   let description = [{
     `number` is equal in all programs that take part. `cause` and `why` tell which op and which sharding ask for it.
+    `flat`: the axes by whose coordinate members have flat shards.
     ```mlir
     rank.collective @fc2.partial 3 all_reduce over #dist.group<{tp}> cause "fc2" why "partial {tp}"
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$number, StrAttr:$kind, Dist_GroupAttr:$group, StrAttr:$cause,
-                       StrAttr:$why);
-  let assemblyFormat = "$sym_name $number $kind `over` $group `cause` $cause `why` $why attr-dict";
+                       StrAttr:$why, OptionalAttr<Dist_AxisListAttr>:$flat);
+  let assemblyFormat = "$sym_name $number $kind `over` $group `cause` $cause `why` $why (`flat` $flat^)? attr-dict";
   let hasVerifier = 1;
 }
 
@@ -375,18 +381,30 @@ def Rank_CallOp : Rank_Op<"call", [AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
-def Rank_StartOp : Rank_Op<"start"> {
-  let summary = "starts a collective; `destination` is left out where it works in place";
+def Rank_StartOp : Rank_Op<"start", [AttrSizedOperandSegments]> {
+  let summary = "starts a collective; destinations are left out where it works in place";
   let description = [{
     `count` elements take part on this rank: for all_reduce all, for reduce_scatter and all_gather those of one member.
-    1. `start.shared`: the source lies in a shared arena.
+
+    With `flat` the exchange carries a bucket of tensors, and `count` is the sum of their whole elements. A
+    reduce_scatter has the wholes as sources and leaves the sum in each member's own shard of them; an all_gather has
+    the shards as sources (own slices of the wholes, or states of their own) and the wholes as destinations.
+
+    1. `start.shared`: sources lie in a shared arena.
+    2. `start.operands`: only a flat exchange has several sources; an all_gather has one destination a source, a flat
+       reduce_scatter has none.
   }];
-  let arguments = (ins Rank_RowType:$row, Rank_BufferType:$source, Optional<Rank_BufferType>:$destination,
-                       StrAttr:$kind, StrAttr:$combine, I64Attr:$count);
+  let arguments = (ins Rank_RowType:$row, Variadic<Rank_BufferType>:$sources, Variadic<Rank_BufferType>:$destinations,
+                       StrAttr:$kind, StrAttr:$combine, I64Attr:$count, OptionalAttr<Dist_AxisListAttr>:$flat);
   let results = (outs Rank_TicketType:$ticket);
-  let assemblyFormat = [{$kind $combine $row `,` $source (`into` $destination^)? `count` $count attr-dict `:` type($source)
-                         (`,` type($destination)^)?}];
+  let assemblyFormat = [{$kind $combine $row `,` $sources (`into` $destinations^)? (`flat` $flat^)? `count` $count
+                         attr-dict `:` type($sources) (`into` type($destinations)^)?}];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Value getSource() { return getSources().front(); }
+    /// Null where the exchange works in place.
+    ::mlir::Value getDestination() { return getDestinations().empty() ? ::mlir::Value() : getDestinations().front(); }
+  }];
 }
 
 def Rank_WaitOp : Rank_Op<"wait"> {

@@ -1,4 +1,7 @@
 // Sum of squares on CPUs, with the lanes that op.h fixes held in vectors of f64.
+#include <algorithm>
+
+#include "kernels/exact_sum/op.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
 #include "kernels/sum_of_squares/op.h"
@@ -41,27 +44,20 @@ void sumOfSquaresBlocks(const float *x, int64_t n, double *blockSums) {
     blockSums[block] = sumOfBlock(x + block * kSumOfSquaresBlock, n - block * kSumOfSquaresBlock);
 }
 
-double sumOfSquares(const float *x, int64_t n, double start) {
+void sumOfSquares(const float *x, int64_t n, int64_t *exactSum, WriteMode mode) {
   constexpr int64_t kBlocksAtOnce = 4096;
   double blockSums[kBlocksAtOnce];
+  if (mode == WriteMode::kOverwrite) std::fill_n(exactSum, kExactSumLimbs, 0);
   for (int64_t i = 0; i < n; i += kBlocksAtOnce * kSumOfSquaresBlock) {
     const int64_t length = n - i < kBlocksAtOnce * kSumOfSquaresBlock ? n - i : kBlocksAtOnce * kSumOfSquaresBlock;
     sumOfSquaresBlocks(x + i, length, blockSums);
-    start = combineBlockSums(blockSums, sumOfSquaresBlockCount(length), start);
+    addExact(exactSum, blockSums, sumOfSquaresBlockCount(length));
   }
-  return start;
-}
-
-double combineBlockSums(const double *blockSums, int64_t blocks, double start) {
-  for (int64_t block = 0; block < blocks; ++block) start += blockSums[block];
-  return start;
 }
 
 }  // namespace HYC_ISA
 
 HYC_DISPATCH(void, sumOfSquaresBlocks, (const float *x, int64_t n, double *blockSums), (x, n, blockSums))
-HYC_DISPATCH(double, sumOfSquares, (const float *x, int64_t n, double start), (x, n, start))
-HYC_DISPATCH(double, combineBlockSums, (const double *blockSums, int64_t blocks, double start),
-             (blockSums, blocks, start))
+HYC_DISPATCH(void, sumOfSquares, (const float *x, int64_t n, int64_t *exactSum, WriteMode mode), (x, n, exactSum, mode))
 
 }  // namespace hyc::kernels

@@ -1,13 +1,16 @@
-// Sum of squares of a flat tensor: one f64 sum per block of 1,024 elements, combined in block order.
+// Sum of squares of a flat tensor: one f64 sum per block of 1,024 elements; the blocks' sums are added exactly
+// (kernels/exact_sum/op.h).
 //
 // The surprise: the sum's tree is part of the contract, not of the implementation. A rank that holds some blocks of a
-// tensor gives the same block sums as a rank that holds all of them, so no sharding by blocks changes a bit of the
-// norm. Tree of a block: lane l of 16 adds x[l]², x[l + 16]², … in f64 (exact squares); then lanes 8, 4, 2 and 1 apart
-// are added. A last, shorter block counts as filled up with zeros.
+// tensor gives the same block sums as a rank that holds all of them, and exact addition knows no order, so no sharding
+// by blocks changes a bit of the norm. Tree of a block: lane l of 16 adds x[l]², x[l + 16]², … in f64 (exact squares);
+// then lanes 8, 4, 2 and 1 apart are added. A last, shorter block counts as filled up with zeros.
 #ifndef HYC_KERNELS_SUM_OF_SQUARES_OP_H_
 #define HYC_KERNELS_SUM_OF_SQUARES_OP_H_
 
 #include <cstdint>
+
+#include "kernels/write_mode.h"
 
 namespace hyc::kernels {
 
@@ -19,11 +22,8 @@ constexpr int64_t sumOfSquaresBlockCount(int64_t n) { return (n + kSumOfSquaresB
 // blockSums: [sumOfSquaresBlockCount(n)].
 void sumOfSquaresBlocks(const float *x, int64_t n, double *blockSums);
 
-// start + blockSums[0] + blockSums[1] + …, added one by one.
-double combineBlockSums(const double *blockSums, int64_t blocks, double start = 0);
-
-// combineBlockSums of sumOfSquaresBlocks, without memory for the block sums.
-double sumOfSquares(const float *x, int64_t n, double start = 0);
+// The blocks' sums added to an exact sum: exactSum [kExactSumLimbs].
+void sumOfSquares(const float *x, int64_t n, int64_t *exactSum, WriteMode mode);
 
 }  // namespace hyc::kernels
 

@@ -2,6 +2,7 @@
 #ifndef HYC_KERNELS_SUM_OF_SQUARES_REFERENCE_H_
 #define HYC_KERNELS_SUM_OF_SQUARES_REFERENCE_H_
 
+#include "kernels/exact_sum/reference.h"
 #include "kernels/sum_of_squares/op.h"
 
 namespace hyc::kernels::reference {
@@ -23,16 +24,13 @@ void sumOfSquaresBlocks(const T *x, int64_t n, double *blockSums) {
   }
 }
 
-inline double combineBlockSums(const double *blockSums, int64_t blocks, double start = 0) {
-  for (int64_t b = 0; b < blocks; ++b) start += blockSums[b];
-  return start;
-}
-
+// Added to what exactSum holds.
 template <typename T>
-double sumOfSquares(const T *x, int64_t n, double start = 0) {
-  for (int64_t i = 0; i < n; i += kSumOfSquaresBlock)
-    start += sumOfSquaresOfBlock(x + i, n - i < kSumOfSquaresBlock ? n - i : kSumOfSquaresBlock);
-  return start;
+void addSumOfSquares(const T *x, int64_t n, int64_t *exactSum) {
+  for (int64_t i = 0; i < n; i += kSumOfSquaresBlock) {
+    const double sum = sumOfSquaresOfBlock(x + i, n - i < kSumOfSquaresBlock ? n - i : kSumOfSquaresBlock);
+    addExact(exactSum, &sum, 1);
+  }
 }
 
 }  // namespace hyc::kernels::reference

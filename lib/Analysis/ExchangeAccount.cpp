@@ -109,19 +109,24 @@ std::vector<ExchangeAccount> hyc::accountExchanges(rank::ProgramOp program, dist
 /// Elements of the shard that lie beyond the whole's end.
 static int64_t paddingElements(rank::StateOp state, dist::MeshOp mesh,
                                ArrayRef<std::pair<StringRef, int64_t>> coordinates) {
-  ArrayRef<int64_t> local = state.getBufferType().getShape(), global = state.getGlobal();
-  if (local.size() != global.size())
-    return 0;
-  int64_t real = 1;
-  for (auto [size, whole, split] : llvm::zip_equal(local, global, state.getSplits())) {
+  auto indexOf = [&](dist::AxisListAttr axes) {
     int64_t index = 0;
-    for (StringAttr axis : cast<dist::AxisListAttr>(split).getAxes()) {
+    for (StringAttr axis : axes.getAxes()) {
       auto at = llvm::find_if(coordinates, [&](auto &entry) { return entry.first == axis.getValue(); });
       index = index * mesh.getSize(axis) + (at == coordinates.end() ? 0 : at->second);
     }
-    real *= std::clamp<int64_t>(whole - index * size, 0, size);
+    return index;
+  };
+  int64_t held = state.getBufferType().getNumElements(), real = 1, elements = 1;
+  for (auto [whole, split] : llvm::zip_equal(state.getGlobal(), state.getSplits().getAsRange<dist::AxisListAttr>())) {
+    int64_t size = dist::shardSize(whole, mesh.getSize(split));
+    real *= std::clamp<int64_t>(whole - indexOf(split) * size, 0, size);
+    elements *= size;
   }
-  return state.getBufferType().getNumElements() - real;
+  // Of a flat shard what lies beyond the local tensor's end; padding of split dimensions inside it is not told apart.
+  if (std::optional<dist::AxisListAttr> flat = state.getFlat())
+    real = std::clamp<int64_t>(elements - indexOf(*flat) * held, 0, held);
+  return held - real;
 }
 
 std::vector<int64_t> hyc::accountPadding(rank::ProgramOp program) {

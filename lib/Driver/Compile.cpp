@@ -55,6 +55,13 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.schedule = *options.schedule;
   result.recompute = *options.recompute;
   result.partitionActivations = *options.partitionActivations;
+  result.zero = *options.zero;
+  result.gradientReduction = *options.gradientReduction;
+  result.persistenceThreshold = *options.persistenceThreshold;
+  result.prefetch = *options.prefetch;
+  result.maxLiveParameters = *options.maxLiveParameters;
+  result.reduceBucket = *options.reduceBucket;
+  result.gatherBucket = *options.gatherBucket;
   return result;
 }
 
@@ -225,7 +232,10 @@ Error Compilation::emitText() {
 void Compilation::remember(Phase phase) {
   ModuleOp module = *model.module;
   if (phase == Phase::Plan) {
-    compiled.plan = describePlan(module);
+    PipelineOptions chosen = pipelineOptions(options);
+    compiled.plan =
+        describePlan(module, {chosen.zero, chosen.gradientReduction, chosen.persistenceThreshold, chosen.prefetch,
+                              chosen.maxLiveParameters, chosen.reduceBucket, chosen.gatherBucket});
     compiled.plan.schedule = *options.schedule;
     compiled.plan.partitionMethod = *options.partitionMethod;
     compiled.plan.recompute = *options.recompute;

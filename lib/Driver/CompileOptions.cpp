@@ -82,6 +82,9 @@ static Error checkPartitionMethod(const Setting<std::string> &method) {
   return Error::success();
 }
 
+/// More elements than any bucket or threshold means.
+static constexpr int64_t kMostElements = int64_t(1) << 48;
+
 static Error checkMesh(const CompileOptions &options) {
   for (auto [flag, size] : {std::pair{"tp", &options.tp}, {"pp", &options.pp}, {"dp", &options.dp}})
     if (Error error = checkCount(flag, *size, 1, kMaxRanks))
@@ -143,6 +146,15 @@ Error hyc::checkOptions(const CompileOptions &options) {
         return checkChoice("schedule", options.schedule, {"gpipe", "1f1b"});
       },
       [&] { return checkPartitionMethod(options.partitionMethod); },
+      [&] { return checkCount("zero", options.zero, 0, 3); },
+      [&] {
+        return checkChoice("gradient-reduction", options.gradientReduction, {"auto", "step", "micro_batch"});
+      },
+      [&] { return checkCount("stage3-param-persistence-threshold", options.persistenceThreshold, 0, kMostElements); },
+      [&] { return checkCount("stage3-prefetch", options.prefetch, 0, 65536); },
+      [&] { return checkCount("stage3-max-live-parameters", options.maxLiveParameters, 0, kMostElements); },
+      [&] { return checkCount("reduce-bucket-size", options.reduceBucket, 0, kMostElements); },
+      [&] { return checkCount("allgather-bucket-size", options.gatherBucket, 0, kMostElements); },
       [&] {
         return checkChoice("recompute", options.recompute, {"none", "layer", "selective", "auto"});
       },

@@ -113,8 +113,8 @@ static constexpr char kWarmups[] = "WarmupLR|WarmupDecayLR", kCosine[] = "Warmup
 
 static constexpr char kNoF16[] = "hyc computes in f32 only";
 static constexpr char kNoScaling[] = "f32 needs no loss scaling";
-static constexpr char kNoZero[] = "hyc has no ZeRO stages yet: every dp rank keeps the whole state";
-static constexpr char kStage0[] = "belongs to ZeRO stages, which hyc does not have yet";
+static constexpr char kNoMics[] = "hyc divides states over all of dp";
+static constexpr char kPlanned[] = "the plan says what is exchanged, when and how";
 static constexpr char kNoOffload[] = "hyc keeps everything in device memory";
 static constexpr char kNotOffloaded[] = "nothing is offloaded";
 static constexpr char kNoRecompute[] = "what is computed again is asked for by --recompute and --partition-activations";
@@ -201,24 +201,24 @@ static constexpr ConfigKey kKeys[] = {
     {"torch_autocast.*", "", T::any(), "", harmless(), "belongs to torch_autocast, which is off", ""},
 
     // ZeRO
-    {"zero_optimization.stage", "", T::integer(0, 3), "0", only("0"), kNoZero, ""},
-    {"zero_optimization.overlap_comm", "", T::boolean(), "", harmless(), kStage0, ""},
+    {"zero_optimization.stage", "", T::integer(0, 3), "0", connect<&C::zero>(), "what is flat over dp: optimizer states, gradients too, parameters too", ""},
+    {"zero_optimization.overlap_comm", "", T::boolean(), "", harmless(), kPlanned, ""},
     {"zero_optimization.contiguous_gradients", "", T::boolean(), "true", harmless(), "gradients have fixed addresses in one arena in any case", ""},
-    {"zero_optimization.reduce_scatter", "", T::boolean(), "true", harmless(), kStage0, ""},
-    {"zero_optimization.reduce_bucket_size", "", T::integer(0, kMost), "500000000", harmless(), kStage0, ""},
-    {"zero_optimization.use_multi_rank_bucket_allreduce", "", T::boolean(), "true", harmless(), kStage0, ""},
-    {"zero_optimization.allgather_partitions", "", T::boolean(), "true", harmless(), kStage0, ""},
-    {"zero_optimization.allgather_bucket_size", "", T::integer(0, kMost), "500000000", harmless(), kStage0, ""},
-    {"zero_optimization.stage3_prefetch_bucket_size", "zero_optimization.prefetch_bucket_size", T::integer(0, kMost), "50000000", harmless(), kStage0, ""},
-    {"zero_optimization.stage3_max_live_parameters", "zero_optimization.max_live_parameters", T::integer(0, kMost), "1000000000", harmless(), kStage0, ""},
-    {"zero_optimization.stage3_max_reuse_distance", "zero_optimization.max_reuse_distance", T::integer(0, kMost), "1000000000", harmless(), kStage0, ""},
-    {"zero_optimization.stage3_param_persistence_threshold", "zero_optimization.param_persistence_threshold", T::integer(0, kMost), "100000", harmless(), kStage0, ""},
-    {"zero_optimization.stage3_model_persistence_threshold", "zero_optimization.model_persistence_threshold", T::integer(0, 1e19), "9223372036854775807", harmless(), kStage0, ""},
+    {"zero_optimization.reduce_scatter", "", T::boolean(), "true", harmless(), kPlanned, ""},
+    {"zero_optimization.reduce_bucket_size", "", T::integer(0, kMost), "500000000", connect<&C::reduceBucket>(), "elements that one flat reduce-scatter carries at most", ""},
+    {"zero_optimization.use_multi_rank_bucket_allreduce", "", T::boolean(), "true", harmless(), kPlanned, ""},
+    {"zero_optimization.allgather_partitions", "", T::boolean(), "true", harmless(), kPlanned, ""},
+    {"zero_optimization.allgather_bucket_size", "", T::integer(0, kMost), "500000000", connect<&C::gatherBucket>(), "elements that one flat all-gather carries at most", ""},
+    {"zero_optimization.stage3_prefetch_bucket_size", "zero_optimization.prefetch_bucket_size", T::integer(0, kMost), "50000000", harmless(), kPlanned, ""},
+    {"zero_optimization.stage3_max_live_parameters", "zero_optimization.max_live_parameters", T::integer(0, kMost), "1000000000", connect<&C::maxLiveParameters>(), "elements that prefetching may have gathered at most", ""},
+    {"zero_optimization.stage3_max_reuse_distance", "zero_optimization.max_reuse_distance", T::integer(0, kMost), "1000000000", harmless(), kPlanned, ""},
+    {"zero_optimization.stage3_param_persistence_threshold", "zero_optimization.param_persistence_threshold", T::integer(0, kMost), "100000", connect<&C::persistenceThreshold>(), "parameters of at most so many elements stay whole", ""},
+    {"zero_optimization.stage3_model_persistence_threshold", "zero_optimization.model_persistence_threshold", T::integer(0, 1e19), "9223372036854775807", harmless(), kPlanned, ""},
     {"zero_optimization.stage3_gather_16bit_weights_on_model_save", "zero_optimization.gather_16bit_weights_on_model_save zero_optimization.stage3_gather_fp16_weights_on_model_save", T::boolean(), "false", harmless(), "a saved file holds whole tensors in any case", ""},
-    {"zero_optimization.stage3_module_granularity_threshold", "zero_optimization.module_granularity_threshold", T::integer(0, kMost), "0", harmless(), kStage0, ""},
-    {"zero_optimization.stage3_use_all_reduce_for_fetch_params", "zero_optimization.use_all_reduce_for_fetch_params", T::boolean(), "false", harmless(), kStage0, ""},
-    {"zero_optimization.stage3_allgather_sequential", "zero_optimization.allgather_sequential", T::boolean(), "false", harmless(), kStage0, ""},
-    {"zero_optimization.sub_group_size", "", T::integer(0, kMost), "1000000000", harmless(), kStage0, ""},
+    {"zero_optimization.stage3_module_granularity_threshold", "zero_optimization.module_granularity_threshold", T::integer(0, kMost), "0", harmless(), kPlanned, ""},
+    {"zero_optimization.stage3_use_all_reduce_for_fetch_params", "zero_optimization.use_all_reduce_for_fetch_params", T::boolean(), "false", harmless(), kPlanned, ""},
+    {"zero_optimization.stage3_allgather_sequential", "zero_optimization.allgather_sequential", T::boolean(), "false", harmless(), kPlanned, ""},
+    {"zero_optimization.sub_group_size", "", T::integer(0, kMost), "1000000000", harmless(), kPlanned, ""},
     {"zero_optimization.offload_optimizer.device", "", T::text("none|cpu|nvme"), "none", only("none"), kNoOffload, ""},
     {"zero_optimization.offload_optimizer.nvme_path", "", T::text(), "", harmless(), kNotOffloaded, ""},
     {"zero_optimization.offload_optimizer.buffer_count", "", T::integer(0, kMost), "4", harmless(), kNotOffloaded, ""},
@@ -238,15 +238,15 @@ static constexpr ConfigKey kKeys[] = {
     {"zero_optimization.cpu_offload_use_pin_memory", "", T::boolean(), "", harmless(), kNotOffloaded, ""},
     {"zero_optimization.ignore_unused_parameters", "", T::boolean(), "true", harmless(), "a parameter that does not reach the loss is left alone, with a warning", ""},
     {"zero_optimization.load_from_fp32_weights", "", T::boolean(), "true", harmless(), "parameters are f32", ""},
-    {"zero_optimization.legacy_stage1", "", T::boolean(), "false", harmless(), kStage0, ""},
+    {"zero_optimization.legacy_stage1", "", T::boolean(), "false", harmless(), kPlanned, ""},
     {"zero_optimization.elastic_checkpoint", "", T::boolean(), "false", harmless(), "a saved file holds whole tensors in any case", ""},
-    {"zero_optimization.round_robin_gradients", "", T::boolean(), "false", harmless(), kStage0, ""},
-    {"zero_optimization.zero_hpz_partition_size", "", T::integer(0, kMost), "1", harmless(), kStage0, ""},
+    {"zero_optimization.round_robin_gradients", "", T::boolean(), "false", harmless(), kPlanned, ""},
+    {"zero_optimization.zero_hpz_partition_size", "", T::integer(0, kMost), "1", harmless(), kPlanned, ""},
     {"zero_optimization.zero_quantized_weights", "", T::boolean(), "false", only("false"), "hyc exchanges weights unchanged", ""},
     {"zero_optimization.zero_quantized_nontrainable_weights", "", T::boolean(), "false", only("false"), "hyc keeps weights unchanged", ""},
     {"zero_optimization.zero_quantized_gradients", "", T::boolean(), "false", only("false"), "hyc exchanges gradients unchanged", ""},
-    {"zero_optimization.mics_shard_size", "", T::integer(-1, kMost), "-1", only("-1"), kNoZero, ""},
-    {"zero_optimization.mics_hierarchical_params_gather", "", T::boolean(), "false", harmless(), kStage0, ""},
+    {"zero_optimization.mics_shard_size", "", T::integer(-1, kMost), "-1", only("-1"), kNoMics, ""},
+    {"zero_optimization.mics_hierarchical_params_gather", "", T::boolean(), "false", harmless(), kPlanned, ""},
     {"zero_optimization.memory_efficient_linear", "", T::boolean(), "true", harmless(), "what is saved for backward is planned", ""},
     {"zero_optimization.pipeline_loading_checkpoint", "", T::boolean(), "false", harmless(), "every rank reads only its own part", ""},
     {"zero_optimization.override_module_apply", "", T::boolean(), "true", harmless(), "there are no modules when the program runs", ""},
@@ -254,7 +254,7 @@ static constexpr ConfigKey kKeys[] = {
     {"zero_optimization.enable_sanity_checks", "", T::boolean(), "false", harmless(), "what it looks for is checked when compiling", ""},
     {"zero_allow_untested_optimizer", "", T::boolean(), "false", harmless(), "every optimizer of hyc is tested", ""},
     {"zero_force_ds_cpu_optimizer", "", T::boolean(), "true", harmless(), kNotOffloaded, ""},
-    {"disable_allgather", "", T::boolean(), "false", harmless(), kStage0, ""},
+    {"disable_allgather", "", T::boolean(), "false", harmless(), kPlanned, ""},
 
     // Activations
     {"activation_checkpointing.partition_activations", "", T::boolean(), "false", only("false"), kNoRecompute, ""},

@@ -3,6 +3,7 @@
 
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/Repetition.h"
 #include "hyc/Driver/DriverError.h"
 #include "mlir/AsmParser/AsmParser.h"
@@ -17,6 +18,7 @@
 using namespace mlir;
 using namespace hyc;
 using llvm::Error;
+using llvm::Expected;
 
 //===----------------------------------------------------------------------===//
 // From rules to attributes
@@ -51,40 +53,87 @@ static Attribute parseProperty(StringRef kind, StringRef text, MLIRContext *cont
   return parseAttribute(("#dist." + kind + "<" + text + ">").str(), context);
 }
 
-/// Whether the sharding only splits dimensions, over axes that the mesh has.
+static bool isOfMesh(dist::AxisListAttr axes) {
+  return llvm::all_of(axes.getAxes(), [](StringAttr axis) { return axis == "dp" || axis == "tp"; });
+}
+
+/// Whether the sharding only splits dimensions and is maybe flat, over axes that the mesh has.
 static bool splitsOnly(dist::ShardingAttr sharding) {
-  for (dist::AxisListAttr axes : sharding.getDims())
-    for (StringAttr axis : axes.getAxes())
-      if (axis != "dp" && axis != "tp")
-        return false;
-  return sharding.getPartial().empty() && sharding.getPartialMax().empty() && sharding.getFlat().empty();
+  return llvm::all_of(sharding.getDims(), isOfMesh) && isOfMesh(sharding.getFlat()) && sharding.getPartial().empty() &&
+         sharding.getPartialMax().empty();
 }
 
 /// Calls `set` with the index of each match of one rule; an error where there is none.
 static Error applyRule(const PlanRule &rule, StringRef what, ArrayRef<StringRef> names,
-                       llvm::function_ref<void(size_t)> set) {
+                       llvm::function_ref<Error(size_t)> set) {
   bool matched = false;
   for (auto [index, name] : llvm::enumerate(names))
     if (matches(rule.match, name)) {
-      set(index);
+      if (Error error = set(index))
+        return error;
       matched = true;
     }
   return matched ? Error::success()
                  : makeError(ExitCode::Data, "plan: \"" + rule.match + "\" matches no " + what + " of the model");
 }
 
+static dist::ShardingAttr parseSharding(StringRef text, MLIRContext *context) {
+  return dyn_cast_or_null<dist::ShardingAttr>(parseProperty("sharding", text, context));
+}
+
 static Error applyRules(ArrayRef<PlanRule> rules, StringRef what, ArrayRef<StringRef> names, MLIRContext *context,
-                        llvm::function_ref<void(size_t, dist::ShardingAttr)> set) {
+                        llvm::function_ref<Error(size_t, dist::ShardingAttr, const PlanRule &)> set) {
   for (const PlanRule &rule : rules) {
-    auto sharding = dyn_cast_or_null<dist::ShardingAttr>(parseProperty("sharding", rule.value, context));
+    dist::ShardingAttr sharding = parseSharding(rule.value, context);
     if (!sharding || !splitsOnly(sharding))
       return makeError(ExitCode::Data,
                        "plan: \"" + rule.match + "\" has sharding \"" + rule.value +
                            "\", expected one list of the axes dp and tp a dimension, as in \"[{dp}, {}, {tp}]\"");
-    if (Error error = applyRule(rule, what, names, [&](size_t index) { set(index, sharding); }))
+    if (Error error = applyRule(rule, what, names, [&](size_t index) { return set(index, sharding, rule); }))
       return error;
   }
   return Error::success();
+}
+
+/// The axes of `{dp}`, of the mesh; an error at the rule otherwise.
+static Expected<dist::AxisListAttr> parseFlat(const PlanRule &rule, StringRef key, StringRef text,
+                                              MLIRContext *context) {
+  dist::ShardingAttr parsed;
+  if (text == "{}")
+    return dist::AxisListAttr::get(context, {});
+  if (!text.contains_insensitive("flat"))
+    parsed = parseSharding(("[] flat " + text).str(), context);
+  if (parsed && splitsOnly(parsed))
+    return parsed.getFlat();
+  return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has " + key + " \"" + text +
+                                       "\", expected the axes that it is flat over, as in \"{dp}\", or \"{}\"");
+}
+
+/// Hangs on the states of one parameter what a rule says of them, for hyc-shard-states to find.
+static Error applyToStates(const ParamStates &states, const PlanRule &rule, MLIRContext *context) {
+  auto setFlat = [&](StateOp state, StringRef key) -> Error {
+    auto text = rule.states.find(key);
+    if (text == rule.states.end() || !state)
+      return Error::success();
+    Expected<dist::AxisListAttr> axes = parseFlat(rule, key, text->second, context);
+    if (!axes)
+      return axes.takeError();
+    state->setAttr(dist::kFlat, *axes);
+    return Error::success();
+  };
+  for (StateOp state : states.optimizer)
+    if (Error error = setFlat(state, "optimizer"))
+      return error;
+  StateOp gradient = states.gradient;
+  auto reduction = rule.states.find("reduction");
+  if (reduction != rule.states.end()) {
+    if (reduction->second != "step" && reduction->second != "micro_batch")
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has reduction \"" + reduction->second +
+                                           "\", expected step or micro_batch");
+    if (gradient)
+      gradient->setAttr(dist::kReduction, StringAttr::get(context, reduction->second));
+  }
+  return setFlat(gradient, "gradient");
 }
 
 static std::vector<StringRef> inputNames(FuncOp function) {
@@ -102,17 +151,25 @@ Error hyc::applyShardingRules(const PlanFile &plan, ModuleOp module) {
   std::vector<StringRef> names;
   for (ParamOp param : params)
     names.push_back(param.getSymName());
-  if (Error error =
-          applyRules(plan.parameters, "parameter", names, context, [&](size_t index, dist::ShardingAttr sharding) {
-            params[index]->setAttr(dist::kSharding, sharding);
-          }))
+  SmallVector<ParamStates> states = collectParamStates(module);
+  auto setParam = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) {
+    params[index]->setAttr(dist::kSharding, sharding.withoutFlat());
+    if (plan.zero || !sharding.getFlat().empty())
+      params[index]->setAttr(dist::kFlat, sharding.getFlat());
+    return applyToStates(states[index], rule, context);
+  };
+  if (Error error = applyRules(plan.parameters, "parameter", names, context, setParam))
     return error;
   auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
   if (!microbatch)
     return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
-  if (Error error = applyRules(
-          plan.inputs, "input", inputNames(microbatch), context,
-          [&](size_t index, dist::ShardingAttr sharding) { microbatch.setArgAttr(index, dist::kSharding, sharding); }))
+  auto setInput = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) -> Error {
+    if (!sharding.getFlat().empty() || !rule.states.empty())
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" is an input, of which nothing is flat");
+    microbatch.setArgAttr(index, dist::kSharding, sharding);
+    return Error::success();
+  };
+  if (Error error = applyRules(plan.inputs, "input", inputNames(microbatch), context, setInput))
     return error;
   // The dialect checks each sharding against its tensor and says which is wrong.
   return failed(verify(module)) ? makeError(ExitCode::Data, "") : Error::success();
@@ -147,7 +204,10 @@ Error hyc::applyLifetimeRules(const PlanFile &plan, ModuleOp module) {
     if (!lifetime)
       return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has lifetime \"" + rule.value +
                                            "\", expected \"save\", \"save over {tp}\" or \"recompute\"");
-    if (Error error = applyRule(rule, "forward op", ids, [&](size_t index) { setLifetime(ops[index], lifetime); }))
+    if (Error error = applyRule(rule, "forward op", ids, [&](size_t index) {
+          setLifetime(ops[index], lifetime);
+          return Error::success();
+        }))
       return error;
   }
   return Error::success();
@@ -190,13 +250,18 @@ static std::vector<PlanRule> summarize(ArrayRef<PlanRule> all) {
   std::vector<PlanRule> rules;
   for (const std::string &pattern : order) {
     const std::vector<PlanRule> &members = byPattern[pattern];
-    std::map<std::string, size_t> votes;
+    auto votesOf = [&](const PlanRule &rule) {
+      return llvm::count_if(members, [&](const PlanRule &member) { return member.said() == rule.said(); });
+    };
+    // Of equally many the one whose text is first, so that the order of parameters does not matter.
+    PlanRule winner = *std::max_element(members.begin(), members.end(), [&](auto &a, auto &b) {
+      return std::pair(votesOf(a), b.said()) < std::pair(votesOf(b), a.said());
+    });
+    if (members.size() > 1)
+      winner.match = pattern;
+    rules.push_back(winner);
     for (const PlanRule &member : members)
-      ++votes[member.value];
-    auto winner = std::max_element(votes.begin(), votes.end(), [](auto &a, auto &b) { return a.second < b.second; });
-    rules.push_back({members.size() == 1 ? members.front().match : pattern, winner->first});
-    for (const PlanRule &member : members)
-      if (member.value != winner->first)
+      if (member.said() != winner.said())
         rules.push_back(member);
   }
   return rules;
@@ -238,7 +303,23 @@ static std::vector<PlanRule> describeLifetimes(FuncOp microbatch) {
   return rules;
 }
 
-PlanFile hyc::describePlan(ModuleOp module) {
+/// `{dp}` of a state's flat axes.
+static std::string spellFlat(Operation *state) {
+  std::string text;
+  llvm::raw_string_ostream(text) << flatAxesOf(state);
+  StringRef inner = text;
+  inner = inner.take_front(inner.rfind('>')).drop_front(inner.find('<') + 1);
+  return inner.str();
+}
+
+/// Whether a module has decisions that a plan without ZeRO cannot say.
+static bool hasFlatStates(ModuleOp module) {
+  return llvm::any_of(module.getBody()->getOperations(), [](Operation &op) {
+    return isa<ParamOp, StateOp>(op) && (!flatAxesOf(&op).empty() || isReducedPerMicroBatch(&op));
+  });
+}
+
+PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
   PlanFile plan;
   MLIRContext *context = module.getContext();
   if (dist::MeshOp mesh = dist::MeshOp::find(module)) {
@@ -246,10 +327,24 @@ PlanFile hyc::describePlan(ModuleOp module) {
     plan.dp = mesh.getSize(StringAttr::get(context, "dp"));
     plan.pp = mesh.getStages();
   }
+  if (zero.stage > 0 || hasFlatStates(module))
+    plan.zero = zero;
   std::vector<PlanRule> params;
-  for (auto param : module.getOps<ParamOp>())
-    if (Attribute sharding = param->getAttr(dist::kSharding))
-      params.push_back({param.getSymName().str(), spell(sharding)});
+  for (const ParamStates &states : collectParamStates(module)) {
+    ParamOp param = states.param;
+    StateOp gradient = states.gradient;
+    Attribute sharding = param->getAttr(dist::kSharding);
+    if (!sharding)
+      continue;
+    PlanRule rule{param.getSymName().str(), spell(sharding)};
+    if (plan.zero && gradient) {
+      rule.states["gradient"] = spellFlat(gradient);
+      rule.states["reduction"] = isReducedPerMicroBatch(gradient) ? "micro_batch" : "step";
+      if (!states.optimizer.empty())
+        rule.states["optimizer"] = spellFlat(StateOp(states.optimizer.front()));
+    }
+    params.push_back(rule);
+  }
   plan.parameters = summarize(params);
   if (auto microbatch = module.lookupSymbol<FuncOp>("microbatch")) {
     for (auto [index, name] : llvm::enumerate(inputNames(microbatch)))

@@ -15,6 +15,12 @@
 //     "lifetimes": [{"match": "transformer.h.*.mlp.act.gelu", "lifetime": "recompute"}]
 //   }
 //
+// With ZeRO there is an object "zero" beside these (its stage and thresholds, for parameters that no rule matches), and
+// a rule says what is flat: of the parameter in its sharding, of its gradient and optimizer states apart.
+//
+//       {"match": "wte.weight", "sharding": "[{tp}, {}]", "gradient": "{dp}", "reduction": "micro_batch", "optimizer":
+//       "{dp}"}
+//
 // `*` stands for any characters but a dot. The surprise: only parameters and inputs are listed, since every other
 // sharding follows from theirs; one that no rule matches is left to the seeds. Lifetimes are of forward ops, by their
 // ids; one that no rule matches is saved, whatever "recompute" says: that only tells who wrote the rules.
@@ -24,17 +30,39 @@
 #include "hyc/Driver/CompileOptions.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
 namespace hyc {
 
-/// One property of all that a pattern matches: a sharding or a lifetime, as text.
+/// The property of all that a pattern matches, a sharding or a lifetime, as text; with parameters also what is flat of
+/// their states and when gradients are summed over ranks, by the keys of kStateProperties.
 struct PlanRule {
   std::string match, value;
+  std::map<std::string, std::string, std::less<>> states = {};
+
+  /// What it says, whatever it matches.
+  auto said() const { return std::tie(value, states); }
+};
+
+/// What a parameter's rule may say of its states, in the order in which it is written.
+inline constexpr const char *kStateProperties[] = {"gradient", "reduction", "optimizer"};
+
+/// What states and parameters are flat where no rule says so, and how their exchanges are bounded (in elements).
+struct ZeroPlan {
+  int64_t stage = 0;
+  std::string gradientReduction = "auto";
+  int64_t persistenceThreshold = 0, prefetch = 0, maxLiveParameters = 0, reduceBucket = 0, gatherBucket = 0;
 };
 
 struct PlanFile {
   int64_t tp = 1, pp = 1, dp = 1;
   std::string schedule, partitionMethod, recompute = "none";
   std::vector<std::string> cuts;
+  std::optional<ZeroPlan> zero;
   std::vector<PlanRule> inputs, parameters, lifetimes;
 
   std::string toJson() const;
@@ -54,8 +82,9 @@ llvm::Error applyShardingRules(const PlanFile &plan, mlir::ModuleOp module);
 /// Hangs the rules' lifetimes on the forward ops of @microbatch. A rule that matches none is an error.
 llvm::Error applyLifetimeRules(const PlanFile &plan, mlir::ModuleOp module);
 
-/// The mesh, cuts and rules that a phase-3 module realises; who decided them is for the caller to add.
-PlanFile describePlan(mlir::ModuleOp module);
+/// The mesh, cuts and rules that a phase-3 module realises; who decided them is for the caller to add. `zero` becomes
+/// part of it where anything is flat or reduced as it is made.
+PlanFile describePlan(mlir::ModuleOp module, const ZeroPlan &zero = {});
 
 } // namespace hyc
 

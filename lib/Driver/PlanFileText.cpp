@@ -12,18 +12,48 @@ using namespace llvm;
 using namespace hyc;
 
 static constexpr int64_t kFormatVersion = 1;
+static constexpr int64_t kMaxElements = int64_t(1) << 48;
 static constexpr uint64_t kMaxBytes = uint64_t(64) << 20;
 
 /// Rules that give `property` ("sharding").
 static Error readRules(const JsonObjectReader &root, StringRef key, StringRef property, std::vector<PlanRule> &rules) {
   return root.readObjects(key, [&](const JsonObjectReader &rule) -> Error {
     rules.emplace_back();
-    if (Error error = rule.checkKeys({"match", property}))
+    std::vector<StringRef> others;
+    if (property == "sharding")
+      others.assign(std::begin(kStateProperties), std::end(kStateProperties));
+    if (Error error = rule.checkKeys({"match", property}, others))
       return error;
     if (Error error = rule.read("match", rules.back().match))
       return error;
+    for (StringRef name : others)
+      if (rule.has(name))
+        if (Error error = rule.read(name, rules.back().states[name.str()]))
+          return error;
     return rule.read(property, rules.back().value);
   });
+}
+
+static Error readZero(const JsonObjectReader &root, std::optional<ZeroPlan> &plan) {
+  if (!root.has("zero"))
+    return Error::success();
+  Expected<JsonObjectReader> reader = root.child("zero");
+  if (!reader)
+    return reader.takeError();
+  ZeroPlan &zero = plan.emplace();
+  if (Error error = reader->checkKeys({"stage", "gradient_reduction", "persistence_threshold", "prefetch",
+                                       "max_live_parameters", "reduce_bucket", "allgather_bucket"}))
+    return error;
+  if (Error error = reader->read("stage", zero.stage, 0, 3))
+    return error;
+  for (auto [key, value] : {std::pair{"persistence_threshold", &zero.persistenceThreshold},
+                            {"prefetch", &zero.prefetch},
+                            {"max_live_parameters", &zero.maxLiveParameters},
+                            {"reduce_bucket", &zero.reduceBucket},
+                            {"allgather_bucket", &zero.gatherBucket}})
+    if (Error error = reader->read(key, *value, 0, kMaxElements))
+      return error;
+  return reader->read("gradient_reduction", zero.gradientReduction);
 }
 
 static Error readMesh(const JsonObjectReader &root, PlanFile &plan) {
@@ -42,18 +72,22 @@ static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
   int64_t version = 0;
   const std::function<Error()> steps[] = {
       [&] {
-        return root.checkKeys({"format_version", "mesh", "schedule", "partition_method", "recompute", "cuts", "inputs",
-                               "parameters", "lifetimes"});
+        return root.checkKeys(
+            {"format_version", "mesh", "schedule", "partition_method", "cuts", "inputs", "parameters"},
+            {"recompute", "lifetimes", "zero"});
       },
       [&] { return root.read("format_version", version, kFormatVersion, kFormatVersion); },
       [&] { return readMesh(root, plan); },
       [&] { return root.read("schedule", plan.schedule); },
       [&] { return root.read("partition_method", plan.partitionMethod); },
-      [&] { return root.read("recompute", plan.recompute); },
+      [&] { return root.has("recompute") ? root.read("recompute", plan.recompute) : Error::success(); },
       [&] { return root.read("cuts", plan.cuts); },
+      [&] { return readZero(root, plan.zero); },
       [&] { return readRules(root, "inputs", "sharding", plan.inputs); },
       [&] { return readRules(root, "parameters", "sharding", plan.parameters); },
-      [&] { return readRules(root, "lifetimes", "lifetime", plan.lifetimes); },
+      [&] {
+        return root.has("lifetimes") ? readRules(root, "lifetimes", "lifetime", plan.lifetimes) : Error::success();
+      },
   };
   for (const std::function<Error()> &step : steps)
     if (Error error = step())
@@ -86,7 +120,11 @@ static void writeRules(json::OStream &json, StringRef key, StringRef property, A
     for (const PlanRule &rule : rules)
       json.rawValue([&](raw_ostream &os) {
         os << "{\"match\": " << json::Value(json::fixUTF8(rule.match)) << ", \"" << property
-           << "\": " << json::Value(rule.value) << "}";
+           << "\": " << json::Value(rule.value);
+        for (const char *name : kStateProperties)
+          if (auto said = rule.states.find(name); said != rule.states.end())
+            os << ", \"" << name << "\": " << json::Value(said->second);
+        os << "}";
       });
   });
 }
@@ -107,6 +145,16 @@ std::string PlanFile::toJson() const {
       for (const std::string &cut : cuts)
         json.value(cut);
     });
+    if (zero)
+      json.attributeObject("zero", [&] {
+        json.attribute("stage", zero->stage);
+        json.attribute("gradient_reduction", zero->gradientReduction);
+        json.attribute("persistence_threshold", zero->persistenceThreshold);
+        json.attribute("prefetch", zero->prefetch);
+        json.attribute("max_live_parameters", zero->maxLiveParameters);
+        json.attribute("reduce_bucket", zero->reduceBucket);
+        json.attribute("allgather_bucket", zero->gatherBucket);
+      });
     writeRules(json, "inputs", "sharding", inputs);
     writeRules(json, "parameters", "sharding", parameters);
     writeRules(json, "lifetimes", "lifetime", lifetimes);
@@ -131,6 +179,23 @@ static Error take(Setting<T> &setting, const T &planned, StringRef key, const st
                        (isFlag ? "; leave the flag out or edit the plan" : "; change one of the two files"));
 }
 
+static Error takeZero(CompileOptions &options, const ZeroPlan &zero) {
+  struct Number {
+    StringRef key;
+    Setting<int64_t> &setting;
+    int64_t planned;
+  };
+  for (const Number &number : {Number{"zero/stage", options.zero, zero.stage},
+                               {"zero/persistence_threshold", options.persistenceThreshold, zero.persistenceThreshold},
+                               {"zero/prefetch", options.prefetch, zero.prefetch},
+                               {"zero/max_live_parameters", options.maxLiveParameters, zero.maxLiveParameters},
+                               {"zero/reduce_bucket", options.reduceBucket, zero.reduceBucket},
+                               {"zero/allgather_bucket", options.gatherBucket, zero.gatherBucket}})
+    if (Error error = take(number.setting, number.planned, number.key, options.planFile))
+      return error;
+  return take(options.gradientReduction, zero.gradientReduction, "zero/gradient_reduction", options.planFile);
+}
+
 Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
   struct Size {
     StringRef key;
@@ -144,6 +209,9 @@ Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
     return error;
   if (Error error = take(options.partitionMethod, plan.partitionMethod, "partition_method", options.planFile))
     return error;
+  if (plan.zero)
+    if (Error error = takeZero(options, *plan.zero))
+      return error;
   if (Error error = take(options.recompute, plan.recompute, "recompute", options.planFile))
     return error;
   bool inParts =

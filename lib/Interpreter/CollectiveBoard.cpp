@@ -22,6 +22,8 @@ static std::string spell(Operation *start, Type result) {
   stream << " of " << start->getOperand(0).getType() << " into " << result;
   if (auto dim = start->getAttrOfType<IntegerAttr>("dim"))
     stream << " dim " << dim.getInt();
+  if (auto flat = start->getAttrOfType<dist::AxisListAttr>("flat"))
+    stream << " flat " << flat;
   stream << " over " << start->getAttr("group");
   if (auto cause = start->getAttrOfType<StringAttr>("cause"))
     stream << " (cause \"" << cause.getValue() << "\")";
@@ -39,6 +41,7 @@ CollectiveStart CollectiveStart::of(Operation *op) {
     start.takesMaximum = allReduce.getKind() == dist::ReduceKind::max;
   if (auto dim = op->getAttrOfType<IntegerAttr>("dim"))
     start.dim = dim.getInt();
+  start.flat = op->getAttrOfType<dist::AxisListAttr>("flat");
   RankedTensorType result = cast<dist::PendingType>(op->getResult(0).getType()).getTensor();
   llvm::append_range(start.operandShape, cast<RankedTensorType>(op->getOperand(0).getType()).getShape());
   llvm::append_range(start.resultShape, result.getShape());
@@ -47,9 +50,19 @@ CollectiveStart CollectiveStart::of(Operation *op) {
 }
 
 /// A gathered or scattered dimension is cut into as many shards as the group has members.
-static LogicalResult checkShards(const CollectiveStart &start, int64_t members) {
+static LogicalResult checkShards(const CollectiveStart &start, int64_t members, int64_t flatParts) {
   if (start.kind == CollectiveStart::Kind::AllReduce)
     return success();
+  if (start.flat) {
+    bool gathers = start.kind == CollectiveStart::Kind::AllGather;
+    int64_t whole = countElements(gathers ? start.resultShape : start.operandShape).value_or(-1);
+    int64_t shard = (gathers ? start.operandShape : start.resultShape)[0],
+            expected = dist::flatShardSize(whole, flatParts);
+    if (shard == expected)
+      return success();
+    return start.op->emitError("has flat shards of ")
+           << shard << " of " << whole << " elements, expected " << expected << " over " << start.flat;
+  }
   bool gathers = start.kind == CollectiveStart::Kind::AllGather;
   int64_t whole = (gathers ? start.resultShape : start.operandShape)[start.dim];
   int64_t shard = (gathers ? start.operandShape : start.resultShape)[start.dim];
@@ -70,7 +83,8 @@ FailureOr<std::shared_ptr<Collective>> CollectiveBoard::start(int64_t worldRank,
   if (!llvm::is_contained(members, worldRank))
     return start.op->emitError(topology.describe(worldRank) + " is no member of the group of its own " + start.text),
            failure();
-  if (failed(checkShards(start, static_cast<int64_t>(members.size()))))
+  int64_t flatParts = start.flat ? topology.getPosition(worldRank, start.flat).size : 1;
+  if (failed(checkShards(start, static_cast<int64_t>(members.size()), flatParts)))
     return failure();
   Group &group = groups[members];
   size_t position = group.started[worldRank]++;
@@ -161,6 +175,29 @@ static Tensor combineAll(ArrayRef<Tensor> operands, bool isMax) {
   return total;
 }
 
+/// Every member has the flat shard of its coordinate; members of equal coordinate have equal ones.
+void CollectiveBoard::combineFlat(Collective &collective) const {
+  const CollectiveStart &first = collective.starts[0];
+  if (first.kind == CollectiveStart::Kind::ReduceScatter) {
+    Tensor total = combineAll(collective.operands, /*isMax=*/false);
+    total = total.reshaped({total.getNumElements()});
+    int64_t size = first.resultShape[0];
+    for (int64_t member : collective.members) {
+      int64_t begin = topology.getPosition(member, first.flat).coordinate * size;
+      collective.results.push_back(total.window(0, std::min(begin, total.getNumElements()), size));
+    }
+    return;
+  }
+  int64_t elements = *countElements(first.resultShape), size = first.operandShape[0];
+  Tensor whole(collective.operands[0].getKind(), {elements});
+  for (auto [operand, member] : llvm::zip_equal(collective.operands, collective.members)) {
+    int64_t begin = std::min(elements, topology.getPosition(member, first.flat).coordinate * size);
+    if (int64_t count = std::min(size, elements - begin); count > 0)
+      whole.insert(operand.window(0, 0, count), {begin}, {1});
+  }
+  collective.results.assign(collective.members.size(), whole.reshaped(first.resultShape));
+}
+
 void CollectiveBoard::combine(Collective &collective) const {
   const CollectiveStart &first = collective.starts[0];
   size_t count = collective.members.size();
@@ -168,6 +205,8 @@ void CollectiveBoard::combine(Collective &collective) const {
     collective.results.assign(count, combineAll(collective.operands, first.takesMaximum));
     return;
   }
+  if (first.flat)
+    return combineFlat(collective);
   const int64_t dim = first.dim;
   SmallVector<int64_t> shardIndices;
   for (auto [index, member] : llvm::enumerate(collective.members))

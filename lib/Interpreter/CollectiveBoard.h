@@ -24,6 +24,7 @@ struct CollectiveStart {
   bool takesMaximum = false;
   bool joinsInWorldOrder = false; ///< shards are joined in the order of world ranks, not of the group's axes as listed
   int64_t dim = 0;                ///< that is joined or cut
+  dist::AxisListAttr flat;        ///< null, or the axes by whose coordinate members have flat shards
   llvm::SmallVector<int64_t> operandShape, resultShape;
   /// "all_reduce sum of tensor<4xf32> over <{tp}> (cause "fc2")": members whose texts differ do not mean the same.
   std::string text;
@@ -68,6 +69,7 @@ private:
   void completeWhatCan();
   bool isReady(const Collective &collective) const;
   void combine(Collective &collective) const;
+  void combineFlat(Collective &collective) const;
 
   const Topology &topology;
   std::map<std::vector<int64_t>, Group> groups; ///< by members

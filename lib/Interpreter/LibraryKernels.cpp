@@ -226,7 +226,16 @@ static LogicalResult vocabLoss(Loaded &c) {
 
 static LogicalResult stridedCopy(Loaded &c) { return c.store(0, c.ins[0].reshaped(c.outShape(0))); }
 
-static LogicalResult accumulate(Loaded &c) { return c.storeAs(0, c.ins[0].reshaped(c.outShape(0)), c.mode()); }
+static LogicalResult accumulate(Loaded &c) {
+  auto isShard = [](Value buffer) { return cast<rank::BufferType>(buffer.getType()).isShard(); };
+  if (!isShard(c.out(0)) && !isShard(c.op.getIns()[0]))
+    return c.storeAs(0, c.ins[0].reshaped(c.outShape(0)), c.mode());
+  // As many elements as both have: a state that is stored flat is padded, a slice of a whole is not.
+  Extent target = c.call.regionOf(c.out(0));
+  target.shape[0] = std::min(target.shape[0], c.ins[0].getNumElements());
+  Tensor value = c.ins[0].reshaped({c.ins[0].getNumElements()}).window(0, 0, target.shape[0]);
+  return c.call.store(c.op, target, value, c.mode());
+}
 
 static LogicalResult fill(Loaded &c) {
   Attribute value = c.op->getAttr("value");
@@ -249,10 +258,17 @@ static LogicalResult constant(Loaded &c) {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult sumOfSquares(Loaded &c) {
-  double sum = dispatchFloat(c.ins[0].getKind(), [&](auto zero) {
-    return reference::sumOfSquares(c.ins[0].data<decltype(zero)>(), c.ins[0].getNumElements());
+  Tensor exact = c.makeOut(0);
+  dispatchFloat(c.ins[0].getKind(), [&](auto zero) {
+    reference::addSumOfSquares(c.ins[0].data<decltype(zero)>(), c.ins[0].getNumElements(),
+                               exact.mutableData<int64_t>());
   });
-  return c.storeAs(0, Tensor::splat(c.call.kindOf(c.out(0)), c.outShape(0), sum), c.mode());
+  return c.storeAs(0, exact, c.mode());
+}
+
+static LogicalResult roundSum(Loaded &c) {
+  double value = reference::roundExactSum(c.ins[0].data<int64_t>());
+  return c.store(0, Tensor::splat(c.call.kindOf(c.out(0)), c.outShape(0), value));
 }
 
 static LogicalResult gradientScale(Loaded &c) {
@@ -282,6 +298,14 @@ static LogicalResult loadOuts(Loaded &c, SmallVectorImpl<Tensor> &values) {
   return success();
 }
 
+/// Elements that an update works on: of shards those that every operand has.
+static int64_t updatedElements(Loaded &c, ArrayRef<Tensor> outs) {
+  int64_t count = c.ins[0].getNumElements();
+  for (const Tensor &out : outs)
+    count = std::min(count, out.getNumElements());
+  return count;
+}
+
 static LogicalResult adamw(Loaded &c) {
   SmallVector<Tensor> outs;
   if (failed(loadOuts(c, outs)))
@@ -294,7 +318,7 @@ static LogicalResult adamw(Loaded &c) {
   params.epsilon = c.real("epsilon"), params.weightDecay = c.real("weight_decay");
   dispatchFloat(outs[0].getKind(), [&](auto zero) {
     using T = decltype(zero);
-    reference::adamw(params, outs[0].getNumElements(), outs[0].mutableData<T>(), c.ins[0].data<T>(),
+    reference::adamw(params, updatedElements(c, outs), outs[0].mutableData<T>(), c.ins[0].data<T>(),
                      outs[1].mutableData<T>(), outs[2].mutableData<T>());
   });
   return all({c.store(0, outs[0]), c.store(1, outs[1]), c.store(2, outs[2])});
@@ -310,7 +334,7 @@ static LogicalResult sgd(Loaded &c) {
     const T decay = static_cast<T>(c.real("weight_decay")), momentum = static_cast<T>(c.real("momentum"));
     T *param = outs[0].mutableData<T>(), *velocity = outs.size() > 1 ? outs[1].mutableData<T>() : nullptr;
     const T *gradient = c.ins[0].data<T>();
-    for (int64_t i = 0, e = outs[0].getNumElements(); i < e; ++i) {
+    for (int64_t i = 0, e = updatedElements(c, outs); i < e; ++i) {
       T g = scale * gradient[i] + decay * param[i];
       if (velocity)
         g = velocity[i] = momentum * velocity[i] + g;
@@ -361,6 +385,7 @@ static Executor findExecutor(StringRef kernel) {
                                                       {"fill", fill},
                                                       {"constant", constant},
                                                       {"sum_of_squares", sumOfSquares},
+                                                      {"round_sum", roundSum},
                                                       {"gradient_scale", gradientScale},
                                                       {"increment", increment},
                                                       {"adamw", adamw},

@@ -3,6 +3,7 @@
 
 #include "Initializers.h"
 #include "RankProcess.h"
+#include "StateAssembly.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -14,6 +15,7 @@ struct Layout {
   Operation *op = nullptr;
   RankedTensorType wholeType;
   dist::ShardingAttr sharding;
+  dist::AxisListAttr owned;     ///< stored whole, but only the rank's own flat shard counts; may be null
   SmallVector<int64_t> holders; ///< world ranks
 };
 } // namespace
@@ -57,9 +59,12 @@ static FailureOr<Layout> layoutOf(Operation *op, const Topology &topology) {
     layout.sharding = dist::ShardingAttr::replicated(op->getContext(), layout.wholeType.getRank());
   if (layout.sharding.getDims().size() != static_cast<size_t>(layout.wholeType.getRank()))
     return op->emitError("sharding ") << layout.sharding << " does not fit " << layout.wholeType, failure();
-  if (!layout.sharding.getFlat().empty())
-    return op->emitError("the interpreter does not cut flattened tensors: ") << layout.sharding, failure();
-  for (dist::AxisListAttr list : layout.sharding.getDims())
+  layout.owned = op->getAttrOfType<dist::AxisListAttr>(dist::kOwned);
+  SmallVector<dist::AxisListAttr> lists(layout.sharding.getDims());
+  lists.push_back(layout.sharding.getFlat());
+  if (layout.owned)
+    lists.push_back(layout.owned);
+  for (dist::AxisListAttr list : lists)
     for (StringAttr axis : list.getAxes())
       if (!topology.hasAxis(axis))
         return op->emitError("sharding ") << layout.sharding << " names axis " << axis << ", which the mesh lacks",
@@ -84,38 +89,27 @@ LogicalResult MeshInterpreter::Impl::distribute(const Layout &layout, StringRef 
   return success();
 }
 
-/// Whether everything outside the first `sizes` elements of each dimension is zero.
-static bool isPaddingZero(const Tensor &local, ArrayRef<int64_t> sizes) {
-  SmallVector<int64_t> origin(sizes.size(), 0), ones(sizes.size(), 1);
-  Tensor onlyPadding = local;
-  onlyPadding.insert(Tensor(local.getKind(), sizes), origin, ones);
-  for (int64_t i = 0; i < onlyPadding.getNumElements(); ++i)
-    if (onlyPadding.getDouble(i) != 0)
-      return false;
-  return true;
-}
-
 FailureOr<Tensor> MeshInterpreter::Impl::gather(const Layout &layout, StringRef symbol) const {
-  ElementKind kind = *elementKind(layout.wholeType.getElementType(), options.arithmetic);
-  Tensor whole(kind, layout.wholeType.getShape());
-  SmallVector<int64_t> ones(layout.wholeType.getRank(), 1), origin(layout.wholeType.getRank(), 0);
-  std::map<std::vector<int64_t>, int64_t> firstHolder; // of each shard, by its offsets
+  dist::MeshOp mesh = dist::MeshOp::find(module);
+  ArrayRef<int64_t> whole = layout.wholeType.getShape();
+  StateAssembly assembly(topology, {SmallVector<int64_t>(whole), dist::localShape(whole, layout.sharding, mesh),
+                                    layout.sharding, layout.owned});
+  auto emitError = [&] { return layout.op->emitError("@") << symbol << ": "; };
   for (int64_t rank : layout.holders) {
-    const Tensor &local = devices[rank].states.find(symbol)->second;
-    SmallVector<int64_t> offsets, sizes;
-    topology.locate(layout.wholeType.getShape(), layout.sharding, rank, offsets, sizes);
-    if (!isPaddingZero(local, sizes))
-      return layout.op->emitError("the padding of @") << symbol << " on " << topology.describe(rank) << " is not zero",
-             failure();
-    auto [entry, isFirst] = firstHolder.try_emplace({offsets.begin(), offsets.end()}, rank);
-    if (isFirst)
-      whole.insert(local.sliced(origin, ones, sizes), offsets, ones);
-    else if (!local.isIdenticalTo(devices[entry->second].states.find(symbol)->second))
-      return layout.op->emitError(topology.describe(entry->second) + " and " + topology.describe(rank))
-                 << " hold different values of @" << symbol,
-             failure();
+    const Tensor &held = devices[rank].states.find(symbol)->second;
+    HeldPart part = assembly.partOf(rank);
+    Tensor flat = held.reshaped({held.getNumElements()});
+    if (failed(assembly.add(rank, flat.window(0, part.storedAt, part.count), emitError)))
+      return failure();
+    // What a flat shard has beyond the tensor's end.
+    for (int64_t i = part.storedAt + part.count; !layout.sharding.getFlat().empty() && i < flat.getNumElements(); ++i)
+      if (flat.getDouble(i) != 0)
+        return emitError() << "the padding of the shard on " << topology.describe(rank) << " is not zero", failure();
   }
-  return whole;
+  if (std::optional<int64_t> rank = assembly.findFilledPadding())
+    return layout.op->emitError("the padding of @") << symbol << " on " << topology.describe(*rank) << " is not zero",
+           failure();
+  return assembly.finish();
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,8 +9,22 @@ using namespace hyc::interpreter;
 
 static rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
 
+Extent hyc::interpreter::shardRegion(Address address, rank::BufferType shard,
+                                     const llvm::StringMap<AxisPosition> &axes) {
+  int64_t coordinate = 0, size = shard.getNumElements(), whole = shard.getWholeElements();
+  for (StringAttr axis : shard.getShardAxes().getAxes()) {
+    AxisPosition position = axes.lookup(axis.getValue());
+    coordinate = coordinate * position.size + position.coordinate;
+  }
+  int64_t begin = std::min(whole, coordinate * size);
+  return Extent::dense(address.arena, address.offset + begin * shard.getElementBytes(), shard.getElementType(),
+                       {std::min(size, whole - begin)});
+}
+
 Extent RankCall::regionOf(Value buffer) const {
   rank::BufferType type = typeOf(buffer);
+  if (type.isShard())
+    return shardRegion(addresses.lookup(buffer), type, axes);
   return stridedAt(buffer, type.getShape(), type.getStridesOrDense());
 }
 

@@ -13,6 +13,9 @@ struct Address {
   int64_t offset = 0;
 };
 
+/// The elements of this rank's flat shard that exist, of a dense whole at `address`.
+Extent shardRegion(Address address, rank::BufferType shard, const llvm::StringMap<AxisPosition> &axes);
+
 /// One execution of one call.
 struct RankCall {
   Memory &memory;
@@ -21,6 +24,7 @@ struct RankCall {
   const llvm::StringMap<AxisPosition> &axes;
   bool isFirst; ///< the step's first forward, or backward: `first` overwrites
 
+  /// Of a shard only the elements that exist.
   Extent regionOf(mlir::Value buffer) const;
   /// The same memory under another dense shape.
   Extent denseAt(mlir::Value buffer, llvm::ArrayRef<int64_t> shape) const;

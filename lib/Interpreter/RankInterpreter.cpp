@@ -3,6 +3,7 @@
 
 #include "Initializers.h"
 #include "RankMachine.h"
+#include "StateAssembly.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -71,12 +72,13 @@ LogicalResult RankInterpreter::Impl::findPrograms(dist::MeshOp mesh) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// How the elements of a state are cut: one list of axes a dimension.
+/// How the elements of a state are cut: one list of axes a dimension, and those of flat shards.
 static dist::ShardingAttr shardingOf(rank::StateOp state) {
   SmallVector<SmallVector<StringAttr>> dims;
   for (auto list : state.getSplits().getAsRange<dist::AxisListAttr>())
     dims.emplace_back(list.getAxes());
-  return dist::ShardingAttr::get(state.getContext(), dims);
+  auto sharding = dist::ShardingAttr::get(state.getContext(), dims);
+  return state.getFlat() ? sharding.withFlat(*state.getFlat()) : sharding;
 }
 
 LogicalResult RankInterpreter::Impl::initialise(rank::StateOp state, int64_t worldRank) {
@@ -182,33 +184,31 @@ rank::StateOp RankInterpreter::Impl::findState(int64_t worldRank, StringRef symb
 }
 
 FailureOr<Tensor> RankInterpreter::gatherState(StringRef symbol) {
-  Tensor whole;
-  std::map<std::vector<int64_t>, std::pair<int64_t, Tensor>> first; // of each shard, by its offsets
+  dist::MeshOp mesh = dist::MeshOp::find(impl->module);
+  std::optional<StateAssembly> assembly;
   for (int64_t worldRank = 0; worldRank < impl->topology.getNumRanks(); ++worldRank) {
     rank::StateOp state = impl->findState(worldRank, symbol);
     if (!state)
       continue;
+    dist::ShardingAttr sharding = shardingOf(state);
+    if (!assembly)
+      assembly.emplace(impl->topology, StateLayout{SmallVector<int64_t>(state.getGlobal()),
+                                                   dist::localShape(state.getGlobal(), sharding, mesh), sharding,
+                                                   state.getSlice().value_or(dist::AxisListAttr())});
     Memory &memory = impl->memories[worldRank]->memory;
-    FailureOr<Tensor> local = memory.load(
-        state, placedRegion(memory, state.getArena(), state.getOffset().value_or(0), state.getBufferType()));
-    if (failed(local))
+    HeldPart part = assembly->partOf(worldRank);
+    rank::BufferType type = state.getBufferType();
+    FailureOr<Tensor> elements = memory.load(state, Extent::dense(memory.find(state.getArena()),
+                                                                  static_cast<int64_t>(state.getOffset().value_or(0)) +
+                                                                      part.storedAt * type.getElementBytes(),
+                                                                  type.getElementType(), {part.count}));
+    if (failed(elements) ||
+        failed(assembly->add(worldRank, *elements, [&] { return state.emitError("@") << symbol << ": "; })))
       return failure();
-    SmallVector<int64_t> offsets, sizes, ones(state.getGlobal().size(), 1), origin(state.getGlobal().size(), 0);
-    impl->topology.locate(state.getGlobal(), shardingOf(state), worldRank, offsets, sizes);
-    if (!whole)
-      whole = Tensor(local->getKind(), state.getGlobal());
-    auto [entry, isFirst] = first.try_emplace({offsets.begin(), offsets.end()}, worldRank, *local);
-    if (isFirst)
-      whole.insert(local->sliced(origin, ones, sizes), offsets, ones);
-    else if (!local->isIdenticalTo(entry->second.second))
-      return state.emitError(impl->topology.describe(entry->second.first) + " and " +
-                             impl->topology.describe(worldRank))
-                 << " hold different values of @" << symbol,
-             failure();
   }
-  if (!whole)
+  if (!assembly)
     return impl->module.emitError("no program has a state @") << symbol, failure();
-  return whole;
+  return assembly->finish();
 }
 
 //===----------------------------------------------------------------------===//

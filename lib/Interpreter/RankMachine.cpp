@@ -73,7 +73,7 @@ LogicalResult RankMachine::end() {
     return endExchange();
   if (!tickets.empty())
     return emitError() << "the function ends before it has waited for "
-                       << tickets.begin()->second.collective->starts[0].text;
+                       << tickets.begin()->second.parts[0].collective->starts[0].text;
   return success();
 }
 
@@ -166,7 +166,7 @@ std::optional<bool> RankMachine::runFunction(bool &moved) {
       stack.pop_back();
       continue;
     }
-    if (auto wait = dyn_cast<rank::WaitOp>(op); wait && !tickets.find(wait.getTicket())->second.collective->isDone)
+    if (auto wait = dyn_cast<rank::WaitOp>(op); wait && tickets.find(wait.getTicket())->second.findUnfinished())
       return false;
     stack.back().op = op->getNextNode();
     if (failed(execute(op)))
@@ -236,9 +236,62 @@ LogicalResult RankMachine::enter(rank::InvokeOp op) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
+Extent RankMachine::regionOf(Value buffer) const {
+  auto type = cast<rank::BufferType>(buffer.getType());
+  Address address = stack.back().addresses.lookup(buffer);
+  if (type.isShard())
+    return shardRegion(address, type, own.axes);
+  return Extent::dense(address.arena, address.offset, type.getElementType(), {type.getNumElements()});
+}
+
+/// What an exchange that is not flat takes and gives on one member.
+static void setShapes(rank::StartOp op, int64_t members, CollectiveStart &start) {
+  int64_t count = static_cast<int64_t>(op.getCount());
+  bool scatters = start.kind == CollectiveStart::Kind::ReduceScatter;
+  bool gathers = start.kind == CollectiveStart::Kind::AllGather;
+  start.operandShape = {scatters ? count * members : count};
+  start.resultShape = {gathers ? count * members : count};
+}
+
+LogicalResult RankMachine::startPart(rank::StartOp op, size_t index, CollectiveStart &start, TicketPart &part) {
+  Value source = op.getSources()[index];
+  Value destination = op.getDestinations().empty() ? source : op.getDestinations()[index];
+  part.source = regionOf(source);
+  part.destination = regionOf(destination);
+  int64_t shard = 0;
+  if (start.flat) {
+    bool gathers = start.kind == CollectiveStart::Kind::AllGather;
+    int64_t whole = cast<rank::BufferType>((gathers ? destination : source).getType()).getNumElements();
+    shard = dist::flatShardSize(whole, step.topology.getPosition(worldRank, start.flat).size);
+    start.operandShape = {gathers ? shard : whole};
+    start.resultShape = {gathers ? whole : shard};
+    if (!gathers) {
+      auto slice = cast<rank::BufferType>(source.getType()).shard(start.flat, shard);
+      part.destination = shardRegion(stack.back().addresses.lookup(source), slice, own.axes);
+      part.leavesRest = true;
+    }
+  } else if (!cast<rank::BufferType>(source.getType()).isShard()) {
+    part.source.shape = start.operandShape;
+    part.destination.shape = start.resultShape;
+    part.source.strides = part.destination.strides = {1};
+  } else {
+    start.operandShape = start.resultShape = part.source.shape;
+  }
+  FailureOr<Tensor> operand = own.memory.load(op, part.source);
+  // The destination is promised after the source is lent, since both may be the same.
+  if (failed(operand) || failed(own.memory.note(op, part.source, ByteNote::Lent)) ||
+      failed(own.memory.note(op, part.destination, ByteNote::Promised)))
+    return failure();
+  FailureOr<std::shared_ptr<Collective>> collective =
+      step.collectives.start(worldRank, start, operand->window(0, 0, start.operandShape[0]));
+  if (failed(collective))
+    return failure();
+  part.collective = *collective;
+  return success();
+}
+
 LogicalResult RankMachine::startCollective(rank::StartOp op) {
-  const Activation &top = stack.back();
-  rank::CollectiveOp row = top.rows.lookup(op.getRow());
+  rank::CollectiveOp row = stack.back().rows.lookup(op.getRow());
   int64_t count = static_cast<int64_t>(op.getCount());
   int64_t members = static_cast<int64_t>(step.topology.getMembers(worldRank, row.getGroup()).size());
   if (count < 0 || count > (int64_t{1} << 31) || members == 0)
@@ -251,28 +304,19 @@ LogicalResult RankMachine::startCollective(rank::StartOp op) {
                                               : CollectiveStart::Kind::ReduceScatter;
   start.takesMaximum = op.getCombine() == "max";
   start.joinsInWorldOrder = true;
-  start.operandShape = {start.kind == CollectiveStart::Kind::ReduceScatter ? count * members : count};
-  start.resultShape = {start.kind == CollectiveStart::Kind::AllGather ? count * members : count};
-  llvm::raw_string_ostream(start.text) << op.getKind() << " " << op.getCombine() << " of " << count
-                                       << " elements, number " << row.getNumber() << " over " << row.getGroup()
-                                       << " (cause \"" << row.getCause() << "\")";
-  auto regionAt = [&](Value buffer, ArrayRef<int64_t> shape) {
-    Address address = top.addresses.lookup(buffer);
-    return Extent::dense(address.arena, address.offset, cast<rank::BufferType>(buffer.getType()).getElementType(),
-                         shape);
-  };
+  start.flat = op.getFlat().value_or(dist::AxisListAttr());
+  setShapes(op, members, start);
   Ticket ticket;
-  ticket.source = regionAt(op.getSource(), start.operandShape);
-  ticket.destination = regionAt(op.getDestination() ? op.getDestination() : op.getSource(), start.resultShape);
-  FailureOr<Tensor> operand = own.memory.load(op, ticket.source);
-  // The destination is promised after the source is lent, since both may be the same.
-  if (failed(operand) || failed(own.memory.note(op, ticket.source, ByteNote::Lent)) ||
-      failed(own.memory.note(op, ticket.destination, ByteNote::Promised)))
-    return failure();
-  FailureOr<std::shared_ptr<Collective>> collective = step.collectives.start(worldRank, start, *operand);
-  if (failed(collective))
-    return failure();
-  ticket.collective = *collective;
+  for (size_t index = 0; index < op.getSources().size(); ++index) {
+    start.text.clear();
+    llvm::raw_string_ostream text(start.text);
+    text << op.getKind() << " " << op.getCombine() << " of " << count << " elements";
+    if (start.flat)
+      text << " flat " << start.flat << ", tensor " << index << " of " << op.getSources().size();
+    text << ", number " << row.getNumber() << " over " << row.getGroup() << " (cause \"" << row.getCause() << "\")";
+    if (failed(startPart(op, index, start, ticket.parts.emplace_back())))
+      return failure();
+  }
   tickets[op.getTicket()] = std::move(ticket);
   return success();
 }
@@ -281,10 +325,18 @@ LogicalResult RankMachine::finishCollective(rank::WaitOp op) {
   auto entry = tickets.find(op.getTicket());
   Ticket ticket = std::move(entry->second);
   tickets.erase(entry);
-  if (failed(own.memory.note(op, ticket.source, ByteNote::Defined)) ||
-      failed(own.memory.note(op, ticket.destination, ByteNote::Defined)))
-    return failure();
-  return own.memory.store(op, ticket.destination, ticket.collective->results[ticket.collective->indexOf(worldRank)]);
+  for (TicketPart &part : ticket.parts) {
+    if (failed(own.memory.note(op, part.source, ByteNote::Defined)) ||
+        failed(own.memory.note(op, part.destination, ByteNote::Defined)))
+      return failure();
+    if (part.leavesRest)
+      own.memory.poison(*part.source.arena, part.source.offset,
+                        part.source.offset + part.source.shape[0] * programBytes(part.source.elementType));
+    Tensor result = part.collective->results[part.collective->indexOf(worldRank)];
+    if (failed(own.memory.store(op, part.destination, result.window(0, 0, part.destination.shape[0]))))
+      return failure();
+  }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -361,7 +413,7 @@ std::string RankMachine::describeWait() const {
   stream << " at instruction " << position << " waits for ";
   if (!stack.empty()) {
     auto wait = cast<rank::WaitOp>(stack.back().op);
-    stream << step.collectives.describeWait(worldRank, *tickets.find(wait.getTicket())->second.collective);
+    stream << step.collectives.describeWait(worldRank, *tickets.find(wait.getTicket())->second.findUnfinished());
     return text;
   }
   llvm::interleave(

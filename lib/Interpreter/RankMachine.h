@@ -67,9 +67,22 @@ private:
     llvm::DenseMap<mlir::Value, Address> addresses;
     llvm::DenseMap<mlir::Value, rank::CollectiveOp> rows;
   };
-  struct Ticket {
+  /// One tensor of a started collective.
+  struct TicketPart {
     std::shared_ptr<Collective> collective;
     Extent source, destination;
+    bool leavesRest =
+        false; ///< a sum in this rank's own slice of the source: what others' slices then hold is no value
+  };
+  struct Ticket {
+    llvm::SmallVector<TicketPart, 1> parts;
+    /// The first that has not completed, or null.
+    const Collective *findUnfinished() const {
+      for (const TicketPart &part : parts)
+        if (!part.collective->isDone)
+          return part.collective.get();
+      return nullptr;
+    }
   };
   struct Posted {
     std::shared_ptr<TransferEnd> end;
@@ -92,6 +105,8 @@ private:
   llvm::LogicalResult execute(mlir::Operation *op);
   llvm::LogicalResult enter(rank::InvokeOp op);
   llvm::LogicalResult startCollective(rank::StartOp op);
+  llvm::LogicalResult startPart(rank::StartOp op, size_t index, CollectiveStart &start, TicketPart &part);
+  Extent regionOf(mlir::Value buffer) const;
   llvm::LogicalResult finishCollective(rank::WaitOp op);
   llvm::LogicalResult beginExchange();
   llvm::LogicalResult postTransfer(dist::TransferAttr transfer);

@@ -80,7 +80,16 @@ Tensor Topology::cut(const Tensor &whole, dist::ShardingAttr sharding, int64_t w
     if (position.size > 1)
       part = part.window(static_cast<int64_t>(dim), position.coordinate * shard, shard);
   }
-  return part;
+  if (sharding.getFlat().empty())
+    return part;
+  FlatShard shard = getFlatShard(worldRank, part.getNumElements(), sharding.getFlat());
+  return part.reshaped({part.getNumElements()}).window(0, shard.begin, shard.size);
+}
+
+Topology::FlatShard Topology::getFlatShard(int64_t worldRank, int64_t elements, dist::AxisListAttr flat) const {
+  AxisPosition position = getPosition(worldRank, flat);
+  int64_t size = dist::flatShardSize(elements, position.size), begin = std::min(elements, position.coordinate * size);
+  return {begin, std::min(size, elements - begin), size};
 }
 
 std::string Topology::describe(int64_t worldRank) const {

@@ -33,6 +33,12 @@ public:
   /// Which shard of a gathered dimension `worldRank` brings: stages major, then the group's axes as listed.
   int64_t getShardIndex(int64_t worldRank, dist::GroupAttr group) const;
 
+  /// Which elements of a flattened local tensor are the rank's flat shard, and how many a full shard has.
+  struct FlatShard {
+    int64_t begin, count, size;
+  };
+  FlatShard getFlatShard(int64_t worldRank, int64_t elements, dist::AxisListAttr flat) const;
+
   /// What `worldRank` holds of `whole`; padding is zero.
   Tensor cut(const Tensor &whole, dist::ShardingAttr sharding, int64_t worldRank) const;
   /// Where in the whole tensor the rank's part starts, and how much of it is no padding.

@@ -1,5 +1,5 @@
-// Norms, factors and updates of whole states.
-#include "OpTable.h"
+// Norms, factors and updates of states, whole or in this rank's flat shards.
+#include "StateShards.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "kernels/adamw/reference.h"
 #include "kernels/sum_of_squares/reference.h"
@@ -9,19 +9,34 @@ using namespace mlir;
 using namespace hyc;
 using namespace hyc::interpreter;
 
-/// The floating-point states of these names on this rank, all of one kind and size; a diagnostic otherwise.
-static LogicalResult findStates(OpCall &call, ArrayRef<StringRef> symbols, SmallVectorImpl<Tensor *> &states) {
+namespace {
+/// The floating-point states that an op names, as it sees them, all of one kind and size.
+struct NamedStates {
+  SmallVector<StateShard> shards;
+  SmallVector<Tensor> values;
+
+  /// Fails after a diagnostic.
+  LogicalResult find(OpCall &call, ArrayRef<StringRef> symbols);
+  void store() {
+    for (auto [shard, value] : llvm::zip_equal(shards, values))
+      shard.store(value);
+  }
+};
+} // namespace
+
+LogicalResult NamedStates::find(OpCall &call, ArrayRef<StringRef> symbols) {
   for (StringRef symbol : symbols) {
-    auto entry = call.device.states.find(symbol);
-    if (entry == call.device.states.end())
-      return call.op->emitError("@") << symbol << " is not held by the rank that executes this";
-    Tensor &state = entry->second;
-    if (!isFloat(state.getKind()))
-      return call.op->emitError("needs a floating-point state, but @") << symbol << " is " << state.describeType();
-    if (!states.empty() && (state.getKind() != states[0]->getKind() || state.getShape() != states[0]->getShape()))
-      return call.op->emitError("@") << symbol << " is " << state.describeType() << ", expected "
-                                     << states[0]->describeType() << " as @" << symbols[0];
-    states.push_back(&state);
+    FailureOr<StateShard> shard = StateShard::find(call, symbol);
+    if (failed(shard))
+      return failure();
+    Tensor value = shard->load();
+    if (!isFloat(value.getKind()))
+      return call.op->emitError("needs a floating-point state, but @") << symbol << " is " << value.describeType();
+    if (!values.empty() && (value.getKind() != values[0].getKind() || value.getShape() != values[0].getShape()))
+      return call.op->emitError("@") << symbol << " is " << value.describeType() << ", expected "
+                                     << values[0].describeType() << " as @" << symbols[0];
+    shards.push_back(*shard);
+    values.push_back(std::move(value));
   }
   return success();
 }
@@ -34,16 +49,26 @@ static LogicalResult checkScalars(OpCall &call) {
 }
 
 static LogicalResult evaluateSumOfSquares(OpCall &call) {
-  double total = 0;
+  Tensor exact(ElementKind::I64, {kExactSumLimbs});
+  int64_t *limbs = exact.mutableData<int64_t>();
   for (auto name : cast<SumOfSquaresOp>(call.op).getStates().getAsRange<FlatSymbolRefAttr>()) {
-    SmallVector<Tensor *> states;
-    if (failed(findStates(call, {name.getValue()}, states)))
+    NamedStates states;
+    if (failed(states.find(call, {name.getValue()})))
       return failure();
-    total += dispatchFloat(states[0]->getKind(), [&](auto zero) {
-      return kernels::reference::sumOfSquares(states[0]->data<decltype(zero)>(), states[0]->getNumElements());
+    const Tensor &x = states.values[0];
+    dispatchFloat(x.getKind(), [&](auto zero) {
+      kernels::reference::addSumOfSquares(x.data<decltype(zero)>(), x.getNumElements(), limbs);
     });
   }
-  call.results.push_back(Tensor::splat(call.resultKind(), call.resultShape(), total));
+  if (call.resultShape().empty())
+    exact = Tensor::scalar(call.resultKind(), kernels::reference::roundExactSum(limbs));
+  call.results.push_back(exact);
+  return success();
+}
+
+static LogicalResult evaluateRoundSum(OpCall &call) {
+  call.results.push_back(
+      Tensor::scalar(call.resultKind(), kernels::reference::roundExactSum(call.operands[0].data<int64_t>())));
   return success();
 }
 
@@ -64,10 +89,10 @@ static LogicalResult evaluateGradientScale(OpCall &call) {
 
 static LogicalResult evaluateAdamW(OpCall &call) {
   auto op = cast<AdamWOp>(call.op);
-  SmallVector<Tensor *> states;
-  if (failed(checkScalars(call)) ||
-      failed(findStates(call, {op.getParam(), op.getGradient(), op.getM(), op.getV()}, states)))
+  NamedStates states;
+  if (failed(checkScalars(call)) || failed(states.find(call, {op.getParam(), op.getGradient(), op.getM(), op.getV()})))
     return failure();
+  MutableArrayRef<Tensor> values = states.values;
   kernels::AdamWParams params;
   params.lr = call.operands[0].getDouble();
   params.step = call.operands[1].getInteger();
@@ -76,11 +101,12 @@ static LogicalResult evaluateAdamW(OpCall &call) {
   params.beta2 = op.getBeta2().convertToDouble();
   params.epsilon = op.getEpsilon().convertToDouble();
   params.weightDecay = op.getWeightDecay().convertToDouble();
-  dispatchFloat(states[0]->getKind(), [&](auto zero) {
+  dispatchFloat(values[0].getKind(), [&](auto zero) {
     using T = decltype(zero);
-    kernels::reference::adamw(params, states[0]->getNumElements(), states[0]->mutableData<T>(), states[1]->data<T>(),
-                              states[2]->mutableData<T>(), states[3]->mutableData<T>());
+    kernels::reference::adamw(params, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
+                              values[2].mutableData<T>(), values[3].mutableData<T>());
   });
+  states.store();
   return success();
 }
 
@@ -106,22 +132,25 @@ static LogicalResult evaluateSgd(OpCall &call) {
   SmallVector<StringRef> names{op.getParam(), op.getGradient()};
   if (op.getVelocity())
     names.push_back(*op.getVelocity());
-  SmallVector<Tensor *> states;
-  if (failed(checkScalars(call)) || failed(findStates(call, names, states)))
+  NamedStates states;
+  if (failed(checkScalars(call)) || failed(states.find(call, names)))
     return failure();
-  dispatchFloat(states[0]->getKind(), [&](auto zero) {
+  MutableArrayRef<Tensor> values = states.values;
+  dispatchFloat(values[0].getKind(), [&](auto zero) {
     using T = decltype(zero);
     SgdFactors<T> factors{static_cast<T>(call.operands[0].getDouble()), static_cast<T>(call.operands[1].getDouble()),
                           static_cast<T>(op.getMomentum().convertToDouble()),
                           static_cast<T>(op.getWeightDecay().convertToDouble())};
-    updateBySgd<T>(factors, states[0]->getNumElements(), states[0]->mutableData<T>(), states[1]->data<T>(),
-                   states.size() > 2 ? states[2]->mutableData<T>() : nullptr);
+    updateBySgd<T>(factors, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
+                   values.size() > 2 ? values[2].mutableData<T>() : nullptr);
   });
+  states.store();
   return success();
 }
 
 void hyc::interpreter::addUpdateOps(OpTable &table) {
   table.add<SumOfSquaresOp>(evaluateSumOfSquares);
+  table.add<RoundSumOp>(evaluateRoundSum);
   table.add<GradientScaleOp>(evaluateGradientScale);
   table.add<AdamWOp>(evaluateAdamW);
   table.add<SgdOp>(evaluateSgd);

@@ -57,6 +57,13 @@ static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
   // Seeds first: propagation only carries on what parameters and inputs have, from a plan file or from structure.
   passes.addPass(createSeedShardings());
   passes.addPass(createPropagateShardings());
+  // After propagation, which gives states the split of their parameter: flat shards are cut from what that leaves.
+  ShardStatesOptions states;
+  states.zero = options.zero;
+  states.gradientReduction = options.gradientReduction;
+  states.persistenceThreshold = options.persistenceThreshold;
+  states.prefetch = options.prefetch;
+  passes.addPass(createShardStates(states));
   // Stages last of the properties: states follow their parameters, gradients the ops that make them.
   AssignStagesOptions stages;
   stages.method = options.partitionMethod;
@@ -74,7 +81,7 @@ static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createAssignLifetimes(lifetimes));
 }
 
-static void buildLocal(OpPassManager &passes) {
+static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   // Before the cut: an exchange belongs to the stage of the op that asks for it.
   passes.addPass(createPartition());
   // After partitioning, so that exchanges are repeated too; before the cut, which saves what is still wanted.
@@ -83,6 +90,10 @@ static void buildLocal(OpPassManager &passes) {
   // After the cut, which tells which stages hold a gradient.
   passes.addPass(createReduceGradients());
   passes.addPass(createDistributeUpdate());
+  // Last: the window is one of a stage's functions.
+  PrefetchParametersOptions prefetch;
+  prefetch.maxLive = options.maxLiveParameters;
+  passes.addPass(createPrefetchParameters(prefetch));
 }
 
 void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) {
@@ -107,6 +118,10 @@ static void buildRank(OpPassManager &passes, const PipelineOptions &options) {
   buildPlacement(passes, options);
   // After placement: what is adjacent, and in what layers differ, are questions of addresses.
   passes.addPass(createCoalesceReductions());
+  BucketExchangesOptions buckets;
+  buckets.reduceElements = options.reduceBucket;
+  buckets.gatherElements = options.gatherBucket;
+  passes.addPass(createBucketExchanges(buckets));
   passes.addPass(createShareLayers());
 }
 
@@ -124,7 +139,7 @@ void hyc::buildPhase(Phase phase, OpPassManager &passes, const PipelineOptions &
   case Phase::Plan:
     return buildPlan(passes, options);
   case Phase::Local:
-    return buildLocal(passes);
+    return buildLocal(passes, options);
   case Phase::Rank:
     return buildRank(passes, options);
   }

@@ -391,13 +391,15 @@ Error JsonObjectReader::expected(StringRef key, const Twine &what) const {
   return fail(key, "\"" + key + "\" is " + (value ? value->describe() : "missing") + ", expected " + what);
 }
 
-Error JsonObjectReader::checkKeys(ArrayRef<StringRef> known) const {
+Error JsonObjectReader::checkKeys(ArrayRef<StringRef> required, ArrayRef<StringRef> optional) const {
+  SmallVector<StringRef> known(required);
+  append_range(known, optional);
   for (const JsonValue::Member &member : *object->getObject())
     if (!is_contained(known, member.key))
       return locatedError(file, member.keyAt,
                           "unknown key \"" + member.key + "\"; the nearest known one is \"" +
                               nearestName(member.key, known) + "\"");
-  for (StringRef key : known)
+  for (StringRef key : required)
     if (!object->get(key))
       return fail(key, "key \"" + key + "\" is missing");
   return Error::success();

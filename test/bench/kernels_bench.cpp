@@ -159,12 +159,12 @@ void benchMemory() {
   float *mean = small.data(), *rstd = mean + rows, *scale = rstd + rows, *bias = scale + cols, *dscale = bias + cols;
   const int64_t shape[] = {rows, cols};
   const int perm[] = {1, 0};
-  double sum = 0;
+  int64_t sum[kExactSumLimbs] = {};
   const std::vector<double> t = bestTimes({
       [&] { triad(n, a.data(), b.data(), c.data()); },
       [&] { adamw(AdamWParams{}, n, a.data(), b.data(), c.data(), d.data()); },
       [&] { gelu(n, b.data(), a.data()); },
-      [&] { sum += sumOfSquares(b.data(), n); },
+      [&] { sumOfSquares(b.data(), n, sum, WriteMode::kAccumulate); },
       [&] { copy(a.data(), b.data(), n); },
       [&] { zero(a.data(), n); },
       [&] { permute(2, shape, perm, b.data(), a.data()); },

@@ -81,7 +81,7 @@ bool Comparison::plan(TrainedModule &module) {
     return false;
   if (edit)
     edit(module);
-  if (!module.transform("hyc-seed-shardings,hyc-propagate-shardings"))
+  if (!module.transform("hyc-seed-shardings,hyc-propagate-shardings,hyc-shard-states{" + zero + "}"))
     return false;
   if (layout.pp > 1 && seed % 3 != 0)
     presetStages(module, layout.pp, seed);
@@ -90,7 +90,9 @@ bool Comparison::plan(TrainedModule &module) {
 }
 
 bool Comparison::partition(TrainedModule &module) {
-  return module.transform("hyc-partition,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-verify-local");
+  return module.transform("hyc-partition,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,"
+                          "hyc-prefetch-parameters{" +
+                          prefetch + "},hyc-verify-local");
 }
 
 bool Comparison::isAccepted(std::string &diagnostics) {
@@ -114,7 +116,7 @@ void Comparison::run() {
   compareSteps<MeshInterpreter>(whole, parts, "phase 4");
   if (testing::Test::HasFailure())
     return;
-  if (!parts.enter(hyc::Phase::Rank, {})) { // the target may lack a kernel, and has to say so
+  if (!parts.enter(hyc::Phase::Rank, rankOptions)) { // the target may lack a kernel, and has to say so
     EXPECT_NE(parts.diagnostics().find("has no kernel on this target"), std::string::npos) << where() << "\n"
                                                                                            << parts.diagnostics();
     return;

@@ -30,6 +30,10 @@ public:
   std::function<RandomGraph(uint64_t, const RandomGraphOptions &)> makeGraph = makeRandomGraph;
   /// Edits the plan before seeds are chosen: the module has its mesh and nothing else of phase 3.
   std::function<void(TrainedModule &)> edit;
+  /// Of hyc-shard-states and hyc-prefetch-parameters.
+  std::string zero, prefetch;
+  /// Of phase 5.
+  hyc::PipelineOptions rankOptions;
 
   /// Plans, partitions, executes and compares; records failures with the test framework.
   void run();
@@ -46,7 +50,7 @@ private:
   bool partition(TrainedModule &module);
   template <typename Ranks> void compareSteps(TrainedModule &whole, TrainedModule &parts, const std::string &phase);
   template <typename Ranks> void compareStep(interpreter::Interpreter &one, Ranks &all, int64_t step);
-  std::string where() const { return "seed " + std::to_string(seed) + ": " + layout.describe(); }
+  std::string where() const { return "seed " + std::to_string(seed) + ": " + layout.describe() + ", " + zero; }
 
   RandomGraph graph;
 };

@@ -104,14 +104,27 @@ std::string describe(const Mesh &mesh) {
 /// For GoogleTest, which would list its bytes otherwise.
 void PrintTo(const Mesh &mesh, std::ostream *out) { *out << describe(mesh); }
 
+/// What ZeRO adds to a layout.
+struct Zero {
+  int64_t stage = 0;
+  std::string gradientReduction = "step";
+  double clipGradNorm = 0;
+  int64_t prefetch = 0;
+};
+
 /// All ranks of a mesh, partitioned and ready.
 struct Ranks {
-  Ranks(const Mesh &mesh, const Optimizer &optimizer, const std::string &schedule)
+  Ranks(const Mesh &mesh, const Optimizer &optimizer, const std::string &schedule, const Zero &zero = {})
       : microBatches(mesh.dp == 8 ? 2 : 4), module(kModel, kSamples / microBatches) {
     hyc::PipelineOptions options = optionsOf(optimizer);
     options.tp = mesh.tp, options.pp = mesh.pp, options.dp = mesh.dp;
     options.microBatches = microBatches;
     options.schedule = schedule;
+    options.zero = zero.stage;
+    options.gradientReduction = zero.gradientReduction;
+    options.clipGradNorm = zero.clipGradNorm;
+    options.persistenceThreshold = 5000; // some matrices stay whole
+    options.prefetch = zero.prefetch;
     bool compiled = true;
     for (hyc::Phase phase : {hyc::Phase::Model, hyc::Phase::Train, hyc::Phase::Plan, hyc::Phase::Local})
       compiled = compiled && module.enter(phase, options);
@@ -194,6 +207,53 @@ TEST_P(Gpt2Mesh, SchedulesAgreeToTheBit) {
     EXPECT_TRUE(a->isIdenticalTo(*b)) << param.getSymName().str();
   }
 }
+
+/// Losses, norms and weights after some steps under one ZeRO stage.
+struct ZeroRun {
+  std::vector<StepResult> steps;
+  NamedTensors weights;
+};
+
+void runZero(const Mesh &mesh, const Zero &zero, ZeroRun &run) {
+  Ranks ranks(mesh, kAdamW, "1f1b", zero);
+  ASSERT_TRUE(succeeded(ranks.interpreter));
+  for (int64_t step = 0; step < 3; ++step) {
+    llvm::FailureOr<StepResult> result = ranks.interpreter->runStep(batchOf(step), kAdamW.lr);
+    ASSERT_TRUE(succeeded(result)) << ranks.module.diagnostics();
+    run.steps.push_back(*result);
+  }
+  for (hyc::ParamOp param : ranks.module.get().getOps<hyc::ParamOp>()) {
+    llvm::FailureOr<Tensor> weight = ranks.interpreter->gatherState(param.getSymName());
+    ASSERT_TRUE(succeeded(weight)) << ranks.module.diagnostics();
+    run.weights[param.getSymName()] = *weight;
+  }
+}
+
+class Gpt2Zero : public testing::TestWithParam<Mesh> {};
+
+/// What is stored where changes no value, as long as gradients are summed at the same time.
+TEST_P(Gpt2Zero, StagesAgreeToTheBit) {
+  for (const char *reduction : {"step", "micro_batch"}) {
+    ZeroRun whole;
+    runZero(GetParam(), {0, reduction, 0.5}, whole);
+    for (int64_t stage : {1, 2, 3}) {
+      ZeroRun run;
+      runZero(GetParam(), {stage, reduction, 0.5, stage == 3 ? 2 : 0}, run);
+      ASSERT_FALSE(testing::Test::HasFailure()) << "stage " << stage << ", " << reduction;
+      for (size_t step = 0; step < run.steps.size(); ++step) {
+        EXPECT_EQ(run.steps[step].lossSum, whole.steps[step].lossSum) << "stage " << stage << ", " << reduction;
+        EXPECT_EQ(run.steps[step].gradNorm, whole.steps[step].gradNorm) << "stage " << stage << ", " << reduction;
+        EXPECT_GT(run.steps[step].gradNorm, 0.5) << "clipping is meant to be active";
+      }
+      for (const auto &weight : whole.weights)
+        EXPECT_TRUE(weight.second.isIdenticalTo(run.weights.lookup(weight.first())))
+            << weight.first().str() << ", stage " << stage << ", " << reduction;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Gpt2Zero, testing::Values(Mesh{1, 1, 4}, Mesh{2, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 1, 4}),
+                         [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(EightRanks, Gpt2Mesh,
                          testing::Values(Mesh{8, 1, 1}, Mesh{1, 8, 1}, Mesh{1, 1, 8}, Mesh{4, 2, 1}, Mesh{4, 1, 2},

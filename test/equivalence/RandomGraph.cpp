@@ -364,9 +364,9 @@ std::vector<GraphValue> Generator::makeLoss() {
 
 RandomGraph Generator::make() {
   sequence = rounded(oneOf({3, 4, 5, 7}));
-  vocabulary = rounded(oneOf({7, 11, 16, 13}));
+  vocabulary = rounded(options.widthFactor * oneOf({7, 11, 16, 13}));
   for (int i = 0; i < 3; ++i)
-    widths.push_back(rounded(oneOf({5, 6, 7, 8, 12})));
+    widths.push_back(rounded(options.widthFactor * oneOf({5, 6, 7, 8, 12})));
   makeInputs();
   for (int64_t block = 0; block < options.blocks; ++block)
     makeBlock(block);

@@ -29,6 +29,7 @@ struct RandomGraphOptions {
   int64_t samples = 4;      ///< of one global micro-batch
   int64_t headMultiple = 1; ///< attention has a multiple of this many heads, which tensor parallelism has to divide
   int64_t blocks = 6;       ///< how many blocks the body has
+  int64_t widthFactor = 1;  ///< widths and vocabulary are this many times larger
   int64_t sizeMultiple = 1; ///< sequence, widths and vocabulary are rounded up to multiples of it
 };
 

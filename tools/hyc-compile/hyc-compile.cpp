@@ -44,6 +44,22 @@ struct Flags {
                               cl::desc("A DeepSpeed ds_config.json; flags win over it")};
   cl::opt<bool> explain{"explain-config", cl::cat(files),
                         cl::desc("Print what becomes of every key of a ds_config, and stop")};
+  cl::opt<int64_t> zero{"zero", cl::value_desc("STAGE"), cl::cat(mesh),
+                        cl::desc("What dp ranks divide instead of repeating: 1 optimizer states, 2 gradients too, 3 "
+                                 "parameters too [0]")};
+  cl::opt<std::string> reduction{"gradient-reduction", cl::value_desc("WHEN"), cl::cat(mesh),
+                                 cl::desc("When ranks sum gradients: once a step, or each micro_batch as they are made "
+                                          "[step; micro_batch for --zero 2 and 3]")};
+  cl::opt<int64_t> threshold{"stage3-param-persistence-threshold", cl::value_desc("N"), cl::cat(mesh),
+                             cl::desc("Parameters of at most N elements stay whole under --zero 3 [100000]")};
+  cl::opt<int64_t> prefetch{"stage3-prefetch", cl::value_desc("N"), cl::cat(mesh),
+                            cl::desc("Under --zero 3 parameters are asked for N uses before they are needed [0]")};
+  cl::opt<int64_t> maxLive{"stage3-max-live-parameters", cl::value_desc("N"), cl::cat(mesh),
+                           cl::desc("Most elements that prefetching may have gathered at once [1000000000]")};
+  cl::opt<int64_t> reduceBucket{"reduce-bucket-size", cl::value_desc("N"), cl::cat(mesh),
+                                cl::desc("Most elements that one reduce-scatter carries [500000000]")};
+  cl::opt<int64_t> gatherBucket{"allgather-bucket-size", cl::value_desc("N"), cl::cat(mesh),
+                                cl::desc("Most elements that one all-gather carries [500000000]")};
   cl::opt<std::string> plan{"plan", cl::value_desc("FILE"), cl::cat(files),
                             cl::desc("A plan.json of an earlier compilation, edited or not")};
   cl::opt<int64_t> threads{"threads", cl::value_desc("N"), cl::init(0), cl::cat(mesh),
@@ -133,6 +149,13 @@ hyc::CompileOptions Flags::read() const {
   offer(pp, options.pp);
   offer(dp, options.dp);
   offer(schedule, options.schedule);
+  offer(zero, options.zero);
+  offer(reduction, options.gradientReduction);
+  offer(threshold, options.persistenceThreshold);
+  offer(prefetch, options.prefetch);
+  offer(maxLive, options.maxLiveParameters);
+  offer(reduceBucket, options.reduceBucket);
+  offer(gatherBucket, options.gatherBucket);
   offer(partition, options.partitionMethod);
   offer(optimizerName, options.optimizer);
   offer(lr, options.learningRate);

@@ -38,6 +38,12 @@ struct CompileOptions : LearningRateOptions {
   std::string activationMemory;               ///< as in 2GiB; empty: not limited
   std::string planFile, configFile;
 
+  Setting<int64_t> zero = 0; ///< 0 to 3
+  Setting<std::string> gradientReduction = std::string("auto");
+  /// In elements, but for prefetch, which counts uses.
+  Setting<int64_t> persistenceThreshold = 100000, prefetch = 0, maxLiveParameters = 1000000000;
+  Setting<int64_t> reduceBucket = 500000000, gatherBucket = 500000000;
+
   Setting<std::string> optimizer = std::string("adamw");
   Setting<double> weightDecay = 0.0, momentum = 0.0, epsilon = 1e-8, clipGradNorm = 0.0;
   Setting<std::array<double, 2>> betas = std::array<double, 2>{0.9, 0.999};

@@ -27,6 +27,11 @@ struct PipelineOptions {
   bool partitionActivations = false;
   std::vector<int64_t> activationBudgets; ///< for auto: bytes saved a rank, by stage
   std::vector<std::string> cuts;          ///< of a plan file; empty: balanced by the method
+  int64_t zero = 0;              ///< 0 to 3: states, gradients, parameters flat over dp
+  std::string gradientReduction = "auto"; ///< step, micro_batch, or auto by the ZeRO stage
+  // In elements, as DeepSpeed counts them, whose defaults these are but for the prefetch, which counts uses.
+  int64_t persistenceThreshold = 100000, reduceBucket = 500000000, gatherBucket = 500000000;
+  int64_t maxLiveParameters = 1000000000, prefetch = 0;
   // Rank
   JobAccount *account = nullptr; ///< filled in by placement; null: nobody asks
 };

@@ -78,8 +78,9 @@ public:
   /// Fails where `value` is no object.
   static llvm::Expected<JsonObjectReader> open(llvm::StringRef file, const JsonValue &value);
 
-  /// Every key of `known` and none other.
-  llvm::Error checkKeys(llvm::ArrayRef<llvm::StringRef> known) const;
+  /// Every key of `required`, maybe some of `optional`, and none other.
+  llvm::Error checkKeys(llvm::ArrayRef<llvm::StringRef> required, llvm::ArrayRef<llvm::StringRef> optional = {}) const;
+  bool has(llvm::StringRef key) const { return object->get(key) != nullptr; }
 
   llvm::Error read(llvm::StringRef key, int64_t &value, int64_t least, int64_t most) const;
   llvm::Error read(llvm::StringRef key, std::string &value) const;

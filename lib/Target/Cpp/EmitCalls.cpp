@@ -80,11 +80,13 @@ void FunctionEmitter::emitStart(rank::StartOp op) {
   comment(op);
   std::string ticket = "ticket" + str(tickets.size());
   tickets[op.getTicket()] = ticket;
+  if (op.getFlat())
+    return emitFlatStart(op, ticket);
   rank::BufferType type = typeOf(op.getSource());
   SmallVector<std::string> arguments{"ctx", row(op.getRow()), bufferRef(op.getSource())};
   if (op.getDestination())
     arguments.push_back(bufferRef(op.getDestination()));
-  arguments.push_back(str(op.getCount()));
+  arguments.push_back(type.isShard() ? count({op.getSource()}) : str(op.getCount()));
   arguments.push_back(dtype(type.getElementType()));
   if (op.getCombine() == "max")
     arguments.push_back("hycrt::ReduceOp::kMax");
@@ -92,6 +94,27 @@ void FunctionEmitter::emitStart(rank::StartOp op) {
                        : op.getKind() == "all_gather" ? "allGatherStart"
                                                       : "reduceScatterStart";
   callLine(("const hycrt::Ticket " + ticket + " = hycrt::" + function).str(), arguments);
+}
+
+/// A bucket: one row a tensor, with the shard where it is no slice of the whole.
+void FunctionEmitter::emitFlatStart(rank::StartOp op, StringRef ticket) {
+  bool gathers = op.getKind() == "all_gather";
+  std::string parts = ("parts" + ticket.drop_front(StringRef("ticket").size())).str();
+  line("const hycrt::FlatPart " + parts + "[] = {");
+  for (auto [index, source] : llvm::enumerate(op.getSources())) {
+    Value whole = gathers ? op.getDestinations()[index] : source;
+    int64_t elements = typeOf(whole).getNumElements();
+    int64_t shardElements = dist::flatShardSize(elements, mesh.getSize(*op.getFlat()));
+    bool isApart = gathers && !typeOf(source).isShard();
+    line("    {" + bufferRef(whole) + ", " + str(elements) + ", " + str(shardElements) +
+         (isApart ? ", " + bufferRef(source) : "") + "},");
+  }
+  line("};");
+  callLine(
+      ("const hycrt::Ticket " + ticket + " = hycrt::" + (gathers ? "flatAllGatherStart" : "flatReduceScatterStart"))
+          .str(),
+      {"ctx", row(op.getRow()), parts, str(static_cast<int64_t>(op.getSources().size())),
+       dtype(typeOf(op.getSource()).getElementType())});
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,8 +133,8 @@ LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
     return emitLoss(op), success();
   if (kernel == "strided_copy" || kernel == "accumulate" || kernel == "fill" || kernel == "constant")
     return emitMoves(op), success();
-  if (kernel == "sum_of_squares" || kernel == "gradient_scale" || kernel == "increment" || kernel == "adamw" ||
-      kernel.starts_with("sgd"))
+  if (kernel == "sum_of_squares" || kernel == "round_sum" || kernel == "gradient_scale" || kernel == "increment" ||
+      kernel == "adamw" || kernel.starts_with("sgd"))
     return emitUpdates(op), success();
   if (kernel == "shard_offset" || kernel == "slice_shard")
     return emitCoordinates(op), success();
@@ -228,13 +251,13 @@ void FunctionEmitter::emitUpdates(rank::CallOp op) {
   auto outs = op.getOuts(), ins = op.getIns();
   StringRef kernel = op.getKernel();
   auto p = [&](Value buffer) { return pointer(buffer); };
-  std::string count = outs.empty() ? "0" : str(typeOf(outs[0]).getNumElements());
-  if (kernel == "sum_of_squares") {
-    SmallVector<std::string> arguments{p(ins[0]), str(typeOf(ins[0]).getNumElements())};
-    if (op.getMode() != rank::WriteMode::overwrite)
-      arguments.push_back("*" + p(outs[0]));
-    return callLine("*" + p(outs[0]) + " = sumOfSquares", arguments);
-  }
+  SmallVector<Value> elementwise = llvm::to_vector(outs);
+  if (!ins.empty())
+    elementwise.push_back(ins[0]); // the gradient
+  if (kernel == "sum_of_squares")
+    return callLine("sumOfSquares", {p(ins[0]), count({ins[0]}), p(outs[0]), mode(op.getMode())});
+  if (kernel == "round_sum")
+    return line("*" + p(outs[0]) + " = roundExactSum(" + p(ins[0]) + ");");
   comment(op, kernel == "adamw" || kernel.starts_with("sgd") ? shapeText(typeOf(outs[0])) : "");
   if (kernel == "increment")
     return line("++*" + p(outs[0]) + ";");
@@ -246,13 +269,13 @@ void FunctionEmitter::emitUpdates(rank::CallOp op) {
     return callLine("adamw",
                     {"{.lr = *" + p(ins[1]) + ", .beta1 = " + real(op, "beta1") + ", .beta2 = " + real(op, "beta2") +
                          ", .epsilon = " + real(op, "epsilon") + ", .weightDecay = " + real(op, "weight_decay"),
-                     ".step = *" + p(ins[2]) + ", .gradScale = *" + p(ins[3]) + "}", count, p(outs[0]), p(ins[0]),
-                     p(outs[1]), p(outs[2])});
+                     ".step = *" + p(ins[2]) + ", .gradScale = *" + p(ins[3]) + "}", count(elementwise), p(outs[0]),
+                     p(ins[0]), p(outs[1]), p(outs[2])});
   bool hasVelocity = kernel == "sgd_momentum";
   // Velocity begins at zero, so that no step is the first one.
   callLine("sgd", {"{.lr = *" + p(ins[1]) + (hasVelocity ? ", .momentum = " + real(op, "momentum") : "") +
                        ", .weightDecay = " + real(op, "weight_decay") + ", .step = 2, .gradScale = *" + p(ins[2]) + "}",
-                   count, p(outs[0]), p(ins[0]), hasVelocity ? p(outs[1]) : "nullptr"});
+                   count(elementwise), p(outs[0]), p(ins[0]), hasVelocity ? p(outs[1]) : "nullptr"});
 }
 
 void FunctionEmitter::emitCoordinates(rank::CallOp op) {

@@ -77,11 +77,11 @@ void FunctionEmitter::emitStridedCopy(rank::CallOp op) {
 
 void FunctionEmitter::emitAccumulate(rank::CallOp op) {
   Value from = op.getIns()[0], to = op.getOuts()[0];
-  int64_t count = typeOf(to).getNumElements();
+  std::string elements = count({to, from});
   std::string source = pointer(from), target = pointer(to);
   rank::WriteMode writeMode = op.getMode();
-  comment(op, count == 1 ? "" : shapeText(typeOf(to)));
-  if (count == 1) {
+  comment(op, elements == "1" ? "" : shapeText(typeOf(to)));
+  if (elements == "1") {
     if (writeMode == rank::WriteMode::overwrite)
       return line("*" + target + " = *" + source + ";");
     std::string sum = "*" + target + " + *" + source;
@@ -89,8 +89,8 @@ void FunctionEmitter::emitAccumulate(rank::CallOp op) {
                 sum + ";");
   }
   if (typeOf(to).getElementType().isF32()) {
-    std::string copy = "copy(" + target + ", " + source + ", " + str(count) + ");";
-    std::string add = "accumulate(" + target + ", " + source + ", " + str(count) + ");";
+    std::string copy = "copy(" + target + ", " + source + ", " + elements + ");";
+    std::string add = "accumulate(" + target + ", " + source + ", " + elements + ");";
     if (writeMode == rank::WriteMode::overwrite)
       return line(copy);
     if (writeMode == rank::WriteMode::add)
@@ -98,7 +98,7 @@ void FunctionEmitter::emitAccumulate(rank::CallOp op) {
     line("if (call.first) " + copy);
     return line("else " + add);
   }
-  line("for (int64_t i = 0; i < " + str(count) + "; ++i)");
+  line("for (int64_t i = 0; i < " + elements + "; ++i)");
   std::string sum = "(" + target + ")[i] + (" + source + ")[i]", value = "(" + source + ")[i]";
   line("  (" + target + ")[i] = " +
        (writeMode == rank::WriteMode::overwrite ? value

@@ -96,6 +96,7 @@ constexpr llvm::StringLiteral kStageIncludes = R"(
 #include "kernels/copy/op.h"
 #include "kernels/cross_entropy/op.h"
 #include "kernels/embedding/op.h"
+#include "kernels/exact_sum/op.h"
 #include "kernels/gemm/op.h"
 #include "kernels/gradient_scale/op.h"
 #include "kernels/layer_norm/op.h"

@@ -66,6 +66,7 @@ void FunctionEmitter::emitStruct(raw_ostream &os) {
 LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, StringRef name) {
   text.clear();
   usedArenas.clear();
+  usedShards.clear();
   usesMode = usesBeta = false;
   for (size_t i = 0; i < piece.calls.size(); ++i) {
     if (auto invoke = dyn_cast<rank::InvokeOp>(piece.calls[i])) {
@@ -87,6 +88,8 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
       os << " + call.slot * " << constantName(arena) << "RecordBytes";
     os << ";\n";
   }
+  for (const auto &[variable, declaration] : usedShards)
+    os << "  " << declaration << "\n";
   if (usesMode)
     os << "  const WriteMode mode = call.first ? WriteMode::kOverwrite : WriteMode::kAccumulate;\n";
   if (usesBeta)
@@ -132,7 +135,27 @@ std::string FunctionEmitter::bytes(Value buffer) {
 }
 
 std::string FunctionEmitter::pointer(Value buffer) {
-  return (addressFunction(cast<rank::BufferType>(buffer.getType()).getElementType()) + "(" + bytes(buffer) + ")").str();
+  auto type = cast<rank::BufferType>(buffer.getType());
+  std::string address = (addressFunction(type.getElementType()) + "(" + bytes(buffer) + ")").str();
+  return type.isShard() ? address + " + " + shard(type) + ".begin" : address;
+}
+
+std::string FunctionEmitter::shard(rank::BufferType type) {
+  std::string name;
+  for (StringAttr axis : type.getShardAxes().getAxes())
+    name += axis.getValue();
+  std::string size = std::to_string(type.getNumElements()), whole = std::to_string(type.getWholeElements());
+  name = identifier(name + size + "Of" + whole);
+  usedShards[name] = "const hycrt::FlatShard " + name + " = hycrt::flatShard(" + coordinate(type.getShardAxes(), mesh) +
+                     ", " + size + ", " + whole + ");";
+  return name;
+}
+
+std::string FunctionEmitter::count(ArrayRef<Value> operands) {
+  for (Value operand : operands)
+    if (auto type = cast<rank::BufferType>(operand.getType()); type.isShard())
+      return shard(type) + ".count";
+  return std::to_string(cast<rank::BufferType>(operands.front().getType()).getNumElements());
 }
 
 std::string FunctionEmitter::bufferRef(Value buffer) {
@@ -152,6 +175,8 @@ std::string FunctionEmitter::bufferRef(Value buffer) {
     offset = "at." + identifier(cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_names")[index]).getValue());
   }
   std::string shift = perSlot ? " + call.slot * " + constantName(arena) + "RecordBytes" : "";
+  if (auto type = cast<rank::BufferType>(buffer.getType()); type.isShard())
+    shift += " + " + shard(type) + ".begin * " + std::to_string(type.getElementBytes());
   return "{" + constantName(arena) + ", " + offset + shift + "}";
 }
 

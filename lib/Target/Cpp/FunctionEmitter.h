@@ -41,6 +41,10 @@ private:
   std::string row(mlir::Value row);
   std::string mode(rank::WriteMode mode);
   std::string arenaBase(llvm::StringRef arena, bool perSlot);
+  /// Of a shard, the variable that holds where it begins and how many elements it has: "dp2048Of8192".
+  std::string shard(rank::BufferType type);
+  /// How many elements a call works on: those of its operands that exist.
+  std::string count(llvm::ArrayRef<mlir::Value> operands);
 
   // Statements.
   void comment(mlir::Operation *op, llvm::StringRef text = "");
@@ -50,6 +54,7 @@ private:
   void emitGemm(rank::GemmOp op);
   void emitLaunch(rank::LaunchOp op);
   void emitStart(rank::StartOp op);
+  void emitFlatStart(rank::StartOp op, llvm::StringRef ticket);
   void emitInvokes(llvm::ArrayRef<mlir::Operation *> invokes);
   llvm::LogicalResult emitCall(rank::CallOp op);
   void emitNorms(rank::CallOp op);
@@ -70,6 +75,7 @@ private:
   std::string text;
   llvm::raw_string_ostream body{text};
   std::set<std::pair<std::string, bool>> usedArenas;
+  std::map<std::string, std::string> usedShards; // declarations by variable
   bool usesMode = false, usesBeta = false;
   llvm::DenseMap<mlir::Value, std::string> tickets;
 };

@@ -167,6 +167,13 @@ std::string cpp::coordinate(dist::AxisListAttr axes, dist::MeshOp mesh) {
   return result.empty() ? "0" : result;
 }
 
+std::string cpp::axisList(dist::AxisListAttr axes) {
+  std::string result;
+  for (StringAttr axis : axes.getAxes())
+    result += (result.empty() ? "" : ", ") + axisSet(dist::AxisListAttr::get(axis.getContext(), {axis}));
+  return "{" + result + "}";
+}
+
 std::string cpp::axisSet(dist::AxisListAttr axes) {
   std::string result;
   for (StringAttr axis : axes.getAxes()) {

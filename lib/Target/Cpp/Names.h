@@ -37,6 +37,8 @@ std::string braced(llvm::ArrayRef<int64_t> values);
 std::string shapeText(rank::BufferType type);
 /// This rank's linear coordinate along the axes: "(ctx.at().dp * 2 + ctx.at().tp)".
 std::string coordinate(dist::AxisListAttr axes, dist::MeshOp mesh);
+/// "{hycrt::Axis::kDp, hycrt::Axis::kTp}", in order.
+std::string axisList(dist::AxisListAttr axes);
 /// "hycrt::Axis::kDp | hycrt::Axis::kTp".
 std::string axisSet(dist::AxisListAttr axes);
 

@@ -49,6 +49,9 @@ private:
   LogicalResult emitProgram();
   std::string initializer(rank::StateOp state);
   std::string splits(rank::StateOp state);
+  /// What one rank has of the state by its splits alone.
+  SmallVector<int64_t> localShapeOf(rank::StateOp state);
+  std::string flatStorage(rank::StateOp state);
   std::string bufferRef(FlatSymbolRefAttr arena, int64_t offset) {
     return "{" + constantName(arena.getValue()) + ", " + std::to_string(offset) + "}";
   }
@@ -122,6 +125,22 @@ std::string TableEmitter::splits(rank::StateOp state) {
   return result + "}";
 }
 
+SmallVector<int64_t> TableEmitter::localShapeOf(rank::StateOp state) {
+  SmallVector<int64_t> shape;
+  for (auto [size, axes] : llvm::zip_equal(state.getGlobal(), state.getSplits().getAsRange<dist::AxisListAttr>()))
+    shape.push_back(dist::shardSize(size, mesh.getSize(axes)));
+  return shape;
+}
+
+std::string TableEmitter::flatStorage(rank::StateOp state) {
+  if (std::optional<dist::AxisListAttr> flat = state.getFlat())
+    return ", hycrt::FlatStorage::kShard, " + axisList(*flat) + ", " +
+           std::to_string(state.getBufferType().getNumElements());
+  if (std::optional<dist::AxisListAttr> slice = state.getSlice())
+    return ", hycrt::FlatStorage::kSlice, " + axisList(*slice);
+  return "";
+}
+
 LogicalResult TableEmitter::emitStates() {
   SmallVector<std::string> rows;
   for (auto state : program.getOps<rank::StateOp>()) {
@@ -137,8 +156,8 @@ LogicalResult TableEmitter::emitStates() {
     rows.push_back("{" + quoted(state.getLogicalName()) + ", " + quoted(role) + ", " +
                    dtype(state.getBufferType().getElementType()) + ", " +
                    bufferRef(state.getArenaAttr(), *state.getOffset()) + ",\n     " + braced(state.getLogical()) +
-                   ", " + braced(state.getGlobal()) + ", " + braced(state.getBufferType().getShape()) + ", " +
-                   splits(state) + ", " + init + "}");
+                   ", " + braced(state.getGlobal()) + ", " + braced(localShapeOf(state)) + ", " + splits(state) + ", " +
+                   init + flatStorage(state) + "}");
   }
   table("StateDesc", "kStates", rows);
   return success();
@@ -164,7 +183,8 @@ void TableEmitter::emitExchanges() {
                                                        : "kReduceScatter";
     std::string why = row.getWhy().empty() ? "" : " (" + row.getWhy().str() + ")";
     rows.push_back("{" + std::to_string(row.getNumber()) + ", " + quoted(row.getCause().str() + why) +
-                   ", hycrt::CollectiveKind::" + kind + ", " + std::to_string(group) + "}");
+                   ", hycrt::CollectiveKind::" + kind + ", " + std::to_string(group) +
+                   (row.getFlat() ? ", " + axisList(*row.getFlat()) : "") + "}");
   }
   SmallVector<std::string> groupRows;
   for (dist::GroupAttr group : groups) {

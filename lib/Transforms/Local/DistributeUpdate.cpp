@@ -1,10 +1,15 @@
 // Builds @apply.S from @apply.
+//
+// Where the update of a parameter works on flat shards, every rank updates its own, and a parameter that is stored
+// whole is gathered afterwards, where it lies. Gathers follow the last update, one after the other, so that they can
+// share exchanges.
 #include "Exchanges.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/FlatStates.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 #include <numeric>
 
 namespace hyc {
@@ -14,6 +19,7 @@ namespace hyc {
 
 using namespace mlir;
 using namespace hyc;
+using dist::AxisListAttr;
 using dist::ShardingAttr;
 
 namespace {
@@ -36,6 +42,8 @@ struct DistributeUpdate : hyc::impl::DistributeUpdateBase<DistributeUpdate> {
       return signalPassFailure();
     }
     stages = mesh.getStages();
+    for (const ParamStates &states : collectParamStates(module))
+      paramStates.insert({ParamOp(states.param).getSymName(), states});
     for (int64_t stage = 0; stage < stages; ++stage)
       if (failed(buildFunction(apply, stage)))
         return signalPassFailure();
@@ -51,7 +59,10 @@ private:
     builder.setInsertionPointToEnd(&func.getBody().front());
     IRMapping mapping;
     mapping.map(apply.getArguments(), func.getArguments());
+    SmallVector<ParamStates> updatedInShards;
     for (Operation &op : apply.getBody().front()) {
+      if (isa<ReturnOp>(op))
+        gatherParams(builder, updatedInShards);
       if (auto squares = dyn_cast<SumOfSquaresOp>(op)) {
         mapping.map(squares.getResult(), sumOfSquares(builder, squares, stage));
         continue;
@@ -59,15 +70,47 @@ private:
       FailureOr<bool> here = isHere(&op, stage);
       if (failed(here))
         return failure();
-      if (*here)
-        builder.clone(op, mapping);
+      if (!*here)
+        continue;
+      Operation *made = builder.clone(op, mapping);
+      if (isa<AdamWOp, SgdOp>(op)) {
+        const ParamStates &states = paramStates.find(op.getAttrOfType<FlatSymbolRefAttr>("param").getValue())->second;
+        if (states.updateAxes().empty())
+          continue;
+        made->setAttr(dist::kFlat, states.updateAxes());
+        if (flatAxesOf(states.param).empty())
+          updatedInShards.push_back(states);
+      }
     }
     return success();
   }
 
+  /// Joins the own slices that ranks have updated of parameters that are stored whole.
+  void gatherParams(OpBuilder &builder, ArrayRef<ParamStates> updated) {
+    SmallVector<Value> pending;
+    for (const ParamStates &states : updated) {
+      ParamOp param = states.param;
+      AxisListAttr axes = states.updateAxes();
+      RankedTensorType whole = param.getTensorType();
+      auto shard = ReadOp::create(builder, param.getLoc(),
+                                  local::flatShardType(whole, axes, dist::MeshOp::find(module)), param.getSymName());
+      shard->setAttr(dist::kFlat, axes);
+      pending.push_back(local::startAllGatherFlat(
+          builder, param.getLoc(), shard, whole, axes,
+          {param.getSymName(), "its update works on shards flat over " + local::textOf(axes)}));
+    }
+    for (auto [states, value] : llvm::zip_equal(updated, pending)) {
+      ParamOp param = states.param;
+      auto whole = dist::WaitOp::create(builder, param.getLoc(), param.getTensorType(), value);
+      WriteOp::create(builder, param.getLoc(), whole, FlatSymbolRefAttr::get(param));
+    }
+  }
+
+  static ShardingAttr shardingOf(Operation *symbol) { return symbol->getAttrOfType<ShardingAttr>(dist::kSharding); }
+
   bool holds(StringRef symbol, int64_t stage) {
-    return llvm::is_contained(
-        module.lookupSymbol(symbol)->getAttrOfType<DenseI64ArrayAttr>(dist::kStages).asArrayRef(), stage);
+    return llvm::is_contained(module.lookupSymbol(symbol)->getAttrOfType<DenseI64ArrayAttr>(dist::kStages).asArrayRef(),
+                              stage);
   }
 
   /// Whether a stage takes part in an op: in updates of what it holds, and in everything that every stage needs.
@@ -82,38 +125,64 @@ private:
     return failure();
   }
 
-  /// Squares of shards, grouped by the axes that split them; each group is summed over its axes, then all stages are.
-  Value sumOfSquares(OpBuilder &builder, SumOfSquaresOp op, int64_t stage) {
-    llvm::MapVector<Attribute, SmallVector<Attribute>> groups;
-    groups[ArrayAttr::get(&getContext(), {})];
+  /// Which elements of a gradient one rank counts: its shard by dimensions, and of that maybe its flat shard.
+  struct Portion {
+    SmallVector<StringAttr> dims;
+    AxisListAttr flat;
+    SmallVector<Attribute> names;
+  };
+
+  SmallVector<Portion> portionsOf(SumOfSquaresOp op, int64_t stage) {
+    SmallVector<Portion> portions{{{}, AxisListAttr::get(&getContext(), {}), {}}};
     for (auto name : op.getStates().getAsRange<FlatSymbolRefAttr>()) {
       Operation *state = module.lookupSymbol(name);
       // A tied parameter's gradient is equal on all of its stages: the first one counts it.
       if (state->getAttrOfType<DenseI64ArrayAttr>(dist::kStages).asArrayRef().front() != stage)
         continue;
-      SmallVector<Attribute> axes;
-      for (StringAttr axis : splittingAxes(state->getAttrOfType<ShardingAttr>(dist::kSharding)))
-        axes.push_back(axis);
-      groups[ArrayAttr::get(&getContext(), axes)].push_back(name);
+      SmallVector<StringAttr> dims = splittingAxes(shardingOf(state));
+      auto owned = state->getAttrOfType<AxisListAttr>(dist::kOwned);
+      AxisListAttr flat = owned ? owned : flatAxesOf(state);
+      auto *portion =
+          llvm::find_if(portions, [&](const Portion &known) { return known.dims == dims && known.flat == flat; });
+      if (portion == portions.end()) {
+        portions.push_back({dims, flat, {}});
+        portion = &portions.back();
+      }
+      portion->names.push_back(name);
     }
+    return portions;
+  }
+
+  /// Exact sums of squares of shards, portion by portion: each is summed over the axes that split it, then all stages
+  /// are.
+  Value sumOfSquares(OpBuilder &builder, SumOfSquaresOp op, int64_t stage) {
+    Location loc = op.getLoc();
+    auto exact = RankedTensorType::get({kExactSumLimbs}, builder.getI64Type());
     Value total;
-    for (auto &[key, names] : groups) {
-      Value sum = SumOfSquaresOp::create(builder, op.getLoc(), op.getType(), builder.getArrayAttr(names)).getResult();
-      SmallVector<StringAttr> axes(cast<ArrayAttr>(key).getAsRange<StringAttr>());
+    for (const Portion &portion : portionsOf(op, stage)) {
+      auto squares = SumOfSquaresOp::create(builder, loc, exact, builder.getArrayAttr(portion.names));
+      if (!portion.flat.empty())
+        squares->setAttr(dist::kFlat, portion.flat);
+      SmallVector<StringAttr> axes = portion.dims;
+      llvm::append_range(axes, portion.flat.getAxes());
+      Value sum = squares;
       if (!axes.empty())
-        sum = local::allReduce(builder, builder, op.getLoc(), dist::ReduceKind::sum, sum,
-                               local::groupOf(&getContext(), axes), {"grad_norm", "squares of split gradients"});
-      total = total ? AddOp::create(builder, op.getLoc(), total, sum).getResult() : sum;
+        sum = local::allReduce(builder, builder, loc, dist::ReduceKind::sum, sum, local::groupOf(&getContext(), axes),
+                               {"grad_norm", "squares of split gradients"});
+      total = total ? AddOp::create(builder, loc, total, sum).getResult() : sum;
     }
-    if (stages == 1)
-      return total;
-    SmallVector<int64_t> all(stages);
-    std::iota(all.begin(), all.end(), 0);
-    return local::allReduce(builder, builder, op.getLoc(), dist::ReduceKind::sum, total,
-                            local::groupOf(&getContext(), {}, all), {"grad_norm", "squares of every stage's gradients"});
+    if (stages > 1) {
+      SmallVector<int64_t> all(stages);
+      std::iota(all.begin(), all.end(), 0);
+      total =
+          local::allReduce(builder, builder, loc, dist::ReduceKind::sum, total, local::groupOf(&getContext(), {}, all),
+                           {"grad_norm", "squares of every stage's gradients"});
+    }
+    return RoundSumOp::create(builder, loc, op.getType(), total);
   }
 
   ModuleOp module;
   int64_t stages = 1;
+  llvm::StringMap<ParamStates> paramStates;
 };
 } // namespace

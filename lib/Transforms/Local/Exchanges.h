@@ -21,6 +21,19 @@ mlir::Value allReduce(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Locat
 mlir::Value allGather(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value shard, int64_t dim,
                       int64_t whole, dist::GroupAttr group, const Reason &reason);
 
+/// Sums `value` over the group; every member gets its flat shard, by its coordinate along `flat`, of the held type
+/// `shard`.
+mlir::Value reduceScatterFlat(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value value,
+                              mlir::RankedTensorType shard, dist::AxisListAttr flat, dist::GroupAttr group,
+                              const Reason &reason);
+
+/// Starts to join flat shards into a tensor of type `whole`. The caller waits.
+mlir::Value startAllGatherFlat(mlir::OpBuilder &start, mlir::Location loc, mlir::Value shard,
+                               mlir::RankedTensorType whole, dist::AxisListAttr flat, const Reason &reason);
+
+/// The type of the flat shards of `whole`.
+mlir::RankedTensorType flatShardType(mlir::RankedTensorType whole, dist::AxisListAttr flat, dist::MeshOp mesh);
+
 /// The group of `axes` within this rank's stage.
 dist::GroupAttr groupOf(mlir::MLIRContext *context, llvm::ArrayRef<mlir::StringAttr> axes,
                         llvm::ArrayRef<int64_t> stages = {});

@@ -1,11 +1,14 @@
 // Rewrites @microbatch from whole tensors to what one rank holds.
 //
 // The surprise: a value may exist in several versions (partial, summed, sliced). Each conversion is made once, beside
-// the op that makes the value, and shared by all who need it.
+// the op that makes the value, and shared by all who need it. Flat parameters are the exception: every use reads and
+// gathers them anew, so that the whole is there for that use only.
 #include "Exchanges.h"
+#include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
 
 namespace hyc {
 #define GEN_PASS_DEF_PARTITION
@@ -36,8 +39,7 @@ public:
   LogicalResult rewrite(Operation *op);
 
   RankedTensorType localType(Type type, ShardingAttr sharding) {
-    auto whole = cast<RankedTensorType>(type);
-    return RankedTensorType::get(dist::localShape(whole.getShape(), sharding, mesh), whole.getElementType());
+    return heldType(cast<RankedTensorType>(type), sharding, mesh);
   }
 
   int64_t exchanges = 0;
@@ -48,6 +50,9 @@ private:
   size_t countKept(int64_t size, ArrayRef<StringAttr> have, ArrayRef<StringAttr> want);
   Value gather(Value original, Value shard, int64_t dim, int64_t size, AxisListAttr axes, const std::string &why);
   Value redistribute(Value original, Version from, ShardingAttr wanted);
+  Value gatherFlat(Value original, Version from);
+  Value reduceToShard(Value original, ShardingAttr wanted, AxisListAttr flat);
+  void rewriteAccumulate(AccumulateOp op);
   void placeLike(Operation *added, Value original);
 
   LogicalResult rewriteGeneric(Operation *op, ShardingRuleOpInterface rule);
@@ -110,6 +115,13 @@ Value Partitioner::convert(Value original, ShardingAttr wanted) {
   auto missing = [](AxisListAttr have, AxisListAttr keep) {
     return llvm::filter_to_vector(have.getAxes(), [&](StringAttr axis) { return !keep.contains(axis); });
   };
+  if (!known.front().sharding.getFlat().empty()) {
+    // Every use has a read of its own, so that this version is its alone.
+    Version gathered{known.front().sharding.withoutFlat(), gatherFlat(original, known.front())};
+    known.assign({gathered});
+    if (gathered.sharding == wanted)
+      return gathered.local;
+  }
   // Sums that are closed already are not closed again. One that was closed further than wanted is of no use: a whole
   // term among partial ones would count once a rank.
   auto *closed = llvm::find_if(known, [&](const Version &version) {
@@ -156,6 +168,51 @@ Value Partitioner::closePartial(Value original, Version from, ArrayRef<StringAtt
                                           AxisListAttr::get(context, leftOpen(from.sharding.getPartialMax())),
                                           AxisListAttr::get(context, {})));
   return whole;
+}
+
+/// The whole local tensor of a flat parameter, for the op that is being rewritten.
+Value Partitioner::gatherFlat(Value original, Version from) {
+  OpBuilder start(context);
+  start.setInsertionPointAfterValue(from.local);
+  AxisListAttr flat = from.sharding.getFlat();
+  Value pending = local::startAllGatherFlat(start, original.getLoc(), from.local,
+                                            localType(original.getType(), from.sharding.withoutFlat()), flat,
+                                            {getId(user), local::textOf(from.sharding)});
+  ++exchanges;
+  auto whole =
+      dist::WaitOp::create(builder, original.getLoc(), cast<dist::PendingType>(pending.getType()).getTensor(), pending);
+  placeLike(pending.getDefiningOp(), original);
+  placeLike(whole, original);
+  if (Operation *read = original.getDefiningOp())
+    if (Attribute depth = module.lookupSymbol(cast<ReadOp>(read).getSourceAttr())->getAttr(dist::kPrefetch))
+      pending.getDefiningOp()->setAttr(dist::kPrefetch, depth);
+  return whole;
+}
+
+/// This rank's flat shard of a contribution to a gradient, summed over what it is partial over.
+Value Partitioner::reduceToShard(Value original, ShardingAttr wanted, AxisListAttr flat) {
+  Version &known = versions.find(original)->second.front();
+  ArrayRef<StringAttr> partial = known.sharding.getPartial().getAxes();
+  RankedTensorType shard = local::flatShardType(localType(original.getType(), wanted), flat, mesh);
+  bool direct = !partial.empty() && known.sharding.getDims() == wanted.getDims() &&
+                known.sharding.getPartialMax().empty() && known.sharding.getFlat().empty();
+  if (!direct) {
+    // Nothing to sum, or to be split otherwise first: the shard is cut from the value as it is wanted.
+    auto slice =
+        dist::SliceOp::create(builder, original.getLoc(), shard, convert(original, wanted), IntegerAttr(), flat);
+    placeLike(slice, original);
+    return slice;
+  }
+  OpBuilder start(context);
+  start.setInsertionPointAfterValue(known.local);
+  Operation *def = original.getDefiningOp();
+  Value sum = local::reduceScatterFlat(start, builder, original.getLoc(), known.local, shard, flat,
+                                       local::groupOf(context, partial),
+                                       {def ? getId(def) : "input", local::textOf(known.sharding)});
+  ++exchanges;
+  placeLike(sum.getDefiningOp(), original);
+  placeLike(sum.getDefiningOp()->getOperand(0).getDefiningOp(), original);
+  return sum;
 }
 
 /// How many leading axes of a dimension of `size` stay as they are on the way from `have` to `want`: equal ones, as
@@ -224,8 +281,9 @@ Value Partitioner::redistribute(Value original, Version from, ShardingAttr wante
       continue;
     SmallVector<int64_t> shape(cast<RankedTensorType>(value.getType()).getShape());
     shape[dim] = sizeOf(dim, want);
-    value = dist::SliceOp::create(builder, original.getLoc(), RankedTensorType::get(shape, whole.getElementType()),
-                                  value, dim, AxisListAttr::get(context, want.drop_front(kept[dim])));
+    value =
+        dist::SliceOp::create(builder, original.getLoc(), RankedTensorType::get(shape, whole.getElementType()), value,
+                              builder.getI64IntegerAttr(dim), AxisListAttr::get(context, want.drop_front(kept[dim])));
     placeLike(value.getDefiningOp(), original);
     savePartsOfCopiesOnly(value.getDefiningOp(), wanted);
   }
@@ -243,9 +301,7 @@ LogicalResult Partitioner::rewrite(Operation *op) {
     return success();
   }
   if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
-    auto state = module.lookupSymbol(accumulate.getTargetAttr())->getAttrOfType<ShardingAttr>(dist::kSharding);
-    Value value = convert(accumulate.getValue(), state);
-    mark(AccumulateOp::create(builder, op->getLoc(), value, accumulate.getTargetAttr()), op);
+    rewriteAccumulate(accumulate);
     return success();
   }
   if (auto rule = dyn_cast<ShardingRuleOpInterface>(op))
@@ -253,11 +309,28 @@ LogicalResult Partitioner::rewrite(Operation *op) {
   if (!isa<ReadOp>(op))
     return op->emitOpError("has no sharding rule, and can't be partitioned");
   ShardingAttr sharding = recordedSharding(op->getResult(0));
+  if (auto param = module.lookupSymbol<ParamOp>(cast<ReadOp>(op).getSourceAttr()))
+    sharding = sharding.withFlat(flatAxesOf(param));
   Operation *clone = builder.clone(*op);
   clone->removeAttr(dist::kShardings);
   clone->getResult(0).setType(localType(op->getResult(0).getType(), sharding));
   define(op->getResult(0), sharding, clone->getResult(0));
   return success();
+}
+
+/// A gradient that is summed over ranks as it is made is added where it is kept: in a flat state, in this rank's own
+/// slice of a whole one, or whole.
+void Partitioner::rewriteAccumulate(AccumulateOp op) {
+  Operation *state = module.lookupSymbol(op.getTargetAttr());
+  auto sharding = state->getAttrOfType<ShardingAttr>(dist::kSharding);
+  auto owned = state->getAttrOfType<AxisListAttr>(dist::kOwned);
+  AxisListAttr shard = owned ? owned : sharding.getFlat();
+  bool onShards = isReducedPerMicroBatch(state) && !shard.empty();
+  Value value =
+      onShards ? reduceToShard(op.getValue(), sharding.withoutFlat(), shard) : convert(op.getValue(), sharding);
+  auto made = mark(AccumulateOp::create(builder, op.getLoc(), value, op.getTargetAttr()), op);
+  if (onShards && sharding.getFlat().empty())
+    made->setAttr(dist::kFlat, shard);
 }
 
 /// A constant that is split is a splat, so that every rank's part is one too.
@@ -362,6 +435,74 @@ void Partitioner::rewriteVocabularyLoss(CrossEntropyOp op, const ShardingRule &r
 }
 
 //===----------------------------------------------------------------------===//
+// Reads of flat parameters
+//===----------------------------------------------------------------------===//
+
+/// Gives every op that uses a flat parameter, or what is computed from parameters alone, a read (and a computation) of
+/// its own right before it, on its stage and in its direction. Saved from forward to backward, or kept for a later use,
+/// the whole parameter would be there all the time.
+class FlatReadSeparator {
+public:
+  FlatReadSeparator(ModuleOp module, FuncOp func) : module(module), block(func.getBody().front()) {}
+
+  void run() {
+    findDerived();
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (!derived.contains(&op))
+        separate(&op);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (derived.contains(&op) && op.use_empty())
+        op.erase();
+  }
+
+private:
+  /// Ops that depend on parameters and constants alone, on some flat parameter among them.
+  void findDerived() {
+    llvm::DenseSet<Operation *> floating;
+    for (Operation &op : block) {
+      if (isa<AccumulateOp, ReturnOp>(op) ||
+          !llvm::all_of(op.getOperands(), [&](Value operand) { return floating.contains(operand.getDefiningOp()); }))
+        continue;
+      floating.insert(&op);
+      auto read = dyn_cast<ReadOp>(op);
+      bool isFlat = read && isa<ParamOp>(module.lookupSymbol(read.getSourceAttr())) &&
+                    !flatAxesOf(module.lookupSymbol(read.getSourceAttr())).empty();
+      if (isFlat ||
+          llvm::any_of(op.getOperands(), [&](Value operand) { return derived.contains(operand.getDefiningOp()); }))
+        derived.insert(&op);
+    }
+  }
+
+  void separate(Operation *user) {
+    IRMapping mapping;
+    OpBuilder builder(user);
+    for (OpOperand &operand : user->getOpOperands())
+      if (derived.contains(operand.get().getDefiningOp()))
+        operand.set(clone(operand.get(), user, builder, mapping));
+  }
+
+  Value clone(Value value, Operation *user, OpBuilder &builder, IRMapping &mapping) {
+    if (mapping.contains(value))
+      return mapping.lookup(value);
+    Operation *def = value.getDefiningOp();
+    for (Value operand : def->getOperands())
+      if (derived.contains(operand.getDefiningOp()))
+        clone(operand, user, builder, mapping);
+    Operation *copy = builder.clone(*def, mapping);
+    for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage)}) {
+      copy->removeAttr(name);
+      if (Attribute attribute = user->getAttr(name))
+        copy->setAttr(name, attribute);
+    }
+    return mapping.lookup(value);
+  }
+
+  ModuleOp module;
+  Block &block;
+  llvm::DenseSet<Operation *> derived;
+};
+
+//===----------------------------------------------------------------------===//
 // Pass
 //===----------------------------------------------------------------------===//
 
@@ -374,6 +515,7 @@ struct Partition : hyc::impl::PartitionBase<Partition> {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to partition";
       return signalPassFailure();
     }
+    FlatReadSeparator(module, func).run();
     Block *old = &func.getBody().front();
     Block *fresh = new Block();
     func.getBody().push_back(fresh);

@@ -1,4 +1,6 @@
 // Builds @reduce.S: the exchanges at the end of a step.
+//
+// All reductions are started before the first is awaited, so that those over one group can share an exchange.
 #include "Exchanges.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Transforms/Local/Passes.h"
@@ -39,22 +41,33 @@ struct ReduceGradients : hyc::impl::ReduceGradientsBase<ReduceGradients> {
     accumulatingByState =
         accumulatingStages(module); // once: a model has thousands of states, and functions thousands of ops
     for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage)
-      buildFunction(module, stage, stages);
+      buildFunction(module, stage);
   }
 
 private:
-  void buildFunction(ModuleOp module, int64_t stage, int64_t stages) {
+  void buildFunction(ModuleOp module, int64_t stage) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto func =
         FuncOp::create(builder, module.getLoc(), "reduce." + std::to_string(stage), builder.getFunctionType({}, {}));
     func->setAttr(dist::kStage, builder.getI64IntegerAttr(stage));
-    builder.setInsertionPointToEnd(&func.getBody().front());
+    Block &body = func.getBody().front();
+    builder.setInsertionPointToEnd(&body);
+    Block waits;
+    OpBuilder ends(&getContext());
+    ends.setInsertionPointToEnd(&waits);
     for (auto state : module.getOps<StateOp>())
-      reduceState(builder, module, state, stage, stages);
+      reduceState({builder, ends}, module, state, stage);
+    body.getOperations().splice(body.end(), waits.getOperations());
+    builder.setInsertionPointToEnd(&body);
     ReturnOp::create(builder, module.getLoc(), ValueRange());
   }
 
-  void reduceState(OpBuilder &builder, ModuleOp module, StateOp state, int64_t stage, int64_t stages) {
+  /// Where reductions are started, and where they are awaited and their sums stored.
+  struct Builders {
+    OpBuilder &start, &end;
+  };
+
+  void reduceState(Builders builders, ModuleOp module, StateOp state, int64_t stage) {
     llvm::SmallSet<int64_t, 4> accumulating = accumulatingByState.lookup(state.getSymNameAttr());
     if (accumulating.empty())
       return;
@@ -65,21 +78,64 @@ private:
     ArrayRef<StringAttr> axes = sharding.getPartial().getAxes();
     if (axes.empty() && heldBy.size() == 1)
       return;
-    // A stage that holds the state without adding to it contributes nothing, whatever the last step left there.
-    Location loc = state.getLoc();
-    RankedTensorType type = state.getTensorType();
-    auto name = FlatSymbolRefAttr::get(state.getSymNameAttr());
-    Value term;
-    if (accumulating.contains(stage))
-      term = ReadOp::create(builder, loc, type, name);
+    Reduction reduction{state, local::groupOf(&getContext(), axes, heldBy.size() == 1 ? ArrayRef<int64_t>() : heldBy),
+                        axes.empty() ? "held by several stages" : local::textOf(sharding),
+                        accumulating.contains(stage)};
+    auto owned = state->getAttrOfType<dist::AxisListAttr>(dist::kOwned);
+    if (owned && !axes.empty())
+      reduceIntoShards(builders, reduction, owned, dist::MeshOp::find(module));
     else
-      term = ConstantOp::create(builder, loc, type,
-                                DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
-    std::string why = axes.empty() ? "held by several stages" : local::textOf(sharding);
-    Value sum = local::allReduce(builder, builder, loc, dist::ReduceKind::sum, term,
-                                 local::groupOf(&getContext(), axes, heldBy.size() == 1 ? ArrayRef<int64_t>() : heldBy),
-                                 {state.getSymName(), why});
-    WriteOp::create(builder, loc, sum, name);
+      reduceWhole(builders, reduction, owned, dist::MeshOp::find(module));
+  }
+
+  struct Reduction {
+    StateOp state;
+    dist::GroupAttr group;
+    std::string why;
+    bool hasTerm; ///< this stage adds to the state
+    Location loc() { return state.getLoc(); }
+    FlatSymbolRefAttr name() { return FlatSymbolRefAttr::get(state.getSymNameAttr()); }
+  };
+
+  static Value zeros(OpBuilder &builder, Location loc, RankedTensorType type) {
+    return ConstantOp::create(builder, loc, type,
+                              DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
+  }
+
+  /// Every member gets all of the sum; of an `owned` state, whose own shard is a sum over ranks already, of that shard.
+  void reduceWhole(Builders builders, Reduction &reduction, dist::AxisListAttr owned, dist::MeshOp mesh) {
+    RankedTensorType type = reduction.state.getTensorType();
+    if (owned)
+      type = local::flatShardType(type, owned, mesh);
+    auto onShard = [&](Operation *op) {
+      if (owned)
+        op->setAttr(dist::kFlat, owned);
+    };
+    // A stage that holds the state without adding to it contributes nothing, whatever the last step left there.
+    Value term;
+    if (reduction.hasTerm) {
+      term = ReadOp::create(builders.start, reduction.loc(), type, reduction.name());
+      onShard(term.getDefiningOp());
+    } else {
+      term = zeros(builders.start, reduction.loc(), type);
+    }
+    Value sum = local::allReduce(builders.start, builders.end, reduction.loc(), dist::ReduceKind::sum, term,
+                                 reduction.group, {reduction.state.getSymName(), reduction.why});
+    onShard(WriteOp::create(builders.end, reduction.loc(), sum, reduction.name()));
+  }
+
+  /// Every member gets its own shard of the sum, in its own slice of the state. A stage without a term clears the state
+  /// first: all members work in place, so that two with the same shard can share its work.
+  void reduceIntoShards(Builders builders, Reduction &reduction, dist::AxisListAttr owned, dist::MeshOp mesh) {
+    RankedTensorType type = reduction.state.getTensorType();
+    Location loc = reduction.loc();
+    if (!reduction.hasTerm)
+      WriteOp::create(builders.start, loc, zeros(builders.start, loc, type), reduction.name());
+    Value term = ReadOp::create(builders.start, loc, type, reduction.name());
+    Value sum =
+        local::reduceScatterFlat(builders.start, builders.end, loc, term, local::flatShardType(type, owned, mesh),
+                                 owned, reduction.group, {reduction.state.getSymName(), reduction.why});
+    WriteOp::create(builders.end, loc, sum, reduction.name())->setAttr(dist::kFlat, owned);
   }
 
   StageSets accumulatingByState;

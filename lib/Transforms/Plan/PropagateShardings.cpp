@@ -159,7 +159,7 @@ private:
     return best;
   }
 
-  /// A state lies as its parameter does; states without one are whole.
+  /// A state is split as its parameter is; states without one are whole. What is flat is each symbol's own affair.
   void shardStates() {
     for (auto param : module.getOps<ParamOp>())
       if (!param->hasAttr(dist::kSharding))
@@ -167,7 +167,9 @@ private:
     for (auto state : module.getOps<StateOp>()) {
       ShardingAttr sharding = ShardingAttr::replicated(&getContext(), state.getWholeType().getRank());
       if (state.getParamAttr())
-        sharding = module.lookupSymbol<ParamOp>(state.getParamAttr())->getAttrOfType<ShardingAttr>(dist::kSharding);
+        sharding = module.lookupSymbol<ParamOp>(state.getParamAttr())
+                       ->getAttrOfType<ShardingAttr>(dist::kSharding)
+                       .withoutFlat();
       state->setAttr(dist::kSharding, sharding);
     }
   }
@@ -177,7 +179,8 @@ private:
       return;
     SmallVector<Attribute> results;
     if (auto read = dyn_cast<ReadOp>(op)) {
-      results.push_back(module.lookupSymbol(read.getSourceAttr())->getAttr(dist::kSharding));
+      results.push_back(
+          module.lookupSymbol(read.getSourceAttr())->getAttrOfType<ShardingAttr>(dist::kSharding).withoutFlat());
     } else if (const ShardingRule *rule = classes.getRule(op)) {
       OpSharding sharding;
       sharding.factorAxes.resize(rule->factors.size());

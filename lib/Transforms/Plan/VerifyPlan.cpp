@@ -1,6 +1,7 @@
 // Checks the invariant of phase 3.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Transforms/Plan/Passes.h"
 
@@ -37,7 +38,7 @@ private:
     for (Operation &op : func.getBody().front())
       if (failed(verifyOp(&op, stages)))
         return failure();
-    return success();
+    return checkFlatStates(module, mesh);
   }
 
   LogicalResult verifyOp(Operation *op, int64_t stages) {

@@ -32,7 +32,7 @@ std::optional<Reduction> readReduction(rank::StartOp start, rank::ProgramOp prog
   auto wait = start.getTicket().hasOneUse() ? dyn_cast<rank::WaitOp>(*start.getTicket().user_begin()) : rank::WaitOp();
   // Across stages the programs would have to agree on what is adjacent.
   if (!place || !row || !wait || start.getKind() != "all_reduce" || !row.getGroup().getStages().empty() ||
-      !place.getResult().getType().isDense())
+      !place.getResult().getType().isDense() || place.getResult().getType().isShard())
     return std::nullopt;
   return Reduction{start, wait, place, row};
 }
@@ -49,7 +49,7 @@ void join(MutableArrayRef<Reduction> run) {
   auto place = rank::AtOp::create(builder, kept.place.getLoc(),
                                   rank::BufferType::get(type.getContext(), {count}, type.getElementType(), {}),
                                   kept.place.getArenaAttr(), builder.getI64IntegerAttr(begin), UnitAttr());
-  kept.start.getSourceMutable().assign(place.getResult());
+  kept.start.getSourcesMutable().assign(ValueRange(place.getResult()));
   kept.start.setCount(count);
   std::string cause = (run.front().row.getCause() + " to " + run.back().row.getCause()).str();
   kept.row.setCause(cause);

@@ -97,7 +97,10 @@ Value FunctionLowering::denseBufferOf(Value tensor) {
 }
 
 void FunctionLowering::copy(Value destination, Value from, StringRef id) {
-  auto op = rank::CallOp::create(builder, from.getLoc(), "strided_copy", ValueRange(destination), ValueRange(from));
+  auto isShard = [](Value buffer) { return cast<rank::BufferType>(buffer.getType()).isShard(); };
+  // How many elements a shard has is known at run time only.
+  StringRef kernel = isShard(destination) || isShard(from) ? "accumulate" : "strided_copy";
+  auto op = rank::CallOp::create(builder, from.getLoc(), kernel, ValueRange(destination), ValueRange(from));
   if (!id.empty())
     op->setAttr("id", builder.getStringAttr(id));
 }
@@ -107,7 +110,7 @@ bool FunctionLowering::needsShared(Value tensor) {
     Operation *user = use.getOwner();
     if (isa<dist::AllGatherStartOp, dist::ReduceScatterStartOp>(user))
       return true;
-    if (auto allReduce = dyn_cast<dist::AllReduceStartOp>(user); allReduce && worksInPlace(allReduce))
+    if (isa<dist::AllReduceStartOp>(user) && worksInPlace(user))
       return true;
     if (isa<ReturnOp>(user) && source.getResultAttr(use.getOperandNumber(), dist::kChannel))
       return true;
@@ -213,7 +216,10 @@ static int64_t boundOf(Value ids) {
   auto lower = [&](int64_t size) { bound = std::min(bound, size); };
   for (Operation *user : ids.getUsers()) {
     if (auto embedding = dyn_cast<EmbeddingOp>(user)) {
-      auto read = embedding.getTable().getDefiningOp<ReadOp>();
+      Operation *table = embedding.getTable().getDefiningOp();
+      if (auto wait = dyn_cast_or_null<dist::WaitOp>(table)) // gathered for this use
+        table = wait.getPending().getDefiningOp()->getOperand(0).getDefiningOp();
+      auto read = dyn_cast_or_null<ReadOp>(table);
       auto param = read ? SymbolTable::lookupNearestSymbolFrom<ParamOp>(read, read.getSourceAttr()) : ParamOp();
       if (param)
         lower(param.getWholeType().getDimSize(0));
@@ -341,6 +347,7 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](WriteOp op) { return lowerWrite(op); })
       .Case([&](AccumulateOp op) { return lowerAccumulate(op); })
       .Case([&](SumOfSquaresOp op) { return lowerSumOfSquares(op); })
+      .Case([&](RoundSumOp op) { return lowerRoundSum(op); })
       .Case([&](GradientScaleOp op) { return lowerGradientScale(op); })
       .Case([&](IncrementOp op) { return lowerIncrement(op); })
       .Case([&](AdamWOp op) { return lowerAdamW(op); })

@@ -1,5 +1,6 @@
 // Turns one function over tensors into calls over buffers. Files by topic: FunctionLowering.cpp (arguments, results,
-// where values lie), LowerShapes.cpp, LowerProducts.cpp, LowerComposites.cpp, LowerExchanges.cpp.
+// where values lie), LowerShapes.cpp, LowerProducts.cpp, LowerComposites.cpp, LowerExchanges.cpp,
+// LowerFlat.cpp.
 //
 // The surprise: destinations are decided before a value is made, by looking at its uses: a part of a concatenation is
 // written into the whole, a term of a gradient is added to the state, an operand of a collective is made in shared
@@ -64,6 +65,7 @@ private:
   llvm::LogicalResult lowerWrite(WriteOp op);
   llvm::LogicalResult lowerAccumulate(AccumulateOp op);
   llvm::LogicalResult lowerSumOfSquares(SumOfSquaresOp op);
+  llvm::LogicalResult lowerRoundSum(RoundSumOp op);
   llvm::LogicalResult lowerGradientScale(GradientScaleOp op);
   llvm::LogicalResult lowerIncrement(IncrementOp op);
   llvm::LogicalResult lowerAdamW(AdamWOp op);
@@ -107,10 +109,23 @@ private:
   llvm::LogicalResult lowerWait(dist::WaitOp op);
   llvm::LogicalResult lowerShardOffset(dist::ShardOffsetOp op);
   llvm::LogicalResult lowerShardSlice(dist::SliceOp op);
-  bool worksInPlace(dist::AllReduceStartOp op);
+  /// Whether nothing else sees the memory of a started reduction's operand: it may then be combined where it lies.
+  bool worksInPlace(mlir::Operation *start);
   mlir::Value start(mlir::Operation *op, llvm::StringRef exchange, llvm::StringRef combine, dist::GroupAttr group,
-                    mlir::Value buffer, mlir::Value destination, int64_t count);
+                    mlir::Value buffer, mlir::Value destination, int64_t count, dist::AxisListAttr flat = {});
   int64_t memberCount(dist::GroupAttr group);
+
+  // Flat shards.
+  llvm::LogicalResult lowerFlatAllGather(dist::AllGatherStartOp op);
+  llvm::LogicalResult lowerFlatReduceScatter(dist::ReduceScatterStartOp op);
+  int64_t flatShardSize(int64_t elements, dist::AxisListAttr axes);
+  /// This rank's own slice of a dense buffer.
+  mlir::Value shardView(mlir::Value buffer, dist::AxisListAttr axes);
+  /// What `user` works on of a state: with `dist.flat` this rank's shard of it.
+  mlir::Value shardOrAddressOf(mlir::Operation *user, llvm::StringRef name);
+  rank::StateOp stateOf(mlir::Value buffer);
+  bool shareWhereItLies(mlir::Value buffer);
+  mlir::Value inCommunication(mlir::Value buffer, mlir::Operation *op);
 
   ProgramTables &tables;
   FuncOp source;
@@ -123,6 +138,9 @@ private:
   llvm::StringSet<> accumulated; // states that this function has added to
   llvm::DenseSet<mlir::Operation *> fusedAccumulations;
 };
+
+/// Whether a constant is a number that is only written into states: it then needs no memory of its own.
+bool isOnlyWritten(ConstantOp constant);
 
 /// The buffer that a chain of views begins with, and the offset into it in elements.
 std::pair<mlir::Value, int64_t> rootOf(mlir::Value buffer);

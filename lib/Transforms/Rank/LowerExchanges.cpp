@@ -16,15 +16,17 @@ int64_t FunctionLowering::memberCount(dist::GroupAttr group) {
 }
 
 Value FunctionLowering::start(Operation *op, StringRef exchange, StringRef combine, dist::GroupAttr group, Value buffer,
-                              Value destination, int64_t count) {
+                              Value destination, int64_t count, dist::AxisListAttr flat) {
   auto text = [&](StringRef name) {
     auto attribute = op->getAttrOfType<StringAttr>(name);
     return attribute ? attribute.getValue() : StringRef();
   };
   StringRef cause = text("cause").empty() ? getId(op) : text("cause");
-  rank::CollectiveOp row = tables.addCollective(kind, exchange, group, cause, text("why"), op->getLoc());
+  rank::CollectiveOp row = tables.addCollective(kind, exchange, group, cause, text("why"), flat, op->getLoc());
   Value rowValue = rank::RowOp::create(builder, op->getLoc(), FlatSymbolRefAttr::get(row.getSymNameAttr()));
-  auto startOp = rank::StartOp::create(builder, op->getLoc(), rowValue, buffer, destination, exchange, combine, count);
+  auto startOp =
+      rank::StartOp::create(builder, op->getLoc(), rowValue, ValueRange(buffer),
+                            destination ? ValueRange(destination) : ValueRange(), exchange, combine, count, flat);
   if (!cause.empty())
     startOp->setAttr("id", builder.getStringAttr(cause));
   return startOp.getTicket();
@@ -34,9 +36,8 @@ Value FunctionLowering::start(Operation *op, StringRef exchange, StringRef combi
 // all_reduce
 //===----------------------------------------------------------------------===//
 
-/// Whether nothing else sees the operand's memory: it may then be combined where it lies.
-bool FunctionLowering::worksInPlace(dist::AllReduceStartOp op) {
-  Value value = op.getOperand();
+bool FunctionLowering::worksInPlace(Operation *op) {
+  Value value = op->getOperand(0), pending = op->getResult(0);
   while (auto reshape = value.hasOneUse() ? value.getDefiningOp<ReshapeOp>() : ReshapeOp())
     value = reshape.getOperand();
   Operation *producer = value.getDefiningOp();
@@ -46,7 +47,7 @@ bool FunctionLowering::worksInPlace(dist::AllReduceStartOp op) {
   if (!read)
     return !isa<IncrementOp>(producer);
   // A state may be combined in place if that is what becomes of it.
-  auto wait = op.getPending().hasOneUse() ? dyn_cast<dist::WaitOp>(*op.getPending().user_begin()) : dist::WaitOp();
+  auto wait = pending.hasOneUse() ? dyn_cast<dist::WaitOp>(*pending.user_begin()) : dist::WaitOp();
   auto write = wait && wait.getResult().hasOneUse() ? dyn_cast<WriteOp>(*wait.getResult().user_begin()) : WriteOp();
   return write && write.getTarget() == read.getSource();
 }
@@ -80,7 +81,8 @@ LogicalResult FunctionLowering::lowerWait(dist::WaitOp op) {
   // members: [member, before, shard, after] -> whole: [before, member · shard, after], without what is padding.
   auto memberType = cast<rank::BufferType>(members.getType()), wholeType = cast<rank::BufferType>(buffer.getType());
   auto gather = op.getPending().getDefiningOp<dist::AllGatherStartOp>();
-  int64_t dim = gather.getDim(), shard = memberType.getShape()[dim + 1], size = wholeType.getShape()[dim];
+  int64_t dim = static_cast<int64_t>(*gather.getDim()), shard = memberType.getShape()[dim + 1],
+          size = wholeType.getShape()[dim];
   SmallVector<int64_t> memberStrides = memberType.getStridesOrDense(), wholeStrides = wholeType.getStridesOrDense();
   auto copyPart = [&](int64_t firstMember, int64_t count, int64_t length) {
     SmallVector<int64_t> shape(memberType.getShape()), to(wholeStrides);
@@ -108,9 +110,11 @@ static bool isOutermost(ArrayRef<int64_t> shape, int64_t dim) {
 }
 
 LogicalResult FunctionLowering::lowerAllGather(dist::AllGatherStartOp op) {
+  if (op.getFlat())
+    return lowerFlatAllGather(op);
   auto shardType = rank::BufferType::get(cast<RankedTensorType>(op.getOperand().getType()));
   auto wholeType = rank::BufferType::get(op.getPending().getType().getTensor());
-  int64_t members = memberCount(op.getGroup()), dim = op.getDim();
+  int64_t members = memberCount(op.getGroup()), dim = static_cast<int64_t>(*op.getDim());
   Value from = denseBufferOf(op.getOperand());
   auto alloc = rootOf(from).first.getDefiningOp<rank::AllocOp>();
   if (!alloc || alloc.getArena() != kCommunication) {
@@ -134,10 +138,12 @@ LogicalResult FunctionLowering::lowerAllGather(dist::AllGatherStartOp op) {
 }
 
 LogicalResult FunctionLowering::lowerReduceScatter(dist::ReduceScatterStartOp op) {
+  if (op.getFlat())
+    return lowerFlatReduceScatter(op);
   auto wholeType = rank::BufferType::get(cast<RankedTensorType>(op.getOperand().getType()));
   auto shardType = rank::BufferType::get(op.getPending().getType().getTensor());
-  int64_t members = memberCount(op.getGroup()), dim = op.getDim(), shard = shardType.getShape()[dim],
-          size = wholeType.getShape()[dim];
+  int64_t members = memberCount(op.getGroup()), dim = static_cast<int64_t>(*op.getDim()),
+          shard = shardType.getShape()[dim], size = wholeType.getShape()[dim];
   tables.share(kCommunication);
   // Member-major, padded with zeros.
   SmallVector<int64_t> shape(shardType.getShape());
@@ -181,6 +187,10 @@ LogicalResult FunctionLowering::lowerShardOffset(dist::ShardOffsetOp op) {
 }
 
 LogicalResult FunctionLowering::lowerShardSlice(dist::SliceOp op) {
+  if (!op.getDim()) {
+    buffers[op.getResult()] = shardView(denseBufferOf(op.getOperand()), op.getAxes());
+    return success();
+  }
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
   call(op, "slice_shard", result, denseBufferOf(op.getOperand()),
        {named("dim", op.getDimAttr()), named("axes", op.getAxes())});

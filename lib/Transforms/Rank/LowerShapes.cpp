@@ -91,6 +91,8 @@ LogicalResult FunctionLowering::lowerConcat(ConcatOp op) {
 }
 
 LogicalResult FunctionLowering::lowerConstant(ConstantOp op) {
+  if (isOnlyWritten(op))
+    return success();
   Value buffer = destinationOf(op.getResult(), Layout::Dense).buffer;
   if (auto splat = dyn_cast<SplatElementsAttr>(op.getValue()))
     call(op, "fill", buffer, {}, named("value", splat.getSplatValue<Attribute>()));

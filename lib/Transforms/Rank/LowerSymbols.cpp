@@ -5,16 +5,27 @@ using namespace mlir;
 using namespace hyc;
 
 LogicalResult FunctionLowering::lowerRead(ReadOp op) {
-  Value address = addressOf(op, op.getSource());
+  Value address = shardOrAddressOf(op, op.getSource());
   buffers[op.getResult()] = address;
   return success(address != nullptr);
 }
 
+bool hyc::isOnlyWritten(ConstantOp constant) {
+  return isa<SplatElementsAttr>(constant.getValue()) &&
+         llvm::all_of(constant->getUsers(), [](Operation *user) { return isa<WriteOp>(user); });
+}
+
 LogicalResult FunctionLowering::lowerWrite(WriteOp op) {
-  Value target = addressOf(op, op.getTarget()), value = bufferOf(op.getValue());
+  Value target = shardOrAddressOf(op, op.getTarget());
   if (!target)
     return failure();
-  auto from = value.getDefiningOp<rank::AddressOp>();
+  if (auto constant = op.getValue().getDefiningOp<ConstantOp>(); constant && isOnlyWritten(constant)) {
+    call(op, "fill", target, {},
+         named("value", cast<SplatElementsAttr>(constant.getValue()).getSplatValue<Attribute>()));
+    return success();
+  }
+  Value value = bufferOf(op.getValue());
+  auto from = rootOf(value).first.getDefiningOp<rank::AddressOp>();
   if (!from || from.getSymbol() != op.getTarget())
     copy(target, value, getId(op));
   return success();
@@ -23,7 +34,7 @@ LogicalResult FunctionLowering::lowerWrite(WriteOp op) {
 LogicalResult FunctionLowering::lowerAccumulate(AccumulateOp op) {
   if (fusedAccumulations.contains(op))
     return success();
-  Value target = addressOf(op, op.getTarget());
+  Value target = shardOrAddressOf(op, op.getTarget());
   if (!target)
     return failure();
   rank::WriteMode mode = modeOfAccumulation(op.getTarget());
@@ -35,18 +46,31 @@ LogicalResult FunctionLowering::lowerAccumulate(AccumulateOp op) {
 }
 
 LogicalResult FunctionLowering::lowerSumOfSquares(SumOfSquaresOp op) {
-  Value sum = destinationOf(op.getResult(), Layout::Dense).buffer;
+  Value result = destinationOf(op.getResult(), Layout::Dense).buffer, sum = result;
+  bool rounds = cast<rank::BufferType>(result.getType()).getShape().empty();
+  if (rounds)
+    sum = allocate(rank::BufferType::get(op.getContext(), {kExactSumLimbs}, builder.getI64Type(), {}), kHost,
+                   op.getLoc(), getId(op));
   rank::WriteMode mode = rank::WriteMode::overwrite;
   for (auto name : op.getStates().getAsRange<FlatSymbolRefAttr>()) {
-    Value state = addressOf(op, name.getValue());
+    Value state = shardOrAddressOf(op, name.getValue());
     if (!state)
       return failure();
     call(op, "sum_of_squares", sum, state, {}, mode)->setAttr("id", builder.getStringAttr(name.getValue()));
     mode = rank::WriteMode::add;
   }
   if (op.getStates().empty())
-    call(op, "fill", sum, {}, named("value", builder.getF64FloatAttr(0)));
-  buffers[op.getResult()] = sum;
+    call(op, "fill", sum, {}, named("value", builder.getI64IntegerAttr(0)));
+  if (rounds)
+    call(op, "round_sum", result, sum);
+  buffers[op.getResult()] = result;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerRoundSum(RoundSumOp op) {
+  Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
+  call(op, "round_sum", result, denseBufferOf(op.getSum()));
+  buffers[op.getResult()] = result;
   return success();
 }
 
@@ -73,8 +97,8 @@ LogicalResult FunctionLowering::lowerIncrement(IncrementOp op) {
 }
 
 LogicalResult FunctionLowering::lowerAdamW(AdamWOp op) {
-  Value param = addressOf(op, op.getParam()), gradient = addressOf(op, op.getGradient()), m = addressOf(op, op.getM()),
-        v = addressOf(op, op.getV());
+  Value param = shardOrAddressOf(op, op.getParam()), gradient = shardOrAddressOf(op, op.getGradient()),
+        m = shardOrAddressOf(op, op.getM()), v = shardOrAddressOf(op, op.getV());
   if (!param || !gradient || !m || !v)
     return failure();
   call(op, "adamw", {param, m, v},
@@ -86,10 +110,10 @@ LogicalResult FunctionLowering::lowerAdamW(AdamWOp op) {
 }
 
 LogicalResult FunctionLowering::lowerSgd(SgdOp op) {
-  SmallVector<Value> outs{addressOf(op, op.getParam())};
+  SmallVector<Value> outs{shardOrAddressOf(op, op.getParam())};
   if (op.getVelocity())
-    outs.push_back(addressOf(op, *op.getVelocity()));
-  Value gradient = addressOf(op, op.getGradient());
+    outs.push_back(shardOrAddressOf(op, *op.getVelocity()));
+  Value gradient = shardOrAddressOf(op, op.getGradient());
   if (!gradient || llvm::is_contained(outs, Value()))
     return failure();
   SmallVector<NamedAttribute> attributes{named("weight_decay", op.getWeightDecayAttr())};

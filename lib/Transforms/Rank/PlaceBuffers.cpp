@@ -232,7 +232,8 @@ void ProgramPlacer::simulate() {
   }
 }
 
-/// A stable order in which gradients that are reduced over one group are adjacent.
+/// A stable order in which gradients that are reduced over one group in one way are adjacent: what lies between two of
+/// them is then padding, which an exchange of both may carry along.
 static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program) {
   llvm::StringMap<std::string> groups;
   auto reduce = program.lookupSymbol<rank::FuncOp>("reduce");
@@ -241,7 +242,7 @@ static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program) {
     auto row = start.getRow().getDefiningOp<rank::RowOp>();
     auto collective = row ? program.lookupSymbol<rank::CollectiveOp>(row.getCollective()) : rank::CollectiveOp();
     if (address && collective)
-      llvm::raw_string_ostream(groups[address.getSymbol()]) << collective.getGroup() << ' ';
+      llvm::raw_string_ostream(groups[address.getSymbol()]) << collective.getKind() << collective.getGroup() << ' ';
   }
   llvm::MapVector<StringRef, SmallVector<rank::StateOp>> byGroup;
   for (auto state : program.getOps<rank::StateOp>())

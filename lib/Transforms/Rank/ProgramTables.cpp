@@ -104,11 +104,16 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
     return {};
   }
   SmallVector<Attribute> splits(local.getRank(), dist::AxisListAttr::get(context, {}));
-  if (auto sharding = symbol->getAttrOfType<dist::ShardingAttr>(dist::kSharding))
+  dist::AxisListAttr flat;
+  if (auto sharding = symbol->getAttrOfType<dist::ShardingAttr>(dist::kSharding)) {
     splits.assign(sharding.getDims().begin(), sharding.getDims().end());
+    if (!sharding.getFlat().empty())
+      flat = sharding.getFlat();
+  }
   auto state = rank::StateOp::create(builder, symbol->getLoc(), name, arenaRef(arena).getValue(), IntegerAttr(),
                                      rank::BufferType::get(local), role, logicalName, logical, whole.getShape(),
-                                     builder.getArrayAttr(splits), init);
+                                     builder.getArrayAttr(splits), init, flat,
+                                     symbol->getAttrOfType<dist::AxisListAttr>(dist::kOwned));
   return states[name] = state;
 }
 
@@ -144,7 +149,7 @@ void ProgramTables::addTransfer(rank::RecordOp record, StringRef channel, bool s
 }
 
 rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef kind, dist::GroupAttr group,
-                                                StringRef cause, StringRef why, Location loc) {
+                                                StringRef cause, StringRef why, dist::AxisListAttr flat, Location loc) {
   // Programs of different stages name different causes for the exchange that they share; what they share is the order
   // in which their functions start exchanges over one group.
   std::string key;
@@ -155,5 +160,5 @@ rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef ki
   unsigned ordinal = collectiveCounts[key]++;
   stream << " #" << ordinal;
   std::string name = uniqueName((Twine(cause.empty() ? function : cause) + "." + kind).str());
-  return rank::CollectiveOp::create(builder, loc, name, collectives.number(key), kind, group, cause, why);
+  return rank::CollectiveOp::create(builder, loc, name, collectives.number(key), kind, group, cause, why, flat);
 }

@@ -68,7 +68,8 @@ public:
   rank::RecordOp addRecord(mlir::StringRef name, mlir::StringRef arena, rank::BufferType type, mlir::Location loc);
   void addTransfer(rank::RecordOp record, llvm::StringRef channel, bool send, bool backward, mlir::Location loc);
   rank::CollectiveOp addCollective(llvm::StringRef function, llvm::StringRef kind, dist::GroupAttr group,
-                                   llvm::StringRef cause, llvm::StringRef why, mlir::Location loc);
+                                   llvm::StringRef cause, llvm::StringRef why, dist::AxisListAttr flat,
+                                   mlir::Location loc);
 
   /// Marks the arena as one that peers can see.
   void share(llvm::StringRef arena);

@@ -44,6 +44,23 @@ Ticket reduceScatterStart(Context& ctx, int collective, BufferRef source, Buffer
 Ticket allGatherStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
                       DType dtype);
 
+// One tensor of a flat exchange: `elements` of them, dense, whose flat shards (mesh.h) have `shardElements` each. The
+// member at coordinate c along CollectiveDesc::flat has shard c.
+struct FlatPart {
+  BufferRef whole;
+  int64_t elements;
+  int64_t shardElements;
+  BufferRef shard = {-1, 0};  // of an all_gather: where this member's shard lies; arena -1: in its own slice of `whole`
+};
+
+// Sums the wholes of all members, each in a shared arena; every member gets the sum in its own slice of its own whole.
+// What others' slices of it hold afterwards is no value. Members of equal coordinate get equal shards.
+// `parts` outlives the wait. Several parts only within one stage, where all members have them at equal offsets.
+Ticket flatReduceScatterStart(Context& ctx, int collective, const FlatPart* parts, int partCount, DType dtype);
+
+// Joins the members' shards, each in a shared arena, in every member's whole. Within one stage.
+Ticket flatAllGatherStart(Context& ctx, int collective, const FlatPart* parts, int partCount, DType dtype);
+
 // Returns when this member's result is there and no peer needs its buffers any more. Waiting also progresses whatever
 // was started before on the same group.
 void wait(Context& ctx, Ticket ticket);

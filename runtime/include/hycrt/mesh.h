@@ -42,6 +42,27 @@ struct Coordinates {
   int dp = 0;
 };
 
+// Flat shards are whole blocks of this many elements.
+inline constexpr int64_t kFlatBlock = 1024;
+
+// Elements of one flat shard of `elements` over `parts` ranks; the last shards may have fewer of them, or none.
+constexpr int64_t flatShardSize(int64_t elements, int64_t parts) {
+  const int64_t blocks = (elements + kFlatBlock - 1) / kFlatBlock;
+  return (blocks + parts - 1) / parts * kFlatBlock;
+}
+
+// The elements [begin, begin + count) of a flattened tensor that one rank's flat shard has.
+struct FlatShard {
+  int64_t begin;
+  int64_t count;
+};
+
+// Of shards of `size` elements the one at `coordinate`.
+constexpr FlatShard flatShard(int64_t coordinate, int64_t size, int64_t elements) {
+  const int64_t begin = coordinate * size < elements ? coordinate * size : elements;
+  return {begin, elements - begin < size ? elements - begin : size};
+}
+
 constexpr int rankCount(const Mesh& mesh) { return mesh.tp * mesh.pp * mesh.dp; }
 
 constexpr int rankOf(const Mesh& mesh, const Coordinates& at) { return (at.pp * mesh.dp + at.dp) * mesh.tp + at.tp; }

@@ -68,6 +68,13 @@ struct Split {
   Axis axis;
 };
 
+// How a state is further cut over the axes of StateDesc::flat, as flat shards (mesh.h) of the flattened local tensor.
+enum class FlatStorage : uint8_t {
+  kWhole,  // not at all
+  kShard,  // `buffer` holds this rank's shard, padded to the size that all shards have
+  kSlice,  // `buffer` holds the local tensor, but only this rank's shard of it counts once gradients are reduced
+};
+
 // One representation of a parameter on this rank (or of an optimizer quantity).
 // Shard i of a split dimension holds global indices [i * local, min((i + 1) * local, global)); what is left of the
 // local extent is padding, which holds zeros and must stay zero. Axes that are in no split hold replicas.
@@ -75,13 +82,21 @@ struct StateDesc {
   const char* name;  // logical name: "h.0.attn.c_attn.weight"
   const char* role;  // "parameter", "gradient", "adam.m", "adam.v", "momentum", "step"
   DType dtype;
-  BufferRef buffer;         // row-major `local`, padding included
+  BufferRef buffer;         // row-major `local`, padding included; with kShard the flat shard of it
   Shape logical;            // as the model names it, whole: {768, 2304}; what --save-weights writes
   Shape global;             // the same elements in the same order, dimensions factored for splitting: {768, 3, 12, 64}
   Shape local;              // one shard, padding included: {768, 3, 6, 64}
   ShortList<Split> splits;  // {{2, Axis::kTp}}
   Initializer init;
+  FlatStorage storage = FlatStorage::kWhole;
+  ShortList<Axis> flat = {};  // major to minor
+  int64_t shardElements = 0;  // with kShard: elements of `buffer`
 };
+
+// Elements that `buffer` holds, padding included.
+constexpr int64_t heldElements(const StateDesc& state) {
+  return state.storage == FlatStorage::kShard ? state.shardElements : elementCount(state.local);
+}
 
 // ---------------------------------------------------------------------------------------------------------- inputs
 
@@ -134,7 +149,8 @@ struct CollectiveDesc {
   uint32_t id;       // equal in every program that takes part; part of what is matched
   const char* name;  // the op that asked for it: "h.0.mlp.c_proj (partial over tp)"
   CollectiveKind kind;
-  int group;  // index into Program::groups
+  int group;                  // index into Program::groups
+  ShortList<Axis> flat = {};  // of a flat exchange: the axes by whose coordinate members have shards, major to minor
 };
 
 enum class Direction : uint8_t { kSend, kReceive };

@@ -52,9 +52,50 @@ Status check(const Context& ctx, const CollectiveCall& call) {
   return {};
 }
 
+// The same for the tensors of a flat exchange.
+Status checkFlat(const Context& ctx, const CollectiveCall& call) {
+  const Program& program = ctx.program();
+  if (call.collective < 0 || call.collective >= program.collectives.size) {
+    return internalError("a collective is called that the program's table does not have");
+  }
+  const CollectiveDesc& row = program.collectives[call.collective];
+  const auto wrong = [&](const std::string& what) {
+    return internalError(std::string("flat collective ") + row.name + ": " + what);
+  };
+  if (row.kind != call.kind) return wrong("is called as another kind than its table says");
+  if (row.flat.size == 0) return wrong("its table names no axes of shards");
+  if (call.kind == CollectiveKind::kReduceScatter && !isReducible(call.dtype)) {
+    return wrong(std::string("cannot reduce ") + nameOf(call.dtype) + ", only f32, f64, i32 and i64");
+  }
+  const GroupDesc& group = program.groups[row.group];
+  const bool gathers = call.kind == CollectiveKind::kAllGather;
+  if (ctx.communicator().memberCount(row.group) == 0) {
+    return wrong(std::string("this rank's stage is not in group '") + group.name + "'");
+  }
+  if (call.partCount < 1) return wrong("carries no tensor");
+  if ((call.partCount > 1 || gathers) && (group.stages.size > 1 || group.axes.has(Axis::kPp))) {
+    return wrong("spans stages, whose tensors lie at different offsets");
+  }
+  int64_t parts = 1;
+  for (Axis axis : row.flat) parts *= sizeOf(ctx.mesh(), axis);
+  for (int i = 0; i < call.partCount; ++i) {
+    const FlatPart& part = call.parts[i];
+    const int64_t size = sizeOf(call.dtype);
+    if (part.elements < 0 || part.elements > INT64_MAX / size / 2) return wrong("has an impossible count");
+    if (part.shardElements != flatShardSize(part.elements, parts)) return wrong("has shards of the wrong size");
+    if (!fits(program, part.whole, part.elements * size)) return wrong("a tensor leaves its arena");
+    const bool inPlace = part.shard.arena < 0;
+    if (!inPlace && (!gathers || !fits(program, part.shard, part.shardElements * size))) {
+      return wrong("a shard leaves its arena");
+    }
+    if (!isShared(program, inPlace ? part.whole : part.shard)) return wrong("its source is not inside a shared arena");
+  }
+  return {};
+}
+
 Ticket startChecked(Context& ctx, const CollectiveCall& call) {
   if (!ctx.status().ok()) return {};
-  if (Status status = check(ctx, call); !status.ok()) {
+  if (Status status = call.parts ? checkFlat(ctx, call) : check(ctx, call); !status.ok()) {
     ctx.fail(std::move(status));
     return {};
   }
@@ -80,6 +121,23 @@ Ticket allGatherStart(Context& ctx, int collective, BufferRef source, BufferRef 
                       DType dtype) {
   return startChecked(
       ctx, {collective, CollectiveKind::kAllGather, source, destination, countPerMember, dtype, ReduceOp::kSum});
+}
+
+static CollectiveCall flatCall(int collective, CollectiveKind kind, const FlatPart* parts, int partCount, DType dtype) {
+  CollectiveCall call{collective, kind, {}, {}, 0, dtype, ReduceOp::kSum};
+  call.parts = parts;
+  call.partCount = partCount;
+  if (partCount > 0) call.source = parts[0].shard.arena < 0 ? parts[0].whole : parts[0].shard;
+  for (int i = 0; i < partCount; ++i) call.count += parts[i].elements;
+  return call;
+}
+
+Ticket flatReduceScatterStart(Context& ctx, int collective, const FlatPart* parts, int partCount, DType dtype) {
+  return startChecked(ctx, flatCall(collective, CollectiveKind::kReduceScatter, parts, partCount, dtype));
+}
+
+Ticket flatAllGatherStart(Context& ctx, int collective, const FlatPart* parts, int partCount, DType dtype) {
+  return startChecked(ctx, flatCall(collective, CollectiveKind::kAllGather, parts, partCount, dtype));
 }
 
 void wait(Context& ctx, Ticket ticket) {

@@ -30,6 +30,8 @@ struct CollectiveCall {
   int64_t count;  // of the whole vector (all_reduce), or per member
   DType dtype;
   ReduceOp op;
+  const FlatPart* parts = nullptr;  // of a flat exchange, in place of source and destination
+  int partCount = 0;
 };
 
 class Communicator {
@@ -90,6 +92,11 @@ class Communicator {
   Status performWork(Channel& channel, const CollectiveCall& call, uint64_t item);
   Status finishUpTo(Channel& channel, uint64_t item);
   Status reduce(Channel& channel, const CollectiveCall& call, uint64_t item);
+  int64_t flatCoordinate(const CollectiveDesc& row, int rank) const;
+  Result<std::byte*> flatAddressAt(const Channel& channel, const CollectiveCall& call, int member, uint64_t item,
+                                   int part) const;
+  Status reduceFlat(Channel& channel, const CollectiveCall& call, uint64_t item);
+  Status gatherFlat(Channel& channel, const CollectiveCall& call, uint64_t item);
   Status gather(Channel& channel, const CollectiveCall& call, uint64_t item);
   Result<std::byte*> addressAt(const Channel& channel, int member, uint64_t item, int64_t bytes) const;
   Status compare(const Channel& channel, uint64_t item, int member) const;

@@ -42,6 +42,7 @@ Result<Ticket> Communicator::start(const CollectiveCall& call) {
   publication.dtype = call.dtype;
   publication.op = call.op;
   publication.count = call.count;
+  publication.partCount = call.partCount;
   publication.name = call.collective;
   publication.arena = call.source.arena;
   publication.offset = call.source.offset;
@@ -96,8 +97,10 @@ Status Communicator::compare(const Channel& channel, uint64_t item, int member) 
   const Publication& own = itemOf(channel.own(), item);
   const Publication& other = itemOf(*channel.rows[static_cast<size_t>(member)], item);
   const bool same = own.id == other.id && own.kind == other.kind && own.dtype == other.dtype && own.op == other.op &&
-                    own.count == other.count;
-  if (same) return {};
+                    own.count == other.count && own.partCount == other.partCount;
+  // A bucket's further tensors are found where this member has them.
+  const bool sameOffsets = own.partCount < 2 || (own.arena == other.arena && own.offset == other.offset);
+  if (same && sameOffsets) return {};
   const int otherRank = channel.members[static_cast<size_t>(member)];
   return internalError("collectives do not meet: " + describe(rank_, own) + " where " + describe(otherRank, other));
 }
@@ -133,6 +136,9 @@ Result<std::byte*> Communicator::addressAt(const Channel& channel, int member, u
 }
 
 Status Communicator::performWork(Channel& channel, const CollectiveCall& call, uint64_t item) {
+  if (call.parts) {
+    return call.kind == CollectiveKind::kAllGather ? gatherFlat(channel, call, item) : reduceFlat(channel, call, item);
+  }
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kReduceScatter:
@@ -168,6 +174,75 @@ Status Communicator::reduce(Channel& channel, const CollectiveCall& call, uint64
     range.end = sliceBegin(total, members, channel.self + 1);
   }
   reduceRange(range, sources, targets);
+  return {};
+}
+
+int64_t Communicator::flatCoordinate(const CollectiveDesc& row, int rank) const {
+  const Coordinates at = coordinatesOf(program_.mesh, rank);
+  int64_t coordinate = 0;
+  for (Axis axis : row.flat) coordinate = coordinate * sizeOf(program_.mesh, axis) + coordinateOf(at, axis);
+  return coordinate;
+}
+
+// Of a bucket's tensors only the first one's place is published: the members of one stage have them at equal offsets.
+Result<std::byte*> Communicator::flatAddressAt(const Channel& channel, const CollectiveCall& call, int member,
+                                               uint64_t item, int part) const {
+  const FlatPart& own = call.parts[part];
+  const bool inPlace = own.shard.arena < 0;
+  const int64_t bytes = (inPlace ? own.elements : own.shardElements) * sizeOf(call.dtype);
+  if (part == 0) return addressAt(channel, member, item, bytes);
+  const int rank = channel.members[static_cast<size_t>(member)];
+  const BufferRef place = inPlace ? own.whole : own.shard;
+  std::byte* address = peers_[static_cast<size_t>(rank)].block.address(place.arena, place.offset, bytes);
+  if (address) return address;
+  return internalError("tensor " + std::to_string(part) + " of " + nameItem(rank_, itemOf(channel.own(), item)) +
+                       " lies outside the shared arenas of rank " + std::to_string(rank));
+}
+
+// Nobody but the members with this one's shard reads or writes it, so sums are left in the sources themselves; these
+// members divide its elements among them and write to all of them.
+Status Communicator::reduceFlat(Channel& channel, const CollectiveCall& call, uint64_t item) {
+  const CollectiveDesc& row = program_.collectives[call.collective];
+  const int64_t coordinate = flatCoordinate(row, rank_);
+  int sharing = 0, self = 0;
+  for (int rank : channel.members) {
+    if (flatCoordinate(row, rank) != coordinate) continue;
+    if (rank == rank_) self = sharing;
+    ++sharing;
+  }
+  for (int i = 0; i < call.partCount; ++i) {
+    std::vector<const std::byte*> sources;
+    std::vector<std::byte*> targets;
+    for (int member = 0; member < static_cast<int>(channel.members.size()); ++member) {
+      Result<std::byte*> address = flatAddressAt(channel, call, member, item, i);
+      if (!address.ok()) return address.status();
+      sources.push_back(*address);
+      if (flatCoordinate(row, channel.members[static_cast<size_t>(member)]) == coordinate) targets.push_back(*address);
+    }
+    const FlatShard shard = flatShard(coordinate, call.parts[i].shardElements, call.parts[i].elements);
+    ReduceRange range{call.dtype, call.op, 0, 0};
+    range.begin = shard.begin + sliceBegin(shard.count, sharing, self);
+    range.end = shard.begin + sliceBegin(shard.count, sharing, self + 1);
+    if (range.begin < range.end) reduceRange(range, sources, targets);
+  }
+  return {};
+}
+
+Status Communicator::gatherFlat(Channel& channel, const CollectiveCall& call, uint64_t item) {
+  const CollectiveDesc& row = program_.collectives[call.collective];
+  const int64_t size = sizeOf(call.dtype);
+  for (int i = 0; i < call.partCount; ++i) {
+    const FlatPart& part = call.parts[i];
+    for (int member = 0; member < static_cast<int>(channel.members.size()); ++member) {
+      Result<std::byte*> source = flatAddressAt(channel, call, member, item, i);
+      if (!source.ok()) return source.status();
+      const int64_t coordinate = flatCoordinate(row, channel.members[static_cast<size_t>(member)]);
+      const FlatShard shard = flatShard(coordinate, part.shardElements, part.elements);
+      std::byte* place = ownAddress(part.whole) + shard.begin * size;
+      const std::byte* from = *source + (part.shard.arena < 0 ? shard.begin * size : 0);
+      if (from != place && shard.count > 0) std::memcpy(place, from, static_cast<size_t>(shard.count * size));
+    }
+  }
   return {};
 }
 

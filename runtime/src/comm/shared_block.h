@@ -22,7 +22,7 @@
 
 namespace hycrt {
 
-inline constexpr uint64_t kBlockMagic = 0x3130304352594821;
+inline constexpr uint64_t kBlockMagic = 0x3230304352594821;
 inline constexpr int kRingSize = kMaxPending;
 inline constexpr int kNameBytes = 96;
 
@@ -35,8 +35,9 @@ struct Publication {
   int32_t microBatch;  // of a transfer
   int64_t count;       // elements; of a transfer: bytes
   int32_t name;        // index into the publisher's names
-  int32_t arena;       // the publisher's source
+  int32_t arena;       // the publisher's source; of a flat exchange that of its first part
   int64_t offset;
+  int32_t partCount = 0;  // of a flat exchange
 };
 
 inline constexpr uint8_t kTransferKind = 100;

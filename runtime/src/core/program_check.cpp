@@ -108,7 +108,21 @@ class Checker {
          init.fileDType == DType::kU8)) {
       return wrong(row, std::string("cannot be read from ") + nameOf(init.fileDType) + " as " + nameOf(state.dtype));
     }
-    HYCRT_RETURN_IF_ERROR(checkBuffer(row, state.buffer, localCount * sizeOf(state.dtype), sizeOf(state.dtype)));
+    int64_t held = localCount;
+    if (state.storage != FlatStorage::kWhole) {
+      int64_t parts = 1;
+      for (Axis axis : state.flat) {
+        if (axis == Axis::kPp) return wrong(row, "is flat over pp; a stage owns its states whole");
+        parts *= sizeOf(program_.mesh, axis);
+      }
+      if (state.flat.size == 0) return wrong(row, "is flat over no axis");
+      if (state.storage == FlatStorage::kShard) held = flatShardSize(localCount, parts);
+      if (state.storage == FlatStorage::kShard && state.shardElements != held) {
+        return wrong(row, "has a flat shard of " + std::to_string(state.shardElements) + " elements, expected " +
+                              std::to_string(held));
+      }
+    }
+    HYCRT_RETURN_IF_ERROR(checkBuffer(row, state.buffer, held * sizeOf(state.dtype), sizeOf(state.dtype)));
     if (isFile(state.buffer) && state.buffer.offset % kBlockBytes != 0) {
       return wrong(row, "offset " + std::to_string(state.buffer.offset) + " of a file is no multiple of " +
                             std::to_string(kBlockBytes));

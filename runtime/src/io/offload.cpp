@@ -37,7 +37,7 @@ MoveTicket moveStart(Context& ctx, BufferRef source, BufferRef destination, int6
 // "; adam.m of h.0.attn.c_attn.weight lies there".
 std::string whatLiesAt(const Context& ctx, int64_t offset) {
   for (const StateDesc& state : ctx.program().states) {
-    const int64_t bytes = elementCount(state.local) * sizeOf(state.dtype);
+    const int64_t bytes = heldElements(state) * sizeOf(state.dtype);
     if (isFile(ctx, state.buffer) && offset >= state.buffer.offset && offset < state.buffer.offset + bytes) {
       return std::string("; ") + state.role + " of " + state.name + " lies there";
     }

@@ -16,7 +16,9 @@ int64_t shardIndex(const StateDesc& state, int dim, const Mesh& mesh, const Coor
 
 bool splitsOver(const StateDesc& state, Axis axis) {
   return std::any_of(state.splits.begin(), state.splits.end(),
-                     [axis](const Split& split) { return split.axis == axis; });
+                     [axis](const Split& split) { return split.axis == axis; }) ||
+         (state.storage != FlatStorage::kWhole &&
+          std::find(state.flat.begin(), state.flat.end(), axis) != state.flat.end());
 }
 
 }  // namespace
@@ -44,6 +46,17 @@ ShardLayout::ShardLayout(const StateDesc& state, const Mesh& mesh, const Coordin
   for (int dim = 0; dim < outerDims_; ++dim) runCount_ *= extent_[dim];
   if (runLength_ == 0) runCount_ = 0;
   isWriter_ = (at.tp == 0 || splitsOver(state, Axis::kTp)) && (at.dp == 0 || splitsOver(state, Axis::kDp));
+  if (state.storage == FlatStorage::kWhole) return;
+  int64_t coordinate = 0, parts = 1;
+  for (Axis axis : state.flat) {
+    coordinate = coordinate * sizeOf(mesh, axis) + coordinateOf(at, axis);
+    parts *= sizeOf(mesh, axis);
+  }
+  const int64_t elements = elementCount(state.local);
+  const FlatShard shard = flatShard(coordinate, flatShardSize(elements, parts), elements);
+  flatBegin_ = shard.begin;
+  flatEnd_ = shard.begin + shard.count;
+  if (state.storage == FlatStorage::kShard) storedFrom_ = shard.begin;
 }
 
 }  // namespace hycrt

@@ -3,10 +3,12 @@
 //
 // Worked example: global {4, 6}, dim 1 split over tp 4, local {4, 2} (8 columns, 2 of them padding). At tp 1 the runs
 // are local 0 = global 2 (2 elements), local 2 = global 8 (2), local 4 = global 14 (2), local 6 = global 20 (2); at tp
-// 3 there is none.
+// 3 there is none. Flat over dp 2 as well, the 8 local elements are one block: at dp 0 the runs are the same, at dp 1
+// there is none.
 #ifndef HYCRT_SRC_IO_STATE_LAYOUT_H_
 #define HYCRT_SRC_IO_STATE_LAYOUT_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "hycrt/mesh.h"
@@ -40,7 +42,9 @@ class ShardLayout {
         local += index[dim] * localStride_[dim];
         global += index[dim] * globalStride_[dim];
       }
-      if (!visit(ElementRun{local, global, runLength_})) return;
+      // Of a flat state only what lies in this rank's shard.
+      const int64_t begin = std::max(local, flatBegin_), end = std::min(local + runLength_, flatEnd_);
+      if (begin < end && !visit(ElementRun{begin - storedFrom_, global + (begin - local), end - begin})) return;
       for (int dim = outerDims_ - 1; dim >= 0 && ++index[dim] == extent_[dim]; --dim) index[dim] = 0;
     }
   }
@@ -53,6 +57,9 @@ class ShardLayout {
   int64_t offset_ = 0;  // global position of the shard's first element
   int64_t runLength_ = 1;
   int64_t runCount_ = 1;
+  int64_t flatBegin_ = 0;  // of the flattened local tensor: what this rank holds, or what of it counts
+  int64_t flatEnd_ = INT64_MAX;
+  int64_t storedFrom_ = 0;  // the element of the local tensor that the buffer begins with
   bool isWriter_ = true;
 };
 

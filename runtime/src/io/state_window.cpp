@@ -16,9 +16,9 @@ struct AlignedDelete {
 
 Status forEachWindow(const StateDesc& state, const ArenaBases& arenas, WindowUse use,
                      const std::function<Status(const StateWindow&)>& visit) {
-  const int64_t size = sizeOf(state.dtype), bytes = elementCount(state.local) * size;
+  const int64_t size = sizeOf(state.dtype), bytes = heldElements(state) * size;
   if (std::byte* arena = arenas.memory[state.buffer.arena]) {
-    return visit({arena + state.buffer.offset, 0, elementCount(state.local)});
+    return visit({arena + state.buffer.offset, 0, heldElements(state)});
   }
   const std::unique_ptr<std::byte[], AlignedDelete> buffer(new (std::align_val_t{kBlockBytes})
                                                                std::byte[static_cast<size_t>(kWindowBytes)]);

@@ -66,3 +66,25 @@ module attributes {some.lifetime = #dist.lifetime<keep>} {}
 
 // expected-error@+1 {{dist.lifetime is "save", expected a #dist.lifetime}}
 module attributes {dist.lifetime = "save"} {}
+
+// -----
+
+hyc.func @all_gather_both_by_dimension_and_flat(%x: tensor<1024xf32>) {
+  // expected-error@+1 {{[exchange.form] has both dim and flat, expected one of them}}
+  %0 = dist.all_gather_start %x dim 0 flat <{dp}> over <{dp}> : tensor<1024xf32> -> !dist.pending<tensor<2048xf32>>
+  hyc.return
+}
+
+// -----
+
+dist.mesh @mesh axes ["dp"] sizes [2] stages 1
+hyc.func @flat_shard_of_part_of_a_block(%x: tensor<64x64xf32>) {
+  // expected-error@+1 {{[exchange.flat] has whole 'tensor<64x64xf32>' and shard 'tensor<1024xf32>' flat over}}
+  %0 = dist.reduce_scatter_start %x flat <{dp}> over <{dp}> : tensor<64x64xf32> -> !dist.pending<tensor<1024xf32>>
+  hyc.return
+}
+
+// -----
+
+// expected-error@+1 {{dist.reduction is "never", expected "step" or "micro_batch"}}
+hyc.state @g role "gradient" : tensor<4xf32> from #hyc.fill<0.0 : f64> {dist.reduction = "never"}

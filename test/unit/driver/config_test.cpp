@@ -295,7 +295,7 @@ TEST(Explanation, TellsWhatHasBecomeOfEachKey) {
   options.configFile = "ds.json";
   options.learningRate.offer(0.5, Origin::Flag, "--lr");
   auto file = ConfigFile::parse(R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": "auto",
-    "optimizer": {"params": {"lr": 1}}, "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2},
+    "optimizer": {"params": {"lr": 1}}, "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2, "zero_quantized_gradients": true},
     "gradient_clipping": 1.5, "steps_per_print": 10, "flops_profiler": {"enabled": true}})",
                                 "ds.json");
   ASSERT_TRUE(bool(file));
@@ -317,7 +317,9 @@ TEST(Explanation, TellsWhatHasBecomeOfEachKey) {
   EXPECT_EQ(rowOf(given, "train_micro_batch_size_per_gpu").substr(0, 41), "train_micro_batch_size_per_gpu|derived|8|");
   EXPECT_EQ(rowOf(given, "optimizer.params.lr"), "optimizer.params.lr|without effect|0.5|--lr|--lr wins");
   EXPECT_EQ(rowOf(given, "bf16.enabled").substr(0, 27), "bf16.enabled|derived|false|");
-  EXPECT_EQ(rowOf(given, "zero_optimization.stage").substr(0, 34), "zero_optimization.stage|refused|2|");
+  EXPECT_EQ(rowOf(given, "zero_optimization.stage").substr(0, 35), "zero_optimization.stage|honoured|2|");
+  EXPECT_EQ(rowOf(given, "zero_optimization.zero_quantized_gradients").substr(0, 55),
+            "zero_optimization.zero_quantized_gradients|refused|true");
   EXPECT_EQ(rowOf(given, "gradient_clipping").substr(0, 31), "gradient_clipping|honoured|1.5|");
   EXPECT_EQ(rowOf(given, "steps_per_print").substr(0, 34), "steps_per_print|without effect|10|");
   EXPECT_EQ(rowOf(given, "flops_profiler.enabled").substr(0, 43), "flops_profiler.enabled|without effect|true|");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <vector>
 
 #include "kernel_test.h"
 #include "kernels/reduce/loops.h"
@@ -125,30 +126,43 @@ TEST(Reduce, BitsDoNotDependOnThreads) {
     }
 }
 
+using ExactSum = std::vector<int64_t>;
+
+ExactSum sumOf(const float *x, int64_t n) {
+  ExactSum sum(kExactSumLimbs, 7);  // the old contents are never read
+  sumOfSquares(x, n, sum.data(), WriteMode::kOverwrite);
+  return sum;
+}
+
 TEST(SumOfSquares, HasTheBitsOfTheReference) {
   for (int64_t n : {0, 1, 15, 16, 17, 1023, 1024, 1025, 5000}) {
     const Floats x = randomFloats(n, 1);
-    EXPECT_EQ(sumOfSquares(x.data(), n), reference::sumOfSquares(x.data(), n)) << n;
-    EXPECT_EQ(sumOfSquares(x.data(), n, 2.5), reference::sumOfSquares(x.data(), n, 2.5)) << n;
+    ExactSum want(kExactSumLimbs), got = sumOf(x.data(), n);
+    reference::addSumOfSquares(x.data(), n, want.data());
+    EXPECT_EQ(got, want) << n;
+    reference::addSumOfSquares(x.data(), n, want.data());
+    sumOfSquares(x.data(), n, got.data(), WriteMode::kAccumulate);
+    EXPECT_EQ(got, want) << n;
   }
 }
 
-TEST(SumOfSquares, BlocksOfShardsCombineToTheWhole) {
+TEST(SumOfSquares, ShardsOfBlocksAddUpToTheWhole) {
   const int64_t n = 9 * kSumOfSquaresBlock + 100, cut = 4 * kSumOfSquaresBlock;
   const Floats x = randomFloats(n, 1);
-  Doubles blocks(sumOfSquaresBlockCount(n));
-  sumOfSquaresBlocks(x.data() + cut, n - cut, blocks.data() + 4);
-  sumOfSquaresBlocks(x.data(), cut, blocks.data());
-  EXPECT_EQ(combineBlockSums(blocks.data(), blocks.size()), sumOfSquares(x.data(), n));
+  ExactSum parts = sumOf(x.data() + cut, n - cut);
+  const ExactSum first = sumOf(x.data(), cut), whole = sumOf(x.data(), n);
+  for (int i = 0; i < kExactSumLimbs; ++i) parts[i] += first[i];  // as an all_reduce does
+  EXPECT_EQ(roundExactSum(parts.data()), roundExactSum(whole.data()));
 }
 
-TEST(SumOfSquares, MoreBlocksThanOneBatchAreCombinedInOrder) {
+TEST(SumOfSquares, MoreBlocksThanOneBatchHaveTheSameBitsOnAnyThreads) {
   const int64_t n = 4097 * kSumOfSquaresBlock + 1;
   const Floats x = randomFloats(n, 1);
-  const double want = reference::sumOfSquares(x.data(), n);
+  ExactSum want(kExactSumLimbs);
+  reference::addSumOfSquares(x.data(), n, want.data());
   for (int threads : {1, 2, 3}) {
     omp_set_num_threads(threads);
-    EXPECT_EQ(sumOfSquares(x.data(), n), want);
+    EXPECT_EQ(sumOf(x.data(), n), want);
   }
 }
 

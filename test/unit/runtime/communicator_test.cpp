@@ -179,6 +179,160 @@ TEST_P(AllReduce, ScatterThenGatherIsTheSame) {
 INSTANTIATE_TEST_SUITE_P(Ranks, AllReduce, testing::Values(1, 2, 3, 4, 5),
                          [](const testing::TestParamInfo<int>& info) { return std::to_string(info.param); });
 
+// ------------------------------------------------------------------------------------------------------ flat shards
+
+enum FlatRow { kScatterDp, kGatherDp, kScatterTpDp, kScatterTied, kScatterOverTp };
+
+// tp and dp, and a weight tied between two stages.
+struct FlatProgram {
+  explicit FlatProgram(Mesh mesh, int stage = 0) {
+    program.name = "flat";
+    program.mesh = mesh;
+    program.stage = stage;
+    program.arenas = tableOf(arenas);
+    program.groups = tableOf(groups);
+    program.collectives = tableOf(collectives);
+  }
+  std::vector<ArenaDesc> arenas{{"gradients", kArenaBytes, Sharing::kShared},
+                                {"activations", kArenaBytes, Sharing::kPrivate}};
+  std::vector<GroupDesc> groups{{"dp", Axis::kDp, {}},
+                                {"tp × dp", Axis::kTp | Axis::kDp, {}},
+                                {"tied", Axis::kDp, {0, 1}},
+                                {"tp", Axis::kTp, {}}};
+  std::vector<CollectiveDesc> collectives{
+      {1, "scatter over dp", CollectiveKind::kReduceScatter, 0, {Axis::kDp}},
+      {2, "gather over dp", CollectiveKind::kAllGather, 0, {Axis::kDp}},
+      {3, "scatter over tp and dp", CollectiveKind::kReduceScatter, 1, {Axis::kDp}},
+      {4, "scatter of a tied weight", CollectiveKind::kReduceScatter, 2, {Axis::kDp}},
+      {5, "scatter over tp", CollectiveKind::kReduceScatter, 3, {Axis::kDp}}};
+  Program program{};
+};
+
+// Several tensors, of fewer blocks than ranks, of uneven ones, and of none.
+std::vector<FlatPart> flatParts(int dp) {
+  std::vector<FlatPart> parts;
+  int64_t offset = 0;
+  for (int64_t elements : {5000, 100, 1024, 0, 9 * 1024 + 7}) {
+    parts.push_back({{kShared, offset}, elements, flatShardSize(elements, dp)});
+    offset += 64 * 1024;
+  }
+  return parts;
+}
+
+class Flat : public testing::TestWithParam<int> {};
+
+TEST_P(Flat, SumsAreLeftInOwnSlicesAndGatheredWhereTheyLie) {
+  const int dp = GetParam();
+  FlatProgram flat({1, 1, dp});
+  expectAllOk(runRanks(dp, [&](const Environment& environment) -> Status {
+    CONNECT_OR_RETURN(rank, flat.program, environment);
+    Context& ctx = rank.context();
+    const std::vector<FlatPart> parts = flatParts(dp);
+    const int count = static_cast<int>(parts.size());
+    for (const FlatPart& part : parts) fill(ctx.ptr<float>(part.whole), environment.rank, part.elements);
+    wait(ctx, flatReduceScatterStart(ctx, kScatterDp, parts.data(), count, DType::kF32));
+    RETURN_IF_ERROR(ctx.status());
+    for (const FlatPart& part : parts) {
+      const FlatShard own = flatShard(environment.rank, part.shardElements, part.elements);
+      RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole) + own.begin, allOf(dp), own.begin, own.count));
+    }
+    wait(ctx, flatAllGatherStart(ctx, kGatherDp, parts.data(), count, DType::kF32));
+    RETURN_IF_ERROR(ctx.status());
+    for (const FlatPart& part : parts) {
+      RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole), allOf(dp), 0, part.elements));
+    }
+    return rank.communicator().barrier();
+  }));
+}
+
+TEST_P(Flat, ShardsThatAreStoredApartAreGathered) {
+  const int dp = GetParam();
+  FlatProgram flat({1, 1, dp});
+  expectAllOk(runRanks(dp, [&](const Environment& environment) -> Status {
+    CONNECT_OR_RETURN(rank, flat.program, environment);
+    Context& ctx = rank.context();
+    std::vector<FlatPart> parts = flatParts(dp);
+    for (FlatPart& part : parts) {
+      part.shard = part.whole;  // in the shared arena; the wholes in the private one
+      part.whole.arena = kPrivate;
+      const FlatShard own = flatShard(environment.rank, part.shardElements, part.elements);
+      for (int64_t i = 0; i < own.count; ++i) ctx.ptr<float>(part.shard)[i] = valueOf<float>(0, own.begin + i);
+    }
+    wait(ctx, flatAllGatherStart(ctx, kGatherDp, parts.data(), static_cast<int>(parts.size()), DType::kF32));
+    RETURN_IF_ERROR(ctx.status());
+    for (const FlatPart& part : parts) {
+      RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole), {0}, 0, part.elements));
+    }
+    return rank.communicator().barrier();
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Flat, testing::Values(1, 2, 3, 4),
+                         [](const testing::TestParamInfo<int>& info) { return std::to_string(info.param); });
+
+// Members of equal coordinate along the flat axes get equal shards, whatever else the group spans.
+TEST(FlatGroups, RanksWithOneShardShareItsSum) {
+  FlatProgram flat({2, 1, 2});
+  expectAllOk(runRanks(4, [&](const Environment& environment) -> Status {
+    CONNECT_OR_RETURN(rank, flat.program, environment);
+    Context& ctx = rank.context();
+    const FlatPart part{{kShared, 128}, 5000, flatShardSize(5000, 2)};
+    const FlatShard own = flatShard(ctx.at().dp, part.shardElements, part.elements);
+    fill(ctx.ptr<float>(part.whole), environment.rank, part.elements);
+    wait(ctx, flatReduceScatterStart(ctx, kScatterTpDp, &part, 1, DType::kF32));
+    RETURN_IF_ERROR(ctx.status());
+    RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole) + own.begin, {0, 1, 2, 3}, own.begin, own.count));
+    // Over tp alone all members have the same shard: only that part of the tensor is summed.
+    fill(ctx.ptr<float>(part.whole), environment.rank, part.elements);
+    wait(ctx, flatReduceScatterStart(ctx, kScatterOverTp, &part, 1, DType::kF32));
+    RETURN_IF_ERROR(ctx.status());
+    const std::vector<int> group{2 * ctx.at().dp, 2 * ctx.at().dp + 1};
+    RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole) + own.begin, group, own.begin, own.count));
+    return rank.communicator().barrier();
+  }));
+}
+
+TEST(FlatGroups, TiedWeightsLieElsewhereOnEachStage) {
+  expectAllOk(runRanks(4, [&](const Environment& environment) -> Status {
+    FlatProgram flat({1, 2, 2}, environment.rank / 2);
+    CONNECT_OR_RETURN(rank, flat.program, environment);
+    Context& ctx = rank.context();
+    const FlatPart part{{kShared, 4096 * (1 + ctx.at().pp)}, 5000, flatShardSize(5000, 2)};
+    fill(ctx.ptr<float>(part.whole), environment.rank, part.elements);
+    wait(ctx, flatReduceScatterStart(ctx, kScatterTied, &part, 1, DType::kF32));
+    RETURN_IF_ERROR(ctx.status());
+    const FlatShard own = flatShard(ctx.at().dp, part.shardElements, part.elements);
+    RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole) + own.begin, {0, 1, 2, 3}, own.begin, own.count));
+    return rank.communicator().barrier();
+  }));
+}
+
+TEST(FlatGroups, ABucketAcrossStagesIsRefused) {
+  for (const RankOutcome& outcome : runRanks(2, [&](const Environment& environment) -> Status {
+         FlatProgram flat({1, 2, 1}, environment.rank);
+         CONNECT_OR_RETURN(rank, flat.program, environment);
+         const FlatPart parts[] = {{{kShared, 0}, 100, 1024}, {{kShared, 4096}, 100, 1024}};
+         wait(rank.context(), flatReduceScatterStart(rank.context(), kScatterTied, parts, 2, DType::kF32));
+         return rank.context().status();
+       })) {
+    EXPECT_EQ(outcome.code, StatusCode::kInternal);
+    EXPECT_NE(outcome.message.find("spans stages"), std::string::npos) << outcome.message;
+  }
+}
+
+TEST(FlatGroups, BucketsAtDifferentOffsetsDoNotMeet) {
+  for (const RankOutcome& outcome : runRanks(2, [&](const Environment& environment) -> Status {
+         FlatProgram flat({1, 1, 2});
+         CONNECT_OR_RETURN(rank, flat.program, environment);
+         const int64_t shift = 64 * environment.rank;
+         const FlatPart parts[] = {{{kShared, shift}, 100, 1024}, {{kShared, 4096 + shift}, 100, 1024}};
+         wait(rank.context(), flatReduceScatterStart(rank.context(), kScatterDp, parts, 2, DType::kF32));
+         return rank.context().status();
+       })) {
+    EXPECT_NE(outcome.code, StatusCode::kOk);
+  }
+}
+
 TEST(Groups, AreTheRanksThatDifferInTheGroupsAxesOnly) {
   const Mesh mesh{2, 3, 2};
   const Coordinates at{1, 0, 1};

@@ -72,6 +72,37 @@ TEST(ShardLayout, OfAScalarIsOneElementThatRankZeroWrites) {
   EXPECT_FALSE(ShardLayout(state, {2, 1, 1}, {1, 0, 0}).isWriter());
 }
 
+TEST(ShardLayout, OfAFlatShardIsWhatItsBlocksHold) {
+  // 64 columns over tp 2, then 3 blocks of 1,024 elements over dp 2: two and one, the last of them not full.
+  StateDesc state = stateOf({90, 64}, {90, 64}, {90, 32}, {{1, Axis::kTp}});
+  state.storage = FlatStorage::kShard;
+  state.flat = {Axis::kDp};
+  const Mesh mesh{2, 1, 2};
+  for (int tp = 0; tp < 2; ++tp) {
+    for (int dp = 0; dp < 2; ++dp) {
+      int64_t next = 0;
+      ShardLayout(state, mesh, {tp, 0, dp}).forEachRun([&](const ElementRun& run) {
+        EXPECT_EQ(run.local, next);
+        for (int64_t i = 0; i < run.count; ++i) {
+          const int64_t element = 2048 * dp + run.local + i;
+          EXPECT_EQ(run.global + i, element / 32 * 64 + 32 * tp + element % 32);
+        }
+        next += run.count;
+        return true;
+      });
+      EXPECT_EQ(next, dp == 0 ? 2048 : 90 * 32 - 2048);
+      EXPECT_TRUE(ShardLayout(state, mesh, {tp, 0, dp}).isWriter());
+    }
+  }
+  // Stored whole, the same elements lie where they lie in the local tensor.
+  state.storage = FlatStorage::kSlice;
+  ShardLayout(state, mesh, {0, 0, 1}).forEachRun([&](const ElementRun& run) {
+    EXPECT_EQ(run.local, 2048);
+    EXPECT_EQ(run.global, 2048 / 32 * 64);
+    return false;
+  });
+}
+
 // A stage with every way of splitting and starting; `file` holds 7 × 6 f32 at byte 16 and 5 bf16 after it.
 struct StatefulProgram {
   explicit StatefulProgram(Mesh mesh, int stage = 0) {

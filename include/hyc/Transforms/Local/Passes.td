@@ -83,6 +83,29 @@ def DistributeUpdate : Pass<"hyc-distribute-update", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
 
+def PrefetchParameters : Pass<"hyc-prefetch-parameters", "::mlir::ModuleOp"> {
+  let summary = "starts gathers of flat parameters before the uses that they are for";
+  let description = [{
+    A gather is made right before its use. A parameter with `dist.prefetch = n` is asked for n gathers earlier in the same
+    function, as long as what is gathered or on its way at one moment stays within `max-live` elements.
+
+    ```mlir
+    // before
+    %w1 = dist.wait %p1    // use 1
+    %p2 = dist.all_gather_start %s2 …
+    %w2 = dist.wait %p2    // use 2
+    // after, n = 1
+    %p2 = dist.all_gather_start %s2 …
+    %w1 = dist.wait %p1
+    %w2 = dist.wait %p2
+    ```
+  }];
+  let options = [
+    Option<"maxLive", "max-live", "int64_t", "1000000000", "most elements of gathered parameters at one moment">,
+  ];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+}
+
 def VerifyLocal : Pass<"hyc-verify-local", "::mlir::ModuleOp"> {
   let summary = "checks the invariant of phase 4: functions agree with their neighbours and with the schedule";
   let description = [{

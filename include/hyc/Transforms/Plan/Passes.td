@@ -59,6 +59,38 @@ def PropagateShardings : Pass<"hyc-propagate-shardings", "::mlir::ModuleOp"> {
   }];
 }
 
+def ShardStates : Pass<"hyc-shard-states", "::mlir::ModuleOp"> {
+  let summary = "makes states flat over dp: ZeRO 1, 2 and 3";
+  let description = [{
+    Sets properties and nothing else. Stage 1 makes optimizer states flat over dp, stage 2 gradients too, stage 3 parameters
+    too; a state stays whole where its shard would not be smaller, and a parameter where the whole tensor has no more than
+    `persistence-threshold` elements. `gradient-reduction` says when gradients are summed over ranks: once a step, or
+    each as it is made (`auto`: a step for stages 0 and 1, a micro-batch for 2 and 3). A gradient that is summed once a
+    step is accumulated whole until then, so it stays whole, and a rank then has its own shard of the sum (`dist.owned`).
+
+    What a plan file says of a state or parameter (`dist.flat` on it, an empty list for whole; `dist.reduction`) wins.
+
+    ```mlir
+    // before, on a mesh of dp 2
+    hyc.state @w.adam.m of @w role "adam.m" : tensor<64x128xf32> … {dist.sharding = #dist.sharding<[{}, {tp} ]>}
+    // after, zero 1
+    hyc.state @w.adam.m of @w role "adam.m" : tensor<64x128xf32> … {dist.sharding = #dist.sharding<[{}, {tp} ] flat {dp}>}
+    ```
+    1. `flat.states`: all optimizer states of a parameter are flat over the same axes, and a flat parameter or gradient is
+       flat over these.
+    2. `flat.gradient`: a flat gradient is reduced once a micro-batch.
+    3. `flat.axes`: flat axes are of the mesh and split no dimension; states of the whole run are not flat.
+  }];
+  let options = [
+    Option<"zero", "zero", "int64_t", "0", "0 to 3: what is flat over dp">,
+    Option<"gradientReduction", "gradient-reduction", "std::string", "\"auto\"", "step, micro_batch or auto">,
+    Option<"persistenceThreshold", "persistence-threshold", "int64_t", "100000",
+           "parameters of at most this many elements stay whole">,
+    Option<"prefetch", "prefetch", "int64_t", "0", "gathers of a flat parameter start this many uses earlier">,
+  ];
+  let statistics = [Statistic<"flatStates", "flat-states", "states and parameters made flat">];
+}
+
 def AssignStages : Pass<"hyc-assign-stages", "::mlir::ModuleOp"> {
   let summary = "cuts the model into pipeline stages of balanced weight";
   let description = [{

@@ -1,6 +1,6 @@
 // Passes of phase 5: from what one rank computes to the calls it makes. Every example is part of a test in test/Rank.
 // Their order is: decompose-composites, fuse-bias, form-clusters, lower-to-rank, reuse-operands, place-buffers,
-// coalesce-reductions, share-layers, verify-rank.
+// coalesce-reductions, bucket-exchanges, share-layers, verify-rank.
 
 #ifndef HYC_TRANSFORMS_RANK_PASSES_TD
 #define HYC_TRANSFORMS_RANK_PASSES_TD

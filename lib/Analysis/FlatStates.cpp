@@ -1,0 +1,114 @@
+// What is flat of a parameter and its states.
+#include "hyc/Analysis/FlatStates.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace hyc;
+using dist::AxisListAttr;
+using dist::ShardingAttr;
+
+AxisListAttr hyc::flatAxesOf(Operation *symbol) {
+  auto sharding = symbol->getAttrOfType<ShardingAttr>(dist::kSharding);
+  return sharding ? sharding.getFlat() : AxisListAttr::get(symbol->getContext(), {});
+}
+
+bool hyc::isReducedPerMicroBatch(Operation *gradient) {
+  auto reduction = gradient->getAttrOfType<StringAttr>(dist::kReduction);
+  return reduction && reduction == "micro_batch";
+}
+
+AxisListAttr ParamStates::updateAxes() const {
+  if (!gradient) // nothing updates it
+    return AxisListAttr::get(ParamOp(param).getContext(), {});
+  if (!optimizer.empty())
+    return flatAxesOf(optimizer.front());
+  AxisListAttr ofGradient = flatAxesOf(gradient);
+  return ofGradient.empty() ? flatAxesOf(param) : ofGradient;
+}
+
+SmallVector<ParamStates> hyc::collectParamStates(ModuleOp module) {
+  SmallVector<ParamStates> all;
+  llvm::StringMap<size_t> index;
+  for (auto param : module.getOps<ParamOp>()) {
+    index[param.getSymName()] = all.size();
+    all.push_back({param, {}, {}});
+  }
+  for (auto state : module.getOps<StateOp>()) {
+    auto entry = state.getParam() ? index.find(*state.getParam()) : index.end();
+    if (entry == index.end())
+      continue;
+    ParamStates &states = all[entry->second];
+    if (state.getRole() == "gradient")
+      states.gradient = state;
+    else
+      states.optimizer.push_back(state);
+  }
+  return all;
+}
+
+RankedTensorType hyc::heldType(RankedTensorType whole, ShardingAttr sharding, dist::MeshOp mesh) {
+  auto local = RankedTensorType::get(dist::localShape(whole.getShape(), sharding, mesh), whole.getElementType());
+  if (sharding.getFlat().empty())
+    return local;
+  int64_t shard = dist::flatShardSize(local.getNumElements(), mesh.getSize(sharding.getFlat()));
+  return RankedTensorType::get({shard}, whole.getElementType());
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+static LogicalResult checkAxes(Operation *symbol, AxisListAttr flat, dist::MeshOp mesh) {
+  for (StringAttr axis : flat.getAxes())
+    if (!llvm::is_contained(mesh.getAxes(), axis))
+      return (symbol->emitError("[flat.axes] is flat over axis \"")
+              << axis.getValue() << "\", which the mesh does not have; expected some of " << mesh.getAxes())
+                 .attachNote(mesh.getLoc())
+             << "mesh declared here";
+  return success();
+}
+
+static LogicalResult checkParam(const ParamStates &states) {
+  AxisListAttr axes = states.updateAxes();
+  StringRef name = ParamOp(states.param).getSymName();
+  for (StateOp state : states.optimizer)
+    if (AxisListAttr own = flatAxesOf(state); own != axes)
+      return (state.emitError("[flat.states] is flat over ")
+              << own << ", but @" << StateOp(states.optimizer.front()).getSymName() << " of the same parameter over "
+              << axes << "; one update works on one kind of shard, so make them equal")
+                 .attachNote(StateOp(states.optimizer.front()).getLoc())
+             << "the other state";
+  for (Operation *symbol : {ParamOp(states.param).getOperation(), StateOp(states.gradient).getOperation()}) {
+    AxisListAttr own = symbol ? flatAxesOf(symbol) : axes;
+    if (!symbol || own.empty() || own == axes || !states.gradient)
+      continue;
+    return symbol->emitError("[flat.states] is flat over ")
+           << own << ", but the optimizer states of @" << name << " over " << axes << "; expected them to be flat over "
+           << own << " too, or this to be whole";
+  }
+  if (states.gradient && !flatAxesOf(states.gradient).empty() && !isReducedPerMicroBatch(states.gradient))
+    return StateOp(states.gradient)
+        .emitError("[flat.gradient] is flat, but summed over ranks once a step: until then its sum "
+                   "over micro-batches needs the whole tensor; expected reduction micro_batch, or "
+                   "the gradient to be whole");
+  return success();
+}
+
+LogicalResult hyc::checkFlatStates(ModuleOp module, dist::MeshOp mesh) {
+  for (Operation &op : module.getBody()->getOperations()) {
+    auto state = dyn_cast<StateOp>(op);
+    if (!state && !isa<ParamOp>(op))
+      continue;
+    AxisListAttr flat = flatAxesOf(&op);
+    if (failed(checkAxes(&op, flat, mesh)))
+      return failure();
+    if (state && !state.getParam() && !flat.empty())
+      return op.emitError("[flat.axes] is flat over ")
+             << flat << ", but it is a state of the whole run; expected it whole";
+  }
+  for (const ParamStates &states : collectParamStates(module))
+    if (failed(checkParam(states)))
+      return failure();
+  return success();
+}

@@ -1,0 +1,104 @@
+// ZeRO's stages on emitted executables: whatever is flat, losses, norms and weights have the same bits.
+#include "CompiledRun.h"
+
+#include "gtest/gtest.h"
+#include <fstream>
+#include <iterator>
+
+using namespace hyc_e2e;
+
+namespace {
+
+constexpr int kSteps = 20;
+
+std::string bytesOf(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+struct Mesh {
+  int tp, pp, dp;
+  std::string name() const { return "tp" + std::to_string(tp) + "pp" + std::to_string(pp) + "dp" + std::to_string(dp); }
+};
+
+/// What training left behind.
+struct Trained {
+  Log log;
+  std::string weights, gradients;
+};
+
+/// Three micro-batches a step, AdamW, and a norm that is clipped in every step.
+Trained trainWith(const Mesh &mesh, const std::string &name, const std::vector<std::string> &zero) {
+  std::string folder = scratch("zero_" + mesh.name() + "_" + name);
+  std::vector<std::string> arguments = {tool("hyc-compile"),
+                                        model("gpt2-tiny.onnx"),
+                                        "--loss",
+                                        "cross_entropy",
+                                        "--logits",
+                                        "logits",
+                                        "--labels",
+                                        "labels",
+                                        "--tp",
+                                        std::to_string(mesh.tp),
+                                        "--pp",
+                                        std::to_string(mesh.pp),
+                                        "--dp",
+                                        std::to_string(mesh.dp),
+                                        "--micro-batch",
+                                        "1",
+                                        "--grad-accum",
+                                        "3",
+                                        "--optimizer",
+                                        "adamw",
+                                        "--lr",
+                                        "1e-3",
+                                        "--weight-decay",
+                                        "0.01",
+                                        "--clip-grad-norm",
+                                        "0.5",
+                                        "-o",
+                                        folder};
+  arguments.insert(arguments.end(), zero.begin(), zero.end());
+  Outcome outcome = execute(arguments);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  std::string weights = folder + "/weights.safetensors", gradients = folder + "/gradients.safetensors";
+  Trained trained{train(folder, kSteps, {"--save-weights", weights, "--dump-gradients", gradients}), {}, {}};
+  trained.weights = bytesOf(weights);
+  trained.gradients = bytesOf(gradients);
+  EXPECT_FALSE(trained.weights.empty() || trained.gradients.empty());
+  return trained;
+}
+
+class ZeroStages : public testing::TestWithParam<Mesh> {};
+
+TEST_P(ZeroStages, HaveTheSameBits) {
+  const Mesh &mesh = GetParam();
+  for (const char *reduction : {"step", "micro_batch"}) {
+    auto flags = [&](const std::string &stage, const std::vector<std::string> &more = {}) {
+      std::vector<std::string> all = {"--zero", stage, "--gradient-reduction", reduction};
+      all.insert(all.end(), more.begin(), more.end());
+      return all;
+    };
+    Trained whole = trainWith(mesh, std::string("0_") + reduction, flags("0"));
+    for (double norm : whole.log.norms)
+      EXPECT_GT(norm, 0.5) << "clipping is meant to be active";
+    const std::pair<std::string, std::vector<std::string>> variants[] = {
+        {"1", flags("1")},
+        {"2", flags("2", {"--reduce-bucket-size", "20000", "--allgather-bucket-size", "20000"})},
+        {"3", flags("3", {"--stage3-param-persistence-threshold", "5000"})},
+        {"3_ahead", flags("3", {"--stage3-param-persistence-threshold", "0", "--stage3-prefetch", "2",
+                                "--stage3-max-live-parameters", "100000"})}};
+    for (const auto &[name, arguments] : variants) {
+      Trained flat = trainWith(mesh, name + "_" + reduction, arguments);
+      EXPECT_EQ(flat.log.losses, whole.log.losses) << name << ", " << reduction;
+      EXPECT_EQ(flat.log.norms, whole.log.norms) << name << ", " << reduction;
+      EXPECT_TRUE(flat.weights == whole.weights) << name << ", " << reduction;
+      EXPECT_TRUE(flat.gradients == whole.gradients) << name << ", " << reduction;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, ZeroStages, testing::Values(Mesh{2, 2, 2}, Mesh{1, 1, 4}),
+                         [](const auto &info) { return info.param.name(); });
+
+} // namespace

@@ -1,0 +1,98 @@
+// ZeRO's stages on random graphs: what is flat, when gradients are summed, how far ahead parameters are asked for and
+// how large buckets are, all by chance, uniform over the model or chosen for each parameter by hand. HYC_ZERO_SEEDS
+// runs other seeds than these.
+#include "Comparison.h"
+
+#include "dialects/Dist/DistDialect.h"
+#include "hyc/Analysis/FlatStates.h"
+#include "mlir/IR/Builders.h"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <random>
+#include <regex>
+
+using namespace hyc::equivalence;
+
+namespace {
+
+/// Chooses for each parameter and its states by themselves, as an edited plan file does.
+void chooseByHand(TrainedModule &module, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  mlir::MLIRContext *context = module.get().getContext();
+  auto dp = hyc::dist::AxisListAttr::get(context, mlir::StringAttr::get(context, "dp"));
+  auto none = hyc::dist::AxisListAttr::get(context, {});
+  for (const hyc::ParamStates &states : hyc::collectParamStates(module.get())) {
+    uint64_t stage = random() % 4;
+    bool each = random() % 2;
+    for (hyc::StateOp state : states.optimizer)
+      state->setAttr(hyc::dist::kFlat, stage >= 1 ? dp : none);
+    hyc::ParamOp(states.param)->setAttr(hyc::dist::kFlat, stage == 3 ? dp : none);
+    if (!states.gradient)
+      continue;
+    hyc::StateOp(states.gradient)->setAttr(hyc::dist::kFlat, stage >= 2 && each ? dp : none);
+    hyc::StateOp(states.gradient)
+        ->setAttr(hyc::dist::kReduction, mlir::StringAttr::get(context, each ? "micro_batch" : "step"));
+  }
+}
+
+Comparison comparisonOf(uint64_t seed) {
+  std::mt19937_64 random(seed * 31 + 7);
+  auto oneOf = [&](std::initializer_list<const char *> choices) {
+    return std::string(choices.begin()[random() % choices.size()]);
+  };
+  static const int64_t kMeshes[][3] = {{1, 1, 2}, {1, 1, 3}, {1, 1, 4}, {2, 1, 2},
+                                       {1, 2, 2}, {2, 2, 2}, {1, 3, 2}, {2, 1, 3}};
+  Comparison comparison(seed);
+  const int64_t *mesh = kMeshes[random() % std::size(kMeshes)];
+  Layout &layout = comparison.layout;
+  layout.tp = mesh[0], layout.pp = mesh[1], layout.dp = mesh[2];
+  layout.microBatch = 1;
+  comparison.options.samples = layout.microBatch * layout.dp;
+  comparison.options.headMultiple = layout.tp;
+  comparison.options.widthFactor = seed % 4 == 3 ? 1 : 6; // so that tensors have several blocks, or fewer than ranks
+  comparison.zero = "zero=" + oneOf({"1", "2", "3", "3"}) +
+                    " gradient-reduction=" + oneOf({"step", "micro_batch", "auto"}) +
+                    " persistence-threshold=" + oneOf({"0", "0", "3000"}) + " prefetch=" + oneOf({"0", "1", "3"});
+  comparison.prefetch = "max-live=" + oneOf({"1", "6000", "1000000"});
+  comparison.rankOptions.reduceBucket = random() % 2 ? 5000 : 1000000;
+  comparison.rankOptions.gatherBucket = random() % 2 ? 5000 : 1000000;
+  if (seed % 3 == 2)
+    comparison.edit = [seed](TrainedModule &module) { chooseByHand(module, seed); };
+  return comparison;
+}
+
+} // namespace
+
+/// What the seeds are meant to try does occur in them.
+TEST(ZeroGraphs, CoverEveryKindOfShardAndExchange) {
+  struct Feature {
+    const char *pattern;
+    int least, found;
+  } features[] = {{R"(hyc\.param .*flat \{dp\})", 10, 0},
+                  {R"(role "gradient".*flat \{dp\})", 10, 0},
+                  {R"(role "(adam|sgd).*flat \{dp\})", 20, 0},
+                  {R"(dist\.owned)", 10, 0},
+                  {R"(dist\.reduce_scatter_start .*flat)", 20, 0},
+                  {R"(dist\.reduce_scatter_start .*over <\{dp\} stages)", 2, 0},
+                  {R"(dist\.all_gather_start .*flat)", 20, 0},
+                  {R"(all_reduce_start .*over <\{\} stages \[[0-9]+, [0-9]+\]>.*tensor<[0-9]+xf32>)", 2, 0},
+                  {R"(hyc\.accumulate .*dist\.flat)", 5, 0},
+                  {R"(\{tp\}.*flat \{dp\})", 5, 0}};
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    std::string text = comparisonOf(seed).partitionedText();
+    EXPECT_FALSE(text.empty()) << seed;
+    for (Feature &feature : features)
+      feature.found += std::regex_search(text, std::regex(feature.pattern));
+  }
+  for (const Feature &feature : features)
+    EXPECT_GE(feature.found, feature.least) << feature.pattern;
+}
+
+static const std::pair<uint64_t, uint64_t> kSeeds = chosenSeeds("HYC_ZERO_SEEDS", 120);
+
+class Zero : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(Zero, ComputesWhatOneDeviceComputes) { comparisonOf(GetParam()).run(); }
+
+INSTANTIATE_TEST_SUITE_P(RandomGraphs, Zero, testing::Range(kSeeds.first, kSeeds.first + kSeeds.second));
