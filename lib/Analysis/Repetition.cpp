@@ -9,9 +9,17 @@ using namespace hyc;
 
 bool hyc::isFree(Operation *op) { return isa<ReadOp, ConstantOp, IotaOp, ReshapeOp, dist::ShardOffsetOp>(op); }
 
+/// Whether an op changes nothing that is there before it: it has no effects, or makes room for its own result.
+static bool changesNothing(Operation *op) {
+  if (isMemoryEffectFree(op))
+    return true;
+  auto effects = dyn_cast<MemoryEffectOpInterface>(op);
+  return effects && effects.onlyHasEffect<MemoryEffects::Allocate>();
+}
+
 Repetition::Repetition(FuncOp func) {
   for (Operation &op : func.getBody().front()) {
-    if (isMemoryEffectFree(&op) || isa<ReadOp>(op))
+    if (changesNothing(&op) || isa<ReadOp>(op))
       continue;
     for (NamedAttribute attribute : op.getAttrs())
       attribute.getValue().walk([&](FlatSymbolRefAttr symbol) { changed.insert(symbol.getAttr()); });
@@ -21,5 +29,5 @@ Repetition::Repetition(FuncOp func) {
 bool Repetition::isExact(Operation *op) const {
   if (auto read = dyn_cast<ReadOp>(op))
     return !changed.contains(read.getSourceAttr().getAttr());
-  return isMemoryEffectFree(op);
+  return changesNothing(op);
 }

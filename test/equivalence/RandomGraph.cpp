@@ -102,7 +102,7 @@ GraphValue Generator::take() {
 
 GraphValue Generator::parameter(const std::string &name, const Shape &shape, double mean, double stddev) {
   std::vector<std::string> &known = symbols[shape];
-  if (shape.size() > 1 && !known.empty() && chance(20))
+  if (shape.size() > 1 && !known.empty() && chance(options.tiedPercent))
     return text.read(known[below(static_cast<int64_t>(known.size()))], shape);
   bool frozen = !graph.parameters.empty() && chance(8); // the first one trains, so that something does
   std::string symbol = text.parameter(name, shape, mean, stddev, frozen);

@@ -149,7 +149,7 @@ Value Recomputer::join(Value value, ArrayRef<StringAttr> axes, Operation *user) 
   OpBuilder afterValue(context), beforeUser(user);
   afterValue.setInsertionPointAfter(op);
   auto part = dist::SliceOp::create(afterValue, op->getLoc(), RankedTensorType::get(shape, type.getElementType()),
-                                    value, dim, axisList);
+                                    value, afterValue.getI64IntegerAttr(dim), axisList);
   part->setAttr(dist::kStage, stageAttr);
   if (StringRef id = getId(op); !id.empty())
     setId(part, id + ".part");

@@ -78,7 +78,7 @@ rank.program @p stage 0 slots 1 {
     %0 = rank.at @a 0 : <4xf32>
     %row = rank.row @c
     // expected-error @+1 {{[start.shared] works on the private arena @a, expected a shared one}}
-    %t = rank.start "all_reduce" "sum" %row, %0 count 4 : <4xf32>
+    %t = rank.start "all_reduce" "sum" %row, %0 count 4 : !rank.buffer<4xf32>
     rank.wait %t
   }
 }

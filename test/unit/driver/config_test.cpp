@@ -73,6 +73,11 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
       {"tensor_parallel.autotp_size", {"4", "4"}},
       {"pipeline.stages", {"3", "3"}},
       {"pipeline.partition", {"\"uniform\"", "uniform"}},
+      {"zero_optimization.stage", {"2", "2"}},
+      {"zero_optimization.reduce_bucket_size", {"5000", "5000"}},
+      {"zero_optimization.allgather_bucket_size", {"6000", "6000"}},
+      {"zero_optimization.stage3_max_live_parameters", {"7000", "7000"}},
+      {"zero_optimization.stage3_param_persistence_threshold", {"8000", "8000"}},
   };
   for (const hyc::ConfigKey &key : hyc::getConfigKeys()) {
     if (key.treatment.kind != hyc::Treatment::Connected)

@@ -61,7 +61,7 @@ TEST(MeshSharding, CopiesThatDifferAreADiagnostic) {
   EXPECT_EQ(ranks->getLocalState(3, "s")->getInteger(), 5);
   EXPECT_TRUE(failed(ranks->gatherState("s")));
   EXPECT_EQ(module.diagnostics(),
-            "rank 0 (stage 0, dp 0, tp 0) and rank 2 (stage 0, dp 1, tp 0) hold different values of @s\n");
+            "@s: rank 0 (stage 0, dp 0, tp 0) and rank 2 (stage 0, dp 1, tp 0) hold different values\n");
 }
 
 TEST(MeshSharding, PaddingThatIsNotZeroIsADiagnostic) {

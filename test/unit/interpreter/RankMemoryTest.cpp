@@ -121,7 +121,7 @@ std::string reduceWith(const std::string &between) {
     %g = rank.at @gradients 64 : !rank.buffer<4xf32>
     %t = rank.at @activations 128 : !rank.buffer<4xf32>
     %row = rank.row @sum
-    %ticket = rank.start "all_reduce" "sum" %row, %g into %t count 4 : !rank.buffer<4xf32>, !rank.buffer<4xf32>
+    %ticket = rank.start "all_reduce" "sum" %row, %g into %t count 4 : !rank.buffer<4xf32> into !rank.buffer<4xf32>
     )" + between +
          R"(
     rank.wait %ticket

@@ -48,11 +48,11 @@ TEST_P(States, BytesAndVolumeAreThePublishedOnes) {
     ASSERT_TRUE(found) << arena;
     bytes += static_cast<double>(found->bytes);
   }
-  // Under stage 3 the parameters in use are beside them, which the tables leave out: here no more than the largest one and
-  // what is needed with it.
+  // Under stage 3 the parameters in use are beside them, which the tables leave out: here no more than the largest one
+  // and what is needed with it.
   if (row.stage == 3) {
     double states = 0, largest = 4.0 * static_cast<double>(config.vocabulary * config.width);
-    for (auto state : model.get().getOps<rank::ProgramOp>().begin()->getOps<rank::StateOp>())
+    for (auto state : (*model.get().getOps<rank::ProgramOp>().begin()).getOps<rank::StateOp>())
       if (state.getArena() == "parameters" || state.getArena() == "gradients" || state.getArena() == "optimizer")
         states += static_cast<double>(state.getBufferType().getBytes());
     EXPECT_GE(bytes - states, largest);
@@ -71,7 +71,7 @@ TEST_P(States, BytesAndVolumeAreThePublishedOnes) {
   EXPECT_NEAR(sent, volume, kTolerance * volume);
 }
 
-INSTANTIATE_TEST_SUITE_P(Published, States, 
+INSTANTIATE_TEST_SUITE_P(Published, States,
                          testing::Values(Row{"baseline", 0, 4, 120, 2}, Row{"baseline", 0, 64, 120, 2},
                                          Row{"stage 1", 1, 4, 7.5 * (8 + 8.0 / 4), 2},
                                          Row{"stage 1", 1, 64, 7.5 * (8 + 8.0 / 64), 2},

@@ -181,30 +181,29 @@ INSTANTIATE_TEST_SUITE_P(Ranks, AllReduce, testing::Values(1, 2, 3, 4, 5),
 
 // ------------------------------------------------------------------------------------------------------ flat shards
 
-enum FlatRow { kScatterDp, kGatherDp, kScatterTpDp, kScatterTied, kScatterOverTp };
+enum FlatRow { kScatterDp, kGatherDp, kScatterTpDp, kScatterOverTp, kScatterTied };
 
-// tp and dp, and a weight tied between two stages.
+// tp and dp, and where there are two stages a weight that is tied between them.
 struct FlatProgram {
   explicit FlatProgram(Mesh mesh, int stage = 0) {
     program.name = "flat";
     program.mesh = mesh;
     program.stage = stage;
+    if (mesh.pp > 1) {
+      groups.push_back({"tied", Axis::kDp, {0, 1}});
+      collectives.push_back({5, "scatter of a tied weight", CollectiveKind::kReduceScatter, 3, {Axis::kDp}});
+    }
     program.arenas = tableOf(arenas);
     program.groups = tableOf(groups);
     program.collectives = tableOf(collectives);
   }
   std::vector<ArenaDesc> arenas{{"gradients", kArenaBytes, Sharing::kShared},
                                 {"activations", kArenaBytes, Sharing::kPrivate}};
-  std::vector<GroupDesc> groups{{"dp", Axis::kDp, {}},
-                                {"tp × dp", Axis::kTp | Axis::kDp, {}},
-                                {"tied", Axis::kDp, {0, 1}},
-                                {"tp", Axis::kTp, {}}};
-  std::vector<CollectiveDesc> collectives{
-      {1, "scatter over dp", CollectiveKind::kReduceScatter, 0, {Axis::kDp}},
-      {2, "gather over dp", CollectiveKind::kAllGather, 0, {Axis::kDp}},
-      {3, "scatter over tp and dp", CollectiveKind::kReduceScatter, 1, {Axis::kDp}},
-      {4, "scatter of a tied weight", CollectiveKind::kReduceScatter, 2, {Axis::kDp}},
-      {5, "scatter over tp", CollectiveKind::kReduceScatter, 3, {Axis::kDp}}};
+  std::vector<GroupDesc> groups{{"dp", Axis::kDp, {}}, {"tp × dp", Axis::kTp | Axis::kDp, {}}, {"tp", Axis::kTp, {}}};
+  std::vector<CollectiveDesc> collectives{{1, "scatter over dp", CollectiveKind::kReduceScatter, 0, {Axis::kDp}},
+                                          {2, "gather over dp", CollectiveKind::kAllGather, 0, {Axis::kDp}},
+                                          {3, "scatter over tp and dp", CollectiveKind::kReduceScatter, 1, {Axis::kDp}},
+                                          {4, "scatter over tp", CollectiveKind::kReduceScatter, 2, {Axis::kDp}}};
   Program program{};
 };
 

@@ -105,6 +105,28 @@ def CoalesceReductions : Pass<"hyc-coalesce-reductions", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
 
+def BucketExchanges : Pass<"hyc-bucket-exchanges", "::mlir::ModuleOp"> {
+  let summary = "Joins flat reduce-scatters and all-gathers that start one after the other into buckets";
+  let description = [{
+    Starts over one group between which only addresses are computed become one exchange of several tensors, of at most
+    `reduce-elements` or `gather-elements` elements together (a tensor that has more goes by itself). It starts where the
+    last of them did and is awaited where the first was. Nothing is packed: each tensor is read and written where it lies.
+
+    ```mlir
+    // before
+    %t0 = rank.start "all_gather" "sum" %row0, %a flat <{dp}> into %wa count 4096 …
+    %t1 = rank.start "all_gather" "sum" %row1, %b flat <{dp}> into %wb count 3000 …
+    // after
+    %t1 = rank.start "all_gather" "sum" %row1, %a, %b flat <{dp}> into %wa, %wb count 7096 …
+    ```
+  }];
+  let options = [
+    Option<"reduceElements", "reduce-elements", "int64_t", "500000000", "elements of one reduce-scatter at most">,
+    Option<"gatherElements", "gather-elements", "int64_t", "500000000", "elements of one all-gather at most">,
+  ];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
 def ReuseOperands : Pass<"hyc-reuse-operands", "::mlir::ModuleOp"> {
   let summary = "Writes a kernel's result over an operand that nothing reads afterwards";
   let description = [{
