@@ -53,6 +53,7 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.microBatches = *options.gradAccum;
   result.partitionMethod = *options.partitionMethod;
   result.schedule = *options.schedule;
+  result.sequenceParallel = *options.sequenceParallel;
   result.recompute = *options.recompute;
   result.partitionActivations = *options.partitionActivations;
   result.zero = *options.zero;

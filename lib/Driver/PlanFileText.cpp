@@ -214,13 +214,23 @@ Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
       return error;
   if (Error error = take(options.recompute, plan.recompute, "recompute", options.planFile))
     return error;
-  bool inParts =
-      any_of(plan.lifetimes, [](const PlanRule &rule) { return StringRef(rule.value).starts_with("save over"); });
-  if (!*options.partitionActivations || inParts || plan.tp == 1)
-    return Error::success();
-  bool isFlag = options.partitionActivations.getOrigin() == Origin::Flag;
-  return makeError(isFlag ? ExitCode::Usage : ExitCode::Data,
-                   options.partitionActivations.getSource() + " is given, but " + options.planFile +
-                       " saves nothing over tp; " +
-                       (isFlag ? "leave the flag out or edit the plan" : "change one of the two files"));
+  auto mentions = [](ArrayRef<PlanRule> rules, StringRef text) {
+    return any_of(rules, [&](const PlanRule &rule) { return StringRef(rule.value).contains(text); });
+  };
+  struct Promise {
+    const Setting<bool> &setting;
+    bool isKept;
+    StringRef broken;
+  };
+  for (const Promise &promise :
+       {Promise{options.partitionActivations, mentions(plan.lifetimes, "save over"), "saves nothing over tp"},
+        Promise{options.sequenceParallel, mentions(plan.inputs, "tp"), "splits no input over tp"}}) {
+    if (!*promise.setting || promise.isKept || plan.tp == 1)
+      continue;
+    bool isFlag = promise.setting.getOrigin() == Origin::Flag;
+    return makeError(isFlag ? ExitCode::Usage : ExitCode::Data,
+                     promise.setting.getSource() + " is given, but " + options.planFile + " " + promise.broken + "; " +
+                         (isFlag ? "leave the flag out or edit the plan" : "change one of the two files"));
+  }
+  return Error::success();
 }

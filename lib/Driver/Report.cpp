@@ -6,6 +6,7 @@
 #include "dialects/Hyc/HycDialect.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <map>
 
 using namespace mlir;
@@ -69,8 +70,11 @@ static void addCollective(TextTable &table, FuncOp function, Operation *op, int6
   StringRef sharding = because;
   if (sharding.consume_front("#dist.sharding<") && sharding.consume_back(">"))
     because = sharding.str();
+  // Of the whole, whichever side of the exchange has it.
+  int64_t bytes = std::max(bytesOf(op->getOperand(0).getType()),
+                           bytesOf(cast<dist::PendingType>(op->getResult(0).getType()).getTensor()));
   table.add({function.getSymName().str(), kind.str(), describe(op->getAttrOfType<dist::GroupAttr>("group")),
-             std::to_string(bytesOf(op->getOperand(0).getType())), std::to_string(times), text("cause"), because});
+             std::to_string(bytes), std::to_string(times), text("cause"), because});
 }
 
 static std::string reportCollectives(ModuleOp module, const std::map<int64_t, StageCounts> &counts) {

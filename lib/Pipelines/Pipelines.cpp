@@ -55,7 +55,9 @@ static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
   mesh.pp = options.pp;
   passes.addPass(createCreateMesh(mesh));
   // Seeds first: propagation only carries on what parameters and inputs have, from a plan file or from structure.
-  passes.addPass(createSeedShardings());
+  SeedShardingsOptions seeds;
+  seeds.sequenceParallel = options.sequenceParallel;
+  passes.addPass(createSeedShardings(seeds));
   passes.addPass(createPropagateShardings());
   // After propagation, which gives states the split of their parameter: flat shards are cut from what that leaves.
   ShardStatesOptions states;

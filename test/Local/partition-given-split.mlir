@@ -1,6 +1,6 @@
 // Shardings that somebody wrote. "down" contracts n over tp, though neither of its operands arrives split there: @down is
-// whole, and what makes %h used tp for the sequence. The split is recorded beside the result, so both operands are cut,
-// and the sum is closed once.
+// whole, and what makes %h used tp for the sequence, as @positions does. The split is recorded beside the result, so both
+// operands are cut, and the sum is closed once, straight into the shards that its user wants.
 // RUN: hyc-opt %s --hyc-create-mesh='dp=2 tp=2' --hyc-seed-shardings --hyc-propagate-shardings | FileCheck %s --check-prefix=PLAN
 // RUN: hyc-opt %s --hyc-create-mesh='dp=2 tp=2' --hyc-seed-shardings --hyc-propagate-shardings --hyc-partition | FileCheck %s
 
@@ -10,9 +10,9 @@ hyc.param @down : tensor<16x4xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #d
 hyc.param @wide : tensor<16x4xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {tp, dp}]>}
 hyc.state @out role "out" : tensor<f32> from #hyc.fill<0.0 : f64>
 
-// An input is loaded by samples alone; what else splits it is cut from there.
+// An input is loaded by samples alone; what an op has of it besides is cut from there.
 // CHECK-LABEL: hyc.func @microbatch(%arg0: tensor<2x12x8xf32> {dist.sharding = #dist.sharding<[{dp}, {}, {}]>
-hyc.func @microbatch(%x: tensor<4x12x8xf32> {hyc.input = "x", dist.sharding = #dist.sharding<[{dp}, {tp}, {}]>}) {
+hyc.func @microbatch(%x: tensor<4x12x8xf32> {hyc.input = "x"}) {
   %u = hyc.read @up : tensor<8x16xf32>
   // CHECK: %[[X:.*]] = dist.slice %arg0 dim 1 over <{tp}> {{.*}} -> tensor<2x6x8xf32>
   // CHECK: %[[T:.*]] = hyc.einsum "bsk,kn->bsn" %[[X]], {{.*}} -> tensor<2x6x16xf32>
@@ -29,7 +29,7 @@ hyc.func @microbatch(%x: tensor<4x12x8xf32> {hyc.input = "x", dist.sharding = #d
   // CHECK: %[[WHOLE:.*]] = dist.wait %[[JOINED]]
   // CHECK: %[[N:.*]] = dist.slice %[[WHOLE]] dim 2 over <{tp}> {{.*}} -> tensor<2x12x8xf32>
   // CHECK: %[[Y:.*]] = hyc.einsum "nk,bsn->bsk" %[[W]], %[[N]] {{.*}} -> tensor<2x12x4xf32>
-  // CHECK: dist.all_reduce_start sum %[[Y]] over <{tp}> {cause = "down"
+  // CHECK: dist.reduce_scatter_start %[[Y]] dim 1 over <{tp}> {cause = "down"
   %y = hyc.einsum "nk,bsn->bsk" %d, %h {id = "down", dist.stage = 0} : (tensor<16x4xf32>, tensor<4x12x16xf32>) -> tensor<4x12x4xf32>
   %e = hyc.exp %y {dist.stage = 0} : tensor<4x12x4xf32>
   %v = hyc.read @wide : tensor<16x4xf32>

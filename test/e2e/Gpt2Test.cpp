@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 
 using namespace hyc_e2e;
 
@@ -22,11 +23,12 @@ const std::map<std::string, HostTensor> &reference() {
 void expectLosses(const std::vector<double> &actual, const std::vector<double> &expected, double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t step = 0; step < actual.size(); ++step)
-    EXPECT_NEAR(actual[step] / expected[step], 1.0, tolerance) << "step " << step + 1 << ": " << actual[step] << " and "
-                                                               << expected[step];
+    EXPECT_NEAR(actual[step] / expected[step], 1.0, tolerance)
+        << "step " << step + 1 << ": " << actual[step] << " and " << expected[step];
 }
 
-/// The gradient of every parameter that PyTorch has, by name; the exporter stores the position table under its own name.
+/// The gradient of every parameter that PyTorch has, by name; the exporter stores the position table under its own
+/// name.
 void expectGradients(const std::string &file) {
   auto dumped = readSafeTensors(file);
   size_t compared = 0;
@@ -63,9 +65,7 @@ TEST(Gpt2OneRank, AdamWLossesAndGradientsArePyTorchs) {
   expectGradients(gradients);
 }
 
-TEST(Gpt2OneRank, SgdLossesArePyTorchs) {
-  expectLosses(oneRank("sgd"), reference().at("losses.sgd").values, 1e-4);
-}
+TEST(Gpt2OneRank, SgdLossesArePyTorchs) { expectLosses(oneRank("sgd"), reference().at("losses.sgd").values, 1e-4); }
 
 class Gpt2Layout : public testing::TestWithParam<Layout> {};
 
@@ -89,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(PureAxesAndAllThree, Gpt2Layout,
                                          Layout{2, 2, 2, "1f1b", "adamw"}, Layout{2, 2, 2, "gpipe", "sgd"}),
                          [](const auto &info) { return info.param.name(); });
 
-/// Splits that no seed would choose: the sequence over tp, heads over both axes against the mesh's order, widths over dp.
+/// Splits that no seed would choose: the sequence over tp, heads over both axes against the mesh's order, widths over
+/// dp.
 TEST(Gpt2HandWrittenPlan, AgreesWithOneRank) {
   std::string folder = scratch("hand-written-plan"), gradients = folder + "/gradients.safetensors";
   std::vector<std::string> arguments = compileArguments({2, 2, 2, "1f1b", "sgd"}, folder);
@@ -98,6 +99,33 @@ TEST(Gpt2HandWrittenPlan, AgreesWithOneRank) {
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   expectLosses(train(folder, kSteps, {"--dump-gradients", gradients}).losses, oneRank("sgd"), 1e-5);
   expectGradients(gradients);
+}
+
+/// Bytes of the activations arena of the first stage, by the account.
+int64_t activationBytes(const std::string &folder) {
+  auto account = nlohmann::json::parse(bytesOf(folder + "/memory.json"));
+  for (const auto &arena : account["stages"][0]["arenas"])
+    if (arena["arena"] == "activations")
+      return arena["bytes"];
+  return -1;
+}
+
+TEST(Gpt2SequenceParallel, AgreesWithOneRankInLessMemory) {
+  Layout layout{4, 1, 2, "1f1b", "sgd"};
+  std::string folder = scratch("sequence-parallel"), gradients = folder + "/gradients.safetensors";
+  std::vector<std::string> arguments = compileArguments(layout, folder);
+  arguments.insert(arguments.end(), {"--sequence-parallel", "--zero", "1"});
+  Outcome outcome = execute(arguments);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  expectLosses(train(folder, kSteps, {"--dump-gradients", gradients}).losses, oneRank("sgd"), 1e-5);
+  expectGradients(gradients);
+
+  std::string plain = scratch("sequence-whole");
+  arguments = compileArguments(layout, plain);
+  arguments.insert(arguments.end(), {"--zero", "1", "--plan-only"});
+  outcome = execute(arguments);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_LT(activationBytes(folder), activationBytes(plain) * 3 / 4);
 }
 
 } // namespace

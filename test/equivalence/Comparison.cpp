@@ -81,7 +81,7 @@ bool Comparison::plan(TrainedModule &module) {
     return false;
   if (edit)
     edit(module);
-  if (!module.transform("hyc-seed-shardings,hyc-propagate-shardings,hyc-shard-states{" + zero + "}"))
+  if (!module.transform("hyc-seed-shardings{" + seeds + "},hyc-propagate-shardings,hyc-shard-states{" + zero + "}"))
     return false;
   if (layout.pp > 1 && seed % 3 != 0)
     presetStages(module, layout.pp, seed);

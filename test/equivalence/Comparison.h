@@ -30,6 +30,8 @@ public:
   std::function<RandomGraph(uint64_t, const RandomGraphOptions &)> makeGraph = makeRandomGraph;
   /// Edits the plan before seeds are chosen: the module has its mesh and nothing else of phase 3.
   std::function<void(TrainedModule &)> edit;
+  /// Of hyc-seed-shardings.
+  std::string seeds;
   /// Of hyc-shard-states and hyc-prefetch-parameters.
   std::string zero, prefetch;
   /// Of phase 5.
@@ -50,7 +52,7 @@ private:
   bool partition(TrainedModule &module);
   template <typename Ranks> void compareSteps(TrainedModule &whole, TrainedModule &parts, const std::string &phase);
   template <typename Ranks> void compareStep(interpreter::Interpreter &one, Ranks &all, int64_t step);
-  std::string where() const { return "seed " + std::to_string(seed) + ": " + layout.describe() + ", " + zero; }
+  std::string where() const { return "seed " + std::to_string(seed) + ": " + layout.describe() + ", " + seeds + zero; }
 
   RandomGraph graph;
 };

@@ -60,6 +60,9 @@ struct Flags {
                                 cl::desc("Most elements that one reduce-scatter carries [500000000]")};
   cl::opt<int64_t> gatherBucket{"allgather-bucket-size", cl::value_desc("N"), cl::cat(mesh),
                                 cl::desc("Most elements that one all-gather carries [500000000]")};
+  cl::opt<bool> sequenceParallel{
+      "sequence-parallel", cl::cat(mesh),
+      cl::desc("Split the sequence over tp too, between the blocks that tp splits otherwise [off]")};
   cl::opt<std::string> plan{"plan", cl::value_desc("FILE"), cl::cat(files),
                             cl::desc("A plan.json of an earlier compilation, edited or not")};
   cl::opt<int64_t> threads{"threads", cl::value_desc("N"), cl::init(0), cl::cat(mesh),
@@ -132,6 +135,7 @@ hyc::CompileOptions Flags::read() const {
   options.activationMemory = activationMemory;
   offer(recompute, options.recompute);
   offer(partitionActivations, options.partitionActivations);
+  offer(sequenceParallel, options.sequenceParallel);
   options.input = input;
   options.output = outputPath;
   options.emit = planOnly ? hyc::EmitKind::Account : emit.getValue();

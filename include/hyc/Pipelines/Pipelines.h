@@ -23,6 +23,7 @@ struct PipelineOptions {
   int64_t tp = 1, pp = 1, dp = 1;
   int64_t microBatches = 1;
   std::string partitionMethod = "parameters", schedule = "1f1b";
+  bool sequenceParallel = false;
   std::string recompute = "none"; ///< none: what a plan file says, if anything
   bool partitionActivations = false;
   std::vector<int64_t> activationBudgets; ///< for auto: bytes saved a rank, by stage

@@ -27,6 +27,14 @@ Value local::allGather(OpBuilder &start, OpBuilder &wait, Location loc, Value sh
   return dist::WaitOp::create(wait, loc, type, pending);
 }
 
+Value local::reduceScatter(OpBuilder &start, OpBuilder &wait, Location loc, Value value, int64_t dim,
+                           RankedTensorType shard, dist::GroupAttr group, const Reason &reason) {
+  auto pending = dist::ReduceScatterStartOp::create(start, loc, dist::PendingType::get(start.getContext(), shard),
+                                                    value, start.getI64IntegerAttr(dim), dist::AxisListAttr(), group,
+                                                    start.getStringAttr(reason.cause), start.getStringAttr(reason.why));
+  return dist::WaitOp::create(wait, loc, shard, pending);
+}
+
 Value local::reduceScatterFlat(OpBuilder &start, OpBuilder &wait, Location loc, Value value, RankedTensorType shard,
                                dist::AxisListAttr flat, dist::GroupAttr group, const Reason &reason) {
   auto pending = dist::ReduceScatterStartOp::create(start, loc, dist::PendingType::get(start.getContext(), shard),

@@ -21,6 +21,10 @@ mlir::Value allReduce(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Locat
 mlir::Value allGather(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value shard, int64_t dim,
                       int64_t whole, dist::GroupAttr group, const Reason &reason);
 
+/// Sums `value` over the group; every member gets its shard of dimension `dim`, of type `shard`.
+mlir::Value reduceScatter(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value value,
+                          int64_t dim, mlir::RankedTensorType shard, dist::GroupAttr group, const Reason &reason);
+
 /// Sums `value` over the group; every member gets its flat shard, by its coordinate along `flat`, of the held type
 /// `shard`.
 mlir::Value reduceScatterFlat(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value value,

@@ -1,8 +1,8 @@
 // Rewrites @microbatch from whole tensors to what one rank holds.
 //
 // The surprise: a value may exist in several versions (partial, summed, sliced). Each conversion is made once, beside
-// the op that makes the value, and shared by all who need it. Flat parameters are the exception: every use reads and
-// gathers them anew, so that the whole is there for that use only.
+// the op that makes the value, and shared by all who need it; but shards that forward joins, backward joins again. Flat
+// parameters are the exception: every use reads and gathers them anew, so that the whole is there for that use only.
 #include "Exchanges.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/OpSharding.h"
@@ -26,6 +26,7 @@ namespace {
 struct Version {
   ShardingAttr sharding;
   Value local;
+  bool isJoined = false; ///< of shards that other ranks hold
 };
 
 /// Rewrites one function, op by op, into `block`.
@@ -47,13 +48,22 @@ public:
 private:
   Value convert(Value original, ShardingAttr wanted);
   Value closePartial(Value original, Version from, ArrayRef<StringAttr> axes, dist::ReduceKind kind);
+  std::optional<Version> scatterPartial(Value original, const Version &from, ShardingAttr wanted);
   size_t countKept(int64_t size, ArrayRef<StringAttr> have, ArrayRef<StringAttr> want);
   Value gather(Value original, Value shard, int64_t dim, int64_t size, AxisListAttr axes, const std::string &why);
+  bool joinsShards(Value original, ShardingAttr have, ShardingAttr want);
   Value redistribute(Value original, Version from, ShardingAttr wanted);
   Value gatherFlat(Value original, Version from);
   Value reduceToShard(Value original, ShardingAttr wanted, AxisListAttr flat);
   void rewriteAccumulate(AccumulateOp op);
   void placeLike(Operation *added, Value original);
+  void placeJoin(Operation *added, Value original);
+  /// Whether a backward op asks for a forward value. What was joined for forward is joined for it once more, so that
+  /// the record between the two holds shards.
+  bool looksBack(Value original) const {
+    Operation *def = original.getDefiningOp();
+    return def && user && !def->hasAttr("hyc.backward") && user->hasAttr("hyc.backward");
+  }
 
   LogicalResult rewriteGeneric(Operation *op, ShardingRuleOpInterface rule);
   void rewriteConstant(ConstantOp op);
@@ -106,10 +116,20 @@ void Partitioner::placeLike(Operation *added, Value original) {
     added->removeAttr(dist::kLifetime);
 }
 
+/// The same of an op that joins shards of a forward value for backward: it is backward's.
+void Partitioner::placeJoin(Operation *added, Value original) {
+  if (!looksBack(original))
+    return placeLike(added, original);
+  for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage)})
+    if (Attribute attribute = user->getAttr(name))
+      added->setAttr(name, attribute);
+}
+
 Value Partitioner::convert(Value original, ShardingAttr wanted) {
   SmallVector<Version> &known = versions.find(original)->second;
+  auto isOfUse = [&](const Version &version) { return !version.isJoined || !looksBack(original); };
   for (const Version &version : known)
-    if (version.sharding == wanted)
+    if (version.sharding == wanted && isOfUse(version))
       return version.local;
   AxisListAttr none = AxisListAttr::get(context, {});
   auto missing = [](AxisListAttr have, AxisListAttr keep) {
@@ -125,11 +145,15 @@ Value Partitioner::convert(Value original, ShardingAttr wanted) {
   // Sums that are closed already are not closed again. One that was closed further than wanted is of no use: a whole
   // term among partial ones would count once a rank.
   auto *closed = llvm::find_if(known, [&](const Version &version) {
-    return version.sharding.getPartialMax().empty() &&
+    return isOfUse(version) && version.sharding.getPartialMax().empty() &&
            missing(version.sharding.getPartial(), wanted.getPartial()).empty() &&
            missing(wanted.getPartial(), version.sharding.getPartial()).empty();
   });
   Version version = closed == known.end() ? known.front() : *closed;
+  if (std::optional<Version> scattered = scatterPartial(original, version, wanted)) {
+    version = *scattered;
+    known.push_back(version);
+  }
   if (SmallVector<StringAttr> axes = missing(version.sharding.getPartial(), wanted.getPartial()); !axes.empty()) {
     version.local = closePartial(original, version, axes, dist::ReduceKind::sum);
     version.sharding = ShardingAttr::get(context, version.sharding.getDims(), wanted.getPartial(),
@@ -143,8 +167,10 @@ Value Partitioner::convert(Value original, ShardingAttr wanted) {
     known.push_back(version);
   }
   if (version.sharding.getDims() != wanted.getDims()) {
+    bool joins = !looksBack(original) && joinsShards(original, version.sharding, wanted);
     version.local = redistribute(original, version, wanted);
     version.sharding = wanted;
+    version.isJoined |= joins;
     versions.find(original)->second.push_back(version);
   }
   return version.local;
@@ -168,6 +194,47 @@ Value Partitioner::closePartial(Value original, Version from, ArrayRef<StringAtt
                                           AxisListAttr::get(context, leftOpen(from.sharding.getPartialMax())),
                                           AxisListAttr::get(context, {})));
   return whole;
+}
+
+/// Sums that are still open straight into the shards that `wanted` has of one dimension, where these are all of its
+/// difference: half of what summing them whole and dropping the rest would move.
+std::optional<Version> Partitioner::scatterPartial(Value original, const Version &from, ShardingAttr wanted) {
+  ArrayRef<StringAttr> open = from.sharding.getPartial().getAxes();
+  int64_t dim = -1;
+  SmallVector<StringAttr> axes;
+  for (auto [index, have, want] : llvm::enumerate(from.sharding.getDims(), wanted.getDims())) {
+    if (have == want)
+      continue;
+    size_t kept = have.getAxes().size();
+    bool isFiner = want.getAxes().size() > kept && want.getAxes().take_front(kept) == have.getAxes();
+    if (dim >= 0 || !isFiner)
+      return std::nullopt;
+    dim = static_cast<int64_t>(index);
+    llvm::append_range(axes, want.getAxes().drop_front(kept));
+  }
+  // One axis, so that the members' order in the group is that of their shards.
+  if (dim < 0 || axes.size() != 1 || !llvm::is_contained(open, axes[0]) || wanted.getPartial().contains(axes[0]) ||
+      !from.sharding.getPartialMax().empty())
+    return std::nullopt;
+  SmallVector<StringAttr> left = llvm::filter_to_vector(open, [&](StringAttr axis) { return axis != axes[0]; });
+  auto none = AxisListAttr::get(context, {});
+  auto sharding = ShardingAttr::get(context, wanted.getDims(), AxisListAttr::get(context, left), none, none);
+  RankedTensorType shard = localType(original.getType(), sharding);
+  auto whole = cast<RankedTensorType>(from.local.getType());
+  if (shard.getDimSize(dim) * mesh.getSize(axes[0]) != whole.getDimSize(dim))
+    return std::nullopt;
+  OpBuilder start(context);
+  start.setInsertionPointAfterValue(from.local);
+  Operation *def = original.getDefiningOp();
+  Value sum =
+      local::reduceScatter(start, builder, original.getLoc(), from.local, dim, shard, local::groupOf(context, axes),
+                           {def ? getId(def) : "input", local::textOf(from.sharding)});
+  ++exchanges;
+  for (Operation *made : {sum.getDefiningOp(), sum.getDefiningOp()->getOperand(0).getDefiningOp()}) {
+    placeLike(made, original);
+    savePartsOfCopiesOnly(made, sharding);
+  }
+  return Version{sharding, sum};
 }
 
 /// The whole local tensor of a flat parameter, for the op that is being rewritten.
@@ -249,19 +316,31 @@ Value Partitioner::gather(Value original, Value shard, int64_t dim, int64_t size
     int64_t joined = last ? size : cast<RankedTensorType>(shard.getType()).getDimSize(dim) * mesh.getSize(step);
     OpBuilder start(context);
     start.setInsertionPointAfterValue(shard);
+    if (looksBack(original))
+      start.setInsertionPoint(builder.getInsertionBlock(), builder.getInsertionPoint());
     shard = local::allGather(start, builder, original.getLoc(), shard, dim, joined,
                              local::groupOf(context, step.getAxes()), {def ? getId(def) : "input", why});
     ++exchanges;
-    placeLike(shard.getDefiningOp(), original);
-    placeLike(shard.getDefiningOp()->getOperand(0).getDefiningOp(), original);
+    placeJoin(shard.getDefiningOp(), original);
+    placeJoin(shard.getDefiningOp()->getOperand(0).getDefiningOp(), original);
   }
   return shard;
+}
+
+/// Whether some dimension has to be joined on the way from `have` to `want`.
+bool Partitioner::joinsShards(Value original, ShardingAttr have, ShardingAttr want) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(original.getType()).getShape();
+  return llvm::any_of(llvm::zip_equal(shape, have.getDims(), want.getDims()), [&](auto dim) {
+    auto [size, from, to] = dim;
+    return countKept(size, from.getAxes(), to.getAxes()) < from.getAxes().size();
+  });
 }
 
 /// Joins the axes that are too many, dimension by dimension, then drops what the further axes of `wanted` give to
 /// others. In this order: where an axis moves from one dimension to another, its ranks join parts of the same elements.
 Value Partitioner::redistribute(Value original, Version from, ShardingAttr wanted) {
   auto whole = cast<RankedTensorType>(original.getType());
+  bool joins = joinsShards(original, from.sharding, wanted);
   Value value = from.local;
   SmallVector<size_t> kept;
   for (auto [size, have, want] : llvm::zip_equal(whole.getShape(), from.sharding.getDims(), wanted.getDims()))
@@ -284,7 +363,10 @@ Value Partitioner::redistribute(Value original, Version from, ShardingAttr wante
     value =
         dist::SliceOp::create(builder, original.getLoc(), RankedTensorType::get(shape, whole.getElementType()), value,
                               builder.getI64IntegerAttr(dim), AxisListAttr::get(context, want.drop_front(kept[dim])));
-    placeLike(value.getDefiningOp(), original);
+    if (joins)
+      placeJoin(value.getDefiningOp(), original);
+    else
+      placeLike(value.getDefiningOp(), original);
     savePartsOfCopiesOnly(value.getDefiningOp(), wanted);
   }
   return value;

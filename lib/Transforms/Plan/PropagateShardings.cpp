@@ -53,7 +53,7 @@ private:
 
   /// Enters the axes that a parameter's or input's annotation gives to the classes of its dimensions.
   LogicalResult addSeeds(Location where, const std::string &name, RankedTensorType type, ShardingAttr sharding,
-                         llvm::function_ref<int(int64_t)> classOf) {
+                         llvm::function_ref<int(int64_t)> classOf, bool isInput) {
     if (static_cast<int64_t>(sharding.getDims().size()) != type.getRank())
       return emitError(where, name) << " has sharding " << sharding << ", expected one axis list for each dimension of "
                                     << type;
@@ -72,6 +72,8 @@ private:
           return error;
         }
       if (int cls = classOf(dim); cls >= 0) {
+        if (isInput)
+          ofInputs.insert(cls);
         auto [entry, inserted] = seeds.try_emplace(cls, seed);
         if (!inserted && entry->second.axes() != seed.axes()) {
           InFlightDiagnostic error = emitSeedError(seed)
@@ -94,14 +96,17 @@ private:
       auto input = func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hyc.input");
       std::string name = "input " + (input ? "\"" + input.str() + "\"" : std::to_string(argument.getArgNumber()));
       if (ShardingAttr sharding = recordedSharding(argument))
-        if (failed(addSeeds(argument.getLoc(), name, cast<RankedTensorType>(argument.getType()), sharding,
-                            [&](int64_t dim) { return classes.classOf(argument, dim); })))
+        if (failed(addSeeds(
+                argument.getLoc(), name, cast<RankedTensorType>(argument.getType()), sharding,
+                [&](int64_t dim) { return classes.classOf(argument, dim); }, /*isInput=*/true)))
           return failure();
     }
     for (auto param : module.getOps<ParamOp>())
       if (auto sharding = param->getAttrOfType<ShardingAttr>(dist::kSharding))
-        if (failed(addSeeds(param.getLoc(), "parameter \"" + param.getSymName().str() + "\"", param.getWholeType(),
-                            sharding, [&](int64_t dim) { return classes.classOf(param.getSymNameAttr(), dim); })))
+        if (failed(addSeeds(
+                param.getLoc(), "parameter \"" + param.getSymName().str() + "\"", param.getWholeType(), sharding,
+                [&](int64_t dim) { return classes.classOf(param.getSymNameAttr(), dim); },
+                /*isInput=*/false)))
           return failure();
     return success();
   }
@@ -174,6 +179,29 @@ private:
     }
   }
 
+  /// The split that the seeds ask for. Where an axis splits an index of inputs and one of parameters that meet in this
+  /// op, the parameters' wins: they lie where they lie, while activations can be exchanged. So the sequence is split
+  /// between the blocks of a model whose heads and inner factors are split over the same axis inside.
+  OpSharding seededSharding(Operation *op, const ShardingRule &rule, const FactorClasses &classes) {
+    OpSharding sharding;
+    sharding.factorAxes.resize(rule.factors.size());
+    Axes taken;
+    for (bool isInput : {false, true})
+      for (auto [factor, axes] : llvm::enumerate(sharding.factorAxes)) {
+        int cls = classes.classOf(op, static_cast<int>(factor));
+        auto entry = seeds.find(cls);
+        if (entry == seeds.end() || ofInputs.contains(cls) != isInput)
+          continue;
+        axes = Axes(entry->second.axes().getAxes());
+        if (isInput)
+          llvm::erase_if(axes, [&](StringAttr axis) { return llvm::is_contained(taken, axis); });
+        else
+          llvm::append_range(taken, axes);
+      }
+    legalize(sharding, rule);
+    return sharding;
+  }
+
   void shardOp(Operation *op, const FactorClasses &classes) {
     if (op->getNumResults() == 0)
       return;
@@ -182,12 +210,7 @@ private:
       results.push_back(
           module.lookupSymbol(read.getSourceAttr())->getAttrOfType<ShardingAttr>(dist::kSharding).withoutFlat());
     } else if (const ShardingRule *rule = classes.getRule(op)) {
-      OpSharding sharding;
-      sharding.factorAxes.resize(rule->factors.size());
-      for (auto [factor, axes] : llvm::enumerate(sharding.factorAxes))
-        if (auto entry = seeds.find(classes.classOf(op, static_cast<int>(factor))); entry != seeds.end())
-          axes = Axes(entry->second.axes().getAxes());
-      legalize(sharding, *rule);
+      OpSharding sharding = seededSharding(op, *rule, classes);
       sharding.passedPartial =
           passablePartial(op, llvm::map_to_vector(op->getOperands(), recordedSharding), sharding.factorAxes);
       for (int index = 0, e = static_cast<int>(op->getNumResults()); index < e; ++index)
@@ -223,5 +246,6 @@ private:
   ModuleOp module;
   dist::MeshOp mesh;
   llvm::MapVector<int, Seed> seeds; ///< what splits each class, in the order of arguments and parameters
+  llvm::DenseSet<int> ofInputs;     ///< classes that an input's annotation splits
 };
 } // namespace

@@ -61,25 +61,30 @@ struct SeedShardings : hyc::impl::SeedShardingsBase<SeedShardings> {
     }
     FactorClasses classes(func);
     findGivenSplits(func, classes);
-    if (failed(seedBatch(func, mesh, classes)) || failed(chooseTensorParallel(func, mesh, classes)))
+    if (failed(seedBatch(func, mesh, classes)) || failed(chooseTensorParallel(func, mesh, classes)) ||
+        (sequenceParallel && failed(chooseSequence(func, mesh, classes))))
       return signalPassFailure();
     annotateParams(classes);
   }
 
 private:
-  /// What somebody has decided already. Classes are split as a whole, so seeds go around these.
+  /// What somebody has decided already. Classes are split as a whole, so seeds go around these; but what inputs split
+  /// yields, op by op, to what parameters do.
   void findGivenSplits(FuncOp func, const FactorClasses &classes) {
-    auto add = [&](dist::ShardingAttr sharding, llvm::function_ref<int(int64_t)> classOf) {
+    auto add = [&](dist::ShardingAttr sharding, bool isInput, llvm::function_ref<int(int64_t)> classOf) {
       if (sharding)
         for (auto [dim, axes] : llvm::enumerate(sharding.getDims()))
-          if (int cls = classOf(static_cast<int64_t>(dim)); cls >= 0 && !axes.empty())
+          if (int cls = classOf(static_cast<int64_t>(dim)); cls >= 0 && !axes.empty()) {
             given.try_emplace(cls, axes);
+            if (isInput)
+              ofInputs.insert(cls);
+          }
     };
     for (BlockArgument argument : func.getArguments())
-      add(func.getArgAttrOfType<dist::ShardingAttr>(argument.getArgNumber(), dist::kSharding),
+      add(func.getArgAttrOfType<dist::ShardingAttr>(argument.getArgNumber(), dist::kSharding), true,
           [&](int64_t dim) { return classes.classOf(argument, dim); });
     for (auto param : module.getOps<ParamOp>())
-      add(param->getAttrOfType<dist::ShardingAttr>(dist::kSharding),
+      add(param->getAttrOfType<dist::ShardingAttr>(dist::kSharding), false,
           [&](int64_t dim) { return classes.classOf(param.getSymNameAttr(), dim); });
   }
 
@@ -134,6 +139,38 @@ private:
     return success();
   }
 
+  /// Sequence parallelism: dimension 1 of the inputs over tp, too, wherever the axis is free.
+  LogicalResult chooseSequence(FuncOp func, dist::MeshOp mesh, const FactorClasses &classes) {
+    StringAttr tp = StringAttr::get(&getContext(), "tp");
+    int64_t ranks = mesh.getSize(tp);
+    bool found = ranks == 1;
+    for (BlockArgument argument : func.getArguments()) {
+      auto type = cast<RankedTensorType>(argument.getType());
+      unsigned index = argument.getArgNumber();
+      int cls = type.getRank() < 2 || ranks == 1 ? -1 : classes.classOf(argument, 1);
+      if (cls < 0 || chosen.contains(cls) || batchClasses.contains(cls))
+        continue;
+      auto sharding = func.getArgAttrOfType<dist::ShardingAttr>(index, dist::kSharding);
+      found |= sharding.splits(tp);
+      if (sharding.splits(tp) || !sharding.getDims()[1].empty() || given.contains(cls))
+        continue;
+      if (int64_t size = classes.getSize(cls); size % ranks != 0)
+        return func.emitError("sequence parallelism splits dim 1 of argument ")
+               << index << " over axis \"tp\" of size " << ranks << ", but its size is " << type.getDimSize(1)
+               << (size == type.getDimSize(1) ? "" : ", reshaped to dimensions that do not divide alike")
+               << ", expected a multiple";
+      found = true;
+      sequence.insert(cls);
+      SmallVector<SmallVector<StringAttr>> dims = llvm::map_to_vector(
+          sharding.getDims(), [](dist::AxisListAttr axes) { return SmallVector<StringAttr>(axes.getAxes()); });
+      dims[1] = {tp};
+      func.setArgAttr(index, dist::kSharding, dist::ShardingAttr::get(&getContext(), dims));
+    }
+    if (!found)
+      func.emitWarning("sequence parallelism splits nothing: no input has a dimension 1 that tp could split");
+    return success();
+  }
+
   SmallVector<Candidate> findCandidates(FuncOp func, const FactorClasses &classes) {
     llvm::DenseSet<int> ofInputs, ofParams;
     for (BlockArgument argument : func.getArguments())
@@ -168,7 +205,7 @@ private:
 
   bool isGivenTo(int cls, StringAttr axis) {
     auto entry = given.find(cls);
-    return entry != given.end() && entry->second.contains(axis);
+    return entry != given.end() && !ofInputs.contains(cls) && entry->second.contains(axis);
   }
 
   LogicalResult refuseHeads(const FactorClasses &classes, int cls, int64_t ranks) {
@@ -200,6 +237,13 @@ private:
         if (cls >= 0 && chosen.contains(cls))
           axes.push_back(tp);
       }
+      // A table of positions has the sequence, and maybe nothing else that is split.
+      bool isFree = llvm::all_of(dims, [](ArrayRef<StringAttr> axes) { return axes.empty(); });
+      for (auto [dim, axes] : llvm::enumerate(dims))
+        if (isFree && sequence.contains(classes.classOf(param.getSymNameAttr(), dim))) {
+          axes.push_back(tp);
+          break;
+        }
       param->setAttr(dist::kSharding, dist::ShardingAttr::get(&getContext(), dims));
     }
   }
@@ -207,6 +251,7 @@ private:
   ModuleOp module;
   llvm::DenseMap<int, dist::AxisListAttr> given; ///< classes that annotations split already
   llvm::DenseSet<int> batchClasses;
+  llvm::DenseSet<int> ofInputs, sequence; ///< classes that given inputs split; that sequence parallelism does
   llvm::SetVector<int> chosen;
 };
 } // namespace

@@ -41,7 +41,14 @@ def SeedShardings : Pass<"hyc-seed-shardings", "::mlir::ModuleOp"> {
     hyc.param @fc1.weight : tensor<64x256xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {tp} ]>}
     ```
     Heads that tp does not divide are an error: padding would compute attention for heads that do not exist.
+
+    With `sequence-parallel`, dimension 1 of the inputs is split over tp as well, `[{dp}, {tp} ]`: propagation gives it to
+    every op that tp splits nothing else of, which are the norms and residual additions between the blocks. Where blocks
+    begin, shards of the sequence are gathered, and where they end, partial sums reduce-scattered (Korthikanti et al. 2022).
   }];
+  let options = [
+    Option<"sequenceParallel", "sequence-parallel", "bool", "false", "split the sequence over tp between the blocks">,
+  ];
   let statistics = [Statistic<"splitClasses", "split-classes", "classes of factors split over tp">];
 }
 
@@ -49,7 +56,8 @@ def PropagateShardings : Pass<"hyc-propagate-shardings", "::mlir::ModuleOp"> {
   let summary = "carries the shardings of parameters and inputs through every op";
   let description = [{
     Every op gets `dist.shardings`, one a result, by its sharding rule, and `dist.split`, one axis list a factor, where it is
-    split at all. A contraction over a split factor gives a
+    split at all. Where two factors of an op would be split over one axis, one of the inputs' yields to one of the
+    parameters'. A contraction over a split factor gives a
     `partial` result; linear ops pass partial sums on, so that as few exchanges as possible close them. States get the
     sharding of their parameter, and gradients stay `partial` over the axes that every contribution to them is.
 
