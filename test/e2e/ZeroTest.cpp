@@ -1,4 +1,5 @@
-// ZeRO's stages on emitted executables: whatever is flat, losses, norms and weights have the same bits.
+// ZeRO's stages on emitted executables: whatever is flat, gathered ahead or computed again, losses, norms and weights
+// have the same bits.
 #include "CompiledRun.h"
 
 #include "gtest/gtest.h"
@@ -9,7 +10,7 @@ using namespace hyc_e2e;
 
 namespace {
 
-constexpr int kSteps = 20;
+constexpr int kSteps = 50;
 
 std::string bytesOf(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
@@ -87,7 +88,8 @@ TEST_P(ZeroStages, HaveTheSameBits) {
         {"2", flags("2", {"--reduce-bucket-size", "20000", "--allgather-bucket-size", "20000"})},
         {"3", flags("3", {"--stage3-param-persistence-threshold", "5000"})},
         {"3_ahead", flags("3", {"--stage3-param-persistence-threshold", "0", "--stage3-prefetch", "2",
-                                "--stage3-max-live-parameters", "100000"})}};
+                                "--stage3-max-live-parameters", "100000"})},
+        {"3_again", flags("3", {"--stage3-param-persistence-threshold", "0", "--recompute", "layer"})}};
     for (const auto &[name, arguments] : variants) {
       Trained flat = trainWith(mesh, name + "_" + reduction, arguments);
       EXPECT_EQ(flat.log.losses, whole.log.losses) << name << ", " << reduction;

@@ -1,0 +1,165 @@
+// Enumeration, order and lower bounds of changes that make a job fit.
+#include "FitCandidates.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+using namespace hyc;
+
+FitCandidate hyc::describeChoice(const JobAccount &job, const CompileOptions &options, int64_t microBatch) {
+  FitCandidate choice{job.tp, job.pp, job.dp, microBatch, *options.gradAccum, *options.zero, *options.recompute};
+  return choice;
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+/// Communication that a ZeRO stage adds, as the steps of the cost: stages 1 and 2 move what plain data parallelism
+/// moves (2 in smaller pieces), stage 3 half as much again and on the way of every use.
+static double costOfZero(int64_t stage) { return stage == 3 ? 1.5 : 0.25 * static_cast<double>(stage); }
+
+/// Computing a layer again is a third of its operations.
+static double costOfRecomputation(StringRef mode) { return mode == "none" ? 0 : mode == "selective" ? 0.25 : 1.5; }
+
+/// Halving the micro-batch costs little; a stage more costs bubbles; tensor parallelism exchanges in every layer; more
+/// ranks cost money.
+static double costOf(const FitCandidate &from, const FitCandidate &to) {
+  auto doublings = [](int64_t a, int64_t b) { return std::log2(static_cast<double>(b) / static_cast<double>(a)); };
+  return doublings(to.microBatch, from.microBatch) + 2 * doublings(from.pp, to.pp) + 3 * doublings(from.tp, to.tp) +
+         100 * doublings(from.ranks(), to.ranks()) + costOfZero(to.zero) - costOfZero(from.zero) +
+         costOfRecomputation(to.recompute) - costOfRecomputation(from.recompute);
+}
+
+/// Adds a layout with each micro-batch, ZeRO stage and recomputation that needs no more memory than `from` has.
+static void addLayout(const FitCandidate &from, FitCandidate layout, int64_t globalBatch,
+                      std::vector<FitCandidate> &candidates) {
+  std::vector<std::string> modes{from.recompute};
+  // "auto" is held to a limit of its own, and "layer" keeps least already.
+  if (from.recompute == "none" || from.recompute == "selective")
+    modes.push_back("layer");
+  // One rank has nobody to divide anything with.
+  int64_t mostZero = layout.dp > 1 ? 3 : from.zero;
+  for (int64_t microBatch = from.microBatch; microBatch >= 1; microBatch /= 2) {
+    if (globalBatch % (layout.dp * microBatch) != 0)
+      continue;
+    layout.microBatch = microBatch;
+    layout.gradAccum = globalBatch / (layout.dp * microBatch);
+    for (layout.zero = from.zero; layout.zero <= mostZero; ++layout.zero)
+      for (const std::string &mode : modes) {
+        layout.recompute = mode;
+        layout.cost = costOf(from, layout);
+        if (layout.cost > 0)
+          candidates.push_back(layout);
+      }
+  }
+}
+
+std::vector<FitCandidate> hyc::makeCandidates(const FitCandidate &from) {
+  std::vector<FitCandidate> candidates;
+  int64_t globalBatch = from.microBatch * from.gradAccum * from.dp;
+  for (int64_t ranks = from.ranks(); ranks <= std::min<int64_t>(kMaxRanks, 16 * from.ranks()); ranks *= 2)
+    for (int64_t tp = from.tp; tp <= ranks; tp *= 2)
+      for (int64_t pp = from.pp; tp * pp <= ranks; pp *= 2) {
+        FitCandidate layout = from;
+        layout.tp = tp, layout.pp = pp, layout.dp = ranks / (tp * pp);
+        if (ranks % (tp * pp) == 0 && globalBatch % layout.dp == 0)
+          addLayout(from, layout, globalBatch, candidates);
+      }
+  llvm::stable_sort(candidates, [](const FitCandidate &a, const FitCandidate &b) { return a.cost < b.cost; });
+  return candidates;
+}
+
+//===----------------------------------------------------------------------===//
+// To and from options
+//===----------------------------------------------------------------------===//
+
+CompileOptions hyc::withCandidate(CompileOptions options, const FitCandidate &candidate) {
+  auto set = [](auto &setting, const auto &value, const char *flag) { setting.offer(value, Origin::Flag, flag); };
+  set(options.tp, candidate.tp, "--tp");
+  set(options.pp, candidate.pp, "--pp");
+  set(options.dp, candidate.dp, "--dp");
+  set(options.microBatch, candidate.microBatch, "--micro-batch");
+  set(options.gradAccum, candidate.gradAccum, "--grad-accum");
+  set(options.zero, candidate.zero, "--zero");
+  set(options.recompute, candidate.recompute, "--recompute");
+  options.planFile.clear(); // its cuts and shardings belong to another mesh
+  return options;
+}
+
+std::string hyc::describeChange(const FitCandidate &from, const FitCandidate &to) {
+  std::string text;
+  auto add = [&](StringRef flag, const Twine &before, const Twine &after) {
+    if (before.str() != after.str())
+      text += (Twine(text.empty() ? "--" : " --") + flag + " " + after).str();
+  };
+  add("tp", Twine(from.tp), Twine(to.tp));
+  add("pp", Twine(from.pp), Twine(to.pp));
+  add("dp", Twine(from.dp), Twine(to.dp));
+  add("zero", Twine(from.zero), Twine(to.zero));
+  add("recompute", from.recompute, to.recompute);
+  add("micro-batch", Twine(from.microBatch), Twine(to.microBatch));
+  add("grad-accum", Twine(from.gradAccum), Twine(to.gradAccum));
+  if (to.ranks() != from.ranks())
+    text += " (on " + std::to_string(to.ranks()) + " ranks)";
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Lower bounds
+//===----------------------------------------------------------------------===//
+
+const StageAccount &hyc::neediestStage(const JobAccount &job) {
+  return *std::max_element(job.stages.begin(), job.stages.end(), [](const StageAccount &a, const StageAccount &b) {
+    return a.deviceBytes() < b.deviceBytes();
+  });
+}
+
+/// Bytes of states in one arena of the neediest stage.
+static double stateBytes(const JobAccount &job, StringRef arena) {
+  double bytes = 0;
+  if (const ArenaAccount *found = neediestStage(job).findArena(arena))
+    for (const AccountedTensor &tensor : found->tensors)
+      bytes += tensor.kind == TensorKind::State ? static_cast<double>(tensor.item.bytes) : 0;
+  return bytes;
+}
+
+FitBounds::ActivationKey FitBounds::keyOf(const FitCandidate &candidate) {
+  return {candidate.tp, candidate.pp, candidate.microBatch, candidate.recompute};
+}
+
+FitBounds::FitBounds(const JobAccount &job, const FitCandidate &from) {
+  // A stage holds at least its share of the whole, wherever the cuts are.
+  double split = static_cast<double>(from.tp * from.pp), dp = static_cast<double>(from.dp);
+  parameters = stateBytes(job, "parameters") * split * (from.zero >= 3 ? dp : 1);
+  gradients = stateBytes(job, "gradients") * split * (from.zero >= 2 ? dp : 1);
+  optimizer = stateBytes(job, "optimizer") * split * (from.zero >= 1 ? dp : 1);
+  if (from.pp > 1 || from.zero > 0) {
+    // Only a part of it is known to be the whole's: persistent parameters are divided by nobody, stages are uneven.
+    for (double *bytes : {&parameters, &gradients, &optimizer})
+      *bytes *= 0.5;
+  }
+  learn(from, job);
+}
+
+void FitBounds::learn(const FitCandidate &candidate, const JobAccount &job) {
+  const StageAccount &stage = neediestStage(job);
+  double bytes = 0;
+  for (const char *arena : {"activations", "communication"})
+    if (const ArenaAccount *found = stage.findArena(arena))
+      bytes += static_cast<double>(found->bytes);
+  // Micro-batches in flight and buckets differ a little between layouts of one kind.
+  activations[keyOf(candidate)] = 0.9 * bytes;
+}
+
+double FitBounds::atLeast(const FitCandidate &candidate) const {
+  double split = static_cast<double>(candidate.tp * candidate.pp), dp = static_cast<double>(candidate.dp);
+  double bytes = parameters / (candidate.zero >= 3 ? dp : 1) + gradients / (candidate.zero >= 2 ? dp : 1) +
+                 optimizer / (candidate.zero >= 1 ? dp : 1);
+  auto known = activations.find(keyOf(candidate));
+  return bytes / split + (known == activations.end() ? 0 : known->second);
+}

@@ -1,0 +1,62 @@
+// FitCandidates: what could be changed about a job so that its ranks need less memory, in the order of what it costs.
+//
+// A candidate is a whole choice: layout, micro-batch, ZeRO stage, recomputation. The cost only orders; what a candidate
+// needs is found out by planning it. Lower bounds keep the plans few: states shrink by no more than the ranks that
+// divide them, and activations of one layout do not depend on how its states are divided.
+#ifndef HYC_LIB_DRIVER_FITCANDIDATES_H
+#define HYC_LIB_DRIVER_FITCANDIDATES_H
+
+#include "hyc/Analysis/MemoryAccount.h"
+#include "hyc/Driver/CompileOptions.h"
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace hyc {
+
+struct FitCandidate {
+  int64_t tp = 1, pp = 1, dp = 1, microBatch = 1, gradAccum = 1, zero = 0;
+  std::string recompute = "none";
+  double cost = 0; ///< in doublings of what is cheap
+
+  int64_t ranks() const { return tp * pp * dp; }
+};
+
+/// What `job`, planned under `options`, is.
+FitCandidate describeChoice(const JobAccount &job, const CompileOptions &options, int64_t microBatch);
+
+/// Choices of the same global batch that need less than `from` in one way at least and on no fewer ranks, cheapest
+/// first.
+std::vector<FitCandidate> makeCandidates(const FitCandidate &from);
+
+/// `options` with the candidate's choice in place of what they say.
+CompileOptions withCandidate(CompileOptions options, const FitCandidate &candidate);
+
+/// The flags in which `to` differs from `from`: "--zero 3 --recompute layer".
+std::string describeChange(const FitCandidate &from, const FitCandidate &to);
+
+/// Bytes that a candidate needs at least, on the rank that needs most.
+class FitBounds {
+public:
+  FitBounds(const JobAccount &job, const FitCandidate &from);
+
+  /// What planning a candidate has told.
+  void learn(const FitCandidate &candidate, const JobAccount &job);
+  double atLeast(const FitCandidate &candidate) const;
+
+private:
+  using ActivationKey = std::tuple<int64_t, int64_t, int64_t, std::string>; // tp, pp, micro-batch, recomputation
+  static ActivationKey keyOf(const FitCandidate &candidate);
+
+  double parameters = 0, gradients = 0, optimizer = 0; ///< of the whole model
+  std::map<ActivationKey, double> activations;
+};
+
+/// The stage whose ranks need most device memory.
+const StageAccount &neediestStage(const JobAccount &job);
+
+} // namespace hyc
+
+#endif // HYC_LIB_DRIVER_FITCANDIDATES_H
