@@ -1,12 +1,16 @@
 // The handler only writes the signal's number into a pipe; a thread that reads it may do what a handler may not.
 #include "Interruption.h"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -37,6 +41,33 @@ extern "C" void hycOnSignal(int signal) {
   [[maybe_unused]] ssize_t written = write(wakeUp[1], &number, 1);
 }
 
+/// Ends the children and returns when they are gone (each is waited for by the thread that started it): until then they
+/// could write into what is about to be removed.
+static void endChildren(const std::set<pid_t> &children) {
+  constexpr std::chrono::milliseconds kPatience(2000), kNap(5);
+  for (int signal : {SIGTERM, SIGKILL}) {
+    for (pid_t child : children)
+      kill(child, signal);
+    auto isGone = [](pid_t child) { return kill(child, 0) != 0 && errno == ESRCH; };
+    for (std::chrono::milliseconds waited = kNap; waited < kPatience; waited += kNap) {
+      if (std::all_of(children.begin(), children.end(), isGone))
+        return;
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+}
+
+/// A compiler's own child may outlive it for a moment, and finish its file.
+static void removeForGood(const std::string &path) {
+  std::error_code ignored;
+  for (int attempt = 0; attempt < 40; ++attempt) {
+    std::filesystem::remove_all(path, ignored);
+    if (!std::filesystem::exists(path, ignored))
+      return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  }
+}
+
 static void watch() {
   unsigned char signal = 0;
   while (read(wakeUp[0], &signal, 1) < 0 && errno == EINTR)
@@ -45,11 +76,10 @@ static void watch() {
     return;
   // The lock is never given back: no other thread may start or create anything from here on.
   registry().mutex.lock();
-  for (pid_t child : registry().children)
-    kill(child, SIGTERM);
+  endChildren(registry().children);
   std::error_code ignored;
   for (const std::string &path : registry().paths)
-    std::filesystem::remove_all(path, ignored);
+    removeForGood(path);
   for (auto folder = registry().folders.rbegin(); folder != registry().folders.rend(); ++folder)
     std::filesystem::remove(*folder, ignored);
   _exit(128 + signal);

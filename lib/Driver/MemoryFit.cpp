@@ -5,7 +5,9 @@
 #include "MemoryReport.h"
 #include "hyc/Driver/DriverError.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/Process.h"
+
+#include <chrono>
 
 using namespace llvm;
 using namespace hyc;
@@ -68,6 +70,62 @@ static std::string describeNeed(const JobAccount &job, const StageAccount &stage
   return text;
 }
 
+namespace {
+/// Tells on standard error how far the search is, a second after it was told last.
+class SearchProgress {
+public:
+  ~SearchProgress() {
+    if (said && live)
+      errs() << "\r\033[K";
+  }
+
+  void tell(size_t plans, size_t found) {
+    auto now = std::chrono::steady_clock::now();
+    if (now - last < std::chrono::seconds(1))
+      return;
+    last = now;
+    said = true;
+    errs() << (live ? "\r" : "") << "does not fit; looking for what would: " << plans << " of at most " << kMostPlans
+           << " plans, " << found << (found == 1 ? " fits" : " fit") << (live ? "" : "\n");
+  }
+
+private:
+  bool live = sys::Process::StandardErrIsDisplayed(), said = false;
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+};
+
+struct Proposals {
+  std::string text; ///< one line each
+  size_t found = 0, plans = 0;
+};
+} // namespace
+
+static Proposals findProposals(const JobAccount &job, const CompileOptions &options, const FitCandidate &from,
+                               int64_t limit, const Replan &replan) {
+  FitBounds bounds(job, from);
+  Proposals proposals;
+  SearchProgress progress;
+  for (const FitCandidate &candidate : makeCandidates(from)) {
+    // More ranks only where these cannot do it.
+    if (proposals.found == kProposals || proposals.plans == kMostPlans ||
+        (proposals.found > 0 && candidate.ranks() > from.ranks()))
+      break;
+    if (bounds.atLeast(candidate) > static_cast<double>(limit))
+      continue;
+    progress.tell(proposals.plans, proposals.found);
+    ++proposals.plans;
+    std::optional<JobAccount> account = replan(withCandidate(options, candidate));
+    if (!account)
+      continue;
+    bounds.learn(candidate, *account);
+    if (account->mostDeviceBytes() > limit)
+      continue;
+    ++proposals.found;
+    proposals.text += "\n    " + describeChange(from, candidate) + ": " + formatBytes(account->mostDeviceBytes());
+  }
+  return proposals;
+}
+
 Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_t microBatch, const Replan &replan) {
   if (options.deviceMemory.empty())
     return Error::success();
@@ -82,31 +140,12 @@ Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_
                      " (" + std::to_string(need) + " bytes) of device memory" + (job.tp * job.dp > 1 ? " each" : "") +
                      ", --device-memory is " + formatBytes(limit) + describeNeed(job, stage);
 
-  FitCandidate from = describeChoice(job, options, microBatch);
-  FitBounds bounds(job, from);
-  std::string proposals;
-  size_t plans = 0, found = 0;
-  for (const FitCandidate &candidate : makeCandidates(from)) {
-    // More ranks only where these cannot do it.
-    if (found == kProposals || plans == kMostPlans || (found > 0 && candidate.ranks() > from.ranks()))
-      break;
-    if (bounds.atLeast(candidate) > static_cast<double>(limit))
-      continue;
-    ++plans;
-    std::optional<JobAccount> account = replan(withCandidate(options, candidate));
-    if (!account)
-      continue;
-    bounds.learn(candidate, *account);
-    if (account->mostDeviceBytes() > limit)
-      continue;
-    ++found;
-    proposals += "\n    " + describeChange(from, candidate) + ": " + formatBytes(account->mostDeviceBytes());
-  }
-  if (found > 0)
+  Proposals proposals = findProposals(job, options, describeChoice(job, options, microBatch), limit, replan);
+  if (proposals.found > 0)
     text += "\n  what fits, cheapest first, at the same global batch" +
-            std::string(options.planFile.empty() ? "" : " (without --plan)") + ":" + proposals;
+            std::string(options.planFile.empty() ? "" : " (without --plan)") + ":" + proposals.text;
   else
-    text += "\n  none of " + std::to_string(plans) +
+    text += "\n  none of " + std::to_string(proposals.plans) +
             " choices that were planned fits; a smaller model, sequence or batch, or more ranks, is needed";
   return makeError(ExitCode::Data, text);
 }

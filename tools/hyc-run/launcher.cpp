@@ -108,7 +108,11 @@ std::vector<std::string> Launcher::argumentsFor(int rank) const {
   add("--threads", std::to_string(options_.threads));
   add("--dump-gradients", options_.dumpGradients);
   add("--save-weights", options_.saveWeights);
+  add("--trace", options_.trace);
   add("--nvme-path", options_.nvmePath);
+  if (options_.communicationThread != hycrt::CommunicationThread::kAuto) {
+    add("--communication-thread", options_.communicationThread == hycrt::CommunicationThread::kOn ? "on" : "off");
+  }
   if (options_.order == hycrt::WindowOrder::kInFile) arguments.push_back("--no-shuffle");
   return arguments;
 }

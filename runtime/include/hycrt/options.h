@@ -12,6 +12,9 @@ namespace hycrt {
 
 enum class WindowOrder { kShuffled, kInFile };
 
+// Whether a rank has a thread on which collectives progress while it computes.
+enum class CommunicationThread { kAuto, kOn, kOff };
+
 struct RunOptions {
   std::string out;   // the compiled folder
   std::string data;  // token file; empty: none given
@@ -22,6 +25,8 @@ struct RunOptions {
   std::string logFile;  // the three: empty is off
   std::string dumpGradients;
   std::string saveWeights;
+  std::string trace;  // of the steps after the first; empty: none
+  CommunicationThread communicationThread = CommunicationThread::kAuto;
   std::string nvmePath;  // folder of the ranks' offload files; empty: as compiled
 };
 
@@ -47,6 +52,9 @@ int defaultThreads(int localRanks);
 
 // What a run asks for, else what the manifest says, else the default.
 int threadsPerRank(const RunOptions& options, int manifestThreads, int localRanks);
+
+// kAuto: where every rank's threads leave it a core of this machine.
+bool hasCommunicationThread(const RunOptions& options, int threads, int localRanks);
 
 }  // namespace hycrt
 

@@ -22,12 +22,12 @@ namespace {
 constexpr int kSleepMs = 100;       // how often a sleeper looks whether its peers still live
 constexpr int64_t kSlowMs = 60000;  // after that a wait is worth a line on stderr
 
-// Spinning pays only where every rank has a core to itself.
-int spinCount(int worldSize) {
+// Spinning pays only where every thread that may spin has a core to itself.
+int spinCount(int threads) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  return worldSize <= count ? 4000 : 20;
+  return threads <= count ? 4000 : 20;
 }
 
 FileDescriptor openProcess(int processId) {
@@ -48,17 +48,19 @@ Status checkBlock(SharedBlock block, int64_t bytes, int rank) {
 }  // namespace
 
 Communicator::Communicator(const Program& program, const Environment& environment, const RankMemory& memory,
-                           ChannelPlans plans)
+                           ChannelPlans plans, CommunicatorOptions options)
     : program_(program),
       memory_(memory),
       rank_(environment.rank),
       plans_(std::move(plans)),
-      spins_(spinCount(environment.worldSize)) {}
+      spins_(spinCount(environment.worldSize * (options.ownThread ? 2 : 1))),
+      options_(options) {}
 
 Communicator::~Communicator() { leave(RankState::kFailed); }
 
 Result<std::unique_ptr<Communicator>> Communicator::connect(const Program& program, const Environment& environment,
-                                                            const RankMemory& memory, ChannelPlans plans) {
+                                                            const RankMemory& memory, ChannelPlans plans,
+                                                            CommunicatorOptions options) {
   PeerHello own;
   own.rank = environment.rank;
   own.processId = getpid();
@@ -70,9 +72,10 @@ Result<std::unique_ptr<Communicator>> Communicator::connect(const Program& progr
   Result<std::vector<PeerHello>> hellos = rendezvous(environment, own);
   own.memfd.release();  // it was lent
   if (!hellos.ok()) return hellos.status();
-  std::unique_ptr<Communicator> communicator(new Communicator(program, environment, memory, std::move(plans)));
+  std::unique_ptr<Communicator> communicator(new Communicator(program, environment, memory, std::move(plans), options));
   HYCRT_RETURN_IF_ERROR(communicator->mapPeers(std::move(*hellos)));
   HYCRT_RETURN_IF_ERROR(communicator->resolveChannels());
+  if (options.ownThread) communicator->startThread();
   return communicator;
 }
 
@@ -101,7 +104,7 @@ Status Communicator::mapPeers(std::vector<PeerHello> hellos) {
 
 Status Communicator::resolveChannels() {
   for (const ChannelPlan& plan : plans_.channels) {
-    Channel channel;
+    Channel& channel = channels_.emplace_back();
     channel.members = plan.members;
     for (size_t i = 0; i < plan.members.size(); ++i) {
       const int member = plan.members[i];
@@ -114,8 +117,11 @@ Status Communicator::resolveChannels() {
       }
       channel.rows.push_back(row);
     }
-    channels_.push_back(std::move(channel));
   }
+  for (int index : plans_.ofGroup) {
+    if (index >= 0) channels_[static_cast<size_t>(index)].isGroup = true;
+  }
+  channels_[static_cast<size_t>(plans_.world)].isGroup = true;
   return {};
 }
 
@@ -141,6 +147,7 @@ void Communicator::ring(const std::vector<int>& ranks) const {
 void Communicator::leave(RankState state) {
   if (left_) return;
   left_ = true;
+  stopThread();
   memory_.block().header().state.store(state, std::memory_order_release);
   std::vector<int> mapped;
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
@@ -175,7 +182,7 @@ Status Communicator::waitUntil(const std::vector<int>& peers, const Description&
   bool warned = false;
   for (;;) {
     const uint32_t seen = own.doorbell.load(std::memory_order_acquire);
-    own.asleep.store(1, std::memory_order_seq_cst);
+    own.asleep.fetch_add(1, std::memory_order_seq_cst);
     const int64_t now = monotonicMs();
     const bool askKernel = now >= nextCheck;
     if (askKernel) nextCheck = now + kSleepMs;
@@ -186,7 +193,7 @@ Status Communicator::waitUntil(const std::vector<int>& peers, const Description&
     }
     const bool done = ready();
     if (!done && lost.ok()) futexWait(&own.doorbell, seen, kSleepMs);
-    own.asleep.store(0, std::memory_order_relaxed);
+    own.asleep.fetch_sub(1, std::memory_order_relaxed);
     if (done) return {};
     if (!lost.ok()) return lost;
     if (!warned && now - begin > kSlowMs) {

@@ -1,19 +1,24 @@
-// Communicator: everything that passes between the ranks of one machine after the rendezvous. One thread uses it.
+// Communicator: everything that passes between the ranks of one machine after the rendezvous. One thread calls it.
 //
 // All ranks map each other's blocks (shared_block.h). A member that needs a peer spins for a moment and then sleeps on
-// its own doorbell, which peers ring; there is no server and no socket. The surprise: work on behalf of the group (a
-// slice of a sum) is done inside wait(), so a rank that computes never has to be interrupted.
+// its own doorbell, which peers ring; there is no server and no socket. Work on behalf of the group (a slice of a sum)
+// is done by a thread of its own while the caller computes, where cores are left for one; otherwise inside wait(), so
+// that a rank that computes is never interrupted. Sums are the same bits either way.
 #ifndef HYCRT_SRC_COMM_COMMUNICATOR_H_
 #define HYCRT_SRC_COMM_COMMUNICATOR_H_
 
+#include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/channels.h"
 #include "comm/shared_block.h"
 #include "core/environment.h"
+#include "core/trace.h"
 #include "cpu/rank_memory.h"
 #include "hycrt/collectives.h"
 #include "hycrt/program.h"
@@ -34,11 +39,17 @@ struct CollectiveCall {
   int partCount = 0;
 };
 
+struct CommunicatorOptions {
+  bool ownThread = false;  // collectives progress while the caller computes
+  Trace* trace = nullptr;  // outlives the communicator; null: none
+};
+
 class Communicator {
  public:
   // Meets the other ranks. `memory` and `program` outlive the communicator.
   static Result<std::unique_ptr<Communicator>> connect(const Program& program, const Environment& environment,
-                                                       const RankMemory& memory, ChannelPlans plans);
+                                                       const RankMemory& memory, ChannelPlans plans,
+                                                       CommunicatorOptions options = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -55,6 +66,9 @@ class Communicator {
   // Returns when every rank has called it.
   Status barrier();
 
+  // How long the caller has waited so far: communication that its computation did not hide.
+  int64_t waitedNs() const { return waitedNs_; }
+
   // The text that a rank published when it was set up; valid as long as the communicator.
   std::string catalogOf(int rank) const;
 
@@ -69,13 +83,15 @@ class Communicator {
     std::string program;
   };
   // This rank's side of a channel beyond what is shared. Items [0, started) were issued here, [0, worked) have had
-  // this member's share of the work, [0, completed) are over for all.
+  // this member's share of the work, [0, completed) are over for all. The own thread only moves `worked` on, and only
+  // of groups' channels.
   struct Channel {
     std::vector<int> members;
     std::vector<ChannelRow*> rows;  // by member
     int self = 0;                   // index into members
-    uint64_t started = 0;
-    uint64_t worked = 0;
+    bool isGroup = false;           // of collectives, not of transfers
+    std::atomic<uint64_t> started{0};
+    std::atomic<uint64_t> worked{0};
     uint64_t completed = 0;
     CollectiveCall calls[kRingSize] = {};
 
@@ -83,12 +99,15 @@ class Communicator {
   };
   struct Moving;  // a transfer in progress
 
-  Communicator(const Program& program, const Environment& environment, const RankMemory& memory, ChannelPlans plans);
+  Communicator(const Program& program, const Environment& environment, const RankMemory& memory, ChannelPlans plans,
+               CommunicatorOptions options);
   Status mapPeers(std::vector<struct PeerHello> hellos);
   Status resolveChannels();
 
   Result<Ticket> startOn(int channelIndex, const CollectiveCall& call, const Publication& publication);
+  Status waitFor(Ticket ticket);
   Status workOn(Channel& channel);
+  bool isPublishedByAll(const Channel& channel, uint64_t item) const;
   Status performWork(Channel& channel, const CollectiveCall& call, uint64_t item);
   Status finishUpTo(Channel& channel, uint64_t item);
   Status reduce(Channel& channel, const CollectiveCall& call, uint64_t item);
@@ -103,6 +122,15 @@ class Communicator {
   std::string describe(int rank, const Publication& publication) const;
   std::string nameItem(int rank, const Publication& publication) const;
 
+  // communication_thread.cpp
+  void startThread();
+  void stopThread();
+  void runThread();
+  bool advance();
+  void sleepUntilRung(const std::function<bool()>& ready);
+  void ringSelf() const;
+
+  Status runExchange(const TransferUse* uses, int count);
   bool progress(Moving& moving, Status* status);
   Status receive(Channel& channel, const Moving& moving);
 
@@ -118,9 +146,16 @@ class Communicator {
   const int rank_;
   ChannelPlans plans_;
   std::vector<Peer> peers_;  // by rank; the own entry has only the block
-  std::vector<Channel> channels_;
+  std::deque<Channel> channels_;
   int spins_;
   bool left_ = false;
+  int64_t waitedNs_ = 0;
+
+  const CommunicatorOptions options_;
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> threadFailed_{false};
+  Status threadStatus_;  // written before threadFailed_ is set
 };
 
 }  // namespace hycrt

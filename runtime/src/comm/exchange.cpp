@@ -16,6 +16,17 @@ struct Communicator::Moving {
 };
 
 Status Communicator::exchange(const TransferUse* uses, int count) {
+  const int64_t begin = monotonicNs();
+  Status status = runExchange(uses, count);
+  const int64_t end = monotonicNs();
+  waitedNs_ += end - begin;
+  if (options_.trace && count > 0) {
+    options_.trace->add({TraceTrack::kWait, "transfer", program_.transfers[uses[0].transfer].name, begin, end});
+  }
+  return status;
+}
+
+Status Communicator::runExchange(const TransferUse* uses, int count) {
   std::vector<Moving> moving;
   std::vector<int> peers;
   for (int i = 0; i < count; ++i) {

@@ -24,6 +24,11 @@ const char* nameOf(uint8_t kind) {
 
 Publication& itemOf(ChannelRow& row, uint64_t item) { return row.ring[item % kRingSize]; }
 
+// The op that asked for a collective; empty for a barrier.
+const char* causeOf(const Program& program, const CollectiveCall& call) {
+  return call.collective < 0 ? "" : program.collectives[call.collective].name;
+}
+
 bool allHave(const std::vector<ChannelRow*>& rows, std::atomic<uint64_t> ChannelRow::*counter, uint64_t item) {
   for (const ChannelRow* row : rows) {
     if ((row->*counter).load(std::memory_order_acquire) <= item) return false;
@@ -53,33 +58,67 @@ Result<Ticket> Communicator::start(const CollectiveCall& call) {
 Result<Ticket> Communicator::startOn(int channelIndex, const CollectiveCall& call, const Publication& publication) {
   Channel& channel = channels_[static_cast<size_t>(channelIndex)];
   if (channel.started - channel.completed == kRingSize) HYCRT_RETURN_IF_ERROR(wait({channelIndex, channel.completed}));
-  const uint64_t item = channel.started++;
+  const uint64_t item = channel.started;
   channel.calls[item % kRingSize] = call;
   itemOf(channel.own(), item) = publication;
+  channel.started.store(item + 1, std::memory_order_release);
   channel.own().published.store(item + 1, std::memory_order_release);
   ring(channel.members);
+  if (options_.ownThread) ringSelf();
   return Ticket{channelIndex, item};
 }
 
 Status Communicator::wait(Ticket ticket) {
   if (ticket.channel < 0) return {};
+  const int64_t begin = monotonicNs();
+  Status status = waitFor(ticket);
+  const int64_t end = monotonicNs();
+  waitedNs_ += end - begin;
+  if (options_.trace) {
+    const Channel& channel = channels_[static_cast<size_t>(ticket.channel)];
+    const CollectiveCall& call = channel.calls[ticket.sequence % kRingSize];
+    options_.trace->add(
+        {TraceTrack::kWait, nameOf(static_cast<uint8_t>(call.kind)), causeOf(program_, call), begin, end});
+  }
+  return status;
+}
+
+Status Communicator::waitFor(Ticket ticket) {
   Channel& channel = channels_[static_cast<size_t>(ticket.channel)];
+  if (options_.ownThread) {
+    const auto what = [&] { return nameItem(rank_, itemOf(channel.own(), ticket.sequence)); };
+    HYCRT_RETURN_IF_ERROR(
+        waitUntil(channel.members, what, [&] { return threadFailed_ || channel.worked > ticket.sequence; }));
+    if (threadFailed_) return threadStatus_;
+  }
   while (channel.worked <= ticket.sequence) HYCRT_RETURN_IF_ERROR(workOn(channel));
   return finishUpTo(channel, ticket.sequence);
+}
+
+bool Communicator::isPublishedByAll(const Channel& channel, uint64_t item) const {
+  return allHave(channel.rows, &ChannelRow::published, item);
 }
 
 // This member's share of the oldest item that it has not worked on.
 Status Communicator::workOn(Channel& channel) {
   const uint64_t item = channel.worked;
   const auto what = [&] { return nameItem(rank_, itemOf(channel.own(), item)); };
-  HYCRT_RETURN_IF_ERROR(
-      waitUntil(channel.members, what, [&] { return allHave(channel.rows, &ChannelRow::published, item); }));
+  if (!isPublishedByAll(channel, item)) {
+    HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, what, [&] { return isPublishedByAll(channel, item); }));
+  }
+  const int64_t begin = monotonicNs();
   for (size_t member = 0; member < channel.members.size(); ++member) {
     HYCRT_RETURN_IF_ERROR(compare(channel, item, static_cast<int>(member)));
   }
-  HYCRT_RETURN_IF_ERROR(performWork(channel, channel.calls[item % kRingSize], item));
-  channel.worked = item + 1;
+  const CollectiveCall& call = channel.calls[item % kRingSize];
+  HYCRT_RETURN_IF_ERROR(performWork(channel, call, item));
+  if (options_.trace) {
+    options_.trace->add({TraceTrack::kCommunication, nameOf(static_cast<uint8_t>(call.kind)), causeOf(program_, call),
+                         begin, monotonicNs()});
+  }
   channel.own().finished.store(item + 1, std::memory_order_release);
+  // Last: from here on the caller may use the item's place for another.
+  channel.worked.store(item + 1, std::memory_order_release);
   ring(channel.members);
   return {};
 }

@@ -74,7 +74,7 @@ struct alignas(64) BlockHeader {
   int64_t catalogBytes;
   int64_t bytes;                               // of the whole block
   alignas(64) std::atomic<uint32_t> doorbell;  // a futex word: rung after whatever a peer may be waiting for
-  std::atomic<uint32_t> asleep;                // the owner is, or is about to be, in futex wait
+  std::atomic<uint32_t> asleep;                // how many of the owner's threads are, or are about to be, in futex wait
   alignas(64) std::atomic<RankState> state;
 };
 

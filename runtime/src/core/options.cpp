@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <map>
 
 #include "core/nearest.h"
+#include "cpu/threads.h"
 #include "io/file.h"
 
 namespace hycrt {
@@ -59,6 +61,15 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
       ->type_name("FILE");
   app.add_option("--save-weights", options.saveWeights, "Write the trained parameters at the end (safetensors)")
       ->type_name("FILE");
+  app.add_option("--trace", options.trace,
+                 "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "
+                 "chrome://tracing (JSON)")
+      ->type_name("FILE");
+  app.add_option("--communication-thread", options.communicationThread,
+                 "Whether exchanges progress on a thread of their own; auto: where there is a core for it")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, CommunicationThread>{
+          {"auto", CommunicationThread::kAuto}, {"on", CommunicationThread::kOn}, {"off", CommunicationThread::kOff}}))
+      ->option_text("auto|on|off");
   app.add_option("--nvme-path", options.nvmePath, "Folder on a disk for what the plan keeps there, a file a rank")
       ->type_name("DIR");
 }
@@ -110,7 +121,8 @@ Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) 
   if (!options.data.empty()) inputs.push_back(options.data);
   const std::pair<const char*, const std::string*> outputs[] = {{"--log-file", &options.logFile},
                                                                 {"--dump-gradients", &options.dumpGradients},
-                                                                {"--save-weights", &options.saveWeights}};
+                                                                {"--save-weights", &options.saveWeights},
+                                                                {"--trace", &options.trace}};
   for (const auto& [name, path] : outputs) {
     if (path->empty()) continue;
     for (const std::string& taken : inputs) {
@@ -135,6 +147,13 @@ int defaultThreads(int localRanks) {
 int threadsPerRank(const RunOptions& options, int manifestThreads, int localRanks) {
   if (options.threads > 0) return options.threads;
   return manifestThreads > 0 ? manifestThreads : defaultThreads(localRanks);
+}
+
+bool hasCommunicationThread(const RunOptions& options, int threads, int localRanks) {
+  if (options.communicationThread != CommunicationThread::kAuto) {
+    return options.communicationThread == CommunicationThread::kOn;
+  }
+  return localRanks > 1 && (threads + 1) * localRanks <= availableCores();
 }
 
 }  // namespace hycrt

@@ -15,6 +15,7 @@
 #include "core/program_check.h"
 #include "core/stage_runner.h"
 #include "core/step_sink.h"
+#include "core/trace.h"
 #include "cpu/rank_memory.h"
 #include "cpu/threads.h"
 #include "hycrt/manifest.h"
@@ -26,6 +27,8 @@ namespace hycrt {
 namespace {
 
 constexpr int kLauncherGraceSeconds = 5;
+constexpr int64_t kTracedSteps = 10;                // after the first, which warms everything up
+constexpr size_t kTraceCapacity = size_t{1} << 16;  // events a track
 
 double nowMs() {
   timespec now{};
@@ -52,7 +55,9 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(readSurroundings());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
     const int threads = threadsPerRank(options_, manifest_.threads, environment_.worldSize);
+    ownThread_ = hasCommunicationThread(options_, threads, environment_.worldSize);
     applyThreadPlan({threads, environment_.localRank, environment_.worldSize});
+    if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(connect());
     Status status = train();
@@ -101,7 +106,7 @@ class RankRun {
     memory_ = std::make_unique<RankMemory>(std::move(*memory));
     if (memory_->file() && environment_.rank == 0) std::fprintf(stderr, "%s\n", memory_->file()->description().c_str());
     Result<std::unique_ptr<Communicator>> communicator =
-        Communicator::connect(program_, environment_, *memory_, std::move(plans));
+        Communicator::connect(program_, environment_, *memory_, std::move(plans), {ownThread_, trace_.get()});
     if (!communicator.ok()) return communicator.status();
     communicator_ = std::move(*communicator);
     return {};
@@ -114,12 +119,16 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, arenas));
     Result<std::unique_ptr<StepSink>> sink = StepSink::open(environment_, options_.logFile);
     if (!sink.ok()) return sink.status();
-    StageRunner runner(ctx, data_.get(), options_.order);
+    StageRunner runner(ctx, data_.get(), options_.order, trace_.get());
     // Nobody's first step includes another's start.
     HYCRT_RETURN_IF_ERROR(communicator_->barrier());
     for (int64_t step = 0; step < options_.steps; ++step) {
+      if (trace_) trace_->setOn(step > 0 && step <= kTracedSteps);
+      if (step == 1) measureFrom_ = {monotonicNs(), communicator_->waitedNs()};
       HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step, sink->get()));
     }
+    tellExposedCommunication();
+    if (trace_) HYCRT_RETURN_IF_ERROR(writeTrace());
     if (!options_.saveWeights.empty()) HYCRT_RETURN_IF_ERROR(saveStates(ctx, "parameter", options_.saveWeights, {}));
     return communicator_->barrier();
   }
@@ -146,6 +155,28 @@ class RankRun {
     return sink->write(record);
   }
 
+  // Of the steps after the first, on the rank that also reports the steps.
+  void tellExposedCommunication() const {
+    if (environment_.rank != 0 || environment_.worldSize == 1 || options_.steps < 2) return;
+    const double steps = static_cast<double>(options_.steps - 1) * 1e6;
+    const double waited = static_cast<double>(communicator_->waitedNs() - measureFrom_.waited) / steps;
+    const double whole = static_cast<double>(monotonicNs() - measureFrom_.begin) / steps;
+    std::fprintf(stderr, "communication: %.1f of %.1f ms a step exposed (%.1f %%), %s\n", waited, whole,
+                 waited / whole * 100, ownThread_ ? "on a thread of its own" : "on the computing thread");
+  }
+
+  // One rank after the other: they share the file.
+  Status writeTrace() {
+    trace_->setOn(false);
+    for (int rank = 0; rank < environment_.worldSize; ++rank) {
+      if (rank == environment_.rank) {
+        HYCRT_RETURN_IF_ERROR(appendTrace(*trace_, options_.trace, rank, environment_.worldSize));
+      }
+      HYCRT_RETURN_IF_ERROR(communicator_->barrier());
+    }
+    return {};
+  }
+
   // The states hold sums over tokens; what is written are gradients of the mean loss.
   Status dumpGradients(Context& ctx, const StageRunner& runner) {
     const double count = static_cast<double>(runner.result().tokenCount);
@@ -158,6 +189,12 @@ class RankRun {
   Coordinates at_;
   Manifest manifest_;
   std::unique_ptr<TokenFile> data_;
+  struct Mark {
+    int64_t begin = 0, waited = 0;
+  };
+  Mark measureFrom_;  // ns, when the second step began
+  bool ownThread_ = false;
+  std::unique_ptr<Trace> trace_;
   std::unique_ptr<RankMemory> memory_;
   std::unique_ptr<Communicator> communicator_;  // after memory_: it goes first
   RemainingTime remaining_;

@@ -14,6 +14,24 @@ bool isFirst(std::vector<bool>& seen, int virtualStage) {
   return first;
 }
 
+// Null for an instruction that computes nothing.
+const char* nameOf(InstructionKind kind) {
+  switch (kind) {
+    case InstructionKind::kForward:
+      return "forward";
+    case InstructionKind::kBackward:
+      return "backward";
+    case InstructionKind::kReduce:
+      return "reduce";
+    case InstructionKind::kApply:
+      return "apply";
+    case InstructionKind::kBeginStep:
+    case InstructionKind::kExchange:
+      return nullptr;
+  }
+  return nullptr;
+}
+
 template <typename T>
 void storeTokens(const std::vector<uint32_t>& window, size_t first, int64_t count, T* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(window[first + static_cast<size_t>(i)]);
@@ -23,8 +41,16 @@ void storeTokens(const std::vector<uint32_t>& window, size_t first, int64_t coun
 
 Status StageRunner::runStep(double learningRate) {
   for (const Instruction& instruction : ctx_.program().schedule) {
+    const int64_t begin = trace_ ? monotonicNs() : 0;
     HYCRT_RETURN_IF_ERROR(execute(instruction, learningRate));
     HYCRT_RETURN_IF_ERROR(ctx_.status());
+    const char* name = nameOf(instruction.kind);
+    if (trace_ && name) {
+      const bool ofMicroBatch =
+          instruction.kind == InstructionKind::kForward || instruction.kind == InstructionKind::kBackward;
+      trace_->add({TraceTrack::kComputation, name, "", begin, monotonicNs(),
+                   ofMicroBatch ? int64_t{instruction.microBatch} : -1});
+    }
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/trace.h"
 #include "hycrt/context.h"
 #include "hycrt/options.h"
 #include "hycrt/status.h"
@@ -23,7 +24,8 @@ struct StepResult {
 class StageRunner {
  public:
   // `data` may be null for a stage without inputs.
-  StageRunner(Context& ctx, const TokenFile* data, WindowOrder order) : ctx_(ctx), data_(data), order_(order) {}
+  StageRunner(Context& ctx, const TokenFile* data, WindowOrder order, Trace* trace = nullptr)
+      : ctx_(ctx), data_(data), order_(order), trace_(trace) {}
 
   // Runs between reduce and apply, where gradients are complete and not used up.
   std::function<Status()> afterReduce;
@@ -43,6 +45,7 @@ class StageRunner {
   Context& ctx_;
   const TokenFile* data_;
   WindowOrder order_;
+  Trace* trace_;
   int64_t filledMicroBatch_ = -1;  // what the input buffers hold
   std::vector<bool> seenForward_;  // by virtual stage, since begin_step
   std::vector<bool> seenBackward_;

@@ -19,17 +19,32 @@ cpu_set_t share(const cpu_set_t& all, int first, int count) {
   return chosen;
 }
 
+// The process's cores when they were first asked for, which is before it is pinned.
+const cpu_set_t& allCores() {
+  static const cpu_set_t all = [] {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0) CPU_SET(0, &cores);
+    return cores;
+  }();
+  return all;
+}
+
 }  // namespace
+
+int availableCores() { return CPU_COUNT(&allCores()); }
+
+void leaveThreadPlan() {
+  omp_set_num_threads(1);
+  sched_setaffinity(0, sizeof(cpu_set_t), &allCores());
+}
 
 void applyThreadPlan(const ThreadPlan& plan) {
   omp_set_dynamic(0);
   omp_set_num_threads(plan.threads);
-  cpu_set_t all;
-  CPU_ZERO(&all);
   // One rank alone is left to the scheduler: other jobs of the machine may need to move it.
-  if (plan.localRanks == 1 || sched_getaffinity(0, sizeof all, &all) != 0) return;
-  if (plan.threads * plan.localRanks > CPU_COUNT(&all)) return;
-  const cpu_set_t own = share(all, plan.localRank * plan.threads, plan.threads);
+  if (plan.threads * plan.localRanks > availableCores() || plan.localRanks == 1) return;
+  const cpu_set_t own = share(allCores(), plan.localRank * plan.threads, plan.threads);
   sched_setaffinity(0, sizeof own, &own);
 }
 

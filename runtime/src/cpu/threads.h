@@ -14,6 +14,13 @@ struct ThreadPlan {
 // share of the cores. Call before the first parallel region: later threads inherit the mask.
 void applyThreadPlan(const ThreadPlan& plan);
 
+// Gives the calling thread, which does not compute, all cores that the process had before applyThreadPlan, and a team
+// of one.
+void leaveThreadPlan();
+
+// The cores that the process had before applyThreadPlan.
+int availableCores();
+
 }  // namespace hycrt
 
 #endif  // HYCRT_SRC_CPU_THREADS_H_

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
+#include "comm/sockets.h"
 #include "forked_ranks.h"
 #include "hycrt/collectives.h"
 #include "hycrt/philox.h"
@@ -176,6 +178,33 @@ TEST_P(AllReduce, ScatterThenGatherIsTheSame) {
   }));
 }
 
+// Only with a thread of its own does a sum come while the caller is busy with something else.
+TEST(CommunicationThread, CollectivesProgressWhileTheCallerComputes) {
+  if (!std::getenv("HYC_TEST_COMMUNICATION_THREAD")) GTEST_SKIP() << "runs as runtime/communication-thread";
+  GroupProgram group({1, 1, 2});
+  expectAllOk(runRanks(2, [&](const Environment& environment) -> Status {
+    CONNECT_OR_RETURN(rank, group.program, environment);
+    Context& ctx = rank.context();
+    volatile float* values = ctx.ptr<float>(kShared, 0);
+    for (int i = 0; i < 1000; ++i) values[i] = 1;
+    const Ticket ticket = allReduceStart(ctx, kSumAll, {kShared, 0}, 1000, DType::kF32);
+    const int64_t limit = monotonicMs() + 20000;
+    const auto isSummed = [&] {
+      for (int i = 0; i < 1000; ++i) {
+        if (values[i] != 2) return false;
+      }
+      return true;
+    };
+    while (!isSummed()) {
+      if (monotonicMs() > limit) return internalError("no sum without a wait");
+      usleep(100);
+    }
+    wait(ctx, ticket);
+    RETURN_IF_ERROR(ctx.status());
+    return rank.communicator().barrier();
+  }));
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, AllReduce, testing::Values(1, 2, 3, 4, 5),
                          [](const testing::TestParamInfo<int>& info) { return std::to_string(info.param); });
 
@@ -310,6 +339,7 @@ TEST(FlatGroups, ABucketAcrossStagesIsRefused) {
   for (const RankOutcome& outcome : runRanks(2, [&](const Environment& environment) -> Status {
          FlatProgram flat({1, 2, 1}, environment.rank);
          CONNECT_OR_RETURN(rank, flat.program, environment);
+         RETURN_IF_ERROR(rank.communicator().barrier());  // or one would find the other gone already
          const FlatPart parts[] = {{{kShared, 0}, 100, 1024}, {{kShared, 4096}, 100, 1024}};
          wait(rank.context(), flatReduceScatterStart(rank.context(), kScatterTied, parts, 2, DType::kF32));
          return rank.context().status();

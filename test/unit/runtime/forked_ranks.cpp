@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 
 #include "comm/channels.h"
 #include "comm/sockets.h"
@@ -100,7 +101,8 @@ hycrt::Result<std::unique_ptr<ConnectedRank>> ConnectedRank::connect(const hycrt
   if (!memory.ok()) return memory.status();
   rank->memory_ = std::make_unique<hycrt::RankMemory>(std::move(*memory));
   hycrt::Result<std::unique_ptr<hycrt::Communicator>> communicator =
-      hycrt::Communicator::connect(program, environment, *rank->memory_, std::move(plans));
+      hycrt::Communicator::connect(program, environment, *rank->memory_, std::move(plans),
+                                   {std::getenv("HYC_TEST_COMMUNICATION_THREAD") != nullptr, nullptr});
   if (!communicator.ok()) return communicator.status();
   rank->communicator_ = std::move(*communicator);
   rank->context_ = std::make_unique<hycrt::Context>(program, at, rank->memory_->arenas(), rank->communicator_.get(),
