@@ -61,6 +61,7 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.persistenceThreshold = *options.persistenceThreshold;
   result.prefetch = *options.prefetch;
   result.maxLiveParameters = *options.maxLiveParameters;
+  result.reductionsInFlight = *options.reductionsInFlight;
   result.reduceBucket = *options.reduceBucket;
   result.gatherBucket = *options.gatherBucket;
   return result;
@@ -234,9 +235,9 @@ void Compilation::remember(Phase phase) {
   ModuleOp module = *model.module;
   if (phase == Phase::Plan) {
     PipelineOptions chosen = pipelineOptions(options);
-    compiled.plan =
-        describePlan(module, {chosen.zero, chosen.gradientReduction, chosen.persistenceThreshold, chosen.prefetch,
-                              chosen.maxLiveParameters, chosen.reduceBucket, chosen.gatherBucket});
+    compiled.plan = describePlan(module, {chosen.zero, chosen.gradientReduction, chosen.persistenceThreshold,
+                                          chosen.prefetch, chosen.maxLiveParameters, chosen.reduceBucket,
+                                          chosen.gatherBucket, chosen.reductionsInFlight});
     compiled.plan.schedule = *options.schedule;
     compiled.plan.partitionMethod = *options.partitionMethod;
     compiled.plan.recompute = *options.recompute;

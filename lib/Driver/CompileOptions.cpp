@@ -152,6 +152,7 @@ Error hyc::checkOptions(const CompileOptions &options) {
       },
       [&] { return checkCount("stage3-param-persistence-threshold", options.persistenceThreshold, 0, kMostElements); },
       [&] { return checkCount("stage3-prefetch", options.prefetch, 0, 65536); },
+      [&] { return checkCount("reductions-in-flight", options.reductionsInFlight, 0, kMostElements); },
       [&] { return checkCount("stage3-max-live-parameters", options.maxLiveParameters, 0, kMostElements); },
       [&] { return checkCount("reduce-bucket-size", options.reduceBucket, 0, kMostElements); },
       [&] { return checkCount("allgather-bucket-size", options.gatherBucket, 0, kMostElements); },

@@ -83,6 +83,12 @@ static Error offerTensorParallel(CompileOptions &options, const ConfigEntry &ent
   return Error::success();
 }
 
+/// One reduction under way while backward computes, or none.
+static Error offerOverlap(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  options.reductionsInFlight.offer(*entry.value->getBool() ? 1 : 0, Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
+
 /// "best" leaves the choice to the framework, so it decides nothing.
 static Error offerPartition(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
   if (StringRef method = *entry.value->getString(); method != "best")
@@ -202,7 +208,7 @@ static constexpr ConfigKey kKeys[] = {
 
     // ZeRO
     {"zero_optimization.stage", "", T::integer(0, 3), "0", connect<&C::zero>(), "what is flat over dp: optimizer states, gradients too, parameters too", ""},
-    {"zero_optimization.overlap_comm", "", T::boolean(), "", harmless(), kPlanned, ""},
+    {"zero_optimization.overlap_comm", "", T::boolean(), "", connectBy<&C::reductionsInFlight>(offerOverlap), "gradients that are summed as they are made: sums under way while backward computes", ""},
     {"zero_optimization.contiguous_gradients", "", T::boolean(), "true", harmless(), "gradients have fixed addresses in one arena in any case", ""},
     {"zero_optimization.reduce_scatter", "", T::boolean(), "true", harmless(), kPlanned, ""},
     {"zero_optimization.reduce_bucket_size", "", T::integer(0, kMost), "500000000", connect<&C::reduceBucket>(), "elements that one flat reduce-scatter carries at most", ""},

@@ -56,6 +56,7 @@ struct ZeroPlan {
   int64_t stage = 0;
   std::string gradientReduction = "auto";
   int64_t persistenceThreshold = 0, prefetch = 0, maxLiveParameters = 0, reduceBucket = 0, gatherBucket = 0;
+  int64_t reductionsInFlight = 1; ///< while backward computes
 };
 
 struct PlanFile {

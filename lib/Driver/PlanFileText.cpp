@@ -42,7 +42,8 @@ static Error readZero(const JsonObjectReader &root, std::optional<ZeroPlan> &pla
     return reader.takeError();
   ZeroPlan &zero = plan.emplace();
   if (Error error = reader->checkKeys({"stage", "gradient_reduction", "persistence_threshold", "prefetch",
-                                       "max_live_parameters", "reduce_bucket", "allgather_bucket"}))
+                                       "max_live_parameters", "reduce_bucket", "allgather_bucket"},
+                                      {"reductions_in_flight"}))
     return error;
   if (Error error = reader->read("stage", zero.stage, 0, 3))
     return error;
@@ -52,6 +53,9 @@ static Error readZero(const JsonObjectReader &root, std::optional<ZeroPlan> &pla
                             {"reduce_bucket", &zero.reduceBucket},
                             {"allgather_bucket", &zero.gatherBucket}})
     if (Error error = reader->read(key, *value, 0, kMaxElements))
+      return error;
+  if (reader->has("reductions_in_flight"))
+    if (Error error = reader->read("reductions_in_flight", zero.reductionsInFlight, 0, kMaxElements))
       return error;
   return reader->read("gradient_reduction", zero.gradientReduction);
 }
@@ -152,6 +156,7 @@ std::string PlanFile::toJson() const {
         json.attribute("persistence_threshold", zero->persistenceThreshold);
         json.attribute("prefetch", zero->prefetch);
         json.attribute("max_live_parameters", zero->maxLiveParameters);
+        json.attribute("reductions_in_flight", zero->reductionsInFlight);
         json.attribute("reduce_bucket", zero->reduceBucket);
         json.attribute("allgather_bucket", zero->gatherBucket);
       });
@@ -189,6 +194,7 @@ static Error takeZero(CompileOptions &options, const ZeroPlan &zero) {
                                {"zero/persistence_threshold", options.persistenceThreshold, zero.persistenceThreshold},
                                {"zero/prefetch", options.prefetch, zero.prefetch},
                                {"zero/max_live_parameters", options.maxLiveParameters, zero.maxLiveParameters},
+                               {"zero/reductions_in_flight", options.reductionsInFlight, zero.reductionsInFlight},
                                {"zero/reduce_bucket", options.reduceBucket, zero.reduceBucket},
                                {"zero/allgather_bucket", options.gatherBucket, zero.gatherBucket}})
     if (Error error = take(number.setting, number.planned, number.key, options.planFile))

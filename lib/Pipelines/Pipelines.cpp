@@ -92,10 +92,13 @@ static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   // After the cut, which tells which stages hold a gradient.
   passes.addPass(createReduceGradients());
   passes.addPass(createDistributeUpdate());
-  // Last: the window is one of a stage's functions.
+  // Last: what is under way at once is a question of a stage's functions.
   PrefetchParametersOptions prefetch;
   prefetch.maxLive = options.maxLiveParameters;
   passes.addPass(createPrefetchParameters(prefetch));
+  DelayWaitsOptions waits;
+  waits.inFlight = options.reductionsInFlight;
+  passes.addPass(createDelayWaits(waits));
 }
 
 void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) {

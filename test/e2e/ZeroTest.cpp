@@ -85,7 +85,7 @@ TEST_P(ZeroStages, HaveTheSameBits) {
       EXPECT_GT(norm, 0.5) << "clipping is meant to be active";
     const std::pair<std::string, std::vector<std::string>> variants[] = {
         {"1", flags("1")},
-        {"2", flags("2", {"--reduce-bucket-size", "20000", "--allgather-bucket-size", "20000"})},
+        {"2", flags("2", {"--reductions-in-flight", "3", "--reduce-bucket-size", "20000", "--allgather-bucket-size", "20000"})},
         {"3", flags("3", {"--stage3-param-persistence-threshold", "5000"})},
         {"3_ahead", flags("3", {"--stage3-param-persistence-threshold", "0", "--stage3-prefetch", "2",
                                 "--stage3-max-live-parameters", "100000"})},

@@ -92,7 +92,7 @@ bool Comparison::plan(TrainedModule &module) {
 bool Comparison::partition(TrainedModule &module) {
   return module.transform("hyc-partition,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,"
                           "hyc-prefetch-parameters{" +
-                          prefetch + "},hyc-verify-local");
+                          prefetch + "},hyc-delay-waits{" + waits + "},hyc-verify-local");
 }
 
 bool Comparison::isAccepted(std::string &diagnostics) {

@@ -32,8 +32,8 @@ public:
   std::function<void(TrainedModule &)> edit;
   /// Of hyc-seed-shardings.
   std::string seeds;
-  /// Of hyc-shard-states and hyc-prefetch-parameters.
-  std::string zero, prefetch;
+  /// Of hyc-shard-states, hyc-prefetch-parameters and hyc-delay-waits.
+  std::string zero, prefetch, waits;
   /// Of phase 5.
   hyc::PipelineOptions rankOptions;
 

@@ -57,6 +57,7 @@ Comparison comparisonOf(uint64_t seed) {
                     " gradient-reduction=" + (shared ? "step" : oneOf({"step", "micro_batch", "auto"})) +
                     " persistence-threshold=" + oneOf({"0", "0", "3000"}) + " prefetch=" + oneOf({"0", "1", "3"});
   comparison.prefetch = "max-live=" + oneOf({"1", "6000", "1000000"});
+  comparison.waits = "in-flight=" + oneOf({"0", "1", "3"});
   comparison.rankOptions.reduceBucket = random() % 2 ? 5000 : 1000000;
   comparison.rankOptions.gatherBucket = random() % 2 ? 5000 : 1000000;
   if (seed % 3 == 2)

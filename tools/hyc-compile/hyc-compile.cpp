@@ -56,6 +56,10 @@ struct Flags {
                             cl::desc("Under --zero 3 parameters are asked for N uses before they are needed [0]")};
   cl::opt<int64_t> maxLive{"stage3-max-live-parameters", cl::value_desc("N"), cl::cat(mesh),
                            cl::desc("Most elements that prefetching may have gathered at once [1000000000]")};
+  cl::opt<int64_t> reductionsInFlight{
+      "reductions-in-flight", cl::value_desc("N"), cl::cat(mesh),
+      cl::desc(
+          "Gradients that are summed as they are made: how many sums may be under way while backward computes [1]")};
   cl::opt<int64_t> reduceBucket{"reduce-bucket-size", cl::value_desc("N"), cl::cat(mesh),
                                 cl::desc("Most elements that one reduce-scatter carries [500000000]")};
   cl::opt<int64_t> gatherBucket{"allgather-bucket-size", cl::value_desc("N"), cl::cat(mesh),
@@ -158,6 +162,7 @@ hyc::CompileOptions Flags::read() const {
   offer(threshold, options.persistenceThreshold);
   offer(prefetch, options.prefetch);
   offer(maxLive, options.maxLiveParameters);
+  offer(reductionsInFlight, options.reductionsInFlight);
   offer(reduceBucket, options.reduceBucket);
   offer(gatherBucket, options.gatherBucket);
   offer(partition, options.partitionMethod);

@@ -42,6 +42,7 @@ struct CompileOptions : LearningRateOptions {
   Setting<int64_t> zero = 0; ///< 0 to 3
   Setting<std::string> gradientReduction = std::string("auto");
   /// In elements, but for prefetch, which counts uses.
+  Setting<int64_t> reductionsInFlight = 1;
   Setting<int64_t> persistenceThreshold = 100000, prefetch = 0, maxLiveParameters = 1000000000;
   Setting<int64_t> reduceBucket = 500000000, gatherBucket = 500000000;
 

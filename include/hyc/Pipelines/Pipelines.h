@@ -33,6 +33,7 @@ struct PipelineOptions {
   // In elements, as DeepSpeed counts them, whose defaults these are but for the prefetch, which counts uses.
   int64_t persistenceThreshold = 100000, reduceBucket = 500000000, gatherBucket = 500000000;
   int64_t maxLiveParameters = 1000000000, prefetch = 0;
+  int64_t reductionsInFlight = 1; ///< of gradients that are summed as they are made, while backward computes on
   // Rank
   JobAccount *account = nullptr; ///< filled in by placement; null: nobody asks
 };

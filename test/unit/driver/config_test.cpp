@@ -74,6 +74,7 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
       {"pipeline.stages", {"3", "3"}},
       {"pipeline.partition", {"\"uniform\"", "uniform"}},
       {"zero_optimization.stage", {"2", "2"}},
+      {"zero_optimization.overlap_comm", {"false", "0"}},
       {"zero_optimization.reduce_bucket_size", {"5000", "5000"}},
       {"zero_optimization.allgather_bucket_size", {"6000", "6000"}},
       {"zero_optimization.stage3_max_live_parameters", {"7000", "7000"}},

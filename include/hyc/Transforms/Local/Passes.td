@@ -106,6 +106,34 @@ def PrefetchParameters : Pass<"hyc-prefetch-parameters", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
 
+def DelayWaits : Pass<"hyc-delay-waits", "::mlir::ModuleOp"> {
+  let summary = "awaits reductions of gradients after the computation that follows them";
+  let description = [{
+    A sum over ranks that is only added to a gradient is needed by nobody before the function ends. Its wait and the
+    addition move down to where the reduction `in-flight` places later is started, so that at most so many are under way
+    while backward computes on. Additions to one state keep their order, and with it their bits.
+
+    ```mlir
+    // before
+    %p1 = dist.reduce_scatter_start %g1 …
+    %s1 = dist.wait %p1
+    hyc.accumulate %s1 into @w1.grad
+    %x = hyc.einsum …
+    %p2 = dist.reduce_scatter_start %g2 …
+    // after, in-flight = 1
+    %p1 = dist.reduce_scatter_start %g1 …
+    %x = hyc.einsum …
+    %s1 = dist.wait %p1
+    hyc.accumulate %s1 into @w1.grad
+    %p2 = dist.reduce_scatter_start %g2 …
+    ```
+  }];
+  let options = [
+    Option<"inFlight", "in-flight", "int64_t", "1", "most reductions under way while backward computes; 0: none">,
+  ];
+  let statistics = [Statistic<"delayedWaits", "delayed-waits", "waits moved past computation">];
+}
+
 def VerifyLocal : Pass<"hyc-verify-local", "::mlir::ModuleOp"> {
   let summary = "checks the invariant of phase 4: functions agree with their neighbours and with the schedule";
   let description = [{
