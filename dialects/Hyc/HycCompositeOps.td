@@ -1,4 +1,5 @@
 // Composite ops of the field, whole, with their gradients. Statistics that backward needs are results of the forward op.
+// Of 16-bit floats all of them compute in f32, and the statistics (mean, rstd, lse, the loss) stay f32.
 
 #ifndef HYC_COMPOSITE_OPS_TD
 #define HYC_COMPOSITE_OPS_TD
@@ -14,7 +15,7 @@ def Hyc_LayerNormOp : Hyc_TensorOp<"layer_norm", [CostOpInterface, DeclareOpInte
   let summary = "layer normalization over the last dimension";
   let description = [{
     y = (x - mean) · rstd · scale + bias with rstd = 1/sqrt(var + epsilon), var the biased variance (Ba et al. 2016).
-    `mean` and `rstd` drop the last dimension.
+    `mean` and `rstd` drop the last dimension. `scale` and `bias` may be f32 where `x` is narrower.
 
     1. `layer_norm.shapes`: `scale` and `bias` have the size of the last dimension of `x`.
   }];
@@ -73,6 +74,7 @@ def Hyc_EmbeddingOp : Hyc_TensorOp<"embedding", [CostOpInterface]> {
 
 def Hyc_EmbeddingGradOp : Hyc_GradientOp<"embedding_grad", [CostOpInterface]> {
   let summary = "cotangent of embedding's table: each row the sum of the cotangents of its uses, in order of position";
+  let description = "The result may be f32 where the cotangent is narrower.";
   let arguments = (ins AnyRankedTensor:$ids, AnyRankedTensor:$cotangent, Optional<AnyRankedTensor>:$offset);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$ids `,` $cotangent (`offset` $offset^)? attr-dict `:` functional-type(operands, results)";

@@ -24,6 +24,14 @@ template <typename ConcreteOp> class Elementwise : public mlir::OpTrait::TraitBa
 /// Elements of an exact sum (kernels/exact_sum/op.h), an i64 tensor of one dimension.
 inline constexpr int64_t kExactSumLimbs = 68;
 
+/// Whether `type` is bf16 or f16.
+inline bool isHalfWidth(mlir::Type type) { return type.isBF16() || type.isF16(); }
+
+/// The element type of what is accumulated over elements of `type`, and of statistics: f32 for 16-bit floats.
+inline mlir::Type accumulationType(mlir::Type type) {
+  return isHalfWidth(type) ? mlir::Float32Type::get(type.getContext()) : type;
+}
+
 /// One operation an element of the first result; the default cost.
 int64_t elementwiseFlops(mlir::Operation *op);
 

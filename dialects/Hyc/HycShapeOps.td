@@ -93,10 +93,18 @@ def Hyc_ConcatOp : Hyc_TensorOp<"concat", [CostOpInterface]> {
 
 def Hyc_ReduceOp : Hyc_TensorOp<"reduce", [CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "combines all elements along some dimensions, which disappear";
-  let description = "1. `reduce.dims`: `dims` is strictly increasing and in range.";
+  let description = [{
+    16-bit floats are added in f32. The result is rounded to their type, or left as it is where the result is f32.
+
+    1. `reduce.dims`: `dims` is strictly increasing and in range.
+  }];
   let arguments = (ins Hyc_ReductionKindAttr:$kind, AnyRankedTensor:$operand, DenseI64ArrayAttr:$dims);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$kind $operand $dims attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = [{
+    /// The inferred type, or f32 where that is narrower.
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared);
+  }];
 }
 
 def Hyc_EinsumOp : Hyc_TensorOp<"einsum", [DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>,
@@ -104,7 +112,8 @@ def Hyc_EinsumOp : Hyc_TensorOp<"einsum", [DeclareOpInterfaceMethods<CostOpInter
   let summary = "contracts two tensors over the letters that the result lacks";
   let description = [{
     Every matrix product of a model, batched or transposed, and every gradient of one, is this op; the spec is also its
-    sharding rule.
+    sharding rule. Products of 16-bit floats are added in f32; the result is rounded to their type, or left as it is where
+    the result is f32.
 
     1. `einsum.spec`: `lhs,rhs->result`, one lower- or upper-case letter a dimension, none twice in one tensor.
     2. `einsum.sizes`: a letter has one size wherever it stands.
@@ -123,6 +132,8 @@ def Hyc_EinsumOp : Hyc_TensorOp<"einsum", [DeclareOpInterfaceMethods<CostOpInter
     struct Letters { ::llvm::StringRef lhs, rhs, result; };
     static std::optional<Letters> parseSpec(::llvm::StringRef spec);
     Letters getLetters() { return *parseSpec(getSpec()); }
+    /// The inferred type, or f32 where that is narrower.
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared);
   }];
 }
 

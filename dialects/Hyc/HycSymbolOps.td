@@ -48,6 +48,9 @@ def Hyc_StateOp : Hyc_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     with `role` ("gradient", "adam.m", "adam.v", "sgd.momentum", "step", "loss_sum", "token_count") it is what
     checkpoints refer to.
 
+    Role "compute" is a parameter's copy in the type that the model computes in. It starts as the parameter does, rounded
+    (`init` is the parameter's, of its name and type), and follows it by `hyc.refresh`.
+
     1. `state.param`: `param`, where given, names a `hyc.param` whose whole tensor has the same shape.
 
     ```mlir

@@ -1,4 +1,7 @@
 // What @apply does: norms, factors and updates, on states by name. Whole-tensor semantics whatever the sharding.
+//
+// @apply is straight-line. An update that may not happen has a predicate, a boolean: where it is false, every state that
+// the update names keeps its bits.
 
 #ifndef HYC_UPDATE_OPS_TD
 #define HYC_UPDATE_OPS_TD
@@ -8,6 +11,10 @@ include "dialects/Hyc/HycInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Hyc_Predicate : Type<CPred<[{$_self == ::mlir::RankedTensorType::get({},
+                                  ::mlir::IntegerType::get($_self.getContext(), 1))}]>, "a boolean, tensor<i1>">,
+                    BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI1Type())">;
 
 def Hyc_SumOfSquaresOp : Hyc_Op<"sum_of_squares", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Σ x² over some states, as f64";
@@ -47,18 +54,20 @@ def Hyc_GradientScaleOp : Hyc_Op<"gradient_scale", [Pure]> {
   let description = [{
     norm = sqrt(sum_of_squares) / count is the global norm of the mean gradient (0 when count is 0). scale = c / count
     with c = min(1, max_norm / (norm + 1e-6)) where `max_norm` is given, as torch.nn.utils.clip_grad_norm_ has it, else
-    c = 1.
+    c = 1. With `loss_scale` the gradients are that of loss_scale / normalizer times the loss, and both results undo it.
   }];
-  let arguments = (ins AnyRankedTensor:$sum_of_squares, AnyRankedTensor:$count, OptionalAttr<F64Attr>:$max_norm);
+  let arguments = (ins AnyRankedTensor:$sum_of_squares, AnyRankedTensor:$count, Optional<AnyRankedTensor>:$loss_scale,
+                       OptionalAttr<F64Attr>:$max_norm, DefaultValuedAttr<F64Attr, "1.0">:$normalizer);
   let results = (outs AnyRankedTensor:$scale, AnyRankedTensor:$norm);
-  let assemblyFormat = "$sum_of_squares `,` $count (`max_norm` $max_norm^)? attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{$sum_of_squares `,` $count (`loss_scale` $loss_scale^ `over` $normalizer)?
+                         (`max_norm` $max_norm^)? attr-dict `:` functional-type(operands, results)}];
 }
 
 def Hyc_IncrementOp : Hyc_Op<"increment", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "adds one to an integer state and gives the new value";
-  let arguments = (ins FlatSymbolRefAttr:$state);
+  let arguments = (ins FlatSymbolRefAttr:$state, Optional<Hyc_Predicate>:$predicate);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$state attr-dict `:` type($result)";
+  let assemblyFormat = "$state (`if` $predicate^)? attr-dict `:` type($result)";
 }
 
 def Hyc_AdamWOp : Hyc_Op<"adamw", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -76,9 +85,9 @@ def Hyc_AdamWOp : Hyc_Op<"adamw", [MemoryEffects<[MemRead, MemWrite]>, DeclareOp
   }];
   let arguments = (ins FlatSymbolRefAttr:$param, FlatSymbolRefAttr:$gradient, FlatSymbolRefAttr:$m, FlatSymbolRefAttr:$v,
                        AnyRankedTensor:$lr, AnyRankedTensor:$step, AnyRankedTensor:$scale,
-                       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon, F64Attr:$weight_decay);
-  let assemblyFormat = [{$param `,` $gradient `,` $m `,` $v `lr` $lr `step` $step `scale` $scale attr-dict `:`
-                         type($lr) `,` type($step) `,` type($scale)}];
+                       Optional<Hyc_Predicate>:$predicate, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon, F64Attr:$weight_decay);
+  let assemblyFormat = [{$param `,` $gradient `,` $m `,` $v `lr` $lr `step` $step `scale` $scale (`if` $predicate^)?
+                         attr-dict `:` type($lr) `,` type($step) `,` type($scale)}];
 }
 
 def Hyc_SgdOp : Hyc_Op<"sgd", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -88,9 +97,45 @@ def Hyc_SgdOp : Hyc_Op<"sgd", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInte
     b = momentum·b + g (b starts at zero) and g = b; p = p - lr·g.
   }];
   let arguments = (ins FlatSymbolRefAttr:$param, FlatSymbolRefAttr:$gradient, OptionalAttr<FlatSymbolRefAttr>:$velocity,
-                       AnyRankedTensor:$lr, AnyRankedTensor:$scale, F64Attr:$momentum, F64Attr:$weight_decay);
-  let assemblyFormat = [{$param `,` $gradient (`velocity` $velocity^)? `lr` $lr `scale` $scale attr-dict `:`
-                         type($lr) `,` type($scale)}];
+                       AnyRankedTensor:$lr, AnyRankedTensor:$scale, Optional<Hyc_Predicate>:$predicate,
+                       F64Attr:$momentum, F64Attr:$weight_decay);
+  let assemblyFormat = [{$param `,` $gradient (`velocity` $velocity^)? `lr` $lr `scale` $scale (`if` $predicate^)?
+                         attr-dict `:` type($lr) `,` type($scale)}];
+}
+
+def Hyc_RefreshOp : Hyc_Op<"refresh", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a parameter's copy becomes the parameter, rounded to the copy's type (to nearest, ties to even)";
+  let description = [{
+    1. `refresh.copy`: the copy has the parameter's shape.
+    ```mlir
+    hyc.refresh @w.compute from @w
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$copy, FlatSymbolRefAttr:$param);
+  let assemblyFormat = "$copy `from` $param attr-dict";
+}
+
+def Hyc_UpdateLossScaleOp : Hyc_Op<"update_loss_scale", [MemoryEffects<[MemRead, MemWrite]>,
+                                                         DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "dynamic loss scaling: the next step's scale, from whether this step's gradients are finite";
+  let description = [{
+    The rules of DeepSpeed's DynamicLossScaler. `good_steps` counts the steps since the last overflow, `hysteresis_left`
+    the overflows, this one included, until the scale is lowered.
+
+    Finite: good_steps grows by one; with `consecutive_hysteresis`, hysteresis_left becomes `hysteresis`. Where good_steps
+    is a multiple of `window`, hysteresis_left becomes `hysteresis` too, and the scale doubles.
+    Not finite: good_steps becomes 0. If hysteresis_left is above 1 it falls by one; else the scale is halved, but not
+    below `min_scale`. Where it is at `min_scale` already, hysteresis_left becomes 0, by which the runtime knows that
+    training cannot go on.
+    ```mlir
+    hyc.update_loss_scale @loss_scale, @loss_scale.good_steps, @loss_scale.hysteresis finite %finite
+        {window = 1000, hysteresis = 2, min_scale = 1.0}
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$scale, FlatSymbolRefAttr:$good_steps, FlatSymbolRefAttr:$hysteresis_left,
+                       Hyc_Predicate:$finite, I64Attr:$window, I64Attr:$hysteresis, F64Attr:$min_scale,
+                       UnitAttr:$consecutive_hysteresis);
+  let assemblyFormat = [{$scale `,` $good_steps `,` $hysteresis_left `finite` $finite attr-dict}];
 }
 
 #endif // HYC_UPDATE_OPS_TD

@@ -158,6 +158,14 @@ LogicalResult SgdOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyUpdate(symbols, *this, names);
 }
 
+LogicalResult RefreshOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUpdate(symbols, *this, {getCopyAttr(), getParamAttr()});
+}
+
+LogicalResult UpdateLossScaleOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUpdate(symbols, *this, {getScaleAttr(), getGoodStepsAttr(), getHysteresisLeftAttr()});
+}
+
 //===----------------------------------------------------------------------===//
 // func
 //===----------------------------------------------------------------------===//

@@ -18,6 +18,16 @@ static LogicalResult infer(SmallVectorImpl<Type> &types, std::initializer_list<T
   return success();
 }
 
+/// `type` with the elements in which its own are accumulated.
+static RankedTensorType accumulated(RankedTensorType type) {
+  return RankedTensorType::get(type.getShape(), accumulationType(type.getElementType()));
+}
+
+/// Whether `to` is `from`, or `from` left in the type in which it was accumulated.
+static bool isOrAccumulates(Type from, Type to) {
+  return from == to || accumulated(cast<RankedTensorType>(from)) == to;
+}
+
 //===----------------------------------------------------------------------===//
 // Elementwise
 //===----------------------------------------------------------------------===//
@@ -163,6 +173,10 @@ LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   return infer(types, {withShape(type, shape)});
 }
 
+bool ReduceOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange declared) {
+  return inferred.size() == 1 && declared.size() == 1 && isOrAccumulates(inferred[0], declared[0]);
+}
+
 //===----------------------------------------------------------------------===//
 // Einsum
 //===----------------------------------------------------------------------===//
@@ -211,6 +225,10 @@ LogicalResult EinsumOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   return infer(types, {withShape(tensorType(operands[0]), shape)});
 }
 
+bool EinsumOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange declared) {
+  return inferred.size() == 1 && declared.size() == 1 && isOrAccumulates(inferred[0], declared[0]);
+}
+
 //===----------------------------------------------------------------------===//
 // Composite ops
 //===----------------------------------------------------------------------===//
@@ -222,7 +240,7 @@ LogicalResult LayerNormOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
   for (Value vector : operands.drop_front())
     if (x.getRank() == 0 || tensorType(vector).getShape() != x.getShape().take_back())
       return emitOptionalError(loc, "[layer_norm.shapes] has scale or bias ", vector.getType(), " for ", x);
-  Type statistics = withShape(x, x.getShape().drop_back());
+  Type statistics = accumulated(withShape(x, x.getShape().drop_back()));
   return infer(types, {x, statistics, statistics});
 }
 
@@ -242,7 +260,7 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
   if (!agree)
     return emitOptionalError(loc, "[attention.shapes] has q ", q, ", k ", k, " and v ", v,
                              ", expected (B,S,H,D), (B,T,G,D) and (B,T,G,D) with G dividing H");
-  return infer(types, {q, withShape(q, {q.getDimSize(0), q.getDimSize(2), q.getDimSize(1)})});
+  return infer(types, {q, accumulated(withShape(q, {q.getDimSize(0), q.getDimSize(2), q.getDimSize(1)}))});
 }
 
 LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
@@ -251,22 +269,26 @@ LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *, std::optional<Loc
   return infer(types, {operands[1].getType(), operands[2].getType(), operands[3].getType()});
 }
 
-/// `rows` = ids shape × (table's row).
-static LogicalResult verifyEmbedding(Operation *op, RankedTensorType ids, RankedTensorType table, RankedTensorType rows) {
+/// `rows` = ids shape × (table's row); `sameElements` says whether their element types go together.
+static LogicalResult verifyEmbedding(Operation *op, RankedTensorType ids, RankedTensorType table, RankedTensorType rows,
+                                     bool sameElements) {
   SmallVector<int64_t> expected(ids.getShape());
   bool agree = table.getRank() == 2 && isa<IntegerType>(ids.getElementType());
   if (agree)
     expected.push_back(table.getDimSize(1));
-  if (agree && rows.getShape() == ArrayRef(expected) && rows.getElementType() == table.getElementType())
+  if (agree && rows.getShape() == ArrayRef(expected) && sameElements)
     return success();
   return op->emitOpError("[embedding.shapes] has ids ") << ids << ", table " << table << " and rows " << rows;
 }
 
 LogicalResult EmbeddingOp::verify() {
-  return verifyEmbedding(*this, tensorType(getIds()), tensorType(getTable()), tensorType(getResult()));
+  RankedTensorType table = tensorType(getTable()), rows = tensorType(getResult());
+  return verifyEmbedding(*this, tensorType(getIds()), table, rows, rows.getElementType() == table.getElementType());
 }
 LogicalResult EmbeddingGradOp::verify() {
-  return verifyEmbedding(*this, tensorType(getIds()), tensorType(getResult()), tensorType(getCotangent()));
+  RankedTensorType table = tensorType(getResult()), rows = tensorType(getCotangent());
+  Type from = rows.getElementType(), to = table.getElementType();
+  return verifyEmbedding(*this, tensorType(getIds()), table, rows, from == to || accumulationType(from) == to);
 }
 
 static RankedTensorType scalar(Type element) { return RankedTensorType::get({}, element); }
@@ -278,14 +300,14 @@ LogicalResult CrossEntropyOp::inferReturnTypes(MLIRContext *context, std::option
   if (logits.getRank() == 0 || labels.getShape() != logits.getShape().drop_back() ||
       !isa<IntegerType>(labels.getElementType()))
     return emitOptionalError(loc, "[cross_entropy.shapes] has logits ", logits, " and labels ", labels);
-  return infer(types, {scalar(logits.getElementType()), scalar(IntegerType::get(context, 64)),
-                       withShape(logits, labels.getShape())});
+  return infer(types, {scalar(accumulationType(logits.getElementType())), scalar(IntegerType::get(context, 64)),
+                       accumulated(withShape(logits, labels.getShape()))});
 }
 
 LogicalResult VocabMaxOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands, DictionaryAttr,
                                            mlir::OpaqueProperties, RegionRange, SmallVectorImpl<Type> &types) {
   RankedTensorType logits = tensorType(operands[0]);
-  return infer(types, {withShape(logits, logits.getShape().drop_back())});
+  return infer(types, {accumulated(withShape(logits, logits.getShape().drop_back()))});
 }
 
 LogicalResult VocabSumExpOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,

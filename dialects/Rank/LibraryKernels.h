@@ -45,20 +45,25 @@ inline constexpr LibraryKernel kLibraryKernels[] = {
     {"fill", 1, 0, 0},
     // y = values in the program                                   {values}
     {"constant", 1, 0, 0},
+    // y = x, rounded to y's type
+    {"round", 1, 1, 0},
     // exact sum = or += Σ x², one f64 a block
     {"sum_of_squares", 1, 1, 0},
     // y = exact sum, rounded
     {"round_sum", 1, 1, 0},
-    // scale, norm = sum of squares, count                         {max_norm}
-    {"gradient_scale", 2, 2, 0},
-    // counter += 1
-    {"increment", 1, 0, 0},
-    // p, m, v = gradient, lr, step, scale                         {beta1, beta2, epsilon, weight_decay}
-    {"adamw", 3, 4, 0},
-    // p = gradient, lr, scale                                     {weight_decay}
-    {"sgd", 1, 3, 0},
-    // p, velocity = gradient, lr, scale                           {momentum, weight_decay}
-    {"sgd_momentum", 2, 3, 0},
+    // scale, norm = sum of squares, count, loss scale             {max_norm, normalizer}
+    {"gradient_scale", 2, 2, 1},
+    // counter += 1 = predicate
+    {"increment", 1, 0, 1},
+    // p, m, v = gradient, lr, step, scale, predicate              {beta1, beta2, epsilon, weight_decay}
+    {"adamw", 3, 4, 1},
+    // p = gradient, lr, scale, predicate                          {weight_decay}
+    {"sgd", 1, 3, 1},
+    // p, velocity = gradient, lr, scale, predicate                {momentum, weight_decay}
+    {"sgd_momentum", 2, 3, 1},
+    // scale, good steps, hysteresis left = whether finite         {window, hysteresis, min_scale,
+    // consecutive_hysteresis}
+    {"update_loss_scale", 3, 1, 0},
     // y = coordinate along axes · size                            {axes, size}
     {"shard_offset", 1, 0, 0},
     // y = this rank's shard of x, zeros beyond its end            {dim, axes}

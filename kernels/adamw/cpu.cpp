@@ -7,7 +7,8 @@
 namespace hyc::kernels {
 namespace HYC_ISA {
 
-static void updateRange(const AdamWFactors<float> &f, int64_t n, float *__restrict param, const float *__restrict grad,
+template <typename T>
+static void updateRange(const AdamWFactors<float> &f, int64_t n, float *__restrict param, const T *__restrict grad,
                         float *__restrict m, float *__restrict v) {
   for (int64_t i = 0; i < n; ++i) {
     const float g = grad[i] * f.gradScale;
@@ -21,17 +22,20 @@ static void updateRange(const AdamWFactors<float> &f, int64_t n, float *__restri
   }
 }
 
-void adamwWithFactors(const AdamWFactors<float> &f, int64_t n, float *param, const float *grad, float *m, float *v) {
+template <typename T>
+void adamwWithFactors(const AdamWFactors<float> &f, int64_t n, float *param, const T *grad, float *m, float *v) {
   constexpr int64_t kChunk = 16384;
 #pragma omp parallel for schedule(static) if (n >= kParallelElements)
   for (int64_t start = 0; start < n; start += kChunk)
     updateRange(f, n - start < kChunk ? n - start : kChunk, param + start, grad + start, m + start, v + start);
 }
 
+HYC_INSTANTIATE(adamwWithFactors)
+
 }  // namespace HYC_ISA
 
-HYC_DISPATCH(void, adamwWithFactors,
-             (const AdamWFactors<float> &f, int64_t n, float *param, const float *grad, float *m, float *v),
-             (f, n, param, grad, m, v))
+HYC_DISPATCH_TEMPLATE(void, adamwWithFactors,
+                      (const AdamWFactors<float> &f, int64_t n, float *param, const T *grad, float *m, float *v),
+                      (f, n, param, grad, m, v))
 
 }  // namespace hyc::kernels

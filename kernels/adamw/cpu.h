@@ -6,8 +6,8 @@
 
 namespace hyc::kernels {
 
-void adamwWithFactors(const AdamWFactors<float> &factors, int64_t n, float *param, const float *grad, float *m,
-                      float *v);
+template <typename T>
+void adamwWithFactors(const AdamWFactors<float> &factors, int64_t n, float *param, const T *grad, float *m, float *v);
 
 }  // namespace hyc::kernels
 

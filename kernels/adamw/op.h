@@ -12,6 +12,8 @@
 
 #include <cstdint>
 
+#include "kernels/narrow_float.h"
+
 namespace hyc::kernels {
 
 struct AdamWParams {
@@ -20,8 +22,9 @@ struct AdamWParams {
   double gradScale = 1;  // clip factor / token count
 };
 
-// All ranges hold n elements; param, m and v are updated in place, grad is only read.
-void adamw(const AdamWParams &params, int64_t n, float *param, const float *grad, float *m, float *v);
+// All ranges hold n elements; param, m and v are updated in place, grad, of T: float, Bf16 or F16, is only read.
+template <typename T>
+void adamw(const AdamWParams &params, int64_t n, float *param, const T *grad, float *m, float *v);
 
 }  // namespace hyc::kernels
 

@@ -59,18 +59,33 @@ inline void multiplyBlocks(int64_t rows, int64_t lanes, int64_t k, MicroOperands
 }
 
 // One head of one sample: where its rows start and how far apart they are.
+template <typename T>
 struct HeadView {
-  const float *base;
+  const T *base;
   int64_t row;
 };
-HYC_INLINE HeadView headView(const float *base, const HeadStrides &s, int64_t b, int64_t h) {
+template <typename T>
+HYC_INLINE HeadView<T> headView(const T *base, const HeadStrides &s, int64_t b, int64_t h) {
   return {base + b * s.batch + h * s.head, s.token};
+}
+// The same from a row on.
+template <typename T>
+HYC_INLINE HeadView<T> fromRow(const HeadView<T> &view, int64_t row) {
+  return {view.base + row * view.row, view.row};
 }
 
 // dst[c · kQueryBlock + i] = factor · src[i, c] for the queries of a block; lanes past `count` become 0.
-inline void transposeQueries(const HeadView &src, int64_t count, int64_t headDim, float factor, float *dst) {
+template <typename T>
+inline void transposeQueries(const HeadView<T> &src, int64_t count, int64_t headDim, float factor, float *dst) {
   const int64_t lanes = wholeLanes(count);
-  transposeBlock(src.base, src.row, count, headDim, dst, kQueryBlock);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    transposeBlock(src.base, src.row, count, headDim, dst, kQueryBlock);
+  } else {
+    float rows[kQueryBlock * kMaxHeadLanes];
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t c = 0; c < headDim; ++c) rows[i * headDim + c] = src.base[i * src.row + c];
+    transposeBlock(rows, headDim, count, headDim, dst, kQueryBlock);
+  }
   for (int64_t c = 0; c < headDim; ++c) {
     float *row = dst + c * kQueryBlock;
     for (int64_t i = 0; i < count; ++i) row[i] *= factor;
@@ -79,7 +94,8 @@ inline void transposeQueries(const HeadView &src, int64_t count, int64_t headDim
 }
 
 // dst[i · lanes + c] = factor · src[i, c], filled up with zeros to `lanes` columns.
-inline void copyRows(const HeadView &src, int64_t count, int64_t headDim, int64_t lanes, float factor, float *dst) {
+template <typename T>
+inline void copyRows(const HeadView<T> &src, int64_t count, int64_t headDim, int64_t lanes, float factor, float *dst) {
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t c = 0; c < headDim; ++c) dst[i * lanes + c] = factor * src.base[i * src.row + c];
     for (int64_t c = headDim; c < lanes; ++c) dst[i * lanes + c] = 0.0f;

@@ -37,12 +37,13 @@ static void updateSoftmax(int64_t i, int64_t keys, ForwardBlock &f) {
   store(f.correction + i, correction);
 }
 
-static void addKeyBlock(const AttentionDesc &d, const ScoreBlock &s, const HeadView &k, const HeadView &v,
+template <typename T>
+static void addKeyBlock(const AttentionDesc &d, const ScoreBlock &s, const HeadView<T> &k, const HeadView<T> &v,
                         ForwardBlock &f) {
   const int64_t lanes = wholeLanes(s.queries);
   const int64_t from = firstSeeingQuery(s) / kLanes * kLanes;
-  copyRows({k.base + s.firstKey * k.row, k.row}, s.keys, d.headDim, d.headDim, 1.0f, f.keys);
-  copyRows({v.base + s.firstKey * v.row, v.row}, s.keys, d.headDim, d.headDim, 1.0f, f.values);
+  copyRows(fromRow(k, s.firstKey), s.keys, d.headDim, d.headDim, 1.0f, f.keys);
+  copyRows(fromRow(v, s.firstKey), s.keys, d.headDim, d.headDim, 1.0f, f.values);
   multiplyBlocks(s.keys, lanes - from, d.headDim,
                  {f.keys, d.headDim, 1, f.queries + from, kQueryBlock, f.scores + from, kQueryBlock},
                  BlockResult::kStore);
@@ -54,7 +55,8 @@ static void addKeyBlock(const AttentionDesc &d, const ScoreBlock &s, const HeadV
                  {f.values, 1, d.headDim, f.scores + from, kQueryBlock, f.sums + from, kQueryBlock}, BlockResult::kAdd);
 }
 
-static void writeQueries(const AttentionDesc &d, int64_t queries, ForwardBlock &f, float *o, float *lse) {
+template <typename T>
+static void writeQueries(const AttentionDesc &d, int64_t queries, ForwardBlock &f, T *o, float *lse) {
   float factor[kQueryBlock];
   for (int64_t i = 0; i < queries; ++i) {
     const bool sawAny = f.sum[i] > 0;
@@ -63,18 +65,24 @@ static void writeQueries(const AttentionDesc &d, int64_t queries, ForwardBlock &
   }
   for (int64_t c = 0; c < d.headDim; ++c)
     for (int64_t i = 0; i < queries; ++i) f.sums[c * kQueryBlock + i] *= factor[i];
-  transposeBlock(f.sums, kQueryBlock, d.headDim, queries, o, d.o.token);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    transposeBlock(f.sums, kQueryBlock, d.headDim, queries, o, d.o.token);
+  } else {
+    transposeBlock(f.sums, kQueryBlock, d.headDim, queries, f.queries, d.headDim);
+    for (int64_t i = 0; i < queries; ++i)
+      for (int64_t c = 0; c < d.headDim; ++c) o[i * d.o.token + c] = T(f.queries[i * d.headDim + c]);
+  }
 }
 
-static void attendQueries(const AttentionDesc &d, int64_t b, int64_t h, int64_t firstQuery, const float *q,
-                          const float *k, const float *v, float *o, float *lse) {
+template <typename T>
+static void attendQueries(const AttentionDesc &d, int64_t b, int64_t h, int64_t firstQuery, const T *q, const T *k,
+                          const T *v, T *o, float *lse) {
   ForwardBlock f;
   const int64_t queries = atMost(kQueryBlock, d.queryLength - firstQuery), kvHead = h / (d.heads / d.kvHeads);
   const int64_t offset = d.keyLength - d.queryLength;
   const int64_t keyEnd = d.causal ? atMost(d.keyLength, firstQuery + queries + offset) : d.keyLength;
-  const HeadView qHead = headView(q, d.q, b, h), kHead = headView(k, d.k, b, kvHead),
-                 vHead = headView(v, d.v, b, kvHead);
-  transposeQueries({qHead.base + firstQuery * qHead.row, qHead.row}, queries, d.headDim, static_cast<float>(d.scale),
+  const HeadView<T> kHead = headView(k, d.k, b, kvHead), vHead = headView(v, d.v, b, kvHead);
+  transposeQueries(fromRow(headView(q, d.q, b, h), firstQuery), queries, d.headDim, static_cast<float>(d.scale),
                    f.queries);
   for (int64_t i = 0; i < kQueryBlock; ++i) {
     f.max[i] = -1e30f;  // finite, so that −∞ − max is −∞ and not NaN
@@ -89,7 +97,8 @@ static void attendQueries(const AttentionDesc &d, int64_t b, int64_t h, int64_t 
                lse + (b * d.heads + h) * d.queryLength + firstQuery);
 }
 
-void attentionForward(const AttentionDesc &d, const float *q, const float *k, const float *v, float *o, float *lse) {
+template <typename T>
+void attentionForward(const AttentionDesc &d, const T *q, const T *k, const T *v, T *o, float *lse) {
   const int64_t blocks = (d.queryLength + kQueryBlock - 1) / kQueryBlock, jobs = d.batch * d.heads * blocks;
   // Long rows of the causal triangle first, so that no thread is left with one at the end.
 #pragma omp parallel for schedule(dynamic) if (jobs > 1)
@@ -99,10 +108,12 @@ void attentionForward(const AttentionDesc &d, const float *q, const float *k, co
   }
 }
 
+HYC_INSTANTIATE(attentionForward)
+
 }  // namespace HYC_ISA
 
-HYC_DISPATCH(void, attentionForward,
-             (const AttentionDesc &d, const float *q, const float *k, const float *v, float *o, float *lse),
-             (d, q, k, v, o, lse))
+HYC_DISPATCH_TEMPLATE(void, attentionForward,
+                      (const AttentionDesc &d, const T *q, const T *k, const T *v, T *o, float *lse),
+                      (d, q, k, v, o, lse))
 
 }  // namespace hyc::kernels

@@ -1,9 +1,11 @@
 // Attention gradient on CPUs: one (batch, key head) is one job; blocks of queries outside, blocks of keys inside.
 //
 // Scores are computed again from q, k and lse. dq of a block is complete when its keys are done; dk and dv grow in
-// place, in ascending order of queries.
+// ascending order of queries, in place, or, where they are of 16 bits, in scratch memory of the thread, rounded at
+// last.
 #include "kernels/attention/block.h"
 #include "kernels/isa/dispatch.h"
+#include "kernels/isa/scratch.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -23,16 +25,15 @@ struct BackwardBlock {
   float lse[kQueryBlock], rowD[kQueryBlock];
 };
 
+// Where the rows of dk or dv grow.
 struct HeadGradient {
   float *base;
   int64_t row;
 };
-static HeadGradient headGradient(float *base, const HeadStrides &s, int64_t b, int64_t h) {
-  return {base + b * s.batch + h * s.head, s.token};
-}
 
 // Eight fixed lanes, added pairwise.
-static float dotOfRows(const float *x, const float *y, int64_t n) {
+template <typename T>
+static float dotOfRows(const T *x, const T *y, int64_t n) {
   float lane[8] = {};
   int64_t c = 0;
   for (; c + 8 <= n; c += 8)
@@ -43,8 +44,9 @@ static float dotOfRows(const float *x, const float *y, int64_t n) {
   return lane[0];
 }
 
-static void loadQueries(const AttentionDesc &d, int64_t queries, const HeadView &q, const HeadView &o,
-                        const HeadView &dO, const float *lse, BackwardBlock &w) {
+template <typename T>
+static void loadQueries(const AttentionDesc &d, int64_t queries, const HeadView<T> &q, const HeadView<T> &o,
+                        const HeadView<T> &dO, const float *lse, BackwardBlock &w) {
   const int64_t lanes = wholeLanes(d.headDim);
   const float scale = static_cast<float>(d.scale);
   transposeQueries(q, queries, d.headDim, scale, w.queriesT);
@@ -80,12 +82,13 @@ static void addQueryGradient(const AttentionDesc &d, const ScoreBlock &s, Backwa
 }
 
 // p and ds of one block of keys.
-static void computeScores(const AttentionDesc &d, const ScoreBlock &s, const HeadView &k, const HeadView &v,
+template <typename T>
+static void computeScores(const AttentionDesc &d, const ScoreBlock &s, const HeadView<T> &k, const HeadView<T> &v,
                           BackwardBlock &w) {
   const int64_t lanes = wholeLanes(s.queries), from = firstSeeingQuery(s) / kLanes * kLanes;
   const int64_t headLanes = wholeLanes(d.headDim);
-  copyRows({k.base + s.firstKey * k.row, k.row}, s.keys, d.headDim, headLanes, 1.0f, w.keys);
-  copyRows({v.base + s.firstKey * v.row, v.row}, s.keys, d.headDim, headLanes, 1.0f, w.values);
+  copyRows(fromRow(k, s.firstKey), s.keys, d.headDim, headLanes, 1.0f, w.keys);
+  copyRows(fromRow(v, s.firstKey), s.keys, d.headDim, headLanes, 1.0f, w.values);
   multiplyBlocks(s.keys, lanes - from, d.headDim,
                  {w.keys, headLanes, 1, w.queriesT + from, kQueryBlock, w.p + from, kQueryBlock}, BlockResult::kStore);
   if (d.causal) maskScores(s, w.p);
@@ -101,18 +104,20 @@ static void computeScores(const AttentionDesc &d, const ScoreBlock &s, const Hea
   }
 }
 
+template <typename T>
 struct HeadOperands {
-  HeadView q, k, v, o, dO;
+  HeadView<T> q, k, v, o, dO;
   const float *lse;
-  HeadGradient dq, dk, dv;
+  T *dq;
+  HeadGradient dk, dv;
 };
 
-static void differentiateHead(const AttentionDesc &d, const HeadOperands &x, BackwardBlock &w) {
+template <typename T>
+static void differentiateHead(const AttentionDesc &d, const HeadOperands<T> &x, BackwardBlock &w) {
   const int64_t lanes = wholeLanes(d.headDim), offset = d.keyLength - d.queryLength;
   for (int64_t first = 0; first < d.queryLength; first += kQueryBlock) {
     const int64_t queries = atMost(kQueryBlock, d.queryLength - first);
-    loadQueries(d, queries, {x.q.base + first * x.q.row, x.q.row}, {x.o.base + first * x.o.row, x.o.row},
-                {x.dO.base + first * x.dO.row, x.dO.row}, x.lse + first, w);
+    loadQueries(d, queries, fromRow(x.q, first), fromRow(x.o, first), fromRow(x.dO, first), x.lse + first, w);
     const int64_t keyEnd = d.causal ? atMost(d.keyLength, first + queries + offset) : d.keyLength;
     for (int64_t key = 0; key < keyEnd; key += kKeyBlock) {
       const ScoreBlock s = {first, queries, key, atMost(kKeyBlock, keyEnd - key), d.causal ? offset : d.keyLength};
@@ -123,7 +128,7 @@ static void differentiateHead(const AttentionDesc &d, const HeadOperands &x, Bac
     }
     const float scale = static_cast<float>(d.scale);
     for (int64_t i = 0; i < queries; ++i)
-      for (int64_t c = 0; c < d.headDim; ++c) x.dq.base[(first + i) * x.dq.row + c] = scale * w.dq[i * lanes + c];
+      for (int64_t c = 0; c < d.headDim; ++c) x.dq[(first + i) * d.dq.token + c] = T(scale * w.dq[i * lanes + c]);
   }
 }
 
@@ -132,30 +137,55 @@ static void clearRows(const HeadGradient &gradient, int64_t rows, int64_t headDi
     for (int64_t c = 0; c < headDim; ++c) gradient.base[j * gradient.row + c] = 0;
 }
 
-void attentionBackward(const AttentionDesc &d, const float *q, const float *k, const float *v, const float *o,
-                       const float *lse, const float *dO, float *dq, float *dk, float *dv) {
-  const int64_t group = d.heads / (d.kvHeads > 0 ? d.kvHeads : 1);
+// Where dk and dv of one head grow: in place where they are f32.
+template <typename T>
+static HeadGradient sumsOf(const AttentionDesc &d, HeadView<T> gradient, float *scratch) {
+  if constexpr (sizeof(T) == sizeof(float))
+    return {const_cast<float *>(gradient.base), gradient.row};
+  else
+    return {scratch, d.headDim};
+}
+
+template <typename T>
+static void writeRounded(const AttentionDesc &d, const HeadGradient &sums, HeadView<T> gradient) {
+  if constexpr (sizeof(T) != sizeof(float)) {
+    T *rows = const_cast<T *>(gradient.base);
+    for (int64_t j = 0; j < d.keyLength; ++j)
+      for (int64_t c = 0; c < d.headDim; ++c) rows[j * gradient.row + c] = T(sums.base[j * sums.row + c]);
+  }
+}
+
+template <typename T>
+void attentionBackward(const AttentionDesc &d, const T *q, const T *k, const T *v, const T *o, const float *lse,
+                       const T *dO, T *dq, T *dk, T *dv) {
+  const int64_t group = d.heads / (d.kvHeads > 0 ? d.kvHeads : 1), headFloats = d.keyLength * d.headDim;
 #pragma omp parallel for schedule(dynamic) if (d.batch * d.kvHeads > 1)
   for (int64_t job = 0; job < d.batch * d.kvHeads; ++job) {
     BackwardBlock w;
     const int64_t b = job / d.kvHeads, kvHead = job % d.kvHeads;
-    const HeadGradient dkHead = headGradient(dk, d.dk, b, kvHead), dvHead = headGradient(dv, d.dv, b, kvHead);
-    clearRows(dkHead, d.keyLength, d.headDim);
-    clearRows(dvHead, d.keyLength, d.headDim);
+    float *scratch = sizeof(T) == sizeof(float) ? nullptr : threadScratch(2 * headFloats);
+    const HeadView<T> dkHead = headView<T>(dk, d.dk, b, kvHead), dvHead = headView<T>(dv, d.dv, b, kvHead);
+    const HeadGradient dkSums = sumsOf(d, dkHead, scratch), dvSums = sumsOf(d, dvHead, scratch + headFloats);
+    clearRows(dkSums, d.keyLength, d.headDim);
+    clearRows(dvSums, d.keyLength, d.headDim);
     for (int64_t h = kvHead * group; h < (kvHead + 1) * group; ++h)
-      differentiateHead(d,
-                        {headView(q, d.q, b, h), headView(k, d.k, b, kvHead), headView(v, d.v, b, kvHead),
-                         headView(o, d.o, b, h), headView(dO, d.dO, b, h), lse + (b * d.heads + h) * d.queryLength,
-                         headGradient(dq, d.dq, b, h), dkHead, dvHead},
-                        w);
+      differentiateHead<T>(d,
+                           {headView(q, d.q, b, h), headView(k, d.k, b, kvHead), headView(v, d.v, b, kvHead),
+                            headView(o, d.o, b, h), headView(dO, d.dO, b, h), lse + (b * d.heads + h) * d.queryLength,
+                            dq + b * d.dq.batch + h * d.dq.head, dkSums, dvSums},
+                           w);
+    writeRounded(d, dkSums, dkHead);
+    writeRounded(d, dvSums, dvHead);
   }
 }
 
+HYC_INSTANTIATE(attentionBackward)
+
 }  // namespace HYC_ISA
 
-HYC_DISPATCH(void, attentionBackward,
-             (const AttentionDesc &d, const float *q, const float *k, const float *v, const float *o, const float *lse,
-              const float *dO, float *dq, float *dk, float *dv),
-             (d, q, k, v, o, lse, dO, dq, dk, dv))
+HYC_DISPATCH_TEMPLATE(void, attentionBackward,
+                      (const AttentionDesc &d, const T *q, const T *k, const T *v, const T *o, const float *lse,
+                       const T *dO, T *dq, T *dk, T *dv),
+                      (d, q, k, v, o, lse, dO, dq, dk, dv))
 
 }  // namespace hyc::kernels

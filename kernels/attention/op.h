@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "kernels/narrow_float.h"
+
 namespace hyc::kernels {
 
 // Where element (b, s, h, d) of a tensor lies: b · batch + s · token + h · head + d, in elements. This addresses a
@@ -41,13 +43,16 @@ struct AttentionDesc {
 // The largest head dimension: blocks of a head live on the thread's stack.
 constexpr int64_t kAttentionMaxHeadDim = 256;
 
-// No result overlaps an input. A query that sees no key gets o = 0 and lse = −∞.
-void attentionForward(const AttentionDesc &desc, const float *q, const float *k, const float *v, float *o, float *lse);
+// No result overlaps an input. A query that sees no key gets o = 0 and lse = −∞. T: float, Bf16 or F16; products,
+// scores and sums are f32 for all of them.
+template <typename T>
+void attentionForward(const AttentionDesc &desc, const T *q, const T *k, const T *v, T *o, float *lse);
 
 // dq, dk and dv are overwritten, all three always. One (batch, key head) is one thread's work: its queries are walked
 // in ascending blocks, which fixes the order in which dk and dv are summed.
-void attentionBackward(const AttentionDesc &desc, const float *q, const float *k, const float *v, const float *o,
-                       const float *lse, const float *dO, float *dq, float *dk, float *dv);
+template <typename T>
+void attentionBackward(const AttentionDesc &desc, const T *q, const T *k, const T *v, const T *o, const float *lse,
+                       const T *dO, T *dq, T *dk, T *dv);
 
 }  // namespace hyc::kernels
 

@@ -74,10 +74,36 @@ void copyRows(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t ro
   for (int64_t r = 0; r < rows; ++r) std::memcpy(dst + r * ldd, src + r * lds, cols * sizeof(float));
 }
 
-void accumulate(float *dst, const float *src, int64_t n) {
+template <typename T>
+void accumulate(T *dst, const T *src, int64_t n) {
 #pragma omp parallel for simd schedule(static) if (parallel : n >= kParallelElements)
-  for (int64_t i = 0; i < n; ++i) dst[i] += src[i];
+  for (int64_t i = 0; i < n; ++i) dst[i] = T(dst[i] + src[i]);
 }
+
+template <typename T>
+void roundElements(T *dst, const float *src, int64_t n) {
+#pragma omp parallel for simd schedule(static) if (parallel : n >= kParallelElements)
+  for (int64_t i = 0; i < n; ++i) dst[i] = T(src[i]);
+}
+
+template <typename T>
+void widenRows(float *dst, int64_t ldd, const T *src, int64_t lds, int64_t rows, int64_t cols) {
+#pragma omp parallel for schedule(static) if (rows * cols >= kParallelElements)
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) dst[r * ldd + c] = src[r * lds + c];
+}
+
+template <typename T>
+void roundRows(T *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t cols) {
+#pragma omp parallel for schedule(static) if (rows * cols >= kParallelElements)
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) dst[r * ldd + c] = T(src[r * lds + c]);
+}
+
+HYC_INSTANTIATE(accumulate)
+HYC_INSTANTIATE(roundElements)
+HYC_INSTANTIATE(widenRows)
+HYC_INSTANTIATE(roundRows)
 
 }  // namespace HYC_ISA
 
@@ -86,6 +112,35 @@ HYC_DISPATCH(void, fill, (float *dst, int64_t n, float value), (dst, n, value))
 HYC_DISPATCH(void, zero, (float *dst, int64_t n), (dst, n))
 HYC_DISPATCH(void, copyRows, (float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t cols),
              (dst, ldd, src, lds, rows, cols))
-HYC_DISPATCH(void, accumulate, (float *dst, const float *src, int64_t n), (dst, src, n))
+HYC_DISPATCH_TEMPLATE(void, accumulate, (T * dst, const T *src, int64_t n), (dst, src, n))
+HYC_DISPATCH_TEMPLATE(void, roundElements, (T * dst, const float *src, int64_t n), (dst, src, n))
+HYC_DISPATCH_TEMPLATE(void, widenRows, (float *dst, int64_t ldd, const T *src, int64_t lds, int64_t rows, int64_t cols),
+                      (dst, ldd, src, lds, rows, cols))
+HYC_DISPATCH_TEMPLATE(void, roundRows,
+                      (T * dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t cols),
+                      (dst, ldd, src, lds, rows, cols))
+
+#if HYC_ISA_ID == 0
+// Moving bytes needs no instruction set.
+template <typename T>
+static void moveRows(T *dst, int64_t ldd, const T *src, int64_t lds, int64_t rows, int64_t cols) {
+#pragma omp parallel for schedule(static) if (rows * cols >= generic::kParallelElements)
+  for (int64_t r = 0; r < rows; ++r) std::memcpy(dst + r * ldd, src + r * lds, cols * sizeof(T));
+}
+template <typename T>
+static void moveAll(T *dst, const T *src, int64_t n) {
+  constexpr int64_t kRow = 32768;
+  moveRows(dst, kRow, src, kRow, n / kRow, kRow);
+  std::memcpy(dst + n / kRow * kRow, src + n / kRow * kRow, n % kRow * sizeof(T));
+}
+void copy(Bf16 *dst, const Bf16 *src, int64_t n) { moveAll(dst, src, n); }
+void copy(F16 *dst, const F16 *src, int64_t n) { moveAll(dst, src, n); }
+void copyRows(Bf16 *dst, int64_t ldd, const Bf16 *src, int64_t lds, int64_t rows, int64_t cols) {
+  moveRows(dst, ldd, src, lds, rows, cols);
+}
+void copyRows(F16 *dst, int64_t ldd, const F16 *src, int64_t lds, int64_t rows, int64_t cols) {
+  moveRows(dst, ldd, src, lds, rows, cols);
+}
+#endif
 
 }  // namespace hyc::kernels

@@ -8,7 +8,8 @@ namespace hyc::kernels {
 namespace HYC_ISA {
 
 // Σ exp(x − shift), exponentials first into a buffer that stays in the first-level cache.
-static float sumOfExponentials(const float *x, int64_t n, float shift) {
+template <typename T>
+static float sumOfExponentials(const T *x, int64_t n, float shift) {
   constexpr int64_t kChunk = 512;
   float exponentials[kChunk];
   LaneSum sum;
@@ -27,21 +28,24 @@ static int64_t localLabel(const CrossEntropyDesc &d, int64_t label) {
   const bool local = label != d.ignoreIndex && label >= d.vocabStart && label - d.vocabStart < d.localVocab;
   return local ? label - d.vocabStart : -1;
 }
-static float pickedLogit(const CrossEntropyDesc &d, const float *row, int64_t label) {
+template <typename T>
+static float pickedLogit(const CrossEntropyDesc &d, const T *row, int64_t label) {
   const int64_t column = localLabel(d, label);
-  return column >= 0 ? row[column] : 0.0f;
+  return column >= 0 ? static_cast<float>(row[column]) : 0.0f;
 }
 
-void crossEntropyRowMax(const CrossEntropyDesc &d, const float *logits, float *rowMax) {
+template <typename T>
+void crossEntropyRowMax(const CrossEntropyDesc &d, const T *logits, float *rowMax) {
 #pragma omp parallel for schedule(static) if (d.tokens * d.localVocab >= kParallelElements)
   for (int64_t t = 0; t < d.tokens; ++t) rowMax[t] = maxOfRow(logits + t * d.rowStride(), d.localVocab);
 }
 
-void crossEntropySumExp(const CrossEntropyDesc &d, const float *logits, const int64_t *labels, const float *rowMax,
+template <typename T>
+void crossEntropySumExp(const CrossEntropyDesc &d, const T *logits, const int64_t *labels, const float *rowMax,
                         float *sumExp, float *picked) {
 #pragma omp parallel for schedule(static) if (d.tokens * d.localVocab >= kParallelElements)
   for (int64_t t = 0; t < d.tokens; ++t) {
-    const float *row = logits + t * d.rowStride();
+    const T *row = logits + t * d.rowStride();
     sumExp[t] = sumOfExponentials(row, d.localVocab, rowMax[t]);
     picked[t] = pickedLogit(d, row, labels[t]);
   }
@@ -77,11 +81,12 @@ void crossEntropyCombine(const CrossEntropyDesc &d, const int64_t *labels, const
   *count = counted;
 }
 
-void crossEntropyForward(const CrossEntropyDesc &d, const float *logits, const int64_t *labels, float *lse,
-                         float *picked, float *lossSum, int64_t *count) {
+template <typename T>
+void crossEntropyForward(const CrossEntropyDesc &d, const T *logits, const int64_t *labels, float *lse, float *picked,
+                         float *lossSum, int64_t *count) {
 #pragma omp parallel for schedule(static) if (d.tokens * d.localVocab >= kParallelElements)
   for (int64_t t = 0; t < d.tokens; ++t) {
-    const float *row = logits + t * d.rowStride();
+    const T *row = logits + t * d.rowStride();
     const float max = maxOfRow(row, d.localVocab);
     lse[t] = math::log(sumOfExponentials(row, d.localVocab, max)) + max;
     picked[t] = pickedLogit(d, row, labels[t]);
@@ -89,42 +94,48 @@ void crossEntropyForward(const CrossEntropyDesc &d, const float *logits, const i
   sumLoss(d, labels, lse, picked, lossSum, count);
 }
 
-static void differentiateRow(const CrossEntropyDesc &d, const float *row, int64_t label, float lse, float scale,
-                             float *out) {
+template <typename T>
+static void differentiateRow(const CrossEntropyDesc &d, const T *row, int64_t label, float lse, float scale, T *out) {
   const bool ignored = label == d.ignoreIndex;
   const int64_t column = localLabel(d, label);
-  const float picked = column >= 0 ? row[column] : 0.0f;  // out may be row
-  for (int64_t v = 0; v < d.localVocab && !ignored; ++v) out[v] = scale * math::exp(row[v] - lse);
-  if (column >= 0) out[column] = scale * (math::exp(picked - lse) - 1.0f);
-  for (int64_t v = ignored ? 0 : d.localVocab; v < d.rowStride(); ++v) out[v] = 0;
+  const float picked = pickedLogit(d, row, label);  // out may be row
+  for (int64_t v = 0; v < d.localVocab && !ignored; ++v) out[v] = T(scale * math::exp(row[v] - lse));
+  if (column >= 0) out[column] = T(scale * (math::exp(picked - lse) - 1.0f));
+  for (int64_t v = ignored ? 0 : d.localVocab; v < d.rowStride(); ++v) out[v] = T(0.0f);
 }
 
-void crossEntropyGrad(const CrossEntropyDesc &d, const float *logits, const int64_t *labels, const float *lse,
-                      float scale, float *dlogits) {
+template <typename T>
+void crossEntropyGrad(const CrossEntropyDesc &d, const T *logits, const int64_t *labels, const float *lse, float scale,
+                      T *dlogits) {
 #pragma omp parallel for schedule(static) if (d.tokens * d.rowStride() >= kParallelElements)
   for (int64_t t = 0; t < d.tokens; ++t)
     differentiateRow(d, logits + t * d.rowStride(), labels[t], lse[t], scale, dlogits + t * d.rowStride());
 }
 
+HYC_INSTANTIATE(crossEntropyRowMax)
+HYC_INSTANTIATE(crossEntropySumExp)
+HYC_INSTANTIATE(crossEntropyForward)
+HYC_INSTANTIATE(crossEntropyGrad)
+
 }  // namespace HYC_ISA
 
-HYC_DISPATCH(void, crossEntropyRowMax, (const CrossEntropyDesc &d, const float *logits, float *rowMax),
-             (d, logits, rowMax))
-HYC_DISPATCH(void, crossEntropySumExp,
-             (const CrossEntropyDesc &d, const float *logits, const int64_t *labels, const float *rowMax, float *sumExp,
-              float *picked),
-             (d, logits, labels, rowMax, sumExp, picked))
+HYC_DISPATCH_TEMPLATE(void, crossEntropyRowMax, (const CrossEntropyDesc &d, const T *logits, float *rowMax),
+                      (d, logits, rowMax))
+HYC_DISPATCH_TEMPLATE(void, crossEntropySumExp,
+                      (const CrossEntropyDesc &d, const T *logits, const int64_t *labels, const float *rowMax,
+                       float *sumExp, float *picked),
+                      (d, logits, labels, rowMax, sumExp, picked))
 HYC_DISPATCH(void, crossEntropyCombine,
              (const CrossEntropyDesc &d, const int64_t *labels, const float *rowMax, const float *sumExp,
               const float *picked, float *lse, float *lossSum, int64_t *count),
              (d, labels, rowMax, sumExp, picked, lse, lossSum, count))
-HYC_DISPATCH(void, crossEntropyForward,
-             (const CrossEntropyDesc &d, const float *logits, const int64_t *labels, float *lse, float *picked,
-              float *lossSum, int64_t *count),
-             (d, logits, labels, lse, picked, lossSum, count))
-HYC_DISPATCH(void, crossEntropyGrad,
-             (const CrossEntropyDesc &d, const float *logits, const int64_t *labels, const float *lse, float scale,
-              float *dlogits),
-             (d, logits, labels, lse, scale, dlogits))
+HYC_DISPATCH_TEMPLATE(void, crossEntropyForward,
+                      (const CrossEntropyDesc &d, const T *logits, const int64_t *labels, float *lse, float *picked,
+                       float *lossSum, int64_t *count),
+                      (d, logits, labels, lse, picked, lossSum, count))
+HYC_DISPATCH_TEMPLATE(void, crossEntropyGrad,
+                      (const CrossEntropyDesc &d, const T *logits, const int64_t *labels, const float *lse, float scale,
+                       T *dlogits),
+                      (d, logits, labels, lse, scale, dlogits))
 
 }  // namespace hyc::kernels

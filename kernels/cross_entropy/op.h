@@ -11,11 +11,14 @@
 
 #include <cstdint>
 
+#include "kernels/narrow_float.h"
+
 namespace hyc::kernels {
 
 // logits, dlogits: [tokens, ld], of which the first localVocab columns are the vocabulary's entries vocabStart …
 // vocabStart + localVocab − 1 and the rest is padding that is never read and whose gradient is 0. labels: [tokens],
-// numbered over the whole vocabulary. rowMax, sumExp, picked, lse: [tokens].
+// numbered over the whole vocabulary. rowMax, sumExp, picked, lse: [tokens]. Logits and their gradient are of T: float,
+// Bf16 or F16; all else is f32.
 struct CrossEntropyDesc {
   int64_t tokens = 0;
   int64_t localVocab = 0;  // may be 0: a rank that holds only padding
@@ -27,11 +30,13 @@ struct CrossEntropyDesc {
 };
 
 // 1. rowMax[t] = max over the local columns; −∞ where there are none.
-void crossEntropyRowMax(const CrossEntropyDesc &desc, const float *logits, float *rowMax);
+template <typename T>
+void crossEntropyRowMax(const CrossEntropyDesc &desc, const T *logits, float *rowMax);
 
 // 2. With the maximum over all ranks: sumExp[t] = Σ exp(logit − rowMax[t]) over the local columns; picked[t] = the
 // label's logit, or 0 if the label is not local or ignored.
-void crossEntropySumExp(const CrossEntropyDesc &desc, const float *logits, const int64_t *labels, const float *rowMax,
+template <typename T>
+void crossEntropySumExp(const CrossEntropyDesc &desc, const T *logits, const int64_t *labels, const float *rowMax,
                         float *sumExp, float *picked);
 
 // 3. With the sums over all ranks: lse[t] = log(sumExp) + rowMax; lossSum = Σ (lse − picked) in f64 in the order of
@@ -41,12 +46,14 @@ void crossEntropyCombine(const CrossEntropyDesc &desc, const int64_t *labels, co
 
 // Pieces 1 to 3 in one pass over the logits where one rank holds the whole vocabulary; the same bits. picked is
 // scratch.
-void crossEntropyForward(const CrossEntropyDesc &desc, const float *logits, const int64_t *labels, float *lse,
+template <typename T>
+void crossEntropyForward(const CrossEntropyDesc &desc, const T *logits, const int64_t *labels, float *lse,
                          float *picked, float *lossSum, int64_t *count);
 
 // dlogits may be logits. Rows of ignored tokens and padded columns become 0.
-void crossEntropyGrad(const CrossEntropyDesc &desc, const float *logits, const int64_t *labels, const float *lse,
-                      float scale, float *dlogits);
+template <typename T>
+void crossEntropyGrad(const CrossEntropyDesc &desc, const T *logits, const int64_t *labels, const float *lse,
+                      float scale, T *dlogits);
 
 }  // namespace hyc::kernels
 

@@ -8,13 +8,16 @@
 namespace hyc::kernels {
 namespace HYC_ISA {
 
-static void copyRow(const float *__restrict src, int64_t n, float *__restrict dst) {
+template <typename T>
+static void copyRow(const T *__restrict src, int64_t n, T *__restrict dst) {
   for (int64_t c = 0; c < n; ++c) dst[c] = src[c];
 }
-static void clearRow(int64_t n, float *dst) {
-  for (int64_t c = 0; c < n; ++c) dst[c] = 0;
+template <typename T>
+static void clearRow(int64_t n, T *dst) {
+  for (int64_t c = 0; c < n; ++c) dst[c] = T(0.0f);
 }
-static void addRow(const float *__restrict src, int64_t n, float *__restrict dst) {
+template <typename T>
+static void addRow(const T *__restrict src, int64_t n, float *__restrict dst) {
   for (int64_t c = 0; c < n; ++c) dst[c] += src[c];
 }
 
@@ -23,7 +26,8 @@ static int64_t localRow(const EmbeddingDesc &d, int64_t id) {
   return id >= d.start && id - d.start < d.rows ? id - d.start : -1;
 }
 
-void embedding(const EmbeddingDesc &d, const int64_t *ids, const float *table, float *out) {
+template <typename T>
+void embedding(const EmbeddingDesc &d, const int64_t *ids, const T *table, T *out) {
 #pragma omp parallel for schedule(static) if (d.tokens * d.width >= kParallelElements)
   for (int64_t t = 0; t < d.tokens; ++t) {
     const int64_t row = localRow(d, ids[t]);
@@ -34,7 +38,8 @@ void embedding(const EmbeddingDesc &d, const int64_t *ids, const float *table, f
   }
 }
 
-void embeddingGrad(const EmbeddingDesc &d, const int64_t *ids, const float *dout, float *dtable, WriteMode mode) {
+template <typename T>
+void embeddingGrad(const EmbeddingDesc &d, const int64_t *ids, const T *dout, float *dtable, WriteMode mode) {
   const int64_t cleared = mode == WriteMode::kOverwrite ? d.rows : 0;
 #pragma omp parallel if ((d.tokens + cleared) * d.width >= kParallelElements)
   {
@@ -51,12 +56,15 @@ void embeddingGrad(const EmbeddingDesc &d, const int64_t *ids, const float *dout
   }
 }
 
+HYC_INSTANTIATE(embedding)
+HYC_INSTANTIATE(embeddingGrad)
+
 }  // namespace HYC_ISA
 
-HYC_DISPATCH(void, embedding, (const EmbeddingDesc &d, const int64_t *ids, const float *table, float *out),
-             (d, ids, table, out))
-HYC_DISPATCH(void, embeddingGrad,
-             (const EmbeddingDesc &d, const int64_t *ids, const float *dout, float *dtable, WriteMode mode),
-             (d, ids, dout, dtable, mode))
+HYC_DISPATCH_TEMPLATE(void, embedding, (const EmbeddingDesc &d, const int64_t *ids, const T *table, T *out),
+                      (d, ids, table, out))
+HYC_DISPATCH_TEMPLATE(void, embeddingGrad,
+                      (const EmbeddingDesc &d, const int64_t *ids, const T *dout, float *dtable, WriteMode mode),
+                      (d, ids, dout, dtable, mode))
 
 }  // namespace hyc::kernels

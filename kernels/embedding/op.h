@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/narrow_float.h"
 #include "kernels/write_mode.h"
 
 namespace hyc::kernels {
@@ -17,12 +18,14 @@ struct EmbeddingDesc {
   int64_t start = 0;
 };
 
-// out[t, :] = table[ids[t] - start, :], or 0 if ids[t] is outside [start, start + rows).
-void embedding(const EmbeddingDesc &desc, const int64_t *ids, const float *table, float *out);
+// out[t, :] = table[ids[t] - start, :], or 0 if ids[t] is outside [start, start + rows). T: float, Bf16 or F16.
+template <typename T>
+void embedding(const EmbeddingDesc &desc, const int64_t *ids, const T *table, T *out);
 
 // dtable[r, :] = (or +=) Σ dout[t, :] over the tokens t with ids[t] = start + r. Tokens are added one by one in
 // ascending order, to the old contents when accumulating.
-void embeddingGrad(const EmbeddingDesc &desc, const int64_t *ids, const float *dout, float *dtable, WriteMode mode);
+template <typename T>
+void embeddingGrad(const EmbeddingDesc &desc, const int64_t *ids, const T *dout, float *dtable, WriteMode mode);
 
 }  // namespace hyc::kernels
 

@@ -13,6 +13,10 @@ void gemmWithScratch(const GemmDesc &desc, const float *a, const float *b, const
 // The vendor library's product, in tiles that depend on the shape alone, each computed by one thread.
 void gemmByLibrary(const GemmDesc &desc, const float *a, const float *b, const float *bias, float *c);
 
+// By AMX tiles, which the CPU and the operating system grant (amxIsUsable); sizes are positive.
+template <typename C>
+void gemmByAmx(const GemmDesc &desc, const Bf16 *a, const Bf16 *b, const Bf16 *bias, C *c);
+
 }  // namespace hyc::kernels
 
 #endif  // HYC_KERNELS_GEMM_CPU_H_

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/narrow_float.h"
+
 namespace hyc::kernels {
 
 // Matrices are row-major. A leading dimension is the distance in elements between rows as stored; 0 means dense.
@@ -56,6 +58,18 @@ constexpr size_t gemmWorkspaceBytes(const GemmDesc &d, int threads) {
 // scratch memory of its own, allocated at first use. `bias` is read only if desc.hasBias. C overlaps no input.
 // k = 0 gives beta · C + bias.
 void gemm(const GemmDesc &desc, const float *a, const float *b, const float *bias, float *c, void *workspace = nullptr);
+
+// Of 16-bit floats, into the same or into f32. Products are exact in f32 and summed there; C is rounded once. bf16 runs
+// on AMX where the CPU has it: an element is then a chain of sums of pairs in runs of kGemmNarrowRun of k. All else is
+// widened, and sums as the f32 product does. The bits depend on the same things as there, on either way.
+void gemm(const GemmDesc &desc, const Bf16 *a, const Bf16 *b, const Bf16 *bias, Bf16 *c);
+void gemm(const GemmDesc &desc, const Bf16 *a, const Bf16 *b, const Bf16 *bias, float *c);
+void gemm(const GemmDesc &desc, const F16 *a, const F16 *b, const F16 *bias, F16 *c);
+void gemm(const GemmDesc &desc, const F16 *a, const F16 *b, const F16 *bias, float *c);
+
+constexpr int64_t kGemmNarrowRun = 4096;
+// Whether products of bf16 run on AMX tiles.
+bool amxIsUsable();
 
 // A weight that several products read can be packed once: saves a copy of B per product, which shows when m is small.
 // The layout is private to the CPU that packed it. desc.m, alpha, beta and bias play no part; batch is 1.

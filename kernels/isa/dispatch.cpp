@@ -34,4 +34,9 @@ Isa currentIsa() {
   return isa;
 }
 
+bool isaIsBest() {
+  static const bool unnamed = std::getenv("HYC_KERNELS_ISA") == nullptr;
+  return unnamed;
+}
+
 }  // namespace hyc::kernels

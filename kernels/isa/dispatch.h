@@ -17,6 +17,8 @@ enum class Isa { kGeneric, kAvx2, kAvx512 };
 // The best one that this CPU has, or the one named by the environment variable HYC_KERNELS_ISA (generic, avx2 or
 // avx512) if this CPU has it. Read once.
 Isa currentIsa();
+// Whether the environment names none. One that is named means that set and no more: no tiles beside avx512.
+bool isaIsBest();
 const char *isaName(Isa isa);
 
 template <typename Function>
@@ -45,20 +47,54 @@ Function *selectByIsa(Function *generic, Function *avx2, Function *avx512) {
 #if HYC_ISA_ID != 0
 #define HYC_DISPATCH(Result, name, params, args)
 #elif defined(__x86_64__)
-#define HYC_DISPATCH(Result, name, params, args)                                       \
-  namespace avx2 {                                                                     \
-  Result name params;                                                                  \
-  }                                                                                    \
-  namespace avx512 {                                                                   \
-  Result name params;                                                                  \
-  }                                                                                    \
-  Result name params {                                                                 \
-    static const auto function = selectByIsa(generic::name, avx2::name, avx512::name); \
-    return function args;                                                              \
+#define HYC_DISPATCH(Result, name, params, args)                                                      \
+  namespace avx2 {                                                                                    \
+  Result name params;                                                                                 \
+  }                                                                                                   \
+  namespace avx512 {                                                                                  \
+  Result name params;                                                                                 \
+  }                                                                                                   \
+  Result name params {                                                                                \
+    static const auto function = selectByIsa<Result params>(generic::name, avx2::name, avx512::name); \
+    return function args;                                                                             \
   }
 #else
 #define HYC_DISPATCH(Result, name, params, args) \
   Result name params { return generic::name args; }
+#endif
+
+// Function templates over the type T of the elements that a kernel keeps in memory, of which op.h has the declaration:
+// HYC_INSTANTIATE(name) at the end of namespace HYC_ISA, then HYC_DISPATCH_TEMPLATE like HYC_DISPATCH.
+#define HYC_INSTANTIATE(name)                 \
+  template decltype(name<float>) name<float>; \
+  template decltype(name<Bf16>) name<Bf16>;   \
+  template decltype(name<F16>) name<F16>;
+
+#if HYC_ISA_ID != 0
+#define HYC_DISPATCH_TEMPLATE(Result, name, params, args)
+#elif defined(__x86_64__)
+#define HYC_DISPATCH_TEMPLATE(Result, name, params, args)                                                      \
+  namespace avx2 {                                                                                             \
+  template <typename T>                                                                                        \
+  Result name params;                                                                                          \
+  }                                                                                                            \
+  namespace avx512 {                                                                                           \
+  template <typename T>                                                                                        \
+  Result name params;                                                                                          \
+  }                                                                                                            \
+  template <typename T>                                                                                        \
+  Result name params {                                                                                         \
+    static const auto function = selectByIsa<Result params>(generic::name<T>, avx2::name<T>, avx512::name<T>); \
+    return function args;                                                                                      \
+  }                                                                                                            \
+  HYC_INSTANTIATE(name)
+#else
+#define HYC_DISPATCH_TEMPLATE(Result, name, params, args) \
+  template <typename T>                                   \
+  Result name params {                                    \
+    return generic::name<T> args;                         \
+  }                                                       \
+  HYC_INSTANTIATE(name)
 #endif
 
 #endif  // HYC_KERNELS_ISA_DISPATCH_H_

@@ -16,13 +16,15 @@ constexpr int64_t kParallelElements = 32768;
 // A row's sum, 32 consecutive elements at a time.
 class LaneSum {
  public:
-  // Adds x[0 … 31].
-  HYC_INLINE void add(const float *x) {
+  // Adds x[0 … 31], of any type that widens to f32.
+  template <typename T>
+  HYC_INLINE void add(const T *x) {
 #pragma GCC unroll 8
     for (int i = 0; i < kLaneVectors; ++i) lane_[i] = lane_[i] + load(x + i * kLanes);
   }
   // Adds x[0 … n − 1], n < 32, to the first lanes.
-  HYC_INLINE void addTail(const float *x, int64_t n) {
+  template <typename T>
+  HYC_INLINE void addTail(const T *x, int64_t n) {
     float filled[kRowLanes] = {};
     for (int64_t l = 0; l < n; ++l) filled[l] = x[l];
     add(filled);
@@ -39,7 +41,8 @@ class LaneSum {
   Vector lane_[kLaneVectors] = {};
 };
 
-inline float sumOfRow(const float *x, int64_t n) {
+template <typename T>
+inline float sumOfRow(const T *x, int64_t n) {
   LaneSum sum;
   int64_t i = 0;
   for (; i + kRowLanes <= n; i += kRowLanes) sum.add(x + i);
@@ -48,7 +51,8 @@ inline float sumOfRow(const float *x, int64_t n) {
 }
 
 // NaN is passed over; −∞ for an empty row.
-inline float maxOfRow(const float *x, int64_t n) {
+template <typename T>
+inline float maxOfRow(const T *x, int64_t n) {
   Vector lane[kLaneVectors];
   for (int v = 0; v < kLaneVectors; ++v) lane[v] = broadcast(-__builtin_inff());
   int64_t i = 0;
@@ -58,7 +62,10 @@ inline float maxOfRow(const float *x, int64_t n) {
   float max = -__builtin_inff(), lanes[kRowLanes];
   for (int v = 0; v < kLaneVectors; ++v) store(lanes + v * kLanes, lane[v]);
   for (int64_t l = 0; l < kRowLanes; ++l) max = lanes[l] > max ? lanes[l] : max;
-  for (; i < n; ++i) max = x[i] > max ? x[i] : max;
+  for (; i < n; ++i) {
+    const float last = x[i];
+    max = last > max ? last : max;
+  }
   return max;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/isa/dispatch.h"
+#include "kernels/narrow_float.h"
 
 #if HYC_ISA_ID != 0
 #include <immintrin.h>
@@ -35,6 +36,32 @@ typedef float UnalignedVector __attribute__((vector_size(sizeof(Vector)), aligne
 HYC_INLINE Vector load(const float *p) { return *reinterpret_cast<const UnalignedVector *>(p); }
 HYC_INLINE void store(float *p, Vector v) { *reinterpret_cast<UnalignedVector *>(p) = v; }
 HYC_INLINE Vector maximum(Vector a, Vector b) { return a > b ? a : b; }
+
+// The same of 16-bit floats: widened when loaded, rounded when stored, with the bits of narrow_float.h.
+typedef uint32_t WordVector __attribute__((vector_size(sizeof(Vector))));
+typedef uint16_t NarrowVector __attribute__((vector_size(sizeof(Vector) / 2)));
+typedef uint16_t UnalignedNarrowVector __attribute__((vector_size(sizeof(Vector) / 2), aligned(2), may_alias));
+
+HYC_INLINE Vector load(const Bf16 *p) {
+  const NarrowVector bits = *reinterpret_cast<const UnalignedNarrowVector *>(p);
+  return reinterpret_cast<Vector>(__builtin_convertvector(bits, WordVector) << 16);
+}
+HYC_INLINE void store(Bf16 *p, Vector v) {
+  const WordVector bits = reinterpret_cast<WordVector>(v);
+  const WordVector rounded = bits + 0x7fffu + (bits >> 16 & 1);
+  const WordVector kept = (bits & ~narrow::kSign) > narrow::kInfinity ? bits | 0x400000u : rounded;
+  *reinterpret_cast<UnalignedNarrowVector *>(p) = __builtin_convertvector(kept >> 16, NarrowVector);
+}
+HYC_INLINE Vector load(const F16 *p) {
+  float wide[kLanes];
+  for (int64_t l = 0; l < kLanes; ++l) wide[l] = p[l];
+  return load(wide);
+}
+HYC_INLINE void store(F16 *p, Vector v) {
+  float wide[kLanes];
+  store(wide, v);
+  for (int64_t l = 0; l < kLanes; ++l) p[l] = F16(wide[l]);
+}
 
 }  // namespace hyc::kernels::HYC_ISA
 

@@ -23,24 +23,26 @@ HYC_INLINE float sumOfTerms(int64_t cols, Term term) {
   return sum.total();
 }
 
-static void normaliseRow(const LayerNormDesc &d, const float *__restrict x, const float *__restrict scale,
-                         const float *__restrict bias, float *y, float *mean, float *rstd) {
+template <typename T>
+static void normaliseRow(const LayerNormDesc &d, const T *__restrict x, const float *__restrict scale,
+                         const float *__restrict bias, T *y, float *mean, float *rstd) {
   const float rowMean = sumOfRow(x, d.cols) / static_cast<float>(d.cols);
   const float squares = sumOfTerms(d.cols, [&](int64_t c) { return (x[c] - rowMean) * (x[c] - rowMean); });
   const float variance = squares / static_cast<float>(d.cols) + static_cast<float>(d.epsilon);
   const float rowRstd = 1.0f / __builtin_sqrtf(variance);
   if (scale && bias) {
-    for (int64_t c = 0; c < d.cols; ++c) y[c] = (x[c] - rowMean) * rowRstd * scale[c] + bias[c];
+    for (int64_t c = 0; c < d.cols; ++c) y[c] = T((x[c] - rowMean) * rowRstd * scale[c] + bias[c]);
   } else {
     for (int64_t c = 0; c < d.cols; ++c)
-      y[c] = (x[c] - rowMean) * rowRstd * (scale ? scale[c] : 1.0f) + (bias ? bias[c] : 0.0f);
+      y[c] = T((x[c] - rowMean) * rowRstd * (scale ? scale[c] : 1.0f) + (bias ? bias[c] : 0.0f));
   }
   *mean = rowMean;
   *rstd = rowRstd;
 }
 
-void layerNormForward(const LayerNormDesc &d, const float *x, const float *scale, const float *bias, float *y,
-                      float *mean, float *rstd) {
+template <typename T>
+void layerNormForward(const LayerNormDesc &d, const T *x, const float *scale, const float *bias, T *y, float *mean,
+                      float *rstd) {
 #pragma omp parallel for schedule(static) if (d.rows * d.cols >= kParallelElements)
   for (int64_t row = 0; row < d.rows; ++row)
     normaliseRow(d, x + row * d.cols, scale, bias, y + row * d.cols, mean + row, rstd + row);
@@ -50,20 +52,21 @@ struct RowStatistics {
   float mean, rstd;
 };
 
-static void differentiateRow(int64_t cols, const float *x, const float *scale, RowStatistics s, const float *dy,
-                             float *dx) {
-  const auto g = [=](int64_t c) { return scale ? dy[c] * scale[c] : dy[c]; };
+template <typename T>
+static void differentiateRow(int64_t cols, const T *x, const float *scale, RowStatistics s, const T *dy, T *dx) {
+  const auto g = [=](int64_t c) -> float { return scale ? dy[c] * scale[c] : dy[c]; };
   const auto normalised = [=](int64_t c) { return (x[c] - s.mean) * s.rstd; };
   const float meanG = sumOfTerms(cols, g) / static_cast<float>(cols);
   const float meanGx = sumOfTerms(cols, [=](int64_t c) { return g(c) * normalised(c); }) / static_cast<float>(cols);
   if (scale) {
-    for (int64_t c = 0; c < cols; ++c) dx[c] = s.rstd * (dy[c] * scale[c] - meanG - normalised(c) * meanGx);
+    for (int64_t c = 0; c < cols; ++c) dx[c] = T(s.rstd * (dy[c] * scale[c] - meanG - normalised(c) * meanGx));
   } else {
-    for (int64_t c = 0; c < cols; ++c) dx[c] = s.rstd * (dy[c] - meanG - normalised(c) * meanGx);
+    for (int64_t c = 0; c < cols; ++c) dx[c] = T(s.rstd * (dy[c] - meanG - normalised(c) * meanGx));
   }
 }
 
-static void addParameterTerms(int64_t cols, const float *__restrict x, RowStatistics s, const float *__restrict dy,
+template <typename T>
+static void addParameterTerms(int64_t cols, const T *__restrict x, RowStatistics s, const T *__restrict dy,
                               float *__restrict dscale, float *__restrict dbias) {
   for (int64_t c = 0; c < cols; ++c) {
     dscale[c] += dy[c] * ((x[c] - s.mean) * s.rstd);
@@ -78,8 +81,9 @@ static void combineBlocks(const float *partial, int64_t blocks, int64_t stride, 
   *out = mode == WriteMode::kAccumulate ? *out + sum : sum;
 }
 
-void layerNormBackward(const LayerNormDesc &d, const float *x, const float *scale, const float *mean, const float *rstd,
-                       const float *dy, float *dx, float *dscale, float *dbias, WriteMode mode, void *workspace) {
+template <typename T>
+void layerNormBackward(const LayerNormDesc &d, const T *x, const float *scale, const float *mean, const float *rstd,
+                       const T *dy, T *dx, float *dscale, float *dbias, WriteMode mode, void *workspace) {
   const int64_t rowsPerBlock = layerNormRowsPerBlock(d), blocks = (d.rows + rowsPerBlock - 1) / rowsPerBlock;
   const int64_t cols = d.cols;
   const bool wantParameters = dscale || dbias;
@@ -106,15 +110,18 @@ void layerNormBackward(const LayerNormDesc &d, const float *x, const float *scal
   }
 }
 
+HYC_INSTANTIATE(layerNormForward)
+HYC_INSTANTIATE(layerNormBackward)
+
 }  // namespace HYC_ISA
 
-HYC_DISPATCH(void, layerNormForward,
-             (const LayerNormDesc &d, const float *x, const float *scale, const float *bias, float *y, float *mean,
-              float *rstd),
-             (d, x, scale, bias, y, mean, rstd))
-HYC_DISPATCH(void, layerNormBackward,
-             (const LayerNormDesc &d, const float *x, const float *scale, const float *mean, const float *rstd,
-              const float *dy, float *dx, float *dscale, float *dbias, WriteMode mode, void *workspace),
-             (d, x, scale, mean, rstd, dy, dx, dscale, dbias, mode, workspace))
+HYC_DISPATCH_TEMPLATE(void, layerNormForward,
+                      (const LayerNormDesc &d, const T *x, const float *scale, const float *bias, T *y, float *mean,
+                       float *rstd),
+                      (d, x, scale, bias, y, mean, rstd))
+HYC_DISPATCH_TEMPLATE(void, layerNormBackward,
+                      (const LayerNormDesc &d, const T *x, const float *scale, const float *mean, const float *rstd,
+                       const T *dy, T *dx, float *dscale, float *dbias, WriteMode mode, void *workspace),
+                      (d, x, scale, mean, rstd, dy, dx, dscale, dbias, mode, workspace))
 
 }  // namespace hyc::kernels

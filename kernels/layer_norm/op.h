@@ -11,24 +11,26 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/narrow_float.h"
 #include "kernels/write_mode.h"
 
 namespace hyc::kernels {
 
-// x, y, dy, dx: [rows, cols]; scale, bias, dscale, dbias: [cols]; mean, rstd: [rows].
+// x, y, dy, dx: [rows, cols], of T: float, Bf16 or F16; scale, bias, dscale, dbias: [cols]; mean, rstd: [rows].
 struct LayerNormDesc {
   int64_t rows = 0, cols = 0;
   double epsilon = 1e-5;
 };
 
 // `scale` and `bias` may be null (1 and 0). y may be x.
-void layerNormForward(const LayerNormDesc &desc, const float *x, const float *scale, const float *bias, float *y,
-                      float *mean, float *rstd);
+template <typename T>
+void layerNormForward(const LayerNormDesc &desc, const T *x, const float *scale, const float *bias, T *y, float *mean,
+                      float *rstd);
 
 // Any of dx, dscale and dbias may be null and is then not computed. dx may be dy.
-void layerNormBackward(const LayerNormDesc &desc, const float *x, const float *scale, const float *mean,
-                       const float *rstd, const float *dy, float *dx, float *dscale, float *dbias, WriteMode mode,
-                       void *workspace);
+template <typename T>
+void layerNormBackward(const LayerNormDesc &desc, const T *x, const float *scale, const float *mean, const float *rstd,
+                       const T *dy, T *dx, float *dscale, float *dbias, WriteMode mode, void *workspace);
 
 // Rows are summed in at most kLayerNormRowBlocks blocks, each into its own row of the workspace.
 constexpr int64_t kLayerNormRowBlocks = 32;

@@ -130,6 +130,8 @@ void stridedCopy(const StridedCopyDesc &d, const void *src, void *dst) {
   if (nest.elements == 0) return;
   if (d.elementBytes == 8)
     copyNest<8>(nest, static_cast<const char *>(src), static_cast<char *>(dst));
+  else if (d.elementBytes == 2)
+    copyNest<2>(nest, static_cast<const char *>(src), static_cast<char *>(dst));
   else
     copyNest<4>(nest, static_cast<const char *>(src), static_cast<char *>(dst));
 }

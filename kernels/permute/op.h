@@ -1,7 +1,7 @@
 // Copies between tensors of up to six dimensions with any strides: transpose, slice, broadcast, concatenation.
 //
-// The surprise: elements are moved as bytes of 4 or 8, so that f32 and i64 tensors share the code, and NaNs keep their
-// payload.
+// The surprise: elements are moved as bytes of 2, 4 or 8, so that f32 and i64 tensors share the code, and NaNs keep
+// their payload.
 #ifndef HYC_KERNELS_PERMUTE_OP_H_
 #define HYC_KERNELS_PERMUTE_OP_H_
 
@@ -17,7 +17,7 @@ struct StridedCopyDesc {
   int64_t shape[kPermuteMaxRank] = {};
   int64_t srcStrides[kPermuteMaxRank] = {};
   int64_t dstStrides[kPermuteMaxRank] = {};
-  int elementBytes = 4;  // 4 or 8
+  int elementBytes = 4;  // 2, 4 or 8
 };
 
 // src and dst do not overlap.

@@ -11,9 +11,9 @@ struct SgdFactors {
 };
 
 // With compile-time choices, so that the loop has no branch.
-template <bool kDecay, bool kMomentum>
+template <bool kDecay, bool kMomentum, typename T>
 static void updateRange(const SgdParams &p, const SgdFactors &f, int64_t n, float *__restrict param,
-                        const float *__restrict grad, float *__restrict buffer) {
+                        const T *__restrict grad, float *__restrict buffer) {
   const bool first = p.step == 1, nesterov = p.kind == MomentumKind::kNesterov;
   for (int64_t i = 0; i < n; ++i) {
     float g = grad[i] * f.gradScale;
@@ -27,22 +27,25 @@ static void updateRange(const SgdParams &p, const SgdFactors &f, int64_t n, floa
   }
 }
 
-void sgd(const SgdParams &p, int64_t n, float *param, const float *grad, float *buffer) {
+template <typename T>
+void sgd(const SgdParams &p, int64_t n, float *param, const T *grad, float *buffer) {
   constexpr int64_t kChunk = 16384;
   const SgdFactors f = {static_cast<float>(p.gradScale), static_cast<float>(p.weightDecay),
                         static_cast<float>(p.momentum), static_cast<float>(1 - p.dampening), static_cast<float>(-p.lr)};
   const bool decay = p.weightDecay != 0, momentum = p.momentum != 0;
-  const auto update = decay ? (momentum ? updateRange<true, true> : updateRange<true, false>)
-                            : (momentum ? updateRange<false, true> : updateRange<false, false>);
+  const auto update = decay ? (momentum ? updateRange<true, true, T> : updateRange<true, false, T>)
+                            : (momentum ? updateRange<false, true, T> : updateRange<false, false, T>);
 #pragma omp parallel for schedule(static) if (n >= kParallelElements)
   for (int64_t start = 0; start < n; start += kChunk)
     update(p, f, n - start < kChunk ? n - start : kChunk, param + start, grad + start,
            momentum ? buffer + start : nullptr);
 }
 
+HYC_INSTANTIATE(sgd)
+
 }  // namespace HYC_ISA
 
-HYC_DISPATCH(void, sgd, (const SgdParams &p, int64_t n, float *param, const float *grad, float *buffer),
-             (p, n, param, grad, buffer))
+HYC_DISPATCH_TEMPLATE(void, sgd, (const SgdParams &p, int64_t n, float *param, const T *grad, float *buffer),
+                      (p, n, param, grad, buffer))
 
 }  // namespace hyc::kernels

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "kernels/narrow_float.h"
+
 namespace hyc::kernels {
 
 enum class MomentumKind { kHeavyBall, kNesterov };
@@ -21,8 +23,9 @@ struct SgdParams {
   double gradScale = 1;  // clip factor / token count
 };
 
-// `buffer` may be null if momentum is 0. param and buffer are updated in place.
-void sgd(const SgdParams &params, int64_t n, float *param, const float *grad, float *buffer);
+// `buffer` may be null if momentum is 0. param and buffer are updated in place. T: float, Bf16 or F16.
+template <typename T>
+void sgd(const SgdParams &params, int64_t n, float *param, const T *grad, float *buffer);
 
 }  // namespace hyc::kernels
 

@@ -31,33 +31,44 @@ static double sumOfWholeGroups(const float *x, int64_t n) {
   return lanes[0];
 }
 
-static double sumOfBlock(const float *x, int64_t n) {
-  if (n >= kSumOfSquaresBlock) return sumOfWholeGroups(x, kSumOfSquaresBlock);
+static double sumOfFilledBlock(const float *x) { return sumOfWholeGroups(x, kSumOfSquaresBlock); }
+
+// Of what is shorter or narrower a copy is filled.
+template <typename T>
+static double sumOfBlock(const T *x, int64_t n) {
+  if constexpr (sizeof(T) == sizeof(float))
+    if (n >= kSumOfSquaresBlock) return sumOfFilledBlock(x);
   float filled[kSumOfSquaresBlock] = {};
-  for (int64_t i = 0; i < n; ++i) filled[i] = x[i];
-  return sumOfWholeGroups(filled, kSumOfSquaresBlock);
+  for (int64_t i = 0; i < (n < kSumOfSquaresBlock ? n : kSumOfSquaresBlock); ++i) filled[i] = x[i];
+  return sumOfFilledBlock(filled);
 }
 
-void sumOfSquaresBlocks(const float *x, int64_t n, double *blockSums) {
+template <typename T>
+void sumOfSquaresBlocks(const T *x, int64_t n, double *blockSums) {
 #pragma omp parallel for schedule(static) if (n >= kParallelElements)
   for (int64_t block = 0; block < sumOfSquaresBlockCount(n); ++block)
     blockSums[block] = sumOfBlock(x + block * kSumOfSquaresBlock, n - block * kSumOfSquaresBlock);
 }
 
-void sumOfSquares(const float *x, int64_t n, int64_t *exactSum, WriteMode mode) {
+template <typename T>
+void sumOfSquares(const T *x, int64_t n, int64_t *exactSum, WriteMode mode) {
   constexpr int64_t kBlocksAtOnce = 4096;
   double blockSums[kBlocksAtOnce];
   if (mode == WriteMode::kOverwrite) std::fill_n(exactSum, kExactSumLimbs, 0);
   for (int64_t i = 0; i < n; i += kBlocksAtOnce * kSumOfSquaresBlock) {
     const int64_t length = n - i < kBlocksAtOnce * kSumOfSquaresBlock ? n - i : kBlocksAtOnce * kSumOfSquaresBlock;
-    sumOfSquaresBlocks(x + i, length, blockSums);
+    HYC_ISA::sumOfSquaresBlocks(x + i, length, blockSums);
     addExact(exactSum, blockSums, sumOfSquaresBlockCount(length));
   }
 }
 
+HYC_INSTANTIATE(sumOfSquaresBlocks)
+HYC_INSTANTIATE(sumOfSquares)
+
 }  // namespace HYC_ISA
 
-HYC_DISPATCH(void, sumOfSquaresBlocks, (const float *x, int64_t n, double *blockSums), (x, n, blockSums))
-HYC_DISPATCH(void, sumOfSquares, (const float *x, int64_t n, int64_t *exactSum, WriteMode mode), (x, n, exactSum, mode))
+HYC_DISPATCH_TEMPLATE(void, sumOfSquaresBlocks, (const T *x, int64_t n, double *blockSums), (x, n, blockSums))
+HYC_DISPATCH_TEMPLATE(void, sumOfSquares, (const T *x, int64_t n, int64_t *exactSum, WriteMode mode),
+                      (x, n, exactSum, mode))
 
 }  // namespace hyc::kernels

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "kernels/narrow_float.h"
 #include "kernels/write_mode.h"
 
 namespace hyc::kernels {
@@ -19,11 +20,13 @@ constexpr int64_t kSumOfSquaresLanes = 16;
 
 constexpr int64_t sumOfSquaresBlockCount(int64_t n) { return (n + kSumOfSquaresBlock - 1) / kSumOfSquaresBlock; }
 
-// blockSums: [sumOfSquaresBlockCount(n)].
-void sumOfSquaresBlocks(const float *x, int64_t n, double *blockSums);
+// blockSums: [sumOfSquaresBlockCount(n)]. T: float, Bf16 or F16.
+template <typename T>
+void sumOfSquaresBlocks(const T *x, int64_t n, double *blockSums);
 
 // The blocks' sums added to an exact sum: exactSum [kExactSumLimbs].
-void sumOfSquares(const float *x, int64_t n, int64_t *exactSum, WriteMode mode);
+template <typename T>
+void sumOfSquares(const T *x, int64_t n, int64_t *exactSum, WriteMode mode);
 
 }  // namespace hyc::kernels
 

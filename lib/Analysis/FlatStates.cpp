@@ -23,16 +23,20 @@ AxisListAttr ParamStates::updateAxes() const {
     return AxisListAttr::get(ParamOp(param).getContext(), {});
   if (!optimizer.empty())
     return flatAxesOf(optimizer.front());
-  AxisListAttr ofGradient = flatAxesOf(gradient);
-  return ofGradient.empty() ? flatAxesOf(param) : ofGradient;
+  for (Operation *symbol : {StateOp(gradient).getOperation(), ParamOp(param).getOperation()})
+    if (AxisListAttr axes = flatAxesOf(symbol); !axes.empty())
+      return axes;
+  return flatAxesOf(used());
 }
+
+Operation *ParamStates::used() const { return copy ? StateOp(copy).getOperation() : ParamOp(param).getOperation(); }
 
 SmallVector<ParamStates> hyc::collectParamStates(ModuleOp module) {
   SmallVector<ParamStates> all;
   llvm::StringMap<size_t> index;
   for (auto param : module.getOps<ParamOp>()) {
     index[param.getSymName()] = all.size();
-    all.push_back({param, {}, {}});
+    all.push_back({param, {}, {}, {}});
   }
   for (auto state : module.getOps<StateOp>()) {
     auto entry = state.getParam() ? index.find(*state.getParam()) : index.end();
@@ -41,6 +45,8 @@ SmallVector<ParamStates> hyc::collectParamStates(ModuleOp module) {
     ParamStates &states = all[entry->second];
     if (state.getRole() == "gradient")
       states.gradient = state;
+    else if (state.getRole() == "compute")
+      states.copy = state;
     else
       states.optimizer.push_back(state);
   }
@@ -79,7 +85,8 @@ static LogicalResult checkParam(const ParamStates &states) {
               << axes << "; one update works on one kind of shard, so make them equal")
                  .attachNote(StateOp(states.optimizer.front()).getLoc())
              << "the other state";
-  for (Operation *symbol : {ParamOp(states.param).getOperation(), StateOp(states.gradient).getOperation()}) {
+  for (Operation *symbol : {ParamOp(states.param).getOperation(), StateOp(states.gradient).getOperation(),
+                            StateOp(states.copy).getOperation()}) {
     AxisListAttr own = symbol ? flatAxesOf(symbol) : axes;
     if (!symbol || own.empty() || own == axes || !states.gradient)
       continue;

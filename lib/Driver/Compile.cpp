@@ -34,6 +34,14 @@ using namespace hyc;
 using llvm::Error;
 using llvm::Expected;
 
+static PrecisionOptions precisionOptions(const CompileOptions &options) {
+  return {*options.precision,
+          *options.gradientAccumulationType,
+          *options.communicationType,
+          {*options.lossScale, *options.initialScalePower, *options.lossScaleWindow, *options.hysteresis,
+           *options.consecutiveHysteresis, *options.minLossScale}};
+}
+
 static PipelineOptions pipelineOptions(const CompileOptions &options) {
   PipelineOptions result;
   result.loss = options.loss;
@@ -47,6 +55,7 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.momentum = *options.momentum;
   result.clipGradNorm = *options.clipGradNorm;
   result.noDecay = options.noDecay;
+  result.precision = precisionOptions(options);
   result.tp = *options.tp;
   result.pp = *options.pp;
   result.dp = *options.dp;
@@ -241,6 +250,8 @@ void Compilation::remember(Phase phase) {
     compiled.plan.schedule = *options.schedule;
     compiled.plan.partitionMethod = *options.partitionMethod;
     compiled.plan.recompute = *options.recompute;
+    if (*options.precision != "f32")
+      compiled.plan.precision = *options.precision;
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
     if (options.emit > EmitKind::Account)
       compiled.planHash = llvm::xxh3_64bits(printModule(module));

@@ -128,6 +128,62 @@ Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text)
   return std::pair{name.str(), size};
 }
 
+/// What only means something beside another value of --precision.
+template <typename T>
+static Error refuseBeside(StringRef flag, const Setting<T> &setting, const Setting<std::string> &precision,
+                          StringRef wayOut) {
+  if (!setting.isGiven())
+    return Error::success();
+  return makeError(codeFor(setting), nameOf(flag, setting) + " does nothing while " + nameOf("precision", precision) +
+                                         " is \"" + *precision + "\"; " + wayOut);
+}
+
+/// Sums into flat shards, and those of each micro-batch, are exchanged as they are.
+static Error checkCommunicationType(const CompileOptions &options) {
+  const std::string &type = *options.communicationType;
+  bool divides = *options.zero > 0, isEach = *options.gradientReduction == "micro_batch";
+  if (type.empty() || type == *options.gradientAccumulationType || (!divides && !isEach))
+    return Error::success();
+  std::string other = divides ? nameOf("zero", options.zero) + " is " + std::to_string(*options.zero)
+                              : nameOf("gradient-reduction", options.gradientReduction) + " is \"micro_batch\"";
+  return makeError(codeFor(options.communicationType),
+                   nameOf("communication-type", options.communicationType) + " is \"" + type + "\", but " + other +
+                       ", where gradients are exchanged in the type that they add up in (" +
+                       *options.gradientAccumulationType + "); leave one of the two out");
+}
+
+static Error checkPrecision(const CompileOptions &options) {
+  if (Error error = checkChoice("precision", options.precision, {"f32", "bf16", "fp16"}))
+    return error;
+  if (Error error = checkChoice("gradient-accumulation-type", options.gradientAccumulationType, {"f32", "bf16"}))
+    return error;
+  if (!options.communicationType->empty())
+    if (Error error = checkChoice("communication-type", options.communicationType, {"f32", "bf16", "fp16"}))
+      return error;
+  if (*options.precision == "f32" && *options.gradientAccumulationType != "f32")
+    return refuseBeside("gradient-accumulation-type", options.gradientAccumulationType, options.precision,
+                        "compute in bf16 or fp16, or leave it out");
+  // DeepSpeed's fp16 section may say anything while it is off.
+  if (*options.precision != "fp16" && *options.lossScale != 0 && options.lossScale.getOrigin() == Origin::Flag)
+    return refuseBeside("loss-scale", options.lossScale, options.precision, "compute in fp16, or leave it out");
+  return checkCommunicationType(options);
+}
+
+static Error checkLossScaling(const CompileOptions &options) {
+  constexpr double most = 0x1p126;
+  if (*options.lossScale != 0)
+    if (Error error =
+            checkNumber("loss-scale", options.lossScale, 1, most, "0 (dynamic) or a number that is at least 1"))
+      return error;
+  if (Error error = checkCount("initial-scale-power", options.initialScalePower, 0, 126))
+    return error;
+  if (Error error = checkCount("loss-scale-window", options.lossScaleWindow, 1, int64_t(1) << 40))
+    return error;
+  if (Error error = checkCount("hysteresis", options.hysteresis, 1, int64_t(1) << 40))
+    return error;
+  return checkNumber("min-loss-scale", options.minLossScale, 0x1p-126, most, "a number above 0");
+}
+
 Error hyc::checkOptions(const CompileOptions &options) {
   if (!options.deviceMemory.empty())
     if (auto bytes = parseByteCount("device-memory", options.deviceMemory); !bytes)
@@ -160,6 +216,8 @@ Error hyc::checkOptions(const CompileOptions &options) {
         return checkChoice("recompute", options.recompute, {"none", "layer", "selective", "auto"});
       },
       [&] { return checkRecomputation(options); },
+      [&] { return checkPrecision(options); },
+      [&] { return checkLossScaling(options); },
       [&] {
         return checkChoice("weights", Setting<std::string>(options.weights),
                            {"read", "initialise-missing", "initialise"});

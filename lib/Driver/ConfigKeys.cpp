@@ -14,14 +14,16 @@ using namespace hyc;
 //===----------------------------------------------------------------------===//
 
 static void convert(const JsonValue &json, int64_t &value) { value = *json.getInteger(); }
+static void convert(const JsonValue &json, bool &value) { value = *json.getBool(); }
 static void convert(const JsonValue &json, double &value) { value = *json.getNumber(); }
 static void convert(const JsonValue &json, std::string &value) { value = json.getString()->str(); }
 static void convert(const JsonValue &json, std::array<double, 2> &value) {
   value = {*(*json.getArray())[0].getNumber(), *(*json.getArray())[1].getNumber()};
 }
 
+static std::string print(bool value) { return value ? "true" : "false"; }
 static std::string print(int64_t value) { return std::to_string(value); }
-static std::string print(const std::string &value) { return value; }
+static std::string print(const std::string &value) { return value.empty() ? "-" : value; }
 static std::string print(double value) {
   std::string text;
   raw_string_ostream(text) << format("%.10g", value);
@@ -96,6 +98,38 @@ static Error offerPartition(CompileOptions &options, const ConfigEntry &entry, c
   return Error::success();
 }
 
+/// `bf16.enabled` and `fp16.enabled` choose one type; false leaves the choice to whoever else makes it.
+template <const char *Type>
+static Error offerPrecision(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  if (*entry.value->getBool())
+    options.precision.offer(Type, Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
+template <const char *Type> static ShownSetting showPrecision(const CompileOptions &options) {
+  ShownSetting shown = showSetting<&CompileOptions::precision>(options);
+  shown.value = print(shown.value == Type);
+  return shown;
+}
+template <const char *Type> static constexpr Treatment choosePrecision() {
+  return {Treatment::Connected, offerPrecision<Type>, showPrecision<Type>, {}};
+}
+static constexpr char kBf16[] = "bf16", kFp16[] = "fp16";
+
+/// "fp32" is hyc's f32; "none" leaves the type as it is.
+template <Setting<std::string> CompileOptions::*Member>
+static Error offerType(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  StringRef name = *entry.value->getString();
+  if (name != "none")
+    (options.*Member).offer(name == "fp32" ? "f32" : name.str(), Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
+
+static Error offerAccumulation(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  if (entry.value->getString() == "fp16")
+    return file.refuse(entry, "expected fp32 or bf16; sums of many micro-batches leave fp16's range");
+  return offerType<&CompileOptions::gradientAccumulationType>(options, entry, file);
+}
+
 static Error offerOptimizer(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
   std::string name = entry.value->getString()->lower();
   // DeepSpeed's "Adam" decouples the decay too, unless adam_w_mode says otherwise.
@@ -117,8 +151,8 @@ static constexpr double kMost = 9.0e15;
 static constexpr char kAdams[] = "AdamW|Adam", kSgd[] = "SGD", kEvery[] = "";
 static constexpr char kWarmups[] = "WarmupLR|WarmupDecayLR", kCosine[] = "WarmupCosineLR", kCycle[] = "OneCycle";
 
-static constexpr char kNoF16[] = "hyc computes in f32 only";
-static constexpr char kNoScaling[] = "f32 needs no loss scaling";
+static constexpr char kMasters[] = "masters and optimizer states are f32";
+static constexpr char kNoCasts[] = "bf16.enabled and fp16.enabled choose the type, by op";
 static constexpr char kNoMics[] = "hyc divides states over all of dp";
 static constexpr char kPlanned[] = "the plan says what is exchanged, when and how";
 static constexpr char kNoOffload[] = "hyc keeps everything in device memory";
@@ -177,33 +211,33 @@ static constexpr ConfigKey kKeys[] = {
 
     // Gradients
     {"gradient_clipping", "", T::number(0, 1e30), "0", connect<&C::clipGradNorm>(), "largest global norm of the mean gradient", ""},
-    {"communication_data_type", "", T::text("fp16|bf16|fp32|none"), "", only("fp32|none"), "gradients are exchanged in f32", ""},
+    {"communication_data_type", "", T::text("fp16|bf16|fp32|none"), "", connectBy<&C::communicationType>(offerType<&C::communicationType>), "what gradients are rounded to while ranks sum them; left out: not rounded", ""},
     {"seq_parallel_comm_data_type", "seq_parallel_communication_data_type", T::text("fp16|bf16|fp32"), "fp32", only("fp32"), "everything is exchanged in f32", ""},
-    {"data_types.grad_accum_dtype", "", T::text("fp16|bf16|fp32"), "", only("fp32"), "gradients are accumulated in f32", ""},
+    {"data_types.grad_accum_dtype", "", T::text("fp16|bf16|fp32"), "", connectBy<&C::gradientAccumulationType>(offerAccumulation), "what gradients add up in; left out: f32", ""},
     {"gradient_allreduce_op", "", T::text("mean|sum"), "mean", only("mean"), "the update takes the mean over counted tokens", ""},
     {"prescale_gradients", "", T::boolean(), "false", harmless(), kDense, ""},
     {"gradient_predivide_factor", "", T::number(0, 1e30), "1", harmless(), kDense, ""},
     {"sparse_gradients", "", T::boolean(), "false", harmless(), "gradients are dense; the values are the same", ""},
 
     // Precision
-    {"fp16.enabled", "", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"fp16.enabled", "", T::boolean(), "false", choosePrecision<kFp16>(), "what the model computes in, beside f32 masters", ""},
     {"fp16.auto_cast", "", T::boolean(), "false", harmless(), "inputs are token ids", ""},
-    {"fp16.loss_scale", "", T::number(0, 1e30), "0", harmless(), kNoScaling, ""},
-    {"fp16.initial_scale_power", "", T::integer(0, 126), "16", harmless(), kNoScaling, ""},
-    {"fp16.loss_scale_window", "", T::integer(1, kMost), "1000", harmless(), kNoScaling, ""},
-    {"fp16.hysteresis", "", T::integer(1, kMost), "2", harmless(), kNoScaling, ""},
-    {"fp16.consecutive_hysteresis", "", T::boolean(), "false", harmless(), kNoScaling, ""},
-    {"fp16.min_loss_scale", "", T::number(0, 1e30), "1", harmless(), kNoScaling, ""},
+    {"fp16.loss_scale", "", T::number(0, 1e30), "0", connect<&C::lossScale>(), "of fp16: a fixed loss scale; 0: dynamic", ""},
+    {"fp16.initial_scale_power", "", T::integer(0, 126), "16", connect<&C::initialScalePower>(), "of fp16: the first loss scale, as a power of two", ""},
+    {"fp16.loss_scale_window", "", T::integer(1, kMost), "1000", connect<&C::lossScaleWindow>(), "of fp16: good steps after which the loss scale doubles", ""},
+    {"fp16.hysteresis", "", T::integer(1, kMost), "2", connect<&C::hysteresis>(), "of fp16: overflows that it takes to halve the loss scale", ""},
+    {"fp16.consecutive_hysteresis", "", T::boolean(), "false", connect<&C::consecutiveHysteresis>(), "of fp16: a good step forgets earlier overflows", ""},
+    {"fp16.min_loss_scale", "", T::number(0, 1e30), "1", connect<&C::minLossScale>(), "of fp16: where the loss scale stops falling", ""},
     {"fp16.fused_mode", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", ""},
-    {"fp16.fp16_master_weights_and_grads", "", T::boolean(), "false", only("false"), kNoF16, ""},
-    {"bf16.enabled", "bfloat16.enabled", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"fp16.fp16_master_weights_and_grads", "", T::boolean(), "false", only("false"), kMasters, ""},
+    {"bf16.enabled", "bfloat16.enabled", T::boolean(), "false", choosePrecision<kBf16>(), "what the model computes in, beside f32 masters", ""},
     {"bf16.immediate_grad_update", "bfloat16.immediate_grad_update", T::boolean(), "false", harmless(), "gradients are added as they are made", ""},
-    {"bf16.check_grad_overflow", "bfloat16.check_grad_overflow", T::boolean(), "false", only("false"), "hyc does not look for overflow", ""},
-    {"bf16.bf16_master_weights_and_grads", "", T::boolean(), "false", only("false"), kNoF16, ""},
-    {"bf16.bf16_optimizer_states", "", T::boolean(), "false", only("false"), kNoF16, ""},
-    {"amp.enabled", "", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"bf16.check_grad_overflow", "bfloat16.check_grad_overflow", T::boolean(), "false", only("false"), "hyc looks for overflow in fp16 only", ""},
+    {"bf16.bf16_master_weights_and_grads", "", T::boolean(), "false", only("false"), kMasters, ""},
+    {"bf16.bf16_optimizer_states", "", T::boolean(), "false", only("false"), kMasters, ""},
+    {"amp.enabled", "", T::boolean(), "false", only("false"), kNoCasts, ""},
     {"amp.*", "", T::any(), "", harmless(), "belongs to amp, which is off", ""},
-    {"torch_autocast.enabled", "", T::boolean(), "false", only("false"), kNoF16, ""},
+    {"torch_autocast.enabled", "", T::boolean(), "false", only("false"), kNoCasts, ""},
     {"torch_autocast.*", "", T::any(), "", harmless(), "belongs to torch_autocast, which is off", ""},
 
     // ZeRO

@@ -111,18 +111,21 @@ static Expected<dist::AxisListAttr> parseFlat(const PlanRule &rule, StringRef ke
 
 /// Hangs on the states of one parameter what a rule says of them, for hyc-shard-states to find.
 static Error applyToStates(const ParamStates &states, const PlanRule &rule, MLIRContext *context) {
-  auto setFlat = [&](StateOp state, StringRef key) -> Error {
+  auto setFlat = [&](Operation *symbol, StringRef key) -> Error {
     auto text = rule.states.find(key);
-    if (text == rule.states.end() || !state)
+    if (text == rule.states.end() || !symbol)
       return Error::success();
     Expected<dist::AxisListAttr> axes = parseFlat(rule, key, text->second, context);
     if (!axes)
       return axes.takeError();
-    state->setAttr(dist::kFlat, *axes);
+    symbol->setAttr(dist::kFlat, *axes);
     return Error::success();
   };
   for (StateOp state : states.optimizer)
     if (Error error = setFlat(state, "optimizer"))
+      return error;
+  if (states.copy)
+    if (Error error = setFlat(states.param, "master"))
       return error;
   StateOp gradient = states.gradient;
   auto reduction = rule.states.find("reduction");
@@ -155,7 +158,7 @@ Error hyc::applyShardingRules(const PlanFile &plan, ModuleOp module) {
   auto setParam = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) {
     params[index]->setAttr(dist::kSharding, sharding.withoutFlat());
     if (plan.zero || !sharding.getFlat().empty())
-      params[index]->setAttr(dist::kFlat, sharding.getFlat());
+      states[index].used()->setAttr(dist::kFlat, sharding.getFlat());
     return applyToStates(states[index], rule, context);
   };
   if (Error error = applyRules(plan.parameters, "parameter", names, context, setParam))
@@ -333,7 +336,7 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
   for (const ParamStates &states : collectParamStates(module)) {
     ParamOp param = states.param;
     StateOp gradient = states.gradient;
-    Attribute sharding = param->getAttr(dist::kSharding);
+    Attribute sharding = states.used()->getAttr(dist::kSharding);
     if (!sharding)
       continue;
     PlanRule rule{param.getSymName().str(), spell(sharding)};
@@ -342,6 +345,8 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
       rule.states["reduction"] = isReducedPerMicroBatch(gradient) ? "micro_batch" : "step";
       if (!states.optimizer.empty())
         rule.states["optimizer"] = spellFlat(StateOp(states.optimizer.front()));
+      if (states.copy)
+        rule.states["master"] = spellFlat(param);
     }
     params.push_back(rule);
   }

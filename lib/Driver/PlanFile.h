@@ -5,6 +5,7 @@
 //     "mesh": {"tp": 2, "pp": 2, "dp": 2},
 //     "schedule": "1f1b",
 //     "partition_method": "parameters",
+//     "precision": "bf16",
 //     "recompute": "layer",
 //     "cuts": ["transformer.h.4.ln_1"],                      an op of the first layer of each stage but the first
 //     "inputs": [{"match": "input_ids", "sharding": "[{dp}, {}]"}],
@@ -16,7 +17,9 @@
 //   }
 //
 // With ZeRO there is an object "zero" beside these (its stage and thresholds, for parameters that no rule matches), and
-// a rule says what is flat: of the parameter in its sharding, of its gradient and optimizer states apart.
+// a rule says what is flat: of the parameter in its sharding, of its gradient and optimizer states apart. Where the
+// model computes in another type than f32 ("precision"), the sharding tells what is flat of the copy that is computed
+// with, and "master" of the f32 parameter beside it.
 //
 //       {"match": "wte.weight", "sharding": "[{tp}, {}]", "gradient": "{dp}", "reduction": "micro_batch", "optimizer":
 //       "{dp}"}
@@ -49,7 +52,7 @@ struct PlanRule {
 };
 
 /// What a parameter's rule may say of its states, in the order in which it is written.
-inline constexpr const char *kStateProperties[] = {"gradient", "reduction", "optimizer"};
+inline constexpr const char *kStateProperties[] = {"gradient", "reduction", "optimizer", "master"};
 
 /// What states and parameters are flat where no rule says so, and how their exchanges are bounded (in elements).
 struct ZeroPlan {
@@ -62,6 +65,7 @@ struct ZeroPlan {
 struct PlanFile {
   int64_t tp = 1, pp = 1, dp = 1;
   std::string schedule, partitionMethod, recompute = "none";
+  std::string precision; ///< empty: not said
   std::vector<std::string> cuts;
   std::optional<ZeroPlan> zero;
   std::vector<PlanRule> inputs, parameters, lifetimes;

@@ -78,12 +78,13 @@ static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
       [&] {
         return root.checkKeys(
             {"format_version", "mesh", "schedule", "partition_method", "cuts", "inputs", "parameters"},
-            {"recompute", "lifetimes", "zero"});
+            {"precision", "recompute", "lifetimes", "zero"});
       },
       [&] { return root.read("format_version", version, kFormatVersion, kFormatVersion); },
       [&] { return readMesh(root, plan); },
       [&] { return root.read("schedule", plan.schedule); },
       [&] { return root.read("partition_method", plan.partitionMethod); },
+      [&] { return root.has("precision") ? root.read("precision", plan.precision) : Error::success(); },
       [&] { return root.has("recompute") ? root.read("recompute", plan.recompute) : Error::success(); },
       [&] { return root.read("cuts", plan.cuts); },
       [&] { return readZero(root, plan.zero); },
@@ -144,6 +145,8 @@ std::string PlanFile::toJson() const {
     json.attributeEnd();
     json.attribute("schedule", schedule);
     json.attribute("partition_method", partitionMethod);
+    if (!precision.empty())
+      json.attribute("precision", precision);
     json.attribute("recompute", recompute);
     json.attributeArray("cuts", [&] {
       for (const std::string &cut : cuts)
@@ -215,6 +218,9 @@ Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
     return error;
   if (Error error = take(options.partitionMethod, plan.partitionMethod, "partition_method", options.planFile))
     return error;
+  if (!plan.precision.empty())
+    if (Error error = take(options.precision, plan.precision, "precision", options.planFile))
+      return error;
   if (plan.zero)
     if (Error error = takeZero(options, *plan.zero))
       return error;

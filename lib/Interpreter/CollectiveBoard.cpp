@@ -172,6 +172,7 @@ static Tensor combineAll(ArrayRef<Tensor> operands, bool isMax) {
   Tensor total = operands[0];
   for (const Tensor &term : operands.drop_front())
     combineInto(total, term, isMax);
+  total.roundElements(); // terms of 16 bits are added in f32
   return total;
 }
 

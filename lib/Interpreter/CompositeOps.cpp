@@ -10,14 +10,14 @@ using namespace hyc;
 using namespace hyc::interpreter;
 namespace reference = hyc::kernels::reference;
 
-/// Floating-point operands of one kind; `skip` says which operands may be anything.
+/// Floating-point operands that are computed with in one arithmetic; `skip` says which operands may be anything.
 static LogicalResult checkFloats(OpCall &call, ArrayRef<unsigned> skip = {}) {
-  for (auto [index, operand] : llvm::enumerate(call.operands))
-    if (!llvm::is_contained(skip, index) && operand.getKind() != call.resultKind())
-      return call.op->emitError("the interpreter needs operands of one floating-point type, but operand ")
-             << index << " is " << operand.describeType();
   if (!isFloat(call.resultKind()))
     return call.op->emitError("the interpreter needs a floating-point type, not ") << call.op->getResult(0).getType();
+  for (auto [index, operand] : llvm::enumerate(call.operands))
+    if (!llvm::is_contained(skip, index) && !areStoredAlike(operand.getKind(), call.resultKind()))
+      return call.op->emitError("the interpreter computes f64 apart from narrower types, but operand ")
+             << index << " is " << operand.describeType();
   return success();
 }
 

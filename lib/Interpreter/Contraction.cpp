@@ -105,7 +105,7 @@ static Tensor ordered(const Tensor &tensor, StringRef from, StringRef to) {
 }
 
 Tensor hyc::interpreter::contract(StringRef lhsLetters, const Tensor &lhs, StringRef rhsLetters, const Tensor &rhs,
-                                  StringRef resultLetters) {
+                                  StringRef resultLetters, ElementKind resultKind) {
   Roles roles = assignRoles(lhsLetters, lhs, rhsLetters, rhs, resultLetters);
   Tensor a = ordered(lhs, lhsLetters, roles.batch + roles.rows + roles.contracted);
   Tensor b = ordered(rhs, rhsLetters, roles.batch + roles.contracted + roles.columns);
@@ -113,7 +113,7 @@ Tensor hyc::interpreter::contract(StringRef lhsLetters, const Tensor &lhs, Strin
   SmallVector<int64_t> shape;
   for (unsigned char letter : productLetters)
     shape.push_back(roles.size[letter]);
-  Tensor product(lhs.getKind(), shape);
+  Tensor product(resultKind, shape);
   int64_t batches = roles.product(roles.batch), rows = roles.product(roles.rows);
   int64_t columns = roles.product(roles.columns), depth = roles.product(roles.contracted);
   dispatchStorage(lhs.getKind(), [&](auto zero) {

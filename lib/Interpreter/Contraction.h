@@ -8,9 +8,10 @@
 namespace hyc::interpreter {
 
 /// Σ over the letters that `resultLetters` lacks of lhs · rhs: a valid spec over operands of one kind. Terms are added
-/// in ascending order of the contracted indices, in the arithmetic of the kind.
+/// in ascending order of the contracted indices, in the arithmetic of the kind's storage. The result is of
+/// `resultKind`, stored alike, and not yet rounded to it.
 Tensor contract(llvm::StringRef lhsLetters, const Tensor &lhs, llvm::StringRef rhsLetters, const Tensor &rhs,
-                llvm::StringRef resultLetters);
+                llvm::StringRef resultLetters, ElementKind resultKind);
 
 /// c += a · b for dense row-major c: [rows, columns], a: [rows, depth], b: [depth, columns].
 void multiplyInto(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b, float *c);

@@ -9,6 +9,10 @@ std::optional<ElementKind> hyc::interpreter::elementKind(Type elementType, Arith
     return arithmetic == Arithmetic::Wide ? ElementKind::F64 : ElementKind::F32;
   if (elementType.isF64())
     return ElementKind::F64;
+  if (elementType.isBF16() || elementType.isF16())
+    return arithmetic == Arithmetic::Wide ? ElementKind::F64
+           : elementType.isBF16()         ? ElementKind::BF16
+                                          : ElementKind::F16;
   if (elementType.isSignlessInteger(64))
     return ElementKind::I64;
   if (elementType.isSignlessInteger(32))
@@ -37,7 +41,7 @@ static LogicalResult checkType(Operation *op, Type type, Arithmetic arithmetic) 
   if (!tensor || !tensor.hasStaticShape())
     return op->emitError("the interpreter executes static tensors, not ") << type;
   if (!elementKind(tensor.getElementType(), arithmetic))
-    return op->emitError("the interpreter computes with f32, f64, i64, i32 and i1, not with ") << tensor;
+    return op->emitError("the interpreter computes with f32, f64, bf16, f16, i64, i32 and i1, not with ") << tensor;
   if (!countElements(tensor.getShape()))
     return op->emitError("the interpreter holds at most 2^31 elements, but the type is ") << tensor;
   return success();
@@ -96,8 +100,10 @@ LogicalResult Frame::complete(ArrayRef<Tensor> results) {
   for (auto [value, result] : llvm::zip(op->getResults(), results)) {
     if (failed(checkResult(op, value, result, device->options.arithmetic)))
       return failure();
-    if (!value.use_empty())
-      values[value] = result;
+    if (value.use_empty())
+      continue;
+    Tensor &kept = values[value] = result;
+    kept.roundElements();
   }
   releaseOperands();
   op = op->getNextNode();

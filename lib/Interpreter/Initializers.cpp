@@ -62,6 +62,13 @@ template <typename T> static void readElements(std::ifstream &file, Tensor &tens
   });
 }
 
+static void readHalfWidth(std::ifstream &file, ElementKind stored, Tensor &tensor) {
+  std::vector<uint16_t> bits(tensor.getNumElements());
+  file.read(reinterpret_cast<char *>(bits.data()), static_cast<std::streamsize>(bits.size() * sizeof(uint16_t)));
+  for (size_t i = 0; i < bits.size(); ++i)
+    tensor.set(static_cast<int64_t>(i), decodeHalfWidth(stored, bits[i]));
+}
+
 /// What relative paths start from: the folder asked for, else the one that the importer noted on the module.
 static StringRef folderOf(Operation *op, const Options &options) {
   auto noted = op->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>("hyc.model_folder");
@@ -95,6 +102,10 @@ static FailureOr<Tensor> readFile(Operation *op, FileAttr init, RankedTensorType
   case ElementKind::F64:
     readElements<double>(file, tensor);
     break;
+  case ElementKind::BF16:
+  case ElementKind::F16:
+    readHalfWidth(file, typed, tensor);
+    break;
   case ElementKind::I64:
     readElements<int64_t>(file, tensor);
     break;
@@ -127,7 +138,19 @@ FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, const Option
   if (auto param = dyn_cast<ParamOp>(symbol))
     return initialValue(symbol, name, param.getWholeType(), param.getInit(), options);
   auto state = cast<StateOp>(symbol);
-  return initialValue(symbol, name, state.getWholeType(), state.getInit(), options);
+  if (state.getRole() != "compute" || !state.getParam())
+    return initialValue(symbol, name, state.getWholeType(), state.getInit(), options);
+  return initialCopy(symbol, *state.getParam(), state.getWholeType(), state.getInit(), options);
+}
+
+FailureOr<Tensor> hyc::interpreter::initialCopy(Operation *symbol, StringRef parameter, RankedTensorType type,
+                                                Attribute init, const Options &options) {
+  // Of the parameter's f32 values, which its own initialisation would round to too.
+  auto master = RankedTensorType::get(type.getShape(), Float32Type::get(type.getContext()));
+  FailureOr<Tensor> value = initialValue(symbol, parameter, master, init, options);
+  if (failed(value))
+    return failure();
+  return value->converted(*elementKind(type.getElementType(), options.arithmetic));
 }
 
 FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, StringRef name, RankedTensorType type,

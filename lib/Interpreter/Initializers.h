@@ -15,6 +15,10 @@ llvm::FailureOr<Tensor> initialValue(mlir::Operation *symbol, const Options &opt
 llvm::FailureOr<Tensor> initialValue(mlir::Operation *op, llvm::StringRef name, mlir::RankedTensorType type,
                                      mlir::Attribute init, const Options &options);
 
+/// The same for a copy of `parameter`, whose values `init` describes in f32: rounded to the copy's type.
+llvm::FailureOr<Tensor> initialCopy(mlir::Operation *op, llvm::StringRef parameter, mlir::RankedTensorType type,
+                                    mlir::Attribute init, const Options &options);
+
 /// The elements of a constant. Fails after a diagnostic at `op` where they are not dense.
 llvm::FailureOr<Tensor> denseValue(mlir::Operation *op, mlir::Attribute elements, Arithmetic arithmetic);
 

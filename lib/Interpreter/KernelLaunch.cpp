@@ -92,10 +92,10 @@ static FailureOr<Tensor> compute(rank::ScalarComputeOp op, ArrayRef<Tensor> oper
     return result;
   }
   bool known = false;
-  if (kind == ElementKind::F32)
-    known = computeFloats(Named<float>{name, operands, result});
-  else if (kind == ElementKind::F64)
+  if (kind == ElementKind::F64)
     known = computeFloats(Named<double>{name, operands, result});
+  else if (isFloat(kind))
+    known = computeFloats(Named<float>{name, operands, result});
   else if (name == "div" && llvm::is_contained(operands[1].toDoubles(), 0.0))
     return op.emitError("integer division by zero"), failure();
   else
@@ -104,6 +104,7 @@ static FailureOr<Tensor> compute(rank::ScalarComputeOp op, ArrayRef<Tensor> oper
     return op.emitError("the interpreter knows no \"") << name << "\" of " << nameOf(kind), failure();
   for (int64_t i = 0; !isFloat(kind) && i < result.getNumElements(); ++i)
     result.mutableData<int64_t>()[i] = wrapInteger(kind, result.getInteger(i));
+  result.roundElements();
   return result;
 }
 
@@ -112,7 +113,7 @@ static FailureOr<Tensor> evaluate(Operation &op, ArrayRef<int64_t> space, Arithm
                                   ArrayRef<Tensor> operands) {
   std::optional<ElementKind> kind = elementKind(op.getResult(0).getType(), arithmetic);
   if (!kind)
-    return op.emitError("the interpreter computes with f32, f64, i64, i32 and i1"), failure();
+    return op.emitError("the interpreter computes with f32, f64, bf16, f16, i64, i32 and i1"), failure();
   if (auto literal = dyn_cast<rank::LiteralOp>(op)) {
     if (auto number = dyn_cast<FloatAttr>(literal.getValue()))
       return Tensor::splat(*kind, space, number.getValueAsDouble());

@@ -6,6 +6,7 @@
 #include "kernels/cross_entropy/reference.h"
 #include "kernels/embedding/reference.h"
 #include "kernels/layer_norm/reference.h"
+#include "kernels/loss_scale/reference.h"
 #include "kernels/sum_of_squares/reference.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
@@ -226,15 +227,23 @@ static LogicalResult vocabLoss(Loaded &c) {
 
 static LogicalResult stridedCopy(Loaded &c) { return c.store(0, c.ins[0].reshaped(c.outShape(0))); }
 
-static LogicalResult accumulate(Loaded &c) {
+/// As many elements as both have: a state that is stored flat is padded, a slice of a whole is not.
+static LogicalResult storeCommon(Loaded &c, const Tensor &in, rank::WriteMode mode) {
   auto isShard = [](Value buffer) { return cast<rank::BufferType>(buffer.getType()).isShard(); };
   if (!isShard(c.out(0)) && !isShard(c.op.getIns()[0]))
-    return c.storeAs(0, c.ins[0].reshaped(c.outShape(0)), c.mode());
-  // As many elements as both have: a state that is stored flat is padded, a slice of a whole is not.
+    return c.storeAs(0, in.reshaped(c.outShape(0)), mode);
   Extent target = c.call.regionOf(c.out(0));
-  target.shape[0] = std::min(target.shape[0], c.ins[0].getNumElements());
-  Tensor value = c.ins[0].reshaped({c.ins[0].getNumElements()}).window(0, 0, target.shape[0]);
-  return c.call.store(c.op, target, value, c.mode());
+  target.shape[0] = std::min(target.shape[0], in.getNumElements());
+  Tensor value = in.reshaped({in.getNumElements()}).window(0, 0, target.shape[0]);
+  return c.call.store(c.op, target, value, mode);
+}
+
+static LogicalResult accumulate(Loaded &c) {
+  return storeCommon(c, c.ins[0].converted(c.call.kindOf(c.out(0))), c.mode());
+}
+
+static LogicalResult round(Loaded &c) {
+  return storeCommon(c, c.ins[0].converted(c.call.kindOf(c.out(0))), rank::WriteMode::overwrite);
 }
 
 static LogicalResult fill(Loaded &c) {
@@ -273,6 +282,8 @@ static LogicalResult roundSum(Loaded &c) {
 
 static LogicalResult gradientScale(Loaded &c) {
   double count = c.ins[1].getDouble();
+  if (c.ins.size() > 2)
+    count *= c.ins[2].getDouble() / c.real("normalizer", 1);
   double norm = count == 0 ? 0 : std::sqrt(c.ins[0].getDouble()) / count, clip = 1;
   if (c.op->hasAttr("max_norm"))
     clip = std::min(1.0, c.real("max_norm") / (norm + 1e-6));
@@ -284,8 +295,12 @@ static LogicalResult increment(Loaded &c) {
   FailureOr<Tensor> counter = c.call.load(c.op, c.out(0));
   if (failed(counter))
     return failure();
-  return c.store(0, Tensor::fromIntegers(counter->getKind(), counter->getShape(), {counter->getInteger() + 1}));
+  int64_t next = counter->getInteger() + (c.ins.empty() || c.ins[0].getInteger() != 0);
+  return c.store(0, Tensor::fromIntegers(counter->getKind(), counter->getShape(), {next}));
 }
+
+/// Whether an update happens: it has no predicate, which would be input `index`, or a true one.
+static bool happens(const Loaded &c, size_t index) { return c.ins.size() <= index || c.ins[index].getInteger() != 0; }
 
 /// The present values of what an update changes.
 static LogicalResult loadOuts(Loaded &c, SmallVectorImpl<Tensor> &values) {
@@ -307,6 +322,8 @@ static int64_t updatedElements(Loaded &c, ArrayRef<Tensor> outs) {
 }
 
 static LogicalResult adamw(Loaded &c) {
+  if (!happens(c, 4))
+    return success();
   SmallVector<Tensor> outs;
   if (failed(loadOuts(c, outs)))
     return failure();
@@ -325,6 +342,8 @@ static LogicalResult adamw(Loaded &c) {
 }
 
 static LogicalResult sgd(Loaded &c) {
+  if (!happens(c, 3))
+    return success();
   SmallVector<Tensor> outs;
   if (failed(loadOuts(c, outs)))
     return failure();
@@ -342,6 +361,20 @@ static LogicalResult sgd(Loaded &c) {
     }
   });
   return all({c.store(0, outs[0]), outs.size() > 1 ? c.store(1, outs[1]) : success()});
+}
+
+static LogicalResult updateLossScale(Loaded &c) {
+  SmallVector<Tensor> outs;
+  if (failed(loadOuts(c, outs)))
+    return failure();
+  kernels::LossScaleRules rules{c.integer("window"), c.integer("hysteresis"), c.real("min_scale"),
+                                c.op->hasAttr("consecutive_hysteresis")};
+  kernels::LossScaleState next = reference::nextLossScale(
+      rules, {outs[0].getDouble(), outs[1].getInteger(), outs[2].getInteger()}, c.ins[0].getInteger() != 0);
+  outs[0].set(0, next.scale);
+  outs[1].set(0, static_cast<double>(next.goodSteps));
+  outs[2].set(0, static_cast<double>(next.hysteresisLeft));
+  return all({c.store(0, outs[0]), c.store(1, outs[1]), c.store(2, outs[2])});
 }
 
 //===----------------------------------------------------------------------===//
@@ -382,6 +415,7 @@ static Executor findExecutor(StringRef kernel) {
                                                       {"vocab_loss", vocabLoss},
                                                       {"strided_copy", stridedCopy},
                                                       {"accumulate", accumulate},
+                                                      {"round", round},
                                                       {"fill", fill},
                                                       {"constant", constant},
                                                       {"sum_of_squares", sumOfSquares},
@@ -391,6 +425,7 @@ static Executor findExecutor(StringRef kernel) {
                                                       {"adamw", adamw},
                                                       {"sgd", sgd},
                                                       {"sgd_momentum", sgd},
+                                                      {"update_loss_scale", updateLossScale},
                                                       {"shard_offset", shardOffset},
                                                       {"slice_shard", sliceShard}};
   return executors.lookup(kernel);

@@ -34,9 +34,9 @@ static LogicalResult checkLabels(OpCall &call, const Tensor &labels, int64_t tok
 }
 
 static LogicalResult checkFloat(OpCall &call, const Tensor &tensor) {
-  if (isFloat(tensor.getKind()) && tensor.getKind() == call.resultKind())
+  if (areStoredAlike(tensor.getKind(), call.resultKind()))
     return success();
-  return call.op->emitError("the interpreter needs one floating-point type, not ")
+  return call.op->emitError("the interpreter computes f64 apart from narrower types, not ")
          << tensor.describeType() << " for " << call.op->getResult(0).getType();
 }
 

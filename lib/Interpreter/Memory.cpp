@@ -1,4 +1,5 @@
-// Loads and stores of strided regions, and the notes on their bytes.
+// Loads and stores of strided regions, and the notes on their bytes. What is stored is rounded to the bytes that it
+// takes.
 #include "Memory.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -21,7 +22,7 @@ Arena &Memory::addArena(StringRef name, int64_t bytes, int64_t recordBytes) {
   arena.name = name.str();
   arena.bytes = bytes;
   arena.recordBytes = recordBytes;
-  arena.data.assign(static_cast<size_t>(bytes) * (arithmetic == Arithmetic::Wide ? 2 : 1), 0xFF);
+  arena.data.assign(static_cast<size_t>(bytes) * (arithmetic == Arithmetic::Wide ? kWideScale : 1), 0xFF);
   arena.notes.assign(static_cast<size_t>(bytes), ByteNote::Undefined);
   return arena;
 }
@@ -32,7 +33,7 @@ Arena *Memory::find(StringRef name) {
 }
 
 static void fillBytes(Arena &arena, int64_t begin, int64_t end, ByteNote note, uint8_t byte, Arithmetic arithmetic) {
-  int64_t scale = arithmetic == Arithmetic::Wide ? 2 : 1;
+  int64_t scale = arithmetic == Arithmetic::Wide ? kWideScale : 1;
   std::fill(arena.notes.begin() + begin, arena.notes.begin() + end, note);
   std::fill(arena.data.begin() + begin * scale, arena.data.begin() + end * scale, byte);
 }
@@ -118,12 +119,31 @@ LogicalResult Memory::note(Operation *op, const Extent &region, ByteNote note) {
 // Elements
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// bf16 or f16 as memory keeps it.
+template <ElementKind kind> struct HalfWidth {
+  HalfWidth() = default;
+  explicit HalfWidth(float value) : bits(encodeHalfWidth(kind, value)) {}
+  explicit operator float() const { return decodeHalfWidth(kind, bits); }
+  uint16_t bits = 0;
+};
+} // namespace
+
+/// The storage type of the tensor elements that memory keeps as `Stored`.
+template <typename Stored>
+using StorageOf = std::conditional_t<std::is_integral_v<Stored>, int64_t,
+                                     std::conditional_t<std::is_floating_point_v<Stored>, Stored, float>>;
+
 /// Calls `body` with a value of the type that memory keeps the elements in.
 template <typename Body> static void dispatchStored(Type elementType, Arithmetic arithmetic, Body body) {
-  if (elementType.isF32() && arithmetic == Arithmetic::AsTyped)
-    body(0.0f);
-  else if (elementType.isF32() || elementType.isF64())
+  if (elementType.isF64() || (isa<FloatType>(elementType) && arithmetic == Arithmetic::Wide))
     body(0.0);
+  else if (elementType.isF32())
+    body(0.0f);
+  else if (elementType.isBF16())
+    body(HalfWidth<ElementKind::BF16>());
+  else if (elementType.isF16())
+    body(HalfWidth<ElementKind::F16>());
   else if (elementType.isInteger(64))
     body(int64_t{0});
   else if (elementType.isInteger(32))
@@ -145,10 +165,10 @@ FailureOr<Tensor> Memory::load(Operation *op, const Extent &region) const {
                                                 : ", which an exchange has not delivered yet"),
            failure();
   Tensor tensor(*kind, region.shape);
-  const int64_t scale = arithmetic == Arithmetic::Wide ? 2 : 1;
+  const int64_t scale = arithmetic == Arithmetic::Wide ? kWideScale : 1;
   dispatchStored(region.elementType, arithmetic, [&](auto stored) {
     using Stored = decltype(stored);
-    using T = std::conditional_t<std::is_integral_v<Stored>, int64_t, Stored>;
+    using T = StorageOf<Stored>;
     T *out = tensor.mutableData<T>();
     auto body = [&](int64_t start, int64_t count, int64_t distance) {
       const uint8_t *from = region.arena->data.data() + start * scale;
@@ -173,10 +193,10 @@ LogicalResult Memory::store(Operation *op, const Extent &region, const Tensor &v
   if (int64_t byte = findNote(region, {ByteNote::Lent, ByteNote::Promised}); byte >= 0)
     return op->emitError("writes byte ") << byte << " of @" << region.arena->name << ", which an unfinished exchange "
                                          << (region.arena->notes[byte] == ByteNote::Lent ? "reads" : "writes");
-  const int64_t scale = arithmetic == Arithmetic::Wide ? 2 : 1;
+  const int64_t scale = arithmetic == Arithmetic::Wide ? kWideScale : 1;
   dispatchStored(region.elementType, arithmetic, [&](auto stored) {
     using Stored = decltype(stored);
-    using T = std::conditional_t<std::is_integral_v<Stored>, int64_t, Stored>;
+    using T = StorageOf<Stored>;
     const T *in = value.data<T>();
     auto body = [&](int64_t start, int64_t count, int64_t distance) {
       uint8_t *to = region.arena->data.data() + start * scale;

@@ -2,8 +2,8 @@
 // there, and whether an exchange is using it. Reading what nothing wrote, or touching what an exchange holds, is a
 // diagnostic.
 //
-// The surprise: under wide arithmetic every byte address counts double, so that an f64 fits where the program keeps an
-// f32, and offsets, strides and overlaps stay what they are.
+// The surprise: under wide arithmetic every byte address counts four times, so that an f64 fits where the program keeps
+// 16 bits, and offsets, strides and overlaps stay what they are.
 #ifndef HYC_LIB_INTERPRETER_MEMORY_H
 #define HYC_LIB_INTERPRETER_MEMORY_H
 
@@ -24,7 +24,7 @@ enum class ByteNote : uint8_t {
 struct Arena {
   std::string name;
   int64_t bytes = 0, recordBytes = 0;
-  std::vector<uint8_t> data;   ///< twice as many bytes under wide arithmetic
+  std::vector<uint8_t> data;   ///< kWideScale times as many bytes under wide arithmetic
   std::vector<ByteNote> notes; ///< one a byte of the program
 };
 
@@ -37,6 +37,9 @@ struct Extent {
 
   static Extent dense(Arena *arena, int64_t offset, mlir::Type elementType, llvm::ArrayRef<int64_t> shape);
 };
+
+/// Bytes of Arena::data for one byte of the program under wide arithmetic.
+inline constexpr int64_t kWideScale = 4;
 
 class Memory {
 public:

@@ -82,7 +82,7 @@ LogicalResult hyc::interpreter::executeGemm(RankCall &call, rank::GemmOp op) {
       call.memory.load(op, call.stridedAt(op.getB(), {batch, k, n}, strides(op.getStrideB(), ldb, op.getTransB())));
   if (failed(a) || failed(b))
     return failure();
-  Tensor c(a->getKind(), {batch, m, n});
+  Tensor c(call.kindOf(op.getC()), {batch, m, n});
   dispatchStorage(c.getKind(), [&](auto zero) {
     using T = decltype(zero);
     for (int64_t i = 0; i < batch; ++i)

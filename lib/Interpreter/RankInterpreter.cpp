@@ -88,9 +88,11 @@ LogicalResult RankInterpreter::Impl::initialise(rank::StateOp state, int64_t wor
                                    << " dimensions";
   Tensor &whole = initialValues[state.getSymName()];
   if (!whole) {
-    FailureOr<Tensor> value =
-        initialValue(state, state.getLogicalName(), RankedTensorType::get(state.getGlobal(), type.getElementType()),
-                     state.getInit(), options);
+    auto wholeType = RankedTensorType::get(state.getGlobal(), type.getElementType());
+    StringRef name = state.getLogicalName();
+    FailureOr<Tensor> value = state.getRole() == "compute"
+                                  ? initialCopy(state, name, wholeType, state.getInit(), options)
+                                  : initialValue(state, name, wholeType, state.getInit(), options);
     if (failed(value))
       return failure();
     whole = *value;

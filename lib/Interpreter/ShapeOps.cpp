@@ -127,10 +127,11 @@ static LogicalResult evaluateReduce(OpCall &call) {
 
 static LogicalResult evaluateEinsum(OpCall &call) {
   EinsumOp::Letters letters = cast<EinsumOp>(call.op).getLetters();
-  if (call.operands[0].getKind() != call.operands[1].getKind() || call.operands[0].getKind() != call.resultKind())
+  ElementKind kind = call.operands[0].getKind(), resultKind = call.resultKind();
+  if (kind != call.operands[1].getKind() || (kind != resultKind && !areStoredAlike(kind, resultKind)))
     return call.op->emitError("the interpreter contracts one element type, not ")
            << call.op->getOperandTypes() << " into " << call.op->getResultTypes();
-  Tensor result = contract(letters.lhs, call.operands[0], letters.rhs, call.operands[1], letters.result);
+  Tensor result = contract(letters.lhs, call.operands[0], letters.rhs, call.operands[1], letters.result, resultKind);
   call.results.push_back(result);
   return success();
 }

@@ -44,6 +44,7 @@ static LogicalResult evaluateAccumulate(OpCall &call) {
         sum[i] += value[i];
     }
   });
+  total.roundElements();
   state->store(total);
   return success();
 }
@@ -52,12 +53,13 @@ static LogicalResult evaluateIncrement(OpCall &call) {
   FailureOr<StateShard> state = StateShard::find(call, cast<IncrementOp>(call.op).getState());
   if (failed(state))
     return failure();
+  bool counts = call.operands.empty() || call.operands[0].getInteger() != 0;
   Tensor counter = state->load();
   if (isFloat(counter.getKind()))
     return call.op->emitError("counts in ") << counter.describeType() << ", expected an integer state";
   int64_t *data = counter.mutableData<int64_t>();
   for (int64_t i = 0, e = counter.getNumElements(); i < e; ++i)
-    data[i] = wrapInteger(counter.getKind(), static_cast<int64_t>(static_cast<uint64_t>(data[i]) + 1));
+    data[i] = wrapInteger(counter.getKind(), static_cast<int64_t>(static_cast<uint64_t>(data[i]) + counts));
   state->store(counter);
   call.results.push_back(counter);
   return success();

@@ -21,6 +21,10 @@ llvm::StringRef hyc::interpreter::nameOf(ElementKind kind) {
     return "f32";
   case ElementKind::F64:
     return "f64";
+  case ElementKind::BF16:
+    return "bf16";
+  case ElementKind::F16:
+    return "f16";
   case ElementKind::I64:
     return "i64";
   case ElementKind::I32:
@@ -52,6 +56,74 @@ SmallVector<int64_t> hyc::interpreter::rowMajorStrides(ArrayRef<int64_t> shape) 
   for (size_t dim = shape.size(); dim-- > 0; stride *= shape[dim])
     strides[dim] = stride;
   return strides;
+}
+
+//===----------------------------------------------------------------------===//
+// 16-bit floats
+//===----------------------------------------------------------------------===//
+
+/// The nearest multiple of `unit`, a power of two in whose multiples `value` is a double's whole number; ties to even.
+static double nearestMultiple(double value, double unit) { return std::nearbyint(value / unit) * unit; }
+
+static float roundToF16(float value) {
+  if (std::isnan(value) || std::isinf(value))
+    return value;
+  int exponent = 0;
+  std::frexp(value, &exponent); // |value| in [2^(exponent - 1), 2^exponent)
+  // 11 significant bits, but no unit below that of the subnormals.
+  double rounded = nearestMultiple(value, std::ldexp(1.0, std::max(exponent - 11, -24)));
+  return static_cast<float>(std::fabs(rounded) > 65504.0 ? std::copysign(HUGE_VAL, rounded) : rounded);
+}
+
+uint16_t hyc::interpreter::encodeHalfWidth(ElementKind kind, float value) {
+  if (kind == ElementKind::BF16) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    if (std::isnan(value))
+      return static_cast<uint16_t>(bits >> 16 | 0x40);
+    uint32_t low = bits & 0xFFFF, high = bits >> 16;
+    return static_cast<uint16_t>(high + (low > 0x8000 || (low == 0x8000 && (high & 1))));
+  }
+  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value))
+    return sign | 0x7E00;
+  double magnitude = std::fabs(static_cast<double>(roundToF16(value)));
+  if (std::isinf(magnitude))
+    return sign | 0x7C00;
+  if (magnitude < 0x1p-14) // zero and subnormals
+    return sign | static_cast<uint16_t>(magnitude * 0x1p24);
+  int exponent = 0;
+  double fraction = std::frexp(magnitude, &exponent); // [0.5, 1)
+  return sign | static_cast<uint16_t>((exponent + 14) << 10) | static_cast<uint16_t>((fraction * 2 - 1) * 1024);
+}
+
+float hyc::interpreter::decodeHalfWidth(ElementKind kind, uint16_t bits) {
+  if (kind == ElementKind::BF16) {
+    uint32_t wide = uint32_t{bits} << 16;
+    float value;
+    std::memcpy(&value, &wide, sizeof value);
+    return value;
+  }
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float magnitude = exponent == 31  ? (fraction ? std::numeric_limits<float>::quiet_NaN() : HUGE_VALF)
+                    : exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                                    : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+void Tensor::roundElements() {
+  if (!isHalfWidth(kind))
+    return;
+  // What only moved is rounded already: it stays shared.
+  const float *computed = data<float>();
+  int64_t first = 0;
+  while (first < numElements && std::isfinite(computed[first]) && roundTo(kind, computed[first]) == computed[first])
+    ++first;
+  if (first == numElements)
+    return;
+  float *elements = mutableData<float>();
+  for (int64_t i = first; i < numElements; ++i)
+    elements[i] = roundTo(kind, elements[i]);
 }
 
 //===----------------------------------------------------------------------===//
@@ -88,6 +160,7 @@ Tensor Tensor::splat(ElementKind kind, ArrayRef<int64_t> shape, double value) {
     T element = isFloat(kind) ? static_cast<T>(value) : static_cast<T>(integerFromDouble(kind, value));
     std::fill_n(tensor.mutableData<T>(), tensor.numElements, element);
   });
+  tensor.roundElements();
   return tensor;
 }
 
@@ -123,10 +196,10 @@ int64_t Tensor::getInteger(int64_t position) const {
 }
 
 void Tensor::set(int64_t position, double value) {
-  if (kind == ElementKind::F32)
-    mutableData<float>()[position] = static_cast<float>(value);
-  else if (kind == ElementKind::F64)
+  if (kind == ElementKind::F64)
     mutableData<double>()[position] = value;
+  else if (isFloat(kind))
+    mutableData<float>()[position] = roundTo(kind, static_cast<float>(value));
   else
     mutableData<int64_t>()[position] = integerFromDouble(kind, value);
 }
@@ -168,6 +241,7 @@ Tensor Tensor::converted(ElementKind newKind) const {
       }
     });
   });
+  result.roundElements();
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include "StateShards.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "kernels/adamw/reference.h"
+#include "kernels/loss_scale/reference.h"
 #include "kernels/sum_of_squares/reference.h"
 #include <cmath>
 
@@ -10,7 +11,7 @@ using namespace hyc;
 using namespace hyc::interpreter;
 
 namespace {
-/// The floating-point states that an op names, as it sees them, all of one kind and size.
+/// The floating-point states that an op names, as it sees them, computed with in one arithmetic, and of one size.
 struct NamedStates {
   SmallVector<StateShard> shards;
   SmallVector<Tensor> values;
@@ -32,7 +33,8 @@ LogicalResult NamedStates::find(OpCall &call, ArrayRef<StringRef> symbols) {
     Tensor value = shard->load();
     if (!isFloat(value.getKind()))
       return call.op->emitError("needs a floating-point state, but @") << symbol << " is " << value.describeType();
-    if (!values.empty() && (value.getKind() != values[0].getKind() || value.getShape() != values[0].getShape()))
+    if (!values.empty() &&
+        (!areStoredAlike(value.getKind(), values[0].getKind()) || value.getShape() != values[0].getShape()))
       return call.op->emitError("@") << symbol << " is " << value.describeType() << ", expected "
                                      << values[0].describeType() << " as @" << symbols[0];
     shards.push_back(*shard);
@@ -76,7 +78,10 @@ static LogicalResult evaluateGradientScale(OpCall &call) {
   auto op = cast<GradientScaleOp>(call.op);
   if (failed(checkScalars(call)))
     return failure();
+  // Tokens counted, each with the factor that its loss had.
   double count = call.operands[1].getDouble();
+  if (op.getLossScale())
+    count *= call.operands[2].getDouble() / op.getNormalizer().convertToDouble();
   double norm = count == 0 ? 0 : std::sqrt(call.operands[0].getDouble()) / count;
   double clip = 1;
   if (std::optional<APFloat> maxNorm = op.getMaxNorm())
@@ -87,11 +92,18 @@ static LogicalResult evaluateGradientScale(OpCall &call) {
   return success();
 }
 
+/// Whether an update happens, by its predicate; `call.operands` ends with it where there is one.
+template <typename UpdateOp> static bool happens(UpdateOp op, const OpCall &call) {
+  return !op.getPredicate() || call.operands.back().getInteger() != 0;
+}
+
 static LogicalResult evaluateAdamW(OpCall &call) {
   auto op = cast<AdamWOp>(call.op);
   NamedStates states;
   if (failed(checkScalars(call)) || failed(states.find(call, {op.getParam(), op.getGradient(), op.getM(), op.getV()})))
     return failure();
+  if (!happens(op, call))
+    return success();
   MutableArrayRef<Tensor> values = states.values;
   kernels::AdamWParams params;
   params.lr = call.operands[0].getDouble();
@@ -135,6 +147,8 @@ static LogicalResult evaluateSgd(OpCall &call) {
   NamedStates states;
   if (failed(checkScalars(call)) || failed(states.find(call, names)))
     return failure();
+  if (!happens(op, call))
+    return success();
   MutableArrayRef<Tensor> values = states.values;
   dispatchFloat(values[0].getKind(), [&](auto zero) {
     using T = decltype(zero);
@@ -148,10 +162,40 @@ static LogicalResult evaluateSgd(OpCall &call) {
   return success();
 }
 
+static LogicalResult evaluateRefresh(OpCall &call) {
+  auto op = cast<RefreshOp>(call.op);
+  NamedStates states;
+  if (failed(states.find(call, {op.getCopy(), op.getParam()})))
+    return failure();
+  states.shards[0].store(states.values[1].converted(states.values[0].getKind()));
+  return success();
+}
+
+static LogicalResult evaluateUpdateLossScale(OpCall &call) {
+  auto op = cast<UpdateLossScaleOp>(call.op);
+  SmallVector<Tensor *> states;
+  for (StringRef name : {op.getScale(), op.getGoodSteps(), op.getHysteresisLeft()}) {
+    auto entry = call.device.states.find(name);
+    if (entry == call.device.states.end() || entry->second.getNumElements() != 1)
+      return op.emitError("@") << name << " is not a scalar that the rank holds";
+    states.push_back(&entry->second);
+  }
+  kernels::LossScaleRules rules{static_cast<int64_t>(op.getWindow()), static_cast<int64_t>(op.getHysteresis()),
+                                op.getMinScale().convertToDouble(), op.getConsecutiveHysteresis()};
+  kernels::LossScaleState now{states[0]->getDouble(), states[1]->getInteger(), states[2]->getInteger()};
+  kernels::LossScaleState next = kernels::reference::nextLossScale(rules, now, call.operands[0].getInteger() != 0);
+  states[0]->set(0, next.scale);
+  states[1]->set(0, static_cast<double>(next.goodSteps));
+  states[2]->set(0, static_cast<double>(next.hysteresisLeft));
+  return success();
+}
+
 void hyc::interpreter::addUpdateOps(OpTable &table) {
   table.add<SumOfSquaresOp>(evaluateSumOfSquares);
   table.add<RoundSumOp>(evaluateRoundSum);
   table.add<GradientScaleOp>(evaluateGradientScale);
   table.add<AdamWOp>(evaluateAdamW);
   table.add<SgdOp>(evaluateSgd);
+  table.add<RefreshOp>(evaluateRefresh);
+  table.add<UpdateLossScaleOp>(evaluateUpdateLossScale);
 }

@@ -9,6 +9,8 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace hyc;
 
@@ -24,6 +26,26 @@ static void buildModel(OpPassManager &passes) {
   passes.addPass(createFactorParameters());
 }
 
+/// After differentiation, whose gradient ops have sensitivities of their own; before the optimizer, which has to know
+/// of copies and of the loss scale.
+static void buildPrecision(OpPassManager &passes, const PrecisionOptions &options, AttachOptimizerOptions &optimizer) {
+  ConvertPrecisionOptions precision;
+  precision.precision = options.compute;
+  precision.gradientType = options.gradientAccumulation;
+  passes.addPass(createConvertPrecision(precision));
+  if (options.compute != "fp16")
+    return;
+  const LossScaling &scaling = options.lossScaling;
+  const bool isDynamic = scaling.lossScale == 0;
+  ScaleLossOptions loss;
+  loss.initialScale = isDynamic ? std::ldexp(1.0, static_cast<int>(scaling.initialScalePower)) : scaling.lossScale;
+  passes.addPass(createScaleLoss(loss));
+  optimizer.lossScaleWindow = isDynamic ? scaling.window : 0;
+  optimizer.hysteresis = scaling.hysteresis;
+  optimizer.consecutiveHysteresis = scaling.consecutiveHysteresis;
+  optimizer.minLossScale = scaling.minLossScale;
+}
+
 static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
   AttachLossOptions loss;
   loss.loss = options.loss;
@@ -37,6 +59,7 @@ static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createDifferentiate());
 
   AttachOptimizerOptions optimizer;
+  buildPrecision(passes, options.precision, optimizer);
   optimizer.optimizer = options.optimizer;
   optimizer.beta1 = options.beta1;
   optimizer.beta2 = options.beta2;
@@ -90,7 +113,9 @@ static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createRecomputeActivations());
   passes.addPass(createCutStages());
   // After the cut, which tells which stages hold a gradient.
-  passes.addPass(createReduceGradients());
+  ReduceGradientsOptions gradients;
+  gradients.communicationType = options.precision.communication;
+  passes.addPass(createReduceGradients(gradients));
   passes.addPass(createDistributeUpdate());
   // Last: what is under way at once is a question of a stage's functions.
   PrefetchParametersOptions prefetch;

@@ -43,3 +43,32 @@ hyc.param @v : tensor<4096xf32> from #hyc.fill<0.5 : f64> {dist.sharding = #dist
 hyc.state @v.grad of @v role "gradient" : tensor<4096xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}] partial {dp}>, dist.flat = #dist.axes<{}>, dist.reduction = "micro_batch"}
 // CHECK: hyc.state @v.m {{.*}}dist.sharding = #dist.sharding<[{}]>
 hyc.state @v.m of @v role "adam.m" : tensor<4096xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}]>, dist.flat = #dist.axes<{}>}
+
+// -----
+
+// Beside a copy in the compute type the master is one of the optimizer's states; the copy is what the stages of ZeRO
+// call the parameter.
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
+// CHECK-LABEL: dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1]
+// CHECK: hyc.param @u {{.*}}dist.sharding = #dist.sharding<[{}] flat {dp}>
+hyc.param @u : tensor<8192xf32> from #hyc.fill<0.5 : f64> {dist.sharding = #dist.sharding<[{}]>}
+// ONE: hyc.state @u.compute {{.*}}dist.sharding = #dist.sharding<[{}]>
+// TWO: hyc.state @u.compute {{.*}}dist.sharding = #dist.sharding<[{}]>
+// THREE: hyc.state @u.compute {{.*}}dist.prefetch = 2 {{.*}}dist.sharding = #dist.sharding<[{}] flat {dp}>
+// STEP: hyc.state @u.compute {{.*}}dist.sharding = #dist.sharding<[{}] flat {dp}>
+hyc.state @u.compute of @u role "compute" : tensor<8192xbf16> from #hyc.fill<0.5 : f64> {dist.sharding = #dist.sharding<[{}]>}
+hyc.state @u.grad of @u role "gradient" : tensor<8192xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}] partial {dp}>}
+hyc.state @u.m of @u role "adam.m" : tensor<8192xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}]>}
+
+// A master that forward reads too is used as the copy is.
+// ONE: hyc.param @both {{.*}}dist.sharding = #dist.sharding<[{}]>
+// TWO: hyc.param @both {{.*}}dist.sharding = #dist.sharding<[{}]>
+// THREE: hyc.param @both {{.*}}dist.sharding = #dist.sharding<[{}] flat {dp}>
+hyc.param @both : tensor<8192xf32> from #hyc.fill<0.5 : f64> {dist.sharding = #dist.sharding<[{}]>}
+hyc.state @both.compute of @both role "compute" : tensor<8192xbf16> from #hyc.fill<0.5 : f64> {dist.sharding = #dist.sharding<[{}]>}
+hyc.state @both.grad of @both role "gradient" : tensor<8192xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}] partial {dp}>}
+hyc.state @both.m of @both role "adam.m" : tensor<8192xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}]>}
+hyc.func @microbatch() {
+  %w = hyc.read @both : tensor<8192xf32>
+  hyc.return
+}

@@ -24,7 +24,7 @@ hyc.func @train(%x: tensor<2x3xf32> {hyc.input = "x", hyc.source = "token"},
 // CHECK: %[[SUM:.*]], %[[COUNT:.*]], %[[LSE:.*]] = hyc.cross_entropy
 // CHECK-NEXT: hyc.accumulate %[[SUM]] into @loss_sum {id = "loss_sum.accumulate"}
 // CHECK-NEXT: hyc.accumulate %[[COUNT]] into @token_count {id = "token_count.accumulate"}
-// CHECK-NEXT: %[[ONE:.*]] = hyc.constant {hyc.backward, id = "loss.grad.seed"} dense<1.000000e+00> : tensor<f32>
+// CHECK-NEXT: %[[ONE:.*]] = hyc.constant {hyc.backward, hyc.loss_seed, id = "loss.grad.seed"} dense<1.000000e+00> : tensor<f32>
 // CHECK-NEXT: %[[DY:.*]] = hyc.cross_entropy_grad %[[ONE]], %[[Y]], %[[LABELS]], %[[LSE]] {hyc.backward, id = "loss.grad"}
 // CHECK-NEXT: %[[DB:.*]] = hyc.reduce sum %[[DY]] [0] {hyc.backward, id = "fc.bias.grad"}
 // CHECK-NEXT: hyc.accumulate %[[DB]] into @b.grad {hyc.backward, id = "b.grad.accumulate"}

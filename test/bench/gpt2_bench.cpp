@@ -2,12 +2,14 @@
 //
 //   - training tokens/s on one rank, as a share of what the GEMM rate measured before and after would allow;
 //   - seconds from start to the end of the first step;
-//   - compile seconds, host compiler included, cache empty, for 12 layers and, with a second model, for more.
+//   - compile seconds, host compiler included, cache empty, for 12 layers and, with a second model, for more;
+//   - tokens/s in bf16 over tokens/s in f32, the runs taking turns.
 //
-// Usage: gpt2_bench [--threads N] [--steps N] [--deeper MODEL.onnx]      (--deeper: test/models/export_gpt2.py --layers 48)
+// Usage: gpt2_bench [--threads N] [--steps N] [--turns N] [--deeper MODEL.onnx]
+// (--deeper: test/models/export_gpt2.py --layers 48; --turns 0 leaves bf16 out)
 //
-// Operations a token: 6 a parameter that multiplies, and 12·l·h·s for attention, halved by the causal mask (Narayanan et
-// al. 2021 without recomputation).
+// Operations a token: 6 a parameter that multiplies, and 12·l·h·s for attention, halved by the causal mask (Narayanan
+// et al. 2021 without recomputation).
 #include "CompiledRun.h"
 #include "kernels/gemm/op.h"
 
@@ -46,13 +48,14 @@ double gemmRate(int threads) {
   return 2.0 * m * n * k / best * 1e-9;
 }
 
-double compileSeconds(const std::string &modelPath, const std::string &folder) {
+double compileSeconds(const std::string &modelPath, const std::string &folder, const std::string &precision = "f32") {
   std::string cache = scratch("bench-cache");
   std::filesystem::create_directories(cache);
   setenv("HYC_CACHE_DIR", cache.c_str(), 1);
   double start = now();
-  Outcome outcome = execute({tool("hyc-compile"), modelPath, "--weights", "initialise", "--loss", "cross_entropy", "--logits",
-                             "logits", "--labels", "labels", "--micro-batch", "1", "--lr", "3e-4", "-o", folder});
+  Outcome outcome = execute({tool("hyc-compile"), modelPath, "--weights", "initialise", "--loss", "cross_entropy",
+                             "--logits", "logits", "--labels", "labels", "--micro-batch", "1", "--lr", "3e-4",
+                             "--precision", precision, "-o", folder});
   double seconds = now() - start;
   if (outcome.status != 0) {
     std::fprintf(stderr, "%s", outcome.output.c_str());
@@ -61,16 +64,47 @@ double compileSeconds(const std::string &modelPath, const std::string &folder) {
   return seconds;
 }
 
+/// The fastest step of a run, in milliseconds.
+double bestStep(const std::string &folder, int steps, int threads) {
+  std::string log = folder + "/turn.jsonl";
+  Outcome outcome = execute({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", std::to_string(steps),
+                             "--threads", std::to_string(threads), "--log-file", log});
+  if (outcome.status != 0) {
+    std::fprintf(stderr, "%s", outcome.output.c_str());
+    std::exit(1);
+  }
+  double best = 1e30;
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);)
+    best = std::min(best, nlohmann::json::parse(line)["ms"].get<double>());
+  return best;
+}
+
+/// f32 and bf16 in turns, so that both see the machine's load; the best step of each.
+void compareBf16(const std::string &f32, int turns, int steps, int threads) {
+  std::string bf16 = scratch("bench-124m-bf16");
+  compileSeconds(model("gpt2-124m.onnx"), bf16, "bf16");
+  double best[2] = {1e30, 1e30};
+  for (int turn = 0; turn < turns; ++turn) {
+    best[0] = std::min(best[0], bestStep(f32, steps, threads));
+    best[1] = std::min(best[1], bestStep(bf16, steps, threads));
+  }
+  std::printf("bf16 over f32           %6.2f   (%.1f and %.1f tokens/s, products %s)\n", best[0] / best[1],
+              1024e3 / best[1], 1024e3 / best[0], hyc::kernels::amxIsUsable() ? "on AMX" : "widened");
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
-  int threads = 2, steps = 4;
+  int threads = 2, steps = 4, turns = 2;
   std::string deeper;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!std::strcmp(argv[i], "--threads"))
       threads = std::atoi(argv[i + 1]);
     else if (!std::strcmp(argv[i], "--steps"))
       steps = std::atoi(argv[i + 1]);
+    else if (!std::strcmp(argv[i], "--turns"))
+      turns = std::atoi(argv[i + 1]);
     else if (!std::strcmp(argv[i], "--deeper"))
       deeper = argv[i + 1];
   }
@@ -110,5 +144,6 @@ int main(int argc, char **argv) {
   std::printf("start to first step     %6.2f s, the first step itself %.2f s\n", firstStep, milliseconds.front() * 1e-3);
   std::printf("training                %6.1f tokens/s (best of %zu steps), %.1f GFLOP/s, share of gemm %.2f\n", tokensPerSecond,
               milliseconds.size(), rate, rate / std::max(before, after));
+  if (turns > 0) compareBf16(folder, turns, steps, threads);
   return 0;
 }

@@ -2,7 +2,9 @@
 #include "CompiledRun.h"
 
 #include "nlohmann/json.hpp"
+#include <cctype>
 #include <chrono>
+#include <cmath>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -71,7 +73,15 @@ std::string hyc_e2e::scratch(const std::string &name) {
 }
 
 std::string Layout::name() const {
-  return "tp" + std::to_string(tp) + "pp" + std::to_string(pp) + "dp" + std::to_string(dp) + "_" + schedule + "_" + optimizer;
+  std::string name = "tp" + std::to_string(tp) + "pp" + std::to_string(pp) + "dp" + std::to_string(dp) + "_" +
+                     schedule + "_" + optimizer;
+  if (precision != "f32")
+    name += "_" + precision;
+  for (const std::string &argument : further)
+    for (char c : argument)
+      if (std::isalnum(static_cast<unsigned char>(c)))
+        name += c;
+  return name;
 }
 
 std::vector<std::string> hyc_e2e::compileArguments(const Layout &layout, const std::string &folder) {
@@ -88,6 +98,9 @@ std::vector<std::string> hyc_e2e::compileArguments(const Layout &layout, const s
     arguments.insert(arguments.end(), {"--lr", "1e-3", "--weight-decay", "0.01"});
   else
     arguments.insert(arguments.end(), {"--lr", "0.1", "--weight-decay", "0"});
+  if (layout.precision != "f32")
+    arguments.insert(arguments.end(), {"--precision", layout.precision});
+  arguments.insert(arguments.end(), layout.further.begin(), layout.further.end());
   return arguments;
 }
 
@@ -109,7 +122,12 @@ Log hyc_e2e::readLog(const std::string &path) {
   for (std::string line; std::getline(file, line);) {
     auto step = nlohmann::json::parse(line);
     log.losses.push_back(step["loss"]);
-    log.norms.push_back(step["grad_norm"]);
+    log.norms.push_back(step["grad_norm"].is_null() ? std::nan("") : step["grad_norm"].get<double>());
+    log.rates.push_back(step["lr"]);
+    if (!step.contains("loss_scale"))
+      continue;
+    log.scales.push_back(step["loss_scale"]);
+    log.skipped.push_back(step["skipped"]);
   }
   return log;
 }

@@ -27,6 +27,8 @@ struct Layout {
   int tp = 1, pp = 1, dp = 1;
   std::string schedule = "1f1b";
   std::string optimizer = "adamw";
+  std::string precision = "f32";
+  std::vector<std::string> further = {}; ///< arguments; their letters are part of the name
   std::string name() const;
   /// For GoogleTest, which would list its bytes otherwise.
   friend void PrintTo(const Layout &layout, std::ostream *out) { *out << layout.name(); }
@@ -40,7 +42,9 @@ std::string compiled(const Layout &layout);
 
 /// The losses and gradient norms of a log that hyc-run wrote.
 struct Log {
-  std::vector<double> losses, norms;
+  std::vector<double> losses, norms, rates;
+  std::vector<double> scales; ///< of the loss; empty where it is not scaled
+  std::vector<int64_t> skipped;
 };
 Log readLog(const std::string &path);
 

@@ -26,7 +26,9 @@ void chooseByHand(TrainedModule &module, uint64_t seed) {
     bool each = random() % 2;
     for (hyc::StateOp state : states.optimizer)
       state->setAttr(hyc::dist::kFlat, stage >= 1 ? dp : none);
-    hyc::ParamOp(states.param)->setAttr(hyc::dist::kFlat, stage == 3 ? dp : none);
+    states.used()->setAttr(hyc::dist::kFlat, stage == 3 ? dp : none);
+    if (states.copy)
+      hyc::ParamOp(states.param)->setAttr(hyc::dist::kFlat, stage >= 1 && random() % 2 ? dp : none);
     if (!states.gradient)
       continue;
     hyc::StateOp(states.gradient)->setAttr(hyc::dist::kFlat, stage >= 2 && each ? dp : none);
@@ -99,3 +101,40 @@ class Zero : public testing::TestWithParam<uint64_t> {};
 TEST_P(Zero, ComputesWhatOneDeviceComputes) { comparisonOf(GetParam()).run(); }
 
 INSTANTIATE_TEST_SUITE_P(RandomGraphs, Zero, testing::Range(kSeeds.first, kSeeds.first + kSeeds.second));
+
+//===----------------------------------------------------------------------===//
+// In 16 bits, beside f32 masters
+//===----------------------------------------------------------------------===//
+
+static Comparison narrowComparisonOf(uint64_t seed) {
+  Comparison comparison = comparisonOf(seed);
+  comparison.precision =
+      seed % 2 ? "hyc-convert-precision{precision=fp16},hyc-scale-loss{initial-scale=64}," : "hyc-convert-precision{precision=bf16},";
+  return comparison;
+}
+
+/// What the seeds are meant to try does occur in them.
+TEST(NarrowZeroGraphs, CoverMastersAndCopiesByThemselves) {
+  struct Feature {
+    const char *pattern;
+    int least, found;
+  } features[] = {{R"(role "compute".*flat \{dp\})", 10, 0},
+                  {R"(hyc\.param .*flat \{dp\})", 20, 0},
+                  {R"(hyc\.refresh .*dist\.flat)", 20, 0},
+                  {R"(dist\.all_gather_start .*flat.*tensor<[0-9x]*(bf16|f16)>)", 20, 0},
+                  {R"(hyc\.write .*\.compute : )", 10, 0}};
+  for (uint64_t seed = 1000; seed < 1060; ++seed) {
+    std::string text = narrowComparisonOf(seed).partitionedText();
+    EXPECT_FALSE(text.empty()) << seed;
+    for (Feature &feature : features)
+      feature.found += std::regex_search(text, std::regex(feature.pattern));
+  }
+  for (const Feature &feature : features)
+    EXPECT_GE(feature.found, feature.least) << feature.pattern;
+}
+
+class NarrowZero : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(NarrowZero, ComputesWhatOneDeviceComputes) { narrowComparisonOf(GetParam()).run(); }
+
+INSTANTIATE_TEST_SUITE_P(RandomGraphs, NarrowZero, testing::Range<uint64_t>(1000, 1060));

@@ -33,7 +33,11 @@ and for gpt2-tiny also
                    0.01 on every parameter
     losses.sgd     f32 [20]: the same with SGD: lr 0.1, no momentum, no decay
 
-Usage: export_gpt2.py [NAME ...] [--layers N] [-o FOLDER]
+gpt2-tiny.bf16.safetensors holds what the same AdamW gives where the model computes in bf16 beside f32 weights
+(torch.autocast):
+    losses.adamw   f32 [20]
+
+Usage: export_gpt2.py [NAME ...] [--layers N] [--only-bf16] [-o FOLDER]
 """
 import argparse
 import contextlib
@@ -161,13 +165,14 @@ def logits_and_loss(model, tokens):
     return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
 
-def training_losses(fixture, tokens, make_optimizer):
+def training_losses(fixture, tokens, make_optimizer, dtype=None):
     model = build(fixture)
     optimizer = make_optimizer(model.parameters())
     losses = []
     for batch in tokens:
         optimizer.zero_grad()
-        loss = logits_and_loss(model, batch)[1]
+        with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+            loss = logits_and_loss(model, batch)[1]
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -200,10 +205,18 @@ def write_reference(model, fixture, initializers, folder):
     (folder / f"{fixture.name}.reference.safetensors").write_bytes(safetensors.numpy.save(values))
 
 
+def write_bf16_reference(fixture, folder):
+    losses = training_losses(fixture, token_batches(fixture, STEPS, 16),
+                             lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01),
+                             torch.bfloat16)
+    (folder / f"{fixture.name}.bf16.safetensors").write_bytes(safetensors.numpy.save({"losses.adamw": losses}))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="the models to write; all unless given")
     parser.add_argument("--layers", type=int, help="number of layers instead of the model's own")
+    parser.add_argument("--only-bf16", action="store_true", help="write the values in bf16 alone")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=HERE, help="folder to write into")
     options = parser.parse_args()
     unknown = set(options.names) - {fixture.name for fixture in FIXTURES}
@@ -216,6 +229,10 @@ def main():
             continue
         if options.layers:
             fixture.layers = options.layers
+        if fixture.trains:
+            write_bf16_reference(fixture, options.output)
+        if options.only_bf16:
+            continue
         model = build(fixture)
         initializers = write_model(model, fixture, options.output)
         if fixture.weights:

@@ -18,6 +18,7 @@ struct Flags {
   cl::OptionCategory memory{"Memory", "What is kept, and what is computed again"};
   cl::OptionCategory optimizer{"Optimizer", "How parameters are updated"};
   cl::OptionCategory files{"Files that decide", "A flag wins over --config, which wins over defaults"};
+  cl::OptionCategory precisionFlags{"Precision", "Types to compute in, and loss scaling"};
   cl::OptionCategory output{"Output", "What is left behind"};
 
   cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx | config.json"),
@@ -103,6 +104,25 @@ struct Flags {
   cl::opt<double> clip{"clip-grad-norm", cl::value_desc("X"), cl::cat(optimizer),
                        cl::desc("Largest global norm of the gradient; 0 does not clip [0]")};
 
+  cl::opt<std::string> precision{"precision", cl::value_desc("TYPE"), cl::cat(precisionFlags),
+                                 cl::desc("What the model computes in, beside f32 masters: f32, bf16 or fp16 [f32]")};
+  cl::opt<std::string> gradientType{"gradient-accumulation-type", cl::value_desc("TYPE"), cl::init("f32"),
+                                    cl::cat(precisionFlags), cl::desc("What gradients add up in: f32 or bf16 [f32]")};
+  cl::opt<std::string> communicationType{"communication-type", cl::value_desc("TYPE"), cl::cat(precisionFlags),
+                                         cl::desc("What gradients are reduced in: f32, bf16 or fp16 [as they add up]")};
+  cl::opt<double> lossScale{"loss-scale", cl::value_desc("X"), cl::cat(precisionFlags),
+                            cl::desc("fp16: a fixed loss scale; 0 adapts it [0]")};
+  cl::opt<int64_t> initialScalePower{"initial-scale-power", cl::value_desc("N"), cl::cat(precisionFlags),
+                                     cl::desc("fp16: the loss scale begins at 2 to this power [16]")};
+  cl::opt<int64_t> lossScaleWindow{"loss-scale-window", cl::value_desc("N"), cl::cat(precisionFlags),
+                                   cl::desc("fp16: good steps after which it doubles [1000]")};
+  cl::opt<int64_t> hysteresis{"hysteresis", cl::value_desc("N"), cl::cat(precisionFlags),
+                              cl::desc("fp16: overflows that it takes to halve it [2]")};
+  cl::opt<bool> consecutiveHysteresis{"consecutive-hysteresis", cl::cat(precisionFlags),
+                                      cl::desc("fp16: a good step forgets earlier overflows")};
+  cl::opt<double> minLossScale{"min-loss-scale", cl::value_desc("X"), cl::cat(precisionFlags),
+                               cl::desc("fp16: it never falls below this [1]")};
+
   cl::opt<std::string> outputPath{"o", cl::value_desc("PATH"), cl::cat(output),
                                   cl::desc("Folder, or file for the text of a phase [out, or standard output]")};
   cl::opt<EmitKind> emit{
@@ -176,6 +196,15 @@ hyc::CompileOptions Flags::read() const {
   options.noDecay.assign(noDecay.begin(), noDecay.end());
   options.deviceMemory = deviceMemory;
   options.threads = threads;
+  offer(precision, options.precision);
+  offer(gradientType, options.gradientAccumulationType);
+  offer(communicationType, options.communicationType);
+  offer(lossScale, options.lossScale);
+  offer(initialScalePower, options.initialScalePower);
+  offer(lossScaleWindow, options.lossScaleWindow);
+  offer(hysteresis, options.hysteresis);
+  offer(consecutiveHysteresis, options.consecutiveHysteresis);
+  offer(minLossScale, options.minLossScale);
   return options;
 }
 
@@ -200,8 +229,8 @@ int main(int argc, char **argv) {
   InitLLVM initialize(argc, argv);
   dropLibraryOptions();
   Flags flags;
-  cl::HideUnrelatedOptions(
-      {&flags.model, &flags.mesh, &flags.batch, &flags.memory, &flags.optimizer, &flags.files, &flags.output});
+  cl::HideUnrelatedOptions({&flags.model, &flags.mesh, &flags.batch, &flags.memory, &flags.precisionFlags,
+                            &flags.optimizer, &flags.files, &flags.output});
   const int usage = static_cast<int>(hyc::ExitCode::Usage);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))
     return usage;

@@ -1,9 +1,10 @@
 // What is flat of a parameter and its states, and what follows from it.
 //
 // A parameter's update works on flat shards as soon as one of its optimizer states (or, where the optimizer has none,
-// its gradient or itself) is flat: each rank then updates its own shard, whether the other tensors are stored flat or
-// whole. Worked on dp 2 with m and v flat: a whole gradient is summed into each rank's own slice of it, the rank
-// updates its own slice of the whole parameter with its m and v, and the slices are gathered where they lie.
+// its gradient, itself or its copy in the compute type) is flat: each rank then updates its own shard, whether the
+// other tensors are stored flat or whole. Worked on dp 2 with m and v flat: a whole gradient is summed into each rank's
+// own slice of it, the rank updates its own slice of the whole parameter with its m and v, and the slices are gathered
+// where they lie.
 #ifndef HYC_ANALYSIS_FLATSTATES_H
 #define HYC_ANALYSIS_FLATSTATES_H
 
@@ -12,14 +13,20 @@
 
 namespace hyc {
 
-/// A parameter, its gradient (null where it is frozen) and what the optimizer keeps of it.
+/// A parameter, its gradient (null where it is frozen), its copy in the compute type (null where there is none) and
+/// what the optimizer keeps of it.
 struct ParamStates {
   ParamOp param;
   StateOp gradient;
+  StateOp copy;
   llvm::SmallVector<StateOp, 2> optimizer;
 
   /// Axes over whose flat shards the update works; empty: it works on whole tensors.
   dist::AxisListAttr updateAxes() const;
+
+  /// What forward and backward read, and gather for each use where it is flat: the copy, or else the parameter. A
+  /// parameter beside its copy is the optimizer's alone.
+  mlir::Operation *used() const;
 };
 
 /// Of every parameter of the module, in its order.

@@ -51,6 +51,13 @@ struct CompileOptions : LearningRateOptions {
   Setting<std::array<double, 2>> betas = std::array<double, 2>{0.9, 0.999};
   std::vector<std::string> noDecay;
 
+  /// Types, and fp16's loss scaling under DeepSpeed's names; see hyc::PrecisionOptions.
+  Setting<std::string> precision = std::string("f32"), gradientAccumulationType = std::string("f32"),
+                       communicationType = std::string();
+  Setting<double> lossScale = 0.0, minLossScale = 1.0;
+  Setting<int64_t> initialScalePower = 16, lossScaleWindow = 1000, hysteresis = 2;
+  Setting<bool> consecutiveHysteresis = false;
+
   std::string deviceMemory; ///< what a rank may have, as in 24GiB; empty: not limited
   int64_t threads = 0;      ///< per rank; 0: the cores divided by the ranks, when they start
 };

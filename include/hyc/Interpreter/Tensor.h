@@ -1,7 +1,8 @@
 // Tensor: the value that the interpreter computes with. Copies share their elements until one of them is written.
 //
-// The surprise: floats are stored in their own width, but every integer kind, booleans included, is stored as int64_t;
-// ops wrap results to the kind's width.
+// The surprise: elements are stored wider than their kind. Every integer kind, booleans included, is stored as int64_t,
+// and ops wrap results to the kind's width. bf16 and f16 are stored as the float of equal value: ops compute in float,
+// and whoever executes an op rounds its results (Tensor::roundElements).
 #ifndef HYC_INTERPRETER_TENSOR_H
 #define HYC_INTERPRETER_TENSOR_H
 
@@ -16,10 +17,25 @@
 
 namespace hyc::interpreter {
 
-enum class ElementKind { F32, F64, I64, I32, I1 };
+enum class ElementKind { F32, F64, BF16, F16, I64, I32, I1 };
 
-inline bool isFloat(ElementKind kind) { return kind == ElementKind::F32 || kind == ElementKind::F64; }
+inline bool isHalfWidth(ElementKind kind) { return kind == ElementKind::BF16 || kind == ElementKind::F16; }
+inline bool isFloat(ElementKind kind) {
+  return kind == ElementKind::F32 || kind == ElementKind::F64 || isHalfWidth(kind);
+}
+/// Whether both are floating point and their elements are stored in one C++ type.
+inline bool areStoredAlike(ElementKind a, ElementKind b) {
+  return isFloat(a) && isFloat(b) && (a == ElementKind::F64) == (b == ElementKind::F64);
+}
 llvm::StringRef nameOf(ElementKind kind);
+
+/// The 16 bits of bf16 or f16 nearest to `value` (ties to even; overflow to infinity; any NaN to a quiet one).
+uint16_t encodeHalfWidth(ElementKind kind, float value);
+float decodeHalfWidth(ElementKind kind, uint16_t bits);
+/// `value` as `kind`, bf16, f16 or f32, holds it.
+inline float roundTo(ElementKind kind, float value) {
+  return isHalfWidth(kind) ? decodeHalfWidth(kind, encodeHalfWidth(kind, value)) : value;
+}
 
 /// `value` as the kind holds it: truncated to its width and sign-extended (booleans: 0 or 1).
 int64_t wrapInteger(ElementKind kind, int64_t value);
@@ -51,7 +67,7 @@ public:
   int64_t getDim(int64_t dim) const { return shape[dim]; }
   int64_t getNumElements() const { return numElements; }
 
-  /// The elements; T is the storage type: float, double, or int64_t for every integer kind.
+  /// The elements; T is the storage type: float (f32, bf16, f16), double, or int64_t for every integer kind.
   template <typename T> const T *data() const { return std::get<std::vector<T>>(*buffer).data(); }
   /// The same for writing: copies the elements first if another tensor shares them.
   template <typename T> T *mutableData() {
@@ -68,8 +84,11 @@ public:
 
   /// The same elements under another shape of as many elements.
   Tensor reshaped(llvm::ArrayRef<int64_t> newShape) const;
-  /// Rounded to f32, widened to f64, truncated towards zero (saturating; NaN is 0) or, to booleans, compared with 0.
+  /// Rounded to f32 or less, widened to f64, truncated towards zero (saturating; NaN is 0) or, to booleans, compared
+  /// with 0. Rounding to 16 bits goes by way of f32.
   Tensor converted(ElementKind newKind) const;
+  /// Rounds what was computed in float to the kind; nothing happens to kinds other than bf16 and f16.
+  void roundElements();
   /// Equal kind, shape and bits.
   bool isIdenticalTo(const Tensor &other) const;
   /// Element `index[d]` of the result is element `offsets[d] + index[d]·strides[d]` of this, all in range.
@@ -95,16 +114,16 @@ private:
 
 /// Calls `body` with a value of the storage type of `kind`: 0.0f, 0.0 or int64_t{0}.
 template <typename Body> auto dispatchStorage(ElementKind kind, Body body) {
-  if (kind == ElementKind::F32)
-    return body(0.0f);
   if (kind == ElementKind::F64)
     return body(0.0);
+  if (isFloat(kind))
+    return body(0.0f);
   return body(int64_t{0});
 }
 
 /// The same for kinds known to be floating point.
 template <typename Body> auto dispatchFloat(ElementKind kind, Body body) {
-  return kind == ElementKind::F32 ? body(0.0f) : body(0.0);
+  return kind == ElementKind::F64 ? body(0.0) : body(0.0f);
 }
 
 } // namespace hyc::interpreter

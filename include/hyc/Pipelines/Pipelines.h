@@ -4,6 +4,7 @@
 #define HYC_PIPELINES_PIPELINES_H
 
 #include "hyc/Analysis/MemoryAccount.h"
+#include "hyc/Pipelines/PrecisionOptions.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <array>
@@ -19,6 +20,7 @@ struct PipelineOptions {
   std::string optimizer = "adamw";
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0, momentum = 0, clipGradNorm = 0;
   std::vector<std::string> noDecay;
+  PrecisionOptions precision;
   // Plan
   int64_t tp = 1, pp = 1, dp = 1;
   int64_t microBatches = 1;

@@ -131,10 +131,11 @@ LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
     return emitEmbedding(op), success();
   if (kernel.starts_with("cross_entropy") || kernel.starts_with("vocab_"))
     return emitLoss(op), success();
-  if (kernel == "strided_copy" || kernel == "accumulate" || kernel == "fill" || kernel == "constant")
+  if (kernel == "strided_copy" || kernel == "accumulate" || kernel == "round" || kernel == "fill" ||
+      kernel == "constant")
     return emitMoves(op), success();
   if (kernel == "sum_of_squares" || kernel == "round_sum" || kernel == "gradient_scale" || kernel == "increment" ||
-      kernel == "adamw" || kernel.starts_with("sgd"))
+      kernel == "adamw" || kernel.starts_with("sgd") || kernel == "update_loss_scale")
     return emitUpdates(op), success();
   if (kernel == "shard_offset" || kernel == "slice_shard")
     return emitCoordinates(op), success();
@@ -260,22 +261,46 @@ void FunctionEmitter::emitUpdates(rank::CallOp op) {
     return line("*" + p(outs[0]) + " = roundExactSum(" + p(ins[0]) + ");");
   comment(op, kernel == "adamw" || kernel.starts_with("sgd") ? shapeText(typeOf(outs[0])) : "");
   if (kernel == "increment")
-    return line("++*" + p(outs[0]) + ";");
-  if (kernel == "gradient_scale")
-    return callLine("gradientScale",
-                    {"*" + p(ins[0]), "*" + p(ins[1]), op->hasAttr("max_norm") ? real(op, "max_norm") : "kNoClipping",
-                     p(outs[0]), p(outs[1])});
+    return line(ins.empty() ? "++*" + p(outs[0]) + ";" : "*" + p(outs[0]) + " += *" + p(ins[0]) + ";");
+  if (kernel == "gradient_scale") {
+    SmallVector<std::string> arguments{"*" + p(ins[0]), "*" + p(ins[1]),
+                                       op->hasAttr("max_norm") ? real(op, "max_norm") : "kNoClipping", p(outs[0]),
+                                       p(outs[1])};
+    if (ins.size() > 2)
+      arguments.push_back("*" + p(ins[2]) + " / " + real(op, "normalizer"));
+    return callLine("gradientScale", arguments);
+  }
+  if (kernel == "update_loss_scale")
+    return emitLossScale(op);
+  size_t predicate = kernel == "adamw" ? 4 : 3;
+  std::string condition = ins.size() > predicate ? "if (*" + p(ins[predicate]) + ") " : "";
   if (kernel == "adamw")
-    return callLine("adamw",
+    return callLine(condition + "adamw",
                     {"{.lr = *" + p(ins[1]) + ", .beta1 = " + real(op, "beta1") + ", .beta2 = " + real(op, "beta2") +
                          ", .epsilon = " + real(op, "epsilon") + ", .weightDecay = " + real(op, "weight_decay"),
                      ".step = *" + p(ins[2]) + ", .gradScale = *" + p(ins[3]) + "}", count(elementwise), p(outs[0]),
                      p(ins[0]), p(outs[1]), p(outs[2])});
   bool hasVelocity = kernel == "sgd_momentum";
   // Velocity begins at zero, so that no step is the first one.
-  callLine("sgd", {"{.lr = *" + p(ins[1]) + (hasVelocity ? ", .momentum = " + real(op, "momentum") : "") +
-                       ", .weightDecay = " + real(op, "weight_decay") + ", .step = 2, .gradScale = *" + p(ins[2]) + "}",
-                   count(elementwise), p(outs[0]), p(ins[0]), hasVelocity ? p(outs[1]) : "nullptr"});
+  callLine(condition + "sgd",
+           {"{.lr = *" + p(ins[1]) + (hasVelocity ? ", .momentum = " + real(op, "momentum") : "") +
+                ", .weightDecay = " + real(op, "weight_decay") + ", .step = 2, .gradScale = *" + p(ins[2]) + "}",
+            count(elementwise), p(outs[0]), p(ins[0]), hasVelocity ? p(outs[1]) : "nullptr"});
+}
+
+void FunctionEmitter::emitLossScale(rank::CallOp op) {
+  auto outs = op.getOuts();
+  std::string scale = "*" + pointer(outs[0]), good = "*" + pointer(outs[1]), left = "*" + pointer(outs[2]);
+  line("{");
+  line("  const LossScaleState next = nextLossScale(");
+  line("      {.window = " + str(integer(op, "window")) + ", .hysteresis = " + str(integer(op, "hysteresis")) +
+       ", .minScale = " + real(op, "min_scale") +
+       ", .consecutiveHysteresis = " + (op->hasAttr("consecutive_hysteresis") ? "true" : "false") + "},");
+  line("      {" + scale + ", " + good + ", " + left + "}, *" + pointer(op.getIns()[0]) + " != 0);");
+  line("  " + scale + " = static_cast<float>(next.scale);");
+  line("  " + good + " = next.goodSteps;");
+  line("  " + left + " = next.hysteresisLeft;");
+  line("}");
 }
 
 void FunctionEmitter::emitCoordinates(rank::CallOp op) {

@@ -1,6 +1,8 @@
 // Calls that move, fill or add elements.
 #include "FunctionEmitter.h"
 
+#include "dialects/Hyc/HycDialect.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 
 using namespace mlir;
@@ -45,7 +47,8 @@ struct Copy {
 void FunctionEmitter::emitStridedCopy(rank::CallOp op) {
   Value from = op.getIns()[0], to = op.getOuts()[0];
   Copy copy(typeOf(from), typeOf(to));
-  bool isFloat = typeOf(to).getElementType().isF32();
+  Type element = typeOf(to).getElementType();
+  bool isFloat = element.isF32() || isHalfWidth(element);
   if (copy.isScalar())
     return line("*" + pointer(to) + " = *" + pointer(from) + ";");
   comment(op, shapeText(typeOf(to)));
@@ -54,7 +57,7 @@ void FunctionEmitter::emitStridedCopy(rank::CallOp op) {
   if (isFloat && copy.isRows())
     return callLine("copyRows", {pointer(to), str(copy.to[0]), pointer(from), str(copy.from[0]), str(copy.shape[0]),
                                  str(copy.shape[1])});
-  if (typeOf(to).getElementBytes() >= 4 && copy.shape.size() <= 6) {
+  if (typeOf(to).getElementBytes() >= 2 && copy.shape.size() <= 6) {
     return callLine("stridedCopy",
                     {"{.tensorRank = " + str(copy.shape.size()), ".shape = " + braced(copy.shape),
                      ".srcStrides = " + braced(copy.from), ".dstStrides = " + braced(copy.to),
@@ -85,10 +88,12 @@ void FunctionEmitter::emitAccumulate(rank::CallOp op) {
     if (writeMode == rank::WriteMode::overwrite)
       return line("*" + target + " = *" + source + ";");
     std::string sum = "*" + target + " + *" + source;
+    if (isHalfWidth(typeOf(to).getElementType()))
+      sum = (elementType(typeOf(to).getElementType()) + "(" + sum + ")").str();
     return line("*" + target + " = " + (writeMode == rank::WriteMode::first ? "call.first ? *" + source + " : " : "") +
                 sum + ";");
   }
-  if (typeOf(to).getElementType().isF32()) {
+  if (Type element = typeOf(to).getElementType(); element.isF32() || isHalfWidth(element)) {
     std::string copy = "copy(" + target + ", " + source + ", " + elements + ");";
     std::string add = "accumulate(" + target + ", " + source + ", " + elements + ");";
     if (writeMode == rank::WriteMode::overwrite)
@@ -107,6 +112,16 @@ void FunctionEmitter::emitAccumulate(rank::CallOp op) {
        ";");
 }
 
+void FunctionEmitter::emitRound(rank::CallOp op) {
+  Value from = op.getIns()[0], to = op.getOuts()[0];
+  std::string elements = count({to, from});
+  comment(op, elements == "1" ? "" : shapeText(typeOf(to)));
+  if (elements == "1")
+    return line("*" + pointer(to) + " = " + elementType(typeOf(to).getElementType()).str() + "(*" + pointer(from) +
+                ");");
+  callLine("roundElements", {pointer(to), pointer(from), elements});
+}
+
 void FunctionEmitter::emitMoves(rank::CallOp op) {
   StringRef kernel = op.getKernel();
   Value out = op.getOuts()[0];
@@ -116,9 +131,13 @@ void FunctionEmitter::emitMoves(rank::CallOp op) {
     return emitStridedCopy(op);
   if (kernel == "accumulate")
     return emitAccumulate(op);
+  if (kernel == "round")
+    return emitRound(op);
   if (kernel == "fill") {
     auto value = op->getAttrOfType<TypedAttr>("value");
     std::string text = literal(value);
+    if (isHalfWidth(type.getElementType()))
+      text = (elementType(type.getElementType()) + "(" + text + ")").str();
     if (type.getNumElements() == 1)
       return line("*" + pointer(out) + " = " + text + ";");
     auto real = dyn_cast<FloatAttr>(value);
@@ -134,6 +153,8 @@ void FunctionEmitter::emitMoves(rank::CallOp op) {
   size_t column = 0;
   for (Attribute value : values.getValues<Attribute>()) {
     std::string text = literal(cast<TypedAttr>(value)) + ", ";
+    if (isHalfWidth(type.getElementType()))
+      text = (elementType(type.getElementType()) + "(" + literal(cast<TypedAttr>(value)) + "), ").str();
     if ((column += text.size()) > 108) {
       list += "\n      ";
       column = text.size();

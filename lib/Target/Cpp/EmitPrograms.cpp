@@ -17,6 +17,10 @@ constexpr llvm::StringLiteral kAddresses = R"(// Typed addresses. Generated; the
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/narrow_float.h"
+
+inline hyc::kernels::Bf16* bf16(std::byte* address) { return reinterpret_cast<hyc::kernels::Bf16*>(address); }
+inline hyc::kernels::F16* f16(std::byte* address) { return reinterpret_cast<hyc::kernels::F16*>(address); }
 inline float* f32(std::byte* address) { return reinterpret_cast<float*>(address); }
 inline double* f64(std::byte* address) { return reinterpret_cast<double*>(address); }
 inline int32_t* i32(std::byte* address) { return reinterpret_cast<int32_t*>(address); }
@@ -76,7 +80,7 @@ inline T minimum(T x, T y) {
 }
 template <typename T>
 inline void write(T& out, T value, WriteMode mode) {
-  out = mode == WriteMode::kAccumulate ? T(out + value) : value;
+  out = mode == WriteMode::kAccumulate ? T(out + value) : value;  // of 16 bits: added in f32, rounded once
 }
 
 }  // namespace
@@ -100,6 +104,7 @@ constexpr llvm::StringLiteral kStageIncludes = R"(
 #include "kernels/gemm/op.h"
 #include "kernels/gradient_scale/op.h"
 #include "kernels/layer_norm/op.h"
+#include "kernels/loss_scale/op.h"
 #include "kernels/permute/op.h"
 #include "kernels/sgd/op.h"
 #include "kernels/shard_slice/op.h"
@@ -126,7 +131,8 @@ private:
 
 LogicalResult ProgramPrinter::emitKernels() {
   std::string header = "// Elementwise kernels and reductions: one loop nest each. Generated.\n#pragma once\n\n"
-                       "#include <cstdint>\n\n#include \"kernels/write_mode.h\"\n\nnamespace kernels {\n\n"
+                       "#include <cstdint>\n\n#include \"kernels/narrow_float.h\"\n#include "
+                       "\"kernels/write_mode.h\"\n\nnamespace kernels {\n\n"
                        "using hyc::kernels::WriteMode;\n\n";
   std::string source = kKernelFunctions.str();
   llvm::raw_string_ostream headerStream(header), sourceStream(source);

@@ -64,7 +64,9 @@ private:
   void emitMoves(rank::CallOp op);
   void emitStridedCopy(rank::CallOp op);
   void emitAccumulate(rank::CallOp op);
+  void emitRound(rank::CallOp op);
   void emitUpdates(rank::CallOp op);
+  void emitLossScale(rank::CallOp op);
   void emitCoordinates(rank::CallOp op);
 
   rank::FuncOp func;

@@ -4,6 +4,7 @@
 // instead that iterations are independent, which is true in that case too.
 #include "KernelEmitter.h"
 
+#include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/KernelStructure.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/DenseSet.h"
@@ -70,6 +71,12 @@ public:
   /// What a value that needs no statement is called: an accumulator.
   void setName(Value value, std::string name) { names[value] = std::move(name); }
   StringRef nameOf(Value value) { return names[value]; }
+  /// The same as memory keeps it.
+  std::string stored(Value value) {
+    if (!isHalfWidth(value.getType()))
+      return names[value];
+    return (elementType(value.getType()) + "(" + names[value] + ")").str();
+  }
 
   LogicalResult print(ArrayRef<Value> values, StringRef indent, raw_ostream &os) {
     DenseSet<Value> needed;
@@ -85,7 +92,7 @@ public:
       if (!needed.contains(argument))
         continue;
       names[argument] = ("x" + Twine(i)).str();
-      os << indent << "const " << elementType(argument.getType()) << " x" << i << " = in" << i << "[" << index(i)
+      os << indent << "const " << scalarType(argument.getType()) << " x" << i << " = in" << i << "[" << index(i)
          << "];\n";
     }
     for (Operation &op : block.without_terminator())
@@ -118,7 +125,7 @@ private:
     if (auto literalOp = dyn_cast<rank::LiteralOp>(op)) {
       text = literal(literalOp.getValue());
     } else if (auto indexOp = dyn_cast<rank::IndexOp>(op)) {
-      text = (elementType(type) + "(i" + Twine(indexOp.getDim()) + ")").str();
+      text = (scalarType(type) + "(i" + Twine(indexOp.getDim()) + ")").str();
     } else if (auto compute = dyn_cast<rank::ScalarComputeOp>(op)) {
       text = spell(compute);
       if (text.empty())
@@ -127,7 +134,11 @@ private:
       return op.emitOpError("has no spelling in C++");
     }
     names[op.getResult(0)] = name;
-    os << indent << "const " << elementType(type) << " " << name << " = " << text << ";\n";
+    // Every op of 16 bits rounds, so that a value is the same whatever it is fused with; storing rounds too.
+    bool isOnlyStored = llvm::all_of(op.getUsers(), [](Operation *user) { return isa<rank::YieldOp>(user); });
+    if (isHalfWidth(type) && !isa<rank::LiteralOp>(op) && !isOnlyStored)
+      text = ("hyc::kernels::roundedTo<" + elementType(type) + ">(" + text + ")").str();
+    os << indent << "const " << scalarType(type) << " " << name << " = " << text << ";\n";
     return success();
   }
 
@@ -136,7 +147,7 @@ private:
     if (op.getFunction() == "convert") {
       std::string value = names[op.getOperands()[0]];
       // A boolean is whether the number is not zero.
-      return type.isInteger(1) ? value + " != 0" : ("static_cast<" + elementType(type) + ">(" + value + ")").str();
+      return type.isInteger(1) ? value + " != 0" : ("static_cast<" + scalarType(type) + ">(" + value + ")").str();
     }
     for (const Spelling &spelling : kSpellings) {
       if (spelling.function != op.getFunction())
@@ -185,7 +196,7 @@ public:
     os << "  reduce" << (loops.isRows ? "Rows" : "Columns") << "<";
     llvm::interleaveComma(combines, os, [&](rank::CombineOp combine) {
       StringRef kind = rank::stringifyCombineKind(combine.getKind());
-      os << llvm::toUpper(kind[0]) << kind.drop_front() << "<" << elementType(combine.getType()) << ">";
+      os << llvm::toUpper(kind[0]) << kind.drop_front() << "<" << scalarType(combine.getType()) << ">";
     });
     os << ">({.outer = " << loops.outerCount << ", .steps = " << loops.stepCount << ", .inner = " << loops.innerCount
        << "}, element, finish);\n";
@@ -205,7 +216,7 @@ private:
       return failure();
     for (auto [i, value] : llvm::enumerate(yielded))
       if (!combined.contains(value))
-        os << "    " << printer.out(i) << " = " << printer.nameOf(value) << ";\n";
+        os << "    " << printer.out(i) << " = " << printer.stored(value) << ";\n";
     for (auto [combine, accumulator] : llvm::zip_equal(combines, accumulators)) {
       StringRef value = printer.nameOf(combine.getValue());
       os << "    " << accumulator << " = ";
@@ -230,7 +241,7 @@ private:
       return failure();
     for (auto [i, value] : llvm::enumerate(yielded))
       if (combined.contains(value))
-        os << "    write(" << printer.out(i) << ", " << printer.nameOf(value) << ", mode);\n";
+        os << "    write(" << printer.out(i) << ", " << printer.stored(value) << ", mode);\n";
     return success();
   }
 
@@ -272,7 +283,7 @@ private:
   std::string parameters(StringRef reference) {
     std::string text;
     for (auto [combine, accumulator] : llvm::zip_equal(combines, accumulators))
-      text += (", " + elementType(combine.getType()) + reference + accumulator).str();
+      text += (", " + scalarType(combine.getType()) + reference + accumulator).str();
     return text;
   }
 
@@ -305,7 +316,7 @@ LogicalResult emitElementwise(rank::KernelOp kernel, raw_ostream &os) {
   if (failed(printer.print(results, indent, os)))
     return failure();
   for (auto [i, value] : llvm::enumerate(results))
-    os << indent << printer.out(i) << " = " << printer.nameOf(value) << ";\n";
+    os << indent << printer.out(i) << " = " << printer.stored(value) << ";\n";
   for (size_t d = space.size(); d > 0; --d) {
     indent.resize(indent.size() - 2);
     os << indent << "}\n";

@@ -74,7 +74,15 @@ std::string cpp::oneLine(StringRef text) {
 }
 
 StringRef cpp::elementType(Type type) {
-  if (type.isF32())
+  if (type.isBF16())
+    return "hyc::kernels::Bf16";
+  if (type.isF16())
+    return "hyc::kernels::F16";
+  return scalarType(type);
+}
+
+StringRef cpp::scalarType(Type type) {
+  if (type.isF32() || type.isBF16() || type.isF16())
     return "float";
   if (type.isF64())
     return "double";
@@ -88,6 +96,10 @@ StringRef cpp::elementType(Type type) {
 StringRef cpp::addressFunction(Type type) {
   if (type.isF32())
     return "f32";
+  if (type.isBF16())
+    return "bf16";
+  if (type.isF16())
+    return "f16";
   if (type.isF64())
     return "f64";
   if (type.isInteger(64))
@@ -100,6 +112,8 @@ StringRef cpp::addressFunction(Type type) {
 std::string cpp::dtype(Type type) {
   std::string name = addressFunction(type).str();
   name[0] = llvm::toUpper(name[0]);
+  if (type.isBF16())
+    name = "BF16";
   return "hycrt::DType::k" + name;
 }
 
@@ -130,13 +144,13 @@ std::string cpp::literal(TypedAttr value) {
     return v == INT64_MIN ? "INT64_MIN" : std::to_string(v);
   }
   llvm::APFloat v = cast<FloatAttr>(value).getValue();
-  bool isFloat = value.getType().isF32();
+  bool isFloat = scalarType(value.getType()) == "float";
   std::string type = isFloat ? "float" : "double";
   if (v.isNaN())
     return "std::numeric_limits<" + type + ">::quiet_NaN()";
   if (v.isInfinity())
     return std::string(v.isNegative() ? "-" : "") + "std::numeric_limits<" + type + ">::infinity()";
-  std::string text = isFloat ? shortest(v.convertToFloat()) : shortest(v.convertToDouble());
+  std::string text = isFloat ? shortest(static_cast<float>(v.convertToDouble())) : shortest(v.convertToDouble());
   if (text.find_first_of(".eE") == std::string::npos)
     text += ".0";
   if (isFloat)

@@ -21,8 +21,10 @@ std::string quoted(llvm::StringRef text);
 /// For a comment: no line ends.
 std::string oneLine(llvm::StringRef text);
 
-/// "float" of f32.
+/// "float" of f32: as memory keeps elements.
 llvm::StringRef elementType(mlir::Type type);
+/// "float" of f32, bf16 and f16: as they are computed with.
+llvm::StringRef scalarType(mlir::Type type);
 /// "f32": the function of addresses.h.
 llvm::StringRef addressFunction(mlir::Type type);
 /// "hycrt::DType::kF32".

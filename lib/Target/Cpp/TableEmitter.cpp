@@ -110,8 +110,11 @@ std::string TableEmitter::initializer(rank::StateOp state) {
            number(normal.getStddev().getValueAsDouble()) + ", " + key + ")";
   if (auto file = dyn_cast<FileAttr>(state.getInit())) {
     size_t index = llvm::find(modelFiles, file.getPath()) - modelFiles.begin();
+    // A copy in the compute type starts as its parameter does.
+    Type fileType =
+        state.getRole() == "compute" ? Float32Type::get(state.getContext()) : state.getBufferType().getElementType();
     return "hycrt::Initializer::fromFile(" + std::to_string(index) + ", " + std::to_string(file.getOffset()) + ", " +
-           dtype(state.getBufferType().getElementType()) + ")";
+           dtype(fileType) + ")";
   }
   return "";
 }
@@ -263,11 +266,17 @@ LogicalResult TableEmitter::emitSchedule() {
 LogicalResult TableEmitter::emitProgram() {
   auto axis = [&](StringRef name) { return mesh.getSize(StringAttr::get(program.getContext(), name)); };
   std::string scalars;
-  for (StringRef role : {"loss_sum", "token_count", "grad_norm"}) {
+  for (StringRef role :
+       {"loss_sum", "token_count", "grad_norm", "loss_scale", "loss_scale.hysteresis", "applied_step"}) {
     rank::StateOp found;
     for (auto state : program.getOps<rank::StateOp>())
       if (state.getRole() == role)
         found = state;
+    bool isOfLossScaling = role.starts_with("loss_scale") || role == "applied_step";
+    if (!found && isOfLossScaling) {
+      scalars += ", {-1, 0}";
+      continue;
+    }
     if (!found)
       return program.emitError("stage ") << program.getStage() << " has no state of role \"" << role
                                          << "\", which the runtime reads";
@@ -290,7 +299,8 @@ LogicalResult TableEmitter::emitProgram() {
   os << "    .stage = " << program.getStage() << ",\n";
   os << "    .batch = {.samples = " << samples << ", .microBatches = " << microBatches << ", .sequence = " << sequence
      << "},\n";
-  os << "    .scalars = {" << scalars << "},  // loss sum, token count, gradient norm\n";
+  os << "    .scalars = {" << scalars
+     << "},  // loss sum, token count, gradient norm; loss scale, hysteresis, applied steps\n";
   os << "    .arenas = kArenas,\n    .states = " << tableUse("StateDesc", "kStates")
      << ",\n    .inputs = " << tableUse("InputDesc", "kInputs")
      << ",\n    .groups = " << tableUse("GroupDesc", "kGroups")

@@ -1,8 +1,8 @@
 // Builds @apply.S from @apply.
 //
-// Where the update of a parameter works on flat shards, every rank updates its own, and a parameter that is stored
-// whole is gathered afterwards, where it lies. Gathers follow the last update, one after the other, so that they can
-// share exchanges.
+// Where the update of a parameter works on flat shards, every rank updates its own and refreshes its own shard of the
+// copy in the compute type; whichever of the two is stored whole is gathered afterwards, where it lies. Gathers follow
+// the last update, one after the other, so that they can share exchanges.
 #include "Exchanges.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
@@ -59,10 +59,10 @@ private:
     builder.setInsertionPointToEnd(&func.getBody().front());
     IRMapping mapping;
     mapping.map(apply.getArguments(), func.getArguments());
-    SmallVector<ParamStates> updatedInShards;
+    SmallVector<UpdatedShard> updatedInShards;
     for (Operation &op : apply.getBody().front()) {
       if (isa<ReturnOp>(op))
-        gatherParams(builder, updatedInShards);
+        gatherWholes(builder, updatedInShards);
       if (auto squares = dyn_cast<SumOfSquaresOp>(op)) {
         mapping.map(squares.getResult(), sumOfSquares(builder, squares, stage));
         continue;
@@ -73,36 +73,50 @@ private:
       if (!*here)
         continue;
       Operation *made = builder.clone(op, mapping);
-      if (isa<AdamWOp, SgdOp>(op)) {
+      if (isa<AdamWOp, SgdOp, RefreshOp>(op)) {
         const ParamStates &states = paramStates.find(op.getAttrOfType<FlatSymbolRefAttr>("param").getValue())->second;
-        if (states.updateAxes().empty())
+        AxisListAttr axes = states.updateAxes();
+        if (axes.empty())
           continue;
-        made->setAttr(dist::kFlat, states.updateAxes());
-        if (flatAxesOf(states.param).empty())
-          updatedInShards.push_back(states);
+        made->setAttr(dist::kFlat, axes);
+        Operation *changed =
+            isa<RefreshOp>(op) ? StateOp(states.copy).getOperation() : ParamOp(states.param).getOperation();
+        if (flatAxesOf(changed).empty())
+          updatedInShards.push_back({changed, axes});
       }
     }
     return success();
   }
 
-  /// Joins the own slices that ranks have updated of parameters that are stored whole.
-  void gatherParams(OpBuilder &builder, ArrayRef<ParamStates> updated) {
-    SmallVector<Value> pending;
-    for (const ParamStates &states : updated) {
-      ParamOp param = states.param;
-      AxisListAttr axes = states.updateAxes();
-      RankedTensorType whole = param.getTensorType();
-      auto shard = ReadOp::create(builder, param.getLoc(),
-                                  local::flatShardType(whole, axes, dist::MeshOp::find(module)), param.getSymName());
-      shard->setAttr(dist::kFlat, axes);
-      pending.push_back(local::startAllGatherFlat(
-          builder, param.getLoc(), shard, whole, axes,
-          {param.getSymName(), "its update works on shards flat over " + local::textOf(axes)}));
+  /// A parameter or copy that is stored whole and of which each rank has changed its own slice.
+  struct UpdatedShard {
+    Operation *symbol;
+    AxisListAttr axes;
+
+    StringRef name() const { return cast<SymbolOpInterface>(symbol).getName(); }
+    RankedTensorType wholeType() const {
+      auto param = dyn_cast<ParamOp>(symbol);
+      return param ? param.getTensorType() : cast<StateOp>(symbol).getTensorType();
     }
-    for (auto [states, value] : llvm::zip_equal(updated, pending)) {
-      ParamOp param = states.param;
-      auto whole = dist::WaitOp::create(builder, param.getLoc(), param.getTensorType(), value);
-      WriteOp::create(builder, param.getLoc(), whole, FlatSymbolRefAttr::get(param));
+  };
+
+  /// Joins the slices that ranks have changed.
+  void gatherWholes(OpBuilder &builder, ArrayRef<UpdatedShard> updated) {
+    SmallVector<Value> pending;
+    for (const UpdatedShard &slice : updated) {
+      Location loc = slice.symbol->getLoc();
+      RankedTensorType whole = slice.wholeType();
+      auto shard = ReadOp::create(builder, loc, local::flatShardType(whole, slice.axes, dist::MeshOp::find(module)),
+                                  slice.name());
+      shard->setAttr(dist::kFlat, slice.axes);
+      pending.push_back(local::startAllGatherFlat(
+          builder, loc, shard, whole, slice.axes,
+          {slice.name(), "its update works on shards flat over " + local::textOf(slice.axes)}));
+    }
+    for (auto [slice, value] : llvm::zip_equal(updated, pending)) {
+      Location loc = slice.symbol->getLoc();
+      auto whole = dist::WaitOp::create(builder, loc, slice.wholeType(), value);
+      WriteOp::create(builder, loc, whole, FlatSymbolRefAttr::get(&getContext(), slice.name()));
     }
   }
 
@@ -119,7 +133,10 @@ private:
       return holds(adamw.getParam(), stage);
     if (auto sgd = dyn_cast<SgdOp>(op))
       return holds(sgd.getParam(), stage);
-    if (isa<ReadOp, WriteOp, IncrementOp, GradientScaleOp, ConstantOp, ReturnOp>(op) || isMemoryEffectFree(op))
+    if (auto refresh = dyn_cast<RefreshOp>(op))
+      return holds(refresh.getParam(), stage);
+    if (isa<ReadOp, WriteOp, IncrementOp, GradientScaleOp, UpdateLossScaleOp, ConstantOp, ReturnOp>(op) ||
+        isMemoryEffectFree(op))
       return true;
     op->emitOpError("can't be distributed over stages");
     return failure();

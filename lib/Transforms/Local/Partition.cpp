@@ -391,8 +391,7 @@ LogicalResult Partitioner::rewrite(Operation *op) {
   if (!isa<ReadOp>(op))
     return op->emitOpError("has no sharding rule, and can't be partitioned");
   ShardingAttr sharding = recordedSharding(op->getResult(0));
-  if (auto param = module.lookupSymbol<ParamOp>(cast<ReadOp>(op).getSourceAttr()))
-    sharding = sharding.withFlat(flatAxesOf(param));
+  sharding = sharding.withFlat(flatAxesOf(module.lookupSymbol(cast<ReadOp>(op).getSourceAttr())));
   Operation *clone = builder.clone(*op);
   clone->removeAttr(dist::kShardings);
   clone->getResult(0).setType(localType(op->getResult(0).getType(), sharding));
@@ -547,8 +546,7 @@ private:
         continue;
       floating.insert(&op);
       auto read = dyn_cast<ReadOp>(op);
-      bool isFlat = read && isa<ParamOp>(module.lookupSymbol(read.getSourceAttr())) &&
-                    !flatAxesOf(module.lookupSymbol(read.getSourceAttr())).empty();
+      bool isFlat = read && !flatAxesOf(module.lookupSymbol(read.getSourceAttr())).empty();
       if (isFlat ||
           llvm::any_of(op.getOperands(), [&](Value operand) { return derived.contains(operand.getDefiningOp()); }))
         derived.insert(&op);

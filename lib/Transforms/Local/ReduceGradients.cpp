@@ -3,9 +3,11 @@
 // All reductions are started before the first is awaited, so that those over one group can share an exchange.
 #include "Exchanges.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/FlatStates.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/StringSwitch.h"
 
 namespace hyc {
 #define GEN_PASS_DEF_REDUCEGRADIENTS
@@ -31,13 +33,21 @@ StageSets accumulatingStages(ModuleOp module) {
 }
 
 struct ReduceGradients : hyc::impl::ReduceGradientsBase<ReduceGradients> {
+  using ReduceGradientsBase::ReduceGradientsBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (!communicationType.empty() && !communicationElement()) {
+      module.emitError("the communication type is \"") << communicationType << "\", expected f32, bf16 or fp16";
+      return signalPassFailure();
+    }
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!mesh) {
       module.emitError("has no dist.mesh");
       return signalPassFailure();
     }
+    if (failed(checkCommunicationType(module)))
+      return signalPassFailure();
     accumulatingByState =
         accumulatingStages(module); // once: a model has thousands of states, and functions thousands of ops
     for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage)
@@ -45,6 +55,32 @@ struct ReduceGradients : hyc::impl::ReduceGradientsBase<ReduceGradients> {
   }
 
 private:
+  /// The element type in which gradients cross; null where they cross as they are, or the option names none.
+  Type communicationElement() {
+    Builder builder(&getContext());
+    return llvm::StringSwitch<Type>(communicationType)
+        .Case("f32", builder.getF32Type())
+        .Case("bf16", builder.getBF16Type())
+        .Case("fp16", builder.getF16Type())
+        .Default(Type());
+  }
+
+  /// Only whole gradients that are summed once a step can cross in another type.
+  LogicalResult checkCommunicationType(ModuleOp module) {
+    if (!communicationElement())
+      return success();
+    for (auto state : module.getOps<StateOp>()) {
+      if (state.getRole() != "gradient" || state.getTensorType().getElementType() == communicationElement() ||
+          (!isReducedPerMicroBatch(state) && !state->hasAttr(dist::kOwned)))
+        continue;
+      return state.emitError("is summed ")
+             << (isReducedPerMicroBatch(state) ? "for each micro-batch" : "into flat shards")
+             << ", but the communication type is " << communicationType
+             << ", which needs gradients to be summed whole, once a step (--zero 0, --gradient-reduction step)";
+    }
+    return success();
+  }
+
   void buildFunction(ModuleOp module, int64_t stage) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto func =
@@ -111,16 +147,23 @@ private:
       if (owned)
         op->setAttr(dist::kFlat, owned);
     };
+    RankedTensorType crossing = type;
+    if (Type element = communicationElement(); element && reduction.state.getRole() == "gradient")
+      crossing = RankedTensorType::get(type.getShape(), element);
     // A stage that holds the state without adding to it contributes nothing, whatever the last step left there.
     Value term;
     if (reduction.hasTerm) {
       term = ReadOp::create(builders.start, reduction.loc(), type, reduction.name());
       onShard(term.getDefiningOp());
+      if (crossing != type)
+        term = ConvertOp::create(builders.start, reduction.loc(), crossing, term);
     } else {
-      term = zeros(builders.start, reduction.loc(), type);
+      term = zeros(builders.start, reduction.loc(), crossing);
     }
     Value sum = local::allReduce(builders.start, builders.end, reduction.loc(), dist::ReduceKind::sum, term,
                                  reduction.group, {reduction.state.getSymName(), reduction.why});
+    if (crossing != type)
+      sum = ConvertOp::create(builders.end, reduction.loc(), type, sum);
     onShard(WriteOp::create(builders.end, reduction.loc(), sum, reduction.name()));
   }
 

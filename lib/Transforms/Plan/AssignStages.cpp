@@ -165,6 +165,12 @@ private:
     return weights;
   }
 
+  /// The parameter that is read, itself or a copy of it; else the state's name.
+  StringRef parameterOf(ReadOp read) {
+    auto state = module.lookupSymbol<StateOp>(read.getSourceAttr());
+    return state && state.getParam() ? *state.getParam() : read.getSource();
+  }
+
   /// Elements of the parameters that a layer's ops use, each counted once.
   int64_t parameterElements(const Layer &layer) {
     std::set<StringRef> seen;
@@ -177,7 +183,7 @@ private:
       if (!def)
         continue;
       if (auto read = dyn_cast<ReadOp>(def)) {
-        if (seen.insert(read.getSource()).second)
+        if (seen.insert(parameterOf(read)).second)
           elements += cast<RankedTensorType>(read.getType()).getNumElements();
       } else if (stageOf(def) < 0 && !llvm::is_contained(layer, def) && isFloating(def)) {
         llvm::append_range(work, def->getOperands());
@@ -243,7 +249,7 @@ private:
     for (Operation &op : func.getBody().front()) {
       if (auto read = dyn_cast<ReadOp>(op))
         for (Operation *user : read->getUsers())
-          heldBy[read.getSource()].insert(stageOf(user));
+          heldBy[parameterOf(read)].insert(stageOf(user));
       if (auto accumulate = dyn_cast<AccumulateOp>(op))
         if (auto state = module.lookupSymbol<StateOp>(accumulate.getTargetAttr()); state && state.getParam())
           heldBy[*state.getParam()].insert(stageOf(&op));

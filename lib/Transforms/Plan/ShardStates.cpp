@@ -23,6 +23,8 @@ struct ShardStates : hyc::impl::ShardStatesBase<ShardStates> {
     none = AxisListAttr::get(&getContext(), {});
     if (failed(checkOptions()))
       return signalPassFailure();
+    if (auto microbatch = module.lookupSymbol<FuncOp>("microbatch"))
+      microbatch.walk([&](ReadOp read) { readSymbols.insert(read.getSourceAttr().getAttr()); });
     for (const ParamStates &states : collectParamStates(module))
       if (failed(shard(states)))
         return signalPassFailure();
@@ -72,11 +74,17 @@ private:
       if (failed(setFlat(gradient, zero >= 2 && each ? flat : none)))
         return failure();
     }
-    bool large = ParamOp(states.param).getWholeType().getNumElements() > persistenceThreshold;
-    if (failed(setFlat(states.param, zero >= 3 && large ? flat : none)))
+    // A master that nothing but its update reads is one of the optimizer's states.
+    ParamOp param = states.param;
+    bool isMaster = states.copy && states.gradient && !readSymbols.contains(param.getSymNameAttr());
+    bool large = param.getWholeType().getNumElements() > persistenceThreshold;
+    AxisListAttr ofUsed = zero >= 3 && large ? flat : none;
+    if (failed(setFlat(param, isMaster ? (zero >= 1 ? flat : none) : ofUsed)) ||
+        (states.copy && failed(setFlat(states.copy, ofUsed))))
       return failure();
-    if (prefetch > 0 && !flatAxesOf(states.param).empty() && !ParamOp(states.param)->hasAttr(dist::kPrefetch))
-      ParamOp(states.param)->setAttr(dist::kPrefetch, Builder(&getContext()).getI64IntegerAttr(prefetch));
+    Operation *used = states.used();
+    if (prefetch > 0 && !flatAxesOf(used).empty() && !used->hasAttr(dist::kPrefetch))
+      used->setAttr(dist::kPrefetch, Builder(&getContext()).getI64IntegerAttr(prefetch));
     return success();
   }
 
@@ -132,5 +140,6 @@ private:
 
   dist::MeshOp mesh;
   AxisListAttr none;
+  llvm::DenseSet<StringAttr> readSymbols; ///< by forward or backward
 };
 } // namespace

@@ -47,7 +47,7 @@ static bool isReduction(Operation *op) {
   if (!reduce || reduce.getDims().empty())
     return false;
   Type type = cast<RankedTensorType>(reduce.getResult().getType()).getElementType();
-  return type.isF32() || type.isF64() || type.isInteger(64) || type.isInteger(32);
+  return type.isF32() || isHalfWidth(type) || type.isF64() || type.isInteger(64) || type.isInteger(32);
 }
 
 static ArrayRef<int64_t> shapeOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getShape(); }
@@ -298,8 +298,15 @@ Value ClusterBuilder::cloneScalar(Operation *op) {
     auto kind = reduce.getKind() == ReductionKind::sum   ? rank::CombineKind::sum
                 : reduce.getKind() == ReductionKind::max ? rank::CombineKind::max
                                                          : rank::CombineKind::min;
+    // 16-bit floats are combined in f32, and rounded only if the result is.
+    auto convert = [&](Value value, Type to) -> Value {
+      if (value.getType() == to)
+        return value;
+      return rank::ScalarComputeOp::create(builder, op->getLoc(), to, "convert", value);
+    };
     Value element = scalarOf(reduce.getOperand());
-    return rank::CombineOp::create(builder, op->getLoc(), kind, element);
+    element = convert(element, accumulationType(element.getType()));
+    return convert(rank::CombineOp::create(builder, op->getLoc(), kind, element), type);
   }
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())

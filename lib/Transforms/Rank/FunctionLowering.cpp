@@ -162,7 +162,8 @@ rank::WriteMode FunctionLowering::modeOfAccumulation(StringRef state) {
 }
 
 AccumulateOp FunctionLowering::soleAccumulation(Value value) {
-  if (!cast<RankedTensorType>(value.getType()).getElementType().isF32())
+  Type element = cast<RankedTensorType>(value.getType()).getElementType();
+  if (!element.isF32() && !isHalfWidth(element))
     return {};
   while (value.hasOneUse() && isa<ReshapeOp>(*value.user_begin()))
     value = value.user_begin()->getResult(0);
@@ -220,9 +221,11 @@ static int64_t boundOf(Value ids) {
       if (auto wait = dyn_cast_or_null<dist::WaitOp>(table)) // gathered for this use
         table = wait.getPending().getDefiningOp()->getOperand(0).getDefiningOp();
       auto read = dyn_cast_or_null<ReadOp>(table);
-      auto param = read ? SymbolTable::lookupNearestSymbolFrom<ParamOp>(read, read.getSourceAttr()) : ParamOp();
-      if (param)
+      Operation *source = read ? SymbolTable::lookupNearestSymbolFrom(read, read.getSourceAttr()) : nullptr;
+      if (auto param = dyn_cast_or_null<ParamOp>(source))
         lower(param.getWholeType().getDimSize(0));
+      else if (auto copy = dyn_cast_or_null<StateOp>(source))
+        lower(copy.getWholeType().getDimSize(0));
     } else if (auto loss = dyn_cast<CrossEntropyOp>(user)) {
       lower(cast<RankedTensorType>(loss.getLogits().getType()).getShape().back());
     } else if (auto pieces = dyn_cast<VocabSumExpOp>(user)) {
@@ -352,6 +355,8 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](IncrementOp op) { return lowerIncrement(op); })
       .Case([&](AdamWOp op) { return lowerAdamW(op); })
       .Case([&](SgdOp op) { return lowerSgd(op); })
+      .Case([&](RefreshOp op) { return lowerRefresh(op); })
+      .Case([&](UpdateLossScaleOp op) { return lowerUpdateLossScale(op); })
       .Case([&](ReshapeOp op) { return lowerReshape(op); })
       .Case([&](TransposeOp op) { return lowerTranspose(op); })
       .Case([&](SliceOp op) { return lowerSlice(op); })

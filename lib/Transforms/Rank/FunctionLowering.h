@@ -70,6 +70,8 @@ private:
   llvm::LogicalResult lowerIncrement(IncrementOp op);
   llvm::LogicalResult lowerAdamW(AdamWOp op);
   llvm::LogicalResult lowerSgd(SgdOp op);
+  llvm::LogicalResult lowerRefresh(RefreshOp op);
+  llvm::LogicalResult lowerUpdateLossScale(UpdateLossScaleOp op);
 
   // Shapes and elements.
   llvm::LogicalResult lowerReshape(ReshapeOp op);

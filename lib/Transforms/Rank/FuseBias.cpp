@@ -28,6 +28,9 @@ static bool isBiasOf(EinsumOp product, BroadcastOp bias) {
 }
 
 static bool fuse(AddOp add) {
+  // Of 16 bits the product is rounded before the bias is added: fused, it would depend on who else uses it.
+  if (isHalfWidth(cast<RankedTensorType>(add.getType()).getElementType()))
+    return false;
   for (unsigned side : {0u, 1u}) {
     auto product = add->getOperand(side).getDefiningOp<EinsumOp>();
     auto bias = add->getOperand(1 - side).getDefiningOp<BroadcastOp>();

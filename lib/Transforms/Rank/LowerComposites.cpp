@@ -38,9 +38,9 @@ LogicalResult FunctionLowering::lowerLayerNormGrad(LayerNormGradOp op) {
     *to = fuse ? *accumulationOf(cotangent) : destinationOf(cotangent, Layout::Dense);
   auto xType = cast<rank::BufferType>(x.getType());
   int64_t cols = xType.getShape().back(), rows = cols ? xType.getNumElements() / cols : 0;
-  Value workspace =
-      allocate(rank::BufferType::get(op.getContext(), {layerNormWorkspace(rows, cols)}, xType.getElementType(), {}),
-               kActivations, op.getLoc(), getId(op));
+  Value workspace = allocate(rank::BufferType::get(op.getContext(), {layerNormWorkspace(rows, cols)},
+                                                   accumulationType(xType.getElementType()), {}),
+                             kActivations, op.getLoc(), getId(op));
   call(op, "layer_norm_grad", {dx, dscale.buffer, dbias.buffer, workspace}, {x, scale, mean, rstd, dy}, {},
        dscale.mode);
   buffers[op.getXCotangent()] = dx;

@@ -108,9 +108,9 @@ Value FunctionLowering::permuted(Value buffer, StringRef letters, StringRef orde
 LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Value lhs, Value rhs, Value bias) {
   Value result = op->getResult(0);
   auto resultType = cast<RankedTensorType>(result.getType());
-  if (!resultType.getElementType().isF32())
-    return op->emitOpError("has no kernel on this target: a product of ")
-           << resultType.getElementType() << ", expected f32";
+  Type element = typeOf(lhs).getElementType();
+  if (!element.isF32() && !isHalfWidth(element))
+    return op->emitOpError("has no kernel on this target: a product of ") << element << ", expected f32, bf16 or f16";
   auto [lhsLetters, rhsLetters, resultLetters] = *EinsumOp::parseSpec(spec);
   StringRef id = getId(op);
   Groups groups =

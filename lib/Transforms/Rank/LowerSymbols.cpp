@@ -78,10 +78,14 @@ LogicalResult FunctionLowering::lowerGradientScale(GradientScaleOp op) {
   Value scale = destinationOf(op.getScale(), Layout::Dense).buffer,
         norm = destinationOf(op.getNorm(), Layout::Dense).buffer;
   SmallVector<NamedAttribute> attributes;
+  SmallVector<Value> ins{denseBufferOf(op.getSumOfSquares()), denseBufferOf(op.getCount())};
   if (op.getMaxNormAttr())
     attributes.push_back(named("max_norm", op.getMaxNormAttr()));
-  call(op, "gradient_scale", {scale, norm}, {denseBufferOf(op.getSumOfSquares()), denseBufferOf(op.getCount())},
-       attributes);
+  if (op.getLossScale()) {
+    ins.push_back(denseBufferOf(op.getLossScale()));
+    attributes.push_back(named("normalizer", op.getNormalizerAttr()));
+  }
+  call(op, "gradient_scale", {scale, norm}, ins, attributes);
   buffers[op.getScale()] = scale;
   buffers[op.getNorm()] = norm;
   return success();
@@ -91,7 +95,10 @@ LogicalResult FunctionLowering::lowerIncrement(IncrementOp op) {
   Value state = addressOf(op, op.getState());
   if (!state)
     return failure();
-  call(op, "increment", state, {});
+  SmallVector<Value> ins;
+  if (op.getPredicate())
+    ins.push_back(denseBufferOf(op.getPredicate()));
+  call(op, "increment", state, ins);
   buffers[op.getResult()] = state;
   return success();
 }
@@ -101,8 +108,11 @@ LogicalResult FunctionLowering::lowerAdamW(AdamWOp op) {
         m = shardOrAddressOf(op, op.getM()), v = shardOrAddressOf(op, op.getV());
   if (!param || !gradient || !m || !v)
     return failure();
-  call(op, "adamw", {param, m, v},
-       {gradient, denseBufferOf(op.getLr()), denseBufferOf(op.getStep()), denseBufferOf(op.getScale())},
+  SmallVector<Value> ins{gradient, denseBufferOf(op.getLr()), denseBufferOf(op.getStep()),
+                         denseBufferOf(op.getScale())};
+  if (op.getPredicate())
+    ins.push_back(denseBufferOf(op.getPredicate()));
+  call(op, "adamw", {param, m, v}, ins,
        {named("beta1", op.getBeta1Attr()), named("beta2", op.getBeta2Attr()), named("epsilon", op.getEpsilonAttr()),
         named("weight_decay", op.getWeightDecayAttr())})
       ->setAttr("id", builder.getStringAttr(op.getParam()));
@@ -119,8 +129,34 @@ LogicalResult FunctionLowering::lowerSgd(SgdOp op) {
   SmallVector<NamedAttribute> attributes{named("weight_decay", op.getWeightDecayAttr())};
   if (op.getVelocity())
     attributes.push_back(named("momentum", op.getMomentumAttr()));
-  call(op, op.getVelocity() ? "sgd_momentum" : "sgd", outs,
-       {gradient, denseBufferOf(op.getLr()), denseBufferOf(op.getScale())}, attributes)
+  SmallVector<Value> ins{gradient, denseBufferOf(op.getLr()), denseBufferOf(op.getScale())};
+  if (op.getPredicate())
+    ins.push_back(denseBufferOf(op.getPredicate()));
+  call(op, op.getVelocity() ? "sgd_momentum" : "sgd", outs, ins, attributes)
       ->setAttr("id", builder.getStringAttr(op.getParam()));
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerRefresh(RefreshOp op) {
+  Value copy = shardOrAddressOf(op, op.getCopy()), param = shardOrAddressOf(op, op.getParam());
+  if (!copy || !param)
+    return failure();
+  call(op, "round", copy, param)->setAttr("id", builder.getStringAttr(op.getCopy()));
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerUpdateLossScale(UpdateLossScaleOp op) {
+  SmallVector<Value> outs;
+  for (StringRef name : {op.getScale(), op.getGoodSteps(), op.getHysteresisLeft()})
+    if (Value state = addressOf(op, name))
+      outs.push_back(state);
+  if (outs.size() != 3)
+    return failure();
+  SmallVector<NamedAttribute> attributes{named("window", op.getWindowAttr()),
+                                         named("hysteresis", op.getHysteresisAttr()),
+                                         named("min_scale", op.getMinScaleAttr())};
+  if (op.getConsecutiveHysteresis())
+    attributes.push_back(named("consecutive_hysteresis", builder.getUnitAttr()));
+  call(op, "update_loss_scale", outs, denseBufferOf(op.getFinite()), attributes);
   return success();
 }

@@ -52,6 +52,10 @@ void declareStates(ModuleOp module, ProgramTables &tables, ArrayRef<FuncOp> func
       for (NamedAttribute attribute : op->getAttrs())
         attribute.getValue().walk([&](FlatSymbolRefAttr symbol) { used.insert(symbol.getValue()); });
     });
+  // A frozen parameter is saved as it was read, though only its copy in the compute type is used.
+  for (auto state : module.getOps<StateOp>())
+    if (state.getRole() == "compute" && state.getParam() && used.contains(state.getSymName()))
+      used.insert(*state.getParam());
   for (Operation &op : module.getOps())
     if (isa<ParamOp, StateOp>(op) && used.contains(SymbolTable::getSymbolName(&op)))
       tables.getState(&op, SymbolTable::getSymbolName(&op).getValue());

@@ -67,9 +67,20 @@ static StringRef arenaOfRole(StringRef role) {
     return kGradients;
   if (role == "loss_sum" || role == "token_count")
     return kCommunication;
-  if (role == "step" || role == "grad_norm")
+  if (role == "compute")
+    return kParameters;
+  if (role == "step" || role == "applied_step" || role == "grad_norm" || role.starts_with("loss_scale"))
     return kHost;
   return kOptimizer;
+}
+
+/// A master beside its copy in the compute type belongs to the update, as moments do.
+static StringRef arenaOfParam(ParamOp param, ModuleOp module) {
+  bool isMaster = llvm::any_of(module.getOps<StateOp>(), [&](StateOp state) {
+    return state.getRole() == "compute" && state.getParamAttr() &&
+           state.getParamAttr().getAttr() == param.getSymNameAttr();
+  });
+  return isMaster ? kOptimizer : kParameters;
 }
 
 rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
@@ -87,6 +98,7 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
     whole = param.getWholeType();
     logical = param.getLogicalShape();
     init = param.getInit();
+    arena = arenaOfParam(param, program->getParentOfType<ModuleOp>());
   } else if (auto state = dyn_cast_or_null<StateOp>(symbol)) {
     local = state.getTensorType();
     whole = state.getWholeType();

@@ -18,6 +18,7 @@ namespace {
 /// What every update of one step shares.
 struct StepValues {
   Value lr, step, scale;
+  Value finite; ///< null where updates always happen
 };
 
 struct AttachOptimizer : hyc::impl::AttachOptimizerBase<AttachOptimizer> {
@@ -30,6 +31,10 @@ private:
   /// Patterns of `no-decay`, compiled.
   LogicalResult compilePatterns(SmallVectorImpl<llvm::Regex> &patterns);
   StepValues buildStep(OpBuilder &builder, FuncOp apply, ArrayRef<StateOp> gradients);
+  /// Whether a number is neither infinite nor NaN.
+  Value buildFinite(OpBuilder &builder, Location loc, Value number);
+  void buildLossScale(OpBuilder &builder, StateOp scale, Value finite);
+  void buildRefresh(OpBuilder &builder, ParamOp param);
   void buildAdamW(OpBuilder &builder, StateOp gradient, ParamOp param, const StepValues &step, double decay);
   void buildSgd(OpBuilder &builder, StateOp gradient, ParamOp param, const StepValues &step, double decay);
 };
@@ -45,13 +50,18 @@ LogicalResult AttachOptimizer::verifyOptions() {
     bool valid;
     StringRef expected;
   };
-  for (const Range &range : {Range{"beta1", beta1, beta1 >= 0 && beta1 < 1, "at least 0 and below 1"},
-                             Range{"beta2", beta2, beta2 >= 0 && beta2 < 1, "at least 0 and below 1"},
-                             Range{"eps", epsilon, epsilon > 0 && epsilon < 1, "above 0 and below 1"},
-                             Range{"weight-decay", weightDecay, weightDecay >= 0 && weightDecay < 1e6, "at least 0"},
-                             Range{"momentum", momentum, momentum >= 0 && momentum < 1, "at least 0 and below 1"},
-                             Range{"clip-grad-norm", clipGradNorm, clipGradNorm >= 0 && clipGradNorm < 1e30,
-                                   "at least 0 (0 does not clip)"}})
+  for (const Range &range :
+       {Range{"beta1", beta1, beta1 >= 0 && beta1 < 1, "at least 0 and below 1"},
+        Range{"beta2", beta2, beta2 >= 0 && beta2 < 1, "at least 0 and below 1"},
+        Range{"eps", epsilon, epsilon > 0 && epsilon < 1, "above 0 and below 1"},
+        Range{"weight-decay", weightDecay, weightDecay >= 0 && weightDecay < 1e6, "at least 0"},
+        Range{"momentum", momentum, momentum >= 0 && momentum < 1, "at least 0 and below 1"},
+        Range{"clip-grad-norm", clipGradNorm, clipGradNorm >= 0 && clipGradNorm < 1e30, "at least 0 (0 does not clip)"},
+        Range{"loss-scale-window", double(lossScaleWindow), lossScaleWindow >= 0,
+              "at least 0 (0 keeps the loss scale)"},
+        Range{"hysteresis", double(hysteresis), hysteresis >= 1, "at least 1"},
+        Range{"min-loss-scale", minLossScale, minLossScale > 0 && minLossScale <= 0x1p126,
+              "above 0 and at most 2^126"}})
     if (!range.valid)
       return module.emitError("--") << range.flag << " is " << std::to_string(range.value) << ", expected "
                                     << range.expected;
@@ -88,14 +98,71 @@ StepValues AttachOptimizer::buildStep(OpBuilder &builder, FuncOp apply, ArrayRef
                        "apply.sum_of_squares");
   auto counted =
       named(ReadOp::create(builder, loc, count.getTensorType(), FlatSymbolRefAttr::get(count)), "apply.count");
-  auto scale =
-      named(GradientScaleOp::create(builder, loc, scalar(builder.getF32Type()), scalar(builder.getF32Type()), squares,
-                                    counted, clipGradNorm > 0 ? builder.getF64FloatAttr(clipGradNorm) : FloatAttr()),
-            "apply.scale");
+  StateOp lossScale = findState(module, kLossScale);
+  Value lossScaleValue, finite;
+  double normalizer = 1;
+  if (lossScale) {
+    lossScaleValue = named(ReadOp::create(builder, loc, lossScale.getTensorType(), FlatSymbolRefAttr::get(lossScale)),
+                           "apply.loss_scale");
+    normalizer = lossScale->getAttrOfType<FloatAttr>(kNormalizer).getValueAsDouble();
+    finite = buildFinite(builder, loc, squares);
+  }
+  auto scale = named(GradientScaleOp::create(builder, loc, scalar(builder.getF32Type()), scalar(builder.getF32Type()),
+                                             squares, counted, lossScaleValue,
+                                             clipGradNorm > 0 ? builder.getF64FloatAttr(clipGradNorm) : FloatAttr(),
+                                             builder.getF64FloatAttr(normalizer)),
+                     "apply.scale");
   named(WriteOp::create(builder, loc, scale.getNorm(), FlatSymbolRefAttr::get(norm)), "apply.norm");
-  auto next =
-      named(IncrementOp::create(builder, loc, step.getTensorType(), FlatSymbolRefAttr::get(step)), "apply.step");
-  return {apply.getArgument(0), next, scale.getScale()};
+  Value next = named(IncrementOp::create(builder, loc, step.getTensorType(), FlatSymbolRefAttr::get(step), Value()),
+                     "apply.step");
+  if (lossScale) {
+    StateOp applied = createState(module, kAppliedStep, kAppliedStep, step.getTensorType());
+    next = named(IncrementOp::create(builder, loc, applied.getTensorType(), FlatSymbolRefAttr::get(applied), finite),
+                 "apply.applied_step");
+    buildLossScale(builder, lossScale, finite);
+  }
+  return {apply.getArgument(0), next, scale.getScale(), finite};
+}
+
+/// |x| < infinity, which NaN is not. An overflow on any rank and stage is in the sum of squares, and so is its
+/// decision.
+Value AttachOptimizer::buildFinite(OpBuilder &builder, Location loc, Value number) {
+  auto type = cast<RankedTensorType>(number.getType());
+  const llvm::fltSemantics &semantics = cast<FloatType>(type.getElementType()).getFloatSemantics();
+  auto named = [](auto op, StringRef id) {
+    setId(op, id);
+    return op->getResult(0);
+  };
+  Value magnitude = named(AbsOp::create(builder, loc, number), "apply.magnitude");
+  auto infinity = DenseElementsAttr::get(type, APFloat::getInf(semantics));
+  Value bound = named(ConstantOp::create(builder, loc, type, cast<ElementsAttr>(infinity)), "apply.infinity");
+  auto boolean = RankedTensorType::get({}, builder.getI1Type());
+  return named(CompareOp::create(builder, loc, boolean, ComparePredicate::lt, magnitude, bound), "apply.finite");
+}
+
+void AttachOptimizer::buildLossScale(OpBuilder &builder, StateOp scale, Value finite) {
+  if (lossScaleWindow == 0)
+    return;
+  auto counter = [&](StringRef role, int64_t first) {
+    StateOp state = createState(getOperation(), role, role, RankedTensorType::get({}, builder.getI64Type()));
+    state.setInitAttr(FillAttr::get(&getContext(), builder.getF64FloatAttr(static_cast<double>(first))));
+    return FlatSymbolRefAttr::get(state);
+  };
+  FlatSymbolRefAttr good = counter(kGoodSteps, 0), left = counter(kHysteresis, hysteresis);
+  auto update = UpdateLossScaleOp::create(builder, scale.getLoc(), FlatSymbolRefAttr::get(scale), good, left, finite,
+                                          builder.getI64IntegerAttr(lossScaleWindow),
+                                          builder.getI64IntegerAttr(hysteresis), builder.getF64FloatAttr(minLossScale),
+                                          consecutiveHysteresis ? builder.getUnitAttr() : UnitAttr());
+  setId(update, "apply.loss_scale.update");
+}
+
+void AttachOptimizer::buildRefresh(OpBuilder &builder, ParamOp param) {
+  for (auto state : getOperation().getOps<StateOp>())
+    if (state.getRole() == kCompute && state.getParam() == param.getSymName()) {
+      auto refresh =
+          RefreshOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(state), FlatSymbolRefAttr::get(param));
+      setId(refresh, param.getSymName() + ".refresh");
+    }
 }
 
 void AttachOptimizer::buildAdamW(OpBuilder &builder, StateOp gradient, ParamOp param, const StepValues &step,
@@ -107,8 +174,8 @@ void AttachOptimizer::buildAdamW(OpBuilder &builder, StateOp gradient, ParamOp p
   FlatSymbolRefAttr m = moment("adam.m"), v = moment("adam.v");
   auto update =
       AdamWOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(param), FlatSymbolRefAttr::get(gradient), m, v,
-                      step.lr, step.step, step.scale, builder.getF64FloatAttr(beta1), builder.getF64FloatAttr(beta2),
-                      builder.getF64FloatAttr(epsilon), builder.getF64FloatAttr(decay));
+                      step.lr, step.step, step.scale, step.finite, builder.getF64FloatAttr(beta1),
+                      builder.getF64FloatAttr(beta2), builder.getF64FloatAttr(epsilon), builder.getF64FloatAttr(decay));
   setId(update, param.getSymName() + ".update");
 }
 
@@ -118,9 +185,9 @@ void AttachOptimizer::buildSgd(OpBuilder &builder, StateOp gradient, ParamOp par
   if (momentum > 0)
     velocity = FlatSymbolRefAttr::get(
         createState(getOperation(), param.getSymName() + ".momentum", "sgd.momentum", param.getTensorType(), param));
-  auto update =
-      SgdOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(param), FlatSymbolRefAttr::get(gradient), velocity,
-                    step.lr, step.scale, builder.getF64FloatAttr(momentum), builder.getF64FloatAttr(decay));
+  auto update = SgdOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(param), FlatSymbolRefAttr::get(gradient),
+                              velocity, step.lr, step.scale, step.finite, builder.getF64FloatAttr(momentum),
+                              builder.getF64FloatAttr(decay));
   setId(update, param.getSymName() + ".update");
 }
 
@@ -152,6 +219,7 @@ void AttachOptimizer::runOnOperation() {
     double decay = decays ? weightDecay : 0.0;
     optimizer == "adamw" ? buildAdamW(builder, gradient, param, step, decay)
                          : buildSgd(builder, gradient, param, step, decay);
+    buildRefresh(builder, param);
     undecayedParameters += !decays;
     ++updatedParameters;
   }

@@ -181,6 +181,7 @@ LogicalResult ReverseWalk::run(Value loss, uint64_t &skipped) {
     auto one = DenseElementsAttr::get(type, Attribute(FloatAttr::get(type.getElementType(), 1.0)));
     auto seed = ConstantOp::create(builder, loss.getLoc(), type, cast<ElementsAttr>(one));
     setId(seed, getId(loss.getDefiningOp()) + ".grad.seed");
+    seed->setAttr(kLossSeed, builder.getUnitAttr());
     addCotangent(loss, seed);
   }
   for (Operation *op : llvm::reverse(forward)) {

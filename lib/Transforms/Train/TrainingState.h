@@ -10,13 +10,18 @@ namespace hyc::train {
 inline constexpr llvm::StringLiteral kEntry = "train", kMicrobatch = "microbatch", kApply = "apply";
 
 inline constexpr llvm::StringLiteral kLossSum = "loss_sum", kTokenCount = "token_count", kStep = "step",
-                                     kGradNorm = "grad_norm", kGradient = "gradient";
+                                     kGradNorm = "grad_norm", kGradient = "gradient", kCompute = "compute";
+/// Of loss scaling; its states are there only if the loss is scaled.
+inline constexpr llvm::StringLiteral kLossScale = "loss_scale", kGoodSteps = "loss_scale.good_steps",
+                                     kHysteresis = "loss_scale.hysteresis", kAppliedStep = "applied_step";
 
 /// Attributes of arguments and results.
 inline constexpr llvm::StringLiteral kInput = "hyc.input", kOutput = "hyc.output", kSource = "hyc.source",
                                      kScalar = "hyc.scalar";
-/// Marks the ops of @microbatch that belong to the backward pass.
-inline constexpr llvm::StringLiteral kBackward = "hyc.backward";
+/// Marks the ops of @microbatch that belong to the backward pass, and the one among them that is the loss's cotangent.
+inline constexpr llvm::StringLiteral kBackward = "hyc.backward", kLossSeed = "hyc.loss_seed";
+/// Of the state of role "loss_scale": the cotangent of the loss is the scale divided by this.
+inline constexpr llvm::StringLiteral kNormalizer = "hyc.normalizer";
 
 /// The function called `name`, or null after a diagnostic on the module that names the pass to run first.
 FuncOp findFunction(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef hint);

@@ -98,13 +98,42 @@ static LogicalResult verifyGradients(ModuleOp module, FuncOp microbatch, FuncOp 
   return success();
 }
 
+/// Whether @microbatch may read the symbol: a parameter, its copy in the compute type, or the loss scale.
+static bool isReadable(ModuleOp module, FlatSymbolRefAttr symbol) {
+  if (module.lookupSymbol<ParamOp>(symbol))
+    return true;
+  auto state = module.lookupSymbol<StateOp>(symbol);
+  return state && (state.getRole() == kCompute || state.getRole() == kLossScale);
+}
+
+/// Copies in the compute type follow their parameters: whoever updates one refreshes the other, after the update.
+static LogicalResult verifyCopies(ModuleOp module, FuncOp apply) {
+  llvm::StringMap<Operation *> updated, refreshed;
+  for (Operation &op : apply.getBody().front()) {
+    if (auto adamw = dyn_cast<AdamWOp>(op))
+      updated[adamw.getParam()] = &op;
+    else if (auto sgd = dyn_cast<SgdOp>(op))
+      updated[sgd.getParam()] = &op;
+    else if (auto refresh = dyn_cast<RefreshOp>(op))
+      refreshed[refresh.getCopy()] = &op;
+  }
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getRole() != kCompute || !state.getParam())
+      continue;
+    Operation *update = updated.lookup(*state.getParam()), *refresh = refreshed.lookup(state.getSymName());
+    if (update && (!refresh || refresh->isBeforeInBlock(update)))
+      return state.emitOpError("[train.copies] is not refreshed after the update of its parameter");
+  }
+  return success();
+}
+
 /// Reads are of parameters, and the only effect is to accumulate into states that belong to the step.
 static LogicalResult verifyEffects(FuncOp microbatch) {
   auto module = microbatch->getParentOfType<ModuleOp>();
   for (Operation &op : microbatch.getBody().front().without_terminator()) {
     if (isMemoryEffectFree(&op))
       continue;
-    if (auto read = dyn_cast<ReadOp>(op); read && module.lookupSymbol<ParamOp>(read.getSourceAttr()))
+    if (auto read = dyn_cast<ReadOp>(op); read && isReadable(module, read.getSourceAttr()))
       continue;
     if (auto accumulate = dyn_cast<AccumulateOp>(op);
         accumulate && module.lookupSymbol<StateOp>(accumulate.getTargetAttr()))
@@ -145,7 +174,7 @@ struct VerifyTrain : hyc::impl::VerifyTrainBase<VerifyTrain> {
                    succeeded(verifyArguments(apply, {kScalar})) && succeeded(verifyIds(microbatch, ids)) &&
                    succeeded(verifyIds(apply, ids)) && succeeded(verifyStates(module)) &&
                    succeeded(verifyGradients(module, microbatch, apply)) && succeeded(verifyEffects(microbatch)) &&
-                   succeeded(verifyOrder(microbatch)));
+                   succeeded(verifyCopies(module, apply)) && succeeded(verifyOrder(microbatch)));
   }
 };
 } // namespace

@@ -11,7 +11,7 @@
 // start first finish the oldest.
 //
 // Bits: elements are combined in the order of the members' world ranks, ((x0 + x1) + x2) + ..., whatever the arrival
-// and however the vector is sliced.
+// and however the vector is sliced. Terms of bf16 and f16 are combined in f32 and rounded once.
 #ifndef HYCRT_COLLECTIVES_H_
 #define HYCRT_COLLECTIVES_H_
 
@@ -30,7 +30,7 @@ struct Ticket {
   uint64_t sequence = 0;
 };
 
-// In place; buffer is in a shared arena. f32, f64, i32, i64.
+// In place; buffer is in a shared arena. f32, f64, i32, i64, bf16, f16.
 Ticket allReduceStart(Context& ctx, int collective, BufferRef buffer, int64_t count, DType dtype,
                       ReduceOp op = ReduceOp::kSum);
 

@@ -47,7 +47,9 @@ struct Initializer {
   uint64_t key = 0;        // kNormal, kUniform: stableKey("<parameter name>")
   int file = 0;            // kFile: index into the manifest's model_files
   int64_t fileOffset = 0;  // kFile: where the tensor's first byte is; it lies there row-major, whole and unpadded
-  DType fileDType = DType::kF32;  // kFile: f32, f64, f16 or bf16 for an f32 state; otherwise the state's own type
+  // kFile: f32, f64, f16 or bf16 for an f32, f16 or bf16 state, by way of f32; otherwise the state's own type. Values
+  // by rule of an f16 or bf16 state are those of an f32 one, rounded.
+  DType fileDType = DType::kF32;
 
   static constexpr Initializer zeros() { return {}; }
   static constexpr Initializer constant(double value) { return {InitKind::kConstant, value}; }
@@ -80,7 +82,7 @@ enum class FlatStorage : uint8_t {
 // local extent is padding, which holds zeros and must stay zero. Axes that are in no split hold replicas.
 struct StateDesc {
   const char* name;  // logical name: "h.0.attn.c_attn.weight"
-  const char* role;  // "parameter", "gradient", "adam.m", "adam.v", "momentum", "step"
+  const char* role;  // "parameter", "compute", "gradient", "adam.m", "adam.v", "momentum", "step"
   DType dtype;
   BufferRef buffer;         // row-major `local`, padding included; with kShard the flat shard of it
   Shape logical;            // as the model names it, whole: {768, 2304}; what --save-weights writes
@@ -131,6 +133,12 @@ struct ScalarsDesc {
   BufferRef lossSum;       // f32
   BufferRef tokenCount;    // i64
   BufferRef gradientNorm;  // f32
+  // Of loss scaling; arena -1 where there is none. All are equal on every rank. An update whose gradients overflowed
+  // does not happen, and is not counted in appliedSteps; the learning rate follows appliedSteps. hysteresis is 0 when a
+  // step overflowed at the least scale: training cannot go on.
+  BufferRef lossScale = {-1, 0};     // f32: of the next step
+  BufferRef hysteresis = {-1, 0};    // i64; none where the scale is fixed
+  BufferRef appliedSteps = {-1, 0};  // i64
 };
 
 // --------------------------------------------------------------------------------------------------- communication

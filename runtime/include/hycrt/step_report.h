@@ -22,8 +22,11 @@ struct StepRecord {
   double milliseconds = 0;
   double tokensPerSecond = 0;
   double etaSeconds = 0;
+  double lossScale = 0;  // that the step was computed with; 0: the loss is not scaled
+  int64_t skipped = 0;   // steps whose update did not happen, since the first
 };
 
+// With a loss scale `"loss_scale":65536.0,"skipped":0` follow.
 // {"step":1,"steps":20,"loss":…,"grad_norm":…,"lr":…,"ms":…,"tokens_per_s":…,"eta_s":…} without a line end. Numbers are
 // the shortest that read back as the same double; a value that is not finite is null, since JSON has no word for it.
 std::string toJson(const StepRecord& record);

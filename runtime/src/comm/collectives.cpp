@@ -8,9 +8,7 @@
 namespace hycrt {
 namespace {
 
-bool isReducible(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kI32 || dtype == DType::kI64;
-}
+bool isReducible(DType dtype) { return dtype != DType::kU8; }
 
 // Whether [buffer, buffer + bytes) lies in an arena.
 bool fits(const Program& program, BufferRef buffer, int64_t bytes) {
@@ -34,7 +32,7 @@ Status check(const Context& ctx, const CollectiveCall& call) {
   };
   if (row.kind != call.kind) return wrong("is called as another kind than its table says");
   if (call.kind != CollectiveKind::kAllGather && !isReducible(call.dtype)) {
-    return wrong(std::string("cannot reduce ") + nameOf(call.dtype) + ", only f32, f64, i32 and i64");
+    return wrong(std::string("cannot reduce ") + nameOf(call.dtype) + ", only numbers");
   }
   const int members = ctx.communicator().memberCount(row.group);
   if (members == 0)

@@ -74,6 +74,13 @@ class Checker {
     HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("loss sum", program_.scalars.lossSum, 4, 4));
     HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("token count", program_.scalars.tokenCount, 8, 8));
     HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("gradient norm", program_.scalars.gradientNorm, 4, 4));
+    const ScalarsDesc& scalars = program_.scalars;
+    if (scalars.lossScale.arena >= 0) {
+      HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("loss scale", scalars.lossScale, 4, 4));
+      HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("applied steps", scalars.appliedSteps, 8, 8));
+      if (scalars.hysteresis.arena >= 0)
+        HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("hysteresis", scalars.hysteresis, 8, 8));
+    }
     if (!program_.forward || !program_.backward || !program_.reduce || !program_.apply) {
       return wrong("functions", "one of forward, backward, reduce, apply is missing");
     }
@@ -99,12 +106,14 @@ class Checker {
       if (!covered) return wrong(row, "dim " + std::to_string(dim) + " of its shards does not cover the whole");
     }
     const Initializer& init = state.init;
-    const bool real = state.dtype == DType::kF32 || state.dtype == DType::kF64;
-    if (!real && init.kind != InitKind::kZeros && init.kind != InitKind::kFile) {
-      return wrong(row, "only f32 and f64 are initialised by constant or rule");
+    const bool narrow = state.dtype == DType::kF16 || state.dtype == DType::kBF16;
+    const bool real = state.dtype == DType::kF32 || state.dtype == DType::kF64 || narrow;
+    const bool constant = init.kind == InitKind::kConstant && state.dtype == DType::kI64;
+    if (!real && !constant && init.kind != InitKind::kZeros && init.kind != InitKind::kFile) {
+      return wrong(row, "only floats are initialised by rule, and only floats and i64 by a constant");
     }
     if (init.kind == InitKind::kFile && init.fileDType != state.dtype &&
-        (state.dtype != DType::kF32 || init.fileDType == DType::kI32 || init.fileDType == DType::kI64 ||
+        ((state.dtype != DType::kF32 && !narrow) || init.fileDType == DType::kI32 || init.fileDType == DType::kI64 ||
          init.fileDType == DType::kU8)) {
       return wrong(row, std::string("cannot be read from ") + nameOf(init.fileDType) + " as " + nameOf(state.dtype));
     }

@@ -135,7 +135,10 @@ class RankRun {
 
   Status runStep(Context& ctx, StageRunner& runner, int64_t step, StepSink* sink) {
     const double begin = nowMs();
-    const double learningRate = manifest_.learningRate.at(step, options_.steps);
+    const LossScaling scaling = runner.lossScaling();
+    // A step that is skipped does not move the schedule on.
+    const int64_t applied = scaling.scale == 0 ? step : scaling.appliedSteps;
+    const double learningRate = manifest_.learningRate.at(applied, options_.steps);
     ctx.setStep(step);
     runner.afterReduce = nullptr;
     if (step == 0 && !options_.dumpGradients.empty()) {
@@ -152,7 +155,13 @@ class RankRun {
     record.milliseconds = nowMs() - begin;
     record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
     record.etaSeconds = remaining_.after(record.milliseconds, options_.steps - step - 1);
-    return sink->write(record);
+    const LossScaling after = runner.lossScaling();
+    record.lossScale = scaling.scale;
+    record.skipped = scaling.scale == 0 ? 0 : step + 1 - after.appliedSteps;
+    HYCRT_RETURN_IF_ERROR(sink->write(record));
+    if (!after.exhausted) return {};
+    return dataError("step " + std::to_string(step + 1) + ": the gradients overflow at the least loss scale, " +
+                     std::to_string(after.scale) + "; lower the learning rate, or compute in bf16");
   }
 
   // Of the steps after the first, on the rank that also reports the steps.

@@ -127,6 +127,13 @@ Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
   return {};
 }
 
+LossScaling StageRunner::lossScaling() const {
+  const ScalarsDesc& scalars = ctx_.program().scalars;
+  if (scalars.lossScale.arena < 0) return {};
+  return {*ctx_.ptr<float>(scalars.lossScale), *ctx_.ptr<int64_t>(scalars.appliedSteps),
+          scalars.hysteresis.arena >= 0 && *ctx_.ptr<int64_t>(scalars.hysteresis) == 0};
+}
+
 StepResult StageRunner::result() const {
   const ScalarsDesc& scalars = ctx_.program().scalars;
   return {*ctx_.ptr<float>(scalars.lossSum), *ctx_.ptr<int64_t>(scalars.tokenCount),

@@ -21,6 +21,13 @@ struct StepResult {
   double gradientNorm = 0;
 };
 
+// What loss scaling has come to.
+struct LossScaling {
+  double scale = 0;  // of the next step; 0: there is none
+  int64_t appliedSteps = 0;
+  bool exhausted = false;  // the last step overflowed at the least scale
+};
+
 class StageRunner {
  public:
   // `data` may be null for a stage without inputs.
@@ -34,6 +41,7 @@ class StageRunner {
   Status runStep(double learningRate);
 
   StepResult result() const;
+  LossScaling lossScaling() const;
 
  private:
   Status execute(const Instruction& instruction, double learningRate);

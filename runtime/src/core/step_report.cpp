@@ -55,6 +55,10 @@ std::string toJson(const StepRecord& record) {
   object["ms"] = record.milliseconds;
   object["tokens_per_s"] = record.tokensPerSecond;
   object["eta_s"] = record.etaSeconds;
+  if (record.lossScale != 0) {
+    object["loss_scale"] = record.lossScale;
+    object["skipped"] = record.skipped;
+  }
   return object.dump();
 }
 
@@ -74,6 +78,12 @@ Result<StepRecord> parseStepRecord(std::string_view text) {
   record.milliseconds = numberOrNaN(*object, "ms");
   record.tokensPerSecond = numberOrNaN(*object, "tokens_per_s");
   record.etaSeconds = numberOrNaN(*object, "eta_s");
+  if (object->contains("loss_scale")) {
+    record.lossScale = numberOrNaN(*object, "loss_scale");
+    const double skipped = numberOrNaN(*object, "skipped");
+    if (!(skipped >= 0 && skipped < 0x1p53)) return dataError("step record: no count of skipped steps");
+    record.skipped = static_cast<int64_t>(skipped);
+  }
   return record;
 }
 
@@ -84,7 +94,10 @@ std::string toLine(const StepRecord& record) {
   return "step " + step + "/" + steps + "   loss " + format("%9.5f", record.loss) + "   grad norm " +
          format("%9.3e", record.gradNorm) + "   lr " + format("%9.3e", record.learningRate) + "   " +
          format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) +
-         " tokens/s   left " + duration(record.etaSeconds);
+         " tokens/s   left " + duration(record.etaSeconds) +
+         (record.lossScale == 0
+              ? ""
+              : "   scale " + format("%g", record.lossScale) + "   skipped " + std::to_string(record.skipped));
 }
 
 std::string toShortLine(const StepRecord& record) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/narrow_float.h"
+
 namespace hycrt {
 namespace {
 
@@ -53,6 +55,37 @@ void reduceOf(const ReduceRange& range, const std::vector<const std::byte*>& sou
   }
 }
 
+// Of 16 bits: the terms are added in f32, and their sum is rounded once.
+template <typename T>
+void reduceNarrow(const ReduceRange& range, const std::vector<const std::byte*>& sources,
+                  const std::vector<std::byte*>& targets) {
+  constexpr int64_t kBlock = kBlockBytes / int64_t{sizeof(float)};
+  const int64_t blocks = (range.end - range.begin + kBlock - 1) / kBlock;
+#pragma omp parallel for schedule(static) if ((range.end - range.begin) * int64_t{sizeof(T)} > kParallelBytes)
+  for (int64_t block = 0; block < blocks; ++block) {
+    alignas(64) float sum[kBlock], term[kBlock];
+    alignas(64) T rounded[kBlock];
+    const int64_t begin = range.begin + block * kBlock;
+    const int64_t count = std::min(kBlock, range.end - begin);
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const T* source = reinterpret_cast<const T*>(sources[i]) + begin;
+      float* wide = i == 0 ? sum : term;
+      for (int64_t e = 0; e < count; ++e) wide[e] = source[e];
+      if (i == 0) continue;
+      if (range.op == ReduceOp::kSum) {
+        combine<float, ReduceOp::kSum>(sum, term, count);
+      } else {
+        combine<float, ReduceOp::kMax>(sum, term, count);
+      }
+    }
+    for (int64_t e = 0; e < count; ++e) rounded[e] = T(sum[e]);
+    for (std::byte* target : targets) {
+      std::memcpy(reinterpret_cast<T*>(target) + begin - range.targetShift, rounded,
+                  static_cast<size_t>(count) * sizeof(T));
+    }
+  }
+}
+
 }  // namespace
 
 void reduceRange(const ReduceRange& range, const std::vector<const std::byte*>& sources,
@@ -67,7 +100,9 @@ void reduceRange(const ReduceRange& range, const std::vector<const std::byte*>& 
     case DType::kI64:
       return reduceOf<int64_t>(range, sources, targets);
     case DType::kF16:
+      return reduceNarrow<hyc::kernels::F16>(range, sources, targets);
     case DType::kBF16:
+      return reduceNarrow<hyc::kernels::Bf16>(range, sources, targets);
     case DType::kU8:
       return;  // refused before anything is published
   }

@@ -12,7 +12,8 @@ namespace hycrt {
 
 // For every element i of [begin, end): combines sources[0][i], sources[1][i], … in that order, each step rounded to
 // the type, and stores the result at targets[…][i - targetShift]. A target may be one of the sources (same address):
-// a block of elements is read completely before it is written. f32, f64, i32, i64.
+// a block of elements is read completely before it is written. f32, f64, i32, i64; bf16 and f16 are combined in f32 and
+// rounded once.
 struct ReduceRange {
   DType dtype;
   ReduceOp op;

@@ -7,39 +7,46 @@
 #include "io/file.h"
 #include "io/state_layout.h"
 #include "io/state_window.h"
+#include "kernels/narrow_float.h"
 
 namespace hycrt {
 namespace {
 
-float widen(uint16_t bits, DType from) {
-  uint32_t wide;
-  if (from == DType::kBF16) {
-    wide = uint32_t{bits} << 16;
-  } else {
-    const uint32_t sign = uint32_t{bits} >> 15 << 31;
-    const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
-    if (exponent == 0) {  // zero or subnormal: an exact multiple of 2^-24
-      const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-      return sign ? -magnitude : magnitude;
-    }
-    wide = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
+using hyc::kernels::Bf16;
+using hyc::kernels::F16;
+
+bool isNarrow(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+
+template <typename T>
+void convertElements(const std::byte* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, from + i * int64_t{sizeof(T)}, sizeof value);
+    to[i] = value;
   }
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
 }
 
 void convertToF32(const std::byte* from, DType fromType, float* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (fromType == DType::kF64) {
+  if (fromType == DType::kBF16) {
+    convertElements<Bf16>(from, to, count);
+  } else if (fromType == DType::kF16) {
+    convertElements<F16>(from, to, count);
+  } else if (fromType == DType::kF64) {
+    for (int64_t i = 0; i < count; ++i) {
       double value;
       std::memcpy(&value, from + i * 8, sizeof value);
       to[i] = static_cast<float>(value);
-    } else {
-      uint16_t value;
-      std::memcpy(&value, from + i * 2, sizeof value);
-      to[i] = widen(value, fromType);
     }
+  } else {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+  }
+}
+
+void roundFromF32(const float* from, DType toType, std::byte* to, int64_t count) {
+  if (toType == DType::kBF16) {
+    for (int64_t i = 0; i < count; ++i) reinterpret_cast<Bf16*>(to)[i] = Bf16(from[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) reinterpret_cast<F16*>(to)[i] = F16(from[i]);
   }
 }
 
@@ -74,6 +81,14 @@ class Initialization {
       if (!run) return true;
       if (state_.dtype == DType::kF64) {
         fillByRule(state_.init, stream, reinterpret_cast<double*>(addressOf(*run)), run->global, run->count);
+      } else if (state_.dtype == DType::kI64) {
+        fillByRule(state_.init, stream, reinterpret_cast<int64_t*>(addressOf(*run)), run->global, run->count);
+      } else if (isNarrow(state_.dtype)) {
+        // Rules do not fail.
+        (void)inChunks(*run, [&](int64_t done, int64_t count, float* to) {
+          fillByRule(state_.init, stream, to, run->global + done, count);
+          return Status();
+        });
       } else {
         fillByRule(state_.init, stream, reinterpret_cast<float*>(addressOf(*run)), run->global, run->count);
       }
@@ -111,13 +126,24 @@ class Initialization {
     if (from == state_.dtype) {
       return readAt(file, path, addressOf(run), run.count * sizeOf(from), offset);
     }
-    constexpr int64_t kChunk = 1 << 16;
-    float* to = reinterpret_cast<float*>(addressOf(run));
-    for (int64_t done = 0; done < run.count; done += kChunk) {
-      const int64_t count = std::min(kChunk, run.count - done);
+    return inChunks(run, [&](int64_t done, int64_t count, float* to) -> Status {
       staging->resize(static_cast<size_t>(count * sizeOf(from)));
       HYCRT_RETURN_IF_ERROR(readAt(file, path, staging->data(), count * sizeOf(from), offset + done * sizeOf(from)));
-      convertToF32(staging->data(), from, to + done, count);
+      convertToF32(staging->data(), from, to, count);
+      return {};
+    });
+  }
+
+  // Has `make(done, count, float* to)` make the run's values piece by piece: in place, or on their way to 16 bits.
+  template <typename Make>
+  Status inChunks(const ElementRun& run, Make make) {
+    constexpr int64_t kChunk = 1 << 16;
+    std::vector<float> wide(isNarrow(state_.dtype) ? static_cast<size_t>(std::min(kChunk, run.count)) : 0);
+    for (int64_t done = 0; done < run.count; done += kChunk) {
+      const int64_t count = std::min(kChunk, run.count - done);
+      std::byte* place = addressOf(run) + done * sizeOf(state_.dtype);
+      HYCRT_RETURN_IF_ERROR(make(done, count, wide.empty() ? reinterpret_cast<float*>(place) : wide.data()));
+      if (!wide.empty()) roundFromF32(wide.data(), state_.dtype, place, count);
     }
     return {};
   }

@@ -70,6 +70,16 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
       {"scheduler.params.cycle_second_stair_count", {"5", "5"}},
       {"scheduler.params.decay_step_size", {"5", "5"}},
       {"gradient_clipping", {"2.5", "2.5"}},
+      {"communication_data_type", {"\"fp32\"", "f32"}},
+      {"data_types.grad_accum_dtype", {"\"bf16\"", "bf16"}},
+      {"fp16.enabled", {"true", "true"}},
+      {"fp16.loss_scale", {"128", "128"}},
+      {"fp16.initial_scale_power", {"12", "12"}},
+      {"fp16.loss_scale_window", {"7", "7"}},
+      {"fp16.hysteresis", {"3", "3"}},
+      {"fp16.consecutive_hysteresis", {"true", "true"}},
+      {"fp16.min_loss_scale", {"0.5", "0.5"}},
+      {"bf16.enabled", {"true", "true"}},
       {"tensor_parallel.autotp_size", {"4", "4"}},
       {"pipeline.stages", {"3", "3"}},
       {"pipeline.partition", {"\"uniform\"", "uniform"}},
@@ -180,6 +190,19 @@ TEST(Config, RefusesWhatHycCannotDo) {
             "weight_decay, momentum, dampening, nesterov, maximize, fused, foreach");
   EXPECT_NE(applyText("{\"compression_training\": {\"weight_quantization\": {}}}").find("hyc does not compress models"),
             std::string::npos);
+}
+
+TEST(Config, OneTypeIsComputedIn) {
+  CompileOptions options;
+  ASSERT_EQ(applyText(R"({"bf16": {"enabled": true}, "fp16": {"enabled": false, "loss_scale": 128}})", options), "");
+  EXPECT_EQ(*options.precision, "bf16");
+  options = {};
+  ASSERT_EQ(applyText(R"({"bfloat16": {"enabled": false}, "fp16": {"enabled": true}})", options), "");
+  EXPECT_EQ(*options.precision, "fp16");
+  options = {};
+  options.precision.offer("f32", Origin::Flag, "--precision");
+  ASSERT_EQ(applyText(R"({"fp16": {"enabled": true}})", options), "");
+  EXPECT_EQ(*options.precision, "f32");
 }
 
 TEST(Config, FlagsWin) {

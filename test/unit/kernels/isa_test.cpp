@@ -8,18 +8,22 @@
 #include "kernels/layer_norm/op.h"
 
 #if defined(__x86_64__)
-#define HYC_DECLARE_KERNELS(isa)                                                                                \
-  namespace isa {                                                                                               \
-  void adamwWithFactors(const AdamWFactors<float> &, int64_t, float *, const float *, float *, float *);        \
-  void layerNormForward(const LayerNormDesc &, const float *, const float *, const float *, float *, float *,   \
-                        float *);                                                                               \
-  void crossEntropyForward(const CrossEntropyDesc &, const float *, const int64_t *, float *, float *, float *, \
-                           int64_t *);                                                                          \
-  void gemmWithScratch(const GemmDesc &, const float *, const float *, const float *, const float *, float *,   \
-                       float *);                                                                                \
-  void attentionForward(const AttentionDesc &, const float *, const float *, const float *, float *, float *);  \
-  void attentionBackward(const AttentionDesc &, const float *, const float *, const float *, const float *,     \
-                         const float *, const float *, float *, float *, float *);                              \
+#define HYC_DECLARE_KERNELS(isa)                                                                                      \
+  namespace isa {                                                                                                     \
+  template <typename T>                                                                                               \
+  void adamwWithFactors(const AdamWFactors<float> &, int64_t, float *, const T *, float *, float *);                  \
+  template <typename T>                                                                                               \
+  void layerNormForward(const LayerNormDesc &, const T *, const float *, const float *, T *, float *, float *);       \
+  template <typename T>                                                                                               \
+  void crossEntropyForward(const CrossEntropyDesc &, const T *, const int64_t *, float *, float *, float *,           \
+                           int64_t *);                                                                                \
+  void gemmWithScratch(const GemmDesc &, const float *, const float *, const float *, const float *, float *,         \
+                       float *);                                                                                      \
+  template <typename T>                                                                                               \
+  void attentionForward(const AttentionDesc &, const T *, const T *, const T *, T *, float *);                        \
+  template <typename T>                                                                                               \
+  void attentionBackward(const AttentionDesc &, const T *, const T *, const T *, const T *, const float *, const T *, \
+                         T *, T *, T *);                                                                              \
   }
 
 namespace hyc::kernels {
@@ -29,28 +33,39 @@ HYC_DECLARE_KERNELS(avx512)
 
 namespace {
 
+// Of one instruction set, over activations of T.
+template <typename T>
 struct Kernels {
-  decltype(&generic::adamwWithFactors) adamw;
-  decltype(&generic::layerNormForward) layerNorm;
-  decltype(&generic::crossEntropyForward) crossEntropy;
+  decltype(&generic::adamwWithFactors<T>) adamw;
+  decltype(&generic::layerNormForward<T>) layerNorm;
+  decltype(&generic::crossEntropyForward<T>) crossEntropy;
   decltype(&generic::gemmWithScratch) gemm;
-  decltype(&generic::attentionForward) attention;
-  decltype(&generic::attentionBackward) attentionBackward;
+  decltype(&generic::attentionForward<T>) attention;
+  decltype(&generic::attentionBackward<T>) attentionBackward;
 };
-#define HYC_KERNELS_OF(isa)                                                                       \
-  Kernels {                                                                                       \
-    isa::adamwWithFactors, isa::layerNormForward, isa::crossEntropyForward, isa::gemmWithScratch, \
-        isa::attentionForward, isa::attentionBackward                                             \
+#define HYC_KERNELS_OF(isa, T)                                                                             \
+  Kernels<T> {                                                                                             \
+    isa::adamwWithFactors<T>, isa::layerNormForward<T>, isa::crossEntropyForward<T>, isa::gemmWithScratch, \
+        isa::attentionForward<T>, isa::attentionBackward<T>                                                \
   }
 
-Floats withoutProducts(const Kernels &k) {
+template <typename T>
+std::vector<T> randomOf(int64_t n, unsigned seed) {
+  std::vector<T> result;
+  for (float x : randomFloats(n, seed)) result.push_back(T(x));
+  return result;
+}
+
+template <typename T>
+Floats withoutProducts(const Kernels<T> &k) {
   Floats result;
-  const auto append = [&](const Floats &x) { result.insert(result.end(), x.begin(), x.end()); };
+  const auto append = [&](const auto &x) { result.insert(result.end(), x.begin(), x.end()); };
   Floats param = randomFloats(1000, 1), m = randomFloats(1000, 2), v(1000, 0.3f);
-  const Floats x = randomFloats(9 * 111, 3);
+  const std::vector<T> x = randomOf<T>(9 * 111, 3);
   k.adamw(AdamWFactors<float>(AdamWParams{}), 999, param.data(), x.data(), m.data(), v.data());
   append(param);
-  Floats y(x.size()), mean(9), rstd(9);
+  std::vector<T> y(x.size());
+  Floats mean(9), rstd(9);
   k.layerNorm({9, 111, 1e-5}, x.data(), nullptr, nullptr, y.data(), mean.data(), rstd.data());
   append(y);
   CrossEntropyDesc d;
@@ -65,7 +80,8 @@ Floats withoutProducts(const Kernels &k) {
   return result;
 }
 
-Floats products(const Kernels &k) {
+template <typename T>
+Floats products(const Kernels<T> &k) {
   GemmDesc g;
   g.m = 45;
   g.n = 37;
@@ -82,25 +98,32 @@ Floats products(const Kernels &k) {
   d.scale = 0.2;
   d.q = d.k = d.v = d.o = d.dq = d.dk = d.dv = d.dO = denseHeadStrides(103, 2, 24);
   const int64_t n = 103 * 2 * 24;
-  const Floats q = randomFloats(n, 3), key = randomFloats(n, 4), v = randomFloats(n, 5), dO = randomFloats(n, 6);
-  Floats o(n), lse(103 * 2), dq(n), dk(n), dv(n);
+  const std::vector<T> q = randomOf<T>(n, 3), key = randomOf<T>(n, 4), v = randomOf<T>(n, 5), dO = randomOf<T>(n, 6);
+  std::vector<T> o(n), dq(n), dk(n), dv(n);
+  Floats lse(103 * 2);
   k.attention(d, q.data(), key.data(), v.data(), o.data(), lse.data());
   k.attentionBackward(d, q.data(), key.data(), v.data(), o.data(), lse.data(), dO.data(), dq.data(), dk.data(),
                       dv.data());
-  for (const Floats *part : {&o, &lse, &dq, &dk, &dv}) c.insert(c.end(), part->begin(), part->end());
+  c.insert(c.end(), lse.begin(), lse.end());
+  for (const std::vector<T> *part : {&o, &dq, &dk, &dv}) c.insert(c.end(), part->begin(), part->end());
   return c;
 }
 
 TEST(Isa, GenericAndAvx2GiveTheSameBitsWithoutProducts) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) GTEST_SKIP() << "this CPU has no AVX2";
-  EXPECT_TRUE(sameBits(withoutProducts(HYC_KERNELS_OF(generic)), withoutProducts(HYC_KERNELS_OF(avx2))));
+  EXPECT_TRUE(sameBits(withoutProducts(HYC_KERNELS_OF(generic, float)), withoutProducts(HYC_KERNELS_OF(avx2, float))));
+  EXPECT_TRUE(sameBits(withoutProducts(HYC_KERNELS_OF(generic, Bf16)), withoutProducts(HYC_KERNELS_OF(avx2, Bf16))));
+  EXPECT_TRUE(sameBits(withoutProducts(HYC_KERNELS_OF(generic, F16)), withoutProducts(HYC_KERNELS_OF(avx2, F16))));
 }
 
 TEST(Isa, Avx2AndAvx512GiveTheSameBits) {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq"))
     GTEST_SKIP() << "this CPU has no AVX-512";
-  EXPECT_TRUE(sameBits(withoutProducts(HYC_KERNELS_OF(avx2)), withoutProducts(HYC_KERNELS_OF(avx512))));
-  EXPECT_TRUE(sameBits(products(HYC_KERNELS_OF(avx2)), products(HYC_KERNELS_OF(avx512))));
+  EXPECT_TRUE(sameBits(withoutProducts(HYC_KERNELS_OF(avx2, float)), withoutProducts(HYC_KERNELS_OF(avx512, float))));
+  EXPECT_TRUE(sameBits(withoutProducts(HYC_KERNELS_OF(avx2, Bf16)), withoutProducts(HYC_KERNELS_OF(avx512, Bf16))));
+  EXPECT_TRUE(sameBits(withoutProducts(HYC_KERNELS_OF(avx2, F16)), withoutProducts(HYC_KERNELS_OF(avx512, F16))));
+  EXPECT_TRUE(sameBits(products(HYC_KERNELS_OF(avx2, float)), products(HYC_KERNELS_OF(avx512, float))));
+  EXPECT_TRUE(sameBits(products(HYC_KERNELS_OF(avx2, Bf16)), products(HYC_KERNELS_OF(avx512, Bf16))));
 }
 
 }  // namespace

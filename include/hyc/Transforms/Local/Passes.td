@@ -70,7 +70,14 @@ def ReduceGradients : Pass<"hyc-reduce-gradients", "::mlir::ModuleOp"> {
   let description = [{
     Gradients are reduced over their partial axes, those of tied parameters over the stages that hold them as well. The
     loss sum and the token count reach every stage, since each needs the count to scale its gradients.
+
+    With `communication-type` gradients are rounded to that type for the exchange; the terms of a sum are still added in
+    f32 and rounded once.
   }];
+  let options = [
+    Option<"communicationType", "communication-type", "std::string", "",
+           "`f32`, `bf16` or `fp16`; empty leaves gradients as they are accumulated">,
+  ];
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
 

@@ -81,12 +81,79 @@ def Differentiate : Pass<"hyc-differentiate", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
+def ConvertPrecision : Pass<"hyc-convert-precision", "::mlir::ModuleOp"> {
+  let summary = "Has @microbatch compute in bf16 or f16, beside f32 masters";
+  let description = [{
+    A table by op says which operands and results are of the compute type and which stay f32 (ConvertPrecision.cpp):
+    activations and cotangents are narrow; statistics, losses, exponentials, norms' scales and gradient sums are not.
+    Elementwise ops follow their operands. What depends on parameters and constants alone takes the type that its user
+    wants. A parameter that is wanted in the compute type gets a state of role "compute", which @apply refreshes.
+    Gradients accumulate in `gradient-accumulation-type`; a product that is only added to them is not rounded before.
+
+    ```mlir
+    %w = hyc.read @w {id = "w.read"} : tensor<3x4xf32>
+    %h = hyc.einsum "ik,kj->ij" %x, %w {id = "fc"} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+    …
+    %dw = hyc.einsum "ik,ij->kj" %x, %dh {hyc.backward, id = "fc.grad.rhs"} : …
+    hyc.accumulate %dw into @w.grad {hyc.backward, id = "w.grad.accumulate"} : tensor<3x4xf32>
+    ```
+    becomes
+    ```mlir
+    hyc.state @w.compute of @w role "compute" : tensor<3x4xbf16> from #hyc.fill<1.0>
+    %w = hyc.read @w.compute {id = "w.read"} : tensor<3x4xbf16>
+    %h = hyc.einsum "ik,kj->ij" %x, %w {id = "fc"} : (tensor<2x3xbf16>, tensor<3x4xbf16>) -> tensor<2x4xbf16>
+    …
+    %dw = hyc.einsum "ik,ij->kj" %x, %dh {hyc.backward, id = "fc.grad.rhs"}
+          : (tensor<2x3xbf16>, tensor<2x4xbf16>) -> tensor<3x4xf32>
+    hyc.accumulate %dw into @w.grad {hyc.backward, id = "w.grad.accumulate"} : tensor<3x4xf32>
+    ```
+    Runs after differentiation, since a gradient op is as sensitive as its own formula, not as the op's that it belongs to.
+  }];
+  let options = [
+    Option<"precision", "precision", "std::string", "\"f32\"", "`f32`, `bf16` or `fp16`">,
+    Option<"gradientType", "gradient-accumulation-type", "std::string", "\"f32\"", "`f32` or `bf16`">,
+  ];
+  let statistics = [
+    Statistic<"narrowOps", "narrow-ops", "ops with a result of the compute type">,
+    Statistic<"conversions", "conversions", "conversions between values of both kinds">,
+  ];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def ScaleLoss : Pass<"hyc-scale-loss", "::mlir::ModuleOp"> {
+  let summary = "Multiplies the loss's cotangent by a loss scale that @apply adapts";
+  let description = [{
+    Cotangents of f16 would underflow. The scale is a state, so that it can follow overflows; the cotangent is the scale
+    over the number of positions of the micro-batch, rounded up to a power of two: the gradient of a mean, as DeepSpeed
+    scales it, where that of the sum would overflow at once. hyc-attach-optimizer undoes both.
+
+    ```mlir
+    %seed = hyc.constant {hyc.backward, hyc.loss_seed, id = "loss.grad.seed"} dense<1.0> : tensor<f32>
+    ```
+    becomes
+    ```mlir
+    hyc.state @loss_scale role "loss_scale" : tensor<f32> from #hyc.fill<6.5536e4> {hyc.normalizer = 8.0}
+    %scale = hyc.read @loss_scale {hyc.backward, id = "loss.grad.seed.scale"} : tensor<f32>
+    %share = hyc.constant {hyc.backward, id = "loss.grad.seed.share"} dense<0.125> : tensor<f32>
+    %seed = hyc.mul %scale, %share {hyc.backward, hyc.loss_seed, id = "loss.grad.seed"} : tensor<f32>
+    ```
+  }];
+  let options = [
+    Option<"initialScale", "initial-scale", "double", "65536", "the first step's loss scale">,
+  ];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
 def AttachOptimizer : Pass<"hyc-attach-optimizer", "::mlir::ModuleOp"> {
   let summary = "Adds @apply: the global norm, the clip factor and one update a parameter";
   let description = [{
     Every parameter with a gradient state is updated once. Gradients are sums over tokens; `hyc.gradient_scale` divides by
     the step's own count and clips the mean gradient's global norm to `clip-grad-norm`. Weight decay applies to every
     parameter, as torch does, but for those whose name matches a `no-decay` pattern (POSIX extended, anywhere in the name).
+
+    Copies in the compute type are refreshed after the update. With a loss scale, updates happen only if the sum of squares
+    is finite, which all ranks and stages share; @applied_step counts those that happened, and `hyc.update_loss_scale`
+    adapts the scale.
 
     ```mlir
     hyc.func @apply(%lr: tensor<f32> {hyc.scalar = "lr"}) {
@@ -109,6 +176,11 @@ def AttachOptimizer : Pass<"hyc-attach-optimizer", "::mlir::ModuleOp"> {
     Option<"momentum", "momentum", "double", "0.0", "momentum of sgd; 0 keeps no velocity">,
     Option<"clipGradNorm", "clip-grad-norm", "double", "0.0", "largest global norm of the mean gradient; 0 does not clip">,
     ListOption<"noDecay", "no-decay", "std::string", "patterns of parameter names that do not decay">,
+    Option<"lossScaleWindow", "loss-scale-window", "int64_t", "1000",
+           "finite steps after which the loss scale doubles; 0 keeps it as it is">,
+    Option<"hysteresis", "hysteresis", "int64_t", "2", "overflows that it takes to halve the loss scale">,
+    Option<"consecutiveHysteresis", "consecutive-hysteresis", "bool", "false", "one finite step forgets earlier overflows">,
+    Option<"minLossScale", "min-loss-scale", "double", "1.0", "the loss scale is never halved below this">,
   ];
   let statistics = [
     Statistic<"updatedParameters", "updated-parameters", "parameters that are updated">,
@@ -127,8 +199,10 @@ def VerifyTrain : Pass<"hyc-verify-train", "::mlir::ModuleOp"> {
     4. `train.states`: exactly one state has each of the roles "loss_sum", "token_count", "step" and "grad_norm".
     5. `train.gradients`: each gradient belongs to a parameter that is not frozen, is accumulated by @microbatch, counts once
        in the global norm and is applied by one update.
-    6. `train.effects`: @microbatch only reads parameters and accumulates into state; parameters change in @apply alone.
+    6. `train.effects`: @microbatch only reads parameters, their copies and the loss scale, and accumulates into state;
+       parameters change in @apply alone.
     7. `train.order`: no forward op reads a result of a backward op.
+    8. `train.copies`: @apply refreshes a parameter's copy after the parameter's update.
   }];
   let dependentDialects = ["::hyc::HycDialect"];
 }

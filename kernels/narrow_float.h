@@ -1,0 +1,82 @@
+// The 16-bit floats that tensors are kept in: bf16 (8 bits of exponent, 7 of fraction) and IEEE f16 (5 and 10).
+//
+// They are for memory only: every kernel widens to f32, computes there, and rounds its results once, to nearest with
+// ties to even. The surprise: conversions are written in integer operations without branches, so that loops over them
+// vectorise, and give the same bits on every instruction set; the CPU's own instructions flush subnormals (bf16) or
+// keep the payload of a NaN (f16). Any NaN becomes a quiet one.
+#ifndef HYC_KERNELS_NARROW_FLOAT_H_
+#define HYC_KERNELS_NARROW_FLOAT_H_
+
+#include <cstdint>
+
+// Always inlined, so that the linker never shares one instruction set's copy with another.
+#define HYC_NARROW_INLINE inline constexpr __attribute__((always_inline))
+
+namespace hyc::kernels {
+
+namespace narrow {
+
+HYC_NARROW_INLINE uint32_t bitsOf(float x) { return __builtin_bit_cast(uint32_t, x); }
+HYC_NARROW_INLINE float floatOf(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+constexpr uint32_t kInfinity = 0x7f800000u, kSign = 0x80000000u;
+
+HYC_NARROW_INLINE uint16_t toBf16(float x) {
+  const uint32_t bits = bitsOf(x);
+  // Half a unit of the kept part, less one where it is even already: the carry rounds.
+  const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+  const uint32_t quiet = bits >> 16 | 0x40u;
+  return static_cast<uint16_t>((bits & ~kSign) > kInfinity ? quiet : rounded);
+}
+HYC_NARROW_INLINE float fromBf16(uint16_t bits) { return floatOf(uint32_t{bits} << 16); }
+
+HYC_NARROW_INLINE uint16_t toF16(float x) {
+  constexpr uint32_t kOverflow = (127u + 16) << 23;  // 2^16: from here on, and by rounding a little below, infinity
+  constexpr uint32_t kNormal = (127u - 14) << 23;    // 2^-14
+  constexpr uint32_t kHalf = 126u << 23;             // 0.5, whose unit in the last place is that of f16's subnormals
+  const uint32_t bits = bitsOf(x), sign = bits & kSign, magnitude = bits ^ sign;
+  const uint32_t special = magnitude > kInfinity ? 0x7e00u : 0x7c00u;
+  const uint32_t subnormal = bitsOf(floatOf(magnitude) + floatOf(kHalf)) - kHalf;  // the addition rounds
+  const uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
+  const uint32_t finite = magnitude < kNormal ? subnormal : normal;
+  return static_cast<uint16_t>((magnitude >= kOverflow ? special : finite) | sign >> 16);
+}
+HYC_NARROW_INLINE float fromF16(uint16_t bits) {
+  const uint32_t sign = (uint32_t{bits} & 0x8000u) << 16, magnitude = (uint32_t{bits} & 0x7fffu) << 13;
+  const uint32_t exponent = magnitude & (31u << 23);
+  const uint32_t normal = magnitude + (112u << 23);
+  const uint32_t special = magnitude | kInfinity;
+  // A subnormal's fraction over 2^-14, less that 2^-14.
+  const uint32_t subnormal = bitsOf(floatOf(magnitude + (113u << 23)) - floatOf(113u << 23));
+  return floatOf((exponent == (31u << 23) ? special : exponent == 0 ? subnormal : normal) | sign);
+}
+
+}  // namespace narrow
+
+struct Bf16 {
+  uint16_t bits;
+
+  Bf16() = default;
+  explicit HYC_NARROW_INLINE Bf16(float x) : bits(narrow::toBf16(x)) {}
+  HYC_NARROW_INLINE operator float() const { return narrow::fromBf16(bits); }  // NOLINT: exact, so implicit
+};
+
+struct F16 {
+  uint16_t bits;
+
+  F16() = default;
+  explicit HYC_NARROW_INLINE F16(float x) : bits(narrow::toF16(x)) {}
+  HYC_NARROW_INLINE operator float() const { return narrow::fromF16(bits); }  // NOLINT: exact, so implicit
+};
+
+static_assert(sizeof(Bf16) == 2 && sizeof(F16) == 2);
+
+// x as T holds it.
+template <typename T>
+HYC_NARROW_INLINE float roundedTo(float x) {
+  return static_cast<float>(static_cast<T>(x));
+}
+
+}  // namespace hyc::kernels
+
+#endif  // HYC_KERNELS_NARROW_FLOAT_H_

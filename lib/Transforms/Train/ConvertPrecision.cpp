@@ -1,0 +1,355 @@
+// ConvertPrecision: @microbatch computes in bf16 or f16, and what needs f32 keeps it.
+//
+// A value is narrow (of the compute type), wide (f32), or flexible: what depends on parameters, constants and integers
+// alone takes the type that each of its users wants, so that a weight is read from its copy and the scale of a norm
+// from the master. The surprise: where both kinds meet in an elementwise op, forward goes on in f32 and backward in the
+// compute type; otherwise one statistic would make every cotangent after it wide.
+#include "TrainingState.h"
+#include "hyc/Transforms/Train/Passes.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::train;
+
+namespace hyc {
+#define GEN_PASS_DEF_CONVERTPRECISION
+#include "hyc/Transforms/Train/Passes.h.inc"
+} // namespace hyc
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One letter an operand, one a result: `n` narrow, `w` wide, `f` as the operands are, `s` a sum: wide if it is only
+/// added to wide state, else narrow; `-` no float.
+struct Row {
+  llvm::StringLiteral op, operands, results;
+};
+} // namespace
+
+constexpr Row kTable[] = {
+    {"einsum", "nn", "s"},
+    {"attention", "nnn", "nw"},
+    {"attention_grad", "nnnnnw", "nnn"},
+    {"layer_norm", "nww", "nww"},
+    {"layer_norm_grad", "nnwww", "nww"},
+    {"embedding", "-n-", "n"},
+    {"embedding_grad", "-n-", "w"},
+    {"cross_entropy", "n-", "w-w"},
+    {"cross_entropy_grad", "wn-w-", "n"},
+    // Small differences of the argument are large ones of the result, or its range is beyond that of f16.
+    {"exp", "w", "w"},
+    {"log", "w", "w"},
+    {"pow", "ww", "w"},
+    {"sqrt", "w", "w"},
+    {"rsqrt", "w", "w"},
+    {"reciprocal", "w", "w"},
+    {"softmax", "w", "w"},
+};
+constexpr Row kFollowing = {"", "f", "f"}, kWideSum = {"", "f", "w"}, kWide = {"", "w", "w"};
+
+/// Elementwise ops and those that move elements are as their operands are; an op that is not known stays f32.
+static const Row &rowOf(Operation *op) {
+  StringRef name = op->getName().stripDialect();
+  for (const Row &row : kTable)
+    if (row.op == name)
+      return row;
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.getKind() == ReductionKind::sum && !reduce.getDims().empty() ? kWideSum : kFollowing;
+  bool follows =
+      op->hasTrait<Elementwise>() || isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, PadOp, SplitOp, ConcatOp>(op);
+  return follows ? kFollowing : kWide;
+}
+
+/// The letter at `index`; the last one stands for all that follow.
+static char letterAt(StringRef letters, size_t index) { return letters[std::min(index, letters.size() - 1)]; }
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+static Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
+
+static RankedTensorType withElement(Type type, Type element) {
+  return RankedTensorType::get(cast<RankedTensorType>(type).getShape(), element);
+}
+
+/// "bf16"
+static std::string nameOf(Type element) {
+  std::string text;
+  llvm::raw_string_ostream(text) << element;
+  return text;
+}
+
+/// The constant's values in another type. What is finite stays finite: masks are written as the lowest f32.
+static DenseElementsAttr convertElements(DenseElementsAttr values, FloatType to) {
+  const llvm::fltSemantics &semantics = to.getFloatSemantics();
+  auto convert = [&](const APFloat &value) {
+    APFloat result = value;
+    bool losesInfo = false;
+    result.convert(semantics, APFloat::rmNearestTiesToEven, &losesInfo);
+    if (result.isInfinity() && value.isFinite())
+      result = APFloat::getLargest(semantics, value.isNegative());
+    return result.bitcastToAPInt();
+  };
+  return cast<DenseFPElementsAttr>(values).mapValues(to, convert);
+}
+
+namespace {
+class PrecisionConverter {
+public:
+  PrecisionConverter(FuncOp function, FloatType compute, FloatType gradient)
+      : function(function), module(function->getParentOfType<ModuleOp>()), compute(compute), gradient(gradient),
+        wide(Float32Type::get(compute.getContext())) {}
+
+  void run();
+
+  uint64_t narrowOps = 0, conversions = 0;
+
+private:
+  bool isConverted(Value value) const { return elementOf(value) == wide || elementOf(value) == compute; }
+  bool isFlexible(Value value) const { return flexible.contains(value); }
+  /// Whether nothing but users decides the type of `op`'s results.
+  bool isFlexibleOp(Operation *op) const;
+
+  void convertOp(Operation *op);
+  /// What `f` stands for in this op.
+  Type followedType(Operation *op) const;
+  Type sumType(Value result) const;
+  Type typeFor(char letter, Type followed, Value result) const;
+
+  /// `value` as operand `index` of `user` wants it.
+  Value as(Value value, Type element, Operation *user, unsigned index);
+  Value flexibleAs(Value value, Type element);
+  Operation *cloneAs(Operation *op, Type element);
+  Value convert(Value value, Type element, Operation *user, unsigned index);
+  StateOp copyOf(ParamOp param);
+
+  FuncOp function;
+  ModuleOp module;
+  FloatType compute, gradient;
+  Type wide;
+  llvm::DenseSet<Value> flexible;
+  llvm::DenseMap<std::pair<Value, Type>, Value> versions;
+  llvm::DenseSet<Operation *> cloned;
+  llvm::DenseMap<Operation *, StateOp> copies;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Flexible values
+//===----------------------------------------------------------------------===//
+
+bool PrecisionConverter::isFlexibleOp(Operation *op) const {
+  // The loss's cotangent is where loss scaling comes in: one value, in f32.
+  if (op->hasAttr(kLossSeed) || op->getNumResults() == 0 ||
+      !llvm::all_of(op->getResults(), [&](Value result) { return elementOf(result) == wide; }))
+    return false;
+  if (auto read = dyn_cast<ReadOp>(op))
+    return ModuleOp(module).lookupSymbol<ParamOp>(read.getSourceAttr()) != nullptr;
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return isa<DenseFPElementsAttr>(constant.getValue());
+  if (isa<IotaOp>(op))
+    return true;
+  if (&rowOf(op) != &kFollowing)
+    return false;
+  // Integers are exact only if they are converted to the type that is wanted in the end.
+  return llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return isFlexible(operand) || isa<IntegerType>(elementOf(operand)); });
+}
+
+StateOp PrecisionConverter::copyOf(ParamOp param) {
+  StateOp &copy = copies[param];
+  if (!copy) {
+    RankedTensorType type = withElement(param.getTensorType(), compute);
+    copy = createState(module, param.getSymName() + "." + kCompute, kCompute, type, param);
+    copy.setInitAttr(param.getInit());
+  }
+  return copy;
+}
+
+Operation *PrecisionConverter::cloneAs(Operation *op, Type element) {
+  OpBuilder builder(op);
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    auto values = cast<DenseElementsAttr>(constant.getValue());
+    if (element != wide)
+      values = convertElements(values, cast<FloatType>(element));
+    Operation *made = ConstantOp::create(builder, op->getLoc(), values.getType(), cast<ElementsAttr>(values));
+    made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    return made;
+  }
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    if (isFlexible(operand))
+      mapping.map(operand, flexibleAs(operand, element));
+  Operation *made = builder.clone(*op, mapping);
+  for (Value result : made->getResults())
+    result.setType(withElement(result.getType(), element));
+  if (auto read = dyn_cast<ReadOp>(made); read && element != wide)
+    read.setSourceAttr(FlatSymbolRefAttr::get(copyOf(module.lookupSymbol<ParamOp>(read.getSourceAttr()))));
+  return made;
+}
+
+Value PrecisionConverter::flexibleAs(Value value, Type element) {
+  if (Value known = versions.lookup({value, element}))
+    return known;
+  Operation *op = value.getDefiningOp();
+  Operation *made = cloneAs(op, element);
+  // The first one takes the place of the op, which goes.
+  if (!cloned.insert(op).second)
+    setId(made, getId(op) + "." + nameOf(element));
+  for (auto [old, fresh] : llvm::zip_equal(op->getResults(), made->getResults()))
+    versions[{old, element}] = fresh;
+  return versions.lookup({value, element});
+}
+
+//===----------------------------------------------------------------------===//
+// Other values
+//===----------------------------------------------------------------------===//
+
+Value PrecisionConverter::convert(Value value, Type element, Operation *user, unsigned index) {
+  if (Value known = versions.lookup({value, element}))
+    return known;
+  Operation *def = value.getDefiningOp();
+  // A forward value that only backward wants otherwise is converted there, so that no second version of it is saved.
+  bool atUser = !def || (user->hasAttr(kBackward) && !def->hasAttr(kBackward));
+  OpBuilder builder(user);
+  if (!atUser)
+    builder.setInsertionPointAfter(def);
+  Value made = ConvertOp::create(builder, value.getLoc(), withElement(value.getType(), element), value);
+  Operation *op = made.getDefiningOp();
+  if ((atUser ? user : def)->hasAttr(kBackward))
+    op->setAttr(kBackward, builder.getUnitAttr());
+  std::string base = getId(atUser ? user : def).str();
+  if (atUser)
+    base += ".operand" + std::to_string(index);
+  else if (def->getNumResults() > 1)
+    base += ".result" + std::to_string(cast<OpResult>(value).getResultNumber());
+  setId(op, base + "." + nameOf(element));
+  ++conversions;
+  return versions[{value, element}] = made;
+}
+
+Value PrecisionConverter::as(Value value, Type element, Operation *user, unsigned index) {
+  if (isFlexible(value))
+    return flexibleAs(value, element);
+  return elementOf(value) == element ? value : convert(value, element, user, index);
+}
+
+Type PrecisionConverter::followedType(Operation *op) const {
+  bool anyNarrow = false, anyWide = false;
+  for (Value operand : op->getOperands())
+    if (!isFlexible(operand) && isConverted(operand))
+      (elementOf(operand) == wide ? anyWide : anyNarrow) = true;
+  bool isWide = !anyNarrow || (anyWide && !op->hasAttr(kBackward));
+  return isWide ? wide : Type(compute);
+}
+
+/// Looks through ops that only move elements for what becomes of a sum.
+Type PrecisionConverter::sumType(Value result) const {
+  bool onlyAccumulated = llvm::all_of(result.getUsers(), [&](Operation *user) {
+    if (isa<ReshapeOp, TransposeOp>(user))
+      return sumType(user->getResult(0)) == wide;
+    return isa<AccumulateOp>(user);
+  });
+  return onlyAccumulated && gradient != compute ? wide : Type(compute);
+}
+
+Type PrecisionConverter::typeFor(char letter, Type followed, Value result) const {
+  switch (letter) {
+  case 'n':
+    return compute;
+  case 'f':
+    return followed;
+  case 's':
+    return sumType(result);
+  default:
+    return wide;
+  }
+}
+
+void PrecisionConverter::convertOp(Operation *op) {
+  if (isFlexibleOp(op)) {
+    flexible.insert_range(op->getResults());
+    return;
+  }
+  if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+    if (isConverted(accumulate.getValue())) {
+      Type element = module.lookupSymbol<StateOp>(accumulate.getTargetAttr()).getTensorType().getElementType();
+      op->setOperand(0, as(accumulate.getValue(), element, op, 0));
+    }
+    return;
+  }
+  const Row &row = rowOf(op);
+  Type followed = followedType(op);
+  for (OpOperand &operand : op->getOpOperands())
+    if (isConverted(operand.get())) {
+      unsigned index = operand.getOperandNumber();
+      operand.set(as(operand.get(), typeFor(letterAt(row.operands, index), followed, Value()), op, index));
+    }
+  bool isNarrow = false;
+  for (OpResult result : op->getResults())
+    if (isConverted(result)) {
+      Type element = typeFor(letterAt(row.results, result.getResultNumber()), followed, result);
+      result.setType(withElement(result.getType(), element));
+      isNarrow |= element == compute;
+    }
+  narrowOps += isNarrow;
+}
+
+void PrecisionConverter::run() {
+  for (StateOp state : module.getOps<StateOp>())
+    if (state.getRole() == kGradient && state.getTensorType().getElementType() == wide)
+      state.setType(withElement(state.getTensorType(), gradient));
+  SmallVector<Operation *> ops = llvm::map_to_vector(function.getBody().front(), [](Operation &op) { return &op; });
+  for (Operation *op : ops)
+    convertOp(op);
+  for (Operation *op : llvm::reverse(ops))
+    if (op->use_empty() && llvm::any_of(op->getResults(), [&](Value result) { return isFlexible(result); }))
+      op->erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ConvertPrecision : hyc::impl::ConvertPrecisionBase<ConvertPrecision> {
+  using ConvertPrecisionBase::ConvertPrecisionBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FuncOp function = findFunction(module, kMicrobatch, "expected a differentiated model; run hyc-differentiate first");
+    if (!function || failed(verifyOptions()))
+      return signalPassFailure();
+    if (precision == "f32")
+      return markAllAnalysesPreserved();
+    Builder builder(&getContext());
+    FloatType compute = precision == "bf16" ? FloatType(builder.getBF16Type()) : FloatType(builder.getF16Type());
+    FloatType gradient = gradientType == "bf16" ? FloatType(builder.getBF16Type()) : FloatType(builder.getF32Type());
+    PrecisionConverter converter(function, compute, gradient);
+    converter.run();
+    narrowOps += converter.narrowOps;
+    conversions += converter.conversions;
+  }
+
+private:
+  LogicalResult verifyOptions() {
+    ModuleOp module = getOperation();
+    if (precision != "f32" && precision != "bf16" && precision != "fp16")
+      return module.emitError("--precision is \"") << precision << "\", expected f32, bf16 or fp16";
+    if (gradientType != "f32" && gradientType != "bf16")
+      return module.emitError("--gradient-accumulation-type is \"") << gradientType << "\", expected f32 or bf16";
+    if (precision == "f32" && gradientType != "f32")
+      return module.emitError("--gradient-accumulation-type is \"")
+             << gradientType
+             << "\", but --precision is f32, whose gradients are f32; compute in bf16 or fp16, or leave it out";
+    return success();
+  }
+};
+} // namespace
