@@ -1,5 +1,6 @@
 // Registration of the dist dialect, and the checks of the attributes that it hangs on other dialects' ops.
 #include "dialects/Dist/DistDialect.h"
+#include "dialects/Dist/Placement.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -25,6 +26,10 @@ void DistDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/Dist/DistOps.cpp.inc"
       >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Dist/MoveOps.cpp.inc"
+      >();
 }
 
 /// A sharding has one axis list a dimension of its tensor.
@@ -47,6 +52,12 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   }
   if (attribute.getName() == kPrefetch && !isa<IntegerAttr>(attribute.getValue()))
     return op->emitError("dist.prefetch is ") << attribute.getValue() << ", expected an integer";
+  if (attribute.getName() == kPlacement) {
+    auto place = dyn_cast<StringAttr>(attribute.getValue());
+    if (!place || (place != kOnDevice && place != kOnHost && place != kOnDisk))
+      return op->emitError("dist.placement is ")
+             << attribute.getValue() << ", expected \"device\", \"host\" or \"nvme\"";
+  }
   if (attribute.getName() == kStage && !isa<IntegerAttr>(attribute.getValue()))
     return op->emitError("dist.stage is ") << attribute.getValue() << ", expected an integer";
   if (attribute.getName() == kSplit) {

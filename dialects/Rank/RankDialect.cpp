@@ -1,5 +1,6 @@
 // Registration of the rank dialect; its types.
 #include "dialects/Rank/RankDialect.h"
+#include "dialects/Rank/Moves.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -27,6 +28,10 @@ void RankDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialects/Rank/RankOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Rank/RankMoveOps.cpp.inc"
       >();
 }
 

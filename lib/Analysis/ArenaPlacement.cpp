@@ -13,6 +13,8 @@ using namespace hyc;
 
 int64_t hyc::placementAlignment(int64_t bytes) { return bytes >= 64 ? 64 : std::max<int64_t>(1, bytes & -bytes); }
 
+int64_t ArenaItem::getAlignment() const { return alignment ? alignment : placementAlignment(bytes); }
+
 static int64_t roundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 namespace {
@@ -33,7 +35,7 @@ private:
   bool anyMeeting(const ArenaItem &a, const ArenaItem &b, function_ref<bool(int64_t, int64_t)> visit) const;
 
   void collectForbidden(const ArenaItem &item, bool perSlot, SmallVectorImpl<Interval> &forbidden) const;
-  int64_t bestFit(SmallVectorImpl<Interval> &forbidden, int64_t from, int64_t limit, int64_t bytes) const;
+  int64_t bestFit(SmallVectorImpl<Interval> &forbidden, int64_t from, int64_t limit, const ArenaItem &item) const;
   bool tryPlace(ArenaItem &item, bool perSlot, int64_t from, int64_t limit);
 
   MutableArrayRef<ArenaItem> items;
@@ -94,8 +96,10 @@ void Placer::collectForbidden(const ArenaItem &item, bool perSlot, SmallVectorIm
 }
 
 /// The offset in [from, limit - bytes] in the smallest gap that is large enough; -1 if there is none.
-int64_t Placer::bestFit(SmallVectorImpl<Interval> &forbidden, int64_t from, int64_t limit, int64_t bytes) const {
-  int64_t alignment = placementAlignment(bytes), best = -1, bestGap = INT64_MAX, cursor = roundUp(from, alignment);
+int64_t Placer::bestFit(SmallVectorImpl<Interval> &forbidden, int64_t from, int64_t limit,
+                        const ArenaItem &item) const {
+  int64_t bytes = item.bytes, alignment = item.getAlignment(), best = -1, bestGap = INT64_MAX,
+          cursor = roundUp(from, alignment);
   auto consider = [&](int64_t gapEnd) {
     int64_t gap = gapEnd - cursor;
     if (gap >= bytes && cursor + bytes <= limit && (best < 0 || gap < bestGap)) {
@@ -115,7 +119,7 @@ int64_t Placer::bestFit(SmallVectorImpl<Interval> &forbidden, int64_t from, int6
 bool Placer::tryPlace(ArenaItem &item, bool perSlot, int64_t from, int64_t limit) {
   SmallVector<Interval> forbidden;
   collectForbidden(item, perSlot, forbidden);
-  int64_t offset = bestFit(forbidden, from, limit, item.bytes);
+  int64_t offset = bestFit(forbidden, from, limit, item);
   if (offset < 0)
     return false;
   item.offset = offset;
@@ -138,7 +142,9 @@ ArenaExtent Placer::place(ArrayRef<size_t> order) {
     ArenaItem &item = items[i];
     if (isRecordPerSlot(item))
       continue;
-    if (!(item.isTemporary() && recordBytes > 0 && tryPlace(item, true, reserved, reserved + recordBytes)))
+    // Slots lie a multiple of a line apart: what needs more lies outside of them.
+    if (!(item.isTemporary() && recordBytes > 0 && item.alignment <= 64 &&
+          tryPlace(item, true, reserved, reserved + recordBytes)))
       tryPlace(item, false, reserved, INT64_MAX);
     if (!item.perSlot)
       bytes = std::max(bytes, item.offset + item.bytes);

@@ -4,6 +4,7 @@
 #include "Initializers.h"
 #include "RankProcess.h"
 #include "StateAssembly.h"
+#include "dialects/Dist/Placement.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -129,7 +130,7 @@ FailureOr<MeshInterpreter> MeshInterpreter::create(ModuleOp module, const Option
     return failure();
   impl->programs = std::move(*programs);
   for (int64_t rank = 0; rank < topology->getNumRanks(); ++rank)
-    impl->devices.push_back({options, {}, {}, topology->getAxes(rank)});
+    impl->devices.push_back({options, {}, {}, topology->getAxes(rank), {}, {}, {}, {}});
   for (Operation &op : module.getOps()) {
     if (!isa<ParamOp, StateOp>(op))
       continue;
@@ -138,6 +139,9 @@ FailureOr<MeshInterpreter> MeshInterpreter::create(ModuleOp module, const Option
     FailureOr<Tensor> whole = succeeded(layout) ? initialValue(&op, options) : FailureOr<Tensor>();
     if (failed(whole) || failed(impl->distribute(*layout, symbol, *whole)))
       return failure();
+    if (StringRef place = dist::placementOf(&op); place != dist::kOnDevice)
+      for (Device &device : impl->devices)
+        device.homes[symbol] = place.str();
     impl->layouts[symbol] = std::move(*layout);
   }
   return MeshInterpreter(std::move(impl));

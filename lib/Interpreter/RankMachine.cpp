@@ -71,6 +71,8 @@ LogicalResult RankMachine::end() {
     forgetRecords(current().getSlot());
   if (current().getKind() == InstructionKind::exchange)
     return endExchange();
+  if (!moves.empty())
+    return emitError() << "the function ends before it has waited for a move";
   if (!tickets.empty())
     return emitError() << "the function ends before it has waited for "
                        << tickets.begin()->second.parts[0].collective->starts[0].text;
@@ -166,7 +168,8 @@ std::optional<bool> RankMachine::runFunction(bool &moved) {
       stack.pop_back();
       continue;
     }
-    if (auto wait = dyn_cast<rank::WaitOp>(op); wait && tickets.find(wait.getTicket())->second.findUnfinished())
+    if (auto wait = dyn_cast<rank::WaitOp>(op);
+        wait && !moves.contains(wait.getTicket()) && tickets.find(wait.getTicket())->second.findUnfinished())
       return false;
     stack.back().op = op->getNextNode();
     if (failed(execute(op)))
@@ -199,8 +202,10 @@ LogicalResult RankMachine::execute(Operation *op) {
     return enter(invoke);
   if (auto start = dyn_cast<rank::StartOp>(op))
     return startCollective(start);
+  if (auto move = dyn_cast<rank::MoveOp>(op))
+    return startMove(move);
   if (auto wait = dyn_cast<rank::WaitOp>(op))
-    return finishCollective(wait);
+    return moves.contains(wait.getTicket()) ? finishMove(wait) : finishCollective(wait);
   RankCall call{own.memory, step.arithmetic, top.addresses, own.axes, isFirst};
   if (auto gemm = dyn_cast<rank::GemmOp>(op))
     return executeGemm(call, gemm);

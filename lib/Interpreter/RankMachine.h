@@ -6,6 +6,7 @@
 #include "CollectiveBoard.h"
 #include "RankCalls.h"
 #include "TransferBoard.h"
+#include "dialects/Rank/Moves.h"
 
 namespace hyc::interpreter {
 
@@ -84,6 +85,10 @@ private:
       return nullptr;
     }
   };
+  /// A tensor on its way between arenas.
+  struct Move {
+    Extent source, destination;
+  };
   struct Posted {
     std::shared_ptr<TransferEnd> end;
     llvm::StringMap<Extent> regions; ///< by tag
@@ -108,6 +113,8 @@ private:
   llvm::LogicalResult startPart(rank::StartOp op, size_t index, CollectiveStart &start, TicketPart &part);
   Extent regionOf(mlir::Value buffer) const;
   llvm::LogicalResult finishCollective(rank::WaitOp op);
+  llvm::LogicalResult startMove(rank::MoveOp op);
+  llvm::LogicalResult finishMove(rank::WaitOp op);
   llvm::LogicalResult beginExchange();
   llvm::LogicalResult postTransfer(dist::TransferAttr transfer);
   llvm::LogicalResult endExchange();
@@ -124,6 +131,7 @@ private:
   bool seenForward = false, seenBackward = false, isFirst = false;
   std::vector<Activation> stack;
   llvm::DenseMap<mlir::Value, Ticket> tickets;
+  llvm::DenseMap<mlir::Value, Move> moves; ///< by ticket
   std::vector<Posted> posted;
 };
 

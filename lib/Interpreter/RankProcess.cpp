@@ -1,5 +1,6 @@
 // The instructions of a schedule, one rank at a time.
 #include "RankProcess.h"
+#include "StateMoves.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -79,6 +80,8 @@ LogicalResult RankProcess::end(InstructionAttr instruction) {
       slots[end->transfer.getSlot()].received[indexOf(end->transfer.getDirection())] =
           Parcel{end->transfer.getMicroBatch(), end->tensors};
   posted.clear();
+  if (frame && failed(endMoves(frame->getFunction(), device)))
+    result = failure();
   frame.reset();
   pending.clear();
   return result;
@@ -94,6 +97,8 @@ std::optional<bool> RankProcess::runFrame(bool &moved) {
     LogicalResult result = success();
     if (isa<dist::AllReduceStartOp, dist::AllGatherStartOp, dist::ReduceScatterStartOp>(op)) {
       result = startCollective(op);
+    } else if (isa<dist::FetchStartOp, dist::EvictStartOp, dist::WaitMoveOp>(op)) {
+      result = succeeded(executeMove(op, device)) ? frame->complete({}) : failure();
     } else if (auto wait = dyn_cast<dist::WaitOp>(op)) {
       const Collective &collective = *pending.find(wait.getPending())->second;
       if (!collective.isDone)

@@ -1,4 +1,5 @@
 // Ops that read and write states by name, and what a rank may ask of its own coordinates.
+#include "StateMoves.h"
 #include "StateShards.h"
 #include "dialects/Hyc/HycDialect.h"
 
@@ -6,8 +7,15 @@ using namespace mlir;
 using namespace hyc;
 using namespace hyc::interpreter;
 
+/// The rank's value of `symbol`, which has to be on the device.
+static FailureOr<StateShard> findOnDevice(OpCall &call, StringRef symbol) {
+  if (failed(checkPlaces(call, symbol, dist::kOnDevice)))
+    return failure();
+  return StateShard::find(call, symbol);
+}
+
 static LogicalResult evaluateRead(OpCall &call) {
-  FailureOr<StateShard> state = StateShard::find(call, cast<ReadOp>(call.op).getSource());
+  FailureOr<StateShard> state = findOnDevice(call, cast<ReadOp>(call.op).getSource());
   if (failed(state))
     return failure();
   call.results.push_back(state->load());
@@ -15,7 +23,7 @@ static LogicalResult evaluateRead(OpCall &call) {
 }
 
 static LogicalResult evaluateWrite(OpCall &call) {
-  FailureOr<StateShard> state = StateShard::find(call, cast<WriteOp>(call.op).getTarget());
+  FailureOr<StateShard> state = findOnDevice(call, cast<WriteOp>(call.op).getTarget());
   if (failed(state))
     return failure();
   state->store(call.operands[0]);
@@ -24,7 +32,7 @@ static LogicalResult evaluateWrite(OpCall &call) {
 
 static LogicalResult evaluateAccumulate(OpCall &call) {
   StringRef symbol = cast<AccumulateOp>(call.op).getTarget();
-  FailureOr<StateShard> state = StateShard::find(call, symbol);
+  FailureOr<StateShard> state = findOnDevice(call, symbol);
   if (failed(state))
     return failure();
   if (call.device.accumulated.insert(symbol).second) {
@@ -50,7 +58,7 @@ static LogicalResult evaluateAccumulate(OpCall &call) {
 }
 
 static LogicalResult evaluateIncrement(OpCall &call) {
-  FailureOr<StateShard> state = StateShard::find(call, cast<IncrementOp>(call.op).getState());
+  FailureOr<StateShard> state = findOnDevice(call, cast<IncrementOp>(call.op).getState());
   if (failed(state))
     return failure();
   bool counts = call.operands.empty() || call.operands[0].getInteger() != 0;

@@ -1,5 +1,6 @@
 // Slices of whole states.
 #include "StateShards.h"
+#include "StateMoves.h"
 
 #include "mlir/IR/SymbolTable.h"
 
@@ -7,13 +8,13 @@ using namespace mlir;
 using namespace hyc;
 using namespace hyc::interpreter;
 
-std::optional<AxisPosition> hyc::interpreter::linearPosition(OpCall &call, dist::AxisListAttr axes) {
+std::optional<AxisPosition> hyc::interpreter::linearPosition(Operation *op, const Device &device,
+                                                             dist::AxisListAttr axes) {
   AxisPosition position;
   for (StringAttr axis : axes.getAxes()) {
-    auto entry = call.device.axes.find(axis.getValue());
-    if (entry == call.device.axes.end())
-      return call.op->emitError("asks for a coordinate along axis \"")
-                 << axis.getValue() << "\", which no mesh here has",
+    auto entry = device.axes.find(axis.getValue());
+    if (entry == device.axes.end())
+      return op->emitError("asks for a coordinate along axis \"") << axis.getValue() << "\", which no mesh here has",
              std::nullopt;
     position.coordinate = position.coordinate * entry->second.size + entry->second.coordinate;
     position.size *= entry->second.size;
@@ -25,22 +26,28 @@ Tensor hyc::interpreter::flatWindow(const Tensor &whole, int64_t begin, int64_t 
   return whole.reshaped({whole.getNumElements()}).window(0, std::min(begin, whole.getNumElements()), size);
 }
 
-FailureOr<StateShard> StateShard::find(OpCall &call, StringRef symbol) {
-  auto entry = call.device.states.find(symbol);
-  if (entry == call.device.states.end())
-    return call.op->emitError("@") << symbol << " is not held by the rank that executes this", failure();
+FailureOr<StateShard> StateShard::slice(Operation *op, const Device &device, Tensor &whole, dist::AxisListAttr axes) {
+  std::optional<AxisPosition> position = linearPosition(op, device, axes);
+  if (!position)
+    return failure();
   StateShard shard;
-  shard.state = &entry->second;
+  shard.state = &whole;
+  shard.size = dist::flatShardSize(whole.getNumElements(), position->size);
+  shard.begin = position->coordinate * shard.size;
+  return shard;
+}
+
+FailureOr<StateShard> StateShard::find(OpCall &call, StringRef symbol) {
+  FailureOr<HeldState> held = findHeldState(call, symbol);
+  if (failed(held))
+    return failure();
   auto axes = call.op->getAttrOfType<dist::AxisListAttr>(dist::kFlat);
   Operation *declared = SymbolTable::lookupNearestSymbolFrom(call.op, StringAttr::get(call.op->getContext(), symbol));
   auto sharding = declared ? declared->getAttrOfType<dist::ShardingAttr>(dist::kSharding) : dist::ShardingAttr();
-  if (!axes || (sharding && !sharding.getFlat().empty()))
-    return shard;
-  std::optional<AxisPosition> position = linearPosition(call, axes);
-  if (!position)
-    return failure();
-  shard.size = dist::flatShardSize(shard.state->getNumElements(), position->size);
-  shard.begin = position->coordinate * shard.size;
+  if (axes && !held->isShard && (!sharding || sharding.getFlat().empty()))
+    return slice(call.op, call.device, *held->value, axes);
+  StateShard shard;
+  shard.state = held->value;
   return shard;
 }
 

@@ -9,13 +9,19 @@ namespace hyc::interpreter {
 
 /// This rank's linear coordinate along `axes`, major to minor, and how many there are; nothing, after a diagnostic,
 /// where there is no such axis.
-std::optional<AxisPosition> linearPosition(OpCall &call, dist::AxisListAttr axes);
+std::optional<AxisPosition> linearPosition(mlir::Operation *op, const Device &device, dist::AxisListAttr axes);
+inline std::optional<AxisPosition> linearPosition(OpCall &call, dist::AxisListAttr axes) {
+  return linearPosition(call.op, call.device, axes);
+}
 
 /// One state as one op sees it: all of it, or with `dist.flat` this rank's shard.
 class StateShard {
 public:
   /// Fails after a diagnostic where the rank holds no such state.
   static llvm::FailureOr<StateShard> find(OpCall &call, llvm::StringRef symbol);
+  /// This rank's shard of a whole state. Fails after a diagnostic where the mesh lacks an axis.
+  static llvm::FailureOr<StateShard> slice(mlir::Operation *op, const Device &device, Tensor &whole,
+                                           dist::AxisListAttr axes);
 
   /// Of a whole state the shard is filled up with zeros to the size that all shards have.
   Tensor load() const;

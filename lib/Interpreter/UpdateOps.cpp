@@ -1,4 +1,5 @@
 // Norms, factors and updates of states, whole or in this rank's flat shards.
+#include "StateMoves.h"
 #include "StateShards.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "kernels/adamw/reference.h"
@@ -40,7 +41,7 @@ LogicalResult NamedStates::find(OpCall &call, ArrayRef<StringRef> symbols) {
     shards.push_back(*shard);
     values.push_back(std::move(value));
   }
-  return success();
+  return checkPlaces(call, symbols);
 }
 
 static LogicalResult checkScalars(OpCall &call) {

@@ -89,6 +89,12 @@ static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
   states.persistenceThreshold = options.persistenceThreshold;
   states.prefetch = options.prefetch;
   passes.addPass(createShardStates(states));
+  PlaceStatesOptions places;
+  places.optimizer = options.offloadOptimizer;
+  places.parameters = options.offloadParam;
+  places.ratio = options.offloadRatio;
+  places.maxInHost = options.maxInHost;
+  passes.addPass(createPlaceStates(places));
   // Stages last of the properties: states follow their parameters, gradients the ops that make them.
   AssignStagesOptions stages;
   stages.method = options.partitionMethod;
@@ -124,6 +130,12 @@ static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   DelayWaitsOptions waits;
   waits.inFlight = options.reductionsInFlight;
   passes.addPass(createDelayWaits(waits));
+  // Last: what moves is what the functions then use.
+  MoveStatesOptions moves;
+  moves.subGroup = options.subGroup;
+  moves.readAhead = options.readAhead;
+  moves.writeBehind = options.writeBehind;
+  passes.addPass(createMoveStates(moves));
 }
 
 void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) {

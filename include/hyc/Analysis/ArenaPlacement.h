@@ -35,6 +35,7 @@ struct RecordLife {
 
 struct ArenaItem {
   int64_t bytes = 0;
+  int64_t alignment = 0; // 0: by size
 
   // A temporary: alive while ops first ≤ p ≤ last of `function` execute.
   int64_t function = -1;
@@ -49,6 +50,7 @@ struct ArenaItem {
   int64_t offset = -1;
   bool perSlot = false;
 
+  int64_t getAlignment() const;
   bool isTemporary() const { return function >= 0; }
 };
 

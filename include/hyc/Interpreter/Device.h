@@ -40,6 +40,13 @@ struct AxisPosition {
 /// By symbol name, or by the name of an input.
 using NamedTensors = llvm::StringMap<Tensor>;
 
+/// A copy of a state that was fetched from where it is kept.
+struct StateCopy {
+  Tensor value;
+  std::string place;    ///< "device" or "host"
+  bool isShard = false; ///< of a state that is kept whole: only this rank's flat shard of it
+};
+
 struct Device {
   Options options;
   NamedTensors states; ///< params and states by symbol name
@@ -47,6 +54,12 @@ struct Device {
   llvm::StringSet<> accumulated;
   /// Empty where there is no mesh.
   llvm::StringMap<AxisPosition> axes;
+
+  // Offload (phase 4).
+  llvm::StringMap<std::string> homes; ///< of states that are not kept on the device: "host", "nvme"
+  llvm::StringMap<StateCopy> copies;  ///< until the function's end
+  llvm::StringSet<> fetched;          ///< started, not waited for
+  llvm::StringMap<StateCopy> evicted; ///< started, not waited for: what is on its way back
 };
 
 } // namespace hyc::interpreter

@@ -30,12 +30,17 @@ struct PipelineOptions {
   bool partitionActivations = false;
   std::vector<int64_t> activationBudgets; ///< for auto: bytes saved a rank, by stage
   std::vector<std::string> cuts;          ///< of a plan file; empty: balanced by the method
-  int64_t zero = 0;              ///< 0 to 3: states, gradients, parameters flat over dp
+  int64_t zero = 0;                       ///< 0 to 3: states, gradients, parameters flat over dp
   std::string gradientReduction = "auto"; ///< step, micro_batch, or auto by the ZeRO stage
   // In elements, as DeepSpeed counts them, whose defaults these are but for the prefetch, which counts uses.
   int64_t persistenceThreshold = 100000, reduceBucket = 500000000, gatherBucket = 500000000;
   int64_t maxLiveParameters = 1000000000, prefetch = 0;
   int64_t reductionsInFlight = 1; ///< of gradients that are summed as they are made, while backward computes on
+  std::string offloadOptimizer = "none", offloadParam = "none"; ///< none, cpu or nvme
+  double offloadRatio = 1;     ///< part of the elements whose optimizer states are moved out
+  int64_t maxInHost = 0;       ///< elements of parameters for a disk that are kept on the host
+  int64_t subGroup = 16777216; ///< elements whose offloaded states move together
+  bool readAhead = true, writeBehind = true;
   // Rank
   JobAccount *account = nullptr; ///< filled in by placement; null: nobody asks
 };

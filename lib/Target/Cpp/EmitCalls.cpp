@@ -117,6 +117,25 @@ void FunctionEmitter::emitFlatStart(rank::StartOp op, StringRef ticket) {
        dtype(typeOf(op.getSource()).getElementType())});
 }
 
+/// A file is reached by whole blocks; both sides have room for them. How many elements a shard has is known at run time
+/// only; a fetched copy of one is filled up with zeros.
+void FunctionEmitter::emitMove(rank::MoveOp op) {
+  comment(op);
+  Value source = op.getSource(), destination = op.getDestination();
+  SmallVector<std::string> arguments{"ctx", bufferRef(source), bufferRef(destination)};
+  rank::BufferType type = typeOf(source), target = typeOf(destination);
+  if (type.isShard() || target.isShard()) {
+    std::string elements = count({source, destination}), width = " * " + str(type.getElementBytes());
+    arguments.push_back(elements + width);
+    if (type.isShard())
+      arguments.push_back("(" + str(type.getNumElements()) + " - " + elements + ")" + width);
+  } else {
+    bool inBlocks = rank::isInFile(source) || rank::isInFile(destination);
+    arguments.push_back(str(inBlocks ? rank::wholeBlocks(type.getBytes()) : type.getBytes()));
+  }
+  callLine((moves[op.getTicket()] + " = hycrt::" + op.getKind() + "Start").str(), arguments);
+}
+
 //===----------------------------------------------------------------------===//
 // Library kernels
 //===----------------------------------------------------------------------===//

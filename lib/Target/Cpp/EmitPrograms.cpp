@@ -94,6 +94,7 @@ constexpr llvm::StringLiteral kStageIncludes = R"(
 
 #include "addresses.h"
 #include "hycrt/collectives.h"
+#include "hycrt/offload.h"
 #include "kernels.h"
 #include "kernels/adamw/op.h"
 #include "kernels/attention/op.h"

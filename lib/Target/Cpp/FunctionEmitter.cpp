@@ -17,6 +17,13 @@ FunctionEmitter::FunctionEmitter(rank::FuncOp func, dist::MeshOp mesh) : func(fu
     structName = camelCase(func.getSymName());
     structName[0] = llvm::toUpper(structName[0]);
   }
+  numberMoves();
+}
+
+/// Unlike collectives, moves may be under way from one piece to the next: their tickets are kept in one array.
+void FunctionEmitter::numberMoves() {
+  for (auto move : func.getBlock().getOps<rank::MoveOp>())
+    moves.try_emplace(move.getTicket(), "moves[" + std::to_string(moves.size()) + "]");
 }
 
 std::string FunctionEmitter::parameters() const {
@@ -25,6 +32,10 @@ std::string FunctionEmitter::parameters() const {
 }
 
 std::string FunctionEmitter::arguments() const { return structName.empty() ? "ctx, call" : "ctx, call, at"; }
+
+std::string FunctionEmitter::movesDeclaration() const {
+  return "  hycrt::MoveTicket moves[" + std::to_string(moves.size()) + "];\n";
+}
 
 //===----------------------------------------------------------------------===//
 // Pieces
@@ -42,6 +53,8 @@ SmallVector<FunctionEmitter::Piece> FunctionEmitter::cut() const {
     if (pieces.back().calls.size() >= kCallsPerPiece && open == 0 && !continuesRun)
       pieces.emplace_back();
     pieces.back().calls.push_back(&op);
+    if (auto wait = dyn_cast<rank::WaitOp>(op); wait && moves.contains(wait.getTicket()))
+      continue;
     open += isa<rank::StartOp>(op) - isa<rank::WaitOp>(op);
   }
   return pieces;
@@ -80,7 +93,10 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
       return failure();
     }
   }
-  os << "static void " << name << "(" << parameters() << ") {\n";
+  os << "static void " << name << "(" << parameters()
+     << (passesMoves ? ", [[maybe_unused]] hycrt::MoveTicket* moves" : "") << ") {\n";
+  if (!moves.empty() && !passesMoves)
+    os << movesDeclaration();
   for (const auto &[arena, perSlot] : usedArenas) {
     os << "  std::byte* const " << identifier(arena) << (perSlot ? "Slot" : "") << " = ctx.arena("
        << constantName(arena) << ")";
@@ -106,13 +122,15 @@ LogicalResult FunctionEmitter::emit(raw_ostream &os, bool hasCall) {
   if (pieces.size() == 1)
     return emitPiece(os, pieces.front(), name);
   std::string calls;
+  passesMoves = !moves.empty();
   for (auto [i, piece] : llvm::enumerate(pieces)) {
     std::string pieceName = name + "Part" + std::to_string(i + 1);
     if (failed(emitPiece(os, piece, pieceName)))
       return failure();
-    calls += "  " + pieceName + "(" + arguments() + ");\n";
+    calls += "  " + pieceName + "(" + arguments() + (passesMoves ? ", moves" : "") + ");\n";
   }
-  os << "static void " << name << "(" << parameters() << ") {\n" << calls << "}\n\n";
+  os << "static void " << name << "(" << parameters() << ") {\n"
+     << (passesMoves ? movesDeclaration() : "") << calls << "}\n\n";
   return success();
 }
 
@@ -273,6 +291,10 @@ LogicalResult FunctionEmitter::emitOp(Operation *op) {
     return emitLaunch(launch), success();
   if (auto start = dyn_cast<rank::StartOp>(op))
     return emitStart(start), success();
+  if (auto move = dyn_cast<rank::MoveOp>(op))
+    return emitMove(move), success();
+  if (auto wait = dyn_cast<rank::WaitOp>(op); wait && moves.contains(wait.getTicket()))
+    return line("hycrt::wait(ctx, " + moves[wait.getTicket()] + ");"), success();
   if (auto wait = dyn_cast<rank::WaitOp>(op))
     return line("hycrt::wait(ctx, " + tickets[wait.getTicket()] + ");"), success();
   if (auto call = dyn_cast<rank::CallOp>(op))

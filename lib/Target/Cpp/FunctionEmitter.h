@@ -4,6 +4,7 @@
 #define HYC_LIB_TARGET_CPP_FUNCTIONEMITTER_H
 
 #include "Names.h"
+#include "dialects/Rank/Moves.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
@@ -29,10 +30,12 @@ private:
     llvm::SmallVector<mlir::Operation *> calls;
   };
   llvm::SmallVector<Piece> cut() const;
+  void numberMoves();
   void emitStruct(llvm::raw_ostream &os);
   llvm::LogicalResult emitPiece(llvm::raw_ostream &os, const Piece &piece, llvm::StringRef name);
   std::string parameters() const;
   std::string arguments() const;
+  std::string movesDeclaration() const;
 
   // Expressions.
   std::string bytes(mlir::Value buffer);     // "activations + 4096"
@@ -55,6 +58,7 @@ private:
   void emitLaunch(rank::LaunchOp op);
   void emitStart(rank::StartOp op);
   void emitFlatStart(rank::StartOp op, llvm::StringRef ticket);
+  void emitMove(rank::MoveOp op);
   void emitInvokes(llvm::ArrayRef<mlir::Operation *> invokes);
   llvm::LogicalResult emitCall(rank::CallOp op);
   void emitNorms(rank::CallOp op);
@@ -71,7 +75,9 @@ private:
 
   rank::FuncOp func;
   dist::MeshOp mesh;
-  std::string structName; // of a shared function's arguments
+  std::string structName;                         // of a shared function's arguments
+  llvm::DenseMap<mlir::Value, std::string> moves; // tickets of moves: "moves[3]"
+  bool passesMoves = false;                       // several pieces share them
 
   // Of the piece being printed.
   std::string text;

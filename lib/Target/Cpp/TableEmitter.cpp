@@ -2,6 +2,7 @@
 #include "TableEmitter.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/Moves.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -94,8 +95,11 @@ dist::ScheduleOp TableEmitter::schedule() {
 void TableEmitter::emitArenas() {
   SmallVector<std::string> rows;
   for (auto arena : program.getOps<rank::ArenaOp>())
-    rows.push_back("{" + quoted(arena.getSymName()) + ", " + std::to_string(arena.getBytes()) +
-                   ", hycrt::Sharing::" + (arena.getShared() ? "kShared" : "kPrivate") + "}");
+    rows.push_back("{" + quoted(arena.getSymName()) + ", " + std::to_string(arena.getBytes()) + ", hycrt::Sharing::" +
+                   (arena->hasAttr(rank::kFile) ? "kFile"
+                    : arena.getShared()         ? "kShared"
+                                                : "kPrivate") +
+                   "}");
   table("ArenaDesc", "kArenas", rows);
 }
 

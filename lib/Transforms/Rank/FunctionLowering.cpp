@@ -190,6 +190,12 @@ FunctionLowering::Destination FunctionLowering::accumulationOrDestination(Value 
 }
 
 Value FunctionLowering::addressOf(Operation *user, StringRef name) {
+  if (Value copy = copies.lookup(name).buffer)
+    return copy;
+  return homeOf(user, name);
+}
+
+Value FunctionLowering::homeOf(Operation *user, StringRef name) {
   rank::StateOp state = tables.getState(user, name);
   if (!state)
     return {};
@@ -387,6 +393,9 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](dist::AllGatherStartOp op) { return lowerAllGather(op); })
       .Case([&](dist::ReduceScatterStartOp op) { return lowerReduceScatter(op); })
       .Case([&](dist::WaitOp op) { return lowerWait(op); })
+      .Case([&](dist::FetchStartOp op) { return lowerFetch(op); })
+      .Case([&](dist::EvictStartOp op) { return lowerEvict(op); })
+      .Case([&](dist::WaitMoveOp op) { return lowerWaitMove(op); })
       .Case([&](dist::ShardOffsetOp op) { return lowerShardOffset(op); })
       .Case([&](dist::SliceOp op) { return lowerShardSlice(op); })
       .Default([](Operation *op) {

@@ -1,6 +1,6 @@
 // Turns one function over tensors into calls over buffers. Files by topic: FunctionLowering.cpp (arguments, results,
 // where values lie), LowerShapes.cpp, LowerProducts.cpp, LowerComposites.cpp, LowerExchanges.cpp,
-// LowerFlat.cpp.
+// LowerFlat.cpp, LowerMoves.cpp.
 //
 // The surprise: destinations are decided before a value is made, by looking at its uses: a part of a concatenation is
 // written into the whole, a term of a gradient is added to the state, an operand of a collective is made in shared
@@ -9,6 +9,7 @@
 #define HYC_LIB_TRANSFORMS_RANK_FUNCTIONLOWERING_H
 
 #include "ProgramTables.h"
+#include "dialects/Dist/Placement.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -50,7 +51,9 @@ private:
   rank::WriteMode modeOfAccumulation(llvm::StringRef state);
   bool needsShared(mlir::Value tensor);
   llvm::StringRef arenaFor(mlir::Value tensor);
+  /// Where ops find a state now: its copy, if it was fetched, else where it is kept.
   mlir::Value addressOf(mlir::Operation *user, llvm::StringRef state);
+  mlir::Value homeOf(mlir::Operation *user, llvm::StringRef state);
   mlir::Value view(mlir::Value buffer, int64_t offset, rank::BufferType type);
   /// The same elements under another shape, if strides can express it; else null.
   mlir::Value reshapeView(mlir::Value buffer, llvm::ArrayRef<int64_t> shape);
@@ -104,6 +107,14 @@ private:
   llvm::LogicalResult lowerVocabLoss(VocabLossOp op);
   mlir::Value headStridesBuffer(mlir::Value tensor);
 
+  // Moves.
+  llvm::LogicalResult lowerFetch(dist::FetchStartOp op);
+  llvm::LogicalResult lowerEvict(dist::EvictStartOp op);
+  llvm::LogicalResult lowerWaitMove(dist::WaitMoveOp op);
+  /// The ticket of a move.
+  mlir::Value startMove(mlir::Operation *op, llvm::StringRef kind, llvm::StringRef state, mlir::Value destination,
+                        mlir::Value source);
+
   // Exchanges.
   llvm::LogicalResult lowerAllReduce(dist::AllReduceStartOp op);
   llvm::LogicalResult lowerAllGather(dist::AllGatherStartOp op);
@@ -133,7 +144,12 @@ private:
   FuncOp source;
   llvm::StringRef kind;
   mlir::OpBuilder builder;
-  llvm::DenseMap<mlir::Value, mlir::Value> buffers;  // tensor or pending -> buffer
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers; // tensor or pending -> buffer
+  struct FetchedCopy {
+    mlir::Value buffer;
+    bool isShard = false; // of a state that is kept whole
+  };
+  llvm::StringMap<FetchedCopy> copies;
   llvm::DenseMap<mlir::Value, mlir::Value> tickets;  // pending -> ticket
   llvm::DenseMap<mlir::Value, mlir::Value> gathered; // pending -> what the exchange itself wrote
   llvm::DenseMap<mlir::Operation *, mlir::Value> concats;

@@ -20,7 +20,7 @@ Value FunctionLowering::shardView(Value buffer, dist::AxisListAttr axes) {
 Value FunctionLowering::shardOrAddressOf(Operation *user, StringRef name) {
   Value address = addressOf(user, name);
   auto axes = user->getAttrOfType<dist::AxisListAttr>(dist::kFlat);
-  if (!address || !axes || tables.getState(user, name).getFlat())
+  if (!address || !axes || tables.getState(user, name).getFlat() || copies.lookup(name).isShard)
     return address;
   return shardView(address, axes);
 }
@@ -30,13 +30,18 @@ rank::StateOp FunctionLowering::stateOf(Value buffer) {
   return address ? tables.program.lookupSymbol<rank::StateOp>(address.getSymbol()) : rank::StateOp();
 }
 
-/// Whether peers may see `buffer` where it is: in a state, whose arena is then shared, or in the communication arena.
+/// Whether peers may see `buffer` where it is: in a state or in a fetched copy of one, whose arena is then shared, or
+/// in the communication arena.
 bool FunctionLowering::shareWhereItLies(Value buffer) {
   if (rank::StateOp state = stateOf(buffer)) {
     tables.share(state.getArena());
     return true;
   }
   auto alloc = rootOf(buffer).first.getDefiningOp<rank::AllocOp>();
+  if (alloc && alloc.getArena() == kParameters) {
+    tables.share(kParameters);
+    return true;
+  }
   return alloc && alloc.getArena() == kCommunication;
 }
 

@@ -25,8 +25,10 @@ LogicalResult FunctionLowering::lowerWrite(WriteOp op) {
     return success();
   }
   Value value = bufferOf(op.getValue());
-  auto from = rootOf(value).first.getDefiningOp<rank::AddressOp>();
-  if (!from || from.getSymbol() != op.getTarget())
+  Value root = rootOf(value).first;
+  auto from = root.getDefiningOp<rank::AddressOp>();
+  bool isThere = from ? from.getSymbol() == op.getTarget() : root == rootOf(target).first;
+  if (!isThere)
     copy(target, value, getId(op));
   return success();
 }

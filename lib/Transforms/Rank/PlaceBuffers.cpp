@@ -1,6 +1,6 @@
 // Gives every buffer a fixed offset in its arena. When temporaries and records are alive is read off the schedule.
 #include "dialects/Hyc/HycDialect.h"
-#include "dialects/Rank/RankDialect.h"
+#include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
@@ -26,7 +26,7 @@ struct Span {
   }
 };
 
-/// Through views, and from the start of a collective to its wait.
+/// Through views, and from the start of a collective or a move to its wait.
 void addUses(Value buffer, const DenseMap<Operation *, int64_t> &positions, Span &span) {
   for (Operation *user : buffer.getUsers()) {
     if (auto view = dyn_cast<rank::ViewOp>(user)) {
@@ -34,9 +34,10 @@ void addUses(Value buffer, const DenseMap<Operation *, int64_t> &positions, Span
       continue;
     }
     span.add(positions.lookup(user));
-    if (auto start = dyn_cast<rank::StartOp>(user))
-      for (Operation *wait : start.getTicket().getUsers())
-        span.add(positions.lookup(wait));
+    for (Value result : user->getResults())
+      if (isa<rank::TicketType>(result.getType()))
+        for (Operation *wait : result.getUsers())
+          span.add(positions.lookup(wait));
   }
 }
 
@@ -64,7 +65,7 @@ private:
   void readFunctions();
   void simulate();
   void useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end, bool isProducer);
-  int64_t placePersistent(StringRef arena, int64_t &exactBytes);
+  int64_t placePersistent(rank::ArenaOp arena, int64_t &exactBytes);
   void placeArena(rank::ArenaOp arena);
   void accountSymbols(rank::ArenaOp arena, ArenaAccount &result);
   AccountedTensor accountTemporary(rank::AllocOp alloc, const ArenaItem &item);
@@ -90,6 +91,8 @@ std::string describeCall(Operation &op) {
     text = call.getKernel().str();
   else if (auto start = dyn_cast<rank::StartOp>(op))
     text = start.getKind().str();
+  else if (auto move = dyn_cast<rank::MoveOp>(op))
+    text = move.getKind().str();
   else if (op.getNumResults() == 0)
     text = op.getName().stripDialect().str();
   auto id = op.getAttrOfType<StringAttr>("id");
@@ -147,6 +150,10 @@ void ProgramPlacer::readFunctions() {
         addUses(alloc.getResult(), positions, span);
         ArenaItem item;
         item.bytes = alloc.getResult().getType().getBytes();
+        if (alloc->hasAttr(rank::kWholeBlocks)) {
+          item.bytes = rank::wholeBlocks(item.bytes);
+          item.alignment = rank::kBlockBytes;
+        }
         item.function = index;
         item.first = span.empty() ? positions[&op] : span.first;
         item.last = span.empty() ? positions[&op] : span.last;
@@ -254,7 +261,9 @@ static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program) {
   return ordered;
 }
 
-int64_t ProgramPlacer::placePersistent(StringRef arena, int64_t &exactBytes) {
+int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactBytes) {
+  StringRef arena = arenaOp.getSymName();
+  bool isFile = arenaOp->hasAttr(rank::kFile);
   SmallVector<Operation *> symbols;
   auto add = [&](auto ops) {
     for (auto op : ops)
@@ -264,8 +273,9 @@ int64_t ProgramPlacer::placePersistent(StringRef arena, int64_t &exactBytes) {
   add(orderedStates(program));
   add(program.getOps<rank::InputOp>());
   add(program.getOps<rank::ScalarOp>());
-  auto bytesOf = [](Operation *symbol) {
-    return cast<rank::BufferType>(symbol->getAttrOfType<TypeAttr>("type").getValue()).getBytes();
+  auto bytesOf = [&](Operation *symbol) {
+    int64_t bytes = cast<rank::BufferType>(symbol->getAttrOfType<TypeAttr>("type").getValue()).getBytes();
+    return isFile ? rank::wholeBlocks(bytes) : bytes;
   };
   // Parameters and what belongs to them keep the model's order; counters and inputs are packed without gaps.
   if (arena == "host" || arena == "communication")
@@ -273,7 +283,7 @@ int64_t ProgramPlacer::placePersistent(StringRef arena, int64_t &exactBytes) {
   int64_t end = 0;
   Builder builder(program.getContext());
   for (Operation *symbol : symbols) {
-    int64_t bytes = bytesOf(symbol), alignment = placementAlignment(bytes);
+    int64_t bytes = bytesOf(symbol), alignment = isFile ? rank::kBlockBytes : placementAlignment(bytes);
     int64_t offset = (end + alignment - 1) / alignment * alignment;
     symbol->setAttr("offset", builder.getI64IntegerAttr(offset));
     offsets[SymbolTable::getSymbolName(symbol)] = {offset, false};
@@ -291,6 +301,8 @@ void ProgramPlacer::accountSymbols(rank::ArenaOp arena, ArenaAccount &result) {
         continue;
       AccountedTensor tensor{kind, op.getSymName().str(), describeType(op.getBufferType()), "", {}};
       tensor.item.bytes = op.getBufferType().getBytes();
+      if (arena->hasAttr(rank::kFile))
+        tensor.item.bytes = rank::wholeBlocks(tensor.item.bytes);
       tensor.item.offset = op.getOffset().value_or(0);
       result.tensors.push_back(std::move(tensor));
     }
@@ -320,7 +332,7 @@ AccountedTensor ProgramPlacer::accountRecord(const RecordUses &uses, const Arena
 }
 
 void ProgramPlacer::placeArena(rank::ArenaOp arena) {
-  int64_t exactBytes = 0, reserved = placePersistent(arena.getSymName(), exactBytes);
+  int64_t exactBytes = 0, reserved = placePersistent(arena, exactBytes);
   SmallVector<ArenaItem> items;
   SmallVector<rank::AllocOp> allocs;
   SmallVector<rank::RecordOp> recordOps;

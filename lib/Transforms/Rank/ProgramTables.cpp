@@ -1,5 +1,7 @@
 // Tables of a program: arenas, states, records, transfers, collectives, kernels.
 #include "ProgramTables.h"
+#include "dialects/Dist/Placement.h"
+#include "dialects/Rank/Moves.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -51,6 +53,8 @@ rank::ArenaOp ProgramTables::getArena(StringRef name) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&program.getBody().front());
     arena = rank::ArenaOp::create(builder, program.getLoc(), name, /*shared=*/false);
+    if (name == kNvme)
+      arena->setAttr(rank::kFile, builder.getUnitAttr());
   }
   return arena;
 }
@@ -115,6 +119,8 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
     user->emitError("names @") << name << ", which is no hyc.param or hyc.state of the module";
     return {};
   }
+  if (StringRef place = dist::placementOf(symbol); place != dist::kOnDevice)
+    arena = place == dist::kOnHost ? kHost : kNvme;
   SmallVector<Attribute> splits(local.getRank(), dist::AxisListAttr::get(context, {}));
   dist::AxisListAttr flat;
   if (auto sharding = symbol->getAttrOfType<dist::ShardingAttr>(dist::kSharding)) {

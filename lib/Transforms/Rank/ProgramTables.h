@@ -19,6 +19,7 @@ inline constexpr llvm::StringLiteral kOptimizer = "optimizer";
 inline constexpr llvm::StringLiteral kActivations = "activations";
 inline constexpr llvm::StringLiteral kCommunication = "communication";
 inline constexpr llvm::StringLiteral kHost = "host";
+inline constexpr llvm::StringLiteral kNvme = "nvme"; // a file
 
 /// Equal kernels of the module are one kernel: they are found by their text.
 class KernelTable {

@@ -118,12 +118,13 @@ void LayerSharer::readCalls() {
   }
 }
 
-/// Whether every collective begun in the first block ends in it.
+/// Whether every collective and move begun in the first block ends in it.
 bool LayerSharer::isClosed(const Repeat &repeat) const {
   SmallPtrSet<Operation *, 16> inside(calls.begin() + repeat.begin, calls.begin() + repeat.begin + repeat.period);
   for (Operation *call : inside) {
-    if (auto start = dyn_cast<rank::StartOp>(call))
-      if (llvm::any_of(start.getTicket().getUsers(), [&](Operation *wait) { return !inside.contains(wait); }))
+    for (Value result : call->getResults())
+      if (isa<rank::TicketType>(result.getType()) &&
+          llvm::any_of(result.getUsers(), [&](Operation *wait) { return !inside.contains(wait); }))
         return false;
     if (auto wait = dyn_cast<rank::WaitOp>(call))
       if (!inside.contains(wait.getTicket().getDefiningOp()))

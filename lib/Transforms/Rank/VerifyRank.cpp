@@ -1,6 +1,6 @@
 // Checks the invariant of phase 5.
 #include "dialects/Hyc/HycDialect.h"
-#include "dialects/Rank/RankDialect.h"
+#include "dialects/Rank/Moves.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 namespace hyc {
@@ -13,11 +13,24 @@ using namespace hyc;
 
 namespace {
 
-LogicalResult verifyStart(rank::StartOp start) {
-  auto waits = start.getTicket().getUsers();
+LogicalResult verifyTicket(Operation *start, Value ticket) {
+  auto waits = ticket.getUsers();
   if (std::distance(waits.begin(), waits.end()) == 1)
     return success();
-  return start.emitOpError("is waited for ") << std::distance(waits.begin(), waits.end()) << " times, expected once";
+  return start->emitOpError("is waited for ") << std::distance(waits.begin(), waits.end()) << " times, expected once";
+}
+
+/// A file has no addresses: moves reach it, whole blocks at a time, and nothing else does.
+LogicalResult verifyUseOfFile(rank::AtOp place) {
+  if (!rank::isInFile(place.getResult()))
+    return success();
+  if (place.getOffset() % rank::kBlockBytes != 0)
+    return place.emitOpError("is at byte ")
+           << place.getOffset() << " of a file, expected a multiple of " << rank::kBlockBytes;
+  for (Operation *user : place->getUsers())
+    if (!isa<rank::MoveOp, rank::InvokeOp>(user))
+      return user->emitOpError("uses what lies in the file @") << place.getArena() << ", which only moves reach";
+  return success();
 }
 
 struct VerifyRank : hyc::impl::VerifyRankBase<VerifyRank> {
@@ -28,7 +41,11 @@ struct VerifyRank : hyc::impl::VerifyRankBase<VerifyRank> {
       if (isa_and_nonnull<HycDialect>(op->getDialect()) || isa<rank::ClusterOp, rank::LinearOp>(op))
         return op->emitOpError("computes on tensors; expected hyc-lower-to-rank to have run"), WalkResult::interrupt();
       if (auto start = dyn_cast<rank::StartOp>(op))
-        return failed(verifyStart(start)) ? WalkResult::interrupt() : WalkResult::advance();
+        return failed(verifyTicket(start, start.getTicket())) ? WalkResult::interrupt() : WalkResult::advance();
+      if (auto move = dyn_cast<rank::MoveOp>(op))
+        return failed(verifyTicket(move, move.getTicket())) ? WalkResult::interrupt() : WalkResult::advance();
+      if (auto place = dyn_cast<rank::AtOp>(op))
+        return failed(verifyUseOfFile(place)) ? WalkResult::interrupt() : WalkResult::advance();
       return WalkResult::advance();
     });
     if (result.wasInterrupted())

@@ -28,7 +28,8 @@ struct MoveTicket {
   uint64_t sequence = 0;
 };
 
-MoveTicket fetchStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes);
+// `zeros` bytes after those that are copied become zero, between memories only.
+MoveTicket fetchStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros = 0);
 MoveTicket evictStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes);
 void wait(Context& ctx, MoveTicket ticket);
 

@@ -47,8 +47,11 @@ std::string whatLiesAt(const Context& ctx, int64_t offset) {
 
 }  // namespace
 
-MoveTicket fetchStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes) {
-  return moveStart(ctx, source, destination, bytes);
+MoveTicket fetchStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros) {
+  const MoveTicket ticket = moveStart(ctx, source, destination, bytes);
+  if (zeros > 0 && ctx.status().ok())
+    std::memset(ctx.ptr<std::byte>(destination) + bytes, 0, static_cast<size_t>(zeros));
+  return ticket;
 }
 
 MoveTicket evictStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes) {

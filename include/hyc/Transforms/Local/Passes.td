@@ -141,6 +141,39 @@ def DelayWaits : Pass<"hyc-delay-waits", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"delayedWaits", "delayed-waits", "waits moved past computation">];
 }
 
+def MoveStates : Pass<"hyc-move-states", "::mlir::ModuleOp"> {
+  let summary = "makes the moves of states that are not kept on the device explicit";
+  let description = [{
+    An update with a state on the host or on a disk runs on the host: its states on the device are copied there, those on
+    a disk are read, and what it changed is written back. Updates form groups of `sub-group-size` elements; a group's
+    disk states are read while the group before runs (`read-ahead`) and written while the one after does
+    (`write-behind`). A parameter is fetched to the device right before each op that uses it.
+
+    An update on flat shards moves this rank's shard alone of what the device keeps whole; a parameter that is kept whole
+    elsewhere is fetched as a whole for the gather that follows.
+
+    ```mlir
+    // before: @w.m and @w.v have dist.placement = "host"
+    hyc.adamw @w, @w.grad, @w.m, @w.v …
+    // after
+    %0 = dist.fetch_start @w to "host" …
+    %1 = dist.fetch_start @w.grad to "host" …
+    dist.wait_move %0
+    dist.wait_move %1
+    hyc.adamw @w, @w.grad, @w.m, @w.v …
+    %2 = dist.evict_start @w from "host" …
+    dist.wait_move %2
+    ```
+  }];
+  let options = [
+    Option<"subGroup", "sub-group-size", "int64_t", "16777216", "elements of parameters whose states move together">,
+    Option<"readAhead", "read-ahead", "bool", "true", "read from a disk while the group before runs">,
+    Option<"writeBehind", "write-behind", "bool", "true", "write to a disk while the group after runs">,
+  ];
+  let statistics = [Statistic<"moves", "moves", "moves inserted">];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+}
+
 def VerifyLocal : Pass<"hyc-verify-local", "::mlir::ModuleOp"> {
   let summary = "checks the invariant of phase 4: functions agree with their neighbours and with the schedule";
   let description = [{

@@ -99,6 +99,33 @@ def ShardStates : Pass<"hyc-shard-states", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"flatStates", "flat-states", "states and parameters made flat">];
 }
 
+def PlaceStates : Pass<"hyc-place-states", "::mlir::ModuleOp"> {
+  let summary = "decides which states are kept on the host or on a disk";
+  let description = [{
+    Writes `dist.placement` on what the optimizer keeps of parameters, and on the parameters that are trained. One that is
+    there already stays. Phase 4 makes the moves that follow from it.
+
+    With `ratio` below 1 only the first parameters' optimizer states are moved out, at most that part of all elements:
+    the rest is updated on the device. Of parameters that go to a disk the first ones, at most `max-in-host` elements, go
+    to the host instead.
+
+    ```mlir
+    // before
+    hyc.state @w.m of @w role "adam.m" : tensor<4xf32> from #hyc.fill<0.0 : f64>
+    // after, optimizer=nvme
+    hyc.state @w.m of @w role "adam.m" : tensor<4xf32> from #hyc.fill<0.0 : f64> {dist.placement = "nvme"}
+    ```
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"none\"", "none, cpu (the host's memory) or nvme (a disk)">,
+    Option<"parameters", "parameters", "std::string", "\"none\"", "none, cpu (the host's memory) or nvme (a disk)">,
+    Option<"ratio", "ratio", "double", "1.0", "part of the elements whose optimizer states are moved out">,
+    Option<"maxInHost", "max-in-host", "int64_t", "0", "elements of parameters for a disk that are kept on the host">,
+  ];
+  let statistics = [Statistic<"offloaded", "offloaded", "states that are not kept on the device">];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+}
+
 def AssignStages : Pass<"hyc-assign-stages", "::mlir::ModuleOp"> {
   let summary = "cuts the model into pipeline stages of balanced weight";
   let description = [{

@@ -1,0 +1,295 @@
+// Makes every move of a state between places explicit.
+//
+// An update runs on the host as soon as one of its states is kept there or on a disk; a read runs on the device. What
+// an op needs and is kept elsewhere is fetched before it; what an update has changed is written back after it. States
+// on a disk stream: while one group of updates runs, the next group's states are on their way in and the last one's on
+// their way out. Copies between memories have nothing to hide behind on this target and are made where they are needed.
+//
+// The surprise: of a state on a disk always all is moved that a rank keeps. Only memory is cut at any element.
+#include "Exchanges.h"
+#include "dialects/Dist/Placement.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/FlatStates.h"
+#include "hyc/Transforms/Local/Passes.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_MOVESTATES
+#include "hyc/Transforms/Local/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+using dist::AxisListAttr;
+
+namespace {
+
+/// One state that one op works on.
+struct Need {
+  Operation *user;
+  FlatSymbolRefAttr name;
+  Operation *state;
+  bool written;
+
+  StringRef place() const { return dist::placementOf(state); }
+  bool isOnDevice() const { return place() == dist::kOnDevice; }
+  bool isOnDisk() const { return place() == dist::kOnDisk; }
+  RankedTensorType type() const { return cast<RankedTensorType>(state->getAttrOfType<TypeAttr>("type").getValue()); }
+  /// Axes of the shard of a whole state that is all that is moved; null where all is.
+  AxisListAttr flat() const {
+    auto axes = user->getAttrOfType<AxisListAttr>(dist::kFlat);
+    return axes && isa<AdamWOp, SgdOp>(user) && isOnDevice() && flatAxesOf(state).empty() ? axes : AxisListAttr();
+  }
+};
+
+using Needs = SmallVector<Need, 4>;
+
+/// Updates whose states are fetched and written back together.
+struct Group {
+  Operation *first = nullptr, *last = nullptr;
+  Needs needs;
+  int64_t elements = 0;
+
+  template <typename Keep> Needs filtered(Keep keep) const {
+    Needs kept;
+    llvm::copy_if(needs, std::back_inserter(kept), keep);
+    return kept;
+  }
+};
+
+enum class Direction { Fetch, Evict };
+
+class FunctionMover {
+public:
+  FunctionMover(FuncOp func, const MoveStatesOptions &options)
+      : func(func), options(options), builder(func), mesh(dist::MeshOp::find(func->getParentOfType<ModuleOp>())) {}
+
+  void run() {
+    moveUpdates();
+    moveWrites();
+    moveReads();
+  }
+  int64_t moves = 0;
+
+private:
+  static Needs needsOf(Operation *op);
+  SmallVector<Group> groupUpdates();
+  void moveUpdates();
+  void moveWrites();
+  void separateReads();
+  void moveReads();
+  SmallVector<Value> start(Direction direction, StringRef place, ArrayRef<Need> needs);
+  void wait(ArrayRef<Value> tokens, Location loc);
+
+  FuncOp func;
+  const MoveStatesOptions &options;
+  OpBuilder builder;
+  dist::MeshOp mesh;
+  llvm::DenseSet<Operation *> served; ///< reads that find what they need
+};
+
+Needs FunctionMover::needsOf(Operation *op) {
+  Needs needs;
+  auto add = [&](FlatSymbolRefAttr name, bool written) {
+    needs.push_back({op, name, SymbolTable::lookupNearestSymbolFrom(op, name), written});
+  };
+  if (auto adamw = dyn_cast<AdamWOp>(op)) {
+    add(adamw.getParamAttr(), true);
+    add(adamw.getGradientAttr(), false);
+    add(adamw.getMAttr(), true);
+    add(adamw.getVAttr(), true);
+  } else if (auto sgd = dyn_cast<SgdOp>(op)) {
+    add(sgd.getParamAttr(), true);
+    add(sgd.getGradientAttr(), false);
+    if (sgd.getVelocityAttr())
+      add(sgd.getVelocityAttr(), true);
+  } else if (auto read = dyn_cast<ReadOp>(op)) {
+    add(read.getSourceAttr(), false);
+  } else if (auto write = dyn_cast<WriteOp>(op)) {
+    add(write.getTargetAttr(), true);
+  }
+  return needs;
+}
+
+/// "w.update" for an update of @w, "w" for a read of it.
+static std::string causeOf(const Need &need) {
+  if (auto param = need.user->getAttrOfType<FlatSymbolRefAttr>("param"))
+    return (param.getValue() + ".update").str();
+  return need.name.getValue().str();
+}
+
+SmallVector<Value> FunctionMover::start(Direction direction, StringRef place, ArrayRef<Need> needs) {
+  SmallVector<Value> tokens;
+  for (const Need &need : needs) {
+    AxisListAttr flat = need.flat();
+    auto pending =
+        dist::PendingType::get(func.getContext(), flat ? local::flatShardType(need.type(), flat, mesh) : need.type());
+    StringAttr where = builder.getStringAttr(place), cause = builder.getStringAttr(causeOf(need));
+    Location loc = need.user->getLoc();
+    tokens.push_back(
+        direction == Direction::Fetch
+            ? dist::FetchStartOp::create(builder, loc, pending, need.name, where, flat, cause).getPending()
+            : dist::EvictStartOp::create(builder, loc, pending, need.name, where, flat, cause).getPending());
+    ++moves;
+  }
+  return tokens;
+}
+
+void FunctionMover::wait(ArrayRef<Value> tokens, Location loc) {
+  for (Value token : tokens)
+    dist::WaitMoveOp::create(builder, loc, token);
+}
+
+//===----------------------------------------------------------------------===//
+// Updates
+//===----------------------------------------------------------------------===//
+
+SmallVector<Group> FunctionMover::groupUpdates() {
+  SmallVector<Group> groups;
+  for (Operation &op : func.getBody().front()) {
+    if (!isa<AdamWOp, SgdOp>(op))
+      continue;
+    Needs needs = needsOf(&op);
+    if (llvm::all_of(needs, [](const Need &need) { return need.isOnDevice(); }))
+      continue;
+    // Only neighbours make a group: what stands between them may use the states.
+    if (groups.empty() || groups.back().elements >= options.subGroup || groups.back().last->getNextNode() != &op)
+      groups.emplace_back().first = &op;
+    Group &group = groups.back();
+    group.last = &op;
+    group.elements += needs.front().type().getNumElements();
+    llvm::copy_if(needs, std::back_inserter(group.needs),
+                  [](const Need &need) { return need.place() != dist::kOnHost; });
+  }
+  return groups;
+}
+
+/// What the group finds on the disk is read ahead; what it finds on the device is copied when it runs.
+void FunctionMover::moveUpdates() {
+  SmallVector<Group> groups = groupUpdates();
+  auto onDisk = [](const Need &need) { return need.isOnDisk(); };
+  auto onDevice = [](const Need &need) { return need.isOnDevice(); };
+  auto writtenToDisk = [](const Need &need) { return need.written && need.isOnDisk(); };
+  auto writtenToDevice = [](const Need &need) { return need.written && need.isOnDevice(); };
+  SmallVector<Value> readAhead, writtenBehind;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    Group &group = groups[i];
+    Location loc = group.first->getLoc();
+    builder.setInsertionPoint(group.first);
+    bool isAhead = i > 0 && options.readAhead;
+    SmallVector<Value> reads =
+        isAhead ? std::move(readAhead) : start(Direction::Fetch, dist::kOnHost, group.filtered(onDisk));
+    readAhead.clear();
+    // The next group's disk reads begin before this one waits, so that the disk is never idle.
+    if (options.readAhead && i + 1 < groups.size())
+      readAhead = start(Direction::Fetch, dist::kOnHost, groups[i + 1].filtered(onDisk));
+    wait(start(Direction::Fetch, dist::kOnHost, group.filtered(onDevice)), loc);
+    wait(reads, loc);
+    builder.setInsertionPointAfter(group.last);
+    wait(start(Direction::Evict, dist::kOnHost, group.filtered(writtenToDevice)), loc);
+    wait(writtenBehind, loc);
+    writtenBehind = start(Direction::Evict, dist::kOnHost, group.filtered(writtenToDisk));
+    if (!options.writeBehind) {
+      wait(writtenBehind, loc);
+      writtenBehind.clear();
+    }
+  }
+  if (writtenBehind.empty())
+    return;
+  // The last states are on their way while parameters are gathered; what is gathered from a disk has to be back there.
+  Operation *end = groups.back().last;
+  while (!isa<ReturnOp, ReadOp, WriteOp>(end))
+    end = end->getNextNode();
+  bool gathersNothing =
+      isa<ReturnOp>(end) || llvm::none_of(func.getBody().front().getOps<WriteOp>(),
+                                          [](WriteOp write) { return needsOf(write).front().isOnDisk(); });
+  builder.setInsertionPoint(gathersNothing ? func.getReturn().getOperation() : end);
+  wait(writtenBehind, func.getLoc());
+}
+
+//===----------------------------------------------------------------------===//
+// Writes of what was gathered
+//===----------------------------------------------------------------------===//
+
+/// A parameter that is kept whole elsewhere is gathered on the device, one at a time: all of it is fetched, joined
+/// where it lies, and written back.
+void FunctionMover::moveWrites() {
+  for (auto write : llvm::to_vector(func.getBody().front().getOps<WriteOp>())) {
+    Need need = needsOf(write).front();
+    if (need.isOnDevice())
+      continue;
+    Operation *first = write;
+    auto wait = write.getValue().getDefiningOp<dist::WaitOp>();
+    auto gather = wait ? wait.getPending().getDefiningOp<dist::AllGatherStartOp>() : dist::AllGatherStartOp();
+    if (auto read = gather ? gather.getOperand().getDefiningOp<ReadOp>() : ReadOp()) {
+      for (Operation *op : {read.getOperation(), gather.getOperation()})
+        op->moveBefore(wait);
+      first = read;
+      served.insert(read);
+    }
+    builder.setInsertionPoint(first);
+    this->wait(start(Direction::Fetch, dist::kOnDevice, need), write.getLoc());
+    builder.setInsertionPointAfter(write);
+    this->wait(start(Direction::Evict, dist::kOnDevice, need), write.getLoc());
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Reads
+//===----------------------------------------------------------------------===//
+
+/// Gives every op that uses a parameter from elsewhere a read of its own right before it: a copy that waits for a later
+/// use would be there all the time.
+void FunctionMover::separateReads() {
+  Block &block = func.getBody().front();
+  for (auto read : llvm::to_vector(block.getOps<ReadOp>())) {
+    if (needsOf(read).front().isOnDevice() || served.contains(read) || read->use_empty())
+      continue;
+    llvm::MapVector<Operation *, Operation *> readOf; // by user
+    for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
+      Operation *user = block.findAncestorOpInBlock(*use.getOwner());
+      Operation *&own = readOf[user];
+      if (!own)
+        own = OpBuilder(user).clone(*read);
+      use.set(own->getResult(0));
+    }
+    read->erase();
+  }
+}
+
+/// What computes, computes on the device. The next read from a disk is begun before this one is waited for.
+void FunctionMover::moveReads() {
+  separateReads();
+  Needs reads;
+  for (auto read : func.getBody().front().getOps<ReadOp>())
+    if (Need need = needsOf(read).front(); !need.isOnDevice() && !served.contains(read))
+      reads.push_back(need);
+  SmallVector<Value> readAhead;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    builder.setInsertionPoint(reads[i].user);
+    SmallVector<Value> now =
+        readAhead.empty() ? start(Direction::Fetch, dist::kOnDevice, reads[i]) : std::move(readAhead);
+    readAhead.clear();
+    if (options.readAhead && i + 1 < reads.size() && reads[i + 1].isOnDisk() && reads[i + 1].name != reads[i].name)
+      readAhead = start(Direction::Fetch, dist::kOnDevice, reads[i + 1]);
+    wait(now, reads[i].user->getLoc());
+  }
+}
+
+struct MoveStates : hyc::impl::MoveStatesBase<MoveStates> {
+  using MoveStatesBase::MoveStatesBase;
+
+  void runOnOperation() override {
+    MoveStatesOptions options;
+    options.subGroup = subGroup;
+    options.readAhead = readAhead;
+    options.writeBehind = writeBehind;
+    for (auto func : llvm::to_vector(getOperation().getOps<FuncOp>())) {
+      FunctionMover mover(func, options);
+      mover.run();
+      moves += mover.moves;
+    }
+  }
+};
+} // namespace

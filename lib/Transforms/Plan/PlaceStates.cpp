@@ -1,0 +1,76 @@
+// Decides where states are kept.
+#include "dialects/Dist/Placement.h"
+#include "hyc/Analysis/FlatStates.h"
+#include "hyc/Transforms/Plan/Passes.h"
+
+namespace hyc {
+#define GEN_PASS_DEF_PLACESTATES
+#include "hyc/Transforms/Plan/Passes.h.inc"
+} // namespace hyc
+
+using namespace mlir;
+using namespace hyc;
+
+namespace {
+
+struct PlaceStates : hyc::impl::PlaceStatesBase<PlaceStates> {
+  using PlaceStatesBase::PlaceStatesBase;
+
+  void runOnOperation() override {
+    if (failed(checkOptions()))
+      return signalPassFailure();
+    SmallVector<ParamStates> all = collectParamStates(getOperation());
+    llvm::erase_if(all, [](const ParamStates &states) { return ParamOp(states.param).getFrozen(); });
+    placeOptimizer(all);
+    placeParameters(all);
+  }
+
+private:
+  LogicalResult checkOptions() {
+    ModuleOp module = getOperation();
+    for (auto [what, device] : {std::pair{"optimizer", &optimizer}, {"parameters", &parameters}})
+      if (device->getValue() != "none" && device->getValue() != "cpu" && device->getValue() != "nvme")
+        return module.emitError("offload of ")
+               << what << " goes to \"" << device->getValue() << "\", expected none, cpu or nvme";
+    if (!(ratio >= 0 && ratio <= 1) || maxInHost < 0)
+      return module.emitError("ratio is ")
+             << ratio << " and max-in-host is " << maxInHost << ", expected 0 to 1 and no negative number";
+    return success();
+  }
+
+  static int64_t elementsOf(const ParamStates &states) { return ParamOp(states.param).getWholeType().getNumElements(); }
+
+  /// The first parameters, as many as the ratio has room for.
+  void placeOptimizer(ArrayRef<ParamStates> all) {
+    int64_t total = 0, moved = 0;
+    for (const ParamStates &states : all)
+      total += elementsOf(states);
+    for (const ParamStates &states : all) {
+      int64_t elements = elementsOf(states);
+      bool fits = static_cast<double>(moved + elements) <= static_cast<double>(total) * ratio;
+      for (StateOp state : states.optimizer)
+        place(state, fits ? StringRef(optimizer) : StringRef("none"));
+      moved += fits ? elements : 0;
+    }
+  }
+
+  /// Of those that go to a disk the first stay on the host, as many as there is room for.
+  void placeParameters(ArrayRef<ParamStates> all) {
+    int64_t room = parameters == "nvme" ? maxInHost : 0;
+    for (const ParamStates &states : all) {
+      bool fits = elementsOf(states) <= room;
+      place(states.param, fits ? StringRef("cpu") : StringRef(parameters));
+      room -= fits ? elementsOf(states) : 0;
+    }
+  }
+
+  /// What a plan file or the module's text says stays.
+  void place(Operation *state, StringRef device) {
+    if (device != "none" && !state->hasAttr(dist::kPlacement))
+      state->setAttr(dist::kPlacement, StringAttr::get(&getContext(), device == "cpu" ? dist::kOnHost : dist::kOnDisk));
+    if (dist::placementOf(state) == dist::kOnDevice)
+      state->removeAttr(dist::kPlacement);
+    offloaded += state->hasAttr(dist::kPlacement);
+  }
+};
+} // namespace

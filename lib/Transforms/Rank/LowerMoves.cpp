@@ -1,0 +1,49 @@
+// Fetches and evictions of states: a copy is a temporary of the arena that it is for.
+#include "FunctionLowering.h"
+#include "dialects/Rank/Moves.h"
+
+using namespace mlir;
+using namespace hyc;
+
+LogicalResult FunctionLowering::lowerFetch(dist::FetchStartOp op) {
+  Value home = homeOf(op, op.getState());
+  if (!home)
+    return failure();
+  StringRef arena = op.getTo() == dist::kOnHost ? kHost : kParameters;
+  Value copy =
+      allocate(rank::BufferType::get(op.getPending().getType().getTensor()), arena, op.getLoc(), op.getState());
+  if (tables.getState(op, op.getState()).getArena() == kNvme)
+    copy.getDefiningOp()->setAttr(rank::kWholeBlocks, builder.getUnitAttr());
+  Value source = op.getFlat() ? shardView(home, *op.getFlat()) : home;
+  tickets[op.getPending()] = startMove(op, "fetch", op.getState(), copy, source);
+  buffers[op.getPending()] = copy;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerEvict(dist::EvictStartOp op) {
+  Value home = homeOf(op, op.getState());
+  if (!home)
+    return failure();
+  FetchedCopy copy = copies.lookup(op.getState());
+  if (!copy.buffer || copy.isShard != op.getFlat().has_value())
+    return op.emitOpError("evicts @") << op.getState() << ", of which no fetch made "
+                                      << (copy.buffer ? "such a copy" : "a copy");
+  Value destination = op.getFlat() ? shardView(home, *op.getFlat()) : home;
+  tickets[op.getPending()] = startMove(op, "evict", op.getState(), destination, copy.buffer);
+  copies.erase(op.getState());
+  return success();
+}
+
+Value FunctionLowering::startMove(Operation *op, StringRef kind, StringRef state, Value destination, Value source) {
+  auto move =
+      rank::MoveOp::create(builder, op->getLoc(), rank::TicketType::get(op->getContext()), kind, destination, source);
+  move->setAttr("id", builder.getStringAttr(state));
+  return move.getTicket();
+}
+
+LogicalResult FunctionLowering::lowerWaitMove(dist::WaitMoveOp op) {
+  rank::WaitOp::create(builder, op.getLoc(), tickets.lookup(op.getPending()));
+  if (auto fetch = op.getPending().getDefiningOp<dist::FetchStartOp>())
+    copies[fetch.getState()] = {buffers.lookup(op.getPending()), fetch.getFlat().has_value()};
+  return success();
+}

@@ -1,0 +1,131 @@
+// What the arenas of a rank take where states are kept elsewhere: the device is smaller by exactly what was moved out,
+// and the host or the file holds it, with buffers for what is on its way.
+#include "Gpt2Pipeline.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/Moves.h"
+#include "hyc/Analysis/MemoryAccount.h"
+
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace hyc;
+using namespace hyc::pipelines;
+
+namespace {
+
+constexpr int64_t kRanks = 4;
+using Arenas = std::map<std::string, int64_t>;
+
+PipelineOptions optionsOf(int64_t zero, const std::string &optimizer, const std::string &parameters) {
+  PipelineOptions options;
+  options.logits = "logits";
+  options.dp = kRanks;
+  options.zero = zero;
+  options.gradientReduction = "micro_batch";
+  options.persistenceThreshold = 0;
+  options.offloadOptimizer = optimizer;
+  options.offloadParam = parameters;
+  options.subGroup = 1;
+  return options;
+}
+
+struct Compiled {
+  Arenas arenas;
+  JobAccount account;
+  int64_t optimizerBytes = 0, optimizerBlocks = 0; ///< of m and v of all parameters; in whole blocks each
+  int64_t largest = 0;                             ///< bytes of the largest tensor of @optimizer
+  int64_t largestWhole = 0;                        ///< bytes of the largest parameter before it was cut
+};
+
+Compiled compile(PipelineOptions options) {
+  Compiled compiled;
+  std::unique_ptr<mlir::MLIRContext> context = makeContext();
+  mlir::OwningOpRef<mlir::ModuleOp> module = importTiny(*context, kRanks);
+  options.account = &compiled.account;
+  EXPECT_TRUE(module && runPhases(*module, Phase::Model, Phase::Rank, options));
+  module->walk([&](rank::ArenaOp arena) { compiled.arenas[arena.getSymName().str()] += arena.getBytes(); });
+  module->walk([&](rank::StateOp state) {
+    int64_t bytes = state.getBufferType().getBytes();
+    if (state.getRole() == "parameter") {
+      int64_t whole = 4;
+      for (int64_t size : state.getGlobal())
+        whole *= size;
+      compiled.largestWhole = std::max(compiled.largestWhole, whole);
+    }
+    if (!state.getRole().starts_with("adam."))
+      return;
+    compiled.optimizerBytes += rank::alignedBytes(bytes);
+    compiled.optimizerBlocks += rank::wholeBlocks(bytes);
+    compiled.largest = std::max(compiled.largest, rank::wholeBlocks(bytes));
+  });
+  return compiled;
+}
+
+void expectEqualBut(const Arenas &actual, const Arenas &expected, std::initializer_list<std::string> others) {
+  for (const char *arena : {"parameters", "gradients", "optimizer", "activations", "communication"})
+    if (std::find(others.begin(), others.end(), arena) == others.end())
+      EXPECT_EQ(actual.count(arena) ? actual.at(arena) : 0, expected.at(arena)) << arena;
+}
+
+int64_t of(const Arenas &arenas, const std::string &arena) { return arenas.count(arena) ? arenas.at(arena) : 0; }
+
+class OffloadMemory : public testing::TestWithParam<int64_t> {};
+
+TEST_P(OffloadMemory, OptimizerStatesAreOnTheHost) {
+  Compiled device = compile(optionsOf(GetParam(), "none", "none")),
+           host = compile(optionsOf(GetParam(), "cpu", "none"));
+  // 8 Ψ of 16 Ψ (ZeRO 0) leave the device, or 8 Ψ/N.
+  EXPECT_EQ(device.arenas.at("optimizer"), device.optimizerBytes);
+  EXPECT_EQ(host.arenas.count("optimizer"), 0u);
+  expectEqualBut(host.arenas, device.arenas, {"optimizer"});
+  // The host has them, and one gradient and one parameter at a time, after which it may begin a new line.
+  int64_t staged = of(host.arenas, "host") - of(device.arenas, "host") - device.optimizerBytes;
+  EXPECT_GT(staged, 0);
+  EXPECT_LE(staged, 2 * host.largest + 64);
+}
+
+TEST_P(OffloadMemory, OptimizerStatesAreInAFile) {
+  Compiled device = compile(optionsOf(GetParam(), "none", "none")),
+           disk = compile(optionsOf(GetParam(), "nvme", "none"));
+  EXPECT_EQ(disk.arenas.count("optimizer"), 0u);
+  expectEqualBut(disk.arenas, device.arenas, {"optimizer"});
+  EXPECT_EQ(disk.arenas.at("nvme"), disk.optimizerBlocks);
+  // m and v of three updates, gradient and parameter of one.
+  int64_t staged = of(disk.arenas, "host") - of(device.arenas, "host");
+  EXPECT_GE(staged, 2 * disk.largest);
+  EXPECT_LE(staged, 8 * disk.largest);
+}
+
+TEST_P(OffloadMemory, ParametersAreThereForTheirUsesAlone) {
+  Compiled device = compile(optionsOf(GetParam(), "none", "none")),
+           host = compile(optionsOf(GetParam(), "none", "cpu"));
+  expectEqualBut(host.arenas, device.arenas, {"parameters"});
+  // The embedding is a third of this model. ZeRO 3 gathers it from a copy of the shard.
+  EXPECT_LE(host.arenas.at("parameters"), 2 * host.largestWhole);
+  EXPECT_GE(host.arenas.at("parameters"), host.largestWhole);
+  if (GetParam() < 3)
+    EXPECT_LT(host.arenas.at("parameters"), device.arenas.at("parameters") / 2);
+  EXPECT_GT(of(host.arenas, "host"), of(device.arenas, "host"));
+}
+
+/// The account has what the program has, and says which states lie where.
+TEST_P(OffloadMemory, IsAccountedFor) {
+  Compiled both = compile(optionsOf(GetParam(), "nvme", "cpu"));
+  ASSERT_EQ(both.account.stages.size(), 1u);
+  std::map<std::string, int64_t> counted;
+  for (const ArenaAccount &arena : both.account.stages.front().arenas) {
+    counted[arena.name] = arena.bytes;
+    int64_t moments = 0, parameters = 0;
+    for (const AccountedTensor &tensor : arena.tensors) {
+      moments += tensor.kind == TensorKind::State && tensor.name.find(".adam.") != std::string::npos;
+      parameters += tensor.kind == TensorKind::State && tensor.name == "transformer.h.0.mlp.c_fc.weight";
+    }
+    EXPECT_EQ(moments > 0, arena.name == "nvme") << arena.name;
+    EXPECT_EQ(parameters, arena.name == "host" ? 1 : 0) << arena.name;
+  }
+  EXPECT_EQ(counted, both.arenas);
+}
+
+INSTANTIATE_TEST_SUITE_P(ZeroStages, OffloadMemory, testing::Values(0, 1, 2, 3));
+
+} // namespace
