@@ -73,6 +73,13 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.reductionsInFlight = *options.reductionsInFlight;
   result.reduceBucket = *options.reduceBucket;
   result.gatherBucket = *options.gatherBucket;
+  result.offloadOptimizer = *options.offloadOptimizer;
+  result.offloadParam = *options.offloadParam;
+  result.offloadRatio = *options.offloadRatio;
+  result.maxInHost = *options.maxInHost;
+  result.subGroup = *options.subGroup;
+  result.readAhead = *options.readAhead;
+  result.writeBehind = *options.writeBehind;
   return result;
 }
 
@@ -252,6 +259,10 @@ void Compilation::remember(Phase phase) {
     compiled.plan.recompute = *options.recompute;
     if (*options.precision != "f32")
       compiled.plan.precision = *options.precision;
+    if (compiled.plan.offload)
+      compiled.plan.offload =
+          OffloadPlan{chosen.offloadOptimizer, chosen.offloadParam, chosen.offloadRatio, chosen.maxInHost,
+                      chosen.subGroup,         chosen.readAhead,    chosen.writeBehind};
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
     if (options.emit > EmitKind::Account)
       compiled.planHash = llvm::xxh3_64bits(printModule(module));

@@ -120,6 +120,22 @@ static Error checkRecomputation(const CompileOptions &options) {
   return Error::success();
 }
 
+/// A disk needs a folder, and a folder that was typed something to keep there. A config may have one for later use.
+static Error checkNvmePath(const CompileOptions &options) {
+  std::string optimizer = nameOf("offload-optimizer", options.offloadOptimizer),
+              param = nameOf("offload-param", options.offloadParam);
+  bool hasPath = !options.nvmePath->empty();
+  for (auto [name, setting] : {std::pair{&optimizer, &options.offloadOptimizer}, {&param, &options.offloadParam}})
+    if (**setting == "nvme" && !hasPath)
+      return makeError(codeFor(*setting), *name + " is \"nvme\", which needs --nvme-path, a folder on that disk");
+  if (!hasPath || options.nvmePath.getOrigin() != Origin::Flag || *options.offloadOptimizer == "nvme" ||
+      *options.offloadParam == "nvme" || !options.planFile.empty())
+    return Error::success();
+  return usageError("--nvme-path is \"" + *options.nvmePath + "\", but " + optimizer + " is \"" +
+                    *options.offloadOptimizer + "\" and " + param + " is \"" + *options.offloadParam +
+                    "\": nothing is kept on a disk");
+}
+
 Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text) {
   auto [name, digits] = StringRef(text).split('=');
   int64_t size = 0;
@@ -218,6 +234,16 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkRecomputation(options); },
       [&] { return checkPrecision(options); },
       [&] { return checkLossScaling(options); },
+      [&] {
+        return checkChoice("offload-optimizer", options.offloadOptimizer, {"none", "cpu", "nvme"});
+      },
+      [&] {
+        return checkChoice("offload-param", options.offloadParam, {"none", "cpu", "nvme"});
+      },
+      [&] { return checkCount("sub-group-size", options.subGroup, 1, kMostElements); },
+      [&] { return checkCount("offload-param-max-in-cpu", options.maxInHost, 0, kMostElements); },
+      [&] { return checkNumber("offload-ratio", options.offloadRatio, 0, 1.0000001, "a number from 0 to 1"); },
+      [&] { return checkNvmePath(options); },
       [&] {
         return checkChoice("weights", Setting<std::string>(options.weights),
                            {"read", "initialise-missing", "initialise"});

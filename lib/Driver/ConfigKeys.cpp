@@ -130,6 +130,24 @@ static Error offerAccumulation(CompileOptions &options, const ConfigEntry &entry
   return offerType<&CompileOptions::gradientAccumulationType>(options, entry, file);
 }
 
+/// Both offloads go to one disk: one folder.
+static Error offerNvmePath(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  std::string path = entry.value->getString()->str();
+  if (options.nvmePath.getOrigin() == Origin::Config && *options.nvmePath != path)
+    return file.refuse(entry, "but " + options.nvmePath.getSource() + " is \"" + *options.nvmePath +
+                                  "\"; hyc keeps one file a rank, in one folder");
+  options.nvmePath.offer(path, Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
+
+/// What DeepSpeed once had instead of `device`.
+template <auto Member>
+static Error offerHost(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  if (entry.value->getBool() == true)
+    (options.*Member).offer(std::string("cpu"), Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
+
 static Error offerOptimizer(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
   std::string name = entry.value->getString()->lower();
   // DeepSpeed's "Adam" decouples the decay too, unless adam_w_mode says otherwise.
@@ -155,8 +173,8 @@ static constexpr char kMasters[] = "masters and optimizer states are f32";
 static constexpr char kNoCasts[] = "bf16.enabled and fp16.enabled choose the type, by op";
 static constexpr char kNoMics[] = "hyc divides states over all of dp";
 static constexpr char kPlanned[] = "the plan says what is exchanged, when and how";
-static constexpr char kNoOffload[] = "hyc keeps everything in device memory";
-static constexpr char kNotOffloaded[] = "nothing is offloaded";
+static constexpr char kNoPinning[] = "on the CPU target host and device are one memory";
+static constexpr char kPlannedBuffers[] = "buffers are as many and as large as the plan's moves need";
 static constexpr char kNoRecompute[] = "what is computed again is asked for by --recompute and --partition-activations";
 static constexpr char kMonitor[] = "hyc-run --log-file writes every step's figures as JSON lines";
 static constexpr char kDense[] = "sums are taken in a fixed order in f32 and divided once, at the update";
@@ -258,24 +276,24 @@ static constexpr ConfigKey kKeys[] = {
     {"zero_optimization.stage3_module_granularity_threshold", "zero_optimization.module_granularity_threshold", T::integer(0, kMost), "0", harmless(), kPlanned, ""},
     {"zero_optimization.stage3_use_all_reduce_for_fetch_params", "zero_optimization.use_all_reduce_for_fetch_params", T::boolean(), "false", harmless(), kPlanned, ""},
     {"zero_optimization.stage3_allgather_sequential", "zero_optimization.allgather_sequential", T::boolean(), "false", harmless(), kPlanned, ""},
-    {"zero_optimization.sub_group_size", "", T::integer(0, kMost), "1000000000", harmless(), kPlanned, ""},
-    {"zero_optimization.offload_optimizer.device", "", T::text("none|cpu|nvme"), "none", only("none"), kNoOffload, ""},
-    {"zero_optimization.offload_optimizer.nvme_path", "", T::text(), "", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_optimizer.buffer_count", "", T::integer(0, kMost), "4", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_optimizer.pin_memory", "", T::boolean(), "false", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_optimizer.pipeline_read", "", T::boolean(), "false", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_optimizer.pipeline_write", "", T::boolean(), "false", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_optimizer.fast_init", "", T::boolean(), "false", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_optimizer.ratio", "", T::number(0, 1), "1", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_param.device", "", T::text("none|cpu|nvme"), "none", only("none"), kNoOffload, ""},
-    {"zero_optimization.offload_param.nvme_path", "", T::text(), "", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_param.buffer_count", "", T::integer(0, kMost), "5", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_param.buffer_size", "", T::integer(0, kMost), "100000000", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_param.max_in_cpu", "", T::integer(0, kMost), "1000000000", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.offload_param.pin_memory", "", T::boolean(), "false", harmless(), kNotOffloaded, ""},
-    {"zero_optimization.cpu_offload", "", T::boolean(), "", only("false"), kNoOffload, ""},
-    {"zero_optimization.cpu_offload_param", "zero_optimization.cpu_offload_params", T::boolean(), "", only("false"), kNoOffload, ""},
-    {"zero_optimization.cpu_offload_use_pin_memory", "", T::boolean(), "", harmless(), kNotOffloaded, ""},
+    {"zero_optimization.sub_group_size", "", T::integer(1, kMost), "1000000000", connect<&C::subGroup>(), "elements whose offloaded states move together", ""},
+    {"zero_optimization.offload_optimizer.device", "", T::text("none|cpu|nvme"), "none", connect<&C::offloadOptimizer>(), "where the plan keeps optimizer states, which are updated on the host then", ""},
+    {"zero_optimization.offload_optimizer.nvme_path", "", T::text(), "", connectBy<&C::nvmePath>(offerNvmePath), "folder of the ranks' files, in the manifest", ""},
+    {"zero_optimization.offload_optimizer.buffer_count", "", T::integer(0, kMost), "4", harmless(), kPlannedBuffers, ""},
+    {"zero_optimization.offload_optimizer.pin_memory", "", T::boolean(), "false", harmless(), kNoPinning, ""},
+    {"zero_optimization.offload_optimizer.pipeline_read", "", T::boolean(), "", connect<&C::readAhead>(), "whether nvme is read while the group before is updated", ""},
+    {"zero_optimization.offload_optimizer.pipeline_write", "", T::boolean(), "", connect<&C::writeBehind>(), "whether nvme is written while the group after is updated", ""},
+    {"zero_optimization.offload_optimizer.fast_init", "", T::boolean(), "false", harmless(), "initial values are written once, window by window, in any case", ""},
+    {"zero_optimization.offload_optimizer.ratio", "", T::number(0, 1), "1", connect<&C::offloadRatio>(), "part of the elements whose states are moved out and updated on the host", ""},
+    {"zero_optimization.offload_param.device", "", T::text("none|cpu|nvme"), "none", connect<&C::offloadParam>(), "where the plan keeps parameters between their uses", ""},
+    {"zero_optimization.offload_param.nvme_path", "", T::text(), "", connectBy<&C::nvmePath>(offerNvmePath), "folder of the ranks' files, in the manifest", ""},
+    {"zero_optimization.offload_param.buffer_count", "", T::integer(0, kMost), "5", harmless(), kPlannedBuffers, ""},
+    {"zero_optimization.offload_param.buffer_size", "", T::integer(0, kMost), "100000000", harmless(), kPlannedBuffers, ""},
+    {"zero_optimization.offload_param.max_in_cpu", "", T::integer(0, kMost), "", connect<&C::maxInHost>(), "elements of parameters for nvme that stay in host memory; left out: none", ""},
+    {"zero_optimization.offload_param.pin_memory", "", T::boolean(), "false", harmless(), kNoPinning, ""},
+    {"zero_optimization.cpu_offload", "", T::boolean(), "", connectBy<&C::offloadOptimizer>(offerHost<&C::offloadOptimizer>), "true: offload_optimizer.device is cpu", ""},
+    {"zero_optimization.cpu_offload_param", "zero_optimization.cpu_offload_params", T::boolean(), "", connectBy<&C::offloadParam>(offerHost<&C::offloadParam>), "true: offload_param.device is cpu", ""},
+    {"zero_optimization.cpu_offload_use_pin_memory", "", T::boolean(), "", harmless(), kNoPinning, ""},
     {"zero_optimization.ignore_unused_parameters", "", T::boolean(), "true", harmless(), "a parameter that does not reach the loss is left alone, with a warning", ""},
     {"zero_optimization.load_from_fp32_weights", "", T::boolean(), "true", harmless(), "parameters are f32", ""},
     {"zero_optimization.legacy_stage1", "", T::boolean(), "false", harmless(), kPlanned, ""},
@@ -293,7 +311,7 @@ static constexpr ConfigKey kKeys[] = {
     {"zero_optimization.log_trace_cache_warnings", "", T::boolean(), "false", harmless(), "there is no trace", ""},
     {"zero_optimization.enable_sanity_checks", "", T::boolean(), "false", harmless(), "what it looks for is checked when compiling", ""},
     {"zero_allow_untested_optimizer", "", T::boolean(), "false", harmless(), "every optimizer of hyc is tested", ""},
-    {"zero_force_ds_cpu_optimizer", "", T::boolean(), "true", harmless(), kNotOffloaded, ""},
+    {"zero_force_ds_cpu_optimizer", "", T::boolean(), "true", harmless(), "hyc has one AdamW, vectorised and threaded, wherever states are", ""},
     {"disable_allgather", "", T::boolean(), "false", harmless(), kPlanned, ""},
 
     // Activations
@@ -350,7 +368,7 @@ static constexpr ConfigKey kKeys[] = {
     {"graph_harvesting", "", T::boolean(), "false", harmless(), "the whole step is compiled", ""},
     {"checkpoint.*", "", T::any(), "", harmless(), "hyc-run --save-weights writes one file of whole tensors", ""},
     {"data_types.*", "", T::any(), "", harmless(), "types are those of the model", ""},
-    {"aio.*", "", T::any(), "", harmless(), kNotOffloaded, ""},
+    {"aio.*", "", T::any(), "", harmless(), "the runtime cuts and queues transfers itself", ""},
     {"nebula.*", "", T::any(), "", harmless(), "hyc-run --save-weights writes one file of whole tensors", ""},
     {"compile.*", "", T::any(), "", harmless(), "the whole step is compiled", ""},
     {"timers.*", "", T::any(), "", harmless(), kMonitor, ""},

@@ -62,8 +62,8 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
      << ", \"pp\": " << facts.pp << ", \"dp\": " << facts.dp
      << "},\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
-     << ",\n  \"threads\": " << facts.threads << ",\n  \"learning_rate\": {" << describeRule(facts.learningRate)
-     << "},\n  \"model_files\": [";
+     << ",\n  \"threads\": " << facts.threads << ",\n  \"nvme_path\": " << quoted(facts.nvmePath)
+     << ",\n  \"learning_rate\": {" << describeRule(facts.learningRate) << "},\n  \"model_files\": [";
   interleave(
       facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
   os << "],\n  \"ranks\": [";

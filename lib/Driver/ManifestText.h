@@ -11,6 +11,7 @@ struct ManifestFacts {
   int64_t tp = 1, pp = 1, dp = 1;
   int64_t microBatch = 1, gradAccum = 1, sequence = 1;
   int64_t threads = 0;
+  std::string nvmePath;
   LearningRateOptions learningRate;
   std::vector<std::string> modelFiles;    ///< absolute
   std::vector<std::string> stagePrograms; ///< relative to the folder, one a stage

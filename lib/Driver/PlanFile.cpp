@@ -1,7 +1,7 @@
 // Between a plan's rules and the attributes of a module.
 #include "PlanFile.h"
 
-#include "dialects/Dist/DistDialect.h"
+#include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/Repetition.h"
@@ -109,6 +109,24 @@ static Expected<dist::AxisListAttr> parseFlat(const PlanRule &rule, StringRef ke
                                        "\", expected the axes that it is flat over, as in \"{dp}\", or \"{}\"");
 }
 
+/// Hangs on a parameter and its optimizer states where a rule keeps them, for hyc-place-states to find.
+static Error applyPlacements(const ParamStates &states, const PlanRule &rule) {
+  auto place = [&](Operation *symbol, StringRef key) -> Error {
+    auto text = rule.states.find(key);
+    if (text == rule.states.end())
+      return Error::success();
+    if (text->second != dist::kOnDevice && text->second != dist::kOnHost && text->second != dist::kOnDisk)
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has " + key + " \"" + text->second +
+                                           "\", expected device, host or nvme");
+    symbol->setAttr(dist::kPlacement, StringAttr::get(symbol->getContext(), text->second));
+    return Error::success();
+  };
+  for (StateOp state : states.optimizer)
+    if (Error error = place(state, "optimizer_placement"))
+      return error;
+  return place(states.param, "placement");
+}
+
 /// Hangs on the states of one parameter what a rule says of them, for hyc-shard-states to find.
 static Error applyToStates(const ParamStates &states, const PlanRule &rule, MLIRContext *context) {
   auto setFlat = [&](Operation *symbol, StringRef key) -> Error {
@@ -127,6 +145,8 @@ static Error applyToStates(const ParamStates &states, const PlanRule &rule, MLIR
   if (states.copy)
     if (Error error = setFlat(states.param, "master"))
       return error;
+  if (Error error = applyPlacements(states, rule))
+    return error;
   StateOp gradient = states.gradient;
   auto reduction = rule.states.find("reduction");
   if (reduction != rule.states.end()) {
@@ -322,6 +342,12 @@ static bool hasFlatStates(ModuleOp module) {
   });
 }
 
+/// Whether anything is kept off the device.
+static bool hasPlacedStates(ModuleOp module) {
+  return llvm::any_of(module.getBody()->getOperations(),
+                      [](Operation &op) { return dist::placementOf(&op) != dist::kOnDevice; });
+}
+
 PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
   PlanFile plan;
   MLIRContext *context = module.getContext();
@@ -332,6 +358,8 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
   }
   if (zero.stage > 0 || hasFlatStates(module))
     plan.zero = zero;
+  if (hasPlacedStates(module))
+    plan.offload.emplace();
   std::vector<PlanRule> params;
   for (const ParamStates &states : collectParamStates(module)) {
     ParamOp param = states.param;
@@ -347,6 +375,11 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
         rule.states["optimizer"] = spellFlat(StateOp(states.optimizer.front()));
       if (states.copy)
         rule.states["master"] = spellFlat(param);
+    }
+    if (plan.offload) {
+      rule.states["placement"] = dist::placementOf(param).str();
+      if (!states.optimizer.empty())
+        rule.states["optimizer_placement"] = dist::placementOf(StateOp(states.optimizer.front())).str();
     }
     params.push_back(rule);
   }

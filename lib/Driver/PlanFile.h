@@ -7,6 +7,7 @@
 //     "partition_method": "parameters",
 //     "precision": "bf16",
 //     "recompute": "layer",
+//     "offload": {"optimizer": "nvme", "param": "none", …},  none, cpu or nvme; left out where nothing is moved out
 //     "cuts": ["transformer.h.4.ln_1"],                      an op of the first layer of each stage but the first
 //     "inputs": [{"match": "input_ids", "sharding": "[{dp}, {}]"}],
 //     "parameters": [
@@ -23,6 +24,9 @@
 //
 //       {"match": "wte.weight", "sharding": "[{tp}, {}]", "gradient": "{dp}", "reduction": "micro_batch", "optimizer":
 //       "{dp}"}
+//
+// With offload a rule also says where the parameter ("placement") and its optimizer states ("optimizer_placement") are
+// kept: device, host or nvme; the object "offload" what holds for parameters that no rule matches, and how states move.
 //
 // `*` stands for any characters but a dot. The surprise: only parameters and inputs are listed, since every other
 // sharding follows from theirs; one that no rule matches is left to the seeds. Lifetimes are of forward ops, by their
@@ -42,7 +46,7 @@
 namespace hyc {
 
 /// The property of all that a pattern matches, a sharding or a lifetime, as text; with parameters also what is flat of
-/// their states and when gradients are summed over ranks, by the keys of kStateProperties.
+/// their states, when gradients are summed over ranks and where they are kept, by the keys of kStateProperties.
 struct PlanRule {
   std::string match, value;
   std::map<std::string, std::string, std::less<>> states = {};
@@ -52,7 +56,8 @@ struct PlanRule {
 };
 
 /// What a parameter's rule may say of its states, in the order in which it is written.
-inline constexpr const char *kStateProperties[] = {"gradient", "reduction", "optimizer", "master"};
+inline constexpr const char *kStateProperties[] = {"gradient", "reduction", "optimizer",
+                                                    "master",   "placement", "optimizer_placement"};
 
 /// What states and parameters are flat where no rule says so, and how their exchanges are bounded (in elements).
 struct ZeroPlan {
@@ -62,10 +67,19 @@ struct ZeroPlan {
   int64_t reductionsInFlight = 1; ///< while backward computes
 };
 
+/// Where states and parameters are kept where no rule says so, and how they move.
+struct OffloadPlan {
+  std::string optimizer = "none", param = "none"; ///< none, cpu or nvme
+  double ratio = 1;                               ///< part of the elements whose optimizer states are moved out
+  int64_t maxInHost = 0, subGroup = 0;            ///< in elements
+  bool readAhead = true, writeBehind = true;
+};
+
 struct PlanFile {
   int64_t tp = 1, pp = 1, dp = 1;
   std::string schedule, partitionMethod, recompute = "none";
   std::string precision; ///< empty: not said
+  std::optional<OffloadPlan> offload;
   std::vector<std::string> cuts;
   std::optional<ZeroPlan> zero;
   std::vector<PlanRule> inputs, parameters, lifetimes;
@@ -88,7 +102,7 @@ llvm::Error applyShardingRules(const PlanFile &plan, mlir::ModuleOp module);
 llvm::Error applyLifetimeRules(const PlanFile &plan, mlir::ModuleOp module);
 
 /// The mesh, cuts and rules that a phase-3 module realises; who decided them is for the caller to add. `zero` becomes
-/// part of it where anything is flat or reduced as it is made.
+/// part of it where anything is flat or reduced as it is made; `offload` is there where anything is moved out.
 PlanFile describePlan(mlir::ModuleOp module, const ZeroPlan &zero = {});
 
 } // namespace hyc

@@ -72,13 +72,39 @@ static Error readMesh(const JsonObjectReader &root, PlanFile &plan) {
   return Error::success();
 }
 
+static Error readOffload(const JsonObjectReader &root, std::optional<OffloadPlan> &plan) {
+  if (!root.has("offload"))
+    return Error::success();
+  Expected<JsonObjectReader> reader = root.child("offload");
+  if (!reader)
+    return reader.takeError();
+  OffloadPlan &offload = plan.emplace();
+  if (Error error = reader->checkKeys(
+          {"optimizer", "param", "ratio", "max_in_cpu", "sub_group_size", "pipeline_read", "pipeline_write"}))
+    return error;
+  for (auto [key, device] : {std::pair{"optimizer", &offload.optimizer}, {"param", &offload.param}}) {
+    if (Error error = reader->read(key, *device))
+      return error;
+    if (*device != "none" && *device != "cpu" && *device != "nvme")
+      return reader->fail(key, "\"" + Twine(key) + "\" is \"" + *device + "\", expected none, cpu or nvme");
+  }
+  for (auto [key, value] : {std::pair{"pipeline_read", &offload.readAhead}, {"pipeline_write", &offload.writeBehind}})
+    if (Error error = reader->read(key, *value))
+      return error;
+  if (Error error = reader->read("ratio", offload.ratio, 0, 1))
+    return error;
+  if (Error error = reader->read("max_in_cpu", offload.maxInHost, 0, kMaxElements))
+    return error;
+  return reader->read("sub_group_size", offload.subGroup, 1, kMaxElements);
+}
+
 static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
   int64_t version = 0;
   const std::function<Error()> steps[] = {
       [&] {
         return root.checkKeys(
             {"format_version", "mesh", "schedule", "partition_method", "cuts", "inputs", "parameters"},
-            {"precision", "recompute", "lifetimes", "zero"});
+            {"precision", "recompute", "lifetimes", "zero", "offload"});
       },
       [&] { return root.read("format_version", version, kFormatVersion, kFormatVersion); },
       [&] { return readMesh(root, plan); },
@@ -86,6 +112,7 @@ static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
       [&] { return root.read("partition_method", plan.partitionMethod); },
       [&] { return root.has("precision") ? root.read("precision", plan.precision) : Error::success(); },
       [&] { return root.has("recompute") ? root.read("recompute", plan.recompute) : Error::success(); },
+      [&] { return readOffload(root, plan.offload); },
       [&] { return root.read("cuts", plan.cuts); },
       [&] { return readZero(root, plan.zero); },
       [&] { return readRules(root, "inputs", "sharding", plan.inputs); },
@@ -148,6 +175,16 @@ std::string PlanFile::toJson() const {
     if (!precision.empty())
       json.attribute("precision", precision);
     json.attribute("recompute", recompute);
+    if (offload)
+      json.attributeObject("offload", [&] {
+        json.attribute("optimizer", offload->optimizer);
+        json.attribute("param", offload->param);
+        json.attribute("ratio", offload->ratio);
+        json.attribute("max_in_cpu", offload->maxInHost);
+        json.attribute("sub_group_size", offload->subGroup);
+        json.attribute("pipeline_read", offload->readAhead);
+        json.attribute("pipeline_write", offload->writeBehind);
+      });
     json.attributeArray("cuts", [&] {
       for (const std::string &cut : cuts)
         json.value(cut);
@@ -205,6 +242,22 @@ static Error takeZero(CompileOptions &options, const ZeroPlan &zero) {
   return take(options.gradientReduction, zero.gradientReduction, "zero/gradient_reduction", options.planFile);
 }
 
+static Error takeOffload(CompileOptions &options, const OffloadPlan &offload) {
+  const std::function<Error()> steps[] = {
+      [&] { return take(options.offloadOptimizer, offload.optimizer, "offload/optimizer", options.planFile); },
+      [&] { return take(options.offloadParam, offload.param, "offload/param", options.planFile); },
+      [&] { return take(options.offloadRatio, offload.ratio, "offload/ratio", options.planFile); },
+      [&] { return take(options.maxInHost, offload.maxInHost, "offload/max_in_cpu", options.planFile); },
+      [&] { return take(options.subGroup, offload.subGroup, "offload/sub_group_size", options.planFile); },
+      [&] { return take(options.readAhead, offload.readAhead, "offload/pipeline_read", options.planFile); },
+      [&] { return take(options.writeBehind, offload.writeBehind, "offload/pipeline_write", options.planFile); },
+  };
+  for (const std::function<Error()> &step : steps)
+    if (Error error = step())
+      return error;
+  return Error::success();
+}
+
 Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
   struct Size {
     StringRef key;
@@ -223,6 +276,9 @@ Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
       return error;
   if (plan.zero)
     if (Error error = takeZero(options, *plan.zero))
+      return error;
+  if (plan.offload)
+    if (Error error = takeOffload(options, *plan.offload))
       return error;
   if (Error error = take(options.recompute, plan.recompute, "recompute", options.planFile))
     return error;

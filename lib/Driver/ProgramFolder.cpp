@@ -41,6 +41,7 @@ std::string ProgramFolder::manifest(ModuleOp rank) const {
   facts.gradAccum = *options.gradAccum;
   facts.sequence = model.sequence;
   facts.threads = options.threads;
+  facts.nvmePath = *options.nvmePath;
   facts.learningRate = options;
   for (const std::string &file : collectModelFiles(rank)) {
     SmallString<128> path(file);

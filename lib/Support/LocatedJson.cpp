@@ -6,7 +6,9 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <charconv>
 #include <cmath>
@@ -411,6 +413,27 @@ Error JsonObjectReader::read(StringRef key, int64_t &value, int64_t least, int64
   if (!number || *number < least || *number > most)
     return expected(key, "an integer from " + Twine(least) + " to " + Twine(most));
   value = *number;
+  return Error::success();
+}
+
+Error JsonObjectReader::read(StringRef key, double &value, double least, double most) const {
+  const JsonValue *member = object->get(key);
+  std::optional<double> number = member ? member->getNumber() : std::nullopt;
+  if (!number || !(*number >= least && *number <= most)) {
+    std::string range;
+    raw_string_ostream(range) << "a number from " << format("%g", least) << " to " << format("%g", most);
+    return expected(key, range);
+  }
+  value = *number;
+  return Error::success();
+}
+
+Error JsonObjectReader::read(StringRef key, bool &value) const {
+  const JsonValue *member = object->get(key);
+  std::optional<bool> boolean = member ? member->getBool() : std::nullopt;
+  if (!boolean)
+    return expected(key, "true or false");
+  value = *boolean;
   return Error::success();
 }
 

@@ -15,7 +15,7 @@ struct Flags {
   cl::OptionCategory model{"Model", "What is trained"};
   cl::OptionCategory mesh{"Parallelism", "How it is spread over ranks; ranks = tp × pp × dp"};
   cl::OptionCategory batch{"Batch", "Global batch = micro-batch × grad-accum × dp samples a step"};
-  cl::OptionCategory memory{"Memory", "What is kept, and what is computed again"};
+  cl::OptionCategory memory{"Memory", "What is kept and where, and what is computed again"};
   cl::OptionCategory optimizer{"Optimizer", "How parameters are updated"};
   cl::OptionCategory files{"Files that decide", "A flag wins over --config, which wins over defaults"};
   cl::OptionCategory precisionFlags{"Precision", "Types to compute in, and loss scaling"};
@@ -41,6 +41,22 @@ struct Flags {
                                 cl::desc("Order of micro-batches in the pipeline: gpipe or 1f1b [1f1b]")};
   cl::opt<std::string> partition{"partition-method", cl::value_desc("METHOD"), cl::cat(mesh),
                                  cl::desc("What stages balance: parameters, uniform or type:REGEX [parameters]")};
+  cl::opt<std::string> offloadOptimizer{"offload-optimizer", cl::value_desc("WHERE"), cl::cat(memory),
+                                        cl::desc("What the optimizer keeps: none, cpu (host memory) or nvme [none]")};
+  cl::opt<std::string> offloadParam{"offload-param", cl::value_desc("WHERE"), cl::cat(memory),
+                                    cl::desc("Parameters: none, cpu (host memory) or nvme [none]")};
+  cl::opt<std::string> nvmePath{"nvme-path", cl::value_desc("FOLDER"), cl::cat(memory),
+                                cl::desc("Where nvme is; hyc-run --nvme-path wins")};
+  cl::opt<double> offloadRatio{"offload-ratio", cl::value_desc("X"), cl::cat(memory),
+                               cl::desc("Part of the elements whose optimizer states are moved out [1]")};
+  cl::opt<int64_t> maxInHost{"offload-param-max-in-cpu", cl::value_desc("N"), cl::cat(memory),
+                             cl::desc("Elements of parameters for nvme that stay in host memory [0]")};
+  cl::opt<int64_t> subGroup{"sub-group-size", cl::value_desc("N"), cl::cat(memory),
+                            cl::desc("Elements whose offloaded states move together [16777216]")};
+  cl::opt<bool> readAhead{"offload-read-ahead", cl::cat(memory),
+                          cl::desc("Read from nvme while the group before is updated [on]")};
+  cl::opt<bool> writeBehind{"offload-write-behind", cl::cat(memory),
+                            cl::desc("Write to nvme while the group after is updated [on]")};
   cl::opt<std::string> config{"config", cl::value_desc("FILE"), cl::cat(files),
                               cl::desc("A DeepSpeed ds_config.json; flags win over it")};
   cl::opt<bool> explain{"explain-config", cl::cat(files),
@@ -186,6 +202,14 @@ hyc::CompileOptions Flags::read() const {
   offer(reduceBucket, options.reduceBucket);
   offer(gatherBucket, options.gatherBucket);
   offer(partition, options.partitionMethod);
+  offer(offloadOptimizer, options.offloadOptimizer);
+  offer(offloadParam, options.offloadParam);
+  offer(nvmePath, options.nvmePath);
+  offer(offloadRatio, options.offloadRatio);
+  offer(maxInHost, options.maxInHost);
+  offer(subGroup, options.subGroup);
+  offer(readAhead, options.readAhead);
+  offer(writeBehind, options.writeBehind);
   offer(optimizerName, options.optimizer);
   offer(lr, options.learningRate);
   offer(weightDecay, options.weightDecay);

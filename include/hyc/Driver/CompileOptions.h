@@ -45,6 +45,12 @@ struct CompileOptions : LearningRateOptions {
   Setting<int64_t> reductionsInFlight = 1;
   Setting<int64_t> persistenceThreshold = 100000, prefetch = 0, maxLiveParameters = 1000000000;
   Setting<int64_t> reduceBucket = 500000000, gatherBucket = 500000000;
+  Setting<std::string> offloadOptimizer = std::string("none"), offloadParam = std::string("none"); ///< none, cpu, nvme
+  Setting<std::string> nvmePath = std::string();      ///< folder on the disk, where anything goes there
+  Setting<double> offloadRatio = 1.0;                 ///< part of the elements whose optimizer states are moved out
+  Setting<int64_t> maxInHost = 0;                     ///< elements of parameters for a disk that stay on the host
+  Setting<int64_t> subGroup = 16777216;               ///< elements whose offloaded states move together
+  Setting<bool> readAhead = true, writeBehind = true; ///< of groups on a disk, while another one is updated
 
   Setting<std::string> optimizer = std::string("adamw");
   Setting<double> weightDecay = 0.0, momentum = 0.0, epsilon = 1e-8, clipGradNorm = 0.0;

@@ -83,6 +83,8 @@ public:
   bool has(llvm::StringRef key) const { return object->get(key) != nullptr; }
 
   llvm::Error read(llvm::StringRef key, int64_t &value, int64_t least, int64_t most) const;
+  llvm::Error read(llvm::StringRef key, double &value, double least, double most) const;
+  llvm::Error read(llvm::StringRef key, bool &value) const;
   llvm::Error read(llvm::StringRef key, std::string &value) const;
   llvm::Error read(llvm::StringRef key, std::vector<std::string> &values) const;
   llvm::Expected<JsonObjectReader> child(llvm::StringRef key) const;

@@ -1,6 +1,6 @@
 // manifest.json: what hyc-run and the ranks need to know about a compiled folder beside the executables themselves.
-// The learning-rate rule, the threads and the model files are here and nowhere else, so they can be edited without compiling again;
-// mesh, batch and plan hash are also in each executable, and a contradiction is refused.
+// The learning-rate rule, the threads and the model files are here and nowhere else, so they can be edited without
+// compiling again; mesh, batch and plan hash are also in each executable, and a contradiction is refused.
 //
 //   {
 //     "format_version": 1,
@@ -10,6 +10,7 @@
 //     "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
 //     "schedule": "1f1b",                           gpipe or 1f1b
 //     "threads": 0,                                 of each rank; 0: the cores divided by the ranks
+//     "nvme_path": "",                              folder of the ranks' offload files; empty where there are none
 //     "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},      constant, linear or cosine;
 //                                                   or one of DeepSpeed's schedules (learning_rate.h), as
 //       {"rule": "WarmupLR", "warmup_min_lr": 0, "warmup_max_lr": 0.001, "warmup_num_steps": 10, "warmup_type": "log"}
@@ -56,7 +57,8 @@ struct Manifest {
   Mesh mesh;
   BatchDesc batch{};
   std::string schedule;
-  int threads = 0;  // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
+  int threads = 0;       // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
+  std::string nvmePath;  // where the plan keeps states on a disk, unless a run says otherwise
   LearningRateRule learningRate;
   std::vector<std::string> modelFiles;  // resolved: absolute or relative to the working directory
   std::vector<ManifestRank> ranks;      // by world rank

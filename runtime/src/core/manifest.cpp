@@ -46,9 +46,9 @@ class Reader {
   }
 
   Result<Manifest> read() {
-    ObjectReader object(
-        root_, file_, "",
-        {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "learning_rate", "model_files", "ranks"});
+    ObjectReader object(root_, file_, "",
+                        {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path",
+                         "learning_rate", "model_files", "ranks"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -57,6 +57,7 @@ class Reader {
     }
     manifest_.schedule = object.text("schedule");
     manifest_.threads = static_cast<int>(object.integer("threads", 0, kMaxThreads));
+    manifest_.nvmePath = object.text("nvme_path");
     const json* mesh = object.object("mesh");
     const json* batch = object.object("batch");
     const json* rate = object.object("learning_rate");

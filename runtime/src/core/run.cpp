@@ -101,7 +101,8 @@ class RankRun {
 
   Status connect() {
     ChannelPlans plans = planChannels(program_, at_);
-    Result<RankMemory> memory = RankMemory::allocate(program_, at_, plans, catalogOf(program_), options_.nvmePath);
+    Result<RankMemory> memory = RankMemory::allocate(
+        program_, at_, plans, catalogOf(program_), options_.nvmePath.empty() ? manifest_.nvmePath : options_.nvmePath);
     if (!memory.ok()) return memory.status();
     memory_ = std::make_unique<RankMemory>(std::move(*memory));
     if (memory_->file() && environment_.rank == 0) std::fprintf(stderr, "%s\n", memory_->file()->description().c_str());

@@ -201,7 +201,7 @@ std::string manifestWith(const std::string& from = "", const std::string& to = "
   std::string text = R"({
   "format_version": 1, "name": "m", "plan_hash": "00000000000000ff",
   "mesh": {"tp": 2, "pp": 1, "dp": 1}, "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
-  "schedule": "1f1b", "threads": 3, "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},
+  "schedule": "1f1b", "threads": 3, "nvme_path": "/disk", "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},
   "model_files": ["model.onnx", "/data/model.onnx"],
   "ranks": [{"rank": 0, "tp": 0, "pp": 0, "dp": 0, "program": "bin/stage0"},
             {"rank": 1, "tp": 1, "pp": 0, "dp": 0, "program": "bin/stage0"}]

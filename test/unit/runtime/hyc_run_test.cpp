@@ -66,7 +66,8 @@ class CompiledFolder {
            "\", \"mesh\": {\"tp\": " + number(layout.tp) + ", \"pp\": " + number(layout.pp) +
            ", \"dp\": " + number(layout.dp) +
            "}, \"batch\": {\"micro_batch\": 2, \"grad_accum\": " + number(layout.microBatches()) +
-           ", \"sequence\": 8}, \"schedule\": \"gpipe\", \"threads\": 0, \"learning_rate\": {\"rule\": \"linear\", \"base\": 0.5, "
+           ", \"sequence\": 8}, \"schedule\": \"gpipe\", \"threads\": 0, \"nvme_path\": \"\", \"learning_rate\": "
+           "{\"rule\": \"linear\", \"base\": 0.5, "
            "\"warmup_steps\": 2}, \"model_files\": [], \"ranks\": [" +
            ranks + "]}";
   }

@@ -146,6 +146,19 @@ TEST(Moves, WithinMemoryAreDoneWhenTheyHaveStarted) {
   EXPECT_TRUE(ctx.status().ok());
 }
 
+TEST(Moves, FillAShardUpWithZeros) {
+  TemporaryFolder folder;
+  OneRank one(folder.path());
+  Context& ctx = one.rank->context();
+  for (int i = 0; i < 100; ++i) ctx.ptr<float>(kMemory, 0)[i] = static_cast<float>(i + 1);
+  wait(ctx, fetchStart(ctx, {kMemory, 0}, {kMemory, 80}, 24, 8));  // elements 0 to 5 over 20 to 25, zeros over 26 and 27
+  const float* at = ctx.ptr<float>(kMemory, 80);
+  EXPECT_EQ(at[5], 6);
+  EXPECT_EQ(at[6], 0);
+  EXPECT_EQ(at[7], 0);
+  EXPECT_EQ(at[8], 29);
+}
+
 TEST(Moves, ThatFailNameTheStateAndEndAllLaterOnes) {
   TemporaryFolder folder;
   setenv("HYC_IO_FAULT", "0:read:0:EIO", 1);
