@@ -136,6 +136,19 @@ static Error checkNvmePath(const CompileOptions &options) {
                     "\": nothing is kept on a disk");
 }
 
+/// The device computes with 16-bit copies, which would stay there. States of the optimizer move whatever the type is.
+static Error checkOffloadedType(const CompileOptions &options) {
+  if (*options.precision == "f32" || *options.offloadParam == "none")
+    return Error::success();
+  bool byFlag = options.precision.getOrigin() == Origin::Flag || options.offloadParam.getOrigin() == Origin::Flag;
+  return makeError(
+      byFlag ? ExitCode::Usage : ExitCode::Data,
+      nameOf("offload-param", options.offloadParam) + " is \"" + *options.offloadParam + "\", but " +
+          nameOf("precision", options.precision) + " is " + *options.precision +
+          ", whose copies of the parameters cannot be moved out yet; compute in f32, or move the optimizer's "
+          "states alone (--offload-optimizer)");
+}
+
 Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text) {
   auto [name, digits] = StringRef(text).split('=');
   int64_t size = 0;
@@ -244,6 +257,7 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkCount("offload-param-max-in-cpu", options.maxInHost, 0, kMostElements); },
       [&] { return checkNumber("offload-ratio", options.offloadRatio, 0, 1.0000001, "a number from 0 to 1"); },
       [&] { return checkNvmePath(options); },
+      [&] { return checkOffloadedType(options); },
       [&] {
         return checkChoice("weights", Setting<std::string>(options.weights),
                            {"read", "initialise-missing", "initialise"});

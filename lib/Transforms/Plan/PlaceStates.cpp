@@ -23,6 +23,13 @@ struct PlaceStates : hyc::impl::PlaceStatesBase<PlaceStates> {
     llvm::erase_if(all, [](const ParamStates &states) { return ParamOp(states.param).getFrozen(); });
     placeOptimizer(all);
     placeParameters(all);
+    for (const ParamStates &states : all)
+      if (states.copy && ParamOp(states.param)->hasAttr(dist::kPlacement)) {
+        ParamOp(states.param)
+            .emitError("is kept off the device, but ops use its copy in the compute type, which would "
+                       "stay there; expected placement device, or f32");
+        return signalPassFailure();
+      }
   }
 
 private:
