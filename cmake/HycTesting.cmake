@@ -15,5 +15,9 @@ function(add_hyc_lit_suite name folder)
                     DEPENDS ${ARG_DEPENDS} USES_TERMINAL)
 endfunction()
 
-add_custom_target(check-hyc-quick COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure -L quick USES_TERMINAL)
+# Only the quick ones side by side: the others start as many ranks as there are cores by themselves.
+include(ProcessorCount)
+ProcessorCount(HYC_CORES)
+add_custom_target(check-hyc-quick
+  COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure -L quick --parallel ${HYC_CORES} USES_TERMINAL)
 add_custom_target(check-hyc COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure USES_TERMINAL)

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <map>
+#include <optional>
 
 #include "core/nearest.h"
 #include "cpu/threads.h"
@@ -29,6 +29,13 @@ CLI::Validator wholeNumber(uint64_t high) {
     return "found '" + text + "', expected a whole number from 0 to " + std::to_string(high);
   };
   return CLI::Validator(check, "");
+}
+
+std::optional<CommunicationThread> communicationThreadOf(const std::string& text) {
+  if (text == "auto") return CommunicationThread::kAuto;
+  if (text == "on") return CommunicationThread::kOn;
+  if (text == "off") return CommunicationThread::kOff;
+  return std::nullopt;
 }
 
 void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
@@ -65,10 +72,13 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
                  "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "
                  "chrome://tracing (JSON)")
       ->type_name("FILE");
-  app.add_option("--communication-thread", options.communicationThread,
-                 "Whether exchanges progress on a thread of their own; auto: where there is a core for it")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, CommunicationThread>{
-          {"auto", CommunicationThread::kAuto}, {"on", CommunicationThread::kOn}, {"off", CommunicationThread::kOff}}))
+  app.add_option_function<std::string>(
+         "--communication-thread",
+         [&options](const std::string& text) { options.communicationThread = *communicationThreadOf(text); },
+         "Whether exchanges progress on a thread of their own; auto: where there is a core for it")
+      ->check([](const std::string& text) -> std::string {
+        return communicationThreadOf(text) ? "" : "found '" + text + "', expected auto, on or off";
+      })
       ->option_text("auto|on|off");
   app.add_option("--nvme-path", options.nvmePath, "Folder on a disk for what the plan keeps there, a file a rank")
       ->type_name("DIR");
