@@ -1,4 +1,4 @@
-// Enumeration, order and lower bounds of changes that make a job fit.
+// Enumeration, order and estimates of changes that make a job fit.
 #include "FitCandidates.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -110,7 +110,7 @@ std::string hyc::describeChange(const FitCandidate &from, const FitCandidate &to
 }
 
 //===----------------------------------------------------------------------===//
-// Lower bounds
+// Estimates from below
 //===----------------------------------------------------------------------===//
 
 const StageAccount &hyc::neediestStage(const JobAccount &job) {

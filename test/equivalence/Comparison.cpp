@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <random>
+#include <regex>
 #include <set>
 
 using namespace hyc::equivalence;
@@ -161,6 +162,22 @@ template <typename Ranks> void Comparison::compareStep(Interpreter &one, Ranks &
       EXPECT_LT(relativeDifference(*gathered, *one.getState(symbol)), symbol == parameter ? afterUpdate : tolerance)
           << symbol << " in step " << step;
     }
+}
+
+void hyc::equivalence::expectFeatures(std::initializer_list<Feature> features, uint64_t seeds,
+                                      const std::function<Comparison(uint64_t)> &comparisonOf) {
+  std::vector<std::regex> patterns;
+  for (const Feature &feature : features)
+    patterns.emplace_back(feature.pattern);
+  std::vector<int> found(features.size());
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    std::string text = comparisonOf(seed).partitionedText();
+    EXPECT_FALSE(text.empty()) << seed;
+    for (size_t i = 0; i < patterns.size(); ++i)
+      found[i] += std::regex_search(text, patterns[i]);
+  }
+  for (size_t i = 0; i < patterns.size(); ++i)
+    EXPECT_GE(found[i], features.begin()[i].least) << features.begin()[i].pattern;
 }
 
 std::pair<uint64_t, uint64_t> hyc::equivalence::chosenSeeds(const char *name, uint64_t count) {

@@ -8,6 +8,7 @@
 #include "TrainedModule.h"
 #include "hyc/Interpreter/Interpreter.h"
 #include <functional>
+#include <initializer_list>
 
 namespace hyc::equivalence {
 
@@ -58,6 +59,16 @@ private:
 
   RandomGraph graph;
 };
+
+/// Something that the partitioned text of at least `least` graphs has to contain, as a regular expression.
+struct Feature {
+  const char *pattern;
+  int least;
+};
+
+/// Fails for each feature that the comparisons of the first `seeds` seeds do not show often enough.
+void expectFeatures(std::initializer_list<Feature> features, uint64_t seeds,
+                    const std::function<Comparison(uint64_t)> &comparisonOf);
 
 /// The seeds that the environment variable `name` chooses, as FIRST:COUNT; 0:`count` where it is not set.
 std::pair<uint64_t, uint64_t> chosenSeeds(const char *name, uint64_t count);

@@ -71,27 +71,17 @@ Comparison comparisonOf(uint64_t seed) {
 
 /// What the seeds are meant to try does occur in them.
 TEST(ZeroGraphs, CoverEveryKindOfShardAndExchange) {
-  struct Feature {
-    const char *pattern;
-    int least, found;
-  } features[] = {{R"(hyc\.param .*flat \{dp\})", 10, 0},
-                  {R"(role "gradient".*flat \{dp\})", 10, 0},
-                  {R"(role "(adam|sgd).*flat \{dp\})", 20, 0},
-                  {R"(dist\.owned)", 10, 0},
-                  {R"(dist\.reduce_scatter_start .*flat)", 20, 0},
-                  {R"(dist\.reduce_scatter_start .*over <\{dp\} stages)", 2, 0},
-                  {R"(dist\.all_gather_start .*flat)", 20, 0},
-                  {R"(all_reduce_start .*over <\{\} stages \[[0-9]+, [0-9]+\]>.*tensor<[0-9]+xf32>)", 2, 0},
-                  {R"(hyc\.accumulate .*dist\.flat)", 5, 0},
-                  {R"(\{tp\}.*flat \{dp\})", 5, 0}};
-  for (uint64_t seed = 0; seed < 120; ++seed) {
-    std::string text = comparisonOf(seed).partitionedText();
-    EXPECT_FALSE(text.empty()) << seed;
-    for (Feature &feature : features)
-      feature.found += std::regex_search(text, std::regex(feature.pattern));
-  }
-  for (const Feature &feature : features)
-    EXPECT_GE(feature.found, feature.least) << feature.pattern;
+  expectFeatures({{R"(hyc\.param .*flat \{dp\})", 10},
+                  {R"(role "gradient".*flat \{dp\})", 10},
+                  {R"(role "(adam|sgd).*flat \{dp\})", 20},
+                  {R"(dist\.owned)", 10},
+                  {R"(dist\.reduce_scatter_start .*flat)", 20},
+                  {R"(dist\.reduce_scatter_start .*over <\{dp\} stages)", 2},
+                  {R"(dist\.all_gather_start .*flat)", 20},
+                  {R"(all_reduce_start .*over <\{\} stages \[[0-9]+, [0-9]+\]>.*tensor<[0-9]+xf32>)", 2},
+                  {R"(hyc\.accumulate .*dist\.flat)", 5},
+                  {R"(\{tp\}.*flat \{dp\})", 5}},
+                 120, comparisonOf);
 }
 
 static const std::pair<uint64_t, uint64_t> kSeeds = chosenSeeds("HYC_ZERO_SEEDS", 120);
@@ -108,8 +98,8 @@ INSTANTIATE_TEST_SUITE_P(RandomGraphs, Zero, testing::Range(kSeeds.first, kSeeds
 
 static Comparison narrowComparisonOf(uint64_t seed) {
   Comparison comparison = comparisonOf(seed);
-  comparison.precision =
-      seed % 2 ? "hyc-convert-precision{precision=fp16},hyc-scale-loss{initial-scale=64}," : "hyc-convert-precision{precision=bf16},";
+  comparison.precision = seed % 2 ? "hyc-convert-precision{precision=fp16},hyc-scale-loss{initial-scale=64},"
+                                  : "hyc-convert-precision{precision=bf16},";
   return comparison;
 }
 
