@@ -1,8 +1,8 @@
 // FitCandidates: what could be changed about a job so that its ranks need less memory, in the order of what it costs.
 //
 // A candidate is a whole choice: layout, micro-batch, ZeRO stage, recomputation. The cost only orders; what a candidate
-// needs is found out by planning it. Estimates from below keep the plans few: states shrink by no more than the ranks that
-// divide them, and activations of one layout do not depend on how its states are divided.
+// needs is found out by planning it. Estimates from below keep the plans few: states shrink by no more than the ranks
+// that divide them, and activations of one layout do not depend on how its states are divided.
 #ifndef HYC_LIB_DRIVER_FITCANDIDATES_H
 #define HYC_LIB_DRIVER_FITCANDIDATES_H
 
@@ -37,8 +37,9 @@ CompileOptions withCandidate(CompileOptions options, const FitCandidate &candida
 /// The flags in which `to` differs from `from`: "--zero 3 --recompute layer".
 std::string describeChange(const FitCandidate &from, const FitCandidate &to);
 
-/// A little less than a candidate needs on the rank that needs most, going by what like ones did. Where that is too much,
-/// a candidate is passed over that would have fitted; none is proposed that does not fit, since those are planned.
+/// A little less than a candidate needs on the rank that needs most, going by what like ones did. Where that is too
+/// much, a candidate is passed over that would have fitted; none is proposed that does not fit, since those are
+/// planned.
 class FitBounds {
 public:
   FitBounds(const JobAccount &job, const FitCandidate &from);
