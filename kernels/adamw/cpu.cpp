@@ -7,11 +7,13 @@
 namespace hyc::kernels {
 namespace HYC_ISA {
 
-template <typename T>
+// With a compile-time choice, so that the loop has no branch.
+template <bool kAddedDecay, typename T>
 static void updateRange(const AdamWFactors<float> &f, int64_t n, float *__restrict param, const T *__restrict grad,
                         float *__restrict m, float *__restrict v) {
   for (int64_t i = 0; i < n; ++i) {
-    const float g = grad[i] * f.gradScale;
+    float g = grad[i] * f.gradScale;
+    if (kAddedDecay) g = g + f.addedDecay * param[i];
     const float decayed = param[i] * f.decay;
     const float newM = m[i] + f.oneMinusBeta1 * (g - m[i]);
     const float newV = v[i] * f.beta2 + (f.oneMinusBeta2 * g) * g;
@@ -25,9 +27,10 @@ static void updateRange(const AdamWFactors<float> &f, int64_t n, float *__restri
 template <typename T>
 void adamwWithFactors(const AdamWFactors<float> &f, int64_t n, float *param, const T *grad, float *m, float *v) {
   constexpr int64_t kChunk = 16384;
+  const auto update = f.addedDecay != 0 ? updateRange<true, T> : updateRange<false, T>;
 #pragma omp parallel for schedule(static) if (n >= kParallelElements)
   for (int64_t start = 0; start < n; start += kChunk)
-    updateRange(f, n - start < kChunk ? n - start : kChunk, param + start, grad + start, m + start, v + start);
+    update(f, n - start < kChunk ? n - start : kChunk, param + start, grad + start, m + start, v + start);
 }
 
 HYC_INSTANTIATE(adamwWithFactors)

@@ -1,4 +1,4 @@
-// AdamW in one plain loop, for any scalar type. For float it gives the kernel's bits.
+// Adam and AdamW in one plain loop, for any scalar type. For float it gives the kernel's bits.
 #ifndef HYC_KERNELS_ADAMW_REFERENCE_H_
 #define HYC_KERNELS_ADAMW_REFERENCE_H_
 
@@ -8,19 +8,28 @@
 
 namespace hyc::kernels {
 
+// What is left of a moment's weight when it started at zero: 1 − beta^step.
+inline double biasCorrection(double beta, int64_t step, bool corrects) {
+  return corrects ? 1 - std::pow(beta, double(step)) : 1;
+}
+
 // The f32 (or f64) factors of one update, shared by the kernel and its reference.
 template <typename T>
 struct AdamWFactors {
-  T gradScale, decay, oneMinusBeta1, beta2, oneMinusBeta2, negativeStepSize, sqrtBiasCorrection2, epsilon;
+  T gradScale;
+  T decay;       // of the parameter, by multiplication
+  T addedDecay;  // of the parameter, as part of the gradient; 0: none
+  T oneMinusBeta1, beta2, oneMinusBeta2, negativeStepSize, sqrtBiasCorrection2, epsilon;
 
   explicit AdamWFactors(const AdamWParams &p)
       : gradScale(T(p.gradScale)),
-        decay(T(1 - p.lr * p.weightDecay)),
+        decay(T(p.decay == DecayKind::kDecoupled ? 1 - p.lr * p.weightDecay : 1)),
+        addedDecay(T(p.decay == DecayKind::kAddedToGradient ? p.weightDecay : 0)),
         oneMinusBeta1(T(1 - p.beta1)),
         beta2(T(p.beta2)),
         oneMinusBeta2(T(1 - p.beta2)),
-        negativeStepSize(T(-p.lr / (1 - std::pow(p.beta1, double(p.step))))),
-        sqrtBiasCorrection2(T(std::sqrt(1 - std::pow(p.beta2, double(p.step))))),
+        negativeStepSize(T(-p.lr / biasCorrection(p.beta1, p.step, p.correctsBias))),
+        sqrtBiasCorrection2(T(std::sqrt(biasCorrection(p.beta2, p.step, p.correctsBias)))),
         epsilon(T(p.epsilon)) {}
 };
 
@@ -30,7 +39,8 @@ template <typename T>
 void adamw(const AdamWParams &params, int64_t n, T *param, const T *grad, T *m, T *v) {
   const AdamWFactors<T> f(params);
   for (int64_t i = 0; i < n; ++i) {
-    const T g = grad[i] * f.gradScale;
+    T g = grad[i] * f.gradScale;
+    if (f.addedDecay != 0) g = g + f.addedDecay * param[i];
     const T decayed = param[i] * f.decay;
     m[i] = m[i] + f.oneMinusBeta1 * (g - m[i]);
     v[i] = v[i] * f.beta2 + (f.oneMinusBeta2 * g) * g;

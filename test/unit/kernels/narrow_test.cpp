@@ -10,7 +10,9 @@
 #include "kernels/embedding/reference.h"
 #include "kernels/gemm/reference.h"
 #include "kernels/isa/dispatch.h"
+#include "kernels/lamb/op.h"
 #include "kernels/layer_norm/reference.h"
+#include "kernels/lion/op.h"
 #include "kernels/permute/op.h"
 #include "kernels/sgd/op.h"
 #include "kernels/sum_of_squares/reference.h"
@@ -267,15 +269,40 @@ TYPED_TEST(Narrow, UpdatesReadNarrowGradients) {
   Floats p = randomFloats(1003, 2), m = randomFloats(1003, 3), v(1003, 0.5f), wantP = p, wantM = m, wantV = v;
   AdamWParams adam;
   adam.weightDecay = 0.1;
-  adamw(adam, 1003, p.data(), grad.data(), m.data(), v.data());
-  adamw(adam, 1003, wantP.data(), wide.data(), wantM.data(), wantV.data());
-  EXPECT_TRUE(sameBits(p, wantP) && sameBits(m, wantM) && sameBits(v, wantV));
+  for (DecayKind decay : {DecayKind::kDecoupled, DecayKind::kAddedToGradient}) {
+    adam.decay = decay;
+    adamw(adam, 1003, p.data(), grad.data(), m.data(), v.data());
+    adamw(adam, 1003, wantP.data(), wide.data(), wantM.data(), wantV.data());
+    EXPECT_TRUE(sameBits(p, wantP) && sameBits(m, wantM) && sameBits(v, wantV));
+  }
   SgdParams descent;
   descent.momentum = 0.9;
   descent.step = 2;
   sgd(descent, 1003, p.data(), grad.data(), m.data());
   sgd(descent, 1003, wantP.data(), wide.data(), wantM.data());
   EXPECT_TRUE(sameBits(p, wantP) && sameBits(m, wantM));
+  LionParams signs;
+  signs.weightDecay = 0.1;
+  lion(signs, 1003, p.data(), grad.data(), m.data());
+  lion(signs, 1003, wantP.data(), wide.data(), wantM.data());
+  EXPECT_TRUE(sameBits(p, wantP) && sameBits(m, wantM));
+}
+
+// The direction takes the gradient's place, so it is rounded as the gradient is.
+TYPED_TEST(Narrow, LambReadsNarrowGradientsAndRoundsItsDirectionOnce) {
+  auto grad = randomNarrow<TypeParam>(1003, 1);
+  Floats wide = widened(grad);
+  Floats p = randomFloats(1003, 2), m = randomFloats(1003, 3), v(1003, 0.5f), wantP = p, wantM = m, wantV = v;
+  LambParams params;
+  params.weightDecay = 0.1;
+  lambDirection(params, 1003, p.data(), grad.data(), m.data(), v.data());
+  lambDirection(params, 1003, wantP.data(), wide.data(), wantM.data(), wantV.data());
+  EXPECT_TRUE(sameBits(m, wantM) && sameBits(v, wantV));
+  for (float &value : wide) value = roundedTo<TypeParam>(value);
+  EXPECT_TRUE(sameBits(widened(grad), wide));
+  lambUpdate(0.3, 1003, p.data(), grad.data());
+  lambUpdate(0.3, 1003, wantP.data(), wide.data());
+  EXPECT_TRUE(sameBits(p, wantP));
 }
 
 // ---------------------------------------------------------------------------------------------------------- products

@@ -1,5 +1,7 @@
 #include "kernel_test.h"
 #include "kernels/adamw/reference.h"
+#include "kernels/lamb/reference.h"
+#include "kernels/lion/reference.h"
 #include "kernels/sgd/reference.h"
 
 namespace hyc::kernels {
@@ -39,6 +41,21 @@ TEST(AdamW, HasTheBitsOfTheReferenceInF32) {
   EXPECT_TRUE(sameBits(got.param, want.param) && sameBits(got.m, want.m) && sameBits(got.v, want.v));
 }
 
+TEST(AdamW, EveryVariantHasTheBitsOfTheReference) {
+  for (DecayKind decay : {DecayKind::kDecoupled, DecayKind::kAddedToGradient})
+    for (double weightDecay : {0.0, 0.1})
+      for (bool correctsBias : {false, true}) {
+        AdamWParams p = someAdamW();
+        p.decay = decay;
+        p.weightDecay = weightDecay;
+        p.correctsBias = correctsBias;
+        State got(1003), want(1003);
+        adamw(p, 1003, got.param.data(), got.grad.data(), got.m.data(), got.v.data());
+        reference::adamw(p, 1003, want.param.data(), want.grad.data(), want.m.data(), want.v.data());
+        EXPECT_TRUE(sameBits(got.param, want.param) && sameBits(got.m, want.m) && sameBits(got.v, want.v));
+      }
+}
+
 // Two steps of a parameter of 1 with gradients 0.5 and −0.25, worked by hand from the formula in op.h.
 TEST(AdamW, FollowsTheFormula) {
   AdamWParams p;
@@ -73,6 +90,89 @@ TEST(AdamW, BitsDoNotDependOnThreads) {
     adamw(someAdamW(), 100003, s.param.data(), s.grad.data(), s.m.data(), s.v.data());
     return s.param;
   });
+}
+
+LambParams someLamb() {
+  LambParams p;
+  p.weightDecay = 0.1;
+  p.step = 7;
+  p.gradScale = 0.37;
+  return p;
+}
+
+TEST(Lamb, HasTheBitsOfTheReferenceInF32) {
+  State got(1003), want(1003);
+  lambDirection(someLamb(), 1003, got.param.data(), got.grad.data(), got.m.data(), got.v.data());
+  reference::lambDirection(someLamb(), 1003, want.param.data(), want.grad.data(), want.m.data(), want.v.data());
+  EXPECT_TRUE(sameBits(got.grad, want.grad) && sameBits(got.m, want.m) && sameBits(got.v, want.v));
+  lambUpdate(0.3, 1003, got.param.data(), got.grad.data());
+  reference::lambUpdate(0.3, 1003, want.param.data(), want.grad.data());
+  EXPECT_TRUE(sameBits(got.param, want.param));
+}
+
+TEST(Lamb, BitsDoNotDependOnThreadsOrSplit) {
+  expectBitsIndependentOfThreads([] {
+    State s(100003);
+    lambDirection(someLamb(), 100003, s.param.data(), s.grad.data(), s.m.data(), s.v.data());
+    lambUpdate(0.3, 100003, s.param.data(), s.grad.data());
+    return s.param;
+  });
+  State whole(5000), split(5000);
+  lambDirection(someLamb(), 5000, whole.param.data(), whole.grad.data(), whole.m.data(), whole.v.data());
+  for (auto [start, length] : {std::pair{0, 1237}, {1237, 5000 - 1237}})
+    lambDirection(someLamb(), length, split.param.data() + start, split.grad.data() + start, split.m.data() + start,
+                  split.v.data() + start);
+  EXPECT_TRUE(sameBits(whole.grad, split.grad));
+}
+
+TEST(Lamb, TrustRatioIsBoundedAndOneWhereANormIsZero) {
+  EXPECT_EQ(trustRatio({}, 9, 4), 1.5);
+  EXPECT_EQ(trustRatio({}, 9e6, 4), 10);
+  EXPECT_EQ(trustRatio({}, 4e-8, 4), 0.01);
+  EXPECT_EQ(trustRatio({}, 0, 4), 1);
+  EXPECT_EQ(trustRatio({}, 4, 0), 1);
+}
+
+TEST(Lion, HasTheBitsOfTheReferenceInF32) {
+  LionParams p;
+  p.weightDecay = 0.1;
+  p.gradScale = 0.37;
+  State got(1003), want(1003);
+  got.grad[5] = got.m[5] = want.grad[5] = want.m[5] = 0;  // sign(0)
+  got.grad[6] = want.grad[6] = notANumber(1)[0];
+  lion(p, 1003, got.param.data(), got.grad.data(), got.m.data());
+  reference::lion(p, 1003, want.param.data(), want.grad.data(), want.m.data());
+  EXPECT_TRUE(sameBits(got.param, want.param) && sameBits(got.m, want.m));
+  EXPECT_TRUE(std::isnan(got.param[6]));
+}
+
+TEST(Lion, ElementsWithoutGradientOnlyDecay) {
+  LionParams p;
+  p.lr = 0.5;
+  float param[] = {4, -4, 0}, grad[] = {0, -0.0f, 0}, m[] = {0, 0, 0};
+  lion(p, 3, param, grad, m);
+  EXPECT_EQ(param[0], 4);
+  EXPECT_EQ(param[1], -4);
+  p.weightDecay = 0.5;
+  lion(p, 3, param, grad, m);
+  EXPECT_EQ(param[0], 3);
+  EXPECT_EQ(param[1], -3);
+  EXPECT_EQ(param[2], 0);  // what pads a shard stays zero
+}
+
+TEST(Lion, BitsDoNotDependOnThreadsOrSplit) {
+  LionParams p;
+  p.weightDecay = 0.1;
+  expectBitsIndependentOfThreads([&] {
+    State s(100003);
+    lion(p, 100003, s.param.data(), s.grad.data(), s.m.data());
+    return s.param;
+  });
+  State whole(5000), split(5000);
+  lion(p, 5000, whole.param.data(), whole.grad.data(), whole.m.data());
+  lion(p, 1237, split.param.data(), split.grad.data(), split.m.data());
+  lion(p, 5000 - 1237, split.param.data() + 1237, split.grad.data() + 1237, split.m.data() + 1237);
+  EXPECT_TRUE(sameBits(whole.param, split.param));
 }
 
 TEST(Sgd, EveryVariantHasTheBitsOfTheReference) {

@@ -1,0 +1,26 @@
+// Lion in one plain loop, for any scalar type. For float it gives the kernel's bits.
+#ifndef HYC_KERNELS_LION_REFERENCE_H_
+#define HYC_KERNELS_LION_REFERENCE_H_
+
+#include "kernels/lion/op.h"
+
+namespace hyc::kernels::reference {
+
+template <typename T>
+void lion(const LionParams &params, int64_t n, T *param, const T *grad, T *m) {
+  const T gradScale = T(params.gradScale), decay = T(1 - params.lr * params.weightDecay), lr = T(params.lr);
+  const T beta1 = T(params.beta1), oneMinusBeta1 = T(1 - params.beta1);
+  const T beta2 = T(params.beta2), oneMinusBeta2 = T(1 - params.beta2);
+  for (int64_t i = 0; i < n; ++i) {
+    const T g = grad[i] * gradScale;
+    const T c = m[i] * beta1 + oneMinusBeta1 * g;
+    // NaN moves by NaN: a comparison alone would hide it.
+    const T move = c > 0 ? lr : c < 0 ? -lr : c * lr;
+    param[i] = param[i] * decay - move;
+    m[i] = m[i] * beta2 + oneMinusBeta2 * g;
+  }
+}
+
+}  // namespace hyc::kernels::reference
+
+#endif  // HYC_KERNELS_LION_REFERENCE_H_
