@@ -54,4 +54,25 @@ def DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {
   ];
 }
 
+def UpdateOpInterface : OpInterface<"UpdateOpInterface"> {
+  let cppNamespace = "::hyc";
+  let description = [{
+    A step of an optimizer on one parameter: works in place and element by element on the parameter, its gradient and
+    the states that the optimizer keeps of it, all of one shape. A rank that holds a part of each works on that part
+    alone; what an update needs of the whole tensor, such as a norm, is an operand.
+  }];
+  let methods = [
+    InterfaceMethod<"The parameter.", "::mlir::FlatSymbolRefAttr", "getParamAttr">,
+    InterfaceMethod<"The state that holds its gradient.", "::mlir::FlatSymbolRefAttr", "getGradientAttr">,
+    InterfaceMethod<"Parameter, gradient, then the optimizer's states.",
+                    "::llvm::SmallVector<::mlir::FlatSymbolRefAttr>", "getSymbols">,
+    InterfaceMethod<"Whether it changes the parameter, or only prepares that.", "bool", "changesParam", (ins), "",
+                    "return true;">,
+    InterfaceMethod<"Whether it changes the gradient. The optimizer's states it always changes.", "bool",
+                    "changesGradient", (ins), "", "return false;">,
+    InterfaceMethod<"A boolean: where it is false, every symbol keeps its bits. Null: the step is always taken.",
+                    "::mlir::Value", "getPredicate">,
+  ];
+}
+
 #endif // HYC_INTERFACES_TD

@@ -45,7 +45,7 @@ def Hyc_StateOp : Hyc_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let summary = "state that training keeps beside the parameters";
   let description = [{
     Gradients, optimizer moments, the step counter, the loss sum. `param` names the parameter it belongs to, if any;
-    with `role` ("gradient", "adam.m", "adam.v", "sgd.momentum", "step", "loss_sum", "token_count") it is what
+    with `role` ("gradient", "adam.m", "adam.v", "lamb.m", "lamb.v", "lion.m", "sgd.momentum", "step", "loss_sum", "token_count") it is what
     checkpoints refer to.
 
     Role "compute" is a parameter's copy in the type that the model computes in. It starts as the parameter does, rounded
@@ -79,7 +79,7 @@ def Hyc_FuncOp : Hyc_Op<"func", [FunctionOpInterface, IsolatedFromAbove, Automat
 
     Arguments and results say in their attributes what they are: `hyc.input = "input_ids"` is fed by the loader,
     `hyc.saved = "<id>"` is kept from forward to backward, `dist.channel = "<id>"` crosses to or from another stage,
-    `hyc.scalar = "lr"` is set by the runtime.
+    `hyc.scalar = "lr"` (or "momentum") is set by the runtime.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<StrAttr>:$sym_visibility,

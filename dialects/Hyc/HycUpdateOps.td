@@ -70,12 +70,32 @@ def Hyc_IncrementOp : Hyc_Op<"increment", [MemoryEffects<[MemRead, MemWrite]>, D
   let assemblyFormat = "$state (`if` $predicate^)? attr-dict `:` type($result)";
 }
 
-def Hyc_AdamWOp : Hyc_Op<"adamw", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+/// Steps of optimizers: in place, on states by name.
+class Hyc_UpdateOp<string mnemonic, list<Trait> traits = []> : Hyc_Op<mnemonic, traits # [
+    MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>, UpdateOpInterface]>;
+
+class Hyc_AdamLikeOp<string mnemonic> : Hyc_UpdateOp<mnemonic, [AttrSizedOperandSegments]> {
+  let arguments = (ins FlatSymbolRefAttr:$param, FlatSymbolRefAttr:$gradient, FlatSymbolRefAttr:$m, FlatSymbolRefAttr:$v,
+                       AnyRankedTensor:$lr, AnyRankedTensor:$step, AnyRankedTensor:$scale,
+                       Optional<AnyRankedTensor>:$momentum, Optional<Hyc_Predicate>:$predicate,
+                       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon, F64Attr:$weight_decay, UnitAttr:$uncorrected);
+  let assemblyFormat = [{$param `,` $gradient `,` $m `,` $v `lr` $lr `step` $step `scale` $scale
+                         (`momentum` $momentum^ `:` type($momentum))? (`if` $predicate^)? attr-dict `:`
+                         type($lr) `,` type($step) `,` type($scale)}];
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getSymbols() {
+      return {getParamAttr(), getGradientAttr(), getMAttr(), getVAttr()};
+    }
+  }];
+}
+
+def Hyc_AdamWOp : Hyc_AdamLikeOp<"adamw"> {
   let summary = "one AdamW update in place";
   let description = [{
     Loshchilov and Hutter 2019, in the order of operations of torch.optim.AdamW: g = scale · gradient;
     p = p - lr·weight_decay·p; m = m + (g - m)(1 - beta1); v = beta2·v + (1 - beta2)·g²;
-    p = p - lr/(1 - beta1^step) · m / (sqrt(v)/sqrt(1 - beta2^step) + epsilon).
+    p = p - lr/(1 - beta1^step) · m / (sqrt(v)/sqrt(1 - beta2^step) + epsilon). With `uncorrected` the two factors
+    1 - beta^step are 1. `momentum`, where given, is this step's beta1.
 
     1. `adamw.states`: parameter, gradient, m and v have one type. With `dist.flat` each of them is a flat shard or the
        whole that it is a shard of.
@@ -83,14 +103,19 @@ def Hyc_AdamWOp : Hyc_Op<"adamw", [MemoryEffects<[MemRead, MemWrite]>, DeclareOp
     hyc.adamw @w, @w.grad, @w.m, @w.v lr %lr step %t scale %s {beta1 = 0.9, …}
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$param, FlatSymbolRefAttr:$gradient, FlatSymbolRefAttr:$m, FlatSymbolRefAttr:$v,
-                       AnyRankedTensor:$lr, AnyRankedTensor:$step, AnyRankedTensor:$scale,
-                       Optional<Hyc_Predicate>:$predicate, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon, F64Attr:$weight_decay);
-  let assemblyFormat = [{$param `,` $gradient `,` $m `,` $v `lr` $lr `step` $step `scale` $scale (`if` $predicate^)?
-                         attr-dict `:` type($lr) `,` type($step) `,` type($scale)}];
 }
 
-def Hyc_SgdOp : Hyc_Op<"sgd", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Hyc_AdamOp : Hyc_AdamLikeOp<"adam"> {
+  let summary = "one Adam update in place, with L2 decay";
+  let description = [{
+    Kingma and Ba 2015, in the order of operations of torch.optim.Adam: as hyc.adamw, but the decay is part of the
+    gradient: g = scale · gradient + weight_decay·p. Without decay the two are one.
+
+    1. `adam.states`: parameter, gradient, m and v have one type.
+  }];
+}
+
+def Hyc_SgdOp : Hyc_UpdateOp<"sgd"> {
   let summary = "one stochastic gradient descent update in place";
   let description = [{
     In the order of operations of torch.optim.SGD: g = scale · gradient + weight_decay·p; with `velocity`
@@ -101,6 +126,102 @@ def Hyc_SgdOp : Hyc_Op<"sgd", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInte
                        F64Attr:$momentum, F64Attr:$weight_decay);
   let assemblyFormat = [{$param `,` $gradient (`velocity` $velocity^)? `lr` $lr `scale` $scale (`if` $predicate^)?
                          attr-dict `:` type($lr) `,` type($scale)}];
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getSymbols() {
+      ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> symbols{getParamAttr(), getGradientAttr()};
+      if (getVelocityAttr())
+        symbols.push_back(getVelocityAttr());
+      return symbols;
+    }
+  }];
+}
+
+def Hyc_LionOp : Hyc_UpdateOp<"lion", [AttrSizedOperandSegments]> {
+  let summary = "one Lion update in place";
+  let description = [{
+    Chen et al. 2023: g = scale · gradient; c = beta1·m + (1 - beta1)·g; p = p·(1 - lr·weight_decay) - lr·sign(c);
+    m = beta2·m + (1 - beta2)·g. sign(0) is 0. `momentum`, where given, is this step's beta1.
+
+    1. `lion.states`: parameter, gradient and m have one type.
+    ```mlir
+    hyc.lion @w, @w.grad, @w.m lr %lr scale %s {beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1} : …
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$param, FlatSymbolRefAttr:$gradient, FlatSymbolRefAttr:$m,
+                       AnyRankedTensor:$lr, AnyRankedTensor:$scale, Optional<AnyRankedTensor>:$momentum,
+                       Optional<Hyc_Predicate>:$predicate, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$weight_decay);
+  let assemblyFormat = [{$param `,` $gradient `,` $m `lr` $lr `scale` $scale
+                         (`momentum` $momentum^ `:` type($momentum))? (`if` $predicate^)? attr-dict `:`
+                         type($lr) `,` type($scale)}];
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getSymbols() {
+      return {getParamAttr(), getGradientAttr(), getMAttr()};
+    }
+  }];
+}
+
+def Hyc_LambDirectionOp : Hyc_UpdateOp<"lamb_direction", [AttrSizedOperandSegments]> {
+  let summary = "the direction of a LAMB update, in the place of the gradient";
+  let description = [{
+    You et al. 2020, algorithm 2: g = scale · gradient; m and v as those of hyc.adamw;
+    u = (m/(1 - beta1^step)) / (sqrt(v/(1 - beta2^step)) + epsilon) + weight_decay·p. u, rounded to the gradient's type,
+    replaces the gradient, which the next step overwrites anyway, so that it needs no memory of its own. How far the
+    parameter goes along u follows from the norms of both, which are of whole tensors: hyc.sum_of_squares,
+    hyc.trust_ratio, hyc.lamb. With `uncorrected` the two factors 1 - beta^step are 1. `momentum`, where given, is this
+    step's beta1.
+
+    1. `lamb.states`: parameter, gradient, m and v have one type.
+    ```mlir
+    hyc.lamb_direction @w, @w.grad, @w.m, @w.v step %t scale %s {beta1 = 0.9, …} : tensor<i64>, tensor<f32>
+    %p = hyc.sum_of_squares [@w] : tensor<f64>
+    %u = hyc.sum_of_squares [@w.grad] : tensor<f64>
+    %r = hyc.trust_ratio %p, %u {least = 0.01, most = 10.0} : (tensor<f64>, tensor<f64>) -> tensor<f64>
+    hyc.lamb @w, @w.grad lr %lr ratio %r : tensor<f32>, tensor<f64>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$param, FlatSymbolRefAttr:$gradient, FlatSymbolRefAttr:$m, FlatSymbolRefAttr:$v,
+                       AnyRankedTensor:$step, AnyRankedTensor:$scale, Optional<AnyRankedTensor>:$momentum,
+                       Optional<Hyc_Predicate>:$predicate, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon,
+                       F64Attr:$weight_decay, UnitAttr:$uncorrected);
+  let assemblyFormat = [{$param `,` $gradient `,` $m `,` $v `step` $step `scale` $scale
+                         (`momentum` $momentum^ `:` type($momentum))? (`if` $predicate^)? attr-dict `:`
+                         type($step) `,` type($scale)}];
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getSymbols() {
+      return {getParamAttr(), getGradientAttr(), getMAttr(), getVAttr()};
+    }
+    bool changesParam() { return false; }
+    bool changesGradient() { return true; }
+  }];
+}
+
+def Hyc_TrustRatioOp : Hyc_Op<"trust_ratio", [Pure]> {
+  let summary = "how long a step is for the length of what it moves: LAMB's trust ratio";
+  let description = [{
+    sqrt(param) / sqrt(direction) of the two sums of squares, within `least` and `most`; 1 where either is 0.
+
+    1. `trust_ratio.bounds`: 0 ≤ least ≤ most.
+  }];
+  let arguments = (ins AnyRankedTensor:$param, AnyRankedTensor:$direction, F64Attr:$least, F64Attr:$most);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$param `,` $direction attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Hyc_LambOp : Hyc_UpdateOp<"lamb"> {
+  let summary = "one LAMB update in place, along the direction that hyc.lamb_direction left";
+  let description = [{
+    p = p - (lr · ratio) · u, where u is in the place of the gradient.
+
+    1. `lamb.states`: parameter and gradient have one type.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$param, FlatSymbolRefAttr:$gradient, AnyRankedTensor:$lr, AnyRankedTensor:$ratio,
+                       Optional<Hyc_Predicate>:$predicate);
+  let assemblyFormat = [{$param `,` $gradient `lr` $lr `ratio` $ratio (`if` $predicate^)? attr-dict `:`
+                         type($lr) `,` type($ratio)}];
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getSymbols() { return {getParamAttr(), getGradientAttr()}; }
+  }];
 }
 
 def Hyc_RefreshOp : Hyc_Op<"refresh", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {

@@ -148,14 +148,29 @@ static LogicalResult verifyUpdate(SymbolTableCollection &symbols, Operation *op,
 }
 
 LogicalResult AdamWOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyUpdate(symbols, *this, {getParamAttr(), getGradientAttr(), getMAttr(), getVAttr()});
+  return verifyUpdate(symbols, *this, getSymbols());
+}
+LogicalResult AdamOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUpdate(symbols, *this, getSymbols());
+}
+LogicalResult SgdOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUpdate(symbols, *this, getSymbols());
+}
+LogicalResult LionOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUpdate(symbols, *this, getSymbols());
+}
+LogicalResult LambDirectionOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUpdate(symbols, *this, getSymbols());
+}
+LogicalResult LambOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyUpdate(symbols, *this, getSymbols());
 }
 
-LogicalResult SgdOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  SmallVector<FlatSymbolRefAttr> names{getParamAttr(), getGradientAttr()};
-  if (getVelocityAttr())
-    names.push_back(getVelocityAttr());
-  return verifyUpdate(symbols, *this, names);
+LogicalResult TrustRatioOp::verify() {
+  double least = getLeast().convertToDouble(), most = getMost().convertToDouble();
+  if (least >= 0 && least <= most)
+    return success();
+  return emitOpError("[trust_ratio.bounds] is between ") << least << " and " << most << ", expected 0 ≤ least ≤ most";
 }
 
 LogicalResult RefreshOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -55,8 +55,20 @@ inline constexpr LibraryKernel kLibraryKernels[] = {
     {"gradient_scale", 2, 2, 1},
     // counter += 1 = predicate
     {"increment", 1, 0, 1},
-    // p, m, v = gradient, lr, step, scale, predicate              {beta1, beta2, epsilon, weight_decay}
-    {"adamw", 3, 4, 1},
+    // Updates: the predicate, where there is one, is the last input. The momentum, this step's beta1, is an input
+    // before
+    // it with {cycles}, which takes the place of {beta1}'s value.
+    // p, m, v = gradient, lr, step, scale, momentum, predicate    {beta1, beta2, epsilon, weight_decay, uncorrected}
+    {"adamw", 3, 4, 2},
+    {"adam", 3, 4, 2},
+    // direction (in the place of the gradient), m, v = p, step, scale, momentum, predicate      as above
+    {"lamb_direction", 3, 3, 2},
+    // ratio = squares of the parameter, of the direction          {least, most}
+    {"trust_ratio", 1, 2, 0},
+    // p = direction, lr, ratio, predicate
+    {"lamb", 1, 3, 1},
+    // p, m = gradient, lr, scale, momentum, predicate             {beta1, beta2, weight_decay}
+    {"lion", 2, 3, 2},
     // p = gradient, lr, scale, predicate                          {weight_decay}
     {"sgd", 1, 3, 1},
     // p, velocity = gradient, lr, scale, predicate                {momentum, weight_decay}

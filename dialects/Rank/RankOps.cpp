@@ -302,6 +302,8 @@ LogicalResult CallOp::verify() {
   if (!kernel)
     return emitOpError("[call.kernel] names \"") << getKernel() << "\", which is no kernel of the library";
   size_t outs = getOuts().size(), ins = getIns().size();
+  if (outs == kernel->outs && ins == kernel->ins && (*this)->hasAttr("cycles"))
+    return emitOpError("[call.kernel] takes the momentum as an input, but passes \"") << getKernel() << "\" none";
   if (outs == kernel->outs && ins >= kernel->ins && ins <= kernel->ins + kernel->optionalIns)
     return success();
   return emitOpError("[call.kernel] passes \"") << getKernel() << "\" " << outs << " results and " << ins

@@ -51,6 +51,10 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.beta1 = (*options.betas)[0];
   result.beta2 = (*options.betas)[1];
   result.epsilon = *options.epsilon;
+  result.correctBias = *options.correctBias;
+  result.cycleMomentum = *options.cycleMomentum;
+  result.leastTrust = *options.leastTrust;
+  result.mostTrust = *options.mostTrust;
   result.weightDecay = *options.weightDecay;
   result.momentum = *options.momentum;
   result.clipGradNorm = *options.clipGradNorm;
@@ -71,6 +75,7 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.prefetch = *options.prefetch;
   result.maxLiveParameters = *options.maxLiveParameters;
   result.reductionsInFlight = *options.reductionsInFlight;
+  result.prefetchBucket = *options.prefetchBucket;
   result.reduceBucket = *options.reduceBucket;
   result.gatherBucket = *options.gatherBucket;
   result.offloadOptimizer = *options.offloadOptimizer;
@@ -151,6 +156,8 @@ static Error settle(CompileOptions &options, ConfigFile &file, std::optional<Pla
       return error;
     plan = std::move(*read);
   }
+  resolveOptimizer(options);
+  resolveFollowers(options);
   if (Error error = checkOptions(options))
     return error;
   return resolveBatch(options);
@@ -252,8 +259,8 @@ void Compilation::remember(Phase phase) {
   if (phase == Phase::Plan) {
     PipelineOptions chosen = pipelineOptions(options);
     compiled.plan = describePlan(module, {chosen.zero, chosen.gradientReduction, chosen.persistenceThreshold,
-                                          chosen.prefetch, chosen.maxLiveParameters, chosen.reduceBucket,
-                                          chosen.gatherBucket, chosen.reductionsInFlight});
+                                          chosen.prefetch, chosen.prefetchBucket, chosen.maxLiveParameters,
+                                          chosen.reduceBucket, chosen.gatherBucket, chosen.reductionsInFlight});
     compiled.plan.schedule = *options.schedule;
     compiled.plan.partitionMethod = *options.partitionMethod;
     compiled.plan.recompute = *options.recompute;

@@ -61,6 +61,22 @@ static Error checkChoice(StringRef flag, const Setting<std::string> &setting, Ar
                    nameOf(flag, setting) + " is \"" + *setting + "\", expected " + join(choices, " or "));
 }
 
+static Error checkTrust(const CompileOptions &options) {
+  if (*options.leastTrust <= *options.mostTrust)
+    return Error::success();
+  return makeError(ExitCode::Data, options.leastTrust.getSource() + " is above " + options.mostTrust.getSource() +
+                                       ", expected the lower bound of the trust ratio first");
+}
+
+/// A decay of 1 would never forget, and divides by 0 where it is corrected.
+static Error checkCycle(const CompileOptions &options) {
+  if (!*options.cycleMomentum)
+    return Error::success();
+  if (Error error = checkNumber("cycle_min_mom", options.cycleMomentumLeast, 0, 1, "a number from 0 to below 1"))
+    return error;
+  return checkNumber("cycle_max_mom", options.cycleMomentumMost, 0, 1, "a number from 0 to below 1");
+}
+
 /// DeepSpeed's schedules have parameters that no flag says.
 static Error checkSchedule(const Setting<std::string> &rule) {
   if (rule.getOrigin() == Origin::Config)
@@ -84,6 +100,8 @@ static Error checkPartitionMethod(const Setting<std::string> &method) {
 
 /// More elements than any bucket or threshold means.
 static constexpr int64_t kMostElements = int64_t(1) << 48;
+/// More uses than any function has.
+static constexpr int64_t kMostPrefetched = 65536;
 
 static Error checkMesh(const CompileOptions &options) {
   for (auto [flag, size] : {std::pair{"tp", &options.tp}, {"pp", &options.pp}, {"dp", &options.dp}})
@@ -213,6 +231,26 @@ static Error checkLossScaling(const CompileOptions &options) {
   return checkNumber("min-loss-scale", options.minLossScale, 0x1p-126, most, "a number above 0");
 }
 
+void hyc::resolveOptimizer(CompileOptions &options) {
+  // DeepSpeed's "Adam" decouples the decay, unless it is told not to.
+  if (*options.optimizer == "adam" && options.optimizer.getOrigin() == Origin::Config && *options.decoupledDecay)
+    options.optimizer.offer("adamw", Origin::Config, options.optimizer.getSource());
+  if (*options.optimizer == "lion")
+    options.betas.offer({0.9, 0.99}, Origin::Derived, "lion's default");
+  if (*options.optimizer == "sgd")
+    options.cycleMomentum.offer(false, Origin::Flag, "sgd");
+  // The schedule sets both betas of the parameters that it cycles; the second one is fixed there.
+  if (*options.cycleMomentum)
+    options.betas.offer({*options.cycleMomentumLeast, 0.99}, Origin::Config, options.cycleMomentum.getSource());
+}
+
+void hyc::resolveFollowers(CompileOptions &options) {
+  if (options.prefetchBucket.isGiven() && *options.prefetchBucket > 0)
+    options.prefetch.offer(kMostPrefetched, Origin::Derived, options.prefetchBucket.getSource());
+  if (*options.partitionActivations && options.partitionActivations.getOrigin() == Origin::Config)
+    options.recompute.offer("layer", Origin::Derived, options.partitionActivations.getSource());
+}
+
 Error hyc::checkOptions(const CompileOptions &options) {
   if (!options.deviceMemory.empty())
     if (auto bytes = parseByteCount("device-memory", options.deviceMemory); !bytes)
@@ -236,7 +274,8 @@ Error hyc::checkOptions(const CompileOptions &options) {
         return checkChoice("gradient-reduction", options.gradientReduction, {"auto", "step", "micro_batch"});
       },
       [&] { return checkCount("stage3-param-persistence-threshold", options.persistenceThreshold, 0, kMostElements); },
-      [&] { return checkCount("stage3-prefetch", options.prefetch, 0, 65536); },
+      [&] { return checkCount("stage3-prefetch", options.prefetch, 0, kMostPrefetched); },
+      [&] { return checkCount("stage3-prefetch-bucket-size", options.prefetchBucket, 0, kMostElements); },
       [&] { return checkCount("reductions-in-flight", options.reductionsInFlight, 0, kMostElements); },
       [&] { return checkCount("stage3-max-live-parameters", options.maxLiveParameters, 0, kMostElements); },
       [&] { return checkCount("reduce-bucket-size", options.reduceBucket, 0, kMostElements); },
@@ -263,7 +302,7 @@ Error hyc::checkOptions(const CompileOptions &options) {
                            {"read", "initialise-missing", "initialise"});
       },
       [&] {
-        return checkChoice("optimizer", options.optimizer, {"adamw", "sgd"});
+        return checkChoice("optimizer", options.optimizer, {"adamw", "adam", "sgd", "lamb", "lion"});
       },
       [&] { return checkSchedule(options.learningRateSchedule); },
       [&] { return checkNumber("lr", options.learningRate, 0, kNoLimit, "a number that is at least 0"); },
@@ -271,6 +310,8 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkNumber("momentum", options.momentum, 0, 1, "a number from 0 to below 1"); },
       [&] { return checkNumber("eps", options.epsilon, kLeastEpsilon, 1, "a number above 0 and below 1"); },
       [&] { return checkBetas(options.betas); },
+      [&] { return checkTrust(options); },
+      [&] { return checkCycle(options); },
       [&] {
         return checkNumber("clip-grad-norm", options.clipGradNorm, 0, kNoLimit,
                            "a number that is at least 0; 0 does not clip");

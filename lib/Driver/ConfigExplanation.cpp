@@ -37,8 +37,8 @@ static void explainConnected(Row &row, const ConfigFile &file, const ConfigKey &
   bool isSaid = entry && !entry->isAuto();
   if (!isInForce(key, options)) {
     row.status = "without effect";
-    row.why = (key.path.starts_with("optimizer.") ? *options.optimizer : *options.learningRateSchedule) +
-              " has no such parameter";
+    bool isSchedules = key.path.starts_with("scheduler.") && *options.learningRateSchedule != "OneCycle";
+    row.why = (isSchedules ? *options.learningRateSchedule : *options.optimizer) + " has no such parameter";
     return;
   }
   row.value = setting.value;

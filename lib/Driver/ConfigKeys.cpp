@@ -148,13 +148,21 @@ static Error offerHost(CompileOptions &options, const ConfigEntry &entry, const 
   return Error::success();
 }
 
+/// DeepSpeed saves what enters every group of so many layers; 0 switches that off, which leaves --recompute alone.
+static Error offerInterval(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+  int64_t layers = *entry.value->getInteger();
+  if (layers > 1)
+    return file.refuse(entry, "expected 0 or 1: hyc saves every layer's boundary or none; the lifetimes of a plan file "
+                              "choose between them");
+  if (layers == 1)
+    options.recompute.offer("layer", Origin::Config, file.sourceOf(entry));
+  return Error::success();
+}
+
 static Error offerOptimizer(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
   std::string name = entry.value->getString()->lower();
-  // DeepSpeed's "Adam" decouples the decay too, unless adam_w_mode says otherwise.
-  if (name == "adam")
-    name = "adamw";
-  if (name != "adamw" && name != "sgd")
-    return file.refuse(entry, "expected AdamW, Adam or SGD; hyc has no other optimizer yet");
+  if (name != "adamw" && name != "adam" && name != "sgd" && name != "lamb" && name != "lion")
+    return file.refuse(entry, "expected AdamW, Adam, SGD, Lamb or Lion; hyc has no other optimizer");
   options.optimizer.offer(name, Origin::Config, file.sourceOf(entry));
   return Error::success();
 }
@@ -166,6 +174,7 @@ static Error offerOptimizer(CompileOptions &options, const ConfigEntry &entry, c
 using T = ConfigType;
 using C = CompileOptions;
 static constexpr double kMost = 9.0e15;
+static constexpr char kMoments[] = "AdamW|Adam|Lamb";
 static constexpr char kAdams[] = "AdamW|Adam", kSgd[] = "SGD", kEvery[] = "";
 static constexpr char kWarmups[] = "WarmupLR|WarmupDecayLR", kCosine[] = "WarmupCosineLR", kCycle[] = "OneCycle";
 
@@ -175,7 +184,6 @@ static constexpr char kNoMics[] = "hyc divides states over all of dp";
 static constexpr char kPlanned[] = "the plan says what is exchanged, when and how";
 static constexpr char kNoPinning[] = "on the CPU target host and device are one memory";
 static constexpr char kPlannedBuffers[] = "buffers are as many and as large as the plan's moves need";
-static constexpr char kNoRecompute[] = "what is computed again is asked for by --recompute and --partition-activations";
 static constexpr char kMonitor[] = "hyc-run --log-file writes every step's figures as JSON lines";
 static constexpr char kDense[] = "sums are taken in a fixed order in f32 and divided once, at the update";
 
@@ -189,16 +197,20 @@ static constexpr ConfigKey kKeys[] = {
     // Optimizer
     {"optimizer.type", "", T::text(), "", connectBy<&C::optimizer>(offerOptimizer), "the update op of @apply", ""},
     {"optimizer.params.lr", "", T::number(0, 1e6), "0.001", connect<&C::learningRate>(), "base of the manifest's learning_rate", kEvery},
-    {"optimizer.params.betas", "", T::pair(0, 1), "[0.9, 0.999]", connect<&C::betas>(), "decay of the moments", kAdams},
-    {"optimizer.params.eps", "", T::number(0, 1), "1e-8", connect<&C::epsilon>(), "added to the denominator", kAdams},
+    {"optimizer.params.betas", "", T::pair(0, 1), "[0.9, 0.999]", connect<&C::betas>(), "decay of the moments; Lion's default is [0.9, 0.99]", "AdamW|Adam|Lamb|Lion"},
+    {"optimizer.params.eps", "", T::number(0, 1), "1e-8", connect<&C::epsilon>(), "added to the denominator", kMoments},
     {"optimizer.params.weight_decay", "", T::number(0, 1e6), "0", connect<&C::weightDecay>(), "decay of every parameter that --no-decay does not name", kEvery},
     {"optimizer.params.momentum", "", T::number(0, 1), "0", connect<&C::momentum>(), "velocity of the update", kSgd},
     {"optimizer.params.dampening", "", T::number(0, 1), "0", only("0"), "hyc's SGD adds the whole gradient to the velocity", kSgd},
     {"optimizer.params.nesterov", "", T::boolean(), "false", only("false"), "hyc's SGD does not look ahead", kSgd},
     {"optimizer.params.maximize", "", T::boolean(), "false", only("false"), "hyc minimises the loss", "AdamW|Adam|SGD"},
-    {"optimizer.params.adam_w_mode", "", T::boolean(), "true", only("true"), "hyc's Adam decouples the decay (AdamW)", kAdams},
-    {"optimizer.params.bias_correction", "", T::boolean(), "true", only("true"), "hyc corrects the moments' bias", kAdams},
-    {"optimizer.params.amsgrad", "", T::boolean(), "false", only("false"), "hyc keeps no maximum of the second moment", kAdams},
+    {"optimizer.params.adam_w_mode", "", T::boolean(), "true", connect<&C::decoupledDecay>(), "of Adam: true decouples the decay (adamw), false adds it to the gradient (adam)", kAdams},
+    {"optimizer.params.bias_correction", "", T::boolean(), "true", connect<&C::correctBias>(), "whether the moments' start at 0 is corrected", kMoments},
+    {"optimizer.params.max_coeff", "", T::number(0, 1e30), "10", connect<&C::mostTrust>(), "upper bound of the trust ratio", "Lamb"},
+    {"optimizer.params.min_coeff", "", T::number(0, 1e30), "0.01", connect<&C::leastTrust>(), "lower bound of the trust ratio", "Lamb"},
+    {"optimizer.params.eps_inside_sqrt", "", T::boolean(), "false", only("false"), "hyc adds eps after the root", "Lamb"},
+    {"optimizer.params.max_grad_norm", "", T::number(0, 1e30), "0", only("0"), "gradient_clipping says it, in DeepSpeed too", kEvery},
+    {"optimizer.params.amsgrad", "", T::boolean(), "false", only("false"), "hyc keeps no maximum of the second moment", kMoments},
     {"optimizer.params.torch_adam", "", T::boolean(), "false", harmless(), "hyc has one AdamW, in torch's order of operations", kAdams},
     {"optimizer.params.fused", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", "AdamW|Adam|SGD"},
     {"optimizer.params.foreach", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", "AdamW|Adam|SGD"},
@@ -221,10 +233,10 @@ static constexpr ConfigKey kKeys[] = {
     {"scheduler.params.cycle_first_stair_count", "", T::integer(0, kMost), "0", connect<&C::cycleFirstStairs>(), "stairs of the rise; 0: continuous", kCycle},
     {"scheduler.params.cycle_second_stair_count", "", T::integer(0, kMost), "", connect<&C::cycleSecondStairs>(), "stairs of the fall; left out: as many", kCycle},
     {"scheduler.params.decay_step_size", "", T::integer(0, kMost), "0", connect<&C::cycleDecaySteps>(), "steps of one decay; 0: none", kCycle},
-    {"scheduler.params.cycle_momentum", "", T::boolean(), "true", only("false"), "hyc's momentum is constant", kCycle},
-    {"scheduler.params.cycle_min_mom", "", T::number(0, 1), "0.8", harmless(), "belongs to cycle_momentum, which is off", kCycle},
-    {"scheduler.params.cycle_max_mom", "", T::number(0, 1), "0.9", harmless(), "belongs to cycle_momentum, which is off", kCycle},
-    {"scheduler.params.decay_mom_rate", "", T::number(0, 1e6), "0", harmless(), "belongs to cycle_momentum, which is off", kCycle},
+    {"scheduler.params.cycle_momentum", "", T::boolean(), "true", connect<&C::cycleMomentum>(), "whether the first beta goes against the rate; the second one is 0.99 then", kCycle},
+    {"scheduler.params.cycle_min_mom", "", T::number(0, 1), "0.8", connect<&C::cycleMomentumLeast>(), "lowest first beta", kCycle},
+    {"scheduler.params.cycle_max_mom", "", T::number(0, 1), "0.9", connect<&C::cycleMomentumMost>(), "highest first beta", kCycle},
+    {"scheduler.params.decay_mom_rate", "", T::number(0, 1e6), "0", connect<&C::cycleMomentumDecay>(), "growth of the first beta after the cycle", kCycle},
     {"scheduler.params.last_batch_iteration", "", T::integer(-1, kMost), "-1", only("-1"), "a run starts at its first step", "WarmupLR|WarmupDecayLR|WarmupCosineLR|OneCycle"},
 
     // Gradients
@@ -267,7 +279,7 @@ static constexpr ConfigKey kKeys[] = {
     {"zero_optimization.use_multi_rank_bucket_allreduce", "", T::boolean(), "true", harmless(), kPlanned, ""},
     {"zero_optimization.allgather_partitions", "", T::boolean(), "true", harmless(), kPlanned, ""},
     {"zero_optimization.allgather_bucket_size", "", T::integer(0, kMost), "500000000", connect<&C::gatherBucket>(), "elements that one flat all-gather carries at most", ""},
-    {"zero_optimization.stage3_prefetch_bucket_size", "zero_optimization.prefetch_bucket_size", T::integer(0, kMost), "50000000", harmless(), kPlanned, ""},
+    {"zero_optimization.stage3_prefetch_bucket_size", "zero_optimization.prefetch_bucket_size", T::integer(0, kMost), "50000000", connect<&C::prefetchBucket>(), "elements that may be gathered before their use", ""},
     {"zero_optimization.stage3_max_live_parameters", "zero_optimization.max_live_parameters", T::integer(0, kMost), "1000000000", connect<&C::maxLiveParameters>(), "elements that prefetching may have gathered at most", ""},
     {"zero_optimization.stage3_max_reuse_distance", "zero_optimization.max_reuse_distance", T::integer(0, kMost), "1000000000", harmless(), kPlanned, ""},
     {"zero_optimization.stage3_param_persistence_threshold", "zero_optimization.param_persistence_threshold", T::integer(0, kMost), "100000", connect<&C::persistenceThreshold>(), "parameters of at most so many elements stay whole", ""},
@@ -315,8 +327,8 @@ static constexpr ConfigKey kKeys[] = {
     {"disable_allgather", "", T::boolean(), "false", harmless(), kPlanned, ""},
 
     // Activations
-    {"activation_checkpointing.partition_activations", "", T::boolean(), "false", only("false"), kNoRecompute, ""},
-    {"activation_checkpointing.cpu_checkpointing", "", T::boolean(), "false", only("false"), kNoRecompute, ""},
+    {"activation_checkpointing.partition_activations", "", T::boolean(), "false", connect<&C::partitionActivations>(), "each rank of tp keeps its part of layer boundaries; --recompute layer follows", ""},
+    {"activation_checkpointing.cpu_checkpointing", "", T::boolean(), "false", only("false"), "hyc keeps what backward needs in device memory", ""},
     {"activation_checkpointing.contiguous_memory_optimization", "", T::boolean(), "false", harmless(), "activations have fixed addresses in one arena in any case", ""},
     {"activation_checkpointing.number_checkpoints", "", T::integer(1, kMost), "", harmless(), "sizes DeepSpeed's contiguous buffer, which hyc plans itself", ""},
     {"activation_checkpointing.synchronize_checkpoint_boundary", "", T::boolean(), "false", harmless(), "there is nothing to wait for: one rank, one order", ""},
@@ -331,7 +343,7 @@ static constexpr ConfigKey kKeys[] = {
     {"pipeline.stages", "pipeline_model_parallel_size", T::integer(1, kMaxRanks), "\"auto\"", connect<&C::pp>(), "stages of the mesh", ""},
     {"pipeline.partition", "", T::text(), "\"best\"", connectBy<&C::partitionMethod>(offerPartition), "what stages balance: best (hyc's choice), parameters, uniform or type:REGEX", ""},
     {"pipeline.seed_layers", "", T::boolean(), "false", harmless(), "initial values do not depend on stages", ""},
-    {"pipeline.activation_checkpoint_interval", "", T::integer(0, kMost), "0", only("0"), kNoRecompute, ""},
+    {"pipeline.activation_checkpoint_interval", "", T::integer(0, kMost), "0", connectBy<&C::recompute>(offerInterval), "1: --recompute layer, which keeps what crosses between layers", ""},
     {"pipeline.pipe_partitioned", "", T::boolean(), "true", harmless(), "how a value crosses to the next stage follows from its sharding", ""},
     {"pipeline.grad_partitioned", "", T::boolean(), "true", harmless(), "how a value crosses to the next stage follows from its sharding", ""},
     {"pipeline.use_reentrant", "", T::boolean(), "true", harmless(), "there is no autograd at run time", ""},

@@ -1,5 +1,6 @@
 #include "ConfigResolution.h"
 
+#include "MemoryFit.h"
 #include "hyc/Driver/DriverError.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -105,7 +106,42 @@ static Error checkTorchDefaults(const ConfigFile &file) {
                      "whose default decay is not DeepSpeed's: give optimizer.params.weight_decay too");
 }
 
-static Error checkContradictions(const ConfigFile &file) {
+/// DeepSpeed passes over adam_w_mode of AdamW in silence.
+static Error checkDecay(const ConfigFile &file) {
+  const ConfigEntry *mode = file.find("optimizer.params.adam_w_mode"), *type = file.find("optimizer.type");
+  if (!mode || mode->value->getBool() != false || !type || type->isAuto() ||
+      !type->value->getString()->equals_insensitive("adamw"))
+    return Error::success();
+  return file.refuse(*mode, "but " + file.sourceOf(*type) +
+                                " is \"AdamW\", which decouples the decay: write \"Adam\" there, or leave this out");
+}
+
+/// A bucket is memory of the device too; without a stage there are none.
+static Error checkBuckets(const ConfigFile &file, const CompileOptions &options) {
+  const JsonValue *stage = file.get("zero_optimization.stage");
+  if (options.deviceMemory.empty() || !stage || *stage->getInteger() == 0)
+    return Error::success();
+  Expected<int64_t> limit = parseByteCount("device-memory", options.deviceMemory);
+  if (!limit)
+    return limit.takeError();
+  for (StringRef name : {"reduce_bucket_size", "allgather_bucket_size", "stage3_prefetch_bucket_size"}) {
+    const ConfigEntry *entry = file.find(("zero_optimization." + name).str());
+    if (!entry || entry->isAuto())
+      continue;
+    constexpr int64_t bytesPerElement = 4;
+    int64_t elements = *entry->value->getInteger();
+    if (elements > *limit / bytesPerElement)
+      return file.refuse(*entry, "which is " + Twine(elements) + " elements of " + Twine(bytesPerElement) +
+                                     " bytes, but --device-memory is " + options.deviceMemory);
+  }
+  return Error::success();
+}
+
+static Error checkContradictions(const ConfigFile &file, const CompileOptions &options) {
+  if (Error error = checkBuckets(file, options))
+    return error;
+  if (Error error = checkDecay(file))
+    return error;
   if (Error error = checkTorchDefaults(file))
     return error;
   if (Error error = checkPrecisions(file))
@@ -120,6 +156,10 @@ static Error checkContradictions(const ConfigFile &file) {
 //===----------------------------------------------------------------------===//
 
 bool hyc::isInForce(const ConfigKey &key, const CompileOptions &options) {
+  // What cycles is a beta, and sgd has none.
+  bool isMomentum = key.path.starts_with("scheduler.params.cycle_m") && key.path.contains("_mom");
+  if (isMomentum && *options.optimizer == "sgd")
+    return false;
   if (key.path.starts_with("scheduler.params."))
     return takes(key, *options.learningRateSchedule);
   return !key.path.starts_with("optimizer.params.") || takes(key, *options.optimizer);
@@ -139,9 +179,7 @@ static Error completeSchedule(const ConfigFile &file, CompileOptions &options) {
     for (StringRef name : {"cycle_min_lr", "cycle_max_lr"})
       if (!isGiven(name))
         return file.refuse(*type, "which needs scheduler.params." + name);
-    if (!isGiven("cycle_momentum") && *options.optimizer != "sgd")
-      return file.refuse(*type, "which cycles the momentum too unless scheduler.params.cycle_momentum is false, and "
-                                "hyc's momentum is constant");
+    byDefault(options.cycleMomentum, true);
     byDefault(options.cycleSecondSteps, *options.cycleFirstSteps);
     byDefault(options.cycleSecondStairs, *options.cycleFirstStairs);
     return Error::success();
@@ -170,7 +208,7 @@ static Error firstRefusal(const ConfigFile &file, CompileOptions &) {
 }
 
 Error hyc::applyConfig(const ConfigFile &file, CompileOptions &options) {
-  Error first = checkContradictions(file);
+  Error first = checkContradictions(file, options);
   // In the table's order: the type of an optimizer comes before its parameters.
   for (const ConfigKey &key : getConfigKeys()) {
     const ConfigEntry *entry = file.find(key.path);

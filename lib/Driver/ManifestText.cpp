@@ -35,6 +35,10 @@ static std::string describeRule(const LearningRateOptions &options) {
     count("cycle_first_stair_count", *options.cycleFirstStairs);
     count("cycle_second_stair_count", *options.cycleSecondStairs);
     count("decay_step_size", *options.cycleDecaySteps);
+    text += std::string(", \"cycle_momentum\": ") + (*options.cycleMomentum ? "true" : "false");
+    number("cycle_min_mom", *options.cycleMomentumLeast);
+    number("cycle_max_mom", *options.cycleMomentumMost);
+    number("decay_mom_rate", *options.cycleMomentumDecay);
     return text;
   }
   bool isWarmup = rule == "WarmupLR" || rule == "WarmupDecayLR";

@@ -57,13 +57,14 @@ struct PlanRule {
 
 /// What a parameter's rule may say of its states, in the order in which it is written.
 inline constexpr const char *kStateProperties[] = {"gradient", "reduction", "optimizer",
-                                                    "master",   "placement", "optimizer_placement"};
+                                                   "master",   "placement", "optimizer_placement"};
 
 /// What states and parameters are flat where no rule says so, and how their exchanges are bounded (in elements).
 struct ZeroPlan {
   int64_t stage = 0;
   std::string gradientReduction = "auto";
-  int64_t persistenceThreshold = 0, prefetch = 0, maxLiveParameters = 0, reduceBucket = 0, gatherBucket = 0;
+  int64_t persistenceThreshold = 0, prefetch = 0, prefetchBucket = 0, maxLiveParameters = 0;
+  int64_t reduceBucket = 0, gatherBucket = 0;
   int64_t reductionsInFlight = 1; ///< while backward computes
 };
 

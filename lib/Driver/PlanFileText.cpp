@@ -43,7 +43,7 @@ static Error readZero(const JsonObjectReader &root, std::optional<ZeroPlan> &pla
   ZeroPlan &zero = plan.emplace();
   if (Error error = reader->checkKeys({"stage", "gradient_reduction", "persistence_threshold", "prefetch",
                                        "max_live_parameters", "reduce_bucket", "allgather_bucket"},
-                                      {"reductions_in_flight"}))
+                                      {"prefetch_bucket", "reductions_in_flight"}))
     return error;
   if (Error error = reader->read("stage", zero.stage, 0, 3))
     return error;
@@ -54,9 +54,13 @@ static Error readZero(const JsonObjectReader &root, std::optional<ZeroPlan> &pla
                             {"allgather_bucket", &zero.gatherBucket}})
     if (Error error = reader->read(key, *value, 0, kMaxElements))
       return error;
-  if (reader->has("reductions_in_flight"))
-    if (Error error = reader->read("reductions_in_flight", zero.reductionsInFlight, 0, kMaxElements))
-      return error;
+  // A plan without them is one that bounds what is ahead by `prefetch` alone and awaits sums where they are made.
+  zero.prefetchBucket = kMaxElements;
+  for (auto [key, value] : {std::pair{"prefetch_bucket", &zero.prefetchBucket},
+                            {"reductions_in_flight", &zero.reductionsInFlight}})
+    if (reader->has(key))
+      if (Error error = reader->read(key, *value, 0, kMaxElements))
+        return error;
   return reader->read("gradient_reduction", zero.gradientReduction);
 }
 
@@ -195,6 +199,7 @@ std::string PlanFile::toJson() const {
         json.attribute("gradient_reduction", zero->gradientReduction);
         json.attribute("persistence_threshold", zero->persistenceThreshold);
         json.attribute("prefetch", zero->prefetch);
+        json.attribute("prefetch_bucket", zero->prefetchBucket);
         json.attribute("max_live_parameters", zero->maxLiveParameters);
         json.attribute("reductions_in_flight", zero->reductionsInFlight);
         json.attribute("reduce_bucket", zero->reduceBucket);
@@ -233,6 +238,7 @@ static Error takeZero(CompileOptions &options, const ZeroPlan &zero) {
   for (const Number &number : {Number{"zero/stage", options.zero, zero.stage},
                                {"zero/persistence_threshold", options.persistenceThreshold, zero.persistenceThreshold},
                                {"zero/prefetch", options.prefetch, zero.prefetch},
+                               {"zero/prefetch_bucket", options.prefetchBucket, zero.prefetchBucket},
                                {"zero/max_live_parameters", options.maxLiveParameters, zero.maxLiveParameters},
                                {"zero/reductions_in_flight", options.reductionsInFlight, zero.reductionsInFlight},
                                {"zero/reduce_bucket", options.reduceBucket, zero.reduceBucket},

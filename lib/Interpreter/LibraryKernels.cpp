@@ -5,7 +5,9 @@
 #include "kernels/attention/reference.h"
 #include "kernels/cross_entropy/reference.h"
 #include "kernels/embedding/reference.h"
+#include "kernels/lamb/reference.h"
 #include "kernels/layer_norm/reference.h"
+#include "kernels/lion/reference.h"
 #include "kernels/loss_scale/reference.h"
 #include "kernels/sum_of_squares/reference.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -321,8 +323,16 @@ static int64_t updatedElements(Loaded &c, ArrayRef<Tensor> outs) {
   return count;
 }
 
-static LogicalResult adamw(Loaded &c) {
-  if (!happens(c, 4))
+/// Inputs of an update before those that may be left out: the momentum, where it cycles, then the predicate.
+static bool updateHappens(const Loaded &c, size_t required) { return happens(c, required + c.op->hasAttr("cycles")); }
+
+/// The decay of the first moment: input `required`, where it cycles, else the attribute.
+static double firstDecay(const Loaded &c, size_t required) {
+  return c.op->hasAttr("cycles") ? c.ins[required].getDouble() : c.real("beta1");
+}
+
+template <kernels::DecayKind decay> static LogicalResult adam(Loaded &c) {
+  if (!updateHappens(c, 4))
     return success();
   SmallVector<Tensor> outs;
   if (failed(loadOuts(c, outs)))
@@ -331,14 +341,74 @@ static LogicalResult adamw(Loaded &c) {
   params.lr = c.ins[1].getDouble();
   params.step = c.ins[2].getInteger();
   params.gradScale = c.ins[3].getDouble();
-  params.beta1 = c.real("beta1"), params.beta2 = c.real("beta2");
+  params.beta1 = firstDecay(c, 4), params.beta2 = c.real("beta2");
   params.epsilon = c.real("epsilon"), params.weightDecay = c.real("weight_decay");
+  params.decay = decay;
+  params.correctsBias = !c.op->hasAttr("uncorrected");
   dispatchFloat(outs[0].getKind(), [&](auto zero) {
     using T = decltype(zero);
     reference::adamw(params, updatedElements(c, outs), outs[0].mutableData<T>(), c.ins[0].data<T>(),
                      outs[1].mutableData<T>(), outs[2].mutableData<T>());
   });
   return all({c.store(0, outs[0]), c.store(1, outs[1]), c.store(2, outs[2])});
+}
+
+static LogicalResult lion(Loaded &c) {
+  if (!updateHappens(c, 3))
+    return success();
+  SmallVector<Tensor> outs;
+  if (failed(loadOuts(c, outs)))
+    return failure();
+  kernels::LionParams params;
+  params.lr = c.ins[1].getDouble();
+  params.gradScale = c.ins[2].getDouble();
+  params.beta1 = firstDecay(c, 3), params.beta2 = c.real("beta2");
+  params.weightDecay = c.real("weight_decay");
+  dispatchFloat(outs[0].getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::lion(params, updatedElements(c, outs), outs[0].mutableData<T>(), c.ins[0].data<T>(),
+                    outs[1].mutableData<T>());
+  });
+  return all({c.store(0, outs[0]), c.store(1, outs[1])});
+}
+
+static LogicalResult lambDirection(Loaded &c) {
+  if (!updateHappens(c, 3))
+    return success();
+  SmallVector<Tensor> outs;
+  if (failed(loadOuts(c, outs)))
+    return failure();
+  kernels::LambParams params;
+  params.step = c.ins[1].getInteger();
+  params.gradScale = c.ins[2].getDouble();
+  params.beta1 = firstDecay(c, 3), params.beta2 = c.real("beta2");
+  params.epsilon = c.real("epsilon"), params.weightDecay = c.real("weight_decay");
+  params.correctsBias = !c.op->hasAttr("uncorrected");
+  dispatchFloat(outs[0].getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::lambDirection(params, updatedElements(c, outs), c.ins[0].data<T>(), outs[0].mutableData<T>(),
+                             outs[1].mutableData<T>(), outs[2].mutableData<T>());
+  });
+  return all({c.store(0, outs[0]), c.store(1, outs[1]), c.store(2, outs[2])});
+}
+
+static LogicalResult trustRatio(Loaded &c) {
+  double ratio = kernels::trustRatio({c.real("least"), c.real("most")}, c.ins[0].getDouble(), c.ins[1].getDouble());
+  return c.store(0, Tensor::splat(c.call.kindOf(c.out(0)), c.outShape(0), ratio));
+}
+
+static LogicalResult lamb(Loaded &c) {
+  if (!happens(c, 3))
+    return success();
+  SmallVector<Tensor> outs;
+  if (failed(loadOuts(c, outs)))
+    return failure();
+  double rate = c.ins[1].getDouble() * c.ins[2].getDouble();
+  dispatchFloat(outs[0].getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::lambUpdate(rate, updatedElements(c, outs), outs[0].mutableData<T>(), c.ins[0].data<T>());
+  });
+  return c.store(0, outs[0]);
 }
 
 static LogicalResult sgd(Loaded &c) {
@@ -422,7 +492,12 @@ static Executor findExecutor(StringRef kernel) {
                                                       {"round_sum", roundSum},
                                                       {"gradient_scale", gradientScale},
                                                       {"increment", increment},
-                                                      {"adamw", adamw},
+                                                      {"adamw", adam<kernels::DecayKind::kDecoupled>},
+                                                      {"adam", adam<kernels::DecayKind::kAddedToGradient>},
+                                                      {"lion", lion},
+                                                      {"lamb_direction", lambDirection},
+                                                      {"trust_ratio", trustRatio},
+                                                      {"lamb", lamb},
                                                       {"sgd", sgd},
                                                       {"sgd_momentum", sgd},
                                                       {"update_loss_scale", updateLossScale},

@@ -219,10 +219,10 @@ FailureOr<StepResult> MeshInterpreter::Impl::readResult() const {
   return result;
 }
 
-FailureOr<StepResult> MeshInterpreter::runStep(const NamedTensors &globalBatch, double lr) {
+FailureOr<StepResult> MeshInterpreter::runStep(const NamedTensors &globalBatch, StepScalars scalars) {
   CollectiveBoard collectives(impl->topology);
   TransferBoard transfers(impl->topology);
-  StepContext step{impl->topology, collectives, transfers, globalBatch, lr};
+  StepContext step{impl->topology, collectives, transfers, globalBatch, scalars};
   std::vector<RankProcess> ranks;
   ranks.reserve(impl->devices.size());
   for (int64_t rank = 0; rank < getNumRanks(); ++rank)

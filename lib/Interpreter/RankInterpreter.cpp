@@ -239,10 +239,10 @@ LogicalResult RankInterpreter::Impl::takeTurns(MutableArrayRef<RankMachine> rank
   return error;
 }
 
-FailureOr<StepResult> RankInterpreter::runStep(const NamedTensors &globalBatch, double lr) {
+FailureOr<StepResult> RankInterpreter::runStep(const NamedTensors &globalBatch, StepScalars scalars) {
   CollectiveBoard collectives(impl->topology);
   TransferBoard transfers(impl->topology);
-  MachineStep step{impl->topology, impl->options.arithmetic, collectives, transfers, globalBatch, lr};
+  MachineStep step{impl->topology, impl->options.arithmetic, collectives, transfers, globalBatch, scalars};
   std::vector<RankMachine> ranks;
   ranks.reserve(impl->memories.size());
   for (int64_t worldRank = 0; worldRank < impl->topology.getNumRanks(); ++worldRank)

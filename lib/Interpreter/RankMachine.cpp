@@ -90,11 +90,12 @@ LogicalResult RankMachine::beginFunction(StringRef name) {
     return emitError() << "the program @" << owner.getSymName() << " has no function @" << name;
   forgetTemporaries();
   for (rank::ScalarOp scalar : program.scalars) {
-    if (scalar.getSymName() != "lr")
+    std::optional<double> number = step.scalars.get(scalar.getSymName());
+    if (!number)
       return emitError() << "the interpreter knows no scalar \"" << scalar.getSymName() << "\"";
     Extent region = placedRegion(own.memory, scalar.getArena(), scalar.getOffset().value_or(0), scalar.getBufferType());
-    Tensor lr = Tensor::splat(*elementKind(region.elementType, step.arithmetic), region.shape, step.lr);
-    if (failed(own.memory.store(scalar, region, lr)))
+    Tensor value = Tensor::splat(*elementKind(region.elementType, step.arithmetic), region.shape, *number);
+    if (failed(own.memory.store(scalar, region, value)))
       return failure();
   }
   stack.emplace_back(function.getBlock());

@@ -7,6 +7,7 @@
 #include "RankCalls.h"
 #include "TransferBoard.h"
 #include "dialects/Rank/Moves.h"
+#include "hyc/Interpreter/Interpreter.h"
 
 namespace hyc::interpreter {
 
@@ -45,7 +46,7 @@ struct MachineStep {
   CollectiveBoard &collectives;
   TransferBoard &transfers;
   const NamedTensors &globalBatch;
-  double lr;
+  StepScalars scalars;
 };
 
 class RankMachine {

@@ -189,9 +189,10 @@ LogicalResult RankProcess::beginApply() {
   SmallVector<Tensor> arguments;
   for (unsigned i = 0; i < apply.getNumArguments(); ++i) {
     auto name = apply.getArgAttrOfType<StringAttr>(i, "hyc.scalar");
-    if (name.getValue() != "lr")
+    std::optional<double> scalar = step.scalars.get(name.getValue());
+    if (!scalar)
       return emitError() << "the interpreter knows no scalar \"" << name.getValue() << "\"";
-    arguments.push_back(Tensor::scalar(ElementKind::F64, step.lr));
+    arguments.push_back(Tensor::scalar(ElementKind::F64, *scalar));
   }
   frame.emplace(apply, device);
   return frame->bind(arguments);

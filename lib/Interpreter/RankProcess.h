@@ -10,6 +10,7 @@
 #include "Frame.h"
 #include "StageProgram.h"
 #include "TransferBoard.h"
+#include "hyc/Interpreter/Interpreter.h"
 
 namespace hyc::interpreter {
 
@@ -19,7 +20,7 @@ struct StepContext {
   CollectiveBoard &collectives;
   TransferBoard &transfers;
   const NamedTensors &globalBatch;
-  double lr;
+  StepScalars scalars;
 };
 
 class RankProcess {

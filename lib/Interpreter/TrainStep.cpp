@@ -30,14 +30,15 @@ static const Tensor *stateOfRole(const Interpreter &interpreter, StringRef role)
 }
 
 FailureOr<StepResult> hyc::interpreter::runTrainStep(Interpreter &interpreter, ArrayRef<NamedTensors> microBatches,
-                                                     double lr) {
+                                                     StepScalars scalars) {
   interpreter.beginStep();
   for (const NamedTensors &inputs : microBatches)
     if (failed(interpreter.call("microbatch", inputs)))
       return failure();
-  NamedTensors scalars;
-  scalars["lr"] = Tensor::scalar(ElementKind::F64, lr);
-  if (failed(interpreter.call("apply", scalars)))
+  NamedTensors arguments;
+  for (StringRef name : {"lr", "momentum"})
+    arguments[name] = Tensor::scalar(ElementKind::F64, *scalars.get(name));
+  if (failed(interpreter.call("apply", arguments)))
     return failure();
   StepResult result;
   if (const Tensor *loss = stateOfRole(interpreter, "loss_sum"))

@@ -3,6 +3,8 @@
 #include "StateShards.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "kernels/adamw/reference.h"
+#include "kernels/lamb/reference.h"
+#include "kernels/lion/reference.h"
 #include "kernels/loss_scale/reference.h"
 #include "kernels/sum_of_squares/reference.h"
 #include <cmath>
@@ -93,15 +95,31 @@ static LogicalResult evaluateGradientScale(OpCall &call) {
   return success();
 }
 
+/// What an update works on: the parameter, its gradient, the optimizer's states.
+static LogicalResult findStates(OpCall &call, UpdateOpInterface op, NamedStates &states) {
+  SmallVector<StringRef> names;
+  for (FlatSymbolRefAttr symbol : op.getSymbols())
+    names.push_back(symbol.getValue());
+  return success(succeeded(checkScalars(call)) && succeeded(states.find(call, names)));
+}
+
 /// Whether an update happens, by its predicate; `call.operands` ends with it where there is one.
-template <typename UpdateOp> static bool happens(UpdateOp op, const OpCall &call) {
+static bool happens(UpdateOpInterface op, const OpCall &call) {
   return !op.getPredicate() || call.operands.back().getInteger() != 0;
 }
 
-static LogicalResult evaluateAdamW(OpCall &call) {
-  auto op = cast<AdamWOp>(call.op);
+/// The decay of the first moment: this step's, where it cycles, else the attribute's. Before the predicate the momentum
+/// is the last operand.
+template <typename Op> static double firstDecay(const OpCall &call, Op op) {
+  if (!op.getMomentum())
+    return op.getBeta1().convertToDouble();
+  return call.operands[call.operands.size() - (op.getPredicate() ? 2 : 1)].getDouble();
+}
+
+template <typename Op> static LogicalResult evaluateAdam(OpCall &call) {
+  auto op = cast<Op>(call.op);
   NamedStates states;
-  if (failed(checkScalars(call)) || failed(states.find(call, {op.getParam(), op.getGradient(), op.getM(), op.getV()})))
+  if (failed(findStates(call, op, states)))
     return failure();
   if (!happens(op, call))
     return success();
@@ -110,10 +128,12 @@ static LogicalResult evaluateAdamW(OpCall &call) {
   params.lr = call.operands[0].getDouble();
   params.step = call.operands[1].getInteger();
   params.gradScale = call.operands[2].getDouble();
-  params.beta1 = op.getBeta1().convertToDouble();
+  params.beta1 = firstDecay(call, op);
   params.beta2 = op.getBeta2().convertToDouble();
   params.epsilon = op.getEpsilon().convertToDouble();
   params.weightDecay = op.getWeightDecay().convertToDouble();
+  params.decay = std::is_same_v<Op, AdamOp> ? kernels::DecayKind::kAddedToGradient : kernels::DecayKind::kDecoupled;
+  params.correctsBias = !op.getUncorrected();
   dispatchFloat(values[0].getKind(), [&](auto zero) {
     using T = decltype(zero);
     kernels::reference::adamw(params, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
@@ -142,11 +162,8 @@ static void updateBySgd(const SgdFactors<T> &factors, int64_t count, T *param, c
 
 static LogicalResult evaluateSgd(OpCall &call) {
   auto op = cast<SgdOp>(call.op);
-  SmallVector<StringRef> names{op.getParam(), op.getGradient()};
-  if (op.getVelocity())
-    names.push_back(*op.getVelocity());
   NamedStates states;
-  if (failed(checkScalars(call)) || failed(states.find(call, names)))
+  if (failed(findStates(call, op, states)))
     return failure();
   if (!happens(op, call))
     return success();
@@ -158,6 +175,84 @@ static LogicalResult evaluateSgd(OpCall &call) {
                           static_cast<T>(op.getWeightDecay().convertToDouble())};
     updateBySgd<T>(factors, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
                    values.size() > 2 ? values[2].mutableData<T>() : nullptr);
+  });
+  states.store();
+  return success();
+}
+
+static LogicalResult evaluateLion(OpCall &call) {
+  auto op = cast<LionOp>(call.op);
+  NamedStates states;
+  if (failed(findStates(call, op, states)))
+    return failure();
+  if (!happens(op, call))
+    return success();
+  MutableArrayRef<Tensor> values = states.values;
+  kernels::LionParams params;
+  params.lr = call.operands[0].getDouble();
+  params.gradScale = call.operands[1].getDouble();
+  params.beta1 = firstDecay(call, op);
+  params.beta2 = op.getBeta2().convertToDouble();
+  params.weightDecay = op.getWeightDecay().convertToDouble();
+  dispatchFloat(values[0].getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::reference::lion(params, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
+                             values[2].mutableData<T>());
+  });
+  states.store();
+  return success();
+}
+
+static LogicalResult evaluateLambDirection(OpCall &call) {
+  auto op = cast<LambDirectionOp>(call.op);
+  NamedStates states;
+  if (failed(findStates(call, op, states)))
+    return failure();
+  if (!happens(op, call))
+    return success();
+  MutableArrayRef<Tensor> values = states.values;
+  kernels::LambParams params;
+  params.step = call.operands[0].getInteger();
+  params.gradScale = call.operands[1].getDouble();
+  params.beta1 = firstDecay(call, op);
+  params.beta2 = op.getBeta2().convertToDouble();
+  params.epsilon = op.getEpsilon().convertToDouble();
+  params.weightDecay = op.getWeightDecay().convertToDouble();
+  params.correctsBias = !op.getUncorrected();
+  dispatchFloat(values[0].getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::reference::lambDirection(params, values[0].getNumElements(), values[0].data<T>(),
+                                      values[1].mutableData<T>(), values[2].mutableData<T>(),
+                                      values[3].mutableData<T>());
+  });
+  values[1].roundElements(); // the direction, in a gradient of 16 bits
+  states.store();
+  return success();
+}
+
+static LogicalResult evaluateTrustRatio(OpCall &call) {
+  auto op = cast<TrustRatioOp>(call.op);
+  if (failed(checkScalars(call)))
+    return failure();
+  kernels::TrustRatioBounds bounds{op.getLeast().convertToDouble(), op.getMost().convertToDouble()};
+  call.results.push_back(
+      Tensor::splat(call.resultKind(), call.resultShape(),
+                    kernels::trustRatio(bounds, call.operands[0].getDouble(), call.operands[1].getDouble())));
+  return success();
+}
+
+static LogicalResult evaluateLamb(OpCall &call) {
+  auto op = cast<LambOp>(call.op);
+  NamedStates states;
+  if (failed(findStates(call, op, states)))
+    return failure();
+  if (!happens(op, call))
+    return success();
+  MutableArrayRef<Tensor> values = states.values;
+  double rate = call.operands[0].getDouble() * call.operands[1].getDouble();
+  dispatchFloat(values[0].getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::reference::lambUpdate(rate, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>());
   });
   states.store();
   return success();
@@ -195,7 +290,12 @@ void hyc::interpreter::addUpdateOps(OpTable &table) {
   table.add<SumOfSquaresOp>(evaluateSumOfSquares);
   table.add<RoundSumOp>(evaluateRoundSum);
   table.add<GradientScaleOp>(evaluateGradientScale);
-  table.add<AdamWOp>(evaluateAdamW);
+  table.add<AdamWOp>(evaluateAdam<AdamWOp>);
+  table.add<AdamOp>(evaluateAdam<AdamOp>);
+  table.add<LionOp>(evaluateLion);
+  table.add<LambDirectionOp>(evaluateLambDirection);
+  table.add<TrustRatioOp>(evaluateTrustRatio);
+  table.add<LambOp>(evaluateLamb);
   table.add<SgdOp>(evaluateSgd);
   table.add<RefreshOp>(evaluateRefresh);
   table.add<UpdateLossScaleOp>(evaluateUpdateLossScale);

@@ -64,6 +64,10 @@ static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
   optimizer.beta1 = options.beta1;
   optimizer.beta2 = options.beta2;
   optimizer.epsilon = options.epsilon;
+  optimizer.correctBias = options.correctBias;
+  optimizer.cycleMomentum = options.cycleMomentum;
+  optimizer.leastTrust = options.leastTrust;
+  optimizer.mostTrust = options.mostTrust;
   optimizer.weightDecay = options.weightDecay;
   optimizer.momentum = options.momentum;
   optimizer.clipGradNorm = options.clipGradNorm;
@@ -126,6 +130,7 @@ static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   // Last: what is under way at once is a question of a stage's functions.
   PrefetchParametersOptions prefetch;
   prefetch.maxLive = options.maxLiveParameters;
+  prefetch.bucket = options.prefetchBucket;
   passes.addPass(createPrefetchParameters(prefetch));
   DelayWaitsOptions waits;
   waits.inFlight = options.reductionsInFlight;

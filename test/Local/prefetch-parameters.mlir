@@ -1,5 +1,7 @@
 // RUN: hyc-opt %s --hyc-prefetch-parameters | FileCheck %s --check-prefixes=CHECK,FAR
 // RUN: hyc-opt %s --hyc-prefetch-parameters="max-live=8192" | FileCheck %s --check-prefixes=CHECK,NEAR
+// RUN: hyc-opt %s --hyc-prefetch-parameters="bucket=4096" | FileCheck %s --check-prefixes=CHECK,NEAR
+// RUN: hyc-opt %s --hyc-prefetch-parameters="bucket=4095" | FileCheck %s --check-prefixes=CHECK,NONE
 // RUN: hyc-opt %s --hyc-prefetch-parameters="max-live=4096" | FileCheck %s --check-prefixes=CHECK,NONE
 
 dist.mesh @mesh axes ["dp"] sizes [2] stages 1
@@ -7,7 +9,8 @@ hyc.param @a : tensor<2048xf32> from #hyc.fill<0.0 : f64> {global_type = tensor<
 hyc.param @b : tensor<2048xf32> from #hyc.fill<0.0 : f64> {global_type = tensor<64x64xf32>}
 hyc.param @c : tensor<2048xf32> from #hyc.fill<0.0 : f64> {global_type = tensor<64x64xf32>}
 
-// A gather starts before the wait of the gather two uses earlier, or as early as the window of elements allows.
+// A gather starts before the wait of the gather two uses earlier, or as early as the limits in elements allow: of all that is
+// there at one moment, and of what is there before its use.
 // CHECK-LABEL: hyc.func @forward.0
 // CHECK: dist.all_gather_start {{.*}}cause = "use of a"
 // FAR: dist.all_gather_start {{.*}}cause = "use of b"

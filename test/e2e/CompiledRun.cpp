@@ -94,10 +94,13 @@ std::vector<std::string> hyc_e2e::compileArguments(const Layout &layout, const s
       "--dp",               std::to_string(layout.dp),       "--micro-batch", std::to_string(microBatch),
       "--grad-accum",       std::to_string(accumulation),    "--optimizer", layout.optimizer,
       "--schedule",         layout.schedule,                 "-o", folder};
-  if (layout.optimizer == "adamw")
-    arguments.insert(arguments.end(), {"--lr", "1e-3", "--weight-decay", "0.01"});
-  else
-    arguments.insert(arguments.end(), {"--lr", "0.1", "--weight-decay", "0"});
+  // As in test/models/export_gpt2.py.
+  static const std::map<std::string, std::vector<std::string>> kHyperparameters = {
+      {"sgd", {"--lr", "0.1", "--weight-decay", "0"}},      {"adamw", {"--lr", "1e-3", "--weight-decay", "0.01"}},
+      {"adam", {"--lr", "1e-3", "--weight-decay", "0.01"}}, {"lamb", {"--lr", "0.02", "--weight-decay", "0.01"}},
+      {"lion", {"--lr", "2e-4", "--weight-decay", "0.1"}}};
+  const std::vector<std::string> &chosen = kHyperparameters.at(layout.optimizer);
+  arguments.insert(arguments.end(), chosen.begin(), chosen.end());
   if (layout.precision != "f32")
     arguments.insert(arguments.end(), {"--precision", layout.precision});
   arguments.insert(arguments.end(), layout.further.begin(), layout.further.end());

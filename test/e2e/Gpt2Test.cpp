@@ -67,6 +67,15 @@ TEST(Gpt2OneRank, AdamWLossesAndGradientsArePyTorchs) {
 
 TEST(Gpt2OneRank, SgdLossesArePyTorchs) { expectLosses(oneRank("sgd"), reference().at("losses.sgd").values, 1e-4); }
 
+TEST(Gpt2OneRank, AdamLossesArePyTorchs) {
+  expectLosses(oneRank("adam"), reference().at("losses.adam").values, 1e-4);
+}
+
+TEST(Gpt2OneRank, LambAndLionLossesAreThoseOfThePapersUnderPyTorch) {
+  expectLosses(oneRank("lamb"), reference().at("losses.lamb").values, 1e-4);
+  expectLosses(oneRank("lion"), reference().at("losses.lion").values, 1e-4);
+}
+
 class Gpt2Layout : public testing::TestWithParam<Layout> {};
 
 TEST_P(Gpt2Layout, AgreesWithOneRankAndRepeatsItsBits) {
@@ -86,7 +95,8 @@ TEST_P(Gpt2Layout, AgreesWithOneRankAndRepeatsItsBits) {
 INSTANTIATE_TEST_SUITE_P(PureAxesAndAllThree, Gpt2Layout,
                          testing::Values(Layout{8, 1, 1, "1f1b", "sgd"}, Layout{1, 8, 1, "1f1b", "sgd"},
                                          Layout{1, 8, 1, "gpipe", "adamw"}, Layout{1, 1, 8, "1f1b", "sgd"},
-                                         Layout{2, 2, 2, "1f1b", "adamw"}, Layout{2, 2, 2, "gpipe", "sgd"}),
+                                         Layout{2, 2, 2, "1f1b", "adamw"}, Layout{2, 2, 2, "gpipe", "sgd"},
+                                         Layout{2, 2, 2, "1f1b", "lamb"}, Layout{2, 2, 2, "1f1b", "lion"}),
                          [](const auto &info) { return info.param.name(); });
 
 /// Splits that no seed would choose: the sequence over tp, heads over both axes against the mesh's order, widths over

@@ -18,6 +18,8 @@ struct Layout {
   std::string schedule, optimizer;
 
   explicit Layout(uint64_t seed);
+  bool uses(const char *name) const { return optimizer.find(name) != std::string::npos; }
+  bool isLion() const { return uses("lion"); }
   std::string describe() const;
 };
 

@@ -117,7 +117,10 @@ public:
 
 private:
   void chooseOptions() {
-    layout.optimizer = seed % 3 == 0 ? "optimizer=sgd momentum=0.9" : "optimizer=adamw clip-grad-norm=0.05";
+    static const char *kOptimizers[] = {"optimizer=sgd momentum=0.9", "optimizer=adamw clip-grad-norm=0.05",
+                                        "optimizer=lamb weight-decay=0.1", "optimizer=lion weight-decay=0.1",
+                                        "optimizer=adam weight-decay=0.1"};
+    layout.optimizer = kOptimizers[seed % std::size(kOptimizers)];
     static const int64_t kMeshes[][3] = {{1, 1, 1}, {1, 1, 2}, {2, 1, 2}, {1, 2, 2}, {1, 1, 3}, {2, 2, 2}, {2, 2, 1}};
     const int64_t *mesh = kMeshes[random() % std::size(kMeshes)];
     layout.tp = options.tp = mesh[0], layout.pp = mesh[1], layout.dp = options.dp = mesh[2];

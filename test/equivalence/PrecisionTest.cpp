@@ -110,10 +110,11 @@ NamedTensors lineBatch(double x) {
 
 /// Overflows where the table says; the scale follows DeepSpeed's rules, and a step that overflowed changes nothing
 /// else.
-TEST(LossScaling, AStepThatOverflowsIsSkippedAndTheScaleFollows) {
+static void expectSkippedSteps(const std::string &optimizer, const std::vector<std::string> &kept) {
   TrainedModule module(kLine,
                        "hyc-differentiate,hyc-convert-precision{precision=fp16},hyc-scale-loss{initial-scale=16},"
-                       "hyc-attach-optimizer{loss-scale-window=2 hysteresis=2},hyc-verify-train");
+                       "hyc-attach-optimizer{loss-scale-window=2 hysteresis=2 " +
+                           optimizer + "},hyc-verify-train");
   ASSERT_TRUE(module) << module.diagnostics();
   llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get());
   ASSERT_TRUE(succeeded(interpreter)) << module.diagnostics();
@@ -128,18 +129,27 @@ TEST(LossScaling, AStepThatOverflowsIsSkippedAndTheScaleFollows) {
   int64_t number = 0;
   for (const Step &step : steps) {
     ++number;
-    Tensor before = *interpreter->getState("w"), moment = *interpreter->getState("w.adam.m");
-    Tensor copy = *interpreter->getState("w.compute");
+    std::vector<Tensor> before;
+    for (const std::string &name : kept)
+      before.push_back(*interpreter->getState(name));
     // 1e6 is infinite in f16.
     ASSERT_TRUE(succeeded(runTrainStep(*interpreter, {lineBatch(step.overflows ? 1e6 : 1.0)}, 0.1)))
         << module.diagnostics();
     EXPECT_EQ(interpreter->getState("loss_scale")->getDouble(), step.scaleAfter) << "step " << number;
     EXPECT_EQ(interpreter->getState("applied_step")->getInteger(), step.appliedAfter) << "step " << number;
     EXPECT_EQ(interpreter->getState("step")->getInteger(), number);
-    EXPECT_EQ(interpreter->getState("w")->isIdenticalTo(before), step.overflows) << "step " << number;
-    EXPECT_EQ(interpreter->getState("w.adam.m")->isIdenticalTo(moment), step.overflows) << "step " << number;
-    EXPECT_EQ(interpreter->getState("w.compute")->isIdenticalTo(copy), step.overflows) << "step " << number;
+    for (size_t i = 0; i < kept.size(); ++i)
+      EXPECT_EQ(interpreter->getState(kept[i])->isIdenticalTo(before[i]), step.overflows)
+          << optimizer << ", @" << kept[i] << ", step " << number;
   }
+}
+
+TEST(LossScaling, AStepThatOverflowsIsSkippedAndTheScaleFollows) {
+  for (const char *optimizer : {"adamw", "adam"})
+    expectSkippedSteps(std::string("optimizer=") + optimizer, {"w", "w.compute", "w.adam.m", "w.adam.v"});
+  expectSkippedSteps("optimizer=lamb weight-decay=0.1", {"w", "w.compute", "w.lamb.m", "w.lamb.v"});
+  expectSkippedSteps("optimizer=lion", {"w", "w.compute", "w.lion.m"});
+  expectSkippedSteps("optimizer=sgd momentum=0.9", {"w", "w.compute", "w.momentum"});
 }
 
 /// Norm and update do not know of the scale: powers of two come and go without a trace.

@@ -32,6 +32,9 @@ and for gpt2-tiny also
     losses.adamw   f32 [20]: the loss before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay
                    0.01 on every parameter
     losses.sgd     f32 [20]: the same with SGD: lr 0.1, no momentum, no decay
+    losses.adam    f32 [20]: the same with Adam: as AdamW, but the decay is added to the gradient
+    losses.lamb    f32 [20]: the same with LAMB: lr 0.02, betas, eps and decay of AdamW, trust ratio from 0.01 to 10
+    losses.lion    f32 [20]: the same with Lion: lr 2e-4, betas 0.9 and 0.99, decay 0.1
 
 gpt2-tiny.bf16.safetensors holds what the same AdamW gives where the model computes in bf16 beside f32 weights
 (torch.autocast):
@@ -165,6 +168,47 @@ def logits_and_loss(model, tokens):
     return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
 
+class Lamb(torch.optim.Optimizer):
+    """You et al. 2020, algorithm 2, with DeepSpeed's bounds of the trust ratio; torch has none."""
+
+    def __init__(self, parameters, lr, weight_decay, betas=(0.9, 0.999), eps=1e-8, bounds=(0.01, 10.0)):
+        super().__init__(parameters, dict(lr=lr, weight_decay=weight_decay, betas=betas, eps=eps, bounds=bounds))
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self):
+        self.steps += 1
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for w in group["params"]:
+                state = self.state[w]
+                m = state["m"] = beta1 * state.get("m", torch.zeros_like(w)) + (1 - beta1) * w.grad
+                v = state["v"] = beta2 * state.get("v", torch.zeros_like(w)) + (1 - beta2) * w.grad ** 2
+                corrected = m / (1 - beta1 ** self.steps), v / (1 - beta2 ** self.steps)
+                direction = corrected[0] / (corrected[1].sqrt() + group["eps"]) + group["weight_decay"] * w
+                norms = w.double().norm().item(), direction.double().norm().item()
+                least, most = group["bounds"]
+                ratio = min(max(norms[0] / norms[1], least), most) if all(norms) else 1.0
+                w.sub_(group["lr"] * ratio * direction)
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al. 2023; torch has none."""
+
+    def __init__(self, parameters, lr, weight_decay, betas=(0.9, 0.99)):
+        super().__init__(parameters, dict(lr=lr, weight_decay=weight_decay, betas=betas))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for w in group["params"]:
+                m = self.state[w].get("m", torch.zeros_like(w))
+                update = torch.sign(beta1 * m + (1 - beta1) * w.grad)
+                w.sub_(group["lr"] * (update + group["weight_decay"] * w))
+                self.state[w]["m"] = beta2 * m + (1 - beta2) * w.grad
+
+
 def training_losses(fixture, tokens, make_optimizer, dtype=None):
     model = build(fixture)
     optimizer = make_optimizer(model.parameters())
@@ -201,6 +245,12 @@ def write_reference(model, fixture, initializers, folder):
             fixture, tokens, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01))
         values["losses.sgd"] = training_losses(
             fixture, tokens, lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+        values["losses.adam"] = training_losses(
+            fixture, tokens, lambda parameters: torch.optim.Adam(parameters, lr=1e-3, weight_decay=0.01))
+        values["losses.lamb"] = training_losses(
+            fixture, tokens, lambda parameters: Lamb(parameters, lr=0.02, weight_decay=0.01))
+        values["losses.lion"] = training_losses(
+            fixture, tokens, lambda parameters: Lion(parameters, lr=2e-4, weight_decay=0.1))
     values = {name: numpy.array(value, order="C") for name, value in values.items()}
     (folder / f"{fixture.name}.reference.safetensors").write_bytes(safetensors.numpy.save(values))
 

@@ -71,6 +71,9 @@ struct Flags {
                              cl::desc("Parameters of at most N elements stay whole under --zero 3 [100000]")};
   cl::opt<int64_t> prefetch{"stage3-prefetch", cl::value_desc("N"), cl::cat(mesh),
                             cl::desc("Under --zero 3 parameters are asked for N uses before they are needed [0]")};
+  cl::opt<int64_t> prefetchBucket{"stage3-prefetch-bucket-size", cl::value_desc("N"), cl::cat(mesh),
+                                  cl::desc("Most elements that are there before they are needed; without "
+                                           "--stage3-prefetch, as early as that allows [50000000]")};
   cl::opt<int64_t> maxLive{"stage3-max-live-parameters", cl::value_desc("N"), cl::cat(mesh),
                            cl::desc("Most elements that prefetching may have gathered at once [1000000000]")};
   cl::opt<int64_t> reductionsInFlight{
@@ -106,14 +109,14 @@ struct Flags {
       cl::desc("With --recompute layer: each rank of tp keeps its part of what crosses between layers [off]")};
 
   cl::opt<std::string> optimizerName{"optimizer", cl::value_desc("NAME"), cl::cat(optimizer),
-                                     cl::desc("adamw or sgd [adamw]")};
+                                     cl::desc("adamw, adam, lamb, lion or sgd [adamw]")};
   cl::opt<double> lr{"lr", cl::value_desc("X"), cl::cat(optimizer), cl::desc("Learning rate [1e-3]")};
   cl::opt<std::string> lrSchedule{"lr-schedule", cl::value_desc("RULE"), cl::cat(optimizer),
                                   cl::desc("constant, linear or cosine, over hyc-run --steps [constant]")};
   cl::opt<int64_t> warmup{"warmup-steps", cl::value_desc("N"), cl::cat(optimizer),
                           cl::desc("Steps over which the learning rate rises from 0 [0]")};
   cl::opt<double> weightDecay{"weight-decay", cl::value_desc("X"), cl::cat(optimizer),
-                              cl::desc("Decoupled for adamw, added to the gradient for sgd [0]")};
+                              cl::desc("Added to the gradient for adam and sgd, decoupled for others [0]")};
   cl::list<std::string> noDecay{"no-decay", cl::value_desc("REGEX"), cl::cat(optimizer),
                                 cl::desc("Parameters that do not decay; may be repeated")};
   cl::opt<double> momentum{"momentum", cl::value_desc("X"), cl::cat(optimizer), cl::desc("Momentum of sgd [0]")};
@@ -197,6 +200,7 @@ hyc::CompileOptions Flags::read() const {
   offer(reduction, options.gradientReduction);
   offer(threshold, options.persistenceThreshold);
   offer(prefetch, options.prefetch);
+  offer(prefetchBucket, options.prefetchBucket);
   offer(maxLive, options.maxLiveParameters);
   offer(reductionsInFlight, options.reductionsInFlight);
   offer(reduceBucket, options.reduceBucket);

@@ -43,8 +43,8 @@ struct CompileOptions : LearningRateOptions {
   Setting<std::string> gradientReduction = std::string("auto");
   /// In elements, but for prefetch, which counts uses.
   Setting<int64_t> reductionsInFlight = 1;
-  Setting<int64_t> persistenceThreshold = 100000, prefetch = 0, maxLiveParameters = 1000000000;
-  Setting<int64_t> reduceBucket = 500000000, gatherBucket = 500000000;
+  Setting<int64_t> persistenceThreshold = 100000, prefetch = 0, prefetchBucket = 50000000;
+  Setting<int64_t> maxLiveParameters = 1000000000, reduceBucket = 500000000, gatherBucket = 500000000;
   Setting<std::string> offloadOptimizer = std::string("none"), offloadParam = std::string("none"); ///< none, cpu, nvme
   Setting<std::string> nvmePath = std::string();      ///< folder on the disk, where anything goes there
   Setting<double> offloadRatio = 1.0;                 ///< part of the elements whose optimizer states are moved out
@@ -54,6 +54,9 @@ struct CompileOptions : LearningRateOptions {
 
   Setting<std::string> optimizer = std::string("adamw");
   Setting<double> weightDecay = 0.0, momentum = 0.0, epsilon = 1e-8, clipGradNorm = 0.0;
+  Setting<bool> correctBias = true;                    ///< of the moments of adamw, adam and lamb
+  Setting<bool> decoupledDecay = true;                 ///< whether a config's "Adam" means adamw, as DeepSpeed has it
+  Setting<double> leastTrust = 0.01, mostTrust = 10.0; ///< bounds of lamb's trust ratio
   Setting<std::array<double, 2>> betas = std::array<double, 2>{0.9, 0.999};
   std::vector<std::string> noDecay;
 
@@ -76,6 +79,13 @@ inline constexpr int64_t kMaxBatch = 65536;
 /// Checks every value by itself and the mesh as a whole; the error names the flag or the place in the config, what it
 /// is and what it may be.
 llvm::Error checkOptions(const CompileOptions &options);
+
+/// What an optimizer means where it is not told: lion's betas, the second beta under a momentum that cycles.
+void resolveOptimizer(CompileOptions &options);
+
+/// What follows from other settings where nobody says it: a prefetch bucket alone is filled as early as it allows, and
+/// layer boundaries in parts are boundaries that are kept.
+void resolveFollowers(CompileOptions &options);
 
 /// Completes trainBatch = microBatch × gradAccum × dp from those that are given, as DeepSpeed does: the third from two;
 /// of one alone, gradAccum is 1. Three that contradict each other, or a division with a rest, are an error that shows

@@ -25,6 +25,9 @@ struct LearningRateOptions {
   Setting<double> cycleMinimum = 0.0, cycleDecayRate = 0.0;
   Setting<int64_t> cycleFirstSteps = 2000, cycleSecondSteps = 2000, cycleFirstStairs = 0, cycleSecondStairs = 0,
                    cycleDecaySteps = 0;
+  /// The decay of the first moment goes against the learning rate, of optimizers that have one.
+  Setting<bool> cycleMomentum = false;
+  Setting<double> cycleMomentumLeast = 0.8, cycleMomentumMost = 0.9, cycleMomentumDecay = 0.0;
 };
 
 } // namespace hyc

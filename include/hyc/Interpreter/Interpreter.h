@@ -44,6 +44,19 @@ private:
   Device device;
 };
 
+/// What the runtime sets before @apply.
+struct StepScalars {
+  StepScalars(double lr, double momentum = 0.9) : lr(lr), momentum(momentum) {}
+  double lr, momentum;
+
+  /// By the name that hyc.scalar has; none where there is no such scalar.
+  std::optional<double> get(llvm::StringRef name) const {
+    if (name == "lr")
+      return lr;
+    return name == "momentum" ? std::optional<double>(momentum) : std::nullopt;
+  }
+};
+
 /// What a training step reports.
 struct StepResult {
   double lossSum = 0;
@@ -58,10 +71,10 @@ struct StepResult {
 /// diagnostic, where an input's samples cannot be cut so.
 llvm::FailureOr<std::vector<NamedTensors>> splitMicroBatches(const NamedTensors &globalBatch, int64_t count);
 
-/// One step of a phase 2 or 3 module: begin, `@microbatch` for each, `@apply` with `lr`. The states of roles loss_sum,
-/// token_count and grad_norm give the result; one that the module lacks is reported as 0.
+/// One step of a phase 2 or 3 module: begin, `@microbatch` for each, `@apply` with `scalars`. The states of roles
+/// loss_sum, token_count and grad_norm give the result; one that the module lacks is reported as 0.
 llvm::FailureOr<StepResult> runTrainStep(Interpreter &interpreter, llvm::ArrayRef<NamedTensors> microBatches,
-                                         double lr);
+                                         StepScalars scalars);
 
 } // namespace hyc::interpreter
 

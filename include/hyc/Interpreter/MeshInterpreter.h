@@ -28,7 +28,7 @@ public:
 
   /// One step of every rank. The first dimension of each input counts the samples of the global batch: sample i of
   /// micro-batch m at dp coordinate d is number m·(DP·B) + d·B + i.
-  llvm::FailureOr<StepResult> runStep(const NamedTensors &globalBatch, double lr);
+  llvm::FailureOr<StepResult> runStep(const NamedTensors &globalBatch, StepScalars scalars);
 
   /// The whole value of a param or state from its shards. Fails, after a diagnostic, where ranks that should hold equal
   /// copies differ in a bit, or padding is not zero.

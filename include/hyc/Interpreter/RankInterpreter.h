@@ -22,7 +22,7 @@ public:
   ~RankInterpreter();
 
   /// One step of every rank; the batch is as MeshInterpreter::runStep takes it.
-  llvm::FailureOr<StepResult> runStep(const NamedTensors &globalBatch, double lr);
+  llvm::FailureOr<StepResult> runStep(const NamedTensors &globalBatch, StepScalars scalars);
 
   /// The whole value of a state by its symbol, from its shards; as MeshInterpreter::gatherState.
   llvm::FailureOr<Tensor> gatherState(llvm::StringRef symbol);

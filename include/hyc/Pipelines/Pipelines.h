@@ -18,6 +18,8 @@ struct PipelineOptions {
   // Train
   std::string loss = "cross_entropy", logits, labels = "labels";
   std::string optimizer = "adamw";
+  bool correctBias = true, cycleMomentum = false;
+  double leastTrust = 0.01, mostTrust = 10;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0, momentum = 0, clipGradNorm = 0;
   std::vector<std::string> noDecay;
   PrecisionOptions precision;
@@ -34,7 +36,7 @@ struct PipelineOptions {
   std::string gradientReduction = "auto"; ///< step, micro_batch, or auto by the ZeRO stage
   // In elements, as DeepSpeed counts them, whose defaults these are but for the prefetch, which counts uses.
   int64_t persistenceThreshold = 100000, reduceBucket = 500000000, gatherBucket = 500000000;
-  int64_t maxLiveParameters = 1000000000, prefetch = 0;
+  int64_t maxLiveParameters = 1000000000, prefetchBucket = 50000000, prefetch = 0;
   int64_t reductionsInFlight = 1; ///< of gradients that are summed as they are made, while backward computes on
   std::string offloadOptimizer = "none", offloadParam = "none"; ///< none, cpu or nvme
   double offloadRatio = 1;     ///< part of the elements whose optimizer states are moved out

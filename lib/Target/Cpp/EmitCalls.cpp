@@ -140,6 +140,11 @@ void FunctionEmitter::emitMove(rank::MoveOp op) {
 // Library kernels
 //===----------------------------------------------------------------------===//
 
+static bool isOptimizer(StringRef kernel) {
+  return kernel == "adamw" || kernel == "adam" || kernel == "lion" || kernel.starts_with("lamb") ||
+         kernel.starts_with("sgd");
+}
+
 LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
   StringRef kernel = op.getKernel();
   if (kernel.starts_with("layer_norm"))
@@ -154,7 +159,7 @@ LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
       kernel == "constant")
     return emitMoves(op), success();
   if (kernel == "sum_of_squares" || kernel == "round_sum" || kernel == "gradient_scale" || kernel == "increment" ||
-      kernel == "adamw" || kernel.starts_with("sgd") || kernel == "update_loss_scale")
+      kernel == "trust_ratio" || kernel == "update_loss_scale" || isOptimizer(kernel))
     return emitUpdates(op), success();
   if (kernel == "shard_offset" || kernel == "slice_shard")
     return emitCoordinates(op), success();
@@ -273,12 +278,12 @@ void FunctionEmitter::emitUpdates(rank::CallOp op) {
   auto p = [&](Value buffer) { return pointer(buffer); };
   SmallVector<Value> elementwise = llvm::to_vector(outs);
   if (!ins.empty())
-    elementwise.push_back(ins[0]); // the gradient
+    elementwise.push_back(ins[0]); // the gradient, or the parameter where that is only read
   if (kernel == "sum_of_squares")
     return callLine("sumOfSquares", {p(ins[0]), count({ins[0]}), p(outs[0]), mode(op.getMode())});
   if (kernel == "round_sum")
     return line("*" + p(outs[0]) + " = roundExactSum(" + p(ins[0]) + ");");
-  comment(op, kernel == "adamw" || kernel.starts_with("sgd") ? shapeText(typeOf(outs[0])) : "");
+  comment(op, isOptimizer(kernel) ? shapeText(typeOf(outs[0])) : "");
   if (kernel == "increment")
     return line(ins.empty() ? "++*" + p(outs[0]) + ";" : "*" + p(outs[0]) + " += *" + p(ins[0]) + ";");
   if (kernel == "gradient_scale") {
@@ -289,22 +294,52 @@ void FunctionEmitter::emitUpdates(rank::CallOp op) {
       arguments.push_back("*" + p(ins[2]) + " / " + real(op, "normalizer"));
     return callLine("gradientScale", arguments);
   }
+  if (kernel == "trust_ratio")
+    return callLine(
+        "*" + p(outs[0]) + " = trustRatio",
+        {"{.least = " + real(op, "least") + ", .most = " + real(op, "most") + "}", "*" + p(ins[0]), "*" + p(ins[1])});
   if (kernel == "update_loss_scale")
     return emitLossScale(op);
-  size_t predicate = kernel == "adamw" ? 4 : 3;
+  emitOptimizer(op, count(elementwise));
+}
+
+void FunctionEmitter::emitOptimizer(rank::CallOp op, const std::string &elements) {
+  auto outs = op.getOuts(), ins = op.getIns();
+  StringRef kernel = op.getKernel();
+  auto p = [&](Value buffer) { return pointer(buffer); };
+  // The inputs that are always there; then this step's decay of the first moment, where it cycles, and the predicate.
+  bool cycles = op->hasAttr("cycles");
+  size_t required = kernel.starts_with("adam") ? 4 : 3, predicate = required + cycles;
   std::string condition = ins.size() > predicate ? "if (*" + p(ins[predicate]) + ") " : "";
-  if (kernel == "adamw")
+  std::string correction = op->hasAttr("uncorrected") ? ", .correctsBias = false" : "";
+  auto beta1 = [&] { return ".beta1 = " + (cycles ? "*" + p(ins[required]) : real(op, "beta1")); };
+  auto moments = [&] {
+    return beta1() + ", .beta2 = " + real(op, "beta2") + ", .epsilon = " + real(op, "epsilon") +
+           ", .weightDecay = " + real(op, "weight_decay");
+  };
+  if (kernel == "adamw" || kernel == "adam")
     return callLine(condition + "adamw",
-                    {"{.lr = *" + p(ins[1]) + ", .beta1 = " + real(op, "beta1") + ", .beta2 = " + real(op, "beta2") +
-                         ", .epsilon = " + real(op, "epsilon") + ", .weightDecay = " + real(op, "weight_decay"),
-                     ".step = *" + p(ins[2]) + ", .gradScale = *" + p(ins[3]) + "}", count(elementwise), p(outs[0]),
-                     p(ins[0]), p(outs[1]), p(outs[2])});
+                    {"{.lr = *" + p(ins[1]) + ", " + moments(),
+                     ".step = *" + p(ins[2]) + ", .gradScale = *" + p(ins[3]) +
+                         (kernel == "adam" ? ", .decay = DecayKind::kAddedToGradient" : "") + correction + "}",
+                     elements, p(outs[0]), p(ins[0]), p(outs[1]), p(outs[2])});
+  if (kernel == "lion")
+    return callLine(condition + "lion",
+                    {"{.lr = *" + p(ins[1]) + ", " + beta1() + ", .beta2 = " + real(op, "beta2") +
+                         ", .weightDecay = " + real(op, "weight_decay") + ", .gradScale = *" + p(ins[2]) + "}",
+                     elements, p(outs[0]), p(ins[0]), p(outs[1])});
+  if (kernel == "lamb_direction")
+    return callLine(condition + "lambDirection",
+                    {"{" + moments(), ".step = *" + p(ins[1]) + ", .gradScale = *" + p(ins[2]) + correction + "}",
+                     elements, p(ins[0]), p(outs[0]), p(outs[1]), p(outs[2])});
+  if (kernel == "lamb")
+    return callLine(condition + "lambUpdate", {"*" + p(ins[1]) + " * *" + p(ins[2]), elements, p(outs[0]), p(ins[0])});
   bool hasVelocity = kernel == "sgd_momentum";
   // Velocity begins at zero, so that no step is the first one.
   callLine(condition + "sgd",
            {"{.lr = *" + p(ins[1]) + (hasVelocity ? ", .momentum = " + real(op, "momentum") : "") +
                 ", .weightDecay = " + real(op, "weight_decay") + ", .step = 2, .gradScale = *" + p(ins[2]) + "}",
-            count(elementwise), p(outs[0]), p(ins[0]), hasVelocity ? p(outs[1]) : "nullptr"});
+            elements, p(outs[0]), p(ins[0]), hasVelocity ? p(outs[1]) : "nullptr"});
 }
 
 void FunctionEmitter::emitLossScale(rank::CallOp op) {

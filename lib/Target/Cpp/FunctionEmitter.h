@@ -70,6 +70,7 @@ private:
   void emitAccumulate(rank::CallOp op);
   void emitRound(rank::CallOp op);
   void emitUpdates(rank::CallOp op);
+  void emitOptimizer(rank::CallOp op, const std::string &elements);
   void emitLossScale(rank::CallOp op);
   void emitCoordinates(rank::CallOp op);
 

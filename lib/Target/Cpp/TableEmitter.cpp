@@ -286,6 +286,8 @@ LogicalResult TableEmitter::emitProgram() {
                                          << "\", which the runtime reads";
     scalars += (scalars.empty() ? "" : ", ") + bufferRef(found.getArenaAttr(), *found.getOffset());
   }
+  if (auto momentum = program.lookupSymbol<rank::ScalarOp>("momentum"))
+    scalars += ", " + bufferRef(momentum.getArenaAttr(), *momentum.getOffset());
   // A stage in the middle reads no input: the batch is the same everywhere.
   int64_t samples = 1, sequence = 1;
   for (auto any : module.getOps<rank::ProgramOp>())
@@ -304,7 +306,7 @@ LogicalResult TableEmitter::emitProgram() {
   os << "    .batch = {.samples = " << samples << ", .microBatches = " << microBatches << ", .sequence = " << sequence
      << "},\n";
   os << "    .scalars = {" << scalars
-     << "},  // loss sum, token count, gradient norm; loss scale, hysteresis, applied steps\n";
+     << "},  // loss sum, token count, gradient norm; loss scale, hysteresis, applied steps; momentum\n";
   os << "    .arenas = kArenas,\n    .states = " << tableUse("StateDesc", "kStates")
      << ",\n    .inputs = " << tableUse("InputDesc", "kInputs")
      << ",\n    .groups = " << tableUse("GroupDesc", "kGroups")

@@ -64,7 +64,8 @@ private:
       if (isa<ReturnOp>(op))
         gatherWholes(builder, updatedInShards);
       if (auto squares = dyn_cast<SumOfSquaresOp>(op)) {
-        mapping.map(squares.getResult(), sumOfSquares(builder, squares, stage));
+        if (!isLocal(squares) || isNeeded(squares, stage))
+          mapping.map(squares.getResult(), sumOfSquares(builder, squares, stage));
         continue;
       }
       FailureOr<bool> here = isHere(&op, stage);
@@ -73,15 +74,15 @@ private:
       if (!*here)
         continue;
       Operation *made = builder.clone(op, mapping);
-      if (isa<AdamWOp, SgdOp, RefreshOp>(op)) {
+      auto update = dyn_cast<UpdateOpInterface>(op);
+      if (update || isa<RefreshOp>(op)) {
         const ParamStates &states = paramStates.find(op.getAttrOfType<FlatSymbolRefAttr>("param").getValue())->second;
         AxisListAttr axes = states.updateAxes();
         if (axes.empty())
           continue;
         made->setAttr(dist::kFlat, axes);
-        Operation *changed =
-            isa<RefreshOp>(op) ? StateOp(states.copy).getOperation() : ParamOp(states.param).getOperation();
-        if (flatAxesOf(changed).empty())
+        Operation *changed = update ? ParamOp(states.param).getOperation() : StateOp(states.copy).getOperation();
+        if ((!update || update.changesParam()) && flatAxesOf(changed).empty())
           updatedInShards.push_back({changed, axes});
       }
     }
@@ -127,22 +128,36 @@ private:
                               stage);
   }
 
-  /// Whether a stage takes part in an op: in updates of what it holds, and in everything that every stage needs.
+  /// Whether a stage takes part in an op: in updates of what it holds, in values that those need, and in everything
+  /// else of the step.
   FailureOr<bool> isHere(Operation *op, int64_t stage) {
-    if (auto adamw = dyn_cast<AdamWOp>(op))
-      return holds(adamw.getParam(), stage);
-    if (auto sgd = dyn_cast<SgdOp>(op))
-      return holds(sgd.getParam(), stage);
-    if (auto refresh = dyn_cast<RefreshOp>(op))
-      return holds(refresh.getParam(), stage);
-    if (isa<ReadOp, WriteOp, IncrementOp, GradientScaleOp, UpdateLossScaleOp, ConstantOp, ReturnOp>(op) ||
+    if (isa<UpdateOpInterface, RefreshOp, ReadOp, WriteOp, IncrementOp, UpdateLossScaleOp, ReturnOp>(op) ||
         isMemoryEffectFree(op))
-      return true;
+      return isNeeded(op, stage);
     op->emitOpError("can't be distributed over stages");
     return failure();
   }
 
-  /// Which elements of a gradient one rank counts: its shard by dimensions, and of that maybe its flat shard.
+  bool isNeeded(Operation *op, int64_t stage) {
+    if (auto update = dyn_cast<UpdateOpInterface>(op))
+      return holds(update.getParamAttr().getValue(), stage);
+    if (auto refresh = dyn_cast<RefreshOp>(op))
+      return holds(refresh.getParam(), stage);
+    if (isa<ReadOp, WriteOp, IncrementOp, UpdateLossScaleOp, ReturnOp>(op))
+      return true;
+    return llvm::any_of(op->getUsers(), [&](Operation *user) { return isNeeded(user, stage); });
+  }
+
+  /// Whether every stage that needs a sum holds all that it sums: its own shards and those along the axes suffice then.
+  bool isLocal(SumOfSquaresOp op) {
+    for (int64_t stage = 0; stage < stages; ++stage)
+      for (auto name : op.getStates().getAsRange<FlatSymbolRefAttr>())
+        if (isNeeded(op, stage) && !holds(name.getValue(), stage))
+          return false;
+    return true;
+  }
+
+  /// Which elements of a tensor one rank counts: its shard by dimensions, and of that maybe its flat shard.
   struct Portion {
     SmallVector<StringAttr> dims;
     AxisListAttr flat;
@@ -151,10 +166,11 @@ private:
 
   SmallVector<Portion> portionsOf(SumOfSquaresOp op, int64_t stage) {
     SmallVector<Portion> portions{{{}, AxisListAttr::get(&getContext(), {}), {}}};
+    bool local = isLocal(op);
     for (auto name : op.getStates().getAsRange<FlatSymbolRefAttr>()) {
       Operation *state = module.lookupSymbol(name);
       // A tied parameter's gradient is equal on all of its stages: the first one counts it.
-      if (state->getAttrOfType<DenseI64ArrayAttr>(dist::kStages).asArrayRef().front() != stage)
+      if (!local && state->getAttrOfType<DenseI64ArrayAttr>(dist::kStages).asArrayRef().front() != stage)
         continue;
       SmallVector<StringAttr> dims = splittingAxes(shardingOf(state));
       auto owned = state->getAttrOfType<AxisListAttr>(dist::kOwned);
@@ -176,7 +192,14 @@ private:
     Location loc = op.getLoc();
     auto exact = RankedTensorType::get({kExactSumLimbs}, builder.getI64Type());
     Value total;
-    for (const Portion &portion : portionsOf(op, stage)) {
+    bool local = isLocal(op);
+    bool ofStep = llvm::any_of(op->getUsers(), llvm::IsaPred<GradientScaleOp>);
+    local::Reason splitReason{ofStep ? "grad_norm" : getId(op),
+                              ofStep ? "squares of split gradients" : "squares of a split tensor"};
+    SmallVector<Portion> portions = portionsOf(op, stage);
+    for (const Portion &portion : portions) {
+      if (portion.names.empty() && portions.size() > 1)
+        continue;
       auto squares = SumOfSquaresOp::create(builder, loc, exact, builder.getArrayAttr(portion.names));
       if (!portion.flat.empty())
         squares->setAttr(dist::kFlat, portion.flat);
@@ -185,10 +208,10 @@ private:
       Value sum = squares;
       if (!axes.empty())
         sum = local::allReduce(builder, builder, loc, dist::ReduceKind::sum, sum, local::groupOf(&getContext(), axes),
-                               {"grad_norm", "squares of split gradients"});
+                               splitReason);
       total = total ? AddOp::create(builder, loc, total, sum).getResult() : sum;
     }
-    if (stages > 1) {
+    if (!local) {
       SmallVector<int64_t> all(stages);
       std::iota(all.begin(), all.end(), 0);
       total =

@@ -5,6 +5,9 @@
 // on a disk stream: while one group of updates runs, the next group's states are on their way in and the last one's on
 // their way out. Copies between memories have nothing to hide behind on this target and are made where they are needed.
 //
+// An update of several ops, such as LAMB's, is moved for op by op: what the first has used on the host and the next one
+// finds on the device has to be back there in between.
+//
 // The surprise: of a state on a disk always all is moved that a rank keeps. Only memory is cut at any element.
 #include "Exchanges.h"
 #include "dialects/Dist/Placement.h"
@@ -39,7 +42,7 @@ struct Need {
   /// Axes of the shard of a whole state that is all that is moved; null where all is.
   AxisListAttr flat() const {
     auto axes = user->getAttrOfType<AxisListAttr>(dist::kFlat);
-    return axes && isa<AdamWOp, SgdOp>(user) && isOnDevice() && flatAxesOf(state).empty() ? axes : AxisListAttr();
+    return axes && isa<UpdateOpInterface>(user) && isOnDevice() && flatAxesOf(state).empty() ? axes : AxisListAttr();
   }
 };
 
@@ -56,6 +59,9 @@ struct Group {
     llvm::copy_if(needs, std::back_inserter(kept), keep);
     return kept;
   }
+  bool worksOn(const Need &other) const {
+    return llvm::any_of(needs, [&](const Need &need) { return need.name == other.name; });
+  }
 };
 
 enum class Direction { Fetch, Evict };
@@ -67,6 +73,7 @@ public:
 
   void run() {
     moveUpdates();
+    moveSums();
     moveWrites();
     moveReads();
   }
@@ -76,6 +83,7 @@ private:
   static Needs needsOf(Operation *op);
   SmallVector<Group> groupUpdates();
   void moveUpdates();
+  void moveSums();
   void moveWrites();
   void separateReads();
   void moveReads();
@@ -94,16 +102,12 @@ Needs FunctionMover::needsOf(Operation *op) {
   auto add = [&](FlatSymbolRefAttr name, bool written) {
     needs.push_back({op, name, SymbolTable::lookupNearestSymbolFrom(op, name), written});
   };
-  if (auto adamw = dyn_cast<AdamWOp>(op)) {
-    add(adamw.getParamAttr(), true);
-    add(adamw.getGradientAttr(), false);
-    add(adamw.getMAttr(), true);
-    add(adamw.getVAttr(), true);
-  } else if (auto sgd = dyn_cast<SgdOp>(op)) {
-    add(sgd.getParamAttr(), true);
-    add(sgd.getGradientAttr(), false);
-    if (sgd.getVelocityAttr())
-      add(sgd.getVelocityAttr(), true);
+  if (auto update = dyn_cast<UpdateOpInterface>(op)) {
+    for (auto [index, name] : llvm::enumerate(update.getSymbols()))
+      add(name, index == 0 ? update.changesParam() : index == 1 ? update.changesGradient() : true);
+  } else if (auto squares = dyn_cast<SumOfSquaresOp>(op)) {
+    for (auto name : squares.getStates().getAsRange<FlatSymbolRefAttr>())
+      add(name, false);
   } else if (auto read = dyn_cast<ReadOp>(op)) {
     add(read.getSourceAttr(), false);
   } else if (auto write = dyn_cast<WriteOp>(op)) {
@@ -148,13 +152,14 @@ void FunctionMover::wait(ArrayRef<Value> tokens, Location loc) {
 SmallVector<Group> FunctionMover::groupUpdates() {
   SmallVector<Group> groups;
   for (Operation &op : func.getBody().front()) {
-    if (!isa<AdamWOp, SgdOp>(op))
+    if (!isa<UpdateOpInterface>(op))
       continue;
     Needs needs = needsOf(&op);
     if (llvm::all_of(needs, [](const Need &need) { return need.isOnDevice(); }))
       continue;
     // Only neighbours make a group: what stands between them may use the states.
-    if (groups.empty() || groups.back().elements >= options.subGroup || groups.back().last->getNextNode() != &op)
+    if (groups.empty() || groups.back().elements >= options.subGroup || groups.back().last->getNextNode() != &op ||
+        llvm::any_of(needs, [&](const Need &need) { return groups.back().worksOn(need); }))
       groups.emplace_back().first = &op;
     Group &group = groups.back();
     group.last = &op;
@@ -168,26 +173,44 @@ SmallVector<Group> FunctionMover::groupUpdates() {
 /// What the group finds on the disk is read ahead; what it finds on the device is copied when it runs.
 void FunctionMover::moveUpdates() {
   SmallVector<Group> groups = groupUpdates();
-  auto onDisk = [](const Need &need) { return need.isOnDisk(); };
+  llvm::DenseMap<Attribute, Operation *> lastUses;
+  for (Operation &op : func.getBody().front())
+    for (const Need &need : needsOf(&op))
+      lastUses[need.name] = &op;
   auto onDevice = [](const Need &need) { return need.isOnDevice(); };
   auto writtenToDisk = [](const Need &need) { return need.written && need.isOnDisk(); };
-  auto writtenToDevice = [](const Need &need) { return need.written && need.isOnDevice(); };
   SmallVector<Value> readAhead, writtenBehind;
   for (size_t i = 0; i < groups.size(); ++i) {
     Group &group = groups[i];
     Location loc = group.first->getLoc();
     builder.setInsertionPoint(group.first);
     bool isAhead = i > 0 && options.readAhead;
-    SmallVector<Value> reads =
-        isAhead ? std::move(readAhead) : start(Direction::Fetch, dist::kOnHost, group.filtered(onDisk));
+    // What the last group also works on is only read once that one is done with it.
+    auto isShared = [&](const Need &need) { return i > 0 && groups[i - 1].worksOn(need); };
+    if (i > 0 && llvm::any_of(groups[i - 1].needs, [&](const Need &need) {
+          return need.written && need.isOnDisk() && group.worksOn(need);
+        })) {
+      wait(writtenBehind, loc);
+      writtenBehind.clear();
+    }
+    SmallVector<Value> reads = std::move(readAhead);
     readAhead.clear();
+    llvm::append_range(reads, start(Direction::Fetch, dist::kOnHost, group.filtered([&](const Need &need) {
+                         return need.isOnDisk() && (!isAhead || isShared(need));
+                       })));
     // The next group's disk reads begin before this one waits, so that the disk is never idle.
     if (options.readAhead && i + 1 < groups.size())
-      readAhead = start(Direction::Fetch, dist::kOnHost, groups[i + 1].filtered(onDisk));
+      readAhead =
+          start(Direction::Fetch, dist::kOnHost,
+                groups[i + 1].filtered([&](const Need &need) { return need.isOnDisk() && !group.worksOn(need); }));
     wait(start(Direction::Fetch, dist::kOnHost, group.filtered(onDevice)), loc);
     wait(reads, loc);
     builder.setInsertionPointAfter(group.last);
-    wait(start(Direction::Evict, dist::kOnHost, group.filtered(writtenToDevice)), loc);
+    // A copy stands for the state until it is written back: whoever uses the state later finds it on the device.
+    wait(start(Direction::Evict, dist::kOnHost, group.filtered([&](const Need &need) {
+           return need.isOnDevice() && (need.written || group.last->isBeforeInBlock(lastUses.lookup(need.name)));
+         })),
+         loc);
     wait(writtenBehind, loc);
     writtenBehind = start(Direction::Evict, dist::kOnHost, group.filtered(writtenToDisk));
     if (!options.writeBehind) {
@@ -206,6 +229,17 @@ void FunctionMover::moveUpdates() {
                                           [](WriteOp write) { return needsOf(write).front().isOnDisk(); });
   builder.setInsertionPoint(gathersNothing ? func.getReturn().getOperation() : end);
   wait(writtenBehind, func.getLoc());
+}
+
+/// Norms between the parts of an update, such as LAMB's, are taken on the host, where the update itself runs, of what
+/// lies there or on a disk.
+void FunctionMover::moveSums() {
+  for (auto squares : func.getBody().front().getOps<SumOfSquaresOp>()) {
+    Needs needs = needsOf(squares);
+    llvm::erase_if(needs, [](const Need &need) { return !need.isOnDisk(); });
+    builder.setInsertionPoint(squares);
+    wait(start(Direction::Fetch, dist::kOnHost, needs), squares.getLoc());
+  }
 }
 
 //===----------------------------------------------------------------------===//

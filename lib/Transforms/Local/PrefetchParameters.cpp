@@ -53,31 +53,30 @@ private:
       if (!depth)
         continue;
       size_t first = i - std::min<size_t>(i, static_cast<size_t>(std::max<int64_t>(0, depth.getInt())));
-      // The earliest wait before which the window still holds all that is then alive.
-      for (size_t j = first; j < i; ++j)
-        if (fits(gathers, i, j)) {
-          hoist(gathers[i].start, gathers[j].wait);
-          break;
-        }
+      // The earliest wait before which the limits still hold all that is then alive: starting earlier only adds
+      // moments.
+      size_t earliest = i;
+      while (earliest > first && fits(gathers, i, earliest - 1))
+        --earliest;
+      if (earliest < i)
+        hoist(gathers[i].start, gathers[earliest].wait);
     }
   }
 
-  /// Whether gather `moved`, started before the wait of `early`, keeps every moment up to its own wait within the
-  /// window.
-  bool fits(ArrayRef<Gather> gathers, size_t moved, size_t early) {
-    for (size_t at = early; at < moved; ++at) {
-      Operation *moment = gathers[at].wait;
-      int64_t live = gathers[moved].elements;
-      for (size_t other = 0; other < gathers.size(); ++other) {
-        dist::AllGatherStartOp start = gathers[other].start;
-        bool begun = start->isBeforeInBlock(moment), over = gathers[other].lastUse->isBeforeInBlock(moment);
-        if (other != moved && begun && !over)
-          live += gathers[other].elements;
-      }
-      if (live > maxLive)
-        return false;
+  /// Whether the moment of the wait of `at` stays within both limits, with gather `moved` begun by then: all that is
+  /// alive, and what is there before its use.
+  bool fits(ArrayRef<Gather> gathers, size_t moved, size_t at) {
+    Operation *moment = gathers[at].wait;
+    int64_t live = gathers[moved].elements, ahead = gathers[moved].elements;
+    for (size_t other = 0; other < gathers.size(); ++other) {
+      dist::AllGatherStartOp start = gathers[other].start;
+      if (other == moved || !start->isBeforeInBlock(moment) || gathers[other].lastUse->isBeforeInBlock(moment))
+        continue;
+      live += gathers[other].elements;
+      if (moment->isBeforeInBlock(gathers[other].wait))
+        ahead += gathers[other].elements;
     }
-    return true;
+    return live <= maxLive && ahead <= bucket;
   }
 
   /// The start and the read that it gathers.

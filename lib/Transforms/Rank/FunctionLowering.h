@@ -71,7 +71,12 @@ private:
   llvm::LogicalResult lowerRoundSum(RoundSumOp op);
   llvm::LogicalResult lowerGradientScale(GradientScaleOp op);
   llvm::LogicalResult lowerIncrement(IncrementOp op);
-  llvm::LogicalResult lowerAdamW(AdamWOp op);
+  llvm::SmallVector<mlir::Value> addressesOf(UpdateOpInterface op);
+  void callUpdate(UpdateOpInterface op, llvm::StringRef kernel, mlir::ValueRange outs, llvm::ArrayRef<mlir::Value> ins,
+                  bool takesMomentum);
+  llvm::LogicalResult lowerAdam(UpdateOpInterface op, llvm::StringRef kernel, bool takesMomentum);
+  llvm::LogicalResult lowerLambDirection(LambDirectionOp op);
+  llvm::LogicalResult lowerTrustRatio(TrustRatioOp op);
   llvm::LogicalResult lowerSgd(SgdOp op);
   llvm::LogicalResult lowerRefresh(RefreshOp op);
   llvm::LogicalResult lowerUpdateLossScale(UpdateLossScaleOp op);

@@ -105,19 +105,59 @@ LogicalResult FunctionLowering::lowerIncrement(IncrementOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerAdamW(AdamWOp op) {
-  Value param = shardOrAddressOf(op, op.getParam()), gradient = shardOrAddressOf(op, op.getGradient()),
-        m = shardOrAddressOf(op, op.getM()), v = shardOrAddressOf(op, op.getV());
-  if (!param || !gradient || !m || !v)
+/// What an update changes and reads: the addresses of its symbols, in the order of getSymbols; empty after a
+/// diagnostic.
+SmallVector<Value> FunctionLowering::addressesOf(UpdateOpInterface op) {
+  SmallVector<Value> addresses;
+  for (FlatSymbolRefAttr symbol : op.getSymbols())
+    addresses.push_back(shardOrAddressOf(op, symbol.getValue()));
+  if (llvm::is_contained(addresses, Value()))
+    addresses.clear();
+  return addresses;
+}
+
+/// A kernel of an update, named in the report after the parameter. What the op takes by value, its predicate as the
+/// last, follows `ins`.
+void FunctionLowering::callUpdate(UpdateOpInterface op, StringRef kernel, ValueRange outs, ArrayRef<Value> ins,
+                                  bool takesMomentum) {
+  SmallVector<Value> inputs(ins);
+  for (Value scalar : op->getOperands())
+    inputs.push_back(denseBufferOf(scalar));
+  // What is not the name of a symbol is a number that the kernel takes under the same name.
+  SmallVector<NamedAttribute> numbers;
+  for (NamedAttribute attribute : op->getAttrs())
+    if (isa<FloatAttr, UnitAttr>(attribute.getValue()))
+      numbers.push_back(attribute);
+  if (takesMomentum)
+    numbers.push_back(named("cycles", builder.getUnitAttr()));
+  call(op, kernel, outs, inputs, numbers)->setAttr("id", builder.getStringAttr(op.getParamAttr().getValue()));
+}
+
+/// Parameter and moments change; the gradient is only read.
+LogicalResult FunctionLowering::lowerAdam(UpdateOpInterface op, StringRef kernel, bool takesMomentum) {
+  SmallVector<Value> states = addressesOf(op);
+  if (states.empty())
     return failure();
-  SmallVector<Value> ins{gradient, denseBufferOf(op.getLr()), denseBufferOf(op.getStep()),
-                         denseBufferOf(op.getScale())};
-  if (op.getPredicate())
-    ins.push_back(denseBufferOf(op.getPredicate()));
-  call(op, "adamw", {param, m, v}, ins,
-       {named("beta1", op.getBeta1Attr()), named("beta2", op.getBeta2Attr()), named("epsilon", op.getEpsilonAttr()),
-        named("weight_decay", op.getWeightDecayAttr())})
-      ->setAttr("id", builder.getStringAttr(op.getParam()));
+  SmallVector<Value> outs{states[0]};
+  llvm::append_range(outs, ArrayRef(states).drop_front(2));
+  callUpdate(op, kernel, outs, states[1], takesMomentum);
+  return success();
+}
+
+/// The gradient becomes the direction; the parameter is only read.
+LogicalResult FunctionLowering::lowerLambDirection(LambDirectionOp op) {
+  SmallVector<Value> states = addressesOf(op);
+  if (states.empty())
+    return failure();
+  callUpdate(op, "lamb_direction", ArrayRef(states).drop_front(), states[0], bool(op.getMomentum()));
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerTrustRatio(TrustRatioOp op) {
+  Value ratio = destinationOf(op.getResult(), Layout::Dense).buffer;
+  call(op, "trust_ratio", ratio, {denseBufferOf(op.getParam()), denseBufferOf(op.getDirection())},
+       {named("least", op.getLeastAttr()), named("most", op.getMostAttr())});
+  buffers[op.getResult()] = ratio;
   return success();
 }
 

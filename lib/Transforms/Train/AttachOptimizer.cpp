@@ -18,7 +18,18 @@ namespace {
 /// What every update of one step shares.
 struct StepValues {
   Value lr, step, scale;
-  Value finite; ///< null where updates always happen
+  Value momentum; ///< this step's decay of the first moment; null: a constant
+  Value finite;   ///< null where updates always happen
+};
+
+/// A parameter to update, and by what.
+struct Update {
+  ParamOp param;
+  StateOp gradient;
+  double decay;
+
+  FlatSymbolRefAttr paramRef() const { return FlatSymbolRefAttr::get(ParamOp(param)); }
+  FlatSymbolRefAttr gradientRef() const { return FlatSymbolRefAttr::get(StateOp(gradient)); }
 };
 
 struct AttachOptimizer : hyc::impl::AttachOptimizerBase<AttachOptimizer> {
@@ -35,15 +46,25 @@ private:
   Value buildFinite(OpBuilder &builder, Location loc, Value number);
   void buildLossScale(OpBuilder &builder, StateOp scale, Value finite);
   void buildRefresh(OpBuilder &builder, ParamOp param);
-  void buildAdamW(OpBuilder &builder, StateOp gradient, ParamOp param, const StepValues &step, double decay);
-  void buildSgd(OpBuilder &builder, StateOp gradient, ParamOp param, const StepValues &step, double decay);
+  /// A state of the parameter's shape, which the optimizer keeps under a role.
+  FlatSymbolRefAttr keep(ParamOp param, StringRef role, StringRef suffix);
+  template <typename Op> void buildAdam(OpBuilder &builder, const Update &update, const StepValues &step);
+  void buildSgd(OpBuilder &builder, const Update &update, const StepValues &step);
+  void buildLion(OpBuilder &builder, const Update &update, const StepValues &step);
+  void buildLamb(OpBuilder &builder, const Update &update, const StepValues &step);
+  void buildUpdate(OpBuilder &builder, const Update &update, const StepValues &step);
 };
 } // namespace
 
 LogicalResult AttachOptimizer::verifyOptions() {
   ModuleOp module = getOperation();
-  if (optimizer != "adamw" && optimizer != "sgd")
-    return module.emitError("--optimizer is \"") << optimizer << "\", expected adamw or sgd";
+  if (!llvm::is_contained({"adamw", "adam", "sgd", "lamb", "lion"}, StringRef(optimizer)))
+    return module.emitError("--optimizer is \"") << optimizer << "\", expected adamw, adam, sgd, lamb or lion";
+  if (cycleMomentum && optimizer == "sgd")
+    return module.emitError("--optimizer is \"sgd\", whose momentum does not cycle");
+  if (!(leastTrust >= 0 && leastTrust <= mostTrust))
+    return module.emitError("the trust ratio is bounded by ")
+           << std::to_string(leastTrust) << " and " << std::to_string(mostTrust) << ", expected 0 ≤ least ≤ most";
   struct Range {
     StringRef flag;
     double value;
@@ -121,7 +142,7 @@ StepValues AttachOptimizer::buildStep(OpBuilder &builder, FuncOp apply, ArrayRef
                  "apply.applied_step");
     buildLossScale(builder, lossScale, finite);
   }
-  return {apply.getArgument(0), next, scale.getScale(), finite};
+  return {apply.getArgument(0), next, scale.getScale(), cycleMomentum ? apply.getArgument(1) : Value(), finite};
 }
 
 /// |x| < infinity, which NaN is not. An overflow on any rank and stage is in the sum of squares, and so is its
@@ -165,30 +186,94 @@ void AttachOptimizer::buildRefresh(OpBuilder &builder, ParamOp param) {
     }
 }
 
-void AttachOptimizer::buildAdamW(OpBuilder &builder, StateOp gradient, ParamOp param, const StepValues &step,
-                                 double decay) {
-  auto moment = [&](StringRef role) {
-    StateOp state = createState(getOperation(), param.getSymName() + "." + role, role, param.getTensorType(), param);
-    return FlatSymbolRefAttr::get(state);
-  };
-  FlatSymbolRefAttr m = moment("adam.m"), v = moment("adam.v");
-  auto update =
-      AdamWOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(param), FlatSymbolRefAttr::get(gradient), m, v,
-                      step.lr, step.step, step.scale, step.finite, builder.getF64FloatAttr(beta1),
-                      builder.getF64FloatAttr(beta2), builder.getF64FloatAttr(epsilon), builder.getF64FloatAttr(decay));
-  setId(update, param.getSymName() + ".update");
+FlatSymbolRefAttr AttachOptimizer::keep(ParamOp param, StringRef role, StringRef suffix) {
+  return FlatSymbolRefAttr::get(
+      createState(getOperation(), param.getSymName() + "." + suffix, role, param.getTensorType(), param));
 }
 
-void AttachOptimizer::buildSgd(OpBuilder &builder, StateOp gradient, ParamOp param, const StepValues &step,
-                               double decay) {
+static UnitAttr unitIf(OpBuilder &builder, bool condition) { return condition ? builder.getUnitAttr() : UnitAttr(); }
+
+template <typename Op>
+void AttachOptimizer::buildAdam(OpBuilder &builder, const Update &update, const StepValues &step) {
+  ParamOp param = update.param;
+  FlatSymbolRefAttr m = keep(param, "adam.m", "adam.m"), v = keep(param, "adam.v", "adam.v");
+  auto op = Op::create(builder, param.getLoc(), update.paramRef(), update.gradientRef(), m, v, step.lr, step.step,
+                       step.scale, step.momentum, step.finite, builder.getF64FloatAttr(beta1),
+                       builder.getF64FloatAttr(beta2), builder.getF64FloatAttr(epsilon),
+                       builder.getF64FloatAttr(update.decay), unitIf(builder, !correctBias));
+  setId(op, param.getSymName() + ".update");
+}
+
+void AttachOptimizer::buildSgd(OpBuilder &builder, const Update &update, const StepValues &step) {
+  ParamOp param = update.param;
   FlatSymbolRefAttr velocity;
   if (momentum > 0)
-    velocity = FlatSymbolRefAttr::get(
-        createState(getOperation(), param.getSymName() + ".momentum", "sgd.momentum", param.getTensorType(), param));
-  auto update = SgdOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(param), FlatSymbolRefAttr::get(gradient),
-                              velocity, step.lr, step.scale, step.finite, builder.getF64FloatAttr(momentum),
-                              builder.getF64FloatAttr(decay));
-  setId(update, param.getSymName() + ".update");
+    velocity = keep(param, "sgd.momentum", "momentum");
+  auto op =
+      SgdOp::create(builder, param.getLoc(), update.paramRef(), update.gradientRef(), velocity, step.lr, step.scale,
+                    step.finite, builder.getF64FloatAttr(momentum), builder.getF64FloatAttr(update.decay));
+  setId(op, param.getSymName() + ".update");
+}
+
+void AttachOptimizer::buildLion(OpBuilder &builder, const Update &update, const StepValues &step) {
+  ParamOp param = update.param;
+  FlatSymbolRefAttr m = keep(param, "lion.m", "lion.m");
+  auto op = LionOp::create(builder, param.getLoc(), update.paramRef(), update.gradientRef(), m, step.lr, step.scale,
+                           step.momentum, step.finite, builder.getF64FloatAttr(beta1), builder.getF64FloatAttr(beta2),
+                           builder.getF64FloatAttr(update.decay));
+  setId(op, param.getSymName() + ".update");
+}
+
+/// The direction, the norms of it and of the parameter, and the step along it.
+void AttachOptimizer::buildLamb(OpBuilder &builder, const Update &update, const StepValues &step) {
+  ParamOp param = update.param;
+  Location loc = param.getLoc();
+  std::string path = param.getSymName().str();
+  FlatSymbolRefAttr m = keep(param, "lamb.m", "lamb.m"), v = keep(param, "lamb.v", "lamb.v");
+  auto direction = LambDirectionOp::create(builder, loc, update.paramRef(), update.gradientRef(), m, v, step.step,
+                                           step.scale, step.momentum, step.finite, builder.getF64FloatAttr(beta1),
+                                           builder.getF64FloatAttr(beta2), builder.getF64FloatAttr(epsilon),
+                                           builder.getF64FloatAttr(update.decay), unitIf(builder, !correctBias));
+  setId(direction, path + ".direction");
+  auto squares = [&](FlatSymbolRefAttr of, StringRef what) -> Value {
+    auto sum = SumOfSquaresOp::create(builder, loc, RankedTensorType::get({}, builder.getF64Type()),
+                                      builder.getArrayAttr({of}));
+    setId(sum, path + "." + what.str() + "_squares");
+    return sum;
+  };
+  Value ofParam = squares(update.paramRef(), "param"), ofDirection = squares(update.gradientRef(), "direction");
+  auto ratio = TrustRatioOp::create(builder, loc, ofParam.getType(), ofParam, ofDirection,
+                                    builder.getF64FloatAttr(leastTrust), builder.getF64FloatAttr(mostTrust));
+  setId(ratio, path + ".trust_ratio");
+  auto op = LambOp::create(builder, loc, update.paramRef(), update.gradientRef(), step.lr, ratio, step.finite);
+  setId(op, path + ".update");
+}
+
+void AttachOptimizer::buildUpdate(OpBuilder &builder, const Update &update, const StepValues &step) {
+  if (optimizer == "adamw")
+    buildAdam<AdamWOp>(builder, update, step);
+  else if (optimizer == "adam")
+    buildAdam<AdamOp>(builder, update, step);
+  else if (optimizer == "lion")
+    buildLion(builder, update, step);
+  else if (optimizer == "lamb")
+    buildLamb(builder, update, step);
+  else
+    buildSgd(builder, update, step);
+}
+
+/// @apply, whose arguments are what the runtime sets for each step.
+static FuncOp createApply(OpBuilder &builder, ModuleOp module, bool cyclesMomentum) {
+  SmallVector<Type> types{RankedTensorType::get({}, builder.getF32Type())};
+  SmallVector<StringRef> names{"lr"};
+  if (cyclesMomentum) {
+    types.push_back(RankedTensorType::get({}, builder.getF64Type()));
+    names.push_back("momentum");
+  }
+  auto apply = FuncOp::create(builder, module.getLoc(), kApply, builder.getFunctionType(types, {}));
+  for (auto [index, name] : llvm::enumerate(names))
+    apply.setArgAttr(index, kScalar, builder.getStringAttr(name));
+  return apply;
 }
 
 void AttachOptimizer::runOnOperation() {
@@ -208,17 +293,13 @@ void AttachOptimizer::runOnOperation() {
 
   OpBuilder builder(&getContext());
   builder.setInsertionPointAfter(microbatch);
-  auto lrType = RankedTensorType::get({}, builder.getF32Type());
-  auto apply = FuncOp::create(builder, module.getLoc(), kApply, builder.getFunctionType({lrType}, {}));
-  apply.setArgAttr(0, kScalar, builder.getStringAttr("lr"));
+  FuncOp apply = createApply(builder, module, cycleMomentum);
   builder.setInsertionPointToEnd(&apply.getBody().front());
   StepValues step = buildStep(builder, apply, gradients);
   for (StateOp gradient : gradients) {
     auto param = module.lookupSymbol<ParamOp>(gradient.getParamAttr());
     bool decays = llvm::none_of(patterns, [&](llvm::Regex &pattern) { return pattern.match(param.getSymName()); });
-    double decay = decays ? weightDecay : 0.0;
-    optimizer == "adamw" ? buildAdamW(builder, gradient, param, step, decay)
-                         : buildSgd(builder, gradient, param, step, decay);
+    buildUpdate(builder, {param, gradient, decays ? weightDecay : 0.0}, step);
     buildRefresh(builder, param);
     undecayedParameters += !decays;
     ++updatedParameters;

@@ -71,13 +71,15 @@ static llvm::StringMap<GradientUses> findGradientUses(FuncOp microbatch, FuncOp 
   llvm::StringMap<GradientUses> uses;
   for (auto accumulate : microbatch.getOps<AccumulateOp>())
     ++uses[accumulate.getTarget()].accumulated;
-  for (auto squares : apply.getOps<SumOfSquaresOp>())
+  for (auto squares : apply.getOps<SumOfSquaresOp>()) {
+    // LAMB asks for the norms of single tensors too.
+    if (llvm::any_of(squares->getUsers(), llvm::IsaPred<TrustRatioOp>))
+      continue;
     for (auto name : squares.getStates().getAsRange<FlatSymbolRefAttr>())
       ++uses[name.getValue()].counted;
-  for (auto update : apply.getOps<AdamWOp>())
-    ++uses[update.getGradient()].applied;
-  for (auto update : apply.getOps<SgdOp>())
-    ++uses[update.getGradient()].applied;
+  }
+  for (auto update : apply.getOps<UpdateOpInterface>())
+    uses[update.getGradientAttr().getValue()].applied += update.changesParam();
   return uses;
 }
 
@@ -110,10 +112,8 @@ static bool isReadable(ModuleOp module, FlatSymbolRefAttr symbol) {
 static LogicalResult verifyCopies(ModuleOp module, FuncOp apply) {
   llvm::StringMap<Operation *> updated, refreshed;
   for (Operation &op : apply.getBody().front()) {
-    if (auto adamw = dyn_cast<AdamWOp>(op))
-      updated[adamw.getParam()] = &op;
-    else if (auto sgd = dyn_cast<SgdOp>(op))
-      updated[sgd.getParam()] = &op;
+    if (auto update = dyn_cast<UpdateOpInterface>(op); update && update.changesParam())
+      updated[update.getParamAttr().getValue()] = &op;
     else if (auto refresh = dyn_cast<RefreshOp>(op))
       refreshed[refresh.getCopy()] = &op;
   }

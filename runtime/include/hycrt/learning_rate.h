@@ -18,6 +18,9 @@
 //   OneCycle         i < f + s: lo + (hi - lo) x, x from 0 to 1 over the first f steps of each f + s and back over the
 //                    other s; in stairs, where a count is given, x is rounded down to a multiple of 1 / count
 //                    else lo / (1 + decay_lr_rate (k - f - s) / decay_step_size), or lo where either is 0
+//   With cycle_momentum the first moment's decay goes the other way: k = 0: cycle_min_mom; i < f + s: from
+//   cycle_max_mom down by (cycle_max_mom - cycle_min_mom) x; else cycle_max_mom (1 + decay_mom_rate (k - f - s) /
+//   decay_step_size), or cycle_max_mom where either is 0.
 #ifndef HYCRT_LEARNING_RATE_H_
 #define HYCRT_LEARNING_RATE_H_
 
@@ -33,6 +36,8 @@ struct OneCycle {
   int64_t firstStairs = 0, secondStairs = 0;      // 0: continuous
   int64_t decaySteps = 0;
   double decayRate = 0;
+  bool cyclesMomentum = false;
+  double momentumLeast = 0.8, momentumMost = 0.9, momentumDecayRate = 0;
 };
 
 struct LearningRateRule {
@@ -46,6 +51,10 @@ struct LearningRateRule {
   OneCycle cycle;
 
   double at(int64_t step, int64_t steps) const;
+
+  bool cyclesMomentum() const { return kind == LearningRateKind::kOneCycle && cycle.cyclesMomentum; }
+  // Of rules that cycle it.
+  double momentumAt(int64_t step) const;
 
  private:
   double ownAt(int64_t step, int64_t steps) const;

@@ -19,7 +19,8 @@
 //        "warmup_num_steps": 10, "warmup_type": "linear", "total_num_steps": 0}
 //       {"rule": "OneCycle", "cycle_min_lr": 0.0001, "cycle_max_lr": 0.001, "decay_lr_rate": 0,
 //        "cycle_first_step_size": 40, "cycle_second_step_size": 40, "cycle_first_stair_count": 0,
-//        "cycle_second_stair_count": 0, "decay_step_size": 0}
+//        "cycle_second_stair_count": 0, "decay_step_size": 0, "cycle_momentum": true, "cycle_min_mom": 0.8,
+//        "cycle_max_mom": 0.9, "decay_mom_rate": 0}
 //     "model_files": ["/data/gpt2-tiny.onnx"],      absolute, or relative to the folder of the manifest
 //     "ranks": [
 //       {"rank": 0, "tp": 0, "pp": 0, "dp": 0, "program": "bin/stage0"},           relative, inside the folder

@@ -139,6 +139,9 @@ struct ScalarsDesc {
   BufferRef lossScale = {-1, 0};     // f32: of the next step
   BufferRef hysteresis = {-1, 0};    // i64; none where the scale is fixed
   BufferRef appliedSteps = {-1, 0};  // i64
+  // f64: this step's decay of the first moment, which the runtime sets where the manifest's rule cycles it. Arena -1:
+  // the program takes none.
+  BufferRef momentum = {-1, 0};
 };
 
 // --------------------------------------------------------------------------------------------------- communication

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,7 @@ struct StepRecord {
   double loss = 0;  // mean over the tokens counted in the global batch
   double gradNorm = 0;
   double learningRate = 0;
+  std::optional<double> momentum;  // where it cycles
   double milliseconds = 0;
   double tokensPerSecond = 0;
   double etaSeconds = 0;
@@ -26,9 +28,9 @@ struct StepRecord {
   int64_t skipped = 0;   // steps whose update did not happen, since the first
 };
 
-// With a loss scale `"loss_scale":65536.0,"skipped":0` follow.
-// {"step":1,"steps":20,"loss":…,"grad_norm":…,"lr":…,"ms":…,"tokens_per_s":…,"eta_s":…} without a line end. Numbers are
-// the shortest that read back as the same double; a value that is not finite is null, since JSON has no word for it.
+// {"step":1,"steps":20,"loss":…,"grad_norm":…,"lr":…,"ms":…,"tokens_per_s":…,"eta_s":…} without a line end; after "lr"
+// "momentum" where it cycles, and at the end `"loss_scale":65536.0,"skipped":0` with a loss scale. Numbers are the
+// shortest that read back as the same double; a value that is not finite is null, since JSON has no word for it.
 std::string toJson(const StepRecord& record);
 Result<StepRecord> parseStepRecord(std::string_view json);
 

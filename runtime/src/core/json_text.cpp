@@ -93,6 +93,12 @@ double ObjectReader::number(const char* key) {
   return value && value->is_number() ? value->get<double>() : 0;
 }
 
+bool ObjectReader::boolean(const char* key) {
+  const json* value = member(key, "true or false");
+  if (value && !value->is_boolean()) fail(path(key), "found " + value->dump() + ", expected true or false");
+  return value && value->is_boolean() && value->get<bool>();
+}
+
 std::string ObjectReader::text(const char* key) {
   const json* value = member(key, "a string");
   if (!value) return {};

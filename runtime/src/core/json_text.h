@@ -25,6 +25,7 @@ class ObjectReader {
 
   int64_t integer(const char* key, int64_t low, int64_t high);
   double number(const char* key);
+  bool boolean(const char* key);
   std::string text(const char* key);
   // Null where the member is missing or is no array or object respectively.
   const nlohmann::json* array(const char* key);

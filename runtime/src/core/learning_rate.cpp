@@ -82,4 +82,15 @@ double LearningRateRule::oneCycleAt(int64_t step) const {
   return lowest / (1 + cycle.decayRate * interval);
 }
 
+double LearningRateRule::momentumAt(int64_t step) const {
+  const int64_t total = cycle.firstSteps + cycle.secondSteps;
+  if (step == 0) return cycle.momentumLeast;
+  if (step - 1 < total) {
+    return cycle.momentumMost - (cycle.momentumMost - cycle.momentumLeast) * heightInCycle(cycle, step);
+  }
+  if (cycle.decaySteps == 0 || cycle.momentumDecayRate == 0) return cycle.momentumMost;
+  const double interval = static_cast<double>(step - total) / static_cast<double>(cycle.decaySteps);
+  return cycle.momentumMost * (1 + cycle.momentumDecayRate * interval);
+}
+
 }  // namespace hycrt

@@ -33,7 +33,8 @@ const std::vector<RuleKeys>& rules() {
       {"OneCycle",
        LearningRateKind::kOneCycle,
        {"cycle_min_lr", "cycle_max_lr", "decay_lr_rate", "cycle_first_step_size", "cycle_second_step_size",
-        "cycle_first_stair_count", "cycle_second_stair_count", "decay_step_size"}},
+        "cycle_first_stair_count", "cycle_second_stair_count", "decay_step_size", "cycle_momentum", "cycle_min_mom",
+        "cycle_max_mom", "decay_mom_rate"}},
   };
   return table;
 }
@@ -110,6 +111,10 @@ class Reader {
     rule_.cycle.secondStairs = steps("cycle_second_stair_count");
     rule_.cycle.decaySteps = steps("decay_step_size");
     rule_.cycle.decayRate = rate("decay_lr_rate");
+    rule_.cycle.cyclesMomentum = object_.boolean("cycle_momentum");
+    rule_.cycle.momentumLeast = rate("cycle_min_mom");
+    rule_.cycle.momentumMost = rate("cycle_max_mom");
+    rule_.cycle.momentumDecayRate = rate("decay_mom_rate");
   }
 
   int64_t steps(const char* key) { return object_.integer(key, 0, kMostSteps); }

@@ -81,6 +81,9 @@ class Checker {
       if (scalars.hysteresis.arena >= 0)
         HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("hysteresis", scalars.hysteresis, 8, 8));
     }
+    if (scalars.momentum.arena >= 0) {
+      HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("momentum", scalars.momentum, 8, 8));
+    }
     if (!program_.forward || !program_.backward || !program_.reduce || !program_.apply) {
       return wrong("functions", "one of forward, backward, reduce, apply is missing");
     }
@@ -215,6 +218,9 @@ Status checkAgainstManifest(const Program& program, const Manifest& manifest) {
                          manifest.batch.sequence == program.batch.sequence;
   if (!sameMesh) return dataError(who + " have different meshes" + advice);
   if (!sameBatch) return dataError(who + " have different batch sizes" + advice);
+  if (manifest.learningRate.cyclesMomentum() != (program.scalars.momentum.arena >= 0)) {
+    return dataError(who + ": only one of them cycles the momentum" + advice);
+  }
   for (const StateDesc& state : program.states) {
     const bool known = state.init.file >= 0 && state.init.file < static_cast<int>(manifest.modelFiles.size());
     if (state.init.kind == InitKind::kFile && !known) {

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "comm/channels.h"
 #include "comm/communicator.h"
@@ -57,6 +58,7 @@ class RankRun {
     const int threads = threadsPerRank(options_, manifest_.threads, environment_.worldSize);
     ownThread_ = hasCommunicationThread(options_, threads, environment_.worldSize);
     applyThreadPlan({threads, environment_.localRank, environment_.worldSize});
+    HYCRT_RETURN_IF_ERROR(checkMomentum());
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(connect());
@@ -88,6 +90,16 @@ class RankRun {
     if (!manifest.ok()) return manifest.status();
     manifest_ = std::move(*manifest);
     return checkAgainstManifest(program_, manifest_);
+  }
+
+  // It grows without bound after its cycle; at 1 a moment forgets nothing, and correcting it divides by zero.
+  Status checkMomentum() const {
+    const LearningRateRule& rule = manifest_.learningRate;
+    const int64_t last = options_.steps - 1;
+    if (!rule.cyclesMomentum() || options_.steps == 0 || rule.momentumAt(last) < 1) return {};
+    return dataError(manifest_.folder + "/manifest.json: /learning_rate/decay_mom_rate: gives step " +
+                     std::to_string(last + 1) + " a momentum of " + std::to_string(rule.momentumAt(last)) +
+                     ", expected less than 1; take fewer --steps or a smaller rate");
   }
 
   Status openData() {
@@ -140,6 +152,11 @@ class RankRun {
     // A step that is skipped does not move the schedule on.
     const int64_t applied = scaling.scale == 0 ? step : scaling.appliedSteps;
     const double learningRate = manifest_.learningRate.at(applied, options_.steps);
+    std::optional<double> momentum;
+    if (manifest_.learningRate.cyclesMomentum()) {
+      momentum = manifest_.learningRate.momentumAt(applied);
+      *ctx.ptr<double>(program_.scalars.momentum) = *momentum;
+    }
     ctx.setStep(step);
     runner.afterReduce = nullptr;
     if (step == 0 && !options_.dumpGradients.empty()) {
@@ -153,6 +170,7 @@ class RankRun {
     record.loss = result.lossSum / static_cast<double>(result.tokenCount);
     record.gradNorm = result.gradientNorm;
     record.learningRate = learningRate;
+    record.momentum = momentum;
     record.milliseconds = nowMs() - begin;
     record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
     record.etaSeconds = remaining_.after(record.milliseconds, options_.steps - step - 1);

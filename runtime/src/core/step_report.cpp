@@ -52,6 +52,7 @@ std::string toJson(const StepRecord& record) {
   object["loss"] = record.loss;
   object["grad_norm"] = record.gradNorm;
   object["lr"] = record.learningRate;
+  if (record.momentum) object["momentum"] = *record.momentum;
   object["ms"] = record.milliseconds;
   object["tokens_per_s"] = record.tokensPerSecond;
   object["eta_s"] = record.etaSeconds;
@@ -75,6 +76,7 @@ Result<StepRecord> parseStepRecord(std::string_view text) {
   record.loss = numberOrNaN(*object, "loss");
   record.gradNorm = numberOrNaN(*object, "grad_norm");
   record.learningRate = numberOrNaN(*object, "lr");
+  if (object->contains("momentum")) record.momentum = numberOrNaN(*object, "momentum");
   record.milliseconds = numberOrNaN(*object, "ms");
   record.tokensPerSecond = numberOrNaN(*object, "tokens_per_s");
   record.etaSeconds = numberOrNaN(*object, "eta_s");

@@ -101,3 +101,22 @@ hyc.func @return_of_another_type(%x: tensor<4xf32>) -> tensor<5xf32> {
   // expected-error@+1 {{returns ('tensor<4xf32>'), but @return_of_another_type has results ('tensor<5xf32>')}}
   hyc.return %x : tensor<4xf32>
 }
+
+// -----
+
+hyc.func @trust_ratio_between_nothing(%p: tensor<f64>, %u: tensor<f64>) {
+  // expected-error@+1 {{[trust_ratio.bounds] is between 2.000000e+00 and 1.000000e+00, expected 0 ≤ least ≤ most}}
+  %r = hyc.trust_ratio %p, %u {least = 2.0, most = 1.0} : (tensor<f64>, tensor<f64>) -> tensor<f64>
+  hyc.return
+}
+
+// -----
+
+hyc.param @w : tensor<4xf32> from #hyc.fill<0.0 : f64>
+hyc.state @g of @w role "gradient" : tensor<4xf32> from #hyc.fill<0.0 : f64>
+hyc.state @m role "lion.m" : tensor<5xf32> from #hyc.fill<0.0 : f64>
+hyc.func @lion_with_a_moment_of_another_shape(%lr: tensor<f32>, %s: tensor<f32>) {
+  // expected-error@+1 {{updates @w of type 'tensor<4xf32>' with @m of type 'tensor<5xf32>'}}
+  hyc.lion @w, @g, @m lr %lr scale %s {beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0} : tensor<f32>, tensor<f32>
+  hyc.return
+}

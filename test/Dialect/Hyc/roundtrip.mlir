@@ -20,3 +20,41 @@ hyc.func @train(%x: tensor<8x16x64xf32> {hyc.input = "x"}, %labels: tensor<8x16x
   %loss:3 = hyc.cross_entropy %y, %labels {id = "loss"} : (tensor<8x16x64xf32>, tensor<8x16xi64>) -> (tensor<f32>, tensor<i64>, tensor<8x16xf32>)
   hyc.return %loss#0, %loss#1 : tensor<f32>, tensor<i64>
 }
+
+hyc.state @fc1.weight.grad of @fc1.weight role "gradient" : tensor<64x256xf32> from #hyc.fill<0.0 : f64>
+hyc.state @fc1.weight.v of @fc1.weight role "adam.v" : tensor<64x256xf32> from #hyc.fill<0.0 : f64>
+
+// CHECK-LABEL: hyc.func @apply
+hyc.func @apply(%lr: tensor<f32> {hyc.scalar = "lr"}, %beta1: tensor<f64> {hyc.scalar = "momentum"}, %t: tensor<i64>, %s: tensor<f32>) {
+  // CHECK: hyc.adamw @fc1.weight, @fc1.weight.grad, @fc1.weight.m, @fc1.weight.v lr %{{.*}} step %{{.*}} scale %{{.*}} {beta1
+  hyc.adamw @fc1.weight, @fc1.weight.grad, @fc1.weight.m, @fc1.weight.v lr %lr step %t scale %s
+    {beta1 = 0.9, beta2 = 0.99, epsilon = 1.0e-8, weight_decay = 0.1} : tensor<f32>, tensor<i64>, tensor<f32>
+  // CHECK: hyc.adam @fc1.weight, @fc1.weight.grad, @fc1.weight.m, @fc1.weight.v lr %{{.*}} step %{{.*}} scale %{{.*}} momentum %{{.*}} : tensor<f64> {{.*}}uncorrected
+  hyc.adam @fc1.weight, @fc1.weight.grad, @fc1.weight.m, @fc1.weight.v lr %lr step %t scale %s momentum %beta1 : tensor<f64>
+    {beta1 = 0.9, beta2 = 0.99, epsilon = 1.0e-8, uncorrected, weight_decay = 0.1} : tensor<f32>, tensor<i64>, tensor<f32>
+  // CHECK: hyc.lion @fc1.weight, @fc1.weight.grad, @fc1.weight.m lr %{{.*}} scale %{{.*}} momentum %{{.*}} : tensor<f64>
+  hyc.lion @fc1.weight, @fc1.weight.grad, @fc1.weight.m lr %lr scale %s momentum %beta1 : tensor<f64>
+    {beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1} : tensor<f32>, tensor<f32>
+  // CHECK: hyc.lamb_direction @fc1.weight, @fc1.weight.grad, @fc1.weight.m, @fc1.weight.v step %{{.*}} scale %{{.*}} {beta1
+  hyc.lamb_direction @fc1.weight, @fc1.weight.grad, @fc1.weight.m, @fc1.weight.v step %t scale %s
+    {beta1 = 0.9, beta2 = 0.99, epsilon = 1.0e-8, weight_decay = 0.1} : tensor<i64>, tensor<f32>
+  %p = hyc.sum_of_squares [@fc1.weight] : tensor<f64>
+  %u = hyc.sum_of_squares [@fc1.weight.grad] : tensor<f64>
+  // CHECK: hyc.trust_ratio %{{.*}}, %{{.*}} {least = 1.000000e-02 : f64, most = 1.000000e+01 : f64}
+  %r = hyc.trust_ratio %p, %u {least = 0.01, most = 10.0} : (tensor<f64>, tensor<f64>) -> tensor<f64>
+  // CHECK: hyc.lamb @fc1.weight, @fc1.weight.grad lr %{{.*}} ratio %{{.*}} : tensor<f32>, tensor<f64>
+  hyc.lamb @fc1.weight, @fc1.weight.grad lr %lr ratio %r : tensor<f32>, tensor<f64>
+  %happens = hyc.constant dense<true> : tensor<i1>
+  // CHECK: hyc.adamw {{.*}} scale %{{[a-z0-9]*}} if %{{[a-z0-9]*}} {beta1
+  hyc.adamw @fc1.weight, @fc1.weight.grad, @fc1.weight.m, @fc1.weight.v lr %lr step %t scale %s if %happens
+    {beta1 = 0.9, beta2 = 0.99, epsilon = 1.0e-8, weight_decay = 0.1} : tensor<f32>, tensor<i64>, tensor<f32>
+  // CHECK: hyc.lion {{.*}} momentum %{{[a-z0-9]*}} : tensor<f64> if %{{[a-z0-9]*}} {beta1
+  hyc.lion @fc1.weight, @fc1.weight.grad, @fc1.weight.m lr %lr scale %s momentum %beta1 : tensor<f64> if %happens
+    {beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1} : tensor<f32>, tensor<f32>
+  // CHECK: hyc.lamb_direction {{.*}} momentum %{{[a-z0-9]*}} : tensor<f64> if %{{[a-z0-9]*}} {beta1
+  hyc.lamb_direction @fc1.weight, @fc1.weight.grad, @fc1.weight.m, @fc1.weight.v step %t scale %s momentum %beta1 : tensor<f64> if %happens
+    {beta1 = 0.9, beta2 = 0.99, epsilon = 1.0e-8, weight_decay = 0.1} : tensor<i64>, tensor<f32>
+  // CHECK: hyc.lamb {{.*}} ratio %{{[a-z0-9]*}} if %{{[a-z0-9]*}} : tensor<f32>, tensor<f64>
+  hyc.lamb @fc1.weight, @fc1.weight.grad lr %lr ratio %r if %happens : tensor<f32>, tensor<f64>
+  hyc.return
+}

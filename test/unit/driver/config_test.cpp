@@ -27,6 +27,7 @@ std::string applyText(llvm::StringRef text, CompileOptions &options) {
     return errorOf(file.takeError());
   if (llvm::Error error = hyc::applyConfig(*file, options))
     return errorOf(std::move(error));
+  hyc::resolveOptimizer(options);
   return errorOf(hyc::resolveBatch(options));
 }
 
@@ -53,6 +54,14 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
       {"optimizer.params.eps", {"1e-6", "1e-06"}},
       {"optimizer.params.weight_decay", {"0.125", "0.125"}},
       {"optimizer.params.momentum", {"0.5", "0.5"}},
+      {"optimizer.params.adam_w_mode", {"false", "false"}},
+      {"optimizer.params.bias_correction", {"false", "false"}},
+      {"optimizer.params.max_coeff", {"5", "5"}},
+      {"optimizer.params.min_coeff", {"0.5", "0.5"}},
+      {"scheduler.params.cycle_momentum", {"true", "true"}},
+      {"scheduler.params.cycle_min_mom", {"0.5", "0.5"}},
+      {"scheduler.params.cycle_max_mom", {"0.5", "0.5"}},
+      {"scheduler.params.decay_mom_rate", {"0.5", "0.5"}},
       {"scheduler.type", {"\"WarmupCosineLR\"", "WarmupCosineLR"}},
       {"scheduler.params.warmup_min_lr", {"0.5", "0.5"}},
       {"scheduler.params.warmup_max_lr", {"0.5", "0.5"}},
@@ -94,12 +103,15 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
       {"tensor_parallel.autotp_size", {"4", "4"}},
       {"pipeline.stages", {"3", "3"}},
       {"pipeline.partition", {"\"uniform\"", "uniform"}},
+      {"pipeline.activation_checkpoint_interval", {"1", "layer"}},
+      {"activation_checkpointing.partition_activations", {"true", "true"}},
       {"zero_optimization.stage", {"2", "2"}},
       {"zero_optimization.overlap_comm", {"false", "0"}},
       {"zero_optimization.reduce_bucket_size", {"5000", "5000"}},
       {"zero_optimization.allgather_bucket_size", {"6000", "6000"}},
       {"zero_optimization.stage3_max_live_parameters", {"7000", "7000"}},
       {"zero_optimization.stage3_param_persistence_threshold", {"8000", "8000"}},
+      {"zero_optimization.stage3_prefetch_bucket_size", {"1e6", "1000000"}},
   };
   for (const hyc::ConfigKey &key : hyc::getConfigKeys()) {
     if (key.treatment.kind != hyc::Treatment::Connected)
@@ -129,7 +141,7 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
 
 TEST(ConfigKeys, DefaultsAreNeverRefused) {
   for (const hyc::ConfigKey &key : hyc::getConfigKeys()) {
-    if (key.fallback.empty() || key.path == "scheduler.params.cycle_momentum")
+    if (key.fallback.empty())
       continue;
     std::string value = key.fallback.str();
     if (key.type.kind == hyc::ConfigType::Text && value[0] != '"')
@@ -199,10 +211,21 @@ TEST(Config, ContradictionsNameBothKeys) {
             "zero_optimization.stage of at least 1, and that is 0");
 }
 
+TEST(Config, ABucketLargerThanTheDeviceNamesBoth) {
+  const char *text = R"({"zero_optimization": {"stage": 1, "reduce_bucket_size": 5e8}})";
+  CompileOptions options;
+  options.deviceMemory = "1GiB";
+  EXPECT_EQ(applyText(text, options),
+            "65 ds.json:1:58: zero_optimization.reduce_bucket_size is 5e8, which is 500000000 elements of 4 bytes, but "
+            "--device-memory is 1GiB");
+  // Without a stage there are no buckets.
+  EXPECT_EQ(applyText(R"({"zero_optimization": {"stage": 0, "reduce_bucket_size": 5e8}})", options), "");
+}
+
 TEST(Config, RefusesWhatHycCannotDo) {
   EXPECT_EQ(applyText("{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"betas\": [0.9, 0.99]}}}"),
             "65 ds.json:1:51: optimizer.params.betas is an array, but SGD has no such parameter: it takes lr, "
-            "weight_decay, momentum, dampening, nesterov, maximize, fused, foreach");
+            "weight_decay, momentum, dampening, nesterov, maximize, max_grad_norm, fused, foreach");
   EXPECT_NE(applyText("{\"compression_training\": {\"weight_quantization\": {}}}").find("hyc does not compress models"),
             std::string::npos);
 }
@@ -275,12 +298,58 @@ TEST(Config, CompletesDeepSpeedsSchedules) {
   EXPECT_EQ(*options.warmupSteps, 0);
 }
 
+TEST(Config, AdamDecouplesTheDecayUnlessToldOtherwise) {
+  auto optimizerOf = [](llvm::StringRef text) {
+    CompileOptions options;
+    EXPECT_EQ(applyText(text, options), "");
+    return *options.optimizer;
+  };
+  EXPECT_EQ(optimizerOf(R"({"optimizer": {"type": "Adam"}})"), "adamw");
+  EXPECT_EQ(optimizerOf(R"({"optimizer": {"type": "Adam", "params": {"adam_w_mode": true}}})"), "adamw");
+  EXPECT_EQ(optimizerOf(R"({"optimizer": {"type": "Adam", "params": {"adam_w_mode": false}}})"), "adam");
+  EXPECT_EQ(
+      applyText(R"({"optimizer": {"type": "AdamW", "params": {"adam_w_mode": false}}})"),
+      "65 ds.json:1:59: optimizer.params.adam_w_mode is false, but ds.json:1:24: optimizer.type is \"AdamW\", which "
+      "decouples the decay: write \"Adam\" there, or leave this out");
+  // The flag means what it says.
+  CompileOptions options;
+  options.optimizer.offer("adam", Origin::Flag, "--optimizer");
+  EXPECT_EQ(applyText("{}", options), "");
+  EXPECT_EQ(*options.optimizer, "adam");
+}
+
+TEST(Config, LionHasBetasOfItsOwn) {
+  CompileOptions options;
+  ASSERT_EQ(applyText(R"({"optimizer": {"type": "Lion"}})", options), "");
+  EXPECT_EQ((*options.betas)[1], 0.99);
+  options = {};
+  ASSERT_EQ(applyText(R"({"optimizer": {"type": "Lion", "params": {"betas": [0.5, 0.75]}}})", options), "");
+  EXPECT_EQ((*options.betas)[1], 0.75);
+}
+
+TEST(Config, OneCycleCyclesTheFirstBetaAndFixesTheSecond) {
+  const char *schedule = R"("scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 1)";
+  auto text = [&](const std::string &optimizer, const std::string &rest) {
+    return "{\"optimizer\": " + optimizer + ", " + schedule + rest + "}}}";
+  };
+  CompileOptions options;
+  ASSERT_EQ(applyText(text(R"({"type": "Lamb", "params": {"betas": [0.5, 0.6]}})", ""), options), "");
+  EXPECT_TRUE(*options.cycleMomentum);
+  EXPECT_EQ((*options.betas)[1], 0.99);
+  options = {};
+  ASSERT_EQ(
+      applyText(text(R"({"type": "Lamb", "params": {"betas": [0.5, 0.6]}})", R"(, "cycle_momentum": false)"), options),
+      "");
+  EXPECT_FALSE(*options.cycleMomentum);
+  EXPECT_EQ((*options.betas)[1], 0.6);
+  options = {};
+  ASSERT_EQ(applyText(text(R"({"type": "SGD", "params": {"momentum": 0.5}})", ""), options), "");
+  EXPECT_FALSE(*options.cycleMomentum); // which DeepSpeed does not cycle either
+}
+
 TEST(Config, RefusesSchedulesThatLackSomething) {
   EXPECT_EQ(applyText(R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1}}})"),
             "65 ds.json:1:24: scheduler.type is \"OneCycle\", which needs scheduler.params.cycle_max_lr");
-  EXPECT_EQ(applyText(R"({"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 1}}})"),
-            "65 ds.json:1:24: scheduler.type is \"OneCycle\", which cycles the momentum too unless "
-            "scheduler.params.cycle_momentum is false, and hyc's momentum is constant");
   EXPECT_EQ(applyText(R"({"scheduler": {"type": "LRRangeTest"}})"),
             "65 ds.json:1:24: scheduler.type is \"LRRangeTest\", expected WarmupLR, WarmupDecayLR, WarmupCosineLR or "
             "OneCycle");

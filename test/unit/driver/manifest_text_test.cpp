@@ -86,6 +86,10 @@ TEST(Manifest, CarriesEveryParameterOfEverySchedule) {
   options.cycleFirstStairs = 13;
   options.cycleSecondStairs = 14;
   options.cycleDecaySteps = 15;
+  options.cycleMomentum = true;
+  options.cycleMomentumLeast = 0.25;
+  options.cycleMomentumMost = 0.75;
+  options.cycleMomentumDecay = 0.125;
   hycrt::LearningRateRule rule = ruleOf(options);
   EXPECT_EQ(rule.kind, hycrt::LearningRateKind::kOneCycle);
   EXPECT_EQ(rule.base, 0.5);
@@ -96,6 +100,10 @@ TEST(Manifest, CarriesEveryParameterOfEverySchedule) {
   EXPECT_EQ(rule.cycle.firstStairs, 13);
   EXPECT_EQ(rule.cycle.secondStairs, 14);
   EXPECT_EQ(rule.cycle.decaySteps, 15);
+  EXPECT_TRUE(rule.cyclesMomentum());
+  EXPECT_EQ(rule.cycle.momentumLeast, 0.25);
+  EXPECT_EQ(rule.cycle.momentumMost, 0.75);
+  EXPECT_EQ(rule.cycle.momentumDecayRate, 0.125);
 }
 
 TEST(TextTable, AlignsNumbersToTheRightAndCountsCodePoints) {

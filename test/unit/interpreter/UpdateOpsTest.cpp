@@ -1,7 +1,9 @@
-// States, norms and updates. AdamW's and SGD's values are PyTorch's after two steps (torch.optim, f64).
+// States, norms and updates. The optimizers' values are PyTorch's (torch.optim, f64), or, where it has none, those of
+// the papers' formulas (test/unit/kernels/optimizer_values.py).
 #include "InterpreterTesting.h"
 
 #include <cmath>
+#include <cstdio>
 
 using namespace hyc::interpreter;
 
@@ -138,4 +140,110 @@ TEST(UpdateOps, PlainSgdKeepsNoState) {
       hyc.return
     })";
   EXPECT_TRUE(isNear(stateAfter(text, {{f32({}, {0.5}), f32({}, {0.25})}}, "w"), f32({2}, {0.5, 1.5})));
+}
+
+namespace {
+constexpr int64_t kElements = 6, kSteps = 4;
+
+/// A row of optimizer_values.inc: the parameter after each step.
+struct OptimizerCase {
+  std::string optimizer, variant;
+  double after[kSteps][kElements];
+};
+
+const OptimizerCase kOptimizerCases[] = {
+#include "../kernels/optimizer_values.inc"
+};
+
+/// The ops of one step, as @apply has them; with `momentum` the first decay is an operand, and the attribute is wrong.
+/// `when` is " if %condition", or empty.
+std::string updateOps(const OptimizerCase &each, bool momentum, const std::string &when = "") {
+  const std::string beta1 = momentum ? "0.5" : "0.9", now = (momentum ? " momentum %beta1 : tensor<f64>" : "") + when;
+  const std::string moments = "beta1 = " + beta1 + ", beta2 = 0.99, weight_decay = 0.1";
+  const std::string correction = each.variant == "uncorrected" ? ", uncorrected" : "";
+  if (each.optimizer == "sgd")
+    return "hyc.sgd @w, @g velocity @m lr %lr scale %scale" + when +
+           " {momentum = 0.9, weight_decay = 0.1} : "
+           "tensor<f32>, tensor<f32>\n";
+  if (each.optimizer == "lion")
+    return "hyc.lion @w, @g, @m lr %lr scale %scale" + now + " {" + moments + "} : tensor<f32>, tensor<f32>\n";
+  if (each.optimizer != "lamb")
+    return "hyc." + each.optimizer + " @w, @g, @m, @v lr %lr step %t scale %scale" + now + " {" + moments +
+           ", epsilon = 1.0e-6} : tensor<f32>, tensor<i64>, tensor<f32>\n";
+  double least = 0.01, most = 10;
+  std::sscanf(each.variant.c_str(), "bounds %lf %lf", &least, &most);
+  return "hyc.lamb_direction @w, @g, @m, @v step %t scale %scale" + now + " {" + moments + ", epsilon = 1.0e-6" +
+         correction + "} : tensor<i64>, tensor<f32>\n" +
+         "%p = hyc.sum_of_squares [@w] : tensor<f64>\n%u = hyc.sum_of_squares [@g] : tensor<f64>\n" +
+         "%r = hyc.trust_ratio %p, %u {least = " + std::to_string(least) + ", most = " + std::to_string(most) +
+         "} : (tensor<f64>, tensor<f64>) -> tensor<f64>\n" + "hyc.lamb @w, @g lr %lr ratio %r" + when +
+         " : tensor<f32>, tensor<f64>\n";
+}
+
+std::string updateModule(const std::string &ops) {
+  const std::string state = " of @w role \"state\" : tensor<6xf32> from #hyc.fill<0.0>\n";
+  return "hyc.param @w : tensor<6xf32> from dense<[-1.25, 2.0, 0.375, 0.0, -0.5, 3.0]> : tensor<6xf32>\n"
+         "hyc.state @g" +
+         state + "hyc.state @m" + state + "hyc.state @v" + state +
+         "hyc.state @step role \"step\" : tensor<i64> from dense<0> : tensor<i64>\n"
+         "hyc.func @f(%g: tensor<6xf32>, %lr: tensor<f32>, %scale: tensor<f32>, %beta1: tensor<f64>) {\n"
+         "hyc.write %g into @g : tensor<6xf32>\n%t = hyc.increment @step : tensor<i64>\n" +
+         ops + "hyc.return\n}";
+}
+
+void expectOptimizer(const OptimizerCase &each, bool momentum) {
+  TestModule module(updateModule(updateOps(each, momentum)));
+  Options wide;
+  wide.arithmetic = Arithmetic::Wide;
+  llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get(), wide);
+  ASSERT_TRUE(succeeded(interpreter)) << module.diagnostics();
+  const std::vector<std::vector<double>> grads = {{1.25, 1.0, 1.5, 0.0, -2.0, 0.125},
+                                                  {1.125, -1.75, -1.5, 0.0, 0.25, -0.5},
+                                                  {-0.75, 0.5, 0.0, 0.0, 1.0, 2.0},
+                                                  {2.0, 0.25, -0.125, 0.0, -0.5, -1.0}};
+  auto number = [](double value) { return Tensor::scalar(ElementKind::F64, value); };
+  for (int64_t step = 0; step < kSteps; ++step) {
+    Tensor grad = Tensor::fromDoubles(ElementKind::F64, {6}, grads[step]);
+    ASSERT_TRUE(succeeded(interpreter->call("f", {grad, number(0.01), number(0.5), number(0.9)})))
+        << module.diagnostics();
+    for (int64_t i = 0; i < kElements; ++i)
+      EXPECT_NEAR(interpreter->getState("w")->getDouble(i), each.after[step][i], 1e-12)
+          << each.optimizer << " " << each.variant << ", step " << step + 1 << ", element " << i;
+  }
+}
+} // namespace
+
+TEST(UpdateOps, EveryOptimizerHasTheValuesOfTorchOrItsPaper) {
+  for (const OptimizerCase &each : kOptimizerCases)
+    expectOptimizer(each, /*momentum=*/false);
+}
+
+TEST(UpdateOps, AMomentumThatIsGivenTakesThePlaceOfTheAttribute) {
+  for (const OptimizerCase &each : kOptimizerCases)
+    expectOptimizer(each, /*momentum=*/true);
+}
+
+TEST(UpdateOps, AnUpdateThatDoesNotHappenLeavesEveryStateAlone) {
+  const Tensor grad = Tensor::fromDoubles(ElementKind::F64, {6}, {1.25, 1.0, 1.5, 0.5, -2.0, 0.125});
+  auto number = [](double value) { return Tensor::scalar(ElementKind::F64, value); };
+  for (const OptimizerCase &each : kOptimizerCases)
+    for (bool momentum : {false, true})
+      for (bool happens : {false, true}) {
+        TestModule module(updateModule(std::string("%happens = hyc.constant dense<") + (happens ? "true" : "false") +
+                                       "> : tensor<i1>\n" + updateOps(each, momentum, " if %happens")));
+        Options wide;
+        wide.arithmetic = Arithmetic::Wide;
+        llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get(), wide);
+        ASSERT_TRUE(succeeded(interpreter)) << module.diagnostics();
+        Tensor param = *interpreter->getState("w"), zeros = *interpreter->getState("m");
+        ASSERT_TRUE(succeeded(interpreter->call("f", {grad, number(0.01), number(0.5), number(0.9)})))
+            << module.diagnostics();
+        EXPECT_NE(interpreter->getState("w")->isIdenticalTo(param), happens) << each.optimizer;
+        EXPECT_NE(interpreter->getState("m")->isIdenticalTo(zeros), happens) << each.optimizer;
+        if (happens)
+          continue;
+        EXPECT_TRUE(interpreter->getState("v")->isIdenticalTo(zeros)) << each.optimizer;
+        for (int64_t i = 0; i < kElements; ++i)
+          EXPECT_EQ(interpreter->getState("g")->getDouble(i), grad.getDouble(i)) << each.optimizer;
+      }
 }

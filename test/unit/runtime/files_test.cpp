@@ -298,8 +298,9 @@ TEST(LearningRate, FollowsItsRule) {
 }
 
 struct Schedule {
-  const char* rule;           // as a manifest has it
-  std::vector<double> rates;  // of DeepSpeed's scheduler, step by step
+  const char* rule;             // as a manifest has it
+  std::vector<double> rates;    // of DeepSpeed's scheduler, step by step
+  std::vector<double> momenta;  // where it cycles them
 };
 
 const Schedule kDeepSpeed[] = {
@@ -315,6 +316,11 @@ TEST(LearningRate, IsThatOfDeepSpeedsSchedules) {
       // DeepSpeed rounds where it takes a step's place in its cycle from 1 + k / n; hyc divides integers.
       EXPECT_NEAR(manifest->learningRate.at(static_cast<int64_t>(step), 1000), schedule.rates[step],
                   1e-12 * schedule.rates[step])
+          << schedule.rule << " at step " << step;
+    }
+    EXPECT_EQ(manifest->learningRate.cyclesMomentum(), !schedule.momenta.empty()) << schedule.rule;
+    for (size_t step = 0; step < schedule.momenta.size(); ++step) {
+      EXPECT_NEAR(manifest->learningRate.momentumAt(static_cast<int64_t>(step)), schedule.momenta[step], 1e-12)
           << schedule.rule << " at step " << step;
     }
   }

@@ -85,7 +85,8 @@ def DistributeUpdate : Pass<"hyc-distribute-update", "::mlir::ModuleOp"> {
   let summary = "gives every stage the part of @apply that updates what it holds: @apply.S";
   let description = [{
     A sum of squares is taken over this stage's shards, split ones apart from whole ones, and combined so that every
-    element counts once: split states over their axes, then all stages. A tied parameter counts on its first stage.
+    element counts once: split states over their axes, then all stages. A tied parameter counts on its first stage. A sum
+    that is needed only where all of it is held, as that of one parameter (LAMB), is taken there alone.
   }];
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
@@ -94,7 +95,8 @@ def PrefetchParameters : Pass<"hyc-prefetch-parameters", "::mlir::ModuleOp"> {
   let summary = "starts gathers of flat parameters before the uses that they are for";
   let description = [{
     A gather is made right before its use. A parameter with `dist.prefetch = n` is asked for n gathers earlier in the same
-    function, as long as what is gathered or on its way at one moment stays within `max-live` elements.
+    function, as long as what is gathered or on its way at one moment stays within `max-live` elements, and what of that
+    is not used yet within `bucket` elements.
 
     ```mlir
     // before
@@ -109,6 +111,7 @@ def PrefetchParameters : Pass<"hyc-prefetch-parameters", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"maxLive", "max-live", "int64_t", "1000000000", "most elements of gathered parameters at one moment">,
+    Option<"bucket", "bucket", "int64_t", "50000000", "most elements gathered before their use at one moment">,
   ];
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }

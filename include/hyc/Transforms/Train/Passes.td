@@ -151,6 +151,9 @@ def AttachOptimizer : Pass<"hyc-attach-optimizer", "::mlir::ModuleOp"> {
     the step's own count and clips the mean gradient's global norm to `clip-grad-norm`. Weight decay applies to every
     parameter, as torch does, but for those whose name matches a `no-decay` pattern (POSIX extended, anywhere in the name).
 
+    LAMB needs the norms of each parameter and of its direction; each is a `hyc.sum_of_squares` of one tensor, as the
+    global norm is one of all gradients.
+
     Copies in the compute type are refreshed after the update. With a loss scale, updates happen only if the sum of squares
     is finite, which all ranks and stages share; @applied_step counts those that happened, and `hyc.update_loss_scale`
     adapts the scale.
@@ -168,11 +171,15 @@ def AttachOptimizer : Pass<"hyc-attach-optimizer", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "`adamw` or `sgd`">,
-    Option<"beta1", "beta1", "double", "0.9", "decay of adamw's first moment">,
-    Option<"beta2", "beta2", "double", "0.999", "decay of adamw's second moment">,
-    Option<"epsilon", "eps", "double", "1e-8", "added to adamw's denominator">,
-    Option<"weightDecay", "weight-decay", "double", "0.0", "decoupled for adamw, added to the gradient for sgd">,
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "`adamw`, `adam`, `sgd`, `lamb` or `lion`">,
+    Option<"beta1", "beta1", "double", "0.9", "decay of the first moment">,
+    Option<"beta2", "beta2", "double", "0.999", "decay of the second moment; of lion's, after the update">,
+    Option<"epsilon", "eps", "double", "1e-8", "added to the denominator of adamw, adam and lamb">,
+    Option<"correctBias", "correct-bias", "bool", "true", "whether adamw, adam and lamb correct the moments' start at 0">,
+    Option<"cycleMomentum", "cycle-momentum", "bool", "false", "@apply takes the first moment's decay as a scalar">,
+    Option<"leastTrust", "least-trust", "double", "0.01", "lower bound of lamb's trust ratio">,
+    Option<"mostTrust", "most-trust", "double", "10.0", "upper bound of lamb's trust ratio">,
+    Option<"weightDecay", "weight-decay", "double", "0.0", "part of the gradient for adam and sgd, decoupled for others">,
     Option<"momentum", "momentum", "double", "0.0", "momentum of sgd; 0 keeps no velocity">,
     Option<"clipGradNorm", "clip-grad-norm", "double", "0.0", "largest global norm of the mean gradient; 0 does not clip">,
     ListOption<"noDecay", "no-decay", "std::string", "patterns of parameter names that do not decay">,
