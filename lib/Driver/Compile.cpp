@@ -85,6 +85,7 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.subGroup = *options.subGroup;
   result.readAhead = *options.readAhead;
   result.writeBehind = *options.writeBehind;
+  result.checkFinite = options.checkFinite;
   return result;
 }
 

@@ -167,6 +167,15 @@ static Error checkOffloadedType(const CompileOptions &options) {
           "states alone (--offload-optimizer)");
 }
 
+/// Under fp16 an overflow is no error: the step is skipped and the loss scale lowered.
+static Error checkFiniteType(const CompileOptions &options) {
+  if (!options.checkFinite || *options.precision != "fp16")
+    return Error::success();
+  return usageError("--check-finite is given, but " + nameOf("precision", options.precision) +
+                    " is fp16, whose loss scaling meets overflow by skipping the step; compute in bf16 or f32 to find "
+                    "what makes it");
+}
+
 Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text) {
   auto [name, digits] = StringRef(text).split('=');
   int64_t size = 0;
@@ -297,6 +306,7 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkNumber("offload-ratio", options.offloadRatio, 0, 1.0000001, "a number from 0 to 1"); },
       [&] { return checkNvmePath(options); },
       [&] { return checkOffloadedType(options); },
+      [&] { return checkFiniteType(options); },
       [&] {
         return checkChoice("weights", Setting<std::string>(options.weights),
                            {"read", "initialise-missing", "initialise"});

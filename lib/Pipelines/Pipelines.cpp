@@ -169,6 +169,8 @@ static void buildRank(OpPassManager &passes, const PipelineOptions &options) {
   buckets.reduceElements = options.reduceBucket;
   buckets.gatherElements = options.gatherBucket;
   passes.addPass(createBucketExchanges(buckets));
+  if (options.checkFinite)
+    passes.addPass(createCheckFinite());
   passes.addPass(createShareLayers());
 }
 

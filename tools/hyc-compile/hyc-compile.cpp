@@ -142,6 +142,11 @@ struct Flags {
   cl::opt<double> minLossScale{"min-loss-scale", cl::value_desc("X"), cl::cat(precisionFlags),
                                cl::desc("fp16: it never falls below this [1]")};
 
+  cl::opt<bool> checkFinite{
+      "check-finite", cl::cat(precisionFlags),
+      cl::desc("f32, bf16: programs end with the step, the rank and the first op that makes a NaN or an infinity; they "
+               "read every result once more for it [off]")};
+
   cl::opt<std::string> outputPath{"o", cl::value_desc("PATH"), cl::cat(output),
                                   cl::desc("Folder, or file for the text of a phase [out, or standard output]")};
   cl::opt<EmitKind> emit{
@@ -224,6 +229,7 @@ hyc::CompileOptions Flags::read() const {
   options.noDecay.assign(noDecay.begin(), noDecay.end());
   options.deviceMemory = deviceMemory;
   options.threads = threads;
+  options.checkFinite = checkFinite;
   offer(precision, options.precision);
   offer(gradientType, options.gradientAccumulationType);
   offer(communicationType, options.communicationType);

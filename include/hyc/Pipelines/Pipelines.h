@@ -44,6 +44,7 @@ struct PipelineOptions {
   int64_t subGroup = 16777216; ///< elements whose offloaded states move together
   bool readAhead = true, writeBehind = true;
   // Rank
+  bool checkFinite = false;      ///< end the run at the first op that makes a NaN or an infinity
   JobAccount *account = nullptr; ///< filled in by placement; null: nobody asks
 };
 
