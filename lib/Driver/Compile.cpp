@@ -80,6 +80,7 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.gatherBucket = *options.gatherBucket;
   result.offloadOptimizer = *options.offloadOptimizer;
   result.offloadParam = *options.offloadParam;
+  result.offloadActivations = *options.offloadActivations;
   result.offloadRatio = *options.offloadRatio;
   result.maxInHost = *options.maxInHost;
   result.subGroup = *options.subGroup;

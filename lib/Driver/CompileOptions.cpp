@@ -130,6 +130,11 @@ static Error checkRecomputation(const CompileOptions &options) {
   if (isLimited)
     if (auto bytes = parseByteCount("activation-memory", options.activationMemory); !bytes)
       return bytes.takeError();
+  if (isAuto && *options.offloadActivations != "none")
+    return makeError(codeFor(options.offloadActivations),
+                     nameOf("offload-activations", options.offloadActivations) + " is " + *options.offloadActivations +
+                         ", but " + nameOf("recompute", options.recompute) +
+                         " is auto, which chooses what the device saves; give one of the two");
   if (*options.partitionActivations && *options.recompute != "layer")
     return makeError(codeFor(options.partitionActivations),
                      nameOf("partition-activations", options.partitionActivations) + " is given, but " +
@@ -256,6 +261,9 @@ void hyc::resolveOptimizer(CompileOptions &options) {
 void hyc::resolveFollowers(CompileOptions &options) {
   if (options.prefetchBucket.isGiven() && *options.prefetchBucket > 0)
     options.prefetch.offer(kMostPrefetched, Origin::Derived, options.prefetchBucket.getSource());
+  // DeepSpeed moves nothing but checkpoints.
+  if (*options.offloadActivations == "cpu" && options.offloadActivations.getOrigin() == Origin::Config)
+    options.recompute.offer("layer", Origin::Derived, options.offloadActivations.getSource());
   if (*options.partitionActivations && options.partitionActivations.getOrigin() == Origin::Config)
     options.recompute.offer("layer", Origin::Derived, options.partitionActivations.getSource());
 }
@@ -300,6 +308,9 @@ Error hyc::checkOptions(const CompileOptions &options) {
       },
       [&] {
         return checkChoice("offload-param", options.offloadParam, {"none", "cpu", "nvme"});
+      },
+      [&] {
+        return checkChoice("offload-activations", options.offloadActivations, {"none", "cpu"});
       },
       [&] { return checkCount("sub-group-size", options.subGroup, 1, kMostElements); },
       [&] { return checkCount("offload-param-max-in-cpu", options.maxInHost, 0, kMostElements); },

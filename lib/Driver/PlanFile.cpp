@@ -226,7 +226,7 @@ Error hyc::applyLifetimeRules(const PlanFile &plan, ModuleOp module) {
     auto lifetime = dyn_cast_or_null<dist::LifetimeAttr>(parseProperty("lifetime", rule.value, module.getContext()));
     if (!lifetime)
       return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has lifetime \"" + rule.value +
-                                           "\", expected \"save\", \"save over {tp}\" or \"recompute\"");
+                                           "\", expected \"save\", \"save over {tp}\", \"offload\" or \"recompute\"");
     if (Error error = applyRule(rule, "forward op", ids, [&](size_t index) {
           setLifetime(ops[index], lifetime);
           return Error::success();

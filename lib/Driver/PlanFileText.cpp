@@ -306,5 +306,12 @@ Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
                      promise.setting.getSource() + " is given, but " + options.planFile + " " + promise.broken + "; " +
                          (isFlag ? "leave the flag out or edit the plan" : "change one of the two files"));
   }
+  if (*options.offloadActivations != "none" && !mentions(plan.lifetimes, "offload")) {
+    bool isFlag = options.offloadActivations.getOrigin() == Origin::Flag;
+    return makeError(isFlag ? ExitCode::Usage : ExitCode::Data,
+                     options.offloadActivations.getSource() + " is given, but " + options.planFile +
+                         " offloads no activation; " +
+                         (isFlag ? "leave the flag out or edit the plan" : "change one of the two files"));
+  }
   return Error::success();
 }

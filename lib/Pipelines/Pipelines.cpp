@@ -112,6 +112,7 @@ static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
   AssignLifetimesOptions lifetimes;
   lifetimes.mode = options.recompute;
   lifetimes.partitionActivations = options.partitionActivations;
+  lifetimes.offload = options.offloadActivations != "none";
   llvm::append_range(lifetimes.budgets, options.activationBudgets);
   passes.addPass(createAssignLifetimes(lifetimes));
 }
@@ -121,6 +122,7 @@ static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createPartition());
   // After partitioning, so that exchanges are repeated too; before the cut, which saves what is still wanted.
   passes.addPass(createRecomputeActivations());
+  passes.addPass(createOffloadActivations());
   passes.addPass(createCutStages());
   // After the cut, which tells which stages hold a gradient.
   ReduceGradientsOptions gradients;

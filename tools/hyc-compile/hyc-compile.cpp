@@ -104,6 +104,10 @@ struct Flags {
   cl::opt<std::string> activationMemory{
       "activation-memory", cl::value_desc("BYTES"), cl::cat(memory),
       cl::desc("With --recompute auto: most bytes of a rank's activations arena, as in 512MiB or 2GiB")};
+  cl::opt<std::string> offloadActivations{
+      "offload-activations", cl::value_desc("WHERE"), cl::cat(memory),
+      cl::desc("Where what --recompute leaves to be saved waits for backward: none (on the device) or cpu (the host's "
+               "memory); with --recompute layer, CPU checkpointing [none]")};
   cl::opt<bool> partitionActivations{
       "partition-activations", cl::cat(memory),
       cl::desc("With --recompute layer: each rank of tp keeps its part of what crosses between layers [off]")};
@@ -183,6 +187,7 @@ hyc::CompileOptions Flags::read() const {
   options.activationMemory = activationMemory;
   offer(recompute, options.recompute);
   offer(partitionActivations, options.partitionActivations);
+  offer(offloadActivations, options.offloadActivations);
   offer(sequenceParallel, options.sequenceParallel);
   options.input = input;
   options.output = outputPath;

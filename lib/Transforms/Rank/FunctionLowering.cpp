@@ -401,6 +401,7 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](dist::FetchStartOp op) { return lowerFetch(op); })
       .Case([&](dist::EvictStartOp op) { return lowerEvict(op); })
       .Case([&](dist::WaitMoveOp op) { return lowerWaitMove(op); })
+      .Case([&](dist::CopyStartOp op) { return lowerCopy(op); })
       .Case([&](dist::ShardOffsetOp op) { return lowerShardOffset(op); })
       .Case([&](dist::SliceOp op) { return lowerShardSlice(op); })
       .Default([](Operation *op) {

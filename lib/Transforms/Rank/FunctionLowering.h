@@ -116,6 +116,7 @@ private:
   llvm::LogicalResult lowerFetch(dist::FetchStartOp op);
   llvm::LogicalResult lowerEvict(dist::EvictStartOp op);
   llvm::LogicalResult lowerWaitMove(dist::WaitMoveOp op);
+  llvm::LogicalResult lowerCopy(dist::CopyStartOp op);
   /// The ticket of a move.
   mlir::Value startMove(mlir::Operation *op, llvm::StringRef kind, llvm::StringRef state, mlir::Value destination,
                         mlir::Value source);

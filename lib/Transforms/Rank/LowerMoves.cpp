@@ -1,4 +1,4 @@
-// Fetches and evictions of states: a copy is a temporary of the arena that it is for.
+// Fetches and evictions: a copy is a temporary of the arena that it is for.
 #include "FunctionLowering.h"
 #include "dialects/Rank/Moves.h"
 
@@ -39,6 +39,18 @@ Value FunctionLowering::startMove(Operation *op, StringRef kind, StringRef state
       rank::MoveOp::create(builder, op->getLoc(), rank::TicketType::get(op->getContext()), kind, destination, source);
   move->setAttr("id", builder.getStringAttr(state));
   return move.getTicket();
+}
+
+/// The copy on the host becomes a record of that arena where the function returns it.
+LogicalResult FunctionLowering::lowerCopy(dist::CopyStartOp op) {
+  bool toHost = op.getTo() == dist::kOnHost;
+  auto wait = cast<dist::WaitOp>(*op.getPending().user_begin());
+  Value from = denseBufferOf(op.getOperand());
+  Value to = allocate(cast<rank::BufferType>(from.getType()), toHost ? StringRef(kHost) : arenaFor(wait.getResult()),
+                      op.getLoc(), getId(op));
+  tickets[op.getPending()] = startMove(op, toHost ? "evict" : "fetch", getId(op), to, from);
+  buffers[op.getPending()] = to;
+  return success();
 }
 
 LogicalResult FunctionLowering::lowerWaitMove(dist::WaitMoveOp op) {

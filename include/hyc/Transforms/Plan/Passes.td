@@ -159,7 +159,7 @@ def BuildSchedule : Pass<"hyc-build-schedule", "::mlir::ModuleOp"> {
 }
 
 def AssignLifetimes : Pass<"hyc-assign-lifetimes", "::mlir::ModuleOp"> {
-  let summary = "decides which forward values are saved for backward and which are computed again";
+  let summary = "decides which forward values are saved for backward, and where, and which are computed again";
   let description = [{
     Writes `dist.lifetime` on forward ops; what has none is saved as far as backward needs it. A plan file's lifetimes are
     there before, and with mode `none` they are all there is.
@@ -188,6 +188,9 @@ def AssignLifetimes : Pass<"hyc-assign-lifetimes", "::mlir::ModuleOp"> {
     With `partition-activations`, a saved layer boundary that is whole on every rank of tp is kept in parts (`save over
     {tp}`; Rajbhandari et al. 2020, section 6.1).
 
+    With `offload`, whatever the mode leaves to be saved is saved in the host's memory (`offload`): with `layer` the layer
+    boundaries alone, which is CPU checkpointing.
+
     1. `lifetime.exact`: an op that is computed again has no effects and reads nothing that @microbatch changes.
     2. `lifetime.forward`: only forward ops have a lifetime.
     3. `lifetime.whole`: a value that is saved over an axis is not split over it, and the mesh has the axis.
@@ -195,6 +198,7 @@ def AssignLifetimes : Pass<"hyc-assign-lifetimes", "::mlir::ModuleOp"> {
   let options = [
     Option<"mode", "mode", "std::string", "\"none\"", "none, layer, selective or auto">,
     Option<"partitionActivations", "partition-activations", "bool", "false", "keep layer boundaries in parts over tp">,
+    Option<"offload", "offload", "bool", "false", "save in the host's memory what the mode leaves to be saved">,
     ListOption<"budgets", "budgets", "int64_t",
                "mode auto: most bytes that a rank saves for micro-batches in flight, by stage; the last counts for the rest">,
   ];
