@@ -81,6 +81,7 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.offloadOptimizer = *options.offloadOptimizer;
   result.offloadParam = *options.offloadParam;
   result.offloadActivations = *options.offloadActivations;
+  result.offloadGradients = *options.offloadGradients;
   result.offloadRatio = *options.offloadRatio;
   result.maxInHost = *options.maxInHost;
   result.subGroup = *options.subGroup;
@@ -271,7 +272,7 @@ void Compilation::remember(Phase phase) {
     if (compiled.plan.offload)
       compiled.plan.offload =
           OffloadPlan{chosen.offloadOptimizer, chosen.offloadParam, chosen.offloadRatio, chosen.maxInHost,
-                      chosen.subGroup,         chosen.readAhead,    chosen.writeBehind};
+                      chosen.subGroup,         chosen.readAhead,    chosen.writeBehind, chosen.offloadGradients};
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
     if (options.emit > EmitKind::Account)
       compiled.planHash = llvm::xxh3_64bits(printModule(module));

@@ -172,6 +172,16 @@ static Error checkOffloadedType(const CompileOptions &options) {
           "states alone (--offload-optimizer)");
 }
 
+/// They would come back for an update on the device.
+static Error checkOffloadedGradients(const CompileOptions &options) {
+  if (*options.offloadGradients == "none" || *options.offloadOptimizer != "none" || !options.planFile.empty())
+    return Error::success();
+  return makeError(codeFor(options.offloadGradients),
+                   nameOf("offload-gradients", options.offloadGradients) + " is " + *options.offloadGradients +
+                       ", but " + nameOf("offload-optimizer", options.offloadOptimizer) +
+                       " is none, so that the update runs on the device; give --offload-optimizer cpu or nvme as well");
+}
+
 /// Under fp16 an overflow is no error: the step is skipped and the loss scale lowered.
 static Error checkFiniteType(const CompileOptions &options) {
   if (!options.checkFinite || *options.precision != "fp16")
@@ -261,6 +271,9 @@ void hyc::resolveOptimizer(CompileOptions &options) {
 void hyc::resolveFollowers(CompileOptions &options) {
   if (options.prefetchBucket.isGiven() && *options.prefetchBucket > 0)
     options.prefetch.offer(kMostPrefetched, Origin::Derived, options.prefetchBucket.getSource());
+  // DeepSpeed keeps gradients where the optimizer is.
+  if (*options.offloadOptimizer != "none" && options.offloadOptimizer.getOrigin() == Origin::Config)
+    options.offloadGradients.offer("cpu", Origin::Derived, options.offloadOptimizer.getSource());
   // DeepSpeed moves nothing but checkpoints.
   if (*options.offloadActivations == "cpu" && options.offloadActivations.getOrigin() == Origin::Config)
     options.recompute.offer("layer", Origin::Derived, options.offloadActivations.getSource());
@@ -309,6 +322,10 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] {
         return checkChoice("offload-param", options.offloadParam, {"none", "cpu", "nvme"});
       },
+      [&] {
+        return checkChoice("offload-gradients", options.offloadGradients, {"none", "cpu"});
+      },
+      [&] { return checkOffloadedGradients(options); },
       [&] {
         return checkChoice("offload-activations", options.offloadActivations, {"none", "cpu"});
       },

@@ -118,9 +118,15 @@ static Error applyPlacements(const ParamStates &states, const PlanRule &rule) {
     if (text->second != dist::kOnDevice && text->second != dist::kOnHost && text->second != dist::kOnDisk)
       return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has " + key + " \"" + text->second +
                                            "\", expected device, host or nvme");
+    if (key == "gradient_placement" && text->second == dist::kOnDisk)
+      return makeError(ExitCode::Data,
+                       "plan: \"" + rule.match + "\" has " + key + " \"nvme\", expected device or host");
     symbol->setAttr(dist::kPlacement, StringAttr::get(symbol->getContext(), text->second));
     return Error::success();
   };
+  if (states.gradient)
+    if (Error error = place(states.gradient, "gradient_placement"))
+      return error;
   for (StateOp state : states.optimizer)
     if (Error error = place(state, "optimizer_placement"))
       return error;
@@ -380,6 +386,8 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
       rule.states["placement"] = dist::placementOf(param).str();
       if (!states.optimizer.empty())
         rule.states["optimizer_placement"] = dist::placementOf(StateOp(states.optimizer.front())).str();
+      if (gradient)
+        rule.states["gradient_placement"] = dist::placementOf(gradient).str();
     }
     params.push_back(rule);
   }

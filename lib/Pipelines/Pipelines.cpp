@@ -96,6 +96,7 @@ static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
   PlaceStatesOptions places;
   places.optimizer = options.offloadOptimizer;
   places.parameters = options.offloadParam;
+  places.gradients = options.offloadGradients;
   places.ratio = options.offloadRatio;
   places.maxInHost = options.maxInHost;
   passes.addPass(createPlaceStates(places));

@@ -98,6 +98,8 @@ const Case kCases[] = {
      "cpu",
      "none",
      {"--zero", "2", "--recompute", "layer", "--partition-activations", "--offload-activations", "cpu"}},
+    {"GradientsAndTheOptimizer", "cpu", "none", {"--offload-gradients", "cpu"}},
+    {"GradientsAndTheOptimizerZero2", "cpu", "none", {"--zero", "2", "--offload-gradients", "cpu"}},
     {"EverythingOnTheHostZero1", "cpu", "cpu", {"--zero", "1"}},
     {"EverythingInFiles", "nvme", "nvme", {}},
     {"ParametersInFilesZero2", "cpu", "nvme", {"--zero", "2", "--offload-param-max-in-cpu", "20000"}},

@@ -104,6 +104,10 @@ struct Flags {
   cl::opt<std::string> activationMemory{
       "activation-memory", cl::value_desc("BYTES"), cl::cat(memory),
       cl::desc("With --recompute auto: most bytes of a rank's activations arena, as in 512MiB or 2GiB")};
+  cl::opt<std::string> offloadGradients{
+      "offload-gradients", cl::value_desc("WHERE"), cl::cat(memory),
+      cl::desc("Where gradients are kept between additions to them: none (on the device) or cpu (the host's memory); "
+               "goes with --offload-optimizer [none]")};
   cl::opt<std::string> offloadActivations{
       "offload-activations", cl::value_desc("WHERE"), cl::cat(memory),
       cl::desc("Where what --recompute leaves to be saved waits for backward: none (on the device) or cpu (the host's "
@@ -188,6 +192,7 @@ hyc::CompileOptions Flags::read() const {
   offer(recompute, options.recompute);
   offer(partitionActivations, options.partitionActivations);
   offer(offloadActivations, options.offloadActivations);
+  offer(offloadGradients, options.offloadGradients);
   offer(sequenceParallel, options.sequenceParallel);
   options.input = input;
   options.output = outputPath;

@@ -36,7 +36,8 @@ struct CompileOptions : LearningRateOptions {
   bool checkFinite = false; ///< programs end at the first op that makes a NaN or an infinity
   Setting<bool> sequenceParallel = false; ///< the sequence over tp where nothing else is split over it
   Setting<std::string> recompute = std::string("none");
-  Setting<std::string> offloadActivations = std::string("none"); ///< none or cpu: where saved activations are kept
+  /// none or cpu: where saved activations and gradients are kept
+  Setting<std::string> offloadActivations = std::string("none"), offloadGradients = std::string("none");
   Setting<bool> partitionActivations = false; ///< saved layer boundaries in parts over tp
   std::string activationMemory;               ///< as in 2GiB; empty: not limited
   std::string planFile, configFile;

@@ -53,6 +53,7 @@ private:
   llvm::StringRef arenaFor(mlir::Value tensor);
   /// Where ops find a state now: its copy, if it was fetched, else where it is kept.
   mlir::Value addressOf(mlir::Operation *user, llvm::StringRef state);
+  bool isKeptElsewhere(mlir::Operation *user, llvm::StringRef state);
   mlir::Value homeOf(mlir::Operation *user, llvm::StringRef state);
   mlir::Value view(mlir::Value buffer, int64_t offset, rank::BufferType type);
   /// The same elements under another shape, if strides can express it; else null.

@@ -9,10 +9,12 @@ LogicalResult FunctionLowering::lowerFetch(dist::FetchStartOp op) {
   Value home = homeOf(op, op.getState());
   if (!home)
     return failure();
-  StringRef arena = op.getTo() == dist::kOnHost ? kHost : kParameters;
+  rank::StateOp state = tables.getState(op, op.getState());
+  StringRef onDevice = state.getRole() == "gradient" ? kGradients : kParameters;
+  StringRef arena = op.getTo() == dist::kOnHost ? StringRef(kHost) : onDevice;
   Value copy =
       allocate(rank::BufferType::get(op.getPending().getType().getTensor()), arena, op.getLoc(), op.getState());
-  if (tables.getState(op, op.getState()).getArena() == kNvme)
+  if (state.getArena() == kNvme)
     copy.getDefiningOp()->setAttr(rank::kWholeBlocks, builder.getUnitAttr());
   Value source = op.getFlat() ? shardView(home, *op.getFlat()) : home;
   tickets[op.getPending()] = startMove(op, "fetch", op.getState(), copy, source);

@@ -108,6 +108,19 @@ TEST_P(OffloadMemory, ParametersAreThereForTheirUsesAlone) {
   EXPECT_GT(of(host.arenas, "host"), of(device.arenas, "host"));
 }
 
+/// One at a time is on the device.
+TEST_P(OffloadMemory, GradientsAreOnTheHost) {
+  PipelineOptions options = optionsOf(GetParam(), "cpu", "none");
+  Compiled device = compile(options);
+  options.offloadGradients = "cpu";
+  Compiled host = compile(options);
+  expectEqualBut(host.arenas, device.arenas, {"gradients"});
+  EXPECT_GT(of(host.arenas, "gradients"), 0);
+  EXPECT_LE(of(host.arenas, "gradients"), 2 * host.largestWhole);
+  EXPECT_LT(of(host.arenas, "gradients"), of(device.arenas, "gradients"));
+  EXPECT_GT(of(host.arenas, "host"), of(device.arenas, "host"));
+}
+
 /// What a micro-batch in flight saves leaves the device but for what backward is at work on: the arena no longer grows
 /// with the micro-batches in flight, while the host's does, by what each of them saves.
 TEST(OffloadActivations, WhatIsInFlightIsOnTheHost) {

@@ -102,11 +102,11 @@ def ShardStates : Pass<"hyc-shard-states", "::mlir::ModuleOp"> {
 def PlaceStates : Pass<"hyc-place-states", "::mlir::ModuleOp"> {
   let summary = "decides which states are kept on the host or on a disk";
   let description = [{
-    Writes `dist.placement` on what the optimizer keeps of parameters, and on the parameters that are trained. One that is
-    there already stays. Phase 4 makes the moves that follow from it.
+    Writes `dist.placement` on what the optimizer keeps of parameters, on their gradients, and on the parameters that are
+    trained. One that is there already stays. Phase 4 makes the moves that follow from it.
 
     With `ratio` below 1 only the first parameters' optimizer states are moved out, at most that part of all elements:
-    the rest is updated on the device. Of parameters that go to a disk the first ones, at most `max-in-host` elements, go
+    the rest is updated on the device, where its gradients stay as well. Of parameters that go to a disk the first ones, at most `max-in-host` elements, go
     to the host instead.
 
     ```mlir
@@ -119,6 +119,7 @@ def PlaceStates : Pass<"hyc-place-states", "::mlir::ModuleOp"> {
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"none\"", "none, cpu (the host's memory) or nvme (a disk)">,
     Option<"parameters", "parameters", "std::string", "\"none\"", "none, cpu (the host's memory) or nvme (a disk)">,
+    Option<"gradients", "gradients", "std::string", "\"none\"", "none or cpu (the host's memory)">,
     Option<"ratio", "ratio", "double", "1.0", "part of the elements whose optimizer states are moved out">,
     Option<"maxInHost", "max-in-host", "int64_t", "0", "elements of parameters for a disk that are kept on the host">,
   ];
