@@ -20,6 +20,7 @@ FitCandidate hyc::describeChoice(const JobAccount &job, const CompileOptions &op
   choice.offloadOptimizer = *options.offloadOptimizer;
   choice.offloadParam = *options.offloadParam;
   choice.offloadActivations = *options.offloadActivations;
+  choice.offloadGradients = *options.offloadGradients;
   choice.canMoveParameters = *options.precision == "f32";
   return choice;
 }
@@ -35,11 +36,11 @@ static double costOfZero(int64_t stage) { return stage == 3 ? 1.5 : 0.25 * stati
 /// Computing a layer again is a third of its operations.
 static double costOfRecomputation(StringRef mode) { return mode == "none" ? 0 : mode == "selective" ? 0.25 : 1.5; }
 
-/// Of the three, saved activations cross to the host and back once a micro-batch, states once a step but all of them,
-/// and parameters at every use.
+/// Saved activations cross to the host and back once a micro-batch, states once a step but all of them, gradients at
+/// every addition, and parameters at every use.
 static double costOfOffload(const FitCandidate &choice) {
   return (choice.offloadActivations == "none" ? 0 : 1.75) + (choice.offloadOptimizer == "none" ? 0 : 2) +
-         (choice.offloadParam == "none" ? 0 : 3.5);
+         (choice.offloadGradients == "none" ? 0 : 2.5) + (choice.offloadParam == "none" ? 0 : 3.5);
 }
 
 /// Halving the micro-batch costs little; a stage more costs bubbles; tensor parallelism exchanges in every layer; more
@@ -59,14 +60,16 @@ static void addOffloaded(const FitCandidate &from, FitCandidate choice, std::vec
   };
   for (const std::string &activations : places(from.offloadActivations, choice.recompute != "auto"))
     for (const std::string &optimizer : places(from.offloadOptimizer, true))
-      for (const std::string &parameters : places(from.offloadParam, from.canMoveParameters)) {
-        choice.offloadActivations = activations;
-        choice.offloadOptimizer = optimizer;
-        choice.offloadParam = parameters;
-        choice.cost = costOf(from, choice);
-        if (choice.cost > 0)
-          candidates.push_back(choice);
-      }
+      for (const std::string &gradients : places(from.offloadGradients, optimizer != "none"))
+        for (const std::string &parameters : places(from.offloadParam, from.canMoveParameters)) {
+          choice.offloadActivations = activations;
+          choice.offloadOptimizer = optimizer;
+          choice.offloadGradients = gradients;
+          choice.offloadParam = parameters;
+          choice.cost = costOf(from, choice);
+          if (choice.cost > 0)
+            candidates.push_back(choice);
+        }
 }
 
 /// Adds a layout with each micro-batch, ZeRO stage, recomputation and offload that needs no more device memory than
@@ -121,6 +124,7 @@ CompileOptions hyc::withCandidate(CompileOptions options, const FitCandidate &ca
   set(options.zero, candidate.zero, "--zero");
   set(options.recompute, candidate.recompute, "--recompute");
   set(options.offloadOptimizer, candidate.offloadOptimizer, "--offload-optimizer");
+  set(options.offloadGradients, candidate.offloadGradients, "--offload-gradients");
   set(options.offloadParam, candidate.offloadParam, "--offload-param");
   set(options.offloadActivations, candidate.offloadActivations, "--offload-activations");
   options.planFile.clear(); // its cuts and shardings belong to another mesh
@@ -140,6 +144,7 @@ std::string hyc::describeChange(const FitCandidate &from, const FitCandidate &to
   add("recompute", from.recompute, to.recompute);
   add("offload-activations", from.offloadActivations, to.offloadActivations);
   add("offload-optimizer", from.offloadOptimizer, to.offloadOptimizer);
+  add("offload-gradients", from.offloadGradients, to.offloadGradients);
   add("offload-param", from.offloadParam, to.offloadParam);
   add("micro-batch", Twine(from.microBatch), Twine(to.microBatch));
   add("grad-accum", Twine(from.gradAccum), Twine(to.gradAccum));
@@ -197,7 +202,7 @@ void FitBounds::learn(const FitCandidate &candidate, const JobAccount &job) {
 
 double FitBounds::atLeast(const FitCandidate &candidate) const {
   double split = static_cast<double>(candidate.tp * candidate.pp), dp = static_cast<double>(candidate.dp);
-  double bytes = gradients / (candidate.zero >= 2 ? dp : 1);
+  double bytes = candidate.offloadGradients == "none" ? gradients / (candidate.zero >= 2 ? dp : 1) : 0;
   if (candidate.offloadParam == "none")
     bytes += parameters / (candidate.zero >= 3 ? dp : 1);
   if (candidate.offloadOptimizer == "none")

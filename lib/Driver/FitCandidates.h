@@ -20,6 +20,7 @@ struct FitCandidate {
   int64_t tp = 1, pp = 1, dp = 1, microBatch = 1, gradAccum = 1, zero = 0;
   std::string recompute = "none";
   std::string offloadOptimizer = "none", offloadParam = "none", offloadActivations = "none";
+  std::string offloadGradients = "none"; ///< only beside the optimizer
   bool canMoveParameters = true; ///< not beside copies in 16 bits
   double cost = 0;               ///< in doublings of what is cheap
 
