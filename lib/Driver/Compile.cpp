@@ -198,6 +198,7 @@ Error Compilation::applyPlan() {
     return error;
   pipeline.cuts = plan->cuts;
   pipeline.recompute = "none";
+  pipeline.offloadActivations = "none"; // its lifetimes say what is
   return Error::success();
 }
 
