@@ -203,7 +203,7 @@ Attribute LifetimeAttr::parse(AsmParser &parser, Type) {
     return {};
   std::optional<LifetimeKind> kind = symbolizeLifetimeKind(keyword);
   if (!kind) {
-    parser.emitError(loc, "lifetime is \"") << keyword << "\", expected save or recompute";
+    parser.emitError(loc, "lifetime is \"") << keyword << "\", expected save, recompute or offload";
     return {};
   }
   AxisListAttr over = AxisListAttr::get(parser.getContext(), {});
@@ -229,7 +229,7 @@ void LifetimeAttr::print(AsmPrinter &printer) const {
 
 LogicalResult LifetimeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, LifetimeKind kind,
                                    AxisListAttr over) {
-  if (kind == LifetimeKind::save || over.empty())
+  if (kind != LifetimeKind::recompute || over.empty())
     return success();
   return emitError() << "[lifetime.over] what is computed again is kept nowhere, but axes were given";
 }

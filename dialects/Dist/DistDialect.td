@@ -109,8 +109,9 @@ def Dist_GroupAttr : Dist_Attr<"Group", "group"> {
 
 def Dist_LifetimeSave : I32EnumAttrCase<"save", 0>;
 def Dist_LifetimeRecompute : I32EnumAttrCase<"recompute", 1>;
+def Dist_LifetimeOffload : I32EnumAttrCase<"offload", 2>;
 def Dist_LifetimeKind : I32EnumAttr<"LifetimeKind", "how a forward value reaches backward",
-    [Dist_LifetimeSave, Dist_LifetimeRecompute]> {
+    [Dist_LifetimeSave, Dist_LifetimeRecompute, Dist_LifetimeOffload]> {
   let cppNamespace = "::hyc::dist";
   let genSpecializedAttr = 0;
 }
@@ -120,14 +121,16 @@ def Dist_LifetimeAttr : Dist_Attr<"Lifetime", "lifetime"> {
   let description = [{
     `save` keeps results that backward needs in the record of saved values. With `over` axes, on which the value is whole,
     each rank keeps one part of it, and the parts are joined again where backward needs them. `recompute` keeps nothing:
-    backward executes the op again, from whatever of its operands is saved. Both say nothing of results that backward does
-    not need.
+    backward executes the op again, from whatever of its operands is saved. `offload` saves as `save` does, but in the
+    host's memory: results leave the device once forward is done with them and come back where backward needs them. All
+    say nothing of results that backward does not need.
 
-    1. `lifetime.over`: only `save` has axes.
+    1. `lifetime.over`: only what is saved, on the device or offloaded, has axes.
     ```mlir
     #dist.lifetime<recompute>
     #dist.lifetime<save>
     #dist.lifetime<save over {tp}>
+    #dist.lifetime<offload>
     ```
   }];
   let parameters = (ins "::hyc::dist::LifetimeKind":$kind, "::hyc::dist::AxisListAttr":$over);
@@ -138,6 +141,7 @@ def Dist_LifetimeAttr : Dist_Attr<"Lifetime", "lifetime"> {
     /// What phase 3 recorded on `op`: `save` where it said nothing.
     static LifetimeAttr of(::mlir::Operation *op);
     bool isRecompute() const { return getKind() == LifetimeKind::recompute; }
+    bool isOffload() const { return getKind() == LifetimeKind::offload; }
   }];
 }
 

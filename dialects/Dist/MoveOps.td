@@ -1,4 +1,4 @@
-// Moves of states between places (phase 4): what realises dist.placement. Generated apart from DistOps.td, so that only
+// Moves between places (phase 4): of states, what realises dist.placement, and of values that are offloaded. Generated apart from DistOps.td, so that only
 // who moves states reads it (dialects/Dist/Placement.h).
 
 #ifndef DIST_MOVE_OPS_TD
@@ -50,6 +50,24 @@ def Dist_EvictStartOp : Dist_MoveOp<"evict_start"> {
                        OptionalAttr<StrAttr>:$cause);
   let results = (outs Dist_PendingType:$pending);
   let assemblyFormat = "$state `from` $from (`flat` $flat^)? attr-dict `:` type($pending)";
+}
+
+def Dist_CopyStartOp : Op<Dist_Dialect, "copy_start"> {
+  let summary = "starts to copy a value into another memory";
+  let description = [{
+    The `dist.wait` of its token gives the copy, a value of its own; the operand stays where it is until nothing reads it.
+    Of a value in the host's memory nothing is computed: it is returned, or copied back.
+
+    1. `move.place`: `to` is "device" or "host".
+    ```mlir
+    %p = dist.copy_start %x to "host" : tensor<4x128xf32> -> !dist.pending<tensor<4x128xf32>>
+    %h = dist.wait %p : !dist.pending<tensor<4x128xf32>> -> tensor<4x128xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$operand, StrAttr:$to);
+  let results = (outs Dist_PendingType:$pending);
+  let assemblyFormat = "$operand `to` $to attr-dict `:` type($operand) `->` type($pending)";
+  let hasVerifier = 1;
 }
 
 def Dist_WaitMoveOp : Op<Dist_Dialect, "wait_move"> {

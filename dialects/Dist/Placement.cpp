@@ -46,6 +46,14 @@ static LogicalResult verifyState(Operation *op, FlatSymbolRefAttr state, AxisLis
 LogicalResult FetchStartOp::verify() { return verifyPlace(*this, getTo()); }
 LogicalResult EvictStartOp::verify() { return verifyPlace(*this, getFrom()); }
 
+LogicalResult CopyStartOp::verify() {
+  if (failed(verifyPlace(*this, getTo())))
+    return failure();
+  if (getPending().getType().getTensor() == getOperand().getType())
+    return success();
+  return emitOpError("copies ") << getOperand().getType() << " as " << getPending().getType().getTensor();
+}
+
 LogicalResult FetchStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyState(*this, getStateAttr(), getFlatAttr(), getPending().getType(), symbols);
 }

@@ -93,7 +93,7 @@ def Rank_TicketType : Rank_Type<"Ticket", "ticket"> {
 }
 
 def Rank_RowType : Rank_Type<"Row", "row"> {
-  let summary = "a row of the program's table of collectives";
+  let summary = "a row of one of the program's tables: a collective or a site";
 }
 
 //===----------------------------------------------------------------------===//

@@ -125,6 +125,17 @@ def Rank_CollectiveOp : Rank_TableOp<"collective"> {
   let hasVerifier = 1;
 }
 
+def Rank_SiteOp : Rank_TableOp<"site"> {
+  let summary = "where a `rank.check` stands, for the message: a function and an op of the model";
+  let description = [{
+    ```mlir
+    rank.site @site.12 "forward" "transformer.h.0.mlp.c_fc"
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$function, StrAttr:$cause);
+  let assemblyFormat = "$sym_name $function $cause attr-dict";
+}
+
 //===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
@@ -321,10 +332,10 @@ def Rank_ViewOp : Rank_Op<"view", [Pure]> {
 }
 
 def Rank_RowOp : Rank_Op<"row", [Pure]> {
-  let summary = "the row of a collective";
-  let arguments = (ins FlatSymbolRefAttr:$collective);
+  let summary = "the row of a collective or site";
+  let arguments = (ins FlatSymbolRefAttr:$entry);
   let results = (outs Rank_RowType:$result);
-  let assemblyFormat = "$collective attr-dict";
+  let assemblyFormat = "$entry attr-dict";
 }
 
 //===----------------------------------------------------------------------===//
@@ -411,6 +422,20 @@ def Rank_WaitOp : Rank_Op<"wait"> {
   let summary = "returns when the collective is complete";
   let arguments = (ins Rank_TicketType:$ticket);
   let assemblyFormat = "$ticket attr-dict";
+}
+
+def Rank_CheckOp : Rank_Op<"check", [AttrSizedOperandSegments]> {
+  let summary = "ends the run if the call before it made a NaN or an infinity";
+  let description = [{
+    `outs` are what that call wrote, `ins` what it read. A NaN in `outs` ends the run; so does an infinity, unless the call
+    may make one (`infinite`: a constant of it is infinite, as in a mask) or has one in `ins`. Changes no value.
+    ```mlir
+    rank.check %site, %y = %x {infinite} : !rank.buffer<4x64xf32> = !rank.buffer<4x64xf32>
+    ```
+  }];
+  let arguments = (ins Rank_RowType:$site, Variadic<Rank_BufferType>:$outs, Variadic<Rank_BufferType>:$ins,
+                       UnitAttr:$infinite);
+  let assemblyFormat = "$site `,` $outs `=` ($ins^)? attr-dict `:` type($outs) (`=` type($ins)^)?";
 }
 
 #endif // RANK_OPS_TD

@@ -90,7 +90,7 @@ std::vector<ExchangeAccount> hyc::accountExchanges(rank::ProgramOp program, dist
     if (func.isShared() || times == counts.end())
       continue;
     visitStarts(program, func, [&](rank::StartOp start, rank::RowOp rowOp) {
-      auto row = rowOp ? program.lookupSymbol<rank::CollectiveOp>(rowOp.getCollective()) : rank::CollectiveOp();
+      auto row = rowOp ? program.lookupSymbol<rank::CollectiveOp>(rowOp.getEntry()) : rank::CollectiveOp();
       if (!row)
         return;
       exchanges.push_back(readStart(start, row, mesh));

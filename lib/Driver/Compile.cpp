@@ -80,11 +80,14 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.gatherBucket = *options.gatherBucket;
   result.offloadOptimizer = *options.offloadOptimizer;
   result.offloadParam = *options.offloadParam;
+  result.offloadActivations = *options.offloadActivations;
+  result.offloadGradients = *options.offloadGradients;
   result.offloadRatio = *options.offloadRatio;
   result.maxInHost = *options.maxInHost;
   result.subGroup = *options.subGroup;
   result.readAhead = *options.readAhead;
   result.writeBehind = *options.writeBehind;
+  result.checkFinite = options.checkFinite;
   return result;
 }
 
@@ -195,6 +198,7 @@ Error Compilation::applyPlan() {
     return error;
   pipeline.cuts = plan->cuts;
   pipeline.recompute = "none";
+  pipeline.offloadActivations = "none"; // its lifetimes say what is
   return Error::success();
 }
 
@@ -269,7 +273,7 @@ void Compilation::remember(Phase phase) {
     if (compiled.plan.offload)
       compiled.plan.offload =
           OffloadPlan{chosen.offloadOptimizer, chosen.offloadParam, chosen.offloadRatio, chosen.maxInHost,
-                      chosen.subGroup,         chosen.readAhead,    chosen.writeBehind};
+                      chosen.subGroup,         chosen.readAhead,    chosen.writeBehind, chosen.offloadGradients};
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
     if (options.emit > EmitKind::Account)
       compiled.planHash = llvm::xxh3_64bits(printModule(module));

@@ -130,6 +130,11 @@ static Error checkRecomputation(const CompileOptions &options) {
   if (isLimited)
     if (auto bytes = parseByteCount("activation-memory", options.activationMemory); !bytes)
       return bytes.takeError();
+  if (isAuto && *options.offloadActivations != "none")
+    return makeError(codeFor(options.offloadActivations),
+                     nameOf("offload-activations", options.offloadActivations) + " is " + *options.offloadActivations +
+                         ", but " + nameOf("recompute", options.recompute) +
+                         " is auto, which chooses what the device saves; give one of the two");
   if (*options.partitionActivations && *options.recompute != "layer")
     return makeError(codeFor(options.partitionActivations),
                      nameOf("partition-activations", options.partitionActivations) + " is given, but " +
@@ -165,6 +170,25 @@ static Error checkOffloadedType(const CompileOptions &options) {
           nameOf("precision", options.precision) + " is " + *options.precision +
           ", whose copies of the parameters cannot be moved out yet; compute in f32, or move the optimizer's "
           "states alone (--offload-optimizer)");
+}
+
+/// They would come back for an update on the device.
+static Error checkOffloadedGradients(const CompileOptions &options) {
+  if (*options.offloadGradients == "none" || *options.offloadOptimizer != "none" || !options.planFile.empty())
+    return Error::success();
+  return makeError(codeFor(options.offloadGradients),
+                   nameOf("offload-gradients", options.offloadGradients) + " is " + *options.offloadGradients +
+                       ", but " + nameOf("offload-optimizer", options.offloadOptimizer) +
+                       " is none, so that the update runs on the device; give --offload-optimizer cpu or nvme as well");
+}
+
+/// Under fp16 an overflow is no error: the step is skipped and the loss scale lowered.
+static Error checkFiniteType(const CompileOptions &options) {
+  if (!options.checkFinite || *options.precision != "fp16")
+    return Error::success();
+  return usageError("--check-finite is given, but " + nameOf("precision", options.precision) +
+                    " is fp16, whose loss scaling meets overflow by skipping the step; compute in bf16 or f32 to find "
+                    "what makes it");
 }
 
 Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text) {
@@ -247,6 +271,12 @@ void hyc::resolveOptimizer(CompileOptions &options) {
 void hyc::resolveFollowers(CompileOptions &options) {
   if (options.prefetchBucket.isGiven() && *options.prefetchBucket > 0)
     options.prefetch.offer(kMostPrefetched, Origin::Derived, options.prefetchBucket.getSource());
+  // DeepSpeed keeps gradients where the optimizer is.
+  if (*options.offloadOptimizer != "none" && options.offloadOptimizer.getOrigin() == Origin::Config)
+    options.offloadGradients.offer("cpu", Origin::Derived, options.offloadOptimizer.getSource());
+  // DeepSpeed moves nothing but checkpoints.
+  if (*options.offloadActivations == "cpu" && options.offloadActivations.getOrigin() == Origin::Config)
+    options.recompute.offer("layer", Origin::Derived, options.offloadActivations.getSource());
   if (*options.partitionActivations && options.partitionActivations.getOrigin() == Origin::Config)
     options.recompute.offer("layer", Origin::Derived, options.partitionActivations.getSource());
 }
@@ -292,11 +322,19 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] {
         return checkChoice("offload-param", options.offloadParam, {"none", "cpu", "nvme"});
       },
+      [&] {
+        return checkChoice("offload-gradients", options.offloadGradients, {"none", "cpu"});
+      },
+      [&] { return checkOffloadedGradients(options); },
+      [&] {
+        return checkChoice("offload-activations", options.offloadActivations, {"none", "cpu"});
+      },
       [&] { return checkCount("sub-group-size", options.subGroup, 1, kMostElements); },
       [&] { return checkCount("offload-param-max-in-cpu", options.maxInHost, 0, kMostElements); },
       [&] { return checkNumber("offload-ratio", options.offloadRatio, 0, 1.0000001, "a number from 0 to 1"); },
       [&] { return checkNvmePath(options); },
       [&] { return checkOffloadedType(options); },
+      [&] { return checkFiniteType(options); },
       [&] {
         return checkChoice("weights", Setting<std::string>(options.weights),
                            {"read", "initialise-missing", "initialise"});

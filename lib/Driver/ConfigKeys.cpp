@@ -328,7 +328,7 @@ static constexpr ConfigKey kKeys[] = {
 
     // Activations
     {"activation_checkpointing.partition_activations", "", T::boolean(), "false", connect<&C::partitionActivations>(), "each rank of tp keeps its part of layer boundaries; --recompute layer follows", ""},
-    {"activation_checkpointing.cpu_checkpointing", "", T::boolean(), "false", only("false"), "hyc keeps what backward needs in device memory", ""},
+    {"activation_checkpointing.cpu_checkpointing", "", T::boolean(), "false", connectBy<&C::offloadActivations>(offerHost<&C::offloadActivations>), "layer boundaries wait for backward in the host's memory; --recompute layer follows", ""},
     {"activation_checkpointing.contiguous_memory_optimization", "", T::boolean(), "false", harmless(), "activations have fixed addresses in one arena in any case", ""},
     {"activation_checkpointing.number_checkpoints", "", T::integer(1, kMost), "", harmless(), "sizes DeepSpeed's contiguous buffer, which hyc plans itself", ""},
     {"activation_checkpointing.synchronize_checkpoint_boundary", "", T::boolean(), "false", harmless(), "there is nothing to wait for: one rank, one order", ""},

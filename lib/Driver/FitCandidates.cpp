@@ -11,7 +11,17 @@ using namespace llvm;
 using namespace hyc;
 
 FitCandidate hyc::describeChoice(const JobAccount &job, const CompileOptions &options, int64_t microBatch) {
-  FitCandidate choice{job.tp, job.pp, job.dp, microBatch, *options.gradAccum, *options.zero, *options.recompute};
+  FitCandidate choice;
+  choice.tp = job.tp, choice.pp = job.pp, choice.dp = job.dp;
+  choice.microBatch = microBatch;
+  choice.gradAccum = *options.gradAccum;
+  choice.zero = *options.zero;
+  choice.recompute = *options.recompute;
+  choice.offloadOptimizer = *options.offloadOptimizer;
+  choice.offloadParam = *options.offloadParam;
+  choice.offloadActivations = *options.offloadActivations;
+  choice.offloadGradients = *options.offloadGradients;
+  choice.canMoveParameters = *options.precision == "f32";
   return choice;
 }
 
@@ -26,16 +36,44 @@ static double costOfZero(int64_t stage) { return stage == 3 ? 1.5 : 0.25 * stati
 /// Computing a layer again is a third of its operations.
 static double costOfRecomputation(StringRef mode) { return mode == "none" ? 0 : mode == "selective" ? 0.25 : 1.5; }
 
+/// Saved activations cross to the host and back once a micro-batch, states once a step but all of them, gradients at
+/// every addition, and parameters at every use.
+static double costOfOffload(const FitCandidate &choice) {
+  return (choice.offloadActivations == "none" ? 0 : 1.75) + (choice.offloadOptimizer == "none" ? 0 : 2) +
+         (choice.offloadGradients == "none" ? 0 : 2.5) + (choice.offloadParam == "none" ? 0 : 3.5);
+}
+
 /// Halving the micro-batch costs little; a stage more costs bubbles; tensor parallelism exchanges in every layer; more
 /// ranks cost money.
 static double costOf(const FitCandidate &from, const FitCandidate &to) {
   auto doublings = [](int64_t a, int64_t b) { return std::log2(static_cast<double>(b) / static_cast<double>(a)); };
   return doublings(to.microBatch, from.microBatch) + 2 * doublings(from.pp, to.pp) + 3 * doublings(from.tp, to.tp) +
          100 * doublings(from.ranks(), to.ranks()) + costOfZero(to.zero) - costOfZero(from.zero) +
-         costOfRecomputation(to.recompute) - costOfRecomputation(from.recompute);
+         costOfRecomputation(to.recompute) - costOfRecomputation(from.recompute) + costOfOffload(to) -
+         costOfOffload(from);
 }
 
-/// Adds a layout with each micro-batch, ZeRO stage and recomputation that needs no more memory than `from` has.
+/// `choice`, and what is left of it on the device once more is moved to the host.
+static void addOffloaded(const FitCandidate &from, FitCandidate choice, std::vector<FitCandidate> &candidates) {
+  auto places = [](const std::string &place, bool canMove) {
+    return place == "none" && canMove ? std::vector<std::string>{"none", "cpu"} : std::vector<std::string>{place};
+  };
+  for (const std::string &activations : places(from.offloadActivations, choice.recompute != "auto"))
+    for (const std::string &optimizer : places(from.offloadOptimizer, true))
+      for (const std::string &gradients : places(from.offloadGradients, optimizer != "none"))
+        for (const std::string &parameters : places(from.offloadParam, from.canMoveParameters)) {
+          choice.offloadActivations = activations;
+          choice.offloadOptimizer = optimizer;
+          choice.offloadGradients = gradients;
+          choice.offloadParam = parameters;
+          choice.cost = costOf(from, choice);
+          if (choice.cost > 0)
+            candidates.push_back(choice);
+        }
+}
+
+/// Adds a layout with each micro-batch, ZeRO stage, recomputation and offload that needs no more device memory than
+/// `from` has.
 static void addLayout(const FitCandidate &from, FitCandidate layout, int64_t globalBatch,
                       std::vector<FitCandidate> &candidates) {
   std::vector<std::string> modes{from.recompute};
@@ -52,9 +90,7 @@ static void addLayout(const FitCandidate &from, FitCandidate layout, int64_t glo
     for (layout.zero = from.zero; layout.zero <= mostZero; ++layout.zero)
       for (const std::string &mode : modes) {
         layout.recompute = mode;
-        layout.cost = costOf(from, layout);
-        if (layout.cost > 0)
-          candidates.push_back(layout);
+        addOffloaded(from, layout, candidates);
       }
   }
 }
@@ -87,6 +123,10 @@ CompileOptions hyc::withCandidate(CompileOptions options, const FitCandidate &ca
   set(options.gradAccum, candidate.gradAccum, "--grad-accum");
   set(options.zero, candidate.zero, "--zero");
   set(options.recompute, candidate.recompute, "--recompute");
+  set(options.offloadOptimizer, candidate.offloadOptimizer, "--offload-optimizer");
+  set(options.offloadGradients, candidate.offloadGradients, "--offload-gradients");
+  set(options.offloadParam, candidate.offloadParam, "--offload-param");
+  set(options.offloadActivations, candidate.offloadActivations, "--offload-activations");
   options.planFile.clear(); // its cuts and shardings belong to another mesh
   return options;
 }
@@ -102,6 +142,10 @@ std::string hyc::describeChange(const FitCandidate &from, const FitCandidate &to
   add("dp", Twine(from.dp), Twine(to.dp));
   add("zero", Twine(from.zero), Twine(to.zero));
   add("recompute", from.recompute, to.recompute);
+  add("offload-activations", from.offloadActivations, to.offloadActivations);
+  add("offload-optimizer", from.offloadOptimizer, to.offloadOptimizer);
+  add("offload-gradients", from.offloadGradients, to.offloadGradients);
+  add("offload-param", from.offloadParam, to.offloadParam);
   add("micro-batch", Twine(from.microBatch), Twine(to.microBatch));
   add("grad-accum", Twine(from.gradAccum), Twine(to.gradAccum));
   if (to.ranks() != from.ranks())
@@ -129,7 +173,7 @@ static double stateBytes(const JobAccount &job, StringRef arena) {
 }
 
 FitBounds::ActivationKey FitBounds::keyOf(const FitCandidate &candidate) {
-  return {candidate.tp, candidate.pp, candidate.microBatch, candidate.recompute};
+  return {candidate.tp, candidate.pp, candidate.microBatch, candidate.recompute, candidate.offloadActivations};
 }
 
 FitBounds::FitBounds(const JobAccount &job, const FitCandidate &from) {
@@ -158,8 +202,11 @@ void FitBounds::learn(const FitCandidate &candidate, const JobAccount &job) {
 
 double FitBounds::atLeast(const FitCandidate &candidate) const {
   double split = static_cast<double>(candidate.tp * candidate.pp), dp = static_cast<double>(candidate.dp);
-  double bytes = parameters / (candidate.zero >= 3 ? dp : 1) + gradients / (candidate.zero >= 2 ? dp : 1) +
-                 optimizer / (candidate.zero >= 1 ? dp : 1);
+  double bytes = candidate.offloadGradients == "none" ? gradients / (candidate.zero >= 2 ? dp : 1) : 0;
+  if (candidate.offloadParam == "none")
+    bytes += parameters / (candidate.zero >= 3 ? dp : 1);
+  if (candidate.offloadOptimizer == "none")
+    bytes += optimizer / (candidate.zero >= 1 ? dp : 1);
   auto known = activations.find(keyOf(candidate));
   return bytes / split + (known == activations.end() ? 0 : known->second);
 }

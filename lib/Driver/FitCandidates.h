@@ -1,6 +1,6 @@
 // FitCandidates: what could be changed about a job so that its ranks need less memory, in the order of what it costs.
 //
-// A candidate is a whole choice: layout, micro-batch, ZeRO stage, recomputation. The cost only orders; what a candidate
+// A candidate is a whole choice: layout, micro-batch, ZeRO stage, recomputation, offload. The cost only orders; what a candidate
 // needs is found out by planning it. Estimates from below keep the plans few: states shrink by no more than the ranks
 // that divide them, and activations of one layout do not depend on how its states are divided.
 #ifndef HYC_LIB_DRIVER_FITCANDIDATES_H
@@ -19,7 +19,10 @@ namespace hyc {
 struct FitCandidate {
   int64_t tp = 1, pp = 1, dp = 1, microBatch = 1, gradAccum = 1, zero = 0;
   std::string recompute = "none";
-  double cost = 0; ///< in doublings of what is cheap
+  std::string offloadOptimizer = "none", offloadParam = "none", offloadActivations = "none";
+  std::string offloadGradients = "none"; ///< only beside the optimizer
+  bool canMoveParameters = true; ///< not beside copies in 16 bits
+  double cost = 0;               ///< in doublings of what is cheap
 
   int64_t ranks() const { return tp * pp * dp; }
 };
@@ -49,7 +52,8 @@ public:
   double atLeast(const FitCandidate &candidate) const;
 
 private:
-  using ActivationKey = std::tuple<int64_t, int64_t, int64_t, std::string>; // tp, pp, micro-batch, recomputation
+  /// tp, pp, micro-batch, recomputation, where activations are saved
+  using ActivationKey = std::tuple<int64_t, int64_t, int64_t, std::string, std::string>;
   static ActivationKey keyOf(const FitCandidate &candidate);
 
   double parameters = 0, gradients = 0, optimizer = 0; ///< of the whole model

@@ -118,9 +118,15 @@ static Error applyPlacements(const ParamStates &states, const PlanRule &rule) {
     if (text->second != dist::kOnDevice && text->second != dist::kOnHost && text->second != dist::kOnDisk)
       return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has " + key + " \"" + text->second +
                                            "\", expected device, host or nvme");
+    if (key == "gradient_placement" && text->second == dist::kOnDisk)
+      return makeError(ExitCode::Data,
+                       "plan: \"" + rule.match + "\" has " + key + " \"nvme\", expected device or host");
     symbol->setAttr(dist::kPlacement, StringAttr::get(symbol->getContext(), text->second));
     return Error::success();
   };
+  if (states.gradient)
+    if (Error error = place(states.gradient, "gradient_placement"))
+      return error;
   for (StateOp state : states.optimizer)
     if (Error error = place(state, "optimizer_placement"))
       return error;
@@ -226,7 +232,7 @@ Error hyc::applyLifetimeRules(const PlanFile &plan, ModuleOp module) {
     auto lifetime = dyn_cast_or_null<dist::LifetimeAttr>(parseProperty("lifetime", rule.value, module.getContext()));
     if (!lifetime)
       return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has lifetime \"" + rule.value +
-                                           "\", expected \"save\", \"save over {tp}\" or \"recompute\"");
+                                           "\", expected \"save\", \"save over {tp}\", \"offload\" or \"recompute\"");
     if (Error error = applyRule(rule, "forward op", ids, [&](size_t index) {
           setLifetime(ops[index], lifetime);
           return Error::success();
@@ -380,6 +386,8 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
       rule.states["placement"] = dist::placementOf(param).str();
       if (!states.optimizer.empty())
         rule.states["optimizer_placement"] = dist::placementOf(StateOp(states.optimizer.front())).str();
+      if (gradient)
+        rule.states["gradient_placement"] = dist::placementOf(gradient).str();
     }
     params.push_back(rule);
   }

@@ -25,8 +25,8 @@
 //       {"match": "wte.weight", "sharding": "[{tp}, {}]", "gradient": "{dp}", "reduction": "micro_batch", "optimizer":
 //       "{dp}"}
 //
-// With offload a rule also says where the parameter ("placement") and its optimizer states ("optimizer_placement") are
-// kept: device, host or nvme; the object "offload" what holds for parameters that no rule matches, and how states move.
+// With offload a rule also says where the parameter ("placement"), its optimizer states ("optimizer_placement") and its
+// gradient ("gradient_placement") are kept: device, host or nvme, a gradient on the device or the host; the object "offload" what holds for parameters that no rule matches, and how states move.
 //
 // `*` stands for any characters but a dot. The surprise: only parameters and inputs are listed, since every other
 // sharding follows from theirs; one that no rule matches is left to the seeds. Lifetimes are of forward ops, by their
@@ -57,7 +57,8 @@ struct PlanRule {
 
 /// What a parameter's rule may say of its states, in the order in which it is written.
 inline constexpr const char *kStateProperties[] = {"gradient", "reduction", "optimizer",
-                                                   "master",   "placement", "optimizer_placement"};
+                                                   "master",   "placement", "optimizer_placement",
+                                                   "gradient_placement"};
 
 /// What states and parameters are flat where no rule says so, and how their exchanges are bounded (in elements).
 struct ZeroPlan {
@@ -74,6 +75,7 @@ struct OffloadPlan {
   double ratio = 1;                               ///< part of the elements whose optimizer states are moved out
   int64_t maxInHost = 0, subGroup = 0;            ///< in elements
   bool readAhead = true, writeBehind = true;
+  std::string gradients = "none"; ///< none or cpu
 };
 
 struct PlanFile {

@@ -84,8 +84,14 @@ static Error readOffload(const JsonObjectReader &root, std::optional<OffloadPlan
     return reader.takeError();
   OffloadPlan &offload = plan.emplace();
   if (Error error = reader->checkKeys(
-          {"optimizer", "param", "ratio", "max_in_cpu", "sub_group_size", "pipeline_read", "pipeline_write"}))
+          {"optimizer", "param", "ratio", "max_in_cpu", "sub_group_size", "pipeline_read", "pipeline_write"},
+          {"gradients"}))
     return error;
+  if (reader->has("gradients"))
+    if (Error error = reader->read("gradients", offload.gradients))
+      return error;
+  if (offload.gradients != "none" && offload.gradients != "cpu")
+    return reader->fail("gradients", "\"gradients\" is \"" + offload.gradients + "\", expected none or cpu");
   for (auto [key, device] : {std::pair{"optimizer", &offload.optimizer}, {"param", &offload.param}}) {
     if (Error error = reader->read(key, *device))
       return error;
@@ -183,6 +189,7 @@ std::string PlanFile::toJson() const {
       json.attributeObject("offload", [&] {
         json.attribute("optimizer", offload->optimizer);
         json.attribute("param", offload->param);
+        json.attribute("gradients", offload->gradients);
         json.attribute("ratio", offload->ratio);
         json.attribute("max_in_cpu", offload->maxInHost);
         json.attribute("sub_group_size", offload->subGroup);
@@ -252,6 +259,7 @@ static Error takeOffload(CompileOptions &options, const OffloadPlan &offload) {
   const std::function<Error()> steps[] = {
       [&] { return take(options.offloadOptimizer, offload.optimizer, "offload/optimizer", options.planFile); },
       [&] { return take(options.offloadParam, offload.param, "offload/param", options.planFile); },
+      [&] { return take(options.offloadGradients, offload.gradients, "offload/gradients", options.planFile); },
       [&] { return take(options.offloadRatio, offload.ratio, "offload/ratio", options.planFile); },
       [&] { return take(options.maxInHost, offload.maxInHost, "offload/max_in_cpu", options.planFile); },
       [&] { return take(options.subGroup, offload.subGroup, "offload/sub_group_size", options.planFile); },
@@ -304,6 +312,13 @@ Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
     bool isFlag = promise.setting.getOrigin() == Origin::Flag;
     return makeError(isFlag ? ExitCode::Usage : ExitCode::Data,
                      promise.setting.getSource() + " is given, but " + options.planFile + " " + promise.broken + "; " +
+                         (isFlag ? "leave the flag out or edit the plan" : "change one of the two files"));
+  }
+  if (*options.offloadActivations != "none" && !mentions(plan.lifetimes, "offload")) {
+    bool isFlag = options.offloadActivations.getOrigin() == Origin::Flag;
+    return makeError(isFlag ? ExitCode::Usage : ExitCode::Data,
+                     options.offloadActivations.getSource() + " is given, but " + options.planFile +
+                         " offloads no activation; " +
                          (isFlag ? "leave the flag out or edit the plan" : "change one of the two files"));
   }
   return Error::success();

@@ -99,7 +99,15 @@ std::optional<bool> RankProcess::runFrame(bool &moved) {
       result = startCollective(op);
     } else if (isa<dist::FetchStartOp, dist::EvictStartOp, dist::WaitMoveOp>(op)) {
       result = succeeded(executeMove(op, device)) ? frame->complete({}) : failure();
+    } else if (isa<dist::CopyStartOp>(op)) {
+      result = frame->complete({});
     } else if (auto wait = dyn_cast<dist::WaitOp>(op)) {
+      if (auto copy = wait.getPending().getDefiningOp<dist::CopyStartOp>()) {
+        if (failed(frame->complete({frame->valueOf(copy.getOperand())})))
+          return std::nullopt;
+        moved = true;
+        continue;
+      }
       const Collective &collective = *pending.find(wait.getPending())->second;
       if (!collective.isDone)
         return false;

@@ -96,6 +96,7 @@ static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
   PlaceStatesOptions places;
   places.optimizer = options.offloadOptimizer;
   places.parameters = options.offloadParam;
+  places.gradients = options.offloadGradients;
   places.ratio = options.offloadRatio;
   places.maxInHost = options.maxInHost;
   passes.addPass(createPlaceStates(places));
@@ -112,6 +113,7 @@ static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
   AssignLifetimesOptions lifetimes;
   lifetimes.mode = options.recompute;
   lifetimes.partitionActivations = options.partitionActivations;
+  lifetimes.offload = options.offloadActivations != "none";
   llvm::append_range(lifetimes.budgets, options.activationBudgets);
   passes.addPass(createAssignLifetimes(lifetimes));
 }
@@ -121,6 +123,7 @@ static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createPartition());
   // After partitioning, so that exchanges are repeated too; before the cut, which saves what is still wanted.
   passes.addPass(createRecomputeActivations());
+  passes.addPass(createOffloadActivations());
   passes.addPass(createCutStages());
   // After the cut, which tells which stages hold a gradient.
   ReduceGradientsOptions gradients;
@@ -169,6 +172,8 @@ static void buildRank(OpPassManager &passes, const PipelineOptions &options) {
   buckets.reduceElements = options.reduceBucket;
   buckets.gatherElements = options.gatherBucket;
   passes.addPass(createBucketExchanges(buckets));
+  if (options.checkFinite)
+    passes.addPass(createCheckFinite());
   passes.addPass(createShareLayers());
 }
 

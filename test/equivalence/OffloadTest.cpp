@@ -26,14 +26,14 @@ struct Outcome {
 };
 
 struct Placement {
-  std::string optimizer, parameters;
+  std::string optimizer, parameters, gradients = "none";
   int64_t subGroup = 1, maxInHost = 0;
   double ratio = 1;
   bool overlaps = true;
 
   std::string describe() const {
     return "optimizer on " + optimizer + " (ratio " + std::to_string(ratio) + "), parameters on " + parameters + " (" +
-           std::to_string(maxInHost) + " in host), groups of " + std::to_string(subGroup) +
+           std::to_string(maxInHost) + " in host), gradients on " + gradients + ", groups of " + std::to_string(subGroup) +
            (overlaps ? "" : ", one after the other");
   }
 };
@@ -57,6 +57,7 @@ public:
     uint64_t both = 1 + random() % 8; // anything but none for both
     placement.optimizer = kPlaces[both % 3];
     placement.parameters = kPlaces[both / 3];
+    placement.gradients = random() % 2 ? "cpu" : "none";
     placement.subGroup = kGroups[random() % 3];
     placement.ratio = random() % 3 == 0 ? 0.5 : 1;
     placement.maxInHost = random() % 3 == 0 ? 100 : 0;
@@ -74,6 +75,7 @@ public:
     }
     options.offloadOptimizer = placement.optimizer;
     options.offloadParam = placement.parameters;
+    options.offloadGradients = placement.gradients;
     options.subGroup = placement.subGroup;
     options.offloadRatio = placement.ratio;
     options.maxInHost = placement.maxInHost;
@@ -180,7 +182,7 @@ class OffloadedStates : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(OffloadedStates, HaveTheBitsOfStatesOnTheDevice) {
   Job job(GetParam());
-  std::unique_ptr<TrainedModule> device = job.build({"none", "none"});
+  std::unique_ptr<TrainedModule> device = job.build({"none", "none", "none"});
   ASSERT_TRUE(device);
   const Outcome expected = job.run<MeshInterpreter>(*device);
   ASSERT_FALSE(expected.states.empty());
@@ -210,6 +212,7 @@ TEST(OffloadedStates, CoverEveryKindOfMove) {
                   {R"(dist\.evict_start .*from "host" flat)", 5, 0},
                   {R"(dist\.evict_start .*from "device")", 3, 0},
                   {R"(dist\.fetch_start .*to "device")", 20, 0},
+                  {R"(dist\.evict_start @\S*\.grad from "device")", 20, 0},
                   {R"(hyc\.param .*dist\.placement = "host".*flat \{dp\})", 3, 0},
                   {R"(hyc\.param .*dist\.placement = "nvme".*flat \{dp\})", 3, 0},
                   {R"(hyc\.state .*dist\.placement = "nvme".*\{tp\})", 3, 0}};
@@ -232,12 +235,12 @@ TEST(OffloadedOptimizer, LeavesItsArena) {
   int compared = 0;
   for (uint64_t seed = 0; seed < 16; ++seed) {
     Job job(seed);
-    std::unique_ptr<TrainedModule> device = job.build({"none", "none"});
+    std::unique_ptr<TrainedModule> device = job.build({"none", "none", "none"});
     if (!device || !job.lower(*device))
       continue;
     std::map<std::string, int64_t> before = arenaBytes(*device);
     for (const char *place : {"cpu", "nvme"}) {
-      std::unique_ptr<TrainedModule> moved = job.build({place, "none"});
+      std::unique_ptr<TrainedModule> moved = job.build({place, "none", "none"});
       ASSERT_TRUE(moved && job.lower(*moved)) << job.where();
       std::map<std::string, int64_t> after = arenaBytes(*moved);
       EXPECT_EQ(after.count("optimizer"), 0u) << job.where();

@@ -1,10 +1,10 @@
-// What is computed again has the same bits. Random graphs over random meshes, cut at random places, under random
+// What is computed again or offloaded has the same bits. Random graphs over random meshes, cut at random places, under random
 // lifetimes, against the same partition with everything saved: over tensors at phase 4 and over arenas of bytes, where
 // what a record no longer holds is poisoned, at phase 5. All in f32, so that a sum in another order would show. A
 // quarter each is under ZeRO's stages, whose gathers of parameters are repeated too.
 #include "RandomGraph.h"
 #include "TrainedModule.h"
-#include "dialects/Dist/DistDialect.h"
+#include "dialects/Dist/Placement.h"
 #include "hyc/Analysis/Layers.h"
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Analysis/Repetition.h"
@@ -39,7 +39,8 @@ std::string meshPass(const Mesh &mesh) {
 
 /// How often each kind of decision was made and realised.
 struct Tally {
-  int64_t recomputed = 0, inParts = 0, againInBackward = 0, gathers = 0, flatAgain = 0;
+  int64_t recomputed = 0, inParts = 0, offloaded = 0, againInBackward = 0, gathers = 0, flatAgain = 0;
+  int64_t onHost = 0, back = 0, partsOnHost = 0;
 };
 
 class Decider {
@@ -70,14 +71,21 @@ public:
       if (random() % 4 < often) {
         op.setAttr(hyc::dist::kLifetime, LifetimeAttr::get(func.getContext(), LifetimeKind::recompute));
         ++tally.recomputed;
-      } else if (random() % 2) {
-        const char *axis = mesh.tp > 1 && (mesh.dp == 1 || random() % 2) ? "tp" : "dp";
-        if (mesh.tp * mesh.dp == 1 || !isWholeOver(&op, axis))
-          continue;
-        auto over = AxisListAttr::get(func.getContext(), mlir::StringAttr::get(func.getContext(), axis));
-        op.setAttr(hyc::dist::kLifetime, LifetimeAttr::get(func.getContext(), LifetimeKind::save, over));
-        ++tally.inParts;
+        continue;
       }
+      // Offloading is drawn by itself, so that parts are offloaded, too.
+      LifetimeKind kind = random() % 3 == 0 ? LifetimeKind::offload : LifetimeKind::save;
+      AxisListAttr over = AxisListAttr::get(func.getContext(), {});
+      if (random() % 2) {
+        const char *axis = mesh.tp > 1 && (mesh.dp == 1 || random() % 2) ? "tp" : "dp";
+        if (mesh.tp * mesh.dp > 1 && isWholeOver(&op, axis)) {
+          over = AxisListAttr::get(func.getContext(), mlir::StringAttr::get(func.getContext(), axis));
+          ++tally.inParts;
+        }
+      }
+      tally.offloaded += kind == LifetimeKind::offload;
+      if (kind == LifetimeKind::offload || !over.empty())
+        op.setAttr(hyc::dist::kLifetime, LifetimeAttr::get(func.getContext(), kind, over));
     }
   }
 
@@ -154,7 +162,7 @@ private:
     return module.transform(std::string("hyc-assign-stages,hyc-build-schedule{schedule=") + schedule +
                             " micro-batches=" + std::to_string(kMicroBatches) +
                             "},hyc-assign-lifetimes,hyc-verify-plan,hyc-partition,hyc-recompute-activations,"
-                            "hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-prefetch-parameters{max-"
+                            "hyc-offload-activations,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-prefetch-parameters{max-"
                             "live=6000},hyc-delay-waits,"
                             "hyc-verify-local,hyc-check-communication");
   }
@@ -162,6 +170,11 @@ private:
   static void count(mlir::Operation *op, Tally &tally) {
     if (hyc::getId(op).ends_with(".again"))
       ++tally.againInBackward;
+    if (auto copy = llvm::dyn_cast<hyc::dist::CopyStartOp>(op)) {
+      bool toHost = copy.getTo() == hyc::dist::kOnHost;
+      ++(toHost ? tally.onHost : tally.back);
+      tally.partsOnHost += toHost && llvm::isa_and_nonnull<hyc::dist::SliceOp>(copy.getOperand().getDefiningOp());
+    }
     auto gather = llvm::dyn_cast<hyc::dist::AllGatherStartOp>(op);
     tally.flatAgain += gather && gather.getFlat() && op->hasAttr("hyc.backward");
     tally.gathers += gather && gather.getWhy() == "saved in parts over its ranks";
@@ -213,6 +226,10 @@ TEST(Recomputation, RandomLifetimesChangeNoBit) {
   EXPECT_GT(tally.inParts, 100);
   EXPECT_GT(tally.gathers, 20);
   EXPECT_GT(tally.flatAgain, 20);
+  EXPECT_GT(tally.offloaded, 200);
+  EXPECT_GT(tally.onHost, 100);
+  EXPECT_EQ(tally.onHost, tally.back);
+  EXPECT_GT(tally.partsOnHost, 10);
 }
 
 /// What was rounded is rounded alike when it is computed again, whatever it is fused with then.

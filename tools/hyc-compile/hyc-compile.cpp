@@ -104,6 +104,14 @@ struct Flags {
   cl::opt<std::string> activationMemory{
       "activation-memory", cl::value_desc("BYTES"), cl::cat(memory),
       cl::desc("With --recompute auto: most bytes of a rank's activations arena, as in 512MiB or 2GiB")};
+  cl::opt<std::string> offloadGradients{
+      "offload-gradients", cl::value_desc("WHERE"), cl::cat(memory),
+      cl::desc("Where gradients are kept between additions to them: none (on the device) or cpu (the host's memory); "
+               "goes with --offload-optimizer [none]")};
+  cl::opt<std::string> offloadActivations{
+      "offload-activations", cl::value_desc("WHERE"), cl::cat(memory),
+      cl::desc("Where what --recompute leaves to be saved waits for backward: none (on the device) or cpu (the host's "
+               "memory); with --recompute layer, CPU checkpointing [none]")};
   cl::opt<bool> partitionActivations{
       "partition-activations", cl::cat(memory),
       cl::desc("With --recompute layer: each rank of tp keeps its part of what crosses between layers [off]")};
@@ -142,6 +150,11 @@ struct Flags {
   cl::opt<double> minLossScale{"min-loss-scale", cl::value_desc("X"), cl::cat(precisionFlags),
                                cl::desc("fp16: it never falls below this [1]")};
 
+  cl::opt<bool> checkFinite{
+      "check-finite", cl::cat(precisionFlags),
+      cl::desc("f32, bf16: programs end with the step, the rank and the first op that makes a NaN or an infinity; they "
+               "read every result once more for it [off]")};
+
   cl::opt<std::string> outputPath{"o", cl::value_desc("PATH"), cl::cat(output),
                                   cl::desc("Folder, or file for the text of a phase [out, or standard output]")};
   cl::opt<EmitKind> emit{
@@ -178,6 +191,8 @@ hyc::CompileOptions Flags::read() const {
   options.activationMemory = activationMemory;
   offer(recompute, options.recompute);
   offer(partitionActivations, options.partitionActivations);
+  offer(offloadActivations, options.offloadActivations);
+  offer(offloadGradients, options.offloadGradients);
   offer(sequenceParallel, options.sequenceParallel);
   options.input = input;
   options.output = outputPath;
@@ -224,6 +239,7 @@ hyc::CompileOptions Flags::read() const {
   options.noDecay.assign(noDecay.begin(), noDecay.end());
   options.deviceMemory = deviceMemory;
   options.threads = threads;
+  options.checkFinite = checkFinite;
   offer(precision, options.precision);
   offer(gradientType, options.gradientAccumulationType);
   offer(communicationType, options.communicationType);

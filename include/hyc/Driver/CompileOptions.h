@@ -33,8 +33,11 @@ struct CompileOptions : LearningRateOptions {
   Setting<int64_t> tp = 1, pp = 1, dp = 1;
   Setting<std::string> schedule = std::string("1f1b"), partitionMethod = std::string("parameters");
   /// none, layer, selective or auto, which keeps the activations arena of every rank within activationMemory.
+  bool checkFinite = false; ///< programs end at the first op that makes a NaN or an infinity
   Setting<bool> sequenceParallel = false; ///< the sequence over tp where nothing else is split over it
   Setting<std::string> recompute = std::string("none");
+  /// none or cpu: where saved activations and gradients are kept
+  Setting<std::string> offloadActivations = std::string("none"), offloadGradients = std::string("none");
   Setting<bool> partitionActivations = false; ///< saved layer boundaries in parts over tp
   std::string activationMemory;               ///< as in 2GiB; empty: not limited
   std::string planFile, configFile;

@@ -39,11 +39,13 @@ struct PipelineOptions {
   int64_t maxLiveParameters = 1000000000, prefetchBucket = 50000000, prefetch = 0;
   int64_t reductionsInFlight = 1; ///< of gradients that are summed as they are made, while backward computes on
   std::string offloadOptimizer = "none", offloadParam = "none"; ///< none, cpu or nvme
+  std::string offloadActivations = "none", offloadGradients = "none"; ///< none or cpu
   double offloadRatio = 1;     ///< part of the elements whose optimizer states are moved out
   int64_t maxInHost = 0;       ///< elements of parameters for a disk that are kept on the host
   int64_t subGroup = 16777216; ///< elements whose offloaded states move together
   bool readAhead = true, writeBehind = true;
   // Rank
+  bool checkFinite = false;      ///< end the run at the first op that makes a NaN or an infinity
   JobAccount *account = nullptr; ///< filled in by placement; null: nobody asks
 };
 

@@ -193,7 +193,9 @@ LogicalResult ProgramPrinter::emitStage(rank::ProgramOp program) {
   headerStream << "// Stage " << program.getStage() << " of " << cpp::oneLine(options.name)
                << ": what its files share. Read stage" << program.getStage()
                << "_forward.cpp first. Generated.\n#pragma once\n\n"
-               << "#include \"hycrt/context.h\"\n#include \"hycrt/program.h\"\n\n";
+               << "#include \"hycrt/context.h\"\n"
+               << (program.getOps<rank::SiteOp>().empty() ? "" : "#include \"hycrt/finite.h\"\n")
+               << "#include \"hycrt/program.h\"\n\n";
   emitNames(program, headerStream);
   headerStream << "void runForward(hycrt::Context& ctx, const hycrt::Call& call);\n"
                << "void runBackward(hycrt::Context& ctx, const hycrt::Call& call);\n"

@@ -200,7 +200,7 @@ std::string FunctionEmitter::bufferRef(Value buffer) {
 
 std::string FunctionEmitter::row(Value row) {
   if (auto op = row.getDefiningOp<rank::RowOp>())
-    return constantName(("row." + op.getCollective()).str());
+    return constantName(("row." + op.getEntry()).str());
   unsigned index = cast<BlockArgument>(row).getArgNumber();
   return "at." + identifier(cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_names")[index]).getValue());
 }
@@ -297,6 +297,8 @@ LogicalResult FunctionEmitter::emitOp(Operation *op) {
     return line("hycrt::wait(ctx, " + moves[wait.getTicket()] + ");"), success();
   if (auto wait = dyn_cast<rank::WaitOp>(op))
     return line("hycrt::wait(ctx, " + tickets[wait.getTicket()] + ");"), success();
+  if (auto check = dyn_cast<rank::CheckOp>(op))
+    return emitCheck(check), success();
   if (auto call = dyn_cast<rank::CallOp>(op))
     return emitCall(call);
   return op->emitOpError("has no spelling in C++; expected a call, after hyc-verify-rank");

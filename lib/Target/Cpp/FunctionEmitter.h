@@ -46,6 +46,9 @@ private:
   std::string arenaBase(llvm::StringRef arena, bool perSlot);
   /// Of a shard, the variable that holds where it begins and how many elements it has: "dp2048Of8192".
   std::string shard(rank::BufferType type);
+  /// "{f32(activations + 4096), hycrt::DType::kF32, 2048}", with sizes and strides where it is not dense.
+  std::string checkedValues(mlir::Value buffer);
+  std::string checkedList(mlir::ValueRange buffers);
   /// How many elements a call works on: those of its operands that exist.
   std::string count(llvm::ArrayRef<mlir::Value> operands);
 
@@ -59,6 +62,7 @@ private:
   void emitStart(rank::StartOp op);
   void emitFlatStart(rank::StartOp op, llvm::StringRef ticket);
   void emitMove(rank::MoveOp op);
+  void emitCheck(rank::CheckOp op);
   void emitInvokes(llvm::ArrayRef<mlir::Operation *> invokes);
   llvm::LogicalResult emitCall(rank::CallOp op);
   void emitNorms(rank::CallOp op);

@@ -12,6 +12,19 @@ using namespace mlir;
 using namespace hyc;
 using namespace hyc::cpp;
 
+/// Where checks stand: messages speak of these ops.
+static void emitSites(rank::ProgramOp program, raw_ostream &os) {
+  if (program.getOps<rank::SiteOp>().empty())
+    return;
+  std::string rows;
+  os << "// Where checks for finite values stand, by position in kSites.\nenum SiteName : int {\n";
+  for (auto site : program.getOps<rank::SiteOp>()) {
+    os << "  " << constantName(("row." + site.getSymName()).str()) << ",\n";
+    rows += "    {" + quoted(site.getFunction()) + ", " + quoted(site.getCause()) + "},\n";
+  }
+  os << "};\ninline constexpr hycrt::Site kSites[] = {\n" << rows << "};\n\n";
+}
+
 void cpp::emitNames(rank::ProgramOp program, raw_ostream &os) {
   os << "// Arenas of the stage, by position in its table.\nenum Arena : int {\n";
   for (auto arena : program.getOps<rank::ArenaOp>())
@@ -22,6 +35,7 @@ void cpp::emitNames(rank::ProgramOp program, raw_ostream &os) {
     os << "[[maybe_unused]] constexpr int64_t " << constantName(arena.getSymName())
        << "RecordBytes = " << arena.getRecordBytes() << ";\n";
   os << "\n";
+  emitSites(program, os);
   if (program.getOps<rank::CollectiveOp>().empty())
     return;
   os << "// Collectives of the stage, by position in its table.\nenum Collective : int {\n";

@@ -74,6 +74,7 @@ public:
   void run() {
     moveUpdates();
     moveSums();
+    moveAccumulations();
     moveWrites();
     moveReads();
   }
@@ -84,6 +85,7 @@ private:
   SmallVector<Group> groupUpdates();
   void moveUpdates();
   void moveSums();
+  void moveAccumulations();
   void moveWrites();
   void separateReads();
   void moveReads();
@@ -112,6 +114,8 @@ Needs FunctionMover::needsOf(Operation *op) {
     add(read.getSourceAttr(), false);
   } else if (auto write = dyn_cast<WriteOp>(op)) {
     add(write.getTargetAttr(), true);
+  } else if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
+    add(accumulate.getTargetAttr(), true);
   }
   return needs;
 }
@@ -247,18 +251,29 @@ void FunctionMover::moveSums() {
 //===----------------------------------------------------------------------===//
 
 /// A parameter that is kept whole elsewhere is gathered on the device, one at a time: all of it is fetched, joined
-/// where it lies, and written back.
+/// where it lies, and written back. So are the sums of gradients.
 void FunctionMover::moveWrites() {
   for (auto write : llvm::to_vector(func.getBody().front().getOps<WriteOp>())) {
     Need need = needsOf(write).front();
     if (need.isOnDevice())
       continue;
     Operation *first = write;
-    auto wait = write.getValue().getDefiningOp<dist::WaitOp>();
-    auto gather = wait ? wait.getPending().getDefiningOp<dist::AllGatherStartOp>() : dist::AllGatherStartOp();
-    if (auto read = gather ? gather.getOperand().getDefiningOp<ReadOp>() : ReadOp()) {
-      for (Operation *op : {read.getOperation(), gather.getOperation()})
+    Value value = write.getValue();
+    while (auto convert = value.getDefiningOp<ConvertOp>())
+      value = convert.getOperand();
+    auto wait = value.getDefiningOp<dist::WaitOp>();
+    Operation *exchange = wait ? wait.getPending().getDefiningOp() : nullptr;
+    Value term = exchange ? exchange->getOperand(0) : Value();
+    SmallVector<Operation *> before; // what the exchange needs, last first
+    while (auto convert = term ? term.getDefiningOp<ConvertOp>() : ConvertOp()) {
+      before.push_back(convert);
+      term = convert.getOperand();
+    }
+    if (auto read = term ? term.getDefiningOp<ReadOp>() : ReadOp(); read && read.getSource() == write.getTarget()) {
+      before.push_back(read);
+      for (Operation *op : llvm::reverse(before))
         op->moveBefore(wait);
+      exchange->moveBefore(wait);
       first = read;
       served.insert(read);
     }
@@ -266,6 +281,38 @@ void FunctionMover::moveWrites() {
     this->wait(start(Direction::Fetch, dist::kOnDevice, need), write.getLoc());
     builder.setInsertionPointAfter(write);
     this->wait(start(Direction::Evict, dist::kOnDevice, need), write.getLoc());
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Accumulation
+//===----------------------------------------------------------------------===//
+
+/// The op that may write its result into the state at once: an accumulation adds up in the order in which its producer
+/// does where that has no other user, and in no other where the state is elsewhere.
+static Operation *producerOf(AccumulateOp accumulate) {
+  Value value = accumulate.getValue();
+  Operation *first = accumulate;
+  while (value.hasOneUse() && value.getDefiningOp() && isa<HycDialect>(value.getDefiningOp()->getDialect())) {
+    first = value.getDefiningOp();
+    if (!isa<ReshapeOp>(first))
+      break;
+    value = first->getOperand(0);
+  }
+  return first;
+}
+
+/// A gradient that is kept elsewhere is on the device while it is added to: fetched, added to where it lies, and
+/// written back. So the sum has the bits of one that stays.
+void FunctionMover::moveAccumulations() {
+  for (auto accumulate : llvm::to_vector(func.getBody().front().getOps<AccumulateOp>())) {
+    Need need = needsOf(accumulate).front();
+    if (need.isOnDevice())
+      continue;
+    builder.setInsertionPoint(producerOf(accumulate));
+    wait(start(Direction::Fetch, dist::kOnDevice, need), accumulate.getLoc());
+    builder.setInsertionPointAfter(accumulate);
+    wait(start(Direction::Evict, dist::kOnDevice, need), accumulate.getLoc());
   }
 }
 

@@ -153,6 +153,8 @@ Value Recomputer::join(Value value, ArrayRef<StringAttr> axes, Operation *user) 
   part->setAttr(dist::kStage, stageAttr);
   if (StringRef id = getId(op); !id.empty())
     setId(part, id + ".part");
+  if (LifetimeAttr::of(op).isOffload())
+    part->setAttr(dist::kLifetime, LifetimeAttr::get(context, dist::LifetimeKind::offload));
   whole = local::allGather(beforeUser, beforeUser, op->getLoc(), part, dim, type.getDimSize(dim),
                            local::groupOf(context, axes), {getId(op), "saved in parts over its ranks"});
   for (Operation *added : {whole.getDefiningOp(), whole.getDefiningOp()->getOperand(0).getDefiningOp()}) {
@@ -210,9 +212,10 @@ struct RecomputeActivations : hyc::impl::RecomputeActivationsBase<RecomputeActiv
     recomputer.run();
     clonedOps += recomputer.clonedOps;
     splitValues += recomputer.splitValues;
-    // Realised: from here on the program itself says what is saved.
+    // Realised, but for what hyc-offload-activations does: from here on the program itself says what is saved.
     for (Operation &op : func.getBody().front())
-      op.removeAttr(dist::kLifetime);
+      if (!LifetimeAttr::of(&op).isOffload() || op.hasAttr(kBackward))
+        op.removeAttr(dist::kLifetime);
   }
 };
 } // namespace

@@ -2,6 +2,7 @@
 //
 // All reductions are started before the first is awaited, so that those over one group can share an exchange.
 #include "Exchanges.h"
+#include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Transforms/Local/Passes.h"
@@ -117,11 +118,14 @@ private:
     Reduction reduction{state, local::groupOf(&getContext(), axes, heldBy.size() == 1 ? ArrayRef<int64_t>() : heldBy),
                         axes.empty() ? "held by several stages" : local::textOf(sharding),
                         accumulating.contains(stage)};
+    // Of what is kept elsewhere one is on the device at a time, so each sum is awaited before the next is begun.
+    bool isElsewhere = dist::placementOf(state) != dist::kOnDevice;
+    Builders chosen{builders.start, isElsewhere ? builders.start : builders.end};
     auto owned = state->getAttrOfType<dist::AxisListAttr>(dist::kOwned);
     if (owned && !axes.empty())
-      reduceIntoShards(builders, reduction, owned, dist::MeshOp::find(module));
+      reduceIntoShards(chosen, reduction, owned, dist::MeshOp::find(module));
     else
-      reduceWhole(builders, reduction, owned, dist::MeshOp::find(module));
+      reduceWhole(chosen, reduction, owned, dist::MeshOp::find(module));
   }
 
   struct Reduction {

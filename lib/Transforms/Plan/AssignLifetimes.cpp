@@ -28,7 +28,11 @@ struct AssignLifetimes : hyc::impl::AssignLifetimesBase<AssignLifetimes> {
       return signalPassFailure();
     }
     Repetition repetition(func);
-    if (failed(decide(repetition)) || failed(check(repetition)))
+    if (failed(decide(repetition)))
+      return signalPassFailure();
+    if (offload)
+      offloadWhatIsSaved(repetition);
+    if (failed(check(repetition)))
       signalPassFailure();
   }
 
@@ -52,6 +56,16 @@ private:
     if (mode == "auto")
       return decideWithinBudget();
     return module.emitError("recomputation mode is \"") << mode << "\", expected none, layer, selective or auto";
+  }
+
+  /// All that the mode leaves to be saved, but for what the last layer's backward needs at once.
+  void offloadWhatIsSaved(const Repetition &repetition) {
+    if (layers.empty())
+      findCandidates(repetition);
+    for (ArrayRef<Operation *> ops : {ArrayRef(boundaries), ArrayRef(inOrder)})
+      for (Operation *op : ops)
+        if (LifetimeAttr lifetime = LifetimeAttr::of(op); !lifetime.isRecompute())
+          op->setAttr(dist::kLifetime, LifetimeAttr::get(&getContext(), LifetimeKind::offload, lifetime.getOver()));
   }
 
   void repeat(Operation *op) {

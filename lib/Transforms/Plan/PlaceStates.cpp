@@ -24,6 +24,9 @@ struct PlaceStates : hyc::impl::PlaceStatesBase<PlaceStates> {
     placeOptimizer(all);
     placeParameters(all);
     for (const ParamStates &states : all)
+      if (states.gradient)
+        place(states.gradient, isUpdatedElsewhere(states) ? StringRef(gradients) : StringRef("none"));
+    for (const ParamStates &states : all)
       if (states.copy && ParamOp(states.param)->hasAttr(dist::kPlacement)) {
         ParamOp(states.param)
             .emitError("is kept off the device, but ops use its copy in the compute type, which would "
@@ -39,10 +42,19 @@ private:
       if (device->getValue() != "none" && device->getValue() != "cpu" && device->getValue() != "nvme")
         return module.emitError("offload of ")
                << what << " goes to \"" << device->getValue() << "\", expected none, cpu or nvme";
+    if (gradients != "none" && gradients != "cpu")
+      return module.emitError("offload of gradients goes to \"") << gradients << "\", expected none or cpu";
     if (!(ratio >= 0 && ratio <= 1) || maxInHost < 0)
       return module.emitError("ratio is ")
              << ratio << " and max-in-host is " << maxInHost << ", expected 0 to 1 and no negative number";
     return success();
+  }
+
+  /// An update on the device would fetch the gradient.
+  static bool isUpdatedElsewhere(const ParamStates &states) {
+    Operation *decides = states.optimizer.empty() ? ParamOp(states.param).getOperation()
+                                                  : StateOp(states.optimizer.front()).getOperation();
+    return dist::placementOf(decides) != dist::kOnDevice;
   }
 
   static int64_t elementsOf(const ParamStates &states) { return ParamOp(states.param).getWholeType().getNumElements(); }

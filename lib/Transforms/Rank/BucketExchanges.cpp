@@ -17,7 +17,7 @@ namespace {
 rank::CollectiveOp rowOf(rank::StartOp start) {
   auto row = start.getRow().getDefiningOp<rank::RowOp>();
   auto program = start->getParentOfType<rank::ProgramOp>();
-  return row && program ? program.lookupSymbol<rank::CollectiveOp>(row.getCollective()) : rank::CollectiveOp();
+  return row && program ? program.lookupSymbol<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
 }
 
 rank::WaitOp waitOf(rank::StartOp start) { return cast<rank::WaitOp>(*start.getTicket().user_begin()); }

@@ -28,7 +28,7 @@ struct Reduction {
 std::optional<Reduction> readReduction(rank::StartOp start, rank::ProgramOp program) {
   auto place = start.getSource().getDefiningOp<rank::AtOp>();
   auto rowOp = start.getRow().getDefiningOp<rank::RowOp>();
-  auto row = rowOp ? program.lookupSymbol<rank::CollectiveOp>(rowOp.getCollective()) : rank::CollectiveOp();
+  auto row = rowOp ? program.lookupSymbol<rank::CollectiveOp>(rowOp.getEntry()) : rank::CollectiveOp();
   auto wait = start.getTicket().hasOneUse() ? dyn_cast<rank::WaitOp>(*start.getTicket().user_begin()) : rank::WaitOp();
   // Across stages the programs would have to agree on what is adjacent.
   if (!place || !row || !wait || start.getKind() != "all_reduce" || !row.getGroup().getStages().empty() ||

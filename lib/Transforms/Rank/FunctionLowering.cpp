@@ -167,7 +167,11 @@ AccumulateOp FunctionLowering::soleAccumulation(Value value) {
     return {};
   while (value.hasOneUse() && isa<ReshapeOp>(*value.user_begin()))
     value = value.user_begin()->getResult(0);
-  return value.hasOneUse() ? dyn_cast<AccumulateOp>(*value.user_begin()) : AccumulateOp();
+  auto accumulate = value.hasOneUse() ? dyn_cast<AccumulateOp>(*value.user_begin()) : AccumulateOp();
+  // What is kept elsewhere is added to where it was fetched to, and not before it is there.
+  bool isThere = accumulate && (copies.contains(accumulate.getTarget()) ||
+                                !isKeptElsewhere(accumulate, accumulate.getTarget()));
+  return isThere ? accumulate : AccumulateOp();
 }
 
 std::optional<FunctionLowering::Destination> FunctionLowering::accumulationOf(Value tensor) {
@@ -187,6 +191,11 @@ FunctionLowering::Destination FunctionLowering::accumulationOrDestination(Value 
   if (std::optional<Destination> state = accumulationOf(tensor))
     return *state;
   return destinationOf(tensor, layout);
+}
+
+bool FunctionLowering::isKeptElsewhere(Operation *user, StringRef name) {
+  rank::StateOp state = tables.getState(user, name);
+  return state && (state.getArena() == kHost || state.getArena() == kNvme);
 }
 
 Value FunctionLowering::addressOf(Operation *user, StringRef name) {
@@ -401,6 +410,7 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](dist::FetchStartOp op) { return lowerFetch(op); })
       .Case([&](dist::EvictStartOp op) { return lowerEvict(op); })
       .Case([&](dist::WaitMoveOp op) { return lowerWaitMove(op); })
+      .Case([&](dist::CopyStartOp op) { return lowerCopy(op); })
       .Case([&](dist::ShardOffsetOp op) { return lowerShardOffset(op); })
       .Case([&](dist::SliceOp op) { return lowerShardSlice(op); })
       .Default([](Operation *op) {

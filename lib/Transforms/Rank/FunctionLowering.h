@@ -53,6 +53,7 @@ private:
   llvm::StringRef arenaFor(mlir::Value tensor);
   /// Where ops find a state now: its copy, if it was fetched, else where it is kept.
   mlir::Value addressOf(mlir::Operation *user, llvm::StringRef state);
+  bool isKeptElsewhere(mlir::Operation *user, llvm::StringRef state);
   mlir::Value homeOf(mlir::Operation *user, llvm::StringRef state);
   mlir::Value view(mlir::Value buffer, int64_t offset, rank::BufferType type);
   /// The same elements under another shape, if strides can express it; else null.
@@ -116,6 +117,7 @@ private:
   llvm::LogicalResult lowerFetch(dist::FetchStartOp op);
   llvm::LogicalResult lowerEvict(dist::EvictStartOp op);
   llvm::LogicalResult lowerWaitMove(dist::WaitMoveOp op);
+  llvm::LogicalResult lowerCopy(dist::CopyStartOp op);
   /// The ticket of a move.
   mlir::Value startMove(mlir::Operation *op, llvm::StringRef kind, llvm::StringRef state, mlir::Value destination,
                         mlir::Value source);

@@ -55,10 +55,8 @@ bool FunctionLowering::worksInPlace(Operation *op) {
 LogicalResult FunctionLowering::lowerAllReduce(dist::AllReduceStartOp op) {
   Value buffer = bufferOf(op.getOperand());
   auto type = cast<rank::BufferType>(buffer.getType());
-  auto address = rootOf(buffer).first.getDefiningOp<rank::AddressOp>();
   if (worksInPlace(op) && type.isDense()) {
-    if (auto state = address ? tables.program.lookupSymbol<rank::StateOp>(address.getSymbol()) : rank::StateOp())
-      tables.share(state.getArena());
+    shareWhereItLies(buffer);
   } else {
     tables.share(kCommunication);
     Value shared = allocate(type, kCommunication, op.getLoc(), getId(op));

@@ -38,8 +38,8 @@ bool FunctionLowering::shareWhereItLies(Value buffer) {
     return true;
   }
   auto alloc = rootOf(buffer).first.getDefiningOp<rank::AllocOp>();
-  if (alloc && alloc.getArena() == kParameters) {
-    tables.share(kParameters);
+  if (alloc && (alloc.getArena() == kParameters || alloc.getArena() == kGradients)) {
+    tables.share(alloc.getArena());
     return true;
   }
   return alloc && alloc.getArena() == kCommunication;

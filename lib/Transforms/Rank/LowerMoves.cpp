@@ -1,4 +1,4 @@
-// Fetches and evictions of states: a copy is a temporary of the arena that it is for.
+// Fetches and evictions: a copy is a temporary of the arena that it is for.
 #include "FunctionLowering.h"
 #include "dialects/Rank/Moves.h"
 
@@ -9,10 +9,12 @@ LogicalResult FunctionLowering::lowerFetch(dist::FetchStartOp op) {
   Value home = homeOf(op, op.getState());
   if (!home)
     return failure();
-  StringRef arena = op.getTo() == dist::kOnHost ? kHost : kParameters;
+  rank::StateOp state = tables.getState(op, op.getState());
+  StringRef onDevice = state.getRole() == "gradient" ? kGradients : kParameters;
+  StringRef arena = op.getTo() == dist::kOnHost ? StringRef(kHost) : onDevice;
   Value copy =
       allocate(rank::BufferType::get(op.getPending().getType().getTensor()), arena, op.getLoc(), op.getState());
-  if (tables.getState(op, op.getState()).getArena() == kNvme)
+  if (state.getArena() == kNvme)
     copy.getDefiningOp()->setAttr(rank::kWholeBlocks, builder.getUnitAttr());
   Value source = op.getFlat() ? shardView(home, *op.getFlat()) : home;
   tickets[op.getPending()] = startMove(op, "fetch", op.getState(), copy, source);
@@ -39,6 +41,18 @@ Value FunctionLowering::startMove(Operation *op, StringRef kind, StringRef state
       rank::MoveOp::create(builder, op->getLoc(), rank::TicketType::get(op->getContext()), kind, destination, source);
   move->setAttr("id", builder.getStringAttr(state));
   return move.getTicket();
+}
+
+/// The copy on the host becomes a record of that arena where the function returns it.
+LogicalResult FunctionLowering::lowerCopy(dist::CopyStartOp op) {
+  bool toHost = op.getTo() == dist::kOnHost;
+  auto wait = cast<dist::WaitOp>(*op.getPending().user_begin());
+  Value from = denseBufferOf(op.getOperand());
+  Value to = allocate(cast<rank::BufferType>(from.getType()), toHost ? StringRef(kHost) : arenaFor(wait.getResult()),
+                      op.getLoc(), getId(op));
+  tickets[op.getPending()] = startMove(op, toHost ? "evict" : "fetch", getId(op), to, from);
+  buffers[op.getPending()] = to;
+  return success();
 }
 
 LogicalResult FunctionLowering::lowerWaitMove(dist::WaitMoveOp op) {

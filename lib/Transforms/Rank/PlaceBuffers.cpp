@@ -247,7 +247,7 @@ static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program) {
   for (auto start : reduce.getBlock().getOps<rank::StartOp>()) {
     auto address = start.getSource().getDefiningOp<rank::AddressOp>();
     auto row = start.getRow().getDefiningOp<rank::RowOp>();
-    auto collective = row ? program.lookupSymbol<rank::CollectiveOp>(row.getCollective()) : rank::CollectiveOp();
+    auto collective = row ? program.lookupSymbol<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
     if (address && collective)
       llvm::raw_string_ostream(groups[address.getSymbol()]) << collective.getKind() << collective.getGroup() << ' ';
   }

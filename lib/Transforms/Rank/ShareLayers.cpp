@@ -203,7 +203,7 @@ std::string placeOf(Value value) {
     stream << place.getArena() << ' ' << place.getOffset() << ' ' << place.getPerSlot() << ' '
            << place.getResult().getType();
   else
-    stream << cast<rank::RowOp>(value.getDefiningOp()).getCollective();
+    stream << cast<rank::RowOp>(value.getDefiningOp()).getEntry();
   return text;
 }
 
@@ -248,9 +248,10 @@ void LayerSharer::outline(const Repeat &repeat) {
       for (size_t r = 0; r < repeat.count; ++r)
         arguments[r].push_back(calls[repeat.begin + r * repeat.period + call]->getOperand(operand));
       StringRef id = withoutPrefix(idOf(first.getDefiningOp()), firstPrefix);
-      std::string base = isa<rank::RowType>(first.getType()) ? "collective"
-                         : id.empty()                        ? "buffer"
-                                                             : id.str(),
+      std::string base = isa<rank::CheckOp>(calls[repeat.begin + call]) && isa<rank::RowType>(first.getType()) ? "site"
+                         : isa<rank::RowType>(first.getType())                                                ? "collective"
+                         : id.empty()                                                                         ? "buffer"
+                                                                                                              : id.str(),
                   name = base;
       for (unsigned i = 1; !usedNames.insert(spelled(name)).second; ++i)
         name = base + "_" + std::to_string(i);

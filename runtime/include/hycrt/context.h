@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <unordered_set>
 
 #include "hycrt/mesh.h"
 #include "hycrt/program.h"
@@ -57,6 +58,9 @@ class Context {
   // The arena that is a file; null where the program has none.
   BlockFile* file() const { return file_; }
 
+  // Where an infinity that is no error was seen last (hycrt/finite.h).
+  std::unordered_set<const void*>& infinities() { return infinities_; }
+
   // For the runtime's own step loop.
   void setSeed(uint64_t seed) { seed_ = seed; }
   void setStep(int64_t step) { step_ = step; }
@@ -70,6 +74,7 @@ class Context {
   int64_t step_ = 0;
   uint64_t seed_ = 0;
   Status status_;
+  std::unordered_set<const void*> infinities_;
 };
 
 }  // namespace hycrt

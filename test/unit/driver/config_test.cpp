@@ -105,6 +105,7 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
       {"pipeline.partition", {"\"uniform\"", "uniform"}},
       {"pipeline.activation_checkpoint_interval", {"1", "layer"}},
       {"activation_checkpointing.partition_activations", {"true", "true"}},
+      {"activation_checkpointing.cpu_checkpointing", {"true", "cpu"}},
       {"zero_optimization.stage", {"2", "2"}},
       {"zero_optimization.overlap_comm", {"false", "0"}},
       {"zero_optimization.reduce_bucket_size", {"5000", "5000"}},

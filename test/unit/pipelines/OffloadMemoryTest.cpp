@@ -108,6 +108,45 @@ TEST_P(OffloadMemory, ParametersAreThereForTheirUsesAlone) {
   EXPECT_GT(of(host.arenas, "host"), of(device.arenas, "host"));
 }
 
+/// One at a time is on the device.
+TEST_P(OffloadMemory, GradientsAreOnTheHost) {
+  PipelineOptions options = optionsOf(GetParam(), "cpu", "none");
+  Compiled device = compile(options);
+  options.offloadGradients = "cpu";
+  Compiled host = compile(options);
+  expectEqualBut(host.arenas, device.arenas, {"gradients"});
+  EXPECT_GT(of(host.arenas, "gradients"), 0);
+  EXPECT_LE(of(host.arenas, "gradients"), 2 * host.largestWhole);
+  EXPECT_LT(of(host.arenas, "gradients"), of(device.arenas, "gradients"));
+  EXPECT_GT(of(host.arenas, "host"), of(device.arenas, "host"));
+}
+
+/// What a micro-batch in flight saves leaves the device but for what backward is at work on: the arena no longer grows
+/// with the micro-batches in flight, while the host's does, by what each of them saves.
+TEST(OffloadActivations, WhatIsInFlightIsOnTheHost) {
+  auto withMicroBatches = [](int64_t count, const std::string &where, const std::string &recompute) {
+    PipelineOptions options = optionsOf(0, "none", "none");
+    options.schedule = "gpipe";
+    options.pp = 1;
+    options.microBatches = count;
+    options.recompute = recompute;
+    options.offloadActivations = where;
+    return compile(options);
+  };
+  for (const std::string recompute : {"none", "layer"}) {
+    Compiled two = withMicroBatches(2, "none", recompute), four = withMicroBatches(4, "none", recompute);
+    int64_t saved = (of(four.arenas, "activations") - of(two.arenas, "activations")) / 2; // by a micro-batch
+    ASSERT_GT(saved, 0) << recompute;
+    Compiled twoOut = withMicroBatches(2, "cpu", recompute), fourOut = withMicroBatches(4, "cpu", recompute);
+    int64_t left = (of(fourOut.arenas, "activations") - of(twoOut.arenas, "activations")) / 2;
+    int64_t moved = (of(fourOut.arenas, "host") - of(twoOut.arenas, "host")) / 2;
+    EXPECT_LT(left, saved / 10) << recompute;
+    EXPECT_GE(left + moved, saved) << recompute;
+    EXPECT_LE(moved, saved + saved / 10) << recompute;
+    EXPECT_LT(of(fourOut.arenas, "activations"), of(four.arenas, "activations") - 3 * (saved - left)) << recompute;
+  }
+}
+
 /// The account has what the program has, and says which states lie where.
 TEST_P(OffloadMemory, IsAccountedFor) {
   Compiled both = compile(optionsOf(GetParam(), "nvme", "cpu"));

@@ -56,6 +56,32 @@ def RecomputeActivations : Pass<"hyc-recompute-activations", "::mlir::ModuleOp">
                     Statistic<"splitValues", "split-values", "values that are saved in parts">];
 }
 
+def OffloadActivations : Pass<"hyc-offload-activations", "::mlir::ModuleOp"> {
+  let summary = "moves what forward saves with the lifetime `offload` to the host's memory and back";
+  let description = [{
+    A copy to the host is made where the value is, one back in front of the first backward op that needs it, once a stage.
+    Ops that cost nothing, such as reshapes, follow the copy. What crosses to the next stage and is needed by the backward
+    of both is offloaded by both.
+
+    ```mlir
+    // before
+    %a = hyc.gelu %h {id = "act", dist.lifetime = #dist.lifetime<offload>} : tensor<4x128xf32>
+    %g = hyc.einsum "bn,bk->nk" %a, %dy {hyc.backward} : (tensor<4x128xf32>, tensor<4x64xf32>) -> tensor<128x64xf32>
+    // after
+    %a = hyc.gelu %h {id = "act"} : tensor<4x128xf32>
+    %p = dist.copy_start %a to "host" : tensor<4x128xf32> -> !dist.pending<tensor<4x128xf32>>
+    %s = dist.wait %p : !dist.pending<tensor<4x128xf32>> -> tensor<4x128xf32>
+    %q = dist.copy_start %s to "device" {hyc.backward} : tensor<4x128xf32> -> !dist.pending<tensor<4x128xf32>>
+    %b = dist.wait %q {hyc.backward} : !dist.pending<tensor<4x128xf32>> -> tensor<4x128xf32>
+    %g = hyc.einsum "bn,bk->nk" %b, %dy {hyc.backward} : (tensor<4x128xf32>, tensor<4x64xf32>) -> tensor<128x64xf32>
+    ```
+    After recomputation, whose clones read what is saved like every other backward op; before the cut, for which the copy
+    on the host is the value that is saved.
+  }];
+  let dependentDialects = ["::hyc::dist::DistDialect"];
+  let statistics = [Statistic<"copiedValues", "copied-values", "values that leave the device, by stage">];
+}
+
 def CutStages : Pass<"hyc-cut-stages", "::mlir::ModuleOp"> {
   let summary = "cuts @microbatch into a forward and a backward function for each stage";
   let description = [{

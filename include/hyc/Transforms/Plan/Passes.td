@@ -102,11 +102,11 @@ def ShardStates : Pass<"hyc-shard-states", "::mlir::ModuleOp"> {
 def PlaceStates : Pass<"hyc-place-states", "::mlir::ModuleOp"> {
   let summary = "decides which states are kept on the host or on a disk";
   let description = [{
-    Writes `dist.placement` on what the optimizer keeps of parameters, and on the parameters that are trained. One that is
-    there already stays. Phase 4 makes the moves that follow from it.
+    Writes `dist.placement` on what the optimizer keeps of parameters, on their gradients, and on the parameters that are
+    trained. One that is there already stays. Phase 4 makes the moves that follow from it.
 
     With `ratio` below 1 only the first parameters' optimizer states are moved out, at most that part of all elements:
-    the rest is updated on the device. Of parameters that go to a disk the first ones, at most `max-in-host` elements, go
+    the rest is updated on the device, where its gradients stay as well. Of parameters that go to a disk the first ones, at most `max-in-host` elements, go
     to the host instead.
 
     ```mlir
@@ -119,6 +119,7 @@ def PlaceStates : Pass<"hyc-place-states", "::mlir::ModuleOp"> {
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"none\"", "none, cpu (the host's memory) or nvme (a disk)">,
     Option<"parameters", "parameters", "std::string", "\"none\"", "none, cpu (the host's memory) or nvme (a disk)">,
+    Option<"gradients", "gradients", "std::string", "\"none\"", "none or cpu (the host's memory)">,
     Option<"ratio", "ratio", "double", "1.0", "part of the elements whose optimizer states are moved out">,
     Option<"maxInHost", "max-in-host", "int64_t", "0", "elements of parameters for a disk that are kept on the host">,
   ];
@@ -159,7 +160,7 @@ def BuildSchedule : Pass<"hyc-build-schedule", "::mlir::ModuleOp"> {
 }
 
 def AssignLifetimes : Pass<"hyc-assign-lifetimes", "::mlir::ModuleOp"> {
-  let summary = "decides which forward values are saved for backward and which are computed again";
+  let summary = "decides which forward values are saved for backward, and where, and which are computed again";
   let description = [{
     Writes `dist.lifetime` on forward ops; what has none is saved as far as backward needs it. A plan file's lifetimes are
     there before, and with mode `none` they are all there is.
@@ -188,6 +189,9 @@ def AssignLifetimes : Pass<"hyc-assign-lifetimes", "::mlir::ModuleOp"> {
     With `partition-activations`, a saved layer boundary that is whole on every rank of tp is kept in parts (`save over
     {tp}`; Rajbhandari et al. 2020, section 6.1).
 
+    With `offload`, whatever the mode leaves to be saved is saved in the host's memory (`offload`): with `layer` the layer
+    boundaries alone, which is CPU checkpointing.
+
     1. `lifetime.exact`: an op that is computed again has no effects and reads nothing that @microbatch changes.
     2. `lifetime.forward`: only forward ops have a lifetime.
     3. `lifetime.whole`: a value that is saved over an axis is not split over it, and the mesh has the axis.
@@ -195,6 +199,7 @@ def AssignLifetimes : Pass<"hyc-assign-lifetimes", "::mlir::ModuleOp"> {
   let options = [
     Option<"mode", "mode", "std::string", "\"none\"", "none, layer, selective or auto">,
     Option<"partitionActivations", "partition-activations", "bool", "false", "keep layer boundaries in parts over tp">,
+    Option<"offload", "offload", "bool", "false", "save in the host's memory what the mode leaves to be saved">,
     ListOption<"budgets", "budgets", "int64_t",
                "mode auto: most bytes that a rank saves for micro-batches in flight, by stage; the last counts for the rest">,
   ];

@@ -127,6 +127,25 @@ def BucketExchanges : Pass<"hyc-bucket-exchanges", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
 
+def CheckFinite : Pass<"hyc-check-finite", "::mlir::ModuleOp"> {
+  let summary = "Puts a check for NaN and infinity behind every call that writes floating-point values";
+  let description = [{
+    Exchanges that add are checked where they are awaited. Checks come in the order of the calls, so the first that fails
+    names the op that made the value. After placement, because a check keeps nothing alive; before hyc-share-layers, which
+    gives a shared function the sites of each layer.
+
+    ```mlir
+    // before
+    rank.launch @gelu %y = %x {id = "h.0.act"} : …
+    // after
+    rank.launch @gelu %y = %x {id = "h.0.act"} : …
+    %0 = rank.row @site.0 : !rank.row
+    rank.check %0, %y = %x {id = "h.0.act"} : …
+    ```
+  }];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
 def ReuseOperands : Pass<"hyc-reuse-operands", "::mlir::ModuleOp"> {
   let summary = "Writes a kernel's result over an operand that nothing reads afterwards";
   let description = [{

@@ -1,0 +1,43 @@
+// --check-finite: where a run that diverges ends, and that one which does not is left alone.
+#include "CompiledRun.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+using namespace hyc_e2e;
+
+namespace {
+
+std::vector<std::string> runArguments(const std::string &folder) {
+  return {tool("hyc-run"), folder, "--data", model("text.bin"), "--no-shuffle", "--steps", "4"};
+}
+
+class CheckFinite : public testing::TestWithParam<Layout> {};
+
+TEST_P(CheckFinite, LeavesAFiniteRunAsItIs) {
+  Layout checked = GetParam();
+  checked.further.push_back("--check-finite");
+  Log plain = train(compiled(GetParam()), 4), watched = train(compiled(checked), 4);
+  EXPECT_EQ(plain.losses, watched.losses);
+  EXPECT_EQ(plain.norms, watched.norms);
+}
+
+/// The first update moves every weight by about the learning rate, after which the first products overflow.
+TEST_P(CheckFinite, NamesTheStepAndTheFirstOpOfADivergingRun) {
+  Layout diverging = GetParam();
+  for (const char *flag : {"--lr", "1e30", "--check-finite"})
+    diverging.further.push_back(flag);
+  Outcome outcome = execute(runArguments(compiled(diverging)));
+  EXPECT_EQ(outcome.status, 65) << outcome.output;
+  EXPECT_THAT(outcome.output, testing::HasSubstr("step 2, micro-batch 1 of "));
+  // Whatever the layout, the embeddings are finite and the first norm over them is what squares 1e30.
+  EXPECT_THAT(outcome.output, testing::HasSubstr("forward: transformer.h.0.ln_1 makes "));
+  EXPECT_THAT(outcome.output, testing::Not(testing::HasSubstr("step 3")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, CheckFinite,
+                         testing::Values(Layout{}, Layout{2, 2, 2, "1f1b", "adamw", "f32", {"--zero", "2"}},
+                                         Layout{1, 1, 2, "1f1b", "adamw", "bf16"}),
+                         [](const auto &info) { return info.param.name(); });
+
+} // namespace
