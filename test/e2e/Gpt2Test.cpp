@@ -118,10 +118,9 @@ INSTANTIATE_TEST_SUITE_P(
                            2,
                            2,
                            "1f1b",
-                           "sgd",
+                           "adamw",
                            "f32",
-                           {"--virtual-stages", "3", "--zero", "2", "--offload-optimizer", "cpu", "--offload-param",
-                            "none"}}),
+                           {"--virtual-stages", "3", "--zero", "2", "--offload-optimizer", "cpu"}}),
     [](const auto &info) { return info.param.name(); });
 
 /// What --plan gives back is the same program; the plan knows its chunks.

@@ -258,7 +258,7 @@ TEST_P(Gpt2Zero, StagesAgreeToTheBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Gpt2Zero,
-                         testing::Values(Mesh{1, 1, 4}, Mesh{2, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 1, 4}, Mesh{1, 2, 2, 4}),
+                         testing::Values(Mesh{1, 1, 4}, Mesh{2, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 1, 4}),
                          [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(EightRanks, Gpt2Mesh,
@@ -267,5 +267,5 @@ INSTANTIATE_TEST_SUITE_P(EightRanks, Gpt2Mesh,
                          [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(Interleaved, Gpt2Mesh,
-                         testing::Values(Mesh{1, 2, 1, 4}, Mesh{1, 4, 1, 2}, Mesh{2, 2, 2, 2}, Mesh{1, 4, 2, 2}),
+                         testing::Values(Mesh{1, 4, 1, 2}, Mesh{2, 2, 2, 2}),
                          [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });
