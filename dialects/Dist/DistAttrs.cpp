@@ -247,28 +247,37 @@ LifetimeAttr LifetimeAttr::of(Operation *op) {
 // transfer and do
 //===----------------------------------------------------------------------===//
 
-static ParseResult parseMicroBatchAndSlot(AsmParser &parser, int64_t &microBatch, int64_t &slot) {
+static ParseResult parseWhich(AsmParser &parser, int64_t &virtualStage, int64_t &microBatch, int64_t &slot) {
+  if (succeeded(parser.parseOptionalKeyword("virtual_stage")) && parser.parseInteger(virtualStage))
+    return failure();
   return failure(parser.parseKeyword("micro_batch") || parser.parseInteger(microBatch) || parser.parseKeyword("slot") ||
                  parser.parseInteger(slot));
 }
 
 FailureOr<TransferAttr> TransferAttr::parseBare(AsmParser &parser) {
   StringRef verb, direction;
-  int64_t microBatch = 0, slot = 0;
+  int64_t virtualStage = 0, microBatch = 0, slot = 0;
   SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseKeyword(&verb) || parser.parseKeyword(&direction) || parseMicroBatchAndSlot(parser, microBatch, slot))
+  if (parser.parseKeyword(&verb) || parser.parseKeyword(&direction) ||
+      parseWhich(parser, virtualStage, microBatch, slot))
     return failure();
   std::optional<Direction> parsed = symbolizeDirection(direction);
   if ((verb != "send" && verb != "receive") || !parsed) {
     parser.emitError(loc, "expected send or receive, and forward or backward");
     return failure();
   }
-  return TransferAttr::get(parser.getContext(), verb == "send", *parsed, microBatch, slot);
+  return TransferAttr::get(parser.getContext(), verb == "send", *parsed, virtualStage, microBatch, slot);
+}
+
+static void printWhich(AsmPrinter &printer, int64_t virtualStage, int64_t microBatch, int64_t slot) {
+  if (virtualStage != 0)
+    printer << " virtual_stage " << virtualStage;
+  printer << " micro_batch " << microBatch << " slot " << slot;
 }
 
 void TransferAttr::printBare(AsmPrinter &printer) const {
-  printer << (getIsSend() ? "send " : "receive ") << stringifyDirection(getDirection()) << " micro_batch "
-          << getMicroBatch() << " slot " << getSlot();
+  printer << (getIsSend() ? "send " : "receive ") << stringifyDirection(getDirection());
+  printWhich(printer, getVirtualStage(), getMicroBatch(), getSlot());
 }
 
 Attribute TransferAttr::parse(AsmParser &parser, Type) {
@@ -294,10 +303,10 @@ Attribute InstructionAttr::parse(AsmParser &parser, Type) {
   std::optional<InstructionKind> kind = symbolizeInstructionKind(keyword);
   if (!kind)
     return parser.emitError(loc, "unknown instruction '") << keyword << "'", Attribute();
-  int64_t microBatch = 0, slot = 0;
+  int64_t virtualStage = 0, microBatch = 0, slot = 0;
   SmallVector<TransferAttr> transfers;
   if (*kind == InstructionKind::forward || *kind == InstructionKind::backward) {
-    if (parseMicroBatchAndSlot(parser, microBatch, slot))
+    if (parseWhich(parser, virtualStage, microBatch, slot))
       return {};
   } else if (*kind == InstructionKind::exchange) {
     auto parseTransfer = [&]() -> ParseResult {
@@ -312,13 +321,13 @@ Attribute InstructionAttr::parse(AsmParser &parser, Type) {
   }
   if (parser.parseGreater())
     return {};
-  return InstructionAttr::get(parser.getContext(), *kind, microBatch, slot, transfers);
+  return InstructionAttr::get(parser.getContext(), *kind, virtualStage, microBatch, slot, transfers);
 }
 
 void InstructionAttr::print(AsmPrinter &printer) const {
   printer << '<' << stringifyInstructionKind(getKind());
   if (getKind() == InstructionKind::forward || getKind() == InstructionKind::backward)
-    printer << " micro_batch " << getMicroBatch() << " slot " << getSlot();
+    printWhich(printer, getVirtualStage(), getMicroBatch(), getSlot());
   if (getKind() == InstructionKind::exchange) {
     printer << " [";
     llvm::interleaveComma(getTransfers(), printer, [&](TransferAttr transfer) { transfer.printBare(printer); });

@@ -13,6 +13,9 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <optional>
+#include <string>
+
 #include "dialects/Dist/DistDialect.h.inc"
 #include "dialects/Dist/DistEnums.h.inc"
 namespace hyc::dist {
@@ -40,6 +43,12 @@ inline constexpr llvm::StringLiteral kReduction = "dist.reduction";
 inline constexpr llvm::StringLiteral kPrefetch = "dist.prefetch";
 inline constexpr llvm::StringLiteral kOwned = "dist.owned";
 inline constexpr llvm::StringLiteral kFlat = "dist.flat";
+
+/// The name of a phase-4 function: "forward.3" of chunk 3, "reduce.1" of stage 1.
+std::string functionName(InstructionKind kind, int64_t chunkOrStage);
+
+/// The chunk that an op or a phase-4 function belongs to; nothing where phase 3 has not said.
+std::optional<int64_t> chunkOf(mlir::Operation *op);
 
 /// Size of one shard of a dimension: ceil(size / parts).
 inline int64_t shardSize(int64_t size, int64_t parts) { return (size + parts - 1) / parts; }

@@ -23,14 +23,14 @@ def Dist_Dialect : Dialect {
     | `dist.shardings` | ops | one `#dist.sharding` a result |
     | `dist.split` | ops | the axes that split each factor of the op's sharding rule, one `#dist.axes` a factor; without it the op is not split |
     | `dist.sharding` | params, states, function arguments | the same, for the one value |
-    | `dist.stage` | ops | the pipeline stage that computes it |
+    | `dist.stage` | ops, functions | the chunk of the pipeline that computes it: chunk c is virtual stage c div p of stage c mod p; without virtual stages a chunk is a stage |
     | `dist.stages` | params, states | the stages that hold it; several when tied |
     | `dist.lifetime` | forward ops | whether backward finds the op's results saved or computes them again; saved if absent |
     | `dist.reduction` | gradient states | `"step"`: summed over ranks once a step; `"micro_batch"`: as each is made |
     | `dist.prefetch` | params | how many uses of flat parameters earlier its gathers are started |
     | `dist.owned` | gradient states | it is stored whole, but after its reduction a rank has only its own flat shard |
     | `dist.flat` | ops on states (phase 4) | the op works on this rank's flat shard: of a flat state on all that it holds, of a whole one on its own slice |
-    | `dist.channel` | arguments and results of phase-4 functions | the id under which it crosses to the next or from the previous stage |
+    | `dist.channel` | arguments and results of phase-4 functions | the id under which it crosses to the next or from the previous chunk |
 
     Phase 4 realises them as ops. Every exchange is a start, which gives a `!dist.pending`, and a `dist.wait`; the source
     stays alive until the wait.
@@ -167,17 +167,24 @@ def Dist_Direction : I32EnumAttr<"Direction", "activations go forward, cotangent
 }
 
 def Dist_TransferAttr : Dist_Attr<"Transfer", "transfer"> {
-  let summary = "all channel tensors of one direction of one micro-batch, to or from one neighbouring stage";
+  let summary = "all channel tensors of one direction of one micro-batch, to or from a neighbouring chunk";
   let description = [{
-    `send forward` carries the channel results of this stage's forward function to the channel arguments of the next stage's;
-    `receive backward` the channel results of the next stage's backward function to the arguments of this one's.
+    `send forward` carries the channel results of this chunk's forward function to the channel arguments of the next
+    chunk's; `receive backward` the channel results of the next chunk's backward function to the arguments of this one's.
+    `virtual_stage` tells which of the stage's chunks that is; the first where it is left out. The last stage's neighbour
+    is the first one, for all but the last chunk.
     ```mlir
     send forward micro_batch 2 slot 0
+    receive backward virtual_stage 1 micro_batch 2 slot 3
     ```
   }];
-  let parameters = (ins "bool":$isSend, "::hyc::dist::Direction":$direction, "int64_t":$microBatch, "int64_t":$slot);
+  let parameters = (ins "bool":$isSend, "::hyc::dist::Direction":$direction, "int64_t":$virtualStage,
+                        "int64_t":$microBatch, "int64_t":$slot);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
+    bool isForward() const { return getDirection() == Direction::forward; }
+    /// The chunk at the other side, seen from the one whose function makes or takes the tensors.
+    int64_t getPeerOf(int64_t chunk) const { return chunk + (getIsSend() == isForward() ? 1 : -1); }
     static ::mlir::FailureOr<TransferAttr> parseBare(::mlir::AsmParser &parser);
     void printBare(::mlir::AsmPrinter &printer) const;
   }];
@@ -189,13 +196,16 @@ def Dist_InstructionAttr : Dist_Attr<"Instruction", "do"> {
     ```mlir
     #dist.do<begin_step>
     #dist.do<forward micro_batch 0 slot 0>
+    #dist.do<backward virtual_stage 1 micro_batch 0 slot 3>
     #dist.do<exchange [send forward micro_batch 0 slot 0, receive backward micro_batch 0 slot 0]>
     #dist.do<reduce>
     ```
-    `slot` names the record of saved values: forward fills it, the backward of the same micro-batch empties it.
+    `virtual_stage` tells which of the stage's chunks is computed; the first where it is left out. `slot` names the record
+    of saved values: forward fills it, the backward of the same chunk and micro-batch empties it. Chunks share slots, so
+    that as many are there as are alive at once.
   }];
-  let parameters = (ins "::hyc::dist::InstructionKind":$kind, "int64_t":$microBatch, "int64_t":$slot,
-                        ArrayRefParameter<"::hyc::dist::TransferAttr">:$transfers);
+  let parameters = (ins "::hyc::dist::InstructionKind":$kind, "int64_t":$virtualStage, "int64_t":$microBatch,
+                        "int64_t":$slot, ArrayRefParameter<"::hyc::dist::TransferAttr">:$transfers);
   let hasCustomAssemblyFormat = 1;
 }
 

@@ -21,8 +21,13 @@ LogicalResult MeshOp::verify() {
     if (!seen.insert(axis).second)
       return emitOpError("[mesh.sizes] axis \"") << axis << "\" is named twice";
   }
-  if (static_cast<int64_t>(getStages()) < 1)
-    return emitOpError("[mesh.sizes] has ") << static_cast<int64_t>(getStages()) << " stages, expected at least 1";
+  int64_t stages = getStages(), virtualStages = getVirtualStages();
+  if (stages < 1)
+    return emitOpError("[mesh.sizes] has ") << stages << " stages, expected at least 1";
+  if (virtualStages < 1)
+    return emitOpError("[mesh.sizes] has ") << virtualStages << " virtual stages, expected at least 1";
+  if (virtualStages > 1 && stages == 1)
+    return emitOpError("[mesh.virtual_stages] has ") << virtualStages << " virtual stages of 1 stage, expected 1";
   return success();
 }
 
@@ -56,9 +61,19 @@ MeshOp MeshOp::find(ModuleOp module) {
 // schedule
 //===----------------------------------------------------------------------===//
 
+std::string hyc::dist::functionName(InstructionKind kind, int64_t chunkOrStage) {
+  return (stringifyInstructionKind(kind) + "." + llvm::Twine(chunkOrStage)).str();
+}
+
+std::optional<int64_t> hyc::dist::chunkOf(Operation *op) {
+  auto chunk = op->getAttrOfType<IntegerAttr>(kStage);
+  return chunk ? std::optional(chunk.getInt()) : std::nullopt;
+}
+
 LogicalResult ScheduleOp::verify() {
   int64_t slots = getSlots();
-  SmallVector<int64_t> heldBy(slots, -1);
+  using Held = std::pair<int64_t, int64_t>; // virtual stage and micro-batch
+  SmallVector<std::optional<Held>> heldBy(slots);
   for (auto instruction : getInstructions().getAsRange<InstructionAttr>()) {
     bool forward = instruction.getKind() == InstructionKind::forward;
     if (!forward && instruction.getKind() != InstructionKind::backward)
@@ -67,12 +82,15 @@ LogicalResult ScheduleOp::verify() {
     if (slot < 0 || slot >= slots)
       return emitOpError("[schedule.slots] ")
              << instruction << " uses slot " << slot << ", expected one below " << slots;
-    if (forward && heldBy[slot] >= 0)
-      return emitOpError("[schedule.slots] ")
-             << instruction << " fills slot " << slot << ", which still holds micro-batch " << heldBy[slot];
-    if (!forward && heldBy[slot] != instruction.getMicroBatch())
+    Held which{instruction.getVirtualStage(), instruction.getMicroBatch()};
+    if (forward && heldBy[slot]) {
+      auto error = emitOpError("[schedule.slots] ") << instruction << " fills slot " << slot
+                                                    << ", which still holds micro-batch " << heldBy[slot]->second;
+      return heldBy[slot]->first == 0 ? error : error << " of virtual stage " << heldBy[slot]->first;
+    }
+    if (!forward && heldBy[slot] != which)
       return emitOpError("[schedule.slots] ") << instruction << " empties slot " << slot << ", which does not hold it";
-    heldBy[slot] = forward ? instruction.getMicroBatch() : -1;
+    heldBy[slot] = forward ? std::optional(which) : std::nullopt;
   }
   return success();
 }

@@ -13,13 +13,21 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     The world rank of stage s and coordinates (dp, tp) is (s · size(dp) + dp) · size(tp) + tp: axes are listed major to
     minor, and stages, the slowest, are no axis of values (`stages` counts them).
 
-    1. `mesh.sizes`: every size and the number of stages are at least 1; names are unique.
+    With `virtual_stages` v every stage computes v pieces of the model, called chunks, that do not follow one another: of
+    p stages, stage s has the chunks s, p + s, 2p + s, … in the model's order. A value that leaves the last stage then
+    goes on to the first.
+
+    1. `mesh.sizes`: every size and the numbers of stages and virtual stages are at least 1; names are unique.
+    2. `mesh.virtual_stages`: one stage alone has no virtual stages, since a value would cross to where it is.
     ```mlir
     dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 2
+    dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 2 virtual_stages 2
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes, I64Attr:$stages);
-  let assemblyFormat = "$sym_name `axes` $axes `sizes` $sizes `stages` $stages attr-dict";
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes, I64Attr:$stages,
+                       DefaultValuedAttr<I64Attr, "1">:$virtual_stages);
+  let assemblyFormat = [{$sym_name `axes` $axes `sizes` $sizes `stages` $stages (`virtual_stages` $virtual_stages^)?
+                         attr-dict}];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Size of an axis; 1 if there is none of this name.
@@ -27,6 +35,13 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     /// Product of the sizes.
     int64_t getSize(::hyc::dist::AxisListAttr axes);
     int64_t getRanksPerStage();
+    /// Pieces that the model is cut into: stages × virtual stages.
+    int64_t getChunks() { return static_cast<int64_t>(getStages() * getVirtualStages()); }
+    int64_t getStageOf(int64_t chunk) { return chunk % static_cast<int64_t>(getStages()); }
+    int64_t getVirtualStageOf(int64_t chunk) { return chunk / static_cast<int64_t>(getStages()); }
+    int64_t getChunk(int64_t stage, int64_t virtualStage) {
+      return virtualStage * static_cast<int64_t>(getStages()) + stage;
+    }
     static MeshOp find(::mlir::ModuleOp module);
   }];
 }
@@ -35,7 +50,7 @@ def Dist_ScheduleOp : Dist_Op<"schedule", [HasParent<"::mlir::ModuleOp">]> {
   let summary = "what one stage does in one step, in order";
   let description = [{
     1. `schedule.slots`: every slot is below `slots`; a slot is filled by one forward and emptied by the backward of the
-       same micro-batch before it is filled again.
+       same chunk and micro-batch before it is filled again.
     ```mlir
     dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, …, #dist.do<reduce>, #dist.do<apply>]
     ```

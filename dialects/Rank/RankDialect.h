@@ -38,6 +38,10 @@ int64_t elementBytes(mlir::Type type);
 /// Row-major strides of dense elements.
 llvm::SmallVector<int64_t> denseStrides(llvm::ArrayRef<int64_t> shape);
 
+/// The function of a program that computes one of its chunks: "forward" of virtual stage 0, "forward.1" of the next. Of
+/// reduce and apply there is one each.
+std::string functionName(dist::InstructionKind kind, int64_t virtualStage = 0);
+
 /// The kernel that a launch runs; null if there is none.
 KernelOp lookupKernel(LaunchOp launch);
 

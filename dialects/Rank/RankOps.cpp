@@ -16,6 +16,22 @@ using namespace hyc::rank;
 // Lookups
 //===----------------------------------------------------------------------===//
 
+std::string hyc::rank::functionName(hyc::dist::InstructionKind kind, int64_t virtualStage) {
+  std::string name = hyc::dist::stringifyInstructionKind(kind).str();
+  return virtualStage == 0 ? name : name + "." + std::to_string(virtualStage);
+}
+
+llvm::SmallVector<std::string> ProgramOp::getFunctionNames() {
+  using hyc::dist::InstructionKind;
+  llvm::SmallVector<std::string> names;
+  for (InstructionKind kind : {InstructionKind::forward, InstructionKind::backward})
+    for (int64_t k = 0, count = getVirtualStages(); k < count; ++k)
+      names.push_back(hyc::rank::functionName(kind, k));
+  names.push_back(hyc::rank::functionName(InstructionKind::reduce));
+  names.push_back(hyc::rank::functionName(InstructionKind::apply));
+  return names;
+}
+
 /// A symbol of the program that `op` lies in, or null after a diagnostic.
 template <typename SymbolOp> static SymbolOp lookupInProgram(Operation *op, FlatSymbolRefAttr name) {
   auto program = op->getParentOfType<ProgramOp>();

@@ -17,12 +17,19 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, SymbolTable, NoTerminator, Sing
                                          HasParent<"::mlir::ModuleOp">]> {
   let summary = "what every rank of one pipeline stage runs";
   let description = [{
-    `slots` is the number of micro-batches whose records are alive at once. The stage's `dist.schedule` stands beside it
-    in the module.
+    `slots` is the number of micro-batches whose records are alive at once, counted once for each of the stage's chunks.
+    The stage's `dist.schedule` stands beside it in the module.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$stage, I64Attr:$slots);
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$stage, I64Attr:$slots,
+                       DefaultValuedAttr<I64Attr, "1">:$virtual_stages);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `stage` $stage `slots` $slots attr-dict-with-keyword $body";
+  let assemblyFormat = [{$sym_name `stage` $stage (`virtual_stages` $virtual_stages^)? `slots` $slots
+                         attr-dict-with-keyword $body}];
+  let extraClassDeclaration = [{
+    /// The functions that the schedule runs, in this order: @forward, @forward.1, … of the virtual stages, as many
+    /// @backward, then @reduce and @apply.
+    ::llvm::SmallVector<::std::string> getFunctionNames();
+  }];
 }
 
 class Rank_TableOp<string mnemonic> : Rank_Op<mnemonic, [Symbol, HasParent<"ProgramOp">]>;
@@ -98,15 +105,15 @@ def Rank_RecordOp : Rank_PlacedOp<"record", (ins UnitAttr:$single)> {
 def Rank_TransferOp : Rank_TableOp<"transfer"> {
   let summary = "one tensor that crosses a cut between stages: one row of Program::transfers";
   let description = [{
-    `send` or not, `backward` or not; `tag` is equal on both sides.
+    `send` or not, `backward` or not; `virtual_stage` tells whose function makes or takes it; `tag` is equal on both sides.
     ```mlir
     rank.transfer @send.h.3 send of @h.3.add to 1 tag 0
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, UnitAttr:$send, UnitAttr:$backward, FlatSymbolRefAttr:$record,
-                       I64Attr:$peer, I64Attr:$tag);
-  let assemblyFormat = [{$sym_name (`send` $send^)? (`backward` $backward^)? `of` $record `peer` $peer `tag` $tag
-                         attr-dict}];
+                       I64Attr:$peer, I64Attr:$tag, DefaultValuedAttr<I64Attr, "0">:$virtual_stage);
+  let assemblyFormat = [{$sym_name (`send` $send^)? (`backward` $backward^)? `of` $record
+                         (`virtual_stage` $virtual_stage^)? `peer` $peer `tag` $tag attr-dict}];
   let hasVerifier = 1;
 }
 
@@ -264,7 +271,7 @@ def Rank_LinearOp : Rank_Op<"linear", [Pure]> {
 //===----------------------------------------------------------------------===//
 
 def Rank_FuncOp : Rank_Op<"func", [Symbol, HasParent<"ProgramOp">, NoTerminator, SingleBlock, IsolatedFromAbove]> {
-  let summary = "@forward, @backward, @reduce, @apply, or what equal layers share";
+  let summary = "@forward, @backward, @reduce, @apply (see ProgramOp::getFunctionNames), or what equal layers share";
   let description = [{
     A shared function's block arguments are the addresses and rows in which the layers differ; `argument_names` tells
     what each is in a layer, `argument_arenas` where it lies ("activations per_slot"; "" for a row).

@@ -37,16 +37,15 @@ void appendCollectives(FuncOp func, dist::InstructionAttr instruction, SmallVect
   });
 }
 
-StringRef functionName(dist::InstructionKind kind) {
-  switch (kind) {
+/// The phase-4 function that an instruction of `stage` calls; empty for those that call none.
+std::string calleeOf(dist::InstructionAttr instruction, int64_t stage, dist::MeshOp mesh) {
+  switch (instruction.getKind()) {
   case dist::InstructionKind::forward:
-    return "forward";
   case dist::InstructionKind::backward:
-    return "backward";
+    return dist::functionName(instruction.getKind(), mesh.getChunk(stage, instruction.getVirtualStage()));
   case dist::InstructionKind::reduce:
-    return "reduce";
   case dist::InstructionKind::apply:
-    return "apply";
+    return dist::functionName(instruction.getKind(), stage);
   case dist::InstructionKind::exchange:
   case dist::InstructionKind::begin_step:
     return "";
@@ -54,19 +53,19 @@ StringRef functionName(dist::InstructionKind kind) {
   return "";
 }
 
-FailureOr<StageState> eventsOf(ModuleOp module, dist::ScheduleOp schedule) {
+FailureOr<StageState> eventsOf(ModuleOp module, dist::ScheduleOp schedule, dist::MeshOp mesh) {
   StageState state;
   for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
     if (instruction.getKind() == dist::InstructionKind::exchange) {
       state.events.push_back({instruction, nullptr, llvm::to_vector(instruction.getTransfers())});
       continue;
     }
-    StringRef name = functionName(instruction.getKind());
+    std::string name = calleeOf(instruction, schedule.getStage(), mesh);
     if (name.empty())
       continue;
-    auto func = module.lookupSymbol<FuncOp>((name + "." + Twine(schedule.getStage())).str());
+    auto func = module.lookupSymbol<FuncOp>(name);
     if (!func)
-      return schedule.emitError("runs @") << name << "." << schedule.getStage() << ", which is not there";
+      return schedule.emitError("runs @") << name << ", which is not there";
     appendCollectives(func, instruction, state.events);
   }
   return state;
@@ -74,7 +73,8 @@ FailureOr<StageState> eventsOf(ModuleOp module, dist::ScheduleOp schedule) {
 
 class Simulation {
 public:
-  Simulation(ModuleOp module, MutableArrayRef<StageState> stages) : module(module), stages(stages) {}
+  Simulation(ModuleOp module, dist::MeshOp mesh, MutableArrayRef<StageState> stages)
+      : module(module), mesh(mesh), stages(stages) {}
 
   LogicalResult run() {
     bool progress = true;
@@ -93,10 +93,28 @@ public:
   }
 
 private:
-  /// The stage that a transfer of `stage` concerns.
-  static int64_t peerOf(size_t stage, TransferAttr transfer) {
-    bool towardsNext = transfer.getIsSend() == (transfer.getDirection() == dist::Direction::forward);
-    return static_cast<int64_t>(stage) + (towardsNext ? 1 : -1);
+  /// The chunk of `stage` that makes or takes what is transferred, and the chunk at the other side.
+  int64_t chunkOf(size_t stage, TransferAttr transfer) {
+    return mesh.getChunk(static_cast<int64_t>(stage), transfer.getVirtualStage());
+  }
+  int64_t peerChunkOf(size_t stage, TransferAttr transfer) { return transfer.getPeerOf(chunkOf(stage, transfer)); }
+
+  /// The first of a stage's unfinished transfers that goes to `peer`, or comes from there: between two stages they meet
+  /// in the order in which they are listed.
+  TransferAttr *firstWith(size_t stage, int64_t peer, bool isSend) {
+    return llvm::find_if(stages[stage].current().unfinished, [&](TransferAttr transfer) {
+      return transfer.getIsSend() == isSend && mesh.getStageOf(peerChunkOf(stage, transfer)) == peer;
+    });
+  }
+
+  LogicalResult checkPeer(size_t stage, TransferAttr transfer) {
+    int64_t peer = peerChunkOf(stage, transfer);
+    if (peer >= 0 && peer < mesh.getChunks())
+      return success();
+    if (mesh.getVirtualStages() == 1)
+      return module.emitError("stage ") << stage << " has " << text(transfer) << ", but there is no stage " << peer;
+    return module.emitError("stage ") << stage << " has " << text(transfer) << ", but there is no chunk " << peer
+                                      << " of " << mesh.getChunks();
   }
 
   /// Completes the transfers whose partner stands at the other side now.
@@ -104,17 +122,17 @@ private:
     Event &event = stages[stage].current();
     bool progress = false;
     for (TransferAttr transfer : llvm::to_vector(event.unfinished)) {
-      int64_t peer = peerOf(stage, transfer);
-      if (peer < 0 || peer >= static_cast<int64_t>(stages.size()))
-        return module.emitError("stage ") << stage << " has " << text(transfer) << ", but there is no stage " << peer;
-      if (stages[peer].done() || stages[peer].current().collective)
+      if (failed(checkPeer(stage, transfer)))
+        return failure();
+      int64_t peer = mesh.getStageOf(peerChunkOf(stage, transfer));
+      if (stages[peer].done() || stages[peer].current().collective ||
+          *firstWith(stage, peer, transfer.getIsSend()) != transfer)
         continue;
       auto &others = stages[peer].current().unfinished;
-      auto *partner = llvm::find_if(others, [&](TransferAttr other) {
-        return other.getIsSend() != transfer.getIsSend() && other.getDirection() == transfer.getDirection() &&
-               other.getMicroBatch() == transfer.getMicroBatch();
-      });
-      if (partner == others.end())
+      TransferAttr *partner = firstWith(peer, static_cast<int64_t>(stage), !transfer.getIsSend());
+      if (partner == others.end() || partner->getDirection() != transfer.getDirection() ||
+          partner->getMicroBatch() != transfer.getMicroBatch() ||
+          chunkOf(peer, *partner) != peerChunkOf(stage, transfer))
         continue;
       others.erase(partner);
       llvm::erase(event.unfinished, transfer);
@@ -168,9 +186,11 @@ private:
   }
 
   static std::string text(TransferAttr transfer) {
-    return ((transfer.getIsSend() ? "send " : "receive ") + stringifyDirection(transfer.getDirection()) + " of micro-batch " +
-            Twine(transfer.getMicroBatch()))
-        .str();
+    std::string result = ((transfer.getIsSend() ? "send " : "receive ") + stringifyDirection(transfer.getDirection()) +
+                          " of micro-batch " + Twine(transfer.getMicroBatch()))
+                             .str();
+    return transfer.getVirtualStage() == 0 ? result
+                                           : result + " of virtual stage " + std::to_string(transfer.getVirtualStage());
   }
 
   static std::string text(Operation *op) {
@@ -184,6 +204,7 @@ private:
   }
 
   ModuleOp module;
+  dist::MeshOp mesh;
   MutableArrayRef<StageState> stages;
 };
 
@@ -197,10 +218,10 @@ LogicalResult hyc::checkCommunication(ModuleOp module) {
   for (auto schedule : module.getOps<dist::ScheduleOp>()) {
     if (schedule.getStage() >= stages.size())
       return schedule.emitError("is for stage ") << schedule.getStage() << " of " << stages.size();
-    FailureOr<StageState> state = eventsOf(module, schedule);
+    FailureOr<StageState> state = eventsOf(module, schedule, mesh);
     if (failed(state))
       return failure();
     stages[schedule.getStage()] = std::move(*state);
   }
-  return Simulation(module, stages).run();
+  return Simulation(module, mesh, stages).run();
 }

@@ -23,14 +23,20 @@ static std::string describe(dist::GroupAttr group) {
   return StringRef(text).split('<').second.drop_back().str();
 }
 
-/// How often each function of a stage runs in one step, and how often each direction of transfers takes place.
+/// The function that gives what is sent.
+static std::string senderOf(bool isBackward, int64_t virtualStage) {
+  return rank::functionName(isBackward ? dist::InstructionKind::backward : dist::InstructionKind::forward,
+                            virtualStage);
+}
+
+/// How often each function of a stage runs in one step, and how often what each gives is sent ("send forward").
 static llvm::StringMap<int64_t> countInstructions(dist::ScheduleOp schedule) {
   llvm::StringMap<int64_t> counts;
   for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
-    ++counts[dist::stringifyInstructionKind(instruction.getKind())];
+    ++counts[rank::functionName(instruction.getKind(), instruction.getVirtualStage())];
     for (dist::TransferAttr transfer : instruction.getTransfers())
       if (transfer.getIsSend())
-        ++counts[transfer.getDirection() == dist::Direction::backward ? "send backward" : "send forward"];
+        ++counts["send " + senderOf(!transfer.isForward(), transfer.getVirtualStage())];
   }
   return counts;
 }
@@ -72,7 +78,7 @@ static void visitStarts(rank::ProgramOp program, rank::FuncOp func,
 
 static ExchangeAccount readSend(rank::TransferOp transfer, rank::RecordOp record, int64_t stage) {
   ExchangeAccount exchange;
-  exchange.function = transfer.getBackward() ? "backward" : "forward";
+  exchange.function = senderOf(transfer.getBackward(), transfer.getVirtualStage());
   exchange.kind = "send";
   exchange.axes = ("stage " + Twine(stage) + " to " + Twine(transfer.getPeer())).str();
   exchange.members = 2;
@@ -101,7 +107,7 @@ std::vector<ExchangeAccount> hyc::accountExchanges(rank::ProgramOp program, dist
   for (auto transfer : program.getOps<rank::TransferOp>())
     if (auto record = program.lookupSymbol<rank::RecordOp>(transfer.getRecord()); record && transfer.getSend()) {
       exchanges.push_back(readSend(transfer, record, program.getStage()));
-      exchanges.back().timesPerStep = counts.lookup(transfer.getBackward() ? "send backward" : "send forward");
+      exchanges.back().timesPerStep = counts.lookup("send " + exchanges.back().function);
     }
   return exchanges;
 }

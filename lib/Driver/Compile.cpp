@@ -62,6 +62,7 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.precision = precisionOptions(options);
   result.tp = *options.tp;
   result.pp = *options.pp;
+  result.virtualStages = *options.virtualStages;
   result.dp = *options.dp;
   result.microBatches = *options.gradAccum;
   result.partitionMethod = *options.partitionMethod;
@@ -163,7 +164,9 @@ static Error settle(CompileOptions &options, ConfigFile &file, std::optional<Pla
   resolveFollowers(options);
   if (Error error = checkOptions(options))
     return error;
-  return resolveBatch(options);
+  if (Error error = resolveBatch(options))
+    return error;
+  return checkVirtualStages(options);
 }
 
 Error Compilation::prepare() {

@@ -116,6 +116,29 @@ static Error checkMesh(const CompileOptions &options) {
   return Error::success();
 }
 
+Error hyc::checkVirtualStages(const CompileOptions &options) {
+  int64_t virtualStages = *options.virtualStages, pp = *options.pp, microBatches = *options.gradAccum;
+  if (virtualStages == 1)
+    return Error::success();
+  std::string name = nameOf("virtual-stages", options.virtualStages) + " is " + std::to_string(virtualStages);
+  if (pp == 1)
+    return makeError(codeFor(options.virtualStages),
+                     name + ", which needs a pipeline, but " + nameOf("pp", options.pp) + " is 1; give --pp");
+  if (*options.schedule != "1f1b")
+    return makeError(codeFor(options.virtualStages), name + ", which interleaves 1f1b, but " +
+                                                         nameOf("schedule", options.schedule) + " is \"" +
+                                                         *options.schedule + "\"");
+  if (microBatches % pp == 0)
+    return Error::success();
+  int64_t below = microBatches / pp * pp, above = below + pp;
+  return makeError(codeFor(options.virtualStages),
+                   name +
+                       ", which needs grad-accum to be a multiple of pp: micro-batches pass the chunks in groups of " +
+                       Twine(pp) + ", but " + nameOf("grad-accum", options.gradAccum) + " = " + Twine(microBatches) +
+                       " = " + Twine(microBatches / pp) + " × " + Twine(pp) + " + " + Twine(microBatches % pp) +
+                       "; choose " + (below > 0 ? Twine(below) + " or " : Twine("")) + Twine(above));
+}
+
 /// Modes that need a limit, and a limit that needs a mode.
 static Error checkRecomputation(const CompileOptions &options) {
   bool isAuto = *options.recompute == "auto", isLimited = !options.activationMemory.empty();
@@ -291,6 +314,7 @@ Error hyc::checkOptions(const CompileOptions &options) {
   // Each check runs only if those before it passed; the first failure is what the user hears of.
   const std::function<Error()> checks[] = {
       [&] { return checkMesh(options); },
+      [&] { return checkCount("virtual-stages", options.virtualStages, 1, kMaxRanks); },
       [&] { return checkCount("micro-batch", options.microBatch, options.microBatch.isGiven() ? 1 : 0, kMaxBatch); },
       [&] { return checkCount("grad-accum", options.gradAccum, 1, kMaxBatch); },
       [&] { return checkCount("warmup-steps", options.warmupSteps, 0, int64_t(1) << 40); },

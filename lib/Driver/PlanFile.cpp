@@ -296,14 +296,13 @@ static std::vector<PlanRule> summarize(ArrayRef<PlanRule> all) {
   return rules;
 }
 
-/// The first op of each stage but the first that works on what flows through the model.
-static std::vector<std::string> findCuts(FuncOp microbatch, int64_t stages) {
+/// The first op of each chunk but the first that works on what flows through the model.
+static std::vector<std::string> findCuts(FuncOp microbatch, int64_t chunks) {
   std::vector<std::string> cuts;
-  for (int64_t stage = 1; stage < stages; ++stage)
+  for (int64_t chunk = 1; chunk < chunks; ++chunk)
     for (Operation &op : microbatch.getBody().front()) {
-      auto at = op.getAttrOfType<IntegerAttr>(dist::kStage);
       bool floats = isa<ReadOp, ConstantOp, IotaOp>(op) || op.hasAttr("hyc.backward");
-      if (!at || at.getInt() != stage || floats)
+      if (dist::chunkOf(&op) != chunk || floats)
         continue;
       cuts.push_back(getId(&op).str());
       break;
@@ -361,6 +360,7 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
     plan.tp = mesh.getSize(StringAttr::get(context, "tp"));
     plan.dp = mesh.getSize(StringAttr::get(context, "dp"));
     plan.pp = mesh.getStages();
+    plan.virtualStages = mesh.getVirtualStages();
   }
   if (zero.stage > 0 || hasFlatStates(module))
     plan.zero = zero;
@@ -396,7 +396,7 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
     for (auto [index, name] : llvm::enumerate(inputNames(microbatch)))
       if (Attribute sharding = microbatch.getArgAttr(index, dist::kSharding))
         plan.inputs.push_back({name.str(), spell(sharding)});
-    plan.cuts = findCuts(microbatch, plan.pp);
+    plan.cuts = findCuts(microbatch, plan.pp * plan.virtualStages);
     plan.lifetimes = describeLifetimes(microbatch);
   }
   return plan;

@@ -4,11 +4,12 @@
 //     "format_version": 1,
 //     "mesh": {"tp": 2, "pp": 2, "dp": 2},
 //     "schedule": "1f1b",
+//     "virtual_stages": 2,                                   pieces of the model a stage; left out where it is 1
 //     "partition_method": "parameters",
 //     "precision": "bf16",
 //     "recompute": "layer",
 //     "offload": {"optimizer": "nvme", "param": "none", …},  none, cpu or nvme; left out where nothing is moved out
-//     "cuts": ["transformer.h.4.ln_1"],                      an op of the first layer of each stage but the first
+//     "cuts": ["transformer.h.4.ln_1"],                      an op of the first layer of each piece but the first
 //     "inputs": [{"match": "input_ids", "sharding": "[{dp}, {}]"}],
 //     "parameters": [
 //       {"match": "transformer.h.*.mlp.c_fc.weight", "sharding": "[{}, {tp}]"},
@@ -79,7 +80,7 @@ struct OffloadPlan {
 };
 
 struct PlanFile {
-  int64_t tp = 1, pp = 1, dp = 1;
+  int64_t tp = 1, pp = 1, dp = 1, virtualStages = 1;
   std::string schedule, partitionMethod, recompute = "none";
   std::string precision; ///< empty: not said
   std::optional<OffloadPlan> offload;

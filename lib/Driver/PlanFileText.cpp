@@ -114,11 +114,15 @@ static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
       [&] {
         return root.checkKeys(
             {"format_version", "mesh", "schedule", "partition_method", "cuts", "inputs", "parameters"},
-            {"precision", "recompute", "lifetimes", "zero", "offload"});
+            {"virtual_stages", "precision", "recompute", "lifetimes", "zero", "offload"});
       },
       [&] { return root.read("format_version", version, kFormatVersion, kFormatVersion); },
       [&] { return readMesh(root, plan); },
       [&] { return root.read("schedule", plan.schedule); },
+      [&] {
+        return root.has("virtual_stages") ? root.read("virtual_stages", plan.virtualStages, 1, kMaxRanks)
+                                          : Error::success();
+      },
       [&] { return root.read("partition_method", plan.partitionMethod); },
       [&] { return root.has("precision") ? root.read("precision", plan.precision) : Error::success(); },
       [&] { return root.has("recompute") ? root.read("recompute", plan.recompute) : Error::success(); },
@@ -134,10 +138,14 @@ static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
   for (const std::function<Error()> &step : steps)
     if (Error error = step())
       return error;
-  if (static_cast<int64_t>(plan.cuts.size()) != plan.pp - 1)
-    return root.fail("cuts", "\"cuts\" has " + Twine(plan.cuts.size()) + " entries, expected " + Twine(plan.pp - 1) +
-                                 " for pp " + Twine(plan.pp));
-  return Error::success();
+  int64_t expected = plan.pp * plan.virtualStages - 1;
+  if (static_cast<int64_t>(plan.cuts.size()) == expected)
+    return Error::success();
+  std::string chunks = "pp " + std::to_string(plan.pp);
+  if (plan.virtualStages > 1)
+    chunks += " × virtual_stages " + std::to_string(plan.virtualStages);
+  return root.fail("cuts", "\"cuts\" has " + Twine(plan.cuts.size()) + " entries, expected " + Twine(expected) +
+                               " for " + chunks);
 }
 
 Expected<PlanFile> hyc::readPlanFile(const std::string &path) {
@@ -181,6 +189,8 @@ std::string PlanFile::toJson() const {
     json.rawValue([&](raw_ostream &os) { os << "{\"tp\": " << tp << ", \"pp\": " << pp << ", \"dp\": " << dp << "}"; });
     json.attributeEnd();
     json.attribute("schedule", schedule);
+    if (virtualStages > 1)
+      json.attribute("virtual_stages", virtualStages);
     json.attribute("partition_method", partitionMethod);
     if (!precision.empty())
       json.attribute("precision", precision);
@@ -278,7 +288,10 @@ Error hyc::takePlan(CompileOptions &options, const PlanFile &plan) {
     Setting<int64_t> &setting;
     int64_t planned;
   };
-  for (const Size &size : {Size{"tp", options.tp, plan.tp}, {"pp", options.pp, plan.pp}, {"dp", options.dp, plan.dp}})
+  for (const Size &size : {Size{"tp", options.tp, plan.tp},
+                           {"pp", options.pp, plan.pp},
+                           {"dp", options.dp, plan.dp},
+                           {"virtual_stages", options.virtualStages, plan.virtualStages}})
     if (Error error = take(size.setting, size.planned, size.key, options.planFile))
       return error;
   if (Error error = take(options.schedule, plan.schedule, "schedule", options.planFile))

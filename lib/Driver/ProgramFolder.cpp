@@ -24,8 +24,10 @@ std::string ProgramFolder::report() const {
   return model.name + ": " + std::to_string(plan.tp * plan.pp * plan.dp) + " ranks, tp " + std::to_string(plan.tp) +
          " × pp " + std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
          "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples of " +
-         std::to_string(model.sequence) + " tokens\nschedule " + plan.schedule + ", stages balanced by " +
-         plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" + reportMemory(model.account);
+         std::to_string(model.sequence) + " tokens\nschedule " + plan.schedule +
+         (plan.virtualStages == 1 ? "" : " interleaved, " + std::to_string(plan.virtualStages) + " virtual stages") +
+         ", stages balanced by " + plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" +
+         reportMemory(model.account);
 }
 
 std::string ProgramFolder::manifest(ModuleOp rank) const {

@@ -4,10 +4,10 @@
 #include "TextTable.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <map>
 
 using namespace mlir;
 using namespace hyc;
@@ -30,33 +30,15 @@ static std::string describe(dist::GroupAttr group) {
   return inner.drop_back().str();
 }
 
-namespace {
-/// How often each of a stage's functions runs in one step.
-struct StageCounts {
-  int64_t forward = 0, backward = 0;
-
-  int64_t of(StringRef function) const {
-    if (function.starts_with("forward."))
-      return forward;
-    return function.starts_with("backward.") ? backward : 1;
-  }
-};
-} // namespace
-
-static std::map<int64_t, StageCounts> countCalls(ModuleOp module) {
-  std::map<int64_t, StageCounts> counts;
+/// How often each function runs in one step, by name.
+static llvm::StringMap<int64_t> countCalls(ModuleOp module, dist::MeshOp mesh) {
+  llvm::StringMap<int64_t> counts;
   for (auto schedule : module.getOps<dist::ScheduleOp>())
     for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
-      StageCounts &stage = counts[schedule.getStage()];
-      stage.forward += instruction.getKind() == dist::InstructionKind::forward;
-      stage.backward += instruction.getKind() == dist::InstructionKind::backward;
+      int64_t chunk = mesh.getChunk(schedule.getStage(), instruction.getVirtualStage());
+      ++counts[dist::functionName(instruction.getKind(), chunk)];
     }
   return counts;
-}
-
-static int64_t stageOf(FuncOp function) {
-  auto stage = function->getAttrOfType<IntegerAttr>(dist::kStage);
-  return stage ? stage.getInt() : 0;
 }
 
 static void addCollective(TextTable &table, FuncOp function, Operation *op, int64_t times) {
@@ -77,11 +59,10 @@ static void addCollective(TextTable &table, FuncOp function, Operation *op, int6
              std::to_string(bytes), std::to_string(times), text("cause"), because});
 }
 
-static std::string reportCollectives(ModuleOp module, const std::map<int64_t, StageCounts> &counts) {
+static std::string reportCollectives(ModuleOp module, const llvm::StringMap<int64_t> &counts) {
   TextTable table({"function", "exchange", "over", "bytes>", "times a step>", "asked for by", "because"});
   for (auto function : module.getOps<FuncOp>()) {
-    auto stage = counts.find(stageOf(function));
-    int64_t times = stage == counts.end() ? 1 : stage->second.of(function.getSymName());
+    int64_t times = counts.lookup(function.getSymName());
     for (Operation &op : function.getBody().front())
       if (isa<dist::AllReduceStartOp, dist::AllGatherStartOp, dist::ReduceScatterStartOp>(op))
         addCollective(table, function, &op, times);
@@ -91,23 +72,27 @@ static std::string reportCollectives(ModuleOp module, const std::map<int64_t, St
   return table.str();
 }
 
-/// What crosses from each stage to its neighbours.
-static std::string reportTransfers(ModuleOp module, const std::map<int64_t, StageCounts> &counts) {
+/// What crosses from each chunk to its neighbours, by their stages.
+static std::string reportTransfers(ModuleOp module, dist::MeshOp mesh, const llvm::StringMap<int64_t> &counts) {
   TextTable table({"from", "to", "value", "bytes>", "times a step>"});
+  auto place = [&](int64_t chunk) {
+    std::string text = "stage " + std::to_string(mesh.getStageOf(chunk));
+    return mesh.getVirtualStages() == 1 ? text : text + "." + std::to_string(mesh.getVirtualStageOf(chunk));
+  };
   for (auto function : module.getOps<FuncOp>()) {
-    int64_t stage = stageOf(function);
-    auto found = counts.find(stage);
-    int64_t times = found == counts.end() ? 1 : found->second.of(function.getSymName());
+    int64_t chunk = dist::chunkOf(function).value_or(0);
     bool isBackward = function.getSymName().starts_with("backward.");
     for (unsigned index = 0, e = function.getNumResults(); index < e; ++index)
       if (auto channel = function.getResultAttrOfType<StringAttr>(index, dist::kChannel))
-        table.add({"stage " + std::to_string(stage), "stage " + std::to_string(isBackward ? stage - 1 : stage + 1),
-                   channel.str(), std::to_string(bytesOf(function.getResultTypes()[index])), std::to_string(times)});
+        table.add({place(chunk), place(isBackward ? chunk - 1 : chunk + 1), channel.str(),
+                   std::to_string(bytesOf(function.getResultTypes()[index])),
+                   std::to_string(counts.lookup(function.getSymName()))});
   }
   return table.empty() ? "" : "\nTransfers between stages, per rank\n" + table.str();
 }
 
 std::string hyc::reportExchanges(ModuleOp local) {
-  std::map<int64_t, StageCounts> counts = countCalls(local);
-  return "Collectives, per rank\n" + reportCollectives(local, counts) + reportTransfers(local, counts);
+  dist::MeshOp mesh = dist::MeshOp::find(local);
+  llvm::StringMap<int64_t> counts = countCalls(local, mesh);
+  return "Collectives, per rank\n" + reportCollectives(local, counts) + reportTransfers(local, mesh, counts);
 }

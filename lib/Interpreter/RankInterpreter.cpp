@@ -50,7 +50,8 @@ LogicalResult RankInterpreter::Impl::findPrograms(dist::MeshOp mesh) {
       return mesh.emitError("has ") << mesh.getStages() << " stages, but stage " << stage << " has no "
                                     << (program.op ? "dist.schedule" : "rank.program");
     for (auto instruction : program.schedule.getInstructions().getAsRange<dist::InstructionAttr>())
-      program.numMicroBatches += instruction.getKind() == dist::InstructionKind::forward;
+      program.numMicroBatches +=
+          instruction.getKind() == dist::InstructionKind::forward && instruction.getVirtualStage() == 0;
     for (Operation &op : program.op.getBody().front()) {
       if (auto state = dyn_cast<rank::StateOp>(op))
         program.states.push_back(state);

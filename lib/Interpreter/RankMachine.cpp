@@ -52,12 +52,9 @@ LogicalResult RankMachine::begin() {
     return success();
   if (kind == InstructionKind::exchange)
     return beginExchange();
-  isFirst = (isForward && !seenForward) || (isBackward && !seenBackward);
-  seenForward |= isForward;
-  seenBackward |= isBackward;
   if ((isForward || isBackward) && failed(loadInputs(current().getMicroBatch())))
     return failure();
-  return beginFunction(dist::stringifyInstructionKind(kind));
+  return beginFunction();
 }
 
 std::optional<bool> RankMachine::proceed(bool &moved) {
@@ -68,7 +65,7 @@ std::optional<bool> RankMachine::proceed(bool &moved) {
 
 LogicalResult RankMachine::end() {
   if (current().getKind() == InstructionKind::backward)
-    forgetRecords(current().getSlot());
+    forgetRecords(current());
   if (current().getKind() == InstructionKind::exchange)
     return endExchange();
   if (!moves.empty())
@@ -83,11 +80,15 @@ LogicalResult RankMachine::end() {
 // What functions find in memory
 //===----------------------------------------------------------------------===//
 
-LogicalResult RankMachine::beginFunction(StringRef name) {
+LogicalResult RankMachine::beginFunction() {
   rank::ProgramOp owner = program.op;
-  auto function = dyn_cast_or_null<rank::FuncOp>(SymbolTable::lookupSymbolIn(owner, name));
+  rank::FuncOp function = findFunction(current().getKind(), current().getVirtualStage());
   if (!function || function.isShared())
-    return emitError() << "the program @" << owner.getSymName() << " has no function @" << name;
+    return emitError() << "the program @" << owner.getSymName() << " has no function @"
+                       << rank::functionName(current().getKind(), current().getVirtualStage());
+  InstructionKind kind = current().getKind();
+  isFirst = (kind == InstructionKind::forward || kind == InstructionKind::backward) &&
+            seen.insert(function.getSymName()).second;
   forgetTemporaries();
   for (rank::ScalarOp scalar : program.scalars) {
     std::optional<double> number = step.scalars.get(scalar.getSymName());
@@ -114,26 +115,67 @@ Extent RankMachine::recordRegion(rank::RecordOp record, int64_t slot) {
   return region;
 }
 
-/// Backward was the last to read a slot's records, but for what it made to be sent.
-void RankMachine::forgetRecords(int64_t slot) {
+/// Whether `func` addresses a record, in whole or in part. A temporary may lie in the place of one that is gone: the
+/// name tells them apart.
+static bool addresses(rank::FuncOp func, rank::RecordOp record) {
+  int64_t begin = record.getOffset().value_or(0), end = begin + record.getBufferType().getBytes();
+  return llvm::any_of(func.getBlock().getOps<rank::AtOp>(), [&](rank::AtOp place) {
+    int64_t offset = place.getOffset();
+    auto name = place->getAttrOfType<StringAttr>("id");
+    return name && name.getValue() == record.getSymName() && place.getArena() == record.getArena() &&
+           place.getPerSlot() != record.getSingle() && begin <= offset && offset < end;
+  });
+}
+
+/// Whether the records that a transfer names are those of a row of the table.
+static bool isOf(rank::TransferOp tensor, dist::TransferAttr transfer) {
+  return tensor.getSend() == transfer.getIsSend() && tensor.getBackward() != transfer.isForward() &&
+         static_cast<int64_t>(tensor.getVirtualStage()) == transfer.getVirtualStage();
+}
+
+rank::FuncOp RankMachine::findFunction(InstructionKind kind, int64_t virtualStage) const {
+  rank::ProgramOp owner = program.op;
+  return dyn_cast_or_null<rank::FuncOp>(SymbolTable::lookupSymbolIn(owner, rank::functionName(kind, virtualStage)));
+}
+
+/// Backward was the last to read what its chunk kept in the slot, but for what it made to be sent. What it does not
+/// address may by now have given its place to something else: what another chunk's forward has still to send.
+void RankMachine::forgetRecords(InstructionAttr backward) {
+  rank::FuncOp function = findFunction(InstructionKind::backward, backward.getVirtualStage());
   auto isSent = [&](rank::RecordOp record) {
     return llvm::any_of(program.transfers, [&](rank::TransferOp transfer) {
-      return transfer.getSend() && transfer.getBackward() && transfer.getRecord() == record.getSymName();
+      return transfer.getSend() && transfer.getBackward() && transfer.getRecord() == record.getSymName() &&
+             static_cast<int64_t>(transfer.getVirtualStage()) == backward.getVirtualStage();
     });
   };
   std::vector<Extent> sent;
   for (rank::RecordOp record : program.records)
     if (isSent(record))
-      sent.push_back(recordRegion(record, slot));
+      sent.push_back(recordRegion(record, backward.getSlot()));
   for (rank::RecordOp record : program.records) {
-    Extent region = recordRegion(record, slot);
+    Extent region = recordRegion(record, backward.getSlot());
     int64_t end = region.offset + record.getBufferType().getBytes();
     bool overlaps = llvm::any_of(sent, [&](const Extent &other) {
       int64_t otherEnd = other.offset + countElements(other.shape).value_or(0) * programBytes(other.elementType);
       return other.arena == region.arena && other.offset < end && region.offset < otherEnd;
     });
-    if (!record.getSingle() && !overlaps)
+    if (!record.getSingle() && !overlaps && addresses(function, record))
       own.memory.poison(*region.arena, region.offset, end);
+  }
+}
+
+/// What was sent is gone, unless backward still needs it.
+void RankMachine::forgetSent(dist::TransferAttr transfer) {
+  rank::FuncOp backward = findFunction(InstructionKind::backward, transfer.getVirtualStage());
+  for (rank::TransferOp tensor : program.transfers) {
+    if (!transfer.getIsSend() || !isOf(tensor, transfer))
+      continue;
+    auto record = llvm::find_if(program.records,
+                                [&](rank::RecordOp candidate) { return candidate.getSymName() == tensor.getRecord(); });
+    if (transfer.isForward() && backward && addresses(backward, *record))
+      continue;
+    Extent region = recordRegion(*record, transfer.getSlot());
+    own.memory.poison(*region.arena, region.offset, region.offset + rank::RecordOp(*record).getBufferType().getBytes());
   }
 }
 
@@ -362,14 +404,17 @@ LogicalResult RankMachine::beginExchange() {
 }
 
 LogicalResult RankMachine::postTransfer(dist::TransferAttr transfer) {
-  bool isForward = transfer.getDirection() == dist::Direction::forward, isSend = transfer.getIsSend();
-  int64_t peerStage = step.topology.getStage(worldRank) + (isForward == isSend ? 1 : -1);
+  bool isSend = transfer.getIsSend();
+  std::optional<int64_t> peer = step.topology.getPeer(worldRank, transfer);
+  if (!peer)
+    return emitError() << "there is no chunk " << transfer.getPeerOf(step.topology.getChunk(worldRank, transfer));
+  int64_t peerStage = step.topology.getStage(*peer);
   Posted entry{std::make_shared<TransferEnd>(), {}};
   entry.end->transfer = transfer;
   entry.end->worldRank = worldRank;
   entry.end->owner = program.op;
   for (rank::TransferOp tensor : program.transfers) {
-    if (tensor.getSend() != isSend || tensor.getBackward() == isForward)
+    if (!isOf(tensor, transfer))
       continue;
     auto record = llvm::find_if(program.records,
                                 [&](rank::RecordOp candidate) { return candidate.getSymName() == tensor.getRecord(); });
@@ -393,9 +438,7 @@ LogicalResult RankMachine::postTransfer(dist::TransferAttr transfer) {
       return failure();
     entry.regions[tag] = region;
   }
-  if (peerStage < 0 || peerStage >= step.topology.getNumStages())
-    return emitError() << "there is no stage " << peerStage;
-  entry.end->peer = step.topology.atStage(worldRank, peerStage);
+  entry.end->peer = *peer;
   posted.push_back(entry);
   return step.transfers.post(entry.end);
 }
@@ -405,6 +448,8 @@ LogicalResult RankMachine::endExchange() {
     for (const auto &region : entry.regions)
       if (failed(own.memory.note(program.op, region.second, ByteNote::Defined)))
         return failure();
+  for (const Posted &entry : posted)
+    forgetSent(entry.end->transfer);
   for (const Posted &entry : posted) {
     if (entry.end->transfer.getIsSend())
       continue;

@@ -9,6 +9,8 @@
 #include "dialects/Rank/Moves.h"
 #include "hyc/Interpreter/Interpreter.h"
 
+#include <set>
+
 namespace hyc::interpreter {
 
 /// One stage's program, with its symbols looked up.
@@ -103,9 +105,11 @@ private:
   std::optional<bool> proceed(bool &moved);
   llvm::LogicalResult end();
 
-  llvm::LogicalResult beginFunction(llvm::StringRef name);
+  llvm::LogicalResult beginFunction();
+  rank::FuncOp findFunction(dist::InstructionKind kind, int64_t virtualStage) const;
   void forgetTemporaries();
-  void forgetRecords(int64_t slot);
+  void forgetRecords(dist::InstructionAttr backward);
+  void forgetSent(dist::TransferAttr transfer);
   llvm::LogicalResult loadInputs(int64_t microBatch);
   std::optional<bool> runFunction(bool &moved);
   llvm::LogicalResult execute(mlir::Operation *op);
@@ -129,7 +133,8 @@ private:
 
   size_t position = 0;
   bool isInside = false; ///< the current instruction has begun
-  bool seenForward = false, seenBackward = false, isFirst = false;
+  std::set<llvm::StringRef> seen; ///< functions that this step has run
+  bool isFirst = false;
   std::vector<Activation> stack;
   llvm::DenseMap<mlir::Value, Ticket> tickets;
   llvm::DenseMap<mlir::Value, Move> moves; ///< by ticket

@@ -13,6 +13,11 @@ using dist::InstructionKind;
 
 static size_t indexOf(Direction direction) { return direction == Direction::forward ? 0 : 1; }
 
+std::string RankProcess::Work::describe() const {
+  std::string text = "micro-batch " + std::to_string(microBatch);
+  return virtualStage == 0 ? text : text + " of virtual stage " + std::to_string(virtualStage);
+}
+
 InFlightDiagnostic RankProcess::emitError() const {
   return schedule().emitError(step.topology.describe(worldRank))
          << ", instruction " << position << " (" << current() << "): ";
@@ -78,7 +83,7 @@ LogicalResult RankProcess::end(InstructionAttr instruction) {
   for (const std::shared_ptr<TransferEnd> &end : posted)
     if (!end->transfer.getIsSend())
       slots[end->transfer.getSlot()].received[indexOf(end->transfer.getDirection())] =
-          Parcel{end->transfer.getMicroBatch(), end->tensors};
+          Parcel{Work::of(end->transfer), end->tensors};
   posted.clear();
   if (frame && failed(endMoves(frame->getFunction(), device)))
     result = failure();
@@ -132,19 +137,19 @@ LogicalResult RankProcess::startCollective(Operation *op) {
 }
 
 LogicalResult RankProcess::beginCompute(InstructionAttr instruction, Direction direction) {
-  FuncOp function = program.compute(direction);
+  FuncOp function = program.compute(direction, instruction.getVirtualStage());
   Slot &slot = slots[instruction.getSlot()];
-  int64_t microBatch = instruction.getMicroBatch();
+  Work work = Work::of(instruction);
   std::optional<Parcel> &received = slot.received[indexOf(direction)];
-  if (received && received->microBatch != microBatch)
-    return emitError() << "the slot received micro-batch " << received->microBatch;
+  if (received && received->work != work)
+    return emitError() << "the slot received " << received->work.describe();
   if (direction == Direction::forward && slot.saved)
-    return emitError() << "the slot still holds what micro-batch " << slot.saved->microBatch << " saved";
-  if (direction == Direction::backward && (!slot.saved || slot.saved->microBatch != microBatch))
+    return emitError() << "the slot still holds what " << slot.saved->work.describe() << " saved";
+  if (direction == Direction::backward && (!slot.saved || slot.saved->work != work))
     return emitError() << "the slot does not hold what the micro-batch saved";
   SmallVector<Tensor> arguments;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    FailureOr<Tensor> argument = takeArgument(function, i, slot, direction, microBatch);
+    FailureOr<Tensor> argument = takeArgument(function, i, slot, direction, work.microBatch);
     if (failed(argument))
       return failure();
     arguments.push_back(*argument);
@@ -172,9 +177,9 @@ FailureOr<Tensor> RankProcess::takeArgument(FuncOp function, unsigned index, con
 }
 
 LogicalResult RankProcess::endCompute(InstructionAttr instruction, Direction direction) {
-  FuncOp function = program.compute(direction);
+  FuncOp function = program.compute(direction, instruction.getVirtualStage());
   Slot &slot = slots[instruction.getSlot()];
-  Parcel saved{instruction.getMicroBatch(), {}}, toSend = saved;
+  Parcel saved{Work::of(instruction), {}}, toSend = saved;
   for (auto [index, result] : llvm::enumerate(frame->getResults())) {
     auto id = function.getResultAttrOfType<StringAttr>(index, "hyc.saved");
     (id ? saved : toSend)
@@ -187,7 +192,7 @@ LogicalResult RankProcess::endCompute(InstructionAttr instruction, Direction dir
     return success();
   std::optional<Parcel> &outgoing = slot.toSend[indexOf(direction)];
   if (outgoing)
-    return emitError() << "what micro-batch " << outgoing->microBatch << " has to send lies still in the slot";
+    return emitError() << "what " << outgoing->work.describe() << " has to send lies still in the slot";
   outgoing = std::move(toSend);
   return success();
 }
@@ -247,14 +252,13 @@ FailureOr<Tensor> RankProcess::localInput(FuncOp function, unsigned index, Strin
 LogicalResult RankProcess::beginExchange(InstructionAttr instruction) {
   for (dist::TransferAttr transfer : instruction.getTransfers()) {
     auto end = std::make_shared<TransferEnd>();
-    bool down = transfer.getIsSend() == (transfer.getDirection() == Direction::forward);
-    int64_t peerStage = program.stage + (down ? 1 : -1);
-    if (peerStage < 0 || peerStage >= step.topology.getNumStages())
-      return emitError() << "there is no stage " << peerStage;
+    std::optional<int64_t> peer = step.topology.getPeer(worldRank, transfer);
+    if (!peer)
+      return emitError() << "there is no chunk " << transfer.getPeerOf(step.topology.getChunk(worldRank, transfer));
     end->transfer = transfer;
     end->worldRank = worldRank;
-    end->peer = step.topology.atStage(worldRank, peerStage);
-    FuncOp function = program.compute(transfer.getDirection());
+    end->peer = *peer;
+    FuncOp function = program.compute(transfer.getDirection(), transfer.getVirtualStage());
     if (!function)
       return emitError() << "the stage has no such function";
     end->owner = function;
@@ -265,16 +269,16 @@ LogicalResult RankProcess::beginExchange(InstructionAttr instruction) {
     if (transfer.getIsSend() && end->channels.empty()) {
       // Nothing crosses here, as where no gradient flows further back; the ends still meet.
     } else if (transfer.getIsSend()) {
-      if (!parcel || parcel->microBatch != transfer.getMicroBatch())
-        return emitError() << "slot " << transfer.getSlot() << " has nothing of micro-batch "
-                           << transfer.getMicroBatch() << " to send";
+      if (!parcel || parcel->work != Work::of(transfer))
+        return emitError() << "slot " << transfer.getSlot() << " has nothing of " << Work::of(transfer).describe()
+                           << " to send";
       end->tensors = std::move(parcel->tensors);
       parcel.reset();
     } else if (parcel) {
-      return emitError() << "slot " << transfer.getSlot() << " still holds what was received for micro-batch "
-                         << parcel->microBatch;
+      return emitError() << "slot " << transfer.getSlot() << " still holds what was received for "
+                         << parcel->work.describe();
     } else if (transfer.getDirection() == Direction::forward && slot.saved) {
-      return emitError() << "slot " << transfer.getSlot() << " still holds what micro-batch " << slot.saved->microBatch
+      return emitError() << "slot " << transfer.getSlot() << " still holds what " << slot.saved->work.describe()
                          << " saved";
     }
     posted.push_back(end);
@@ -310,14 +314,14 @@ LogicalResult RankProcess::checkNothingIsLeft() const {
   for (const auto &[index, slot] : slots) {
     if (slot.saved)
       return schedule().emitError(step.topology.describe(worldRank))
-             << " ends its step with slot " << index << " full: no backward used what micro-batch "
-             << slot.saved->microBatch << " saved";
+             << " ends its step with slot " << index << " full: no backward used what " << slot.saved->work.describe()
+             << " saved";
     for (Direction direction : {Direction::forward, Direction::backward})
       for (const std::optional<Parcel> &parcel : {slot.received[indexOf(direction)], slot.toSend[indexOf(direction)]})
         if (parcel)
           return schedule().emitError(step.topology.describe(worldRank))
-                 << " ends its step with unused " << dist::stringifyDirection(direction) << " tensors of micro-batch "
-                 << parcel->microBatch << " in slot " << index;
+                 << " ends its step with unused " << dist::stringifyDirection(direction) << " tensors of "
+                 << parcel->work.describe() << " in slot " << index;
   }
   if (const Collective *left = step.collectives.getUnfinished(worldRank))
     return schedule().emitError(step.topology.describe(worldRank))

@@ -1,8 +1,9 @@
 // RankProcess: one rank on its way through the schedule of its stage. It runs until it has to wait, so that all ranks
 // of a mesh can take turns in one thread.
 //
-// A slot holds the record of one micro-batch: what was received for it, what forward saved, what is still to be sent.
-// Everything in it is used exactly once; a slot that is filled again too early, or not emptied, is a diagnostic.
+// A slot holds the record of one micro-batch of one chunk: what was received for it, what forward saved, what is still
+// to be sent. Everything in it is used exactly once; a slot that is filled again too early, or not emptied, is a
+// diagnostic.
 #ifndef HYC_LIB_INTERPRETER_RANKPROCESS_H
 #define HYC_LIB_INTERPRETER_RANKPROCESS_H
 
@@ -40,9 +41,20 @@ public:
   llvm::LogicalResult checkNothingIsLeft() const;
 
 private:
-  /// Tensors that cross to or from a neighbour, of one micro-batch.
+  /// What an instruction or a transfer works on: one micro-batch of one of the stage's chunks.
+  struct Work {
+    int64_t virtualStage, microBatch;
+    template <typename Attr> static Work of(Attr attr) { return {attr.getVirtualStage(), attr.getMicroBatch()}; }
+    bool operator==(const Work &other) const {
+      return virtualStage == other.virtualStage && microBatch == other.microBatch;
+    }
+    bool operator!=(const Work &other) const { return !(*this == other); }
+    /// "micro-batch 2", "micro-batch 2 of virtual stage 1".
+    std::string describe() const;
+  };
+  /// Tensors that cross to or from a neighbour.
   struct Parcel {
-    int64_t microBatch;
+    Work work;
     NamedTensors tensors;
   };
   struct Slot {

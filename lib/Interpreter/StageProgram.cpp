@@ -63,13 +63,13 @@ static LogicalResult checkSaved(FuncOp forward, FuncOp backward) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// The function that an instruction of this kind calls, if it calls one.
-static FuncOp calleeOf(const StageProgram &program, dist::InstructionKind kind) {
-  switch (kind) {
+/// The function that an instruction calls, if it calls one.
+static FuncOp calleeOf(const StageProgram &program, dist::InstructionAttr instruction) {
+  switch (instruction.getKind()) {
   case dist::InstructionKind::forward:
-    return program.forward;
+    return program.compute(dist::Direction::forward, instruction.getVirtualStage());
   case dist::InstructionKind::backward:
-    return program.backward;
+    return program.compute(dist::Direction::backward, instruction.getVirtualStage());
   case dist::InstructionKind::reduce:
     return program.reduce;
   case dist::InstructionKind::apply:
@@ -81,14 +81,15 @@ static FuncOp calleeOf(const StageProgram &program, dist::InstructionKind kind) 
   return {};
 }
 
-static LogicalResult checkInstructions(StageProgram &program) {
+static LogicalResult checkInstructions(StageProgram &program, dist::MeshOp mesh) {
   for (auto instruction : program.schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
     dist::InstructionKind kind = instruction.getKind();
     bool calls = kind != dist::InstructionKind::exchange && kind != dist::InstructionKind::begin_step;
-    if (calls && !calleeOf(program, kind))
+    if (calls && !calleeOf(program, instruction))
       return program.schedule.emitError("asks for ")
-             << instruction << ", but there is no @" << dist::stringifyInstructionKind(kind) << "." << program.stage;
-    program.numMicroBatches += kind == dist::InstructionKind::forward;
+             << instruction << ", but there is no @"
+             << dist::functionName(kind, mesh.getChunk(program.stage, instruction.getVirtualStage()));
+    program.numMicroBatches += kind == dist::InstructionKind::forward && instruction.getVirtualStage() == 0;
     for (dist::TransferAttr transfer : instruction.getTransfers())
       if (transfer.getSlot() < 0 || transfer.getSlot() >= program.numSlots)
         return program.schedule.emitError("has a transfer of slot ")
@@ -97,23 +98,27 @@ static LogicalResult checkInstructions(StageProgram &program) {
   return success();
 }
 
-static LogicalResult checkProgram(StageProgram &program) {
-  if (program.forward &&
-      failed(checkLabels(program.forward, {"hyc.input", dist::kChannel}, {"hyc.saved", dist::kChannel})))
+static LogicalResult checkChunk(FuncOp forward, FuncOp backward) {
+  if (forward && failed(checkLabels(forward, {"hyc.input", dist::kChannel}, {"hyc.saved", dist::kChannel})))
     return failure();
-  if (program.backward &&
-      failed(checkLabels(program.backward, {"hyc.input", "hyc.saved", dist::kChannel}, {dist::kChannel})))
+  if (backward && failed(checkLabels(backward, {"hyc.input", "hyc.saved", dist::kChannel}, {dist::kChannel})))
     return failure();
-  if (program.forward && program.backward && failed(checkSaved(program.forward, program.backward)))
-    return failure();
+  return forward && backward ? checkSaved(forward, backward) : success();
+}
+
+static LogicalResult checkProgram(StageProgram &program, dist::MeshOp mesh) {
+  for (auto [forward, backward] : llvm::zip_equal(program.forward, program.backward))
+    if (failed(checkChunk(forward, backward)))
+      return failure();
   if (program.reduce && failed(checkLabels(program.reduce, {}, {})))
     return failure();
   if (program.apply && failed(checkLabels(program.apply, {"hyc.scalar"}, {})))
     return failure();
-  return checkInstructions(program);
+  return checkInstructions(program, mesh);
 }
 
 FailureOr<SmallVector<StageProgram>> hyc::interpreter::findStagePrograms(ModuleOp module, dist::MeshOp mesh) {
+  using dist::InstructionKind;
   SmallVector<StageProgram> programs;
   for (int64_t stage = 0; stage < static_cast<int64_t>(mesh.getStages()); ++stage) {
     StageProgram program;
@@ -125,11 +130,14 @@ FailureOr<SmallVector<StageProgram>> hyc::interpreter::findStagePrograms(ModuleO
       return mesh.emitError("has ") << mesh.getStages() << " stages, but stage " << stage << " has no dist.schedule",
              failure();
     program.numSlots = static_cast<int64_t>(program.schedule.getSlots());
-    program.forward = findFunction(module, "forward." + Twine(stage));
-    program.backward = findFunction(module, "backward." + Twine(stage));
-    program.reduce = findFunction(module, "reduce." + Twine(stage));
-    program.apply = findFunction(module, "apply." + Twine(stage));
-    if (failed(checkProgram(program)))
+    for (int64_t k = 0, count = mesh.getVirtualStages(); k < count; ++k) {
+      int64_t chunk = mesh.getChunk(stage, k);
+      program.forward.push_back(findFunction(module, dist::functionName(InstructionKind::forward, chunk)));
+      program.backward.push_back(findFunction(module, dist::functionName(InstructionKind::backward, chunk)));
+    }
+    program.reduce = findFunction(module, dist::functionName(InstructionKind::reduce, stage));
+    program.apply = findFunction(module, dist::functionName(InstructionKind::apply, stage));
+    if (failed(checkProgram(program, mesh)))
       return failure();
     if (stage > 0 && program.numMicroBatches != programs[0].numMicroBatches)
       return program.schedule.emitError("runs ")

@@ -1,4 +1,5 @@
-// StageProgram: the functions and the schedule of one pipeline stage, found and checked once.
+// StageProgram: the functions and the schedule of one pipeline stage, found and checked once. It has a forward and a
+// backward function for each of its chunks (virtual stages).
 #ifndef HYC_LIB_INTERPRETER_STAGEPROGRAM_H
 #define HYC_LIB_INTERPRETER_STAGEPROGRAM_H
 
@@ -11,11 +12,17 @@ namespace hyc::interpreter {
 struct StageProgram {
   int64_t stage = 0;
   dist::ScheduleOp schedule;
-  FuncOp forward, backward, reduce, apply; ///< null where there is none and the schedule asks for none
+  llvm::SmallVector<FuncOp> forward, backward; ///< by virtual stage
+  FuncOp reduce, apply;                        ///< like those above null where the schedule asks for none
   int64_t numSlots = 0;
   int64_t numMicroBatches = 0;
 
-  FuncOp compute(dist::Direction direction) const { return direction == dist::Direction::forward ? forward : backward; }
+  /// Null where there is no such function or no such virtual stage.
+  FuncOp compute(dist::Direction direction, int64_t virtualStage) const {
+    const llvm::SmallVector<FuncOp> &functions = direction == dist::Direction::forward ? forward : backward;
+    bool isThere = virtualStage >= 0 && virtualStage < static_cast<int64_t>(functions.size());
+    return isThere ? functions[virtualStage] : FuncOp();
+  }
 };
 
 /// The programs of all stages. Fails after a diagnostic where one is missing, where an argument or a result does not

@@ -11,6 +11,7 @@ using namespace hyc::interpreter;
 FailureOr<Topology> Topology::create(dist::MeshOp mesh) {
   Topology topology;
   topology.stages = static_cast<int64_t>(mesh.getStages());
+  topology.virtualStages = static_cast<int64_t>(mesh.getVirtualStages());
   for (auto [axis, size] : llvm::zip_equal(mesh.getAxes().getAsRange<StringAttr>(), mesh.getSizes())) {
     topology.axes.push_back(axis);
     topology.sizes.push_back(size);
@@ -22,6 +23,13 @@ FailureOr<Topology> Topology::create(dist::MeshOp mesh) {
     return mesh.emitError("has more ranks than the ") << kMostRanks << " that the interpreter simulates", failure();
   topology.axisStrides = rowMajorStrides(topology.sizes);
   return topology;
+}
+
+std::optional<int64_t> Topology::getPeer(int64_t worldRank, dist::TransferAttr transfer) const {
+  int64_t chunk = transfer.getPeerOf(getChunk(worldRank, transfer));
+  if (chunk < 0 || chunk >= getNumChunks())
+    return std::nullopt;
+  return atStage(worldRank, chunk % stages);
 }
 
 llvm::StringMap<AxisPosition> Topology::getAxes(int64_t worldRank) const {

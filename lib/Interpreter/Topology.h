@@ -19,6 +19,14 @@ public:
 
   int64_t getNumRanks() const { return stages * ranksPerStage; }
   int64_t getNumStages() const { return stages; }
+  /// Pieces that the model is cut into; chunk c is virtual stage c div stages of stage c mod stages.
+  int64_t getNumChunks() const { return stages * virtualStages; }
+  /// The chunk of a rank's stage whose function makes or takes what is transferred.
+  int64_t getChunk(int64_t worldRank, dist::TransferAttr transfer) const {
+    return transfer.getVirtualStage() * stages + getStage(worldRank);
+  }
+  /// The rank at the other side; nothing where the model begins or ends here.
+  std::optional<int64_t> getPeer(int64_t worldRank, dist::TransferAttr transfer) const;
   int64_t getStage(int64_t worldRank) const { return worldRank / ranksPerStage; }
   /// The rank of the same coordinates in another stage.
   int64_t atStage(int64_t worldRank, int64_t stage) const { return stage * ranksPerStage + worldRank % ranksPerStage; }
@@ -53,7 +61,7 @@ private:
 
   llvm::SmallVector<mlir::StringAttr> axes;
   llvm::SmallVector<int64_t> sizes, axisStrides;
-  int64_t stages = 1, ranksPerStage = 1;
+  int64_t stages = 1, virtualStages = 1, ranksPerStage = 1;
 };
 
 } // namespace hyc::interpreter

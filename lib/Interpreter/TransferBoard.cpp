@@ -30,6 +30,7 @@ std::string TransferEnd::describe(const Topology &topology) const {
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << (transfer.getIsSend() ? "send " : "receive ") << dist::stringifyDirection(transfer.getDirection())
+         << (transfer.getVirtualStage() == 0 ? "" : " virtual_stage " + std::to_string(transfer.getVirtualStage()))
          << " micro_batch " << transfer.getMicroBatch() << (transfer.getIsSend() ? " to " : " from ")
          << topology.describe(peer);
   return text;
@@ -60,7 +61,9 @@ static LogicalResult checkChannels(const TransferEnd &send, const TransferEnd &r
 
 LogicalResult TransferBoard::meet(TransferEnd &send, TransferEnd &receive) const {
   if (send.transfer.getDirection() != receive.transfer.getDirection() ||
-      send.transfer.getMicroBatch() != receive.transfer.getMicroBatch()) {
+      send.transfer.getMicroBatch() != receive.transfer.getMicroBatch() ||
+      send.transfer.getPeerOf(topology.getChunk(send.worldRank, send.transfer)) !=
+          topology.getChunk(receive.worldRank, receive.transfer)) {
     auto error = send.owner->emitError(topology.describe(send.worldRank)) << " posts " << send.describe(topology);
     error.attachNote(receive.owner->getLoc())
         << "but " << topology.describe(receive.worldRank) << " posts " << receive.describe(topology);

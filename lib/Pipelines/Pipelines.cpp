@@ -80,6 +80,7 @@ static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
   mesh.dp = options.dp;
   mesh.tp = options.tp;
   mesh.pp = options.pp;
+  mesh.virtualStages = options.virtualStages;
   passes.addPass(createCreateMesh(mesh));
   // Seeds first: propagation only carries on what parameters and inputs have, from a plan file or from structure.
   SeedShardingsOptions seeds;

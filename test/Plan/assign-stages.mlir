@@ -4,7 +4,25 @@
 // RUN: hyc-opt %s --hyc-create-mesh='pp=2' --hyc-assign-stages='method=type:l[34]' | FileCheck %s --check-prefix=TYPE
 // RUN: not hyc-opt %s --hyc-create-mesh='pp=9' --hyc-assign-stages 2>&1 | FileCheck %s --check-prefix=MANY
 
+// RUN: hyc-opt %s --hyc-create-mesh='pp=2 virtual-stages=2' --hyc-assign-stages=method=uniform | FileCheck %s --check-prefix=VIRTUAL
+// RUN: not hyc-opt %s --hyc-create-mesh='pp=2 virtual-stages=3' --hyc-assign-stages 2>&1 | FileCheck %s --check-prefix=CHUNKS
+// RUN: not hyc-opt %s --hyc-create-mesh='pp=4 virtual-stages=2' --hyc-assign-stages 2>&1 | FileCheck %s --check-prefix=PIPES
+// RUN: not hyc-opt %s --hyc-create-mesh='pp=1 virtual-stages=2' 2>&1 | FileCheck %s --check-prefix=ALONE
+
+// CHUNKS: error: has 5 layers, expected at least 6 = --pp 2 × --virtual-stages 3, one a virtual stage; lower --virtual-stages to at most 2
+// PIPES: error: has 5 layers, expected at least 8 = --pp 4 × --virtual-stages 2, one a virtual stage; lower --pp, or leave out --virtual-stages
+// ALONE: error: has 2 virtual stages of 1 stages, expected 1
 // MANY: error: has 5 layers, expected at least 9, one a pipeline stage; lower --pp to at most 5
+
+// Four chunks lie on two stages in turn: l4's is the last one, l0's the first.
+// VIRTUAL: dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+// VIRTUAL: hyc.param @w0 {{.*}}dist.stages = array<i64: 0, 1>
+// VIRTUAL: hyc.param @w4 {{.*}}dist.stages = array<i64: 1>
+// VIRTUAL: dist.stage = 0 : i64, id = "l0"
+// VIRTUAL: dist.stage = 1 : i64, id = "l1"
+// VIRTUAL: dist.stage = 2 : i64, id = "l2"
+// VIRTUAL: dist.stage = 3 : i64, id = "l4"
+// VIRTUAL: dist.stage = 0 : i64, hyc.backward, id = "l0.grad.lhs"
 
 // TWO: hyc.param @w0 {{.*}}dist.stages = array<i64: 0, 1>
 hyc.param @w0 : tensor<8x8xf32> from #hyc.fill<0.0 : f64>

@@ -99,6 +99,41 @@ INSTANTIATE_TEST_SUITE_P(PureAxesAndAllThree, Gpt2Layout,
                                          Layout{2, 2, 2, "1f1b", "lamb"}, Layout{2, 2, 2, "1f1b", "lion"}),
                          [](const auto &info) { return info.param.name(); });
 
+/// Interleaved 1F1B: two chunks a stage and four, alone and under all that changes what a chunk does.
+INSTANTIATE_TEST_SUITE_P(
+    VirtualStages, Gpt2Layout,
+    testing::Values(Layout{1, 2, 1, "1f1b", "sgd", "f32", {"--virtual-stages", "4"}},
+                    Layout{2, 2, 1, "1f1b", "sgd", "f32", {"--virtual-stages", "2"}},
+                    Layout{1, 4, 1, "1f1b", "adamw", "f32", {"--virtual-stages", "2"}},
+                    Layout{2, 2, 2, "1f1b", "adamw", "f32", {"--virtual-stages", "2", "--recompute", "layer"}},
+                    Layout{1,
+                           2,
+                           2,
+                           "1f1b",
+                           "adamw",
+                           "f32",
+                           {"--virtual-stages", "2", "--zero", "3", "--stage3-param-persistence-threshold", "5000",
+                            "--stage3-prefetch", "2"}},
+                    Layout{1,
+                           2,
+                           2,
+                           "1f1b",
+                           "adamw",
+                           "f32",
+                           {"--virtual-stages", "3", "--zero", "2", "--offload-optimizer", "cpu"}}),
+    [](const auto &info) { return info.param.name(); });
+
+/// What --plan gives back is the same program; the plan knows its chunks.
+TEST(Gpt2VirtualStages, PlanGivesTheSameLossesBack) {
+  Layout layout{1, 2, 1, "1f1b", "sgd", "f32", {"--virtual-stages", "4"}};
+  std::string folder = compiled(layout), again = scratch("virtual-stages-again");
+  layout.further = {"--plan", folder + "/plan.json"};
+  Outcome outcome = execute(compileArguments(layout, again));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(bytesOf(folder + "/plan.json"), bytesOf(again + "/plan.json"));
+  EXPECT_EQ(train(folder, kSteps).losses, train(again, kSteps).losses);
+}
+
 /// Splits that no seed would choose: the sequence over tp, heads over both axes against the mesh's order, widths over
 /// dp.
 TEST(Gpt2HandWrittenPlan, AgreesWithOneRank) {

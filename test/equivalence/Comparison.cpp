@@ -42,19 +42,21 @@ Layout::Layout(uint64_t seed) {
 }
 
 std::string Layout::describe() const {
-  return "tp " + std::to_string(tp) + ", pp " + std::to_string(pp) + ", dp " + std::to_string(dp) + ", micro-batch " +
-         std::to_string(microBatch) + " × " + std::to_string(microBatches) + ", " + schedule + ", " + optimizer;
+  return "tp " + std::to_string(tp) + ", pp " + std::to_string(pp) +
+         (virtualStages > 1 ? " × " + std::to_string(virtualStages) : "") + ", dp " + std::to_string(dp) +
+         ", micro-batch " + std::to_string(microBatch) + " × " + std::to_string(microBatches) + ", " + schedule + ", " +
+         optimizer;
 }
 
 /// Cuts the forward ops of @microbatch at random positions, not only between layers: any number of values crosses.
-static void presetStages(TrainedModule &module, int64_t stages, uint64_t seed) {
+static void presetStages(TrainedModule &module, int64_t chunks, uint64_t seed) {
   auto function = module.get().lookupSymbol<hyc::FuncOp>("microbatch");
   std::vector<mlir::Operation *> ops;
   for (const hyc::Layer &layer : hyc::findLayers(function))
     ops.insert(ops.end(), layer.begin(), layer.end());
   std::mt19937_64 random(seed);
   std::set<size_t> cuts;
-  while (static_cast<int64_t>(cuts.size()) + 1 < stages)
+  while (static_cast<int64_t>(cuts.size()) + 1 < chunks)
     cuts.insert(1 + random() % (ops.size() - 1));
   mlir::Builder builder(function.getContext());
   for (size_t i = 0; i < ops.size(); ++i)
@@ -86,18 +88,31 @@ Comparison::Comparison(uint64_t seed) : seed(seed), layout(seed) {
   options.blocks = 3 + static_cast<int64_t>(seed % 6);
 }
 
+/// A chunk has at least one layer, and what interleaves has whole groups of micro-batches.
+void Comparison::fitToLayers(int64_t layers) {
+  if (layout.virtualStages == 1 || layers < 4) {
+    layout.pp = std::min(layout.pp, layers);
+    layout.virtualStages = 1;
+    return;
+  }
+  layout.pp = std::min(layout.pp, layers / 2);
+  layout.virtualStages = std::min(layout.virtualStages, layers / layout.pp);
+  layout.microBatches = (layout.microBatches + layout.pp - 1) / layout.pp * layout.pp;
+}
+
 /// Plans a phase 2 module in place.
 bool Comparison::plan(TrainedModule &module) {
-  layout.pp = std::min(layout.pp, countLayers(module));
+  fitToLayers(countLayers(module));
   if (!module.transform("hyc-create-mesh{dp=" + std::to_string(layout.dp) + " tp=" + std::to_string(layout.tp) +
-                        " pp=" + std::to_string(layout.pp) + "}"))
+                        " pp=" + std::to_string(layout.pp) + " virtual-stages=" + std::to_string(layout.virtualStages) +
+                        "}"))
     return false;
   if (edit)
     edit(module);
   if (!module.transform("hyc-seed-shardings{" + seeds + "},hyc-propagate-shardings,hyc-shard-states{" + zero + "}"))
     return false;
   if (layout.pp > 1 && seed % 3 != 0)
-    presetStages(module, layout.pp, seed);
+    presetStages(module, layout.pp * layout.virtualStages, seed);
   return module.transform("hyc-assign-stages,hyc-build-schedule{schedule=" + layout.schedule +
                           " micro-batches=" + std::to_string(layout.microBatches) + "},hyc-verify-plan");
 }

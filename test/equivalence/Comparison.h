@@ -15,6 +15,7 @@ namespace hyc::equivalence {
 /// How one seed's graph is spread.
 struct Layout {
   int64_t tp, pp, dp, microBatch, microBatches, steps;
+  int64_t virtualStages = 1;
   std::string schedule, optimizer;
 
   explicit Layout(uint64_t seed);
@@ -48,12 +49,15 @@ public:
   bool isAccepted(std::string &diagnostics);
   /// The partitioned module as text; empty after a failure.
   std::string partitionedText();
+  /// Of the graph that this comparison makes.
+  std::vector<std::string> graphParameters() const { return makeGraph(seed, options).parameters; }
 
 private:
   std::string trainPipeline() const {
     return "hyc-differentiate," + precision + "hyc-attach-optimizer{" + layout.optimizer + "},hyc-verify-train";
   }
   bool plan(TrainedModule &module);
+  void fitToLayers(int64_t layers);
   bool partition(TrainedModule &module);
   template <typename Ranks> void compareSteps(TrainedModule &whole, TrainedModule &parts, const std::string &phase);
   template <typename Ranks> void compareStep(interpreter::Interpreter &one, Ranks &all, int64_t step);

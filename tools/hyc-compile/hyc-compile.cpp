@@ -36,6 +36,10 @@ struct Flags {
 
   cl::opt<int64_t> tp{"tp", cl::value_desc("N"), cl::cat(mesh), cl::desc("Ranks that split each layer [1]")};
   cl::opt<int64_t> pp{"pp", cl::value_desc("N"), cl::cat(mesh), cl::desc("Pipeline stages [1]")};
+  cl::opt<int64_t> virtualStages{
+      "virtual-stages", cl::value_desc("N"), cl::cat(mesh),
+      cl::desc(
+          "Pieces of the model that each pipeline stage computes, interleaving 1f1b (virtual pipeline stages) [1]")};
   cl::opt<int64_t> dp{"dp", cl::value_desc("N"), cl::cat(mesh), cl::desc("Ranks that split the batch [1]")};
   cl::opt<std::string> schedule{"schedule", cl::value_desc("NAME"), cl::cat(mesh),
                                 cl::desc("Order of micro-batches in the pipeline: gpipe or 1f1b [1f1b]")};
@@ -209,6 +213,7 @@ hyc::CompileOptions Flags::read() const {
   offer(gradAccum, options.gradAccum);
   offer(tp, options.tp);
   offer(pp, options.pp);
+  offer(virtualStages, options.virtualStages);
   offer(dp, options.dp);
   offer(schedule, options.schedule);
   offer(zero, options.zero);

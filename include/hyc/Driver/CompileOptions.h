@@ -31,6 +31,7 @@ struct CompileOptions : LearningRateOptions {
   Setting<int64_t> trainBatch = 0, microBatch = 0, gradAccum = 1;
 
   Setting<int64_t> tp = 1, pp = 1, dp = 1;
+  Setting<int64_t> virtualStages = 1; ///< pieces of the model that each pipeline stage computes
   Setting<std::string> schedule = std::string("1f1b"), partitionMethod = std::string("parameters");
   /// none, layer, selective or auto, which keeps the activations arena of every rank within activationMemory.
   bool checkFinite = false; ///< programs end at the first op that makes a NaN or an infinity
@@ -94,6 +95,10 @@ void resolveFollowers(CompileOptions &options);
 /// of one alone, gradAccum is 1. Three that contradict each other, or a division with a rest, are an error that shows
 /// the equation. Needs the final dp. A micro-batch that nothing gives stays 0: the model decides.
 llvm::Error resolveBatch(CompileOptions &options);
+
+/// What virtual stages need of the schedule and the mesh: 1F1B, several stages, and micro-batches in groups of one a
+/// stage. After resolveBatch, which may derive their number.
+llvm::Error checkVirtualStages(const CompileOptions &options);
 
 /// The name and size of one `--dim`.
 llvm::Expected<std::pair<std::string, int64_t>> parseDim(const std::string &text);

@@ -25,6 +25,7 @@ struct PipelineOptions {
   PrecisionOptions precision;
   // Plan
   int64_t tp = 1, pp = 1, dp = 1;
+  int64_t virtualStages = 1; ///< pieces of the model that each stage computes
   int64_t microBatches = 1;
   std::string partitionMethod = "parameters", schedule = "1f1b";
   bool sequenceParallel = false;

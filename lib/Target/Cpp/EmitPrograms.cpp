@@ -124,7 +124,7 @@ public:
 private:
   LogicalResult emitKernels();
   LogicalResult emitStage(rank::ProgramOp program);
-  LogicalResult emitFunctionFile(rank::ProgramOp program, rank::FuncOp func, StringRef file);
+  LogicalResult emitFunctionFile(rank::ProgramOp program, rank::FuncOp func);
   void emitBuild();
 
   ModuleOp module;
@@ -160,7 +160,23 @@ static void collectCallees(rank::ProgramOp program, rank::FuncOp func, SmallVect
   }
 }
 
-LogicalResult ProgramPrinter::emitFunctionFile(rank::ProgramOp program, rank::FuncOp func, StringRef file) {
+/// "stage0_forward.cpp", "stage0_forward1.cpp" of the next virtual stage.
+static std::string fileOf(rank::ProgramOp program, StringRef function) {
+  return "stage" + std::to_string(program.getStage()) + "_" + camelCase(function) + ".cpp";
+}
+
+/// Whether the runtime calls it with a micro-batch.
+static bool isOfChunk(rank::FuncOp func) { return func.getSymName() != "reduce" && func.getSymName() != "apply"; }
+
+/// "runForward1(hycrt::Context& ctx, const hycrt::Call& call)"
+static std::string runnerSignature(rank::FuncOp func) {
+  std::string arguments = isOfChunk(func) ? ", const hycrt::Call& call" : "";
+  if (func.getSymName() == "apply")
+    arguments = ", float learningRate";
+  return runnerName(func.getSymName()) + "(hycrt::Context& ctx" + arguments + ")";
+}
+
+LogicalResult ProgramPrinter::emitFunctionFile(rank::ProgramOp program, rank::FuncOp func) {
   StringRef name = func.getSymName();
   std::string stage = "stage" + std::to_string(program.getStage()), text;
   llvm::raw_string_ostream os(text);
@@ -173,17 +189,17 @@ LogicalResult ProgramPrinter::emitFunctionFile(rank::ProgramOp program, rank::Fu
   for (rank::FuncOp each : functions)
     if (failed(FunctionEmitter(each, mesh).emit(os, true)))
       return failure();
-  std::string runner = "run" + std::string(1, llvm::toUpper(name[0])) + name.drop_front().str();
-  if (name == "forward" || name == "backward") {
-    os << "void " << runner << "(hycrt::Context& ctx, const hycrt::Call& call) { " << name << "(ctx, call); }\n";
+  os << "void " << runnerSignature(func) << " {";
+  if (isOfChunk(func)) {
+    os << " " << camelCase(name) << "(ctx, call); }\n";
   } else {
     // Neither has a micro-batch.
-    os << "void " << runner << "(hycrt::Context& ctx" << (name == "apply" ? ", float learningRate" : "") << ") {\n";
+    os << "\n";
     if (auto lr = program.lookupSymbol<rank::ScalarOp>("lr"); lr && name == "apply")
       os << "  *ctx.ptr<float>(" << constantName(lr.getArena()) << ", " << *lr.getOffset() << ") = learningRate;\n";
     os << "  " << name << "(ctx, hycrt::Call{});\n}\n";
   }
-  files[file.str()] = text;
+  files[fileOf(program, name)] = text;
   return success();
 }
 
@@ -197,9 +213,11 @@ LogicalResult ProgramPrinter::emitStage(rank::ProgramOp program) {
                << (program.getOps<rank::SiteOp>().empty() ? "" : "#include \"hycrt/finite.h\"\n")
                << "#include \"hycrt/program.h\"\n\n";
   emitNames(program, headerStream);
-  headerStream << "void runForward(hycrt::Context& ctx, const hycrt::Call& call);\n"
-               << "void runBackward(hycrt::Context& ctx, const hycrt::Call& call);\n"
-               << "void runReduce(hycrt::Context& ctx);\nvoid runApply(hycrt::Context& ctx, float learningRate);\n";
+  SmallVector<rank::FuncOp> functions;
+  for (const std::string &name : program.getFunctionNames())
+    functions.push_back(program.lookupSymbol<rank::FuncOp>(name));
+  for (rank::FuncOp func : functions)
+    headerStream << "void " << runnerSignature(func) << ";\n";
   files[stage + ".h"] = header;
 
   tableStream << "// Stage " << program.getStage() << " of " << cpp::oneLine(options.name)
@@ -208,9 +226,8 @@ LogicalResult ProgramPrinter::emitStage(rank::ProgramOp program) {
   if (failed(emitTables(program, options, collectModelFiles(module), tableStream)))
     return failure();
   files[stage + ".cpp"] = tables;
-  for (StringRef name : {"forward", "backward", "reduce", "apply"})
-    if (failed(
-            emitFunctionFile(program, program.lookupSymbol<rank::FuncOp>(name), (stage + "_" + name + ".cpp").str())))
+  for (rank::FuncOp func : functions)
+    if (failed(emitFunctionFile(program, func)))
       return failure();
   return success();
 }
@@ -229,9 +246,10 @@ void ProgramPrinter::emitBuild() {
      << "add_library(kernels OBJECT kernels.cpp)\ntarget_link_libraries(kernels PUBLIC hyc::hycrt hyc::kernels)\n";
   for (auto program : module.getOps<rank::ProgramOp>()) {
     std::string stage = "stage" + std::to_string(program.getStage());
-    os << "\nadd_executable(" << stage << "\n  " << stage << ".cpp " << stage << "_forward.cpp " << stage
-       << "_backward.cpp " << stage << "_reduce.cpp " << stage << "_apply.cpp)\ntarget_link_libraries(" << stage
-       << " PRIVATE kernels hyc::hycrt hyc::kernels)\n";
+    os << "\nadd_executable(" << stage << "\n  " << stage << ".cpp";
+    for (const std::string &name : program.getFunctionNames())
+      os << " " << fileOf(program, name);
+    os << ")\ntarget_link_libraries(" << stage << " PRIVATE kernels hyc::hycrt hyc::kernels)\n";
   }
   files["CMakeLists.txt"] = text;
 }

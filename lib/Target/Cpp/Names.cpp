@@ -33,6 +33,12 @@ std::string cpp::constantName(StringRef name) {
   return "k" + camel;
 }
 
+std::string cpp::runnerName(StringRef function) {
+  std::string camel = camelCase(function);
+  camel[0] = llvm::toUpper(camel[0]);
+  return "run" + camel;
+}
+
 std::string cpp::identifier(StringRef name) {
   static constexpr llvm::StringLiteral kKeywords[] = {
       "and",    "or",    "not",    "xor",      "new",      "delete",   "for",   "if",     "else",

@@ -13,6 +13,8 @@ namespace hyc::cpp {
 std::string camelCase(llvm::StringRef name);
 /// "kForwardH".
 std::string constantName(llvm::StringRef name);
+/// "forward.1" -> "runForward1": what the runtime calls.
+std::string runnerName(llvm::StringRef function);
 /// "ln_1.weight" -> "ln_1_weight".
 std::string identifier(llvm::StringRef name);
 

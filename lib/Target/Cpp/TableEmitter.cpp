@@ -61,6 +61,8 @@ private:
   void emitInputs();
   void emitExchanges();
   LogicalResult emitSchedule();
+  void emitDispatcher(dist::InstructionKind kind);
+  std::string dispatcher(dist::InstructionKind kind);
   LogicalResult emitProgram();
   std::string initializer(rank::StateOp state);
   std::string splits(rank::StateOp state);
@@ -244,17 +246,18 @@ LogicalResult TableEmitter::emitSchedule() {
     return program.emitError("stage ") << program.getStage() << " has no dist.schedule";
   SmallVector<std::string> uses, rows;
   for (auto instruction : table.getInstructions().getAsRange<dist::InstructionAttr>()) {
-    std::string micro = std::to_string(instruction.getMicroBatch()), slot = std::to_string(instruction.getSlot());
+    std::string which = std::to_string(instruction.getVirtualStage()) + ", " +
+                        std::to_string(instruction.getMicroBatch()) + ", " + std::to_string(instruction.getSlot());
     switch (instruction.getKind()) {
     case dist::InstructionKind::begin_step:
       rows.push_back("{hycrt::InstructionKind::kBeginStep}");
       break;
     case dist::InstructionKind::forward:
-      ++microBatches;
-      rows.push_back("{hycrt::InstructionKind::kForward, 0, " + micro + ", " + slot + "}");
+      microBatches += instruction.getVirtualStage() == 0;
+      rows.push_back("{hycrt::InstructionKind::kForward, " + which + "}");
       break;
     case dist::InstructionKind::backward:
-      rows.push_back("{hycrt::InstructionKind::kBackward, 0, " + micro + ", " + slot + "}");
+      rows.push_back("{hycrt::InstructionKind::kBackward, " + which + "}");
       break;
     case dist::InstructionKind::reduce:
       rows.push_back("{hycrt::InstructionKind::kReduce}");
@@ -266,8 +269,8 @@ LogicalResult TableEmitter::emitSchedule() {
       size_t first = uses.size();
       for (dist::TransferAttr transfer : instruction.getTransfers())
         for (auto [i, row] : llvm::enumerate(transfers))
-          if (row.getSend() == transfer.getIsSend() &&
-              row.getBackward() == (transfer.getDirection() == dist::Direction::backward))
+          if (row.getSend() == transfer.getIsSend() && row.getBackward() != transfer.isForward() &&
+              static_cast<int64_t>(row.getVirtualStage()) == transfer.getVirtualStage())
             uses.push_back("{" + std::to_string(i) + ", " + std::to_string(transfer.getMicroBatch()) + ", " +
                            std::to_string(transfer.getSlot()) + "}");
       rows.push_back("{hycrt::InstructionKind::kExchange, 0, 0, 0, " + std::to_string(first) + ", " +
@@ -279,6 +282,23 @@ LogicalResult TableEmitter::emitSchedule() {
   this->table("TransferUse", "kTransferUses", uses);
   this->table("Instruction", "kSchedule", rows);
   return success();
+}
+
+/// Calls the function of the chunk that a call is for.
+void TableEmitter::emitDispatcher(dist::InstructionKind kind) {
+  if (program.getVirtualStages() == 1)
+    return;
+  os << "void " << dispatcher(kind)
+     << "(hycrt::Context& ctx, const hycrt::Call& call) {\n  switch (call.virtualStage) {\n";
+  for (int64_t k = 0, count = program.getVirtualStages(); k < count; ++k)
+    os << "    case " << k << ":\n      return " << runnerName(rank::functionName(kind, k)) << "(ctx, call);\n";
+  os << "    default:\n      return;\n  }\n}\n\n";
+}
+
+/// Of one chunk alone its own function.
+std::string TableEmitter::dispatcher(dist::InstructionKind kind) {
+  std::string one = runnerName(rank::functionName(kind));
+  return program.getVirtualStages() == 1 ? one : one + "OfChunk";
 }
 
 LogicalResult TableEmitter::emitProgram() {
@@ -327,8 +347,9 @@ LogicalResult TableEmitter::emitProgram() {
      << ",\n    .collectives = " << tableUse("CollectiveDesc", "kCollectives")
      << ",\n    .transfers = " << tableUse("TransferDesc", "kTransfers")
      << ",\n    .transferUses = " << tableUse("TransferUse", "kTransferUses") << ",\n    .schedule = kSchedule,\n";
-  os << "    .forward = runForward,\n    .backward = runBackward,\n    .reduce = runReduce,\n    .apply = "
-        "runApply,\n};\n\n";
+  os << "    .forward = " << dispatcher(dist::InstructionKind::forward)
+     << ",\n    .backward = " << dispatcher(dist::InstructionKind::backward)
+     << ",\n    .reduce = runReduce,\n    .apply = runApply,\n};\n\n";
   return success();
 }
 
@@ -339,7 +360,11 @@ LogicalResult TableEmitter::emit() {
     return failure();
   emitInputs();
   emitExchanges();
-  if (failed(emitSchedule()) || failed(emitProgram()))
+  if (failed(emitSchedule()))
+    return failure();
+  emitDispatcher(dist::InstructionKind::forward);
+  emitDispatcher(dist::InstructionKind::backward);
+  if (failed(emitProgram()))
     return failure();
   os << "}  // namespace\n\n";
   os << "int main(int argc, char** argv) { return hycrt::runProgram(argc, argv, kProgram); }\n";

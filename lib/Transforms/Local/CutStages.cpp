@@ -1,8 +1,8 @@
-// Cuts the partitioned @microbatch into @forward.S and @backward.S.
+// Cuts the partitioned @microbatch into @forward.C and @backward.C, one of each a chunk.
 //
-// Every op has a place: a stage and a direction. A value is made at one place and may be wanted at others; it travels
-// only along the routes that the runtime has: forward to the next stage, backward to the previous one, and from a
-// stage's forward to its own backward through the record of saved values.
+// Every op has a place: a chunk and a direction. A value is made at one place and may be wanted at others; it travels
+// only along the routes that the runtime has: forward to the next chunk, backward to the previous one, and from a
+// chunk's forward to its own backward through the record of saved values. Which stage has a chunk does not matter here.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/Repetition.h"
@@ -22,13 +22,13 @@ using namespace hyc;
 namespace {
 
 struct Place {
-  int64_t stage;
+  int64_t chunk;
   bool backward;
-  bool operator==(const Place &other) const { return stage == other.stage && backward == other.backward; }
+  bool operator==(const Place &other) const { return chunk == other.chunk && backward == other.backward; }
 };
 
 /// One function that is being filled: its arguments and results appear as values need them.
-struct StageFunction {
+struct ChunkFunction {
   struct Port {
     StringAttr kind; // hyc.input, hyc.saved or dist.channel
     std::string id;
@@ -41,13 +41,13 @@ struct StageFunction {
   SmallVector<Port> arguments, results;
 };
 
-class StageCutter {
+class ModelCutter {
 public:
-  StageCutter(FuncOp microbatch, int64_t stages) : microbatch(microbatch), context(microbatch.getContext()) {
+  ModelCutter(FuncOp microbatch, int64_t chunks) : microbatch(microbatch), context(microbatch.getContext()) {
     for (bool backward : {false, true})
-      for (int64_t stage = 0; stage < stages; ++stage) {
-        StageFunction &function = functions.emplace_back();
-        function.place = {stage, backward};
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+        ChunkFunction &function = functions.emplace_back();
+        function.place = {chunk, backward};
         function.block = new Block();
       }
     nameValues();
@@ -59,7 +59,7 @@ public:
         continue;
       if (!op.hasAttr(dist::kStage))
         return op.emitOpError("has no dist.stage");
-      StageFunction &function = at(placeOf(&op));
+      ChunkFunction &function = at(placeOf(&op));
       if (failed(place(&op, function)))
         return failure();
     }
@@ -67,7 +67,7 @@ public:
   }
 
   void emit(OpBuilder &builder) {
-    for (StageFunction &function : functions)
+    for (ChunkFunction &function : functions)
       emitFunction(builder, function);
   }
 
@@ -76,7 +76,7 @@ private:
     return {op->getAttrOfType<IntegerAttr>(dist::kStage).getInt(), op->hasAttr("hyc.backward")};
   }
 
-  StageFunction &at(Place place) { return functions[(place.backward ? functions.size() / 2 : 0) + place.stage]; }
+  ChunkFunction &at(Place place) { return functions[(place.backward ? functions.size() / 2 : 0) + place.chunk]; }
 
   /// Ids under which values cross: their op's id, told apart where several values share it.
   void nameValues() {
@@ -103,7 +103,7 @@ private:
   }
 
   /// Clones `op` into `function`, having brought its operands there.
-  LogicalResult place(Operation *op, StageFunction &function) {
+  LogicalResult place(Operation *op, ChunkFunction &function) {
     for (Value operand : op->getOperands())
       if (failed(bring(operand, function.place)))
         return failure();
@@ -116,7 +116,7 @@ private:
 
   /// Makes `value` known at `place`.
   LogicalResult bring(Value value, Place place) {
-    StageFunction &function = at(place);
+    ChunkFunction &function = at(place);
     if (function.mapping.contains(value))
       return success();
     Operation *def = value.getDefiningOp();
@@ -128,55 +128,57 @@ private:
       return this->place(def, function);
     Place origin = placeOf(def);
     if (!place.backward)
-      return route(value, origin, {place.stage - 1, false}, function, "dist.channel",
-                   !origin.backward && origin.stage < place.stage);
-    // A forward value arrives in a backward function by being saved there, or, from a later stage, with the cotangents.
-    bool saved = !origin.backward && origin.stage <= place.stage;
+      return route(value, origin, {place.chunk - 1, false}, function, "dist.channel",
+                   !origin.backward && origin.chunk < place.chunk);
+    // A forward value arrives in a backward function by being saved there, or, from a later chunk, with the cotangents.
+    bool saved = !origin.backward && origin.chunk <= place.chunk;
     if (saved)
-      return route(value, origin, {place.stage, false}, function, "hyc.saved", true);
-    return route(value, origin, {place.stage + 1, true}, function, "dist.channel", origin.stage > place.stage);
+      return route(value, origin, {place.chunk, false}, function, "hyc.saved", true);
+    return route(value, origin, {place.chunk + 1, true}, function, "dist.channel", origin.chunk > place.chunk);
   }
 
   /// Has `from` return the value and `function` take it as an argument.
-  LogicalResult route(Value value, Place origin, Place from, StageFunction &function, StringRef kind, bool possible) {
+  LogicalResult route(Value value, Place origin, Place from, ChunkFunction &function, StringRef kind, bool possible) {
     if (!possible) {
       Operation *def = value.getDefiningOp();
-      return def->emitOpError("makes a value on stage ")
-             << origin.stage << (origin.backward ? " in backward" : " in forward") << " that stage "
-             << function.place.stage << (function.place.backward ? " needs in backward" : " needs in forward")
+      return def->emitOpError("makes a value on chunk ")
+             << origin.chunk << (origin.backward ? " in backward" : " in forward") << " that chunk "
+             << function.place.chunk << (function.place.backward ? " needs in backward" : " needs in forward")
              << ": no route leads there";
     }
     if (failed(bring(value, from)))
       return failure();
     StringAttr kindAttr = StringAttr::get(context, kind);
-    StageFunction &source = at(from);
+    ChunkFunction &source = at(from);
     source.results.push_back({kindAttr, ids[value], value, source.mapping.lookup(value)});
     addArgument(function, kindAttr, ids[value], value);
     return success();
   }
 
-  void addArgument(StageFunction &function, StringAttr kind, const std::string &id, Value value) {
+  void addArgument(ChunkFunction &function, StringAttr kind, const std::string &id, Value value) {
     Value argument = function.block->addArgument(value.getType(), value.getLoc());
     function.arguments.push_back({kind, id, value, argument});
     function.mapping.map(value, argument);
   }
 
-  void addInput(BlockArgument argument, StageFunction &function) {
+  void addInput(BlockArgument argument, ChunkFunction &function) {
     auto name = microbatch.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hyc.input");
     addArgument(function, StringAttr::get(context, "hyc.input"), name ? name.str() : "", argument);
   }
 
-  void emitFunction(OpBuilder &builder, StageFunction &function) {
-    std::string name = (function.place.backward ? "backward." : "forward.") + std::to_string(function.place.stage);
+  void emitFunction(OpBuilder &builder, ChunkFunction &function) {
+    std::string name =
+        dist::functionName(function.place.backward ? dist::InstructionKind::backward : dist::InstructionKind::forward,
+                           function.place.chunk);
     SmallVector<Type> resultTypes;
     SmallVector<Value> results;
-    for (const StageFunction::Port &port : function.results) {
+    for (const ChunkFunction::Port &port : function.results) {
       results.push_back(port.local);
       resultTypes.push_back(port.local.getType());
     }
     auto type = builder.getFunctionType(function.block->getArgumentTypes(), resultTypes);
     auto func = FuncOp::create(builder, microbatch.getLoc(), name, type);
-    func->setAttr(dist::kStage, builder.getI64IntegerAttr(function.place.stage));
+    func->setAttr(dist::kStage, builder.getI64IntegerAttr(function.place.chunk));
     func.getBody().front().erase();
     func.getBody().push_back(function.block);
     OpBuilder end = OpBuilder::atBlockEnd(function.block);
@@ -193,7 +195,7 @@ private:
 
   FuncOp microbatch;
   MLIRContext *context;
-  SmallVector<StageFunction> functions;
+  SmallVector<ChunkFunction> functions;
   llvm::DenseMap<Value, std::string> ids;
 };
 
@@ -206,7 +208,7 @@ struct CutStages : hyc::impl::CutStagesBase<CutStages> {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to cut";
       return signalPassFailure();
     }
-    StageCutter cutter(func, mesh.getStages());
+    ModelCutter cutter(func, mesh.getChunks());
     if (failed(cutter.run()))
       return signalPassFailure();
     OpBuilder builder(func);

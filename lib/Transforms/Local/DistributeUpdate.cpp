@@ -53,7 +53,8 @@ struct DistributeUpdate : hyc::impl::DistributeUpdateBase<DistributeUpdate> {
 private:
   LogicalResult buildFunction(FuncOp apply, int64_t stage) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto func = FuncOp::create(builder, apply.getLoc(), "apply." + std::to_string(stage), apply.getFunctionType());
+    auto func = FuncOp::create(builder, apply.getLoc(), dist::functionName(dist::InstructionKind::apply, stage),
+                               apply.getFunctionType());
     func->setAttr(dist::kStage, builder.getI64IntegerAttr(stage));
     func.setAllArgAttrs(apply.getArgAttrsAttr());
     builder.setInsertionPointToEnd(&func.getBody().front());

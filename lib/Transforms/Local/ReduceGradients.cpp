@@ -24,11 +24,11 @@ namespace {
 using StageSets = llvm::DenseMap<StringAttr, llvm::SmallSet<int64_t, 4>>;
 
 /// The stages whose functions add to each state.
-StageSets accumulatingStages(ModuleOp module) {
+StageSets accumulatingStages(ModuleOp module, dist::MeshOp mesh) {
   StageSets stages;
   for (auto func : module.getOps<FuncOp>())
     func.walk([&](AccumulateOp op) {
-      stages[op.getTargetAttr().getAttr()].insert(func->getAttrOfType<IntegerAttr>(dist::kStage).getInt());
+      stages[op.getTargetAttr().getAttr()].insert(mesh.getStageOf(dist::chunkOf(func).value_or(0)));
     });
   return stages;
 }
@@ -50,7 +50,7 @@ struct ReduceGradients : hyc::impl::ReduceGradientsBase<ReduceGradients> {
     if (failed(checkCommunicationType(module)))
       return signalPassFailure();
     accumulatingByState =
-        accumulatingStages(module); // once: a model has thousands of states, and functions thousands of ops
+        accumulatingStages(module, mesh); // once: a model has thousands of states, and functions thousands of ops
     for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage)
       buildFunction(module, stage);
   }
@@ -84,8 +84,8 @@ private:
 
   void buildFunction(ModuleOp module, int64_t stage) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto func =
-        FuncOp::create(builder, module.getLoc(), "reduce." + std::to_string(stage), builder.getFunctionType({}, {}));
+    auto func = FuncOp::create(builder, module.getLoc(), dist::functionName(dist::InstructionKind::reduce, stage),
+                               builder.getFunctionType({}, {}));
     func->setAttr(dist::kStage, builder.getI64IntegerAttr(stage));
     Block &body = func.getBody().front();
     builder.setInsertionPointToEnd(&body);

@@ -11,6 +11,7 @@ namespace hyc {
 
 using namespace mlir;
 using namespace hyc;
+using dist::InstructionKind;
 
 namespace {
 
@@ -56,8 +57,15 @@ struct VerifyLocal : hyc::impl::VerifyLocalBase<VerifyLocal> {
   }
 
 private:
-  FuncOp stageFunction(StringRef name, int64_t stage) {
-    return getOperation().lookupSymbol<FuncOp>((name + "." + Twine(stage)).str());
+  FuncOp find(InstructionKind kind, int64_t chunkOrStage) {
+    return getOperation().lookupSymbol<FuncOp>(dist::functionName(kind, chunkOrStage));
+  }
+
+  LogicalResult verifyThere(InstructionKind kind, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      if (!find(kind, i))
+        return getOperation().emitError("has no @") << dist::functionName(kind, i);
+    return success();
   }
 
   LogicalResult verifyModule() {
@@ -65,16 +73,18 @@ private:
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!mesh)
       return module.emitError("has no dist.mesh");
-    for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage) {
-      for (StringRef name : {"forward", "backward", "reduce", "apply"})
-        if (!stageFunction(name, stage))
-          return module.emitError("has no @") << name << "." << stage;
-      if (failed(verifyPorts(stageFunction("forward", stage), stageFunction("backward", stage), "hyc.saved")))
+    int64_t chunks = mesh.getChunks(), stages = mesh.getStages();
+    if (failed(verifyThere(InstructionKind::forward, chunks)) ||
+        failed(verifyThere(InstructionKind::backward, chunks)) ||
+        failed(verifyThere(InstructionKind::reduce, stages)) || failed(verifyThere(InstructionKind::apply, stages)))
+      return failure();
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      FuncOp forward = find(InstructionKind::forward, chunk), backward = find(InstructionKind::backward, chunk);
+      if (failed(verifyPorts(forward, backward, "hyc.saved")))
         return failure();
-      if (stage + 1 == stages)
-        continue;
-      if (failed(verifyPorts(stageFunction("forward", stage), stageFunction("forward", stage + 1), dist::kChannel)) ||
-          failed(verifyPorts(stageFunction("backward", stage + 1), stageFunction("backward", stage), dist::kChannel)))
+      if (chunk + 1 < chunks &&
+          (failed(verifyPorts(forward, find(InstructionKind::forward, chunk + 1), dist::kChannel)) ||
+           failed(verifyPorts(find(InstructionKind::backward, chunk + 1), backward, dist::kChannel))))
         return failure();
     }
     return success();

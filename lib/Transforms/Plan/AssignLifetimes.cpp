@@ -73,12 +73,9 @@ private:
     ++repeatedOps;
   }
 
-  static int64_t stageOf(Operation *op) {
-    auto stage = op->getAttrOfType<IntegerAttr>(dist::kStage);
-    return stage ? stage.getInt() : 0;
-  }
+  int64_t stageOf(Operation *op) { return mesh.getStageOf(dist::chunkOf(op).value_or(0)); }
 
-  /// How many micro-batches' values a stage holds at once.
+  /// How many micro-batches' values a stage holds at once, those of each of its chunks counted.
   int64_t slotsOf(int64_t stage) {
     for (auto schedule : module.getOps<dist::ScheduleOp>())
       if (static_cast<int64_t>(schedule.getStage()) == stage)
@@ -136,9 +133,11 @@ private:
   LogicalResult decideWithinBudget() {
     if (budgets.empty())
       return module.emitError("recomputation mode is \"auto\", which needs budgets");
-    for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage) {
+    for (int64_t chunk = 0; chunk < mesh.getChunks(); ++chunk) {
+      int64_t stage = mesh.getStageOf(chunk);
+      // Chunks share slots: each may fill one.
       int64_t budget = budgets[std::min<size_t>(stage, budgets.size() - 1)] / std::max<int64_t>(slotsOf(stage), 1);
-      for (Operation *op : plan::chooseWithinBudget(func, mesh, stage, candidates, layers, budget))
+      for (Operation *op : plan::chooseWithinBudget(func, mesh, chunk, candidates, layers, budget))
         repeat(op);
     }
     return success();

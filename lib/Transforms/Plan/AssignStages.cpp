@@ -1,4 +1,5 @@
-// Balances layers over stages, then lets backward ops, parameters and states follow.
+// Balances layers over chunks, then lets backward ops, parameters and states follow. Which stages hold a parameter
+// follows from the chunks that use it.
 #include "dialects/Dist/DistDialect.h"
 #include "hyc/Analysis/Layers.h"
 #include "hyc/Transforms/Plan/Passes.h"
@@ -65,12 +66,12 @@ struct AssignStages : hyc::impl::AssignStagesBase<AssignStages> {
   void runOnOperation() override {
     module = getOperation();
     func = module.lookupSymbol<FuncOp>("microbatch");
-    dist::MeshOp mesh = dist::MeshOp::find(module);
+    mesh = dist::MeshOp::find(module);
     if (!func || !mesh) {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to plan for";
       return signalPassFailure();
     }
-    stages = mesh.getStages();
+    chunks = mesh.getChunks();
     findFloatingOps();
     if (failed(assignLayers()))
       return signalPassFailure();
@@ -80,45 +81,53 @@ struct AssignStages : hyc::impl::AssignStagesBase<AssignStages> {
   }
 
 private:
-  int64_t stageOf(Operation *op) {
-    auto stage = op->getAttrOfType<IntegerAttr>(dist::kStage);
-    return stage ? stage.getInt() : -1;
-  }
-  void setStage(Operation *op, int64_t stage) {
-    op->setAttr(dist::kStage, Builder(&getContext()).getI64IntegerAttr(stage));
+  int64_t chunkOf(Operation *op) { return dist::chunkOf(op).value_or(-1); }
+  void setChunk(Operation *op, int64_t chunk) {
+    op->setAttr(dist::kStage, Builder(&getContext()).getI64IntegerAttr(chunk));
   }
 
   LogicalResult assignLayers() {
     SmallVector<Layer> layers = findLayers(func);
-    if (static_cast<int64_t>(layers.size()) < stages)
-      return func.emitError("has ") << layers.size() << " layers, expected at least " << stages
-                                    << ", one a pipeline stage; lower --pp to at most " << layers.size();
+    if (static_cast<int64_t>(layers.size()) < chunks)
+      return reportTooFewLayers(layers.size());
     FailureOr<std::vector<size_t>> chosen = cuts.empty() ? balanced(layers) : cutAt(layers);
     if (failed(chosen))
       return failure();
     const std::vector<size_t> &ends = *chosen;
-    size_t stage = 0;
+    size_t chunk = 0;
     for (auto [index, layer] : llvm::enumerate(layers)) {
-      while (index >= ends[stage])
-        ++stage;
+      while (index >= ends[chunk])
+        ++chunk;
       for (Operation *op : layer)
-        if (stageOf(op) < 0)
-          setStage(op, static_cast<int64_t>(stage));
+        if (chunkOf(op) < 0)
+          setChunk(op, static_cast<int64_t>(chunk));
     }
     return success();
+  }
+
+  LogicalResult reportTooFewLayers(size_t layers) {
+    int64_t stages = mesh.getStages(), virtualStages = mesh.getVirtualStages();
+    InFlightDiagnostic error = func.emitError("has ") << layers << " layers, expected at least " << chunks;
+    if (virtualStages == 1)
+      return error << ", one a pipeline stage; lower --pp to at most " << layers;
+    error << " = --pp " << stages << " × --virtual-stages " << virtualStages << ", one a virtual stage; lower ";
+    if (static_cast<int64_t>(layers) >= 2 * stages)
+      return error << "--virtual-stages to at most " << static_cast<int64_t>(layers) / stages;
+    return error << "--pp, or leave out --virtual-stages";
   }
 
   FailureOr<std::vector<size_t>> balanced(ArrayRef<Layer> layers) {
     FailureOr<Weights> weights = weigh(layers);
     if (failed(weights))
       return failure();
-    return balance(*weights, stages);
+    return balance(*weights, chunks);
   }
 
-  /// The layers' ends as `cuts` has them: each names an op of the layer that begins the next stage.
+  /// The layers' ends as `cuts` has them: each names an op of the layer that begins the next chunk.
   FailureOr<std::vector<size_t>> cutAt(ArrayRef<Layer> layers) {
-    if (static_cast<int64_t>(cuts.size()) != stages - 1)
-      return func.emitError("is cut at ") << cuts.size() << " ops, expected " << stages - 1 << " for " << stages << " stages";
+    if (static_cast<int64_t>(cuts.size()) != chunks - 1)
+      return func.emitError("is cut at ") << cuts.size() << " ops, expected " << chunks - 1 << " for " << chunks
+                                          << (mesh.getVirtualStages() == 1 ? " stages" : " virtual stages");
     std::vector<size_t> ends;
     for (const std::string &id : cuts) {
       auto layer = llvm::find_if(layers, [&](const Layer &candidate) {
@@ -185,14 +194,14 @@ private:
       if (auto read = dyn_cast<ReadOp>(def)) {
         if (seen.insert(parameterOf(read)).second)
           elements += cast<RankedTensorType>(read.getType()).getNumElements();
-      } else if (stageOf(def) < 0 && !llvm::is_contained(layer, def) && isFloating(def)) {
+      } else if (chunkOf(def) < 0 && !llvm::is_contained(layer, def) && isFloating(def)) {
         llvm::append_range(work, def->getOperands());
       }
     }
     return elements;
   }
 
-  /// Finds the ops that depend on no input: they may stand on whichever stage uses them.
+  /// Finds the ops that depend on no input: they may stand in whichever chunk uses them.
   void findFloatingOps() {
     for (Operation &op : func.getBody().front())
       if (llvm::all_of(op.getOperands(), [&](Value operand) { return floating.contains(operand.getDefiningOp()); }))
@@ -200,46 +209,47 @@ private:
   }
   bool isFloating(Operation *op) { return floating.contains(op); }
 
-  /// Ops on parameters and constants alone go to the first stage that uses them.
+  /// Ops on parameters and constants alone go to the first chunk that uses them.
   void assignFloatingOps() {
     for (Operation &op : llvm::reverse(func.getBody().front())) {
-      if (stageOf(&op) >= 0 || op.hasAttr("hyc.backward") || isa<ReturnOp>(op))
+      if (chunkOf(&op) >= 0 || op.hasAttr("hyc.backward") || isa<ReturnOp>(op))
         continue;
-      int64_t first = stages;
+      int64_t first = chunks;
       for (Operation *user : op.getUsers())
-        if (!user->hasAttr("hyc.backward") && stageOf(user) >= 0)
-          first = std::min(first, stageOf(user));
+        if (!user->hasAttr("hyc.backward") && chunkOf(user) >= 0)
+          first = std::min(first, chunkOf(user));
       // Used by backward ops only, or by nothing: settled with them.
-      if (first < stages)
-        setStage(&op, first);
+      if (first < chunks)
+        setChunk(&op, first);
     }
   }
 
-  /// The stage of the forward op that `id` derives from, by the longest matching prefix.
-  int64_t stageOfOrigin(StringRef id, const llvm::StringMap<int64_t> &stageOfId) {
+  /// The chunk of the forward op that `id` derives from, by the longest matching prefix.
+  int64_t chunkOfOrigin(StringRef id, const llvm::StringMap<int64_t> &chunkOfId) {
     for (size_t end = id.rfind(".grad"); end != StringRef::npos; end = id.take_front(end).rfind(".grad"))
-      if (auto entry = stageOfId.find(id.take_front(end)); entry != stageOfId.end())
+      if (auto entry = chunkOfId.find(id.take_front(end)); entry != chunkOfId.end())
         return entry->second;
     return -1;
   }
 
-  /// A backward op goes to its origin's stage, but never after a stage whose cotangents it reads.
+  /// A backward op goes to its origin's chunk, but never after a chunk whose cotangents it reads.
   void assignBackwardOps() {
-    llvm::StringMap<int64_t> stageOfId;
+    llvm::StringMap<int64_t> chunkOfId;
     for (Operation &op : func.getBody().front())
-      if (!op.hasAttr("hyc.backward") && !getId(&op).empty() && stageOf(&op) >= 0)
-        stageOfId[getId(&op)] = stageOf(&op);
+      if (!op.hasAttr("hyc.backward") && !getId(&op).empty() && chunkOf(&op) >= 0)
+        chunkOfId[getId(&op)] = chunkOf(&op);
     for (Operation &op : func.getBody().front()) {
-      if (stageOf(&op) >= 0 || isa<ReturnOp>(op))
+      if (chunkOf(&op) >= 0 || isa<ReturnOp>(op))
         continue;
-      int64_t stage = stageOfOrigin(getId(&op), stageOfId), bound = stages - 1;
+      int64_t chunk = chunkOfOrigin(getId(&op), chunkOfId), bound = chunks - 1;
       for (Value operand : op.getOperands())
-        if (Operation *def = operand.getDefiningOp(); def && stageOf(def) >= 0 && def->hasAttr("hyc.backward") && !isFloating(def))
-          bound = std::min(bound, stageOf(def));
+        if (Operation *def = operand.getDefiningOp();
+            def && chunkOf(def) >= 0 && def->hasAttr("hyc.backward") && !isFloating(def))
+          bound = std::min(bound, chunkOf(def));
       if (isa<AccumulateOp>(op)) // where the contribution is made: those of a tied parameter meet once a step
-        stage = stageOf(op.getOperand(0).getDefiningOp());
-      // Cotangents are summed where the last of them is made, so that one tensor crosses to the stage before.
-      setStage(&op, stage < 0 || isa<AddOp>(op) ? bound : std::min(stage, bound));
+        chunk = chunkOf(op.getOperand(0).getDefiningOp());
+      // Cotangents are summed where the last of them is made, so that one tensor crosses to the chunk before.
+      setChunk(&op, chunk < 0 || isa<AddOp>(op) ? bound : std::min(chunk, bound));
     }
   }
 
@@ -249,13 +259,13 @@ private:
     for (Operation &op : func.getBody().front()) {
       if (auto read = dyn_cast<ReadOp>(op))
         for (Operation *user : read->getUsers())
-          heldBy[parameterOf(read)].insert(stageOf(user));
+          heldBy[parameterOf(read)].insert(mesh.getStageOf(chunkOf(user)));
       if (auto accumulate = dyn_cast<AccumulateOp>(op))
         if (auto state = module.lookupSymbol<StateOp>(accumulate.getTargetAttr()); state && state.getParam())
-          heldBy[*state.getParam()].insert(stageOf(&op));
+          heldBy[*state.getParam()].insert(mesh.getStageOf(chunkOf(&op)));
     }
     Builder builder(&getContext());
-    SmallVector<int64_t> all(stages);
+    SmallVector<int64_t> all(mesh.getStages());
     std::iota(all.begin(), all.end(), 0);
     for (Operation &op : module.getBody()->getOperations()) {
       auto state = dyn_cast<StateOp>(op);
@@ -274,7 +284,8 @@ private:
 
   ModuleOp module;
   FuncOp func;
-  int64_t stages = 1;
+  dist::MeshOp mesh;
+  int64_t chunks = 1;
   llvm::DenseSet<Operation *> floating;
 };
 } // namespace

@@ -1,4 +1,4 @@
-// GPipe and 1F1B as tables.
+// GPipe, 1F1B and interleaved 1F1B as tables.
 #include "dialects/Dist/DistDialect.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -15,23 +15,25 @@ using dist::InstructionKind;
 
 namespace {
 
-/// Writes one stage's table. Micro-batch m uses slot m mod slots.
+/// Writes one stage's table.
 class TableBuilder {
 public:
-  TableBuilder(MLIRContext *context, int64_t stage, int64_t stages, int64_t microBatches, int64_t slots)
-      : context(context), stage(stage), stages(stages), microBatches(microBatches), slots(slots) {}
+  TableBuilder(dist::MeshOp mesh, int64_t stage, int64_t microBatches)
+      : mesh(mesh), context(mesh.getContext()), stage(stage), stages(mesh.getStages()),
+        virtualStages(mesh.getVirtualStages()), microBatches(microBatches) {}
 
+  /// All forwards, then all backwards.
   SmallVector<Attribute> gpipe() {
     add(InstructionKind::begin_step);
     for (int64_t m = 0; m < microBatches; ++m) {
-      exchange({receiveForward(m)});
-      compute(InstructionKind::forward, m);
-      exchange({sendForward(m)});
+      exchange({receiveForward({0, m})});
+      forward({0, m});
+      exchange({sendForward({0, m})});
     }
     for (int64_t m = 0; m < microBatches; ++m) {
-      exchange({receiveBackward(m)});
-      compute(InstructionKind::backward, m);
-      exchange({sendBackward(m)});
+      exchange({receiveBackward({0, m})});
+      backward({0, m});
+      exchange({sendBackward({0, m})});
     }
     return finish();
   }
@@ -40,54 +42,128 @@ public:
     int64_t ahead = std::min(stages - stage - 1, microBatches);
     add(InstructionKind::begin_step);
     for (int64_t m = 0; m < ahead; ++m) {
-      exchange({receiveForward(m)});
-      compute(InstructionKind::forward, m);
-      exchange({sendForward(m)});
+      exchange({receiveForward({0, m})});
+      forward({0, m});
+      exchange({sendForward({0, m})});
     }
     if (ahead < microBatches)
-      exchange({receiveForward(ahead)});
+      exchange({receiveForward({0, ahead})});
     for (int64_t m = ahead; m < microBatches; ++m) {
       int64_t done = m - ahead;
-      compute(InstructionKind::forward, m);
-      exchange({sendForward(m), receiveBackward(done)});
-      compute(InstructionKind::backward, done);
+      forward({0, m});
+      exchange({sendForward({0, m}), receiveBackward({0, done})});
+      backward({0, done});
       if (m + 1 < microBatches)
-        exchange({sendBackward(done), receiveForward(m + 1)});
+        exchange({sendBackward({0, done}), receiveForward({0, m + 1})});
       else
-        exchange({sendBackward(done)});
+        exchange({sendBackward({0, done})});
     }
     for (int64_t m = microBatches - ahead; m < microBatches; ++m) {
-      exchange({receiveBackward(m)});
-      compute(InstructionKind::backward, m);
-      exchange({sendBackward(m)});
+      exchange({receiveBackward({0, m})});
+      backward({0, m});
+      exchange({sendBackward({0, m})});
     }
     return finish();
   }
 
+  /// Round r computes forward r, as long as there are any, and backward r - `ahead`. One exchange before each round
+  /// sends what the last round has made and receives what this one needs. Both ends of a transfer lie in exchanges of
+  /// equal r + s on stage s, those between the last stage and the first included: no circle of stages waits for one
+  /// another.
+  SmallVector<Attribute> interleaved() {
+    int64_t chunkPasses = microBatches * virtualStages, ahead = 2 * (stages - stage - 1) + (virtualStages - 1) * stages;
+    add(InstructionKind::begin_step);
+    for (int64_t round = 0; round <= chunkPasses + ahead; ++round) {
+      auto at = [&](int64_t index, auto &&which) -> std::optional<Work> {
+        return index >= 0 && index < chunkPasses ? std::optional(which(index)) : std::nullopt;
+      };
+      auto ofForward = [&](int64_t index) { return forwardWork(index); };
+      auto ofBackward = [&](int64_t index) { return backwardWork(index); };
+      std::optional<Work> lastForward = at(round - 1, ofForward), nextForward = at(round, ofForward);
+      std::optional<Work> lastBackward = at(round - 1 - ahead, ofBackward),
+                          nextBackward = at(round - ahead, ofBackward);
+      // What is received forward takes the slot that the last backward has emptied. Of two stages both transfers in one
+      // direction have the same ends: forward comes first on both sides.
+      exchange({lastForward ? sendForward(*lastForward) : MaybeTransfer(),
+                lastBackward ? sendBackward(*lastBackward) : MaybeTransfer(),
+                nextForward ? receiveForward(*nextForward) : MaybeTransfer(),
+                nextBackward ? receiveBackward(*nextBackward) : MaybeTransfer()});
+      if (nextForward)
+        forward(*nextForward);
+      if (nextBackward)
+        backward(*nextBackward);
+    }
+    return finish();
+  }
+
+  int64_t getSlots() const { return static_cast<int64_t>(slots.size()); }
+
 private:
   using MaybeTransfer = std::optional<dist::TransferAttr>;
 
-  MaybeTransfer transfer(bool exists, bool isSend, Direction direction, int64_t m) {
-    if (!exists)
-      return std::nullopt;
-    return dist::TransferAttr::get(context, isSend, direction, m, m % slots);
-  }
-  MaybeTransfer receiveForward(int64_t m) { return transfer(stage > 0, false, Direction::forward, m); }
-  MaybeTransfer sendForward(int64_t m) { return transfer(stage + 1 < stages, true, Direction::forward, m); }
-  MaybeTransfer receiveBackward(int64_t m) { return transfer(stage + 1 < stages, false, Direction::backward, m); }
-  MaybeTransfer sendBackward(int64_t m) { return transfer(stage > 0, true, Direction::backward, m); }
+  /// One micro-batch of one chunk.
+  struct Work {
+    int64_t virtualStage, microBatch;
+    bool operator==(const Work &other) const {
+      return virtualStage == other.virtualStage && microBatch == other.microBatch;
+    }
+  };
 
-  void add(InstructionKind kind, int64_t microBatch = 0, ArrayRef<dist::TransferAttr> transfers = {}) {
-    table.push_back(dist::InstructionAttr::get(context, kind, microBatch, microBatch % slots, transfers));
+  /// The chunks in turn, `stages` micro-batches each, then the next micro-batches.
+  Work forwardWork(int64_t index) const {
+    int64_t ofGroup = index % (stages * virtualStages);
+    return {ofGroup / stages, index / (stages * virtualStages) * stages + ofGroup % stages};
   }
-  void compute(InstructionKind kind, int64_t microBatch) { add(kind, microBatch); }
+  Work backwardWork(int64_t index) const {
+    Work work = forwardWork(index);
+    return {virtualStages - 1 - work.virtualStage, work.microBatch};
+  }
+
+  /// The slot that holds `work`; the first free one if none does.
+  int64_t slotOf(const Work &work) {
+    auto held = llvm::find(slots, std::optional(work));
+    if (held == slots.end())
+      held = llvm::find(slots, std::nullopt);
+    if (held == slots.end()) {
+      slots.push_back(work);
+      return static_cast<int64_t>(slots.size()) - 1;
+    }
+    *held = work;
+    return held - slots.begin();
+  }
+
+  /// Nothing where the model begins or ends here.
+  MaybeTransfer transfer(bool isSend, Direction direction, const Work &work) {
+    auto at = [&](int64_t slot) {
+      return dist::TransferAttr::get(context, isSend, direction, work.virtualStage, work.microBatch, slot);
+    };
+    int64_t peer = at(0).getPeerOf(mesh.getChunk(stage, work.virtualStage));
+    if (peer < 0 || peer >= mesh.getChunks())
+      return std::nullopt;
+    // Backward has emptied the slot, but what it made lies there until it is sent.
+    return at(isSend && direction == Direction::backward ? emptied : slotOf(work));
+  }
+  MaybeTransfer receiveForward(Work work) { return transfer(false, Direction::forward, work); }
+  MaybeTransfer sendForward(Work work) { return transfer(true, Direction::forward, work); }
+  MaybeTransfer receiveBackward(Work work) { return transfer(false, Direction::backward, work); }
+  MaybeTransfer sendBackward(Work work) { return transfer(true, Direction::backward, work); }
+
+  void add(InstructionKind kind, Work work = {0, 0}, int64_t slot = 0, ArrayRef<dist::TransferAttr> transfers = {}) {
+    table.push_back(dist::InstructionAttr::get(context, kind, work.virtualStage, work.microBatch, slot, transfers));
+  }
+  void forward(Work work) { add(InstructionKind::forward, work, slotOf(work)); }
+  void backward(Work work) {
+    emptied = slotOf(work);
+    slots[emptied].reset();
+    add(InstructionKind::backward, work, emptied);
+  }
   void exchange(std::initializer_list<MaybeTransfer> maybe) {
     SmallVector<dist::TransferAttr> transfers;
     for (const MaybeTransfer &transfer : maybe)
       if (transfer)
         transfers.push_back(*transfer);
     if (!transfers.empty())
-      add(InstructionKind::exchange, 0, transfers);
+      add(InstructionKind::exchange, {0, 0}, 0, transfers);
   }
   SmallVector<Attribute> finish() {
     add(InstructionKind::reduce);
@@ -95,8 +171,11 @@ private:
     return std::move(table);
   }
 
+  dist::MeshOp mesh;
   MLIRContext *context;
-  int64_t stage, stages, microBatches, slots;
+  int64_t stage, stages, virtualStages, microBatches;
+  SmallVector<std::optional<Work>> slots; // what each holds
+  int64_t emptied = 0;                    // the slot of the last backward
   SmallVector<Attribute> table;
 };
 
@@ -110,23 +189,34 @@ struct BuildSchedule : hyc::impl::BuildScheduleBase<BuildSchedule> {
       module.emitError("has no dist.mesh to plan for");
       return signalPassFailure();
     }
-    bool isGpipe = schedule == "gpipe";
-    if (!isGpipe && schedule != "1f1b") {
-      module.emitError("schedule is \"") << schedule << "\", expected gpipe or 1f1b";
+    if (failed(check(mesh)))
       return signalPassFailure();
-    }
-    if (microBatches < 1) {
-      module.emitError("step has ") << microBatches << " micro-batches, expected at least 1";
-      return signalPassFailure();
-    }
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    int64_t stages = mesh.getStages();
-    for (int64_t stage = 0; stage < stages; ++stage) {
-      int64_t slots = isGpipe ? int64_t(microBatches) : std::min<int64_t>(stages - stage, microBatches);
-      TableBuilder table(&getContext(), stage, stages, microBatches, slots);
-      dist::ScheduleOp::create(builder, module.getLoc(), stage, slots,
-                               builder.getArrayAttr(isGpipe ? table.gpipe() : table.oneForwardOneBackward()));
+    for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage) {
+      TableBuilder table(mesh, stage, microBatches);
+      SmallVector<Attribute> instructions = schedule == "gpipe"           ? table.gpipe()
+                                            : mesh.getVirtualStages() > 1 ? table.interleaved()
+                                                                          : table.oneForwardOneBackward();
+      dist::ScheduleOp::create(builder, module.getLoc(), stage, table.getSlots(), builder.getArrayAttr(instructions));
     }
+  }
+
+private:
+  LogicalResult check(dist::MeshOp mesh) {
+    int64_t stages = mesh.getStages(), virtualStages = mesh.getVirtualStages(), count = microBatches;
+    if (schedule != "gpipe" && schedule != "1f1b")
+      return mesh->getParentOp()->emitError("schedule is \"") << schedule << "\", expected gpipe or 1f1b";
+    if (count < 1)
+      return mesh->getParentOp()->emitError("step has ") << count << " micro-batches, expected at least 1";
+    if (virtualStages == 1)
+      return success();
+    if (schedule == "gpipe")
+      return mesh.emitError("has ") << virtualStages << " virtual stages, but schedule gpipe has none; expected 1f1b";
+    if (count % stages != 0)
+      return mesh.emitError("has virtual stages, whose schedule passes micro-batches on in groups of ")
+             << stages << ", one a stage, but " << count << " micro-batches = " << count / stages << " × " << stages
+             << " + " << count % stages;
+    return success();
   }
 };
 } // namespace

@@ -88,18 +88,18 @@ SmallVector<Operation *> plan::findCheapExpansions(FuncOp func, dist::MeshOp mes
 static constexpr int64_t kFlopsPerExchangedByte = 64;
 
 namespace {
-/// The forward graph of one stage, as a problem, and the ops behind its numbers.
-class StageProblem {
+/// The forward graph of one chunk, as a problem, and the ops behind its numbers.
+class ChunkProblem {
 public:
-  StageProblem(dist::MeshOp mesh, int64_t stage, const Candidates &candidates, ArrayRef<Layer> layers)
-      : mesh(mesh), stage(stage), candidates(candidates) {
+  ChunkProblem(dist::MeshOp mesh, int64_t chunk, const Candidates &candidates, ArrayRef<Layer> layers)
+      : mesh(mesh), chunk(chunk), candidates(candidates) {
     for (auto [index, layer] : llvm::enumerate(layers))
       for (Operation *op : layer)
         groupOf[op] = static_cast<int>(index);
   }
 
   void add(Operation *op) {
-    if (stageOf(op) != stage || op->getNumResults() == 0 || (isFree(op) && op->getNumOperands() == 0))
+    if (chunkOf(op) != chunk || op->getNumResults() == 0 || (isFree(op) && op->getNumOperands() == 0))
       return;
     std::vector<int> operands;
     for (Value operand : op->getOperands())
@@ -112,7 +112,7 @@ public:
     for (Value result : op->getResults()) {
       int value = values[result] =
           problem.addValue(number, isView ? RecomputationProblem::kNeverSaved : bytesPerRank(result, mesh));
-      if (llvm::any_of(result.getUsers(), [&](Operation *user) { return isBackward(user) && stageOf(user) <= stage; }))
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) { return isBackward(user) && chunkOf(user) <= chunk; }))
         problem.need(value);
     }
   }
@@ -127,13 +127,10 @@ public:
   }
 
 private:
-  static int64_t stageOf(Operation *op) {
-    auto stage = op->getAttrOfType<IntegerAttr>(dist::kStage);
-    return stage ? stage.getInt() : 0;
-  }
+  static int64_t chunkOf(Operation *op) { return dist::chunkOf(op).value_or(0); }
 
   /// The number of an operand: -1 for what is there anyway (inputs, parameters), a value that can only be saved for
-  /// what has come from another stage.
+  /// what has come from another chunk.
   int valueOf(Value operand) {
     auto [entry, isNew] = values.try_emplace(operand, -1);
     Operation *def = operand.getDefiningOp();
@@ -143,7 +140,7 @@ private:
   }
 
   dist::MeshOp mesh;
-  int64_t stage;
+  int64_t chunk;
   const Candidates &candidates;
   llvm::DenseMap<Operation *, int> groupOf;
   RecomputationProblem problem;
@@ -152,9 +149,9 @@ private:
 };
 } // namespace
 
-SmallVector<Operation *> plan::chooseWithinBudget(FuncOp func, dist::MeshOp mesh, int64_t stage,
+SmallVector<Operation *> plan::chooseWithinBudget(FuncOp func, dist::MeshOp mesh, int64_t chunk,
                                                   const Candidates &candidates, ArrayRef<Layer> layers, int64_t bytes) {
-  StageProblem problem(mesh, stage, candidates, layers);
+  ChunkProblem problem(mesh, chunk, candidates, layers);
   for (Operation &op : func.getBody().front())
     if (!isBackward(&op))
       problem.add(&op);

@@ -17,9 +17,9 @@ using Candidates = llvm::DenseSet<mlir::Operation *>;
 /// fewer operations per saved byte than the model's forward does on average.
 llvm::SmallVector<mlir::Operation *> findCheapExpansions(FuncOp func, dist::MeshOp mesh, const Candidates &candidates);
 
-/// One stage's least costly ops to execute again such that one micro-batch saves at most `bytes` on a rank; where that
+/// One chunk's least costly ops to execute again such that one micro-batch saves at most `bytes` on a rank; where that
 /// cannot be, those that save the fewest. Layers are the groups of RecomputationProblem.
-llvm::SmallVector<mlir::Operation *> chooseWithinBudget(FuncOp func, dist::MeshOp mesh, int64_t stage,
+llvm::SmallVector<mlir::Operation *> chooseWithinBudget(FuncOp func, dist::MeshOp mesh, int64_t chunk,
                                                         const Candidates &candidates, llvm::ArrayRef<Layer> layers,
                                                         int64_t bytes);
 

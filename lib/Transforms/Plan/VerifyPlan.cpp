@@ -36,12 +36,12 @@ private:
       if (isa<ParamOp, StateOp>(op) && (!op.hasAttr(dist::kSharding) || !op.hasAttr(dist::kStages)))
         return op.emitError("has no ") << (op.hasAttr(dist::kSharding) ? dist::kStages : dist::kSharding);
     for (Operation &op : func.getBody().front())
-      if (failed(verifyOp(&op, stages)))
+      if (failed(verifyOp(&op, mesh)))
         return failure();
     return checkFlatStates(module, mesh);
   }
 
-  LogicalResult verifyOp(Operation *op, int64_t stages) {
+  LogicalResult verifyOp(Operation *op, dist::MeshOp mesh) {
     if (isa<ReturnOp>(op))
       return success();
     if (op->getNumResults() > 0 && !op->hasAttr(dist::kShardings))
@@ -49,11 +49,11 @@ private:
     if (auto rule = dyn_cast<ShardingRuleOpInterface>(op);
         rule && failed(recordedOpSharding(op, rule.getShardingRule())))
       return failure();
-    auto stage = op->getAttrOfType<IntegerAttr>(dist::kStage);
-    if (!stage)
+    std::optional<int64_t> chunk = dist::chunkOf(op);
+    if (!chunk)
       return op->emitError("has no dist.stage");
-    if (stage.getInt() < 0 || stage.getInt() >= stages)
-      return op->emitError("is on stage ") << stage.getInt() << ", expected one below " << stages;
+    if (*chunk < 0 || *chunk >= mesh.getChunks())
+      return op->emitError("is on stage ") << *chunk << ", expected one below " << mesh.getChunks();
     return success();
   }
 };

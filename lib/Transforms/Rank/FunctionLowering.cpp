@@ -158,7 +158,7 @@ FunctionLowering::Destination FunctionLowering::destinationOf(Value tensor, Layo
 }
 
 rank::WriteMode FunctionLowering::modeOfAccumulation(StringRef state) {
-  return accumulated.insert(state).second ? rank::WriteMode::first : rank::WriteMode::add;
+  return tables.accumulated.insert(state).second ? rank::WriteMode::first : rank::WriteMode::add;
 }
 
 AccumulateOp FunctionLowering::soleAccumulation(Value value) {
@@ -275,7 +275,7 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
       arena = kCommunication;
     }
     rank::RecordOp record = tables.addRecord(channel.getValue(), arena, type, loc);
-    tables.addTransfer(record, channel.getValue(), /*send=*/false, kind == "backward", loc);
+    addTransfer(record, channel.getValue(), /*send=*/false, loc);
     return address(record);
   }
   StringAttr saved = attribute("hyc.saved");
@@ -283,14 +283,20 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
     return source.emitError("argument ") << index << " of @" << source.getSymName()
                                          << " says nothing of where it comes from, expected hyc.input, hyc.saved, "
                                             "hyc.scalar or dist.channel";
-  auto found = tables.saved.find(saved.getValue());
-  if (found == tables.saved.end())
+  const llvm::StringMap<SavedValue> &ofForward = tables.saved[virtualStage];
+  auto found = ofForward.find(saved.getValue());
+  if (found == ofForward.end())
     return source.emitError("@") << source.getSymName() << " wants the saved value " << saved
-                                 << ", which no forward function of its stage returns";
+                                 << ", which the forward function of its stage does not return";
   const SavedValue &value = found->second;
   Value whole = rank::AddressOp::create(builder, loc, value.symbolType, value.symbol);
   buffers[argument] = view(whole, value.offset, value.type);
   return success();
+}
+
+void FunctionLowering::addTransfer(rank::RecordOp record, StringRef channel, bool send, Location loc) {
+  auto direction = kind == dist::InstructionKind::backward ? dist::Direction::backward : dist::Direction::forward;
+  tables.addTransfer(record, channel, send, direction, virtualStage, loc);
 }
 
 /// The record that `buffer` lies in as a whole; a temporary becomes one. Null where it is something else.
@@ -327,7 +333,7 @@ LogicalResult FunctionLowering::lowerResult(unsigned index, Value value, Locatio
       Value address = rank::AddressOp::create(builder, loc, dense, FlatSymbolRefAttr::get(record.getSymNameAttr()));
       copy(address, buffer, channel.getValue());
     }
-    tables.addTransfer(record, channel.getValue(), /*send=*/true, kind == "backward", loc);
+    addTransfer(record, channel.getValue(), /*send=*/true, loc);
   }
   auto saved = dyn_cast_or_null<StringAttr>(source.getResultAttr(index, "hyc.saved"));
   if (!saved)
@@ -336,8 +342,8 @@ LogicalResult FunctionLowering::lowerResult(unsigned index, Value value, Locatio
   Value buffer = bufferOf(value);
   auto [root, offset] = rootOf(buffer);
   auto address = root.getDefiningOp<rank::AddressOp>();
-  tables.saved[saved.getValue()] = {address.getSymbolAttr(), address.getResult().getType(), offset,
-                                    cast<rank::BufferType>(buffer.getType())};
+  tables.saved[virtualStage][saved.getValue()] = {address.getSymbolAttr(), address.getResult().getType(), offset,
+                                                  cast<rank::BufferType>(buffer.getType())};
   return success();
 }
 

@@ -17,9 +17,11 @@ namespace hyc {
 
 class FunctionLowering {
 public:
-  /// `kind` is forward, backward, reduce or apply.
-  FunctionLowering(ProgramTables &tables, FuncOp source, rank::FuncOp target, llvm::StringRef kind)
-      : tables(tables), source(source), kind(kind), builder(target.getBody()) {}
+  /// `kind` is forward, backward, reduce or apply; of the former two there is one each virtual stage. In the order in
+  /// which they first run in a step: a function overwrites the gradients that none before it has added to.
+  FunctionLowering(ProgramTables &tables, FuncOp source, rank::FuncOp target, dist::InstructionKind kind,
+                   int64_t virtualStage)
+      : tables(tables), source(source), kind(kind), virtualStage(virtualStage), builder(target.getBody()) {}
 
   llvm::LogicalResult run();
 
@@ -36,6 +38,7 @@ private:
   llvm::LogicalResult lowerResult(unsigned index, mlir::Value value, mlir::Location loc);
   llvm::LogicalResult lower(mlir::Operation *op);
   rank::RecordOp recordOf(mlir::Value buffer, llvm::StringRef name);
+  void addTransfer(rank::RecordOp record, llvm::StringRef channel, bool send, mlir::Location loc);
 
   // Where values lie.
   mlir::Value bufferOf(mlir::Value tensor) { return buffers.lookup(tensor); }
@@ -149,7 +152,8 @@ private:
 
   ProgramTables &tables;
   FuncOp source;
-  llvm::StringRef kind;
+  dist::InstructionKind kind;
+  int64_t virtualStage;
   mlir::OpBuilder builder;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers; // tensor or pending -> buffer
   struct FetchedCopy {
@@ -160,7 +164,6 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> tickets;  // pending -> ticket
   llvm::DenseMap<mlir::Value, mlir::Value> gathered; // pending -> what the exchange itself wrote
   llvm::DenseMap<mlir::Operation *, mlir::Value> concats;
-  llvm::StringSet<> accumulated; // states that this function has added to
   llvm::DenseSet<mlir::Operation *> fusedAccumulations;
 };
 

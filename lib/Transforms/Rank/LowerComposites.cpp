@@ -29,7 +29,7 @@ LogicalResult FunctionLowering::lowerLayerNormGrad(LayerNormGradOp op) {
   AccumulateOp scaleState = soleAccumulation(op.getScaleCotangent()),
                biasState = soleAccumulation(op.getBiasCotangent());
   bool fuse = scaleState && biasState && scaleState.getTarget() != biasState.getTarget() &&
-              accumulated.contains(scaleState.getTarget()) == accumulated.contains(biasState.getTarget());
+              tables.accumulated.contains(scaleState.getTarget()) == tables.accumulated.contains(biasState.getTarget());
   Value x = denseBufferOf(op.getX()), dy = denseBufferOf(op.getCotangent()), scale = denseBufferOf(op.getScale());
   Value mean = denseBufferOf(op.getMean()), rstd = denseBufferOf(op.getRstd());
   Value dx = destinationOf(op.getXCotangent(), Layout::Dense).buffer;

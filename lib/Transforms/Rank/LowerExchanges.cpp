@@ -22,7 +22,8 @@ Value FunctionLowering::start(Operation *op, StringRef exchange, StringRef combi
     return attribute ? attribute.getValue() : StringRef();
   };
   StringRef cause = text("cause").empty() ? getId(op) : text("cause");
-  rank::CollectiveOp row = tables.addCollective(kind, exchange, group, cause, text("why"), flat, op->getLoc());
+  rank::CollectiveOp row = tables.addCollective(rank::functionName(kind, virtualStage), exchange, group, cause,
+                                                text("why"), flat, op->getLoc());
   Value rowValue = rank::RowOp::create(builder, op->getLoc(), FlatSymbolRefAttr::get(row.getSymNameAttr()));
   auto startOp =
       rank::StartOp::create(builder, op->getLoc(), rowValue, ValueRange(buffer),

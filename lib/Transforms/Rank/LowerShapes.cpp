@@ -175,7 +175,7 @@ std::optional<rank::WriteMode> FunctionLowering::accumulationMode(ArrayRef<Value
     AccumulateOp accumulate = soleAccumulation(result);
     if (!accumulate || !targets.insert(accumulate.getTarget()).second)
       return std::nullopt;
-    auto mode = accumulated.contains(accumulate.getTarget()) ? rank::WriteMode::add : rank::WriteMode::first;
+    auto mode = tables.accumulated.contains(accumulate.getTarget()) ? rank::WriteMode::add : rank::WriteMode::first;
     if (common && *common != mode)
       return std::nullopt;
     common = mode;

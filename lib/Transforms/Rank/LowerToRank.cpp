@@ -1,6 +1,7 @@
 // One rank.program a stage in place of its functions over tensors.
 //
-// The order matters: forward before backward, since it says where saved values lie.
+// The order matters: forward before backward, since it says where saved values lie; and of the chunks of a stage those
+// before that run before, since the first contribution to a gradient overwrites it.
 #include "FunctionLowering.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
@@ -14,7 +15,13 @@ using namespace hyc;
 
 namespace {
 
-constexpr llvm::StringLiteral kFunctions[] = {"forward", "backward", "reduce", "apply"};
+/// One function of a stage, before and after.
+struct Lowered {
+  dist::InstructionKind kind;
+  int64_t virtualStage;
+  FuncOp source;
+  rank::FuncOp target;
+};
 
 struct LowerToRank : hyc::impl::LowerToRankBase<LowerToRank> {
   void runOnOperation() override {
@@ -26,13 +33,14 @@ struct LowerToRank : hyc::impl::LowerToRankBase<LowerToRank> {
     KernelTable kernels(getOperation());
     ExchangeNumbers collectives, tags;
     for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage)
-      if (failed(lowerStage(stage, stages, kernels, collectives, tags)))
+      if (failed(lowerStage(stage, mesh, kernels, collectives, tags)))
         return signalPassFailure();
     eraseTensors();
   }
 
-  LogicalResult lowerStage(int64_t stage, int64_t stages, KernelTable &kernels, ExchangeNumbers &collectives,
+  LogicalResult lowerStage(int64_t stage, dist::MeshOp mesh, KernelTable &kernels, ExchangeNumbers &collectives,
                            ExchangeNumbers &tags);
+  FailureOr<SmallVector<Lowered>> findFunctions(int64_t stage, dist::MeshOp mesh);
   dist::ScheduleOp scheduleOf(int64_t stage);
   void eraseTensors();
 };
@@ -61,43 +69,68 @@ void declareStates(ModuleOp module, ProgramTables &tables, ArrayRef<FuncOp> func
       tables.getState(&op, SymbolTable::getSymbolName(&op).getValue());
 }
 
-LogicalResult LowerToRank::lowerStage(int64_t stage, int64_t stages, KernelTable &kernels, ExchangeNumbers &collectives,
-                                      ExchangeNumbers &tags) {
+/// In the order in which they first run in a step: backward begins with the last chunk.
+FailureOr<SmallVector<Lowered>> LowerToRank::findFunctions(int64_t stage, dist::MeshOp mesh) {
+  using dist::InstructionKind;
+  SmallVector<Lowered> functions;
+  int64_t virtualStages = mesh.getVirtualStages();
+  for (int64_t k = 0; k < virtualStages; ++k)
+    functions.push_back({InstructionKind::forward, k, {}, {}});
+  for (int64_t k = virtualStages; k-- > 0;)
+    functions.push_back({InstructionKind::backward, k, {}, {}});
+  functions.push_back({InstructionKind::reduce, 0, {}, {}});
+  functions.push_back({InstructionKind::apply, 0, {}, {}});
+  for (Lowered &function : functions) {
+    std::string name = dist::functionName(function.kind, mesh.getChunk(stage, function.virtualStage));
+    function.source = getOperation().lookupSymbol<FuncOp>(name);
+    if (!function.source)
+      return getOperation().emitError("has no function @")
+             << name << ", expected forward, backward, reduce and apply of each stage";
+  }
+  return functions;
+}
+
+LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, KernelTable &kernels,
+                                      ExchangeNumbers &collectives, ExchangeNumbers &tags) {
   ModuleOp module = getOperation();
   dist::ScheduleOp schedule = scheduleOf(stage);
   if (!schedule)
     return module.emitError("has no dist.schedule of stage ")
-           << stage << ", expected one for each of " << stages << " stages";
+           << stage << ", expected one for each of " << mesh.getStages() << " stages";
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  auto program =
-      rank::ProgramOp::create(builder, module.getLoc(), ("stage" + Twine(stage)).str(), stage, schedule.getSlots());
+  auto program = rank::ProgramOp::create(builder, module.getLoc(), ("stage" + Twine(stage)).str(), stage,
+                                         schedule.getSlots(), mesh.getVirtualStages());
   program.getBody().emplaceBlock();
-  ProgramTables tables(program, stage, stages, kernels, collectives, tags);
+  ProgramTables tables(program, mesh, kernels, collectives, tags);
 
+  FailureOr<SmallVector<Lowered>> functions = findFunctions(stage, mesh);
+  if (failed(functions))
+    return failure();
   SmallVector<FuncOp> sources;
-  for (StringRef name : kFunctions) {
-    auto source = module.lookupSymbol<FuncOp>((name + "." + Twine(stage)).str());
-    if (!source)
-      return module.emitError("has no function @")
-             << name << "." << stage << ", expected forward, backward, reduce and apply of each stage";
-    sources.push_back(source);
-  }
+  for (const Lowered &function : *functions)
+    sources.push_back(function.source);
   declareStates(module, tables, sources);
-  SmallVector<rank::FuncOp> targets;
-  for (auto [name, source] : llvm::zip_equal(kFunctions, sources)) {
+  for (Lowered &function : *functions) {
+    if (&function == functions->begin() || function.kind != (&function - 1)->kind)
+      tables.accumulated.clear();
     // Made apart, since the tables still grow at the end of the program.
-    auto target = rank::FuncOp::create(builder, source.getLoc(), name);
-    target.getBody().emplaceBlock();
-    target->remove();
-    targets.push_back(target);
-    if (failed(FunctionLowering(tables, source, target, name).run())) {
-      for (rank::FuncOp made : targets)
-        made->destroy();
+    std::string name = rank::functionName(function.kind, function.virtualStage);
+    function.target = rank::FuncOp::create(builder, FuncOp(function.source).getLoc(), name);
+    function.target.getBody().emplaceBlock();
+    function.target->remove();
+    if (failed(
+            FunctionLowering(tables, function.source, function.target, function.kind, function.virtualStage).run())) {
+      for (Lowered &made : *functions)
+        if (made.target)
+          made.target->destroy();
       return failure();
     }
   }
-  for (rank::FuncOp target : targets)
-    program.getBody().front().push_back(target);
+  llvm::stable_sort(*functions, [](const Lowered &a, const Lowered &b) {
+    return std::pair(a.kind, a.virtualStage) < std::pair(b.kind, b.virtualStage);
+  });
+  for (Lowered &function : *functions)
+    program.getBody().front().push_back(function.target);
   return success();
 }
 

@@ -44,8 +44,18 @@ void addUses(Value buffer, const DenseMap<Operation *, int64_t> &positions, Span
 /// Everything that happens to one record: where functions use it, and in which transfers it takes part.
 struct RecordUses {
   rank::RecordOp record;
-  Span inFunction[4];
-  bool sends[2] = {false, false}, receives[2] = {false, false}; // by direction
+  SmallVector<Span> inFunction; // by position in ProgramOp::getFunctionNames
+  SmallVector<rank::TransferOp, 1> transfers;
+
+  bool isReceived() {
+    return llvm::any_of(transfers, [](rank::TransferOp transfer) { return !transfer.getSend(); });
+  }
+  bool takesPartIn(dist::TransferAttr step) {
+    return llvm::any_of(transfers, [&](rank::TransferOp transfer) {
+      return transfer.getSend() == step.getIsSend() && transfer.getBackward() != step.isForward() &&
+             static_cast<int64_t>(transfer.getVirtualStage()) == step.getVirtualStage();
+    });
+  }
 };
 
 struct Temporary {
@@ -102,6 +112,8 @@ std::string describeCall(Operation &op) {
 /// "forward micro-batch 2 slot 0"
 std::string describeInstruction(dist::InstructionAttr instruction) {
   std::string text = dist::stringifyInstructionKind(instruction.getKind()).str();
+  if (instruction.getVirtualStage() != 0)
+    text += " virtual stage " + std::to_string(instruction.getVirtualStage());
   if (StringRef(text).starts_with("forward") || StringRef(text).starts_with("backward"))
     text += " micro-batch " + std::to_string(instruction.getMicroBatch()) + " slot " +
             std::to_string(instruction.getSlot());
@@ -125,19 +137,22 @@ AccountedFunction describeFunction(rank::FuncOp func) {
   return result;
 }
 
-constexpr llvm::StringLiteral kFunctionNames[] = {"forward", "backward", "reduce", "apply"};
+/// Whether the function at this position is a forward one: those come first, one a virtual stage.
+bool isForward(rank::ProgramOp program, int64_t position) {
+  return position < static_cast<int64_t>(program.getVirtualStages());
+}
 
 void ProgramPlacer::readFunctions() {
+  SmallVector<std::string> names = program.getFunctionNames();
   for (auto record : program.getOps<rank::RecordOp>()) {
     auto &[uses, item] = records[record.getSymNameAttr()];
     uses.record = record;
+    uses.inFunction.resize(names.size());
     item.bytes = record.getBufferType().getBytes();
   }
-  for (auto transfer : program.getOps<rank::TransferOp>()) {
-    RecordUses &uses = records[transfer.getRecordAttr().getAttr()].first;
-    (transfer.getSend() ? uses.sends : uses.receives)[transfer.getBackward()] = true;
-  }
-  for (auto [index, name] : llvm::enumerate(kFunctionNames)) {
+  for (auto transfer : program.getOps<rank::TransferOp>())
+    records[transfer.getRecordAttr().getAttr()].first.transfers.push_back(transfer);
+  for (auto [index, name] : llvm::enumerate(names)) {
     auto func = program.lookupSymbol<rank::FuncOp>(name);
     functions.push_back(func);
     account.functions.push_back(describeFunction(func));
@@ -183,28 +198,30 @@ void ProgramPlacer::simulate() {
     for (auto &[name, entry] : records) {
       auto &[uses, item] = entry;
       const Span &span = uses.inFunction[index];
-      bool received = uses.receives[0] || uses.receives[1];
+      // A record belongs to one chunk: forward makes it where it uses it at all.
+      bool inForward = llvm::any_of(ArrayRef(uses.inFunction).take_front(program.getVirtualStages()),
+                                    [](const Span &other) { return !other.empty(); });
       if (!span.empty())
         useRecord(uses, item, slot, now + span.first, now + span.last,
-                  !received && (index == 0 || uses.inFunction[0].empty()));
+                  !uses.isReceived() && (isForward(program, index) || !inForward));
     }
     now += std::distance(functions[index].getBlock().begin(), functions[index].getBlock().end()) + 1;
   };
   for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
-    int64_t begin = now;
+    int64_t begin = now, virtualStages = program.getVirtualStages();
     size_t executed = executions.size();
     switch (instruction.getKind()) {
     case dist::InstructionKind::forward:
-      runFunction(0, instruction.getSlot());
+      runFunction(instruction.getVirtualStage(), instruction.getSlot());
       break;
     case dist::InstructionKind::backward:
-      runFunction(1, instruction.getSlot());
+      runFunction(virtualStages + instruction.getVirtualStage(), instruction.getSlot());
       break;
     case dist::InstructionKind::reduce:
-      runFunction(2, 0);
+      runFunction(2 * virtualStages, 0);
       break;
     case dist::InstructionKind::apply:
-      runFunction(3, 0);
+      runFunction(2 * virtualStages + 1, 0);
       break;
     case dist::InstructionKind::begin_step:
       break;
@@ -212,8 +229,7 @@ void ProgramPlacer::simulate() {
       for (dist::TransferAttr transfer : instruction.getTransfers())
         for (auto &[name, entry] : records) {
           auto &[uses, item] = entry;
-          unsigned direction = transfer.getDirection() == dist::Direction::backward;
-          if ((transfer.getIsSend() ? uses.sends : uses.receives)[direction])
+          if (uses.takesPartIn(transfer))
             useRecord(uses, item, transfer.getSlot(), now, now, !transfer.getIsSend());
         }
       ++now;
@@ -366,7 +382,7 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
   for (auto [alloc, item] : llvm::zip_equal(allocs, ArrayRef(items).drop_front(recordOps.size()))) {
     OpBuilder at(alloc);
     // Reduce and apply have no slot: they count as slot 0, whose base is 0.
-    bool perSlot = item.perSlot && item.function < 2;
+    bool perSlot = item.perSlot && item.function < 2 * static_cast<int64_t>(program.getVirtualStages());
     auto place = rank::AtOp::create(at, alloc.getLoc(), alloc.getResult().getType(), name(arena),
                                     at.getI64IntegerAttr(item.offset), perSlot ? at.getUnitAttr() : UnitAttr());
     if (Attribute id = alloc->getAttr("id"))
@@ -436,8 +452,9 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
       for (auto candidate : getOperation().getOps<dist::ScheduleOp>())
         if (candidate.getStage() == program.getStage())
           schedule = candidate;
-      bool complete =
-          llvm::all_of(kFunctionNames, [&](StringRef name) { return program.lookupSymbol<rank::FuncOp>(name); });
+      bool complete = llvm::all_of(program.getFunctionNames(), [&](const std::string &name) {
+        return bool(program.lookupSymbol<rank::FuncOp>(name));
+      });
       if (!schedule || !complete) {
         program.emitError("stage ") << program.getStage() << " has no "
                                     << (schedule ? "forward, backward, reduce or apply function" : "dist.schedule");

@@ -157,13 +157,16 @@ rank::RecordOp ProgramTables::addRecord(StringRef name, StringRef arena, rank::B
 // Exchanges
 //===----------------------------------------------------------------------===//
 
-void ProgramTables::addTransfer(rank::RecordOp record, StringRef channel, bool send, bool backward, Location loc) {
-  // Forward goes to the next stage, backward to the previous one. A tag belongs to a cut and a direction.
-  int64_t peer = send != backward ? stage + 1 : stage - 1;
-  std::string key = (Twine(std::min(stage, peer)) + (backward ? " backward " : " forward ") + channel).str();
+void ProgramTables::addTransfer(rank::RecordOp record, StringRef channel, bool send, dist::Direction direction,
+                                int64_t virtualStage, Location loc) {
+  // Forward goes to the next chunk, backward to the previous one. A tag belongs to a cut and a direction.
+  bool backward = direction == dist::Direction::backward;
+  int64_t chunk = mesh.getChunk(stage, virtualStage), peer = send != backward ? chunk + 1 : chunk - 1;
+  std::string key = (Twine(std::min(chunk, peer)) + (backward ? " backward " : " forward ") + channel).str();
   std::string name =
       uniqueName((Twine(send ? "send." : "receive.") + (backward ? "backward." : "forward.") + channel).str());
-  rank::TransferOp::create(builder, loc, name, send, backward, record.getSymName(), peer, tags.number(key));
+  rank::TransferOp::create(builder, loc, name, send, backward, record.getSymName(), mesh.getStageOf(peer),
+                           tags.number(key), virtualStage);
 }
 
 rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef kind, dist::GroupAttr group,

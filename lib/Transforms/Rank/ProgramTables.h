@@ -9,6 +9,7 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace hyc {
 
@@ -56,9 +57,9 @@ struct SavedValue {
 
 class ProgramTables {
 public:
-  ProgramTables(rank::ProgramOp program, int64_t stage, int64_t stages, KernelTable &kernels,
-                ExchangeNumbers &collectives, ExchangeNumbers &tags)
-      : program(program), stage(stage), stages(stages), kernels(kernels), collectives(collectives), tags(tags),
+  ProgramTables(rank::ProgramOp program, dist::MeshOp mesh, KernelTable &kernels, ExchangeNumbers &collectives,
+                ExchangeNumbers &tags)
+      : program(program), mesh(mesh), stage(program.getStage()), kernels(kernels), collectives(collectives), tags(tags),
         builder(program.getBody()) {}
 
   /// Adds the param or state `name` of the module the first time it is asked for.
@@ -67,7 +68,9 @@ public:
                          mlir::Location loc);
   rank::ScalarOp addScalar(mlir::StringRef name, rank::BufferType type, mlir::Location loc);
   rank::RecordOp addRecord(mlir::StringRef name, mlir::StringRef arena, rank::BufferType type, mlir::Location loc);
-  void addTransfer(rank::RecordOp record, llvm::StringRef channel, bool send, bool backward, mlir::Location loc);
+  /// A channel tensor of a virtual stage's forward or backward function.
+  void addTransfer(rank::RecordOp record, llvm::StringRef channel, bool send, dist::Direction direction,
+                   int64_t virtualStage, mlir::Location loc);
   rank::CollectiveOp addCollective(llvm::StringRef function, llvm::StringRef kind, dist::GroupAttr group,
                                    llvm::StringRef cause, llvm::StringRef why, dist::AxisListAttr flat,
                                    mlir::Location loc);
@@ -77,9 +80,12 @@ public:
   mlir::FlatSymbolRefAttr arenaRef(llvm::StringRef arena);
 
   rank::ProgramOp program;
-  int64_t stage, stages;
+  dist::MeshOp mesh;
+  int64_t stage;
   KernelTable &kernels;
-  llvm::StringMap<SavedValue> saved;
+  llvm::DenseMap<int64_t, llvm::StringMap<SavedValue>> saved; ///< by virtual stage
+  /// States that a function has added to of those that run before in a step: backwards of the stage's later chunks.
+  llvm::StringSet<> accumulated;
 
 private:
   rank::ArenaOp getArena(llvm::StringRef name);

@@ -87,6 +87,15 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
     return llvm::all_of(out.getUsers(), [&](Operation *user) { return !user->isBeforeInBlock(call); });
   }
 
+  /// Of any virtual stage.
+  bool isBackward(rank::FuncOp func) {
+    auto program = func->getParentOfType<rank::ProgramOp>();
+    for (int64_t k = 0, count = program.getVirtualStages(); k < count; ++k)
+      if (func.getSymName() == rank::functionName(dist::InstructionKind::backward, k))
+        return true;
+    return false;
+  }
+
   bool diesAt(Value in, rank::AllocOp made, Operation *call) {
     if (auto alloc = in.getDefiningOp<rank::AllocOp>())
       return alloc.getArena() == made.getArena() && lastUse(in) == call;
@@ -95,7 +104,7 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
     auto func = call->getParentOfType<rank::FuncOp>();
     auto program = call->getParentOfType<rank::ProgramOp>();
     auto record = address ? program.lookupSymbol<rank::RecordOp>(address.getSymbol()) : rank::RecordOp();
-    if (!record || func.getSymName() != "backward" || record.getArena() != made.getArena())
+    if (!record || !isBackward(func) || record.getArena() != made.getArena())
       return false;
     for (auto transfer : program.getOps<rank::TransferOp>())
       if (transfer.getRecord() == record.getSymName())

@@ -10,6 +10,16 @@ dist.mesh @mesh axes ["dp", "dp"] sizes [2, 2] stages 1
 
 // -----
 
+// expected-error@+1 {{[mesh.sizes] has 0 virtual stages, expected at least 1}}
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 0
+
+// -----
+
+// expected-error@+1 {{[mesh.virtual_stages] has 2 virtual stages of 1 stage, expected 1}}
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 virtual_stages 2
+
+// -----
+
 // expected-error@+1 {{[sharding.axis_once] axis "tp" is named twice}}
 hyc.param @w : tensor<4x4xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{tp}, {tp}]>}
 
@@ -38,6 +48,17 @@ dist.schedule stage 0 slots 1 [#dist.do<forward micro_batch 0 slot 0>, #dist.do<
 
 // expected-error@+1 {{empties slot 0, which does not hold it}}
 dist.schedule stage 0 slots 1 [#dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 1 slot 0>]
+
+// -----
+
+// Of one micro-batch, but of another chunk.
+// expected-error@+1 {{empties slot 0, which does not hold it}}
+dist.schedule stage 0 slots 1 [#dist.do<forward virtual_stage 1 micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>]
+
+// -----
+
+// expected-error@+1 {{fills slot 0, which still holds micro-batch 0 of virtual stage 1}}
+dist.schedule stage 0 slots 1 [#dist.do<forward virtual_stage 1 micro_batch 0 slot 0>, #dist.do<forward micro_batch 0 slot 0>]
 
 // -----
 

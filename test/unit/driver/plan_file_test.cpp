@@ -70,6 +70,28 @@ TEST_F(PlanFileTest, ReadsBackWhatItWrites) {
   EXPECT_EQ(read->toJson(), plan.toJson());
 }
 
+TEST_F(PlanFileTest, CutsBeforeEveryVirtualStage) {
+  constexpr char text[] = R"(
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+hyc.func @microbatch(%x: tensor<8x8xf32> {hyc.input = "x"}) {
+  %0 = hyc.neg %x {id = "a", dist.stage = 0} : tensor<8x8xf32>
+  %1 = hyc.neg %0 {id = "b", dist.stage = 1} : tensor<8x8xf32>
+  %2 = hyc.neg %1 {id = "c", dist.stage = 2} : tensor<8x8xf32>
+  %3 = hyc.neg %2 {id = "d", dist.stage = 3} : tensor<8x8xf32>
+  hyc.return
+}
+)";
+  hyc::PlanFile plan = planOf(text);
+  EXPECT_EQ(plan.pp, 2);
+  EXPECT_EQ(plan.virtualStages, 2);
+  EXPECT_EQ(plan.cuts, (std::vector<std::string>{"b", "c", "d"}));
+  folder.write("plan.json", plan.toJson());
+  auto read = hyc::readPlanFile(folder.path("plan.json"));
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  EXPECT_EQ(read->virtualStages, 2);
+  EXPECT_EQ(read->toJson(), plan.toJson());
+}
+
 TEST_F(PlanFileTest, AppliedToAModuleGivesTheSamePlan) {
   hyc::PlanFile plan = planOf(kModule);
   for (auto param : module->getOps<hyc::ParamOp>())

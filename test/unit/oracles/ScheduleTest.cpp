@@ -1,5 +1,7 @@
 // Bubble and micro-batches in flight, of the schedules that the pass writes: GPipe and 1F1B idle for (p−1)/m of the
-// ideal time; GPipe holds m micro-batches, 1F1B p (Narayanan et al. 2021, section 2.2).
+// ideal time, interleaved 1F1B with v chunks a stage for (p−1)/(vm); GPipe holds m micro-batches, 1F1B p (Narayanan et
+// al. 2021, section 2.2), interleaved 1F1B p(1 + (p−1)/(pv)) (Korthikanti et al. 2022, section 4.2.3), which are
+// pv + p − 1 of its chunks.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Transforms/Plan/Passes.h"
@@ -13,21 +15,23 @@ using namespace hyc;
 
 namespace {
 
-constexpr int64_t kForward = 1, kBackward = 2; // time units
+constexpr int64_t kForward = 1, kBackward = 2; // time units of one chunk
 
 /// A row of the table: which schedule, and what it must cost. A new kind of schedule is one line.
 struct Row {
   const char *schedule;
   int64_t stages, microBatches;
-  int64_t inFlight; // micro-batches that stage 0 holds
+  double inFlight; // micro-batches that stage 0 holds
+  int64_t virtualStages = 1;
 };
 
 std::ostream &operator<<(std::ostream &stream, const Row &row) {
-  return stream << row.schedule << " p " << row.stages << " m " << row.microBatches;
+  return stream << row.schedule << " p " << row.stages << " v " << row.virtualStages << " m " << row.microBatches;
 }
 
 mlir::OwningOpRef<mlir::ModuleOp> buildSchedule(mlir::MLIRContext &context, const Row &row) {
-  std::string text = "dist.mesh @mesh axes [\"dp\", \"tp\"] sizes [1, 1] stages " + std::to_string(row.stages) + "\n";
+  std::string text = "dist.mesh @mesh axes [\"dp\", \"tp\"] sizes [1, 1] stages " + std::to_string(row.stages) +
+                     " virtual_stages " + std::to_string(row.virtualStages) + "\n";
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   mlir::PassManager passes(&context);
   BuildScheduleOptions options;
@@ -41,7 +45,7 @@ mlir::OwningOpRef<mlir::ModuleOp> buildSchedule(mlir::MLIRContext &context, cons
 /// no time. Gives the end of the last micro-batch on any stage.
 class Clock {
 public:
-  explicit Clock(mlir::ModuleOp module) {
+  explicit Clock(mlir::ModuleOp module) : mesh(dist::MeshOp::find(module)) {
     for (auto schedule : module.getOps<dist::ScheduleOp>()) {
       stages.emplace_back();
       for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>())
@@ -70,7 +74,11 @@ private:
     size_t next = 0;
     int64_t now = 0;
   };
-  using Message = std::tuple<size_t, bool, int64_t>; // receiver, backward, micro-batch
+  using Message = std::tuple<int64_t, bool, int64_t>; // receiving chunk, backward, micro-batch
+
+  int64_t chunkOf(size_t stage, dist::TransferAttr transfer) {
+    return mesh.getChunk(static_cast<int64_t>(stage), transfer.getVirtualStage());
+  }
 
   bool step(size_t index) {
     Stage &stage = stages[index];
@@ -78,7 +86,7 @@ private:
     int64_t begin = stage.now;
     for (dist::TransferAttr transfer : instruction.getTransfers())
       if (bool backward = transfer.getDirection() == dist::Direction::backward; !transfer.getIsSend()) {
-        auto sent = messages.find({index, backward, transfer.getMicroBatch()});
+        auto sent = messages.find({chunkOf(index, transfer), backward, transfer.getMicroBatch()});
         if (sent == messages.end())
           return sendOnly(index, instruction), false;
         begin = std::max(begin, sent->second);
@@ -98,10 +106,12 @@ private:
     for (dist::TransferAttr transfer : instruction.getTransfers())
       if (transfer.getIsSend()) {
         bool backward = transfer.getDirection() == dist::Direction::backward;
-        messages.try_emplace({backward ? index - 1 : index + 1, backward, transfer.getMicroBatch()}, stages[index].now);
+        int64_t chunk = chunkOf(index, transfer);
+        messages.try_emplace({backward ? chunk - 1 : chunk + 1, backward, transfer.getMicroBatch()}, stages[index].now);
       }
   }
 
+  dist::MeshOp mesh;
   std::vector<Stage> stages;
   std::map<Message, int64_t> messages;
 };
@@ -114,16 +124,25 @@ TEST_P(PublishedSchedule, BubbleAndMicroBatchesInFlight) {
   context.loadDialect<HycDialect, dist::DistDialect>();
   auto module = buildSchedule(context, row);
   ASSERT_TRUE(module);
-  int64_t ideal = row.microBatches * (kForward + kBackward), time = Clock(*module).run();
+  int64_t passes = row.virtualStages * row.microBatches; // of a micro-batch through a chunk
+  int64_t ideal = passes * (kForward + kBackward), time = Clock(*module).run();
   EXPECT_DOUBLE_EQ(static_cast<double>(time - ideal) / static_cast<double>(ideal),
-                   static_cast<double>(row.stages - 1) / static_cast<double>(row.microBatches));
+                   static_cast<double>(row.stages - 1) / static_cast<double>(passes));
+  // A slot is a v-th of what a micro-batch leaves on a stage.
   dist::ScheduleOp first = *module->getOps<dist::ScheduleOp>().begin();
-  EXPECT_EQ(static_cast<int64_t>(first.getSlots()), row.inFlight);
+  EXPECT_DOUBLE_EQ(static_cast<double>(first.getSlots()) / static_cast<double>(row.virtualStages), row.inFlight);
 }
+
+/// Korthikanti et al. 2022: interleaving holds 1 + (p−1)/(pv) of what 1F1B does.
+double interleavedInFlight(double p, double v) { return p * (1 + (p - 1) / (p * v)); }
 
 INSTANTIATE_TEST_SUITE_P(Published, PublishedSchedule,
                          testing::Values(Row{"gpipe", 4, 8, 8}, Row{"gpipe", 8, 64, 64}, Row{"gpipe", 2, 2, 2},
                                          Row{"1f1b", 4, 8, 4}, Row{"1f1b", 8, 64, 8}, Row{"1f1b", 64, 512, 64},
-                                         Row{"1f1b", 2, 2, 2}, Row{"1f1b", 1, 5, 1}));
+                                         Row{"1f1b", 2, 2, 2}, Row{"1f1b", 1, 5, 1},
+                                         Row{"1f1b", 4, 8, interleavedInFlight(4, 2), 2},
+                                         Row{"1f1b", 8, 64, interleavedInFlight(8, 3), 3},
+                                         Row{"1f1b", 2, 8, interleavedInFlight(2, 4), 4},
+                                         Row{"1f1b", 16, 512, interleavedInFlight(16, 2), 2}));
 
 } // namespace

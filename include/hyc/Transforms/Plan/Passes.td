@@ -11,11 +11,13 @@ def CreateMesh : Pass<"hyc-create-mesh", "::mlir::ModuleOp"> {
     ```mlir
     dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 2
     ```
+    With `virtual-stages` each stage computes as many pieces of the model, which do not follow one another.
   }];
   let options = [
     Option<"dp", "dp", "int64_t", "1", "data-parallel ranks">,
     Option<"tp", "tp", "int64_t", "1", "tensor-parallel ranks">,
     Option<"pp", "pp", "int64_t", "1", "pipeline stages">,
+    Option<"virtualStages", "virtual-stages", "int64_t", "1", "pieces of the model that each stage computes">,
   ];
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
@@ -130,17 +132,18 @@ def PlaceStates : Pass<"hyc-place-states", "::mlir::ModuleOp"> {
 def AssignStages : Pass<"hyc-assign-stages", "::mlir::ModuleOp"> {
   let summary = "cuts the model into pipeline stages of balanced weight";
   let description = [{
-    Cuts only between layers. A layer is found by structure: the forward ops fall into units wherever one single value
+    Cuts only between layers, into one chunk a stage, or with virtual stages several. A layer is found by structure: the forward ops fall into units wherever one single value
     crosses; the longest repetition of equal units gives the layers, what stands before and after it one layer each.
     Methods: `parameters` balances parameter elements, `uniform` the number of layers, `type:REGEX` the number of layers
-    with an op whose id matches. A backward op belongs to the stage of the op that it derives from.
+    with an op whose id matches. A backward op belongs to the chunk of the op that it derives from.
 
-    Writes `dist.stage` on ops and `dist.stages` on params and states.
+    Writes `dist.stage` on ops, which is their chunk, and `dist.stages` on params and states: the stages that have these
+    chunks.
   }];
   let options = [
     Option<"method", "method", "std::string", "\"parameters\"", "parameters, uniform or type:REGEX">,
     ListOption<"cuts", "cuts", "std::string",
-               "ids of ops in the first layers of the stages after the first, as a plan file has them; overrides the method">,
+               "ids of ops in the first layers of the chunks after the first, as a plan file has them; overrides the method">,
   ];
 }
 
@@ -150,6 +153,10 @@ def BuildSchedule : Pass<"hyc-build-schedule", "::mlir::ModuleOp"> {
     `gpipe`: all forwards, then all backwards; every micro-batch is alive. `1f1b` (Narayanan et al. 2021): stage s of p
     runs p - s - 1 forwards ahead, then one forward and one backward in turn, so that at most p - s micro-batches are
     alive. Backwards run in the order of micro-batches in both, so that gradients have the same bits.
+
+    `1f1b` with v virtual stages is interleaved: p micro-batches pass a stage's first chunk, then its second, and so on,
+    then the next p. Stage s runs 2(p - s - 1) + (v - 1)p chunks ahead, so that it holds one more than that at most, and the
+    bubble is a v-th of what it was. p has to divide the number of micro-batches.
 
     A send and the receive that opposes it form one exchange: apart, two neighbours that both send would wait for ever.
   }];
