@@ -37,7 +37,7 @@ T keptShare(const AttentionDesc &d, int64_t b, int64_t h, int64_t i, int64_t j) 
   if (d.dropout.rate == 0) return T(1);
   const int64_t n = d.dropout.place + (h * d.queryLength + i) * dropoutRow(d.keyLength) + j;
   const bool isKept = randomWord(d.dropout.keys[b * d.dropout.keyStride], n) >= dropoutThreshold(d.dropout.rate);
-  return isKept ? T(1 / (1 - d.dropout.rate)) : T(0);
+  return isKept ? T(dropoutScale(d.dropout.rate)) : T(0);
 }
 
 template <typename T>

@@ -194,7 +194,7 @@ Error Compilation::applyPlan() {
   if (Error error = applyLifetimeRules(*plan, *model.module))
     return error;
   pipeline.cuts = plan->cuts;
-  pipeline.recompute = "none";
+  pipeline.recompute = "planned";
   return Error::success();
 }
 
@@ -216,6 +216,9 @@ Error Compilation::settleActivations() {
 
 Error Compilation::runPhase(Phase phase) {
   ModuleOp module = *model.module;
+  if (phase == Phase::Train && plan)
+    if (Error error = applyFormRules(*plan, *model.module))
+      return error;
   if (phase == Phase::Plan && plan)
     if (Error error = applyPlan())
       return error;
@@ -264,6 +267,8 @@ void Compilation::remember(Phase phase) {
     compiled.plan.schedule = *options.schedule;
     compiled.plan.partitionMethod = *options.partitionMethod;
     compiled.plan.recompute = *options.recompute;
+    if (plan)
+      compiled.plan.forms = plan->forms;
     if (*options.precision != "f32")
       compiled.plan.precision = *options.precision;
     if (compiled.plan.offload)
