@@ -102,13 +102,12 @@ class Recomputation {
 public:
   /// `precision` are passes after differentiation, each with a comma.
   explicit Recomputation(uint64_t seed, const std::string &precision = "")
-      : seed(seed), train("hyc-key-random-ops,hyc-differentiate," + precision +
+      : seed(seed), train("hyc-differentiate," + precision +
                           "hyc-attach-optimizer{optimizer=adamw clip-grad-norm=0.05},hyc-verify-train"),
         mesh(kMeshes[seed % std::size(kMeshes)]) {
     RandomGraphOptions options;
     options.samples = 2 * mesh.dp;
     options.headMultiple = mesh.tp;
-    options.drops = seed % 3 == 0; // masks are drawn again, or saved
     options.blocks = 3 + static_cast<int64_t>(seed % 6);
     options.widthFactor = zero() > 0 && mesh.dp > 1 ? 6 : 1; // so that tensors have several blocks
     graph = makeRandomGraph(seed, options);
