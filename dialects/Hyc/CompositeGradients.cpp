@@ -31,14 +31,18 @@ LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cot
 
 LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
                                          SmallVectorImpl<Value> &results) {
-  results.assign(3, Value());
+  results.assign(getNumOperands(), Value());
   if (failed(refuseStatistics(*this, cotangents)))
     return failure();
   if (!cotangents[0])
     return success();
-  auto gradient = DerivedOps(builder, *this, ".grad")
-                      .create<AttentionGradOp>("", cotangents[0], getQ(), getK(), getV(), getResult(), getLse(),
-                                               getScaleAttr(), getCausalAttr());
+  if (getDropout() && getRandom().empty())
+    return emitOpError("has no keys yet, by which its gradient drops the same probabilities; run hyc-key-random-ops "
+                       "first");
+  auto gradient =
+      DerivedOps(builder, *this, ".grad")
+          .create<AttentionGradOp>("", cotangents[0], getQ(), getK(), getV(), getResult(), getLse(), getScaleAttr(),
+                                   getCausalAttr(), getRandom(), getDropoutAttr(), getColumnAttr());
   for (auto [index, value] : llvm::enumerate(gradient.getResults()))
     if (wanted[index])
       results[index] = value;

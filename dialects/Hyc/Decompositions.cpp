@@ -46,8 +46,15 @@ static RowExponentials rowExponentials(DerivedOps &b, Value x) {
 LogicalResult SoftmaxOp::decompose(OpBuilder &builder, SmallVectorImpl<Value> &results) {
   DerivedOps b(builder, *this, ".");
   RankedTensorType type = tensorTypeOf(getOperand());
-  RowExponentials row = rowExponentials(b, getOperand());
-  results.push_back(b.div("result", row.exponential, b.restore("sums", row.sum, {type.getRank() - 1}, type)));
+  auto computed = RankedTensorType::get(type.getShape(), accumulationType(type.getElementType()));
+  Value x = getOperand();
+  if (computed != type)
+    x = b.create<ConvertOp>("wide", computed, x);
+  RowExponentials row = rowExponentials(b, x);
+  Value result = b.div("result", row.exponential, b.restore("sums", row.sum, {type.getRank() - 1}, computed));
+  if (computed != type)
+    result = b.create<ConvertOp>("rounded", type, result);
+  results.push_back(result);
   return success();
 }
 
@@ -92,10 +99,20 @@ LogicalResult AttentionOp::decompose(OpBuilder &builder, SmallVectorImpl<Value> 
   scores = b.mul("scaled", scores, b.splat("scale", scores.getType(), getScale().convertToDouble()));
   if (getCausal())
     scores = maskCausally(b, scores);
-  RowExponentials row = rowExponentials(b, scores);
-  RankedTensorType type = tensorTypeOf(scores);
-  Value weights = b.div("weights", row.exponential, b.restore("sums", row.sum, {type.getRank() - 1}, type));
+  Value weights = b.create<SoftmaxOp>("weights", scores.getType(), scores);
+  if (getDropout()) {
+    if (getRandom().size() > 1)
+      return emitOpError("holds a part of the heads, and can't be decomposed any more");
+    Value mask;
+    if (!getRandom().empty()) {
+      auto type = RankedTensorType::get(tensorTypeOf(weights).getShape(), builder.getI1Type());
+      mask = b.create<DropoutMaskOp>("dropout.mask", type, getRandom()[0], ValueRange(), getColumnAttr(),
+                                     getDropoutAttr(), DenseI64ArrayAttr());
+    }
+    weights = b.create<DropoutOp>("dropout", weights.getType(), weights, mask, getDropoutAttr());
+  }
   Value result = b.einsum("context", "bgrst,btgd->bsgrd", weights, getV());
+  RowExponentials row = rowExponentials(b, scores);
   Value lse = b.add("lse_groups", row.max, b.create<LogOp>("log", row.sum));
   results.append({b.create<ReshapeOp>("result", getResult().getType(), result),
                   b.create<ReshapeOp>("lse", getLse().getType(), lse)});

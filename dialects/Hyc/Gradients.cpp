@@ -143,6 +143,19 @@ BINARY_GRADIENT(
     { return extremumGradient(b, ComparePredicate::gt, y, x, g); })
 #undef BINARY_GRADIENT
 
+/// Linear in x: the same under the same mask.
+LogicalResult DropoutOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
+                                       SmallVectorImpl<Value> &results) {
+  results.assign(getNumOperands(), Value());
+  if (!cotangents[0] || !wanted[0])
+    return success();
+  if (!getMask())
+    return emitOpError("has no mask yet, which its gradient shares; run hyc-key-random-ops first");
+  results[0] = DerivedOps(builder, *this, ".grad")
+                   .create<DropoutOp>("", getResult().getType(), cotangents[0], getMask(), getRateAttr());
+  return success();
+}
+
 LogicalResult SelectOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
                                       SmallVectorImpl<Value> &results) {
   results.assign(3, Value());

@@ -41,21 +41,40 @@ def Hyc_AttentionOp : Hyc_TensorOp<"attention", [DeclareOpInterfaceMethods<CostO
     j ≤ i + (T - S), where S and T are the query and key lengths. `lse` is the log-sum-exp of each row of masked scores.
     The layout is (batch, sequence, heads, head size), so that splitting and merging heads moves nothing.
 
+    With `dropout`, its rate, probabilities are dropped before they meet v, by the mask that hyc.dropout_mask would draw
+    for a tensor (B,H,S,T); they are never in memory, and neither is the mask. `random` are the keys (B,N), of which
+    `column` is the op's own, and in phase 4 the place of this rank's heads in a sample. Models have no keys yet:
+    hyc-key-random-ops adds them.
+
     1. `attention.shapes`: q (B,S,H,D), k and v (B,T,G,D), G divides H (grouped heads: query head h uses head h·G/H);
        the result is (B,S,H,D), `lse` (B,H,S).
+    2. `attention.random`: 0 < `dropout` < 1; only with it there are keys and, after them, maybe a place (i64, a scalar).
   }];
-  let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v, F64Attr:$scale, UnitAttr:$causal);
+  let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v, F64Attr:$scale, UnitAttr:$causal,
+                       Variadic<AnyRankedTensor>:$random, OptionalAttr<F64Attr>:$dropout,
+                       DefaultValuedAttr<I64Attr, "0">:$column);
   let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$lse);
-  let assemblyFormat = "(`causal` $causal^)? $q `,` $k `,` $v `scale` $scale attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{(`causal` $causal^)? $q `,` $k `,` $v `scale` $scale (`random` $random^)? (`dropout` $dropout^)?
+                         attr-dict `:` functional-type(operands, results)}];
+  let hasVerifier = 1;
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$q, "::mlir::Value":$k, "::mlir::Value":$v, "::mlir::FloatAttr":$scale,
+                   "::mlir::UnitAttr":$causal, CArg<"::mlir::FloatAttr", "{}">:$dropout), [{
+      build($_builder, $_state, q, k, v, scale, causal, ::mlir::ValueRange(), dropout, $_builder.getI64IntegerAttr(0));
+    }]>
+  ];
 }
 
 def Hyc_AttentionGradOp : Hyc_GradientOp<"attention_grad", [DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>,
                                                            DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "cotangents of attention's q, k and v, probabilities recomputed from lse (Dao et al. 2022)";
   let arguments = (ins AnyRankedTensor:$cotangent, AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
-                       AnyRankedTensor:$result, AnyRankedTensor:$lse, F64Attr:$scale, UnitAttr:$causal);
+                       AnyRankedTensor:$result, AnyRankedTensor:$lse, F64Attr:$scale, UnitAttr:$causal,
+                       Variadic<AnyRankedTensor>:$random, OptionalAttr<F64Attr>:$dropout,
+                       DefaultValuedAttr<I64Attr, "0">:$column);
   let results = (outs AnyRankedTensor:$q_cotangent, AnyRankedTensor:$k_cotangent, AnyRankedTensor:$v_cotangent);
-  let assemblyFormat = "(`causal` $causal^)? operands `scale` $scale attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{(`causal` $causal^)? operands `scale` $scale (`dropout` $dropout^)? attr-dict `:`
+                         functional-type(operands, results)}];
 }
 
 def Hyc_EmbeddingOp : Hyc_TensorOp<"embedding", [CostOpInterface]> {

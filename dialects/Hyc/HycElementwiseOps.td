@@ -101,6 +101,66 @@ def Hyc_ConvertOp : Hyc_ElementwiseOp<"convert", [DeclareOpInterfaceMethods<Diff
   let hasVerifier = 1;
 }
 
+def Hyc_DropoutOp : Hyc_ElementwiseOp<"dropout", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "x / (1 - rate) where the mask holds, 0 elsewhere";
+  let description = [{
+    Training-mode dropout (Srivastava et al. 2014, scaled as they run it). Models have it without a mask: it draws one
+    element of its own for each of x. hyc-key-random-ops gives it the mask of hyc.dropout_mask, and nothing after that
+    pass has one without. It is linear in x: its gradient is itself, under the same mask, so that whoever has the mask
+    needs nothing of x. Of 16-bit floats the product is computed in f32. Where a model is evaluated there is none.
+
+    1. `dropout.types`: the result has the type of x, floats; the mask, where given, is of booleans in x's shape.
+    2. `dropout.rate`: 0 ≤ rate < 1.
+    ```mlir
+    %y = hyc.dropout %x rate 1.0e-1 {id = "h.0.drop"} : (tensor<2x16x64xf32>) -> tensor<2x16x64xf32>
+    %y = hyc.dropout %x mask %m rate 1.0e-1 : (tensor<2x16x64xf32>, tensor<2x16x64xi1>) -> tensor<2x16x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$x, Optional<AnyRankedTensor>:$mask, F64Attr:$rate);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$x (`mask` $mask^)? `rate` $rate attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Hyc_DropoutMaskOp : Hyc_Op<"dropout_mask", [Pure, CostOpInterface, DeclareOpInterfaceMethods<ShardingRuleOpInterface>]> {
+  let summary = "which elements dropout keeps, drawn by counter";
+  let description = [{
+    Element (b, i…) is kept where word(keys[b, column], n) ≥ ⌊rate · 2³²⌋. Here word(key, n) is output n mod 4 of
+    Philox4x32-10 (Salmon et al. 2011) under the key's two halves, low first, at counter (n / 4, low half first, 0, 0),
+    and n counts the elements of one whole sample in row-major order, with rows (the last dimension) filled up to a
+    multiple of four: four neighbours of a row share one evaluation, wherever the row begins.
+
+    keys[b, column] is derived from the run's seed, the sample's number over all steps (step · global batch + place in the
+    step's global batch), and the id of the op (`hyc.streams`, see hyc.func). So the mask of a sample is the same whatever
+    the micro-batch, the mesh, the schedule and the ZeRO stage, whenever and however often it is drawn; a step or an op
+    later it is another one.
+
+    A rank that holds a part of a dimension adds its place there: `offsets` are counts of elements of the whole sample,
+    `strides` how many lie between neighbours in each dimension but the first (phase 4; without them the op's own shape
+    tells).
+
+    1. `dropout_mask.shapes`: keys (B, N) of i64, column below N; the result is of booleans, with B samples first.
+    2. `dropout_mask.place`: offsets are i64 scalars; `strides`, which offsets need, has one number a dimension but the
+       first.
+    3. `dropout_mask.rate`: 0 ≤ rate < 1.
+    ```mlir
+    %m = hyc.dropout_mask %keys column 3 rate 1.0e-1 {id = "h.0.drop.mask"} : (tensor<2x4xi64>) -> tensor<2x16x64xi1>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$keys, Variadic<AnyRankedTensor>:$offsets, I64Attr:$column, F64Attr:$rate,
+                       OptionalAttr<DenseI64ArrayAttr>:$strides);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{$keys `column` $column (`offsets` $offsets^)? (`strides` $strides^)? `rate` $rate attr-dict `:`
+                         functional-type(operands, results)}];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Elements of a whole sample between neighbours in each dimension but the first.
+    ::llvm::SmallVector<int64_t> getSampleStrides();
+    /// The words below it are dropped.
+    static int64_t thresholdOf(double rate);
+  }];
+}
+
 def Hyc_ConstantOp : Hyc_Op<"constant", [Pure, ConstantLike, DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
                                          AllTypesMatch<["value", "result"]>]> {
   let summary = "values known when compiling";

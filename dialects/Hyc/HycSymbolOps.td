@@ -80,6 +80,9 @@ def Hyc_FuncOp : Hyc_Op<"func", [FunctionOpInterface, IsolatedFromAbove, Automat
     Arguments and results say in their attributes what they are: `hyc.input = "input_ids"` is fed by the loader,
     `hyc.saved = "<id>"` is kept from forward to backward, `dist.channel = "<id>"` crosses to or from another stage,
     `hyc.scalar = "lr"` (or "momentum") is set by the runtime.
+
+    An input's `hyc.source` tells the loader what it is: "token", "next_token", or "random" with `hyc.streams`, the ids of
+    the ops that draw: element (b, j) is mix(mix(seed, number of sample b over all steps), hash of id j), 64 bits each.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<StrAttr>:$sym_visibility,

@@ -111,6 +111,7 @@ SAME_SHAPE(OrOp)
 SAME_SHAPE(NotOp)
 SAME_SHAPE(GeluOp)
 SAME_SHAPE(GeluGradOp)
+SAME_SHAPE(DropoutOp)
 SAME_SHAPE(CompareOp)
 SAME_SHAPE(SelectOp)
 SAME_SHAPE(ConvertOp)
@@ -127,6 +128,19 @@ ShardingRule ConstantOp::getShardingRule() {
 ShardingRule IotaOp::getShardingRule() {
   ShardingRule rule = sameShapeRule(*this);
   rule.factors[getDim()].kind = FactorKind::replicated;
+  return rule;
+}
+
+/// Any part of a sample can be drawn alone; keys are a row a sample.
+ShardingRule DropoutMaskOp::getShardingRule() {
+  ShardingRule rule;
+  TensorFactors mask;
+  for (int64_t size : tensorType(getResult()).getShape())
+    mask.push_back({rule.addFactor(size)});
+  int columns = rule.addFactor(tensorType(getKeys()).getDimSize(1), FactorKind::replicated);
+  rule.operands.push_back({mask[0], {columns}});
+  rule.operands.resize(getNumOperands());
+  rule.results.push_back(mask);
   return rule;
 }
 
@@ -205,9 +219,10 @@ static ShardingRule resizeRule(Operation *op) {
   auto factorsOf = [&](RankedTensorType type) {
     TensorFactors dims;
     for (auto [dim, size] : llvm::enumerate(type.getShape())) {
-      bool unchanged = llvm::all_of(op->getOperandTypes(), [&](Type t) {
-        return cast<RankedTensorType>(t).getDimSize(dim) == size;
-      }) && llvm::all_of(op->getResultTypes(), [&](Type t) { return cast<RankedTensorType>(t).getDimSize(dim) == size; });
+      bool unchanged =
+          llvm::all_of(op->getOperandTypes(),
+                       [&](Type t) { return cast<RankedTensorType>(t).getDimSize(dim) == size; }) &&
+          llvm::all_of(op->getResultTypes(), [&](Type t) { return cast<RankedTensorType>(t).getDimSize(dim) == size; });
       if (!unchanged) {
         dims.push_back({rule.addFactor(size, FactorKind::replicated)});
         continue;
@@ -235,10 +250,10 @@ ShardingRule ReduceOp::getShardingRule() {
   TensorFactors operand, result;
   for (auto [dim, size] : llvm::enumerate(tensorType(getOperand()).getShape())) {
     bool reduced = llvm::is_contained(getDims(), static_cast<int64_t>(dim));
-    FactorKind kind = !reduced                              ? FactorKind::parallel
-                      : getKind() == ReductionKind::sum     ? FactorKind::sum
-                      : getKind() == ReductionKind::max     ? FactorKind::max
-                                                            : FactorKind::replicated;
+    FactorKind kind = !reduced                          ? FactorKind::parallel
+                      : getKind() == ReductionKind::sum ? FactorKind::sum
+                      : getKind() == ReductionKind::max ? FactorKind::max
+                                                        : FactorKind::replicated;
     operand.push_back({rule.addFactor(size, kind)});
     if (!reduced)
       result.push_back(operand.back());
@@ -278,23 +293,32 @@ ShardingRule LayerNormGradOp::getShardingRule() {
   return letterRule(*this, {"*h", "*h", "h", "*", "*"}, {"*h", "h", "h"}, /*whole=*/"h");
 }
 
-/// The tensors with keys ("t") name their heads 'g'. Without grouping 'g' and 'h' are one factor; with fewer key heads than
-/// query heads they differ, and both must then be whole.
+/// Attention's keys of samples, and the place of its heads.
+static SmallVector<StringRef> withRandom(std::initializer_list<StringRef> operands, ValueRange random) {
+  SmallVector<StringRef> all(operands);
+  for (size_t i = 0; i < random.size(); ++i)
+    all.push_back(i == 0 ? "bn" : "");
+  return all;
+}
+
+/// The tensors with keys ("t") name their heads 'g'. Without grouping 'g' and 'h' are one factor; with fewer key heads
+/// than query heads they differ, and both must then be whole.
 static ShardingRule attentionRule(Operation *op, ArrayRef<StringRef> operands, ArrayRef<StringRef> results, Value q,
                                   Value k) {
   bool grouped = tensorType(q).getDimSize(2) != tensorType(k).getDimSize(2);
   if (grouped)
-    return letterRule(op, operands, results, "stdhg");
+    return letterRule(op, operands, results, "stdhgn");
   auto ungroup = [](StringRef letters) { return letters == "btgd" ? StringRef("bthd") : letters; };
-  return letterRule(op, llvm::map_to_vector(operands, ungroup), llvm::map_to_vector(results, ungroup), "std");
+  return letterRule(op, llvm::map_to_vector(operands, ungroup), llvm::map_to_vector(results, ungroup), "stdn");
 }
 
 ShardingRule AttentionOp::getShardingRule() {
-  return attentionRule(*this, {"bshd", "btgd", "btgd"}, {"bshd", "bhs"}, getQ(), getK());
+  return attentionRule(*this, withRandom({"bshd", "btgd", "btgd"}, getRandom()), {"bshd", "bhs"}, getQ(), getK());
 }
 
 ShardingRule AttentionGradOp::getShardingRule() {
-  return attentionRule(*this, {"bshd", "bshd", "btgd", "btgd", "bshd", "bhs"}, {"bshd", "btgd", "btgd"}, getQ(), getK());
+  return attentionRule(*this, withRandom({"bshd", "bshd", "btgd", "btgd", "bshd", "bhs"}, getRandom()),
+                       {"bshd", "btgd", "btgd"}, getQ(), getK());
 }
 
 /// The vocabulary is contracted: a shard gives zeros for ids that it does not hold.

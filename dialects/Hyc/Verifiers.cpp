@@ -4,6 +4,8 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace hyc;
 
@@ -43,7 +45,8 @@ LogicalResult CompareOp::verify() {
 LogicalResult SelectOp::verify() {
   RankedTensorType condition = tensorType(getCondition());
   if (!condition.getElementType().isInteger(1) || condition.getShape() != tensorType(getResult()).getShape())
-    return emitOpError("has condition ") << condition << ", expected booleans of the shape of " << getResult().getType();
+    return emitOpError("has condition ") << condition << ", expected booleans of the shape of "
+                                         << getResult().getType();
   if (getLhs().getType() != getResult().getType() || getRhs().getType() != getResult().getType())
     return emitOpError("selects from ") << getLhs().getType() << " and " << getRhs().getType() << " into "
                                         << getResult().getType();
@@ -55,6 +58,65 @@ LogicalResult ConvertOp::verify() {
     return success();
   return emitOpError("changes the shape from ") << getOperand().getType() << " to " << getResult().getType();
 }
+
+static LogicalResult verifyRate(Operation *op, StringRef constraint, const APFloat &value, bool mayBeZero) {
+  double rate = value.convertToDouble();
+  if (rate < 1 && (mayBeZero ? rate >= 0 : rate > 0))
+    return success();
+  return op->emitOpError("[") << constraint << "] drops a share of " << rate << ", expected "
+                              << (mayBeZero ? "at least 0" : "more than 0") << " and less than 1";
+}
+
+LogicalResult DropoutOp::verify() {
+  RankedTensorType x = tensorType(getX());
+  if (getResult().getType() != x || !isa<FloatType>(x.getElementType()))
+    return emitOpError("[dropout.types] turns ")
+           << x << " into " << getResult().getType() << ", expected floats of one type";
+  if (Value mask = getMask())
+    if (tensorType(mask).getShape() != x.getShape() || !tensorType(mask).getElementType().isInteger(1))
+      return emitOpError("[dropout.types] has mask ") << mask.getType() << ", expected booleans of the shape of " << x;
+  return verifyRate(*this, "dropout.rate", getRate(), /*mayBeZero=*/true);
+}
+
+/// Whether `keys` holds a column `column` of i64, one a sample.
+static bool areKeys(Value keys, uint64_t column, int64_t samples) {
+  RankedTensorType type = tensorType(keys);
+  return type.getRank() == 2 && type.getElementType().isInteger(64) && type.getDimSize(0) == samples &&
+         column < static_cast<uint64_t>(type.getDimSize(1));
+}
+
+static bool isIntegerScalar(Value value) {
+  return tensorType(value).getRank() == 0 && tensorType(value).getElementType().isInteger(64);
+}
+
+LogicalResult DropoutMaskOp::verify() {
+  RankedTensorType mask = tensorType(getResult());
+  if (mask.getRank() == 0 || !mask.getElementType().isInteger(1) ||
+      !areKeys(getKeys(), getColumn(), mask.getDimSize(0)))
+    return emitOpError("[dropout_mask.shapes] draws ")
+           << mask << " from column " << getColumn() << " of keys " << getKeys().getType()
+           << ", expected booleans, and i64 keys with a row a sample";
+  bool arePlaced = llvm::all_of(getOffsets(), isIntegerScalar) && (getOffsets().empty() || getStrides());
+  if (!arePlaced || (getStrides() && static_cast<int64_t>(getStrides()->size()) != mask.getRank() - 1))
+    return emitOpError("[dropout_mask.place] has ")
+           << getOffsets().size() << " offsets and " << (getStrides() ? getStrides()->size() : 0) << " strides for "
+           << mask << ", expected i64 scalars and a stride a dimension but the first";
+  return verifyRate(*this, "dropout_mask.rate", getRate(), /*mayBeZero=*/true);
+}
+
+SmallVector<int64_t> DropoutMaskOp::getSampleStrides() {
+  if (getStrides())
+    return llvm::to_vector(*getStrides());
+  ArrayRef<int64_t> shape = tensorType(getResult()).getShape();
+  SmallVector<int64_t> strides(shape.size() - 1, 1);
+  for (size_t dim = strides.size(); dim-- > 1;) {
+    int64_t size = shape[dim + 1];
+    strides[dim - 1] = strides[dim] * (dim + 1 == shape.size() - 1 ? (size + 3) / 4 * 4 : size);
+  }
+  return strides;
+}
+
+int64_t DropoutMaskOp::thresholdOf(double rate) { return static_cast<int64_t>(std::ldexp(rate, 32)); }
 
 LogicalResult IotaOp::verify() {
   if (getDim() < static_cast<uint64_t>(tensorType(getResult()).getRank()))
@@ -70,8 +132,8 @@ LogicalResult ReshapeOp::verify() {
   RankedTensorType from = tensorType(getOperand()), to = tensorType(getResult());
   if (from.getNumElements() == to.getNumElements() && from.getElementType() == to.getElementType())
     return success();
-  return emitOpError("[reshape.count] turns ") << from << " (" << from.getNumElements() << " elements) into " << to << " ("
-                                               << to.getNumElements() << " elements)";
+  return emitOpError("[reshape.count] turns ") << from << " (" << from.getNumElements() << " elements) into " << to
+                                               << " (" << to.getNumElements() << " elements)";
 }
 
 LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands,
@@ -89,7 +151,8 @@ LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
     shape.push_back(type.getDimSize(dim));
   }
   if (static_cast<int64_t>(shape.size()) != type.getRank())
-    return emitOptionalError(loc, "[transpose.permutation] has ", shape.size(), " dimensions, expected ", type.getRank());
+    return emitOptionalError(loc, "[transpose.permutation] has ", shape.size(), " dimensions, expected ",
+                             type.getRank());
   return infer(types, {withShape(type, shape)});
 }
 
@@ -159,8 +222,9 @@ static LogicalResult verifyParts(Operation *op, StringRef constraint, ValueRange
 LogicalResult SplitOp::verify() { return verifyParts(*this, "split.sizes", getParts(), getOperand(), getDim()); }
 LogicalResult ConcatOp::verify() { return verifyParts(*this, "concat.sizes", getParts(), getResult(), getDim()); }
 
-LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands, DictionaryAttr,
-                                         mlir::OpaqueProperties properties, RegionRange, SmallVectorImpl<Type> &types) {
+LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands,
+                                         DictionaryAttr, mlir::OpaqueProperties properties, RegionRange,
+                                         SmallVectorImpl<Type> &types) {
   RankedTensorType type = tensorType(operands[0]);
   ArrayRef<int64_t> dims = properties.as<Properties *>()->dims.asArrayRef();
   for (size_t i = 0; i < dims.size(); ++i)
@@ -190,8 +254,9 @@ std::optional<EinsumOp::Letters> EinsumOp::parseSpec(StringRef spec) {
   return Letters{lhs, rhs, result};
 }
 
-LogicalResult EinsumOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands, DictionaryAttr,
-                                         mlir::OpaqueProperties properties, RegionRange, SmallVectorImpl<Type> &types) {
+LogicalResult EinsumOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands,
+                                         DictionaryAttr, mlir::OpaqueProperties properties, RegionRange,
+                                         SmallVectorImpl<Type> &types) {
   StringRef spec = properties.as<Properties *>()->spec.getValue();
   std::optional<Letters> letters = parseSpec(spec);
   if (!letters)
@@ -208,7 +273,8 @@ LogicalResult EinsumOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
         return emitOptionalError(loc, "[einsum.spec] has letter '", Twine(letter), "' twice in \"", text, "\"");
       int64_t &size = sizes[static_cast<unsigned char>(letter)];
       if (size >= 0 && size != shape[index])
-        return emitOptionalError(loc, "[einsum.sizes] letter '", Twine(letter), "' has size ", size, " and ", shape[index]);
+        return emitOptionalError(loc, "[einsum.sizes] letter '", Twine(letter), "' has size ", size, " and ",
+                                 shape[index]);
       size = shape[index];
     }
   }
@@ -261,6 +327,23 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
     return emitOptionalError(loc, "[attention.shapes] has q ", q, ", k ", k, " and v ", v,
                              ", expected (B,S,H,D), (B,T,G,D) and (B,T,G,D) with G dividing H");
   return infer(types, {q, accumulated(withShape(q, {q.getDimSize(0), q.getDimSize(2), q.getDimSize(1)}))});
+}
+
+LogicalResult AttentionOp::verify() {
+  if (!getDropout() && getRandom().empty())
+    return success();
+  if (!getDropout())
+    return emitOpError("[attention.random] has keys, but no `dropout`");
+  if (failed(verifyRate(*this, "attention.random", *getDropout(), /*mayBeZero=*/false)))
+    return failure();
+  bool agree = getRandom().size() < 3 &&
+               (getRandom().empty() || areKeys(getRandom()[0], getColumn(), tensorType(getQ()).getDimSize(0))) &&
+               (getRandom().size() < 2 || isIntegerScalar(getRandom()[1]));
+  if (agree)
+    return success();
+  return emitOpError("[attention.random] draws from column ")
+         << getColumn() << " of (" << getRandom().getTypes()
+         << "), expected i64 keys with a row a sample, then maybe an i64 scalar";
 }
 
 LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,

@@ -19,10 +19,10 @@ inline constexpr LibraryKernel kLibraryKernels[] = {
     {"layer_norm", 3, 3, 0},
     // dx, dscale, dbias, workspace = x, scale, mean, rstd, dy     the mode is that of dscale and dbias
     {"layer_norm_grad", 4, 5, 0},
-    // o, lse = q, k, v                                            {scale, causal}
-    {"attention", 2, 3, 0},
-    // dq, dk, dv = q, k, v, o, lse, do                            {scale, causal}
-    {"attention_grad", 3, 6, 0},
+    // o, lse = q, k, v, a key a sample, place of the first head   {scale, causal, dropout}
+    {"attention", 2, 3, 2},
+    // dq, dk, dv = q, k, v, o, lse, do, keys, place               {scale, causal, dropout}
+    {"attention_grad", 3, 6, 2},
     // y = ids, table, first row held
     {"embedding", 1, 2, 1},
     // dtable = ids, dy, first row held

@@ -82,10 +82,14 @@ def Rank_StateOp : Rank_PlacedOp<"state", (ins StrAttr:$role, StrAttr:$logical_n
                          `global` $global `splits` $splits `init` $init (`flat` $flat^)? (`slice` $slice^)? attr-dict}];
 }
 
-def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound)> {
+def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound, OptionalAttr<StrArrayAttr>:$streams)> {
   let summary = "a model input that the loader fills before each forward and backward";
-  let description = "`source` is token or next_token; every element is below `bound`.";
-  let assemblyFormat = "$sym_name `source` $source `bound` $bound `in` $arena (`at` $offset^)? `:` $type attr-dict";
+  let description = [{
+    `source` is token, next_token or random; every token is below `bound`. With random it holds a key a sample and stream,
+    (B, N) for N `streams` (see hyc.func).
+  }];
+  let assemblyFormat = [{$sym_name `source` $source (`streams` $streams^)? `bound` $bound `in` $arena (`at` $offset^)? `:`
+                         $type attr-dict}];
 }
 
 def Rank_ScalarOp : Rank_PlacedOp<"scalar", (ins)> {

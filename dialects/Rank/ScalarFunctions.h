@@ -11,7 +11,8 @@ struct ScalarFunction {
   unsigned operands;
 };
 
-// gelu_tanh and gelu_tanh_grad are hyc.gelu and hyc.gelu_grad with their `tanh` attribute; compare_xx is hyc.compare.
+// gelu_tanh and gelu_tanh_grad are hyc.gelu and hyc.gelu_grad with their `tanh` attribute; compare_xx is hyc.compare;
+// random_word(key, n) is the 32 random bits, as an i64, that hyc.dropout_mask's description defines.
 inline constexpr ScalarFunction kScalarFunctions[] = {
     {"neg", 1},        {"abs", 1},        {"exp", 1},
     {"log", 1},        {"sqrt", 1},       {"rsqrt", 1},
@@ -24,7 +25,7 @@ inline constexpr ScalarFunction kScalarFunctions[] = {
     {"gelu_tanh", 1},  {"gelu_grad", 2},  {"gelu_tanh_grad", 2},
     {"compare_eq", 2}, {"compare_ne", 2}, {"compare_lt", 2},
     {"compare_le", 2}, {"compare_gt", 2}, {"compare_ge", 2},
-    {"select", 3},     {"convert", 1},
+    {"select", 3},     {"convert", 1},    {"random_word", 2},
 };
 
 inline const ScalarFunction *findScalarFunction(llvm::StringRef name) {

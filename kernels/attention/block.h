@@ -104,8 +104,8 @@ inline void copyRows(const HeadView<T> &src, int64_t count, int64_t headDim, int
 
 typedef int32_t IntVector __attribute__((vector_size(sizeof(Vector))));
 
-// exp(x) for x at most a little above 0, to about 1 unit in the last place; 0 below −88. The formula is math::exp's, without
-// its care for large arguments, and with fused multiply-add like the products around it.
+// exp(x) for x at most a little above 0, to about 1 unit in the last place; 0 below −88. The formula is math::exp's,
+// without its care for large arguments, and with fused multiply-add like the products around it.
 HYC_INLINE Vector expOfScore(Vector x) {
   constexpr float kRound = 12582912.0f;  // 1.5 · 2^23
   constexpr int32_t kRoundBits = 0x4b400000;
@@ -123,6 +123,24 @@ HYC_INLINE Vector expOfScore(Vector x) {
   IntVector exponent = reinterpret_cast<IntVector>(shifted) - (kRoundBits - 127);
   exponent = exponent > 0 ? exponent : 0;
   return p * reinterpret_cast<Vector>(exponent << 23);
+}
+
+// Where the probabilities of one head lie in the random stream of its sample.
+struct DropoutStream {
+  uint64_t key = 0;
+  int64_t place = 0, row = 0;
+  uint32_t threshold = 0;
+  float scale = 1;
+};
+HYC_INLINE DropoutStream dropoutStream(const AttentionDesc &d, int64_t b, int64_t h) {
+  DropoutStream stream;
+  if (d.dropout.rate == 0) return stream;
+  stream.key = static_cast<uint64_t>(d.dropout.keys[b * d.dropout.keyStride]);
+  stream.row = dropoutRow(d.keyLength);
+  stream.place = d.dropout.place + h * d.queryLength * stream.row;
+  stream.threshold = static_cast<uint32_t>(dropoutThreshold(d.dropout.rate));
+  stream.scale = dropoutScale(d.dropout.rate);
+  return stream;
 }
 
 // The queries first … first + count − 1 against the keys key … key + keys − 1 of one head.
@@ -147,6 +165,33 @@ inline void maskScores(const ScoreBlock &s, float *scores) {
   if (firstQueryOfKey(s, s.keys - 1) == 0) return;
   for (int64_t j = 0; j < s.keys; ++j)
     for (int64_t i = 0; i < firstQueryOfKey(s, j); ++i) scores[j * kQueryBlock + i] = -__builtin_inff();
+}
+
+// share[j · kQueryBlock + i] is what dropout multiplies the probability of query i and key j with, for lanes from
+// `from` on. Four keys share an evaluation.
+inline void drawShares(const DropoutStream &stream, const ScoreBlock &s, int64_t from, float *share) {
+  const int64_t lanes = wholeLanes(s.queries), first = stream.place + s.firstQuery * stream.row + s.firstKey;
+  for (int64_t j = 0; j < s.keys; j += 4) {
+    float *rows = share + j * kQueryBlock;
+#pragma omp simd
+    for (int64_t i = from; i < lanes; ++i) {
+      const PhiloxWords words = randomWords(stream.key, static_cast<uint64_t>(first + i * stream.row + j) / 4);
+      rows[i] = words.word[0] >= stream.threshold ? stream.scale : 0.0f;
+      rows[kQueryBlock + i] = words.word[1] >= stream.threshold ? stream.scale : 0.0f;
+      rows[2 * kQueryBlock + i] = words.word[2] >= stream.threshold ? stream.scale : 0.0f;
+      rows[3 * kQueryBlock + i] = words.word[3] >= stream.threshold ? stream.scale : 0.0f;
+    }
+  }
+}
+
+// values *= share, for the same elements.
+inline void multiplyShares(const ScoreBlock &s, int64_t from, const float *share, float *values) {
+  const int64_t lanes = wholeLanes(s.queries);
+  for (int64_t j = 0; j < s.keys; ++j)
+    for (int64_t i = from; i < lanes; i += kLanes) {
+      const int64_t at = j * kQueryBlock + i;
+      store(values + at, load(values + at) * load(share + at));
+    }
 }
 
 }  // namespace hyc::kernels::HYC_ISA

@@ -16,6 +16,8 @@ struct ForwardBlock {
   float keys[kKeyBlock * kMaxHeadLanes];       // [keys, D]
   float values[kKeyBlock * kMaxHeadLanes];     // [keys, D]
   float max[kQueryBlock], sum[kQueryBlock], correction[kQueryBlock];
+  float shares[kKeyBlock * kQueryBlock];  // [keys, queries]: what dropout leaves of each probability
+  DropoutStream dropout;
 };
 
 // Scores of one vector of queries, from lane i on, become exp(score − max); max, sum and the correction of what was
@@ -49,6 +51,10 @@ static void addKeyBlock(const AttentionDesc &d, const ScoreBlock &s, const HeadV
                  BlockResult::kStore);
   if (d.causal) maskScores(s, f.scores);
   for (int64_t i = from; i < lanes; i += kLanes) updateSoftmax(i, s.keys, f);
+  if (d.dropout.rate > 0) {
+    drawShares(f.dropout, s, from, f.shares);
+    multiplyShares(s, from, f.shares, f.scores);
+  }
   for (int64_t c = 0; c < d.headDim; ++c)
     for (int64_t i = from; i < lanes; ++i) f.sums[c * kQueryBlock + i] *= f.correction[i];
   multiplyBlocks(d.headDim, lanes - from, s.keys,
@@ -89,6 +95,7 @@ static void attendQueries(const AttentionDesc &d, int64_t b, int64_t h, int64_t 
     f.sum[i] = 0;
   }
   for (int64_t i = 0; i < d.headDim * kQueryBlock; ++i) f.sums[i] = 0;
+  f.dropout = dropoutStream(d, b, h);
   for (int64_t key = 0; key < keyEnd; key += kKeyBlock) {
     const ScoreBlock s = {firstQuery, queries, key, atMost(kKeyBlock, keyEnd - key), d.causal ? offset : d.keyLength};
     addKeyBlock(d, s, kHead, vHead, f);

@@ -23,6 +23,8 @@ struct BackwardBlock {
   float p[kKeyBlock * kQueryBlock];             // [keys, queries]
   float ds[kKeyBlock * kQueryBlock];            // [keys, queries]
   float lse[kQueryBlock], rowD[kQueryBlock];
+  float shares[kKeyBlock * kQueryBlock];  // [keys, queries]: what dropout leaves of each probability
+  DropoutStream dropout;
 };
 
 // Where the rows of dk or dv grow.
@@ -94,6 +96,10 @@ static void computeScores(const AttentionDesc &d, const ScoreBlock &s, const Hea
   if (d.causal) maskScores(s, w.p);
   multiplyBlocks(s.keys, lanes - from, d.headDim,
                  {w.values, headLanes, 1, w.dOT + from, kQueryBlock, w.ds + from, kQueryBlock}, BlockResult::kStore);
+  if (d.dropout.rate > 0) {
+    drawShares(w.dropout, s, from, w.shares);
+    multiplyShares(s, from, w.shares, w.ds);
+  }
   for (int64_t j = 0; j < s.keys; ++j) {
     float *p = w.p + j * kQueryBlock, *ds = w.ds + j * kQueryBlock;
     for (int64_t i = from; i < lanes; i += kLanes) {
@@ -102,6 +108,8 @@ static void computeScores(const AttentionDesc &d, const ScoreBlock &s, const Hea
       store(ds + i, probability * (load(ds + i) - load(w.rowD + i)));
     }
   }
+  // From here on p is what met v.
+  if (d.dropout.rate > 0) multiplyShares(s, from, w.shares, w.p);
 }
 
 template <typename T>
@@ -168,12 +176,14 @@ void attentionBackward(const AttentionDesc &d, const T *q, const T *k, const T *
     const HeadGradient dkSums = sumsOf(d, dkHead, scratch), dvSums = sumsOf(d, dvHead, scratch + headFloats);
     clearRows(dkSums, d.keyLength, d.headDim);
     clearRows(dvSums, d.keyLength, d.headDim);
-    for (int64_t h = kvHead * group; h < (kvHead + 1) * group; ++h)
+    for (int64_t h = kvHead * group; h < (kvHead + 1) * group; ++h) {
+      w.dropout = dropoutStream(d, b, h);
       differentiateHead<T>(d,
                            {headView(q, d.q, b, h), headView(k, d.k, b, kvHead), headView(v, d.v, b, kvHead),
                             headView(o, d.o, b, h), headView(dO, d.dO, b, h), lse + (b * d.heads + h) * d.queryLength,
                             dq + b * d.dq.batch + h * d.dq.head, dkSums, dvSums},
                            w);
+    }
     writeRounded(d, dkSums, dkHead);
     writeRounded(d, dvSums, dvHead);
   }

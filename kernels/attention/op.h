@@ -2,7 +2,9 @@
 //
 //   s = scale · q·kᵀ (−∞ where masked),  lse = log Σ_j exp(s_j),  p = exp(s − lse),  o = p·v
 //   D = Σ_d do · o,  dp = do·vᵀ,  ds = p · (dp − D),  dq = scale · ds·k,  dk = scale · dsᵀ·q,  dv = pᵀ·do
-// (Dao et al., "FlashAttention", arXiv:2205.14135, algorithms 1 and 4; lse replaces their pair of maximum and sum.)
+// With dropout, m being 1 / (1 − rate) where an element is kept and else 0: o = (p·m)·v, dp = m · (do·vᵀ), dv =
+// (p·m)ᵀ·do. (Dao et al., "FlashAttention", arXiv:2205.14135, algorithms 1 and 4; lse replaces their pair of maximum
+// and sum.)
 //
 // The surprise: causal masks are aligned at the end, so query i sees keys 0 … i + keyLength − queryLength.
 #ifndef HYC_KERNELS_ATTENTION_OP_H_
@@ -11,6 +13,7 @@
 #include <cstdint>
 
 #include "kernels/narrow_float.h"
+#include "kernels/philox/op.h"
 
 namespace hyc::kernels {
 
@@ -28,6 +31,15 @@ constexpr HeadStrides fusedQkvStrides(int64_t length, int64_t heads, int64_t hea
   return {length * 3 * heads * headDim, 3 * heads * headDim, headDim};
 }
 
+// Which probabilities are dropped: of sample b those whose word, under key keys[b · keyStride], is below
+// dropoutThreshold(rate). Element (h, i, j) of the sample is number place + (h · queryLength + i) ·
+// dropoutRow(keyLength) + j; place, a multiple of four, is where this tensor's heads begin.
+struct AttentionDropout {
+  double rate = 0;  // 0: none, and nothing else is read
+  const int64_t *keys = nullptr;
+  int64_t keyStride = 1, place = 0;
+};
+
 // q, o, dq, do: [B, queryLength, heads, D]; k, v, dk, dv: [B, keyLength, kvHeads, D]; lse: [B, heads, queryLength],
 // dense. kvHeads divides heads: query head h reads key head h / (heads / kvHeads). causal needs
 // keyLength >= queryLength.
@@ -36,6 +48,7 @@ struct AttentionDesc {
   int64_t heads = 0, kvHeads = 0, headDim = 0;
   bool causal = false;
   double scale = 1;
+  AttentionDropout dropout;
   HeadStrides q, k, v, o;      // forward, and read by the gradient
   HeadStrides dq, dk, dv, dO;  // gradient only
 };

@@ -31,6 +31,15 @@ inline int64_t visibleKeys(const AttentionDesc &d, int64_t i) {
   return d.causal ? i + 1 + d.keyLength - d.queryLength : d.keyLength;
 }
 
+// What dropout multiplies probability (b, h, i, j) with.
+template <typename T>
+T keptShare(const AttentionDesc &d, int64_t b, int64_t h, int64_t i, int64_t j) {
+  if (d.dropout.rate == 0) return T(1);
+  const int64_t n = d.dropout.place + (h * d.queryLength + i) * dropoutRow(d.keyLength) + j;
+  const bool isKept = randomWord(d.dropout.keys[b * d.dropout.keyStride], n) >= dropoutThreshold(d.dropout.rate);
+  return isKept ? T(dropoutScale(d.dropout.rate)) : T(0);
+}
+
 template <typename T>
 void attentionForward(const AttentionDesc &d, const T *q, const T *k, const T *v, T *o, T *lse) {
   std::vector<T> p(d.keyLength);
@@ -46,6 +55,7 @@ void attentionForward(const AttentionDesc &d, const T *q, const T *k, const T *v
           max = p[j] > max ? p[j] : max;
         }
         for (int64_t j = 0; j < keys; ++j) sum += p[j] = std::exp(p[j] - max);
+        for (int64_t j = 0; j < keys; ++j) p[j] *= keptShare<T>(d, b, h, i, j);
         for (int64_t c = 0; c < d.headDim; ++c) {
           T value = 0;
           for (int64_t j = 0; j < keys; ++j) value += p[j] * headRow(v, d.v, b, j, kvHead)[c];
@@ -75,12 +85,13 @@ void attentionBackward(const AttentionDesc &d, const T *q, const T *k, const T *
           const T *kRow = headRow(k, d.k, b, j, kvHead);
           T *dkRow = headRow(dk, d.dk, b, j, kvHead), *dvRow = headRow(dv, d.dv, b, j, kvHead);
           const T p = std::exp(T(d.scale) * dotProduct(qRow, kRow, d.headDim) - rowLse);
-          const T dp = dotProduct(doRow, headRow(v, d.v, b, j, kvHead), d.headDim);
+          const T kept = keptShare<T>(d, b, h, i, j);
+          const T dp = kept * dotProduct(doRow, headRow(v, d.v, b, j, kvHead), d.headDim);
           const T ds = T(d.scale) * p * (dp - rowD);
           for (int64_t c = 0; c < d.headDim; ++c) {
             dqRow[c] += ds * kRow[c];
             dkRow[c] += ds * qRow[c];
-            dvRow[c] += p * doRow[c];
+            dvRow[c] += p * kept * doRow[c];
           }
         }
       }

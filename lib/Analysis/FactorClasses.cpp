@@ -149,8 +149,10 @@ static bool opPreservesZeros(Operation *op, int factor, const ShardingRule &rule
   int ids = isa<EmbeddingOp>(op) ? 0 : isa<CrossEntropyOp>(op) ? 1 : 2;
   if (indexes && llvm::any_of(rule.operands[ids], [&](const DimFactors &f) { return llvm::is_contained(f, factor); }))
     return false;
+  // What a mask says of padding meets zeros only.
   return isa<NegOp, AbsOp, SqrtOp, TanhOp, ErfOp, SinOp, ReluOp, AddOp, SubOp, MulOp, GeluOp, GeluGradOp, ConvertOp,
-             TransposeOp, EinsumOp, EmbeddingOp, EmbeddingGradOp, CrossEntropyOp, CrossEntropyGradOp>(op);
+             DropoutOp, DropoutMaskOp, TransposeOp, EinsumOp, EmbeddingOp, EmbeddingGradOp, CrossEntropyOp,
+             CrossEntropyGradOp>(op);
 }
 
 Operation *FactorClasses::findUseOfPadding(int cls) const {

@@ -200,7 +200,7 @@ Error Compilation::applyPlan() {
   if (Error error = applyLifetimeRules(*plan, *model.module))
     return error;
   pipeline.cuts = plan->cuts;
-  pipeline.recompute = "none";
+  pipeline.recompute = "planned";
   pipeline.offloadActivations = "none"; // its lifetimes say what is
   return Error::success();
 }
@@ -223,6 +223,9 @@ Error Compilation::settleActivations() {
 
 Error Compilation::runPhase(Phase phase) {
   ModuleOp module = *model.module;
+  if (phase == Phase::Train && plan)
+    if (Error error = applyFormRules(*plan, *model.module))
+      return error;
   if (phase == Phase::Plan && plan)
     if (Error error = applyPlan())
       return error;
@@ -271,6 +274,8 @@ void Compilation::remember(Phase phase) {
     compiled.plan.schedule = *options.schedule;
     compiled.plan.partitionMethod = *options.partitionMethod;
     compiled.plan.recompute = *options.recompute;
+    if (plan)
+      compiled.plan.forms = plan->forms;
     if (*options.precision != "f32")
       compiled.plan.precision = *options.precision;
     if (compiled.plan.offload)

@@ -242,6 +242,33 @@ Error hyc::applyLifetimeRules(const PlanFile &plan, ModuleOp module) {
   return Error::success();
 }
 
+Error hyc::applyFormRules(const PlanFile &plan, ModuleOp module) {
+  auto train = module.lookupSymbol<FuncOp>("train");
+  if (!train)
+    return makeError(ExitCode::Internal, "the module has no @train to apply a plan to");
+  SmallVector<Operation *> ops;
+  std::vector<StringRef> ids;
+  train.walk([&](DecomposableOpInterface op) {
+    if (getId(op).empty())
+      return;
+    ops.push_back(op);
+    ids.push_back(getId(op));
+  });
+  for (const PlanRule &rule : plan.forms) {
+    if (rule.value != "whole" && rule.value != "decomposed")
+      return makeError(ExitCode::Data,
+                       "plan: \"" + rule.match + "\" has form \"" + rule.value + "\", expected whole or decomposed");
+    if (Error error = applyRule(rule, "composite op", ids, [&](size_t index) {
+          ops[index]->removeAttr("hyc.form");
+          if (rule.value != "whole")
+            ops[index]->setAttr("hyc.form", StringAttr::get(module.getContext(), rule.value));
+          return Error::success();
+        }))
+      return error;
+  }
+  return Error::success();
+}
+
 //===----------------------------------------------------------------------===//
 // From attributes to rules
 //===----------------------------------------------------------------------===//

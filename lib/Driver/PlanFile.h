@@ -15,7 +15,8 @@
 //       {"match": "transformer.h.*.mlp.c_fc.weight", "sharding": "[{}, {tp}]"},
 //       {"match": "transformer.h.3.mlp.c_fc.weight", "sharding": "[{}, {}]"}     an exception: the last counts
 //     ],
-//     "lifetimes": [{"match": "transformer.h.*.mlp.act.gelu", "lifetime": "recompute"}]
+//     "lifetimes": [{"match": "transformer.h.*.mlp.act.gelu", "lifetime": "recompute"}],
+//     "forms": [{"match": "transformer.h.*.attn.attention", "form": "decomposed"}]     left out where all are whole
 //   }
 //
 // With ZeRO there is an object "zero" beside these (its stage and thresholds, for parameters that no rule matches), and
@@ -87,6 +88,7 @@ struct PlanFile {
   std::vector<std::string> cuts;
   std::optional<ZeroPlan> zero;
   std::vector<PlanRule> inputs, parameters, lifetimes;
+  std::vector<PlanRule> forms; ///< of composite ops: whole or decomposed
 
   std::string toJson() const;
 };
@@ -104,6 +106,10 @@ llvm::Error applyShardingRules(const PlanFile &plan, mlir::ModuleOp module);
 
 /// Hangs the rules' lifetimes on the forward ops of @microbatch. A rule that matches none is an error.
 llvm::Error applyLifetimeRules(const PlanFile &plan, mlir::ModuleOp module);
+
+/// Hangs the rules' forms on the composite ops of @train, whose gradients depend on them. A rule that matches none is an
+/// error.
+llvm::Error applyFormRules(const PlanFile &plan, mlir::ModuleOp module);
 
 /// The mesh, cuts and rules that a phase-3 module realises; who decided them is for the caller to add. `zero` becomes
 /// part of it where anything is flat or reduced as it is made; `offload` is there where anything is moved out.

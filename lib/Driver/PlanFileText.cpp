@@ -114,7 +114,7 @@ static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
       [&] {
         return root.checkKeys(
             {"format_version", "mesh", "schedule", "partition_method", "cuts", "inputs", "parameters"},
-            {"virtual_stages", "precision", "recompute", "lifetimes", "zero", "offload"});
+            {"virtual_stages", "precision", "recompute", "lifetimes", "forms", "zero", "offload"});
       },
       [&] { return root.read("format_version", version, kFormatVersion, kFormatVersion); },
       [&] { return readMesh(root, plan); },
@@ -134,6 +134,7 @@ static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
       [&] {
         return root.has("lifetimes") ? readRules(root, "lifetimes", "lifetime", plan.lifetimes) : Error::success();
       },
+      [&] { return root.has("forms") ? readRules(root, "forms", "form", plan.forms) : Error::success(); },
   };
   for (const std::function<Error()> &step : steps)
     if (Error error = step())
@@ -225,6 +226,8 @@ std::string PlanFile::toJson() const {
     writeRules(json, "inputs", "sharding", inputs);
     writeRules(json, "parameters", "sharding", parameters);
     writeRules(json, "lifetimes", "lifetime", lifetimes);
+    if (!forms.empty())
+      writeRules(json, "forms", "form", forms);
   });
   os << "\n";
   return text;

@@ -86,12 +86,29 @@ static kernels::AttentionDesc attentionDesc(const Tensor &q, const Tensor &k, do
   return desc;
 }
 
+/// The dropout of attention's probabilities, with its keys among the operands from `first` on.
+template <typename OpT> static FailureOr<kernels::AttentionDropout> dropoutOf(OpCall &call, OpT op, size_t first) {
+  kernels::AttentionDropout dropout;
+  if (!op.getDropout())
+    return dropout;
+  if (call.operands.size() == first)
+    return op.emitError("the interpreter drops probabilities by keys; run hyc-key-random-ops first"), failure();
+  const Tensor &keys = call.operands[first];
+  dropout.rate = op.getDropout()->convertToDouble();
+  dropout.keys = keys.data<int64_t>() + op.getColumn();
+  dropout.keyStride = keys.getDim(1);
+  dropout.place = call.operands.size() > first + 1 ? call.operands[first + 1].getInteger() : 0;
+  return dropout;
+}
+
 static LogicalResult evaluateAttention(OpCall &call) {
-  if (failed(checkFloats(call)))
-    return failure();
   auto op = cast<AttentionOp>(call.op);
+  FailureOr<kernels::AttentionDropout> dropout = dropoutOf(call, op, 3);
+  if (failed(dropout) || failed(checkFloats(call, {3, 4})))
+    return failure();
   const Tensor &q = call.operands[0], &k = call.operands[1], &v = call.operands[2];
   kernels::AttentionDesc desc = attentionDesc(q, k, op.getScale().convertToDouble(), op.getCausal());
+  desc.dropout = *dropout;
   Tensor result = call.makeResult(0), lse = call.makeResult(1);
   dispatchFloat(q.getKind(), [&](auto zero) {
     using T = decltype(zero);
@@ -112,13 +129,15 @@ static bool agreeForAttention(ArrayRef<Tensor> operands) {
 }
 
 static LogicalResult evaluateAttentionGrad(OpCall &call) {
-  if (failed(checkFloats(call)))
+  FailureOr<kernels::AttentionDropout> dropout = dropoutOf(call, cast<AttentionGradOp>(call.op), 6);
+  if (failed(dropout) || failed(checkFloats(call, {6, 7})))
     return failure();
   if (!agreeForAttention(call.operands))
     return call.op->emitError("[attention.shapes] has operands (") << call.op->getOperandTypes() << ")";
   auto op = cast<AttentionGradOp>(call.op);
   const Tensor &q = call.operands[1], &k = call.operands[2];
   kernels::AttentionDesc desc = attentionDesc(q, k, op.getScale().convertToDouble(), op.getCausal());
+  desc.dropout = *dropout;
   Tensor dq = call.makeResult(0), dk = call.makeResult(1), dv = call.makeResult(2);
   dispatchFloat(q.getKind(), [&](auto zero) {
     using T = decltype(zero);

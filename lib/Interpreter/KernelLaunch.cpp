@@ -4,6 +4,7 @@
 #include "RankCalls.h"
 #include "ScalarFunctions.h"
 #include "dialects/Rank/KernelStructure.h"
+#include "hyc/Interpreter/Philox.h"
 #include "kernels/reduce/reference.h"
 
 using namespace mlir;
@@ -55,7 +56,8 @@ static bool computeIntegers(const Named<int64_t> &f) {
   return f.unary("neg", Neg()) || f.unary("abs", Abs()) || f.unary("relu", Relu()) ||
          f.unary("not", [](int64_t x) { return x ^ 1; }) || f.binary("add", Add()) || f.binary("sub", Sub()) ||
          f.binary("mul", Mul()) || f.binary("div", Div()) || f.binary("pow", Pow()) || f.binary("max", Max()) ||
-         f.binary("min", Min()) || f.binary("and", And()) || f.binary("or", Or());
+         f.binary("min", Min()) || f.binary("and", And()) || f.binary("or", Or()) ||
+         f.binary("random_word", randomWord);
 }
 
 template <typename T> static void compareInto(StringRef relation, ArrayRef<Tensor> operands, Tensor &result) {

@@ -86,13 +86,19 @@ static LogicalResult layerNormGrad(Loaded &c) {
   return all({c.store(0, dx), c.storeAs(1, dscale, c.mode()), c.storeAs(2, dbias, c.mode())});
 }
 
-static kernels::AttentionDesc attentionDesc(Loaded &c) {
+/// With dropout, `ins` has a key a sample from `random` on, then maybe the place of the heads.
+static kernels::AttentionDesc attentionDesc(Loaded &c, size_t random) {
   const Tensor &q = c.ins[0], &k = c.ins[1];
   kernels::AttentionDesc desc;
   desc.batch = q.getDim(0), desc.queryLength = q.getDim(1), desc.heads = q.getDim(2), desc.headDim = q.getDim(3);
   desc.keyLength = k.getDim(1), desc.kvHeads = k.getDim(2);
   desc.causal = c.op->hasAttr("causal");
   desc.scale = c.real("scale");
+  desc.dropout.rate = c.real("dropout");
+  if (c.ins.size() > random)
+    desc.dropout.keys = c.ins[random].data<int64_t>();
+  if (c.ins.size() > random + 1)
+    desc.dropout.place = c.ins[random + 1].getInteger();
   desc.q = desc.o = desc.dq = desc.dO = kernels::denseHeadStrides(desc.queryLength, desc.heads, desc.headDim);
   desc.k = desc.v = desc.dk = desc.dv = kernels::denseHeadStrides(desc.keyLength, desc.kvHeads, desc.headDim);
   return desc;
@@ -102,7 +108,7 @@ static LogicalResult attention(Loaded &c) {
   Tensor o = c.makeOut(0), lse = c.makeOut(1);
   dispatchFloat(o.getKind(), [&](auto zero) {
     using T = decltype(zero);
-    reference::attentionForward(attentionDesc(c), c.ins[0].data<T>(), c.ins[1].data<T>(), c.ins[2].data<T>(),
+    reference::attentionForward(attentionDesc(c, 3), c.ins[0].data<T>(), c.ins[1].data<T>(), c.ins[2].data<T>(),
                                 o.mutableData<T>(), lse.mutableData<T>());
   });
   return all({c.store(0, o), c.store(1, lse)});
@@ -113,7 +119,7 @@ static LogicalResult attentionGrad(Loaded &c) {
   dispatchFloat(dq.getKind(), [&](auto zero) {
     using T = decltype(zero);
     auto in = [&](unsigned index) { return c.ins[index].data<T>(); };
-    reference::attentionBackward(attentionDesc(c), in(0), in(1), in(2), in(3), in(4), in(5), dq.mutableData<T>(),
+    reference::attentionBackward(attentionDesc(c, 6), in(0), in(1), in(2), in(3), in(4), in(5), dq.mutableData<T>(),
                                  dk.mutableData<T>(), dv.mutableData<T>());
   });
   return all({c.store(0, dq), c.store(1, dk), c.store(2, dv)});

@@ -34,6 +34,19 @@ static uint64_t splitmix64(uint64_t state) {
   return state ^ (state >> 31);
 }
 
+int64_t hyc::interpreter::randomWord(int64_t key, int64_t n) {
+  uint64_t block = static_cast<uint64_t>(n) / 4, bits = static_cast<uint64_t>(key);
+  std::array<uint32_t, 4> words = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+                                         {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)});
+  return words[static_cast<size_t>(n % 4)];
+}
+
+int64_t hyc::interpreter::sampleKey(uint64_t seed, uint64_t sample, llvm::StringRef id) {
+  constexpr uint64_t golden = 0x9E3779B97F4A7C15u;
+  uint64_t ofSample = splitmix64((seed + 1) * golden + sample);
+  return static_cast<int64_t>(splitmix64((ofSample + 1) * golden + fnv1a(id)));
+}
+
 float hyc::interpreter::standardNormal(uint64_t seed, llvm::StringRef name, uint64_t index) {
   constexpr uint64_t golden = 0x9E3779B97F4A7C15u;
   uint64_t key = splitmix64((seed + 1) * golden + fnv1a(name));

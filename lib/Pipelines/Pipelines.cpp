@@ -52,6 +52,10 @@ static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
   loss.logits = options.logits;
   loss.labels = options.labels;
   passes.addPass(createAttachLoss(loss));
+  // Before forms, so that attention draws under one id, whole or decomposed; both before differentiation, which builds
+  // the gradient of what is there.
+  passes.addPass(createKeyRandomOps());
+  passes.addPass(createApplyForms());
 
   // No CSE before this: it would merge the reads of a tied parameter, and with them the gradients of stages far apart.
   // And no canonicalization after it: folding shares constants between forward and backward, which stage cuts then have

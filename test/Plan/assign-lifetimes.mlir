@@ -7,7 +7,7 @@
 // RUN: hyc-opt %s --hyc-create-mesh='tp=2' --hyc-propagate-shardings --hyc-assign-stages --hyc-build-schedule \
 // RUN:   --hyc-assign-lifetimes='mode=layer partition-activations' | FileCheck %s --check-prefix=PARTS
 // RUN: not hyc-opt %s --hyc-create-mesh --hyc-assign-lifetimes=mode=some 2>&1 | FileCheck %s --check-prefix=MODE
-// MODE: error: recomputation mode is "some", expected none, layer, selective or auto
+// MODE: error: recomputation mode is "some", expected none, layer, selective, auto or planned
 
 hyc.param @w : tensor<8x8xf32> from #hyc.fill<0.0 : f64>
 hyc.param @b : tensor<8xf32> from #hyc.fill<0.0 : f64>

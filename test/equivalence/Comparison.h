@@ -32,6 +32,8 @@ public:
   Layout layout;
   RandomGraphOptions options;
   std::function<RandomGraph(uint64_t, const RandomGraphOptions &)> makeGraph = makeRandomGraph;
+  /// Passes before differentiation, each with a comma.
+  std::string beforeDifferentiation;
   /// Passes between differentiation and the optimizer, each with a comma: "hyc-convert-precision{precision=bf16},".
   std::string precision;
   /// Edits the plan before seeds are chosen: the module has its mesh and nothing else of phase 3.
@@ -54,7 +56,8 @@ public:
 
 private:
   std::string trainPipeline() const {
-    return "hyc-differentiate," + precision + "hyc-attach-optimizer{" + layout.optimizer + "},hyc-verify-train";
+    return beforeDifferentiation + "hyc-differentiate," + precision + "hyc-attach-optimizer{" + layout.optimizer +
+           "},hyc-verify-train";
   }
   bool plan(TrainedModule &module);
   void fitToLayers(int64_t layers);

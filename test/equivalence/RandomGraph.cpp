@@ -43,6 +43,7 @@ private:
   }
   GraphValue linear(const std::string &name, const GraphValue &x, int64_t outWidth);
   GraphValue activation(const GraphValue &x);
+  std::string probabilities() { return options.drops ? " dropout 3.0e-1" : ""; }
   GraphValue likeFirst(const GraphValue &first, const GraphValue &second);
   Shape tokens(int64_t width) const { return {options.samples, sequence, width}; }
   int64_t anyWidth() { return widths[below(static_cast<int64_t>(widths.size()))]; }
@@ -66,9 +67,11 @@ private:
   GraphValue chosen();
   GraphValue computedWeight();
   GraphValue waves();
+  GraphValue dropped();
 
   void makeInputs();
   void makeBlock(int64_t index);
+  int64_t countDrawing() const;
   std::vector<GraphValue> makeLoss();
 
   struct Pooled {
@@ -149,7 +152,8 @@ GraphValue Generator::attention() {
   GraphValue k = text.einsum("bsk,khd->bshd", x, weight("k.weight", {width, groups, size}, width));
   GraphValue v = text.einsum("bsk,khd->bshd", x, weight("v.weight", {width, groups, size}, width));
   Shape lse{options.samples, heads, sequence};
-  GraphValue o = text.applyMany("hyc.attention", std::string(chance(50) ? "causal " : "") + "$0, $1, $2 scale 5.0e-1",
+  GraphValue o = text.applyMany("hyc.attention",
+                                std::string(chance(50) ? "causal " : "") + "$0, $1, $2 scale 5.0e-1" + probabilities(),
                                 {q, k, v}, {{"", q.shape}, {"", lse}})[0];
   GraphValue y = text.einsum("bshd,hdk->bsk", o, weight("o.weight", {heads, size, width}, heads * size));
   return chance(70) ? text.same("hyc.add", {x, y}) : y;
@@ -163,7 +167,7 @@ GraphValue Generator::fusedAttention() {
   std::vector<GraphValue> parts = text.applyMany("hyc.split", "$0 dim 2", {qkv}, {{"", part}, {"", part}, {"", part}});
   for (GraphValue &value : parts)
     value = text.apply("hyc.reshape", "$0", {value}, whole);
-  GraphValue o = text.applyMany("hyc.attention", "causal $0, $1, $2 scale 5.0e-1", parts,
+  GraphValue o = text.applyMany("hyc.attention", "causal $0, $1, $2 scale 5.0e-1" + probabilities(), parts,
                                 {{"", whole}, {"", {options.samples, heads, sequence}}})[0];
   GraphValue flat = text.apply("hyc.reshape", "$0", {o}, tokens(heads * size));
   return text.same("hyc.add", {x, linear("o", flat, width)});
@@ -289,6 +293,24 @@ GraphValue Generator::waves() {
   return text.same("hyc.mul", {x, text.broadcast(text.same("hyc.cos", {angle}), "[1]", x.shape)});
 }
 
+/// Dropout as models have it: of tokens, of samples and tokens in one dimension, or with the samples second.
+GraphValue Generator::dropped() {
+  GraphValue x = take();
+  GraphValue y = x;
+  Shape flat{options.samples * sequence, x.shape[2]}, turned{sequence, options.samples, x.shape[2]};
+  int64_t kind = below(3);
+  if (kind == 1)
+    y = text.apply("hyc.reshape", "$0", {x}, flat);
+  if (kind == 2)
+    y = text.apply("hyc.transpose", "$0 [1, 0, 2]", {x}, turned);
+  y = text.apply("hyc.dropout", std::string("$0 rate ") + oneOf({"1.0e-1", "5.0e-1"}), {y}, y.shape);
+  if (kind == 1)
+    y = text.apply("hyc.reshape", "$0", {y}, x.shape);
+  if (kind == 2)
+    y = text.apply("hyc.transpose", "$0 [1, 0, 2]", {y}, x.shape);
+  return text.same("hyc.add", {x, linear("drop", y, x.shape[2])});
+}
+
 //===----------------------------------------------------------------------===//
 // The graph
 //===----------------------------------------------------------------------===//
@@ -326,6 +348,8 @@ void Generator::makeBlock(int64_t index) {
                                   &Generator::waves};
   text.setScope("blocks." + std::to_string(index));
   Block block = kBlocks[below(std::size(kBlocks))];
+  if (options.drops && chance(40))
+    block = &Generator::dropped;
   give((this->*block)());
 }
 
@@ -362,6 +386,15 @@ std::vector<GraphValue> Generator::makeLoss() {
   return {total, count};
 }
 
+/// The ops that hyc-key-random-ops gives keys: what drops says its rate.
+int64_t Generator::countDrawing() const {
+  int64_t count = 0;
+  for (const char *mark : {"= hyc.dropout ", " dropout 3.0e-1"})
+    for (size_t at = graph.module.find(mark); at != std::string::npos; at = graph.module.find(mark, at + 1))
+      ++count;
+  return count;
+}
+
 RandomGraph Generator::make() {
   sequence = rounded(oneOf({3, 4, 5, 7}));
   vocabulary = rounded(options.widthFactor * oneOf({7, 11, 16, 13}));
@@ -372,6 +405,8 @@ RandomGraph Generator::make() {
     makeBlock(block);
   std::vector<GraphValue> results = makeLoss();
   graph.module = text.finish(results);
+  if (int64_t drawing = countDrawing(); drawing > 0)
+    graph.inputs.push_back({"random_keys", {options.samples, drawing}, int64_t{1} << 40});
   return graph;
 }
 

@@ -14,6 +14,13 @@ namespace hyc::interpreter {
 
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
+/// The word of element `n`, at least 0, of the stream of a key (its low half first): output n % 4 at counter n / 4.
+int64_t randomWord(int64_t key, int64_t n);
+
+/// The key of what the op `id` draws for sample number `sample` over all steps: splitmix64's output twice, for the seed
+/// and the sample, then for that and the hash of the id.
+int64_t sampleKey(uint64_t seed, uint64_t sample, llvm::StringRef id);
+
 /// Standard normal element `index` of the tensor `name` under `seed`, by Box and Muller: words 0 and 1 give elements 0
 /// (cosine) and 1 (sine) of each four, words 2 and 3 the other two. Computed in f64, rounded to f32.
 float standardNormal(uint64_t seed, llvm::StringRef name, uint64_t index);

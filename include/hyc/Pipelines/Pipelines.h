@@ -29,7 +29,7 @@ struct PipelineOptions {
   int64_t microBatches = 1;
   std::string partitionMethod = "parameters", schedule = "1f1b";
   bool sequenceParallel = false;
-  std::string recompute = "none"; ///< none: what a plan file says, if anything
+  std::string recompute = "none"; ///< planned: what a plan file says
   bool partitionActivations = false;
   std::vector<int64_t> activationBudgets; ///< for auto: bytes saved a rank, by stage
   std::vector<std::string> cuts;          ///< of a plan file; empty: balanced by the method

@@ -43,6 +43,7 @@ private:
   Value attention(const std::string &path, Value x, int64_t layer);
   Value mlp(const std::string &path, Value x);
   Value activate(const std::string &path, Value x);
+  Value dropout(const std::string &path, Value x, double rate);
   Value embed(Value ids);
 
   ModuleOp module;
@@ -111,11 +112,13 @@ Value Gpt2Builder::attention(const std::string &path, Value x, int64_t layer) {
   double scale = config.scaleByHeadSize ? 1 / std::sqrt(static_cast<double>(size)) : 1;
   if (config.scaleByInverseLayer)
     scale /= static_cast<double>(layer + 1);
-  Value mixed = make<AttentionOp>(path, operands[0], operands[1], operands[2], params.getF64FloatAttr(scale),
-                                  params.getUnitAttr())
+  Value mixed = make<AttentionOp>(
+                    path, operands[0], operands[1], operands[2], params.getF64FloatAttr(scale), params.getUnitAttr(),
+                    config.attentionDropout > 0 ? params.getF64FloatAttr(config.attentionDropout) : FloatAttr())
                     .getResult();
-  return linear(path + ".c_proj", "bshd,hdn->bsn", mixed, {heads, size, width}, {width, width}, {width},
-                residualStddev(config), {batch, sequence, width});
+  Value result = linear(path + ".c_proj", "bshd,hdn->bsn", mixed, {heads, size, width}, {width, width}, {width},
+                        residualStddev(config), {batch, sequence, width});
+  return dropout(path + ".resid_dropout", result, config.residualDropout);
 }
 
 Value Gpt2Builder::activate(const std::string &path, Value x) {
@@ -128,8 +131,14 @@ Value Gpt2Builder::mlp(const std::string &path, Value x) {
   int64_t width = config.width, inner = config.innerWidth();
   Value hidden = linear(path + ".c_fc", "bsk,kn->bsn", x, {width, inner}, {width, inner}, {inner},
                         config.initializerRange, {batch, sequence, inner});
-  return linear(path + ".c_proj", "bsk,kn->bsn", activate(path + ".act", hidden), {inner, width}, {inner, width},
-                {width}, residualStddev(config), {batch, sequence, width});
+  Value result = linear(path + ".c_proj", "bsk,kn->bsn", activate(path + ".act", hidden), {inner, width},
+                        {inner, width}, {width}, residualStddev(config), {batch, sequence, width});
+  return dropout(path + ".dropout", result, config.residualDropout);
+}
+
+/// As transformers' modules of that name do it in training.
+Value Gpt2Builder::dropout(const std::string &path, Value x, double rate) {
+  return rate > 0 ? make<DropoutOp>(path, x.getType(), x, Value(), params.getF64FloatAttr(rate)) : x;
 }
 
 /// Token and position embeddings.
@@ -141,7 +150,7 @@ Value Gpt2Builder::embed(Value tokens) {
   if (sequence < config.positions)
     positions = make<SliceOp>("transformer.wpe", type({sequence, config.width}), positions, ArrayRef<int64_t>{0, 0},
                               ArrayRef<int64_t>{1, 1});
-  return addBias("transformer", words, positions);
+  return dropout("transformer.drop", addBias("transformer", words, positions), config.embeddingDropout);
 }
 
 void Gpt2Builder::build() {

@@ -25,6 +25,7 @@ public:
   LogicalResult parse(StringRef text);
   LogicalResult readSize(StringRef key, int64_t &value, int64_t least, int64_t most);
   LogicalResult readNumber(StringRef key, double &value, bool mayBeZero);
+  LogicalResult readShare(StringRef key, double &value);
   LogicalResult readBool(StringRef key, bool &value);
   LogicalResult readString(StringRef key, std::string &value, ArrayRef<StringRef> choices);
 
@@ -83,6 +84,17 @@ LogicalResult ConfigReader::readNumber(StringRef key, double &value, bool mayBeZ
   return success();
 }
 
+LogicalResult ConfigReader::readShare(StringRef key, double &value) {
+  const JsonValue *found = find(key);
+  if (!found)
+    return success();
+  std::optional<double> number = found->getNumber();
+  if (!number || !(*number >= 0 && *number < 1))
+    return wrong(key, *found, "a share that is at least 0 and less than 1");
+  value = *number;
+  return success();
+}
+
 LogicalResult ConfigReader::readBool(StringRef key, bool &value) {
   const JsonValue *found = find(key);
   if (!found)
@@ -115,7 +127,7 @@ FailureOr<Gpt2Config> hyc::readGpt2Config(MLIRContext &context, StringRef text, 
   Gpt2Config config;
   std::string modelType;
   bool crossAttention = false;
-  double dropout[3] = {0.1, 0.1, 0.1};
+  config.attentionDropout = config.embeddingDropout = config.residualDropout = 0.1;
   if (failed(reader.parse(text)) || failed(reader.readString("model_type", modelType, {"gpt2"})))
     return failure();
   if (modelType.empty())
@@ -134,9 +146,9 @@ FailureOr<Gpt2Config> hyc::readGpt2Config(MLIRContext &context, StringRef text, 
       failed(reader.readBool("scale_attn_weights", config.scaleByHeadSize)) ||
       failed(reader.readBool("scale_attn_by_inverse_layer_idx", config.scaleByInverseLayer)) ||
       failed(reader.readBool("add_cross_attention", crossAttention)) ||
-      failed(reader.readNumber("attn_pdrop", dropout[0], /*mayBeZero=*/true)) ||
-      failed(reader.readNumber("embd_pdrop", dropout[1], /*mayBeZero=*/true)) ||
-      failed(reader.readNumber("resid_pdrop", dropout[2], /*mayBeZero=*/true)))
+      failed(reader.readShare("attn_pdrop", config.attentionDropout)) ||
+      failed(reader.readShare("embd_pdrop", config.embeddingDropout)) ||
+      failed(reader.readShare("resid_pdrop", config.residualDropout)))
     return failure();
   if (config.width % config.heads != 0)
     return reader.error() << "\"n_embd\" is " << config.width << ", expected a multiple of \"n_head\", which is "
@@ -144,6 +156,5 @@ FailureOr<Gpt2Config> hyc::readGpt2Config(MLIRContext &context, StringRef text, 
            failure();
   if (crossAttention)
     return reader.error() << "\"add_cross_attention\" is true, expected false: a decoder alone", failure();
-  config.hasDropout = llvm::any_of(dropout, [](double probability) { return probability != 0; });
   return config;
 }

@@ -44,8 +44,6 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   int64_t sequence = options.sequence.value_or(config->positions);
   if (failed(checkSizes(loc, *config, options.batch, sequence)))
     return failure();
-  if (config->hasDropout)
-    emitWarning(loc) << "dropout is left out: hyc has none yet; attn_pdrop, embd_pdrop and resid_pdrop count as 0";
   context.loadDialect<HycDialect>();
   return buildGpt2(context, *config, options.batch, sequence);
 }

@@ -1,5 +1,6 @@
 // Operators that compute each element alone, under numpy's broadcasting rules; hyc's own ops never broadcast.
 #include "Importer.h"
+#include "hyc/Support/Decimal.h"
 #include <cmath>
 
 using namespace hyc;
@@ -360,7 +361,7 @@ LogicalResult importGelu(NodeImport &node) {
 }
 
 LogicalResult importDropout(NodeImport &node) {
-  // inputs: data, ratio, training_mode; without training_mode the result is the data
+  // inputs: data, ratio (0.5 where it is left out), training_mode; without training_mode the result is the data
   bool trains = node.has(2);
   if (trains) {
     const HostTensor *mode = node.constant(2);
@@ -368,13 +369,29 @@ LogicalResult importDropout(NodeImport &node) {
       return failure();
     trains = mode->getNumElements() != 1 || mode->atFlat(0).integer != 0;
   }
-  bool drops = true;
-  if (trains && node.has(1) && node.input(1).constant)
-    drops = node.input(1).constant->getNumElements() != 1 || node.input(1).constant->atFlat(0).real != 0;
-  if (trains && drops)
-    return node.error() << "drops values at random; export the model with dropout 0 or in eval mode";
-  auto mask = RankedTensorType::get(node.shapeOf(0), node.importer().getBuilder().getI1Type());
-  return node.finish(std::vector<std::optional<Binding>>{node.input(0), node.importer().splatLike(mask, 1)});
+  double ratio = 0.5;
+  if (trains && node.has(1)) {
+    const HostTensor *given = node.constant(1);
+    if (!given)
+      return failure();
+    if (given->getNumElements() != 1 || !given->isReal())
+      return node.error() << "has a ratio of type " << node.input(1).type << ", expected one floating-point number";
+    ratio = given->atFlat(0).real;
+  }
+  Importer &importer = node.importer();
+  if (!trains || ratio == 0) {
+    auto mask = RankedTensorType::get(node.shapeOf(0), importer.getBuilder().getI1Type());
+    return node.finish(std::vector<std::optional<Binding>>{node.input(0), importer.splatLike(mask, 1)});
+  }
+  if (!(ratio > 0 && ratio < 1))
+    return node.error() << "drops a share of " << ratio << ", expected at least 0 and less than 1";
+  if (node.outputCount() > 1)
+    return node.error() << "gives its mask to the graph, which hyc draws where it is used only; leave that output out, "
+                           "or export the model in eval mode";
+  // The shortest number that reads back as the f32 that the file has: 0.1, not 0.10000000149.
+  FloatAttr rate = importer.getBuilder().getF64FloatAttr(shortestDecimal(ratio));
+  Value operand = node.value(0);
+  return node.finish(importer.ofValue(importer.emit<DropoutOp>(operand.getType(), operand, Value(), rate)));
 }
 
 LogicalResult importIdentity(NodeImport &node) { return node.finish(node.input(0)); }

@@ -187,6 +187,15 @@ static std::string headStrides(Value buffer) {
   return braced(ArrayRef(strides).take_front(3));
 }
 
+/// ".dropout = {…}": the rate, the keys and how far those of two samples are apart, the place of the heads.
+std::string FunctionEmitter::dropoutText(rank::CallOp op, OperandRange random) {
+  std::string text = ".dropout = {.rate = " + real(op, "dropout") + ", .keys = " + pointer(random[0]) +
+                     ", .keyStride = " + str(typeOf(random[0]).getStridesOrDense()[0]);
+  if (random.size() > 1)
+    text += ", .place = *" + pointer(random[1]);
+  return text + "}";
+}
+
 void FunctionEmitter::emitAttention(rank::CallOp op) {
   auto outs = op.getOuts(), ins = op.getIns();
   ArrayRef<int64_t> q = typeOf(ins[0]).getShape(), k = typeOf(ins[1]).getShape();
@@ -199,6 +208,9 @@ void FunctionEmitter::emitAttention(rank::CallOp op) {
   // One argument of several pieces, so that lines can be broken between them.
   SmallVector<std::string> arguments{desc, strides("q", ins[0]).substr(1), strides("k", ins[1]).substr(1),
                                      strides("v", ins[2]).substr(1)};
+  unsigned random = isGradient ? 6 : 3;
+  if (ins.size() > random)
+    arguments.insert(std::next(arguments.begin()), dropoutText(op, ins.drop_front(random)));
   if (!isGradient) {
     arguments.push_back(strides("o", outs[0]).substr(1) + "}");
     for (Value buffer : {ins[0], ins[1], ins[2], outs[0], outs[1]})

@@ -39,11 +39,13 @@ constexpr llvm::StringLiteral kKernelFunctions =
 #include <limits>
 
 #include "kernels/math/math.h"
+#include "kernels/philox/op.h"
 #include "kernels/reduce/loops.h"
 
 namespace kernels {
 
 namespace math = hyc::kernels::math;
+using hyc::kernels::randomWord;
 using hyc::kernels::Max, hyc::kernels::Min, hyc::kernels::Sum;
 using hyc::kernels::reduceColumns, hyc::kernels::reduceRows;
 

@@ -67,6 +67,7 @@ private:
   llvm::LogicalResult emitCall(rank::CallOp op);
   void emitNorms(rank::CallOp op);
   void emitAttention(rank::CallOp op);
+  std::string dropoutText(rank::CallOp op, mlir::OperandRange random);
   void emitEmbedding(rank::CallOp op);
   void emitLoss(rank::CallOp op);
   void emitMoves(rank::CallOp op);

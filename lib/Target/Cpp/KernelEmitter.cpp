@@ -61,6 +61,7 @@ constexpr Spelling kSpellings[] = {
     {"compare_gt", "{0} > {1}", ""},
     {"compare_ge", "{0} >= {1}", ""},
     {"select", "{0} ? {1} : {2}", ""},
+    {"random_word", "randomWord({0}, {1})", ""},
 };
 
 /// Prints the statements that some values of a body need, in the order of the body.

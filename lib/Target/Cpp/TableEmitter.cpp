@@ -59,6 +59,7 @@ private:
   void emitArenas();
   LogicalResult emitStates();
   void emitInputs();
+  std::string streams(rank::InputOp input);
   void emitExchanges();
   LogicalResult emitSchedule();
   void emitDispatcher(dist::InstructionKind kind);
@@ -186,12 +187,30 @@ LogicalResult TableEmitter::emitStates() {
   return success();
 }
 
+static StringRef sourceName(rank::InputOp input) {
+  if (input.getSource() == "random")
+    return "kRandomKeys";
+  return input.getSource() == "next_token" ? "kNextTokens" : "kTokens";
+}
+
+/// Declares the streams of a random input; gives what its row says of them.
+std::string TableEmitter::streams(rank::InputOp input) {
+  if (!input.getStreamsAttr())
+    return "";
+  os << "constexpr uint64_t kStreams[] = {\n";
+  for (StringRef id : input.getStreamsAttr().getAsValueRange<StringAttr>())
+    os << "    hycrt::stableKey(" << quoted(id) << "),\n";
+  os << "};\n";
+  return ", kStreams, " + std::to_string(input.getStreamsAttr().size());
+}
+
 void TableEmitter::emitInputs() {
   SmallVector<std::string> rows;
   for (auto input : program.getOps<rank::InputOp>())
     rows.push_back("{" + quoted(input.getSymName()) + ", " + dtype(input.getBufferType().getElementType()) +
-                   ", hycrt::InputSource::" + (input.getSource() == "next_token" ? "kNextTokens" : "kTokens") + ", " +
-                   bufferRef(input.getArenaAttr(), *input.getOffset()) + ", " + std::to_string(input.getBound()) + "}");
+                   ", hycrt::InputSource::" + sourceName(input).str() + ", " +
+                   bufferRef(input.getArenaAttr(), *input.getOffset()) + ", " + std::to_string(input.getBound()) +
+                   streams(input) + "}");
   table("InputDesc", "kInputs", rows);
 }
 
@@ -327,7 +346,7 @@ LogicalResult TableEmitter::emitProgram() {
   for (auto any : module.getOps<rank::ProgramOp>())
     for (auto input : any.getOps<rank::InputOp>()) {
       ArrayRef<int64_t> shape = input.getBufferType().getShape();
-      if (shape.empty())
+      if (shape.empty() || input.getSource() == "random")
         continue;
       samples = shape[0];
       sequence = input.getBufferType().getNumElements() / std::max<int64_t>(1, samples);

@@ -186,8 +186,9 @@ private:
     for (auto [index, port] : llvm::enumerate(function.arguments)) {
       func.setArgAttr(index, port.kind, builder.getStringAttr(port.id));
       if (auto input = dyn_cast<BlockArgument>(port.original))
-        if (Attribute source = microbatch.getArgAttr(input.getArgNumber(), "hyc.source"))
-          func.setArgAttr(index, "hyc.source", source);
+        for (StringRef name : {StringRef("hyc.source"), StringRef("hyc.streams")})
+          if (Attribute source = microbatch.getArgAttr(input.getArgNumber(), name))
+            func.setArgAttr(index, name, source);
     }
     for (auto [index, port] : llvm::enumerate(function.results))
       func.setResultAttr(index, port.kind, builder.getStringAttr(port.id));

@@ -66,6 +66,8 @@ private:
   }
 
   LogicalResult rewriteGeneric(Operation *op, ShardingRuleOpInterface rule);
+  void appendRandomPlace(Operation *op, const OpSharding &sharding, const ShardingRule &rule,
+                         SmallVectorImpl<Value> &operands);
   void rewriteConstant(ConstantOp op);
   void rewriteVocabularyLoss(CrossEntropyOp op, const ShardingRule &rule, const OpSharding &sharding);
   /// Where this rank's part of a dimension begins that `axes` split into shards of `size`.
@@ -462,6 +464,7 @@ LogicalResult Partitioner::rewriteGeneric(Operation *op, ShardingRuleOpInterface
   }
   if (!vocabularyAxes.empty())
     operands.push_back(shardOffset(op, vocabularyAxes, shardRows));
+  appendRandomPlace(op, sharding, rule, operands);
 
   SmallVector<Type> types;
   for (Value result : op->getResults())
@@ -471,12 +474,40 @@ LogicalResult Partitioner::rewriteGeneric(Operation *op, ShardingRuleOpInterface
   state.attributes.erase(dist::kSplit);
   if (!vocabularyAxes.empty() && isa<CrossEntropyGradOp>(op))
     state.addAttribute("vocabulary", builder.getI64IntegerAttr(vocabulary));
+  if (auto mask = dyn_cast<DropoutMaskOp>(op))
+    state.addAttribute("strides", builder.getDenseI64ArrayAttr(mask.getSampleStrides()));
   Operation *made = builder.create(state);
   for (Value result : op->getResults())
     savePartsOfCopiesOnly(made, recordedSharding(result));
   for (auto [original, local] : llvm::zip_equal(op->getResults(), made->getResults()))
     define(original, recordedSharding(original), local);
   return success();
+}
+
+/// Ops that draw random numbers by element learn where in a whole sample this rank's part begins.
+void Partitioner::appendRandomPlace(Operation *op, const OpSharding &sharding, const ShardingRule &rule,
+                                    SmallVectorImpl<Value> &operands) {
+  if (auto mask = dyn_cast<DropoutMaskOp>(op)) {
+    RankedTensorType part = localType(mask.getType(), recordedSharding(mask.getResult()));
+    ArrayRef<AxisListAttr> dims = recordedSharding(mask.getResult()).getDims();
+    for (auto [dim, stride] : llvm::enumerate(mask.getSampleStrides()))
+      if (AxisListAttr axes = dims[dim + 1]; !axes.empty())
+        operands.push_back(shardOffset(op, axes, part.getDimSize(dim + 1) * stride));
+    return;
+  }
+  auto attention = dyn_cast<AttentionOp>(op);
+  auto gradient = dyn_cast<AttentionGradOp>(op);
+  if (!(attention && attention.getDropout()) && !(gradient && gradient.getDropout()))
+    return;
+  int first = attention ? 0 : 1; // operand q
+  constexpr int64_t kHeads = 2;
+  AxisListAttr axes = sharding.operandSharding(context, rule, first).getDims()[kHeads];
+  if (axes.empty())
+    return;
+  // As of the mask (samples, heads, queries, keys), of which only heads are ever split.
+  ArrayRef<int64_t> q = cast<RankedTensorType>(operands[first].getType()).getShape();
+  int64_t keys = cast<RankedTensorType>(operands[first + 1].getType()).getDimSize(1);
+  operands.push_back(shardOffset(op, axes, q[kHeads] * q[1] * ((keys + 3) / 4 * 4)));
 }
 
 Value Partitioner::shardOffset(Operation *op, AxisListAttr axes, int64_t size) {

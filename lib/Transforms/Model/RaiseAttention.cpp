@@ -152,11 +152,24 @@ Value skipFactors(Value value, double &scale) {
 // Probabilities
 //===----------------------------------------------------------------------===//
 
-/// The einsum that alone reads the probabilities, behind at most a guard that replaces NaN by 0.
-EinsumOp findReader(Value &probabilities) {
+/// The einsum that alone reads the probabilities, behind at most dropout.
+EinsumOp findReaderOf(Value &probabilities, FloatAttr &dropout) {
+  if (!probabilities.hasOneUse())
+    return {};
+  Operation *user = *probabilities.getUsers().begin();
+  if (auto drop = dyn_cast<DropoutOp>(user); drop && !drop.getMask() && drop->hasOneUse()) {
+    probabilities = drop.getResult();
+    dropout = drop.getRate().isZero() ? FloatAttr() : drop.getRateAttr();
+    user = *drop->getUsers().begin();
+  }
+  return dyn_cast<EinsumOp>(user);
+}
+
+/// The same, behind at most a guard that replaces NaN by 0.
+EinsumOp findReader(Value &probabilities, FloatAttr &dropout) {
   SmallVector<Operation *> users(probabilities.getUsers());
   if (users.size() == 1)
-    return dyn_cast<EinsumOp>(users[0]);
+    return findReaderOf(probabilities, dropout);
   SelectOp guard;
   for (Operation *user : users) {
     if (auto select = dyn_cast<SelectOp>(user))
@@ -171,7 +184,7 @@ EinsumOp findReader(Value &probabilities) {
   if (!guards)
     return {};
   probabilities = guard.getResult();
-  return dyn_cast<EinsumOp>(*guard->getUsers().begin());
+  return findReaderOf(probabilities, dropout);
 }
 
 //===----------------------------------------------------------------------===//
@@ -301,7 +314,8 @@ private:
     std::optional<Scores> scores = matchScores(softmax.getOperand(), masks);
     std::optional<Roles> roles = scores ? matchRoles(scores->product) : std::nullopt;
     Value probabilities = softmax.getResult();
-    EinsumOp reader = roles ? findReader(probabilities) : EinsumOp();
+    FloatAttr dropout;
+    EinsumOp reader = roles ? findReader(probabilities, dropout) : EinsumOp();
     std::optional<Reading> reading;
     if (reader)
       reading = matchReading(reader, probabilities, *roles, scores->product.getLetters().result);
@@ -317,7 +331,7 @@ private:
     if (typeOf(k) != typeOf(v))
       return;
     auto op = AttentionOp::create(rewriter, reader.getLoc(), q, k, v, rewriter.getF64FloatAttr(exactScale(scale, q)),
-                                  scores->mask == MaskKind::Causal ? rewriter.getUnitAttr() : UnitAttr());
+                                  scores->mask == MaskKind::Causal ? rewriter.getUnitAttr() : UnitAttr(), dropout);
     ids.assign(op, getIdPath(reader));
     rewriter.replaceOp(reader, arrangeResult(rewriter, reader, op.getResult(), batch, heads, *roles, *reading));
   }

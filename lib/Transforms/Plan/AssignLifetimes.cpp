@@ -38,6 +38,13 @@ struct AssignLifetimes : hyc::impl::AssignLifetimesBase<AssignLifetimes> {
 
 private:
   LogicalResult decide(const Repetition &repetition) {
+    if (mode == "planned") {
+      repeatWithoutInputs(repetition);
+      return success();
+    }
+    // Before the choices below, which then see what they cost.
+    repeatWithoutInputs(repetition);
+    repeatMasks();
     if (mode == "none")
       return success();
     findCandidates(repetition);
@@ -55,7 +62,8 @@ private:
     }
     if (mode == "auto")
       return decideWithinBudget();
-    return module.emitError("recomputation mode is \"") << mode << "\", expected none, layer, selective or auto";
+    return module.emitError("recomputation mode is \"")
+           << mode << "\", expected none, layer, selective, auto or planned";
   }
 
   /// All that the mode leaves to be saved, but for what the last layer's backward needs at once.
@@ -71,6 +79,33 @@ private:
   void repeat(Operation *op) {
     op->setAttr(dist::kLifetime, LifetimeAttr::get(&getContext(), LifetimeKind::recompute));
     ++repeatedOps;
+  }
+
+  /// Masks are drawn again, in whatever order of dimensions they are used.
+  void repeatMasks() {
+    for (Operation &op : func.getBody().front()) {
+      Operation *drawn = &op;
+      while (drawn && isa<TransposeOp, ReshapeOp>(drawn))
+        drawn = drawn->getOperand(0).getDefiningOp();
+      if (isa_and_nonnull<DropoutMaskOp>(drawn) && !op.hasAttr("hyc.backward") && !isFree(&op) &&
+          !op.hasAttr(dist::kLifetime))
+        repeat(&op);
+    }
+  }
+
+  /// What is computed from constants alone, such as a causal mask, is never worth a place in memory.
+  void repeatWithoutInputs(const Repetition &repetition) {
+    llvm::DenseSet<Operation *> constant;
+    for (Operation &op : func.getBody().front()) {
+      bool isConstant =
+          !isa<ReadOp>(op) && op.getNumResults() > 0 && repetition.isExact(&op) &&
+          llvm::all_of(op.getOperands(), [&](Value operand) { return constant.contains(operand.getDefiningOp()); });
+      if (!isConstant)
+        continue;
+      constant.insert(&op);
+      if (!op.hasAttr("hyc.backward") && !isFree(&op) && !op.hasAttr(dist::kLifetime))
+        repeat(&op);
+    }
   }
 
   int64_t stageOf(Operation *op) { return mesh.getStageOf(dist::chunkOf(op).value_or(0)); }

@@ -16,7 +16,7 @@ using namespace hyc;
 namespace {
 
 /// Why a class may be split over tp, in order of preference.
-enum class SeedKind { heads, inner, vocabulary };
+enum class SeedKind { heads, writtenHeads, inner, vocabulary };
 
 struct Candidate {
   SeedKind kind;
@@ -26,9 +26,22 @@ struct Candidate {
 
 bool isForward(Operation *op) { return !op->hasAttr("hyc.backward"); }
 
+/// Whether a product keeps the index of both of its operands: many products at once, as of attention that is written
+/// out. Split, none of them needs another's part, while its other indices are summed over or met by later ones.
+bool isKeptByProduct(const FactorClasses &classes, const FactorClasses::Occurrence &occurrence) {
+  if (!isa<EinsumOp>(occurrence.op))
+    return false;
+  const ShardingRule &rule = *classes.getRule(occurrence.op);
+  auto has = [&](const TensorFactors &dims) {
+    return llvm::any_of(dims,
+                        [&](const DimFactors &factors) { return llvm::is_contained(factors, occurrence.factor); });
+  };
+  return llvm::all_of(rule.operands, has) && has(rule.results[0]);
+}
+
 /// The kind of seed that `cls` is by its uses in the forward ops, if any.
 std::optional<SeedKind> seedKind(const FactorClasses &classes, int cls) {
-  bool heads = false, vocabulary = false, produced = false, contracted = false;
+  bool heads = false, vocabulary = false, produced = false, contracted = false, kept = false;
   for (const FactorClasses::Occurrence &occurrence : classes.getOccurrences(cls)) {
     if (occurrence.kind == FactorKind::replicated || occurrence.kind == FactorKind::max)
       return std::nullopt;
@@ -40,12 +53,15 @@ std::optional<SeedKind> seedKind(const FactorClasses &classes, int cls) {
     vocabulary |= isa<CrossEntropyOp>(occurrence.op) && occurrence.kind == FactorKind::exchanged;
     produced |= isa<EinsumOp>(occurrence.op) && !isSum;
     contracted |= isa<EinsumOp>(occurrence.op) && isSum;
+    kept |= isKeptByProduct(classes, occurrence);
   }
   if (heads)
     return SeedKind::heads;
   if (vocabulary)
     return SeedKind::vocabulary;
-  return produced && contracted ? std::optional(SeedKind::inner) : std::nullopt;
+  if (!produced || !contracted)
+    return std::nullopt;
+  return kept ? SeedKind::writtenHeads : SeedKind::inner;
 }
 
 struct SeedShardings : hyc::impl::SeedShardingsBase<SeedShardings> {
@@ -147,6 +163,8 @@ private:
     for (BlockArgument argument : func.getArguments()) {
       auto type = cast<RankedTensorType>(argument.getType());
       unsigned index = argument.getArgNumber();
+      if (func.getArgAttr(index, "hyc.streams")) // keys of samples have no sequence
+        continue;
       int cls = type.getRank() < 2 || ranks == 1 ? -1 : classes.classOf(argument, 1);
       if (cls < 0 || chosen.contains(cls) || batchClasses.contains(cls))
         continue;

@@ -23,14 +23,19 @@ struct DecomposeComposites : hyc::impl::DecomposeCompositesBase<DecomposeComposi
     if (names.empty())
       names.insert("hyc.softmax");
     SmallVector<DecomposableOpInterface> composites;
-    getOperation().walk([&](DecomposableOpInterface op) {
-      if (names.contains(op->getName().getStringRef()))
-        composites.push_back(op);
-    });
-    for (DecomposableOpInterface op : composites)
-      if (failed(replace(op)))
-        return signalPassFailure();
-    decomposed += composites.size();
+    auto find = [&] {
+      composites.clear();
+      getOperation().walk([&](DecomposableOpInterface op) {
+        if (names.contains(op->getName().getStringRef()))
+          composites.push_back(op);
+      });
+      return !composites.empty();
+    };
+    // Again, since composite ops may be made of others.
+    for (; find(); decomposed += composites.size())
+      for (DecomposableOpInterface op : composites)
+        if (failed(replace(op)))
+          return signalPassFailure();
   }
 
 private:

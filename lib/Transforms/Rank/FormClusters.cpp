@@ -30,6 +30,8 @@ static std::string functionName(Operation *op) {
 }
 
 static bool isElementwise(Operation *op) {
+  if (auto dropout = dyn_cast<DropoutOp>(op))
+    return bool(dropout.getMask());
   return op->hasTrait<Elementwise>() && rank::findScalarFunction(functionName(op));
 }
 
@@ -86,6 +88,11 @@ private:
   unsigned addInput(Value tensor, ArrayRef<int64_t> dims);
   Value scalarOf(Value tensor);
   Value cloneScalar(Operation *op);
+  Value cloneMask(DropoutMaskOp op, bool isKept);
+  Value cloneDropout(DropoutOp op);
+  Value convert(Value value, Type to);
+  /// The column of keys that an op draws with, as a tensor.
+  Value keysOf(DropoutMaskOp op);
   /// The dimension of the space that dimension `dim` of a tensor of this level is.
   int64_t spaceDim(bool isKept, int64_t dim) const { return isKept ? keptDims[dim] : dim; }
 
@@ -105,7 +112,7 @@ private:
 
 bool ClusterBuilder::fits(Operation *producer, ArrayRef<int64_t> shape) const {
   return producer && producer->getBlock() == root->getBlock() && !isMember(producer) &&
-         (isElementwise(producer) || isSplat(producer) || isa<BroadcastOp, IotaOp>(producer)) &&
+         (isElementwise(producer) || isSplat(producer) || isa<BroadcastOp, IotaOp, DropoutMaskOp>(producer)) &&
          shapeOf(producer->getResult(0)) == shape;
 }
 
@@ -114,9 +121,9 @@ bool ClusterBuilder::joins(Operation *producer, ArrayRef<int64_t> shape) const {
          (isCheap(producer) || llvm::all_of(producer->getUsers(), [&](Operation *user) { return isMember(user); }));
 }
 
-/// What a member reads of its own level: a broadcast reads a smaller tensor.
+/// What a member reads of its own level: a broadcast reads a smaller tensor, and a mask is drawn from keys.
 static OperandRange operandsOf(Operation *member) {
-  return isa<BroadcastOp>(member) ? member->getOperands().take_front(0) : member->getOperands();
+  return isa<BroadcastOp, DropoutMaskOp>(member) ? member->getOperands().take_front(0) : member->getOperands();
 }
 
 void ClusterBuilder::collect(Members &level, ArrayRef<int64_t> shape) {
@@ -277,6 +284,63 @@ Value ClusterBuilder::scalarOf(Value tensor) {
   return scalars[tensor] = scalar;
 }
 
+Value ClusterBuilder::convert(Value value, Type to) {
+  if (value.getType() == to)
+    return value;
+  return rank::ScalarComputeOp::create(builder, value.getLoc(), to, "convert", value);
+}
+
+Value ClusterBuilder::keysOf(DropoutMaskOp op) {
+  OpBuilder before(op);
+  before.setInsertionPointAfterValue(op.getKeys()); // the cluster may stand before the mask
+  auto keys = cast<RankedTensorType>(op.getKeys().getType());
+  int64_t samples = keys.getDimSize(0), column = static_cast<int64_t>(op.getColumn());
+  auto one = RankedTensorType::get({samples, 1}, keys.getElementType());
+  auto slice =
+      SliceOp::create(before, op.getLoc(), one, op.getKeys(), ArrayRef<int64_t>{0, column}, ArrayRef<int64_t>{1, 1});
+  return ReshapeOp::create(before, op.getLoc(), RankedTensorType::get({samples}, keys.getElementType()), slice);
+}
+
+/// Whether the word of the element's number in its sample is high enough to be kept.
+Value ClusterBuilder::cloneMask(DropoutMaskOp op, bool isKept) {
+  Location loc = op.getLoc();
+  Type i64 = builder.getI64Type();
+  auto compute = [&](StringRef function, ValueRange operands) -> Value {
+    return rank::ScalarComputeOp::create(builder, loc, i64, function, operands);
+  };
+  auto literal = [&](int64_t value) -> Value {
+    return rank::LiteralOp::create(builder, loc, builder.getI64IntegerAttr(value));
+  };
+  Value key = body->getArgument(addInput(keysOf(op), {spaceDim(isKept, 0)}));
+  Value number;
+  auto add = [&](Value term) { number = number ? compute("add", {number, term}) : term; };
+  for (Value offset : op.getOffsets())
+    add(body->getArgument(addInput(offset, {})));
+  for (auto [dim, stride] : llvm::enumerate(op.getSampleStrides())) {
+    Value index = rank::IndexOp::create(builder, loc, i64, spaceDim(isKept, static_cast<int64_t>(dim) + 1));
+    add(stride == 1 ? index : compute("mul", {index, literal(stride)}));
+  }
+  if (!number)
+    add(literal(0));
+  Value word = compute("random_word", {key, number});
+  Value threshold = literal(DropoutMaskOp::thresholdOf(op.getRate().convertToDouble()));
+  return rank::ScalarComputeOp::create(builder, loc, builder.getI1Type(), "compare_ge", ValueRange{word, threshold});
+}
+
+/// As DropoutOp says: 16-bit floats are multiplied in f32.
+Value ClusterBuilder::cloneDropout(DropoutOp op) {
+  Location loc = op.getLoc();
+  Value x = scalarOf(op.getX()), mask = scalarOf(op.getMask());
+  Type type = x.getType(), wide = accumulationType(type);
+  double rate = op.getRate().convertToDouble();
+  float share = static_cast<float>(1 / (1 - rate)); // as in kernels/philox, whatever is computed with
+  Value scale = rank::LiteralOp::create(builder, loc, builder.getFloatAttr(wide, static_cast<double>(share)));
+  Value zero = rank::LiteralOp::create(builder, loc, builder.getFloatAttr(wide, 0));
+  Value scaled = rank::ScalarComputeOp::create(builder, loc, wide, "mul", ValueRange{convert(x, wide), scale});
+  Value chosen = rank::ScalarComputeOp::create(builder, loc, wide, "select", ValueRange{mask, scaled, zero});
+  return convert(chosen, type);
+}
+
 Value ClusterBuilder::cloneScalar(Operation *op) {
   Type type = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
   bool isKept = kept.contains(op);
@@ -294,16 +358,15 @@ Value ClusterBuilder::cloneScalar(Operation *op) {
       dims.push_back(spaceDim(isKept, dim));
     return body->getArgument(addInput(broadcast.getOperand(), dims));
   }
+  if (auto mask = dyn_cast<DropoutMaskOp>(op))
+    return cloneMask(mask, isKept);
+  if (auto dropout = dyn_cast<DropoutOp>(op))
+    return cloneDropout(dropout);
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
     auto kind = reduce.getKind() == ReductionKind::sum   ? rank::CombineKind::sum
                 : reduce.getKind() == ReductionKind::max ? rank::CombineKind::max
                                                          : rank::CombineKind::min;
     // 16-bit floats are combined in f32, and rounded only if the result is.
-    auto convert = [&](Value value, Type to) -> Value {
-      if (value.getType() == to)
-        return value;
-      return rank::ScalarComputeOp::create(builder, op->getLoc(), to, "convert", value);
-    };
     Value element = scalarOf(reduce.getOperand());
     element = convert(element, accumulationType(element.getType()));
     return convert(rank::CombineOp::create(builder, op->getLoc(), kind, element), type);
@@ -374,7 +437,7 @@ struct FormClusters : hyc::impl::FormClustersBase<FormClusters> {
     for (Operation *op : ops) {
       if (erased.contains(op))
         continue;
-      bool isRoot = isElementwise(op) || isa<BroadcastOp, IotaOp>(op) || isReduction(op);
+      bool isRoot = isElementwise(op) || isa<BroadcastOp, IotaOp, DropoutMaskOp>(op) || isReduction(op);
       if (op->use_empty() && (isRoot || isSplat(op))) {
         op->erase();
       } else if (auto reduce = dyn_cast<ReduceOp>(op); reduce && reduce.getDims().empty()) {

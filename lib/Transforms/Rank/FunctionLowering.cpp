@@ -264,7 +264,9 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
   };
   if (StringAttr input = attribute("hyc.input")) {
     StringAttr from = attribute("hyc.source");
-    return address(tables.addInput(input.getValue(), from ? from.getValue() : "token", boundOf(argument), type, loc));
+    return address(tables.addInput(input.getValue(), from ? from.getValue() : "token",
+                                   source.getArgAttrOfType<ArrayAttr>(index, "hyc.streams"), boundOf(argument), type,
+                                   loc));
   }
   if (StringAttr scalar = attribute("hyc.scalar"))
     return address(tables.addScalar(scalar.getValue(), type, loc));

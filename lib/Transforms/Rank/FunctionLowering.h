@@ -105,6 +105,8 @@ private:
   // Composite ops.
   llvm::LogicalResult lowerLayerNorm(LayerNormOp op);
   llvm::LogicalResult lowerLayerNormGrad(LayerNormGradOp op);
+  template <typename OpT>
+  llvm::SmallVector<mlir::Value> randomBuffers(OpT op, llvm::SmallVectorImpl<mlir::NamedAttribute> &attributes);
   llvm::LogicalResult lowerAttention(AttentionOp op);
   llvm::LogicalResult lowerAttentionGrad(AttentionGradOp op);
   llvm::LogicalResult lowerEmbedding(EmbeddingOp op);

@@ -69,6 +69,21 @@ static LogicalResult checkHeadSize(Operation *op, Value q) {
          << size << ", expected at most " << kMaxHeadSize << ", which the kernel holds at once";
 }
 
+/// Attention's column of keys, a view of the input, and the place of its heads.
+template <typename OpT>
+SmallVector<Value> FunctionLowering::randomBuffers(OpT op, SmallVectorImpl<NamedAttribute> &attributes) {
+  SmallVector<Value> random;
+  for (Value value : op.getRandom())
+    random.push_back(bufferOf(value));
+  if (random.empty())
+    return random;
+  auto keys = cast<rank::BufferType>(random[0].getType());
+  int64_t stride = keys.getStridesOrDense()[0];
+  random[0] = view(random[0], static_cast<int64_t>(op.getColumn()), keys.withLayout(keys.getShape()[0], stride));
+  attributes.push_back(named("dropout", op.getDropoutAttr()));
+  return random;
+}
+
 LogicalResult FunctionLowering::lowerAttention(AttentionOp op) {
   if (failed(checkHeadSize(op, op.getQ())))
     return failure();
@@ -77,8 +92,9 @@ LogicalResult FunctionLowering::lowerAttention(AttentionOp op) {
   SmallVector<NamedAttribute> attributes{named("scale", op.getScaleAttr())};
   if (op.getCausal())
     attributes.push_back(named("causal", builder.getUnitAttr()));
-  call(op, "attention", {result, lse},
-       {headStridesBuffer(op.getQ()), headStridesBuffer(op.getK()), headStridesBuffer(op.getV())}, attributes);
+  SmallVector<Value> ins{headStridesBuffer(op.getQ()), headStridesBuffer(op.getK()), headStridesBuffer(op.getV())};
+  ins.append(randomBuffers(op, attributes));
+  call(op, "attention", {result, lse}, ins, attributes);
   buffers[op.getResult()] = result;
   buffers[op.getLse()] = lse;
   return success();
@@ -102,6 +118,7 @@ LogicalResult FunctionLowering::lowerAttentionGrad(AttentionGradOp op) {
   SmallVector<NamedAttribute> attributes{named("scale", op.getScaleAttr())};
   if (op.getCausal())
     attributes.push_back(named("causal", builder.getUnitAttr()));
+  ins.append(randomBuffers(op, attributes));
   call(op, "attention_grad", outs, ins, attributes);
   return success();
 }

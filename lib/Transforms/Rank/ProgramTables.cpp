@@ -135,11 +135,12 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
   return states[name] = state;
 }
 
-rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, int64_t bound, rank::BufferType type,
-                                      Location loc) {
+rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, ArrayAttr streams, int64_t bound,
+                                      rank::BufferType type, Location loc) {
   if (auto known = program.lookupSymbol<rank::InputOp>(name))
     return known;
-  return rank::InputOp::create(builder, loc, name, arenaRef(kHost).getValue(), IntegerAttr(), type, source, bound);
+  return rank::InputOp::create(builder, loc, name, arenaRef(kHost).getValue(), IntegerAttr(), type, source, bound,
+                               streams);
 }
 
 rank::ScalarOp ProgramTables::addScalar(StringRef name, rank::BufferType type, Location loc) {

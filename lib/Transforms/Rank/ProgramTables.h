@@ -64,8 +64,8 @@ public:
 
   /// Adds the param or state `name` of the module the first time it is asked for.
   rank::StateOp getState(mlir::Operation *user, llvm::StringRef name);
-  rank::InputOp addInput(mlir::StringRef name, mlir::StringRef source, int64_t bound, rank::BufferType type,
-                         mlir::Location loc);
+  rank::InputOp addInput(mlir::StringRef name, mlir::StringRef source, mlir::ArrayAttr streams, int64_t bound,
+                         rank::BufferType type, mlir::Location loc);
   rank::ScalarOp addScalar(mlir::StringRef name, rank::BufferType type, mlir::Location loc);
   rank::RecordOp addRecord(mlir::StringRef name, mlir::StringRef arena, rank::BufferType type, mlir::Location loc);
   /// A channel tensor of a virtual stage's forward or backward function.

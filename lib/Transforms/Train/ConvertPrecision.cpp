@@ -34,8 +34,9 @@ struct Row {
 
 constexpr Row kTable[] = {
     {"einsum", "nn", "s"},
-    {"attention", "nnn", "nw"},
-    {"attention_grad", "nnnnnw", "nnn"},
+    {"attention", "nnn-", "nw"},
+    {"attention_grad", "nnnnnw-", "nnn"},
+    {"softmax", "n", "n"},
     {"layer_norm", "nww", "nww"},
     {"layer_norm_grad", "nnwww", "nww"},
     {"embedding", "-n-", "n"},
@@ -49,7 +50,6 @@ constexpr Row kTable[] = {
     {"sqrt", "w", "w"},
     {"rsqrt", "w", "w"},
     {"reciprocal", "w", "w"},
-    {"softmax", "w", "w"},
 };
 constexpr Row kFollowing = {"", "f", "f"}, kWideSum = {"", "f", "w"}, kWide = {"", "w", "w"};
 

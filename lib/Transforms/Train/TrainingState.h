@@ -17,9 +17,11 @@ inline constexpr llvm::StringLiteral kLossScale = "loss_scale", kGoodSteps = "lo
 
 /// Attributes of arguments and results.
 inline constexpr llvm::StringLiteral kInput = "hyc.input", kOutput = "hyc.output", kSource = "hyc.source",
-                                     kScalar = "hyc.scalar";
+                                     kScalar = "hyc.scalar", kStreams = "hyc.streams";
 /// Marks the ops of @microbatch that belong to the backward pass, and the one among them that is the loss's cotangent.
 inline constexpr llvm::StringLiteral kBackward = "hyc.backward", kLossSeed = "hyc.loss_seed";
+/// Of a composite op that the plan wants decomposed.
+inline constexpr llvm::StringLiteral kForm = "hyc.form", kDecomposed = "decomposed";
 /// Of the state of role "loss_scale": the cotangent of the loss is the scale divided by this.
 inline constexpr llvm::StringLiteral kNormalizer = "hyc.normalizer";
 

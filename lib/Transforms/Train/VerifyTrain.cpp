@@ -50,6 +50,16 @@ static LogicalResult verifyIds(FuncOp function, llvm::StringMap<Operation *> &ow
   return success();
 }
 
+static LogicalResult verifyRandomOps(FuncOp microbatch) {
+  for (Operation &op : microbatch.getBody().front()) {
+    auto dropout = dyn_cast<DropoutOp>(op);
+    auto attention = dyn_cast<AttentionOp>(op);
+    if ((dropout && !dropout.getMask()) || (attention && attention.getDropout() && attention.getRandom().empty()))
+      return op.emitOpError("[train.random] \"") << getId(&op) << "\" draws from no keys; run hyc-key-random-ops";
+  }
+  return success();
+}
+
 static LogicalResult verifyStates(ModuleOp module) {
   for (StringRef role : {kLossSum, kTokenCount, kStep, kGradNorm}) {
     auto matches = llvm::make_filter_range(module.getOps<StateOp>(), [&](StateOp s) { return s.getRole() == role; });
@@ -172,9 +182,10 @@ struct VerifyTrain : hyc::impl::VerifyTrainBase<VerifyTrain> {
     llvm::StringMap<Operation *> ids;
     return success(succeeded(verifyArguments(microbatch, {kInput, kSource})) &&
                    succeeded(verifyArguments(apply, {kScalar})) && succeeded(verifyIds(microbatch, ids)) &&
-                   succeeded(verifyIds(apply, ids)) && succeeded(verifyStates(module)) &&
-                   succeeded(verifyGradients(module, microbatch, apply)) && succeeded(verifyEffects(microbatch)) &&
-                   succeeded(verifyCopies(module, apply)) && succeeded(verifyOrder(microbatch)));
+                   succeeded(verifyIds(apply, ids)) && succeeded(verifyRandomOps(microbatch)) &&
+                   succeeded(verifyStates(module)) && succeeded(verifyGradients(module, microbatch, apply)) &&
+                   succeeded(verifyEffects(microbatch)) && succeeded(verifyCopies(module, apply)) &&
+                   succeeded(verifyOrder(microbatch)));
   }
 };
 } // namespace

@@ -5,7 +5,12 @@
 //   key     = (low, high) words of mix64(s, t)
 //   counter = (low, high) words of i / 4, then (0, 0)        lane i % 4 of the four outputs
 // Normal values pair lanes (0, 1) and (2, 3) by Box-Muller: the first of a pair is the cosine branch, the second the
-// sine branch. Header-only and free of dependencies, so that any room may use it.
+// sine branch.
+//
+// Dropout. Sample n over all steps (step · global batch + place in the step's global batch) has, for the op with id d,
+//   key = mix64(mix64(s, n), stableKey(d))
+// and element i of the sample word i % 4 at counter i / 4 as above (kernels/philox/op.h; hyc.dropout_mask tells what i
+// counts). A tensor's key mixes the seed with a name, a sample's mixes it twice: the streams do not meet.
 #ifndef HYCRT_PHILOX_H_
 #define HYCRT_PHILOX_H_
 
@@ -14,20 +19,17 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/philox/op.h"
+
 namespace hycrt {
 
 using PhiloxCounter = std::array<uint32_t, 4>;
 using PhiloxKey = std::array<uint32_t, 2>;
 
 constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = uint64_t{0xD2511F53u} * counter[0];
-    const uint64_t product1 = uint64_t{0xCD9E8D57u} * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
-    key = {key[0] + 0x9E3779B9u, key[1] + 0xBB67AE85u};
-  }
-  return counter;
+  const hyc::kernels::PhiloxWords words =
+      hyc::kernels::philox4x32({{counter[0], counter[1], counter[2], counter[3]}}, key[0], key[1]);
+  return {words.word[0], words.word[1], words.word[2], words.word[3]};
 }
 
 // A key that depends on the spelling alone (FNV-1a, 64 bits): for Initializer::key.

@@ -105,6 +105,7 @@ constexpr int64_t heldElements(const StateDesc& state) {
 enum class InputSource : uint8_t {
   kTokens,      // tokens [0, S) of the sample's window of S + 1
   kNextTokens,  // tokens [1, S + 1): the labels, one ahead
+  kRandomKeys,  // no tokens: keys of what is random (philox.h), one a sample and stream
 };
 
 // A model input that this stage reads. Before any forward or backward instruction of a micro-batch the runtime sees to
@@ -113,8 +114,10 @@ struct InputDesc {
   const char* name;
   DType dtype;  // kI64, kI32 or kF32
   InputSource source;
-  BufferRef buffer;  // B * S elements
+  BufferRef buffer;  // B * S elements; B * N of kRandomKeys with N streams
   int64_t bound;     // a token must be less than this (the vocabulary's logical size)
+  const uint64_t* streams = nullptr;  // kRandomKeys: stableKey of the id of each op that draws
+  int64_t streamCount = 0;
 };
 
 // Global batch = samples * microBatches * dp. Sample i of micro-batch m at dp coordinate d is number

@@ -147,8 +147,13 @@ class Checker {
     if (input.dtype != DType::kI64 && input.dtype != DType::kI32 && input.dtype != DType::kF32) {
       return wrong(row, std::string("has type ") + nameOf(input.dtype) + ", expected i64, i32 or f32");
     }
+    const bool isRandom = input.source == InputSource::kRandomKeys;
+    if (isRandom && (input.dtype != DType::kI64 || input.streamCount < 1 || !input.streams)) {
+      return wrong(row, "is to hold random keys, expected type i64 and at least one stream");
+    }
+    const int64_t perSample = isRandom ? input.streamCount : program_.batch.sequence;
     int64_t bytes = 0;
-    if (__builtin_mul_overflow(program_.batch.samples, program_.batch.sequence, &bytes) ||
+    if (__builtin_mul_overflow(program_.batch.samples, perSample, &bytes) ||
         __builtin_mul_overflow(bytes, sizeOf(input.dtype), &bytes)) {
       return wrong(row, "is too large");
     }

@@ -1,6 +1,7 @@
 #include "core/stage_runner.h"
 
 #include "comm/communicator.h"
+#include "hycrt/philox.h"
 
 namespace hycrt {
 namespace {
@@ -113,6 +114,12 @@ Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
   for (int64_t i = 0; i < batch.samples; ++i) {
     const uint64_t item = static_cast<uint64_t>(ctx_.step()) * static_cast<uint64_t>(globalBatch) +
                           static_cast<uint64_t>(firstSample + i);
+    if (input.source == InputSource::kRandomKeys) {
+      const uint64_t sample = mix64(ctx_.seed(), item);
+      int64_t* keys = ctx_.ptr<int64_t>(input.buffer) + i * input.streamCount;
+      for (int64_t j = 0; j < input.streamCount; ++j) keys[j] = static_cast<int64_t>(mix64(sample, input.streams[j]));
+      continue;
+    }
     const int64_t window = data_->windowOf(item, ctx_.seed(), order_);
     HYCRT_RETURN_IF_ERROR(data_->read(window, input.bound, &window_));
     const int64_t at = i * batch.sequence;

@@ -97,6 +97,70 @@ hyc.func @attention_of_ungroupable_heads(%q: tensor<1x4x3x8xf32>, %k: tensor<1x4
 
 // -----
 
+hyc.func @dropout_of_everything(%x: tensor<2x4xf32>) {
+  // expected-error@+1 {{[dropout.rate] drops a share of 1.000000e+00, expected at least 0 and less than 1}}
+  %0 = hyc.dropout %x rate 1.0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @dropout_by_another_mask(%x: tensor<2x4xf32>, %m: tensor<4x2xi1>) {
+  // expected-error@+1 {{[dropout.types] has mask 'tensor<4x2xi1>', expected booleans of the shape of 'tensor<2x4xf32>'}}
+  %0 = hyc.dropout %x mask %m rate 0.5 : (tensor<2x4xf32>, tensor<4x2xi1>) -> tensor<2x4xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @dropout_of_integers(%x: tensor<2x4xi64>) {
+  // expected-error@+1 {{[dropout.types] turns 'tensor<2x4xi64>' into 'tensor<2x4xi64>', expected floats of one type}}
+  %0 = hyc.dropout %x rate 0.5 : (tensor<2x4xi64>) -> tensor<2x4xi64>
+  hyc.return
+}
+
+// -----
+
+hyc.func @mask_from_a_missing_column(%k: tensor<2x3xi64>) {
+  // expected-error@+1 {{[dropout_mask.shapes] draws 'tensor<2x4xi1>' from column 3 of keys 'tensor<2x3xi64>'}}
+  %0 = hyc.dropout_mask %k column 3 rate 0.5 : (tensor<2x3xi64>) -> tensor<2x4xi1>
+  hyc.return
+}
+
+// -----
+
+hyc.func @mask_at_a_place_without_strides(%k: tensor<2x3xi64>, %o: tensor<i64>) {
+  // expected-error@+1 {{[dropout_mask.place] has 1 offsets and 0 strides for 'tensor<2x4xi1>'}}
+  %0 = hyc.dropout_mask %k column 0 offsets %o rate 0.5 : (tensor<2x3xi64>, tensor<i64>) -> tensor<2x4xi1>
+  hyc.return
+}
+
+// -----
+
+hyc.func @mask_at_a_negative_rate(%k: tensor<2x3xi64>) {
+  // expected-error@+1 {{[dropout_mask.rate] drops a share of -5.000000e-01}}
+  %0 = hyc.dropout_mask %k column 0 rate -0.5 : (tensor<2x3xi64>) -> tensor<2x4xi1>
+  hyc.return
+}
+
+// -----
+
+hyc.func @attention_with_keys_for_nothing(%q: tensor<1x4x2x8xf32>, %k: tensor<1x1xi64>) {
+  // expected-error@+1 {{[attention.random] has keys, but no `dropout`}}
+  %0:2 = hyc.attention %q, %q, %q scale 0.5 random %k : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<1x1xi64>) -> (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>)
+  hyc.return
+}
+
+// -----
+
+hyc.func @attention_with_keys_of_other_samples(%q: tensor<1x4x2x8xf32>, %k: tensor<2x1xi64>) {
+  // expected-error@+1 {{[attention.random] draws from column 0 of ('tensor<2x1xi64>')}}
+  %0:2 = hyc.attention %q, %q, %q scale 0.5 random %k dropout 0.5 : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<2x1xi64>) -> (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>)
+  hyc.return
+}
+
+// -----
+
 hyc.func @return_of_another_type(%x: tensor<4xf32>) -> tensor<5xf32> {
   // expected-error@+1 {{returns ('tensor<4xf32>'), but @return_of_another_type has results ('tensor<5xf32>')}}
   hyc.return %x : tensor<4xf32>

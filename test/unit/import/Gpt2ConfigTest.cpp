@@ -10,6 +10,7 @@
 #include "mlir/Pass/PassManager.h"
 #include <cmath>
 #include <fstream>
+#include <map>
 
 using namespace hyc;
 using namespace hyc::onnx;
@@ -218,10 +219,26 @@ TEST(RefusedConfig, a_sequence_beyond_the_positions) {
       << built.messages;
 }
 
-TEST(Gpt2Config, tells_that_dropout_is_left_out) {
-  EXPECT_NE(build("{\"model_type\": \"gpt2\", \"n_layer\": 1}").messages.find("dropout is left out"),
-            std::string::npos);
-  EXPECT_EQ(build(configOf(1, 2, 8, 16)).messages, "");
+TEST(Gpt2Config, dropout_is_where_transformers_has_it) {
+  auto ratesOf = [](Built &built) {
+    std::map<std::string, double> rates;
+    built.module->walk([&](mlir::Operation *op) {
+      if (auto dropout = llvm::dyn_cast<DropoutOp>(op))
+        rates[getId(op).str()] = dropout.getRate().convertToDouble();
+      else if (auto attention = llvm::dyn_cast<AttentionOp>(op); attention && attention.getDropout())
+        rates[getId(op).str()] = attention.getDropout()->convertToDouble();
+    });
+    return rates;
+  };
+  Built built = build("{\"model_type\": \"gpt2\", \"n_layer\": 1, \"attn_pdrop\": 0.2, \"resid_pdrop\": 0.3}");
+  ASSERT_TRUE(built.module) << built.messages;
+  EXPECT_EQ(ratesOf(built), (std::map<std::string, double>{{"transformer.drop.dropout", 0.1},
+                                                           {"transformer.h.0.attn.attention", 0.2},
+                                                           {"transformer.h.0.attn.resid_dropout.dropout", 0.3},
+                                                           {"transformer.h.0.mlp.dropout.dropout", 0.3}}));
+  Built none = build(configOf(1, 2, 8, 16));
+  EXPECT_TRUE(ratesOf(none).empty());
+  EXPECT_EQ(none.messages, "");
 }
 
 } // namespace

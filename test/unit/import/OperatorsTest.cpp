@@ -265,21 +265,43 @@ TEST(Running, gemm_transposes_scales_and_adds) {
   EXPECT_EQ(evaluate(model, {f32({2, 1}, {1, 2}), f32({3, 2}, {1, 2, 3, 4, 5, 6})}), (Values{20, 42, 64}));
 }
 
-TEST(Running, dropout_in_training_is_refused_unless_it_drops_nothing) {
-  for (float ratio : {0.0f, 0.5f}) {
+TEST(Running, dropout_drops_in_training_only) {
+  struct Case {
+    float ratio;
+    char training;
+    const char *expected; // in the module's text
+    bool drops;
+  };
+  for (const Case &test : {Case{0.5f, '\1', "rate 5.000000e-01", true}, Case{0.1f, '\1', "rate 1.000000e-01", true},
+                           Case{0.0f, '\1', "hyc.return", false}, Case{0.5f, '\0', "hyc.return", false}}) {
     ModelBuilder model;
     model.input("x", kF32, {2});
-    model.floats("ratio", {}, {ratio});
+    model.floats("ratio", {}, {test.ratio});
     onnxfile::Tensor &mode = model.integers("mode", {}, {});
     mode.set_data_type(kBool);
-    mode.set_raw_data(std::string(1, '\1'));
+    mode.set_raw_data(std::string(1, test.training));
     model.node("Dropout", {"x", "ratio", "mode"}, {"y"});
     model.output("y");
-    if (ratio == 0)
-      EXPECT_TRUE(importModel(model));
-    else
-      expectError(importModel(model), {"\"y\" (Dropout)", "eval mode"});
+    auto imported = importModel(model);
+    ASSERT_TRUE(imported);
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    imported.module->print(stream);
+    EXPECT_NE(text.find(test.expected), std::string::npos) << text;
+    EXPECT_EQ(text.find("hyc.dropout") != std::string::npos, test.drops) << text;
   }
+}
+
+TEST(Running, dropout_of_everything_is_refused) {
+  ModelBuilder model;
+  model.input("x", kF32, {2});
+  model.floats("ratio", {}, {1.0f});
+  onnxfile::Tensor &mode = model.integers("mode", {}, {});
+  mode.set_data_type(kBool);
+  mode.set_raw_data(std::string(1, '\1'));
+  model.node("Dropout", {"x", "ratio", "mode"}, {"y"});
+  model.output("y");
+  expectError(importModel(model), {"\"y\" (Dropout)", "drops a share of 1"});
 }
 
 TEST(Running, an_index_computed_when_running_is_refused_where_hyc_cannot_take_it) {

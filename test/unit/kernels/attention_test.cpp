@@ -151,5 +151,70 @@ TEST(Attention, BitsDoNotDependOnThreads) {
   });
 }
 
+// Keys of two samples, three apart.
+constexpr int64_t kSampleKeys[] = {0x243f6a8885a308d3, 0, 0, -0x13198a2e03707344};
+
+AttentionDesc droppingDesc(int64_t queries, int64_t keys, int64_t heads, int64_t kvHeads, double rate) {
+  AttentionDesc d = denseDesc(2, queries, keys, heads, kvHeads, 8);
+  d.dropout = {rate, kSampleKeys, 3, 0};
+  return d;
+}
+
+TEST(AttentionDropout, EqualsReferenceOverLengths) {
+  for (int64_t length : {1, 7, 64, 97, 195}) expectEqualsReference(droppingDesc(length, length, 3, 3, 0.3));
+  expectEqualsReference(droppingDesc(13, 70, 4, 2, 0.5));
+  AttentionDesc unmasked = droppingDesc(33, 50, 2, 2, 0.1);
+  unmasked.causal = false;
+  expectEqualsReference(unmasked);
+}
+
+// Two ranks with half of the heads each draw what one with all of them does.
+TEST(AttentionDropout, HeadsOfARankDrawByTheirPlaceInTheSample) {
+  const AttentionDesc whole = droppingDesc(37, 37, 4, 4, 0.4);
+  const Tensors<float> expected = compute(whole);
+  for (int64_t half = 0; half < 2; ++half) {
+    AttentionDesc part = whole;
+    part.heads = part.kvHeads = 2;
+    part.dropout.place = half * 2 * 37 * dropoutRow(37);
+    const int64_t shift = half * 2 * 8;
+    Tensors<float> t(whole);
+    std::vector<float> lse(static_cast<size_t>(2 * 2 * 37));
+    attentionForward(part, t.q.data() + shift, t.k.data() + shift, t.v.data() + shift, t.o.data() + shift, lse.data());
+    attentionBackward(part, t.q.data() + shift, t.k.data() + shift, t.v.data() + shift, t.o.data() + shift, lse.data(),
+                      t.dO.data() + shift, t.dq.data() + shift, t.dk.data() + shift, t.dv.data() + shift);
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t s = 0; s < 37; ++s)
+        for (int64_t c = 0; c < 16; ++c) {
+          const size_t at = static_cast<size_t>((b * 37 + s) * 32 + shift + c);
+          ASSERT_EQ(t.o[at], expected.o[at]);
+          ASSERT_EQ(t.dq[at], expected.dq[at]);
+          ASSERT_EQ(t.dk[at], expected.dk[at]);
+          ASSERT_EQ(t.dv[at], expected.dv[at]);
+        }
+  }
+}
+
+// With values of 1, o is the sum of what is left of the probabilities: 1 on average, and without dropout exactly.
+TEST(AttentionDropout, LeavesTheExpectedSumOfProbabilities) {
+  AttentionDesc d = droppingDesc(96, 96, 8, 8, 0.25);
+  d.causal = false;
+  Tensors<float> t(d);
+  std::fill(t.q.begin(), t.q.end(), 0.0f);  // all probabilities are 1/96
+  std::fill(t.v.begin(), t.v.end(), 1.0f);
+  attentionForward(d, t.q.data(), t.k.data(), t.v.data(), t.o.data(), t.lse.data());
+  double sum = 0;
+  int64_t zeros = 0;
+  for (float o : t.o) {
+    sum += static_cast<double>(o);
+    // A whole number of probabilities of 1/96, scaled by 4/3.
+    const double kept = static_cast<double>(o) * 96 * 0.75;
+    EXPECT_NEAR(kept, std::round(kept), 1e-3);
+    zeros += std::round(kept) < 96;
+  }
+  // 2 · 8 · 96 rows of 96 decisions: the mean's standard deviation is √(1/3 / 147456) = 0.0015.
+  EXPECT_NEAR(sum / static_cast<double>(t.o.size()), 1, 0.006);
+  EXPECT_GT(zeros, 0);
+}
+
 }  // namespace
 }  // namespace hyc::kernels

@@ -18,16 +18,20 @@ bool PlannedModel::plan(PipelineOptions options, Phase last) {
   options.logits = "logits";
   options.account = &job;
   job.tp = options.tp, job.pp = options.pp, job.dp = options.dp;
-  mlir::PassManager passes(context.get());
   for (Phase phase : kPhases) {
     if (phase > last)
       continue;
+    if (beforePhase && !beforePhase(phase, *module))
+      return false;
+    mlir::PassManager passes(context.get());
     if (phase == Phase::Rank)
       buildPlacement(passes, options);
     else
       buildPhase(phase, passes, options);
+    if (failed(passes.run(*module)))
+      return false;
   }
-  return succeeded(passes.run(*module));
+  return true;
 }
 
 int64_t hyc::oracles::countParameters(mlir::ModuleOp module) {

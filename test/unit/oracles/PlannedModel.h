@@ -6,6 +6,7 @@
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/IR/MLIRContext.h"
 
+#include <functional>
 #include <memory>
 
 namespace hyc::oracles {
@@ -17,6 +18,9 @@ public:
 
   /// Runs all phases up to `last`; in phase 5 only placement, which fills in the account.
   bool plan(PipelineOptions options, Phase last = Phase::Rank);
+
+  /// Called before the passes of each phase; what it returns is whether to go on.
+  std::function<bool(Phase, mlir::ModuleOp)> beforePhase;
 
   mlir::ModuleOp get() const { return *module; }
   const JobAccount &account() const { return job; }

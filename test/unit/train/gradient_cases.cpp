@@ -43,6 +43,11 @@ static std::vector<GradientCase> elementwiseCases() {
            "%z = hyc.constant dense<0.0> : tensor<7xf64>\n"
            "%c = hyc.compare gt %x, %z : (tensor<7xf64>, tensor<7xf64>) -> tensor<7xi1>\n"
            "%r = hyc.select %c, %x, %y : (tensor<7xi1>, tensor<7xf64>, tensor<7xf64>) -> tensor<7xf64>"},
+          {"dropout",
+           {{"x", "7x"}},
+           "7x",
+           "%m = hyc.constant dense<[true, false, true, true, false, true, true]> : tensor<7xi1>\n"
+           "%r = hyc.dropout %x mask %m rate 0.2 : (tensor<7xf64>, tensor<7xi1>) -> tensor<7xf64>"},
           {"convert",
            {{"x", "7x"}},
            "7x",
@@ -102,17 +107,23 @@ static std::vector<GradientCase> shapeCases() {
 }
 
 static GradientCase attention(const std::string &name, const std::string &mode, int queries, int keys, int heads,
-                              int groups) {
+                              int groups, double dropout = 0) {
   auto shape = [](int sequence, int count) {
     return "2x" + std::to_string(sequence) + "x" + std::to_string(count) + "x3x";
   };
   std::string q = "tensor<" + shape(queries, heads) + "f64>", k = "tensor<" + shape(keys, groups) + "f64>";
   std::string lse = "tensor<2x" + std::to_string(heads) + "x" + std::to_string(queries) + "xf64>";
+  std::string constant, random, keyType;
+  if (dropout > 0) {
+    constant = "%keys = hyc.constant dense<[[1, 2], [-3, 4]]> : tensor<2x2xi64>\n";
+    random = " random %keys dropout " + std::to_string(dropout) + " {column = 1 : i64}";
+    keyType = ", tensor<2x2xi64>";
+  }
   return {name,
           {{"q", shape(queries, heads)}, {"k", shape(keys, groups), -1.5, 1.7}, {"v", shape(keys, groups), -1, 1.3}},
           shape(queries, heads),
-          "%r, %lse = hyc.attention " + mode + "%q, %k, %v scale 0.7 : (" + q + ", " + k + ", " + k + ") -> (" + q +
-              ", " + lse + ")"};
+          constant + "%r, %lse = hyc.attention " + mode + "%q, %k, %v scale 0.7" + random + " : (" + q + ", " + k +
+              ", " + k + keyType + ") -> (" + q + ", " + lse + ")"};
 }
 
 static std::vector<GradientCase> compositeCases() {
@@ -126,6 +137,8 @@ static std::vector<GradientCase> compositeCases() {
       attention("attention_causal", "causal ", 4, 4, 3, 3),
       attention("attention_causal_with_earlier_keys", "causal ", 3, 5, 2, 2),
       attention("attention_grouped_heads", "causal ", 4, 4, 4, 2),
+      attention("attention_dropout", "", 4, 5, 2, 2, 0.3),
+      attention("attention_dropout_grouped_heads", "causal ", 4, 4, 4, 2, 0.3),
       {"embedding",
        {{"table", "5x3x"}},
        "2x3x3x",

@@ -1,8 +1,6 @@
 // GPT-2 of any size from the config.json of a Hugging Face folder: the graph of transformers' GPT2LMHeadModel, built
 // here op by op, its parameters named as transformers names them and initialised by its rule. No weights are read, so
 // that a model of any size can be planned for.
-//
-// The surprise: dropout is left out, whatever the config says; a warning tells so.
 #ifndef HYC_IMPORT_HUGGINGFACE_GPT2_H
 #define HYC_IMPORT_HUGGINGFACE_GPT2_H
 
@@ -24,7 +22,9 @@ struct Gpt2Config {
   bool tiedEmbeddings = true;       ///< tie_word_embeddings
   bool scaleByHeadSize = true;      ///< scale_attn_weights
   bool scaleByInverseLayer = false; ///< scale_attn_by_inverse_layer_idx
-  bool hasDropout = false;          ///< one of attn_pdrop, embd_pdrop, resid_pdrop is not 0 (each is 0.1 by default)
+  double attentionDropout = 0;      ///< attn_pdrop, of probabilities; transformers' default is 0.1, as of the next two
+  double embeddingDropout = 0;      ///< embd_pdrop, of the sum of embeddings
+  double residualDropout = 0;       ///< resid_pdrop, of what attention and MLP add to the stream
 
   int64_t innerWidth() const { return inner ? inner : 4 * width; }
 };

@@ -29,8 +29,9 @@ def SeedShardings : Pass<"hyc-seed-shardings", "::mlir::ModuleOp"> {
     over tp if no op needs it whole and it is one of
 
     1. the heads of an attention;
-    2. the inner factor of contraction - elementwise - contraction;
-    3. the vocabulary of an embedding or a cross_entropy.
+    2. an inner factor that both operands of some product and its result have: heads of attention that is written out;
+    3. the inner factor of contraction - elementwise - contraction;
+    4. the vocabulary of an embedding or a cross_entropy.
 
     In this order, classes with fewer uses first; a class that meets an already chosen one in some op is passed over.
     Writes `dist.sharding` on function arguments and parameters and nothing else. A parameter or argument that has one
@@ -170,7 +171,8 @@ def AssignLifetimes : Pass<"hyc-assign-lifetimes", "::mlir::ModuleOp"> {
   let summary = "decides which forward values are saved for backward, and where, and which are computed again";
   let description = [{
     Writes `dist.lifetime` on forward ops; what has none is saved as far as backward needs it. A plan file's lifetimes are
-    there before, and with mode `none` they are all there is.
+    there before, and with mode `planned` they are all there is, but for what is computed from constants alone, which is
+    never saved. In all other modes `hyc.dropout_mask` is drawn again, too, instead of being saved as a byte an element.
 
     - `layer`: what crosses from one layer to the next is saved, everything else is computed again (Chen et al. 2016, with
       the layers as segments). The last layer of a stage that has one micro-batch in flight is left alone: its backward
@@ -204,7 +206,7 @@ def AssignLifetimes : Pass<"hyc-assign-lifetimes", "::mlir::ModuleOp"> {
     3. `lifetime.whole`: a value that is saved over an axis is not split over it, and the mesh has the axis.
   }];
   let options = [
-    Option<"mode", "mode", "std::string", "\"none\"", "none, layer, selective or auto">,
+    Option<"mode", "mode", "std::string", "\"none\"", "none, layer, selective, auto or planned">,
     Option<"partitionActivations", "partition-activations", "bool", "false", "keep layer boundaries in parts over tp">,
     Option<"offload", "offload", "bool", "false", "save in the host's memory what the mode leaves to be saved">,
     ListOption<"budgets", "budgets", "int64_t",

@@ -40,6 +40,52 @@ def AttachLoss : Pass<"hyc-attach-loss", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
+def KeyRandomOps : Pass<"hyc-key-random-ops", "::mlir::ModuleOp"> {
+  let summary = "Gives every op of @train that draws random numbers its keys, one a sample, as an input";
+  let description = [{
+    All of them read one input, "random_keys", of one column an op. The loader fills it from the seed, the number of each
+    sample over all steps, and the ids of the ops (`hyc.streams`); so what an op draws for a sample depends on nothing else,
+    and backward, recomputation and every rank that has the sample draw the same again.
+
+    ```mlir
+    %y = hyc.dropout %x rate 1.0e-1 {id = "drop"} : (tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+    ```
+    becomes
+    ```mlir
+    hyc.func @train(…, %keys: tensor<2x1xi64> {hyc.input = "random_keys", hyc.source = "random", hyc.streams = ["drop"]})
+      %m = hyc.dropout_mask %keys column 0 rate 1.0e-1 {id = "drop.mask"} : (tensor<2x1xi64>) -> tensor<2x4x8xi1>
+      %y = hyc.dropout %x mask %m rate 1.0e-1 {id = "drop"} : (tensor<2x4x8xf32>, tensor<2x4x8xi1>) -> tensor<2x4x8xf32>
+    ```
+    A mask is drawn where it is used, unless the plan saves it: see hyc-assign-lifetimes. Where samples are not whole rows
+    of dimension 0 (another factor is merged with them), they are split off by reshapes first. Runs before composite ops
+    are decomposed: whole or in pieces, attention draws under the same id.
+  }];
+  let statistics = [Statistic<"keyedOps", "keyed-ops", "ops that got a column of keys">];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def ApplyForms : Pass<"hyc-apply-forms", "::mlir::ModuleOp"> {
+  let summary = "Decomposes the composite ops of @train that the plan does not want whole";
+  let description = [{
+    A plan file says so of an op by `hyc.form = "decomposed"`. Its gradient is then that of its pieces, and what backward
+    needs of them are values with lifetimes of their own: of attention, the probabilities and what dropout left of them.
+    Whole, it keeps none of these. Has to run before differentiation, which builds one gradient or the other.
+
+    ```mlir
+    %y, %lse = hyc.attention %q, %k, %v scale 5.0e-1 {hyc.form = "decomposed", id = "attn"} : …
+    ```
+    becomes
+    ```mlir
+    %scores = hyc.einsum "bsgrd,btgd->bgrst" %query, %k {id = "attn.scores"} : …
+    …
+    %weights = hyc.softmax %scaled {id = "attn.weights"} : tensor<2x3x1x4x4xf32>
+    %context = hyc.einsum "bgrst,btgd->bsgrd" %weights, %v {id = "attn.context"} : …
+    ```
+  }];
+  let statistics = [Statistic<"decomposedOps", "decomposed-ops", "composite ops that were replaced by their pieces">];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
 def Differentiate : Pass<"hyc-differentiate", "::mlir::ModuleOp"> {
   let summary = "Turns @train into @microbatch: forward, backward, and gradients added into state";
   let description = [{
@@ -210,6 +256,7 @@ def VerifyTrain : Pass<"hyc-verify-train", "::mlir::ModuleOp"> {
        parameters change in @apply alone.
     7. `train.order`: no forward op reads a result of a backward op.
     8. `train.copies`: @apply refreshes a parameter's copy after the parameter's update.
+    9. `train.random`: what draws random numbers does so from keys.
   }];
   let dependentDialects = ["::hyc::HycDialect"];
 }
