@@ -309,6 +309,7 @@ static std::string jobName(StringRef input) {
 Error Compilation::emitFolder() {
   compiled.name = jobName(options.input);
   compiled.modelFolder = model.folder;
+  compiled.configText = model.configText;
   compiled.microBatch = model.microBatch;
   compiled.sequence = model.sequence;
   ProgramFolder programs(*folder, options, compiled);

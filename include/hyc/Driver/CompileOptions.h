@@ -25,7 +25,8 @@ struct CompileOptions : LearningRateOptions {
 
   std::string loss = "cross_entropy", logits, labels = "labels";
   std::vector<std::string> dims; ///< NAME=N
-  std::string weights = "read";  ///< where parameters start: read, initialise-missing, initialise
+  /// Where parameters start: read, initialise-missing, initialise, or the path of a checkpoint.
+  std::string weights = "read";
 
   /// Samples: trainBatch = microBatch × gradAccum × dp. 0: left open, for resolveBatch or the model to decide.
   Setting<int64_t> trainBatch = 0, microBatch = 0, gradAccum = 1;
@@ -91,6 +92,9 @@ void resolveFollowers(CompileOptions &options);
 /// of one alone, gradAccum is 1. Three that contradict each other, or a division with a rest, are an error that shows
 /// the equation. Needs the final dp. A micro-batch that nothing gives stays 0: the model decides.
 llvm::Error resolveBatch(CompileOptions &options);
+
+/// Whether the parameters start from a checkpoint of their own, whose path `weights` then is.
+bool startsFromCheckpoint(const CompileOptions &options);
 
 /// The name and size of one `--dim`.
 llvm::Expected<std::pair<std::string, int64_t>> parseDim(const std::string &text);
