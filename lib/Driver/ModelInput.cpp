@@ -6,6 +6,7 @@
 #include "hyc/Import/HuggingFace/Import.h"
 #include "hyc/Import/ONNX/Import.h"
 #include "hyc/Import/Text/ImportText.h"
+#include "hyc/Import/TorchExport/Import.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
@@ -66,11 +67,11 @@ static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options)
 static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const DiagnosticPrinter &diagnostics,
                                                    const CompileOptions &options, StringRef path) {
   FailureOr<OwningOpRef<ModuleOp>> module = failure();
-  if (path.ends_with(".onnx")) {
+  if (path.ends_with(".onnx") || path.ends_with(".pt2")) {
     Expected<ImportOptions> import = importOptions(options);
     if (!import)
       return import.takeError();
-    module = importOnnx(context, path, *import);
+    module = (path.ends_with(".pt2") ? importTorchExport : importOnnx)(context, path, *import);
   } else if (path.ends_with(".json")) {
     Expected<HuggingFaceOptions> import = configOptions(options);
     if (!import)
@@ -81,7 +82,7 @@ static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const D
       return usageError("--dim binds symbolic dimensions of a model; '" + options.input + "' has none");
     module = importText(context, path);
   } else {
-    return usageError("'" + options.input + "' is neither .onnx nor .mlir nor a config.json");
+    return usageError("'" + options.input + "' is neither .onnx nor .pt2 nor .mlir nor a config.json");
   }
   if (failed(module))
     return diagnostics.failure(ExitCode::Data);

@@ -73,7 +73,7 @@ TEST_P(EveryFormat, TrainsToPyTorchsLossesAndGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpt2, EveryFormat,
-                         testing::Values("gpt2-formats", "gpt2-formats.onnx",
+                         testing::Values("gpt2-formats", "gpt2-formats.pt2", "gpt2-formats.onnx",
                                          "gpt2-formats-legacy.onnx"),
                          [](const auto &info) {
                            std::string name = info.param;
@@ -165,11 +165,11 @@ TEST(SavedWeights, OfNoStepAreThoseOfTheFolder) {
   }
 }
 
-/// `--weights` starts any model from a checkpoint, here one by ONNX from the folder that hyc saved.
+/// `--weights` starts any model from a checkpoint, here one by torch.export from the folder that hyc saved.
 TEST(SavedWeights, StartAnotherModel) {
   std::string first = compile("gpt2-formats", "formats-first", 1, 1, 1), weights = first + "/trained";
   Log whole = train(first, kSteps, {"--save-weights", weights});
-  std::string second = compile("gpt2-formats-legacy.onnx", "formats-second", 2, 1, 2, {"--weights", weights});
+  std::string second = compile("gpt2-formats.pt2", "formats-second", 2, 1, 2, {"--weights", weights});
   train(second, 0, {"--save-weights", second + "/same.safetensors"});
   auto before = readSafeTensors(weights + "/model.safetensors"), after = readSafeTensors(second + "/same.safetensors");
   ASSERT_EQ(before.size(), after.size());

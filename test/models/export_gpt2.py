@@ -15,7 +15,7 @@ unnoticed, and the exporter merges equal tensors into one. Stack traces and the 
     gpt2-tiny-legacy   2 layers of width 64, 8 heads, sequence 64; dynamo=False, opset 14, attention written out: norms
                        come in pieces, and constant folding leaves a transposed copy of the tied weight
     gpt2-formats       2 layers of width 32, 4 heads, sequence 16, in every format that hyc reads: a Hugging Face folder
-                       (gpt2-formats/), and ONNX by both exporters, opset 20
+                       (gpt2-formats/), torch.export (gpt2-formats.pt2), and ONNX by both exporters, opset 20
                        (gpt2-formats.onnx) and 14 (gpt2-formats-legacy.onnx)
     gpt2-124m          the published GPT-2's graph, 12 layers (--layers) of width 768, sequence 1,024, without weights:
                        its initializers refer to an external file that is not there
@@ -159,10 +159,20 @@ def write_model(model, fixture, folder):
     return {tensor.name for tensor in proto.graph.initializer}
 
 
+def write_archive(model, fixture, path):
+    """torch.export.save's file, its stack traces left out: they are most of it, and name this machine's folders."""
+    exported = torch.export.export(model, (), {"input_ids": torch.zeros(2, fixture.sequence, dtype=torch.int64)},
+                                   dynamic_shapes={"input_ids": {0: torch.export.Dim("batch")}})
+    for node in exported.graph.nodes:
+        node.meta.pop("stack_trace", None)
+    torch.export.save(exported, str(path))
+
+
 def write_every_format(model, fixture, folder):
     """The same weights in each; the legacy exporter wants a model that is given its mask."""
     model.save_pretrained(folder / fixture.name)
     (folder / fixture.name / "generation_config.json").unlink()
+    write_archive(model, fixture, folder / f"{fixture.name}.pt2")
     write_model(model, dataclasses.replace(fixture, exporter="opset 20"), folder)
     legacy = dataclasses.replace(fixture, name=f"{fixture.name}-legacy", exporter="legacy", attention="eager")
     write_model(build(legacy), legacy, folder)

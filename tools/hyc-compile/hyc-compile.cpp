@@ -21,8 +21,8 @@ struct Flags {
   cl::OptionCategory precisionFlags{"Precision", "Types to compute in, and loss scaling"};
   cl::OptionCategory output{"Output", "What is left behind"};
 
-  cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx | FOLDER"),
-                             cl::value_desc("MODEL.onnx | FOLDER"), cl::cat(model)};
+  cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx | MODEL.pt2 | FOLDER"),
+                             cl::value_desc("MODEL.onnx | MODEL.pt2 | FOLDER"), cl::cat(model)};
   cl::opt<std::string> loss{"loss", cl::value_desc("NAME"), cl::init("cross_entropy"), cl::cat(model),
                             cl::desc("cross_entropy, or a scalar output of the model [cross_entropy]")};
   cl::opt<std::string> logits{"logits", cl::value_desc("NAME"), cl::cat(model),

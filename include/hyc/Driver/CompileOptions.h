@@ -18,7 +18,7 @@ namespace hyc {
 enum class EmitKind { Model, Train, Plan, Local, Rank, Account, Source, Exe };
 
 struct CompileOptions : LearningRateOptions {
-  std::string input;  ///< .onnx, .mlir text of phase 1, or a config.json (or its folder)
+  std::string input;  ///< .onnx, .pt2, .mlir text of phase 1, or a config.json (or its folder)
   std::string output; ///< folder (source, exe) or file (a phase; empty: standard output)
   EmitKind emit = EmitKind::Exe;
   std::string dumpFolder; ///< the text after each phase; empty: none
