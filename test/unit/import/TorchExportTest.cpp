@@ -2,6 +2,7 @@
 #include "../../e2e/SafeTensors.h"
 #include "OnnxTesting.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Import/HuggingFace/Import.h"
 #include "hyc/Import/TorchExport/Import.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "hyc/Support/OpIds.h"
@@ -9,6 +10,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CRC.h"
+#include "llvm/Support/Regex.h"
 #include <cmath>
 #include <fstream>
 
@@ -93,6 +95,41 @@ TEST(TorchExport, names_ties_and_module_paths_are_the_models) {
   train.walk([&](LayerNormOp op) { norms.push_back(getIdPath(op).str()); });
   EXPECT_EQ(norms, (std::vector<std::string>{"transformer.h.0.ln_1", "transformer.h.0.ln_2", "transformer.h.1.ln_1",
                                              "transformer.h.1.ln_2", "transformer.ln_f"}));
+}
+
+//===----------------------------------------------------------------------===//
+// One model, one text
+//===----------------------------------------------------------------------===//
+
+/// The text of phase 1 without where values lie, the tied weight under one name.
+std::string textOf(Imported imported) {
+  EXPECT_TRUE(imported) << imported.allErrors();
+  if (!imported)
+    return "";
+  runModelPhase(imported);
+  (*imported.module)->removeAttr("hyc.model_folder");
+  std::string text;
+  llvm::raw_string_ostream(text) << *imported.module;
+  std::string result;
+  llvm::Regex place("#hyc\\.file<\"[^\"]*\", offset = [0-9]+>"), tied("@lm_head\\.weight");
+  for (llvm::StringRef line : llvm::split(text, '\n'))
+    result += tied.sub("@transformer.wte.weight", place.sub("#hyc.file", line)) + "\n";
+  return result;
+}
+
+TEST(EveryFormat, of_one_model_is_one_text) {
+  ImportOptions options;
+  options.batch = 2;
+  HuggingFaceOptions folder;
+  folder.batch = 2;
+  std::string expected = textOf(importBy(
+      [&](mlir::MLIRContext &context) { return importHuggingFace(context, kModel + "/config.json", folder); }));
+  EXPECT_NE(expected.find("hyc.attention causal"), std::string::npos);
+  EXPECT_EQ(textOf(importArchive(kModel + ".pt2")), expected);
+  for (const char *name : {".onnx", "-legacy.onnx"})
+    EXPECT_EQ(textOf(importBy([&](mlir::MLIRContext &context) { return importOnnx(context, kModel + name, options); })),
+              expected)
+        << name;
 }
 
 //===----------------------------------------------------------------------===//
