@@ -6,9 +6,11 @@
 #include "gtest/gtest.h"
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 using namespace hyc_e2e;
 namespace fs = std::filesystem;
@@ -31,9 +33,14 @@ std::string bytesOf(const std::string &path) {
 std::string compile(const std::string &input, const std::string &name, int tp, int pp, int dp,
                     const std::vector<std::string> &further = {}) {
   std::string folder = scratch(name);
-  std::vector<std::string> arguments = {
-      tool("hyc-compile"), model(input), "--tp", std::to_string(tp), "--pp", std::to_string(pp), "--dp",
-      std::to_string(dp)};
+  std::vector<std::string> arguments = {tool("hyc-compile"),
+                                        input[0] == '/' ? input : model(input),
+                                        "--tp",
+                                        std::to_string(tp),
+                                        "--pp",
+                                        std::to_string(pp),
+                                        "--dp",
+                                        std::to_string(dp)};
   for (const char *argument : {"--micro-batch", "2", "--optimizer", "adamw", "--lr", "1e-3", "--weight-decay", "0.01"})
     arguments.push_back(argument);
   arguments.insert(arguments.end(), {"--grad-accum", std::to_string(8 / dp), "-o", folder});
@@ -175,6 +182,50 @@ TEST(SavedWeights, StartAnotherModel) {
   ASSERT_EQ(before.size(), after.size());
   for (auto &[name, tensor] : before)
     EXPECT_EQ(tensor.values, after.at(name).values) << name;
+}
+
+/// The fixture's folder with its weights cut off to bf16, and what they are as f32.
+std::map<std::string, std::vector<double>> writeNarrowFolder(const std::string &folder) {
+  fs::create_directories(folder);
+  std::ofstream(folder + "/config.json") << bytesOf(model("gpt2-formats/config.json"));
+  std::string file = bytesOf(model("gpt2-formats/model.safetensors")), data;
+  uint64_t length;
+  std::memcpy(&length, file.data(), 8);
+  auto header = nlohmann::json::parse(file.substr(8, length)), narrow = nlohmann::json::object();
+  std::map<std::string, std::vector<double>> values;
+  for (auto &[name, entry] : header.items()) {
+    if (name == "__metadata__")
+      continue;
+    size_t begin = data.size();
+    for (size_t at = 8 + length + entry["data_offsets"][0].get<size_t>(),
+                end = 8 + length + entry["data_offsets"][1].get<size_t>();
+         at < end; at += 4) {
+      char widened[4] = {0, 0, file[at + 2], file[at + 3]};
+      float value;
+      std::memcpy(&value, widened, 4);
+      values[name].push_back(value);
+      data.append(widened + 2, 2);
+    }
+    narrow[name] = {{"dtype", "BF16"}, {"shape", entry["shape"]}, {"data_offsets", {begin, data.size()}}};
+  }
+  std::string text = narrow.dump();
+  length = text.size();
+  std::ofstream(folder + "/model.safetensors", std::ios::binary)
+      << std::string(reinterpret_cast<const char *>(&length), 8) << text << data;
+  return values;
+}
+
+/// Every rank widens the parts that it reads, flat shards of split tensors among them.
+TEST(SavedWeights, OfABf16FolderAreItsValuesAsF32) {
+  std::string narrow = scratch("formats-narrow") + "/gpt2";
+  auto expected = writeNarrowFolder(narrow);
+  std::string folder =
+      compile(narrow, "formats-widened", 2, 1, 2, {"--zero", "3", "--stage3-param-persistence-threshold", "0"});
+  train(folder, 0, {"--save-weights", folder + "/wide.safetensors"});
+  auto wide = readSafeTensors(folder + "/wide.safetensors");
+  ASSERT_EQ(wide.size(), expected.size());
+  for (auto &[name, values] : expected)
+    EXPECT_EQ(wide.at(name).values, values) << name;
 }
 
 /// A folder with anything else in it is not touched, and said so before training.

@@ -29,8 +29,9 @@ NAME.reference.safetensors holds, for a model NAME:
     logits         f32 [samples, sequence, vocabulary] for the first samples of step 0, at the initial weights
     loss           f32: mean cross-entropy over the batch of step 0, at the initial weights
 and for gpt2-tiny and gpt2-formats also
-    PARAMETER      f32: the gradient of that loss, under the parameter's name in the ONNX file (gpt2-formats: in the model). The exporter stores the
-                   position embedding under another name, as [1, 64, 64]; here it is transformer.wpe.weight [64, 64]
+    PARAMETER      f32: the gradient of that loss, under the parameter's name in the ONNX file (gpt2-formats: in the
+                   model). The exporter stores the position embedding under another name, as [1, 64, 64]; here it is
+                   transformer.wpe.weight [64, 64]
     grad_norm      f32: the norm of all these gradients together
     losses.adamw   f32 [20]: the loss before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay
                    0.01 on every parameter
