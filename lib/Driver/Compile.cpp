@@ -309,7 +309,7 @@ static std::string jobName(StringRef input) {
   if (llvm::sys::path::filename(input) == "config.json" && llvm::sys::path::has_parent_path(input))
     input = llvm::sys::path::parent_path(input);
   std::string name = llvm::sys::path::filename(input).str();
-  for (StringRef ending : {".onnx", ".mlir", ".json"})
+  for (StringRef ending : {".onnx", ".pt2", ".mlir", ".json"})
     if (StringRef(name).ends_with(ending))
       name.resize(name.size() - ending.size());
   for (char &c : name)
@@ -321,6 +321,7 @@ static std::string jobName(StringRef input) {
 Error Compilation::emitFolder() {
   compiled.name = jobName(options.input);
   compiled.modelFolder = model.folder;
+  compiled.configText = model.configText;
   compiled.microBatch = model.microBatch;
   compiled.sequence = model.sequence;
   ProgramFolder programs(*folder, options, compiled);

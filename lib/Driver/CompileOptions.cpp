@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Regex.h"
 
 #include <cmath>
@@ -304,6 +305,18 @@ void hyc::resolveFollowers(CompileOptions &options) {
     options.recompute.offer("layer", Origin::Derived, options.partitionActivations.getSource());
 }
 
+bool hyc::startsFromCheckpoint(const CompileOptions &options) {
+  return options.weights != "read" && options.weights != "initialise-missing" && options.weights != "initialise";
+}
+
+static Error checkWeights(const CompileOptions &options) {
+  if (!startsFromCheckpoint(options) || sys::fs::exists(options.weights))
+    return Error::success();
+  return usageError("--weights is '" + options.weights +
+                    "', expected read, initialise-missing, initialise, or a safetensors file or folder, which is not "
+                    "there under this name");
+}
+
 Error hyc::checkOptions(const CompileOptions &options) {
   if (!options.deviceMemory.empty())
     if (auto bytes = parseByteCount("device-memory", options.deviceMemory); !bytes)
@@ -359,10 +372,7 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkNvmePath(options); },
       [&] { return checkOffloadedType(options); },
       [&] { return checkFiniteType(options); },
-      [&] {
-        return checkChoice("weights", Setting<std::string>(options.weights),
-                           {"read", "initialise-missing", "initialise"});
-      },
+      [&] { return checkWeights(options); },
       [&] {
         return checkChoice("optimizer", options.optimizer, {"adamw", "adam", "sgd", "lamb", "lion"});
       },

@@ -2,12 +2,15 @@
 #include "ModelInput.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Import.h"
 #include "hyc/Import/ONNX/Import.h"
 #include "hyc/Import/Text/ImportText.h"
+#include "hyc/Import/TorchExport/Import.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -24,8 +27,9 @@ static Expected<ImportOptions> importOptions(const CompileOptions &options) {
     result.dims[dim->first] = dim->second;
   }
   result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
-  if (options.weights != "read")
-    result.weights = options.weights == "initialise" ? WeightSource::Initialise : WeightSource::InitialiseMissing;
+  if (options.weights != "read") // what a checkpoint has replaces the rule
+    result.weights =
+        options.weights == "initialise-missing" ? WeightSource::InitialiseMissing : WeightSource::Initialise;
   return result;
 }
 
@@ -42,6 +46,9 @@ static Error configBatchError(const CompileOptions &options, StringRef input, in
 static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options) {
   HuggingFaceOptions result;
   result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
+  if (options.weights != "read")
+    result.weights =
+        options.weights == "initialise-missing" ? FolderWeights::InitialiseMissing : FolderWeights::Initialise;
   for (const std::string &text : options.dims) {
     Expected<std::pair<std::string, int64_t>> dim = parseDim(text);
     if (!dim)
@@ -60,11 +67,11 @@ static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options)
 static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const DiagnosticPrinter &diagnostics,
                                                    const CompileOptions &options, StringRef path) {
   FailureOr<OwningOpRef<ModuleOp>> module = failure();
-  if (path.ends_with(".onnx")) {
+  if (path.ends_with(".onnx") || path.ends_with(".pt2")) {
     Expected<ImportOptions> import = importOptions(options);
     if (!import)
       return import.takeError();
-    module = importOnnx(context, path, *import);
+    module = (path.ends_with(".pt2") ? importTorchExport : importOnnx)(context, path, *import);
   } else if (path.ends_with(".json")) {
     Expected<HuggingFaceOptions> import = configOptions(options);
     if (!import)
@@ -75,11 +82,26 @@ static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const D
       return usageError("--dim binds symbolic dimensions of a model; '" + options.input + "' has none");
     module = importText(context, path);
   } else {
-    return usageError("'" + options.input + "' is neither .onnx nor .mlir nor a config.json");
+    return usageError("'" + options.input + "' is neither .onnx nor .pt2 nor .mlir nor a config.json");
   }
   if (failed(module))
     return diagnostics.failure(ExitCode::Data);
   return std::move(*module);
+}
+
+/// Replaces the initial values by those of `--weights PATH`.
+static Error readCheckpoint(ModuleOp module, const DiagnosticPrinter &diagnostics, const CompileOptions &options) {
+  Expected<Checkpoint> checkpoint = Checkpoint::open(options.weights);
+  if (!checkpoint)
+    return makeError(ExitCode::Data, "--weights: " + llvm::toString(checkpoint.takeError()));
+  return failed(startFromCheckpoint(module, *checkpoint)) ? diagnostics.failure(ExitCode::Data) : Error::success();
+}
+
+/// The text of a Hugging Face folder's config.json, which goes with saved weights; nothing of other models.
+static std::string readConfigText(StringRef path) {
+  auto buffer = path.ends_with(".json") ? llvm::MemoryBuffer::getFile(path)
+                                        : llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>>(nullptr);
+  return buffer && *buffer ? (*buffer)->getBuffer().str() : "";
 }
 
 /// Binds the micro-batch to the model's first dimension.
@@ -137,6 +159,10 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticPrinte
   buildVerification(Phase::Model, verification);
   if (StringRef(path).ends_with(".mlir") && failed(verification.run(*result.module)))
     return diagnostics.failure(ExitCode::Data);
+  if (startsFromCheckpoint(options))
+    if (Error error = readCheckpoint(*result.module, diagnostics, options))
+      return error;
+  result.configText = readConfigText(path);
   if (auto folder = (*result.module)->getAttrOfType<StringAttr>("hyc.model_folder"))
     result.folder = folder.str();
   if (Error error = bindBatch(result, options))

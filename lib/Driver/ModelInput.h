@@ -14,6 +14,7 @@ struct ModelInput {
   int64_t microBatch = 1; ///< samples of one micro-batch on one rank
   int64_t sequence = 1;   ///< tokens of one sample
   std::string folder;     ///< against which #hyc.file paths are resolved
+  std::string configText; ///< of a Hugging Face folder
 };
 
 /// Reads .onnx or .mlir. A symbolic batch becomes micro-batch × dp; one that the model fixes must be that, and gives

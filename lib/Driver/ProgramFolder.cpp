@@ -85,6 +85,9 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticPrinter &diagno
   }
   if (Error error = writePlan())
     return error;
+  if (!model.configText.empty())
+    if (Error error = folder.write("model/config.json", model.configText))
+      return error;
   return folder.write("manifest.json", manifest(rank));
 }
 

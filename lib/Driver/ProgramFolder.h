@@ -15,6 +15,7 @@ namespace hyc {
 struct CompiledModel {
   std::string name;        ///< of the job
   std::string modelFolder; ///< against which #hyc.file paths are resolved
+  std::string configText;  ///< of a Hugging Face folder, to go with saved weights; empty: the model has none
   PlanFile plan;
   uint64_t planHash = 0;
   int64_t microBatch = 1, sequence = 1;

@@ -2,6 +2,7 @@
 #include "Initializers.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/StoredTypes.h"
 #include "hyc/Interpreter/Philox.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -86,8 +87,11 @@ static FailureOr<Tensor> readFile(Operation *op, FileAttr init, RankedTensorType
     return op->emitError("cannot read initial values from \"") << path << "\"", failure();
   file.seekg(0, std::ios::end);
   int64_t bytes = static_cast<int64_t>(file.tellg());
-  ElementKind typed = *elementKind(type.getElementType(), Arithmetic::AsTyped);
-  int64_t elementBytes = typed == ElementKind::I1 ? 1 : type.getElementTypeBitWidth() / 8;
+  Type stored = getStoredType(op, init, type.getElementType());
+  if (!canStartFrom(type.getElementType(), stored))
+    return op->emitError("cannot start ") << type << " from values of type " << stored, failure();
+  ElementKind typed = *elementKind(stored, Arithmetic::AsTyped);
+  int64_t elementBytes = typed == ElementKind::I1 ? 1 : stored.getIntOrFloatBitWidth() / 8;
   int64_t needed = type.getNumElements() * elementBytes;
   if (bytes < 0 || init.getOffset() > bytes || needed > bytes - init.getOffset())
     return op->emitError("needs ") << needed << " bytes at offset " << init.getOffset() << " of \"" << path

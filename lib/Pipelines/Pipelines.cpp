@@ -24,6 +24,8 @@ static void buildModel(OpPassManager &passes) {
   passes.addPass(createAbsorbLayout());
   // Last: only what attention reads tells into how many heads a weight falls.
   passes.addPass(createFactorParameters());
+  // At the end, over what has been recognised: the same model from two front ends is the same text.
+  passes.addPass(createNormalizeModel());
 }
 
 /// After differentiation, whose gradient ops have sensitivities of their own; before the optimizer, which has to know

@@ -117,7 +117,7 @@ TEST(OffloadToAFailingDisk, NamesTheRankAndLeavesEarlierWeightsAlone) {
   std::string disk = makeDisk("offload-failing-disk");
   std::string folder =
       compileWith("offload-failing", {"--offload-optimizer", "nvme", "--nvme-path", disk + "/not-there"});
-  std::string weights = folder + "/weights";
+  std::string weights = folder + "/weights.safetensors";
   train(folder, 2, {"--save-weights", weights, "--nvme-path", disk});
   const std::string before = bytesOf(weights);
   ASSERT_FALSE(before.empty());

@@ -14,6 +14,9 @@ unnoticed, and the exporter merges equal tensors into one. Stack traces and the 
     gpt2-plain         1 layer of width 32, 4 heads, sequence 16; dynamo=True without the exporter's optimizer
     gpt2-tiny-legacy   2 layers of width 64, 8 heads, sequence 64; dynamo=False, opset 14, attention written out: norms
                        come in pieces, and constant folding leaves a transposed copy of the tied weight
+    gpt2-formats       2 layers of width 32, 4 heads, sequence 16, in every format that hyc reads: a Hugging Face folder
+                       (gpt2-formats/), torch.export (gpt2-formats.pt2), and ONNX by both exporters, opset 20
+                       (gpt2-formats.onnx) and 14 (gpt2-formats-legacy.onnx)
     gpt2-124m          the published GPT-2's graph, 12 layers (--layers) of width 768, sequence 1,024, without weights:
                        its initializers refer to an external file that is not there
 
@@ -25,9 +28,10 @@ NAME.reference.safetensors holds, for a model NAME:
                    order; inputs are all tokens but the last, labels all but the first
     logits         f32 [samples, sequence, vocabulary] for the first samples of step 0, at the initial weights
     loss           f32: mean cross-entropy over the batch of step 0, at the initial weights
-and for gpt2-tiny also
-    PARAMETER      f32: the gradient of that loss, under the parameter's name in the ONNX file. The exporter stores the
-                   position embedding under another name, as [1, 64, 64]; here it is transformer.wpe.weight [64, 64]
+and for gpt2-tiny and gpt2-formats also
+    PARAMETER      f32: the gradient of that loss, under the parameter's name in the ONNX file (gpt2-formats: in the
+                   model). The exporter stores the position embedding under another name, as [1, 64, 64]; here it is
+                   transformer.wpe.weight [64, 64]
     grad_norm      f32: the norm of all these gradients together
     losses.adamw   f32 [20]: the loss before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay
                    0.01 on every parameter
@@ -71,7 +75,7 @@ class Fixture:
     sequence: int
     vocabulary: int = 257
     attention: str = "sdpa"
-    exporter: str = "dynamo"  # or "unoptimised" or "legacy"
+    exporter: str = "dynamo"  # or "unoptimised", "legacy" or "all"
     weights: bool = True
     trains: bool = False
 
@@ -82,6 +86,7 @@ FIXTURES = [
     Fixture("gpt2-3heads", layers=2, width=48, heads=3, sequence=16),
     Fixture("gpt2-plain", layers=1, width=32, heads=4, sequence=16, exporter="unoptimised"),
     Fixture("gpt2-tiny-legacy", layers=2, width=64, heads=8, sequence=64, attention="eager", exporter="legacy"),
+    Fixture("gpt2-formats", layers=2, width=32, heads=4, sequence=16, exporter="all", trains=True),
     Fixture("gpt2-124m", layers=12, width=768, heads=12, sequence=1024, vocabulary=50257, weights=False),
 ]
 
@@ -116,7 +121,8 @@ def export(model, fixture, path):
     else:
         torch.onnx.export(model, (), path, kwargs={"input_ids": ids}, **names,
                           dynamic_shapes={"input_ids": {0: torch.export.Dim("batch")}}, dynamo=True,
-                          optimize=fixture.exporter == "dynamo", external_data=not fixture.weights)
+                          opset_version=20 if fixture.exporter == "opset 20" else None,
+                          optimize=fixture.exporter != "unoptimised", external_data=not fixture.weights)
 
 
 def drop_metadata(proto):
@@ -152,6 +158,26 @@ def write_model(model, fixture, folder):
         drop_metadata(proto)
         (folder / path.name).write_bytes(proto.SerializeToString(deterministic=True))
     return {tensor.name for tensor in proto.graph.initializer}
+
+
+def write_archive(model, fixture, path):
+    """torch.export.save's file, its stack traces left out: they are most of it, and name this machine's folders."""
+    exported = torch.export.export(model, (), {"input_ids": torch.zeros(2, fixture.sequence, dtype=torch.int64)},
+                                   dynamic_shapes={"input_ids": {0: torch.export.Dim("batch")}})
+    for node in exported.graph.nodes:
+        node.meta.pop("stack_trace", None)
+    torch.export.save(exported, str(path))
+
+
+def write_every_format(model, fixture, folder):
+    """The same weights in each; the legacy exporter wants a model that is given its mask."""
+    model.save_pretrained(folder / fixture.name)
+    (folder / fixture.name / "generation_config.json").unlink()
+    write_archive(model, fixture, folder / f"{fixture.name}.pt2")
+    write_model(model, dataclasses.replace(fixture, exporter="opset 20"), folder)
+    legacy = dataclasses.replace(fixture, name=f"{fixture.name}-legacy", exporter="legacy", attention="eager")
+    write_model(build(legacy), legacy, folder)
+    return {name for name, _ in model.named_parameters()}
 
 
 def token_batches(fixture, steps, batch):
@@ -279,12 +305,13 @@ def main():
             continue
         if options.layers:
             fixture.layers = options.layers
-        if fixture.trains:
+        if fixture.name == "gpt2-tiny":
             write_bf16_reference(fixture, options.output)
         if options.only_bf16:
             continue
         model = build(fixture)
-        initializers = write_model(model, fixture, options.output)
+        write = write_every_format if fixture.exporter == "all" else write_model
+        initializers = write(model, fixture, options.output)
         if fixture.weights:
             write_reference(model, fixture, initializers, options.output)
 

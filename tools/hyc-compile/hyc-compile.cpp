@@ -21,8 +21,8 @@ struct Flags {
   cl::OptionCategory precisionFlags{"Precision", "Types to compute in, and loss scaling"};
   cl::OptionCategory output{"Output", "What is left behind"};
 
-  cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx | config.json"),
-                             cl::value_desc("MODEL.onnx | config.json"), cl::cat(model)};
+  cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx | MODEL.pt2 | FOLDER"),
+                             cl::value_desc("MODEL.onnx | MODEL.pt2 | FOLDER"), cl::cat(model)};
   cl::opt<std::string> loss{"loss", cl::value_desc("NAME"), cl::init("cross_entropy"), cl::cat(model),
                             cl::desc("cross_entropy, or a scalar output of the model [cross_entropy]")};
   cl::opt<std::string> logits{"logits", cl::value_desc("NAME"), cl::cat(model),
@@ -31,8 +31,10 @@ struct Flags {
                               cl::desc("Input that holds the labels; added where the model has none [labels]")};
   cl::list<std::string> dims{"dim", cl::value_desc("NAME=N"), cl::cat(model),
                              cl::desc("Size of a symbolic dimension; may be repeated")};
-  cl::opt<std::string> weights{"weights", cl::value_desc("SOURCE"), cl::init("read"), cl::cat(model),
-                               cl::desc("Where parameters start: read, initialise-missing or initialise [read]")};
+  cl::opt<std::string> weights{
+      "weights", cl::value_desc("SOURCE"), cl::init("read"), cl::cat(model),
+      cl::desc("Where parameters start: read (the model's own), initialise-missing, initialise, "
+               "or a safetensors file or the folder of one [read]")};
 
   cl::opt<int64_t> tp{"tp", cl::value_desc("N"), cl::cat(mesh), cl::desc("Ranks that split each layer [1]")};
   cl::opt<int64_t> pp{"pp", cl::value_desc("N"), cl::cat(mesh), cl::desc("Pipeline stages [1]")};

@@ -1,14 +1,15 @@
-// hyc-opt: runs any pass of hyc on the text of any phase. A file named *.onnx is imported first.
+// hyc-opt: runs any pass of hyc on the text of any phase. A file named *.onnx or *.pt2 is imported first.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Import/ONNX/Import.h"
 #include "hyc/Import/Text/ImportText.h"
+#include "hyc/Import/TorchExport/Import.h"
 #include "hyc/Pipelines/Pipelines.h"
+#include "hyc/Target/Cpp.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Model/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
-#include "hyc/Target/Cpp.h"
 #include "hyc/Transforms/Rank/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
 #include "mlir/IR/OperationSupport.h"
@@ -20,15 +21,16 @@
 #include "llvm/Support/ToolOutputFile.h"
 
 static llvm::cl::list<std::string> dims("dim", llvm::cl::value_desc("NAME=N"),
-                                        llvm::cl::desc("Size of a symbolic dimension of an ONNX model"));
+                                        llvm::cl::desc("Size of a symbolic dimension of a model file"));
 static llvm::cl::opt<int64_t> batch("batch", llvm::cl::init(0), llvm::cl::value_desc("N"),
-                                    llvm::cl::desc("Size of the symbolic first dimension of an ONNX model's inputs"));
-static llvm::cl::opt<hyc::WeightSource> weights(
-    "weights", llvm::cl::init(hyc::WeightSource::Read), llvm::cl::desc("Where an ONNX model's weights come from:"),
-    llvm::cl::values(clEnumValN(hyc::WeightSource::Read, "read", "the model"),
-                     clEnumValN(hyc::WeightSource::InitialiseMissing, "initialise-missing",
-                                "the model, and a rule for those that are not there"),
-                     clEnumValN(hyc::WeightSource::Initialise, "initialise", "a rule")));
+                                    llvm::cl::desc("Size of the symbolic first dimension of a model file's inputs"));
+static llvm::cl::opt<hyc::WeightSource>
+    weights("weights", llvm::cl::init(hyc::WeightSource::Read),
+            llvm::cl::desc("Where a model file's weights come from:"),
+            llvm::cl::values(clEnumValN(hyc::WeightSource::Read, "read", "the model"),
+                             clEnumValN(hyc::WeightSource::InitialiseMissing, "initialise-missing",
+                                        "the model, and a rule for those that are not there"),
+                             clEnumValN(hyc::WeightSource::Initialise, "initialise", "a rule")));
 
 static llvm::FailureOr<hyc::ImportOptions> readImportOptions() {
   hyc::ImportOptions options;
@@ -53,7 +55,7 @@ static llvm::FailureOr<std::string> importToText(mlir::DialectRegistry &registry
   mlir::SourceMgrDiagnosticHandler handler(sources, &context);
   if (mlir::failed(options))
     return mlir::failure();
-  auto module = hyc::importOnnx(context, path, *options);
+  auto module = (path.ends_with(".pt2") ? hyc::importTorchExport : hyc::importOnnx)(context, path, *options);
   if (mlir::failed(module))
     return mlir::failure();
   std::string text;
@@ -85,7 +87,7 @@ int main(int argc, char **argv) {
   hyc::registerLocalPasses();
   hyc::registerPipelines();
   auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "hyc graph optimizer\n", registry);
-  if (!llvm::StringRef(input).ends_with(".onnx"))
+  if (llvm::StringRef name = input; !name.ends_with(".onnx") && !name.ends_with(".pt2"))
     return !isSafeText(input) || mlir::failed(mlir::MlirOptMain(argc, argv, input, output, registry));
   llvm::FailureOr<std::string> text = importToText(registry, input);
   if (mlir::failed(text))
@@ -97,7 +99,8 @@ int main(int argc, char **argv) {
     return 1;
   }
   auto buffer = llvm::MemoryBuffer::getMemBuffer(*text, input);
-  if (mlir::failed(mlir::MlirOptMain(file->os(), std::move(buffer), registry, mlir::MlirOptMainConfig::createFromCLOptions())))
+  if (mlir::failed(
+          mlir::MlirOptMain(file->os(), std::move(buffer), registry, mlir::MlirOptMainConfig::createFromCLOptions())))
     return 1;
   file->keep();
   return 0;

@@ -9,6 +9,7 @@
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/safetensors.h"
+#include "hycrt/saved_weights.h"
 #include "launcher.h"
 
 namespace {
@@ -30,9 +31,8 @@ Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& opti
 
 // Where a run has failed, what it was writing is of no use.
 void removePartialFiles(const hycrt::RunOptions& options) {
-  for (const std::string& path : {options.saveWeights, options.dumpGradients}) {
-    if (!path.empty()) unlink((path + hycrt::kPartialSuffix).c_str());
-  }
+  if (!options.saveWeights.empty()) hycrt::removePartialWeights(options.saveWeights);
+  if (!options.dumpGradients.empty()) unlink((options.dumpGradients + hycrt::kPartialSuffix).c_str());
 }
 
 Result<int> launch(const hycrt::RunOptions& options) {

@@ -18,14 +18,15 @@ namespace hyc {
 enum class EmitKind { Model, Train, Plan, Local, Rank, Account, Source, Exe };
 
 struct CompileOptions : LearningRateOptions {
-  std::string input;  ///< .onnx, .mlir text of phase 1, or a config.json (or its folder)
+  std::string input;  ///< .onnx, .pt2, .mlir text of phase 1, or a config.json (or its folder)
   std::string output; ///< folder (source, exe) or file (a phase; empty: standard output)
   EmitKind emit = EmitKind::Exe;
   std::string dumpFolder; ///< the text after each phase; empty: none
 
   std::string loss = "cross_entropy", logits, labels = "labels";
   std::vector<std::string> dims; ///< NAME=N
-  std::string weights = "read";  ///< where parameters start: read, initialise-missing, initialise
+  /// Where parameters start: read, initialise-missing, initialise, or the path of a checkpoint.
+  std::string weights = "read";
 
   /// Samples: trainBatch = microBatch × gradAccum × dp. 0: left open, for resolveBatch or the model to decide.
   Setting<int64_t> trainBatch = 0, microBatch = 0, gradAccum = 1;
@@ -99,6 +100,8 @@ llvm::Error resolveBatch(CompileOptions &options);
 /// What virtual stages need of the schedule and the mesh: 1F1B, several stages, and micro-batches in groups of one a
 /// stage. After resolveBatch, which may derive their number.
 llvm::Error checkVirtualStages(const CompileOptions &options);
+/// Whether the parameters start from a checkpoint of their own, whose path `weights` then is.
+bool startsFromCheckpoint(const CompileOptions &options);
 
 /// The name and size of one `--dim`.
 llvm::Expected<std::pair<std::string, int64_t>> parseDim(const std::string &text);

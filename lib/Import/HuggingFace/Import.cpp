@@ -2,9 +2,11 @@
 #include "hyc/Import/HuggingFace/Import.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Gpt2.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -26,6 +28,23 @@ static LogicalResult checkSizes(Location loc, const Gpt2Config &config, int64_t 
                         << " tokens, width " << config.width << ", vocabulary " << config.vocabulary;
 }
 
+/// Older files of GPT-2 keep each layer's causal mask and the number that masks.
+static bool isGpt2Mask(StringRef name) { return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"); }
+
+static LogicalResult startFromFolder(ModuleOp module, Location loc, StringRef folder,
+                                     const HuggingFaceOptions &options) {
+  if (options.weights == FolderWeights::Initialise || !Checkpoint::isIn(folder))
+    return success();
+  llvm::Expected<Checkpoint> checkpoint = Checkpoint::open(folder);
+  if (!checkpoint)
+    return emitError(loc) << "its weights cannot be read: " << llvm::toString(checkpoint.takeError());
+  StartOptions start;
+  start.relative = true;
+  start.mayMiss = options.weights == FolderWeights::InitialiseMissing;
+  start.ignored = isGpt2Mask;
+  return startFromCheckpoint(module, *checkpoint, start);
+}
+
 FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, StringRef path,
                                                         const HuggingFaceOptions &options) {
   Location loc = FileLineColLoc::get(&context, path, 0, 0);
@@ -45,5 +64,12 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   if (failed(checkSizes(loc, *config, options.batch, sequence)))
     return failure();
   context.loadDialect<HycDialect>();
-  return buildGpt2(context, *config, options.batch, sequence);
+  OwningOpRef<ModuleOp> module = buildGpt2(context, *config, options.batch, sequence);
+  StringRef folder = llvm::sys::path::parent_path(path);
+  if (folder.empty())
+    folder = ".";
+  (*module)->setAttr("hyc.model_folder", StringAttr::get(&context, folder));
+  if (failed(startFromFolder(*module, loc, folder, options)))
+    return failure();
+  return module;
 }

@@ -476,6 +476,15 @@ std::optional<Binding> Importer::concat(llvm::MutableArrayRef<Binding> operands,
                                 builder.getI64IntegerAttr(dim)));
 }
 
+FailureOr<OwningOpRef<ModuleOp>> hyc::onnx::importAssembled(MLIRContext &context, StringRef path, AssembledModel model,
+                                                            const ImportOptions &options) {
+  context.loadDialect<HycDialect>();
+  std::unique_ptr<OnnxFile> file = OnnxFile::assemble(&context, path, std::move(model));
+  if (!file)
+    return failure();
+  return Importer(context, *file, options).run();
+}
+
 FailureOr<OwningOpRef<ModuleOp>> hyc::importOnnx(MLIRContext &context, StringRef path, const ImportOptions &options) {
   context.loadDialect<HycDialect>();
   std::unique_ptr<OnnxFile> file = OnnxFile::load(&context, path);

@@ -67,6 +67,24 @@ std::unique_ptr<OnnxFile> OnnxFile::load(MLIRContext *context, StringRef path) {
   return file;
 }
 
+std::unique_ptr<OnnxFile> OnnxFile::assemble(MLIRContext *context, StringRef path, AssembledModel assembled) {
+  std::unique_ptr<OnnxFile> file(new OnnxFile(context, path));
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer) {
+    emitError(file->loc) << "cannot read the model: " << buffer.getError().message();
+    return nullptr;
+  }
+  file->buffer = std::move(*buffer);
+  file->model = std::move(assembled.model);
+  file->parts.hasGraph = true;
+  for (const ByteRange &values : assembled.values) {
+    InitializerBytes &bytes = file->parts.initializers.emplace_back();
+    bytes.values = values;
+    bytes.valuesField = 9;
+  }
+  return file->checkVersions() && file->checkNames() && file->checkTensors() ? std::move(file) : nullptr;
+}
+
 /// Decodes by pieces: the encoding of a message is the sequence of its fields, so that fields can be merged one by one.
 bool OnnxFile::decode(const ModelBytes &parts) {
   StringRef bytes = buffer->getBuffer();

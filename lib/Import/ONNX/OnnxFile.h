@@ -3,6 +3,7 @@
 #ifndef HYC_IMPORT_ONNX_ONNXFILE_H
 #define HYC_IMPORT_ONNX_ONNXFILE_H
 
+#include "AssembledModel.h"
 #include "WireCheck.h"
 #include "hyc/Analysis/HostTensor.h"
 #include "lib/Import/ONNX/onnx_subset.pb.h"
@@ -23,6 +24,9 @@ class OnnxFile {
 public:
   /// Reads and checks `path`; reports what is wrong and returns null.
   static std::unique_ptr<OnnxFile> load(mlir::MLIRContext *context, llvm::StringRef path);
+
+  /// A model that is not the contents of `path`, only its values are; checks it as `load` does.
+  static std::unique_ptr<OnnxFile> assemble(mlir::MLIRContext *context, llvm::StringRef path, AssembledModel assembled);
 
   const onnxfile::Model &getModel() const { return model; }
   const onnxfile::Graph &getGraph() const { return model.graph(); }

@@ -6,9 +6,7 @@ using namespace hyc;
 using namespace hyc::onnx;
 using llvm::StringRef;
 
-static constexpr StringRef kKind = "pkg.torch.export.graph_signature.InputSpec.kind";
 static constexpr StringRef kFoldedFrom = "pkg.onnxscript.optimizer.folded_from";
-static constexpr StringRef kNameScopes = "pkg.torch.onnx.name_scopes";
 
 template <typename Message> static StringRef findMetadata(const Message &message, StringRef key) {
   for (const onnxfile::Entry &entry : message.metadata())
@@ -49,7 +47,7 @@ std::string hyc::onnx::getScope(const onnxfile::Node &node) {
 ParameterNames::ParameterNames(const OnnxFile &file) : file(file) {
   for (const onnxfile::Value &value : file.getGraph().value_info()) {
     infos[value.name()] = &value;
-    hasSignature |= !findMetadata(value, kKind).empty();
+    hasSignature |= !findMetadata(value, kInputKind).empty();
   }
   for (const onnxfile::Node &node : file.getGraph().node())
     for (const std::string &input : node.input())
@@ -82,7 +80,7 @@ ParameterNaming ParameterNames::operator()(int initializer) const {
   if (!isFloat(tensor.data_type()))
     return naming;
   auto info = infos.find(tensor.name());
-  StringRef kind = info == infos.end() ? "" : findMetadata(*info->second, kKind);
+  StringRef kind = info == infos.end() ? "" : findMetadata(*info->second, kInputKind);
   if (!kind.empty()) {
     naming.isParameter = kind == "PARAMETER";
     return naming;

@@ -3,6 +3,7 @@
 
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/Moves.h"
+#include "hyc/Analysis/StoredTypes.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -135,7 +136,7 @@ std::string TableEmitter::initializer(rank::StateOp state) {
     Type fileType =
         state.getRole() == "compute" ? Float32Type::get(state.getContext()) : state.getBufferType().getElementType();
     return "hycrt::Initializer::fromFile(" + std::to_string(index) + ", " + std::to_string(file.getOffset()) + ", " +
-           dtype(fileType) + ")";
+           dtype(getStoredType(program, file, fileType)) + ")";
   }
   return "";
 }

@@ -10,6 +10,7 @@
 
 #include "core/nearest.h"
 #include "cpu/threads.h"
+#include "hycrt/saved_weights.h"
 #include "io/file.h"
 
 namespace hycrt {
@@ -66,8 +67,11 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   app.add_option("--dump-gradients", options.dumpGradients,
                  "Write the first step's gradients of the mean loss, by parameter name (safetensors)")
       ->type_name("FILE");
-  app.add_option("--save-weights", options.saveWeights, "Write the trained parameters at the end (safetensors)")
-      ->type_name("FILE");
+  app.add_option(
+         "--save-weights", options.saveWeights,
+         "Write the trained parameters at the end: a folder that transformers loads, or one file where the name "
+         "ends in .safetensors")
+      ->type_name("FOLDER");
   app.add_option("--trace", options.trace,
                  "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "
                  "chrome://tracing (JSON)")
@@ -127,19 +131,33 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
   return parsed;
 }
 
+namespace {
+
+Status checkDistinct(const std::string& option, const std::string& path, const std::vector<std::string>& inputs) {
+  for (const std::string& taken : inputs) {
+    if (isSameFile(path, taken)) {
+      return usageError(option + " '" + path + "' would overwrite '" + taken + "'; give another name");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) {
   if (!options.data.empty()) inputs.push_back(options.data);
-  const std::pair<const char*, const std::string*> outputs[] = {{"--log-file", &options.logFile},
-                                                                {"--dump-gradients", &options.dumpGradients},
-                                                                {"--save-weights", &options.saveWeights},
-                                                                {"--trace", &options.trace}};
+  if (!options.saveWeights.empty()) {
+    for (const std::string& made : filesOfWeights(options.saveWeights)) {
+      HYCRT_RETURN_IF_ERROR(checkDistinct("--save-weights", made, inputs));
+    }
+    HYCRT_RETURN_IF_ERROR(checkWeightsTarget(options.saveWeights));
+    inputs.push_back(options.saveWeights);
+  }
+  const std::pair<const char*, const std::string*> outputs[] = {
+      {"--log-file", &options.logFile}, {"--dump-gradients", &options.dumpGradients}, {"--trace", &options.trace}};
   for (const auto& [name, path] : outputs) {
     if (path->empty()) continue;
-    for (const std::string& taken : inputs) {
-      if (isSameFile(*path, taken)) {
-        return usageError(std::string(name) + " '" + *path + "' would overwrite '" + taken + "'; give another name");
-      }
-    }
+    HYCRT_RETURN_IF_ERROR(checkDistinct(name, *path, inputs));
     // A log may also go to a device or a pipe; the others are renamed into place.
     if (path != &options.logFile) HYCRT_RETURN_IF_ERROR(checkWritable(*path));
     inputs.push_back(*path);

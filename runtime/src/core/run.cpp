@@ -23,6 +23,7 @@
 #include "hycrt/options.h"
 #include "io/initial_values.h"
 #include "io/state_file.h"
+#include "io/weights_folder.h"
 
 namespace hycrt {
 namespace {
@@ -142,7 +143,9 @@ class RankRun {
     }
     tellExposedCommunication();
     if (trace_) HYCRT_RETURN_IF_ERROR(writeTrace());
-    if (!options_.saveWeights.empty()) HYCRT_RETURN_IF_ERROR(saveStates(ctx, "parameter", options_.saveWeights, {}));
+    if (!options_.saveWeights.empty()) {
+      HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, manifest_.folder + "/model/config.json"));
+    }
     return communicator_->barrier();
   }
 

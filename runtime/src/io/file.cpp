@@ -97,14 +97,16 @@ bool isSameFile(const std::string& a, const std::string& b) {
   return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
+Status checkFolderWritable(const std::string& path) {
+  if (access(folderOf(path).c_str(), W_OK | X_OK) == 0) return {};
+  return errnoError("cannot write into '" + folderOf(path) + "'", errno);
+}
+
 Status checkWritable(const std::string& path) {
   struct stat info;
   if (path.empty()) return ioError("an output file's name is empty");
   if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return ioError("'" + path + "' is not a regular file");
-  if (access(folderOf(path).c_str(), W_OK | X_OK) != 0) {
-    return errnoError("cannot write into '" + folderOf(path) + "'", errno);
-  }
-  return {};
+  return checkFolderWritable(path);
 }
 
 }  // namespace hycrt

@@ -46,6 +46,9 @@ Status syncFolderOf(const std::string& path);
 // Whether two names mean one file; where one of them does not exist yet, whether they are spelled alike.
 bool isSameFile(const std::string& a, const std::string& b);
 
+// Whether the folder of `path` exists and may be written to.
+Status checkFolderWritable(const std::string& path);
+
 // Whether a file can be made at `path`: its folder exists and may be written to, and `path` is no folder itself.
 Status checkWritable(const std::string& path);
 

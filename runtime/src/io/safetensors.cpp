@@ -111,6 +111,8 @@ class DirectoryReader {
 
 std::string encodeSafetensorsHeader(TensorDirectory* directory) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  // Without it transformers does not believe that the tensors are PyTorch's.
+  header["__metadata__"] = {{"format", "pt"}};
   int64_t next = 0;
   for (auto& [name, entry] : *directory) {
     entry.bytes = byteCount(entry.shape, entry.dtype);

@@ -94,11 +94,12 @@ struct Training {
 
 Training train(const CompiledFolder& folder) {
   Training training;
-  training.result = runCommand(folder.command({"--steps", "20", "--log-file", folder / "log.jsonl", "--save-weights",
-                                               folder / "weights", "--dump-gradients", folder / "gradients"}));
+  training.result =
+      runCommand(folder.command({"--steps", "20", "--log-file", folder / "log.jsonl", "--save-weights",
+                                 folder / "weights.safetensors", "--dump-gradients", folder / "gradients"}));
   EXPECT_EQ(training.result.status, 0) << training.result.errors;
   training.records = recordsOf(folder / "log.jsonl");
-  training.weights = folder.files().read("weights");
+  training.weights = folder.files().read("weights.safetensors");
   training.gradients = folder.files().read("gradients");
   return training;
 }
@@ -127,7 +128,7 @@ TEST(HycRun, TrainsAlikeOnOneAndOnEightRanks) {
   EXPECT_EQ(alone.records[0].learningRate, 0.25);
   EXPECT_EQ(alone.records[11].learningRate, 0.5 * (1 - 9.0 / 18));
   EXPECT_LT(alone.records[19].loss, alone.records[0].loss / 2);
-  for (const char* file : {"weights", "gradients"}) {
+  for (const char* file : {"weights.safetensors", "gradients"}) {
     for (const char* name : {"first.weight", "second.weight"}) {
       const std::vector<float> a = tensorOf(one, file, name), b = tensorOf(eight, file, name);
       ASSERT_EQ(a.size(), 3u);

@@ -1,6 +1,6 @@
 // GPT-2 of any size from the config.json of a Hugging Face folder: the graph of transformers' GPT2LMHeadModel, built
-// here op by op, its parameters named as transformers names them and initialised by its rule. No weights are read, so
-// that a model of any size can be planned for.
+// here op by op, its parameters named as transformers names them and initialised by its rule; Import.h replaces that by
+// the folder's weights.
 #ifndef HYC_IMPORT_HUGGINGFACE_GPT2_H
 #define HYC_IMPORT_HUGGINGFACE_GPT2_H
 

@@ -1,4 +1,5 @@
-// Turns the config.json of a Hugging Face folder into a phase-1 module. GPT-2 is the one architecture known so far.
+// Turns a Hugging Face folder, config.json and weights, into a phase-1 module. GPT-2 is the one architecture known so
+// far.
 #ifndef HYC_IMPORT_HUGGINGFACE_IMPORT_H
 #define HYC_IMPORT_HUGGINGFACE_IMPORT_H
 
@@ -9,15 +10,24 @@
 
 namespace hyc {
 
+/// Where parameters start.
+enum class FolderWeights {
+  Read,              ///< the folder's weights; by rule where it has none at all
+  InitialiseMissing, ///< those of the folder's weights that are there
+  Initialise,        ///< by rule
+};
+
 struct HuggingFaceOptions {
   int64_t batch = 1;
   std::optional<int64_t> sequence; ///< tokens of a sample; as many as the model has positions
+  FolderWeights weights = FolderWeights::Read;
 };
 
-/// Builds the model that `path`, a config.json, describes; its parameters start by the architecture's rule. What is wrong
-/// is a diagnostic.
-llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
-importHuggingFace(mlir::MLIRContext &context, llvm::StringRef path, const HuggingFaceOptions &options);
+/// Builds the model that `path`, a config.json, describes; its parameters start from the safetensors beside it, named
+/// as transformers names them or without the `transformer.` before the names, and else by the architecture's rule. What
+/// is wrong is a diagnostic. The module's attribute `hyc.model_folder` is the folder of `path`.
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importHuggingFace(mlir::MLIRContext &context, llvm::StringRef path,
+                                                                     const HuggingFaceOptions &options);
 
 } // namespace hyc
 

@@ -103,6 +103,29 @@ def FactorParameters : Pass<"hyc-factor-parameters", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
+def NormalizeModel : Pass<"hyc-normalize-model", "::mlir::ModuleOp"> {
+  let summary = "Gives ops, parameters, letters and ids one order, whatever front end the model came through";
+  let description = [{
+    Ops stand in the order in which the results follow from them, operands first, each read in front of its first user;
+    parameters in the order in which they are read. The letters of contractions go by the alphabet. Ids that end in their
+    op's mnemonic are numbered again, and what only rearranges a value is named after what made it; ids that a person
+    chose stay.
+    ```mlir
+    %b = hyc.read @bias : tensor<4xf32>
+    %w = hyc.read @weight : tensor<8x4xf32>
+    %p = hyc.einsum "mak,kn->man" %x, %w {id = "fc.einsum.3"} : (tensor<2x3x8xf32>, tensor<8x4xf32>) -> tensor<2x3x4xf32>
+    ```
+    becomes
+    ```mlir
+    %w = hyc.read @weight : tensor<8x4xf32>
+    %p = hyc.einsum "abc,cd->abd" %x, %w {id = "fc.einsum"} : (tensor<2x3x8xf32>, tensor<8x4xf32>) -> tensor<2x3x4xf32>
+    %b = hyc.read @bias : tensor<4xf32>
+    ```
+    Run last, so that one model is one text: plans and reports do not depend on the exporter.
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
 def VerifyModel : Pass<"hyc-verify-model", "::mlir::ModuleOp"> {
   let summary = "Checks the invariant of phase 1";
   let description = [{

@@ -1,0 +1,32 @@
+// A graph in ONNX's operators that another front end has put together, to be imported as a file would be.
+#ifndef HYC_LIB_IMPORT_ONNX_ASSEMBLEDMODEL_H
+#define HYC_LIB_IMPORT_ONNX_ASSEMBLEDMODEL_H
+
+#include "WireCheck.h"
+#include "hyc/Import/ONNX/Import.h"
+#include "lib/Import/ONNX/onnx_subset.pb.h"
+
+#include <vector>
+
+namespace hyc::onnx {
+
+/// The operator set in which such graphs are written.
+inline constexpr int64_t kAssembledOpset = 20;
+
+/// Metadata that says what an initializer is ("PARAMETER", "BUFFER"), on the value_info of its name.
+inline constexpr llvm::StringLiteral kInputKind = "pkg.torch.export.graph_signature.InputSpec.kind";
+/// Metadata that says which module a node belongs to: a list, the path before the last.
+inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
+
+struct AssembledModel {
+  onnxfile::Model model;
+  std::vector<ByteRange> values; ///< of the graph's initializers, in order, in the file that is imported
+};
+
+/// Imports `model`, whose initializers' values lie in `path`; messages name that file.
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importAssembled(mlir::MLIRContext &context, llvm::StringRef path,
+                                                                   AssembledModel model, const ImportOptions &options);
+
+} // namespace hyc::onnx
+
+#endif // HYC_LIB_IMPORT_ONNX_ASSEMBLEDMODEL_H

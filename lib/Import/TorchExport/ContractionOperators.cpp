@@ -1,0 +1,111 @@
+// Products, reductions, norms and attention. What ONNX has no operator for is written out; the passes of phase 1 put it
+// together again.
+#include "Translator.h"
+
+#include <cmath>
+
+using namespace hyc::torchexport;
+
+namespace {
+void product(NodeTranslation &node) {
+  const char *other = node.has("mat2") ? "mat2" : "other";
+  node.finish(node.emit("MatMul", {node.tensor("self"), node.tensor(other)}));
+}
+
+/// input · weightᵀ + bias
+void linear(NodeTranslation &node) {
+  Name turned = node.emit("Transpose", {node.tensor("weight")}, {{}, {}, {{"perm", {1, 0}}}});
+  Name result = node.emit("MatMul", {node.tensor("input"), turned});
+  node.finish(node.has("bias") ? node.emit("Add", {result, node.tensor("bias")}) : result);
+}
+
+/// beta · self + alpha · mat1 · mat2
+void addedProduct(NodeTranslation &node) {
+  node.finish(node.emit("Gemm", {node.tensor("mat1"), node.tensor("mat2"), node.tensor("self")},
+                        {{}, {{"alpha", node.number("alpha", 1)}, {"beta", node.number("beta", 1)}}}));
+}
+
+template <const char *Type> void reduce(NodeTranslation &node) {
+  std::vector<Name> inputs{node.operand("self", node.resultMeta().type)};
+  if (node.has("dim"))
+    if (std::vector<int64_t> dims = node.integers("dim"); !dims.empty())
+      inputs.push_back(node.constant(dims));
+  node.finish(node.emit(Type, inputs, {{{"keepdims", node.boolean("keepdim", false)}}}));
+}
+constexpr char kSum[] = "ReduceSum", kMean[] = "ReduceMean", kMax[] = "ReduceMax", kMin[] = "ReduceMin";
+
+void softmax(NodeTranslation &node) {
+  int64_t dim = node.dimension("dim", node.tensorRank("self"));
+  node.finish(node.emit("Softmax", {node.operand("self", node.resultMeta().type)}, {{{"axis", dim}}}));
+}
+
+void layerNorm(NodeTranslation &node) {
+  std::vector<int64_t> shape = node.integers("normalized_shape");
+  std::vector<Name> inputs{node.tensor("input")};
+  inputs.push_back(node.has("weight") ? node.tensor("weight")
+                                      : node.filled(node.resultMeta().type, node.constant(shape), 1));
+  if (node.has("bias"))
+    inputs.push_back(node.tensor("bias"));
+  node.finish(node.emit("LayerNormalization", inputs,
+                        {{{"axis", -static_cast<int64_t>(shape.size())}}, {{"epsilon", node.number("eps", 1e-5)}}}));
+}
+
+/// True where a query may see a key: not after it.
+Name causalMask(NodeTranslation &node, const Name &query, const Name &key) {
+  auto length = [&](const Name &value) {
+    Name shape = node.emit("Shape", {value});
+    return node.emit("Slice", {shape, node.constant({-2}), node.constant({-1})});
+  };
+  Name shape = node.emit("Concat", {length(query), length(key)}, {{{"axis", 0}}});
+  return node.emit("Trilu", {node.filled(ScalarType::Bool, shape, 1)}, {{{"upper", 0}}});
+}
+
+/// softmax(scale · query · keyᵀ, masked) · value, over the last two dimensions.
+void attention(NodeTranslation &node) {
+  if (node.boolean("enable_gqa", false)) {
+    node.error() << "has fewer key heads than query heads (enable_gqa), which hyc does not import yet";
+    return;
+  }
+  if (node.number("dropout_p", 0) != 0) {
+    node.error() << "drops probabilities at random; export the model in eval mode or with dropout 0";
+    return;
+  }
+  ScalarType type = node.resultMeta().type;
+  int64_t rank = node.tensorRank("query");
+  std::vector<int64_t> order;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    order.push_back(dim < rank - 2 ? dim : 2 * rank - 3 - dim);
+  double size = static_cast<double>(node.sizeOf("query", rank - 1));
+  double scale = node.number("scale", 1 / std::sqrt(size));
+  Name query = node.tensor("query"), key = node.tensor("key");
+  Name turned = node.emit("Transpose", {key}, {{}, {}, {{"perm", order}}});
+  Name scores = node.emit("Mul", {node.emit("MatMul", {query, turned}), node.constant(type, scale)});
+  bool isBoolean = node.has("attn_mask") && node.metaOf("attn_mask").type == ScalarType::Bool;
+  if (node.has("attn_mask") && !isBoolean)
+    scores = node.emit("Add", {scores, node.operand("attn_mask", type)});
+  if (isBoolean || node.boolean("is_causal", false)) {
+    Name mask = isBoolean ? node.tensor("attn_mask") : causalMask(node, query, key);
+    scores = node.emit("Where", {mask, scores, node.constant(type, -INFINITY)});
+  }
+  Name weights = node.emit("Softmax", {scores}, {{{"axis", -1}}});
+  node.finish(node.emit("MatMul", {weights, node.tensor("value")}));
+}
+} // namespace
+
+void hyc::torchexport::addContraction(TranslationTable &table) {
+  table["aten.matmul.default"] = product;
+  table["aten.mm.default"] = product;
+  table["aten.bmm.default"] = product;
+  table["aten.linear.default"] = linear;
+  table["aten.addmm.default"] = addedProduct;
+  table["aten.sum.default"] = reduce<kSum>;
+  table["aten.sum.dim_IntList"] = reduce<kSum>;
+  table["aten.mean.default"] = reduce<kMean>;
+  table["aten.mean.dim"] = reduce<kMean>;
+  table["aten.amax.default"] = reduce<kMax>;
+  table["aten.amin.default"] = reduce<kMin>;
+  table["aten.softmax.int"] = softmax;
+  table["aten._softmax.default"] = softmax;
+  table["aten.layer_norm.default"] = layerNorm;
+  table["aten.scaled_dot_product_attention.default"] = attention;
+}

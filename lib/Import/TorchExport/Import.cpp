@@ -1,0 +1,32 @@
+// Archive, program, translation, import.
+#include "hyc/Import/TorchExport/Import.h"
+
+#include "Translator.h"
+#include "mlir/IR/Location.h"
+
+using namespace hyc;
+using namespace hyc::torchexport;
+
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+hyc::importTorchExport(mlir::MLIRContext &context, llvm::StringRef path, const ImportOptions &options) {
+  mlir::Location loc = mlir::FileLineColLoc::get(&context, path, 0, 0);
+  // Messages begin with the path, which the location says too.
+  auto report = [&](llvm::Error error) {
+    std::string message = llvm::toString(std::move(error));
+    llvm::StringRef text = message;
+    if (text.consume_front(path))
+      text.consume_front(": ");
+    emitError(loc) << text;
+    return llvm::failure();
+  };
+  llvm::Expected<Archive> archive = Archive::open(path);
+  if (!archive)
+    return report(archive.takeError());
+  llvm::Expected<Program> program = readProgram(*archive);
+  if (!program)
+    return report(program.takeError());
+  llvm::FailureOr<onnx::AssembledModel> model = Translator(context, path, *program).run();
+  if (llvm::failed(model))
+    return llvm::failure();
+  return onnx::importAssembled(context, path, std::move(*model), options);
+}

@@ -1,0 +1,73 @@
+// Program: what an archive says of the model, decoded from models/model.json (schema 8 of torch/_export/serde) and
+// checked by itself. What the operators mean is not looked at here.
+#ifndef HYC_LIB_IMPORT_TORCHEXPORT_PROGRAM_H
+#define HYC_LIB_IMPORT_TORCHEXPORT_PROGRAM_H
+
+#include "Archive.h"
+#include "hyc/Support/LocatedJson.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <optional>
+#include <vector>
+
+namespace hyc::torchexport {
+
+/// torch's numbers of types (torch/_export/serde/schema.py: ScalarType).
+enum class ScalarType { U8 = 1, I8 = 2, I16 = 3, I32 = 4, I64 = 5, F16 = 6, F32 = 7, F64 = 8, Bool = 12, BF16 = 13 };
+inline bool isFloat(ScalarType type) {
+  return type == ScalarType::F16 || type == ScalarType::BF16 || type == ScalarType::F32 || type == ScalarType::F64;
+}
+int64_t byteCount(ScalarType type);
+std::optional<ScalarType> toScalarType(int64_t number);
+
+/// A size that is a number, or a symbol that is bound when importing.
+struct Size {
+  std::optional<int64_t> value;
+  std::string symbol; ///< an expression over symbols where it is not one symbol alone
+};
+
+struct TensorMeta {
+  ScalarType type = ScalarType::F32;
+  std::vector<Size> sizes, strides;
+  int64_t offset = 0; ///< in elements, into its storage
+};
+
+/// One argument: exactly one of the schema's union, by its key ("as_tensor", "as_sym_ints", …).
+struct Argument {
+  std::string name;
+  std::string kind;
+  const JsonValue *value = nullptr;
+};
+
+struct Node {
+  std::string name, target; ///< "aten.add.Tensor"
+  std::string scope;        ///< path of the module whose forward called it
+  std::vector<Argument> arguments;
+  std::vector<std::string> results;
+};
+
+/// Where the values of a tensor of the model are.
+struct StoredTensor {
+  std::string name; ///< in the model: "h.0.attn.c_attn.weight"; the first of several that are tied
+  bool isParameter = false;
+  TensorMeta meta;
+  uint64_t offset = 0, bytes = 0; ///< in the archive
+};
+
+struct Program {
+  JsonValue json; ///< arguments refer to it
+  std::vector<StoredTensor> tensors;
+  llvm::StringMap<size_t> tensorOf;                         ///< by the graph's name for it
+  std::vector<std::string> inputs;                          ///< tensors that the user gives, by the graph's names
+  std::vector<std::pair<std::string, std::string>> outputs; ///< the graph's name, the model's
+  std::vector<Node> nodes;
+  llvm::StringMap<TensorMeta> values;
+};
+
+/// Decodes the archive's model. Errors say `FILE: what`.
+llvm::Expected<Program> readProgram(const Archive &archive);
+
+} // namespace hyc::torchexport
+
+#endif // HYC_LIB_IMPORT_TORCHEXPORT_PROGRAM_H

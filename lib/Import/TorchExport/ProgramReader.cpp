@@ -1,0 +1,379 @@
+// From JSON to Program. Unknown keys are skipped, as the schema asks of readers; what is needed must be there.
+#include "Program.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace hyc;
+using namespace hyc::torchexport;
+using llvm::Error;
+using llvm::Expected;
+using llvm::StringRef;
+using llvm::Twine;
+
+static constexpr StringRef kModel = "models/model.json";
+static constexpr int64_t kSchema = 8;
+static constexpr StringRef kSymbolPrefix = "Symbol('";
+
+namespace {
+class ProgramReader {
+public:
+  explicit ProgramReader(const Archive &archive) : archive(archive) {}
+  Expected<Program> read();
+
+private:
+  Error checkFormat() const;
+  Expected<JsonValue> readJson(StringRef record) const;
+  Error readStored(StringRef folder, StringRef kind);
+  Error readStoredTensor(StringRef folder, const JsonValue::Member &member);
+  Error readMeta(StringRef name, const JsonValue &json, TensorMeta &meta) const;
+  Error readSizes(StringRef name, const JsonValue *json, std::vector<Size> &sizes) const;
+  Error readInputs(const JsonValue &signature);
+  Error readOutputs(const JsonValue &signature, const JsonValue &module);
+  Error readNodes(const JsonValue &graph);
+  Error readNode(const JsonValue &json, Node &node) const;
+  Error fail(const Twine &what) const { return archive.fail(what); }
+
+  const Archive &archive;
+  Program program;
+  llvm::StringMap<size_t> storedByName; // names of the model, ties included
+};
+} // namespace
+
+/// The member `key` as an array; an empty one where it is missing.
+static const std::vector<JsonValue> &arrayOf(const JsonValue &json, StringRef key) {
+  static const std::vector<JsonValue> none;
+  const JsonValue *value = json.get(key);
+  return value && value->getArray() ? *value->getArray() : none;
+}
+
+static StringRef textOf(const JsonValue &json, StringRef key) {
+  const JsonValue *value = json.get(key);
+  return value ? value->getString().value_or("") : StringRef();
+}
+
+Error ProgramReader::checkFormat() const {
+  const auto &records = archive.getRecords();
+  if (records.count("data.pkl"))
+    return fail(
+        "it is a pickle of torch.save; write it with torch.export.save(torch.export.export(model, args), path)");
+  if (records.count("serialized_exported_program.json"))
+    return fail("it was written by a torch before 2.9; export it again");
+  Expected<StringRef> format = archive.read("archive_format");
+  if (!format)
+    return format.takeError();
+  if (format->trim() != "pt2")
+    return fail("archive_format is '" + format->take_front(20) + "', expected 'pt2'");
+  if (records.count("byteorder")) {
+    Expected<StringRef> order = archive.read("byteorder");
+    if (!order)
+      return order.takeError();
+    if (order->trim() != "little")
+      return fail("byteorder is '" + order->take_front(20) + "', expected 'little'");
+  }
+  return Error::success();
+}
+
+Expected<JsonValue> ProgramReader::readJson(StringRef record) const {
+  Expected<StringRef> text = archive.read(record);
+  if (!text)
+    return text.takeError();
+  return parseJson(*text, (archive.getPath() + ":" + record).str());
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+/// {"as_int": 3} or {"as_expr": {"expr_str": "Symbol('s72', positive=True)", …}}
+Error ProgramReader::readSizes(StringRef name, const JsonValue *json, std::vector<Size> &sizes) const {
+  if (!json || !json->getArray())
+    return fail("tensor '" + name + "' has no list of sizes or strides");
+  for (const JsonValue &element : *json->getArray()) {
+    Size size;
+    if (const JsonValue *number = element.get("as_int")) {
+      size.value = number->getInteger();
+      if (!size.value || *size.value < 0)
+        return fail("tensor '" + name + "' has a size or stride of " + number->describe());
+    } else if (const JsonValue *expression = element.get("as_expr")) {
+      StringRef text = textOf(*expression, "expr_str"), symbol = text;
+      bool isSymbol = symbol.consume_front(kSymbolPrefix);
+      size.symbol = (isSymbol ? symbol.take_until([](char c) { return c == '\''; }) : text).str();
+    } else {
+      return fail("tensor '" + name + "' has a size that is neither a number nor an expression");
+    }
+    sizes.push_back(size);
+  }
+  return Error::success();
+}
+
+Error ProgramReader::readMeta(StringRef name, const JsonValue &json, TensorMeta &meta) const {
+  const JsonValue *dtype = json.get("dtype"), *offset = json.get("storage_offset");
+  std::optional<int64_t> number = dtype ? dtype->getInteger() : std::nullopt;
+  std::optional<ScalarType> type = number ? toScalarType(*number) : std::nullopt;
+  if (!type)
+    return fail("tensor '" + name + "' has the unsupported type " + (dtype ? dtype->describe() : "(none)"));
+  meta.type = *type;
+  if (const JsonValue *value = offset ? offset->get("as_int") : nullptr)
+    meta.offset = value->getInteger().value_or(-1);
+  if (Error error = readSizes(name, json.get("sizes"), meta.sizes))
+    return error;
+  return readSizes(name, json.get("strides"), meta.strides);
+}
+
+/// Bytes of a tensor of `meta` if its elements lie in row-major order without gaps, as they are read.
+static std::optional<int64_t> denseBytes(const TensorMeta &meta) {
+  int64_t bytes = byteCount(meta.type), stride = 1;
+  if (meta.sizes.size() != meta.strides.size())
+    return std::nullopt;
+  for (size_t dim = meta.sizes.size(); dim-- > 0;) {
+    const Size &size = meta.sizes[dim], &step = meta.strides[dim];
+    if (!size.value || !step.value || (*size.value > 1 && *step.value != stride) ||
+        llvm::MulOverflow(stride, std::max<int64_t>(*size.value, 1), stride) ||
+        llvm::MulOverflow(bytes, *size.value, bytes))
+      return std::nullopt;
+  }
+  return bytes;
+}
+
+Error ProgramReader::readStoredTensor(StringRef folder, const JsonValue::Member &member) {
+  StringRef name = member.key;
+  const JsonValue *meta = member.value.get("tensor_meta"), *pickled = member.value.get("use_pickle"),
+                  *isParameter = member.value.get("is_param");
+  if (pickled && pickled->getBool().value_or(true))
+    return fail("tensor '" + name + "' is stored as a pickle, which can run code when it is read; export it again");
+  if (!meta)
+    return fail("tensor '" + name + "' has no tensor_meta");
+  StoredTensor tensor;
+  tensor.name = name.str();
+  tensor.isParameter = isParameter && isParameter->getBool().value_or(false);
+  if (Error error = readMeta(name, *meta, tensor.meta))
+    return error;
+  StringRef path = textOf(member.value, "path_name");
+  auto record = archive.getRecords().find((folder + path).str());
+  if (record == archive.getRecords().end())
+    return fail("the values of tensor '" + name + "' should be in record '" + folder + path + "', which is not there");
+  std::optional<int64_t> bytes = denseBytes(tensor.meta);
+  if (!bytes)
+    return fail("tensor '" + name + "' does not lie in row-major order; call .contiguous() on it before exporting");
+  int64_t begin = 0;
+  if (tensor.meta.offset < 0 || llvm::MulOverflow(tensor.meta.offset, byteCount(tensor.meta.type), begin) ||
+      static_cast<uint64_t>(begin) > record->second.bytes ||
+      static_cast<uint64_t>(*bytes) > record->second.bytes - static_cast<uint64_t>(begin))
+    return fail("tensor '" + name + "' needs " + Twine(*bytes) + " bytes at offset " + Twine(begin) + " of '" + path +
+                "', which has " + Twine(record->second.bytes));
+  tensor.offset = record->second.offset + static_cast<uint64_t>(begin);
+  tensor.bytes = static_cast<uint64_t>(*bytes);
+  // Names of one place are tied: the first stands for all.
+  for (size_t i = 0; i < program.tensors.size(); ++i)
+    if (const StoredTensor &other = program.tensors[i];
+        tensor.bytes && other.offset == tensor.offset && other.bytes == tensor.bytes &&
+        other.meta.type == tensor.meta.type && other.isParameter == tensor.isParameter &&
+        llvm::equal(other.meta.sizes, tensor.meta.sizes,
+                    [](const Size &a, const Size &b) { return a.value == b.value; })) {
+      storedByName[name] = i;
+      return Error::success();
+    }
+  storedByName[name] = program.tensors.size();
+  program.tensors.push_back(std::move(tensor));
+  return Error::success();
+}
+
+Error ProgramReader::readStored(StringRef folder, StringRef kind) {
+  std::string config = (folder + "model_" + kind + "_config.json").str();
+  if (!archive.getRecords().count(config)) {
+    if (kind == "constants")
+      return Error::success();
+    return fail("it has no record '" + config + "'; archives of a torch before 2.9 lack it: export the model again");
+  }
+  Expected<JsonValue> json = readJson(config);
+  if (!json)
+    return json.takeError();
+  const JsonValue *tensors = json->get("config");
+  if (!tensors || !tensors->getObject())
+    return fail("record '" + config + "' has no \"config\"");
+  for (const JsonValue::Member &member : *tensors->getObject())
+    if (Error error = readStoredTensor(folder, member))
+      return error;
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Signature
+//===----------------------------------------------------------------------===//
+
+/// The name in {"arg": {"name": N}} or {"arg": {"as_tensor": {"name": N}}}; empty if it is no tensor.
+static StringRef tensorName(const JsonValue &spec) {
+  const JsonValue *arg = spec.get("arg");
+  if (!arg)
+    return "";
+  const JsonValue *tensor = arg->get("as_tensor");
+  return textOf(tensor ? *tensor : *arg, "name");
+}
+
+Error ProgramReader::readInputs(const JsonValue &signature) {
+  for (const JsonValue &spec : arrayOf(signature, "input_specs")) {
+    if (!spec.getObject() || spec.getObject()->size() != 1)
+      return fail("the signature has an input that is not one of the kinds of the schema");
+    const JsonValue::Member &member = spec.getObject()->front();
+    StringRef name = tensorName(member.value);
+    if (member.key == "user_input") {
+      if (!name.empty())
+        program.inputs.push_back(name.str());
+      continue;
+    }
+    StringRef model = member.key == "parameter"         ? textOf(member.value, "parameter_name")
+                      : member.key == "buffer"          ? textOf(member.value, "buffer_name")
+                      : member.key == "tensor_constant" ? textOf(member.value, "tensor_constant_name")
+                                                        : "";
+    if (model.empty()) {
+      if (member.key == "constant_input")
+        continue;
+      return fail("the signature has an input of kind '" + member.key + "', which hyc does not read");
+    }
+    auto stored = storedByName.find(model);
+    if (stored == storedByName.end())
+      return fail("no values are stored for '" + model + "'");
+    program.tensorOf[name] = stored->second;
+  }
+  return Error::success();
+}
+
+/// The names in the out_spec's context, such as ["logits"], where there is one for each output.
+static std::vector<std::string> outputNames(const JsonValue &module) {
+  const std::vector<JsonValue> &calls = arrayOf(module, "module_call_graph");
+  const JsonValue *signature = calls.empty() ? nullptr : calls.front().get("signature");
+  StringRef spec = signature ? textOf(*signature, "out_spec") : "";
+  std::vector<std::string> names;
+  auto json = parseJson(spec, "out_spec");
+  if (!json) {
+    llvm::consumeError(json.takeError());
+    return names;
+  }
+  const std::vector<JsonValue> *root = json->getArray();
+  if (!root || root->size() != 2)
+    return names;
+  auto context = parseJson(textOf((*root)[1], "context"), "context");
+  if (!context) {
+    llvm::consumeError(context.takeError());
+    return names;
+  }
+  if (const std::vector<JsonValue> *list = context->getArray())
+    for (const JsonValue &name : *list)
+      names.push_back(name.getString().value_or("").str());
+  return names;
+}
+
+Error ProgramReader::readOutputs(const JsonValue &signature, const JsonValue &module) {
+  std::vector<std::string> found;
+  for (const JsonValue &spec : arrayOf(signature, "output_specs")) {
+    if (!spec.getObject() || spec.getObject()->size() != 1)
+      return fail("the signature has an output that is not one of the kinds of the schema");
+    const JsonValue::Member &member = spec.getObject()->front();
+    if (member.key != "user_output" && member.key != "loss_output")
+      return fail("the model writes '" + tensorName(member.value) + "' (" + member.key +
+                  ") when it runs; hyc reads models that only compute");
+    if (StringRef name = tensorName(member.value); !name.empty())
+      found.push_back(name.str());
+  }
+  std::vector<std::string> names = outputNames(module);
+  llvm::StringSet<> distinct;
+  bool named = names.size() == found.size() && llvm::all_of(names, [&](const std::string &name) {
+                 return !name.empty() && distinct.insert(name).second;
+               });
+  for (auto [index, name] : llvm::enumerate(found))
+    program.outputs.push_back({name, named ? names[index] : name});
+  return found.empty() ? fail("the model has no output that is a tensor") : Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+/// "L__self__h.0,h.0,Block;L__self__h.0.attn,h.0.attn,Attention": the path of the innermost module.
+static std::string scopeOf(StringRef stack) {
+  StringRef path = stack.rsplit(';').second.empty() ? stack : stack.rsplit(';').second;
+  path = path.split(',').second.split(',').first;
+  bool isPath = llvm::all_of(path, [](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+  return isPath && !path.starts_with("_empty_nn_module_stack") ? path.str() : "";
+}
+
+Error ProgramReader::readNode(const JsonValue &json, Node &node) const {
+  StringRef target = textOf(json, "target");
+  target.consume_front("torch.ops.");
+  node.target = target.str();
+  for (const JsonValue &input : arrayOf(json, "inputs")) {
+    const JsonValue *arg = input.get("arg");
+    if (!arg || !arg->getObject() || arg->getObject()->size() != 1)
+      return fail("node '" + textOf(json, "name") + "' (" + target +
+                  ") has an argument that is not one of the schema's");
+    const JsonValue::Member &member = arg->getObject()->front();
+    node.arguments.push_back({textOf(input, "name").str(), member.key, &member.value});
+  }
+  auto add = [&](const JsonValue &value) {
+    StringRef name = textOf(value, value.get("as_name") ? "as_name" : "name");
+    if (!name.empty())
+      node.results.push_back(name.str());
+  };
+  for (const JsonValue &output : arrayOf(json, "outputs")) {
+    if (!output.getObject() || output.getObject()->size() != 1)
+      return fail("node '" + textOf(json, "name") + "' (" + target + ") has a result that is not one of the schema's");
+    const JsonValue &value = output.getObject()->front().value;
+    if (value.getArray())
+      llvm::for_each(*value.getArray(), add);
+    else
+      add(value);
+  }
+  node.name = textOf(json, "name").str();
+  if (node.name.empty() && !node.results.empty())
+    node.name = node.results.front();
+  if (const JsonValue *metadata = json.get("metadata"))
+    node.scope = scopeOf(textOf(*metadata, "nn_module_stack"));
+  return Error::success();
+}
+
+Error ProgramReader::readNodes(const JsonValue &graph) {
+  const JsonValue *values = graph.get("tensor_values");
+  if (!values || !values->getObject())
+    return fail("the graph has no tensor_values");
+  for (const JsonValue::Member &member : *values->getObject())
+    if (Error error = readMeta(member.key, member.value, program.values[member.key]))
+      return error;
+  for (const JsonValue &node : arrayOf(graph, "nodes"))
+    if (Error error = readNode(node, program.nodes.emplace_back()))
+      return error;
+  return Error::success();
+}
+
+Expected<Program> ProgramReader::read() {
+  if (Error error = checkFormat())
+    return error;
+  Expected<JsonValue> json = readJson(kModel);
+  if (!json)
+    return json.takeError();
+  program.json = std::move(*json);
+  const JsonValue *version = program.json.get("schema_version"), *module = program.json.get("graph_module");
+  const JsonValue *major = version ? version->get("major") : nullptr;
+  if (!major || major->getInteger() != kSchema)
+    return fail("it has schema version " + (major ? major->describe() : "(none)") + ", expected " + Twine(kSchema) +
+                "; torch 2.9 and later write that");
+  const JsonValue *graph = module ? module->get("graph") : nullptr,
+                  *signature = module ? module->get("signature") : nullptr;
+  if (!graph || !signature)
+    return fail("record '" + kModel + "' has no graph_module with a graph and a signature");
+  if (Error error = readStored("data/weights/", "weights"))
+    return error;
+  if (Error error = readStored("data/constants/", "constants"))
+    return error;
+  if (Error error = readInputs(*signature))
+    return error;
+  if (Error error = readOutputs(*signature, *module))
+    return error;
+  if (Error error = readNodes(*graph))
+    return error;
+  return std::move(program);
+}
+
+Expected<Program> hyc::torchexport::readProgram(const Archive &archive) { return ProgramReader(archive).read(); }

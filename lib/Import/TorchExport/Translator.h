@@ -1,0 +1,128 @@
+// Translator: a Program written in the operators of ONNX. Each aten operator is one row of a table, a function that
+// adds the nodes which mean the same; numbers among the arguments become constants of the type that torch would give
+// them.
+#ifndef HYC_LIB_IMPORT_TORCHEXPORT_TRANSLATOR_H
+#define HYC_LIB_IMPORT_TORCHEXPORT_TRANSLATOR_H
+
+#include "Program.h"
+#include "lib/Import/ONNX/AssembledModel.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/LogicalResult.h"
+
+namespace hyc::torchexport {
+
+/// ONNX's number of an element type.
+int32_t onnxType(ScalarType type);
+
+class NodeTranslation;
+
+class Translator {
+public:
+  Translator(mlir::MLIRContext &context, llvm::StringRef path, const Program &program);
+  /// Reports what is wrong and returns nothing; unknown operators are reported together.
+  llvm::FailureOr<onnx::AssembledModel> run();
+
+private:
+  friend class NodeTranslation;
+  llvm::LogicalResult checkOperators();
+  void addTensors();
+  llvm::LogicalResult addInputs();
+  void addOutputs();
+  onnxfile::Graph &graph() { return *result.model.mutable_graph(); }
+  /// The ONNX graph's name of a torch graph's value.
+  std::string nameOf(llvm::StringRef value) const;
+
+  mlir::Location loc;
+  const Program &program;
+  onnx::AssembledModel result;
+};
+
+/// A value of the ONNX graph.
+using Name = std::string;
+
+/// Attributes of a node, by their kind.
+struct Attributes {
+  std::vector<std::pair<llvm::StringRef, int64_t>> integers = {};
+  std::vector<std::pair<llvm::StringRef, double>> numbers = {};
+  std::vector<std::pair<llvm::StringRef, std::vector<int64_t>>> lists = {};
+  std::vector<std::pair<llvm::StringRef, std::string>> texts = {};
+};
+
+/// One node being translated. What is asked for and is not there, or is of another kind, is reported once, and `failed`
+/// tells; names and numbers that come back then mean nothing.
+class NodeTranslation {
+public:
+  NodeTranslation(Translator &owner, const Node &node) : owner(owner), node(node) {}
+
+  mlir::InFlightDiagnostic error();
+  bool failed() const { return hasFailed; }
+
+  /// Whether the argument is given, and not as None: what equals its default is left out of archives.
+  bool has(llvm::StringRef name) const { return find(name) != nullptr; }
+  Name tensor(llvm::StringRef name);
+  std::vector<Name> tensors(llvm::StringRef name);
+  int64_t integer(llvm::StringRef name, std::optional<int64_t> otherwise = std::nullopt);
+  std::vector<int64_t> integers(llvm::StringRef name);
+  double number(llvm::StringRef name, std::optional<double> otherwise = std::nullopt);
+  bool boolean(llvm::StringRef name, bool otherwise);
+  std::string text(llvm::StringRef name, llvm::StringRef otherwise);
+  /// A list of sizes, computed where some are symbols, as a vector; -1 becomes `open`.
+  Name shape(llvm::StringRef name, int64_t open = -1);
+  /// A size as a vector of one element.
+  Name size(llvm::StringRef name, int64_t otherwise);
+  /// A tensor or a number; the latter as a tensor of `type`.
+  Name operand(llvm::StringRef name, ScalarType type);
+  /// The type that torch computes in for these operands: the widest of the tensors', or what a number asks for.
+  ScalarType commonType(llvm::ArrayRef<llvm::StringRef> names);
+
+  /// What the archive says of a tensor argument or of a result.
+  const TensorMeta &metaOf(llvm::StringRef argument);
+  const TensorMeta &resultMeta(size_t index = 0);
+  int64_t tensorRank(llvm::StringRef argument) { return static_cast<int64_t>(metaOf(argument).sizes.size()); }
+  /// A size that has to be a number.
+  int64_t sizeOf(llvm::StringRef argument, int64_t dim);
+  /// `dim` counted from the front.
+  int64_t dimension(llvm::StringRef name, int64_t tensorRank, std::optional<int64_t> otherwise = std::nullopt);
+  size_t resultCount() const { return node.results.size(); }
+
+  // The graph that is written.
+  /// A node with one new result.
+  Name emit(llvm::StringRef type, std::vector<Name> inputs, const Attributes &attributes = {});
+  /// A node whose results are those of the node being translated.
+  void emitResults(llvm::StringRef type, std::vector<Name> inputs, const Attributes &attributes = {});
+  /// Makes a value the `index`-th result.
+  void finish(const Name &value, size_t index = 0);
+  Name constant(ScalarType type, double value);
+  Name constant(llvm::ArrayRef<int64_t> values);
+  Name cast(const Name &value, ScalarType type);
+  /// Filled with one value, of a shape that is a vector.
+  Name filled(ScalarType type, const Name &shape, double value);
+
+private:
+  const Argument *find(llvm::StringRef name) const;
+  const Argument *need(llvm::StringRef name, llvm::StringRef what);
+  Name sizeElement(const JsonValue &element, int64_t open);
+  onnxfile::Node &add(llvm::StringRef type, const std::vector<Name> &inputs, const Attributes &attributes);
+
+  Translator &owner;
+  const Node &node;
+  bool hasFailed = false;
+  int made = 0;
+};
+
+/// How an aten operator is translated.
+using Translation = void (*)(NodeTranslation &node);
+using TranslationTable = llvm::StringMap<Translation>;
+
+/// Null for an operator that hyc does not know.
+Translation findTranslation(llvm::StringRef target);
+
+// One function a file; each adds its rows.
+void addElementwise(TranslationTable &table);
+void addShape(TranslationTable &table);
+void addContraction(TranslationTable &table);
+
+} // namespace hyc::torchexport
+
+#endif // HYC_LIB_IMPORT_TORCHEXPORT_TRANSLATOR_H
