@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "hycrt/mesh.h"
 #include "hycrt/program.h"
@@ -57,7 +58,11 @@ class Context {
   // The arena that is a file; null where the program has none.
   BlockFile* file() const { return file_; }
 
+  // Whether buffers lose their contents where their planned life ends (hyc-run --poison).
+  bool poisons() const { return poisons_; }
+
   // For the runtime's own step loop.
+  void setPoisons(bool poisons) { poisons_ = poisons; }
   void setSeed(uint64_t seed) { seed_ = seed; }
   void setStep(int64_t step) { step_ = step; }
 
@@ -69,8 +74,14 @@ class Context {
   BlockFile* file_;
   int64_t step_ = 0;
   uint64_t seed_ = 0;
+  bool poisons_ = false;
   Status status_;
 };
+
+// Bytes of ones: a NaN, or -1. Generated code calls it where a buffer's life ends (hyc-compile --poison).
+inline void poison(const Context& ctx, std::byte* begin, int64_t bytes) {
+  if (ctx.poisons()) std::memset(begin, 0xFF, static_cast<size_t>(bytes));
+}
 
 }  // namespace hycrt
 

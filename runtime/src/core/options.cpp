@@ -80,6 +80,11 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
         return communicationThreadOf(text) ? "" : "found '" + text + "', expected auto, on or off";
       })
       ->option_text("auto|on|off");
+  app.add_option("--measure-memory", options.measureMemory,
+                 "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank)")
+      ->type_name("FILE");
+  app.add_flag("--poison", options.poison,
+               "Overwrite buffers where their planned life ends; only of what hyc-compile --poison made");
   app.add_option("--nvme-path", options.nvmePath, "Folder on a disk for what the plan keeps there, a file a rank")
       ->type_name("DIR");
 }
@@ -132,7 +137,9 @@ Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) 
   const std::pair<const char*, const std::string*> outputs[] = {{"--log-file", &options.logFile},
                                                                 {"--dump-gradients", &options.dumpGradients},
                                                                 {"--save-weights", &options.saveWeights},
-                                                                {"--trace", &options.trace}};
+                                                                {"--trace", &options.trace},
+
+                                                                {"--measure-memory", &options.measureMemory}};
   for (const auto& [name, path] : outputs) {
     if (path->empty()) continue;
     for (const std::string& taken : inputs) {
