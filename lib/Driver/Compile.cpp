@@ -85,6 +85,8 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.subGroup = *options.subGroup;
   result.readAhead = *options.readAhead;
   result.writeBehind = *options.writeBehind;
+  result.threads = plannedThreads(options);
+  result.poison = options.poison;
   return result;
 }
 

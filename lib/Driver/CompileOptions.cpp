@@ -7,8 +7,10 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Regex.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <sched.h>
 
 using namespace llvm;
 using namespace hyc;
@@ -165,6 +167,15 @@ static Error checkOffloadedType(const CompileOptions &options) {
           nameOf("precision", options.precision) + " is " + *options.precision +
           ", whose copies of the parameters cannot be moved out yet; compute in f32, or move the optimizer's "
           "states alone (--offload-optimizer)");
+}
+
+int64_t hyc::plannedThreads(const CompileOptions &options) {
+  if (options.threads > 0)
+    return options.threads;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  int64_t count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return std::max<int64_t>(1, count / (*options.tp * *options.pp * *options.dp));
 }
 
 Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text) {

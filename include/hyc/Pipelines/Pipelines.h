@@ -44,6 +44,8 @@ struct PipelineOptions {
   int64_t subGroup = 16777216; ///< elements whose offloaded states move together
   bool readAhead = true, writeBehind = true;
   // Rank
+  int64_t threads = 0;           ///< of a rank, for which workspaces are planned; 0: kernels bring their own
+  bool poison = false;           ///< mark the ends of lives, so that a run can overwrite what is dead
   JobAccount *account = nullptr; ///< filled in by placement; null: nobody asks
 };
 
