@@ -76,6 +76,8 @@ inline constexpr LibraryKernel kLibraryKernels[] = {
     // scale, good steps, hysteresis left = whether finite         {window, hysteresis, min_scale,
     // consecutive_hysteresis}
     {"update_loss_scale", 3, 1, 0},
+    // the end of a buffer's life: under hyc-run --poison nothing of it is left
+    {"poison", 1, 0, 0},
     // y = coordinate along axes · size                            {axes, size}
     {"shard_offset", 1, 0, 0},
     // y = this rank's shard of x, zeros beyond its end            {dim, axes}

@@ -3,6 +3,7 @@
 
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -28,9 +29,11 @@ template <typename T>
 void adamwWithFactors(const AdamWFactors<float> &f, int64_t n, float *param, const T *grad, float *m, float *v) {
   constexpr int64_t kChunk = 16384;
   const auto update = f.addedDecay != 0 ? updateRange<true, T> : updateRange<false, T>;
-#pragma omp parallel for schedule(static) if (n >= kParallelElements)
-  for (int64_t start = 0; start < n; start += kChunk)
-    update(f, n - start < kChunk ? n - start : kChunk, param + start, grad + start, m + start, v + start);
+  runTeam(n >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t start = 0; start < n; start += kChunk)
+      update(f, n - start < kChunk ? n - start : kChunk, param + start, grad + start, m + start, v + start);
+  });
 }
 
 HYC_INSTANTIATE(adamwWithFactors)

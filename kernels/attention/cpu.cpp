@@ -4,6 +4,7 @@
 #include "kernels/attention/block.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/math/math.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -108,11 +109,10 @@ template <typename T>
 void attentionForward(const AttentionDesc &d, const T *q, const T *k, const T *v, T *o, float *lse) {
   const int64_t blocks = (d.queryLength + kQueryBlock - 1) / kQueryBlock, jobs = d.batch * d.heads * blocks;
   // Long rows of the causal triangle first, so that no thread is left with one at the end.
-#pragma omp parallel for schedule(dynamic) if (jobs > 1)
-  for (int64_t job = 0; job < jobs; ++job) {
+  forEachJob(jobs > 1, jobs, [&](int64_t job) {
     const int64_t head = job % (d.batch * d.heads), block = blocks - 1 - job / (d.batch * d.heads);
     attendQueries(d, head / d.heads, head % d.heads, block * kQueryBlock, q, k, v, o, lse);
-  }
+  });
 }
 
 HYC_INSTANTIATE(attentionForward)

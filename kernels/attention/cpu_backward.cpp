@@ -6,6 +6,7 @@
 #include "kernels/attention/block.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/scratch.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -165,13 +166,15 @@ static void writeRounded(const AttentionDesc &d, const HeadGradient &sums, HeadV
 
 template <typename T>
 void attentionBackward(const AttentionDesc &d, const T *q, const T *k, const T *v, const T *o, const float *lse,
-                       const T *dO, T *dq, T *dk, T *dv) {
+                       const T *dO, T *dq, T *dk, T *dv, void *workspace) {
   const int64_t group = d.heads / (d.kvHeads > 0 ? d.kvHeads : 1), headFloats = d.keyLength * d.headDim;
-#pragma omp parallel for schedule(dynamic) if (d.batch * d.kvHeads > 1)
-  for (int64_t job = 0; job < d.batch * d.kvHeads; ++job) {
+  forEachJob(attentionIsWorthATeam(d), d.batch * d.kvHeads, [&](int64_t job) {
     BackwardBlock w;
     const int64_t b = job / d.kvHeads, kvHead = job % d.kvHeads;
-    float *scratch = sizeof(T) == sizeof(float) ? nullptr : threadScratch(2 * headFloats);
+    float *scratch = nullptr;
+    if (sizeof(T) != sizeof(float))
+      scratch = workspace ? static_cast<float *>(workspace) + omp_get_thread_num() * 2 * headFloats
+                          : threadScratch(2 * headFloats);
     const HeadView<T> dkHead = headView<T>(dk, d.dk, b, kvHead), dvHead = headView<T>(dv, d.dv, b, kvHead);
     const HeadGradient dkSums = sumsOf(d, dkHead, scratch), dvSums = sumsOf(d, dvHead, scratch + headFloats);
     clearRows(dkSums, d.keyLength, d.headDim);
@@ -186,7 +189,7 @@ void attentionBackward(const AttentionDesc &d, const T *q, const T *k, const T *
     }
     writeRounded(d, dkSums, dkHead);
     writeRounded(d, dvSums, dvHead);
-  }
+  });
 }
 
 HYC_INSTANTIATE(attentionBackward)
@@ -195,7 +198,7 @@ HYC_INSTANTIATE(attentionBackward)
 
 HYC_DISPATCH_TEMPLATE(void, attentionBackward,
                       (const AttentionDesc &d, const T *q, const T *k, const T *v, const T *o, const float *lse,
-                       const T *dO, T *dq, T *dk, T *dv),
-                      (d, q, k, v, o, lse, dO, dq, dk, dv))
+                       const T *dO, T *dq, T *dk, T *dv, void *workspace),
+                      (d, q, k, v, o, lse, dO, dq, dk, dv, workspace))
 
 }  // namespace hyc::kernels

@@ -10,6 +10,7 @@
 #ifndef HYC_KERNELS_ATTENTION_OP_H_
 #define HYC_KERNELS_ATTENTION_OP_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/narrow_float.h"
@@ -62,10 +63,23 @@ template <typename T>
 void attentionForward(const AttentionDesc &desc, const T *q, const T *k, const T *v, T *o, float *lse);
 
 // dq, dk and dv are overwritten, all three always. One (batch, key head) is one thread's work: its queries are walked
-// in ascending blocks, which fixes the order in which dk and dv are summed.
+// in ascending blocks, which fixes the order in which dk and dv are summed. `workspace` holds
+// attentionBackwardWorkspaceBytes<T>(desc, omp_get_max_threads()) bytes, or is null: threads then keep scratch memory
+// of their own, allocated at first use.
 template <typename T>
 void attentionBackward(const AttentionDesc &desc, const T *q, const T *k, const T *v, const T *o, const float *lse,
-                       const T *dO, T *dq, T *dk, T *dv);
+                       const T *dO, T *dq, T *dk, T *dv, void *workspace = nullptr);
+
+constexpr bool attentionIsWorthATeam(const AttentionDesc &d) { return d.batch * d.kvHeads > 1; }
+
+// Sums of dk and dv of one head for each of at most `threads` threads, where the results are of 16 bits; f32 sums in
+// place.
+template <typename T>
+constexpr size_t attentionBackwardWorkspaceBytes(const AttentionDesc &d, int threads) {
+  if (sizeof(T) == sizeof(float)) return 0;
+  const int64_t team = attentionIsWorthATeam(d) ? threads : 1;
+  return static_cast<size_t>(team * 2 * d.keyLength * d.headDim) * sizeof(float);
+}
 
 }  // namespace hyc::kernels
 

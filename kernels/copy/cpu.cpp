@@ -4,6 +4,7 @@
 #include "kernels/copy/op.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -33,9 +34,8 @@ HYC_INLINE void streamRange(float *dst, int64_t n, Scalar value, Wide vector) {
 
 void copy(float *dst, const float *src, int64_t n) {
   const bool streaming = n >= kStreamElements;
-#pragma omp parallel if (n >= kParallelElements)
-  {
-#pragma omp for schedule(static)
+  runTeam(n >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
     for (int64_t start = 0; start < n; start += kChunk) {
       const int64_t length = n - start < kChunk ? n - start : kChunk;
       const float *from = src + start;
@@ -46,14 +46,13 @@ void copy(float *dst, const float *src, int64_t n) {
         std::memcpy(dst + start, from, length * sizeof(float));
     }
     if (streaming) finishStreaming();
-  }
+  });
 }
 
 void fill(float *dst, int64_t n, float value) {
   const bool streaming = n >= kStreamElements;
-#pragma omp parallel if (n >= kParallelElements)
-  {
-#pragma omp for schedule(static)
+  runTeam(n >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
     for (int64_t start = 0; start < n; start += kChunk) {
       const int64_t length = n - start < kChunk ? n - start : kChunk;
       if (streaming)
@@ -63,41 +62,51 @@ void fill(float *dst, int64_t n, float value) {
         for (int64_t i = start; i < start + length; ++i) dst[i] = value;
     }
     if (streaming) finishStreaming();
-  }
+  });
 }
 
 void zero(float *dst, int64_t n) { fill(dst, n, 0.0f); }
 
 void copyRows(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t cols) {
   if (ldd == cols && lds == cols) return copy(dst, src, rows * cols);
-#pragma omp parallel for schedule(static) if (rows * cols >= kParallelElements)
-  for (int64_t r = 0; r < rows; ++r) std::memcpy(dst + r * ldd, src + r * lds, cols * sizeof(float));
+  runTeam(rows * cols >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(dst + r * ldd, src + r * lds, cols * sizeof(float));
+  });
 }
 
 template <typename T>
 void accumulate(T *dst, const T *src, int64_t n) {
-#pragma omp parallel for simd schedule(static) if (parallel : n >= kParallelElements)
-  for (int64_t i = 0; i < n; ++i) dst[i] = T(dst[i] + src[i]);
+  runTeam(n >= kParallelElements, [&] {
+#pragma omp for simd schedule(static) nowait
+    for (int64_t i = 0; i < n; ++i) dst[i] = T(dst[i] + src[i]);
+  });
 }
 
 template <typename T>
 void roundElements(T *dst, const float *src, int64_t n) {
-#pragma omp parallel for simd schedule(static) if (parallel : n >= kParallelElements)
-  for (int64_t i = 0; i < n; ++i) dst[i] = T(src[i]);
+  runTeam(n >= kParallelElements, [&] {
+#pragma omp for simd schedule(static) nowait
+    for (int64_t i = 0; i < n; ++i) dst[i] = T(src[i]);
+  });
 }
 
 template <typename T>
 void widenRows(float *dst, int64_t ldd, const T *src, int64_t lds, int64_t rows, int64_t cols) {
-#pragma omp parallel for schedule(static) if (rows * cols >= kParallelElements)
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < cols; ++c) dst[r * ldd + c] = src[r * lds + c];
+  runTeam(rows * cols >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < cols; ++c) dst[r * ldd + c] = src[r * lds + c];
+  });
 }
 
 template <typename T>
 void roundRows(T *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t cols) {
-#pragma omp parallel for schedule(static) if (rows * cols >= kParallelElements)
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < cols; ++c) dst[r * ldd + c] = T(src[r * lds + c]);
+  runTeam(rows * cols >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < cols; ++c) dst[r * ldd + c] = T(src[r * lds + c]);
+  });
 }
 
 HYC_INSTANTIATE(accumulate)
@@ -124,8 +133,10 @@ HYC_DISPATCH_TEMPLATE(void, roundRows,
 // Moving bytes needs no instruction set.
 template <typename T>
 static void moveRows(T *dst, int64_t ldd, const T *src, int64_t lds, int64_t rows, int64_t cols) {
-#pragma omp parallel for schedule(static) if (rows * cols >= generic::kParallelElements)
-  for (int64_t r = 0; r < rows; ++r) std::memcpy(dst + r * ldd, src + r * lds, cols * sizeof(T));
+  runTeam(rows * cols >= generic::kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(dst + r * ldd, src + r * lds, cols * sizeof(T));
+  });
 }
 template <typename T>
 static void moveAll(T *dst, const T *src, int64_t n) {

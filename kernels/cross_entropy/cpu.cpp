@@ -3,6 +3,7 @@
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
 #include "kernels/math/math.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -36,19 +37,23 @@ static float pickedLogit(const CrossEntropyDesc &d, const T *row, int64_t label)
 
 template <typename T>
 void crossEntropyRowMax(const CrossEntropyDesc &d, const T *logits, float *rowMax) {
-#pragma omp parallel for schedule(static) if (d.tokens * d.localVocab >= kParallelElements)
-  for (int64_t t = 0; t < d.tokens; ++t) rowMax[t] = maxOfRow(logits + t * d.rowStride(), d.localVocab);
+  runTeam(d.tokens * d.localVocab >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t t = 0; t < d.tokens; ++t) rowMax[t] = maxOfRow(logits + t * d.rowStride(), d.localVocab);
+  });
 }
 
 template <typename T>
 void crossEntropySumExp(const CrossEntropyDesc &d, const T *logits, const int64_t *labels, const float *rowMax,
                         float *sumExp, float *picked) {
-#pragma omp parallel for schedule(static) if (d.tokens * d.localVocab >= kParallelElements)
-  for (int64_t t = 0; t < d.tokens; ++t) {
-    const T *row = logits + t * d.rowStride();
-    sumExp[t] = sumOfExponentials(row, d.localVocab, rowMax[t]);
-    picked[t] = pickedLogit(d, row, labels[t]);
-  }
+  runTeam(d.tokens * d.localVocab >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t t = 0; t < d.tokens; ++t) {
+      const T *row = logits + t * d.rowStride();
+      sumExp[t] = sumOfExponentials(row, d.localVocab, rowMax[t]);
+      picked[t] = pickedLogit(d, row, labels[t]);
+    }
+  });
 }
 
 static void sumLoss(const CrossEntropyDesc &d, const int64_t *labels, const float *lse, const float *picked,
@@ -84,13 +89,15 @@ void crossEntropyCombine(const CrossEntropyDesc &d, const int64_t *labels, const
 template <typename T>
 void crossEntropyForward(const CrossEntropyDesc &d, const T *logits, const int64_t *labels, float *lse, float *picked,
                          float *lossSum, int64_t *count) {
-#pragma omp parallel for schedule(static) if (d.tokens * d.localVocab >= kParallelElements)
-  for (int64_t t = 0; t < d.tokens; ++t) {
-    const T *row = logits + t * d.rowStride();
-    const float max = maxOfRow(row, d.localVocab);
-    lse[t] = math::log(sumOfExponentials(row, d.localVocab, max)) + max;
-    picked[t] = pickedLogit(d, row, labels[t]);
-  }
+  runTeam(d.tokens * d.localVocab >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t t = 0; t < d.tokens; ++t) {
+      const T *row = logits + t * d.rowStride();
+      const float max = maxOfRow(row, d.localVocab);
+      lse[t] = math::log(sumOfExponentials(row, d.localVocab, max)) + max;
+      picked[t] = pickedLogit(d, row, labels[t]);
+    }
+  });
   sumLoss(d, labels, lse, picked, lossSum, count);
 }
 
@@ -107,9 +114,11 @@ static void differentiateRow(const CrossEntropyDesc &d, const T *row, int64_t la
 template <typename T>
 void crossEntropyGrad(const CrossEntropyDesc &d, const T *logits, const int64_t *labels, const float *lse, float scale,
                       T *dlogits) {
-#pragma omp parallel for schedule(static) if (d.tokens * d.rowStride() >= kParallelElements)
-  for (int64_t t = 0; t < d.tokens; ++t)
-    differentiateRow(d, logits + t * d.rowStride(), labels[t], lse[t], scale, dlogits + t * d.rowStride());
+  runTeam(d.tokens * d.rowStride() >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t t = 0; t < d.tokens; ++t)
+      differentiateRow(d, logits + t * d.rowStride(), labels[t], lse[t], scale, dlogits + t * d.rowStride());
+  });
 }
 
 HYC_INSTANTIATE(crossEntropyRowMax)

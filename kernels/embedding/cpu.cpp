@@ -4,6 +4,7 @@
 #include "kernels/embedding/op.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -28,21 +29,22 @@ static int64_t localRow(const EmbeddingDesc &d, int64_t id) {
 
 template <typename T>
 void embedding(const EmbeddingDesc &d, const int64_t *ids, const T *table, T *out) {
-#pragma omp parallel for schedule(static) if (d.tokens * d.width >= kParallelElements)
-  for (int64_t t = 0; t < d.tokens; ++t) {
-    const int64_t row = localRow(d, ids[t]);
-    if (row >= 0)
-      copyRow(table + row * d.width, d.width, out + t * d.width);
-    else
-      clearRow(d.width, out + t * d.width);
-  }
+  runTeam(d.tokens * d.width >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t t = 0; t < d.tokens; ++t) {
+      const int64_t row = localRow(d, ids[t]);
+      if (row >= 0)
+        copyRow(table + row * d.width, d.width, out + t * d.width);
+      else
+        clearRow(d.width, out + t * d.width);
+    }
+  });
 }
 
 template <typename T>
 void embeddingGrad(const EmbeddingDesc &d, const int64_t *ids, const T *dout, float *dtable, WriteMode mode) {
   const int64_t cleared = mode == WriteMode::kOverwrite ? d.rows : 0;
-#pragma omp parallel if ((d.tokens + cleared) * d.width >= kParallelElements)
-  {
+  runTeam((d.tokens + cleared) * d.width >= kParallelElements, [&] {
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < cleared; ++row) clearRow(d.width, dtable + row * d.width);
     // Whole cache lines for each thread; which thread adds a column does not change its sum.
@@ -53,7 +55,7 @@ void embeddingGrad(const EmbeddingDesc &d, const int64_t *ids, const T *dout, fl
       const int64_t row = localRow(d, ids[t]);
       if (row >= 0) addRow(dout + t * d.width + begin, end - begin, dtable + row * d.width + begin);
     }
-  }
+  });
 }
 
 HYC_INSTANTIATE(embedding)

@@ -8,8 +8,9 @@
 #include <omp.h>
 
 #include "kernels/gemm/cpu.h"
-#include "kernels/isa/scratch.h"
+#include "kernels/gemm/workspace.h"
 #include "kernels/isa/vector.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels::amx {
 
@@ -18,14 +19,13 @@ using avx512::load;
 using avx512::store;
 using avx512::Vector;
 
-constexpr int64_t kTile = 16;          // rows of A, columns of B, pairs of k
-constexpr int64_t kStep = 2 * kTile;   // of k
-constexpr int64_t kBlock = 2 * kTile;  // rows and columns of C at a time
+constexpr int64_t kTile = 16;                      // rows of A, columns of B, pairs of k
+constexpr int64_t kStep = 2 * kTile;               // of k
+constexpr int64_t kBlock = TileWorkspace::kBlock;  // rows and columns of C at a time
 constexpr int64_t kTileWords = kTile * kTile;
-constexpr int64_t kStepWords = 2 * kTileWords;  // the two tiles of A, or of B, of one step
-constexpr int64_t kColumnBlock = 1536;
-constexpr int64_t kRowBlockBytes = 512 << 10;  // of packed A: it stays in the second-level cache
-static_assert(kLanes == kTile);
+constexpr int64_t kStepWords = TileWorkspace::kStepWords;  // the two tiles of A, or of B, of one step
+constexpr int64_t kColumnBlock = TileWorkspace::kColumnBlock;
+static_assert(kLanes == kTile && kBlock == 2 * kTile && kStep == kBlock && kStepWords == 2 * kTileWords);
 
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -179,9 +179,7 @@ struct Jobs {
   int64_t rowsPerJob, rowJobs, panelsPerJob, panelJobs;
 
   Jobs(int64_t m, int64_t panels, int64_t steps, int64_t threads) {
-    const int64_t fitting = kRowBlockBytes / (steps * kStep * int64_t{sizeof(Bf16)}) / kBlock * kBlock;
-    const int64_t wanted = ceilDiv(ceilDiv(m, threads * 2), kBlock) * kBlock;
-    rowsPerJob = min(wanted, fitting < kBlock ? kBlock : fitting);
+    rowsPerJob = TileWorkspace::rowsPerJob(m, steps, threads);
     rowJobs = ceilDiv(m, rowsPerJob);
     panelsPerJob = ceilDiv(panels, rowJobs >= threads ? 1 : min(panels, ceilDiv(2 * threads, rowJobs)));
     panelJobs = ceilDiv(panels, panelsPerJob);
@@ -191,14 +189,9 @@ struct Jobs {
 struct Scratch {
   uint32_t *b;  // of all threads together
   uint32_t *a;  // one row block a thread
-  int64_t aWords;
+  int64_t aWords, threads;
   float *partial;  // [m, kColumnBlock]; null where none is needed
 };
-
-static int64_t rowBlockWords(int64_t m, int64_t steps, int64_t threads) {
-  const Jobs jobs(m, 1, steps, threads);
-  return jobs.rowsPerJob / kBlock * steps * kStepWords;
-}
 
 // One run of k of one block of columns: the work of every thread of a team.
 template <typename C>
@@ -208,11 +201,10 @@ static void multiplyRun(const Source &a, const Source &b, int64_t k0, int64_t n0
 #pragma omp for schedule(static)
   for (int64_t panel = 0; panel < panels; ++panel)
     packLanes(b, n0 + panel * kBlock, k0, steps, TileOrder::kPairsOutside, scratch.b + panel * steps * kStepWords);
-  const Jobs jobs(a.lanes, panels, steps, omp_get_num_threads());
+  const Jobs jobs(a.lanes, panels, steps, scratch.threads);
   uint32_t *packedA = scratch.a + omp_get_thread_num() * scratch.aWords;
   alignas(64) float sums[kBlock * kBlock];
-#pragma omp for schedule(dynamic)
-  for (int64_t job = 0; job < jobs.rowJobs * jobs.panelJobs; ++job) {
+  shareJobs(jobs.rowJobs * jobs.panelJobs, [&](int64_t job) {
     const int64_t row = job / jobs.panelJobs * jobs.rowsPerJob, rows = min(jobs.rowsPerJob, a.lanes - row);
     const int64_t firstPanel = job % jobs.panelJobs * jobs.panelsPerJob;
     for (int64_t i = 0; i < rows; i += kBlock)
@@ -224,7 +216,7 @@ static void multiplyRun(const Source &a, const Source &b, int64_t k0, int64_t n0
         for (int64_t r = 0; r < min(kBlock, rows - i); ++r)
           finishRow(epilogue, row + i + r, column, min(kBlock, columns - column), sums + r * kBlock);
       }
-  }
+  });
 }
 
 template <typename C>
@@ -257,27 +249,23 @@ static void multiplyTeam(const GemmDesc &d, const Source &a, const Source &b, co
 namespace hyc::kernels {
 
 template <typename C>
-void gemmByAmx(const GemmDesc &d, const Bf16 *a, const Bf16 *b, const Bf16 *bias, C *c) {
+void gemmByAmx(const GemmDesc &d, const Bf16 *a, const Bf16 *b, const Bf16 *bias, C *c, float *memory) {
   using namespace amx;
-  const bool small = 2.0 * d.m * d.n * d.k < 4e6;
-  const int64_t threads = small ? 1 : omp_get_max_threads();
-  const int64_t steps = ceilDiv(min(kGemmNarrowRun, d.k), kStep);
-  const int64_t bWords = ceilDiv(min(kColumnBlock, d.n), kBlock) * steps * kStepWords;
-  const int64_t aWords = rowBlockWords(d.m, steps, threads);
-  const bool keepsPartial = sizeof(C) != sizeof(float) && d.k > kGemmNarrowRun;
-  float *memory = threadScratch(bWords + threads * aWords + (keepsPartial ? d.m * kColumnBlock : 0));
-  const Scratch scratch = {reinterpret_cast<uint32_t *>(memory), reinterpret_cast<uint32_t *>(memory) + bWords, aWords,
-                           keepsPartial ? memory + bWords + threads * aWords : nullptr};
+  const bool isTeam = TileWorkspace::isWorthATeam(d);
+  const TileWorkspace plan(d, isTeam ? omp_get_max_threads() : 1, sizeof(C) == sizeof(float));
+  float *partial = memory + plan.threads * plan.aWords;
+  const Scratch scratch = {reinterpret_cast<uint32_t *>(partial + plan.partialWords),
+                           reinterpret_cast<uint32_t *>(memory), plan.aWords, plan.threads,
+                           plan.partialWords > 0 ? partial : nullptr};
   for (int64_t batch = 0; batch < d.batch; ++batch) {
     const int64_t lda = d.rowStrideA(), ldb = d.rowStrideB();
     const Source aSource = {a + batch * d.strideA, d.transA ? 1 : lda, d.transA ? lda : 1, d.m, d.k};
     const Source bSource = {b + batch * d.strideB, d.transB ? ldb : 1, d.transB ? 1 : ldb, d.n, d.k};
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    multiplyTeam(d, aSource, bSource, bias, c + batch * d.strideC, scratch);
+    runTeam(isTeam, [&] { multiplyTeam(d, aSource, bSource, bias, c + batch * d.strideC, scratch); });
   }
 }
 
-template void gemmByAmx<float>(const GemmDesc &, const Bf16 *, const Bf16 *, const Bf16 *, float *);
-template void gemmByAmx<Bf16>(const GemmDesc &, const Bf16 *, const Bf16 *, const Bf16 *, Bf16 *);
+template void gemmByAmx<float>(const GemmDesc &, const Bf16 *, const Bf16 *, const Bf16 *, float *, float *);
+template void gemmByAmx<Bf16>(const GemmDesc &, const Bf16 *, const Bf16 *, const Bf16 *, Bf16 *, float *);
 
 }  // namespace hyc::kernels

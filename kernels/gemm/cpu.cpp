@@ -6,6 +6,7 @@
 #include "kernels/gemm/pack.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/micro_kernel.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -176,8 +177,7 @@ static void multiplyDepth(const GemmDesc &d, int64_t kEnd, const float *a, const
       for (int64_t panel = 0; panel < packedB.panels(); ++panel) packPanelOfB(d, b, packedB, run, panel);
   }
   const Jobs jobs(d.m, packedB.panels(), omp_get_num_threads());
-#pragma omp for schedule(dynamic)
-  for (int64_t job = 0; job < jobs.rowJobs * jobs.panelJobs; ++job) {
+  shareJobs(jobs.rowJobs * jobs.panelJobs, [&](int64_t job) {
     const int64_t row = job / jobs.panelJobs * jobs.rowsPerJob, panel = job % jobs.panelJobs * jobs.panelsPerJob;
     const TileRange range = {row, min(jobs.rowsPerJob, d.m - row), panel,
                              min(panel + jobs.panelsPerJob, packedB.panels())};
@@ -185,39 +185,39 @@ static void multiplyDepth(const GemmDesc &d, int64_t kEnd, const float *a, const
       packRowsOfA(d, a, run, range.row, range.rows, scratchA);
       computeTiles(d, run, range, scratchA, packedB, bias, c);
     }
-  }
+  });
 }
 
 static void multiplyTeam(const GemmDesc &d, const float *a, const float *b, const float *packed, const float *bias,
                          float *c, float *scratch) {
-  float *scratchA = scratch + gemmSharedWorkspaceBytes(d) / sizeof(float) +
-                    omp_get_thread_num() * (kGemmThreadWorkspaceBytes / sizeof(float));
+  constexpr int64_t kThreadFloats = kGemmThreadWorkspaceBytes / sizeof(float);
+  float *scratchA = scratch + omp_get_thread_num() * kThreadFloats;
+  float *scratchB = scratch + omp_get_num_threads() * kThreadFloats;
   for (int64_t batch = 0; batch < d.batch; ++batch)
     for (int64_t n0 = 0; n0 < d.n; n0 += kGemmColumnBlock)
       for (int64_t k0 = 0; k0 < d.k; k0 += kGemmDepthBlock) {
         const int64_t kEnd = min(k0 + kGemmDepthBlock, d.k), columns = min(kGemmColumnBlock, d.n - n0);
-        multiplyDepth(
-            d, kEnd, a + batch * d.strideA, b ? b + batch * d.strideB : nullptr,
-            b ? PackedB{scratch, k0, n0, columns, gemmPaddedColumns(columns)} : packedBlock(d, packed, k0, n0, columns),
-            bias, c + batch * d.strideC, scratchA);
+        multiplyDepth(d, kEnd, a + batch * d.strideA, b ? b + batch * d.strideB : nullptr,
+                      b ? PackedB{scratchB, k0, n0, columns, gemmPaddedColumns(columns)}
+                        : packedBlock(d, packed, k0, n0, columns),
+                      bias, c + batch * d.strideC, scratchA);
       }
 }
 
 void gemmWithScratch(const GemmDesc &d, const float *a, const float *b, const float *packed, const float *bias,
                      float *c, float *scratch) {
-  // Below some 10 µs of work a second thread costs more than it brings.
-  const bool small = 2.0 * d.batch * d.m * d.n * d.k < 1e6;
-#pragma omp parallel if (!small)
-  multiplyTeam(d, a, b, packed, bias, c, scratch);
+  runTeam(gemmIsWorthATeam(d), [&] { multiplyTeam(d, a, b, packed, bias, c, scratch); });
 }
 
 void packWeight(const GemmDesc &d, const float *b, float *packed) {
-#pragma omp parallel for schedule(static)
-  for (int64_t n0 = 0; n0 < d.n; n0 += kGemmColumnBlock) {
-    const PackedB block = packedBlock(d, packed, 0, n0, min(kGemmColumnBlock, d.n - n0));
-    for (int64_t run = 0; run < d.k; run += kGemmRun)
-      for (int64_t panel = 0; panel < block.panels(); ++panel) packPanelOfB(d, b, block, run, panel);
-  }
+  runTeam(d.n > kGemmColumnBlock, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t n0 = 0; n0 < d.n; n0 += kGemmColumnBlock) {
+      const PackedB block = packedBlock(d, packed, 0, n0, min(kGemmColumnBlock, d.n - n0));
+      for (int64_t run = 0; run < d.k; run += kGemmRun)
+        for (int64_t panel = 0; panel < block.panels(); ++panel) packPanelOfB(d, b, block, run, panel);
+    }
+  });
 }
 
 #endif  // HYC_ISA_ID

@@ -14,8 +14,9 @@ void gemmWithScratch(const GemmDesc &desc, const float *a, const float *b, const
 void gemmByLibrary(const GemmDesc &desc, const float *a, const float *b, const float *bias, float *c);
 
 // By AMX tiles, which the CPU and the operating system grant (amxIsUsable); sizes are positive.
+// `scratch` is aligned to 64 bytes.
 template <typename C>
-void gemmByAmx(const GemmDesc &desc, const Bf16 *a, const Bf16 *b, const Bf16 *bias, C *c);
+void gemmByAmx(const GemmDesc &desc, const Bf16 *a, const Bf16 *b, const Bf16 *bias, C *c, float *scratch);
 
 }  // namespace hyc::kernels
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/gemm/cpu.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 
@@ -24,10 +25,11 @@ static void multiplyTile(const GemmDesc &d, int64_t batch, int64_t row, int64_t 
 }
 
 void gemmByLibrary(const GemmDesc &d, const float *a, const float *b, const float *bias, float *c) {
-#pragma omp parallel for collapse(3) schedule(dynamic)
-  for (int64_t batch = 0; batch < d.batch; ++batch)
-    for (int64_t row = 0; row < d.m; row += kTileRows)
-      for (int64_t column = 0; column < d.n; column += kTileColumns) multiplyTile(d, batch, row, column, a, b, bias, c);
+  const int64_t rowTiles = (d.m + kTileRows - 1) / kTileRows, columnTiles = (d.n + kTileColumns - 1) / kTileColumns;
+  forEachJob(true, d.batch * rowTiles * columnTiles, [&](int64_t job) {
+    multiplyTile(d, job / (rowTiles * columnTiles), job / columnTiles % rowTiles * kTileRows,
+                 job % columnTiles * kTileColumns, a, b, bias, c);
+  });
 }
 
 }  // namespace hyc::kernels

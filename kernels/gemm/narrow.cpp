@@ -1,9 +1,12 @@
 // Matrix products of 16-bit floats: by tiles where the CPU has them for the type, else widened block by block to f32.
+#include <omp.h>
+
 #include <algorithm>
 #include <cstdlib>
 
 #include "kernels/copy/op.h"
 #include "kernels/gemm/cpu.h"
+#include "kernels/gemm/workspace.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/scratch.h"
 
@@ -31,9 +34,8 @@ bool amxIsUsable() {
 
 // ---------------------------------------------------------------------------------------------------------- widening
 
-// Blocks of C and of k that are widened at a time; a multiple of kGemmRun, so that the f32 product's runs are the same
-// as those of a product that is widened whole.
-constexpr int64_t kRows = 512, kColumns = 1536, kDepth = 4 * kGemmRun;
+constexpr int64_t kRows = WideningWorkspace::kRows, kColumns = WideningWorkspace::kColumns,
+                  kDepth = WideningWorkspace::kDepth;
 
 // op(X)'s block of rows × columns from (row, column) on, as it is stored, widened.
 template <typename T>
@@ -47,11 +49,12 @@ static void widenBlock(const T *x, int64_t ld, bool transposed, int64_t row, int
 }
 
 template <typename T, typename C>
-static void multiplyBlocks(const GemmDesc &d, const T *a, const T *b, const T *bias, C *c, int64_t row,
-                           int64_t column) {
+static void multiplyBlocks(const GemmDesc &d, const T *a, const T *b, const T *bias, C *c, int64_t row, int64_t column,
+                           float *scratch) {
   const int64_t rows = std::min(kRows, d.m - row), columns = std::min(kColumns, d.n - column), ldc = d.rowStrideC();
-  float *aWide = threadScratch(kRows * kDepth + kDepth * kColumns + kRows * kColumns + kColumns);
-  float *bWide = aWide + kRows * kDepth, *cWide = bWide + kDepth * kColumns, *biasWide = cWide + kRows * kColumns;
+  const WideningWorkspace plan(d, omp_get_max_threads());
+  float *aWide = scratch + plan.inner, *bWide = aWide + plan.a, *biasWide = bWide + plan.b;
+  float *cWide = biasWide + plan.bias;
   C *cBlock = c + row * ldc + column;
   if (d.beta != 0) widenRows(cWide, columns, cBlock, ldc, rows, columns);
   if (d.hasBias) widenRows(biasWide, columns, bias + column, columns, 1, columns);
@@ -63,17 +66,18 @@ static void multiplyBlocks(const GemmDesc &d, const T *a, const T *b, const T *b
     wide.hasBias = d.hasBias && k == 0;
     widenBlock(a, d.rowStrideA(), d.transA, row, k, rows, wide.k, aWide);
     widenBlock(b, d.rowStrideB(), d.transB, k, column, wide.k, columns, bWide);
-    gemm(wide, aWide, bWide, biasWide, cWide);
+    gemm(wide, aWide, bWide, biasWide, cWide, scratch);
   }
   roundRows(cBlock, ldc, cWide, columns, rows, columns);
 }
 
 template <typename T, typename C>
-static void gemmByWidening(const GemmDesc &d, const T *a, const T *b, const T *bias, C *c) {
+static void gemmByWidening(const GemmDesc &d, const T *a, const T *b, const T *bias, C *c, float *scratch) {
   for (int64_t batch = 0; batch < d.batch; ++batch)
     for (int64_t row = 0; row < d.m; row += kRows)
       for (int64_t column = 0; column < d.n; column += kColumns)
-        multiplyBlocks(d, a + batch * d.strideA, b + batch * d.strideB, bias, c + batch * d.strideC, row, column);
+        multiplyBlocks(d, a + batch * d.strideA, b + batch * d.strideB, bias, c + batch * d.strideC, row, column,
+                       scratch);
 }
 
 // ------------------------------------------------------------------------------------------------------------ public
@@ -91,19 +95,29 @@ static void scaleAndAddBias(const GemmDesc &d, const T *bias, C *c) {
 }
 
 template <typename T, typename C>
-static void multiply(const GemmDesc &d, const T *a, const T *b, const T *bias, C *c) {
+static void multiply(const GemmDesc &d, const T *a, const T *b, const T *bias, C *c, void *workspace) {
   if (d.m <= 0 || d.n <= 0 || d.batch <= 0) return;
   if (d.k <= 0) return scaleAndAddBias(d, bias, c);
+  float *scratch = static_cast<float *>(workspace);
+  if (!scratch) {
+    const size_t bytes = gemmNarrowWorkspaceBytes<T, C>(d, omp_get_max_threads());
+    scratch = threadScratch(static_cast<int64_t>(bytes / sizeof(float)));
+  }
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<T, Bf16>)
-    if (amxIsUsable()) return gemmByAmx(d, a, b, bias, c);
+    if (amxIsUsable()) return gemmByAmx(d, a, b, bias, c, scratch);
 #endif
-  gemmByWidening(d, a, b, bias, c);
+  gemmByWidening(d, a, b, bias, c, scratch);
 }
 
-void gemm(const GemmDesc &d, const Bf16 *a, const Bf16 *b, const Bf16 *bias, Bf16 *c) { multiply(d, a, b, bias, c); }
-void gemm(const GemmDesc &d, const Bf16 *a, const Bf16 *b, const Bf16 *bias, float *c) { multiply(d, a, b, bias, c); }
-void gemm(const GemmDesc &d, const F16 *a, const F16 *b, const F16 *bias, F16 *c) { multiply(d, a, b, bias, c); }
-void gemm(const GemmDesc &d, const F16 *a, const F16 *b, const F16 *bias, float *c) { multiply(d, a, b, bias, c); }
+#define HYC_NARROW_GEMM(T, C)                                                                  \
+  void gemm(const GemmDesc &d, const T *a, const T *b, const T *bias, C *c, void *workspace) { \
+    multiply(d, a, b, bias, c, workspace);                                                     \
+  }
+HYC_NARROW_GEMM(Bf16, Bf16)
+HYC_NARROW_GEMM(Bf16, float)
+HYC_NARROW_GEMM(F16, F16)
+HYC_NARROW_GEMM(F16, float)
+#undef HYC_NARROW_GEMM
 
 }  // namespace hyc::kernels

@@ -49,9 +49,13 @@ constexpr size_t gemmSharedWorkspaceBytes(const GemmDesc &d) {
 }
 constexpr size_t kGemmThreadWorkspaceBytes = (kGemmRowBlock * kGemmRun + kGemmPanelPadding) * sizeof(float);
 
-// Scratch memory for `threads` threads; it holds on every CPU, so that a compiler may reserve it in an arena.
+// Below some 10 µs of work a second thread costs more than it brings.
+constexpr bool gemmIsWorthATeam(const GemmDesc &d) { return 2.0 * d.batch * d.m * d.n * d.k >= 1e6; }
+
+// Scratch memory for at most `threads` threads; it holds on every CPU, so that a compiler may reserve it in an arena.
 constexpr size_t gemmWorkspaceBytes(const GemmDesc &d, int threads) {
-  return gemmSharedWorkspaceBytes(d) + kGemmThreadWorkspaceBytes * static_cast<size_t>(threads);
+  return kGemmThreadWorkspaceBytes * static_cast<size_t>(gemmIsWorthATeam(d) ? threads : 1) +
+         gemmSharedWorkspaceBytes(d);
 }
 
 // `workspace` holds gemmWorkspaceBytes(desc, omp_get_max_threads()) bytes, or is null: the calling thread then keeps
@@ -61,11 +65,12 @@ void gemm(const GemmDesc &desc, const float *a, const float *b, const float *bia
 
 // Of 16-bit floats, into the same or into f32. Products are exact in f32 and summed there; C is rounded once. bf16 runs
 // on AMX where the CPU has it: an element is then a chain of sums of pairs in runs of kGemmNarrowRun of k. All else is
-// widened, and sums as the f32 product does. The bits depend on the same things as there, on either way.
-void gemm(const GemmDesc &desc, const Bf16 *a, const Bf16 *b, const Bf16 *bias, Bf16 *c);
-void gemm(const GemmDesc &desc, const Bf16 *a, const Bf16 *b, const Bf16 *bias, float *c);
-void gemm(const GemmDesc &desc, const F16 *a, const F16 *b, const F16 *bias, F16 *c);
-void gemm(const GemmDesc &desc, const F16 *a, const F16 *b, const F16 *bias, float *c);
+// widened, and sums as the f32 product does. The bits depend on the same things as there, on either way. `workspace`
+// holds gemmNarrowWorkspaceBytes (workspace.h), or is null.
+void gemm(const GemmDesc &desc, const Bf16 *a, const Bf16 *b, const Bf16 *bias, Bf16 *c, void *workspace = nullptr);
+void gemm(const GemmDesc &desc, const Bf16 *a, const Bf16 *b, const Bf16 *bias, float *c, void *workspace = nullptr);
+void gemm(const GemmDesc &desc, const F16 *a, const F16 *b, const F16 *bias, F16 *c, void *workspace = nullptr);
+void gemm(const GemmDesc &desc, const F16 *a, const F16 *b, const F16 *bias, float *c, void *workspace = nullptr);
 
 constexpr int64_t kGemmNarrowRun = 4096;
 // Whether products of bf16 run on AMX tiles.

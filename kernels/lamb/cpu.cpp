@@ -3,6 +3,7 @@
 
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -30,18 +31,22 @@ static void updateRange(float negativeRate, int64_t n, float *__restrict param, 
 
 template <typename T>
 void lambDirectionWithFactors(const LambFactors<float> &f, int64_t n, const float *param, T *grad, float *m, float *v) {
-#pragma omp parallel for schedule(static) if (n >= kParallelElements)
-  for (int64_t start = 0; start < n; start += kLambChunk)
-    directionOfRange(f, n - start < kLambChunk ? n - start : kLambChunk, param + start, grad + start, m + start,
-                     v + start);
+  runTeam(n >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t start = 0; start < n; start += kLambChunk)
+      directionOfRange(f, n - start < kLambChunk ? n - start : kLambChunk, param + start, grad + start, m + start,
+                       v + start);
+  });
 }
 
 template <typename T>
 void lambUpdate(double rate, int64_t n, float *param, const T *direction) {
   const float negativeRate = static_cast<float>(-rate);
-#pragma omp parallel for schedule(static) if (n >= kParallelElements)
-  for (int64_t start = 0; start < n; start += kLambChunk)
-    updateRange(negativeRate, n - start < kLambChunk ? n - start : kLambChunk, param + start, direction + start);
+  runTeam(n >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t start = 0; start < n; start += kLambChunk)
+      updateRange(negativeRate, n - start < kLambChunk ? n - start : kLambChunk, param + start, direction + start);
+  });
 }
 
 HYC_INSTANTIATE(lambDirectionWithFactors)

@@ -4,6 +4,7 @@
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
 #include "kernels/layer_norm/op.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -43,9 +44,11 @@ static void normaliseRow(const LayerNormDesc &d, const T *__restrict x, const fl
 template <typename T>
 void layerNormForward(const LayerNormDesc &d, const T *x, const float *scale, const float *bias, T *y, float *mean,
                       float *rstd) {
-#pragma omp parallel for schedule(static) if (d.rows * d.cols >= kParallelElements)
-  for (int64_t row = 0; row < d.rows; ++row)
-    normaliseRow(d, x + row * d.cols, scale, bias, y + row * d.cols, mean + row, rstd + row);
+  runTeam(d.rows * d.cols >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t row = 0; row < d.rows; ++row)
+      normaliseRow(d, x + row * d.cols, scale, bias, y + row * d.cols, mean + row, rstd + row);
+  });
 }
 
 struct RowStatistics {
@@ -88,8 +91,7 @@ void layerNormBackward(const LayerNormDesc &d, const T *x, const float *scale, c
   const int64_t cols = d.cols;
   const bool wantParameters = dscale || dbias;
   float *partials = static_cast<float *>(workspace);  // [blocks, 2, cols]
-#pragma omp parallel if (d.rows * cols >= kParallelElements)
-  {
+  runTeam(d.rows * cols >= kParallelElements, [&] {
 #pragma omp for schedule(static)
     for (int64_t block = 0; block < blocks; ++block) {
       float *partial = partials + block * 2 * cols;
@@ -107,7 +109,7 @@ void layerNormBackward(const LayerNormDesc &d, const T *x, const float *scale, c
       if (dscale) combineBlocks(partials + c, blocks, 2 * cols, mode, dscale + c);
       if (dbias) combineBlocks(partials + cols + c, blocks, 2 * cols, mode, dbias + c);
     }
-  }
+  });
 }
 
 HYC_INSTANTIATE(layerNormForward)

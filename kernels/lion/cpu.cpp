@@ -2,6 +2,7 @@
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
 #include "kernels/lion/op.h"
+#include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
@@ -29,9 +30,11 @@ void lion(const LionParams &p, int64_t n, float *param, const T *grad, float *m)
                          static_cast<float>(p.lr),        static_cast<float>(p.beta1),
                          static_cast<float>(1 - p.beta1), static_cast<float>(p.beta2),
                          static_cast<float>(1 - p.beta2)};
-#pragma omp parallel for schedule(static) if (n >= kParallelElements)
-  for (int64_t start = 0; start < n; start += kChunk)
-    updateRange(f, n - start < kChunk ? n - start : kChunk, param + start, grad + start, m + start);
+  runTeam(n >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t start = 0; start < n; start += kChunk)
+      updateRange(f, n - start < kChunk ? n - start : kChunk, param + start, grad + start, m + start);
+  });
 }
 
 HYC_INSTANTIATE(lion)

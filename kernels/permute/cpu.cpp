@@ -4,6 +4,7 @@
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
 #include "kernels/isa/transpose.h"
+#include "kernels/parallel/team.h"
 #include "kernels/permute/op.h"
 
 namespace hyc::kernels {
@@ -77,11 +78,13 @@ template <int kBytes>
 static void copyRuns(const Nest &nest, const char *src, char *dst) {
   const Dim run = nest.rank > 0 ? nest.dims[nest.rank - 1] : Dim{1, 1, 1};
   const int64_t runs = nest.elements / run.size;
-#pragma omp parallel for schedule(static) if (nest.elements >= kParallelElements)
-  for (int64_t i = 0; i < runs; ++i) {
-    const Offsets at = offsetsOf(nest, nest.rank - 1, -1, i);
-    copyRun<kBytes>(run, src + at.src * kBytes, dst + at.dst * kBytes);
-  }
+  runTeam(nest.elements >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t i = 0; i < runs; ++i) {
+      const Offsets at = offsetsOf(nest, nest.rank - 1, -1, i);
+      copyRun<kBytes>(run, src + at.src * kBytes, dst + at.dst * kBytes);
+    }
+  });
 }
 
 constexpr int64_t kTile = 64;
@@ -109,12 +112,14 @@ static void transposePlanes(const Nest &nest, int plane, const char *src, char *
   const Dim rows = nest.dims[nest.rank - 1], cols = nest.dims[plane];
   const int64_t rowTiles = (rows.size + kTile - 1) / kTile, colTiles = (cols.size + kTile - 1) / kTile;
   const int64_t planes = nest.elements / (rows.size * cols.size), jobs = planes * rowTiles * colTiles;
-#pragma omp parallel for schedule(static) if (nest.elements >= kParallelElements)
-  for (int64_t job = 0; job < jobs; ++job) {
-    const Offsets at = offsetsOf(nest, nest.rank - 1, plane, job / (rowTiles * colTiles));
-    transposeTile<kBytes>(rows, cols, job % rowTiles * kTile, job / rowTiles % colTiles * kTile, src + at.src * kBytes,
-                          dst + at.dst * kBytes);
-  }
+  runTeam(nest.elements >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t job = 0; job < jobs; ++job) {
+      const Offsets at = offsetsOf(nest, nest.rank - 1, plane, job / (rowTiles * colTiles));
+      transposeTile<kBytes>(rows, cols, job % rowTiles * kTile, job / rowTiles % colTiles * kTile,
+                            src + at.src * kBytes, dst + at.dst * kBytes);
+    }
+  });
 }
 
 template <int kBytes>

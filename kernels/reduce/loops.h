@@ -14,6 +14,7 @@
 
 #include <tuple>
 
+#include "kernels/parallel/team.h"
 #include "kernels/reduce/op.h"
 
 namespace hyc::kernels {
@@ -133,18 +134,19 @@ void finishColumns(int64_t outer, int64_t first, int64_t count, const std::tuple
 template <typename... Combine, typename Element, typename Finish>
 void reduceChunks(const ReduceSpace &space, int64_t chunk, Element element, Finish finish) {
   const int64_t chunks = jobCount(space.inner, chunk), blocks = jobCount(space.steps, kColumnBlock);
-#pragma omp parallel for schedule(static) \
-    firstprivate(element, finish) if (space.outer * space.steps * space.inner >= kParallelElements)
-  for (int64_t job = 0; job < space.outer * chunks; ++job) {
-    const int64_t outer = job / chunks, first = job % chunks * chunk, count = smaller(chunk, space.inner - first);
-    Accumulators<kChunk, Combine...> total, partial;
-    reset<Combine...>(total.from(0), count);
-    for (int64_t block = 0; block < blocks; ++block) {
-      columnBlock<Combine...>(space, outer, block, first, count, element, partial.from(0));
-      combineAll<Combine...>(total.from(0), partial.from(0), count);
+  runTeam(space.outer * space.steps * space.inner >= kParallelElements, [&] {
+#pragma omp for schedule(static) firstprivate(element, finish) nowait
+    for (int64_t job = 0; job < space.outer * chunks; ++job) {
+      const int64_t outer = job / chunks, first = job % chunks * chunk, count = smaller(chunk, space.inner - first);
+      Accumulators<kChunk, Combine...> total, partial;
+      reset<Combine...>(total.from(0), count);
+      for (int64_t block = 0; block < blocks; ++block) {
+        columnBlock<Combine...>(space, outer, block, first, count, element, partial.from(0));
+        combineAll<Combine...>(total.from(0), partial.from(0), count);
+      }
+      finishColumns(outer, first, count, total.from(0), finish);
     }
-    finishColumns(outer, first, count, total.from(0), finish);
-  }
+  });
 }
 
 // One job a block of steps and a chunk of columns, where there are too few chunks to share out.
@@ -153,24 +155,25 @@ void reduceBlocks(const ReduceSpace &space, int64_t outer, Element element, Fini
   const int64_t chunks = jobCount(space.inner, kChunk), blocks = jobCount(space.steps, kColumnBlock);
   const int64_t batchSize = smaller(kPartialElements / space.inner, kFewJobs);
   Accumulators<kPartialElements, Combine...> total, partial;
-#pragma omp parallel firstprivate(element, finish) if (space.steps * space.inner >= kParallelElements)
-  for (int64_t batch = 0; batch < blocks; batch += batchSize) {
-    const int64_t count = smaller(batchSize, blocks - batch);
-#pragma omp for schedule(static)
-    for (int64_t job = 0; job < count * chunks; ++job) {
-      const int64_t row = job / chunks, first = job % chunks * kChunk;
-      columnBlock<Combine...>(space, outer, batch + row, first, smaller(kChunk, space.inner - first), element,
-                              partial.from(row * space.inner + first));
+  runTeam(space.steps * space.inner >= kParallelElements, [&] {
+    for (int64_t batch = 0; batch < blocks; batch += batchSize) {
+      const int64_t count = smaller(batchSize, blocks - batch);
+#pragma omp for schedule(static) firstprivate(element, finish)
+      for (int64_t job = 0; job < count * chunks; ++job) {
+        const int64_t row = job / chunks, first = job % chunks * kChunk;
+        columnBlock<Combine...>(space, outer, batch + row, first, smaller(kChunk, space.inner - first), element,
+                                partial.from(row * space.inner + first));
+      }
+#pragma omp for schedule(static) firstprivate(element, finish)
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+        const int64_t first = chunk * kChunk, columns = smaller(kChunk, space.inner - first);
+        if (batch == 0) reset<Combine...>(total.from(first), columns);
+        for (int64_t row = 0; row < count; ++row)
+          combineAll<Combine...>(total.from(first), partial.from(row * space.inner + first), columns);
+        if (batch + count == blocks) finishColumns(outer, first, columns, total.from(first), finish);
+      }
     }
-#pragma omp for schedule(static)
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const int64_t first = chunk * kChunk, columns = smaller(kChunk, space.inner - first);
-      if (batch == 0) reset<Combine...>(total.from(first), columns);
-      for (int64_t row = 0; row < count; ++row)
-        combineAll<Combine...>(total.from(first), partial.from(row * space.inner + first), columns);
-      if (batch + count == blocks) finishColumns(outer, first, columns, total.from(first), finish);
-    }
-  }
+  });
 }
 
 }  // namespace reduce_detail
@@ -182,13 +185,15 @@ void reduceRows(const ReduceSpace &space, Element element, Finish finish) {
   const RowBlocks blocks(space.steps, space.inner);
   const bool isParallel = space.outer * space.steps * space.inner >= kParallelElements;
   if (blocks.count <= 1 || space.outer >= kFewJobs) {
-#pragma omp parallel for schedule(static) firstprivate(element, finish) if (isParallel)
-    for (int64_t outer = 0; outer < space.outer; ++outer) {
-      Accumulators<1, Combine...> total;
-      reset<Combine...>(total.from(0), 1);
-      for (int64_t b = 0; b < blocks.count; ++b) rowBlock<Combine...>(blocks.range(b), outer, element, total.from(0));
-      std::apply([&](auto *...one) { finish(outer, *one...); }, total.from(0));
-    }
+    runTeam(isParallel, [&] {
+#pragma omp for schedule(static) firstprivate(element, finish) nowait
+      for (int64_t outer = 0; outer < space.outer; ++outer) {
+        Accumulators<1, Combine...> total;
+        reset<Combine...>(total.from(0), 1);
+        for (int64_t b = 0; b < blocks.count; ++b) rowBlock<Combine...>(blocks.range(b), outer, element, total.from(0));
+        std::apply([&](auto *...one) { finish(outer, *one...); }, total.from(0));
+      }
+    });
     return;
   }
   for (int64_t outer = 0; outer < space.outer; ++outer) {
@@ -198,9 +203,11 @@ void reduceRows(const ReduceSpace &space, Element element, Finish finish) {
       const int64_t count = smaller(kBlockBatch, blocks.count - batch);
       Accumulators<kBlockBatch, Combine...> partial;
       reset<Combine...>(partial.from(0), count);
-#pragma omp parallel for schedule(static) firstprivate(element) if (isParallel)
-      for (int64_t b = 0; b < count; ++b)
-        rowBlock<Combine...>(blocks.range(batch + b), outer, element, partial.from(b));
+      runTeam(isParallel, [&] {
+#pragma omp for schedule(static) firstprivate(element) nowait
+        for (int64_t b = 0; b < count; ++b)
+          rowBlock<Combine...>(blocks.range(batch + b), outer, element, partial.from(b));
+      });
       for (int64_t b = 0; b < count; ++b) combineAll<Combine...>(total.from(0), partial.from(b), 1);
     }
     std::apply([&](auto *...one) { finish(outer, *one...); }, total.from(0));

@@ -1,6 +1,7 @@
 // SGD on CPUs: one pass over memory, element-wise, in the operations of the reference.
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
+#include "kernels/parallel/team.h"
 #include "kernels/sgd/op.h"
 
 namespace hyc::kernels {
@@ -35,10 +36,12 @@ void sgd(const SgdParams &p, int64_t n, float *param, const T *grad, float *buff
   const bool decay = p.weightDecay != 0, momentum = p.momentum != 0;
   const auto update = decay ? (momentum ? updateRange<true, true, T> : updateRange<true, false, T>)
                             : (momentum ? updateRange<false, true, T> : updateRange<false, false, T>);
-#pragma omp parallel for schedule(static) if (n >= kParallelElements)
-  for (int64_t start = 0; start < n; start += kChunk)
-    update(p, f, n - start < kChunk ? n - start : kChunk, param + start, grad + start,
-           momentum ? buffer + start : nullptr);
+  runTeam(n >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t start = 0; start < n; start += kChunk)
+      update(p, f, n - start < kChunk ? n - start : kChunk, param + start, grad + start,
+             momentum ? buffer + start : nullptr);
+  });
 }
 
 HYC_INSTANTIATE(sgd)

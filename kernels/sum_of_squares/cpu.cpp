@@ -4,6 +4,7 @@
 #include "kernels/exact_sum/op.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
+#include "kernels/parallel/team.h"
 #include "kernels/sum_of_squares/op.h"
 
 namespace hyc::kernels {
@@ -45,9 +46,11 @@ static double sumOfBlock(const T *x, int64_t n) {
 
 template <typename T>
 void sumOfSquaresBlocks(const T *x, int64_t n, double *blockSums) {
-#pragma omp parallel for schedule(static) if (n >= kParallelElements)
-  for (int64_t block = 0; block < sumOfSquaresBlockCount(n); ++block)
-    blockSums[block] = sumOfBlock(x + block * kSumOfSquaresBlock, n - block * kSumOfSquaresBlock);
+  runTeam(n >= kParallelElements, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t block = 0; block < sumOfSquaresBlockCount(n); ++block)
+      blockSums[block] = sumOfBlock(x + block * kSumOfSquaresBlock, n - block * kSumOfSquaresBlock);
+  });
 }
 
 template <typename T>

@@ -137,7 +137,8 @@ ArenaExtent Placer::place(ArrayRef<size_t> order) {
       recordBytes = std::max(recordBytes, items[i].offset + items[i].bytes - reserved);
     }
   recordBytes = roundUp(recordBytes, 64);
-  int64_t base = reserved + slots * recordBytes, bytes = base;
+  // Beyond the last slot's record, and beyond the last byte that something has.
+  int64_t base = reserved + slots * recordBytes, bytes = reserved;
   for (size_t i : order) {
     ArenaItem &item = items[i];
     if (isRecordPerSlot(item))
@@ -146,9 +147,9 @@ ArenaExtent Placer::place(ArrayRef<size_t> order) {
     if (!(item.isTemporary() && recordBytes > 0 && item.alignment <= 64 &&
           tryPlace(item, true, reserved, reserved + recordBytes)))
       tryPlace(item, false, reserved, INT64_MAX);
-    if (!item.perSlot)
-      bytes = std::max(bytes, item.offset + item.bytes);
   }
+  for (const ArenaItem *item : placed)
+    bytes = std::max(bytes, item->offset + item->bytes + (item->perSlot ? (slots - 1) * recordBytes : 0));
   return {bytes, recordBytes, 0};
 }
 

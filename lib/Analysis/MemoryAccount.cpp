@@ -14,14 +14,14 @@ StringRef hyc::getName(TensorKind kind) {
 }
 
 int64_t StageAccount::totalBytes() const {
-  int64_t bytes = 0;
+  int64_t bytes = fixedBytes;
   for (const ArenaAccount &arena : arenas)
     bytes += arena.bytes;
   return bytes;
 }
 
 int64_t StageAccount::deviceBytes() const {
-  int64_t bytes = 0;
+  int64_t bytes = fixedBytes;
   for (const ArenaAccount &arena : arenas)
     bytes += arena.isOnDevice() ? arena.bytes : 0;
   return bytes;
@@ -42,7 +42,7 @@ int64_t JobAccount::mostDeviceBytes() const {
 void hyc::sortArenas(StageAccount &stage) {
   auto position = [](const ArenaAccount &arena) {
     constexpr StringLiteral order[] = {"parameters",    "gradients", "optimizer", "activations",
-                                       "communication", "host",      "nvme"};
+                                       "communication", "workspace", "host",      "nvme"};
     return std::distance(std::begin(order), find(order, arena.name));
   };
   llvm::stable_sort(stage.arenas,

@@ -89,6 +89,8 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.readAhead = *options.readAhead;
   result.writeBehind = *options.writeBehind;
   result.checkFinite = options.checkFinite;
+  result.threads = plannedThreads(options);
+  result.poison = options.poison;
   return result;
 }
 

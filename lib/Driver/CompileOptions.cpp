@@ -8,8 +8,10 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Regex.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <sched.h>
 
 using namespace llvm;
 using namespace hyc;
@@ -213,6 +215,15 @@ static Error checkFiniteType(const CompileOptions &options) {
   return usageError("--check-finite is given, but " + nameOf("precision", options.precision) +
                     " is fp16, whose loss scaling meets overflow by skipping the step; compute in bf16 or f32 to find "
                     "what makes it");
+}
+
+int64_t hyc::plannedThreads(const CompileOptions &options) {
+  if (options.threads > 0)
+    return options.threads;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  int64_t count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return std::max<int64_t>(1, count / (*options.tp * *options.pp * *options.dp));
 }
 
 Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text) {

@@ -61,6 +61,7 @@ static std::string describeNeed(const JobAccount &job, const StageAccount &stage
     return entry.first->tensors[entry.second.tensor].item.bytes * entry.second.copies;
   };
   llvm::stable_sort(largest, [&](const auto &a, const auto &b) { return bytesOf(a) > bytesOf(b); });
+  text += "\n  fixed (code, stacks, heap) " + formatBytes(stage.fixedBytes);
   text += "\n  largest tensors alive at the peaks:";
   for (const auto &entry : ArrayRef(largest).take_front(kTensorsNamed)) {
     const AccountedTensor &tensor = entry.first->tensors[entry.second.tensor];

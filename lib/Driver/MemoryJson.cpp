@@ -60,6 +60,7 @@ static void writeStage(json::OStream &json, const JobAccount &job, const StageAc
     json.attribute("slots", stage.slots);
     json.attribute("device_bytes", stage.deviceBytes());
     json.attribute("total_bytes", stage.totalBytes());
+    json.attribute("fixed_bytes", stage.fixedBytes);
     json.attributeArray("arenas", [&] {
       for (const ArenaAccount &arena : stage.arenas)
         writeArena(json, arena);

@@ -56,6 +56,7 @@ static std::string summarizeStage(const JobAccount &job, const StageAccount &sta
   TextTable table({"arena", "bytes at peak>", "", "peak op"});
   for (const ArenaAccount &arena : stage.arenas)
     table.add({arena.name, std::to_string(arena.bytes), formatBytes(arena.bytes), describePeak(arena.peak, arena)});
+  table.add({"fixed", std::to_string(stage.fixedBytes), formatBytes(stage.fixedBytes), "code, stacks, heap"});
   table.add({"total", std::to_string(stage.totalBytes()), formatBytes(stage.totalBytes()), ""});
   std::string header = "memory of " + describeRanks(job, stage);
   if (job.stages.size() > 1)
@@ -85,6 +86,7 @@ static std::string reportArenas(const JobAccount &job) {
       table.add({number, arena.name, std::to_string(arena.bytes), std::to_string(arena.lowerBound),
                  ratio(arena.bytes, arena.lowerBound), arena.shared ? "shared" : "private",
                  describePeak(arena.peak, arena)});
+    table.add({number, "fixed", std::to_string(stage.fixedBytes), "", "", "private", "code, stacks, heap"});
     table.add({number, "total", std::to_string(stage.totalBytes()), "", "", "", ""});
   }
   std::string text = "Arenas, per rank: their peak, and the most bytes alive at one moment, below which no placement "

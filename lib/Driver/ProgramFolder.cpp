@@ -42,7 +42,7 @@ std::string ProgramFolder::manifest(ModuleOp rank) const {
   facts.microBatch = model.microBatch;
   facts.gradAccum = *options.gradAccum;
   facts.sequence = model.sequence;
-  facts.threads = options.threads;
+  facts.threads = plannedThreads(options);
   facts.nvmePath = *options.nvmePath;
   facts.learningRate = options;
   for (const std::string &file : collectModelFiles(rank)) {

@@ -35,7 +35,7 @@ Toolchain Toolchain::find(const std::string &executable) {
   result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a"), HYC_CONFIGURED_DNNL};
   if (*HYC_CONFIGURED_URING) // empty: the runtime was built without it
     result.libraries.push_back(HYC_CONFIGURED_URING);
-  result.linkFlags = {"-pthread", "-lrt"};
+  result.linkFlags = {"-pthread", "-lrt", "-ldl"};
   // A sanitized runtime brings the sanitizer's calls into every program.
   if (HYC_CONFIGURED_SANITIZE)
     result.linkFlags.push_back("-fsanitize=address,undefined");

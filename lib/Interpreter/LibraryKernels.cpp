@@ -477,6 +477,14 @@ static LogicalResult sliceShard(Loaded &c) {
   return c.store(0, c.ins[0].window(dim, coordinate(c) * size, size));
 }
 
+/// The whole buffer; a poisoned byte is one that nothing has written.
+static LogicalResult poison(Loaded &c) {
+  Address address = c.call.addresses.lookup(c.out(0));
+  int64_t bytes = cast<rank::BufferType>(c.out(0).getType()).getBytes();
+  c.call.memory.poison(*address.arena, address.offset, address.offset + bytes);
+  return success();
+}
+
 static Executor findExecutor(StringRef kernel) {
   static const llvm::StringMap<Executor> executors = {{"layer_norm", layerNorm},
                                                       {"layer_norm_grad", layerNormGrad},
@@ -494,6 +502,7 @@ static Executor findExecutor(StringRef kernel) {
                                                       {"round", round},
                                                       {"fill", fill},
                                                       {"constant", constant},
+                                                      {"poison", poison},
                                                       {"sum_of_squares", sumOfSquares},
                                                       {"round_sum", roundSum},
                                                       {"gradient_scale", gradientScale},

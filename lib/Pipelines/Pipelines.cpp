@@ -165,7 +165,10 @@ void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) 
   // Before placement, which then sees fewer temporaries.
   passes.addPass(createReuseOperands());
   JobAccount *account = options.account;
-  passes.addPass(createPlaceBuffers([account](StageAccount stage) {
+  PlaceBuffersOptions placement;
+  placement.threads = options.threads;
+  placement.poison = options.poison;
+  passes.addPass(createPlaceBuffers(placement, [account](StageAccount stage) {
     if (account)
       account->stages.push_back(std::move(stage));
   }));

@@ -48,14 +48,15 @@ double gemmRate(int threads) {
   return 2.0 * m * n * k / best * 1e-9;
 }
 
-double compileSeconds(const std::string &modelPath, const std::string &folder, const std::string &precision = "f32") {
+double compileSeconds(const std::string &modelPath, const std::string &folder, int threads,
+                      const std::string &precision = "f32") {
   std::string cache = scratch("bench-cache");
   std::filesystem::create_directories(cache);
   setenv("HYC_CACHE_DIR", cache.c_str(), 1);
   double start = now();
   Outcome outcome = execute({tool("hyc-compile"), modelPath, "--weights", "initialise", "--loss", "cross_entropy",
                              "--logits", "logits", "--labels", "labels", "--micro-batch", "1", "--lr", "3e-4",
-                             "--precision", precision, "-o", folder});
+                             "--precision", precision, "--threads", std::to_string(threads), "-o", folder});
   double seconds = now() - start;
   if (outcome.status != 0) {
     std::fprintf(stderr, "%s", outcome.output.c_str());
@@ -83,7 +84,7 @@ double bestStep(const std::string &folder, int steps, int threads) {
 /// f32 and bf16 in turns, so that both see the machine's load; the best step of each.
 void compareBf16(const std::string &f32, int turns, int steps, int threads) {
   std::string bf16 = scratch("bench-124m-bf16");
-  compileSeconds(model("gpt2-124m.onnx"), bf16, "bf16");
+  compileSeconds(model("gpt2-124m.onnx"), bf16, threads, "bf16");
   double best[2] = {1e30, 1e30};
   for (int turn = 0; turn < turns; ++turn) {
     best[0] = std::min(best[0], bestStep(f32, steps, threads));
@@ -112,10 +113,10 @@ int main(int argc, char **argv) {
   const double flopsPerToken = 6 * parameters + 12.0 * 12 * 768 * 1024 / 2;
 
   std::string folder = scratch("bench-124m");
-  double compile12 = compileSeconds(model("gpt2-124m.onnx"), folder);
+  double compile12 = compileSeconds(model("gpt2-124m.onnx"), folder, threads);
   std::printf("compile, 12 layers      %6.2f s\n", compile12);
   if (!deeper.empty()) {
-    double compileDeeper = compileSeconds(deeper, scratch("bench-deeper"));
+    double compileDeeper = compileSeconds(deeper, scratch("bench-deeper"), threads);
     std::printf("compile, deeper model   %6.2f s   ratio %.2f\n", compileDeeper, compileDeeper / compile12);
   }
 

@@ -95,8 +95,13 @@ struct Flags {
       cl::desc("Split the sequence over tp too, between the blocks that tp splits otherwise [off]")};
   cl::opt<std::string> plan{"plan", cl::value_desc("FILE"), cl::cat(files),
                             cl::desc("A plan.json of an earlier compilation, edited or not")};
-  cl::opt<int64_t> threads{"threads", cl::value_desc("N"), cl::init(0), cl::cat(mesh),
-                           cl::desc("Threads of each rank; 0 shares the cores among the ranks [0]")};
+  cl::opt<int64_t> threads{
+      "threads", cl::value_desc("N"), cl::init(0), cl::cat(mesh),
+      cl::desc("Most threads of each rank; 0 shares the cores of this machine among the ranks [0]")};
+
+  cl::opt<bool> poison{"poison", cl::cat(files),
+                       cl::desc("For tests: programs whose hyc-run --poison overwrites every buffer at the end of its "
+                                "planned life")};
 
   cl::opt<int64_t> microBatch{"micro-batch", cl::value_desc("N"), cl::cat(batch),
                               cl::desc("Samples of one micro-batch on one rank [1, or what the model fixes]")};
@@ -256,6 +261,7 @@ hyc::CompileOptions Flags::read() const {
   offer(hysteresis, options.hysteresis);
   offer(consecutiveHysteresis, options.consecutiveHysteresis);
   offer(minLossScale, options.minLossScale);
+  options.poison = poison;
   return options;
 }
 

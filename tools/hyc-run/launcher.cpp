@@ -70,7 +70,25 @@ Result<int> Launcher::run() {
   while (anyRunning()) watch();
   for (size_t rank = 0; rank < ranks_.size(); ++rank) passOn(static_cast<int>(rank));
   takeRecords();
+  if (exitStatus_ == 0) HYCRT_RETURN_IF_ERROR(reportMemory());
   return exitStatus_;
+}
+
+// A table on the terminal, and what was asked for into a file.
+Status Launcher::reportMemory() {
+  std::sort(memory_.begin(), memory_.end(),
+            [](const hycrt::MemoryRecord& a, const hycrt::MemoryRecord& b) { return a.rank < b.rank; });
+  display_.clear();
+  std::fputs(hycrt::toTable(memory_).c_str(), stdout);
+  if (options_.measureMemory.empty()) return {};
+  FILE* file = std::fopen(options_.measureMemory.c_str(), "we");
+  bool written = file != nullptr;
+  for (size_t i = 0; written && i < memory_.size(); ++i) {
+    written = std::fprintf(file, "%s\n", hycrt::toJson(memory_[i]).c_str()) > 0;
+  }
+  if (file && std::fclose(file) != 0) written = false;
+  if (written) return {};
+  return hycrt::errnoError("cannot write '" + options_.measureMemory + "' (--measure-memory)", errno);
 }
 
 // Signals are read from a descriptor, so that nothing here runs inside a handler.
@@ -113,6 +131,8 @@ std::vector<std::string> Launcher::argumentsFor(int rank) const {
   if (options_.communicationThread != hycrt::CommunicationThread::kAuto) {
     add("--communication-thread", options_.communicationThread == hycrt::CommunicationThread::kOn ? "on" : "off");
   }
+  add("--measure-memory", options_.measureMemory);
+  if (options_.poison) arguments.push_back("--poison");
   if (options_.order == hycrt::WindowOrder::kInFile) arguments.push_back("--no-shuffle");
   return arguments;
 }
@@ -125,7 +145,7 @@ std::vector<std::string> Launcher::environmentFor(int rank) const {
                                "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
                                "HYC_RENDEZVOUS=" + socketName_,
                                "HYC_TOKEN=" + token_,
-                               "HYC_RECORD_FD=" + (rank == 0 ? std::to_string(recordWrite_) : std::string())};
+                               "HYC_RECORD_FD=" + std::to_string(recordWrite_)};
   const int threads = hycrt::threadsPerRank(options_, manifest_.threads, ranks);
   // Threads that spin for their next task would take the cores from ranks that have work.
   if (threads * ranks > hycrt::defaultThreads(1) && !std::getenv("OMP_WAIT_POLICY")) {
@@ -142,7 +162,7 @@ Status Launcher::startRanks() {
     RankCommand command;
     command.arguments = argumentsFor(static_cast<int>(rank));
     command.environment = environmentFor(static_cast<int>(rank));
-    command.recordFd = rank == 0 ? recordWrite_ : -1;
+    command.recordFd = recordWrite_;
     command.signals = formerSignals_;
     Result<RankProcess> process = RankProcess::start(command);
     if (!process.ok()) return process.status();
@@ -188,6 +208,10 @@ void Launcher::takeRecords() {
   std::vector<std::string> lines;
   if (!records_.read(recordRead_, &lines)) closeAndForget(&recordRead_);
   for (const std::string& line : lines) {
+    if (line.compare(0, 9, "{\"memory\"") == 0) {
+      if (Result<hycrt::MemoryRecord> record = hycrt::parseMemoryRecord(line); record.ok()) memory_.push_back(*record);
+      continue;
+    }
     Result<hycrt::StepRecord> record = hycrt::parseStepRecord(line);
     if (!record.ok()) continue;  // a line that the end of rank 0 cut off
     display_.show(*record);

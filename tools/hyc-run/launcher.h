@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hycrt/manifest.h"
+#include "hycrt/memory_report.h"
 #include "hycrt/options.h"
 #include "hycrt/status.h"
 #include "hycrt/step_report.h"
@@ -33,6 +34,7 @@ class Launcher {
   void watch();
   void passOn(int rank);
   void takeRecords();
+  hycrt::Status reportMemory();
   void takeSignals();
   void lookForEnds();
   void reportFailure(int rank, const RankEnd& end);
@@ -54,6 +56,8 @@ class Launcher {
   int failedRank_ = -1;  // only its lines are passed on from then on
   int exitStatus_ = 0;
   bool stopping_ = false;
+
+  std::vector<hycrt::MemoryRecord> memory_;  // of ranks, in the order of arrival
 };
 
 }  // namespace hycrun

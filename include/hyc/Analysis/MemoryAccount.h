@@ -92,14 +92,16 @@ struct StageAccount {
   std::vector<AccountedInstruction> instructions;
   std::vector<ArenaAccount> arenas;
   std::vector<ExchangeAccount> exchanges;
+  int64_t fixedBytes = 0;            ///< declared beside the arenas (Workspaces.h); 0: nobody said for how many threads
   std::vector<int64_t> paddingBytes; ///< of states, by rank of the stage: elements that exist on no other layout
 
+  /// Arenas and fixed costs.
   int64_t deviceBytes() const;
   int64_t totalBytes() const;
   const ArenaAccount *findArena(llvm::StringRef name) const;
 };
 
-/// Parameters first, then gradients, optimizer, activations, communication, host, nvme; others after them.
+/// Parameters first, then gradients, optimizer, activations, communication, workspace, host, nvme; others after them.
 void sortArenas(StageAccount &stage);
 
 /// Finds the peak of an arena: the first moment at which most bytes are alive.

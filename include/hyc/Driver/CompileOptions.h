@@ -73,7 +73,8 @@ struct CompileOptions : LearningRateOptions {
   Setting<bool> consecutiveHysteresis = false;
 
   std::string deviceMemory; ///< what a rank may have, as in 24GiB; empty: not limited
-  int64_t threads = 0;      ///< per rank; 0: the cores divided by the ranks, when they start
+  int64_t threads = 0;      ///< per rank; 0: see plannedThreads
+  bool poison = false;      ///< whether programs can overwrite what the plan calls dead
 };
 
 /// Most ranks that one job may have; the runtime reads no manifest of more.
@@ -102,6 +103,9 @@ llvm::Error resolveBatch(CompileOptions &options);
 llvm::Error checkVirtualStages(const CompileOptions &options);
 /// Whether the parameters start from a checkpoint of their own, whose path `weights` then is.
 bool startsFromCheckpoint(const CompileOptions &options);
+/// Threads of a rank: what was said, else this machine's cores divided by the ranks, at least 1. Workspaces are planned
+/// for so many, and a run may have no more.
+int64_t plannedThreads(const CompileOptions &options);
 
 /// The name and size of one `--dim`.
 llvm::Expected<std::pair<std::string, int64_t>> parseDim(const std::string &text);

@@ -47,6 +47,8 @@ struct PipelineOptions {
   bool readAhead = true, writeBehind = true;
   // Rank
   bool checkFinite = false;      ///< end the run at the first op that makes a NaN or an infinity
+  int64_t threads = 0;           ///< of a rank, for which workspaces are planned; 0: kernels bring their own
+  bool poison = false;           ///< mark the ends of lives, so that a run can overwrite what is dead
   JobAccount *account = nullptr; ///< filled in by placement; null: nobody asks
 };
 

@@ -1,5 +1,6 @@
 // One statement a call: matrix products, kernels, collectives, and the library kernels by name.
 #include "FunctionEmitter.h"
+#include "hyc/Analysis/Workspaces.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 
@@ -31,6 +32,12 @@ static int64_t rowsOf(rank::BufferType type) {
 // gemm, launch, start
 //===----------------------------------------------------------------------===//
 
+void FunctionEmitter::addWorkspace(Operation *op, SmallVectorImpl<std::string> &arguments) {
+  auto threads = op->getParentOfType<rank::ProgramOp>()->getAttrOfType<IntegerAttr>("threads");
+  if (threads && workspaceBytes(op, threads.getInt()) > 0)
+    arguments.push_back(arenaBase("workspace", /*perSlot=*/false));
+}
+
 void FunctionEmitter::emitGemm(rank::GemmOp op) {
   std::string sizes = "(" + str(op.getM()) + ", " + str(op.getK()) + ") x (" + str(op.getK()) + ", " + str(op.getN()) +
                       ") -> (" + str(op.getM()) + ", " + str(op.getN()) + ")";
@@ -60,8 +67,10 @@ void FunctionEmitter::emitGemm(rank::GemmOp op) {
   }
   if (op.getBias())
     desc += ", .hasBias = true";
-  callLine("gemm", {desc + "}", pointer(op.getA()), pointer(op.getB()),
-                    op.getBias() ? pointer(op.getBias()) : "nullptr", pointer(op.getC())});
+  SmallVector<std::string> arguments{desc + "}", pointer(op.getA()), pointer(op.getB()),
+                                     op.getBias() ? pointer(op.getBias()) : "nullptr", pointer(op.getC())};
+  addWorkspace(op, arguments);
+  callLine("gemm", arguments);
 }
 
 void FunctionEmitter::emitLaunch(rank::LaunchOp op) {
@@ -156,7 +165,7 @@ LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
   if (kernel.starts_with("cross_entropy") || kernel.starts_with("vocab_"))
     return emitLoss(op), success();
   if (kernel == "strided_copy" || kernel == "accumulate" || kernel == "round" || kernel == "fill" ||
-      kernel == "constant")
+      kernel == "constant" || kernel == "poison")
     return emitMoves(op), success();
   if (kernel == "sum_of_squares" || kernel == "round_sum" || kernel == "gradient_scale" || kernel == "increment" ||
       kernel == "trust_ratio" || kernel == "update_loss_scale" || isOptimizer(kernel))
@@ -225,6 +234,7 @@ void FunctionEmitter::emitAttention(rank::CallOp op) {
   arguments.push_back(strides("dO", ins[5]).substr(1) + "}");
   for (Value buffer : {ins[0], ins[1], ins[2], ins[3], ins[4], ins[5], outs[0], outs[1], outs[2]})
     arguments.push_back(pointer(buffer));
+  addWorkspace(op, arguments);
   callLine("attentionBackward", arguments);
 }
 

@@ -148,6 +148,8 @@ void FunctionEmitter::emitMoves(rank::CallOp op) {
     return callLine("std::fill_n",
                     {pointer(out), count, (elementType(type.getElementType()) + "(" + text + ")").str()});
   }
+  if (kernel == "poison")
+    return callLine("hycrt::poison", {"ctx", bytes(out), str(type.getBytes())});
   auto values = op->getAttrOfType<DenseElementsAttr>("values");
   std::string list;
   size_t column = 0;

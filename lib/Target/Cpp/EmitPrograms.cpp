@@ -39,6 +39,7 @@ constexpr llvm::StringLiteral kKernelFunctions =
 #include <limits>
 
 #include "kernels/math/math.h"
+#include "kernels/parallel/team.h"
 #include "kernels/philox/op.h"
 #include "kernels/reduce/loops.h"
 

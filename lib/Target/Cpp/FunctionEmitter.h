@@ -44,6 +44,8 @@ private:
   std::string row(mlir::Value row);
   std::string mode(rank::WriteMode mode);
   std::string arenaBase(llvm::StringRef arena, bool perSlot);
+  /// Adds where a call's scratch memory is; nothing where it wants none, or brings its own.
+  void addWorkspace(mlir::Operation *op, llvm::SmallVectorImpl<std::string> &arguments);
   /// Of a shard, the variable that holds where it begins and how many elements it has: "dp2048Of8192".
   std::string shard(rank::BufferType type);
   /// "{f32(activations + 4096), hycrt::DType::kF32, 2048}", with sizes and strides where it is not dense.

@@ -303,10 +303,12 @@ LogicalResult emitElementwise(rank::KernelOp kernel, raw_ostream &os) {
     elements *= size;
   std::string indent = "  ";
   bool isParallel = elements >= kParallelElements;
+  if (isParallel)
+    os << "  hyc::kernels::runTeam(true, [=] {\n";
   for (auto [d, size] : llvm::enumerate(space)) {
     bool isInner = d + 1 == space.size(), isOuter = d == 0;
     if (isOuter && isParallel)
-      os << "#pragma omp parallel for" << (isInner ? " simd" : "") << " schedule(static)\n";
+      os << "#pragma omp for" << (isInner ? " simd" : "") << " schedule(static) nowait\n";
     else if (isInner)
       os << "#pragma omp simd\n";
     os << indent << "for (int64_t i" << d << " = 0; i" << d << " < " << size << "; ++i" << d << ") {\n";
@@ -322,6 +324,8 @@ LogicalResult emitElementwise(rank::KernelOp kernel, raw_ostream &os) {
     indent.resize(indent.size() - 2);
     os << indent << "}\n";
   }
+  if (isParallel)
+    os << "  });\n";
   return success();
 }
 

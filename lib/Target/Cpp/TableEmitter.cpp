@@ -357,6 +357,12 @@ LogicalResult TableEmitter::emitProgram() {
   os << "    .name = " << quoted(name) << ",\n    .planHash = " << llvm::format_hex(options.planHash, 18) << ",\n";
   os << "    .mesh = {.tp = " << axis("tp") << ", .pp = " << mesh.getStages() << ", .dp = " << axis("dp") << "},\n";
   os << "    .stage = " << program.getStage() << ",\n";
+  if (auto threads = program->getAttrOfType<IntegerAttr>("threads"))
+    os << "    .threads = " << threads.getInt() << ",\n";
+  if (auto fixed = program->getAttrOfType<IntegerAttr>("fixed_bytes"))
+    os << "    .fixedBytes = " << fixed.getInt() << ",\n";
+  if (program->hasAttr("poison"))
+    os << "    .poisons = true,\n";
   os << "    .batch = {.samples = " << samples << ", .microBatches = " << microBatches << ", .sequence = " << sequence
      << "},\n";
   os << "    .scalars = {" << scalars

@@ -2,6 +2,7 @@
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/MemoryAccount.h"
+#include "hyc/Analysis/Workspaces.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -67,7 +68,8 @@ struct Temporary {
 class ProgramPlacer {
 public:
   ProgramPlacer(rank::ProgramOp program, dist::ScheduleOp schedule) : program(program), schedule(schedule) {}
-  void place();
+  /// See the pass's options.
+  void place(int64_t threads, bool poison);
   /// What was placed, where and for how long. Complete after place().
   StageAccount takeAccount() { return std::move(account); }
 
@@ -80,6 +82,9 @@ private:
   void accountSymbols(rank::ArenaOp arena, ArenaAccount &result);
   AccountedTensor accountTemporary(rank::AllocOp alloc, const ArenaItem &item);
   AccountedTensor accountRecord(const RecordUses &uses, const ArenaItem &item);
+  void placeWorkspace(int64_t threads);
+  void poisonAfter(int64_t function, int64_t position, Value buffer);
+  void poisonRecords();
   void rewriteAddresses();
   FlatSymbolRefAttr name(Operation *symbol) { return FlatSymbolRefAttr::get(SymbolTable::getSymbolName(symbol)); }
 
@@ -87,10 +92,12 @@ private:
   dist::ScheduleOp schedule;
   SmallVector<rank::FuncOp> functions;
   SmallVector<FunctionExecution> executions;
+  SmallVector<SmallVector<Operation *>> ops; // of functions, by position; those that place nothing stay
   SmallVector<Temporary> temporaries;
   llvm::MapVector<StringAttr, std::pair<RecordUses, ArenaItem>> records;
   llvm::StringMap<std::pair<int64_t, bool>> offsets; // of symbols: offset, per slot
   llvm::StringMap<int64_t> recordBytes;              // of arenas
+  bool poisons = false;
   StageAccount account;
 };
 
@@ -157,8 +164,11 @@ void ProgramPlacer::readFunctions() {
     functions.push_back(func);
     account.functions.push_back(describeFunction(func));
     DenseMap<Operation *, int64_t> positions;
-    for (Operation &op : func.getBlock())
+    ops.emplace_back();
+    for (Operation &op : func.getBlock()) {
       positions.try_emplace(&op, positions.size());
+      ops.back().push_back(&op);
+    }
     for (Operation &op : func.getBlock()) {
       if (auto alloc = dyn_cast<rank::AllocOp>(op)) {
         Span span;
@@ -387,8 +397,11 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
                                     at.getI64IntegerAttr(item.offset), perSlot ? at.getUnitAttr() : UnitAttr());
     if (Attribute id = alloc->getAttr("id"))
       place->setAttr("id", id);
+    bool isUsed = !alloc->use_empty();
     alloc.replaceAllUsesWith(place.getResult());
     alloc.erase();
+    if (isUsed && poisons)
+      poisonAfter(item.function, item.last, place.getResult());
   }
   arena.setBytes(extent.bytes);
   arena.setLowerBound(extent.lowerBound - reserved + exactBytes);
@@ -398,6 +411,64 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
   accounted.recordBytes = arena.getRecordBytes();
   findPeak(account, accounted);
   account.arenas.push_back(std::move(accounted));
+}
+
+/// One range for all calls that want scratch memory: no two of them run at once.
+void ProgramPlacer::placeWorkspace(int64_t threads) {
+  ArenaAccount accounted;
+  accounted.name = "workspace";
+  for (auto [index, func] : llvm::enumerate(functions))
+    for (auto [position, op] : llvm::enumerate(func.getBlock())) {
+      int64_t bytes = workspaceBytes(&op, threads);
+      if (bytes == 0)
+        continue;
+      AccountedTensor tensor{TensorKind::Temporary,
+                             account.functions[index].ops[position],
+                             std::to_string(bytes) + "xi8",
+                             account.functions[index].ops[position],
+                             {}};
+      tensor.item.bytes = bytes;
+      tensor.item.function = index;
+      tensor.item.first = tensor.item.last = position;
+      tensor.item.offset = 0;
+      accounted.bytes = std::max(accounted.bytes, bytes);
+      accounted.tensors.push_back(std::move(tensor));
+    }
+  if (accounted.bytes == 0)
+    return;
+  accounted.lowerBound = accounted.bytes;
+  OpBuilder builder = OpBuilder::atBlockBegin(&program.getBody().front());
+  auto arena = rank::ArenaOp::create(builder, program.getLoc(), accounted.name, /*shared=*/false);
+  arena.setBytes(accounted.bytes);
+  arena.setLowerBound(accounted.lowerBound);
+  program->setAttr("threads", builder.getI64IntegerAttr(threads));
+  findPeak(account, accounted);
+  account.arenas.push_back(std::move(accounted));
+}
+
+/// Within a function the last op of a life is never one that only names an address.
+void ProgramPlacer::poisonAfter(int64_t function, int64_t position, Value buffer) {
+  Operation *last = ops[function][position];
+  OpBuilder builder(last->getContext());
+  builder.setInsertionPointAfter(last);
+  rank::CallOp::create(builder, last->getLoc(), "poison", ValueRange(buffer), ValueRange(), rank::WriteMode::overwrite);
+}
+
+/// Of records that backward is the last to use; others are sent on from there, or serve another stage's step.
+void ProgramPlacer::poisonRecords() {
+  constexpr int64_t backward = 1;
+  for (auto &[name, entry] : records) {
+    auto &[uses, item] = entry;
+    if (uses.inFunction[backward].empty() || uses.sends[1] || !uses.inFunction[2].empty() ||
+        !uses.inFunction[3].empty())
+      continue;
+    Operation *last = ops[backward][uses.inFunction[backward].last];
+    OpBuilder builder(last->getContext());
+    builder.setInsertionPoint(last);
+    auto place = rank::AddressOp::create(builder, last->getLoc(), uses.record.getBufferType(),
+                                         FlatSymbolRefAttr::get(uses.record.getSymNameAttr()));
+    poisonAfter(backward, uses.inFunction[backward].last, place.getResult());
+  }
 }
 
 /// rank.address and rank.view become rank.at: one op an address.
@@ -431,20 +502,33 @@ void ProgramPlacer::rewriteAddresses() {
   }
 }
 
-void ProgramPlacer::place() {
+void ProgramPlacer::place(int64_t threads, bool poison) {
+  poisons = poison;
   account.stage = program.getStage();
   account.slots = program.getSlots();
   readFunctions();
   simulate();
-  for (auto arena : llvm::to_vector(program.getOps<rank::ArenaOp>()))
+  SmallVector<rank::ArenaOp> arenas(program.getOps<rank::ArenaOp>());
+  // First: it counts positions, which calls that poison move.
+  if (threads > 0) {
+    placeWorkspace(threads);
+    account.fixedBytes = fixedBytes(threads);
+    program->setAttr("fixed_bytes", Builder(program.getContext()).getI64IntegerAttr(account.fixedBytes));
+  }
+  for (rank::ArenaOp arena : arenas)
     placeArena(arena);
+  if (poisons) {
+    poisonRecords();
+    program->setAttr("poison", UnitAttr::get(program.getContext()));
+  }
   sortArenas(account);
   rewriteAddresses();
 }
 
 struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
-  PlaceBuffers() = default;
-  explicit PlaceBuffers(PlacementListener listener) : listener(std::move(listener)) {}
+  using PlaceBuffersBase::PlaceBuffersBase;
+  PlaceBuffers(const PlaceBuffersOptions &options, PlacementListener listener)
+      : PlaceBuffersBase(options), listener(std::move(listener)) {}
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
@@ -461,7 +545,7 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
         return signalPassFailure();
       }
       ProgramPlacer placer(program, schedule);
-      placer.place();
+      placer.place(threads, poison);
       if (!listener)
         continue;
       StageAccount account = placer.takeAccount();
@@ -476,6 +560,6 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
 
 } // namespace
 
-std::unique_ptr<Pass> hyc::createPlaceBuffers(PlacementListener listener) {
-  return std::make_unique<PlaceBuffers>(std::move(listener));
+std::unique_ptr<Pass> hyc::createPlaceBuffers(const PlaceBuffersOptions &options, PlacementListener listener) {
+  return std::make_unique<PlaceBuffers>(options, std::move(listener));
 }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <unordered_set>
 
 #include "hycrt/mesh.h"
@@ -61,7 +62,11 @@ class Context {
   // Where an infinity that is no error was seen last (hycrt/finite.h).
   std::unordered_set<const void*>& infinities() { return infinities_; }
 
+  // Whether buffers lose their contents where their planned life ends (hyc-run --poison).
+  bool poisons() const { return poisons_; }
+
   // For the runtime's own step loop.
+  void setPoisons(bool poisons) { poisons_ = poisons; }
   void setSeed(uint64_t seed) { seed_ = seed; }
   void setStep(int64_t step) { step_ = step; }
 
@@ -73,9 +78,15 @@ class Context {
   BlockFile* file_;
   int64_t step_ = 0;
   uint64_t seed_ = 0;
+  bool poisons_ = false;
   Status status_;
   std::unordered_set<const void*> infinities_;
 };
+
+// Bytes of ones: a NaN, or -1. Generated code calls it where a buffer's life ends (hyc-compile --poison).
+inline void poison(const Context& ctx, std::byte* begin, int64_t bytes) {
+  if (ctx.poisons()) std::memset(begin, 0xFF, static_cast<size_t>(bytes));
+}
 
 }  // namespace hycrt
 

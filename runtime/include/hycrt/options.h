@@ -22,11 +22,13 @@ struct RunOptions {
   uint64_t seed = 0;
   int threads = 0;  // per rank; 0: the cores divided by the ranks
   WindowOrder order = WindowOrder::kShuffled;
-  std::string logFile;  // the three: empty is off
+  std::string logFile;  // the five: empty is off
   std::string dumpGradients;
   std::string saveWeights;
   std::string trace;  // of the steps after the first; empty: none
   CommunicationThread communicationThread = CommunicationThread::kAuto;
+  std::string measureMemory;
+  bool poison = false;
   std::string nvmePath;  // folder of the ranks' offload files; empty: as compiled
 };
 

@@ -29,7 +29,8 @@ enum class Sharing : uint8_t {
 };
 
 struct ArenaDesc {
-  const char* name;  // "parameters", "gradients", "optimizer", "activations", "communication", "host", "nvme"
+  // "parameters", "gradients", "optimizer", "activations", "communication", "workspace", "host", "nvme"
+  const char* name;
   int64_t bytes;
   Sharing sharing;
 };
@@ -216,6 +217,9 @@ struct Program {
   uint64_t planHash;  // equal in all programs of a job and in its manifest
   Mesh mesh;
   int stage;
+  int threads;         // that kernels' workspaces have room for; 0: they bring their own
+  int64_t fixedBytes;  // declared beside the arenas: code, stacks, heap; 0: nothing is declared
+  bool poisons;        // buffers' lives end with a call of poison(), which hyc-run --poison lets act
   BatchDesc batch;
   ScalarsDesc scalars;
 

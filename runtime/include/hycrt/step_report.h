@@ -2,9 +2,9 @@
 #ifndef HYCRT_STEP_REPORT_H_
 #define HYCRT_STEP_REPORT_H_
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +32,10 @@ struct StepRecord {
 // "momentum" where it cycles, and at the end `"loss_scale":65536.0,"skipped":0` with a loss scale. Numbers are the
 // shortest that read back as the same double; a value that is not finite is null, since JSON has no word for it.
 std::string toJson(const StepRecord& record);
+
+// The same with a line end, into memory of the caller: a step must not allocate. Gives the length.
+using JsonLine = std::array<char, 512>;
+size_t writeJson(const StepRecord& record, JsonLine* line);
 Result<StepRecord> parseStepRecord(std::string_view json);
 
 // step  12/100   loss 5.1235   grad norm 1.234e+00   lr 1.000e-03   123.4 ms   12345 tokens/s   left 0:01:23
@@ -78,7 +82,9 @@ class RemainingTime {
   double after(double milliseconds, int64_t stepsLeft);
 
  private:
-  std::deque<double> recent_;
+  static constexpr size_t kRecentSteps = 16;
+  std::array<double, kRecentSteps> recent_{};
+  size_t count_ = 0;  // steps seen; the ring holds the last of them
   bool warm_ = false;
 };
 

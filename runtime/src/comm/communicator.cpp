@@ -156,7 +156,7 @@ void Communicator::leave(RankState state) {
   ring(mapped);
 }
 
-Status Communicator::checkPeer(int rank, const Description& what, bool askKernel) const {
+Status Communicator::checkPeer(int rank, Description what, bool askKernel) const {
   if (rank == rank_) return {};
   const Peer& peer = peers_[static_cast<size_t>(rank)];
   const RankState state = peer.block.header().state.load(std::memory_order_acquire);
@@ -170,8 +170,7 @@ Status Communicator::checkPeer(int rank, const Description& what, bool askKernel
 }
 
 // The doorbell's value is taken before looking, so that a ring between the look and the sleep ends the sleep at once.
-Status Communicator::waitUntil(const std::vector<int>& peers, const Description& what,
-                               const std::function<bool()>& ready) {
+Status Communicator::waitUntil(const std::vector<int>& peers, Description what, FunctionRef<bool()> ready) {
   for (int i = 0; i < spins_; ++i) {
     if (ready()) return {};
     spinPause();

@@ -18,6 +18,7 @@
 #include "comm/channels.h"
 #include "comm/shared_block.h"
 #include "core/environment.h"
+#include "core/function_ref.h"
 #include "core/trace.h"
 #include "cpu/rank_memory.h"
 #include "hycrt/collectives.h"
@@ -97,7 +98,14 @@ class Communicator {
 
     ChannelRow& own() const { return *rows[static_cast<size_t>(self)]; }
   };
-  struct Moving;  // a transfer in progress
+  // A transfer in progress.
+  struct Moving {
+    const TransferDesc* transfer;
+    const TransferUse* use;
+    int channel;
+    uint64_t item;  // its number in the channel
+    enum class State { kIdle, kOffered, kDone } state = State::kIdle;
+  };
 
   Communicator(const Program& program, const Environment& environment, const RankMemory& memory, ChannelPlans plans,
                CommunicatorOptions options);
@@ -135,9 +143,9 @@ class Communicator {
   Status receive(Channel& channel, const Moving& moving);
 
   // Until ready() returns true; fails where one of `peers` can no longer make it so. `what` is asked for errors only.
-  using Description = std::function<std::string()>;
-  Status waitUntil(const std::vector<int>& peers, const Description& what, const std::function<bool()>& ready);
-  Status checkPeer(int rank, const Description& what, bool askKernel) const;
+  using Description = FunctionRef<std::string()>;
+  Status waitUntil(const std::vector<int>& peers, Description what, FunctionRef<bool()> ready);
+  Status checkPeer(int rank, Description what, bool askKernel) const;
   void ring(const std::vector<int>& ranks) const;
   std::byte* ownAddress(BufferRef buffer) const { return memory_.arenas()[buffer.arena] + buffer.offset; }
 
@@ -147,6 +155,9 @@ class Communicator {
   ChannelPlans plans_;
   std::vector<Peer> peers_;  // by rank; the own entry has only the block
   std::deque<Channel> channels_;
+  // Of the exchange in progress; they keep their capacity, since a step must not allocate.
+  std::vector<Moving> moving_;
+  std::vector<int> movingPeers_;
   int spins_;
   bool left_ = false;
   int64_t waitedNs_ = 0;

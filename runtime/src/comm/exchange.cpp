@@ -7,14 +7,6 @@
 
 namespace hycrt {
 
-struct Communicator::Moving {
-  const TransferDesc* transfer;
-  const TransferUse* use;
-  int channel;
-  uint64_t item;  // its number in the channel
-  enum class State { kIdle, kOffered, kDone } state = State::kIdle;
-};
-
 Status Communicator::exchange(const TransferUse* uses, int count) {
   const int64_t begin = monotonicNs();
   Status status = runExchange(uses, count);
@@ -27,26 +19,26 @@ Status Communicator::exchange(const TransferUse* uses, int count) {
 }
 
 Status Communicator::runExchange(const TransferUse* uses, int count) {
-  std::vector<Moving> moving;
-  std::vector<int> peers;
+  moving_.clear();
+  movingPeers_.clear();
   for (int i = 0; i < count; ++i) {
     const TransferDesc& transfer = program_.transfers[uses[i].transfer];
     const int index = plans_.ofTransfer[static_cast<size_t>(uses[i].transfer)];
     Channel& channel = channels_[static_cast<size_t>(index)];
-    moving.push_back({&transfer, &uses[i], index, channel.started++});
-    peers.push_back(channel.members[transfer.direction == Direction::kSend ? 1 : 0]);
+    moving_.push_back({&transfer, &uses[i], index, channel.started++});
+    movingPeers_.push_back(channel.members[transfer.direction == Direction::kSend ? 1 : 0]);
   }
   const auto what = [&] {
     std::string names;
-    for (const Moving& one : moving) {
+    for (const Moving& one : moving_) {
       if (one.state != Moving::State::kDone) names += (names.empty() ? "" : ", ") + std::string(one.transfer->name);
     }
     return "the exchange of " + names;
   };
   Status status;
-  HYCRT_RETURN_IF_ERROR(waitUntil(peers, what, [&] {
+  HYCRT_RETURN_IF_ERROR(waitUntil(movingPeers_, what, [&] {
     bool allDone = true;
-    for (Moving& one : moving) {
+    for (Moving& one : moving_) {
       if (one.state != Moving::State::kDone && status.ok()) allDone = progress(one, &status) && allDone;
     }
     return allDone || !status.ok();

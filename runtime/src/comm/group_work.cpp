@@ -36,6 +36,17 @@ bool allHave(const std::vector<ChannelRow*>& rows, std::atomic<uint64_t> Channel
   return true;
 }
 
+// Of the work in progress, on whichever thread that is; they keep their capacity, since a step must not allocate.
+std::vector<const std::byte*>& sourcesOfThread() {
+  thread_local std::vector<const std::byte*> sources;
+  return sources;
+}
+
+std::vector<std::byte*>& targetsOfThread() {
+  thread_local std::vector<std::byte*> targets;
+  return targets;
+}
+
 }  // namespace
 
 Result<Ticket> Communicator::start(const CollectiveCall& call) {
@@ -194,8 +205,10 @@ Status Communicator::reduce(Channel& channel, const CollectiveCall& call, uint64
   const int members = static_cast<int>(channel.members.size());
   const bool scatter = call.kind == CollectiveKind::kReduceScatter;
   const int64_t total = scatter ? call.count * members : call.count;
-  std::vector<const std::byte*> sources;
-  std::vector<std::byte*> targets;
+  std::vector<const std::byte*>& sources = sourcesOfThread();
+  std::vector<std::byte*>& targets = targetsOfThread();
+  sources.clear();
+  targets.clear();
   for (int member = 0; member < members; ++member) {
     Result<std::byte*> address = addressAt(channel, member, item, total * sizeOf(call.dtype));
     if (!address.ok()) return address.status();
@@ -206,7 +219,7 @@ Status Communicator::reduce(Channel& channel, const CollectiveCall& call, uint64
   if (scatter) {
     range.begin = range.targetShift = call.count * channel.self;
     range.end = range.begin + call.count;
-    targets = {ownAddress(call.destination)};
+    targets.push_back(ownAddress(call.destination));
   } else {
     if (members == 1) return {};
     range.begin = sliceBegin(total, members, channel.self);
@@ -249,9 +262,11 @@ Status Communicator::reduceFlat(Channel& channel, const CollectiveCall& call, ui
     if (rank == rank_) self = sharing;
     ++sharing;
   }
+  std::vector<const std::byte*>& sources = sourcesOfThread();
+  std::vector<std::byte*>& targets = targetsOfThread();
   for (int i = 0; i < call.partCount; ++i) {
-    std::vector<const std::byte*> sources;
-    std::vector<std::byte*> targets;
+    sources.clear();
+    targets.clear();
     for (int member = 0; member < static_cast<int>(channel.members.size()); ++member) {
       Result<std::byte*> address = flatAddressAt(channel, call, member, item, i);
       if (!address.ok()) return address.status();

@@ -84,6 +84,11 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
         return communicationThreadOf(text) ? "" : "found '" + text + "', expected auto, on or off";
       })
       ->option_text("auto|on|off");
+  app.add_option("--measure-memory", options.measureMemory,
+                 "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank)")
+      ->type_name("FILE");
+  app.add_flag("--poison", options.poison,
+               "Overwrite buffers where their planned life ends; only of what hyc-compile --poison made");
   app.add_option("--nvme-path", options.nvmePath, "Folder on a disk for what the plan keeps there, a file a rank")
       ->type_name("DIR");
 }
@@ -146,15 +151,10 @@ Status checkDistinct(const std::string& option, const std::string& path, const s
 
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) {
   if (!options.data.empty()) inputs.push_back(options.data);
-  if (!options.saveWeights.empty()) {
-    for (const std::string& made : filesOfWeights(options.saveWeights)) {
-      HYCRT_RETURN_IF_ERROR(checkDistinct("--save-weights", made, inputs));
-    }
-    HYCRT_RETURN_IF_ERROR(checkWeightsTarget(options.saveWeights));
-    inputs.push_back(options.saveWeights);
-  }
-  const std::pair<const char*, const std::string*> outputs[] = {
-      {"--log-file", &options.logFile}, {"--dump-gradients", &options.dumpGradients}, {"--trace", &options.trace}};
+  const std::pair<const char*, const std::string*> outputs[] = {{"--log-file", &options.logFile},
+                                                                {"--dump-gradients", &options.dumpGradients},
+                                                                {"--trace", &options.trace},
+                                                                {"--measure-memory", &options.measureMemory}};
   for (const auto& [name, path] : outputs) {
     if (path->empty()) continue;
     HYCRT_RETURN_IF_ERROR(checkDistinct(name, *path, inputs));

@@ -212,6 +212,19 @@ class Checker {
 
 Status checkProgram(const Program& program) { return Checker(program).run(); }
 
+Status checkThreads(const Program& program, int threads) {
+  if (program.threads == 0 || threads <= program.threads) return {};
+  return usageError("--threads is " + std::to_string(threads) + ", but the workspaces of program '" + program.name +
+                    "' were planned for " + std::to_string(program.threads) +
+                    "; run with so many at most, or compile with --threads " + std::to_string(threads));
+}
+
+Status checkPoison(const Program& program, const RunOptions& options) {
+  if (!options.poison || program.poisons) return {};
+  return usageError(std::string("--poison is given, but program '") + program.name +
+                    "' does not tell where lives end; compile with --poison");
+}
+
 Status checkAgainstManifest(const Program& program, const Manifest& manifest) {
   const std::string who = "'" + manifest.folder + "/manifest.json' and program '" + program.name + "'";
   const std::string advice = "; compile again, or run the program from its own folder";

@@ -4,12 +4,19 @@
 #define HYCRT_SRC_CORE_PROGRAM_CHECK_H_
 
 #include "hycrt/manifest.h"
+#include "hycrt/options.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
 
 Status checkProgram(const Program& program);
+
+// Whether the workspaces that the program has suffice for so many threads.
+Status checkThreads(const Program& program, int threads);
+
+// Whether --poison would act.
+Status checkPoison(const Program& program, const RunOptions& options);
 
 // Whether the executable and the folder that it is run from belong together.
 Status checkAgainstManifest(const Program& program, const Manifest& manifest);

@@ -15,11 +15,13 @@
 #include "core/environment.h"
 #include "core/program_check.h"
 #include "core/stage_runner.h"
+#include "core/step_observer.h"
 #include "core/step_sink.h"
 #include "core/trace.h"
 #include "cpu/rank_memory.h"
 #include "cpu/threads.h"
 #include "hycrt/manifest.h"
+#include "hycrt/memory_report.h"
 #include "hycrt/options.h"
 #include "io/initial_values.h"
 #include "io/state_file.h"
@@ -57,6 +59,8 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(readSurroundings());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
     const int threads = threadsPerRank(options_, manifest_.threads, environment_.worldSize);
+    HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
+    HYCRT_RETURN_IF_ERROR(checkPoison(program_, options_));
     ownThread_ = hasCommunicationThread(options_, threads, environment_.worldSize);
     applyThreadPlan({threads, environment_.localRank, environment_.worldSize});
     HYCRT_RETURN_IF_ERROR(checkMomentum());
@@ -118,6 +122,7 @@ class RankRun {
         program_, at_, plans, catalogOf(program_), options_.nvmePath.empty() ? manifest_.nvmePath : options_.nvmePath);
     if (!memory.ok()) return memory.status();
     memory_ = std::make_unique<RankMemory>(std::move(*memory));
+    if (!options_.measureMemory.empty()) fillArenas();
     if (memory_->file() && environment_.rank == 0) std::fprintf(stderr, "%s\n", memory_->file()->description().c_str());
     Result<std::unique_ptr<Communicator>> communicator =
         Communicator::connect(program_, environment_, *memory_, std::move(plans), {ownThread_, trace_.get()});
@@ -126,23 +131,36 @@ class RankRun {
     return {};
   }
 
+  // All but states, which begin as zeros where their initializer says nothing else.
+  void fillArenas() {
+    for (int64_t i = 0; i < program_.arenas.size; ++i) {
+      if (std::byte* arena = memory_->arenas()[i]) fillUntouched(arena, program_.arenas[i].bytes);
+    }
+    clearStates(program_, memory_->arenas());
+  }
+
   Status train() {
     Context ctx(program_, at_, memory_->arenas(), communicator_.get(), memory_->file());
     ctx.setSeed(options_.seed);
+    ctx.setPoisons(options_.poison);
     const ArenaBases arenas{memory_->arenas(), memory_->file()};
     HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, arenas));
     Result<std::unique_ptr<StepSink>> sink = StepSink::open(environment_, options_.logFile);
     if (!sink.ok()) return sink.status();
     StageRunner runner(ctx, data_.get(), options_.order, trace_.get());
+    const StepObserver observer;
     // Nobody's first step includes another's start.
     HYCRT_RETURN_IF_ERROR(communicator_->barrier());
     for (int64_t step = 0; step < options_.steps; ++step) {
       if (trace_) trace_->setOn(step > 0 && step <= kTracedSteps);
       if (step == 1) measureFrom_ = {monotonicNs(), communicator_->waitedNs()};
+      observer.stepBegins(step);
       HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step, sink->get()));
     }
+    observer.stepBegins(options_.steps);
     tellExposedCommunication();
     if (trace_) HYCRT_RETURN_IF_ERROR(writeTrace());
+    HYCRT_RETURN_IF_ERROR(reportMemory(**sink));
     if (!options_.saveWeights.empty()) {
       HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, manifest_.folder + "/model/config.json"));
     }
@@ -206,6 +224,16 @@ class RankRun {
       HYCRT_RETURN_IF_ERROR(communicator_->barrier());
     }
     return {};
+  }
+
+  // While every rank still has all that it had: of pages that several ranks map, each counts its part.
+  Status reportMemory(StepSink& sink) {
+    HYCRT_RETURN_IF_ERROR(communicator_->barrier());
+    const MemoryRecord record = measureMemory(
+        program_, {memory_->arenas(), memory_->file(), memory_->tableBytes(), !options_.measureMemory.empty()},
+        environment_.rank);
+    HYCRT_RETURN_IF_ERROR(sink.write(record));
+    return communicator_->barrier();
   }
 
   // The states hold sums over tokens; what is written are gradients of the mean loss.

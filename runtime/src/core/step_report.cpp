@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cinttypes>
 #include <cmath>
 #include <cstdlib>
@@ -15,8 +16,6 @@
 
 namespace hycrt {
 namespace {
-
-constexpr size_t kRecentSteps = 16;
 
 double numberOrNaN(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
@@ -45,22 +44,48 @@ size_t terminalWidth(FILE* out) {
 
 }  // namespace
 
-std::string toJson(const StepRecord& record) {
-  nlohmann::ordered_json object;
-  object["step"] = record.step;
-  object["steps"] = record.steps;
-  object["loss"] = record.loss;
-  object["grad_norm"] = record.gradNorm;
-  object["lr"] = record.learningRate;
-  if (record.momentum) object["momentum"] = *record.momentum;
-  object["ms"] = record.milliseconds;
-  object["tokens_per_s"] = record.tokensPerSecond;
-  object["eta_s"] = record.etaSeconds;
+size_t writeJson(const StepRecord& record, JsonLine* line) {
+  // Eleven numbers of at most 25 characters and their keys always fit.
+  char* at = line->data();
+  char* const end = at + line->size();
+  const auto text = [&at](std::string_view piece) { at = std::copy(piece.begin(), piece.end(), at); };
+  const auto number = [&](double value) {
+    if (!std::isfinite(value)) return text("null");
+    char* const begin = at;
+    at = std::to_chars(at, end, value).ptr;
+    // A whole number keeps its point, so that readers of any language take it for a real one.
+    if (std::string_view(begin, static_cast<size_t>(at - begin)).find_first_of(".e") == std::string_view::npos)
+      text(".0");
+  };
+  text("{\"step\":");
+  at = std::to_chars(at, end, record.step).ptr;
+  text(",\"steps\":");
+  at = std::to_chars(at, end, record.steps).ptr;
+  const auto field = [&](std::string_view key, double value) {
+    text(",\"");
+    text(key);
+    text("\":");
+    number(value);
+  };
+  field("loss", record.loss);
+  field("grad_norm", record.gradNorm);
+  field("lr", record.learningRate);
+  if (record.momentum) field("momentum", *record.momentum);
+  field("ms", record.milliseconds);
+  field("tokens_per_s", record.tokensPerSecond);
+  field("eta_s", record.etaSeconds);
   if (record.lossScale != 0) {
-    object["loss_scale"] = record.lossScale;
-    object["skipped"] = record.skipped;
+    field("loss_scale", record.lossScale);
+    text(",\"skipped\":");
+    at = std::to_chars(at, end, record.skipped).ptr;
   }
-  return object.dump();
+  text("}\n");
+  return static_cast<size_t>(at - line->data());
+}
+
+std::string toJson(const StepRecord& record) {
+  JsonLine line;
+  return std::string(line.data(), writeJson(record, &line) - 1);
 }
 
 Result<StepRecord> parseStepRecord(std::string_view text) {
@@ -118,7 +143,9 @@ Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path) {
 StepLog::~StepLog() { std::fclose(file_); }
 
 Status StepLog::append(const StepRecord& record) {
-  if (std::fprintf(file_, "%s\n", toJson(record).c_str()) > 0 && std::fflush(file_) == 0) return {};
+  JsonLine line;
+  const size_t size = writeJson(record, &line);
+  if (std::fwrite(line.data(), 1, size, file_) == size && std::fflush(file_) == 0) return {};
   return errnoError("cannot write the log file '" + path_ + "'", errno);
 }
 
@@ -156,15 +183,15 @@ void StepDisplay::clear() {
 }
 
 double RemainingTime::after(double milliseconds, int64_t stepsLeft) {
-  if (!warm_ && !recent_.empty()) {
-    recent_.clear();
+  if (!warm_ && count_ > 0) {
+    count_ = 0;
     warm_ = true;
   }
-  recent_.push_back(milliseconds);
-  if (recent_.size() > kRecentSteps) recent_.pop_front();
+  recent_[count_++ % kRecentSteps] = milliseconds;
+  const size_t held = std::min(count_, kRecentSteps);
   double sum = 0;
-  for (double value : recent_) sum += value;
-  return sum / static_cast<double>(recent_.size()) * static_cast<double>(stepsLeft) / 1000;
+  for (size_t i = 0; i < held; ++i) sum += recent_[i];
+  return sum / static_cast<double>(held) * static_cast<double>(stepsLeft) / 1000;
 }
 
 }  // namespace hycrt

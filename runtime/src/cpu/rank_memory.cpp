@@ -12,13 +12,15 @@ namespace hycrt {
 namespace {
 
 constexpr int64_t kPageBytes = 4096;
+// Of huge pages, which arenas then begin with.
+constexpr size_t kGuardBytes = size_t{2} << 20;
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 46;
 
 int64_t roundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // Byte offsets of the block's parts, and where each shared arena begins (-1: private).
 struct BlockPlan {
-  int64_t arenaRows, channelRows, nameRows, catalog, bytes;
+  int64_t arenaRows, channelRows, nameRows, catalog, tableBytes, bytes;
   std::vector<int64_t> arenaBegins;
 };
 
@@ -32,6 +34,7 @@ Result<BlockPlan> planBlock(const Program& program, const ChannelPlans& channels
   plan.nameRows = plan.channelRows + static_cast<int64_t>(channels.channels.size() * sizeof(ChannelRow));
   plan.catalog = plan.nameRows + nameCount(program) * int64_t{sizeof(NameRow)};
   plan.bytes = roundUp(plan.catalog + static_cast<int64_t>(catalogBytes), kPageBytes);
+  plan.tableBytes = plan.bytes;
   for (const ArenaDesc& arena : program.arenas) {
     if (arena.sharing != Sharing::kShared) {
       plan.arenaBegins.push_back(-1);
@@ -50,7 +53,7 @@ Result<BlockPlan> planBlock(const Program& program, const ChannelPlans& channels
 // Reserves the pages, so that a machine without room says so now and not by a signal later; sealed, so that no
 // holder can shrink it under another.
 Result<FileDescriptor> makeMemfd(int64_t bytes) {
-  FileDescriptor fd(memfd_create("hyc-arenas", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  FileDescriptor fd(memfd_create(kArenaFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.isOpen()) return errnoError("cannot make shared memory", errno);
   if (const int error = posix_fallocate(fd.get(), 0, bytes)) {
     return unavailableError("cannot reserve " + std::to_string(bytes) +
@@ -102,6 +105,7 @@ void fillBlock(std::byte* base, const BlockPlan& plan, const Program& program, c
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   std::swap(base_, other.base_);
   std::swap(bytes_, other.bytes_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 
@@ -118,13 +122,20 @@ Result<Mapping> Mapping::ofMemfd(int fd, int64_t bytes) {
 
 Result<Mapping> Mapping::anonymous(int64_t bytes, const std::string& arena) {
   if (bytes == 0) return Mapping();
-  void* base = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) {
+  const size_t inner = static_cast<size_t>(roundUp(bytes, kPageBytes));
+  Mapping mapping;
+  void* base = mmap(nullptr, inner + 2 * kGuardBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base != MAP_FAILED) {
+    mapping.base_ = static_cast<std::byte*>(base);
+    mapping.bytes_ = inner + 2 * kGuardBytes;
+    mapping.guard_ = kGuardBytes;
+  }
+  if (base == MAP_FAILED || mprotect(mapping.base(), inner, PROT_READ | PROT_WRITE) != 0) {
     return unavailableError("cannot allocate arena '" + arena + "' of " + std::to_string(bytes) +
                             " bytes: " + std::strerror(errno));
   }
-  madvise(base, static_cast<size_t>(bytes), MADV_HUGEPAGE);
-  return Mapping(static_cast<std::byte*>(base), static_cast<size_t>(bytes));
+  madvise(mapping.base(), inner, MADV_HUGEPAGE);
+  return mapping;
 }
 
 static Result<std::unique_ptr<BlockFile>> createFile(const Program& program, const Coordinates& at, int64_t bytes,
@@ -152,6 +163,7 @@ Result<RankMemory> RankMemory::allocate(const Program& program, const Coordinate
   if (!block.ok()) return block.status();
   memory.block_ = std::move(*block);
   memory.blockBytes_ = plan->bytes;
+  memory.tableBytes_ = plan->tableBytes;
   fillBlock(memory.block_.base(), *plan, program, at, channels, catalog);
   for (int64_t i = 0; i < program.arenas.size; ++i) {
     if (plan->arenaBegins[i] >= 0) {

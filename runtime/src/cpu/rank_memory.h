@@ -18,6 +18,9 @@
 
 namespace hycrt {
 
+// What /proc calls the memory of shared arenas.
+inline constexpr char kArenaFileName[] = "hyc-arenas";
+
 // A mapping that ends with its owner.
 class Mapping {
  public:
@@ -29,13 +32,15 @@ class Mapping {
 
   // Whole memfd, readable and writable by every process that has it.
   static Result<Mapping> ofMemfd(int fd, int64_t bytes);
+  // Zeros, between two pages that nobody may touch: an address that runs out of an arena ends the rank.
   static Result<Mapping> anonymous(int64_t bytes, const std::string& arena);
 
-  std::byte* base() const { return base_; }
+  std::byte* base() const { return base_ ? base_ + guard_ : nullptr; }
 
  private:
   std::byte* base_ = nullptr;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0;  // guards included
+  size_t guard_ = 0;  // bytes in front
 };
 
 class RankMemory {
@@ -50,11 +55,13 @@ class RankMemory {
   SharedBlock block() const { return SharedBlock(block_.base()); }
   int memfd() const { return memfd_.get(); }
   int64_t blockBytes() const { return blockBytes_; }
+  // Of the block, what is no arena: headers, rings of channels, names.
+  int64_t tableBytes() const { return tableBytes_; }
 
  private:
   FileDescriptor memfd_;
   Mapping block_;
-  int64_t blockBytes_ = 0;
+  int64_t blockBytes_ = 0, tableBytes_ = 0;
   std::vector<Mapping> private_;
   std::vector<std::byte*> arenas_;
   std::unique_ptr<BlockFile> file_;  // last: transfers end before the memory they use

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/narrow_float.h"
+#include "kernels/parallel/team.h"
 
 namespace hycrt {
 namespace {
@@ -29,20 +30,22 @@ void reduceTyped(const ReduceRange& range, const std::vector<const std::byte*>& 
                  const std::vector<std::byte*>& targets) {
   constexpr int64_t kBlock = kBlockBytes / int64_t{sizeof(T)};
   const int64_t blocks = (range.end - range.begin + kBlock - 1) / kBlock;
-#pragma omp parallel for schedule(static) if ((range.end - range.begin) * int64_t{sizeof(T)} > kParallelBytes)
-  for (int64_t block = 0; block < blocks; ++block) {
-    alignas(64) T sum[kBlock];
-    const int64_t begin = range.begin + block * kBlock;
-    const int64_t count = std::min(kBlock, range.end - begin);
-    std::memcpy(sum, reinterpret_cast<const T*>(sources[0]) + begin, static_cast<size_t>(count) * sizeof(T));
-    for (size_t i = 1; i < sources.size(); ++i) {
-      combine<T, op>(sum, reinterpret_cast<const T*>(sources[i]) + begin, count);
+  hyc::kernels::runTeam((range.end - range.begin) * int64_t{sizeof(T)} > kParallelBytes, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t block = 0; block < blocks; ++block) {
+      alignas(64) T sum[kBlock];
+      const int64_t begin = range.begin + block * kBlock;
+      const int64_t count = std::min(kBlock, range.end - begin);
+      std::memcpy(sum, reinterpret_cast<const T*>(sources[0]) + begin, static_cast<size_t>(count) * sizeof(T));
+      for (size_t i = 1; i < sources.size(); ++i) {
+        combine<T, op>(sum, reinterpret_cast<const T*>(sources[i]) + begin, count);
+      }
+      for (std::byte* target : targets) {
+        std::memcpy(reinterpret_cast<T*>(target) + begin - range.targetShift, sum,
+                    static_cast<size_t>(count) * sizeof(T));
+      }
     }
-    for (std::byte* target : targets) {
-      std::memcpy(reinterpret_cast<T*>(target) + begin - range.targetShift, sum,
-                  static_cast<size_t>(count) * sizeof(T));
-    }
-  }
+  });
 }
 
 template <typename T>
@@ -61,29 +64,31 @@ void reduceNarrow(const ReduceRange& range, const std::vector<const std::byte*>&
                   const std::vector<std::byte*>& targets) {
   constexpr int64_t kBlock = kBlockBytes / int64_t{sizeof(float)};
   const int64_t blocks = (range.end - range.begin + kBlock - 1) / kBlock;
-#pragma omp parallel for schedule(static) if ((range.end - range.begin) * int64_t{sizeof(T)} > kParallelBytes)
-  for (int64_t block = 0; block < blocks; ++block) {
-    alignas(64) float sum[kBlock], term[kBlock];
-    alignas(64) T rounded[kBlock];
-    const int64_t begin = range.begin + block * kBlock;
-    const int64_t count = std::min(kBlock, range.end - begin);
-    for (size_t i = 0; i < sources.size(); ++i) {
-      const T* source = reinterpret_cast<const T*>(sources[i]) + begin;
-      float* wide = i == 0 ? sum : term;
-      for (int64_t e = 0; e < count; ++e) wide[e] = source[e];
-      if (i == 0) continue;
-      if (range.op == ReduceOp::kSum) {
-        combine<float, ReduceOp::kSum>(sum, term, count);
-      } else {
-        combine<float, ReduceOp::kMax>(sum, term, count);
+  hyc::kernels::runTeam((range.end - range.begin) * int64_t{sizeof(T)} > kParallelBytes, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t block = 0; block < blocks; ++block) {
+      alignas(64) float sum[kBlock], term[kBlock];
+      alignas(64) T rounded[kBlock];
+      const int64_t begin = range.begin + block * kBlock;
+      const int64_t count = std::min(kBlock, range.end - begin);
+      for (size_t i = 0; i < sources.size(); ++i) {
+        const T* source = reinterpret_cast<const T*>(sources[i]) + begin;
+        float* wide = i == 0 ? sum : term;
+        for (int64_t e = 0; e < count; ++e) wide[e] = source[e];
+        if (i == 0) continue;
+        if (range.op == ReduceOp::kSum) {
+          combine<float, ReduceOp::kSum>(sum, term, count);
+        } else {
+          combine<float, ReduceOp::kMax>(sum, term, count);
+        }
+      }
+      for (int64_t e = 0; e < count; ++e) rounded[e] = T(sum[e]);
+      for (std::byte* target : targets) {
+        std::memcpy(reinterpret_cast<T*>(target) + begin - range.targetShift, rounded,
+                    static_cast<size_t>(count) * sizeof(T));
       }
     }
-    for (int64_t e = 0; e < count; ++e) rounded[e] = T(sum[e]);
-    for (std::byte* target : targets) {
-      std::memcpy(reinterpret_cast<T*>(target) + begin - range.targetShift, rounded,
-                  static_cast<size_t>(count) * sizeof(T));
-    }
-  }
+  });
 }
 
 }  // namespace

@@ -200,6 +200,7 @@ class BlockFile::State {
       return {};
     }
     (operation == IoOperation::kRead ? totals.bytesRead : totals.bytesWritten) += bytes;
+    if (operation == IoOperation::kWrite) totals.writtenTo = std::max(totals.writtenTo, offset + bytes);
     return {queue_.start(operation, memory, bytes, offset)};
   }
 
@@ -218,6 +219,11 @@ class BlockFile::State {
   int64_t failedOffset() {
     const std::optional<IoFailure> failure = queue_.failure();
     return failure ? failure->offset : -1;
+  }
+
+  int64_t fileBytes() const {
+    struct stat info;
+    return fstat(made_.file.get(), &info) == 0 ? static_cast<int64_t>(info.st_size) : 0;
   }
 
   std::string description;
@@ -266,5 +272,6 @@ Status BlockFile::wait(IoTicket ticket) { return state_->wait(ticket); }
 int64_t BlockFile::failedOffset() const { return state_->failedOffset(); }
 const std::string& BlockFile::description() const { return state_->description; }
 const IoTotals& BlockFile::totals() const { return state_->totals; }
+int64_t BlockFile::fileBytes() const { return state_->fileBytes(); }
 
 }  // namespace hycrt

@@ -51,6 +51,7 @@ struct IoTicket {
 struct IoTotals {
   int64_t bytesRead = 0;
   int64_t bytesWritten = 0;
+  int64_t writtenTo = 0;     // the end of the last byte of the file that was written
   double secondsWaited = 0;  // inside wait: what the disk cost beyond what work hid
 };
 
@@ -76,6 +77,8 @@ class BlockFile {
   // One line: engine, cache or not, the file, its size.
   const std::string& description() const;
   const IoTotals& totals() const;
+  // What the file system says that the file has.
+  int64_t fileBytes() const;
 
  private:
   class State;

@@ -160,6 +160,16 @@ struct OpenFile {
 
 }  // namespace
 
+void clearStates(const Program& program, std::byte* const* arenas) {
+  for (const StateDesc& state : program.states) {
+    // A step's first micro-batch overwrites gradients; of a flat shard the padding has to be zeros all the same.
+    const bool isOverwritten = std::strcmp(state.role, "gradient") == 0 && state.storage != FlatStorage::kShard;
+    if (!arenas[state.buffer.arena] || isOverwritten) continue;
+    std::memset(arenas[state.buffer.arena] + state.buffer.offset, 0,
+                static_cast<size_t>(heldElements(state) * sizeOf(state.dtype)));
+  }
+}
+
 Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
                         const std::vector<std::string>& modelFiles, const ArenaBases& arenas) {
   std::vector<OpenFile> files(modelFiles.size());

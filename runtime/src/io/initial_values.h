@@ -12,6 +12,10 @@
 
 namespace hycrt {
 
+// Zeros wherever a state lies in memory that is not overwritten before it is read; for arenas that do not begin as
+// zeros.
+void clearStates(const Program& program, std::byte* const* arenas);
+
 // `arenas` hold zeros. A file that is too short for a tensor is a data error that names file and tensor.
 Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
                         const std::vector<std::string>& modelFiles, const ArenaBases& arenas);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "io/block_file.h"
+#include "kernels/parallel/team.h"
 
 namespace hycrt {
 namespace {
@@ -16,10 +17,12 @@ bool isFile(const Context& ctx, BufferRef buffer) {
 }
 
 void copyBytes(std::byte* to, const std::byte* from, int64_t bytes) {
-#pragma omp parallel for schedule(static) if (bytes > kChunkBytes)
-  for (int64_t begin = 0; begin < bytes; begin += kChunkBytes) {
-    std::memcpy(to + begin, from + begin, static_cast<size_t>(std::min(kChunkBytes, bytes - begin)));
-  }
+  hyc::kernels::runTeam(bytes > kChunkBytes, [&] {
+#pragma omp for schedule(static) nowait
+    for (int64_t begin = 0; begin < bytes; begin += kChunkBytes) {
+      std::memcpy(to + begin, from + begin, static_cast<size_t>(std::min(kChunkBytes, bytes - begin)));
+    }
+  });
 }
 
 MoveTicket moveStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes) {

@@ -68,8 +68,8 @@ int64_t TokenFile::windowOf(uint64_t item, uint64_t seed, WindowOrder order) con
 Status TokenFile::read(int64_t window, int64_t bound, std::vector<uint32_t>* tokens) const {
   const int64_t count = sequence_ + 1;
   const int64_t first = window * sequence_;
-  std::vector<unsigned char> bytes(static_cast<size_t>(count * tokenBytes_));
-  Status status = readAt(file_, path_, bytes.data(), count * tokenBytes_, dataOffset_ + first * tokenBytes_);
+  bytes_.resize(static_cast<size_t>(count * tokenBytes_));
+  Status status = readAt(file_, path_, bytes_.data(), count * tokenBytes_, dataOffset_ + first * tokenBytes_);
   if (status.code() == StatusCode::kData) {
     return dataError("'" + path_ + "' has shrunk while it was read: tokens " + std::to_string(first) + " to " +
                      std::to_string(first + count - 1) + " of " + std::to_string(tokenCount_) + " are gone");
@@ -77,7 +77,7 @@ Status TokenFile::read(int64_t window, int64_t bound, std::vector<uint32_t>* tok
   HYCRT_RETURN_IF_ERROR(status);
   tokens->resize(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
-    const uint32_t token = tokenAt(bytes.data() + i * tokenBytes_, tokenBytes_);
+    const uint32_t token = tokenAt(bytes_.data() + i * tokenBytes_, tokenBytes_);
     if (int64_t{token} >= bound) {
       return dataError("'" + path_ + "', token " + std::to_string(first + i) + ": found " + std::to_string(token) +
                        ", expected less than the vocabulary's size " + std::to_string(bound));

@@ -50,6 +50,7 @@ class TokenFile {
   int64_t tokenBytes_ = 1;
   int64_t tokenCount_ = 0;
   int64_t windowCount_ = 0;
+  mutable std::vector<unsigned char> bytes_;  // of a window; kept, since a step must not allocate
 };
 
 }  // namespace hycrt

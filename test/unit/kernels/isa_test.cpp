@@ -23,7 +23,7 @@
   void attentionForward(const AttentionDesc &, const T *, const T *, const T *, T *, float *);                        \
   template <typename T>                                                                                               \
   void attentionBackward(const AttentionDesc &, const T *, const T *, const T *, const T *, const float *, const T *, \
-                         T *, T *, T *);                                                                              \
+                         T *, T *, T *, void *);                                                                      \
   }
 
 namespace hyc::kernels {
@@ -103,7 +103,7 @@ Floats products(const Kernels<T> &k) {
   Floats lse(103 * 2);
   k.attention(d, q.data(), key.data(), v.data(), o.data(), lse.data());
   k.attentionBackward(d, q.data(), key.data(), v.data(), o.data(), lse.data(), dO.data(), dq.data(), dk.data(),
-                      dv.data());
+                      dv.data(), nullptr);
   c.insert(c.end(), lse.begin(), lse.end());
   for (const std::vector<T> *part : {&o, &dq, &dk, &dv}) c.insert(c.end(), part->begin(), part->end());
   return c;

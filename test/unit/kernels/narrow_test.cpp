@@ -9,6 +9,7 @@
 #include "kernels/cross_entropy/reference.h"
 #include "kernels/embedding/reference.h"
 #include "kernels/gemm/reference.h"
+#include "kernels/gemm/workspace.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/lamb/op.h"
 #include "kernels/layer_norm/reference.h"
@@ -394,6 +395,59 @@ TYPED_TEST(Narrow, BitsOfProductsDoNotDependOnThreads) {
       return c;
     });
   }
+}
+
+// Planned for four threads: any team of at most so many finds room, and gives the bits of a product that brings its
+// own.
+template <typename T, typename C>
+void expectPlannedWorkspaceIsEnough(const GemmDesc &d) {
+  SCOPED_TRACE(testing::Message() << d.m << " x " << d.n << " x " << d.k);
+  constexpr int kPlanned = 4;
+  const auto a = randomNarrow<T>(d.m * d.k, 1), b = randomNarrow<T>(d.k * d.n, 2), bias = randomNarrow<T>(d.n, 3);
+  std::vector<C> want(d.m * d.n);
+  gemm(d, a.data(), b.data(), bias.data(), want.data());
+  const size_t bytes = gemmNarrowWorkspaceBytes<T, C>(d, kPlanned);
+  const int before = omp_get_max_threads();
+  for (int threads = 1; threads <= kPlanned; ++threads) {
+    omp_set_num_threads(threads);
+    std::vector<char> room(bytes + 128, 'x');
+    char *workspace = room.data() + (64 - reinterpret_cast<uintptr_t>(room.data()) % 64);
+    std::vector<C> c(want.size());
+    gemm(d, a.data(), b.data(), bias.data(), c.data(), workspace);
+    EXPECT_EQ(std::memcmp(c.data(), want.data(), c.size() * sizeof(C)), 0) << threads;
+    for (char *end = workspace + bytes; end < room.data() + room.size(); ++end) ASSERT_EQ(*end, 'x') << threads;
+  }
+  omp_set_num_threads(before);
+}
+
+TYPED_TEST(Narrow, CallersWorkspaceOfTheStatedSizeIsEnough) {
+  for (const Shape &shape : {Shape{5, 17, 7}, {256, 96, 300}, {301, 203, 700}, {700, 33, 1100}, {66, 1570, 4200}}) {
+    GemmDesc d = descOf(shape);
+    d.hasBias = true;
+    expectPlannedWorkspaceIsEnough<TypeParam, TypeParam>(d);
+    expectPlannedWorkspaceIsEnough<TypeParam, float>(d);
+  }
+}
+
+TYPED_TEST(Narrow, AttentionsGradientFindsRoomInACallersWorkspace) {
+  AttentionDesc d;
+  d.batch = 3, d.queryLength = d.keyLength = 70, d.heads = d.kvHeads = 2, d.headDim = 20;
+  d.causal = true, d.scale = 0.2;
+  d.q = d.k = d.v = d.o = d.dq = d.dk = d.dv = d.dO = denseHeadStrides(70, 2, 20);
+  const int64_t n = d.batch * 70 * 40;
+  const auto q = randomNarrow<TypeParam>(n, 1), k = randomNarrow<TypeParam>(n, 2), v = randomNarrow<TypeParam>(n, 3),
+             dO = randomNarrow<TypeParam>(n, 4);
+  auto o = notNarrow<TypeParam>(n), dq = o, dk = o, dv = o, wantDq = o, wantDk = o, wantDv = o;
+  Floats lse(d.batch * 2 * 70);
+  attentionForward(d, q.data(), k.data(), v.data(), o.data(), lse.data());
+  attentionBackward(d, q.data(), k.data(), v.data(), o.data(), lse.data(), dO.data(), wantDq.data(), wantDk.data(),
+                    wantDv.data());
+  const size_t floats = attentionBackwardWorkspaceBytes<TypeParam>(d, omp_get_max_threads()) / sizeof(float);
+  Floats workspace(floats + 16, 7.0f);
+  attentionBackward(d, q.data(), k.data(), v.data(), o.data(), lse.data(), dO.data(), dq.data(), dk.data(), dv.data(),
+                    workspace.data());
+  EXPECT_TRUE(sameNarrowBits(dq, wantDq) && sameNarrowBits(dk, wantDk) && sameNarrowBits(dv, wantDv));
+  for (size_t i = floats; i < workspace.size(); ++i) EXPECT_EQ(workspace[i], 7.0f);
 }
 
 // What makes a sharded model equal the whole one: rows, columns, both, and another way to store the same numbers.

@@ -253,6 +253,9 @@ constexpr Program kProgram = {"miniature",
                               0x1234,
                               {TP, PP, DP},
                               STAGE,
+                              0,  // threads
+                              0,  // fixed bytes
+                              false,
                               {kSamples, MICRO_BATCHES, kSequence},
                               {{kCommunication, kLossSum}, {kCommunication, kCount}, {kCommunication, kNorm}},
                               kArenas,

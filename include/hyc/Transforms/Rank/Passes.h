@@ -11,10 +11,11 @@ namespace hyc {
 
 /// Told what was placed, stage by stage.
 using PlacementListener = std::function<void(StageAccount)>;
-std::unique_ptr<mlir::Pass> createPlaceBuffers(PlacementListener listener);
 
 #define GEN_PASS_DECL
 #include "hyc/Transforms/Rank/Passes.h.inc"
+
+std::unique_ptr<mlir::Pass> createPlaceBuffers(const PlaceBuffersOptions &options, PlacementListener listener);
 
 #define GEN_PASS_REGISTRATION
 #include "hyc/Transforms/Rank/Passes.h.inc"

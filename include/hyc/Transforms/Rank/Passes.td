@@ -161,7 +161,17 @@ def PlaceBuffers : Pass<"hyc-place-buffers", "::mlir::ModuleOp"> {
     States lie one after the other in the order of declaration. Records and temporaries share addresses where they are
     never alive at once; when they are is read off the stage's schedule (see ArenaPlacement.h). Each arena tells its
     size and, beside it, the most bytes that are alive at one moment.
+
+    With `threads` an arena @workspace holds the scratch memory that library kernels ask for (Workspaces.h), as much as
+    the neediest call wants for so many threads; calls use it one after the other.
+
+    With `poison` a `rank.call "poison"` follows the last op of every temporary's life, and of every record's in
+    backward: a test then sees whoever reads what the plan calls dead.
   }];
+  let options = [
+    Option<"threads", "threads", "int64_t", "0", "threads that workspaces have room for; 0: kernels bring their own">,
+    Option<"poison", "poison", "bool", "false", "mark the end of every buffer's life by a call">,
+  ];
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
 

@@ -1,0 +1,41 @@
+// What a rank has beside its tensors: scratch memory of library kernels, and fixed costs.
+//
+// Scratch memory is what library kernels want beside their operands. It comes out of an arena, so that a step allocates
+// nothing; how much is part of each kernel's contract (kernels/*/op.h, kernels/gemm/workspace.h), which a test holds
+// these figures to.
+#ifndef HYC_ANALYSIS_WORKSPACES_H
+#define HYC_ANALYSIS_WORKSPACES_H
+
+#include "mlir/IR/Operation.h"
+
+namespace hyc {
+
+/// Bytes that a call of a rank function wants where it runs on up to `threads` threads; 0 for most.
+int64_t workspaceBytes(mlir::Operation *call, int64_t threads);
+
+enum class KernelType { F32, BF16, F16 };
+
+/// A product of A and B of one type into C of the same type, or of f32.
+struct GemmShape {
+  int64_t m, n, k, batch;
+  KernelType type;
+  bool intoF32, hasBias;
+};
+/// gemmWorkspaceBytes and gemmNarrowWorkspaceBytes of kernels/gemm.
+int64_t gemmWorkspaceBytes(const GemmShape &shape, int64_t threads);
+
+/// attentionBackwardWorkspaceBytes of kernels/attention/op.h.
+struct AttentionShape {
+  int64_t batch, keyLength, kvHeads, headDim;
+  KernelType type;
+};
+int64_t attentionGradientWorkspaceBytes(const AttentionShape &shape, int64_t threads);
+
+/// What a rank of the CPU target has besides its arenas: code, libraries, heap, the tables of its channels, and of each
+/// thread the part of its stack that is touched. Declared from measurements, which test/e2e/MemoryTest.cpp repeats; the
+/// widest program that was measured is the one declared.
+int64_t fixedBytes(int64_t threads);
+
+} // namespace hyc
+
+#endif // HYC_ANALYSIS_WORKSPACES_H

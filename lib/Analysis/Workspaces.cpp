@@ -1,0 +1,89 @@
+// The figures of kernels/*/op.h and kernels/gemm/workspace.h, which no compiler room may include.
+#include "hyc/Analysis/Workspaces.h"
+
+#include "dialects/Rank/RankDialect.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace hyc;
+
+static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
+
+static int64_t wideGemmBytes(const GemmShape &s, int64_t threads) {
+  constexpr int64_t kRun = 256, kColumnBlock = 1536, kDepthBlock = 4 * kRun, kRowBlock = 168, kPanelPadding = 32;
+  int64_t team = 2.0 * s.batch * s.m * s.n * s.k >= 1e6 ? threads : 1;
+  int64_t shared = roundUp(std::min(s.n, kColumnBlock), kPanelPadding) * std::min(s.k, kDepthBlock);
+  return (shared + (kRowBlock * kRun + kPanelPadding) * team) * 4;
+}
+
+static int64_t wideningBytes(const GemmShape &s, int64_t threads) {
+  constexpr int64_t kRows = 512, kColumns = 1536, kDepth = 1024, kLine = 16;
+  GemmShape block = {
+      std::min(kRows, s.m), std::min(kColumns, s.n), std::min(kDepth, s.k), 1, KernelType::F32, true, s.hasBias};
+  int64_t floats = roundUp(block.m * block.k, kLine) + roundUp(block.k * block.n, kLine) +
+                   (s.hasBias ? roundUp(block.n, kLine) : 0) + block.m * block.n;
+  return wideGemmBytes(block, threads) + floats * 4;
+}
+
+/// Fewer threads than there are may want more, since each packs more rows.
+static int64_t tileBytes(const GemmShape &s, int64_t threads) {
+  constexpr int64_t kBlock = 32, kStepWords = kBlock * kBlock / 2, kRun = 4096, kColumnBlock = 1536;
+  constexpr int64_t kRowBlockBytes = 512 << 10;
+  int64_t steps = ceilDiv(std::min(kRun, s.k), kBlock);
+  int64_t fitting = std::max(kRowBlockBytes / (steps * kBlock * 2) / kBlock * kBlock, kBlock);
+  int64_t most = 2.0 * s.m * s.n * s.k >= 4e6 ? threads : 1, aWords = 0;
+  for (int64_t team = 1; team <= most; ++team) {
+    int64_t rows = std::min(roundUp(ceilDiv(s.m, team * 2), kBlock), fitting);
+    aWords = std::max(aWords, team * (rows / kBlock) * steps * kStepWords);
+  }
+  int64_t partialWords = !s.intoF32 && s.k > kRun ? s.m * kColumnBlock : 0;
+  int64_t bWords = ceilDiv(std::min(kColumnBlock, s.n), kBlock) * steps * kStepWords;
+  return (aWords + partialWords + bWords) * 4;
+}
+
+int64_t hyc::gemmWorkspaceBytes(const GemmShape &shape, int64_t threads) {
+  switch (shape.type) {
+  case KernelType::F32:
+    return wideGemmBytes(shape, threads);
+  case KernelType::F16:
+    return wideningBytes(shape, threads);
+  case KernelType::BF16:
+    return std::max(wideningBytes(shape, threads), tileBytes(shape, threads));
+  }
+  return 0;
+}
+
+int64_t hyc::attentionGradientWorkspaceBytes(const AttentionShape &shape, int64_t threads) {
+  if (shape.type == KernelType::F32)
+    return 0;
+  int64_t team = shape.batch * shape.kvHeads > 1 ? threads : 1;
+  return team * 2 * shape.keyLength * shape.headDim * 4;
+}
+
+int64_t hyc::fixedBytes(int64_t threads) {
+  constexpr int64_t kibibyte = 1024, process = 9216 * kibibyte, thread = 128 * kibibyte;
+  return process + thread * threads;
+}
+
+static KernelType kernelTypeOf(Value buffer) {
+  Type element = cast<rank::BufferType>(buffer.getType()).getElementType();
+  return element.isBF16() ? KernelType::BF16 : element.isF16() ? KernelType::F16 : KernelType::F32;
+}
+
+int64_t hyc::workspaceBytes(Operation *call, int64_t threads) {
+  if (auto gemm = dyn_cast<rank::GemmOp>(call)) {
+    auto size = [](uint64_t value) { return static_cast<int64_t>(value); };
+    return gemmWorkspaceBytes({size(gemm.getM()), size(gemm.getN()), size(gemm.getK()), size(gemm.getBatch()),
+                               kernelTypeOf(gemm.getA()), kernelTypeOf(gemm.getC()) == KernelType::F32,
+                               static_cast<bool>(gemm.getBias())},
+                              threads);
+  }
+  auto kernel = dyn_cast<rank::CallOp>(call);
+  if (!kernel || kernel.getKernel() != "attention_grad")
+    return 0;
+  ArrayRef<int64_t> keys = cast<rank::BufferType>(kernel.getIns()[1].getType()).getShape();
+  return attentionGradientWorkspaceBytes({keys[0], keys[1], keys[2], keys[3], kernelTypeOf(kernel.getIns()[0])},
+                                         threads);
+}

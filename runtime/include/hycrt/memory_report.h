@@ -1,0 +1,65 @@
+// What a rank's memory came to, beside what the compiler planned. Every figure but `planned` is measured: addresses
+// that the kernel has mapped, bytes that were written, pages that are resident.
+#ifndef HYCRT_MEMORY_REPORT_H_
+#define HYCRT_MEMORY_REPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hycrt/program.h"
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+struct ArenaUse {
+  std::string name;
+  int64_t planned = 0;
+  int64_t mapped = 0;    // bytes of the arena that belong to a mapping of this process, by /proc/self/maps; of a file,
+                         // its size
+  int64_t touched = -1;  // up to the end of the last 4-byte word that was written; -1: not asked for
+  bool inFile = false;
+};
+
+struct MemoryRecord {
+  int rank = 0;
+  int64_t resident = 0;  // the process's proportional set size (/proc/self/smaps); 0: the kernel does not say
+  int64_t outside = 0;  // resident pages outside of arenas, this rank's and its peers', counted whole; channels' tables
+  int64_t shared = 0;   // the part of these that the proportional figure leaves to other processes: code, above all
+  int64_t fixed = 0;    // what the compiler declared for `outside` (Program::fixedBytes)
+  std::vector<ArenaUse> arenas;
+
+  int64_t planned() const;  // of the arenas in memory
+};
+
+class BlockFile;
+
+// The pattern that --measure-memory fills arenas with, so that what is written can be told from what is not: as f32 a
+// NaN, so that whoever reads what nobody wrote is found out, too.
+inline constexpr uint32_t kUntouched = 0xFFC3E197;
+void fillUntouched(std::byte* arena, int64_t bytes);
+
+// Where a rank's arenas are, and what lies in front of the shared ones.
+struct MeasuredMemory {
+  std::byte* const* arenas = nullptr;
+  const BlockFile* file = nullptr;  // the arena that is one; null: none is
+  int64_t tableBytes = 0;
+  bool filled = false;  // with kUntouched, before anything else
+};
+
+// Reads /proc and, where they were filled, the arenas.
+MemoryRecord measureMemory(const Program& program, const MeasuredMemory& memory, int rank);
+
+// One line of JSON:
+// {"memory":{"rank":0,"resident":…,"outside":…,"shared":…,"fixed":…,"arenas":[{"name":"parameters","planned":…,…}]}}.
+std::string toJson(const MemoryRecord& record);
+Result<MemoryRecord> parseMemoryRecord(std::string_view json);
+
+// The table that ends a run: a line a rank, or the extremes where there are many, and the job's total.
+std::string toTable(const std::vector<MemoryRecord>& records);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_MEMORY_REPORT_H_

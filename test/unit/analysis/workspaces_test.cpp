@@ -1,0 +1,67 @@
+// What the compiler plans for kernels is what their contracts ask for.
+#include "hyc/Analysis/Workspaces.h"
+#include "kernels/attention/op.h"
+#include "kernels/gemm/workspace.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using hyc::KernelType;
+using hyc::kernels::Bf16;
+using hyc::kernels::F16;
+using hyc::kernels::GemmDesc;
+
+int64_t bytesOfContract(const GemmDesc &d, KernelType type, bool intoF32, int threads) {
+  using namespace hyc::kernels;
+  switch (type) {
+  case KernelType::F32:
+    return static_cast<int64_t>(gemmWorkspaceBytes(d, threads));
+  case KernelType::BF16:
+    return static_cast<int64_t>(intoF32 ? gemmNarrowWorkspaceBytes<Bf16, float>(d, threads)
+                                        : gemmNarrowWorkspaceBytes<Bf16, Bf16>(d, threads));
+  case KernelType::F16:
+    return static_cast<int64_t>(intoF32 ? gemmNarrowWorkspaceBytes<F16, float>(d, threads)
+                                        : gemmNarrowWorkspaceBytes<F16, F16>(d, threads));
+  }
+  return -1;
+}
+
+TEST(Workspaces, GemmsAreThoseOfTheirContract) {
+  for (int64_t m : {1, 33, 130, 512, 5000})
+    for (int64_t n : {1, 31, 32, 33, 257, 1535, 1536, 1537, 50257})
+      for (int64_t k : {1, 64, 1023, 1024, 1025, 4096, 4097})
+        for (int64_t batch : {1, 3})
+          for (KernelType type : {KernelType::F32, KernelType::BF16, KernelType::F16})
+            for (bool intoF32 : {false, true})
+              for (bool hasBias : {false, true})
+                for (int threads : {1, 2, 3, 64}) {
+                  GemmDesc desc;
+                  desc.m = m, desc.n = n, desc.k = k, desc.batch = batch, desc.hasBias = hasBias;
+                  ASSERT_EQ(hyc::gemmWorkspaceBytes({m, n, k, batch, type, intoF32, hasBias}, threads),
+                            bytesOfContract(desc, type, intoF32, threads))
+                      << "m " << m << " n " << n << " k " << k << " batch " << batch << " type "
+                      << static_cast<int>(type) << " into f32 " << intoF32 << " bias " << hasBias << " threads "
+                      << threads;
+                }
+}
+
+TEST(Workspaces, AttentionsAreThoseOfItsContract) {
+  for (int64_t batch : {1, 4})
+    for (int64_t heads : {1, 3})
+      for (int threads : {1, 2, 7}) {
+        hyc::kernels::AttentionDesc desc;
+        desc.batch = batch, desc.keyLength = 40, desc.kvHeads = heads, desc.headDim = 24;
+        auto planned = [&](KernelType type) {
+          return hyc::attentionGradientWorkspaceBytes({batch, 40, heads, 24, type}, threads);
+        };
+        using hyc::kernels::attentionBackwardWorkspaceBytes;
+        EXPECT_EQ(planned(KernelType::F32),
+                  static_cast<int64_t>(attentionBackwardWorkspaceBytes<float>(desc, threads)));
+        EXPECT_EQ(planned(KernelType::BF16),
+                  static_cast<int64_t>(attentionBackwardWorkspaceBytes<Bf16>(desc, threads)));
+        EXPECT_EQ(planned(KernelType::F16), static_cast<int64_t>(attentionBackwardWorkspaceBytes<F16>(desc, threads)));
+      }
+}
+
+} // namespace
