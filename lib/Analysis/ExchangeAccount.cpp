@@ -41,7 +41,7 @@ static llvm::StringMap<int64_t> countInstructions(dist::ScheduleOp schedule) {
   return counts;
 }
 
-static ExchangeAccount readStart(rank::StartOp start, rank::CollectiveOp row, dist::MeshOp mesh) {
+ExchangeAccount hyc::accountExchange(rank::StartOp start, rank::CollectiveOp row, dist::MeshOp mesh) {
   ExchangeAccount exchange;
   exchange.kind = start.getKind().str();
   exchange.axes = describe(row.getGroup());
@@ -99,7 +99,7 @@ std::vector<ExchangeAccount> hyc::accountExchanges(rank::ProgramOp program, dist
       auto row = rowOp ? program.lookupSymbol<rank::CollectiveOp>(rowOp.getEntry()) : rank::CollectiveOp();
       if (!row)
         return;
-      exchanges.push_back(readStart(start, row, mesh));
+      exchanges.push_back(accountExchange(start, row, mesh));
       exchanges.back().function = func.getSymName().str();
       exchanges.back().timesPerStep = times->second;
     });

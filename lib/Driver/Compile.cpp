@@ -131,6 +131,7 @@ private:
   ModelInput model;
   CompiledModel compiled;
   PipelineOptions pipeline;
+  MachineRates machine;
 };
 } // namespace
 
@@ -177,6 +178,13 @@ Error Compilation::prepare() {
     return error;
   if (std::error_code error = llvm::sys::fs::access(options.input, llvm::sys::fs::AccessMode::Exist))
     return ioError("cannot read '" + options.input + "'", error);
+  machine = defaultRates(plannedThreads(options));
+  if (!options.machineFile.empty()) {
+    Expected<MachineRates> read = readMachine(options.machineFile, machine);
+    if (!read)
+      return read.takeError();
+    machine = *read;
+  }
   if (options.emit == EmitKind::Exe)
     if (Error error = toolchain.check())
       return error;
@@ -237,7 +245,7 @@ Error Compilation::runPhase(Phase phase) {
   PassManager passes(&context);
   bool stopsAtAccount = phase == Phase::Rank && options.emit == EmitKind::Account;
   if (stopsAtAccount)
-    buildPlacement(passes, pipeline);
+    buildAccount(passes, pipeline);
   else
     buildPhase(phase, passes, pipeline);
   if (failed(passes.run(module)))
@@ -294,6 +302,7 @@ void Compilation::remember(Phase phase) {
     compiled.account.tp = compiled.plan.tp;
     compiled.account.pp = compiled.plan.pp;
     compiled.account.dp = compiled.plan.dp;
+    compiled.time = estimateTime(module, machine);
   }
 }
 
@@ -348,7 +357,7 @@ void Compilation::reportSuccess(double seconds) const {
                << mesh.pp << " × dp " << mesh.dp << "), " << model.microBatch * *options.gradAccum * mesh.dp
                << " samples a step (micro-batch " << model.microBatch << " × grad-accum " << *options.gradAccum
                << " × dp " << mesh.dp << ")\n"
-               << summarizeMemory(compiled.account) << "wrote " << shown << " in " << llvm::format("%.1f s", seconds);
+               << summarizeMemory(compiled.account) << (compiled.time ? summarizeTime(*compiled.time) : "") << "wrote " << shown << " in " << llvm::format("%.1f s", seconds);
   if (options.emit == EmitKind::Exe)
     llvm::outs() << "; train with: hyc-run " << shown << " --data FILE --steps N";
   llvm::outs() << "\n";

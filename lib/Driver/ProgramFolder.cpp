@@ -27,7 +27,7 @@ std::string ProgramFolder::report() const {
          std::to_string(model.sequence) + " tokens\nschedule " + plan.schedule +
          (plan.virtualStages == 1 ? "" : " interleaved, " + std::to_string(plan.virtualStages) + " virtual stages") +
          ", stages balanced by " + plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" +
-         reportMemory(model.account);
+         reportMemory(model.account) + (model.time ? reportTime(*model.time) : "");
 }
 
 std::string ProgramFolder::manifest(ModuleOp rank) const {

@@ -5,6 +5,7 @@
 
 #include "OutputFolder.h"
 #include "PlanFile.h"
+#include "TimeReport.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Driver/Toolchain.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -21,6 +22,7 @@ struct CompiledModel {
   int64_t microBatch = 1, sequence = 1;
   std::string exchangeReport; ///< of phase 4
   JobAccount account;         ///< of memory and communication
+  std::optional<TimeEstimate> time;
 };
 
 class ProgramFolder {

@@ -174,7 +174,7 @@ void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) 
   }));
 }
 
-static void buildRank(OpPassManager &passes, const PipelineOptions &options) {
+void hyc::buildAccount(OpPassManager &passes, const PipelineOptions &options) {
   buildPlacement(passes, options);
   // After placement: what is adjacent, and in what layers differ, are questions of addresses.
   passes.addPass(createCoalesceReductions());
@@ -182,6 +182,10 @@ static void buildRank(OpPassManager &passes, const PipelineOptions &options) {
   buckets.reduceElements = options.reduceBucket;
   buckets.gatherElements = options.gatherBucket;
   passes.addPass(createBucketExchanges(buckets));
+}
+
+static void buildRank(OpPassManager &passes, const PipelineOptions &options) {
+  buildAccount(passes, options);
   if (options.checkFinite)
     passes.addPass(createCheckFinite());
   passes.addPass(createShareLayers());

@@ -177,6 +177,9 @@ struct Flags {
                  clEnumValN(EmitKind::Rank, "rank", "text after phase 5: calls at fixed addresses"),
                  clEnumValN(EmitKind::Source, "source", "the folder with its C++, not compiled"),
                  clEnumValN(EmitKind::Exe, "exe", "the folder with its programs"))};
+  cl::opt<std::string> machine{"machine", cl::value_desc("FILE"), cl::cat(mesh),
+                               cl::desc("JSON with a rank's rates, for the estimate of a step's time in report.txt, which "
+                                        "shows the keys [a server CPU's core a thread]")};
   cl::opt<std::string> deviceMemory{
       "device-memory", cl::value_desc("SIZE"), cl::cat(mesh),
       cl::desc("Memory that a rank may have, as in 24GiB; a plan that needs more is refused")};
@@ -250,6 +253,7 @@ hyc::CompileOptions Flags::read() const {
   offer(warmup, options.warmupSteps);
   options.noDecay.assign(noDecay.begin(), noDecay.end());
   options.deviceMemory = deviceMemory;
+  options.machineFile = machine;
   options.threads = threads;
   options.checkFinite = checkFinite;
   offer(precision, options.precision);

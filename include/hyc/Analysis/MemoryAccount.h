@@ -20,10 +20,13 @@
 namespace hyc {
 
 namespace dist {
+class MeshOp;
 class ScheduleOp;
 } // namespace dist
 namespace rank {
+class CollectiveOp;
 class ProgramOp;
+class StartOp;
 } // namespace rank
 
 struct AccountedFunction {
@@ -118,6 +121,8 @@ struct JobAccount {
   int64_t mostDeviceBytes() const;
 };
 
+/// One started exchange, by the row of its collective.
+ExchangeAccount accountExchange(rank::StartOp start, rank::CollectiveOp row, dist::MeshOp mesh);
 /// Every exchange of one stage's program, in the order of its functions. Before coalescing each has a source of its
 /// own.
 std::vector<ExchangeAccount> accountExchanges(rank::ProgramOp program, dist::ScheduleOp schedule);

@@ -72,6 +72,7 @@ struct CompileOptions : LearningRateOptions {
   Setting<int64_t> initialScalePower = 16, lossScaleWindow = 1000, hysteresis = 2;
   Setting<bool> consecutiveHysteresis = false;
 
+  std::string machineFile;  ///< rates of a rank, for the estimate of time; empty: those of a CPU core a thread
   std::string deviceMemory; ///< what a rank may have, as in 24GiB; empty: not limited
   int64_t threads = 0;      ///< per rank; 0: see plannedThreads
   bool poison = false;      ///< whether programs can overwrite what the plan calls dead

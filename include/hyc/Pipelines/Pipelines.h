@@ -62,6 +62,8 @@ llvm::StringRef getName(Phase phase);
 void buildPhase(Phase phase, mlir::OpPassManager &passes, const PipelineOptions &options);
 /// Adds the passes of phase 5 up to where every buffer has its place: all that an account of memory needs.
 void buildPlacement(mlir::OpPassManager &passes, const PipelineOptions &options);
+/// Adds those and what joins exchanges: all that an account of memory and time needs.
+void buildAccount(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// Adds the passes that check the invariant of `phase`.
 void buildVerification(Phase phase, mlir::OpPassManager &passes);
 

@@ -1,0 +1,156 @@
+// The clocks of a step: bubbles are the published ones, and exchanges hide as far as there is something to hide behind.
+#include "hyc/Analysis/StepTime.h"
+
+#include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/Moves.h"
+#include "hyc/Transforms/Plan/Passes.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <gtest/gtest.h>
+#include <ostream>
+
+using namespace hyc;
+
+namespace {
+
+class StepTimeTest : public testing::Test {
+protected:
+  StepTimeTest() { context.loadDialect<HycDialect, dist::DistDialect, rank::RankDialect>(); }
+
+  mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &text) {
+    return mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  }
+
+  mlir::MLIRContext context;
+};
+
+/// Kernels move as many bytes as the machine does in so many seconds.
+std::string kernel(int64_t seconds) {
+  return "    rank.call \"fill\" %s" + std::to_string(seconds) + " = {value = 0.0 : f32} : !rank.buffer<" +
+         std::to_string(seconds) + "xf32>\n";
+}
+
+std::string addresses() {
+  std::string text;
+  for (int64_t seconds : {1, 2, 3, 5})
+    text += "    %s" + std::to_string(seconds) + " = rank.at @activations 0 : <" + std::to_string(seconds) + "xf32>\n";
+  return text;
+}
+
+constexpr const char *kArenas = "  rank.arena @activations shared bytes 4096\n";
+
+/// A second moves one f32; exchanges and transfers take no time unless told.
+MachineRates unitRates() {
+  MachineRates rates;
+  rates.memory = 4;
+  rates.latency = 0;
+  rates.link = 1e18;
+  return rates;
+}
+
+//===----------------------------------------------------------------------===//
+// Pipelines
+//===----------------------------------------------------------------------===//
+
+struct Pipeline {
+  const char *schedule;
+  int64_t stages, microBatches, virtualStages;
+};
+
+std::ostream &operator<<(std::ostream &stream, const Pipeline &row) {
+  return stream << row.schedule << " p " << row.stages << " m " << row.microBatches << " v " << row.virtualStages;
+}
+
+class Bubble : public StepTimeTest, public testing::WithParamInterface<Pipeline> {};
+
+/// (p − 1)/m of the ideal time for GPipe and 1F1B, (p − 1)/(v m) interleaved (Narayanan et al. 2021, section 2.2), with
+/// backward twice as long as forward. A stage's computation is the ideal time.
+TEST_P(Bubble, IsThePublishedShareOfTheIdealTime) {
+  const Pipeline &row = GetParam();
+  std::string stages = std::to_string(row.stages), pieces = std::to_string(row.virtualStages);
+  std::string text = "dist.mesh @mesh axes [\"dp\", \"tp\"] sizes [1, 1] stages " + stages +
+                     (row.virtualStages > 1 ? " virtual_stages " + pieces : "") + "\n";
+  for (int64_t stage = 0; stage < row.stages; ++stage) {
+    std::string number = std::to_string(stage);
+    text += "rank.program @stage" + number + " stage " + number +
+            (row.virtualStages > 1 ? " virtual_stages " + pieces : "") + " slots 1 {\n" + kArenas;
+    for (auto [kind, seconds] : {std::pair(dist::InstructionKind::forward, 1), {dist::InstructionKind::backward, 2}})
+      for (int64_t piece = 0; piece < row.virtualStages; ++piece)
+        text += "  rank.func @" + rank::functionName(kind, piece) + "() {\n" + addresses() + kernel(seconds) + "  }\n";
+    text += "  rank.func @reduce() {\n  }\n  rank.func @apply() {\n  }\n}\n";
+  }
+  auto module = parse(text);
+  ASSERT_TRUE(module) << text;
+  mlir::PassManager passes(&context);
+  BuildScheduleOptions options;
+  options.schedule = row.schedule;
+  options.microBatches = row.microBatches;
+  passes.addPass(createBuildSchedule(options));
+  ASSERT_TRUE(succeeded(passes.run(*module)));
+  std::optional<StepTime> time = estimateStep(*module, unitRates());
+  ASSERT_TRUE(time);
+  ASSERT_EQ(time->stages.size(), static_cast<size_t>(row.stages));
+  double ideal = 3.0 * static_cast<double>(row.microBatches * row.virtualStages);
+  double bubble = static_cast<double>(row.stages - 1) / static_cast<double>(row.virtualStages * row.microBatches);
+  for (const StageTime &stage : time->stages) {
+    EXPECT_DOUBLE_EQ(stage.computation, ideal);
+    EXPECT_DOUBLE_EQ(stage.exposed, 0);
+  }
+  EXPECT_DOUBLE_EQ(time->seconds() / ideal - 1, bubble);
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, Bubble,
+                         testing::Values(Pipeline{"gpipe", 4, 8, 1}, Pipeline{"1f1b", 4, 8, 1},
+                                         Pipeline{"1f1b", 8, 8, 1}, Pipeline{"1f1b", 2, 6, 1},
+                                         Pipeline{"1f1b", 4, 8, 2}, Pipeline{"1f1b", 4, 16, 4}));
+
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
+
+/// Two of dp add up 4 elements: 16 bytes, all sent once around a ring of two.
+std::string withExchange(const std::string &between) {
+  return std::string("dist.mesh @mesh axes [\"dp\", \"tp\"] sizes [2, 1] stages 1\n"
+                     "dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, "
+                     "#dist.do<backward micro_batch 0 slot 0>, #dist.do<reduce>, #dist.do<apply>]\n"
+                     "rank.program @stage0 stage 0 slots 1 {\n") +
+         kArenas +
+         "  rank.collective @w 0 \"all_reduce\" over <{dp}> cause \"w\" why \"\"\n"
+         "  rank.func @forward() {\n" +
+         addresses() +
+         "    %w = rank.at @activations 0 : <4xf32>\n    %row = rank.row @w\n"
+         "    %t = rank.start \"all_reduce\" \"sum\" %row, %w count 4 : !rank.buffer<4xf32>\n" +
+         between + "    rank.wait %t\n" + kernel(1) +
+         "  }\n  rank.func @backward() {\n  }\n  rank.func @reduce() {\n  }\n  rank.func @apply() {\n  }\n}\n";
+}
+
+TEST_F(StepTimeTest, AnExchangeHidesBehindWhatIsComputedMeanwhile) {
+  MachineRates rates = unitRates();
+  rates.link = 8; // 2 seconds
+  rates.latency = 1;
+  for (auto [seconds, exposed] : {std::pair(1, 2.0), {2, 1.0}, {3, 0.0}, {5, 0.0}}) {
+    auto module = parse(withExchange(kernel(seconds)));
+    ASSERT_TRUE(module);
+    std::optional<StepTime> time = estimateStep(*module, rates);
+    ASSERT_TRUE(time);
+    EXPECT_DOUBLE_EQ(time->stages[0].exposed, exposed) << seconds;
+    EXPECT_DOUBLE_EQ(time->stages[0].computation, seconds + 1);
+    EXPECT_DOUBLE_EQ(time->waitingShare(0), exposed / (seconds + 1 + exposed));
+  }
+}
+
+TEST_F(StepTimeTest, WithoutAThreadItIsMadeWhenItIsAwaited) {
+  MachineRates rates = unitRates();
+  rates.link = 8;
+  rates.latency = 1;
+  rates.communicationThread = false;
+  auto module = parse(withExchange(kernel(5)));
+  ASSERT_TRUE(module);
+  std::optional<StepTime> time = estimateStep(*module, rates);
+  ASSERT_TRUE(time);
+  EXPECT_DOUBLE_EQ(time->stages[0].exposed, 3);
+  EXPECT_DOUBLE_EQ(time->seconds(), 9);
+}
+
+} // namespace
