@@ -110,6 +110,21 @@ std::vector<FitCandidate> hyc::makeCandidates(const FitCandidate &from) {
   return candidates;
 }
 
+FitCandidate hyc::mostFrugal(const std::vector<FitCandidate> &candidates, const FitCandidate &mesh) {
+  auto measures = [](const FitCandidate &candidate) {
+    int moved = 0;
+    for (const std::string *place : {&candidate.offloadActivations, &candidate.offloadOptimizer,
+                                     &candidate.offloadGradients, &candidate.offloadParam})
+      moved += *place != "none";
+    return std::tuple(-candidate.microBatch, candidate.zero, candidate.recompute == "layer", moved);
+  };
+  FitCandidate most = mesh;
+  for (const FitCandidate &candidate : candidates)
+    if (candidate.mesh() == mesh.mesh() && measures(candidate) > measures(most))
+      most = candidate;
+  return most;
+}
+
 //===----------------------------------------------------------------------===//
 // To and from options
 //===----------------------------------------------------------------------===//
@@ -187,6 +202,7 @@ FitBounds::FitBounds(const JobAccount &job, const FitCandidate &from) {
     for (double *bytes : {&parameters, &gradients, &optimizer})
       *bytes *= 0.5;
   }
+  fixed = static_cast<double>(neediestStage(job).fixedBytes);
   learn(from, job);
 }
 
@@ -208,5 +224,5 @@ double FitBounds::atLeast(const FitCandidate &candidate) const {
   if (candidate.offloadOptimizer == "none")
     bytes += optimizer / (candidate.zero >= 1 ? dp : 1);
   auto known = activations.find(keyOf(candidate));
-  return bytes / split + (known == activations.end() ? 0 : known->second);
+  return fixed + bytes / split + (known == activations.end() ? 0 : known->second);
 }

@@ -25,6 +25,7 @@ struct FitCandidate {
   double cost = 0;               ///< in doublings of what is cheap
 
   int64_t ranks() const { return tp * pp * dp; }
+  auto mesh() const { return std::tuple(tp, pp, dp); }
 };
 
 /// What `job`, planned under `options`, is.
@@ -33,6 +34,9 @@ FitCandidate describeChoice(const JobAccount &job, const CompileOptions &options
 /// Choices of the same global batch that need less than `from` in one way at least and on no fewer ranks, cheapest
 /// first.
 std::vector<FitCandidate> makeCandidates(const FitCandidate &from);
+
+/// Of the candidates on one candidate's mesh the one that takes most measures: where it does not fit, none of them does.
+FitCandidate mostFrugal(const std::vector<FitCandidate> &candidates, const FitCandidate &mesh);
 
 /// `options` with the candidate's choice in place of what they say.
 CompileOptions withCandidate(CompileOptions options, const FitCandidate &candidate);
@@ -57,6 +61,7 @@ private:
   static ActivationKey keyOf(const FitCandidate &candidate);
 
   double parameters = 0, gradients = 0, optimizer = 0; ///< of the whole model
+  double fixed = 0;                                    ///< of a rank
   std::map<ActivationKey, double> activations;
 };
 

@@ -8,6 +8,8 @@
 #include "llvm/Support/Process.h"
 
 #include <chrono>
+#include <map>
+#include <tuple>
 
 using namespace llvm;
 using namespace hyc;
@@ -106,20 +108,31 @@ static Proposals findProposals(const JobAccount &job, const CompileOptions &opti
   FitBounds bounds(job, from);
   Proposals proposals;
   SearchProgress progress;
-  for (const FitCandidate &candidate : makeCandidates(from)) {
+  auto plan = [&](const FitCandidate &candidate) {
+    progress.tell(proposals.plans, proposals.found);
+    ++proposals.plans;
+    std::optional<JobAccount> account = replan(withCandidate(options, candidate));
+    if (account)
+      bounds.learn(candidate, *account);
+    return account;
+  };
+  const std::vector<FitCandidate> candidates = makeCandidates(from);
+  std::map<std::tuple<int64_t, int64_t, int64_t>, bool> hopeful; // by mesh
+  for (const FitCandidate &candidate : candidates) {
     // More ranks only where these cannot do it.
     if (proposals.found == kProposals || proposals.plans == kMostPlans ||
         (proposals.found > 0 && candidate.ranks() > from.ranks()))
       break;
     if (bounds.atLeast(candidate) > static_cast<double>(limit))
       continue;
-    progress.tell(proposals.plans, proposals.found);
-    ++proposals.plans;
-    std::optional<JobAccount> account = replan(withCandidate(options, candidate));
-    if (!account)
+    if (auto [mesh, isNew] = hopeful.try_emplace(candidate.mesh(), true); isNew) {
+      std::optional<JobAccount> least = plan(mostFrugal(candidates, candidate));
+      mesh->second = !least || least->mostDeviceBytes() <= limit;
+    }
+    if (!hopeful[candidate.mesh()])
       continue;
-    bounds.learn(candidate, *account);
-    if (account->mostDeviceBytes() > limit)
+    std::optional<JobAccount> account = plan(candidate);
+    if (!account || account->mostDeviceBytes() > limit)
       continue;
     ++proposals.found;
     proposals.text += "\n    " + describeChange(from, candidate) + ": " + formatBytes(account->mostDeviceBytes());
