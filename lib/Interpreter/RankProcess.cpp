@@ -104,11 +104,14 @@ std::optional<bool> RankProcess::runFrame(bool &moved) {
       result = startCollective(op);
     } else if (isa<dist::FetchStartOp, dist::EvictStartOp, dist::WaitMoveOp>(op)) {
       result = succeeded(executeMove(op, device)) ? frame->complete({}) : failure();
-    } else if (isa<dist::CopyStartOp>(op)) {
+    } else if (auto copy = dyn_cast<dist::CopyStartOp>(op)) {
+      copied[copy.getPending()] = frame->valueOf(copy.getOperand());
       result = frame->complete({});
     } else if (auto wait = dyn_cast<dist::WaitOp>(op)) {
-      if (auto copy = wait.getPending().getDefiningOp<dist::CopyStartOp>()) {
-        if (failed(frame->complete({frame->valueOf(copy.getOperand())})))
+      if (auto copy = copied.find(wait.getPending()); copy != copied.end()) {
+        Tensor value = copy->second;
+        copied.erase(copy);
+        if (failed(frame->complete({value})))
           return std::nullopt;
         moved = true;
         continue;

@@ -44,7 +44,7 @@ std::string compileWith(const std::string &name, std::vector<std::string> flags)
 }
 
 Trained trainWith(const std::string &folder) {
-  std::string weights = folder + "/weights", gradients = folder + "/gradients";
+  std::string weights = folder + "/weights.safetensors", gradients = folder + "/gradients.safetensors";
   Trained result;
   result.log = train(folder, kSteps, {"--save-weights", weights, "--dump-gradients", gradients});
   result.weights = bytesOf(weights);

@@ -99,7 +99,7 @@ private:
     auto start = dist::CopyStartOp::create(builder, value.getLoc(),
                                            dist::PendingType::get(builder.getContext(), type), value, to);
     auto wait = dist::WaitOp::create(builder, value.getLoc(), type, start.getPending());
-    setId(start, id);
+    setId(wait, id);
     for (Operation *op : {start.getOperation(), wait.getOperation()}) {
       op->setAttr(dist::kStage, user->getAttr(dist::kStage));
       if (isBackward)

@@ -25,13 +25,20 @@ struct Reduction {
   int64_t end() { return begin() + place.getResult().getType().getBytes(); }
 };
 
+/// A fetched copy shares its place with what comes before and after it; only what is there all the time has neighbours.
+bool isState(rank::ProgramOp program, rank::AtOp place) {
+  return llvm::any_of(program.getOps<rank::StateOp>(), [&](rank::StateOp state) {
+    return state.getArena() == place.getArena() && state.getOffset() == place.getOffset();
+  });
+}
+
 std::optional<Reduction> readReduction(rank::StartOp start, rank::ProgramOp program) {
   auto place = start.getSource().getDefiningOp<rank::AtOp>();
   auto rowOp = start.getRow().getDefiningOp<rank::RowOp>();
   auto row = rowOp ? program.lookupSymbol<rank::CollectiveOp>(rowOp.getEntry()) : rank::CollectiveOp();
   auto wait = start.getTicket().hasOneUse() ? dyn_cast<rank::WaitOp>(*start.getTicket().user_begin()) : rank::WaitOp();
   // Across stages the programs would have to agree on what is adjacent.
-  if (!place || !row || !wait || start.getKind() != "all_reduce" || !row.getGroup().getStages().empty() ||
+  if (!place || !row || !wait || !isState(program, place) || start.getKind() != "all_reduce" || !row.getGroup().getStages().empty() ||
       !place.getResult().getType().isDense() || place.getResult().getType().isShard())
     return std::nullopt;
   return Reduction{start, wait, place, row};

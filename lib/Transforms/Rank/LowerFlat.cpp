@@ -55,7 +55,9 @@ Value FunctionLowering::inCommunication(Value buffer, Operation *op) {
 LogicalResult FunctionLowering::lowerFlatReduceScatter(dist::ReduceScatterStartOp op) {
   Value whole = bufferOf(op.getOperand());
   auto type = cast<rank::BufferType>(whole.getType());
-  if (!worksInPlace(op) || !type.isDense() || !shareWhereItLies(whole))
+  // What others' slices hold afterwards is no value: a fetched copy would be written back with it.
+  bool isCopy = rootOf(whole).first.getDefiningOp<rank::AllocOp>() && op.getOperand().getDefiningOp<ReadOp>();
+  if (isCopy || !worksInPlace(op) || !type.isDense() || !shareWhereItLies(whole))
     whole = inCommunication(whole, op);
   tickets[op.getPending()] =
       start(op, "reduce_scatter", "sum", op.getGroup(), whole, Value(), type.getNumElements(), *op.getFlat());

@@ -49,8 +49,8 @@ LogicalResult FunctionLowering::lowerCopy(dist::CopyStartOp op) {
   auto wait = cast<dist::WaitOp>(*op.getPending().user_begin());
   Value from = denseBufferOf(op.getOperand());
   Value to = allocate(cast<rank::BufferType>(from.getType()), toHost ? StringRef(kHost) : arenaFor(wait.getResult()),
-                      op.getLoc(), getId(op));
-  tickets[op.getPending()] = startMove(op, toHost ? "evict" : "fetch", getId(op), to, from);
+                      op.getLoc(), getId(wait));
+  tickets[op.getPending()] = startMove(op, toHost ? "evict" : "fetch", getId(wait), to, from);
   buffers[op.getPending()] = to;
   return success();
 }

@@ -80,7 +80,7 @@ module attributes {some.lifetime = #dist.lifetime<recompute over {tp}>} {}
 
 // -----
 
-// expected-error@+1 {{lifetime is "keep", expected save or recompute}}
+// expected-error@+1 {{lifetime is "keep", expected save, recompute or offload}}
 module attributes {some.lifetime = #dist.lifetime<keep>} {}
 
 // -----

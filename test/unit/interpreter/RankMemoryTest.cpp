@@ -32,11 +32,11 @@ std::string program(const std::string &functions, int ranks = 1, const std::stri
 
 const char *kSave = R"(rank.func @forward() {
   %w = rank.at @gradients 0 : !rank.buffer<4xf32>
-  %s = rank.at @activations 0 per_slot : !rank.buffer<4xf32>
+  %s = rank.at @activations 0 per_slot {id = "saved"} : !rank.buffer<4xf32>
   rank.call "strided_copy" %s = %w : !rank.buffer<4xf32>, !rank.buffer<4xf32>
 })";
 const char *kAccumulate = R"(rank.func @backward() {
-  %s = rank.at @activations 0 per_slot : !rank.buffer<4xf32>
+  %s = rank.at @activations 0 per_slot {id = "saved"} : !rank.buffer<4xf32>
   %g = rank.at @gradients 64 : !rank.buffer<4xf32>
   rank.call "accumulate" %g = %s {mode = #rank<mode first>} : !rank.buffer<4xf32>, !rank.buffer<4xf32>
 })";
