@@ -63,8 +63,10 @@ const std::vector<Column> &columns() {
        {{"parameters", {}},
         {"parametersHost", {"--offload-param", "cpu"}},
         {"parametersDisk", {"--offload-param", "nvme"}}}},
+      {"gradients' place", {{"sums", {}}, {"sumsHost", {"--offload-gradients", "cpu"}}}},
+      {"activations' place", {{"kept", {}}, {"keptHost", {"--offload-activations", "cpu"}}}},
       {"sequence", {{"whole", {}}, {"split", {"--sequence-parallel"}}}},
-      {"schedule", {{"1f1b", {"--schedule", "1f1b"}}, {"gpipe", {"--schedule", "gpipe"}}}},
+      {"schedule", {{"1f1b", {"--schedule", "1f1b"}}, {"gpipe", {"--schedule", "gpipe"}}, {"interleaved", {"--virtual-stages", "2"}}}},
       {"threads", {{"one", {"--threads", "1"}}, {"two", {"--threads", "2"}}}},
   };
   return table;
@@ -80,14 +82,14 @@ const std::string &disk() {
   return folder;
 }
 
-/// A GPT-2 of two layers, three micro-batches a step. With --poison, which changes no address.
+/// A GPT-2 of four layers with dropout, four micro-batches a step. With --poison, which changes no address.
 std::vector<std::string> argumentsFor(const Combination &combination) {
   std::vector<std::string> arguments = {tool("hyc-compile"),
                                         std::string(HYC_E2E_SOURCE_DIR) + "/small-gpt2.json",
                                         "--micro-batch",
                                         "2",
                                         "--grad-accum",
-                                        "3",
+                                        "4",
                                         "--lr",
                                         "1e-3",
                                         "--sub-group-size",

@@ -51,6 +51,9 @@ struct RecordUses {
   bool isReceived() {
     return llvm::any_of(transfers, [](rank::TransferOp transfer) { return !transfer.getSend(); });
   }
+  bool isSentBackward() {
+    return llvm::any_of(transfers, [](rank::TransferOp transfer) { return transfer.getSend() && transfer.getBackward(); });
+  }
   bool takesPartIn(dist::TransferAttr step) {
     return llvm::any_of(transfers, [&](rank::TransferOp transfer) {
       return transfer.getSend() == step.getIsSend() && transfer.getBackward() != step.isForward() &&
@@ -456,11 +459,15 @@ void ProgramPlacer::poisonAfter(int64_t function, int64_t position, Value buffer
 
 /// Of records that backward is the last to use; others are sent on from there, or serve another stage's step.
 void ProgramPlacer::poisonRecords() {
-  constexpr int64_t backward = 1;
+  int64_t pieces = static_cast<int64_t>(program.getVirtualStages());
   for (auto &[name, entry] : records) {
     auto &[uses, item] = entry;
-    if (uses.inFunction[backward].empty() || uses.sends[1] || !uses.inFunction[2].empty() ||
-        !uses.inFunction[3].empty())
+    int64_t backward = pieces; // by position in ProgramOp::getFunctionNames
+    while (backward < 2 * pieces && uses.inFunction[backward].empty())
+      ++backward;
+    auto isUsed = [](const Span &span) { return !span.empty(); };
+    if (backward >= 2 * pieces || uses.isSentBackward() ||
+        llvm::any_of(ArrayRef(uses.inFunction).drop_front(backward + 1), isUsed))
       continue;
     Operation *last = ops[backward][uses.inFunction[backward].last];
     OpBuilder builder(last->getContext());
