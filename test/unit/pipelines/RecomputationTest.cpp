@@ -171,8 +171,8 @@ TEST(Recompute, RecordsAreThoseOfTheMicroBatchesInFlight) {
   }
 }
 
-// Written-out attention keeps what it makes of its scores, 4as/h a value of the residual stream. Selective
-// recomputation keeps none of that, and is the only thing that it does.
+// Written-out attention keeps what it makes of its scores: the probabilities, from which softmax knows its gradient.
+// Selective recomputation keeps none of that, and is the only thing that it does.
 TEST(Recompute, SelectiveDropsTheSquaresOfWrittenOutAttention) {
   std::map<std::string, int64_t> saved[2];
   for (bool selective : {false, true}) {
@@ -193,10 +193,10 @@ TEST(Recompute, SelectiveDropsTheSquaresOfWrittenOutAttention) {
     else
       EXPECT_TRUE(saved[true].count(id) || llvm::StringRef(id).contains(".attention.")) << id;
   }
-  EXPECT_GE(squares, 8 * 3);
+  EXPECT_GE(squares, 8);
   for (auto &[id, bytes] : saved[true])
     EXPECT_FALSE(bytes >= square / 4 && llvm::StringRef(id).contains(".attention.")) << id;
-  EXPECT_LT(total(saved[true]), total(saved[false]) - 8 * 2 * square);
+  EXPECT_LE(total(saved[true]), total(saved[false]) - 8 * square);
 }
 
 TEST(Recompute, SelectiveLeavesCompositeAttentionAlone) {
