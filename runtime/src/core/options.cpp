@@ -151,6 +151,13 @@ Status checkDistinct(const std::string& option, const std::string& path, const s
 
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) {
   if (!options.data.empty()) inputs.push_back(options.data);
+  if (!options.saveWeights.empty()) {
+    for (const std::string& made : filesOfWeights(options.saveWeights)) {
+      HYCRT_RETURN_IF_ERROR(checkDistinct("--save-weights", made, inputs));
+    }
+    HYCRT_RETURN_IF_ERROR(checkWeightsTarget(options.saveWeights));
+    inputs.push_back(options.saveWeights);
+  }
   const std::pair<const char*, const std::string*> outputs[] = {{"--log-file", &options.logFile},
                                                                 {"--dump-gradients", &options.dumpGradients},
                                                                 {"--trace", &options.trace},

@@ -166,7 +166,7 @@ TEST(HycRun, PrintsOneAlignedLineAStep) {
   const CommandResult result = runCommand(folder.command({"--steps", "12"}), {{"NO_COLOR", "1"}});
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_EQ(result.errors, "");
-  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 12);
+  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 12 + 3);  // the table of memory follows
   EXPECT_CONTAINS(result.output, "step  1/12   loss ");
   EXPECT_CONTAINS(result.output, "step 12/12   loss ");
   EXPECT_EQ(result.output.find('\x1b'), std::string::npos);
