@@ -21,3 +21,19 @@ Error hyc::asDataError(Error error) {
     return Error::success();
   return makeError(ExitCode::Data, toString(std::move(error)));
 }
+
+Error hyc::readJsonFile(StringRef flag, const std::string &path, uint64_t most,
+                        function_ref<Error(const JsonObjectReader &)> read) {
+  Expected<std::string> text = readTextFile(flag, path, most);
+  if (!text)
+    return text.takeError();
+  Expected<JsonValue> value = parseJson(*text, path);
+  if (!value)
+    return asDataError(value.takeError());
+  Expected<JsonObjectReader> root = JsonObjectReader::open(path, *value);
+  if (!root)
+    return asDataError(root.takeError());
+  if (Error error = read(*root))
+    return asDataError(std::move(error));
+  return Error::success();
+}

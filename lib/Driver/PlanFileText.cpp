@@ -150,18 +150,10 @@ static Error readFields(const JsonObjectReader &root, PlanFile &plan) {
 }
 
 Expected<PlanFile> hyc::readPlanFile(const std::string &path) {
-  Expected<std::string> text = readTextFile("plan", path, kMaxBytes);
-  if (!text)
-    return text.takeError();
-  Expected<JsonValue> value = parseJson(*text, path);
-  if (!value)
-    return asDataError(value.takeError());
-  Expected<JsonObjectReader> root = JsonObjectReader::open(path, *value);
-  if (!root)
-    return asDataError(root.takeError());
   PlanFile plan;
-  if (Error error = readFields(*root, plan))
-    return asDataError(std::move(error));
+  if (Error error = readJsonFile("plan", path, kMaxBytes,
+                                 [&](const JsonObjectReader &root) { return readFields(root, plan); }))
+    return std::move(error);
   return plan;
 }
 

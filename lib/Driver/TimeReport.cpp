@@ -36,25 +36,23 @@ static constexpr Rate kRates[] = {
     {"disk", &MachineRates::disk, 1, kMostRate, "bytes a second of the disk"},
 };
 
-Expected<MachineRates> hyc::readMachine(const std::string &path, MachineRates rates) {
-  Expected<std::string> text = readTextFile("machine", path, kMaxBytes);
-  if (!text)
-    return text.takeError();
-  Expected<JsonValue> value = parseJson(*text, path);
-  if (!value)
-    return asDataError(value.takeError());
-  Expected<JsonObjectReader> root = JsonObjectReader::open(path, *value);
-  if (!root)
-    return asDataError(root.takeError());
+static Error readRates(const JsonObjectReader &root, MachineRates &rates) {
   std::vector<StringRef> keys;
   for (const Rate &rate : kRates)
     keys.push_back(rate.key);
-  if (Error error = root->checkKeys({}, keys))
-    return asDataError(std::move(error));
+  if (Error error = root.checkKeys({}, keys))
+    return error;
   for (const Rate &rate : kRates)
-    if (root->has(rate.key))
-      if (Error error = root->read(rate.key, rates.*rate.value, rate.least, rate.most))
-        return asDataError(std::move(error));
+    if (root.has(rate.key))
+      if (Error error = root.read(rate.key, rates.*rate.value, rate.least, rate.most))
+        return error;
+  return Error::success();
+}
+
+Expected<MachineRates> hyc::readMachine(const std::string &path, MachineRates rates) {
+  if (Error error = readJsonFile("machine", path, kMaxBytes,
+                                 [&](const JsonObjectReader &root) { return readRates(root, rates); }))
+    return std::move(error);
   return rates;
 }
 
@@ -63,7 +61,6 @@ MachineRates hyc::defaultRates(int64_t threads) {
   double cores = static_cast<double>(threads);
   rates.products *= cores;
   rates.narrowProducts *= cores;
-  // Two cores take what there is of a memory channel or so; more of them share more channels.
   rates.memory *= cores;
   return rates;
 }

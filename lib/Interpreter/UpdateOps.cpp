@@ -116,31 +116,37 @@ template <typename Op> static double firstDecay(const OpCall &call, Op op) {
   return call.operands[call.operands.size() - (op.getPredicate() ? 2 : 1)].getDouble();
 }
 
-template <typename Op> static LogicalResult evaluateAdam(OpCall &call) {
-  auto op = cast<Op>(call.op);
+/// Executes an update by what `apply` does to its states' values, if it happens.
+static LogicalResult update(OpCall &call, UpdateOpInterface op, llvm::function_ref<void(MutableArrayRef<Tensor>)> apply) {
   NamedStates states;
   if (failed(findStates(call, op, states)))
     return failure();
   if (!happens(op, call))
     return success();
-  MutableArrayRef<Tensor> values = states.values;
-  kernels::AdamWParams params;
-  params.lr = call.operands[0].getDouble();
-  params.step = call.operands[1].getInteger();
-  params.gradScale = call.operands[2].getDouble();
-  params.beta1 = firstDecay(call, op);
-  params.beta2 = op.getBeta2().convertToDouble();
-  params.epsilon = op.getEpsilon().convertToDouble();
-  params.weightDecay = op.getWeightDecay().convertToDouble();
-  params.decay = std::is_same_v<Op, AdamOp> ? kernels::DecayKind::kAddedToGradient : kernels::DecayKind::kDecoupled;
-  params.correctsBias = !op.getUncorrected();
-  dispatchFloat(values[0].getKind(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::reference::adamw(params, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
-                              values[2].mutableData<T>(), values[3].mutableData<T>());
-  });
+  apply(states.values);
   states.store();
   return success();
+}
+
+template <typename Op> static LogicalResult evaluateAdam(OpCall &call) {
+  auto op = cast<Op>(call.op);
+  return update(call, op, [&](MutableArrayRef<Tensor> values) {
+    kernels::AdamWParams params;
+    params.lr = call.operands[0].getDouble();
+    params.step = call.operands[1].getInteger();
+    params.gradScale = call.operands[2].getDouble();
+    params.beta1 = firstDecay(call, op);
+    params.beta2 = op.getBeta2().convertToDouble();
+    params.epsilon = op.getEpsilon().convertToDouble();
+    params.weightDecay = op.getWeightDecay().convertToDouble();
+    params.decay = std::is_same_v<Op, AdamOp> ? kernels::DecayKind::kAddedToGradient : kernels::DecayKind::kDecoupled;
+    params.correctsBias = !op.getUncorrected();
+    dispatchFloat(values[0].getKind(), [&](auto zero) {
+      using T = decltype(zero);
+      kernels::reference::adamw(params, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
+                                values[2].mutableData<T>(), values[3].mutableData<T>());
+    });
+  });
 }
 
 namespace {
@@ -162,72 +168,54 @@ static void updateBySgd(const SgdFactors<T> &factors, int64_t count, T *param, c
 
 static LogicalResult evaluateSgd(OpCall &call) {
   auto op = cast<SgdOp>(call.op);
-  NamedStates states;
-  if (failed(findStates(call, op, states)))
-    return failure();
-  if (!happens(op, call))
-    return success();
-  MutableArrayRef<Tensor> values = states.values;
-  dispatchFloat(values[0].getKind(), [&](auto zero) {
-    using T = decltype(zero);
-    SgdFactors<T> factors{static_cast<T>(call.operands[0].getDouble()), static_cast<T>(call.operands[1].getDouble()),
-                          static_cast<T>(op.getMomentum().convertToDouble()),
-                          static_cast<T>(op.getWeightDecay().convertToDouble())};
-    updateBySgd<T>(factors, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
-                   values.size() > 2 ? values[2].mutableData<T>() : nullptr);
+  return update(call, op, [&](MutableArrayRef<Tensor> values) {
+    dispatchFloat(values[0].getKind(), [&](auto zero) {
+      using T = decltype(zero);
+      SgdFactors<T> factors{static_cast<T>(call.operands[0].getDouble()), static_cast<T>(call.operands[1].getDouble()),
+                            static_cast<T>(op.getMomentum().convertToDouble()),
+                            static_cast<T>(op.getWeightDecay().convertToDouble())};
+      updateBySgd<T>(factors, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
+                     values.size() > 2 ? values[2].mutableData<T>() : nullptr);
+    });
   });
-  states.store();
-  return success();
 }
 
 static LogicalResult evaluateLion(OpCall &call) {
   auto op = cast<LionOp>(call.op);
-  NamedStates states;
-  if (failed(findStates(call, op, states)))
-    return failure();
-  if (!happens(op, call))
-    return success();
-  MutableArrayRef<Tensor> values = states.values;
-  kernels::LionParams params;
-  params.lr = call.operands[0].getDouble();
-  params.gradScale = call.operands[1].getDouble();
-  params.beta1 = firstDecay(call, op);
-  params.beta2 = op.getBeta2().convertToDouble();
-  params.weightDecay = op.getWeightDecay().convertToDouble();
-  dispatchFloat(values[0].getKind(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::reference::lion(params, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
-                             values[2].mutableData<T>());
+  return update(call, op, [&](MutableArrayRef<Tensor> values) {
+    kernels::LionParams params;
+    params.lr = call.operands[0].getDouble();
+    params.gradScale = call.operands[1].getDouble();
+    params.beta1 = firstDecay(call, op);
+    params.beta2 = op.getBeta2().convertToDouble();
+    params.weightDecay = op.getWeightDecay().convertToDouble();
+    dispatchFloat(values[0].getKind(), [&](auto zero) {
+      using T = decltype(zero);
+      kernels::reference::lion(params, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>(),
+                               values[2].mutableData<T>());
+    });
   });
-  states.store();
-  return success();
 }
 
 static LogicalResult evaluateLambDirection(OpCall &call) {
   auto op = cast<LambDirectionOp>(call.op);
-  NamedStates states;
-  if (failed(findStates(call, op, states)))
-    return failure();
-  if (!happens(op, call))
-    return success();
-  MutableArrayRef<Tensor> values = states.values;
-  kernels::LambParams params;
-  params.step = call.operands[0].getInteger();
-  params.gradScale = call.operands[1].getDouble();
-  params.beta1 = firstDecay(call, op);
-  params.beta2 = op.getBeta2().convertToDouble();
-  params.epsilon = op.getEpsilon().convertToDouble();
-  params.weightDecay = op.getWeightDecay().convertToDouble();
-  params.correctsBias = !op.getUncorrected();
-  dispatchFloat(values[0].getKind(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::reference::lambDirection(params, values[0].getNumElements(), values[0].data<T>(),
-                                      values[1].mutableData<T>(), values[2].mutableData<T>(),
-                                      values[3].mutableData<T>());
+  return update(call, op, [&](MutableArrayRef<Tensor> values) {
+    kernels::LambParams params;
+    params.step = call.operands[0].getInteger();
+    params.gradScale = call.operands[1].getDouble();
+    params.beta1 = firstDecay(call, op);
+    params.beta2 = op.getBeta2().convertToDouble();
+    params.epsilon = op.getEpsilon().convertToDouble();
+    params.weightDecay = op.getWeightDecay().convertToDouble();
+    params.correctsBias = !op.getUncorrected();
+    dispatchFloat(values[0].getKind(), [&](auto zero) {
+      using T = decltype(zero);
+      kernels::reference::lambDirection(params, values[0].getNumElements(), values[0].data<T>(),
+                                        values[1].mutableData<T>(), values[2].mutableData<T>(),
+                                        values[3].mutableData<T>());
+    });
+    values[1].roundElements(); // the direction, in a gradient of 16 bits
   });
-  values[1].roundElements(); // the direction, in a gradient of 16 bits
-  states.store();
-  return success();
 }
 
 static LogicalResult evaluateTrustRatio(OpCall &call) {
@@ -243,19 +231,13 @@ static LogicalResult evaluateTrustRatio(OpCall &call) {
 
 static LogicalResult evaluateLamb(OpCall &call) {
   auto op = cast<LambOp>(call.op);
-  NamedStates states;
-  if (failed(findStates(call, op, states)))
-    return failure();
-  if (!happens(op, call))
-    return success();
-  MutableArrayRef<Tensor> values = states.values;
-  double rate = call.operands[0].getDouble() * call.operands[1].getDouble();
-  dispatchFloat(values[0].getKind(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::reference::lambUpdate(rate, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>());
+  return update(call, op, [&](MutableArrayRef<Tensor> values) {
+    double rate = call.operands[0].getDouble() * call.operands[1].getDouble();
+    dispatchFloat(values[0].getKind(), [&](auto zero) {
+      using T = decltype(zero);
+      kernels::reference::lambUpdate(rate, values[0].getNumElements(), values[0].mutableData<T>(), values[1].data<T>());
+    });
   });
-  states.store();
-  return success();
 }
 
 static LogicalResult evaluateRefresh(OpCall &call) {

@@ -1,3 +1,4 @@
+// Greedy pairwise sampling.
 #include "CombinationSample.h"
 
 #include <algorithm>

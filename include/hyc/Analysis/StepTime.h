@@ -17,8 +17,8 @@
 
 namespace hyc {
 
-/// What one rank does in a second, and whether it exchanges while it computes. The defaults are one core of a server's
-/// CPU, as docs/performance.md measured it.
+/// What one rank does in a second, and whether it exchanges while it computes. The defaults are orders of magnitude for
+/// one core of a server's CPU, not measurements; a machine's own come from --machine.
 struct MachineRates {
   double products = 1e11;       ///< floating-point operations of matrix products and attention, a multiply-add as two
   double narrowProducts = 4e11; ///< of those whose operands have 16 bits

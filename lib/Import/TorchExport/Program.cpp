@@ -1,3 +1,4 @@
+// Scalar types of torch.export by their numbers, and their sizes.
 #include "Program.h"
 
 using namespace hyc::torchexport;

@@ -1,3 +1,4 @@
+// Scans for NaN and infinity, and what is told of the first.
 #include "hycrt/finite.h"
 
 #include <algorithm>

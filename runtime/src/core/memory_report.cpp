@@ -1,3 +1,4 @@
+// Measures what arenas and the rest of a rank came to.
 #include "hycrt/memory_report.h"
 
 #include <algorithm>

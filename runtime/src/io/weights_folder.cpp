@@ -1,3 +1,4 @@
+// Folders of weights that transformers loads: checked, then written aside and renamed.
 #include "io/weights_folder.h"
 
 #include <dirent.h>
