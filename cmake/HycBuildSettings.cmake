@@ -16,9 +16,11 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 find_program(HYC_CCACHE ccache)
 if(HYC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # The two variables let equal sources hit the cache from any checkout and build folder.
+  # The first two variables let equal sources hit the cache from any checkout and build folder, the others let what is
+  # compiled under the precompiled header hit it too (HycMLIR.cmake writes the header's sum).
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${HYC_CCACHE})
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1 ${HYC_CCACHE})
 endif()
 
 find_program(HYC_MOLD mold)

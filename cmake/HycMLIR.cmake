@@ -36,15 +36,41 @@ function(hyc_tablegen target td)
   add_public_tablegen_target(${target})
 endfunction()
 
-# add_hyc_library(Name sources… LINK libraries… DEPENDS targets…): one library a folder, links named.
+add_custom_target(hyc_tablegen_all)
+
+# MLIR's and the dialects' headers, parsed once: they are more than half of what a file of the compiler takes to compile.
+# Sources name what they include all the same: -DHYC_PRECOMPILED_HEADER=OFF must build.
+option(HYC_PRECOMPILED_HEADER "Parse the headers of MLIR and of the dialects once for all libraries" ON)
+if(HYC_PRECOMPILED_HEADER)
+  set(pch_source ${PROJECT_SOURCE_DIR}/cmake/Precompiled.h)
+  file(WRITE ${PROJECT_BINARY_DIR}/precompiled/precompiled.cpp.new "")
+  file(COPY_FILE ${PROJECT_BINARY_DIR}/precompiled/precompiled.cpp.new ${PROJECT_BINARY_DIR}/precompiled/precompiled.cpp ONLY_IF_DIFFERENT)
+  add_library(hyc_precompiled STATIC ${PROJECT_BINARY_DIR}/precompiled/precompiled.cpp)
+  target_link_libraries(hyc_precompiled PRIVATE hyc_mlir)
+  target_precompile_headers(hyc_precompiled PRIVATE ${pch_source})
+  add_dependencies(hyc_precompiled hyc_tablegen_all)
+  # ccache takes this sum for the header's contents: equal text has an equal sum in every folder.
+  set(pch_binary ${PROJECT_BINARY_DIR}/CMakeFiles/hyc_precompiled.dir/cmake_pch.hxx.gch)
+  add_custom_command(OUTPUT ${pch_binary}.sum DEPENDS ${pch_binary} COMMAND_EXPAND_LISTS VERBATIM
+    COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/precompiled-sum.sh ${pch_binary}.sum ${CMAKE_CXX_COMPILER} -std=c++17 -w
+            "-I$<JOIN:$<TARGET_PROPERTY:hyc_precompiled,INCLUDE_DIRECTORIES>,;-I>"
+            "$<TARGET_PROPERTY:hyc_precompiled,COMPILE_OPTIONS>" -x c++ ${pch_source})
+  add_custom_target(hyc_precompiled_sum DEPENDS ${pch_binary}.sum)
+  add_dependencies(hyc_precompiled_sum hyc_precompiled)
+endif()
+
+# add_hyc_library(Name sources… LINK libraries… DEPENDS targets…): one library a folder, links named. PLAIN: few of its
+# sources include the dialects, so that it does without the precompiled header.
 function(add_hyc_library name)
-  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "PLAIN" "" "LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC hyc_mlir ${ARG_LINK})
   add_dependencies(${name} hyc_tablegen_all ${ARG_DEPENDS})
+  if(HYC_PRECOMPILED_HEADER AND NOT ARG_PLAIN)
+    target_precompile_headers(${name} REUSE_FROM hyc_precompiled)
+    add_dependencies(${name} hyc_precompiled_sum)
+  endif()
 endfunction()
-
-add_custom_target(hyc_tablegen_all)
 
 # add_hyc_passes(Phase): Passes.h.inc from this folder's Passes.td, with register<Phase>Passes().
 function(add_hyc_passes phase)
