@@ -51,8 +51,11 @@ if(HYC_PRECOMPILED_HEADER)
   add_dependencies(hyc_precompiled hyc_tablegen_all)
   # ccache takes this sum for the header's contents: equal text has an equal sum in every folder.
   set(pch_binary ${PROJECT_BINARY_DIR}/CMakeFiles/hyc_precompiled.dir/cmake_pch.hxx.gch)
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" pch_build_type)
+  separate_arguments(pch_flags NATIVE_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${pch_build_type}}")
   add_custom_command(OUTPUT ${pch_binary}.sum DEPENDS ${pch_binary} COMMAND_EXPAND_LISTS VERBATIM
-    COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/precompiled-sum.sh ${pch_binary}.sum ${CMAKE_CXX_COMPILER} -std=c++17 -w
+    COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/precompiled-sum.sh ${pch_binary}.sum ${CMAKE_CXX_COMPILER} ${pch_flags}
+            -std=c++17 -w -fmacro-prefix-map=${PROJECT_SOURCE_DIR}=
             "-I$<JOIN:$<TARGET_PROPERTY:hyc_precompiled,INCLUDE_DIRECTORIES>,;-I>"
             "$<TARGET_PROPERTY:hyc_precompiled,COMPILE_OPTIONS>" -x c++ ${pch_source})
   add_custom_target(hyc_precompiled_sum DEPENDS ${pch_binary}.sum)
