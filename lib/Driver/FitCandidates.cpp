@@ -21,7 +21,6 @@ FitCandidate hyc::describeChoice(const JobAccount &job, const CompileOptions &op
   choice.offloadParam = *options.offloadParam;
   choice.offloadActivations = *options.offloadActivations;
   choice.offloadGradients = *options.offloadGradients;
-  choice.canMoveParameters = *options.precision == "f32";
   return choice;
 }
 
@@ -61,7 +60,7 @@ static void addOffloaded(const FitCandidate &from, FitCandidate choice, std::vec
   for (const std::string &activations : places(from.offloadActivations, choice.recompute != "auto"))
     for (const std::string &optimizer : places(from.offloadOptimizer, true))
       for (const std::string &gradients : places(from.offloadGradients, optimizer != "none"))
-        for (const std::string &parameters : places(from.offloadParam, from.canMoveParameters)) {
+        for (const std::string &parameters : places(from.offloadParam, true)) {
           choice.offloadActivations = activations;
           choice.offloadOptimizer = optimizer;
           choice.offloadGradients = gradients;

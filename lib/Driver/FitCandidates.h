@@ -21,7 +21,6 @@ struct FitCandidate {
   std::string recompute = "none";
   std::string offloadOptimizer = "none", offloadParam = "none", offloadActivations = "none";
   std::string offloadGradients = "none"; ///< only beside the optimizer
-  bool canMoveParameters = true; ///< not beside copies in 16 bits
   double cost = 0;               ///< in doublings of what is cheap
 
   int64_t ranks() const { return tp * pp * dp; }

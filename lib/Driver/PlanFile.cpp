@@ -130,7 +130,10 @@ static Error applyPlacements(const ParamStates &states, const PlanRule &rule) {
   for (StateOp state : states.optimizer)
     if (Error error = place(state, "optimizer_placement"))
       return error;
-  return place(states.param, "placement");
+  if (states.copy)
+    if (Error error = place(states.param, "master_placement"))
+      return error;
+  return place(states.used(), "placement");
 }
 
 /// Hangs on the states of one parameter what a rule says of them, for hyc-shard-states to find.
@@ -410,7 +413,9 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
         rule.states["master"] = spellFlat(param);
     }
     if (plan.offload) {
-      rule.states["placement"] = dist::placementOf(param).str();
+      rule.states["placement"] = dist::placementOf(states.used()).str();
+      if (states.copy)
+        rule.states["master_placement"] = dist::placementOf(param).str();
       if (!states.optimizer.empty())
         rule.states["optimizer_placement"] = dist::placementOf(StateOp(states.optimizer.front())).str();
       if (gradient)

@@ -28,7 +28,9 @@
 //       "{dp}"}
 //
 // With offload a rule also says where the parameter ("placement"), its optimizer states ("optimizer_placement") and its
-// gradient ("gradient_placement") are kept: device, host or nvme, a gradient on the device or the host; the object "offload" what holds for parameters that no rule matches, and how states move.
+// gradient ("gradient_placement") are kept: device, host or nvme, a gradient on the device or the host; the object
+// "offload" what holds for parameters that no rule matches, and how states move. Of a parameter with a copy in another
+// type "placement" means the copy, and "master_placement" the f32 parameter.
 //
 // `*` stands for any characters but a dot. The surprise: only parameters and inputs are listed, since every other
 // sharding follows from theirs; one that no rule matches is left to the seeds. Lifetimes are of forward ops, by their
@@ -58,9 +60,9 @@ struct PlanRule {
 };
 
 /// What a parameter's rule may say of its states, in the order in which it is written.
-inline constexpr const char *kStateProperties[] = {"gradient", "reduction", "optimizer",
-                                                   "master",   "placement", "optimizer_placement",
-                                                   "gradient_placement"};
+inline constexpr const char *kStateProperties[] = {
+    "gradient",  "reduction",           "optimizer",          "master",
+    "placement", "optimizer_placement", "gradient_placement", "master_placement"};
 
 /// What states and parameters are flat where no rule says so, and how their exchanges are bounded (in elements).
 struct ZeroPlan {

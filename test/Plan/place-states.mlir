@@ -1,5 +1,5 @@
-// What the optimizer keeps goes to the disk, parameters to the host; gradients, counters and frozen parameters stay, and so
-// does a state that says where it is.
+// What the optimizer keeps goes to the disk, parameters to the host, also those that are frozen; gradients, counters and
+// tables of integers stay, and so does a state that says where it is.
 // RUN: hyc-opt %s --hyc-place-states="optimizer=nvme parameters=cpu" | FileCheck %s
 // RUN: hyc-opt %s --hyc-place-states | FileCheck %s --check-prefix=NONE
 // RUN: hyc-opt %s --hyc-place-states="optimizer=cpu parameters=nvme ratio=0.5 max-in-host=3" | FileCheck %s --check-prefix=HALF
@@ -23,7 +23,9 @@
 // NONE-NOT: dist.placement
 // NONE: hyc.state @w.v {{.*}}dist.placement = "host"
 hyc.param @w : tensor<4xf32> from #hyc.fill<0.0 : f64>
-// CHECK: hyc.param @frozen : tensor<4xf32> from #hyc.fill<0.000000e+00 : f64> frozen{{$}}
+// CHECK: hyc.param @table : tensor<4xi64> from #hyc.fill<0.000000e+00 : f64> frozen{{$}}
+hyc.param @table : tensor<4xi64> from #hyc.fill<0.0 : f64> frozen
+// CHECK: hyc.param @frozen {{.*}} frozen {dist.placement = "host"}
 hyc.param @frozen : tensor<4xf32> from #hyc.fill<0.0 : f64> frozen
 hyc.param @late : tensor<4xf32> from #hyc.fill<0.0 : f64>
 // CHECK: hyc.state @w.grad

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 using namespace hyc_e2e;
 namespace fs = std::filesystem;
@@ -55,14 +56,21 @@ Trained trainWith(const std::string &folder) {
 /// At this reduction ZeRO's stages and recomputation have the bits of a run without.
 const std::vector<std::string> kReduction{"--gradient-reduction", "micro_batch"};
 
-const Trained &onDevice() {
-  static const Trained trained = trainWith(compileWith("offload-none", kReduction));
-  return trained;
+const Trained &onDevice(const std::string &precision) {
+  static std::map<std::string, Trained> known;
+  auto [entry, isNew] = known.try_emplace(precision);
+  if (isNew) {
+    std::vector<std::string> flags = kReduction;
+    flags.insert(flags.end(), {"--precision", precision});
+    entry->second = trainWith(compileWith("offload-none-" + precision, flags));
+  }
+  return entry->second;
 }
 
 struct Case {
   std::string name, optimizer, parameters;
   std::vector<std::string> flags;
+  std::string precision = "f32";
 };
 
 void PrintTo(const Case &offload, std::ostream *out) { *out << offload.name; }
@@ -71,7 +79,8 @@ class Offload : public testing::TestWithParam<Case> {};
 
 TEST_P(Offload, HasTheBitsOfTheDevice) {
   const Case &offload = GetParam();
-  std::vector<std::string> flags{"--offload-optimizer", offload.optimizer, "--offload-param", offload.parameters};
+  std::vector<std::string> flags{"--offload-optimizer", offload.optimizer, "--offload-param",
+                                 offload.parameters,    "--precision",     offload.precision};
   flags.insert(flags.end(), kReduction.begin(), kReduction.end());
   flags.insert(flags.end(), offload.flags.begin(), offload.flags.end());
   std::string disk = makeDisk("offload-disk-" + offload.name);
@@ -79,10 +88,11 @@ TEST_P(Offload, HasTheBitsOfTheDevice) {
     flags.insert(flags.end(), {"--nvme-path", disk});
   Trained trained = trainWith(compileWith("offload-" + offload.name, flags));
   ASSERT_FALSE(trained.weights.empty());
-  EXPECT_EQ(trained.log.losses, onDevice().log.losses);
-  EXPECT_EQ(trained.log.norms, onDevice().log.norms);
-  EXPECT_TRUE(trained.weights == onDevice().weights);
-  EXPECT_TRUE(trained.gradients == onDevice().gradients);
+  const Trained &expected = onDevice(offload.precision);
+  EXPECT_EQ(trained.log.losses, expected.log.losses);
+  EXPECT_EQ(trained.log.norms, expected.log.norms);
+  EXPECT_TRUE(trained.weights == expected.weights);
+  EXPECT_TRUE(trained.gradients == expected.gradients);
   EXPECT_TRUE(fs::is_empty(disk));
 }
 
@@ -103,6 +113,12 @@ const Case kCases[] = {
     {"EverythingOnTheHostZero1", "cpu", "cpu", {"--zero", "1"}},
     {"EverythingInFiles", "nvme", "nvme", {}},
     {"ParametersInFilesZero2", "cpu", "nvme", {"--zero", "2", "--offload-param-max-in-cpu", "20000"}},
+    {"MastersAndCopiesInFilesZero3",
+     "nvme",
+     "nvme",
+     {"--zero", "3", "--stage3-param-persistence-threshold", "3000", "--stage3-prefetch", "2"},
+     "bf16"},
+    {"MastersOnTheHostCopiesInFilesZero1", "cpu", "nvme", {"--zero", "1"}, "fp16"},
     {"EverythingInFilesZero3Recomputed",
      "nvme",
      "nvme",

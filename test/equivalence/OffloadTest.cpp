@@ -67,8 +67,9 @@ public:
 
   /// A module of phase 4.
   std::unique_ptr<TrainedModule> build(const Placement &placement) {
-    auto module = std::make_unique<TrainedModule>(graph.module, "hyc-differentiate,hyc-attach-optimizer{" +
-                                                                    layout.optimizer + "},hyc-verify-train");
+    auto module = std::make_unique<TrainedModule>(graph.module, std::string("hyc-differentiate,") + precision() +
+                                                                    "hyc-attach-optimizer{" + layout.optimizer +
+                                                                    "},hyc-verify-train");
     if (*module) {
       auto microbatch = module->get().lookupSymbol<hyc::FuncOp>("microbatch");
       options.pp = std::min(layout.pp, static_cast<int64_t>(hyc::findLayers(microbatch).size()));
@@ -112,12 +113,19 @@ public:
   std::string where() const {
     return "seed " + std::to_string(seed) + ": " + layout.describe() + ", ZeRO " + std::to_string(options.zero) + " " +
            options.gradientReduction + ", prefetch " + std::to_string(options.prefetch) + ", recompute " +
-           options.recompute;
+           options.recompute + ", " + (*precision() ? precision() : "f32");
   }
 
   hyc::PipelineOptions options;
 
 private:
+  /// Of every third job f32, of the others 16 bits, whose masters and copies are kept in places of their own.
+  const char *precision() const {
+    static const char *kPasses[] = {"", "hyc-convert-precision{precision=bf16},",
+                                    "hyc-convert-precision{precision=fp16},hyc-scale-loss{initial-scale=64},"};
+    return kPasses[seed / 5 % 3]; // apart from the optimizer, which seed % 5 chooses
+  }
+
   void chooseOptions() {
     static const char *kOptimizers[] = {"optimizer=sgd momentum=0.9", "optimizer=adamw clip-grad-norm=0.05",
                                         "optimizer=lamb weight-decay=0.1", "optimizer=lion weight-decay=0.1",

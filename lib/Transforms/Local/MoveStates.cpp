@@ -1,9 +1,10 @@
 // Makes every move of a state between places explicit.
 //
-// An update runs on the host as soon as one of its states is kept there or on a disk; a read runs on the device. What
-// an op needs and is kept elsewhere is fetched before it; what an update has changed is written back after it. States
-// on a disk stream: while one group of updates runs, the next group's states are on their way in and the last one's on
-// their way out. Copies between memories have nothing to hide behind on this target and are made where they are needed.
+// An update runs on the host as soon as one of its states is kept there or on a disk, and so does what refreshes the
+// parameter's copy in the compute type after it; a read runs on the device. What an op needs and is kept elsewhere is
+// fetched before it; what an update has changed is written back after it. States on a disk stream: while one group of
+// updates runs, the next group's states are on their way in and the last one's on their way out. Copies between
+// memories have nothing to hide behind on this target and are made where they are needed.
 //
 // An update of several ops, such as LAMB's, is moved for op by op: what the first has used on the host and the next one
 // finds on the device has to be back there in between.
@@ -42,7 +43,9 @@ struct Need {
   /// Axes of the shard of a whole state that is all that is moved; null where all is.
   AxisListAttr flat() const {
     auto axes = user->getAttrOfType<AxisListAttr>(dist::kFlat);
-    return axes && isa<UpdateOpInterface>(user) && isOnDevice() && flatAxesOf(state).empty() ? axes : AxisListAttr();
+    return axes && isa<UpdateOpInterface, RefreshOp>(user) && isOnDevice() && flatAxesOf(state).empty()
+               ? axes
+               : AxisListAttr();
   }
 };
 
@@ -58,6 +61,11 @@ struct Group {
     Needs kept;
     llvm::copy_if(needs, std::back_inserter(kept), keep);
     return kept;
+  }
+  /// Whether its last op is the update of this parameter.
+  bool updates(const Need &param) const {
+    auto update = dyn_cast<UpdateOpInterface>(last);
+    return update && update.getParamAttr() == param.name;
   }
   bool worksOn(const Need &other) const {
     return llvm::any_of(needs, [&](const Need &need) { return need.name == other.name; });
@@ -107,6 +115,9 @@ Needs FunctionMover::needsOf(Operation *op) {
   if (auto update = dyn_cast<UpdateOpInterface>(op)) {
     for (auto [index, name] : llvm::enumerate(update.getSymbols()))
       add(name, index == 0 ? update.changesParam() : index == 1 ? update.changesGradient() : true);
+  } else if (auto refresh = dyn_cast<RefreshOp>(op)) {
+    add(refresh.getParamAttr(), false);
+    add(refresh.getCopyAttr(), true);
   } else if (auto squares = dyn_cast<SumOfSquaresOp>(op)) {
     for (auto name : squares.getStates().getAsRange<FlatSymbolRefAttr>())
       add(name, false);
@@ -156,20 +167,24 @@ void FunctionMover::wait(ArrayRef<Value> tokens, Location loc) {
 SmallVector<Group> FunctionMover::groupUpdates() {
   SmallVector<Group> groups;
   for (Operation &op : func.getBody().front()) {
-    if (!isa<UpdateOpInterface>(op))
+    if (!isa<UpdateOpInterface, RefreshOp>(op))
       continue;
     Needs needs = needsOf(&op);
-    if (llvm::all_of(needs, [](const Need &need) { return need.isOnDevice(); }))
+    bool isNeighbour = !groups.empty() && groups.back().last->getNextNode() == &op;
+    auto isThere = [&](const Need &need) { return isNeighbour && groups.back().worksOn(need); };
+    // A copy is refreshed where its master has been updated, in the same group.
+    bool follows = isa<RefreshOp>(op) && isNeighbour && groups.back().updates(needs.front());
+    if (!follows && llvm::all_of(needs, [](const Need &need) { return need.isOnDevice(); }))
       continue;
     // Only neighbours make a group: what stands between them may use the states.
-    if (groups.empty() || groups.back().elements >= options.subGroup || groups.back().last->getNextNode() != &op ||
-        llvm::any_of(needs, [&](const Need &need) { return groups.back().worksOn(need); }))
+    if (!follows && (!isNeighbour || groups.back().elements >= options.subGroup || llvm::any_of(needs, isThere)))
       groups.emplace_back().first = &op;
     Group &group = groups.back();
     group.last = &op;
-    group.elements += needs.front().type().getNumElements();
-    llvm::copy_if(needs, std::back_inserter(group.needs),
-                  [](const Need &need) { return need.place() != dist::kOnHost; });
+    group.elements += follows ? 0 : needs.front().type().getNumElements();
+    for (const Need &need : needs)
+      if (need.place() != dist::kOnHost && !(follows && group.worksOn(need)))
+        group.needs.push_back(need);
   }
   return groups;
 }

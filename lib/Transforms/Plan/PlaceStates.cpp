@@ -20,19 +20,15 @@ struct PlaceStates : hyc::impl::PlaceStatesBase<PlaceStates> {
     if (failed(checkOptions()))
       return signalPassFailure();
     SmallVector<ParamStates> all = collectParamStates(getOperation());
-    llvm::erase_if(all, [](const ParamStates &states) { return ParamOp(states.param).getFrozen(); });
+    // Tables of integers and masks stay.
+    llvm::erase_if(all, [](const ParamStates &states) {
+      return !isa<FloatType>(ParamOp(states.param).getTensorType().getElementType());
+    });
     placeOptimizer(all);
     placeParameters(all);
     for (const ParamStates &states : all)
       if (states.gradient)
         place(states.gradient, isUpdatedElsewhere(states) ? StringRef(gradients) : StringRef("none"));
-    for (const ParamStates &states : all)
-      if (states.copy && ParamOp(states.param)->hasAttr(dist::kPlacement)) {
-        ParamOp(states.param)
-            .emitError("is kept off the device, but ops use its copy in the compute type, which would "
-                       "stay there; expected placement device, or f32");
-        return signalPassFailure();
-      }
   }
 
 private:
@@ -59,26 +55,33 @@ private:
 
   static int64_t elementsOf(const ParamStates &states) { return ParamOp(states.param).getWholeType().getNumElements(); }
 
-  /// The first parameters, as many as the ratio has room for.
+  /// The states of the first parameters, as many as the ratio has room for. A master beside its copy in the compute
+  /// type is the optimizer's.
   void placeOptimizer(ArrayRef<ParamStates> all) {
     int64_t total = 0, moved = 0;
+    auto updatedElements = [](const ParamStates &states) {
+      return ParamOp(states.param).getFrozen() ? 0 : elementsOf(states);
+    };
     for (const ParamStates &states : all)
-      total += elementsOf(states);
+      total += updatedElements(states);
     for (const ParamStates &states : all) {
-      int64_t elements = elementsOf(states);
+      int64_t elements = updatedElements(states);
       bool fits = static_cast<double>(moved + elements) <= static_cast<double>(total) * ratio;
       for (StateOp state : states.optimizer)
         place(state, fits ? StringRef(optimizer) : StringRef("none"));
+      if (states.copy)
+        place(states.param, fits ? StringRef(optimizer) : StringRef("none"));
       moved += fits ? elements : 0;
     }
   }
 
-  /// Of those that go to a disk the first stay on the host, as many as there is room for.
+  /// What forward and backward read. Of those that go to a disk the first stay on the host, as many as there is room
+  /// for.
   void placeParameters(ArrayRef<ParamStates> all) {
     int64_t room = parameters == "nvme" ? maxInHost : 0;
     for (const ParamStates &states : all) {
       bool fits = elementsOf(states) <= room;
-      place(states.param, fits ? StringRef("cpu") : StringRef(parameters));
+      place(states.used(), fits ? StringRef("cpu") : StringRef(parameters));
       room -= fits ? elementsOf(states) : 0;
     }
   }

@@ -105,12 +105,13 @@ def ShardStates : Pass<"hyc-shard-states", "::mlir::ModuleOp"> {
 def PlaceStates : Pass<"hyc-place-states", "::mlir::ModuleOp"> {
   let summary = "decides which states are kept on the host or on a disk";
   let description = [{
-    Writes `dist.placement` on what the optimizer keeps of parameters, on their gradients, and on the parameters that are
-    trained. One that is there already stays. Phase 4 makes the moves that follow from it.
+    Writes `dist.placement` on what the optimizer keeps of parameters, on their gradients, and on the parameters, frozen
+    ones too; tables of integers and masks stay. One that is there already stays. Phase 4 makes the moves that follow from it. Where forward and backward
+    read a copy in another type, that is what `parameters` places, and the f32 master goes with the optimizer's states.
 
     With `ratio` below 1 only the first parameters' optimizer states are moved out, at most that part of all elements:
-    the rest is updated on the device, where its gradients stay as well. Of parameters that go to a disk the first ones, at most `max-in-host` elements, go
-    to the host instead.
+    the rest is updated on the device, where its gradients stay as well. Of parameters that go to a disk the first ones,
+    at most `max-in-host` elements, go to the host instead.
 
     ```mlir
     // before
