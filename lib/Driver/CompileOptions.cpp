@@ -185,19 +185,6 @@ static Error checkNvmePath(const CompileOptions &options) {
                     "\": nothing is kept on a disk");
 }
 
-/// The device computes with 16-bit copies, which would stay there. States of the optimizer move whatever the type is.
-static Error checkOffloadedType(const CompileOptions &options) {
-  if (*options.precision == "f32" || *options.offloadParam == "none")
-    return Error::success();
-  bool byFlag = options.precision.getOrigin() == Origin::Flag || options.offloadParam.getOrigin() == Origin::Flag;
-  return makeError(
-      byFlag ? ExitCode::Usage : ExitCode::Data,
-      nameOf("offload-param", options.offloadParam) + " is \"" + *options.offloadParam + "\", but " +
-          nameOf("precision", options.precision) + " is " + *options.precision +
-          ", whose copies of the parameters cannot be moved out yet; compute in f32, or move the optimizer's "
-          "states alone (--offload-optimizer)");
-}
-
 /// They would come back for an update on the device.
 static Error checkOffloadedGradients(const CompileOptions &options) {
   if (*options.offloadGradients == "none" || *options.offloadOptimizer != "none" || !options.planFile.empty())
@@ -258,6 +245,28 @@ static Error checkCommunicationType(const CompileOptions &options) {
                        *options.gradientAccumulationType + "); leave one of the two out");
 }
 
+/// Loss scaling is fp16's. DeepSpeed's fp16 section may say anything while it is off; a flag may not.
+static Error checkScalesInF16(const CompileOptions &options) {
+  if (*options.precision == "fp16")
+    return Error::success();
+  auto refuse = [&](StringRef flag, const auto &setting) {
+    return setting.getOrigin() == Origin::Flag
+               ? refuseBeside(flag, setting, options.precision, "compute in fp16, or leave it out")
+               : Error::success();
+  };
+  if (Error error = refuse("loss-scale", options.lossScale))
+    return error;
+  if (Error error = refuse("initial-scale-power", options.initialScalePower))
+    return error;
+  if (Error error = refuse("loss-scale-window", options.lossScaleWindow))
+    return error;
+  if (Error error = refuse("hysteresis", options.hysteresis))
+    return error;
+  if (Error error = refuse("consecutive-hysteresis", options.consecutiveHysteresis))
+    return error;
+  return refuse("min-loss-scale", options.minLossScale);
+}
+
 static Error checkPrecision(const CompileOptions &options) {
   if (Error error = checkChoice("precision", options.precision, {"f32", "bf16", "fp16"}))
     return error;
@@ -269,9 +278,8 @@ static Error checkPrecision(const CompileOptions &options) {
   if (*options.precision == "f32" && *options.gradientAccumulationType != "f32")
     return refuseBeside("gradient-accumulation-type", options.gradientAccumulationType, options.precision,
                         "compute in bf16 or fp16, or leave it out");
-  // DeepSpeed's fp16 section may say anything while it is off.
-  if (*options.precision != "fp16" && *options.lossScale != 0 && options.lossScale.getOrigin() == Origin::Flag)
-    return refuseBeside("loss-scale", options.lossScale, options.precision, "compute in fp16, or leave it out");
+  if (Error error = checkScalesInF16(options))
+    return error;
   return checkCommunicationType(options);
 }
 
@@ -381,7 +389,6 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkCount("offload-param-max-in-cpu", options.maxInHost, 0, kMostElements); },
       [&] { return checkNumber("offload-ratio", options.offloadRatio, 0, 1.0000001, "a number from 0 to 1"); },
       [&] { return checkNvmePath(options); },
-      [&] { return checkOffloadedType(options); },
       [&] { return checkFiniteType(options); },
       [&] { return checkWeights(options); },
       [&] {
