@@ -59,6 +59,9 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.momentum = *options.momentum;
   result.clipGradNorm = *options.clipGradNorm;
   result.noDecay = options.noDecay;
+  result.train = options.train;
+  result.freeze = options.freeze;
+  result.dropout = options.dropout;
   result.precision = precisionOptions(options);
   result.tp = *options.tp;
   result.pp = *options.pp;

@@ -54,6 +54,12 @@ static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
   loss.logits = options.logits;
   loss.labels = options.labels;
   passes.addPass(createAttachLoss(loss));
+  FreezeParametersOptions frozen;
+  llvm::append_range(frozen.train, options.train);
+  llvm::append_range(frozen.freeze, options.freeze);
+  passes.addPass(createFreezeParameters(frozen));
+  if (!options.dropout)
+    passes.addPass(createRemoveDropout());
   // Before forms, so that attention draws under one id, whole or decomposed; both before differentiation, which builds
   // the gradient of what is there.
   passes.addPass(createKeyRandomOps());

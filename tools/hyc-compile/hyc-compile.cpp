@@ -36,6 +36,10 @@ struct Flags {
       cl::desc("Where parameters start: read (the model's own), initialise-missing, initialise, "
                "or a safetensors file or the folder of one [read]")};
 
+  cl::opt<bool> dropout{
+      "dropout", cl::init(true), cl::cat(model),
+      cl::desc("What the model drops at random is dropped; =false to evaluate or fine-tune without [on]")};
+
   cl::opt<int64_t> tp{"tp", cl::value_desc("N"), cl::cat(mesh), cl::desc("Ranks that split each layer [1]")};
   cl::opt<int64_t> pp{"pp", cl::value_desc("N"), cl::cat(mesh), cl::desc("Pipeline stages [1]")};
   cl::opt<int64_t> virtualStages{
@@ -136,6 +140,10 @@ struct Flags {
                           cl::desc("Steps over which the learning rate rises from 0 [0]")};
   cl::opt<double> weightDecay{"weight-decay", cl::value_desc("X"), cl::cat(optimizer),
                               cl::desc("Added to the gradient for adam and sgd, decoupled for others [0]")};
+  cl::list<std::string> train{"train", cl::value_desc("REGEX"), cl::cat(optimizer),
+                              cl::desc("Train only the parameters whose names match; may be repeated [all]")};
+  cl::list<std::string> freeze{"freeze", cl::value_desc("REGEX"), cl::cat(optimizer),
+                               cl::desc("Do not train the parameters whose names match; may be repeated")};
   cl::list<std::string> noDecay{"no-decay", cl::value_desc("REGEX"), cl::cat(optimizer),
                                 cl::desc("Parameters that do not decay; may be repeated")};
   cl::opt<double> momentum{"momentum", cl::value_desc("X"), cl::cat(optimizer), cl::desc("Momentum of sgd [0]")};
@@ -252,6 +260,9 @@ hyc::CompileOptions Flags::read() const {
   offer(lrSchedule, options.learningRateSchedule);
   offer(warmup, options.warmupSteps);
   options.noDecay.assign(noDecay.begin(), noDecay.end());
+  options.train.assign(train.begin(), train.end());
+  options.freeze.assign(freeze.begin(), freeze.end());
+  options.dropout = dropout;
   options.deviceMemory = deviceMemory;
   options.machineFile = machine;
   options.threads = threads;

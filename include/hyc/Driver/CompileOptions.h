@@ -64,6 +64,8 @@ struct CompileOptions : LearningRateOptions {
   Setting<double> leastTrust = 0.01, mostTrust = 10.0; ///< bounds of lamb's trust ratio
   Setting<std::array<double, 2>> betas = std::array<double, 2>{0.9, 0.999};
   std::vector<std::string> noDecay;
+  std::vector<std::string> train, freeze; ///< patterns of parameters' names
+  bool dropout = true;                    ///< whether the model's dropout drops
 
   /// Types, and fp16's loss scaling under DeepSpeed's names; see hyc::PrecisionOptions.
   Setting<std::string> precision = std::string("f32"), gradientAccumulationType = std::string("f32"),

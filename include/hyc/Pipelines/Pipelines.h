@@ -22,6 +22,8 @@ struct PipelineOptions {
   double leastTrust = 0.01, mostTrust = 10;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0, momentum = 0, clipGradNorm = 0;
   std::vector<std::string> noDecay;
+  std::vector<std::string> train, freeze; ///< patterns of parameters' names
+  bool dropout = true;                    ///< that the model has
   PrecisionOptions precision;
   // Plan
   int64_t tp = 1, pp = 1, dp = 1;

@@ -64,6 +64,37 @@ def KeyRandomOps : Pass<"hyc-key-random-ops", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
+def FreezeParameters : Pass<"hyc-freeze-parameters", "::mlir::ModuleOp"> {
+  let summary = "Freezes the parameters that are not to be trained";
+  let description = [{
+    With `train` patterns only parameters that one of them matches are trained; those that a `freeze` pattern matches are
+    not. Patterns are POSIX extended and match anywhere in the name. What the model itself has frozen stays frozen. Runs
+    before differentiation, which builds neither gradients nor updates of frozen parameters, and no backward that only
+    they would need.
+
+    ```mlir
+    // before
+    hyc.param @wte.weight : tensor<64x16xf32> from #hyc.normal<…>
+    // after, freeze=wte
+    hyc.param @wte.weight : tensor<64x16xf32> from #hyc.normal<…> frozen
+    ```
+  }];
+  let options = [
+    ListOption<"train", "train", "std::string", "patterns of the names of parameters to train; none: all">,
+    ListOption<"freeze", "freeze", "std::string", "patterns of the names of parameters not to train">,
+  ];
+  let statistics = [Statistic<"frozenParameters", "frozen-parameters", "parameters that were frozen">];
+}
+
+def RemoveDropout : Pass<"hyc-remove-dropout", "::mlir::ModuleOp"> {
+  let summary = "Removes dropout, as models are evaluated";
+  let description = [{
+    Every hyc.dropout is replaced by its operand, and attention keeps all of its probabilities. What is left draws
+    nothing at random, so that its loss is that of the model and not of one sample of it.
+  }];
+  let statistics = [Statistic<"removed", "removed", "ops that dropped something">];
+}
+
 def ApplyForms : Pass<"hyc-apply-forms", "::mlir::ModuleOp"> {
   let summary = "Decomposes the composite ops of @train that the plan does not want whole";
   let description = [{
