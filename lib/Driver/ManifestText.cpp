@@ -1,6 +1,7 @@
 // One line a rank: a manifest of thousands stays readable.
 #include "ManifestText.h"
 
+#include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -58,6 +59,14 @@ static std::string describeRule(const LearningRateOptions &options) {
   return text;
 }
 
+/// Of rank 0, which is on the first stage.
+static std::string describeStep(const StepTime &time) {
+  std::string text;
+  raw_string_ostream(text) << format("{\"step_ms\": %.4g, \"waiting\": %.4g}", time.stages.front().total() * 1e3,
+                                     time.waitingShare(0));
+  return text;
+}
+
 std::string hyc::writeManifest(const ManifestFacts &facts) {
   std::string text;
   raw_string_ostream os(text);
@@ -67,7 +76,11 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
      << "},\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
      << ",\n  \"threads\": " << facts.threads << ",\n  \"nvme_path\": " << quoted(facts.nvmePath)
-     << ",\n  \"learning_rate\": {" << describeRule(facts.learningRate) << "},\n  \"model_files\": [";
+     << ",\n  \"learning_rate\": {" << describeRule(facts.learningRate) << "}";
+  if (facts.time)
+    os << ",\n  \"estimate\": {\"own_thread\": " << describeStep(facts.time->overlapped)
+       << ", \"in_turn\": " << describeStep(facts.time->inTurn) << "}";
+  os << ",\n  \"model_files\": [";
   interleave(
       facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
   os << "],\n  \"ranks\": [";

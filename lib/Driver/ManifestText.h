@@ -2,7 +2,10 @@
 #ifndef HYC_LIB_DRIVER_MANIFESTTEXT_H
 #define HYC_LIB_DRIVER_MANIFESTTEXT_H
 
+#include "TimeReport.h"
 #include "hyc/Driver/CompileOptions.h"
+
+#include <optional>
 
 namespace hyc {
 
@@ -13,6 +16,7 @@ struct ManifestFacts {
   int64_t threads = 0;
   std::string nvmePath;
   LearningRateOptions learningRate;
+  std::optional<TimeEstimate> time;
   std::vector<std::string> modelFiles;    ///< absolute
   std::vector<std::string> stagePrograms; ///< relative to the folder, one a stage
 };

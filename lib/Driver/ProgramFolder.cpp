@@ -45,6 +45,8 @@ std::string ProgramFolder::manifest(ModuleOp rank) const {
   facts.threads = plannedThreads(options);
   facts.nvmePath = *options.nvmePath;
   facts.learningRate = options;
+  if (model.time && !model.time->inTurn.stages.empty())
+    facts.time = model.time;
   for (const std::string &file : collectModelFiles(rank)) {
     SmallString<128> path(file);
     if (!llvm::sys::path::is_absolute(path)) {

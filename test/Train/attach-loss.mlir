@@ -21,3 +21,25 @@ hyc.func @train(%x: tensor<2x4x8xf32> {hyc.input = "x", hyc.source = "token"}, %
 }
 // CHECK: hyc.func @train(%{{.*}}: tensor<2x4x8xf32> {{.*}}, %[[L:.*]]: tensor<2x4xi32> {hyc.input = "labels", hyc.source = "next_token"})
 // CHECK: hyc.cross_entropy %{{.*}}, %[[L]]
+
+// -----
+
+// What is no sequence of tokens is read sample by sample, and so are its labels.
+hyc.func @train(%x: tensor<2x3x4xf32> {hyc.input = "pixels"}) -> (tensor<2x8xf32> {hyc.output = "logits"}) {
+  %0 = hyc.constant dense<0.0> : tensor<2x8xf32>
+  hyc.return %0 : tensor<2x8xf32>
+}
+// CHECK: hyc.func @train(%{{.*}}: tensor<2x3x4xf32> {hyc.input = "pixels", hyc.source = "sample"},
+// CHECK-SAME: tensor<2xi64> {hyc.input = "labels", hyc.source = "sample"})
+
+// -----
+
+// Two inputs of tokens are not the same tokens.
+hyc.func @train(%x: tensor<2x4xi64> {hyc.input = "input_ids"}, %t: tensor<2x4xi64> {hyc.input = "token_type_ids"})
+    -> (tensor<2x4x8xf32> {hyc.output = "logits"}) {
+  %0 = hyc.constant dense<0.0> : tensor<2x4x8xf32>
+  hyc.return %0 : tensor<2x4x8xf32>
+}
+// CHECK: hyc.func @train(%{{.*}} {hyc.input = "input_ids", hyc.source = "sample"},
+// CHECK-SAME: {hyc.input = "token_type_ids", hyc.source = "sample"},
+// CHECK-SAME: {hyc.input = "labels", hyc.source = "sample"})

@@ -121,7 +121,6 @@ std::vector<std::string> Launcher::argumentsFor(int rank) const {
   };
   add("--out", manifest_.folder);
   add("--data", options_.data);
-  add("--steps", std::to_string(options_.steps));
   add("--seed", std::to_string(options_.seed));
   add("--threads", std::to_string(options_.threads));
   add("--dump-gradients", options_.dumpGradients);
@@ -132,6 +131,8 @@ std::vector<std::string> Launcher::argumentsFor(int rank) const {
     add("--communication-thread", options_.communicationThread == hycrt::CommunicationThread::kOn ? "on" : "off");
   }
   add("--measure-memory", options_.measureMemory);
+  if (options_.limitsSteps || !options_.evaluate) add("--steps", std::to_string(options_.steps));
+  if (options_.evaluate) arguments.push_back("--evaluate");
   if (options_.poison) arguments.push_back("--poison");
   if (options_.order == hycrt::WindowOrder::kInFile) arguments.push_back("--no-shuffle");
   return arguments;

@@ -189,6 +189,8 @@ LogicalResult TableEmitter::emitStates() {
 }
 
 static StringRef sourceName(rank::InputOp input) {
+  if (input.getSource() == "sample")
+    return "kSamples";
   if (input.getSource() == "random")
     return "kRandomKeys";
   return input.getSource() == "next_token" ? "kNextTokens" : "kTokens";
@@ -211,7 +213,7 @@ void TableEmitter::emitInputs() {
     rows.push_back("{" + quoted(input.getSymName()) + ", " + dtype(input.getBufferType().getElementType()) +
                    ", hycrt::InputSource::" + sourceName(input).str() + ", " +
                    bufferRef(input.getArenaAttr(), *input.getOffset()) + ", " + std::to_string(input.getBound()) +
-                   streams(input) + "}");
+                   ", " + braced(input.getBufferType().getShape().drop_front()) + streams(input) + "}");
   table("InputDesc", "kInputs", rows);
 }
 
@@ -250,12 +252,12 @@ void TableEmitter::emitExchanges() {
   for (rank::TransferOp transfer : transfers) {
     auto record = program.lookupSymbol<rank::RecordOp>(transfer.getRecord());
     auto arena = program.lookupSymbol<rank::ArenaOp>(record.getArena());
-    transferRows.push_back("{" + std::to_string(transfer.getTag()) + ", " + quoted(record.getSymName()) +
-                           ", hycrt::Direction::" + (transfer.getSend() ? "kSend" : "kReceive") + ", " +
-                           std::to_string(transfer.getPeer()) + ", " +
-                           bufferRef(record.getArenaAttr(), *record.getOffset()) + ", " +
-                           std::to_string(record.getSingle() ? 0 : arena.getRecordBytes()) + ", " +
-                           std::to_string(record.getBufferType().getBytes()) + "}");
+    transferRows.push_back(
+        "{" + std::to_string(transfer.getTag()) + ", " + quoted(record.getSymName()) +
+        ", hycrt::Direction::" + (transfer.getSend() ? "kSend" : "kReceive") + ", " +
+        std::to_string(transfer.getPeer()) + ", " + bufferRef(record.getArenaAttr(), *record.getOffset()) + ", " +
+        std::to_string(record.getSingle() ? 0 : arena.getRecordBytes()) + ", " +
+        std::to_string(record.getBufferType().getBytes()) + (transfer.getBackward() ? ", /*backward=*/true}" : "}"));
   }
   table("TransferDesc", "kTransfers", transferRows);
 }
@@ -342,7 +344,7 @@ LogicalResult TableEmitter::emitProgram() {
   }
   if (auto momentum = program.lookupSymbol<rank::ScalarOp>("momentum"))
     scalars += ", " + bufferRef(momentum.getArenaAttr(), *momentum.getOffset());
-  // A stage in the middle reads no input: the batch is the same everywhere.
+  // A stage in the middle reads no input: the batch is the same everywhere. Where nothing is a token, a sample is one.
   int64_t samples = 1, sequence = 1;
   for (auto any : module.getOps<rank::ProgramOp>())
     for (auto input : any.getOps<rank::InputOp>()) {
@@ -350,6 +352,8 @@ LogicalResult TableEmitter::emitProgram() {
       if (shape.empty() || input.getSource() == "random")
         continue;
       samples = shape[0];
+      if (input.getSource() == "sample")
+        continue;
       sequence = input.getBufferType().getNumElements() / std::max<int64_t>(1, samples);
     }
   std::string name = options.name + ".stage" + std::to_string(program.getStage());

@@ -58,9 +58,9 @@ struct AttachLoss : hyc::impl::AttachLossBase<AttachLoss> {
 
   void runOnOperation() override {
     FuncOp entry = findFunction(getOperation(), kEntry, "expected the model of phase 1, as import gives it");
-    if (!entry || failed(loss == "cross_entropy" ? attachCrossEntropy(entry) : useOwnLoss(entry)) ||
-        failed(markTokens(entry)))
-      signalPassFailure();
+    if (!entry || failed(loss == "cross_entropy" ? attachCrossEntropy(entry) : useOwnLoss(entry)))
+      return signalPassFailure();
+    markSources(entry);
   }
 
 private:
@@ -68,8 +68,10 @@ private:
   Value getLabels(FuncOp entry, Value logits);
   LogicalResult attachCrossEntropy(FuncOp entry);
   LogicalResult useOwnLoss(FuncOp entry);
-  /// Says of each input that is not yet fed how the loader feeds it.
-  LogicalResult markTokens(FuncOp entry);
+  /// Says of each input that is not yet fed how the loader feeds it. One input of integers is a sequence of tokens,
+  /// which a token file can give. Beside others, or of another kind, each input is a tensor of its own in the data, and
+  /// so are the labels then.
+  void markSources(FuncOp entry);
   void replaceResults(FuncOp entry, Value lossSum, Value count);
 };
 } // namespace
@@ -140,26 +142,24 @@ LogicalResult AttachLoss::useOwnLoss(FuncOp entry) {
   return success();
 }
 
-LogicalResult AttachLoss::markTokens(FuncOp entry) {
-  bool ownLoss = loss != "cross_entropy";
-  SmallVector<StringRef> tokens;
-  for (unsigned index = 0, e = entry.getNumArguments(); index < e; ++index) {
-    if (entry.getArgAttr(index, kSource))
-      continue;
-    StringRef name = inputName(entry, index);
-    if (!isa<IntegerType>(cast<RankedTensorType>(entry.getArgument(index).getType()).getElementType()))
-      return entry.emitError("input \"") << name << "\" has type " << entry.getArgument(index).getType()
-                                         << ", but data gives only tokens (integers)";
-    // A loss in the graph expects its labels unshifted, the very tokens of the input.
-    if (!ownLoss || name != labels)
-      tokens.push_back(name);
-    entry.setArgAttr(index, kSource, StringAttr::get(&getContext(), "token"));
-  }
-  if (tokens.size() <= 1)
-    return success();
-  return entry.emitError("inputs ") << llvm::join(tokens, ", ")
-                                    << " would all be fed the same tokens; export the model "
-                                    << "with one token input, or name the labels with --labels";
+void AttachLoss::markSources(FuncOp entry) {
+  auto typeOf = [&](unsigned index) { return cast<RankedTensorType>(entry.getArgument(index).getType()); };
+  SmallVector<unsigned> undecided;
+  std::optional<unsigned> targets;
+  for (unsigned index = 0, e = entry.getNumArguments(); index < e; ++index)
+    if (inputName(entry, index) == labels)
+      targets = index;
+    else if (!entry.getArgAttr(index, kSource))
+      undecided.push_back(index);
+  bool areTokens = llvm::all_of(undecided, [&](unsigned index) {
+    return undecided.size() == 1 && isa<IntegerType>(typeOf(index).getElementType()) &&
+           (!targets || typeOf(*targets).getShape() == typeOf(index).getShape());
+  });
+  for (unsigned index : undecided)
+    entry.setArgAttr(index, kSource, StringAttr::get(&getContext(), areTokens ? "token" : "sample"));
+  // A loss in the graph expects its labels unshifted, the very tokens of the input.
+  if (targets && (!areTokens || !entry.getArgAttr(*targets, kSource)))
+    entry.setArgAttr(*targets, kSource, StringAttr::get(&getContext(), areTokens ? "token" : "sample"));
 }
 
 void AttachLoss::replaceResults(FuncOp entry, Value lossSum, Value count) {

@@ -21,6 +21,11 @@
 //        "cycle_first_step_size": 40, "cycle_second_step_size": 40, "cycle_first_stair_count": 0,
 //        "cycle_second_stair_count": 0, "decay_step_size": 0, "cycle_momentum": true, "cycle_min_mom": 0.8,
 //        "cycle_max_mom": 0.9, "decay_mom_rate": 0}
+//     "estimate": {"own_thread": {"step_ms": 8.1, "waiting": 0.05}, "in_turn": {"step_ms": 8.9, "waiting": 0.14}},
+//                                                   of rank 0, where the plan's cost model has one: a step, and the
+//                                                   part of it that waits for other ranks, with communication on a
+//                                                   thread of its own and without; for the run to print beside what it
+//                                                   measures
 //     "model_files": ["/data/gpt2-tiny.onnx"],      absolute, or relative to the folder of the manifest
 //     "ranks": [
 //       {"rank": 0, "tp": 0, "pp": 0, "dp": 0, "program": "bin/stage0"},           relative, inside the folder
@@ -28,7 +33,7 @@
 //     ]
 //   }
 //
-// Every key is required, none other is allowed, none may come twice.
+// Every key but "estimate" is required, none other is allowed, none may come twice.
 #ifndef HYCRT_MANIFEST_H_
 #define HYCRT_MANIFEST_H_
 
@@ -51,6 +56,12 @@ struct ManifestRank {
   std::string program;  // as written: relative to Manifest::folder
 };
 
+// What hyc-compile expected of a step of rank 0.
+struct StepEstimate {
+  double milliseconds = 0;  // 0: unknown
+  double waiting = 0;       // the part of it that waits for other ranks
+};
+
 struct Manifest {
   std::string folder;
   std::string name;
@@ -61,6 +72,7 @@ struct Manifest {
   int threads = 0;       // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
   std::string nvmePath;  // where the plan keeps states on a disk, unless a run says otherwise
   LearningRateRule learningRate;
+  StepEstimate estimateOwnThread, estimateInTurn;  // by where communication runs
   std::vector<std::string> modelFiles;  // resolved: absolute or relative to the working directory
   std::vector<ManifestRank> ranks;      // by world rank
 };

@@ -17,8 +17,10 @@ enum class CommunicationThread { kAuto, kOn, kOff };
 
 struct RunOptions {
   std::string out;   // the compiled folder
-  std::string data;  // token file; empty: none given
+  std::string data;  // tokens or samples (dataset.h); empty: none given
   int64_t steps = 100;
+  bool evaluate = false;     // the loss over the data, without training
+  bool limitsSteps = false;  // --steps was given
   uint64_t seed = 0;
   int threads = 0;  // per rank; 0: the cores divided by the ranks
   WindowOrder order = WindowOrder::kShuffled;

@@ -106,17 +106,20 @@ constexpr int64_t heldElements(const StateDesc& state) {
 enum class InputSource : uint8_t {
   kTokens,      // tokens [0, S) of the sample's window of S + 1
   kNextTokens,  // tokens [1, S + 1): the labels, one ahead
-  kRandomKeys,  // no tokens: keys of what is random (philox.h), one a sample and stream
+  kRandomKeys,  // no data: keys of what is random (philox.h), one a sample and stream
+  kSamples,     // no tokens: a tensor of its name in the data, whose dimension 0 is the sample
 };
 
 // A model input that this stage reads. Before any forward or backward instruction of a micro-batch the runtime sees to
-// it that `buffer` holds that micro-batch: B samples, row-major {B, S}.
+// it that `buffer` holds that micro-batch: B samples, row-major. Data that is given sample by sample feeds tokens and
+// labels too, by their names.
 struct InputDesc {
   const char* name;
   DType dtype;  // kI64, kI32 or kF32
   InputSource source;
-  BufferRef buffer;  // B * S elements; B * N of kRandomKeys with N streams
-  int64_t bound;     // a token must be less than this (the vocabulary's logical size)
+  BufferRef buffer;  // B samples
+  int64_t bound;     // an index must be less than this (the vocabulary's logical size); INT64_MAX: it indexes nothing
+  Shape sample;      // of one sample: {S} of tokens; of kRandomKeys {N} with N streams
   const uint64_t* streams = nullptr;  // kRandomKeys: stableKey of the id of each op that draws
   int64_t streamCount = 0;
 };
@@ -180,6 +183,7 @@ struct TransferDesc {
   BufferRef buffer;
   int64_t slotStride;
   int64_t bytes;
+  bool backward = false;  // a cotangent
 };
 
 struct TransferUse {

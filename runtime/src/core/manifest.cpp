@@ -48,7 +48,7 @@ class Reader {
   Result<Manifest> read() {
     ObjectReader object(root_, file_, "",
                         {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path",
-                         "learning_rate", "model_files", "ranks"});
+                         "learning_rate", "estimate", "model_files", "ranks"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -72,6 +72,7 @@ class Reader {
     Result<LearningRateRule> rule = readLearningRate(*rate, file_);
     if (!rule.ok()) return rule.status();
     manifest_.learningRate = *rule;
+    if (root_.contains("estimate")) HYCRT_RETURN_IF_ERROR(readEstimate(root_["estimate"]));
     HYCRT_RETURN_IF_ERROR(readModelFiles(*files));
     HYCRT_RETURN_IF_ERROR(readRanks(*ranks));
     return std::move(manifest_);
@@ -95,6 +96,23 @@ class Reader {
     manifest_.batch.samples = object.integer("micro_batch", 1, int64_t{1} << 31);
     manifest_.batch.microBatches = object.integer("grad_accum", 1, int64_t{1} << 31);
     manifest_.batch.sequence = object.integer("sequence", 1, int64_t{1} << 31);
+    return object.status();
+  }
+
+  Status readEstimate(const json& value) {
+    ObjectReader object(value, file_, "/estimate", {"own_thread", "in_turn"});
+    for (auto [key, estimate] :
+         {std::pair{"own_thread", &manifest_.estimateOwnThread}, {"in_turn", &manifest_.estimateInTurn}}) {
+      const json* part = object.object(key);
+      HYCRT_RETURN_IF_ERROR(object.status());
+      ObjectReader reader(*part, file_, std::string("/estimate/") + key, {"step_ms", "waiting"});
+      estimate->milliseconds = reader.number("step_ms");
+      estimate->waiting = reader.number("waiting");
+      HYCRT_RETURN_IF_ERROR(reader.status());
+      if (!(estimate->milliseconds >= 0 && estimate->waiting >= 0 && estimate->waiting <= 1)) {
+        return error(std::string("/estimate/") + key, "expected milliseconds from 0 and a part from 0 to 1");
+      }
+    }
     return object.status();
   }
 

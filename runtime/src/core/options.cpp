@@ -45,12 +45,19 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   } else {
     app.add_option("--out", options.out, "Folder that hyc-compile wrote; default: the folder above this executable's");
   }
-  app.add_option("--data", options.data, "Token file: an llm.c .bin, known by its magic, or plain bytes")
+  app.add_option("--data", options.data,
+                 "What to train on. Tokens: an llm.c .bin, known by its magic, or plain bytes. Anything else: "
+                 "NAME.safetensors, "
+                 "one tensor an input, dimension 0 the sample")
       ->type_name("FILE");
   app.add_option("--steps", options.steps, "Training steps; schedules decay over them")
       ->check(wholeNumber(kMaxSteps))
+      ->each([&options](const std::string&) { options.limitsSteps = true; })
       ->type_name("N")
       ->capture_default_str();
+  CLI::Option* evaluate = app.add_flag(
+      "--evaluate", options.evaluate,
+      "Tell the loss over the data, in file order and once, and train nothing; --steps limits the batches");
   app.add_option("--seed", options.seed, "Seed of the initial weights and of the order of the data")
       ->check(wholeNumber(UINT64_MAX))
       ->type_name("S")
@@ -66,11 +73,13 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   app.add_option("--log-file", options.logFile, "Write one JSON object per step here")->type_name("FILE");
   app.add_option("--dump-gradients", options.dumpGradients,
                  "Write the first step's gradients of the mean loss, by parameter name (safetensors)")
+      ->excludes(evaluate)
       ->type_name("FILE");
   app.add_option(
          "--save-weights", options.saveWeights,
          "Write the trained parameters at the end: a folder that transformers loads, or one file where the name "
          "ends in .safetensors")
+      ->excludes(evaluate)
       ->type_name("FOLDER");
   app.add_option("--trace", options.trace,
                  "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "

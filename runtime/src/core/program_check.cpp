@@ -151,11 +151,16 @@ class Checker {
     if (isRandom && (input.dtype != DType::kI64 || input.streamCount < 1 || !input.streams)) {
       return wrong(row, "is to hold random keys, expected type i64 and at least one stream");
     }
-    const int64_t perSample = isRandom ? input.streamCount : program_.batch.sequence;
-    int64_t bytes = 0;
-    if (__builtin_mul_overflow(program_.batch.samples, perSample, &bytes) ||
-        __builtin_mul_overflow(bytes, sizeOf(input.dtype), &bytes)) {
-      return wrong(row, "is too large");
+    const bool isTokens = input.source == InputSource::kTokens || input.source == InputSource::kNextTokens;
+    int64_t bytes = program_.batch.samples * sizeOf(input.dtype), perSample = 1;
+    for (int64_t size : input.sample) {
+      if (size < 1 || __builtin_mul_overflow(perSample, size, &perSample)) return wrong(row, "has an impossible shape");
+    }
+    if (__builtin_mul_overflow(bytes, perSample, &bytes)) return wrong(row, "is too large");
+    const int64_t wanted = isRandom ? input.streamCount : isTokens ? program_.batch.sequence : perSample;
+    if (perSample != wanted) {
+      return wrong(row,
+                   "has samples of " + std::to_string(perSample) + " elements, expected " + std::to_string(wanted));
     }
     return checkMemoryBuffer(row, input.buffer, bytes, sizeOf(input.dtype));
   }

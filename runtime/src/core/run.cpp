@@ -4,7 +4,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <climits>
 #include <cstdio>
 #include <memory>
@@ -64,6 +66,7 @@ class RankRun {
     ownThread_ = hasCommunicationThread(options_, threads, environment_.worldSize);
     applyThreadPlan({threads, environment_.localRank, environment_.worldSize});
     HYCRT_RETURN_IF_ERROR(checkMomentum());
+    if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(connect());
@@ -108,11 +111,12 @@ class RankRun {
   }
 
   Status openData() {
-    if (program_.inputs.size == 0) return {};
-    if (options_.data.empty()) return usageError("the model reads tokens; give them with --data FILE");
-    Result<TokenFile> data = TokenFile::open(options_.data, program_.batch.sequence);
+    // A stage in the middle reads nothing, but in an evaluation has to know with the others when the data ends.
+    if (program_.inputs.size == 0 && !options_.evaluate) return {};
+    if (options_.data.empty()) return usageError("the model reads data; give it with --data FILE");
+    Result<std::unique_ptr<Dataset>> data = openDataset(options_.data, program_);
     if (!data.ok()) return data.status();
-    data_ = std::make_unique<TokenFile>(std::move(*data));
+    data_ = std::move(*data);
     return {};
   }
 
@@ -147,10 +151,11 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, arenas));
     Result<std::unique_ptr<StepSink>> sink = StepSink::open(environment_, options_.logFile);
     if (!sink.ok()) return sink.status();
-    StageRunner runner(ctx, data_.get(), options_.order, trace_.get());
+    StageRunner runner(ctx, data_.get(), options_.evaluate ? WindowOrder::kInFile : options_.order, trace_.get());
     const StepObserver observer;
     // Nobody's first step includes another's start.
     HYCRT_RETURN_IF_ERROR(communicator_->barrier());
+    if (options_.evaluate) return evaluate(ctx, runner, **sink);
     for (int64_t step = 0; step < options_.steps; ++step) {
       if (trace_) trace_->setOn(step > 0 && step <= kTracedSteps);
       if (step == 1) measureFrom_ = {monotonicNs(), communicator_->waitedNs()};
@@ -163,6 +168,55 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(reportMemory(**sink));
     if (!options_.saveWeights.empty()) {
       HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, manifest_.folder + "/model/config.json"));
+    }
+    return communicator_->barrier();
+  }
+
+  // What forward draws at random would be drawn here too.
+  Status checkEvaluation() const {
+    for (const InputDesc& input : program_.inputs) {
+      if (input.source == InputSource::kRandomKeys) {
+        return usageError("--evaluate: the model was compiled with dropout; compile it with --dropout=false");
+      }
+    }
+    return {};
+  }
+
+  // The mean loss over whole global batches of the data, in file order.
+  Status evaluate(Context& ctx, StageRunner& runner, StepSink& sink) {
+    const BatchDesc& batch = program_.batch;
+    const int64_t samples = data_->sampleCount(), size = batch.samples * batch.microBatches * program_.mesh.dp;
+    int64_t batches = samples / size;
+    if (batches == 0) {
+      return dataError("'" + options_.data + "' holds " + std::to_string(samples) +
+                       " samples, expected at least one global batch of " + std::to_string(size) +
+                       "; compile with a smaller --micro-batch or --grad-accum");
+    }
+    if (environment_.rank == 0 && samples % size != 0) {
+      std::fprintf(stderr,
+                   "evaluation: the last %" PRId64 " of %" PRId64 " samples fill no global batch of %" PRId64
+                   " and are left out\n",
+                   samples % size, samples, size);
+    }
+    if (options_.limitsSteps) batches = std::min(batches, options_.steps);
+    double loss = 0;
+    int64_t counted = 0;
+    for (int64_t i = 0; i < batches; ++i) {
+      const double begin = nowMs();
+      ctx.setStep(i);
+      HYCRT_RETURN_IF_ERROR(runner.evaluateBatch());
+      const StepResult result = runner.result();
+      loss += result.lossSum;
+      counted += result.tokenCount;
+      StepRecord record;
+      record.evaluates = true;
+      record.step = i + 1;
+      record.steps = batches;
+      record.loss = loss / static_cast<double>(counted);
+      record.milliseconds = nowMs() - begin;
+      record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
+      record.etaSeconds = remaining_.after(record.milliseconds, batches - i - 1);
+      HYCRT_RETURN_IF_ERROR(sink.write(record));
     }
     return communicator_->barrier();
   }
@@ -210,8 +264,14 @@ class RankRun {
     const double steps = static_cast<double>(options_.steps - 1) * 1e6;
     const double waited = static_cast<double>(communicator_->waitedNs() - measureFrom_.waited) / steps;
     const double whole = static_cast<double>(monotonicNs() - measureFrom_.begin) / steps;
-    std::fprintf(stderr, "communication: %.1f of %.1f ms a step exposed (%.1f %%), %s\n", waited, whole,
-                 waited / whole * 100, ownThread_ ? "on a thread of its own" : "on the computing thread");
+    const StepEstimate& estimate = ownThread_ ? manifest_.estimateOwnThread : manifest_.estimateInTurn;
+    char expected[96] = "";
+    if (estimate.milliseconds > 0) {
+      std::snprintf(expected, sizeof expected, "; the plan's estimate: %.1f %% of %.1f ms", estimate.waiting * 100,
+                    estimate.milliseconds);
+    }
+    std::fprintf(stderr, "communication: %.1f of %.1f ms a step exposed (%.1f %%), %s%s\n", waited, whole,
+                 waited / whole * 100, ownThread_ ? "on a thread of its own" : "on the computing thread", expected);
   }
 
   // One rank after the other: they share the file.
@@ -247,7 +307,7 @@ class RankRun {
   Environment environment_;
   Coordinates at_;
   Manifest manifest_;
-  std::unique_ptr<TokenFile> data_;
+  std::unique_ptr<Dataset> data_;
   struct Mark {
     int64_t begin = 0, waited = 0;
   };

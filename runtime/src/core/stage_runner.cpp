@@ -33,11 +33,6 @@ const char* nameOf(InstructionKind kind) {
   return nullptr;
 }
 
-template <typename T>
-void storeTokens(const std::vector<uint32_t>& window, size_t first, int64_t count, T* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(window[first + static_cast<size_t>(i)]);
-}
-
 }  // namespace
 
 Status StageRunner::runStep(double learningRate) {
@@ -52,6 +47,41 @@ Status StageRunner::runStep(double learningRate) {
       trace_->add({TraceTrack::kComputation, name, "", begin, monotonicNs(),
                    ofMicroBatch ? int64_t{instruction.microBatch} : -1});
     }
+  }
+  return {};
+}
+
+// Whoever sends forward and whoever receives keep the order of their micro-batches, so that they still meet; buffers
+// are free as soon as the forward that reads them is over.
+void StageRunner::selectForward() {
+  const Program& program = ctx_.program();
+  for (Instruction instruction : program.schedule) {
+    if (instruction.kind == InstructionKind::kExchange) {
+      const int begin = static_cast<int>(forwardTransfers_.size());
+      for (int i = 0; i < instruction.transferCount; ++i) {
+        const TransferUse& use = program.transferUses[instruction.firstTransfer + i];
+        if (!program.transfers[use.transfer].backward) forwardTransfers_.push_back(use);
+      }
+      instruction.firstTransfer = begin;
+      instruction.transferCount = static_cast<int>(forwardTransfers_.size()) - begin;
+      if (instruction.transferCount == 0) continue;
+    }
+    const bool isOfForward =
+        instruction.kind != InstructionKind::kBackward && instruction.kind != InstructionKind::kApply;
+    if (isOfForward) forwardSchedule_.push_back(instruction);
+  }
+}
+
+Status StageRunner::evaluateBatch() {
+  if (forwardSchedule_.empty()) selectForward();
+  for (const Instruction& instruction : forwardSchedule_) {
+    if (instruction.kind == InstructionKind::kExchange) {
+      HYCRT_RETURN_IF_ERROR(ctx_.communicator().exchange(forwardTransfers_.data() + instruction.firstTransfer,
+                                                         instruction.transferCount));
+    } else {
+      HYCRT_RETURN_IF_ERROR(execute(instruction, 0));
+    }
+    HYCRT_RETURN_IF_ERROR(ctx_.status());
   }
   return {};
 }
@@ -110,7 +140,8 @@ Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
   const int64_t dp = ctx_.mesh().dp;
   const int64_t globalBatch = batch.samples * batch.microBatches * dp;
   const int64_t firstSample = microBatch * (dp * batch.samples) + ctx_.at().dp * batch.samples;
-  const size_t firstToken = input.source == InputSource::kNextTokens ? 1 : 0;
+  const int64_t sampleBytes = elementCount(input.sample) * sizeOf(input.dtype);
+  std::byte* const buffer = ctx_.ptr<std::byte>(input.buffer);
   for (int64_t i = 0; i < batch.samples; ++i) {
     const uint64_t item = static_cast<uint64_t>(ctx_.step()) * static_cast<uint64_t>(globalBatch) +
                           static_cast<uint64_t>(firstSample + i);
@@ -120,16 +151,8 @@ Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
       for (int64_t j = 0; j < input.streamCount; ++j) keys[j] = static_cast<int64_t>(mix64(sample, input.streams[j]));
       continue;
     }
-    const int64_t window = data_->windowOf(item, ctx_.seed(), order_);
-    HYCRT_RETURN_IF_ERROR(data_->read(window, input.bound, &window_));
-    const int64_t at = i * batch.sequence;
-    if (input.dtype == DType::kI64) {
-      storeTokens(window_, firstToken, batch.sequence, ctx_.ptr<int64_t>(input.buffer) + at);
-    } else if (input.dtype == DType::kI32) {
-      storeTokens(window_, firstToken, batch.sequence, ctx_.ptr<int32_t>(input.buffer) + at);
-    } else {
-      storeTokens(window_, firstToken, batch.sequence, ctx_.ptr<float>(input.buffer) + at);
-    }
+    const int64_t sample = data_->sampleOf(item, ctx_.seed(), order_);
+    HYCRT_RETURN_IF_ERROR(data_->read(sample, input, buffer + i * sampleBytes));
   }
   return {};
 }

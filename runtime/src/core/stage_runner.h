@@ -10,7 +10,7 @@
 #include "hycrt/context.h"
 #include "hycrt/options.h"
 #include "hycrt/status.h"
-#include "io/token_file.h"
+#include "io/dataset.h"
 
 namespace hycrt {
 
@@ -31,7 +31,7 @@ struct LossScaling {
 class StageRunner {
  public:
   // `data` may be null for a stage without inputs.
-  StageRunner(Context& ctx, const TokenFile* data, WindowOrder order, Trace* trace = nullptr)
+  StageRunner(Context& ctx, Dataset* data, WindowOrder order, Trace* trace = nullptr)
       : ctx_(ctx), data_(data), order_(order), trace_(trace) {}
 
   // Runs between reduce and apply, where gradients are complete and not used up.
@@ -40,10 +40,14 @@ class StageRunner {
   // One step; ctx.step() says which. The first error of the program, the data or a peer.
   Status runStep(double learningRate);
 
+  // Forward alone of one global batch: what the schedule has of it, in its order, and the job-wide sums of the loss.
+  Status evaluateBatch();
+
   StepResult result() const;
   LossScaling lossScaling() const;
 
  private:
+  void selectForward();
   Status execute(const Instruction& instruction, double learningRate);
   Status compute(const Instruction& instruction);
   void beginStep();
@@ -51,13 +55,14 @@ class StageRunner {
   Status fillInput(const InputDesc& input, int64_t microBatch);
 
   Context& ctx_;
-  const TokenFile* data_;
+  Dataset* data_;
   WindowOrder order_;
   Trace* trace_;
+  std::vector<TransferUse> forwardTransfers_;  // of evaluateBatch; rows that forwardSchedule_ counts in
+  std::vector<Instruction> forwardSchedule_;
   int64_t filledMicroBatch_ = -1;  // what the input buffers hold
   std::vector<bool> seenForward_;  // by virtual stage, since begin_step
   std::vector<bool> seenBackward_;
-  std::vector<uint32_t> window_;
 };
 
 }  // namespace hycrt

@@ -68,8 +68,12 @@ size_t writeJson(const StepRecord& record, JsonLine* line) {
     number(value);
   };
   field("loss", record.loss);
-  field("grad_norm", record.gradNorm);
-  field("lr", record.learningRate);
+  if (record.evaluates) {
+    field("perplexity", std::exp(record.loss));
+  } else {
+    field("grad_norm", record.gradNorm);
+    field("lr", record.learningRate);
+  }
   if (record.momentum) field("momentum", *record.momentum);
   field("ms", record.milliseconds);
   field("tokens_per_s", record.tokensPerSecond);
@@ -99,6 +103,7 @@ Result<StepRecord> parseStepRecord(std::string_view text) {
   record.step = static_cast<int64_t>(step);
   record.steps = static_cast<int64_t>(steps);
   record.loss = numberOrNaN(*object, "loss");
+  record.evaluates = object->contains("perplexity");
   record.gradNorm = numberOrNaN(*object, "grad_norm");
   record.learningRate = numberOrNaN(*object, "lr");
   if (object->contains("momentum")) record.momentum = numberOrNaN(*object, "momentum");
@@ -118,6 +123,11 @@ std::string toLine(const StepRecord& record) {
   const std::string steps = std::to_string(record.steps);
   std::string step = std::to_string(record.step);
   step.insert(0, steps.size() - std::min(steps.size(), step.size()), ' ');
+  if (record.evaluates) {
+    return "batch " + step + "/" + steps + "   loss so far " + format("%9.5f", record.loss) + "   perplexity " +
+           format("%9.3f", std::exp(record.loss)) + "   " + format("%8.1f", record.milliseconds) + " ms   " +
+           format("%8.0f", record.tokensPerSecond) + " tokens/s   left " + duration(record.etaSeconds);
+  }
   return "step " + step + "/" + steps + "   loss " + format("%9.5f", record.loss) + "   grad norm " +
          format("%9.3e", record.gradNorm) + "   lr " + format("%9.3e", record.learningRate) + "   " +
          format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) +
@@ -128,10 +138,11 @@ std::string toLine(const StepRecord& record) {
 }
 
 std::string toShortLine(const StepRecord& record) {
+  const std::string update =
+      record.evaluates ? "" : " norm " + format("%.2e", record.gradNorm) + " lr " + format("%.2e", record.learningRate);
   return std::to_string(record.step) + "/" + std::to_string(record.steps) + " loss " + format("%.5f", record.loss) +
-         " norm " + format("%.2e", record.gradNorm) + " lr " + format("%.2e", record.learningRate) + " " +
-         format("%.1f", record.milliseconds) + " ms " + format("%.0f", record.tokensPerSecond) + " tok/s " +
-         duration(record.etaSeconds);
+         update + " " + format("%.1f", record.milliseconds) + " ms " + format("%.0f", record.tokensPerSecond) +
+         " tok/s " + duration(record.etaSeconds);
 }
 
 Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path) {

@@ -1,7 +1,5 @@
 #include "io/token_file.h"
 
-#include "io/shuffle.h"
-
 namespace hycrt {
 namespace {
 
@@ -56,13 +54,6 @@ Status TokenFile::detect(int64_t fileBytes) {
                      std::to_string(expected) + " as its header says");
   }
   return {};
-}
-
-int64_t TokenFile::windowOf(uint64_t item, uint64_t seed, WindowOrder order) const {
-  const uint64_t windows = static_cast<uint64_t>(windowCount_);
-  const uint64_t place = item % windows;
-  if (order == WindowOrder::kInFile) return static_cast<int64_t>(place);
-  return static_cast<int64_t>(Shuffle(seed, item / windows, windows)(place));
 }
 
 Status TokenFile::read(int64_t window, int64_t bound, std::vector<uint32_t>* tokens) const {

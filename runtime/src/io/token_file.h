@@ -1,14 +1,10 @@
-// TokenFile: a file of tokens cut into windows, and which window is which sample of which step.
+// TokenFile: a file of tokens cut into windows; a window is a sample (dataset.h).
 //
 // Kinds, told apart by the first bytes: llm.c .bin (256 int32 of header: magic 20240520, version 1, count, then u16
 // tokens; magic 20240801, version 7, count, then u32 tokens), and any other file: its bytes are the tokens.
 //
 // Windows. Window w is tokens [w * S, w * S + S + 1): S inputs and the label of the last. Neighbours share one token,
 // so every token but the first is a label once. What does not fill a window at the end is left out.
-//
-// Samples. With W windows and a global batch of G samples, sample n of step k (both from 0) is item
-// i = k * G + n of an endless list: epoch e = i / W, place i % W in that epoch's order. The order of an epoch is a
-// permutation keyed by (seed, e), or the order of the file. So a sample depends on (seed, k, n) only.
 //
 // Nothing is kept in memory: a window is read when it is asked for. A file that shrinks meanwhile, and a token that
 // the vocabulary does not hold, are data errors that name the file and the token's index.
@@ -19,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "hycrt/options.h"
 #include "hycrt/status.h"
 #include "io/file.h"
 
@@ -32,9 +27,6 @@ class TokenFile {
 
   int64_t tokenCount() const { return tokenCount_; }
   int64_t windowCount() const { return windowCount_; }
-
-  // The window of item i of the endless list.
-  int64_t windowOf(uint64_t item, uint64_t seed, WindowOrder order) const;
 
   // The S + 1 tokens of a window; each must be less than bound.
   Status read(int64_t window, int64_t bound, std::vector<uint32_t>* tokens) const;

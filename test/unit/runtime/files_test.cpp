@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <set>
 
 #include "hycrt/manifest.h"
 #include "hycrt/safetensors.h"
+#include "io/sample_file.h"
 #include "io/token_file.h"
 #include "temporary_folder.h"
 
@@ -51,20 +53,80 @@ TEST(TokenFile, KnowsBothKindsOfLlmcFilesByTheirMagic) {
   EXPECT_EQ(windowOf(*second, 0), (std::vector<uint32_t>{1, 128255, 3}));
 }
 
-TEST(TokenFile, SampleOrderDependsOnSeedStepAndNumberOnly) {
-  TemporaryFolder folder;
-  Result<TokenFile> file = TokenFile::open(folder.write("text", std::string(1001, 'x')), 10);
-  ASSERT_TRUE(file.ok());
+TEST(Dataset, SampleOrderDependsOnSeedStepAndNumberOnly) {
+  const auto shuffled = [](uint64_t item) { return Dataset::sampleAt(item, 100, 1, WindowOrder::kShuffled); };
   std::set<int64_t> epoch;
-  for (uint64_t item = 0; item < 100; ++item) epoch.insert(file->windowOf(item, 1, WindowOrder::kShuffled));
+  for (uint64_t item = 0; item < 100; ++item) epoch.insert(shuffled(item));
   EXPECT_EQ(epoch.size(), 100u);
-  EXPECT_EQ(file->windowOf(105, 1, WindowOrder::kInFile), 5);
-  EXPECT_EQ(file->windowOf(105, 1, WindowOrder::kShuffled), file->windowOf(105, 1, WindowOrder::kShuffled));
+  EXPECT_EQ(*epoch.rbegin(), 99);
+  EXPECT_EQ(Dataset::sampleAt(105, 100, 1, WindowOrder::kInFile), 5);
+  EXPECT_EQ(shuffled(105), shuffled(105));
   int same = 0;
-  for (uint64_t item = 0; item < 100; ++item) {
-    same += file->windowOf(item, 1, WindowOrder::kShuffled) == file->windowOf(item + 100, 1, WindowOrder::kShuffled);
-  }
+  for (uint64_t item = 0; item < 100; ++item) same += shuffled(item) == shuffled(item + 100);
   EXPECT_LT(same, 20);  // the next epoch has another order
+}
+
+// Three samples of an image and a label, as bf16 and i32.
+std::string samplesFile(const TemporaryFolder& folder, const std::string& name, std::vector<int32_t> labels,
+                        std::vector<int64_t> imageShape = {3, 2}) {
+  TensorDirectory directory;
+  int64_t elements = 1;
+  for (int64_t size : imageShape) elements *= size;
+  directory["image"] = {DType::kBF16, imageShape, 0, 2 * elements};
+  directory["label"] = {DType::kI32, {static_cast<int64_t>(labels.size())}, 0, static_cast<int64_t>(4 * labels.size())};
+  std::string bytes = encodeSafetensorsHeader(&directory);
+  for (int64_t i = 0; i < elements; ++i) bytes += {'\0', static_cast<char>(0x40 + i)};  // 2, 8, 32, …
+  bytes.append(reinterpret_cast<const char*>(labels.data()), 4 * labels.size());
+  return folder.write(name, bytes);
+}
+
+constexpr InputDesc kSampled[] = {{"image", DType::kF32, InputSource::kSamples, {0, 0}, INT64_MAX, {2}},
+                                  {"label", DType::kI64, InputSource::kSamples, {0, 8}, 5, {}}};
+
+std::string samplesError(const std::string& path, Table<InputDesc> inputs = kSampled) {
+  Result<std::unique_ptr<Dataset>> data = SampleFile::open(path, inputs);
+  if (data.ok()) return "";
+  EXPECT_EQ(data.status().code(), StatusCode::kData);
+  return data.status().message();
+}
+
+TEST(SampleFile, GivesEachInputItsTensorsRowInItsType) {
+  TemporaryFolder folder;
+  Result<std::unique_ptr<Dataset>> data =
+      SampleFile::open(samplesFile(folder, "a.safetensors", {4, 0, -100}), kSampled);
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  EXPECT_EQ((*data)->sampleCount(), 3);
+  float image[2] = {};
+  ASSERT_TRUE((*data)->read(1, kSampled[0], reinterpret_cast<std::byte*>(image)).ok());
+  EXPECT_EQ(image[0], 32);  // bf16 0x4200
+  EXPECT_EQ(image[1], 128);
+  int64_t label = 0;
+  ASSERT_TRUE((*data)->read(2, kSampled[1], reinterpret_cast<std::byte*>(&label)).ok());
+  EXPECT_EQ(label, -100);
+}
+
+TEST(SampleFile, NamesWhatDoesNotFit) {
+  TemporaryFolder folder;
+  const std::string good = samplesFile(folder, "good.safetensors", {4, 0, 1});
+  constexpr InputDesc kOther[] = {{"images", DType::kF32, InputSource::kSamples, {0, 0}, INT64_MAX, {2}}};
+  EXPECT_CONTAINS(samplesError(good, kOther), "has no tensor 'images', which the model reads; the nearest is 'image'");
+  constexpr InputDesc kWider[] = {{"image", DType::kF32, InputSource::kSamples, {0, 0}, INT64_MAX, {3}}};
+  EXPECT_CONTAINS(samplesError(good, kWider),
+                  "image has shape [3, 2], expected a number of samples from 1, and of each [3]");
+  constexpr InputDesc kCounted[] = {{"image", DType::kI64, InputSource::kSamples, {0, 0}, 7, {2}}};
+  EXPECT_CONTAINS(samplesError(good, kCounted), "image has type bf16, expected integers");
+  EXPECT_CONTAINS(samplesError(samplesFile(folder, "fewer.safetensors", {4, 0})),
+                  "label has 2 samples, but another input 3");
+  EXPECT_CONTAINS(samplesError(samplesFile(folder, "none.safetensors", {}, {0, 2})),
+                  "expected a number of samples from 1");
+  Result<std::unique_ptr<Dataset>> data = SampleFile::open(samplesFile(folder, "b.safetensors", {4, 5, -1}), kSampled);
+  ASSERT_TRUE(data.ok());
+  int64_t label = 0;
+  for (int64_t sample : {1, 2}) {
+    const Status status = (*data)->read(sample, kSampled[1], reinterpret_cast<std::byte*>(&label));
+    EXPECT_EQ(status.code(), StatusCode::kData);
+    EXPECT_CONTAINS(status.message(), "label, sample " + std::to_string(sample) + ", element 0: found ");
+  }
 }
 
 TEST(TokenFile, RefusesATokenThatTheVocabularyDoesNotHold) {
@@ -226,6 +288,24 @@ TEST(Manifest, IsRead) {
   EXPECT_EQ(manifest->modelFiles, (std::vector<std::string>{"out/model.onnx", "/data/model.onnx"}));
   ASSERT_EQ(manifest->ranks.size(), 2u);
   EXPECT_EQ(manifest->ranks[1].at.tp, 1);
+}
+
+TEST(Manifest, MayTellWhatAStepWasExpectedToTake) {
+  Result<Manifest> plain = parseManifest(manifestWith(), "out");
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(plain->estimateInTurn.milliseconds, 0);
+  const auto withEstimate = [](const std::string& inTurn) {
+    return manifestWith("\"threads\": 3",
+                        "\"threads\": 3, \"estimate\": {\"own_thread\": {\"step_ms\": 8.5, \"waiting\": 0.05}, "
+                        "\"in_turn\": " +
+                            inTurn + "}");
+  };
+  Result<Manifest> manifest = parseManifest(withEstimate("{\"step_ms\": 9, \"waiting\": 0.125}"), "out");
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  EXPECT_EQ(manifest->estimateOwnThread.milliseconds, 8.5);
+  EXPECT_EQ(manifest->estimateInTurn.waiting, 0.125);
+  EXPECT_CONTAINS(manifestError(withEstimate("{\"step_ms\": 9, \"waiting\": 1.5}")), "/estimate/in_turn: expected");
+  EXPECT_CONTAINS(manifestError(withEstimate("{\"step_ms\": 9}")), "/estimate/in_turn/waiting: missing");
 }
 
 TEST(Manifest, NamesFileAndKeyOfEveryMistake) {

@@ -61,14 +61,16 @@ constexpr StateDesc gradient(const char* name, int64_t offset) {
 #if PP == 1
 constexpr StateDesc kStates[] = {parameter("first.weight", kA), gradient("first.weight", kA),
                                  parameter("second.weight", kB), gradient("second.weight", kB)};
-constexpr InputDesc kInputs[] = {{"input_ids", DType::kI64, InputSource::kTokens, {kHost, kInputTokens}, 128},
-                                 {"labels", DType::kI32, InputSource::kNextTokens, {kHost, kLabels}, 128}};
+constexpr InputDesc kInputs[] = {
+    {"input_ids", DType::kI64, InputSource::kTokens, {kHost, kInputTokens}, 128, {kSequence}},
+    {"labels", DType::kI32, InputSource::kNextTokens, {kHost, kLabels}, 128, {kSequence}}};
 #elif STAGE == 0
 constexpr StateDesc kStates[] = {parameter("first.weight", kA), gradient("first.weight", kA)};
-constexpr InputDesc kInputs[] = {{"input_ids", DType::kI64, InputSource::kTokens, {kHost, kInputTokens}, 128}};
+constexpr InputDesc kInputs[] = {
+    {"input_ids", DType::kI64, InputSource::kTokens, {kHost, kInputTokens}, 128, {kSequence}}};
 #else
 constexpr StateDesc kStates[] = {parameter("second.weight", kB), gradient("second.weight", kB)};
-constexpr InputDesc kInputs[] = {{"labels", DType::kI32, InputSource::kNextTokens, {kHost, kLabels}, 128}};
+constexpr InputDesc kInputs[] = {{"labels", DType::kI32, InputSource::kNextTokens, {kHost, kLabels}, 128, {kSequence}}};
 #endif
 
 constexpr GroupDesc kGroups[] = {{"tp", Axis::kTp, {}},

@@ -1,0 +1,68 @@
+#include "io/dataset.h"
+
+#include <vector>
+
+#include "io/sample_file.h"
+#include "io/shuffle.h"
+#include "io/token_file.h"
+
+namespace hycrt {
+namespace {
+
+template <typename T>
+void store(const std::vector<uint32_t>& window, size_t first, int64_t count, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(to)[i] = static_cast<T>(window[first + size_t(i)]);
+}
+
+class TokenData : public Dataset {
+ public:
+  explicit TokenData(TokenFile file) : file_(std::move(file)) {}
+
+  int64_t sampleCount() const override { return file_.windowCount(); }
+
+  Status read(int64_t sample, const InputDesc& input, std::byte* to) override {
+    HYCRT_RETURN_IF_ERROR(file_.read(sample, input.bound, &window_));
+    const size_t first = input.source == InputSource::kNextTokens ? 1 : 0;
+    const int64_t count = elementCount(input.sample);
+    if (input.dtype == DType::kI64) {
+      store<int64_t>(window_, first, count, to);
+    } else if (input.dtype == DType::kI32) {
+      store<int32_t>(window_, first, count, to);
+    } else {
+      store<float>(window_, first, count, to);
+    }
+    return {};
+  }
+
+ private:
+  TokenFile file_;
+  std::vector<uint32_t> window_;
+};
+
+bool endsIn(const std::string& path, const std::string& suffix) {
+  return path.size() >= suffix.size() && path.compare(path.size() - suffix.size(), suffix.size(), suffix) == 0;
+}
+
+}  // namespace
+
+int64_t Dataset::sampleAt(uint64_t item, int64_t sampleCount, uint64_t seed, WindowOrder order) {
+  const uint64_t count = static_cast<uint64_t>(sampleCount);
+  const uint64_t place = item % count;
+  if (order == WindowOrder::kInFile) return static_cast<int64_t>(place);
+  return static_cast<int64_t>(Shuffle(seed, item / count, count)(place));
+}
+
+Result<std::unique_ptr<Dataset>> openDataset(const std::string& path, const Program& program) {
+  if (endsIn(path, ".safetensors")) return SampleFile::open(path, program.inputs);
+  for (const InputDesc& input : program.inputs) {
+    if (input.source != InputSource::kSamples) continue;
+    return usageError("'" + path + "' (--data) is taken for a file of tokens, but input '" + input.name +
+                      "' is read sample by sample; give a .safetensors file with a tensor of that name, whose "
+                      "dimension 0 is the sample");
+  }
+  Result<TokenFile> tokens = TokenFile::open(path, program.batch.sequence);
+  if (!tokens.ok()) return tokens.status();
+  return std::unique_ptr<Dataset>(std::make_unique<TokenData>(std::move(*tokens)));
+}
+
+}  // namespace hycrt

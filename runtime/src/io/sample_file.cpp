@@ -1,0 +1,149 @@
+#include "io/sample_file.h"
+
+#include <cstring>
+#include <limits>
+
+#include "core/nearest.h"
+#include "kernels/narrow_float.h"
+
+namespace hycrt {
+namespace {
+
+using hyc::kernels::Bf16;
+using hyc::kernels::F16;
+
+constexpr int64_t kUncounted = -100;
+
+bool isInteger(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32 || dtype == DType::kU8; }
+
+std::string describe(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+template <typename From, typename To>
+void convert(const std::byte* from, int64_t count, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    From value;
+    std::memcpy(&value, from + i * int64_t{sizeof(From)}, sizeof value);
+    reinterpret_cast<To*>(to)[i] = static_cast<To>(value);
+  }
+}
+
+template <typename To>
+void convertTo(DType type, const std::byte* from, int64_t count, std::byte* to) {
+  switch (type) {
+    case DType::kI64:
+      return convert<int64_t, To>(from, count, to);
+    case DType::kI32:
+      return convert<int32_t, To>(from, count, to);
+    case DType::kU8:
+      return convert<uint8_t, To>(from, count, to);
+    case DType::kF64:
+      return convert<double, To>(from, count, to);
+    case DType::kF32:
+      return convert<float, To>(from, count, to);
+    case DType::kF16:
+    case DType::kBF16:
+      break;
+  }
+  if constexpr (std::is_same_v<To, float>) {
+    if (type == DType::kF16) return convert<F16, float>(from, count, to);
+    return convert<Bf16, float>(from, count, to);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> SampleFile::open(const std::string& path, Table<InputDesc> inputs) {
+  Result<TensorDirectory> directory = readSafetensorsDirectory(path);
+  if (!directory.ok()) return directory.status();
+  Result<FileDescriptor> file = openForReading(path);
+  if (!file.ok()) return file.status();
+  std::unique_ptr<SampleFile> samples(new SampleFile);
+  samples->path_ = path;
+  samples->file_ = std::move(*file);
+  samples->count_ = -1;
+  for (const InputDesc& input : inputs) {
+    if (input.source != InputSource::kRandomKeys) HYCRT_RETURN_IF_ERROR(samples->check(*directory, input));
+  }
+  if (samples->count_ < 0) HYCRT_RETURN_IF_ERROR(samples->count(*directory));
+  return std::unique_ptr<Dataset>(std::move(samples));
+}
+
+// For a stage that reads none of them.
+Status SampleFile::count(const TensorDirectory& directory) {
+  for (const auto& [name, entry] : directory) {
+    const int64_t samples = entry.shape.empty() ? 0 : entry.shape.front();
+    if (samples < 1 || (count_ >= 0 && samples != count_)) {
+      return dataError("'" + path_ + "': " + name + " has shape " + describe(entry.shape) +
+                       ", expected as many samples, from 1, as every other tensor has");
+    }
+    count_ = samples;
+  }
+  return count_ >= 0 ? Status() : dataError("'" + path_ + "' holds no tensor");
+}
+
+Status SampleFile::check(const TensorDirectory& directory, const InputDesc& input) {
+  auto found = directory.find(input.name);
+  if (found == directory.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, entry] : directory) names.push_back(name);
+    const std::string near = nearest(input.name, names);
+    return dataError("'" + path_ + "' has no tensor '" + input.name + "', which the model reads" +
+                     (near.empty() ? "" : "; the nearest is '" + near + "'"));
+  }
+  const TensorEntry& entry = found->second;
+  std::vector<int64_t> wanted{entry.shape.empty() ? 1 : entry.shape.front()};
+  wanted.insert(wanted.end(), input.sample.begin(), input.sample.end());
+  if (entry.shape != wanted || wanted.front() < 1) {
+    return dataError("'" + path_ + "': " + input.name + " has shape " + describe(entry.shape) +
+                     ", expected a number of samples from 1, and of each " +
+                     describe({wanted.begin() + 1, wanted.end()}));
+  }
+  if (isInteger(input.dtype) && !isInteger(entry.dtype)) {
+    return dataError("'" + path_ + "': " + input.name + " has type " + nameOf(entry.dtype) +
+                     ", expected integers, as the model has them");
+  }
+  if (count_ >= 0 && wanted.front() != count_) {
+    return dataError("'" + path_ + "': " + input.name + " has " + std::to_string(wanted.front()) +
+                     " samples, but another input " + std::to_string(count_));
+  }
+  count_ = wanted.front();
+  tensors_[input.name] = entry;
+  return {};
+}
+
+Status SampleFile::read(int64_t sample, const InputDesc& input, std::byte* to) {
+  const TensorEntry& entry = tensors_.find(std::string_view(input.name))->second;
+  const int64_t count = elementCount(input.sample);
+  const int64_t bytes = count * sizeOf(entry.dtype);
+  bytes_.resize(static_cast<size_t>(bytes));
+  HYCRT_RETURN_IF_ERROR(readAt(file_, path_, bytes_.data(), bytes, entry.begin + sample * bytes));
+  switch (input.dtype) {
+    case DType::kI64:
+      convertTo<int64_t>(entry.dtype, bytes_.data(), count, to);
+      return checkBound(reinterpret_cast<const int64_t*>(to), count, input, sample);
+    case DType::kI32:
+      convertTo<int32_t>(entry.dtype, bytes_.data(), count, to);
+      return checkBound(reinterpret_cast<const int32_t*>(to), count, input, sample);
+    default:
+      convertTo<float>(entry.dtype, bytes_.data(), count, to);
+      return {};
+  }
+}
+
+template <typename T>
+Status SampleFile::checkBound(const T* values, int64_t count, const InputDesc& input, int64_t sample) const {
+  if (input.bound == std::numeric_limits<int64_t>::max()) return {};
+  for (int64_t i = 0; i < count; ++i) {
+    if ((values[i] >= 0 && int64_t{values[i]} < input.bound) || values[i] == kUncounted) continue;
+    return dataError("'" + path_ + "': " + input.name + ", sample " + std::to_string(sample) + ", element " +
+                     std::to_string(i) + ": found " + std::to_string(values[i]) + ", expected 0 to " +
+                     std::to_string(input.bound - 1) + ", or -100 for a label that is not counted");
+  }
+  return {};
+}
+
+}  // namespace hycrt
