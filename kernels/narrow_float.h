@@ -3,7 +3,8 @@
 // They are for memory only: every kernel widens to f32, computes there, and rounds its results once, to nearest with
 // ties to even. The surprise: conversions are written in integer operations without branches, so that loops over them
 // vectorise, and give the same bits on every instruction set; the CPU's own instructions flush subnormals (bf16) or
-// keep the payload of a NaN (f16). Any NaN becomes a quiet one.
+// keep the payload of a NaN (f16). Any NaN becomes a quiet one. Loops assign a float and make no object to copy: g++ keeps
+// an object that is made inside of `omp simd` in memory, and then does not vectorise the loop.
 #ifndef HYC_KERNELS_NARROW_FLOAT_H_
 #define HYC_KERNELS_NARROW_FLOAT_H_
 
@@ -58,6 +59,7 @@ struct Bf16 {
 
   Bf16() = default;
   explicit HYC_NARROW_INLINE Bf16(float x) : bits(narrow::toBf16(x)) {}
+  HYC_NARROW_INLINE Bf16 &operator=(float x) { return bits = narrow::toBf16(x), *this; }
   HYC_NARROW_INLINE operator float() const { return narrow::fromBf16(bits); }  // NOLINT: exact, so implicit
 };
 
@@ -66,6 +68,7 @@ struct F16 {
 
   F16() = default;
   explicit HYC_NARROW_INLINE F16(float x) : bits(narrow::toF16(x)) {}
+  HYC_NARROW_INLINE F16 &operator=(float x) { return bits = narrow::toF16(x), *this; }
   HYC_NARROW_INLINE operator float() const { return narrow::fromF16(bits); }  // NOLINT: exact, so implicit
 };
 

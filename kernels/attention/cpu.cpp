@@ -77,7 +77,7 @@ static void writeQueries(const AttentionDesc &d, int64_t queries, ForwardBlock &
   } else {
     transposeBlock(f.sums, kQueryBlock, d.headDim, queries, f.queries, d.headDim);
     for (int64_t i = 0; i < queries; ++i)
-      for (int64_t c = 0; c < d.headDim; ++c) o[i * d.o.token + c] = T(f.queries[i * d.headDim + c]);
+      for (int64_t c = 0; c < d.headDim; ++c) o[i * d.o.token + c] = f.queries[i * d.headDim + c];
   }
 }
 

@@ -137,7 +137,7 @@ static void differentiateHead(const AttentionDesc &d, const HeadOperands<T> &x, 
     }
     const float scale = static_cast<float>(d.scale);
     for (int64_t i = 0; i < queries; ++i)
-      for (int64_t c = 0; c < d.headDim; ++c) x.dq[(first + i) * d.dq.token + c] = T(scale * w.dq[i * lanes + c]);
+      for (int64_t c = 0; c < d.headDim; ++c) x.dq[(first + i) * d.dq.token + c] = scale * w.dq[i * lanes + c];
   }
 }
 
@@ -160,7 +160,7 @@ static void writeRounded(const AttentionDesc &d, const HeadGradient &sums, HeadV
   if constexpr (sizeof(T) != sizeof(float)) {
     T *rows = const_cast<T *>(gradient.base);
     for (int64_t j = 0; j < d.keyLength; ++j)
-      for (int64_t c = 0; c < d.headDim; ++c) rows[j * gradient.row + c] = T(sums.base[j * sums.row + c]);
+      for (int64_t c = 0; c < d.headDim; ++c) rows[j * gradient.row + c] = sums.base[j * sums.row + c];
   }
 }
 

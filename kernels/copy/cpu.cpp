@@ -79,7 +79,7 @@ template <typename T>
 void accumulate(T *dst, const T *src, int64_t n) {
   runTeam(n >= kParallelElements, [&] {
 #pragma omp for simd schedule(static) nowait
-    for (int64_t i = 0; i < n; ++i) dst[i] = T(dst[i] + src[i]);
+    for (int64_t i = 0; i < n; ++i) dst[i] = dst[i] + src[i];
   });
 }
 
@@ -87,7 +87,7 @@ template <typename T>
 void roundElements(T *dst, const float *src, int64_t n) {
   runTeam(n >= kParallelElements, [&] {
 #pragma omp for simd schedule(static) nowait
-    for (int64_t i = 0; i < n; ++i) dst[i] = T(src[i]);
+    for (int64_t i = 0; i < n; ++i) dst[i] = src[i];
   });
 }
 
@@ -105,7 +105,7 @@ void roundRows(T *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows,
   runTeam(rows * cols >= kParallelElements, [&] {
 #pragma omp for schedule(static) nowait
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < cols; ++c) dst[r * ldd + c] = T(src[r * lds + c]);
+      for (int64_t c = 0; c < cols; ++c) dst[r * ldd + c] = src[r * lds + c];
   });
 }
 

@@ -106,9 +106,9 @@ static void differentiateRow(const CrossEntropyDesc &d, const T *row, int64_t la
   const bool ignored = label == d.ignoreIndex;
   const int64_t column = localLabel(d, label);
   const float picked = pickedLogit(d, row, label);  // out may be row
-  for (int64_t v = 0; v < d.localVocab && !ignored; ++v) out[v] = T(scale * math::exp(row[v] - lse));
-  if (column >= 0) out[column] = T(scale * (math::exp(picked - lse) - 1.0f));
-  for (int64_t v = ignored ? 0 : d.localVocab; v < d.rowStride(); ++v) out[v] = T(0.0f);
+  for (int64_t v = 0; v < d.localVocab && !ignored; ++v) out[v] = scale * math::exp(row[v] - lse);
+  if (column >= 0) out[column] = scale * (math::exp(picked - lse) - 1.0f);
+  for (int64_t v = ignored ? 0 : d.localVocab; v < d.rowStride(); ++v) out[v] = 0.0f;
 }
 
 template <typename T>

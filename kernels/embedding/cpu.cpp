@@ -15,7 +15,7 @@ static void copyRow(const T *__restrict src, int64_t n, T *__restrict dst) {
 }
 template <typename T>
 static void clearRow(int64_t n, T *dst) {
-  for (int64_t c = 0; c < n; ++c) dst[c] = T(0.0f);
+  for (int64_t c = 0; c < n; ++c) dst[c] = 0.0f;
 }
 template <typename T>
 static void addRow(const T *__restrict src, int64_t n, float *__restrict dst) {

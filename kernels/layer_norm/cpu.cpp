@@ -32,10 +32,10 @@ static void normaliseRow(const LayerNormDesc &d, const T *__restrict x, const fl
   const float variance = squares / static_cast<float>(d.cols) + static_cast<float>(d.epsilon);
   const float rowRstd = 1.0f / __builtin_sqrtf(variance);
   if (scale && bias) {
-    for (int64_t c = 0; c < d.cols; ++c) y[c] = T((x[c] - rowMean) * rowRstd * scale[c] + bias[c]);
+    for (int64_t c = 0; c < d.cols; ++c) y[c] = (x[c] - rowMean) * rowRstd * scale[c] + bias[c];
   } else {
     for (int64_t c = 0; c < d.cols; ++c)
-      y[c] = T((x[c] - rowMean) * rowRstd * (scale ? scale[c] : 1.0f) + (bias ? bias[c] : 0.0f));
+      y[c] = (x[c] - rowMean) * rowRstd * (scale ? scale[c] : 1.0f) + (bias ? bias[c] : 0.0f);
   }
   *mean = rowMean;
   *rstd = rowRstd;
@@ -62,9 +62,9 @@ static void differentiateRow(int64_t cols, const T *x, const float *scale, RowSt
   const float meanG = sumOfTerms(cols, g) / static_cast<float>(cols);
   const float meanGx = sumOfTerms(cols, [=](int64_t c) { return g(c) * normalised(c); }) / static_cast<float>(cols);
   if (scale) {
-    for (int64_t c = 0; c < cols; ++c) dx[c] = T(s.rstd * (dy[c] * scale[c] - meanG - normalised(c) * meanGx));
+    for (int64_t c = 0; c < cols; ++c) dx[c] = s.rstd * (dy[c] * scale[c] - meanG - normalised(c) * meanGx);
   } else {
-    for (int64_t c = 0; c < cols; ++c) dx[c] = T(s.rstd * (dy[c] - meanG - normalised(c) * meanGx));
+    for (int64_t c = 0; c < cols; ++c) dx[c] = s.rstd * (dy[c] - meanG - normalised(c) * meanGx);
   }
 }
 

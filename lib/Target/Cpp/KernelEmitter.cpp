@@ -217,7 +217,7 @@ private:
       return failure();
     for (auto [i, value] : llvm::enumerate(yielded))
       if (!combined.contains(value))
-        os << "    " << printer.out(i) << " = " << printer.stored(value) << ";\n";
+        os << "    " << printer.out(i) << " = " << printer.nameOf(value).str() << ";\n";
     for (auto [combine, accumulator] : llvm::zip_equal(combines, accumulators)) {
       StringRef value = printer.nameOf(combine.getValue());
       os << "    " << accumulator << " = ";
@@ -319,7 +319,7 @@ LogicalResult emitElementwise(rank::KernelOp kernel, raw_ostream &os) {
   if (failed(printer.print(results, indent, os)))
     return failure();
   for (auto [i, value] : llvm::enumerate(results))
-    os << indent << printer.out(i) << " = " << printer.stored(value) << ";\n";
+    os << indent << printer.out(i) << " = " << printer.nameOf(value).str() << ";\n";
   for (size_t d = space.size(); d > 0; --d) {
     indent.resize(indent.size() - 2);
     os << indent << "}\n";
