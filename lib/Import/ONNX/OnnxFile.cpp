@@ -19,8 +19,6 @@ using namespace mlir;
 using llvm::StringRef;
 using llvm::Twine;
 
-static constexpr int kOldestOpset = 13, kNewestOpset = 23;
-
 /// A name as a message may show it: NUL, control and broken bytes escaped.
 static std::string printable(StringRef name) {
   std::string text;
@@ -120,6 +118,8 @@ bool OnnxFile::checkVersions() {
   for (const onnxfile::OperatorSet &set : model.opset_import())
     if (set.domain().empty() || set.domain() == "ai.onnx")
       opset = set.version();
+  if (opset == 0)
+    opset = kNewestOpset; // it uses none of the standard operators
   if (opset < kOldestOpset || opset > kNewestOpset) {
     emitError(loc) << "the model uses operator set " << opset << ", expected one from " << kOldestOpset << " to "
                    << kNewestOpset << "; export it again with opset_version=20";
@@ -342,6 +342,23 @@ static HostElement decodeHalf(FloatType type, int32_t bits) {
   bool lost;
   value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lost);
   return HostElement::ofReal(value.convertToDouble());
+}
+
+std::optional<HostTensor> OnnxFile::readTensorFile(StringRef path) const {
+  auto bytes = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!bytes) {
+    emitError(loc) << "cannot read the tensor in '" << path << "': " << bytes.getError().message();
+    return std::nullopt;
+  }
+  onnxfile::Tensor tensor;
+  std::optional<StoredValues> unused;
+  if (!tensor.ParseFromArray((*bytes)->getBufferStart(), static_cast<int>((*bytes)->getBufferSize()))) {
+    emitError(loc) << "'" << path << "' does not hold a tensor";
+    return std::nullopt;
+  }
+  if (!checkTensor(tensor, nullptr, unused))
+    return std::nullopt;
+  return readTensor(tensor);
 }
 
 std::optional<HostTensor> OnnxFile::readTensor(const onnxfile::Tensor &tensor) const {
