@@ -153,6 +153,8 @@ static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createMoveStates(moves));
 }
 
+void hyc::buildForwardProgram(OpPassManager &passes) { passes.addPass(createMakeForwardProgram()); }
+
 void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) {
   // Before CSE and clusters, which take in the pieces.
   passes.addPass(createDecomposeComposites());
