@@ -72,6 +72,11 @@ static KernelType kernelTypeOf(Value buffer) {
   return element.isBF16() ? KernelType::BF16 : element.isF16() ? KernelType::F16 : KernelType::F32;
 }
 
+int64_t hyc::convolutionColumns(const ConvolutionShape &s) {
+  bool isDirect = s.groups > 1 && s.channels * s.outputs < 64;
+  return isDirect ? 0 : s.channels * s.kernels * s.places;
+}
+
 /// Of kernels/convolution: one sample's product of one group, whichever of the three tensors it gives.
 static int64_t convolutionWorkspaceBytes(rank::CallOp call, int64_t threads) {
   auto shapeOf = [](Value buffer) { return cast<rank::BufferType>(buffer.getType()).getShape(); };

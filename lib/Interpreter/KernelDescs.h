@@ -3,10 +3,10 @@
 #ifndef HYC_LIB_INTERPRETER_KERNELDESCS_H
 #define HYC_LIB_INTERPRETER_KERNELDESCS_H
 
-#include "kernels/convolution/op.h"
-#include "kernels/cumsum/op.h"
-#include "kernels/gather/op.h"
-#include "kernels/pooling/op.h"
+#include "kernels/convolution/reference.h"
+#include "kernels/cumsum/reference.h"
+#include "kernels/gather/reference.h"
+#include "kernels/pooling/reference.h"
 #include "llvm/ADT/ArrayRef.h"
 
 namespace hyc::interpreter {

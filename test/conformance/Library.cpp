@@ -1,3 +1,4 @@
+// Units of several programs: written, compiled by the host compiler, loaded, called.
 #include "Library.h"
 
 #include "llvm/Support/xxhash.h"
@@ -95,11 +96,7 @@ Libraries::Libraries(std::vector<LoweredTest> &tests) {
   for (LoweredTest &test : tests) {
     if (!test.reason.empty())
       continue;
-    // The name stands in comments only.
-    std::string text = test.source;
-    for (size_t at = text.find(test.name); at != std::string::npos; at = text.find(test.name, at))
-      text.erase(at, test.name.size());
-    auto [entry, isNew] = known.try_emplace(text, programs.size());
+    auto [entry, isNew] = known.try_emplace(test.source, programs.size());
     if (isNew)
       programs.push_back({test.source, {}});
     programs[entry->second].second.push_back(&test);

@@ -1,3 +1,4 @@
+// From a folder of the test data to C++: import, phases 1, 4 and 5, emission.
 #include "LoweredTest.h"
 
 #include "dialects/Dist/DistDialect.h"
@@ -148,7 +149,7 @@ bool Lowering::attempt(int number) {
 bool Lowering::emit(ModuleOp module) {
   std::map<std::string, std::string> files;
   hyc::CppOptions cpp;
-  cpp.name = test.name;
+  cpp.name = "model"; // of all, so that equal programs are one text
   if (failed(hyc::emitPrograms(module, cpp, files)))
     return false;
   for (const char *file : {"kernels.h", "kernels.cpp", "stage0.h", "stage0_forward.cpp"})

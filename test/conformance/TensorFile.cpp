@@ -1,3 +1,4 @@
+// Decoding and comparing of tensors.
 #include "TensorFile.h"
 
 #include "lib/Import/ONNX/onnx_subset.pb.h"

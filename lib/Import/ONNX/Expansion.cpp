@@ -1,3 +1,4 @@
+// Nodes that stand for another: written as a file would have them, and imported.
 #include "Expansion.h"
 
 #include "llvm/ADT/STLExtras.h"

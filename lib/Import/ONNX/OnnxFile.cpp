@@ -2,6 +2,7 @@
 // never decoded here, except when somebody asks for them.
 #include "OnnxFile.h"
 #include "ExternalData.h"
+#include "Functions.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringSet.h"
@@ -60,7 +61,8 @@ std::unique_ptr<OnnxFile> OnnxFile::load(MLIRContext *context, StringRef path) {
     return nullptr;
   }
   file->parts = std::move(*parts);
-  if (!file->decode(file->parts) || !file->checkVersions() || !file->checkNames() || !file->checkTensors())
+  if (!file->decode(file->parts) || !file->checkVersions() || !inlineFunctions(file->model, file->loc, file->opset) ||
+      !file->checkNames() || !file->checkTensors())
     return nullptr;
   return file;
 }
@@ -115,11 +117,14 @@ bool OnnxFile::checkVersions() {
                    << (parts.hasGraph ? "the operator set it uses" : "a graph");
     return false;
   }
+  bool usesStandard = false;
   for (const onnxfile::OperatorSet &set : model.opset_import())
-    if (set.domain().empty() || set.domain() == "ai.onnx")
+    if (set.domain().empty() || set.domain() == "ai.onnx") {
       opset = set.version();
-  if (opset == 0)
-    opset = kNewestOpset; // it uses none of the standard operators
+      usesStandard = true;
+    }
+  if (!usesStandard)
+    opset = kNewestOpset;
   if (opset < kOldestOpset || opset > kNewestOpset) {
     emitError(loc) << "the model uses operator set " << opset << ", expected one from " << kOldestOpset << " to "
                    << kNewestOpset << "; export it again with opset_version=20";

@@ -25,8 +25,8 @@ struct Axis {
 /// The place among the elements that result element `i` stands for.
 double placeOf(const Resizing &r, const Axis &a, int64_t i) {
   double x = static_cast<double>(i), from = static_cast<double>(a.from), to = static_cast<double>(a.to);
-  if (r.coordinates == "align_corners")
-    return to == 1 ? 0 : x * (from - 1) / (to - 1);
+  if (r.coordinates == "align_corners") // by the length before it is rounded
+    return to == 1 ? 0 : x * (from - 1) / (from * a.scale - 1);
   if (r.coordinates == "asymmetric")
     return x / a.scale;
   if (r.coordinates == "pytorch_half_pixel")

@@ -62,7 +62,7 @@ LogicalResult importAdagrad(NodeImport &node) {
     Binding steps = e.cast(e.reshape(node.input(1), {}), x.type.getElementType());
     Binding decay = e.add(e.number(x, 1), e.mul(steps, e.number(x, node.getFloat("decay_factor", 0))));
     Binding rate = e.div(e.reshape(node.input(0), {}), decay), next = e.add(h, e.mul(gradient, gradient));
-    Binding adaptive = e.add(e("Sqrt", {next}), e.number(x, node.getFloat("epsilon", 0)));
+    Binding adaptive = e.add(e("Sqrt", {next}), e.number(x, node.getFloat("epsilon", 1e-6)));
     parameters.push_back(e.sub(x, e.div(e.mul(rate, gradient), adaptive)));
     sums.push_back(next);
   }
@@ -88,7 +88,7 @@ LogicalResult importAdam(NodeImport &node) {
     Binding corrected = e.div(e.mul(rate, e("Sqrt", {e.sub(one, e("Pow", {e.number(x, beta), steps}))})),
                               e.sub(one, e("Pow", {e.number(x, alpha), steps})));
     rate = e.where(e("Greater", {steps, e.number(x, 0)}), corrected, rate);
-    Binding moved = e.sub(x, e.div(e.mul(rate, v), e.add(e("Sqrt", {h}), e.number(x, node.getFloat("epsilon", 0)))));
+    Binding moved = e.sub(x, e.div(e.mul(rate, v), e.add(e("Sqrt", {h}), e.number(x, node.getFloat("epsilon", 1e-6)))));
     parameters.push_back(e.mul(e.number(x, 1 - node.getFloat("norm_coefficient_post", 0)), moved));
     first.push_back(v);
     second.push_back(h);

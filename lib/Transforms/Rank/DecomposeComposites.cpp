@@ -76,7 +76,8 @@ private:
       Value turned = b.create<TransposeOp>(suffix + ".turned", tensor, order);
       return Value(b.create<BroadcastOp>(suffix, type, turned, dims));
     };
-    Value product = b.mul("product", spread("lhs", letters.lhs, op.getLhs()), spread("rhs", letters.rhs, op.getRhs()));
+    Value lhs = spread("lhs", letters.lhs, op.getLhs()), rhs = spread("rhs", letters.rhs, op.getRhs());
+    Value product = b.mul("product", lhs, rhs);
     op.getResult().replaceAllUsesWith(b.reduce("sum", ReductionKind::sum, product, contracted));
     op.erase();
   }

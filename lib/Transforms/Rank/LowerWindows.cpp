@@ -1,22 +1,23 @@
 // Convolutions and pooling: one library kernel each. A convolution's workspace holds one sample's patches.
 #include "FunctionLowering.h"
+#include "hyc/Analysis/Workspaces.h"
 
 using namespace mlir;
 using namespace hyc;
 
 static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// kernels/convolution/op.h, convolutionColumns: one group of one sample, [channels · kernel, places].
-static int64_t convolutionColumns(RankedTensorType w, RankedTensorType y, int64_t groups) {
-  int64_t outputs = w.getDimSize(0) / groups, channels = w.getDimSize(1);
-  if (groups > 1 && channels * outputs < 64)
-    return 0;
-  int64_t floats = channels;
-  for (int64_t size : w.getShape().drop_front(2))
-    floats *= size;
-  for (int64_t size : y.getShape().drop_front(2))
-    floats *= size;
-  return floats;
+static int64_t product(ArrayRef<int64_t> sizes) {
+  int64_t count = 1;
+  for (int64_t size : sizes)
+    count *= size;
+  return count;
+}
+
+/// One group of one sample: [channels · kernel, places].
+static int64_t columnsOf(RankedTensorType w, RankedTensorType y, int64_t groups) {
+  return convolutionColumns({groups, w.getDimSize(1), w.getDimSize(0) / groups, product(w.getShape().drop_front(2)),
+                             product(y.getShape().drop_front(2))});
 }
 
 template <typename OpT> LogicalResult FunctionLowering::lowerConvolution(OpT op) {
@@ -29,9 +30,10 @@ template <typename OpT> LogicalResult FunctionLowering::lowerConvolution(OpT op)
       givesW ? accumulationOrDestination(op.getResult(), Layout::Dense) : destinationOf(op.getResult(), Layout::Dense);
   RankedTensorType w = tensorType(givesW ? op.getResult() : op.getRhs());
   RankedTensorType y = tensorType(givesX ? op.getLhs() : givesW ? op.getRhs() : op.getResult());
-  Value columns = allocate(
-      rank::BufferType::get(op.getContext(), {convolutionColumns(w, y, op.getGroups())}, y.getElementType(), {}),
-      kActivations, op.getLoc(), getId(op));
+  Value columns =
+      allocate(rank::BufferType::get(op.getContext(), {columnsOf(w, y, static_cast<int64_t>(op.getGroups()))},
+                                     y.getElementType(), {}),
+               kActivations, op.getLoc(), getId(op));
   call(op, op->getName().stripDialect(), {to.buffer, columns}, {lhs, rhs},
        {named("strides", op.getStridesAttr()), named("dilations", op.getDilationsAttr()), named("low", op.getLowAttr()),
         named("groups", builder.getI64IntegerAttr(op.getGroups()))},
