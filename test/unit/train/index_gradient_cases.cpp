@@ -5,6 +5,12 @@ static GradientCase function(const std::string &op, double low, double high) {
   return {op, {{"x", "3x5x", low, high}}, "3x5x", "%r = hyc." + op + " %x : tensor<3x5xf64>"};
 }
 
+/// x times a step of x, away from its jumps: the step counts as a constant.
+static GradientCase step(const std::string &op) {
+  return {
+      op, {{"x", "7x", 1.1, 1.4}}, "7x", "%s = hyc." + op + " %x : tensor<7xf64>\n%r = hyc.mul %x, %s : tensor<7xf64>"};
+}
+
 static std::vector<GradientCase> functionCases() {
   return {function("tan", -1, 1),
           function("asin", -0.8, 0.8),
@@ -16,6 +22,10 @@ static std::vector<GradientCase> functionCases() {
           function("acosh", 1.3, 3),
           function("atanh", -0.8, 0.8),
           function("softplus", -3, 3),
+          step("floor"),
+          step("ceil"),
+          step("round"),
+          step("sign"),
           // Quotients between 1.1 and 1.9 and their negatives: away from the jumps.
           {"rem", {{"x", "7x", -2.6, -2.3}, {"y", "7x", 1.5, 1.9}}, "7x", "%r = hyc.rem %x, %y : tensor<7xf64>"},
           {"reduce_prod",
