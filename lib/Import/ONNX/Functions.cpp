@@ -9,7 +9,7 @@ using namespace hyc::onnx;
 using mlir::emitError;
 
 namespace {
-constexpr int kMostNodes = 1 << 20, kDeepest = 64;
+constexpr int kMostNodes = 1 << 17, kDeepest = 64;
 
 class Inliner {
 public:

@@ -9,7 +9,7 @@ namespace hyc::onnx {
 
 /// Replaces each node that calls one of the model's functions by the function's nodes, until no call is left. Values
 /// inside are called CALL/NAME after the call's first result. Reports and refuses functions that call themselves, that
-/// are of another standard operator set than `opset`, and models that would grow beyond a million nodes.
+/// are of another standard operator set than `opset`, and models that would grow beyond 131,072 nodes.
 bool inlineFunctions(onnxfile::Model &model, mlir::Location loc, int64_t opset);
 
 } // namespace hyc::onnx

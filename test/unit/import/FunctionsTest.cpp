@@ -107,7 +107,7 @@ TEST(Functions, that_would_make_too_many_nodes_are_refused) {
   model.input("x", kF32, {2});
   model.node("f30", {"x"}, {"y"}).set_domain("local");
   model.output("y");
-  expectError(importModel(model), {"more than 1048576 nodes"});
+  expectError(importModel(model), {"more than 131072 nodes"});
 }
 
 TEST(Functions, of_another_operator_set_are_refused) {
