@@ -1,5 +1,5 @@
 // Runs ONNX's node tests as emitted C++ and compares their outputs with those supplied. The table beside this file says
-// of each test whether it passes, or why it does not; the test fails where the table is wrong.
+// of each test whether it passes, or why it does not; the test fails where one that passes there does not.
 //
 //   onnx_node_tests [--every N] [--only TEXT] [--lower-only] [--write-table]
 #include "Library.h"
@@ -112,12 +112,12 @@ int main(int argc, char **argv) {
               << (passes ? "" : ": " + test.reason.substr(0, test.reason.find('\n'))) << "\n";
     if (options.writesTable || (shouldPass == passes && known != table.end()))
       continue;
-    ++wrong;
-    std::cout << "FAILED  onnx-node/" << test.name << ": "
-              << (known == table.end() ? "not in the table"
-                  : shouldPass         ? "the table says that it passes"
-                                       : "it passes now; write the table again")
-              << "\n";
+    wrong += known == table.end() || shouldPass; // one more that passes is no fault
+    if (known == table.end() || shouldPass)
+      std::cout << "FAILED  onnx-node/" << test.name
+                << (shouldPass ? ": the table says that it passes" : ": not in the table") << "\n";
+    else
+      std::cout << "note: onnx-node/" << test.name << " passes now; write the table again\n";
   }
   if (options.writesTable)
     writeTable(tests, table);
