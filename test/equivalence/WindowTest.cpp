@@ -34,9 +34,9 @@ TEST(WindowGraphs, CoverWhatTheyAreFor) {
                   {"hyc.max_pool ", 10},
                   {"hyc.argsort ", 8},
                   {"hyc.gather ", 8},
-                  {"hyc.scatter sum", 10},
+                  {"hyc.scatter +sum", 10},
                   {"hyc.cumsum ", 8},
-                  {"hyc.reduce prod", 8}},
+                  {"hyc.reduce +prod", 8}},
                  60, comparisonOf);
 }
 
