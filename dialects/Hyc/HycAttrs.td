@@ -34,8 +34,9 @@ def Hyc_FillAttr : Hyc_Attr<"Fill", "fill"> {
 def Hyc_ReductionSum : I32EnumAttrCase<"sum", 0>;
 def Hyc_ReductionMax : I32EnumAttrCase<"max", 1>;
 def Hyc_ReductionMin : I32EnumAttrCase<"min", 2>;
+def Hyc_ReductionProd : I32EnumAttrCase<"prod", 3>;
 def Hyc_ReductionKind : I32EnumAttr<"ReductionKind", "how elements are combined",
-    [Hyc_ReductionSum, Hyc_ReductionMax, Hyc_ReductionMin]> {
+    [Hyc_ReductionSum, Hyc_ReductionMax, Hyc_ReductionMin, Hyc_ReductionProd]> {
   let cppNamespace = "::hyc";
   let genSpecializedAttr = 0;
 }

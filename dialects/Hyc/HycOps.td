@@ -8,5 +8,8 @@ include "dialects/Hyc/HycElementwiseOps.td"
 include "dialects/Hyc/HycShapeOps.td"
 include "dialects/Hyc/HycCompositeOps.td"
 include "dialects/Hyc/HycUpdateOps.td"
+include "dialects/Hyc/HycMathOps.td"
+include "dialects/Hyc/HycWindowOps.td"
+include "dialects/Hyc/HycIndexOps.td"
 
 #endif // HYC_OPS_TD

@@ -87,6 +87,23 @@ LogicalResult ConcatOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotang
   return success();
 }
 
+/// The product of the others: of all that are not zero, where none of the others is.
+static Value productGradient(DerivedOps &b, ReduceOp op, Value cotangent) {
+  RankedTensorType type = tensorTypeOf(op.getOperand());
+  Value x = op.getOperand(), one = b.splat(".one", type, 1), zero = b.splat(".zero", type, 0);
+  Value isZero = b.compare(".is_zero", ComparePredicate::eq, x, zero);
+  Value factors = b.select(".factors", isZero, one, x);
+  Value product = b.restore(".products", b.reduce(".product", ReductionKind::prod, factors, op.getDims()),
+                            op.getDims(), type);
+  Value zeros = b.reduce(".zeros", ReductionKind::sum, b.select(".ones", isZero, one, zero), op.getDims());
+  Value others = b.sub(".other_zeros", b.restore(".all_zeros", zeros, op.getDims(), type),
+                       b.select(".own_zeros", isZero, one, zero));
+  Value slope = b.div(".derivative", product, factors);
+  Value reaches = b.compare(".reaches", ComparePredicate::eq, others, zero);
+  Value along = b.mul(".along", b.restore(".cotangents", cotangent, op.getDims(), type), slope);
+  return b.select("", reaches, along, zero);
+}
+
 /// max and min share the cotangent equally among the elements that attain the result.
 LogicalResult ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
                                       SmallVectorImpl<Value> &results) {
@@ -96,6 +113,10 @@ LogicalResult ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotang
   RankedTensorType type = tensorTypeOf(getOperand());
   if (getKind() == ReductionKind::sum) {
     results[0] = b.restore("", cotangents[0], getDims(), type);
+    return success();
+  }
+  if (getKind() == ReductionKind::prod) {
+    results[0] = productGradient(b, *this, cotangents[0]);
     return success();
   }
   Value extremum = b.restore(".extremum", getResult(), getDims(), type);

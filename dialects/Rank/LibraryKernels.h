@@ -37,6 +37,22 @@ inline constexpr LibraryKernel kLibraryKernels[] = {
     {"vocab_sum_exp", 2, 4, 0},
     // loss_sum, count, lse = max, sum_exp, picked, labels         {ignore_index}
     {"vocab_loss", 3, 4, 0},
+    // y, columns = x, w                                           {strides, dilations, low, groups}
+    {"convolution", 2, 2, 0},
+    // x, columns = y, w                                           as above
+    {"convolution_transpose", 2, 2, 0},
+    // w, columns = x, y                                           as above
+    {"convolution_weight", 2, 2, 0},
+    // y, indices = x                                              {window, strides, dilations, low}
+    {"max_pool", 2, 1, 0},
+    // rows = data, indices                                        {dim, batch}
+    {"gather", 1, 2, 0},
+    // data = indices, rows                                        {kind, dim, batch}
+    {"scatter", 1, 2, 0},
+    // y = x                                                       {dim, reverse, exclusive}
+    {"cumsum", 1, 1, 0},
+    // order, workspace = x                                        {descending}
+    {"argsort", 2, 1, 0},
     // y = x, of equal shape, any strides
     {"strided_copy", 1, 1, 0},
     // y = or += x, dense

@@ -114,8 +114,9 @@ def Rank_WriteModeAttr : EnumAttr<Rank_Dialect, Rank_WriteMode, "mode">;
 def Rank_CombineSum : I32EnumAttrCase<"sum", 0>;
 def Rank_CombineMax : I32EnumAttrCase<"max", 1>;
 def Rank_CombineMin : I32EnumAttrCase<"min", 2>;
+def Rank_CombineProd : I32EnumAttrCase<"prod", 3>;
 def Rank_CombineKind : I32EnumAttr<"CombineKind", "how a kernel combines elements",
-    [Rank_CombineSum, Rank_CombineMax, Rank_CombineMin]> {
+    [Rank_CombineSum, Rank_CombineMax, Rank_CombineMin, Rank_CombineProd]> {
   let cppNamespace = "::hyc::rank";
   let genSpecializedAttr = 0;
 }

@@ -223,10 +223,10 @@ def Rank_IndexOp : Rank_Op<"index", [Pure]> {
 }
 
 def Rank_CombineOp : Rank_Op<"combine", [Pure, SameOperandsAndResultType, ParentOneOf<["KernelOp", "ClusterOp"]>]> {
-  let summary = "the sum, maximum or minimum of an element over the reduced dimensions";
+  let summary = "the sum, maximum, minimum or product of an element over the reduced dimensions";
   let description = [{
     Accumulates in the element's own type. A maximum or minimum is NaN where an element is; of no elements a sum is 0, a
-    maximum the least number and a minimum the greatest.
+    product 1, a maximum the least number and a minimum the greatest.
     ```mlir
     %1 = rank.combine sum %0 : f32
     ```

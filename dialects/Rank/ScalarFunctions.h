@@ -26,6 +26,11 @@ inline constexpr ScalarFunction kScalarFunctions[] = {
     {"compare_eq", 2}, {"compare_ne", 2}, {"compare_lt", 2},
     {"compare_le", 2}, {"compare_gt", 2}, {"compare_ge", 2},
     {"select", 3},     {"convert", 1},    {"random_word", 2},
+    {"floor", 1},      {"ceil", 1},       {"round", 1},
+    {"sign", 1},       {"tan", 1},        {"asin", 1},
+    {"acos", 1},       {"atan", 1},       {"sinh", 1},
+    {"cosh", 1},       {"asinh", 1},      {"acosh", 1},
+    {"atanh", 1},      {"softplus", 1},   {"rem", 2},
 };
 
 inline const ScalarFunction *findScalarFunction(llvm::StringRef name) {

@@ -48,6 +48,13 @@ struct Min {
   static constexpr T combine(T x, T y) { return x < y || x != x ? x : y; }
 };
 
+template <typename T>
+struct Prod {
+  using Value = T;
+  static constexpr T identity() { return T(1); }
+  static constexpr T combine(T x, T y) { return x * y; }
+};
+
 // How a row of steps × width elements is cut: short steps go into one block together, a long one has several.
 struct RowBlocks {
   struct Range {

@@ -72,6 +72,35 @@ static KernelType kernelTypeOf(Value buffer) {
   return element.isBF16() ? KernelType::BF16 : element.isF16() ? KernelType::F16 : KernelType::F32;
 }
 
+int64_t hyc::convolutionColumns(const ConvolutionShape &s) {
+  bool isDirect = s.groups > 1 && s.channels * s.outputs < 64;
+  return isDirect ? 0 : s.channels * s.kernels * s.places;
+}
+
+/// Of kernels/convolution: one sample's product of one group, whichever of the three tensors it gives.
+static int64_t convolutionWorkspaceBytes(rank::CallOp call, int64_t threads) {
+  auto shapeOf = [](Value buffer) { return cast<rank::BufferType>(buffer.getType()).getShape(); };
+  auto product = [](ArrayRef<int64_t> sizes) {
+    int64_t count = 1;
+    for (int64_t size : sizes)
+      count *= size;
+    return count;
+  };
+  bool givesX = call.getKernel() == "convolution_transpose", givesW = call.getKernel() == "convolution_weight";
+  ArrayRef<int64_t> w = shapeOf(givesW ? call.getOuts()[0] : call.getIns()[1]);
+  ArrayRef<int64_t> y = shapeOf(givesX ? call.getIns()[0] : givesW ? call.getIns()[1] : call.getOuts()[0]);
+  int64_t groups = call->getAttrOfType<IntegerAttr>("groups").getInt();
+  int64_t outputs = w[0] / groups, inputs = product(w.drop_front()), places = product(y.drop_front(2));
+  if (product(shapeOf(call.getOuts()[1])) == 0)
+    return 0; // direct loops
+  GemmShape shape{outputs, places, inputs, 1, KernelType::F32, true, false};
+  if (givesX)
+    shape.m = inputs, shape.k = outputs;
+  if (givesW)
+    shape.n = inputs, shape.k = places;
+  return gemmWorkspaceBytes(shape, threads);
+}
+
 int64_t hyc::workspaceBytes(Operation *call, int64_t threads) {
   if (auto gemm = dyn_cast<rank::GemmOp>(call)) {
     auto size = [](uint64_t value) { return static_cast<int64_t>(value); };
@@ -81,6 +110,8 @@ int64_t hyc::workspaceBytes(Operation *call, int64_t threads) {
                               threads);
   }
   auto kernel = dyn_cast<rank::CallOp>(call);
+  if (kernel && kernel.getKernel().starts_with("convolution"))
+    return convolutionWorkspaceBytes(kernel, threads);
   if (!kernel || kernel.getKernel() != "attention_grad")
     return 0;
   ArrayRef<int64_t> keys = cast<rank::BufferType>(kernel.getIns()[1].getType()).getShape();

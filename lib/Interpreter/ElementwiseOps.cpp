@@ -109,6 +109,11 @@ static LogicalResult evaluateDiv(OpCall &call) {
   return failed(checkIntegers(call, isZero, "integer division by zero")) ? failure() : anyBinary<Div>(call);
 }
 
+static LogicalResult evaluateRem(OpCall &call) {
+  auto isZero = [](int64_t y) { return y == 0; };
+  return failed(checkIntegers(call, isZero, "integer remainder by zero")) ? failure() : anyBinary<Rem>(call);
+}
+
 static LogicalResult evaluatePow(OpCall &call) {
   auto isNegative = [](int64_t y) { return y < 0; };
   return failed(checkIntegers(call, isNegative, "negative integer power")) ? failure() : anyBinary<Pow>(call);
@@ -209,6 +214,21 @@ void hyc::interpreter::addElementwiseOps(OpTable &table) {
   table.add<SinOp>(floatUnary<Sin>);
   table.add<CosOp>(floatUnary<Cos>);
   table.add<SigmoidOp>(floatUnary<Sigmoid>);
+  table.add<FloorOp>(floatUnary<Floor>);
+  table.add<CeilOp>(floatUnary<Ceil>);
+  table.add<RoundOp>(floatUnary<Round>);
+  table.add<SignOp>(anyUnary<Sign>);
+  table.add<TanOp>(floatUnary<Tan>);
+  table.add<AsinOp>(floatUnary<Asin>);
+  table.add<AcosOp>(floatUnary<Acos>);
+  table.add<AtanOp>(floatUnary<Atan>);
+  table.add<SinhOp>(floatUnary<Sinh>);
+  table.add<CoshOp>(floatUnary<Cosh>);
+  table.add<AsinhOp>(floatUnary<Asinh>);
+  table.add<AcoshOp>(floatUnary<Acosh>);
+  table.add<AtanhOp>(floatUnary<Atanh>);
+  table.add<SoftplusOp>(floatUnary<Softplus>);
+  table.add<RemOp>(evaluateRem);
   table.add<NotOp>(evaluateNot);
   table.add<GeluOp>(evaluateGelu);
   table.add<GeluGradOp>(evaluateGeluGrad);

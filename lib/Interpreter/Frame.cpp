@@ -25,6 +25,8 @@ const OpTable &OpTable::get() {
     OpTable filled;
     addElementwiseOps(filled);
     addShapeOps(filled);
+    addWindowOps(filled);
+    addIndexOps(filled);
     addCompositeOps(filled);
     addRandomOps(filled);
     addLossOps(filled);

@@ -48,7 +48,11 @@ template <typename T> static bool computeFloats(const Named<T> &f) {
          f.unary("gelu_tanh", GeluTanh()) || f.binary("gelu_grad", GeluGrad()) ||
          f.binary("gelu_tanh_grad", GeluTanhGrad()) || f.binary("add", Add()) || f.binary("sub", Sub()) ||
          f.binary("mul", Mul()) || f.binary("div", Div()) || f.binary("pow", Pow()) || f.binary("max", Max()) ||
-         f.binary("min", Min());
+         f.binary("min", Min()) || f.unary("floor", Floor()) || f.unary("ceil", Ceil()) || f.unary("round", Round()) ||
+         f.unary("sign", Sign()) || f.unary("tan", Tan()) || f.unary("asin", Asin()) || f.unary("acos", Acos()) ||
+         f.unary("atan", Atan()) || f.unary("sinh", Sinh()) || f.unary("cosh", Cosh()) ||
+         f.unary("asinh", Asinh()) || f.unary("acosh", Acosh()) || f.unary("atanh", Atanh()) ||
+         f.unary("softplus", Softplus()) || f.binary("rem", Rem());
 }
 
 /// Integers and booleans; divisors have been checked.
@@ -57,7 +61,7 @@ static bool computeIntegers(const Named<int64_t> &f) {
          f.unary("not", [](int64_t x) { return x ^ 1; }) || f.binary("add", Add()) || f.binary("sub", Sub()) ||
          f.binary("mul", Mul()) || f.binary("div", Div()) || f.binary("pow", Pow()) || f.binary("max", Max()) ||
          f.binary("min", Min()) || f.binary("and", And()) || f.binary("or", Or()) ||
-         f.binary("random_word", randomWord);
+         f.unary("sign", Sign()) || f.binary("rem", Rem()) || f.binary("random_word", randomWord);
 }
 
 template <typename T> static void compareInto(StringRef relation, ArrayRef<Tensor> operands, Tensor &result) {
@@ -98,7 +102,7 @@ static FailureOr<Tensor> compute(rank::ScalarComputeOp op, ArrayRef<Tensor> oper
     known = computeFloats(Named<double>{name, operands, result});
   else if (isFloat(kind))
     known = computeFloats(Named<float>{name, operands, result});
-  else if (name == "div" && llvm::is_contained(operands[1].toDoubles(), 0.0))
+  else if ((name == "div" || name == "rem") && llvm::is_contained(operands[1].toDoubles(), 0.0))
     return op.emitError("integer division by zero"), failure();
   else
     known = computeIntegers(Named<int64_t>{name, operands, result});
@@ -188,6 +192,8 @@ static Tensor combine(rank::KernelOp kernel, rank::CombineKind kind, const Tenso
       return combineInto<kernels::Max<T>>(kernel, whole, result);
     case rank::CombineKind::min:
       return combineInto<kernels::Min<T>>(kernel, whole, result);
+    case rank::CombineKind::prod:
+      return combineInto<kernels::Prod<T>>(kernel, whole, result);
     }
   });
   for (int64_t i = 0; !isFloat(result.getKind()) && i < result.getNumElements(); ++i)

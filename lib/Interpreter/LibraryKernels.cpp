@@ -1,6 +1,6 @@
 // The library kernels that rank.call names, by the kernels' plain references; sizes follow from the operand types.
 #include "Initializers.h"
-#include "RankCalls.h"
+#include "LoadedCall.h"
 #include "kernels/adamw/reference.h"
 #include "kernels/attention/reference.h"
 #include "kernels/cross_entropy/reference.h"
@@ -16,40 +16,6 @@ using namespace mlir;
 using namespace hyc;
 using namespace hyc::interpreter;
 namespace reference = hyc::kernels::reference;
-
-namespace {
-/// A call with its inputs loaded.
-struct Loaded {
-  RankCall &call;
-  rank::CallOp op;
-  SmallVector<Tensor> ins;
-
-  double real(StringRef name, double otherwise = 0) const {
-    auto attribute = op->getAttrOfType<FloatAttr>(name);
-    return attribute ? attribute.getValueAsDouble() : otherwise;
-  }
-  int64_t integer(StringRef name, int64_t otherwise = 0) const {
-    auto attribute = op->getAttrOfType<IntegerAttr>(name);
-    return attribute ? attribute.getInt() : otherwise;
-  }
-  Value out(unsigned index) const { return rank::CallOp(op).getOuts()[index]; }
-  ArrayRef<int64_t> outShape(unsigned index) const { return cast<rank::BufferType>(out(index).getType()).getShape(); }
-  Tensor makeOut(unsigned index) const { return Tensor(call.kindOf(out(index)), outShape(index)); }
-  LogicalResult store(unsigned index, const Tensor &value) const { return call.store(op, out(index), value); }
-  LogicalResult storeAs(unsigned index, const Tensor &value, rank::WriteMode mode) const {
-    return call.store(op, call.regionOf(out(index)), value, mode);
-  }
-  rank::WriteMode mode() const { return rank::CallOp(op).getMode(); }
-};
-using Executor = LogicalResult (*)(Loaded &);
-} // namespace
-
-static LogicalResult all(std::initializer_list<LogicalResult> results) {
-  for (LogicalResult result : results)
-    if (failed(result))
-      return failure();
-  return success();
-}
 
 //===----------------------------------------------------------------------===//
 // Norms, attention, embedding
@@ -486,6 +452,8 @@ static LogicalResult poison(Loaded &c) {
 }
 
 static Executor findExecutor(StringRef kernel) {
+  if (Executor executor = findIndexedKernel(kernel))
+    return executor;
   static const llvm::StringMap<Executor> executors = {{"layer_norm", layerNorm},
                                                       {"layer_norm_grad", layerNormGrad},
                                                       {"attention", attention},

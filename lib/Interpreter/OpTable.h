@@ -45,6 +45,8 @@ private:
 
 void addElementwiseOps(OpTable &table);
 void addShapeOps(OpTable &table);
+void addWindowOps(OpTable &table);
+void addIndexOps(OpTable &table);
 void addCompositeOps(OpTable &table);
 void addRandomOps(OpTable &table);
 void addLossOps(OpTable &table);

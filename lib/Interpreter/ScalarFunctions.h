@@ -59,6 +59,37 @@ struct Sigmoid {
   template <typename T> T operator()(T x) const { return T(1) / (T(1) + std::exp(-x)); }
 };
 
+#define HYC_FLOAT_FUNCTION(NAME, BODY)                                                                                 \
+  struct NAME {                                                                                                        \
+    template <typename T> T operator()(T x) const { return BODY; }                                                     \
+  };
+HYC_FLOAT_FUNCTION(Floor, std::floor(x))
+HYC_FLOAT_FUNCTION(Ceil, std::ceil(x))
+HYC_FLOAT_FUNCTION(Round, std::nearbyint(x)) // ties to even, the mode that nobody changes
+HYC_FLOAT_FUNCTION(Tan, std::tan(x))
+HYC_FLOAT_FUNCTION(Asin, std::asin(x))
+HYC_FLOAT_FUNCTION(Acos, std::acos(x))
+HYC_FLOAT_FUNCTION(Atan, std::atan(x))
+HYC_FLOAT_FUNCTION(Sinh, std::sinh(x))
+HYC_FLOAT_FUNCTION(Cosh, std::cosh(x))
+HYC_FLOAT_FUNCTION(Asinh, std::asinh(x))
+HYC_FLOAT_FUNCTION(Acosh, std::acosh(x))
+HYC_FLOAT_FUNCTION(Atanh, std::atanh(x))
+HYC_FLOAT_FUNCTION(Softplus, (x > T(0) ? x : T(0)) + std::log1p(std::exp(-std::fabs(x))))
+#undef HYC_FLOAT_FUNCTION
+
+struct Sign {
+  template <typename T> T operator()(T x) const { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; } // NaN stays NaN
+};
+struct Rem { // an integer y is not zero
+  template <typename T> T operator()(T x, T y) const {
+    if constexpr (std::is_integral_v<T>)
+      return y == -1 ? 0 : x % y;
+    else
+      return std::fmod(x, y);
+  }
+};
+
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588, kTanhCubic = 0.044715;
 constexpr double kSqrtHalf = 0.70710678118654752440, kInverseSqrtTwoPi = 0.39894228040143267794;
 

@@ -88,6 +88,13 @@ template <typename T> static T combineRow(ReductionKind reduction, const T *row,
       sum += static_cast<Sum>(row[i]);
     return static_cast<T>(sum);
   }
+  if (reduction == ReductionKind::prod) {
+    using Product = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
+    Product product = 1;
+    for (int64_t i = 0; i < count; ++i)
+      product *= static_cast<Product>(row[i]);
+    return static_cast<T>(product);
+  }
   using Limits = std::numeric_limits<T>;
   const bool isMax = reduction == ReductionKind::max;
   T best = Limits::has_infinity ? (isMax ? -Limits::infinity() : Limits::infinity())

@@ -159,6 +159,8 @@ static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createMoveStates(moves));
 }
 
+void hyc::buildForwardProgram(OpPassManager &passes) { passes.addPass(createMakeForwardProgram()); }
+
 void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) {
   // Before CSE and clusters, which take in the pieces.
   passes.addPass(createDecomposeComposites());

@@ -19,3 +19,17 @@ hyc.func @forward.0(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 // GELU: hyc.softmax
 // GELU-NOT: hyc.gelu
 // GELU: hyc.erf
+
+// Products of what there is no matrix product for are sums of products; those of f32 stay.
+// CHECK-LABEL: @forward.1
+// GELU-LABEL: @forward.1
+hyc.func @forward.1(%a: tensor<2x3xf64>, %b: tensor<4x3xf64>, %c: tensor<2x3xf32>) -> (tensor<2x4xf64>, tensor<2x2xf32>) {
+  // CHECK: %[[L:.*]] = hyc.broadcast %{{.*}} [0, 2] {{.*}} -> tensor<2x4x3xf64>
+  // CHECK: %[[R:.*]] = hyc.broadcast %{{.*}} [1, 2] {{.*}} -> tensor<2x4x3xf64>
+  // CHECK: %[[P:.*]] = hyc.mul %[[L]], %[[R]]
+  // CHECK: hyc.reduce sum %[[P]] [2] {{.*}} -> tensor<2x4xf64>
+  %y = hyc.einsum "mk,nk->mn" %a, %b {id = "wide"} : (tensor<2x3xf64>, tensor<4x3xf64>) -> tensor<2x4xf64>
+  // CHECK: hyc.einsum "mk,nk->mn"
+  %z = hyc.einsum "mk,nk->mn" %c, %c {id = "plain"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
+  hyc.return %y, %z : tensor<2x4xf64>, tensor<2x2xf32>
+}

@@ -60,6 +60,14 @@ GraphValue GraphText::same(const std::string &op, const std::vector<GraphValue> 
   return result;
 }
 
+GraphValue GraphText::applySame(const std::string &op, const std::string &text, const GraphValue &operand) {
+  GraphValue result{nextName(), operand.shape, operand.element};
+  std::string spelled = text;
+  spelled.replace(spelled.find("$0"), 2, operand.name);
+  body += "  " + result.name + " = " + op + " " + spelled + nextId(op) + ": " + result.type() + "\n";
+  return result;
+}
+
 GraphValue GraphText::apply(const std::string &op, const std::string &text, const std::vector<GraphValue> &operands,
                             const Shape &shape, const std::string &element) {
   return applyMany(op, text, operands, {{"", shape, element}})[0];

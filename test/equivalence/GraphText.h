@@ -35,6 +35,8 @@ public:
   /// the operands' names: (`hyc.reduce`, "sum $0 [1]").
   GraphValue apply(const std::string &op, const std::string &text, const std::vector<GraphValue> &operands,
                    const Shape &shape, const std::string &element = "f32");
+  /// The same for an op that prints one type, its operand's and its result's.
+  GraphValue applySame(const std::string &op, const std::string &text, const GraphValue &operand);
   std::vector<GraphValue> applyMany(const std::string &op, const std::string &text,
                                     const std::vector<GraphValue> &operands, const std::vector<GraphValue> &results);
   GraphValue constant(double value, const Shape &shape, const std::string &element = "f32");

@@ -68,6 +68,12 @@ private:
   GraphValue computedWeight();
   GraphValue waves();
   GraphValue dropped();
+  GraphValue convolved();
+  GraphValue restored();
+  GraphValue largest();
+  GraphValue ordered();
+  GraphValue running();
+  GraphValue multiplied();
 
   void makeInputs();
   void makeBlock(int64_t index);
@@ -311,6 +317,65 @@ GraphValue Generator::dropped() {
   return text.same("hyc.add", {x, linear("drop", y, x.shape[2])});
 }
 
+/// A convolution over the sequence, the width being its channels.
+GraphValue Generator::convolved() {
+  GraphValue x = take();
+  int64_t width = x.shape[2], out = anyWidth();
+  GraphValue t = text.apply("hyc.transpose", "$0 [0, 2, 1]", {x}, {options.samples, width, sequence});
+  GraphValue w = weight("conv.weight", {out, width, 3}, 3 * width);
+  GraphValue y = text.apply("hyc.convolution", "$0, $1 strides [1] dilations [1] pads [1] [1]", {t, w},
+                            {options.samples, out, sequence});
+  GraphValue back = text.apply("hyc.transpose", "$0 [0, 2, 1]", {activation(y)}, tokens(out));
+  return text.same("hyc.add", {x, linear("proj", back, width)});
+}
+
+/// Every other position, and back to all of them.
+GraphValue Generator::restored() {
+  GraphValue x = take();
+  int64_t width = x.shape[2], out = anyWidth(), half = (sequence - 1) / 2 + 1;
+  GraphValue t = text.apply("hyc.transpose", "$0 [0, 2, 1]", {x}, {options.samples, width, sequence});
+  std::string windows = "$0, $1 strides [2] dilations [1] pads [1] [1]";
+  GraphValue down = weight("down.weight", {out, width, 3}, 3 * width),
+             up = weight("up.weight", {out, width, 3}, 3 * out);
+  GraphValue y = text.apply("hyc.convolution", windows, {t, down}, {options.samples, out, half});
+  GraphValue z = text.apply("hyc.convolution_transpose", windows, {text.same("hyc.tanh", {y}), up}, t.shape);
+  return text.apply("hyc.transpose", "$0 [0, 2, 1]", {z}, x.shape);
+}
+
+/// Of each token and the one before it.
+GraphValue Generator::largest() {
+  GraphValue x = take();
+  Shape turned{options.samples, x.shape[2], sequence};
+  GraphValue t = text.apply("hyc.transpose", "$0 [0, 2, 1]", {x}, turned);
+  GraphValue y = text.applyMany("hyc.max_pool", "$0 window [2] strides [1] dilations [1] pads [1] [0]", {t},
+                                {{"", turned}, {"", turned, "i64"}})[0];
+  return text.same("hyc.add", {x, text.apply("hyc.transpose", "$0 [0, 2, 1]", {y}, x.shape)});
+}
+
+/// The tokens of each sample in the order of what a projection gives them.
+GraphValue Generator::ordered() {
+  GraphValue x = take();
+  GraphValue scores = text.einsum("bsk,k->bs", x, weight("order.weight", {x.shape[2]}, x.shape[2]));
+  GraphValue order = text.apply("hyc.argsort", chance(50) ? "descending $0" : "$0", {scores}, scores.shape, "i64");
+  return text.apply("hyc.gather", "$0, $1 dim 1 batch 1", {x, order}, x.shape);
+}
+
+GraphValue Generator::running() {
+  GraphValue x = take();
+  std::string form = std::string("$0 dim 1") + oneOf({"", " reverse", " exclusive", " reverse exclusive"});
+  return text.same("hyc.add", {x, text.scaled(text.applySame("hyc.cumsum", form, x), 0.3)});
+}
+
+/// A product over the sequence, of numbers around 1.
+GraphValue Generator::multiplied() {
+  GraphValue x = take();
+  GraphValue bent =
+      text.same(oneOf({"hyc.asinh", "hyc.atan", "hyc.softplus", "hyc.sinh"}), {text.same("hyc.tanh", {x})});
+  GraphValue near = text.same("hyc.add", {text.scaled(bent, 0.2), text.constant(1, x.shape)});
+  GraphValue product = text.reduce("prod", near, {1});
+  return text.same("hyc.add", {x, text.broadcast(product, "[0, 2]", x.shape)});
+}
+
 //===----------------------------------------------------------------------===//
 // The graph
 //===----------------------------------------------------------------------===//
@@ -350,6 +415,11 @@ void Generator::makeBlock(int64_t index) {
   Block block = kBlocks[below(std::size(kBlocks))];
   if (options.drops && chance(40))
     block = &Generator::dropped;
+  static const Block kSliding[] = {&Generator::convolved, &Generator::convolved, &Generator::restored,
+                                   &Generator::largest,   &Generator::ordered,   &Generator::running,
+                                   &Generator::multiplied};
+  if (options.slides && chance(50))
+    block = kSliding[below(std::size(kSliding))];
   give((this->*block)());
 }
 

@@ -31,6 +31,12 @@ struct AttentionShape {
 };
 int64_t attentionGradientWorkspaceBytes(const AttentionShape &shape, int64_t threads);
 
+/// convolutionColumns of kernels/convolution/op.h; channels and outputs are those of one group.
+struct ConvolutionShape {
+  int64_t groups, channels, outputs, kernels, places;
+};
+int64_t convolutionColumns(const ConvolutionShape &shape);
+
 /// What a rank of the CPU target has besides its arenas: code, libraries, heap, the tables of its channels, and of each
 /// thread the part of its stack that is touched. Declared from measurements, which test/e2e/MemoryTest.cpp repeats; the
 /// widest program that was measured is the one declared.

@@ -62,6 +62,9 @@ llvm::StringRef getName(Phase phase);
 
 /// Adds the passes that lead from the phase before to `phase`.
 void buildPhase(Phase phase, mlir::OpPassManager &passes, const PipelineOptions &options);
+/// Adds what leads from phase 1 to phase 4 without training: the program of one rank that computes a model's outputs.
+/// Phases 2 and 3 are left out; phases 4 and 5 verify and lower it as any other.
+void buildForwardProgram(mlir::OpPassManager &passes);
 /// Adds the passes of phase 5 up to where every buffer has its place: all that an account of memory needs.
 void buildPlacement(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// Adds those and what joins exchanges: all that an account of memory and time needs.

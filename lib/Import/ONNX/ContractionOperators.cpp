@@ -1,5 +1,8 @@
 // Matrix products, which all become hyc.einsum; its spec says what is transposed and what is batched.
-#include "Importer.h"
+#include "Expansion.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace hyc;
 using namespace hyc::onnx;
@@ -94,31 +97,137 @@ LogicalResult importGemm(NodeImport &node) {
   return node.finish(importer.ofValue(result));
 }
 
-/// Two operands and no diagonal, which is what hyc.einsum says too.
+/// The letters of an equation's operands and of its result; an ellipsis stands for letters of its own.
+struct Equation {
+  llvm::SmallVector<std::string> operands;
+  std::string result;
+};
+
+std::optional<Equation> parseEquation(NodeImport &node, std::string text) {
+  llvm::erase(text, ' ');
+  auto [left, right] = llvm::StringRef(text).split("->");
+  Equation equation;
+  llvm::SmallVector<llvm::StringRef> parts;
+  left.split(parts, ',');
+  size_t most = 0; // dimensions that an ellipsis stands for
+  auto expand = [&](llvm::StringRef part, size_t count) {
+    auto [before, after] = part.split("...");
+    std::string letters = before.str();
+    for (size_t i = 0; part.contains("...") && i < count; ++i)
+      letters += static_cast<char>('0' + most - count + i);
+    return letters + after.str();
+  };
+  bool good = static_cast<int>(parts.size()) == node.inputCount() && text.find("->") == text.rfind("->");
+  llvm::SmallVector<size_t> hidden;
+  for (int i = 0; good && i < node.inputCount(); ++i) {
+    size_t named = parts[i].size() - (parts[i].contains("...") ? 3 : 0), dims = node.shapeOf(i).size();
+    good = parts[i].contains("...") ? named <= dims : named == dims;
+    hidden.push_back(good ? dims - named : 0);
+    most = std::max(most, hidden.back());
+  }
+  if (!good || most > 9)
+    return std::nullopt;
+  for (auto [part, count] : llvm::zip_equal(parts, hidden))
+    equation.operands.push_back(expand(part, count));
+  if (text.find("->") != std::string::npos) {
+    equation.result = expand(right, most);
+  } else { // in the order of the alphabet, those that stand once
+    std::string all;
+    for (const std::string &letters : equation.operands)
+      all += letters;
+    llvm::sort(all);
+    for (char letter : all)
+      if (llvm::isDigit(letter) ? equation.result.find(letter) == std::string::npos : llvm::count(all, letter) == 1)
+        equation.result += letter;
+  }
+  return equation;
+}
+
+/// Takes the diagonal where a letter stands twice, and sums over letters that nobody else has.
+Binding simplified(Expansion &e, Binding x, std::string &letters, llvm::StringRef others) {
+  for (size_t i = 0; e.ok() && i < letters.size(); ++i) {
+    size_t twin = letters.find(letters[i], i + 1);
+    if (twin == std::string::npos)
+      continue;
+    int64_t size = x.type.getDimSize(i), tensorRank = x.type.getRank();
+    if (x.type.getDimSize(twin) != size) {
+      e.fail("takes the diagonal of dimensions of different sizes");
+      return {};
+    }
+    Binding isDiagonal = e("Equal", {e.iota(size, i, tensorRank), e.iota(size, twin, tensorRank)});
+    x = e.reduce("ReduceSum", e.where(isDiagonal, x, e.number(x, 0)), {static_cast<int64_t>(twin)}, false);
+    letters.erase(twin--, 1);
+    --i;
+  }
+  llvm::SmallVector<int64_t> alone;
+  std::string kept;
+  for (auto [i, letter] : llvm::enumerate(letters)) {
+    if (others.contains(letter))
+      kept += letter;
+    else
+      alone.push_back(static_cast<int64_t>(i));
+  }
+  letters = kept;
+  return alone.empty() ? x : e.reduce("ReduceSum", x, alone, false);
+}
+
+/// One or two operands; more are contracted from the left.
 LogicalResult importEinsum(NodeImport &node) {
-  if (failed(checkOperands(node)))
-    return failure();
-  std::string equation = node.getString("equation", "");
-  llvm::erase(equation, ' ');
-  std::optional<EinsumOp::Letters> letters = EinsumOp::parseSpec(equation);
-  Importer &importer = node.importer();
-  if (!letters || letters->lhs.size() != node.shapeOf(0).size() || letters->rhs.size() != node.shapeOf(1).size())
-    return node.error() << "has the equation '" << equation << "' for " << node.input(0).type << " and "
-                        << node.input(1).type << "; hyc supports two operands and an explicit result";
-  llvm::SmallVector<Value> operands{node.value(0), node.value(1)};
-  StringAttr spec = importer.getBuilder().getStringAttr(equation);
-  llvm::SmallVector<Type> types;
-  EinsumOp::Properties properties;
-  properties.spec = spec;
-  if (failed(EinsumOp::inferReturnTypes(importer.getContext(), operands[0].getLoc(), operands, DictionaryAttr(),
-                                        mlir::OpaqueProperties(&properties), {}, types)))
-    return node.error() << "has the equation '" << equation << "', which hyc does not support";
-  return node.finish(importer.ofValue(importer.emit<EinsumOp>(spec, operands[0], operands[1])));
+  std::string text = node.getString("equation", "");
+  std::optional<Equation> equation = parseEquation(node, text);
+  for (int i = 0; i < node.inputCount(); ++i)
+    if (!node.has(i) || node.input(i).type.getElementType() != node.input(0).type.getElementType())
+      return node.error() << "contracts tensors of different element types";
+  Expansion e(node);
+  auto mismatch = [&] { e.fail("has the equation '" + text + "', which does not fit its operands"); };
+  if (!equation)
+    mismatch();
+  Binding all;
+  std::string have;
+  for (int i = 0; e.ok() && i < node.inputCount(); ++i) {
+    std::string letters = equation->operands[i], later = equation->result;
+    for (int j = 0; j < node.inputCount(); ++j)
+      later += j != i ? equation->operands[j] : "";
+    Binding x = simplified(e, node.input(i), letters, later);
+    if (i == 0) {
+      all = x, have = letters;
+      continue;
+    }
+    // What a later operand or the result wants.
+    std::string wanted, rest = equation->result;
+    for (int j = i + 1; j < node.inputCount(); ++j)
+      rest += equation->operands[j];
+    for (char letter : have + letters)
+      if (rest.find(letter) != std::string::npos && wanted.find(letter) == std::string::npos)
+        wanted += letter;
+    std::string spec = have + "," + letters + "->" + wanted;
+    for (char &c : spec) // hyc's letters are letters
+      if (llvm::isDigit(c))
+        c = static_cast<char>('A' + (c - '0'));
+    Importer &importer = node.importer();
+    llvm::SmallVector<Value> operands{importer.materialise(all), importer.materialise(x)};
+    EinsumOp::Properties properties;
+    properties.spec = importer.getBuilder().getStringAttr(spec);
+    llvm::SmallVector<Type> types;
+    if (failed(EinsumOp::inferReturnTypes(importer.getContext(), operands[0].getLoc(), operands, DictionaryAttr(),
+                                          mlir::OpaqueProperties(&properties), {}, types)))
+      return failure();
+    all = importer.ofValue(importer.emit<EinsumOp>(properties.spec, operands[0], operands[1]));
+    have = wanted;
+  }
+  llvm::SmallVector<int64_t> permutation;
+  for (size_t i = 0; e.ok() && i < equation->result.size(); ++i) {
+    size_t at = have.find(equation->result[i]);
+    if (at == std::string::npos || equation->result.size() != have.size())
+      mismatch();
+    permutation.push_back(static_cast<int64_t>(at));
+  }
+  return e.finish(e.transpose(all, permutation));
 }
 } // namespace
 
 void hyc::onnx::addContractionOperators(OperatorTable &table) {
   table["MatMul"] = {2, 2, importMatMul};
   table["Gemm"] = {2, 3, importGemm};
-  table["Einsum"] = {2, 2, importEinsum};
+  table["Einsum"] = {1, -1, importEinsum};
 }

@@ -1,5 +1,5 @@
 // Operators that compute each element alone, under numpy's broadcasting rules; hyc's own ops never broadcast.
-#include "Importer.h"
+#include "Expansion.h"
 #include "hyc/Support/Decimal.h"
 #include <cmath>
 
@@ -136,10 +136,17 @@ LogicalResult importDiv(NodeImport &node) {
   return importBinary<DivOp, foldDiv>(node);
 }
 
-/// The exponent may have another type than the base, which is the result's.
+/// The exponent may have another type than the base, which is the result's. Integers are raised to real powers as
+/// reals.
 LogicalResult importPow(NodeImport &node) {
   Binding base = node.input(0), exponent = node.input(1);
   Type type = base.type.getElementType();
+  if (Type other = exponent.type.getElementType(); other != type && !exponent.constant) {
+    Expansion e(node);
+    if (isa<FloatType>(type))
+      return e.finish(e("Pow", {base, e.cast(exponent, type)}));
+    return e.finish(e.cast(e("Pow", {e.cast(base, other), exponent}), type));
+  }
   if (exponent.type.getElementType() != type && exponent.constant) {
     bool from = exponent.constant->isReal(), to = isa<FloatType>(type);
     std::optional<HostTensor> converted = HostTensor::map(type, {*exponent.constant}, [&](ArrayRef<HostElement> e) {
@@ -190,30 +197,46 @@ double cosine(double x) { return std::cos(x); }
 double rectify(double x) { return x > 0 ? x : x == x ? 0 : x; }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// Operators that only shape arithmetic uses.
-template <UnaryFold Fold> LogicalResult importUnaryConstant(NodeImport &node) {
-  const HostTensor *operand = node.constant(0);
-  if (!operand)
-    return failure();
-  std::optional<HostTensor> result =
-      HostTensor::map(operand->getElementType(), {*operand}, [&](ArrayRef<HostElement> e) {
-        return operand->isReal() ? HostElement::ofReal(Fold(e[0].real)) : e[0];
-      });
-  return node.finish(result ? std::optional<Binding>(node.importer().ofConstant(*result)) : std::nullopt);
-}
-
 double roundDown(double x) { return std::floor(x); }
 double roundUp(double x) { return std::ceil(x); }
 double roundToEven(double x) { return std::nearbyint(x); }
+double signOf(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+double tangentOf(double x) { return std::tan(x); }
+double inverseSine(double x) { return std::asin(x); }
+double inverseCosine(double x) { return std::acos(x); }
+double inverseTangent(double x) { return std::atan(x); }
+double hyperbolicSine(double x) { return std::sinh(x); }
+double hyperbolicCosine(double x) { return std::cosh(x); }
+double inverseHyperbolicSine(double x) { return std::asinh(x); }
+double inverseHyperbolicCosine(double x) { return std::acosh(x); }
+double inverseHyperbolicTangent(double x) { return std::atanh(x); }
+double softplus(double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }
+
+/// The rest of integers has the divisor's sign, unless `fmod` says otherwise.
+Value emitMod(Importer &importer, RankedTensorType type, Value x, Value y, bool truncated) {
+  Value rest = importer.emit<RemOp>(x, y);
+  auto integer = dyn_cast<IntegerType>(type.getElementType());
+  if (truncated || !integer || integer.isUnsigned())
+    return rest;
+  Binding constant = importer.splatLike(type, 0);
+  Value zero = importer.materialise(constant);
+  auto boolean = RankedTensorType::get(type.getShape(), importer.getBuilder().getI1Type());
+  auto below = [&](Value v) { return importer.emit<CompareOp>(boolean, ComparePredicate::lt, v, zero); };
+  Value differs = importer.emit<CompareOp>(boolean, ComparePredicate::ne, below(rest), below(y));
+  Value isRest = importer.emit<CompareOp>(boolean, ComparePredicate::ne, rest, zero);
+  Value moves = importer.emit<AndOp>(differs, isRest);
+  return importer.emit<SelectOp>(type, moves, importer.emit<AddOp>(rest, y), rest);
+}
 
 LogicalResult importMod(NodeImport &node) {
-  const HostTensor *a = node.constant(0), *b = a ? node.constant(1) : nullptr;
-  if (!b)
-    return failure();
-  bool truncated = node.getInt("fmod", 0) != 0, real = a->isReal();
+  bool truncated = node.getInt("fmod", 0) != 0;
   llvm::SmallVector<Binding> operands{node.input(0), node.input(1)};
   if (failed(checkOneType(node, operands)))
     return failure();
+  Type element = operands[0].type.getElementType();
+  bool real = isa<FloatType>(element);
+  if (real && !truncated)
+    return node.error() << "takes the rest of " << operands[0].type << " without fmod, expected integers";
   auto fold = [&](ArrayRef<HostElement> e) {
     if (real)
       return HostElement::ofReal(std::fmod(e[0].real, e[1].real));
@@ -223,8 +246,10 @@ LogicalResult importMod(NodeImport &node) {
     return HostElement::ofInteger(!truncated && rest != 0 && (rest < 0) != (e[1].integer < 0) ? rest + e[1].integer
                                                                                               : rest);
   };
-  return importElementwise(node, operands, a->getElementType(), fold,
-                           [](Importer &, RankedTensorType, ArrayRef<Value>) { return Value(); });
+  return importElementwise(node, operands, element, fold,
+                           [&](Importer &importer, RankedTensorType type, ArrayRef<Value> values) {
+                             return emitMod(importer, type, values[0], values[1], truncated);
+                           });
 }
 
 //===----------------------------------------------------------------------===//
@@ -332,6 +357,15 @@ LogicalResult importCast(NodeImport &node) {
 LogicalResult importCastLike(NodeImport &node) { return importConvertTo(node, node.input(1).type.getElementType()); }
 
 LogicalResult importClip(NodeImport &node) {
+  if (node.opset() < 11 && (node.hasAttribute("min") || node.hasAttribute("max"))) {
+    Expansion e(node);
+    Binding x = node.input(0);
+    if (node.hasAttribute("min"))
+      x = e("Max", {x, e.number(x, node.getFloat("min", 0))});
+    if (node.hasAttribute("max"))
+      x = e("Min", {x, e.number(x, node.getFloat("max", 0))});
+    return e.finish(x);
+  }
   llvm::SmallVector<Binding> operands{node.input(0)};
   for (int i = 1; i < 3; ++i)
     if (node.has(i))
@@ -423,9 +457,20 @@ void hyc::onnx::addElementwiseOperators(OperatorTable &table) {
   table["Cos"] = {1, 1, importUnary<CosOp, cosine>};
   table["Relu"] = {1, 1, importUnary<ReluOp, rectify>};
   table["Sigmoid"] = {1, 1, importUnary<SigmoidOp, sigmoid>};
-  table["Floor"] = {1, 1, importUnaryConstant<roundDown>};
-  table["Ceil"] = {1, 1, importUnaryConstant<roundUp>};
-  table["Round"] = {1, 1, importUnaryConstant<roundToEven>};
+  table["Floor"] = {1, 1, importUnary<FloorOp, roundDown>};
+  table["Ceil"] = {1, 1, importUnary<CeilOp, roundUp>};
+  table["Round"] = {1, 1, importUnary<RoundOp, roundToEven>};
+  table["Sign"] = {1, 1, importUnary<SignOp, signOf>};
+  table["Tan"] = {1, 1, importUnary<TanOp, tangentOf>};
+  table["Asin"] = {1, 1, importUnary<AsinOp, inverseSine>};
+  table["Acos"] = {1, 1, importUnary<AcosOp, inverseCosine>};
+  table["Atan"] = {1, 1, importUnary<AtanOp, inverseTangent>};
+  table["Sinh"] = {1, 1, importUnary<SinhOp, hyperbolicSine>};
+  table["Cosh"] = {1, 1, importUnary<CoshOp, hyperbolicCosine>};
+  table["Asinh"] = {1, 1, importUnary<AsinhOp, inverseHyperbolicSine>};
+  table["Acosh"] = {1, 1, importUnary<AcoshOp, inverseHyperbolicCosine>};
+  table["Atanh"] = {1, 1, importUnary<AtanhOp, inverseHyperbolicTangent>};
+  table["Softplus"] = {1, 1, importUnary<SoftplusOp, softplus>};
   table["Equal"] = {2, 2, importCompare<ComparePredicate::eq>};
   table["Less"] = {2, 2, importCompare<ComparePredicate::lt>};
   table["LessOrEqual"] = {2, 2, importCompare<ComparePredicate::le>};

@@ -100,6 +100,13 @@ LogicalResult Importer::importInputs() {
   for (const onnxfile::Value &input : file.getGraph().input()) {
     if (initializers.contains(input.name()))
       continue;
+    if (auto given = options.inputValues.find(input.name()); given != options.inputValues.end()) {
+      std::optional<HostTensor> values = file.readTensorFile(given->second);
+      if (!values)
+        return failure();
+      bind(input.name(), ofConstant(*values));
+      continue;
+    }
     for (const onnxfile::Dimension &dim : input.type().tensor().shape().dim())
       symbols.insert(dim.symbol());
     RankedTensorType type = importType(input);

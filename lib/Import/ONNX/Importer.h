@@ -58,6 +58,7 @@ public:
   mlir::MLIRContext *getContext() { return builder.getContext(); }
   Binding *lookup(llvm::StringRef name);
   void bind(llvm::StringRef name, Binding binding) { bindings[name] = std::move(binding); }
+  void forget(llvm::StringRef name) { bindings.erase(name); }
 
   /// A binding's value in the running model.
   mlir::Value materialise(Binding &binding);
@@ -121,7 +122,9 @@ public:
 
   Importer &importer() { return owner; }
   llvm::StringRef opType() const { return node.op_type(); }
-  int64_t opset() const { return owner.file.getOpset(); }
+  llvm::StringRef getName() const { return node.name(); }
+  /// The operator set by whose rules the node is read.
+  int64_t opset() const { return isNewest ? kNewestOpset : owner.file.getOpset(); }
   mlir::InFlightDiagnostic error() const;
   /// "node "x" (Add)", for diagnostics.
   std::string describe() const;
@@ -156,11 +159,13 @@ public:
 private:
   const onnxfile::Attribute *findOf(llvm::StringRef name, int type);
   friend class Importer;
+  friend class Expansion;
 
   Importer &owner;
   const onnxfile::Node &node;
   llvm::SmallVector<Binding *> inputs;
   bool attributeError = false;
+  bool isNewest = false; // written by an expansion
 };
 
 /// How one operator is imported.
@@ -179,6 +184,20 @@ void addShapeOperators(OperatorTable &table);
 void addIndexingOperators(OperatorTable &table);
 void addContractionOperators(OperatorTable &table);
 void addReductionOperators(OperatorTable &table);
+void addActivationOperators(OperatorTable &table);
+void addWindowOperators(OperatorTable &table);
+void addScatterOperators(OperatorTable &table);
+void addNormalizationOperators(OperatorTable &table);
+void addLossOperators(OperatorTable &table);
+void addResizeOperators(OperatorTable &table);
+void addQuantizationOperators(OperatorTable &table);
+void addSignalOperators(OperatorTable &table);
+void addRecurrentOperators(OperatorTable &table);
+void addUpdateOperators(OperatorTable &table);
+
+/// Gather and GatherND where the data or the indices are computed when running.
+mlir::LogicalResult importRunningGather(NodeImport &node, int64_t axis);
+mlir::LogicalResult importRunningGatherND(NodeImport &node);
 
 /// Reports unknown operators, names that are defined twice or never, and cycles; all of them. Fills `order` with the
 /// nodes' indices so that each comes after what it uses.

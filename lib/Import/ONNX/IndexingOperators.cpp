@@ -1,6 +1,6 @@
-// Operators that pick elements by index. On the running model only two forms exist: slices, and rows of a table by
-// integer ids (an embedding); the rest is arithmetic on shapes and positions, which is evaluated here.
-#include "Importer.h"
+// Operators that pick elements by index. On the running model slices and rows of a table by integer ids (an embedding)
+// are ops of their own, the rest is hyc.gather; arithmetic on shapes and positions is evaluated here.
+#include "Expansion.h"
 
 using namespace hyc;
 using namespace hyc::onnx;
@@ -13,11 +13,18 @@ LogicalResult finishConstant(NodeImport &node, std::optional<HostTensor> tensor)
 }
 
 LogicalResult importSlice(NodeImport &node) {
-  std::optional<llvm::SmallVector<int64_t>> starts = node.integers(1), axes, steps;
-  std::optional<llvm::SmallVector<int64_t>> ends = starts ? node.integers(2) : std::nullopt;
+  // Attributes before operator set 10, inputs since.
+  bool areInputs = node.opset() >= 10;
+  std::optional<llvm::SmallVector<int64_t>> starts, ends, axes, steps;
+  if (areInputs && node.inputCount() < 3)
+    return node.error() << "has " << node.inputCount() << " inputs, expected at least 3";
+  starts = areInputs ? node.integers(1) : node.getInts("starts");
+  ends = !starts ? std::nullopt : areInputs ? node.integers(2) : node.getInts("ends");
   if (!ends)
-    return failure();
-  axes = node.has(3) ? node.integers(3) : llvm::to_vector(llvm::seq<int64_t>(0, starts->size()));
+    return areInputs || node.failed() ? failure() : node.error() << "has no starts or no ends";
+  axes = !areInputs && node.hasAttribute("axes") ? node.getInts("axes")
+         : node.has(3)                           ? node.integers(3)
+                                                 : llvm::to_vector(llvm::seq<int64_t>(0, starts->size()));
   if (axes)
     axes = node.normalizeAxes(*axes, node.shapeOf(0).size());
   steps = node.has(4) ? node.integers(4) : llvm::SmallVector<int64_t>(starts->size(), 1);
@@ -38,8 +45,16 @@ LogicalResult importSlice(NodeImport &node) {
     int64_t last = step > 0 ? clamp(end, 0, size) : clamp(end, -1, size - 1);
     int64_t distance = step > 0 ? last - first : first - last, stride = std::abs(step);
     int64_t count = distance <= 0 ? 0 : 1 + (distance - 1) / stride;
-    if (step < 0 && !result.constant)
-      return node.error() << "steps backwards through a value that is computed when running";
+    if (step < 0 && !result.constant) {
+      llvm::SmallVector<int64_t> numbers;
+      for (int64_t i = 0; i < count; ++i)
+        numbers.push_back(first + i * step);
+      Expansion e(node);
+      result = e("Gather", {result, e.integers(numbers)}, {{"axis", axis}});
+      if (!e.ok())
+        return failure();
+      continue;
+    }
     std::optional<Binding> part = node.importer().slice(result, axis, count ? first : 0, count, step);
     if (!part)
       return node.finish(std::nullopt);
@@ -134,14 +149,13 @@ LogicalResult importGather(NodeImport &node) {
     return node.finish(importer.ofValue(importer.emit<EmbeddingOp>(
         RankedTensorType::get(shape, data.type.getElementType()), node.value(1), node.value(0), Value())));
   }
-  return node.error() << "takes elements along dimension " << *axis << " of " << data.type
-                      << "; when running, hyc takes rows of two-dimensional tables and regular slices";
+  return importRunningGather(node, *axis);
 }
 
 LogicalResult importGatherND(NodeImport &node) {
-  const HostTensor *data = node.constant(0), *indices = data ? node.constant(1) : nullptr;
-  if (!indices)
-    return failure();
+  if (!node.input(0).constant || !node.input(1).constant)
+    return importRunningGatherND(node);
+  const HostTensor *data = node.constant(0), *indices = node.constant(1);
   int64_t batch = node.getInt("batch_dims", 0), indexRank = indices->getTensorRank();
   int64_t depth = indexRank > 0 ? indices->getShape().back() : 0;
   if (batch < 0 || indexRank < 1 || batch >= indexRank || batch + depth > data->getTensorRank() || depth < 1 ||
@@ -208,12 +222,19 @@ LogicalResult importRange(NodeImport &node) {
 }
 
 LogicalResult importCumSum(NodeImport &node) {
-  const HostTensor *data = node.constant(0);
-  std::optional<llvm::SmallVector<int64_t>> axes = data ? node.integers(1) : std::nullopt;
+  std::optional<llvm::SmallVector<int64_t>> axes = node.integers(1);
   std::optional<int64_t> axis =
-      axes && axes->size() == 1 ? node.normalizeAxis(axes->front(), data->getTensorRank()) : std::nullopt;
+      axes && axes->size() == 1 ? node.normalizeAxis(axes->front(), node.shapeOf(0).size()) : std::nullopt;
   if (!axis)
     return failure();
+  if (!node.input(0).constant) {
+    Importer &importer = node.importer();
+    Builder &builder = importer.getBuilder();
+    auto flag = [&](llvm::StringRef name) { return node.getInt(name, 0) ? builder.getUnitAttr() : UnitAttr(); };
+    return node.finish(importer.ofValue(
+        importer.emit<CumSumOp>(node.value(0), builder.getI64IntegerAttr(*axis), flag("reverse"), flag("exclusive"))));
+  }
+  const HostTensor *data = node.constant(0);
   bool reverse = node.getInt("reverse", 0) != 0, exclusive = node.getInt("exclusive", 0) != 0, real = data->isReal();
   // Summed along the last dimension, which `generate` visits innermost.
   llvm::SmallVector<int64_t> permutation = llvm::to_vector(llvm::seq<int64_t>(0, data->getTensorRank()));
@@ -245,10 +266,8 @@ LogicalResult importCumSum(NodeImport &node) {
 }
 
 LogicalResult importTrilu(NodeImport &node) {
-  const HostTensor *data = node.constant(0);
-  if (!data)
-    return failure();
-  int64_t tensorRank = data->getTensorRank(), diagonal = 0;
+  const std::optional<HostTensor> &data = node.input(0).constant;
+  int64_t tensorRank = node.shapeOf(0).size(), diagonal = 0;
   if (node.has(1)) {
     std::optional<llvm::SmallVector<int64_t>> offset = node.integers(1);
     if (!offset || offset->size() != 1)
@@ -258,6 +277,12 @@ LogicalResult importTrilu(NodeImport &node) {
   if (tensorRank < 2)
     return node.error() << "takes a triangle of " << node.input(0).type;
   bool upper = node.getInt("upper", 1) != 0;
+  if (!data) {
+    Expansion e(node);
+    Binding row = e.iota(node.shapeOf(0)[tensorRank - 2], 0, 2), column = e.iota(node.shapeOf(0).back(), 1, 2);
+    Binding kept = e(upper ? "GreaterOrEqual" : "LessOrEqual", {column, e.add(row, e.integer(diagonal))});
+    return e.finish(e.where(kept, node.input(0), e.number(node.input(0), 0)));
+  }
   llvm::SmallVector<bool> varies;
   for (int64_t dim = 0; dim < tensorRank; ++dim)
     varies.push_back(dim >= tensorRank - 2 || data->variesAlong(dim));
@@ -272,7 +297,7 @@ LogicalResult importTrilu(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addIndexingOperators(OperatorTable &table) {
-  table["Slice"] = {3, 5, importSlice};
+  table["Slice"] = {1, 5, importSlice};
   table["Gather"] = {2, 2, importGather};
   table["GatherND"] = {2, 2, importGatherND};
   table["Range"] = {3, 3, importRange};

@@ -2,6 +2,7 @@
 // never decoded here, except when somebody asks for them.
 #include "OnnxFile.h"
 #include "ExternalData.h"
+#include "Functions.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringSet.h"
@@ -18,8 +19,6 @@ using namespace hyc::onnx;
 using namespace mlir;
 using llvm::StringRef;
 using llvm::Twine;
-
-static constexpr int kOldestOpset = 13, kNewestOpset = 23;
 
 /// A name as a message may show it: NUL, control and broken bytes escaped.
 static std::string printable(StringRef name) {
@@ -62,7 +61,8 @@ std::unique_ptr<OnnxFile> OnnxFile::load(MLIRContext *context, StringRef path) {
     return nullptr;
   }
   file->parts = std::move(*parts);
-  if (!file->decode(file->parts) || !file->checkVersions() || !file->checkNames() || !file->checkTensors())
+  if (!file->decode(file->parts) || !file->checkVersions() || !inlineFunctions(file->model, file->loc, file->opset) ||
+      !file->checkNames() || !file->checkTensors())
     return nullptr;
   return file;
 }
@@ -117,9 +117,14 @@ bool OnnxFile::checkVersions() {
                    << (parts.hasGraph ? "the operator set it uses" : "a graph");
     return false;
   }
+  bool usesStandard = false;
   for (const onnxfile::OperatorSet &set : model.opset_import())
-    if (set.domain().empty() || set.domain() == "ai.onnx")
+    if (set.domain().empty() || set.domain() == "ai.onnx") {
       opset = set.version();
+      usesStandard = true;
+    }
+  if (!usesStandard)
+    opset = kNewestOpset;
   if (opset < kOldestOpset || opset > kNewestOpset) {
     emitError(loc) << "the model uses operator set " << opset << ", expected one from " << kOldestOpset << " to "
                    << kNewestOpset << "; export it again with opset_version=20";
@@ -342,6 +347,23 @@ static HostElement decodeHalf(FloatType type, int32_t bits) {
   bool lost;
   value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lost);
   return HostElement::ofReal(value.convertToDouble());
+}
+
+std::optional<HostTensor> OnnxFile::readTensorFile(StringRef path) const {
+  auto bytes = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!bytes) {
+    emitError(loc) << "cannot read the tensor in '" << path << "': " << bytes.getError().message();
+    return std::nullopt;
+  }
+  onnxfile::Tensor tensor;
+  std::optional<StoredValues> unused;
+  if (!tensor.ParseFromArray((*bytes)->getBufferStart(), static_cast<int>((*bytes)->getBufferSize()))) {
+    emitError(loc) << "'" << path << "' does not hold a tensor";
+    return std::nullopt;
+  }
+  if (!checkTensor(tensor, nullptr, unused))
+    return std::nullopt;
+  return readTensor(tensor);
 }
 
 std::optional<HostTensor> OnnxFile::readTensor(const onnxfile::Tensor &tensor) const {

@@ -13,6 +13,10 @@
 
 namespace hyc::onnx {
 
+/// The versions of the standard operators that are read. What an operator meant before its newest version is in its own
+/// import, as far as exporters of the last years wrote it; a form that is older still is refused there.
+inline constexpr int64_t kOldestOpset = 1, kNewestOpset = 23;
+
 /// Where the row-major little-endian values of a tensor lie.
 struct StoredValues {
   std::string file;    // relative to the model's folder
@@ -47,6 +51,8 @@ public:
   std::optional<HostTensor> readInitializer(int index) const;
   /// The values of a tensor that is not an initializer of the main graph.
   std::optional<HostTensor> readTensor(const onnxfile::Tensor &tensor) const;
+  /// The values of a file that holds one tensor and nothing else.
+  std::optional<HostTensor> readTensorFile(llvm::StringRef path) const;
   /// Whether one initializer holds the bytes of another, transposed: an exporter's copy of a tied weight.
   bool initializerIsTransposeOf(int left, int right) const;
 

@@ -11,10 +11,19 @@ const Operator *hyc::onnx::findOperator(const onnxfile::Node &node) {
     addIndexingOperators(result);
     addContractionOperators(result);
     addReductionOperators(result);
+    addActivationOperators(result);
+    addWindowOperators(result);
+    addScatterOperators(result);
+    addNormalizationOperators(result);
+    addLossOperators(result);
+    addResizeOperators(result);
+    addQuantizationOperators(result);
+    addSignalOperators(result);
+    addRecurrentOperators(result);
+    addUpdateOperators(result);
     return result;
   }();
-  if (!node.domain().empty() && node.domain() != "ai.onnx")
-    return nullptr;
-  auto found = table.find(node.op_type());
+  bool isStandard = node.domain().empty() || node.domain() == "ai.onnx";
+  auto found = table.find(isStandard ? node.op_type() : node.domain() + ":" + node.op_type());
   return found == table.end() ? nullptr : &found->second;
 }

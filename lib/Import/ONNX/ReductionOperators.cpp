@@ -1,5 +1,5 @@
 // Reductions, and the normalizations that are operators of their own.
-#include "Importer.h"
+#include "Expansion.h"
 #include "hyc/Support/Decimal.h"
 
 using namespace hyc;
@@ -83,7 +83,8 @@ std::optional<HostTensor> reduceConstant(const HostTensor &data, Reduction kind,
 
 Value emitReduction(NodeImport &node, Reduction kind, ArrayRef<int64_t> dims) {
   Importer &importer = node.importer();
-  ReductionKind kinds[] = {ReductionKind::sum, ReductionKind::sum, ReductionKind::max, ReductionKind::min};
+  ReductionKind kinds[] = {ReductionKind::sum, ReductionKind::sum, ReductionKind::max, ReductionKind::min,
+                           ReductionKind::prod};
   Value result = importer.emit<ReduceOp>(kinds[static_cast<int>(kind)], node.value(0), dims);
   if (kind != Reduction::Mean)
     return result;
@@ -119,10 +120,32 @@ template <Reduction Kind> LogicalResult importReduce(NodeImport &node) {
     Binding binding = importer.ofConstant(*result);
     return node.finish(importer.reshape(binding, shape));
   }
-  if (Kind == Reduction::Prod)
-    return node.constant(0) ? success() : failure();
   Binding binding = importer.ofValue(emitReduction(node, Kind, *dims));
   return node.finish(importer.reshape(binding, shape));
+}
+
+/// Reductions of what has been mapped, and maps of what has been reduced.
+LogicalResult importComposedReduction(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  std::optional<llvm::SmallVector<int64_t>> dims = getReducedDims(node);
+  if (!dims)
+    return failure();
+  bool keeps = node.getInt("keepdims", 1) != 0;
+  llvm::StringRef name = node.opType();
+  if (name == "ReduceL1")
+    return e.finish(e.reduce("ReduceSum", e("Abs", {x}), *dims, keeps));
+  if (name == "ReduceSumSquare")
+    return e.finish(e.reduce("ReduceSum", e.mul(x, x), *dims, keeps));
+  if (name == "ReduceL2")
+    return e.finish(e("Sqrt", {e.reduce("ReduceSum", e.mul(x, x), *dims, keeps)}));
+  if (name == "ReduceLogSum")
+    return e.finish(e("Log", {e.reduce("ReduceSum", x, *dims, keeps)}));
+  // ReduceLogSumExp, with the largest taken out.
+  Binding largest = e.reduce("ReduceMax", x, *dims, true);
+  Binding sum = e.reduce("ReduceSum", e("Exp", {e.sub(x, largest)}), *dims, true);
+  Binding result = e.add(e("Log", {sum}), largest);
+  return e.finish(keeps ? result : e("Squeeze", {result, e.integers(*dims)}));
 }
 
 //===----------------------------------------------------------------------===//
@@ -132,9 +155,17 @@ template <Reduction Kind> LogicalResult importReduce(NodeImport &node) {
 LogicalResult importSoftmax(NodeImport &node) {
   Importer &importer = node.importer();
   int64_t tensorRank = node.shapeOf(0).size();
-  std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", -1), tensorRank);
+  bool flattens = node.opset() < 13; // the dimensions from `axis` on together
+  std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", flattens ? 1 : -1), tensorRank);
   if (!axis)
     return failure();
+  if (flattens) {
+    llvm::SmallVector<int64_t> merged(node.shapeOf(0).take_front(*axis)), shape(node.shapeOf(0));
+    merged.push_back(*countElements(node.shapeOf(0).drop_front(*axis)));
+    std::optional<Binding> rows = importer.reshape(node.input(0), merged);
+    Binding result = importer.ofValue(importer.emit<SoftmaxOp>(importer.materialise(*rows)));
+    return node.finish(importer.reshape(result, shape));
+  }
   llvm::SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, tensorRank));
   std::swap(swap[*axis], swap.back());
   std::optional<Binding> turned = importer.transpose(node.input(0), swap);
@@ -196,6 +227,8 @@ void hyc::onnx::addReductionOperators(OperatorTable &table) {
   table["ReduceMax"] = {1, 2, importReduce<Reduction::Max>};
   table["ReduceMin"] = {1, 2, importReduce<Reduction::Min>};
   table["ReduceProd"] = {1, 2, importReduce<Reduction::Prod>};
+  for (llvm::StringRef name : {"ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"})
+    table[name] = {1, 2, importComposedReduction};
   table["Softmax"] = {1, 1, importSoftmax};
   table["LayerNormalization"] = {2, 3, importLayerNormalization};
 }

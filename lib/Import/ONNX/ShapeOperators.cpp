@@ -116,11 +116,17 @@ LogicalResult importFlatten(NodeImport &node) {
       node.input(0), {*countElements(from.take_front(axis)), *countElements(from.drop_front(axis))}));
 }
 
+/// The axes of Squeeze and Unsqueeze: an attribute before operator set 13, an input since.
+bool hasAxes(NodeImport &node) { return node.opset() < 13 ? node.hasAttribute("axes") : node.has(1); }
+std::optional<llvm::SmallVector<int64_t>> getAxes(NodeImport &node) {
+  return node.opset() < 13 ? node.getInts("axes") : node.integers(1);
+}
+
 LogicalResult importSqueeze(NodeImport &node) {
   ArrayRef<int64_t> from = node.shapeOf(0);
   llvm::SmallVector<bool> drop(from.size());
-  if (node.has(1)) {
-    std::optional<llvm::SmallVector<int64_t>> axes = node.integers(1);
+  if (hasAxes(node)) {
+    std::optional<llvm::SmallVector<int64_t>> axes = getAxes(node);
     if (axes)
       axes = node.normalizeAxes(*axes, from.size());
     if (!axes)
@@ -143,7 +149,9 @@ LogicalResult importSqueeze(NodeImport &node) {
 }
 
 LogicalResult importUnsqueeze(NodeImport &node) {
-  std::optional<llvm::SmallVector<int64_t>> axes = node.integers(1);
+  if (!hasAxes(node))
+    return node.error() << "names no dimensions to add";
+  std::optional<llvm::SmallVector<int64_t>> axes = getAxes(node);
   if (axes)
     axes = node.normalizeAxes(*axes, node.shapeOf(0).size() + axes->size());
   if (!axes)
@@ -204,8 +212,8 @@ LogicalResult importConcat(NodeImport &node) {
 /// The sizes of a Split's parts: its second input, or equal ones.
 std::optional<llvm::SmallVector<int64_t>> getSplitSizes(NodeImport &node, int64_t size, int64_t parts) {
   llvm::SmallVector<int64_t> sizes;
-  if (node.has(1)) {
-    std::optional<llvm::SmallVector<int64_t>> given = node.integers(1);
+  if (node.has(1) || node.hasAttribute("split")) {
+    std::optional<llvm::SmallVector<int64_t>> given = node.has(1) ? node.integers(1) : node.getInts("split");
     if (!given)
       return std::nullopt;
     sizes = *given;
@@ -315,7 +323,7 @@ void hyc::onnx::addShapeOperators(OperatorTable &table) {
   table["Reshape"] = {2, 2, importReshape};
   table["Flatten"] = {1, 1, importFlatten};
   table["Squeeze"] = {1, 2, importSqueeze};
-  table["Unsqueeze"] = {2, 2, importUnsqueeze};
+  table["Unsqueeze"] = {1, 2, importUnsqueeze};
   table["Transpose"] = {1, 1, importTranspose};
   table["Expand"] = {2, 2, importExpand};
   table["Concat"] = {1, -1, importConcat};

@@ -170,6 +170,8 @@ LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
   if (kernel == "sum_of_squares" || kernel == "round_sum" || kernel == "gradient_scale" || kernel == "increment" ||
       kernel == "trust_ratio" || kernel == "update_loss_scale" || isOptimizer(kernel))
     return emitUpdates(op), success();
+  if (isIndexed(kernel))
+    return emitIndexed(op), success();
   if (kernel == "shard_offset" || kernel == "slice_shard")
     return emitCoordinates(op), success();
   return op.emitOpError("has no spelling in C++: \"") << kernel << "\"";

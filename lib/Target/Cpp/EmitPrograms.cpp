@@ -25,6 +25,11 @@ inline float* f32(std::byte* address) { return reinterpret_cast<float*>(address)
 inline double* f64(std::byte* address) { return reinterpret_cast<double*>(address); }
 inline int32_t* i32(std::byte* address) { return reinterpret_cast<int32_t*>(address); }
 inline int64_t* i64(std::byte* address) { return reinterpret_cast<int64_t*>(address); }
+inline int8_t* i8(std::byte* address) { return reinterpret_cast<int8_t*>(address); }
+inline int16_t* i16(std::byte* address) { return reinterpret_cast<int16_t*>(address); }
+inline uint64_t* u64(std::byte* address) { return reinterpret_cast<uint64_t*>(address); }
+inline uint32_t* u32(std::byte* address) { return reinterpret_cast<uint32_t*>(address); }
+inline uint16_t* u16(std::byte* address) { return reinterpret_cast<uint16_t*>(address); }
 inline uint8_t* u8(std::byte* address) { return reinterpret_cast<uint8_t*>(address); }
 )";
 
@@ -37,6 +42,7 @@ constexpr llvm::StringLiteral kKernelFunctions =
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/math/math.h"
 #include "kernels/parallel/team.h"
@@ -47,7 +53,7 @@ namespace kernels {
 
 namespace math = hyc::kernels::math;
 using hyc::kernels::randomWord;
-using hyc::kernels::Max, hyc::kernels::Min, hyc::kernels::Sum;
+using hyc::kernels::Max, hyc::kernels::Min, hyc::kernels::Prod, hyc::kernels::Sum;
 using hyc::kernels::reduceColumns, hyc::kernels::reduceRows;
 
 namespace {
@@ -82,6 +88,35 @@ inline T minimum(T x, T y) {
   return x < y || x != x ? x : y;
 }
 template <typename T>
+inline T absolute(T x) {
+  if constexpr (std::is_floating_point_v<T>) return std::fabs(x);
+  else return x < 0 ? T(-x) : x;
+}
+// Of integers: y is not negative; what does not fit wraps around.
+template <typename T>
+inline T power(T x, T y) {
+  if constexpr (std::is_floating_point_v<T>) return std::pow(x, y);
+  uint64_t result = 1, base = static_cast<uint64_t>(x);
+  for (uint64_t left = static_cast<uint64_t>(y); left > 0; left >>= 1, base *= base) result *= (left & 1) ? base : 1;
+  return static_cast<T>(result);
+}
+// With the sign of x; of integers y is neither 0 nor, where x is the lowest, -1.
+template <typename T>
+inline T remainder(T x, T y) {
+  if constexpr (std::is_floating_point_v<T>) return std::fmod(x, y);
+  else return static_cast<T>(x % y);
+}
+// NaN stays NaN.
+template <typename T>
+inline T sign(T x) {
+  return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+}
+// log(1 + e^x)
+template <typename T>
+inline T softplus(T x) {
+  return (x > 0 ? x : T(0)) + std::log1p(std::exp(-std::fabs(x)));
+}
+template <typename T>
 inline void write(T& out, T value, WriteMode mode) {
   out = mode == WriteMode::kAccumulate ? T(out + value) : value;  // of 16 bits: added in f32, rounded once
 }
@@ -100,11 +135,15 @@ constexpr llvm::StringLiteral kStageIncludes = R"(
 #include "hycrt/offload.h"
 #include "kernels.h"
 #include "kernels/adamw/op.h"
+#include "kernels/argsort/op.h"
 #include "kernels/attention/op.h"
+#include "kernels/convolution/op.h"
 #include "kernels/copy/op.h"
 #include "kernels/cross_entropy/op.h"
+#include "kernels/cumsum/op.h"
 #include "kernels/embedding/op.h"
 #include "kernels/exact_sum/op.h"
+#include "kernels/gather/op.h"
 #include "kernels/gemm/op.h"
 #include "kernels/gradient_scale/op.h"
 #include "kernels/lamb/op.h"
@@ -112,6 +151,7 @@ constexpr llvm::StringLiteral kStageIncludes = R"(
 #include "kernels/lion/op.h"
 #include "kernels/loss_scale/op.h"
 #include "kernels/permute/op.h"
+#include "kernels/pooling/op.h"
 #include "kernels/sgd/op.h"
 #include "kernels/shard_slice/op.h"
 #include "kernels/sum_of_squares/op.h"

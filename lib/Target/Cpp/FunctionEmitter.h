@@ -71,6 +71,11 @@ private:
   void emitAttention(rank::CallOp op);
   std::string dropoutText(rank::CallOp op, mlir::OperandRange random);
   void emitEmbedding(rank::CallOp op);
+  static bool isIndexed(llvm::StringRef kernel);
+  void emitIndexed(rank::CallOp op);
+  void emitConvolution(rank::CallOp op);
+  void emitMaxPool(rank::CallOp op);
+  void emitGather(rank::CallOp op);
   void emitLoss(rank::CallOp op);
   void emitMoves(rank::CallOp op);
   void emitStridedCopy(rank::CallOp op);

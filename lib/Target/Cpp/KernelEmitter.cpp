@@ -28,7 +28,7 @@ struct Spelling {
 
 constexpr Spelling kSpellings[] = {
     {"neg", "-{0}", ""},
-    {"abs", "std::fabs({0})", ""},
+    {"abs", "absolute({0})", ""},
     {"exp", "math::exp({0})", "std::exp({0})"},
     {"log", "math::log({0})", "std::log({0})"},
     {"sqrt", "std::sqrt({0})", ""},
@@ -44,7 +44,7 @@ constexpr Spelling kSpellings[] = {
     {"sub", "{0} - {1}", ""},
     {"mul", "{0} * {1}", ""},
     {"div", "{0} / {1}", ""},
-    {"pow", "std::pow({0}, {1})", ""},
+    {"pow", "power({0}, {1})", ""},
     {"max", "maximum({0}, {1})", ""},
     {"min", "minimum({0}, {1})", ""},
     {"and", "{0} & {1}", ""},
@@ -62,6 +62,21 @@ constexpr Spelling kSpellings[] = {
     {"compare_ge", "{0} >= {1}", ""},
     {"select", "{0} ? {1} : {2}", ""},
     {"random_word", "randomWord({0}, {1})", ""},
+    {"floor", "std::floor({0})", ""},
+    {"ceil", "std::ceil({0})", ""},
+    {"round", "std::nearbyint({0})", ""},
+    {"sign", "sign({0})", ""},
+    {"tan", "std::tan({0})", ""},
+    {"asin", "std::asin({0})", ""},
+    {"acos", "std::acos({0})", ""},
+    {"atan", "std::atan({0})", ""},
+    {"sinh", "std::sinh({0})", ""},
+    {"cosh", "std::cosh({0})", ""},
+    {"asinh", "std::asinh({0})", ""},
+    {"acosh", "std::acosh({0})", ""},
+    {"atanh", "std::atanh({0})", ""},
+    {"softplus", "softplus({0})", ""},
+    {"rem", "remainder({0}, {1})", ""},
 };
 
 /// Prints the statements that some values of a body need, in the order of the body.
@@ -221,8 +236,8 @@ private:
     for (auto [combine, accumulator] : llvm::zip_equal(combines, accumulators)) {
       StringRef value = printer.nameOf(combine.getValue());
       os << "    " << accumulator << " = ";
-      if (combine.getKind() == rank::CombineKind::sum)
-        os << accumulator << " + " << value << ";\n";
+      if (combine.getKind() == rank::CombineKind::sum || combine.getKind() == rank::CombineKind::prod)
+        os << accumulator << (combine.getKind() == rank::CombineKind::sum ? " + " : " * ") << value << ";\n";
       else
         os << (combine.getKind() == rank::CombineKind::max ? "maximum(" : "minimum(") << accumulator << ", " << value
            << ");\n";

@@ -79,6 +79,15 @@ std::string cpp::oneLine(StringRef text) {
   return result;
 }
 
+/// An integer type of fewer than 64 signed bits, spelled by `bits`, with "u" before those without a sign.
+static StringRef integerName(Type type, ArrayRef<std::pair<unsigned, StringRef>> isSigned,
+                             ArrayRef<std::pair<unsigned, StringRef>> isUnsigned) {
+  for (auto [width, name] : type.isUnsignedInteger() || type.isInteger(1) ? isUnsigned : isSigned)
+    if (type.isInteger(width))
+      return name;
+  return "";
+}
+
 StringRef cpp::elementType(Type type) {
   if (type.isBF16())
     return "hyc::kernels::Bf16";
@@ -92,11 +101,8 @@ StringRef cpp::scalarType(Type type) {
     return "float";
   if (type.isF64())
     return "double";
-  if (type.isInteger(64))
-    return "int64_t";
-  if (type.isInteger(32))
-    return "int32_t";
-  return "uint8_t";
+  return integerName(type, {{64, "int64_t"}, {32, "int32_t"}, {16, "int16_t"}, {8, "int8_t"}},
+                     {{64, "uint64_t"}, {32, "uint32_t"}, {16, "uint16_t"}, {8, "uint8_t"}, {1, "uint8_t"}});
 }
 
 StringRef cpp::addressFunction(Type type) {
@@ -108,11 +114,8 @@ StringRef cpp::addressFunction(Type type) {
     return "f16";
   if (type.isF64())
     return "f64";
-  if (type.isInteger(64))
-    return "i64";
-  if (type.isInteger(32))
-    return "i32";
-  return "u8";
+  return integerName(type, {{64, "i64"}, {32, "i32"}, {16, "i16"}, {8, "i8"}},
+                     {{64, "u64"}, {32, "u32"}, {16, "u16"}, {8, "u8"}, {1, "u8"}});
 }
 
 std::string cpp::dtype(Type type) {
@@ -146,6 +149,8 @@ std::string cpp::literal(TypedAttr value) {
   if (auto integer = dyn_cast<IntegerAttr>(value)) {
     if (integer.getType().isInteger(1))
       return integer.getValue().isZero() ? "0" : "1";
+    if (integer.getType().isUnsignedInteger())
+      return std::to_string(integer.getValue().getZExtValue()) + "u";
     int64_t v = integer.getValue().getSExtValue();
     return v == INT64_MIN ? "INT64_MIN" : std::to_string(v);
   }

@@ -326,15 +326,17 @@ std::string TableEmitter::dispatcher(dist::InstructionKind kind) {
 LogicalResult TableEmitter::emitProgram() {
   auto axis = [&](StringRef name) { return mesh.getSize(StringAttr::get(program.getContext(), name)); };
   std::string scalars;
+  // A program that only computes a model's outputs has neither loss nor gradients.
+  bool trains = llvm::none_of(program.getOps<rank::StateOp>(), [](rank::StateOp s) { return s.getRole() == "output"; });
   for (StringRef role :
        {"loss_sum", "token_count", "grad_norm", "loss_scale", "loss_scale.hysteresis", "applied_step"}) {
     rank::StateOp found;
     for (auto state : program.getOps<rank::StateOp>())
       if (state.getRole() == role)
         found = state;
-    bool isOfLossScaling = role.starts_with("loss_scale") || role == "applied_step";
-    if (!found && isOfLossScaling) {
-      scalars += ", {-1, 0}";
+    bool isOptional = role.starts_with("loss_scale") || role == "applied_step" || !trains;
+    if (!found && isOptional) {
+      scalars += scalars.empty() ? "{-1, 0}" : ", {-1, 0}";
       continue;
     }
     if (!found)

@@ -49,7 +49,7 @@ static bool isReduction(Operation *op) {
   if (!reduce || reduce.getDims().empty())
     return false;
   Type type = cast<RankedTensorType>(reduce.getResult().getType()).getElementType();
-  return type.isF32() || isHalfWidth(type) || type.isF64() || type.isInteger(64) || type.isInteger(32);
+  return isa<FloatType>(type) || (isa<IntegerType>(type) && !type.isInteger(1));
 }
 
 static ArrayRef<int64_t> shapeOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getShape(); }
@@ -365,7 +365,8 @@ Value ClusterBuilder::cloneScalar(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
     auto kind = reduce.getKind() == ReductionKind::sum   ? rank::CombineKind::sum
                 : reduce.getKind() == ReductionKind::max ? rank::CombineKind::max
-                                                         : rank::CombineKind::min;
+                : reduce.getKind() == ReductionKind::min ? rank::CombineKind::min
+                                                         : rank::CombineKind::prod;
     // 16-bit floats are combined in f32, and rounded only if the result is.
     Value element = scalarOf(reduce.getOperand());
     element = convert(element, accumulationType(element.getType()));

@@ -395,7 +395,7 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([](ReduceOp op) {
         return op.emitOpError("has no kernel on this target: ")
                << stringifyReductionKind(op.getKind()) << " of " << op.getOperand().getType()
-               << ", expected elements of f32, f64, i64 or i32, and hyc-form-clusters to have run before";
+               << ", expected numbers, and hyc-form-clusters to have run before";
       })
       .Case([&](rank::ClusterOp op) { return lowerCluster(op); })
       .Case([&](EinsumOp op) { return lowerProduct(op, op.getSpec(), op.getLhs(), op.getRhs(), Value()); })
@@ -411,6 +411,12 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](VocabMaxOp op) { return lowerVocabMax(op); })
       .Case([&](VocabSumExpOp op) { return lowerVocabSumExp(op); })
       .Case([&](VocabLossOp op) { return lowerVocabLoss(op); })
+      .Case<ConvolutionOp, ConvolutionTransposeOp, ConvolutionWeightOp>([&](auto op) { return lowerConvolution(op); })
+      .Case([&](MaxPoolOp op) { return lowerMaxPool(op); })
+      .Case([&](GatherOp op) { return lowerGather(op); })
+      .Case([&](ScatterOp op) { return lowerScatter(op); })
+      .Case([&](CumSumOp op) { return lowerCumSum(op); })
+      .Case([&](ArgSortOp op) { return lowerArgSort(op); })
       .Case([&](dist::AllReduceStartOp op) { return lowerAllReduce(op); })
       .Case([&](dist::AllGatherStartOp op) { return lowerAllGather(op); })
       .Case([&](dist::ReduceScatterStartOp op) { return lowerReduceScatter(op); })

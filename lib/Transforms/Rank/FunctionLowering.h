@@ -1,6 +1,6 @@
 // Turns one function over tensors into calls over buffers. Files by topic: FunctionLowering.cpp (arguments, results,
-// where values lie), LowerShapes.cpp, LowerProducts.cpp, LowerComposites.cpp, LowerExchanges.cpp,
-// LowerFlat.cpp, LowerMoves.cpp.
+// where values lie), LowerShapes.cpp, LowerProducts.cpp, LowerComposites.cpp, LowerWindows.cpp,
+// LowerIndexing.cpp, LowerExchanges.cpp, LowerFlat.cpp, LowerMoves.cpp.
 //
 // The surprise: destinations are decided before a value is made, by looking at its uses: a part of a concatenation is
 // written into the whole, a term of a gradient is added to the state, an operand of a collective is made in shared
@@ -117,6 +117,14 @@ private:
   llvm::LogicalResult lowerVocabSumExp(VocabSumExpOp op);
   llvm::LogicalResult lowerVocabLoss(VocabLossOp op);
   mlir::Value headStridesBuffer(mlir::Value tensor);
+
+  // Windows, and ops by number.
+  template <typename OpT> llvm::LogicalResult lowerConvolution(OpT op);
+  llvm::LogicalResult lowerMaxPool(MaxPoolOp op);
+  llvm::LogicalResult lowerGather(GatherOp op);
+  llvm::LogicalResult lowerScatter(ScatterOp op);
+  llvm::LogicalResult lowerCumSum(CumSumOp op);
+  llvm::LogicalResult lowerArgSort(ArgSortOp op);
 
   // Moves.
   llvm::LogicalResult lowerFetch(dist::FetchStartOp op);

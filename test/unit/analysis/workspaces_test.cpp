@@ -1,6 +1,7 @@
 // What the compiler plans for kernels is what their contracts ask for.
 #include "hyc/Analysis/Workspaces.h"
 #include "kernels/attention/op.h"
+#include "kernels/convolution/op.h"
 #include "kernels/gemm/workspace.h"
 
 #include <gtest/gtest.h>
@@ -62,6 +63,21 @@ TEST(Workspaces, AttentionsAreThoseOfItsContract) {
                   static_cast<int64_t>(attentionBackwardWorkspaceBytes<Bf16>(desc, threads)));
         EXPECT_EQ(planned(KernelType::F16), static_cast<int64_t>(attentionBackwardWorkspaceBytes<F16>(desc, threads)));
       }
+}
+
+TEST(Workspaces, ColumnsOfConvolutionsAreThoseOfTheirContract) {
+  for (int64_t groups : {1, 2, 9})
+    for (int64_t channels : {1, 3, 64})
+      for (int64_t outputs : {1, 21, 22, 64})
+        for (int64_t kernel : {1, 3})
+          for (int64_t size : {1, 7}) {
+            hyc::kernels::ConvolutionDesc desc;
+            desc.batch = 5, desc.groups = groups, desc.channels = channels * groups, desc.outputs = outputs * groups;
+            desc.kernel[1] = kernel, desc.kernel[2] = kernel + 1, desc.positions[2] = size, desc.positions[0] = 2;
+            EXPECT_EQ(hyc::convolutionColumns({groups, channels, outputs, kernel * (kernel + 1), 2 * size}),
+                      hyc::kernels::convolutionColumns(desc))
+                << groups << " groups, " << channels << " channels, " << outputs << " outputs";
+          }
 }
 
 } // namespace

@@ -213,7 +213,7 @@ TEST(Graph, lists_everything_that_is_wrong_once) {
   model.input("x", kF32, {2});
   model.node("Frobnicate", {"x"}, {"a"});
   model.node("Frobnicate", {"a"}, {"b"});
-  model.node("LSTM", {"missing"}, {"c"});
+  model.node("Loop", {"missing"}, {"c"});
   model.node("Add", {"missing", "b"}, {"b"});
   model.node("Add", {"p", "x"}, {"q"});
   model.node("Neg", {"q"}, {"p"});
@@ -222,8 +222,8 @@ TEST(Graph, lists_everything_that_is_wrong_once) {
   Imported imported = importModel(model);
   EXPECT_FALSE(imported);
   std::vector<std::vector<std::string>> expected = {
-      {"\"Frobnicate\"", "used by \"a\", \"b\""},     {"\"LSTM\"", "used by \"c\""},
-      {"\"b\" is defined twice", "node \"b\" (Add)"}, {"\"missing\" is used by node \"c\" (LSTM)"},
+      {"\"Frobnicate\"", "used by \"a\", \"b\""},     {"\"Loop\"", "used by \"c\""},
+      {"\"b\" is defined twice", "node \"b\" (Add)"}, {"\"missing\" is used by node \"c\" (Loop)"},
       {"\"nowhere\" is used by the graph's outputs"}, {"cycle among node \"q\" (Add), node \"p\" (Neg)"},
   };
   ASSERT_EQ(imported.errors.size(), expected.size()) << imported.allErrors();
@@ -249,12 +249,12 @@ TEST(Graph, of_a_vendors_domain_is_unknown) {
 }
 
 TEST(OperatorSet, must_be_supported) {
-  for (int64_t opset : {0, 12, 24, 999}) {
+  for (int64_t opset : {0, 24, 999}) {
     ModelBuilder model(opset);
     model.input("x", kF32, {2});
     model.node("Neg", {"x"}, {"y"});
     model.output("y");
-    expectError(importModel(model), {"operator set " + std::to_string(opset), "from 13 to 23"});
+    expectError(importModel(model), {"operator set " + std::to_string(opset), "from 1 to 23"});
   }
 }
 

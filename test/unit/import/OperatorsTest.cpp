@@ -304,13 +304,17 @@ TEST(Running, dropout_of_everything_is_refused) {
   expectError(importModel(model), {"\"y\" (Dropout)", "drops a share of 1"});
 }
 
-TEST(Running, an_index_computed_when_running_is_refused_where_hyc_cannot_take_it) {
+TEST(Running, indices_computed_when_running_may_count_from_the_end) {
   ModelBuilder model;
-  model.input("x", kF32, {2, 3, 4});
+  model.input("x", kF32, {2, 3, 2});
   model.input("i", kI64, {2});
   ModelBuilder::setInt(model.node("Gather", {"x", "i"}, {"y"}), "axis", 1);
   model.output("y");
-  expectError(importModel(model), {"\"y\" (Gather)", "dimension 1 of 'tensor<2x3x4xf32>'"});
+  Values data(12);
+  for (size_t i = 0; i < data.size(); ++i)
+    data[i] = static_cast<double>(i);
+  interpreter::Tensor indices = interpreter::Tensor::fromIntegers(interpreter::ElementKind::I64, {2}, {2, -3});
+  EXPECT_EQ(evaluate(model, {f32({2, 3, 2}, data), indices}), (Values{4, 5, 0, 1, 10, 11, 6, 7}));
 }
 
 //===----------------------------------------------------------------------===//

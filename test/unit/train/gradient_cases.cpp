@@ -156,7 +156,7 @@ static std::vector<GradientCase> compositeCases() {
 const std::vector<GradientCase> &gradientCases() {
   static const std::vector<GradientCase> cases = [] {
     std::vector<GradientCase> all = elementwiseCases();
-    for (auto more : {shapeCases(), compositeCases()})
+    for (auto more : {shapeCases(), compositeCases(), indexGradientCases()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

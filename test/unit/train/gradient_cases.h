@@ -18,6 +18,9 @@ struct GradientCase {
   std::string body;              // defines %r from the operands
 };
 
+/// A part of the table: functions, windows and ops by number.
+std::vector<GradientCase> indexGradientCases();
+
 const std::vector<GradientCase> &gradientCases();
 
 #endif // HYC_TEST_UNIT_TRAIN_GRADIENT_CASES_H

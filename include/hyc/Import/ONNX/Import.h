@@ -23,6 +23,9 @@ struct ImportOptions {
   llvm::StringMap<int64_t> dims;
   /// The size of a symbolic first dimension of inputs that `dims` does not bind.
   std::optional<int64_t> batch;
+  /// Files, each with one tensor in the format's own encoding (TensorProto), by the name of an input: what the model
+  /// needs to be known when compiling, such as shapes and axes. Such an input is a constant, not an argument.
+  llvm::StringMap<std::string> inputValues;
   WeightSource weights = WeightSource::Read;
   /// The standard deviation of the rule for tensors of two dimensions or more (GPT-2's); norm scales start at 1,
   /// vectors that are added at 0.

@@ -203,6 +203,31 @@ def MoveStates : Pass<"hyc-move-states", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
 
+def MakeForwardProgram : Pass<"hyc-make-forward-program", "::mlir::ModuleOp"> {
+  let summary = "turns the model of phase 1 into the program of one rank that computes its outputs, and trains nothing";
+  let description = [{
+    Leads from phase 1 straight to phase 4, on a mesh of one rank: `@train` becomes `@forward.0`, and each of its outputs
+    goes to a state of role "output" of its name. A step is one forward; the other functions of the stage do nothing.
+
+    ```mlir
+    // before
+    hyc.func @train(%x: tensor<4xf32> {hyc.input = "x"}) -> (tensor<4xf32> {hyc.output = "y"}) {
+      %0 = hyc.exp %x {id = "exp"} : tensor<4xf32>
+      hyc.return %0 : tensor<4xf32>
+    }
+    // after
+    hyc.state @y role "output" : tensor<4xf32> from #hyc.fill<0.000000e+00 : f64>
+    hyc.func @forward.0(%x: tensor<4xf32> {hyc.input = "x"}) {
+      %0 = hyc.exp %x {id = "exp"} : tensor<4xf32>
+      hyc.write %0 into @y : tensor<4xf32>
+      hyc.return
+    }
+    ```
+    What evaluation needs on more ranks than one, the shardings of a plan, it does not have.
+  }];
+  let dependentDialects = ["::hyc::dist::DistDialect", "::hyc::HycDialect"];
+}
+
 def VerifyLocal : Pass<"hyc-verify-local", "::mlir::ModuleOp"> {
   let summary = "checks the invariant of phase 4: functions agree with their neighbours and with the schedule";
   let description = [{

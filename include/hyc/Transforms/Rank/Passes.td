@@ -19,7 +19,8 @@ def DecomposeComposites : Pass<"hyc-decompose-composites", "::mlir::ModuleOp"> {
     …
     %y = hyc.div %3, %5 {id = "p.result"} : tensor<2x4xf32>
     ```
-    Only here, after partitioning: until then the op is differentiated and split as a whole.
+    Only here, after partitioning: until then the op is differentiated and split as a whole. Products of other types than
+    f32, bf16 and f16, for which there is no matrix product, become sums of products.
   }];
   let options = [
     ListOption<"ops", "ops", "std::string", "mnemonics of the ops to replace; softmax if none is given">,

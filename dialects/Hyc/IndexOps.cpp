@@ -1,0 +1,164 @@
+// Ops that pick, put and order by number, and running sums: types, verifiers, sharding rules, gradients.
+#include "dialects/Hyc/DerivedOps.h"
+
+using namespace mlir;
+using namespace hyc;
+
+//===----------------------------------------------------------------------===//
+// gather and scatter
+//===----------------------------------------------------------------------===//
+
+/// The shape of the rows that `indices` pick, or a reason why there is none.
+static FailureOr<SmallVector<int64_t>> gatheredShape(RankedTensorType data, RankedTensorType indices, int64_t dim,
+                                                     int64_t batch, StringRef &constraint) {
+  constraint = "dims";
+  if (batch < 0 || batch > dim || dim >= data.getRank() || indices.getRank() < batch ||
+      data.getShape().take_front(batch) != indices.getShape().take_front(batch))
+    return failure();
+  constraint = "indices";
+  if (!isa<IntegerType>(indices.getElementType()) || indices.getElementType().isInteger(1))
+    return failure();
+  SmallVector<int64_t> shape(data.getShape().take_front(dim));
+  llvm::append_range(shape, indices.getShape().drop_front(batch));
+  llvm::append_range(shape, data.getShape().drop_front(dim + 1));
+  return shape;
+}
+
+LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands,
+                                         DictionaryAttr, mlir::OpaqueProperties properties, RegionRange,
+                                         SmallVectorImpl<Type> &types) {
+  RankedTensorType data = cast<RankedTensorType>(operands[0].getType());
+  RankedTensorType indices = cast<RankedTensorType>(operands[1].getType());
+  auto *given = properties.as<Properties *>();
+  int64_t dim = given->dim.getInt(), batch = given->batch.getInt();
+  StringRef constraint;
+  FailureOr<SmallVector<int64_t>> shape = gatheredShape(data, indices, dim, batch, constraint);
+  if (failed(shape))
+    return emitOptionalError(loc, "[gather.", constraint, "] picks of dimension ", dim, " of ", data, " by ", indices,
+                             " with ", batch, " dimensions in the batch");
+  types.push_back(RankedTensorType::get(*shape, data.getElementType()));
+  return success();
+}
+
+LogicalResult ScatterOp::verify() {
+  RankedTensorType result = tensorTypeOf(getResult()), indices = tensorTypeOf(getIndices());
+  RankedTensorType updates = tensorTypeOf(getUpdates());
+  StringRef constraint;
+  FailureOr<SmallVector<int64_t>> shape = gatheredShape(result, indices, getDim(), getBatch(), constraint);
+  if (succeeded(shape) && updates == RankedTensorType::get(*shape, result.getElementType()))
+    return success();
+  return emitOpError("[scatter.shapes] puts ")
+         << updates << " by " << indices << " into dimension " << getDim() << " of " << result << " with " << getBatch()
+         << " dimensions in the batch";
+}
+
+namespace {
+/// Factors of the three tensors that a gather or scatter relates.
+struct IndexFactors {
+  ShardingRule rule;
+  TensorFactors data, indices, rows;
+};
+} // namespace
+
+/// Whoever holds part of the rows holds all that they are picked from.
+static IndexFactors indexFactors(RankedTensorType data, RankedTensorType indices, int64_t dim, int64_t batch,
+                                 FactorKind picked) {
+  IndexFactors f;
+  for (auto [index, size] : llvm::enumerate(data.getShape()))
+    f.data.push_back(
+        {f.rule.addFactor(size, static_cast<int64_t>(index) == dim ? FactorKind::replicated : FactorKind::parallel)});
+  f.indices.assign(f.data.begin(), f.data.begin() + batch);
+  f.rows.assign(f.data.begin(), f.data.begin() + dim);
+  for (int64_t size : indices.getShape().drop_front(batch)) {
+    f.indices.push_back({f.rule.addFactor(size, picked)});
+    f.rows.push_back(f.indices.back());
+  }
+  f.rows.append(f.data.begin() + dim + 1, f.data.end());
+  return f;
+}
+
+ShardingRule GatherOp::getShardingRule() {
+  IndexFactors f =
+      indexFactors(tensorTypeOf(getData()), tensorTypeOf(getIndices()), getDim(), getBatch(), FactorKind::parallel);
+  f.rule.operands = {f.data, f.indices};
+  f.rule.results = {f.rows};
+  return f.rule;
+}
+
+/// Ranks that hold some of the updates hold a part of the sum. Products and extrema want all of them.
+ShardingRule ScatterOp::getShardingRule() {
+  FactorKind picked = getKind() == ReductionKind::sum ? FactorKind::sum : FactorKind::replicated;
+  IndexFactors f = indexFactors(tensorTypeOf(getResult()), tensorTypeOf(getIndices()), getDim(), getBatch(), picked);
+  f.rule.operands = {f.indices, f.rows};
+  f.rule.results = {f.data};
+  return f.rule;
+}
+
+LogicalResult GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
+                                      SmallVectorImpl<Value> &results) {
+  results.assign(2, Value());
+  if (cotangents[0] && wanted[0])
+    results[0] = DerivedOps(builder, *this, ".grad")
+                     .create<ScatterOp>("", getData().getType(), ReductionKind::sum, getIndices(), cotangents[0],
+                                        getDim(), getBatch());
+  return success();
+}
+
+LogicalResult ScatterOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
+                                       SmallVectorImpl<Value> &results) {
+  results.assign(2, Value());
+  if (!cotangents[0] || !wanted[1])
+    return success();
+  if (getKind() != ReductionKind::sum)
+    return emitOpError("has no gradient: it combines by ") << stringifyReductionKind(getKind()) << ", expected sum";
+  results[1] =
+      DerivedOps(builder, *this, ".grad").create<GatherOp>("", cotangents[0], getIndices(), getDim(), getBatch());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// cumsum and argsort
+//===----------------------------------------------------------------------===//
+
+/// A rule in which one dimension stays whole.
+static ShardingRule wholeAlong(Operation *op, int64_t dim) {
+  ShardingRule rule;
+  TensorFactors dims;
+  for (auto [index, size] : llvm::enumerate(tensorTypeOf(op->getOperand(0)).getShape()))
+    dims.push_back(
+        {rule.addFactor(size, static_cast<int64_t>(index) == dim ? FactorKind::replicated : FactorKind::parallel)});
+  rule.operands = {dims};
+  rule.results = {dims};
+  return rule;
+}
+
+LogicalResult CumSumOp::verify() {
+  if (getDim() < static_cast<uint64_t>(tensorTypeOf(getOperand()).getRank()))
+    return success();
+  return emitOpError("[cumsum.dim] adds along dimension ") << getDim() << " of " << getOperand().getType();
+}
+
+ShardingRule CumSumOp::getShardingRule() { return wholeAlong(*this, getDim()); }
+
+/// What element j is part of: the sums from it on.
+LogicalResult CumSumOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
+                                      SmallVectorImpl<Value> &results) {
+  results.assign(1, Value());
+  if (cotangents[0] && wanted[0])
+    results[0] = DerivedOps(builder, *this, ".grad")
+                     .create<CumSumOp>("", cotangents[0], getDimAttr(),
+                                       getReverse() ? UnitAttr() : builder.getUnitAttr(), getExclusiveAttr());
+  return success();
+}
+
+LogicalResult ArgSortOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc, ValueRange operands,
+                                          DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                          SmallVectorImpl<Type> &types) {
+  auto type = cast<RankedTensorType>(operands[0].getType());
+  if (type.getRank() == 0)
+    return emitOptionalError(loc, "[argsort.rows] orders ", type, ", which has no rows");
+  types.push_back(RankedTensorType::get(type.getShape(), IntegerType::get(context, 64)));
+  return success();
+}
+
+ShardingRule ArgSortOp::getShardingRule() { return wholeAlong(*this, tensorTypeOf(getOperand()).getRank() - 1); }

@@ -1,0 +1,25 @@
+// The order of rows by counting what comes before each element.
+#ifndef HYC_KERNELS_ARGSORT_REFERENCE_H_
+#define HYC_KERNELS_ARGSORT_REFERENCE_H_
+
+#include "kernels/argsort/op.h"
+
+namespace hyc::kernels::reference {
+
+template <typename T>
+void argSort(const ArgSortDesc &d, const T *x, int64_t *order) {
+  for (int64_t row = 0; row < d.rows; ++row, x += d.size, order += d.size)
+    for (int64_t i = 0; i < d.size; ++i) {
+      int64_t place = 0;
+      for (int64_t j = 0; j < d.size; ++j) {
+        const bool before = d.descending ? sortsBefore(x[i], x[j]) : sortsBefore(x[j], x[i]);
+        const bool after = d.descending ? sortsBefore(x[j], x[i]) : sortsBefore(x[i], x[j]);
+        place += before || (!after && j < i);
+      }
+      order[place] = i;
+    }
+}
+
+}  // namespace hyc::kernels::reference
+
+#endif  // HYC_KERNELS_ARGSORT_REFERENCE_H_

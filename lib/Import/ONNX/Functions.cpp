@@ -1,0 +1,154 @@
+// Calls of local functions, replaced by what they call.
+#include "Functions.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace hyc;
+using namespace hyc::onnx;
+using mlir::emitError;
+
+namespace {
+constexpr int kMostNodes = 1 << 17, kDeepest = 64;
+
+class Inliner {
+public:
+  Inliner(onnxfile::Model &model, mlir::Location loc) : model(model), loc(loc) {}
+
+  bool checkFunctions(int64_t opset);
+  bool run();
+
+private:
+  using Names = llvm::StringMap<std::string>;
+
+  const onnxfile::Function *find(const onnxfile::Node &node) const {
+    auto found = functions.find(node.domain() + "\n" + node.op_type());
+    return found == functions.end() ? nullptr : found->second;
+  }
+  bool add(const onnxfile::Node &node, int depth);
+  bool expand(const onnxfile::Node &call, const onnxfile::Function &function, int depth);
+  bool substitute(onnxfile::Node &node, const onnxfile::Node &call, const onnxfile::Function &function);
+
+  onnxfile::Model &model;
+  mlir::Location loc;
+  llvm::StringMap<const onnxfile::Function *> functions;
+  google::protobuf::RepeatedPtrField<onnxfile::Node> nodes;
+};
+
+bool Inliner::checkFunctions(int64_t opset) {
+  for (const onnxfile::Function &function : model.functions()) {
+    functions[function.domain() + "\n" + function.name()] = &function;
+    for (const onnxfile::OperatorSet &set : function.opset_import())
+      if ((set.domain().empty() || set.domain() == "ai.onnx") && set.version() != opset) {
+        emitError(loc) << "function \"" << function.name() << "\" uses operator set " << set.version()
+                       << ", but the model uses " << opset << "; export the model again";
+        return false;
+      }
+  }
+  return true;
+}
+
+const onnxfile::Attribute *findAttribute(const google::protobuf::RepeatedPtrField<onnxfile::Attribute> &list,
+                                         const std::string &name) {
+  for (const onnxfile::Attribute &attribute : list)
+    if (attribute.name() == name)
+      return &attribute;
+  return nullptr;
+}
+
+/// Attributes that refer to the function's take what the call says, or the default; without either they are left out.
+bool Inliner::substitute(onnxfile::Node &node, const onnxfile::Node &call, const onnxfile::Function &function) {
+  google::protobuf::RepeatedPtrField<onnxfile::Attribute> attributes;
+  for (const onnxfile::Attribute &attribute : node.attribute()) {
+    if (attribute.function_attribute().empty()) {
+      *attributes.Add() = attribute;
+      continue;
+    }
+    const onnxfile::Attribute *given = findAttribute(call.attribute(), attribute.function_attribute());
+    if (!given)
+      given = findAttribute(function.attribute_default(), attribute.function_attribute());
+    if (!given)
+      continue;
+    *attributes.Add() = *given;
+    attributes.rbegin()->set_name(attribute.name());
+  }
+  node.mutable_attribute()->Swap(&attributes);
+  return true;
+}
+
+bool Inliner::expand(const onnxfile::Node &call, const onnxfile::Function &function, int depth) {
+  if (depth > kDeepest) {
+    emitError(loc) << "function \"" << function.name() << "\" calls itself, or functions call each other " << kDeepest
+                   << " deep";
+    return false;
+  }
+  if (call.input_size() > function.input_size() || call.output_size() > function.output_size()) {
+    emitError(loc) << "node \"" << call.name() << "\" calls function \"" << function.name() << "\" with "
+                   << call.input_size() << " inputs and " << call.output_size() << " results, expected at most "
+                   << function.input_size() << " and " << function.output_size();
+    return false;
+  }
+  std::string prefix = (call.output_size() ? call.output(0) : call.name()) + "/";
+  Names names;
+  for (int i = 0; i < function.input_size(); ++i)
+    names[function.input(i)] = i < call.input_size() ? call.input(i) : "";
+  for (int i = 0; i < call.output_size(); ++i)
+    if (!call.output(i).empty())
+      names.try_emplace(function.output(i), call.output(i));
+  auto rename = [&](std::string &name) {
+    if (name.empty())
+      return;
+    auto [entry, isNew] = names.try_emplace(name, prefix + name);
+    name = entry->second;
+  };
+  for (const onnxfile::Node &body : function.node()) {
+    onnxfile::Node node = body;
+    substitute(node, call, function);
+    for (std::string &name : *node.mutable_input())
+      rename(name);
+    for (std::string &name : *node.mutable_output())
+      rename(name);
+    node.set_name(call.name().empty() ? body.name() : call.name() + "/" + body.name());
+    if (node.metadata_size() == 0)
+      *node.mutable_metadata() = call.metadata();
+    if (!add(node, depth + 1))
+      return false;
+  }
+  // A result that is an input: no node of the function gives it its name outside.
+  for (int i = 0; i < call.output_size(); ++i)
+    for (int j = 0; j < function.input_size(); ++j)
+      if (function.output(i) == function.input(j) && j < call.input_size()) {
+        onnxfile::Node &same = *nodes.Add();
+        same.set_op_type("Identity");
+        same.add_input(call.input(j));
+        same.add_output(call.output(i));
+      }
+  return true;
+}
+
+bool Inliner::add(const onnxfile::Node &node, int depth) {
+  if (const onnxfile::Function *function = find(node))
+    return expand(node, *function, depth);
+  if (nodes.size() >= kMostNodes) {
+    emitError(loc) << "the model has more than " << kMostNodes << " nodes once its functions are written out";
+    return false;
+  }
+  *nodes.Add() = node;
+  return true;
+}
+
+bool Inliner::run() {
+  for (const onnxfile::Node &node : model.graph().node())
+    if (!add(node, 0))
+      return false;
+  model.mutable_graph()->mutable_node()->Swap(&nodes);
+  return true;
+}
+} // namespace
+
+bool hyc::onnx::inlineFunctions(onnxfile::Model &model, mlir::Location loc, int64_t opset) {
+  if (model.functions_size() == 0)
+    return true;
+  Inliner inliner(model, loc);
+  return inliner.checkFunctions(opset) && inliner.run();
+}

@@ -1,0 +1,187 @@
+// Normalizations as reductions and elementwise ops, so that splitting the batch splits their sums rightly.
+#include "Expansion.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace hyc;
+using namespace hyc::onnx;
+using namespace mlir;
+using llvm::ArrayRef;
+
+namespace {
+llvm::SmallVector<int64_t> range(int64_t first, int64_t last) {
+  return llvm::to_vector(llvm::seq<int64_t>(first, last));
+}
+
+struct Moments {
+  Binding mean, variance; // biased; reduced dimensions have size 1
+};
+
+Moments momentsOf(Expansion &e, const Binding &x, ArrayRef<int64_t> axes) {
+  Binding mean = e.reduce("ReduceMean", x, axes, true), centred = e.sub(x, mean);
+  return {mean, e.reduce("ReduceMean", e.mul(centred, centred), axes, true)};
+}
+
+Binding normalized(Expansion &e, const Binding &x, const Moments &moments, double epsilon) {
+  Binding deviation = e("Sqrt", {e.add(moments.variance, e.number(moments.variance, epsilon))});
+  return e.div(e.sub(x, moments.mean), deviation);
+}
+
+/// A vector over the channels (dimension 1) of a tensor.
+Binding alongChannels(Expansion &e, const Binding &vector, const Binding &x) {
+  llvm::SmallVector<int64_t> shape(x.type.getRank(), 1);
+  shape[1] = x.type.getDimSize(1);
+  if (vector.type.getNumElements() != shape[1]) {
+    e.fail("has a vector over channels of another size than the channels");
+    return {};
+  }
+  return e.reshape(vector, shape);
+}
+
+/// With `training_mode` by the batch's own moments, of which it also gives the running averages.
+LogicalResult importBatchNormalization(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  if (x.type.getRank() < 2)
+    return node.error() << "normalizes " << x.type << ", expected at least a batch and channels";
+  double epsilon = node.getFloat("epsilon", 1e-5), momentum = node.getFloat("momentum", 0.9);
+  bool trains = node.getInt("training_mode", 0) != 0;
+  if (node.opset() < 14 && node.outputCount() > 1)
+    return node.error() << "gives running statistics as before operator set 14; export the model again";
+  Moments moments{alongChannels(e, node.input(3), x), alongChannels(e, node.input(4), x)};
+  std::vector<Binding> results(1);
+  if (trains) {
+    llvm::SmallVector<int64_t> axes{0};
+    llvm::append_range(axes, range(2, x.type.getRank()));
+    Moments own = momentsOf(e, x, axes);
+    auto average = [&](int index, const Binding &now) {
+      Binding before = node.input(index), flat = e.ok() ? e.reshape(now, before.type.getShape()) : Binding();
+      return e.add(e.mul(before, e.number(before, momentum)), e.mul(flat, e.number(before, 1 - momentum)));
+    };
+    if (node.outputCount() > 1)
+      results.push_back(average(3, own.mean));
+    if (node.outputCount() > 2)
+      results.push_back(average(4, own.variance));
+    moments = own;
+  }
+  Binding scaled = e.mul(normalized(e, x, moments, epsilon), alongChannels(e, node.input(1), x));
+  results[0] = e.add(scaled, alongChannels(e, node.input(2), x));
+  return e.finish(results);
+}
+
+LogicalResult importInstanceNormalization(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  Binding normal = normalized(e, x, momentsOf(e, x, range(2, x.type.getRank())), node.getFloat("epsilon", 1e-5));
+  return e.finish(e.add(e.mul(normal, alongChannels(e, node.input(1), x)), alongChannels(e, node.input(2), x)));
+}
+
+/// Channels in groups; scale and bias are of the channels, of the groups before operator set 21.
+LogicalResult importGroupNormalization(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  int64_t groups = node.getInt("num_groups", 0);
+  if (x.type.getRank() < 2 || groups < 1 || x.type.getDimSize(1) % groups != 0)
+    return node.error() << "normalizes " << x.type << " in " << groups << " groups of channels";
+  llvm::SmallVector<int64_t> shape{x.type.getDimSize(0), groups, x.type.getDimSize(1) / groups};
+  llvm::append_range(shape, x.type.getShape().drop_front(2));
+  Binding grouped = e.reshape(x, shape);
+  Binding normal =
+      normalized(e, grouped, momentsOf(e, grouped, range(2, shape.size())), node.getFloat("epsilon", 1e-5));
+  bool perGroup = node.opset() < 21;
+  Binding of = perGroup ? normal : e.reshape(normal, x.type.getShape());
+  Binding result = e.add(e.mul(of, alongChannels(e, node.input(1), of)), alongChannels(e, node.input(2), of));
+  return e.finish(e.reshape(result, x.type.getShape()));
+}
+
+LogicalResult importMeanVarianceNormalization(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  std::optional<llvm::SmallVector<int64_t>> axes = node.getInts("axes");
+  axes = node.normalizeAxes(axes.value_or(llvm::SmallVector<int64_t>{0, 2, 3}), x.type.getRank());
+  if (!axes)
+    return failure();
+  Moments moments = momentsOf(e, x, *axes);
+  return e.finish(e.div(e.sub(x, moments.mean), e.add(e("Sqrt", {moments.variance}), e.number(x, 1e-9))));
+}
+
+/// x / (bias + alpha/size · Σ x² over neighbouring channels)^beta; the sum is a product with a band of ones.
+LogicalResult importLRN(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  if (x.type.getRank() < 2)
+    return node.error() << "normalizes " << x.type << ", expected channels";
+  int64_t size = node.getInt("size", 1), channels = x.type.getDimSize(1);
+  double alpha = node.getFloat("alpha", 1e-4), beta = node.getFloat("beta", 0.75), bias = node.getFloat("bias", 1);
+  if (size < 1 || channels > 8192)
+    return node.error() << "sums over " << size << " of " << channels << " channels";
+  llvm::SmallVector<double> band;
+  for (int64_t to = 0; to < channels; ++to)
+    for (int64_t from = 0; from < channels; ++from)
+      band.push_back(from >= to - (size - 1) / 2 && from <= to + size / 2 ? 1 : 0);
+  int64_t rest = 1;
+  for (int64_t dim : x.type.getShape().drop_front(2))
+    rest *= dim;
+  Binding flat = e.reshape(e.mul(x, x), {x.type.getDimSize(0), channels, rest});
+  Binding sums = e("MatMul", {e.reals({channels, channels}, band, x.type.getElementType()), flat});
+  Binding scale = e.add(e.mul(e.reshape(sums, x.type.getShape()), e.number(x, alpha / static_cast<double>(size))),
+                        e.number(x, bias));
+  return e.finish(e.mul(x, e("Pow", {scale, e.number(x, -beta)})));
+}
+
+LogicalResult importLpNormalization(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", -1), x.type.getRank());
+  if (!axis)
+    return failure();
+  Binding norm = e.reduce(node.getInt("p", 2) == 1 ? "ReduceL1" : "ReduceL2", x, {*axis}, true);
+  return e.finish(e.div(x, norm));
+}
+
+/// x - max - log Σ exp(x - max); the dimensions from `axis` on together before operator set 13.
+LogicalResult importLogSoftmax(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  bool flattens = node.opset() < 13;
+  int64_t tensorRank = x.type.getRank();
+  std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", flattens ? 1 : -1), tensorRank);
+  if (!axis)
+    return failure();
+  llvm::SmallVector<int64_t> axes = flattens ? range(*axis, tensorRank) : llvm::SmallVector<int64_t>{*axis};
+  Binding shifted = e.sub(x, e.reduce("ReduceMax", x, axes, true));
+  return e.finish(e.sub(shifted, e("Log", {e.reduce("ReduceSum", e("Exp", {shifted}), axes, true)})));
+}
+
+/// 1 at the first largest element, 0 elsewhere.
+LogicalResult importHardmax(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  bool flattens = node.opset() < 13;
+  std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", flattens ? 1 : -1), x.type.getRank());
+  if (!axis)
+    return failure();
+  llvm::SmallVector<int64_t> shape(x.type.getShape());
+  if (flattens) {
+    int64_t rows = 1, columns = 1;
+    for (auto [dim, size] : llvm::enumerate(shape))
+      (static_cast<int64_t>(dim) < *axis ? rows : columns) *= size;
+    x = e.reshape(x, {rows, columns});
+    axis = 1;
+  }
+  Binding place = e("ArgMax", {x}, {{"axis", *axis}, {"keepdims", int64_t(1)}});
+  Binding numbers = e.ok() ? e.iota(x.type.getDimSize(*axis), *axis, x.type.getRank()) : Binding();
+  return e.finish(e.reshape(e.cast(e("Equal", {numbers, place}), x.type.getElementType()), shape));
+}
+} // namespace
+
+void hyc::onnx::addNormalizationOperators(OperatorTable &table) {
+  table["BatchNormalization"] = {5, 5, importBatchNormalization};
+  table["InstanceNormalization"] = {3, 3, importInstanceNormalization};
+  table["GroupNormalization"] = {3, 3, importGroupNormalization};
+  table["MeanVarianceNormalization"] = {1, 1, importMeanVarianceNormalization};
+  table["LRN"] = {1, 1, importLRN};
+  table["LpNormalization"] = {1, 1, importLpNormalization};
+  table["LogSoftmax"] = {1, 1, importLogSoftmax};
+  table["Hardmax"] = {1, 1, importHardmax};
+}

@@ -1,0 +1,140 @@
+// Windows and Fourier transforms: the former are known when compiling, the latter are products with known matrices.
+#include "Expansion.h"
+
+#include <cmath>
+
+using namespace hyc;
+using namespace hyc::onnx;
+using namespace mlir;
+
+namespace {
+/// a0 - a1 cos(2πn/N) + a2 cos(4πn/N), N one less where the window is symmetric.
+LogicalResult importCosineWindow(NodeImport &node) {
+  Expansion e(node);
+  std::optional<llvm::SmallVector<int64_t>> size = node.integers(0);
+  if (!size || size->size() != 1 || size->front() < 0 || size->front() > HostTensor::kMaxStored)
+    return size ? node.error() << "has a window of a size that is not one number" : failure();
+  double a0 = 0.5, a1 = 0.5, a2 = 0;
+  if (node.opType() == "HammingWindow")
+    a0 = 25.0 / 46, a1 = 1 - a0;
+  else if (node.opType() == "BlackmanWindow")
+    a0 = 0.42, a1 = 0.5, a2 = 0.08;
+  bool periodic = node.getInt("periodic", 1) != 0;
+  double length = static_cast<double>(size->front() - (periodic ? 0 : 1));
+  llvm::SmallVector<double> values;
+  for (int64_t n = 0; n < size->front(); ++n) {
+    double angle = 2 * M_PI * static_cast<double>(n) / length;
+    values.push_back(a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle));
+  }
+  Type type =
+      OnnxFile::getElementType(node.importer().getContext(), static_cast<int32_t>(node.getInt("output_datatype", 1)));
+  if (!type || !isa<FloatType>(type))
+    return node.error() << "gives an unsupported data type, expected floats";
+  return e.finish(e.reals({size->front()}, values, type));
+}
+
+/// Matrices (from, to) of cosines and sines.
+Binding wave(Expansion &e, int64_t from, int64_t to, int64_t length, bool sine, double factor, Type type) {
+  llvm::SmallVector<double> values;
+  for (int64_t n = 0; n < from; ++n)
+    for (int64_t k = 0; k < to; ++k) {
+      double angle = 2 * M_PI * static_cast<double>(n * k % length) / static_cast<double>(length);
+      values.push_back(factor * (sine ? std::sin(angle) : std::cos(angle)));
+    }
+  return e.reals({from, to}, values, type);
+}
+
+/// The transform of the last dimension but one; the last holds real and imaginary parts (or only the former).
+Binding transformed(Expansion &e, const Binding &x, int64_t length, bool inverse, bool oneSided) {
+  if (!e.ok())
+    return {};
+  int64_t tensorRank = x.type.getRank(), have = x.type.getDimSize(tensorRank - 2), parts = x.type.getShape().back();
+  int64_t used = std::min(have, length), to = oneSided ? length / 2 + 1 : length;
+  if (used * to > 1 << 22 || (parts != 1 && parts != 2)) {
+    e.fail("transforms a signal that is too long, or not of real or complex numbers");
+    return {};
+  }
+  Type type = x.type.getElementType();
+  double factor = inverse ? 1.0 / static_cast<double>(length) : 1, sign = inverse ? 1 : -1;
+  auto part = [&](int64_t index) {
+    Binding one = e("Slice", {x, e.integers({0, index}), e.integers({used, index + 1}),
+                              e.integers({tensorRank - 2, tensorRank - 1})});
+    return e("Squeeze", {one, e.integers({tensorRank - 1})});
+  };
+  Binding cosine = wave(e, used, to, length, false, factor, type);
+  Binding sine = wave(e, used, to, length, true, factor * sign, type);
+  Binding real = e("MatMul", {part(0), cosine}), imaginary = e("MatMul", {part(0), sine});
+  if (parts == 2) {
+    real = e.sub(real, e("MatMul", {part(1), sine}));
+    imaginary = e.add(imaginary, e("MatMul", {part(1), cosine}));
+  }
+  Binding last = e.integers({tensorRank - 1});
+  return e("Concat", {e("Unsqueeze", {real, last}), e("Unsqueeze", {imaginary, last})}, {{"axis", tensorRank - 1}});
+}
+
+LogicalResult importDFT(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  bool axisIsInput = node.opset() >= 20;
+  int64_t tensorRank = x.type.getRank(), axis = node.getInt("axis", axisIsInput ? -2 : 1);
+  if (axisIsInput && node.has(2)) {
+    std::optional<llvm::SmallVector<int64_t>> given = node.integers(2);
+    if (!given || given->size() != 1)
+      return failure();
+    axis = given->front();
+  }
+  std::optional<int64_t> dim = node.normalizeAxis(axis, tensorRank);
+  if (!dim || tensorRank < 2 || *dim == tensorRank - 1)
+    return dim ? node.error() << "transforms dimension " << *dim << " of " << x.type : failure();
+  int64_t length = x.type.getDimSize(*dim);
+  if (node.has(1)) {
+    std::optional<llvm::SmallVector<int64_t>> given = node.integers(1);
+    if (!given || given->size() != 1 || given->front() < 1)
+      return given ? node.error() << "has a length that is not one positive number" : failure();
+    length = given->front();
+  }
+  llvm::SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, tensorRank));
+  std::swap(swap[*dim], swap[tensorRank - 2]);
+  Binding turned = e.transpose(x, swap);
+  return e.finish(e.transpose(
+      transformed(e, turned, length, node.getInt("inverse", 0) != 0, node.getInt("onesided", 0) != 0), swap));
+}
+
+/// Frames of the signal, by the window, transformed.
+LogicalResult importSTFT(NodeImport &node) {
+  Expansion e(node);
+  Binding signal = node.input(0);
+  std::optional<llvm::SmallVector<int64_t>> step = node.integers(1), given;
+  if (!step)
+    return failure();
+  int64_t length = node.has(2) ? node.input(2).type.getNumElements() : 0;
+  if (node.has(3)) {
+    if (!(given = node.integers(3)))
+      return failure();
+    length = given->size() == 1 ? given->front() : 0;
+  }
+  ArrayRef<int64_t> s = signal.type.getShape();
+  if (step->size() != 1 || step->front() < 1 || s.size() != 3 || length < 1 || length > s[1])
+    return node.error() << "cuts " << signal.type << " into frames of " << length;
+  int64_t frames = (s[1] - length) / step->front() + 1;
+  if (frames * length > 1 << 24)
+    return node.error() << "has too many frames";
+  std::vector<HostElement> numbers;
+  for (int64_t frame = 0; frame < frames; ++frame)
+    for (int64_t i = 0; i < length; ++i)
+      numbers.push_back(HostElement::ofInteger(frame * step->front() + i));
+  Binding places = node.importer().ofConstant(
+      HostTensor::fromElements(node.importer().getBuilder().getI64Type(), {frames, length}, std::move(numbers)));
+  Binding cut = e("Gather", {signal, places}, {{"axis", int64_t(1)}}); // (samples, frames, length, parts)
+  if (node.has(2))
+    cut = e.mul(cut, e.reshape(node.input(2), {length, 1}));
+  return e.finish(transformed(e, cut, length, false, node.getInt("onesided", 1) != 0));
+}
+} // namespace
+
+void hyc::onnx::addSignalOperators(OperatorTable &table) {
+  for (llvm::StringRef name : {"HannWindow", "HammingWindow", "BlackmanWindow"})
+    table[name] = {1, 1, importCosineWindow};
+  table["DFT"] = {1, 3, importDFT};
+  table["STFT"] = {2, 4, importSTFT};
+}

@@ -1,0 +1,71 @@
+// Ops by number, and running sums: one library kernel each.
+#include "FunctionLowering.h"
+
+using namespace mlir;
+using namespace hyc;
+
+static Type elementOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getElementType(); }
+
+/// The kernels take their numbers as i64.
+static LogicalResult checkIndices(Operation *op, Value indices) {
+  if (elementOf(indices).isSignlessInteger(64))
+    return success();
+  return op->emitOpError("has indices ") << indices.getType() << ", expected i64 on this target; convert them";
+}
+
+static LogicalResult checkNumbers(Operation *op, Value tensor) {
+  Type type = elementOf(tensor);
+  if (type.isF32() || type.isF64() || type.isSignlessInteger(64) || type.isSignlessInteger(32))
+    return success();
+  return op->emitOpError("has no kernel on this target for ") << tensor.getType() << ", expected f32, f64, i64 or i32";
+}
+
+LogicalResult FunctionLowering::lowerGather(GatherOp op) {
+  if (failed(checkIndices(op, op.getIndices())))
+    return failure();
+  Value data = denseBufferOf(op.getData()), indices = denseBufferOf(op.getIndices());
+  Value rows = destinationOf(op.getResult(), Layout::Dense).buffer;
+  call(op, "gather", rows, {data, indices}, {named("dim", op.getDimAttr()), named("batch", op.getBatchAttr())});
+  buffers[op.getResult()] = rows;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerScatter(ScatterOp op) {
+  if (failed(checkIndices(op, op.getIndices())) || failed(checkNumbers(op, op.getUpdates())))
+    return failure();
+  Value indices = denseBufferOf(op.getIndices()), rows = denseBufferOf(op.getUpdates());
+  Value data = destinationOf(op.getResult(), Layout::Dense).buffer;
+  call(op, "scatter", data, {indices, rows},
+       {named("dim", op.getDimAttr()), named("batch", op.getBatchAttr()),
+        named("kind", builder.getStringAttr(stringifyReductionKind(op.getKind())))});
+  buffers[op.getResult()] = data;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerCumSum(CumSumOp op) {
+  if (failed(checkNumbers(op, op.getOperand())))
+    return failure();
+  Value x = denseBufferOf(op.getOperand()), y = destinationOf(op.getResult(), Layout::Dense).buffer;
+  SmallVector<NamedAttribute> attributes{named("dim", op.getDimAttr())};
+  if (op.getReverse())
+    attributes.push_back(named("reverse", builder.getUnitAttr()));
+  if (op.getExclusive())
+    attributes.push_back(named("exclusive", builder.getUnitAttr()));
+  call(op, "cumsum", y, x, attributes);
+  buffers[op.getResult()] = y;
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerArgSort(ArgSortOp op) {
+  if (failed(checkNumbers(op, op.getOperand())))
+    return failure();
+  Value x = denseBufferOf(op.getOperand()), order = destinationOf(op.getResult(), Layout::Dense).buffer;
+  Value workspace = allocate(rank::BufferType::get(cast<RankedTensorType>(op.getResult().getType())), kActivations,
+                             op.getLoc(), getId(op));
+  SmallVector<NamedAttribute> attributes;
+  if (op.getDescending())
+    attributes.push_back(named("descending", builder.getUnitAttr()));
+  call(op, "argsort", {order, workspace}, x, attributes);
+  buffers[op.getResult()] = order;
+  return success();
+}
