@@ -7,6 +7,7 @@ include "dialects/Hyc/HycSymbolOps.td"
 include "dialects/Hyc/HycElementwiseOps.td"
 include "dialects/Hyc/HycShapeOps.td"
 include "dialects/Hyc/HycCompositeOps.td"
+include "dialects/Hyc/HycNormOps.td"
 include "dialects/Hyc/HycUpdateOps.td"
 
 #endif // HYC_OPS_TD

@@ -26,6 +26,7 @@ const OpTable &OpTable::get() {
     addElementwiseOps(filled);
     addShapeOps(filled);
     addCompositeOps(filled);
+    addNormOps(filled);
     addRandomOps(filled);
     addLossOps(filled);
     addStateOps(filled);

@@ -46,6 +46,7 @@ private:
 void addElementwiseOps(OpTable &table);
 void addShapeOps(OpTable &table);
 void addCompositeOps(OpTable &table);
+void addNormOps(OpTable &table);
 void addRandomOps(OpTable &table);
 void addLossOps(OpTable &table);
 void addStateOps(OpTable &table);
