@@ -23,13 +23,6 @@ hyc.func @train(%x: tensor<2x8xf32> {hyc.input = "x"}, %l: tensor<3xi64> {hyc.in
 
 // -----
 
-// expected-error@+1 {{input "x" has type 'tensor<2x8xf32>', but data gives only tokens}}
-hyc.func @train(%x: tensor<2x8xf32> {hyc.input = "x"}) -> (tensor<2x8xf32> {hyc.output = "logits"}) {
-  hyc.return %x : tensor<2x8xf32>
-}
-
-// -----
-
 // expected-error@+1 {{inputs input_ids, position_ids would all be fed the same tokens}}
 hyc.func @train(%x: tensor<2xi64> {hyc.input = "input_ids"}, %p: tensor<2xi64> {hyc.input = "position_ids"})
     -> (tensor<2x8xf32> {hyc.output = "logits"}) {
