@@ -23,7 +23,7 @@ hyc.func @microbatch(%x: tensor<2x4x16xf32> {hyc.input = "x"}) -> tensor<2x4x16x
   // CHECK: hyc.rope {{.*}}dist.shardings = [#dist.sharding<[{}, {}, {tp}, {}]>]
   %kr = hyc.rope %k, %cos, %sin {id = "k.rope"} : (tensor<2x4x2x8xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<2x4x2x8xf32>
   // CHECK: hyc.attention {{.*}}dist.shardings = [#dist.sharding<[{}, {}, {tp}, {}]>, #dist.sharding<[{}, {tp}, {}]>]
-  // expected-error@+1 {{attention "attn" has 2 heads, expected a multiple of 4, the size of axis "tp"; tp can be one of [1, 2]}}
+  // expected-error@+1 {{attention "attn" has 2 key heads, expected a multiple of 4, the size of axis "tp"; tp can be one of [1, 2]}}
   %a, %lse = hyc.attention causal %qr, %kr, %kr scale 0.5 {id = "attn"} : (tensor<2x4x4x8xf32>, tensor<2x4x2x8xf32>, tensor<2x4x2x8xf32>) -> (tensor<2x4x4x8xf32>, tensor<2x4x4xf32>)
   // CHECK: hyc.einsum "bshd,nhd->bsn" {{.*}}dist.shardings = [#dist.sharding<[{}, {}, {}] partial {tp}>]
   %y = hyc.einsum "bshd,nhd->bsn" %a, %wo {id = "o"} : (tensor<2x4x4x8xf32>, tensor<16x4x8xf32>) -> tensor<2x4x16xf32>

@@ -259,7 +259,10 @@ private:
     InFlightDiagnostic diagnostic = attention->emitError("attention");
     if (!getId(attention).empty())
       diagnostic << " \"" << getId(attention) << "\"";
-    diagnostic << " has " << heads << " heads, expected a multiple of " << ranks
+    auto headsOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(2); };
+    auto op = cast<AttentionOp>(attention);
+    bool isGrouped = headsOf(op.getQ()) != headsOf(op.getK()); // then what is split is key heads
+    diagnostic << " has " << heads << (isGrouped ? " key heads" : " heads") << ", expected a multiple of " << ranks
                << ", the size of axis \"tp\"; tp can be one of [" << divisors << "]";
     return diagnostic;
   }
