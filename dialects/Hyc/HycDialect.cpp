@@ -8,6 +8,28 @@
 using namespace mlir;
 using namespace hyc;
 
+/// Numbers with as many digits as tell them from their neighbours, so that text means what it was printed from.
+static void printFrequencies(OpAsmPrinter &printer, Operation *, DenseF32ArrayAttr frequencies) {
+  printer << '[';
+  llvm::interleaveComma(frequencies.asArrayRef(), printer, [&](float number) { printer.printFloat(APFloat(number)); });
+  printer << ']';
+}
+
+static ParseResult parseFrequencies(OpAsmParser &parser, DenseF32ArrayAttr &frequencies) {
+  SmallVector<float> numbers;
+  auto parseNumber = [&]() -> ParseResult {
+    double number;
+    if (parser.parseFloat(number))
+      return failure();
+    numbers.push_back(static_cast<float>(number));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseNumber))
+    return failure();
+  frequencies = parser.getBuilder().getDenseF32ArrayAttr(numbers);
+  return success();
+}
+
 #include "dialects/Hyc/HycDialect.cpp.inc"
 #include "dialects/Hyc/HycEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES

@@ -293,6 +293,20 @@ ShardingRule LayerNormGradOp::getShardingRule() {
   return letterRule(*this, {"*h", "*h", "h", "*", "*"}, {"*h", "h", "h"}, /*whole=*/"h");
 }
 
+ShardingRule RmsNormOp::getShardingRule() { return letterRule(*this, {"*h", "h"}, {"*h", "*"}, /*whole=*/"h"); }
+
+ShardingRule RmsNormGradOp::getShardingRule() {
+  return letterRule(*this, {"*h", "*h", "h", "*"}, {"*h", "h"}, /*whole=*/"h");
+}
+
+/// Both of a pair are needed at once, so that heads stay whole inside; tables go with the positions.
+ShardingRule RopeOp::getShardingRule() {
+  StringRef table = tensorType(getCos()).getRank() == 3 ? "bsr" : "sr";
+  return letterRule(*this, {"bshd", table, table}, {"bshd"}, /*whole=*/"dr");
+}
+
+ShardingRule RotaryTableOp::getShardingRule() { return letterRule(*this, {}, {"pr", "pr"}, /*whole=*/"pr"); }
+
 /// Attention's keys of samples, and the place of its heads.
 static SmallVector<StringRef> withRandom(std::initializer_list<StringRef> operands, ValueRange random) {
   SmallVector<StringRef> all(operands);
@@ -301,15 +315,28 @@ static SmallVector<StringRef> withRandom(std::initializer_list<StringRef> operan
   return all;
 }
 
-/// The tensors with keys ("t") name their heads 'g'. Without grouping 'g' and 'h' are one factor; with fewer key heads
-/// than query heads they differ, and both must then be whole.
+/// The tensors with keys ("t") name their heads 'g'. Without grouping 'g' and 'h' are one factor. With fewer key heads
+/// than query heads, the query heads that share key head g lie together: 'h' is g, then a member of its group, and
+/// splitting g splits both kinds of heads alike.
 static ShardingRule attentionRule(Operation *op, ArrayRef<StringRef> operands, ArrayRef<StringRef> results, Value q,
                                   Value k) {
-  bool grouped = tensorType(q).getDimSize(2) != tensorType(k).getDimSize(2);
-  if (grouped)
-    return letterRule(op, operands, results, "stdhgn");
+  int64_t heads = tensorType(q).getDimSize(2), groups = tensorType(k).getDimSize(2);
   auto ungroup = [](StringRef letters) { return letters == "btgd" ? StringRef("bthd") : letters; };
-  return letterRule(op, llvm::map_to_vector(operands, ungroup), llvm::map_to_vector(results, ungroup), "stdn");
+  if (heads == groups)
+    return letterRule(op, llvm::map_to_vector(operands, ungroup), llvm::map_to_vector(results, ungroup), "stdn");
+  ShardingRule rule = letterRule(op, operands, results, "stdn");
+  int group = rule.operands[llvm::find(operands, "btgd") - operands.begin()][2].front();
+  int head = rule.operands[llvm::find(operands, "bshd") - operands.begin()][2].front();
+  rule.factors[head] = {heads / groups, FactorKind::parallel}; // the factor of heads becomes that of members
+  auto refine = [&](MutableArrayRef<TensorFactors> tensors) {
+    for (TensorFactors &dims : tensors)
+      for (DimFactors &factors : dims)
+        if (!factors.empty() && factors.front() == head)
+          factors = {group, head};
+  };
+  refine(rule.operands);
+  refine(rule.results);
+  return rule;
 }
 
 ShardingRule AttentionOp::getShardingRule() {

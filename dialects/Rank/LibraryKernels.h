@@ -19,6 +19,14 @@ inline constexpr LibraryKernel kLibraryKernels[] = {
     {"layer_norm", 3, 3, 0},
     // dx, dscale, dbias, workspace = x, scale, mean, rstd, dy     the mode is that of dscale and dbias
     {"layer_norm_grad", 4, 5, 0},
+    // y, rstd = x, scale                                          {epsilon}
+    {"rms_norm", 2, 2, 0},
+    // dx, dscale, workspace = x, scale, rstd, dy                  the mode is that of dscale
+    {"rms_norm_grad", 3, 4, 0},
+    // y = x, cos, sin                                             {inverse}
+    {"rope", 1, 3, 0},
+    // cos, sin of position times frequency                        {frequencies, factor}
+    {"rotary_table", 2, 0, 0},
     // o, lse = q, k, v, a key a sample, place of the first head   {scale, causal, dropout}
     {"attention", 2, 3, 2},
     // dq, dk, dv = q, k, v, o, lse, do, keys, place               {scale, causal, dropout}

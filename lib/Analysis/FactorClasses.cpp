@@ -151,7 +151,7 @@ static bool opPreservesZeros(Operation *op, int factor, const ShardingRule &rule
     return false;
   // What a mask says of padding meets zeros only.
   return isa<NegOp, AbsOp, SqrtOp, TanhOp, ErfOp, SinOp, ReluOp, AddOp, SubOp, MulOp, GeluOp, GeluGradOp, ConvertOp,
-             DropoutOp, DropoutMaskOp, TransposeOp, EinsumOp, EmbeddingOp, EmbeddingGradOp, CrossEntropyOp,
+             DropoutOp, DropoutMaskOp, RopeOp, TransposeOp, EinsumOp, EmbeddingOp, EmbeddingGradOp, CrossEntropyOp,
              CrossEntropyGradOp>(op);
 }
 

@@ -28,6 +28,7 @@ const OpTable &OpTable::get() {
     addWindowOps(filled);
     addIndexOps(filled);
     addCompositeOps(filled);
+    addNormOps(filled);
     addRandomOps(filled);
     addLossOps(filled);
     addStateOps(filled);

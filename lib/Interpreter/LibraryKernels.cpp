@@ -1,5 +1,6 @@
 // The library kernels that rank.call names, by the kernels' plain references; sizes follow from the operand types.
 #include "Initializers.h"
+#include "LibraryNorms.h"
 #include "LoadedCall.h"
 #include "kernels/adamw/reference.h"
 #include "kernels/attention/reference.h"
@@ -50,6 +51,31 @@ static LogicalResult layerNormGrad(Loaded &c) {
                                  dbias.mutableData<T>(), kernels::WriteMode::kOverwrite);
   });
   return all({c.store(0, dx), c.storeAs(1, dscale, c.mode()), c.storeAs(2, dbias, c.mode())});
+}
+
+static LogicalResult rmsNorm(Loaded &c) {
+  Tensor y = c.makeOut(0), rstd = c.makeOut(1);
+  computeRmsNorm(c.real("epsilon"), c.ins[0], c.ins[1], y, rstd);
+  return all({c.store(0, y), c.store(1, rstd)});
+}
+
+static LogicalResult rmsNormGrad(Loaded &c) {
+  Tensor dx = c.makeOut(0), dscale = c.makeOut(1);
+  computeRmsNormGrad(c.ins[0], c.ins[1], c.ins[2], c.ins[3], dx, dscale);
+  return all({c.store(0, dx), c.storeAs(1, dscale, c.mode())});
+}
+
+static LogicalResult rotaryTable(Loaded &c) {
+  Tensor cos = c.makeOut(0), sin = c.makeOut(1);
+  auto frequencies = llvm::to_vector(c.op->getAttrOfType<DenseElementsAttr>("frequencies").getValues<float>());
+  computeRotaryTable(frequencies, c.real("factor"), cos, sin);
+  return all({c.store(0, cos), c.store(1, sin)});
+}
+
+static LogicalResult rope(Loaded &c) {
+  Tensor y = c.makeOut(0);
+  computeRope(c.op->hasAttr("inverse"), c.ins[0], c.ins[1], c.ins[2], y);
+  return c.store(0, y);
 }
 
 /// With dropout, `ins` has a key a sample from `random` on, then maybe the place of the heads.
@@ -456,6 +482,10 @@ static Executor findExecutor(StringRef kernel) {
     return executor;
   static const llvm::StringMap<Executor> executors = {{"layer_norm", layerNorm},
                                                       {"layer_norm_grad", layerNormGrad},
+                                                      {"rms_norm", rmsNorm},
+                                                      {"rms_norm_grad", rmsNormGrad},
+                                                      {"rotary_table", rotaryTable},
+                                                      {"rope", rope},
                                                       {"attention", attention},
                                                       {"attention_grad", attentionGrad},
                                                       {"embedding", embedding},

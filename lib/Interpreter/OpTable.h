@@ -48,6 +48,7 @@ void addShapeOps(OpTable &table);
 void addWindowOps(OpTable &table);
 void addIndexOps(OpTable &table);
 void addCompositeOps(OpTable &table);
+void addNormOps(OpTable &table);
 void addRandomOps(OpTable &table);
 void addLossOps(OpTable &table);
 void addStateOps(OpTable &table);

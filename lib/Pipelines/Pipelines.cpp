@@ -15,10 +15,14 @@ using namespace mlir;
 using namespace hyc;
 
 static void buildModel(OpPassManager &passes) {
+  // As exporters leave it: the two products of a rotation have one layout as long as nobody moved either.
+  passes.addPass(createRaiseRope());
   // Layout first: the patterns below look at dimensions, which exporters merge and transpose at will.
   passes.addPass(createAbsorbLayout());
   passes.addPass(createRaiseGelu());
   passes.addPass(createRaiseLayerNorm());
+  // After those of layers, since a centred value has a mean square, too.
+  passes.addPass(createRaiseRmsNorm());
   passes.addPass(createRaiseAttention());
   // Again, since attention's result has one order and its reader may have wanted another.
   passes.addPass(createAbsorbLayout());

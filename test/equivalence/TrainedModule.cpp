@@ -3,7 +3,9 @@
 
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Import/HuggingFace/Import.h"
 #include "hyc/Import/ONNX/Import.h"
+#include "hyc/Import/TorchExport/Import.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
@@ -15,6 +17,9 @@
 #include "llvm/Support/raw_ostream.h"
 
 using namespace hyc::equivalence;
+
+/// Tokens of a sample of the models in test/models that are folders.
+static constexpr int64_t kFolderSequence = 16;
 
 static void registerPasses() {
   static const bool registered = [] {
@@ -47,7 +52,14 @@ TrainedModule::TrainedModule(const std::string &text, const std::string &pipelin
 TrainedModule::TrainedModule(const std::string &path, int64_t samples) : TrainedModule() {
   hyc::ImportOptions options;
   options.batch = samples;
-  llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> imported = hyc::importOnnx(*context, path, options);
+  hyc::HuggingFaceOptions folder;
+  folder.batch = samples;
+  folder.sequence = kFolderSequence;
+  llvm::StringRef name = path;
+  llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> imported =
+      name.ends_with(".json")  ? hyc::importHuggingFace(*context, path, folder)
+      : name.ends_with(".pt2") ? hyc::importTorchExport(*context, path, options)
+                               : hyc::importOnnx(*context, path, options);
   if (succeeded(imported))
     module = std::move(*imported);
   isGood = static_cast<bool>(module);

@@ -16,7 +16,7 @@ class TrainedModule {
 public:
   /// Parses `text` and runs `pipeline` ("hyc-differentiate,hyc-attach-optimizer") on it.
   TrainedModule(const std::string &text, const std::string &pipeline);
-  /// Imports an ONNX file for a batch of `samples`.
+  /// Imports an ONNX file, a torch.export archive or a Hugging Face config.json for a batch of `samples`.
   TrainedModule(const std::string &path, int64_t samples);
   ~TrainedModule();
 

@@ -24,9 +24,9 @@ struct Flags {
   cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx | MODEL.pt2 | FOLDER"),
                              cl::value_desc("MODEL.onnx | MODEL.pt2 | FOLDER"), cl::cat(model)};
   cl::opt<std::string> loss{"loss", cl::value_desc("NAME"), cl::init("cross_entropy"), cl::cat(model),
-                            cl::desc("cross_entropy, or a scalar output of the model [cross_entropy]")};
+                            cl::desc("cross_entropy, causal_lm, or a scalar output of the model [cross_entropy]")};
   cl::opt<std::string> logits{"logits", cl::value_desc("NAME"), cl::cat(model),
-                              cl::desc("Output that cross_entropy reads [the only one]")};
+                              cl::desc("Output that the loss reads [the only one]")};
   cl::opt<std::string> labels{"labels", cl::value_desc("NAME"), cl::init("labels"), cl::cat(model),
                               cl::desc("Input that holds the labels; added where the model has none [labels]")};
   cl::list<std::string> dims{"dim", cl::value_desc("NAME=N"), cl::cat(model),

@@ -1,10 +1,7 @@
 // The graph of GPT2LMHeadModel (transformers, modeling_gpt2), after Radford et al. 2019: pre-norm blocks, learned
 // positions, Conv1D weights as (in, out).
-#include "dialects/Hyc/HycDialect.h"
+#include "GraphBuilder.h"
 #include "hyc/Import/HuggingFace/Gpt2.h"
-#include "hyc/Support/OpIds.h"
-
-#include "mlir/IR/Builders.h"
 
 #include <cmath>
 
@@ -13,30 +10,14 @@ using namespace hyc;
 
 namespace {
 
-/// Builds ops at the end of @train; `path` is the module that an op belongs to, which gives it its id.
-class Gpt2Builder {
+class Gpt2Builder : GraphBuilder {
 public:
   Gpt2Builder(ModuleOp module, const Gpt2Config &config, int64_t batch, int64_t sequence)
-      : module(module), config(config), batch(batch), sequence(sequence), params(module.getBodyRegion()),
-        ops(module.getContext()), f32(params.getF32Type()) {}
+      : GraphBuilder(module), config(config), batch(batch), sequence(sequence) {}
 
   void build();
 
 private:
-  RankedTensorType type(ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, f32); }
-  Attribute normal(double stddev);
-  Attribute fill(double value) { return FillAttr::get(params.getContext(), params.getF64FloatAttr(value)); }
-  /// Declares the parameter `path.name` and reads it. `logical`: its shape for the model, where `shape` factors it.
-  Value param(const Twine &name, ArrayRef<int64_t> shape, Attribute init, ArrayRef<int64_t> logical = {});
-  Value read(StringRef name);
-
-  /// The op's first result; gives it an id.
-  template <typename OpType, typename... Args> OpType make(StringRef path, Args &&...args) {
-    auto op = OpType::create(ops, NameLoc::get(params.getStringAttr(path)), std::forward<Args>(args)...);
-    ids.assign(op, path);
-    return op;
-  }
-  Value addBias(StringRef path, Value x, Value bias);
   Value layerNorm(const std::string &path, Value x);
   Value linear(const std::string &path, StringRef spec, Value x, ArrayRef<int64_t> weight, ArrayRef<int64_t> logical,
                ArrayRef<int64_t> bias, double stddev, ArrayRef<int64_t> result);
@@ -46,40 +27,9 @@ private:
   Value dropout(const std::string &path, Value x, double rate);
   Value embed(Value ids);
 
-  ModuleOp module;
   const Gpt2Config &config;
   int64_t batch, sequence;
-  OpBuilder params, ops;
-  Type f32;
-  OpIds ids;
 };
-
-Attribute Gpt2Builder::normal(double stddev) {
-  return NormalAttr::get(params.getContext(), params.getF64FloatAttr(0.0), params.getF64FloatAttr(stddev));
-}
-
-Value Gpt2Builder::param(const Twine &name, ArrayRef<int64_t> shape, Attribute init, ArrayRef<int64_t> logical) {
-  std::string text = name.str();
-  Location loc = NameLoc::get(params.getStringAttr(text));
-  ParamOp::create(params, loc, text, type(shape), init,
-                  logical.empty() ? DenseI64ArrayAttr() : params.getDenseI64ArrayAttr(logical), /*frozen=*/false,
-                  TypeAttr());
-  return read(text);
-}
-
-Value Gpt2Builder::read(StringRef name) {
-  auto param = module.lookupSymbol<ParamOp>(name);
-  return ReadOp::create(ops, param.getLoc(), param.getTensorType(), name);
-}
-
-/// The bias runs along the last dimensions.
-Value Gpt2Builder::addBias(StringRef path, Value x, Value bias) {
-  auto xType = cast<RankedTensorType>(x.getType());
-  int64_t count = cast<RankedTensorType>(bias.getType()).getRank();
-  auto dims = llvm::to_vector(llvm::seq<int64_t>(xType.getRank() - count, xType.getRank()));
-  Value wide = make<BroadcastOp>(path, xType, bias, dims);
-  return make<AddOp>(path, x, wide);
-}
 
 Value Gpt2Builder::layerNorm(const std::string &path, Value x) {
   Value scale = param(path + ".weight", {config.width}, fill(1)), bias = param(path + ".bias", {config.width}, fill(0));
@@ -154,16 +104,7 @@ Value Gpt2Builder::embed(Value tokens) {
 }
 
 void Gpt2Builder::build() {
-  auto tokens = RankedTensorType::get({batch, sequence}, params.getI64Type());
-  RankedTensorType logits = type({batch, sequence, config.vocabulary});
-  auto func = FuncOp::create(params, module.getLoc(), "train", params.getFunctionType(tokens, logits));
-  func.setArgAttr(0, "hyc.input", params.getStringAttr("input_ids"));
-  func.setResultAttr(0, "hyc.output", params.getStringAttr("logits"));
-  params.setInsertionPoint(func); // parameters stand before what reads them
-  Block &block = func.getBody().empty() ? *func.addEntryBlock() : func.getBody().front();
-  ops.setInsertionPointToEnd(&block);
-
-  Value x = embed(block.getArgument(0));
+  Value x = embed(beginTrain({batch, sequence}, {batch, sequence, config.vocabulary}));
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     std::string path = "transformer.h." + std::to_string(layer);
     x = make<AddOp>(path, attention(path + ".attn", layerNorm(path + ".ln_1", x), layer), x);
@@ -173,8 +114,7 @@ void Gpt2Builder::build() {
   Value head = config.tiedEmbeddings
                    ? read("transformer.wte.weight")
                    : param("lm_head.weight", {config.vocabulary, config.width}, normal(config.initializerRange));
-  Value result = make<EinsumOp>("lm_head", logits, "bsk,vk->bsv", x, head);
-  ReturnOp::create(ops, module.getLoc(), result);
+  endTrain(make<EinsumOp>("lm_head", type({batch, sequence, config.vocabulary}), "bsk,vk->bsv", x, head));
 }
 
 } // namespace

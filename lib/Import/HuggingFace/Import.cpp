@@ -1,9 +1,12 @@
 // The file, and what of the model the command line decides.
 #include "hyc/Import/HuggingFace/Import.h"
 
+#include "ConfigReader.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Gpt2.h"
+#include "hyc/Import/HuggingFace/Llama.h"
+#include "llvm/ADT/FunctionExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -15,21 +18,74 @@ static constexpr uint64_t kMaxConfigBytes = uint64_t(16) << 20;
 /// Sizes of tensors must stay far from the limits of 64 bits.
 static constexpr int64_t kMaxElements = int64_t(1) << 50;
 
-static LogicalResult checkSizes(Location loc, const Gpt2Config &config, int64_t batch, int64_t sequence) {
-  if (sequence > config.positions)
-    return emitError(loc) << "dimension seq is " << sequence << ", expected at most \"n_positions\", which is "
-                          << config.positions;
-  double widest = std::max({config.vocabulary, config.innerWidth(), 3 * config.width});
+namespace {
+/// What the import asks of every architecture.
+struct Architecture {
+  int64_t positions, vocabulary, width, widest; ///< widest: of all vectors but the logits
+  StringRef positionsKey;
+  llvm::unique_function<OwningOpRef<ModuleOp>(int64_t batch, int64_t sequence)> build;
+};
+} // namespace
+
+static LogicalResult checkSizes(Location loc, const Architecture &model, int64_t batch, int64_t sequence) {
+  if (sequence > model.positions)
+    return emitError(loc) << "dimension seq is " << sequence << ", expected at most \"" << model.positionsKey
+                          << "\", which is " << model.positions;
+  double widest = static_cast<double>(std::max(model.vocabulary, model.widest));
   double tokens = static_cast<double>(batch) * static_cast<double>(sequence);
-  double largest = std::max(tokens * widest, static_cast<double>(config.width) * widest);
+  double largest = std::max(tokens * widest, static_cast<double>(model.width) * widest);
   if (largest <= static_cast<double>(kMaxElements))
     return success();
   return emitError(loc) << "has a tensor of more than 2^50 elements: " << batch << " samples of " << sequence
-                        << " tokens, width " << config.width << ", vocabulary " << config.vocabulary;
+                        << " tokens, width " << model.width << ", vocabulary " << model.vocabulary;
 }
 
-/// Older files of GPT-2 keep each layer's causal mask and the number that masks.
-static bool isGpt2Mask(StringRef name) { return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"); }
+static FailureOr<Architecture> readGpt2(MLIRContext &context, StringRef text, StringRef path) {
+  FailureOr<Gpt2Config> config = readGpt2Config(context, text, path);
+  if (failed(config))
+    return failure();
+  int64_t widest = std::max(config->innerWidth(), 3 * config->width);
+  return Architecture{config->positions,
+                      config->vocabulary,
+                      config->width,
+                      widest,
+                      "n_positions",
+                      [&context, config = *config](int64_t batch, int64_t sequence) {
+                        return buildGpt2(context, config, batch, sequence);
+                      }};
+}
+
+/// With a window, a query sees only so many keys: all of them in sequences that are no longer.
+static FailureOr<Architecture> readLlama(MLIRContext &context, StringRef text, StringRef path) {
+  FailureOr<LlamaConfig> config = readLlamaConfig(context, text, path);
+  if (failed(config))
+    return failure();
+  bool slides = config->window > 0 && config->window < config->positions;
+  int64_t widest = std::max(config->inner, config->heads * config->headSize);
+  return Architecture{slides ? config->window : config->positions,
+                      config->vocabulary,
+                      config->width,
+                      widest,
+                      slides ? "sliding_window" : "max_position_embeddings",
+                      [&context, config = *config](int64_t batch, int64_t sequence) {
+                        return buildLlama(context, config, batch, sequence);
+                      }};
+}
+
+static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef text, StringRef path) {
+  ConfigReader reader(context, path);
+  std::string type;
+  if (failed(reader.parse(text)) || failed(reader.readString("model_type", type, {"gpt2", "llama", "qwen2"})))
+    return failure();
+  if (type.empty())
+    return reader.error() << "has no \"model_type\", expected \"gpt2\" or \"llama\" or \"qwen2\"", failure();
+  return (type == "gpt2" ? readGpt2 : readLlama)(context, text, path);
+}
+
+/// Older files of GPT-2 keep each layer's causal mask and the number that masks, those of Llama its rotary frequencies.
+static bool isComputed(StringRef name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+}
 
 static LogicalResult startFromFolder(ModuleOp module, Location loc, StringRef folder,
                                      const HuggingFaceOptions &options) {
@@ -41,7 +97,7 @@ static LogicalResult startFromFolder(ModuleOp module, Location loc, StringRef fo
   StartOptions start;
   start.relative = true;
   start.mayMiss = options.weights == FolderWeights::InitialiseMissing;
-  start.ignored = isGpt2Mask;
+  start.ignored = isComputed;
   return startFromCheckpoint(module, *checkpoint, start);
 }
 
@@ -57,14 +113,14 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
     buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return emitError(loc) << "cannot be read: " << buffer.getError().message(), failure();
-  FailureOr<Gpt2Config> config = readGpt2Config(context, (*buffer)->getBuffer(), path);
-  if (failed(config))
+  FailureOr<Architecture> model = readArchitecture(context, (*buffer)->getBuffer(), path);
+  if (failed(model))
     return failure();
-  int64_t sequence = options.sequence.value_or(config->positions);
-  if (failed(checkSizes(loc, *config, options.batch, sequence)))
+  int64_t sequence = options.sequence.value_or(model->positions);
+  if (failed(checkSizes(loc, *model, options.batch, sequence)))
     return failure();
   context.loadDialect<HycDialect>();
-  OwningOpRef<ModuleOp> module = buildGpt2(context, *config, options.batch, sequence);
+  OwningOpRef<ModuleOp> module = model->build(options.batch, sequence);
   StringRef folder = llvm::sys::path::parent_path(path);
   if (folder.empty())
     folder = ".";

@@ -60,12 +60,25 @@ Name causalMask(NodeTranslation &node, const Name &query, const Name &key) {
   return node.emit("Trilu", {node.filled(ScalarType::Bool, shape, 1)}, {{{"upper", 0}}});
 }
 
+/// (…, heads, length, size) with each head repeated until there are `heads`.
+Name repeatHeads(NodeTranslation &node, const char *argument, int64_t heads) {
+  int64_t rank = node.tensorRank(argument), own = node.sizeOf(argument, rank - 3);
+  Name value = node.tensor(argument);
+  if (node.failed() || own == heads || own == 0)
+    return value;
+  Name shape = node.emit("Shape", {value});
+  auto sizes = [&](int64_t begin, int64_t end) {
+    return node.emit("Slice", {shape, node.constant({begin}), node.constant({end})});
+  };
+  auto joined = [&](std::vector<Name> parts) { return node.emit("Concat", std::move(parts), {{{"axis", 0}}}); };
+  Name apart = node.emit("Unsqueeze", {value, node.constant({rank - 2})});
+  Name copies = joined({sizes(0, rank - 2), node.constant({heads / own}), sizes(rank - 2, rank)});
+  Name merged = joined({sizes(0, rank - 3), node.constant({heads}), sizes(rank - 2, rank)});
+  return node.emit("Reshape", {node.emit("Expand", {apart, copies}), merged}, {{{"allowzero", 1}}});
+}
+
 /// softmax(scale · query · keyᵀ, masked) · value, over the last two dimensions.
 void attention(NodeTranslation &node) {
-  if (node.boolean("enable_gqa", false)) {
-    node.error() << "has fewer key heads than query heads (enable_gqa), which hyc does not import yet";
-    return;
-  }
   if (node.number("dropout_p", 0) != 0) {
     node.error() << "drops probabilities at random; export the model in eval mode or with dropout 0";
     return;
@@ -77,7 +90,11 @@ void attention(NodeTranslation &node) {
     order.push_back(dim < rank - 2 ? dim : 2 * rank - 3 - dim);
   double size = static_cast<double>(node.sizeOf("query", rank - 1));
   double scale = node.number("scale", 1 / std::sqrt(size));
-  Name query = node.tensor("query"), key = node.tensor("key");
+  Name query = node.tensor("query"), key = node.tensor("key"), value = node.tensor("value");
+  if (node.boolean("enable_gqa", false)) {
+    key = repeatHeads(node, "key", node.sizeOf("query", rank - 3));
+    value = repeatHeads(node, "value", node.sizeOf("query", rank - 3));
+  }
   Name turned = node.emit("Transpose", {key}, {{}, {}, {{"perm", order}}});
   Name scores = node.emit("Mul", {node.emit("MatMul", {query, turned}), node.constant(type, scale)});
   bool isBoolean = node.has("attn_mask") && node.metaOf("attn_mask").type == ScalarType::Bool;
@@ -88,7 +105,7 @@ void attention(NodeTranslation &node) {
     scores = node.emit("Where", {mask, scores, node.constant(type, -INFINITY)});
   }
   Name weights = node.emit("Softmax", {scores}, {{{"axis", -1}}});
-  node.finish(node.emit("MatMul", {weights, node.tensor("value")}));
+  node.finish(node.emit("MatMul", {weights, value}));
 }
 } // namespace
 

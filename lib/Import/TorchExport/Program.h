@@ -8,6 +8,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -40,11 +41,21 @@ struct Argument {
   const JsonValue *value = nullptr;
 };
 
+/// What a graph within the graph calls a value, and what the whole program calls it.
+using NameMap = llvm::StringMap<std::string>;
+
 struct Node {
   std::string name, target; ///< "aten.add.Tensor"
   std::string scope;        ///< path of the module whose forward called it
   std::vector<Argument> arguments;
-  std::vector<std::string> results;
+  std::vector<std::string> results;       ///< as the program calls them
+  std::shared_ptr<const NameMap> inGraph; ///< of the graph within the graph that the node is from, if any
+
+  /// The program's name of a value that an argument names.
+  std::string nameOf(llvm::StringRef value) const {
+    auto found = inGraph ? inGraph->find(value) : NameMap::const_iterator();
+    return inGraph && found != inGraph->end() ? found->second : value.str();
+  }
 };
 
 /// Where the values of a tensor of the model are.

@@ -8,6 +8,7 @@
 
 using namespace hyc;
 using namespace hyc::torchexport;
+using llvm::ArrayRef;
 using llvm::Error;
 using llvm::Expected;
 using llvm::StringRef;
@@ -15,6 +16,7 @@ using llvm::Twine;
 
 static constexpr StringRef kModel = "models/model.json";
 static constexpr int64_t kSchema = 8;
+static constexpr int kMaxGraphDepth = 8;
 static constexpr StringRef kSymbolPrefix = "Symbol('";
 
 namespace {
@@ -32,8 +34,10 @@ private:
   Error readSizes(StringRef name, const JsonValue *json, std::vector<Size> &sizes) const;
   Error readInputs(const JsonValue &signature);
   Error readOutputs(const JsonValue &signature, const JsonValue &module);
-  Error readNodes(const JsonValue &graph);
+  Error readValues(const JsonValue &graph, const NameMap *names);
+  Error readNodes(const JsonValue &graph, std::shared_ptr<const NameMap> names, int depth);
   Error readNode(const JsonValue &json, Node &node) const;
+  Error inlineGraph(const Node &call, int depth);
   Error fail(const Twine &what) const { return archive.fail(what); }
 
   const Archive &archive;
@@ -315,7 +319,7 @@ Error ProgramReader::readNode(const JsonValue &json, Node &node) const {
   auto add = [&](const JsonValue &value) {
     StringRef name = textOf(value, value.get("as_name") ? "as_name" : "name");
     if (!name.empty())
-      node.results.push_back(name.str());
+      node.results.push_back(node.nameOf(name));
   };
   for (const JsonValue &output : arrayOf(json, "outputs")) {
     if (!output.getObject() || output.getObject()->size() != 1)
@@ -334,16 +338,86 @@ Error ProgramReader::readNode(const JsonValue &json, Node &node) const {
   return Error::success();
 }
 
-Error ProgramReader::readNodes(const JsonValue &graph) {
+Error ProgramReader::readValues(const JsonValue &graph, const NameMap *names) {
   const JsonValue *values = graph.get("tensor_values");
   if (!values || !values->getObject())
     return fail("the graph has no tensor_values");
-  for (const JsonValue::Member &member : *values->getObject())
-    if (Error error = readMeta(member.key, member.value, program.values[member.key]))
+  for (const JsonValue::Member &member : *values->getObject()) {
+    auto renamed = names ? names->find(member.key) : NameMap::const_iterator();
+    StringRef name = names && renamed != names->end() ? StringRef(renamed->second) : StringRef(member.key);
+    if (Error error = readMeta(member.key, member.value, program.values[name]))
       return error;
-  for (const JsonValue &node : arrayOf(graph, "nodes"))
-    if (Error error = readNode(node, program.nodes.emplace_back()))
+  }
+  return Error::success();
+}
+
+/// Contexts that change nothing of what an exported model computes. After their graph come its operands.
+static bool onlyCallsItsGraph(StringRef target) {
+  return target == "higher_order.wrap_with_set_grad_enabled" || target == "higher_order.wrap_with_autocast";
+}
+
+/// Puts the nodes of the graph that `call` calls in its place, under names that nothing else has.
+Error ProgramReader::inlineGraph(const Node &call, int depth) {
+  auto refuse = [&](const Twine &what) { return fail("node '" + call.name + "' (" + call.target + ") " + what); };
+  auto argument = llvm::find_if(call.arguments, [](const Argument &a) { return a.kind == "as_graph"; });
+  const JsonValue *graph = argument == call.arguments.end() ? nullptr : argument->value->get("graph");
+  if (!graph)
+    return refuse("has no graph to call");
+  if (depth >= kMaxGraphDepth)
+    return refuse("is nested deeper than " + Twine(kMaxGraphDepth) + " graphs");
+  if (call.target == "higher_order.wrap_with_autocast" && call.arguments.size() > 2 &&
+      call.arguments[2].value->getBool().value_or(true))
+    return refuse("computes in another type than it is written in; export the model outside of autocast");
+  auto names = std::make_shared<NameMap>();
+  if (const JsonValue *values = graph->get("tensor_values"); values && values->getObject())
+    for (const JsonValue::Member &member : *values->getObject())
+      (*names)[member.key] = call.name + "/" + member.key;
+  ArrayRef<Argument> operands = ArrayRef(call.arguments).drop_front(argument - call.arguments.begin() + 1);
+  const std::vector<JsonValue> &inputs = arrayOf(*graph, "inputs"), &outputs = arrayOf(*graph, "outputs");
+  if (operands.size() != inputs.size() || outputs.size() != call.results.size())
+    return refuse("gives " + Twine(operands.size()) + " values to a graph of " + Twine(inputs.size()) +
+                  " inputs and takes " + Twine(call.results.size()) + " of " + Twine(outputs.size()) + " outputs");
+  auto nameIn = [](const JsonValue &union_) {
+    const JsonValue *tensor = union_.get("as_tensor");
+    return tensor ? textOf(*tensor, "name") : StringRef();
+  };
+  for (auto [operand, input] : llvm::zip_equal(operands, inputs)) {
+    StringRef inner = nameIn(input), outer = operand.kind == "as_tensor" ? textOf(*operand.value, "name") : StringRef();
+    if (inner.empty() || outer.empty())
+      return refuse("gives its graph something other than tensors");
+    (*names)[inner] = call.nameOf(outer);
+  }
+  if (Error error = readNodes(*graph, names, depth + 1))
+    return error;
+  for (auto [index, output] : llvm::enumerate(outputs)) {
+    Node alias;
+    alias.name = call.name + "/" + std::to_string(index);
+    alias.target = "aten.alias.default";
+    alias.scope = call.scope;
+    alias.inGraph = names;
+    alias.results = {call.results[index]};
+    if (nameIn(output).empty())
+      return refuse("takes something other than tensors from its graph");
+    alias.arguments.push_back({"self", "as_tensor", output.get("as_tensor")});
+    program.nodes.push_back(std::move(alias));
+  }
+  return Error::success();
+}
+
+Error ProgramReader::readNodes(const JsonValue &graph, std::shared_ptr<const NameMap> names, int depth) {
+  if (Error error = readValues(graph, names.get()))
+    return error;
+  for (const JsonValue &json : arrayOf(graph, "nodes")) {
+    Node node;
+    node.inGraph = names;
+    if (Error error = readNode(json, node))
       return error;
+    if (!onlyCallsItsGraph(node.target)) {
+      program.nodes.push_back(std::move(node));
+    } else if (Error error = inlineGraph(node, depth)) {
+      return error;
+    }
+  }
   return Error::success();
 }
 
@@ -371,7 +445,7 @@ Expected<Program> ProgramReader::read() {
     return error;
   if (Error error = readOutputs(*signature, *module))
     return error;
-  if (Error error = readNodes(*graph))
+  if (Error error = readNodes(*graph, nullptr, 0))
     return error;
   return std::move(program);
 }

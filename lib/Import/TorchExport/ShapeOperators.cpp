@@ -121,6 +121,26 @@ void pick(NodeTranslation &node) {
   node.finish(node.emit("GatherND", {node.tensor("self"), node.emit("Concat", columns, {{{"axis", -1}}})}));
 }
 
+/// One element a position of the index, along one dimension: in the others a position's coordinates are its own.
+void gather(NodeTranslation &node) {
+  int64_t rank = node.tensorRank("self"), picked = node.dimension("dim", rank);
+  Name index = node.tensor("index"), shape = shapeOf(node, index);
+  std::vector<Name> columns;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    Name column = index;
+    if (dim != picked) {
+      Name at = node.constant(ScalarType::I64, static_cast<double>(dim));
+      Name size = node.emit("Gather", {shape, at}, {{{"axis", 0}}});
+      Name own = node.emit("Range", {node.constant(ScalarType::I64, 0), size, node.constant(ScalarType::I64, 1)});
+      std::vector<int64_t> along(rank, 1);
+      along[dim] = -1;
+      column = node.emit("Expand", {node.emit("Reshape", {own, node.constant(along)}), shape});
+    }
+    columns.push_back(node.emit("Unsqueeze", {column, node.constant({-1})}));
+  }
+  node.finish(node.emit("GatherND", {node.tensor("self"), node.emit("Concat", columns, {{{"axis", -1}}})}));
+}
+
 /// By integers of torch's embedding; padding_idx only concerns its gradient.
 void embedding(NodeTranslation &node) {
   if (node.integer("padding_idx", -1) >= 0)
@@ -254,6 +274,7 @@ void hyc::torchexport::addShape(TranslationTable &table) {
   table["aten.slice.Tensor"] = slice;
   table["aten.select.int"] = select;
   table["aten.index.Tensor"] = pick;
+  table["aten.gather.default"] = gather;
   table["aten.embedding.default"] = embedding;
   table["aten.cat.default"] = concat;
   table["aten.stack.default"] = stack;

@@ -45,6 +45,7 @@ Translation hyc::torchexport::findTranslation(StringRef target) {
     addElementwise(result);
     addShape(result);
     addContraction(result);
+    addConvolution(result);
     return result;
   }();
   auto found = table.find(target);
@@ -180,7 +181,7 @@ Name NodeTranslation::tensor(StringRef name) {
     return "";
   std::string value = tensorNameOf(*argument->value);
   if ((argument->kind == "as_tensor" || argument->kind == "as_optional_tensor") && !value.empty())
-    return owner.nameOf(value);
+    return owner.nameOf(node.nameOf(value));
   if (argument->kind == "as_sym_int" && argument->value->get("as_name"))
     return argument->value->get("as_name")->getString().value_or("").str();
   if (!hasFailed)
@@ -199,7 +200,7 @@ std::vector<Name> NodeTranslation::tensors(StringRef name) {
   }
   for (const JsonValue &element : *argument->value->getArray()) {
     std::string value = tensorNameOf(element);
-    names.push_back(value.empty() ? "" : owner.nameOf(value));
+    names.push_back(value.empty() ? "" : owner.nameOf(node.nameOf(value)));
   }
   return names;
 }
@@ -311,7 +312,7 @@ Name NodeTranslation::size(StringRef name, int64_t otherwise) {
 const TensorMeta &NodeTranslation::metaOf(StringRef argument) {
   static const TensorMeta none;
   const Argument *found = find(argument);
-  auto meta = owner.program.values.find(found ? tensorNameOf(*found->value) : "");
+  auto meta = owner.program.values.find(found ? node.nameOf(tensorNameOf(*found->value)) : "");
   if (meta != owner.program.values.end())
     return meta->second;
   if (!hasFailed)

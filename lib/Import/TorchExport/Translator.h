@@ -122,6 +122,7 @@ Translation findTranslation(llvm::StringRef target);
 void addElementwise(TranslationTable &table);
 void addShape(TranslationTable &table);
 void addContraction(TranslationTable &table);
+void addConvolution(TranslationTable &table);
 
 } // namespace hyc::torchexport
 

@@ -157,7 +157,11 @@ static bool isOptimizer(StringRef kernel) {
 LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
   StringRef kernel = op.getKernel();
   if (kernel.starts_with("layer_norm"))
-    return emitNorms(op), success();
+    return emitLayerNorm(op), success();
+  if (kernel.starts_with("rms_norm"))
+    return emitRmsNorm(op), success();
+  if (kernel == "rope" || kernel == "rotary_table")
+    return emitRotation(op), success();
   if (kernel.starts_with("attention"))
     return emitAttention(op), success();
   if (kernel.starts_with("embedding"))
@@ -175,21 +179,6 @@ LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
   if (kernel == "shard_offset" || kernel == "slice_shard")
     return emitCoordinates(op), success();
   return op.emitOpError("has no spelling in C++: \"") << kernel << "\"";
-}
-
-void FunctionEmitter::emitNorms(rank::CallOp op) {
-  auto outs = op.getOuts(), ins = op.getIns();
-  rank::BufferType x = typeOf(ins[0]);
-  comment(op, shapeText(x));
-  std::string desc = "{.rows = " + str(rowsOf(x)) + ", .cols = " + str(x.getShape().back());
-  if (op.getKernel() == "layer_norm") {
-    callLine("layerNormForward", {desc + ", .epsilon = " + real(op, "epsilon") + "}", pointer(ins[0]), pointer(ins[1]),
-                                  pointer(ins[2]), pointer(outs[0]), pointer(outs[1]), pointer(outs[2])});
-    return;
-  }
-  callLine("layerNormBackward",
-           {desc + "}", pointer(ins[0]), pointer(ins[1]), pointer(ins[2]), pointer(ins[3]), pointer(ins[4]),
-            pointer(outs[0]), pointer(outs[1]), pointer(outs[2]), mode(op.getMode()), pointer(outs[3])});
 }
 
 /// {batch, token, head}: where element (b, s, h, d) lies.

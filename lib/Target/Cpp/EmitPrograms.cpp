@@ -152,6 +152,8 @@ constexpr llvm::StringLiteral kStageIncludes = R"(
 #include "kernels/loss_scale/op.h"
 #include "kernels/permute/op.h"
 #include "kernels/pooling/op.h"
+#include "kernels/rms_norm/op.h"
+#include "kernels/rope/op.h"
 #include "kernels/sgd/op.h"
 #include "kernels/shard_slice/op.h"
 #include "kernels/sum_of_squares/op.h"

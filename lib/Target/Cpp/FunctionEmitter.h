@@ -67,7 +67,9 @@ private:
   void emitCheck(rank::CheckOp op);
   void emitInvokes(llvm::ArrayRef<mlir::Operation *> invokes);
   llvm::LogicalResult emitCall(rank::CallOp op);
-  void emitNorms(rank::CallOp op);
+  void emitLayerNorm(rank::CallOp op);
+  void emitRmsNorm(rank::CallOp op);
+  void emitRotation(rank::CallOp op);
   void emitAttention(rank::CallOp op);
   std::string dropoutText(rank::CallOp op, mlir::OperandRange random);
   void emitEmbedding(rank::CallOp op);

@@ -1,5 +1,6 @@
 // AbsorbLayout: everything here moves down, merges and transposes alike, until a contraction takes it in or its inverse
 // meets it. Nothing moves up, so that it ends.
+#include "RepeatedHeads.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ConstantEvaluation.h"
 #include "hyc/Analysis/ReshapeGroups.h"
@@ -54,9 +55,10 @@ int64_t countLarger(ArrayRef<int64_t> sizes) {
   return llvm::count_if(sizes, [](int64_t size) { return size > 1; });
 }
 
-/// Whether a reshape only merges dimensions, or only adds and removes ones of size 1.
+/// Whether a reshape only merges dimensions, or only adds and removes ones of size 1. Repeated heads stay as they are
+/// written, for hyc-raise-attention to find.
 bool isSinkable(ReshapeOp op) {
-  if (isEmpty(op.getOperand()))
+  if (isEmpty(op.getOperand()) || findRepeatedDim(op))
     return false;
   ArrayRef<int64_t> to = typeOf(op.getResult()).getShape();
   return llvm::all_of(groupsOf(op), [&](const ReshapeGroup &group) {
@@ -188,7 +190,7 @@ struct SinkMergeThroughTranspose : LayoutPattern<TransposeOp> {
   using LayoutPattern::LayoutPattern;
   LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
     auto merge = op.getOperand().getDefiningOp<ReshapeOp>();
-    if (!merge || isEmpty(merge.getOperand()))
+    if (!merge || isEmpty(merge.getOperand()) || findRepeatedDim(merge))
       return failure();
     ReshapeGroups groups = groupsOf(merge);
     if (!isMerge(groups) || groups.size() != op.getPermutation().size())
@@ -284,7 +286,8 @@ struct AbsorbOperandMerge : LayoutPattern<EinsumOp> {
   LogicalResult matchAndRewrite(EinsumOp op, PatternRewriter &rewriter) const override {
     for (int side = 0; side < 2; ++side) {
       auto merge = op->getOperand(side).getDefiningOp<ReshapeOp>();
-      if (merge && !isEmpty(merge.getOperand()) && succeeded(absorb(op, side, merge, rewriter)))
+      if (merge && !isEmpty(merge.getOperand()) && !findRepeatedDim(merge) &&
+          succeeded(absorb(op, side, merge, rewriter)))
         return success();
     }
     return failure();

@@ -1,6 +1,7 @@
 // RaiseAttention: starts from each softmax, reads the einsum below it and the one above it by their letters, and the
 // mask by its values.
 #include "DeadOps.h"
+#include "RepeatedHeads.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ConstantEvaluation.h"
 #include "hyc/Support/Decimal.h"
@@ -292,6 +293,14 @@ std::optional<Reading> matchReading(EinsumOp reader, Value probabilities, const 
   return good ? std::optional(reading) : std::nullopt;
 }
 
+/// What the heads (dimension `heads`) of a key or value are copies of, each of as many as there are in a group, or
+/// null.
+Value ungrouped(Value value, size_t heads) {
+  auto merge = value.getDefiningOp<ReshapeOp>();
+  bool repeats = merge && findRepeatedDim(merge) == static_cast<int64_t>(heads);
+  return repeats ? merge.getOperand().getDefiningOp<BroadcastOp>().getOperand() : Value();
+}
+
 /// 1/sqrt(head size) where the scale is that, which exporters round, or split into two rounded factors.
 double exactScale(double scale, Value q) {
   double usual = 1 / std::sqrt(static_cast<double>(typeOf(q).getShape().back()));
@@ -326,6 +335,11 @@ private:
     IRRewriter rewriter(reader);
     std::string batch(1, roles->batch[0]), heads(1, roles->batch.size() == 2 ? roles->batch[1] : '1');
     q = arrange(rewriter, ids, reader, q, roles->qText, batch + roles->query + heads + roles->inner);
+    if (roles->batch.size() == 2) {
+      Value keys = ungrouped(k, roles->kText.find(heads)), values = ungrouped(reading->v, reading->vText.find(heads));
+      if (keys && values)
+        k = keys, reading->v = values;
+    }
     k = arrange(rewriter, ids, reader, k, roles->kText, batch + roles->key + heads + roles->inner);
     Value v = arrange(rewriter, ids, reader, reading->v, reading->vText, batch + roles->key + heads + '*');
     if (typeOf(k) != typeOf(v))

@@ -1,4 +1,5 @@
 // Chooses what is split: the batch over dp, structural classes of factors over tp.
+#include "TensorPlan.h"
 #include "dialects/Dist/DistDialect.h"
 #include "hyc/Analysis/FactorClasses.h"
 #include "hyc/Transforms/Plan/Passes.h"
@@ -132,8 +133,11 @@ private:
     int64_t ranks = mesh.getSize(StringAttr::get(&getContext(), "tp"));
     if (ranks == 1)
       return success();
+    FailureOr<TensorPlan> plan = TensorPlan::read(module, classes);
+    if (failed(plan) || failed(choosePublished(classes, *plan, ranks)))
+      return failure();
     for (const Candidate &candidate : findCandidates(func, classes)) {
-      if (meetsChosen(classes, candidate.cls))
+      if (plan->keepsWhole(candidate.cls) || chosen.contains(candidate.cls) || meetsChosen(classes, candidate.cls))
         continue;
       int64_t size = classes.getSize(candidate.cls);
       if (size % ranks != 0) {
@@ -152,6 +156,22 @@ private:
       func.emitWarning("axis \"tp\" of size ") << ranks
                                                << " splits nothing: no heads, inner factor or vocabulary of this "
                                                   "model can be divided by it, so its ranks repeat each other's work";
+    return success();
+  }
+
+  /// What the model's authors split. Where the plan file already splits a class, or a class that meets it, that goes
+  /// first.
+  LogicalResult choosePublished(const FactorClasses &classes, const TensorPlan &plan, int64_t ranks) {
+    for (const TensorPlan::Split &split : plan.getSplits()) {
+      if (chosen.contains(split.cls) || given.contains(split.cls) || meetsChosen(classes, split.cls))
+        continue;
+      if (int64_t size = classes.getSize(split.cls); size % ranks != 0)
+        return split.param->emitError("is split by its model's tensor plan (\"")
+               << split.entry << "\"), but " << size << " is no multiple of " << ranks
+               << ", the size of axis \"tp\"; choose another --tp, or remove base_model_tp_plan from the config";
+      chosen.insert(split.cls);
+      ++splitClasses;
+    }
     return success();
   }
 
@@ -239,7 +259,10 @@ private:
     InFlightDiagnostic diagnostic = attention->emitError("attention");
     if (!getId(attention).empty())
       diagnostic << " \"" << getId(attention) << "\"";
-    diagnostic << " has " << heads << " heads, expected a multiple of " << ranks
+    auto headsOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(2); };
+    auto op = cast<AttentionOp>(attention);
+    bool isGrouped = headsOf(op.getQ()) != headsOf(op.getK()); // then what is split is key heads
+    diagnostic << " has " << heads << (isGrouped ? " key heads" : " heads") << ", expected a multiple of " << ranks
                << ", the size of axis \"tp\"; tp can be one of [" << divisors << "]";
     return diagnostic;
   }

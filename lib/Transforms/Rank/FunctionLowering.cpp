@@ -264,6 +264,9 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
   };
   if (StringAttr input = attribute("hyc.input")) {
     StringAttr from = attribute("hyc.source");
+    if (from && from == "sample")
+      return source.emitError("input ") << input << " has type " << argument.getType()
+                                        << ", but data gives only tokens (integers)";
     return address(tables.addInput(input.getValue(), from ? from.getValue() : "token",
                                    source.getArgAttrOfType<ArrayAttr>(index, "hyc.streams"), boundOf(argument), type,
                                    loc));
@@ -402,6 +405,10 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](rank::LinearOp op) { return lowerProduct(op, op.getSpec(), op.getLhs(), op.getRhs(), op.getBias()); })
       .Case([&](LayerNormOp op) { return lowerLayerNorm(op); })
       .Case([&](LayerNormGradOp op) { return lowerLayerNormGrad(op); })
+      .Case([&](RmsNormOp op) { return lowerRmsNorm(op); })
+      .Case([&](RmsNormGradOp op) { return lowerRmsNormGrad(op); })
+      .Case([&](RotaryTableOp op) { return lowerRotaryTable(op); })
+      .Case([&](RopeOp op) { return lowerRope(op); })
       .Case([&](AttentionOp op) { return lowerAttention(op); })
       .Case([&](AttentionGradOp op) { return lowerAttentionGrad(op); })
       .Case([&](EmbeddingOp op) { return lowerEmbedding(op); })

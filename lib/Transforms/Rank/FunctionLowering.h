@@ -105,6 +105,10 @@ private:
   // Composite ops.
   llvm::LogicalResult lowerLayerNorm(LayerNormOp op);
   llvm::LogicalResult lowerLayerNormGrad(LayerNormGradOp op);
+  llvm::LogicalResult lowerRmsNorm(RmsNormOp op);
+  llvm::LogicalResult lowerRmsNormGrad(RmsNormGradOp op);
+  llvm::LogicalResult lowerRotaryTable(RotaryTableOp op);
+  llvm::LogicalResult lowerRope(RopeOp op);
   template <typename OpT>
   llvm::SmallVector<mlir::Value> randomBuffers(OpT op, llvm::SmallVectorImpl<mlir::NamedAttribute> &attributes);
   llvm::LogicalResult lowerAttention(AttentionOp op);

@@ -1,53 +1,8 @@
-// Composite ops: one library kernel each. Workspaces are temporaries like any other.
+// Composite ops but norms: one library kernel each.
 #include "FunctionLowering.h"
 
 using namespace mlir;
 using namespace hyc;
-
-//===----------------------------------------------------------------------===//
-// layer_norm
-//===----------------------------------------------------------------------===//
-
-LogicalResult FunctionLowering::lowerLayerNorm(LayerNormOp op) {
-  SmallVector<Value> outs;
-  for (Value result : op->getResults())
-    outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
-  call(op, "layer_norm", outs, {denseBufferOf(op.getX()), denseBufferOf(op.getScale()), denseBufferOf(op.getBias())},
-       named("epsilon", op.getEpsilonAttr()));
-  return success();
-}
-
-/// kernels/layer_norm/op.h, layerNormBackwardWorkspaceBytes, in floats.
-static int64_t layerNormWorkspace(int64_t rows, int64_t cols) {
-  constexpr int64_t kRowBlocks = 32;
-  int64_t rowsPerBlock = rows <= kRowBlocks * 8 ? 8 : (rows + kRowBlocks - 1) / kRowBlocks;
-  return (rows + rowsPerBlock - 1) / rowsPerBlock * 2 * cols;
-}
-
-LogicalResult FunctionLowering::lowerLayerNormGrad(LayerNormGradOp op) {
-  // Scale and bias share one mode: they are added to state only if both are, and both or neither for the first time.
-  AccumulateOp scaleState = soleAccumulation(op.getScaleCotangent()),
-               biasState = soleAccumulation(op.getBiasCotangent());
-  bool fuse = scaleState && biasState && scaleState.getTarget() != biasState.getTarget() &&
-              tables.accumulated.contains(scaleState.getTarget()) == tables.accumulated.contains(biasState.getTarget());
-  Value x = denseBufferOf(op.getX()), dy = denseBufferOf(op.getCotangent()), scale = denseBufferOf(op.getScale());
-  Value mean = denseBufferOf(op.getMean()), rstd = denseBufferOf(op.getRstd());
-  Value dx = destinationOf(op.getXCotangent(), Layout::Dense).buffer;
-  Destination dscale, dbias;
-  for (auto [cotangent, to] : {std::pair(op.getScaleCotangent(), &dscale), std::pair(op.getBiasCotangent(), &dbias)})
-    *to = fuse ? *accumulationOf(cotangent) : destinationOf(cotangent, Layout::Dense);
-  auto xType = cast<rank::BufferType>(x.getType());
-  int64_t cols = xType.getShape().back(), rows = cols ? xType.getNumElements() / cols : 0;
-  Value workspace = allocate(rank::BufferType::get(op.getContext(), {layerNormWorkspace(rows, cols)},
-                                                   accumulationType(xType.getElementType()), {}),
-                             kActivations, op.getLoc(), getId(op));
-  call(op, "layer_norm_grad", {dx, dscale.buffer, dbias.buffer, workspace}, {x, scale, mean, rstd, dy}, {},
-       dscale.mode);
-  buffers[op.getXCotangent()] = dx;
-  buffers[op.getScaleCotangent()] = dscale.buffer;
-  buffers[op.getBiasCotangent()] = dbias.buffer;
-  return success();
-}
 
 //===----------------------------------------------------------------------===//
 // attention

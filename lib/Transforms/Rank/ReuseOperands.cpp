@@ -31,10 +31,12 @@ Operation *lastUse(Value buffer) {
 SmallVector<std::pair<unsigned, unsigned>> inPlacePairs(Operation *call) {
   SmallVector<std::pair<unsigned, unsigned>> pairs;
   if (auto library = dyn_cast<rank::CallOp>(call)) {
-    if (library.getKernel() == "layer_norm")
+    if (library.getKernel() == "layer_norm" || library.getKernel() == "rms_norm" || library.getKernel() == "rope")
       pairs.push_back({0, 0});
     if (library.getKernel() == "layer_norm_grad")
       pairs.push_back({0, 4});
+    if (library.getKernel() == "rms_norm_grad")
+      pairs.push_back({0, 3});
     if (library.getKernel() == "cross_entropy_grad")
       pairs.push_back({0, 1});
     return pairs;

@@ -58,14 +58,19 @@ struct AttachLoss : hyc::impl::AttachLossBase<AttachLoss> {
 
   void runOnOperation() override {
     FuncOp entry = findFunction(getOperation(), kEntry, "expected the model of phase 1, as import gives it");
-    if (!entry || failed(loss == "cross_entropy" ? attachCrossEntropy(entry) : useOwnLoss(entry)))
+    if (!entry || failed(comparesLogits() ? attachCrossEntropy(entry) : useOwnLoss(entry)))
       return signalPassFailure();
     markSources(entry);
   }
 
 private:
+  /// Whether the loss is one that is attached here, and not an output of the graph.
+  bool comparesLogits() const { return loss == "cross_entropy" || shiftsLabels(); }
+  bool shiftsLabels() const { return loss == "causal_lm"; }
+
   /// The argument that holds the labels, added if no input has its name; null after a diagnostic.
   Value getLabels(FuncOp entry, Value logits);
+  Value shifted(FuncOp entry, Value labels);
   LogicalResult attachCrossEntropy(FuncOp entry);
   LogicalResult useOwnLoss(FuncOp entry);
   /// Says of each input that is not yet fed how the loader feeds it. One input of integers is a sequence of tokens,
@@ -80,6 +85,7 @@ Value AttachLoss::getLabels(FuncOp entry, Value logits) {
   auto logitsType = cast<RankedTensorType>(logits.getType());
   ArrayRef<int64_t> shape = logitsType.getShape().drop_back();
   Builder builder(&getContext());
+  StringRef source = shiftsLabels() ? "token" : "next_token";
   for (auto [index, argument] : llvm::enumerate(entry.getArguments())) {
     if (inputName(entry, index) != labels)
       continue;
@@ -90,16 +96,41 @@ Value AttachLoss::getLabels(FuncOp entry, Value logits) {
           << RankedTensorType::get(shape, builder.getI64Type());
       return {};
     }
-    entry.setArgAttr(index, kSource, builder.getStringAttr("next_token"));
+    entry.setArgAttr(index, kSource, builder.getStringAttr(source));
     return argument;
   }
   auto attributes = builder.getDictionaryAttr({builder.getNamedAttr(kInput, builder.getStringAttr(labels)),
-                                               builder.getNamedAttr(kSource, builder.getStringAttr("next_token"))});
+                                               builder.getNamedAttr(kSource, builder.getStringAttr(source))});
   unsigned index = entry.getNumArguments();
   if (failed(
           entry.insertArgument(index, RankedTensorType::get(shape, builder.getI64Type()), attributes, entry.getLoc())))
     return {};
   return entry.getArgument(index);
+}
+
+/// Each position's label becomes that of the position after it; the last one is not counted.
+Value AttachLoss::shifted(FuncOp entry, Value labels) {
+  OpBuilder builder(entry.getReturn());
+  auto type = cast<RankedTensorType>(labels.getType());
+  SmallVector<int64_t> shape(type.getShape()), offsets(shape.size(), 0), strides(shape.size(), 1);
+  int64_t last = type.getRank() - 1;
+  shape[last] = 1;
+  auto end = RankedTensorType::get(shape, type.getElementType());
+  Value ignored = ConstantOp::create(
+      builder, entry.getLoc(), end,
+      cast<ElementsAttr>(DenseElementsAttr::get(end, builder.getIntegerAttr(type.getElementType(), ignoreIndex))));
+  setId(ignored.getDefiningOp(), "loss.no_label");
+  if (type.getDimSize(last) == 1)
+    return ignored;
+  shape[last] = type.getDimSize(last) - 1;
+  offsets[last] = 1;
+  Value later = SliceOp::create(builder, entry.getLoc(), RankedTensorType::get(shape, type.getElementType()), labels,
+                                offsets, strides);
+  setId(later.getDefiningOp(), "loss.later_labels");
+  Value all =
+      ConcatOp::create(builder, entry.getLoc(), type, ValueRange{later, ignored}, builder.getI64IntegerAttr(last));
+  setId(all.getDefiningOp(), "loss.labels");
+  return all;
 }
 
 LogicalResult AttachLoss::attachCrossEntropy(FuncOp entry) {
@@ -113,6 +144,8 @@ LogicalResult AttachLoss::attachCrossEntropy(FuncOp entry) {
   Value target = getLabels(entry, output);
   if (!target)
     return failure();
+  if (shiftsLabels())
+    target = shifted(entry, target);
   OpBuilder builder(entry.getReturn());
   auto op = CrossEntropyOp::create(builder, entry.getLoc(), output, target, static_cast<uint64_t>(ignoreIndex));
   setId(op, "loss");
@@ -128,7 +161,7 @@ LogicalResult AttachLoss::useOwnLoss(FuncOp entry) {
   if (type.getNumElements() != 1 || !isa<FloatType>(type.getElementType()))
     return entry.emitError("--loss names output \"")
            << loss << "\" of type " << type
-           << ", expected one floating-point number; for logits, say --loss cross_entropy";
+           << ", expected one floating-point number; for logits, say --loss cross_entropy or --loss causal_lm";
   OpBuilder builder(entry.getReturn());
   if (type.getRank() != 0) {
     output = ReshapeOp::create(builder, entry.getLoc(), RankedTensorType::get({}, type.getElementType()), output);

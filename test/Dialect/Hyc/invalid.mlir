@@ -184,3 +184,38 @@ hyc.func @lion_with_a_moment_of_another_shape(%lr: tensor<f32>, %s: tensor<f32>)
   hyc.lion @w, @g, @m lr %lr scale %s {beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0} : tensor<f32>, tensor<f32>
   hyc.return
 }
+
+// -----
+
+hyc.func @rms_norm_of_another_width(%x: tensor<2x4xf32>, %s: tensor<3xf32>) {
+  // expected-error@+2 {{[rms_norm.shapes] has scale 'tensor<3xf32>' for 'tensor<2x4xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %y, %r = hyc.rms_norm %x, %s epsilon 1.0e-6 : (tensor<2x4xf32>, tensor<3xf32>) -> (tensor<2x4xf32>, tensor<2xf32>)
+  hyc.return
+}
+
+// -----
+
+hyc.func @rope_of_more_pairs_than_a_head_has(%x: tensor<2x4x2x6xf32>, %c: tensor<4x4xf32>) {
+  // expected-error@+2 {{[rope.shapes] has x 'tensor<2x4x2x6xf32>', cos 'tensor<4x4xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %y = hyc.rope %x, %c, %c : (tensor<2x4x2x6xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<2x4x2x6xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @rope_of_fewer_positions_than_tokens(%x: tensor<2x4x2x6xf32>, %c: tensor<3x3xf32>) {
+  // expected-error@+2 {{[rope.shapes]}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %y = hyc.rope %x, %c, %c : (tensor<2x4x2x6xf32>, tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<2x4x2x6xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @rotary_table_of_other_frequencies() {
+  // expected-error@+1 {{[rotary_table.shapes] gives 'tensor<4x3xf32>' and 'tensor<4x3xf32>' of 2 frequencies}}
+  %c, %s = hyc.rotary_table [1.0, 0.1] factor 1.0 : () -> (tensor<4x3xf32>, tensor<4x3xf32>)
+  hyc.return
+}

@@ -6,6 +6,8 @@
 #include "kernels/gemm/cpu.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/layer_norm/op.h"
+#include "kernels/rms_norm/op.h"
+#include "kernels/rope/op.h"
 
 #if defined(__x86_64__)
 #define HYC_DECLARE_KERNELS(isa)                                                                                      \
@@ -14,6 +16,10 @@
   void adamwWithFactors(const AdamWFactors<float> &, int64_t, float *, const T *, float *, float *);                  \
   template <typename T>                                                                                               \
   void layerNormForward(const LayerNormDesc &, const T *, const float *, const float *, T *, float *, float *);       \
+  template <typename T>                                                                                               \
+  void rmsNormForward(const RmsNormDesc &, const T *, const float *, T *, float *);                                   \
+  template <typename T>                                                                                               \
+  void rope(const RopeDesc &, const T *, const float *, const float *, T *);                                          \
   template <typename T>                                                                                               \
   void crossEntropyForward(const CrossEntropyDesc &, const T *, const int64_t *, float *, float *, float *,           \
                            int64_t *);                                                                                \
@@ -38,15 +44,17 @@ template <typename T>
 struct Kernels {
   decltype(&generic::adamwWithFactors<T>) adamw;
   decltype(&generic::layerNormForward<T>) layerNorm;
+  decltype(&generic::rmsNormForward<T>) rmsNorm;
+  decltype(&generic::rope<T>) rope;
   decltype(&generic::crossEntropyForward<T>) crossEntropy;
   decltype(&generic::gemmWithScratch) gemm;
   decltype(&generic::attentionForward<T>) attention;
   decltype(&generic::attentionBackward<T>) attentionBackward;
 };
-#define HYC_KERNELS_OF(isa, T)                                                                             \
-  Kernels<T> {                                                                                             \
-    isa::adamwWithFactors<T>, isa::layerNormForward<T>, isa::crossEntropyForward<T>, isa::gemmWithScratch, \
-        isa::attentionForward<T>, isa::attentionBackward<T>                                                \
+#define HYC_KERNELS_OF(isa, T)                                                                                 \
+  Kernels<T> {                                                                                                 \
+    isa::adamwWithFactors<T>, isa::layerNormForward<T>, isa::rmsNormForward<T>, isa::rope<T>,                  \
+        isa::crossEntropyForward<T>, isa::gemmWithScratch, isa::attentionForward<T>, isa::attentionBackward<T> \
   }
 
 template <typename T>
@@ -67,6 +75,11 @@ Floats withoutProducts(const Kernels<T> &k) {
   std::vector<T> y(x.size());
   Floats mean(9), rstd(9);
   k.layerNorm({9, 111, 1e-5}, x.data(), nullptr, nullptr, y.data(), mean.data(), rstd.data());
+  append(y);
+  const Floats scale = randomFloats(111, 4);
+  k.rmsNorm({9, 111, 1e-5}, x.data(), scale.data(), y.data(), rstd.data());
+  append(y);
+  k.rope({1, 9, 3, 37, 18}, x.data(), randomFloats(9 * 18, 5).data(), randomFloats(9 * 18, 6).data(), y.data());
   append(y);
   CrossEntropyDesc d;
   d.tokens = 9;

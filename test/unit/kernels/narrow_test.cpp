@@ -15,6 +15,8 @@
 #include "kernels/layer_norm/reference.h"
 #include "kernels/lion/op.h"
 #include "kernels/permute/op.h"
+#include "kernels/rms_norm/reference.h"
+#include "kernels/rope/reference.h"
 #include "kernels/sgd/op.h"
 #include "kernels/sum_of_squares/reference.h"
 
@@ -172,6 +174,39 @@ TYPED_TEST(Narrow, LayerNormEqualsTheF32KernelRoundedOnceAndTheReference) {
   reference::layerNormForward(d, widen(wide).data(), widen(scale).data(), widen(bias).data(), referenceY.data(),
                               referenceMean.data(), referenceRstd.data());
   EXPECT_LT(relativeError(widened(y), referenceY), kEpsilon<TypeParam>);
+}
+
+TYPED_TEST(Narrow, RmsNormEqualsTheF32KernelRoundedOnceAndTheReference) {
+  const RmsNormDesc d = {37, 133, 1e-5};
+  const auto x = randomNarrow<TypeParam>(d.rows * d.cols, 1), dy = randomNarrow<TypeParam>(d.rows * d.cols, 2);
+  const Floats scale = randomFloats(d.cols, 3), wide = widened(x), wideDy = widened(dy);
+  auto y = notNarrow<TypeParam>(x.size()), dx = y;
+  Floats rstd(d.rows), dscale(d.cols), workspace(rmsNormBackwardWorkspaceBytes(d) / 4);
+  Floats wantY(x.size()), wantRstd(d.rows), wantDx(x.size()), wantDscale(d.cols);
+  rmsNormForward(d, x.data(), scale.data(), y.data(), rstd.data());
+  rmsNormForward(d, wide.data(), scale.data(), wantY.data(), wantRstd.data());
+  EXPECT_TRUE(sameNarrowBits(y, narrowed<TypeParam>(wantY)));
+  EXPECT_TRUE(sameBits(rstd, wantRstd));
+  rmsNormBackward(d, x.data(), scale.data(), rstd.data(), dy.data(), dx.data(), dscale.data(), WriteMode::kOverwrite,
+                  workspace.data());
+  rmsNormBackward(d, wide.data(), scale.data(), rstd.data(), wideDy.data(), wantDx.data(), wantDscale.data(),
+                  WriteMode::kOverwrite, workspace.data());
+  EXPECT_TRUE(sameNarrowBits(dx, narrowed<TypeParam>(wantDx)));
+  EXPECT_TRUE(sameBits(dscale, wantDscale));
+  Doubles referenceY(x.size()), referenceRstd(d.rows);
+  reference::rmsNormForward(d, widen(wide).data(), widen(scale).data(), referenceY.data(), referenceRstd.data());
+  EXPECT_LT(relativeError(widened(y), referenceY), kEpsilon<TypeParam>);
+}
+
+TYPED_TEST(Narrow, RopeEqualsTheF32KernelRoundedOnce) {
+  const RopeDesc d = {2, 7, 3, 20, 9};
+  const auto x = randomNarrow<TypeParam>(2 * 7 * 3 * 20, 1);
+  const Floats cos = randomFloats(7 * 9, 2), sin = randomFloats(7 * 9, 3), wide = widened(x);
+  auto y = notNarrow<TypeParam>(x.size());
+  Floats want(x.size());
+  rope(d, x.data(), cos.data(), sin.data(), y.data());
+  rope(d, wide.data(), cos.data(), sin.data(), want.data());
+  EXPECT_TRUE(sameNarrowBits(y, narrowed<TypeParam>(want)));
 }
 
 // --------------------------------------------------------------------------------------------------------- attention

@@ -133,6 +133,23 @@ static std::vector<GradientCase> compositeCases() {
        "2x3x5x",
        "%r, %mean, %rstd = hyc.layer_norm %x, %scale, %bias epsilon 1.0e-5 : "
        "(tensor<2x3x5xf64>, tensor<5xf64>, tensor<5xf64>) -> (tensor<2x3x5xf64>, tensor<2x3xf64>, tensor<2x3xf64>)"},
+      {"rms_norm",
+       {{"x", "2x3x5x"}, {"scale", "5x", 0.5, 1.5}},
+       "2x3x5x",
+       "%r, %rstd = hyc.rms_norm %x, %scale epsilon 1.0e-5 : "
+       "(tensor<2x3x5xf64>, tensor<5xf64>) -> (tensor<2x3x5xf64>, tensor<2x3xf64>)"},
+      {"rope",
+       {{"x", "2x3x2x6x"}},
+       "2x3x2x6x",
+       "%cos, %sin = hyc.rotary_table [1.0, 0.1, 0.01] factor 1.5 : () -> (tensor<3x3xf64>, tensor<3x3xf64>)\n"
+       "%r = hyc.rope %x, %cos, %sin : (tensor<2x3x2x6xf64>, tensor<3x3xf64>, tensor<3x3xf64>) -> "
+       "tensor<2x3x2x6xf64>"},
+      {"rope_partial_inverse",
+       {{"x", "2x3x2x7x"}},
+       "2x3x2x7x",
+       "%cos, %sin = hyc.rotary_table [0.7, 0.2] factor 1.0 : () -> (tensor<3x2xf64>, tensor<3x2xf64>)\n"
+       "%r = hyc.rope inverse %x, %cos, %sin : (tensor<2x3x2x7xf64>, tensor<3x2xf64>, tensor<3x2xf64>) -> "
+       "tensor<2x3x2x7xf64>"},
       attention("attention", "", 4, 4, 2, 2),
       attention("attention_causal", "causal ", 4, 4, 3, 3),
       attention("attention_causal_with_earlier_keys", "causal ", 3, 5, 2, 2),

@@ -1,5 +1,5 @@
-// Turns a Hugging Face folder, config.json and weights, into a phase-1 module. GPT-2 is the one architecture known so
-// far.
+// Turns a Hugging Face folder, config.json and weights, into a phase-1 module. GPT-2, Llama and Qwen2 are
+// known so far.
 #ifndef HYC_IMPORT_HUGGINGFACE_IMPORT_H
 #define HYC_IMPORT_HUGGINGFACE_IMPORT_H
 

@@ -62,6 +62,48 @@ def RaiseLayerNorm : Pass<"hyc-raise-layer-norm", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
+def RaiseRmsNorm : Pass<"hyc-raise-rms-norm", "::mlir::ModuleOp"> {
+  let summary = "Recognises rms_norm over the last dimension in its pieces";
+  let description = [{
+    The mean square plus epsilon, its reciprocal root, x times that, and a scale; squares as products or powers, the root as
+    in hyc-raise-layer-norm, products in any order.
+    ```mlir
+    %r = hyc.rsqrt %stabilized : tensor<2x4xf32>
+    %n = hyc.mul %x, %roots : tensor<2x4x8xf32>
+    %y = hyc.mul %scales, %n : tensor<2x4x8xf32>
+    ```
+    becomes
+    ```mlir
+    %y, %rstd = hyc.rms_norm %x, %w epsilon 1.0e-06 : …
+    ```
+    Run after hyc-raise-layer-norm, whose centred values have a mean square too.
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def RaiseRope : Pass<"hyc-raise-rope", "::mlir::ModuleOp"> {
+  let summary = "Recognises rotary positions: x · cos + rotate_half(x) · sin";
+  let description = [{
+    The half that is turned is a slice or a part of a split, negated and joined with the other. Elements of a head that are
+    not turned are joined again, too. Tables whose angles are positions from 0 on times frequencies, by their values, become
+    hyc.rotary_table; others stay as they are computed.
+    ```mlir
+    %turned = hyc.concat %negated, %first dim 3 : …
+    %a = hyc.mul %x, %cosines : tensor<2x4x16x8xf32>
+    %b = hyc.mul %turned, %sines : tensor<2x4x16x8xf32>
+    %y = hyc.add %a, %b : tensor<2x4x16x8xf32>
+    ```
+    becomes
+    ```mlir
+    %cos, %sin = hyc.rotary_table [1.0, 0.1, 0.01, 0.001] factor 1.0 : …
+    %y = hyc.rope %x, %cos, %sin : …
+    ```
+    Run before hyc-absorb-layout, which would move one of the two products past the transpose of the heads and not the other;
+    heads before the sequence are transposed here, for that pass to take into the products.
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
 def RaiseAttention : Pass<"hyc-raise-attention", "::mlir::ModuleOp"> {
   let summary = "Recognises attention: a product, a mask, a softmax, a product";
   let description = [{
@@ -77,6 +119,8 @@ def RaiseAttention : Pass<"hyc-raise-attention", "::mlir::ModuleOp"> {
     ```mlir
     %r, %lse = hyc.attention causal %q, %k, %v scale 1.0 : …
     ```
+    Keys and values whose heads are copies, so many of each, are read as they were before: grouped heads.
+
     Run after hyc-absorb-layout, so that only einsums stand between Q, K, V and the result, which runs once more afterwards:
     the result may come out transposed. What has another mask, or a probability that is used elsewhere, stays as it is.
   }];

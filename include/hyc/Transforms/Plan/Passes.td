@@ -48,6 +48,10 @@ def SeedShardings : Pass<"hyc-seed-shardings", "::mlir::ModuleOp"> {
     With `sequence-parallel`, dimension 1 of the inputs is split over tp as well, `[{dp}, {tp} ]`: propagation gives it to
     every op that tp splits nothing else of, which are the norms and residual additions between the blocks. Where blocks
     begin, shards of the sequence are gathered, and where they end, partial sums reduce-scattered (Korthikanti et al. 2022).
+
+    The module attribute `hyc.tensor_plan` holds what the model's authors published, transformers' `base_model_tp_plan`:
+    `"layers.*.mlp.up_proj=colwise"` splits the outputs of every module of that name, `rowwise` its inputs, `replicate`
+    neither; a `*` stands for one part of a name. What it says comes before the seeds above, which choose among the rest.
   }];
   let options = [
     Option<"sequenceParallel", "sequence-parallel", "bool", "false", "split the sequence over tp between the blocks">,

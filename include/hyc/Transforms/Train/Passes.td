@@ -9,7 +9,7 @@ def AttachLoss : Pass<"hyc-attach-loss", "::mlir::ModuleOp"> {
   let summary = "Makes @train return the loss sum and the number of tokens counted";
   let description = [{
     With `loss=cross_entropy` the output named by `logits` is compared with the integer input named by `labels`, which is
-    added with the logits' leading shape where the model has none. Labels are never shifted here: the loader feeds the
+    added with the logits' leading shape where the model has none. Labels are not shifted then: the loader feeds the
     tokens one ahead (`hyc.source = "next_token"`).
 
     ```mlir
@@ -27,12 +27,15 @@ def AttachLoss : Pass<"hyc-attach-loss", "::mlir::ModuleOp"> {
       hyc.return %loss_sum, %count : tensor<f32>, tensor<i64>
     }
     ```
+    With `loss=causal_lm` the labels are the tokens of the input themselves, and the graph compares each position with the
+    token after it, the last one with nothing: the loss of transformers' causal language models.
+
     Any other `loss` names a scalar output of the graph, which is taken as it is and counts as one token a micro-batch: the
     step's loss is then the mean over its micro-batches. Such a graph shifts its labels itself, so every integer input is
     fed the tokens. Outputs other than the loss are dropped, with what only they needed.
   }];
   let options = [
-    Option<"loss", "loss", "std::string", "\"cross_entropy\"", "`cross_entropy`, or the name of a scalar output">,
+    Option<"loss", "loss", "std::string", "\"cross_entropy\"", "`cross_entropy`, `causal_lm`, or the name of a scalar output">,
     Option<"logits", "logits", "std::string", "", "output that cross_entropy reads; may be left out if there is only one">,
     Option<"labels", "labels", "std::string", "\"labels\"", "integer input that cross_entropy reads; added if missing">,
     Option<"ignoreIndex", "ignore-index", "int64_t", "-100", "label whose positions are not counted">,

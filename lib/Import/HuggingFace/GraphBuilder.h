@@ -1,0 +1,49 @@
+// GraphBuilder: what the graphs of all architectures are built with. Ops are added at the end of @train; `path` is the
+// module that an op belongs to, which gives it its id, and that a parameter belongs to, which gives it its name.
+#ifndef HYC_LIB_IMPORT_HUGGINGFACE_GRAPHBUILDER_H
+#define HYC_LIB_IMPORT_HUGGINGFACE_GRAPHBUILDER_H
+
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Support/OpIds.h"
+#include "mlir/IR/Builders.h"
+
+namespace hyc {
+
+class GraphBuilder {
+protected:
+  using Value = mlir::Value;
+
+  explicit GraphBuilder(mlir::ModuleOp module)
+      : module(module), params(module.getBodyRegion()), ops(module.getContext()), f32(params.getF32Type()) {}
+
+  mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape) { return mlir::RankedTensorType::get(shape, f32); }
+  mlir::Attribute normal(double stddev);
+  mlir::Attribute fill(double value);
+
+  /// @train(input_ids) -> logits; the ids.
+  Value beginTrain(llvm::ArrayRef<int64_t> tokens, llvm::ArrayRef<int64_t> logits);
+  void endTrain(Value logits);
+
+  /// Declares the parameter `name` and reads it. `logical`: its shape for the model, where `shape` factors it.
+  Value param(const llvm::Twine &name, llvm::ArrayRef<int64_t> shape, mlir::Attribute init,
+              llvm::ArrayRef<int64_t> logical = {});
+  Value read(llvm::StringRef name);
+
+  /// An op, with an id.
+  template <typename OpType, typename... Args> OpType make(llvm::StringRef path, Args &&...args) {
+    auto op = OpType::create(ops, mlir::NameLoc::get(params.getStringAttr(path)), std::forward<Args>(args)...);
+    ids.assign(op, path);
+    return op;
+  }
+  /// The bias runs along the last dimensions.
+  Value addBias(llvm::StringRef path, Value x, Value bias);
+
+  mlir::ModuleOp module;
+  mlir::OpBuilder params, ops;
+  mlir::Type f32;
+  OpIds ids;
+};
+
+} // namespace hyc
+
+#endif // HYC_LIB_IMPORT_HUGGINGFACE_GRAPHBUILDER_H

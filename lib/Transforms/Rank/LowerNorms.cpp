@@ -1,0 +1,113 @@
+// Normalizations and rotary positions: one library kernel each. Workspaces are temporaries like any other.
+#include "FunctionLowering.h"
+
+using namespace mlir;
+using namespace hyc;
+
+/// The workspace of a norm's gradient: for each block of rows, `vectors` sums of a row's length. As
+/// layerNormBackwardWorkspaceBytes and rmsNormBackwardWorkspaceBytes in kernels/*_norm/op.h.
+static rank::BufferType rowBlocks(rank::BufferType x, int64_t vectors) {
+  constexpr int64_t kRowBlocks = 32;
+  int64_t cols = x.getShape().back(), rows = cols ? x.getNumElements() / cols : 0;
+  int64_t rowsPerBlock = rows <= kRowBlocks * 8 ? 8 : (rows + kRowBlocks - 1) / kRowBlocks;
+  int64_t elements = (rows + rowsPerBlock - 1) / rowsPerBlock * vectors * cols;
+  return rank::BufferType::get(x.getContext(), {elements}, accumulationType(x.getElementType()), {});
+}
+
+//===----------------------------------------------------------------------===//
+// layer_norm
+//===----------------------------------------------------------------------===//
+
+LogicalResult FunctionLowering::lowerLayerNorm(LayerNormOp op) {
+  SmallVector<Value> outs;
+  for (Value result : op->getResults())
+    outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
+  call(op, "layer_norm", outs, {denseBufferOf(op.getX()), denseBufferOf(op.getScale()), denseBufferOf(op.getBias())},
+       named("epsilon", op.getEpsilonAttr()));
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerLayerNormGrad(LayerNormGradOp op) {
+  // Scale and bias share one mode: they are added to state only if both are, and both or neither for the first time.
+  AccumulateOp scaleState = soleAccumulation(op.getScaleCotangent()),
+               biasState = soleAccumulation(op.getBiasCotangent());
+  bool fuse = scaleState && biasState && scaleState.getTarget() != biasState.getTarget() &&
+              tables.accumulated.contains(scaleState.getTarget()) == tables.accumulated.contains(biasState.getTarget());
+  Value x = denseBufferOf(op.getX()), dy = denseBufferOf(op.getCotangent()), scale = denseBufferOf(op.getScale());
+  Value mean = denseBufferOf(op.getMean()), rstd = denseBufferOf(op.getRstd());
+  Value dx = destinationOf(op.getXCotangent(), Layout::Dense).buffer;
+  Destination dscale, dbias;
+  for (auto [cotangent, to] : {std::pair(op.getScaleCotangent(), &dscale), std::pair(op.getBiasCotangent(), &dbias)})
+    *to = fuse ? *accumulationOf(cotangent) : destinationOf(cotangent, Layout::Dense);
+  Value workspace = allocate(rowBlocks(cast<rank::BufferType>(x.getType()), 2), kActivations, op.getLoc(), getId(op));
+  call(op, "layer_norm_grad", {dx, dscale.buffer, dbias.buffer, workspace}, {x, scale, mean, rstd, dy}, {},
+       dscale.mode);
+  buffers[op.getXCotangent()] = dx;
+  buffers[op.getScaleCotangent()] = dscale.buffer;
+  buffers[op.getBiasCotangent()] = dbias.buffer;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// rms_norm
+//===----------------------------------------------------------------------===//
+
+LogicalResult FunctionLowering::lowerRmsNorm(RmsNormOp op) {
+  SmallVector<Value> outs;
+  for (Value result : op->getResults())
+    outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
+  call(op, "rms_norm", outs, {denseBufferOf(op.getX()), denseBufferOf(op.getScale())},
+       named("epsilon", op.getEpsilonAttr()));
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerRmsNormGrad(RmsNormGradOp op) {
+  Value x = denseBufferOf(op.getX()), dy = denseBufferOf(op.getCotangent()), scale = denseBufferOf(op.getScale());
+  Value rstd = denseBufferOf(op.getRstd());
+  Value dx = destinationOf(op.getXCotangent(), Layout::Dense).buffer;
+  Destination dscale = accumulationOrDestination(op.getScaleCotangent(), Layout::Dense);
+  Value workspace = allocate(rowBlocks(cast<rank::BufferType>(x.getType()), 1), kActivations, op.getLoc(), getId(op));
+  call(op, "rms_norm_grad", {dx, dscale.buffer, workspace}, {x, scale, rstd, dy}, {}, dscale.mode);
+  buffers[op.getXCotangent()] = dx;
+  buffers[op.getScaleCotangent()] = dscale.buffer;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// rope
+//===----------------------------------------------------------------------===//
+
+/// The kernel's tables are f32 whatever turns by them.
+static LogicalResult checkTable(Operation *op, Value table) {
+  Type element = cast<RankedTensorType>(table.getType()).getElementType();
+  if (element.isF32() || element.isF64())
+    return success();
+  return op->emitOpError("has tables of ") << element << ", expected f32, which the kernel turns by";
+}
+
+LogicalResult FunctionLowering::lowerRotaryTable(RotaryTableOp op) {
+  if (failed(checkTable(op, op.getCos())))
+    return failure();
+  SmallVector<Value> outs;
+  for (Value result : op->getResults())
+    outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
+  // Elements are printed to the last digit, which arrays are not.
+  ArrayRef<float> frequencies = op.getFrequencies();
+  auto vector = RankedTensorType::get({static_cast<int64_t>(frequencies.size())}, builder.getF32Type());
+  call(op, "rotary_table", outs, {},
+       {named("frequencies", DenseElementsAttr::get(vector, frequencies)), named("factor", op.getFactorAttr())});
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerRope(RopeOp op) {
+  if (failed(checkTable(op, op.getCos())))
+    return failure();
+  Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
+  SmallVector<NamedAttribute> attributes;
+  if (op.getInverse())
+    attributes.push_back(named("inverse", builder.getUnitAttr()));
+  call(op, "rope", result, {denseBufferOf(op.getX()), denseBufferOf(op.getCos()), denseBufferOf(op.getSin())},
+       attributes);
+  buffers[op.getResult()] = result;
+  return success();
+}

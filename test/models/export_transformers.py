@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Exports the Llama, Qwen2, BERT and ViT models that the tests use, and the values that PyTorch computes for them.
+
+The committed files were made with torch 2.15.0, transformers 5.23.0, onnx 1.23.2, onnxscript 0.7.2, safetensors 0.8.0
+and numpy 2.4.6, on the CPU, in one thread. hyc itself never runs this script.
+
+Every model is transformers' own class with two layers of width 32 and random weights, norm scales and biases included,
+exported as its users do it; stack traces and the like are dropped from the files.
+
+    llama   LlamaForCausalLM: 4 heads over 2 key heads, rope type llama3, head of its own
+    qwen2   Qwen2ForCausalLM: 4 heads over 2 key heads, biases of q, k and v, tied head
+    bert    BertForMaskedLM: learned positions, token types, post-norm, tied head, without a mask
+    vit     ViTForImageClassification: 16 x 16 images in patches of 4, 10 labels
+
+    NAME.pt2            torch.export
+    NAME.onnx           torch.onnx.export(dynamo=True), opset 20
+    NAME-legacy.onnx    torch.onnx.export(dynamo=False), opset 17
+    NAME/               save_pretrained (llama and qwen2)
+
+The vocabulary is 257, which holds every byte and is divided by no tp but 1. The batch is a dynamic dimension called
+"batch".
+
+NAME.reference.safetensors holds
+    tokens         int32 [steps, batch, sequence + 1]: windows of text.bin. llama and qwen2 read all but the last, and so
+                   do their labels, which the model shifts itself; bert's labels are all but the first
+    pixel_values   f32 [steps, batch, 3, 16, 16], labels int32 [steps, batch]: vit, instead of tokens
+    logits         f32 for the first two samples of step 0, at the initial weights
+    loss           f32: over the batch of step 0, at the initial weights; llama's and qwen2's is transformers' own
+    PARAMETER      f32: the gradient of that loss
+    losses.adamw   f32 [steps]: the loss before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay
+                   0.01 on every parameter
+
+Usage: export_transformers.py [NAME ...] [-o FOLDER]
+"""
+import argparse
+import contextlib
+import copy
+import pathlib
+import sys
+import tempfile
+import warnings
+
+import numpy
+import onnx
+import safetensors.numpy
+import torch
+import transformers
+
+HERE = pathlib.Path(__file__).parent
+SEQUENCE, BATCH, STEPS = 16, 8, 11
+DROPPED_METADATA = {"pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node", "pkg.torch.onnx.class_hierarchy",
+                    "namespace"}  # says what pkg.torch.onnx.name_scopes says
+
+LANGUAGE = dict(vocab_size=257, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+                attn_implementation="sdpa", bos_token_id=0, eos_token_id=0)
+
+
+class Llama:
+    name, loss_is_own = "llama", True
+
+    def model(self):
+        rope = dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                    original_max_position_embeddings=16)
+        return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+            **LANGUAGE, num_key_value_heads=2, max_position_embeddings=64, rope_parameters=rope, use_cache=False,
+            tie_word_embeddings=False))
+
+
+class Qwen2:
+    name, loss_is_own = "qwen2", True
+
+    def model(self):
+        return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(
+            **LANGUAGE, num_key_value_heads=2, max_position_embeddings=64, use_cache=False, tie_word_embeddings=True))
+
+
+class Bert:
+    name, loss_is_own = "bert", False
+
+    def model(self):
+        return transformers.BertForMaskedLM(transformers.BertConfig(
+            **LANGUAGE, max_position_embeddings=16, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
+            pad_token_id=None))
+
+
+class Vit:
+    name, loss_is_own = "vit", False
+
+    def model(self):
+        return transformers.ViTForImageClassification(transformers.ViTConfig(
+            hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, image_size=16,
+            patch_size=4, num_channels=3, num_labels=10, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
+            attn_implementation="sdpa"))
+
+
+FIXTURES = [Llama(), Qwen2(), Bert(), Vit()]
+
+
+def build(fixture):
+    torch.manual_seed(20)
+    model = fixture.model().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1 or not parameter.any():
+                parameter.add_(0.05 * torch.randn_like(parameter))
+    return model
+
+
+def example(fixture):
+    if fixture.name == "vit":
+        return {"pixel_values": torch.zeros(2, 3, 16, 16)}
+    return {"input_ids": torch.zeros(2, SEQUENCE, dtype=torch.int64)}
+
+
+def write_archive(model, inputs, path):
+    """torch.export.save's file, its stack traces left out: they are most of it, and name this machine's folders."""
+    batch = torch.export.Dim("batch")
+    exported = torch.export.export(model, (), inputs, dynamic_shapes={name: {0: batch} for name in inputs})
+    for module in exported.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else []:
+            node.meta.pop("stack_trace", None)
+    torch.export.save(exported, str(path))
+
+
+def only_logits(model, masked):
+    """What the legacy exporter wants: one output; and an explicit mask turns off the search for packed sequences, which it
+    cannot export."""
+
+    class OnlyLogits(type(model)):
+        def forward(self, inputs):
+            return super().forward(inputs, **({"attention_mask": torch.ones_like(inputs)} if masked else {})).logits
+
+    result = copy.copy(model)
+    result.__class__ = OnlyLogits
+    return result
+
+
+def drop_metadata(proto):
+    def keep_the_rest(holder):
+        kept = [entry for entry in holder.metadata_props if entry.key not in DROPPED_METADATA]
+        del holder.metadata_props[:]
+        holder.metadata_props.extend(kept)
+
+    for node in proto.graph.node:
+        keep_the_rest(node)
+        node.doc_string = ""
+    for value in [*proto.graph.value_info, *proto.graph.input, *proto.graph.output]:
+        keep_the_rest(value)
+
+
+def write_onnx(model, fixture, inputs, path, legacy):
+    [name] = inputs
+    names = dict(input_names=[name], output_names=["logits"])
+    with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(sys.stderr):
+        file = str(pathlib.Path(scratch) / "model.onnx")
+        if legacy:
+            torch.onnx.export(only_logits(model, fixture.loss_is_own), (inputs[name],), file, **names, dynamic_axes={name: {0: "batch"}}, dynamo=False,
+                              opset_version=17)
+        else:
+            torch.onnx.export(model, (), file, kwargs=inputs, **names, dynamo=True, opset_version=20,
+                              dynamic_shapes={name: {0: torch.export.Dim("batch")}}, external_data=False)
+        proto = onnx.load(file)
+    drop_metadata(proto)
+    path.write_bytes(proto.SerializeToString(deterministic=True))
+
+
+def write_models(model, fixture, folder):
+    inputs = example(fixture)
+    write_archive(model, inputs, folder / f"{fixture.name}.pt2")
+    write_onnx(model, fixture, inputs, folder / f"{fixture.name}.onnx", legacy=False)
+    write_onnx(model, fixture, inputs, folder / f"{fixture.name}-legacy.onnx", legacy=True)
+    if fixture.loss_is_own:
+        model.save_pretrained(folder / fixture.name)
+        (folder / fixture.name / "generation_config.json").unlink()
+
+
+def batches(fixture):
+    """Windows of bytes, a sequence apart, in the order of the file: what hyc-run reads unshuffled."""
+    if fixture.name == "vit":
+        generator = numpy.random.default_rng(20)
+        return {"pixel_values": generator.standard_normal((STEPS, BATCH, 3, 16, 16), dtype=numpy.float32),
+                "labels": generator.integers(0, 10, (STEPS, BATCH), dtype=numpy.int32)}
+    text = numpy.frombuffer((HERE / "text.bin").read_bytes(), dtype=numpy.uint8)
+    starts = numpy.arange(STEPS * BATCH).reshape(STEPS, BATCH) * SEQUENCE
+    return {"tokens": text[starts[..., None] + numpy.arange(SEQUENCE + 1)].astype(numpy.int32)}
+
+
+def logits_and_loss(model, fixture, data, step):
+    if fixture.name == "vit":
+        logits = model(torch.from_numpy(data["pixel_values"][step])).logits
+        return logits, torch.nn.functional.cross_entropy(logits, torch.from_numpy(data["labels"][step]).long())
+    tokens = torch.from_numpy(data["tokens"][step]).long()
+    inputs, after = tokens[:, :-1], tokens[:, 1:]
+    if fixture.loss_is_own:
+        result = model(inputs, labels=inputs)
+        return result.logits, result.loss
+    logits = model(inputs).logits
+    return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), after.flatten())
+
+
+def training_losses(fixture, data):
+    model = build(fixture)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = logits_and_loss(model, fixture, data, step)[1]
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return numpy.array(losses, dtype=numpy.float32)
+
+
+def write_reference(model, fixture, folder):
+    data = batches(fixture)
+    logits, loss = logits_and_loss(model, fixture, data, 0)
+    loss.backward()
+    values = {**data, "logits": logits[:2].detach().numpy(), "loss": loss.detach().numpy()}
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            values[name] = parameter.grad.numpy()
+    values["losses.adamw"] = training_losses(fixture, data)
+    values = {name: numpy.array(value, order="C") for name, value in values.items()}
+    (folder / f"{fixture.name}.reference.safetensors").write_bytes(safetensors.numpy.save(values))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the models to write; all unless given")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=HERE, help="the folder to write into")
+    options = parser.parse_args()
+    unknown = set(options.names) - {fixture.name for fixture in FIXTURES}
+    if unknown:
+        parser.error(f"no model is called {', '.join(sorted(unknown))}")
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    for fixture in FIXTURES:
+        if not options.names or fixture.name in options.names:
+            model = build(fixture)
+            write_models(model, fixture, options.output)
+            write_reference(model, fixture, options.output)
+
+
+if __name__ == "__main__":
+    main()
