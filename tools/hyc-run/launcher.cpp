@@ -131,6 +131,9 @@ std::vector<std::string> Launcher::argumentsFor(int rank) const {
   if (options_.communicationThread != hycrt::CommunicationThread::kAuto) {
     add("--communication-thread", options_.communicationThread == hycrt::CommunicationThread::kOn ? "on" : "off");
   }
+  if (options_.comm != hycrt::DeviceComm::kAuto) {
+    add("--comm", options_.comm == hycrt::DeviceComm::kNccl ? "nccl" : "shm");
+  }
   add("--measure-memory", options_.measureMemory);
   if (options_.poison) arguments.push_back("--poison");
   if (options_.order == hycrt::WindowOrder::kInFile) arguments.push_back("--no-shuffle");

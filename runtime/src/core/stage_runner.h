@@ -40,13 +40,19 @@ class StageRunner {
   // One step; ctx.step() says which. The first error of the program, the data or a peer.
   Status runStep(double learningRate);
 
+  // As of the last step, or of its reduction where afterReduce asks.
   StepResult result() const;
   LossScaling lossScaling() const;
 
  private:
   Status execute(const Instruction& instruction, double learningRate);
   Status compute(const Instruction& instruction);
-  void beginStep();
+  Status exchange(const Instruction& instruction);
+  Status beginStep();
+  // From the image to the device, where there is one.
+  Status upload(BufferRef buffer, int64_t bytes);
+  // The scalars of a step from the device, where there is one.
+  Status readScalars();
   Status fillInputs(int64_t microBatch);
   Status fillInput(const InputDesc& input, int64_t microBatch);
 
