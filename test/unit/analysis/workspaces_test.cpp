@@ -1,6 +1,7 @@
 // What the compiler plans for kernels is what their contracts ask for.
 #include "hyc/Analysis/Workspaces.h"
-#include "kernels/attention/op.h"
+#include "kernels/attention/cuda.h"
+#include "kernels/gemm/cuda.h"
 #include "kernels/gemm/workspace.h"
 
 #include <gtest/gtest.h>
@@ -62,6 +63,14 @@ TEST(Workspaces, AttentionsAreThoseOfItsContract) {
                   static_cast<int64_t>(attentionBackwardWorkspaceBytes<Bf16>(desc, threads)));
         EXPECT_EQ(planned(KernelType::F16), static_cast<int64_t>(attentionBackwardWorkspaceBytes<F16>(desc, threads)));
       }
+}
+
+TEST(Workspaces, ThoseOfGpusAreOfTheirContracts) {
+  EXPECT_EQ(hyc::kCudaGemmWorkspaceBytes, hyc::kernels::cuda::kGemmWorkspaceBytes);
+  hyc::kernels::AttentionDesc desc;
+  desc.batch = 3, desc.heads = 5, desc.kvHeads = 1, desc.queryLength = 77, desc.keyLength = 90, desc.headDim = 64;
+  EXPECT_EQ(hyc::cudaAttentionGradientWorkspaceBytes(3, 5, 77),
+            static_cast<int64_t>(hyc::kernels::cuda::attentionBackwardWorkspaceBytes(desc)));
 }
 
 } // namespace
