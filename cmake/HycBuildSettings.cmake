@@ -28,11 +28,15 @@ if(HYC_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wimplicit-fallthrough)
+# Not nvcc's: it has spellings of its own (cmake/HycCuda.cmake).
+foreach(flag IN ITEMS -Wall -Wextra -Wno-unused-parameter -Wimplicit-fallthrough)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:${flag}>)
+endforeach()
 # The same value must come out of a fused and an unfused build: never contract a·b + c.
-add_compile_options(-ffp-contract=off)
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 
 if(HYC_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined>
+                      $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
   add_link_options(-fsanitize=address,undefined)
 endif()

@@ -8,7 +8,12 @@ include(CMakePackageConfigHelpers)
 set_target_properties(hyc_kernels PROPERTIES EXPORT_NAME kernels)
 target_include_directories(hyc_kernels INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-install(TARGETS hycrt hyc_kernels EXPORT hycTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+set(HYC_CUDA_TARGETS)
+if(HYC_CUDA)
+  set_target_properties(hyc_kernels_cuda PROPERTIES EXPORT_NAME kernels_cuda)
+  set(HYC_CUDA_TARGETS hycrt_cuda hyc_kernels_cuda)
+endif()
+install(TARGETS hycrt hyc_kernels ${HYC_CUDA_TARGETS} EXPORT hycTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY runtime/include/hycrt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 

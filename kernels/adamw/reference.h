@@ -5,11 +5,12 @@
 #include <cmath>
 
 #include "kernels/adamw/op.h"
+#include "kernels/host_device.h"
 
 namespace hyc::kernels {
 
 // What is left of a moment's weight when it started at zero: 1 − beta^step.
-inline double biasCorrection(double beta, int64_t step, bool corrects) {
+HYC_HOST_DEVICE inline double biasCorrection(double beta, int64_t step, bool corrects) {
   return corrects ? 1 - std::pow(beta, double(step)) : 1;
 }
 
@@ -21,7 +22,7 @@ struct AdamWFactors {
   T addedDecay;  // of the parameter, as part of the gradient; 0: none
   T oneMinusBeta1, beta2, oneMinusBeta2, negativeStepSize, sqrtBiasCorrection2, epsilon;
 
-  explicit AdamWFactors(const AdamWParams &p)
+  HYC_HOST_DEVICE explicit AdamWFactors(const AdamWParams &p)
       : gradScale(T(p.gradScale)),
         decay(T(p.decay == DecayKind::kDecoupled ? 1 - p.lr * p.weightDecay : 1)),
         addedDecay(T(p.decay == DecayKind::kAddedToGradient ? p.weightDecay : 0)),

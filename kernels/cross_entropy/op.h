@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "kernels/host_device.h"
 #include "kernels/narrow_float.h"
 
 namespace hyc::kernels {
@@ -26,7 +27,7 @@ struct CrossEntropyDesc {
   int64_t vocabStart = 0;
   int64_t ignoreIndex = -100;
 
-  int64_t rowStride() const { return ld ? ld : localVocab; }
+  HYC_HOST_DEVICE int64_t rowStride() const { return ld ? ld : localVocab; }
 };
 
 // 1. rowMax[t] = max over the local columns; −∞ where there are none.

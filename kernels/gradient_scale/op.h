@@ -11,11 +11,13 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/host_device.h"
+
 namespace hyc::kernels {
 
 constexpr double kNoClipping = std::numeric_limits<double>::infinity();
 
-inline void gradientScale(double sumOfSquares, int64_t count, double maxNorm, float *scale, float *norm,
+HYC_HOST_DEVICE inline void gradientScale(double sumOfSquares, int64_t count, double maxNorm, float *scale, float *norm,
                           double lossFactor = 1) {
   const double tokens = static_cast<double>(count) * lossFactor;
   const double meanNorm = count > 0 ? std::sqrt(sumOfSquares) / tokens : 0;

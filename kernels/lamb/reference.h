@@ -12,7 +12,7 @@ template <typename T>
 struct LambFactors {
   T gradScale, oneMinusBeta1, beta2, oneMinusBeta2, biasCorrection1, biasCorrection2, epsilon, weightDecay;
 
-  explicit LambFactors(const LambParams &p)
+  HYC_HOST_DEVICE explicit LambFactors(const LambParams &p)
       : gradScale(T(p.gradScale)),
         oneMinusBeta1(T(1 - p.beta1)),
         beta2(T(p.beta2)),

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "kernels/host_device.h"
+
 namespace hyc::kernels {
 
 struct LossScaleRules {
@@ -25,7 +27,7 @@ struct LossScaleState {
 };
 
 // After a step whose gradients were finite, or not. Every rank computes this alike from equal inputs.
-inline LossScaleState nextLossScale(const LossScaleRules &rules, LossScaleState now, bool finite) {
+HYC_HOST_DEVICE inline LossScaleState nextLossScale(const LossScaleRules &rules, LossScaleState now, bool finite) {
   if (!finite) {
     const bool lowers = now.hysteresisLeft <= 1;
     const double half = now.scale / 2 > rules.minScale ? now.scale / 2 : rules.minScale;

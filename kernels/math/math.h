@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/host_device.h"
+
 // Always inlined, so that the linker never shares one instruction set's copy with another.
-#define HYC_MATH_INLINE inline __attribute__((always_inline))
+#define HYC_MATH_INLINE HYC_HOST_DEVICE inline __attribute__((always_inline))
 
 namespace hyc::kernels::math {
 

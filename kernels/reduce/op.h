@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/host_device.h"
+
 namespace hyc::kernels {
 
 constexpr int64_t kReduceLanes = 32;
@@ -61,13 +63,13 @@ struct RowBlocks {
     int64_t firstStep, endStep, first, end;  // first and end count elements of each step
   };
 
-  RowBlocks(int64_t steps, int64_t width) : steps(steps), width(width) {
+  HYC_HOST_DEVICE RowBlocks(int64_t steps, int64_t width) : steps(steps), width(width) {
     if (width == 0) return;
     stepsPerBlock = width < kRowBlock ? kRowBlock / width : 1;
     blocksPerStep = (width + kRowBlock - 1) / kRowBlock;
     count = (steps + stepsPerBlock - 1) / stepsPerBlock * blocksPerStep;
   }
-  Range range(int64_t block) const {
+  HYC_HOST_DEVICE Range range(int64_t block) const {
     const int64_t step = block / blocksPerStep * stepsPerBlock, first = block % blocksPerStep * kRowBlock;
     return {step, step + stepsPerBlock < steps ? step + stepsPerBlock : steps, first,
             first + kRowBlock < width ? first + kRowBlock : width};

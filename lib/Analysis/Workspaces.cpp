@@ -3,6 +3,8 @@
 
 #include "dialects/Rank/RankDialect.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 #include <algorithm>
 
 using namespace mlir;
@@ -101,7 +103,23 @@ static int64_t convolutionWorkspaceBytes(rank::CallOp call, int64_t threads) {
   return gemmWorkspaceBytes(shape, threads);
 }
 
+int64_t hyc::cudaAttentionGradientWorkspaceBytes(int64_t batch, int64_t heads, int64_t queryLength) {
+  return batch * heads * queryLength * 4;
+}
+
+static int64_t cudaWorkspaceBytes(Operation *call) {
+  if (isa<rank::GemmOp>(call))
+    return kCudaGemmWorkspaceBytes;
+  auto kernel = dyn_cast<rank::CallOp>(call);
+  if (!kernel || kernel.getKernel() != "attention_grad")
+    return 0;
+  ArrayRef<int64_t> queries = cast<rank::BufferType>(kernel.getIns()[0].getType()).getShape();
+  return cudaAttentionGradientWorkspaceBytes(queries[0], queries[2], queries[1]);
+}
+
 int64_t hyc::workspaceBytes(Operation *call, int64_t threads) {
+  if (auto module = call->getParentOfType<ModuleOp>(); module && module->hasAttr(kTargetAttribute))
+    return cudaWorkspaceBytes(call);
   if (auto gemm = dyn_cast<rank::GemmOp>(call)) {
     auto size = [](uint64_t value) { return static_cast<int64_t>(value); };
     return gemmWorkspaceBytes({size(gemm.getM()), size(gemm.getN()), size(gemm.getK()), size(gemm.getBatch()),

@@ -15,6 +15,7 @@
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/Workspaces.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Pass/PassManager.h"
@@ -100,8 +101,8 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
 namespace {
 class Compilation {
 public:
-  Compilation(const CompileOptions &options, const Toolchain &toolchain)
-      : options(options), toolchain(toolchain), context(MLIRContext::Threading::DISABLED),
+  Compilation(const CompileOptions &options, const Toolchain &given)
+      : options(options), toolchain(given), context(MLIRContext::Threading::DISABLED),
         diagnostics(context, options.input) {
     context.printOpOnDiagnostic(false);
     context.loadDialect<HycDialect, dist::DistDialect, rank::RankDialect>();
@@ -126,7 +127,7 @@ private:
   void reportSuccess(double seconds) const;
 
   CompileOptions options;
-  const Toolchain &toolchain;
+  Toolchain toolchain;
   MLIRContext context;
   DiagnosticPrinter diagnostics;
   std::optional<PlanFile> plan;
@@ -188,6 +189,10 @@ Error Compilation::prepare() {
       return read.takeError();
     machine = *read;
   }
+  Expected<std::vector<int64_t>> architectures = gpuArchitectures(options);
+  if (!architectures)
+    return architectures.takeError();
+  toolchain.architectures = *architectures;
   if (options.emit == EmitKind::Exe)
     if (Error error = toolchain.check())
       return error;
@@ -245,6 +250,9 @@ Error Compilation::runPhase(Phase phase) {
   if (phase == Phase::Plan && pipeline.recompute == "auto")
     if (Error error = settleActivations())
       return error;
+  // Scratch memory differs between targets.
+  if (phase == Phase::Rank && options.target != "cpu")
+    module->setAttr(kTargetAttribute, StringAttr::get(&context, options.target));
   PassManager passes(&context);
   bool stopsAtAccount = phase == Phase::Rank && options.emit == EmitKind::Account;
   if (stopsAtAccount)
@@ -344,7 +352,7 @@ Error Compilation::emitFolder() {
       return error;
     return folder->commit();
   }
-  if (Error error = programs.writeSources(*model.module, diagnostics))
+  if (Error error = programs.writeSources(*model.module, diagnostics, toolchain))
     return error;
   if (options.emit == EmitKind::Exe)
     if (Error error = programs.buildPrograms(toolchain))

@@ -204,6 +204,43 @@ static Error checkFiniteType(const CompileOptions &options) {
                     "what makes it");
 }
 
+llvm::Expected<std::vector<int64_t>> hyc::gpuArchitectures(const CompileOptions &options) {
+  std::vector<int64_t> result;
+  if (options.target == "cpu")
+    return result;
+  for (const std::string &text : options.architectures) {
+    StringRef digits = text;
+    int64_t number = 0;
+    // CUDA 13 compiles for 75 and later; kernels use instructions of 80.
+    if (!digits.consume_front("sm_") || digits.getAsInteger(10, number) || number < 80 || number > 121)
+      return usageError("--arch is \"" + text + "\", expected sm_ and a number from 80 on, as in sm_80 or sm_90");
+    result.push_back(number);
+  }
+  llvm::sort(result);
+  result.erase(llvm::unique(result), result.end());
+  return result;
+}
+
+static Error checkTarget(const CompileOptions &options) {
+  if (options.target != "cpu" && options.target != "cuda")
+    return usageError("--target is \"" + options.target + "\", expected cpu or cuda");
+  if (auto architectures = gpuArchitectures(options); !architectures)
+    return architectures.takeError();
+  if (options.target == "cpu")
+    return Error::success();
+  if (options.checkFinite)
+    return usageError("--check-finite is given, but --target is cuda, which has no such check yet; leave one of them out");
+  for (const auto &[flag, setting] :
+       {std::pair("offload-optimizer", &options.offloadOptimizer), std::pair("offload-param", &options.offloadParam),
+        std::pair("offload-gradients", &options.offloadGradients),
+        std::pair("offload-activations", &options.offloadActivations)})
+    if (**setting != "none")
+      return makeError(codeFor(*setting), nameOf(flag, *setting) + " is \"" + **setting +
+                                              "\", but --target is cuda, which cannot move tensors to the host yet; "
+                                              "leave one of them out");
+  return Error::success();
+}
+
 int64_t hyc::plannedThreads(const CompileOptions &options) {
   if (options.threads > 0)
     return options.threads;
@@ -390,6 +427,7 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkNumber("offload-ratio", options.offloadRatio, 0, 1.0000001, "a number from 0 to 1"); },
       [&] { return checkNvmePath(options); },
       [&] { return checkFiniteType(options); },
+      [&] { return checkTarget(options); },
       [&] { return checkWeights(options); },
       [&] {
         return checkChoice("optimizer", options.optimizer, {"adamw", "adam", "sgd", "lamb", "lion"});

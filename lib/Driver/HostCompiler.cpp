@@ -73,15 +73,36 @@ std::vector<std::string> HostCompiler::compileCommand(StringRef source, StringRe
   return command;
 }
 
+/// The flags of cmake/HycCuda.cmake, and every architecture's binary: nothing is left to be translated at start.
+std::vector<std::string> HostCompiler::nvccCommand(StringRef source, StringRef object) const {
+  std::vector<std::string> command = {toolchain.nvcc, "-std=c++20", "-O3", "-ccbin", toolchain.compiler,
+                                      "--expt-relaxed-constexpr", "-fmad=false", "-w",
+                                      "-Xcompiler=-ffp-contract=off,-w"};
+  for (int64_t architecture : toolchain.architectures)
+    command.push_back("-gencode=arch=compute_" + std::to_string(architecture) + ",code=sm_" +
+                      std::to_string(architecture));
+  for (const std::string &folder : toolchain.includeDirs)
+    command.push_back("-I" + folder);
+  command.push_back("-Xcompiler=-ffile-prefix-map=" + sourceFolder + "=src");
+  command.insert(command.end(), {"-c", sourceFolder + "/" + source.str(), "-o", object.str()});
+  return command;
+}
+
 Error HostCompiler::compile(StringRef source) {
   auto text = MemoryBuffer::getFile(sourceFolder + "/" + source);
   if (!text)
     return ioError("cannot read generated '" + source + "'", text.getError());
-  std::string key = hashParts({environmentHash, source, (*text)->getBuffer()});
   std::string object = objectOf(source);
+  bool isCuda = source.ends_with(".cu");
+  std::vector<std::string> command = isCuda ? nvccCommand(source, object) : compileCommand(source, object);
+  // Which architectures; the folders, which the environment stands for, must not count.
+  std::string architectures;
+  for (int64_t architecture : isCuda ? toolchain.architectures : std::vector<int64_t>())
+    architectures += " " + std::to_string(architecture);
+  std::string key = hashParts({environmentHash, source, architectures, (*text)->getBuffer()});
   if (cache.fetch(key, object))
     return Error::success();
-  if (Error error = run(compileCommand(source, object), object + ".log", source))
+  if (Error error = run(command, object + ".log", source))
     return error;
   cache.store(key, object);
   return Error::success();
@@ -148,7 +169,11 @@ Error HostCompiler::link(const ExecutableJob &job) {
   std::vector<std::string> command = {toolchain.compiler, "-fopenmp", "-o", job.output};
   for (const std::string &source : job.sources)
     command.push_back(objectOf(source));
-  append_range(command, toolchain.libraries);
+  append_range(command, toolchain.programLibraries());
+  if (toolchain.isForGpu()) // shared libraries of the toolkit, where they lie
+    for (const std::string &library : toolchain.cudaLibraries)
+      if (StringRef(library).contains(".so"))
+        command.push_back("-Wl,-rpath," + sys::path::parent_path(library).str());
   append_range(command, toolchain.linkFlags);
   return run(command, job.output + ".log", "linking " + sys::path::filename(job.output).str());
 }
@@ -163,7 +188,7 @@ Error HostCompiler::build(ArrayRef<ExecutableJob> jobs) {
   folders.push_back(sourceFolder);
   sys::fs::file_status compiler;
   sys::fs::status(toolchain.compiler, compiler);
-  std::string identity = toolchain.compiler + " " + std::to_string(compiler.getSize()) + " " +
+  std::string identity = toolchain.compiler + " " + (toolchain.isForGpu() ? toolchain.nvcc + " " : std::string()) + std::to_string(compiler.getSize()) + " " +
                          std::to_string(compiler.getLastModificationTime().time_since_epoch().count());
   environmentHash = hashParts({identity, join(compileFlags(), " "), sys::getHostCPUName(), hashHeaders(folders)});
   if (Error error = compileAll(ordered))

@@ -1,5 +1,5 @@
 // HostCompiler: turns generated C++ into executables with the host's compiler, without a shell, several files at a
-// time.
+// time. Of programs for GPUs the .cu files go to nvcc.
 //
 // An object is looked up first by the hash of everything that it depends on: source, headers, flags, compiler and CPU.
 // The cache lies in $HYC_CACHE_DIR, else $XDG_CACHE_HOME/hyc, else ~/.cache/hyc; without any of these there is none.
@@ -28,6 +28,7 @@ public:
 
 private:
   std::vector<std::string> compileCommand(llvm::StringRef source, llvm::StringRef object) const;
+  std::vector<std::string> nvccCommand(llvm::StringRef source, llvm::StringRef object) const;
   llvm::Error compileAll(llvm::ArrayRef<std::string> sources);
   llvm::Error compile(llvm::StringRef source);
   llvm::Error link(const ExecutableJob &job);

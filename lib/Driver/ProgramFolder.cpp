@@ -1,6 +1,7 @@
 // From a phase-5 module to files.
 #include "ProgramFolder.h"
 
+#include "Bundle.h"
 #include "DiagnosticPrinter.h"
 #include "HostCompiler.h"
 #include "ManifestText.h"
@@ -30,7 +31,19 @@ std::string ProgramFolder::report() const {
          reportMemory(model.account) + (model.time ? reportTime(*model.time) : "");
 }
 
-std::string ProgramFolder::manifest(ModuleOp rank) const {
+/// Absolute.
+std::string ProgramFolder::resolve(const std::string &modelFile) const {
+  SmallString<128> path(modelFile);
+  if (!llvm::sys::path::is_absolute(path)) {
+    path = model.modelFolder;
+    llvm::sys::path::append(path, modelFile);
+    llvm::sys::fs::make_absolute(path);
+    llvm::sys::path::remove_dots(path);
+  }
+  return std::string(path);
+}
+
+std::string ProgramFolder::manifest(ModuleOp rank, const std::vector<std::string> &bundled) const {
   ManifestFacts facts;
   facts.name = model.name;
   std::string digits = llvm::utohexstr(model.planHash, /*LowerCase=*/true);
@@ -47,16 +60,10 @@ std::string ProgramFolder::manifest(ModuleOp rank) const {
   facts.learningRate = options;
   if (model.time && !model.time->inTurn.stages.empty())
     facts.time = model.time;
-  for (const std::string &file : collectModelFiles(rank)) {
-    SmallString<128> path(file);
-    if (!llvm::sys::path::is_absolute(path)) {
-      path = model.modelFolder;
-      llvm::sys::path::append(path, file);
-      llvm::sys::fs::make_absolute(path);
-      llvm::sys::path::remove_dots(path);
-    }
-    facts.modelFiles.push_back(std::string(path));
-  }
+  facts.modelFiles = bundled;
+  if (bundled.empty())
+    for (const std::string &file : collectModelFiles(rank))
+      facts.modelFiles.push_back(resolve(file));
   for (int64_t stage = 0; stage < model.plan.pp; ++stage)
     facts.stagePrograms.push_back(programOf(stage));
   return writeManifest(facts);
@@ -72,17 +79,19 @@ Error ProgramFolder::writePlan() {
   return folder.write("memory.html", writeMemoryPage(model.account, model.name));
 }
 
-Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticPrinter &diagnostics) {
+Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticPrinter &diagnostics, const Toolchain &toolchain) {
   std::map<std::string, std::string> files;
   CppOptions cpp;
   cpp.name = model.name;
   cpp.planHash = model.planHash;
+  cpp.architectures = toolchain.architectures;
+  // The CPU target has every kernel; what another one lacks is no fault of hyc's.
   if (failed(emitPrograms(rank, cpp, files)))
-    return diagnostics.failure(ExitCode::Internal);
+    return diagnostics.failure(toolchain.isForGpu() ? ExitCode::Data : ExitCode::Internal);
   for (const auto &[name, text] : files) {
     if (Error error = folder.write("src/" + name, text))
       return error;
-    if (StringRef(name).ends_with(".cpp"))
+    if (StringRef(name).ends_with(".cpp") || StringRef(name).ends_with(".cu"))
       sources.push_back(name);
   }
   if (Error error = writePlan())
@@ -90,7 +99,18 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticPrinter &diagno
   if (!model.configText.empty())
     if (Error error = folder.write("model/config.json", model.configText))
       return error;
-  return folder.write("manifest.json", manifest(rank));
+  std::vector<std::string> bundled;
+  if (toolchain.isForGpu() && options.emit == EmitKind::Source && canBundle(toolchain)) {
+    if (Error error = writeBundle(folder, toolchain))
+      return error;
+    for (const std::string &file : collectModelFiles(rank)) {
+      llvm::Expected<std::string> name = bundleModelFile(folder, resolve(file));
+      if (!name)
+        return name.takeError();
+      bundled.push_back(*name);
+    }
+  }
+  return folder.write("manifest.json", manifest(rank, bundled));
 }
 
 /// `stage1.cpp` and `stage1_forward.cpp` belong to stage 1, what is not named after a stage to all.

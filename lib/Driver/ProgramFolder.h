@@ -34,19 +34,21 @@ public:
   /// memory.html.
   llvm::Error writePlan();
   /// Writes the plan and everything else but executables.
-  llvm::Error writeSources(mlir::ModuleOp rank, const class DiagnosticPrinter &diagnostics);
+  llvm::Error writeSources(mlir::ModuleOp rank, const class DiagnosticPrinter &diagnostics, const Toolchain &toolchain);
   /// Compiles what writeSources has left.
   llvm::Error buildPrograms(const Toolchain &toolchain);
 
 private:
   std::string report() const;
-  std::string manifest(mlir::ModuleOp rank) const;
+  /// `bundled`: the model's files, where they lie in the folder itself.
+  std::string manifest(mlir::ModuleOp rank, const std::vector<std::string> &bundled) const;
+  std::string resolve(const std::string &modelFile) const;
   std::string programOf(int64_t stage) const { return "bin/stage" + std::to_string(stage); }
 
   OutputFolder &folder;
   const CompileOptions &options;
   const CompiledModel &model;
-  std::vector<std::string> sources; ///< .cpp files, relative to src/
+  std::vector<std::string> sources; ///< .cpp and .cu files, relative to src/
 };
 
 } // namespace hyc

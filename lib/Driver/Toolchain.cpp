@@ -2,6 +2,8 @@
 #include "hyc/Driver/Toolchain.h"
 #include "hyc/Driver/DriverError.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
@@ -35,6 +37,22 @@ Toolchain Toolchain::find(const std::string &executable) {
   result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a"), HYC_CONFIGURED_DNNL};
   if (*HYC_CONFIGURED_URING) // empty: the runtime was built without it
     result.libraries.push_back(HYC_CONFIGURED_URING);
+  result.sources = HYC_CONFIGURED_SOURCE_DIR;
+  result.nvcc = HYC_CONFIGURED_NVCC;
+  if (!result.nvcc.empty()) {
+    result.cudaLibraries = {joined(libraryDir, "libhycrt_cuda.a"), joined(libraryDir, "libhyc_kernels_cuda.a"),
+                            joined(libraryDir, "libhycrt.a"), HYC_CONFIGURED_CUBLASLT, HYC_CONFIGURED_NCCL,
+                            HYC_CONFIGURED_CUDART};
+    if (*HYC_CONFIGURED_URING)
+      result.cudaLibraries.push_back(HYC_CONFIGURED_URING);
+    SmallVector<StringRef> names;
+    StringRef(HYC_CONFIGURED_CUDA_ARCHITECTURES).split(names, ',');
+    for (StringRef name : names) {
+      int64_t number = 0;
+      if (!name.consumeInteger(10, number))
+        result.cudaArchitectures.push_back(number);
+    }
+  }
   result.linkFlags = {"-pthread", "-lrt", "-ldl"};
   // A sanitized runtime brings the sanitizer's calls into every program.
   if (HYC_CONFIGURED_SANITIZE)
@@ -42,11 +60,33 @@ Toolchain Toolchain::find(const std::string &executable) {
   return result;
 }
 
+Error Toolchain::checkCuda() const {
+  if (nvcc.empty())
+    return makeError(ExitCode::Unavailable, "--target is cuda, but this hyc was built where no CUDA toolkit was found; "
+                                            "build it again where there is one, or stop at --emit=source");
+  if (!sys::fs::can_execute(nvcc))
+    return makeError(ExitCode::Unavailable,
+                     "CUDA's compiler '" + nvcc + "' is not there; install it, or stop at --emit=source");
+  for (int64_t wanted : architectures) {
+    auto runs = [&](int64_t compiled) { return compiled / 10 == wanted / 10 && compiled <= wanted; };
+    if (none_of(cudaArchitectures, runs))
+      return makeError(ExitCode::Unavailable, "--arch is sm_" + std::to_string(wanted) +
+                                                  ", but hyc's own kernels are compiled for " +
+                                                  HYC_CONFIGURED_CUDA_ARCHITECTURES +
+                                                  "; build hyc with -DCMAKE_CUDA_ARCHITECTURES=" +
+                                                  std::to_string(wanted) + "-real, or stop at --emit=source");
+  }
+  return Error::success();
+}
+
 Error Toolchain::check() const {
   if (!sys::fs::can_execute(compiler))
     return makeError(ExitCode::Unavailable,
                      "the host compiler '" + compiler + "' is not there; install it, or stop at --emit=source");
-  for (const std::string &file : libraries)
+  if (isForGpu())
+    if (Error error = checkCuda())
+      return error;
+  for (const std::string &file : programLibraries())
     if (!sys::fs::exists(file))
       return makeError(ExitCode::Unavailable,
                        "'" + file + "' is not there: hyc's runtime is not built or not installed");

@@ -103,6 +103,10 @@ struct Flags {
       "threads", cl::value_desc("N"), cl::init(0), cl::cat(mesh),
       cl::desc("Most threads of each rank; 0 shares the cores of this machine among the ranks [0]")};
 
+  cl::opt<std::string> target{"target", cl::value_desc("NAME"), cl::init("cpu"), cl::cat(output),
+                              cl::desc("What programs run on: cpu or cuda [cpu]")};
+  cl::list<std::string> architectures{"arch", cl::value_desc("sm_N"), cl::CommaSeparated, cl::cat(output),
+                                      cl::desc("cuda: which GPUs, as in sm_80,sm_90 [both]")};
   cl::opt<bool> poison{"poison", cl::cat(files),
                        cl::desc("For tests: programs whose hyc-run --poison overwrites every buffer at the end of its "
                                 "planned life")};
@@ -277,6 +281,9 @@ hyc::CompileOptions Flags::read() const {
   offer(consecutiveHysteresis, options.consecutiveHysteresis);
   offer(minLossScale, options.minLossScale);
   options.poison = poison;
+  options.target = target;
+  if (!architectures.empty())
+    options.architectures.assign(architectures.begin(), architectures.end());
   return options;
 }
 

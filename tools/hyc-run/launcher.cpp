@@ -130,6 +130,9 @@ std::vector<std::string> Launcher::argumentsFor(int rank) const {
   if (options_.communicationThread != hycrt::CommunicationThread::kAuto) {
     add("--communication-thread", options_.communicationThread == hycrt::CommunicationThread::kOn ? "on" : "off");
   }
+  if (options_.comm != hycrt::DeviceComm::kAuto) {
+    add("--comm", options_.comm == hycrt::DeviceComm::kNccl ? "nccl" : "shm");
+  }
   add("--measure-memory", options_.measureMemory);
   if (options_.limitsSteps || !options_.evaluate) add("--steps", std::to_string(options_.steps));
   if (options_.evaluate) arguments.push_back("--evaluate");

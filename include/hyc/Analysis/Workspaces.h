@@ -7,8 +7,12 @@
 #define HYC_ANALYSIS_WORKSPACES_H
 
 #include "mlir/IR/Operation.h"
+#include "llvm/ADT/StringRef.h"
 
 namespace hyc {
+
+/// A module's attribute that names the target of its programs, "cuda"; without it they are for CPUs.
+inline constexpr llvm::StringLiteral kTargetAttribute = "rank.target";
 
 /// Bytes that a call of a rank function wants where it runs on up to `threads` threads; 0 for most.
 int64_t workspaceBytes(mlir::Operation *call, int64_t threads);
@@ -36,6 +40,11 @@ struct ConvolutionShape {
   int64_t groups, channels, outputs, kernels, places;
 };
 int64_t convolutionColumns(const ConvolutionShape &shape);
+
+/// On GPUs: kGemmWorkspaceBytes of kernels/gemm/cuda.h for any product, attentionBackwardWorkspaceBytes of
+/// kernels/attention/cuda.h.
+inline constexpr int64_t kCudaGemmWorkspaceBytes = int64_t(32) << 20;
+int64_t cudaAttentionGradientWorkspaceBytes(int64_t batch, int64_t heads, int64_t queryLength);
 
 /// What a rank of the CPU target has besides its arenas: code, libraries, heap, the tables of its channels, and of each
 /// thread the part of its stack that is touched. Declared from measurements, which test/e2e/MemoryTest.cpp repeats; the

@@ -74,6 +74,9 @@ struct CompileOptions : LearningRateOptions {
   Setting<int64_t> initialScalePower = 16, lossScaleWindow = 1000, hysteresis = 2;
   Setting<bool> consecutiveHysteresis = false;
 
+  std::string target = "cpu";                             ///< cpu or cuda
+  std::vector<std::string> architectures = {"sm_80", "sm_90"}; ///< of GPUs, for cuda
+
   std::string machineFile;  ///< rates of a rank, for the estimate of time; empty: those of a CPU core a thread
   std::string deviceMemory; ///< what a rank may have, as in 24GiB; empty: not limited
   int64_t threads = 0;      ///< per rank; 0: see plannedThreads
@@ -109,6 +112,9 @@ bool startsFromCheckpoint(const CompileOptions &options);
 /// Threads of a rank: what was said, else this machine's cores divided by the ranks, at least 1. Workspaces are planned
 /// for so many, and a run may have no more.
 int64_t plannedThreads(const CompileOptions &options);
+
+/// Of `--target cuda` the architectures as numbers, as in 90, each once and in ascending order; of cpu none.
+llvm::Expected<std::vector<int64_t>> gpuArchitectures(const CompileOptions &options);
 
 /// The name and size of one `--dim`.
 llvm::Expected<std::pair<std::string, int64_t>> parseDim(const std::string &text);

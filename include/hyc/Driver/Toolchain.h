@@ -16,11 +16,22 @@ struct Toolchain {
   std::vector<std::string> libraries;   ///< absolute, in link order
   std::vector<std::string> linkFlags;   ///< what the libraries need of the system
 
+  std::string nvcc;                       ///< absolute; empty: this hyc is built without CUDA
+  std::vector<std::string> cudaLibraries; ///< of programs for GPUs, in the place of `libraries`
+  std::vector<int64_t> cudaArchitectures; ///< that hyc's own kernels are compiled for
+  std::vector<int64_t> architectures;     ///< that programs are compiled for; none: they are for CPUs
+  std::string sources;                    ///< where hyc's own runtime/ and kernels/ lie; may be absent
+
   /// Finds the runtime beside `executable`: in an installed tree ../include and ../lib, else where hyc was built.
   static Toolchain find(const std::string &executable);
 
   /// Whether everything is there; an "unavailable" error names what is not.
   llvm::Error check() const;
+  bool isForGpu() const { return !architectures.empty(); }
+  const std::vector<std::string> &programLibraries() const { return isForGpu() ? cudaLibraries : libraries; }
+
+private:
+  llvm::Error checkCuda() const;
 };
 
 } // namespace hyc

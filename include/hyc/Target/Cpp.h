@@ -6,6 +6,9 @@
 //   src/stageS.cpp                  the program's tables and main
 //   src/stageS_forward.cpp …        one file a function of the schedule: forward, backward, reduce, apply
 //   src/CMakeLists.txt              builds bin/stageS against the installed package
+//
+// For GPUs the same files call the kernels of kernels/<op>/cuda.h on the program's stream, with numbers that a step
+// computes left in device memory; only kernels.cu, in the place of kernels.cpp, is for nvcc.
 #ifndef HYC_TARGET_CPP_H
 #define HYC_TARGET_CPP_H
 
@@ -21,9 +24,11 @@ namespace hyc {
 struct CppOptions {
   std::string name = "model"; // of the job: programs are called NAME.stageS
   uint64_t planHash = 0;      // equal in all programs of a job and in its manifest
+  std::vector<int64_t> architectures; // of GPUs, as in 90; none: programs for CPUs
 };
 
-/// Adds the files, by name relative to src/. The module has passed hyc-verify-rank.
+/// Adds the files, by name relative to src/. The module has passed hyc-verify-rank. What a target has no kernel for is
+/// an error at the op.
 llvm::LogicalResult emitPrograms(mlir::ModuleOp module, const CppOptions &options,
                                  std::map<std::string, std::string> &files);
 

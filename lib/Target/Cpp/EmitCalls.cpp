@@ -191,7 +191,7 @@ static std::string headStrides(Value buffer) {
 std::string FunctionEmitter::dropoutText(rank::CallOp op, OperandRange random) {
   std::string text = ".dropout = {.rate = " + real(op, "dropout") + ", .keys = " + pointer(random[0]) +
                      ", .keyStride = " + str(typeOf(random[0]).getStridesOrDense()[0]);
-  if (random.size() > 1)
+  if (random.size() > 1 && !onGpu)
     text += ", .place = *" + pointer(random[1]);
   return text + "}";
 }
@@ -211,8 +211,12 @@ void FunctionEmitter::emitAttention(rank::CallOp op) {
   unsigned random = isGradient ? 6 : 3;
   if (ins.size() > random)
     arguments.insert(std::next(arguments.begin()), dropoutText(op, ins.drop_front(random)));
+  // Where a shard's heads begin is a number in device memory.
+  std::string place = ins.size() > random + 1 ? pointer(ins[random + 1]) : "nullptr";
   if (!isGradient) {
     arguments.push_back(strides("o", outs[0]).substr(1) + "}");
+    if (onGpu)
+      arguments.push_back(place);
     for (Value buffer : {ins[0], ins[1], ins[2], outs[0], outs[1]})
       arguments.push_back(pointer(buffer));
     callLine("attentionForward", arguments);
@@ -223,6 +227,8 @@ void FunctionEmitter::emitAttention(rank::CallOp op) {
   arguments.push_back(strides("dk", outs[1]).substr(1));
   arguments.push_back(strides("dv", outs[2]).substr(1));
   arguments.push_back(strides("dO", ins[5]).substr(1) + "}");
+  if (onGpu)
+    arguments.push_back(place);
   for (Value buffer : {ins[0], ins[1], ins[2], ins[3], ins[4], ins[5], outs[0], outs[1], outs[2]})
     arguments.push_back(pointer(buffer));
   addWorkspace(op, arguments);
@@ -236,9 +242,11 @@ void FunctionEmitter::emitEmbedding(rank::CallOp op) {
   comment(op, "table " + shapeText(table));
   std::string desc = "{.tokens = " + str(typeOf(ins[0]).getNumElements()) + ", .rows = " + str(table.getShape()[0]) +
                      ", .width = " + str(table.getShape()[1]);
-  if (ins.size() == 3)
+  if (ins.size() == 3 && !onGpu)
     desc += ", .start = *" + pointer(ins[2]);
   SmallVector<std::string> arguments{desc + "}", pointer(ins[0]), pointer(ins[1]), pointer(outs[0])};
+  if (onGpu)
+    arguments.insert(std::next(arguments.begin()), ins.size() == 3 ? pointer(ins[2]) : "nullptr");
   if (isGradient)
     arguments.push_back(mode(op.getMode()));
   callLine(isGradient ? "embeddingGrad" : "embedding", arguments);
@@ -374,6 +382,9 @@ void FunctionEmitter::emitCoordinates(rank::CallOp op) {
   auto axes = op->getAttrOfType<dist::AxisListAttr>("axes");
   std::string index = axes ? coordinate(axes, mesh) : "0";
   comment(op);
+  if (op.getKernel() == "shard_offset" && onGpu)
+    return callLine("fill<int64_t>",
+                    {pointer(op.getOuts()[0]), "1", "int64_t{" + index + "} * " + str(integer(op, "size"))});
   if (op.getKernel() == "shard_offset")
     return line("*" + pointer(op.getOuts()[0]) + " = int64_t{" + index + "} * " + str(integer(op, "size")) + ";");
   rank::BufferType whole = typeOf(op.getIns()[0]), part = typeOf(op.getOuts()[0]);

@@ -24,6 +24,7 @@ struct EmitCpp : PassWrapper<EmitCpp, OperationPass<ModuleOp>> {
     std::map<std::string, std::string> files;
     hyc::CppOptions options;
     options.name = name;
+    options.architectures.assign(gpus.begin(), gpus.end());
     if (failed(hyc::emitPrograms(getOperation(), options, files)))
       return signalPassFailure();
     if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
@@ -45,6 +46,7 @@ struct EmitCpp : PassWrapper<EmitCpp, OperationPass<ModuleOp>> {
   }
 
   Option<std::string> folder{*this, "folder", llvm::cl::desc("where the files are written"), llvm::cl::init("src")};
+  ListOption<int64_t> gpus{*this, "gpus", llvm::cl::desc("architectures of GPUs, as in 90; none: for CPUs")};
   Option<std::string> name{*this, "name", llvm::cl::desc("name of the job"), llvm::cl::init("model")};
 };
 

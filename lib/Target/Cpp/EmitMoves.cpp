@@ -49,6 +49,19 @@ void FunctionEmitter::emitStridedCopy(rank::CallOp op) {
   Copy copy(typeOf(from), typeOf(to));
   Type element = typeOf(to).getElementType();
   bool isFloat = element.isF32() || isHalfWidth(element);
+  if (onGpu) {
+    comment(op, shapeText(typeOf(to)));
+    if (copy.shape.size() > 6) {
+      op.emitOpError("copies ") << copy.shape.size()
+                                << " dimensions that do not join, but the CUDA kernel takes 6; use --target cpu";
+      hasFailed = true;
+      return;
+    }
+    return callLine("stridedCopy", {"{.tensorRank = " + str(copy.shape.size()), ".shape = " + braced(copy.shape),
+                                    ".srcStrides = " + braced(copy.from), ".dstStrides = " + braced(copy.to),
+                                    ".elementBytes = " + str(typeOf(to).getElementBytes()) + "}",
+                                    pointer(from), pointer(to)});
+  }
   if (copy.isScalar())
     return line("*" + pointer(to) + " = *" + pointer(from) + ";");
   comment(op, shapeText(typeOf(to)));

@@ -33,7 +33,7 @@ inline uint16_t* u16(std::byte* address) { return reinterpret_cast<uint16_t*>(ad
 inline uint8_t* u8(std::byte* address) { return reinterpret_cast<uint8_t*>(address); }
 )";
 
-constexpr llvm::StringLiteral kKernelFunctions =
+constexpr llvm::StringLiteral kKernelIncludes =
     R"(// Elementwise kernels and reductions, shared by all stages. Generated.
 //
 // A reduction does `element` for every index of its space and `finish` for every result; kernels/reduce/op.h tells in
@@ -58,7 +58,10 @@ using hyc::kernels::reduceColumns, hyc::kernels::reduceRows;
 
 namespace {
 
-// x · Φ(x), and its derivative.
+)";
+
+/// The same for CPUs and for GPUs, whose compiler wants to be told.
+constexpr llvm::StringLiteral kKernelFunctions = R"(// x · Φ(x), and its derivative.
 inline float gelu(float x) { return 0.5f * x * (1.0f + math::erf(x * 0.707106781f)); }
 inline float geluGrad(float dy, float x) {
   const float cumulative = 0.5f * (1.0f + math::erf(x * 0.707106781f));
@@ -125,6 +128,53 @@ inline void write(T& out, T value, WriteMode mode) {
 
 )";
 
+constexpr llvm::StringLiteral kCudaKernelIncludes =
+    R"(// Elementwise kernels and reductions for GPUs, shared by all stages. Generated.
+//
+// A reduction does `element` for every index of its space and `finish` for every result; kernels/reduce/op.h tells in
+// which order elements are combined.
+#include "kernels.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/math/math.h"
+#include "kernels/philox/op.h"
+#include "kernels/reduce/cuda.h"
+
+namespace kernels {
+
+namespace math = hyc::kernels::math;
+using hyc::kernels::randomWord;
+using hyc::kernels::Max, hyc::kernels::Min, hyc::kernels::Sum;
+using cuda::reduceColumns, cuda::reduceRows;
+
+namespace {
+
+)";
+
+constexpr llvm::StringLiteral kCudaStageIncludes = R"(
+#include "addresses.h"
+#include "hycrt/accelerator.h"
+#include "hycrt/collectives.h"
+#include "kernels.h"
+#include "kernels/adamw/cuda.h"
+#include "kernels/attention/cuda.h"
+#include "kernels/copy/cuda.h"
+#include "kernels/cross_entropy/cuda.h"
+#include "kernels/embedding/cuda.h"
+#include "kernels/gemm/cuda.h"
+#include "kernels/gradient_scale/cuda.h"
+#include "kernels/lamb/cuda.h"
+#include "kernels/layer_norm/cuda.h"
+#include "kernels/lion/cuda.h"
+#include "kernels/sgd/cuda.h"
+#include "kernels/sum_of_squares/cuda.h"
+)";
+
 constexpr llvm::StringLiteral kStageIncludes = R"(
 #include <algorithm>
 #include <cstring>
@@ -171,26 +221,42 @@ private:
   LogicalResult emitStage(rank::ProgramOp program);
   LogicalResult emitFunctionFile(rank::ProgramOp program, rank::FuncOp func);
   void emitBuild();
+  void emitCudaBuild();
+  bool onGpu() const { return !options.architectures.empty(); }
 
   ModuleOp module;
   const CppOptions &options;
   std::map<std::string, std::string> &files;
 };
 
+/// The functions that bodies call.
+static std::string functionsOfKernels(bool onGpu) {
+  std::string text = kKernelFunctions.str();
+  if (!onGpu)
+    return text;
+  for (size_t at = text.find("\ninline "); at != std::string::npos; at = text.find("\ninline ", at + 1))
+    text.insert(at + 1, "__device__ ");
+  return text;
+}
+
 LogicalResult ProgramPrinter::emitKernels() {
   std::string header = "// Elementwise kernels and reductions: one loop nest each. Generated.\n#pragma once\n\n"
                        "#include <cstdint>\n\n#include \"kernels/narrow_float.h\"\n#include "
                        "\"kernels/write_mode.h\"\n\nnamespace kernels {\n\n"
                        "using hyc::kernels::WriteMode;\n\n";
-  std::string source = kKernelFunctions.str();
+  if (onGpu())
+    header = StringRef(header).drop_back(StringRef("namespace kernels {\n\nusing hyc::kernels::WriteMode;\n\n").size()).str() +
+             "#include \"kernels/cuda/stream.h\"\n\nnamespace kernels {\n\nnamespace cuda = hyc::kernels::cuda;\n"
+             "using hyc::kernels::WriteMode;\n\n";
+  std::string source = (onGpu() ? kCudaKernelIncludes : kKernelIncludes).str() + functionsOfKernels(onGpu());
   llvm::raw_string_ostream headerStream(header), sourceStream(source);
   for (auto kernel : module.getOps<rank::KernelOp>()) {
-    headerStream << kernelSignature(kernel) << ";\n";
-    if (failed(emitKernel(kernel, sourceStream)))
+    headerStream << kernelSignature(kernel, onGpu()) << ";\n";
+    if (failed(onGpu() ? emitCudaKernel(kernel, sourceStream) : emitKernel(kernel, sourceStream)))
       return failure();
   }
   files["kernels.h"] = header + "\n}  // namespace kernels\n";
-  files["kernels.cpp"] = source + "}  // namespace kernels\n";
+  files[onGpu() ? "kernels.cu" : "kernels.cpp"] = source + "}  // namespace kernels\n";
   return success();
 }
 
@@ -226,13 +292,14 @@ LogicalResult ProgramPrinter::emitFunctionFile(rank::ProgramOp program, rank::Fu
   std::string stage = "stage" + std::to_string(program.getStage()), text;
   llvm::raw_string_ostream os(text);
   os << "// " << cpp::oneLine(options.name) << ", stage " << program.getStage() << ": " << name << ". Generated.\n";
-  os << "#include \"" << stage << ".h\"\n" << kStageIncludes << "\nusing namespace hyc::kernels;\n\n";
+  os << "#include \"" << stage << ".h\"\n" << (onGpu() ? kCudaStageIncludes : kStageIncludes)
+     << "\nusing namespace hyc::kernels;\n\n";
   SmallVector<rank::FuncOp> functions;
   collectCallees(program, func, functions);
   functions.push_back(func);
   dist::MeshOp mesh = dist::MeshOp::find(module);
   for (rank::FuncOp each : functions)
-    if (failed(FunctionEmitter(each, mesh).emit(os, true)))
+    if (failed(FunctionEmitter(each, mesh, onGpu()).emit(os, true)))
       return failure();
   os << "void " << runnerSignature(func) << " {";
   if (isOfChunk(func)) {
@@ -241,7 +308,11 @@ LogicalResult ProgramPrinter::emitFunctionFile(rank::ProgramOp program, rank::Fu
     // Neither has a micro-batch.
     os << "\n";
     if (auto lr = program.lookupSymbol<rank::ScalarOp>("lr"); lr && name == "apply")
-      os << "  *ctx.ptr<float>(" << constantName(lr.getArena()) << ", " << *lr.getOffset() << ") = learningRate;\n";
+      os << "  *ctx.ptr<float>(" << constantName(lr.getArena()) << ", " << *lr.getOffset() << ") = learningRate;\n"
+         << (onGpu() ? "  if (hycrt::Status status = ctx.accelerator()->upload({" + constantName(lr.getArena()) + ", " +
+                           std::to_string(*lr.getOffset()) +
+                           "}, sizeof(float)); !status.ok())\n    ctx.fail(std::move(status));\n"
+                     : std::string());
     os << "  " << name << "(ctx, hycrt::Call{});\n}\n";
   }
   files[fileOf(program, name)] = text;
@@ -299,6 +370,39 @@ void ProgramPrinter::emitBuild() {
   files["CMakeLists.txt"] = text;
 }
 
+/// Against the installed package, or against the sources beside it in hyc/ (hyc-compile --emit=source).
+void ProgramPrinter::emitCudaBuild() {
+  std::string text, list;
+  for (int64_t architecture : options.architectures)
+    list += (list.empty() ? "" : ";") + std::to_string(architecture) + "-real";
+  llvm::raw_string_ostream os(text);
+  os << "# Builds the programs of " << cpp::oneLine(options.name)
+     << " for GPUs: of hyc's sources in ../hyc where they are there, else of the installed hyc package. Generated.\n"
+     << "cmake_minimum_required(VERSION 3.25)\nproject(programs LANGUAGES CXX)\n\n"
+     << "if(NOT CMAKE_BUILD_TYPE)\n  set(CMAKE_BUILD_TYPE Release)\nendif()\n"
+     << "if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)\n  set(CMAKE_CUDA_ARCHITECTURES \"" << list << "\")\nendif()\n"
+     << "if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)\n"
+     << "  set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)\nendif()\nenable_language(CUDA)\n"
+     << "set(CMAKE_CXX_STANDARD 20)\nset(CMAKE_CUDA_STANDARD 20)\n"
+     << "if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/../hyc)\n"
+     << "  add_subdirectory(${CMAKE_CURRENT_SOURCE_DIR}/../hyc ${CMAKE_CURRENT_BINARY_DIR}/hyc)\nelse()\n"
+     << "  find_package(hyc REQUIRED)\nendif()\n"
+     << "# Never contracted: the same values must come out whatever the compiler fuses.\n"
+     << "add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)\n"
+     << "set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/../bin)\n\n"
+     << "add_library(kernels OBJECT kernels.cu)\n"
+     << "target_compile_options(kernels PRIVATE --expt-relaxed-constexpr -fmad=false)\n"
+     << "target_link_libraries(kernels PUBLIC hyc::hycrt_cuda)\n";
+  for (auto program : module.getOps<rank::ProgramOp>()) {
+    std::string stage = "stage" + std::to_string(program.getStage());
+    os << "\nadd_executable(" << stage << "\n  " << stage << ".cpp";
+    for (const std::string &name : program.getFunctionNames())
+      os << " " << fileOf(program, name);
+    os << ")\ntarget_link_libraries(" << stage << " PRIVATE kernels hyc::hycrt_cuda)\n";
+  }
+  files["CMakeLists.txt"] = text;
+}
+
 LogicalResult ProgramPrinter::emit() {
   if (!dist::MeshOp::find(module))
     return module.emitError("has no dist.mesh; expected a module of phase 5");
@@ -308,7 +412,7 @@ LogicalResult ProgramPrinter::emit() {
   for (auto program : module.getOps<rank::ProgramOp>())
     if (failed(emitStage(program)))
       return failure();
-  emitBuild();
+  onGpu() ? emitCudaBuild() : emitBuild();
   return success();
 }
 

@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kCallsPerPiece = 32;
 }
 
-FunctionEmitter::FunctionEmitter(rank::FuncOp func, dist::MeshOp mesh) : func(func), mesh(mesh) {
+FunctionEmitter::FunctionEmitter(rank::FuncOp func, dist::MeshOp mesh, bool onGpu)
+    : func(func), mesh(mesh), onGpu(onGpu) {
   if (func.isShared()) {
     structName = camelCase(func.getSymName());
     structName[0] = llvm::toUpper(structName[0]);
@@ -89,6 +90,8 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
         ++end;
       emitInvokes(ArrayRef(piece.calls).slice(i, end - i));
       i = end - 1;
+    } else if (size_t printed = onGpu ? emitCudaAdamW(ArrayRef(piece.calls).drop_front(i)) : 0) {
+      i += printed - 1;
     } else if (failed(emitOp(piece.calls[i]))) {
       return failure();
     }
@@ -98,12 +101,15 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
   if (!moves.empty() && !passesMoves)
     os << movesDeclaration();
   for (const auto &[arena, perSlot] : usedArenas) {
-    os << "  std::byte* const " << identifier(arena) << (perSlot ? "Slot" : "") << " = ctx.arena("
+    os << "  std::byte* const " << identifier(arena) << (perSlot ? "Slot" : "")
+       << (onGpu ? " = ctx.accelerator()->arena(" : " = ctx.arena(")
        << constantName(arena) << ")";
     if (perSlot)
       os << " + call.slot * " << constantName(arena) << "RecordBytes";
     os << ";\n";
   }
+  if (onGpu)
+    os << "  [[maybe_unused]] const cuda::Stream stream = ctx.accelerator()->stream();\n";
   for (const auto &[variable, declaration] : usedShards)
     os << "  " << declaration << "\n";
   if (usesMode)
@@ -233,6 +239,11 @@ void FunctionEmitter::line(const Twine &text) { body << "  " << text << "\n"; }
 
 /// One call, broken after commas where it would pass column 120.
 void FunctionEmitter::callLine(StringRef function, ArrayRef<std::string> arguments) {
+  if (onGpu && !function.contains("hycrt::") && !function.starts_with("cuda::") && arguments.front() != "stream") {
+    SmallVector<std::string> onStream{"stream"};
+    onStream.append(arguments.begin(), arguments.end());
+    return callLine(function.starts_with("kernels::") ? function.str() : ("cuda::" + function).str(), onStream);
+  }
   std::string current = ("  " + function + "(").str(), all;
   std::string indent(std::min<size_t>(current.size(), 40), ' ');
   for (auto [i, argument] : llvm::enumerate(arguments))
@@ -285,6 +296,9 @@ void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
 }
 
 LogicalResult FunctionEmitter::emitOp(Operation *op) {
+  if (onGpu && isa<rank::MoveOp, rank::CheckOp>(op))
+    return op->emitOpError("has no CUDA form yet; compile without ")
+           << (isa<rank::MoveOp>(op) ? "offload" : "--check-finite") << ", or with --target cpu";
   if (auto gemm = dyn_cast<rank::GemmOp>(op))
     return emitGemm(gemm), success();
   if (auto launch = dyn_cast<rank::LaunchOp>(op))
@@ -300,6 +314,6 @@ LogicalResult FunctionEmitter::emitOp(Operation *op) {
   if (auto check = dyn_cast<rank::CheckOp>(op))
     return emitCheck(check), success();
   if (auto call = dyn_cast<rank::CallOp>(op))
-    return emitCall(call);
+    return onGpu ? emitCudaCall(call) : emitCall(call);
   return op->emitOpError("has no spelling in C++; expected a call, after hyc-verify-rank");
 }

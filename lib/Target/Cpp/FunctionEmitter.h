@@ -18,7 +18,8 @@ namespace hyc::cpp {
 /// The text of one piece: its calls, and what they need to have declared before.
 class FunctionEmitter {
 public:
-  FunctionEmitter(rank::FuncOp func, dist::MeshOp mesh);
+  /// `onGpu`: kernels are those of kernels/<op>/cuda.h, on the stream `stream`.
+  FunctionEmitter(rank::FuncOp func, dist::MeshOp mesh, bool onGpu = false);
 
   /// All definitions of the function; the last is called camelCase(name). `hasCall`: it gets a hycrt::Call.
   llvm::LogicalResult emit(llvm::raw_ostream &os, bool hasCall);
@@ -88,8 +89,21 @@ private:
   void emitLossScale(rank::CallOp op);
   void emitCoordinates(rank::CallOp op);
 
+  // CudaCalls.cpp: what GPUs are told in another way than CPUs.
+  llvm::LogicalResult emitCudaCall(rank::CallOp op);
+  void emitCudaLoss(rank::CallOp op);
+  void emitCudaMove(rank::CallOp op);
+  void emitCudaUpdate(rank::CallOp op);
+  void emitCudaOptimizer(rank::CallOp op);
+  /// Updates that follow one another and differ in their tensors alone are one call, and so is the rounding of what one
+  /// has updated; returns how many of `calls` it has printed, 0 where the first is no such update.
+  size_t emitCudaAdamW(llvm::ArrayRef<mlir::Operation *> calls);
+  std::string adamWCall(rank::CallOp op);
+
   rank::FuncOp func;
   dist::MeshOp mesh;
+  bool onGpu;
+  bool hasFailed = false;                         // an op of the piece has no spelling, which has been told
   std::string structName;                         // of a shared function's arguments
   llvm::DenseMap<mlir::Value, std::string> moves; // tickets of moves: "moves[3]"
   bool passesMoves = false;                       // several pieces share them

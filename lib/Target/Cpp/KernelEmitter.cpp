@@ -10,6 +10,8 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <functional>
+
 using namespace mlir;
 using namespace hyc;
 using namespace hyc::cpp;
@@ -84,6 +86,8 @@ class BodyPrinter {
 public:
   explicit BodyPrinter(rank::KernelOp kernel) : kernel(kernel), block(kernel.getBody().front()) {}
 
+  /// Where the elements of inputs come from, if not from memory by their index.
+  void setLoad(std::function<std::string(unsigned)> function) { load = std::move(function); }
   /// What a value that needs no statement is called: an accumulator.
   void setName(Value value, std::string name) { names[value] = std::move(name); }
   StringRef nameOf(Value value) { return names[value]; }
@@ -108,8 +112,8 @@ public:
       if (!needed.contains(argument))
         continue;
       names[argument] = ("x" + Twine(i)).str();
-      os << indent << "const " << scalarType(argument.getType()) << " x" << i << " = in" << i << "[" << index(i)
-         << "];\n";
+      os << indent << "const " << scalarType(argument.getType()) << " x" << i << " = "
+         << (load ? load(i) : "in" + std::to_string(i) + "[" + index(i) + "]") << ";\n";
     }
     for (Operation &op : block.without_terminator())
       if (needed.contains(op.getResult(0)) && failed(printOp(op, indent, os)))
@@ -182,6 +186,7 @@ private:
   rank::KernelOp kernel;
   Block &block;
   DenseMap<Value, std::string> names;
+  std::function<std::string(unsigned)> load;
 };
 
 /// Prints a kernel that combines as two lambdas and a call of loops.h.
@@ -214,9 +219,14 @@ public:
       StringRef kind = rank::stringifyCombineKind(combine.getKind());
       os << llvm::toUpper(kind[0]) << kind.drop_front() << "<" << scalarType(combine.getType()) << ">";
     });
-    os << ">({.outer = " << loops.outerCount << ", .steps = " << loops.stepCount << ", .inner = " << loops.innerCount
-       << "}, element, finish);\n";
+    os << ">(" << space() << ", element, finish);\n";
     return success();
+  }
+
+  bool isRows() const { return loops.isRows; }
+  std::string space() const {
+    return "{.outer = " + std::to_string(loops.outerCount) + ", .steps = " + std::to_string(loops.stepCount) +
+           ", .inner = " + std::to_string(loops.innerCount) + "}";
   }
 
 private:
@@ -346,7 +356,120 @@ LogicalResult emitElementwise(rank::KernelOp kernel, raw_ostream &os) {
 
 } // namespace
 
-std::string cpp::kernelSignature(rank::KernelOp kernel) {
+namespace {
+
+/// Prints a kernel without combinations for GPUs: an element a thread, or a pack.
+class CudaElementwisePrinter {
+public:
+  explicit CudaElementwisePrinter(rank::KernelOp kernel)
+      : kernel(kernel), block(kernel.getBody().front()), results(block.getTerminator()->getOperands()) {
+    for (int64_t size : kernel.getSpace())
+      elements *= size;
+  }
+
+  LogicalResult print(raw_ostream &os) {
+    if (int64_t pack = packSize(); pack > 1 && failed(printPacks(pack, os)))
+      return failure();
+    os << "  cuda::forEach(" << elements << ", [=](int64_t i) {\n" << indices();
+    BodyPrinter printer(kernel);
+    if (failed(printer.print(results, "    ", os)))
+      return failure();
+    for (auto [i, value] : llvm::enumerate(results))
+      os << "    " << printer.out(i) << " = " << printer.stored(value) << ";\n";
+    os << "  });\n";
+    return success();
+  }
+
+  /// Threads that have something to do.
+  int64_t jobs() { return std::max<int64_t>(1, elements / packSize()); }
+
+private:
+  unsigned operands() { return block.getNumArguments() + results.size(); }
+  Type typeOf(unsigned operand) {
+    return operand < block.getNumArguments() ? block.getArgument(operand).getType()
+                                             : results[operand - block.getNumArguments()].getType();
+  }
+  /// Whether the operand moves with the index; false where it is one element for all.
+  bool moves(unsigned operand) {
+    return llvm::any_of(cast<DenseI64ArrayAttr>(kernel.getStrides()[operand]).asArrayRef(),
+                        [](int64_t stride) { return stride != 0; });
+  }
+  std::string name(unsigned operand) {
+    unsigned ins = block.getNumArguments();
+    return operand < ins ? "in" + std::to_string(operand) : "out" + std::to_string(operand - ins);
+  }
+
+  /// Elements of 16 bytes of the widest operand; 1 where not all are walked in one run.
+  int64_t packSize() {
+    if (kernel.getSpace().size() != 1)
+      return 1;
+    int64_t bytes = 1;
+    for (unsigned i = 0; i < operands(); ++i) {
+      int64_t stride = cast<DenseI64ArrayAttr>(kernel.getStrides()[i])[0];
+      if (stride != 0 && stride != 1)
+        return 1;
+      Type type = typeOf(i);
+      bytes = std::max<int64_t>(bytes, type.isIntOrFloat() ? llvm::divideCeil(type.getIntOrFloatBitWidth(), 8) : 8);
+    }
+    int64_t pack = 16 / bytes;
+    return elements % pack == 0 ? pack : 1;
+  }
+
+  std::string indices() {
+    std::string text;
+    int64_t inner = 1;
+    for (unsigned d = kernel.getSpace().size(); d-- > 0; inner *= kernel.getSpace()[d]) {
+      std::string value = "i" + (inner == 1 ? std::string() : " / " + std::to_string(inner));
+      if (d > 0)
+        value += " % " + std::to_string(kernel.getSpace()[d]);
+      text = "    [[maybe_unused]] const int64_t i" + std::to_string(d) + " = " + value + ";\n" + text;
+    }
+    return text;
+  }
+
+  LogicalResult printPacks(int64_t pack, raw_ostream &os) {
+    std::string addresses, size = std::to_string(pack);
+    for (unsigned i = 0; i < operands(); ++i)
+      if (moves(i))
+        addresses += ", " + name(i);
+    if (addresses.empty())
+      return success();
+    os << "  if (cuda::isPackable(0" << addresses << ")) {\n    cuda::forEach(" << elements / pack
+       << ", [=](int64_t pack) {\n";
+    unsigned ins = block.getNumArguments();
+    for (unsigned i = 0; i < operands(); ++i) {
+      if (i < ins && moves(i))
+        os << "      const auto p" << i << " = cuda::loadPack<" << size << ">(in" << i << " + pack * " << size << ");\n";
+      if (i >= ins)
+        os << "      cuda::Pack<" << elementType(typeOf(i)) << ", " << size << "> r" << i - ins << ";\n";
+    }
+    os << "#pragma unroll\n      for (int j = 0; j < " << size << "; ++j) {\n"
+       << "        [[maybe_unused]] const int64_t i0 = pack * " << size << " + j;\n";
+    BodyPrinter printer(kernel);
+    printer.setLoad([&](unsigned i) {
+      return moves(i) ? "p" + std::to_string(i) + ".at[j]" : "in" + std::to_string(i) + "[0]";
+    });
+    if (failed(printer.print(results, "        ", os)))
+      return failure();
+    for (auto [i, value] : llvm::enumerate(results))
+      os << "        r" << i << ".at[j] = " << printer.stored(value) << ";\n";
+    os << "      }\n";
+    for (unsigned i = 0; i < results.size(); ++i)
+      os << "      cuda::storePack(out" << i << " + pack * " << size << ", r" << i << ");\n";
+    os << "    });\n    return;\n  }\n";
+    return success();
+  }
+
+  rank::KernelOp kernel;
+  Block &block;
+  SmallVector<Value> results;
+  int64_t elements = 1;
+};
+
+} // namespace
+
+/// "const float* in0, float* out0, WriteMode mode".
+static SmallVector<std::string> parametersOf(rank::KernelOp kernel) {
   SmallVector<std::string> parameters;
   for (auto [i, argument] : llvm::enumerate(kernel.getBody().front().getArguments()))
     parameters.push_back(("const " + elementType(argument.getType()) + "* in" + Twine(i)).str());
@@ -354,6 +477,13 @@ std::string cpp::kernelSignature(rank::KernelOp kernel) {
     parameters.push_back((elementType(type) + "* out" + Twine(i)).str());
   if (!kernel.getReduced().empty())
     parameters.push_back("WriteMode mode");
+  return parameters;
+}
+
+std::string cpp::kernelSignature(rank::KernelOp kernel, bool onGpu) {
+  SmallVector<std::string> parameters = parametersOf(kernel);
+  if (onGpu)
+    parameters.insert(parameters.begin(), "cuda::Stream stream");
   return "void " + identifier(kernel.getSymName()) + "(" + llvm::join(parameters, ", ") + ")";
 }
 
@@ -362,5 +492,28 @@ LogicalResult cpp::emitKernel(rank::KernelOp kernel, raw_ostream &os) {
   if (failed(kernel.getReduced().empty() ? emitElementwise(kernel, os) : ReductionPrinter(kernel).print(os)))
     return failure();
   os << "}\n\n";
+  return success();
+}
+
+LogicalResult cpp::emitCudaKernel(rank::KernelOp kernel, raw_ostream &os) {
+  SmallVector<std::string> parameters = parametersOf(kernel), arguments{"stream"};
+  std::string name = identifier(kernel.getSymName()), grid;
+  os << "static __global__ void " << name << "_on_device(" << llvm::join(parameters, ", ") << ") {\n";
+  if (kernel.getReduced().empty()) {
+    CudaElementwisePrinter printer(kernel);
+    if (failed(printer.print(os)))
+      return failure();
+    grid = "cuda::gridOver(" + std::to_string(printer.jobs()) + ")";
+  } else {
+    ReductionPrinter printer(kernel);
+    if (failed(printer.print(os)))
+      return failure();
+    grid = std::string("cuda::reduce") + (printer.isRows() ? "Rows" : "Columns") + "Grid(" + printer.space() + ")";
+  }
+  arguments.push_back(grid);
+  for (StringRef parameter : parameters)
+    arguments.push_back(parameter.rsplit(' ').second.str());
+  os << "}\n" << kernelSignature(kernel, /*onGpu=*/true) << " {\n  cuda::kernel(" << name << "_on_device).launch("
+     << llvm::join(arguments, ", ") << ");\n}\n\n";
   return success();
 }

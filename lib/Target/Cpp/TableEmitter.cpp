@@ -369,6 +369,8 @@ LogicalResult TableEmitter::emitProgram() {
     os << "    .fixedBytes = " << fixed.getInt() << ",\n";
   if (program->hasAttr("poison"))
     os << "    .poisons = true,\n";
+  if (!options.architectures.empty())
+    os << "    .architectures = kArchitectures,\n";
   os << "    .batch = {.samples = " << samples << ", .microBatches = " << microBatches << ", .sequence = " << sequence
      << "},\n";
   os << "    .scalars = {" << scalars
@@ -396,10 +398,13 @@ LogicalResult TableEmitter::emit() {
     return failure();
   emitDispatcher(dist::InstructionKind::forward);
   emitDispatcher(dist::InstructionKind::backward);
+  if (!options.architectures.empty())
+    os << "constexpr int kArchitectures[] = " << braced(options.architectures) << ";  // of GPUs\n\n";
   if (failed(emitProgram()))
     return failure();
   os << "}  // namespace\n\n";
-  os << "int main(int argc, char** argv) { return hycrt::runProgram(argc, argv, kProgram); }\n";
+  os << "int main(int argc, char** argv) { return hycrt::runProgram(argc, argv, kProgram"
+     << (options.architectures.empty() ? "" : ", hycrt::makeCudaDevice") << "); }\n";
   return success();
 }
 

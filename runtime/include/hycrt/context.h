@@ -16,14 +16,20 @@
 
 namespace hycrt {
 
+class Accelerator;
 class BlockFile;
 class Communicator;
 
 class Context {
  public:
   Context(const Program& program, Coordinates at, std::byte* const* arenas, Communicator* communicator,
-          BlockFile* file = nullptr)
-      : program_(program), at_(at), arenas_(arenas), communicator_(communicator), file_(file) {}
+          BlockFile* file = nullptr, Accelerator* accelerator = nullptr)
+      : program_(program),
+        at_(at),
+        arenas_(arenas),
+        communicator_(communicator),
+        file_(file),
+        accelerator_(accelerator) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -31,7 +37,8 @@ class Context {
   const Coordinates& at() const { return at_; }  // ctx.at().tp
   const Mesh& mesh() const { return program_.mesh; }
 
-  // The first byte of an arena; valid for the whole run. Null for a file.
+  // The first byte of an arena; valid for the whole run. Null for a file. Of a program with an accelerator: of the
+  // arena's image on the host.
   std::byte* arena(int index) const { return arenas_[index]; }
 
   std::byte* const* arenas() const { return arenas_; }
@@ -59,6 +66,9 @@ class Context {
   // The arena that is a file; null where the program has none.
   BlockFile* file() const { return file_; }
 
+  // The device that arenas and kernels are on; null for programs of the CPU target.
+  Accelerator* accelerator() const { return accelerator_; }
+
   // Where an infinity that is no error was seen last (hycrt/finite.h).
   std::unordered_set<const void*>& infinities() { return infinities_; }
 
@@ -76,6 +86,7 @@ class Context {
   std::byte* const* arenas_;
   Communicator* communicator_;
   BlockFile* file_;
+  Accelerator* accelerator_;
   int64_t step_ = 0;
   uint64_t seed_ = 0;
   bool poisons_ = false;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hycrt/accelerator.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
@@ -29,6 +30,7 @@ struct RunOptions {
   std::string saveWeights;
   std::string trace;  // of the steps after the first; empty: none
   CommunicationThread communicationThread = CommunicationThread::kAuto;
+  DeviceComm comm = DeviceComm::kAuto;  // of programs for GPUs
   std::string measureMemory;
   bool poison = false;
   std::string nvmePath;  // folder of the ranks' offload files; empty: as compiled

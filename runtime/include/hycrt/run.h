@@ -6,16 +6,18 @@
 // it in the folder above the one that the executable lies in.
 //
 // Options (a subset of hyc-run's): --data --steps --seed --threads --no-shuffle --log-file --dump-gradients
-// --save-weights --nvme-path --out.
+// --save-weights --nvme-path --comm --out.
 #ifndef HYCRT_RUN_H_
 #define HYCRT_RUN_H_
 
+#include "hycrt/accelerator.h"
 #include "hycrt/program.h"
 
 namespace hycrt {
 
 // The process's exit status: 0, or the code of the first error (see status.h), which has been printed to stderr.
-int runProgram(int argc, char** argv, const Program& program);
+// Programs for GPUs say how their device is made.
+int runProgram(int argc, char** argv, const Program& program, MakeAccelerator makeAccelerator = nullptr);
 
 }  // namespace hycrt
 

@@ -4,6 +4,8 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "comm/device_collectives.h"
+#include "hycrt/accelerator.h"
 
 namespace hycrt {
 namespace {
@@ -97,7 +99,10 @@ Ticket startChecked(Context& ctx, const CollectiveCall& call) {
     ctx.fail(std::move(status));
     return {};
   }
-  Result<Ticket> ticket = ctx.communicator().start(call);
+  Accelerator* const device = ctx.accelerator();
+  Result<Ticket> ticket = !device                 ? ctx.communicator().start(call)
+                          : device->collectives() ? device->collectives()->start(ctx, call)
+                                                  : ctx.communicator().startStaged(*device, call);
   if (ticket.ok()) return *ticket;
   ctx.fail(ticket.status());
   return {};
@@ -140,7 +145,10 @@ Ticket flatAllGatherStart(Context& ctx, int collective, const FlatPart* parts, i
 
 void wait(Context& ctx, Ticket ticket) {
   if (!ctx.status().ok()) return;
-  Status status = ctx.communicator().wait(ticket);
+  Accelerator* const device = ctx.accelerator();
+  Status status = !device                 ? ctx.communicator().wait(ticket)
+                  : device->collectives() ? device->collectives()->wait(ticket)
+                                          : ctx.communicator().waitStaged(*device, ticket);
   if (!status.ok()) ctx.fail(std::move(status));
 }
 

@@ -169,6 +169,15 @@ Status Communicator::checkPeer(int rank, Description what, bool askKernel) const
           "rank " + std::to_string(rank) + " " + how + " while this rank waited for it in " + what()};
 }
 
+std::string Communicator::lostAmong(const std::vector<int>& ranks) const {
+  std::string text;
+  for (int rank : ranks) {
+    const Status status = checkPeer(rank, [] { return std::string("an exchange between devices"); }, true);
+    if (!status.ok()) text += (text.empty() ? "" : "; ") + status.message();
+  }
+  return text;
+}
+
 // The doorbell's value is taken before looking, so that a ring between the look and the sleep ends the sleep at once.
 Status Communicator::waitUntil(const std::vector<int>& peers, Description what, FunctionRef<bool()> ready) {
   for (int i = 0; i < spins_; ++i) {

@@ -21,6 +21,7 @@
 #include "core/function_ref.h"
 #include "core/trace.h"
 #include "cpu/rank_memory.h"
+#include "hycrt/accelerator.h"
 #include "hycrt/collectives.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
@@ -57,6 +58,17 @@ class Communicator {
 
   Result<Ticket> start(const CollectiveCall& call);
   Status wait(Ticket ticket);
+
+  // The same where tensors are on a device: sources go to their images first, results come from them (staged.cpp).
+  Result<Ticket> startStaged(Accelerator& device, const CollectiveCall& call);
+  Status waitStaged(Accelerator& device, Ticket ticket);
+  Status exchangeStaged(Accelerator& device, const TransferUse* uses, int count);
+
+  // For exchanges that devices do by themselves: who talks on a channel, and what its first member said in front.
+  const ChannelPlans& plans() const { return plans_; }
+  // "rank 3 was killed or crashed": which of these ranks can no longer take part; empty: all can.
+  std::string lostAmong(const std::vector<int>& ranks) const;
+  const std::byte* greetingOf(int channel) const { return channels_[static_cast<size_t>(channel)].rows[0]->greeting; }
 
   // Of a row of Program::groups; 0 where this rank is not in it.
   int memberCount(int group) const;
@@ -139,6 +151,16 @@ class Communicator {
   void ringSelf() const;
 
   Status runExchange(const TransferUse* uses, int count);
+
+  // staged.cpp
+  struct StagedCall {
+    Ticket ticket;
+    CollectiveCall call;
+  };
+  template <typename Use>
+  Status forStagedSources(const CollectiveCall& call, Use use) const;
+  template <typename Use>
+  Status forStagedResults(const CollectiveCall& call, Use use) const;
   bool progress(Moving& moving, Status* status);
   Status receive(Channel& channel, const Moving& moving);
 
@@ -158,6 +180,7 @@ class Communicator {
   // Of the exchange in progress; they keep their capacity, since a step must not allocate.
   std::vector<Moving> moving_;
   std::vector<int> movingPeers_;
+  std::vector<StagedCall> staged_;  // started and not waited for
   int spins_;
   bool left_ = false;
   int64_t waitedNs_ = 0;

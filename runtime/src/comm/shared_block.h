@@ -25,6 +25,7 @@ namespace hycrt {
 inline constexpr uint64_t kBlockMagic = 0x3230304352594821;
 inline constexpr int kRingSize = kMaxPending;
 inline constexpr int kNameBytes = 96;
+inline constexpr int kGreetingBytes = 128;
 
 // What one side offers as item n of a channel. All but the addresses must be equal among the members.
 struct Publication {
@@ -44,6 +45,7 @@ inline constexpr uint8_t kTransferKind = 100;
 
 struct alignas(64) ChannelRow {
   uint64_t key;
+  std::byte greeting[kGreetingBytes];  // what the first member tells the others before all: an id of NCCL's
   alignas(64) std::atomic<uint64_t> published;
   alignas(64) std::atomic<uint64_t> finished;
   alignas(64) Publication ring[kRingSize];

@@ -39,6 +39,13 @@ std::optional<CommunicationThread> communicationThreadOf(const std::string& text
   return std::nullopt;
 }
 
+std::optional<DeviceComm> deviceCommOf(const std::string& text) {
+  if (text == "auto") return DeviceComm::kAuto;
+  if (text == "nccl") return DeviceComm::kNccl;
+  if (text == "shm") return DeviceComm::kStaged;
+  return std::nullopt;
+}
+
 void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   if (kind == CommandLine::kHycRun) {
     app.add_option("OUT", options.out, "Folder that hyc-compile wrote (holds manifest.json)")->required();
@@ -93,6 +100,14 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
         return communicationThreadOf(text) ? "" : "found '" + text + "', expected auto, on or off";
       })
       ->option_text("auto|on|off");
+  app.add_option_function<std::string>(
+         "--comm", [&options](const std::string& text) { options.comm = *deviceCommOf(text); },
+         "How ranks on GPUs exchange tensors: nccl (a GPU a rank), or shm, by way of the host, where ranks may share a "
+         "GPU; auto: nccl where there are several ranks")
+      ->check([](const std::string& text) -> std::string {
+        return deviceCommOf(text) ? "" : "found '" + text + "', expected auto, nccl or shm";
+      })
+      ->option_text("auto|nccl|shm");
   app.add_option("--measure-memory", options.measureMemory,
                  "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank)")
       ->type_name("FILE");

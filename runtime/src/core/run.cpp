@@ -11,9 +11,11 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "comm/channels.h"
 #include "comm/communicator.h"
+#include "comm/device_collectives.h"
 #include "core/environment.h"
 #include "core/program_check.h"
 #include "core/stage_runner.h"
@@ -54,16 +56,21 @@ Result<std::string> folderAboveExecutable() {
 
 class RankRun {
  public:
-  RankRun(const Program& program, RunOptions options) : program_(program), options_(std::move(options)) {}
+  RankRun(const Program& program, RunOptions options, MakeAccelerator makeAccelerator)
+      : program_(program), options_(std::move(options)) {
+    if (makeAccelerator) accelerator_ = makeAccelerator();
+  }
 
   Status run() {
     HYCRT_RETURN_IF_ERROR(checkProgram(program_));
+    if (accelerator_) HYCRT_RETURN_IF_ERROR(accelerator_->probe());
     HYCRT_RETURN_IF_ERROR(readSurroundings());
+    HYCRT_RETURN_IF_ERROR(openAccelerator());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
     const int threads = threadsPerRank(options_, manifest_.threads, environment_.worldSize);
     HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
     HYCRT_RETURN_IF_ERROR(checkPoison(program_, options_));
-    ownThread_ = hasCommunicationThread(options_, threads, environment_.worldSize);
+    ownThread_ = !accelerator_ && hasCommunicationThread(options_, threads, environment_.worldSize);
     applyThreadPlan({threads, environment_.localRank, environment_.worldSize});
     HYCRT_RETURN_IF_ERROR(checkMomentum());
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
@@ -100,6 +107,22 @@ class RankRun {
     return checkAgainstManifest(program_, manifest_);
   }
 
+  Status openAccelerator() {
+    if (!accelerator_) {
+      if (options_.comm != DeviceComm::kNccl) return {};
+      return usageError(std::string("--comm is nccl, but program '") + program_.name +
+                        "' is compiled for CPUs; leave it out, or compile with --target cuda");
+    }
+    for (const auto& [option, value] :
+         {std::pair("--trace", &options_.trace), std::pair("--measure-memory", &options_.measureMemory)}) {
+      if (!value->empty()) {
+        return usageError(std::string(option) + " watches the host, but program '" + program_.name +
+                          "' runs on a GPU; leave it out, or compile with --target cpu");
+      }
+    }
+    return accelerator_->open(program_, {environment_.localRank, environment_.worldSize, options_.comm});
+  }
+
   // It grows without bound after its cycle; at 1 a moment forgets nothing, and correcting it divides by zero.
   Status checkMomentum() const {
     const LearningRateRule& rule = manifest_.learningRate;
@@ -122,17 +145,25 @@ class RankRun {
 
   Status connect() {
     ChannelPlans plans = planChannels(program_, at_);
-    Result<RankMemory> memory = RankMemory::allocate(
-        program_, at_, plans, catalogOf(program_), options_.nvmePath.empty() ? manifest_.nvmePath : options_.nvmePath);
+    DeviceCollectives* const collectives = accelerator_ ? accelerator_->collectives() : nullptr;
+    RankMemoryOptions memoryOptions;
+    memoryOptions.nvmePath = options_.nvmePath.empty() ? manifest_.nvmePath : options_.nvmePath;
+    memoryOptions.reservesPages = !accelerator_;
+    if (collectives) memoryOptions.greet = collectives->greeter();
+    Result<RankMemory> memory = RankMemory::allocate(program_, at_, plans, catalogOf(program_), memoryOptions);
     if (!memory.ok()) return memory.status();
     memory_ = std::make_unique<RankMemory>(std::move(*memory));
     if (!options_.measureMemory.empty()) fillArenas();
+    if (accelerator_) {
+      const bool isStaged = !collectives && environment_.worldSize > 1;
+      HYCRT_RETURN_IF_ERROR(accelerator_->allocate(program_, memory_->arenas(), isStaged));
+    }
     if (memory_->file() && environment_.rank == 0) std::fprintf(stderr, "%s\n", memory_->file()->description().c_str());
     Result<std::unique_ptr<Communicator>> communicator =
         Communicator::connect(program_, environment_, *memory_, std::move(plans), {ownThread_, trace_.get()});
     if (!communicator.ok()) return communicator.status();
     communicator_ = std::move(*communicator);
-    return {};
+    return collectives ? collectives->connect(program_, *communicator_, environment_.rank) : Status();
   }
 
   // All but states, which begin as zeros where their initializer says nothing else.
@@ -144,11 +175,12 @@ class RankRun {
   }
 
   Status train() {
-    Context ctx(program_, at_, memory_->arenas(), communicator_.get(), memory_->file());
+    Context ctx(program_, at_, memory_->arenas(), communicator_.get(), memory_->file(), accelerator_.get());
     ctx.setSeed(options_.seed);
     ctx.setPoisons(options_.poison);
     const ArenaBases arenas{memory_->arenas(), memory_->file()};
     HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, arenas));
+    HYCRT_RETURN_IF_ERROR(uploadStates());
     Result<std::unique_ptr<StepSink>> sink = StepSink::open(environment_, options_.logFile);
     if (!sink.ok()) return sink.status();
     StageRunner runner(ctx, data_.get(), options_.evaluate ? WindowOrder::kInFile : options_.order, trace_.get());
@@ -167,6 +199,7 @@ class RankRun {
     if (trace_) HYCRT_RETURN_IF_ERROR(writeTrace());
     HYCRT_RETURN_IF_ERROR(reportMemory(**sink));
     if (!options_.saveWeights.empty()) {
+      HYCRT_RETURN_IF_ERROR(readBackStates());
       HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, manifest_.folder + "/model/config.json"));
     }
     return communicator_->barrier();
@@ -231,6 +264,7 @@ class RankRun {
     if (manifest_.learningRate.cyclesMomentum()) {
       momentum = manifest_.learningRate.momentumAt(applied);
       *ctx.ptr<double>(program_.scalars.momentum) = *momentum;
+      if (accelerator_) HYCRT_RETURN_IF_ERROR(accelerator_->upload(program_.scalars.momentum, sizeof(double)));
     }
     ctx.setStep(step);
     runner.afterReduce = nullptr;
@@ -256,6 +290,24 @@ class RankRun {
     if (!after.exhausted) return {};
     return dataError("step " + std::to_string(step + 1) + ": the gradients overflow at the least loss scale, " +
                      std::to_string(after.scale) + "; lower the learning rate, or compute in bf16");
+  }
+
+  // States between the device, where there is one, and their images.
+  Status uploadStates() {
+    if (!accelerator_) return {};
+    for (const StateDesc& state : program_.states) {
+      HYCRT_RETURN_IF_ERROR(accelerator_->upload(state.buffer, heldElements(state) * sizeOf(state.dtype)));
+    }
+    HYCRT_RETURN_IF_ERROR(accelerator_->finish());
+    if (environment_.rank == 0) std::fprintf(stderr, "%s\n", accelerator_->describe().c_str());
+    return {};
+  }
+  Status readBackStates() {
+    if (!accelerator_) return {};
+    for (const StateDesc& state : program_.states) {
+      HYCRT_RETURN_IF_ERROR(accelerator_->copyToHost(state.buffer, heldElements(state) * sizeOf(state.dtype)));
+    }
+    return accelerator_->finish();
   }
 
   // Of the steps after the first, on the rank that also reports the steps.
@@ -298,6 +350,7 @@ class RankRun {
 
   // The states hold sums over tokens; what is written are gradients of the mean loss.
   Status dumpGradients(Context& ctx, const StageRunner& runner) {
+    HYCRT_RETURN_IF_ERROR(readBackStates());
     const double count = static_cast<double>(runner.result().tokenCount);
     return saveStates(ctx, "gradient", options_.dumpGradients, {count});
   }
@@ -315,6 +368,7 @@ class RankRun {
   bool ownThread_ = false;
   std::unique_ptr<Trace> trace_;
   std::unique_ptr<RankMemory> memory_;
+  std::unique_ptr<Accelerator> accelerator_;    // after memory_: images outlive it
   std::unique_ptr<Communicator> communicator_;  // after memory_: it goes first
   RemainingTime remaining_;
 };
@@ -335,14 +389,14 @@ int report(const Environment& environment, const Status& status) {
 
 }  // namespace
 
-int runProgram(int argc, char** argv, const Program& program) {
+int runProgram(int argc, char** argv, const Program& program, MakeAccelerator makeAccelerator) {
   Result<ParsedCommandLine> parsed = parseCommandLine(argc, argv, CommandLine::kRank);
   if (!parsed.ok()) return report({}, parsed.status());
   if (!parsed->help.empty()) {
     std::fputs(parsed->help.c_str(), stdout);
     return 0;
   }
-  RankRun run(program, parsed->options);
+  RankRun run(program, parsed->options, makeAccelerator);
   const Status status = run.run();
   return report(run.environment(), status);
 }

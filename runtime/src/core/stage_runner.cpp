@@ -1,6 +1,8 @@
 #include "core/stage_runner.h"
 
 #include "comm/communicator.h"
+#include "comm/device_collectives.h"
+#include "hycrt/accelerator.h"
 #include "hycrt/philox.h"
 
 namespace hycrt {
@@ -48,7 +50,35 @@ Status StageRunner::runStep(double learningRate) {
                    ofMicroBatch ? int64_t{instruction.microBatch} : -1});
     }
   }
-  return {};
+  return readScalars();
+}
+
+Status StageRunner::upload(BufferRef buffer, int64_t bytes) {
+  return ctx_.accelerator() ? ctx_.accelerator()->upload(buffer, bytes) : Status();
+}
+
+Status StageRunner::readScalars() {
+  Accelerator* const device = ctx_.accelerator();
+  if (!device) return {};
+  const ScalarsDesc& scalars = ctx_.program().scalars;
+  const auto read = [&](BufferRef buffer, DType type) {
+    return buffer.arena < 0 ? Status() : device->copyToHost(buffer, sizeOf(type));
+  };
+  HYCRT_RETURN_IF_ERROR(read(scalars.lossSum, DType::kF32));
+  HYCRT_RETURN_IF_ERROR(read(scalars.tokenCount, DType::kI64));
+  HYCRT_RETURN_IF_ERROR(read(scalars.gradientNorm, DType::kF32));
+  HYCRT_RETURN_IF_ERROR(read(scalars.lossScale, DType::kF32));
+  HYCRT_RETURN_IF_ERROR(read(scalars.hysteresis, DType::kI64));
+  HYCRT_RETURN_IF_ERROR(read(scalars.appliedSteps, DType::kI64));
+  return device->finish();
+}
+
+Status StageRunner::exchange(const Instruction& instruction) {
+  const TransferUse* const uses = ctx_.program().transferUses.rows + instruction.firstTransfer;
+  Accelerator* const device = ctx_.accelerator();
+  if (!device) return ctx_.communicator().exchange(uses, instruction.transferCount);
+  if (device->collectives()) return device->collectives()->exchange(ctx_, uses, instruction.transferCount);
+  return ctx_.communicator().exchangeStaged(*device, uses, instruction.transferCount);
 }
 
 // Whoever sends forward and whoever receives keep the order of their micro-batches, so that they still meet; buffers
@@ -90,18 +120,18 @@ Status StageRunner::execute(const Instruction& instruction, double learningRate)
   const Program& program = ctx_.program();
   switch (instruction.kind) {
     case InstructionKind::kBeginStep:
-      beginStep();
-      return {};
+      return beginStep();
     case InstructionKind::kForward:
     case InstructionKind::kBackward:
       return compute(instruction);
     case InstructionKind::kExchange:
-      return ctx_.communicator().exchange(program.transferUses.rows + instruction.firstTransfer,
-                                          instruction.transferCount);
+      return exchange(instruction);
     case InstructionKind::kReduce:
       program.reduce(ctx_);
       HYCRT_RETURN_IF_ERROR(ctx_.status());
-      return afterReduce ? afterReduce() : Status();
+      if (!afterReduce) return {};
+      HYCRT_RETURN_IF_ERROR(readScalars());
+      return afterReduce();
     case InstructionKind::kApply:
       program.apply(ctx_, static_cast<float>(learningRate));
       return {};
@@ -118,12 +148,14 @@ Status StageRunner::compute(const Instruction& instruction) {
   return {};
 }
 
-void StageRunner::beginStep() {
+Status StageRunner::beginStep() {
   *ctx_.ptr<float>(ctx_.program().scalars.lossSum) = 0;
   *ctx_.ptr<int64_t>(ctx_.program().scalars.tokenCount) = 0;
   filledMicroBatch_ = -1;
   seenForward_.clear();
   seenBackward_.clear();
+  HYCRT_RETURN_IF_ERROR(upload(ctx_.program().scalars.lossSum, sizeOf(DType::kF32)));
+  return upload(ctx_.program().scalars.tokenCount, sizeOf(DType::kI64));
 }
 
 // Pipelines run forward and backward of different micro-batches in turn, so an input is loaded again for backward:
@@ -154,7 +186,8 @@ Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
     const int64_t sample = data_->sampleOf(item, ctx_.seed(), order_);
     HYCRT_RETURN_IF_ERROR(data_->read(sample, input, buffer + i * sampleBytes));
   }
-  return {};
+  const int64_t width = input.source == InputSource::kRandomKeys ? input.streamCount : batch.sequence;
+  return upload(input.buffer, batch.samples * width * sizeOf(input.dtype));
 }
 
 LossScaling StageRunner::lossScaling() const {

@@ -43,6 +43,7 @@ class StageRunner {
   // Forward alone of one global batch: what the schedule has of it, in its order, and the job-wide sums of the loss.
   Status evaluateBatch();
 
+  // As of the last step, or of its reduction where afterReduce asks.
   StepResult result() const;
   LossScaling lossScaling() const;
 
@@ -50,7 +51,12 @@ class StageRunner {
   void selectForward();
   Status execute(const Instruction& instruction, double learningRate);
   Status compute(const Instruction& instruction);
-  void beginStep();
+  Status exchange(const TransferUse* uses, int count);
+  Status beginStep();
+  // From the image to the device, where there is one.
+  Status upload(BufferRef buffer, int64_t bytes);
+  // The scalars of a step from the device, where there is one.
+  Status readScalars();
   Status fillInputs(int64_t microBatch);
   Status fillInput(const InputDesc& input, int64_t microBatch);
 

@@ -52,10 +52,11 @@ Result<BlockPlan> planBlock(const Program& program, const ChannelPlans& channels
 
 // Reserves the pages, so that a machine without room says so now and not by a signal later; sealed, so that no
 // holder can shrink it under another.
-Result<FileDescriptor> makeMemfd(int64_t bytes) {
+Result<FileDescriptor> makeMemfd(int64_t bytes, bool reservesPages) {
   FileDescriptor fd(memfd_create(kArenaFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.isOpen()) return errnoError("cannot make shared memory", errno);
-  if (const int error = posix_fallocate(fd.get(), 0, bytes)) {
+  if (!reservesPages && ftruncate(fd.get(), bytes) != 0) return errnoError("cannot size shared memory", errno);
+  if (const int error = reservesPages ? posix_fallocate(fd.get(), 0, bytes) : 0) {
     return unavailableError("cannot reserve " + std::to_string(bytes) +
                             " bytes of shared memory for arenas: " + std::strerror(error));
   }
@@ -75,7 +76,7 @@ void fillNames(SharedBlock block, const Program& program) {
 
 // The memory is zeros already, which is the right start of every count.
 void fillBlock(std::byte* base, const BlockPlan& plan, const Program& program, const Coordinates& at,
-               const ChannelPlans& channels, const std::string& catalog) {
+               const ChannelPlans& channels, const std::string& catalog, void (*greet)(std::byte*)) {
   BlockHeader* header = new (base) BlockHeader();
   header->rank = rankOf(program.mesh, at);
   header->stage = at.pp;
@@ -94,6 +95,7 @@ void fillBlock(std::byte* base, const BlockPlan& plan, const Program& program, c
   for (size_t i = 0; i < channels.channels.size(); ++i) {
     ChannelRow* row = new (base + plan.channelRows + i * sizeof(ChannelRow)) ChannelRow();
     row->key = channels.channels[i].key;
+    if (greet && channels.channels[i].members.front() == header->rank) greet(row->greeting);
   }
   std::memcpy(base + plan.catalog, catalog.data(), catalog.size());
   fillNames(SharedBlock(base), program);
@@ -152,11 +154,11 @@ static Result<std::unique_ptr<BlockFile>> createFile(const Program& program, con
 }
 
 Result<RankMemory> RankMemory::allocate(const Program& program, const Coordinates& at, const ChannelPlans& channels,
-                                        const std::string& catalog, const std::string& nvmePath) {
+                                        const std::string& catalog, const RankMemoryOptions& options) {
   Result<BlockPlan> plan = planBlock(program, channels, catalog.size());
   if (!plan.ok()) return plan.status();
   RankMemory memory;
-  Result<FileDescriptor> memfd = makeMemfd(plan->bytes);
+  Result<FileDescriptor> memfd = makeMemfd(plan->bytes, options.reservesPages);
   if (!memfd.ok()) return memfd.status();
   memory.memfd_ = std::move(*memfd);
   Result<Mapping> block = Mapping::ofMemfd(memory.memfd_.get(), plan->bytes);
@@ -164,14 +166,14 @@ Result<RankMemory> RankMemory::allocate(const Program& program, const Coordinate
   memory.block_ = std::move(*block);
   memory.blockBytes_ = plan->bytes;
   memory.tableBytes_ = plan->tableBytes;
-  fillBlock(memory.block_.base(), *plan, program, at, channels, catalog);
+  fillBlock(memory.block_.base(), *plan, program, at, channels, catalog, options.greet);
   for (int64_t i = 0; i < program.arenas.size; ++i) {
     if (plan->arenaBegins[i] >= 0) {
       memory.arenas_.push_back(memory.block_.base() + plan->arenaBegins[i]);
       continue;
     }
     if (program.arenas[i].sharing == Sharing::kFile) {
-      Result<std::unique_ptr<BlockFile>> file = createFile(program, at, program.arenas[i].bytes, nvmePath);
+      Result<std::unique_ptr<BlockFile>> file = createFile(program, at, program.arenas[i].bytes, options.nvmePath);
       if (!file.ok()) return file.status();
       memory.file_ = std::move(*file);
       memory.arenas_.push_back(nullptr);

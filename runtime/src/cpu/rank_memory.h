@@ -43,12 +43,18 @@ class Mapping {
   size_t guard_ = 0;  // bytes in front
 };
 
+struct RankMemoryOptions {
+  std::string nvmePath;                 // folder of the arena that is a file
+  bool reservesPages = true;            // false: shared arenas are images of a device's, mostly untouched
+  void (*greet)(std::byte*) = nullptr;  // fills the greeting of each channel whose first member this rank is
+};
+
 class RankMemory {
  public:
   // `catalog` is text that peers may read (io/state_catalog.h). A program with an arena that is a file wants a folder
   // for it: a usage error without.
   static Result<RankMemory> allocate(const Program& program, const Coordinates& at, const ChannelPlans& channels,
-                                     const std::string& catalog, const std::string& nvmePath = "");
+                                     const std::string& catalog, const RankMemoryOptions& options = {});
 
   std::byte* const* arenas() const { return arenas_.data(); }
   BlockFile* file() const { return file_.get(); }  // null: no arena is a file

@@ -1,7 +1,9 @@
 // What the compiler plans for kernels is what their contracts ask for.
 #include "hyc/Analysis/Workspaces.h"
+#include "kernels/attention/cuda.h"
 #include "kernels/attention/op.h"
 #include "kernels/convolution/op.h"
+#include "kernels/gemm/cuda.h"
 #include "kernels/gemm/workspace.h"
 
 #include <gtest/gtest.h>
@@ -78,6 +80,14 @@ TEST(Workspaces, ColumnsOfConvolutionsAreThoseOfTheirContract) {
                       hyc::kernels::convolutionColumns(desc))
                 << groups << " groups, " << channels << " channels, " << outputs << " outputs";
           }
+}
+
+TEST(Workspaces, ThoseOfGpusAreOfTheirContracts) {
+  EXPECT_EQ(hyc::kCudaGemmWorkspaceBytes, hyc::kernels::cuda::kGemmWorkspaceBytes);
+  hyc::kernels::AttentionDesc desc;
+  desc.batch = 3, desc.heads = 5, desc.kvHeads = 1, desc.queryLength = 77, desc.keyLength = 90, desc.headDim = 64;
+  EXPECT_EQ(hyc::cudaAttentionGradientWorkspaceBytes(3, 5, 77),
+            static_cast<int64_t>(hyc::kernels::cuda::attentionBackwardWorkspaceBytes(desc)));
 }
 
 } // namespace

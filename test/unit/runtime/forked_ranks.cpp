@@ -97,7 +97,7 @@ hycrt::Result<std::unique_ptr<ConnectedRank>> ConnectedRank::connect(const hycrt
   auto rank = std::make_unique<ConnectedRank>();
   hycrt::ChannelPlans plans = hycrt::planChannels(program, at);
   hycrt::Result<hycrt::RankMemory> memory =
-      hycrt::RankMemory::allocate(program, at, plans, hycrt::catalogOf(program), nvmePath);
+      hycrt::RankMemory::allocate(program, at, plans, hycrt::catalogOf(program), {nvmePath});
   if (!memory.ok()) return memory.status();
   rank->memory_ = std::make_unique<hycrt::RankMemory>(std::move(*memory));
   hycrt::Result<std::unique_ptr<hycrt::Communicator>> communicator =

@@ -1,0 +1,181 @@
+// Products by cuBLASLt, which is column-major: a row-major C = op(A) · op(B) is the column-major Cᵀ = op(B)ᵀ · op(A)ᵀ,
+// so B is its first operand and A its second.
+#include "kernels/gemm/cuda.h"
+
+#include <cublasLt.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "kernels/gemm/cuda_bias.h"
+
+namespace hyc::kernels::cuda {
+namespace {
+
+template <typename T>
+constexpr cudaDataType_t kType = CUDA_R_32F;
+template <>
+constexpr cudaDataType_t kType<Bf16> = CUDA_R_16BF;
+template <>
+constexpr cudaDataType_t kType<F16> = CUDA_R_16F;
+
+struct Types {
+  cudaDataType_t in, out;
+};
+
+// All that an algorithm depends on. Alignments: powers of two, up to 256.
+using Key = std::tuple<int, int, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, int64_t, int64_t,
+                       int64_t, int64_t, bool, bool, uint32_t>;
+
+struct Product {
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+  bool addsBias = false;  // by its epilogue
+};
+
+std::string failure;
+
+bool check(cublasStatus_t status, const GemmDesc &d, const char *what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return true;
+  if (failure.empty())
+    failure = std::string("cuBLASLt: ") + what + " of a product " + std::to_string(d.m) + " × " + std::to_string(d.n) +
+              " × " + std::to_string(d.k) + ": " + cublasLtGetStatusString(status);
+  return false;
+}
+
+cublasLtHandle_t handle() {
+  static const cublasLtHandle_t handle = [] {
+    cublasLtHandle_t made = nullptr;
+    check(cublasLtCreate(&made), {}, "cannot be set up, in front");
+    return made;
+  }();
+  return handle;
+}
+
+uint32_t alignmentOf(const void *pointer) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer) | 256;
+  return static_cast<uint32_t>(address & (~address + 1));
+}
+
+cublasLtMatrixLayout_t makeLayout(cudaDataType_t type, int64_t rows, int64_t columns, int64_t leading, int64_t batch,
+                                  int64_t stride) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  cublasLtMatrixLayoutCreate(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), leading);
+  const int32_t count = static_cast<int32_t>(batch);
+  cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+  cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
+  return layout;
+}
+
+template <typename Value>
+void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, Value value) {
+  cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value);
+}
+
+struct Pointers {
+  const void *a, *b, *bias;
+  void *c, *workspace;
+};
+
+// Asks the library for its best algorithm; with the bias in its epilogue if it has one so.
+bool choose(Product &product, const GemmDesc &d, const Types &types, const Pointers &p, bool addsBias) {
+  product.addsBias = addsBias;
+  set(product.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, addsBias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
+  if (addsBias) {
+    set(product.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, types.in);
+    set(product.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  }
+  cublasLtMatmulPreference_t preference = nullptr;
+  cublasLtMatmulPreferenceCreate(&preference);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value);
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kGemmWorkspaceBytes));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignmentOf(p.b));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignmentOf(p.a));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignmentOf(p.c));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignmentOf(p.c));
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle(), product.operation, product.first, product.second, product.result,
+                                     product.result, preference, 1, &found, &count);
+  cublasLtMatmulPreferenceDestroy(preference);
+  if (addsBias && (status != CUBLAS_STATUS_SUCCESS || count == 0)) return false;
+  if (!check(count == 0 && status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status, d,
+             "no algorithm was found"))
+    return false;
+  product.algorithm = found.algo;
+  return true;
+}
+
+std::optional<Product> prepare(const GemmDesc &d, const Types &types, const Pointers &p) {
+  Product product;
+  // Without TF32: its 10 bits of fraction are asked for by nobody here.
+  if (!check(cublasLtMatmulDescCreate(&product.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), d, "the description"))
+    return std::nullopt;
+  set(product.operation, CUBLASLT_MATMUL_DESC_TRANSA, d.transB ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(product.operation, CUBLASLT_MATMUL_DESC_TRANSB, d.transA ? CUBLAS_OP_T : CUBLAS_OP_N);
+  product.first = makeLayout(types.in, d.transB ? d.k : d.n, d.transB ? d.n : d.k, d.rowStrideB(), d.batch, d.strideB);
+  product.second = makeLayout(types.in, d.transA ? d.m : d.k, d.transA ? d.k : d.m, d.rowStrideA(), d.batch, d.strideA);
+  product.result = makeLayout(types.out, d.n, d.m, d.rowStrideC(), d.batch, d.strideC);
+  if (d.hasBias && choose(product, d, types, p, true)) return product;
+  if (choose(product, d, types, p, false)) return product;
+  return std::nullopt;
+}
+
+Product *productOf(const GemmDesc &d, const Types &types, const Pointers &p) {
+  static std::map<Key, Product> known;
+  const uint32_t alignments = alignmentOf(p.a) << 20 | alignmentOf(p.b) << 10 | alignmentOf(p.c);
+  const Key key{types.in,       types.out,      d.m,       d.n,         d.k,       d.rowStrideA(),
+                d.rowStrideB(), d.rowStrideC(), d.transA,  d.transB,    d.batch,   d.strideA,
+                d.strideB,      d.strideC,      d.hasBias, d.beta != 0, alignments};
+  const auto found = known.find(key);
+  if (found != known.end()) return &found->second;
+  std::optional<Product> made = prepare(d, types, p);
+  return made ? &known.emplace(key, *made).first->second : nullptr;
+}
+
+template <typename T, typename C>
+void multiply(Stream stream, const GemmDesc &d, const T *a, const T *b, const T *bias, C *c, void *workspace) {
+  if (d.m <= 0 || d.n <= 0 || d.batch <= 0 || !failure.empty()) return;
+  if (d.k <= 0) return scaleAndAddBias(stream, d, d.hasBias ? bias : nullptr, c);
+  const Pointers pointers{a, b, bias, c, workspace};
+  Product *product = productOf(d, {kType<T>, kType<C>}, pointers);
+  if (!product) return;
+  if (product->addsBias) set(product->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void *>(bias));
+  const float alpha = static_cast<float>(d.alpha), beta = static_cast<float>(d.beta);
+  check(cublasLtMatmul(handle(), product->operation, &alpha, b, product->first, a, product->second, &beta, c,
+                       product->result, c, product->result, &product->algorithm, workspace,
+                       static_cast<size_t>(kGemmWorkspaceBytes), stream),
+        d, "the start");
+  if (!d.hasBias || product->addsBias) return;
+  GemmDesc rest = d;
+  rest.beta = 1;
+  scaleAndAddBias(stream, rest, bias, c);
+}
+
+}  // namespace
+
+const char *gemmFailure() { return failure.empty() ? nullptr : failure.c_str(); }
+
+void gemm(Stream stream, const GemmDesc &d, const float *a, const float *b, const float *bias, float *c, void *work) {
+  multiply(stream, d, a, b, bias, c, work);
+}
+void gemm(Stream stream, const GemmDesc &d, const Bf16 *a, const Bf16 *b, const Bf16 *bias, Bf16 *c, void *work) {
+  multiply(stream, d, a, b, bias, c, work);
+}
+void gemm(Stream stream, const GemmDesc &d, const Bf16 *a, const Bf16 *b, const Bf16 *bias, float *c, void *work) {
+  multiply(stream, d, a, b, bias, c, work);
+}
+void gemm(Stream stream, const GemmDesc &d, const F16 *a, const F16 *b, const F16 *bias, F16 *c, void *work) {
+  multiply(stream, d, a, b, bias, c, work);
+}
+void gemm(Stream stream, const GemmDesc &d, const F16 *a, const F16 *b, const F16 *bias, float *c, void *work) {
+  multiply(stream, d, a, b, bias, c, work);
+}
+
+}  // namespace hyc::kernels::cuda

@@ -1,0 +1,79 @@
+// Accelerator: the device that a rank's arenas and kernels are on, as the rest of the runtime sees it. A program for
+// CPUs has none.
+//
+// Every arena then exists twice: on the device, where generated code works, and as its image on the host, at the same
+// offsets, where initial values, inputs, scalars and saved states pass through. The surprise: an image is memory only
+// where somebody has touched it, and what it holds is old unless it was just copied.
+#ifndef HYCRT_ACCELERATOR_H_
+#define HYCRT_ACCELERATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "hycrt/program.h"
+#include "hycrt/status.h"
+
+struct CUstream_st;
+
+namespace hycrt {
+
+class DeviceCollectives;
+
+// How the ranks of a device program exchange tensors.
+enum class DeviceComm : uint8_t {
+  kAuto,    // NCCL where the job has more than one rank
+  kNccl,    // a GPU a rank
+  kStaged,  // --comm shm: through pinned images and the shared-memory communicator; ranks may share a GPU
+};
+
+struct DevicePlace {
+  int localRank = 0, localRanks = 1;
+  DeviceComm comm = DeviceComm::kAuto;
+};
+
+class Accelerator {
+ public:
+  virtual ~Accelerator() = default;
+
+  // Whether there is any device that this process can use; the reason in one line where there is none.
+  virtual Status probe() = 0;
+  // Takes the rank's device, if it can run the program and has the memory; every message says what was found.
+  virtual Status open(const Program& program, const DevicePlace& place) = 0;
+  // One allocation an arena, zeroed. `images` outlive this object; `pinsShared`: peers exchange through them.
+  virtual Status allocate(const Program& program, std::byte* const* images, bool pinsShared) = 0;
+
+  // On the device; valid for the whole run.
+  virtual std::byte* arena(int index) const = 0;
+  // Where generated code puts its kernels.
+  virtual CUstream_st* stream() const = 0;
+
+  // The three are done in the order of the stream. What `upload` takes from the image may change when it returns; with
+  // the other two the image is left alone until finish().
+  virtual Status upload(BufferRef buffer, int64_t bytes) = 0;
+  virtual Status copyToDevice(BufferRef buffer, int64_t bytes) = 0;
+  virtual Status copyToHost(BufferRef buffer, int64_t bytes) = 0;
+  // Waits for all that was put on the stream; the first error of any of it.
+  virtual Status finish() = 0;
+
+  // Exchanges that the device does by itself; null: they are staged.
+  virtual DeviceCollectives* collectives() { return nullptr; }
+
+  // "NVIDIA H100, 512 MiB of arenas, 811 MiB beside them (context, libraries, other processes)".
+  virtual std::string describe() const = 0;
+};
+
+// What runProgram is given to make one.
+using MakeAccelerator = std::unique_ptr<Accelerator> (*)();
+
+// CUDA devices (libhycrt_cuda).
+std::unique_ptr<Accelerator> makeCudaDevice();
+
+// Whether code compiled for `architectures`, as in 80 and 90, runs on a device of compute capability major.minor:
+// binaries run on the same major version, from their minor version on.
+bool runsOnCapability(const Table<int>& architectures, int major, int minor);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_ACCELERATOR_H_

@@ -1,0 +1,190 @@
+#include "cuda/device.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cuda/nccl.h"
+#include "kernels/gemm/cuda.h"
+
+namespace hycrt {
+namespace {
+
+std::string mebibytes(int64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+
+std::string versionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string listOf(const Table<int>& architectures) {
+  std::string text;
+  for (int architecture : architectures) text += (text.empty() ? "sm_" : ", sm_") + std::to_string(architecture);
+  return text;
+}
+
+}  // namespace
+
+Status cudaStatus(cudaError_t error, const std::string& what) {
+  if (error == cudaSuccess) return {};
+  return unavailableError("CUDA: " + what + " failed: " + cudaGetErrorString(error));
+}
+
+// ------------------------------------------------------------------------------------------------------- UploadRing
+
+UploadRing::~UploadRing() {
+  for (Slot& slot : slots_) {
+    if (slot.copied) cudaEventDestroy(slot.copied);
+    if (slot.memory) cudaFreeHost(slot.memory);
+  }
+}
+
+Status UploadRing::open() {
+  slots_.resize(kSlots);
+  for (Slot& slot : slots_) {
+    HYCRT_RETURN_IF_ERROR(
+        cudaStatus(cudaMallocHost(reinterpret_cast<void**>(&slot.memory), kSlotBytes), "allocating pinned memory"));
+    HYCRT_RETURN_IF_ERROR(
+        cudaStatus(cudaEventCreateWithFlags(&slot.copied, cudaEventDisableTiming), "making an event"));
+  }
+  return {};
+}
+
+Status UploadRing::copy(std::byte* to, const std::byte* from, int64_t bytes, cudaStream_t stream) {
+  for (int64_t done = 0; done < bytes; done += kSlotBytes) {
+    Slot& slot = slots_[next_];
+    next_ = (next_ + 1) % slots_.size();
+    const size_t part = static_cast<size_t>(std::min(kSlotBytes, bytes - done));
+    // An event that was never recorded is over.
+    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventSynchronize(slot.copied), "waiting for a copy"));
+    std::memcpy(slot.memory, from + done, part);
+    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaMemcpyAsync(to + done, slot.memory, part, cudaMemcpyHostToDevice, stream),
+                                     "copying to the device"));
+    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(slot.copied, stream), "recording an event"));
+  }
+  return {};
+}
+
+// ------------------------------------------------------------------------------------------------------- CudaDevice
+
+CudaDevice::~CudaDevice() {
+  collectives_.reset();
+  for (std::byte* pinned : pinned_) cudaHostUnregister(pinned);
+  for (std::byte* arena : arenas_) cudaFree(arena);
+  if (stream_) cudaStreamDestroy(stream_);
+}
+
+Status CudaDevice::probe() {
+  const cudaError_t error = cudaGetDeviceCount(&count_);
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) return unavailableError("there is no CUDA device: this machine has no NVIDIA driver");
+  if (error != cudaSuccess && driver < runtime / 1000 * 1000) {
+    return unavailableError("the NVIDIA driver is too old: it is made for CUDA " + versionText(driver) +
+                            ", this program for " + versionText(runtime));
+  }
+  if (error != cudaSuccess || count_ == 0) {
+    return unavailableError(std::string("there is no CUDA device: ") +
+                            (error == cudaSuccess ? "the driver lists none" : cudaGetErrorString(error)));
+  }
+  return {};
+}
+
+Status CudaDevice::choose(const Program& program, const DevicePlace& place) {
+  const bool usesNccl = place.localRanks > 1 && place.comm != DeviceComm::kStaged;
+  if (usesNccl && place.localRanks > count_) {
+    return unavailableError("the job has " + std::to_string(place.localRanks) + " ranks, but this machine " +
+                            std::to_string(count_) + (count_ == 1 ? " GPU" : " GPUs") +
+                            ", and NCCL wants a GPU a rank; run with --comm shm to share them");
+  }
+  const int index = place.localRank % count_;
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaSetDevice(index), "taking device " + std::to_string(index)));
+  cudaDeviceProp properties{};
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaGetDeviceProperties(&properties, index), "asking what the device is"));
+  name_ = properties.name;
+  if (!runsOnCapability(program.architectures, properties.major, properties.minor)) {
+    const std::string capability = std::to_string(properties.major * 10 + properties.minor);
+    return unavailableError("device " + std::to_string(index) + " (" + name_ + ") is an sm_" + capability +
+                            ", but program '" + program.name + "' is compiled for " + listOf(program.architectures) +
+                            "; compile with --arch sm_" + capability);
+  }
+  if (!usesNccl) return {};
+  collectives_ = makeNcclCollectives();
+  if (collectives_) return {};
+  return unavailableError("this program was built without NCCL; run with --comm shm");
+}
+
+// Of this rank alone: whoever shares the device may still be about to take its part.
+Status CudaDevice::checkMemory(const Program& program) const {
+  size_t free = 0, total = 0;
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaMemGetInfo(&free, &total), "asking for free memory"));
+  if (planned_ <= static_cast<int64_t>(free)) return {};
+  return unavailableError("the plan of program '" + std::string(program.name) + "' wants " + mebibytes(planned_) +
+                          " of device memory, but " + name_ + " has " + mebibytes(static_cast<int64_t>(free)) +
+                          " free of " + mebibytes(static_cast<int64_t>(total)));
+}
+
+Status CudaDevice::open(const Program& program, const DevicePlace& place) {
+  HYCRT_RETURN_IF_ERROR(choose(program, place));
+  for (const ArenaDesc& arena : program.arenas) planned_ += arena.bytes;
+  HYCRT_RETURN_IF_ERROR(checkMemory(program));
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"));
+  return ring_.open();
+}
+
+Status CudaDevice::allocate(const Program& program, std::byte* const* images, bool pinsShared) {
+  images_ = images;
+  for (int64_t i = 0; i < program.arenas.size; ++i) {
+    const ArenaDesc& arena = program.arenas[i];
+    const size_t bytes = static_cast<size_t>(std::max<int64_t>(arena.bytes, 256));
+    void* memory = nullptr;
+    if (const cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
+      return unavailableError(std::string("arena '") + arena.name + "' of " + mebibytes(arena.bytes) +
+                              " does not fit on " + name_ + " (the plan wants " + mebibytes(planned_) +
+                              " in all): " + cudaGetErrorString(error));
+    }
+    arenas_.push_back(static_cast<std::byte*>(memory));
+    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaMemsetAsync(memory, 0, bytes, stream_), "clearing an arena"));
+    if (!pinsShared || arena.sharing != Sharing::kShared || arena.bytes == 0) continue;
+    // Copies are right without, only slower: what refuses to be pinned stays as it is.
+    if (cudaHostRegister(images[i], static_cast<size_t>(arena.bytes), cudaHostRegisterDefault) == cudaSuccess)
+      pinned_.push_back(images[i]);
+    else
+      cudaGetLastError();
+  }
+  return finish();
+}
+
+Status CudaDevice::upload(BufferRef buffer, int64_t bytes) {
+  return ring_.copy(onDevice(buffer), onHost(buffer), bytes, stream_);
+}
+
+Status CudaDevice::copyToDevice(BufferRef buffer, int64_t bytes) {
+  return cudaStatus(
+      cudaMemcpyAsync(onDevice(buffer), onHost(buffer), static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_),
+      "copying to the device");
+}
+
+Status CudaDevice::copyToHost(BufferRef buffer, int64_t bytes) {
+  return cudaStatus(
+      cudaMemcpyAsync(onHost(buffer), onDevice(buffer), static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_),
+      "copying from the device");
+}
+
+Status CudaDevice::finish() {
+  if (const char* failure = hyc::kernels::cuda::gemmFailure()) return unavailableError(failure);
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaGetLastError(), "starting a kernel"));
+  if (collectives_) HYCRT_RETURN_IF_ERROR(collectives_->watch(stream_));
+  return cudaStatus(cudaStreamSynchronize(stream_), "a kernel");
+}
+
+std::string CudaDevice::describe() const {
+  size_t free = 0, total = 0;
+  const bool isKnown = cudaMemGetInfo(&free, &total) == cudaSuccess;
+  const int64_t rest = static_cast<int64_t>(total - free) - planned_;
+  return "device: " + name_ + ", " + mebibytes(planned_) + " of arenas" +
+         (isKnown && rest > 0 ? ", " + mebibytes(rest) + " beside them (context, libraries, other processes)" : "");
+}
+
+std::unique_ptr<Accelerator> makeCudaDevice() { return std::make_unique<CudaDevice>(); }
+
+}  // namespace hycrt

@@ -1,0 +1,72 @@
+// CudaDevice: the GPU of one rank. Arenas are one allocation each, one stream runs the program's kernels.
+#ifndef HYCRT_SRC_CUDA_DEVICE_H_
+#define HYCRT_SRC_CUDA_DEVICE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/device_collectives.h"
+#include "hycrt/accelerator.h"
+
+namespace hycrt {
+
+// An error that names the call; `what` reads like "copy to the device".
+Status cudaStatus(cudaError_t error, const std::string& what);
+
+// Pinned memory through which uploads go, so that what they take may change at once: slots in turn, each with the event
+// that ends its last copy.
+class UploadRing {
+ public:
+  ~UploadRing();
+  Status open();
+  Status copy(std::byte* to, const std::byte* from, int64_t bytes, cudaStream_t stream);
+
+ private:
+  static constexpr int kSlots = 8;
+  static constexpr int64_t kSlotBytes = int64_t{1} << 20;
+  struct Slot {
+    std::byte* memory = nullptr;
+    cudaEvent_t copied = nullptr;
+  };
+  std::vector<Slot> slots_;
+  size_t next_ = 0;
+};
+
+class CudaDevice : public Accelerator {
+ public:
+  ~CudaDevice() override;
+  Status probe() override;
+  Status open(const Program& program, const DevicePlace& place) override;
+  Status allocate(const Program& program, std::byte* const* images, bool pinsShared) override;
+  std::byte* arena(int index) const override { return arenas_[static_cast<size_t>(index)]; }
+  CUstream_st* stream() const override { return stream_; }
+  Status upload(BufferRef buffer, int64_t bytes) override;
+  Status copyToDevice(BufferRef buffer, int64_t bytes) override;
+  Status copyToHost(BufferRef buffer, int64_t bytes) override;
+  Status finish() override;
+  DeviceCollectives* collectives() override { return collectives_.get(); }
+  std::string describe() const override;
+
+ private:
+  Status choose(const Program& program, const DevicePlace& place);
+  Status checkMemory(const Program& program) const;
+  std::byte* onDevice(BufferRef buffer) const { return arenas_[static_cast<size_t>(buffer.arena)] + buffer.offset; }
+  std::byte* onHost(BufferRef buffer) const { return images_[buffer.arena] + buffer.offset; }
+
+  int count_ = 0;
+  std::string name_;
+  int64_t planned_ = 0;
+  cudaStream_t stream_ = nullptr;
+  std::vector<std::byte*> arenas_;
+  std::vector<std::byte*> pinned_;
+  std::byte* const* images_ = nullptr;
+  UploadRing ring_;
+  std::unique_ptr<DeviceCollectives> collectives_;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_CUDA_DEVICE_H_

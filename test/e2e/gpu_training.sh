@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Training on a GPU gives the losses of the CPU target. Several ranks share the GPU by --comm shm. Without a GPU the test is
+# skipped (77).
+#
+# Usage: gpu_training.sh BUILD_FOLDER SOURCE_FOLDER SCRATCH_FOLDER TOLERANCE STEPS COMPILE_FLAGS...
+set -euo pipefail
+build=$1 source=$2 models=$2/test/models scratch=$3 tolerance=$4 steps=$5
+shift 5
+rm -rf "$scratch"
+mkdir -p "$scratch"
+compile=("$build/bin/hyc-compile" "$models/gpt2-tiny.onnx" --loss cross_entropy --logits logits --labels labels "$@")
+"${compile[@]}" --target cuda -o "$scratch/out" >"$scratch/cuda.log"
+if "$scratch/out/bin/stage0" 2>&1 | grep 'there is no CUDA device'; then exit 77; fi
+"${compile[@]}" -o "$scratch/cpu" >"$scratch/cpu.log"
+run=(--data "$models/text.bin" --steps "$steps" --seed 1)
+"$build/bin/hyc-run" "$scratch/cpu" "${run[@]}" --log-file "$scratch/cpu.jsonl" >/dev/null
+"$build/bin/hyc-run" "$scratch/out" --comm shm "${run[@]}" --log-file "$scratch/out.jsonl" >"$scratch/run.log"
+"$source/test/e2e/compare_losses.sh" "$scratch/cpu.jsonl" "$scratch/out.jsonl" "$tolerance" "$steps"

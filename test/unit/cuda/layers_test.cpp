@@ -1,0 +1,162 @@
+// Layer norm, embedding and cross entropy.
+#include "device_test.h"
+#include "kernels/cross_entropy/cuda.h"
+#include "kernels/cross_entropy/reference.h"
+#include "kernels/embedding/cuda.h"
+#include "kernels/embedding/reference.h"
+#include "kernels/layer_norm/cuda.h"
+#include "kernels/layer_norm/reference.h"
+
+namespace hyc::kernels::cuda {
+namespace {
+
+struct LayerNorm : CudaTest {};
+struct Embedding : CudaTest {};
+struct CrossEntropy : CudaTest {};
+
+template <typename T>
+void expectLayerNorm(int64_t rows, int64_t cols, WriteMode mode) {
+  SCOPED_TRACE(testing::Message() << rows << " × " << cols << ", bytes " << sizeof(T));
+  LayerNormDesc d;
+  d.rows = rows, d.cols = cols;
+  const auto x = randomValues<T>(rows * cols, 1), dy = randomValues<T>(rows * cols, 2);
+  const auto scale = randomValues<float>(cols, 3), bias = randomValues<float>(cols, 4);
+  const auto oldScale = randomValues<float>(cols, 5), oldBias = randomValues<float>(cols, 6);
+  const Doubles wx = widened(x), wdy = widened(dy), wscale = widened(scale), wbias = widened(bias);
+  Doubles y(wx.size()), mean(static_cast<size_t>(rows)), rstd(mean), dx(wx.size()), dscale = widened(oldScale),
+                                                                                       dbias = widened(oldBias);
+  reference::layerNormForward(d, wx.data(), wscale.data(), wbias.data(), y.data(), mean.data(), rstd.data());
+  reference::layerNormBackward(d, wx.data(), wscale.data(), mean.data(), rstd.data(), wdy.data(), dx.data(),
+                               dscale.data(), dbias.data(), mode);
+  DeviceArray<T> dX(x), gotY(rows * cols), gotDx(dy);  // dx takes the place of dy
+  DeviceArray<float> dScale(scale), dBias(bias), gotMean(rows), gotRstd(rows), gotScale(oldScale), gotBias(oldBias);
+  DeviceArray<float> workspace(static_cast<int64_t>(layerNormBackwardWorkspaceBytes(d) / sizeof(float)));
+  layerNormForward<T>(nullptr, d, dX, dScale, dBias, gotY, gotMean, gotRstd);
+  layerNormBackward<T>(nullptr, d, dX, dScale, gotMean, gotRstd, gotDx, gotDx, gotScale, gotBias, mode, workspace);
+  EXPECT_LT(relativeError(gotY.readDoubles(), y), 8 * kEpsilon<T>);
+  EXPECT_LT(relativeError(gotMean.readDoubles(), mean), 1e-6);
+  EXPECT_LT(relativeError(gotRstd.readDoubles(), rstd), 1e-6);
+  EXPECT_LT(relativeError(gotDx.readDoubles(), dx), 8 * kEpsilon<T>);
+  EXPECT_LT(relativeError(gotScale.readDoubles(), dscale), 2e-6);
+  EXPECT_LT(relativeError(gotBias.readDoubles(), dbias), 2e-6);
+}
+
+TEST_F(LayerNorm, EqualsTheReference) {
+  for (const auto &[rows, cols] : std::vector<std::pair<int64_t, int64_t>>{{1, 8}, {5, 768}, {300, 33}, {7, 1032}}) {
+    expectLayerNorm<float>(rows, cols, WriteMode::kOverwrite);
+    expectLayerNorm<Bf16>(rows, cols, WriteMode::kAccumulate);
+    expectLayerNorm<F16>(rows, cols, WriteMode::kOverwrite);
+  }
+}
+
+template <typename T>
+void expectEmbedding(int64_t tokens, int64_t width, int64_t start, WriteMode mode) {
+  EmbeddingDesc d;
+  d.tokens = tokens, d.rows = 20, d.width = width;
+  std::vector<int64_t> ids;
+  std::mt19937 generator(7);
+  for (int64_t t = 0; t < tokens; ++t) ids.push_back(t % 3 ? int64_t(generator() % 30) : 11);  // one row has many
+  const auto table = randomValues<T>(d.rows * width, 1), dout = randomValues<T>(tokens * width, 2);
+  const auto old = randomValues<float>(d.rows * width, 3);
+  EmbeddingDesc onHost = d;
+  onHost.start = start;
+  const Doubles wtable = widened(table);
+  Doubles out(static_cast<size_t>(tokens * width));
+  reference::embedding(onHost, ids.data(), wtable.data(), out.data());
+  // The sums' order is part of the contract: the reference in f32 gives the same bits.
+  std::vector<float> dtable = old, wdout;
+  for (const T &value : dout) wdout.push_back(static_cast<float>(value));
+  reference::embeddingGrad(onHost, ids.data(), wdout.data(), dtable.data(), mode);
+  DeviceArray<int64_t> dIds(ids), dStart(std::vector<int64_t>{start});
+  DeviceArray<T> dTable(table), gotOut(tokens * width), dDout(dout);
+  DeviceArray<float> gotTable(old);
+  embedding<T>(nullptr, d, dStart, dIds, dTable, gotOut);
+  embeddingGrad<T>(nullptr, d, dStart, dIds, dDout, gotTable, mode);
+  EXPECT_EQ(gotOut.readDoubles(), out);
+  EXPECT_TRUE(sameBits(gotTable.read(), dtable)) << tokens << " tokens of " << width;
+}
+
+TEST_F(Embedding, HasTheReferencesBits) {
+  expectEmbedding<float>(40, 24, 0, WriteMode::kOverwrite);
+  expectEmbedding<float>(600, 7, 5, WriteMode::kAccumulate);
+  expectEmbedding<Bf16>(300, 32, 10, WriteMode::kAccumulate);
+  expectEmbedding<F16>(1, 300, 0, WriteMode::kOverwrite);
+}
+
+template <typename T>
+void expectCrossEntropy(int64_t tokens, int64_t vocabulary) {
+  SCOPED_TRACE(testing::Message() << tokens << " tokens of " << vocabulary << ", bytes " << sizeof(T));
+  CrossEntropyDesc d;
+  d.tokens = tokens, d.localVocab = vocabulary;
+  const auto logits = randomValues<T>(tokens * vocabulary, 1);
+  std::vector<int64_t> labels;
+  for (int64_t t = 0; t < tokens; ++t) labels.push_back(t % 4 == 3 ? -100 : t * 7 % vocabulary);
+  const Doubles wide = widened(logits);
+  Doubles lse(static_cast<size_t>(tokens)), picked(lse), dlogits(wide.size());
+  double loss = 0;
+  int64_t count = 0;
+  reference::crossEntropyForward(d, wide.data(), labels.data(), lse.data(), picked.data(), &loss, &count);
+  reference::crossEntropyGrad(d, wide.data(), labels.data(), lse.data(), 0.5, dlogits.data());
+
+  DeviceArray<T> x(logits);
+  DeviceArray<int64_t> dLabels(labels), gotCount(1);
+  DeviceArray<float> gotLse(tokens), gotPicked(tokens), gotLoss(1), scale(std::vector<float>{0.5f});
+  crossEntropyForward<T>(nullptr, d, x, dLabels, gotLse, gotPicked, gotLoss, gotCount);
+  EXPECT_LT(relativeError(gotLse.readDoubles(), lse), 1e-6);
+  EXPECT_EQ(gotCount.read()[0], count);
+  EXPECT_NEAR(gotLoss.read()[0], loss, 1e-5 * std::fabs(loss));
+
+  // The same vocabulary in two shards, of which the second has padding.
+  const int64_t columns = (vocabulary + 8) / 2 / 8 * 8 + 8;
+  std::vector<float> most(static_cast<size_t>(tokens), -INFINITY), sums(most.size(), 0.0f), labelLogits(sums);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (int64_t s = 0; s < 2; ++s) {
+      std::vector<T> shard(static_cast<size_t>(tokens * columns), T(std::nanf("")));
+      for (int64_t t = 0; t < tokens; ++t)
+        for (int64_t c = 0; c < columns && s * columns + c < vocabulary; ++c)
+          shard[static_cast<size_t>(t * columns + c)] = logits[static_cast<size_t>(t * vocabulary + s * columns + c)];
+      CrossEntropyDesc shardDesc;
+      shardDesc.tokens = tokens;
+      DeviceArray<T> dShard(shard);
+      DeviceArray<int64_t> first(std::vector<int64_t>{s * columns});
+      DeviceArray<float> dMost(most), dSum(tokens), dPicked(tokens);
+      const VocabularyShard part{first, vocabulary, columns};
+      if (pass == 0) {
+        crossEntropyRowMax<T>(nullptr, shardDesc, part, dShard, dMost);
+        const std::vector<float> got = dMost.read();
+        for (size_t t = 0; t < got.size(); ++t) most[t] = std::fmax(most[t], got[t]);
+        continue;
+      }
+      crossEntropySumExp<T>(nullptr, shardDesc, part, dShard, dLabels, dMost, dSum, dPicked);
+      const std::vector<float> sum = dSum.read(), one = dPicked.read();
+      for (size_t t = 0; t < sum.size(); ++t) sums[t] += sum[t], labelLogits[t] += one[t];
+      DeviceArray<T> gradient(tokens * columns);
+      crossEntropyGrad<T>(nullptr, shardDesc, part, dShard, dLabels, gotLse, scale, gradient);
+      const Doubles got = gradient.readDoubles();
+      double error = 0;
+      for (int64_t t = 0; t < tokens; ++t)
+        for (int64_t c = 0; c < columns; ++c) {
+          const int64_t v = s * columns + c;
+          const double want = v < vocabulary ? dlogits[static_cast<size_t>(t * vocabulary + v)] : 0;
+          error = std::fmax(error, std::fabs(got[static_cast<size_t>(t * columns + c)] - want));
+        }
+      EXPECT_LT(error, 2 * kEpsilon<T>);
+    }
+  }
+  DeviceArray<float> dMost(most), dSums(sums), dPicked(labelLogits), lossOfShards(1);
+  DeviceArray<int64_t> countOfShards(1);
+  crossEntropyCombine(nullptr, d, dLabels, dMost, dSums, dPicked, dSums, lossOfShards, countOfShards);
+  EXPECT_LT(relativeError(dSums.readDoubles(), lse), 1e-6);
+  EXPECT_NEAR(lossOfShards.read()[0], loss, 1e-5 * std::fabs(loss));
+  EXPECT_EQ(countOfShards.read()[0], count);
+}
+
+TEST_F(CrossEntropy, EqualsTheReferenceWholeAndInShards) {
+  expectCrossEntropy<float>(5, 1000);
+  expectCrossEntropy<float>(40, 37);
+  expectCrossEntropy<Bf16>(9, 515);
+  expectCrossEntropy<F16>(3, 64);
+}
+
+}  // namespace
+}  // namespace hyc::kernels::cuda
