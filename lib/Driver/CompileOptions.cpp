@@ -222,6 +222,8 @@ llvm::Expected<std::vector<int64_t>> hyc::gpuArchitectures(const CompileOptions 
 }
 
 static Error checkTarget(const CompileOptions &options) {
+  if (options.optimization < 0 || options.optimization > 3)
+    return usageError("--optimize is " + std::to_string(options.optimization) + ", expected 0 to 3");
   if (options.target != "cpu" && options.target != "cuda")
     return usageError("--target is \"" + options.target + "\", expected cpu or cuda");
   if (auto architectures = gpuArchitectures(options); !architectures)

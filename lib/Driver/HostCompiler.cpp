@@ -28,10 +28,10 @@ static constexpr uint64_t kCacheBytes = uint64_t(1) << 30;
 
 /// Flags of every generated file. Contracting a·b + c would give a fused kernel other bits than its parts have; the CPU
 /// is the host's, since programs start where they are compiled.
-static std::vector<std::string> compileFlags() {
-  return {"-std=c++20",         "-O3",      "-march=native",
-          "-ffp-contract=off",  "-fopenmp", "-fno-math-errno",
-          "-fno-trapping-math", "-DNDEBUG", "-w"};
+static std::vector<std::string> compileFlags(const Toolchain &toolchain) {
+  return {"-std=c++20",         "-O" + std::to_string(toolchain.optimization), "-march=native",
+          "-ffp-contract=off",  "-fopenmp",                                    "-fno-math-errno",
+          "-fno-trapping-math", "-DNDEBUG",                                    "-w"};
 }
 
 /// Runs `command` without a shell, its output in `logPath`; the failure quotes the beginning of that.
@@ -64,7 +64,7 @@ std::string HostCompiler::objectOf(StringRef source) const {
 
 std::vector<std::string> HostCompiler::compileCommand(StringRef source, StringRef object) const {
   std::vector<std::string> command = {toolchain.compiler};
-  append_range(command, compileFlags());
+  append_range(command, compileFlags(toolchain));
   for (const std::string &folder : toolchain.includeDirs)
     command.push_back("-I" + folder);
   // The staging folder's name must reach no object, or the cache would never hit.
@@ -190,7 +190,7 @@ Error HostCompiler::build(ArrayRef<ExecutableJob> jobs) {
   sys::fs::status(toolchain.compiler, compiler);
   std::string identity = toolchain.compiler + " " + (toolchain.isForGpu() ? toolchain.nvcc + " " : std::string()) + std::to_string(compiler.getSize()) + " " +
                          std::to_string(compiler.getLastModificationTime().time_since_epoch().count());
-  environmentHash = hashParts({identity, join(compileFlags(), " "), sys::getHostCPUName(), hashHeaders(folders)});
+  environmentHash = hashParts({identity, join(compileFlags(toolchain), " "), sys::getHostCPUName(), hashHeaders(folders)});
   if (Error error = compileAll(ordered))
     return error;
   for (const ExecutableJob &job : jobs) {

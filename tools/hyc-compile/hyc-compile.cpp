@@ -105,6 +105,9 @@ struct Flags {
 
   cl::opt<std::string> target{"target", cl::value_desc("NAME"), cl::init("cpu"), cl::cat(output),
                               cl::desc("What programs run on: cpu or cuda [cpu]")};
+  cl::opt<int64_t> optimization{
+      "optimize", cl::value_desc("N"), cl::init(3), cl::cat(output),
+      cl::desc("How hard the host compiler works on generated code, 0 to 3; no bit of a result depends on it [3]")};
   cl::list<std::string> architectures{"arch", cl::value_desc("sm_N"), cl::CommaSeparated, cl::cat(output),
                                       cl::desc("cuda: which GPUs, as in sm_80,sm_90 [both]")};
   cl::opt<bool> poison{"poison", cl::cat(files),
@@ -282,6 +285,7 @@ hyc::CompileOptions Flags::read() const {
   offer(minLossScale, options.minLossScale);
   options.poison = poison;
   options.target = target;
+  options.optimization = optimization;
   if (!architectures.empty())
     options.architectures.assign(architectures.begin(), architectures.end());
   return options;

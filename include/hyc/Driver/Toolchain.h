@@ -14,6 +14,7 @@ struct Toolchain {
   std::vector<std::string> includeDirs; ///< of hycrt/… and kernels/…
   std::vector<std::string> headerDirs;  ///< what of includeDirs belongs to hyc
   std::vector<std::string> libraries;   ///< absolute, in link order
+  int64_t optimization = 3;             ///< -O of generated files
   std::vector<std::string> linkFlags;   ///< what the libraries need of the system
 
   std::string nvcc;                       ///< absolute; empty: this hyc is built without CUDA
