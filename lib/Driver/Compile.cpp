@@ -17,6 +17,7 @@
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Analysis/Workspaces.h"
 #include "hyc/Pipelines/Pipelines.h"
+#include "hyc/Target/Cpp.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
@@ -193,6 +194,7 @@ Error Compilation::prepare() {
   if (!architectures)
     return architectures.takeError();
   toolchain.architectures = *architectures;
+  toolchain.optimization = options.optimization;
   if (options.emit == EmitKind::Exe)
     if (Error error = toolchain.check())
       return error;
@@ -345,7 +347,7 @@ Error Compilation::emitFolder() {
   compiled.modelFolder = model.folder;
   compiled.configText = model.configText;
   compiled.microBatch = model.microBatch;
-  compiled.sequence = model.sequence;
+  compiled.sequence = tokensOfSample(*model.module);
   ProgramFolder programs(*folder, options, compiled);
   if (options.emit == EmitKind::Account) {
     if (Error error = programs.writePlan())

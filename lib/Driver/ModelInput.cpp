@@ -121,8 +121,6 @@ static Error bindBatch(ModelInput &input, const CompileOptions &options) {
       return makeError(ExitCode::Data,
                        options.input + ": input \"" + name + "\" is a scalar, expected a batch of samples");
     int64_t batch = type.getDimSize(0);
-    if (type.getRank() > 1)
-      input.sequence = std::max(input.sequence, type.getDimSize(1));
     if (input.microBatch == 0 && batch % dp == 0)
       input.microBatch = batch / dp;
     if (input.microBatch * dp != batch && options.trainBatch.getOrigin() == Origin::Config)

@@ -12,7 +12,6 @@ namespace hyc {
 struct ModelInput {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   int64_t microBatch = 1; ///< samples of one micro-batch on one rank
-  int64_t sequence = 1;   ///< tokens of one sample
   std::string folder;     ///< against which #hyc.file paths are resolved
   std::string configText; ///< of a Hugging Face folder
 };

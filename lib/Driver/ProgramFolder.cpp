@@ -24,8 +24,9 @@ std::string ProgramFolder::report() const {
                         std::to_string(model.microBatch * *options.gradAccum * plan.dp);
   return model.name + ": " + std::to_string(plan.tp * plan.pp * plan.dp) + " ranks, tp " + std::to_string(plan.tp) +
          " × pp " + std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
-         "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples of " +
-         std::to_string(model.sequence) + " tokens\nschedule " + plan.schedule +
+         "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples" +
+         (model.sequence == 0 ? "" : " of " + std::to_string(model.sequence) + " tokens") + "\nschedule " +
+         plan.schedule +
          (plan.virtualStages == 1 ? "" : " interleaved, " + std::to_string(plan.virtualStages) + " virtual stages") +
          ", stages balanced by " + plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" +
          reportMemory(model.account) + (model.time ? reportTime(*model.time) : "");
@@ -54,7 +55,7 @@ std::string ProgramFolder::manifest(ModuleOp rank, const std::vector<std::string
   facts.dp = model.plan.dp;
   facts.microBatch = model.microBatch;
   facts.gradAccum = *options.gradAccum;
-  facts.sequence = model.sequence;
+  facts.sequence = std::max<int64_t>(1, model.sequence);
   facts.threads = plannedThreads(options);
   facts.nvmePath = *options.nvmePath;
   facts.learningRate = options;

@@ -19,7 +19,7 @@ struct CompiledModel {
   std::string configText;  ///< of a Hugging Face folder, to go with saved weights; empty: the model has none
   PlanFile plan;
   uint64_t planHash = 0;
-  int64_t microBatch = 1, sequence = 1;
+  int64_t microBatch = 1, sequence = 0; ///< samples, and tokens of each; 0 where nothing is a token
   std::string exchangeReport; ///< of phase 4
   JobAccount account;         ///< of memory and communication
   std::optional<TimeEstimate> time;

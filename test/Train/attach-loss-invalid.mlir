@@ -25,3 +25,12 @@ hyc.func @train(%x: tensor<2x8xf32> {hyc.input = "x"}, %l: tensor<3xi64> {hyc.in
 
 // expected-error@+1 {{has no function @train}}
 module {}
+
+// -----
+
+// expected-error@+1 {{input "positions" has type 'tensor<1x4xi64>', but "input_ids" has 2 samples; expected the samples of a micro-batch}}
+hyc.func @train(%x: tensor<2x4xi64> {hyc.input = "input_ids"}, %p: tensor<1x4xi64> {hyc.input = "positions"})
+    -> (tensor<2x4x8xf32> {hyc.output = "logits"}) {
+  %0 = hyc.constant dense<0.0> : tensor<2x4x8xf32>
+  hyc.return %0 : tensor<2x4x8xf32>
+}

@@ -35,6 +35,9 @@ llvm::LogicalResult emitPrograms(mlir::ModuleOp module, const CppOptions &option
 /// The files that parameters are read from; emitted programs refer to them by position, and the manifest lists them.
 std::vector<std::string> collectModelFiles(mlir::ModuleOp module);
 
+/// Tokens of one sample of programs of phase 5; 0 where no input is a sequence of tokens.
+int64_t tokensOfSample(mlir::ModuleOp module);
+
 /// Makes hyc-emit-cpp known to hyc-opt.
 void registerEmitCppPass();
 

@@ -418,6 +418,16 @@ LogicalResult ProgramPrinter::emit() {
 
 } // namespace
 
+int64_t hyc::tokensOfSample(ModuleOp module) {
+  for (auto program : module.getOps<rank::ProgramOp>())
+    for (auto input : program.getOps<rank::InputOp>()) {
+      ArrayRef<int64_t> shape = input.getBufferType().getShape();
+      if (!shape.empty() && llvm::is_contained({"token", "next_token"}, input.getSource()))
+        return input.getBufferType().getNumElements() / std::max<int64_t>(1, shape[0]);
+    }
+  return 0;
+}
+
 std::vector<std::string> hyc::collectModelFiles(ModuleOp module) {
   std::vector<std::string> files;
   for (auto program : module.getOps<rank::ProgramOp>())

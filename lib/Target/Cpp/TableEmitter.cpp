@@ -207,13 +207,19 @@ std::string TableEmitter::streams(rank::InputOp input) {
   return ", kStreams, " + std::to_string(input.getStreamsAttr().size());
 }
 
+/// Without the samples, which come first; of a program that trains nothing an input may be a scalar.
+static ArrayRef<int64_t> sampleShapeOf(rank::InputOp input) {
+  ArrayRef<int64_t> shape = input.getBufferType().getShape();
+  return shape.empty() ? shape : shape.drop_front();
+}
+
 void TableEmitter::emitInputs() {
   SmallVector<std::string> rows;
   for (auto input : program.getOps<rank::InputOp>())
     rows.push_back("{" + quoted(input.getSymName()) + ", " + dtype(input.getBufferType().getElementType()) +
                    ", hycrt::InputSource::" + sourceName(input).str() + ", " +
                    bufferRef(input.getArenaAttr(), *input.getOffset()) + ", " + std::to_string(input.getBound()) +
-                   ", " + braced(input.getBufferType().getShape().drop_front()) + streams(input) + "}");
+                   ", " + braced(sampleShapeOf(input)) + streams(input) + "}");
   table("InputDesc", "kInputs", rows);
 }
 
@@ -347,16 +353,13 @@ LogicalResult TableEmitter::emitProgram() {
   if (auto momentum = program.lookupSymbol<rank::ScalarOp>("momentum"))
     scalars += ", " + bufferRef(momentum.getArenaAttr(), *momentum.getOffset());
   // A stage in the middle reads no input: the batch is the same everywhere. Where nothing is a token, a sample is one.
-  int64_t samples = 1, sequence = 1;
+  int64_t samples = 1, sequence = std::max<int64_t>(1, tokensOfSample(module));
   for (auto any : module.getOps<rank::ProgramOp>())
     for (auto input : any.getOps<rank::InputOp>()) {
       ArrayRef<int64_t> shape = input.getBufferType().getShape();
       if (shape.empty() || input.getSource() == "random")
         continue;
       samples = shape[0];
-      if (input.getSource() == "sample")
-        continue;
-      sequence = input.getBufferType().getNumElements() / std::max<int64_t>(1, samples);
     }
   std::string name = options.name + ".stage" + std::to_string(program.getStage());
   os << "constexpr hycrt::Program kProgram = {\n";

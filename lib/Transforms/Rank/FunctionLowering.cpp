@@ -264,9 +264,6 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
   };
   if (StringAttr input = attribute("hyc.input")) {
     StringAttr from = attribute("hyc.source");
-    if (from && from == "sample")
-      return source.emitError("input ") << input << " has type " << argument.getType()
-                                        << ", but data gives only tokens (integers)";
     return address(tables.addInput(input.getValue(), from ? from.getValue() : "token",
                                    source.getArgAttrOfType<ArrayAttr>(index, "hyc.streams"), boundOf(argument), type,
                                    loc));

@@ -60,6 +60,8 @@ struct AttachLoss : hyc::impl::AttachLossBase<AttachLoss> {
     FuncOp entry = findFunction(getOperation(), kEntry, "expected the model of phase 1, as import gives it");
     if (!entry || failed(comparesLogits() ? attachCrossEntropy(entry) : useOwnLoss(entry)))
       return signalPassFailure();
+    if (failed(checkSamples(entry)))
+      return signalPassFailure();
     markSources(entry);
   }
 
@@ -77,6 +79,8 @@ private:
   /// which a token file can give. Beside others, or of another kind, each input is a tensor of its own in the data, and
   /// so are the labels then.
   void markSources(FuncOp entry);
+  /// The loader fills every input sample by sample.
+  LogicalResult checkSamples(FuncOp entry);
   void replaceResults(FuncOp entry, Value lossSum, Value count);
 };
 } // namespace
@@ -172,6 +176,22 @@ LogicalResult AttachLoss::useOwnLoss(FuncOp entry) {
                                  cast<ElementsAttr>(DenseElementsAttr::get(countType, int64_t(1))));
   setId(one.getDefiningOp(), "loss.count");
   replaceResults(entry, output, one);
+  return success();
+}
+
+LogicalResult AttachLoss::checkSamples(FuncOp entry) {
+  std::optional<int64_t> samples;
+  for (unsigned index = 0, e = entry.getNumArguments(); index < e; ++index) {
+    auto type = cast<RankedTensorType>(entry.getArgument(index).getType());
+    if (type.getRank() == 0 || (samples && type.getDimSize(0) != *samples)) {
+      InFlightDiagnostic error = entry.emitError("input \"") << inputName(entry, index) << "\" has type " << type;
+      if (samples)
+        error << ", but \"" << inputName(entry, 0) << "\" has " << *samples << " samples";
+      return error << "; expected the samples of a micro-batch as dimension 0 of every input; give the export a batch "
+                      "dimension there, or make it a constant of the model";
+    }
+    samples = type.getDimSize(0);
+  }
   return success();
 }
 
