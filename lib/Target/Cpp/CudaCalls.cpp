@@ -27,7 +27,7 @@ LogicalResult FunctionEmitter::emitCudaCall(rank::CallOp op) {
   StringRef kernel = op.getKernel();
   auto is = [&](ArrayRef<StringRef> names) { return llvm::is_contained(names, kernel); };
   if (is({"layer_norm", "layer_norm_grad"}))
-    emitNorms(op);
+    emitLayerNorm(op);
   else if (is({"attention", "attention_grad"}))
     emitAttention(op);
   else if (is({"embedding", "embedding_grad"}))

@@ -73,12 +73,11 @@ Status StageRunner::readScalars() {
   return device->finish();
 }
 
-Status StageRunner::exchange(const Instruction& instruction) {
-  const TransferUse* const uses = ctx_.program().transferUses.rows + instruction.firstTransfer;
+Status StageRunner::exchange(const TransferUse* uses, int count) {
   Accelerator* const device = ctx_.accelerator();
-  if (!device) return ctx_.communicator().exchange(uses, instruction.transferCount);
-  if (device->collectives()) return device->collectives()->exchange(ctx_, uses, instruction.transferCount);
-  return ctx_.communicator().exchangeStaged(*device, uses, instruction.transferCount);
+  if (!device) return ctx_.communicator().exchange(uses, count);
+  if (device->collectives()) return device->collectives()->exchange(ctx_, uses, count);
+  return ctx_.communicator().exchangeStaged(*device, uses, count);
 }
 
 // Whoever sends forward and whoever receives keep the order of their micro-batches, so that they still meet; buffers
@@ -106,14 +105,13 @@ Status StageRunner::evaluateBatch() {
   if (forwardSchedule_.empty()) selectForward();
   for (const Instruction& instruction : forwardSchedule_) {
     if (instruction.kind == InstructionKind::kExchange) {
-      HYCRT_RETURN_IF_ERROR(ctx_.communicator().exchange(forwardTransfers_.data() + instruction.firstTransfer,
-                                                         instruction.transferCount));
+      HYCRT_RETURN_IF_ERROR(exchange(forwardTransfers_.data() + instruction.firstTransfer, instruction.transferCount));
     } else {
       HYCRT_RETURN_IF_ERROR(execute(instruction, 0));
     }
     HYCRT_RETURN_IF_ERROR(ctx_.status());
   }
-  return {};
+  return readScalars();
 }
 
 Status StageRunner::execute(const Instruction& instruction, double learningRate) {
@@ -125,7 +123,7 @@ Status StageRunner::execute(const Instruction& instruction, double learningRate)
     case InstructionKind::kBackward:
       return compute(instruction);
     case InstructionKind::kExchange:
-      return exchange(instruction);
+      return exchange(program.transferUses.rows + instruction.firstTransfer, instruction.transferCount);
     case InstructionKind::kReduce:
       program.reduce(ctx_);
       HYCRT_RETURN_IF_ERROR(ctx_.status());
@@ -186,8 +184,7 @@ Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
     const int64_t sample = data_->sampleOf(item, ctx_.seed(), order_);
     HYCRT_RETURN_IF_ERROR(data_->read(sample, input, buffer + i * sampleBytes));
   }
-  const int64_t width = input.source == InputSource::kRandomKeys ? input.streamCount : batch.sequence;
-  return upload(input.buffer, batch.samples * width * sizeOf(input.dtype));
+  return upload(input.buffer, batch.samples * sampleBytes);
 }
 
 LossScaling StageRunner::lossScaling() const {

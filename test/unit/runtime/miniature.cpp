@@ -258,6 +258,7 @@ constexpr Program kProgram = {"miniature",
                               0,  // threads
                               0,  // fixed bytes
                               false,
+                              {},  // no GPUs
                               {kSamples, MICRO_BATCHES, kSequence},
                               {{kCommunication, kLossSum}, {kCommunication, kCount}, {kCommunication, kNorm}},
                               kArenas,
