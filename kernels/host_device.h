@@ -1,4 +1,5 @@
-// HYC_HOST_DEVICE marks inline functions that kernels for CPUs and for GPUs share; nothing to other compilers than nvcc.
+// HYC_HOST_DEVICE marks inline functions that kernels for CPUs and for GPUs share; nothing to other compilers than
+// nvcc.
 #ifndef HYC_KERNELS_HOST_DEVICE_H_
 #define HYC_KERNELS_HOST_DEVICE_H_
 

@@ -3,8 +3,8 @@
 // They are for memory only: every kernel widens to f32, computes there, and rounds its results once, to nearest with
 // ties to even. The surprise: conversions are written in integer operations without branches, so that loops over them
 // vectorise, and give the same bits on every instruction set; the CPU's own instructions flush subnormals (bf16) or
-// keep the payload of a NaN (f16). Any NaN becomes a quiet one. Loops assign a float and make no object to copy: g++ keeps
-// an object that is made inside of `omp simd` in memory, and then does not vectorise the loop.
+// keep the payload of a NaN (f16). Any NaN becomes a quiet one. Loops assign a float and make no object to copy: g++
+// keeps an object that is made inside of `omp simd` in memory, and then does not vectorise the loop.
 #ifndef HYC_KERNELS_NARROW_FLOAT_H_
 #define HYC_KERNELS_NARROW_FLOAT_H_
 

@@ -93,8 +93,8 @@ static Value productGradient(DerivedOps &b, ReduceOp op, Value cotangent) {
   Value x = op.getOperand(), one = b.splat(".one", type, 1), zero = b.splat(".zero", type, 0);
   Value isZero = b.compare(".is_zero", ComparePredicate::eq, x, zero);
   Value factors = b.select(".factors", isZero, one, x);
-  Value product = b.restore(".products", b.reduce(".product", ReductionKind::prod, factors, op.getDims()),
-                            op.getDims(), type);
+  Value product =
+      b.restore(".products", b.reduce(".product", ReductionKind::prod, factors, op.getDims()), op.getDims(), type);
   Value zeros = b.reduce(".zeros", ReductionKind::sum, b.select(".ones", isZero, one, zero), op.getDims());
   Value others = b.sub(".other_zeros", b.restore(".all_zeros", zeros, op.getDims(), type),
                        b.select(".own_zeros", isZero, one, zero));

@@ -18,7 +18,7 @@ namespace hyc::kernels {
 constexpr double kNoClipping = std::numeric_limits<double>::infinity();
 
 HYC_HOST_DEVICE inline void gradientScale(double sumOfSquares, int64_t count, double maxNorm, float *scale, float *norm,
-                          double lossFactor = 1) {
+                                          double lossFactor = 1) {
   const double tokens = static_cast<double>(count) * lossFactor;
   const double meanNorm = count > 0 ? std::sqrt(sumOfSquares) / tokens : 0;
   const double clip = maxNorm < meanNorm + 1e-6 ? maxNorm / (meanNorm + 1e-6) : 1;

@@ -41,7 +41,8 @@ struct TrustRatioBounds {
 };
 
 // From the sums of squares of the whole parameter and the whole direction.
-HYC_HOST_DEVICE inline double trustRatio(const TrustRatioBounds &bounds, double squaresOfParam, double squaresOfDirection) {
+HYC_HOST_DEVICE inline double trustRatio(const TrustRatioBounds &bounds, double squaresOfParam,
+                                         double squaresOfDirection) {
   if (squaresOfParam == 0 || squaresOfDirection == 0) return 1;
   const double ratio = std::sqrt(squaresOfParam) / std::sqrt(squaresOfDirection);
   return ratio > bounds.most ? bounds.most : ratio < bounds.least ? bounds.least : ratio;

@@ -23,8 +23,7 @@ static Error copyFile(OutputFolder &folder, const fs::path &from, const std::str
 }
 
 /// Files below `from` whose endings are wanted, to the same places below `to`.
-static Error copyTree(OutputFolder &folder, const fs::path &from, const std::string &to,
-                      ArrayRef<StringRef> endings) {
+static Error copyTree(OutputFolder &folder, const fs::path &from, const std::string &to, ArrayRef<StringRef> endings) {
   std::error_code error;
   for (fs::recursive_directory_iterator entry(from, error), end; !error && entry != end; entry.increment(error)) {
     if (!entry->is_regular_file() || !is_contained(endings, StringRef(entry->path().extension().string())))
@@ -56,8 +55,8 @@ Error hyc::writeBundle(OutputFolder &folder, const Toolchain &toolchain) {
       {fs::path(HYC_CONFIGURED_CLI_INCLUDE) / "CLI", "hyc/third_party/CLI", {".hpp"}},
   };
   if (*HYC_CONFIGURED_GTEST_SOURCE)
-    parts.push_back({HYC_CONFIGURED_GTEST_SOURCE, "hyc/third_party/googletest",
-                     {".h", ".cc", ".txt", ".cmake", ".in", ".pump"}});
+    parts.push_back(
+        {HYC_CONFIGURED_GTEST_SOURCE, "hyc/third_party/googletest", {".h", ".cc", ".txt", ".cmake", ".in", ".pump"}});
   for (const Part &part : parts)
     if (Error error = copyTree(folder, part.from, part.to, part.endings))
       return error;

@@ -1,5 +1,5 @@
-// A bundle: beside the generated sources of programs for GPUs all that they are built with, so that a machine with CMake
-// and the CUDA toolkit alone can build, test and run them.
+// A bundle: beside the generated sources of programs for GPUs all that they are built with, so that a machine with
+// CMake and the CUDA toolkit alone can build, test and run them.
 #ifndef HYC_LIB_DRIVER_BUNDLE_H
 #define HYC_LIB_DRIVER_BUNDLE_H
 

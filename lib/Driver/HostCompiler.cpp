@@ -29,9 +29,15 @@ static constexpr uint64_t kCacheBytes = uint64_t(1) << 30;
 /// Flags of every generated file. Contracting a·b + c would give a fused kernel other bits than its parts have; the CPU
 /// is the host's, since programs start where they are compiled.
 static std::vector<std::string> compileFlags(const Toolchain &toolchain) {
-  return {"-std=c++20",         "-O" + std::to_string(toolchain.optimization), "-march=native",
-          "-ffp-contract=off",  "-fopenmp",                                    "-fno-math-errno",
-          "-fno-trapping-math", "-DNDEBUG",                                    "-w"};
+  return {"-std=c++20",
+          "-O" + std::to_string(toolchain.optimization),
+          "-march=native",
+          "-ffp-contract=off",
+          "-fopenmp",
+          "-fno-math-errno",
+          "-fno-trapping-math",
+          "-DNDEBUG",
+          "-w"};
 }
 
 /// Runs `command` without a shell, its output in `logPath`; the failure quotes the beginning of that.
@@ -75,8 +81,14 @@ std::vector<std::string> HostCompiler::compileCommand(StringRef source, StringRe
 
 /// The flags of cmake/HycCuda.cmake, and every architecture's binary: nothing is left to be translated at start.
 std::vector<std::string> HostCompiler::nvccCommand(StringRef source, StringRef object) const {
-  std::vector<std::string> command = {toolchain.nvcc, "-std=c++20", "-O3", "-ccbin", toolchain.compiler,
-                                      "--expt-relaxed-constexpr", "-fmad=false", "-w",
+  std::vector<std::string> command = {toolchain.nvcc,
+                                      "-std=c++20",
+                                      "-O3",
+                                      "-ccbin",
+                                      toolchain.compiler,
+                                      "--expt-relaxed-constexpr",
+                                      "-fmad=false",
+                                      "-w",
                                       "-Xcompiler=-ffp-contract=off,-w"};
   for (int64_t architecture : toolchain.architectures)
     command.push_back("-gencode=arch=compute_" + std::to_string(architecture) + ",code=sm_" +
@@ -188,9 +200,11 @@ Error HostCompiler::build(ArrayRef<ExecutableJob> jobs) {
   folders.push_back(sourceFolder);
   sys::fs::file_status compiler;
   sys::fs::status(toolchain.compiler, compiler);
-  std::string identity = toolchain.compiler + " " + (toolchain.isForGpu() ? toolchain.nvcc + " " : std::string()) + std::to_string(compiler.getSize()) + " " +
+  std::string identity = toolchain.compiler + " " + (toolchain.isForGpu() ? toolchain.nvcc + " " : std::string()) +
+                         std::to_string(compiler.getSize()) + " " +
                          std::to_string(compiler.getLastModificationTime().time_since_epoch().count());
-  environmentHash = hashParts({identity, join(compileFlags(toolchain), " "), sys::getHostCPUName(), hashHeaders(folders)});
+  environmentHash =
+      hashParts({identity, join(compileFlags(toolchain), " "), sys::getHostCPUName(), hashHeaders(folders)});
   if (Error error = compileAll(ordered))
     return error;
   for (const ExecutableJob &job : jobs) {

@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 /// What a compilation owns in its folder. A folder without a manifest is not runnable, so that one goes first and comes
 /// last.
-static constexpr const char *kEntries[] = {"manifest.json", "bin",         "src",       "report.txt",
-                                           "memory.json",   "memory.html", "plan.json", "model", "hyc", "build.sh"};
+static constexpr const char *kEntries[] = {"manifest.json", "bin",       "src",   "report.txt", "memory.json",
+                                           "memory.html",   "plan.json", "model", "hyc",        "build.sh"};
 
 /// Whether `path` is `ancestor` or lies below it, both resolved as far as they exist.
 static bool isInside(const fs::path &path, const fs::path &ancestor) {

@@ -40,8 +40,11 @@ Toolchain Toolchain::find(const std::string &executable) {
   result.sources = HYC_CONFIGURED_SOURCE_DIR;
   result.nvcc = HYC_CONFIGURED_NVCC;
   if (!result.nvcc.empty()) {
-    result.cudaLibraries = {joined(libraryDir, "libhycrt_cuda.a"), joined(libraryDir, "libhyc_kernels_cuda.a"),
-                            joined(libraryDir, "libhycrt.a"), HYC_CONFIGURED_CUBLASLT, HYC_CONFIGURED_NCCL,
+    result.cudaLibraries = {joined(libraryDir, "libhycrt_cuda.a"),
+                            joined(libraryDir, "libhyc_kernels_cuda.a"),
+                            joined(libraryDir, "libhycrt.a"),
+                            HYC_CONFIGURED_CUBLASLT,
+                            HYC_CONFIGURED_NCCL,
                             HYC_CONFIGURED_CUDART};
     if (*HYC_CONFIGURED_URING)
       result.cudaLibraries.push_back(HYC_CONFIGURED_URING);
@@ -70,11 +73,10 @@ Error Toolchain::checkCuda() const {
   for (int64_t wanted : architectures) {
     auto runs = [&](int64_t compiled) { return compiled / 10 == wanted / 10 && compiled <= wanted; };
     if (none_of(cudaArchitectures, runs))
-      return makeError(ExitCode::Unavailable, "--arch is sm_" + std::to_string(wanted) +
-                                                  ", but hyc's own kernels are compiled for " +
-                                                  HYC_CONFIGURED_CUDA_ARCHITECTURES +
-                                                  "; build hyc with -DCMAKE_CUDA_ARCHITECTURES=" +
-                                                  std::to_string(wanted) + "-real, or stop at --emit=source");
+      return makeError(ExitCode::Unavailable,
+                       "--arch is sm_" + std::to_string(wanted) + ", but hyc's own kernels are compiled for " +
+                           HYC_CONFIGURED_CUDA_ARCHITECTURES + "; build hyc with -DCMAKE_CUDA_ARCHITECTURES=" +
+                           std::to_string(wanted) + "-real, or stop at --emit=source");
   }
   return Error::success();
 }

@@ -50,9 +50,9 @@ template <typename T> static bool computeFloats(const Named<T> &f) {
          f.binary("mul", Mul()) || f.binary("div", Div()) || f.binary("pow", Pow()) || f.binary("max", Max()) ||
          f.binary("min", Min()) || f.unary("floor", Floor()) || f.unary("ceil", Ceil()) || f.unary("round", Round()) ||
          f.unary("sign", Sign()) || f.unary("tan", Tan()) || f.unary("asin", Asin()) || f.unary("acos", Acos()) ||
-         f.unary("atan", Atan()) || f.unary("sinh", Sinh()) || f.unary("cosh", Cosh()) ||
-         f.unary("asinh", Asinh()) || f.unary("acosh", Acosh()) || f.unary("atanh", Atanh()) ||
-         f.unary("softplus", Softplus()) || f.binary("rem", Rem());
+         f.unary("atan", Atan()) || f.unary("sinh", Sinh()) || f.unary("cosh", Cosh()) || f.unary("asinh", Asinh()) ||
+         f.unary("acosh", Acosh()) || f.unary("atanh", Atanh()) || f.unary("softplus", Softplus()) ||
+         f.binary("rem", Rem());
 }
 
 /// Integers and booleans; divisors have been checked.
@@ -60,8 +60,8 @@ static bool computeIntegers(const Named<int64_t> &f) {
   return f.unary("neg", Neg()) || f.unary("abs", Abs()) || f.unary("relu", Relu()) ||
          f.unary("not", [](int64_t x) { return x ^ 1; }) || f.binary("add", Add()) || f.binary("sub", Sub()) ||
          f.binary("mul", Mul()) || f.binary("div", Div()) || f.binary("pow", Pow()) || f.binary("max", Max()) ||
-         f.binary("min", Min()) || f.binary("and", And()) || f.binary("or", Or()) ||
-         f.unary("sign", Sign()) || f.binary("rem", Rem()) || f.binary("random_word", randomWord);
+         f.binary("min", Min()) || f.binary("and", And()) || f.binary("or", Or()) || f.unary("sign", Sign()) ||
+         f.binary("rem", Rem()) || f.binary("random_word", randomWord);
 }
 
 template <typename T> static void compareInto(StringRef relation, ArrayRef<Tensor> operands, Tensor &result) {

@@ -82,8 +82,8 @@ const std::string &disk() {
   return folder;
 }
 
-/// A GPT-2 of four layers with dropout, four micro-batches a step. With --poison, which changes no address, and compiled
-/// as quickly as can be, which changes none either.
+/// A GPT-2 of four layers with dropout, four micro-batches a step. With --poison, which changes no address, and
+/// compiled as quickly as can be, which changes none either.
 std::vector<std::string> argumentsFor(const Combination &combination) {
   std::vector<std::string> arguments = {tool("hyc-compile"),
                                         std::string(HYC_E2E_SOURCE_DIR) + "/small-gpt2.json",

@@ -66,7 +66,8 @@ HostTensor transposed(const HostTensor &matrix) {
   return result;
 }
 
-/// That of `actual`, or of its transpose where that is nearer: ONNX's exporters keep the weights of products transposed.
+/// That of `actual`, or of its transpose where that is nearer: ONNX's exporters keep the weights of products
+/// transposed.
 double nearestDifference(const HostTensor &actual, const HostTensor &expected) {
   double best = actual.shape == expected.shape ? relativeDifference(actual, expected) : INFINITY;
   if (actual.shape.size() == 2 && expected.shape == std::vector<int64_t>{actual.shape[1], actual.shape[0]})
@@ -144,14 +145,15 @@ TEST(TransformersRun, VitTrainsOnImages) {
   for (const Case &c : {Case{"vit.pt2", "vit", "cross_entropy"}, Case{"vit.onnx", "vit", "cross_entropy", 2, 1, 2}}) {
     const std::string folder = compile(c), log = folder + "/log.jsonl",
                       data = writeSamples("vit.reference.safetensors", scratch("vit") + ".safetensors");
-    Outcome outcome = execute({tool("hyc-run"), folder, "--data", data, "--no-shuffle", "--steps",
-                               std::to_string(kSteps), "--log-file", log, "--dump-gradients",
-                               folder + "/gradients.safetensors"});
+    Outcome outcome =
+        execute({tool("hyc-run"), folder, "--data", data, "--no-shuffle", "--steps", std::to_string(kSteps),
+                 "--log-file", log, "--dump-gradients", folder + "/gradients.safetensors"});
     ASSERT_EQ(outcome.status, 0) << outcome.output;
     expectPyTorchs(c, folder, readLog(log));
   }
   // Tokens are no images.
-  Outcome outcome = execute({tool("hyc-run"), compile({"vit.pt2", "vit", "cross_entropy"}), "--data", model("text.bin")});
+  Outcome outcome =
+      execute({tool("hyc-run"), compile({"vit.pt2", "vit", "cross_entropy"}), "--data", model("text.bin")});
   EXPECT_EQ(outcome.status, 64) << outcome.output;
   EXPECT_NE(outcome.output.find("input 'pixel_values' is read sample by sample"), std::string::npos) << outcome.output;
 }

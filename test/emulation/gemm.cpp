@@ -21,4 +21,4 @@ void gemm(Stream, const GemmDesc &d, const F16 *a, const F16 *b, const F16 *bias
   kernels::gemm(d, a, b, bias, c);
 }
 
-}  // namespace hyc::kernels::cuda
+} // namespace hyc::kernels::cuda

@@ -35,7 +35,8 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
 // What nobody has written is no number.
 cudaError_t cudaMalloc(void **pointer, size_t bytes) {
   *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (!*pointer) return cudaErrorMemoryAllocation;
+  if (!*pointer)
+    return cudaErrorMemoryAllocation;
   std::memset(*pointer, 0xFF, bytes);
   return cudaSuccess;
 }

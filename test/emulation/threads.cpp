@@ -88,7 +88,7 @@ struct PendingCopy {
 };
 
 struct Thread {
-  void *top = nullptr;  // of its stack, while it is not running
+  void *top = nullptr; // of its stack, while it is not running
   std::unique_ptr<char[]> stack;
   uint3 index;
   State state = State::kDone;
@@ -122,7 +122,8 @@ void *makeStack(char *memory) {
   void **at = reinterpret_cast<void **>(top - 64);
   *--at = nullptr;
   *--at = reinterpret_cast<void *>(&runBody);
-  for (int i = 0; i < kKeptRegisters; ++i) *--at = nullptr;
+  for (int i = 0; i < kKeptRegisters; ++i)
+    *--at = nullptr;
   return at;
 #else
   char *frame = reinterpret_cast<char *>(top - 64 - 160);
@@ -169,7 +170,8 @@ void prepare(int count) {
 
 bool allAre(int begin, int end, State state) {
   for (int i = begin; i < end; ++i)
-    if (threads[static_cast<size_t>(i)]->state != state) return false;
+    if (threads[static_cast<size_t>(i)]->state != state)
+      return false;
   return true;
 }
 
@@ -179,9 +181,11 @@ void runWarp(int begin, int end, bool descending) {
     for (int i = 0; i < end - begin; ++i) {
       const int number = descending ? end - 1 - i : begin + i;
       const State state = threads[static_cast<size_t>(number)]->state;
-      if (state == State::kRunning || state == State::kAtWarpBarrier) resume(number);
+      if (state == State::kRunning || state == State::kAtWarpBarrier)
+        resume(number);
     }
-    if (allAre(begin, end, State::kAtWarpBarrier)) continue;
+    if (allAre(begin, end, State::kAtWarpBarrier))
+      continue;
     for (int i = begin; i < end; ++i)
       if (threads[static_cast<size_t>(i)]->state == State::kAtWarpBarrier)
         fail("lanes of one warp are at different places where the whole warp is needed");
@@ -198,15 +202,18 @@ void runBlock(bool descending) {
       const int warp = descending ? warps - 1 - w : w;
       runWarp(warp * kWarp, std::min(count, (warp + 1) * kWarp), descending);
     }
-    if (allAre(0, count, State::kDone)) return;
-    if (!allAre(0, count, State::kAtBlockBarrier)) fail("a barrier is not reached by all threads");
-    for (int i = 0; i < count; ++i) threads[static_cast<size_t>(i)]->state = State::kRunning;
+    if (allAre(0, count, State::kDone))
+      return;
+    if (!allAre(0, count, State::kAtBlockBarrier))
+      fail("a barrier is not reached by all threads");
+    for (int i = 0; i < count; ++i)
+      threads[static_cast<size_t>(i)]->state = State::kRunning;
   }
 }
 
 Thread &inWarp(int lane) { return *threads[static_cast<size_t>(currentNumber / kWarp * kWarp + lane)]; }
 
-}  // namespace
+} // namespace
 
 int lane() { return currentNumber % kWarp; }
 void warpBarrier() { pause(State::kAtWarpBarrier); }
@@ -255,7 +262,7 @@ void runGrid(const cudaLaunchConfig_t &config, const std::function<void()> &thre
   }
 }
 
-}  // namespace emulation
+} // namespace emulation
 
 void __syncthreads() { emulation::pause(emulation::State::kAtBlockBarrier); }
 void __syncwarp(unsigned) { emulation::warpBarrier(); }
@@ -269,16 +276,14 @@ unsigned char *dynamicShared() {
 
 namespace {
 
-float widenBits(uint16_t bits, bool isBf16) {
-  return isBf16 ? narrow::fromBf16(bits) : narrow::fromF16(bits);
-}
+float widenBits(uint16_t bits, bool isBf16) { return isBf16 ? narrow::fromBf16(bits) : narrow::fromF16(bits); }
 uint16_t halfOf(uint32_t pair, int which) { return static_cast<uint16_t>(which ? pair >> 16 : pair); }
 
 struct MmaOperands {
   const uint32_t *a, *b;
 };
 
-}  // namespace
+} // namespace
 
 // Fragments as the PTX manual lays them out ("Matrix Fragments for mma.m16n8k16 with floating point type"): of lane l,
 // group g = l / 4 and t = l % 4, A holds rows g and g + 8, columns 2t, 2t + 1 and those plus 8; B rows 2t, 2t + 1 and
@@ -294,13 +299,15 @@ void mmaOnHost(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], bo
       const int row = g + (i / 2 % 2) * 8, column = 2 * t + i % 2 + (i / 4) * 8;
       matrixA[row][column] = widenBits(halfOf(other->a[i / 2], i % 2), isBf16);
     }
-    for (int i = 0; i < 4; ++i) matrixB[2 * t + i % 2 + (i / 2) * 8][g] = widenBits(halfOf(other->b[i / 2], i % 2), isBf16);
+    for (int i = 0; i < 4; ++i)
+      matrixB[2 * t + i % 2 + (i / 2) * 8][g] = widenBits(halfOf(other->b[i / 2], i % 2), isBf16);
   }
-  emulation::warpBarrier();  // nobody's operands change before all have read them
+  emulation::warpBarrier(); // nobody's operands change before all have read them
   const int g = emulation::lane() / 4, t = emulation::lane() % 4;
   for (int i = 0; i < 4; ++i) {
     const int row = g + (i / 2) * 8, column = 2 * t + i % 2;
-    for (int k = 0; k < 16; ++k) d[i] += matrixA[row][k] * matrixB[k][column];
+    for (int k = 0; k < 16; ++k)
+      d[i] += matrixA[row][k] * matrixB[k][column];
   }
 }
 
@@ -309,7 +316,8 @@ void mmaOnHost(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], bo
 void loadMatricesOnHost(uint32_t (&to)[4], const void *row, bool transposed) {
   const void *rows[32];
   emulation::pass(row);
-  for (int from = 0; from < 32; ++from) rows[from] = emulation::passedBy(from);
+  for (int from = 0; from < 32; ++from)
+    rows[from] = emulation::passedBy(from);
   const int g = emulation::lane() / 4, t = emulation::lane() % 4;
   for (int m = 0; m < 4; ++m) {
     uint16_t pair[2];
@@ -322,4 +330,4 @@ void loadMatricesOnHost(uint32_t (&to)[4], const void *row, bool transposed) {
   emulation::warpBarrier();
 }
 
-}  // namespace hyc::kernels::cuda
+} // namespace hyc::kernels::cuda

@@ -74,8 +74,8 @@ struct CompileOptions : LearningRateOptions {
   Setting<int64_t> initialScalePower = 16, lossScaleWindow = 1000, hysteresis = 2;
   Setting<bool> consecutiveHysteresis = false;
 
-  std::string target = "cpu";                             ///< cpu or cuda
-  int64_t optimization = 3; ///< -O of the host compiler on generated files
+  std::string target = "cpu";                                  ///< cpu or cuda
+  int64_t optimization = 3;                                    ///< -O of the host compiler on generated files
   std::vector<std::string> architectures = {"sm_80", "sm_90"}; ///< of GPUs, for cuda
 
   std::string machineFile;  ///< rates of a rank, for the estimate of time; empty: those of a CPU core a thread

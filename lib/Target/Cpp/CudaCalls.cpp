@@ -60,18 +60,18 @@ void FunctionEmitter::emitCudaLoss(rank::CallOp op) {
   int64_t columns = combines || type.getShape().empty() ? 0 : type.getShape().back();
   comment(op, (combines ? "" : "logits ") + shapeText(type));
   std::string desc = "{.tokens = " + str(columns ? type.getNumElements() / columns : type.getNumElements());
-  Value first = kernel == "vocab_max"            ? ins[1]
-                : kernel == "vocab_sum_exp"      ? ins[3]
-                : isGradient && ins.size() == 5  ? ins[4]
-                                                 : Value();
+  Value first = kernel == "vocab_max"           ? ins[1]
+                : kernel == "vocab_sum_exp"     ? ins[3]
+                : isGradient && ins.size() == 5 ? ins[4]
+                                                : Value();
   if (!first && columns)
     desc += ", .localVocab = " + str(columns);
   if (int64_t ignored = integer(op, "ignore_index", -100); ignored != -100)
     desc += ", .ignoreIndex = " + str(ignored);
   desc += "}";
-  std::string shard = first ? "{" + pointer(first) + ", " + str(integer(op, "vocabulary", INT64_MAX / 2)) + ", " +
-                                  str(columns) + "}"
-                            : "{}";
+  std::string shard =
+      first ? "{" + pointer(first) + ", " + str(integer(op, "vocabulary", INT64_MAX / 2)) + ", " + str(columns) + "}"
+            : "{}";
   auto p = [&](Value buffer) { return pointer(buffer); };
   if (isGradient)
     callLine("crossEntropyGrad", {desc, shard, p(ins[1]), p(ins[2]), p(ins[3]), p(ins[0]), p(outs[0])});
@@ -136,15 +136,14 @@ void FunctionEmitter::emitCudaUpdate(rank::CallOp op) {
     return callLine("trustRatio", {"{.least = " + real(op, "least") + ", .most = " + real(op, "most") + "}", p(ins[0]),
                                    p(ins[1]), p(outs[0])});
   if (kernel == "update_loss_scale")
-    return callLine("updateLossScale",
-                    {"{.window = " + str(integer(op, "window")), ".hysteresis = " + str(integer(op, "hysteresis")),
-                     ".minScale = " + real(op, "min_scale"),
-                     std::string(".consecutiveHysteresis = ") +
-                         (op->hasAttr("consecutive_hysteresis") ? "true" : "false") + "}",
-                     p(outs[0]), p(outs[1]), p(outs[2]), p(ins[0])});
-  SmallVector<std::string> arguments{p(ins[0]), p(ins[1]),
-                                     op->hasAttr("max_norm") ? real(op, "max_norm") : "kNoClipping", p(outs[0]),
-                                     p(outs[1])};
+    return callLine(
+        "updateLossScale",
+        {"{.window = " + str(integer(op, "window")), ".hysteresis = " + str(integer(op, "hysteresis")),
+         ".minScale = " + real(op, "min_scale"),
+         std::string(".consecutiveHysteresis = ") + (op->hasAttr("consecutive_hysteresis") ? "true" : "false") + "}",
+         p(outs[0]), p(outs[1]), p(outs[2]), p(ins[0])});
+  SmallVector<std::string> arguments{
+      p(ins[0]), p(ins[1]), op->hasAttr("max_norm") ? real(op, "max_norm") : "kNoClipping", p(outs[0]), p(outs[1])};
   if (ins.size() > 2)
     arguments.append({p(ins[2]), real(op, "normalizer")});
   callLine("gradientScale", arguments);
@@ -179,10 +178,9 @@ void FunctionEmitter::emitCudaOptimizer(rank::CallOp op) {
     return callLine("lambUpdate", {p(ins[1]), p(ins[2]), predicate, elements, p(outs[0]), p(ins[0])});
   bool hasVelocity = kernel == "sgd_momentum";
   // Velocity begins at zero, so that no step is the first one.
-  callLine("sgd", {"{" + (hasVelocity ? ".momentum = " + real(op, "momentum") + ", " : std::string()) + decay +
-                       ", .step = 2}",
-                   p(ins[1]), p(ins[2]), predicate, elements, p(outs[0]), p(ins[0]),
-                   hasVelocity ? p(outs[1]) : "nullptr"});
+  callLine("sgd",
+           {"{" + (hasVelocity ? ".momentum = " + real(op, "momentum") + ", " : std::string()) + decay + ", .step = 2}",
+            p(ins[1]), p(ins[2]), predicate, elements, p(outs[0]), p(ins[0]), hasVelocity ? p(outs[1]) : "nullptr"});
 }
 
 /// All of an update but its tensors: "{.beta1 = …}, {lr, step, scale, beta1, predicate}".
@@ -229,8 +227,8 @@ size_t FunctionEmitter::emitCudaAdamW(ArrayRef<Operation *> calls) {
     rows += "      {" + elements + ", " + pointer(outs[0]) + ", " + pointer(op.getIns()[0]) + ", " + pointer(outs[1]) +
             ", " + pointer(outs[2]) + ", " + copy + "},\n";
   }
-  std::string type = "cuda::AdamWTensor<" + elementType(gradient).str() + ", " +
-                     elementType(rounded ? rounded : gradient).str() + ">";
+  std::string type =
+      "cuda::AdamWTensor<" + elementType(gradient).str() + ", " + elementType(rounded ? rounded : gradient).str() + ">";
   line("{");
   body << "    const " << type << " tensors[] = {\n" << rows << "    };\n";
   callLine("  cuda::adamw", {"stream", common, "tensors", str(tensors)});

@@ -57,10 +57,10 @@ void FunctionEmitter::emitStridedCopy(rank::CallOp op) {
       hasFailed = true;
       return;
     }
-    return callLine("stridedCopy", {"{.tensorRank = " + str(copy.shape.size()), ".shape = " + braced(copy.shape),
-                                    ".srcStrides = " + braced(copy.from), ".dstStrides = " + braced(copy.to),
-                                    ".elementBytes = " + str(typeOf(to).getElementBytes()) + "}",
-                                    pointer(from), pointer(to)});
+    return callLine("stridedCopy",
+                    {"{.tensorRank = " + str(copy.shape.size()), ".shape = " + braced(copy.shape),
+                     ".srcStrides = " + braced(copy.from), ".dstStrides = " + braced(copy.to),
+                     ".elementBytes = " + str(typeOf(to).getElementBytes()) + "}", pointer(from), pointer(to)});
   }
   if (copy.isScalar())
     return line("*" + pointer(to) + " = *" + pointer(from) + ";");

@@ -245,7 +245,9 @@ LogicalResult ProgramPrinter::emitKernels() {
                        "\"kernels/write_mode.h\"\n\nnamespace kernels {\n\n"
                        "using hyc::kernels::WriteMode;\n\n";
   if (onGpu())
-    header = StringRef(header).drop_back(StringRef("namespace kernels {\n\nusing hyc::kernels::WriteMode;\n\n").size()).str() +
+    header = StringRef(header)
+                 .drop_back(StringRef("namespace kernels {\n\nusing hyc::kernels::WriteMode;\n\n").size())
+                 .str() +
              "#include \"kernels/cuda/stream.h\"\n\nnamespace kernels {\n\nnamespace cuda = hyc::kernels::cuda;\n"
              "using hyc::kernels::WriteMode;\n\n";
   std::string source = (onGpu() ? kCudaKernelIncludes : kKernelIncludes).str() + functionsOfKernels(onGpu());
@@ -292,8 +294,8 @@ LogicalResult ProgramPrinter::emitFunctionFile(rank::ProgramOp program, rank::Fu
   std::string stage = "stage" + std::to_string(program.getStage()), text;
   llvm::raw_string_ostream os(text);
   os << "// " << cpp::oneLine(options.name) << ", stage " << program.getStage() << ": " << name << ". Generated.\n";
-  os << "#include \"" << stage << ".h\"\n" << (onGpu() ? kCudaStageIncludes : kStageIncludes)
-     << "\nusing namespace hyc::kernels;\n\n";
+  os << "#include \"" << stage << ".h\"\n"
+     << (onGpu() ? kCudaStageIncludes : kStageIncludes) << "\nusing namespace hyc::kernels;\n\n";
   SmallVector<rank::FuncOp> functions;
   collectCallees(program, func, functions);
   functions.push_back(func);

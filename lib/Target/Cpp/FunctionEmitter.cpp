@@ -102,8 +102,7 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
     os << movesDeclaration();
   for (const auto &[arena, perSlot] : usedArenas) {
     os << "  std::byte* const " << identifier(arena) << (perSlot ? "Slot" : "")
-       << (onGpu ? " = ctx.accelerator()->arena(" : " = ctx.arena(")
-       << constantName(arena) << ")";
+       << (onGpu ? " = ctx.accelerator()->arena(" : " = ctx.arena(") << constantName(arena) << ")";
     if (perSlot)
       os << " + call.slot * " << constantName(arena) << "RecordBytes";
     os << ";\n";

@@ -439,16 +439,16 @@ private:
     unsigned ins = block.getNumArguments();
     for (unsigned i = 0; i < operands(); ++i) {
       if (i < ins && moves(i))
-        os << "      const auto p" << i << " = cuda::loadPack<" << size << ">(in" << i << " + pack * " << size << ");\n";
+        os << "      const auto p" << i << " = cuda::loadPack<" << size << ">(in" << i << " + pack * " << size
+           << ");\n";
       if (i >= ins)
         os << "      cuda::Pack<" << elementType(typeOf(i)) << ", " << size << "> r" << i - ins << ";\n";
     }
     os << "#pragma unroll\n      for (int j = 0; j < " << size << "; ++j) {\n"
        << "        [[maybe_unused]] const int64_t i0 = pack * " << size << " + j;\n";
     BodyPrinter printer(kernel);
-    printer.setLoad([&](unsigned i) {
-      return moves(i) ? "p" + std::to_string(i) + ".at[j]" : "in" + std::to_string(i) + "[0]";
-    });
+    printer.setLoad(
+        [&](unsigned i) { return moves(i) ? "p" + std::to_string(i) + ".at[j]" : "in" + std::to_string(i) + "[0]"; });
     if (failed(printer.print(results, "        ", os)))
       return failure();
     for (auto [i, value] : llvm::enumerate(results))
@@ -513,7 +513,8 @@ LogicalResult cpp::emitCudaKernel(rank::KernelOp kernel, raw_ostream &os) {
   arguments.push_back(grid);
   for (StringRef parameter : parameters)
     arguments.push_back(parameter.rsplit(' ').second.str());
-  os << "}\n" << kernelSignature(kernel, /*onGpu=*/true) << " {\n  cuda::kernel(" << name << "_on_device).launch("
+  os << "}\n"
+     << kernelSignature(kernel, /*onGpu=*/true) << " {\n  cuda::kernel(" << name << "_on_device).launch("
      << llvm::join(arguments, ", ") << ");\n}\n\n";
   return success();
 }

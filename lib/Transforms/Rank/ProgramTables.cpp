@@ -73,7 +73,8 @@ static StringRef arenaOfRole(StringRef role) {
     return kCommunication;
   if (role == "compute")
     return kParameters;
-  if (role == "output" || role == "step" || role == "applied_step" || role == "grad_norm" || role.starts_with("loss_scale"))
+  if (role == "output" || role == "step" || role == "applied_step" || role == "grad_norm" ||
+      role.starts_with("loss_scale"))
     return kHost;
   return kOptimizer;
 }

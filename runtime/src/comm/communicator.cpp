@@ -172,7 +172,8 @@ Status Communicator::checkPeer(int rank, Description what, bool askKernel) const
 std::string Communicator::lostAmong(const std::vector<int>& ranks) const {
   std::string text;
   for (int rank : ranks) {
-    const Status status = checkPeer(rank, [] { return std::string("an exchange between devices"); }, true);
+    const Status status = checkPeer(
+        rank, [] { return std::string("an exchange between devices"); }, true);
     if (!status.ok()) text += (text.empty() ? "" : "; ") + status.message();
   }
   return text;

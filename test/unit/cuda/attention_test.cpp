@@ -23,8 +23,7 @@ AttentionDesc denseDesc(int64_t batch, int64_t queries, int64_t keys, int64_t he
 }
 
 // Forward and backward of T against the reference in f64 over the same numbers. `tolerance` counts roundings of T.
-template <typename T>
-void expectEqualsReference(const AttentionDesc &asked, double tolerance) {
+template <typename T> void expectEqualsReference(const AttentionDesc &asked, double tolerance) {
   AttentionDesc d = asked;
   SCOPED_TRACE(testing::Message() << "B " << d.batch << " Sq " << d.queryLength << " Sk " << d.keyLength << " H "
                                   << d.heads << "/" << d.kvHeads << " D " << d.headDim << " causal " << d.causal
@@ -56,8 +55,7 @@ void expectEqualsReference(const AttentionDesc &asked, double tolerance) {
   EXPECT_LT(relativeError(gotDv.readDoubles(), dv), bound);
 }
 
-template <typename T>
-void expectAllShapes(double tolerance) {
+template <typename T> void expectAllShapes(double tolerance) {
   expectEqualsReference<T>(denseDesc(1, 64, 64, 1, 1, 64), tolerance);
   expectEqualsReference<T>(denseDesc(2, 70, 70, 2, 2, 64), tolerance);
   expectEqualsReference<T>(denseDesc(1, 33, 130, 4, 2, 32), tolerance);
@@ -100,8 +98,8 @@ TEST_F(Attention, ReadsSlicesOfOneProjection) {
   Doubles o(wideDO.size()), lse(static_cast<size_t>(heads * length)), dqkv(wide.size());
   const int64_t k = heads * headDim, v = 2 * k;
   reference::attentionForward(d, &wide[0], &wide[k], &wide[v], o.data(), lse.data());
-  reference::attentionBackward(d, &wide[0], &wide[k], &wide[v], o.data(), lse.data(), wideDO.data(), &dqkv[0],
-                               &dqkv[k], &dqkv[v]);
+  reference::attentionBackward(d, &wide[0], &wide[k], &wide[v], o.data(), lse.data(), wideDO.data(), &dqkv[0], &dqkv[k],
+                               &dqkv[v]);
   DeviceArray<Bf16> x(qkv), gotO(static_cast<int64_t>(o.size())), dx(length * width), deviceDO(dO);
   DeviceArray<float> gotLse(heads * length), workspace(heads * length);
   attentionForward<Bf16>(nullptr, d, nullptr, x, x + k, x + v, gotO, gotLse);
@@ -110,5 +108,5 @@ TEST_F(Attention, ReadsSlicesOfOneProjection) {
   EXPECT_LT(relativeError(dx.readDoubles(), dqkv), 3 * kEpsilon<Bf16>);
 }
 
-}  // namespace
-}  // namespace hyc::kernels::cuda
+} // namespace
+} // namespace hyc::kernels::cuda

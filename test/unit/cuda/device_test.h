@@ -21,19 +21,19 @@ namespace hyc::kernels::cuda {
 using Doubles = std::vector<double>;
 
 class CudaTest : public testing::Test {
- protected:
+protected:
   void SetUp() override {
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
-    if (error != cudaSuccess || count == 0) GTEST_SKIP() << "there is no CUDA device: " << cudaGetErrorString(error);
+    if (error != cudaSuccess || count == 0)
+      GTEST_SKIP() << "there is no CUDA device: " << cudaGetErrorString(error);
   }
   void TearDown() override { EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess); }
 };
 
 // A vector on the device.
-template <typename T>
-class DeviceArray {
- public:
+template <typename T> class DeviceArray {
+public:
   explicit DeviceArray(const std::vector<T> &values) : size_(values.size()) {
     EXPECT_EQ(cudaMalloc(reinterpret_cast<void **>(&data_), bytes() + 16), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(data_, values.data(), bytes(), cudaMemcpyHostToDevice), cudaSuccess);
@@ -47,7 +47,7 @@ class DeviceArray {
   ~DeviceArray() { cudaFree(data_); }
 
   T *get() { return data_; }
-  operator T *() { return data_; }  // NOLINT: it stands for its memory
+  operator T *() { return data_; } // NOLINT: it stands for its memory
   std::vector<T> read() const {
     std::vector<T> values(size_);
     EXPECT_EQ(cudaMemcpy(values.data(), data_, bytes(), cudaMemcpyDeviceToHost), cudaSuccess);
@@ -56,29 +56,30 @@ class DeviceArray {
   Doubles readDoubles() const {
     const std::vector<T> values = read();
     Doubles doubles;
-    for (const T &value : values) doubles.push_back(static_cast<double>(static_cast<float>(value)));
+    for (const T &value : values)
+      doubles.push_back(static_cast<double>(static_cast<float>(value)));
     return doubles;
   }
 
- private:
+private:
   size_t bytes() const { return size_ * sizeof(T); }
   T *data_ = nullptr;
   size_t size_;
 };
 
 // Random numbers in [−1, 1], as T holds them.
-template <typename T>
-std::vector<T> randomValues(int64_t n, unsigned seed) {
+template <typename T> std::vector<T> randomValues(int64_t n, unsigned seed) {
   std::mt19937 generator(seed);
   std::uniform_real_distribution<float> uniform(-1, 1);
   std::vector<T> values(static_cast<size_t>(n));
-  for (T &value : values) value = static_cast<T>(uniform(generator));
+  for (T &value : values)
+    value = static_cast<T>(uniform(generator));
   return values;
 }
-template <typename T>
-Doubles widened(const std::vector<T> &values) {
+template <typename T> Doubles widened(const std::vector<T> &values) {
   Doubles doubles;
-  for (const T &value : values) doubles.push_back(static_cast<double>(static_cast<float>(value)));
+  for (const T &value : values)
+    doubles.push_back(static_cast<double>(static_cast<float>(value)));
   return doubles;
 }
 
@@ -88,21 +89,20 @@ inline double relativeError(const Doubles &got, const Doubles &want) {
   double error = 0, largest = 1e-30;
   for (size_t i = 0; i < got.size(); ++i) {
     const double difference = std::fabs(got[i] - want[i]);
-    if (!(difference <= error)) error = std::isnan(difference) ? INFINITY : difference;
+    if (!(difference <= error))
+      error = std::isnan(difference) ? INFINITY : difference;
     largest = std::fmax(largest, std::fabs(want[i]));
   }
   return error / largest;
 }
 
-template <typename T>
-bool sameBits(const std::vector<T> &a, const std::vector<T> &b) {
+template <typename T> bool sameBits(const std::vector<T> &a, const std::vector<T> &b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 // One rounding of T.
-template <typename T>
-constexpr double kEpsilon = sizeof(T) == 4 ? 1.2e-7 : std::is_same_v<T, Bf16> ? 7.9e-3 : 9.8e-4;
+template <typename T> constexpr double kEpsilon = sizeof(T) == 4 ? 1.2e-7 : std::is_same_v<T, Bf16> ? 7.9e-3 : 9.8e-4;
 
-}  // namespace hyc::kernels::cuda
+} // namespace hyc::kernels::cuda
 
-#endif  // HYC_TEST_UNIT_CUDA_DEVICE_TEST_H_
+#endif // HYC_TEST_UNIT_CUDA_DEVICE_TEST_H_

@@ -14,8 +14,7 @@ struct LayerNorm : CudaTest {};
 struct Embedding : CudaTest {};
 struct CrossEntropy : CudaTest {};
 
-template <typename T>
-void expectLayerNorm(int64_t rows, int64_t cols, WriteMode mode) {
+template <typename T> void expectLayerNorm(int64_t rows, int64_t cols, WriteMode mode) {
   SCOPED_TRACE(testing::Message() << rows << " × " << cols << ", bytes " << sizeof(T));
   LayerNormDesc d;
   d.rows = rows, d.cols = cols;
@@ -24,11 +23,11 @@ void expectLayerNorm(int64_t rows, int64_t cols, WriteMode mode) {
   const auto oldScale = randomValues<float>(cols, 5), oldBias = randomValues<float>(cols, 6);
   const Doubles wx = widened(x), wdy = widened(dy), wscale = widened(scale), wbias = widened(bias);
   Doubles y(wx.size()), mean(static_cast<size_t>(rows)), rstd(mean), dx(wx.size()), dscale = widened(oldScale),
-                                                                                       dbias = widened(oldBias);
+                                                                                    dbias = widened(oldBias);
   reference::layerNormForward(d, wx.data(), wscale.data(), wbias.data(), y.data(), mean.data(), rstd.data());
   reference::layerNormBackward(d, wx.data(), wscale.data(), mean.data(), rstd.data(), wdy.data(), dx.data(),
                                dscale.data(), dbias.data(), mode);
-  DeviceArray<T> dX(x), gotY(rows * cols), gotDx(dy);  // dx takes the place of dy
+  DeviceArray<T> dX(x), gotY(rows * cols), gotDx(dy); // dx takes the place of dy
   DeviceArray<float> dScale(scale), dBias(bias), gotMean(rows), gotRstd(rows), gotScale(oldScale), gotBias(oldBias);
   DeviceArray<float> workspace(static_cast<int64_t>(layerNormBackwardWorkspaceBytes(d) / sizeof(float)));
   layerNormForward<T>(nullptr, d, dX, dScale, dBias, gotY, gotMean, gotRstd);
@@ -49,13 +48,13 @@ TEST_F(LayerNorm, EqualsTheReference) {
   }
 }
 
-template <typename T>
-void expectEmbedding(int64_t tokens, int64_t width, int64_t start, WriteMode mode) {
+template <typename T> void expectEmbedding(int64_t tokens, int64_t width, int64_t start, WriteMode mode) {
   EmbeddingDesc d;
   d.tokens = tokens, d.rows = 20, d.width = width;
   std::vector<int64_t> ids;
   std::mt19937 generator(7);
-  for (int64_t t = 0; t < tokens; ++t) ids.push_back(t % 3 ? int64_t(generator() % 30) : 11);  // one row has many
+  for (int64_t t = 0; t < tokens; ++t)
+    ids.push_back(t % 3 ? int64_t(generator() % 30) : 11); // one row has many
   const auto table = randomValues<T>(d.rows * width, 1), dout = randomValues<T>(tokens * width, 2);
   const auto old = randomValues<float>(d.rows * width, 3);
   EmbeddingDesc onHost = d;
@@ -65,7 +64,8 @@ void expectEmbedding(int64_t tokens, int64_t width, int64_t start, WriteMode mod
   reference::embedding(onHost, ids.data(), wtable.data(), out.data());
   // The sums' order is part of the contract: the reference in f32 gives the same bits.
   std::vector<float> dtable = old, wdout;
-  for (const T &value : dout) wdout.push_back(static_cast<float>(value));
+  for (const T &value : dout)
+    wdout.push_back(static_cast<float>(value));
   reference::embeddingGrad(onHost, ids.data(), wdout.data(), dtable.data(), mode);
   DeviceArray<int64_t> dIds(ids), dStart(std::vector<int64_t>{start});
   DeviceArray<T> dTable(table), gotOut(tokens * width), dDout(dout);
@@ -83,14 +83,14 @@ TEST_F(Embedding, HasTheReferencesBits) {
   expectEmbedding<F16>(1, 300, 0, WriteMode::kOverwrite);
 }
 
-template <typename T>
-void expectCrossEntropy(int64_t tokens, int64_t vocabulary) {
+template <typename T> void expectCrossEntropy(int64_t tokens, int64_t vocabulary) {
   SCOPED_TRACE(testing::Message() << tokens << " tokens of " << vocabulary << ", bytes " << sizeof(T));
   CrossEntropyDesc d;
   d.tokens = tokens, d.localVocab = vocabulary;
   const auto logits = randomValues<T>(tokens * vocabulary, 1);
   std::vector<int64_t> labels;
-  for (int64_t t = 0; t < tokens; ++t) labels.push_back(t % 4 == 3 ? -100 : t * 7 % vocabulary);
+  for (int64_t t = 0; t < tokens; ++t)
+    labels.push_back(t % 4 == 3 ? -100 : t * 7 % vocabulary);
   const Doubles wide = widened(logits);
   Doubles lse(static_cast<size_t>(tokens)), picked(lse), dlogits(wide.size());
   double loss = 0;
@@ -124,12 +124,14 @@ void expectCrossEntropy(int64_t tokens, int64_t vocabulary) {
       if (pass == 0) {
         crossEntropyRowMax<T>(nullptr, shardDesc, part, dShard, dMost);
         const std::vector<float> got = dMost.read();
-        for (size_t t = 0; t < got.size(); ++t) most[t] = std::fmax(most[t], got[t]);
+        for (size_t t = 0; t < got.size(); ++t)
+          most[t] = std::fmax(most[t], got[t]);
         continue;
       }
       crossEntropySumExp<T>(nullptr, shardDesc, part, dShard, dLabels, dMost, dSum, dPicked);
       const std::vector<float> sum = dSum.read(), one = dPicked.read();
-      for (size_t t = 0; t < sum.size(); ++t) sums[t] += sum[t], labelLogits[t] += one[t];
+      for (size_t t = 0; t < sum.size(); ++t)
+        sums[t] += sum[t], labelLogits[t] += one[t];
       DeviceArray<T> gradient(tokens * columns);
       crossEntropyGrad<T>(nullptr, shardDesc, part, dShard, dLabels, gotLse, scale, gradient);
       const Doubles got = gradient.readDoubles();
@@ -158,5 +160,5 @@ TEST_F(CrossEntropy, EqualsTheReferenceWholeAndInShards) {
   expectCrossEntropy<F16>(3, 64);
 }
 
-}  // namespace
-}  // namespace hyc::kernels::cuda
+} // namespace
+} // namespace hyc::kernels::cuda

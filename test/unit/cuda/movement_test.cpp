@@ -11,12 +11,12 @@ namespace {
 struct Movement : CudaTest {};
 struct Gemm : CudaTest {};
 
-template <typename Element>
-void expectCopy(const StridedCopyDesc &given, int64_t srcSize, int64_t dstSize) {
+template <typename Element> void expectCopy(const StridedCopyDesc &given, int64_t srcSize, int64_t dstSize) {
   StridedCopyDesc desc = given;
   desc.elementBytes = sizeof(Element);
   std::vector<Element> src(static_cast<size_t>(srcSize)), want(static_cast<size_t>(dstSize), Element(7));
-  for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<Element>(i * 3 + 1);
+  for (size_t i = 0; i < src.size(); ++i)
+    src[i] = static_cast<Element>(i * 3 + 1);
   DeviceArray<Element> from(src), to(want);
   stridedCopy(nullptr, desc, from, to);
   reference::stridedCopy(desc, src.data(), want.data());
@@ -25,7 +25,7 @@ void expectCopy(const StridedCopyDesc &given, int64_t srcSize, int64_t dstSize) 
 
 TEST_F(Movement, CopiesBetweenAnyStrides) {
   const StridedCopyDesc transposed{3, {3, 40, 17}, {680, 1, 40}, {680, 17, 1}, 0};
-  const StridedCopyDesc rows{2, {5, 32}, {64, 1}, {48, 1}, 0};  // in packs
+  const StridedCopyDesc rows{2, {5, 32}, {64, 1}, {48, 1}, 0}; // in packs
   const StridedCopyDesc broadcast{2, {6, 16}, {0, 1}, {16, 1}, 0};
   for (const auto &desc : {transposed, rows, broadcast}) {
     expectCopy<uint8_t>(desc, 2040, 2040);
@@ -47,11 +47,11 @@ TEST_F(Movement, SlicesShardsAndFillsUpWithZeros) {
   EXPECT_TRUE(sameBits(to.read(), want));
 }
 
-template <typename T>
-void expectAccumulate(int64_t n) {
+template <typename T> void expectAccumulate(int64_t n) {
   const auto x = randomValues<T>(n, 1), y = randomValues<T>(n, 2);
   std::vector<T> want;
-  for (size_t i = 0; i < x.size(); ++i) want.push_back(T(x[i] + y[i]));
+  for (size_t i = 0; i < x.size(); ++i)
+    want.push_back(T(x[i] + y[i]));
   DeviceArray<T> to(x), from(y);
   accumulate<T>(nullptr, to, from, n, WriteMode::kAccumulate);
   EXPECT_TRUE(sameBits(to.read(), want));
@@ -130,5 +130,5 @@ TEST_F(Gemm, TakesStridesBatchesAndOddSizes) {
   expectGemm<Bf16, Bf16>(empty, 8, 8, 32, 2 * kEpsilon<Bf16>);
 }
 
-}  // namespace
-}  // namespace hyc::kernels::cuda
+} // namespace
+} // namespace hyc::kernels::cuda

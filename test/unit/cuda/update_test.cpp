@@ -28,18 +28,17 @@ constexpr int64_t kStep = 3;
 struct Tensors {
   explicit Tensors(int64_t n)
       : param(randomValues<float>(n, 1)), m(randomValues<float>(n, 2)), v(randomValues<float>(n, 3)) {
-    for (float &value : v) value = std::fabs(value);
+    for (float &value : v)
+      value = std::fabs(value);
   }
   std::vector<float> param, m, v;
 };
 
-template <typename T>
-std::vector<float> inF32(const std::vector<T> &values) {
+template <typename T> std::vector<float> inF32(const std::vector<T> &values) {
   return std::vector<float>(values.begin(), values.end());
 }
 
-template <typename T, typename R = T>
-void expectAdamW(const AdamWParams &given, const std::vector<int64_t> &sizes) {
+template <typename T, typename R = T> void expectAdamW(const AdamWParams &given, const std::vector<int64_t> &sizes) {
   AdamWParams params = given;
   params.lr = kLr, params.step = kStep, params.gradScale = kScale;
   DeviceArray<float> lr(std::vector<float>{kLr}), scale(std::vector<float>{kScale});
@@ -70,9 +69,10 @@ void expectAdamW(const AdamWParams &given, const std::vector<int64_t> &sizes) {
     const std::vector<float> got = device[3 * i]->read();
     EXPECT_TRUE(sameBits(device[3 * i + 1]->read(), want[i].m));
     EXPECT_TRUE(sameBits(device[3 * i + 2]->read(), want[i].v));
-    EXPECT_LT(relativeError(widened(got), widened(want[i].param)), 1e-6);  // pow may differ in its last bit
+    EXPECT_LT(relativeError(widened(got), widened(want[i].param)), 1e-6); // pow may differ in its last bit
     const std::vector<R> rounded = copies[i]->read();
-    for (size_t j = 0; j < got.size(); ++j) ASSERT_EQ(static_cast<float>(rounded[j]), static_cast<float>(R(got[j])));
+    for (size_t j = 0; j < got.size(); ++j)
+      ASSERT_EQ(static_cast<float>(rounded[j]), static_cast<float>(R(got[j])));
   }
 }
 
@@ -149,13 +149,13 @@ TEST_F(Update, LambEqualsTheReference) {
   EXPECT_LT(relativeError(param.readDoubles(), widened(t.param)), 1e-6);
 }
 
-template <typename T>
-void expectSumOfSquares(int64_t n, WriteMode mode) {
+template <typename T> void expectSumOfSquares(int64_t n, WriteMode mode) {
   const auto x = randomValues<T>(n, 1);
   const std::vector<float> wide = inF32(x);
   std::vector<int64_t> want(kExactSumLimbs, 0);
   const double first = 1.5;
-  if (mode == WriteMode::kAccumulate) reference::addExact(want.data(), &first, 1);
+  if (mode == WriteMode::kAccumulate)
+    reference::addExact(want.data(), &first, 1);
   DeviceArray<int64_t> sum(want);
   DeviceArray<T> dX(x);
   DeviceArray<double> rounded(1);
@@ -164,7 +164,8 @@ void expectSumOfSquares(int64_t n, WriteMode mode) {
   roundExactSum(nullptr, sum, rounded);
   EXPECT_EQ(rounded.read()[0], reference::roundExactSum(want.data())) << n << " elements";
   const std::vector<int64_t> limbs = sum.read();
-  for (int i = 0; i + 1 < kExactSumDigits; ++i) EXPECT_LT(limbs[static_cast<size_t>(i)], int64_t{1} << 32);
+  for (int i = 0; i + 1 < kExactSumDigits; ++i)
+    EXPECT_LT(limbs[static_cast<size_t>(i)], int64_t{1} << 32);
 }
 
 TEST_F(SumOfSquares, IsExactAtAnySize) {
@@ -211,5 +212,5 @@ TEST_F(Scalars, AreThoseOfTheHost) {
   EXPECT_EQ(good.read()[0], 0);
 }
 
-}  // namespace
-}  // namespace hyc::kernels::cuda
+} // namespace
+} // namespace hyc::kernels::cuda
