@@ -50,6 +50,21 @@ inline float sumOfRow(const T *x, int64_t n) {
   return sum.total();
 }
 
+// Σ term(c) over the columns, in the same order.
+template <typename Term>
+HYC_INLINE float sumOfTerms(int64_t cols, Term term) {
+  LaneSum sum;
+  float terms[kRowLanes];
+  int64_t c = 0;
+  for (; c + kRowLanes <= cols; c += kRowLanes) {
+    for (int64_t l = 0; l < kRowLanes; ++l) terms[l] = term(c + l);
+    sum.add(terms);
+  }
+  for (int64_t l = 0; c + l < cols; ++l) terms[l] = term(c + l);
+  sum.addTail(terms, cols - c);
+  return sum.total();
+}
+
 // NaN is passed over; −∞ for an empty row.
 template <typename T>
 inline float maxOfRow(const T *x, int64_t n) {

@@ -9,21 +9,6 @@
 namespace hyc::kernels {
 namespace HYC_ISA {
 
-// Σ term(c) over the columns, with the lanes of LaneSum.
-template <typename Term>
-HYC_INLINE float sumOfTerms(int64_t cols, Term term) {
-  LaneSum sum;
-  float terms[kRowLanes];
-  int64_t c = 0;
-  for (; c + kRowLanes <= cols; c += kRowLanes) {
-    for (int64_t l = 0; l < kRowLanes; ++l) terms[l] = term(c + l);
-    sum.add(terms);
-  }
-  for (int64_t l = 0; c + l < cols; ++l) terms[l] = term(c + l);
-  sum.addTail(terms, cols - c);
-  return sum.total();
-}
-
 template <typename T>
 static void normaliseRow(const LayerNormDesc &d, const T *__restrict x, const float *__restrict scale,
                          const float *__restrict bias, T *y, float *mean, float *rstd) {

@@ -8,24 +8,9 @@
 namespace hyc::kernels {
 namespace HYC_ISA {
 
-// Σ term(c) over the columns, with the lanes of LaneSum.
-template <typename Term>
-static HYC_INLINE float sumOfColumns(int64_t cols, Term term) {
-  LaneSum sum;
-  float terms[kRowLanes];
-  int64_t c = 0;
-  for (; c + kRowLanes <= cols; c += kRowLanes) {
-    for (int64_t l = 0; l < kRowLanes; ++l) terms[l] = term(c + l);
-    sum.add(terms);
-  }
-  for (int64_t l = 0; c + l < cols; ++l) terms[l] = term(c + l);
-  sum.addTail(terms, cols - c);
-  return sum.total();
-}
-
 template <typename T>
 static void scaleRow(const RmsNormDesc &d, const T *x, const float *__restrict scale, T *y, float *rstd) {
-  const float squares = sumOfColumns(d.cols, [=](int64_t c) { return float(x[c]) * float(x[c]); });
+  const float squares = sumOfTerms(d.cols, [=](int64_t c) { return float(x[c]) * float(x[c]); });
   const float rowRstd = 1.0f / __builtin_sqrtf(squares / static_cast<float>(d.cols) + static_cast<float>(d.epsilon));
   for (int64_t c = 0; c < d.cols; ++c) y[c] = T(x[c] * rowRstd * scale[c]);
   *rstd = rowRstd;
@@ -42,7 +27,7 @@ void rmsNormForward(const RmsNormDesc &d, const T *x, const float *scale, T *y, 
 template <typename T>
 static void backThroughRow(int64_t cols, const T *x, const float *__restrict scale, float rstd, const T *dy, T *dx) {
   const float meanGn =
-      sumOfColumns(cols, [=](int64_t c) { return dy[c] * scale[c] * (x[c] * rstd); }) / static_cast<float>(cols);
+      sumOfTerms(cols, [=](int64_t c) { return dy[c] * scale[c] * (x[c] * rstd); }) / static_cast<float>(cols);
   for (int64_t c = 0; c < cols; ++c) dx[c] = T(rstd * (dy[c] * scale[c] - x[c] * rstd * meanGn));
 }
 

@@ -1,5 +1,6 @@
 // Library calls of programs for GPUs, as far as they are told in another way than those for CPUs: a number that a step
 // computes is in device memory, so a kernel gets its address where a CPU's gets the number.
+#include "CallText.h"
 #include "FunctionEmitter.h"
 
 #include "dialects/Hyc/HycDialect.h"
@@ -8,20 +9,6 @@
 using namespace mlir;
 using namespace hyc;
 using namespace hyc::cpp;
-
-static rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
-
-static std::string str(int64_t value) { return std::to_string(value); }
-
-static int64_t integer(Operation *op, StringRef name, int64_t otherwise = 0) {
-  auto attribute = op->getAttrOfType<IntegerAttr>(name);
-  return attribute ? attribute.getInt() : otherwise;
-}
-
-static std::string real(Operation *op, StringRef name) {
-  auto attribute = op->getAttrOfType<FloatAttr>(name);
-  return number(attribute ? attribute.getValueAsDouble() : 0);
-}
 
 LogicalResult FunctionEmitter::emitCudaCall(rank::CallOp op) {
   StringRef kernel = op.getKernel();

@@ -1,4 +1,5 @@
 // One statement a call: matrix products, kernels, collectives, and the library kernels by name.
+#include "CallText.h"
 #include "FunctionEmitter.h"
 #include "hyc/Analysis/Workspaces.h"
 
@@ -7,20 +8,6 @@
 using namespace mlir;
 using namespace hyc;
 using namespace hyc::cpp;
-
-static rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
-
-static std::string str(int64_t value) { return std::to_string(value); }
-
-static int64_t integer(Operation *op, StringRef name, int64_t otherwise = 0) {
-  auto attribute = op->getAttrOfType<IntegerAttr>(name);
-  return attribute ? attribute.getInt() : otherwise;
-}
-
-static std::string real(Operation *op, StringRef name) {
-  auto attribute = op->getAttrOfType<FloatAttr>(name);
-  return number(attribute ? attribute.getValueAsDouble() : 0);
-}
 
 /// Rows of a tensor whose last dimension a kernel works along.
 static int64_t rowsOf(rank::BufferType type) {

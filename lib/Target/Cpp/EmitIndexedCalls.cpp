@@ -1,4 +1,5 @@
 // Calls of kernels over sliding windows and by number.
+#include "CallText.h"
 #include "FunctionEmitter.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -15,8 +16,6 @@ static std::string product(ArrayRef<int64_t> sizes) {
     count *= size;
   return std::to_string(count);
 }
-
-static int64_t integer(Operation *op, StringRef name) { return op->getAttrOfType<IntegerAttr>(name).getInt(); }
 
 /// Up to three numbers as the last of three.
 static std::string three(ArrayRef<int64_t> values, int64_t otherwise) {

@@ -1,4 +1,5 @@
 // Calls that move, fill or add elements.
+#include "CallText.h"
 #include "FunctionEmitter.h"
 
 #include "dialects/Hyc/HycDialect.h"
@@ -8,10 +9,6 @@
 using namespace mlir;
 using namespace hyc;
 using namespace hyc::cpp;
-
-static rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
-
-static std::string str(int64_t value) { return std::to_string(value); }
 
 namespace {
 

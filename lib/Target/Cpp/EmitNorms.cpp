@@ -1,4 +1,5 @@
 // Calls of normalizations and rotary positions.
+#include "CallText.h"
 #include "FunctionEmitter.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -6,14 +7,6 @@
 using namespace mlir;
 using namespace hyc;
 using namespace hyc::cpp;
-
-static rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
-
-static std::string str(int64_t value) { return std::to_string(value); }
-
-static std::string real(Operation *op, StringRef name) {
-  return number(op->getAttrOfType<FloatAttr>(name).getValueAsDouble());
-}
 
 /// "{.rows = 32, .cols = 64", to be closed.
 static std::string rowsText(rank::BufferType x) {
