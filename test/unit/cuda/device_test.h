@@ -28,7 +28,11 @@ protected:
     if (error != cudaSuccess || count == 0)
       GTEST_SKIP() << "there is no CUDA device: " << cudaGetErrorString(error);
   }
-  void TearDown() override { EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess); }
+  void TearDown() override {
+    if (!IsSkipped()) {
+      EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    }
+  }
 };
 
 // A vector on the device.
