@@ -40,7 +40,7 @@ std::string meshPass(const Mesh &mesh) {
 /// How often each kind of decision was made and realised.
 struct Tally {
   int64_t recomputed = 0, inParts = 0, offloaded = 0, againInBackward = 0, gathers = 0, flatAgain = 0;
-  int64_t onHost = 0, back = 0, partsOnHost = 0;
+  int64_t onHost = 0, back = 0, partsOnHost = 0, masksAgain = 0;
 };
 
 class Decider {
@@ -109,11 +109,12 @@ struct Outcome {
 class Recomputation {
 public:
   /// `precision` are passes after differentiation, each with a comma.
-  explicit Recomputation(uint64_t seed, const std::string &precision = "")
-      : seed(seed), train("hyc-differentiate," + precision +
+  explicit Recomputation(uint64_t seed, const std::string &precision = "", bool drops = false)
+      : seed(seed), train(std::string(drops ? "hyc-key-random-ops," : "") + "hyc-differentiate," + precision +
                           "hyc-attach-optimizer{optimizer=adamw clip-grad-norm=0.05},hyc-verify-train"),
         mesh(kMeshes[seed % std::size(kMeshes)]) {
     RandomGraphOptions options;
+    options.drops = drops;
     options.samples = 2 * mesh.dp;
     options.headMultiple = mesh.tp;
     options.blocks = 3 + static_cast<int64_t>(seed % 6);
@@ -168,8 +169,10 @@ private:
   }
 
   static void count(mlir::Operation *op, Tally &tally) {
-    if (hyc::getId(op).ends_with(".again"))
+    if (hyc::getId(op).ends_with(".again")) {
       ++tally.againInBackward;
+      tally.masksAgain += llvm::isa<hyc::DropoutMaskOp>(op);
+    }
     if (auto copy = llvm::dyn_cast<hyc::dist::CopyStartOp>(op)) {
       bool toHost = copy.getTo() == hyc::dist::kOnHost;
       ++(toHost ? tally.onHost : tally.back);
@@ -240,4 +243,12 @@ TEST(Recomputation, RandomLifetimesChangeNoBitInSixteenBits) {
                                  : "hyc-convert-precision{precision=bf16},")
         .run(tally);
   EXPECT_GT(tally.againInBackward, 200);
+}
+
+/// What is drawn at random is drawn alike when it is computed again.
+TEST(Recomputation, RandomLifetimesChangeNoBitOfWhatIsDropped) {
+  Tally tally;
+  for (uint64_t seed = 0; seed < 54 && !HasFailure(); ++seed)
+    Recomputation(seed, "", true).run(tally);
+  EXPECT_GT(tally.masksAgain, 20);
 }
