@@ -64,6 +64,7 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.train = options.train;
   result.freeze = options.freeze;
   result.dropout = options.dropout;
+  result.evaluates = options.entry == "evaluate";
   result.precision = precisionOptions(options);
   result.tp = *options.tp;
   result.pp = *options.pp;
@@ -372,7 +373,8 @@ void Compilation::reportSuccess(double seconds) const {
                << " × dp " << mesh.dp << ")\n"
                << summarizeMemory(compiled.account) << (compiled.time ? summarizeTime(*compiled.time) : "") << "wrote " << shown << " in " << llvm::format("%.1f s", seconds);
   if (options.emit == EmitKind::Exe)
-    llvm::outs() << "; train with: hyc-run " << shown << " --data FILE --steps N";
+    llvm::outs() << (pipeline.evaluates ? "; evaluate with: hyc-run " : "; train with: hyc-run ") << shown
+                 << " --data FILE" << (pipeline.evaluates ? "" : " --steps N");
   llvm::outs() << "\n";
 }
 

@@ -221,6 +221,15 @@ llvm::Expected<std::vector<int64_t>> hyc::gpuArchitectures(const CompileOptions 
   return result;
 }
 
+static Error checkEntry(const CompileOptions &options) {
+  if (options.entry != "train" && options.entry != "evaluate")
+    return usageError("--entry is \"" + options.entry + "\", expected train or evaluate");
+  if (options.entry == "evaluate" && !(options.train.empty() && options.freeze.empty()))
+    return usageError(std::string(options.train.empty() ? "--freeze" : "--train") +
+                      " is given, but --entry is evaluate, which trains nothing; leave one of them out");
+  return Error::success();
+}
+
 static Error checkTarget(const CompileOptions &options) {
   if (options.optimization < 0 || options.optimization > 3)
     return usageError("--optimize is " + std::to_string(options.optimization) + ", expected 0 to 3");
@@ -430,6 +439,7 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkNumber("offload-ratio", options.offloadRatio, 0, 1.0000001, "a number from 0 to 1"); },
       [&] { return checkNvmePath(options); },
       [&] { return checkFiniteType(options); },
+      [&] { return checkEntry(options); },
       [&] { return checkTarget(options); },
       [&] { return checkWeights(options); },
       [&] {

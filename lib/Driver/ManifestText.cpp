@@ -75,8 +75,9 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
      << ", \"pp\": " << facts.pp << ", \"dp\": " << facts.dp
      << "},\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
-     << ",\n  \"threads\": " << facts.threads << ",\n  \"nvme_path\": " << quoted(facts.nvmePath)
-     << ",\n  \"learning_rate\": {" << describeRule(facts.learningRate) << "}";
+     << (facts.evaluates ? ",\n  \"entry\": \"evaluate\"" : "") << ",\n  \"threads\": " << facts.threads
+     << ",\n  \"nvme_path\": " << quoted(facts.nvmePath) << ",\n  \"learning_rate\": {"
+     << describeRule(facts.learningRate) << "}";
   if (facts.time)
     os << ",\n  \"estimate\": {\"own_thread\": " << describeStep(facts.time->overlapped)
        << ", \"in_turn\": " << describeStep(facts.time->inTurn) << "}";

@@ -11,6 +11,7 @@ namespace hyc {
 
 struct ManifestFacts {
   std::string name, planHash, schedule;
+  bool evaluates = false;
   int64_t tp = 1, pp = 1, dp = 1;
   int64_t microBatch = 1, gradAccum = 1, sequence = 1;
   int64_t threads = 0;

@@ -50,6 +50,7 @@ std::string ProgramFolder::manifest(ModuleOp rank, const std::vector<std::string
   std::string digits = llvm::utohexstr(model.planHash, /*LowerCase=*/true);
   facts.planHash = std::string(16 - digits.size(), '0') + digits;
   facts.schedule = model.plan.schedule;
+  facts.evaluates = options.entry == "evaluate";
   facts.tp = model.plan.tp;
   facts.pp = model.plan.pp;
   facts.dp = model.plan.dp;

@@ -34,13 +34,14 @@ static void buildModel(OpPassManager &passes) {
 
 /// After differentiation, whose gradient ops have sensitivities of their own; before the optimizer, which has to know
 /// of copies and of the loss scale.
-static void buildPrecision(OpPassManager &passes, const PrecisionOptions &options, AttachOptimizerOptions &optimizer) {
+static void buildPrecision(OpPassManager &passes, const PrecisionOptions &options, bool evaluates,
+                           AttachOptimizerOptions &optimizer) {
   ConvertPrecisionOptions precision;
   precision.precision = options.compute;
   precision.gradientType = options.gradientAccumulation;
   passes.addPass(createConvertPrecision(precision));
-  if (options.compute != "fp16")
-    return;
+  if (options.compute != "fp16" || evaluates)
+    return; // where there is no backward, nothing can underflow in it
   const LossScaling &scaling = options.lossScaling;
   const bool isDynamic = scaling.lossScale == 0;
   ScaleLossOptions loss;
@@ -57,12 +58,15 @@ static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
   loss.loss = options.loss;
   loss.logits = options.logits;
   loss.labels = options.labels;
+  loss.accuracy = options.evaluates;
   passes.addPass(createAttachLoss(loss));
   FreezeParametersOptions frozen;
   llvm::append_range(frozen.train, options.train);
   llvm::append_range(frozen.freeze, options.freeze);
   passes.addPass(createFreezeParameters(frozen));
-  if (!options.dropout)
+  if (options.evaluates)
+    passes.addPass(createEnterEvaluation());
+  if (!options.dropout || options.evaluates)
     passes.addPass(createRemoveDropout());
   // Before forms, so that attention draws under one id, whole or decomposed; both before differentiation, which builds
   // the gradient of what is there.
@@ -75,7 +79,7 @@ static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createDifferentiate());
 
   AttachOptimizerOptions optimizer;
-  buildPrecision(passes, options.precision, optimizer);
+  buildPrecision(passes, options.precision, options.evaluates, optimizer);
   optimizer.optimizer = options.optimizer;
   optimizer.beta1 = options.beta1;
   optimizer.beta2 = options.beta2;

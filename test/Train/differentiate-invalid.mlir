@@ -1,6 +1,6 @@
 // RUN: hyc-opt %s --hyc-differentiate -split-input-file -verify-diagnostics
 
-// expected-error@+1 {{@train returns ('tensor<2x8xf32>'), expected the loss sum and the token count; run hyc-attach-loss first}}
+// expected-error@+1 {{@train returns ('tensor<2x8xf32>'), expected the loss sum, the token count and perhaps how many were right; run hyc-attach-loss first}}
 hyc.func @train(%x: tensor<2x8xf32> {hyc.input = "x"}) -> tensor<2x8xf32> {
   hyc.return %x : tensor<2x8xf32>
 }

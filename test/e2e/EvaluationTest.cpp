@@ -27,30 +27,22 @@ std::string textOf(const std::string &path) {
 std::string writeSamples(const std::string &path) {
   const std::string text = textOf(model("text.bin"));
   const int64_t count = static_cast<int64_t>(text.size() - 1) / kSequence;
-  std::vector<int32_t> tokens, labels;
-  for (int64_t i = 0; i < count * kSequence; ++i) {
-    tokens.push_back(static_cast<unsigned char>(text[static_cast<size_t>(i)]));
-    labels.push_back(static_cast<unsigned char>(text[static_cast<size_t>(i) + 1]));
+  HostTensor tokens{{count, kSequence}, {}}, labels = tokens;
+  for (size_t i = 0; i < static_cast<size_t>(count * kSequence); ++i) {
+    tokens.values.push_back(static_cast<unsigned char>(text[i]));
+    labels.values.push_back(static_cast<unsigned char>(text[i + 1]));
   }
-  const size_t bytes = tokens.size() * sizeof(int32_t);
-  nlohmann::json header;
-  header["input_ids"] = {{"dtype", "I32"}, {"shape", {count, kSequence}}, {"data_offsets", {0, bytes}}};
-  header["labels"] = {{"dtype", "I32"}, {"shape", {count, kSequence}}, {"data_offsets", {bytes, 2 * bytes}}};
-  std::string text8 = header.dump();
-  text8.resize((text8.size() + 7) / 8 * 8, ' ');
-  const uint64_t length = text8.size();
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char *>(&length), sizeof length) << text8;
-  file.write(reinterpret_cast<const char *>(tokens.data()), static_cast<std::streamsize>(bytes));
-  file.write(reinterpret_cast<const char *>(labels.data()), static_cast<std::streamsize>(bytes));
-  return path;
+  return writeSafeTensors(path, {{"input_ids", {"I32", tokens}}, {"labels", {"I32", labels}}});
 }
 
-/// The mean loss over the first `batches` global batches.
-double evaluate(const std::string &folder, const std::string &data, int batches) {
+/// What is told after the first `batches` global batches.
+nlohmann::json evaluation(const std::string &folder, const std::string &data, int batches,
+                          const std::vector<std::string> &further = {}) {
   const std::string log = folder + "/evaluation.jsonl";
-  Outcome outcome = execute(
-      {tool("hyc-run"), folder, "--data", data, "--evaluate", "--steps", std::to_string(batches), "--log-file", log});
+  std::vector<std::string> arguments = {tool("hyc-run"),         folder,       "--data", data, "--steps",
+                                        std::to_string(batches), "--log-file", log};
+  arguments.insert(arguments.end(), further.begin(), further.end());
+  Outcome outcome = execute(arguments);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("perplexity"), std::string::npos) << outcome.output;
   std::ifstream file(log);
@@ -59,8 +51,14 @@ double evaluate(const std::string &folder, const std::string &data, int batches)
     last = line;
   nlohmann::json record = nlohmann::json::parse(last);
   EXPECT_EQ(record["step"], batches);
-  EXPECT_NEAR(record["perplexity"].get<double>(), std::exp(record["loss"].get<double>()), 1e-9);
-  return record["loss"];
+  const double loss = record["loss"], perplexity = record["perplexity"];
+  EXPECT_NEAR(perplexity / std::exp(loss), 1, 1e-9);
+  return record;
+}
+
+/// The mean loss over the first `batches` global batches, by programs that train.
+double evaluate(const std::string &folder, const std::string &data, int batches) {
+  return evaluation(folder, data, batches, {"--evaluate"})["loss"];
 }
 
 double meanOf(const std::vector<double> &values) {
@@ -109,6 +107,92 @@ TEST(Evaluation, ReadsWholeBatchesOfAllDataOnce) {
   EXPECT_EQ(outcome.status, 65) << outcome.output;
   EXPECT_NE(outcome.output.find("holds 15 samples, expected at least one global batch of 16"), std::string::npos)
       << outcome.output;
+}
+
+/// Programs of their own for it: the same loss, and how often the right token had the highest score, in every layout
+/// and for a model with dropout; with neither gradients nor states of an optimizer.
+TEST(Evaluation, OfItsOwnProgramsCountsWhatIsRight) {
+  const Layout trained{1, 1, 1};
+  const std::string weights = scratch("evaluated") + ".safetensors";
+  Log log = train(compiled(trained), 8, {"--save-weights", weights});
+  const std::vector<std::string> entry = {"--entry", "evaluate", "--weights", weights};
+  const auto with = [&](Layout layout, const std::vector<std::string> &more) {
+    layout.further = entry;
+    layout.further.insert(layout.further.end(), more.begin(), more.end());
+    return layout;
+  };
+  const std::string one = compiled(with({1, 1, 1}, {}));
+  const nlohmann::json expected = evaluation(one, model("text.bin"), 2);
+  const double loss = expected["loss"], accuracy = expected["accuracy"];
+  EXPECT_LT(loss, log.losses.front());
+  // Counted apart: positions of the same batches where no score is above the label's.
+  EXPECT_GT(accuracy, 0.05);
+  EXPECT_LT(accuracy, 0.5);
+  const double counted = accuracy * 2 * kSamples * kSequence;
+  EXPECT_NEAR(counted, std::round(counted), 1e-6);
+  for (const Layout &layout : {with({2, 2, 2}, {}), with({1, 2, 2}, {"--zero", "3", "--virtual-stages", "2"})}) {
+    const nlohmann::json found = evaluation(compiled(layout), model("text.bin"), 2);
+    EXPECT_NEAR(found["loss"].get<double>(), loss, 1e-5 * loss) << layout.name();
+    EXPECT_NEAR(found["accuracy"].get<double>(), accuracy, 2.1 / (2 * kSamples * kSequence)) << layout.name();
+  }
+  const auto memory = nlohmann::json::parse(textOf(one + "/memory.json"));
+  for (const auto &arena : memory["stages"][0]["arenas"])
+    EXPECT_TRUE(arena["arena"] != "gradients" && arena["arena"] != "optimizer") << arena.dump();
+  Outcome outcome =
+      execute({tool("hyc-run"), one, "--data", model("text.bin"), "--save-weights", one + "/weights.safetensors"});
+  EXPECT_EQ(outcome.status, 64) << outcome.output;
+  EXPECT_NE(outcome.output.find("--entry evaluate"), std::string::npos) << outcome.output;
+}
+
+/// The losses of numbers, against PyTorch's logits of the same images; and they fall when trained, alike on two ranks.
+TEST(Evaluation, OfNumbersComparesWithPyTorchsOutputs) {
+  const auto reference = readSafeTensors(model("vit.reference.safetensors"));
+  const HostTensor &logits = reference.at("logits"), &pixels = reference.at("pixel_values");
+  const int64_t samples = logits.shape[0], classes = logits.shape[1];
+  HostTensor images{{samples, 3, 16, 16}, {}}, targets{{samples, classes}, {}};
+  images.values.assign(pixels.values.begin(), pixels.values.begin() + samples * 3 * 16 * 16);
+  for (int64_t i = 0; i < samples * classes; ++i)
+    targets.values.push_back(static_cast<double>(i * 7 % 5 < 2));
+  const std::string data = writeSafeTensors(scratch("numbers") + ".safetensors",
+                                            {{"pixel_values", {"F32", images}}, {"goals", {"F32", targets}}});
+  double squares = 0, entropy = 0, right = 0;
+  for (size_t i = 0; i < logits.values.size(); ++i) {
+    const double x = logits.values[i], y = targets.values[i];
+    squares += (x - y) * (x - y);
+    entropy += std::log1p(std::exp(-std::fabs(x))) + std::fmax(x, 0) - x * y;
+    right += (x > 0) == (y > 0.5);
+  }
+  const double count = static_cast<double>(samples * classes);
+  const auto compile = [&](const char *loss, const std::vector<std::string> &more) {
+    const std::string folder = scratch(std::string("numbers-") + loss + std::to_string(more.size()));
+    std::vector<std::string> arguments = {tool("hyc-compile"), model("vit.pt2"), "--loss", loss,
+                                          "--labels",          "goals",          "-o",     folder};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Outcome outcome = execute(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    return folder;
+  };
+  const std::vector<std::string> evaluates = {"--entry", "evaluate", "--micro-batch", std::to_string(samples)};
+  nlohmann::json told = evaluation(compile("mse", evaluates), data, 1);
+  EXPECT_NEAR(told["loss"].get<double>(), squares / count, 1e-5 * squares / count);
+  EXPECT_FALSE(told.contains("accuracy"));
+  told = evaluation(compile("binary_cross_entropy", evaluates), data, 1);
+  EXPECT_NEAR(told["loss"].get<double>(), entropy / count, 1e-5 * entropy / count);
+  EXPECT_NEAR(told["accuracy"].get<double>(), right / count, 1e-9);
+
+  std::vector<Log> logs;
+  for (const char *dp : {"1", "2"}) {
+    const std::string folder = compile("mse", {"--dp", dp, "--micro-batch", dp[0] == '1' ? "2" : "1", "--lr", "1e-2"}),
+                      log = folder + "/log.jsonl";
+    Outcome outcome =
+        execute({tool("hyc-run"), folder, "--data", data, "--no-shuffle", "--steps", "6", "--log-file", log});
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    logs.push_back(readLog(log));
+  }
+  EXPECT_NEAR(logs[0].losses.front(), squares / count, 1e-5 * squares / count);
+  EXPECT_LT(logs[0].losses.back(), 0.7 * logs[0].losses.front());
+  for (size_t step = 0; step < logs[0].losses.size(); ++step)
+    EXPECT_NEAR(logs[1].losses[step] / logs[0].losses[step], 1, 1e-5) << step;
 }
 
 TEST(Evaluation, RefusesWhatOnlyTrainingWrites) {

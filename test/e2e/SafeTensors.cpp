@@ -58,6 +58,28 @@ std::map<std::string, HostTensor> hyc_e2e::readSafeTensors(const std::string &pa
   return tensors;
 }
 
+template <typename T> static void append(std::string &bytes, double value) {
+  const T element = static_cast<T>(value);
+  bytes.append(reinterpret_cast<const char *>(&element), sizeof(T));
+}
+
+std::string hyc_e2e::writeSafeTensors(const std::string &path, const std::map<std::string, TypedTensor> &tensors) {
+  nlohmann::json header;
+  std::string bytes;
+  for (const auto &[name, typed] : tensors) {
+    const size_t begin = bytes.size();
+    for (double value : typed.tensor.values)
+      typed.dtype == "F32" ? append<float>(bytes, value) : append<int32_t>(bytes, value);
+    header[name] = {{"dtype", typed.dtype}, {"shape", typed.tensor.shape}, {"data_offsets", {begin, bytes.size()}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char *>(&length), sizeof length) << text << bytes;
+  return path;
+}
+
 double hyc_e2e::relativeDifference(const HostTensor &a, const HostTensor &b) {
   if (a.values.size() != b.values.size())
     return INFINITY;

@@ -18,6 +18,14 @@ struct HostTensor {
 /// Every F32, F64, I32 and I64 tensor of `path`, by name. Throws std::runtime_error with the reason.
 std::map<std::string, HostTensor> readSafeTensors(const std::string &path);
 
+/// A tensor to write: values of any type become `dtype`, F32 or I32.
+struct TypedTensor {
+  std::string dtype;
+  HostTensor tensor;
+};
+/// Gives `path` back.
+std::string writeSafeTensors(const std::string &path, const std::map<std::string, TypedTensor> &tensors);
+
 /// max |a - b| over max |b|.
 double relativeDifference(const HostTensor &a, const HostTensor &b);
 

@@ -120,25 +120,14 @@ INSTANTIATE_TEST_SUITE_P(Models, TransformersRun,
 /// The batches of `reference` as samples: what ViT's fixture has of each input, its first two dimensions as one.
 std::string writeSamples(const std::string &reference, const std::string &path) {
   const auto tensors = readSafeTensors(model(reference));
-  nlohmann::json header;
-  std::string bytes;
-  for (const auto &[name, dtype] : {std::pair("pixel_values", "F32"), std::pair("labels", "I32")}) {
-    const HostTensor &batches = tensors.at(name);
-    std::vector<int64_t> shape(batches.shape.begin() + 1, batches.shape.end());
-    shape.front() *= batches.shape.front();
-    const size_t begin = bytes.size();
-    for (double value : batches.values) {
-      const float real = static_cast<float>(value);
-      const int32_t integer = static_cast<int32_t>(value);
-      bytes.append(reinterpret_cast<const char *>(dtype[0] == 'F' ? static_cast<const void *>(&real) : &integer), 4);
-    }
-    header[name] = {{"dtype", dtype}, {"shape", shape}, {"data_offsets", {begin, bytes.size()}}};
-  }
-  const std::string text = header.dump();
-  const uint64_t length = text.size();
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char *>(&length), sizeof length) << text << bytes;
-  return path;
+  const auto asSamples = [&](const char *name) {
+    HostTensor batches = tensors.at(name);
+    batches.shape[1] *= batches.shape[0];
+    batches.shape.erase(batches.shape.begin());
+    return batches;
+  };
+  return writeSafeTensors(
+      path, {{"pixel_values", {"F32", asSamples("pixel_values")}}, {"labels", {"I32", asSamples("labels")}}});
 }
 
 TEST(TransformersRun, VitTrainsOnImages) {

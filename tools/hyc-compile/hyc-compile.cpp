@@ -23,8 +23,10 @@ struct Flags {
 
   cl::opt<std::string> input{cl::Positional, cl::desc("MODEL.onnx | MODEL.pt2 | FOLDER"),
                              cl::value_desc("MODEL.onnx | MODEL.pt2 | FOLDER"), cl::cat(model)};
-  cl::opt<std::string> loss{"loss", cl::value_desc("NAME"), cl::init("cross_entropy"), cl::cat(model),
-                            cl::desc("cross_entropy, causal_lm, or a scalar output of the model [cross_entropy]")};
+  cl::opt<std::string> loss{
+      "loss", cl::value_desc("NAME"), cl::init("cross_entropy"), cl::cat(model),
+      cl::desc("cross_entropy, causal_lm, mse, binary_cross_entropy, or a scalar output of the model "
+               "[cross_entropy]")};
   cl::opt<std::string> logits{"logits", cl::value_desc("NAME"), cl::cat(model),
                               cl::desc("Output that the loss reads [the only one]")};
   cl::opt<std::string> labels{"labels", cl::value_desc("NAME"), cl::init("labels"), cl::cat(model),
@@ -36,6 +38,11 @@ struct Flags {
       cl::desc("Where parameters start: read (the model's own), initialise-missing, initialise, "
                "or a safetensors file or the folder of one [read]")};
 
+  cl::opt<std::string> entry{
+      "entry", cl::value_desc("NAME"), cl::init("train"), cl::cat(model),
+      cl::desc(
+          "What the programs are for: train, or evaluate, which drops nothing, counts what is predicted right, and "
+          "needs memory for neither gradients nor optimizer [train]")};
   cl::opt<bool> dropout{
       "dropout", cl::init(true), cl::cat(model),
       cl::desc("What the model drops at random is dropped; =false to evaluate or fine-tune without [on]")};
@@ -269,6 +276,7 @@ hyc::CompileOptions Flags::read() const {
   options.noDecay.assign(noDecay.begin(), noDecay.end());
   options.train.assign(train.begin(), train.end());
   options.freeze.assign(freeze.begin(), freeze.end());
+  options.entry = entry;
   options.dropout = dropout;
   options.deviceMemory = deviceMemory;
   options.machineFile = machine;

@@ -35,9 +35,10 @@ void removePartialFiles(const hycrt::RunOptions& options) {
   if (!options.dumpGradients.empty()) unlink((options.dumpGradients + hycrt::kPartialSuffix).c_str());
 }
 
-Result<int> launch(const hycrt::RunOptions& options) {
+Result<int> launch(hycrt::RunOptions options) {
   Result<hycrt::Manifest> manifest = hycrt::readManifest(options.out);
   if (!manifest.ok()) return manifest.status();
+  HYCRT_RETURN_IF_ERROR(hycrt::takeEntry(manifest->evaluates, &options));
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
   HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
   return hycrun::Launcher(*manifest, options).run();

@@ -65,6 +65,7 @@ struct CompileOptions : LearningRateOptions {
   Setting<std::array<double, 2>> betas = std::array<double, 2>{0.9, 0.999};
   std::vector<std::string> noDecay;
   std::vector<std::string> train, freeze; ///< patterns of parameters' names
+  std::string entry = "train";            ///< train or evaluate
   bool dropout = true;                    ///< whether the model's dropout drops
 
   /// Types, and fp16's loss scaling under DeepSpeed's names; see hyc::PrecisionOptions.

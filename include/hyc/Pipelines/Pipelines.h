@@ -24,6 +24,7 @@ struct PipelineOptions {
   std::vector<std::string> noDecay;
   std::vector<std::string> train, freeze; ///< patterns of parameters' names
   bool dropout = true;                    ///< that the model has
+  bool evaluates = false;                 ///< tells how well the parameters do, and changes none
   PrecisionOptions precision;
   // Plan
   int64_t tp = 1, pp = 1, dp = 1;

@@ -170,7 +170,7 @@ LogicalResult TableEmitter::emitStates() {
   SmallVector<std::string> rows;
   for (auto state : program.getOps<rank::StateOp>()) {
     StringRef role = state.getRole();
-    if (role == "loss_sum" || role == "token_count" || role == "grad_norm")
+    if (role == "loss_sum" || role == "token_count" || role == "correct_count" || role == "grad_norm")
       continue; // the program's scalars
     std::string init = initializer(state);
     if (init.empty())
@@ -350,8 +350,15 @@ LogicalResult TableEmitter::emitProgram() {
                                          << "\", which the runtime reads";
     scalars += (scalars.empty() ? "" : ", ") + bufferRef(found.getArenaAttr(), *found.getOffset());
   }
-  if (auto momentum = program.lookupSymbol<rank::ScalarOp>("momentum"))
-    scalars += ", " + bufferRef(momentum.getArenaAttr(), *momentum.getOffset());
+  // The last ones are left out where a program has none.
+  std::string momentum, correct;
+  if (auto scalar = program.lookupSymbol<rank::ScalarOp>("momentum"))
+    momentum = ", " + bufferRef(scalar.getArenaAttr(), *scalar.getOffset());
+  for (auto state : program.getOps<rank::StateOp>())
+    if (state.getRole() == "correct_count")
+      correct = ", " + bufferRef(state.getArenaAttr(), *state.getOffset());
+  scalars += momentum.empty() && !correct.empty() ? ", {-1, 0}" : momentum;
+  scalars += correct;
   // A stage in the middle reads no input: the batch is the same everywhere. Where nothing is a token, a sample is one.
   int64_t samples = 1, sequence = std::max<int64_t>(1, tokensOfSample(module));
   for (auto any : module.getOps<rank::ProgramOp>())

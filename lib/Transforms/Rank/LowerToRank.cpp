@@ -3,6 +3,7 @@
 // The order matters: forward before backward, since it says where saved values lie; and of the chunks of a stage those
 // before that run before, since the first contribution to a gradient overwrites it.
 #include "FunctionLowering.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 namespace hyc {
@@ -60,9 +61,10 @@ void declareStates(ModuleOp module, ProgramTables &tables, ArrayRef<FuncOp> func
       for (NamedAttribute attribute : op->getAttrs())
         attribute.getValue().walk([&](FlatSymbolRefAttr symbol) { used.insert(symbol.getValue()); });
     });
-  // A frozen parameter is saved as it was read, though only its copy in the compute type is used.
+  // A frozen parameter is saved as it was read, though only its copy in the compute type is used. An evaluation saves
+  // none.
   for (auto state : module.getOps<StateOp>())
-    if (state.getRole() == "compute" && state.getParam() && used.contains(state.getSymName()))
+    if (!isEvaluation(module) && state.getRole() == "compute" && state.getParam() && used.contains(state.getSymName()))
       used.insert(*state.getParam());
   for (Operation &op : module.getOps())
     if (isa<ParamOp, StateOp>(op) && used.contains(SymbolTable::getSymbolName(&op)))

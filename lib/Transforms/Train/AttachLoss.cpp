@@ -1,4 +1,6 @@
-// AttachLoss: @train returns (loss sum, tokens counted) instead of the model's outputs.
+// AttachLoss: @train returns (loss sum, number counted) instead of the model's outputs, and which of the number were
+// predicted right where that is asked for.
+#include "LossSums.h"
 #include "TrainingState.h"
 #include "hyc/Transforms/Train/Passes.h"
 
@@ -58,7 +60,9 @@ struct AttachLoss : hyc::impl::AttachLossBase<AttachLoss> {
 
   void runOnOperation() override {
     FuncOp entry = findFunction(getOperation(), kEntry, "expected the model of phase 1, as import gives it");
-    if (!entry || failed(comparesLogits() ? attachCrossEntropy(entry) : useOwnLoss(entry)))
+    if (!entry || failed(comparesClasses()   ? attachClassLoss(entry)
+                         : comparesNumbers() ? attachNumberLoss(entry)
+                                             : useOwnLoss(entry)))
       return signalPassFailure();
     if (failed(checkSamples(entry)))
       return signalPassFailure();
@@ -66,14 +70,17 @@ struct AttachLoss : hyc::impl::AttachLossBase<AttachLoss> {
   }
 
 private:
-  /// Whether the loss is one that is attached here, and not an output of the graph.
-  bool comparesLogits() const { return loss == "cross_entropy" || shiftsLabels(); }
+  /// Whether the loss compares scores with classes, or numbers with numbers; neither: it is an output of the graph.
+  bool comparesClasses() const { return loss == "cross_entropy" || shiftsLabels(); }
   bool shiftsLabels() const { return loss == "causal_lm"; }
+  bool comparesNumbers() const { return loss == "mse" || loss == "binary_cross_entropy"; }
 
-  /// The argument that holds the labels, added if no input has its name; null after a diagnostic.
-  Value getLabels(FuncOp entry, Value logits);
+  /// The argument that holds the labels, of `type` and fed as `source` says, added if no input has its name; null after
+  /// a diagnostic, which calls what was expected `what`.
+  Value getLabels(FuncOp entry, RankedTensorType type, StringRef source, StringRef what);
   Value shifted(FuncOp entry, Value labels);
-  LogicalResult attachCrossEntropy(FuncOp entry);
+  LogicalResult attachClassLoss(FuncOp entry);
+  LogicalResult attachNumberLoss(FuncOp entry);
   LogicalResult useOwnLoss(FuncOp entry);
   /// Says of each input that is not yet fed how the loader feeds it. One input of integers is a sequence of tokens,
   /// which a token file can give. Beside others, or of another kind, each input is a tensor of its own in the data, and
@@ -81,23 +88,20 @@ private:
   void markSources(FuncOp entry);
   /// The loader fills every input sample by sample.
   LogicalResult checkSamples(FuncOp entry);
-  void replaceResults(FuncOp entry, Value lossSum, Value count);
+  void replaceResults(FuncOp entry, const LossSums &sums);
 };
 } // namespace
 
-Value AttachLoss::getLabels(FuncOp entry, Value logits) {
-  auto logitsType = cast<RankedTensorType>(logits.getType());
-  ArrayRef<int64_t> shape = logitsType.getShape().drop_back();
+Value AttachLoss::getLabels(FuncOp entry, RankedTensorType type, StringRef source, StringRef what) {
   Builder builder(&getContext());
-  StringRef source = shiftsLabels() ? "token" : "next_token";
   for (auto [index, argument] : llvm::enumerate(entry.getArguments())) {
     if (inputName(entry, index) != labels)
       continue;
-    auto type = cast<RankedTensorType>(argument.getType());
-    if (!isa<IntegerType>(type.getElementType()) || type.getShape() != shape) {
+    auto given = cast<RankedTensorType>(argument.getType());
+    bool isSameKind = isa<IntegerType>(given.getElementType()) == isa<IntegerType>(type.getElementType());
+    if (!isSameKind || given.getShape() != type.getShape()) {
       entry.emitError("--labels names input \"")
-          << labels << "\" of type " << type << ", expected integers of the logits' leading shape, as in "
-          << RankedTensorType::get(shape, builder.getI64Type());
+          << labels << "\" of type " << given << ", expected " << what << ", as in " << type;
       return {};
     }
     entry.setArgAttr(index, kSource, builder.getStringAttr(source));
@@ -106,8 +110,7 @@ Value AttachLoss::getLabels(FuncOp entry, Value logits) {
   auto attributes = builder.getDictionaryAttr({builder.getNamedAttr(kInput, builder.getStringAttr(labels)),
                                                builder.getNamedAttr(kSource, builder.getStringAttr(source))});
   unsigned index = entry.getNumArguments();
-  if (failed(
-          entry.insertArgument(index, RankedTensorType::get(shape, builder.getI64Type()), attributes, entry.getLoc())))
+  if (failed(entry.insertArgument(index, type, attributes, entry.getLoc())))
     return {};
   return entry.getArgument(index);
 }
@@ -137,7 +140,7 @@ Value AttachLoss::shifted(FuncOp entry, Value labels) {
   return all;
 }
 
-LogicalResult AttachLoss::attachCrossEntropy(FuncOp entry) {
+LogicalResult AttachLoss::attachClassLoss(FuncOp entry) {
   Value output = findOutput(entry, logits, "logits");
   if (!output)
     return failure();
@@ -145,15 +148,32 @@ LogicalResult AttachLoss::attachCrossEntropy(FuncOp entry) {
   if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()))
     return entry.emitError("--logits names an output of type ")
            << type << ", expected floating-point scores with the vocabulary as last dimension";
-  Value target = getLabels(entry, output);
+  auto classes = RankedTensorType::get(type.getShape().drop_back(), IntegerType::get(&getContext(), 64));
+  Value target =
+      getLabels(entry, classes, shiftsLabels() ? "token" : "next_token", "integers of the logits' leading shape");
   if (!target)
     return failure();
   if (shiftsLabels())
     target = shifted(entry, target);
   OpBuilder builder(entry.getReturn());
-  auto op = CrossEntropyOp::create(builder, entry.getLoc(), output, target, static_cast<uint64_t>(ignoreIndex));
-  setId(op, "loss");
-  replaceResults(entry, op.getLossSum(), op.getCount());
+  replaceResults(entry, sumCrossEntropy(builder, output, target, ignoreIndex, accuracy));
+  return success();
+}
+
+LogicalResult AttachLoss::attachNumberLoss(FuncOp entry) {
+  Value output = findOutput(entry, logits, "logits");
+  if (!output)
+    return failure();
+  auto type = cast<RankedTensorType>(output.getType());
+  if (type.getRank() < 1 || !isa<FloatType>(type.getElementType()))
+    return entry.emitError("--logits names an output of type ")
+           << type << ", expected floating-point predictions with the samples as first dimension";
+  Value target = getLabels(entry, type, "sample", "floating-point numbers of the output's shape");
+  if (!target)
+    return failure();
+  OpBuilder builder(entry.getReturn());
+  replaceResults(entry, loss == "mse" ? sumSquaredError(builder, output, target)
+                                      : sumBinaryCrossEntropy(builder, output, target, accuracy));
   return success();
 }
 
@@ -165,17 +185,14 @@ LogicalResult AttachLoss::useOwnLoss(FuncOp entry) {
   if (type.getNumElements() != 1 || !isa<FloatType>(type.getElementType()))
     return entry.emitError("--loss names output \"")
            << loss << "\" of type " << type
-           << ", expected one floating-point number; for logits, say --loss cross_entropy or --loss causal_lm";
+           << ", expected one floating-point number; losses of an output are cross_entropy, causal_lm, mse and "
+              "binary_cross_entropy";
   OpBuilder builder(entry.getReturn());
   if (type.getRank() != 0) {
     output = ReshapeOp::create(builder, entry.getLoc(), RankedTensorType::get({}, type.getElementType()), output);
     setId(output.getDefiningOp(), "loss.scalar");
   }
-  auto countType = RankedTensorType::get({}, builder.getI64Type());
-  Value one = ConstantOp::create(builder, entry.getLoc(), countType,
-                                 cast<ElementsAttr>(DenseElementsAttr::get(countType, int64_t(1))));
-  setId(one.getDefiningOp(), "loss.count");
-  replaceResults(entry, output, one);
+  replaceResults(entry, {output, countOf(builder, entry.getLoc(), 1), Value()});
   return success();
 }
 
@@ -215,11 +232,14 @@ void AttachLoss::markSources(FuncOp entry) {
     entry.setArgAttr(*targets, kSource, StringAttr::get(&getContext(), areTokens ? "token" : "sample"));
 }
 
-void AttachLoss::replaceResults(FuncOp entry, Value lossSum, Value count) {
+void AttachLoss::replaceResults(FuncOp entry, const LossSums &sums) {
   ReturnOp terminator = entry.getReturn();
-  terminator.getOperandsMutable().assign({lossSum, count});
+  SmallVector<Value> results{sums.lossSum, sums.count};
+  if (sums.correct)
+    results.push_back(sums.correct);
+  terminator.getOperandsMutable().assign(results);
   entry.setFunctionType(
-      FunctionType::get(&getContext(), entry.getArgumentTypes(), {lossSum.getType(), count.getType()}));
+      FunctionType::get(&getContext(), entry.getArgumentTypes(), llvm::to_vector(TypeRange(ValueRange(results)))));
   entry.removeResAttrsAttr();
   eraseDeadOps(entry);
 }

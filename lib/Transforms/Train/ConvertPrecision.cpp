@@ -54,11 +54,13 @@ constexpr Row kTable[] = {
     {"rsqrt", "w", "w"},
     {"reciprocal", "w", "w"},
 };
-constexpr Row kFollowing = {"", "f", "f"}, kWideSum = {"", "f", "w"}, kWide = {"", "w", "w"};
+constexpr Row kFollowing = {"", "f", "f"}, kWideSum = {"", "f", "w"}, kStaysWide = {"", "w", "w"};
 
 /// Elementwise ops and those that move elements are as their operands are; an op that is not known stays f32.
 static const Row &rowOf(Operation *op) {
   StringRef name = op->getName().stripDialect();
+  if (op->hasAttr(train::kWide))
+    return kStaysWide;
   for (const Row &row : kTable)
     if (row.op == name)
       return row;
@@ -66,7 +68,7 @@ static const Row &rowOf(Operation *op) {
     return reduce.getKind() == ReductionKind::sum && !reduce.getDims().empty() ? kWideSum : kFollowing;
   bool follows =
       op->hasTrait<Elementwise>() || isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, PadOp, SplitOp, ConcatOp>(op);
-  return follows ? kFollowing : kWide;
+  return follows ? kFollowing : kStaysWide;
 }
 
 /// The letter at `index`; the last one stands for all that follow.

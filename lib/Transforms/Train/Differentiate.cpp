@@ -1,6 +1,7 @@
 // Differentiate: reverse-mode differentiation of @train into @microbatch. Gradients are sums over tokens, never means:
 // only @apply knows how many tokens a step counted.
 #include "TrainingState.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
@@ -130,8 +131,12 @@ FailureOr<bool> ReverseWalk::differentiate(Operation *op) {
         "has no gradient, but a trainable parameter reaches the loss through it; freeze what feeds it, "
         "or express it by other ops");
   SmallVector<Value> operandCotangents;
+  Operation *last = builder.getInsertionPoint()->getPrevNode();
   if (failed(differentiable.buildGradient(builder, results, wanted, operandCotangents)))
     return failure();
+  if (Attribute wide = op->getAttr(kWide))
+    for (Operation &made : llvm::make_range(std::next(last->getIterator()), builder.getInsertionPoint()))
+      made.setAttr(kWide, wide);
   for (auto [operand, cotangent] : llvm::zip_equal(op->getOperands(), operandCotangents))
     if (cotangent)
       addCotangent(operand, cotangent);
@@ -164,7 +169,7 @@ LogicalResult ReverseWalk::finish() {
     else if (!param.getFrozen() && isFloat(param.getTensorType()))
       param.emitWarning("parameter @") << param.getSymName() << " does not reach the loss and stays as it is";
   }
-  if (!gradients.empty())
+  if (!gradients.empty() || isEvaluation(module))
     return success();
   return function.emitError("no trainable parameter reaches the loss: there is nothing to train");
 }
@@ -206,10 +211,12 @@ static void accumulateInto(OpBuilder &builder, FuncOp function, Value value, Str
 static LogicalResult verifyLossAttached(FuncOp entry) {
   ArrayRef<Type> results = entry.getResultTypes();
   auto isScalar = [](Type type) { return cast<RankedTensorType>(type).getRank() == 0; };
-  if (results.size() == 2 && llvm::all_of(results, isScalar) && isFloat(results[0]) && !isFloat(results[1]))
+  if ((results.size() == 2 || results.size() == 3) && llvm::all_of(results, isScalar) && isFloat(results[0]) &&
+      llvm::none_of(results.drop_front(), isFloat))
     return success();
-  return entry.emitError("@train returns (") << results << "), expected the loss sum and the token count; run "
-                                             << "hyc-attach-loss first";
+  return entry.emitError("@train returns (")
+         << results << "), expected the loss sum, the token count and perhaps how many were right; run "
+         << "hyc-attach-loss first";
 }
 
 namespace {
@@ -224,13 +231,15 @@ struct Differentiate : hyc::impl::DifferentiateBase<Differentiate> {
 
     ReturnOp terminator = function.getReturn();
     Value loss = terminator.getOperand(0), count = terminator.getOperand(1);
-    if (!loss.getDefiningOp() || !count.getDefiningOp()) {
+    if (llvm::any_of(terminator.getOperands(), [](Value value) { return !value.getDefiningOp(); })) {
       function.emitError("@train returns one of its arguments as loss or count: there is nothing to train");
       return signalPassFailure();
     }
     OpBuilder builder(terminator);
     accumulateInto(builder, function, loss, kLossSum);
     accumulateInto(builder, function, count, kTokenCount);
+    if (terminator.getNumOperands() > 2)
+      accumulateInto(builder, function, terminator.getOperand(2), kCorrectCount);
 
     Operation *lastForward = terminator->getPrevNode();
     uint64_t skipped = 0;

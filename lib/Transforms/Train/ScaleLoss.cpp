@@ -3,6 +3,7 @@
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
@@ -18,11 +19,18 @@ namespace hyc {
 
 /// Positions whose losses one micro-batch adds up, as a power of two, so that dividing by it loses nothing.
 static double normalizerOf(FuncOp microbatch) {
-  for (auto loss : microbatch.getBody().front().getOps<CrossEntropyOp>()) {
-    int64_t positions = cast<RankedTensorType>(loss.getLabels().getType()).getNumElements();
-    return static_cast<double>(llvm::PowerOf2Ceil(static_cast<uint64_t>(std::max<int64_t>(positions, 1))));
+  int64_t positions = 1;
+  for (auto accumulate : microbatch.getOps<AccumulateOp>()) {
+    if (accumulate.getTarget() != findState(microbatch->getParentOfType<ModuleOp>(), kTokenCount).getSymName())
+      continue;
+    Operation *count = accumulate.getValue().getDefiningOp();
+    DenseIntElementsAttr number;
+    if (auto loss = dyn_cast<CrossEntropyOp>(count))
+      positions = cast<RankedTensorType>(loss.getLabels().getType()).getNumElements();
+    else if (matchPattern(count, m_Constant(&number)))
+      positions = number.getSplatValue<APInt>().getSExtValue();
   }
-  return 1;
+  return static_cast<double>(llvm::PowerOf2Ceil(static_cast<uint64_t>(std::max<int64_t>(positions, 1))));
 }
 
 static Operation *findSeed(FuncOp microbatch) {

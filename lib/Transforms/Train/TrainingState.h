@@ -10,7 +10,8 @@ namespace hyc::train {
 inline constexpr llvm::StringLiteral kEntry = "train", kMicrobatch = "microbatch", kApply = "apply";
 
 inline constexpr llvm::StringLiteral kLossSum = "loss_sum", kTokenCount = "token_count", kStep = "step",
-                                     kGradNorm = "grad_norm", kGradient = "gradient", kCompute = "compute";
+                                     kGradNorm = "grad_norm", kGradient = "gradient", kCompute = "compute",
+                                     kCorrectCount = "correct_count";
 /// Of loss scaling; its states are there only if the loss is scaled.
 inline constexpr llvm::StringLiteral kLossScale = "loss_scale", kGoodSteps = "loss_scale.good_steps",
                                      kHysteresis = "loss_scale.hysteresis", kAppliedStep = "applied_step";
@@ -20,6 +21,8 @@ inline constexpr llvm::StringLiteral kInput = "hyc.input", kOutput = "hyc.output
                                      kScalar = "hyc.scalar", kStreams = "hyc.streams";
 /// Marks the ops of @microbatch that belong to the backward pass, and the one among them that is the loss's cotangent.
 inline constexpr llvm::StringLiteral kBackward = "hyc.backward", kLossSeed = "hyc.loss_seed";
+/// Of an op that computes in f32 whatever the precision is, as its gradient then does.
+inline constexpr llvm::StringLiteral kWide = "hyc.wide";
 /// Of a composite op that the plan wants decomposed.
 inline constexpr llvm::StringLiteral kForm = "hyc.form", kDecomposed = "decomposed";
 /// Of the state of role "loss_scale": the cotangent of the loss is the scale divided by this.

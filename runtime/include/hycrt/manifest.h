@@ -9,6 +9,7 @@
 //     "mesh": {"tp": 2, "pp": 2, "dp": 2},
 //     "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
 //     "schedule": "1f1b",                           gpipe or 1f1b
+//     "entry": "evaluate",                          of programs that train nothing; else it is not there
 //     "threads": 0,                                 of each rank; 0: the cores divided by the ranks
 //     "nvme_path": "",                              folder of the ranks' offload files; empty where there are none
 //     "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},      constant, linear or cosine;
@@ -33,7 +34,7 @@
 //     ]
 //   }
 //
-// Every key but "estimate" is required, none other is allowed, none may come twice.
+// Every key but "entry" and "estimate" is required, none other is allowed, none may come twice.
 #ifndef HYCRT_MANIFEST_H_
 #define HYCRT_MANIFEST_H_
 
@@ -69,6 +70,7 @@ struct Manifest {
   Mesh mesh;
   BatchDesc batch{};
   std::string schedule;
+  bool evaluates = false;  // the programs tell a loss and train nothing
   int threads = 0;       // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
   std::string nvmePath;  // where the plan keeps states on a disk, unless a run says otherwise
   LearningRateRule learningRate;

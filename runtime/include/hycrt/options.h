@@ -53,6 +53,9 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
 // filesReadBy in manifest.h) or another output.
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs);
 
+// What the compiled programs are for: those of an evaluation evaluate without being asked, and have nothing to save.
+Status takeEntry(bool evaluates, RunOptions* options);
+
 // What `threads` 0 stands for: the cores this process may use, divided by the ranks on this machine, at least 1.
 int defaultThreads(int localRanks);
 

@@ -149,6 +149,8 @@ struct ScalarsDesc {
   // f64: this step's decay of the first moment, which the runtime sets where the manifest's rule cycles it. Arena -1:
   // the program takes none.
   BufferRef momentum = {-1, 0};
+  // i64: how many of tokenCount were predicted right; kept as tokenCount is. Arena -1: the program does not count them.
+  BufferRef correctCount = {-1, 0};
 };
 
 // --------------------------------------------------------------------------------------------------- communication

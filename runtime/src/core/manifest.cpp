@@ -48,7 +48,7 @@ class Reader {
   Result<Manifest> read() {
     ObjectReader object(root_, file_, "",
                         {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path",
-                         "learning_rate", "estimate", "model_files", "ranks"});
+                         "learning_rate", "estimate", "model_files", "ranks", "entry"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -72,6 +72,10 @@ class Reader {
     Result<LearningRateRule> rule = readLearningRate(*rate, file_);
     if (!rule.ok()) return rule.status();
     manifest_.learningRate = *rule;
+    if (root_.contains("entry")) {
+      if (root_["entry"] != "evaluate") return error("/entry", "expected evaluate, or no such key");
+      manifest_.evaluates = true;
+    }
     if (root_.contains("estimate")) HYCRT_RETURN_IF_ERROR(readEstimate(root_["estimate"]));
     HYCRT_RETURN_IF_ERROR(readModelFiles(*files));
     HYCRT_RETURN_IF_ERROR(readRanks(*ranks));

@@ -173,6 +173,20 @@ Status checkDistinct(const std::string& option, const std::string& path, const s
 
 }  // namespace
 
+Status takeEntry(bool evaluates, RunOptions* options) {
+  if (!evaluates) return {};
+  for (const auto& [name, path] :
+       {std::pair("--save-weights", &options->saveWeights), std::pair("--dump-gradients", &options->dumpGradients)}) {
+    if (!path->empty()) {
+      return usageError(std::string(name) +
+                        " is given, but the programs were compiled with --entry evaluate and train "
+                        "nothing; leave it out, or compile with --entry train");
+    }
+  }
+  options->evaluate = true;
+  return {};
+}
+
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) {
   if (!options.data.empty()) inputs.push_back(options.data);
   if (!options.saveWeights.empty()) {

@@ -84,6 +84,9 @@ class Checker {
     if (scalars.momentum.arena >= 0) {
       HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("momentum", scalars.momentum, 8, 8));
     }
+    if (scalars.correctCount.arena >= 0) {
+      HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("count of what is right", scalars.correctCount, 8, 8));
+    }
     if (!program_.forward || !program_.backward || !program_.reduce || !program_.apply) {
       return wrong("functions", "one of forward, backward, reduce, apply is missing");
     }

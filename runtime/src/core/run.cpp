@@ -65,6 +65,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(checkProgram(program_));
     if (accelerator_) HYCRT_RETURN_IF_ERROR(accelerator_->probe());
     HYCRT_RETURN_IF_ERROR(readSurroundings());
+    HYCRT_RETURN_IF_ERROR(takeEntry(manifest_.evaluates, &options_));
     HYCRT_RETURN_IF_ERROR(openAccelerator());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
     const int threads = threadsPerRank(options_, manifest_.threads, environment_.worldSize);
@@ -209,7 +210,7 @@ class RankRun {
   Status checkEvaluation() const {
     for (const InputDesc& input : program_.inputs) {
       if (input.source == InputSource::kRandomKeys) {
-        return usageError("--evaluate: the model was compiled with dropout; compile it with --dropout=false");
+        return usageError("--evaluate: the model was compiled with dropout; compile it with --entry evaluate");
       }
     }
     return {};
@@ -233,7 +234,7 @@ class RankRun {
     }
     if (options_.limitsSteps) batches = std::min(batches, options_.steps);
     double loss = 0;
-    int64_t counted = 0;
+    int64_t counted = 0, correct = 0;
     for (int64_t i = 0; i < batches; ++i) {
       const double begin = nowMs();
       ctx.setStep(i);
@@ -241,11 +242,13 @@ class RankRun {
       const StepResult result = runner.result();
       loss += result.lossSum;
       counted += result.tokenCount;
+      correct += result.correctCount;
       StepRecord record;
       record.evaluates = true;
       record.step = i + 1;
       record.steps = batches;
       record.loss = loss / static_cast<double>(counted);
+      if (result.correctCount >= 0) record.accuracy = static_cast<double>(correct) / static_cast<double>(counted);
       record.milliseconds = nowMs() - begin;
       record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
       record.etaSeconds = remaining_.after(record.milliseconds, batches - i - 1);

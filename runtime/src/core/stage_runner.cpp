@@ -70,6 +70,7 @@ Status StageRunner::readScalars() {
   HYCRT_RETURN_IF_ERROR(read(scalars.lossScale, DType::kF32));
   HYCRT_RETURN_IF_ERROR(read(scalars.hysteresis, DType::kI64));
   HYCRT_RETURN_IF_ERROR(read(scalars.appliedSteps, DType::kI64));
+  HYCRT_RETURN_IF_ERROR(read(scalars.correctCount, DType::kI64));
   return device->finish();
 }
 
@@ -152,6 +153,10 @@ Status StageRunner::beginStep() {
   filledMicroBatch_ = -1;
   seenForward_.clear();
   seenBackward_.clear();
+  if (const BufferRef correct = ctx_.program().scalars.correctCount; correct.arena >= 0) {
+    *ctx_.ptr<int64_t>(correct) = 0;
+    HYCRT_RETURN_IF_ERROR(upload(correct, sizeOf(DType::kI64)));
+  }
   HYCRT_RETURN_IF_ERROR(upload(ctx_.program().scalars.lossSum, sizeOf(DType::kF32)));
   return upload(ctx_.program().scalars.tokenCount, sizeOf(DType::kI64));
 }
@@ -197,7 +202,8 @@ LossScaling StageRunner::lossScaling() const {
 StepResult StageRunner::result() const {
   const ScalarsDesc& scalars = ctx_.program().scalars;
   return {*ctx_.ptr<float>(scalars.lossSum), *ctx_.ptr<int64_t>(scalars.tokenCount),
-          *ctx_.ptr<float>(scalars.gradientNorm)};
+          *ctx_.ptr<float>(scalars.gradientNorm),
+          scalars.correctCount.arena < 0 ? -1 : *ctx_.ptr<int64_t>(scalars.correctCount)};
 }
 
 }  // namespace hycrt

@@ -19,6 +19,7 @@ struct StepResult {
   double lossSum = 0;
   int64_t tokenCount = 0;
   double gradientNorm = 0;
+  int64_t correctCount = -1;  // of tokenCount; -1: the program does not tell
 };
 
 // What loss scaling has come to.

@@ -70,6 +70,7 @@ size_t writeJson(const StepRecord& record, JsonLine* line) {
   field("loss", record.loss);
   if (record.evaluates) {
     field("perplexity", std::exp(record.loss));
+    if (record.accuracy) field("accuracy", *record.accuracy);
   } else {
     field("grad_norm", record.gradNorm);
     field("lr", record.learningRate);
@@ -104,6 +105,7 @@ Result<StepRecord> parseStepRecord(std::string_view text) {
   record.steps = static_cast<int64_t>(steps);
   record.loss = numberOrNaN(*object, "loss");
   record.evaluates = object->contains("perplexity");
+  if (object->contains("accuracy")) record.accuracy = numberOrNaN(*object, "accuracy");
   record.gradNorm = numberOrNaN(*object, "grad_norm");
   record.learningRate = numberOrNaN(*object, "lr");
   if (object->contains("momentum")) record.momentum = numberOrNaN(*object, "momentum");
@@ -125,8 +127,10 @@ std::string toLine(const StepRecord& record) {
   step.insert(0, steps.size() - std::min(steps.size(), step.size()), ' ');
   if (record.evaluates) {
     return "batch " + step + "/" + steps + "   loss so far " + format("%9.5f", record.loss) + "   perplexity " +
-           format("%9.3f", std::exp(record.loss)) + "   " + format("%8.1f", record.milliseconds) + " ms   " +
-           format("%8.0f", record.tokensPerSecond) + " tokens/s   left " + duration(record.etaSeconds);
+           format("%9.3f", std::exp(record.loss)) +
+           (record.accuracy ? "   accuracy " + format("%6.2f", *record.accuracy * 100) + " %" : "") + "   " +
+           format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) +
+           " tokens/s   left " + duration(record.etaSeconds);
   }
   return "step " + step + "/" + steps + "   loss " + format("%9.5f", record.loss) + "   grad norm " +
          format("%9.3e", record.gradNorm) + "   lr " + format("%9.3e", record.learningRate) + "   " +

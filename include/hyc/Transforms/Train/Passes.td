@@ -6,7 +6,7 @@
 include "mlir/Pass/PassBase.td"
 
 def AttachLoss : Pass<"hyc-attach-loss", "::mlir::ModuleOp"> {
-  let summary = "Makes @train return the loss sum and the number of tokens counted";
+  let summary = "Makes @train return the loss sum and the number of what was counted";
   let description = [{
     With `loss=cross_entropy` the output named by `logits` is compared with the integer input named by `labels`, which is
     added with the logits' leading shape where the model has none. Labels are not shifted then: the loader feeds the
@@ -30,15 +30,30 @@ def AttachLoss : Pass<"hyc-attach-loss", "::mlir::ModuleOp"> {
     With `loss=causal_lm` the labels are the tokens of the input themselves, and the graph compares each position with the
     token after it, the last one with nothing: the loss of transformers' causal language models.
 
+    `mse` and `binary_cross_entropy` compare the output with numbers of its shape, which the input named by `labels` holds
+    (`hyc.source = "sample"`); the second takes scores, of which the probabilities are sigmoids. Both are counted element by
+    element, and computed in f32 whatever the precision (`hyc.wide`).
+
+    ```mlir
+    %error = hyc.sub %y, %labels {hyc.wide, id = "loss.error"} : tensor<2x3xf32>
+    %squared = hyc.mul %error, %error {hyc.wide, id = "loss.squared"} : tensor<2x3xf32>
+    %sum = hyc.reduce sum %squared [0, 1] {id = "loss"} : (tensor<2x3xf32>) -> tensor<f32>
+    %count = hyc.constant {id = "loss.count"} dense<6> : tensor<i64>
+    ```
+    With `accuracy` a third result counts the predictions that are right: where no class has a higher score than the label,
+    or where sigmoid and label are on one side of one half. The squared error and losses of the graph have none.
+
     Any other `loss` names a scalar output of the graph, which is taken as it is and counts as one token a micro-batch: the
     step's loss is then the mean over its micro-batches. Such a graph shifts its labels itself, so every integer input is
     fed the tokens. Outputs other than the loss are dropped, with what only they needed.
   }];
   let options = [
-    Option<"loss", "loss", "std::string", "\"cross_entropy\"", "`cross_entropy`, `causal_lm`, or the name of a scalar output">,
-    Option<"logits", "logits", "std::string", "", "output that cross_entropy reads; may be left out if there is only one">,
-    Option<"labels", "labels", "std::string", "\"labels\"", "integer input that cross_entropy reads; added if missing">,
+    Option<"loss", "loss", "std::string", "\"cross_entropy\"", 
+           "`cross_entropy`, `causal_lm`, `mse`, `binary_cross_entropy`, or the name of a scalar output">,
+    Option<"logits", "logits", "std::string", "", "output that the loss reads; may be left out if there is only one">,
+    Option<"labels", "labels", "std::string", "\"labels\"", "input that the loss reads; added if missing">,
     Option<"ignoreIndex", "ignore-index", "int64_t", "-100", "label whose positions are not counted">,
+    Option<"accuracy", "accuracy", "bool", "false", "count what is predicted right, where the loss says what that is">,
   ];
   let dependentDialects = ["::hyc::HycDialect"];
 }
@@ -96,6 +111,19 @@ def RemoveDropout : Pass<"hyc-remove-dropout", "::mlir::ModuleOp"> {
     nothing at random, so that its loss is that of the model and not of one sample of it.
   }];
   let statistics = [Statistic<"removed", "removed", "ops that dropped something">];
+}
+
+def EnterEvaluation : Pass<"hyc-enter-evaluation", "::mlir::ModuleOp"> {
+  let summary = "Makes the program one that tells how well the parameters do";
+  let description = [{
+    Every parameter is frozen, so that differentiation builds no backward, and the step has neither gradients nor optimizer
+    states: what is left are the sums of the forward pass. Runs beside hyc-remove-dropout.
+
+    ```mlir
+    module attributes {hyc.entry = "evaluate"} {
+      hyc.param @wte.weight : tensor<64x16xf32> from #hyc.normal<…> frozen
+    ```
+  }];
 }
 
 def ApplyForms : Pass<"hyc-apply-forms", "::mlir::ModuleOp"> {
