@@ -390,6 +390,9 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkCount("micro-batch", options.microBatch, options.microBatch.isGiven() ? 1 : 0, kMaxBatch); },
       [&] { return checkCount("grad-accum", options.gradAccum, 1, kMaxBatch); },
       [&] { return checkCount("warmup-steps", options.warmupSteps, 0, int64_t(1) << 40); },
+      [&] {
+        return checkChoice("mode", Setting<std::string>(options.mode), {"exported", "train", "evaluate"});
+      },
       [&] { return checkCount("threads", Setting<int64_t>(options.threads), 0, 4096); },
       [&] {
         return checkChoice("schedule", options.schedule, {"gpipe", "1f1b"});

@@ -36,6 +36,10 @@ struct Flags {
       cl::desc("Where parameters start: read (the model's own), initialise-missing, initialise, "
                "or a safetensors file or the folder of one [read]")};
 
+  cl::opt<std::string> mode{
+      "mode", cl::value_desc("MODE"), cl::init("exported"), cl::cat(model),
+      cl::desc("How the model runs: exported (as the file has it), train (batch norm by the batch, running averages "
+               "kept) or evaluate (batch norm by running averages, nothing dropped, no buffer written) [exported]")};
   cl::opt<bool> dropout{
       "dropout", cl::init(true), cl::cat(model),
       cl::desc("What the model drops at random is dropped; =false to evaluate or fine-tune without [on]")};
@@ -269,7 +273,8 @@ hyc::CompileOptions Flags::read() const {
   options.noDecay.assign(noDecay.begin(), noDecay.end());
   options.train.assign(train.begin(), train.end());
   options.freeze.assign(freeze.begin(), freeze.end());
-  options.dropout = dropout;
+  options.mode = mode;
+  options.dropout = dropout && mode != "evaluate";
   options.deviceMemory = deviceMemory;
   options.machineFile = machine;
   options.threads = threads;
