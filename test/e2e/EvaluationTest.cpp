@@ -6,7 +6,6 @@
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -27,23 +26,12 @@ std::string textOf(const std::string &path) {
 std::string writeSamples(const std::string &path) {
   const std::string text = textOf(model("text.bin"));
   const int64_t count = static_cast<int64_t>(text.size() - 1) / kSequence;
-  std::vector<int32_t> tokens, labels;
+  HostTensor tokens{{count, kSequence}, {}}, labels = tokens;
   for (int64_t i = 0; i < count * kSequence; ++i) {
-    tokens.push_back(static_cast<unsigned char>(text[static_cast<size_t>(i)]));
-    labels.push_back(static_cast<unsigned char>(text[static_cast<size_t>(i) + 1]));
+    tokens.values.push_back(static_cast<unsigned char>(text[static_cast<size_t>(i)]));
+    labels.values.push_back(static_cast<unsigned char>(text[static_cast<size_t>(i) + 1]));
   }
-  const size_t bytes = tokens.size() * sizeof(int32_t);
-  nlohmann::json header;
-  header["input_ids"] = {{"dtype", "I32"}, {"shape", {count, kSequence}}, {"data_offsets", {0, bytes}}};
-  header["labels"] = {{"dtype", "I32"}, {"shape", {count, kSequence}}, {"data_offsets", {bytes, 2 * bytes}}};
-  std::string text8 = header.dump();
-  text8.resize((text8.size() + 7) / 8 * 8, ' ');
-  const uint64_t length = text8.size();
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char *>(&length), sizeof length) << text8;
-  file.write(reinterpret_cast<const char *>(tokens.data()), static_cast<std::streamsize>(bytes));
-  file.write(reinterpret_cast<const char *>(labels.data()), static_cast<std::streamsize>(bytes));
-  return path;
+  return writeSafeTensors(path, {{"input_ids", "I32", tokens}, {"labels", "I32", labels}});
 }
 
 /// The mean loss over the first `batches` global batches.

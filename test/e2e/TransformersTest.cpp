@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 
 using namespace hyc_e2e;
@@ -117,34 +115,10 @@ INSTANTIATE_TEST_SUITE_P(Models, TransformersRun,
                                          Case{"bert.pt2", "bert", "cross_entropy"}),
                          [](const auto &info) { return info.param.name(); });
 
-/// The batches of `reference` as samples: what ViT's fixture has of each input, its first two dimensions as one.
-std::string writeSamples(const std::string &reference, const std::string &path) {
-  const auto tensors = readSafeTensors(model(reference));
-  nlohmann::json header;
-  std::string bytes;
-  for (const auto &[name, dtype] : {std::pair("pixel_values", "F32"), std::pair("labels", "I32")}) {
-    const HostTensor &batches = tensors.at(name);
-    std::vector<int64_t> shape(batches.shape.begin() + 1, batches.shape.end());
-    shape.front() *= batches.shape.front();
-    const size_t begin = bytes.size();
-    for (double value : batches.values) {
-      const float real = static_cast<float>(value);
-      const int32_t integer = static_cast<int32_t>(value);
-      bytes.append(reinterpret_cast<const char *>(dtype[0] == 'F' ? static_cast<const void *>(&real) : &integer), 4);
-    }
-    header[name] = {{"dtype", dtype}, {"shape", shape}, {"data_offsets", {begin, bytes.size()}}};
-  }
-  const std::string text = header.dump();
-  const uint64_t length = text.size();
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char *>(&length), sizeof length) << text << bytes;
-  return path;
-}
-
 TEST(TransformersRun, VitTrainsOnImages) {
   for (const Case &c : {Case{"vit.pt2", "vit", "cross_entropy"}, Case{"vit.onnx", "vit", "cross_entropy", 2, 1, 2}}) {
     const std::string folder = compile(c), log = folder + "/log.jsonl",
-                      data = writeSamples("vit.reference.safetensors", scratch("vit") + ".safetensors");
+                      data = writeImageSamples(model("vit.reference.safetensors"), scratch("vit") + ".safetensors");
     Outcome outcome =
         execute({tool("hyc-run"), folder, "--data", data, "--no-shuffle", "--steps", std::to_string(kSteps),
                  "--log-file", log, "--dump-gradients", folder + "/gradients.safetensors"});
