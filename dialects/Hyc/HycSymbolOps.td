@@ -21,6 +21,9 @@ def Hyc_ParamOp : Hyc_Op<"param", [Symbol, HasParent<"::mlir::ModuleOp">]> {
 
     In phase 4 `type` is what one rank holds, and `global_type` the whole tensor's type.
 
+    A `frozen` parameter is trained by nobody. Where a function writes it, it is a buffer of the model, such as a running
+    average: a part of checkpoints that the model itself changes, once a micro-batch.
+
     ```mlir
     hyc.param @h.0.attn.c_attn.weight : tensor<64x3x8x8xf32> from #hyc.file<"gpt2.onnx", offset = 128> {shape = array<i64: 64, 192>}
     ```
@@ -119,6 +122,10 @@ def Hyc_ReadOp : Hyc_Op<"read", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMet
 
 def Hyc_WriteOp : Hyc_Op<"write", [MemoryEffects<[MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "replaces the value of a parameter or a state";
+  let description = [{
+    In phases 1 to 3 of a frozen parameter only, by forward, at most once, and after every use of what it held before. So a
+    write is never repeated: recomputed forward ops feed backward, and backward writes nothing.
+  }];
   let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target);
   let assemblyFormat = "$value `into` $target attr-dict `:` type($value)";
 }

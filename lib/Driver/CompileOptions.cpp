@@ -227,6 +227,8 @@ static Error checkEntry(const CompileOptions &options) {
   if (options.entry == "evaluate" && !(options.train.empty() && options.freeze.empty()))
     return usageError(std::string(options.train.empty() ? "--freeze" : "--train") +
                       " is given, but --entry is evaluate, which trains nothing; leave one of them out");
+  if (options.entry == "evaluate" && options.mode == "train")
+    return usageError("--mode is train, but --entry is evaluate; leave one of them out");
   return Error::success();
 }
 
@@ -399,6 +401,9 @@ Error hyc::checkOptions(const CompileOptions &options) {
       [&] { return checkCount("micro-batch", options.microBatch, options.microBatch.isGiven() ? 1 : 0, kMaxBatch); },
       [&] { return checkCount("grad-accum", options.gradAccum, 1, kMaxBatch); },
       [&] { return checkCount("warmup-steps", options.warmupSteps, 0, int64_t(1) << 40); },
+      [&] {
+        return checkChoice("mode", Setting<std::string>(options.mode), {"exported", "train", "evaluate"});
+      },
       [&] { return checkCount("threads", Setting<int64_t>(options.threads), 0, 4096); },
       [&] {
         return checkChoice("schedule", options.schedule, {"gpipe", "1f1b"});

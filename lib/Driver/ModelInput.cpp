@@ -30,6 +30,8 @@ static Expected<ImportOptions> importOptions(const CompileOptions &options) {
   if (options.weights != "read") // what a checkpoint has replaces the rule
     result.weights =
         options.weights == "initialise-missing" ? WeightSource::InitialiseMissing : WeightSource::Initialise;
+  const bool evaluates = options.mode == "evaluate" || options.entry == "evaluate";
+  result.mode = evaluates ? ModelMode::Evaluate : options.mode == "train" ? ModelMode::Train : ModelMode::AsExported;
   return result;
 }
 
@@ -78,6 +80,8 @@ static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const D
       return import.takeError();
     module = importHuggingFace(context, path, *import);
   } else if (path.ends_with(".mlir")) {
+    if (options.mode != "exported")
+      return usageError("--mode says how a model file is read; '" + options.input + "' is text, and is as it is");
     if (!options.dims.empty())
       return usageError("--dim binds symbolic dimensions of a model; '" + options.input + "' has none");
     module = importText(context, path);

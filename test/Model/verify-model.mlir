@@ -51,3 +51,26 @@ module {
     hyc.return
   }
 }
+
+// -----
+
+module {
+  hyc.param @trained : tensor<4xf32> from #hyc.fill<0.0>
+  hyc.func @train(%x: tensor<4xf32> {hyc.input = "x"}) {
+    // expected-error@+1 {{[model.effects] writes @trained, expected a frozen parameter: nothing but the model changes a buffer}}
+    hyc.write %x into @trained {id = "w"} : tensor<4xf32>
+    hyc.return
+  }
+}
+
+// -----
+
+module {
+  hyc.param @buffer : tensor<4xf32> from #hyc.fill<0.0> frozen
+  hyc.func @train(%x: tensor<4xf32> {hyc.input = "x"}) {
+    hyc.write %x into @buffer {id = "w"} : tensor<4xf32>
+    // expected-error@+1 {{[model.effects] writes @buffer a second time}}
+    hyc.write %x into @buffer {id = "w.2"} : tensor<4xf32>
+    hyc.return
+  }
+}

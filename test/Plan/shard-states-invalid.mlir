@@ -41,3 +41,13 @@ hyc.param @w : tensor<4096xf32> from #hyc.fill<0.5 : f64> {dist.sharding = #dist
 dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
 // expected-error @+1 {{[flat.axes] is flat over #dist.axes<{dp}>, but it is a state of the whole run; expected it whole}}
 hyc.state @losses role "loss_sum" : tensor<4096xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}]>, dist.flat = #dist.axes<{dp}>}
+
+// -----
+
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+// expected-error @+1 {{[flat.axes] is to be flat, but the model writes it in each micro-batch; expected it whole}}
+hyc.param @mean : tensor<4096xf32> from #hyc.fill<0.5 : f64> frozen {dist.sharding = #dist.sharding<[{}]>, dist.flat = #dist.axes<{dp}>}
+hyc.func @microbatch(%x: tensor<4096xf32>) {
+  hyc.write %x into @mean : tensor<4096xf32>
+  hyc.return
+}

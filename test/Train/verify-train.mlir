@@ -94,7 +94,7 @@ module {
   hyc.state @grad_norm role "grad_norm" : tensor<f32> from #hyc.fill<0.0>
   hyc.func @microbatch() {
     %0 = hyc.read @w {id = "w"} : tensor<4xf32>
-    // expected-error@+1 {{[train.effects] stands in @microbatch, which only reads parameters and accumulates into state}}
+    // expected-error@+1 {{[train.effects] stands in @microbatch, which only reads parameters, writes frozen ones in forward, and accumulates into state}}
     hyc.write %0 into @w {id = "write"} : tensor<4xf32>
     hyc.return
   }
@@ -115,6 +115,25 @@ module {
     %0 = hyc.constant {id = "seed", hyc.backward} dense<0.0> : tensor<f32>
     // expected-error@+1 {{[train.order] belongs to forward but reads a backward value}}
     %1 = hyc.neg %0 {id = "neg"} : tensor<f32>
+    hyc.return
+  }
+  hyc.func @apply() {
+    hyc.return
+  }
+}
+
+// -----
+
+module {
+  hyc.param @w : tensor<4xf32> from #hyc.fill<0.0>
+  hyc.state @loss_sum role "loss_sum" : tensor<f32> from #hyc.fill<0.0>
+  hyc.state @token_count role "token_count" : tensor<i64> from #hyc.fill<0.0>
+  hyc.state @step role "step" : tensor<i64> from #hyc.fill<0.0>
+  hyc.state @grad_norm role "grad_norm" : tensor<f32> from #hyc.fill<0.0>
+  hyc.func @microbatch() {
+    %0 = hyc.read @w {id = "w"} : tensor<4xf32>
+    // expected-error@+1 {{[train.effects] stands in @microbatch, which only reads parameters, writes frozen ones in forward, and accumulates into state}}
+    hyc.write %0 into @w {id = "w.write"} : tensor<4xf32>
     hyc.return
   }
   hyc.func @apply() {

@@ -6,7 +6,6 @@
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -28,11 +27,11 @@ std::string writeSamples(const std::string &path) {
   const std::string text = textOf(model("text.bin"));
   const int64_t count = static_cast<int64_t>(text.size() - 1) / kSequence;
   HostTensor tokens{{count, kSequence}, {}}, labels = tokens;
-  for (size_t i = 0; i < static_cast<size_t>(count * kSequence); ++i) {
-    tokens.values.push_back(static_cast<unsigned char>(text[i]));
-    labels.values.push_back(static_cast<unsigned char>(text[i + 1]));
+  for (int64_t i = 0; i < count * kSequence; ++i) {
+    tokens.values.push_back(static_cast<unsigned char>(text[static_cast<size_t>(i)]));
+    labels.values.push_back(static_cast<unsigned char>(text[static_cast<size_t>(i) + 1]));
   }
-  return writeSafeTensors(path, {{"input_ids", {"I32", tokens}}, {"labels", {"I32", labels}}});
+  return writeSafeTensors(path, {{"input_ids", "I32", tokens}, {"labels", "I32", labels}});
 }
 
 /// What is told after the first `batches` global batches.
@@ -154,7 +153,7 @@ TEST(Evaluation, OfNumbersComparesWithPyTorchsOutputs) {
   for (int64_t i = 0; i < samples * classes; ++i)
     targets.values.push_back(static_cast<double>(i * 7 % 5 < 2));
   const std::string data = writeSafeTensors(scratch("numbers") + ".safetensors",
-                                            {{"pixel_values", {"F32", images}}, {"goals", {"F32", targets}}});
+                                            {{"pixel_values", "F32", images}, {"goals", "F32", targets}});
   double squares = 0, entropy = 0, right = 0;
   for (size_t i = 0; i < logits.values.size(); ++i) {
     const double x = logits.values[i], y = targets.values[i];

@@ -58,26 +58,49 @@ std::map<std::string, HostTensor> hyc_e2e::readSafeTensors(const std::string &pa
   return tensors;
 }
 
-template <typename T> static void append(std::string &bytes, double value) {
-  const T element = static_cast<T>(value);
-  bytes.append(reinterpret_cast<const char *>(&element), sizeof(T));
+template <typename T> static void append(std::string &bytes, const std::vector<double> &values) {
+  for (double value : values) {
+    const T element = static_cast<T>(value);
+    bytes.append(reinterpret_cast<const char *>(&element), sizeof element);
+  }
 }
 
-std::string hyc_e2e::writeSafeTensors(const std::string &path, const std::map<std::string, TypedTensor> &tensors) {
+std::string hyc_e2e::writeSafeTensors(const std::string &path, const std::vector<TypedTensor> &tensors) {
   nlohmann::json header;
   std::string bytes;
-  for (const auto &[name, typed] : tensors) {
+  for (const TypedTensor &typed : tensors) {
     const size_t begin = bytes.size();
-    for (double value : typed.tensor.values)
-      typed.dtype == "F32" ? append<float>(bytes, value) : append<int32_t>(bytes, value);
-    header[name] = {{"dtype", typed.dtype}, {"shape", typed.tensor.shape}, {"data_offsets", {begin, bytes.size()}}};
+    if (typed.dtype == "F32")
+      append<float>(bytes, typed.tensor.values);
+    else if (typed.dtype == "I32")
+      append<int32_t>(bytes, typed.tensor.values);
+    else if (typed.dtype == "I64")
+      append<int64_t>(bytes, typed.tensor.values);
+    else
+      throw std::runtime_error("type " + typed.dtype + " is not written here");
+    header[typed.name] = {
+        {"dtype", typed.dtype}, {"shape", typed.tensor.shape}, {"data_offsets", {begin, bytes.size()}}};
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const uint64_t length = text.size();
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char *>(&length), sizeof length) << text << bytes;
+  if (!file.flush())
+    throw std::runtime_error(path + " can't be written");
   return path;
+}
+
+std::string hyc_e2e::writeImageSamples(const std::string &reference, const std::string &path) {
+  const auto batches = readSafeTensors(reference);
+  std::vector<TypedTensor> tensors;
+  for (const auto &[name, dtype] : {std::pair("pixel_values", "F32"), std::pair("labels", "I32")}) {
+    HostTensor samples = batches.at(name);
+    samples.shape[1] *= samples.shape[0];
+    samples.shape.erase(samples.shape.begin());
+    tensors.push_back({name, dtype, std::move(samples)});
+  }
+  return writeSafeTensors(path, tensors);
 }
 
 double hyc_e2e::relativeDifference(const HostTensor &a, const HostTensor &b) {

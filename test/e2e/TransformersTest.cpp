@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 
 using namespace hyc_e2e;
@@ -117,23 +115,10 @@ INSTANTIATE_TEST_SUITE_P(Models, TransformersRun,
                                          Case{"bert.pt2", "bert", "cross_entropy"}),
                          [](const auto &info) { return info.param.name(); });
 
-/// The batches of `reference` as samples: what ViT's fixture has of each input, its first two dimensions as one.
-std::string writeSamples(const std::string &reference, const std::string &path) {
-  const auto tensors = readSafeTensors(model(reference));
-  const auto asSamples = [&](const char *name) {
-    HostTensor batches = tensors.at(name);
-    batches.shape[1] *= batches.shape[0];
-    batches.shape.erase(batches.shape.begin());
-    return batches;
-  };
-  return writeSafeTensors(
-      path, {{"pixel_values", {"F32", asSamples("pixel_values")}}, {"labels", {"I32", asSamples("labels")}}});
-}
-
 TEST(TransformersRun, VitTrainsOnImages) {
   for (const Case &c : {Case{"vit.pt2", "vit", "cross_entropy"}, Case{"vit.onnx", "vit", "cross_entropy", 2, 1, 2}}) {
     const std::string folder = compile(c), log = folder + "/log.jsonl",
-                      data = writeSamples("vit.reference.safetensors", scratch("vit") + ".safetensors");
+                      data = writeImageSamples(model("vit.reference.safetensors"), scratch("vit") + ".safetensors");
     Outcome outcome =
         execute({tool("hyc-run"), folder, "--data", data, "--no-shuffle", "--steps", std::to_string(kSteps),
                  "--log-file", log, "--dump-gradients", folder + "/gradients.safetensors"});

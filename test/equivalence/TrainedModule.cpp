@@ -4,7 +4,6 @@
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/HuggingFace/Import.h"
-#include "hyc/Import/ONNX/Import.h"
 #include "hyc/Import/TorchExport/Import.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
@@ -49,8 +48,9 @@ TrainedModule::TrainedModule(const std::string &text, const std::string &pipelin
   isGood = module && transform(pipeline);
 }
 
-TrainedModule::TrainedModule(const std::string &path, int64_t samples) : TrainedModule() {
+TrainedModule::TrainedModule(const std::string &path, int64_t samples, hyc::ModelMode mode) : TrainedModule() {
   hyc::ImportOptions options;
+  options.mode = mode;
   options.batch = samples;
   hyc::HuggingFaceOptions folder;
   folder.batch = samples;

@@ -2,6 +2,7 @@
 #ifndef HYC_TEST_EQUIVALENCE_TRAINEDMODULE_H
 #define HYC_TEST_EQUIVALENCE_TRAINEDMODULE_H
 
+#include "hyc/Import/ONNX/Import.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -17,7 +18,7 @@ public:
   /// Parses `text` and runs `pipeline` ("hyc-differentiate,hyc-attach-optimizer") on it.
   TrainedModule(const std::string &text, const std::string &pipeline);
   /// Imports an ONNX file, a torch.export archive or a Hugging Face config.json for a batch of `samples`.
-  TrainedModule(const std::string &path, int64_t samples);
+  TrainedModule(const std::string &path, int64_t samples, hyc::ModelMode mode = hyc::ModelMode::AsExported);
   ~TrainedModule();
 
   /// Runs more passes.

@@ -43,6 +43,10 @@ struct Flags {
       cl::desc(
           "What the programs are for: train, or evaluate, which drops nothing, counts what is predicted right, and "
           "needs memory for neither gradients nor optimizer [train]")};
+  cl::opt<std::string> mode{
+      "mode", cl::value_desc("MODE"), cl::init("exported"), cl::cat(model),
+      cl::desc("How the model runs: exported (as the file has it), train (batch norm by the batch, running averages "
+               "kept) or evaluate (batch norm by running averages, nothing dropped, no buffer written) [exported]")};
   cl::opt<bool> dropout{
       "dropout", cl::init(true), cl::cat(model),
       cl::desc("What the model drops at random is dropped; =false to evaluate or fine-tune without [on]")};
@@ -277,7 +281,8 @@ hyc::CompileOptions Flags::read() const {
   options.train.assign(train.begin(), train.end());
   options.freeze.assign(freeze.begin(), freeze.end());
   options.entry = entry;
-  options.dropout = dropout;
+  options.mode = mode;
+  options.dropout = dropout && mode != "evaluate";
   options.deviceMemory = deviceMemory;
   options.machineFile = machine;
   options.threads = threads;

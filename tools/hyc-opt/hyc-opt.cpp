@@ -32,8 +32,15 @@ static llvm::cl::opt<hyc::WeightSource>
                                         "the model, and a rule for those that are not there"),
                              clEnumValN(hyc::WeightSource::Initialise, "initialise", "a rule")));
 
+static llvm::cl::opt<hyc::ModelMode>
+    mode("mode", llvm::cl::init(hyc::ModelMode::AsExported), llvm::cl::desc("What a model file's batch norm goes by:"),
+         llvm::cl::values(clEnumValN(hyc::ModelMode::AsExported, "exported", "as the file has it"),
+                          clEnumValN(hyc::ModelMode::Train, "train", "the batch's own statistics"),
+                          clEnumValN(hyc::ModelMode::Evaluate, "evaluate", "its running averages")));
+
 static llvm::FailureOr<hyc::ImportOptions> readImportOptions() {
   hyc::ImportOptions options;
+  options.mode = mode;
   options.weights = weights;
   if (batch > 0)
     options.batch = batch;

@@ -67,6 +67,7 @@ struct CompileOptions : LearningRateOptions {
   std::vector<std::string> train, freeze; ///< patterns of parameters' names
   std::string entry = "train";            ///< train or evaluate
   bool dropout = true;                    ///< whether the model's dropout drops
+  std::string mode = "exported";          ///< exported, train or evaluate: see hyc::ModelMode
 
   /// Types, and fp16's loss scaling under DeepSpeed's names; see hyc::PrecisionOptions.
   Setting<std::string> precision = std::string("f32"), gradientAccumulationType = std::string("f32"),

@@ -15,6 +15,14 @@ inline constexpr int64_t kAssembledOpset = 20;
 
 /// Metadata that says what an initializer is ("PARAMETER", "BUFFER"), on the value_info of its name.
 inline constexpr llvm::StringLiteral kInputKind = "pkg.torch.export.graph_signature.InputSpec.kind";
+/// What kInputKind says of a tensor that the model itself replaces when it runs. It is a parameter that no gradient
+/// trains, whatever its element type.
+inline constexpr llvm::StringLiteral kStateKind = "STATE";
+/// Metadata beside it: the graph's name of the value that the tensor has for the next run.
+inline constexpr llvm::StringLiteral kNextValue = "hyc.next_value";
+/// Attribute of BatchNormalization: whether the running average of the variance is that of the unbiased one, as in
+/// PyTorch. ONNX's own is not.
+inline constexpr llvm::StringLiteral kUnbiasedAverage = "hyc_unbiased_average";
 /// Metadata that says which module a node belongs to: a list, the path before the last.
 inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 

@@ -165,6 +165,10 @@ LogicalResult Importer::importInitializers() {
       used.insert(input);
   for (const onnxfile::Value &output : file.getGraph().output())
     used.insert(output.name());
+  for (auto [name, next] : findNextValues()) {
+    used.insert(name);
+    used.insert(next);
+  }
   for (int i = 0; i < file.getGraph().initializer_size(); ++i)
     if (used.contains(file.getGraph().initializer(i).name()) && failed(importInitializer(i)))
       return failure();
@@ -175,6 +179,9 @@ Attribute Importer::initialValues(int index, RankedTensorType type) {
   std::optional<StoredValues> stored = file.locateInitializer(index);
   bool byRule = options.weights == WeightSource::Initialise ||
                 (options.weights == WeightSource::InitialiseMissing && stored && stored->absent);
+  // No rule knows what a buffer starts from but the file.
+  if (byRule && !naming[index].trainable && !naming[index].start && stored && !stored->absent)
+    byRule = false;
   if (byRule)
     return UnitAttr::get(getContext()); // replaced by chooseInitialRules, once the uses are known
   if (stored)
@@ -188,29 +195,36 @@ Attribute Importer::initialValues(int index, RankedTensorType type) {
   return DenseElementsAttr::get(type, elements);
 }
 
+/// The parameter of an initializer that is no transposed copy of another.
+ParamOp Importer::declare(int index) {
+  ParamOp &param = params[index];
+  if (param)
+    return param;
+  const ParameterNaming &name = naming[index];
+  const onnxfile::Tensor &tensor = file.getGraph().initializer(index);
+  llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  while (name.folded && shape.size() > 2 && shape.front() == 1)
+    shape.erase(shape.begin());
+  auto type = RankedTensorType::get(shape, OnnxFile::getElementType(getContext(), tensor.data_type()));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(function);
+  return param = ParamOp::create(builder, file.getLoc(name.name), name.name, type, initialValues(index, type),
+                                 DenseI64ArrayAttr(), !name.trainable, TypeAttr());
+}
+
 /// A new read of the parameter in front of its user; declares the parameter at its first use.
 Value Importer::read(int index) {
   const ParameterNaming &name = naming[index];
   const onnxfile::Tensor &tensor = file.getGraph().initializer(index);
-  Type elementType = OnnxFile::getElementType(getContext(), tensor.data_type());
   llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
   if (name.transposeOf >= 0) {
     this->naming.try_emplace(name.transposeOf, names(name.transposeOf));
     return emit<TransposeOp>(read(name.transposeOf), llvm::ArrayRef<int64_t>{1, 0});
   }
-  llvm::SmallVector<int64_t> ownShape(shape);
-  while (name.folded && ownShape.size() > 2 && ownShape.front() == 1)
-    ownShape.erase(ownShape.begin());
-  auto type = RankedTensorType::get(ownShape, elementType);
-  ParamOp &param = params[index];
-  if (!param) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(function);
-    param = ParamOp::create(builder, file.getLoc(name.name), name.name, type, initialValues(index, type),
-                            DenseI64ArrayAttr(), !name.trainable, TypeAttr());
-  }
+  RankedTensorType type = declare(index).getTensorType();
+  Type elementType = type.getElementType();
   Value value = ReadOp::create(builder, currentLoc, type, name.name);
-  if (ownShape != shape)
+  if (type.getShape() != ArrayRef<int64_t>(shape))
     value = emit<ReshapeOp>(RankedTensorType::get(shape, elementType), value);
   return value;
 }
@@ -254,6 +268,10 @@ void Importer::chooseInitialRules() {
   for (auto &[index, param] : params) {
     if (!isa<UnitAttr>(param.getInit()))
       continue;
+    if (std::optional<double> start = naming[index].start) {
+      param.setInitAttr(FillAttr::get(getContext(), builder.getF64FloatAttr(*start)));
+      continue;
+    }
     int64_t larger = llvm::count_if(param.getLogicalShape(), [](int64_t size) { return size > 1; });
     if (larger > 1)
       param.setInitAttr(
@@ -307,6 +325,38 @@ LogicalResult Importer::importNode(const onnxfile::Node &node) {
   return op.import(import);
 }
 
+void Importer::keep(int parameter, Binding next) {
+  if (options.mode != ModelMode::Evaluate)
+    kept[parameter] = std::move(next);
+}
+
+/// What a front end says of tensors that the model replaces.
+LogicalResult Importer::importNextValues() {
+  for (auto [name, next] : findNextValues()) {
+    Binding *before = lookup(name), *after = lookup(next);
+    if (!after || !after->type)
+      return emitError(file.getLoc(name))
+             << "the next value of tensor \"" << name << "\" should be \"" << next << "\", which no node makes";
+    if (before && before->parameter >= 0)
+      keep(before->parameter, *after);
+  }
+  return success();
+}
+
+/// All of them at the end, after every read of what they replace.
+LogicalResult Importer::writeKept() {
+  for (auto &[index, next] : kept) {
+    ParamOp param = declare(index);
+    currentLoc = param.getLoc();
+    if (next.type != param.getTensorType())
+      return emitError(currentLoc) << "tensor \"" << param.getSymName() << "\" has type " << param.getTensorType()
+                                   << ", but the model replaces it by " << next.type;
+    auto write = WriteOp::create(builder, currentLoc, materialise(next), FlatSymbolRefAttr::get(param));
+    setId(write, param.getSymName() + ".write");
+  }
+  return success();
+}
+
 LogicalResult Importer::importOutputs() {
   llvm::SmallVector<Value> results;
   currentLoc = file.getLoc();
@@ -327,6 +377,8 @@ LogicalResult Importer::importOutputs() {
       return emitError(file.getLoc()) << "output \"" << output.name() << "\" has type " << binding->type
                                       << ", but the model declares another shape for it";
   }
+  if (failed(importNextValues()) || failed(writeKept()))
+    return failure();
   ReturnOp::create(builder, file.getLoc(), results);
   llvm::SmallVector<Type> resultTypes(ValueRange(results).getTypes());
   function.setFunctionTypeAttr(TypeAttr::get(builder.getFunctionType(function.getArgumentTypes(), resultTypes)));
@@ -342,6 +394,20 @@ void Importer::countUses() {
       ++usesLeft[input];
   for (const onnxfile::Value &output : file.getGraph().output())
     ++usesLeft[output.name()];
+  for (auto [name, next] : findNextValues()) {
+    ++usesLeft[name];
+    ++usesLeft[next];
+  }
+}
+
+/// The tensors that the model replaces when it runs, and the values that replace them.
+std::vector<std::pair<StringRef, StringRef>> Importer::findNextValues() const {
+  std::vector<std::pair<StringRef, StringRef>> found;
+  for (const onnxfile::Value &value : file.getGraph().value_info())
+    for (const onnxfile::Entry &entry : value.metadata())
+      if (entry.key() == kNextValue)
+        found.push_back({value.name(), entry.value()});
+  return found;
 }
 
 Binding *Importer::lookup(StringRef name) {

@@ -10,6 +10,7 @@
 #include "hyc/Support/OpIds.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
+#include <map>
 
 namespace hyc::onnx {
 
@@ -30,6 +31,7 @@ struct ParameterNaming {
   bool folded = false;  // an exporter computed it from the parameter of this name
   int transposeOf = -1; // the initializer that it is a transposed copy of
   std::string name;
+  std::optional<double> start; // what every element starts from by the rule for models that have no values
 };
 
 /// Undoes what exporters do to the names of parameters.
@@ -44,6 +46,7 @@ private:
   const OnnxFile &file;
   llvm::StringMap<const onnxfile::Value *> infos;
   llvm::StringMap<const onnxfile::Node *> firstUser;
+  llvm::StringMap<double> averages; // running averages of BatchNormalization, and what they start from
   bool hasSignature = false;
 };
 
@@ -59,6 +62,11 @@ public:
   Binding *lookup(llvm::StringRef name);
   void bind(llvm::StringRef name, Binding binding) { bindings[name] = std::move(binding); }
   void forget(llvm::StringRef name) { bindings.erase(name); }
+
+  /// Has the running model replace a parameter by `next` at its end; of several the last counts. Nothing in a model
+  /// that is evaluated.
+  void keep(int parameter, Binding next);
+  ModelMode getMode() const { return options.mode; }
 
   /// A binding's value in the running model.
   mlir::Value materialise(Binding &binding);
@@ -90,6 +98,10 @@ private:
   mlir::LogicalResult importInitializer(int index);
   mlir::LogicalResult importNode(const onnxfile::Node &node);
   mlir::LogicalResult importOutputs();
+  std::vector<std::pair<llvm::StringRef, llvm::StringRef>> findNextValues() const;
+  mlir::LogicalResult importNextValues();
+  mlir::LogicalResult writeKept();
+  ParamOp declare(int parameter);
   std::optional<int64_t> bindDimension(const onnxfile::Value &input, int index);
   mlir::RankedTensorType importType(const onnxfile::Value &input);
   void countUses();
@@ -110,6 +122,7 @@ private:
   llvm::DenseMap<int, ParameterNaming> naming; // of the initializers that are parameters
   ParameterNames names;
   llvm::DenseMap<int, ParamOp> params; // by initializer
+  std::map<int, Binding> kept;         // what replaces parameters, by initializer
   llvm::DenseMap<mlir::Attribute, mlir::Value> largeConstants;
   mlir::Location currentLoc;
   std::string currentScope;

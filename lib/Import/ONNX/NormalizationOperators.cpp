@@ -38,14 +38,25 @@ Binding alongChannels(Expansion &e, const Binding &vector, const Binding &x) {
   return e.reshape(vector, shape);
 }
 
-/// With `training_mode` by the batch's own moments, of which it also gives the running averages.
+/// The running average `input`, with this batch's value taken in. Where it is a tensor of the model, it is kept.
+Binding takeIntoAverage(NodeImport &node, Expansion &e, int input, const Binding &now, double momentum) {
+  const Binding &before = node.input(input);
+  Binding flat = e.ok() ? e.reshape(now, before.type.getShape()) : Binding();
+  Binding after = e.add(e.mul(before, e.number(before, momentum)), e.mul(flat, e.number(before, 1 - momentum)));
+  if (e.ok() && before.parameter >= 0)
+    node.importer().keep(before.parameter, after);
+  return after;
+}
+
+/// When training by the batch's own moments, of which it also gives the running averages.
 LogicalResult importBatchNormalization(NodeImport &node) {
   Expansion e(node);
   Binding x = node.input(0);
   if (x.type.getRank() < 2)
     return node.error() << "normalizes " << x.type << ", expected at least a batch and channels";
   double epsilon = node.getFloat("epsilon", 1e-5), momentum = node.getFloat("momentum", 0.9);
-  bool trains = node.getInt("training_mode", 0) != 0;
+  ModelMode mode = node.importer().getMode();
+  bool trains = mode == ModelMode::AsExported ? node.getInt("training_mode", 0) != 0 : mode == ModelMode::Train;
   if (node.opset() < 14 && node.outputCount() > 1)
     return node.error() << "gives running statistics as before operator set 14; export the model again";
   Moments moments{alongChannels(e, node.input(3), x), alongChannels(e, node.input(4), x)};
@@ -54,15 +65,18 @@ LogicalResult importBatchNormalization(NodeImport &node) {
     llvm::SmallVector<int64_t> axes{0};
     llvm::append_range(axes, range(2, x.type.getRank()));
     Moments own = momentsOf(e, x, axes);
-    auto average = [&](int index, const Binding &now) {
-      Binding before = node.input(index), flat = e.ok() ? e.reshape(now, before.type.getShape()) : Binding();
-      return e.add(e.mul(before, e.number(before, momentum)), e.mul(flat, e.number(before, 1 - momentum)));
-    };
-    if (node.outputCount() > 1)
-      results.push_back(average(3, own.mean));
-    if (node.outputCount() > 2)
-      results.push_back(average(4, own.variance));
+    Binding variance = own.variance;
+    if (node.getInt(kUnbiasedAverage, 0)) {
+      double count = static_cast<double>(x.type.getNumElements()) / static_cast<double>(x.type.getDimSize(1));
+      if (count < 2)
+        return node.error() << "has one value a channel, of which there is no variance; expected a larger batch";
+      variance = e.mul(variance, e.number(variance, count / (count - 1)));
+    }
+    results.push_back(takeIntoAverage(node, e, 3, own.mean, momentum));
+    results.push_back(takeIntoAverage(node, e, 4, variance, momentum));
     moments = own;
+  } else if (node.outputCount() > 1) {
+    results.insert(results.end(), {node.input(3), node.input(4)});
   }
   Binding scaled = e.mul(normalized(e, x, moments, epsilon), alongChannels(e, node.input(1), x));
   results[0] = e.add(scaled, alongChannels(e, node.input(2), x));

@@ -52,6 +52,11 @@ ParameterNames::ParameterNames(const OnnxFile &file) : file(file) {
   for (const onnxfile::Node &node : file.getGraph().node())
     for (const std::string &input : node.input())
       firstUser.try_emplace(input, &node);
+  for (const onnxfile::Node &node : file.getGraph().node())
+    if (node.op_type() == "BatchNormalization" && node.input_size() == 5) {
+      averages.try_emplace(node.input(3), 0.0);
+      averages.try_emplace(node.input(4), 1.0);
+    }
 }
 
 static bool isFloat(int32_t dataType) { return dataType == 1 || dataType == 10 || dataType == 11 || dataType == 16; }
@@ -77,10 +82,19 @@ ParameterNaming ParameterNames::operator()(int initializer) const {
   const onnxfile::Tensor &tensor = file.getGraph().initializer(initializer);
   ParameterNaming naming;
   naming.name = tensor.name();
-  if (!isFloat(tensor.data_type()))
-    return naming;
   auto info = infos.find(tensor.name());
   StringRef kind = info == infos.end() ? "" : findMetadata(*info->second, kInputKind);
+  // Running averages belong to a checkpoint, also where the model only reads them.
+  auto average = averages.find(tensor.name());
+  if (kind == kStateKind || average != averages.end()) {
+    naming.isParameter = true;
+    naming.trainable = false;
+    if (average != averages.end())
+      naming.start = average->second;
+    return naming;
+  }
+  if (!isFloat(tensor.data_type()))
+    return naming;
   if (!kind.empty()) {
     naming.isParameter = kind == "PARAMETER";
     return naming;

@@ -72,6 +72,7 @@ struct Program {
   llvm::StringMap<size_t> tensorOf;                         ///< by the graph's name for it
   std::vector<std::string> inputs;                          ///< tensors that the user gives, by the graph's names
   std::vector<std::pair<std::string, std::string>> outputs; ///< the graph's name, the model's
+  std::vector<std::pair<size_t, std::string>> mutations;    ///< of tensors: the graph's name of what replaces each
   std::vector<Node> nodes;
   llvm::StringMap<TensorMeta> values;
 };

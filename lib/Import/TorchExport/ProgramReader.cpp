@@ -276,9 +276,17 @@ Error ProgramReader::readOutputs(const JsonValue &signature, const JsonValue &mo
     if (!spec.getObject() || spec.getObject()->size() != 1)
       return fail("the signature has an output that is not one of the kinds of the schema");
     const JsonValue::Member &member = spec.getObject()->front();
+    if (member.key == "buffer_mutation") {
+      StringRef buffer = textOf(member.value, "buffer_name");
+      auto stored = storedByName.find(buffer);
+      if (stored == storedByName.end())
+        return fail("the model writes the buffer '" + buffer + "', of which no values are stored");
+      program.mutations.push_back({stored->second, tensorName(member.value).str()});
+      continue;
+    }
     if (member.key != "user_output" && member.key != "loss_output")
       return fail("the model writes '" + tensorName(member.value) + "' (" + member.key +
-                  ") when it runs; hyc reads models that only compute");
+                  ") when it runs; hyc reads models that write nothing but their buffers");
     if (StringRef name = tensorName(member.value); !name.empty())
       found.push_back(name.str());
   }

@@ -4,6 +4,7 @@
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <cmath>
 #include <limits>
@@ -46,10 +47,26 @@ Translation hyc::torchexport::findTranslation(StringRef target) {
     addShape(result);
     addContraction(result);
     addConvolution(result);
+    addNormalization(result);
     return result;
   }();
   auto found = table.find(target);
   return found == table.end() ? nullptr : found->second;
+}
+
+std::optional<std::string> hyc::torchexport::withoutWriting(StringRef target) {
+  auto [name, overload] = target.rsplit('.');
+  if (!name.starts_with("aten.") || !name.consume_back("_") || name.ends_with("_"))
+    return std::nullopt;
+  return (name + "." + overload).str();
+}
+
+/// The translation of an operator, or of the one whose result it writes into its operand.
+static Translation findAnyTranslation(StringRef target) {
+  if (Translation own = findTranslation(target))
+    return own;
+  std::optional<std::string> pure = withoutWriting(target);
+  return pure ? findTranslation(*pure) : nullptr;
 }
 
 //===----------------------------------------------------------------------===//
@@ -60,6 +77,8 @@ Translator::Translator(mlir::MLIRContext &context, StringRef path, const Program
     : loc(mlir::FileLineColLoc::get(&context, path, 0, 0)), program(program) {}
 
 std::string Translator::nameOf(StringRef value) const {
+  if (auto now = written.find(canonical(value)); now != written.end())
+    return now->second;
   auto tensor = program.tensorOf.find(value);
   return tensor == program.tensorOf.end() ? value.str() : program.tensors[tensor->second].name;
 }
@@ -68,7 +87,7 @@ std::string Translator::nameOf(StringRef value) const {
 llvm::LogicalResult Translator::checkOperators() {
   llvm::MapVector<StringRef, std::string> unknown;
   for (const Node &node : program.nodes)
-    if (!findTranslation(node.target)) {
+    if (!findAnyTranslation(node.target)) {
       std::string &nodes = unknown[node.target];
       nodes += (nodes.empty() ? "\"" : ", \"") + node.name + "\"";
     }
@@ -128,6 +147,93 @@ void Translator::addOutputs() {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Writing in place
+//===----------------------------------------------------------------------===//
+
+/// Whether an operator's result may be its first operand's memory under another shape.
+static bool isView(StringRef target) {
+  static const llvm::StringSet<> views = {
+      "view",  "_unsafe_view", "reshape", "flatten", "expand", "unsqueeze", "squeeze", "transpose",
+      "t",     "permute",      "slice",   "select",  "alias",  "detach",    "split",   "split_with_sizes",
+      "chunk", "contiguous",   "to",      "narrow",  "dropout"};
+  target.consume_front("aten.");
+  return views.contains(target.split('.').first);
+}
+
+/// The tensors that an argument names, as the program calls them.
+static void forEachTensor(const Node &node, const Argument &argument, llvm::function_ref<void(StringRef)> visit) {
+  auto visitOne = [&](const JsonValue &value) {
+    const JsonValue *tensor = value.get("as_tensor");
+    const JsonValue *name = (tensor ? *tensor : value).get("name");
+    if (name && name->getString())
+      visit(node.nameOf(*name->getString()));
+  };
+  if (const std::vector<JsonValue> *list = argument.value->getArray())
+    llvm::for_each(*list, visitOne);
+  else
+    visitOne(*argument.value);
+}
+
+void Translator::findStorage() {
+  for (const auto &tensor : program.tensorOf)
+    sameAs[tensor.getKey()] = "#" + std::to_string(tensor.getValue());
+  for (auto [index, node] : llvm::enumerate(program.nodes)) {
+    for (const Argument &argument : node.arguments)
+      forEachTensor(node, argument, [&, index = index](StringRef value) { lastUse[canonical(value)] = index; });
+    bool writes = withoutWriting(node.target).has_value();
+    if (node.arguments.empty() || !(writes || isView(node.target)))
+      continue;
+    std::string first;
+    forEachTensor(node, node.arguments.front(), [&](StringRef value) { first = canonical(value).str(); });
+    for (const std::string &result : node.results)
+      if (writes)
+        sameAs[result] = first;
+      else
+        storageOf[result] = storageOf.count(first) ? storageOf[first] : first;
+  }
+  for (const auto &[value, name] : program.outputs)
+    lastUse[canonical(value)] = program.nodes.size();
+}
+
+std::string Translator::objectionToWriting(StringRef value) const {
+  auto tensor = program.tensorOf.find(value);
+  if (tensor != program.tensorOf.end() && program.tensors[tensor->second].isParameter)
+    return "the parameter \"" + program.tensors[tensor->second].name + "\"";
+  StringRef own = canonical(value);
+  auto shown = storageOf.find(own);
+  StringRef storage = shown == storageOf.end() ? own : StringRef(shown->second);
+  auto isUsedLater = [&](StringRef other) {
+    auto use = lastUse.find(other);
+    return other != own && (other.starts_with("#") || (use != lastUse.end() && use->second > current));
+  };
+  if (isUsedLater(storage))
+    return "a view of what is used later as well";
+  for (const auto &view : storageOf)
+    if (view.second == storage && isUsedLater(view.getKey()))
+      return "a tensor of which \"" + view.getKey().str() + "\" is a view that is used later";
+  return "";
+}
+
+/// Tells the importer which tensors the model replaces, and by what.
+void Translator::markMutations() {
+  llvm::StringMap<std::string> next;
+  for (const auto &[tensor, value] : program.mutations)
+    next[program.tensors[tensor].name] = nameOf(value);
+  for (const auto &tensor : program.tensorOf)
+    if (auto now = written.find(canonical(tensor.getKey())); now != written.end())
+      next[program.tensors[tensor.getValue()].name] = now->second;
+  for (onnxfile::Value &info : *graph().mutable_value_info()) {
+    auto found = next.find(info.name());
+    if (found == next.end())
+      continue;
+    info.mutable_metadata(0)->set_value(onnx::kStateKind.str());
+    onnxfile::Entry *entry = info.add_metadata();
+    entry->set_key(onnx::kNextValue.str());
+    entry->set_value(found->second);
+  }
+}
+
 llvm::FailureOr<onnx::AssembledModel> Translator::run() {
   if (llvm::failed(checkOperators()))
     return llvm::failure();
@@ -136,12 +242,17 @@ llvm::FailureOr<onnx::AssembledModel> Translator::run() {
   addTensors();
   if (llvm::failed(addInputs()))
     return llvm::failure();
+  findStorage();
   for (const Node &node : program.nodes) {
     NodeTranslation translation(*this, node);
-    findTranslation(node.target)(translation);
+    findAnyTranslation(node.target)(translation);
+    if (!findTranslation(node.target))
+      translation.writeResult();
     if (translation.failed())
       return llvm::failure();
+    ++current;
   }
+  markMutations();
   addOutputs();
   return std::move(result);
 }
@@ -456,6 +567,17 @@ Name NodeTranslation::emit(StringRef type, std::vector<Name> inputs, const Attri
   return name;
 }
 
+std::vector<Name> NodeTranslation::emitAll(StringRef type, std::vector<Name> inputs, const Attributes &attributes,
+                                           int count) {
+  onnxfile::Node &added = add(type, inputs, attributes);
+  std::vector<Name> names;
+  for (int i = 0; i < count; ++i) {
+    names.push_back(node.name + ":" + std::to_string(made++));
+    added.add_output(names.back());
+  }
+  return names;
+}
+
 void NodeTranslation::emitResults(StringRef type, std::vector<Name> inputs, const Attributes &attributes) {
   onnxfile::Node &made = add(type, inputs, attributes);
   for (const std::string &result : node.results)
@@ -480,6 +602,24 @@ static void setValue(onnxfile::Node &node, ScalarType type, ArrayRef<int64_t> di
     tensor->add_double_data(value);
   else
     tensor->add_int64_data(static_cast<int64_t>(value));
+}
+
+void NodeTranslation::write(StringRef argument, const Name &value) {
+  const Argument *found = need(argument, "a tensor");
+  std::string written = found ? node.nameOf(tensorNameOf(*found->value)) : "";
+  if (written.empty())
+    return;
+  if (std::string objection = owner.objectionToWriting(written); !objection.empty() && !hasFailed) {
+    error() << "writes into " << objection
+            << "; export the program after .run_decompositions({}), which writes nothing in place";
+    return;
+  }
+  owner.written[owner.canonical(written)] = value;
+}
+
+void NodeTranslation::writeResult() {
+  if (!node.results.empty() && !node.arguments.empty())
+    write(node.arguments.front().name, node.results.front());
 }
 
 Name NodeTranslation::constant(ScalarType type, double value) {

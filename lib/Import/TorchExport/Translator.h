@@ -30,12 +30,28 @@ private:
   llvm::LogicalResult addInputs();
   void addOutputs();
   onnxfile::Graph &graph() { return *result.model.mutable_graph(); }
-  /// The ONNX graph's name of a torch graph's value.
+  /// The ONNX graph's name of a torch graph's value, as it is where translation has got to.
   std::string nameOf(llvm::StringRef value) const;
+  void findStorage();
+  /// What is wrong with writing into a value at the present node; empty if its users can be told from those of others.
+  std::string objectionToWriting(llvm::StringRef value) const;
+  void markMutations();
 
   mlir::Location loc;
   const Program &program;
   onnx::AssembledModel result;
+  /// One name for all that are the very same tensor: the results of writing in place, the graph's names of one buffer.
+  llvm::StringRef canonical(llvm::StringRef value) const {
+    auto found = sameAs.find(value);
+    return found == sameAs.end() ? value : llvm::StringRef(found->second);
+  }
+
+  // All by canonical names.
+  llvm::StringMap<std::string> sameAs;
+  llvm::StringMap<std::string> written;   ///< what a value has become
+  llvm::StringMap<std::string> storageOf; ///< the value whose memory a view shows
+  llvm::StringMap<size_t> lastUse;        ///< the node that asks for a value last
+  size_t current = 0;                     ///< the node being translated
 };
 
 /// A value of the ONNX graph.
@@ -89,10 +105,16 @@ public:
   // The graph that is written.
   /// A node with one new result.
   Name emit(llvm::StringRef type, std::vector<Name> inputs, const Attributes &attributes = {});
+  /// A node with `count` new results.
+  std::vector<Name> emitAll(llvm::StringRef type, std::vector<Name> inputs, const Attributes &attributes, int count);
   /// A node whose results are those of the node being translated.
   void emitResults(llvm::StringRef type, std::vector<Name> inputs, const Attributes &attributes = {});
   /// Makes a value the `index`-th result.
   void finish(const Name &value, size_t index = 0);
+  /// Writes into the tensor that an argument names: whoever asks for it from here on gets `value`.
+  void write(llvm::StringRef argument, const Name &value);
+  /// The same of whatever the first argument names and the node's first result.
+  void writeResult();
   Name constant(ScalarType type, double value);
   Name constant(llvm::ArrayRef<int64_t> values);
   Name cast(const Name &value, ScalarType type);
@@ -117,12 +139,15 @@ using TranslationTable = llvm::StringMap<Translation>;
 
 /// Null for an operator that hyc does not know.
 Translation findTranslation(llvm::StringRef target);
+/// "aten.add.Tensor" for "aten.add_.Tensor", which writes its result into its first operand; else nothing.
+std::optional<std::string> withoutWriting(llvm::StringRef target);
 
 // One function a file; each adds its rows.
 void addElementwise(TranslationTable &table);
 void addShape(TranslationTable &table);
 void addContraction(TranslationTable &table);
 void addConvolution(TranslationTable &table);
+void addNormalization(TranslationTable &table);
 
 } // namespace hyc::torchexport
 

@@ -377,6 +377,8 @@ LogicalResult TableEmitter::emitProgram() {
     os << "    .threads = " << threads.getInt() << ",\n";
   if (auto fixed = program->getAttrOfType<IntegerAttr>("fixed_bytes"))
     os << "    .fixedBytes = " << fixed.getInt() << ",\n";
+  if (program->hasAttr("writes_buffers"))
+    os << "    .writesBuffers = true,\n";
   if (program->hasAttr("poison"))
     os << "    .poisons = true,\n";
   if (!options.architectures.empty())

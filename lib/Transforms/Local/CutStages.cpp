@@ -43,7 +43,8 @@ struct ChunkFunction {
 
 class ModelCutter {
 public:
-  ModelCutter(FuncOp microbatch, int64_t chunks) : microbatch(microbatch), context(microbatch.getContext()) {
+  ModelCutter(FuncOp microbatch, int64_t chunks)
+      : microbatch(microbatch), context(microbatch.getContext()), repetition(microbatch) {
     for (bool backward : {false, true})
       for (int64_t chunk = 0; chunk < chunks; ++chunk) {
         ChunkFunction &function = functions.emplace_back();
@@ -55,7 +56,7 @@ public:
 
   LogicalResult run() {
     for (Operation &op : microbatch.getBody().front().without_terminator()) {
-      if (isFree(&op))
+      if (isRepeated(&op))
         continue;
       if (!op.hasAttr(dist::kStage))
         return op.emitOpError("has no dist.stage");
@@ -72,6 +73,10 @@ public:
   }
 
 private:
+  /// Whether an op stands wherever its result is used. A buffer that forward writes is read once, before: later it
+  /// holds something else.
+  bool isRepeated(Operation *op) const { return isFree(op) && (repetition.isExact(op) || !isa<ReadOp>(op)); }
+
   Place placeOf(Operation *op) {
     return {op->getAttrOfType<IntegerAttr>(dist::kStage).getInt(), op->hasAttr("hyc.backward")};
   }
@@ -124,7 +129,7 @@ private:
       addInput(cast<BlockArgument>(value), function);
       return success();
     }
-    if (isFree(def))
+    if (isRepeated(def))
       return this->place(def, function);
     Place origin = placeOf(def);
     if (!place.backward)
@@ -196,6 +201,7 @@ private:
 
   FuncOp microbatch;
   MLIRContext *context;
+  Repetition repetition;
   SmallVector<ChunkFunction> functions;
   llvm::DenseMap<Value, std::string> ids;
 };

@@ -388,6 +388,12 @@ LogicalResult Partitioner::rewrite(Operation *op) {
     rewriteAccumulate(accumulate);
     return success();
   }
+  if (auto write = dyn_cast<WriteOp>(op)) {
+    // Every rank writes the part that it holds, of a value that all of them agree on.
+    ShardingAttr sharding = module.lookupSymbol(write.getTargetAttr())->getAttrOfType<ShardingAttr>(dist::kSharding);
+    mark(WriteOp::create(builder, op->getLoc(), convert(write.getValue(), sharding), write.getTargetAttr()), op);
+    return success();
+  }
   if (auto rule = dyn_cast<ShardingRuleOpInterface>(op))
     return rewriteGeneric(op, rule);
   if (!isa<ReadOp>(op))
@@ -572,7 +578,7 @@ private:
   void findDerived() {
     llvm::DenseSet<Operation *> floating;
     for (Operation &op : block) {
-      if (isa<AccumulateOp, ReturnOp>(op) ||
+      if (isa<AccumulateOp, WriteOp, ReturnOp>(op) ||
           !llvm::all_of(op.getOperands(), [&](Value operand) { return floating.contains(operand.getDefiningOp()); }))
         continue;
       floating.insert(&op);

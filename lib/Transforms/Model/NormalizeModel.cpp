@@ -31,6 +31,37 @@ void collectInOrder(Operation *root, llvm::SetVector<Operation *> &order) {
   }
 }
 
+/// Has each write, with what it alone needs, follow the last op that it depends on or whose operand it replaces: what
+/// is written early is kept alive no longer than that.
+void orderWrites(Block &block) {
+  for (auto write : llvm::to_vector(block.getOps<WriteOp>())) {
+    llvm::SetVector<Operation *> cone;
+    collectInOrder(write, cone);
+    llvm::SmallPtrSet<Operation *, 8> alone; // what nothing but this write follows from
+    for (Operation *op : llvm::reverse(cone))
+      if (op == write || llvm::all_of(op->getUsers(), [&](Operation *user) { return alone.contains(user); }))
+        alone.insert(op);
+    Operation *after = nullptr;
+    auto follow = [&](Operation *op) {
+      if (op && !alone.contains(op) && (!after || after->isBeforeInBlock(op)))
+        after = op;
+    };
+    for (Operation *op : cone)
+      follow(op);
+    for (auto read : block.getOps<ReadOp>())
+      if (read.getSource() == write.getTarget())
+        for (Operation *user : read->getUsers())
+          follow(user);
+    if (!after)
+      continue; // of constants and its own old value: anywhere
+    for (Operation *op : cone)
+      if (alone.contains(op)) {
+        op->moveAfter(after);
+        after = op;
+      }
+  }
+}
+
 /// Reads stand in front of the first op that wants them, and what one op follows from in front of it.
 void orderOps(FuncOp function) {
   Block &block = function.getBody().front();
@@ -43,6 +74,7 @@ void orderOps(FuncOp function) {
   for (Operation *op : order)
     if (op != terminator)
       op->moveBefore(terminator);
+  orderWrites(block);
 }
 
 void orderParameters(ModuleOp module, FuncOp function) {

@@ -78,6 +78,8 @@ struct AssignStages : hyc::impl::AssignStagesBase<AssignStages> {
     assignFloatingOps();
     assignBackwardOps();
     assignStates();
+    if (failed(checkBuffers()))
+      return signalPassFailure();
   }
 
 private:
@@ -260,6 +262,8 @@ private:
       if (auto read = dyn_cast<ReadOp>(op))
         for (Operation *user : read->getUsers())
           heldBy[parameterOf(read)].insert(mesh.getStageOf(chunkOf(user)));
+      if (auto write = dyn_cast<WriteOp>(op))
+        heldBy[write.getTarget()].insert(mesh.getStageOf(chunkOf(&op)));
       if (auto accumulate = dyn_cast<AccumulateOp>(op))
         if (auto state = module.lookupSymbol<StateOp>(accumulate.getTargetAttr()); state && state.getParam())
           heldBy[*state.getParam()].insert(mesh.getStageOf(chunkOf(&op)));
@@ -280,6 +284,19 @@ private:
                                                  : SmallVector<int64_t>(held.begin(), held.end());
       op.setAttr(dist::kStages, builder.getDenseI64ArrayAttr(list));
     }
+  }
+
+  /// What the model writes is the same for all that read it only where one stage has it.
+  LogicalResult checkBuffers() {
+    for (auto write : func.getBody().front().getOps<WriteOp>()) {
+      auto buffer = module.lookupSymbol<ParamOp>(write.getTargetAttr());
+      auto stages = buffer ? buffer->getAttrOfType<DenseI64ArrayAttr>(dist::kStages) : DenseI64ArrayAttr();
+      if (stages && stages.size() > 1)
+        return write.emitOpError("[stages.buffer] writes ")
+               << write.getTargetAttr() << ", which stages " << stages.asArrayRef()
+               << " use, expected one stage; cut the model elsewhere, or lower --pp";
+    }
+    return success();
   }
 
   ModuleOp module;

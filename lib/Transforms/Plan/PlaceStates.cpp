@@ -20,9 +20,14 @@ struct PlaceStates : hyc::impl::PlaceStatesBase<PlaceStates> {
     if (failed(checkOptions()))
       return signalPassFailure();
     SmallVector<ParamStates> all = collectParamStates(getOperation());
-    // Tables of integers and masks stay.
-    llvm::erase_if(all, [](const ParamStates &states) {
-      return !isa<FloatType>(ParamOp(states.param).getTensorType().getElementType());
+    llvm::DenseSet<StringAttr> written;
+    if (auto microbatch = getOperation().lookupSymbol<FuncOp>("microbatch"))
+      for (auto write : microbatch.getBody().front().getOps<WriteOp>())
+        written.insert(write.getTargetAttr().getAttr());
+    // Tables of integers and masks stay, and so do buffers, which each micro-batch writes.
+    llvm::erase_if(all, [&](const ParamStates &states) {
+      ParamOp param = states.param;
+      return !isa<FloatType>(param.getTensorType().getElementType()) || written.contains(param.getSymNameAttr());
     });
     placeOptimizer(all);
     placeParameters(all);

@@ -24,7 +24,12 @@ struct ShardStates : hyc::impl::ShardStatesBase<ShardStates> {
     if (failed(checkOptions()))
       return signalPassFailure();
     if (auto microbatch = module.lookupSymbol<FuncOp>("microbatch"))
-      microbatch.walk([&](ReadOp read) { readSymbols.insert(read.getSourceAttr().getAttr()); });
+      microbatch.walk([&](Operation *op) {
+        if (auto read = dyn_cast<ReadOp>(op))
+          readSymbols.insert(read.getSourceAttr().getAttr());
+        else if (auto write = dyn_cast<WriteOp>(op))
+          writtenSymbols.insert(write.getTargetAttr().getAttr());
+      });
     for (const ParamStates &states : collectParamStates(module))
       if (failed(shard(states)))
         return signalPassFailure();
@@ -78,7 +83,9 @@ private:
     ParamOp param = states.param;
     bool isMaster = states.copy && states.gradient && !readSymbols.contains(param.getSymNameAttr());
     bool large = param.getWholeType().getNumElements() > persistenceThreshold;
-    AxisListAttr ofUsed = zero >= 3 && large ? flat : none;
+    // A buffer is written whole, on every rank the same.
+    bool isBuffer = writtenSymbols.contains(param.getSymNameAttr());
+    AxisListAttr ofUsed = zero >= 3 && large && !isBuffer ? flat : none;
     if (failed(setFlat(param, isMaster ? (zero >= 1 ? flat : none) : ofUsed)) ||
         (states.copy && failed(setFlat(states.copy, ofUsed))))
       return failure();
@@ -116,6 +123,9 @@ private:
     flat = AxisListAttr::get(&getContext(), llvm::filter_to_vector(flat.getAxes(), [&](StringAttr axis) {
       return !llvm::is_contained(mesh.getAxes(), axis) || mesh.getSize(axis) > 1;
     }));
+    if (!flat.empty() && writtenSymbols.contains(SymbolTable::getSymbolName(symbol)))
+      return symbol->emitError(
+          "[flat.axes] is to be flat, but the model writes it in each micro-batch; expected it whole");
     for (StringAttr axis : flat.getAxes()) {
       if (sharding.splits(axis))
         return symbol->emitError("[flat.axes] is to be flat over axis \"")
@@ -140,6 +150,7 @@ private:
 
   dist::MeshOp mesh;
   AxisListAttr none;
-  llvm::DenseSet<StringAttr> readSymbols; ///< by forward or backward
+  llvm::DenseSet<StringAttr> readSymbols;    ///< by forward or backward
+  llvm::DenseSet<StringAttr> writtenSymbols; ///< by forward: buffers
 };
 } // namespace

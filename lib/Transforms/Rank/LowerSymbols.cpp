@@ -4,8 +4,33 @@
 using namespace mlir;
 using namespace hyc;
 
+/// Whether what has been read is used, itself or under another shape, after its state has been written.
+static bool outlivesWrite(ReadOp read) {
+  Block *block = read->getBlock();
+  SmallVector<Value> shown{read.getResult()};
+  SmallVector<Operation *> users;
+  while (!shown.empty())
+    for (Operation *user : shown.pop_back_val().getUsers()) {
+      users.push_back(user);
+      if (isa<ReshapeOp>(user))
+        shown.push_back(user->getResult(0));
+    }
+  return llvm::any_of(block->getOps<WriteOp>(), [&](WriteOp write) {
+    return write.getTarget() == read.getSource() && read->isBeforeInBlock(write) &&
+           llvm::any_of(users, [&](Operation *user) {
+             Operation *there = block->findAncestorOpInBlock(*user);
+             return there != write && write->isBeforeInBlock(there);
+           });
+  });
+}
+
 LogicalResult FunctionLowering::lowerRead(ReadOp op) {
   Value address = shardOrAddressOf(op, op.getSource());
+  if (address && outlivesWrite(op)) {
+    Value own = destinationOf(op.getResult(), Layout::Dense).buffer;
+    copy(own, address, getId(op));
+    address = own;
+  }
   buffers[op.getResult()] = address;
   return success(address != nullptr);
 }

@@ -92,6 +92,14 @@ FailureOr<SmallVector<Lowered>> LowerToRank::findFunctions(int64_t stage, dist::
   return functions;
 }
 
+/// Whether a forward function changes tensors of the model: it then computes as the model trains, and not as it is
+/// evaluated.
+bool writesBuffer(FuncOp forward) {
+  auto module = forward->getParentOfType<ModuleOp>();
+  return llvm::any_of(forward.getBody().front().getOps<WriteOp>(),
+                      [&](WriteOp write) { return module.lookupSymbol<ParamOp>(write.getTargetAttr()) != nullptr; });
+}
+
 LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, KernelTable &kernels,
                                       ExchangeNumbers &collectives, ExchangeNumbers &tags) {
   ModuleOp module = getOperation();
@@ -112,6 +120,10 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, KernelTa
   for (const Lowered &function : *functions)
     sources.push_back(function.source);
   declareStates(module, tables, sources);
+  if (llvm::any_of(*functions, [](const Lowered &function) {
+        return function.kind == dist::InstructionKind::forward && writesBuffer(function.source);
+      }))
+    program->setAttr("writes_buffers", builder.getUnitAttr());
   for (Lowered &function : *functions) {
     if (&function == functions->begin() || function.kind != (&function - 1)->kind)
       tables.accumulated.clear();

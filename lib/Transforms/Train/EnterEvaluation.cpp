@@ -19,6 +19,10 @@ struct EnterEvaluation : hyc::impl::EnterEvaluationBase<EnterEvaluation> {
     module->setAttr(kEntryAttribute, StringAttr::get(&getContext(), kEvaluate));
     for (auto param : module.getOps<ParamOp>())
       param.setFrozen(true);
+    // Buffers keep their values.
+    for (auto function : module.getOps<FuncOp>())
+      for (auto write : llvm::make_early_inc_range(function.getOps<WriteOp>()))
+        write.erase();
   }
 };
 } // namespace

@@ -137,7 +137,14 @@ static LogicalResult verifyCopies(ModuleOp module, FuncOp apply) {
   return success();
 }
 
-/// Reads are of parameters, and the only effect is to accumulate into states that belong to the step.
+/// A write of forward: of a buffer, which is a parameter that no update changes.
+static bool isOfBuffer(ModuleOp module, WriteOp write) {
+  auto buffer = module.lookupSymbol<ParamOp>(write.getTargetAttr());
+  return buffer && buffer.getFrozen() && !write->hasAttr(kBackward);
+}
+
+/// Reads are of parameters, and the only effects are to accumulate into states that belong to the step, and forward's
+/// writes of buffers.
 static LogicalResult verifyEffects(FuncOp microbatch) {
   auto module = microbatch->getParentOfType<ModuleOp>();
   for (Operation &op : microbatch.getBody().front().without_terminator()) {
@@ -148,8 +155,10 @@ static LogicalResult verifyEffects(FuncOp microbatch) {
     if (auto accumulate = dyn_cast<AccumulateOp>(op);
         accumulate && module.lookupSymbol<StateOp>(accumulate.getTargetAttr()))
       continue;
-    return op.emitOpError(
-        "[train.effects] stands in @microbatch, which only reads parameters and accumulates into state");
+    if (auto write = dyn_cast<WriteOp>(op); write && isOfBuffer(module, write))
+      continue;
+    return op.emitOpError("[train.effects] stands in @microbatch, which only reads parameters, writes frozen ones in "
+                          "forward, and accumulates into state");
   }
   return success();
 }

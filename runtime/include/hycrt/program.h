@@ -225,6 +225,7 @@ struct Program {
   int stage;
   int threads;         // that kernels' workspaces have room for; 0: they bring their own
   int64_t fixedBytes;  // declared beside the arenas: code, stacks, heap; 0: nothing is declared
+  bool writesBuffers;  // forward changes parameters, such as running averages: it is not what --evaluate should run
   bool poisons;        // buffers' lives end with a call of poison(), which hyc-run --poison lets act
   Table<int> architectures;  // of GPUs that it is compiled for, as in 90; none: it runs on CPUs
   BatchDesc batch;

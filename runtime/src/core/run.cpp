@@ -206,8 +206,13 @@ class RankRun {
     return communicator_->barrier();
   }
 
-  // What forward draws at random would be drawn here too.
+  // What forward draws at random would be drawn here too, and batch norm would be by the batch.
   Status checkEvaluation() const {
+    if (program_.writesBuffers) {
+      return usageError(
+          "--evaluate: the model was compiled as it trains, and updates buffers such as running averages; save its "
+          "weights, and compile it with --entry evaluate --weights SAVED");
+    }
     for (const InputDesc& input : program_.inputs) {
       if (input.source == InputSource::kRandomKeys) {
         return usageError("--evaluate: the model was compiled with dropout; compile it with --entry evaluate");

@@ -18,6 +18,13 @@ enum class WeightSource {
   Initialise         ///< a rule for all
 };
 
+/// How a model runs that differs between training and evaluation.
+enum class ModelMode {
+  AsExported, ///< as the file has it
+  Train,      ///< batch norm by the batch's own statistics, whose running averages are kept
+  Evaluate    ///< batch norm by its running averages; buffers keep their values
+};
+
 struct ImportOptions {
   /// Sizes for the model's symbolic dimensions, by name.
   llvm::StringMap<int64_t> dims;
@@ -30,6 +37,7 @@ struct ImportOptions {
   /// The standard deviation of the rule for tensors of two dimensions or more (GPT-2's); norm scales start at 1,
   /// vectors that are added at 0.
   double initialStddev = 0.02;
+  ModelMode mode = ModelMode::AsExported;
   std::string functionName = "train";
 };
 

@@ -175,7 +175,8 @@ def VerifyModel : Pass<"hyc-verify-model", "::mlir::ModuleOp"> {
   let description = [{
     1. `model.entry`: @train is there; every argument has a `hyc.input` and every result a `hyc.output`, no name twice.
     2. `model.ids`: every op that computes has an id, and no two ops have the same. Reads and constants may go without.
-    3. `model.effects`: ops compute or read parameters, nothing else; there is no state yet.
+    3. `model.effects`: ops compute, read parameters, or write a buffer, which is a frozen parameter, once; there is no
+       state yet.
     4. `model.values`: a parameter's first values are a `#hyc.file`, a `#hyc.normal` or a `#hyc.fill`.
   }];
   let dependentDialects = ["::hyc::HycDialect"];

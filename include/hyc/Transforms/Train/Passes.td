@@ -314,8 +314,8 @@ def VerifyTrain : Pass<"hyc-verify-train", "::mlir::ModuleOp"> {
     4. `train.states`: exactly one state has each of the roles "loss_sum", "token_count", "step" and "grad_norm".
     5. `train.gradients`: each gradient belongs to a parameter that is not frozen, is accumulated by @microbatch, counts once
        in the global norm and is applied by one update.
-    6. `train.effects`: @microbatch only reads parameters, their copies and the loss scale, and accumulates into state;
-       parameters change in @apply alone.
+    6. `train.effects`: @microbatch only reads parameters, their copies and the loss scale, accumulates into state,
+       and in forward writes buffers, which are frozen parameters; others change in @apply alone.
     7. `train.order`: no forward op reads a result of a backward op.
     8. `train.copies`: @apply refreshes a parameter's copy after the parameter's update.
     9. `train.random`: what draws random numbers does so from keys.
