@@ -50,7 +50,11 @@ if(HYC_PRECOMPILED_HEADER)
   target_precompile_headers(hyc_precompiled PRIVATE ${pch_source})
   add_dependencies(hyc_precompiled hyc_tablegen_all)
   # ccache takes this sum for the header's contents: equal text has an equal sum in every folder.
-  set(pch_binary ${PROJECT_BINARY_DIR}/CMakeFiles/hyc_precompiled.dir/cmake_pch.hxx.gch)
+  set(pch_suffix gch)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    set(pch_suffix pch)
+  endif()
+  set(pch_binary ${PROJECT_BINARY_DIR}/CMakeFiles/hyc_precompiled.dir/cmake_pch.hxx.${pch_suffix})
   string(TOUPPER "${CMAKE_BUILD_TYPE}" pch_build_type)
   separate_arguments(pch_flags NATIVE_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${pch_build_type}}")
   add_custom_command(OUTPUT ${pch_binary}.sum DEPENDS ${pch_binary} COMMAND_EXPAND_LISTS VERBATIM
@@ -72,6 +76,14 @@ function(add_hyc_library name)
   if(HYC_PRECOMPILED_HEADER AND NOT ARG_PLAIN)
     target_precompile_headers(${name} REUSE_FROM hyc_precompiled)
     add_dependencies(${name} hyc_precompiled_sum)
+  endif()
+endfunction()
+
+# hyc_generated_sources(sources…): what is mostly TableGen's work is not what fuzzing looks at, and instrumented would take
+# minutes a file.
+function(hyc_generated_sources)
+  if(HYC_FUZZERS_ONLY)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "-fno-sanitize=all;-O0;-g0")
   endif()
 endfunction()
 

@@ -7,15 +7,29 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+#include <optional>
+#include <utility>
 
 using namespace mlir;
 using namespace hyc;
 
+/// Characters of one affine map or set, whose parser recurses once per operator.
+static constexpr size_t kMaxAffineText = 4096;
+/// Characters of an alias in which the aliases that it uses are written out: each may use the one before twice.
+static constexpr uint64_t kMaxAliasText = uint64_t(1) << 22;
+
 namespace {
+/// What an alias stands for.
+struct Alias {
+  uint64_t characters = 0; ///< with the aliases that it uses written out
+  unsigned nesting = 0;    ///< of brackets, in those too
+};
+
 /// One pass over the characters outside of strings and comments.
 class TextScanner {
 public:
@@ -25,7 +39,7 @@ public:
     for (at = 0; at < text.size(); ++at) {
       if (skipString() || skipComment())
         continue;
-      if (failed(countNesting()) || failed(checkTensor()))
+      if (failed(followAlias()) || failed(countNesting()) || failed(checkSizes()) || failed(checkAffine()))
         return failure();
     }
     return success();
@@ -42,9 +56,11 @@ private:
   bool skipString() {
     if (text[at] != '"')
       return false;
+    size_t begin = at;
     for (++at; at < text.size() && text[at] != '"' && text[at] != '\n'; ++at)
       if (text[at] == '\\')
         ++at;
+    alias.characters += at - begin;
     return true;
   }
 
@@ -55,33 +71,100 @@ private:
     return true;
   }
 
+  InFlightDiagnostic tooDeep() { return error(at) << "nested deeper than " << kMaxTextNesting << " brackets"; }
+
   LogicalResult countNesting() {
     char c = text[at];
     bool isArrow = c == '>' && at > 0 && text[at - 1] == '-';
     if (StringRef("([{<").contains(c) && ++depth > kMaxTextNesting)
-      return error(at) << "nested deeper than " << kMaxTextNesting << " brackets";
+      return tooDeep();
     if (StringRef(")]}>").contains(c) && !isArrow && depth > 0)
       --depth;
+    alias.nesting = std::max(alias.nesting, depth);
     return success();
   }
 
-  /// At `tensor<`, multiplies the dimensions that follow.
-  LogicalResult checkTensor() {
+  /// `#name` and `!name`: their definitions, which stand outside of all brackets, and their uses.
+  LogicalResult followAlias() {
+    endDefinition();
+    ++alias.characters;
+    if (text[at] != '#' && text[at] != '!')
+      return success();
+    StringRef key = text.drop_front(at).take_while([first = true](char c) mutable {
+      return std::exchange(first, false) || llvm::isAlnum(c) || StringRef("_$.-").contains(c);
+    });
+    StringRef after = text.drop_front(at + key.size()).ltrim();
+    if (depth == 0 && after.starts_with("=") && !after.starts_with("==")) {
+      store();
+      defined = key;
+      alias = {};
+      valueBegins = after.begin() + 1 - text.begin();
+      return success();
+    }
+    auto used = aliases.find(key);
+    if (used == aliases.end())
+      return success();
+    alias.characters += used->second.characters;
+    alias.nesting = std::max(alias.nesting, depth + used->second.nesting);
+    if (alias.nesting > kMaxTextNesting)
+      return tooDeep() << ", those of alias '" << key << "' included";
+    if (!defined.empty() && alias.characters > kMaxAliasText)
+      return error(at) << "alias '" << defined << "' has more than " << kMaxAliasText
+                       << " characters once the aliases that it uses are written out";
+    return success();
+  }
+
+  /// A definition ends with its line, but for what is in brackets and for the type after a colon.
+  void endDefinition() {
+    if (depth > 0 || text[at] != '\n')
+      return;
+    StringRef value = text.slice(valueBegins, at).trim(), rest = text.drop_front(at).ltrim();
+    if (!defined.empty() && (value.empty() || value.ends_with(":") || rest.starts_with(":")))
+      return;
+    store();
+    alias = {};
+  }
+
+  void store() {
+    if (!defined.empty())
+      aliases[defined] = alias;
+    defined = {};
+  }
+
+  /// After `<`, multiplies the dimensions that follow, as in `tensor<4x?xf32>`.
+  LogicalResult checkSizes() {
     StringRef rest = text.drop_front(at);
-    if (!rest.consume_front("tensor<"))
+    if (!rest.consume_front("<"))
       return success();
     int64_t elements = 1;
-    while (!rest.empty() && (llvm::isDigit(rest.front()) || rest.front() == '?')) {
+    for (rest = rest.ltrim(); !rest.empty();) {
+      bool isScalable = rest.consume_front("[");
       StringRef digits = rest.take_while([](char c) { return llvm::isDigit(c) || c == '?'; });
       rest = rest.drop_front(digits.size());
+      if (digits.empty() || (isScalable && !rest.consume_front("]")) || !rest.consume_front("x"))
+        break;
       int64_t size = 0;
       if (digits != "?" && (digits.getAsInteger(10, size) || size > kMaxTensorElements ||
                             (size > 0 && elements > kMaxTensorElements / size)))
-        return error(at) << "tensor has more than 2^40 elements";
-      elements *= std::max<int64_t>(size, 1);
-      if (!rest.consume_front("x"))
+        return error(text.take_front(at).rtrim("abcdefghijklmnopqrstuvwxyz").size())
+               << "tensor has more than 2^40 elements";
+      if (digits == "0") // of no elements, or a number in hexadecimal
         break;
+      elements *= std::max<int64_t>(size, 1);
     }
+    return success();
+  }
+
+  LogicalResult checkAffine() {
+    StringRef rest = text.drop_front(at);
+    if ((rest.consume_front("affine_map") || rest.consume_front("affine_set")) && rest.ltrim().starts_with("<")) {
+      affineBegins = at;
+      affineDepth = depth;
+    }
+    if (affineBegins && depth <= affineDepth && (text[at] == '>' && text[at - 1] != '-'))
+      affineBegins = std::nullopt;
+    if (affineBegins && at - *affineBegins > kMaxAffineText)
+      return error(*affineBegins) << "affine map of more than " << kMaxAffineText << " characters";
     return success();
   }
 
@@ -89,6 +172,12 @@ private:
   StringRef text, name;
   size_t at = 0;
   unsigned depth = 0;
+  std::optional<size_t> affineBegins;
+  unsigned affineDepth = 0;
+  llvm::StringMap<Alias> aliases;
+  StringRef defined; ///< the alias whose definition this is; empty elsewhere
+  Alias alias;       ///< of that, so far
+  size_t valueBegins = 0;
 };
 } // namespace
 

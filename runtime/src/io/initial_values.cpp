@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "hycrt/philox.h"
-#include "io/file.h"
 #include "io/state_layout.h"
 #include "io/state_window.h"
+#include "io/weight_reader.h"
 #include "kernels/narrow_float.h"
 
 namespace hycrt {
@@ -16,31 +17,6 @@ using hyc::kernels::Bf16;
 using hyc::kernels::F16;
 
 bool isNarrow(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
-
-template <typename T>
-void convertElements(const std::byte* from, float* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    T value;
-    std::memcpy(&value, from + i * int64_t{sizeof(T)}, sizeof value);
-    to[i] = value;
-  }
-}
-
-void convertToF32(const std::byte* from, DType fromType, float* to, int64_t count) {
-  if (fromType == DType::kBF16) {
-    convertElements<Bf16>(from, to, count);
-  } else if (fromType == DType::kF16) {
-    convertElements<F16>(from, to, count);
-  } else if (fromType == DType::kF64) {
-    for (int64_t i = 0; i < count; ++i) {
-      double value;
-      std::memcpy(&value, from + i * 8, sizeof value);
-      to[i] = static_cast<float>(value);
-    }
-  } else {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
-  }
-}
 
 void roundFromF32(const float* from, DType toType, std::byte* to, int64_t count) {
   if (toType == DType::kBF16) {
@@ -96,42 +72,9 @@ class Initialization {
     });
   }
 
-  Status fromFile(const FileDescriptor& file, const std::string& path, int64_t fileBytes) {
-    const int64_t elementBytes = sizeOf(state_.init.fileDType);
-    const int64_t bytes = elementCount(state_.global) * elementBytes;  // the product was checked with the tables
-    const int64_t begin = state_.init.fileOffset;
-    if (begin < 0 || bytes > fileBytes || begin > fileBytes - bytes) {
-      return dataError("'" + path + "': " + state_.name + " should lie at bytes [" + std::to_string(begin) + ", " +
-                       std::to_string(begin) + " + " + std::to_string(bytes) + "), but the file has " +
-                       std::to_string(fileBytes));
-    }
-    Status status;
-    std::vector<std::byte> staging;
-    layout_.forEachRun([&](const ElementRun& whole) {
-      const std::optional<ElementRun> run = window_.clip(whole);
-      if (run) status = readRun(file, path, *run, begin + run->global * elementBytes, &staging);
-      return status.ok();
-    });
-    return status;
-  }
-
  private:
   std::byte* addressOf(const ElementRun& run) const {
     return window_.memory + (run.local - window_.begin) * sizeOf(state_.dtype);
-  }
-
-  Status readRun(const FileDescriptor& file, const std::string& path, const ElementRun& run, int64_t offset,
-                 std::vector<std::byte>* staging) {
-    const DType from = state_.init.fileDType;
-    if (from == state_.dtype) {
-      return readAt(file, path, addressOf(run), run.count * sizeOf(from), offset);
-    }
-    return inChunks(run, [&](int64_t done, int64_t count, float* to) -> Status {
-      staging->resize(static_cast<size_t>(count * sizeOf(from)));
-      HYCRT_RETURN_IF_ERROR(readAt(file, path, staging->data(), count * sizeOf(from), offset + done * sizeOf(from)));
-      convertToF32(staging->data(), from, to, count);
-      return {};
-    });
   }
 
   // Has `make(done, count, float* to)` make the run's values piece by piece: in place, or on their way to 16 bits.
@@ -153,11 +96,6 @@ class Initialization {
   const StateWindow window_;
 };
 
-struct OpenFile {
-  FileDescriptor file;
-  int64_t bytes = 0;
-};
-
 }  // namespace
 
 void clearStates(const Program& program, std::byte* const* arenas) {
@@ -172,31 +110,23 @@ void clearStates(const Program& program, std::byte* const* arenas) {
 
 Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
                         const std::vector<std::string>& modelFiles, const ArenaBases& arenas) {
-  std::vector<OpenFile> files(modelFiles.size());
+  WeightReader reader(modelFiles);
+  std::vector<std::unique_ptr<ShardLayout>> layouts;  // of what is read
   for (const StateDesc& state : program.states) {
     if (state.init.kind == InitKind::kZeros) continue;
-    const ShardLayout layout(state, program.mesh, at);
-    if (state.init.kind != InitKind::kFile) {
-      HYCRT_RETURN_IF_ERROR(forEachWindow(state, arenas, WindowUse::kFill, [&](const StateWindow& window) -> Status {
-        Initialization(state, layout, window).byRule(seed);
+    auto layout = std::make_unique<ShardLayout>(state, program.mesh, at);
+    const bool isRead = state.init.kind == InitKind::kFile, isInMemory = arenas.memory[state.buffer.arena] != nullptr;
+    HYCRT_RETURN_IF_ERROR(forEachWindow(state, arenas, WindowUse::kFill, [&](const StateWindow& window) -> Status {
+      if (!isRead) {
+        Initialization(state, *layout, window).byRule(seed);
         return {};
-      }));
-      continue;
-    }
-    const size_t index = static_cast<size_t>(state.init.file);  // in range: checked against the manifest
-    OpenFile& open = files[index];
-    if (!open.file.isOpen()) {
-      Result<FileDescriptor> file = openForReading(modelFiles[index]);
-      if (!file.ok()) return file.status();
-      Result<int64_t> bytes = fileSize(*file, modelFiles[index]);
-      if (!bytes.ok()) return bytes.status();
-      open = {std::move(*file), *bytes};
-    }
-    HYCRT_RETURN_IF_ERROR(forEachWindow(state, arenas, WindowUse::kFill, [&](const StateWindow& window) {
-      return Initialization(state, layout, window).fromFile(open.file, modelFiles[index], open.bytes);
+      }
+      HYCRT_RETURN_IF_ERROR(reader.add(state, *layout, window));
+      return isInMemory ? Status() : reader.read();  // the window's memory is the next one's too
     }));
+    if (isRead && isInMemory) layouts.push_back(std::move(layout));
   }
-  return {};
+  return reader.read();
 }
 
 }  // namespace hycrt

@@ -59,4 +59,24 @@ ShardLayout::ShardLayout(const StateDesc& state, const Mesh& mesh, const Coordin
   if (state.storage == FlatStorage::kShard) storedFrom_ = shard.begin;
 }
 
+int64_t ShardLayout::firstRunAfter(int64_t local, int64_t* index) const {
+  // Runs ascend in the local tensor, so that their numbers can be halved.
+  int64_t first = 0, last = runCount_;
+  while (first < last) {
+    const int64_t middle = first + (last - first) / 2;
+    int64_t rest = middle, begin = 0;
+    for (int dim = outerDims_ - 1; dim >= 0; --dim) {
+      begin += rest % extent_[dim] * localStride_[dim];
+      rest /= extent_[dim];
+    }
+    begin + runLength_ > local ? last = middle : first = middle + 1;
+  }
+  int64_t rest = first;
+  for (int dim = outerDims_ - 1; dim >= 0; --dim) {
+    index[dim] = rest % extent_[dim];
+    rest /= extent_[dim];
+  }
+  return first;
+}
+
 }  // namespace hycrt

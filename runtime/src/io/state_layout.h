@@ -34,9 +34,14 @@ class ShardLayout {
   // Calls visit(const ElementRun&) -> bool for every run in ascending order, without padding, until one returns false.
   template <typename Visit>
   void forEachRun(Visit visit) const {
-    if (runCount_ == 0) return;
+    forEachRunFrom(0, visit);
+  }
+
+  // Those that end after `element`, an element of the state's buffer.
+  template <typename Visit>
+  void forEachRunFrom(int64_t element, Visit visit) const {
     int64_t index[kMaxRank] = {};
-    for (int64_t i = 0; i < runCount_; ++i) {
+    for (int64_t i = firstRunAfter(element + storedFrom_, index); i < runCount_; ++i) {
       int64_t local = 0, global = offset_;
       for (int dim = 0; dim < outerDims_; ++dim) {
         local += index[dim] * localStride_[dim];
@@ -50,6 +55,10 @@ class ShardLayout {
   }
 
  private:
+  // The number of the first run that ends after `local`, an element of the local tensor, and its index in the outer
+  // dimensions.
+  int64_t firstRunAfter(int64_t local, int64_t* index) const;
+
   int outerDims_ = 0;              // dimensions [0, outerDims_) are iterated, the rest is one run
   int64_t extent_[kMaxRank] = {};  // real elements of the shard
   int64_t localStride_[kMaxRank] = {};

@@ -12,6 +12,7 @@
 #include "io/initial_values.h"
 #include "io/state_file.h"
 #include "io/state_layout.h"
+#include "kernels/narrow_float.h"
 #include "temporary_folder.h"
 
 namespace hycrt {
@@ -101,6 +102,31 @@ TEST(ShardLayout, OfAFlatShardIsWhatItsBlocksHold) {
     EXPECT_EQ(run.global, 2048 / 32 * 64);
     return false;
   });
+}
+
+TEST(ShardLayout, FromAnyElementOnGivesTheRunsThatEndAfterIt) {
+  const Mesh mesh{2, 1, 2};
+  StateDesc flat = stateOf({90, 64}, {90, 64}, {90, 32}, {{1, Axis::kTp}});
+  flat.storage = FlatStorage::kShard;
+  flat.flat = {Axis::kDp};
+  const StateDesc states[] = {stateOf({7, 5}, {7, 5}, {4, 5}, {{0, Axis::kTp}}),
+                              stateOf({7, 5}, {7, 5}, {7, 3}, {{1, Axis::kTp}}),
+                              stateOf({3, 20}, {3, 5, 4}, {3, 3, 4}, {{1, Axis::kTp}}), flat};
+  for (const StateDesc& state : states) {
+    for (int tp = 0; tp < 2; ++tp) {
+      const ShardLayout layout(state, mesh, {tp, 0, 1});
+      std::vector<ElementRun> all;
+      layout.forEachRun([&](const ElementRun& run) { return all.push_back(run), true; });
+      for (int64_t element = 0; element <= elementCount(state.local); ++element) {
+        std::vector<int64_t> expected, found;
+        for (const ElementRun& run : all) {
+          if (run.local + run.count > element) expected.push_back(run.global);
+        }
+        layout.forEachRunFrom(element, [&](const ElementRun& run) { return found.push_back(run.global), true; });
+        EXPECT_EQ(found, expected) << "from element " << element << " at tp " << tp;
+      }
+    }
+  }
 }
 
 // A stage with every way of splitting and starting; `file` holds 7 × 6 f32 at byte 16 and 5 bf16 after it.
@@ -244,6 +270,45 @@ TEST(InitialValues, ReadHalfPrecisionExactly) {
   EXPECT_EQ(values[5], INFINITY);
   EXPECT_EQ(values[6], 0.0f);
   EXPECT_TRUE(std::signbit(values[6]));
+}
+
+// Tensors of several pieces, with runs that are read alone and runs that are gathered, in and out of f32.
+TEST(InitialValues, OfLargeShardsAreThoseOfTheFile) {
+  TemporaryFolder folder;
+  constexpr int64_t kRows = 1500, kWide = 2048, kNarrow = 512;  // columns; over tp 2 runs of 4 KiB and of 256 bytes
+  std::string bytes(static_cast<size_t>(kRows * kWide * 4), '\0');
+  float* stored = reinterpret_cast<float*>(bytes.data());
+  for (int64_t i = 0; i < kRows * kWide; ++i) stored[i] = static_cast<float>(i % 16001 - 8000);
+  const std::string file = folder.write("model", bytes);
+  for (const auto& [columns, inner] : {std::pair{kWide, int64_t{1}}, std::pair{kNarrow, kNarrow / 128}}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      const int64_t rows = kRows * kWide / columns, part = columns / inner / 2;
+      const Shape global = {rows, inner, 2 * part}, local = {rows, inner, part};
+      const StateDesc states[] = {{"w",
+                                   "parameter",
+                                   dtype,
+                                   {0, 0},
+                                   global,
+                                   global,
+                                   local,
+                                   {{2, Axis::kTp}},
+                                   Initializer::fromFile(0, 0, DType::kF32)}};
+      Program program{};
+      program.mesh = {2, 1, 1};
+      program.states = Table<StateDesc>(states);
+      std::vector<float> memory(static_cast<size_t>(rows * inner * part));
+      std::byte* arenas[] = {reinterpret_cast<std::byte*>(memory.data())};
+      ASSERT_TRUE(initializeStates(program, {1, 0, 0}, 0, {file}, {arenas, nullptr}).ok());
+      int64_t wrong = 0;
+      for (int64_t i = 0; i < rows * inner * part; ++i) {
+        const float expected = stored[i / part * 2 * part + part + i % part];
+        const float found = dtype == DType::kF32 ? memory[static_cast<size_t>(i)]
+                                                 : float{reinterpret_cast<hyc::kernels::Bf16*>(memory.data())[i]};
+        wrong += found != (dtype == DType::kF32 ? expected : float{hyc::kernels::Bf16(expected)});
+      }
+      EXPECT_EQ(wrong, 0) << columns << " columns, " << nameOf(dtype);
+    }
+  }
 }
 
 TEST(InitialValues, FromAFileThatIsTooShortNameTheTensor) {
