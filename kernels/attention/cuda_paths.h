@@ -18,6 +18,11 @@ void forwardTiled(Stream stream, const AttentionDesc &desc, const int64_t *place
 template <typename T>
 void backwardTiled(Stream stream, const AttentionDesc &desc, const int64_t *place, const GradientOperands<T> &operands);
 
+// With tiles of D dimensions, 64 or 128, which heads fill or are filled up to. One source file each.
+template <typename T, int D>
+void backwardTiledOf(Stream stream, const AttentionDesc &desc, const int64_t *place,
+                     const GradientOperands<T> &operands);
+
 }  // namespace hyc::kernels::cuda::attention
 
 #endif  // HYC_KERNELS_ATTENTION_CUDA_PATHS_H_

@@ -1,6 +1,6 @@
 // Embedding on GPUs. The gradient needs neither atomics nor sorting: the block of a token does the work of its row if
 // no earlier token has that row, and adds all tokens that do, in their order. Most blocks look at a few ids and end.
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/equal_ids.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/embedding/cuda.h"
 
@@ -37,50 +37,14 @@ __global__ void lookupKernel(EmbeddingDesc d, const int64_t *start, const int64_
     copyRow<1>(d.width, from, out + token * d.width);
 }
 
-// Whether a token before this one has its id; the same in all threads.
-__device__ bool isRepeated(const int64_t *ids, int64_t token) {
-  __shared__ int found;
-  if (threadIdx.x == 0) found = 0;
-  __syncthreads();
-  for (int64_t begin = 0; begin < token; begin += kThreads) {
-    const int64_t t = begin + threadIdx.x;
-    if (t < token && ids[t] == ids[token]) found = 1;  // whoever writes, writes the same
-    __syncthreads();
-    const bool isFound = found != 0;
-    __syncthreads();
-    if (isFound) return true;
-  }
-  return false;
-}
-
-// The tokens of [begin, begin + kThreads) with this id, in their order; how many.
-__device__ int collect(const int64_t *ids, int64_t tokens, int64_t begin, int64_t id, int64_t *list) {
-  __shared__ int counts[kThreads / kWarp];
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int64_t t = begin + threadIdx.x;
-  const bool isOne = t < tokens && ids[t] == id;
-  const unsigned ones = __ballot_sync(kAllLanes, isOne);
-  __syncthreads();  // the list of before has been read
-  if (lane == 0) counts[warp] = __popc(ones);
-  __syncthreads();
-  int before = 0, total = 0;
-  for (int w = 0; w < kThreads / kWarp; ++w) {
-    if (w < warp) before += counts[w];
-    total += counts[w];
-  }
-  if (isOne) list[before + __popc(ones & ((1u << lane) - 1))] = t;
-  __syncthreads();
-  return total;
-}
-
 template <typename T>
 __global__ void gradientKernel(EmbeddingDesc d, const int64_t *start, const int64_t *ids, const T *dout,
                                float *dtable) {
   __shared__ int64_t list[kThreads];
   const int64_t token = blockIdx.x, id = ids[token], row = localRow(d, start ? *start : d.start, id);
-  if (row < 0 || isRepeated(ids, token)) return;
+  if (row < 0 || isRepeated<kThreads>(ids, token)) return;
   for (int64_t begin = token / kThreads * kThreads; begin < d.tokens; begin += kThreads) {
-    const int count = collect(ids, d.tokens, begin, id, list);
+    const int count = collectEqual<kThreads>(ids, d.tokens, begin, id, list);
     if (count == 0) continue;
     for (int64_t c = threadIdx.x; c < d.width; c += kThreads) {
       float sum = dtable[row * d.width + c];

@@ -10,7 +10,7 @@ namespace hyc::kernels::reference {
 
 // What no element has been combined with yet.
 template <typename T>
-T scatterIdentity(ScatterKind kind) {
+constexpr T scatterIdentity(ScatterKind kind) {
   using Limits = std::numeric_limits<T>;
   switch (kind) {
     case ScatterKind::kSum:
@@ -26,7 +26,7 @@ T scatterIdentity(ScatterKind kind) {
 }
 
 template <typename T>
-T scatterCombine(ScatterKind kind, T x, T y) {
+constexpr T scatterCombine(ScatterKind kind, T x, T y) {
   switch (kind) {
     case ScatterKind::kSum:
       return static_cast<T>(x + y);

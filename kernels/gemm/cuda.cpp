@@ -27,7 +27,7 @@ struct Types {
 
 // All that an algorithm depends on. Alignments: powers of two, up to 256.
 using Key = std::tuple<int, int, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, int64_t, int64_t,
-                       int64_t, int64_t, bool, bool, uint32_t>;
+                       int64_t, int64_t, bool, bool, bool, uint32_t>;
 
 struct Product {
   cublasLtMatmulDesc_t operation = nullptr;
@@ -37,6 +37,7 @@ struct Product {
 };
 
 std::string failure;
+bool tf32 = false;
 
 bool check(cublasStatus_t status, const GemmDesc &d, const char *what) {
   if (status == CUBLAS_STATUS_SUCCESS) return true;
@@ -114,8 +115,9 @@ bool choose(Product &product, const GemmDesc &d, const Types &types, const Point
 
 std::optional<Product> prepare(const GemmDesc &d, const Types &types, const Pointers &p) {
   Product product;
-  // Without TF32: its 10 bits of fraction are asked for by nobody here.
-  if (!check(cublasLtMatmulDescCreate(&product.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), d, "the description"))
+  const bool usesTf32 = types.in == CUDA_R_32F && tf32;
+  const cublasComputeType_t compute = usesTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  if (!check(cublasLtMatmulDescCreate(&product.operation, compute, CUDA_R_32F), d, "the description"))
     return std::nullopt;
   set(product.operation, CUBLASLT_MATMUL_DESC_TRANSA, d.transB ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(product.operation, CUBLASLT_MATMUL_DESC_TRANSB, d.transA ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -130,9 +132,9 @@ std::optional<Product> prepare(const GemmDesc &d, const Types &types, const Poin
 Product *productOf(const GemmDesc &d, const Types &types, const Pointers &p) {
   static std::map<Key, Product> known;
   const uint32_t alignments = alignmentOf(p.a) << 20 | alignmentOf(p.b) << 10 | alignmentOf(p.c);
-  const Key key{types.in,       types.out,      d.m,       d.n,         d.k,       d.rowStrideA(),
-                d.rowStrideB(), d.rowStrideC(), d.transA,  d.transB,    d.batch,   d.strideA,
-                d.strideB,      d.strideC,      d.hasBias, d.beta != 0, alignments};
+  const Key key{types.in,       types.out,      d.m,       d.n,         d.k,     d.rowStrideA(),
+                d.rowStrideB(), d.rowStrideC(), d.transA,  d.transB,    d.batch, d.strideA,
+                d.strideB,      d.strideC,      d.hasBias, d.beta != 0, tf32,    alignments};
   const auto found = known.find(key);
   if (found != known.end()) return &found->second;
   std::optional<Product> made = prepare(d, types, p);
@@ -159,6 +161,8 @@ void multiply(Stream stream, const GemmDesc &d, const T *a, const T *b, const T 
 }
 
 }  // namespace
+
+void allowTf32(bool isAllowed) { tf32 = isAllowed; }
 
 const char *gemmFailure() { return failure.empty() ? nullptr : failure.c_str(); }
 

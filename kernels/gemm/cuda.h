@@ -1,5 +1,5 @@
 // Matrix products on GPUs by cuBLASLt: the desc of op.h, row-major, bias included; products of 16-bit types are summed
-// in f32, those of f32 without TF32.
+// in f32, those of f32 without TF32 unless allowTf32 says so.
 //
 // The surprise: bits are the library's and depend on the shape, unlike the CPU's. The algorithm of a shape is asked for
 // at its first call and kept for the rest of the process, so that every step has the same bits. One thread calls.
@@ -23,6 +23,10 @@ void gemm(Stream stream, const GemmDesc &desc, const Bf16 *a, const Bf16 *b, con
           void *workspace);
 void gemm(Stream stream, const GemmDesc &desc, const F16 *a, const F16 *b, const F16 *bias, F16 *c, void *workspace);
 void gemm(Stream stream, const GemmDesc &desc, const F16 *a, const F16 *b, const F16 *bias, float *c, void *workspace);
+
+// Whether products of f32 may round their factors to TF32, ten bits of fraction, in exchange for speed; at first they
+// may not. Of calls from then on.
+void allowTf32(bool isAllowed);
 
 // What went wrong first, with the shape; null: nothing so far.
 const char *gemmFailure();

@@ -1,18 +1,9 @@
 // Layer normalisation on GPUs: a block a row, which stays in the first-level cache between the passes over it.
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/rows.h"
 #include "kernels/layer_norm/cuda.h"
 
 namespace hyc::kernels::cuda {
 namespace {
-
-constexpr int kColumnTile = 32, kRowTile = 8;  // threads of a block that sums over rows
-
-// Calls use(c, n) for packs of n columns, one after the other, that this thread has.
-template <int n, typename Use>
-__device__ void forColumns(int64_t cols, Use use) {
-  for (int64_t c = int64_t{threadIdx.x} * n; c < cols; c += int64_t{blockDim.x} * n) use(c);
-}
 
 template <int n, typename T>
 __device__ void normaliseRow(const LayerNormDesc &d, const T *x, const float *scale, const float *bias, T *y,
@@ -127,16 +118,12 @@ __global__ void combineKernel(int64_t cols, int64_t blocks, const float *partial
   *to = mode == WriteMode::kAccumulate ? *to + sum : sum;
 }
 
-Grid gridOfRows(const LayerNormDesc &d) {
-  return {dim3(static_cast<unsigned>(d.rows)), dim3(d.cols <= 1024 ? 128u : 256u)};
-}
-
 }  // namespace
 
 template <typename T>
 void layerNormForward(Stream stream, const LayerNormDesc &d, const T *x, const float *scale, const float *bias, T *y,
                       float *mean, float *rstd) {
-  kernel(forwardKernel<T>).launch(stream, gridOfRows(d), d, x, scale, bias, y, mean, rstd);
+  kernel(forwardKernel<T>).launch(stream, gridOfRows(d.rows, d.cols), d, x, scale, bias, y, mean, rstd);
 }
 
 // The parameters' gradients first: dx may be dy.
@@ -147,13 +134,12 @@ void layerNormBackward(Stream stream, const LayerNormDesc &d, const T *x, const 
   if (dscale || dbias) {
     float *partial = static_cast<float *>(workspace);
     const int64_t rowsPerBlock = layerNormRowsPerBlock(d), blocks = (d.rows + rowsPerBlock - 1) / rowsPerBlock;
-    const Grid grid{
-        dim3(static_cast<unsigned>((d.cols + kColumnTile - 1) / kColumnTile), static_cast<unsigned>(blocks)),
-        dim3(kColumnTile, kRowTile)};
-    if (blocks > 0) kernel(parameterKernel<T>).launch(stream, grid, d, rowsPerBlock, x, mean, rstd, dy, partial);
+    if (blocks > 0)
+      kernel(parameterKernel<T>)
+          .launch(stream, gridOfColumnSums(d.cols, blocks), d, rowsPerBlock, x, mean, rstd, dy, partial);
     kernel(combineKernel).launch(stream, gridOver(2 * d.cols), d.cols, blocks, partial, mode, dscale, dbias);
   }
-  if (dx) kernel(backwardKernel<T>).launch(stream, gridOfRows(d), d, x, scale, mean, rstd, dy, dx);
+  if (dx) kernel(backwardKernel<T>).launch(stream, gridOfRows(d.rows, d.cols), d, x, scale, mean, rstd, dy, dx);
 }
 
 #define HYC_INSTANTIATE(T)                                                                                       \

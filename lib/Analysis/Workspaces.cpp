@@ -111,6 +111,8 @@ static int64_t cudaWorkspaceBytes(Operation *call) {
   if (isa<rank::GemmOp>(call))
     return kCudaGemmWorkspaceBytes;
   auto kernel = dyn_cast<rank::CallOp>(call);
+  if (kernel && kernel.getKernel().starts_with("convolution")) // a product, unless it has no room for patches
+    return cast<rank::BufferType>(kernel.getOuts()[1].getType()).getNumElements() ? kCudaGemmWorkspaceBytes : 0;
   if (!kernel || kernel.getKernel() != "attention_grad")
     return 0;
   ArrayRef<int64_t> queries = cast<rank::BufferType>(kernel.getIns()[0].getType()).getShape();

@@ -241,9 +241,6 @@ static Error checkTarget(const CompileOptions &options) {
     return architectures.takeError();
   if (options.target == "cpu")
     return Error::success();
-  if (options.checkFinite)
-    return usageError(
-        "--check-finite is given, but --target is cuda, which has no such check yet; leave one of them out");
   for (const auto &[flag, setting] :
        {std::pair("offload-optimizer", &options.offloadOptimizer), std::pair("offload-param", &options.offloadParam),
         std::pair("offload-gradients", &options.offloadGradients),

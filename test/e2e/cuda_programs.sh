@@ -2,13 +2,13 @@
 # A program for GPUs compiles and links for sm_80 and sm_90; where there is no GPU it starts, says so in one line, and ends
 # with 69.
 #
-# Usage: cuda_programs.sh BUILD_FOLDER SOURCE_FOLDER SCRATCH_FOLDER COMPILE_FLAGS...
+# Usage: cuda_programs.sh BUILD_FOLDER SOURCE_FOLDER SCRATCH_FOLDER MODEL COMPILE_FLAGS...
 set -euo pipefail
-build=$1 models=$2/test/models scratch=$3
-shift 3
+build=$1 models=$2/test/models scratch=$3 model=$4
+shift 4
 rm -rf "$scratch"
 mkdir -p "$scratch"
-"$build/bin/hyc-compile" "$models/gpt2-tiny.onnx" --loss cross_entropy --logits logits --labels labels --target cuda \
+"$build/bin/hyc-compile" "$models/$model" --target cuda \
   --arch sm_80,sm_90 -o "$scratch/out" "$@"
 for program in "$scratch"/out/bin/stage*; do
   status=0

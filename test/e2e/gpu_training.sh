@@ -2,13 +2,13 @@
 # Training on a GPU gives the losses of the CPU target. Several ranks share the GPU by --comm shm. Without a GPU the test is
 # skipped (77).
 #
-# Usage: gpu_training.sh BUILD_FOLDER SOURCE_FOLDER SCRATCH_FOLDER TOLERANCE STEPS COMPILE_FLAGS...
+# Usage: gpu_training.sh BUILD_FOLDER SOURCE_FOLDER SCRATCH_FOLDER TOLERANCE STEPS MODEL COMPILE_FLAGS...
 set -euo pipefail
-build=$1 source=$2 models=$2/test/models scratch=$3 tolerance=$4 steps=$5
-shift 5
+build=$1 source=$2 models=$2/test/models scratch=$3 tolerance=$4 steps=$5 model=$6
+shift 6
 rm -rf "$scratch"
 mkdir -p "$scratch"
-compile=("$build/bin/hyc-compile" "$models/gpt2-tiny.onnx" --loss cross_entropy --logits logits --labels labels "$@")
+compile=("$build/bin/hyc-compile" "$models/$model" "$@")
 "${compile[@]}" --target cuda -o "$scratch/out" >"$scratch/cuda.log"
 started=0
 "$scratch/out/bin/stage0" >"$scratch/start.log" 2>&1 || started=$?

@@ -1,48 +1,107 @@
 // The runtime API of a device that is the host: memory is memory, and whatever is put on a stream is done at once.
+//
+// What device it is can be told by the environment, so that what a program says of unfit devices can be tested:
+//
+//   HYC_EMULATION_DEVICES     how many there are [1]
+//   HYC_EMULATION_MEMORY      bytes of each [4 GiB], of which this process's context takes kContextBytes
+//   HYC_EMULATION_CAPABILITY  as in 90 [90]
+//   HYC_EMULATION_DRIVER      the CUDA version of the driver, as in 13000 [13000]; 0: there is none
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <unordered_map>
 
 #include "cuda_runtime.h"
 
+struct CUevent_st {
+  std::chrono::steady_clock::time_point at;
+};
+
+namespace {
+
+constexpr int kRuntimeVersion = 13000;
+constexpr size_t kContextBytes = size_t{3} << 20, kGranularity = size_t{64} << 10;
+
+long long numberOf(const char *variable, long long otherwise) {
+  const char *text = std::getenv(variable);
+  return text ? std::atoll(text) : otherwise;
+}
+size_t deviceBytes() { return static_cast<size_t>(numberOf("HYC_EMULATION_MEMORY", 4ll << 30)); }
+int driverVersion() { return static_cast<int>(numberOf("HYC_EMULATION_DRIVER", kRuntimeVersion)); }
+
+std::unordered_map<void *, size_t> allocations; // sizes, in whole granules
+size_t used = kContextBytes;
+
+void *allocate(size_t bytes) {
+  void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  // What nobody has written is no number.
+  if (memory)
+    std::memset(memory, 0xFF, bytes);
+  return memory;
+}
+
+} // namespace
+
 const char *cudaGetErrorString(cudaError_t error) {
-  return error == cudaErrorMemoryAllocation ? "out of memory" : error == cudaSuccess ? "no error" : "an error";
+  switch (error) {
+  case cudaSuccess:
+    return "no error";
+  case cudaErrorMemoryAllocation:
+    return "out of memory";
+  case cudaErrorInsufficientDriver:
+    return "CUDA driver version is insufficient for CUDA runtime version";
+  case cudaErrorNoDevice:
+    return "no CUDA-capable device is detected";
+  case cudaErrorNotReady:
+    return "device not ready";
+  }
+  return "an error";
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
-cudaError_t cudaDriverGetVersion(int *version) { return *version = 13000, cudaSuccess; }
-cudaError_t cudaRuntimeGetVersion(int *version) { return *version = 13000, cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int *version) { return *version = driverVersion(), cudaSuccess; }
+cudaError_t cudaRuntimeGetVersion(int *version) { return *version = kRuntimeVersion, cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int *count) {
+  *count = 0;
+  if (driverVersion() / 1000 < kRuntimeVersion / 1000)
+    return cudaErrorInsufficientDriver;
+  *count = static_cast<int>(numberOf("HYC_EMULATION_DEVICES", 1));
+  return *count == 0 ? cudaErrorNoDevice : cudaSuccess;
+}
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 
-// HYC_EMULATION_MEMORY: bytes of the device.
-static size_t deviceBytes() {
-  const char *text = std::getenv("HYC_EMULATION_MEMORY");
-  return text ? std::strtoull(text, nullptr, 10) : size_t{4} << 30;
-}
-// HYC_EMULATION_CAPABILITY: as in 90.
-static int capability() {
-  const char *text = std::getenv("HYC_EMULATION_CAPABILITY");
-  return text ? std::atoi(text) : 90;
-}
-
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
-  *properties = {"the host, as a device", deviceBytes(), capability() / 10, capability() % 10, 4};
+  const int capability = static_cast<int>(numberOf("HYC_EMULATION_CAPABILITY", 90));
+  *properties = {"the host, as a device", deviceBytes(), capability / 10, capability % 10, 4};
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
-  *free = *total = deviceBytes();
+  *total = deviceBytes();
+  *free = *total - std::min(*total, used);
   return cudaSuccess;
 }
-// What nobody has written is no number.
 cudaError_t cudaMalloc(void **pointer, size_t bytes) {
-  *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  const size_t granules = (bytes + kGranularity - 1) / kGranularity * kGranularity;
+  *pointer = used + granules <= deviceBytes() ? allocate(bytes) : nullptr;
   if (!*pointer)
     return cudaErrorMemoryAllocation;
-  std::memset(*pointer, 0xFF, bytes);
+  allocations[*pointer] = granules;
+  used += granules;
   return cudaSuccess;
 }
-cudaError_t cudaFree(void *pointer) { return std::free(pointer), cudaSuccess; }
-cudaError_t cudaMallocHost(void **pointer, size_t bytes) { return cudaMalloc(pointer, bytes); }
-cudaError_t cudaFreeHost(void *pointer) { return cudaFree(pointer); }
+cudaError_t cudaFree(void *pointer) {
+  if (const auto found = allocations.find(pointer); found != allocations.end()) {
+    used -= found->second;
+    allocations.erase(found);
+  }
+  std::free(pointer);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void **pointer, size_t bytes) {
+  *pointer = allocate(bytes);
+  return *pointer ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFreeHost(void *pointer) { return std::free(pointer), cudaSuccess; }
 cudaError_t cudaHostRegister(void *, size_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaHostUnregister(void *) { return cudaSuccess; }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
@@ -59,10 +118,16 @@ cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return *event = nullptr, cudaSuccess; }
-cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return *event = new CUevent_st{}, cudaSuccess; }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  return event->at = std::chrono::steady_clock::now(), cudaSuccess;
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  *milliseconds = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) { return cudaSuccess; }

@@ -15,6 +15,12 @@ LogicalResult FunctionEmitter::emitCudaCall(rank::CallOp op) {
   auto is = [&](ArrayRef<StringRef> names) { return llvm::is_contained(names, kernel); };
   if (is({"layer_norm", "layer_norm_grad"}))
     emitLayerNorm(op);
+  else if (is({"rms_norm", "rms_norm_grad"}))
+    emitRmsNorm(op);
+  else if (is({"rope", "rotary_table"}))
+    emitRotation(op);
+  else if (isIndexed(kernel))
+    emitIndexed(op);
   else if (is({"attention", "attention_grad"}))
     emitAttention(op);
   else if (is({"embedding", "embedding_grad"}))

@@ -162,15 +162,22 @@ constexpr llvm::StringLiteral kCudaStageIncludes = R"(
 #include "hycrt/collectives.h"
 #include "kernels.h"
 #include "kernels/adamw/cuda.h"
+#include "kernels/argsort/cuda.h"
 #include "kernels/attention/cuda.h"
+#include "kernels/convolution/cuda.h"
 #include "kernels/copy/cuda.h"
 #include "kernels/cross_entropy/cuda.h"
+#include "kernels/cumsum/cuda.h"
 #include "kernels/embedding/cuda.h"
+#include "kernels/gather/cuda.h"
 #include "kernels/gemm/cuda.h"
 #include "kernels/gradient_scale/cuda.h"
 #include "kernels/lamb/cuda.h"
 #include "kernels/layer_norm/cuda.h"
 #include "kernels/lion/cuda.h"
+#include "kernels/pooling/cuda.h"
+#include "kernels/rms_norm/cuda.h"
+#include "kernels/rope/cuda.h"
 #include "kernels/sgd/cuda.h"
 #include "kernels/sum_of_squares/cuda.h"
 )";
@@ -393,7 +400,7 @@ void ProgramPrinter::emitCudaBuild() {
      << "add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)\n"
      << "set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/../bin)\n\n"
      << "add_library(kernels OBJECT kernels.cu)\n"
-     << "target_compile_options(kernels PRIVATE --expt-relaxed-constexpr -fmad=false)\n"
+     << "target_compile_options(kernels PRIVATE --expt-relaxed-constexpr -fmad=false -diag-suppress=177)\n"
      << "target_link_libraries(kernels PUBLIC hyc::hycrt_cuda)\n";
   for (auto program : module.getOps<rank::ProgramOp>()) {
     std::string stage = "stage" + std::to_string(program.getStage());

@@ -238,10 +238,11 @@ void FunctionEmitter::line(const Twine &text) { body << "  " << text << "\n"; }
 
 /// One call, broken after commas where it would pass column 120.
 void FunctionEmitter::callLine(StringRef function, ArrayRef<std::string> arguments) {
-  if (onGpu && !function.contains("hycrt::") && !function.starts_with("cuda::") && arguments.front() != "stream") {
+  if (onGpu && !function.contains("hycrt::") && !function.contains("cuda::") && arguments.front() != "stream") {
     SmallVector<std::string> onStream{"stream"};
     onStream.append(arguments.begin(), arguments.end());
-    return callLine(function.starts_with("kernels::") ? function.str() : ("cuda::" + function).str(), onStream);
+    StringRef name = function.ltrim(), margin = function.drop_back(name.size());
+    return callLine((margin + (name.starts_with("kernels::") ? "" : "cuda::") + name).str(), onStream);
   }
   std::string current = ("  " + function + "(").str(), all;
   std::string indent(std::min<size_t>(current.size(), 40), ' ');
@@ -295,9 +296,8 @@ void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
 }
 
 LogicalResult FunctionEmitter::emitOp(Operation *op) {
-  if (onGpu && isa<rank::MoveOp, rank::CheckOp>(op))
-    return op->emitOpError("has no CUDA form yet; compile without ")
-           << (isa<rank::MoveOp>(op) ? "offload" : "--check-finite") << ", or with --target cpu";
+  if (onGpu && isa<rank::MoveOp>(op))
+    return op->emitOpError("has no CUDA form yet; compile without offload, or with --target cpu");
   if (auto gemm = dyn_cast<rank::GemmOp>(op))
     return emitGemm(gemm), success();
   if (auto launch = dyn_cast<rank::LaunchOp>(op))

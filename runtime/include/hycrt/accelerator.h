@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hycrt/program.h"
 #include "hycrt/status.h"
@@ -31,6 +32,16 @@ enum class DeviceComm : uint8_t {
 struct DevicePlace {
   int localRank = 0, localRanks = 1;
   DeviceComm comm = DeviceComm::kAuto;
+  bool tf32 = false;  // products of f32 may round their factors to TF32
+};
+
+// What a rank takes of its device, in bytes. All but `planned` are differences of what the driver calls free, so that
+// other processes that come or go meanwhile are in them too.
+struct DeviceMemory {
+  int64_t planned = 0;  // of the arenas
+  int64_t arenas = 0;   // what allocating them took
+  int64_t later = 0;    // what was taken after that: kernels' code, cuBLASLt, NCCL, pinned rings
+  int64_t before = 0;   // what was taken in front: the context, and whoever else is there
 };
 
 class Accelerator {
@@ -56,6 +67,16 @@ class Accelerator {
   virtual Status copyToHost(BufferRef buffer, int64_t bytes) = 0;
   // Waits for all that was put on the stream; the first error of any of it.
   virtual Status finish() = 0;
+
+  // `bytes` from any address on the device, when all that was put on the stream is done.
+  virtual Status read(const std::byte* from, std::byte* to, int64_t bytes) = 0;
+
+  // Remembers when the stream comes to this place. After finish(), takeMarks gives the times of all marks since it was
+  // asked last, in ns of CLOCK_MONOTONIC as of the first of them: that one must have met an idle device.
+  virtual Status mark() = 0;
+  virtual Result<std::vector<int64_t>> takeMarks() = 0;
+
+  virtual Result<DeviceMemory> measureMemory() = 0;
 
   // Exchanges that the device does by itself; null: they are staged.
   virtual DeviceCollectives* collectives() { return nullptr; }

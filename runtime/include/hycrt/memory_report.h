@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "hycrt/accelerator.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
 
@@ -30,6 +32,7 @@ struct MemoryRecord {
   int64_t shared = 0;   // the part of these that the proportional figure leaves to other processes: code, above all
   int64_t fixed = 0;    // what the compiler declared for `outside` (Program::fixedBytes)
   std::vector<ArenaUse> arenas;
+  std::optional<DeviceMemory> device;  // of a program for GPUs, whose arenas are there
 
   int64_t planned() const;  // of the arenas in memory
 };
@@ -53,7 +56,8 @@ struct MeasuredMemory {
 MemoryRecord measureMemory(const Program& program, const MeasuredMemory& memory, int rank);
 
 // One line of JSON:
-// {"memory":{"rank":0,"resident":…,"outside":…,"shared":…,"fixed":…,"arenas":[{"name":"parameters","planned":…,…}]}}.
+// {"memory":{"rank":0,"resident":…,"outside":…,"shared":…,"fixed":…,"arenas":[{"name":"parameters","planned":…,…}]}},
+// and of a program for GPUs "device":{"planned":…,"arenas":…,"later":…,"before":…}.
 std::string toJson(const MemoryRecord& record);
 Result<MemoryRecord> parseMemoryRecord(std::string_view json);
 

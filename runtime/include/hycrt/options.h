@@ -31,6 +31,7 @@ struct RunOptions {
   std::string trace;  // of the steps after the first; empty: none
   CommunicationThread communicationThread = CommunicationThread::kAuto;
   DeviceComm comm = DeviceComm::kAuto;  // of programs for GPUs
+  bool tf32 = false;                    // of the same
   std::string measureMemory;
   bool poison = false;
   std::string nvmePath;  // folder of the ranks' offload files; empty: as compiled

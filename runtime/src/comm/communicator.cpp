@@ -179,6 +179,20 @@ std::string Communicator::lostAmong(const std::vector<int>& ranks) const {
   return text;
 }
 
+uint64_t Communicator::announce(int channel) {
+  return channels_[static_cast<size_t>(channel)].own().announced.fetch_add(1, std::memory_order_release);
+}
+
+std::vector<int> Communicator::missingAt(int channelIndex, uint64_t number) const {
+  const Channel& channel = channels_[static_cast<size_t>(channelIndex)];
+  std::vector<int> missing;
+  for (size_t i = 0; i < channel.rows.size(); ++i) {
+    if (channel.rows[i]->announced.load(std::memory_order_acquire) <= number) missing.push_back(channel.members[i]);
+  }
+  std::sort(missing.begin(), missing.end());
+  return missing;
+}
+
 // The doorbell's value is taken before looking, so that a ring between the look and the sleep ends the sleep at once.
 Status Communicator::waitUntil(const std::vector<int>& peers, Description what, FunctionRef<bool()> ready) {
   for (int i = 0; i < spins_; ++i) {

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
+
+#include "hycrt/accelerator.h"
 
 namespace hycrt {
 namespace {
 
-constexpr int64_t kBlock = 4096;                   // elements that are looked at between two decisions
+constexpr int64_t kBlock = 4096;                     // elements that are looked at between two decisions
 constexpr int64_t kWorthThreads = int64_t{1} << 17;  // elements
 
 // Of IEEE formats: NaNs and infinities have all bits of the exponent set, and infinities none of the fraction.
@@ -81,7 +84,7 @@ Found findIn(const CheckedValues& values) {
   return found;
 }
 
-Found find(const CheckedValues& values) {
+Found findOnHost(const CheckedValues& values) {
   switch (values.dtype) {
     case DType::kF32:
       return findIn<uint32_t, 0x7f800000u>(values);
@@ -99,10 +102,38 @@ Found find(const CheckedValues& values) {
   return {};
 }
 
+// From the first to the last element, whatever lies between them.
+int64_t bytesSpanned(const CheckedValues& values) {
+  int64_t last = values.count - 1;
+  if (values.shape.size > 0) last = 0;
+  for (int i = 0; i < values.shape.size; ++i) last += (values.shape[i] - 1) * values.strides[i];
+  return (last + 1) * sizeOf(values.dtype);
+}
+
+// Values on a device are looked at in a copy, which waits for the device.
+Found find(Context& ctx, const CheckedValues& values) {
+  if (!ctx.accelerator()) return findOnHost(values);
+  if (values.count == 0) return {};
+  std::vector<std::byte> copy(static_cast<size_t>(bytesSpanned(values)));
+  const Status status = ctx.accelerator()->read(static_cast<const std::byte*>(values.data), copy.data(),
+                                                static_cast<int64_t>(copy.size()));
+  if (!status.ok()) {
+    ctx.fail(status);
+    return {};
+  }
+  CheckedValues onHost = values;
+  onHost.data = copy.data();
+  return findOnHost(onHost);
+}
+
+const std::byte* baseOf(const Context& ctx, int arena) {
+  return ctx.accelerator() ? ctx.accelerator()->arena(arena) : ctx.arena(arena);
+}
+
 // "parameter wte.weight", where the address is that of a state; empty otherwise.
 std::string stateAt(const Context& ctx, const void* data) {
   for (const StateDesc& state : ctx.program().states) {
-    const std::byte* const arena = state.buffer.arena < 0 ? nullptr : ctx.arena(state.buffer.arena);
+    const std::byte* const arena = state.buffer.arena < 0 ? nullptr : baseOf(ctx, state.buffer.arena);
     if (!arena) continue;
     const std::byte* const begin = arena + state.buffer.offset;
     const std::byte* const at = static_cast<const std::byte*>(data);
@@ -142,10 +173,10 @@ void checkFinite(Context& ctx, const Call& call, const Site& site, std::initiali
     return known.count(in.data) != 0;
   });
   for (const CheckedValues& out : outs) {
-    const Found found = find(out);
+    const Found found = find(ctx, out);
     if (found.nan >= 0) {
       for (const CheckedValues& in : ins) {
-        const Found read = isOverwritten(in, outs) ? Found() : find(in);
+        const Found read = isOverwritten(in, outs) ? Found() : find(ctx, in);
         if (read.nan < 0) continue;
         const std::string state = stateAt(ctx, in.data);
         return ctx.fail(dataError(whereIs(ctx, call, site) + " reads a NaN" + (state.empty() ? "" : " of " + state) +
@@ -160,7 +191,7 @@ void checkFinite(Context& ctx, const Call& call, const Site& site, std::initiali
     }
     const bool isMeant = infinities == Infinities::kAllowed || hadInfinity ||
                          std::any_of(ins.begin(), ins.end(), [&](const CheckedValues& in) {
-                           return !isOverwritten(in, outs) && find(in).infinity >= 0;
+                           return !isOverwritten(in, outs) && find(ctx, in).infinity >= 0;
                          });
     if (!isMeant) {
       return ctx.fail(dataError(whereIs(ctx, call, site) + " makes an infinity (" + elementOf(found.infinity, out) +

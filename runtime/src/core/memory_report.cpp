@@ -103,6 +103,28 @@ std::string tableLine(const std::string& name, const TableRow& row) {
   return text;
 }
 
+std::string deviceLine(const std::string& name, const DeviceMemory& device, int64_t resident) {
+  char text[160];
+  const double ratio =
+      device.planned > 0 ? static_cast<double>(device.arenas) / static_cast<double>(device.planned) : 0;
+  std::snprintf(text, sizeof text, "%-9s %12s %12s %12s %12s %8.3f %12s\n", name.c_str(),
+                mebibytes(device.planned).c_str(), mebibytes(device.arenas).c_str(), mebibytes(device.later).c_str(),
+                mebibytes(device.before).c_str(), ratio, mebibytes(resident).c_str());
+  return text;
+}
+
+// Ranks may share a device, so that their figures do not add up.
+std::string toDeviceTable(const std::vector<MemoryRecord>& records) {
+  std::string text =
+      "memory in MiB   planned    allocated    libraries  context and  allocated        of the\n"
+      "                 arenas   for arenas    and rings       others  / planned          host\n";
+  for (size_t i = 0; i < std::min(records.size(), kRanksShown); ++i) {
+    if (const MemoryRecord& record = records[i]; record.device)
+      text += deviceLine("rank " + std::to_string(record.rank), *record.device, record.resident);
+  }
+  return text;
+}
+
 }  // namespace
 
 int64_t MemoryRecord::planned() const {
@@ -152,6 +174,12 @@ std::string toJson(const MemoryRecord& record) {
   nlohmann::ordered_json object;
   object["memory"] = {{"rank", record.rank},     {"resident", record.resident}, {"outside", record.outside},
                       {"shared", record.shared}, {"fixed", record.fixed},       {"arenas", std::move(arenas)}};
+  if (record.device) {
+    object["memory"]["device"] = {{"planned", record.device->planned},
+                                  {"arenas", record.device->arenas},
+                                  {"later", record.device->later},
+                                  {"before", record.device->before}};
+  }
   return object.dump();
 }
 
@@ -171,6 +199,10 @@ Result<MemoryRecord> parseMemoryRecord(std::string_view text) {
   record.outside = number(*found, "outside");
   record.shared = number(*found, "shared");
   record.fixed = number(*found, "fixed");
+  if (const auto device = found->find("device"); device != found->end() && device->is_object()) {
+    record.device = {number(*device, "planned"), number(*device, "arenas"), number(*device, "later"),
+                     number(*device, "before")};
+  }
   const auto arenas = found->find("arenas");
   if (arenas == found->end() || !arenas->is_array()) return dataError("memory record: expected arenas");
   for (const nlohmann::json& arena : *arenas) {
@@ -185,6 +217,7 @@ Result<MemoryRecord> parseMemoryRecord(std::string_view text) {
 
 std::string toTable(const std::vector<MemoryRecord>& records) {
   if (records.empty()) return "";
+  if (records.front().device) return toDeviceTable(records);
   std::string text =
       "memory in MiB   planned     resident    of it not     declared   (resident - declared)\n"
       "                 arenas                 in arenas                     / planned\n";

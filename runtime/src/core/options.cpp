@@ -108,8 +108,11 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
         return deviceCommOf(text) ? "" : "found '" + text + "', expected auto, nccl or shm";
       })
       ->option_text("auto|nccl|shm");
+  app.add_flag("--tf32", options.tf32,
+               "Let products of f32 round their factors to TF32 on GPUs: faster, and good to three digits");
   app.add_option("--measure-memory", options.measureMemory,
-                 "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank)")
+                 "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank); on "
+                 "GPUs, what the device's memory came to")
       ->type_name("FILE");
   app.add_flag("--poison", options.poison,
                "Overwrite buffers where their planned life ends; only of what hyc-compile --poison made");

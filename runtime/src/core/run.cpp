@@ -110,18 +110,11 @@ class RankRun {
 
   Status openAccelerator() {
     if (!accelerator_) {
-      if (options_.comm != DeviceComm::kNccl) return {};
-      return usageError(std::string("--comm is nccl, but program '") + program_.name +
-                        "' is compiled for CPUs; leave it out, or compile with --target cuda");
+      if (options_.comm != DeviceComm::kNccl && !options_.tf32) return {};
+      return usageError(std::string(options_.tf32 ? "--tf32 is given" : "--comm is nccl") + ", but program '" +
+                        program_.name + "' is compiled for CPUs; leave it out, or compile with --target cuda");
     }
-    for (const auto& [option, value] :
-         {std::pair("--trace", &options_.trace), std::pair("--measure-memory", &options_.measureMemory)}) {
-      if (!value->empty()) {
-        return usageError(std::string(option) + " watches the host, but program '" + program_.name +
-                          "' runs on a GPU; leave it out, or compile with --target cpu");
-      }
-    }
-    return accelerator_->open(program_, {environment_.localRank, environment_.worldSize, options_.comm});
+    return accelerator_->open(program_, {environment_.localRank, environment_.worldSize, options_.comm, options_.tf32});
   }
 
   // It grows without bound after its cycle; at 1 a moment forgets nothing, and correcting it divides by zero.
@@ -154,7 +147,7 @@ class RankRun {
     Result<RankMemory> memory = RankMemory::allocate(program_, at_, plans, catalogOf(program_), memoryOptions);
     if (!memory.ok()) return memory.status();
     memory_ = std::make_unique<RankMemory>(std::move(*memory));
-    if (!options_.measureMemory.empty()) fillArenas();
+    if (fillsArenas()) fillArenas();
     if (accelerator_) {
       const bool isStaged = !collectives && environment_.worldSize > 1;
       HYCRT_RETURN_IF_ERROR(accelerator_->allocate(program_, memory_->arenas(), isStaged));
@@ -166,6 +159,9 @@ class RankRun {
     communicator_ = std::move(*communicator);
     return collectives ? collectives->connect(program_, *communicator_, environment_.rank) : Status();
   }
+
+  // Of arenas on a device only the images are here.
+  bool fillsArenas() const { return !options_.measureMemory.empty() && !accelerator_; }
 
   // All but states, which begin as zeros where their initializer says nothing else.
   void fillArenas() {
@@ -349,9 +345,13 @@ class RankRun {
   // While every rank still has all that it had: of pages that several ranks map, each counts its part.
   Status reportMemory(StepSink& sink) {
     HYCRT_RETURN_IF_ERROR(communicator_->barrier());
-    const MemoryRecord record = measureMemory(
-        program_, {memory_->arenas(), memory_->file(), memory_->tableBytes(), !options_.measureMemory.empty()},
-        environment_.rank);
+    MemoryRecord record = measureMemory(
+        program_, {memory_->arenas(), memory_->file(), memory_->tableBytes(), fillsArenas()}, environment_.rank);
+    if (accelerator_) {
+      const Result<DeviceMemory> device = accelerator_->measureMemory();
+      if (!device.ok()) return device.status();
+      record.device = *device;
+    }
     HYCRT_RETURN_IF_ERROR(sink.write(record));
     return communicator_->barrier();
   }

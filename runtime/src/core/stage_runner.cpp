@@ -38,19 +38,40 @@ const char* nameOf(InstructionKind kind) {
 }  // namespace
 
 Status StageRunner::runStep(double learningRate) {
+  HYCRT_RETURN_IF_ERROR(markDevice());
   for (const Instruction& instruction : ctx_.program().schedule) {
     const int64_t begin = trace_ ? monotonicNs() : 0;
     HYCRT_RETURN_IF_ERROR(execute(instruction, learningRate));
     HYCRT_RETURN_IF_ERROR(ctx_.status());
-    const char* name = nameOf(instruction.kind);
-    if (trace_ && name) {
-      const bool ofMicroBatch =
-          instruction.kind == InstructionKind::kForward || instruction.kind == InstructionKind::kBackward;
-      trace_->add({TraceTrack::kComputation, name, "", begin, monotonicNs(),
-                   ofMicroBatch ? int64_t{instruction.microBatch} : -1});
-    }
+    HYCRT_RETURN_IF_ERROR(markDevice());
+    if (trace_ && !ctx_.accelerator()) traceInstruction(instruction, begin, monotonicNs());
   }
-  return readScalars();
+  HYCRT_RETURN_IF_ERROR(readScalars());
+  return traceDevice();
+}
+
+void StageRunner::traceInstruction(const Instruction& instruction, int64_t beginNs, int64_t endNs) {
+  const char* name = nameOf(instruction.kind);
+  if (!name) return;
+  const bool ofMicroBatch =
+      instruction.kind == InstructionKind::kForward || instruction.kind == InstructionKind::kBackward;
+  trace_->add(
+      {TraceTrack::kComputation, name, "", beginNs, endNs, ofMicroBatch ? int64_t{instruction.microBatch} : -1});
+}
+
+// The host runs ahead of a device, whose own times are what is told.
+Status StageRunner::markDevice() { return trace_ && ctx_.accelerator() ? ctx_.accelerator()->mark() : Status(); }
+
+Status StageRunner::traceDevice() {
+  if (!trace_ || !ctx_.accelerator()) return {};
+  const Result<std::vector<int64_t>> times = ctx_.accelerator()->takeMarks();
+  if (!times.ok()) return times.status();
+  size_t next = 0;
+  for (const Instruction& instruction : ctx_.program().schedule) {
+    traceInstruction(instruction, (*times)[next], (*times)[next + 1]);
+    ++next;
+  }
+  return {};
 }
 
 Status StageRunner::upload(BufferRef buffer, int64_t bytes) {

@@ -64,6 +64,10 @@ class StageRunner {
   Context& ctx_;
   Dataset* data_;
   WindowOrder order_;
+  void traceInstruction(const Instruction& instruction, int64_t beginNs, int64_t endNs);
+  Status markDevice();
+  Status traceDevice();
+
   Trace* trace_;
   std::vector<TransferUse> forwardTransfers_;  // of evaluateBatch; rows that forwardSchedule_ counts in
   std::vector<Instruction> forwardSchedule_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/trace.h"
 #include "cuda/nccl.h"
 #include "kernels/gemm/cuda.h"
 
@@ -61,6 +62,33 @@ Status UploadRing::copy(std::byte* to, const std::byte* from, int64_t bytes, cud
     HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(slot.copied, stream), "recording an event"));
   }
   return {};
+}
+
+// --------------------------------------------------------------------------------------------------------- MarkList
+
+MarkList::~MarkList() {
+  for (cudaEvent_t event : events_) cudaEventDestroy(event);
+}
+
+Status MarkList::add(cudaStream_t stream) {
+  if (used_ == events_.size()) {
+    cudaEvent_t event = nullptr;
+    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventCreateWithFlags(&event, cudaEventDefault), "making an event"));
+    events_.push_back(event);
+  }
+  if (used_ == 0) firstNs_ = monotonicNs();
+  return cudaStatus(cudaEventRecord(events_[used_++], stream), "recording an event");
+}
+
+Result<std::vector<int64_t>> MarkList::take() {
+  std::vector<int64_t> times;
+  for (size_t i = 0; i < used_; ++i) {
+    float milliseconds = 0;
+    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventElapsedTime(&milliseconds, events_[0], events_[i]), "reading an event"));
+    times.push_back(firstNs_ + static_cast<int64_t>(static_cast<double>(milliseconds) * 1e6));
+  }
+  used_ = 0;
+  return times;
 }
 
 // ------------------------------------------------------------------------------------------------------- CudaDevice
@@ -123,7 +151,16 @@ Status CudaDevice::checkMemory(const Program& program) const {
                           " free of " + mebibytes(static_cast<int64_t>(total)));
 }
 
+Status freeAndTotal(int64_t* free, int64_t* total) {
+  size_t freeBytes = 0, totalBytes = 0;
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaMemGetInfo(&freeBytes, &totalBytes), "asking for free memory"));
+  *free = static_cast<int64_t>(freeBytes);
+  *total = static_cast<int64_t>(totalBytes);
+  return {};
+}
+
 Status CudaDevice::open(const Program& program, const DevicePlace& place) {
+  hyc::kernels::cuda::allowTf32(place.tf32);
   HYCRT_RETURN_IF_ERROR(choose(program, place));
   for (const ArenaDesc& arena : program.arenas) planned_ += arena.bytes;
   HYCRT_RETURN_IF_ERROR(checkMemory(program));
@@ -133,6 +170,7 @@ Status CudaDevice::open(const Program& program, const DevicePlace& place) {
 
 Status CudaDevice::allocate(const Program& program, std::byte* const* images, bool pinsShared) {
   images_ = images;
+  HYCRT_RETURN_IF_ERROR(freeAndTotal(&freeBefore_, &total_));
   for (int64_t i = 0; i < program.arenas.size; ++i) {
     const ArenaDesc& arena = program.arenas[i];
     const size_t bytes = static_cast<size_t>(std::max<int64_t>(arena.bytes, 256));
@@ -151,7 +189,24 @@ Status CudaDevice::allocate(const Program& program, std::byte* const* images, bo
     else
       cudaGetLastError();
   }
+  HYCRT_RETURN_IF_ERROR(freeAndTotal(&freeAfter_, &total_));
   return finish();
+}
+
+Status CudaDevice::read(const std::byte* from, std::byte* to, int64_t bytes) {
+  HYCRT_RETURN_IF_ERROR(finish());
+  return cudaStatus(cudaMemcpy(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost),
+                    "copying from the device");
+}
+
+Status CudaDevice::mark() { return marks_.add(stream_); }
+
+Result<std::vector<int64_t>> CudaDevice::takeMarks() { return marks_.take(); }
+
+Result<DeviceMemory> CudaDevice::measureMemory() {
+  int64_t free = 0, total = 0;
+  HYCRT_RETURN_IF_ERROR(freeAndTotal(&free, &total));
+  return DeviceMemory{planned_, freeBefore_ - freeAfter_, freeAfter_ - free, total - freeBefore_};
 }
 
 Status CudaDevice::upload(BufferRef buffer, int64_t bytes) {

@@ -35,6 +35,19 @@ class UploadRing {
   size_t next_ = 0;
 };
 
+// Events with times, used again after they were taken.
+class MarkList {
+ public:
+  ~MarkList();
+  Status add(cudaStream_t stream);
+  Result<std::vector<int64_t>> take();
+
+ private:
+  std::vector<cudaEvent_t> events_;
+  size_t used_ = 0;
+  int64_t firstNs_ = 0;  // when the first one was put on the stream
+};
+
 class CudaDevice : public Accelerator {
  public:
   ~CudaDevice() override;
@@ -47,6 +60,10 @@ class CudaDevice : public Accelerator {
   Status copyToDevice(BufferRef buffer, int64_t bytes) override;
   Status copyToHost(BufferRef buffer, int64_t bytes) override;
   Status finish() override;
+  Status read(const std::byte* from, std::byte* to, int64_t bytes) override;
+  Status mark() override;
+  Result<std::vector<int64_t>> takeMarks() override;
+  Result<DeviceMemory> measureMemory() override;
   DeviceCollectives* collectives() override { return collectives_.get(); }
   std::string describe() const override;
 
@@ -59,6 +76,8 @@ class CudaDevice : public Accelerator {
   int count_ = 0;
   std::string name_;
   int64_t planned_ = 0;
+  int64_t total_ = 0, freeBefore_ = 0, freeAfter_ = 0;  // as the driver says, around the arenas' allocation
+  MarkList marks_;
   cudaStream_t stream_ = nullptr;
   std::vector<std::byte*> arenas_;
   std::vector<std::byte*> pinned_;

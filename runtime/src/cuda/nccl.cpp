@@ -10,9 +10,11 @@
 #include <nccl.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/device.h"
@@ -78,15 +80,23 @@ class NcclCollectives : public DeviceCollectives {
   Status watch(CUstream_st* stream) override;
 
  private:
+  // This rank came to exchange `number` of a channel.
+  struct Arrival {
+    int channel;
+    uint64_t number;
+  };
   // An exchange that was put on the stream.
   struct Pending {
     cudaEvent_t done = nullptr;
     std::string name;
     std::vector<int> members;
+    std::vector<Arrival> arrivals;  // of this rank, by channel
   };
 
   Status begin(cudaStream_t compute);
-  Result<Ticket> end(const std::string& name, const std::vector<int>& members, ncclResult_t result);
+  Result<Ticket> end(const std::string& name, const std::vector<int>& members, std::vector<Arrival> arrivals,
+                     ncclResult_t result);
+  std::string missingFrom(const Pending& one) const;
   Status check(ncclResult_t result, const std::string& what);
   ncclResult_t enqueue(Context& ctx, const CollectiveCall& call, ncclComm_t comm);
   ncclResult_t enqueueFlat(Context& ctx, const CollectiveCall& call, const std::vector<int>& members, ncclComm_t comm);
@@ -149,11 +159,13 @@ Status NcclCollectives::begin(cudaStream_t compute) {
   return cudaStatus(cudaStreamWaitEvent(stream_, ready_, 0), "waiting for an event");
 }
 
-Result<Ticket> NcclCollectives::end(const std::string& name, const std::vector<int>& members, ncclResult_t result) {
+Result<Ticket> NcclCollectives::end(const std::string& name, const std::vector<int>& members,
+                                    std::vector<Arrival> arrivals, ncclResult_t result) {
   HYCRT_RETURN_IF_ERROR(check(result, name));
   Pending& one = pending_[started_ % kEvents];
   one.name = name;
   one.members = members;
+  one.arrivals = std::move(arrivals);
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(one.done, stream_), "recording an event"));
   return Ticket{0, started_++};
 }
@@ -168,6 +180,7 @@ Result<Ticket> NcclCollectives::start(Context& ctx, const CollectiveCall& call) 
   const CollectiveDesc& row = program_->collectives[call.collective];
   const int channel = communicator_->plans().ofGroup[static_cast<size_t>(row.group)];
   const std::vector<int>& members = communicator_->plans().channels[static_cast<size_t>(channel)].members;
+  const Arrival arrival{channel, communicator_->announce(channel)};
   HYCRT_RETURN_IF_ERROR(begin(ctx.accelerator()->stream()));
   ncclComm_t const comm = comms_[static_cast<size_t>(channel)];
   ncclResult_t result = ncclSuccess;
@@ -182,7 +195,7 @@ Result<Ticket> NcclCollectives::start(Context& ctx, const CollectiveCall& call) 
           "copying on the device"));
     }
   }
-  return end(row.name, members, result);
+  return end(row.name, members, {arrival}, result);
 }
 
 ncclResult_t NcclCollectives::enqueue(Context& ctx, const CollectiveCall& call, ncclComm_t comm) {
@@ -250,6 +263,7 @@ Status NcclCollectives::exchange(Context& ctx, const TransferUse* uses, int coun
   ncclComm_t const world = comms_[static_cast<size_t>(communicator_->plans().world)];
   HYCRT_RETURN_IF_ERROR(begin(ctx.accelerator()->stream()));
   std::vector<int> peers;
+  std::vector<Arrival> arrivals;
   ncclResult_t result = ncclGroupStart();
   for (int i = 0; i < count && result == ncclSuccess; ++i) {
     const TransferDesc& transfer = program_->transfers[uses[i].transfer];
@@ -257,6 +271,8 @@ Status NcclCollectives::exchange(Context& ctx, const TransferUse* uses, int coun
     at.pp = transfer.peerStage;
     const int peer = rankOf(program_->mesh, at);
     peers.push_back(peer);
+    const int channel = communicator_->plans().ofTransfer[static_cast<size_t>(uses[i].transfer)];
+    arrivals.push_back({channel, communicator_->announce(channel)});
     std::byte* const place =
         ctx.accelerator()->arena(transfer.buffer.arena) + transfer.buffer.offset + transfer.slotStride * uses[i].slot;
     const size_t bytes = static_cast<size_t>(transfer.bytes);
@@ -265,7 +281,8 @@ Status NcclCollectives::exchange(Context& ctx, const TransferUse* uses, int coun
   }
   const ncclResult_t ended = ncclGroupEnd();
   const std::string name = count > 0 ? program_->transfers[uses[0].transfer].name : "nothing";
-  Result<Ticket> ticket = end("the exchange of " + name, peers, result == ncclSuccess ? ended : result);
+  Result<Ticket> ticket =
+      end("the exchange of " + name, peers, std::move(arrivals), result == ncclSuccess ? ended : result);
   return ticket.ok() ? wait(*ticket) : ticket.status();
 }
 
@@ -280,6 +297,20 @@ const NcclCollectives::Pending* NcclCollectives::oldestUnfinished() const {
   return nullptr;
 }
 
+// "; rank 2, 3 did not arrive there", or that all did.
+std::string NcclCollectives::missingFrom(const Pending& one) const {
+  std::vector<int> missing;
+  for (const Arrival& arrival : one.arrivals) {
+    for (int rank : communicator_->missingAt(arrival.channel, arrival.number)) {
+      if (std::find(missing.begin(), missing.end(), rank) == missing.end()) missing.push_back(rank);
+    }
+  }
+  if (missing.empty()) return "; every rank has arrived there";
+  std::string text = missing.size() == 1 ? "; rank" : "; ranks";
+  for (size_t i = 0; i < missing.size(); ++i) text += (i ? ", " : " ") + std::to_string(missing[i]);
+  return text + " did not arrive there";
+}
+
 // Ends all groups, since a rank that waits inside NCCL's kernels waits for ever.
 Status NcclCollectives::failure(const std::string& what) {
   const Pending* const one = oldestUnfinished();
@@ -288,7 +319,7 @@ Status NcclCollectives::failure(const std::string& what) {
     text += " in " + one->name + ", together with rank";
     for (size_t i = 0; i < one->members.size(); ++i) text += (i ? ", " : " ") + std::to_string(one->members[i]);
     const std::string lost = communicator_->lostAmong(one->members);
-    if (!lost.empty()) text += "; " + lost;
+    text += lost.empty() ? missingFrom(*one) : "; " + lost;
   }
   failed_ = true;
   for (ncclComm_t& comm : comms_) {

@@ -1,4 +1,4 @@
-// Layer norm, embedding and cross entropy.
+// Normalizations, rotary positions, embedding and cross entropy.
 #include "device_test.h"
 #include "kernels/cross_entropy/cuda.h"
 #include "kernels/cross_entropy/reference.h"
@@ -6,11 +6,17 @@
 #include "kernels/embedding/reference.h"
 #include "kernels/layer_norm/cuda.h"
 #include "kernels/layer_norm/reference.h"
+#include "kernels/rms_norm/cuda.h"
+#include "kernels/rms_norm/reference.h"
+#include "kernels/rope/cuda.h"
+#include "kernels/rope/reference.h"
 
 namespace hyc::kernels::cuda {
 namespace {
 
 struct LayerNorm : CudaTest {};
+struct RmsNorm : CudaTest {};
+struct Rope : CudaTest {};
 struct Embedding : CudaTest {};
 struct CrossEntropy : CudaTest {};
 
@@ -46,6 +52,95 @@ TEST_F(LayerNorm, EqualsTheReference) {
     expectLayerNorm<Bf16>(rows, cols, WriteMode::kAccumulate);
     expectLayerNorm<F16>(rows, cols, WriteMode::kOverwrite);
   }
+}
+
+template <typename T> void expectRmsNorm(int64_t rows, int64_t cols, WriteMode mode) {
+  SCOPED_TRACE(testing::Message() << rows << " × " << cols << ", bytes " << sizeof(T));
+  RmsNormDesc d;
+  d.rows = rows, d.cols = cols;
+  const auto x = randomValues<T>(rows * cols, 1), dy = randomValues<T>(rows * cols, 2);
+  const auto scale = randomValues<float>(cols, 3), oldScale = randomValues<float>(cols, 5);
+  const Doubles wx = widened(x), wdy = widened(dy), wscale = widened(scale);
+  Doubles y(wx.size()), rstd(static_cast<size_t>(rows)), dx(wx.size()), dscale = widened(oldScale);
+  reference::rmsNormForward(d, wx.data(), wscale.data(), y.data(), rstd.data());
+  reference::rmsNormBackward(d, wx.data(), wscale.data(), rstd.data(), wdy.data(), dx.data(), dscale.data(), mode);
+  DeviceArray<T> dX(x), gotY(rows * cols), gotDx(dy); // dx takes the place of dy
+  DeviceArray<float> dScale(scale), gotRstd(rows), gotScale(oldScale);
+  DeviceArray<float> workspace(static_cast<int64_t>(rmsNormBackwardWorkspaceBytes(d) / sizeof(float)));
+  rmsNormForward<T>(nullptr, d, dX, dScale, gotY, gotRstd);
+  rmsNormBackward<T>(nullptr, d, dX, dScale, gotRstd, gotDx, gotDx, gotScale, mode, workspace);
+  EXPECT_LT(relativeError(gotY.readDoubles(), y), 8 * kEpsilon<T>);
+  EXPECT_LT(relativeError(gotRstd.readDoubles(), rstd), 1e-6);
+  EXPECT_LT(relativeError(gotDx.readDoubles(), dx), 8 * kEpsilon<T>);
+  EXPECT_LT(relativeError(gotScale.readDoubles(), dscale), 2e-6);
+}
+
+TEST_F(RmsNorm, EqualsTheReference) {
+  for (const auto &[rows, cols] : std::vector<std::pair<int64_t, int64_t>>{{1, 8}, {5, 768}, {300, 33}, {7, 1032}}) {
+    expectRmsNorm<float>(rows, cols, WriteMode::kOverwrite);
+    expectRmsNorm<Bf16>(rows, cols, WriteMode::kAccumulate);
+    expectRmsNorm<F16>(rows, cols, WriteMode::kOverwrite);
+  }
+}
+
+// Heads of headDim, of which the first 2 · pairs turn. Then the inverse, in place, gives back what was there.
+template <typename T> void expectRope(int64_t headDim, int64_t pairs, bool tablePerSample) {
+  SCOPED_TRACE(testing::Message() << headDim << " of which " << 2 * pairs << " turn, bytes " << sizeof(T));
+  RopeDesc d;
+  d.batch = 2, d.length = 9, d.heads = 3, d.headDim = headDim, d.pairs = pairs, d.tablePerSample = tablePerSample;
+  const int64_t positions = d.length * (tablePerSample ? d.batch : 1);
+  const auto x = randomValues<T>(d.batch * d.length * d.heads * headDim, 1);
+  std::vector<float> frequencies;
+  for (int64_t i = 0; i < pairs; ++i)
+    frequencies.push_back(100 * std::pow(1e-4f, static_cast<float>(i) / static_cast<float>(pairs)));
+  RotaryTableDesc table;
+  table.positions = positions, table.pairs = pairs, table.factor = 0.75;
+  DeviceArray<float> cos(positions * pairs), sin(positions * pairs);
+  rotaryTable(nullptr, table, frequencies.data(), cos, sin);
+  Doubles wantCos(static_cast<size_t>(positions * pairs)), wantSin(wantCos);
+  for (int64_t p = 0; p < positions; ++p)
+    for (int64_t i = 0; i < pairs; ++i) { // the angle is rounded to f32 first
+      const size_t at = static_cast<size_t>(p * pairs + i);
+      const double angle = static_cast<float>(p) * frequencies[static_cast<size_t>(i)];
+      wantCos[at] = 0.75 * std::cos(angle), wantSin[at] = 0.75 * std::sin(angle);
+    }
+  EXPECT_LT(relativeError(cos.readDoubles(), wantCos), 2e-7);
+  EXPECT_LT(relativeError(sin.readDoubles(), wantSin), 2e-7);
+
+  const Doubles usedCos = cos.readDoubles(), usedSin = sin.readDoubles(), wx = widened(x);
+  Doubles want(wx.size()), back(wx.size());
+  DeviceArray<T> dX(x), got(static_cast<int64_t>(x.size()));
+  rope<T>(nullptr, d, dX, cos, sin, got);
+  reference::rope(d, wx.data(), usedCos.data(), usedSin.data(), want.data());
+  EXPECT_LT(relativeError(got.readDoubles(), want), 2 * kEpsilon<T>);
+  d.inverse = true;
+  const Doubles turned = got.readDoubles();
+  rope<T>(nullptr, d, got, cos, sin, got);
+  reference::rope(d, turned.data(), usedCos.data(), usedSin.data(), back.data());
+  EXPECT_LT(relativeError(got.readDoubles(), back), 2 * kEpsilon<T>);
+}
+
+TEST_F(Rope, EqualsTheReferenceAndItsInverse) {
+  expectRope<float>(64, 32, false);
+  expectRope<float>(10, 3, true);
+  expectRope<Bf16>(48, 16, true);
+  expectRope<Bf16>(80, 40, false);
+  expectRope<F16>(128, 64, false);
+  expectRope<F16>(18, 9, false);
+}
+
+TEST_F(Rope, TablesOfMorePairsThanALaunchTakes) {
+  RotaryTableDesc d;
+  d.positions = 3, d.pairs = 700;
+  std::vector<float> frequencies;
+  for (int64_t i = 0; i < d.pairs; ++i)
+    frequencies.push_back(static_cast<float>(i) / 64);
+  DeviceArray<float> cos(d.positions * d.pairs), sin(d.positions * d.pairs);
+  rotaryTable(nullptr, d, frequencies.data(), cos, sin);
+  Doubles wantCos(static_cast<size_t>(d.positions * d.pairs)), wantSin(wantCos);
+  reference::rotaryTable(d, frequencies.data(), wantCos.data(), wantSin.data());
+  EXPECT_LT(relativeError(cos.readDoubles(), wantCos), 2e-7);
+  EXPECT_LT(relativeError(sin.readDoubles(), wantSin), 2e-7);
 }
 
 template <typename T> void expectEmbedding(int64_t tokens, int64_t width, int64_t start, WriteMode mode) {

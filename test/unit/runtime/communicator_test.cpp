@@ -591,5 +591,29 @@ TEST(Barrier, HoldsEveryRankThousandsOfTimes) {
   }));
 }
 
+// What a time-out of NCCL names: ranks 1 and 3 stay behind by an exchange, then arrive.
+TEST(Announcement, TellsWhoHasNotArrived) {
+  GroupProgram group({1, 1, 4});
+  expectAllOk(runRanks(4, [&](const Environment& environment) -> Status {
+    CONNECT_OR_RETURN(rank, group.program, environment);
+    Communicator& communicator = rank.communicator();
+    const int channel = communicator.plans().ofGroup[0];
+    const auto expectMissing = [&](uint64_t number, const std::vector<int>& expected) {
+      return communicator.missingAt(channel, number) == expected ? Status()
+                                                                 : internalError("other ranks are named as missing");
+    };
+    if (communicator.announce(channel) != 0) return internalError("the first exchange has another number than 0");
+    if (environment.rank % 2 == 0) communicator.announce(channel);
+    RETURN_IF_ERROR(communicator.barrier());
+    RETURN_IF_ERROR(expectMissing(0, {}));
+    RETURN_IF_ERROR(expectMissing(1, {1, 3}));
+    RETURN_IF_ERROR(expectMissing(2, {0, 1, 2, 3}));
+    RETURN_IF_ERROR(communicator.barrier());
+    if (environment.rank % 2 == 1 && communicator.announce(channel) != 1) return internalError("a number is wrong");
+    RETURN_IF_ERROR(communicator.barrier());
+    return expectMissing(1, {});
+  }));
+}
+
 }  // namespace
 }  // namespace hycrt

@@ -1,0 +1,9 @@
+// Attention backward on tensor cores, bf16 heads of 65 to 128 dimensions.
+#include "kernels/attention/cuda_gradient.h"
+
+namespace hyc::kernels::cuda::attention {
+
+template void backwardTiledOf<Bf16, 128>(Stream, const AttentionDesc &, const int64_t *,
+                                         const GradientOperands<Bf16> &);
+
+}  // namespace hyc::kernels::cuda::attention

@@ -1,0 +1,8 @@
+// Attention backward on tensor cores, bf16 heads of up to 64 dimensions.
+#include "kernels/attention/cuda_gradient.h"
+
+namespace hyc::kernels::cuda::attention {
+
+template void backwardTiledOf<Bf16, 64>(Stream, const AttentionDesc &, const int64_t *, const GradientOperands<Bf16> &);
+
+}  // namespace hyc::kernels::cuda::attention
