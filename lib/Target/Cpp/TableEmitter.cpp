@@ -57,6 +57,7 @@ public:
   LogicalResult emit();
 
 private:
+  bool isOnHost(rank::ArenaOp arena);
   void emitArenas();
   LogicalResult emitStates();
   void emitInputs();
@@ -110,6 +111,14 @@ dist::ScheduleOp TableEmitter::schedule() {
   return {};
 }
 
+/// On GPUs: what is offloaded lies in the host's memory. Where nothing is, that arena holds a few counters that kernels
+/// work on, and is the device's.
+bool TableEmitter::isOnHost(rank::ArenaOp arena) {
+  if (options.architectures.empty() || arena.getSymName() != "host")
+    return false;
+  return program.walk([](rank::MoveOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
 void TableEmitter::emitArenas() {
   SmallVector<std::string> rows;
   for (auto arena : program.getOps<rank::ArenaOp>())
@@ -117,7 +126,7 @@ void TableEmitter::emitArenas() {
                    (arena->hasAttr(rank::kFile) ? "kFile"
                     : arena.getShared()         ? "kShared"
                                                 : "kPrivate") +
-                   "}");
+                   (isOnHost(arena) ? ", /*onHost=*/true}" : "}"));
   table("ArenaDesc", "kArenas", rows);
 }
 
@@ -350,8 +359,13 @@ LogicalResult TableEmitter::emitProgram() {
                                          << "\", which the runtime reads";
     scalars += (scalars.empty() ? "" : ", ") + bufferRef(found.getArenaAttr(), *found.getOffset());
   }
-  if (auto momentum = program.lookupSymbol<rank::ScalarOp>("momentum"))
-    scalars += ", " + bufferRef(momentum.getArenaAttr(), *momentum.getOffset());
+  auto scalar = [&](StringRef name) {
+    auto found = program.lookupSymbol<rank::ScalarOp>(name);
+    return found ? ", " + bufferRef(found.getArenaAttr(), *found.getOffset()) : std::string();
+  };
+  std::string momentum = scalar("momentum"), rate = options.architectures.empty() ? "" : scalar("lr");
+  scalars += momentum.empty() && !rate.empty() ? ", {-1, 0}" : momentum;
+  scalars += rate;
   // A stage in the middle reads no input: the batch is the same everywhere. Where nothing is a token, a sample is one.
   int64_t samples = 1, sequence = std::max<int64_t>(1, tokensOfSample(module));
   for (auto any : module.getOps<rank::ProgramOp>())
@@ -370,6 +384,8 @@ LogicalResult TableEmitter::emitProgram() {
     os << "    .threads = " << threads.getInt() << ",\n";
   if (auto fixed = program->getAttrOfType<IntegerAttr>("fixed_bytes"))
     os << "    .fixedBytes = " << fixed.getInt() << ",\n";
+  if (!program.getOps<rank::SiteOp>().empty())
+    os << "    .checksFinite = true,\n";
   if (program->hasAttr("poison"))
     os << "    .poisons = true,\n";
   if (!options.architectures.empty())
@@ -377,7 +393,7 @@ LogicalResult TableEmitter::emitProgram() {
   os << "    .batch = {.samples = " << samples << ", .microBatches = " << microBatches << ", .sequence = " << sequence
      << "},\n";
   os << "    .scalars = {" << scalars
-     << "},  // loss sum, token count, gradient norm; loss scale, hysteresis, applied steps; momentum\n";
+     << "},  // loss sum, token count, gradient norm; loss scale, hysteresis, applied steps; momentum, learning rate\n";
   os << "    .arenas = kArenas,\n    .states = " << tableUse("StateDesc", "kStates")
      << ",\n    .inputs = " << tableUse("InputDesc", "kInputs")
      << ",\n    .groups = " << tableUse("GroupDesc", "kGroups")
