@@ -1,9 +1,9 @@
 // Accelerator: the device that a rank's arenas and kernels are on, as the rest of the runtime sees it. A program for
 // CPUs has none.
 //
-// Every arena but those on the host (ArenaDesc::onHost) then exists twice: on the device, where generated code works, and as its image on the host, at the same
-// offsets, where initial values, inputs, scalars and saved states pass through. The surprise: an image is memory only
-// where somebody has touched it, and what it holds is old unless it was just copied.
+// Every arena but those on the host (ArenaDesc::onHost) then exists twice: where generated code works, and as an image
+// on the host, at the same offsets, through which initial values, inputs, scalars and saved states pass. The surprise:
+// an image is memory only where somebody has touched it, and what it holds is old unless it was just copied.
 #ifndef HYCRT_ACCELERATOR_H_
 #define HYCRT_ACCELERATOR_H_
 

@@ -151,7 +151,7 @@ struct ScalarsDesc {
   // f64: this step's decay of the first moment, which the runtime sets where the manifest's rule cycles it. Arena -1:
   // the program takes none.
   BufferRef momentum = {-1, 0};
-  // f32: what apply is called with; of programs for GPUs, whose recorded steps the runtime gives it. Arena -1: otherwise.
+  // f32: what apply is called with, where recorded steps (of programs for GPUs) read it. Arena -1: there are none.
   BufferRef learningRate = {-1, 0};
 };
 

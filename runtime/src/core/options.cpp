@@ -117,8 +117,8 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
       ->option_text("auto|nccl|shm");
   app.add_option_function<std::string>(
          "--cuda-graph", [&options](const std::string& text) { options.cudaGraph = *stepRecordingOf(text); },
-         "Whether steps on a GPU are recorded once and then run as one CUDA graph; auto: where they can be, which is on "
-         "one rank without --trace")
+         "Whether steps on a GPU are recorded once and then run as one CUDA graph; auto: where they can be, which is "
+         "on one rank without --trace")
       ->check([](const std::string& text) -> std::string {
         return stepRecordingOf(text) ? "" : "found '" + text + "', expected auto, on or off";
       })
@@ -126,8 +126,8 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   app.add_flag("--tf32", options.tf32,
                "Let products of f32 round their factors to TF32 on GPUs: faster, and good to three digits");
   app.add_option("--measure-memory", options.measureMemory,
-                 "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank); on "
-                 "GPUs, what the device's memory came to")
+                 "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank); "
+                 "on GPUs, what the device's memory came to")
       ->type_name("FILE");
   app.add_flag("--poison", options.poison,
                "Overwrite buffers where their planned life ends; only of what hyc-compile --poison made");
