@@ -165,6 +165,7 @@ void multiply(Stream stream, const GemmDesc &d, const T *a, const T *b, const T 
 void allowTf32(bool isAllowed) { tf32 = isAllowed; }
 
 const char *gemmFailure() { return failure.empty() ? nullptr : failure.c_str(); }
+void forgetGemmFailure() { failure.clear(); }
 
 void gemm(Stream stream, const GemmDesc &d, const float *a, const float *b, const float *bias, float *c, void *work) {
   multiply(stream, d, a, b, bias, c, work);

@@ -30,6 +30,8 @@ void allowTf32(bool isAllowed);
 
 // What went wrong first, with the shape; null: nothing so far.
 const char *gemmFailure();
+// Of products that were only to be recorded, and were not.
+void forgetGemmFailure();
 
 }  // namespace hyc::kernels::cuda
 

@@ -49,9 +49,26 @@ for name in forward backward apply; do
   [ "$(grep -c "\"name\":\"$name\"" "$scratch/trace.json")" = 2 ] || fail "expected twice $name in the trace"
 done
 
+# Steps that are recorded once give the losses of steps that are not, and a device that cannot record runs them as before.
+run_one() { "$build/bin/hyc-run" "$one/out" "${data[@]}" --steps 3 "$@" >"$scratch/said" 2>&1; }
+run_one --cuda-graph off --log-file "$scratch/no-graph.jsonl"
+run_one --cuda-graph on --log-file "$scratch/graph.jsonl"
+HYC_EMULATION_GRAPHS=off run_one --log-file "$scratch/fallback.jsonl"
+grep -q 'steps are run without a graph: CUDA: recording a step failed' "$scratch/said" || fail "expected a word on graphs"
+losses() { sed 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\).*/\1 \2/' "$1"; }
+for log in graph fallback; do
+  [ "$(losses "$scratch/$log.jsonl")" = "$(losses "$scratch/no-graph.jsonl")" ] || fail "other losses in $log.jsonl"
+done
+[ "$(losses "$scratch/graph.jsonl" | sort -u | wc -l)" = 3 ] || fail "a recorded step does not train"
+status=0
+HYC_EMULATION_GRAPHS=off run_one --cuda-graph on || status=$?
+[ "$status" = 69 ] || fail "status $status, expected 69"
+status=0
+"$build/bin/hyc-run" "$two/out" --comm shm "${data[@]}" --steps 1 --cuda-graph on >"$scratch/said" 2>&1 || status=$?
+[ "$status" = 64 ] || fail "status $status, expected 64"
+
 # TF32 moves losses, but by less than its ten bits; a program for CPUs has none.
 "$source/test/e2e/compare_losses.sh" "$two/out.jsonl" "$scratch/tf32.jsonl" 1e-3 2
-losses() { sed 's/.*"loss":\([^,]*\).*/\1/' "$1"; }
 [ "$(losses "$two/out.jsonl")" != "$(losses "$scratch/tf32.jsonl")" ] || fail "TF32 changed nothing"
 status=0
 "$build/bin/hyc-run" "$two/cpu" --tf32 "${data[@]}" --steps 1 >"$scratch/said" 2>&1 || status=$?

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "cuda_runtime.h"
+
 namespace hyc::kernels::cuda {
 
 namespace {
@@ -36,27 +38,30 @@ std::vector<float> roundedToTf32(const float *from, int64_t rows, int64_t column
 void allowTf32(bool isAllowed) { tf32 = isAllowed; }
 
 const char *gemmFailure() { return nullptr; }
+void forgetGemmFailure() {}
 
 void gemm(Stream, const GemmDesc &d, const float *a, const float *b, const float *bias, float *c, void *) {
-  if (!tf32)
-    return kernels::gemm(d, a, b, bias, c);
-  const auto roundedA =
-      roundedToTf32(a, d.transA ? d.k : d.m, d.transA ? d.m : d.k, d.rowStrideA(), d.batch, d.strideA);
-  const auto roundedB =
-      roundedToTf32(b, d.transB ? d.n : d.k, d.transB ? d.k : d.n, d.rowStrideB(), d.batch, d.strideB);
-  kernels::gemm(d, roundedA.data(), roundedB.data(), bias, c);
+  emulation::enqueue([=, rounds = tf32] {
+    if (!rounds)
+      return kernels::gemm(d, a, b, bias, c);
+    const auto roundedA =
+        roundedToTf32(a, d.transA ? d.k : d.m, d.transA ? d.m : d.k, d.rowStrideA(), d.batch, d.strideA);
+    const auto roundedB =
+        roundedToTf32(b, d.transB ? d.n : d.k, d.transB ? d.k : d.n, d.rowStrideB(), d.batch, d.strideB);
+    kernels::gemm(d, roundedA.data(), roundedB.data(), bias, c);
+  });
 }
 void gemm(Stream, const GemmDesc &d, const Bf16 *a, const Bf16 *b, const Bf16 *bias, Bf16 *c, void *) {
-  kernels::gemm(d, a, b, bias, c);
+  emulation::enqueue([=] { kernels::gemm(d, a, b, bias, c); });
 }
 void gemm(Stream, const GemmDesc &d, const Bf16 *a, const Bf16 *b, const Bf16 *bias, float *c, void *) {
-  kernels::gemm(d, a, b, bias, c);
+  emulation::enqueue([=] { kernels::gemm(d, a, b, bias, c); });
 }
 void gemm(Stream, const GemmDesc &d, const F16 *a, const F16 *b, const F16 *bias, F16 *c, void *) {
-  kernels::gemm(d, a, b, bias, c);
+  emulation::enqueue([=] { kernels::gemm(d, a, b, bias, c); });
 }
 void gemm(Stream, const GemmDesc &d, const F16 *a, const F16 *b, const F16 *bias, float *c, void *) {
-  kernels::gemm(d, a, b, bias, c);
+  emulation::enqueue([=] { kernels::gemm(d, a, b, bias, c); });
 }
 
 } // namespace hyc::kernels::cuda

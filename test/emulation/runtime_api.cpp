@@ -5,14 +5,24 @@
 //   HYC_EMULATION_DEVICES     how many there are [1]
 //   HYC_EMULATION_MEMORY      bytes of each [4 GiB], of which this process's context takes kContextBytes
 //   HYC_EMULATION_CAPABILITY  as in 90 [90]
+//   HYC_EMULATION_GRAPHS      "off": no step can be recorded [on]
 //   HYC_EMULATION_DRIVER      the CUDA version of the driver, as in 13000 [13000]; 0: there is none
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "cuda_runtime.h"
 
+struct CUgraph_st {
+  std::vector<std::function<void()>> work;
+};
+struct CUgraphExec_st {
+  std::vector<std::function<void()>> work;
+};
 struct CUevent_st {
   std::chrono::steady_clock::time_point at;
 };
@@ -28,6 +38,18 @@ long long numberOf(const char *variable, long long otherwise) {
 }
 size_t deviceBytes() { return static_cast<size_t>(numberOf("HYC_EMULATION_MEMORY", 4ll << 30)); }
 int driverVersion() { return static_cast<int>(numberOf("HYC_EMULATION_DRIVER", kRuntimeVersion)); }
+
+// What is put on streams while a step is recorded, in its order: events between streams need no more than that.
+using Work = std::vector<std::function<void()>>;
+std::unique_ptr<Work> recorded; // null: nothing is being recorded
+bool wasBroken = false;         // by a call that cannot be part of a recorded step
+
+cudaError_t synchronous() {
+  if (!recorded)
+    return cudaSuccess;
+  wasBroken = true;
+  return cudaErrorStreamCaptureUnsupported;
+}
 
 std::unordered_map<void *, size_t> allocations; // sizes, in whole granules
 size_t used = kContextBytes;
@@ -54,6 +76,8 @@ const char *cudaGetErrorString(cudaError_t error) {
     return "no CUDA-capable device is detected";
   case cudaErrorNotReady:
     return "device not ready";
+  case cudaErrorStreamCaptureUnsupported:
+    return "operation not permitted when stream is capturing";
   }
   return "an error";
 }
@@ -104,18 +128,23 @@ cudaError_t cudaMallocHost(void **pointer, size_t bytes) {
 cudaError_t cudaFreeHost(void *pointer) { return std::free(pointer), cudaSuccess; }
 cudaError_t cudaHostRegister(void *, size_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaHostUnregister(void *) { return cudaSuccess; }
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) { return *device = host, cudaSuccess; }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
   std::memmove(to, from, bytes);
+  return synchronous();
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  emulation::enqueue([=] { std::memmove(to, from, bytes); });
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
+cudaError_t cudaMemset(void *to, int value, size_t bytes) { return std::memset(to, value, bytes), synchronous(); }
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) {
+  emulation::enqueue([=] { std::memset(to, value, bytes); });
+  return cudaSuccess;
 }
-cudaError_t cudaMemset(void *to, int value, size_t bytes) { return std::memset(to, value, bytes), cudaSuccess; }
-cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) { return cudaMemset(to, value, bytes); }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { return *stream = nullptr, cudaSuccess; }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return synchronous(); }
 cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return *event = new CUevent_st{}, cudaSuccess; }
@@ -123,11 +152,44 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSucce
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
   return event->at = std::chrono::steady_clock::now(), cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return synchronous(); }
 cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   *milliseconds = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
   return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return synchronous(); }
+
+void emulation::enqueue(std::function<void()> work) {
+  if (recorded)
+    recorded->push_back(std::move(work));
+  else
+    work();
+}
+// HYC_EMULATION_GRAPHS=off: a device on which nothing can be recorded.
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  const char *text = std::getenv("HYC_EMULATION_GRAPHS");
+  wasBroken = text && std::strcmp(text, "off") == 0;
+  recorded = std::make_unique<Work>();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
+  const std::unique_ptr<Work> work = std::move(recorded);
+  *graph = nullptr;
+  if (!work || wasBroken)
+    return cudaErrorStreamCaptureUnsupported;
+  *graph = new CUgraph_st{std::move(*work)};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long) {
+  *executable = new CUgraphExec_st{graph->work};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
+  for (const std::function<void()> &work : executable->work)
+    work();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) { return delete executable, cudaSuccess; }
 cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) { return cudaSuccess; }

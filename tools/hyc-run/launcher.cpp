@@ -134,6 +134,9 @@ std::vector<std::string> Launcher::argumentsFor(int rank) const {
     add("--comm", options_.comm == hycrt::DeviceComm::kNccl ? "nccl" : "shm");
   }
   add("--measure-memory", options_.measureMemory);
+  if (options_.cudaGraph != hycrt::StepRecording::kAuto) {
+    add("--cuda-graph", options_.cudaGraph == hycrt::StepRecording::kOn ? "on" : "off");
+  }
   if (options_.tf32) arguments.push_back("--tf32");
   if (options_.limitsSteps || !options_.evaluate) add("--steps", std::to_string(options_.steps));
   if (options_.evaluate) arguments.push_back("--evaluate");

@@ -160,6 +160,7 @@ constexpr llvm::StringLiteral kCudaStageIncludes = R"(
 #include "addresses.h"
 #include "hycrt/accelerator.h"
 #include "hycrt/collectives.h"
+#include "hycrt/offload.h"
 #include "kernels.h"
 #include "kernels/adamw/cuda.h"
 #include "kernels/argsort/cuda.h"

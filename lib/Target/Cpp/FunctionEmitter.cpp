@@ -296,16 +296,18 @@ void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
 }
 
 LogicalResult FunctionEmitter::emitOp(Operation *op) {
-  if (onGpu && isa<rank::MoveOp>(op))
-    return op->emitOpError("has no CUDA form yet; compile without offload, or with --target cpu");
   if (auto gemm = dyn_cast<rank::GemmOp>(op))
     return emitGemm(gemm), success();
   if (auto launch = dyn_cast<rank::LaunchOp>(op))
     return emitLaunch(launch), success();
   if (auto start = dyn_cast<rank::StartOp>(op))
     return emitStart(start), success();
-  if (auto move = dyn_cast<rank::MoveOp>(op))
+  if (auto move = dyn_cast<rank::MoveOp>(op)) {
+    if (onGpu && (rank::isInFile(move.getSource()) || rank::isInFile(move.getDestination())))
+      return op->emitOpError("reaches a file, which programs for GPUs cannot; offload to cpu, or compile with "
+                             "--target cpu");
     return emitMove(move), success();
+  }
   if (auto wait = dyn_cast<rank::WaitOp>(op); wait && moves.contains(wait.getTicket()))
     return line("hycrt::wait(ctx, " + moves[wait.getTicket()] + ");"), success();
   if (auto wait = dyn_cast<rank::WaitOp>(op))

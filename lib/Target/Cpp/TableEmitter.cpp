@@ -57,6 +57,7 @@ public:
   LogicalResult emit();
 
 private:
+  bool isOnHost(rank::ArenaOp arena);
   void emitArenas();
   LogicalResult emitStates();
   void emitInputs();
@@ -110,6 +111,14 @@ dist::ScheduleOp TableEmitter::schedule() {
   return {};
 }
 
+/// On GPUs: what is offloaded lies in the host's memory. Where nothing is, that arena holds a few counters that kernels
+/// work on, and is the device's.
+bool TableEmitter::isOnHost(rank::ArenaOp arena) {
+  if (options.architectures.empty() || arena.getSymName() != "host")
+    return false;
+  return program.walk([](rank::MoveOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
 void TableEmitter::emitArenas() {
   SmallVector<std::string> rows;
   for (auto arena : program.getOps<rank::ArenaOp>())
@@ -117,7 +126,7 @@ void TableEmitter::emitArenas() {
                    (arena->hasAttr(rank::kFile) ? "kFile"
                     : arena.getShared()         ? "kShared"
                                                 : "kPrivate") +
-                   "}");
+                   (isOnHost(arena) ? ", /*onHost=*/true}" : "}"));
   table("ArenaDesc", "kArenas", rows);
 }
 
@@ -350,15 +359,21 @@ LogicalResult TableEmitter::emitProgram() {
                                          << "\", which the runtime reads";
     scalars += (scalars.empty() ? "" : ", ") + bufferRef(found.getArenaAttr(), *found.getOffset());
   }
-  // The last ones are left out where a program has none.
-  std::string momentum, correct;
-  if (auto scalar = program.lookupSymbol<rank::ScalarOp>("momentum"))
-    momentum = ", " + bufferRef(scalar.getArenaAttr(), *scalar.getOffset());
+  // Those that many programs lack come last, and are left out behind the last one that is there.
+  auto scalar = [&](StringRef name) {
+    auto found = program.lookupSymbol<rank::ScalarOp>(name);
+    return found ? bufferRef(found.getArenaAttr(), *found.getOffset()) : std::string();
+  };
+  std::string momentum = scalar("momentum"), rate = options.architectures.empty() ? "" : scalar("lr"), correct;
   for (auto state : program.getOps<rank::StateOp>())
     if (state.getRole() == "correct_count")
-      correct = ", " + bufferRef(state.getArenaAttr(), *state.getOffset());
-  scalars += momentum.empty() && !correct.empty() ? ", {-1, 0}" : momentum;
-  scalars += correct;
+      correct = bufferRef(state.getArenaAttr(), *state.getOffset());
+  std::string skipped;
+  for (const std::string &optional : {momentum, rate, correct}) {
+    skipped += optional.empty() ? ", {-1, 0}" : "";
+    if (!optional.empty())
+      scalars += std::exchange(skipped, "") + ", " + optional;
+  }
   // A stage in the middle reads no input: the batch is the same everywhere. Where nothing is a token, a sample is one.
   int64_t samples = 1, sequence = std::max<int64_t>(1, tokensOfSample(module));
   for (auto any : module.getOps<rank::ProgramOp>())
@@ -379,6 +394,8 @@ LogicalResult TableEmitter::emitProgram() {
     os << "    .fixedBytes = " << fixed.getInt() << ",\n";
   if (program->hasAttr("writes_buffers"))
     os << "    .writesBuffers = true,\n";
+  if (!program.getOps<rank::SiteOp>().empty())
+    os << "    .checksFinite = true,\n";
   if (program->hasAttr("poison"))
     os << "    .poisons = true,\n";
   if (!options.architectures.empty())
@@ -386,7 +403,7 @@ LogicalResult TableEmitter::emitProgram() {
   os << "    .batch = {.samples = " << samples << ", .microBatches = " << microBatches << ", .sequence = " << sequence
      << "},\n";
   os << "    .scalars = {" << scalars
-     << "},  // loss sum, token count, gradient norm; loss scale, hysteresis, applied steps; momentum\n";
+     << "},  // loss sum, token count, gradient norm; loss scale, hysteresis, applied steps; momentum, learning rate\n";
   os << "    .arenas = kArenas,\n    .states = " << tableUse("StateDesc", "kStates")
      << ",\n    .inputs = " << tableUse("InputDesc", "kInputs")
      << ",\n    .groups = " << tableUse("GroupDesc", "kGroups")

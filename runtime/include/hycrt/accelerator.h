@@ -1,9 +1,9 @@
 // Accelerator: the device that a rank's arenas and kernels are on, as the rest of the runtime sees it. A program for
 // CPUs has none.
 //
-// Every arena then exists twice: on the device, where generated code works, and as its image on the host, at the same
-// offsets, where initial values, inputs, scalars and saved states pass through. The surprise: an image is memory only
-// where somebody has touched it, and what it holds is old unless it was just copied.
+// Every arena but those on the host (ArenaDesc::onHost) then exists twice: where generated code works, and as an image
+// on the host, at the same offsets, through which initial values, inputs, scalars and saved states pass. The surprise:
+// an image is memory only where somebody has touched it, and what it holds is old unless it was just copied.
 #ifndef HYCRT_ACCELERATOR_H_
 #define HYCRT_ACCELERATOR_H_
 
@@ -27,6 +27,13 @@ enum class DeviceComm : uint8_t {
   kAuto,    // NCCL where the job has more than one rank
   kNccl,    // a GPU a rank
   kStaged,  // --comm shm: through pinned images and the shared-memory communicator; ranks may share a GPU
+};
+
+// Whether steps after the first are a recorded one (a CUDA graph).
+enum class StepRecording : uint8_t {
+  kAuto,  // where one can be recorded
+  kOn,    // an error where none can
+  kOff,
 };
 
 struct DevicePlace {
@@ -67,6 +74,20 @@ class Accelerator {
   virtual Status copyToHost(BufferRef buffer, int64_t bytes) = 0;
   // Waits for all that was put on the stream; the first error of any of it.
   virtual Status finish() = 0;
+
+  // A step that is recorded once and run as one thing. Between beginRecording and endRecording nothing runs, and
+  // uploads are remembered; where something cannot be recorded, endRecording fails and all is as before. Later steps:
+  // refill, the same uploads in the same order, launch. The device is idle at each beginRecording and refill; a step
+  // between two calls of finish() has come before.
+  virtual Status beginRecording() = 0;
+  virtual Status endRecording() = 0;
+  virtual void refill() = 0;
+  virtual Status launch() = 0;
+
+  // Moves between arenas beside the stream's kernels: after what is on the stream at the start, before what follows the
+  // wait, which does not hold up the caller. `zeros` bytes behind those that are moved become zero. Numbers from 1 on.
+  virtual Result<uint64_t> startMove(BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros) = 0;
+  virtual Status waitMove(uint64_t move) = 0;
 
   // `bytes` from any address on the device, when all that was put on the stream is done.
   virtual Status read(const std::byte* from, std::byte* to, int64_t bytes) = 0;

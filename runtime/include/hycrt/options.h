@@ -32,6 +32,7 @@ struct RunOptions {
   CommunicationThread communicationThread = CommunicationThread::kAuto;
   DeviceComm comm = DeviceComm::kAuto;  // of programs for GPUs
   bool tf32 = false;                    // of the same
+  StepRecording cudaGraph = StepRecording::kAuto;
   std::string measureMemory;
   bool poison = false;
   std::string nvmePath;  // folder of the ranks' offload files; empty: as compiled

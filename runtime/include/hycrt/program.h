@@ -33,6 +33,8 @@ struct ArenaDesc {
   const char* name;
   int64_t bytes;
   Sharing sharing;
+  // Of programs for GPUs: pinned memory of the host that kernels reach, too. What is offloaded lies there.
+  bool onHost = false;
 };
 
 // ---------------------------------------------------------------------------------------------------------- states
@@ -149,6 +151,8 @@ struct ScalarsDesc {
   // f64: this step's decay of the first moment, which the runtime sets where the manifest's rule cycles it. Arena -1:
   // the program takes none.
   BufferRef momentum = {-1, 0};
+  // f32: what apply is called with, where recorded steps (of programs for GPUs) read it. Arena -1: there are none.
+  BufferRef learningRate = {-1, 0};
   // i64: how many of tokenCount were predicted right; kept as tokenCount is. Arena -1: the program does not count them.
   BufferRef correctCount = {-1, 0};
 };
@@ -226,6 +230,7 @@ struct Program {
   int threads;         // that kernels' workspaces have room for; 0: they bring their own
   int64_t fixedBytes;  // declared beside the arenas: code, stacks, heap; 0: nothing is declared
   bool writesBuffers;  // forward changes parameters, such as running averages: it is not what --evaluate should run
+  bool checksFinite;   // a call of checkFinite() follows each op
   bool poisons;        // buffers' lives end with a call of poison(), which hyc-run --poison lets act
   Table<int> architectures;  // of GPUs that it is compiled for, as in 90; none: it runs on CPUs
   BatchDesc batch;

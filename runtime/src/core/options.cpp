@@ -46,6 +46,13 @@ std::optional<DeviceComm> deviceCommOf(const std::string& text) {
   return std::nullopt;
 }
 
+std::optional<StepRecording> stepRecordingOf(const std::string& text) {
+  if (text == "auto") return StepRecording::kAuto;
+  if (text == "on") return StepRecording::kOn;
+  if (text == "off") return StepRecording::kOff;
+  return std::nullopt;
+}
+
 void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   if (kind == CommandLine::kHycRun) {
     app.add_option("OUT", options.out, "Folder that hyc-compile wrote (holds manifest.json)")->required();
@@ -108,11 +115,19 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
         return deviceCommOf(text) ? "" : "found '" + text + "', expected auto, nccl or shm";
       })
       ->option_text("auto|nccl|shm");
+  app.add_option_function<std::string>(
+         "--cuda-graph", [&options](const std::string& text) { options.cudaGraph = *stepRecordingOf(text); },
+         "Whether steps on a GPU are recorded once and then run as one CUDA graph; auto: where they can be, which is "
+         "on one rank without --trace")
+      ->check([](const std::string& text) -> std::string {
+        return stepRecordingOf(text) ? "" : "found '" + text + "', expected auto, on or off";
+      })
+      ->option_text("auto|on|off");
   app.add_flag("--tf32", options.tf32,
                "Let products of f32 round their factors to TF32 on GPUs: faster, and good to three digits");
   app.add_option("--measure-memory", options.measureMemory,
-                 "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank); on "
-                 "GPUs, what the device's memory came to")
+                 "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank); "
+                 "on GPUs, what the device's memory came to")
       ->type_name("FILE");
   app.add_flag("--poison", options.poison,
                "Overwrite buffers where their planned life ends; only of what hyc-compile --poison made");

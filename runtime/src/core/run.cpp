@@ -110,11 +110,28 @@ class RankRun {
 
   Status openAccelerator() {
     if (!accelerator_) {
-      if (options_.comm != DeviceComm::kNccl && !options_.tf32) return {};
-      return usageError(std::string(options_.tf32 ? "--tf32 is given" : "--comm is nccl") + ", but program '" +
-                        program_.name + "' is compiled for CPUs; leave it out, or compile with --target cuda");
+      const char* const given = options_.tf32                              ? "--tf32 is given"
+                                : options_.comm == DeviceComm::kNccl       ? "--comm is nccl"
+                                : options_.cudaGraph == StepRecording::kOn ? "--cuda-graph is on"
+                                                                           : nullptr;
+      if (!given) return {};
+      return usageError(std::string(given) + ", but program '" + program_.name +
+                        "' is compiled for CPUs; leave it out, or compile with --target cuda");
     }
+    HYCRT_RETURN_IF_ERROR(checkRecording());
     return accelerator_->open(program_, {environment_.localRank, environment_.worldSize, options_.comm, options_.tf32});
+  }
+
+  // Exchanges want the host between kernels, and so do checks and a trace.
+  Status checkRecording() {
+    const char* const reason = environment_.worldSize > 1 ? "the job has several ranks, whose exchanges the host starts"
+                               : !options_.trace.empty()  ? "--trace tells of the parts of a step"
+                               : program_.checksFinite    ? "the program checks what each op makes (--check-finite)"
+                                                          : nullptr;
+    recordsSteps_ = options_.cudaGraph != StepRecording::kOff && !reason && program_.scalars.learningRate.arena >= 0;
+    if (recordsSteps_ || options_.cudaGraph != StepRecording::kOn) return {};
+    return usageError(std::string("--cuda-graph is on, but ") + (reason ? reason : "the program does not train") +
+                      "; leave one of them out");
   }
 
   // It grows without bound after its cycle; at 1 a moment forgets nothing, and correcting it divides by zero.
@@ -181,6 +198,7 @@ class RankRun {
     Result<std::unique_ptr<StepSink>> sink = StepSink::open(environment_, options_.logFile);
     if (!sink.ok()) return sink.status();
     StageRunner runner(ctx, data_.get(), options_.evaluate ? WindowOrder::kInFile : options_.order, trace_.get());
+    if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     const StepObserver observer;
     // Nobody's first step includes another's start.
     HYCRT_RETURN_IF_ERROR(communicator_->barrier());
@@ -374,6 +392,7 @@ class RankRun {
   };
   Mark measureFrom_;  // ns, when the second step began
   bool ownThread_ = false;
+  bool recordsSteps_ = false;
   std::unique_ptr<Trace> trace_;
   std::unique_ptr<RankMemory> memory_;
   std::unique_ptr<Accelerator> accelerator_;    // after memory_: images outlive it

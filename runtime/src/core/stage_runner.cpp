@@ -1,5 +1,7 @@
 #include "core/stage_runner.h"
 
+#include <cstdio>
+
 #include "comm/communicator.h"
 #include "comm/device_collectives.h"
 #include "hycrt/accelerator.h"
@@ -38,6 +40,64 @@ const char* nameOf(InstructionKind kind) {
 }  // namespace
 
 Status StageRunner::runStep(double learningRate) {
+  if (recording_ == Recording::kDone) {
+    HYCRT_RETURN_IF_ERROR(refillStep(learningRate));
+    return readScalars();
+  }
+  if (recording_ != Recording::kOff && hasRun_ && !afterReduce) {
+    HYCRT_RETURN_IF_ERROR(recordStep(learningRate));
+    if (recording_ == Recording::kDone) return readScalars();
+  }
+  hasRun_ = !afterReduce;
+  HYCRT_RETURN_IF_ERROR(runSchedule(learningRate));
+  HYCRT_RETURN_IF_ERROR(readScalars());
+  return traceDevice();
+}
+
+// What could not be recorded has not run either, and is run as any other step.
+Status StageRunner::recordStep(double learningRate) {
+  Accelerator& device = *ctx_.accelerator();
+  HYCRT_RETURN_IF_ERROR(device.beginRecording());
+  const Status ran = runSchedule(learningRate);
+  const Status recorded = device.endRecording();
+  HYCRT_RETURN_IF_ERROR(recorded.ok() ? ran : ctx_.status());
+  if (recorded.ok()) {
+    recording_ = Recording::kDone;
+    return device.launch();
+  }
+  if (recording_ == Recording::kInsisted) return recorded;
+  std::fprintf(stderr, "steps are run without a graph: %s\n", recorded.message().c_str());
+  recording_ = Recording::kOff;
+  return {};
+}
+
+// What the host does in a recorded step: the same uploads in the same order.
+Status StageRunner::refillStep(double learningRate) {
+  ctx_.accelerator()->refill();
+  for (const Instruction& instruction : ctx_.program().schedule) {
+    switch (instruction.kind) {
+      case InstructionKind::kBeginStep:
+        HYCRT_RETURN_IF_ERROR(beginStep());
+        break;
+      case InstructionKind::kForward:
+      case InstructionKind::kBackward:
+        HYCRT_RETURN_IF_ERROR(fillInputs(instruction.microBatch));
+        break;
+      case InstructionKind::kApply: {
+        const BufferRef rate = ctx_.program().scalars.learningRate;
+        *ctx_.ptr<float>(rate) = static_cast<float>(learningRate);
+        HYCRT_RETURN_IF_ERROR(upload(rate, sizeof(float)));
+        break;
+      }
+      case InstructionKind::kReduce:
+      case InstructionKind::kExchange:
+        break;
+    }
+  }
+  return ctx_.accelerator()->launch();
+}
+
+Status StageRunner::runSchedule(double learningRate) {
   HYCRT_RETURN_IF_ERROR(markDevice());
   for (const Instruction& instruction : ctx_.program().schedule) {
     const int64_t begin = trace_ ? monotonicNs() : 0;
@@ -46,8 +106,7 @@ Status StageRunner::runStep(double learningRate) {
     HYCRT_RETURN_IF_ERROR(markDevice());
     if (trace_ && !ctx_.accelerator()) traceInstruction(instruction, begin, monotonicNs());
   }
-  HYCRT_RETURN_IF_ERROR(readScalars());
-  return traceDevice();
+  return {};
 }
 
 void StageRunner::traceInstruction(const Instruction& instruction, int64_t beginNs, int64_t endNs) {

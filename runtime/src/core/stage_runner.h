@@ -38,6 +38,10 @@ class StageRunner {
   // Runs between reduce and apply, where gradients are complete and not used up.
   std::function<Status()> afterReduce;
 
+  // Steps after the first are recorded once and run as one thing. `insists`: an error where none can be recorded;
+  // otherwise that is told, and steps run as before.
+  void recordSteps(bool insists) { recording_ = insists ? Recording::kInsisted : Recording::kWanted; }
+
   // One step; ctx.step() says which. The first error of the program, the data or a peer.
   Status runStep(double learningRate);
 
@@ -49,7 +53,12 @@ class StageRunner {
   LossScaling lossScaling() const;
 
  private:
+  enum class Recording { kOff, kWanted, kInsisted, kDone };
+
   void selectForward();
+  Status runSchedule(double learningRate);
+  Status recordStep(double learningRate);
+  Status refillStep(double learningRate);
   Status execute(const Instruction& instruction, double learningRate);
   Status compute(const Instruction& instruction);
   Status exchange(const TransferUse* uses, int count);
@@ -60,14 +69,15 @@ class StageRunner {
   Status readScalars();
   Status fillInputs(int64_t microBatch);
   Status fillInput(const InputDesc& input, int64_t microBatch);
-
-  Context& ctx_;
-  Dataset* data_;
-  WindowOrder order_;
   void traceInstruction(const Instruction& instruction, int64_t beginNs, int64_t endNs);
   Status markDevice();
   Status traceDevice();
 
+  Context& ctx_;
+  Dataset* data_;
+  WindowOrder order_;
+  Recording recording_ = Recording::kOff;
+  bool hasRun_ = false;  // a whole step, which has chosen all that is chosen once
   Trace* trace_;
   std::vector<TransferUse> forwardTransfers_;  // of evaluateBatch; rows that forwardSchedule_ counts in
   std::vector<Instruction> forwardSchedule_;

@@ -91,12 +91,51 @@ Result<std::vector<int64_t>> MarkList::take() {
   return times;
 }
 
+// --------------------------------------------------------------------------------------------------- TransferStream
+
+TransferStream::~TransferStream() {
+  for (cudaEvent_t event : moved_) cudaEventDestroy(event);
+  if (ready_) cudaEventDestroy(ready_);
+  if (stream_) cudaStreamDestroy(stream_);
+}
+
+Status TransferStream::open() {
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"));
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "making an event"));
+  for (int i = 0; i < kEvents; ++i) {
+    cudaEvent_t event = nullptr;
+    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
+    moved_.push_back(event);
+  }
+  return {};
+}
+
+Result<uint64_t> TransferStream::start(std::byte* to, const std::byte* from, int64_t bytes, int64_t zeros,
+                                       cudaStream_t compute) {
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(ready_, compute), "recording an event"));
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamWaitEvent(stream_, ready_, 0), "waiting for an event"));
+  HYCRT_RETURN_IF_ERROR(
+      cudaStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream_), "moving a tensor"));
+  if (zeros > 0) {
+    HYCRT_RETURN_IF_ERROR(
+        cudaStatus(cudaMemsetAsync(to + bytes, 0, static_cast<size_t>(zeros), stream_), "clearing memory"));
+  }
+  const uint64_t move = ++started_;
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(moved_[move % kEvents], stream_), "recording an event"));
+  return move;
+}
+
+Status TransferStream::wait(uint64_t move, cudaStream_t compute) {
+  return cudaStatus(cudaStreamWaitEvent(compute, moved_[move % kEvents], 0), "waiting for an event");
+}
+
 // ------------------------------------------------------------------------------------------------------- CudaDevice
 
 CudaDevice::~CudaDevice() {
   collectives_.reset();
+  graph_.reset();
   for (std::byte* pinned : pinned_) cudaHostUnregister(pinned);
-  for (std::byte* arena : arenas_) cudaFree(arena);
+  for (std::byte* arena : allocated_) cudaFree(arena);
   if (stream_) cudaStreamDestroy(stream_);
 }
 
@@ -162,10 +201,41 @@ Status freeAndTotal(int64_t* free, int64_t* total) {
 Status CudaDevice::open(const Program& program, const DevicePlace& place) {
   hyc::kernels::cuda::allowTf32(place.tf32);
   HYCRT_RETURN_IF_ERROR(choose(program, place));
-  for (const ArenaDesc& arena : program.arenas) planned_ += arena.bytes;
+  for (const ArenaDesc& arena : program.arenas) planned_ += arena.onHost ? 0 : arena.bytes;
   HYCRT_RETURN_IF_ERROR(checkMemory(program));
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"));
+  HYCRT_RETURN_IF_ERROR(transfers_.open());
   return ring_.open();
+}
+
+Status CudaDevice::place(const ArenaDesc& arena) {
+  const size_t bytes = static_cast<size_t>(std::max<int64_t>(arena.bytes, 256));
+  void* memory = nullptr;
+  if (const cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
+    return unavailableError(std::string("arena '") + arena.name + "' of " + mebibytes(arena.bytes) +
+                            " does not fit on " + name_ + " (the plan wants " + mebibytes(planned_) +
+                            " in all): " + cudaGetErrorString(error));
+  }
+  arenas_.push_back(static_cast<std::byte*>(memory));
+  allocated_.push_back(arenas_.back());
+  return cudaStatus(cudaMemsetAsync(memory, 0, bytes, stream_), "clearing an arena");
+}
+
+// The image itself, which is zero where nobody has written: kernels reach it over the bus.
+Status CudaDevice::placeOnHost(const ArenaDesc& arena, std::byte* image) {
+  void* memory = nullptr;
+  cudaError_t error = cudaHostRegister(image, static_cast<size_t>(arena.bytes), cudaHostRegisterMapped);
+  if (error == cudaSuccess) {
+    pinned_.push_back(image);
+    error = cudaHostGetDevicePointer(&memory, image, 0);
+  }
+  if (error != cudaSuccess) {
+    return unavailableError(std::string("arena '") + arena.name + "' of " + mebibytes(arena.bytes) +
+                            " cannot be pinned on the host: " + cudaGetErrorString(error));
+  }
+  pinnedArenas_.push_back(static_cast<int>(arenas_.size()));
+  arenas_.push_back(static_cast<std::byte*>(memory));
+  return {};
 }
 
 Status CudaDevice::allocate(const Program& program, std::byte* const* images, bool pinsShared) {
@@ -173,16 +243,8 @@ Status CudaDevice::allocate(const Program& program, std::byte* const* images, bo
   HYCRT_RETURN_IF_ERROR(freeAndTotal(&freeBefore_, &total_));
   for (int64_t i = 0; i < program.arenas.size; ++i) {
     const ArenaDesc& arena = program.arenas[i];
-    const size_t bytes = static_cast<size_t>(std::max<int64_t>(arena.bytes, 256));
-    void* memory = nullptr;
-    if (const cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
-      return unavailableError(std::string("arena '") + arena.name + "' of " + mebibytes(arena.bytes) +
-                              " does not fit on " + name_ + " (the plan wants " + mebibytes(planned_) +
-                              " in all): " + cudaGetErrorString(error));
-    }
-    arenas_.push_back(static_cast<std::byte*>(memory));
-    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaMemsetAsync(memory, 0, bytes, stream_), "clearing an arena"));
-    if (!pinsShared || arena.sharing != Sharing::kShared || arena.bytes == 0) continue;
+    HYCRT_RETURN_IF_ERROR(arena.onHost && arena.bytes > 0 ? placeOnHost(arena, images[i]) : place(arena));
+    if (arena.onHost || !pinsShared || arena.sharing != Sharing::kShared || arena.bytes == 0) continue;
     // Copies are right without, only slower: what refuses to be pinned stays as it is.
     if (cudaHostRegister(images[i], static_cast<size_t>(arena.bytes), cudaHostRegisterDefault) == cudaSuccess)
       pinned_.push_back(images[i]);
@@ -209,23 +271,52 @@ Result<DeviceMemory> CudaDevice::measureMemory() {
   return DeviceMemory{planned_, freeBefore_ - freeAfter_, freeAfter_ - free, total - freeBefore_};
 }
 
+Result<uint64_t> CudaDevice::startMove(BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros) {
+  return transfers_.start(onDevice(destination), onDevice(source), bytes, zeros, stream_);
+}
+
+Status CudaDevice::waitMove(uint64_t move) { return transfers_.wait(move, stream_); }
+
+// Where the image is the arena there is nothing to copy.
+bool CudaDevice::isOnHost(BufferRef buffer) const {
+  return std::find(pinnedArenas_.begin(), pinnedArenas_.end(), buffer.arena) != pinnedArenas_.end();
+}
+
 Status CudaDevice::upload(BufferRef buffer, int64_t bytes) {
+  if (isOnHost(buffer)) return {};
+  if (graph_ && graph_->takesUploads()) return graph_->upload(onDevice(buffer), onHost(buffer), bytes, stream_);
+  uploaded_ += (bytes + StepGraph::kAlignment - 1) / StepGraph::kAlignment * StepGraph::kAlignment;
   return ring_.copy(onDevice(buffer), onHost(buffer), bytes, stream_);
 }
 
 Status CudaDevice::copyToDevice(BufferRef buffer, int64_t bytes) {
+  if (isOnHost(buffer)) return {};
   return cudaStatus(
       cudaMemcpyAsync(onDevice(buffer), onHost(buffer), static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_),
       "copying to the device");
 }
 
 Status CudaDevice::copyToHost(BufferRef buffer, int64_t bytes) {
+  if (isOnHost(buffer)) return {};
   return cudaStatus(
       cudaMemcpyAsync(onHost(buffer), onDevice(buffer), static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_),
       "copying from the device");
 }
 
+Status CudaDevice::beginRecording() {
+  graph_ = std::make_unique<StepGraph>();
+  return graph_->begin(stream_, lastUploaded_);
+}
+
+Status CudaDevice::endRecording() {
+  Status ended = graph_->end(stream_);
+  if (!ended.ok()) hyc::kernels::cuda::forgetGemmFailure();
+  return ended;
+}
+
 Status CudaDevice::finish() {
+  lastUploaded_ = uploaded_;
+  uploaded_ = 0;
   if (const char* failure = hyc::kernels::cuda::gemmFailure()) return unavailableError(failure);
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaGetLastError(), "starting a kernel"));
   if (collectives_) HYCRT_RETURN_IF_ERROR(collectives_->watch(stream_));

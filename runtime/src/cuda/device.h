@@ -1,4 +1,5 @@
-// CudaDevice: the GPU of one rank. Arenas are one allocation each, one stream runs the program's kernels.
+// CudaDevice: the GPU of one rank. Arenas are one allocation each, one stream runs the program's kernels, another moves
+// what is offloaded.
 #ifndef HYCRT_SRC_CUDA_DEVICE_H_
 #define HYCRT_SRC_CUDA_DEVICE_H_
 
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "comm/device_collectives.h"
+#include "cuda/step_graph.h"
 #include "hycrt/accelerator.h"
 
 namespace hycrt {
@@ -48,6 +50,24 @@ class MarkList {
   int64_t firstNs_ = 0;  // when the first one was put on the stream
 };
 
+// A stream of its own for moves, joined with the program's by events.
+class TransferStream {
+ public:
+  ~TransferStream();
+  Status open();
+  // After what is on `compute` so far.
+  Result<uint64_t> start(std::byte* to, const std::byte* from, int64_t bytes, int64_t zeros, cudaStream_t compute);
+  // What is put on `compute` from now on comes after the move.
+  Status wait(uint64_t move, cudaStream_t compute);
+
+ private:
+  static constexpr int kEvents = 64;  // a later move's end is an earlier one's too
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t ready_ = nullptr;
+  std::vector<cudaEvent_t> moved_;
+  uint64_t started_ = 0;
+};
+
 class CudaDevice : public Accelerator {
  public:
   ~CudaDevice() override;
@@ -60,6 +80,12 @@ class CudaDevice : public Accelerator {
   Status copyToDevice(BufferRef buffer, int64_t bytes) override;
   Status copyToHost(BufferRef buffer, int64_t bytes) override;
   Status finish() override;
+  Status beginRecording() override;
+  Status endRecording() override;
+  void refill() override { graph_->refill(); }
+  Status launch() override { return graph_->launch(stream_); }
+  Result<uint64_t> startMove(BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros) override;
+  Status waitMove(uint64_t move) override;
   Status read(const std::byte* from, std::byte* to, int64_t bytes) override;
   Status mark() override;
   Result<std::vector<int64_t>> takeMarks() override;
@@ -70,6 +96,9 @@ class CudaDevice : public Accelerator {
  private:
   Status choose(const Program& program, const DevicePlace& place);
   Status checkMemory(const Program& program) const;
+  Status place(const ArenaDesc& arena);
+  bool isOnHost(BufferRef buffer) const;
+  Status placeOnHost(const ArenaDesc& arena, std::byte* image);
   std::byte* onDevice(BufferRef buffer) const { return arenas_[static_cast<size_t>(buffer.arena)] + buffer.offset; }
   std::byte* onHost(BufferRef buffer) const { return images_[buffer.arena] + buffer.offset; }
 
@@ -78,9 +107,14 @@ class CudaDevice : public Accelerator {
   int64_t planned_ = 0;
   int64_t total_ = 0, freeBefore_ = 0, freeAfter_ = 0;  // as the driver says, around the arenas' allocation
   MarkList marks_;
+  TransferStream transfers_;
+  std::unique_ptr<StepGraph> graph_;
+  int64_t uploaded_ = 0, lastUploaded_ = 0;  // since the last finish(), and in front of it; for the graph's places
   cudaStream_t stream_ = nullptr;
   std::vector<std::byte*> arenas_;
+  std::vector<std::byte*> allocated_;  // of the arenas, those that are the device's own
   std::vector<std::byte*> pinned_;
+  std::vector<int> pinnedArenas_;  // whose images are the arenas
   std::byte* const* images_ = nullptr;
   UploadRing ring_;
   std::unique_ptr<DeviceCollectives> collectives_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hycrt/accelerator.h"
 #include "io/block_file.h"
 #include "kernels/parallel/team.h"
 
@@ -50,7 +51,20 @@ std::string whatLiesAt(const Context& ctx, int64_t offset) {
 
 }  // namespace
 
+namespace {
+
+MoveTicket moveStartOnDevice(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros) {
+  if (!ctx.status().ok()) return {};
+  const Result<uint64_t> move = ctx.accelerator()->startMove(source, destination, bytes, zeros);
+  if (move.ok()) return {*move};
+  ctx.fail(move.status());
+  return {};
+}
+
+}  // namespace
+
 MoveTicket fetchStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros) {
+  if (ctx.accelerator()) return moveStartOnDevice(ctx, source, destination, bytes, zeros);
   const MoveTicket ticket = moveStart(ctx, source, destination, bytes);
   if (zeros > 0 && ctx.status().ok())
     std::memset(ctx.ptr<std::byte>(destination) + bytes, 0, static_cast<size_t>(zeros));
@@ -58,10 +72,16 @@ MoveTicket fetchStart(Context& ctx, BufferRef source, BufferRef destination, int
 }
 
 MoveTicket evictStart(Context& ctx, BufferRef source, BufferRef destination, int64_t bytes) {
+  if (ctx.accelerator()) return moveStartOnDevice(ctx, source, destination, bytes, 0);
   return moveStart(ctx, source, destination, bytes);
 }
 
 void wait(Context& ctx, MoveTicket ticket) {
+  if (Accelerator* const device = ctx.accelerator()) {
+    if (ticket.sequence == 0 || !ctx.status().ok()) return;
+    if (const Status status = device->waitMove(ticket.sequence); !status.ok()) ctx.fail(status);
+    return;
+  }
   if (ticket.sequence == 0 && !ctx.file()) return;
   const Status status = ctx.file()->wait({ticket.sequence});
   if (status.ok() || !ctx.status().ok()) return;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All of issue 5's "Speed and memory" within one run on one GPU: GPT-2 124M in bf16 beside the rates that bound it, and beside
+# What docs/performance.md has rows for of GPUs, within one run on one GPU: GPT-2 124M in bf16 beside the rates that bound it, and beside
 # PyTorch's compiled step with SDPA where python3 has torch with CUDA (PYTHON says which python3). Prints a table of ratios.
 # Where there is no GPU: one line, and 77.
 #

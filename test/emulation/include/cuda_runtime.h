@@ -116,10 +116,16 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorNotReady = 600,
+  cudaErrorStreamCaptureUnsupported = 900,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3,
+  cudaMemcpyDefault = 4,
+};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-enum : unsigned { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaHostRegisterDefault = 0 };
+enum : unsigned { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaHostRegisterDefault = 0, cudaHostRegisterMapped = 2 };
 
 struct cudaDeviceProp {
   char name[256];
@@ -149,6 +155,7 @@ cudaError_t cudaMallocHost(void **pointer, size_t bytes);
 cudaError_t cudaFreeHost(void *pointer);
 cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned flags);
 cudaError_t cudaHostUnregister(void *pointer);
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemset(void *to, int value, size_t bytes);
@@ -165,9 +172,23 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaDeviceSynchronize();
+
+struct CUgraph_st;
+struct CUgraphExec_st;
+using cudaGraph_t = CUgraph_st *;
+using cudaGraphExec_t = CUgraphExec_st *;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute attribute, int value);
 
 namespace emulation {
+// Done at once, or recorded where a step is.
+void enqueue(std::function<void()> work);
 void runGrid(const cudaLaunchConfig_t &config, const std::function<void()> &thread);
 }
 
@@ -175,6 +196,7 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
                                Arguments &&...arguments) {
   const std::tuple<Parameters...> values(arguments...);
-  emulation::runGrid(*config, [&] { std::apply(kernel, values); });
+  emulation::enqueue(
+      [values, kernel, config = *config] { emulation::runGrid(config, [&] { std::apply(kernel, values); }); });
   return cudaGetLastError();
 }

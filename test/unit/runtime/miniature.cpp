@@ -255,10 +255,12 @@ constexpr Program kProgram = {"miniature",
                               0x1234,
                               {TP, PP, DP},
                               STAGE,
-                              0,  // threads
-                              0,  // fixed bytes
-                              false,
-                              {},  // no GPUs
+                              0,      // threads
+                              0,      // fixed bytes
+                              false,  // writes no buffers
+                              false,  // checks nothing
+                              false,  // poisons nothing
+                              {},     // no GPUs
                               {kSamples, MICRO_BATCHES, kSequence},
                               {{kCommunication, kLossSum}, {kCommunication, kCount}, {kCommunication, kNorm}},
                               kArenas,
