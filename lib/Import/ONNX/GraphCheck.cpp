@@ -129,8 +129,13 @@ LogicalResult hyc::onnx::checkGraph(const OnnxFile &file, llvm::SmallVectorImpl<
   for (const onnxfile::Node &node : graph.node())
     for (const std::string &input : node.input())
       checkUse(input, describe(node));
-  for (const onnxfile::Value &output : graph.output())
+  for (auto [index, output] : llvm::enumerate(graph.output())) {
     checkUse(output.name(), "the graph's outputs");
+    if (output.name().empty()) {
+      good = false;
+      emitError(file.getLoc()) << "output " << index << " of the graph has no name";
+    }
+  }
   if (graph.output_size() == 0) {
     good = false;
     emitError(file.getLoc()) << "the graph has no outputs";

@@ -14,8 +14,8 @@ hyc::importTorchExport(mlir::MLIRContext &context, llvm::StringRef path, const I
   auto report = [&](llvm::Error error) {
     std::string message = llvm::toString(std::move(error));
     llvm::StringRef text = message;
-    if (text.consume_front(path))
-      text.consume_front(": ");
+    if (text.consume_front(path)) // FILE: what, or FILE:RECORD:LINE:COLUMN: what
+      text = text.ltrim(": ");
     emitError(loc) << text;
     return llvm::failure();
   };

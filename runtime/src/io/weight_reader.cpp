@@ -191,11 +191,11 @@ Status WeightReader::read() {
       if (i < failed) failed = i, status = std::move(own);
     }
   };
-  // Not OpenMP's threads, which a process that was forked after their first use would wait for.
+  // Two for each that computes: while one waits for the disk another copies. Not OpenMP's, which a process that was
+  // forked after their first use would wait for.
+  const size_t threads = std::min(count, 2 * static_cast<size_t>(omp_get_max_threads()));
   std::vector<std::thread> others;
-  for (size_t i = 1; i < std::min<size_t>(count, static_cast<size_t>(omp_get_max_threads())); ++i) {
-    others.emplace_back(work);
-  }
+  for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
   work();
   for (std::thread& thread : others) thread.join();
   pieces_.clear();

@@ -233,6 +233,12 @@ TEST(Graph, lists_everything_that_is_wrong_once) {
   EXPECT_EQ(imported.allErrors().find("after_the_cycle"), std::string::npos);
 }
 
+TEST(Graph, with_an_output_without_a_name_is_refused) {
+  ModelBuilder model = makeLinear();
+  model.output("");
+  expectError(importModel(model, withBatch(2)), {"output 1 of the graph has no name"});
+}
+
 TEST(Graph, may_list_its_nodes_in_any_order) {
   ModelBuilder model;
   model.input("x", kF32, {2});

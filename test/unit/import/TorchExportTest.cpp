@@ -239,6 +239,7 @@ TEST(TorchExportRefusal, of_other_archives_says_what_they_are) {
 
 TEST(TorchExportRefusal, of_json_and_tensors_names_them) {
   expectRefusal(zipOf(changed("models/model.json", "{", "{\"x\": " + std::string(10000, '[') + ",")), "nested deeper");
+  EXPECT_EQ(outcomeOf(zipOf(changed("models/model.json", "{", "{\"x\": ?"))).find("models/model.json:1:7: "), 0u);
   expectRefusal(zipOf(changed("models/model.json", "\"tanh\"", "\"tan\xff\"")), "UTF-8");
   const std::string config = "data/weights/model_weights_config.json";
   expectRefusal(zipOf(changed(config, "\"use_pickle\": false", "\"use_pickle\": true")), "stored as a pickle");
