@@ -18,6 +18,7 @@ struct Model {
   const char *name; ///< "llama": whose reference it is held to
   const char *loss;
   ModelMode mode = ModelMode::AsExported; ///< in which it trains
+  bool isOnnx() const { return llvm::StringRef(file).ends_with(".onnx"); }
   friend void PrintTo(const Model &model, std::ostream *out) { *out << model.file; }
 };
 
@@ -64,9 +65,12 @@ const OneDevice &oneDevice(const Model &model, int64_t microBatches = 1);
 /// Losses and the gradients of every parameter.
 void expectPyTorchsTraining(const Model &model);
 
-/// All ranks of the mesh that `options` asks for, against one device with as many samples a micro-batch: losses,
-/// gradients where they are not in shards, and what is in frozen parameters in the end.
-void expectMeshToTrainAlike(const Model &model, const PipelineOptions &options, const OneDevice &expected);
+/// All ranks of the mesh that `options` asks for, in phase 4 and maybe 5, against one device with as many samples a
+/// micro-batch: losses, gradients where they are not in shards, and what is in frozen parameters in the end.
+void expectMeshToTrainAlike(const Model &model, const PipelineOptions &options, const OneDevice &expected,
+                            Phase last = Phase::Local);
+/// What frozen parameters hold after ten steps, against the reference; returns how many there are.
+size_t expectPyTorchsBuffers(const Model &model);
 
 } // namespace hyc::equivalence
 

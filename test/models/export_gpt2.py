@@ -60,10 +60,10 @@ import safetensors.numpy
 import torch
 import transformers
 
+from exporting import drop_metadata, save_archive
+
 HERE = pathlib.Path(__file__).parent
 STEPS = 20
-DROPPED_METADATA = {"pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node", "pkg.torch.onnx.class_hierarchy",
-                    "namespace"}  # says what pkg.torch.onnx.name_scopes says
 
 
 @dataclasses.dataclass
@@ -125,19 +125,6 @@ def export(model, fixture, path):
                           optimize=fixture.exporter != "unoptimised", external_data=not fixture.weights)
 
 
-def drop_metadata(proto):
-    def keep_the_rest(holder):
-        kept = [entry for entry in holder.metadata_props if entry.key not in DROPPED_METADATA]
-        del holder.metadata_props[:]
-        holder.metadata_props.extend(kept)
-
-    for node in proto.graph.node:
-        keep_the_rest(node)
-        node.doc_string = ""
-    for value in [*proto.graph.value_info, *proto.graph.input, *proto.graph.output]:
-        keep_the_rest(value)
-
-
 def keep_integers(proto, folder):
     """Position ids and the like stay in the model; floats become references to a file that is left behind."""
     for tensor in proto.graph.initializer:
@@ -161,12 +148,9 @@ def write_model(model, fixture, folder):
 
 
 def write_archive(model, fixture, path):
-    """torch.export.save's file, its stack traces left out: they are most of it, and name this machine's folders."""
     exported = torch.export.export(model, (), {"input_ids": torch.zeros(2, fixture.sequence, dtype=torch.int64)},
                                    dynamic_shapes={"input_ids": {0: torch.export.Dim("batch")}})
-    for node in exported.graph.nodes:
-        node.meta.pop("stack_trace", None)
-    torch.export.save(exported, str(path))
+    save_archive(exported, path)
 
 
 def write_every_format(model, fixture, folder):

@@ -55,10 +55,10 @@ import safetensors.numpy
 import torch
 import transformers
 
+from exporting import drop_metadata, save_archive
+
 HERE = pathlib.Path(__file__).parent
 SEQUENCE, BATCH, STEPS = 16, 8, 11
-DROPPED_METADATA = {"pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node", "pkg.torch.onnx.class_hierarchy",
-                    "namespace"}  # says what pkg.torch.onnx.name_scopes says
 
 LANGUAGE = dict(vocab_size=257, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
                 attn_implementation="sdpa", bos_token_id=0, eos_token_id=0)
@@ -137,13 +137,8 @@ def example(fixture):
 
 
 def write_archive(model, inputs, path):
-    """torch.export.save's file, its stack traces left out: they are most of it, and name this machine's folders."""
     batch = torch.export.Dim("batch")
-    exported = torch.export.export(model, (), inputs, dynamic_shapes={name: {0: batch} for name in inputs})
-    for module in exported.graph_module.modules():
-        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else []:
-            node.meta.pop("stack_trace", None)
-    torch.export.save(exported, str(path))
+    save_archive(torch.export.export(model, (), inputs, dynamic_shapes={name: {0: batch} for name in inputs}), path)
 
 
 def only_logits(model, masked):
@@ -157,19 +152,6 @@ def only_logits(model, masked):
     result = copy.copy(model)
     result.__class__ = OnlyLogits
     return result
-
-
-def drop_metadata(proto):
-    def keep_the_rest(holder):
-        kept = [entry for entry in holder.metadata_props if entry.key not in DROPPED_METADATA]
-        del holder.metadata_props[:]
-        holder.metadata_props.extend(kept)
-
-    for node in proto.graph.node:
-        keep_the_rest(node)
-        node.doc_string = ""
-    for value in [*proto.graph.value_info, *proto.graph.input, *proto.graph.output]:
-        keep_the_rest(value)
 
 
 def restore_buffers(proto, buffers):
@@ -245,6 +227,8 @@ def average_population_variances(model):
         averages[name] = norm.running_var.clone()
 
         def take(module, inputs, output):
+            if not module.training:
+                return
             variance = inputs[0].detach().var((0, 2, 3), unbiased=False)
             averages[name] = (1 - norm.momentum) * averages[name] + norm.momentum * variance
 

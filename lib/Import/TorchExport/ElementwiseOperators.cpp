@@ -129,6 +129,12 @@ void clamp(NodeTranslation &node) {
 
 void convert(NodeTranslation &node) { node.finish(node.cast(node.tensor("self"), node.resultMeta().type)); }
 
+/// `src` in the type and the shape of `self`.
+void copy(NodeTranslation &node) {
+  Name values = node.cast(node.tensor("src"), node.metaOf("self").type);
+  node.finish(node.emit("Expand", {values, node.emit("Shape", {node.tensor("self")})}));
+}
+
 void keep(NodeTranslation &node) { node.finish(node.tensor("self")); }
 
 /// Checks of what hyc knows when compiling: nothing to compute.
@@ -196,5 +202,6 @@ void hyc::torchexport::addElementwise(TranslationTable &table) {
   for (const char *name : {"_assert_tensor_metadata.default", "_assert_scalar.default", "_assert_async.msg",
                            "sym_constrain_range.default", "sym_constrain_range_for_size.default"})
     table[std::string("aten.") + name] = drop;
+  table["aten.copy.default"] = copy;
   table["aten.dropout.default"] = dropout;
 }

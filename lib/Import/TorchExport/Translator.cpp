@@ -234,6 +234,43 @@ void Translator::markMutations() {
   }
 }
 
+/// A value that is detached counts as a constant for PyTorch's gradient, but not for hyc's: where it lies between a
+/// parameter and an output, the model would train otherwise.
+llvm::LogicalResult Translator::checkGradients() {
+  llvm::StringSet<> trained, wanted;
+  for (const auto &tensor : program.tensorOf)
+    if (program.tensors[tensor.getValue()].isParameter)
+      trained.insert(canonical(tensor.getKey()));
+  for (const auto &[value, name] : program.outputs)
+    wanted.insert(canonical(value));
+  auto takes = [&](const Node &node, const llvm::StringSet<> &values) {
+    bool found = false;
+    for (const Argument &argument : node.arguments)
+      forEachTensor(node, argument, [&](StringRef value) { found |= values.contains(canonical(value)); });
+    return found;
+  };
+  std::vector<const Node *> detached; // of what depends on a parameter
+  for (const Node &node : program.nodes)
+    if (takes(node, trained)) {
+      if (StringRef(node.target).starts_with("aten.detach"))
+        detached.push_back(&node);
+      for (const std::string &result : node.results)
+        trained.insert(canonical(result));
+    }
+  for (const Node &node : llvm::reverse(program.nodes)) {
+    bool isWanted = llvm::any_of(node.results, [&](const std::string &r) { return wanted.contains(canonical(r)); });
+    if (isWanted && llvm::is_contained(detached, &node))
+      return emitError(loc)
+             << "node \"" << node.name << "\" (" << node.target
+             << ") keeps the gradient from a parameter, which hyc does not; freeze what it depends on, or "
+                "export the model without it";
+    if (isWanted)
+      for (const Argument &argument : node.arguments)
+        forEachTensor(node, argument, [&](StringRef value) { wanted.insert(canonical(value)); });
+  }
+  return llvm::success();
+}
+
 llvm::FailureOr<onnx::AssembledModel> Translator::run() {
   if (llvm::failed(checkOperators()))
     return llvm::failure();
@@ -243,6 +280,8 @@ llvm::FailureOr<onnx::AssembledModel> Translator::run() {
   if (llvm::failed(addInputs()))
     return llvm::failure();
   findStorage();
+  if (llvm::failed(checkGradients()))
+    return llvm::failure();
   for (const Node &node : program.nodes) {
     NodeTranslation translation(*this, node);
     findAnyTranslation(node.target)(translation);

@@ -36,6 +36,7 @@ private:
   /// What is wrong with writing into a value at the present node; empty if its users can be told from those of others.
   std::string objectionToWriting(llvm::StringRef value) const;
   void markMutations();
+  llvm::LogicalResult checkGradients();
 
   mlir::Location loc;
   const Program &program;

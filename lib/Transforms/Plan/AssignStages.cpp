@@ -250,6 +250,9 @@ private:
           bound = std::min(bound, chunkOf(def));
       if (isa<AccumulateOp>(op)) // where the contribution is made: those of a tied parameter meet once a step
         chunk = chunkOf(op.getOperand(0).getDefiningOp());
+      if (isa<WriteOp>(op)) // of what no input has a part in, such as a count
+        if (Operation *def = op.getOperand(0).getDefiningOp())
+          chunk = chunkOf(def);
       // Cotangents are summed where the last of them is made, so that one tensor crosses to the chunk before.
       setChunk(&op, chunk < 0 || isa<AddOp>(op) ? bound : std::min(chunk, bound));
     }

@@ -1,10 +1,8 @@
 // The graph built from a config.json: what PyTorch computes with the same weights, the parameters and the initial
 // values of transformers, and refusals that name the key.
 #include "../../e2e/SafeTensors.h"
-#include "OnnxTesting.h"
-#include "dialects/Hyc/HycDialect.h"
+#include "ConfigTesting.h"
 #include "hyc/Import/HuggingFace/Gpt2.h"
-#include "hyc/Import/HuggingFace/Import.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -16,34 +14,6 @@ using namespace hyc;
 using namespace hyc::onnx;
 
 namespace {
-
-struct Built {
-  std::unique_ptr<mlir::MLIRContext> context = std::make_unique<mlir::MLIRContext>();
-  std::string messages;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-
-  Built() {
-    context->disableMultithreading();
-    context->loadDialect<HycDialect>();
-    context->getDiagEngine().registerHandler(
-        [this](mlir::Diagnostic &diagnostic) { messages += diagnostic.str() + "\n"; });
-  }
-};
-
-/// The model that `text` describes, of 2 samples, or nothing and messages.
-Built build(const std::string &text, std::optional<int64_t> sequence = std::nullopt) {
-  Built built;
-  TemporaryFolder folder;
-  std::string path = (folder / "config.json").string();
-  std::ofstream(path) << text;
-  HuggingFaceOptions options;
-  options.batch = 2;
-  options.sequence = sequence;
-  auto module = importHuggingFace(*built.context, path, options);
-  if (succeeded(module))
-    built.module = std::move(*module);
-  return built;
-}
 
 std::string configOf(int64_t layers, int64_t heads, int64_t width, int64_t positions, const std::string &more = "") {
   return "{\"model_type\": \"gpt2\", \"n_layer\": " + std::to_string(layers) +

@@ -1,44 +1,16 @@
 // Llama and Qwen2 from a config.json: rotary frequencies that transformers computes, parameters and initial values by
 // its rule, and refusals that name the key. What the graphs compute is compared with PyTorch in test/equivalence.
-#include "OnnxTesting.h"
-#include "dialects/Hyc/HycDialect.h"
-#include "hyc/Import/HuggingFace/Import.h"
+#include "ConfigTesting.h"
 #include "mlir/IR/Verifier.h"
 #include <cmath>
-#include <fstream>
 
 using namespace hyc;
 using namespace hyc::onnx;
 
 namespace {
 
-struct Built {
-  std::unique_ptr<mlir::MLIRContext> context = std::make_unique<mlir::MLIRContext>();
-  std::string messages;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-
-  Built() {
-    context->disableMultithreading();
-    context->loadDialect<HycDialect>();
-    context->getDiagEngine().registerHandler(
-        [this](mlir::Diagnostic &diagnostic) { messages += diagnostic.str() + "\n"; });
-  }
-};
-
-/// The model that `text` describes, of 2 samples, or nothing and messages.
-Built build(const std::string &text, std::optional<int64_t> sequence = 8) {
-  Built built;
-  TemporaryFolder folder;
-  std::string path = (folder / "config.json").string();
-  std::ofstream(path) << text;
-  HuggingFaceOptions options;
-  options.batch = 2;
-  options.sequence = sequence;
-  auto module = importHuggingFace(*built.context, path, options);
-  if (succeeded(module))
-    built.module = std::move(*module);
-  return built;
-}
+/// With 8 tokens a sample.
+Built buildOfEight(const std::string &text) { return build(text, 8); }
 
 /// One layer of 2 heads of size 16.
 std::string configOf(const std::string &type, const std::string &more) {
@@ -62,7 +34,7 @@ class RopeFrequencies : public testing::TestWithParam<Rope> {};
 
 /// LlamaRotaryEmbedding's inv_freq and attention_scaling (transformers 5.23) under the same keys.
 TEST_P(RopeFrequencies, AreThoseOfTransformers) {
-  Built built = build(configOf("llama", GetParam().keys));
+  Built built = buildOfEight(configOf("llama", GetParam().keys));
   ASSERT_TRUE(built.module) << built.messages;
   int found = 0;
   built.module->walk([&](RotaryTableOp op) {
@@ -126,16 +98,16 @@ std::vector<std::string> biases(mlir::ModuleOp module) {
 
 TEST(LlamaParameters, HaveBiasesWhereTheConfigHasThem) {
   using Names = std::vector<std::string>;
-  EXPECT_EQ(biases(*build(configOf("llama", "")).module), Names());
-  EXPECT_EQ(biases(*build(configOf("qwen2", "")).module),
+  EXPECT_EQ(biases(*buildOfEight(configOf("llama", "")).module), Names());
+  EXPECT_EQ(biases(*buildOfEight(configOf("qwen2", "")).module),
             (Names{"self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"}));
-  EXPECT_EQ(biases(*build(configOf("llama", "\"attention_bias\": true, \"mlp_bias\": true")).module),
+  EXPECT_EQ(biases(*buildOfEight(configOf("llama", "\"attention_bias\": true, \"mlp_bias\": true")).module),
             (Names{"self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias", "self_attn.o_proj.bias",
                    "mlp.gate_proj.bias", "mlp.up_proj.bias", "mlp.down_proj.bias"}));
 }
 
 TEST(LlamaParameters, HaveTheModelsShapesAndStartByItsRule) {
-  Built built = build(configOf("llama", "\"head_dim\": 10, \"initializer_range\": 0.04"));
+  Built built = buildOfEight(configOf("llama", "\"head_dim\": 10, \"initializer_range\": 0.04"));
   ASSERT_TRUE(built.module && succeeded(mlir::verify(*built.module))) << built.messages;
   auto shapeOf = [&](llvm::StringRef name) {
     auto param = built.module->lookupSymbol<ParamOp>(name);
@@ -157,11 +129,11 @@ TEST(LlamaParameters, HaveTheModelsShapesAndStartByItsRule) {
 
 TEST(LlamaParameters, ShareTheEmbeddingWhereItIsTied) {
   EXPECT_FALSE(
-      build(configOf("qwen2", "\"tie_word_embeddings\": true")).module->lookupSymbol<ParamOp>("lm_head.weight"));
+      buildOfEight(configOf("qwen2", "\"tie_word_embeddings\": true")).module->lookupSymbol<ParamOp>("lm_head.weight"));
 }
 
 TEST(LlamaTensorPlan, IsTheModulesAttribute) {
-  Built built = build(configOf("llama", R"("base_model_tp_plan": {"layers.*.mlp.up_proj": "colwise"})"));
+  Built built = buildOfEight(configOf("llama", R"("base_model_tp_plan": {"layers.*.mlp.up_proj": "colwise"})"));
   ASSERT_TRUE(built.module) << built.messages;
   auto plan = (*built.module)->getAttrOfType<mlir::ArrayAttr>("hyc.tensor_plan");
   ASSERT_TRUE(plan && plan.size() == 1);
@@ -179,7 +151,7 @@ struct Refusal {
 class RefusedLlama : public testing::TestWithParam<Refusal> {};
 
 TEST_P(RefusedLlama, NamesTheKeyAndWhatWasExpected) {
-  Built built = build(configOf(GetParam().type, GetParam().keys));
+  Built built = buildOfEight(configOf(GetParam().type, GetParam().keys));
   EXPECT_FALSE(built.module);
   EXPECT_NE(built.messages.find(GetParam().message), std::string::npos) << built.messages;
 }
@@ -212,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(RefusedLlama, HeadsThatNoGroupsDivide) {
   std::string text = configOf("llama", "");
   text.replace(text.find("\"num_key_value_heads\": 1"), 24, "\"num_key_value_heads\": 3");
-  Built built = build(text);
+  Built built = buildOfEight(text);
   EXPECT_FALSE(built.module);
   EXPECT_NE(
       built.messages.find("\"num_attention_heads\" is 2, expected a multiple of \"num_key_value_heads\", which is 3"),
