@@ -3,6 +3,7 @@
 #include "dialects/Hyc/WindowShape.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/CheckedArithmetic.h"
 
 using namespace hyc;
 using namespace hyc::onnx;
@@ -341,14 +342,23 @@ LogicalResult importMaxUnpool(NodeImport &node) {
   Expansion e(node);
   Binding x = node.input(0);
   std::optional<llvm::SmallVector<int64_t>> kernel = node.getInts("kernel_shape"), shape;
-  if (!checkSpatial(node, x.type) || !kernel)
+  if (!checkSpatial(node, x.type) || node.failed())
     return failure();
+  if (!kernel || static_cast<int64_t>(kernel->size()) != x.type.getRank() - 2)
+    return node.error() << "has a 'kernel_shape' of " << (kernel ? kernel->size() : 0) << " numbers, expected one for "
+                        << "each spatial dimension of " << x.type;
   std::optional<Windows> w = getWindows(node, *kernel);
-  if (!w || static_cast<int64_t>(kernel->size()) != x.type.getRank() - 2)
+  if (!w)
     return failure();
   llvm::SmallVector<int64_t> pooled(x.type.getShape().take_front(2));
-  for (size_t d = 0; d < kernel->size(); ++d)
-    pooled.push_back((x.type.getDimSize(d + 2) - 1) * w->strides[d] + (*kernel)[d] - w->low[d] - w->high[d]);
+  for (size_t d = 0; d < kernel->size(); ++d) {
+    std::optional<int64_t> moved = llvm::checkedMul(x.type.getDimSize(d + 2) - 1, w->strides[d]);
+    std::optional<int64_t> size =
+        moved ? llvm::checkedAdd(*moved, (*kernel)[d] - w->low[d] - w->high[d]) : std::nullopt;
+    if (!size || *size < 0)
+      return node.error() << "has windows that do not fit " << x.type;
+    pooled.push_back(*size);
+  }
   shape = pooled;
   if (node.has(2) && !(shape = node.integers(2)))
     return failure();

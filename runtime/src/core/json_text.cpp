@@ -35,6 +35,10 @@ Result<json> parseJson(std::string_view text, const std::string& file) {
     }
     return true;
   };
+  // The library takes a NUL for the end, and what follows would go unread.
+  if (const size_t at = text.find('\0'); at != std::string_view::npos) {
+    return dataError(file + ": NUL character at byte " + std::to_string(at));
+  }
   try {
     return json::parse(text.begin(), text.end(), check);
   } catch (const Refusal& refusal) {

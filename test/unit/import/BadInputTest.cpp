@@ -280,6 +280,30 @@ TEST(Node, that_leaves_out_a_needed_input_is_refused) {
   expectError(importModel(model), {"\"y\" (Add)", "leaves out input 0"});
 }
 
+TEST(Node, of_unpooling_says_what_is_wrong_with_its_kernel) {
+  auto unpool = [](std::vector<int64_t> kernel, int64_t pad) {
+    ModelBuilder model;
+    model.input("x", kF32, {1, 1, 1, 2});
+    model.input("places", kI64, {1, 1, 1, 2});
+    onnxfile::Node &node = model.node("MaxUnpool", {"x", "places"}, {"y"});
+    auto list = [&node](const char *name, const std::vector<int64_t> &values) {
+      onnxfile::Attribute &attribute = *node.add_attribute();
+      attribute.set_name(name);
+      attribute.set_type(7);
+      for (int64_t value : values)
+        attribute.add_ints(value);
+    };
+    if (!kernel.empty())
+      list("kernel_shape", kernel);
+    list("pads", {0, pad, 0, pad});
+    model.output("y");
+    return importModel(model);
+  };
+  expectError(unpool({}, 0), {"'kernel_shape' of 0 numbers, expected one for each spatial dimension"});
+  expectError(unpool({1, 1, 1}, 0), {"'kernel_shape' of 3 numbers"});
+  expectError(unpool({1, 1}, 5), {"windows that do not fit"});
+}
+
 TEST(Node, with_an_attribute_of_another_type_is_refused) {
   ModelBuilder model;
   model.input("x", kF32, {2, 2});

@@ -217,6 +217,11 @@ TEST(Safetensors, RefusesHeadersLongerThanTheFile) {
   EXPECT_EQ(statusOf(folder, "abc").code(), StatusCode::kData);
 }
 
+TEST(Safetensors, RefusesANulAfterWhichTheHeaderWouldGoUnread) {
+  TemporaryFolder folder;
+  EXPECT_CONTAINS(statusOf(folder, safetensors(std::string("{}\0 x", 5), "")).message(), "NUL character at byte 2");
+}
+
 TEST(Safetensors, RefusesOverlapHolesAndWrongSizes) {
   TemporaryFolder folder;
   const std::string a = R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
