@@ -384,8 +384,6 @@ LogicalResult TableEmitter::emitProgram() {
     os << "    .threads = " << threads.getInt() << ",\n";
   if (auto fixed = program->getAttrOfType<IntegerAttr>("fixed_bytes"))
     os << "    .fixedBytes = " << fixed.getInt() << ",\n";
-  if (!program.getOps<rank::SiteOp>().empty())
-    os << "    .checksFinite = true,\n";
   if (program->hasAttr("poison"))
     os << "    .poisons = true,\n";
   if (!options.architectures.empty())
@@ -402,7 +400,8 @@ LogicalResult TableEmitter::emitProgram() {
      << ",\n    .transferUses = " << tableUse("TransferUse", "kTransferUses") << ",\n    .schedule = kSchedule,\n";
   os << "    .forward = " << dispatcher(dist::InstructionKind::forward)
      << ",\n    .backward = " << dispatcher(dist::InstructionKind::backward)
-     << ",\n    .reduce = runReduce,\n    .apply = runApply,\n};\n\n";
+     << ",\n    .reduce = runReduce,\n    .apply = runApply,\n"
+     << (program.getOps<rank::SiteOp>().empty() ? "" : "    .checksFinite = true,\n") << "};\n\n";
   return success();
 }
 
