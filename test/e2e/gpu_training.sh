@@ -6,6 +6,8 @@
 set -euo pipefail
 build=$1 source=$2 models=$2/test/models scratch=$3 tolerance=$4 steps=$5 model=$6
 shift 6
+# Nothing is compiled for a device that cannot be there: no driver's device file, of Linux or of WSL.
+if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then echo "there is no CUDA device: no driver is loaded"; exit 77; fi
 rm -rf "$scratch"
 mkdir -p "$scratch"
 compile=("$build/bin/hyc-compile" "$models/$model" "$@")

@@ -394,8 +394,6 @@ LogicalResult TableEmitter::emitProgram() {
     os << "    .fixedBytes = " << fixed.getInt() << ",\n";
   if (program->hasAttr("writes_buffers"))
     os << "    .writesBuffers = true,\n";
-  if (!program.getOps<rank::SiteOp>().empty())
-    os << "    .checksFinite = true,\n";
   if (program->hasAttr("poison"))
     os << "    .poisons = true,\n";
   if (!options.architectures.empty())
@@ -412,7 +410,8 @@ LogicalResult TableEmitter::emitProgram() {
      << ",\n    .transferUses = " << tableUse("TransferUse", "kTransferUses") << ",\n    .schedule = kSchedule,\n";
   os << "    .forward = " << dispatcher(dist::InstructionKind::forward)
      << ",\n    .backward = " << dispatcher(dist::InstructionKind::backward)
-     << ",\n    .reduce = runReduce,\n    .apply = runApply,\n};\n\n";
+     << ",\n    .reduce = runReduce,\n    .apply = runApply,\n"
+     << (program.getOps<rank::SiteOp>().empty() ? "" : "    .checksFinite = true,\n") << "};\n\n";
   return success();
 }
 

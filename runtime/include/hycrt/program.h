@@ -230,7 +230,6 @@ struct Program {
   int threads;         // that kernels' workspaces have room for; 0: they bring their own
   int64_t fixedBytes;  // declared beside the arenas: code, stacks, heap; 0: nothing is declared
   bool writesBuffers;  // forward changes parameters, such as running averages: it is not what --evaluate should run
-  bool checksFinite;   // a call of checkFinite() follows each op
   bool poisons;        // buffers' lives end with a call of poison(), which hyc-run --poison lets act
   Table<int> architectures;  // of GPUs that it is compiled for, as in 90; none: it runs on CPUs
   BatchDesc batch;
@@ -250,6 +249,8 @@ struct Program {
   void (*backward)(Context&, const Call&);
   void (*reduce)(Context&);                     // gradients to their totals, lossSum and tokenCount too
   void (*apply)(Context&, float learningRate);  // norm, clip, update
+
+  bool checksFinite = false;  // a call of checkFinite() follows each op
 };
 
 }  // namespace hycrt

@@ -44,9 +44,12 @@
 // KERNELS: reduceRows<Sum<float>>({.outer = 8, .steps = 1, .inner = 100}, element, finish);
 // KERNELS: cuda::kernel(sum_on_device).launch(stream, cuda::reduceRowsGrid({.outer = 8, .steps = 1, .inner = 100}), in0, out0, mode);
 
-// What has no kernel is told where it is.
-// RUN: not hyc-opt %S/check-finite.mlir --hyc-attach-optimizer="optimizer=sgd momentum=0.9" --hyc-plan-phase --hyc-local-phase --hyc-form-clusters --hyc-lower-to-rank --hyc-place-buffers --hyc-check-finite --hyc-emit-cpp="folder=%t.check name=m gpus=90" -o /dev/null 2>&1 | FileCheck %s --check-prefix=CHECKED
-// CHECKED: check-finite.mlir:{{[0-9]+}}:{{[0-9]+}}: error: 'rank.check' op has no CUDA form yet; compile without --check-finite, or with --target cpu
+// Checks are the CPU's; what they look at is the device's.
+// RUN: hyc-opt %S/check-finite.mlir --hyc-attach-optimizer="optimizer=sgd momentum=0.9" --hyc-plan-phase --hyc-local-phase --hyc-form-clusters --hyc-lower-to-rank --hyc-place-buffers --hyc-check-finite --hyc-emit-cpp="folder=%t.check name=m gpus=90" -o /dev/null
+// RUN: FileCheck %s --check-prefix=CHECKED --input-file=%t.check/stage0_forward.cpp
+// CHECKED: hycrt::checkFinite(ctx, call, kSites[kRowSite0],
+// RUN: FileCheck %s --check-prefix=CHECKS --input-file=%t.check/stage0.cpp
+// CHECKS: .checksFinite = true,
 
 //--- kernels.mlir
 dist.mesh @mesh axes ["dp"] sizes [1] stages 1

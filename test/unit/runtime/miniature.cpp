@@ -258,7 +258,6 @@ constexpr Program kProgram = {"miniature",
                               0,      // threads
                               0,      // fixed bytes
                               false,  // writes no buffers
-                              false,  // checks nothing
                               false,  // poisons nothing
                               {},     // no GPUs
                               {kSamples, MICRO_BATCHES, kSequence},
