@@ -81,19 +81,6 @@ void scatterColumns(const ConvolutionDesc &d, const float *columns, float *x) {
   });
 }
 
-// Pointers to one sample's tensors of one group.
-struct Part {
-  int64_t x, w, y;
-};
-template <typename Body>
-void forEachPart(const ConvolutionDesc &d, Body body) {
-  for (int64_t n = 0; n < d.batch; ++n)
-    for (int64_t g = 0; g < d.groups; ++g)
-      body(n, Part{(n * d.channels + g * d.groupChannels()) * d.sizes(),
-                   g * d.groupOutputs() * d.groupChannels() * d.kernels(),
-                   (n * d.outputs + g * d.groupOutputs()) * d.places()});
-}
-
 // One output channel of one sample, tap by tap.
 void directOutput(const ConvolutionDesc &d, const float *x, const float *w, float *y) {
   const int64_t stride = d.stride[2];
@@ -163,7 +150,7 @@ void convolution(const ConvolutionDesc &d, const float *x, const float *w, float
   }
   GemmDesc product;
   product.m = d.groupOutputs(), product.n = d.places(), product.k = inputs;
-  forEachPart(d, [&](int64_t, Part at) {
+  forEachPart(d, [&](int64_t, ConvolutionPart at) {
     gatherColumns(d, x + at.x, columns);
     gemm(product, w + at.w, columns, nullptr, y + at.y, gemmWorkspace);
   });
@@ -186,7 +173,7 @@ void convolutionTranspose(const ConvolutionDesc &d, const float *y, const float 
   GemmDesc product;
   product.m = inputs, product.n = d.places(), product.k = d.groupOutputs();
   product.transA = true;
-  forEachPart(d, [&](int64_t, Part at) {
+  forEachPart(d, [&](int64_t, ConvolutionPart at) {
     gemm(product, w + at.w, y + at.y, nullptr, columns, gemmWorkspace);
     scatterColumns(d, columns, x + at.x);
   });
@@ -215,7 +202,7 @@ void convolutionWeight(const ConvolutionDesc &d, const float *x, const float *y,
   GemmDesc product;
   product.m = d.groupOutputs(), product.n = inputs, product.k = d.places();
   product.transB = true;
-  forEachPart(d, [&](int64_t n, Part at) {
+  forEachPart(d, [&](int64_t n, ConvolutionPart at) {
     gatherColumns(d, x + at.x, columns);
     product.beta = n > 0 || accumulates ? 1 : 0;
     gemm(product, y + at.y, columns, nullptr, w + at.w, gemmWorkspace);

@@ -114,19 +114,6 @@ __global__ void directWeightKernel(ConvolutionDesc d, const float *x, const floa
   if (threadIdx.x == 0) w[weight] = total;
 }
 
-// Where one sample's tensors of one group begin.
-struct Part {
-  int64_t x, w, y;
-};
-template <typename Body>
-void forEachPart(const ConvolutionDesc &d, Body body) {
-  for (int64_t n = 0; n < d.batch; ++n)
-    for (int64_t g = 0; g < d.groups; ++g)
-      body(n, Part{(n * d.channels + g * d.groupChannels()) * d.sizes(),
-                   g * d.groupOutputs() * d.groupChannels() * d.kernels(),
-                   (n * d.outputs + g * d.groupOutputs()) * d.places()});
-}
-
 void gatherColumns(Stream stream, const ConvolutionDesc &d, const float *x, float *columns) {
   kernel(gatherColumnsKernel).launch(stream, gridOver(convolutionColumns(d)), d, x, columns);
 }
@@ -141,7 +128,7 @@ void convolution(Stream stream, const ConvolutionDesc &d, const float *x, const 
   }
   GemmDesc product;
   product.m = d.groupOutputs(), product.n = d.places(), product.k = d.groupChannels() * d.kernels();
-  forEachPart(d, [&](int64_t, Part at) {
+  forEachPart(d, [&](int64_t, ConvolutionPart at) {
     gatherColumns(stream, d, x + at.x, columns);
     gemm(stream, product, w + at.w, columns, nullptr, y + at.y, gemmWorkspace);
   });
@@ -156,7 +143,7 @@ void convolutionTranspose(Stream stream, const ConvolutionDesc &d, const float *
   GemmDesc product;
   product.m = d.groupChannels() * d.kernels(), product.n = d.places(), product.k = d.groupOutputs();
   product.transA = true;
-  forEachPart(d, [&](int64_t, Part at) {
+  forEachPart(d, [&](int64_t, ConvolutionPart at) {
     gemm(stream, product, w + at.w, y + at.y, nullptr, columns, gemmWorkspace);
     kernel(sumColumnsKernel).launch(stream, gridOver(d.groupChannels() * d.sizes()), d, columns, x + at.x);
   });
@@ -175,7 +162,7 @@ void convolutionWeight(Stream stream, const ConvolutionDesc &d, const float *x, 
   GemmDesc product;
   product.m = d.groupOutputs(), product.n = inputs, product.k = d.places();
   product.transB = true;
-  forEachPart(d, [&](int64_t n, Part at) {
+  forEachPart(d, [&](int64_t n, ConvolutionPart at) {
     gatherColumns(stream, d, x + at.x, columns);
     product.beta = n > 0 || mode == WriteMode::kAccumulate ? 1 : 0;
     gemm(stream, product, y + at.y, columns, nullptr, w + at.w, gemmWorkspace);

@@ -28,6 +28,20 @@ struct ConvolutionDesc {
   constexpr bool isDirect() const { return groups > 1 && groupChannels() * groupOutputs() < 64; }
 };
 
+// Where one sample's tensors of one group begin.
+struct ConvolutionPart {
+  int64_t x, w, y;
+};
+// body(sample, part), in ascending order.
+template <typename Body>
+void forEachPart(const ConvolutionDesc &d, Body body) {
+  for (int64_t n = 0; n < d.batch; ++n)
+    for (int64_t g = 0; g < d.groups; ++g)
+      body(n, ConvolutionPart{(n * d.channels + g * d.groupChannels()) * d.sizes(),
+                              g * d.groupOutputs() * d.groupChannels() * d.kernels(),
+                              (n * d.outputs + g * d.groupOutputs()) * d.places()});
+}
+
 // Floats of workspace that the functions below need: one sample's patches of one group.
 constexpr int64_t convolutionColumns(const ConvolutionDesc &d) {
   return d.isDirect() ? 0 : d.groupChannels() * d.kernels() * d.places();

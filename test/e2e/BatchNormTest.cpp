@@ -145,13 +145,7 @@ with torch.no_grad():
 
 TEST(BatchNormRun, SavedWeightsLoadInTransformers) {
   const std::string weights = trainOnBatches(compile("resnet.pt2", 1, "saved"));
-  const char *chosen = std::getenv("HYC_TEST_PYTHON");
-  std::vector<std::string> arguments = {chosen ? chosen : "/usr/bin/env"};
-  if (!chosen)
-    arguments.push_back("python3");
-  arguments.insert(arguments.end(),
-                   {"-c", kLoad, weights, model("resnet.reference.safetensors"), std::to_string(kSteps)});
-  Outcome outcome = execute(arguments);
+  Outcome outcome = executePython(kLoad, {weights, model("resnet.reference.safetensors"), std::to_string(kSteps)});
   if (outcome.status == 77)
     GTEST_SKIP() << "transformers: " << outcome.output << " (HYC_TEST_PYTHON names a Python that has it)";
   ASSERT_EQ(outcome.status, 0) << outcome.output;

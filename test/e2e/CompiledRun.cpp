@@ -5,6 +5,7 @@
 #include <cctype>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -60,6 +61,15 @@ Outcome hyc_e2e::execute(const std::vector<std::string> &arguments) {
   std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
   std::filesystem::remove(file);
   return {statusOf(raw), text};
+}
+
+Outcome hyc_e2e::executePython(const std::string &program, const std::vector<std::string> &arguments) {
+  const char *chosen = std::getenv("HYC_TEST_PYTHON");
+  std::vector<std::string> command =
+      chosen ? std::vector<std::string>{chosen} : std::vector<std::string>{"/usr/bin/env", "python3"};
+  command.insert(command.end(), {"-c", program});
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return execute(command);
 }
 
 std::string hyc_e2e::tool(const std::string &name) { return std::string(HYC_BIN_DIR) + "/" + name; }

@@ -17,6 +17,9 @@ struct Outcome {
 /// Runs a program to its end; `arguments[0]` is its path.
 Outcome execute(const std::vector<std::string> &arguments);
 
+/// Runs a Python program by the interpreter that HYC_TEST_PYTHON names, else by python3.
+Outcome executePython(const std::string &program, const std::vector<std::string> &arguments);
+
 /// Starts a program without waiting, in a session of its own, its output going to `outputFile`.
 pid_t start(const std::vector<std::string> &arguments, const std::string &outputFile);
 

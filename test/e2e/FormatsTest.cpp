@@ -108,18 +108,8 @@ with torch.no_grad():
 print("LOSS %.9f" % torch.nn.functional.cross_entropy(logits.flatten(0, 1).double(), tokens[:, 1:].flatten()))
 )";
 
-std::string python() {
-  const char *chosen = std::getenv("HYC_TEST_PYTHON");
-  return chosen ? chosen : "/usr/bin/env";
-}
-
 Outcome loadWithTransformers(const std::string &folder, int step) {
-  std::vector<std::string> arguments = {python()};
-  if (arguments[0] == "/usr/bin/env")
-    arguments.push_back("python3");
-  arguments.insert(arguments.end(),
-                   {"-c", kLoad, folder, model("gpt2-formats.reference.safetensors"), std::to_string(step)});
-  return execute(arguments);
+  return executePython(kLoad, {folder, model("gpt2-formats.reference.safetensors"), std::to_string(step)});
 }
 
 struct Saved {

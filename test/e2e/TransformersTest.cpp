@@ -156,13 +156,7 @@ TEST(TransformersRun, LlamaSavedByEightRanksLoadsInTransformers) {
   Case c{"llama", "llama", "causal_lm", 2, 2, 2, {"--dim", "seq=16"}};
   std::string folder = compile(c), weights = folder + "/trained";
   expectPyTorchsTraining(c, folder, {"--save-weights", weights});
-  const char *chosen = std::getenv("HYC_TEST_PYTHON");
-  std::vector<std::string> arguments = {chosen ? chosen : "/usr/bin/env"};
-  if (!chosen)
-    arguments.push_back("python3");
-  arguments.insert(arguments.end(),
-                   {"-c", kLoad, weights, model("llama.reference.safetensors"), std::to_string(kSteps)});
-  Outcome outcome = execute(arguments);
+  Outcome outcome = executePython(kLoad, {weights, model("llama.reference.safetensors"), std::to_string(kSteps)});
   if (outcome.status == 77)
     GTEST_SKIP() << "transformers: " << outcome.output << " (HYC_TEST_PYTHON names a Python that has it)";
   ASSERT_EQ(outcome.status, 0) << outcome.output;

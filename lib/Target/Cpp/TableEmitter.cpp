@@ -216,6 +216,12 @@ std::string TableEmitter::streams(rank::InputOp input) {
   return ", kStreams, " + std::to_string(input.getStreamsAttr().size());
 }
 
+/// What an input's row says of a label that no loss counts.
+static std::string uncounted(rank::InputOp input) {
+  auto label = input->getAttrOfType<IntegerAttr>("uncounted");
+  return label ? ", nullptr, 0, " + std::to_string(label.getInt()) : "";
+}
+
 /// Without the samples, which come first; of a program that trains nothing an input may be a scalar.
 static ArrayRef<int64_t> sampleShapeOf(rank::InputOp input) {
   ArrayRef<int64_t> shape = input.getBufferType().getShape();
@@ -228,7 +234,7 @@ void TableEmitter::emitInputs() {
     rows.push_back("{" + quoted(input.getSymName()) + ", " + dtype(input.getBufferType().getElementType()) +
                    ", hycrt::InputSource::" + sourceName(input).str() + ", " +
                    bufferRef(input.getArenaAttr(), *input.getOffset()) + ", " + std::to_string(input.getBound()) +
-                   ", " + braced(sampleShapeOf(input)) + streams(input) + "}");
+                   ", " + braced(sampleShapeOf(input)) + streams(input) + uncounted(input) + "}");
   table("InputDesc", "kInputs", rows);
 }
 

@@ -252,6 +252,20 @@ static int64_t boundOf(Value ids) {
   return bound;
 }
 
+/// The label that a loss does not count, if losses are all that `ids` index; as an index of anything else it is wrong.
+static std::optional<int64_t> uncountedOf(Value ids) {
+  std::optional<int64_t> uncounted;
+  for (Operation *user : ids.getUsers()) {
+    if (isa<EmbeddingOp, GatherOp>(user))
+      return std::nullopt;
+    if (auto loss = dyn_cast<CrossEntropyOp>(user))
+      uncounted = static_cast<int64_t>(loss.getIgnoreIndex());
+    else if (auto pieces = dyn_cast<VocabLossOp>(user))
+      uncounted = static_cast<int64_t>(pieces.getIgnoreIndex());
+  }
+  return uncounted;
+}
+
 LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
   unsigned index = argument.getArgNumber();
   Location loc = argument.getLoc();
@@ -264,9 +278,12 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
   };
   if (StringAttr input = attribute("hyc.input")) {
     StringAttr from = attribute("hyc.source");
-    return address(tables.addInput(input.getValue(), from ? from.getValue() : "token",
-                                   source.getArgAttrOfType<ArrayAttr>(index, "hyc.streams"), boundOf(argument), type,
-                                   loc));
+    rank::InputOp placed =
+        tables.addInput(input.getValue(), from ? from.getValue() : "token",
+                        source.getArgAttrOfType<ArrayAttr>(index, "hyc.streams"), boundOf(argument), type, loc);
+    if (std::optional<int64_t> uncounted = uncountedOf(argument); uncounted && placed.getSource() == "sample")
+      placed->setAttr("uncounted", builder.getI64IntegerAttr(*uncounted));
+    return address(placed);
   }
   if (StringAttr scalar = attribute("hyc.scalar"))
     return address(tables.addScalar(scalar.getValue(), type, loc));

@@ -124,6 +124,7 @@ struct InputDesc {
   Shape sample;      // of one sample: {S} of tokens; of kRandomKeys {N} with N streams
   const uint64_t* streams = nullptr;  // kRandomKeys: stableKey of the id of each op that draws
   int64_t streamCount = 0;
+  int64_t uncounted = INT64_MIN;  // kSamples: what stands where `bound` says nothing, a label that no loss counts
 };
 
 // Global batch = samples * microBatches * dp. Sample i of micro-batch m at dp coordinate d is number

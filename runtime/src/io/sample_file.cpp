@@ -12,8 +12,6 @@ namespace {
 using hyc::kernels::Bf16;
 using hyc::kernels::F16;
 
-constexpr int64_t kUncounted = -100;
-
 bool isInteger(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32 || dtype == DType::kU8; }
 
 std::string describe(const std::vector<int64_t>& shape) {
@@ -138,10 +136,13 @@ template <typename T>
 Status SampleFile::checkBound(const T* values, int64_t count, const InputDesc& input, int64_t sample) const {
   if (input.bound == std::numeric_limits<int64_t>::max()) return {};
   for (int64_t i = 0; i < count; ++i) {
-    if ((values[i] >= 0 && int64_t{values[i]} < input.bound) || values[i] == kUncounted) continue;
+    if ((values[i] >= 0 && int64_t{values[i]} < input.bound) || values[i] == input.uncounted) continue;
     return dataError("'" + path_ + "': " + input.name + ", sample " + std::to_string(sample) + ", element " +
                      std::to_string(i) + ": found " + std::to_string(values[i]) + ", expected 0 to " +
-                     std::to_string(input.bound - 1) + ", or -100 for a label that is not counted");
+                     std::to_string(input.bound - 1) +
+                     (input.uncounted == std::numeric_limits<int64_t>::min()
+                          ? ""
+                          : ", or " + std::to_string(input.uncounted) + " for a label that is not counted"));
   }
   return {};
 }

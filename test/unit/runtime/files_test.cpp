@@ -81,7 +81,7 @@ std::string samplesFile(const TemporaryFolder& folder, const std::string& name, 
 }
 
 constexpr InputDesc kSampled[] = {{"image", DType::kF32, InputSource::kSamples, {0, 0}, INT64_MAX, {2}},
-                                  {"label", DType::kI64, InputSource::kSamples, {0, 8}, 5, {}}};
+                                  {"label", DType::kI64, InputSource::kSamples, {0, 8}, 5, {}, nullptr, 0, -100}};
 
 std::string samplesError(const std::string& path, Table<InputDesc> inputs = kSampled) {
   Result<std::unique_ptr<Dataset>> data = SampleFile::open(path, inputs);
@@ -126,7 +126,16 @@ TEST(SampleFile, NamesWhatDoesNotFit) {
     const Status status = (*data)->read(sample, kSampled[1], reinterpret_cast<std::byte*>(&label));
     EXPECT_EQ(status.code(), StatusCode::kData);
     EXPECT_CONTAINS(status.message(), "label, sample " + std::to_string(sample) + ", element 0: found ");
+    EXPECT_CONTAINS(status.message(), "expected 0 to 4, or -100 for a label that is not counted");
   }
+  // What is no label of a loss has no such number.
+  constexpr InputDesc kIds[] = {{"label", DType::kI64, InputSource::kSamples, {0, 8}, 5, {}}};
+  data = SampleFile::open(samplesFile(folder, "ids.safetensors", {4, -100, 1}), kIds);
+  ASSERT_TRUE(data.ok());
+  const Status status = (*data)->read(1, kIds[0], reinterpret_cast<std::byte*>(&label));
+  EXPECT_EQ(status.code(), StatusCode::kData);
+  EXPECT_CONTAINS(status.message(), "found -100, expected 0 to 4");
+  EXPECT_EQ(status.message().find("not counted"), std::string::npos);
 }
 
 TEST(TokenFile, RefusesATokenThatTheVocabularyDoesNotHold) {
