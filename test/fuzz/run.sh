@@ -26,5 +26,7 @@ export UBSAN_OPTIONS=print_stacktrace=1
 dictionary=()
 [ ! -f "$here/$format.dict" ] || dictionary=(-dict="$here/$format.dict")
 cd "$folder"
+# libFuzzer ends with 77 where it finds something, unless told otherwise: that is CTest's word for skipped.
 exec "$target" -seed=1 -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=1200 \
+  -error_exitcode=1 -timeout_exitcode=1 \
   -artifact_prefix="$folder/found-" -print_final_stats=1 -verbosity=1 "${dictionary[@]}" "$@" "$folder/corpus" "$folder/seeds"

@@ -200,6 +200,20 @@ static void nameOps(ModuleOp module) {
         ids.assign(&op, "");
 }
 
+/// Null also where MLIR's parser goes on after an error: of a string without an end behind a type of our own it drops
+/// the rest of the line.
+static OwningOpRef<ModuleOp> parse(MLIRContext &context, const llvm::SourceMgr &sources) {
+  bool hasErrors = false;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    hasErrors |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
+    return failure(); // for whoever listens
+  });
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  if (hasErrors)
+    return nullptr;
+  return module;
+}
+
 FailureOr<OwningOpRef<ModuleOp>> hyc::importText(MLIRContext &context, StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer) {
@@ -210,7 +224,7 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importText(MLIRContext &context, StringRef
     return failure();
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  OwningOpRef<ModuleOp> module = parse(context, sources);
   if (!module)
     return failure();
   nameOps(*module);
