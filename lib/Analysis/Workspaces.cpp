@@ -65,7 +65,7 @@ int64_t hyc::attentionGradientWorkspaceBytes(const AttentionShape &shape, int64_
 }
 
 int64_t hyc::fixedBytes(int64_t threads) {
-  constexpr int64_t kibibyte = 1024, process = 9728 * kibibyte, thread = 128 * kibibyte;
+  constexpr int64_t kibibyte = 1024, process = 9984 * kibibyte, thread = 128 * kibibyte;
   return process + thread * threads;
 }
 

@@ -201,12 +201,16 @@ static void nameOps(ModuleOp module) {
 }
 
 /// Null also where MLIR's parser goes on after an error: of a string without an end behind a type of our own it drops
-/// the rest of the line.
+/// the rest of the line, and tells the error twice.
 static OwningOpRef<ModuleOp> parse(MLIRContext &context, const llvm::SourceMgr &sources) {
   bool hasErrors = false;
+  std::pair<Location, std::string> last(UnknownLoc::get(&context), "");
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     hasErrors |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
-    return failure(); // for whoever listens
+    std::pair<Location, std::string> told(diagnostic.getLocation(), diagnostic.str());
+    bool isNew = told != last;
+    last = std::move(told);
+    return failure(isNew); // for whoever listens
   });
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (hasErrors)

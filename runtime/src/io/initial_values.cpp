@@ -1,5 +1,7 @@
 #include "io/initial_values.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -108,6 +110,13 @@ void clearStates(const Program& program, std::byte* const* arenas) {
   }
 }
 
+// What reading took, and each of its threads kept for itself, is not part of what training needs.
+static void returnFreedMemory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
                         const std::vector<std::string>& modelFiles, const ArenaBases& arenas) {
   WeightReader reader(modelFiles);
@@ -126,7 +135,9 @@ Status initializeStates(const Program& program, const Coordinates& at, uint64_t 
     }));
     if (isRead && isInMemory) layouts.push_back(std::move(layout));
   }
-  return reader.read();
+  HYCRT_RETURN_IF_ERROR(reader.read());
+  returnFreedMemory();
+  return {};
 }
 
 }  // namespace hycrt
