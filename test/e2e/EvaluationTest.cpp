@@ -124,7 +124,8 @@ TEST(Evaluation, OfItsOwnProgramsCountsWhatIsRight) {
   const nlohmann::json expected = evaluation(one, model("text.bin"), 2);
   const double loss = expected["loss"], accuracy = expected["accuracy"];
   EXPECT_LT(loss, log.losses.front());
-  // Counted apart: positions of the same batches where no score is above the label's.
+  // What is counted is held to PyTorch's logits below; here it is a whole number of positions, and neither none nor
+  // all.
   EXPECT_GT(accuracy, 0.05);
   EXPECT_LT(accuracy, 0.5);
   const double counted = accuracy * 2 * kSamples * kSequence;
@@ -178,6 +179,18 @@ TEST(Evaluation, OfNumbersComparesWithPyTorchsOutputs) {
   told = evaluation(compile("binary_cross_entropy", evaluates), data, 1);
   EXPECT_NEAR(told["loss"].get<double>(), entropy / count, 1e-5 * entropy / count);
   EXPECT_NEAR(told["accuracy"].get<double>(), right / count, 1e-9);
+
+  // Of classes: the first image has the label that PyTorch finds most likely, the others one that it does not.
+  HostTensor labels{{samples}, {}};
+  for (int64_t i = 0; i < samples; ++i) {
+    const auto row = logits.values.begin() + i * classes;
+    const int64_t best = std::max_element(row, row + classes) - row;
+    labels.values.push_back(static_cast<double>(i == 0 ? best : (best + 1) % classes));
+  }
+  const std::string classified = writeSafeTensors(scratch("classes") + ".safetensors",
+                                                  {{"pixel_values", "F32", images}, {"goals", "I32", labels}});
+  told = evaluation(compile("cross_entropy", evaluates), classified, 1);
+  EXPECT_NEAR(told["accuracy"].get<double>(), 1.0 / static_cast<double>(samples), 1e-9);
 
   std::vector<Log> logs;
   for (const char *dp : {"1", "2"}) {
