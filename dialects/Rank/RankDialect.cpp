@@ -117,6 +117,31 @@ int64_t BufferType::getNumElements() const {
   return count;
 }
 
+int64_t BufferType::getFootprint() const {
+  int64_t elements = 1;
+  for (auto [size, stride] : llvm::zip_equal(getShape(), getStridesOrDense()))
+    elements = size == 0 ? 0 : std::max(elements, size == 1 ? 1 : size * stride);
+  return llvm::is_contained(getShape(), 0) ? 0 : elements * getElementBytes();
+}
+
+std::optional<int64_t> BufferType::getRowStride() const {
+  if (getShape().empty())
+    return std::nullopt;
+  SmallVector<int64_t> strides = getStridesOrDense();
+  int64_t columns = getShape().back(), rows = 1, stride = columns;
+  if (columns > 1 && strides.back() != 1)
+    return std::nullopt;
+  for (size_t i = getShape().size() - 1; i-- > 0; rows *= getShape()[i]) {
+    if (getShape()[i] == 1)
+      continue;
+    if (rows == 1)
+      stride = strides[i];
+    else if (strides[i] != stride * rows)
+      return std::nullopt;
+  }
+  return stride;
+}
+
 int64_t BufferType::getElementBytes() const { return elementBytes(getElementType()); }
 
 SmallVector<int64_t> BufferType::getStridesOrDense() const {

@@ -75,6 +75,11 @@ def Rank_BufferType : Rank_Type<"Buffer", "buffer"> {
     int64_t getElementBytes() const;
     /// Bytes of the elements, strides not counted.
     int64_t getBytes() const { return getNumElements() * getElementBytes(); }
+    /// Bytes that it takes where it lies by itself: with what its strides leave free, also behind the last element.
+    int64_t getFootprint() const;
+    /// The distance in elements between rows, which are what the last dimension runs through; nothing where they are
+    /// not equally far apart, or their elements not side by side.
+    ::std::optional<int64_t> getRowStride() const;
     bool isDense() const { return getStrides().empty(); }
     /// One stride a dimension, dense or not.
     ::llvm::SmallVector<int64_t> getStridesOrDense() const;

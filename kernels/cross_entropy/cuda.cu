@@ -16,7 +16,7 @@ __device__ inline CrossEntropyDesc resolve(CrossEntropyDesc d, const VocabularyS
   const int64_t left = shard.vocabulary - *shard.first;
   d.vocabStart = *shard.first;
   d.localVocab = left < 0 ? 0 : left < shard.columns ? left : shard.columns;
-  d.ld = shard.columns;
+  if (d.ld == 0) d.ld = shard.columns;
   return d;
 }
 

@@ -2,7 +2,7 @@
 // loss and once for the gradient.
 //
 // Where the vocabulary is split, `shard` says which part of the columns is this rank's; its first column is a number in
-// device memory, and with it localVocab and vocabStart of the desc are not looked at.
+// device memory, and with it localVocab and vocabStart of the desc are not looked at; ld 0 then means all its columns.
 #ifndef HYC_KERNELS_CROSS_ENTROPY_CUDA_H_
 #define HYC_KERNELS_CROSS_ENTROPY_CUDA_H_
 

@@ -25,9 +25,9 @@ struct Types {
   cudaDataType_t in, out;
 };
 
-// All that an algorithm depends on. Alignments: powers of two, up to 256.
+// All that an algorithm depends on. Alignments: powers of two, up to 256; whether a bias is one for an epilogue.
 using Key = std::tuple<int, int, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, int64_t, int64_t,
-                       int64_t, int64_t, bool, bool, bool, uint32_t>;
+                       int64_t, int64_t, bool, bool, bool, bool, uint32_t>;
 
 struct Product {
   cublasLtMatmulDesc_t operation = nullptr;
@@ -79,13 +79,17 @@ void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribut
 struct Pointers {
   const void *a, *b, *bias;
   void *c, *workspace;
+
+  // An epilogue reads 16 bytes of the bias at once.
+  bool hasAlignedBias() const { return alignmentOf(bias) >= 16; }
 };
 
-// Asks the library for its best algorithm; with the bias in its epilogue if it has one so.
+// Asks the library for its best algorithm; with the bias in its epilogue if it has one so. Parts of k may be summed by
+// themselves if in f32: added up in a 16-bit result, each would be rounded.
 bool choose(Product &product, const GemmDesc &d, const Types &types, const Pointers &p, bool addsBias) {
   product.addsBias = addsBias;
-  set(product.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, addsBias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
   if (addsBias) {
+    set(product.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(product.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, types.in);
     set(product.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   }
@@ -95,6 +99,9 @@ bool choose(Product &product, const GemmDesc &d, const Types &types, const Point
     cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value);
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kGemmWorkspaceBytes));
+  const int inF32 = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<uint32_t>(types.out == CUDA_R_32F ? int{CUBLASLT_REDUCTION_SCHEME_MASK} : inF32));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignmentOf(p.b));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignmentOf(p.a));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignmentOf(p.c));
@@ -105,15 +112,15 @@ bool choose(Product &product, const GemmDesc &d, const Types &types, const Point
       cublasLtMatmulAlgoGetHeuristic(handle(), product.operation, product.first, product.second, product.result,
                                      product.result, preference, 1, &found, &count);
   cublasLtMatmulPreferenceDestroy(preference);
-  if (addsBias && (status != CUBLAS_STATUS_SUCCESS || count == 0)) return false;
-  if (!check(count == 0 && status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status, d,
-             "no algorithm was found"))
-    return false;
+  const bool isFound = status == CUBLAS_STATUS_SUCCESS && count > 0 && found.state == CUBLAS_STATUS_SUCCESS;
+  if (addsBias && !isFound) return false;
+  if (!isFound)
+    return check(status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status, d, "no algorithm was found");
   product.algorithm = found.algo;
   return true;
 }
 
-std::optional<Product> prepare(const GemmDesc &d, const Types &types, const Pointers &p) {
+std::optional<Product> describe(const GemmDesc &d, const Types &types) {
   Product product;
   const bool usesTf32 = types.in == CUDA_R_32F && tf32;
   const cublasComputeType_t compute = usesTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -124,17 +131,33 @@ std::optional<Product> prepare(const GemmDesc &d, const Types &types, const Poin
   product.first = makeLayout(types.in, d.transB ? d.k : d.n, d.transB ? d.n : d.k, d.rowStrideB(), d.batch, d.strideB);
   product.second = makeLayout(types.in, d.transA ? d.m : d.k, d.transA ? d.k : d.m, d.rowStrideA(), d.batch, d.strideA);
   product.result = makeLayout(types.out, d.n, d.m, d.rowStrideC(), d.batch, d.strideC);
-  if (d.hasBias && choose(product, d, types, p, true)) return product;
-  if (choose(product, d, types, p, false)) return product;
+  return product;
+}
+
+void destroy(Product &product) {
+  for (cublasLtMatrixLayout_t layout : {product.first, product.second, product.result})
+    cublasLtMatrixLayoutDestroy(layout);
+  cublasLtMatmulDescDestroy(product.operation);
+}
+
+std::optional<Product> prepare(const GemmDesc &d, const Types &types, const Pointers &p) {
+  for (const bool addsBias : {true, false}) {
+    if (addsBias && !(d.hasBias && p.hasAlignedBias())) continue;
+    std::optional<Product> product = describe(d, types);
+    if (!product) return std::nullopt;
+    if (choose(*product, d, types, p, addsBias)) return product;
+    destroy(*product);
+  }
   return std::nullopt;
 }
 
 Product *productOf(const GemmDesc &d, const Types &types, const Pointers &p) {
   static std::map<Key, Product> known;
   const uint32_t alignments = alignmentOf(p.a) << 20 | alignmentOf(p.b) << 10 | alignmentOf(p.c);
-  const Key key{types.in,       types.out,      d.m,       d.n,         d.k,     d.rowStrideA(),
-                d.rowStrideB(), d.rowStrideC(), d.transA,  d.transB,    d.batch, d.strideA,
-                d.strideB,      d.strideC,      d.hasBias, d.beta != 0, tf32,    alignments};
+  const bool isBiasAligned = d.hasBias && p.hasAlignedBias();
+  const Key key{types.in,       types.out,   d.m,           d.n,     d.k,       d.rowStrideA(), d.rowStrideB(),
+                d.rowStrideC(), d.transA,    d.transB,      d.batch, d.strideA, d.strideB,      d.strideC,
+                d.hasBias,      d.beta != 0, isBiasAligned, tf32,    alignments};
   const auto found = known.find(key);
   if (found != known.end()) return &found->second;
   std::optional<Product> made = prepare(d, types, p);

@@ -51,6 +51,7 @@ Error hyc::writeBundle(OutputFolder &folder, const Toolchain &toolchain) {
       {sources / "kernels", "hyc/kernels", {".h", ".cpp", ".cu"}},
       {sources / "tools/hyc-run", "hyc/tools/hyc-run", {".h", ".cpp"}},
       {sources / "test/unit/cuda", "hyc/test/unit/cuda", {".h", ".cpp"}},
+      {sources / "test/bench/gpu", "hyc/test/bench/gpu", {".cpp", ".py", ".sh"}},
       {fs::path(HYC_CONFIGURED_JSON_INCLUDE) / "nlohmann", "hyc/third_party/nlohmann", {".hpp"}},
       {fs::path(HYC_CONFIGURED_CLI_INCLUDE) / "CLI", "hyc/third_party/CLI", {".hpp"}},
   };
@@ -64,10 +65,14 @@ Error hyc::writeBundle(OutputFolder &folder, const Toolchain &toolchain) {
     return error;
   if (Error error = copyFile(folder, sources / "cmake/bundle/build.sh", "build.sh"))
     return error;
-  std::error_code error;
-  fs::permissions(folder.staged("build.sh"), fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec,
-                  fs::perm_options::add, error);
-  return error ? ioError("cannot make build.sh executable", error) : Error::success();
+  for (StringRef script : {"build.sh", "hyc/test/bench/gpu/gpu_bench.sh"}) {
+    std::error_code error;
+    fs::permissions(folder.staged(script), fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec,
+                    fs::perm_options::add, error);
+    if (error)
+      return ioError("cannot make " + script.str() + " executable", error);
+  }
+  return Error::success();
 }
 
 Expected<std::string> hyc::bundleModelFile(OutputFolder &folder, const std::string &path) {

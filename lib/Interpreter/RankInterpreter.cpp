@@ -107,7 +107,7 @@ LogicalResult RankInterpreter::Impl::initialise(rank::StateOp state, int64_t wor
 template <typename Placed>
 static LogicalResult keep(std::map<Arena *, std::vector<bool>> &kept, Memory &memory, Placed op, int64_t copies) {
   Arena *arena = memory.find(op.getArena());
-  int64_t offset = op.getOffset().value_or(0), bytes = op.getBufferType().getBytes();
+  int64_t offset = op.getOffset().value_or(0), bytes = op.getBufferType().getFootprint();
   if (!arena || offset < 0 || bytes < 0)
     return op.emitError("lies in @") << op.getArena() << ", which is no arena";
   int64_t last = offset + (copies - 1) * arena->recordBytes;

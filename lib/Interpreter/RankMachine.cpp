@@ -118,7 +118,7 @@ Extent RankMachine::recordRegion(rank::RecordOp record, int64_t slot) {
 /// Whether `func` addresses a record, in whole or in part. A temporary may lie in the place of one that is gone: the
 /// name tells them apart.
 static bool addresses(rank::FuncOp func, rank::RecordOp record) {
-  int64_t begin = record.getOffset().value_or(0), end = begin + record.getBufferType().getBytes();
+  int64_t begin = record.getOffset().value_or(0), end = begin + record.getBufferType().getFootprint();
   return llvm::any_of(func.getBlock().getOps<rank::AtOp>(), [&](rank::AtOp place) {
     int64_t offset = place.getOffset();
     auto name = place->getAttrOfType<StringAttr>("id");
@@ -154,7 +154,7 @@ void RankMachine::forgetRecords(InstructionAttr backward) {
       sent.push_back(recordRegion(record, backward.getSlot()));
   for (rank::RecordOp record : program.records) {
     Extent region = recordRegion(record, backward.getSlot());
-    int64_t end = region.offset + record.getBufferType().getBytes();
+    int64_t end = region.offset + record.getBufferType().getFootprint();
     bool overlaps = llvm::any_of(sent, [&](const Extent &other) {
       int64_t otherEnd = other.offset + countElements(other.shape).value_or(0) * programBytes(other.elementType);
       return other.arena == region.arena && other.offset < end && region.offset < otherEnd;

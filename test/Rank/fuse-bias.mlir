@@ -1,4 +1,9 @@
 // RUN: hyc-opt %s --hyc-fuse-bias | FileCheck %s
+// Of 16 bits the product is rounded first, but for GPUs, whose library rounds once.
+// RUN: sed 's/f32/bf16/g' %s | hyc-opt --hyc-fuse-bias | FileCheck %s --check-prefix=NARROW
+// NARROW-NOT: rank.linear
+// RUN: sed -e 's/f32/bf16/g' -e '1i module attributes {rank.target = "cuda"} {' -e '$a }' %s | hyc-opt --hyc-fuse-bias | FileCheck %s --check-prefix=GPU
+// GPU: rank.linear "sk,kn->sn"
 
 // CHECK-LABEL: hyc.func @bias_along_the_last_letter_is_added_by_the_product
 // CHECK: %[[Y:.*]] = rank.linear "sk,kn->sn" %{{.*}}, %{{.*}} bias %{{.*}} {id = "fc1"}

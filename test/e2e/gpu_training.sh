@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training on a GPU gives the losses of the CPU target. Several ranks share the GPU by --comm shm. Without a GPU the test is
-# skipped (77).
+# Training on a GPU gives the losses of the CPU target. Several ranks share the GPU by --comm shm, and exchange by NCCL too
+# where there is a GPU for each. Without a GPU the test is skipped (77).
 #
 # Usage: gpu_training.sh BUILD_FOLDER SOURCE_FOLDER SCRATCH_FOLDER TOLERANCE STEPS MODEL COMPILE_FLAGS...
 set -euo pipefail
@@ -20,3 +20,13 @@ run=(--data "$models/text.bin" --steps "$steps" --seed 1)
 "$build/bin/hyc-run" "$scratch/cpu" "${run[@]}" --log-file "$scratch/cpu.jsonl" >/dev/null
 "$build/bin/hyc-run" "$scratch/out" --comm shm "${run[@]}" --log-file "$scratch/out.jsonl" >"$scratch/run.log"
 "$source/test/e2e/compare_losses.sh" "$scratch/cpu.jsonl" "$scratch/out.jsonl" "$tolerance" "$steps"
+
+# By NCCL and in recorded steps, where every rank has a GPU of its own.
+ranks=$(grep -c '"program":' "$scratch/out/manifest.json")
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
+if [ "$ranks" = 1 ] || [ "$gpus" -lt "$ranks" ]; then exit 0; fi
+for graph in off on; do
+  "$build/bin/hyc-run" "$scratch/out" --comm nccl --cuda-graph $graph "${run[@]}" --log-file "$scratch/nccl.jsonl" >"$scratch/run.log"
+  "$source/test/e2e/compare_losses.sh" "$scratch/cpu.jsonl" "$scratch/nccl.jsonl" "$tolerance" "$steps"
+done
+

@@ -284,7 +284,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   Choice choice;
   std::memcpy(&choice, algorithm, sizeof choice);
   if (!isAligned(a, choice.alignmentA) || !isAligned(b, choice.alignmentB) || !isAligned(c, choice.alignmentC) ||
-      !isAligned(d, choice.alignmentD) || !isAligned(workspace, 256) || workspaceBytes < choice.workspaceBytes)
+      !isAligned(d, choice.alignmentD) || (hasBias(desc->epilogue) && !isAligned(desc->bias, 16)) ||
+      !isAligned(workspace, 256) || workspaceBytes < choice.workspaceBytes)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   const Call call{
       *desc, *layoutA, *layoutB, *layoutD, *static_cast<const float *>(alpha), *static_cast<const float *>(beta),

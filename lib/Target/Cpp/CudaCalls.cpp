@@ -59,6 +59,8 @@ void FunctionEmitter::emitCudaLoss(rank::CallOp op) {
                                                 : Value();
   if (!first && columns)
     desc += ", .localVocab = " + str(columns);
+  if (std::optional<int64_t> stride = type.getRowStride(); columns && stride && *stride != columns)
+    desc += ", .ld = " + str(*stride);
   if (int64_t ignored = integer(op, "ignore_index", -100); ignored != -100)
     desc += ", .ignoreIndex = " + str(ignored);
   desc += "}";

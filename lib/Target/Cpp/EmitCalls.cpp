@@ -255,9 +255,12 @@ void FunctionEmitter::emitLoss(rank::CallOp op) {
   if (first) {
     // Columns beyond the vocabulary are padding.
     desc += ", .localVocab = std::clamp<int64_t>(" + str(integer(op, "vocabulary", INT64_MAX / 2)) + " - *" +
-            pointer(first) + ", 0, " + str(columns) + "), .ld = " + str(columns) + ", .vocabStart = *" + pointer(first);
+            pointer(first) + ", 0, " + str(columns) + "), .ld = " + str(type.getRowStride().value_or(columns)) +
+            ", .vocabStart = *" + pointer(first);
   } else if (!combines) {
     desc += ", .localVocab = " + str(columns);
+    if (std::optional<int64_t> stride = type.getRowStride(); stride && *stride != columns)
+      desc += ", .ld = " + str(*stride);
   }
   if (int64_t ignored = integer(op, "ignore_index", -100); ignored != -100)
     desc += ", .ignoreIndex = " + str(ignored);

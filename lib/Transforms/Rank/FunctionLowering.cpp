@@ -1,6 +1,8 @@
 // Arguments, results, dispatch, and where values lie.
 #include "FunctionLowering.h"
 
+#include "hyc/Analysis/Workspaces.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -77,8 +79,12 @@ Value FunctionLowering::reshapeView(Value buffer, ArrayRef<int64_t> shape) {
 //===----------------------------------------------------------------------===//
 
 Value FunctionLowering::allocate(rank::BufferType type, StringRef arena, Location loc, StringRef id) {
-  auto dense = rank::BufferType::get(type.getContext(), type.getShape(), type.getElementType(), {});
-  auto alloc = rank::AllocOp::create(builder, loc, dense, tables.arenaRef(arena));
+  return allocateAs(rank::BufferType::get(type.getContext(), type.getShape(), type.getElementType(), {}), arena, loc,
+                    id);
+}
+
+Value FunctionLowering::allocateAs(rank::BufferType type, StringRef arena, Location loc, StringRef id) {
+  auto alloc = rank::AllocOp::create(builder, loc, type, tables.arenaRef(arena));
   if (!id.empty())
     alloc->setAttr("id", builder.getStringAttr(id));
   return alloc;
@@ -94,6 +100,10 @@ Value FunctionLowering::denseBufferOf(Value tensor) {
   copy(dense, buffer, id);
   // Later users read the copy too.
   return buffers[tensor] = dense;
+}
+
+Value FunctionLowering::rowsBufferOf(Value tensor) {
+  return typeOf(tensor).getRowStride() ? bufferOf(tensor) : denseBufferOf(tensor);
 }
 
 void FunctionLowering::copy(Value destination, Value from, StringRef id) {
@@ -128,6 +138,46 @@ StringRef FunctionLowering::arenaFor(Value tensor) {
   return cast<RankedTensorType>(tensor.getType()).getRank() == 0 ? kFeeds : kActivations;
 }
 
+/// Whether every reader of `tensor` takes rows that are apart: products, losses, and backward.
+static bool takesPaddedRows(Value tensor) {
+  int64_t columns = cast<RankedTensorType>(tensor.getType()).getShape().back();
+  return llvm::all_of(tensor.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto reshape = dyn_cast<ReshapeOp>(user))
+      return cast<RankedTensorType>(reshape.getResult().getType()).getShape().back() == columns &&
+             takesPaddedRows(reshape.getResult());
+    if (isa<CrossEntropyOp, VocabMaxOp, VocabSumExpOp>(user))
+      return use.getOperandNumber() == 0; // the logits
+    if (auto gradient = dyn_cast<CrossEntropyGradOp>(user))
+      return gradient.getLogits() == tensor;
+    if (isa<ReturnOp>(user))
+      return user->getParentOfType<FuncOp>().getResultAttr(use.getOperandNumber(), "hyc.saved") &&
+             !user->getParentOfType<FuncOp>().getResultAttr(use.getOperandNumber(), dist::kChannel);
+    return isa<EinsumOp, rank::LinearOp>(user);
+  });
+}
+
+/// A cache line; also what TMA and the widest loads ask for, and more.
+static constexpr int64_t kPaddedRowBytes = 128;
+/// Narrower rows are not worth the memory.
+static constexpr int64_t kLeastPaddedRowBytes = 4 * kPaddedRowBytes;
+
+rank::BufferType FunctionLowering::paddedType(Value tensor) {
+  auto type = rank::BufferType::get(cast<RankedTensorType>(tensor.getType()));
+  auto module = source->getParentOfType<ModuleOp>();
+  if (!module || !module->hasAttr(kTargetAttribute) || type.getShape().size() < 2)
+    return {};
+  int64_t columns = type.getShape().back(), bytes = columns * type.getElementBytes();
+  // 16 bytes are what one load may take.
+  if (bytes % 16 == 0 || bytes < kLeastPaddedRowBytes || arenaFor(tensor) != kActivations || !takesPaddedRows(tensor))
+    return {};
+  SmallVector<int64_t> strides(type.getShape().size(), 1);
+  int64_t stride = llvm::alignTo(bytes, kPaddedRowBytes) / type.getElementBytes();
+  for (size_t i = strides.size() - 1; i-- > 0; stride *= type.getShape()[i])
+    strides[i] = stride;
+  return type.withLayout(type.getShape(), strides);
+}
+
 FunctionLowering::Destination FunctionLowering::destinationOf(Value tensor, Layout layout) {
   auto type = cast<RankedTensorType>(tensor.getType());
   StringRef id = tensor.getDefiningOp() ? getId(tensor.getDefiningOp()) : StringRef();
@@ -154,6 +204,8 @@ FunctionLowering::Destination FunctionLowering::destinationOf(Value tensor, Layo
         alloc->erase();
     }
   }
+  if (rank::BufferType padded = layout == Layout::Strided ? paddedType(tensor) : rank::BufferType())
+    return {allocateAs(padded, arenaFor(tensor), tensor.getLoc(), id)};
   return {allocate(rank::BufferType::get(type), arenaFor(tensor), tensor.getLoc(), id)};
 }
 

@@ -44,8 +44,15 @@ private:
   mlir::Value bufferOf(mlir::Value tensor) { return buffers.lookup(tensor); }
   rank::BufferType typeOf(mlir::Value tensor) { return llvm::cast<rank::BufferType>(bufferOf(tensor).getType()); }
   mlir::Value denseBufferOf(mlir::Value tensor);
+  /// Its rows may be apart, all by the same distance (rank::rowStride).
+  mlir::Value rowsBufferOf(mlir::Value tensor);
   mlir::Value allocate(rank::BufferType type, llvm::StringRef arena, mlir::Location loc, llvm::StringRef id);
+  /// With the strides of `type`.
+  mlir::Value allocateAs(rank::BufferType type, llvm::StringRef arena, mlir::Location loc, llvm::StringRef id);
   Destination destinationOf(mlir::Value tensor, Layout layout);
+  /// Where `tensor` lies if rows of it begin at multiples of kPaddedRowBytes: on GPUs, where that is what tensor cores
+  /// and wide loads want, and whoever reads it steps over what is between them. Null: rows follow one another.
+  rank::BufferType paddedType(mlir::Value tensor);
   /// The op that is `tensor`'s only use, reshapes aside, if it adds it to state.
   AccumulateOp soleAccumulation(mlir::Value tensor);
   /// The state that `tensor`'s only use adds it to, if there is one; that use is then done with.

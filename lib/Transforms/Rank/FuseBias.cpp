@@ -1,6 +1,7 @@
 // Adds a bias where the matrix product is written.
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/Workspaces.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 namespace hyc {
@@ -27,9 +28,10 @@ static bool isBiasOf(EinsumOp product, BroadcastOp bias) {
   return !dims.empty();
 }
 
-static bool fuse(AddOp add) {
-  // Of 16 bits the product is rounded before the bias is added: fused, it would depend on who else uses it.
-  if (isHalfWidth(cast<RankedTensorType>(add.getType()).getElementType()))
+static bool fuse(AddOp add, bool isForGpu) {
+  // Of 16 bits the product is rounded before the bias is added: fused, it would depend on who else uses it. The bits of
+  // products on GPUs are the library's anyway, and a pass over the result counts there.
+  if (!isForGpu && isHalfWidth(cast<RankedTensorType>(add.getType()).getElementType()))
     return false;
   for (unsigned side : {0u, 1u}) {
     auto product = add->getOperand(side).getDefiningOp<EinsumOp>();
@@ -55,8 +57,9 @@ struct FuseBias : hyc::impl::FuseBiasBase<FuseBias> {
   void runOnOperation() override {
     SmallVector<AddOp> adds;
     getOperation().walk([&](AddOp add) { adds.push_back(add); });
+    bool isForGpu = getOperation()->hasAttr(kTargetAttribute);
     for (AddOp add : adds)
-      fuse(add);
+      fuse(add, isForGpu);
   }
 };
 } // namespace

@@ -112,16 +112,20 @@ LogicalResult FunctionLowering::lowerCrossEntropy(CrossEntropyOp op) {
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
   outs.push_back(allocate(rank::BufferType::get(cast<RankedTensorType>(op.getLse().getType())), kActivations,
                           op.getLoc(), getId(op)));
-  call(op, "cross_entropy", outs, {denseBufferOf(op.getLogits()), denseBufferOf(op.getLabels())},
+  call(op, "cross_entropy", outs, {rowsBufferOf(op.getLogits()), denseBufferOf(op.getLabels())},
        named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
   return success();
 }
 
 LogicalResult FunctionLowering::lowerCrossEntropyGrad(CrossEntropyGradOp op) {
-  Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
-  SmallVector<Value> ins;
-  for (Value input : {op.getCotangent(), op.getLogits(), op.getLabels(), op.getLse()})
-    ins.push_back(denseBufferOf(input));
+  // The gradient's rows lie as the logits' do.
+  rank::BufferType padded = paddedType(op.getResult());
+  bool isPadded = padded && typeOf(op.getLogits()) == padded;
+  Value result = isPadded ? allocateAs(padded, kActivations, op.getLoc(), getId(op))
+                          : destinationOf(op.getResult(), Layout::Dense).buffer;
+  Value logits = isPadded ? bufferOf(op.getLogits()) : denseBufferOf(op.getLogits());
+  SmallVector<Value> ins{denseBufferOf(op.getCotangent()), logits, denseBufferOf(op.getLabels()),
+                         denseBufferOf(op.getLse())};
   if (op.getOffset())
     ins.push_back(bufferOf(op.getOffset()));
   SmallVector<NamedAttribute> attributes{named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex()))};
@@ -134,7 +138,7 @@ LogicalResult FunctionLowering::lowerCrossEntropyGrad(CrossEntropyGradOp op) {
 
 LogicalResult FunctionLowering::lowerVocabMax(VocabMaxOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
-  call(op, "vocab_max", result, {denseBufferOf(op.getLogits()), bufferOf(op.getOffset())},
+  call(op, "vocab_max", result, {rowsBufferOf(op.getLogits()), bufferOf(op.getOffset())},
        named("vocabulary", op.getVocabularyAttr()));
   buffers[op.getResult()] = result;
   return success();
@@ -145,7 +149,7 @@ LogicalResult FunctionLowering::lowerVocabSumExp(VocabSumExpOp op) {
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
   call(op, "vocab_sum_exp", outs,
-       {denseBufferOf(op.getLogits()), denseBufferOf(op.getMax()), denseBufferOf(op.getLabels()),
+       {rowsBufferOf(op.getLogits()), denseBufferOf(op.getMax()), denseBufferOf(op.getLabels()),
         bufferOf(op.getOffset())},
        named("vocabulary", op.getVocabularyAttr()));
   return success();

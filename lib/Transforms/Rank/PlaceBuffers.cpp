@@ -158,7 +158,7 @@ void ProgramPlacer::readFunctions() {
     auto &[uses, item] = records[record.getSymNameAttr()];
     uses.record = record;
     uses.inFunction.resize(names.size());
-    item.bytes = record.getBufferType().getBytes();
+    item.bytes = record.getBufferType().getFootprint();
   }
   for (auto transfer : program.getOps<rank::TransferOp>())
     records[transfer.getRecordAttr().getAttr()].first.transfers.push_back(transfer);
@@ -177,7 +177,7 @@ void ProgramPlacer::readFunctions() {
         Span span;
         addUses(alloc.getResult(), positions, span);
         ArenaItem item;
-        item.bytes = alloc.getResult().getType().getBytes();
+        item.bytes = alloc.getResult().getType().getFootprint();
         if (alloc->hasAttr(rank::kWholeBlocks)) {
           item.bytes = rank::wholeBlocks(item.bytes);
           item.alignment = rank::kBlockBytes;

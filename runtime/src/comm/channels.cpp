@@ -69,4 +69,15 @@ ChannelPlans planChannels(const Program& program, const Coordinates& at) {
   return plans;
 }
 
+std::vector<bool> deviceChannels(const Program& program, const ChannelPlans& plans) {
+  std::vector<bool> meets(plans.channels.size(), false);
+  const auto add = [&](int channel) {
+    const size_t index = static_cast<size_t>(channel);
+    if (channel >= 0) meets[index] = plans.channels[index].members.size() > 1;
+  };
+  for (int channel : plans.ofGroup) add(channel);
+  if (program.transfers.size > 0) add(plans.world);
+  return meets;
+}
+
 }  // namespace hycrt

@@ -27,6 +27,10 @@ struct ChannelPlans {
 // Groups with equal members share a channel, so that one rank issuing them in another order is noticed.
 ChannelPlans planChannels(const Program& program, const Coordinates& at);
 
+// By channel: whether devices that exchange by themselves meet there. Not where this rank is alone; messages between
+// two ranks pass where all meet.
+std::vector<bool> deviceChannels(const Program& program, const ChannelPlans& plans);
+
 }  // namespace hycrt
 
 #endif  // HYCRT_SRC_COMM_CHANNELS_H_

@@ -118,7 +118,7 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   app.add_option_function<std::string>(
          "--cuda-graph", [&options](const std::string& text) { options.cudaGraph = *stepRecordingOf(text); },
          "Whether steps on a GPU are recorded once and then run as one CUDA graph; auto: where they can be, which is "
-         "on one rank without --trace")
+         "without --trace and --comm shm")
       ->check([](const std::string& text) -> std::string {
         return stepRecordingOf(text) ? "" : "found '" + text + "', expected auto, on or off";
       })

@@ -35,6 +35,7 @@ namespace hycrt {
 namespace {
 
 constexpr int kLauncherGraceSeconds = 5;
+constexpr int64_t kKeptImageBytes = int64_t{1} << 20;
 constexpr int64_t kTracedSteps = 10;                // after the first, which warms everything up
 constexpr size_t kTraceCapacity = size_t{1} << 16;  // events a track
 
@@ -347,6 +348,11 @@ class RankRun {
       HYCRT_RETURN_IF_ERROR(accelerator_->upload(state.buffer, heldElements(state) * sizeOf(state.dtype)));
     }
     HYCRT_RETURN_IF_ERROR(accelerator_->finish());
+    // Their images are read again only after they were copied back. What is small may hold what the host still counts.
+    for (int i = 0; i < program_.arenas.size; ++i) {
+      const ArenaDesc& arena = program_.arenas[i];
+      if (!arena.onHost && arena.bytes > kKeptImageBytes) memory_->release(i);
+    }
     if (environment_.rank == 0) std::fprintf(stderr, "%s\n", accelerator_->describe().c_str());
     return {};
   }

@@ -92,10 +92,11 @@ void fillBlock(std::byte* base, const BlockPlan& plan, const Program& program, c
   for (int64_t i = 0; i < program.arenas.size; ++i) {
     new (base + plan.arenaRows + i * int64_t{sizeof(ArenaRow)}) ArenaRow{plan.arenaBegins[i], program.arenas[i].bytes};
   }
+  const std::vector<bool> greeted = deviceChannels(program, channels);
   for (size_t i = 0; i < channels.channels.size(); ++i) {
     ChannelRow* row = new (base + plan.channelRows + i * sizeof(ChannelRow)) ChannelRow();
     row->key = channels.channels[i].key;
-    if (greet && channels.channels[i].members.front() == header->rank) greet(row->greeting);
+    if (greet && greeted[i] && channels.channels[i].members.front() == header->rank) greet(row->greeting);
   }
   std::memcpy(base + plan.catalog, catalog.data(), catalog.size());
   fillNames(SharedBlock(base), program);
@@ -122,11 +123,12 @@ Result<Mapping> Mapping::ofMemfd(int fd, int64_t bytes) {
   return Mapping(static_cast<std::byte*>(base), static_cast<size_t>(bytes));
 }
 
-Result<Mapping> Mapping::anonymous(int64_t bytes, const std::string& arena) {
+Result<Mapping> Mapping::anonymous(int64_t bytes, const std::string& arena, bool reservesPages) {
   if (bytes == 0) return Mapping();
   const size_t inner = static_cast<size_t>(roundUp(bytes, kPageBytes));
   Mapping mapping;
-  void* base = mmap(nullptr, inner + 2 * kGuardBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (reservesPages ? 0 : MAP_NORESERVE);
+  void* base = mmap(nullptr, inner + 2 * kGuardBytes, PROT_NONE, flags, -1, 0);
   if (base != MAP_FAILED) {
     mapping.base_ = static_cast<std::byte*>(base);
     mapping.bytes_ = inner + 2 * kGuardBytes;
@@ -139,6 +141,8 @@ Result<Mapping> Mapping::anonymous(int64_t bytes, const std::string& arena) {
   madvise(mapping.base(), inner, MADV_HUGEPAGE);
   return mapping;
 }
+
+void Mapping::clear() { madvise(base(), bytes_ - 2 * guard_, MADV_DONTNEED); }
 
 static Result<std::unique_ptr<BlockFile>> createFile(const Program& program, const Coordinates& at, int64_t bytes,
                                                      const std::string& nvmePath) {
@@ -179,12 +183,18 @@ Result<RankMemory> RankMemory::allocate(const Program& program, const Coordinate
       memory.arenas_.push_back(nullptr);
       continue;
     }
-    Result<Mapping> arena = Mapping::anonymous(program.arenas[i].bytes, program.arenas[i].name);
+    Result<Mapping> arena = Mapping::anonymous(program.arenas[i].bytes, program.arenas[i].name, options.reservesPages);
     if (!arena.ok()) return arena.status();
     memory.arenas_.push_back(arena->base());
     memory.private_.push_back(std::move(*arena));
   }
   return memory;
+}
+
+void RankMemory::release(int arena) {
+  for (Mapping& mapping : private_) {
+    if (mapping.base() && mapping.base() == arenas_[static_cast<size_t>(arena)]) mapping.clear();
+  }
 }
 
 }  // namespace hycrt

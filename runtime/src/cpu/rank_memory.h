@@ -33,9 +33,11 @@ class Mapping {
   // Whole memfd, readable and writable by every process that has it.
   static Result<Mapping> ofMemfd(int fd, int64_t bytes);
   // Zeros, between two pages that nobody may touch: an address that runs out of an arena ends the rank.
-  static Result<Mapping> anonymous(int64_t bytes, const std::string& arena);
+  static Result<Mapping> anonymous(int64_t bytes, const std::string& arena, bool reservesPages = true);
 
   std::byte* base() const { return base_ ? base_ + guard_ : nullptr; }
+  // Gives the pages back, guards kept: zeros again. Of anonymous() alone.
+  void clear();
 
  private:
   std::byte* base_ = nullptr;
@@ -45,7 +47,7 @@ class Mapping {
 
 struct RankMemoryOptions {
   std::string nvmePath;                 // folder of the arena that is a file
-  bool reservesPages = true;            // false: shared arenas are images of a device's, mostly untouched
+  bool reservesPages = true;            // false: arenas are images of a device's, mostly untouched
   void (*greet)(std::byte*) = nullptr;  // fills the greeting of each channel whose first member this rank is
 };
 
@@ -58,6 +60,8 @@ class RankMemory {
 
   std::byte* const* arenas() const { return arenas_.data(); }
   BlockFile* file() const { return file_.get(); }  // null: no arena is a file
+  // Gives the pages of a private arena back: it holds zeros from then on.
+  void release(int arena);
   SharedBlock block() const { return SharedBlock(block_.base()); }
   int memfd() const { return memfd_.get(); }
   int64_t blockBytes() const { return blockBytes_; }

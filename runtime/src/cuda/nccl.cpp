@@ -2,8 +2,9 @@
 // what is computed after their wait. All of a rank's exchanges share that stream, so that their order is the one the
 // compiler has checked.
 //
-// A flat exchange is a group of reductions to (or broadcasts from) whoever has the shard: shards differ in size, which
-// ncclReduceScatter and ncclAllGather do not know. Sums have NCCL's order, not that of world ranks.
+// A flat exchange is a group of one call a tensor where its shards are of one size, and otherwise of reductions to (or
+// broadcasts from) whoever has a shard: ncclReduceScatter and ncclAllGather know one size alone. Sums have NCCL's
+// order, not that of world ranks.
 #include "cuda/nccl.h"
 
 #include <cuda_runtime_api.h>
@@ -30,6 +31,7 @@ static_assert(sizeof(ncclUniqueId) == kGreetingBytes);
 
 constexpr int kEvents = 64;  // exchanges whose ends are remembered; a later one's end is an earlier one's too
 constexpr std::chrono::milliseconds kPollPeriod{20};
+constexpr int kMostInGroup = 512;  // calls; NCCL's own bound has been 2048
 constexpr int kDefaultTimeoutSeconds = 600;
 
 int timeoutSeconds() {
@@ -91,6 +93,15 @@ class NcclCollectives : public DeviceCollectives {
   Status check(ncclResult_t result, const std::string& what);
   ncclResult_t enqueue(Context& ctx, const CollectiveCall& call, ncclComm_t comm);
   ncclResult_t enqueueFlat(Context& ctx, const CollectiveCall& call, const std::vector<int>& members, ncclComm_t comm);
+  // Whose a shard of flat memory is.
+  struct Owner {
+    int member = -1, count = 0;
+  };
+  std::vector<Owner> ownersOf(const CollectiveDesc& row, const std::vector<int>& members) const;
+  ncclResult_t enqueueEvenPart(Context& ctx, const CollectiveCall& call, const FlatPart& part, int self,
+                               ncclComm_t comm);
+  ncclResult_t enqueueShard(Context& ctx, const CollectiveCall& call, const FlatPart& part, const FlatShard& shard,
+                            const Owner& owner, int self, ncclComm_t comm);
   int64_t coordinateOfShard(const CollectiveDesc& row, int rank) const;
   int peerOf(Context& ctx, const TransferDesc& transfer) const;
   Status joinGroups();
@@ -149,17 +160,13 @@ Status NcclCollectives::connect(const Program& program, Communicator& communicat
 
 Status NcclCollectives::joinGroups() {
   const ChannelPlans& plans = communicator_->plans();
-  std::vector<bool> isGroup(plans.channels.size(), false);
-  for (int channel : plans.ofGroup) {
-    if (channel >= 0) isGroup[static_cast<size_t>(channel)] = true;
-  }
-  if (program_->transfers.size > 0) isGroup[static_cast<size_t>(plans.world)] = true;
+  const std::vector<bool> meets = deviceChannels(*program_, plans);
   comms_.assign(plans.channels.size(), nullptr);
   // All groups at once: which comes first differs between the programs of stages.
   HYCRT_RETURN_IF_ERROR(check(ncclGroupStart(), "joining groups"));
   for (size_t i = 0; i < plans.channels.size(); ++i) {
     const std::vector<int>& members = plans.channels[i].members;
-    if (!isGroup[i] || members.size() < 2) continue;
+    if (!meets[i]) continue;
     ncclUniqueId id;
     std::memcpy(&id, communicator_->greetingOf(static_cast<int>(i)), sizeof id);
     int self = 0;
@@ -237,37 +244,74 @@ int64_t NcclCollectives::coordinateOfShard(const CollectiveDesc& row, int rank) 
   return coordinate;
 }
 
+// By coordinate: which member has that shard first, and how many have it.
+std::vector<NcclCollectives::Owner> NcclCollectives::ownersOf(const CollectiveDesc& row,
+                                                              const std::vector<int>& members) const {
+  size_t coordinates = 1;
+  for (Axis axis : row.flat) coordinates *= static_cast<size_t>(sizeOf(program_->mesh, axis));
+  std::vector<Owner> owners(coordinates);
+  for (size_t m = 0; m < members.size(); ++m) {
+    Owner& owner = owners[static_cast<size_t>(coordinateOfShard(row, members[m]))];
+    if (owner.count++ == 0) owner.member = static_cast<int>(m);
+  }
+  return owners;
+}
+
+// Of shards of one size in the order of members: one collective.
+ncclResult_t NcclCollectives::enqueueEvenPart(Context& ctx, const CollectiveCall& call, const FlatPart& part, int self,
+                                              ncclComm_t comm) {
+  const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
+  std::byte* const whole = at(part.whole);
+  std::byte* const own = whole + part.shardElements * self * sizeOf(call.dtype);
+  const size_t count = static_cast<size_t>(part.shardElements);
+  if (call.kind == CollectiveKind::kAllGather) {
+    const std::byte* const source = part.shard.arena >= 0 ? at(part.shard) : own;
+    return ncclAllGather(source, whole, count, typeOf(call.dtype), comm, stream_);
+  }
+  return ncclReduceScatter(whole, own, count, typeOf(call.dtype), ncclSum, comm, stream_);
+}
+
 // A shard that several members have is reduced for all of them at once, in place: what others' slices hold afterwards
 // is no value. Of an all_gather the first of them sends.
+ncclResult_t NcclCollectives::enqueueShard(Context& ctx, const CollectiveCall& call, const FlatPart& part,
+                                           const FlatShard& shard, const Owner& owner, int self, ncclComm_t comm) {
+  const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
+  std::byte* const place = at(part.whole) + shard.begin * sizeOf(call.dtype);
+  const size_t count = static_cast<size_t>(shard.count);
+  if (call.kind == CollectiveKind::kAllGather) {
+    const std::byte* const source = owner.member == self && part.shard.arena >= 0 ? at(part.shard) : place;
+    return ncclBroadcast(source, place, count, typeOf(call.dtype), owner.member, comm, stream_);
+  }
+  if (owner.count == 1)
+    return ncclReduce(place, place, count, typeOf(call.dtype), ncclSum, owner.member, comm, stream_);
+  return ncclAllReduce(place, place, count, typeOf(call.dtype), ncclSum, comm, stream_);
+}
+
 ncclResult_t NcclCollectives::enqueueFlat(Context& ctx, const CollectiveCall& call, const std::vector<int>& members,
                                           ncclComm_t comm) {
-  const CollectiveDesc& row = program_->collectives[call.collective];
-  const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
-  const int64_t size = sizeOf(call.dtype);
-  int64_t coordinates = 1;
-  for (Axis axis : row.flat) coordinates *= sizeOf(program_->mesh, axis);
+  const std::vector<Owner> owners = ownersOf(program_->collectives[call.collective], members);
+  const int self = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
+  bool isInOrder = owners.size() == members.size();
+  for (size_t c = 0; c < owners.size() && isInOrder; ++c) isInOrder = owners[c].member == static_cast<int>(c);
   ncclResult_t result = ncclGroupStart();
-  for (int i = 0; i < call.partCount; ++i) {
+  int inGroup = 0;
+  const auto add = [&](ncclResult_t added) {
+    if (result == ncclSuccess) result = added;
+    if (++inGroup < kMostInGroup || result != ncclSuccess) return;
+    result = ncclGroupEnd();
+    const ncclResult_t begun = ncclGroupStart();
+    if (result == ncclSuccess) result = begun;
+    inGroup = 0;
+  };
+  for (int i = 0; i < call.partCount && result == ncclSuccess; ++i) {
     const FlatPart& part = call.parts[i];
-    for (int64_t c = 0; c < coordinates && result == ncclSuccess; ++c) {
-      int owner = -1, owners = 0;
-      for (size_t m = 0; m < members.size(); ++m) {
-        if (coordinateOfShard(row, members[m]) != c) continue;
-        if (owners++ == 0) owner = static_cast<int>(m);
-      }
-      const FlatShard shard = flatShard(c, part.shardElements, part.elements);
-      if (owners == 0 || shard.count <= 0) continue;
-      std::byte* const place = at(part.whole) + shard.begin * size;
-      const size_t count = static_cast<size_t>(shard.count);
-      if (call.kind == CollectiveKind::kAllGather) {
-        const bool isOwn = members[static_cast<size_t>(owner)] == rank_;
-        const std::byte* const source = isOwn && part.shard.arena >= 0 ? at(part.shard) : place;
-        result = ncclBroadcast(source, place, count, typeOf(call.dtype), owner, comm, stream_);
-      } else if (owners == 1) {
-        result = ncclReduce(place, place, count, typeOf(call.dtype), ncclSum, owner, comm, stream_);
-      } else {
-        result = ncclAllReduce(place, place, count, typeOf(call.dtype), ncclSum, comm, stream_);
-      }
+    if (isInOrder && part.elements == part.shardElements * static_cast<int64_t>(owners.size()) && part.elements > 0) {
+      add(enqueueEvenPart(ctx, call, part, self, comm));
+      continue;
+    }
+    for (size_t c = 0; c < owners.size() && result == ncclSuccess; ++c) {
+      const FlatShard shard = flatShard(static_cast<int64_t>(c), part.shardElements, part.elements);
+      if (owners[c].count > 0 && shard.count > 0) add(enqueueShard(ctx, call, part, shard, owners[c], self, comm));
     }
   }
   const ncclResult_t ended = ncclGroupEnd();

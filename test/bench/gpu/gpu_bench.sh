@@ -5,6 +5,10 @@
 #
 # Usage: gpu_bench.sh BUILD_FOLDER SOURCE_FOLDER SCRATCH_FOLDER [MICRO_BATCH [STEPS]]
 #
+# On a GPU host without hyc-compile, of a bundle of GPT-2 124M (docs/cuda.md) that out/build.sh has built there:
+#   DATA=FILE PROGRAMS=out out/hyc/test/bench/gpu/gpu_bench.sh out out/hyc SCRATCH [MICRO_BATCH [STEPS]]
+# MICRO_BATCH is then what the bundle was compiled with.
+#
 # Tokens/s are those of the median step after the first ten (after the first, of a run of fewer than twenty). Operations a
 # token: 6 a parameter that multiplies, and 12·l·h·s for attention, halved by the causal mask (Narayanan et al. 2021 without
 # recomputation).
@@ -24,23 +28,21 @@ median() { sort -g | awk '{ value[NR] = $1 } END { print NR % 2 ? value[(NR + 1)
 warm=$((steps >= 20 ? 10 : 1))
 step_ms() { sed 's/.*"ms":\([0-9.eE+-]*\).*/\1/' "$1" | tail -n +$((warm + 1)) | median; }
 
-"$build/bin/hyc-compile" "$source/test/models/gpt2-124m.onnx" --weights initialise --loss cross_entropy --logits logits \
+data=${DATA:-$source/test/models/text.bin} programs=${PROGRAMS:-$scratch/gpt2}
+[ -n "${PROGRAMS:-}" ] || "$build/bin/hyc-compile" "$source/test/models/gpt2-124m.onnx" --weights initialise --loss cross_entropy --logits logits \
   --labels labels --target cuda --precision bf16 --micro-batch "$batch" --optimizer adamw --weight-decay 0.1 --clip-grad-norm 1 \
-  --lr 3e-4 -o "$scratch/gpt2" >"$scratch/compile.txt"
+  --lr 3e-4 -o "$programs" >"$scratch/compile.txt"
 train() {  # LOG FURTHER_OPTIONS...
-  "$build/bin/hyc-run" "$scratch/gpt2" --data "$source/test/models/text.bin" --steps "$steps" --seed 1 --log-file "$1" \
+  "$build/bin/hyc-run" "$programs" --data "$data" --steps "$steps" --seed 1 --log-file "$1" \
     --measure-memory "$scratch/memory.json" "${@:2}" >"$scratch/run.txt" 2>&1 || { cat "$scratch/run.txt"; exit 1; }
 }
 train "$scratch/steps.jsonl"
 hyc=$(step_ms "$scratch/steps.jsonl")
 planned=$(number "$scratch/memory.json" planned) later=$(number "$scratch/memory.json" later)
 before=$(number "$scratch/memory.json" before) arenas=$(sed -n 's/.*"device":{[^}]*"arenas":\([0-9]*\).*/\1/p' "$scratch/memory.json")
-graph=not\ measured
-if "$build/bin/hyc-run" --help | grep -q -- --cuda-graph; then
-  train "$scratch/graph.jsonl" --cuda-graph on
-  train "$scratch/no-graph.jsonl" --cuda-graph off
-  graph="$(step_ms "$scratch/graph.jsonl") ms with, $(step_ms "$scratch/no-graph.jsonl") ms without"
-fi
+train "$scratch/graph.jsonl" --cuda-graph on
+train "$scratch/no-graph.jsonl" --cuda-graph off
+graph="$(step_ms "$scratch/graph.jsonl") ms with, $(step_ms "$scratch/no-graph.jsonl") ms without"
 
 torch_step='' torch_attention=''
 if "${PYTHON:-python3}" "$source/test/bench/gpu/pytorch_gpt2.py" --micro-batch "$batch" --steps "$steps" \

@@ -54,6 +54,7 @@ double milliseconds(cudaStream_t stream, int calls, const std::function<void()> 
   check(cudaEventCreateWithFlags(&begin, cudaEventDefault), "making an event");
   check(cudaEventCreateWithFlags(&end, cudaEventDefault), "making an event");
   for (int i = 0; i < kWarmUps; ++i) call();
+  check(cudaGetLastError(), "starting a kernel");  // of a GPU that the kernels are not compiled for, say
   double best = 1e30;
   for (int turn = 0; turn < kTurns; ++turn) {
     check(cudaEventRecord(begin, stream), "recording");
@@ -64,6 +65,7 @@ double milliseconds(cudaStream_t stream, int calls, const std::function<void()> 
     check(cudaEventElapsedTime(&elapsed, begin, end), "reading an event");
     best = std::min(best, static_cast<double>(elapsed) / calls);
   }
+  check(cudaGetLastError(), "starting a kernel");
   if (const char *failure = cuda::gemmFailure()) {
     std::fprintf(stderr, "error: %s\n", failure);
     std::exit(70);
