@@ -16,10 +16,17 @@ constexpr int64_t kMiB = 1 << 20;
 // More than all slots hold at once, and no whole number of them.
 constexpr int64_t kLarge = 21 * kMiB + 3 * kBlockBytes, kSmall = 5 * kBlockBytes;
 
+bool hasDevice() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
 // A device's memory, pinned memory, and a file, on a disk that is as fast as it is or slow, with a stream of kernels.
 class DiskMovesTest : public testing::TestWithParam<const char *> {
 protected:
   void SetUp() override {
+    if (!hasDevice())
+      GTEST_SKIP() << "there is no CUDA device";
     ASSERT_EQ(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking), cudaSuccess);
     ASSERT_EQ(cudaMalloc(reinterpret_cast<void **>(&device_), kLarge), cudaSuccess);
     void *host = std::aligned_alloc(kBlockBytes, kLarge);
@@ -38,6 +45,8 @@ protected:
     moves_ = std::move(*moves);
   }
   void TearDown() override {
+    if (!hasDevice())
+      return;
     moves_.reset();
     file_.reset();
     cudaHostUnregister(host_);
@@ -168,6 +177,8 @@ INSTANTIATE_TEST_SUITE_P(Disks, DiskMovesTest,
                          testing::Values("0:read:99999:EIO", "0:read:*:delay=2", "0:write:*:delay=2"), nameOfDisk);
 
 TEST(DiskMoves, SayWhatTheDiskSays) {
+  if (!hasDevice())
+    GTEST_SKIP() << "there is no CUDA device";
   TemporaryFolder folder;
   for (const char *fault : {"0:read:1:EIO", "0:write:1:ENOSPC"}) {
     setenv("HYC_IO_FAULT", fault, 1);
