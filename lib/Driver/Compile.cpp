@@ -94,6 +94,7 @@ static PipelineOptions pipelineOptions(const CompileOptions &options) {
   result.subGroup = *options.subGroup;
   result.readAhead = *options.readAhead;
   result.writeBehind = *options.writeBehind;
+  result.offloadPrefetch = *options.offloadPrefetch;
   result.checkFinite = options.checkFinite;
   result.threads = plannedThreads(options);
   result.poison = options.poison;
@@ -303,9 +304,9 @@ void Compilation::remember(Phase phase) {
     if (*options.precision != "f32")
       compiled.plan.precision = *options.precision;
     if (compiled.plan.offload)
-      compiled.plan.offload =
-          OffloadPlan{chosen.offloadOptimizer, chosen.offloadParam, chosen.offloadRatio, chosen.maxInHost,
-                      chosen.subGroup,         chosen.readAhead,    chosen.writeBehind, chosen.offloadGradients};
+      compiled.plan.offload = OffloadPlan{chosen.offloadOptimizer, chosen.offloadParam,     chosen.offloadRatio,
+                                          chosen.maxInHost,        chosen.subGroup,         chosen.readAhead,
+                                          chosen.writeBehind,      chosen.offloadGradients, chosen.offloadPrefetch};
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
     if (options.emit > EmitKind::Account)
       compiled.planHash = llvm::xxh3_64bits(printModule(module));

@@ -105,6 +105,9 @@ static Error checkPartitionMethod(const Setting<std::string> &method) {
 static constexpr int64_t kMostElements = int64_t(1) << 48;
 /// More uses than any function has.
 static constexpr int64_t kMostPrefetched = 65536;
+/// A norm's few elements stand in front of the matrices of many: at 2 those are fetched while the use before the norm
+/// computes.
+static constexpr int64_t kCudaOffloadPrefetch = 2;
 
 static Error checkMesh(const CompileOptions &options) {
   for (auto [flag, size] : {std::pair{"tp", &options.tp}, {"pp", &options.pp}, {"dp", &options.dp}})
@@ -239,15 +242,6 @@ static Error checkTarget(const CompileOptions &options) {
     return usageError("--target is \"" + options.target + "\", expected cpu or cuda");
   if (auto architectures = gpuArchitectures(options); !architectures)
     return architectures.takeError();
-  if (options.target == "cpu")
-    return Error::success();
-  for (const auto &[flag, setting] :
-       {std::pair("offload-optimizer", &options.offloadOptimizer), std::pair("offload-param", &options.offloadParam),
-        std::pair("offload-gradients", &options.offloadGradients),
-        std::pair("offload-activations", &options.offloadActivations)})
-    if (**setting == "nvme")
-      return makeError(codeFor(*setting), nameOf(flag, *setting) + " is \"nvme\", but --target is cuda, which moves "
-                                                                   "tensors to the host alone; take cpu");
   return Error::success();
 }
 
@@ -361,6 +355,9 @@ void hyc::resolveOptimizer(CompileOptions &options) {
 void hyc::resolveFollowers(CompileOptions &options) {
   if (options.prefetchBucket.isGiven() && *options.prefetchBucket > 0)
     options.prefetch.offer(kMostPrefetched, Origin::Derived, options.prefetchBucket.getSource());
+  // Device and host are one memory on the CPU target, where nothing is gained.
+  if (options.target == "cuda")
+    options.offloadPrefetch.offer(kCudaOffloadPrefetch, Origin::Derived, "--target cuda");
   // DeepSpeed keeps gradients where the optimizer is.
   if (*options.offloadOptimizer != "none" && options.offloadOptimizer.getOrigin() == Origin::Config)
     options.offloadGradients.offer("cpu", Origin::Derived, options.offloadOptimizer.getSource());
@@ -436,6 +433,7 @@ Error hyc::checkOptions(const CompileOptions &options) {
         return checkChoice("offload-activations", options.offloadActivations, {"none", "cpu"});
       },
       [&] { return checkCount("sub-group-size", options.subGroup, 1, kMostElements); },
+      [&] { return checkCount("offload-prefetch", options.offloadPrefetch, 0, kMostPrefetched); },
       [&] { return checkCount("offload-param-max-in-cpu", options.maxInHost, 0, kMostElements); },
       [&] { return checkNumber("offload-ratio", options.offloadRatio, 0, 1.0000001, "a number from 0 to 1"); },
       [&] { return checkNvmePath(options); },

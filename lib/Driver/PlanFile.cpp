@@ -394,7 +394,8 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
   }
   if (zero.stage > 0 || hasFlatStates(module))
     plan.zero = zero;
-  if (hasPlacedStates(module))
+  bool placesStates = hasPlacedStates(module);
+  if (placesStates)
     plan.offload.emplace();
   std::vector<PlanRule> params;
   for (const ParamStates &states : collectParamStates(module)) {
@@ -412,7 +413,7 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
       if (states.copy)
         rule.states["master"] = spellFlat(param);
     }
-    if (plan.offload) {
+    if (placesStates) {
       rule.states["placement"] = dist::placementOf(states.used()).str();
       if (states.copy)
         rule.states["master_placement"] = dist::placementOf(param).str();
@@ -430,6 +431,8 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
         plan.inputs.push_back({name.str(), spell(sharding)});
     plan.cuts = findCuts(microbatch, plan.pp * plan.virtualStages);
     plan.lifetimes = describeLifetimes(microbatch);
+    if (llvm::any_of(plan.lifetimes, [](const PlanRule &rule) { return rule.value == "offload"; }))
+      plan.offload = plan.offload.value_or(OffloadPlan());
   }
   return plan;
 }

@@ -80,6 +80,7 @@ struct OffloadPlan {
   int64_t maxInHost = 0, subGroup = 0;            ///< in elements
   bool readAhead = true, writeBehind = true;
   std::string gradients = "none"; ///< none or cpu
+  int64_t prefetch = 0;           ///< uses that moves between memories are ahead of their own
 };
 
 struct PlanFile {

@@ -85,10 +85,14 @@ static Error readOffload(const JsonObjectReader &root, std::optional<OffloadPlan
   OffloadPlan &offload = plan.emplace();
   if (Error error = reader->checkKeys(
           {"optimizer", "param", "ratio", "max_in_cpu", "sub_group_size", "pipeline_read", "pipeline_write"},
-          {"gradients"}))
+          {"gradients", "prefetch"}))
     return error;
   if (reader->has("gradients"))
     if (Error error = reader->read("gradients", offload.gradients))
+      return error;
+  // A plan without it is one that fetches where a tensor is needed.
+  if (reader->has("prefetch"))
+    if (Error error = reader->read("prefetch", offload.prefetch, 0, kMaxElements))
       return error;
   if (offload.gradients != "none" && offload.gradients != "cpu")
     return reader->fail("gradients", "\"gradients\" is \"" + offload.gradients + "\", expected none or cpu");
@@ -198,6 +202,7 @@ std::string PlanFile::toJson() const {
         json.attribute("sub_group_size", offload->subGroup);
         json.attribute("pipeline_read", offload->readAhead);
         json.attribute("pipeline_write", offload->writeBehind);
+        json.attribute("prefetch", offload->prefetch);
       });
     json.attributeArray("cuts", [&] {
       for (const std::string &cut : cuts)
@@ -270,6 +275,7 @@ static Error takeOffload(CompileOptions &options, const OffloadPlan &offload) {
       [&] { return take(options.subGroup, offload.subGroup, "offload/sub_group_size", options.planFile); },
       [&] { return take(options.readAhead, offload.readAhead, "offload/pipeline_read", options.planFile); },
       [&] { return take(options.writeBehind, offload.writeBehind, "offload/pipeline_write", options.planFile); },
+      [&] { return take(options.offloadPrefetch, offload.prefetch, "offload/prefetch", options.planFile); },
   };
   for (const std::function<Error()> &step : steps)
     if (Error error = step())

@@ -165,6 +165,9 @@ static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   moves.readAhead = options.readAhead;
   moves.writeBehind = options.writeBehind;
   passes.addPass(createMoveStates(moves));
+  OverlapMovesOptions overlap;
+  overlap.distance = options.offloadPrefetch;
+  passes.addPass(createOverlapMoves(overlap));
 }
 
 void hyc::buildForwardProgram(OpPassManager &passes) { passes.addPass(createMakeForwardProgram()); }

@@ -65,6 +65,7 @@ const std::vector<Column> &columns() {
         {"parametersDisk", {"--offload-param", "nvme"}}}},
       {"gradients' place", {{"sums", {}}, {"sumsHost", {"--offload-gradients", "cpu"}}}},
       {"activations' place", {{"kept", {}}, {"keptHost", {"--offload-activations", "cpu"}}}},
+      {"moves", {{"asNeeded", {}}, {"ahead", {"--offload-prefetch", "2"}}}},
       {"sequence", {{"whole", {}}, {"split", {"--sequence-parallel"}}}},
       {"schedule", {{"1f1b", {"--schedule", "1f1b"}}, {"gpipe", {"--schedule", "gpipe"}}, {"interleaved", {"--virtual-stages", "2"}}}},
       {"threads", {{"one", {"--threads", "1"}}, {"two", {"--threads", "2"}}}},
@@ -260,6 +261,16 @@ TEST(MemorySample, HasEveryTwoChoicesTogetherThatAreNotRefused) {
               << columns()[a].choices[i].name << " with " << columns()[b].choices[j].name;
         }
   EXPECT_GE(sample().combinations.size(), 40u);
+}
+
+/// What the sample's combinations are for CPUs they are for GPUs: none of their ops or moves lacks a spelling there.
+TEST(MemorySample, HasAProgramForGpusOfEachCombination) {
+  for (const Combination &combination : sample().combinations) {
+    std::vector<std::string> arguments = argumentsFor(combination);
+    arguments.insert(arguments.end(), {"--target", "cuda", "--emit", "source", "-o", disk() + ".cuda"});
+    Outcome outcome = execute(arguments);
+    EXPECT_EQ(outcome.status, 0) << nameOf(columns(), combination) << "\n" << outcome.output;
+  }
 }
 
 TEST(MemoryReport, EndsARunWithMeasuredBesidePlanned) {

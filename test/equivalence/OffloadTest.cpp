@@ -30,11 +30,13 @@ struct Placement {
   int64_t subGroup = 1, maxInHost = 0;
   double ratio = 1;
   bool overlaps = true;
+  int64_t prefetch = 0;
 
   std::string describe() const {
     return "optimizer on " + optimizer + " (ratio " + std::to_string(ratio) + "), parameters on " + parameters + " (" +
-           std::to_string(maxInHost) + " in host), gradients on " + gradients + ", groups of " + std::to_string(subGroup) +
-           (overlaps ? "" : ", one after the other");
+           std::to_string(maxInHost) + " in host), gradients on " + gradients + ", groups of " +
+           std::to_string(subGroup) + (overlaps ? "" : ", one after the other") + ", " + std::to_string(prefetch) +
+           " uses ahead";
   }
 };
 
@@ -62,6 +64,7 @@ public:
     placement.ratio = random() % 3 == 0 ? 0.5 : 1;
     placement.maxInHost = random() % 3 == 0 ? 100 : 0;
     placement.overlaps = random() % 4 != 0;
+    placement.prefetch = static_cast<int64_t>(random() % 4);
     return placement;
   }
 
@@ -81,6 +84,7 @@ public:
     options.offloadRatio = placement.ratio;
     options.maxInHost = placement.maxInHost;
     options.readAhead = options.writeBehind = placement.overlaps;
+    options.offloadPrefetch = placement.prefetch;
     bool built = *module && module->enter(hyc::Phase::Plan, options) && module->enter(hyc::Phase::Local, options);
     EXPECT_TRUE(built) << where() << ", " << placement.describe() << "\n" << module->diagnostics() << graph.module;
     return built ? std::move(module) : nullptr;

@@ -160,12 +160,15 @@ private:
     if (tally)
       decider.chooseLifetimes(mesh, *tally);
     const char *schedule = seed % 2 ? "1f1b" : "gpipe";
-    return module.transform(std::string("hyc-assign-stages,hyc-build-schedule{schedule=") + schedule +
-                            " micro-batches=" + std::to_string(kMicroBatches) +
-                            "},hyc-assign-lifetimes,hyc-verify-plan,hyc-partition,hyc-recompute-activations,"
-                            "hyc-offload-activations,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-prefetch-parameters{max-"
-                            "live=6000},hyc-delay-waits,"
-                            "hyc-verify-local,hyc-check-communication");
+    return module.transform(
+        std::string("hyc-assign-stages,hyc-build-schedule{schedule=") + schedule +
+        " micro-batches=" + std::to_string(kMicroBatches) +
+        "},hyc-assign-lifetimes,hyc-verify-plan,hyc-partition,hyc-recompute-activations,"
+        "hyc-offload-activations,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-prefetch-parameters{max-"
+        "live=6000},hyc-delay-waits,hyc-overlap-moves{distance=" +
+        std::to_string(seed % 3) +
+        "},"
+        "hyc-verify-local,hyc-check-communication");
   }
 
   static void count(mlir::Operation *op, Tally &tally) {

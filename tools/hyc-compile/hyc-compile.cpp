@@ -78,6 +78,10 @@ struct Flags {
                           cl::desc("Read from nvme while the group before is updated [on]")};
   cl::opt<bool> writeBehind{"offload-write-behind", cl::cat(memory),
                             cl::desc("Write to nvme while the group after is updated [on]")};
+  cl::opt<int64_t> offloadPrefetch{
+      "offload-prefetch", cl::value_desc("N"), cl::cat(memory),
+      cl::desc("Uses that what is offloaded is fetched ahead of its own, and evictions that are under way meanwhile "
+               "[0; with --target cuda 2]")};
   cl::opt<std::string> config{"config", cl::value_desc("FILE"), cl::cat(files),
                               cl::desc("A DeepSpeed ds_config.json; flags win over it")};
   cl::opt<bool> explain{"explain-config", cl::cat(files),
@@ -270,6 +274,7 @@ hyc::CompileOptions Flags::read() const {
   offer(subGroup, options.subGroup);
   offer(readAhead, options.readAhead);
   offer(writeBehind, options.writeBehind);
+  offer(offloadPrefetch, options.offloadPrefetch);
   offer(optimizerName, options.optimizer);
   offer(lr, options.learningRate);
   offer(weightDecay, options.weightDecay);

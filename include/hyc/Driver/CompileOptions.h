@@ -56,6 +56,7 @@ struct CompileOptions : LearningRateOptions {
   Setting<int64_t> maxInHost = 0;                     ///< elements of parameters for a disk that stay on the host
   Setting<int64_t> subGroup = 16777216;               ///< elements whose offloaded states move together
   Setting<bool> readAhead = true, writeBehind = true; ///< of groups on a disk, while another one is updated
+  Setting<int64_t> offloadPrefetch = 0;               ///< uses that moves between memories are ahead of their own
 
   Setting<std::string> optimizer = std::string("adamw");
   Setting<double> weightDecay = 0.0, momentum = 0.0, epsilon = 1e-8, clipGradNorm = 0.0;

@@ -48,6 +48,7 @@ struct PipelineOptions {
   int64_t maxInHost = 0;       ///< elements of parameters for a disk that are kept on the host
   int64_t subGroup = 16777216; ///< elements whose offloaded states move together
   bool readAhead = true, writeBehind = true;
+  int64_t offloadPrefetch = 0; ///< uses that moves between memories are ahead of their own
   // Rank
   bool checkFinite = false;      ///< end the run at the first op that makes a NaN or an infinity
   int64_t threads = 0;           ///< of a rank, for which workspaces are planned; 0: kernels bring their own

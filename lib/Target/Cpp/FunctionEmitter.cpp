@@ -302,12 +302,8 @@ LogicalResult FunctionEmitter::emitOp(Operation *op) {
     return emitLaunch(launch), success();
   if (auto start = dyn_cast<rank::StartOp>(op))
     return emitStart(start), success();
-  if (auto move = dyn_cast<rank::MoveOp>(op)) {
-    if (onGpu && (rank::isInFile(move.getSource()) || rank::isInFile(move.getDestination())))
-      return op->emitOpError("reaches a file, which programs for GPUs cannot; offload to cpu, or compile with "
-                             "--target cpu");
+  if (auto move = dyn_cast<rank::MoveOp>(op))
     return emitMove(move), success();
-  }
   if (auto wait = dyn_cast<rank::WaitOp>(op); wait && moves.contains(wait.getTicket()))
     return line("hycrt::wait(ctx, " + moves[wait.getTicket()] + ");"), success();
   if (auto wait = dyn_cast<rank::WaitOp>(op))

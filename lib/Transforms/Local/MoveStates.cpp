@@ -4,7 +4,7 @@
 // parameter's copy in the compute type after it; a read runs on the device. What an op needs and is kept elsewhere is
 // fetched before it; what an update has changed is written back after it. States on a disk stream: while one group of
 // updates runs, the next group's states are on their way in and the last one's on their way out. Copies between
-// memories have nothing to hide behind on this target and are made where they are needed.
+// memories are made where they are needed; hyc-overlap-moves starts them earlier where the plan says so.
 //
 // An update of several ops, such as LAMB's, is moved for op by op: what the first has used on the host and the next one
 // finds on the device has to be back there in between.

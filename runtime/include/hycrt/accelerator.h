@@ -20,6 +20,7 @@ struct CUstream_st;
 
 namespace hycrt {
 
+class BlockFile;
 class DeviceCollectives;
 
 // How the ranks of a device program exchange tensors.
@@ -59,8 +60,9 @@ class Accelerator {
   virtual Status probe() = 0;
   // Takes the rank's device, if it can run the program and has the memory; every message says what was found.
   virtual Status open(const Program& program, const DevicePlace& place) = 0;
-  // One allocation an arena, zeroed. `images` outlive this object; `pinsShared`: peers exchange through them.
-  virtual Status allocate(const Program& program, std::byte* const* images, bool pinsShared) = 0;
+  // One allocation an arena, zeroed. `images` outlive this object; `pinsShared`: peers exchange through them; `file` is
+  // the arena that is one, and outlives this object, too; null: none is.
+  virtual Status allocate(const Program& program, std::byte* const* images, bool pinsShared, BlockFile* file) = 0;
 
   // On the device; valid for the whole run.
   virtual std::byte* arena(int index) const = 0;
@@ -85,7 +87,8 @@ class Accelerator {
   virtual Status launch() = 0;
 
   // Moves between arenas beside the stream's kernels: after what is on the stream at the start, before what follows the
-  // wait, which does not hold up the caller. `zeros` bytes behind those that are moved become zero. Numbers from 1 on.
+  // wait. That holds up the caller only where the file takes part, until the disk is done: each of these is waited for
+  // once. `zeros` bytes behind those that are moved become zero, of memory alone. No number is 0.
   virtual Result<uint64_t> startMove(BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros) = 0;
   virtual Status waitMove(uint64_t move) = 0;
 

@@ -145,17 +145,26 @@ class RankRun {
     return accelerator_->open(program_, {environment_.localRank, environment_.worldSize, options_.comm, options_.tf32});
   }
 
-  // Staged exchanges want the host between kernels, and so do checks and a trace.
+  // Staged exchanges want the host between kernels, and so do disks, checks and a trace.
   Status checkRecording() {
+    static constexpr char kDisk[] = "the program moves states to and from a disk (nvme), which the host waits for";
     const bool isStaged = environment_.worldSize > 1 && options_.comm == DeviceComm::kStaged;
-    const char* const reason = isStaged                  ? "the ranks exchange by way of the host (--comm shm)"
+    const char* const reason = keepsOnDisk()             ? kDisk
+                               : isStaged                ? "the ranks exchange by way of the host (--comm shm)"
                                : !options_.trace.empty() ? "--trace tells of the parts of a step"
                                : program_.checksFinite   ? "the program checks what each op makes (--check-finite)"
                                                          : nullptr;
     recordsSteps_ = options_.cudaGraph != StepRecording::kOff && !reason && program_.scalars.learningRate.arena >= 0;
+    if (reason == kDisk && options_.cudaGraph == StepRecording::kAuto && environment_.rank == 0)
+      std::fprintf(stderr, "steps are run without a graph: %s\n", kDisk);
     if (recordsSteps_ || options_.cudaGraph != StepRecording::kOn) return {};
     return usageError(std::string("--cuda-graph is on, but ") + (reason ? reason : "the program does not train") +
                       "; leave one of them out");
+  }
+
+  bool keepsOnDisk() const {
+    return std::any_of(program_.arenas.begin(), program_.arenas.end(),
+                       [](const ArenaDesc& arena) { return arena.sharing == Sharing::kFile; });
   }
 
   // It grows without bound after its cycle; at 1 a moment forgets nothing, and correcting it divides by zero.
@@ -191,7 +200,7 @@ class RankRun {
     if (fillsArenas()) fillArenas();
     if (accelerator_) {
       const bool isStaged = !collectives && environment_.worldSize > 1;
-      HYCRT_RETURN_IF_ERROR(accelerator_->allocate(program_, memory_->arenas(), isStaged));
+      HYCRT_RETURN_IF_ERROR(accelerator_->allocate(program_, memory_->arenas(), isStaged, memory_->file()));
     }
     if (memory_->file() && environment_.rank == 0) std::fprintf(stderr, "%s\n", memory_->file()->description().c_str());
     Result<std::unique_ptr<Communicator>> communicator =

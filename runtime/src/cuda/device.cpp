@@ -161,6 +161,7 @@ Status TransferStream::wait(uint64_t move, cudaStream_t compute) {
 // ------------------------------------------------------------------------------------------------------- CudaDevice
 
 CudaDevice::~CudaDevice() {
+  diskMoves_.reset();
   graph_.reset();  // which has exchanges of theirs
   collectives_.reset();
   for (std::byte* pinned : pinned_) cudaHostUnregister(pinned);
@@ -193,6 +194,7 @@ Status CudaDevice::choose(const Program& program, const DevicePlace& place) {
                             ", and NCCL wants a GPU a rank; run with --comm shm to share them");
   }
   const int index = place.localRank % count_;
+  device_ = index;
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaSetDevice(index), "taking device " + std::to_string(index)));
   cudaDeviceProp properties{};
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaGetDeviceProperties(&properties, index), "asking what the device is"));
@@ -230,10 +232,12 @@ Status freeAndTotal(int64_t* free, int64_t* total) {
 Status CudaDevice::open(const Program& program, const DevicePlace& place) {
   hyc::kernels::cuda::allowTf32(place.tf32);
   HYCRT_RETURN_IF_ERROR(choose(program, place));
-  for (const ArenaDesc& arena : program.arenas) planned_ += arena.onHost ? 0 : arena.bytes;
+  for (const ArenaDesc& arena : program.arenas)
+    planned_ += arena.onHost || arena.sharing == Sharing::kFile ? 0 : arena.bytes;
   HYCRT_RETURN_IF_ERROR(checkMemory(program));
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"));
-  HYCRT_RETURN_IF_ERROR(transfers_.open());
+  HYCRT_RETURN_IF_ERROR(fetches_.open());
+  HYCRT_RETURN_IF_ERROR(evictions_.open());
   HYCRT_RETURN_IF_ERROR(reads_.open());
   return ring_.open();
 }
@@ -268,11 +272,16 @@ Status CudaDevice::placeOnHost(const ArenaDesc& arena, std::byte* image) {
   return {};
 }
 
-Status CudaDevice::allocate(const Program& program, std::byte* const* images, bool pinsShared) {
+Status CudaDevice::allocate(const Program& program, std::byte* const* images, bool pinsShared, BlockFile* file) {
   images_ = images;
   HYCRT_RETURN_IF_ERROR(freeAndTotal(&freeBefore_, &total_));
   for (int64_t i = 0; i < program.arenas.size; ++i) {
     const ArenaDesc& arena = program.arenas[i];
+    if (arena.sharing == Sharing::kFile) {
+      fileArena_ = static_cast<int>(i);
+      arenas_.push_back(nullptr);
+      continue;
+    }
     HYCRT_RETURN_IF_ERROR(arena.onHost && arena.bytes > 0 ? placeOnHost(arena, images[i]) : place(arena));
     if (arena.onHost || !pinsShared || arena.sharing != Sharing::kShared || arena.bytes == 0) continue;
     // Copies are right without, only slower: what refuses to be pinned stays as it is.
@@ -282,6 +291,11 @@ Status CudaDevice::allocate(const Program& program, std::byte* const* images, bo
       cudaGetLastError();
   }
   HYCRT_RETURN_IF_ERROR(freeAndTotal(&freeAfter_, &total_));
+  if (file) {
+    Result<std::unique_ptr<DiskMoves>> moves = DiskMoves::create(file, device_);
+    if (!moves.ok()) return moves.status();
+    diskMoves_ = std::move(*moves);
+  }
   return finish();
 }
 
@@ -301,11 +315,39 @@ Result<DeviceMemory> CudaDevice::measureMemory() {
   return DeviceMemory{planned_, freeBefore_ - freeAfter_, freeAfter_ - free, total - freeBefore_};
 }
 
-Result<uint64_t> CudaDevice::startMove(BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros) {
-  return transfers_.start(onDevice(destination), onDevice(source), bytes, zeros, stream_);
+// Who carries out a move stands in the low bits of its number.
+enum class Mover : uint64_t { kFetches, kEvictions, kDisk };
+static constexpr int kMoverBits = 2;
+
+static Result<uint64_t> numbered(Result<uint64_t> move, Mover by) {
+  if (!move.ok()) return move;
+  return *move << kMoverBits | static_cast<uint64_t>(by);
 }
 
-Status CudaDevice::waitMove(uint64_t move) { return transfers_.wait(move, stream_); }
+Result<uint64_t> CudaDevice::startMove(BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros) {
+  if (isFile(source) || isFile(destination)) return numbered(startDiskMove(source, destination, bytes), Mover::kDisk);
+  const bool isEviction = isOnHost(destination);
+  TransferStream& stream = isEviction ? evictions_ : fetches_;
+  return numbered(stream.start(onDevice(destination), onDevice(source), bytes, zeros, stream_),
+                  isEviction ? Mover::kEvictions : Mover::kFetches);
+}
+
+Result<uint64_t> CudaDevice::startDiskMove(BufferRef source, BufferRef destination, int64_t bytes) {
+  const bool isRead = isFile(source);
+  const BufferRef memory = isRead ? destination : source;
+  const MoveSide side = isOnHost(memory) ? MoveSide::kHost : MoveSide::kDevice;
+  return diskMoves_->start(
+      {isRead ? IoOperation::kRead : IoOperation::kWrite, side,
+       side == MoveSide::kHost ? onHost(memory) : onDevice(memory), bytes, isRead ? source.offset : destination.offset},
+      stream_);
+}
+
+Status CudaDevice::waitMove(uint64_t move) {
+  const uint64_t number = move >> kMoverBits;
+  const Mover mover = static_cast<Mover>(move & ((1 << kMoverBits) - 1));
+  if (mover == Mover::kDisk) return diskMoves_->wait(number, stream_);
+  return (mover == Mover::kEvictions ? evictions_ : fetches_).wait(number, stream_);
+}
 
 // Where the image is the arena there is nothing to copy.
 bool CudaDevice::isOnHost(BufferRef buffer) const {
@@ -315,20 +357,21 @@ bool CudaDevice::isOnHost(BufferRef buffer) const {
 Status CudaDevice::upload(BufferRef buffer, int64_t bytes) {
   // Kernels of the step before may still be reading it.
   if (isOnHost(buffer)) return internalError("what the host writes for a step lies in memory that kernels reach");
+  if (isFile(buffer)) return {};
   if (graph_ && graph_->takesUploads()) return graph_->upload(onDevice(buffer), onHost(buffer), bytes, stream_);
   uploaded_ += (bytes + StepGraph::kAlignment - 1) / StepGraph::kAlignment * StepGraph::kAlignment;
   return ring_.copy(onDevice(buffer), onHost(buffer), bytes, stream_);
 }
 
 Status CudaDevice::copyToDevice(BufferRef buffer, int64_t bytes) {
-  if (isOnHost(buffer)) return {};
+  if (!hasImage(buffer)) return {};
   return cudaStatus(
       cudaMemcpyAsync(onDevice(buffer), onHost(buffer), static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_),
       "copying to the device");
 }
 
 Status CudaDevice::copyToHost(BufferRef buffer, int64_t bytes) {
-  if (isOnHost(buffer)) return {};
+  if (!hasImage(buffer)) return {};
   if (bytes <= ReadRing::kSlotBytes) return reads_.copy(onHost(buffer), onDevice(buffer), bytes, stream_);
   return cudaStatus(
       cudaMemcpyAsync(onHost(buffer), onDevice(buffer), static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_),

@@ -1,5 +1,5 @@
-// CudaDevice: the GPU of one rank. Arenas are one allocation each, one stream runs the program's kernels, another moves
-// what is offloaded.
+// CudaDevice: the GPU of one rank. Arenas are one allocation each, one stream runs the program's kernels, two others
+// move what is offloaded, one a direction.
 #ifndef HYCRT_SRC_CUDA_DEVICE_H_
 #define HYCRT_SRC_CUDA_DEVICE_H_
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/device_collectives.h"
+#include "cuda/disk_moves.h"
 #include "cuda/step_graph.h"
 #include "hycrt/accelerator.h"
 
@@ -94,7 +95,7 @@ class CudaDevice : public Accelerator {
   ~CudaDevice() override;
   Status probe() override;
   Status open(const Program& program, const DevicePlace& place) override;
-  Status allocate(const Program& program, std::byte* const* images, bool pinsShared) override;
+  Status allocate(const Program& program, std::byte* const* images, bool pinsShared, BlockFile* file) override;
   std::byte* arena(int index) const override { return arenas_[static_cast<size_t>(index)]; }
   CUstream_st* stream() const override { return stream_; }
   Status upload(BufferRef buffer, int64_t bytes) override;
@@ -119,6 +120,9 @@ class CudaDevice : public Accelerator {
   Status checkMemory(const Program& program) const;
   Status place(const ArenaDesc& arena);
   bool isOnHost(BufferRef buffer) const;
+  bool isFile(BufferRef buffer) const { return buffer.arena == fileArena_; }
+  bool hasImage(BufferRef buffer) const { return !isOnHost(buffer) && !isFile(buffer); }
+  Result<uint64_t> startDiskMove(BufferRef source, BufferRef destination, int64_t bytes);
   Status placeOnHost(const ArenaDesc& arena, std::byte* image);
   std::byte* onDevice(BufferRef buffer) const { return arenas_[static_cast<size_t>(buffer.arena)] + buffer.offset; }
   std::byte* onHost(BufferRef buffer) const { return images_[buffer.arena] + buffer.offset; }
@@ -128,7 +132,8 @@ class CudaDevice : public Accelerator {
   int64_t planned_ = 0;
   int64_t total_ = 0, freeBefore_ = 0, freeAfter_ = 0;  // as the driver says, around the arenas' allocation
   MarkList marks_;
-  TransferStream transfers_;
+  TransferStream fetches_, evictions_;  // a bus carries both ways at once
+  std::unique_ptr<DiskMoves> diskMoves_;
   std::unique_ptr<StepGraph> graph_;
   int64_t uploaded_ = 0, lastUploaded_ = 0;  // since the last finish(), and in front of it; for the graph's places
   cudaStream_t stream_ = nullptr;
@@ -136,6 +141,7 @@ class CudaDevice : public Accelerator {
   std::vector<std::byte*> allocated_;  // of the arenas, those that are the device's own
   std::vector<std::byte*> pinned_;
   std::vector<int> pinnedArenas_;  // whose images are the arenas
+  int fileArena_ = -1, device_ = 0;
   std::byte* const* images_ = nullptr;
   UploadRing ring_;
   ReadRing reads_;

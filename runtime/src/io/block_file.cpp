@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <mutex>
 #include <random>
 
 #include "io/file.h"
@@ -191,6 +192,7 @@ class BlockFile::State {
   IoTicket start(IoOperation operation, std::byte* memory, int64_t bytes, int64_t offset) {
     const bool aligned =
         reinterpret_cast<uintptr_t>(memory) % kBlockBytes == 0 && bytes % kBlockBytes == 0 && offset % kBlockBytes == 0;
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (!aligned || bytes < 0 || offset < 0 || bytes > bytes_ || offset > bytes_ - bytes) {
       if (misuse_.ok()) {
         misuse_ = internalError("a transfer of " + std::to_string(bytes) + " bytes at offset " +
@@ -210,6 +212,7 @@ class BlockFile::State {
       std::fprintf(stderr, "waiting for the disk of '%s' for %.0f s; %s of this transfer to go\n", made_.path.c_str(),
                    nowSeconds() - begin, inMiB(queue_.bytesLeft(ticket.sequence)).c_str());
     }
+    const std::lock_guard<std::mutex> lock(mutex_);
     totals.secondsWaited += nowSeconds() - begin;
     HYCRT_RETURN_IF_ERROR(misuse_);
     if (const std::optional<IoFailure> failure = queue_.failure()) return statusOf(*failure);
@@ -242,6 +245,7 @@ class BlockFile::State {
   OpenBlockFile made_;
   const int64_t bytes_;
   IoQueue queue_;
+  std::mutex mutex_;  // of totals and misuse_
   Status misuse_;
   std::unique_ptr<IoEngine> engine_;  // last: it ends before the queue and the file do
 };

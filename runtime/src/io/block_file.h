@@ -9,7 +9,8 @@
 // system that refuses O_DIRECT is said so once, and used with its cache. Reads take turns with writes; two transfers
 // whose ranges overlap, in the file or in memory, must not be under way together unless both only read from there.
 //
-// One thread starts and waits. The first error sticks: every later wait returns it. Nothing is allocated after create.
+// Any thread may start and wait. The first error sticks: every later wait returns it. Nothing is allocated after
+// create.
 #ifndef HYCRT_SRC_IO_BLOCK_FILE_H_
 #define HYCRT_SRC_IO_BLOCK_FILE_H_
 
@@ -52,7 +53,7 @@ struct IoTotals {
   int64_t bytesRead = 0;
   int64_t bytesWritten = 0;
   int64_t writtenTo = 0;     // the end of the last byte of the file that was written
-  double secondsWaited = 0;  // inside wait: what the disk cost beyond what work hid
+  double secondsWaited = 0;  // inside wait, of all threads: what the disk cost beyond what work hid
 };
 
 class BlockFile {
@@ -76,7 +77,7 @@ class BlockFile {
 
   // One line: engine, cache or not, the file, its size.
   const std::string& description() const;
-  const IoTotals& totals() const;
+  const IoTotals& totals() const;  // while nobody starts or waits
   // What the file system says that the file has.
   int64_t fileBytes() const;
 

@@ -77,15 +77,12 @@ MoveTicket evictStart(Context& ctx, BufferRef source, BufferRef destination, int
 }
 
 void wait(Context& ctx, MoveTicket ticket) {
-  if (Accelerator* const device = ctx.accelerator()) {
-    if (ticket.sequence == 0 || !ctx.status().ok()) return;
-    if (const Status status = device->waitMove(ticket.sequence); !status.ok()) ctx.fail(status);
-    return;
-  }
+  Accelerator* const device = ctx.accelerator();
+  if (device && (ticket.sequence == 0 || !ctx.status().ok())) return;
   if (ticket.sequence == 0 && !ctx.file()) return;
-  const Status status = ctx.file()->wait({ticket.sequence});
+  const Status status = device ? device->waitMove(ticket.sequence) : ctx.file()->wait({ticket.sequence});
   if (status.ok() || !ctx.status().ok()) return;
-  const int64_t offset = ctx.file()->failedOffset();
+  const int64_t offset = ctx.file() ? ctx.file()->failedOffset() : -1;
   ctx.fail({status.code(), status.message() + (offset >= 0 ? whatLiesAt(ctx, offset) : "")});
 }
 

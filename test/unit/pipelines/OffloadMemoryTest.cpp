@@ -121,6 +121,26 @@ TEST_P(OffloadMemory, GradientsAreOnTheHost) {
   EXPECT_GT(of(host.arenas, "host"), of(device.arenas, "host"));
 }
 
+/// A use ahead is one use's tensors more, and no byte besides. The most that is there at once are a block's
+/// feed-forward matrices, of 64 × 256: the first with its bias, which one product reads, then the second, then that
+/// one's bias.
+TEST(OffloadPrefetch, TakesWhatIsAheadOfItsUse) {
+  auto parametersAt = [](int64_t distance) {
+    PipelineOptions options = optionsOf(0, "none", "cpu");
+    options.offloadPrefetch = distance;
+    Compiled compiled = compile(options);
+    for (const ArenaAccount &arena : compiled.account.stages.front().arenas)
+      EXPECT_EQ(arena.bytes, of(compiled.arenas, arena.name)) << arena.name;
+    return of(compiled.arenas, "parameters");
+  };
+  const int64_t matrix = 64 * 256 * 4, wide = 256 * 4, narrow = 64 * 4;
+  EXPECT_EQ(parametersAt(0), matrix + wide);
+  EXPECT_EQ(parametersAt(1), 2 * matrix + wide);
+  int64_t two = parametersAt(2);
+  EXPECT_GE(two, 2 * matrix + wide + narrow);
+  EXPECT_LE(two, 2 * matrix + wide + 2 * narrow);
+}
+
 /// What a micro-batch in flight saves leaves the device but for what backward is at work on: the arena no longer grows
 /// with the micro-batches in flight, while the host's does, by what each of them saves.
 TEST(OffloadActivations, WhatIsInFlightIsOnTheHost) {

@@ -203,6 +203,38 @@ def MoveStates : Pass<"hyc-move-states", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
 
+def OverlapMoves : Pass<"hyc-overlap-moves", "::mlir::ModuleOp"> {
+  let summary = "lets tensors that are kept elsewhere move while the uses before and after them compute";
+  let description = [{
+    A copy to the device, of a state or of an activation, starts in front of the waits of the use `distance` earlier in
+    the same function; one back is awaited in front of the eviction `distance` later, or where its state is touched
+    again. As many uses' copies are on the device besides the one that is at work. Updates on the host are reached one
+    group ahead; what they stream to and from a disk is left as `hyc-move-states` has it.
+
+    ```mlir
+    // before
+    %0 = dist.fetch_start @w1 to "device"
+    dist.wait_move %0
+    …                                          // use 1
+    %1 = dist.fetch_start @w2 to "device"
+    dist.wait_move %1
+    …                                          // use 2
+    // after, distance = 1
+    %0 = dist.fetch_start @w1 to "device"
+    %1 = dist.fetch_start @w2 to "device"
+    dist.wait_move %0
+    …
+    dist.wait_move %1
+    …
+    ```
+    After the moves of states and activations are there; nothing after it adds any.
+  }];
+  let options = [
+    Option<"distance", "distance", "int64_t", "0", "uses that a move may be ahead of its own; 0: none">,
+  ];
+  let statistics = [Statistic<"movedOps", "moved-ops", "starts moved up and waits moved down">];
+}
+
 def MakeForwardProgram : Pass<"hyc-make-forward-program", "::mlir::ModuleOp"> {
   let summary = "turns the model of phase 1 into the program of one rank that computes its outputs, and trains nothing";
   let description = [{
