@@ -142,7 +142,7 @@ uint8_t hyc::interpreter::encodeFloat8(ElementKind kind, float value) {
     return sign | layout.overflow;
   int exponent = 0;
   std::frexp(value, &exponent);
-  exponent = std::max(exponent, layout.leastExponent);
+  exponent = value == 0 ? layout.leastExponent : std::max(exponent, layout.leastExponent);
   const double unit = std::ldexp(1.0, exponent - 1 - layout.fractionBits);
   const double rounded = nearestMultiple(std::fabs(static_cast<double>(value)), unit);
   if (rounded > layout.largest)
