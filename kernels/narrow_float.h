@@ -1,4 +1,7 @@
-// The 16-bit floats that tensors are kept in: bf16 (8 bits of exponent, 7 of fraction) and IEEE f16 (5 and 10).
+// The narrow floats that tensors are kept in: bf16 (8 bits of exponent, 7 of fraction), IEEE f16 (5 and 10), and of 8
+// bits e4m3 and e5m2 (Micikevicius et al. 2022). e5m2 is the upper half of f16; e4m3 has no infinities and one
+// magnitude that is NaN, so that its greatest number is 448. What is too large for e4m3 becomes NaN, for the others
+// infinity.
 //
 // They are for memory only: every kernel widens to f32, computes there, and rounds its results once, to nearest with
 // ties to even. The surprise: conversions are written in integer operations without branches, so that loops over them
@@ -52,6 +55,37 @@ HYC_NARROW_INLINE float fromF16(uint16_t bits) {
   return floatOf((exponent == (31u << 23) ? special : exponent == 0 ? subnormal : normal) | sign);
 }
 
+HYC_NARROW_INLINE uint8_t toE4m3(float x) {
+  constexpr uint32_t kNormal = (127u - 6) << 23;  // 2^-6
+  constexpr uint32_t kUnit = (127u + 14) << 23;   // 2^14, whose unit in the last place is that of the subnormals: 2^-9
+  constexpr uint32_t kNan = 0x7f;                 // and all that would be above 448
+  const uint32_t bits = bitsOf(x), sign = bits & kSign, magnitude = bits ^ sign;
+  const uint32_t subnormal = bitsOf(floatOf(magnitude) + floatOf(kUnit)) - kUnit;  // the addition rounds
+  const uint32_t normal = (magnitude + 0x7ffffu + (magnitude >> 20 & 1) - (120u << 23)) >> 20;
+  const uint32_t number = magnitude < kNormal ? subnormal : normal;
+  return static_cast<uint8_t>((number < kNan ? number : kNan) | sign >> 24);
+}
+HYC_NARROW_INLINE float fromE4m3(uint8_t bits) {
+  const uint32_t sign = (uint32_t{bits} & 0x80u) << 24, magnitude = (uint32_t{bits} & 0x7fu) << 20;
+  const uint32_t normal = magnitude + (120u << 23);
+  const uint32_t subnormal = bitsOf(floatOf(magnitude + (121u << 23)) - floatOf(121u << 23));
+  const uint32_t number = magnitude < 1u << 23 ? subnormal : normal;
+  return floatOf((magnitude == 0x7fu << 20 ? kInfinity | 0x400000u : number) | sign);
+}
+
+HYC_NARROW_INLINE uint8_t toE5m2(float x) {
+  constexpr uint32_t kNormal = (127u - 14) << 23;  // 2^-14
+  constexpr uint32_t kUnit = (127u + 7) << 23;     // 2^7, whose unit in the last place is 2^-16
+  constexpr uint32_t kInfinite = 0x7c, kNan = 0x7f;
+  const uint32_t bits = bitsOf(x), sign = bits & kSign, magnitude = bits ^ sign;
+  const uint32_t subnormal = bitsOf(floatOf(magnitude) + floatOf(kUnit)) - kUnit;
+  const uint32_t normal = (magnitude + 0xfffffu + (magnitude >> 21 & 1) - (112u << 23)) >> 21;
+  const uint32_t number = magnitude < kNormal ? subnormal : normal;
+  const uint32_t finite = number < kInfinite ? number : kInfinite;
+  return static_cast<uint8_t>((magnitude > kInfinity ? kNan : finite) | sign >> 24);
+}
+HYC_NARROW_INLINE float fromE5m2(uint8_t bits) { return fromF16(static_cast<uint16_t>(uint32_t{bits} << 8)); }
+
 }  // namespace narrow
 
 struct Bf16 {
@@ -72,7 +106,25 @@ struct F16 {
   HYC_NARROW_INLINE operator float() const { return narrow::fromF16(bits); }  // NOLINT: exact, so implicit
 };
 
-static_assert(sizeof(Bf16) == 2 && sizeof(F16) == 2);
+struct E4m3 {
+  uint8_t bits;
+
+  E4m3() = default;
+  explicit HYC_NARROW_INLINE E4m3(float x) : bits(narrow::toE4m3(x)) {}
+  HYC_NARROW_INLINE E4m3 &operator=(float x) { return bits = narrow::toE4m3(x), *this; }
+  HYC_NARROW_INLINE operator float() const { return narrow::fromE4m3(bits); }  // NOLINT: exact, so implicit
+};
+
+struct E5m2 {
+  uint8_t bits;
+
+  E5m2() = default;
+  explicit HYC_NARROW_INLINE E5m2(float x) : bits(narrow::toE5m2(x)) {}
+  HYC_NARROW_INLINE E5m2 &operator=(float x) { return bits = narrow::toE5m2(x), *this; }
+  HYC_NARROW_INLINE operator float() const { return narrow::fromE5m2(bits); }  // NOLINT: exact, so implicit
+};
+
+static_assert(sizeof(Bf16) == 2 && sizeof(F16) == 2 && sizeof(E4m3) == 1 && sizeof(E5m2) == 1);
 
 // x as T holds it.
 template <typename T>

@@ -27,9 +27,15 @@ inline constexpr int64_t kExactSumLimbs = 68;
 /// Whether `type` is bf16 or f16.
 inline bool isHalfWidth(mlir::Type type) { return type.isBF16() || type.isF16(); }
 
-/// The element type of what is accumulated over elements of `type`, and of statistics: f32 for 16-bit floats.
+/// Whether `type` is one of the 8-bit floats that tensors are quantised to: e4m3 without infinities, or e5m2.
+inline bool isFloat8(mlir::Type type) { return mlir::isa<mlir::Float8E4M3FNType, mlir::Float8E5M2Type>(type); }
+
+/// Whether `type` is a float that memory keeps in fewer bits than it is computed with.
+inline bool isNarrowFloat(mlir::Type type) { return isHalfWidth(type) || isFloat8(type); }
+
+/// The element type of what is accumulated over elements of `type`, and of statistics: f32 for narrow floats.
 inline mlir::Type accumulationType(mlir::Type type) {
-  return isHalfWidth(type) ? mlir::Float32Type::get(type.getContext()) : type;
+  return isNarrowFloat(type) ? mlir::Float32Type::get(type.getContext()) : type;
 }
 
 /// One operation an element of the first result; the default cost.

@@ -113,7 +113,8 @@ def Hyc_EinsumOp : Hyc_TensorOp<"einsum", [DeclareOpInterfaceMethods<CostOpInter
   let description = [{
     Every matrix product of a model, batched or transposed, and every gradient of one, is this op; the spec is also its
     sharding rule. Products of 16-bit floats are added in f32; the result is rounded to their type, or left as it is where
-    the result is f32.
+    the result is f32. Those of 8-bit floats (f8E4M3FN and f8E5M2, each operand its own) are added in f32 too; the result
+    is bf16 or f32.
 
     1. `einsum.spec`: `lhs,rhs->result`, one lower- or upper-case letter a dimension, none twice in one tensor.
     2. `einsum.sizes`: a letter has one size wherever it stands.

@@ -54,6 +54,10 @@ def Hyc_StateOp : Hyc_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     Role "compute" is a parameter's copy in the type that the model computes in. It starts as the parameter does, rounded
     (`init` is the parameter's, of its name and type), and follows it by `hyc.refresh`.
 
+    Roles "fp8.scale", "fp8.inverse", "fp8.amax" and "fp8.history" belong to one tensor that is quantised
+    (hyc-quantize-products): f32 scalars but the last, which `hyc.update_fp8_scale` changes. They are on the pipeline
+    stages that quantise it, where other states without a parameter are on all.
+
     1. `state.param`: `param`, where given, names a `hyc.param` whose whole tensor has the same shape.
 
     ```mlir
@@ -71,6 +75,8 @@ def Hyc_StateOp : Hyc_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     ::mlir::RankedTensorType getWholeType() {
       return ::llvm::cast<::mlir::RankedTensorType>(getGlobalType().value_or(getType()));
     }
+    /// Whether it is there for the sake of one quantised tensor.
+    bool isOfQuantizedTensor() { return getRole().starts_with("fp8."); }
   }];
 }
 
@@ -135,9 +141,15 @@ def Hyc_AccumulateOp : Hyc_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
   let description = [{
     In the first micro-batch of a step the first accumulation into a state overwrites what the step before left (NaN
     included); every other one adds. State is therefore never cleared.
+
+    With `max` the state becomes the greater of both, NaN if either is; the step's reduction over ranks is then one of
+    maxima, too. All accumulations into one state have it, or none.
+    ```mlir
+    hyc.accumulate max %amax into @fc1.fp8.x.amax : tensor<f32>
+    ```
   }];
-  let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target);
-  let assemblyFormat = "$value `into` $target attr-dict `:` type($value)";
+  let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target, UnitAttr:$max);
+  let assemblyFormat = "(`max` $max^)? $value `into` $target attr-dict `:` type($value)";
 }
 
 #endif // HYC_SYMBOL_OPS_TD

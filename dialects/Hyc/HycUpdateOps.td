@@ -259,4 +259,25 @@ def Hyc_UpdateLossScaleOp : Hyc_Op<"update_loss_scale", [MemoryEffects<[MemRead,
   let assemblyFormat = [{$scale `,` $good_steps `,` $hysteresis_left `finite` $finite attr-dict}];
 }
 
+def Hyc_UpdateFp8ScaleOp : Hyc_Op<"update_fp8_scale", [MemoryEffects<[MemRead, MemWrite]>,
+                                                       DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "delayed scaling: the next step's scale of a quantised tensor, from the greatest magnitudes of the last steps";
+  let description = [{
+    `amax` is this step's greatest |x|. It enters `history`, whose oldest entry goes. With a the greatest entry that is
+    left, the scale becomes 2^⌊log2(largest / a)⌋, within 2^±63, and `inverse` its reciprocal; where a is 0, or
+    this step's amax is not finite, both stay as they are. An amax that is not finite enters as 0. Powers of two, so that
+    scaling and undoing it round nothing.
+
+    1. `update_fp8_scale.types`: scale, inverse and amax are tensor<f32>, the history has one dimension of f32.
+    2. `update_fp8_scale.largest`: largest is above 0.
+    ```mlir
+    hyc.update_fp8_scale @fc1.fp8.x.scale, @fc1.fp8.x.inverse, @fc1.fp8.x.history amax @fc1.fp8.x.amax {largest = 448.0}
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$scale, FlatSymbolRefAttr:$inverse, FlatSymbolRefAttr:$history,
+                       FlatSymbolRefAttr:$amax, F64Attr:$largest);
+  let assemblyFormat = "$scale `,` $inverse `,` $history `amax` $amax attr-dict";
+  let hasVerifier = 1;
+}
+
 #endif // HYC_UPDATE_OPS_TD

@@ -4,6 +4,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace hyc;
 
@@ -179,6 +181,27 @@ LogicalResult RefreshOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult UpdateLossScaleOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyUpdate(symbols, *this, {getScaleAttr(), getGoodStepsAttr(), getHysteresisLeftAttr()});
+}
+
+LogicalResult UpdateFp8ScaleOp::verify() {
+  double largest = getLargest().convertToDouble();
+  if (largest > 0 && std::isfinite(largest))
+    return success();
+  return emitOpError("[update_fp8_scale.largest] has ") << largest << ", expected a number above 0";
+}
+
+LogicalResult UpdateFp8ScaleOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  for (FlatSymbolRefAttr name : {getScaleAttr(), getInverseAttr(), getHistoryAttr(), getAmaxAttr()}) {
+    RankedTensorType type = lookupType(symbols, *this, name);
+    if (!type)
+      return failure();
+    int64_t dimensions = name == getHistoryAttr() ? 1 : 0;
+    if (type.getRank() != dimensions || !type.getElementType().isF32() || type.getNumElements() == 0)
+      return emitOpError("[update_fp8_scale.types] names ")
+             << name << " of type " << type << ", expected "
+             << (dimensions == 1 ? "one dimension of f32" : "tensor<f32>");
+  }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -291,8 +291,14 @@ LogicalResult EinsumOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   return infer(types, {withShape(tensorType(operands[0]), shape)});
 }
 
+/// Of 8-bit floats never the type of the operands: nothing that is added up fits into it.
 bool EinsumOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange declared) {
-  return inferred.size() == 1 && declared.size() == 1 && isOrAccumulates(inferred[0], declared[0]);
+  if (inferred.size() != 1 || declared.size() != 1)
+    return false;
+  auto from = cast<RankedTensorType>(inferred[0]), to = dyn_cast<RankedTensorType>(declared[0]);
+  if (!isFloat8(from.getElementType()))
+    return isOrAccumulates(from, declared[0]);
+  return to && to.getShape() == from.getShape() && (to.getElementType().isF32() || to.getElementType().isBF16());
 }
 
 //===----------------------------------------------------------------------===//

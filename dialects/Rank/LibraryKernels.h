@@ -65,6 +65,8 @@ inline constexpr LibraryKernel kLibraryKernels[] = {
     {"strided_copy", 1, 1, 0},
     // y = or += x, dense
     {"accumulate", 1, 1, 0},
+    // y = or the greater of y and x, scalars of f32
+    {"accumulate_max", 1, 1, 0},
     // y = a number everywhere                                     {value}
     {"fill", 1, 0, 0},
     // y = values in the program                                   {values}
@@ -100,6 +102,8 @@ inline constexpr LibraryKernel kLibraryKernels[] = {
     // scale, good steps, hysteresis left = whether finite         {window, hysteresis, min_scale,
     // consecutive_hysteresis}
     {"update_loss_scale", 3, 1, 0},
+    // scale, inverse, history = amax                              {largest}
+    {"update_fp8_scale", 3, 1, 0},
     // the end of a buffer's life: under hyc-run --poison nothing of it is left
     {"poison", 1, 0, 0},
     // y = coordinate along axes · size                            {axes, size}

@@ -64,11 +64,27 @@ void hyc::legalize(OpSharding &sharding, const ShardingRule &rule) {
   }
 }
 
+/// Whether `value` is one number of a state everywhere, in whatever type: the scale of a quantised tensor.
+static bool isScale(Value value) {
+  if (auto rounded = value.getDefiningOp<ConvertOp>())
+    value = rounded.getOperand();
+  auto everywhere = value.getDefiningOp<BroadcastOp>();
+  auto read = everywhere ? everywhere.getOperand().getDefiningOp<ReadOp>() : ReadOp();
+  auto state = read ? SymbolTable::lookupNearestSymbolFrom<StateOp>(read, read.getSourceAttr()) : StateOp();
+  return state && state.isOfQuantizedTensor();
+}
+
 SmallVector<Axes, 3> hyc::passablePartial(Operation *op, ArrayRef<ShardingAttr> operands, ArrayRef<Axes> factorAxes) {
   SmallVector<Axes, 3> passed(op->getNumOperands());
   bool unary = isa<NegOp, ReshapeOp, TransposeOp, BroadcastOp, SliceOp, PadOp, SplitOp>(op);
   if (auto reduce = dyn_cast<ReduceOp>(op))
     unary = reduce.getKind() == ReductionKind::sum;
+  // A power of two changes no bit of what is summed.
+  bool scales = isa<MulOp>(op) && isScale(op->getOperand(1));
+  if (scales) {
+    operands = operands.take_front();
+    unary = true;
+  }
   if (!unary && !isa<AddOp, SubOp, ConcatOp>(op))
     return passed;
   // Where others need an operand too, its sum is closed once for all of them.
@@ -81,7 +97,7 @@ SmallVector<Axes, 3> hyc::passablePartial(Operation *op, ArrayRef<ShardingAttr> 
   for (StringAttr axis : operands.front().getPartial().getAxes())
     if (!splitsElements(axis) &&
         llvm::all_of(operands, [&](ShardingAttr operand) { return operand.getPartial().contains(axis); }))
-      for (Axes &axes : passed)
+      for (Axes &axes : MutableArrayRef(passed).take_front(operands.size()))
         axes.push_back(axis);
   return passed;
 }

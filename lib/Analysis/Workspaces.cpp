@@ -1,6 +1,7 @@
 // The figures of kernels/*/op.h and kernels/gemm/workspace.h, which no compiler room may include.
 #include "hyc/Analysis/Workspaces.h"
 
+#include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -45,6 +46,13 @@ static int64_t tileBytes(const GemmShape &s, int64_t threads) {
   return (aWords + partialWords + bWords) * 4;
 }
 
+/// Blocks of both operands as bf16, and the product of one.
+static int64_t float8Bytes(GemmShape s, int64_t threads) {
+  constexpr int64_t kRows = 512, kColumns = 1536, kLine = 64;
+  s.m = std::min(kRows, s.m), s.n = std::min(kColumns, s.n), s.batch = 1, s.type = KernelType::BF16;
+  return roundUp(s.m * s.k * 2, kLine) + roundUp(s.k * s.n * 2, kLine) + gemmWorkspaceBytes(s, threads);
+}
+
 int64_t hyc::gemmWorkspaceBytes(const GemmShape &shape, int64_t threads) {
   switch (shape.type) {
   case KernelType::F32:
@@ -53,6 +61,8 @@ int64_t hyc::gemmWorkspaceBytes(const GemmShape &shape, int64_t threads) {
     return wideningBytes(shape, threads);
   case KernelType::BF16:
     return std::max(wideningBytes(shape, threads), tileBytes(shape, threads));
+  case KernelType::F8:
+    return float8Bytes(shape, threads);
   }
   return 0;
 }
@@ -71,6 +81,8 @@ int64_t hyc::fixedBytes(int64_t threads) {
 
 static KernelType kernelTypeOf(Value buffer) {
   Type element = cast<rank::BufferType>(buffer.getType()).getElementType();
+  if (isFloat8(element))
+    return KernelType::F8;
   return element.isBF16() ? KernelType::BF16 : element.isF16() ? KernelType::F16 : KernelType::F32;
 }
 
@@ -107,9 +119,27 @@ int64_t hyc::cudaAttentionGradientWorkspaceBytes(int64_t batch, int64_t heads, i
   return batch * heads * queryLength * 4;
 }
 
+int64_t hyc::cudaFloat8WorkspaceBytes(const GemmShape &s) {
+  constexpr int64_t kLine = 256;
+  return kCudaGemmWorkspaceBytes + roundUp(s.batch * s.m * s.k * 2, kLine) + roundUp(s.batch * s.k * s.n * 2, kLine);
+}
+
+static GemmShape shapeOf(rank::GemmOp gemm) {
+  auto size = [](uint64_t value) { return static_cast<int64_t>(value); };
+  return {size(gemm.getM()),
+          size(gemm.getN()),
+          size(gemm.getK()),
+          size(gemm.getBatch()),
+          kernelTypeOf(gemm.getA()),
+          kernelTypeOf(gemm.getC()) == KernelType::F32,
+          static_cast<bool>(gemm.getBias())};
+}
+
 static int64_t cudaWorkspaceBytes(Operation *call) {
-  if (isa<rank::GemmOp>(call))
-    return kCudaGemmWorkspaceBytes;
+  if (auto gemm = dyn_cast<rank::GemmOp>(call)) {
+    GemmShape shape = shapeOf(gemm);
+    return shape.type == KernelType::F8 ? cudaFloat8WorkspaceBytes(shape) : kCudaGemmWorkspaceBytes;
+  }
   auto kernel = dyn_cast<rank::CallOp>(call);
   if (kernel && kernel.getKernel().starts_with("convolution")) // a product, unless it has no room for patches
     return cast<rank::BufferType>(kernel.getOuts()[1].getType()).getNumElements() ? kCudaGemmWorkspaceBytes : 0;
@@ -122,13 +152,8 @@ static int64_t cudaWorkspaceBytes(Operation *call) {
 int64_t hyc::workspaceBytes(Operation *call, int64_t threads) {
   if (auto module = call->getParentOfType<ModuleOp>(); module && module->hasAttr(kTargetAttribute))
     return cudaWorkspaceBytes(call);
-  if (auto gemm = dyn_cast<rank::GemmOp>(call)) {
-    auto size = [](uint64_t value) { return static_cast<int64_t>(value); };
-    return gemmWorkspaceBytes({size(gemm.getM()), size(gemm.getN()), size(gemm.getK()), size(gemm.getBatch()),
-                               kernelTypeOf(gemm.getA()), kernelTypeOf(gemm.getC()) == KernelType::F32,
-                               static_cast<bool>(gemm.getBias())},
-                              threads);
-  }
+  if (auto gemm = dyn_cast<rank::GemmOp>(call))
+    return gemmWorkspaceBytes(shapeOf(gemm), threads);
   auto kernel = dyn_cast<rank::CallOp>(call);
   if (kernel && kernel.getKernel().starts_with("convolution"))
     return convolutionWorkspaceBytes(kernel, threads);

@@ -309,7 +309,7 @@ static Error checkScalesInF16(const CompileOptions &options) {
 }
 
 static Error checkPrecision(const CompileOptions &options) {
-  if (Error error = checkChoice("precision", options.precision, {"f32", "bf16", "fp16"}))
+  if (Error error = checkChoice("precision", options.precision, {"f32", "bf16", "fp16", "fp8"}))
     return error;
   if (Error error = checkChoice("gradient-accumulation-type", options.gradientAccumulationType, {"f32", "bf16"}))
     return error;

@@ -13,6 +13,10 @@ std::optional<ElementKind> hyc::interpreter::elementKind(Type elementType, Arith
     return arithmetic == Arithmetic::Wide ? ElementKind::F64
            : elementType.isBF16()         ? ElementKind::BF16
                                           : ElementKind::F16;
+  if (hyc::isFloat8(elementType))
+    return arithmetic == Arithmetic::Wide       ? ElementKind::F64
+           : isa<Float8E4M3FNType>(elementType) ? ElementKind::F8E4M3
+                                                : ElementKind::F8E5M2;
   if (elementType.isSignlessInteger(64))
     return ElementKind::I64;
   if (elementType.isSignlessInteger(32))
@@ -45,7 +49,9 @@ static LogicalResult checkType(Operation *op, Type type, Arithmetic arithmetic) 
   if (!tensor || !tensor.hasStaticShape())
     return op->emitError("the interpreter executes static tensors, not ") << type;
   if (!elementKind(tensor.getElementType(), arithmetic))
-    return op->emitError("the interpreter computes with f32, f64, bf16, f16, i64, i32 and i1, not with ") << tensor;
+    return op->emitError(
+               "the interpreter computes with f32, f64, bf16, f16, f8E4M3FN, f8E5M2, i64, i32 and i1, not with ")
+           << tensor;
   if (!countElements(tensor.getShape()))
     return op->emitError("the interpreter holds at most 2^31 elements, but the type is ") << tensor;
   return success();

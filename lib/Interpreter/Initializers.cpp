@@ -110,6 +110,9 @@ static FailureOr<Tensor> readFile(Operation *op, FileAttr init, RankedTensorType
   case ElementKind::F16:
     readHalfWidth(file, typed, tensor);
     break;
+  case ElementKind::F8E4M3:
+  case ElementKind::F8E5M2:
+    return op->emitError("starts from 8-bit floats in \"") << path << "\", expected 16 bits or more", failure();
   case ElementKind::I64:
     readElements<int64_t>(file, tensor);
     break;

@@ -119,7 +119,8 @@ static FailureOr<Tensor> evaluate(Operation &op, ArrayRef<int64_t> space, Arithm
                                   ArrayRef<Tensor> operands) {
   std::optional<ElementKind> kind = elementKind(op.getResult(0).getType(), arithmetic);
   if (!kind)
-    return op.emitError("the interpreter computes with f32, f64, bf16, f16, i64, i32 and i1"), failure();
+    return op.emitError("the interpreter computes with f32, f64, bf16, f16, f8E4M3FN, f8E5M2, i64, i32 and i1"),
+           failure();
   if (auto literal = dyn_cast<rank::LiteralOp>(op)) {
     if (auto number = dyn_cast<FloatAttr>(literal.getValue()))
       return Tensor::splat(*kind, space, number.getValueAsDouble());

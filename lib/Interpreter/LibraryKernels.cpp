@@ -6,6 +6,7 @@
 #include "kernels/attention/reference.h"
 #include "kernels/cross_entropy/reference.h"
 #include "kernels/embedding/reference.h"
+#include "kernels/fp8_scale/reference.h"
 #include "kernels/lamb/reference.h"
 #include "kernels/layer_norm/reference.h"
 #include "kernels/lion/reference.h"
@@ -445,6 +446,30 @@ static LogicalResult updateLossScale(Loaded &c) {
   return all({c.store(0, outs[0]), c.store(1, outs[1]), c.store(2, outs[2])});
 }
 
+static LogicalResult accumulateMax(Loaded &c) {
+  if (c.mode() == rank::WriteMode::overwrite || (c.mode() == rank::WriteMode::first && c.call.isFirst))
+    return c.store(0, c.ins[0]);
+  FailureOr<Tensor> old = c.call.load(c.op, c.out(0));
+  if (failed(old))
+    return failure();
+  double now = old->getDouble(), value = c.ins[0].getDouble();
+  old->set(0, now >= value || std::isnan(now) ? now : value);
+  return c.store(0, *old);
+}
+
+static LogicalResult updateFp8Scale(Loaded &c) {
+  SmallVector<Tensor> outs;
+  if (failed(loadOuts(c, outs)))
+    return failure();
+  std::vector<double> history = outs[2].toDoubles();
+  double scale = reference::nextFp8Scale(outs[0].getDouble(), c.ins[0].getDouble(), c.real("largest"), history);
+  outs[0].set(0, scale);
+  outs[1].set(0, 1 / scale);
+  for (auto [i, amax] : llvm::enumerate(history))
+    outs[2].set(static_cast<int64_t>(i), amax);
+  return all({c.store(0, outs[0]), c.store(1, outs[1]), c.store(2, outs[2])});
+}
+
 //===----------------------------------------------------------------------===//
 // Coordinates
 //===----------------------------------------------------------------------===//
@@ -514,6 +539,8 @@ static Executor findExecutor(StringRef kernel) {
                                                       {"sgd", sgd},
                                                       {"sgd_momentum", sgd},
                                                       {"update_loss_scale", updateLossScale},
+                                                      {"accumulate_max", accumulateMax},
+                                                      {"update_fp8_scale", updateFp8Scale},
                                                       {"shard_offset", shardOffset},
                                                       {"slice_shard", sliceShard}};
   return executors.lookup(kernel);

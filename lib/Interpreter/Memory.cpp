@@ -127,6 +127,13 @@ template <ElementKind kind> struct HalfWidth {
   explicit operator float() const { return decodeHalfWidth(kind, bits); }
   uint16_t bits = 0;
 };
+/// An 8-bit float as memory keeps it.
+template <ElementKind kind> struct Float8 {
+  Float8() = default;
+  explicit Float8(float value) : bits(encodeFloat8(kind, value)) {}
+  explicit operator float() const { return decodeFloat8(kind, bits); }
+  uint8_t bits = 0;
+};
 } // namespace
 
 /// The storage type of the tensor elements that memory keeps as `Stored`.
@@ -144,6 +151,10 @@ template <typename Body> static void dispatchStored(Type elementType, Arithmetic
     body(HalfWidth<ElementKind::BF16>());
   else if (elementType.isF16())
     body(HalfWidth<ElementKind::F16>());
+  else if (isa<Float8E4M3FNType>(elementType))
+    body(Float8<ElementKind::F8E4M3>());
+  else if (isa<Float8E5M2Type>(elementType))
+    body(Float8<ElementKind::F8E5M2>());
   else if (elementType.isInteger(64))
     body(int64_t{0});
   else if (elementType.isInteger(32))

@@ -39,7 +39,7 @@ struct Extent {
 };
 
 /// Bytes of Arena::data for one byte of the program under wide arithmetic.
-inline constexpr int64_t kWideScale = 4;
+inline constexpr int64_t kWideScale = 8;
 
 class Memory {
 public:

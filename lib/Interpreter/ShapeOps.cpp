@@ -135,7 +135,8 @@ static LogicalResult evaluateReduce(OpCall &call) {
 static LogicalResult evaluateEinsum(OpCall &call) {
   EinsumOp::Letters letters = cast<EinsumOp>(call.op).getLetters();
   ElementKind kind = call.operands[0].getKind(), resultKind = call.resultKind();
-  if (kind != call.operands[1].getKind() || (kind != resultKind && !areStoredAlike(kind, resultKind)))
+  ElementKind other = call.operands[1].getKind();
+  if ((kind != other && !areStoredAlike(kind, other)) || (kind != resultKind && !areStoredAlike(kind, resultKind)))
     return call.op->emitError("the interpreter contracts one element type, not ")
            << call.op->getOperandTypes() << " into " << call.op->getResultTypes();
   Tensor result = contract(letters.lhs, call.operands[0], letters.rhs, call.operands[1], letters.result, resultKind);

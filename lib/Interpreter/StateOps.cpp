@@ -2,6 +2,7 @@
 #include "StateMoves.h"
 #include "StateShards.h"
 #include "dialects/Hyc/HycDialect.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace hyc;
@@ -41,6 +42,13 @@ static LogicalResult evaluateAccumulate(OpCall &call) {
   }
   Tensor total = state->load();
   ElementKind kind = total.getKind();
+  if (cast<AccumulateOp>(call.op).getMax()) {
+    for (int64_t i = 0, e = total.getNumElements(); i < e; ++i)
+      if (double value = call.operands[0].getDouble(i), now = total.getDouble(i); !(value <= now) && !std::isnan(now))
+        total.set(i, value);
+    state->store(total);
+    return success();
+  }
   dispatchStorage(kind, [&](auto zero) {
     using T = decltype(zero);
     const T *value = call.operands[0].data<T>();

@@ -25,6 +25,10 @@ llvm::StringRef hyc::interpreter::nameOf(ElementKind kind) {
     return "bf16";
   case ElementKind::F16:
     return "f16";
+  case ElementKind::F8E4M3:
+    return "f8E4M3FN";
+  case ElementKind::F8E5M2:
+    return "f8E5M2";
   case ElementKind::I64:
     return "i64";
   case ElementKind::I32:
@@ -111,8 +115,56 @@ float hyc::interpreter::decodeHalfWidth(ElementKind kind, uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
+//===----------------------------------------------------------------------===//
+// 8-bit floats
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A sign, the exponent's bits and those of the fraction; a magnitude's code counts upwards from 0.
+struct Float8Layout {
+  int fractionBits;
+  int leastExponent;     // of normal numbers, as frexp counts: of [2^(e - 1), 2^e)
+  float largest;         // finite
+  uint8_t overflow, nan; // codes
+};
+} // namespace
+
+static Float8Layout layoutOf(ElementKind kind) {
+  return kind == ElementKind::F8E4M3 ? Float8Layout{3, -5, 448, 0x7F, 0x7F} : Float8Layout{2, -13, 57344, 0x7C, 0x7F};
+}
+
+uint8_t hyc::interpreter::encodeFloat8(ElementKind kind, float value) {
+  const Float8Layout layout = layoutOf(kind);
+  const uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  if (std::isnan(value))
+    return sign | layout.nan;
+  if (std::isinf(value))
+    return sign | layout.overflow;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  exponent = value == 0 ? layout.leastExponent : std::max(exponent, layout.leastExponent);
+  const double unit = std::ldexp(1.0, exponent - 1 - layout.fractionBits);
+  const double rounded = nearestMultiple(std::fabs(static_cast<double>(value)), unit);
+  if (rounded > layout.largest)
+    return sign | layout.overflow;
+  // Units of the exponent, counted from that of the subnormals; a carry goes into the next exponent by itself.
+  const int units = static_cast<int>(rounded / unit), steps = exponent - layout.leastExponent;
+  return sign | static_cast<uint8_t>(units + (steps << layout.fractionBits));
+}
+
+float hyc::interpreter::decodeFloat8(ElementKind kind, uint8_t bits) {
+  const Float8Layout layout = layoutOf(kind);
+  const int code = bits & 0x7F, units = code & ((1 << layout.fractionBits) - 1), exponent = code >> layout.fractionBits;
+  const int one = 1 << layout.fractionBits;
+  float magnitude = std::ldexp(static_cast<float>(exponent == 0 ? units : units + one),
+                               std::max(exponent, 1) - 2 + layout.leastExponent - layout.fractionBits);
+  if (magnitude > layout.largest)
+    magnitude = code == layout.overflow && code != layout.nan ? HUGE_VALF : std::numeric_limits<float>::quiet_NaN();
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
 void Tensor::roundElements() {
-  if (!isHalfWidth(kind))
+  if (!isHalfWidth(kind) && !isFloat8(kind))
     return;
   // What only moved is rounded already: it stays shared.
   const float *computed = data<float>();

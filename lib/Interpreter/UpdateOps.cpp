@@ -3,6 +3,7 @@
 #include "StateShards.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "kernels/adamw/reference.h"
+#include "kernels/fp8_scale/reference.h"
 #include "kernels/lamb/reference.h"
 #include "kernels/lion/reference.h"
 #include "kernels/loss_scale/reference.h"
@@ -268,6 +269,25 @@ static LogicalResult evaluateUpdateLossScale(OpCall &call) {
   return success();
 }
 
+static LogicalResult evaluateUpdateFp8Scale(OpCall &call) {
+  auto op = cast<UpdateFp8ScaleOp>(call.op);
+  SmallVector<Tensor *> states;
+  for (StringRef name : {op.getScale(), op.getInverse(), op.getHistory(), op.getAmax()}) {
+    auto entry = call.device.states.find(name);
+    if (entry == call.device.states.end())
+      return op.emitError("@") << name << " is no state that the rank holds";
+    states.push_back(&entry->second);
+  }
+  std::vector<double> history = states[2]->toDoubles();
+  double scale = kernels::reference::nextFp8Scale(states[0]->getDouble(), states[3]->getDouble(),
+                                                  op.getLargest().convertToDouble(), history);
+  states[0]->set(0, scale);
+  states[1]->set(0, 1 / scale);
+  for (auto [i, amax] : llvm::enumerate(history))
+    states[2]->set(static_cast<int64_t>(i), amax);
+  return success();
+}
+
 void hyc::interpreter::addUpdateOps(OpTable &table) {
   table.add<SumOfSquaresOp>(evaluateSumOfSquares);
   table.add<RoundSumOp>(evaluateRoundSum);
@@ -281,4 +301,5 @@ void hyc::interpreter::addUpdateOps(OpTable &table) {
   table.add<SgdOp>(evaluateSgd);
   table.add<RefreshOp>(evaluateRefresh);
   table.add<UpdateLossScaleOp>(evaluateUpdateLossScale);
+  table.add<UpdateFp8ScaleOp>(evaluateUpdateFp8Scale);
 }

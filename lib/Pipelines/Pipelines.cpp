@@ -37,9 +37,13 @@ static void buildModel(OpPassManager &passes) {
 static void buildPrecision(OpPassManager &passes, const PrecisionOptions &options, bool evaluates,
                            AttachOptimizerOptions &optimizer) {
   ConvertPrecisionOptions precision;
-  precision.precision = options.compute;
+  precision.precision = options.compute == "fp8" ? "bf16" : options.compute;
   precision.gradientType = options.gradientAccumulation;
   passes.addPass(createConvertPrecision(precision));
+  // After conversion: what is quantised are values of the compute type. An evaluation has no steps to measure, so it
+  // computes in bf16.
+  if (options.compute == "fp8" && !evaluates)
+    passes.addPass(createQuantizeProducts());
   if (options.compute != "fp16" || evaluates)
     return; // where there is no backward, nothing can underflow in it
   const LossScaling &scaling = options.lossScaling;

@@ -160,3 +160,18 @@ hyc.func @no_cluster_reads_what_it_makes(%a: tensor<4x8xf32>, %b: tensor<8x8xf32
   %y = hyc.div %e, %sb : tensor<4x8xf32>
   hyc.return %y, %x : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// A maximum of a whole tensor knows no order: rows first, so that they can be shared out, then what they give.
+// CHECK-LABEL: hyc.func @the_maximum_of_a_whole_tensor_is_that_of_its_rows
+// CHECK: %[[ROWS:.*]] = rank.cluster %arg0 space [8, 512] reduced [1]
+// CHECK-SAME: id = "amax.rows"
+// CHECK-SAME: (tensor<8x512xbf16>) -> tensor<8xf32>
+// CHECK: rank.combine max
+// CHECK: rank.cluster %[[ROWS]] space [8] reduced [0]
+// CHECK-SAME: id = "amax"
+// CHECK: rank.combine max
+hyc.func @the_maximum_of_a_whole_tensor_is_that_of_its_rows(%x: tensor<8x512xbf16>) -> tensor<f32> {
+  %0 = hyc.abs %x : tensor<8x512xbf16>
+  %1 = hyc.reduce max %0 [0, 1] {id = "amax"} : (tensor<8x512xbf16>) -> tensor<f32>
+  hyc.return %1 : tensor<f32>
+}

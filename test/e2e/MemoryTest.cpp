@@ -48,7 +48,8 @@ const std::vector<Column> &columns() {
        {{"f32", {}},
         {"bf16", {"--precision", "bf16"}},
         {"bf16sums", {"--precision", "bf16", "--gradient-accumulation-type", "bf16"}},
-        {"fp16", {"--precision", "fp16"}}}},
+        {"fp16", {"--precision", "fp16"}},
+        {"fp8", {"--precision", "fp8"}}}},
       {"recomputation",
        {{"saved", {}},
         {"again", {"--recompute", "layer"}},
@@ -157,7 +158,8 @@ struct Plan {
 /// Whether the last byte of each product's scratch memory is one that this machine's kernels write: panels are as wide
 /// as those that were planned for, and tiles or widened blocks are what the type takes everywhere.
 bool fillsWorkspaces(const std::vector<std::string> &flags) {
-  return __builtin_cpu_supports("avx512f") && std::find(flags.begin(), flags.end(), "bf16") == flags.end();
+  auto has = [&](const char *precision) { return std::find(flags.begin(), flags.end(), precision) != flags.end(); };
+  return __builtin_cpu_supports("avx512f") && !has("bf16") && !has("fp8");
 }
 
 void expectArenas(const nlohmann::json &record, const std::map<std::string, int64_t> &expected, bool fillsWorkspace) {

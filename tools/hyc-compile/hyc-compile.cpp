@@ -172,8 +172,11 @@ struct Flags {
   cl::opt<double> clip{"clip-grad-norm", cl::value_desc("X"), cl::cat(optimizer),
                        cl::desc("Largest global norm of the gradient; 0 does not clip [0]")};
 
-  cl::opt<std::string> precision{"precision", cl::value_desc("TYPE"), cl::cat(precisionFlags),
-                                 cl::desc("What the model computes in, beside f32 masters: f32, bf16 or fp16 [f32]")};
+  cl::opt<std::string> precision{
+      "precision", cl::value_desc("TYPE"), cl::cat(precisionFlags),
+      cl::desc("What the model computes in, beside f32 masters: f32, bf16, fp16, or fp8, which is "
+               "experimental: bf16, but products with parameters in 8 bits under delayed "
+               "scaling [f32]")};
   cl::opt<std::string> gradientType{"gradient-accumulation-type", cl::value_desc("TYPE"), cl::init("f32"),
                                     cl::cat(precisionFlags), cl::desc("What gradients add up in: f32 or bf16 [f32]")};
   cl::opt<std::string> communicationType{"communication-type", cl::value_desc("TYPE"), cl::cat(precisionFlags),

@@ -17,7 +17,7 @@ inline constexpr llvm::StringLiteral kTargetAttribute = "rank.target";
 /// Bytes that a call of a rank function wants where it runs on up to `threads` threads; 0 for most.
 int64_t workspaceBytes(mlir::Operation *call, int64_t threads);
 
-enum class KernelType { F32, BF16, F16 };
+enum class KernelType { F32, BF16, F16, F8 };
 
 /// A product of A and B of one type into C of the same type, or of f32.
 struct GemmShape {
@@ -44,6 +44,8 @@ int64_t convolutionColumns(const ConvolutionShape &shape);
 /// On GPUs: kGemmWorkspaceBytes of kernels/gemm/cuda.h for any product, attentionBackwardWorkspaceBytes of
 /// kernels/attention/cuda.h.
 inline constexpr int64_t kCudaGemmWorkspaceBytes = int64_t(32) << 20;
+/// Float8Scratch of kernels/gemm/cuda_fp8.h, whatever the pair of 8-bit types.
+int64_t cudaFloat8WorkspaceBytes(const GemmShape &shape);
 int64_t cudaAttentionGradientWorkspaceBytes(int64_t batch, int64_t heads, int64_t queryLength);
 
 /// What a rank of the CPU target has besides its arenas: code, libraries, heap, the tables of its channels, and of each

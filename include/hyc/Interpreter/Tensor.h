@@ -1,7 +1,7 @@
 // Tensor: the value that the interpreter computes with. Copies share their elements until one of them is written.
 //
 // The surprise: elements are stored wider than their kind. Every integer kind, booleans included, is stored as int64_t,
-// and ops wrap results to the kind's width. bf16 and f16 are stored as the float of equal value: ops compute in float,
+// and ops wrap results to the kind's width. Narrow floats are stored as the float of equal value: ops compute in float,
 // and whoever executes an op rounds its results (Tensor::roundElements).
 #ifndef HYC_INTERPRETER_TENSOR_H
 #define HYC_INTERPRETER_TENSOR_H
@@ -17,11 +17,12 @@
 
 namespace hyc::interpreter {
 
-enum class ElementKind { F32, F64, BF16, F16, I64, I32, I1 };
+enum class ElementKind { F32, F64, BF16, F16, F8E4M3, F8E5M2, I64, I32, I1 };
 
 inline bool isHalfWidth(ElementKind kind) { return kind == ElementKind::BF16 || kind == ElementKind::F16; }
+inline bool isFloat8(ElementKind kind) { return kind == ElementKind::F8E4M3 || kind == ElementKind::F8E5M2; }
 inline bool isFloat(ElementKind kind) {
-  return kind == ElementKind::F32 || kind == ElementKind::F64 || isHalfWidth(kind);
+  return kind == ElementKind::F32 || kind == ElementKind::F64 || isHalfWidth(kind) || isFloat8(kind);
 }
 /// Whether both are floating point and their elements are stored in one C++ type.
 inline bool areStoredAlike(ElementKind a, ElementKind b) {
@@ -32,8 +33,13 @@ llvm::StringRef nameOf(ElementKind kind);
 /// The 16 bits of bf16 or f16 nearest to `value` (ties to even; overflow to infinity; any NaN to a quiet one).
 uint16_t encodeHalfWidth(ElementKind kind, float value);
 float decodeHalfWidth(ElementKind kind, uint16_t bits);
-/// `value` as `kind`, bf16, f16 or f32, holds it.
+/// The same for 8 bits: e4m3 without infinities, whose overflow is NaN, or e5m2, whose overflow is infinity.
+uint8_t encodeFloat8(ElementKind kind, float value);
+float decodeFloat8(ElementKind kind, uint8_t bits);
+/// `value` as `kind`, a narrow float or f32, holds it.
 inline float roundTo(ElementKind kind, float value) {
+  if (isFloat8(kind))
+    return decodeFloat8(kind, encodeFloat8(kind, value));
   return isHalfWidth(kind) ? decodeHalfWidth(kind, encodeHalfWidth(kind, value)) : value;
 }
 
@@ -67,7 +73,7 @@ public:
   int64_t getDim(int64_t dim) const { return shape[dim]; }
   int64_t getNumElements() const { return numElements; }
 
-  /// The elements; T is the storage type: float (f32, bf16, f16), double, or int64_t for every integer kind.
+  /// The elements; T is the storage type: float (f32 and narrower), double, or int64_t for every integer kind.
   template <typename T> const T *data() const { return std::get<std::vector<T>>(*buffer).data(); }
   /// The same for writing: copies the elements first if another tensor shares them.
   template <typename T> T *mutableData() {
@@ -85,9 +91,9 @@ public:
   /// The same elements under another shape of as many elements.
   Tensor reshaped(llvm::ArrayRef<int64_t> newShape) const;
   /// Rounded to f32 or less, widened to f64, truncated towards zero (saturating; NaN is 0) or, to booleans, compared
-  /// with 0. Rounding to 16 bits goes by way of f32.
+  /// with 0. Rounding to 16 bits or fewer goes by way of f32.
   Tensor converted(ElementKind newKind) const;
-  /// Rounds what was computed in float to the kind; nothing happens to kinds other than bf16 and f16.
+  /// Rounds what was computed in float to the kind; nothing happens to kinds other than narrow floats.
   void roundElements();
   /// Equal kind, shape and bits.
   bool isIdenticalTo(const Tensor &other) const;

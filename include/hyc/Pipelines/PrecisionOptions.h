@@ -18,7 +18,7 @@ struct LossScaling {
 };
 
 struct PrecisionOptions {
-  std::string compute = "f32";              ///< f32, bf16 or fp16
+  std::string compute = "f32";              ///< f32, bf16, fp16 or fp8
   std::string gradientAccumulation = "f32"; ///< f32 or bf16
   std::string communication;                ///< f32, bf16 or fp16, of gradients; empty: as they are accumulated
   LossScaling lossScaling;

@@ -31,9 +31,10 @@ LogicalResult FunctionEmitter::emitCudaCall(rank::CallOp op) {
     emitCudaLoss(op);
   else if (kernel == "strided_copy")
     emitStridedCopy(op);
-  else if (is({"accumulate", "round", "fill", "constant", "poison"}))
+  else if (is({"accumulate", "accumulate_max", "round", "fill", "constant", "poison"}))
     emitCudaMove(op);
-  else if (is({"sum_of_squares", "round_sum", "gradient_scale", "increment", "trust_ratio", "update_loss_scale"}))
+  else if (is({"sum_of_squares", "round_sum", "gradient_scale", "increment", "trust_ratio", "update_loss_scale",
+               "update_fp8_scale"}))
     emitCudaUpdate(op);
   else if (is({"lion", "lamb", "lamb_direction", "sgd", "sgd_momentum"}))
     emitCudaOptimizer(op);
@@ -84,6 +85,10 @@ void FunctionEmitter::emitCudaMove(rank::CallOp op) {
   rank::BufferType type = typeOf(out);
   StringRef kernel = op.getKernel();
   std::string element = elementType(type.getElementType()).str();
+  if (kernel == "accumulate_max") {
+    comment(op);
+    return callLine("accumulateMax", {pointer(out), pointer(op.getIns()[0]), mode(op.getMode())});
+  }
   if (kernel == "accumulate" || kernel == "round") {
     Value from = op.getIns()[0];
     std::string elements = count({out, from});
@@ -101,7 +106,7 @@ void FunctionEmitter::emitCudaMove(rank::CallOp op) {
   size_t column = 0;
   for (mlir::Attribute value : op->getAttrOfType<DenseElementsAttr>("values").getValues<mlir::Attribute>()) {
     std::string text = literal(cast<TypedAttr>(value));
-    text = (isHalfWidth(type.getElementType()) ? element + "(" + text + ")" : text) + ", ";
+    text = (isNarrowFloat(type.getElementType()) ? element + "(" + text + ")" : text) + ", ";
     if ((column += text.size()) > 108) {
       list += "\n      ";
       column = text.size();
@@ -137,6 +142,9 @@ void FunctionEmitter::emitCudaUpdate(rank::CallOp op) {
          ".minScale = " + real(op, "min_scale"),
          std::string(".consecutiveHysteresis = ") + (op->hasAttr("consecutive_hysteresis") ? "true" : "false") + "}",
          p(outs[0]), p(outs[1]), p(outs[2]), p(ins[0])});
+  if (kernel == "update_fp8_scale")
+    return callLine("updateFp8Scale", {real(op, "largest"), str(typeOf(outs[2]).getNumElements()), p(ins[0]),
+                                       p(outs[0]), p(outs[1]), p(outs[2])});
   SmallVector<std::string> arguments{
       p(ins[0]), p(ins[1]), op->hasAttr("max_norm") ? real(op, "max_norm") : "kNoClipping", p(outs[0]), p(outs[1])};
   if (ins.size() > 2)

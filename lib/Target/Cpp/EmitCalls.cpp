@@ -155,11 +155,11 @@ LogicalResult FunctionEmitter::emitCall(rank::CallOp op) {
     return emitEmbedding(op), success();
   if (kernel.starts_with("cross_entropy") || kernel.starts_with("vocab_"))
     return emitLoss(op), success();
-  if (kernel == "strided_copy" || kernel == "accumulate" || kernel == "round" || kernel == "fill" ||
+  if (kernel == "strided_copy" || kernel.starts_with("accumulate") || kernel == "round" || kernel == "fill" ||
       kernel == "constant" || kernel == "poison")
     return emitMoves(op), success();
   if (kernel == "sum_of_squares" || kernel == "round_sum" || kernel == "gradient_scale" || kernel == "increment" ||
-      kernel == "trust_ratio" || kernel == "update_loss_scale" || isOptimizer(kernel))
+      kernel == "trust_ratio" || kernel == "update_loss_scale" || kernel == "update_fp8_scale" || isOptimizer(kernel))
     return emitUpdates(op), success();
   if (isIndexed(kernel))
     return emitIndexed(op), success();
@@ -311,6 +311,9 @@ void FunctionEmitter::emitUpdates(rank::CallOp op) {
         {"{.least = " + real(op, "least") + ", .most = " + real(op, "most") + "}", "*" + p(ins[0]), "*" + p(ins[1])});
   if (kernel == "update_loss_scale")
     return emitLossScale(op);
+  if (kernel == "update_fp8_scale")
+    return callLine("updateFp8Scale", {real(op, "largest"), str(typeOf(outs[2]).getNumElements()), "*" + p(ins[0]),
+                                       p(outs[0]), p(outs[1]), p(outs[2])});
   emitOptimizer(op, count(elementwise));
 }
 

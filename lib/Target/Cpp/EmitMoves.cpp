@@ -122,6 +122,17 @@ void FunctionEmitter::emitAccumulate(rank::CallOp op) {
        ";");
 }
 
+void FunctionEmitter::emitAccumulateMax(rank::CallOp op) {
+  std::string source = "*" + pointer(op.getIns()[0]), target = "*" + pointer(op.getOuts()[0]);
+  comment(op);
+  if (op.getMode() == rank::WriteMode::overwrite)
+    return line(target + " = " + source + ";");
+  // NaN if either is.
+  std::string greater = "Max<float>::combine(" + target + ", " + source + ")";
+  line(target + " = " + (op.getMode() == rank::WriteMode::first ? "call.first ? " + source + " : " : "") + greater +
+       ";");
+}
+
 void FunctionEmitter::emitRound(rank::CallOp op) {
   Value from = op.getIns()[0], to = op.getOuts()[0];
   std::string elements = count({to, from});
@@ -141,12 +152,14 @@ void FunctionEmitter::emitMoves(rank::CallOp op) {
     return emitStridedCopy(op);
   if (kernel == "accumulate")
     return emitAccumulate(op);
+  if (kernel == "accumulate_max")
+    return emitAccumulateMax(op);
   if (kernel == "round")
     return emitRound(op);
   if (kernel == "fill") {
     auto value = op->getAttrOfType<TypedAttr>("value");
     std::string text = literal(value);
-    if (isHalfWidth(type.getElementType()))
+    if (isNarrowFloat(type.getElementType()))
       text = (elementType(type.getElementType()) + "(" + text + ")").str();
     if (type.getNumElements() == 1)
       return line("*" + pointer(out) + " = " + text + ";");
@@ -165,7 +178,7 @@ void FunctionEmitter::emitMoves(rank::CallOp op) {
   size_t column = 0;
   for (Attribute value : values.getValues<Attribute>()) {
     std::string text = literal(cast<TypedAttr>(value)) + ", ";
-    if (isHalfWidth(type.getElementType()))
+    if (isNarrowFloat(type.getElementType()))
       text = (elementType(type.getElementType()) + "(" + literal(cast<TypedAttr>(value)) + "), ").str();
     if ((column += text.size()) > 108) {
       list += "\n      ";

@@ -21,6 +21,8 @@ constexpr llvm::StringLiteral kAddresses = R"(// Typed addresses. Generated; the
 
 inline hyc::kernels::Bf16* bf16(std::byte* address) { return reinterpret_cast<hyc::kernels::Bf16*>(address); }
 inline hyc::kernels::F16* f16(std::byte* address) { return reinterpret_cast<hyc::kernels::F16*>(address); }
+inline hyc::kernels::E4m3* e4m3(std::byte* address) { return reinterpret_cast<hyc::kernels::E4m3*>(address); }
+inline hyc::kernels::E5m2* e5m2(std::byte* address) { return reinterpret_cast<hyc::kernels::E5m2*>(address); }
 inline float* f32(std::byte* address) { return reinterpret_cast<float*>(address); }
 inline double* f64(std::byte* address) { return reinterpret_cast<double*>(address); }
 inline int32_t* i32(std::byte* address) { return reinterpret_cast<int32_t*>(address); }
@@ -170,8 +172,10 @@ constexpr llvm::StringLiteral kCudaStageIncludes = R"(
 #include "kernels/cross_entropy/cuda.h"
 #include "kernels/cumsum/cuda.h"
 #include "kernels/embedding/cuda.h"
+#include "kernels/fp8_scale/cuda.h"
 #include "kernels/gather/cuda.h"
 #include "kernels/gemm/cuda.h"
+#include "kernels/gemm/cuda_fp8.h"
 #include "kernels/gradient_scale/cuda.h"
 #include "kernels/lamb/cuda.h"
 #include "kernels/layer_norm/cuda.h"
@@ -201,7 +205,9 @@ constexpr llvm::StringLiteral kStageIncludes = R"(
 #include "kernels/cumsum/op.h"
 #include "kernels/embedding/op.h"
 #include "kernels/exact_sum/op.h"
+#include "kernels/fp8_scale/op.h"
 #include "kernels/gather/op.h"
+#include "kernels/gemm/fp8.h"
 #include "kernels/gemm/op.h"
 #include "kernels/gradient_scale/op.h"
 #include "kernels/lamb/op.h"
@@ -210,6 +216,7 @@ constexpr llvm::StringLiteral kStageIncludes = R"(
 #include "kernels/loss_scale/op.h"
 #include "kernels/permute/op.h"
 #include "kernels/pooling/op.h"
+#include "kernels/reduce/op.h"
 #include "kernels/rms_norm/op.h"
 #include "kernels/rope/op.h"
 #include "kernels/sgd/op.h"

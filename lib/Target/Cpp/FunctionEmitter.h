@@ -83,6 +83,7 @@ private:
   void emitMoves(rank::CallOp op);
   void emitStridedCopy(rank::CallOp op);
   void emitAccumulate(rank::CallOp op);
+  void emitAccumulateMax(rank::CallOp op);
   void emitRound(rank::CallOp op);
   void emitUpdates(rank::CallOp op);
   void emitOptimizer(rank::CallOp op, const std::string &elements);

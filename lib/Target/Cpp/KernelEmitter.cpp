@@ -93,7 +93,7 @@ public:
   StringRef nameOf(Value value) { return names[value]; }
   /// The same as memory keeps it.
   std::string stored(Value value) {
-    if (!isHalfWidth(value.getType()))
+    if (!isNarrowFloat(value.getType()))
       return names[value];
     return (elementType(value.getType()) + "(" + names[value] + ")").str();
   }
@@ -154,9 +154,9 @@ private:
       return op.emitOpError("has no spelling in C++");
     }
     names[op.getResult(0)] = name;
-    // Every op of 16 bits rounds, so that a value is the same whatever it is fused with; storing rounds too.
+    // Every op of 16 bits or fewer rounds, so that a value is the same whatever it is fused with; storing rounds too.
     bool isOnlyStored = llvm::all_of(op.getUsers(), [](Operation *user) { return isa<rank::YieldOp>(user); });
-    if (isHalfWidth(type) && !isa<rank::LiteralOp>(op) && !isOnlyStored)
+    if (isNarrowFloat(type) && !isa<rank::LiteralOp>(op) && !isOnlyStored)
       text = ("hyc::kernels::roundedTo<" + elementType(type) + ">(" + text + ")").str();
     os << indent << "const " << scalarType(type) << " " << name << " = " << text << ";\n";
     return success();

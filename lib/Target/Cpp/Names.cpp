@@ -1,6 +1,7 @@
 // How names, numbers and types of the IR are spelled in C++.
 #include "Names.h"
 
+#include "dialects/Hyc/HycDialect.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -93,11 +94,13 @@ StringRef cpp::elementType(Type type) {
     return "hyc::kernels::Bf16";
   if (type.isF16())
     return "hyc::kernels::F16";
+  if (isFloat8(type))
+    return isa<Float8E4M3FNType>(type) ? "hyc::kernels::E4m3" : "hyc::kernels::E5m2";
   return scalarType(type);
 }
 
 StringRef cpp::scalarType(Type type) {
-  if (type.isF32() || type.isBF16() || type.isF16())
+  if (type.isF32() || isNarrowFloat(type))
     return "float";
   if (type.isF64())
     return "double";
@@ -112,6 +115,8 @@ StringRef cpp::addressFunction(Type type) {
     return "bf16";
   if (type.isF16())
     return "f16";
+  if (isFloat8(type))
+    return isa<Float8E4M3FNType>(type) ? "e4m3" : "e5m2";
   if (type.isF64())
     return "f64";
   return integerName(type, {{64, "i64"}, {32, "i32"}, {16, "i16"}, {8, "i8"}},
@@ -123,6 +128,8 @@ std::string cpp::dtype(Type type) {
   name[0] = llvm::toUpper(name[0]);
   if (type.isBF16())
     name = "BF16";
+  if (isFloat8(type)) // which the runtime moves and never adds
+    name = "U8";
   return "hycrt::DType::k" + name;
 }
 

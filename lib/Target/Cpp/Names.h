@@ -25,7 +25,7 @@ std::string oneLine(llvm::StringRef text);
 
 /// "float" of f32: as memory keeps elements.
 llvm::StringRef elementType(mlir::Type type);
-/// "float" of f32, bf16 and f16: as they are computed with.
+/// "float" of f32 and narrower floats: as they are computed with.
 llvm::StringRef scalarType(mlir::Type type);
 /// "f32": the function of addresses.h.
 llvm::StringRef addressFunction(mlir::Type type);

@@ -177,8 +177,9 @@ LogicalResult TableEmitter::emitStates() {
   SmallVector<std::string> rows;
   for (auto state : program.getOps<rank::StateOp>()) {
     StringRef role = state.getRole();
-    if (role == "loss_sum" || role == "token_count" || role == "correct_count" || role == "grad_norm")
-      continue; // the program's scalars
+    if (role == "loss_sum" || role == "token_count" || role == "correct_count" || role == "grad_norm" ||
+        role == "fp8.amax")
+      continue; // the program's scalars, and what every step begins anew
     std::string init = initializer(state);
     if (init.empty())
       return state.emitOpError("is initialised by ")

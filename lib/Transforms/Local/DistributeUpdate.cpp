@@ -132,7 +132,8 @@ private:
   /// Whether a stage takes part in an op: in updates of what it holds, in values that those need, and in everything
   /// else of the step.
   FailureOr<bool> isHere(Operation *op, int64_t stage) {
-    if (isa<UpdateOpInterface, RefreshOp, ReadOp, WriteOp, IncrementOp, UpdateLossScaleOp, ReturnOp>(op) ||
+    if (isa<UpdateOpInterface, RefreshOp, ReadOp, WriteOp, IncrementOp, UpdateLossScaleOp, UpdateFp8ScaleOp, ReturnOp>(
+            op) ||
         isMemoryEffectFree(op))
       return isNeeded(op, stage);
     op->emitOpError("can't be distributed over stages");
@@ -144,6 +145,8 @@ private:
       return holds(update.getParamAttr().getValue(), stage);
     if (auto refresh = dyn_cast<RefreshOp>(op))
       return holds(refresh.getParam(), stage);
+    if (auto update = dyn_cast<UpdateFp8ScaleOp>(op))
+      return holds(update.getScale(), stage);
     if (isa<ReadOp, WriteOp, IncrementOp, UpdateLossScaleOp, ReturnOp>(op))
       return true;
     return llvm::any_of(op->getUsers(), [&](Operation *user) { return isNeeded(user, stage); });

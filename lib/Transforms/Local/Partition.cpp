@@ -162,10 +162,10 @@ Value Partitioner::convert(Value original, ShardingAttr wanted) {
                                          version.sharding.getPartialMax(), none);
     known.push_back(version);
   }
-  if (SmallVector<StringAttr> axes = missing(version.sharding.getPartialMax(), none); !axes.empty()) {
+  if (SmallVector<StringAttr> axes = missing(version.sharding.getPartialMax(), wanted.getPartialMax()); !axes.empty()) {
     version.local = closePartial(original, version, axes, dist::ReduceKind::max);
-    version.sharding =
-        ShardingAttr::get(context, version.sharding.getDims(), version.sharding.getPartial(), none, none);
+    version.sharding = ShardingAttr::get(context, version.sharding.getDims(), version.sharding.getPartial(),
+                                         wanted.getPartialMax(), none);
     known.push_back(version);
   }
   if (version.sharding.getDims() != wanted.getDims()) {
@@ -417,7 +417,7 @@ void Partitioner::rewriteAccumulate(AccumulateOp op) {
   bool onShards = isReducedPerMicroBatch(state) && !shard.empty();
   Value value =
       onShards ? reduceToShard(op.getValue(), sharding.withoutFlat(), shard) : convert(op.getValue(), sharding);
-  auto made = mark(AccumulateOp::create(builder, op.getLoc(), value, op.getTargetAttr()), op);
+  auto made = mark(AccumulateOp::create(builder, op.getLoc(), value, op.getTargetAttr(), op.getMaxAttr()), op);
   if (onShards && sharding.getFlat().empty())
     made->setAttr(dist::kFlat, shard);
 }
@@ -565,9 +565,16 @@ public:
 
   void run() {
     findDerived();
-    for (Operation &op : llvm::make_early_inc_range(block))
-      if (!derived.contains(&op))
-        separate(&op);
+    IRMapping mapping;
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      if (derived.contains(&op))
+        continue;
+      separate(&op, mapping);
+      // What measures a parameter shares the whole with the product that comes next.
+      auto accumulate = dyn_cast<AccumulateOp>(op);
+      if (!accumulate || !accumulate.getMax())
+        mapping.clear();
+    }
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (derived.contains(&op) && op.use_empty())
         op.erase();
@@ -590,8 +597,7 @@ private:
     }
   }
 
-  void separate(Operation *user) {
-    IRMapping mapping;
+  void separate(Operation *user, IRMapping &mapping) {
     OpBuilder builder(user);
     for (OpOperand &operand : user->getOpOperands())
       if (derived.contains(operand.get().getDefiningOp()))

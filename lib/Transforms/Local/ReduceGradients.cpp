@@ -51,6 +51,10 @@ struct ReduceGradients : hyc::impl::ReduceGradientsBase<ReduceGradients> {
       return signalPassFailure();
     accumulatingByState =
         accumulatingStages(module, mesh); // once: a model has thousands of states, and functions thousands of ops
+    module.walk([&](AccumulateOp op) {
+      if (op.getMax())
+        maxima.insert(op.getTargetAttr().getAttr());
+    });
     for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage)
       buildFunction(module, stage);
   }
@@ -112,12 +116,15 @@ private:
     if (!llvm::is_contained(heldBy, stage))
       return;
     auto sharding = state->getAttrOfType<ShardingAttr>(dist::kSharding);
-    ArrayRef<StringAttr> axes = sharding.getPartial().getAxes();
+    bool isMaximum = maxima.contains(state.getSymNameAttr());
+    SmallVector<StringAttr> axes(sharding.getPartial().getAxes());
+    if (isMaximum)
+      axes = axesOfMaxima(dist::MeshOp::find(module));
     if (axes.empty() && heldBy.size() == 1)
       return;
     Reduction reduction{state, local::groupOf(&getContext(), axes, heldBy.size() == 1 ? ArrayRef<int64_t>() : heldBy),
-                        axes.empty() ? "held by several stages" : local::textOf(sharding),
-                        accumulating.contains(stage)};
+                        axes.empty() ? "held by several stages" : local::textOf(sharding), accumulating.contains(stage),
+                        isMaximum ? dist::ReduceKind::max : dist::ReduceKind::sum};
     // Of what is kept elsewhere one is on the device at a time, so each sum is awaited before the next is begun.
     bool isElsewhere = dist::placementOf(state) != dist::kOnDevice;
     Builders chosen{builders.start, isElsewhere ? builders.start : builders.end};
@@ -128,11 +135,22 @@ private:
       reduceWhole(chosen, reduction, owned, dist::MeshOp::find(module));
   }
 
+  /// Maxima cross over all axes, whichever of them they are open over: a maximum over ranks that agree changes nothing,
+  /// and all of them, which are many and small, then share one exchange (hyc-coalesce-reductions).
+  static SmallVector<StringAttr> axesOfMaxima(dist::MeshOp mesh) {
+    SmallVector<StringAttr> axes;
+    for (auto axis : mesh.getAxes().getAsRange<StringAttr>())
+      if (axis.getValue() != "pp" && mesh.getSize(axis) > 1)
+        axes.push_back(axis);
+    return axes;
+  }
+
   struct Reduction {
     StateOp state;
     dist::GroupAttr group;
     std::string why;
     bool hasTerm; ///< this stage adds to the state
+    dist::ReduceKind kind;
     Location loc() { return state.getLoc(); }
     FlatSymbolRefAttr name() { return FlatSymbolRefAttr::get(state.getSymNameAttr()); }
   };
@@ -142,7 +160,8 @@ private:
                               DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
   }
 
-  /// Every member gets all of the sum; of an `owned` state, whose own shard is a sum over ranks already, of that shard.
+  /// Every member gets all of the sum, or of the maximum, where a member without a term counts as 0: maxima are of
+  /// magnitudes. Of an `owned` state, whose own shard is a sum over ranks already, of that shard.
   void reduceWhole(Builders builders, Reduction &reduction, dist::AxisListAttr owned, dist::MeshOp mesh) {
     RankedTensorType type = reduction.state.getTensorType();
     if (owned)
@@ -164,8 +183,8 @@ private:
     } else {
       term = zeros(builders.start, reduction.loc(), crossing);
     }
-    Value sum = local::allReduce(builders.start, builders.end, reduction.loc(), dist::ReduceKind::sum, term,
-                                 reduction.group, {reduction.state.getSymName(), reduction.why});
+    Value sum = local::allReduce(builders.start, builders.end, reduction.loc(), reduction.kind, term, reduction.group,
+                                 {reduction.state.getSymName(), reduction.why});
     if (crossing != type)
       sum = ConvertOp::create(builders.end, reduction.loc(), type, sum);
     onShard(WriteOp::create(builders.end, reduction.loc(), sum, reduction.name()));
@@ -186,5 +205,6 @@ private:
   }
 
   StageSets accumulatingByState;
+  llvm::DenseSet<StringAttr> maxima; ///< states that functions add to as the greater of two
 };
 } // namespace

@@ -226,9 +226,16 @@ private:
     }
   }
 
-  /// The chunk of the forward op that `id` derives from, by the longest matching prefix.
+  /// The chunk of the forward op that `id` derives from, by the longest matching prefix: a gradient's, or what
+  /// measures a parameter for a product.
   int64_t chunkOfOrigin(StringRef id, const llvm::StringMap<int64_t> &chunkOfId) {
-    for (size_t end = id.rfind(".grad"); end != StringRef::npos; end = id.take_front(end).rfind(".grad"))
+    auto lastSuffix = [](StringRef text) {
+      size_t gradient = text.rfind(".grad"), quantized = text.rfind(".fp8");
+      return gradient == StringRef::npos    ? quantized
+             : quantized == StringRef::npos ? gradient
+                                            : std::max(gradient, quantized);
+    };
+    for (size_t end = lastSuffix(id); end != StringRef::npos; end = lastSuffix(id.take_front(end)))
       if (auto entry = chunkOfId.find(id.take_front(end)); entry != chunkOfId.end())
         return entry->second;
     return -1;
@@ -258,7 +265,8 @@ private:
     }
   }
 
-  /// A parameter, and its states, are where it is read; run-wide states everywhere.
+  /// A parameter, and its states, are where it is read; those of a quantised tensor where it is quantised or its
+  /// products are scaled back; run-wide states everywhere.
   void assignStates() {
     llvm::StringMap<std::set<int64_t>> heldBy;
     for (Operation &op : func.getBody().front()) {
@@ -268,9 +276,17 @@ private:
       if (auto write = dyn_cast<WriteOp>(op))
         heldBy[write.getTarget()].insert(mesh.getStageOf(chunkOf(&op)));
       if (auto accumulate = dyn_cast<AccumulateOp>(op))
-        if (auto state = module.lookupSymbol<StateOp>(accumulate.getTargetAttr()); state && state.getParam())
-          heldBy[*state.getParam()].insert(mesh.getStageOf(chunkOf(&op)));
+        if (auto state = module.lookupSymbol<StateOp>(accumulate.getTargetAttr()))
+          heldBy[state.getParam().value_or(state.getSymName())].insert(mesh.getStageOf(chunkOf(&op)));
     }
+    module.walk([&](UpdateFp8ScaleOp update) {
+      StringRef names[] = {update.getScale(), update.getInverse(), update.getHistory(), update.getAmax()};
+      std::set<int64_t> together;
+      for (StringRef name : names)
+        together.insert(heldBy[name].begin(), heldBy[name].end());
+      for (StringRef name : names)
+        heldBy[name] = together;
+    });
     Builder builder(&getContext());
     SmallVector<int64_t> all(mesh.getStages());
     std::iota(all.begin(), all.end(), 0);
@@ -278,9 +294,9 @@ private:
       auto state = dyn_cast<StateOp>(op);
       if (!state && !isa<ParamOp>(op))
         continue;
-      StringRef param = state ? state.getParam().value_or("") : cast<ParamOp>(op).getSymName();
-      const std::set<int64_t> &held = heldBy[param];
-      bool everywhere = state && !state.getParam();
+      StringRef owner = state ? state.getParam().value_or(state.getSymName()) : cast<ParamOp>(op).getSymName();
+      const std::set<int64_t> &held = heldBy[owner];
+      bool everywhere = state && !state.getParam() && !state.isOfQuantizedTensor();
       // A parameter that nothing reads still has its place in checkpoints: stage 0 keeps it.
       SmallVector<int64_t> list = everywhere    ? all
                                   : held.empty() ? SmallVector<int64_t>{0}

@@ -227,8 +227,12 @@ private:
   /// What every accumulation leaves open may stay open until the step's reduction; anything else must be closed before.
   void leaveGradientsPartial(FuncOp func) {
     llvm::MapVector<StringAttr, SmallVector<StringAttr>> open;
+    llvm::DenseSet<StringAttr> ofMaxima;
     func.walk([&](AccumulateOp accumulate) {
-      ArrayRef<StringAttr> partial = recordedSharding(accumulate.getValue()).getPartial().getAxes();
+      ShardingAttr value = recordedSharding(accumulate.getValue());
+      if (accumulate.getMax())
+        ofMaxima.insert(accumulate.getTargetAttr().getAttr());
+      ArrayRef<StringAttr> partial = (accumulate.getMax() ? value.getPartialMax() : value.getPartial()).getAxes();
       auto [entry, inserted] = open.try_emplace(accumulate.getTargetAttr().getAttr(), partial);
       if (!inserted)
         llvm::erase_if(entry->second, [&](StringAttr axis) { return !llvm::is_contained(partial, axis); });
@@ -237,9 +241,10 @@ private:
       Operation *state = module.lookupSymbol(symbol);
       auto sharding = state->getAttrOfType<ShardingAttr>(dist::kSharding);
       llvm::erase_if(axes, [&](StringAttr axis) { return sharding.splits(axis); });
-      auto none = AxisListAttr::get(&getContext(), {});
-      state->setAttr(dist::kSharding, ShardingAttr::get(&getContext(), sharding.getDims(),
-                                                        AxisListAttr::get(&getContext(), axes), none, none));
+      auto none = AxisListAttr::get(&getContext(), {}), left = AxisListAttr::get(&getContext(), axes);
+      bool isMaximum = ofMaxima.contains(symbol);
+      state->setAttr(dist::kSharding, ShardingAttr::get(&getContext(), sharding.getDims(), isMaximum ? none : left,
+                                                        isMaximum ? left : none, none));
     }
   }
 

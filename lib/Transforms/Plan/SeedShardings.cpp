@@ -40,10 +40,20 @@ bool isKeptByProduct(const FactorClasses &classes, const FactorClasses::Occurren
   return llvm::all_of(rule.operands, has) && has(rule.results[0]);
 }
 
+/// Whether an op only measures: a maximum that a state takes up can stay open until the step ends.
+bool onlyMeasures(Operation *op) {
+  return isa<ReduceOp>(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
+           auto accumulate = dyn_cast<AccumulateOp>(user);
+           return accumulate && accumulate.getMax();
+         });
+}
+
 /// The kind of seed that `cls` is by its uses in the forward ops, if any.
 std::optional<SeedKind> seedKind(const FactorClasses &classes, int cls) {
   bool heads = false, vocabulary = false, produced = false, contracted = false, kept = false;
   for (const FactorClasses::Occurrence &occurrence : classes.getOccurrences(cls)) {
+    if (occurrence.kind == FactorKind::max && onlyMeasures(occurrence.op))
+      continue;
     if (occurrence.kind == FactorKind::replicated || occurrence.kind == FactorKind::max)
       return std::nullopt;
     if (!isForward(occurrence.op))

@@ -39,7 +39,7 @@ struct DecomposeComposites : hyc::impl::DecomposeCompositesBase<DecomposeComposi
     SmallVector<EinsumOp> products;
     getOperation().walk([&](EinsumOp op) {
       Type element = tensorTypeOf(op.getLhs()).getElementType();
-      if (!element.isF32() && !isHalfWidth(element))
+      if (!element.isF32() && !isNarrowFloat(element))
         products.push_back(op);
     });
     llvm::for_each(products, replaceProduct);

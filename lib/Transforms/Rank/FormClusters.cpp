@@ -425,12 +425,48 @@ void ClusterBuilder::build(DenseSet<Operation *> &erased) {
     }
 }
 
+/// Elements of a row that make a warp's work, and rows whose results one warp can go through.
+constexpr int64_t kRow = 256, kRows = 16384;
+
+/// A maximum or minimum of a whole tensor, first of its rows, then of what these give: it knows no order, and the rows
+/// can be shared out where one result would keep a single block of a GPU busy.
+void splitLongExtremum(ReduceOp reduce) {
+  if (reduce.getKind() != ReductionKind::max && reduce.getKind() != ReductionKind::min)
+    return;
+  auto type = cast<RankedTensorType>(reduce.getOperand().getType());
+  ArrayRef<int64_t> shape = type.getShape();
+  if (static_cast<int64_t>(reduce.getDims().size()) != type.getRank())
+    return;
+  // As many leading dimensions stay as leave rows of some length.
+  int64_t kept = 0, rows = 1, left = type.getNumElements();
+  while (kept < type.getRank() && left / std::max<int64_t>(shape[kept], 1) >= kRow && rows * shape[kept] <= kRows) {
+    rows *= shape[kept];
+    left /= shape[kept++];
+  }
+  if (rows == 1)
+    return;
+  OpBuilder builder(reduce);
+  auto whole = cast<RankedTensorType>(reduce.getResult().getType());
+  auto partial = RankedTensorType::get(shape.take_front(kept), whole.getElementType());
+  auto dims = [](int64_t first, int64_t end) { return llvm::to_vector(llvm::seq<int64_t>(first, end)); };
+  auto ofRows = ReduceOp::create(builder, reduce.getLoc(), partial, reduce.getKind(), reduce.getOperand(),
+                                 dims(kept, type.getRank()));
+  ofRows->setDiscardableAttrs(reduce->getDiscardableAttrDictionary());
+  setId(ofRows, getId(reduce) + ".rows");
+  auto all = ReduceOp::create(builder, reduce.getLoc(), whole, reduce.getKind(), ofRows, dims(0, kept));
+  all->setDiscardableAttrs(reduce->getDiscardableAttrDictionary());
+  reduce.getResult().replaceAllUsesWith(all);
+  reduce.erase();
+}
+
 struct FormClusters : hyc::impl::FormClustersBase<FormClusters> {
   void runOnOperation() override {
     getOperation().walk([&](FuncOp func) { runOnBlock(func.getBody().front()); });
   }
 
   void runOnBlock(Block &block) {
+    for (auto reduce : llvm::to_vector(block.getOps<ReduceOp>()))
+      splitLongExtremum(reduce);
     SmallVector<Operation *> ops;
     for (Operation &op : llvm::reverse(block))
       ops.push_back(&op);

@@ -223,6 +223,8 @@ AccumulateOp FunctionLowering::soleAccumulation(Value value) {
   // What is kept elsewhere is added to where it was fetched to, and not before it is there.
   bool isThere = accumulate && (copies.contains(accumulate.getTarget()) ||
                                 !isKeptElsewhere(accumulate, accumulate.getTarget()));
+  // Kernels add to what is there; none of them takes the greater of both.
+  isThere &= accumulate && !accumulate.getMax();
   return isThere ? accumulate : AccumulateOp();
 }
 
@@ -454,6 +456,7 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](SgdOp op) { return lowerSgd(op); })
       .Case([&](RefreshOp op) { return lowerRefresh(op); })
       .Case([&](UpdateLossScaleOp op) { return lowerUpdateLossScale(op); })
+      .Case([&](UpdateFp8ScaleOp op) { return lowerUpdateFp8Scale(op); })
       .Case([&](ReshapeOp op) { return lowerReshape(op); })
       .Case([&](TransposeOp op) { return lowerTranspose(op); })
       .Case([&](SliceOp op) { return lowerSlice(op); })

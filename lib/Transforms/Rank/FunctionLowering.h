@@ -91,6 +91,7 @@ private:
   llvm::LogicalResult lowerSgd(SgdOp op);
   llvm::LogicalResult lowerRefresh(RefreshOp op);
   llvm::LogicalResult lowerUpdateLossScale(UpdateLossScaleOp op);
+  llvm::LogicalResult lowerUpdateFp8Scale(UpdateFp8ScaleOp op);
 
   // Shapes and elements.
   llvm::LogicalResult lowerReshape(ReshapeOp op);

@@ -109,8 +109,9 @@ LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Valu
   Value result = op->getResult(0);
   auto resultType = cast<RankedTensorType>(result.getType());
   Type element = typeOf(lhs).getElementType();
-  if (!element.isF32() && !isHalfWidth(element))
-    return op->emitOpError("has no kernel on this target: a product of ") << element << ", expected f32, bf16 or f16";
+  if (!element.isF32() && !isNarrowFloat(element))
+    return op->emitOpError("has no kernel on this target: a product of ")
+           << element << ", expected f32, bf16, f16, f8E4M3FN or f8E5M2";
   auto [lhsLetters, rhsLetters, resultLetters] = *EinsumOp::parseSpec(spec);
   StringRef id = getId(op);
   Groups groups =

@@ -65,7 +65,7 @@ LogicalResult FunctionLowering::lowerAccumulate(AccumulateOp op) {
   if (!target)
     return failure();
   rank::WriteMode mode = modeOfAccumulation(op.getTarget());
-  auto add = call(op, "accumulate", target, denseBufferOf(op.getValue()), {}, mode);
+  auto add = call(op, op.getMax() ? "accumulate_max" : "accumulate", target, denseBufferOf(op.getValue()), {}, mode);
   if (Operation *producer = op.getValue().getDefiningOp(); producer && !add->hasAttr("id"))
     if (StringRef id = getId(producer); !id.empty())
       add->setAttr("id", builder.getStringAttr(id));
@@ -225,5 +225,16 @@ LogicalResult FunctionLowering::lowerUpdateLossScale(UpdateLossScaleOp op) {
   if (op.getConsecutiveHysteresis())
     attributes.push_back(named("consecutive_hysteresis", builder.getUnitAttr()));
   call(op, "update_loss_scale", outs, denseBufferOf(op.getFinite()), attributes);
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerUpdateFp8Scale(UpdateFp8ScaleOp op) {
+  SmallVector<Value> states;
+  for (StringRef name : {op.getScale(), op.getInverse(), op.getHistory(), op.getAmax()})
+    if (Value state = addressOf(op, name))
+      states.push_back(state);
+  if (states.size() != 4)
+    return failure();
+  call(op, "update_fp8_scale", ArrayRef(states).take_front(3), states[3], named("largest", op.getLargestAttr()));
   return success();
 }

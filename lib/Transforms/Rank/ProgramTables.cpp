@@ -69,7 +69,7 @@ void ProgramTables::share(StringRef arena) { getArena(arena).setShared(true); }
 static StringRef arenaOfRole(StringRef role) {
   if (role == "gradient")
     return kGradients;
-  if (role == "loss_sum" || role == "token_count" || role == "correct_count")
+  if (role == "loss_sum" || role == "token_count" || role == "correct_count" || role == "fp8.amax")
     return kCommunication;
   if (role == "compute")
     return kParameters;

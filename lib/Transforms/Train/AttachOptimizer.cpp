@@ -46,6 +46,8 @@ private:
   Value buildFinite(OpBuilder &builder, Location loc, Value number);
   void buildLossScale(OpBuilder &builder, StateOp scale, Value finite);
   void buildRefresh(OpBuilder &builder, ParamOp param);
+  /// The next step's scales of quantised tensors.
+  void buildFp8Scales(OpBuilder &builder);
   /// A state of the parameter's shape, which the optimizer keeps under a role.
   FlatSymbolRefAttr keep(ParamOp param, StringRef role, StringRef suffix);
   template <typename Op> void buildAdam(OpBuilder &builder, const Update &update, const StepValues &step);
@@ -186,6 +188,17 @@ void AttachOptimizer::buildRefresh(OpBuilder &builder, ParamOp param) {
     }
 }
 
+void AttachOptimizer::buildFp8Scales(OpBuilder &builder) {
+  for (auto state : getOperation().getOps<StateOp>()) {
+    if (state.getRole() != kFp8Scale)
+      continue;
+    auto others = llvm::to_vector(state->getAttrOfType<ArrayAttr>(kFp8States).getAsRange<FlatSymbolRefAttr>());
+    auto update = UpdateFp8ScaleOp::create(builder, state.getLoc(), FlatSymbolRefAttr::get(state), others[0], others[1],
+                                           others[2], state->getAttrOfType<FloatAttr>(kFp8Largest));
+    setId(update, state.getSymName() + ".update");
+  }
+}
+
 FlatSymbolRefAttr AttachOptimizer::keep(ParamOp param, StringRef role, StringRef suffix) {
   return FlatSymbolRefAttr::get(
       createState(getOperation(), param.getSymName() + "." + suffix, role, param.getTensorType(), param));
@@ -304,5 +317,6 @@ void AttachOptimizer::runOnOperation() {
     undecayedParameters += !decays;
     ++updatedParameters;
   }
+  buildFp8Scales(builder);
   ReturnOp::create(builder, apply.getLoc(), ValueRange());
 }

@@ -16,6 +16,12 @@ inline constexpr llvm::StringLiteral kLossSum = "loss_sum", kTokenCount = "token
 inline constexpr llvm::StringLiteral kLossScale = "loss_scale", kGoodSteps = "loss_scale.good_steps",
                                      kHysteresis = "loss_scale.hysteresis", kAppliedStep = "applied_step";
 
+/// Of a tensor that is quantised to an 8-bit float. The state of role "fp8.scale" has the greatest number of that type
+/// and names the others, in the order inverse, history, amax.
+inline constexpr llvm::StringLiteral kFp8Scale = "fp8.scale", kFp8Inverse = "fp8.inverse", kFp8Amax = "fp8.amax",
+                                     kFp8History = "fp8.history";
+inline constexpr llvm::StringLiteral kFp8Largest = "hyc.fp8_largest", kFp8States = "hyc.fp8_states";
+
 /// Attributes of arguments and results.
 inline constexpr llvm::StringLiteral kInput = "hyc.input", kOutput = "hyc.output", kSource = "hyc.source",
                                      kScalar = "hyc.scalar", kStreams = "hyc.streams";

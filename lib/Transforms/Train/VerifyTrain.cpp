@@ -110,12 +110,13 @@ static LogicalResult verifyGradients(ModuleOp module, FuncOp microbatch, FuncOp 
   return success();
 }
 
-/// Whether @microbatch may read the symbol: a parameter, its copy in the compute type, or the loss scale.
+/// Whether @microbatch may read the symbol: a parameter, its copy in the compute type, or a scale.
 static bool isReadable(ModuleOp module, FlatSymbolRefAttr symbol) {
   if (module.lookupSymbol<ParamOp>(symbol))
     return true;
   auto state = module.lookupSymbol<StateOp>(symbol);
-  return state && (state.getRole() == kCompute || state.getRole() == kLossScale);
+  return state && (state.getRole() == kCompute || state.getRole() == kLossScale || state.getRole() == kFp8Scale ||
+                   state.getRole() == kFp8Inverse);
 }
 
 /// Copies in the compute type follow their parameters: whoever updates one refreshes the other, after the update.

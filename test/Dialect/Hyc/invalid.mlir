@@ -176,6 +176,34 @@ hyc.func @trust_ratio_between_nothing(%p: tensor<f64>, %u: tensor<f64>) {
 
 // -----
 
+hyc.state @scale role "fp8.scale" : tensor<f32> from #hyc.fill<1.0 : f64>
+hyc.state @history role "fp8.history" : tensor<16xf32> from #hyc.fill<0.0 : f64>
+hyc.func @fp8_scale_for_a_range_of_nothing() {
+  // expected-error@+1 {{[update_fp8_scale.largest] has 0.000000e+00, expected a number above 0}}
+  hyc.update_fp8_scale @scale, @scale, @history amax @scale {largest = 0.0}
+  hyc.return
+}
+
+// -----
+
+hyc.state @scale role "fp8.scale" : tensor<f32> from #hyc.fill<1.0 : f64>
+hyc.func @fp8_scale_with_a_number_for_a_history() {
+  // expected-error@+1 {{[update_fp8_scale.types] names @scale of type 'tensor<f32>', expected one dimension of f32}}
+  hyc.update_fp8_scale @scale, @scale, @scale amax @scale {largest = 448.0}
+  hyc.return
+}
+
+// -----
+
+hyc.func @einsum_of_8_bits_into_8_bits(%x: tensor<4x8xf8E4M3FN>, %y: tensor<8x4xf8E5M2>) {
+  // expected-error@+2 {{incompatible with return type(s) of operation}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = hyc.einsum "mk,kn->mn" %x, %y : (tensor<4x8xf8E4M3FN>, tensor<8x4xf8E5M2>) -> tensor<4x4xf8E4M3FN>
+  hyc.return
+}
+
+// -----
+
 hyc.param @w : tensor<4xf32> from #hyc.fill<0.0 : f64>
 hyc.state @g of @w role "gradient" : tensor<4xf32> from #hyc.fill<0.0 : f64>
 hyc.state @m role "lion.m" : tensor<5xf32> from #hyc.fill<0.0 : f64>

@@ -4,6 +4,8 @@
 #include "kernels/attention/op.h"
 #include "kernels/convolution/op.h"
 #include "kernels/gemm/cuda.h"
+#include "kernels/gemm/cuda_fp8.h"
+#include "kernels/gemm/fp8.h"
 #include "kernels/gemm/workspace.h"
 
 #include <gtest/gtest.h>
@@ -26,6 +28,8 @@ int64_t bytesOfContract(const GemmDesc &d, KernelType type, bool intoF32, int th
   case KernelType::F16:
     return static_cast<int64_t>(intoF32 ? gemmNarrowWorkspaceBytes<F16, float>(d, threads)
                                         : gemmNarrowWorkspaceBytes<F16, F16>(d, threads));
+  case KernelType::F8:
+    return Float8Workspace(d, threads, intoF32).bytes();
   }
   return -1;
 }
@@ -35,7 +39,7 @@ TEST(Workspaces, GemmsAreThoseOfTheirContract) {
     for (int64_t n : {1, 31, 32, 33, 257, 1535, 1536, 1537, 50257})
       for (int64_t k : {1, 64, 1023, 1024, 1025, 4096, 4097})
         for (int64_t batch : {1, 3})
-          for (KernelType type : {KernelType::F32, KernelType::BF16, KernelType::F16})
+          for (KernelType type : {KernelType::F32, KernelType::BF16, KernelType::F16, KernelType::F8})
             for (bool intoF32 : {false, true})
               for (bool hasBias : {false, true})
                 for (int threads : {1, 2, 3, 64}) {
@@ -84,6 +88,10 @@ TEST(Workspaces, ColumnsOfConvolutionsAreThoseOfTheirContract) {
 
 TEST(Workspaces, ThoseOfGpusAreOfTheirContracts) {
   EXPECT_EQ(hyc::kCudaGemmWorkspaceBytes, hyc::kernels::cuda::kGemmWorkspaceBytes);
+  GemmDesc product;
+  product.m = 5, product.n = 48, product.k = 31, product.batch = 3;
+  EXPECT_EQ(hyc::cudaFloat8WorkspaceBytes({5, 48, 31, 3, KernelType::F8, true, false}),
+            hyc::kernels::cuda::Float8Scratch(product).bytes);
   hyc::kernels::AttentionDesc desc;
   desc.batch = 3, desc.heads = 5, desc.kvHeads = 1, desc.queryLength = 77, desc.keyLength = 90, desc.headDim = 64;
   EXPECT_EQ(hyc::cudaAttentionGradientWorkspaceBytes(3, 5, 77),

@@ -99,6 +99,6 @@ TEST(Initializers, HugeTypesAreRefusedBeforeAllocation) {
 }
 
 TEST(Initializers, UnknownElementTypeIsADiagnostic) {
-  EXPECT_EQ(runToFailure(param("tensor<2xf8E4M3FN>", "#hyc.fill<0.0>"), {}),
-            "the interpreter cannot hold 'tensor<2xf8E4M3FN>'\n");
+  EXPECT_EQ(runToFailure(param("tensor<2xf8E3M4>", "#hyc.fill<0.0>"), {}),
+            "the interpreter cannot hold 'tensor<2xf8E3M4>'\n");
 }

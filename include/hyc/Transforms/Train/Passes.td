@@ -228,6 +228,53 @@ def ConvertPrecision : Pass<"hyc-convert-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
+def QuantizeProducts : Pass<"hyc-quantize-products", "::mlir::ModuleOp"> {
+  let summary = "Has products with a parameter multiply 8-bit floats, under delayed scaling";
+  let description = [{
+    After hyc-convert-precision to bf16. A product of forward with one operand that is a parameter's copy, and the two
+    products that backward makes of it, get operands of 8 bits: f8E4M3FN of activations and parameters, f8E5M2 of
+    cotangents (Micikevicius et al. 2022). A tensor is multiplied by its scale, a state, clamped to what the type can
+    hold, and rounded; the product's result is multiplied by the reciprocals of both scales. Scales are powers of two.
+
+    Each quantised tensor has four states: scale, its reciprocal, the greatest magnitude of this step ("amax", over
+    micro-batches and ranks), and those of the last `history` steps, from which hyc.update_fp8_scale in @apply makes the
+    next step's scale.
+
+    ```mlir
+    %h = hyc.einsum "bi,io->bo" %x, %w {id = "fc"} : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+    ```
+    becomes
+    ```mlir
+    hyc.state @fc.fp8.x.scale role "fp8.scale" : tensor<f32> from #hyc.fill<1.0>
+    hyc.state @fc.fp8.x.history role "fp8.history" : tensor<16xf32> from #hyc.fill<0.0>
+    …
+    %s = hyc.read @fc.fp8.x.scale {id = "fc.fp8.x.scale"} : tensor<f32>
+    …
+    %scaled = hyc.mul %x, %scale {id = "fc.fp8.x.scaled"} : tensor<4x8xbf16>
+    %below = hyc.min %scaled, %largest {id = "fc.fp8.x.below"} : tensor<4x8xbf16>
+    %clamped = hyc.max %below, %least {id = "fc.fp8.x.clamped"} : tensor<4x8xbf16>
+    %q = hyc.convert %clamped {id = "fc.fp8.x"} : (tensor<4x8xbf16>) -> tensor<4x8xf8E4M3FN>
+    %magnitude = hyc.abs %x {id = "fc.fp8.x.magnitude"} : tensor<4x8xbf16>
+    %amax = hyc.reduce max %magnitude [0, 1] {id = "fc.fp8.x.greatest"} : (tensor<4x8xbf16>) -> tensor<f32>
+    hyc.accumulate max %amax into @fc.fp8.x.amax {id = "fc.fp8.x.measure"} : tensor<f32>
+    …
+    %p = hyc.einsum "bi,io->bo" %q, %wq {id = "fc"} : (tensor<4x8xf8E4M3FN>, tensor<8x8xf8E4M3FN>) -> tensor<4x8xbf16>
+    %half = hyc.mul %p, %inverse {id = "fc.fp8.half"} : tensor<4x8xbf16>
+    %h = hyc.mul %half, %inverse_of_w {id = "fc.fp8.result"} : tensor<4x8xbf16>
+    ```
+    A product after which no other one with a parameter comes before the loss stays as it is. An activation is kept for
+    backward in 8 bits, unless something else of backward wants it too; a parameter is quantised in backward once more.
+  }];
+  let options = [
+    Option<"history", "history", "int64_t", "16", "steps whose greatest magnitudes a scale is made from">,
+  ];
+  let statistics = [
+    Statistic<"products", "products", "products of 8-bit floats">,
+    Statistic<"tensors", "tensors", "tensors that have a scale">,
+  ];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
 def ScaleLoss : Pass<"hyc-scale-loss", "::mlir::ModuleOp"> {
   let summary = "Multiplies the loss's cotangent by a loss scale that @apply adapts";
   let description = [{
@@ -314,7 +361,7 @@ def VerifyTrain : Pass<"hyc-verify-train", "::mlir::ModuleOp"> {
     4. `train.states`: exactly one state has each of the roles "loss_sum", "token_count", "step" and "grad_norm".
     5. `train.gradients`: each gradient belongs to a parameter that is not frozen, is accumulated by @microbatch, counts once
        in the global norm and is applied by one update.
-    6. `train.effects`: @microbatch only reads parameters, their copies and the loss scale, accumulates into state,
+    6. `train.effects`: @microbatch only reads parameters, their copies and scales, accumulates into state,
        and in forward writes buffers, which are frozen parameters; others change in @apply alone.
     7. `train.order`: no forward op reads a result of a backward op.
     8. `train.copies`: @apply refreshes a parameter's copy after the parameter's update.
