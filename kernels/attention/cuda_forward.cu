@@ -21,6 +21,17 @@ constexpr int kResidentBlocks = D <= 64 && !kDrops ? 3 : 2;
 // Of rows g and g + 8 of each 16. Sums are those of this lane's keys until the end.
 struct Softmax {
   float reference[kOwnTiles][2], sum[kOwnTiles][2];
+
+  __device__ Softmax() {
+    HYC_UNROLL
+    for (int m = 0; m < kOwnTiles; ++m) {
+      HYC_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        reference[m][half] = -__builtin_inff();
+        sum[m][half] = 0;
+      }
+    }
+  }
 };
 
 template <typename Combine>
@@ -31,15 +42,16 @@ __device__ inline float overRow(float value, Combine combine) {
 // Not the larger of a NaN: the probabilities of that row become NaN by themselves.
 __device__ inline float larger(float x, float y) { return fmaxf(x, y); }
 
-// −∞ where a key is at or beyond what the row sees; `seen`: of the warp's first row, from the tile's first key on.
+// −∞ where a row does not see a key. Counted from the tile's first key, row r of the warp sees the keys before
+// seen + r, and there are `keysLeft`.
 template <int N>
-__device__ inline void mask(Tiles<kOwnTiles, N> &scores, int seen, bool isCausal, int keysLeft) {
+__device__ inline void mask(Tiles<kOwnTiles, N> &scores, int seen, int keysLeft) {
   const int g = laneOfWarp() / 4, t = laneOfWarp() % 4;
   HYC_UNROLL
   for (int m = 0; m < kOwnTiles; ++m) {
     HYC_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const int ofRow = isCausal ? seen + m * kMmaRows + 8 * half + g : keysLeft;
+      const int ofRow = seen + m * kMmaRows + 8 * half + g;
       const int limit = (ofRow < keysLeft ? ofRow : keysLeft) - 2 * t;
       HYC_UNROLL
       for (int n = 0; n < N; ++n) {
@@ -87,10 +99,50 @@ __device__ inline bool takeIn(Softmax &state, Tiles<kOwnTiles, N> &scores, float
   return __ballot_sync(kAllLanes, hasMoved) != 0;
 }
 
+template <int N>
+__device__ inline void multiplyRows(Tiles<kOwnTiles, N> &sums, const float (&factors)[kOwnTiles][2]) {
+  HYC_UNROLL
+  for (int m = 0; m < kOwnTiles; ++m) {
+    HYC_UNROLL
+    for (int n = 0; n < N; ++n) {
+      HYC_UNROLL
+      for (int i = 0; i < 4; ++i) sums[m][n][i] *= factors[m][i / 2];
+    }
+  }
+}
+
+// How many keys a row sees, or more than there are.
+__device__ inline int seenBy(const AttentionDesc &d, int row) {
+  const int keyLength = static_cast<int>(d.keyLength);
+  return d.causal ? row + 1 + keyLength - static_cast<int>(d.queryLength) : keyLength;
+}
+
+// Writes the warp's rows of o and lse.
+template <typename T, int D>
+__device__ inline void finish(const AttentionDesc &d, const Operands<T> &x, const Softmax &state,
+                              const Tiles<kOwnTiles, D / 8> &sums, float scale, float keptScale, int b, int head,
+                              int firstRow, T *scratch) {
+  const int g = laneOfWarp() / 4, t = laneOfWarp() % 4, left = static_cast<int>(d.queryLength) - firstRow;
+  float *lse = x.lse + (b * d.heads + head) * d.queryLength + firstRow;
+  float factors[kOwnTiles][2];
+  HYC_UNROLL
+  for (int m = 0; m < kOwnTiles; ++m) {
+    HYC_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int row = m * kMmaRows + 8 * half + g;
+      const float sum = overRow(state.sum[m][half], [](float y, float z) { return y + z; });
+      factors[m][half] = sum > 0 ? keptScale / sum : 0.0f;
+      if (t == 0 && row < left) lse[row] = (state.reference[m][half] * scale + log2f(sum)) * kLn2;
+    }
+  }
+  storeRows<D>(sums, factors, scratch, rowOf(x.o, d.o, b, firstRow, head), d.o.token, left,
+               static_cast<int>(d.headDim));
+}
+
 template <typename T, int D, bool kDrops>
 __global__ void __launch_bounds__(kThreads, kResidentBlocks<D, kDrops>)
     forwardKernel(AttentionDesc d, BlockOrder order, KeepRule rule, const int64_t *place, Operands<T> x) {
-  constexpr int kKeys = kKeyRows<D>, kTile = kKeys * D, N = kKeys / 8;
+  constexpr int kKeys = kKeyRows<D>, kTile = kKeys * D, N = kKeys / 8, kRowsOfWarp = kOwnTiles * kMmaRows;
   int tileNumber, bAndHead;
   order.placeOf(blockIdx.x, tileNumber, bAndHead);
   const int heads = static_cast<int>(d.heads), head = bAndHead % heads, b = bAndHead / heads;
@@ -98,6 +150,8 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks<D, kDrops>)
   const int queryLength = static_cast<int>(d.queryLength), keyLength = static_cast<int>(d.keyLength);
   // The last queries see the most keys: they begin first.
   const int firstOfBlock = (static_cast<int>(order.tiles) - 1 - tileNumber) * kQueryRows;
+  const int beyondBlock = firstOfBlock + kQueryRows < queryLength ? firstOfBlock + kQueryRows : queryLength;
+  const int seenByLast = seenBy(d, beyondBlock - 1), keysOfBlock = seenByLast < keyLength ? seenByLast : keyLength;
   unsigned char *memory = dynamicShared();
   T *queries = reinterpret_cast<T *>(memory), *others = queries + kQueryRows * D;  // K, V, K, V
   RowCopies<D, T> k(x.k, d.k, b, kvHead, 0, keyLength, headDim), v(x.v, d.v, b, kvHead, 0, keyLength, headDim);
@@ -105,56 +159,30 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks<D, kDrops>)
     k.template next<kKeys>(others + buffer * 2 * kTile, d.k.token);
     v.template next<kKeys>(others + (buffer * 2 + 1) * kTile, d.v.token);
   };
-  // A row sees keys up to its own number plus this.
-  const int offset = d.causal ? keyLength - queryLength + 1 : keyLength;
-  const auto seenOf = [&](int row) {
-    const int seen = d.causal ? row + offset : keyLength;
-    return seen < keyLength ? seen : keyLength;
-  };
-  const auto lastOf = [&](int first, int rows) {
-    return (first + rows < queryLength ? first + rows : queryLength) - 1;
-  };
-  const int tiles = (seenOf(lastOf(firstOfBlock, kQueryRows)) + kKeys - 1) / kKeys;
   RowCopies<D, T>(x.q, d.q, b, head, firstOfBlock, queryLength, headDim).template next<kQueryRows>(queries, d.q.token);
-  if (tiles > 0) loadNext(0);
+  if (keysOfBlock > 0) loadNext(0);
   commitCopies();
 
-  const int firstRow = firstOfBlock + warpOfBlock() * kOwnTiles * kMmaRows;
-  T *own = queries + warpOfBlock() * kOwnTiles * kMmaRows * D;
-  const int ownAt = 2 * warpOfBlock() * kOwnTiles * kMmaRows * D + bytesToA<D>();
-  const int seenOfFirst = seenOf(firstRow), seenOfLast = seenOf(lastOf(firstRow, kOwnTiles * kMmaRows));
+  const int firstRow = firstOfBlock + warpOfBlock() * kRowsOfWarp;
+  const int ownAt = 2 * warpOfBlock() * kRowsOfWarp * D + bytesToA<D>();
   const float scale = static_cast<float>(d.scale) * kLog2E;
   Softmax state;
-  for (int m = 0; m < kOwnTiles; ++m)
-    for (int half = 0; half < 2; ++half) {
-      state.reference[m][half] = -__builtin_inff();
-      state.sum[m][half] = 0;
-    }
   Tiles<kOwnTiles, D / 8> sums = {};
-  for (int tile = 0; tile < tiles; ++tile) {
+  int buffer = 0, seen = firstRow < queryLength ? seenBy(d, firstRow) : -kRowsOfWarp;
+  for (int firstKey = 0; firstKey < keysOfBlock; firstKey += kKeys, seen -= kKeys, buffer ^= 1) {
     waitCopies<0>();
     __syncthreads();  // the tile is there, and the one before has been read by all
-    if (tile + 1 < tiles) {
-      loadNext((tile + 1) % 2);
+    if (firstKey + kKeys < keysOfBlock) {
+      loadNext(buffer ^ 1);
       commitCopies();
     }
-    const int firstKey = tile * kKeys;
-    if (firstRow >= queryLength || firstKey >= seenOfLast) continue;
-    const int othersAt = 2 * (kQueryRows * D + tile % 2 * 2 * kTile);
+    if (seen + kRowsOfWarp <= 1) continue;  // not even by the last row
+    const int othersAt = 2 * (kQueryRows * D + buffer * 2 * kTile);
     Tiles<kOwnTiles, N> scores = {};
     addProductOfRows<D, T>(scores, memory, ownAt, othersAt + bytesToRowsAsColumns<D>());
-    if (firstKey + kKeys > seenOfFirst) mask(scores, firstRow + offset - firstKey, d.causal, keyLength - firstKey);
+    if (seen < kKeys || keyLength - firstKey < kKeys) mask(scores, seen, keyLength - firstKey);
     float shrink[kOwnTiles][2];
-    if (takeIn(state, scores, scale, shrink)) {
-      HYC_UNROLL
-      for (int m = 0; m < kOwnTiles; ++m) {
-        HYC_UNROLL
-        for (int n = 0; n < D / 8; ++n) {
-          HYC_UNROLL
-          for (int i = 0; i < 4; ++i) sums[m][n][i] *= shrink[m][i / 2];
-        }
-      }
-    }
+    if (takeIn(state, scores, scale, shrink)) multiplyRows(sums, shrink);
     if constexpr (kDrops) {
       const DropoutStream stream(d, rule, place, b, head);
       const Kept<Side::kQueries, kOwnTiles, N> kept(stream, firstRow, firstKey);
@@ -164,17 +192,7 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks<D, kDrops>)
   }
   waitCopies<0>();
   __syncthreads();  // the queries, where there was no key
-  const int g = laneOfWarp() / 4, t = laneOfWarp() % 4;
-  float factors[kOwnTiles][2];
-  for (int m = 0; m < kOwnTiles; ++m)
-    for (int half = 0; half < 2; ++half) {
-      const int row = firstRow + m * kMmaRows + 8 * half + g;
-      const float sum = overRow(state.sum[m][half], [](float y, float z) { return y + z; });
-      factors[m][half] = sum > 0 ? rule.scale / sum : 0.0f;
-      if (t == 0 && row < queryLength)
-        x.lse[int64_t{bAndHead} * queryLength + row] = (state.reference[m][half] * scale + log2f(sum)) * kLn2;
-    }
-  storeRows<D>(sums, factors, own, rowOf(x.o, d.o, b, firstRow, head), d.o.token, queryLength - firstRow, headDim);
+  finish<T, D>(d, x, state, sums, scale, rule.scale, b, head, firstRow, queries + warpOfBlock() * kRowsOfWarp * D);
 }
 
 template <typename T, int D, bool kDrops>
