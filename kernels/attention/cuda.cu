@@ -1,4 +1,4 @@
-// Attention on GPUs: which way a call goes, and D = Σ do · o of each query, which both ways need.
+// Attention on GPUs: which way a call goes.
 #include "kernels/attention/cuda.h"
 #include "kernels/attention/cuda_paths.h"
 #include "kernels/cuda/launch.h"
@@ -29,9 +29,12 @@ bool isAligned(const T *base, const HeadStrides &s) {
   return isPackable(0, base) && s.batch % kElements == 0 && s.token % kElements == 0 && s.head % kElements == 0;
 }
 
-template <typename T>
+// Numbers of rows are of 32 bits there, with room for a tile beyond the last; and the largest score is that of the
+// largest product only where the scale is positive.
 bool fitsTiles(const AttentionDesc &d) {
-  return sizeof(T) == 2 && d.headDim <= 128 && d.headDim % 8 == 0;
+  constexpr int64_t kMostRows = int64_t{1} << 30;
+  return d.headDim <= 128 && d.headDim % 8 == 0 && d.scale > 0 && d.queryLength <= kMostRows &&
+         d.keyLength <= kMostRows;
 }
 
 }  // namespace
@@ -43,7 +46,7 @@ void attentionForward(Stream stream, const AttentionDesc &d, const int64_t *plac
   using namespace attention;
   const Operands<T> operands{q, k, v, o, lse};
   if constexpr (sizeof(T) == 2)
-    if (fitsTiles<T>(d) && isAligned(q, d.q) && isAligned(k, d.k) && isAligned(v, d.v) && isAligned(o, d.o))
+    if (fitsTiles(d) && isAligned(q, d.q) && isAligned(k, d.k) && isAligned(v, d.v) && isAligned(o, d.o))
       return forwardTiled(stream, d, place, operands);
   forwardPlain(stream, d, place, operands);
 }
@@ -53,14 +56,14 @@ void attentionBackward(Stream stream, const AttentionDesc &d, const int64_t *pla
                        const T *o, const float *lse, const T *dO, T *dq, T *dk, T *dv, void *workspace) {
   using namespace attention;
   float *rowD = static_cast<float *>(workspace);
+  const GradientOperands<T> operands{q, k, v, o, dO, lse, rowD, dq, dk, dv};
+  if constexpr (sizeof(T) == 2)
+    if (fitsTiles(d) && isAligned(q, d.q) && isAligned(k, d.k) && isAligned(v, d.v) && isAligned(dO, d.dO) &&
+        isAligned(o, d.o) && isAligned(dq, d.dq) && isAligned(dk, d.dk) && isAligned(dv, d.dv))
+      return backwardTiled(stream, d, place, operands);
   const int64_t rows = d.batch * d.heads * d.queryLength;
   const Grid grid{dim3(static_cast<unsigned>((rows + kRowsAtOnce - 1) / kRowsAtOnce)), dim3(kRowsAtOnce * kWarp)};
   kernel(rowDKernel<T>).launch(stream, grid, d, o, dO, rowD);
-  const GradientOperands<T> operands{q, k, v, dO, lse, rowD, dq, dk, dv};
-  if constexpr (sizeof(T) == 2)
-    if (fitsTiles<T>(d) && isAligned(q, d.q) && isAligned(k, d.k) && isAligned(v, d.v) && isAligned(dO, d.dO) &&
-        isAligned(dq, d.dq) && isAligned(dk, d.dk) && isAligned(dv, d.dv))
-      return backwardTiled(stream, d, place, operands);
   backwardPlain(stream, d, place, operands);
 }
 

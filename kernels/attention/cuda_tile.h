@@ -1,4 +1,4 @@
-// What the attention kernels for GPUs share: which keys a query sees, dropout, and D = Σ do · o.
+// What the attention kernels for GPUs share: operands, which keys a query sees, and dropout.
 #ifndef HYC_KERNELS_ATTENTION_CUDA_TILE_H_
 #define HYC_KERNELS_ATTENTION_CUDA_TILE_H_
 
@@ -15,8 +15,9 @@ struct Operands {
 };
 template <typename T>
 struct GradientOperands {
-  const T *q, *k, *v, *dO;
-  const float *lse, *rowD;
+  const T *q, *k, *v, *o, *dO;
+  const float *lse;
+  float *rowD;
   T *dq, *dk, *dv;
 };
 

@@ -9,6 +9,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/narrow_float.h"
@@ -68,6 +69,18 @@ __device__ inline void loadMatrices(uint32_t (&to)[4], const void *row) {
 #endif
 }
 
+// 2^x to 2 units in the last place; what is subnormal, operand or result, is 0.
+__device__ inline float exp2Approximately(float x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+  return y;
+#else
+  const float y = exp2f(x);
+  return y < 1.17549435e-38f ? 0.0f : y;
+#endif
+}
+
 // Two numbers rounded to T, the first in the low half.
 template <typename T>
 __device__ inline uint32_t packPair(float low, float high) {
@@ -92,6 +105,16 @@ __device__ inline void copyAsync(void *to, const void *from, bool isThere) {
                : "memory");
 #elif !defined(__CUDACC__)
   emulation::copyLater(to, from, 16, isThere ? 16 : 0);
+#endif
+}
+// The same with one number of 4 bytes.
+__device__ inline void copyNumberAsync(float *to, const float *from, bool isThere) {
+#if defined(__CUDA_ARCH__)
+  const uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(address), "l"(from), "r"(isThere ? 4 : 0)
+               : "memory");
+#elif !defined(__CUDACC__)
+  emulation::copyLater(to, from, 4, isThere ? 4 : 0);
 #endif
 }
 // Closes a group of copies of this thread.
