@@ -1,6 +1,7 @@
 // The figures of kernels/*/op.h and kernels/gemm/workspace.h, which no compiler room may include.
 #include "hyc/Analysis/Workspaces.h"
 
+#include "dialects/Rank/KernelStructure.h"
 #include "dialects/Rank/RankDialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -107,9 +108,41 @@ int64_t hyc::cudaAttentionGradientWorkspaceBytes(int64_t batch, int64_t heads, i
   return batch * heads * queryLength * 4;
 }
 
+int64_t hyc::cudaReductionPartials(bool isRows, int64_t outer, int64_t steps, int64_t inner) {
+  constexpr int64_t kRowBlock = 16384, kColumnBlock = 128;
+  if (!isRows) {
+    int64_t blocks = ceilDiv(steps, kColumnBlock);
+    return blocks > 1 ? outer * blocks * inner : 0;
+  }
+  if (inner == 0)
+    return 0;
+  int64_t stepsPerBlock = inner < kRowBlock ? kRowBlock / inner : 1;
+  int64_t blocks = ceilDiv(steps, stepsPerBlock) * ceilDiv(inner, kRowBlock);
+  return blocks > 1 ? outer * blocks : 0;
+}
+
+int64_t hyc::cudaKernelWorkspaceBytes(Operation *op) {
+  constexpr int64_t kAlignment = 16;
+  auto kernel = cast<rank::KernelOp>(op);
+  if (kernel.getReduced().empty())
+    return 0;
+  rank::ReductionLoops loops = rank::reductionLoops(kernel);
+  int64_t count = cudaReductionPartials(loops.isRows, loops.outerCount, loops.stepCount, loops.innerCount), bytes = 0;
+  for (auto combine : kernel.getBody().front().getOps<rank::CombineOp>()) {
+    int64_t bits = combine.getType().getIntOrFloatBitWidth(); // 16-bit floats are combined in f32, booleans are bytes
+    int64_t entry = isa<FloatType>(combine.getType()) ? std::max<int64_t>(4, bits / 8) : ceilDiv(bits, 8);
+    bytes += roundUp(count * entry, kAlignment);
+  }
+  return bytes;
+}
+
 static int64_t cudaWorkspaceBytes(Operation *call) {
   if (isa<rank::GemmOp>(call))
     return kCudaGemmWorkspaceBytes;
+  if (auto launch = dyn_cast<rank::LaunchOp>(call)) {
+    rank::KernelOp kernel = rank::lookupKernel(launch);
+    return kernel ? cudaKernelWorkspaceBytes(kernel) : 0;
+  }
   auto kernel = dyn_cast<rank::CallOp>(call);
   if (kernel && kernel.getKernel().starts_with("convolution")) // a product, unless it has no room for patches
     return cast<rank::BufferType>(kernel.getOuts()[1].getType()).getNumElements() ? kCudaGemmWorkspaceBytes : 0;

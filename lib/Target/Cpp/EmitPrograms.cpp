@@ -131,8 +131,8 @@ inline void write(T& out, T value, WriteMode mode) {
 constexpr llvm::StringLiteral kCudaKernelIncludes =
     R"(// Elementwise kernels and reductions for GPUs, shared by all stages. Generated.
 //
-// A reduction does `element` for every index of its space and `finish` for every result; kernels/reduce/op.h tells in
-// which order elements are combined.
+// A reduction does `load`, `element` and `store` for every index of its space and `finish` for every result
+// (kernels/reduce/cuda.h); kernels/reduce/op.h tells in which order elements are combined.
 #include "kernels.h"
 
 #include <cmath>
@@ -149,8 +149,7 @@ namespace kernels {
 
 namespace math = hyc::kernels::math;
 using hyc::kernels::randomWord;
-using hyc::kernels::Max, hyc::kernels::Min, hyc::kernels::Sum;
-using cuda::reduceColumns, cuda::reduceRows;
+using hyc::kernels::Max, hyc::kernels::Min, hyc::kernels::Prod, hyc::kernels::Sum;
 
 namespace {
 
