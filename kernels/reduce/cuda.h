@@ -111,11 +111,11 @@ struct Values<First, Rest...> {
   }
 };
 
-// Loads under way at once, by the registers that they take.
-template <typename Elements>
-constexpr int kStepsAhead = sizeof(Elements) <= 32   ? 8
-                            : sizeof(Elements) <= 64 ? 4
-                                                     : 2;
+// Steps of n elements whose loads are under way at once, as far as there are registers and instructions for.
+template <typename Elements, int n>
+constexpr int kStepsAhead = n >= 8 || sizeof(Elements) > 64   ? 2
+                            : n >= 4 || sizeof(Elements) > 32 ? 4
+                                                              : 8;
 
 // kSteps steps of n columns: all are loaded, then computed.
 template <int kSteps, int n, typename Index, typename Values, typename Load, typename Element, typename Store>
@@ -139,7 +139,7 @@ __device__ void columnSteps(Index outer, Index step, Index column, Values (&own)
 template <int n, typename Index, typename Values, typename Load, typename Element, typename Store, typename Finish>
 __device__ void columns(const ReduceSpace &space, void *workspace, const Load &load, const Element &element,
                         const Store &store, const Finish &finish) {
-  constexpr int kAhead = kStepsAhead<decltype(load(Count<n>(), Index(), Index(), Index()))>;
+  constexpr int kAhead = kStepsAhead<decltype(load(Count<n>(), Index(), Index(), Index())), n>;
   const Index packs = static_cast<Index>(space.inner / n), steps = static_cast<Index>(space.steps);
   const Index blocks = static_cast<Index>(columnBlockCount(space.steps));
   const Index slices = static_cast<Index>(columnSlices(space, workspace));
@@ -178,7 +178,7 @@ template <typename Index, typename Values, typename Load, typename Element, type
 __device__ Values rowBlock(const RowBlocks::Range &range, Index outer, const Load &load, const Element &element,
                            const Store &store) {
   using Elements = decltype(load(Count<1>(), outer, outer, outer));
-  constexpr int kAhead = kStepsAhead<Elements>;
+  constexpr int kAhead = kStepsAhead<Elements, 1>;
   Values lanes;
   lanes.reset();
   const Index end = static_cast<Index>(range.end);

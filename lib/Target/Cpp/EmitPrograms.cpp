@@ -142,6 +142,7 @@ constexpr llvm::StringLiteral kCudaKernelIncludes =
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/math/math.h"
+#include "kernels/math/narrow.h"
 #include "kernels/philox/op.h"
 #include "kernels/reduce/cuda.h"
 

@@ -82,10 +82,18 @@ constexpr Spelling kSpellings[] = {
     {"rem", "remainder({0}, {1})", ""},
 };
 
+/// Of results of 16 bits on GPUs (kernels/math/narrow.h).
+constexpr Spelling kNarrowSpellings[] = {
+    {"sigmoid", "math::narrow::sigmoid({0})", ""},
+    {"gelu_tanh", "math::narrow::geluTanh({0})", ""},
+    {"gelu_tanh_grad", "math::narrow::geluTanhGrad({0}, {1})", ""},
+};
+
 /// Prints the statements that some values of a body need, in the order of the body.
 class BodyPrinter {
 public:
-  explicit BodyPrinter(rank::KernelOp kernel) : kernel(kernel), block(kernel.getBody().front()) {}
+  explicit BodyPrinter(rank::KernelOp kernel, bool onGpu = false)
+      : kernel(kernel), block(kernel.getBody().front()), onGpu(onGpu) {}
 
   /// Where the elements of inputs come from, if not from memory by their index.
   void setLoad(std::function<std::string(unsigned)> function) { load = std::move(function); }
@@ -170,9 +178,12 @@ private:
       // A boolean is whether the number is not zero.
       return type.isInteger(1) ? value + " != 0" : ("static_cast<" + scalarType(type) + ">(" + value + ")").str();
     }
-    for (const Spelling &spelling : kSpellings) {
-      if (spelling.function != op.getFunction())
-        continue;
+    auto isThis = [&](const Spelling &spelling) { return spelling.function == op.getFunction(); };
+    const Spelling *narrow = onGpu && isHalfWidth(type) ? llvm::find_if(kNarrowSpellings, isThis) : nullptr;
+    if (narrow == std::end(kNarrowSpellings))
+      narrow = nullptr;
+    if (const Spelling *found = narrow ? narrow : llvm::find_if(kSpellings, isThis); found != std::end(kSpellings)) {
+      const Spelling &spelling = *found;
       std::string text = (type.isF64() && !spelling.f64.empty() ? spelling.f64 : spelling.f32).str();
       for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
         std::string placeholder = "{" + std::to_string(i) + "}";
@@ -186,6 +197,7 @@ private:
 
   rank::KernelOp kernel;
   Block &block;
+  bool onGpu;
   DenseMap<Value, std::string> names;
   std::function<std::string(unsigned)> load;
 };
@@ -193,8 +205,8 @@ private:
 /// Prints a kernel that combines as two lambdas and a call of loops.h.
 class ReductionPrinter {
 public:
-  explicit ReductionPrinter(rank::KernelOp kernel)
-      : kernel(kernel), block(kernel.getBody().front()), loops(rank::reductionLoops(kernel)),
+  explicit ReductionPrinter(rank::KernelOp kernel, bool onGpu = false)
+      : kernel(kernel), block(kernel.getBody().front()), onGpu(onGpu), loops(rank::reductionLoops(kernel)),
         combined(rank::combinedValues(block)), combines(block.getOps<rank::CombineOp>()) {
     for (auto [i, combine] : llvm::enumerate(combines)) {
       accumulators.push_back(rank::stringifyCombineKind(combine.getKind()).str());
@@ -268,7 +280,7 @@ protected:
   /// One complete result.
   LogicalResult printFinish(std::string &text) {
     llvm::raw_string_ostream os(text);
-    BodyPrinter printer(kernel);
+    BodyPrinter printer(kernel, onGpu);
     for (auto [combine, accumulator] : llvm::zip_equal(combines, accumulators))
       printer.setName(combine.getResult(), accumulator);
     auto yielded = block.getTerminator()->getOperands();
@@ -325,6 +337,7 @@ protected:
 
   rank::KernelOp kernel;
   Block &block;
+  bool onGpu;
   rank::ReductionLoops loops;
   DenseSet<Value> combined;
   SmallVector<rank::CombineOp> combines;
@@ -457,7 +470,7 @@ public:
       return failure();
     os << "  cuda::forEach<" << indexType << ">(" << operands.elements << ", [=](" << indexType << " i) {\n"
        << indices("i", 1, "    ");
-    BodyPrinter printer(kernel);
+    BodyPrinter printer(kernel, /*onGpu=*/true);
     if (failed(printer.print(results, "    ", os)))
       return failure();
     for (auto [i, value] : llvm::enumerate(results))
@@ -497,7 +510,7 @@ private:
     os << "  if (cuda::isPackable(0" << addresses << ")) {\n    cuda::forEach<" << indexType << ">("
        << operands.elements / pack << ", [=](" << indexType << " pack) {\n"
        << indices("pack", pack, "      ");
-    BodyPrinter positions(kernel), printer(kernel);
+    BodyPrinter positions(kernel), printer(kernel, /*onGpu=*/true);
     for (unsigned i = 0; i < operands.count(); ++i) {
       std::string at = "[" + positions.index(i) + "]";
       if (i < operands.inputs())
@@ -541,7 +554,8 @@ private:
 class CudaReductionPrinter : ReductionPrinter {
 public:
   explicit CudaReductionPrinter(rank::KernelOp kernel)
-      : ReductionPrinter(kernel), operands(kernel), wantsWorkspace(cudaKernelWorkspaceBytes(kernel) > 0) {
+      : ReductionPrinter(kernel, /*onGpu=*/true), operands(kernel),
+        wantsWorkspace(cudaKernelWorkspaceBytes(kernel) > 0) {
     indexType = operands.indexType();
   }
 
@@ -615,7 +629,7 @@ private:
     std::string body;
     {
       llvm::raw_string_ostream stream(body);
-      BodyPrinter printer(kernel);
+      BodyPrinter printer(kernel, /*onGpu=*/true);
       // Which operands there are is known before it is known how wide they are.
       printer.setLoad([&](unsigned i) {
         used.push_back(i);

@@ -55,6 +55,10 @@
 // KERNELS: cuda::storePack(&out0[i0 * 24 + i1], r0);
 // More than 2^31 elements are counted in 64 bits.
 // KERNELS: static __global__ void large_on_device(
+// Functions of 16-bit results are kernels/math/narrow.h's, those of f32 the CPU's.
+// KERNELS: static __global__ void functions_on_device(
+// KERNELS: const float v2 = math::narrow::geluTanh(x0);
+// KERNELS: const float v3 = geluTanh(x1);
 // KERNELS-NEXT: if (cuda::isPackable(0, in0, out0)) {
 // KERNELS-NEXT: cuda::forEach<int64_t>(134217728,
 // A sum of one block has one kernel.
@@ -108,6 +112,12 @@ rank.kernel @bias space [32, 24] strides [array<i64: 24, 1>, array<i64: 0, 1>, a
 }
 rank.kernel @large space [2147483648] strides [array<i64: 1>, array<i64: 1>] results [i8] {
 ^bb0(%x: i8):
+rank.kernel @functions space [7] strides [array<i64: 1>, array<i64: 1>, array<i64: 1>, array<i64: 1>] results [bf16, f32] {
+^bb0(%x: bf16, %y: f32):
+  %0 = rank.compute "gelu_tanh" %x : (bf16) -> bf16
+  %1 = rank.compute "gelu_tanh" %y : (f32) -> f32
+  rank.yield %0, %1 : bf16, f32
+}
   rank.yield %x : i8
 }
 rank.kernel @sum space [8, 100] reduced [1] strides [array<i64: 100, 1>, array<i64: 1, 0>] results [f32] {
