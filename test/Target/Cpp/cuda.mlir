@@ -11,7 +11,9 @@
 // FORWARD: kernels::{{.*}}(stream, f32(
 // The learning rate comes from the host; no kernel of the update waits for it.
 // RUN: FileCheck %s --check-prefix=APPLY --input-file=%t/stage0_apply.cpp
-// APPLY: cuda::sumOfSquares(stream, f32(
+// APPLY: const cuda::SquaredTensor<float> tensors[] = {
+// APPLY: {f32(gradients + {{.*}}), {{.*}}},
+// APPLY: cuda::sumOfSquares(stream, tensors, {{[0-9]+}}, i64(
 // APPLY: cuda::roundExactSum(stream, i64(
 // APPLY: cuda::gradientScale(stream, f64(
 // APPLY: ctx.accelerator()->upload({
@@ -53,12 +55,12 @@
 // KERNELS-NEXT: const auto p2 = in2[i0];
 // KERNELS: const float x2 = p2;
 // KERNELS: cuda::storePack(&out0[i0 * 24 + i1], r0);
-// More than 2^31 elements are counted in 64 bits.
-// KERNELS: static __global__ void large_on_device(
 // Functions of 16-bit results are kernels/math/narrow.h's, those of f32 the CPU's.
 // KERNELS: static __global__ void functions_on_device(
 // KERNELS: const float v2 = math::narrow::geluTanh(x0);
 // KERNELS: const float v3 = geluTanh(x1);
+// More than 2^31 elements are counted in 64 bits.
+// KERNELS: static __global__ void large_on_device(
 // KERNELS-NEXT: if (cuda::isPackable(0, in0, out0)) {
 // KERNELS-NEXT: cuda::forEach<int64_t>(134217728,
 // A sum of one block has one kernel.
@@ -110,14 +112,14 @@ rank.kernel @bias space [32, 24] strides [array<i64: 24, 1>, array<i64: 0, 1>, a
   %1 = rank.compute "mul" %0, %s : (bf16, bf16) -> bf16
   rank.yield %1 : bf16
 }
-rank.kernel @large space [2147483648] strides [array<i64: 1>, array<i64: 1>] results [i8] {
-^bb0(%x: i8):
 rank.kernel @functions space [7] strides [array<i64: 1>, array<i64: 1>, array<i64: 1>, array<i64: 1>] results [bf16, f32] {
 ^bb0(%x: bf16, %y: f32):
   %0 = rank.compute "gelu_tanh" %x : (bf16) -> bf16
   %1 = rank.compute "gelu_tanh" %y : (f32) -> f32
   rank.yield %0, %1 : bf16, f32
 }
+rank.kernel @large space [2147483648] strides [array<i64: 1>, array<i64: 1>] results [i8] {
+^bb0(%x: i8):
   rank.yield %x : i8
 }
 rank.kernel @sum space [8, 100] reduced [1] strides [array<i64: 100, 1>, array<i64: 1, 0>] results [f32] {
