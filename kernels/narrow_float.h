@@ -6,7 +6,8 @@
 // They are for memory only: every kernel widens to f32, computes there, and rounds its results once, to nearest with
 // ties to even. The surprise: conversions are written in integer operations without branches, so that loops over them
 // vectorise, and give the same bits on every instruction set; the CPU's own instructions flush subnormals (bf16) or
-// keep the payload of a NaN (f16). Any NaN becomes a quiet one. Loops assign a float and make no object to copy: g++
+// keep the payload of a NaN (f16). Any NaN becomes a quiet one. GPUs convert by one instruction with the same result,
+// but for which quiet NaN it is. Loops assign a float and make no object to copy: g++
 // keeps an object that is made inside of `omp simd` in memory, and then does not vectorise the loop.
 #ifndef HYC_KERNELS_NARROW_FLOAT_H_
 #define HYC_KERNELS_NARROW_FLOAT_H_
@@ -25,7 +26,31 @@ HYC_NARROW_INLINE float floatOf(uint32_t bits) { return __builtin_bit_cast(float
 
 constexpr uint32_t kInfinity = 0x7f800000u, kSign = 0x80000000u;
 
+#ifdef __CUDA_ARCH__
+__device__ inline uint16_t toBf16OnDevice(float x) {
+  uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+__device__ inline uint16_t toF16OnDevice(float x) {
+  uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+__device__ inline float fromF16OnDevice(uint16_t bits) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
+// Of functions that the compiler may also evaluate: asm is for running code.
+#define HYC_NARROW_ON_DEVICE(call) \
+  if (!__builtin_is_constant_evaluated()) return call
+#else
+#define HYC_NARROW_ON_DEVICE(call)
+#endif
+
 HYC_NARROW_INLINE uint16_t toBf16(float x) {
+  HYC_NARROW_ON_DEVICE(toBf16OnDevice(x));
   const uint32_t bits = bitsOf(x);
   // Half a unit of the kept part, less one where it is even already: the carry rounds.
   const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
@@ -35,6 +60,7 @@ HYC_NARROW_INLINE uint16_t toBf16(float x) {
 HYC_NARROW_INLINE float fromBf16(uint16_t bits) { return floatOf(uint32_t{bits} << 16); }
 
 HYC_NARROW_INLINE uint16_t toF16(float x) {
+  HYC_NARROW_ON_DEVICE(toF16OnDevice(x));
   constexpr uint32_t kOverflow = (127u + 16) << 23;  // 2^16: from here on, and by rounding a little below, infinity
   constexpr uint32_t kNormal = (127u - 14) << 23;    // 2^-14
   constexpr uint32_t kHalf = 126u << 23;             // 0.5, whose unit in the last place is that of f16's subnormals
@@ -46,6 +72,7 @@ HYC_NARROW_INLINE uint16_t toF16(float x) {
   return static_cast<uint16_t>((magnitude >= kOverflow ? special : finite) | sign >> 16);
 }
 HYC_NARROW_INLINE float fromF16(uint16_t bits) {
+  HYC_NARROW_ON_DEVICE(fromF16OnDevice(bits));
   const uint32_t sign = (uint32_t{bits} & 0x8000u) << 16, magnitude = (uint32_t{bits} & 0x7fffu) << 13;
   const uint32_t exponent = magnitude & (31u << 23);
   const uint32_t normal = magnitude + (112u << 23);
@@ -85,6 +112,8 @@ HYC_NARROW_INLINE uint8_t toE5m2(float x) {
   return static_cast<uint8_t>((magnitude > kInfinity ? kNan : finite) | sign >> 24);
 }
 HYC_NARROW_INLINE float fromE5m2(uint8_t bits) { return fromF16(static_cast<uint16_t>(uint32_t{bits} << 8)); }
+
+#undef HYC_NARROW_ON_DEVICE
 
 }  // namespace narrow
 

@@ -5,13 +5,18 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace hyc::kernels::cuda {
 
-template <typename Function>
+// Index: what f takes. In int32_t a position is taken apart in a few instructions; n is then below 2^31, and so is the
+// size of the grid.
+template <typename Index = int64_t, typename Function>
 __device__ inline void forEach(int64_t n, Function function) {
-  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) function(i);
+  using Unsigned = std::make_unsigned_t<Index>;  // the step beyond n may pass the largest Index
+  const Unsigned end = static_cast<Unsigned>(n), stride = static_cast<Unsigned>(gridDim.x) * blockDim.x;
+  for (Unsigned i = static_cast<Unsigned>(blockIdx.x) * blockDim.x + threadIdx.x; i < end; i += stride)
+    function(static_cast<Index>(i));
 }
 
 }  // namespace hyc::kernels::cuda

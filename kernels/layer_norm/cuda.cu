@@ -1,121 +1,104 @@
-// Layer normalisation on GPUs: a block a row, which stays in the first-level cache between the passes over it.
+// Layer normalisation on GPUs: a warp a row where that holds it in registers, else a block.
+#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/layer_norm/cuda.h"
 
 namespace hyc::kernels::cuda {
 namespace {
 
-template <int n, typename T>
-__device__ void normaliseRow(const LayerNormDesc &d, const T *x, const float *scale, const float *bias, T *y,
-                             float *mean, float *rstd) {
-  __shared__ float scratch[kMostWarps];
+template <typename Rows, typename T>
+__global__ void forwardKernel(LayerNormDesc d, const T *x, const float *scale, const float *bias, T *y, float *mean,
+                              float *rstd) {
+  constexpr int n = Rows::kPack;
+  const int64_t row = Rows::row();
+  if (row >= d.rows) return;
+  const RowElements<Rows, T> elements(x + row * d.cols, d.cols);
   const float cols = static_cast<float>(d.cols);
   float sum = 0;
-  forColumns<n>(d.cols, [&](int64_t c) {
-    const Pack<T, n> pack = loadPack<n>(x + c);
+  elements.forEach([&](int64_t, const Pack<T, n> &pack) {
     for (int i = 0; i < n; ++i) sum += pack.at[i];
   });
-  const float rowMean = blockSum(sum, scratch) / cols;
+  const float rowMean = Rows::sum(sum) / cols;
   float squares = 0;
-  forColumns<n>(d.cols, [&](int64_t c) {
-    const Pack<T, n> pack = loadPack<n>(x + c);
+  elements.forEach([&](int64_t, const Pack<T, n> &pack) {
     for (int i = 0; i < n; ++i) squares += (pack.at[i] - rowMean) * (pack.at[i] - rowMean);
   });
-  const float rowRstd = 1.0f / sqrtf(blockSum(squares, scratch) / cols + static_cast<float>(d.epsilon));
-  forColumns<n>(d.cols, [&](int64_t c) {
-    const Pack<T, n> pack = loadPack<n>(x + c);
+  const float rowRstd = 1.0f / sqrtf(Rows::sum(squares) / cols + static_cast<float>(d.epsilon));
+  elements.forEach([&](int64_t c, const Pack<T, n> &pack) {
+    const Pack<float, n> scales = loadParameters<n>(scale, c, 1.0f), biases = loadParameters<n>(bias, c, 0.0f);
     Pack<T, n> out;
-    for (int i = 0; i < n; ++i)
-      out.at[i] = T((pack.at[i] - rowMean) * rowRstd * (scale ? scale[c + i] : 1.0f) + (bias ? bias[c + i] : 0.0f));
-    storePack(y + c, out);
+    for (int i = 0; i < n; ++i) out.at[i] = T((pack.at[i] - rowMean) * rowRstd * scales.at[i] + biases.at[i]);
+    storePack(y + row * d.cols + c, out);
   });
-  if (threadIdx.x == 0) {
-    *mean = rowMean;
-    *rstd = rowRstd;
+  if (Rows::thread() == 0) {
+    mean[row] = rowMean;
+    rstd[row] = rowRstd;
   }
 }
 
-template <typename T>
-__global__ void forwardKernel(LayerNormDesc d, const T *x, const float *scale, const float *bias, T *y, float *mean,
-                              float *rstd) {
-  const int64_t row = blockIdx.x, at = row * d.cols;
-  if (isPackable(d.cols * int64_t{sizeof(T)}, x, y))
-    normaliseRow<kPackSize<T>>(d, x + at, scale, bias, y + at, mean + row, rstd + row);
-  else
-    normaliseRow<1>(d, x + at, scale, bias, y + at, mean + row, rstd + row);
-}
-
-template <int n, typename T>
-__device__ void differentiateRow(int64_t cols, const T *x, const float *scale, float mean, float rstd, const T *dy,
-                                 T *dx) {
-  __shared__ float scratch[kMostWarps];
-  float sumG = 0, sumGx = 0;
-  const auto gradient = [&](T value, int64_t c) { return scale ? value * scale[c] : static_cast<float>(value); };
-  forColumns<n>(cols, [&](int64_t c) {
-    const Pack<T, n> xPack = loadPack<n>(x + c), dyPack = loadPack<n>(dy + c);
-    for (int i = 0; i < n; ++i) {
-      const float g = gradient(dyPack.at[i], c + i);
-      sumG += g;
-      sumGx += g * ((xPack.at[i] - mean) * rstd);
-    }
-  });
-  const float meanG = blockSum(sumG, scratch) / static_cast<float>(cols);
-  const float meanGx = blockSum(sumGx, scratch) / static_cast<float>(cols);
-  forColumns<n>(cols, [&](int64_t c) {
-    const Pack<T, n> xPack = loadPack<n>(x + c), dyPack = loadPack<n>(dy + c);
-    Pack<T, n> out;
-    for (int i = 0; i < n; ++i)
-      out.at[i] = T(rstd * (gradient(dyPack.at[i], c + i) - meanG - (xPack.at[i] - mean) * rstd * meanGx));
-    storePack(dx + c, out);
-  });
-}
-
-template <typename T>
+template <typename Rows, typename T>
 __global__ void backwardKernel(LayerNormDesc d, const T *x, const float *scale, const float *mean, const float *rstd,
                                const T *dy, T *dx) {
-  const int64_t row = blockIdx.x, at = row * d.cols;
-  if (isPackable(d.cols * int64_t{sizeof(T)}, x, dy, dx))
-    differentiateRow<kPackSize<T>>(d.cols, x + at, scale, mean[row], rstd[row], dy + at, dx + at);
-  else
-    differentiateRow<1>(d.cols, x + at, scale, mean[row], rstd[row], dy + at, dx + at);
+  constexpr int n = Rows::kPack;
+  const int64_t row = Rows::row();
+  if (row >= d.rows) return;
+  const RowElements<Rows, T> xs(x + row * d.cols, d.cols), dys(dy + row * d.cols, d.cols);
+  const float rowMean = mean[row], rowRstd = rstd[row], cols = static_cast<float>(d.cols);
+  float sumG = 0, sumGx = 0;
+  xs.forEachWith(dys, [&](int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
+    const Pack<float, n> scales = loadParameters<n>(scale, c, 1.0f);
+    for (int i = 0; i < n; ++i) {
+      const float g = dyPack.at[i] * scales.at[i];
+      sumG += g;
+      sumGx += g * ((xPack.at[i] - rowMean) * rowRstd);
+    }
+  });
+  const float meanG = Rows::sum(sumG) / cols, meanGx = Rows::sum(sumGx) / cols;
+  xs.forEachWith(dys, [&](int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
+    const Pack<float, n> scales = loadParameters<n>(scale, c, 1.0f);
+    Pack<T, n> out;
+    for (int i = 0; i < n; ++i) {
+      const float g = dyPack.at[i] * scales.at[i];
+      out.at[i] = T(rowRstd * (g - meanG - (xPack.at[i] - rowMean) * rowRstd * meanGx));
+    }
+    storePack(dx + row * d.cols + c, out);
+  });
 }
 
-// One block of rows and a tile of columns: kRowTile threads a column take every kRowTile-th row each, and their sums
-// are added in order. partial: [blocks, 2, cols].
+// One block of rows and a tile of columns. partial: [blocks, 2, cols].
 template <typename T>
 __global__ void parameterKernel(LayerNormDesc d, int64_t rowsPerBlock, const T *x, const float *mean, const float *rstd,
                                 const T *dy, float *partial) {
-  __shared__ float scales[kRowTile][kColumnTile], biases[kRowTile][kColumnTile];
-  const int64_t c = int64_t{blockIdx.x} * kColumnTile + threadIdx.x;
+  const int64_t c = (int64_t{blockIdx.x} * kColumnTile + threadIdx.x) * 2;
   const int64_t first = blockIdx.y * rowsPerBlock, limit = first + rowsPerBlock, end = limit < d.rows ? limit : d.rows;
-  float dscale = 0, dbias = 0;
-  for (int64_t row = first + threadIdx.y; row < end && c < d.cols; row += kRowTile) {
-    const float g = dy[row * d.cols + c];
-    dscale += g * ((x[row * d.cols + c] - mean[row]) * rstd[row]);
-    dbias += g;
-  }
-  scales[threadIdx.y][threadIdx.x] = dscale;
-  biases[threadIdx.y][threadIdx.x] = dbias;
-  __syncthreads();
-  if (threadIdx.y != 0 || c >= d.cols) return;
-  for (int r = 1; r < kRowTile; ++r) {
-    dscale += scales[r][threadIdx.x];
-    dbias += biases[r][threadIdx.x];
-  }
+  float sums[4] = {};  // dscale and dbias of two columns
+  forColumnPair(x, dy, d.cols, c, first, end, [&](int64_t row, const Pack<T, 2> &xs, const Pack<T, 2> &dys) {
+    const float rowMean = mean[row], rowRstd = rstd[row];
+    for (int i = 0; i < 2; ++i) {
+      const float g = dys.at[i];
+      sums[i] += g * ((xs.at[i] - rowMean) * rowRstd);
+      sums[2 + i] += g;
+    }
+  });
+  addRowTiles(sums);
+  if (threadIdx.y != 0) return;
   float *to = partial + int64_t{blockIdx.y} * 2 * d.cols + c;
-  to[0] = dscale;
-  to[d.cols] = dbias;
+  for (int i = 0; i < 2 && c + i < d.cols; ++i) {
+    to[i] = sums[i];
+    to[d.cols + i] = sums[2 + i];
+  }
 }
 
 __global__ void combineKernel(int64_t cols, int64_t blocks, const float *partial, WriteMode mode, float *dscale,
                               float *dbias) {
-  const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (c >= 2 * cols) return;
-  float *to = c < cols ? (dscale ? dscale + c : nullptr) : dbias ? dbias + (c - cols) : nullptr;
-  if (!to) return;
-  float sum = 0;
-  for (int64_t block = 0; block < blocks; ++block) sum += partial[block * 2 * cols + c];
-  *to = mode == WriteMode::kAccumulate ? *to + sum : sum;
+  forEach(2 * cols, [&](int64_t c) {
+    float *to = c < cols ? (dscale ? dscale + c : nullptr) : dbias ? dbias + (c - cols) : nullptr;
+    if (!to) return;
+    float sum = 0;
+#pragma unroll 8
+    for (int64_t block = 0; block < blocks; ++block) sum += partial[block * 2 * cols + c];
+    *to = mode == WriteMode::kAccumulate ? *to + sum : sum;
+  });
 }
 
 }  // namespace
@@ -123,7 +106,9 @@ __global__ void combineKernel(int64_t cols, int64_t blocks, const float *partial
 template <typename T>
 void layerNormForward(Stream stream, const LayerNormDesc &d, const T *x, const float *scale, const float *bias, T *y,
                       float *mean, float *rstd) {
-  kernel(forwardKernel<T>).launch(stream, gridOfRows(d.rows, d.cols), d, x, scale, bias, y, mean, rstd);
+  chooseRows<T>(d.cols, isPackable(d.cols * int64_t{sizeof(T)}, x, y, scale, bias), [&](auto rows) {
+    kernel(forwardKernel<decltype(rows), T>).launch(stream, rows.grid(d.rows), d, x, scale, bias, y, mean, rstd);
+  });
 }
 
 // The parameters' gradients first: dx may be dy.
@@ -137,9 +122,12 @@ void layerNormBackward(Stream stream, const LayerNormDesc &d, const T *x, const 
     if (blocks > 0)
       kernel(parameterKernel<T>)
           .launch(stream, gridOfColumnSums(d.cols, blocks), d, rowsPerBlock, x, mean, rstd, dy, partial);
-    kernel(combineKernel).launch(stream, gridOver(2 * d.cols), d.cols, blocks, partial, mode, dscale, dbias);
+    kernel(combineKernel).launch(stream, gridOver(2 * d.cols, 64), d.cols, blocks, partial, mode, dscale, dbias);
   }
-  if (dx) kernel(backwardKernel<T>).launch(stream, gridOfRows(d.rows, d.cols), d, x, scale, mean, rstd, dy, dx);
+  if (!dx) return;
+  chooseRows<T>(d.cols, isPackable(d.cols * int64_t{sizeof(T)}, x, dy, dx, scale), [&](auto rows) {
+    kernel(backwardKernel<decltype(rows), T>).launch(stream, rows.grid(d.rows), d, x, scale, mean, rstd, dy, dx);
+  });
 }
 
 #define HYC_INSTANTIATE(T)                                                                                       \

@@ -78,6 +78,20 @@ struct RowBlocks {
   int64_t steps, width, stepsPerBlock = 1, blocksPerStep = 1, count = 0;
 };
 
+HYC_HOST_DEVICE constexpr int64_t columnBlockCount(int64_t steps) { return (steps + kColumnBlock - 1) / kColumnBlock; }
+
+// On GPUs blocks of one result are done side by side, and their results wait in a workspace for their order: one array
+// a combination, of so many entries. 0 where every result has one block.
+inline int64_t reducePartialCount(bool isRows, int64_t outer, int64_t steps, int64_t inner) {
+  const int64_t blocks = isRows ? RowBlocks(steps, inner).count : columnBlockCount(steps);
+  return blocks > 1 ? outer * blocks * (isRows ? 1 : inner) : 0;
+}
+// Bytes of such an array, which the next one follows.
+constexpr int64_t kPartialAlignment = 16;
+HYC_HOST_DEVICE constexpr int64_t partialBytes(int64_t count, int64_t bytesPerEntry) {
+  return (count * bytesPerEntry + kPartialAlignment - 1) / kPartialAlignment * kPartialAlignment;
+}
+
 }  // namespace hyc::kernels
 
 #endif  // HYC_KERNELS_REDUCE_OP_H_

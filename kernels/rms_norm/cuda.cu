@@ -1,96 +1,85 @@
-// Normalisation by the root mean square on GPUs: a block a row, which stays in the first-level cache between the passes
-// over it.
+// Normalisation by the root mean square on GPUs: a warp a row where that holds it in registers, else a block.
+#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/rms_norm/cuda.h"
 
 namespace hyc::kernels::cuda {
 namespace {
 
-template <int n, typename T>
-__device__ void scaleRow(const RmsNormDesc &d, const T *x, const float *scale, T *y, float *rstd) {
-  __shared__ float scratch[kMostWarps];
+template <typename Rows, typename T>
+__global__ void forwardKernel(RmsNormDesc d, const T *x, const float *scale, T *y, float *rstd) {
+  constexpr int n = Rows::kPack;
+  const int64_t row = Rows::row();
+  if (row >= d.rows) return;
+  const RowElements<Rows, T> elements(x + row * d.cols, d.cols);
   float squares = 0;
-  forColumns<n>(d.cols, [&](int64_t c) {
-    const Pack<T, n> pack = loadPack<n>(x + c);
+  elements.forEach([&](int64_t, const Pack<T, n> &pack) {
     for (int i = 0; i < n; ++i) squares += float(pack.at[i]) * float(pack.at[i]);
   });
-  const float mean = blockSum(squares, scratch) / static_cast<float>(d.cols);
+  const float mean = Rows::sum(squares) / static_cast<float>(d.cols);
   const float rowRstd = 1.0f / sqrtf(mean + static_cast<float>(d.epsilon));
-  forColumns<n>(d.cols, [&](int64_t c) {
-    const Pack<T, n> pack = loadPack<n>(x + c);
+  elements.forEach([&](int64_t c, const Pack<T, n> &pack) {
+    const Pack<float, n> scales = loadParameters<n>(scale, c, 1.0f);
     Pack<T, n> out;
-    for (int i = 0; i < n; ++i) out.at[i] = T(pack.at[i] * rowRstd * scale[c + i]);
-    storePack(y + c, out);
+    for (int i = 0; i < n; ++i) out.at[i] = T(pack.at[i] * rowRstd * scales.at[i]);
+    storePack(y + row * d.cols + c, out);
   });
-  if (threadIdx.x == 0) *rstd = rowRstd;
+  if (Rows::thread() == 0) rstd[row] = rowRstd;
 }
 
-template <typename T>
-__global__ void forwardKernel(RmsNormDesc d, const T *x, const float *scale, T *y, float *rstd) {
-  const int64_t row = blockIdx.x, at = row * d.cols;
-  if (isPackable(d.cols * int64_t{sizeof(T)}, x, y))
-    scaleRow<kPackSize<T>>(d, x + at, scale, y + at, rstd + row);
-  else
-    scaleRow<1>(d, x + at, scale, y + at, rstd + row);
-}
-
-template <int n, typename T>
-__device__ void differentiateRow(int64_t cols, const T *x, const float *scale, float rstd, const T *dy, T *dx) {
-  __shared__ float scratch[kMostWarps];
-  float sum = 0;
-  forColumns<n>(cols, [&](int64_t c) {
-    const Pack<T, n> xPack = loadPack<n>(x + c), dyPack = loadPack<n>(dy + c);
-    for (int i = 0; i < n; ++i) sum += dyPack.at[i] * scale[c + i] * (xPack.at[i] * rstd);
-  });
-  const float meanGn = blockSum(sum, scratch) / static_cast<float>(cols);
-  forColumns<n>(cols, [&](int64_t c) {
-    const Pack<T, n> xPack = loadPack<n>(x + c), dyPack = loadPack<n>(dy + c);
-    Pack<T, n> out;
-    for (int i = 0; i < n; ++i) out.at[i] = T(rstd * (dyPack.at[i] * scale[c + i] - xPack.at[i] * rstd * meanGn));
-    storePack(dx + c, out);
-  });
-}
-
-template <typename T>
+template <typename Rows, typename T>
 __global__ void backwardKernel(RmsNormDesc d, const T *x, const float *scale, const float *rstd, const T *dy, T *dx) {
-  const int64_t row = blockIdx.x, at = row * d.cols;
-  if (isPackable(d.cols * int64_t{sizeof(T)}, x, dy, dx))
-    differentiateRow<kPackSize<T>>(d.cols, x + at, scale, rstd[row], dy + at, dx + at);
-  else
-    differentiateRow<1>(d.cols, x + at, scale, rstd[row], dy + at, dx + at);
+  constexpr int n = Rows::kPack;
+  const int64_t row = Rows::row();
+  if (row >= d.rows) return;
+  const RowElements<Rows, T> xs(x + row * d.cols, d.cols), dys(dy + row * d.cols, d.cols);
+  const float rowRstd = rstd[row];
+  float sum = 0;
+  xs.forEachWith(dys, [&](int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
+    const Pack<float, n> scales = loadParameters<n>(scale, c, 1.0f);
+    for (int i = 0; i < n; ++i) sum += dyPack.at[i] * scales.at[i] * (xPack.at[i] * rowRstd);
+  });
+  const float meanGn = Rows::sum(sum) / static_cast<float>(d.cols);
+  xs.forEachWith(dys, [&](int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
+    const Pack<float, n> scales = loadParameters<n>(scale, c, 1.0f);
+    Pack<T, n> out;
+    for (int i = 0; i < n; ++i) out.at[i] = T(rowRstd * (dyPack.at[i] * scales.at[i] - xPack.at[i] * rowRstd * meanGn));
+    storePack(dx + row * d.cols + c, out);
+  });
 }
 
-// One block of rows and a tile of columns: kRowTile threads a column take every kRowTile-th row each, and their sums
-// are added in order. partial: [blocks, cols].
+// One block of rows and a tile of columns. partial: [blocks, cols].
 template <typename T>
 __global__ void scaleGradientKernel(RmsNormDesc d, int64_t rowsPerBlock, const T *x, const float *rstd, const T *dy,
                                     float *partial) {
-  __shared__ float sums[kRowTile][kColumnTile];
-  const int64_t c = int64_t{blockIdx.x} * kColumnTile + threadIdx.x;
+  const int64_t c = (int64_t{blockIdx.x} * kColumnTile + threadIdx.x) * 2;
   const int64_t first = blockIdx.y * rowsPerBlock, limit = first + rowsPerBlock, end = limit < d.rows ? limit : d.rows;
-  float sum = 0;
-  for (int64_t row = first + threadIdx.y; row < end && c < d.cols; row += kRowTile)
-    sum += dy[row * d.cols + c] * (x[row * d.cols + c] * rstd[row]);
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || c >= d.cols) return;
-  for (int r = 1; r < kRowTile; ++r) sum += sums[r][threadIdx.x];
-  partial[int64_t{blockIdx.y} * d.cols + c] = sum;
+  float sums[2] = {};
+  forColumnPair(x, dy, d.cols, c, first, end, [&](int64_t row, const Pack<T, 2> &xs, const Pack<T, 2> &dys) {
+    const float rowRstd = rstd[row];
+    for (int i = 0; i < 2; ++i) sums[i] += dys.at[i] * (xs.at[i] * rowRstd);
+  });
+  addRowTiles(sums);
+  if (threadIdx.y != 0) return;
+  for (int i = 0; i < 2 && c + i < d.cols; ++i) partial[int64_t{blockIdx.y} * d.cols + c + i] = sums[i];
 }
 
 __global__ void combineKernel(int64_t cols, int64_t blocks, const float *partial, WriteMode mode, float *dscale) {
-  const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (c >= cols) return;
-  float sum = 0;
-  for (int64_t block = 0; block < blocks; ++block) sum += partial[block * cols + c];
-  dscale[c] = mode == WriteMode::kAccumulate ? dscale[c] + sum : sum;
+  forEach(cols, [&](int64_t c) {
+    float sum = 0;
+#pragma unroll 8
+    for (int64_t block = 0; block < blocks; ++block) sum += partial[block * cols + c];
+    dscale[c] = mode == WriteMode::kAccumulate ? dscale[c] + sum : sum;
+  });
 }
 
 }  // namespace
 
 template <typename T>
 void rmsNormForward(Stream stream, const RmsNormDesc &d, const T *x, const float *scale, T *y, float *rstd) {
-  kernel(forwardKernel<T>).launch(stream, gridOfRows(d.rows, d.cols), d, x, scale, y, rstd);
+  chooseRows<T>(d.cols, isPackable(d.cols * int64_t{sizeof(T)}, x, y, scale), [&](auto rows) {
+    kernel(forwardKernel<decltype(rows), T>).launch(stream, rows.grid(d.rows), d, x, scale, y, rstd);
+  });
 }
 
 // The parameter's gradient first: dx may be dy.
@@ -103,9 +92,12 @@ void rmsNormBackward(Stream stream, const RmsNormDesc &d, const T *x, const floa
     if (blocks > 0)
       kernel(scaleGradientKernel<T>)
           .launch(stream, gridOfColumnSums(d.cols, blocks), d, rowsPerBlock, x, rstd, dy, partial);
-    kernel(combineKernel).launch(stream, gridOver(d.cols), d.cols, blocks, partial, mode, dscale);
+    kernel(combineKernel).launch(stream, gridOver(d.cols, 64), d.cols, blocks, partial, mode, dscale);
   }
-  if (dx) kernel(backwardKernel<T>).launch(stream, gridOfRows(d.rows, d.cols), d, x, scale, rstd, dy, dx);
+  if (!dx) return;
+  chooseRows<T>(d.cols, isPackable(d.cols * int64_t{sizeof(T)}, x, dy, dx, scale), [&](auto rows) {
+    kernel(backwardKernel<decltype(rows), T>).launch(stream, rows.grid(d.rows), d, x, scale, rstd, dy, dx);
+  });
 }
 
 #define HYC_INSTANTIATE(T)                                                                                          \

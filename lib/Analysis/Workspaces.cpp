@@ -2,6 +2,7 @@
 #include "hyc/Analysis/Workspaces.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/KernelStructure.h"
 #include "dialects/Rank/RankDialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -135,10 +136,42 @@ static GemmShape shapeOf(rank::GemmOp gemm) {
           static_cast<bool>(gemm.getBias())};
 }
 
+int64_t hyc::cudaReductionPartials(bool isRows, int64_t outer, int64_t steps, int64_t inner) {
+  constexpr int64_t kRowBlock = 16384, kColumnBlock = 128;
+  if (!isRows) {
+    int64_t blocks = ceilDiv(steps, kColumnBlock);
+    return blocks > 1 ? outer * blocks * inner : 0;
+  }
+  if (inner == 0)
+    return 0;
+  int64_t stepsPerBlock = inner < kRowBlock ? kRowBlock / inner : 1;
+  int64_t blocks = ceilDiv(steps, stepsPerBlock) * ceilDiv(inner, kRowBlock);
+  return blocks > 1 ? outer * blocks : 0;
+}
+
+int64_t hyc::cudaKernelWorkspaceBytes(Operation *op) {
+  constexpr int64_t kAlignment = 16;
+  auto kernel = cast<rank::KernelOp>(op);
+  if (kernel.getReduced().empty())
+    return 0;
+  rank::ReductionLoops loops = rank::reductionLoops(kernel);
+  int64_t count = cudaReductionPartials(loops.isRows, loops.outerCount, loops.stepCount, loops.innerCount), bytes = 0;
+  for (auto combine : kernel.getBody().front().getOps<rank::CombineOp>()) {
+    int64_t bits = combine.getType().getIntOrFloatBitWidth(); // 16-bit floats are combined in f32, booleans are bytes
+    int64_t entry = isa<FloatType>(combine.getType()) ? std::max<int64_t>(4, bits / 8) : ceilDiv(bits, 8);
+    bytes += roundUp(count * entry, kAlignment);
+  }
+  return bytes;
+}
+
 static int64_t cudaWorkspaceBytes(Operation *call) {
   if (auto gemm = dyn_cast<rank::GemmOp>(call)) {
     GemmShape shape = shapeOf(gemm);
     return shape.type == KernelType::F8 ? cudaFloat8WorkspaceBytes(shape) : kCudaGemmWorkspaceBytes;
+  }
+  if (auto launch = dyn_cast<rank::LaunchOp>(call)) {
+    rank::KernelOp kernel = rank::lookupKernel(launch);
+    return kernel ? cudaKernelWorkspaceBytes(kernel) : 0;
   }
   auto kernel = dyn_cast<rank::CallOp>(call);
   if (kernel && kernel.getKernel().starts_with("convolution")) // a product, unless it has no room for patches

@@ -48,6 +48,12 @@ inline constexpr int64_t kCudaGemmWorkspaceBytes = int64_t(32) << 20;
 int64_t cudaFloat8WorkspaceBytes(const GemmShape &shape);
 int64_t cudaAttentionGradientWorkspaceBytes(int64_t batch, int64_t heads, int64_t queryLength);
 
+/// reducePartialCount of kernels/reduce/op.h: results of blocks that wait for their order.
+int64_t cudaReductionPartials(bool isRows, int64_t outer, int64_t steps, int64_t inner);
+/// Bytes that a rank.kernel wants on GPUs: the partial results of all its combinations, 0 where each result has one
+/// block.
+int64_t cudaKernelWorkspaceBytes(mlir::Operation *kernel);
+
 /// What a rank of the CPU target has besides its arenas: code, libraries, heap, the tables of its channels, and of each
 /// thread the part of its stack that is touched. Declared from measurements, which test/e2e/MemoryTest.cpp repeats; the
 /// widest program that was measured is the one declared.

@@ -33,8 +33,7 @@ LogicalResult FunctionEmitter::emitCudaCall(rank::CallOp op) {
     emitStridedCopy(op);
   else if (is({"accumulate", "accumulate_max", "round", "fill", "constant", "poison"}))
     emitCudaMove(op);
-  else if (is({"sum_of_squares", "round_sum", "gradient_scale", "increment", "trust_ratio", "update_loss_scale",
-               "update_fp8_scale"}))
+  else if (is({"round_sum", "gradient_scale", "increment", "trust_ratio", "update_loss_scale", "update_fp8_scale"}))
     emitCudaUpdate(op);
   else if (is({"lion", "lamb", "lamb_direction", "sgd", "sgd_momentum"}))
     emitCudaOptimizer(op);
@@ -125,8 +124,6 @@ void FunctionEmitter::emitCudaUpdate(rank::CallOp op) {
   StringRef kernel = op.getKernel();
   auto p = [&](Value buffer) { return pointer(buffer); };
   comment(op);
-  if (kernel == "sum_of_squares")
-    return callLine("sumOfSquares", {p(ins[0]), count({ins[0]}), p(outs[0]), mode(op.getMode())});
   if (kernel == "round_sum")
     return callLine("roundExactSum", {p(ins[0]), p(outs[0])});
   if (kernel == "increment")
@@ -197,6 +194,39 @@ std::string FunctionEmitter::adamWCall(rank::CallOp op) {
          (op->hasAttr("uncorrected") ? ", .correctsBias = false" : "") + "}, {" + pointer(ins[1]) + ", " +
          pointer(ins[2]) + ", " + pointer(ins[3]) + ", " + (cycles ? pointer(ins[required]) : "nullptr") + ", " +
          (ins.size() > predicate ? pointer(ins[predicate]) : "nullptr") + "}";
+}
+
+size_t FunctionEmitter::emitCudaRun(ArrayRef<Operation *> calls) {
+  size_t updates = emitCudaAdamW(calls);
+  return updates ? updates : emitCudaSumOfSquares(calls);
+}
+
+size_t FunctionEmitter::emitCudaSumOfSquares(ArrayRef<Operation *> calls) {
+  auto sumAt = [&](size_t i) -> rank::CallOp {
+    auto call = i < calls.size() ? dyn_cast<rank::CallOp>(calls[i]) : rank::CallOp();
+    return call && call.getKernel() == "sum_of_squares" ? call : rank::CallOp();
+  };
+  rank::CallOp first = sumAt(0);
+  if (!first)
+    return 0;
+  std::string sum = pointer(first.getOuts()[0]), rows;
+  mlir::Type element = typeOf(first.getIns()[0]).getElementType();
+  size_t tensors = 0;
+  for (rank::CallOp op = first; op; op = sumAt(tensors)) {
+    Value in = op.getIns()[0];
+    bool isSameSum = pointer(op.getOuts()[0]) == sum && typeOf(in).getElementType() == element;
+    if (tensors > 0 && (!isSameSum || op.getMode() != rank::WriteMode::add))
+      break;
+    if (auto id = op->getAttrOfType<StringAttr>("id"))
+      rows += "      // " + oneLine(id.getValue()) + ": " + shapeText(typeOf(in)) + "\n";
+    rows += "      {" + pointer(in) + ", " + count({in}) + "},\n";
+    ++tensors;
+  }
+  line("{");
+  body << "    const cuda::SquaredTensor<" << elementType(element) << "> tensors[] = {\n" << rows << "    };\n";
+  callLine("  cuda::sumOfSquares", {"stream", "tensors", str(tensors), sum, mode(first.getMode())});
+  line("}");
+  return tensors;
 }
 
 size_t FunctionEmitter::emitCudaAdamW(ArrayRef<Operation *> calls) {

@@ -67,8 +67,15 @@ void FunctionEmitter::emitLaunch(rank::LaunchOp op) {
     arguments.push_back(pointer(in));
   for (Value out : op.getOuts())
     arguments.push_back(pointer(out));
-  if (!rank::lookupKernel(op).getReduced().empty())
+  rank::KernelOp kernel = rank::lookupKernel(op);
+  if (!kernel.getReduced().empty())
     arguments.push_back(mode(op.getMode()));
+  if (onGpu && cudaKernelWorkspaceBytes(kernel) > 0) {
+    size_t given = arguments.size();
+    addWorkspace(op, arguments);
+    if (arguments.size() == given)
+      arguments.push_back("nullptr"); // none is planned: kernels do without
+  }
   callLine("kernels::" + identifier(op.getKernel()), arguments);
 }
 

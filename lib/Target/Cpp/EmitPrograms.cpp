@@ -133,8 +133,8 @@ inline void write(T& out, T value, WriteMode mode) {
 constexpr llvm::StringLiteral kCudaKernelIncludes =
     R"(// Elementwise kernels and reductions for GPUs, shared by all stages. Generated.
 //
-// A reduction does `element` for every index of its space and `finish` for every result; kernels/reduce/op.h tells in
-// which order elements are combined.
+// A reduction does `load`, `element` and `store` for every index of its space and `finish` for every result
+// (kernels/reduce/cuda.h); kernels/reduce/op.h tells in which order elements are combined.
 #include "kernels.h"
 
 #include <cmath>
@@ -144,6 +144,7 @@ constexpr llvm::StringLiteral kCudaKernelIncludes =
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/math/math.h"
+#include "kernels/math/narrow.h"
 #include "kernels/philox/op.h"
 #include "kernels/reduce/cuda.h"
 
@@ -151,8 +152,7 @@ namespace kernels {
 
 namespace math = hyc::kernels::math;
 using hyc::kernels::randomWord;
-using hyc::kernels::Max, hyc::kernels::Min, hyc::kernels::Sum;
-using cuda::reduceColumns, cuda::reduceRows;
+using hyc::kernels::Max, hyc::kernels::Min, hyc::kernels::Prod, hyc::kernels::Sum;
 
 namespace {
 

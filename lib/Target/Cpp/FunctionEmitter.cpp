@@ -90,7 +90,7 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
         ++end;
       emitInvokes(ArrayRef(piece.calls).slice(i, end - i));
       i = end - 1;
-    } else if (size_t printed = onGpu ? emitCudaAdamW(ArrayRef(piece.calls).drop_front(i)) : 0) {
+    } else if (size_t printed = onGpu ? emitCudaRun(ArrayRef(piece.calls).drop_front(i)) : 0) {
       i += printed - 1;
     } else if (failed(emitOp(piece.calls[i]))) {
       return failure();

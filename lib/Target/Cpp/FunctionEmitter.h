@@ -96,9 +96,12 @@ private:
   void emitCudaMove(rank::CallOp op);
   void emitCudaUpdate(rank::CallOp op);
   void emitCudaOptimizer(rank::CallOp op);
-  /// Updates that follow one another and differ in their tensors alone are one call, and so is the rounding of what one
-  /// has updated; returns how many of `calls` it has printed, 0 where the first is no such update.
+  /// What is done with many tensors alike is one call; these return how many of `calls` they have printed, 0 where the
+  /// first is nothing of the kind. Updates that follow one another and differ in their tensors alone, with the rounding
+  /// of what one has updated; sums of squares that go into one sum.
+  size_t emitCudaRun(llvm::ArrayRef<mlir::Operation *> calls);
   size_t emitCudaAdamW(llvm::ArrayRef<mlir::Operation *> calls);
+  size_t emitCudaSumOfSquares(llvm::ArrayRef<mlir::Operation *> calls);
   std::string adamWCall(rank::CallOp op);
 
   rank::FuncOp func;

@@ -6,6 +6,7 @@
 
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/KernelStructure.h"
+#include "hyc/Analysis/Workspaces.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
@@ -81,10 +82,18 @@ constexpr Spelling kSpellings[] = {
     {"rem", "remainder({0}, {1})", ""},
 };
 
+/// Of results of 16 bits on GPUs (kernels/math/narrow.h).
+constexpr Spelling kNarrowSpellings[] = {
+    {"sigmoid", "math::narrow::sigmoid({0})", ""},
+    {"gelu_tanh", "math::narrow::geluTanh({0})", ""},
+    {"gelu_tanh_grad", "math::narrow::geluTanhGrad({0}, {1})", ""},
+};
+
 /// Prints the statements that some values of a body need, in the order of the body.
 class BodyPrinter {
 public:
-  explicit BodyPrinter(rank::KernelOp kernel) : kernel(kernel), block(kernel.getBody().front()) {}
+  explicit BodyPrinter(rank::KernelOp kernel, bool onGpu = false)
+      : kernel(kernel), block(kernel.getBody().front()), onGpu(onGpu) {}
 
   /// Where the elements of inputs come from, if not from memory by their index.
   void setLoad(std::function<std::string(unsigned)> function) { load = std::move(function); }
@@ -169,9 +178,12 @@ private:
       // A boolean is whether the number is not zero.
       return type.isInteger(1) ? value + " != 0" : ("static_cast<" + scalarType(type) + ">(" + value + ")").str();
     }
-    for (const Spelling &spelling : kSpellings) {
-      if (spelling.function != op.getFunction())
-        continue;
+    auto isThis = [&](const Spelling &spelling) { return spelling.function == op.getFunction(); };
+    const Spelling *narrow = onGpu && isHalfWidth(type) ? llvm::find_if(kNarrowSpellings, isThis) : nullptr;
+    if (narrow == std::end(kNarrowSpellings))
+      narrow = nullptr;
+    if (const Spelling *found = narrow ? narrow : llvm::find_if(kSpellings, isThis); found != std::end(kSpellings)) {
+      const Spelling &spelling = *found;
       std::string text = (type.isF64() && !spelling.f64.empty() ? spelling.f64 : spelling.f32).str();
       for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
         std::string placeholder = "{" + std::to_string(i) + "}";
@@ -185,6 +197,7 @@ private:
 
   rank::KernelOp kernel;
   Block &block;
+  bool onGpu;
   DenseMap<Value, std::string> names;
   std::function<std::string(unsigned)> load;
 };
@@ -192,8 +205,8 @@ private:
 /// Prints a kernel that combines as two lambdas and a call of loops.h.
 class ReductionPrinter {
 public:
-  explicit ReductionPrinter(rank::KernelOp kernel)
-      : kernel(kernel), block(kernel.getBody().front()), loops(rank::reductionLoops(kernel)),
+  explicit ReductionPrinter(rank::KernelOp kernel, bool onGpu = false)
+      : kernel(kernel), block(kernel.getBody().front()), onGpu(onGpu), loops(rank::reductionLoops(kernel)),
         combined(rank::combinedValues(block)), combines(block.getOps<rank::CombineOp>()) {
     for (auto [i, combine] : llvm::enumerate(combines)) {
       accumulators.push_back(rank::stringifyCombineKind(combine.getKind()).str());
@@ -214,26 +227,35 @@ public:
     if (!loops.isRows)
       os << ", " << indexParameter("", {loops.inner}, finish);
     os << parameters(" ") << ") {\n" << decode("outer", loops.outer, finish) << finish << "  };\n";
-    os << "  reduce" << (loops.isRows ? "Rows" : "Columns") << "<";
-    llvm::interleaveComma(combines, os, [&](rank::CombineOp combine) {
-      StringRef kind = rank::stringifyCombineKind(combine.getKind());
-      os << llvm::toUpper(kind[0]) << kind.drop_front() << "<" << scalarType(combine.getType()) << ">";
-    });
-    os << ">(" << space() << ", element, finish);\n";
+    os << "  reduce" << (loops.isRows ? "Rows" : "Columns") << "<" << combinations() << ">(" << space()
+       << ", element, finish);\n";
     return success();
   }
 
-  bool isRows() const { return loops.isRows; }
+  /// "Sum<float>, Max<float>"
+  std::string combinations() {
+    std::string list;
+    for (rank::CombineOp combine : combines) {
+      StringRef kind = rank::stringifyCombineKind(combine.getKind());
+      list += (list.empty() ? "" : ", ") + std::string(1, llvm::toUpper(kind[0])) + kind.drop_front().str() + "<" +
+              scalarType(combine.getType()).str() + ">";
+    }
+    return list;
+  }
   std::string space() const {
     return "{.outer = " + std::to_string(loops.outerCount) + ", .steps = " + std::to_string(loops.stepCount) +
            ", .inner = " + std::to_string(loops.innerCount) + "}";
   }
 
-private:
+protected:
   /// One element: whole results are written, the rest goes into the accumulators.
   LogicalResult printElement(std::string &text) {
     llvm::raw_string_ostream os(text);
     BodyPrinter printer(kernel);
+    return printElement(
+        printer, [&](unsigned i) { return printer.out(i); }, os);
+  }
+  LogicalResult printElement(BodyPrinter &printer, llvm::function_ref<std::string(unsigned)> out, raw_ostream &os) {
     auto yielded = block.getTerminator()->getOperands();
     SmallVector<Value> values = llvm::filter_to_vector(yielded, [&](Value value) { return !combined.contains(value); });
     for (rank::CombineOp combine : combines)
@@ -242,7 +264,7 @@ private:
       return failure();
     for (auto [i, value] : llvm::enumerate(yielded))
       if (!combined.contains(value))
-        os << "    " << printer.out(i) << " = " << printer.nameOf(value).str() << ";\n";
+        os << "    " << out(i) << " = " << printer.nameOf(value).str() << ";\n";
     for (auto [combine, accumulator] : llvm::zip_equal(combines, accumulators)) {
       StringRef value = printer.nameOf(combine.getValue());
       os << "    " << accumulator << " = ";
@@ -258,7 +280,7 @@ private:
   /// One complete result.
   LogicalResult printFinish(std::string &text) {
     llvm::raw_string_ostream os(text);
-    BodyPrinter printer(kernel);
+    BodyPrinter printer(kernel, onGpu);
     for (auto [combine, accumulator] : llvm::zip_equal(combines, accumulators))
       printer.setName(combine.getResult(), accumulator);
     auto yielded = block.getTerminator()->getOperands();
@@ -287,10 +309,10 @@ private:
   }
 
   /// "int64_t i0"; for several dimensions "int64_t outer", which `decode` takes apart.
-  static std::string indexParameter(StringRef together, ArrayRef<unsigned> dims, StringRef text) {
+  std::string indexParameter(StringRef together, ArrayRef<unsigned> dims, StringRef text) {
     if (!usesAny(text, dims))
-      return "int64_t";
-    return ("int64_t " + (dims.size() == 1 ? "i" + Twine(dims[0]) : Twine(together))).str();
+      return indexType;
+    return (indexType + " " + (dims.size() == 1 ? "i" + Twine(dims[0]) : Twine(together))).str();
   }
   std::string decode(StringRef together, ArrayRef<unsigned> dims, StringRef text) {
     if (dims.size() < 2 || !usesAny(text, dims))
@@ -304,7 +326,7 @@ private:
       list = "i" + std::to_string(dim) + " = " + value + (list.empty() ? "" : ", ") + list;
       inner *= kernel.getSpace()[dim];
     }
-    return "    [[maybe_unused]] const int64_t " + list + ";\n";
+    return "    [[maybe_unused]] const " + indexType + " " + list + ";\n";
   }
   std::string parameters(StringRef reference) {
     std::string text;
@@ -315,10 +337,12 @@ private:
 
   rank::KernelOp kernel;
   Block &block;
+  bool onGpu;
   rank::ReductionLoops loops;
   DenseSet<Value> combined;
   SmallVector<rank::CombineOp> combines;
   SmallVector<std::string> accumulators;
+  std::string indexType = "int64_t";
 };
 
 LogicalResult emitElementwise(rank::KernelOp kernel, raw_ostream &os) {
@@ -358,20 +382,95 @@ LogicalResult emitElementwise(rank::KernelOp kernel, raw_ostream &os) {
 
 namespace {
 
-/// Prints a kernel without combinations for GPUs: an element a thread, or a pack.
+/// What kernels for GPUs ask about their operands: inputs first, then results.
+class CudaOperands {
+public:
+  explicit CudaOperands(rank::KernelOp kernel)
+      : block(kernel.getBody().front()), results(block.getTerminator()->getOperands()), space(kernel.getSpace()) {
+    for (int64_t size : space)
+      elements *= size;
+    for (mlir::Attribute list : kernel.getStrides())
+      allStrides.push_back(cast<DenseI64ArrayAttr>(list).asArrayRef());
+  }
+
+  unsigned inputs() const { return block.getNumArguments(); }
+  unsigned count() const { return inputs() + results.size(); }
+  Type typeOf(unsigned operand) const {
+    return operand < inputs() ? block.getArgument(operand).getType() : results[operand - inputs()].getType();
+  }
+  int64_t bytesOf(unsigned operand) const {
+    Type type = typeOf(operand);
+    return type.isIntOrFloat() ? llvm::divideCeil(type.getIntOrFloatBitWidth(), 8) : 8;
+  }
+  ArrayRef<int64_t> strides(unsigned operand) const { return allStrides[operand]; }
+  std::string name(unsigned operand) const {
+    return operand < inputs() ? "in" + std::to_string(operand) : "out" + std::to_string(operand - inputs());
+  }
+
+  /// As wide as positions are: most fit in 32 bits, with room for a step beyond the last.
+  std::string indexType() const {
+    constexpr int64_t most = (int64_t(1) << 31) - (1 << 16);
+    bool fits = elements <= most;
+    for (unsigned i = 0; i < count(); ++i) {
+      int64_t last = 0;
+      for (auto [size, stride] : llvm::zip_equal(space, strides(i)))
+        last += (size - 1) * std::abs(stride);
+      fits &= last <= most;
+    }
+    return fits ? "int32_t" : "int64_t";
+  }
+
+  /// Whether elements beside each other along `dim` lie beside each other in memory, in whole packs: an operand that
+  /// stands still along `dim` is no obstacle.
+  bool movesInPacks(unsigned operand, unsigned dim, int64_t pack) const {
+    ArrayRef<int64_t> all = strides(operand);
+    if (all[dim] == 0)
+      return true;
+    if (all[dim] != 1)
+      return false;
+    for (auto [d, stride] : llvm::enumerate(all))
+      if (d != dim && stride % pack != 0)
+        return false;
+    return true;
+  }
+  /// Elements of 16 bytes of the widest of these operands, or fewer where `dim` or rows do not come out even; 1: none.
+  int64_t packSize(ArrayRef<unsigned> operands, unsigned dim) const {
+    int64_t bytes = 1;
+    bool isMoving = false;
+    for (unsigned i : operands) {
+      bytes = std::max(bytes, bytesOf(i));
+      isMoving |= strides(i)[dim] == 1;
+    }
+    int64_t pack = isMoving ? 16 / bytes : 1;
+    while (pack > 1 &&
+           (space[dim] % pack != 0 || !llvm::all_of(operands, [&](unsigned i) { return movesInPacks(i, dim, pack); })))
+      pack /= 2;
+    return std::max<int64_t>(pack, 1);
+  }
+
+  Block &block;
+  SmallVector<Value> results;
+  ArrayRef<int64_t> space;
+  SmallVector<ArrayRef<int64_t>> allStrides;
+  int64_t elements = 1;
+};
+
+/// Prints a kernel without combinations for GPUs: an element a thread, or a pack along the last dimension.
 class CudaElementwisePrinter {
 public:
   explicit CudaElementwisePrinter(rank::KernelOp kernel)
-      : kernel(kernel), block(kernel.getBody().front()), results(block.getTerminator()->getOperands()) {
-    for (int64_t size : kernel.getSpace())
-      elements *= size;
+      : kernel(kernel), operands(kernel), results(operands.results), indexType(operands.indexType()),
+        last(kernel.getSpace().empty() ? 0 : kernel.getSpace().size() - 1) {
+    if (!kernel.getSpace().empty() && operands.elements > 0)
+      pack = operands.packSize(llvm::to_vector(llvm::seq(operands.count())), last);
   }
 
   LogicalResult print(raw_ostream &os) {
-    if (int64_t pack = packSize(); pack > 1 && failed(printPacks(pack, os)))
+    if (pack > 1 && failed(printPacks(os)))
       return failure();
-    os << "  cuda::forEach(" << elements << ", [=](int64_t i) {\n" << indices();
-    BodyPrinter printer(kernel);
+    os << "  cuda::forEach<" << indexType << ">(" << operands.elements << ", [=](" << indexType << " i) {\n"
+       << indices("i", 1, "    ");
+    BodyPrinter printer(kernel, /*onGpu=*/true);
     if (failed(printer.print(results, "    ", os)))
       return failure();
     for (auto [i, value] : llvm::enumerate(results))
@@ -381,95 +480,225 @@ public:
   }
 
   /// Threads that have something to do.
-  int64_t jobs() { return std::max<int64_t>(1, elements / packSize()); }
+  int64_t jobs() const { return std::max<int64_t>(1, operands.elements / pack); }
 
 private:
-  unsigned operands() { return block.getNumArguments() + results.size(); }
-  Type typeOf(unsigned operand) {
-    return operand < block.getNumArguments() ? block.getArgument(operand).getType()
-                                             : results[operand - block.getNumArguments()].getType();
-  }
-  /// Whether the operand moves with the index; false where it is one element for all.
-  bool moves(unsigned operand) {
-    return llvm::any_of(cast<DenseI64ArrayAttr>(kernel.getStrides()[operand]).asArrayRef(),
-                        [](int64_t stride) { return stride != 0; });
-  }
-  std::string name(unsigned operand) {
-    unsigned ins = block.getNumArguments();
-    return operand < ins ? "in" + std::to_string(operand) : "out" + std::to_string(operand - ins);
-  }
+  bool moves(unsigned operand) const { return operands.strides(operand)[last] != 0; }
 
-  /// Elements of 16 bytes of the widest operand; 1 where not all are walked in one run.
-  int64_t packSize() {
-    if (kernel.getSpace().size() != 1)
-      return 1;
-    int64_t bytes = 1;
-    for (unsigned i = 0; i < operands(); ++i) {
-      int64_t stride = cast<DenseI64ArrayAttr>(kernel.getStrides()[i])[0];
-      if (stride != 0 && stride != 1)
-        return 1;
-      Type type = typeOf(i);
-      bytes = std::max<int64_t>(bytes, type.isIntOrFloat() ? llvm::divideCeil(type.getIntOrFloatBitWidth(), 8) : 8);
-    }
-    int64_t pack = 16 / bytes;
-    return elements % pack == 0 ? pack : 1;
-  }
-
-  std::string indices() {
+  /// Takes `number` apart, which counts packs of `unit` elements; the last index is that of the pack's first.
+  std::string indices(StringRef number, int64_t unit, StringRef indent) {
     std::string text;
     int64_t inner = 1;
-    for (unsigned d = kernel.getSpace().size(); d-- > 0; inner *= kernel.getSpace()[d]) {
-      std::string value = "i" + (inner == 1 ? std::string() : " / " + std::to_string(inner));
+    for (unsigned d = kernel.getSpace().size(); d-- > 0;) {
+      int64_t size = d == last ? kernel.getSpace()[d] / unit : kernel.getSpace()[d];
+      std::string value = number.str() + (inner == 1 ? "" : " / " + std::to_string(inner));
       if (d > 0)
-        value += " % " + std::to_string(kernel.getSpace()[d]);
-      text = "    [[maybe_unused]] const int64_t i" + std::to_string(d) + " = " + value + ";\n" + text;
+        value += " % " + std::to_string(size);
+      if (d == last && unit > 1)
+        value += " * " + std::to_string(unit);
+      text = (indent + "[[maybe_unused]] const " + indexType + " i" + Twine(d) + " = " + value + ";\n").str() + text;
+      inner *= size;
     }
     return text;
   }
 
-  LogicalResult printPacks(int64_t pack, raw_ostream &os) {
-    std::string addresses, size = std::to_string(pack);
-    for (unsigned i = 0; i < operands(); ++i)
+  LogicalResult printPacks(raw_ostream &os) {
+    std::string addresses, size = std::to_string(pack), first = "i" + std::to_string(last);
+    for (unsigned i = 0; i < operands.count(); ++i)
       if (moves(i))
-        addresses += ", " + name(i);
-    if (addresses.empty())
-      return success();
-    os << "  if (cuda::isPackable(0" << addresses << ")) {\n    cuda::forEach(" << elements / pack
-       << ", [=](int64_t pack) {\n";
-    unsigned ins = block.getNumArguments();
-    for (unsigned i = 0; i < operands(); ++i) {
-      if (i < ins && moves(i))
-        os << "      const auto p" << i << " = cuda::loadPack<" << size << ">(in" << i << " + pack * " << size
-           << ");\n";
-      if (i >= ins)
-        os << "      cuda::Pack<" << elementType(typeOf(i)) << ", " << size << "> r" << i - ins << ";\n";
+        addresses += ", " + operands.name(i);
+    os << "  if (cuda::isPackable(0" << addresses << ")) {\n    cuda::forEach<" << indexType << ">("
+       << operands.elements / pack << ", [=](" << indexType << " pack) {\n"
+       << indices("pack", pack, "      ");
+    BodyPrinter positions(kernel), printer(kernel, /*onGpu=*/true);
+    for (unsigned i = 0; i < operands.count(); ++i) {
+      std::string at = "[" + positions.index(i) + "]";
+      if (i < operands.inputs())
+        os << "      const auto p" << i << " = "
+           << (moves(i) ? "cuda::loadPack<" + size + ">(&in" + std::to_string(i) + at + ")"
+                        : "in" + std::to_string(i) + at)
+           << ";\n";
+      else
+        os << "      cuda::Pack<" << elementType(operands.typeOf(i)) << ", " << size << "> r" << i - operands.inputs()
+           << ";\n";
     }
-    os << "#pragma unroll\n      for (int j = 0; j < " << size << "; ++j) {\n"
-       << "        [[maybe_unused]] const int64_t i0 = pack * " << size << " + j;\n";
-    BodyPrinter printer(kernel);
-    printer.setLoad(
-        [&](unsigned i) { return moves(i) ? "p" + std::to_string(i) + ".at[j]" : "in" + std::to_string(i) + "[0]"; });
-    if (failed(printer.print(results, "        ", os)))
+    std::string body;
+    llvm::raw_string_ostream bodyStream(body);
+    printer.setLoad([&](unsigned i) { return "p" + std::to_string(i) + (moves(i) ? ".at[j]" : ""); });
+    if (failed(printer.print(results, "        ", bodyStream)))
       return failure();
     for (auto [i, value] : llvm::enumerate(results))
-      os << "        r" << i << ".at[j] = " << printer.stored(value) << ";\n";
-    os << "      }\n";
+      bodyStream << "        r" << i << ".at[j] = " << printer.stored(value) << ";\n";
+    os << "#pragma unroll\n      for (int j = 0; j < " << size << "; ++j) {\n";
+    bool readsIndex =
+        llvm::any_of(operands.block.getOps<rank::IndexOp>(), [&](rank::IndexOp op) { return op.getDim() == last; });
+    if (readsIndex)
+      os << "        const " << indexType << " begin = " << first << ";\n        const " << indexType << " " << first
+         << " = begin + j;\n";
+    os << body << "      }\n";
     for (unsigned i = 0; i < results.size(); ++i)
-      os << "      cuda::storePack(out" << i << " + pack * " << size << ", r" << i << ");\n";
+      os << "      cuda::storePack(&out" << i << "[" << positions.index(operands.inputs() + i) << "], r" << i << ");\n";
     os << "    });\n    return;\n  }\n";
     return success();
   }
 
   rank::KernelOp kernel;
-  Block &block;
+  CudaOperands operands;
   SmallVector<Value> results;
-  int64_t elements = 1;
+  std::string indexType;
+  unsigned last;
+  int64_t pack = 1;
+};
+
+/// Prints a kernel that combines for GPUs: what kernels/reduce/cuda.h does with an element, in its three parts.
+class CudaReductionPrinter : ReductionPrinter {
+public:
+  explicit CudaReductionPrinter(rank::KernelOp kernel)
+      : ReductionPrinter(kernel, /*onGpu=*/true), operands(kernel),
+        wantsWorkspace(cudaKernelWorkspaceBytes(kernel) > 0) {
+    indexType = operands.indexType();
+  }
+
+  LogicalResult print(raw_ostream &os) {
+    std::string element, finish;
+    if (failed(printParts(element)) || failed(printFinish(finish)))
+      return failure();
+    std::string call = std::string("cuda::reduce") + (loops.isRows ? "Rows<" : "Columns<") + indexType + ", ";
+    std::string packed;
+    if (!loops.isRows) {
+      call += std::to_string(pack) + ", ";
+      for (unsigned i : used)
+        if (isWide(i))
+          packed += ", " + operands.name(i);
+      packed = packed.empty() ? "false, " : "cuda::isPackable(0" + packed + "), ";
+    }
+    os << "  constexpr cuda::ReduceSpace space" << space() << ";\n" << element;
+    printFinishLambda(finish, os);
+    os << "  " << call << combinations() << ">(space, " << (wantsWorkspace ? "workspace" : "nullptr") << ", " << packed
+       << "load, element, store, finish);\n";
+    return success();
+  }
+
+  /// The kernel that combines the results of blocks.
+  LogicalResult printCombining(raw_ostream &os) {
+    std::string finish;
+    if (failed(printFinish(finish)))
+      return failure();
+    os << "  constexpr cuda::ReduceSpace space" << space() << ";\n";
+    printFinishLambda(finish, os);
+    os << "  cuda::combine" << (loops.isRows ? "Rows<" : "Columns<") << indexType << ", " << combinations()
+       << ">(space, workspace, finish);\n";
+    return success();
+  }
+
+  std::string grid() const {
+    return std::string("cuda::reduce") + (loops.isRows ? "Rows" : "Columns") + "Grid(" + space() + ", " +
+           (loops.isRows ? "" : std::to_string(pack) + ", ") + (wantsWorkspace ? "workspace" : "nullptr") + ")";
+  }
+  std::string combiningGrid() const {
+    return std::string("cuda::combine") + (loops.isRows ? "Rows" : "Columns") + "Grid(" + space() + ")";
+  }
+
+private:
+  /// Fewer threads than this leave a GPU's memory waiting: columns are then shared out in smaller packs.
+  static constexpr int64_t kThreadsWorthHaving = 65536;
+
+  bool isWide(unsigned operand) const { return pack > 1 && operands.strides(operand)[loops.inner] == 1; }
+
+  /// The indices that load, element and store get, as far as `text` uses them, and what takes them apart.
+  std::string indexParameters(StringRef text) {
+    return indexParameter("outer", loops.outer, text) + ", " + indexParameter("step", loops.steps, text) + ", " +
+           indexParameter("", {loops.inner}, text);
+  }
+  std::string decodeAll(StringRef text) {
+    return decode("outer", loops.outer, text) + decode("step", loops.steps, text);
+  }
+
+  void choosePack() {
+    if (loops.isRows)
+      return;
+    pack = operands.packSize(used, loops.inner);
+    int64_t columns = std::max(loops.outerCount * loops.innerCount, // of all blocks
+                               cudaReductionPartials(false, loops.outerCount, loops.stepCount, loops.innerCount));
+    while (pack > 2 && columns / pack < kThreadsWorthHaving)
+      pack /= 2;
+  }
+
+  /// load, element and store.
+  LogicalResult printParts(std::string &text) {
+    std::string body;
+    {
+      llvm::raw_string_ostream stream(body);
+      BodyPrinter printer(kernel, /*onGpu=*/true);
+      // Which operands there are is known before it is known how wide they are.
+      printer.setLoad([&](unsigned i) {
+        used.push_back(i);
+        return "at." + field(i);
+      });
+      if (failed(printElement(
+              printer, [&](unsigned i) { return "at." + field(operands.inputs() + i); }, stream)))
+        return failure();
+    }
+    SmallVector<unsigned> wholeResults;
+    for (auto [i, value] : llvm::enumerate(operands.results))
+      if (!combined.contains(value))
+        wholeResults.push_back(operands.inputs() + i);
+    used.append(wholeResults);
+    choosePack();
+
+    BodyPrinter positions(kernel);
+    std::string fields, loads, stores;
+    for (unsigned i : used) {
+      std::string type = elementType(operands.typeOf(i)).str(),
+                  place = operands.name(i) + "[" + positions.index(i) + "]";
+      fields += "      " + (isWide(i) ? "cuda::Pack<" + type + ", n>" : type) + " " + field(i) + ";\n";
+      if (i < operands.inputs())
+        loads += "    at." + field(i) + " = " + (isWide(i) ? "cuda::loadPack<n>(&" + place + ")" : place) + ";\n";
+      else
+        stores += isWide(i) ? "    cuda::storePack(&" + place + ", at." + field(i) + ");\n"
+                            : "    " + place + " = at." + field(i) + ";\n";
+      if (isWide(i))
+        replaceAll(body, "at." + field(i), "at." + field(i) + ".at[j]");
+    }
+    llvm::raw_string_ostream os(text);
+    os << "  const auto load = [=](auto count, " << indexParameters(loads) << ") {\n"
+       << "    [[maybe_unused]] constexpr int n = decltype(count)::value;\n    struct Elements {\n"
+       << fields << "    };\n    Elements at;\n"
+       << decodeAll(loads) << loads << "    return at;\n  };\n";
+    os << "  const auto element = [=](auto& at, int j, " << indexParameters(body) << parameters("& ") << ") {\n"
+       << decodeAll(body) << body << "  };\n";
+    os << "  const auto store = [=](const auto& at, " << indexParameters(stores) << ") {\n"
+       << decodeAll(stores) << stores << "  };\n";
+    return success();
+  }
+
+  void printFinishLambda(StringRef finish, raw_ostream &os) {
+    os << "  const auto finish = [=](" << indexParameter("outer", loops.outer, finish);
+    if (!loops.isRows)
+      os << ", " << indexParameter("", {loops.inner}, finish);
+    os << parameters(" ") << ") {\n" << decode("outer", loops.outer, finish) << finish << "  };\n";
+  }
+
+  /// What an element calls its operands: "in0x". The letter at the end keeps one name from beginning another.
+  std::string field(unsigned operand) const {
+    return operand < operands.inputs() ? "in" + std::to_string(operand) + "x"
+                                       : "out" + std::to_string(operand - operands.inputs()) + "x";
+  }
+  static void replaceAll(std::string &text, StringRef from, StringRef to) {
+    for (size_t at = text.find(from.str()); at != std::string::npos; at = text.find(from.str(), at + to.size()))
+      text.replace(at, from.size(), to.str());
+  }
+
+  CudaOperands operands;
+  bool wantsWorkspace;
+  SmallVector<unsigned> used; ///< by an element
+  int64_t pack = 1;
 };
 
 } // namespace
 
 /// "const float* in0, float* out0, WriteMode mode".
-static SmallVector<std::string> parametersOf(rank::KernelOp kernel) {
+static SmallVector<std::string> parametersOf(rank::KernelOp kernel, bool onGpu = false) {
   SmallVector<std::string> parameters;
   for (auto [i, argument] : llvm::enumerate(kernel.getBody().front().getArguments()))
     parameters.push_back(("const " + elementType(argument.getType()) + "* in" + Twine(i)).str());
@@ -477,11 +706,13 @@ static SmallVector<std::string> parametersOf(rank::KernelOp kernel) {
     parameters.push_back((elementType(type) + "* out" + Twine(i)).str());
   if (!kernel.getReduced().empty())
     parameters.push_back("WriteMode mode");
+  if (onGpu && cudaKernelWorkspaceBytes(kernel) > 0)
+    parameters.push_back("void* workspace");
   return parameters;
 }
 
 std::string cpp::kernelSignature(rank::KernelOp kernel, bool onGpu) {
-  SmallVector<std::string> parameters = parametersOf(kernel);
+  SmallVector<std::string> parameters = parametersOf(kernel, onGpu);
   if (onGpu)
     parameters.insert(parameters.begin(), "cuda::Stream stream");
   return "void " + identifier(kernel.getSymName()) + "(" + llvm::join(parameters, ", ") + ")";
@@ -496,25 +727,35 @@ LogicalResult cpp::emitKernel(rank::KernelOp kernel, raw_ostream &os) {
 }
 
 LogicalResult cpp::emitCudaKernel(rank::KernelOp kernel, raw_ostream &os) {
-  SmallVector<std::string> parameters = parametersOf(kernel), arguments{"stream"};
-  std::string name = identifier(kernel.getSymName()), grid;
-  os << "static __global__ void " << name << "_on_device(" << llvm::join(parameters, ", ") << ") {\n";
+  SmallVector<std::string> parameters = parametersOf(kernel, /*onGpu=*/true);
+  std::string name = identifier(kernel.getSymName()), operands, launches;
+  for (StringRef parameter : parameters)
+    operands += ", " + parameter.rsplit(' ').second.str();
+  auto begin = [&](StringRef suffix) {
+    os << "static __global__ void " << name << suffix << "(" << llvm::join(parameters, ", ") << ") {\n";
+  };
+  auto launch = [&](StringRef suffix, const std::string &grid) {
+    return "cuda::kernel(" + name + suffix.str() + ").launch(stream, " + grid + operands + ");\n";
+  };
+  begin("_on_device");
   if (kernel.getReduced().empty()) {
     CudaElementwisePrinter printer(kernel);
     if (failed(printer.print(os)))
       return failure();
-    grid = "cuda::gridOver(" + std::to_string(printer.jobs()) + ")";
+    launches = "  " + launch("_on_device", "cuda::gridOver(" + std::to_string(printer.jobs()) + ")");
   } else {
-    ReductionPrinter printer(kernel);
+    CudaReductionPrinter printer(kernel);
     if (failed(printer.print(os)))
       return failure();
-    grid = std::string("cuda::reduce") + (printer.isRows() ? "Rows" : "Columns") + "Grid(" + printer.space() + ")";
+    launches = "  " + launch("_on_device", printer.grid());
+    if (cudaKernelWorkspaceBytes(kernel) > 0) {
+      os << "}\n";
+      begin("_combined");
+      if (failed(printer.printCombining(os)))
+        return failure();
+      launches += "  if (workspace) " + launch("_combined", printer.combiningGrid());
+    }
   }
-  arguments.push_back(grid);
-  for (StringRef parameter : parameters)
-    arguments.push_back(parameter.rsplit(' ').second.str());
-  os << "}\n"
-     << kernelSignature(kernel, /*onGpu=*/true) << " {\n  cuda::kernel(" << name << "_on_device).launch("
-     << llvm::join(arguments, ", ") << ");\n}\n\n";
+  os << "}\n" << kernelSignature(kernel, /*onGpu=*/true) << " {\n" << launches << "}\n\n";
   return success();
 }

@@ -7,6 +7,7 @@
 #include "kernels/gemm/cuda_fp8.h"
 #include "kernels/gemm/fp8.h"
 #include "kernels/gemm/workspace.h"
+#include "kernels/reduce/op.h"
 
 #include <gtest/gtest.h>
 
@@ -96,6 +97,13 @@ TEST(Workspaces, ThoseOfGpusAreOfTheirContracts) {
   desc.batch = 3, desc.heads = 5, desc.kvHeads = 1, desc.queryLength = 77, desc.keyLength = 90, desc.headDim = 64;
   EXPECT_EQ(hyc::cudaAttentionGradientWorkspaceBytes(3, 5, 77),
             static_cast<int64_t>(hyc::kernels::cuda::attentionBackwardWorkspaceBytes(desc)));
+  for (bool isRows : {false, true})
+    for (int64_t outer : {1, 3})
+      for (int64_t steps : {0, 1, 127, 128, 129, 16384})
+        for (int64_t inner : {0, 1, 31, 1003, 16384, 16385, 50257})
+          EXPECT_EQ(hyc::cudaReductionPartials(isRows, outer, steps, inner),
+                    hyc::kernels::reducePartialCount(isRows, outer, steps, inner))
+              << outer << " x " << steps << " x " << inner << ", rows " << isRows;
 }
 
 } // namespace

@@ -47,7 +47,8 @@ template <typename T> void expectLayerNorm(int64_t rows, int64_t cols, WriteMode
 }
 
 TEST_F(LayerNorm, EqualsTheReference) {
-  for (const auto &[rows, cols] : std::vector<std::pair<int64_t, int64_t>>{{1, 8}, {5, 768}, {300, 33}, {7, 1032}}) {
+  for (const auto &[rows, cols] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 8}, {5, 768}, {300, 33}, {7, 1032}, {2, 8200}}) {
     expectLayerNorm<float>(rows, cols, WriteMode::kOverwrite);
     expectLayerNorm<Bf16>(rows, cols, WriteMode::kAccumulate);
     expectLayerNorm<F16>(rows, cols, WriteMode::kOverwrite);
@@ -76,11 +77,36 @@ template <typename T> void expectRmsNorm(int64_t rows, int64_t cols, WriteMode m
 }
 
 TEST_F(RmsNorm, EqualsTheReference) {
-  for (const auto &[rows, cols] : std::vector<std::pair<int64_t, int64_t>>{{1, 8}, {5, 768}, {300, 33}, {7, 1032}}) {
+  for (const auto &[rows, cols] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 8}, {5, 768}, {300, 33}, {7, 1032}, {2, 8200}}) {
     expectRmsNorm<float>(rows, cols, WriteMode::kOverwrite);
     expectRmsNorm<Bf16>(rows, cols, WriteMode::kAccumulate);
     expectRmsNorm<F16>(rows, cols, WriteMode::kOverwrite);
   }
+}
+
+// More columns than combining them has threads for at once. x and dy are all ones, and so is the gradient of each.
+TEST_F(RmsNorm, GivesTheGradientOfVeryWideRows) {
+  RmsNormDesc d;
+  d.rows = 1, d.cols = 1100001;
+  const std::vector<Bf16> ones(static_cast<size_t>(d.cols), Bf16(1.0f));
+  DeviceArray<Bf16> x(ones), dy(ones);
+  DeviceArray<float> rstd(std::vector<float>{1.0f}), got(d.cols), workspace(d.cols);
+  ASSERT_EQ(rmsNormBackwardWorkspaceBytes(d), static_cast<size_t>(d.cols) * sizeof(float));
+  rmsNormBackward<Bf16>(nullptr, d, x, nullptr, rstd, dy, nullptr, got, WriteMode::kOverwrite, workspace);
+  EXPECT_EQ(got.read(), std::vector<float>(static_cast<size_t>(d.cols), 1.0f));
+}
+TEST_F(LayerNorm, GivesTheGradientsOfVeryWideRows) {
+  LayerNormDesc d;
+  d.rows = 1, d.cols = 600001;
+  const std::vector<Bf16> ones(static_cast<size_t>(d.cols), Bf16(1.0f));
+  DeviceArray<Bf16> x(ones), dy(ones);
+  DeviceArray<float> mean(std::vector<float>{0.5f}), rstd(std::vector<float>{1.0f}), dscale(d.cols), dbias(d.cols),
+      workspace(2 * d.cols);
+  layerNormBackward<Bf16>(nullptr, d, x, nullptr, mean, rstd, dy, nullptr, dscale, dbias, WriteMode::kOverwrite,
+                          workspace);
+  EXPECT_EQ(dscale.read(), std::vector<float>(static_cast<size_t>(d.cols), 0.5f));
+  EXPECT_EQ(dbias.read(), std::vector<float>(static_cast<size_t>(d.cols), 1.0f));
 }
 
 // Heads of headDim, of which the first 2 · pairs turn. Then the inverse, in place, gives back what was there.

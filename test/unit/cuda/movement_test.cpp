@@ -74,6 +74,36 @@ TEST_F(Movement, AddsAndRoundsOnce) {
   }
 }
 
+// Each number of 16 bits, what is a quarter, a half and three quarters of the way to the next, and beside the half: the
+// device's own conversions give the bits of narrow_float.h. NaN stays NaN.
+template <typename T> void expectRounding(int lostBits) {
+  std::vector<float> x;
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    T number;
+    number.bits = static_cast<uint16_t>(bits);
+    const uint32_t wide = narrow::bitsOf(number), unit = 1u << lostBits;
+    for (const uint32_t part : {0u, unit / 4, unit / 2 - 1, unit / 2, unit / 2 + 1, unit / 4 * 3})
+      x.push_back(narrow::floatOf(wide + part));
+  }
+  const int64_t n = static_cast<int64_t>(x.size());
+  DeviceArray<float> from(x), back(n);
+  DeviceArray<T> to(n);
+  roundElements<T>(nullptr, to, from, n);
+  const std::vector<T> got = to.read();
+  for (size_t i = 0; i < x.size(); ++i) {
+    const T want(x[i]);
+    if (std::isnan(x[i]))
+      ASSERT_TRUE(std::isnan(static_cast<float>(got[i]))) << i;
+    else
+      ASSERT_EQ(got[i].bits, want.bits) << x[i];
+  }
+}
+
+TEST_F(Movement, RoundsEveryNumberToNearestWithTiesToEven) {
+  expectRounding<Bf16>(16);
+  expectRounding<F16>(13);
+}
+
 TEST_F(Movement, FillsAndUploads) {
   DeviceArray<int64_t> numbers(300);
   fill<int64_t>(nullptr, numbers, 300, 42);
