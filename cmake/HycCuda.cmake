@@ -1,7 +1,8 @@
 # Looks for what programs for GPUs are built with. HYC_CUDA says whether all of it is there; one line says what is not,
 # and everything else is built without it.
 #
-#   HYC_CUDA_ROOT, HYC_NVCC, HYC_CUDA_INCLUDE_DIR, HYC_CUDART_LIBRARY (static), HYC_CUBLASLT_LIBRARY, HYC_NCCL_LIBRARY
+#   HYC_CUDA_ROOT, HYC_NVCC, HYC_CUDA_INCLUDE_DIR, HYC_CUDART_LIBRARY (static), HYC_CUBLASLT_LIBRARY;
+#   HYC_NCCL_LIBRARY, HYC_NCCL_INCLUDE_DIR where NCCL is there
 #   CMAKE_CUDA_ARCHITECTURES      what hyc's own kernels are compiled for; 80 runs on 86 and 89 too
 option(HYC_WITH_CUDA "Build the CUDA target where a CUDA toolkit is there" ON)
 set(HYC_CUDA OFF)
@@ -25,7 +26,7 @@ find_library(HYC_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${HYC_CUDA_LIBRARY_F
 find_path(HYC_NCCL_INCLUDE_DIR nccl.h HINTS ${HYC_CUDA_INCLUDE_DIR})
 
 set(missing)
-foreach(part IN ITEMS HYC_CUDA_INCLUDE_DIR HYC_CUDART_LIBRARY HYC_CUBLASLT_LIBRARY HYC_NCCL_LIBRARY HYC_NCCL_INCLUDE_DIR)
+foreach(part IN ITEMS HYC_CUDA_INCLUDE_DIR HYC_CUDART_LIBRARY HYC_CUBLASLT_LIBRARY)
   if(NOT ${part})
     string(REGEX REPLACE "HYC_(.*)_(LIBRARY|INCLUDE_DIR)" "\\1 (\\2)" name ${part})
     list(APPEND missing ${name})
@@ -35,6 +36,12 @@ if(missing)
   list(JOIN missing ", " missing)
   message(STATUS "CUDA: ${HYC_CUDA_ROOT} lacks ${missing}, so --target cuda is left out")
   return()
+endif()
+
+# The toolkit does not bring NCCL along.
+if(NOT HYC_NCCL_LIBRARY OR NOT HYC_NCCL_INCLUDE_DIR)
+  set(HYC_NCCL_LIBRARY "")
+  message(STATUS "CUDA: NCCL was not found, so ranks of GPU programs exchange by --comm shm alone (install libnccl-dev)")
 endif()
 
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)

@@ -41,8 +41,8 @@ int64_t JobAccount::mostDeviceBytes() const {
 
 void hyc::sortArenas(StageAccount &stage) {
   auto position = [](const ArenaAccount &arena) {
-    constexpr StringLiteral order[] = {"parameters",    "gradients", "optimizer", "activations",
-                                       "communication", "workspace", "host",      "nvme"};
+    constexpr StringLiteral order[] = {"parameters", "gradients", "optimizer", "activations", "communication",
+                                       "feeds",      "workspace", "host",      "nvme"};
     return std::distance(std::begin(order), find(order, arena.name));
   };
   llvm::stable_sort(stage.arenas,

@@ -80,16 +80,12 @@ std::vector<std::string> HostCompiler::compileCommand(StringRef source, StringRe
 }
 
 /// The flags of cmake/HycCuda.cmake, and every architecture's binary: nothing is left to be translated at start.
+constexpr const char *kNvccFlags[] = {"-std=c++20",  "-O3", "--expt-relaxed-constexpr",
+                                      "-fmad=false", "-w",  "-Xcompiler=-ffp-contract=off,-w"};
+
 std::vector<std::string> HostCompiler::nvccCommand(StringRef source, StringRef object) const {
-  std::vector<std::string> command = {toolchain.nvcc,
-                                      "-std=c++20",
-                                      "-O3",
-                                      "-ccbin",
-                                      toolchain.compiler,
-                                      "--expt-relaxed-constexpr",
-                                      "-fmad=false",
-                                      "-w",
-                                      "-Xcompiler=-ffp-contract=off,-w"};
+  std::vector<std::string> command = {toolchain.nvcc, "-ccbin", toolchain.compiler};
+  command.insert(command.end(), std::begin(kNvccFlags), std::end(kNvccFlags));
   for (int64_t architecture : toolchain.architectures)
     command.push_back("-gencode=arch=compute_" + std::to_string(architecture) + ",code=sm_" +
                       std::to_string(architecture));
@@ -190,6 +186,17 @@ Error HostCompiler::link(const ExecutableJob &job) {
   return run(command, job.output + ".log", "linking " + sys::path::filename(job.output).str());
 }
 
+/// Another version of a compiler is another file, also where a link of the same name leads to it.
+static std::string identityOf(const std::string &compiler) {
+  SmallString<256> path;
+  sys::fs::real_path(compiler, path);
+  sys::fs::file_status status;
+  sys::fs::status(path, status);
+  return (path + " " + Twine(status.getSize()) + " " +
+          Twine(status.getLastModificationTime().time_since_epoch().count()))
+      .str();
+}
+
 Error HostCompiler::build(ArrayRef<ExecutableJob> jobs) {
   std::set<std::string> sources;
   for (const ExecutableJob &job : jobs)
@@ -198,11 +205,12 @@ Error HostCompiler::build(ArrayRef<ExecutableJob> jobs) {
 
   std::vector<std::string> folders = toolchain.headerDirs;
   folders.push_back(sourceFolder);
-  sys::fs::file_status compiler;
-  sys::fs::status(toolchain.compiler, compiler);
-  std::string identity = toolchain.compiler + " " + (toolchain.isForGpu() ? toolchain.nvcc + " " : std::string()) +
-                         std::to_string(compiler.getSize()) + " " +
-                         std::to_string(compiler.getLastModificationTime().time_since_epoch().count());
+  std::string identity = identityOf(toolchain.compiler);
+  if (toolchain.isForGpu()) {
+    identity += " " + identityOf(toolchain.nvcc);
+    for (const char *flag : kNvccFlags)
+      identity += std::string(" ") + flag;
+  }
   environmentHash =
       hashParts({identity, join(compileFlags(toolchain), " "), sys::getHostCPUName(), hashHeaders(folders)});
   if (Error error = compileAll(ordered))

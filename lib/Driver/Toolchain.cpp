@@ -40,12 +40,10 @@ Toolchain Toolchain::find(const std::string &executable) {
   result.sources = HYC_CONFIGURED_SOURCE_DIR;
   result.nvcc = HYC_CONFIGURED_NVCC;
   if (!result.nvcc.empty()) {
-    result.cudaLibraries = {joined(libraryDir, "libhycrt_cuda.a"),
-                            joined(libraryDir, "libhyc_kernels_cuda.a"),
-                            joined(libraryDir, "libhycrt.a"),
-                            HYC_CONFIGURED_CUBLASLT,
-                            HYC_CONFIGURED_NCCL,
-                            HYC_CONFIGURED_CUDART};
+    result.cudaLibraries = {joined(libraryDir, "libhycrt_cuda.a"), joined(libraryDir, "libhyc_kernels_cuda.a"),
+                            joined(libraryDir, "libhycrt.a"), HYC_CONFIGURED_CUBLASLT, HYC_CONFIGURED_CUDART};
+    if (*HYC_CONFIGURED_NCCL)
+      result.cudaLibraries.push_back(HYC_CONFIGURED_NCCL);
     if (*HYC_CONFIGURED_URING)
       result.cudaLibraries.push_back(HYC_CONFIGURED_URING);
     SmallVector<StringRef> names;

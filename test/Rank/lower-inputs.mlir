@@ -3,8 +3,8 @@
 // RUN: hyc-opt %s --hyc-form-clusters --hyc-lower-to-rank | FileCheck %s
 
 // CHECK: rank.program @stage0
-// CHECK-DAG: rank.input @ids source "sample" bound 8 in @host : {{[^{]*$}}
-// CHECK-DAG: rank.input @labels source "sample" bound 4 in @host : {{.*}} {uncounted = -100 : i64}
+// CHECK-DAG: rank.input @ids source "sample" bound 8 in @feeds : {{[^{]*$}}
+// CHECK-DAG: rank.input @labels source "sample" bound 4 in @feeds : {{.*}} {uncounted = -100 : i64}
 dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]

@@ -7,7 +7,7 @@
 // CHECK-DAG: rank.arena @activations bytes [[BYTES:[0-9]+]] lower_bound [[BYTES]]
 // CHECK-DAG: rank.arena @gradients bytes 51328 lower_bound 51328
 // CHECK-DAG: rank.state @fc1.weight "parameter" of "fc1.weight" in @parameters at 16384
-// CHECK-DAG: rank.input @labels source "next_token" bound 256 in @host
+// CHECK-DAG: rank.input @labels source "next_token" bound 256 in @feeds
 
 // CHECK: rank.func @forward()
 // The bias is added by the product.

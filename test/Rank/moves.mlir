@@ -31,10 +31,10 @@ hyc.func @reduce.0() {
 }
 // CHECK-LABEL: rank.func @apply
 // CHECK: %[[AB:.*]] = rank.at @nvme 0
-// CHECK: %[[AC:.*]] = rank.at @host 12288 {id = "a.b"}
+// CHECK: %[[AC:.*]] = rank.at @host 8192 {id = "a.b"}
 // CHECK: %[[T0:.*]] = rank.move "fetch" %[[AC]] = %[[AB]]
 // CHECK: %[[CB:.*]] = rank.at @nvme 4096
-// CHECK: %[[CC:.*]] = rank.at @host 4096 {id = "c.b"}
+// CHECK: %[[CC:.*]] = rank.at @host 0 {id = "c.b"}
 // CHECK: %[[T1:.*]] = rank.move "fetch" %[[CC]] = %[[CB]]
 // CHECK: rank.wait %[[T0]]
 // CHECK: rank.call "sgd_momentum" %{{.*}}, %[[AC]] =

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Programs for GPUs, run where there is none: their sources compiled for the host (test/emulation), their ranks exchanging
-# with --comm shm. The losses of every layout are those of the CPU target.
+# Programs for GPUs, run where there is none: their sources compiled for the host (test/emulation). The losses of every
+# layout are those of the CPU target, whether ranks exchange by way of the host (shm) or by NCCL, which is emulated too;
+# the last steps of a run under NCCL, or of one rank, are a recorded one.
 #
-# Usage: emulated_cuda.sh BUILD_FOLDER SOURCE_FOLDER SCRATCH_FOLDER TOLERANCE STEPS MODEL COMPILE_FLAGS...
+# Usage: emulated_cuda.sh BUILD_FOLDER SOURCE_FOLDER SCRATCH_FOLDER TOLERANCE STEPS COMM MODEL COMPILE_FLAGS...
 set -euo pipefail
-build=$1 source=$2 scratch=$3 tolerance=$4 steps=$5
-models=$source/test/models model=$source/test/models/$6
-shift 6
+build=$1 source=$2 scratch=$3 tolerance=$4 steps=$5 comm=$6
+models=$source/test/models model=$source/test/models/$7
+shift 7
 rm -rf "$scratch"
 mkdir -p "$scratch"
 compile=("$build/bin/hyc-compile" "$model" "$@")
@@ -17,6 +18,7 @@ compile=("$build/bin/hyc-compile" "$model" "$@")
 
 run=(--data "$models/text.bin" --steps "$steps" --seed 1)
 "$build/bin/hyc-run" "$scratch/cpu" "${run[@]}" --log-file "$scratch/cpu.jsonl" >/dev/null
-"$build/bin/hyc-run" "$scratch/out" --comm shm "${run[@]}" --log-file "$scratch/out.jsonl" \
-  --save-weights "$scratch/weights.safetensors" >"$scratch/run.log"
+HYC_EMULATION_DEVICES=8 "$build/bin/hyc-run" "$scratch/out" --comm "$comm" "${run[@]}" --log-file "$scratch/out.jsonl" \
+  --save-weights "$scratch/weights.safetensors" >"$scratch/run.log" 2>&1 || { cat "$scratch/run.log"; exit 1; }
+if grep 'without a graph' "$scratch/run.log"; then exit 1; fi
 "$source/test/e2e/compare_losses.sh" "$scratch/cpu.jsonl" "$scratch/out.jsonl" "$tolerance" "$steps"

@@ -1,4 +1,4 @@
-// The runtime API of a device that is the host: memory is memory, and whatever is put on a stream is done at once.
+// The runtime API of a device that is the host: memory is memory. streams.h says when what is put on a stream is done.
 //
 // What device it is can be told by the environment, so that what a program says of unfit devices can be tested:
 //
@@ -8,24 +8,14 @@
 //   HYC_EMULATION_GRAPHS      "off": no step can be recorded [on]
 //   HYC_EMULATION_DRIVER      the CUDA version of the driver, as in 13000 [13000]; 0: there is none
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <functional>
-#include <memory>
-#include <unordered_map>
+#include <cstring>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "cuda_runtime.h"
-
-struct CUgraph_st {
-  std::vector<std::function<void()>> work;
-};
-struct CUgraphExec_st {
-  std::vector<std::function<void()>> work;
-};
-struct CUevent_st {
-  std::chrono::steady_clock::time_point at;
-};
+#include "streams.h"
 
 namespace {
 
@@ -38,21 +28,23 @@ long long numberOf(const char *variable, long long otherwise) {
 }
 size_t deviceBytes() { return static_cast<size_t>(numberOf("HYC_EMULATION_MEMORY", 4ll << 30)); }
 int driverVersion() { return static_cast<int>(numberOf("HYC_EMULATION_DRIVER", kRuntimeVersion)); }
+int capability() { return static_cast<int>(numberOf("HYC_EMULATION_CAPABILITY", 90)); }
 
-// What is put on streams while a step is recorded, in its order: events between streams need no more than that.
-using Work = std::vector<std::function<void()>>;
-std::unique_ptr<Work> recorded; // null: nothing is being recorded
-bool wasBroken = false;         // by a call that cannot be part of a recorded step
-
-cudaError_t synchronous() {
-  if (!recorded)
-    return cudaSuccess;
-  wasBroken = true;
-  return cudaErrorStreamCaptureUnsupported;
-}
-
-std::unordered_map<void *, size_t> allocations; // sizes, in whole granules
+// Pieces of memory by where they begin.
+using Pieces = std::map<const char *, size_t>;
+Pieces onDevice, pinned;
 size_t used = kContextBytes;
+cudaError_t lastError = cudaSuccess;
+
+bool contains(const Pieces &pieces, const void *address) {
+  auto after = pieces.upper_bound(static_cast<const char *>(address));
+  if (after == pieces.begin())
+    return false;
+  --after;
+  return static_cast<const char *>(address) < after->first + after->second;
+}
+// Memory of the host that the device cannot reach by itself.
+bool isPageable(const void *address) { return !contains(onDevice, address) && !contains(pinned, address); }
 
 void *allocate(size_t bytes) {
   void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -61,6 +53,25 @@ void *allocate(size_t bytes) {
     std::memset(memory, 0xFF, bytes);
   return memory;
 }
+size_t granules(size_t bytes) { return (bytes + kGranularity - 1) / kGranularity * kGranularity; }
+
+std::map<const void *, size_t> &sharedLimits() {
+  static std::map<const void *, size_t> limits; // of dynamic shared memory, by kernel
+  return limits;
+}
+// The CUDA programming guide's table of compute capabilities: the most shared memory of a block.
+size_t mostSharedBytes() {
+  switch (capability()) {
+  case 80:
+  case 87:
+    return size_t{163} << 10;
+  case 86:
+  case 89:
+    return size_t{99} << 10;
+  default:
+    return size_t{227} << 10;
+  }
+}
 
 } // namespace
 
@@ -68,21 +79,33 @@ const char *cudaGetErrorString(cudaError_t error) {
   switch (error) {
   case cudaSuccess:
     return "no error";
+  case cudaErrorInvalidValue:
+    return "invalid argument";
   case cudaErrorMemoryAllocation:
     return "out of memory";
+  case cudaErrorInvalidConfiguration:
+    return "invalid configuration argument";
   case cudaErrorInsufficientDriver:
     return "CUDA driver version is insufficient for CUDA runtime version";
   case cudaErrorNoDevice:
     return "no CUDA-capable device is detected";
   case cudaErrorNotReady:
     return "device not ready";
+  case cudaErrorHostMemoryAlreadyRegistered:
+    return "part or all of the requested memory range is already mapped";
   case cudaErrorStreamCaptureUnsupported:
     return "operation not permitted when stream is capturing";
+  case cudaErrorStreamCaptureUnjoined:
+    return "capturing stream has unjoined work";
+  case cudaErrorStreamCaptureIsolation:
+    return "dependency created on uncaptured work in another stream";
+  case cudaErrorCapturedEvent:
+    return "operation not permitted on an event last recorded in a capturing stream";
   }
   return "an error";
 }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
-cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return std::exchange(lastError, cudaSuccess); }
+cudaError_t cudaPeekAtLastError() { return lastError; }
 cudaError_t cudaDriverGetVersion(int *version) { return *version = driverVersion(), cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int *version) { return *version = kRuntimeVersion, cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int *count) {
@@ -95,101 +118,114 @@ cudaError_t cudaGetDeviceCount(int *count) {
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
-  const int capability = static_cast<int>(numberOf("HYC_EMULATION_CAPABILITY", 90));
-  *properties = {"the host, as a device", deviceBytes(), capability / 10, capability % 10, 4};
+  *properties = {"the host, as a device", deviceBytes(), capability() / 10, capability() % 10, 4};
   return cudaSuccess;
 }
+
+// ------------------------------------------------------------------------------------------------------------- memory
+
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
   *total = deviceBytes();
   *free = *total - std::min(*total, used);
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void **pointer, size_t bytes) {
-  const size_t granules = (bytes + kGranularity - 1) / kGranularity * kGranularity;
-  *pointer = used + granules <= deviceBytes() ? allocate(bytes) : nullptr;
+  emulation::breakRecording();
+  *pointer = used + granules(bytes) <= deviceBytes() ? allocate(bytes) : nullptr;
   if (!*pointer)
     return cudaErrorMemoryAllocation;
-  allocations[*pointer] = granules;
-  used += granules;
+  onDevice[static_cast<char *>(*pointer)] = bytes;
+  used += granules(bytes);
   return cudaSuccess;
 }
 cudaError_t cudaFree(void *pointer) {
-  if (const auto found = allocations.find(pointer); found != allocations.end()) {
-    used -= found->second;
-    allocations.erase(found);
+  emulation::finishAll();
+  if (const auto found = onDevice.find(static_cast<char *>(pointer)); found != onDevice.end()) {
+    used -= granules(found->second);
+    onDevice.erase(found);
   }
   std::free(pointer);
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void **pointer, size_t bytes) {
+  emulation::breakRecording();
   *pointer = allocate(bytes);
-  return *pointer ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-cudaError_t cudaFreeHost(void *pointer) { return std::free(pointer), cudaSuccess; }
-cudaError_t cudaHostRegister(void *, size_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaHostUnregister(void *) { return cudaSuccess; }
-cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) { return *device = host, cudaSuccess; }
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
-  std::memmove(to, from, bytes);
-  return synchronous();
-}
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  emulation::enqueue([=] { std::memmove(to, from, bytes); });
+  if (!*pointer)
+    return cudaErrorMemoryAllocation;
+  pinned[static_cast<char *>(*pointer)] = bytes;
   return cudaSuccess;
 }
-cudaError_t cudaMemset(void *to, int value, size_t bytes) { return std::memset(to, value, bytes), synchronous(); }
-cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) {
-  emulation::enqueue([=] { std::memset(to, value, bytes); });
+cudaError_t cudaFreeHost(void *pointer) {
+  emulation::finishAll();
+  pinned.erase(static_cast<char *>(pointer));
+  return std::free(pointer), cudaSuccess;
+}
+cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned) {
+  emulation::breakRecording();
+  if (bytes == 0)
+    return cudaErrorInvalidValue;
+  const char *const begin = static_cast<char *>(pointer);
+  if (contains(pinned, begin) || contains(pinned, begin + bytes - 1))
+    return lastError = cudaErrorHostMemoryAlreadyRegistered;
+  pinned[begin] = bytes;
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { return *stream = nullptr, cudaSuccess; }
-cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return synchronous(); }
-cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return *event = new CUevent_st{}, cudaSuccess; }
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  return event->at = std::chrono::steady_clock::now(), cudaSuccess;
+cudaError_t cudaHostUnregister(void *pointer) {
+  emulation::finishAll();
+  return pinned.erase(static_cast<char *>(pointer)) ? cudaSuccess : lastError = cudaErrorInvalidValue;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return synchronous(); }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  *milliseconds = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
-  return cudaSuccess;
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) {
+  if (!contains(pinned, host))
+    return cudaErrorInvalidValue;
+  return *device = host, cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize() { return synchronous(); }
 
-void emulation::enqueue(std::function<void()> work) {
-  if (recorded)
-    recorded->push_back(std::move(work));
-  else
-    work();
-}
-// HYC_EMULATION_GRAPHS=off: a device on which nothing can be recorded.
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  const char *text = std::getenv("HYC_EMULATION_GRAPHS");
-  wasBroken = text && std::strcmp(text, "off") == 0;
-  recorded = std::make_unique<Work>();
+// ------------------------------------------------------------------------------------------------- copies and kernels
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
+  if (emulation::isRecording())
+    return emulation::breakRecording();
+  emulation::finishDefault();
+  std::memmove(to, from, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
-  const std::unique_ptr<Work> work = std::move(recorded);
-  *graph = nullptr;
-  if (!work || wasBroken)
-    return cudaErrorStreamCaptureUnsupported;
-  *graph = new CUgraph_st{std::move(*work)};
+// From pageable memory a copy is taken at once; what goes to it is there when the call returns.
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  if (bytes == 0)
+    return cudaSuccess;
+  if (emulation::isRecording() && (isPageable(from) || isPageable(to)))
+    return emulation::breakRecording();
+  if (isPageable(from)) {
+    const auto *const begin = static_cast<const char *>(from);
+    emulation::enqueue(stream, [to, bytes, staged = std::vector<char>(begin, begin + bytes)] {
+      std::memcpy(to, staged.data(), bytes);
+    });
+  } else {
+    emulation::enqueue(stream, [=] { std::memmove(to, from, bytes); });
+  }
+  return isPageable(to) ? cudaStreamSynchronize(stream) : cudaSuccess;
+}
+// On the default stream, and the host goes on.
+cudaError_t cudaMemset(void *to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes, nullptr); }
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+  emulation::enqueue(stream, [=] { std::memset(to, value, bytes); });
   return cudaSuccess;
 }
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long) {
-  *executable = new CUgraphExec_st{graph->work};
+
+cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute, int value) {
+  if (static_cast<size_t>(value) > mostSharedBytes())
+    return lastError = cudaErrorInvalidValue;
+  sharedLimits()[function] = static_cast<size_t>(value);
   return cudaSuccess;
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
-  for (const std::function<void()> &work : executable->work)
-    work();
-  return cudaSuccess;
+
+cudaError_t emulation::checkLaunch(const void *function, const cudaLaunchConfig_t &config) {
+  const auto found = sharedLimits().find(function);
+  const size_t shared = found == sharedLimits().end() ? size_t{48} << 10 : found->second;
+  const dim3 &grid = config.gridDim, &block = config.blockDim;
+  const auto isBetween = [](unsigned size, unsigned most) { return size >= 1 && size <= most; };
+  const bool isValid = isBetween(grid.x, 0x7fffffffu) && isBetween(grid.y, 65535) && isBetween(grid.z, 65535) &&
+                       isBetween(block.x, 1024) && isBetween(block.y, 1024) && isBetween(block.z, 64) &&
+                       block.x * block.y * block.z <= 1024 && config.dynamicSmemBytes <= shared;
+  return isValid ? cudaSuccess : lastError = cudaErrorInvalidConfiguration;
 }
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) { return delete executable, cudaSuccess; }
-cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) { return cudaSuccess; }

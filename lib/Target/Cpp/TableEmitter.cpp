@@ -111,12 +111,10 @@ dist::ScheduleOp TableEmitter::schedule() {
   return {};
 }
 
-/// On GPUs: what is offloaded lies in the host's memory. Where nothing is, that arena holds a few counters that kernels
-/// work on, and is the device's.
+/// On GPUs: what is offloaded lies in the host's memory, where kernels may reach it. Nothing that the host writes while
+/// kernels run does.
 bool TableEmitter::isOnHost(rank::ArenaOp arena) {
-  if (options.architectures.empty() || arena.getSymName() != "host")
-    return false;
-  return program.walk([](rank::MoveOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  return !options.architectures.empty() && arena.getSymName() == "host";
 }
 
 void TableEmitter::emitArenas() {

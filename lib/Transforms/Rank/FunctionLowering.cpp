@@ -125,7 +125,7 @@ StringRef FunctionLowering::arenaFor(Value tensor) {
     tables.share(kCommunication);
     return kCommunication;
   }
-  return cast<RankedTensorType>(tensor.getType()).getRank() == 0 ? kHost : kActivations;
+  return cast<RankedTensorType>(tensor.getType()).getRank() == 0 ? kFeeds : kActivations;
 }
 
 FunctionLowering::Destination FunctionLowering::destinationOf(Value tensor, Layout layout) {

@@ -307,7 +307,7 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
     return isFile ? rank::wholeBlocks(bytes) : bytes;
   };
   // Parameters and what belongs to them keep the model's order; counters and inputs are packed without gaps.
-  if (arena == "host" || arena == "communication")
+  if (arena == "feeds" || arena == "host" || arena == "communication")
     llvm::stable_sort(symbols, [&](Operation *a, Operation *b) { return bytesOf(a) > bytesOf(b); });
   int64_t end = 0;
   Builder builder(program.getContext());

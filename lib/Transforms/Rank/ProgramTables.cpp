@@ -65,7 +65,7 @@ FlatSymbolRefAttr ProgramTables::arenaRef(StringRef arena) {
 
 void ProgramTables::share(StringRef arena) { getArena(arena).setShared(true); }
 
-/// Loss and count are summed over ranks, gradients are many and adjacent; small counters are the host's.
+/// Loss and count are summed over ranks, gradients are many and adjacent; small counters lie beside the inputs.
 static StringRef arenaOfRole(StringRef role) {
   if (role == "gradient")
     return kGradients;
@@ -75,7 +75,7 @@ static StringRef arenaOfRole(StringRef role) {
     return kParameters;
   if (role == "output" || role == "step" || role == "applied_step" || role == "grad_norm" ||
       role.starts_with("loss_scale"))
-    return kHost;
+    return kFeeds;
   return kOptimizer;
 }
 
@@ -140,14 +140,14 @@ rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, ArrayAtt
                                       rank::BufferType type, Location loc) {
   if (auto known = program.lookupSymbol<rank::InputOp>(name))
     return known;
-  return rank::InputOp::create(builder, loc, name, arenaRef(kHost).getValue(), IntegerAttr(), type, source, bound,
+  return rank::InputOp::create(builder, loc, name, arenaRef(kFeeds).getValue(), IntegerAttr(), type, source, bound,
                                streams);
 }
 
 rank::ScalarOp ProgramTables::addScalar(StringRef name, rank::BufferType type, Location loc) {
   if (auto known = program.lookupSymbol<rank::ScalarOp>(name))
     return known;
-  return rank::ScalarOp::create(builder, loc, name, arenaRef(kHost).getValue(), IntegerAttr(), type);
+  return rank::ScalarOp::create(builder, loc, name, arenaRef(kFeeds).getValue(), IntegerAttr(), type);
 }
 
 rank::RecordOp ProgramTables::addRecord(StringRef name, StringRef arena, rank::BufferType type, Location loc) {

@@ -29,7 +29,7 @@ enum class Sharing : uint8_t {
 };
 
 struct ArenaDesc {
-  // "parameters", "gradients", "optimizer", "activations", "communication", "workspace", "host", "nvme"
+  // "parameters", "gradients", "optimizer", "activations", "communication", "feeds", "workspace", "host", "nvme"
   const char* name;
   int64_t bytes;
   Sharing sharing;

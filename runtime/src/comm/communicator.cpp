@@ -179,8 +179,8 @@ std::string Communicator::lostAmong(const std::vector<int>& ranks) const {
   return text;
 }
 
-uint64_t Communicator::announce(int channel) {
-  return channels_[static_cast<size_t>(channel)].own().announced.fetch_add(1, std::memory_order_release);
+void Communicator::announce(int channel, uint64_t count) {
+  channels_[static_cast<size_t>(channel)].own().announced.store(count, std::memory_order_release);
 }
 
 std::vector<int> Communicator::missingAt(int channelIndex, uint64_t number) const {

@@ -68,8 +68,8 @@ class Communicator {
   const ChannelPlans& plans() const { return plans_; }
   // "rank 3 was killed or crashed": which of these ranks can no longer take part; empty: all can.
   std::string lostAmong(const std::vector<int>& ranks) const;
-  // Tells the channel's members that this rank has come to its next exchange, and gives that one's number.
-  uint64_t announce(int channel);
+  // Tells the channel's members that this rank has come to `count` of its exchanges.
+  void announce(int channel, uint64_t count);
   // The members that have not come to exchange `number` of the channel yet; ascending.
   std::vector<int> missingAt(int channel, uint64_t number) const;
   const std::byte* greetingOf(int channel) const { return channels_[static_cast<size_t>(channel)].rows[0]->greeting; }

@@ -48,7 +48,7 @@ struct alignas(64) ChannelRow {
   std::byte greeting[kGreetingBytes];  // what the first member tells the others before all: an id of NCCL's
   alignas(64) std::atomic<uint64_t> published;
   alignas(64) std::atomic<uint64_t> finished;
-  std::atomic<uint64_t> announced;  // exchanges that this side's device was given; written where devices exchange
+  std::atomic<uint64_t> announced;  // exchanges that this side's device has come to; written where devices exchange
   alignas(64) Publication ring[kRingSize];
 };
 

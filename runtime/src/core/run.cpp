@@ -54,6 +54,27 @@ Result<std::string> folderAboveExecutable() {
   return folder;
 }
 
+// A rank that only follows another's failure gives the launcher time to see that one, and to end this one unheard.
+void waitForLauncher(const Environment& environment, const Status& status) {
+  if (environment.underHycRun && status.code() == StatusCode::kPeerLost) sleep(kLauncherGraceSeconds);
+}
+
+int report(const Environment& environment, const Status& status) {
+  if (status.ok()) return 0;
+  waitForLauncher(environment, status);
+  // hyc-run labels the lines of a rank itself.
+  if (environment.worldSize > 1 && !environment.underHycRun) std::fprintf(stderr, "rank %d: ", environment.rank);
+  std::fprintf(stderr, "error: %s\n", status.message().c_str());
+  return status.exitCode();
+}
+
+// Without waiting for the device, whose kernels may be waiting for ranks that are gone.
+[[noreturn]] void endAtOnce(const Environment& environment, const Status& status) {
+  const int code = report(environment, status);
+  std::fflush(stderr);
+  std::_Exit(code);
+}
+
 class RankRun {
  public:
   RankRun(const Program& program, RunOptions options, MakeAccelerator makeAccelerator)
@@ -72,7 +93,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
     HYCRT_RETURN_IF_ERROR(checkPoison(program_, options_));
     ownThread_ = !accelerator_ && hasCommunicationThread(options_, threads, environment_.worldSize);
-    applyThreadPlan({threads, environment_.localRank, environment_.worldSize});
+    applyThreadPlan({threads, environment_.localRank, environment_.worldSize, /*pins=*/!accelerator_});
     HYCRT_RETURN_IF_ERROR(checkMomentum());
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
@@ -85,6 +106,7 @@ class RankRun {
   }
 
   const Environment& environment() const { return environment_; }
+  bool hasDevice() const { return accelerator_ != nullptr; }
 
  private:
   Status readSurroundings() {
@@ -122,12 +144,12 @@ class RankRun {
     return accelerator_->open(program_, {environment_.localRank, environment_.worldSize, options_.comm, options_.tf32});
   }
 
-  // Exchanges want the host between kernels, and so do disks, checks and a trace.
+  // Staged exchanges want the host between kernels, and so do disks, checks and a trace.
   Status checkRecording() {
     static constexpr char kDisk[] = "the program moves states to and from a disk (nvme), which the host waits for";
-    const char* const reason = keepsOnDisk() ? kDisk
-                               : environment_.worldSize > 1
-                                   ? "the job has several ranks, whose exchanges the host starts"
+    const bool isStaged = environment_.worldSize > 1 && options_.comm == DeviceComm::kStaged;
+    const char* const reason = keepsOnDisk()             ? kDisk
+                               : isStaged                ? "the ranks exchange by way of the host (--comm shm)"
                                : !options_.trace.empty() ? "--trace tells of the parts of a step"
                                : program_.checksFinite   ? "the program checks what each op makes (--check-finite)"
                                                          : nullptr;
@@ -184,7 +206,9 @@ class RankRun {
         Communicator::connect(program_, environment_, *memory_, std::move(plans), {ownThread_, trace_.get()});
     if (!communicator.ok()) return communicator.status();
     communicator_ = std::move(*communicator);
-    return collectives ? collectives->connect(program_, *communicator_, environment_.rank) : Status();
+    if (!collectives) return {};
+    return collectives->connect(program_, *communicator_, environment_.rank,
+                                [this](const Status& status) { endAtOnce(environment_, status); });
   }
 
   // Of arenas on a device only the images are here.
@@ -328,6 +352,7 @@ class RankRun {
   Status uploadStates() {
     if (!accelerator_) return {};
     for (const StateDesc& state : program_.states) {
+      if (program_.arenas[state.buffer.arena].onHost) continue;  // the image is the arena
       HYCRT_RETURN_IF_ERROR(accelerator_->upload(state.buffer, heldElements(state) * sizeOf(state.dtype)));
     }
     HYCRT_RETURN_IF_ERROR(accelerator_->finish());
@@ -345,6 +370,7 @@ class RankRun {
   // Of the steps after the first, on the rank that also reports the steps.
   void tellExposedCommunication() const {
     if (environment_.rank != 0 || environment_.worldSize == 1 || options_.steps < 2) return;
+    if (accelerator_ && accelerator_->collectives()) return;  // the host waits for none of them
     const double steps = static_cast<double>(options_.steps - 1) * 1e6;
     const double waited = static_cast<double>(communicator_->waitedNs() - measureFrom_.waited) / steps;
     const double whole = static_cast<double>(monotonicNs() - measureFrom_.begin) / steps;
@@ -410,20 +436,6 @@ class RankRun {
   RemainingTime remaining_;
 };
 
-// A rank that only follows another's failure gives the launcher time to see that one, and to end this one unheard.
-void waitForLauncher(const Environment& environment, const Status& status) {
-  if (environment.underHycRun && status.code() == StatusCode::kPeerLost) sleep(kLauncherGraceSeconds);
-}
-
-int report(const Environment& environment, const Status& status) {
-  if (status.ok()) return 0;
-  waitForLauncher(environment, status);
-  // hyc-run labels the lines of a rank itself.
-  if (environment.worldSize > 1 && !environment.underHycRun) std::fprintf(stderr, "rank %d: ", environment.rank);
-  std::fprintf(stderr, "error: %s\n", status.message().c_str());
-  return status.exitCode();
-}
-
 }  // namespace
 
 int runProgram(int argc, char** argv, const Program& program, MakeAccelerator makeAccelerator) {
@@ -435,6 +447,7 @@ int runProgram(int argc, char** argv, const Program& program, MakeAccelerator ma
   }
   RankRun run(program, parsed->options, makeAccelerator);
   const Status status = run.run();
+  if (!status.ok() && run.hasDevice()) endAtOnce(run.environment(), status);
   return report(run.environment(), status);
 }
 

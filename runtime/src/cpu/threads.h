@@ -8,6 +8,7 @@ struct ThreadPlan {
   int threads;  // per rank
   int localRank;
   int localRanks;
+  bool pins = true;  // false: the scheduler is left all cores, for threads that are not this library's
 };
 
 // Sets OpenMP's team size; where every thread of every rank can have a core of its own, also pins this rank to its

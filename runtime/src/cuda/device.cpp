@@ -64,6 +64,35 @@ Status UploadRing::copy(std::byte* to, const std::byte* from, int64_t bytes, cud
   return {};
 }
 
+// --------------------------------------------------------------------------------------------------------- ReadRing
+
+ReadRing::~ReadRing() {
+  if (memory_) cudaFreeHost(memory_);
+}
+
+Status ReadRing::open() {
+  return cudaStatus(cudaMallocHost(reinterpret_cast<void**>(&memory_), kSlots * kSlotBytes),
+                    "allocating pinned memory");
+}
+
+Status ReadRing::copy(std::byte* to, const std::byte* from, int64_t bytes, cudaStream_t stream) {
+  if (pending_.size() == kSlots) {
+    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamSynchronize(stream), "a kernel"));
+    take();
+  }
+  std::byte* const slot = memory_ + static_cast<int64_t>(pending_.size()) * kSlotBytes;
+  pending_.push_back({to, bytes});
+  return cudaStatus(cudaMemcpyAsync(slot, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream),
+                    "copying from the device");
+}
+
+void ReadRing::take() {
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    std::memcpy(pending_[i].to, memory_ + static_cast<int64_t>(i) * kSlotBytes, static_cast<size_t>(pending_[i].bytes));
+  }
+  pending_.clear();
+}
+
 // --------------------------------------------------------------------------------------------------------- MarkList
 
 MarkList::~MarkList() {
@@ -133,8 +162,8 @@ Status TransferStream::wait(uint64_t move, cudaStream_t compute) {
 
 CudaDevice::~CudaDevice() {
   diskMoves_.reset();
+  graph_.reset();  // which has exchanges of theirs
   collectives_.reset();
-  graph_.reset();
   for (std::byte* pinned : pinned_) cudaHostUnregister(pinned);
   for (std::byte* arena : allocated_) cudaFree(arena);
   if (stream_) cudaStreamDestroy(stream_);
@@ -209,6 +238,7 @@ Status CudaDevice::open(const Program& program, const DevicePlace& place) {
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"));
   HYCRT_RETURN_IF_ERROR(fetches_.open());
   HYCRT_RETURN_IF_ERROR(evictions_.open());
+  HYCRT_RETURN_IF_ERROR(reads_.open());
   return ring_.open();
 }
 
@@ -325,7 +355,9 @@ bool CudaDevice::isOnHost(BufferRef buffer) const {
 }
 
 Status CudaDevice::upload(BufferRef buffer, int64_t bytes) {
-  if (!hasImage(buffer)) return {};
+  // Kernels of the step before may still be reading it.
+  if (isOnHost(buffer)) return internalError("what the host writes for a step lies in memory that kernels reach");
+  if (isFile(buffer)) return {};
   if (graph_ && graph_->takesUploads()) return graph_->upload(onDevice(buffer), onHost(buffer), bytes, stream_);
   uploaded_ += (bytes + StepGraph::kAlignment - 1) / StepGraph::kAlignment * StepGraph::kAlignment;
   return ring_.copy(onDevice(buffer), onHost(buffer), bytes, stream_);
@@ -340,6 +372,7 @@ Status CudaDevice::copyToDevice(BufferRef buffer, int64_t bytes) {
 
 Status CudaDevice::copyToHost(BufferRef buffer, int64_t bytes) {
   if (!hasImage(buffer)) return {};
+  if (bytes <= ReadRing::kSlotBytes) return reads_.copy(onHost(buffer), onDevice(buffer), bytes, stream_);
   return cudaStatus(
       cudaMemcpyAsync(onHost(buffer), onDevice(buffer), static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_),
       "copying from the device");
@@ -347,13 +380,22 @@ Status CudaDevice::copyToHost(BufferRef buffer, int64_t bytes) {
 
 Status CudaDevice::beginRecording() {
   graph_ = std::make_unique<StepGraph>();
+  if (collectives_) collectives_->beginRecording();
   return graph_->begin(stream_, lastUploaded_);
 }
 
 Status CudaDevice::endRecording() {
+  const Status joined = collectives_ ? collectives_->joinRecording(stream_) : Status();
   Status ended = graph_->end(stream_);
   if (!ended.ok()) hyc::kernels::cuda::forgetGemmFailure();
+  if (ended.ok() && !joined.ok()) ended = joined;
+  if (collectives_) collectives_->endRecording(!ended.ok());
   return ended;
+}
+
+Status CudaDevice::launch() {
+  if (collectives_) collectives_->replay();
+  return graph_->launch(stream_);
 }
 
 Status CudaDevice::finish() {
@@ -361,8 +403,9 @@ Status CudaDevice::finish() {
   uploaded_ = 0;
   if (const char* failure = hyc::kernels::cuda::gemmFailure()) return unavailableError(failure);
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaGetLastError(), "starting a kernel"));
-  if (collectives_) HYCRT_RETURN_IF_ERROR(collectives_->watch(stream_));
-  return cudaStatus(cudaStreamSynchronize(stream_), "a kernel");
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamSynchronize(stream_), "a kernel"));
+  reads_.take();
+  return {};
 }
 
 std::string CudaDevice::describe() const {

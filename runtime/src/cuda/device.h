@@ -38,6 +38,27 @@ class UploadRing {
   size_t next_ = 0;
 };
 
+// Pinned memory through which numbers come back: a copy to other memory would hold up the caller until all that is in
+// front of it is done.
+class ReadRing {
+ public:
+  static constexpr int64_t kSlotBytes = 64;
+  ~ReadRing();
+  Status open();
+  // At most kSlotBytes; there when take() is called after `stream` is done.
+  Status copy(std::byte* to, const std::byte* from, int64_t bytes, cudaStream_t stream);
+  void take();
+
+ private:
+  static constexpr int kSlots = 64;
+  struct Read {
+    std::byte* to;
+    int64_t bytes;
+  };
+  std::byte* memory_ = nullptr;
+  std::vector<Read> pending_;
+};
+
 // Events with times, used again after they were taken.
 class MarkList {
  public:
@@ -84,7 +105,7 @@ class CudaDevice : public Accelerator {
   Status beginRecording() override;
   Status endRecording() override;
   void refill() override { graph_->refill(); }
-  Status launch() override { return graph_->launch(stream_); }
+  Status launch() override;
   Result<uint64_t> startMove(BufferRef source, BufferRef destination, int64_t bytes, int64_t zeros) override;
   Status waitMove(uint64_t move) override;
   Status read(const std::byte* from, std::byte* to, int64_t bytes) override;
@@ -123,6 +144,7 @@ class CudaDevice : public Accelerator {
   int fileArena_ = -1, device_ = 0;
   std::byte* const* images_ = nullptr;
   UploadRing ring_;
+  ReadRing reads_;
   std::unique_ptr<DeviceCollectives> collectives_;
 };
 

@@ -8,15 +8,19 @@
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
-#include <time.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "cuda/arrivals.h"
 #include "cuda/device.h"
 
 namespace hycrt {
@@ -25,7 +29,7 @@ namespace {
 static_assert(sizeof(ncclUniqueId) == kGreetingBytes);
 
 constexpr int kEvents = 64;  // exchanges whose ends are remembered; a later one's end is an earlier one's too
-constexpr int64_t kPollNs = 200000;
+constexpr std::chrono::milliseconds kPollPeriod{20};
 constexpr int kDefaultTimeoutSeconds = 600;
 
 int timeoutSeconds() {
@@ -62,47 +66,39 @@ ncclDataType_t typeOf(DType dtype) {
 class NcclCollectives : public DeviceCollectives {
  public:
   ~NcclCollectives() override {
+    stopWatching();
     for (ncclComm_t comm : comms_) {
-      if (comm) failed_ ? ncclCommAbort(comm) : ncclCommDestroy(comm);
+      if (comm) ncclCommDestroy(comm);
     }
-    for (Pending& one : pending_) {
-      if (one.done) cudaEventDestroy(one.done);
-    }
+    for (cudaEvent_t event : done_) cudaEventDestroy(event);
     if (ready_) cudaEventDestroy(ready_);
     if (stream_) cudaStreamDestroy(stream_);
   }
 
   Greeter greeter() const override { return makeId; }
-  Status connect(const Program& program, Communicator& communicator, int rank) override;
+  Status connect(const Program& program, Communicator& communicator, int rank, EndRun endRun) override;
   Result<Ticket> start(Context& ctx, const CollectiveCall& call) override;
   Status wait(Ticket ticket) override;
   Status exchange(Context& ctx, const TransferUse* uses, int count) override;
-  Status watch(CUstream_st* stream) override;
+  void beginRecording() override { arrivals_.beginRecording(); }
+  Status joinRecording(CUstream_st* stream) override;
+  void endRecording(bool failed) override { arrivals_.endRecording(failed); }
+  void replay() override { arrivals_.replay(); }
 
  private:
-  // This rank came to exchange `number` of a channel.
-  struct Arrival {
-    int channel;
-    uint64_t number;
-  };
-  // An exchange that was put on the stream.
-  struct Pending {
-    cudaEvent_t done = nullptr;
-    std::string name;
-    std::vector<int> members;
-    std::vector<Arrival> arrivals;  // of this rank, by channel
-  };
-
-  Status begin(cudaStream_t compute);
-  Result<Ticket> end(const std::string& name, const std::vector<int>& members, std::vector<Arrival> arrivals,
-                     ncclResult_t result);
-  std::string missingFrom(const Pending& one) const;
+  Status begin(cudaStream_t compute, Arrivals::Exchange exchange);
+  Result<Ticket> end(const std::string& name, ncclResult_t result);
   Status check(ncclResult_t result, const std::string& what);
   ncclResult_t enqueue(Context& ctx, const CollectiveCall& call, ncclComm_t comm);
   ncclResult_t enqueueFlat(Context& ctx, const CollectiveCall& call, const std::vector<int>& members, ncclComm_t comm);
   int64_t coordinateOfShard(const CollectiveDesc& row, int rank) const;
-  const Pending* oldestUnfinished() const;
-  Status failure(const std::string& what);
+  int peerOf(Context& ctx, const TransferDesc& transfer) const;
+  Status joinGroups();
+  void watch();
+  void stopWatching();
+  Status look(Arrivals::Progress& before, int64_t& movedNs);
+  std::string asynchronousError() const;
+  Status failure(const std::string& what, const Arrivals::Exchange& exchange, bool hasChannels) const;
 
   const Program* program_ = nullptr;
   Communicator* communicator_ = nullptr;
@@ -110,32 +106,54 @@ class NcclCollectives : public DeviceCollectives {
   std::vector<ncclComm_t> comms_;  // by channel; null: a transfer's channel, or a group of this rank alone
   cudaStream_t stream_ = nullptr, compute_ = nullptr;
   cudaEvent_t ready_ = nullptr;
-  std::vector<Pending> pending_ = std::vector<Pending>(kEvents);
+  std::vector<cudaEvent_t> done_;  // by number, modulo kEvents
   uint64_t started_ = 0;
-  bool failed_ = false;
+  Arrivals arrivals_;
+
+  EndRun endRun_;
+  Arrivals::Exchange joining_;  // the groups, as if it were an exchange
+  std::thread watcher_;
+  std::mutex mutex_;  // of all below
+  std::condition_variable changed_;
+  bool isJoining_ = true, isStopping_ = false;
 };
 
 Status NcclCollectives::check(ncclResult_t result, const std::string& what) {
   if (result == ncclSuccess) return {};
-  failed_ = true;
-  return unavailableError("NCCL: " + what + " failed: " + ncclGetErrorString(result));
+  const char* const more = ncclGetLastError(nullptr);
+  return unavailableError("NCCL: " + what + " failed: " + ncclGetErrorString(result) +
+                          (more && *more ? std::string("; ") + more : ""));
 }
 
-Status NcclCollectives::connect(const Program& program, Communicator& communicator, int rank) {
+Status NcclCollectives::connect(const Program& program, Communicator& communicator, int rank, EndRun endRun) {
   program_ = &program;
   communicator_ = &communicator;
   rank_ = rank;
+  endRun_ = std::move(endRun);
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"));
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "making an event"));
-  for (Pending& one : pending_) {
-    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventCreateWithFlags(&one.done, cudaEventDisableTiming), "making an event"));
+  for (int i = 0; i < kEvents; ++i) {
+    cudaEvent_t event = nullptr;
+    HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
+    done_.push_back(event);
   }
-  const ChannelPlans& plans = communicator.plans();
+  HYCRT_RETURN_IF_ERROR(arrivals_.open(static_cast<int>(communicator.plans().channels.size())));
+  joining_ = {
+      "joining the groups", communicator.plans().channels[static_cast<size_t>(communicator.plans().world)].members, {}};
+  watcher_ = std::thread([this] { watch(); });
+  HYCRT_RETURN_IF_ERROR(joinGroups());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  isJoining_ = false;
+  return {};
+}
+
+Status NcclCollectives::joinGroups() {
+  const ChannelPlans& plans = communicator_->plans();
   std::vector<bool> isGroup(plans.channels.size(), false);
   for (int channel : plans.ofGroup) {
     if (channel >= 0) isGroup[static_cast<size_t>(channel)] = true;
   }
-  isGroup[static_cast<size_t>(plans.world)] = true;
+  if (program_->transfers.size > 0) isGroup[static_cast<size_t>(plans.world)] = true;
   comms_.assign(plans.channels.size(), nullptr);
   // All groups at once: which comes first differs between the programs of stages.
   HYCRT_RETURN_IF_ERROR(check(ncclGroupStart(), "joining groups"));
@@ -143,9 +161,9 @@ Status NcclCollectives::connect(const Program& program, Communicator& communicat
     const std::vector<int>& members = plans.channels[i].members;
     if (!isGroup[i] || members.size() < 2) continue;
     ncclUniqueId id;
-    std::memcpy(&id, communicator.greetingOf(static_cast<int>(i)), sizeof id);
+    std::memcpy(&id, communicator_->greetingOf(static_cast<int>(i)), sizeof id);
     int self = 0;
-    while (members[static_cast<size_t>(self)] != rank) ++self;
+    while (members[static_cast<size_t>(self)] != rank_) ++self;
     HYCRT_RETURN_IF_ERROR(
         check(ncclCommInitRank(&comms_[i], static_cast<int>(members.size()), id, self), "joining a group"));
   }
@@ -153,35 +171,32 @@ Status NcclCollectives::connect(const Program& program, Communicator& communicat
 }
 
 // What was computed so far comes before what is put on the stream of exchanges.
-Status NcclCollectives::begin(cudaStream_t compute) {
+Status NcclCollectives::begin(cudaStream_t compute, Arrivals::Exchange exchange) {
   compute_ = compute;
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(ready_, compute), "recording an event"));
-  return cudaStatus(cudaStreamWaitEvent(stream_, ready_, 0), "waiting for an event");
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamWaitEvent(stream_, ready_, 0), "waiting for an event"));
+  arrivals_.begin(std::make_shared<const Arrivals::Exchange>(std::move(exchange)), stream_);
+  return {};
 }
 
-Result<Ticket> NcclCollectives::end(const std::string& name, const std::vector<int>& members,
-                                    std::vector<Arrival> arrivals, ncclResult_t result) {
+Result<Ticket> NcclCollectives::end(const std::string& name, ncclResult_t result) {
   HYCRT_RETURN_IF_ERROR(check(result, name));
-  Pending& one = pending_[started_ % kEvents];
-  one.name = name;
-  one.members = members;
-  one.arrivals = std::move(arrivals);
-  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(one.done, stream_), "recording an event"));
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(done_[started_ % kEvents], stream_), "recording an event"));
+  arrivals_.end(stream_);
   return Ticket{0, started_++};
 }
 
 Status NcclCollectives::wait(Ticket ticket) {
   if (ticket.channel < 0) return {};
   // Where the event has been taken by a later exchange, that one's end is waited for, which is no sooner.
-  return cudaStatus(cudaStreamWaitEvent(compute_, pending_[ticket.sequence % kEvents].done, 0), "waiting for an event");
+  return cudaStatus(cudaStreamWaitEvent(compute_, done_[ticket.sequence % kEvents], 0), "waiting for an event");
 }
 
 Result<Ticket> NcclCollectives::start(Context& ctx, const CollectiveCall& call) {
   const CollectiveDesc& row = program_->collectives[call.collective];
   const int channel = communicator_->plans().ofGroup[static_cast<size_t>(row.group)];
   const std::vector<int>& members = communicator_->plans().channels[static_cast<size_t>(channel)].members;
-  const Arrival arrival{channel, communicator_->announce(channel)};
-  HYCRT_RETURN_IF_ERROR(begin(ctx.accelerator()->stream()));
+  HYCRT_RETURN_IF_ERROR(begin(ctx.accelerator()->stream(), {row.name, members, {channel}}));
   ncclComm_t const comm = comms_[static_cast<size_t>(channel)];
   ncclResult_t result = ncclSuccess;
   if (comm) {
@@ -195,7 +210,7 @@ Result<Ticket> NcclCollectives::start(Context& ctx, const CollectiveCall& call) 
           "copying on the device"));
     }
   }
-  return end(row.name, members, {arrival}, result);
+  return end(row.name, result);
 }
 
 ncclResult_t NcclCollectives::enqueue(Context& ctx, const CollectiveCall& call, ncclComm_t comm) {
@@ -259,20 +274,26 @@ ncclResult_t NcclCollectives::enqueueFlat(Context& ctx, const CollectiveCall& ca
   return result == ncclSuccess ? ended : result;
 }
 
+int NcclCollectives::peerOf(Context& ctx, const TransferDesc& transfer) const {
+  Coordinates at = ctx.at();
+  at.pp = transfer.peerStage;
+  return rankOf(program_->mesh, at);
+}
+
 Status NcclCollectives::exchange(Context& ctx, const TransferUse* uses, int count) {
   ncclComm_t const world = comms_[static_cast<size_t>(communicator_->plans().world)];
-  HYCRT_RETURN_IF_ERROR(begin(ctx.accelerator()->stream()));
-  std::vector<int> peers;
-  std::vector<Arrival> arrivals;
+  Arrivals::Exchange exchange{"the exchange of nothing", {}, {}};
+  if (count > 0) exchange.name = std::string("the exchange of ") + program_->transfers[uses[0].transfer].name;
+  for (int i = 0; i < count; ++i) {
+    exchange.members.push_back(peerOf(ctx, program_->transfers[uses[i].transfer]));
+    exchange.channels.push_back(communicator_->plans().ofTransfer[static_cast<size_t>(uses[i].transfer)]);
+  }
+  const std::string name = exchange.name;
+  HYCRT_RETURN_IF_ERROR(begin(ctx.accelerator()->stream(), std::move(exchange)));
   ncclResult_t result = ncclGroupStart();
   for (int i = 0; i < count && result == ncclSuccess; ++i) {
     const TransferDesc& transfer = program_->transfers[uses[i].transfer];
-    Coordinates at = ctx.at();
-    at.pp = transfer.peerStage;
-    const int peer = rankOf(program_->mesh, at);
-    peers.push_back(peer);
-    const int channel = communicator_->plans().ofTransfer[static_cast<size_t>(uses[i].transfer)];
-    arrivals.push_back({channel, communicator_->announce(channel)});
+    const int peer = peerOf(ctx, transfer);
     std::byte* const place =
         ctx.accelerator()->arena(transfer.buffer.arena) + transfer.buffer.offset + transfer.slotStride * uses[i].slot;
     const size_t bytes = static_cast<size_t>(transfer.bytes);
@@ -280,75 +301,79 @@ Status NcclCollectives::exchange(Context& ctx, const TransferUse* uses, int coun
                                                     : ncclRecv(place, bytes, ncclUint8, peer, world, stream_);
   }
   const ncclResult_t ended = ncclGroupEnd();
-  const std::string name = count > 0 ? program_->transfers[uses[0].transfer].name : "nothing";
-  Result<Ticket> ticket =
-      end("the exchange of " + name, peers, std::move(arrivals), result == ncclSuccess ? ended : result);
+  Result<Ticket> ticket = end(name, result == ncclSuccess ? ended : result);
   return ticket.ok() ? wait(*ticket) : ticket.status();
 }
 
 // ---------------------------------------------------------------------------------------------------------- watching
 
-const NcclCollectives::Pending* NcclCollectives::oldestUnfinished() const {
-  const uint64_t first = started_ < kEvents ? 0 : started_ - kEvents;
-  for (uint64_t i = first; i < started_; ++i) {
-    const Pending& one = pending_[i % kEvents];
-    if (cudaEventQuery(one.done) == cudaErrorNotReady) return &one;
+// The run's own thread may wait for the device wherever it calls CUDA: this one calls nothing that waits.
+void NcclCollectives::watch() {
+  Arrivals::Progress before;
+  int64_t movedNs = monotonicNs();
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!changed_.wait_for(lock, kPollPeriod, [&] { return isStopping_; })) {
+    if (const Status status = look(before, movedNs); !status.ok()) return endRun_(status);
   }
-  return nullptr;
 }
 
-// "; rank 2, 3 did not arrive there", or that all did.
-std::string NcclCollectives::missingFrom(const Pending& one) const {
-  std::vector<int> missing;
-  for (const Arrival& arrival : one.arrivals) {
-    for (int rank : communicator_->missingAt(arrival.channel, arrival.number)) {
-      if (std::find(missing.begin(), missing.end(), rank) == missing.end()) missing.push_back(rank);
-    }
+void NcclCollectives::stopWatching() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    isStopping_ = true;
   }
-  if (missing.empty()) return "; every rank has arrived there";
-  std::string text = missing.size() == 1 ? "; rank" : "; ranks";
-  for (size_t i = 0; i < missing.size(); ++i) text += (i ? ", " : " ") + std::to_string(missing[i]);
-  return text + " did not arrive there";
+  changed_.notify_one();
+  if (watcher_.joinable()) watcher_.join();
 }
 
-// Ends all groups, since a rank that waits inside NCCL's kernels waits for ever.
-Status NcclCollectives::failure(const std::string& what) {
-  const Pending* const one = oldestUnfinished();
-  std::string text = "NCCL: " + what;
-  if (one) {
-    text += " in " + one->name + ", together with rank";
-    for (size_t i = 0; i < one->members.size(); ++i) text += (i ? ", " : " ") + std::to_string(one->members[i]);
-    const std::string lost = communicator_->lostAmong(one->members);
-    text += lost.empty() ? missingFrom(*one) : "; " + lost;
+// Time counts while the device is in an exchange, from the last one's end on.
+Status NcclCollectives::look(Arrivals::Progress& before, int64_t& movedNs) {
+  const Arrivals::Progress now = isJoining_ ? Arrivals::Progress{} : arrivals_.publish(*communicator_);
+  if (!isJoining_ && (now.ended >= now.begun || !(now == before))) movedNs = monotonicNs();
+  before = now;
+  const Arrivals::Exchange* const exchange = isJoining_ ? &joining_ : now.ended < now.begun ? now.last.get() : nullptr;
+  if (const std::string error = asynchronousError(); !error.empty()) {
+    if (!exchange) return unavailableError("NCCL: " + error);
+    return failure(error, *exchange, !isJoining_);
   }
-  failed_ = true;
-  for (ncclComm_t& comm : comms_) {
-    if (comm) ncclCommAbort(comm);
-    comm = nullptr;
-  }
-  return unavailableError(text);
+  if (!exchange) return {};
+  if (!communicator_->lostAmong(exchange->members).empty()) return failure("a peer is gone", *exchange, !isJoining_);
+  if (monotonicNs() - movedNs <= int64_t{timeoutSeconds()} * 1000000000) return {};
+  return failure("nothing has moved for " + std::to_string(timeoutSeconds()) + " s (HYC_NCCL_TIMEOUT)", *exchange,
+                 !isJoining_);
 }
 
-Status NcclCollectives::watch(CUstream_st* stream) {
-  const int64_t limit = monotonicNs() + int64_t{timeoutSeconds()} * 1000000000;
-  for (int64_t polls = 0;; ++polls) {
-    const cudaError_t state = cudaStreamQuery(stream);
-    if (state != cudaErrorNotReady) return cudaStatus(state, "a kernel");
-    for (ncclComm_t comm : comms_) {
-      ncclResult_t error = ncclSuccess;
-      if (!comm || ncclCommGetAsyncError(comm, &error) != ncclSuccess) continue;
-      if (error != ncclSuccess && error != ncclInProgress) return failure(ncclGetErrorString(error));
-    }
-    if (polls % 500 == 499 && oldestUnfinished()) {
-      const Pending* const one = oldestUnfinished();
-      if (one && !communicator_->lostAmong(one->members).empty()) return failure("a peer is gone");
-    }
-    if (monotonicNs() > limit) {
-      return failure("nothing has moved for " + std::to_string(timeoutSeconds()) + " s (HYC_NCCL_TIMEOUT)");
-    }
-    const timespec nap{0, kPollNs};
-    nanosleep(&nap, nullptr);
+std::string NcclCollectives::asynchronousError() const {
+  if (isJoining_) return "";
+  for (ncclComm_t comm : comms_) {
+    ncclResult_t error = ncclSuccess;
+    if (!comm || ncclCommGetAsyncError(comm, &error) != ncclSuccess) continue;
+    if (error != ncclSuccess && error != ncclInProgress) return ncclGetErrorString(error);
   }
+  return "";
+}
+
+// "…; ranks 2, 3 did not arrive there", or who is gone.
+Status NcclCollectives::failure(const std::string& what, const Arrivals::Exchange& exchange, bool hasChannels) const {
+  const auto listOf = [](const std::vector<int>& ranks) {
+    std::string text = ranks.size() == 1 ? "rank" : "ranks";
+    for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : " ") + std::to_string(ranks[i]);
+    return text;
+  };
+  const std::string text = "NCCL: " + what + " in " + exchange.name + ", together with " + listOf(exchange.members);
+  const std::string lost = communicator_->lostAmong(exchange.members);
+  if (!lost.empty()) return {StatusCode::kPeerLost, text + "; " + lost};
+  if (!hasChannels) return unavailableError(text);
+  const std::vector<int> missing = arrivals_.missingFrom(exchange, *communicator_);
+  return unavailableError(
+      text + "; " + (missing.empty() ? "every rank has arrived" : listOf(missing) + " did not arrive") + " there");
+}
+
+// What counts them is behind the events that waits ask for.
+Status NcclCollectives::joinRecording(CUstream_st* stream) {
+  if (!arrivals_.hasRecorded()) return {};
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(ready_, stream_), "recording an event"));
+  return cudaStatus(cudaStreamWaitEvent(stream, ready_, 0), "waiting for an event");
 }
 
 }  // namespace

@@ -26,14 +26,14 @@
 // BACKWARD-NEXT: kernels::gelu_tanh_grad_sum_16x32(f32(activations{{.*}}), f32(activations{{.*}}),
 // BACKWARD-NEXT: f32(gradients + {{[0-9]+}}), mode);
 
-// APPLY: gradientScale(*f64(host + [[SUM:[0-9]+]]), *i64(communication + 0), 1,
+// APPLY: gradientScale(*f64(feeds + [[SUM:[0-9]+]]), *i64(communication + 0), 1,
 // APPLY: // fc1.weight: (16, 32)
-// APPLY-NEXT: adamw({.lr = *f32(host + {{[0-9]+}}), .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-08, .weightDecay = 0.01,
+// APPLY-NEXT: adamw({.lr = *f32(feeds + {{[0-9]+}}), .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-08, .weightDecay = 0.01,
 // APPLY: = learningRate;
 
 // TABLES: {"fc1.weight", "parameter", hycrt::DType::kF32, {kParameters, 16384},
 // TABLES-NEXT: {16, 32}, {16, 32}, {16, 32}, {}, hycrt::Initializer::normal(0, 0.1, hycrt::stableKey("fc1.weight"))},
-// TABLES: {"labels", hycrt::DType::kI64, hycrt::InputSource::kNextTokens, {kHost, {{[0-9]+}}}, 256, {8}},
+// TABLES: {"labels", hycrt::DType::kI64, hycrt::InputSource::kNextTokens, {kFeeds, {{[0-9]+}}}, 256, {8}},
 // TABLES: .batch = {.samples = 2, .microBatches = 2, .sequence = 8},
 // TABLES: int main(int argc, char** argv) { return hycrt::runProgram(argc, argv, kProgram); }
 

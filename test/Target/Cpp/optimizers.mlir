@@ -28,7 +28,7 @@ hyc.func @microbatch(%ids: tensor<2x4xi64> {hyc.input = "ids", hyc.source = "tok
 }
 
 // ADAM: // w: (16, 8)
-// ADAM-NEXT: adamw({.lr = *f32(host + {{[0-9]+}}), .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-08, .weightDecay = 0.1,
+// ADAM-NEXT: adamw({.lr = *f32(feeds + {{[0-9]+}}), .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-08, .weightDecay = 0.1,
 // ADAM-NEXT: .step = *i64({{.*}}), .gradScale = *f32({{.*}}), .decay = DecayKind::kAddedToGradient,
 // ADAM-NEXT: .correctsBias = false}, 128, f32(parameters + 0), f32(gradients + {{[0-9]+}}),
 
@@ -36,16 +36,16 @@ hyc.func @microbatch(%ids: tensor<2x4xi64> {hyc.input = "ids", hyc.source = "tok
 // LION-NEXT: lion({.lr = *f32({{.*}}), .beta1 = 0.9, .beta2 = 0.999, .weightDecay = 0.1, .gradScale = *f32(
 
 // LAMB: // w: (16, 8)
-// LAMB-NEXT: lambDirection({.beta1 = *f64(host + [[MOMENTUM:[0-9]+]]), .beta2 = 0.999,
+// LAMB-NEXT: lambDirection({.beta1 = *f64(feeds + [[MOMENTUM:[0-9]+]]), .beta2 = 0.999,
 // LAMB: sumOfSquares(f32(parameters + 0), 128, i64([[LIMBS:.*]]), WriteMode::kOverwrite);
-// LAMB-NEXT: *f64(host + [[P:[0-9]+]]) = roundExactSum(i64([[LIMBS]]));
+// LAMB-NEXT: *f64(feeds + [[P:[0-9]+]]) = roundExactSum(i64([[LIMBS]]));
 // LAMB-NEXT: sumOfSquares(f32(gradients + {{[0-9]+}}), 128, i64([[LIMBS]]), WriteMode::kOverwrite);
-// LAMB-NEXT: *f64(host + [[U:[0-9]+]]) = roundExactSum(i64([[LIMBS]]));
-// LAMB: *f64(host + [[R:[0-9]+]]) = trustRatio({.least = 0.01, .most = 1e+01}, *f64(host + [[P]]), *f64(host + [[U]]));
-// LAMB: lambUpdate(*f32(host + {{[0-9]+}}) * *f64(host + [[R]]), 128, f32(parameters + 0), f32(gradients + {{[0-9]+}}));
+// LAMB-NEXT: *f64(feeds + [[U:[0-9]+]]) = roundExactSum(i64([[LIMBS]]));
+// LAMB: *f64(feeds + [[R:[0-9]+]]) = trustRatio({.least = 0.01, .most = 1e+01}, *f64(feeds + [[P]]), *f64(feeds + [[U]]));
+// LAMB: lambUpdate(*f32(feeds + {{[0-9]+}}) * *f64(feeds + [[R]]), 128, f32(parameters + 0), f32(gradients + {{[0-9]+}}));
 
 // A step that overflows leaves moments, gradient and parameter alone.
-// SCALED: if (*[[HAPPENS:.*\)]]) lambDirection({.beta1 = *f64(host + {{[0-9]+}}), .beta2 = 0.999,
+// SCALED: if (*[[HAPPENS:.*\)]]) lambDirection({.beta1 = *f64(feeds + {{[0-9]+}}), .beta2 = 0.999,
 // SCALED: if (*[[HAPPENS]]) lambUpdate(
 
-// TABLE: {kHost, {{[0-9]+}}}},  // loss sum, token count, gradient norm; loss scale, hysteresis, applied steps; momentum
+// TABLE: {kFeeds, {{[0-9]+}}}},  // loss sum, token count, gradient norm; loss scale, hysteresis, applied steps; momentum

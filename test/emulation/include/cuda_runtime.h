@@ -112,11 +112,17 @@ using cudaEvent_t = CUevent_st *;
 
 enum cudaError_t {
   cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorNotReady = 600,
+  cudaErrorHostMemoryAlreadyRegistered = 712,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorCapturedEvent = 907,
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToDevice = 1,
@@ -187,16 +193,21 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute attribute, int value);
 
 namespace emulation {
-// Done at once, or recorded where a step is.
-void enqueue(std::function<void()> work);
+void enqueue(cudaStream_t stream, std::function<void()> work);
 void runGrid(const cudaLaunchConfig_t &config, const std::function<void()> &thread);
+// What the device would say of a grid, by the limits of its compute capability.
+cudaError_t checkLaunch(const void *kernel, const cudaLaunchConfig_t &config);
 }
 
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
                                Arguments &&...arguments) {
+  if (const cudaError_t error = emulation::checkLaunch(reinterpret_cast<const void *>(kernel), *config);
+      error != cudaSuccess)
+    return error;
   const std::tuple<Parameters...> values(arguments...);
-  emulation::enqueue(
-      [values, kernel, config = *config] { emulation::runGrid(config, [&] { std::apply(kernel, values); }); });
-  return cudaGetLastError();
+  emulation::enqueue(config->stream, [values, kernel, config = *config] {
+    emulation::runGrid(config, [&] { std::apply(kernel, values); });
+  });
+  return cudaSuccess;
 }

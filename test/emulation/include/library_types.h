@@ -1,0 +1,4 @@
+// The element types of CUDA's libraries, as far as hyc's products have them.
+#pragma once
+
+enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
