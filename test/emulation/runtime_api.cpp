@@ -104,8 +104,14 @@ const char *cudaGetErrorString(cudaError_t error) {
   }
   return "an error";
 }
-cudaError_t cudaGetLastError() { return std::exchange(lastError, cudaSuccess); }
-cudaError_t cudaPeekAtLastError() { return lastError; }
+cudaError_t cudaGetLastError() {
+  const emulation::Lock lock(emulation::mutex());
+  return std::exchange(lastError, cudaSuccess);
+}
+cudaError_t cudaPeekAtLastError() {
+  const emulation::Lock lock(emulation::mutex());
+  return lastError;
+}
 cudaError_t cudaDriverGetVersion(int *version) { return *version = driverVersion(), cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int *version) { return *version = kRuntimeVersion, cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int *count) {
@@ -125,11 +131,13 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
 // ------------------------------------------------------------------------------------------------------------- memory
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
+  const emulation::Lock lock(emulation::mutex());
   *total = deviceBytes();
   *free = *total - std::min(*total, used);
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void **pointer, size_t bytes) {
+  const emulation::Lock lock(emulation::mutex());
   emulation::breakRecording();
   *pointer = used + granules(bytes) <= deviceBytes() ? allocate(bytes) : nullptr;
   if (!*pointer)
@@ -139,6 +147,7 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaFree(void *pointer) {
+  const emulation::Lock lock(emulation::mutex());
   emulation::finishAll();
   if (const auto found = onDevice.find(static_cast<char *>(pointer)); found != onDevice.end()) {
     used -= granules(found->second);
@@ -148,6 +157,7 @@ cudaError_t cudaFree(void *pointer) {
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void **pointer, size_t bytes) {
+  const emulation::Lock lock(emulation::mutex());
   emulation::breakRecording();
   *pointer = allocate(bytes);
   if (!*pointer)
@@ -156,11 +166,13 @@ cudaError_t cudaMallocHost(void **pointer, size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void *pointer) {
+  const emulation::Lock lock(emulation::mutex());
   emulation::finishAll();
   pinned.erase(static_cast<char *>(pointer));
   return std::free(pointer), cudaSuccess;
 }
 cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned) {
+  const emulation::Lock lock(emulation::mutex());
   emulation::breakRecording();
   if (bytes == 0)
     return cudaErrorInvalidValue;
@@ -171,10 +183,12 @@ cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaHostUnregister(void *pointer) {
+  const emulation::Lock lock(emulation::mutex());
   emulation::finishAll();
   return pinned.erase(static_cast<char *>(pointer)) ? cudaSuccess : lastError = cudaErrorInvalidValue;
 }
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) {
+  const emulation::Lock lock(emulation::mutex());
   if (!contains(pinned, host))
     return cudaErrorInvalidValue;
   return *device = host, cudaSuccess;
@@ -183,6 +197,7 @@ cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned) {
 // ------------------------------------------------------------------------------------------------- copies and kernels
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
+  const emulation::Lock lock(emulation::mutex());
   if (emulation::isRecording())
     return emulation::breakRecording();
   emulation::finishDefault();
@@ -191,6 +206,7 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind)
 }
 // From pageable memory a copy is taken at once; what goes to it is there when the call returns.
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  const emulation::Lock lock(emulation::mutex());
   if (bytes == 0)
     return cudaSuccess;
   if (emulation::isRecording() && (isPageable(from) || isPageable(to)))
@@ -208,11 +224,13 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
 // On the default stream, and the host goes on.
 cudaError_t cudaMemset(void *to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes, nullptr); }
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+  const emulation::Lock lock(emulation::mutex());
   emulation::enqueue(stream, [=] { std::memset(to, value, bytes); });
   return cudaSuccess;
 }
 
 cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute, int value) {
+  const emulation::Lock lock(emulation::mutex());
   if (static_cast<size_t>(value) > mostSharedBytes())
     return lastError = cudaErrorInvalidValue;
   sharedLimits()[function] = static_cast<size_t>(value);
@@ -220,6 +238,8 @@ cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute, int va
 }
 
 cudaError_t emulation::checkLaunch(const void *function, const cudaLaunchConfig_t &config) {
+  const Lock lock(mutex());
+  noteKernel(config.stream);
   const auto found = sharedLimits().find(function);
   const size_t shared = found == sharedLimits().end() ? size_t{48} << 10 : found->second;
   const dim3 &grid = config.gridDim, &block = config.blockDim;

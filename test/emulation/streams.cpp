@@ -39,6 +39,7 @@ int recordings = 0;
 
 struct CUstream_st {
   bool isBlocking = false; // the default stream waits for it
+  bool hasKernels = false;
   std::shared_ptr<Node> last;
   bool isRecorded = false;
   std::vector<size_t> leaves; // while it is: what its next node comes after
@@ -64,9 +65,10 @@ std::set<CUstream_st *> streams{&defaultStream};
 
 CUstream_st *streamOf(cudaStream_t stream) { return stream ? stream : &defaultStream; }
 
-bool isEarly() {
+// Whether nodes of the stream run as soon as they may.
+bool isEarly(const CUstream_st &stream) {
   const char *text = std::getenv("HYC_EMULATION_STREAMS");
-  return text && std::strcmp(text, "early") == 0;
+  return text && (std::strcmp(text, "early") == 0 || (std::strcmp(text, "copies") == 0 && !stream.hasKernels));
 }
 
 // Runs `target` and what it comes after, in that order, a node's own stream first; false where one cannot go on.
@@ -106,7 +108,7 @@ std::shared_ptr<Node> append(CUstream_st *stream, std::vector<std::shared_ptr<No
     if (one && !one->isDone)
       node->before.push_back(std::move(one));
   stream->last = node;
-  if (isEarly())
+  if (isEarly(*stream))
     advance(node);
   return node;
 }
@@ -143,7 +145,13 @@ bool isJoined(const Recording &made) {
 
 namespace emulation {
 
+std::recursive_mutex &mutex() {
+  static std::recursive_mutex only;
+  return only;
+}
+
 void put(cudaStream_t handle, Work work) {
+  const Lock lock(mutex());
   CUstream_st *const stream = streamOf(handle);
   if (stream->isRecorded)
     return record(stream, std::move(work));
@@ -154,26 +162,38 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
   put(stream, [work = std::move(work)] { return work(), true; });
 }
 
+void noteKernel(cudaStream_t stream) {
+  const Lock lock(mutex());
+  streamOf(stream)->hasKernels = true;
+}
+
 void advanceAll() {
+  const Lock lock(mutex());
   for (CUstream_st *stream : std::set<CUstream_st *>(streams))
     advance(stream->last);
 }
 
 void finishAll() {
+  const Lock lock(mutex());
   for (CUstream_st *stream : std::set<CUstream_st *>(streams))
     finish(stream->last);
 }
 
 void finishDefault() {
+  const Lock lock(mutex());
   finish(defaultStream.last);
   for (CUstream_st *stream : streams)
     if (stream->isBlocking)
       finish(stream->last);
 }
 
-bool isRecording() { return recording != nullptr; }
+bool isRecording() {
+  const Lock lock(mutex());
+  return recording != nullptr;
+}
 
 cudaError_t breakRecording() {
+  const Lock lock(mutex());
   if (!recording)
     return cudaSuccess;
   recording->isBroken = true;
@@ -185,6 +205,7 @@ cudaError_t breakRecording() {
 // ------------------------------------------------------------------------------------------------------------ streams
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+  const emulation::Lock lock(emulation::mutex());
   *stream = new CUstream_st{};
   (*stream)->isBlocking = !(flags & cudaStreamNonBlocking);
   streams.insert(*stream);
@@ -192,12 +213,14 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
 }
 // What was put on it is done all the same.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const emulation::Lock lock(emulation::mutex());
   finish(stream->last);
   streams.erase(stream);
   delete stream;
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  const emulation::Lock lock(emulation::mutex());
   CUstream_st *const stream = streamOf(handle);
   if (recording)
     return emulation::breakRecording();
@@ -205,6 +228,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  const emulation::Lock lock(emulation::mutex());
   if (streamOf(handle)->isRecorded)
     return emulation::breakRecording();
   if (advance(streamOf(handle)->last))
@@ -213,6 +237,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return cudaErrorNotReady;
 }
 cudaError_t cudaDeviceSynchronize() {
+  const emulation::Lock lock(emulation::mutex());
   if (recording)
     return emulation::breakRecording();
   emulation::finishAll();
@@ -221,6 +246,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 // An event that is part of the graph takes the stream into it; one from outside has no place there.
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
+  const emulation::Lock lock(emulation::mutex());
   CUstream_st *const stream = streamOf(handle);
   if (event->recordingNumber > 0) {
     if (!recording || event->recordingNumber != recording->number) {
@@ -246,9 +272,16 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
 
 // ------------------------------------------------------------------------------------------------------------- events
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return *event = new CUevent_st{}, cudaSuccess; }
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
+  const emulation::Lock lock(emulation::mutex());
+  return *event = new CUevent_st{}, cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const emulation::Lock lock(emulation::mutex());
+  return delete event, cudaSuccess;
+}
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  const emulation::Lock lock(emulation::mutex());
   CUstream_st *const stream = streamOf(handle);
   if (stream->isRecorded) {
     event->node = nullptr;
@@ -261,12 +294,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const emulation::Lock lock(emulation::mutex());
   if (recording)
     return emulation::breakRecording();
   finish(event->node);
   return event->recordingNumber > 0 ? cudaErrorCapturedEvent : cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const emulation::Lock lock(emulation::mutex());
   if (recording)
     return emulation::breakRecording();
   if (event->recordingNumber > 0)
@@ -274,6 +309,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return advance(event->node) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  const emulation::Lock lock(emulation::mutex());
   *milliseconds = std::chrono::duration<float, std::milli>(*end->at - *begin->at).count();
   return cudaSuccess;
 }
@@ -282,6 +318,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEve
 
 // HYC_EMULATION_GRAPHS=off: a device on which nothing can be recorded.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  const emulation::Lock lock(emulation::mutex());
   recording = std::make_unique<Recording>();
   recording->number = ++recordings;
   recording->origin = stream;
@@ -291,6 +328,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
+  const emulation::Lock lock(emulation::mutex());
   const std::unique_ptr<Recording> made = std::move(recording);
   *graph = nullptr;
   for (CUstream_st *stream : made->streams)
@@ -303,10 +341,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long) {
+  const emulation::Lock lock(emulation::mutex());
   *executable = new CUgraphExec_st{*graph};
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
+  const emulation::Lock lock(emulation::mutex());
   CUstream_st *const stream = streamOf(handle);
   const CUgraph_st &graph = executable->graph;
   std::vector<std::shared_ptr<Node>> made;
@@ -325,8 +365,12 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
   append(stream, std::move(ends), nullptr);
   return cudaSuccess;
 }
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  const emulation::Lock lock(emulation::mutex());
+  return delete graph, cudaSuccess;
+}
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  const emulation::Lock lock(emulation::mutex());
   emulation::finishAll();
   return delete executable, cudaSuccess;
 }

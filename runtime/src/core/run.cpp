@@ -101,6 +101,8 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(connect());
     Status status = train();
+    // Who watches the device's exchanges takes a rank that has left for one that is gone.
+    if (status.ok() && accelerator_ && accelerator_->collectives()) status = communicator_->barrier();
     // From here on peers are told, so that they need not find out.
     communicator_->leave(status.ok() ? RankState::kFinished : RankState::kFailed);
     return status;
@@ -437,8 +439,8 @@ class RankRun {
   bool recordsSteps_ = false;
   std::unique_ptr<Trace> trace_;
   std::unique_ptr<RankMemory> memory_;
-  std::unique_ptr<Accelerator> accelerator_;    // after memory_: images outlive it
-  std::unique_ptr<Communicator> communicator_;  // after memory_: it goes first
+  std::unique_ptr<Communicator> communicator_;  // after memory_: it goes before
+  std::unique_ptr<Accelerator> accelerator_;    // after both: its exchanges are watched by way of the communicator
   RemainingTime remaining_;
 };
 
