@@ -27,6 +27,9 @@ class DeviceCollectives {
   // a line that names it.
   virtual Status connect(const Program& program, Communicator& communicator, int rank, EndRun endRun) = 0;
 
+  // The device has done all exchanges; from here on none is watched.
+  virtual void endWatch() = 0;
+
   // As of Communicator, with tensors where the accelerator has them. A wait is one of the device's streams for another:
   // it returns at once.
   virtual Result<Ticket> start(Context& ctx, const CollectiveCall& call) = 0;

@@ -101,8 +101,11 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(connect());
     Status status = train();
-    // Who watches the device's exchanges takes a rank that has left for one that is gone.
-    if (status.ok() && accelerator_ && accelerator_->collectives()) status = communicator_->barrier();
+    // Who watches exchanges takes a rank that has left for one that is gone: all end that before any leaves.
+    if (status.ok() && accelerator_ && accelerator_->collectives()) {
+      accelerator_->collectives()->endWatch();
+      status = communicator_->barrier();
+    }
     // From here on peers are told, so that they need not find out.
     communicator_->leave(status.ok() ? RankState::kFinished : RankState::kFailed);
     return status;

@@ -68,7 +68,7 @@ ncclDataType_t typeOf(DType dtype) {
 class NcclCollectives : public DeviceCollectives {
  public:
   ~NcclCollectives() override {
-    stopWatching();
+    endWatch();
     for (ncclComm_t comm : comms_) {
       if (comm) ncclCommDestroy(comm);
     }
@@ -82,6 +82,7 @@ class NcclCollectives : public DeviceCollectives {
   Result<Ticket> start(Context& ctx, const CollectiveCall& call) override;
   Status wait(Ticket ticket) override;
   Status exchange(Context& ctx, const TransferUse* uses, int count) override;
+  void endWatch() override;
   void beginRecording() override { arrivals_.beginRecording(); }
   Status joinRecording(CUstream_st* stream) override;
   void endRecording(bool failed) override { arrivals_.endRecording(failed); }
@@ -106,7 +107,6 @@ class NcclCollectives : public DeviceCollectives {
   int peerOf(Context& ctx, const TransferDesc& transfer) const;
   Status joinGroups();
   void watch();
-  void stopWatching();
   Status look(Arrivals::Progress& before, int64_t& movedNs);
   std::string asynchronousError() const;
   Status failure(const std::string& what, const Arrivals::Exchange& exchange, bool hasChannels) const;
@@ -361,7 +361,7 @@ void NcclCollectives::watch() {
   }
 }
 
-void NcclCollectives::stopWatching() {
+void NcclCollectives::endWatch() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     isStopping_ = true;

@@ -3,11 +3,13 @@
 #include "cuda/disk_moves.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <random>
-
-#include "temporary_folder.h"
+#include <string>
+#include <vector>
 
 namespace hycrt {
 namespace {
@@ -15,6 +17,20 @@ namespace {
 constexpr int64_t kMiB = 1 << 20;
 // More than all slots hold at once, and no whole number of them.
 constexpr int64_t kLarge = 21 * kMiB + 3 * kBlockBytes, kSmall = 5 * kBlockBytes;
+
+// A folder for files that have no name there for long, gone when the test is over.
+class Disk {
+public:
+  Disk() {
+    path_ = (std::filesystem::temp_directory_path() / "hyc-test-XXXXXX").string();
+    mkdtemp(path_.data());
+  }
+  ~Disk() { rmdir(path_.c_str()); }
+  const std::string &path() const { return path_; }
+
+private:
+  std::string path_;
+};
 
 bool hasDevice() {
   int count = 0;
@@ -33,7 +49,7 @@ protected:
     ASSERT_EQ(cudaHostRegister(host, kLarge, 0), cudaSuccess);
     host_ = static_cast<std::byte *>(host);
     BlockFileOptions options;
-    options.folder = folder_.path();
+    options.folder = disk_.path();
     options.bytes = 2 * kLarge;
     setenv("HYC_IO_FAULT", GetParam(), 1);
     Result<std::unique_ptr<BlockFile>> file = BlockFile::create(options);
@@ -70,7 +86,7 @@ protected:
     EXPECT_EQ(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, compute_), cudaSuccess);
   }
 
-  TemporaryFolder folder_;
+  Disk disk_;
   cudaStream_t compute_ = nullptr;
   std::byte *device_ = nullptr, *host_ = nullptr;
   std::unique_ptr<BlockFile> file_;
@@ -179,11 +195,11 @@ INSTANTIATE_TEST_SUITE_P(Disks, DiskMovesTest,
 TEST(DiskMoves, SayWhatTheDiskSays) {
   if (!hasDevice())
     GTEST_SKIP() << "there is no CUDA device";
-  TemporaryFolder folder;
+  const Disk disk;
   for (const char *fault : {"0:read:1:EIO", "0:write:1:ENOSPC"}) {
     setenv("HYC_IO_FAULT", fault, 1);
     BlockFileOptions options;
-    options.folder = folder.path();
+    options.folder = disk.path();
     options.bytes = kLarge;
     Result<std::unique_ptr<BlockFile>> file = BlockFile::create(options);
     unsetenv("HYC_IO_FAULT");
