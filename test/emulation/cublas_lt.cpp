@@ -53,6 +53,8 @@ bool isAligned(const void *pointer, uint32_t alignment) {
   return reinterpret_cast<uintptr_t>(pointer) % alignment == 0;
 }
 
+bool isFloat8(cudaDataType_t type) { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
+
 bool hasBias(cublasLtEpilogue_t epilogue) { return epilogue & 4; }
 bool isGelu(cublasLtEpilogue_t epilogue) { return epilogue & 32; }
 bool isGeluGradient(cublasLtEpilogue_t epilogue) { return epilogue & 64; }
@@ -64,8 +66,17 @@ cublasStatus_t validate(const cublasLtMatmulDescOpaque &desc, const cublasLtMatr
   const int64_t n = desc.transB ? b.rows : b.columns, kOfB = desc.transB ? b.columns : b.rows;
   const bool isShaped = k == kOfB && d.rows == m && d.columns == n && m > 0 && n > 0 && k > 0 && a.leading >= a.rows &&
                         b.leading >= b.rows && d.leading >= d.rows && a.batch == d.batch && b.batch == d.batch;
-  if (!isShaped || a.type != b.type)
+  if (!isShaped || (a.type != b.type && !(isFloat8(a.type) && isFloat8(b.type))))
     return CUBLAS_STATUS_INVALID_VALUE;
+  if (isFloat8(a.type)) {
+    const auto isWhole = [](int64_t size) { return size % 16 == 0; };
+    const bool isOfTheTable = desc.transA == CUBLAS_OP_T && desc.transB == CUBLAS_OP_N && isWhole(m) && isWhole(n) &&
+                              isWhole(k) && isWhole(a.leading) && isWhole(b.leading) && isWhole(d.leading * 2) &&
+                              !(a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2) &&
+                              (d.type == CUDA_R_16BF || d.type == CUDA_R_32F) &&
+                              desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT && desc.compute == CUBLAS_COMPUTE_32F;
+    return isOfTheTable ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   if (d.type != a.type && d.type != CUDA_R_32F)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   if (desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type != CUDA_R_32F)
@@ -153,6 +164,17 @@ template <typename T> void multiplyWithGelu(const Call &call) {
   }
 }
 
+// Every 8-bit float is a bf16.
+std::vector<Bf16> widenedToBf16(const void *from, const cublasLtMatrixLayoutOpaque &layout) {
+  const bool isE4m3 = layout.type == CUDA_R_8F_E4M3;
+  const std::vector<float> wide =
+      isE4m3 ? widened(static_cast<const E4m3 *>(from), layout) : widened(static_cast<const E5m2 *>(from), layout);
+  std::vector<Bf16> to;
+  for (float value : wide)
+    to.push_back(Bf16(value));
+  return to;
+}
+
 template <typename T, typename C> void multiply(const Call &call) {
   const GemmDesc d = rowMajor(call);
   const T *const a = static_cast<const T *>(call.atB), *const b = static_cast<const T *>(call.atA);
@@ -176,7 +198,16 @@ void spoil(void *workspace, size_t bytes) {
     static_cast<unsigned char *>(workspace)[bytes - 1] = 0xFF;
 }
 
+void multiplyFloat8(const Call &call) {
+  const std::vector<Bf16> a = widenedToBf16(call.atA, call.a), b = widenedToBf16(call.atB, call.b);
+  Call wide = call;
+  wide.atA = a.data(), wide.atB = b.data();
+  call.d.type == CUDA_R_32F ? multiply<Bf16, float>(wide) : multiply<Bf16, Bf16>(wide);
+}
+
 void run(const Call &call) {
+  if (isFloat8(call.a.type))
+    return multiplyFloat8(call);
   const bool isNarrow = call.a.type != CUDA_R_32F, isBf16 = call.a.type == CUDA_R_16BF;
   if (isGelu(call.desc.epilogue) || isGeluGradient(call.desc.epilogue))
     isBf16 ? multiplyWithGelu<Bf16>(call) : multiplyWithGelu<F16>(call);

@@ -122,6 +122,11 @@ cudaError_t cudaGetDeviceCount(int *count) {
   return *count == 0 ? cudaErrorNoDevice : cudaSuccess;
 }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? capability() / 10 : capability() % 10;
+  return cudaSuccess;
+}
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
   *properties = {"the host, as a device", deviceBytes(), capability() / 10, capability() % 10, 4};
