@@ -46,6 +46,9 @@ int64_t convolutionColumns(const ConvolutionShape &shape);
 inline constexpr int64_t kCudaGemmWorkspaceBytes = int64_t(32) << 20;
 int64_t cudaAttentionGradientWorkspaceBytes(int64_t batch, int64_t heads, int64_t queryLength);
 
+/// embeddingGradWorkspaceBytes of kernels/embedding/cuda.h.
+int64_t cudaEmbeddingGradientWorkspaceBytes(int64_t tokens);
+
 /// reducePartialCount of kernels/reduce/op.h: results of blocks that wait for their order.
 int64_t cudaReductionPartials(bool isRows, int64_t outer, int64_t steps, int64_t inner);
 /// Bytes that a rank.kernel wants on GPUs: the partial results of all its combinations, 0 where each result has one

@@ -192,7 +192,8 @@ template <typename T> void expectEmbedding(int64_t tokens, int64_t width, int64_
   DeviceArray<T> dTable(table), gotOut(tokens * width), dDout(dout);
   DeviceArray<float> gotTable(old);
   embedding<T>(nullptr, d, dStart, dIds, dTable, gotOut);
-  embeddingGrad<T>(nullptr, d, dStart, dIds, dDout, gotTable, mode);
+  DeviceArray<uint8_t> workspace(static_cast<int64_t>(embeddingGradWorkspaceBytes(d)));
+  embeddingGrad<T>(nullptr, d, dStart, dIds, dDout, gotTable, mode, workspace);
   EXPECT_EQ(gotOut.readDoubles(), out);
   EXPECT_TRUE(sameBits(gotTable.read(), dtable)) << tokens << " tokens of " << width;
 }
@@ -202,6 +203,7 @@ TEST_F(Embedding, HasTheReferencesBits) {
   expectEmbedding<float>(600, 7, 5, WriteMode::kAccumulate);
   expectEmbedding<Bf16>(300, 32, 10, WriteMode::kAccumulate);
   expectEmbedding<F16>(1, 300, 0, WriteMode::kOverwrite);
+  expectEmbedding<Bf16>(129, 516, 1, WriteMode::kOverwrite);
 }
 
 template <typename T> void expectCrossEntropy(int64_t tokens, int64_t vocabulary) {
