@@ -1,6 +1,6 @@
-// What a rank has beside its tensors: scratch memory of library kernels, and fixed costs.
+// What a rank has beside its tensors: scratch memory of kernels, and fixed costs.
 //
-// Scratch memory is what library kernels want beside their operands. It comes out of an arena, so that a step allocates
+// Scratch memory is what library kernels and, on GPUs, generated reductions want beside their operands. It comes out of an arena, so that a step allocates
 // nothing; how much is part of each kernel's contract (kernels/*/op.h, kernels/gemm/workspace.h), which a test holds
 // these figures to.
 #ifndef HYC_ANALYSIS_WORKSPACES_H
