@@ -48,6 +48,8 @@ if(HYC_PRECOMPILED_HEADER)
   add_library(hyc_precompiled STATIC ${PROJECT_BINARY_DIR}/precompiled/precompiled.cpp)
   target_link_libraries(hyc_precompiled PRIVATE hyc_mlir)
   target_precompile_headers(hyc_precompiled PRIVATE ${pch_source})
+  # Not by ccache: beside a header that was precompiled before it would take that one's sum, below, for what is compiled.
+  set_property(TARGET hyc_precompiled PROPERTY CXX_COMPILER_LAUNCHER)
   add_dependencies(hyc_precompiled hyc_tablegen_all)
   # ccache takes this sum for the header's contents: equal text has an equal sum in every folder.
   set(pch_suffix gch)

@@ -1,4 +1,6 @@
 // Moving, adding, rounding and filling on GPUs.
+#include <cstring>
+
 #include "kernels/copy/cuda.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/elementwise.h"
@@ -90,11 +92,15 @@ __global__ void roundKernel(T *dst, const float *src, int64_t n) {
   constexpr int kPack = 8;
   if (n % kPack == 0 && isPackable(0, dst, src)) {
     forEach(n / kPack, [&](int64_t i) {
-      const Pack<float, kPack / 2> low = loadPack<kPack / 2>(src + i * kPack);
-      const Pack<float, kPack / 2> high = loadPack<kPack / 2>(src + i * kPack + kPack / 2);
-      for (int j = 0; j < kPack / 2; ++j) {
-        dst[i * kPack + j] = T(low.at[j]);
-        dst[i * kPack + kPack / 2 + j] = T(high.at[j]);
+      constexpr int kStore = kPackSize<T> < kPack ? kPackSize<T> : kPack;
+      Pack<float, kPack / 2> from[2] = {loadPack<kPack / 2>(src + i * kPack),
+                                        loadPack<kPack / 2>(src + i * kPack + kPack / 2)};
+#pragma unroll
+      for (int begin = 0; begin < kPack; begin += kStore) {
+        Pack<T, kStore> to;
+#pragma unroll
+        for (int j = 0; j < kStore; ++j) to.at[j] = T(from[(begin + j) / (kPack / 2)].at[(begin + j) % (kPack / 2)]);
+        storePack(dst + i * kPack + begin, to);
       }
     });
     return;
@@ -105,6 +111,16 @@ __global__ void roundKernel(T *dst, const float *src, int64_t n) {
 template <typename T>
 __global__ void fillKernel(T *dst, int64_t n, T value) {
   forEach(n, [&](int64_t i) { dst[i] = value; });
+}
+
+// Constants of a program travel as arguments, which a launch keeps, and so does a recorded one: a copy from pageable
+// memory would hold up the host each step.
+constexpr int64_t kArgumentBytes = 3584, kMostArgumentBytes = 8 * kArgumentBytes;
+struct Constant {
+  unsigned char bytes[kArgumentBytes];
+};
+__global__ void constantKernel(const __grid_constant__ Constant constant, int64_t bytes, unsigned char *dst) {
+  forEach(bytes, [&](int64_t i) { dst[i] = constant.bytes[i]; });
 }
 
 }  // namespace
@@ -140,7 +156,8 @@ void shardSlice(Stream stream, const ShardSliceDesc &desc, const void *src, void
 template <typename T>
 void accumulate(Stream stream, T *dst, const T *src, int64_t n, WriteMode mode) {
   if (mode == WriteMode::kOverwrite) {
-    cudaMemcpyAsync(dst, src, static_cast<size_t>(n) * sizeof(T), cudaMemcpyDeviceToDevice, stream);
+    // Either may lie in the host's pinned memory, where states are that are offloaded.
+    cudaMemcpyAsync(dst, src, static_cast<size_t>(n) * sizeof(T), cudaMemcpyDefault, stream);
     return;
   }
   kernel(accumulateKernel<T>).launch(stream, gridOver(n / 4 + 1), dst, src, n);
@@ -157,7 +174,16 @@ void fill(Stream stream, T *dst, int64_t n, T value) {
 }
 
 void upload(Stream stream, void *dst, const void *constant, int64_t bytes) {
-  cudaMemcpyAsync(dst, constant, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream);
+  if (bytes > kMostArgumentBytes) {
+    cudaMemcpyAsync(dst, constant, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream);
+    return;
+  }
+  for (int64_t begin = 0; begin < bytes; begin += kArgumentBytes) {
+    const int64_t count = bytes - begin < kArgumentBytes ? bytes - begin : kArgumentBytes;
+    Constant argument;
+    std::memcpy(argument.bytes, static_cast<const char *>(constant) + begin, static_cast<size_t>(count));
+    kernel(constantKernel).launch(stream, gridOver(count), argument, count, static_cast<unsigned char *>(dst) + begin);
+  }
 }
 
 void poison(Stream stream, void *dst, int64_t bytes) { cudaMemsetAsync(dst, 0xFF, static_cast<size_t>(bytes), stream); }

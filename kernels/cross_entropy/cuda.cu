@@ -4,6 +4,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/math/math.h"
+#include "kernels/math/narrow.h"
 
 namespace hyc::kernels::cuda {
 namespace {
@@ -26,34 +27,86 @@ __device__ inline int64_t localLabel(const CrossEntropyDesc &d, int64_t label) {
   return local ? label - d.vocabStart : -1;
 }
 
-// Whole packs first, then what is left, an element a thread.
-template <typename T, typename Use>
-__device__ void forElements(const T *row, int64_t n, bool isPacked, Use use) {
-  constexpr int kPack = kPackSize<T>;
-  const int64_t packed = isPacked ? n / kPack * kPack : 0;
-  for (int64_t i = int64_t{threadIdx.x} * kPack; i < packed; i += int64_t{kThreads} * kPack) {
-    const Pack<T, kPack> pack = loadPack<kPack>(row + i);
-    for (int j = 0; j < kPack; ++j) use(static_cast<float>(pack.at[j]));
-  }
-  for (int64_t i = packed + threadIdx.x; i < n; i += kThreads) use(static_cast<float>(row[i]));
+// Elements of a row before the first address that is a multiple of 16; rows of an odd length begin anywhere.
+template <typename T>
+__device__ inline int headOf(const T *row) {
+  const uintptr_t beyond = reinterpret_cast<uintptr_t>(row) & 15;
+  return static_cast<int>(((16 - beyond) & 15) / sizeof(T));
 }
 
+// Calls usePack(i, pack of elements i …) for this thread's packs of a row and useOne(i, x) for its elements before the
+// first whole pack and after the last.
+template <typename T, typename UsePack, typename UseOne>
+__device__ void forRow(const T *row, int n, const UsePack &usePack, const UseOne &useOne) {
+  constexpr int kPack = kPackSize<T>;
+  const int me = static_cast<int>(threadIdx.x), head = headOf(row) < n ? headOf(row) : n;
+  const int end = head + (n - head) / kPack * kPack;
+  if (me < head) useOne(me, row[me]);
+  for (int i = head + me * kPack; i < end; i += kThreads * kPack) usePack(i, loadPack<kPack>(row + i));
+  if (end + me < n) useOne(end + me, row[end + me]);
+}
+
+// e^x for x of at most 0, where one of logits of 16 bits is only as exact as they are.
 template <typename T>
-__device__ float maxOfRow(const T *row, int64_t n, bool isPacked, float *scratch) {
+__device__ inline float exponential(float x) {
+  if constexpr (sizeof(T) == 2)
+    return math::narrow::exp2(x * 1.44269504f);
+  else
+    return math::exp(x);
+}
+
+__device__ inline float larger(float x, float y) { return y > x || y != y ? y : x; }  // NaN if either is
+
+template <typename T>
+__device__ float maxOfRow(const T *row, int n, float *scratch) {
   float most = -__builtin_inff();
-  forElements(row, n, isPacked, [&](float x) { most = x > most || x != x ? x : most; });
+  const auto useOne = [&](int, T x) { most = larger(most, x); };
+  forRow(
+      row, n,
+      [&](int i, const Pack<T, kPackSize<T>> &pack) {
+        for (int j = 0; j < kPackSize<T>; ++j) useOne(i + j, pack.at[j]);
+      },
+      useOne);
   return blockMax(most, scratch);
 }
 template <typename T>
-__device__ float sumOfExponentials(const T *row, int64_t n, bool isPacked, float shift, float *scratch) {
+__device__ float sumOfExponentials(const T *row, int n, float shift, float *scratch) {
   float sum = 0;
-  forElements(row, n, isPacked, [&](float x) { sum += math::exp(x - shift); });
+  const auto useOne = [&](int, T x) { sum += exponential<T>(x - shift); };
+  forRow(
+      row, n,
+      [&](int i, const Pack<T, kPackSize<T>> &pack) {
+        for (int j = 0; j < kPackSize<T>; ++j) useOne(i + j, pack.at[j]);
+      },
+      useOne);
   return blockSum(sum, scratch);
 }
 
+// The maximum of a row and Σ e^(x − maximum), read once: a thread's sum is taken down whenever its maximum goes up.
 template <typename T>
-__device__ bool isPackedRow(const CrossEntropyDesc &d, const T *logits) {
-  return isPackable(d.rowStride() * int64_t{sizeof(T)}, logits);
+__device__ float maxAndSumOfRow(const T *row, int n, float *sumOfRow, float *scratch) {
+  float most = -__builtin_inff(), sum = 0;
+  const auto raise = [&](float to) {
+    if (to == most) return;
+    sum *= exponential<T>(most - to);
+    most = to;
+  };
+  forRow(
+      row, n,
+      [&](int, const Pack<T, kPackSize<T>> &pack) {
+        float highest = most;
+        for (int j = 0; j < kPackSize<T>; ++j) highest = larger(highest, pack.at[j]);
+        raise(highest);
+        if (most == -__builtin_inff()) return;  // nothing yet, and −∞ less −∞ is no number
+        for (int j = 0; j < kPackSize<T>; ++j) sum += exponential<T>(pack.at[j] - most);
+      },
+      [&](int, T x) {
+        raise(larger(most, x));
+        if (most != -__builtin_inff()) sum += exponential<T>(x - most);
+      });
+  const float mostOfRow = blockMax(most, scratch);
+  *sumOfRow = blockSum(sum * exponential<T>(most - mostOfRow), scratch);
+  return mostOfRow;
 }
 
 template <typename T>
@@ -61,9 +114,8 @@ __global__ void forwardKernel(CrossEntropyDesc d, const T *logits, const int64_t
   __shared__ float scratch[kMostWarps];
   const int64_t t = blockIdx.x, column = localLabel(d, labels[t]);
   const T *row = logits + t * d.rowStride();
-  const bool isPacked = isPackedRow(d, logits);
-  const float max = maxOfRow(row, d.localVocab, isPacked, scratch);
-  const float sum = sumOfExponentials(row, d.localVocab, isPacked, max, scratch);
+  float sum = 0;
+  const float max = maxAndSumOfRow(row, static_cast<int>(d.localVocab), &sum, scratch);
   if (threadIdx.x != 0) return;
   lse[t] = math::log(sum) + max;
   picked[t] = column >= 0 ? static_cast<float>(row[column]) : 0.0f;
@@ -74,7 +126,7 @@ __global__ void rowMaxKernel(CrossEntropyDesc desc, VocabularyShard shard, const
   __shared__ float scratch[kMostWarps];
   const CrossEntropyDesc d = resolve(desc, shard);
   const int64_t t = blockIdx.x;
-  const float max = maxOfRow(logits + t * d.rowStride(), d.localVocab, isPackedRow(d, logits), scratch);
+  const float max = maxOfRow(logits + t * d.rowStride(), static_cast<int>(d.localVocab), scratch);
   if (threadIdx.x == 0) rowMax[t] = max;
 }
 
@@ -85,7 +137,7 @@ __global__ void sumExpKernel(CrossEntropyDesc desc, VocabularyShard shard, const
   const CrossEntropyDesc d = resolve(desc, shard);
   const int64_t t = blockIdx.x, column = localLabel(d, labels[t]);
   const T *row = logits + t * d.rowStride();
-  const float sum = sumOfExponentials(row, d.localVocab, isPackedRow(d, logits), rowMax[t], scratch);
+  const float sum = sumOfExponentials(row, static_cast<int>(d.localVocab), rowMax[t], scratch);
   if (threadIdx.x != 0) return;
   sumExp[t] = sum;
   picked[t] = column >= 0 ? static_cast<float>(row[column]) : 0.0f;
@@ -118,23 +170,30 @@ __global__ void gradientKernel(CrossEntropyDesc desc, VocabularyShard shard, con
                                const float *lse, const float *scale, T *dlogits) {
   constexpr int kPack = kPackSize<T>;
   const CrossEntropyDesc d = resolve(desc, shard);
-  const int64_t t = blockIdx.x, label = labels[t], column = localLabel(d, label), width = d.rowStride();
-  const int64_t vocabulary = label == d.ignoreIndex ? 0 : d.localVocab;
+  const int64_t t = blockIdx.x, label = labels[t];
+  const int column = static_cast<int>(localLabel(d, label)), width = static_cast<int>(d.rowStride());
+  const int vocabulary = label == d.ignoreIndex ? 0 : static_cast<int>(d.localVocab);
   const float factor = *scale, shift = lse[t];
-  const T *row = logits + t * width;
-  T *out = dlogits + t * width;
-  const auto gradient = [&](float x, int64_t v) {
+  const T *row = logits + t * d.rowStride();
+  T *out = dlogits + t * d.rowStride();
+  const auto gradient = [&](float x, int v) {
     if (v >= vocabulary) return 0.0f;
-    const float p = math::exp(x - shift);
+    const float p = exponential<T>(x - shift);
     return factor * (v == column ? p - 1.0f : p);
   };
-  const int64_t packed = isPackable(width * int64_t{sizeof(T)}, logits, dlogits) ? width / kPack * kPack : 0;
-  for (int64_t v = int64_t{threadIdx.x} * kPack; v < packed; v += int64_t{kThreads} * kPack) {
-    Pack<T, kPack> pack = loadPack<kPack>(row + v);
-    for (int j = 0; j < kPack; ++j) pack.at[j] = T(gradient(pack.at[j], v + j));
-    storePack(out + v, pack);
-  }
-  for (int64_t v = packed + threadIdx.x; v < width; v += kThreads) out[v] = T(gradient(row[v], v));
+  const auto useOne = [&](int v, T x) { out[v] = T(gradient(x, v)); };
+  // Both rows begin at the same place between multiples of 16, or elements are written one by one.
+  const bool isPacked = headOf(row) == headOf(out);
+  forRow(
+      row, width,
+      [&](int v, Pack<T, kPack> pack) {
+        for (int j = 0; j < kPack; ++j) pack.at[j] = T(gradient(pack.at[j], v + j));
+        if (isPacked)
+          storePack(out + v, pack);
+        else
+          for (int j = 0; j < kPack; ++j) out[v + j] = pack.at[j];
+      },
+      useOne);
 }
 
 Grid aBlockAToken(const CrossEntropyDesc &d) { return {dim3(static_cast<unsigned>(d.tokens)), dim3(kThreads)}; }

@@ -1,5 +1,6 @@
-// Cross entropy on GPUs: the contract of op.h. No probability is ever stored: a row of logits is read twice for the
-// loss and once for the gradient.
+// Cross entropy on GPUs: the contract of op.h. No probability is ever stored: a row of logits, of less than 2^31, is
+// read once for the loss (twice where the vocabulary is split) and once for the gradient. Exponentials of 16-bit logits
+// are the device's, within the contract of kernels/math/narrow.h.
 //
 // Where the vocabulary is split, `shard` says which part of the columns is this rank's; its first column is a number in
 // device memory, and with it localVocab and vocabStart of the desc are not looked at; ld 0 then means all its columns.

@@ -1,13 +1,14 @@
-// Embedding on GPUs. The gradient needs neither atomics nor sorting: the block of a token does the work of its row if
-// no earlier token has that row, and adds all tokens that do, in their order. Most blocks look at a few ids and end.
-#include "kernels/cuda/equal_ids.h"
+// Embedding on GPUs. The gradient needs neither atomics nor sorting: each token is linked to the next one of its row,
+// and the first of a row adds all of them in their order, a few columns a thread. Links are found by comparing all
+// pairs of tokens, from shared memory: two instructions a pair.
+#include "kernels/cuda/device.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/embedding/cuda.h"
 
 namespace hyc::kernels::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kLinkThreads = 128, kColumnThreads = 64;
 constexpr int kLookAhead = 8;  // rows that are under way at once
 
 // The table's row of an id, or −1 if it is not held here.
@@ -37,27 +38,67 @@ __global__ void lookupKernel(EmbeddingDesc d, const int64_t *start, const int64_
     copyRow<1>(d.width, from, out + token * d.width);
 }
 
-template <typename T>
-__global__ void gradientKernel(EmbeddingDesc d, const int64_t *start, const int64_t *ids, const T *dout,
-                               float *dtable) {
-  __shared__ int64_t list[kThreads];
-  const int64_t token = blockIdx.x, id = ids[token], row = localRow(d, start ? *start : d.start, id);
-  if (row < 0 || isRepeated<kThreads>(ids, token)) return;
-  for (int64_t begin = token / kThreads * kThreads; begin < d.tokens; begin += kThreads) {
-    const int count = collectEqual<kThreads>(ids, d.tokens, begin, id, list);
-    if (count == 0) continue;
-    for (int64_t c = threadIdx.x; c < d.width; c += kThreads) {
-      float sum = dtable[row * d.width + c];
-      int i = 0;
-      for (; i + kLookAhead <= count; i += kLookAhead) {
-        float terms[kLookAhead];
-        for (int j = 0; j < kLookAhead; ++j) terms[j] = dout[list[i + j] * d.width + c];
-        for (int j = 0; j < kLookAhead; ++j) sum += terms[j];
-      }
-      for (; i < count; ++i) sum += dout[list[i] * d.width + c];
-      dtable[row * d.width + c] = sum;
-    }
+// next[t]: the next token with the row of token t, or −1. hasPrevious[t]: 1 if one before t has it; all 0 before.
+__global__ void linkKernel(EmbeddingDesc d, const int64_t *start, const int64_t *ids, int32_t *next,
+                           int32_t *hasPrevious) {
+  __shared__ int32_t rows[kLinkThreads];
+  const int64_t own = int64_t{blockIdx.x} * kLinkThreads, token = own + threadIdx.x;
+  const int64_t first = start ? *start : d.start;
+  const auto rowOf = [&](int64_t t) {
+    return t < d.tokens ? static_cast<int32_t>(localRow(d, first, ids[t])) : int32_t{-1};
+  };
+  const int32_t row = rowOf(token);
+  int32_t found = -1;
+  // From the end on, so that what is found last is the nearest.
+  for (int64_t begin = (d.tokens - 1) / kLinkThreads * kLinkThreads; begin >= own; begin -= kLinkThreads) {
+    __syncthreads();
+    rows[threadIdx.x] = rowOf(begin + threadIdx.x);
+    __syncthreads();
+    const int last = begin == own ? static_cast<int>(threadIdx.x) + 1 : 0;
+#pragma unroll 16
+    for (int i = kLinkThreads - 1; i >= 0; --i)
+      if (rows[i] == row && i >= last) found = static_cast<int32_t>(begin) + i;
   }
+  if (row < 0) return;
+  next[token] = found;
+  if (found >= 0) hasPrevious[found] = 1;
+}
+
+// n columns a thread: blocks of columns in y.
+template <int n, typename T>
+__device__ void addTokens(const EmbeddingDesc &d, int64_t token, const int32_t *next, const T *dout, float *to) {
+  for (int64_t c = (int64_t{blockIdx.y} * kColumnThreads + threadIdx.x) * n; c < d.width;
+       c += int64_t{gridDim.y} * kColumnThreads * n) {
+    Pack<float, n> sum = loadPack<n>(to + c);
+    for (int64_t t = token; t >= 0;) {
+      Pack<T, n> terms[kLookAhead];
+      int count = 0;
+#pragma unroll
+      for (int i = 0; i < kLookAhead; ++i)
+        if (t >= 0) {
+          terms[i] = loadPack<n>(dout + t * d.width + c);
+          t = next[t];
+          count = i + 1;
+        }
+#pragma unroll
+      for (int i = 0; i < kLookAhead; ++i)
+        if (i < count)
+          for (int j = 0; j < n; ++j) sum.at[j] += static_cast<float>(terms[i].at[j]);
+    }
+    storePack(to + c, sum);
+  }
+}
+
+template <typename T>
+__global__ void gradientKernel(EmbeddingDesc d, const int64_t *start, const int64_t *ids, const int32_t *next,
+                               const int32_t *hasPrevious, const T *dout, float *dtable) {
+  const int64_t token = blockIdx.x, row = localRow(d, start ? *start : d.start, ids[token]);
+  if (row < 0 || hasPrevious[token]) return;
+  float *to = dtable + row * d.width;
+  if (d.width % 4 == 0 && isPackable(0, dout, dtable))
+    addTokens<4>(d, token, next, dout, to);
+  else
+    addTokens<1>(d, token, next, dout, to);
 }
 
 }  // namespace
@@ -71,17 +112,25 @@ void embedding(Stream stream, const EmbeddingDesc &d, const int64_t *start, cons
 
 template <typename T>
 void embeddingGrad(Stream stream, const EmbeddingDesc &d, const int64_t *start, const int64_t *ids, const T *dout,
-                   float *dtable, WriteMode mode) {
+                   float *dtable, WriteMode mode, void *workspace) {
   if (mode == WriteMode::kOverwrite)
     cudaMemsetAsync(dtable, 0, static_cast<size_t>(d.rows * d.width) * sizeof(float), stream);
-  const Grid grid{dim3(static_cast<unsigned>(d.tokens)), dim3(kThreads)};
-  kernel(gradientKernel<T>).launch(stream, grid, d, start, ids, dout, dtable);
+  int32_t *next = static_cast<int32_t *>(workspace), *hasPrevious = next + d.tokens;
+  cudaMemsetAsync(hasPrevious, 0, static_cast<size_t>(d.tokens) * sizeof(int32_t), stream);
+  const Grid links{dim3(static_cast<unsigned>((d.tokens + kLinkThreads - 1) / kLinkThreads)), dim3(kLinkThreads)};
+  kernel(linkKernel).launch(stream, links, d, start, ids, next, hasPrevious);
+  constexpr int64_t kMostSlices = 65535, kColumns = kColumnThreads * 4;
+  const int64_t slices = (d.width + kColumns - 1) / kColumns;
+  const Grid grid{
+      dim3(static_cast<unsigned>(d.tokens), static_cast<unsigned>(slices < kMostSlices ? slices : kMostSlices)),
+      dim3(kColumnThreads)};
+  kernel(gradientKernel<T>).launch(stream, grid, d, start, ids, next, hasPrevious, dout, dtable);
 }
 
 #define HYC_INSTANTIATE(T)                                                                                            \
   template void embedding<T>(Stream, const EmbeddingDesc &, const int64_t *, const int64_t *, const T *, T *);        \
   template void embeddingGrad<T>(Stream, const EmbeddingDesc &, const int64_t *, const int64_t *, const T *, float *, \
-                                 WriteMode);
+                                 WriteMode, void *);
 HYC_INSTANTIATE(float)
 HYC_INSTANTIATE(Bf16)
 HYC_INSTANTIATE(F16)

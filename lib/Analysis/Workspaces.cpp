@@ -136,6 +136,8 @@ static GemmShape shapeOf(rank::GemmOp gemm) {
           static_cast<bool>(gemm.getBias())};
 }
 
+int64_t hyc::cudaEmbeddingGradientWorkspaceBytes(int64_t tokens) { return tokens * 8; }
+
 int64_t hyc::cudaReductionPartials(bool isRows, int64_t outer, int64_t steps, int64_t inner) {
   constexpr int64_t kRowBlock = 16384, kColumnBlock = 128;
   if (!isRows) {
@@ -176,6 +178,8 @@ static int64_t cudaWorkspaceBytes(Operation *call) {
   auto kernel = dyn_cast<rank::CallOp>(call);
   if (kernel && kernel.getKernel().starts_with("convolution")) // a product, unless it has no room for patches
     return cast<rank::BufferType>(kernel.getOuts()[1].getType()).getNumElements() ? kCudaGemmWorkspaceBytes : 0;
+  if (kernel && kernel.getKernel() == "embedding_grad")
+    return cudaEmbeddingGradientWorkspaceBytes(cast<rank::BufferType>(kernel.getIns()[0].getType()).getNumElements());
   if (!kernel || kernel.getKernel() != "attention_grad")
     return 0;
   ArrayRef<int64_t> queries = cast<rank::BufferType>(kernel.getIns()[0].getType()).getShape();

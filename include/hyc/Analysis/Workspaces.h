@@ -1,6 +1,6 @@
-// What a rank has beside its tensors: scratch memory of library kernels, and fixed costs.
+// What a rank has beside its tensors: scratch memory of kernels, and fixed costs.
 //
-// Scratch memory is what library kernels want beside their operands. It comes out of an arena, so that a step allocates
+// Scratch memory is what library kernels and, on GPUs, generated reductions want beside their operands. It comes out of an arena, so that a step allocates
 // nothing; how much is part of each kernel's contract (kernels/*/op.h, kernels/gemm/workspace.h), which a test holds
 // these figures to.
 #ifndef HYC_ANALYSIS_WORKSPACES_H
@@ -47,6 +47,9 @@ inline constexpr int64_t kCudaGemmWorkspaceBytes = int64_t(32) << 20;
 /// Float8Scratch of kernels/gemm/cuda_fp8.h, whatever the pair of 8-bit types.
 int64_t cudaFloat8WorkspaceBytes(const GemmShape &shape);
 int64_t cudaAttentionGradientWorkspaceBytes(int64_t batch, int64_t heads, int64_t queryLength);
+
+/// embeddingGradWorkspaceBytes of kernels/embedding/cuda.h.
+int64_t cudaEmbeddingGradientWorkspaceBytes(int64_t tokens);
 
 /// reducePartialCount of kernels/reduce/op.h: results of blocks that wait for their order.
 int64_t cudaReductionPartials(bool isRows, int64_t outer, int64_t steps, int64_t inner);

@@ -243,6 +243,7 @@ void FunctionEmitter::emitEmbedding(rank::CallOp op) {
     arguments.insert(std::next(arguments.begin()), ins.size() == 3 ? pointer(ins[2]) : "nullptr");
   if (isGradient)
     arguments.push_back(mode(op.getMode()));
+  addWorkspace(op, arguments);
   callLine(isGradient ? "embeddingGrad" : "embedding", arguments);
 }
 

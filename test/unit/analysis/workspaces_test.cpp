@@ -3,6 +3,7 @@
 #include "kernels/attention/cuda.h"
 #include "kernels/attention/op.h"
 #include "kernels/convolution/op.h"
+#include "kernels/embedding/cuda.h"
 #include "kernels/gemm/cuda.h"
 #include "kernels/gemm/cuda_fp8.h"
 #include "kernels/gemm/fp8.h"
@@ -97,6 +98,10 @@ TEST(Workspaces, ThoseOfGpusAreOfTheirContracts) {
   desc.batch = 3, desc.heads = 5, desc.kvHeads = 1, desc.queryLength = 77, desc.keyLength = 90, desc.headDim = 64;
   EXPECT_EQ(hyc::cudaAttentionGradientWorkspaceBytes(3, 5, 77),
             static_cast<int64_t>(hyc::kernels::cuda::attentionBackwardWorkspaceBytes(desc)));
+  hyc::kernels::EmbeddingDesc embedding;
+  embedding.tokens = 77;
+  EXPECT_EQ(hyc::cudaEmbeddingGradientWorkspaceBytes(77),
+            static_cast<int64_t>(hyc::kernels::cuda::embeddingGradWorkspaceBytes(embedding)));
   for (bool isRows : {false, true})
     for (int64_t outer : {1, 3})
       for (int64_t steps : {0, 1, 127, 128, 129, 16384})

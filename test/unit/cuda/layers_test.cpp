@@ -192,7 +192,8 @@ template <typename T> void expectEmbedding(int64_t tokens, int64_t width, int64_
   DeviceArray<T> dTable(table), gotOut(tokens * width), dDout(dout);
   DeviceArray<float> gotTable(old);
   embedding<T>(nullptr, d, dStart, dIds, dTable, gotOut);
-  embeddingGrad<T>(nullptr, d, dStart, dIds, dDout, gotTable, mode);
+  DeviceArray<uint8_t> workspace(static_cast<int64_t>(embeddingGradWorkspaceBytes(d)));
+  embeddingGrad<T>(nullptr, d, dStart, dIds, dDout, gotTable, mode, workspace);
   EXPECT_EQ(gotOut.readDoubles(), out);
   EXPECT_TRUE(sameBits(gotTable.read(), dtable)) << tokens << " tokens of " << width;
 }
@@ -202,6 +203,7 @@ TEST_F(Embedding, HasTheReferencesBits) {
   expectEmbedding<float>(600, 7, 5, WriteMode::kAccumulate);
   expectEmbedding<Bf16>(300, 32, 10, WriteMode::kAccumulate);
   expectEmbedding<F16>(1, 300, 0, WriteMode::kOverwrite);
+  expectEmbedding<Bf16>(129, 516, 1, WriteMode::kOverwrite);
 }
 
 template <typename T> void expectCrossEntropy(int64_t tokens, int64_t vocabulary) {
@@ -272,6 +274,38 @@ template <typename T> void expectCrossEntropy(int64_t tokens, int64_t vocabulary
   EXPECT_LT(relativeError(dSums.readDoubles(), lse), 1e-6);
   EXPECT_NEAR(lossOfShards.read()[0], loss, 1e-5 * std::fabs(loss));
   EXPECT_EQ(countOfShards.read()[0], count);
+}
+
+// Masked logits are −∞: whole packs of them come before what counts, and what counts is the largest number there is in
+// some thread but not in others.
+template <typename T> void expectMaskedCrossEntropy() {
+  CrossEntropyDesc d;
+  d.tokens = 3, d.localVocab = 5003;
+  std::vector<T> logits = randomValues<T>(d.tokens * d.localVocab, 1);
+  for (int64_t v = 0; v < d.localVocab; ++v) {
+    if (v % 700 < 650)
+      logits[static_cast<size_t>(v)] = T(-INFINITY);
+    logits[static_cast<size_t>(d.localVocab + v)] = T(static_cast<float>(v) / 100);
+  }
+  logits[static_cast<size_t>(2 * d.localVocab + 4000)] = T(NAN);
+  const std::vector<int64_t> labels{699, 5002, 1};
+  const Doubles wide = widened(logits);
+  Doubles lse(3), picked(3);
+  double loss = 0;
+  int64_t count = 0;
+  reference::crossEntropyForward(d, wide.data(), labels.data(), lse.data(), picked.data(), &loss, &count);
+  DeviceArray<T> x(logits);
+  DeviceArray<int64_t> dLabels(labels), gotCount(1);
+  DeviceArray<float> gotLse(3), gotPicked(3), gotLoss(1);
+  crossEntropyForward<T>(nullptr, d, x, dLabels, gotLse, gotPicked, gotLoss, gotCount);
+  const std::vector<float> got = gotLse.read();
+  EXPECT_NEAR(got[0], lse[0], 2e-6 * std::fabs(lse[0]));
+  EXPECT_NEAR(got[1], lse[1], 2e-6 * std::fabs(lse[1]));
+  EXPECT_TRUE(std::isnan(got[2]));
+}
+TEST_F(CrossEntropy, LeavesMaskedLogitsOutAndKeepsNaN) {
+  expectMaskedCrossEntropy<float>();
+  expectMaskedCrossEntropy<Bf16>();
 }
 
 TEST_F(CrossEntropy, EqualsTheReferenceWholeAndInShards) {

@@ -112,6 +112,14 @@ TEST_F(Movement, FillsAndUploads) {
   DeviceArray<float> to(3);
   upload(nullptr, to, constants, sizeof constants);
   EXPECT_EQ(to.read(), std::vector<float>({1, 2, 3}));
+  for (const int64_t n : {1001, 40001}) { // of several launches, and of none
+    std::vector<float> many(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i)
+      many[static_cast<size_t>(i)] = static_cast<float>(i);
+    DeviceArray<float> copy(n);
+    upload(nullptr, copy, many.data(), n * int64_t{sizeof(float)});
+    EXPECT_EQ(copy.read(), many);
+  }
 }
 
 template <typename T, typename C>
