@@ -11,7 +11,7 @@ torch.autocast. The loss is differentiated as a sum over tokens, which matters t
 
     losses.adamw   f32 [20]: the loss before each update by AdamW, as in gpt2-tiny.reference.safetensors
     amax.LAYER     f32 [3]: greatest magnitudes of a layer's input, weight and cotangent in the first step
-    scale.LAYER    f32 [3]: their scales after the last
+    scale.LAYER    f32 [3]: their scales after the fourth
 
 Usage: export_gpt2_fp8.py [-o FOLDER]
 """
@@ -27,6 +27,7 @@ import transformers
 from export_gpt2 import FIXTURES, HERE, STEPS, build, token_batches
 
 HISTORY = 16
+SCALED_STEPS = 4
 
 
 class Scaling:
@@ -119,7 +120,8 @@ def main():
                 values[f"amax.{name}"] = numpy.array([tensor.amax for tensor in tensors], dtype=numpy.float32)
             for tensor in tensors:
                 tensor.end_step()
-            values[f"scale.{name}"] = numpy.array([tensor.scale for tensor in tensors], dtype=numpy.float32)
+            if step + 1 == SCALED_STEPS:
+                values[f"scale.{name}"] = numpy.array([tensor.scale for tensor in tensors], dtype=numpy.float32)
     values["losses.adamw"] = numpy.array(losses, dtype=numpy.float32)
     (options.output / "gpt2-tiny.fp8.safetensors").write_bytes(safetensors.numpy.save(values))
 
