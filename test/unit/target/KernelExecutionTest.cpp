@@ -383,7 +383,8 @@ protected:
   static void build(mlir::ModuleOp module, const hyc::CppOptions &options, const std::string &target,
                     const std::string &source, const std::string &flags) {
     const bool onGpu = target == "gpu";
-    std::string callers = "#include <omp.h>\n#include \"kernels.h\"\n"
+    std::string callers = "#include <omp.h>\n#include \"kernels.h\"\n" +
+                          std::string(onGpu ? "#include <cuda_runtime.h>\n" : "") +
                           "extern \"C\" void setThreads(int count) { omp_set_num_threads(count); }\n";
     for (const KernelCase &test : allCases()) {
       std::string arguments = onGpu ? "nullptr, " : "";
@@ -397,7 +398,7 @@ protected:
         arguments += ", workspace";
       callers += "extern \"C\" void call_" + test.name +
                  "(void** ins, void** outs, bool add, void* workspace) { kernels::" + test.name + "(" + arguments +
-                 "); }\n";
+                 ");" + (onGpu ? " cudaDeviceSynchronize();" : "") + " }\n";
     }
     std::map<std::string, std::string> files;
     ASSERT_TRUE(succeeded(hyc::emitPrograms(module, options, files)));
