@@ -1,6 +1,7 @@
 // Copies, sums, rounding, fills, and products.
 #include "device_test.h"
 #include "kernels/copy/cuda.h"
+#include "kernels/counter/cuda.h"
 #include "kernels/gemm/cuda.h"
 #include "kernels/gemm/reference.h"
 #include "kernels/permute/reference.h"
@@ -34,6 +35,17 @@ TEST_F(Movement, CopiesBetweenAnyStrides) {
     expectCopy<uint64_t>(desc, 2040, 2040);
   }
   expectCopy<uint32_t>({}, 1, 1);
+}
+
+TEST_F(Movement, CountsAtThePlacesThatAreNamed) {
+  DeviceArray<uint64_t> counts(std::vector<uint64_t>{0, 5, ~uint64_t{0} >> 32, 7});
+  Counters counters;
+  for (int i : {1, 2, 3})
+    counters.at[counters.count++] = counts + i;
+  countUp(nullptr, counters);
+  counters.count = 2;
+  countUp(nullptr, counters);
+  EXPECT_EQ(counts.read(), (std::vector<uint64_t>{0, 7, (uint64_t{1} << 32) + 1, 8}));
 }
 
 TEST_F(Movement, SlicesShardsAndFillsUpWithZeros) {
