@@ -66,10 +66,7 @@ private:
   }
 
   LogicalResult rewriteGeneric(Operation *op, ShardingRuleOpInterface rule);
-  void appendRandomPlace(Operation *op, const OpSharding &sharding, const ShardingRule &rule,
-                         SmallVectorImpl<Value> &operands);
-  void rewriteConstant(ConstantOp op);
-  void rewriteVocabularyLoss(CrossEntropyOp op, const ShardingRule &rule, const OpSharding &sharding);
+  class PartOf;
   /// Where this rank's part of a dimension begins that `axes` split into shards of `size`.
   Value shardOffset(Operation *op, AxisListAttr axes, int64_t size);
   Value allReduceNow(Operation *op, dist::ReduceKind kind, Value value, AxisListAttr axes, StringRef why);
@@ -380,10 +377,6 @@ Value Partitioner::redistribute(Value original, Version from, ShardingAttr wante
 
 LogicalResult Partitioner::rewrite(Operation *op) {
   user = op;
-  if (auto constant = dyn_cast<ConstantOp>(op)) {
-    rewriteConstant(constant);
-    return success();
-  }
   if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
     rewriteAccumulate(accumulate);
     return success();
@@ -422,16 +415,38 @@ void Partitioner::rewriteAccumulate(AccumulateOp op) {
     made->setAttr(dist::kFlat, shard);
 }
 
-/// A constant that is split is a splat, so that every rank's part is one too.
-void Partitioner::rewriteConstant(ConstantOp op) {
-  ShardingAttr sharding = recordedSharding(op.getResult());
-  RankedTensorType type = localType(op.getType(), sharding);
-  auto value = cast<DenseElementsAttr>(op.getValue());
-  if (type != op.getType())
-    value = DenseElementsAttr::get(type, value.getSplatValue<Attribute>());
-  auto made = mark(ConstantOp::create(builder, op.getLoc(), type, value), op);
-  define(op.getResult(), sharding, made.getResult());
-}
+/// The answers to an op that becomes local.
+class Partitioner::PartOf : public LocalPart {
+public:
+  PartOf(Partitioner &partitioner, Operation *op, const ShardingRule &rule, const OpSharding &sharding)
+      : partitioner(partitioner), op(op), rule(rule), sharding(sharding) {}
+
+  bool isSplit(const LocalDim &dim) override { return !axesOf(dim).empty(); }
+  RankedTensorType typeOf(Value result) override {
+    return partitioner.localType(result.getType(), recordedSharding(result));
+  }
+  Value offset(const LocalDim &dim, int64_t size) override { return partitioner.shardOffset(op, axesOf(dim), size); }
+  Value sumOver(const LocalDim &dim, Value value) override { return reduce(dist::ReduceKind::sum, dim, value); }
+  Value maxOver(const LocalDim &dim, Value value) override { return reduce(dist::ReduceKind::max, dim, value); }
+  OpBuilder &builder() override { return partitioner.builder; }
+  void mark(Operation *made, StringRef suffix) override { partitioner.mark(made, op, suffix); }
+
+private:
+  ShardingAttr shardingOf(const LocalDim &dim) {
+    return dim.operand ? sharding.operandSharding(op->getContext(), rule,
+                                                  static_cast<int>(dim.operand->getOperandNumber()))
+                       : recordedSharding(dim.result);
+  }
+  AxisListAttr axesOf(const LocalDim &dim) { return shardingOf(dim).getDims()[dim.dim]; }
+  Value reduce(dist::ReduceKind kind, const LocalDim &dim, Value value) {
+    return partitioner.allReduceNow(op, kind, value, axesOf(dim), local::textOf(shardingOf(dim)));
+  }
+
+  Partitioner &partitioner;
+  Operation *op;
+  const ShardingRule &rule;
+  const OpSharding &sharding;
+};
 
 LogicalResult Partitioner::rewriteGeneric(Operation *op, ShardingRuleOpInterface ruleOp) {
   ShardingRule rule = ruleOp.getShardingRule();
@@ -443,77 +458,29 @@ LogicalResult Partitioner::rewriteGeneric(Operation *op, ShardingRuleOpInterface
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
     operands.push_back(convert(operand, sharding.operandSharding(context, rule, static_cast<int>(index))));
 
-  auto axesOf = [&](int operandIndex, int64_t dim) {
-    return sharding.operandSharding(context, rule, operandIndex).getDims()[dim];
-  };
-  if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
-    int64_t dim = cast<RankedTensorType>(loss.getLogits().getType()).getRank() - 1;
-    if (!axesOf(0, dim).empty()) {
-      rewriteVocabularyLoss(loss, rule, sharding);
+  NamedAttrList attributes(op->getAttrs());
+  if (auto local = dyn_cast<LocalFormOpInterface>(op)) {
+    PartOf part(*this, op, rule, sharding);
+    SmallVector<Value> results;
+    local.buildLocal(part, operands, results);
+    for (auto [original, result] : llvm::zip(op->getResults(), results))
+      define(original, recordedSharding(original), result);
+    if (!results.empty())
       return success();
-    }
+    local.addPlace(part, operands, attributes);
   }
-  // Vocabulary-parallel ops learn where their shard begins.
-  AxisListAttr vocabularyAxes = AxisListAttr::get(context, {});
-  int64_t vocabulary = 0, shardRows = 0;
-  if (auto embedding = dyn_cast<EmbeddingOp>(op)) {
-    vocabularyAxes = axesOf(1, 0);
-    shardRows = cast<RankedTensorType>(operands[1].getType()).getDimSize(0);
-  } else if (auto gradient = dyn_cast<EmbeddingGradOp>(op)) {
-    vocabularyAxes = recordedSharding(gradient.getResult()).getDims()[0];
-    shardRows = localType(gradient.getType(), recordedSharding(gradient.getResult())).getDimSize(0);
-  } else if (auto gradient = dyn_cast<CrossEntropyGradOp>(op)) {
-    auto logits = cast<RankedTensorType>(gradient.getLogits().getType());
-    vocabularyAxes = axesOf(1, logits.getRank() - 1);
-    vocabulary = logits.getShape().back();
-    shardRows = cast<RankedTensorType>(operands[1].getType()).getShape().back();
-  }
-  if (!vocabularyAxes.empty())
-    operands.push_back(shardOffset(op, vocabularyAxes, shardRows));
-  appendRandomPlace(op, sharding, rule, operands);
-
   SmallVector<Type> types;
   for (Value result : op->getResults())
     types.push_back(localType(result.getType(), recordedSharding(result)));
-  OperationState state(op->getLoc(), op->getName(), operands, types, op->getAttrs());
-  state.attributes.erase(dist::kShardings);
-  state.attributes.erase(dist::kSplit);
-  if (!vocabularyAxes.empty() && isa<CrossEntropyGradOp>(op))
-    state.addAttribute("vocabulary", builder.getI64IntegerAttr(vocabulary));
-  if (auto mask = dyn_cast<DropoutMaskOp>(op))
-    state.addAttribute("strides", builder.getDenseI64ArrayAttr(mask.getSampleStrides()));
+  attributes.erase(dist::kShardings);
+  attributes.erase(dist::kSplit);
+  OperationState state(op->getLoc(), op->getName(), operands, types, attributes.getAttrs());
   Operation *made = builder.create(state);
   for (Value result : op->getResults())
     savePartsOfCopiesOnly(made, recordedSharding(result));
   for (auto [original, local] : llvm::zip_equal(op->getResults(), made->getResults()))
     define(original, recordedSharding(original), local);
   return success();
-}
-
-/// Ops that draw random numbers by element learn where in a whole sample this rank's part begins.
-void Partitioner::appendRandomPlace(Operation *op, const OpSharding &sharding, const ShardingRule &rule,
-                                    SmallVectorImpl<Value> &operands) {
-  if (auto mask = dyn_cast<DropoutMaskOp>(op)) {
-    RankedTensorType part = localType(mask.getType(), recordedSharding(mask.getResult()));
-    ArrayRef<AxisListAttr> dims = recordedSharding(mask.getResult()).getDims();
-    for (auto [dim, stride] : llvm::enumerate(mask.getSampleStrides()))
-      if (AxisListAttr axes = dims[dim + 1]; !axes.empty())
-        operands.push_back(shardOffset(op, axes, part.getDimSize(dim + 1) * stride));
-    return;
-  }
-  auto attention = dyn_cast<AttentionOp>(op);
-  auto gradient = dyn_cast<AttentionGradOp>(op);
-  if (!(attention && attention.getDropout()) && !(gradient && gradient.getDropout()))
-    return;
-  int first = attention ? 0 : 1; // operand q
-  constexpr int64_t kHeads = 2;
-  AxisListAttr axes = sharding.operandSharding(context, rule, first).getDims()[kHeads];
-  if (axes.empty())
-    return;
-  // As of the mask (samples, heads, queries, keys), of which only heads are ever split.
-  ArrayRef<int64_t> q = cast<RankedTensorType>(operands[first].getType()).getShape();
-  int64_t keys = cast<RankedTensorType>(operands[first + 1].getType()).getDimSize(1);
-  operands.push_back(shardOffset(op, axes, q[kHeads] * q[1] * ((keys + 3) / 4 * 4)));
 }
 
 Value Partitioner::shardOffset(Operation *op, AxisListAttr axes, int64_t size) {
@@ -528,28 +495,6 @@ Value Partitioner::allReduceNow(Operation *op, dist::ReduceKind kind, Value valu
   mark(whole.getDefiningOp(), op);
   mark(whole.getDefiningOp()->getOperand(0).getDefiningOp(), op);
   return whole;
-}
-
-/// The maximum, then the sum of exponentials and the label's logit, each combined over the vocabulary's axes: whole
-/// logits are on no rank.
-void Partitioner::rewriteVocabularyLoss(CrossEntropyOp op, const ShardingRule &rule, const OpSharding &sharding) {
-  Value logits = convert(op.getLogits(), sharding.operandSharding(context, rule, 0));
-  Value labels = convert(op.getLabels(), sharding.operandSharding(context, rule, 1));
-  int64_t vocabulary = cast<RankedTensorType>(op.getLogits().getType()).getShape().back();
-  ShardingAttr logitsSharding = sharding.operandSharding(context, rule, 0);
-  AxisListAttr axes = logitsSharding.getDims().back();
-  std::string why = local::textOf(logitsSharding);
-  Location loc = op.getLoc();
-
-  Value offset = shardOffset(op, axes, cast<RankedTensorType>(logits.getType()).getShape().back());
-  Value localMax = mark(VocabMaxOp::create(builder, loc, logits, offset, vocabulary), op, ".max").getResult();
-  Value max = allReduceNow(op, dist::ReduceKind::max, localMax, axes, why);
-  auto sums = mark(VocabSumExpOp::create(builder, loc, logits, max, labels, offset, vocabulary), op, ".sum_exp");
-  Value sumExp = allReduceNow(op, dist::ReduceKind::sum, sums.getSumExp(), axes, why);
-  Value picked = allReduceNow(op, dist::ReduceKind::sum, sums.getPicked(), axes, why);
-  auto loss = mark(VocabLossOp::create(builder, loc, max, sumExp, picked, labels, op.getIgnoreIndexAttr()), op);
-  for (auto [original, local] : llvm::zip_equal(op->getResults(), loss->getResults()))
-    define(original, recordedSharding(original), local);
 }
 
 //===----------------------------------------------------------------------===//

@@ -53,7 +53,7 @@ bool FunctionLowering::worksInPlace(Operation *op) {
   return write && write.getTarget() == read.getSource();
 }
 
-LogicalResult FunctionLowering::lowerAllReduce(dist::AllReduceStartOp op) {
+template <> LogicalResult FunctionLowering::lower(dist::AllReduceStartOp op) {
   Value buffer = bufferOf(op.getOperand());
   auto type = cast<rank::BufferType>(buffer.getType());
   if (worksInPlace(op) && type.isDense()) {
@@ -70,7 +70,7 @@ LogicalResult FunctionLowering::lowerAllReduce(dist::AllReduceStartOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerWait(dist::WaitOp op) {
+template <> LogicalResult FunctionLowering::lower(dist::WaitOp op) {
   rank::WaitOp::create(builder, op.getLoc(), tickets.lookup(op.getPending()));
   Value buffer = bufferOf(op.getPending());
   buffers[op.getResult()] = buffer;
@@ -108,7 +108,7 @@ static bool isOutermost(ArrayRef<int64_t> shape, int64_t dim) {
   return llvm::all_of(shape.take_front(dim), [](int64_t size) { return size == 1; });
 }
 
-LogicalResult FunctionLowering::lowerAllGather(dist::AllGatherStartOp op) {
+template <> LogicalResult FunctionLowering::lower(dist::AllGatherStartOp op) {
   if (op.getFlat())
     return lowerFlatAllGather(op);
   auto shardType = rank::BufferType::get(cast<RankedTensorType>(op.getOperand().getType()));
@@ -136,7 +136,7 @@ LogicalResult FunctionLowering::lowerAllGather(dist::AllGatherStartOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerReduceScatter(dist::ReduceScatterStartOp op) {
+template <> LogicalResult FunctionLowering::lower(dist::ReduceScatterStartOp op) {
   if (op.getFlat())
     return lowerFlatReduceScatter(op);
   auto wholeType = rank::BufferType::get(cast<RankedTensorType>(op.getOperand().getType()));
@@ -178,14 +178,14 @@ LogicalResult FunctionLowering::lowerReduceScatter(dist::ReduceScatterStartOp op
 // Coordinates
 //===----------------------------------------------------------------------===//
 
-LogicalResult FunctionLowering::lowerShardOffset(dist::ShardOffsetOp op) {
+template <> LogicalResult FunctionLowering::lower(dist::ShardOffsetOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
   call(op, "shard_offset", result, {}, {named("axes", op.getAxes()), named("size", op.getShardSizeAttr())});
   buffers[op.getResult()] = result;
   return success();
 }
 
-LogicalResult FunctionLowering::lowerShardSlice(dist::SliceOp op) {
+template <> LogicalResult FunctionLowering::lower(dist::SliceOp op) {
   if (!op.getDim()) {
     buffers[op.getResult()] = shardView(denseBufferOf(op.getOperand()), op.getAxes());
     return success();
@@ -195,4 +195,9 @@ LogicalResult FunctionLowering::lowerShardSlice(dist::SliceOp op) {
        {named("dim", op.getDimAttr()), named("axes", op.getAxes())});
   buffers[op.getResult()] = result;
   return success();
+}
+
+void hyc::addExchangeLowerings(LoweringTable &table) {
+  table.add<dist::AllReduceStartOp, dist::AllGatherStartOp, dist::ReduceScatterStartOp, dist::WaitOp, dist::ShardOffsetOp,
+            dist::SliceOp>();
 }
