@@ -6,6 +6,7 @@
 
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/KernelStructure.h"
+#include "dialects/Rank/ScalarFunctions.h"
 #include "hyc/Analysis/Workspaces.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/DenseSet.h"
@@ -21,73 +22,6 @@ namespace {
 
 /// Fewer elements than this are not worth waking threads for.
 constexpr int64_t kParallelElements = 32768;
-
-/// In the order of operands: {0} {1} {2} stand for them. The last column: f64, where it differs.
-struct Spelling {
-  llvm::StringLiteral function;
-  llvm::StringLiteral f32;
-  llvm::StringLiteral f64;
-};
-
-constexpr Spelling kSpellings[] = {
-    {"neg", "-{0}", ""},
-    {"abs", "absolute({0})", ""},
-    {"exp", "math::exp({0})", "std::exp({0})"},
-    {"log", "math::log({0})", "std::log({0})"},
-    {"sqrt", "std::sqrt({0})", ""},
-    {"rsqrt", "1 / std::sqrt({0})", ""},
-    {"reciprocal", "1 / {0}", ""},
-    {"tanh", "math::tanh({0})", "std::tanh({0})"},
-    {"erf", "math::erf({0})", "std::erf({0})"},
-    {"sin", "std::sin({0})", ""},
-    {"cos", "std::cos({0})", ""},
-    {"relu", "relu({0})", ""},
-    {"sigmoid", "1 / (1 + math::exp(-{0}))", "1 / (1 + std::exp(-{0}))"},
-    {"add", "{0} + {1}", ""},
-    {"sub", "{0} - {1}", ""},
-    {"mul", "{0} * {1}", ""},
-    {"div", "{0} / {1}", ""},
-    {"pow", "power({0}, {1})", ""},
-    {"max", "maximum({0}, {1})", ""},
-    {"min", "minimum({0}, {1})", ""},
-    {"and", "{0} & {1}", ""},
-    {"or", "{0} | {1}", ""},
-    {"not", "{0} ^ 1", ""},
-    {"gelu", "gelu({0})", ""},
-    {"gelu_tanh", "geluTanh({0})", ""},
-    {"gelu_grad", "geluGrad({0}, {1})", ""},
-    {"gelu_tanh_grad", "geluTanhGrad({0}, {1})", ""},
-    {"compare_eq", "{0} == {1}", ""},
-    {"compare_ne", "{0} != {1}", ""},
-    {"compare_lt", "{0} < {1}", ""},
-    {"compare_le", "{0} <= {1}", ""},
-    {"compare_gt", "{0} > {1}", ""},
-    {"compare_ge", "{0} >= {1}", ""},
-    {"select", "{0} ? {1} : {2}", ""},
-    {"random_word", "randomWord({0}, {1})", ""},
-    {"floor", "std::floor({0})", ""},
-    {"ceil", "std::ceil({0})", ""},
-    {"round", "std::nearbyint({0})", ""},
-    {"sign", "sign({0})", ""},
-    {"tan", "std::tan({0})", ""},
-    {"asin", "std::asin({0})", ""},
-    {"acos", "std::acos({0})", ""},
-    {"atan", "std::atan({0})", ""},
-    {"sinh", "std::sinh({0})", ""},
-    {"cosh", "std::cosh({0})", ""},
-    {"asinh", "std::asinh({0})", ""},
-    {"acosh", "std::acosh({0})", ""},
-    {"atanh", "std::atanh({0})", ""},
-    {"softplus", "softplus({0})", ""},
-    {"rem", "remainder({0}, {1})", ""},
-};
-
-/// Of results of 16 bits on GPUs (kernels/math/narrow.h).
-constexpr Spelling kNarrowSpellings[] = {
-    {"sigmoid", "math::narrow::sigmoid({0})", ""},
-    {"gelu_tanh", "math::narrow::geluTanh({0})", ""},
-    {"gelu_tanh_grad", "math::narrow::geluTanhGrad({0}, {1})", ""},
-};
 
 /// Prints the statements that some values of a body need, in the order of the body.
 class BodyPrinter {
@@ -178,21 +112,20 @@ private:
       // A boolean is whether the number is not zero.
       return type.isInteger(1) ? value + " != 0" : ("static_cast<" + scalarType(type) + ">(" + value + ")").str();
     }
-    auto isThis = [&](const Spelling &spelling) { return spelling.function == op.getFunction(); };
-    const Spelling *narrow = onGpu && isHalfWidth(type) ? llvm::find_if(kNarrowSpellings, isThis) : nullptr;
-    if (narrow == std::end(kNarrowSpellings))
-      narrow = nullptr;
-    if (const Spelling *found = narrow ? narrow : llvm::find_if(kSpellings, isThis); found != std::end(kSpellings)) {
-      const Spelling &spelling = *found;
-      std::string text = (type.isF64() && !spelling.f64.empty() ? spelling.f64 : spelling.f32).str();
-      for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
-        std::string placeholder = "{" + std::to_string(i) + "}";
-        for (size_t at = text.find(placeholder); at != std::string::npos; at = text.find(placeholder))
-          text.replace(at, placeholder.size(), names[operand]);
-      }
-      return text;
+    const rank::ScalarFunction *function = rank::findScalarFunction(op.getFunction());
+    if (!function)
+      return "";
+    std::string text = function->text.str();
+    if (onGpu && isHalfWidth(type) && !function->narrow.empty())
+      text = function->narrow.str();
+    else if (type.isF64() && !function->f64.empty())
+      text = function->f64.str();
+    for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+      std::string placeholder = "{" + std::to_string(i) + "}";
+      for (size_t at = text.find(placeholder); at != std::string::npos; at = text.find(placeholder))
+        text.replace(at, placeholder.size(), names[operand]);
     }
-    return "";
+    return text;
   }
 
   rank::KernelOp kernel;
