@@ -62,8 +62,7 @@ ShardingRule ConstantOp::getShardingRule() {
 
 bool ConstantOp::preservesZeros(const ShardingRule &, int) {
   Type element = cast<RankedTensorType>(getType()).getElementType();
-  return getValue().isSplat() &&
-         getValue().getSplatValue<Attribute>() == Builder(getContext()).getZeroAttr(element);
+  return getValue().isSplat() && getValue().getSplatValue<Attribute>() == Builder(getContext()).getZeroAttr(element);
 }
 
 /// A constant that is split is a splat, so that every rank's part is one too.

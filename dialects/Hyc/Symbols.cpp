@@ -150,9 +150,8 @@ LogicalResult hyc::verifyUpdate(SymbolTableCollection &symbols, Operation *op, A
 }
 
 SmallVector<NamedAttribute> hyc::numbersOf(Operation *op) {
-  return llvm::to_vector(llvm::make_filter_range(op->getAttrs(), [](NamedAttribute attribute) {
-    return isa<FloatAttr, UnitAttr>(attribute.getValue());
-  }));
+  return llvm::to_vector(llvm::make_filter_range(
+      op->getAttrs(), [](NamedAttribute attribute) { return isa<FloatAttr, UnitAttr>(attribute.getValue()); }));
 }
 
 /// Without a velocity there is no momentum.

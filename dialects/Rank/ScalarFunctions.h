@@ -1,5 +1,5 @@
-// The functions that rank.compute names, and how C++ and CUDA spell them: the elementwise ops of hyc, by the same names. One
-// row a function, in ScalarFunctions.cpp.
+// The functions that rank.compute names, and how C++ and CUDA spell them: the elementwise ops of hyc, by the same
+// names. One row a function, in ScalarFunctions.cpp.
 #ifndef HYC_DIALECTS_RANK_SCALARFUNCTIONS_H
 #define HYC_DIALECTS_RANK_SCALARFUNCTIONS_H
 

@@ -200,21 +200,23 @@ static LogicalResult evaluateIota(OpCall &call) {
   return success();
 }
 
-template <typename Function, Domain domain> static OpHandler handlerOf(scalar::Row<Function, 1, domain>) {
-  return domain == Domain::any ? anyUnary<Function> : floatUnary<Function>;
+template <typename Function> static OpHandler handlerOf(Row<Function, 1, Domain::any>) { return anyUnary<Function>; }
+template <typename Function> static OpHandler handlerOf(Row<Function, 1, Domain::floats>) {
+  return floatUnary<Function>;
 }
-template <typename Function> static OpHandler handlerOf(scalar::Row<Function, 1, Domain::booleans>) {
+template <typename Function> static OpHandler handlerOf(Row<Function, 1, Domain::booleans>) {
   return booleanUnary<Function>;
 }
-template <typename Function, Domain domain> static OpHandler handlerOf(scalar::Row<Function, 2, domain>) {
-  return domain == Domain::any ? anyBinary<Function> : floatBinary<Function>;
+template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain::any>) { return anyBinary<Function>; }
+template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain::floats>) {
+  return floatBinary<Function>;
 }
-template <typename Function> static OpHandler handlerOf(scalar::Row<Function, 2, Domain::booleans>) {
+template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain::booleans>) {
   return booleanBinary<Function>;
 }
 
 void hyc::interpreter::addElementwiseOps(OpTable &table) {
-  forEachFunction([&](auto row) { table.add((llvm::StringRef("hyc.") + row.name).str(), handlerOf(row)); });
+  forEachFunction([&](auto row) { table.add(std::string("hyc.") + row.name, handlerOf(row)); });
   // What an attribute chooses, and what integers cannot all be computed with.
   table.add<GeluOp>(evaluateGelu);
   table.add<GeluGradOp>(evaluateGeluGrad);

@@ -1,5 +1,5 @@
-// The functions of one element, or of two: what hyc's elementwise ops and the rank dialect's kernel bodies compute. A new
-// function is its formula here and its row in kFunctions, at the end.
+// The functions of one element, or of two: what hyc's elementwise ops and the rank dialect's kernel bodies compute. A
+// new function is its formula here and its row in kFunctions, at the end.
 #ifndef HYC_LIB_INTERPRETER_SCALARFUNCTIONS_H
 #define HYC_LIB_INTERPRETER_SCALARFUNCTIONS_H
 
@@ -128,20 +128,17 @@ template <typename T, typename Float, typename Integer> T pick(T x, T y, Float o
 }
 struct Add {
   template <typename T> T operator()(T x, T y) const {
-    return pick(
-        x, y, [](T a, T b) { return a + b; }, [](uint64_t a, uint64_t b) { return a + b; });
+    return pick(x, y, [](T a, T b) { return a + b; }, [](uint64_t a, uint64_t b) { return a + b; });
   }
 };
 struct Sub {
   template <typename T> T operator()(T x, T y) const {
-    return pick(
-        x, y, [](T a, T b) { return a - b; }, [](uint64_t a, uint64_t b) { return a - b; });
+    return pick(x, y, [](T a, T b) { return a - b; }, [](uint64_t a, uint64_t b) { return a - b; });
   }
 };
 struct Mul {
   template <typename T> T operator()(T x, T y) const {
-    return pick(
-        x, y, [](T a, T b) { return a * b; }, [](uint64_t a, uint64_t b) { return a * b; });
+    return pick(x, y, [](T a, T b) { return a * b; }, [](uint64_t a, uint64_t b) { return a * b; });
   }
 };
 struct Div { // an integer y is not zero

@@ -185,8 +185,7 @@ protected:
   LogicalResult printElement(std::string &text) {
     llvm::raw_string_ostream os(text);
     BodyPrinter printer(kernel);
-    return printElement(
-        printer, [&](unsigned i) { return printer.out(i); }, os);
+    return printElement(printer, [&](unsigned i) { return printer.out(i); }, os);
   }
   LogicalResult printElement(BodyPrinter &printer, llvm::function_ref<std::string(unsigned)> out, raw_ostream &os) {
     auto yielded = block.getTerminator()->getOperands();
@@ -568,8 +567,7 @@ private:
         used.push_back(i);
         return "at." + field(i);
       });
-      if (failed(printElement(
-              printer, [&](unsigned i) { return "at." + field(operands.inputs() + i); }, stream)))
+      if (failed(printElement(printer, [&](unsigned i) { return "at." + field(operands.inputs() + i); }, stream)))
         return failure();
     }
     SmallVector<unsigned> wholeResults;

@@ -128,6 +128,8 @@ void TableEmitter::emitArenas() {
   table("ArenaDesc", "kArenas", rows);
 }
 
+static StateRole roleOf(rank::StateOp state) { return factsOfRole(state.getRole()).role; }
+
 std::string TableEmitter::initializer(rank::StateOp state) {
   std::string key = "hycrt::stableKey(" + quoted(state.getLogicalName()) + ")";
   if (auto fill = dyn_cast<FillAttr>(state.getInit())) {
@@ -140,8 +142,8 @@ std::string TableEmitter::initializer(rank::StateOp state) {
   if (auto file = dyn_cast<FileAttr>(state.getInit())) {
     size_t index = llvm::find(modelFiles, file.getPath()) - modelFiles.begin();
     // A copy in the compute type starts as its parameter does.
-    Type fileType =
-        state.getRole() == "compute" ? Float32Type::get(state.getContext()) : state.getBufferType().getElementType();
+    Type fileType = roleOf(state) == StateRole::compute ? Float32Type::get(state.getContext())
+                                                        : state.getBufferType().getElementType();
     return "hycrt::Initializer::fromFile(" + std::to_string(index) + ", " + std::to_string(file.getOffset()) + ", " +
            dtype(getStoredType(program, file, fileType)) + ")";
   }
@@ -176,9 +178,7 @@ std::string TableEmitter::flatStorage(rank::StateOp state) {
 LogicalResult TableEmitter::emitStates() {
   SmallVector<std::string> rows;
   for (auto state : program.getOps<rank::StateOp>()) {
-    StringRef role = state.getRole();
-    if (role == "loss_sum" || role == "token_count" || role == "correct_count" || role == "grad_norm" ||
-        role == "fp8.amax")
+    if (!factsOfRole(state.getRole()).isSaved)
       continue; // the program's scalars, and what every step begins anew
     std::string init = initializer(state);
     if (init.empty())
@@ -186,7 +186,7 @@ LogicalResult TableEmitter::emitStates() {
              << state.getInit() << ", expected #hyc.fill, #hyc.normal or #hyc.file";
     if (state.getLogical().size() > 8 || state.getGlobal().size() > 8)
       return state.emitOpError("has more than 8 dimensions, which the runtime's tables cannot hold");
-    rows.push_back("{" + quoted(state.getLogicalName()) + ", " + quoted(role) + ", " +
+    rows.push_back("{" + quoted(state.getLogicalName()) + ", " + quoted(state.getRole()) + ", " +
                    dtype(state.getBufferType().getElementType()) + ", " +
                    bufferRef(state.getArenaAttr(), *state.getOffset()) + ",\n     " + braced(state.getLogical()) +
                    ", " + braced(state.getGlobal()) + ", " + braced(localShapeOf(state)) + ", " + splits(state) + ", " +
@@ -347,20 +347,26 @@ LogicalResult TableEmitter::emitProgram() {
   auto axis = [&](StringRef name) { return mesh.getSize(StringAttr::get(program.getContext(), name)); };
   std::string scalars;
   // A program that only computes a model's outputs has neither loss nor gradients.
-  bool trains = llvm::none_of(program.getOps<rank::StateOp>(), [](rank::StateOp s) { return s.getRole() == "output"; });
-  for (StringRef role :
-       {"loss_sum", "token_count", "grad_norm", "loss_scale", "loss_scale.hysteresis", "applied_step"}) {
+  bool trains =
+      llvm::none_of(program.getOps<rank::StateOp>(), [](rank::StateOp s) { return roleOf(s) == StateRole::output; });
+  auto stateOf = [&](StateRole role) {
     rank::StateOp found;
     for (auto state : program.getOps<rank::StateOp>())
-      if (state.getRole() == role)
+      if (roleOf(state) == role)
         found = state;
-    bool isOptional = role.starts_with("loss_scale") || role == "applied_step" || !trains;
+    return found;
+  };
+  for (const RoleFacts &facts : getRoles()) {
+    if (facts.scalar == RuntimeScalar::none)
+      continue;
+    rank::StateOp found = stateOf(facts.role);
+    bool isOptional = facts.scalar == RuntimeScalar::optional || !trains;
     if (!found && isOptional) {
       scalars += scalars.empty() ? "{-1, 0}" : ", {-1, 0}";
       continue;
     }
     if (!found)
-      return program.emitError("stage ") << program.getStage() << " has no state of role \"" << role
+      return program.emitError("stage ") << program.getStage() << " has no state of role \"" << facts.name
                                          << "\", which the runtime reads";
     scalars += (scalars.empty() ? "" : ", ") + bufferRef(found.getArenaAttr(), *found.getOffset());
   }
@@ -370,9 +376,8 @@ LogicalResult TableEmitter::emitProgram() {
     return found ? bufferRef(found.getArenaAttr(), *found.getOffset()) : std::string();
   };
   std::string momentum = scalar("momentum"), rate = options.architectures.empty() ? "" : scalar("lr"), correct;
-  for (auto state : program.getOps<rank::StateOp>())
-    if (state.getRole() == "correct_count")
-      correct = bufferRef(state.getArenaAttr(), *state.getOffset());
+  if (rank::StateOp counted = stateOf(StateRole::correctCount))
+    correct = bufferRef(counted.getArenaAttr(), *counted.getOffset());
   std::string skipped;
   for (const std::string &optional : {momentum, rate, correct}) {
     skipped += optional.empty() ? ", {-1, 0}" : "";

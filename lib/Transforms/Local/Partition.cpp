@@ -433,9 +433,9 @@ public:
 
 private:
   ShardingAttr shardingOf(const LocalDim &dim) {
-    return dim.operand ? sharding.operandSharding(op->getContext(), rule,
-                                                  static_cast<int>(dim.operand->getOperandNumber()))
-                       : recordedSharding(dim.result);
+    return dim.operand
+               ? sharding.operandSharding(op->getContext(), rule, static_cast<int>(dim.operand->getOperandNumber()))
+               : recordedSharding(dim.result);
   }
   AxisListAttr axesOf(const LocalDim &dim) { return shardingOf(dim).getDims()[dim.dim]; }
   Value reduce(dist::ReduceKind kind, const LocalDim &dim, Value value) {

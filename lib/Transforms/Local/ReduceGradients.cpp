@@ -75,7 +75,7 @@ private:
     if (!communicationElement())
       return success();
     for (auto state : module.getOps<StateOp>()) {
-      if (state.getRole() != "gradient" || state.getTensorType().getElementType() == communicationElement() ||
+      if (!state.is(StateRole::gradient) || state.getTensorType().getElementType() == communicationElement() ||
           (!isReducedPerMicroBatch(state) && !state->hasAttr(dist::kOwned)))
         continue;
       return state.emitError("is summed ")
@@ -171,7 +171,7 @@ private:
         op->setAttr(dist::kFlat, owned);
     };
     RankedTensorType crossing = type;
-    if (Type element = communicationElement(); element && reduction.state.getRole() == "gradient")
+    if (Type element = communicationElement(); element && reduction.state.is(StateRole::gradient))
       crossing = RankedTensorType::get(type.getShape(), element);
     // A stage that holds the state without adding to it contributes nothing, whatever the last step left there.
     Value term;

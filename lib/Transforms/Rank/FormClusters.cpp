@@ -365,7 +365,8 @@ Value ClusterBuilder::cloneScalar(Operation *op) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(scalarOf(operand));
-  return rank::ScalarComputeOp::create(builder, op->getLoc(), type, cast<ScalarFunctionOpInterface>(op).getScalarFunction(), operands);
+  return rank::ScalarComputeOp::create(builder, op->getLoc(), type,
+                                       cast<ScalarFunctionOpInterface>(op).getScalarFunction(), operands);
 }
 
 void ClusterBuilder::build(DenseSet<Operation *> &erased) {

@@ -1,6 +1,6 @@
-// Turns one function over tensors into calls over buffers. FunctionLowering.cpp has what all ops share: arguments, results,
-// where values lie. How an op is lowered stands in the Lower*.cpp file of its topic, and nowhere else: a specialisation of
-// FunctionLowering::lower, and a row of LoweringTable.
+// Turns one function over tensors into calls over buffers. FunctionLowering.cpp has what all ops share: arguments,
+// results, where values lie. How an op is lowered stands in the Lower*.cpp file of its topic, and nowhere else: a
+// specialisation of FunctionLowering::lower, and a row of LoweringTable.
 //
 // The surprise: destinations are decided before a value is made, by looking at its uses: a part of a concatenation is
 // written into the whole, a term of a gradient is added to the state, an operand of a collective is made in shared
@@ -142,9 +142,9 @@ private:
 
 /// What an op makes of the numbers of an operand that indexes something.
 struct IndexUse {
-  int64_t bound = INT64_MAX;        ///< one more than the largest that it accepts
+  int64_t bound = INT64_MAX;             ///< one more than the largest that it accepts
   std::optional<int64_t> uncounted = {}; ///< a label that a loss does not count
-  bool isLookup = false;            ///< every number must be there: as an index, an uncounted label is wrong
+  bool isLookup = false;                 ///< every number must be there: as an index, an uncounted label is wrong
 };
 
 /// How one kind of op is lowered, and what that means for where its operands may lie.

@@ -198,6 +198,6 @@ template <> LogicalResult FunctionLowering::lower(dist::SliceOp op) {
 }
 
 void hyc::addExchangeLowerings(LoweringTable &table) {
-  table.add<dist::AllReduceStartOp, dist::AllGatherStartOp, dist::ReduceScatterStartOp, dist::WaitOp, dist::ShardOffsetOp,
-            dist::SliceOp>();
+  table.add<dist::AllReduceStartOp, dist::AllGatherStartOp, dist::ReduceScatterStartOp, dist::WaitOp,
+            dist::ShardOffsetOp, dist::SliceOp>();
 }

@@ -10,7 +10,7 @@ template <> LogicalResult FunctionLowering::lower(dist::FetchStartOp op) {
   if (!home)
     return failure();
   rank::StateOp state = tables.getState(op, op.getState());
-  StringRef onDevice = state.getRole() == "gradient" ? kGradients : kParameters;
+  StringRef onDevice = factsOfRole(state.getRole()).role == StateRole::gradient ? kGradients : kParameters;
   StringRef arena = op.getTo() == dist::kOnHost ? StringRef(kHost) : onDevice;
   Value copy =
       allocate(rank::BufferType::get(op.getPending().getType().getTensor()), arena, op.getLoc(), op.getState());

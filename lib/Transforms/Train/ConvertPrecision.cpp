@@ -120,7 +120,7 @@ StateOp PrecisionConverter::copyOf(ParamOp param) {
   StateOp &copy = copies[param];
   if (!copy) {
     RankedTensorType type = withElement(param.getTensorType(), compute);
-    copy = createState(module, param.getSymName() + "." + kCompute, kCompute, type, param);
+    copy = createState(module, param.getSymName() + "." + nameOf(StateRole::compute), StateRole::compute, type, param);
     copy.setInitAttr(param.getInit());
   }
   return copy;
@@ -257,7 +257,7 @@ void PrecisionConverter::convertOp(Operation *op) {
 
 void PrecisionConverter::run() {
   for (StateOp state : module.getOps<StateOp>())
-    if (state.getRole() == kGradient && state.getTensorType().getElementType() == wide)
+    if (state.is(StateRole::gradient) && state.getTensorType().getElementType() == wide)
       state.setType(withElement(state.getTensorType(), gradient));
   SmallVector<Operation *> ops = llvm::map_to_vector(function.getBody().front(), [](Operation &op) { return &op; });
   for (Operation *op : ops)

@@ -146,7 +146,7 @@ FailureOr<bool> ReverseWalk::differentiate(Operation *op) {
 StateOp ReverseWalk::gradientOf(ParamOp param) {
   StateOp &state = gradients[param];
   if (!state)
-    state = createState(module, param.getSymName() + ".grad", kGradient, param.getTensorType(), param);
+    state = createState(module, param.getSymName() + ".grad", StateRole::gradient, param.getTensorType(), param);
   return state;
 }
 
@@ -200,9 +200,9 @@ LogicalResult ReverseWalk::run(Value loss, uint64_t &skipped) {
 }
 
 /// Adds what the forward pass computed into the step's sums.
-static void accumulateInto(OpBuilder &builder, FuncOp function, Value value, StringRef role) {
+static void accumulateInto(OpBuilder &builder, FuncOp function, Value value, StateRole role) {
   auto module = function->getParentOfType<ModuleOp>();
-  StateOp state = createState(module, role, role, cast<RankedTensorType>(value.getType()));
+  StateOp state = createState(module, role, cast<RankedTensorType>(value.getType()));
   auto accumulate = AccumulateOp::create(builder, function.getLoc(), value, FlatSymbolRefAttr::get(state));
   setId(accumulate, role + ".accumulate");
 }
@@ -236,10 +236,10 @@ struct Differentiate : hyc::impl::DifferentiateBase<Differentiate> {
       return signalPassFailure();
     }
     OpBuilder builder(terminator);
-    accumulateInto(builder, function, loss, kLossSum);
-    accumulateInto(builder, function, count, kTokenCount);
+    accumulateInto(builder, function, loss, StateRole::lossSum);
+    accumulateInto(builder, function, count, StateRole::tokenCount);
     if (terminator.getNumOperands() > 2)
-      accumulateInto(builder, function, terminator.getOperand(2), kCorrectCount);
+      accumulateInto(builder, function, terminator.getOperand(2), StateRole::correctCount);
 
     Operation *lastForward = terminator->getPrevNode();
     uint64_t skipped = 0;

@@ -25,10 +25,18 @@ StateOp train::createState(ModuleOp module, const Twine &name, StringRef role, R
   return state;
 }
 
-StateOp train::findState(ModuleOp module, StringRef role) {
+StateOp train::createState(ModuleOp module, const Twine &name, StateRole role, RankedTensorType type, ParamOp param) {
+  return createState(module, name, nameOf(role), type, param);
+}
+
+StateOp train::createState(ModuleOp module, StateRole role, RankedTensorType type) {
+  return createState(module, nameOf(role), role, type);
+}
+
+StateOp train::findState(ModuleOp module, StateRole role) {
   StateOp found;
   for (auto state : module.getOps<StateOp>())
-    if (state.getRole() == role && !state.getParamAttr())
+    if (state.is(role) && !state.getParamAttr())
       return found ? StateOp() : state;
   return found;
 }
