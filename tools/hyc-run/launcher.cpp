@@ -1,3 +1,4 @@
+// Starting ranks, forwarding their lines, and the end of all when one ends badly.
 #include "launcher.h"
 
 #include <fcntl.h>

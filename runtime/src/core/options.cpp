@@ -1,3 +1,4 @@
+// The options of a run: how they are declared, checked and suggested.
 #include "hycrt/options.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+// Forking ranks and collecting what each of them came to.
 #include "forked_ranks.h"
 
 #include <sys/wait.h>
