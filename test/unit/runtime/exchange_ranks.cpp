@@ -1,3 +1,4 @@
+// How a rank of the conformance suite is set up, by each way to exchange.
 #include "exchange_ranks.h"
 
 #include <cstdlib>
