@@ -47,21 +47,21 @@ static void buildLion(UpdateSite &site) {
                       site.number(site.decay));
 }
 
-static constexpr char kAdams[] = "betas eps adam_w_mode bias_correction maximize amsgrad torch_adam fused";
+static constexpr char kAdams[] = "betas eps adam_w_mode bias_correction maximize amsgrad torch_adam fused foreach";
 
 // clang-format off
 static constexpr Optimizer kOptimizers[] = {
     // name    ds_config  betas          cycles  parameters                       update
     {"adamw", "AdamW",   {0.9, 0.999},  true,   kAdams,                                                      buildAdam<AdamWOp>},
     {"adam",  "Adam",    {0.9, 0.999},  true,   kAdams,                                                      buildAdam<AdamOp>},
-    {"sgd",   "SGD",     {0.9, 0.999},  false,  "momentum dampening nesterov maximize fused",                buildSgd},
+    {"sgd",   "SGD",     {0.9, 0.999},  false,  "momentum dampening nesterov maximize fused foreach",                buildSgd},
     {"lamb",  "Lamb",    {0.9, 0.999},  true,   "betas eps bias_correction max_coeff min_coeff eps_inside_sqrt amsgrad", buildLamb},
     {"lion",  "Lion",    {0.9, 0.99},   true,   "betas",                                                     buildLion},
 };
 // clang-format on
 
 bool Optimizer::takesParameter(StringRef parameter) const {
-  if (parameter == "lr" || parameter == "weight_decay")
+  if (parameter == "lr" || parameter == "weight_decay" || parameter == "max_grad_norm")
     return true;
   SmallVector<StringRef> names;
   takes.split(names, ' ');

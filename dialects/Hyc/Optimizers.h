@@ -65,7 +65,7 @@ struct Optimizer {
   llvm::StringLiteral configName; ///< `optimizer.type` of a ds_config, in any case
   std::array<double, 2> betas;    ///< where nobody says them
   bool cyclesMomentum;            ///< whether a schedule may set the decay of its first moment
-  llvm::StringLiteral takes;      ///< names below optimizer.params of a ds_config beside lr and weight_decay, in blanks
+  llvm::StringLiteral takes;      ///< names below optimizer.params of a ds_config, beside those that every one takes
   void (*build)(UpdateSite &site);
 
   /// Whether a ds_config may say `parameter` of it.

@@ -33,6 +33,15 @@ static constexpr RoleFacts kRoles[] = {
 };
 // clang-format on
 
+static constexpr bool isInOrder() {
+  size_t index = 0;
+  for (const RoleFacts &row : kRoles)
+    if (static_cast<size_t>(row.role) != index++)
+      return false;
+  return index == static_cast<size_t>(StateRole::output) + 1;
+}
+static_assert(isInOrder(), "a row a role, in the order of StateRole");
+
 llvm::ArrayRef<RoleFacts> hyc::getRoles() { return kRoles; }
 
 const RoleFacts &hyc::factsOf(StateRole role) { return kRoles[static_cast<size_t>(role)]; }
