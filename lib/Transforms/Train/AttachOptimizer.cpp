@@ -1,6 +1,6 @@
 // AttachOptimizer: builds @apply, which turns the step's gradient sums into one update a parameter.
-#include "TrainingState.h"
-#include "dialects/Hyc/Optimizers.h"
+#include "OptimizerUpdates.h"
+#include "hyc/Support/Optimizers.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
@@ -16,16 +16,6 @@ namespace hyc {
 } // namespace hyc
 
 namespace {
-/// What the optimizer keeps of a parameter becomes a state of it.
-struct ModuleSite : UpdateSite {
-  using UpdateSite::UpdateSite;
-
-  FlatSymbolRefAttr keep(StringRef role, StringRef suffix) override {
-    return FlatSymbolRefAttr::get(createState(param->getParentOfType<ModuleOp>(), param.getSymName() + "." + suffix,
-                                              role, param.getTensorType(), param));
-  }
-};
-
 struct AttachOptimizer : hyc::impl::AttachOptimizerBase<AttachOptimizer> {
   using AttachOptimizerBase::AttachOptimizerBase;
 
@@ -48,8 +38,8 @@ private:
 LogicalResult AttachOptimizer::verifyOptions() {
   ModuleOp module = getOperation();
   const Optimizer *row = findOptimizer(optimizer);
-  if (!row)
-    return module.emitError("--optimizer is \"") << optimizer << "\", expected " << optimizerNames();
+  if (!row || !findUpdate(row->name))
+    return module.emitError("--optimizer is \"") << optimizer << "\", expected " << listOptimizers();
   if (cycleMomentum && !row->cyclesMomentum)
     return module.emitError("--optimizer is \"") << optimizer << "\", whose momentum does not cycle";
   if (!(leastTrust >= 0 && leastTrust <= mostTrust))
@@ -225,8 +215,8 @@ void AttachOptimizer::runOnOperation() {
   for (StateOp gradient : gradients) {
     auto param = module.lookupSymbol<ParamOp>(gradient.getParamAttr());
     bool decays = llvm::none_of(patterns, [&](llvm::Regex &pattern) { return pattern.match(param.getSymName()); });
-    ModuleSite site(builder, settings, step, param, gradient, decays ? weightDecay : 0.0);
-    findOptimizer(optimizer)->build(site);
+    UpdateSite site(builder, settings, step, param, gradient, decays ? weightDecay : 0.0);
+    findUpdate(findOptimizer(optimizer)->name)(site);
     buildRefresh(builder, param);
     undecayedParameters += !decays;
     ++updatedParameters;

@@ -1,6 +1,7 @@
 // Tables that several rooms read: functions of elements, roles of states, optimizers.
-#include "dialects/Hyc/Optimizers.h"
+#include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/ScalarFunctions.h"
+#include "hyc/Support/Optimizers.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +56,8 @@ TEST(StateRoles, OfNoRowAreWhatOptimizersKeep) {
 }
 
 TEST(Optimizers, AreListedForMessages) {
-  EXPECT_EQ(optimizerNames(), "adamw, adam, sgd, lamb or lion");
+  EXPECT_EQ(listOptimizers(), "adamw, adam, sgd, lamb or lion");
+  EXPECT_EQ(listOptimizers(/*ofConfig=*/true), "AdamW, Adam, SGD, Lamb or Lion");
   EXPECT_EQ(findOptimizer("adagrad"), nullptr);
 }
 

@@ -1,10 +1,11 @@
-// The table of optimizers, and how each builds its update.
-#include "dialects/Hyc/Optimizers.h"
+// The updates: their ops, and what they keep of a parameter.
+#include "OptimizerUpdates.h"
 
-#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace hyc;
+using namespace hyc::train;
 
 template <typename Op> static void buildAdam(UpdateSite &site) {
   const OptimizerSettings &s = site.settings;
@@ -47,39 +48,12 @@ static void buildLion(UpdateSite &site) {
                       site.number(site.decay));
 }
 
-static constexpr char kAdams[] = "betas eps adam_w_mode bias_correction maximize amsgrad torch_adam fused foreach";
-
-// clang-format off
-static constexpr Optimizer kOptimizers[] = {
-    // name    ds_config  betas          cycles  parameters                       update
-    {"adamw", "AdamW",   {0.9, 0.999},  true,   kAdams,                                                      buildAdam<AdamWOp>},
-    {"adam",  "Adam",    {0.9, 0.999},  true,   kAdams,                                                      buildAdam<AdamOp>},
-    {"sgd",   "SGD",     {0.9, 0.999},  false,  "momentum dampening nesterov maximize fused foreach",                buildSgd},
-    {"lamb",  "Lamb",    {0.9, 0.999},  true,   "betas eps bias_correction max_coeff min_coeff eps_inside_sqrt amsgrad", buildLamb},
-    {"lion",  "Lion",    {0.9, 0.99},   true,   "betas",                                                     buildLion},
-};
-// clang-format on
-
-bool Optimizer::takesParameter(StringRef parameter) const {
-  if (parameter == "lr" || parameter == "weight_decay" || parameter == "max_grad_norm")
-    return true;
-  SmallVector<StringRef> names;
-  takes.split(names, ' ');
-  return llvm::is_contained(names, parameter);
-}
-
-ArrayRef<Optimizer> hyc::getOptimizers() { return kOptimizers; }
-
-const Optimizer *hyc::findOptimizer(StringRef name) {
-  const Optimizer *row = llvm::find_if(kOptimizers, [&](const Optimizer &optimizer) { return optimizer.name == name; });
-  return row == std::end(kOptimizers) ? nullptr : row;
-}
-
-std::string hyc::optimizerNames() {
-  std::string text;
-  for (const Optimizer &optimizer : kOptimizers) {
-    bool isLast = &optimizer == std::end(kOptimizers) - 1;
-    text += (text.empty() ? "" : isLast ? " or " : ", ") + optimizer.name.str();
-  }
-  return text;
+UpdateBuilder train::findUpdate(StringRef name) {
+  return llvm::StringSwitch<UpdateBuilder>(name)
+      .Case("adamw", buildAdam<AdamWOp>)
+      .Case("adam", buildAdam<AdamOp>)
+      .Case("sgd", buildSgd)
+      .Case("lamb", buildLamb)
+      .Case("lion", buildLion)
+      .Default(nullptr);
 }

@@ -1,15 +1,11 @@
-// The optimizers: a row each, with all that the compiler knows of one but its update op and its kernel. The driver's
-// checks, ds_config files and hyc-attach-optimizer read the table; what comes after sees updates through
-// UpdateOpInterface.
-#ifndef HYC_DIALECTS_HYC_OPTIMIZERS_H
-#define HYC_DIALECTS_HYC_OPTIMIZERS_H
+// How each optimizer's update is built in @apply.
+#ifndef HYC_LIB_TRANSFORMS_TRAIN_OPTIMIZERUPDATES_H
+#define HYC_LIB_TRANSFORMS_TRAIN_OPTIMIZERUPDATES_H
 
-#include "dialects/Hyc/HycDialect.h"
+#include "TrainingState.h"
 #include "mlir/IR/Builders.h"
 
-#include <array>
-
-namespace hyc {
+namespace hyc::train {
 
 /// What a person can say of an optimizer's update; each takes some of it.
 struct OptimizerSettings {
@@ -32,11 +28,14 @@ public:
   UpdateSite(mlir::OpBuilder &builder, const OptimizerSettings &settings, const StepValues &step, ParamOp param,
              StateOp gradient, double decay)
       : builder(builder), settings(settings), step(step), param(param), decay(decay), gradient(gradient) {}
-  virtual ~UpdateSite() = default;
 
   /// A state of the parameter's shape, zero at first, that the optimizer keeps: its role, in the IR and in checkpoints,
   /// and what its symbol ends in.
-  virtual mlir::FlatSymbolRefAttr keep(llvm::StringRef role, llvm::StringRef suffix) = 0;
+  mlir::FlatSymbolRefAttr keep(llvm::StringRef role, llvm::StringRef suffix) {
+    return mlir::FlatSymbolRefAttr::get(createState(param->getParentOfType<mlir::ModuleOp>(),
+                                                    param.getSymName() + "." + suffix, role, param.getTensorType(),
+                                                    param));
+  }
   mlir::FlatSymbolRefAttr keep(llvm::StringRef role) { return keep(role, role); }
 
   mlir::FlatSymbolRefAttr paramRef() { return mlir::FlatSymbolRefAttr::get(ParamOp(param)); }
@@ -60,24 +59,10 @@ private:
   StateOp gradient;
 };
 
-struct Optimizer {
-  llvm::StringLiteral name;       ///< of --optimizer and in plan.json
-  llvm::StringLiteral configName; ///< `optimizer.type` of a ds_config, in any case
-  std::array<double, 2> betas;    ///< where nobody says them
-  bool cyclesMomentum;            ///< whether a schedule may set the decay of its first moment
-  llvm::StringLiteral takes;      ///< names below optimizer.params of a ds_config, beside those that every one takes
-  void (*build)(UpdateSite &site);
+/// Builds the update of the optimizer called `name` (hyc/Support/Optimizers.h); null where it has none.
+using UpdateBuilder = void (*)(UpdateSite &site);
+UpdateBuilder findUpdate(llvm::StringRef name);
 
-  /// Whether a ds_config may say `parameter` of it.
-  bool takesParameter(llvm::StringRef parameter) const;
-};
+} // namespace hyc::train
 
-llvm::ArrayRef<Optimizer> getOptimizers();
-/// By its name, or null.
-const Optimizer *findOptimizer(llvm::StringRef name);
-/// "adamw, adam, sgd, lamb or lion"
-std::string optimizerNames();
-
-} // namespace hyc
-
-#endif // HYC_DIALECTS_HYC_OPTIMIZERS_H
+#endif // HYC_LIB_TRANSFORMS_TRAIN_OPTIMIZERUPDATES_H
