@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "comm/communicator.h"
-#include "cpu/vector_reduce.h"
+#include "comm/vector_reduce.h"
 
 namespace hycrt {
 namespace {

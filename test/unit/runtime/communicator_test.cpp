@@ -8,7 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "comm/sockets.h"
+#include "comm/shm/sockets.h"
 #include "forked_ranks.h"
 #include "hycrt/collectives.h"
 #include "hycrt/philox.h"
