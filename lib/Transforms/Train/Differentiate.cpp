@@ -204,7 +204,7 @@ static void accumulateInto(OpBuilder &builder, FuncOp function, Value value, Sta
   auto module = function->getParentOfType<ModuleOp>();
   StateOp state = createState(module, role, cast<RankedTensorType>(value.getType()));
   auto accumulate = AccumulateOp::create(builder, function.getLoc(), value, FlatSymbolRefAttr::get(state));
-  setId(accumulate, role + ".accumulate");
+  setId(accumulate, nameOf(role) + ".accumulate");
 }
 
 /// @train has the results that hyc-attach-loss gives it.
