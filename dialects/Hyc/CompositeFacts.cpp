@@ -9,6 +9,16 @@ using namespace hyc;
 
 static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
+/// An op that keeps its form, and only learns which part it works on.
+#define KEEPS_ITS_FORM(OP)                                                                                             \
+  void OP::buildLocal(LocalPart &, ValueRange, SmallVectorImpl<Value> &) {}
+KEEPS_ITS_FORM(AttentionOp)
+KEEPS_ITS_FORM(AttentionGradOp)
+KEEPS_ITS_FORM(EmbeddingOp)
+KEEPS_ITS_FORM(EmbeddingGradOp)
+KEEPS_ITS_FORM(CrossEntropyGradOp)
+#undef KEEPS_ITS_FORM
+
 //===----------------------------------------------------------------------===//
 // layer_norm
 //===----------------------------------------------------------------------===//
@@ -168,6 +178,9 @@ void CrossEntropyGradOp::addPlace(LocalPart &part, SmallVectorImpl<Value> &opera
   operands.push_back(part.offset(columns, tensorType(operands[1]).getShape().back()));
   attributes.set(getVocabularyAttrName(), Builder(getContext()).getI64IntegerAttr(logits.getShape().back()));
 }
+
+/// Where columns are split, something else stands in its place.
+void CrossEntropyOp::addPlace(LocalPart &, SmallVectorImpl<Value> &, NamedAttrList &) {}
 
 /// The maximum, then the sum of exponentials and the label's logit, each combined over the vocabulary's axes: whole
 /// logits are on no rank.

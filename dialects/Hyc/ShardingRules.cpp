@@ -73,6 +73,8 @@ void ConstantOp::addPlace(LocalPart &part, SmallVectorImpl<Value> &, NamedAttrLi
                    DenseElementsAttr::get(type, cast<DenseElementsAttr>(getValue()).getSplatValue<Attribute>()));
 }
 
+void ConstantOp::buildLocal(LocalPart &, ValueRange, SmallVectorImpl<Value> &) {}
+
 PrecisionRule ConstantOp::getPrecisionRule() {
   return isa<DenseFPElementsAttr>(getValue()) ? PrecisionRule::asUsersWant() : PrecisionRule::wide();
 }
@@ -119,6 +121,8 @@ void DropoutMaskOp::addPlace(LocalPart &part, SmallVectorImpl<Value> &operands, 
       operands.push_back(part.offset(own, type.getDimSize(own.dim) * stride));
   attributes.set(getStridesAttrName(), DenseI64ArrayAttr::get(getContext(), strides));
 }
+
+void DropoutMaskOp::buildLocal(LocalPart &, ValueRange, SmallVectorImpl<Value> &) {}
 
 std::string GeluOp::getScalarFunction() { return getTanh() ? "gelu_tanh" : "gelu"; }
 std::string GeluGradOp::getScalarFunction() { return getTanh() ? "gelu_tanh_grad" : "gelu_grad"; }
