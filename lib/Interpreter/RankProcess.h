@@ -72,7 +72,7 @@ private:
   /// Whether the instruction has ended; nothing after a failure. `moved` tells whether anything was done.
   std::optional<bool> proceed(bool &moved);
   std::optional<bool> runFrame(bool &moved);
-  llvm::LogicalResult startCollective(mlir::Operation *op);
+  llvm::LogicalResult startCollective(dist::ExchangeOpInterface op);
   llvm::LogicalResult end(dist::InstructionAttr instruction);
 
   llvm::LogicalResult beginCompute(dist::InstructionAttr instruction, dist::Direction direction);

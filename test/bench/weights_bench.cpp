@@ -30,6 +30,7 @@
 #include "forked_ranks.h"
 #include "io/file.h"
 #include "io/initial_values.h"
+#include "test_mesh.h"
 
 namespace {
 
@@ -140,7 +141,7 @@ struct Stage {
                         Initializer::fromFile(0, i * kTensorBytes, DType::kF32)});
     }
     arenas = {{"parameters", static_cast<int64_t>(states.size()) * localBytes, Sharing::kPrivate}};
-    program.mesh = {layout.tp, 1, 1};
+    program.mesh = meshOf(layout.tp, 1, 1);
     program.states = tableOf(states);
     program.arenas = tableOf(arenas);
   }
@@ -152,7 +153,7 @@ struct Stage {
 
 // A rank's process: says that it is there, waits for the start, reads.
 [[noreturn]] void runRank(const Stage& stage, const WeightsFile& file, int rank, int ready, int start) {
-  applyThreadPlan({std::max(1, omp_get_num_procs() / stage.program.mesh.tp), rank, stage.program.mesh.tp});
+  applyThreadPlan({std::max(1, omp_get_num_procs() / sizeOf(stage.program.mesh, kTp)), rank, sizeOf(stage.program.mesh, kTp)});
   Result<Mapping> memory = Mapping::anonymous(stage.arenas[0].bytes, "parameters");
   char byte = 0;
   if (!memory.ok() || write(ready, &byte, 1) != 1 || read(start, &byte, 1) != 1) _exit(70);
@@ -222,9 +223,9 @@ int main(int argc, char** argv) {
   constexpr int64_t kRows = kTensorBytes / 4 / kColumns;
   const std::vector<Layout> layouts = {
       {"whole", 1, {}, {kRows, kColumns}, {kRows, kColumns}},
-      {"tp 2, rows", 2, {{0, Axis::kTp}}, {kRows, kColumns}, {kRows / 2, kColumns}},
-      {"tp 2, columns (8 KiB runs)", 2, {{1, Axis::kTp}}, {kRows, kColumns}, {kRows, kColumns / 2}},
-      {"tp 2, heads (1 KiB runs)", 2, {{2, Axis::kTp}}, {kRows, kColumns / 512, 8, 64}, {kRows, kColumns / 512, 4, 64}},
+      {"tp 2, rows", 2, {{0, kTp}}, {kRows, kColumns}, {kRows / 2, kColumns}},
+      {"tp 2, columns (8 KiB runs)", 2, {{1, kTp}}, {kRows, kColumns}, {kRows, kColumns / 2}},
+      {"tp 2, heads (1 KiB runs)", 2, {{2, kTp}}, {kRows, kColumns / 512, 8, 64}, {kRows, kColumns / 512, 4, 64}},
   };
   for (bool cold : {false, true}) {
     if (cold && isInMemory(folder)) {

@@ -118,10 +118,10 @@ void FunctionLowering::copy(Value destination, Value from, StringRef id) {
 bool FunctionLowering::needsShared(Value tensor) {
   for (OpOperand &use : tensor.getUses()) {
     Operation *user = use.getOwner();
-    if (isa<dist::AllGatherStartOp, dist::ReduceScatterStartOp>(user))
-      return true;
-    if (isa<dist::AllReduceStartOp>(user) && worksInPlace(user))
-      return true;
+    // What is to hold the result, too, is shared only if nothing else sees it.
+    if (auto exchange = dyn_cast<dist::ExchangeOpInterface>(user))
+      if (exchange.getExchange() != dist::ExchangeKind::all_reduce || worksInPlace(user))
+        return true;
     if (isa<ReturnOp>(user) && source.getResultAttr(use.getOperandNumber(), dist::kChannel))
       return true;
     if (isa<ReshapeOp>(user) && needsShared(user->getResult(0)))
@@ -493,9 +493,7 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](ScatterOp op) { return lowerScatter(op); })
       .Case([&](CumSumOp op) { return lowerCumSum(op); })
       .Case([&](ArgSortOp op) { return lowerArgSort(op); })
-      .Case([&](dist::AllReduceStartOp op) { return lowerAllReduce(op); })
-      .Case([&](dist::AllGatherStartOp op) { return lowerAllGather(op); })
-      .Case([&](dist::ReduceScatterStartOp op) { return lowerReduceScatter(op); })
+      .Case([&](dist::ExchangeOpInterface op) { return lowerExchange(op); })
       .Case([&](dist::WaitOp op) { return lowerWait(op); })
       .Case([&](dist::FetchStartOp op) { return lowerFetch(op); })
       .Case([&](dist::EvictStartOp op) { return lowerEvict(op); })

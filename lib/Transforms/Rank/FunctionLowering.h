@@ -148,16 +148,16 @@ private:
                         mlir::Value source);
 
   // Exchanges.
-  llvm::LogicalResult lowerAllReduce(dist::AllReduceStartOp op);
-  llvm::LogicalResult lowerAllGather(dist::AllGatherStartOp op);
-  llvm::LogicalResult lowerReduceScatter(dist::ReduceScatterStartOp op);
+  friend class ExchangeLowering; // one method a kind
+  llvm::LogicalResult lowerExchange(dist::ExchangeOpInterface op);
   llvm::LogicalResult lowerWait(dist::WaitOp op);
   llvm::LogicalResult lowerShardOffset(dist::ShardOffsetOp op);
   llvm::LogicalResult lowerShardSlice(dist::SliceOp op);
   /// Whether nothing else sees the memory of a started reduction's operand: it may then be combined where it lies.
   bool worksInPlace(mlir::Operation *start);
-  mlir::Value start(mlir::Operation *op, llvm::StringRef exchange, llvm::StringRef combine, dist::GroupAttr group,
-                    mlir::Value buffer, mlir::Value destination, int64_t count, dist::AxisListAttr flat = {});
+  /// Starts `op` on buffers, and remembers its ticket.
+  rank::StartOp start(dist::ExchangeOpInterface op, mlir::Value buffer, mlir::Value destination, int64_t count,
+                      dist::AxisListAttr flat = {});
   int64_t memberCount(dist::GroupAttr group);
 
   // Flat shards.
@@ -184,7 +184,12 @@ private:
   };
   llvm::StringMap<FetchedCopy> copies;
   llvm::DenseMap<mlir::Value, mlir::Value> tickets;  // pending -> ticket
-  llvm::DenseMap<mlir::Value, mlir::Value> gathered; // pending -> what the exchange itself wrote
+  /// What an exchange itself writes: a part of each member, one after the other, to be joined along a dimension.
+  struct MemberParts {
+    mlir::Value buffer;
+    int64_t dim = 0;
+  };
+  llvm::DenseMap<mlir::Value, MemberParts> received; // by what is pending
   llvm::DenseMap<mlir::Operation *, mlir::Value> concats;
   llvm::DenseSet<mlir::Operation *> fusedAccumulations;
 };
