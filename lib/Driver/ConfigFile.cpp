@@ -1,3 +1,4 @@
+// Reading a ds_config.json: every key against the table, with the nearest known one where it is unknown.
 #include "ConfigFile.h"
 
 #include "JsonFile.h"

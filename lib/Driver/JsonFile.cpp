@@ -1,3 +1,4 @@
+// Opening a named file of bounded size and parsing it.
 #include "JsonFile.h"
 
 #include "hyc/Driver/DriverError.h"

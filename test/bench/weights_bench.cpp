@@ -158,7 +158,7 @@ struct Stage {
   char byte = 0;
   if (!memory.ok() || write(ready, &byte, 1) != 1 || read(start, &byte, 1) != 1) _exit(70);
   std::byte* arenas[] = {memory->base()};
-  const Status status = initializeStates(stage.program, {rank, 0, 0}, 0, {file.path()}, {arenas, nullptr});
+  const Status status = initializeStates(stage.program, {0, rank}, 0, {file.path()}, {arenas, nullptr});
   _exit(status.exitCode());
 }
 

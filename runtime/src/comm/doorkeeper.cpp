@@ -1,3 +1,4 @@
+// Serving strangers on rank 0's port without waiting for any of them.
 #include "comm/doorkeeper.h"
 
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// Both sides of the meeting: the hub in rank 0, and everybody else's hello.
 #include "comm/rendezvous.h"
 
 #include <poll.h>

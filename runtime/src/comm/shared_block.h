@@ -22,7 +22,7 @@
 
 namespace hycrt {
 
-inline constexpr uint64_t kBlockMagic = 0x3230304352594821;
+inline constexpr uint64_t kBlockMagic = 0x3330304352594821;
 inline constexpr int kRingSize = kMaxPending;
 inline constexpr int kNameBytes = 96;
 inline constexpr int kGreetingBytes = 128;
@@ -39,6 +39,7 @@ struct Publication {
   int32_t arena;       // the publisher's source; of a flat exchange that of its first part
   int64_t offset;
   int32_t partCount = 0;  // of a flat exchange
+  int64_t distance = 0;   // of a shift
 };
 
 inline constexpr uint8_t kTransferKind = 100;

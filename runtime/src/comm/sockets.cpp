@@ -1,3 +1,4 @@
+// Abstract Unix sockets that pass descriptors, and TCP on the loopback.
 #include "comm/sockets.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// Whether programs compiled for some architectures run on a GPU of another.
 #include "hycrt/accelerator.h"
 
 namespace hycrt {

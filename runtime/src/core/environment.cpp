@@ -1,3 +1,4 @@
+// Reading the launcher's variables; a contradiction names the variable.
 #include "core/environment.h"
 
 #include <unistd.h>

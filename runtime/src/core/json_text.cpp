@@ -1,3 +1,4 @@
+// Parsing JSON from outside, and reading its objects key by key.
 #include "core/json_text.h"
 
 #include <set>

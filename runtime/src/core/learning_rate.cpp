@@ -1,3 +1,4 @@
+// The formulas of every rule; DeepSpeed's with its own corner cases.
 #include "hycrt/learning_rate.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reading a rule out of the manifest, each with the keys that it has and no others.
 #include "core/learning_rate_json.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Edit distance over a list of candidates.
 #include "core/nearest.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The options of a run: how they are declared, checked and suggested.
 #include "hycrt/options.h"
 
 #include <sched.h>
@@ -6,7 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <initializer_list>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "core/nearest.h"
 #include "cpu/threads.h"
@@ -16,42 +20,199 @@
 namespace hycrt {
 namespace {
 
-constexpr uint64_t kMaxSteps = uint64_t{1} << 53;
-constexpr uint64_t kMaxThreads = 4096;
+constexpr uint64_t kMostSteps = uint64_t{1} << 53;
+constexpr uint64_t kMostThreads = 4096;
 
-// Decimal digits only (the library would take "-3" for an unsigned number, and "0x10"), in [0, high].
-CLI::Validator wholeNumber(uint64_t high) {
-  const auto check = [high](const std::string& text) -> std::string {
+// ------------------------------------------------------------------------------------------------------- the table
+
+enum Trait : unsigned { kForRanks = 1, kTrains = 2, kFile = 4, kStream = 8, kWeights = 16 };
+constexpr unsigned kWrites = kFile | kStream | kWeights;
+
+// What the values of an option may be; see run_option_rows.h.
+struct Text {
+  const char* name;
+};
+struct WholeNumber {
+  const char* name;
+  uint64_t most;
+  bool RunOptions::*given;  // becomes true where the option is given; null: nobody asks
+};
+template <typename T>
+struct FlagFor {
+  T value;
+};
+template <typename E>
+using Words = std::vector<std::pair<const char*, E>>;
+
+Text text(const char* name) { return {name}; }
+WholeNumber wholeNumber(const char* name, uint64_t most, bool RunOptions::*given = nullptr) {
+  return {name, most, given};
+}
+template <typename T>
+FlagFor<T> flagFor(T value) {
+  return {value};
+}
+template <typename E>
+Words<E> words(std::initializer_list<std::pair<const char*, E>> list) {
+  return list;
+}
+
+// Decimal digits only (the library would take "-3" for an unsigned number, and "0x10"), in [0, most].
+CLI::Validator isWholeNumber(uint64_t most) {
+  const auto check = [most](const std::string& text) -> std::string {
     const bool digits =
         !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
     errno = 0;
     const uint64_t value = std::strtoull(text.c_str(), nullptr, 10);
-    if (digits && errno == 0 && value <= high) return {};
-    return "found '" + text + "', expected a whole number from 0 to " + std::to_string(high);
+    if (digits && errno == 0 && value <= most) return {};
+    return "found '" + text + "', expected a whole number from 0 to " + std::to_string(most);
   };
   return CLI::Validator(check, "");
 }
 
-std::optional<CommunicationThread> communicationThreadOf(const std::string& text) {
-  if (text == "auto") return CommunicationThread::kAuto;
-  if (text == "on") return CommunicationThread::kOn;
-  if (text == "off") return CommunicationThread::kOff;
-  return std::nullopt;
+// One option: how it is declared to the parser, and how a value other than the default is spelled, if there is one.
+class Row {
+ public:
+  Row(const char* flag, unsigned traits, const char* help) : flag(flag), traits(traits), help_(help) {}
+  virtual ~Row() = default;
+  virtual CLI::Option* declare(CLI::App& app, RunOptions& options) const = 0;
+  virtual std::optional<std::string> argument(const RunOptions& options) const = 0;
+  // Of text alone: what is written to, or read.
+  virtual const std::string* path(const RunOptions&) const { return nullptr; }
+
+  const char* const flag;
+  const unsigned traits;
+
+ protected:
+  const char* const help_;
+};
+
+class TextRow : public Row {
+ public:
+  TextRow(const char* flag, std::string RunOptions::*member, Text values, unsigned traits, const char* help)
+      : Row(flag, traits, help), member_(member), values_(values) {}
+  CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
+    return app.add_option(flag, options.*member_, help_)->type_name(values_.name);
+  }
+  std::optional<std::string> argument(const RunOptions& options) const override {
+    if ((options.*member_).empty()) return std::nullopt;
+    return std::string(flag) + "=" + options.*member_;
+  }
+  const std::string* path(const RunOptions& options) const override { return &(options.*member_); }
+
+ private:
+  std::string RunOptions::*member_;
+  Text values_;
+};
+
+template <typename Number>
+class NumberRow : public Row {
+ public:
+  NumberRow(const char* flag, Number RunOptions::*member, WholeNumber values, unsigned traits, const char* help)
+      : Row(flag, traits, help), member_(member), values_(values) {}
+  CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
+    CLI::Option* option = app.add_option(flag, options.*member_, help_)->check(isWholeNumber(values_.most));
+    if (values_.given) option->each([&options, this](const std::string&) { options.*values_.given = true; });
+    return option->type_name(values_.name)->capture_default_str();
+  }
+  std::optional<std::string> argument(const RunOptions& options) const override {
+    const bool given = values_.given ? options.*values_.given : options.*member_ != RunOptions().*member_;
+    if (!given) return std::nullopt;
+    return std::string(flag) + "=" + std::to_string(options.*member_);
+  }
+
+ private:
+  Number RunOptions::*member_;
+  WholeNumber values_;
+};
+
+template <typename T>
+class FlagRow : public Row {
+ public:
+  FlagRow(const char* flag, T RunOptions::*member, FlagFor<T> values, unsigned traits, const char* help)
+      : Row(flag, traits, help), member_(member), value_(values.value) {}
+  CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
+    return app.add_flag_callback(
+        flag, [&options, this] { options.*member_ = value_; }, help_);
+  }
+  std::optional<std::string> argument(const RunOptions& options) const override {
+    if (options.*member_ != value_) return std::nullopt;
+    return flag;
+  }
+
+ private:
+  T RunOptions::*member_;
+  T value_;
+};
+
+template <typename E>
+class WordRow : public Row {
+ public:
+  WordRow(const char* flag, E RunOptions::*member, Words<E> values, unsigned traits, const char* help)
+      : Row(flag, traits, help), member_(member), values_(std::move(values)) {}
+  CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
+    const auto store = [&options, this](const std::string& word) { options.*member_ = *valueOf(word); };
+    const auto check = [this](const std::string& word) -> std::string {
+      return valueOf(word) ? "" : "found '" + word + "', expected " + list(", ", " or ");
+    };
+    return app.add_option_function<std::string>(flag, store, help_)->check(check)->option_text(list("|", "|"));
+  }
+  std::optional<std::string> argument(const RunOptions& options) const override {
+    for (const auto& [word, value] : values_) {
+      if (value == options.*member_ && value != values_.front().second) return std::string(flag) + "=" + word;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<E> valueOf(const std::string& word) const {
+    for (const auto& [known, value] : values_) {
+      if (word == known) return value;
+    }
+    return std::nullopt;
+  }
+  std::string list(const char* between, const char* beforeLast) const {
+    std::string text = values_.front().first;
+    for (size_t i = 1; i < values_.size(); ++i)
+      text += (i + 1 < values_.size() ? between : beforeLast) + std::string(values_[i].first);
+    return text;
+  }
+
+  E RunOptions::*member_;
+  Words<E> values_;
+};
+
+using RowPointer = std::unique_ptr<Row>;
+RowPointer makeRow(const char* flag, std::string RunOptions::*member, Text values, unsigned traits, const char* help) {
+  return std::make_unique<TextRow>(flag, member, values, traits, help);
+}
+template <typename Number>
+RowPointer makeRow(const char* flag, Number RunOptions::*member, WholeNumber values, unsigned traits,
+                   const char* help) {
+  return std::make_unique<NumberRow<Number>>(flag, member, values, traits, help);
+}
+template <typename T>
+RowPointer makeRow(const char* flag, T RunOptions::*member, FlagFor<T> values, unsigned traits, const char* help) {
+  return std::make_unique<FlagRow<T>>(flag, member, values, traits, help);
+}
+template <typename E>
+RowPointer makeRow(const char* flag, E RunOptions::*member, Words<E> values, unsigned traits, const char* help) {
+  return std::make_unique<WordRow<E>>(flag, member, std::move(values), traits, help);
 }
 
-std::optional<DeviceComm> deviceCommOf(const std::string& text) {
-  if (text == "auto") return DeviceComm::kAuto;
-  if (text == "nccl") return DeviceComm::kNccl;
-  if (text == "shm") return DeviceComm::kStaged;
-  return std::nullopt;
+const std::vector<RowPointer>& rows() {
+  static const std::vector<RowPointer> all = [] {
+    std::vector<RowPointer> made;
+#define HYC_RUN_OPTION(type, member, defaultValue, flag, values, traits, help) \
+  made.push_back(makeRow(flag, &RunOptions::member, values, traits, help));
+#include "hycrt/run_option_rows.h"
+#undef HYC_RUN_OPTION
+    return made;
+  }();
+  return all;
 }
 
-std::optional<StepRecording> stepRecordingOf(const std::string& text) {
-  if (text == "auto") return StepRecording::kAuto;
-  if (text == "on") return StepRecording::kOn;
-  if (text == "off") return StepRecording::kOff;
-  return std::nullopt;
-}
+// --------------------------------------------------------------------------------------------------------- parsing
 
 void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   if (kind == CommandLine::kHycRun) {
@@ -59,80 +220,10 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   } else {
     app.add_option("--out", options.out, "Folder that hyc-compile wrote; default: the folder above this executable's");
   }
-  app.add_option("--data", options.data,
-                 "What to train on. Tokens: an llm.c .bin, known by its magic, or plain bytes. Anything else: "
-                 "NAME.safetensors, "
-                 "one tensor an input, dimension 0 the sample")
-      ->type_name("FILE");
-  app.add_option("--steps", options.steps, "Training steps; schedules decay over them")
-      ->check(wholeNumber(kMaxSteps))
-      ->each([&options](const std::string&) { options.limitsSteps = true; })
-      ->type_name("N")
-      ->capture_default_str();
-  CLI::Option* evaluate = app.add_flag(
-      "--evaluate", options.evaluate,
-      "Tell the loss over the data, in file order and once, and train nothing; --steps limits the batches");
-  app.add_option("--seed", options.seed, "Seed of the initial weights and of the order of the data")
-      ->check(wholeNumber(UINT64_MAX))
-      ->type_name("S")
-      ->capture_default_str();
-  app.add_option("--threads", options.threads,
-                 "Threads per rank; 0: as compiled, by default the cores divided by the ranks")
-      ->check(wholeNumber(kMaxThreads))
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_flag_callback(
-      "--no-shuffle", [&options] { options.order = WindowOrder::kInFile; },
-      "Take the windows of the data in file order");
-  app.add_option("--log-file", options.logFile, "Write one JSON object per step here")->type_name("FILE");
-  app.add_option("--dump-gradients", options.dumpGradients,
-                 "Write the first step's gradients of the mean loss, by parameter name (safetensors)")
-      ->excludes(evaluate)
-      ->type_name("FILE");
-  app.add_option(
-         "--save-weights", options.saveWeights,
-         "Write the trained parameters at the end: a folder that transformers loads, or one file where the name "
-         "ends in .safetensors")
-      ->excludes(evaluate)
-      ->type_name("FOLDER");
-  app.add_option("--trace", options.trace,
-                 "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "
-                 "chrome://tracing (JSON)")
-      ->type_name("FILE");
-  app.add_option_function<std::string>(
-         "--communication-thread",
-         [&options](const std::string& text) { options.communicationThread = *communicationThreadOf(text); },
-         "Whether exchanges progress on a thread of their own; auto: where there is a core for it")
-      ->check([](const std::string& text) -> std::string {
-        return communicationThreadOf(text) ? "" : "found '" + text + "', expected auto, on or off";
-      })
-      ->option_text("auto|on|off");
-  app.add_option_function<std::string>(
-         "--comm", [&options](const std::string& text) { options.comm = *deviceCommOf(text); },
-         "How ranks on GPUs exchange tensors: nccl (a GPU a rank), or shm, by way of the host, where ranks may share a "
-         "GPU; auto: nccl where there are several ranks")
-      ->check([](const std::string& text) -> std::string {
-        return deviceCommOf(text) ? "" : "found '" + text + "', expected auto, nccl or shm";
-      })
-      ->option_text("auto|nccl|shm");
-  app.add_option_function<std::string>(
-         "--cuda-graph", [&options](const std::string& text) { options.cudaGraph = *stepRecordingOf(text); },
-         "Whether steps on a GPU are recorded once and then run as one CUDA graph; auto: where they can be, which is "
-         "without --trace and --comm shm")
-      ->check([](const std::string& text) -> std::string {
-        return stepRecordingOf(text) ? "" : "found '" + text + "', expected auto, on or off";
-      })
-      ->option_text("auto|on|off");
-  app.add_flag("--tf32", options.tf32,
-               "Let products of f32 round their factors to TF32 on GPUs: faster, and good to three digits");
-  app.add_option("--measure-memory", options.measureMemory,
-                 "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank); "
-                 "on GPUs, what the device's memory came to")
-      ->type_name("FILE");
-  app.add_flag("--poison", options.poison,
-               "Overwrite buffers where their planned life ends; only of what hyc-compile --poison made");
-  app.add_option("--nvme-path", options.nvmePath, "Folder on a disk for what the plan keeps there, a file a rank")
-      ->type_name("DIR");
+  for (const RowPointer& row : rows()) {
+    CLI::Option* option = row->declare(app, options);
+    if (row->traits & kTrains) option->excludes(app.get_option("--evaluate"));
+  }
 }
 
 std::vector<std::string> knownOptions(const CLI::App& app) {
@@ -191,15 +282,22 @@ Status checkDistinct(const std::string& option, const std::string& path, const s
 
 }  // namespace
 
+std::vector<std::string> argumentsForRanks(const RunOptions& options) {
+  std::vector<std::string> arguments;
+  for (const RowPointer& row : rows()) {
+    if (!(row->traits & kForRanks)) continue;
+    if (std::optional<std::string> argument = row->argument(options)) arguments.push_back(std::move(*argument));
+  }
+  return arguments;
+}
+
 Status takeEntry(bool evaluates, RunOptions* options) {
   if (!evaluates) return {};
-  for (const auto& [name, path] :
-       {std::pair("--save-weights", &options->saveWeights), std::pair("--dump-gradients", &options->dumpGradients)}) {
-    if (!path->empty()) {
-      return usageError(std::string(name) +
-                        " is given, but the programs were compiled with --entry evaluate and train "
-                        "nothing; leave it out, or compile with --entry train");
-    }
+  for (const RowPointer& row : rows()) {
+    if (!(row->traits & kTrains) || !row->argument(*options)) continue;
+    return usageError(std::string(row->flag) +
+                      " is given, but the programs were compiled with --entry evaluate and train "
+                      "nothing; leave it out, or compile with --entry train");
   }
   options->evaluate = true;
   return {};
@@ -207,23 +305,26 @@ Status takeEntry(bool evaluates, RunOptions* options) {
 
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) {
   if (!options.data.empty()) inputs.push_back(options.data);
-  if (!options.saveWeights.empty()) {
-    for (const std::string& made : filesOfWeights(options.saveWeights)) {
-      HYCRT_RETURN_IF_ERROR(checkDistinct("--save-weights", made, inputs));
+  const auto check = [&](const Row& row) -> Status {
+    const std::string& path = *row.path(options);
+    if (path.empty()) return {};
+    if (row.traits & kWeights) {
+      for (const std::string& made : filesOfWeights(path)) HYCRT_RETURN_IF_ERROR(checkDistinct(row.flag, made, inputs));
+      HYCRT_RETURN_IF_ERROR(checkWeightsTarget(path));
+    } else {
+      HYCRT_RETURN_IF_ERROR(checkDistinct(row.flag, path, inputs));
     }
-    HYCRT_RETURN_IF_ERROR(checkWeightsTarget(options.saveWeights));
-    inputs.push_back(options.saveWeights);
+    // A stream may go anywhere; files are renamed into place.
+    if (row.traits & kFile) HYCRT_RETURN_IF_ERROR(checkWritable(path));
+    inputs.push_back(path);
+    return {};
+  };
+  // Weights first: of two outputs by one name, the other is the one to rename.
+  for (const RowPointer& row : rows()) {
+    if (row->traits & kWeights) HYCRT_RETURN_IF_ERROR(check(*row));
   }
-  const std::pair<const char*, const std::string*> outputs[] = {{"--log-file", &options.logFile},
-                                                                {"--dump-gradients", &options.dumpGradients},
-                                                                {"--trace", &options.trace},
-                                                                {"--measure-memory", &options.measureMemory}};
-  for (const auto& [name, path] : outputs) {
-    if (path->empty()) continue;
-    HYCRT_RETURN_IF_ERROR(checkDistinct(name, *path, inputs));
-    // A log may also go to a device or a pipe; the others are renamed into place.
-    if (path != &options.logFile) HYCRT_RETURN_IF_ERROR(checkWritable(*path));
-    inputs.push_back(*path);
+  for (const RowPointer& row : rows()) {
+    if ((row->traits & kWrites) && !(row->traits & kWeights)) HYCRT_RETURN_IF_ERROR(check(*row));
   }
   return {};
 }

@@ -1,3 +1,4 @@
+// Every table of a program looked at once, before anything is allocated by its numbers.
 #include "core/program_check.h"
 
 #include <string>

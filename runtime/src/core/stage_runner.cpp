@@ -1,3 +1,4 @@
+// The step loop: instructions of the schedule, their inputs, and steps that a device has recorded.
 #include "core/stage_runner.h"
 
 #include <cstdio>

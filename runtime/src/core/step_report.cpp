@@ -1,3 +1,4 @@
+// Records of steps to JSON and back, and as aligned lines.
 #include "hycrt/step_report.h"
 
 #include <sys/ioctl.h>

@@ -1,3 +1,4 @@
+// Opening and writing the pipe or the files that take a rank's records.
 #include "core/step_sink.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Collecting events of a run and writing them as the Trace Event Format has them.
 #include "core/trace.h"
 
 #include <time.h>

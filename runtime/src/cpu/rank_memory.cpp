@@ -1,3 +1,4 @@
+// Laying out and mapping the arenas of a rank, shared ones behind the block that describes them.
 #include "cpu/rank_memory.h"
 
 #include <fcntl.h>

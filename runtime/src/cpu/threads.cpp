@@ -1,3 +1,4 @@
+// Binding a rank's threads to its share of the cores.
 #include "cpu/threads.h"
 
 #include <omp.h>

@@ -1,3 +1,4 @@
+// Opening the device, allocating its arenas, and copies to and from it.
 #include "cuda/device.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The rank's file on a disk: opened past the page cache, read and written by blocks.
 #include "io/block_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Descriptors, and reads and writes that go on until all is there.
 #include "io/file.h"
 
 #include <fcntl.h>

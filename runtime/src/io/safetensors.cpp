@@ -1,3 +1,4 @@
+// Reading and writing headers of safetensors files, with every number checked against the file.
 #include "hycrt/safetensors.h"
 
 #include <algorithm>

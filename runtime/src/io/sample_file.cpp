@@ -1,3 +1,4 @@
+// Samples out of a safetensors file, converted to the inputs' types.
 #include "io/sample_file.h"
 
 #include <cstring>

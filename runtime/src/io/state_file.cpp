@@ -1,3 +1,4 @@
+// Writing shards of all ranks to their places in one file.
 #include "io/state_file.h"
 
 #include <fcntl.h>

@@ -187,7 +187,7 @@ TEST_P(AllReduce, ScatterThenGatherIsTheSame) {
 
 // Only with a thread of its own does a sum come while the caller is busy with something else.
 TEST(CommunicationThread, CollectivesProgressWhileTheCallerComputes) {
-  if (!std::getenv("HYC_TEST_COMMUNICATION_THREAD")) GTEST_SKIP() << "runs as runtime/communication-thread";
+  if (!std::getenv("HYC_TEST_COMMUNICATION_THREAD")) GTEST_SKIP() << "runs as runtime/communicator-thread";
   GroupProgram group(meshOf(1, 1, 2));
   expectAllOk(runRanks(2, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);

@@ -25,6 +25,9 @@ using RankFunction = std::function<hycrt::Status(const hycrt::Environment&)>;
 // Runs ranks 0 … count - 1 with a private meeting point and waits for all; kills what is left after 60 s.
 std::vector<RankOutcome> runRanks(int count, const RankFunction& function);
 
+// Ends the calling rank at once, on any of its threads, with this outcome.
+[[noreturn]] void endRank(const hycrt::Status& status);
+
 // A meeting point that no other test uses.
 std::string uniqueSocketName();
 

@@ -299,7 +299,7 @@ TEST(InitialValues, OfLargeShardsAreThoseOfTheFile) {
       program.states = Table<StateDesc>(states);
       std::vector<float> memory(static_cast<size_t>(rows * inner * part));
       std::byte* arenas[] = {reinterpret_cast<std::byte*>(memory.data())};
-      ASSERT_TRUE(initializeStates(program, {1, 0, 0}, 0, {file}, {arenas, nullptr}).ok());
+      ASSERT_TRUE(initializeStates(program, {0, 1}, 0, {file}, {arenas, nullptr}).ok());
       int64_t wrong = 0;
       for (int64_t i = 0; i < rows * inner * part; ++i) {
         const float expected = stored[i / part * 2 * part + part + i % part];

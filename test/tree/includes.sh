@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Enforces which room may include which (docs/architecture.md has the table). Prints every include that breaks it.
 #
-# Usage: check-includes.sh SOURCE_ROOT
+# Usage: includes.sh SOURCE_ROOT
 set -euo pipefail
 cd "$1"
 
