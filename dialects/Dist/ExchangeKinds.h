@@ -13,6 +13,10 @@ struct ExchangeFacts {
   /// The operand has a part for each member; the result has one of each member. An exchange with neither works on tensors
   /// of one size; in phase 5 the count of elements is that of one part.
   bool takesParts = false, givesParts = false;
+  /// Works on flat shards of several tensors, too.
+  bool hasFlatForm = false;
+  /// The result lies apart from the operand: what one member reads, another may not have overwritten.
+  bool isApart = false;
 };
 
 const ExchangeFacts &factsOf(ExchangeKind kind);

@@ -13,8 +13,10 @@ using namespace hyc::dist;
 //===----------------------------------------------------------------------===//
 
 const ExchangeFacts &hyc::dist::factsOf(ExchangeKind kind) {
-  static constexpr ExchangeFacts kAllReduce{.combines = true}, kReduceScatter{.combines = true, .takesParts = true},
-      kAllGather{.givesParts = true}, kAllToAll{.takesParts = true, .givesParts = true}, kShift{};
+  static constexpr ExchangeFacts kAllReduce{.combines = true},
+      kReduceScatter{.combines = true, .takesParts = true, .hasFlatForm = true},
+      kAllGather{.givesParts = true, .hasFlatForm = true},
+      kAllToAll{.takesParts = true, .givesParts = true, .isApart = true}, kShift{.isApart = true};
   switch (kind) {
   case ExchangeKind::all_reduce:
     return kAllReduce;

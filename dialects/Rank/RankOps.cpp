@@ -336,18 +336,10 @@ dist::ExchangeKind StartOp::getExchange() { return *dist::symbolizeExchangeKind(
 /// [start.operands]: how many sources and destinations the kind has.
 static bool hasItsOperands(StartOp start) {
   size_t sources = start.getSources().size(), destinations = start.getDestinations().size();
-  switch (start.getExchange()) {
-  case dist::ExchangeKind::all_reduce:
-    return !start.getFlat() && sources == 1 && destinations <= 1;
-  case dist::ExchangeKind::reduce_scatter:
-    return start.getFlat() ? sources > 0 && destinations == 0 : sources == 1 && destinations <= 1;
-  case dist::ExchangeKind::all_gather:
-    return start.getFlat() ? sources > 0 && destinations == sources : sources == 1 && destinations <= 1;
-  case dist::ExchangeKind::all_to_all:
-  case dist::ExchangeKind::shift:
-    return !start.getFlat() && sources == 1 && destinations == 1;
-  }
-  llvm_unreachable("an enum has no further values");
+  const dist::ExchangeFacts &facts = dist::factsOf(start.getExchange());
+  if (start.getFlat())
+    return facts.hasFlatForm && sources > 0 && destinations == (facts.givesParts ? sources : 0);
+  return sources == 1 && (destinations == 1 || (destinations == 0 && !facts.isApart));
 }
 
 LogicalResult StartOp::verify() {
