@@ -142,6 +142,19 @@ private:
 };
 } // namespace
 
+/// What the command reads, so that no output takes its place.
+static std::vector<InputPath> inputsOf(const CompileOptions &options) {
+  std::vector<InputPath> inputs{{"", options.input}};
+  const std::pair<const char *, const std::string &> files[] = {
+      {"--plan", options.planFile}, {"--config", options.configFile}, {"--machine", options.machineFile}};
+  for (const auto &[flag, path] : files)
+    if (!path.empty())
+      inputs.push_back({flag, path});
+  if (startsFromCheckpoint(options))
+    inputs.push_back({"--weights", options.weights});
+  return inputs;
+}
+
 static std::string printModule(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -208,7 +221,7 @@ Error Compilation::prepare() {
   }
   if (options.emit < EmitKind::Account)
     return Error::success();
-  Expected<OutputFolder> opened = OutputFolder::open(options.output.empty() ? "out" : options.output, options.input);
+  Expected<OutputFolder> opened = OutputFolder::open(options.output.empty() ? "out" : options.output, inputsOf(options));
   if (!opened)
     return opened.takeError();
   folder.emplace(std::move(*opened));
@@ -277,13 +290,13 @@ Error Compilation::runPhase(Phase phase) {
     return Error::success();
   llvm::SmallString<128> path(options.dumpFolder);
   llvm::sys::path::append(path, Twine(static_cast<int>(phase) + 1) + "-" + getName(phase) + ".mlir");
-  return writeFileWhole(path, printModule(module));
+  return writeFileWhole(path, printModule(module), inputsOf(options));
 }
 
 Error Compilation::emitText() {
   std::string text = printModule(*model.module);
   if (!options.output.empty() && options.output != "-")
-    return writeFileWhole(options.output, text);
+    return writeFileWhole(options.output, text, inputsOf(options));
   llvm::outs() << text;
   llvm::outs().flush();
   return Error::success();

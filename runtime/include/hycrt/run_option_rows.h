@@ -6,7 +6,7 @@
 //
 // values: text(NAME) of a string, wholeNumber(NAME, most) of a number, words<E>({{"auto", E::kAuto}, …}) of an enum,
 // whose default comes first, flagFor(value) where the flag alone sets the member. Text may be empty for "not given".
-// traits (src/core/options.cpp): kForRanks: hyc-run hands it on; kTrains: contradicts --evaluate; and of what is
+// traits (src/run/options.cpp): kForRanks: hyc-run hands it on; kTrains: contradicts --evaluate; and of what is
 // written: kFile: one that is made anew, kStream: one that may also be a pipe or a device, kWeights: a folder or file
 // of weights.
 

@@ -15,17 +15,17 @@
 #include <thread>
 #include <vector>
 
+#include "base/environment.h"
+#include "base/function_ref.h"
+#include "base/trace.h"
 #include "comm/channels.h"
 #include "comm/collective_call.h"
-#include "comm/shared_block.h"
-#include "core/environment.h"
-#include "core/function_ref.h"
-#include "core/trace.h"
-#include "cpu/rank_memory.h"
+#include "comm/shm/shared_block.h"
 #include "hycrt/accelerator.h"
 #include "hycrt/collectives.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
+#include "memory/rank_memory.h"
 
 namespace hycrt {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "comm/communicator.h"
-#include "cpu/vector_reduce.h"
+#include "comm/vector_reduce.h"
 
 namespace hycrt {
 namespace {
@@ -19,7 +19,7 @@ const char* causeOf(const Program& program, const CollectiveCall& call) {
   return call.collective < 0 ? "" : program.collectives[call.collective].name;
 }
 
-bool allHave(const std::vector<ChannelRow*>& rows, std::atomic<uint64_t> ChannelRow::*counter, uint64_t item) {
+bool allHave(const std::vector<ChannelRow*>& rows, std::atomic<uint64_t> ChannelRow::* counter, uint64_t item) {
   for (const ChannelRow* row : rows) {
     if ((row->*counter).load(std::memory_order_acquire) <= item) return false;
   }

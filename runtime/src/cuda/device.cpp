@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/trace.h"
+#include "base/trace.h"
 #include "cuda/nccl.h"
 #include "kernels/gemm/cuda.h"
 

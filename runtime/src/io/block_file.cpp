@@ -15,7 +15,7 @@
 #include <mutex>
 #include <random>
 
-#include "io/file.h"
+#include "base/file.h"
 #include "io/io_engine.h"
 #include "io/io_queue.h"
 

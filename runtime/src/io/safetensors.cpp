@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/json_text.h"
-#include "io/file.h"
+#include "base/file.h"
+#include "base/json_text.h"
 
 namespace hycrt {
 namespace {

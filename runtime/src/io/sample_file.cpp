@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "core/nearest.h"
+#include "base/nearest.h"
 #include "kernels/narrow_float.h"
 
 namespace hycrt {

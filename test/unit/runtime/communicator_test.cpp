@@ -8,7 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "comm/sockets.h"
+#include "comm/shm/sockets.h"
 #include "forked_ranks.h"
 #include "hycrt/collectives.h"
 #include "hycrt/philox.h"
@@ -456,24 +456,13 @@ TEST(Mismatch, OfACallAndItsTableIsRefusedBeforeAnythingIsTouched) {
       wait((*rank)->context(), call((*rank)->context()));
       return (*rank)->context().status().code();
     };
-    const StatusCode codes[] = {codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, kSumAll, {kPrivate, 0}, 8, DType::kF32);
-                                }),
-                                codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, kSumAll, {kShared, kArenaBytes - 8}, 8, DType::kF32);
-                                }),
-                                codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, kSumAll, {kShared, 0}, INT64_MAX / 2, DType::kF32);
-                                }),
-                                codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, kSumAll, {kShared, 0}, 8, DType::kU8);
-                                }),
-                                codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, kGatherAll, {kShared, 0}, 8, DType::kF32);
-                                }),
-                                codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, 99, {kShared, 0}, 8, DType::kF32);
-                                })};
+    const StatusCode codes[] = {
+        codeOf([](Context& ctx) { return allReduceStart(ctx, kSumAll, {kPrivate, 0}, 8, DType::kF32); }),
+        codeOf([](Context& ctx) { return allReduceStart(ctx, kSumAll, {kShared, kArenaBytes - 8}, 8, DType::kF32); }),
+        codeOf([](Context& ctx) { return allReduceStart(ctx, kSumAll, {kShared, 0}, INT64_MAX / 2, DType::kF32); }),
+        codeOf([](Context& ctx) { return allReduceStart(ctx, kSumAll, {kShared, 0}, 8, DType::kU8); }),
+        codeOf([](Context& ctx) { return allReduceStart(ctx, kGatherAll, {kShared, 0}, 8, DType::kF32); }),
+        codeOf([](Context& ctx) { return allReduceStart(ctx, 99, {kShared, 0}, 8, DType::kF32); })};
     for (StatusCode code : codes) {
       if (code != StatusCode::kInternal) return internalError("a call was let through");
     }

@@ -284,7 +284,7 @@ TEST_P(Exchange, KindsMayBePendingTogether) {
 
 TEST_P(Exchange, CallsThatCannotBeRightAreRefusedBeforeAnythingMoves) {
   const auto expectRefused = [&](const char* why, const std::function<Ticket(Context&, int members)>& call) {
-    for (const RankOutcome& outcome : run([&](Worker&worker, ExchangeRank&rank) -> Status {
+    for (const RankOutcome& outcome : run([&](Worker& worker, ExchangeRank& rank) -> Status {
            HYCRT_RETURN_IF_ERROR(rank.end());  // or one would find the other gone already
            wait(worker.ctx(), call(worker.ctx(), worker.members));
            return worker.ctx().status();

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "comm/communicator.h"
-#include "core/environment.h"
-#include "cpu/rank_memory.h"
 #include "hycrt/accelerator.h"
 #include "hycrt/context.h"
+#include "memory/rank_memory.h"
 
 // A way to exchange, and what of the contract is not asked of it.
 struct Implementation {

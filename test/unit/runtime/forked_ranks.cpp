@@ -10,8 +10,8 @@
 #include <cstdlib>
 
 #include "comm/channels.h"
-#include "comm/sockets.h"
-#include "io/state_file.h"
+#include "comm/shm/sockets.h"
+#include "run/state_file.h"
 
 namespace {
 

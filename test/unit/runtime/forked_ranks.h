@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "comm/communicator.h"
-#include "core/environment.h"
-#include "cpu/rank_memory.h"
 #include "hycrt/context.h"
+#include "memory/rank_memory.h"
 
 // How a forked rank ended. A crash is a signal; otherwise the Status that its function returned.
 struct RankOutcome {
