@@ -115,9 +115,8 @@ bool MeshOp::isMajorToMinor(ArrayRef<StringAttr> axes) {
 /// Those of `role` that have more than one rank.
 static AxisListAttr worthwhile(MeshOp mesh, std::optional<AxisListAttr> role) {
   ArrayRef<StringAttr> axes = role ? role->getAxes() : ArrayRef<StringAttr>();
-  return AxisListAttr::get(mesh.getContext(), llvm::filter_to_vector(axes, [&](StringAttr axis) {
-                             return mesh.getSize(axis) > 1;
-                           }));
+  return AxisListAttr::get(mesh.getContext(),
+                           llvm::filter_to_vector(axes, [&](StringAttr axis) { return mesh.getSize(axis) > 1; }));
 }
 
 AxisListAttr MeshOp::getBatchAxes() { return worthwhile(*this, getBatch()); }

@@ -1,5 +1,5 @@
-// What holds of a kind of exchange in every phase: how many parts its operand and its result have, whether it combines, how
-// much each member sends. Verifiers, lowering, interpreter, account and printers ask here instead of naming kinds.
+// What holds of a kind of exchange in every phase: how many parts its operand and its result have, whether it combines,
+// how much each member sends. Verifiers, lowering, interpreter, account and printers ask here instead of naming kinds.
 #ifndef HYC_DIALECTS_DIST_EXCHANGEKINDS_H
 #define HYC_DIALECTS_DIST_EXCHANGEKINDS_H
 
@@ -10,8 +10,8 @@ namespace hyc::dist {
 struct ExchangeFacts {
   /// Terms of members become one, so that the result has new numbers in it.
   bool combines = false;
-  /// The operand has a part for each member; the result has one of each member. An exchange with neither works on tensors
-  /// of one size; in phase 5 the count of elements is that of one part.
+  /// The operand has a part for each member; the result has one of each member. An exchange with neither works on
+  /// tensors of one size; in phase 5 the count of elements is that of one part.
   bool takesParts = false, givesParts = false;
   /// Works on flat shards of several tensors, too.
   bool hasFlatForm = false;

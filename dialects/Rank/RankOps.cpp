@@ -130,8 +130,7 @@ dist::ExchangeKind CollectiveOp::getExchange() { return *dist::symbolizeExchange
 LogicalResult CollectiveOp::verify() {
   if (dist::symbolizeExchangeKind(getKind()))
     return success();
-  return emitOpError("[collective.kind] has kind \"")
-         << getKind() << "\", expected " << dist::listExchangeKinds();
+  return emitOpError("[collective.kind] has kind \"") << getKind() << "\", expected " << dist::listExchangeKinds();
 }
 
 //===----------------------------------------------------------------------===//
@@ -352,7 +351,8 @@ LogicalResult StartOp::verify() {
   bool isShift = getExchange() == dist::ExchangeKind::shift;
   if (isShift != getDistance().has_value() || (isShift && static_cast<int64_t>(*getDistance()) < 1))
     return emitOpError("[start.distance] is a ")
-           << getKind() << (getDistance() ? " with a distance of " + Twine(*getDistance()) : Twine(" without a distance"))
+           << getKind()
+           << (getDistance() ? " with a distance of " + Twine(*getDistance()) : Twine(" without a distance"))
            << ", expected a distance of at least 1 of a shift alone";
   for (Value source : getSources()) {
     auto at = source.getDefiningOp<AtOp>();

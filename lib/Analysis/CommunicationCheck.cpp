@@ -25,8 +25,8 @@ struct StageState {
   Event &current() { return events[next]; }
 };
 
-/// The collectives of `func` that wait for other stages. Those within a stage meet by construction: their members run one
-/// and the same program.
+/// The collectives of `func` that wait for other stages. Those within a stage meet by construction: their members run
+/// one and the same program.
 void appendCollectives(FuncOp func, dist::InstructionAttr instruction, SmallVectorImpl<Event> &events) {
   func.walk([&](dist::ExchangeOpInterface op) {
     if (op.getExchangeGroup().getStages().size() > 1)
@@ -189,7 +189,8 @@ private:
                                            : result + " of virtual stage " + std::to_string(transfer.getVirtualStage());
   }
 
-  /// Whether two starts are of one exchange: equal but for why they were asked for. A shift by 1 does not meet one by 2.
+  /// Whether two starts are of one exchange: equal but for why they were asked for. A shift by 1 does not meet one
+  /// by 2.
   static bool meansTheSame(dist::ExchangeOpInterface a, dist::ExchangeOpInterface b) {
     auto withoutReason = [](dist::ExchangeOpInterface op) {
       NamedAttrList attributes;

@@ -44,8 +44,7 @@ ExchangeAccount hyc::accountExchange(rank::StartOp start, rank::CollectiveOp row
   ExchangeAccount exchange;
   exchange.kind = start.getKind().str();
   exchange.axes = describe(row.getGroup());
-  exchange.members =
-      mesh ? mesh.countMembers(row.getGroup()) : std::max<int64_t>(1, row.getGroup().getStages().size());
+  exchange.members = mesh ? mesh.countMembers(row.getGroup()) : std::max<int64_t>(1, row.getGroup().getStages().size());
   exchange.source = row.getCause().str();
   exchange.because = row.getWhy().str();
   auto type = cast<rank::BufferType>(start.getSource().getType());

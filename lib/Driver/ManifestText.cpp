@@ -75,8 +75,7 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
   for (const ManifestFacts::Axis &axis : facts.axes)
     os << ", " << quoted(axis.name) << ": " << axis.size;
   os << "},\n  \"axes\": [";
-  interleave(
-      facts.axes, os, [&](const ManifestFacts::Axis &axis) { os << quoted(axis.name); }, ", ");
+  interleave(facts.axes, os, [&](const ManifestFacts::Axis &axis) { os << quoted(axis.name); }, ", ");
   os << "],\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
      << (facts.evaluates ? ",\n  \"entry\": \"evaluate\"" : "") << ",\n  \"threads\": " << facts.threads
@@ -86,8 +85,7 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
     os << ",\n  \"estimate\": {\"own_thread\": " << describeStep(facts.time->overlapped)
        << ", \"in_turn\": " << describeStep(facts.time->inTurn) << "}";
   os << ",\n  \"model_files\": [";
-  interleave(
-      facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
+  interleave(facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
   os << "],\n  \"ranks\": [";
   int64_t perStage = 1;
   for (const ManifestFacts::Axis &axis : facts.axes)

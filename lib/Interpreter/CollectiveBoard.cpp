@@ -63,8 +63,8 @@ static LogicalResult checkFlatShards(const CollectiveStart &start, int64_t flatP
          << shard << " of " << whole << " elements, expected " << expected << " over " << start.flat;
 }
 
-/// A joined or cut dimension consists of as many shards as the group has members. In phase 5 what is both cut and joined
-/// has one dimension, of which the parts are counted out.
+/// A joined or cut dimension consists of as many shards as the group has members. In phase 5 what is both cut and
+/// joined has one dimension, of which the parts are counted out.
 static LogicalResult checkShards(const CollectiveStart &start, int64_t members, int64_t flatParts) {
   if (start.flat)
     return checkFlatShards(start, flatParts);

@@ -22,8 +22,8 @@ struct CollectiveStart {
   bool takesMaximum = false;
   bool joinsInWorldOrder = false; ///< shards are joined in the order of world ranks, not of the group's axes as listed
   int64_t cutDim = 0, joinedDim = 0; ///< of what has a part for each member, and of what gets one of each
-  int64_t distance = 0;           ///< of a shift
-  dist::AxisListAttr flat;        ///< null, or the axes by whose coordinate members have flat shards
+  int64_t distance = 0;              ///< of a shift
+  dist::AxisListAttr flat;           ///< null, or the axes by whose coordinate members have flat shards
   llvm::SmallVector<int64_t> operandShape, resultShape;
   /// "all_reduce sum of tensor<4xf32> over <{tp}> (cause "fc2")": members whose texts differ do not mean the same.
   std::string text;

@@ -92,7 +92,7 @@ private:
   size_t position = 0;
   std::optional<Frame> frame; ///< of the function that the current instruction runs
   llvm::DenseMap<mlir::Value, std::shared_ptr<Collective>> pending;
-  llvm::DenseMap<mlir::Value, Tensor> copied; ///< on its way between memories
+  llvm::DenseMap<mlir::Value, Tensor> copied;       ///< on its way between memories
   std::vector<std::shared_ptr<TransferEnd>> posted; ///< of the current exchange
   std::map<int64_t, Slot> slots;
 };

@@ -85,7 +85,8 @@ struct ExchangeAccount {
   std::string source, because; ///< the op that asked for it, and the sharding
 
   /// Bytes that one rank sends in a step with the exchanges that move least, those around a ring: B(n−1)/n for
-  /// all_gather, reduce_scatter and all_to_all, twice that for all_reduce (Patarasu and Yuan 2009); of a send or shift all.
+  /// all_gather, reduce_scatter and all_to_all, twice that for all_reduce (Patarasu and Yuan 2009); of a send or shift
+  /// all.
   double sentBytesPerStep() const;
 };
 

@@ -165,8 +165,7 @@ std::string TableEmitter::splits(rank::StateOp state) {
   std::string result = "{";
   for (auto [dim, axes] : llvm::enumerate(state.getSplits().getAsRange<dist::AxisListAttr>()))
     for (StringAttr axis : axes.getAxes())
-      result += (result.size() > 1 ? ", {" : "{") + std::to_string(dim) + ", " +
-                axisName(axis) + "}";
+      result += (result.size() > 1 ? ", {" : "{") + std::to_string(dim) + ", " + axisName(axis) + "}";
   return result + "}";
 }
 
@@ -257,8 +256,8 @@ void TableEmitter::emitExchanges() {
     groups.insert(row.getGroup());
     size_t group = llvm::find(groups, row.getGroup()) - groups.begin();
     std::string why = row.getWhy().empty() ? "" : " (" + row.getWhy().str() + ")";
-    rows.push_back("{" + std::to_string(row.getNumber()) + ", " + quoted(row.getCause().str() + why) +
-                   ", " + exchangeKind(row.getExchange()) + ", " + std::to_string(group) +
+    rows.push_back("{" + std::to_string(row.getNumber()) + ", " + quoted(row.getCause().str() + why) + ", " +
+                   exchangeKind(row.getExchange()) + ", " + std::to_string(group) +
                    (row.getFlat() ? ", " + axisList(*row.getFlat()) : "") + "}");
   }
   SmallVector<std::string> groupRows;

@@ -37,9 +37,9 @@ Value local::reduceScatter(OpBuilder &start, OpBuilder &wait, Location loc, Valu
 
 Value local::allToAll(OpBuilder &start, OpBuilder &wait, Location loc, Value value, int64_t split, int64_t concat,
                       RankedTensorType result, dist::GroupAttr group, const Reason &reason) {
-  auto pending = dist::AllToAllStartOp::create(
-      start, loc, dist::PendingType::get(start.getContext(), result), value, start.getI64IntegerAttr(split),
-      start.getI64IntegerAttr(concat), group, start.getStringAttr(reason.cause), start.getStringAttr(reason.why));
+  auto pending = dist::AllToAllStartOp::create(start, loc, dist::PendingType::get(start.getContext(), result), value,
+                                               start.getI64IntegerAttr(split), start.getI64IntegerAttr(concat), group,
+                                               start.getStringAttr(reason.cause), start.getStringAttr(reason.why));
   return dist::WaitOp::create(wait, loc, result, pending);
 }
 

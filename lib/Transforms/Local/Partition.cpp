@@ -381,16 +381,17 @@ Value Partitioner::moveSplits(Value original, Version from, ShardingAttr wanted,
       value = moveSplit(original, value, to, dim, RankedTensorType::get(shape, whole.getElementType()),
                         AxisListAttr::get(context, surplus(dim)), local::textOf(from.sharding));
       savePartsOfCopiesOnly(value.getDefiningOp(), wanted);
-      settled.insert({dim, to});
+      settled.insert(dim);
+      settled.insert(to);
       break;
     }
   }
   return value;
 }
 
-/// Moves what only moves, then joins the axes that are too many, dimension by dimension, and drops what the further axes
-/// of `wanted` give to others. In this order: where an axis moves from one dimension to another, its ranks join parts of
-/// the same elements.
+/// Moves what only moves, then joins the axes that are too many, dimension by dimension, and drops what the further
+/// axes of `wanted` give to others. In this order: where an axis moves from one dimension to another, its ranks join
+/// parts of the same elements.
 Value Partitioner::redistribute(Value original, Version from, ShardingAttr wanted) {
   auto whole = cast<RankedTensorType>(original.getType());
   bool joins = joinsShards(original, from.sharding, wanted);

@@ -149,8 +149,8 @@ private:
     }
   }
 
-  /// What crosses between layers is saved without being told. Here also in parts, where every rank of the tensor axes has the
-  /// same.
+  /// What crosses between layers is saved without being told. Here also in parts, where every rank of the tensor axes
+  /// has the same.
   void saveBoundariesInParts() {
     dist::AxisListAttr tensor = mesh.getTensorAxes();
     if (tensor.empty())

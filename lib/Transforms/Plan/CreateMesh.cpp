@@ -17,7 +17,7 @@ namespace {
 struct Axis {
   StringRef name;
   int64_t size = 1;
-  SmallVector<Axis> parts; ///< major to minor; none where it is not cut
+  std::vector<Axis> parts = {}; ///< major to minor; none where it is not cut
 };
 
 struct CreateMesh : hyc::impl::CreateMeshBase<CreateMesh> {
@@ -49,7 +49,8 @@ private:
   }
 
   LogicalResult collectAxes(ModuleOp module, SmallVectorImpl<Axis> &all) {
-    all = {{"dp", dp, {}}, {"tp", tp, {}}};
+    all.push_back({"dp", int64_t(dp)});
+    all.push_back({"tp", int64_t(tp)});
     SmallVector<std::pair<StringRef, Axis>> parts;
     for (StringRef text : axes) {
       auto [path, number] = text.rsplit(':');
@@ -66,7 +67,8 @@ private:
     for (const auto &[parent, part] : parts) {
       auto *whole = llvm::find_if(all, [&, name = parent](const Axis &axis) { return axis.name == name; });
       if (whole == all.end())
-        return module.emitError("mesh axis \"") << part.name << "\" is a part of \"" << parent << "\", which is no axis";
+        return module.emitError("mesh axis \"")
+               << part.name << "\" is a part of \"" << parent << "\", which is no axis";
       whole->parts.push_back(part);
     }
     for (const Axis &axis : all) {
@@ -74,8 +76,8 @@ private:
       for (const Axis &part : axis.parts)
         product *= part.size;
       if (!axis.parts.empty() && product != axis.size)
-        return module.emitError("mesh axis \"") << axis.name << "\" has size " << axis.size << ", but its parts "
-                                                << product;
+        return module.emitError("mesh axis \"")
+               << axis.name << "\" has size " << axis.size << ", but its parts " << product;
     }
     for (StringRef name : order)
       if (llvm::none_of(all, [&](const Axis &axis) { return axis.name == name; }))
@@ -89,7 +91,7 @@ private:
     SmallVector<int64_t> sizes;
     SmallVector<StringAttr> batch, tensor;
     for (const Axis &axis : all)
-      for (const Axis &leaf : axis.parts.empty() ? ArrayRef(axis) : ArrayRef(axis.parts)) {
+      for (const Axis &leaf : axis.parts.empty() ? ArrayRef<Axis>(axis) : ArrayRef<Axis>(axis.parts)) {
         names.push_back(leaf.name);
         sizes.push_back(leaf.size);
         parents.push_back(axis.parts.empty() ? StringRef() : axis.name);
@@ -109,7 +111,7 @@ private:
   /// What a plan has written already names whole axes.
   static void expandParents(ModuleOp module, dist::MeshOp mesh) {
     AttrTypeReplacer replacer;
-    replacer.addReplacement([mesh](dist::AxisListAttr axes) mutable { return mesh.expand(axes); });
+    replacer.addReplacement([&](dist::AxisListAttr axes) -> Attribute { return mesh.expand(axes); });
     module.walk([&](Operation *op) { replacer.replaceElementsIn(op); });
   }
 };

@@ -1,5 +1,5 @@
-// Chooses what is split: the batch over the axes that the mesh has for it, structural classes of factors over those that it
-// has for these.
+// Chooses what is split: the batch over the axes that the mesh has for it, structural classes of factors over those
+// that it has for these.
 #include "TensorPlan.h"
 #include "dialects/Dist/DistDialect.h"
 #include "hyc/Analysis/FactorClasses.h"
@@ -187,9 +187,8 @@ private:
         continue;
       if (int64_t size = classes.getSize(split.cls); size % ranks != 0)
         return split.param->emitError("is split by its model's tensor plan (\"")
-               << split.entry << "\"), but " << size << " is no multiple of " << ranks
-               << ", the size of " << describe(tensor)
-               << "; choose another --tp, or remove base_model_tp_plan from the config";
+               << split.entry << "\"), but " << size << " is no multiple of " << ranks << ", the size of "
+               << describe(tensor) << "; choose another --tp, or remove base_model_tp_plan from the config";
       chosen.insert(split.cls);
       ++splitClasses;
     }
@@ -225,7 +224,8 @@ private:
         continue;
       if (int64_t size = classes.getSize(cls); size % ranks != 0)
         return func.emitError("sequence parallelism splits dim 1 of argument ")
-               << index << " over " << describe(tensor) << " of size " << ranks << ", but its size is " << type.getDimSize(1)
+               << index << " over " << describe(tensor) << " of size " << ranks << ", but its size is "
+               << type.getDimSize(1)
                << (size == type.getDimSize(1) ? "" : ", reshaped to dimensions that do not divide alike")
                << ", expected a multiple";
       found = true;
@@ -294,8 +294,7 @@ private:
     auto op = cast<AttentionOp>(attention);
     bool isGrouped = headsOf(op.getQ()) != headsOf(op.getK()); // then what is split is key heads
     diagnostic << " has " << heads << (isGrouped ? " key heads" : " heads") << ", expected a multiple of " << ranks
-               << ", the size of " << describe(tensor) << "; " << shortName()
-               << " can be one of [" << divisors << "]";
+               << ", the size of " << describe(tensor) << "; " << shortName() << " can be one of [" << divisors << "]";
     return diagnostic;
   }
 
@@ -321,7 +320,7 @@ private:
   }
 
   ModuleOp module;
-  dist::AxisListAttr tensor; ///< the axes that structural classes are split over
+  dist::AxisListAttr tensor;                     ///< the axes that structural classes are split over
   llvm::DenseMap<int, dist::AxisListAttr> given; ///< classes that annotations split already
   llvm::DenseSet<int> batchClasses;
   llvm::DenseSet<int> ofInputs, sequence; ///< classes that given inputs split; that sequence parallelism does

@@ -106,9 +106,7 @@ private:
         llvm::any_of(batch.getAxes(), [&](StringAttr axis) { return sharding.splits(axis); }))
       return none;
     RankedTensorType local = heldType(param.getWholeType(), sharding.withoutFlat(), mesh);
-    return dist::flatShardSize(local.getNumElements(), ranks) < local.getNumElements()
-               ? batch
-               : none;
+    return dist::flatShardSize(local.getNumElements(), ranks) < local.getNumElements() ? batch : none;
   }
 
   /// Makes `symbol` flat over what the plan file says of it, or what its text has, else over `chosen`.

@@ -183,7 +183,7 @@ private:
     bool isShard = false; // of a state that is kept whole
   };
   llvm::StringMap<FetchedCopy> copies;
-  llvm::DenseMap<mlir::Value, mlir::Value> tickets;  // pending -> ticket
+  llvm::DenseMap<mlir::Value, mlir::Value> tickets; // pending -> ticket
   /// What an exchange itself writes: a part of each member, one after the other, to be joined along a dimension.
   struct MemberParts {
     mlir::Value buffer;

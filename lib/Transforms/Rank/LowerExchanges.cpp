@@ -71,9 +71,7 @@ private:
   Value operand() { return op->getOperand(0); }
   rank::BufferType operandType() { return rank::BufferType::get(op.getOperandType()); }
   rank::BufferType resultType() { return rank::BufferType::get(op.getResultType()); }
-  Value allocate(rank::BufferType type, StringRef arena) {
-    return into.allocate(type, arena, op->getLoc(), getId(op));
-  }
+  Value allocate(rank::BufferType type, StringRef arena) { return into.allocate(type, arena, op->getLoc(), getId(op)); }
 
   /// Parts of all members, one after the other.
   rank::BufferType membersOf(rank::BufferType part) {
@@ -171,8 +169,8 @@ LogicalResult ExchangeLowering::allToAll(dist::AllToAllStartOp exchange) {
   SmallVector<int64_t> shape(operandType().getShape());
   shape[split] = resultType().getShape()[split];
   auto part = rank::BufferType::get(op->getContext(), shape, operandType().getElementType(), {});
-  bool liesInParts = isOutermost(operandType().getShape(), split) &&
-                     members * part.getNumElements() == operandType().getNumElements();
+  bool liesInParts =
+      isOutermost(operandType().getShape(), split) && members * part.getNumElements() == operandType().getNumElements();
   Value from = liesInParts ? denseInCommunication() : cut(split, part);
   Value whole = allocate(resultType(), kActivations);
   into.start(op, from, placeForParts(whole, concat, part), part.getNumElements());

@@ -1,5 +1,5 @@
-// The mesh: how world ranks map to coordinates. Axes are the plan's: a list of names and sizes, major to minor, of which
-// the runtime knows no name. Stages, the slowest, are no axis of values. On axes a and b:
+// The mesh: how world ranks map to coordinates. Axes are the plan's: a list of names and sizes, major to minor, of
+// which the runtime knows no name. Stages, the slowest, are no axis of values. On axes a and b:
 //
 //   rank = (stage * A + a) * B + b
 //

@@ -127,8 +127,8 @@ struct InputDesc {
   int64_t uncounted = INT64_MIN;  // kSamples: what stands where `bound` says nothing, a label that no loss counts
 };
 
-// Global batch = samples * microBatches * D, D being the size of Mesh::batch. Sample i of micro-batch m at the coordinate
-// d along these axes is number
+// Global batch = samples * microBatches * D, D being the size of Mesh::batch. Sample i of micro-batch m at the
+// coordinate d along these axes is number
 //   m * (D * samples) + d * samples + i
 // of the step's global batch, so a step sees the same samples whatever the mesh.
 struct BatchDesc {

@@ -99,7 +99,8 @@ class Reader {
     ShortList<MeshAxis>& axes = manifest_.mesh.axes;
     for (const std::string& name : keys) {
       if (name == kStagesKey) continue;
-      if (name.empty() || name.size() >= sizeof MeshAxis::name) return error("/mesh", "'" + name + "' is no axis' name");
+      if (name.empty() || name.size() >= sizeof MeshAxis::name)
+        return error("/mesh", "'" + name + "' is no axis' name");
       MeshAxis& axis = axes.items[axes.size++];
       name.copy(axis.name, name.size());
       axis.size = static_cast<int>(object.integer(name.c_str(), 1, kMaxRanks));
@@ -165,8 +166,8 @@ class Reader {
     int64_t expected = manifest_.mesh.stages;  // each at most 4096
     for (const MeshAxis& axis : manifest_.mesh.axes) expected = std::min(expected * axis.size, kMaxRanks + 1);
     if (expected > kMaxRanks || static_cast<int64_t>(value.size()) != expected) {
-      return error("/ranks", "has " + std::to_string(value.size()) + " rows, expected " + describe(manifest_.mesh) + " = " +
-                                 std::to_string(expected) + ", at most " + std::to_string(kMaxRanks));
+      return error("/ranks", "has " + std::to_string(value.size()) + " rows, expected " + describe(manifest_.mesh) +
+                                 " = " + std::to_string(expected) + ", at most " + std::to_string(kMaxRanks));
     }
     for (size_t i = 0; i < value.size(); ++i) HYCRT_RETURN_IF_ERROR(readRank(value[i], static_cast<int>(i)));
     return {};

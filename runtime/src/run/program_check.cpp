@@ -63,7 +63,8 @@ class Checker {
 
   Status checkAxes(const std::string& row, const ShortList<Axis>& axes) const {
     for (Axis axis : axes) {
-      if (static_cast<int>(axis) >= program_.mesh.axes.size) return wrong(row, "names an axis that the mesh does not have");
+      if (static_cast<int>(axis) >= program_.mesh.axes.size)
+        return wrong(row, "names an axis that the mesh does not have");
     }
     return {};
   }
@@ -180,7 +181,8 @@ class Checker {
 
   Status checkGroup(const GroupDesc& group) const {
     for (int stage : group.stages) {
-      if (stage < 0 || stage >= program_.mesh.stages) return wrong(std::string("group ") + group.name, "names no stage");
+      if (stage < 0 || stage >= program_.mesh.stages)
+        return wrong(std::string("group ") + group.name, "names no stage");
     }
     return {};
   }

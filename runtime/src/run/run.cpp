@@ -278,7 +278,8 @@ class RankRun {
   // The mean loss over whole global batches of the data, in file order.
   Status evaluate(Context& ctx, StageRunner& runner, StepSink& sink) {
     const BatchDesc& batch = program_.batch;
-    const int64_t samples = data_->sampleCount(), size = batch.samples * batch.microBatches * sizeOf(program_.mesh, program_.mesh.batch);
+    const int64_t samples = data_->sampleCount(),
+                  size = batch.samples * batch.microBatches * sizeOf(program_.mesh, program_.mesh.batch);
     int64_t batches = samples / size;
     if (batches == 0) {
       return dataError("'" + options_.data + "' holds " + std::to_string(samples) +

@@ -8,8 +8,8 @@ using namespace hyc::interpreter;
 namespace {
 /// A one-stage module over dp × tp ranks that runs @forward.0 on one micro-batch, with `forward` as its body.
 std::string oneStage(const std::string &symbols, const std::string &forward, const std::string &mesh = "[2, 2]") {
-  return R"(dist.mesh @mesh axes ["dp", "tp"] sizes )" + mesh + " stages 1 batch <{dp}> tensor <{tp}>\n" + symbols + "hyc.func @forward.0() {\n" +
-         forward + "\nhyc.return\n}\nhyc.func @backward.0() { hyc.return }\n" +
+  return R"(dist.mesh @mesh axes ["dp", "tp"] sizes )" + mesh + " stages 1 batch <{dp}> tensor <{tp}>\n" + symbols +
+         "hyc.func @forward.0() {\n" + forward + "\nhyc.return\n}\nhyc.func @backward.0() { hyc.return }\n" +
          R"(dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>,
              #dist.do<backward micro_batch 0 slot 0>])";
 }

@@ -34,10 +34,7 @@ struct GroupProgram {
   }
   std::vector<ArenaDesc> arenas{{"communication", kArenaBytes, Sharing::kShared},
                                 {"activations", kArenaBytes, Sharing::kPrivate}};
-  std::vector<GroupDesc> groups{{"all", kTp | kDp | kPp, {}},
-                                {"tp", kTp, {}},
-                                {"dp", kDp, {}},
-                                {"tied", {}, {0, 2}}};
+  std::vector<GroupDesc> groups{{"all", kTp | kDp | kPp, {}}, {"tp", kTp, {}}, {"dp", kDp, {}}, {"tied", {}, {0, 2}}};
   std::vector<CollectiveDesc> collectives{{1, "sum over all", CollectiveKind::kAllReduce, 0},
                                           {2, "scatter over all", CollectiveKind::kReduceScatter, 0},
                                           {3, "gather over all", CollectiveKind::kAllGather, 0},
@@ -321,7 +318,8 @@ TEST(FlatGroups, RanksWithOneShardShareItsSum) {
     fill(ctx.ptr<float>(part.whole), environment.rank, part.elements);
     wait(ctx, flatReduceScatterStart(ctx, kScatterOverTp, &part, 1, DType::kF32));
     RETURN_IF_ERROR(ctx.status());
-    const std::vector<int> group{2 * coordinateOf(ctx.mesh(), ctx.at(), kDp), 2 * coordinateOf(ctx.mesh(), ctx.at(), kDp) + 1};
+    const std::vector<int> group{2 * coordinateOf(ctx.mesh(), ctx.at(), kDp),
+                                 2 * coordinateOf(ctx.mesh(), ctx.at(), kDp) + 1};
     RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole) + own.begin, group, own.begin, own.count));
     return rank.communicator().barrier();
   }));

@@ -306,7 +306,8 @@ TEST(Manifest, IsRead) {
 }
 
 TEST(Manifest, HasAxesOfAnyNames) {
-  const std::string axes = "\"mesh\": {\"tp\": 1, \"pp\": 1, \"experts\": 2}", rows = "\"tp\": 0, \"pp\": 0, \"experts\": ";
+  const std::string axes = "\"mesh\": {\"tp\": 1, \"pp\": 1, \"experts\": 2}",
+                    rows = "\"tp\": 0, \"pp\": 0, \"experts\": ";
   std::string text = manifestWith("\"mesh\": {\"tp\": 2, \"pp\": 1, \"dp\": 1}", axes);
   for (const char* row : {"\"tp\": 0, \"pp\": 0, \"dp\": 0", "\"tp\": 1, \"pp\": 0, \"dp\": 0"}) {
     text.replace(text.find(row), std::strlen(row), rows + (row[6] == '0' ? "0" : "1"));
@@ -322,10 +323,12 @@ TEST(Manifest, HasAxesOfAnyNames) {
   manifest = parseManifest(ordered("[\"tp\", \"experts\"]"), "out");
   ASSERT_TRUE(manifest.ok()) << manifest.status().message();
   EXPECT_EQ(describe(manifest->mesh), "pp 1 × tp 1 × experts 2");
-  for (const char* wrong : {"[]", "[\"tp\"]", "[\"tp\", \"tp\"]", "[\"tp\", \"dp\"]", "3", "[\"tp\", \"experts\", \"tp\"]"}) {
+  for (const char* wrong :
+       {"[]", "[\"tp\"]", "[\"tp\", \"tp\"]", "[\"tp\", \"dp\"]", "3", "[\"tp\", \"experts\", \"tp\"]"}) {
     EXPECT_CONTAINS(manifestError(ordered(wrong)), "/axes: expected the axes of /mesh, each once");
   }
-  EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2,", "\"an-axis-of-far-too-long-a-name\": 2,")), "is no axis' name");
+  EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2,", "\"an-axis-of-far-too-long-a-name\": 2,")),
+                  "is no axis' name");
 }
 
 TEST(Manifest, MayTellWhatAStepWasExpectedToTake) {

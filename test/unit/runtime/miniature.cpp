@@ -74,10 +74,8 @@ constexpr StateDesc kStates[] = {parameter("second.weight", kB), gradient("secon
 constexpr InputDesc kInputs[] = {{"labels", DType::kI32, InputSource::kNextTokens, {kHost, kLabels}, 128, {kSequence}}};
 #endif
 
-constexpr GroupDesc kGroups[] = {{"tp", kTp, {}},
-                                 {"dp", kDp, {}},
-                                 {"dp × pp", kDp | kPp, {}},
-                                 {"tp × pp", kTp | kPp, {}}};
+constexpr GroupDesc kGroups[] = {
+    {"tp", kTp, {}}, {"dp", kDp, {}}, {"dp × pp", kDp | kPp, {}}, {"tp × pp", kTp | kPp, {}}};
 enum Collective { kOutputPartial, kFirstGrad, kSecondGrad, kLossTotal, kCountTotal, kNormTotal };
 constexpr CollectiveDesc kCollectives[] = {{0, "second (partial over tp)", CollectiveKind::kAllReduce, 0},
                                            {1, "first.weight.grad", CollectiveKind::kAllReduce, 1},

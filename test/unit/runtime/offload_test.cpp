@@ -55,8 +55,7 @@ class TwinProgram {
  private:
   void add(const char* name, BufferRef buffer, int64_t shard, Initializer init) {
     const Shape global{kOuter, kSplit, kInner};
-    states_.push_back(
-        {name, name, DType::kF32, buffer, global, global, {kOuter, shard, kInner}, {{1, kTp}}, init});
+    states_.push_back({name, name, DType::kF32, buffer, global, global, {kOuter, shard, kInner}, {{1, kTp}}, init});
   }
 
   std::vector<ArenaDesc> arenas_;

@@ -58,7 +58,8 @@ TEST(ShardLayout, OfRowsIsOneRun) {
 TEST(ShardLayout, OfAFactoredDimensionTakesHeadsFromEachPart) {
   // query, key and value side by side; two heads of two columns, one head per rank
   const StateDesc state = stateOf({1, 12}, {1, 3, 2, 2}, {1, 3, 1, 2}, {{2, kTp}});
-  EXPECT_EQ(globalOfLocal(state, meshOf(2, 1, 1), placeOn(meshOf(2, 1, 1), 1, 0, 0)), (std::vector<int>{2, 3, 6, 7, 10, 11}));
+  EXPECT_EQ(globalOfLocal(state, meshOf(2, 1, 1), placeOn(meshOf(2, 1, 1), 1, 0, 0)),
+            (std::vector<int>{2, 3, 6, 7, 10, 11}));
 }
 
 TEST(ShardLayout, OfTwoAxesOnOneDimensionTakesTheFirstAsMajor) {
@@ -110,8 +111,7 @@ TEST(ShardLayout, FromAnyElementOnGivesTheRunsThatEndAfterIt) {
   StateDesc flat = stateOf({90, 64}, {90, 64}, {90, 32}, {{1, kTp}});
   flat.storage = FlatStorage::kShard;
   flat.flat = {kDp};
-  const StateDesc states[] = {stateOf({7, 5}, {7, 5}, {4, 5}, {{0, kTp}}),
-                              stateOf({7, 5}, {7, 5}, {7, 3}, {{1, kTp}}),
+  const StateDesc states[] = {stateOf({7, 5}, {7, 5}, {4, 5}, {{0, kTp}}), stateOf({7, 5}, {7, 5}, {7, 3}, {{1, kTp}}),
                               stateOf({3, 20}, {3, 5, 4}, {3, 3, 4}, {{1, kTp}}), flat};
   for (const StateDesc& state : states) {
     for (int tp = 0; tp < 2; ++tp) {
