@@ -51,9 +51,10 @@ std::string ProgramFolder::manifest(ModuleOp rank, const std::vector<std::string
   facts.planHash = std::string(16 - digits.size(), '0') + digits;
   facts.schedule = model.plan.schedule;
   facts.evaluates = options.entry == "evaluate";
-  facts.tp = model.plan.tp;
-  facts.pp = model.plan.pp;
-  facts.dp = model.plan.dp;
+  dist::MeshOp mesh = dist::MeshOp::find(rank);
+  facts.stages = static_cast<int64_t>(mesh.getStages());
+  for (auto axis : mesh.getAxes().getAsRange<StringAttr>())
+    facts.axes.push_back({axis.str(), mesh.getSize(axis)});
   facts.microBatch = model.microBatch;
   facts.gradAccum = *options.gradAccum;
   facts.sequence = std::max<int64_t>(1, model.sequence);

@@ -1,6 +1,7 @@
 // One statement a call: matrix products, kernels, collectives, and the library kernels by name.
 #include "CallText.h"
 #include "FunctionEmitter.h"
+#include "dialects/Dist/ExchangeKinds.h"
 #include "hyc/Analysis/Workspaces.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -91,17 +92,16 @@ void FunctionEmitter::emitStart(rank::StartOp op) {
     arguments.push_back(bufferRef(op.getDestination()));
   arguments.push_back(type.isShard() ? count({op.getSource()}) : str(op.getCount()));
   arguments.push_back(dtype(type.getElementType()));
+  if (op.getDistance())
+    arguments.insert(std::prev(arguments.end()), str(*op.getDistance()));
   if (op.getCombine() == "max")
     arguments.push_back("hycrt::ReduceOp::kMax");
-  StringRef function = op.getKind() == "all_reduce"   ? "allReduceStart"
-                       : op.getKind() == "all_gather" ? "allGatherStart"
-                                                      : "reduceScatterStart";
-  callLine(("const hycrt::Ticket " + ticket + " = hycrt::" + function).str(), arguments);
+  callLine("const hycrt::Ticket " + ticket + " = " + exchangeStart(op.getExchange()), arguments);
 }
 
 /// A bucket: one row a tensor, with the shard where it is no slice of the whole.
 void FunctionEmitter::emitFlatStart(rank::StartOp op, StringRef ticket) {
-  bool gathers = op.getKind() == "all_gather";
+  bool gathers = dist::factsOf(op.getExchange()).givesParts;
   std::string parts = ("parts" + ticket.drop_front(StringRef("ticket").size())).str();
   line("const hycrt::FlatPart " + parts + "[] = {");
   for (auto [index, source] : llvm::enumerate(op.getSources())) {
@@ -381,7 +381,7 @@ void FunctionEmitter::emitLossScale(rank::CallOp op) {
 
 void FunctionEmitter::emitCoordinates(rank::CallOp op) {
   auto axes = op->getAttrOfType<dist::AxisListAttr>("axes");
-  std::string index = axes ? coordinate(axes, mesh) : "0";
+  std::string index = axes ? coordinate(axes) : "0";
   comment(op);
   if (op.getKernel() == "shard_offset" && onGpu)
     return callLine("fill<int64_t>",

@@ -169,7 +169,7 @@ std::string FunctionEmitter::shard(rank::BufferType type) {
     name += axis.getValue();
   std::string size = std::to_string(type.getNumElements()), whole = std::to_string(type.getWholeElements());
   name = identifier(name + size + "Of" + whole);
-  usedShards[name] = "const hycrt::FlatShard " + name + " = hycrt::flatShard(" + coordinate(type.getShardAxes(), mesh) +
+  usedShards[name] = "const hycrt::FlatShard " + name + " = hycrt::flatShard(" + coordinate(type.getShardAxes()) +
                      ", " + size + ", " + whole + ");";
   return name;
 }

@@ -26,7 +26,19 @@ static void emitSites(rank::ProgramOp program, raw_ostream &os) {
   os << "};\ninline constexpr hycrt::Site kSites[] = {\n" << rows << "};\n\n";
 }
 
+/// The mesh's axes, by place.
+static void emitAxes(dist::MeshOp mesh, raw_ostream &os) {
+  if (mesh.getAxes().empty())
+    return;
+  os << "// Axes of the mesh, major to minor.\n";
+  for (auto [place, axis] : llvm::enumerate(mesh.getAxes().getAsRange<StringAttr>()))
+    os << "[[maybe_unused]] constexpr hycrt::Axis " << axisName(axis) << "{" << place << "};  // of "
+       << mesh.getSize(axis) << " ranks\n";
+  os << "\n";
+}
+
 void cpp::emitNames(rank::ProgramOp program, raw_ostream &os) {
+  emitAxes(dist::MeshOp::find(program->getParentOfType<ModuleOp>()), os);
   os << "// Arenas of the stage, by position in its table.\nenum Arena : int {\n";
   for (auto arena : program.getOps<rank::ArenaOp>())
     os << "  " << constantName(arena.getSymName()) << ",  // " << arena.getBytes() << " bytes; at one moment "
@@ -66,6 +78,7 @@ private:
   LogicalResult emitSchedule();
   void emitDispatcher(dist::InstructionKind kind);
   std::string dispatcher(dist::InstructionKind kind);
+  std::string describeMesh();
   LogicalResult emitProgram();
   std::string initializer(rank::StateOp state);
   std::string splits(rank::StateOp state);
@@ -154,8 +167,7 @@ std::string TableEmitter::splits(rank::StateOp state) {
   std::string result = "{";
   for (auto [dim, axes] : llvm::enumerate(state.getSplits().getAsRange<dist::AxisListAttr>()))
     for (StringAttr axis : axes.getAxes())
-      result += (result.size() > 1 ? ", {" : "{") + std::to_string(dim) + ", " +
-                axisSet(dist::AxisListAttr::get(axis.getContext(), {axis})) + "}";
+      result += (result.size() > 1 ? ", {" : "{") + std::to_string(dim) + ", " + axisName(axis) + "}";
   return result + "}";
 }
 
@@ -243,12 +255,9 @@ void TableEmitter::emitExchanges() {
   for (auto row : program.getOps<rank::CollectiveOp>()) {
     groups.insert(row.getGroup());
     size_t group = llvm::find(groups, row.getGroup()) - groups.begin();
-    std::string kind = row.getKind() == "all_reduce"   ? "kAllReduce"
-                       : row.getKind() == "all_gather" ? "kAllGather"
-                                                       : "kReduceScatter";
     std::string why = row.getWhy().empty() ? "" : " (" + row.getWhy().str() + ")";
-    rows.push_back("{" + std::to_string(row.getNumber()) + ", " + quoted(row.getCause().str() + why) +
-                   ", hycrt::CollectiveKind::" + kind + ", " + std::to_string(group) +
+    rows.push_back("{" + std::to_string(row.getNumber()) + ", " + quoted(row.getCause().str() + why) + ", " +
+                   exchangeKind(row.getExchange()) + ", " + std::to_string(group) +
                    (row.getFlat() ? ", " + axisList(*row.getFlat()) : "") + "}");
   }
   SmallVector<std::string> groupRows;
@@ -343,8 +352,15 @@ std::string TableEmitter::dispatcher(dist::InstructionKind kind) {
   return program.getVirtualStages() == 1 ? one : one + "OfChunk";
 }
 
+/// "{.stages = 2, .axes = {{"dp", 2}, {"tp", 2}}, .batch = {kAxisDp}}"
+std::string TableEmitter::describeMesh() {
+  std::string text = "{.stages = " + std::to_string(mesh.getStages()) + ", .axes = {";
+  for (auto [i, axis] : llvm::enumerate(mesh.getAxes().getAsRange<StringAttr>()))
+    text += (i ? ", {" : "{") + quoted(axis.getValue()) + ", " + std::to_string(mesh.getSize(axis)) + "}";
+  return text + "}, .batch = " + axisList(mesh.getBatchAxes()) + "}";
+}
+
 LogicalResult TableEmitter::emitProgram() {
-  auto axis = [&](StringRef name) { return mesh.getSize(StringAttr::get(program.getContext(), name)); };
   std::string scalars;
   // A program that only computes a model's outputs has neither loss nor gradients.
   bool trains =
@@ -396,7 +412,7 @@ LogicalResult TableEmitter::emitProgram() {
   std::string name = options.name + ".stage" + std::to_string(program.getStage());
   os << "constexpr hycrt::Program kProgram = {\n";
   os << "    .name = " << quoted(name) << ",\n    .planHash = " << llvm::format_hex(options.planHash, 18) << ",\n";
-  os << "    .mesh = {.tp = " << axis("tp") << ", .pp = " << mesh.getStages() << ", .dp = " << axis("dp") << "},\n";
+  os << "    .mesh = " << describeMesh() << ",\n";
   os << "    .stage = " << program.getStage() << ",\n";
   if (auto threads = program->getAttrOfType<IntegerAttr>("threads"))
     os << "    .threads = " << threads.getInt() << ",\n";

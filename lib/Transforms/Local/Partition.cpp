@@ -51,7 +51,12 @@ private:
   std::optional<Version> scatterPartial(Value original, const Version &from, ShardingAttr wanted);
   size_t countKept(int64_t size, ArrayRef<StringAttr> have, ArrayRef<StringAttr> want);
   Value gather(Value original, Value shard, int64_t dim, int64_t size, AxisListAttr axes, const std::string &why);
+  Value moveSplit(Value original, Value value, int64_t to, int64_t from, RankedTensorType result, AxisListAttr axes,
+                  const std::string &why);
+  OpBuilder builderOfJoin(Value original, Value shard);
   bool joinsShards(Value original, ShardingAttr have, ShardingAttr want);
+  Value moveSplits(Value original, Version from, ShardingAttr wanted, ArrayRef<size_t> kept,
+                   llvm::SmallDenseSet<int64_t> &settled);
   Value redistribute(Value original, Version from, ShardingAttr wanted);
   Value gatherFlat(Value original, Version from);
   Value reduceToShard(Value original, ShardingAttr wanted, AxisListAttr flat);
@@ -298,13 +303,21 @@ size_t Partitioner::countKept(int64_t size, ArrayRef<StringAttr> have, ArrayRef<
   return kept;
 }
 
+/// Where an exchange of `shard` starts that joins parts of `original`.
+OpBuilder Partitioner::builderOfJoin(Value original, Value shard) {
+  OpBuilder start(context);
+  start.setInsertionPointAfterValue(shard);
+  if (looksBack(original))
+    start.setInsertionPoint(builder.getInsertionBlock(), builder.getInsertionPoint());
+  return start;
+}
+
 /// Joins the shards that `axes` make of a dimension into `size` elements. A group's members are in the order of the
 /// mesh; where `axes` are in another one, they are joined one after the other, the minor first.
 Value Partitioner::gather(Value original, Value shard, int64_t dim, int64_t size, AxisListAttr axes,
                           const std::string &why) {
   SmallVector<AxisListAttr> steps{axes};
-  auto position = [&](StringAttr axis) { return llvm::find(mesh.getAxes(), axis) - mesh.getAxes().begin(); };
-  if (!llvm::is_sorted(axes.getAxes(), [&](StringAttr a, StringAttr b) { return position(a) < position(b); })) {
+  if (!mesh.isMajorToMinor(axes.getAxes())) {
     steps.clear();
     for (StringAttr axis : llvm::reverse(axes.getAxes()))
       steps.push_back(AxisListAttr::get(context, {axis}));
@@ -313,10 +326,7 @@ Value Partitioner::gather(Value original, Value shard, int64_t dim, int64_t size
   for (AxisListAttr step : steps) {
     bool last = step == steps.back();
     int64_t joined = last ? size : cast<RankedTensorType>(shard.getType()).getDimSize(dim) * mesh.getSize(step);
-    OpBuilder start(context);
-    start.setInsertionPointAfterValue(shard);
-    if (looksBack(original))
-      start.setInsertionPoint(builder.getInsertionBlock(), builder.getInsertionPoint());
+    OpBuilder start = builderOfJoin(original, shard);
     shard = local::allGather(start, builder, original.getLoc(), shard, dim, joined,
                              local::groupOf(context, step.getAxes()), {def ? getId(def) : "input", why});
     ++exchanges;
@@ -324,6 +334,19 @@ Value Partitioner::gather(Value original, Value shard, int64_t dim, int64_t size
     placeJoin(shard.getDefiningOp()->getOperand(0).getDefiningOp(), original);
   }
   return shard;
+}
+
+/// Gives dimension `to` the split over `axes` that dimension `from` has.
+Value Partitioner::moveSplit(Value original, Value value, int64_t to, int64_t from, RankedTensorType result,
+                             AxisListAttr axes, const std::string &why) {
+  OpBuilder start = builderOfJoin(original, value);
+  Operation *def = original.getDefiningOp();
+  Value moved = local::allToAll(start, builder, original.getLoc(), value, to, from, result,
+                                local::groupOf(context, axes.getAxes()), {def ? getId(def) : "input", why});
+  ++exchanges;
+  placeJoin(moved.getDefiningOp(), original);
+  placeJoin(moved.getDefiningOp()->getOperand(0).getDefiningOp(), original);
+  return moved;
 }
 
 /// Whether some dimension has to be joined on the way from `have` to `want`.
@@ -335,27 +358,57 @@ bool Partitioner::joinsShards(Value original, ShardingAttr have, ShardingAttr wa
   });
 }
 
-/// Joins the axes that are too many, dimension by dimension, then drops what the further axes of `wanted` give to
-/// others. In this order: where an axis moves from one dimension to another, its ranks join parts of the same elements.
+/// Axes that leave one dimension whole as far as `wanted` goes, and are all that another one lacks, move there in one
+/// exchange, in which each rank sends only what others need. Adds to `settled` the dimensions that have what is wanted.
+Value Partitioner::moveSplits(Value original, Version from, ShardingAttr wanted, ArrayRef<size_t> kept,
+                              llvm::SmallDenseSet<int64_t> &settled) {
+  auto whole = cast<RankedTensorType>(original.getType());
+  auto surplus = [&](int64_t dim) { return from.sharding.getDims()[dim].getAxes().drop_front(kept[dim]); };
+  auto missing = [&](int64_t dim) { return wanted.getDims()[dim].getAxes().drop_front(kept[dim]); };
+  Value value = from.local;
+  for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
+    if (surplus(dim).empty() || !missing(dim).empty() || !mesh.isMajorToMinor(surplus(dim)))
+      continue;
+    for (int64_t to = 0; to < whole.getRank(); ++to) {
+      if (settled.contains(to) || !surplus(to).empty() || missing(to) != surplus(dim))
+        continue;
+      SmallVector<int64_t> shape(cast<RankedTensorType>(value.getType()).getShape());
+      for (int64_t changed : {dim, to})
+        shape[changed] = dist::shardSize(whole.getDimSize(changed), mesh.getSize(wanted.getDims()[changed]));
+      value = moveSplit(original, value, to, dim, RankedTensorType::get(shape, whole.getElementType()),
+                        AxisListAttr::get(context, surplus(dim)), local::textOf(from.sharding));
+      savePartsOfCopiesOnly(value.getDefiningOp(), wanted);
+      settled.insert(dim);
+      settled.insert(to);
+      break;
+    }
+  }
+  return value;
+}
+
+/// Moves what only moves, then joins the axes that are too many, dimension by dimension, and drops what the further
+/// axes of `wanted` give to others. In this order: where an axis moves from one dimension to another, its ranks join
+/// parts of the same elements.
 Value Partitioner::redistribute(Value original, Version from, ShardingAttr wanted) {
   auto whole = cast<RankedTensorType>(original.getType());
   bool joins = joinsShards(original, from.sharding, wanted);
-  Value value = from.local;
   SmallVector<size_t> kept;
   for (auto [size, have, want] : llvm::zip_equal(whole.getShape(), from.sharding.getDims(), wanted.getDims()))
     kept.push_back(countKept(size, have.getAxes(), want.getAxes()));
   auto sizeOf = [&](int64_t dim, ArrayRef<StringAttr> axes) {
     return dist::shardSize(whole.getDimSize(dim), mesh.getSize(AxisListAttr::get(context, axes)));
   };
+  llvm::SmallDenseSet<int64_t> settled;
+  Value value = moveSplits(original, from, wanted, kept, settled);
   for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
     ArrayRef<StringAttr> have = from.sharding.getDims()[dim].getAxes();
-    if (kept[dim] < have.size())
+    if (kept[dim] < have.size() && !settled.contains(dim))
       value = gather(original, value, dim, sizeOf(dim, have.take_front(kept[dim])),
                      AxisListAttr::get(context, have.drop_front(kept[dim])), local::textOf(from.sharding));
   }
   for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
     ArrayRef<StringAttr> want = wanted.getDims()[dim].getAxes();
-    if (kept[dim] == want.size())
+    if (kept[dim] == want.size() || settled.contains(dim))
       continue;
     SmallVector<int64_t> shape(cast<RankedTensorType>(value.getType()).getShape());
     shape[dim] = sizeOf(dim, want);
@@ -611,10 +664,9 @@ private:
   /// What a rank loads of an input, whatever its ops ask for: its own samples, whole. Every other split of an input is
   /// cut from these, or joined from its neighbours'.
   static ShardingAttr loadedSharding(dist::MeshOp mesh, RankedTensorType type) {
-    StringAttr dp = StringAttr::get(mesh.getContext(), "dp");
     SmallVector<SmallVector<StringAttr>> dims(type.getRank());
-    if (type.getRank() > 0 && mesh.getSize(dp) > 1)
-      dims[0] = {dp};
+    if (type.getRank() > 0)
+      llvm::append_range(dims[0], mesh.getBatchAxes().getAxes());
     return ShardingAttr::get(mesh.getContext(), dims);
   }
 

@@ -140,7 +140,7 @@ private:
   static SmallVector<StringAttr> axesOfMaxima(dist::MeshOp mesh) {
     SmallVector<StringAttr> axes;
     for (auto axis : mesh.getAxes().getAsRange<StringAttr>())
-      if (axis.getValue() != "pp" && mesh.getSize(axis) > 1)
+      if (mesh.getSize(axis) > 1)
         axes.push_back(axis);
     return axes;
   }

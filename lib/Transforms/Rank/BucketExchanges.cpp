@@ -1,6 +1,7 @@
 // Joins flat exchanges that start one after the other into buckets.
 //
 // After placement, like the coalescing of all-reduces; but what is joined need not be adjacent in memory.
+#include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
@@ -98,7 +99,7 @@ private:
       count += static_cast<int64_t>(member.getCount());
     return first.getKind() == next.getKind() && rowOf(first).getGroup() == rowOf(next).getGroup() &&
            first.getFlat() == next.getFlat() && elementType(first) == elementType(next) &&
-           count <= (next.getKind() == "all_gather" ? gatherElements : reduceElements);
+           count <= (dist::factsOf(next.getExchange()).combines ? reduceElements : gatherElements);
   }
 };
 

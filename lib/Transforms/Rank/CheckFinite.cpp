@@ -2,7 +2,7 @@
 //
 // After placement, when addresses are fixed: a check looks at what the call before it wrote and reads nothing else, so
 // no buffer has to live longer for it. An exchange that adds is checked where it is awaited.
-#include "dialects/Dist/DistDialect.h"
+#include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
@@ -51,7 +51,7 @@ public:
   void runOn(rank::FuncOp func) {
     for (Operation &op : llvm::make_early_inc_range(func.getBlock())) {
       if (auto start = dyn_cast<rank::StartOp>(op)) {
-        if (start.getKind() != "all_gather")
+        if (dist::factsOf(start.getExchange()).combines)
           checkExchange(start);
       } else if (!rank::writtenBuffers(&op).empty()) {
         OpBuilder builder(func->getContext());
@@ -89,8 +89,7 @@ private:
     std::string name = "site." + std::to_string(count++);
     rank::SiteOp::create(tables, call->getLoc(), name, call->getParentOfType<rank::FuncOp>().getSymName(),
                          labelOf(call));
-    Value row =
-        rank::RowOp::create(builder, call->getLoc(), FlatSymbolRefAttr::get(builder.getStringAttr(name)));
+    Value row = rank::RowOp::create(builder, call->getLoc(), FlatSymbolRefAttr::get(builder.getStringAttr(name)));
     auto check = rank::CheckOp::create(builder, call->getLoc(), row, outs, ins, mayMakeInfinity(call));
     if (Attribute id = call->getAttr("id"))
       check->setAttr("id", id);

@@ -116,10 +116,10 @@ void FunctionLowering::copy(Value destination, Value from, StringRef id) {
 bool FunctionLowering::needsShared(Value tensor) {
   for (OpOperand &use : tensor.getUses()) {
     Operation *user = use.getOwner();
-    if (isa<dist::AllGatherStartOp, dist::ReduceScatterStartOp>(user))
-      return true;
-    if (isa<dist::AllReduceStartOp>(user) && worksInPlace(user))
-      return true;
+    // What is to hold the result, too, is shared only if nothing else sees it.
+    if (auto exchange = dyn_cast<dist::ExchangeOpInterface>(user))
+      if (exchange.getExchange() != dist::ExchangeKind::all_reduce || worksInPlace(user))
+        return true;
     if (isa<ReturnOp>(user) && source.getResultAttr(use.getOperandNumber(), dist::kChannel))
       return true;
     if (isa<ReshapeOp>(user) && needsShared(user->getResult(0)))

@@ -105,10 +105,12 @@ private:
                         mlir::Value source);
 
   // Exchanges.
+  friend class ExchangeLowering; // one method a kind
   /// Whether nothing else sees the memory of a started reduction's operand: it may then be combined where it lies.
   bool worksInPlace(mlir::Operation *start);
-  mlir::Value start(mlir::Operation *op, llvm::StringRef exchange, llvm::StringRef combine, dist::GroupAttr group,
-                    mlir::Value buffer, mlir::Value destination, int64_t count, dist::AxisListAttr flat = {});
+  /// Starts `op` on buffers, and remembers its ticket.
+  rank::StartOp start(dist::ExchangeOpInterface op, mlir::Value buffer, mlir::Value destination, int64_t count,
+                      dist::AxisListAttr flat = {});
   int64_t memberCount(dist::GroupAttr group);
 
   // Flat shards.
@@ -134,8 +136,13 @@ private:
     bool isShard = false; // of a state that is kept whole
   };
   llvm::StringMap<FetchedCopy> copies;
-  llvm::DenseMap<mlir::Value, mlir::Value> tickets;  // pending -> ticket
-  llvm::DenseMap<mlir::Value, mlir::Value> gathered; // pending -> what the exchange itself wrote
+  llvm::DenseMap<mlir::Value, mlir::Value> tickets; // pending -> ticket
+  /// What an exchange itself writes: a part of each member, one after the other, to be joined along a dimension.
+  struct MemberParts {
+    mlir::Value buffer;
+    int64_t dim = 0;
+  };
+  llvm::DenseMap<mlir::Value, MemberParts> received; // by what is pending
   llvm::DenseMap<mlir::Operation *, mlir::Value> concats;
   llvm::DenseSet<mlir::Operation *> fusedAccumulations;
 };

@@ -81,11 +81,10 @@ Status checkFlat(const Context& ctx, const CollectiveCall& call) {
     return wrong(std::string("this rank's stage is not in group '") + group.name + "'");
   }
   if (call.partCount < 1) return wrong("carries no tensor");
-  if ((call.partCount > 1 || gathers) && (group.stages.size > 1 || group.axes.has(Axis::kPp))) {
+  if ((call.partCount > 1 || gathers) && (group.stages.size > 1 || group.axes.hasStages())) {
     return wrong("spans stages, whose tensors lie at different offsets");
   }
-  int64_t parts = 1;
-  for (Axis axis : row.flat) parts *= sizeOf(ctx.mesh(), axis);
+  const int64_t parts = sizeOf(ctx.mesh(), row.flat);
   for (int i = 0; i < call.partCount; ++i) {
     const FlatPart& part = call.parts[i];
     const int64_t size = sizeOf(call.dtype);

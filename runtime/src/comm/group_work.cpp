@@ -223,10 +223,7 @@ Status Communicator::reduce(Channel& channel, const CollectiveCall& call, uint64
 }
 
 int64_t Communicator::flatCoordinate(const CollectiveDesc& row, int rank) const {
-  const Coordinates at = coordinatesOf(program_.mesh, rank);
-  int64_t coordinate = 0;
-  for (Axis axis : row.flat) coordinate = coordinate * sizeOf(program_.mesh, axis) + coordinateOf(at, axis);
-  return coordinate;
+  return coordinateOf(program_.mesh, coordinatesOf(program_.mesh, rank), row.flat);
 }
 
 // Of a bucket's tensors only the first one's place is published: the members of one stage have them at equal offsets.

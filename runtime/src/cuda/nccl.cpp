@@ -291,18 +291,13 @@ ncclResult_t NcclCollectives::enqueueShift(Context& ctx, const CollectiveCall& c
 }
 
 int64_t NcclCollectives::coordinateOfShard(const CollectiveDesc& row, int rank) const {
-  const Coordinates at = coordinatesOf(program_->mesh, rank);
-  int64_t coordinate = 0;
-  for (Axis axis : row.flat) coordinate = coordinate * sizeOf(program_->mesh, axis) + coordinateOf(at, axis);
-  return coordinate;
+  return coordinateOf(program_->mesh, coordinatesOf(program_->mesh, rank), row.flat);
 }
 
 // By coordinate: which member has that shard first, and how many have it.
 std::vector<NcclCollectives::Owner> NcclCollectives::ownersOf(const CollectiveDesc& row,
                                                               const std::vector<int>& members) const {
-  size_t coordinates = 1;
-  for (Axis axis : row.flat) coordinates *= static_cast<size_t>(sizeOf(program_->mesh, axis));
-  std::vector<Owner> owners(coordinates);
+  std::vector<Owner> owners(static_cast<size_t>(sizeOf(program_->mesh, row.flat)));
   for (size_t m = 0; m < members.size(); ++m) {
     Owner& owner = owners[static_cast<size_t>(coordinateOfShard(row, members[m]))];
     if (owner.count++ == 0) owner.member = static_cast<int>(m);
@@ -373,7 +368,7 @@ ncclResult_t NcclCollectives::enqueueFlat(Context& ctx, const CollectiveCall& ca
 
 int NcclCollectives::peerOf(Context& ctx, const TransferDesc& transfer) const {
   Coordinates at = ctx.at();
-  at.pp = transfer.peerStage;
+  at.stage = transfer.peerStage;
   return rankOf(program_->mesh, at);
 }
 

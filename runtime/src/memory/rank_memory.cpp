@@ -80,7 +80,7 @@ void fillBlock(std::byte* base, const BlockPlan& plan, const Program& program, c
                const ChannelPlans& channels, const std::string& catalog, void (*greet)(std::byte*)) {
   BlockHeader* header = new (base) BlockHeader();
   header->rank = rankOf(program.mesh, at);
-  header->stage = at.pp;
+  header->stage = at.stage;
   header->arenaCount = static_cast<int32_t>(program.arenas.size);
   header->channelCount = static_cast<int32_t>(channels.channels.size());
   header->nameCount = static_cast<int32_t>(nameCount(program));

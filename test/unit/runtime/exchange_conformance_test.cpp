@@ -10,6 +10,7 @@
 #include "forked_ranks.h"
 #include "hycrt/collectives.h"
 #include "kernels/narrow_float.h"
+#include "test_mesh.h"
 
 namespace hycrt {
 namespace {
@@ -24,22 +25,22 @@ enum Row { kSum, kScatter, kGather, kAllToAll, kShift, kFlatScatter, kFlatGather
 struct SuiteProgram {
   explicit SuiteProgram(int ranks) {
     program.name = "conformance";
-    program.mesh = {1, 1, ranks};
+    program.mesh = meshOf(1, 1, ranks);
     program.arenas = tableOf(arenas);
     program.groups = tableOf(groups);
     program.collectives = tableOf(collectives);
   }
   std::vector<ArenaDesc> arenas{{"communication", kArenaBytes, Sharing::kShared},
                                 {"activations", kArenaBytes, Sharing::kPrivate}};
-  std::vector<GroupDesc> groups{{"all", Axis::kDp, {}}};
+  std::vector<GroupDesc> groups{{"all", kDp, {}}};
   std::vector<CollectiveDesc> collectives{
       {1, "sum", CollectiveKind::kAllReduce, 0},
       {2, "scatter", CollectiveKind::kReduceScatter, 0},
       {3, "gather", CollectiveKind::kAllGather, 0},
       {4, "experts", CollectiveKind::kAllToAll, 0},
       {5, "ring", CollectiveKind::kShift, 0},
-      {6, "flat scatter", CollectiveKind::kReduceScatter, 0, {Axis::kDp}},
-      {7, "flat gather", CollectiveKind::kAllGather, 0, {Axis::kDp}},
+      {6, "flat scatter", CollectiveKind::kReduceScatter, 0, {kDp}},
+      {7, "flat gather", CollectiveKind::kAllGather, 0, {kDp}},
       {8, "another ring", CollectiveKind::kShift, 0},
       {9, "other experts", CollectiveKind::kAllToAll, 0},
   };
