@@ -1,7 +1,7 @@
 #include "ConfigFile.h"
 
-#include "JsonFile.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/JsonFile.h"
+#include "hyc/Support/DriverError.h"
 #include "hyc/Support/NearestName.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

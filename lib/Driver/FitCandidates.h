@@ -7,7 +7,7 @@
 #define HYC_LIB_DRIVER_FITCANDIDATES_H
 
 #include "hyc/Analysis/MemoryAccount.h"
-#include "hyc/Driver/CompileOptions.h"
+#include "hyc/Plan/CompileOptions.h"
 
 #include <map>
 #include <string>

@@ -1,8 +1,8 @@
 // Staging, and the renames at the end.
 #include "OutputFolder.h"
 
-#include "Interruption.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Driver/Interruption.h"
+#include "hyc/Support/DriverError.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -66,8 +66,10 @@ OutputFolder::~OutputFolder() {
     Interruption::forgetPath(staging);
   }
   // Only what is still empty goes.
-  for (auto part = created.rbegin(); part != created.rend(); ++part)
+  for (auto part = created.rbegin(); part != created.rend(); ++part) {
     fs::remove(*part, ignored);
+    Interruption::forgetFolder(*part);
+  }
 }
 
 std::string OutputFolder::staged(const Twine &relative) const { return (staging + "/" + relative).str(); }
@@ -108,7 +110,8 @@ Error OutputFolder::commit() {
     if (fs::exists(made, error) && (fs::rename(made, fs::path(folder) / *entry, error), error))
       return ioError("cannot move '" + std::string(*entry) + "' to '" + folder + "'", error);
   }
-  created.clear();
+  for (const std::string &part : std::exchange(created, {}))
+    Interruption::forgetFolder(part);
   return Error::success();
 }
 

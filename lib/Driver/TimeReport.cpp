@@ -1,9 +1,9 @@
 // Tables of the time, and the machine's file.
 #include "TimeReport.h"
 
-#include "JsonFile.h"
+#include "hyc/Support/JsonFile.h"
 #include "TextTable.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
 #include "hyc/Support/LocatedJson.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"

@@ -275,6 +275,27 @@ TEST(MemorySample, HasAProgramForGpusOfEachCombination) {
   }
 }
 
+std::string contentsOf(const std::string &path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The text after phase 3 is the whole plan: phases 4 and 5 need nothing else to make the same programs.
+TEST(MemorySample, ContinuesFromTheTextOfPhaseThreeToTheSamePrograms) {
+  const std::string folder = scratch("memory.phases"), dump = folder + "/dump", continued = folder + "/continued.mlir";
+  for (const Combination &combination : sample().combinations) {
+    std::vector<std::string> arguments = argumentsFor(combination);
+    arguments.insert(arguments.end(), {"--emit", "rank", "--dump-dir", dump, "-o", folder + "/rank.mlir"});
+    Outcome outcome = execute(arguments);
+    ASSERT_EQ(outcome.status, 0) << nameOf(columns(), combination) << "\n" << outcome.output;
+    outcome = execute({tool("hyc-opt"), dump + "/3-plan.mlir", "--hyc-local-phase", "--hyc-rank-phase", "-o", continued});
+    ASSERT_EQ(outcome.status, 0) << nameOf(columns(), combination) << "\n" << outcome.output;
+    std::string expected = contentsOf(folder + "/rank.mlir");
+    EXPECT_NE(expected.find("rank.program"), std::string::npos);
+    EXPECT_TRUE(contentsOf(continued) == expected) << nameOf(columns(), combination);
+  }
+}
+
 TEST(MemoryReport, EndsARunWithMeasuredBesidePlanned) {
   std::string folder = compiled({2, 1, 1, "1f1b", "adamw"});
   Outcome outcome = execute({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", "1"});

@@ -42,8 +42,8 @@ struct Optimizer {
 };
 const Optimizer kAdamW{"adamw", 1e-3, 0.01}, kSgd{"sgd", 0.1, 0};
 
-hyc::PipelineOptions optionsOf(const Optimizer &optimizer) {
-  hyc::PipelineOptions options;
+hyc::Plan optionsOf(const Optimizer &optimizer) {
+  hyc::Plan options;
   options.logits = "logits";
   options.optimizer = optimizer.name;
   options.weightDecay = optimizer.weightDecay;
@@ -63,7 +63,7 @@ struct OneDevice {
 };
 
 OneDevice::OneDevice(const Optimizer &optimizer) : module(kModel, kSamples) {
-  hyc::PipelineOptions options = optionsOf(optimizer);
+  hyc::Plan options = optionsOf(optimizer);
   bool compiled = module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options);
   if (compiled)
     interpreter = Interpreter::create(module.get());
@@ -117,10 +117,10 @@ struct Zero {
 struct Ranks {
   Ranks(const Mesh &mesh, const Optimizer &optimizer, const std::string &schedule, const Zero &zero = {})
       : microBatches(mesh.dp == 8 ? 2 : 4), module(kModel, kSamples / microBatches) {
-    hyc::PipelineOptions options = optionsOf(optimizer);
+    hyc::Plan options = optionsOf(optimizer);
     options.tp = mesh.tp, options.pp = mesh.pp, options.dp = mesh.dp;
     options.virtualStages = mesh.virtualStages;
-    options.microBatches = microBatches;
+    options.gradAccum = microBatches;
     options.schedule = schedule;
     options.zero = zero.stage;
     options.gradientReduction = zero.gradientReduction;

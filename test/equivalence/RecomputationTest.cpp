@@ -163,12 +163,10 @@ private:
     return module.transform(
         std::string("hyc-assign-stages,hyc-build-schedule{schedule=") + schedule +
         " micro-batches=" + std::to_string(kMicroBatches) +
-        "},hyc-assign-lifetimes,hyc-verify-plan,hyc-partition,hyc-recompute-activations,"
-        "hyc-offload-activations,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-prefetch-parameters{max-"
-        "live=6000},hyc-delay-waits,hyc-overlap-moves{distance=" +
-        std::to_string(seed % 3) +
-        "},"
-        "hyc-verify-local,hyc-check-communication");
+        "},hyc-assign-lifetimes,hyc-record-policies{policies=stage3_max_live_parameters=6000,offload_prefetch=" +
+        std::to_string(seed % 3) + "},hyc-verify-plan,hyc-partition,hyc-recompute-activations,"
+        "hyc-offload-activations,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-prefetch-parameters,"
+        "hyc-delay-waits,hyc-overlap-moves,hyc-verify-local,hyc-check-communication");
   }
 
   static void count(mlir::Operation *op, Tally &tally) {

@@ -1,6 +1,6 @@
 // All or nothing: what a compilation leaves in its folder.
 #include "OutputFolder.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
 #include "scratch_folder.h"
 
 #include <gtest/gtest.h>

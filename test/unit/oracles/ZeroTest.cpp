@@ -41,10 +41,10 @@ TEST_P(States, BytesAndVolumeAreThePublishedOnes) {
   config.vocabulary = 51200;
   PlannedModel model(config, row.dp);
   double psi = static_cast<double>(countParameters(model.get()));
-  PipelineOptions options;
+  Plan options;
   options.dp = row.dp;
   options.zero = row.stage;
-  options.precision.compute = options.precision.gradientAccumulation = row.precision;
+  options.precision = options.gradientAccumulationType = row.precision;
   ASSERT_TRUE(model.plan(options));
   ASSERT_EQ(model.account().stages.size(), 1u);
   const StageAccount &stage = model.account().stages.front();

@@ -1,6 +1,6 @@
 // Reading a JSON file that the user names, with the exit status for each way it can fail.
-#ifndef HYC_LIB_DRIVER_JSONFILE_H
-#define HYC_LIB_DRIVER_JSONFILE_H
+#ifndef HYC_SUPPORT_JSONFILE_H
+#define HYC_SUPPORT_JSONFILE_H
 
 #include "hyc/Support/LocatedJson.h"
 
@@ -18,4 +18,4 @@ llvm::Error readJsonFile(llvm::StringRef flag, const std::string &path, uint64_t
 
 } // namespace hyc
 
-#endif // HYC_LIB_DRIVER_JSONFILE_H
+#endif // HYC_SUPPORT_JSONFILE_H
