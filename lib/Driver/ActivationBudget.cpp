@@ -43,8 +43,7 @@ static bool allFit(const std::vector<int64_t> &bytes, int64_t limit) {
   return std::all_of(bytes.begin(), bytes.end(), [&](int64_t stage) { return stage <= limit; });
 }
 
-llvm::Expected<std::vector<int64_t>> hyc::findActivationBudgets(ModuleOp train, const Plan &plan,
-                                                                int64_t limit) {
+llvm::Expected<std::vector<int64_t>> hyc::findActivationBudgets(ModuleOp train, const Plan &plan, int64_t limit) {
   std::vector<int64_t> none(*plan.pp, 0), least = arenasUnder(none, train, plan);
   if (least.empty())
     return none;

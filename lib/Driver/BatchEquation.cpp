@@ -36,12 +36,12 @@ static Error contradiction(const CompileOptions &options) {
     fits += ", grad-accum " + std::to_string(train / (micro * dp));
   if (train % (micro * accum) == 0)
     fits += ", dp " + std::to_string(train / (micro * accum));
-  return makeError(codeFor(options), options.globalBatch.getSource() + " is " + Twine(train) + ", but " + equation(options) +
-                                         " = " + Twine(micro) + " × " + Twine(accum) + " × " + Twine(dp) + " = " +
-                                         Twine(micro * accum * dp) + " (" +
-                                         sourceOf(options.microBatch, "micro-batch") + "; " +
-                                         sourceOf(options.gradAccum, "grad-accum") + "; " + sourceOf(options.dp, "dp") +
-                                         "); each of these fits: " + batchName(options) + " " + Twine(micro * accum * dp) + fits);
+  return makeError(codeFor(options),
+                   options.globalBatch.getSource() + " is " + Twine(train) + ", but " + equation(options) + " = " +
+                       Twine(micro) + " × " + Twine(accum) + " × " + Twine(dp) + " = " + Twine(micro * accum * dp) +
+                       " (" + sourceOf(options.microBatch, "micro-batch") + "; " +
+                       sourceOf(options.gradAccum, "grad-accum") + "; " + sourceOf(options.dp, "dp") +
+                       "); each of these fits: " + batchName(options) + " " + Twine(micro * accum * dp) + fits);
 }
 
 /// `missing` = train / (known × dp), a whole number within bounds.
@@ -49,8 +49,8 @@ static Error derive(const CompileOptions &options, Setting<int64_t> &missing, St
                     const Setting<int64_t> &known, StringRef knownName) {
   int64_t train = *options.globalBatch, divisor = *known * *options.dp;
   if (train % divisor != 0 || train / divisor > kMaxBatch)
-    return makeError(codeFor(options), options.globalBatch.getSource() + " is " + Twine(train) + ", but " + equation(options) +
-                                           ": with " + knownName + " " + Twine(*known) + " (" +
+    return makeError(codeFor(options), options.globalBatch.getSource() + " is " + Twine(train) + ", but " +
+                                           equation(options) + ": with " + knownName + " " + Twine(*known) + " (" +
                                            sourceOf(known, knownName) + ") and dp " + Twine(*options.dp) + " (" +
                                            sourceOf(options.dp, "dp") + ") it must be a multiple of " + Twine(divisor) +
                                            ", at most " + Twine(divisor * kMaxBatch) + ", so that " + name +

@@ -87,6 +87,19 @@ static std::string shownFolder(const CompileOptions &options) {
   return options.output->empty() ? "out" : *options.output;
 }
 
+/// What the command reads, so that no output takes its place.
+static std::vector<InputPath> inputsOf(const CompileOptions &options) {
+  std::vector<InputPath> inputs{{"", options.input}};
+  const std::pair<const char *, const std::string &> files[] = {
+      {"--plan", *options.planFile}, {"--config", *options.configFile}, {"--machine", *options.machineFile}};
+  for (const auto &[flag, path] : files)
+    if (!path.empty())
+      inputs.push_back({flag, path});
+  if (startsFromCheckpoint(options))
+    inputs.push_back({"--weights", *options.weights});
+  return inputs;
+}
+
 static std::string printModule(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -158,7 +171,7 @@ Error Compilation::prepare() {
   }
   if (emit < EmitKind::Account)
     return Error::success();
-  Expected<OutputFolder> opened = OutputFolder::open(shownFolder(options), options.input);
+  Expected<OutputFolder> opened = OutputFolder::open(shownFolder(options), inputsOf(options));
   if (!opened)
     return opened.takeError();
   folder.emplace(std::move(*opened));
@@ -223,14 +236,14 @@ Error Compilation::runPhase(Phase phase) {
     return Error::success();
   llvm::SmallString<128> path(*options.dumpFolder);
   llvm::sys::path::append(path, Twine(static_cast<int>(phase) + 1) + "-" + getName(phase) + ".mlir");
-  return writeFileWhole(path, printModule(module));
+  return writeFileWhole(path, printModule(module), inputsOf(options));
 }
 
 Error Compilation::emitText() {
   text = printModule(*model.module);
   if (options.output->empty() || *options.output == "-")
     return Error::success();
-  return writeFileWhole(*options.output, std::exchange(text, ""));
+  return writeFileWhole(*options.output, std::exchange(text, ""), inputsOf(options));
 }
 
 void Compilation::remember(Phase phase) {
@@ -389,7 +402,6 @@ CompileResult hyc::explainConfig(CompileOptions options) {
   return result;
 }
 
-CompileResult hyc::compile(const CompileOptions &options, const Toolchain &toolchain,
-                           const CompileListener &listener) {
+CompileResult hyc::compile(const CompileOptions &options, const Toolchain &toolchain, const CompileListener &listener) {
   return Compilation(options, toolchain, listener).run();
 }

@@ -114,8 +114,8 @@ static Error offerAccumulation(SettingRef setting, const ConfigEntry &entry, con
 static Error offerNvmePath(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
   std::string path = entry.value->getString()->str(), said = print(valueOf(setting));
   if (originOf(setting) == Origin::Config && said != path)
-    return file.refuse(entry, "but " + sourceOf(setting) + " is \"" + said +
-                                  "\"; hyc keeps one file a rank, in one folder");
+    return file.refuse(entry,
+                       "but " + sourceOf(setting) + " is \"" + said + "\"; hyc keeps one file a rank, in one folder");
   return offerValue(setting, entry, file);
 }
 
@@ -164,6 +164,7 @@ static constexpr char kPlannedBuffers[] = "buffers are as many and as large as t
 static constexpr char kMonitor[] = "hyc-run --log-file writes every step's figures as JSON lines";
 static constexpr char kDense[] = "sums are taken in a fixed order in f32 and divided once, at the update";
 
+// clang-format off
 static constexpr ConfigKey kKeys[] = {
     // Batch
     {"train_batch_size", "", T::integer(1, 1e12), "", connectOpen(kModel), "samples of one step: micro-batch × accumulation × dp", ""},
@@ -369,5 +370,6 @@ static constexpr ConfigKey kKeys[] = {
     {"comms_logger.*", "", T::any(), "", harmless(), "report.txt has every exchange", ""},
     {"autotuning.*", "", T::any(), "", harmless(), "is a launcher's own search; hyc compiles one configuration", ""},
 };
+// clang-format on
 
 ArrayRef<ConfigKey> hyc::getConfigKeys() { return kKeys; }

@@ -1,3 +1,4 @@
+// What each key of a ds_config comes to: offered to a setting, without effect, or refused with the reason.
 #include "ConfigResolution.h"
 
 #include "hyc/Support/ByteCount.h"

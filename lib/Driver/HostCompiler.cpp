@@ -1,8 +1,8 @@
 // Runs the host's compiler and its linker.
 #include "HostCompiler.h"
 
-#include "hyc/Driver/Interruption.h"
 #include "ObjectCache.h"
+#include "hyc/Driver/Interruption.h"
 #include "hyc/Support/DriverError.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"

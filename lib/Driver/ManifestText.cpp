@@ -82,8 +82,7 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
     os << ",\n  \"estimate\": {\"own_thread\": " << describeStep(facts.time->overlapped)
        << ", \"in_turn\": " << describeStep(facts.time->inTurn) << "}";
   os << ",\n  \"model_files\": [";
-  interleave(
-      facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
+  interleave(facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
   os << "],\n  \"ranks\": [";
   int64_t rank = 0;
   for (int64_t pp = 0; pp < facts.pp; ++pp)

@@ -2,12 +2,12 @@
 #include "ModelInput.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Driver/OptionChecks.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Import.h"
 #include "hyc/Import/ONNX/Import.h"
 #include "hyc/Import/Text/ImportText.h"
 #include "hyc/Import/TorchExport/Import.h"
-#include "hyc/Driver/OptionChecks.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"

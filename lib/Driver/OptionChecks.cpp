@@ -39,8 +39,8 @@ static Error checkCycle(const CompileOptions &options) {
     return Error::success();
   for (const Setting<double> *decay : {&options.cycleMomentumLeast, &options.cycleMomentumMost})
     if (!(**decay >= 0 && **decay < 1))
-      return makeError(codeFor(*decay), decay->getSource() + " is " + print(**decay) +
-                                            ", expected a number from 0 to below 1");
+      return makeError(codeFor(*decay),
+                       decay->getSource() + " is " + print(**decay) + ", expected a number from 0 to below 1");
   return Error::success();
 }
 
@@ -52,9 +52,9 @@ static Error checkMesh(const CompileOptions &options) {
   int64_t tp = *options.tp, pp = *options.pp, dp = *options.dp;
   // Each factor is at most 2^12, so the product fits.
   if (tp * pp * dp > kMaxRanks)
-    return usageError(saidBy<&Plan::tp>(options) + " × " + saidBy<&Plan::pp>(options) + " × " + saidBy<&Plan::dp>(options) +
-                      " = " + Twine(tp) + " × " + Twine(pp) + " × " + Twine(dp) + " = " + Twine(tp * pp * dp) +
-                      " ranks, expected at most " + Twine(kMaxRanks));
+    return usageError(saidBy<&Plan::tp>(options) + " × " + saidBy<&Plan::pp>(options) + " × " +
+                      saidBy<&Plan::dp>(options) + " = " + Twine(tp) + " × " + Twine(pp) + " × " + Twine(dp) + " = " +
+                      Twine(tp * pp * dp) + " ranks, expected at most " + Twine(kMaxRanks));
   return Error::success();
 }
 
@@ -63,13 +63,13 @@ Error hyc::resolveRanks(CompileOptions &options) {
   if (sizes.empty())
     return Error::success();
   int64_t tp = *options.tp, pp = *options.pp, group = tp * pp;
-  std::string split = saidBy<&Plan::tp>(options) + " × " + saidBy<&Plan::pp>(options) + " = " + std::to_string(tp) + " × " +
-                      std::to_string(pp) + " = " + std::to_string(group);
+  std::string split = saidBy<&Plan::tp>(options) + " × " + saidBy<&Plan::pp>(options) + " = " + std::to_string(tp) +
+                      " × " + std::to_string(pp) + " = " + std::to_string(group);
   for (int64_t size : sizes)
     if (size % group != 0)
-      return usageError("--ranks is " + Twine(size) + ", which is no multiple of " + split +
-                        "; the nearest that are: " + (size > group ? Twine(size / group * group) + " and " : Twine("")) +
-                        Twine((size / group + 1) * group));
+      return usageError(
+          "--ranks is " + Twine(size) + ", which is no multiple of " + split + "; the nearest that are: " +
+          (size > group ? Twine(size / group * group) + " and " : Twine("")) + Twine((size / group + 1) * group));
   if (sizes.size() > 1)
     return usageError("--ranks has " + Twine(sizes.size()) + " sizes, " + print(sizes) +
                       ", but a program is compiled for one; compile for each by itself, first with --ranks " +
@@ -102,9 +102,9 @@ Error hyc::checkVirtualStages(const CompileOptions &options) {
   return makeError(codeFor(options.virtualStages),
                    name +
                        ", which needs grad-accum to be a multiple of pp: micro-batches pass the chunks in groups of " +
-                       Twine(pp) + ", but " + saidBy<&Plan::gradAccum>(options) + " = " + Twine(microBatches) +
-                       " = " + Twine(microBatches / pp) + " × " + Twine(pp) + " + " + Twine(microBatches % pp) +
-                       "; choose " + (below > 0 ? Twine(below) + " or " : Twine("")) + Twine(above));
+                       Twine(pp) + ", but " + saidBy<&Plan::gradAccum>(options) + " = " + Twine(microBatches) + " = " +
+                       Twine(microBatches / pp) + " × " + Twine(pp) + " + " + Twine(microBatches % pp) + "; choose " +
+                       (below > 0 ? Twine(below) + " or " : Twine("")) + Twine(above));
 }
 
 /// Modes that need a limit, and a limit that needs a mode.
@@ -120,8 +120,8 @@ static Error checkRecomputation(const CompileOptions &options) {
                       *options.recompute + "; only --recompute auto chooses by a limit");
   if (isAuto && *options.offloadActivations != "none")
     return makeError(codeFor(options.offloadActivations),
-                     saidBy<&Plan::offloadActivations>(options) + " is " + *options.offloadActivations +
-                         ", but " + saidBy<&Plan::recompute>(options) +
+                     saidBy<&Plan::offloadActivations>(options) + " is " + *options.offloadActivations + ", but " +
+                         saidBy<&Plan::recompute>(options) +
                          " is auto, which chooses what the device saves; give one of the two");
   if (*options.partitionActivations && *options.recompute != "layer")
     return makeError(codeFor(options.partitionActivations),
@@ -133,8 +133,7 @@ static Error checkRecomputation(const CompileOptions &options) {
 
 /// A disk needs a folder, and a folder that was typed something to keep there. A config may have one for later use.
 static Error checkNvmePath(const CompileOptions &options) {
-  std::string optimizer = saidBy<&Plan::offloadOptimizer>(options),
-              param = saidBy<&Plan::offloadParam>(options);
+  std::string optimizer = saidBy<&Plan::offloadOptimizer>(options), param = saidBy<&Plan::offloadParam>(options);
   bool hasPath = !options.nvmePath->empty();
   for (auto [name, setting] : {std::pair{&optimizer, &options.offloadOptimizer}, {&param, &options.offloadParam}})
     if (**setting == "nvme" && !hasPath)
@@ -152,8 +151,8 @@ static Error checkOffloadedGradients(const CompileOptions &options) {
   if (*options.offloadGradients == "none" || *options.offloadOptimizer != "none" || !options.planFile->empty())
     return Error::success();
   return makeError(codeFor(options.offloadGradients),
-                   saidBy<&Plan::offloadGradients>(options) + " is " + *options.offloadGradients +
-                       ", but " + saidBy<&Plan::offloadOptimizer>(options) +
+                   saidBy<&Plan::offloadGradients>(options) + " is " + *options.offloadGradients + ", but " +
+                       saidBy<&Plan::offloadOptimizer>(options) +
                        " is none, so that the update runs on the device; give --offload-optimizer cpu or nvme as well");
 }
 
@@ -212,9 +211,9 @@ Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text)
 /// What only means something beside another value of --precision.
 static Error refuseBeside(const SettingRow &row, const CompileOptions &options, StringRef wayOut) {
   bool isConfigs = originOf(row.in(options)) == Origin::Config;
-  return makeError(isConfigs ? ExitCode::Data : ExitCode::Usage,
-                   nameOf(row, options) + " does nothing while " + saidBy<&Plan::precision>(options) + " is \"" +
-                       *options.precision + "\"; " + wayOut);
+  return makeError(isConfigs ? ExitCode::Data : ExitCode::Usage, nameOf(row, options) + " does nothing while " +
+                                                                     saidBy<&Plan::precision>(options) + " is \"" +
+                                                                     *options.precision + "\"; " + wayOut);
 }
 
 /// Sums into flat shards, and those of each micro-batch, are exchanged as they are.
@@ -330,8 +329,8 @@ EmitKind hyc::emitOf(const CompileOptions &options) {
 Error hyc::checkOptions(const CompileOptions &options) {
   // Each check runs only if those before it passed; the first failure is what the user hears of.
   for (Error (*check)(const CompileOptions &) :
-       {checkEmit, checkDims, checkMesh, checkRecomputation, checkPrecision, checkOffloadedGradients,
-        checkNvmePath, checkFiniteType, checkEntry, checkArchitectures, checkWeights, checkTrust, checkCycle})
+       {checkEmit, checkDims, checkMesh, checkRecomputation, checkPrecision, checkOffloadedGradients, checkNvmePath,
+        checkFiniteType, checkEntry, checkArchitectures, checkWeights, checkTrust, checkCycle})
     if (Error error = check(options))
       return error;
   return Error::success();

@@ -15,8 +15,8 @@ llvm::Error applyShardingRules(const PlanRules &rules, mlir::ModuleOp module);
 /// Hangs the rules' lifetimes on the forward ops of @microbatch. A rule that matches none is an error.
 llvm::Error applyLifetimeRules(const PlanRules &rules, mlir::ModuleOp module);
 
-/// Hangs the rules' forms on the composite ops of @train, whose gradients depend on them. A rule that matches none is an
-/// error.
+/// Hangs the rules' forms on the composite ops of @train, whose gradients depend on them. A rule that matches none is
+/// an error.
 llvm::Error applyFormRules(const PlanRules &rules, mlir::ModuleOp module);
 
 /// `chosen` with the mesh, the cuts and the rules that a phase-3 module realises; of its own rules only the forms stay.

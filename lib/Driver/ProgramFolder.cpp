@@ -24,8 +24,8 @@ std::string ProgramFolder::report() const {
   std::string samples = std::to_string(model.microBatch) + " × " + std::to_string(*options.gradAccum) + " × " +
                         std::to_string(plan.dp) + " = " +
                         std::to_string(model.microBatch * *options.gradAccum * plan.dp);
-  return model.name + ": " + std::to_string(plan.rankCount()) + " ranks, tp " + std::to_string(plan.tp) +
-         " × pp " + std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
+  return model.name + ": " + std::to_string(plan.rankCount()) + " ranks, tp " + std::to_string(plan.tp) + " × pp " +
+         std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
          "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples" +
          (model.sequence == 0 ? "" : " of " + std::to_string(model.sequence) + " tokens") + "\nschedule " +
          *plan.schedule +

@@ -21,8 +21,8 @@ struct CompiledModel {
   Plan plan;
   uint64_t planHash = 0;
   int64_t microBatch = 1, sequence = 0; ///< samples, and tokens of each; 0 where nothing is a token
-  std::string exchangeReport; ///< of phase 4
-  JobAccount account;         ///< of memory and communication
+  std::string exchangeReport;           ///< of phase 4
+  JobAccount account;                   ///< of memory and communication
   std::optional<TimeEstimate> time;
 };
 
@@ -35,7 +35,8 @@ public:
   /// memory.html.
   llvm::Error writePlan();
   /// Writes the plan and everything else but executables.
-  llvm::Error writeSources(mlir::ModuleOp rank, const class DiagnosticCollector &diagnostics, const Toolchain &toolchain);
+  llvm::Error writeSources(mlir::ModuleOp rank, const class DiagnosticCollector &diagnostics,
+                           const Toolchain &toolchain);
   /// Compiles what writeSources has left.
   llvm::Error buildPrograms(const Toolchain &toolchain, const CompileListener &listener);
 

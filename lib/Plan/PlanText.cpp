@@ -190,9 +190,7 @@ static json::Value toJson(bool value) { return value; }
 static json::Value toJson(int64_t value) { return value; }
 static json::Value toJson(double value) { return value; }
 static json::Value toJson(const std::string &value) { return json::fixUTF8(value); }
-template <typename T> static json::Value toJson(const T &) {
-  llvm_unreachable("no list is a setting of plan.json");
-}
+template <typename T> static json::Value toJson(const T &) { llvm_unreachable("no list is a setting of plan.json"); }
 
 static json::Value valueIn(const Plan &plan, const SettingRow &row) {
   return std::visit([](const auto &typed) { return toJson(typed); }, valueOf(row.ofPlan(const_cast<Plan &>(plan))));

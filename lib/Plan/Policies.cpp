@@ -39,8 +39,8 @@ DictionaryAttr hyc::policiesOf(const Plan &plan, MLIRContext *context) {
   SmallVector<NamedAttribute> policies;
   for (const SettingRow &row : getSettings())
     if (row.isPolicy)
-      policies.push_back(builder.getNamedAttr(row.policyName(),
-                                              toAttribute(valueOf(row.ofPlan(const_cast<Plan &>(plan))), builder)));
+      policies.push_back(
+          builder.getNamedAttr(row.policyName(), toAttribute(valueOf(row.ofPlan(const_cast<Plan &>(plan))), builder)));
   return builder.getDictionaryAttr(policies);
 }
 

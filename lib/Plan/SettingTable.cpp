@@ -246,8 +246,8 @@ const SettingRow &hyc::rowOf(SettingRef (*member)(Plan &)) {
 }
 
 StringRef hyc::titleOf(SettingCategory category) {
-  constexpr StringLiteral titles[] = {"Model", "Parallelism", "Batch", "Precision", "Memory", "Optimizer",
-                                      "Files that decide", "Output"};
+  constexpr StringLiteral titles[] = {"Model",     "Parallelism",       "Batch", "Precision", "Memory",
+                                      "Optimizer", "Files that decide", "Output"};
   return titles[static_cast<size_t>(category)];
 }
 

@@ -1,4 +1,4 @@
-// Reading, and which failure is whose to mend.
+// Opening a named file of bounded size and parsing it, and which failure is whose to mend.
 #include "hyc/Support/JsonFile.h"
 
 #include "hyc/Support/DriverError.h"

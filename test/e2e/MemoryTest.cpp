@@ -68,7 +68,10 @@ const std::vector<Column> &columns() {
       {"activations' place", {{"kept", {}}, {"keptHost", {"--offload-activations", "cpu"}}}},
       {"moves", {{"asNeeded", {}}, {"ahead", {"--offload-prefetch", "2"}}}},
       {"sequence", {{"whole", {}}, {"split", {"--sequence-parallel"}}}},
-      {"schedule", {{"1f1b", {"--schedule", "1f1b"}}, {"gpipe", {"--schedule", "gpipe"}}, {"interleaved", {"--virtual-stages", "2"}}}},
+      {"schedule",
+       {{"1f1b", {"--schedule", "1f1b"}},
+        {"gpipe", {"--schedule", "gpipe"}},
+        {"interleaved", {"--virtual-stages", "2"}}}},
       {"threads", {{"one", {"--threads", "1"}}, {"two", {"--threads", "2"}}}},
   };
   return table;
@@ -288,7 +291,8 @@ TEST(MemorySample, ContinuesFromTheTextOfPhaseThreeToTheSamePrograms) {
     arguments.insert(arguments.end(), {"--emit", "rank", "--dump-dir", dump, "-o", folder + "/rank.mlir"});
     Outcome outcome = execute(arguments);
     ASSERT_EQ(outcome.status, 0) << nameOf(columns(), combination) << "\n" << outcome.output;
-    outcome = execute({tool("hyc-opt"), dump + "/3-plan.mlir", "--hyc-local-phase", "--hyc-rank-phase", "-o", continued});
+    outcome =
+        execute({tool("hyc-opt"), dump + "/3-plan.mlir", "--hyc-local-phase", "--hyc-rank-phase", "-o", continued});
     ASSERT_EQ(outcome.status, 0) << nameOf(columns(), combination) << "\n" << outcome.output;
     std::string expected = contentsOf(folder + "/rank.mlir");
     EXPECT_NE(expected.find("rank.program"), std::string::npos);

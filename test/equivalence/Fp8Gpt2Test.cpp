@@ -1,5 +1,6 @@
 // The tiny GPT-2 in fp8, in the interpreter, against what PyTorch computed with linear layers and delayed scaling of
-// its own (test/models/export_gpt2_fp8.py): losses, the greatest magnitudes of the first step, and scales after the fourth.
+// its own (test/models/export_gpt2_fp8.py): losses, the greatest magnitudes of the first step, and scales after the
+// fourth.
 #include "SafeTensors.h"
 #include "TrainedModule.h"
 #include "dialects/Hyc/HycDialect.h"

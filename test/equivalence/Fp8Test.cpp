@@ -171,8 +171,8 @@ TEST(Fp8, ScalesAreTheSameBitsHoweverTheWorkIsSpread) {
   }
 }
 
-/// Sums over tp round in another order, and what is rounded to 8 bits after that may go the other way; scales are powers of
-/// two.
+/// Sums over tp round in another order, and what is rounded to 8 bits after that may go the other way; scales are
+/// powers of two.
 TEST(Fp8, TensorParallelRanksAgreeOnScalesNearThoseOfOneDevice) {
   Trained one, run;
   runOneDevice(one);

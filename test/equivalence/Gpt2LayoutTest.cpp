@@ -257,8 +257,7 @@ TEST_P(Gpt2Zero, StagesAgreeToTheBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Gpt2Zero,
-                         testing::Values(Mesh{1, 1, 4}, Mesh{2, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 1, 4}),
+INSTANTIATE_TEST_SUITE_P(Layouts, Gpt2Zero, testing::Values(Mesh{1, 1, 4}, Mesh{2, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 1, 4}),
                          [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(EightRanks, Gpt2Mesh,
@@ -266,6 +265,5 @@ INSTANTIATE_TEST_SUITE_P(EightRanks, Gpt2Mesh,
                                          Mesh{2, 4, 1}, Mesh{1, 4, 2}, Mesh{2, 1, 4}, Mesh{1, 2, 4}, Mesh{2, 2, 2}),
                          [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });
 
-INSTANTIATE_TEST_SUITE_P(Interleaved, Gpt2Mesh,
-                         testing::Values(Mesh{1, 4, 1, 2}, Mesh{2, 2, 2, 2}),
+INSTANTIATE_TEST_SUITE_P(Interleaved, Gpt2Mesh, testing::Values(Mesh{1, 4, 1, 2}, Mesh{2, 2, 2, 2}),
                          [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });

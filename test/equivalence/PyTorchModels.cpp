@@ -234,8 +234,8 @@ static void expectToTrainAlike(TrainedModule &module, const Model &model, const 
   }
 }
 
-void hyc::equivalence::expectMeshToTrainAlike(const Model &model, const hyc::Plan &options,
-                                              const OneDevice &expected, hyc::Phase last) {
+void hyc::equivalence::expectMeshToTrainAlike(const Model &model, const hyc::Plan &options, const OneDevice &expected,
+                                              hyc::Phase last) {
   TrainedModule module(pathOf(model), batchSize(model) / options.gradAccum, model.mode);
   bool compiled = static_cast<bool>(module);
   for (hyc::Phase phase : {hyc::Phase::Model, hyc::Phase::Train, hyc::Phase::Plan, hyc::Phase::Local})

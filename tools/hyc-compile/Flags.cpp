@@ -20,12 +20,14 @@ struct OptionMaker {
   std::function<SettingValue()> value;
 
   template <typename T> void makeOne() {
-    auto made = std::make_unique<cl::opt<T>>(row.flag, cl::value_desc(row.valueName), cl::desc(help), cl::cat(category));
+    auto made =
+        std::make_unique<cl::opt<T>>(row.flag, cl::value_desc(row.valueName), cl::desc(help), cl::cat(category));
     value = [flag = made.get()] { return SettingValue(static_cast<T>(flag->getValue())); };
     option = std::move(made);
   }
   template <typename T> void makeList() {
-    auto made = std::make_unique<cl::list<T>>(row.flag, cl::value_desc(row.valueName), cl::desc(help), cl::cat(category));
+    auto made =
+        std::make_unique<cl::list<T>>(row.flag, cl::value_desc(row.valueName), cl::desc(help), cl::cat(category));
     if (row.isSplitAtCommas)
       made->setMiscFlag(cl::CommaSeparated);
     value = [flag = made.get()] { return SettingValue(std::vector<T>(flag->begin(), flag->end())); };

@@ -1,5 +1,5 @@
-// hyc-compile: a model and a mesh in, one program a pipeline stage out. Only what a terminal needs lives here: the command
-// line, printing, progress and interruption.
+// hyc-compile: a model and a mesh in, one program a pipeline stage out. Only what a terminal needs lives here: the
+// command line, printing, progress and interruption.
 #include "Flags.h"
 #include "hyc/Driver/Compile.h"
 #include "hyc/Driver/Interruption.h"

@@ -1,6 +1,6 @@
-// compile: what hyc-compile does, callable as a library. It prints nothing, installs no signal handler and may be called
-// as often as one likes, also after an error. A process that may be interrupted while it runs makes an Interruption
-// (Interruption.h) first, so that nothing half written stays behind.
+// compile: what hyc-compile does, callable as a library. It prints nothing, installs no signal handler and may be
+// called as often as one likes, also after an error. A process that may be interrupted while it runs makes an
+// Interruption (Interruption.h) first, so that nothing half written stays behind.
 #ifndef HYC_DRIVER_COMPILE_H
 #define HYC_DRIVER_COMPILE_H
 

@@ -22,9 +22,9 @@ void resolveFollowers(CompileOptions &options);
 /// final tp and pp.
 llvm::Error resolveRanks(CompileOptions &options);
 
-/// Completes globalBatch = microBatch × gradAccum × dp from those that are given, as DeepSpeed does: the third from two;
-/// of one alone, gradAccum is 1. Three that contradict each other, or a division with a rest, are an error that shows
-/// the equation. Needs the final dp. A micro-batch that nothing gives stays 0: the model decides.
+/// Completes globalBatch = microBatch × gradAccum × dp from those that are given, as DeepSpeed does: the third from
+/// two; of one alone, gradAccum is 1. Three that contradict each other, or a division with a rest, are an error that
+/// shows the equation. Needs the final dp. A micro-batch that nothing gives stays 0: the model decides.
 llvm::Error resolveBatch(CompileOptions &options);
 
 /// What virtual stages need of the schedule and the mesh: 1F1B, several stages, and micro-batches in groups of one a

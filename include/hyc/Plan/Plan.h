@@ -46,7 +46,8 @@ inline constexpr const char *kStateProperties[] = {
 
 /// What a plan file says of single parameters, inputs and ops.
 struct PlanRules {
-  std::vector<std::string> cuts; ///< an op of the first layer of each chunk but the first; empty: balanced by the method
+  std::vector<std::string>
+      cuts; ///< an op of the first layer of each chunk but the first; empty: balanced by the method
   std::vector<PlanRule> inputs, parameters, lifetimes;
   std::vector<PlanRule> forms; ///< of composite ops: whole or decomposed
   /// The optional objects that plan.json has: "zero" where rules tell what is flat, "offload" where they place states.

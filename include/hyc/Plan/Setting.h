@@ -18,7 +18,8 @@ enum class Origin { Default, Derived, Config, Plan, Flag };
 template <typename T> class Setting {
 public:
   /// From whatever T is made of: what code writes into a plan has no origin that a message could name.
-  template <typename U, std::enable_if_t<std::is_convertible_v<U, T> && !std::is_same_v<std::decay_t<U>, Setting>, int> = 0>
+  template <typename U,
+            std::enable_if_t<std::is_convertible_v<U, T> && !std::is_same_v<std::decay_t<U>, Setting>, int> = 0>
   Setting(U &&value) : value(std::forward<U>(value)) {}
 
   const T &get() const { return value; }

@@ -12,7 +12,8 @@ llvm::Expected<std::string> readTextFile(llvm::StringRef flag, const std::string
 /// A located error as wrong data (65).
 llvm::Error asDataError(llvm::Error error);
 
-/// Has `read` take what it wants of the object that the file is; errors are those of readTextFile, and 65 with the place.
+/// Has `read` take what it wants of the object that the file is; errors are those of readTextFile, and 65 with the
+/// place.
 llvm::Error readJsonFile(llvm::StringRef flag, const std::string &path, uint64_t most,
                          llvm::function_ref<llvm::Error(const JsonObjectReader &)> read);
 

@@ -90,8 +90,7 @@ private:
     std::string name = "site." + std::to_string(count++);
     rank::SiteOp::create(tables, call->getLoc(), name, call->getParentOfType<rank::FuncOp>().getSymName(),
                          labelOf(call));
-    Value row =
-        rank::RowOp::create(builder, call->getLoc(), FlatSymbolRefAttr::get(builder.getStringAttr(name)));
+    Value row = rank::RowOp::create(builder, call->getLoc(), FlatSymbolRefAttr::get(builder.getStringAttr(name)));
     auto check = rank::CheckOp::create(builder, call->getLoc(), row, outs, ins, mayMakeInfinity(call));
     if (Attribute id = call->getAttr("id"))
       check->setAttr("id", id);

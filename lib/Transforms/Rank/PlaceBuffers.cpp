@@ -53,7 +53,8 @@ struct RecordUses {
     return llvm::any_of(transfers, [](rank::TransferOp transfer) { return !transfer.getSend(); });
   }
   bool isSentBackward() {
-    return llvm::any_of(transfers, [](rank::TransferOp transfer) { return transfer.getSend() && transfer.getBackward(); });
+    return llvm::any_of(transfers,
+                        [](rank::TransferOp transfer) { return transfer.getSend() && transfer.getBackward(); });
   }
   bool takesPartIn(dist::TransferAttr step) {
     return llvm::any_of(transfers, [&](rank::TransferOp transfer) {

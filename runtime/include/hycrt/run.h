@@ -5,8 +5,7 @@
 // none of them, a program of a 1×1×1 mesh runs as the only rank. The manifest is looked for at --out DIR, and without
 // it in the folder above the one that the executable lies in.
 //
-// Options (a subset of hyc-run's): --data --steps --seed --threads --no-shuffle --log-file --dump-gradients
-// --save-weights --nvme-path --comm --out.
+// Options: hyc-run's (run_option_rows.h), and --out.
 #ifndef HYCRT_RUN_H_
 #define HYCRT_RUN_H_
 

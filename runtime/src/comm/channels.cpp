@@ -1,3 +1,4 @@
+// The members of every group and transfer that a rank takes part in, from its coordinates.
 #include "comm/channels.h"
 
 #include <algorithm>

@@ -19,6 +19,10 @@ bool fits(const Program& program, BufferRef buffer, int64_t bytes) {
   return bytes >= 0 && bytes <= size && buffer.offset <= size - bytes;
 }
 
+bool overlap(BufferRef a, int64_t aBytes, BufferRef b, int64_t bBytes) {
+  return a.arena == b.arena && a.offset < b.offset + bBytes && b.offset < a.offset + aBytes;
+}
+
 bool isShared(const Program& program, BufferRef buffer) {
   return program.arenas[buffer.arena].sharing == Sharing::kShared;
 }
@@ -33,7 +37,7 @@ Status check(const Context& ctx, const CollectiveCall& call) {
     return internalError(std::string("collective ") + row.name + ": " + what);
   };
   if (row.kind != call.kind) return wrong("is called as another kind than its table says");
-  if (call.kind != CollectiveKind::kAllGather && !isReducible(call.dtype)) {
+  if (factsOf(call.kind).reduces && !isReducible(call.dtype)) {
     return wrong(std::string("cannot reduce ") + nameOf(call.dtype) + ", only numbers");
   }
   const int members = ctx.communicator().memberCount(row.group);
@@ -41,14 +45,18 @@ Status check(const Context& ctx, const CollectiveCall& call) {
     return wrong(std::string("this rank's stage is not in group '") + program.groups[row.group].name + "'");
   const int64_t size = sizeOf(call.dtype);
   if (call.count < 0 || call.count > INT64_MAX / size / members) return wrong("has an impossible count");
-  const int64_t part = call.count * size;
-  const bool gather = call.kind == CollectiveKind::kAllGather;
-  const int64_t sourceBytes = call.kind == CollectiveKind::kReduceScatter ? part * members : part;
+  const int64_t sourceBytes = sourceCount(call, members) * size, resultBytes = resultCount(call, members) * size;
   if (!fits(program, call.source, sourceBytes) || !isShared(program, call.source)) {
     return wrong("its source is not inside a shared arena");
   }
-  if (!fits(program, call.destination, gather ? part * members : part))
-    return wrong("its destination leaves its arena");
+  if (!fits(program, call.destination, resultBytes)) return wrong("its destination leaves its arena");
+  if (factsOf(call.kind).isOutOfPlace && overlap(call.source, sourceBytes, call.destination, resultBytes)) {
+    return wrong("its destination overlaps its source");
+  }
+  if (call.kind == CollectiveKind::kShift && (call.distance < 1 || call.distance >= members)) {
+    return wrong("shifts by " + std::to_string(call.distance) + ", expected at least 1 and less than its " +
+                 std::to_string(members) + " members");
+  }
   return {};
 }
 
@@ -64,11 +72,11 @@ Status checkFlat(const Context& ctx, const CollectiveCall& call) {
   };
   if (row.kind != call.kind) return wrong("is called as another kind than its table says");
   if (row.flat.size == 0) return wrong("its table names no axes of shards");
-  if (call.kind == CollectiveKind::kReduceScatter && !isReducible(call.dtype)) {
+  if (factsOf(call.kind).reduces && !isReducible(call.dtype)) {
     return wrong(std::string("cannot reduce ") + nameOf(call.dtype) + ", only f32, f64, i32 and i64");
   }
   const GroupDesc& group = program.groups[row.group];
-  const bool gathers = call.kind == CollectiveKind::kAllGather;
+  const bool gathers = !factsOf(call.kind).reduces;
   if (ctx.communicator().memberCount(row.group) == 0) {
     return wrong(std::string("this rank's stage is not in group '") + group.name + "'");
   }
@@ -124,6 +132,19 @@ Ticket allGatherStart(Context& ctx, int collective, BufferRef source, BufferRef 
                       DType dtype) {
   return startChecked(
       ctx, {collective, CollectiveKind::kAllGather, source, destination, countPerMember, dtype, ReduceOp::kSum});
+}
+
+Ticket allToAllStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
+                     DType dtype) {
+  return startChecked(
+      ctx, {collective, CollectiveKind::kAllToAll, source, destination, countPerMember, dtype, ReduceOp::kSum});
+}
+
+Ticket shiftStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t count,
+                  int64_t distance, DType dtype) {
+  CollectiveCall call{collective, CollectiveKind::kShift, source, destination, count, dtype, ReduceOp::kSum};
+  call.distance = distance;
+  return startChecked(ctx, call);
 }
 
 static CollectiveCall flatCall(int collective, CollectiveKind kind, const FlatPart* parts, int partCount, DType dtype) {

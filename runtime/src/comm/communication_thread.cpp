@@ -2,9 +2,9 @@
 //
 // It takes whatever every member has published, channel by channel, so that one group's slow member does not hold up
 // another group. It never waits for a peer in particular: a peer that is lost is noticed by the caller, in wait().
+#include "base/futex.h"
+#include "base/threads.h"
 #include "comm/communicator.h"
-#include "cpu/futex.h"
-#include "cpu/threads.h"
 
 namespace hycrt {
 

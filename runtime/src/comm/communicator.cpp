@@ -12,9 +12,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "comm/rendezvous.h"
-#include "comm/sockets.h"
-#include "cpu/futex.h"
+#include "base/futex.h"
+#include "comm/shm/rendezvous.h"
+#include "comm/shm/sockets.h"
 
 namespace hycrt {
 namespace {
@@ -172,8 +172,7 @@ Status Communicator::checkPeer(int rank, Description what, bool askKernel) const
 std::string Communicator::lostAmong(const std::vector<int>& ranks) const {
   std::string text;
   for (int rank : ranks) {
-    const Status status = checkPeer(
-        rank, [] { return std::string("an exchange between devices"); }, true);
+    const Status status = checkPeer(rank, [] { return std::string("an exchange between devices"); }, true);
     if (!status.ok()) text += (text.empty() ? "" : "; ") + status.message();
   }
   return text;

@@ -15,31 +15,19 @@
 #include <thread>
 #include <vector>
 
+#include "base/environment.h"
+#include "base/function_ref.h"
+#include "base/trace.h"
 #include "comm/channels.h"
-#include "comm/shared_block.h"
-#include "core/environment.h"
-#include "core/function_ref.h"
-#include "core/trace.h"
-#include "cpu/rank_memory.h"
+#include "comm/collective_call.h"
+#include "comm/shm/shared_block.h"
 #include "hycrt/accelerator.h"
 #include "hycrt/collectives.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
+#include "memory/rank_memory.h"
 
 namespace hycrt {
-
-// One collective as its caller describes it. source is shared; destination may be anywhere in this rank's arenas.
-struct CollectiveCall {
-  int collective;  // row of Program::collectives
-  CollectiveKind kind;
-  BufferRef source;
-  BufferRef destination;
-  int64_t count;  // of the whole vector (all_reduce), or per member
-  DType dtype;
-  ReduceOp op;
-  const FlatPart* parts = nullptr;  // of a flat exchange, in place of source and destination
-  int partCount = 0;
-};
 
 struct CommunicatorOptions {
   bool ownThread = false;  // collectives progress while the caller computes
@@ -141,6 +129,8 @@ class Communicator {
   Status reduceFlat(Channel& channel, const CollectiveCall& call, uint64_t item);
   Status gatherFlat(Channel& channel, const CollectiveCall& call, uint64_t item);
   Status gather(Channel& channel, const CollectiveCall& call, uint64_t item);
+  Status allToAll(Channel& channel, const CollectiveCall& call, uint64_t item);
+  Status shift(Channel& channel, const CollectiveCall& call, uint64_t item);
   Result<std::byte*> addressAt(const Channel& channel, int member, uint64_t item, int64_t bytes) const;
   Status compare(const Channel& channel, uint64_t item, int member) const;
   std::string describe(int rank, const Publication& publication) const;

@@ -3,23 +3,13 @@
 #include <cstring>
 
 #include "comm/communicator.h"
-#include "cpu/vector_reduce.h"
+#include "comm/vector_reduce.h"
 
 namespace hycrt {
 namespace {
 
 const char* nameOf(uint8_t kind) {
-  switch (static_cast<CollectiveKind>(kind)) {
-    case CollectiveKind::kAllReduce:
-      return "all_reduce";
-    case CollectiveKind::kReduceScatter:
-      return "reduce_scatter";
-    case CollectiveKind::kAllGather:
-      return "all_gather";
-    case CollectiveKind::kBarrier:
-      return "barrier";
-  }
-  return "transfer";
+  return kind == kTransferKind ? "transfer" : factsOf(static_cast<CollectiveKind>(kind)).name;
 }
 
 Publication& itemOf(ChannelRow& row, uint64_t item) { return row.ring[item % kRingSize]; }
@@ -29,7 +19,7 @@ const char* causeOf(const Program& program, const CollectiveCall& call) {
   return call.collective < 0 ? "" : program.collectives[call.collective].name;
 }
 
-bool allHave(const std::vector<ChannelRow*>& rows, std::atomic<uint64_t> ChannelRow::*counter, uint64_t item) {
+bool allHave(const std::vector<ChannelRow*>& rows, std::atomic<uint64_t> ChannelRow::* counter, uint64_t item) {
   for (const ChannelRow* row : rows) {
     if ((row->*counter).load(std::memory_order_acquire) <= item) return false;
   }
@@ -59,6 +49,7 @@ Result<Ticket> Communicator::start(const CollectiveCall& call) {
   publication.op = call.op;
   publication.count = call.count;
   publication.partCount = call.partCount;
+  publication.distance = call.distance;
   publication.name = call.collective;
   publication.arena = call.source.arena;
   publication.offset = call.source.offset;
@@ -147,7 +138,7 @@ Status Communicator::compare(const Channel& channel, uint64_t item, int member) 
   const Publication& own = itemOf(channel.own(), item);
   const Publication& other = itemOf(*channel.rows[static_cast<size_t>(member)], item);
   const bool same = own.id == other.id && own.kind == other.kind && own.dtype == other.dtype && own.op == other.op &&
-                    own.count == other.count && own.partCount == other.partCount;
+                    own.count == other.count && own.partCount == other.partCount && own.distance == other.distance;
   // A bucket's further tensors are found where this member has them.
   const bool sameOffsets = own.partCount < 2 || (own.arena == other.arena && own.offset == other.offset);
   if (same && sameOffsets) return {};
@@ -159,7 +150,7 @@ std::string Communicator::describe(int rank, const Publication& publication) con
   return "rank " + std::to_string(rank) + " does " + nameItem(rank, publication);
 }
 
-// "all_reduce 'h.0.mlp.c_proj' (id 7, sum of 1024 × f32)".
+// "all_reduce 'h.0.mlp.c_proj' (id 7, sum of 1024 × f32)", "shift 'kv' (id 8, by 1 of 512 × bf16)".
 std::string Communicator::nameItem(int rank, const Publication& publication) const {
   const SharedBlock& block = peers_[static_cast<size_t>(rank)].block;
   const bool known = publication.name >= 0 && publication.name < block.header().nameCount;
@@ -170,9 +161,9 @@ std::string Communicator::nameItem(int rank, const Publication& publication) con
     return text + "micro-batch " + std::to_string(publication.microBatch) + ", " + std::to_string(publication.count) +
            " bytes)";
   }
-  if (publication.kind != static_cast<uint8_t>(CollectiveKind::kAllGather)) {
-    text += publication.op == ReduceOp::kSum ? "sum of " : "max of ";
-  }
+  const CollectiveKind kind = static_cast<CollectiveKind>(publication.kind);
+  if (factsOf(kind).reduces) text += publication.op == ReduceOp::kSum ? "sum of " : "max of ";
+  if (kind == CollectiveKind::kShift) text += "by " + std::to_string(publication.distance) + " of ";
   return text + std::to_string(publication.count) + " × " + hycrt::nameOf(publication.dtype) + ")";
 }
 
@@ -186,19 +177,21 @@ Result<std::byte*> Communicator::addressAt(const Channel& channel, int member, u
 }
 
 Status Communicator::performWork(Channel& channel, const CollectiveCall& call, uint64_t item) {
-  if (call.parts) {
-    return call.kind == CollectiveKind::kAllGather ? gatherFlat(channel, call, item) : reduceFlat(channel, call, item);
-  }
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
-    case CollectiveKind::kReduceScatter:
       return reduce(channel, call, item);
+    case CollectiveKind::kReduceScatter:
+      return call.parts ? reduceFlat(channel, call, item) : reduce(channel, call, item);
     case CollectiveKind::kAllGather:
-      return gather(channel, call, item);
+      return call.parts ? gatherFlat(channel, call, item) : gather(channel, call, item);
+    case CollectiveKind::kAllToAll:
+      return allToAll(channel, call, item);
+    case CollectiveKind::kShift:
+      return shift(channel, call, item);
     case CollectiveKind::kBarrier:
       return {};
   }
-  return {};
+  return internalError("an exchange of a kind that is not known");
 }
 
 Status Communicator::reduce(Channel& channel, const CollectiveCall& call, uint64_t item) {
@@ -309,6 +302,29 @@ Status Communicator::gather(Channel& channel, const CollectiveCall& call, uint64
     std::byte* place = destination + bytes * member;
     if (*source != place) std::memcpy(place, *source, static_cast<size_t>(bytes));
   }
+  return {};
+}
+
+// Each member begins with itself, so that not all of them read the same one's memory at once.
+Status Communicator::allToAll(Channel& channel, const CollectiveCall& call, uint64_t item) {
+  const int members = static_cast<int>(channel.members.size());
+  const int64_t bytes = call.count * sizeOf(call.dtype);
+  for (int i = 0; i < members; ++i) {
+    const int member = (channel.self + i) % members;
+    Result<std::byte*> source = addressAt(channel, member, item, bytes * members);
+    if (!source.ok()) return source.status();
+    std::memcpy(ownAddress(call.destination) + bytes * member, *source + bytes * channel.self,
+                static_cast<size_t>(bytes));
+  }
+  return {};
+}
+
+Status Communicator::shift(Channel& channel, const CollectiveCall& call, uint64_t item) {
+  const int64_t bytes = call.count * sizeOf(call.dtype);
+  Result<std::byte*> source =
+      addressAt(channel, memberBefore(channel.self, call.distance, channel.members.size()), item, bytes);
+  if (!source.ok()) return source.status();
+  std::memcpy(ownAddress(call.destination), *source, static_cast<size_t>(bytes));
   return {};
 }
 

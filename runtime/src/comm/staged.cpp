@@ -14,14 +14,13 @@ Status Communicator::forStagedSources(const CollectiveCall& call, Use use) const
   const CollectiveDesc& row = program_.collectives[call.collective];
   const int64_t size = sizeOf(call.dtype);
   if (!call.parts) {
-    const bool scatters = call.kind == CollectiveKind::kReduceScatter;
-    return use(call.source, call.count * size * (scatters ? memberCount(row.group) : 1));
+    return use(call.source, sourceCount(call, memberCount(row.group)) * size);
   }
   for (int i = 0; i < call.partCount; ++i) {
     const FlatPart& part = call.parts[i];
     const FlatShard shard = flatShard(flatCoordinate(row, rank_), part.shardElements, part.elements);
     const bool inPlace = part.shard.arena < 0;
-    if (call.kind == CollectiveKind::kReduceScatter) {
+    if (factsOf(call.kind).reduces) {
       HYCRT_RETURN_IF_ERROR(use(part.whole, part.elements * size));
     } else if (inPlace) {
       HYCRT_RETURN_IF_ERROR(
@@ -39,12 +38,11 @@ Status Communicator::forStagedResults(const CollectiveCall& call, Use use) const
   const CollectiveDesc& row = program_.collectives[call.collective];
   const int64_t size = sizeOf(call.dtype);
   if (!call.parts) {
-    const bool gathers = call.kind == CollectiveKind::kAllGather;
-    return use(call.destination, call.count * size * (gathers ? memberCount(row.group) : 1));
+    return use(call.destination, resultCount(call, memberCount(row.group)) * size);
   }
   for (int i = 0; i < call.partCount; ++i) {
     const FlatPart& part = call.parts[i];
-    if (call.kind == CollectiveKind::kAllGather) {
+    if (!factsOf(call.kind).reduces) {
       HYCRT_RETURN_IF_ERROR(use(part.whole, part.elements * size));
       continue;
     }

@@ -1,3 +1,4 @@
+// Counters in pinned memory that the device writes as it comes to each exchange.
 #include "cuda/arrivals.h"
 
 #include <algorithm>

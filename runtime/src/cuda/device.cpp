@@ -1,9 +1,10 @@
+// Opening the device, allocating its arenas, and copies to and from it.
 #include "cuda/device.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "core/trace.h"
+#include "base/trace.h"
 #include "cuda/nccl.h"
 #include "kernels/gemm/cuda.h"
 

@@ -92,7 +92,9 @@ class NcclCollectives : public DeviceCollectives {
   Status begin(cudaStream_t compute, Arrivals::Exchange exchange);
   Result<Ticket> end(const std::string& name, ncclResult_t result);
   Status check(ncclResult_t result, const std::string& what);
-  ncclResult_t enqueue(Context& ctx, const CollectiveCall& call, ncclComm_t comm);
+  ncclResult_t enqueue(Context& ctx, const CollectiveCall& call, const std::vector<int>& members, ncclComm_t comm);
+  ncclResult_t enqueueAllToAll(Context& ctx, const CollectiveCall& call, int self, int members, ncclComm_t comm);
+  ncclResult_t enqueueShift(Context& ctx, const CollectiveCall& call, int self, int members, ncclComm_t comm);
   ncclResult_t enqueueFlat(Context& ctx, const CollectiveCall& call, const std::vector<int>& members, ncclComm_t comm);
   // Whose a shard of flat memory is.
   struct Owner {
@@ -207,7 +209,7 @@ Result<Ticket> NcclCollectives::start(Context& ctx, const CollectiveCall& call) 
   ncclComm_t const comm = comms_[static_cast<size_t>(channel)];
   ncclResult_t result = ncclSuccess;
   if (comm) {
-    result = call.parts ? enqueueFlat(ctx, call, members, comm) : enqueue(ctx, call, comm);
+    result = call.parts ? enqueueFlat(ctx, call, members, comm) : enqueue(ctx, call, members, comm);
   } else if (!call.parts) {
     const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
     if (at(call.source) != at(call.destination)) {
@@ -220,10 +222,12 @@ Result<Ticket> NcclCollectives::start(Context& ctx, const CollectiveCall& call) 
   return end(row.name, result);
 }
 
-ncclResult_t NcclCollectives::enqueue(Context& ctx, const CollectiveCall& call, ncclComm_t comm) {
+ncclResult_t NcclCollectives::enqueue(Context& ctx, const CollectiveCall& call, const std::vector<int>& members,
+                                      ncclComm_t comm) {
   const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
   const size_t count = static_cast<size_t>(call.count);
   const ncclRedOp_t op = call.op == ReduceOp::kMax ? ncclMax : ncclSum;
+  const int self = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
       return ncclAllReduce(at(call.source), at(call.destination), count, typeOf(call.dtype), op, comm, stream_);
@@ -231,10 +235,59 @@ ncclResult_t NcclCollectives::enqueue(Context& ctx, const CollectiveCall& call, 
       return ncclReduceScatter(at(call.source), at(call.destination), count, typeOf(call.dtype), op, comm, stream_);
     case CollectiveKind::kAllGather:
       return ncclAllGather(at(call.source), at(call.destination), count, typeOf(call.dtype), comm, stream_);
+    case CollectiveKind::kAllToAll:
+      return enqueueAllToAll(ctx, call, self, static_cast<int>(members.size()), comm);
+    case CollectiveKind::kShift:
+      return enqueueShift(ctx, call, self, static_cast<int>(members.size()), comm);
     case CollectiveKind::kBarrier:
       return ncclSuccess;
   }
-  return ncclSuccess;
+  return ncclInvalidArgument;
+}
+
+// Messages in rounds, in each of which every member sends one and gets one: a group that ends between two rounds has
+// both sides of each of its messages on every rank.
+ncclResult_t NcclCollectives::enqueueAllToAll(Context& ctx, const CollectiveCall& call, int self, int members,
+                                              ncclComm_t comm) {
+  const size_t count = static_cast<size_t>(call.count), bytes = count * static_cast<size_t>(sizeOf(call.dtype));
+  const auto sliceOf = [&](BufferRef buffer, int member) {
+    return ctx.accelerator()->arena(buffer.arena) + buffer.offset + bytes * static_cast<size_t>(member);
+  };
+  if (cudaMemcpyAsync(sliceOf(call.destination, self), sliceOf(call.source, self), bytes, cudaMemcpyDeviceToDevice,
+                      stream_) != cudaSuccess) {
+    return ncclUnhandledCudaError;
+  }
+  ncclResult_t result = ncclSuccess;
+  for (int distance = 1; distance < members && result == ncclSuccess;) {
+    result = ncclGroupStart();
+    for (int calls = 0; distance < members && calls < kMostInGroup && result == ncclSuccess; ++distance, calls += 2) {
+      const int to = memberAfter(self, distance, static_cast<size_t>(members));
+      const int from = memberBefore(self, distance, static_cast<size_t>(members));
+      result = ncclSend(sliceOf(call.source, to), count, typeOf(call.dtype), to, comm, stream_);
+      if (result != ncclSuccess) break;
+      result = ncclRecv(sliceOf(call.destination, from), count, typeOf(call.dtype), from, comm, stream_);
+    }
+    const ncclResult_t ended = ncclGroupEnd();
+    if (result == ncclSuccess) result = ended;
+  }
+  return result;
+}
+
+ncclResult_t NcclCollectives::enqueueShift(Context& ctx, const CollectiveCall& call, int self, int members,
+                                           ncclComm_t comm) {
+  const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
+  const size_t count = static_cast<size_t>(call.count), size = static_cast<size_t>(members);
+  ncclResult_t result = ncclGroupStart();
+  if (result == ncclSuccess) {
+    result =
+        ncclSend(at(call.source), count, typeOf(call.dtype), memberAfter(self, call.distance, size), comm, stream_);
+  }
+  if (result == ncclSuccess) {
+    result = ncclRecv(at(call.destination), count, typeOf(call.dtype), memberBefore(self, call.distance, size), comm,
+                      stream_);
+  }
+  const ncclResult_t ended = ncclGroupEnd();
+  return result == ncclSuccess ? ended : result;
 }
 
 int64_t NcclCollectives::coordinateOfShard(const CollectiveDesc& row, int rank) const {
@@ -264,7 +317,7 @@ ncclResult_t NcclCollectives::enqueueEvenPart(Context& ctx, const CollectiveCall
   std::byte* const whole = at(part.whole);
   std::byte* const own = whole + part.shardElements * self * sizeOf(call.dtype);
   const size_t count = static_cast<size_t>(part.shardElements);
-  if (call.kind == CollectiveKind::kAllGather) {
+  if (!factsOf(call.kind).reduces) {
     const std::byte* const source = part.shard.arena >= 0 ? at(part.shard) : own;
     return ncclAllGather(source, whole, count, typeOf(call.dtype), comm, stream_);
   }
@@ -278,7 +331,7 @@ ncclResult_t NcclCollectives::enqueueShard(Context& ctx, const CollectiveCall& c
   const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
   std::byte* const place = at(part.whole) + shard.begin * sizeOf(call.dtype);
   const size_t count = static_cast<size_t>(shard.count);
-  if (call.kind == CollectiveKind::kAllGather) {
+  if (!factsOf(call.kind).reduces) {
     const std::byte* const source = owner.member == self && part.shard.arena >= 0 ? at(part.shard) : place;
     return ncclBroadcast(source, place, count, typeOf(call.dtype), owner.member, comm, stream_);
   }

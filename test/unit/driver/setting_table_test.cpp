@@ -50,11 +50,13 @@ TEST(SettingTable, NoFlagNoKeyAndNoMemberComesTwice) {
       EXPECT_TRUE(seen.insert("--" + row.flag.str()).second) << row.flag.str();
     if (!row.planKey.empty())
       EXPECT_TRUE(seen.insert("plan " + row.planKey.str()).second) << row.planKey.str();
-    EXPECT_TRUE(members.insert(row.ofPlan ? reinterpret_cast<void *>(row.ofPlan) : reinterpret_cast<void *>(row.ofOptions))
-                    .second)
+    EXPECT_TRUE(
+        members.insert(row.ofPlan ? reinterpret_cast<void *>(row.ofPlan) : reinterpret_cast<void *>(row.ofOptions))
+            .second)
         << row.flag.str();
     EXPECT_FALSE(row.help.empty()) << row.flag.str();
-    EXPECT_TRUE(!row.flag.empty() || !row.configKeys.empty()) << "nobody can say what this row is of: " << row.help.str();
+    EXPECT_TRUE(!row.flag.empty() || !row.configKeys.empty())
+        << "nobody can say what this row is of: " << row.help.str();
   }
 }
 

@@ -6,9 +6,9 @@
 // without it. hyc keeps two f32 numbers a token and norm besides, which the formulas leave out: 16/h of 34 bytes, well
 // within the tolerance.
 #include "PlanRules.h"
-#include "hyc/Plan/PlanText.h"
 #include "PlannedModel.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Plan/PlanText.h"
 
 #include <gtest/gtest.h>
 
@@ -125,7 +125,8 @@ TEST_P(Activations, OfALayerAreThePublishedOnes) {
     EXPECT_LT(chosen, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Published, Activations, testing::Combine(testing::ValuesIn(kModels), testing::ValuesIn(kRows)));
+INSTANTIATE_TEST_SUITE_P(Published, Activations,
+                         testing::Combine(testing::ValuesIn(kModels), testing::ValuesIn(kRows)));
 
 /// All of GPT-3's size, cut into the eight stages and eight parts of the paper: stage 0 holds as many micro-batches as
 /// there are stages, of l/p layers each.

@@ -1,3 +1,4 @@
+// Building a GPT-2 of a published size and running the phases up to its plan.
 #include "PlannedModel.h"
 
 #include "dialects/Dist/DistDialect.h"

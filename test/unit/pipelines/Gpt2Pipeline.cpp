@@ -22,8 +22,7 @@ mlir::OwningOpRef<mlir::ModuleOp> pipelines::importTiny(mlir::MLIRContext &conte
   return succeeded(module) ? std::move(*module) : nullptr;
 }
 
-bool pipelines::runPhases(mlir::ModuleOp module, Phase first, Phase last, const Plan &plan,
-                          JobAccount *account) {
+bool pipelines::runPhases(mlir::ModuleOp module, Phase first, Phase last, const Plan &plan, JobAccount *account) {
   mlir::PassManager passes(module.getContext());
   for (Phase phase : kPhases) {
     if (phase < first || phase > last)

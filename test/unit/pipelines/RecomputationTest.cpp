@@ -32,9 +32,7 @@ struct Compiled {
   mlir::OwningOpRef<mlir::ModuleOp> module = importTiny(*context, kBatch);
 
   explicit operator bool() const { return static_cast<bool>(module); }
-  bool run(Phase first, Phase last, const Plan &options) {
-    return module && runPhases(*module, first, last, options);
-  }
+  bool run(Phase first, Phase last, const Plan &options) { return module && runPhases(*module, first, last, options); }
   /// Has every attention written out in small ops.
   bool writeOutAttention() {
     mlir::PassManager passes(context.get());

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "comm/sockets.h"
+#include "comm/shm/sockets.h"
 #include "forked_ranks.h"
 #include "hycrt/collectives.h"
 #include "hycrt/philox.h"
@@ -186,7 +186,7 @@ TEST_P(AllReduce, ScatterThenGatherIsTheSame) {
 
 // Only with a thread of its own does a sum come while the caller is busy with something else.
 TEST(CommunicationThread, CollectivesProgressWhileTheCallerComputes) {
-  if (!std::getenv("HYC_TEST_COMMUNICATION_THREAD")) GTEST_SKIP() << "runs as runtime/communication-thread";
+  if (!std::getenv("HYC_TEST_COMMUNICATION_THREAD")) GTEST_SKIP() << "runs as runtime/communicator-thread";
   GroupProgram group({1, 1, 2});
   expectAllOk(runRanks(2, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
@@ -441,24 +441,13 @@ TEST(Mismatch, OfACallAndItsTableIsRefusedBeforeAnythingIsTouched) {
       wait((*rank)->context(), call((*rank)->context()));
       return (*rank)->context().status().code();
     };
-    const StatusCode codes[] = {codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, kSumAll, {kPrivate, 0}, 8, DType::kF32);
-                                }),
-                                codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, kSumAll, {kShared, kArenaBytes - 8}, 8, DType::kF32);
-                                }),
-                                codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, kSumAll, {kShared, 0}, INT64_MAX / 2, DType::kF32);
-                                }),
-                                codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, kSumAll, {kShared, 0}, 8, DType::kU8);
-                                }),
-                                codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, kGatherAll, {kShared, 0}, 8, DType::kF32);
-                                }),
-                                codeOf([](Context& ctx) {
-                                  return allReduceStart(ctx, 99, {kShared, 0}, 8, DType::kF32);
-                                })};
+    const StatusCode codes[] = {
+        codeOf([](Context& ctx) { return allReduceStart(ctx, kSumAll, {kPrivate, 0}, 8, DType::kF32); }),
+        codeOf([](Context& ctx) { return allReduceStart(ctx, kSumAll, {kShared, kArenaBytes - 8}, 8, DType::kF32); }),
+        codeOf([](Context& ctx) { return allReduceStart(ctx, kSumAll, {kShared, 0}, INT64_MAX / 2, DType::kF32); }),
+        codeOf([](Context& ctx) { return allReduceStart(ctx, kSumAll, {kShared, 0}, 8, DType::kU8); }),
+        codeOf([](Context& ctx) { return allReduceStart(ctx, kGatherAll, {kShared, 0}, 8, DType::kF32); }),
+        codeOf([](Context& ctx) { return allReduceStart(ctx, 99, {kShared, 0}, 8, DType::kF32); })};
     for (StatusCode code : codes) {
       if (code != StatusCode::kInternal) return internalError("a call was let through");
     }

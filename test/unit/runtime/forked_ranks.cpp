@@ -1,3 +1,4 @@
+// Forking ranks and collecting what each of them came to.
 #include "forked_ranks.h"
 
 #include <sys/wait.h>
@@ -9,8 +10,8 @@
 #include <cstdlib>
 
 #include "comm/channels.h"
-#include "comm/sockets.h"
-#include "io/state_file.h"
+#include "comm/shm/sockets.h"
+#include "run/state_file.h"
 
 namespace {
 
@@ -19,6 +20,8 @@ using hycrt::Status;
 using hycrt::StatusCode;
 
 constexpr int64_t kPatienceMs = 60000;
+
+int outcomePipe = -1;  // of a rank
 
 struct Child {
   pid_t pid = -1;
@@ -31,9 +34,8 @@ Child startRank(const Environment& environment, const RankFunction& function) {
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[0]);
-    const Status status = function(environment);
-    const ssize_t written = write(ends[1], status.message().data(), status.message().size());
-    _exit(written < 0 ? 1 : status.exitCode());
+    outcomePipe = ends[1];
+    endRank(function(environment));
   }
   close(ends[1]);
   return {pid, ends[0]};
@@ -48,6 +50,11 @@ std::string readAll(int fd) {
 }
 
 }  // namespace
+
+void endRank(const Status& status) {
+  const ssize_t written = write(outcomePipe, status.message().data(), status.message().size());
+  _exit(written < 0 ? 1 : status.exitCode());
+}
 
 std::string uniqueSocketName() {
   static int counter = 0;

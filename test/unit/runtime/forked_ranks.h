@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "comm/communicator.h"
-#include "core/environment.h"
-#include "cpu/rank_memory.h"
 #include "hycrt/context.h"
+#include "memory/rank_memory.h"
 
 // How a forked rank ended. A crash is a signal; otherwise the Status that its function returned.
 struct RankOutcome {
@@ -24,6 +24,9 @@ using RankFunction = std::function<hycrt::Status(const hycrt::Environment&)>;
 
 // Runs ranks 0 … count - 1 with a private meeting point and waits for all; kills what is left after 60 s.
 std::vector<RankOutcome> runRanks(int count, const RankFunction& function);
+
+// Ends the calling rank at once, on any of its threads, with this outcome.
+[[noreturn]] void endRank(const hycrt::Status& status);
 
 // A meeting point that no other test uses.
 std::string uniqueSocketName();
