@@ -4,12 +4,12 @@
 
 #include <memory>
 
-#include "comm/device_collectives.h"
+#include "comm/device_exchanger.h"
 
 namespace hycrt {
 
 // Null where the runtime is built without NCCL.
-std::unique_ptr<DeviceCollectives> makeNcclCollectives();
+std::unique_ptr<DeviceExchanger> makeNcclExchanger();
 
 }  // namespace hycrt
 
