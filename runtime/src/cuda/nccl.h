@@ -1,4 +1,4 @@
-// Exchanges between GPUs by NCCL: a communicator for each group of ranks, made once.
+// Exchanges between GPUs by NCCL: one of its communicators for each group of ranks, made once.
 #ifndef HYCRT_SRC_CUDA_NCCL_H_
 #define HYCRT_SRC_CUDA_NCCL_H_
 
