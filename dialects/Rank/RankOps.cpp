@@ -1,9 +1,9 @@
 // Verifiers of the rank ops, and the textual form of rank.func.
 #include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/KernelStructure.h"
-#include "dialects/Rank/LibraryKernels.h"
 #include "dialects/Rank/RankDialect.h"
 #include "dialects/Rank/ScalarFunctions.h"
+#include "kernels/descriptions.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -318,16 +318,17 @@ LogicalResult LaunchOp::verify() {
 }
 
 LogicalResult CallOp::verify() {
-  const LibraryKernel *kernel = findLibraryKernel(getKernel());
+  const hyc::kernels::KernelDescription *kernel = hyc::kernels::findKernel(getKernel());
   if (!kernel)
     return emitOpError("[call.kernel] names \"") << getKernel() << "\", which is no kernel of the library";
-  size_t outs = getOuts().size(), ins = getIns().size();
-  if (outs == kernel->outs && ins == kernel->ins && (*this)->hasAttr("cycles"))
+  int outs = getOuts().size(), ins = getIns().size(), most = kernel->inCount(), least = most - kernel->optionalCount();
+  bool hasAll = outs == kernel->outCount();
+  if (hasAll && ins == least && (*this)->hasAttr("cycles"))
     return emitOpError("[call.kernel] takes the momentum as an input, but passes \"") << getKernel() << "\" none";
-  if (outs == kernel->outs && ins >= kernel->ins && ins <= kernel->ins + kernel->optionalIns)
+  if (hasAll && ins >= least && ins <= most)
     return success();
   return emitOpError("[call.kernel] passes \"") << getKernel() << "\" " << outs << " results and " << ins
-                                                << " inputs, expected " << kernel->outs << " and " << kernel->ins;
+                                                << " inputs, expected " << kernel->outCount() << " and " << least;
 }
 
 dist::ExchangeKind StartOp::getExchange() { return *dist::symbolizeExchangeKind(getKind()); }

@@ -396,7 +396,7 @@ def Rank_LaunchOp : Rank_Op<"launch", [AttrSizedOperandSegments]> {
 def Rank_CallOp : Rank_Op<"call", [AttrSizedOperandSegments]> {
   let summary = "calls a library kernel by name; sizes follow from the operand types";
   let description = [{
-    1. `call.kernel`: `kernel` is one of those that LibraryKernels.h lists, with its number of operands.
+    1. `call.kernel`: `kernel` is one of those that kernels/*/description.h describe, with its number of operands.
     ```mlir
     rank.call "layer_norm" %y, %mean, %rstd = %x, %scale, %bias {epsilon = 1.0e-5, id = "h.0.ln_1"}
     ```
