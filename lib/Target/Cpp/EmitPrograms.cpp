@@ -170,10 +170,15 @@ std::string ProgramPrinter::executables() {
   llvm::raw_string_ostream os(text);
   for (auto program : module.getOps<rank::ProgramOp>()) {
     std::string stage = "stage" + std::to_string(program.getStage());
-    os << "\nadd_executable(" << stage << "\n  " << stage << ".cpp";
+    std::string sources = "\n  " + stage + ".cpp";
     for (const std::string &name : program.getFunctionNames())
-      os << " " << fileOf(program, name);
-    os << ")\ntarget_link_libraries(" << stage << " PRIVATE kernels " << target.libraries() << ")\n";
+      sources += " " + fileOf(program, name);
+    os << "\nadd_executable(" << stage << sources << ")\ntarget_link_libraries(" << stage << " PRIVATE kernels "
+       << target.libraries() << ")\n"
+       << "# For a program of one's own: " << stage << "Program(), which hycrt/run.h runs.\n"
+       << "add_library(" << stage << "_embedded STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:kernels>" << sources << ")\n"
+       << "target_compile_definitions(" << stage << "_embedded PRIVATE HYC_EMBEDDED)\n"
+       << "target_link_libraries(" << stage << "_embedded PUBLIC " << target.libraries() << ")\n";
   }
   return text;
 }

@@ -1,5 +1,6 @@
 // Passes of phase 5: from what one rank computes to the calls it makes. Every example is part of a test in test/Rank.
-// What they are told stands in the module: policies (hyc/Plan/Policies.h) and the target.
+// What they are told stands in the module: policies (hyc/Plan/Policies.h) and the target. The options that are left serve
+// tests alone.
 // Their order is: decompose-composites, fuse-bias, form-clusters, lower-to-rank, reuse-operands, place-buffers,
 // coalesce-reductions, bucket-exchanges, share-layers, verify-rank.
 
