@@ -63,6 +63,10 @@ std::vector<int> groupMembers(const GroupDesc& group, const Mesh& mesh, const Co
   return members;
 }
 
+int64_t flatCoordinate(const Program& program, const CollectiveDesc& row, int rank) {
+  return coordinateOf(program.mesh, coordinatesOf(program.mesh, rank), row.flat);
+}
+
 ChannelPlans planChannels(const Program& program, const Coordinates& at) {
   ChannelPlans plans;
   const int self = rankOf(program.mesh, at);
