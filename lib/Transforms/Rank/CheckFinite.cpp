@@ -4,6 +4,7 @@
 // no buffer has to live longer for it. An exchange that adds is checked where it is awaited.
 #include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 namespace hyc {
@@ -102,6 +103,11 @@ private:
 
 struct CheckFinite : hyc::impl::CheckFiniteBase<CheckFinite> {
   void runOnOperation() override {
+    FailureOr<bool> isAsked = policyOf<&Plan::checkFinite>(getOperation());
+    if (failed(isAsked))
+      return signalPassFailure();
+    if (!*isAsked)
+      return;
     dist::MeshOp mesh = dist::MeshOp::find(getOperation());
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
       CheckPlacer placer(program, mesh);
