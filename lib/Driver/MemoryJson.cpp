@@ -55,8 +55,8 @@ static void writeExchange(json::OStream &json, const ExchangeAccount &exchange) 
 static void writeStage(json::OStream &json, const JobAccount &job, const StageAccount &stage) {
   json.object([&] {
     json.attribute("stage", stage.stage);
-    json.attribute("first_rank", stage.stage * job.tp * job.dp);
-    json.attribute("ranks", job.tp * job.dp);
+    json.attribute("first_rank", stage.stage * job.ranksPerStage());
+    json.attribute("ranks", job.ranksPerStage());
     json.attribute("slots", stage.slots);
     json.attribute("device_bytes", stage.deviceBytes());
     json.attribute("total_bytes", stage.totalBytes());

@@ -25,7 +25,7 @@ std::string ProgramFolder::report() const {
                         std::to_string(plan.dp) + " = " +
                         std::to_string(model.microBatch * *options.gradAccum * plan.dp);
   return model.name + ": " + std::to_string(plan.rankCount()) + " ranks, tp " + std::to_string(plan.tp) + " × pp " +
-         std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
+         std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) + plan.describeFurtherAxes() +
          "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples" +
          (model.sequence == 0 ? "" : " of " + std::to_string(model.sequence) + " tokens") + "\nschedule " +
          *plan.schedule +

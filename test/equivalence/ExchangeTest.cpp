@@ -67,7 +67,8 @@ std::string program(const Shape &whole, size_t from, size_t to, int64_t ranks, c
           "\n  hyc.return\n}\n";
   for (const char *name : {"backward", "reduce", "apply"})
     text += std::string("hyc.func @") + name + ".0() attributes {dist.stage = 0 : i64} { hyc.return }\n";
-  return text + "dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>]\n";
+  return text + "dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, "
+                "#dist.do<backward micro_batch 0 slot 0>]\n";
 }
 
 template <typename Ranks> void expectElements(TrainedModule &module, const std::vector<double> &expected) {

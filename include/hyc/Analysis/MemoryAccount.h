@@ -114,10 +114,11 @@ void findPeak(const StageAccount &stage, ArenaAccount &arena);
 ArenaMoment momentAt(const StageAccount &stage, const ArenaAccount &arena, int64_t time);
 
 struct JobAccount {
-  int64_t tp = 1, pp = 1, dp = 1;
+  int64_t tp = 1, pp = 1, dp = 1, further = 1; ///< `further`: along axes of the plan's own
   std::vector<StageAccount> stages;
 
-  int64_t ranks() const { return tp * pp * dp; }
+  int64_t ranksPerStage() const { return tp * dp * further; }
+  int64_t ranks() const { return pp * ranksPerStage(); }
   /// Of the rank that needs most.
   int64_t mostDeviceBytes() const;
 };

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "hycrt/collective_kind.h"
 #include "hycrt/mesh.h"
 #include "hycrt/types.h"
 
@@ -168,8 +169,6 @@ struct GroupDesc {
   AxisSet axes;
   ShortList<int> stages;  // {0, 3}
 };
-
-enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBarrier, kAllToAll, kShift };
 
 struct CollectiveDesc {
   uint32_t id;       // equal in every program that takes part; part of what is matched

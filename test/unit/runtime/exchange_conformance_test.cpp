@@ -135,7 +135,7 @@ class Worker {
 class Exchange : public testing::TestWithParam<Case> {
  protected:
   std::vector<RankOutcome> run(const std::function<Status(Worker&, ExchangeRank&)>& work) {
-    return run(work, {1, 1, GetParam().ranks});
+    return run(work, meshOf(1, 1, GetParam().ranks));
   }
   std::vector<RankOutcome> run(const std::function<Status(Worker&, ExchangeRank&)>& work, Mesh mesh) {
     SuiteProgram suite(mesh);
@@ -147,7 +147,7 @@ class Exchange : public testing::TestWithParam<Case> {
       return work(worker, **rank);
     });
   }
-  void expectAllOk(const std::function<Status(Worker&)>& work) { expectAllOk(work, {1, 1, GetParam().ranks}); }
+  void expectAllOk(const std::function<Status(Worker&)>& work) { expectAllOk(work, meshOf(1, 1, GetParam().ranks)); }
   void expectAllOk(const std::function<Status(Worker&)>& work, Mesh mesh) {
     const std::vector<RankOutcome> outcomes = run(
         [&](Worker& worker, ExchangeRank& rank) -> Status {
@@ -288,9 +288,9 @@ TEST_P(Exchange, TransfersPassBetweenStagesInBothDirections) {
   const int ranks = GetParam().ranks;
   constexpr int64_t kBytes = 100003, kStride = 200 * 1024;
   const std::vector<RankOutcome> outcomes = runRanks(ranks, [&](const Environment& environment) -> Status {
-    SuiteProgram suite({1, ranks, 1});
+    SuiteProgram suite(meshOf(1, ranks, 1));
     suite.program.stage = environment.rank;
-    suite.groups.back() = {"all", Axis::kPp, {}};
+    suite.groups.back() = {"all", kPp, {}};
     const int next = (environment.rank + 1) % ranks, before = (environment.rank - 1 + ranks) % ranks;
     const std::vector<TransferDesc> transfers{
         {7, "activation", Direction::kSend, next, {kShared, 0}, kStride, kBytes},
