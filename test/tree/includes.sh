@@ -26,6 +26,21 @@ forbid() {
 kernels='kernels/[a-z_0-9]+/([^d]|d[^e]|de[^s])|kernels/[^d/][^/]*\.h'
 compiler='mlir/|mlir-c/|llvm/|llvm-c/|hyc/|dialects/'
 forbid runtime "$compiler" "the runtime knows nothing of the compiler"
+# The runtime's rooms: base, then memory, then comm and io beside each other, then run; cuda beside run. A room that is
+# not in the table is one that nobody has thought about.
+declare -A below=([base]='base' [memory]='base memory' [comm]='base memory comm' [io]='base memory io'
+                  [run]='base memory comm io run' [cuda]='base memory comm io cuda')
+rooms=$(find runtime/src -mindepth 1 -maxdepth 1 -printf '%f\n' | sort)
+for room in $rooms; do
+  if [ -z "${below[$room]:-}" ]; then
+    echo "runtime/src/$room is not among the runtime's layers (test/tree/includes.sh)"
+    failed=1
+    continue
+  fi
+  others=$(printf '%s\n' $rooms | grep -vxE "$(tr ' ' '|' <<<"${below[$room]}")" | paste -sd'|')
+  forbid runtime/src/$room "($others)/" "of the runtime's rooms, $room includes ${below[$room]} only"
+done
+forbid runtime/include "($(paste -sd'|' <<<"$rooms"))/" "what the runtime shows includes nothing of its inside"
 forbid kernels "$compiler|hycrt/" "kernels know std, OpenMP and the vendor library only"
 forbid tools/hyc-run "$compiler" "hyc-run runs where the compiler is not"
 forbid dialects "hyc/|hycrt/|kernels/[a-z_0-9]+/|kernels/[^d/][^/]*\.h" \

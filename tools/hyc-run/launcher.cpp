@@ -131,7 +131,7 @@ std::vector<std::string> Launcher::environmentFor(int rank) const {
                                "HYC_RENDEZVOUS=" + socketName_,
                                "HYC_TOKEN=" + token_,
                                "HYC_RECORD_FD=" + std::to_string(recordWrite_)};
-  const int threads = hycrt::threadsPerRank(options_, manifest_.threads, ranks);
+  const int threads = hycrt::threadsPerRank(options_, manifest_.threads, hycrt::Surroundings::oneHost(ranks));
   // Threads that spin for their next task would take the cores from ranks that have work.
   if (threads * ranks > hycrt::defaultThreads(1) && !std::getenv("OMP_WAIT_POLICY")) {
     own.push_back("OMP_WAIT_POLICY=passive");

@@ -8,6 +8,7 @@
 
 #include "hycrt/accelerator.h"
 #include "hycrt/status.h"
+#include "hycrt/surroundings.h"
 
 namespace hycrt {
 
@@ -49,13 +50,13 @@ Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs);
 Status takeEntry(bool evaluates, RunOptions* options);
 
 // What `threads` 0 stands for: the cores this process may use, divided by the ranks on this machine, at least 1.
-int defaultThreads(int localRanks);
+int defaultThreads(int ranksHere);
 
 // What a run asks for, else what the manifest says, else the default.
-int threadsPerRank(const RunOptions& options, int manifestThreads, int localRanks);
+int threadsPerRank(const RunOptions& options, int manifestThreads, const Surroundings& surroundings);
 
 // kAuto: where every rank's threads leave it a core of this machine.
-bool hasCommunicationThread(const RunOptions& options, int threads, int localRanks);
+bool hasCommunicationThread(const RunOptions& options, int threads, const Surroundings& surroundings);
 
 }  // namespace hycrt
 

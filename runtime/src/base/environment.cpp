@@ -32,13 +32,17 @@ std::string meshText(const Mesh& mesh) {
   return "tp " + std::to_string(mesh.tp) + " × pp " + std::to_string(mesh.pp) + " × dp " + std::to_string(mesh.dp);
 }
 
-Status checkOneMachine(const Environment& environment) {
+// Launchers give each machine equally many ranks.
+Status readSurroundings(Environment* environment) {
+  environment->ranksHere = environment->worldSize;
   if (variable("LOCAL_WORLD_SIZE").empty()) return {};
-  Result<int> local = number("LOCAL_WORLD_SIZE", 1, environment.worldSize);
+  Result<int> local = number("LOCAL_WORLD_SIZE", 1, environment->worldSize);
   if (!local.ok()) return local.status();
-  if (*local == environment.worldSize) return {};
+  environment->ranksHere = *local;
+  environment->hosts = (environment->worldSize + *local - 1) / *local;
+  if (environment->hosts == 1) return {};
   return unavailableError("LOCAL_WORLD_SIZE is " + std::to_string(*local) + " and WORLD_SIZE " +
-                          std::to_string(environment.worldSize) +
+                          std::to_string(environment->worldSize) +
                           ": the ranks of a job share one machine's memory; start all of them on one machine");
 }
 
@@ -96,7 +100,7 @@ Result<Environment> readEnvironment(const Mesh& mesh) {
     return usageError(std::string(kTokenVariable) + " has " + std::to_string(environment.token.size()) +
                       " bytes, expected at most " + std::to_string(kMaxTokenBytes));
   }
-  HYCRT_RETURN_IF_ERROR(checkOneMachine(environment));
+  HYCRT_RETURN_IF_ERROR(readSurroundings(&environment));
   if (*worldSize > 1) HYCRT_RETURN_IF_ERROR(readMeetingPoint(&environment));
   return environment;
 }

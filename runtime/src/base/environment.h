@@ -7,6 +7,7 @@
 
 #include "hycrt/mesh.h"
 #include "hycrt/status.h"
+#include "hycrt/surroundings.h"
 
 namespace hycrt {
 
@@ -15,9 +16,8 @@ inline constexpr const char* kRendezvousVariable = "HYC_RENDEZVOUS";  // name of
 inline constexpr const char* kTokenVariable = "HYC_TOKEN";            // a word that strangers do not know
 inline constexpr const char* kRecordFdVariable = "HYC_RECORD_FD";     // rank 0 writes a JSON line per step there
 
-struct Environment {
+struct Environment : Surroundings {
   int rank = 0;
-  int worldSize = 1;
   int localRank = 0;
   std::string socketName;  // of the abstract Unix socket; empty: ask rank 0 over TCP
   int port = 0;            // TCP, loopback; used where socketName is empty

@@ -44,7 +44,7 @@ void applyThreadPlan(const ThreadPlan& plan) {
   omp_set_dynamic(0);
   omp_set_num_threads(plan.threads);
   // One rank alone is left to the scheduler: other jobs of the machine may need to move it.
-  if (!plan.pins || plan.threads * plan.localRanks > availableCores() || plan.localRanks == 1) return;
+  if (!plan.pins || plan.threads * plan.ranksHere > availableCores() || plan.ranksHere == 1) return;
   const cpu_set_t own = share(allCores(), plan.localRank * plan.threads, plan.threads);
   sched_setaffinity(0, sizeof own, &own);
 }

@@ -7,7 +7,7 @@ namespace hycrt {
 struct ThreadPlan {
   int threads;  // per rank
   int localRank;
-  int localRanks;
+  int ranksHere;
   bool pins = true;  // false: the scheduler is left all cores, for threads that are not this library's
 };
 

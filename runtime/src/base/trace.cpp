@@ -17,12 +17,6 @@ int threadOf(TraceTrack track) { return track == TraceTrack::kCommunication ? 1 
 
 }  // namespace
 
-int64_t monotonicNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
-}
-
 Trace::Trace(size_t capacity) : capacity_(capacity) {
   for (std::vector<TraceEvent>& track : tracks_) track.reserve(capacity);
 }

@@ -11,11 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
-
-int64_t monotonicNs();
 
 enum class TraceTrack : uint8_t {
   kComputation,    // instructions of the schedule

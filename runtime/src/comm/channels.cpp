@@ -50,6 +50,13 @@ std::vector<int> groupMembers(const GroupDesc& group, const Mesh& mesh, const Co
   return members;
 }
 
+int64_t flatCoordinate(const Program& program, const CollectiveDesc& row, int rank) {
+  const Coordinates at = coordinatesOf(program.mesh, rank);
+  int64_t coordinate = 0;
+  for (Axis axis : row.flat) coordinate = coordinate * sizeOf(program.mesh, axis) + coordinateOf(at, axis);
+  return coordinate;
+}
+
 ChannelPlans planChannels(const Program& program, const Coordinates& at) {
   ChannelPlans plans;
   const int self = rankOf(program.mesh, at);

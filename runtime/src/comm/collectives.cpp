@@ -3,9 +3,7 @@
 
 #include <string>
 
-#include "comm/communicator.h"
-#include "comm/device_collectives.h"
-#include "hycrt/accelerator.h"
+#include "comm/exchanger.h"
 
 namespace hycrt {
 namespace {
@@ -40,7 +38,7 @@ Status check(const Context& ctx, const CollectiveCall& call) {
   if (factsOf(call.kind).reduces && !isReducible(call.dtype)) {
     return wrong(std::string("cannot reduce ") + nameOf(call.dtype) + ", only numbers");
   }
-  const int members = ctx.communicator().memberCount(row.group);
+  const int members = ctx.exchanger().memberCount(row.group);
   if (members == 0)
     return wrong(std::string("this rank's stage is not in group '") + program.groups[row.group].name + "'");
   const int64_t size = sizeOf(call.dtype);
@@ -77,7 +75,7 @@ Status checkFlat(const Context& ctx, const CollectiveCall& call) {
   }
   const GroupDesc& group = program.groups[row.group];
   const bool gathers = !factsOf(call.kind).reduces;
-  if (ctx.communicator().memberCount(row.group) == 0) {
+  if (ctx.exchanger().memberCount(row.group) == 0) {
     return wrong(std::string("this rank's stage is not in group '") + group.name + "'");
   }
   if (call.partCount < 1) return wrong("carries no tensor");
@@ -107,10 +105,7 @@ Ticket startChecked(Context& ctx, const CollectiveCall& call) {
     ctx.fail(std::move(status));
     return {};
   }
-  Accelerator* const device = ctx.accelerator();
-  Result<Ticket> ticket = !device                 ? ctx.communicator().start(call)
-                          : device->collectives() ? device->collectives()->start(ctx, call)
-                                                  : ctx.communicator().startStaged(*device, call);
+  Result<Ticket> ticket = ctx.exchanger().start(call);
   if (ticket.ok()) return *ticket;
   ctx.fail(ticket.status());
   return {};
@@ -166,11 +161,7 @@ Ticket flatAllGatherStart(Context& ctx, int collective, const FlatPart* parts, i
 
 void wait(Context& ctx, Ticket ticket) {
   if (!ctx.status().ok()) return;
-  Accelerator* const device = ctx.accelerator();
-  Status status = !device                 ? ctx.communicator().wait(ticket)
-                  : device->collectives() ? device->collectives()->wait(ticket)
-                                          : ctx.communicator().waitStaged(*device, ticket);
-  if (!status.ok()) ctx.fail(std::move(status));
+  if (Status status = ctx.exchanger().wait(ticket); !status.ok()) ctx.fail(std::move(status));
 }
 
 }  // namespace hycrt

@@ -19,23 +19,15 @@ constexpr int64_t kMaxBlockBytes = int64_t{1} << 46;
 
 int64_t roundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-// Byte offsets of the block's parts, and where each shared arena begins (-1: private).
-struct BlockPlan {
-  int64_t arenaRows, channelRows, nameRows, catalog, tableBytes, bytes;
+// Byte offsets in the memfd: where each shared arena begins (-1: private), behind the head.
+struct SharedPlan {
+  int64_t headBytes, bytes;
   std::vector<int64_t> arenaBegins;
 };
 
-// Names by index: the collectives' first, then the transfers', then the barrier's.
-int64_t nameCount(const Program& program) { return program.collectives.size + program.transfers.size + 1; }
-
-Result<BlockPlan> planBlock(const Program& program, const ChannelPlans& channels, size_t catalogBytes) {
-  BlockPlan plan;
-  plan.arenaRows = sizeof(BlockHeader);
-  plan.channelRows = roundUp(plan.arenaRows + program.arenas.size * int64_t{sizeof(ArenaRow)}, alignof(ChannelRow));
-  plan.nameRows = plan.channelRows + static_cast<int64_t>(channels.channels.size() * sizeof(ChannelRow));
-  plan.catalog = plan.nameRows + nameCount(program) * int64_t{sizeof(NameRow)};
-  plan.bytes = roundUp(plan.catalog + static_cast<int64_t>(catalogBytes), kPageBytes);
-  plan.tableBytes = plan.bytes;
+Result<SharedPlan> planShared(const Program& program, int64_t headBytes) {
+  SharedPlan plan;
+  plan.headBytes = plan.bytes = roundUp(headBytes, kPageBytes);
   for (const ArenaDesc& arena : program.arenas) {
     if (arena.sharing != Sharing::kShared) {
       plan.arenaBegins.push_back(-1);
@@ -65,43 +57,6 @@ Result<FileDescriptor> makeMemfd(int64_t bytes, bool reservesPages) {
     return errnoError("cannot seal shared memory", errno);
   }
   return fd;
-}
-
-void fillNames(SharedBlock block, const Program& program) {
-  NameRow* row = reinterpret_cast<NameRow*>(reinterpret_cast<std::byte*>(&block.header()) + block.header().nameRows);
-  const auto add = [&row](const char* text) { std::strncpy((row++)->text, text, kNameBytes - 1); };
-  for (const CollectiveDesc& collective : program.collectives) add(collective.name);
-  for (const TransferDesc& transfer : program.transfers) add(transfer.name);
-  add("the end of a phase of the run");
-}
-
-// The memory is zeros already, which is the right start of every count.
-void fillBlock(std::byte* base, const BlockPlan& plan, const Program& program, const Coordinates& at,
-               const ChannelPlans& channels, const std::string& catalog, void (*greet)(std::byte*)) {
-  BlockHeader* header = new (base) BlockHeader();
-  header->rank = rankOf(program.mesh, at);
-  header->stage = at.pp;
-  header->arenaCount = static_cast<int32_t>(program.arenas.size);
-  header->channelCount = static_cast<int32_t>(channels.channels.size());
-  header->nameCount = static_cast<int32_t>(nameCount(program));
-  header->arenaRows = plan.arenaRows;
-  header->channelRows = plan.channelRows;
-  header->nameRows = plan.nameRows;
-  header->catalog = plan.catalog;
-  header->catalogBytes = static_cast<int64_t>(catalog.size());
-  header->bytes = plan.bytes;
-  for (int64_t i = 0; i < program.arenas.size; ++i) {
-    new (base + plan.arenaRows + i * int64_t{sizeof(ArenaRow)}) ArenaRow{plan.arenaBegins[i], program.arenas[i].bytes};
-  }
-  const std::vector<bool> greeted = deviceChannels(program, channels);
-  for (size_t i = 0; i < channels.channels.size(); ++i) {
-    ChannelRow* row = new (base + plan.channelRows + i * sizeof(ChannelRow)) ChannelRow();
-    row->key = channels.channels[i].key;
-    if (greet && greeted[i] && channels.channels[i].members.front() == header->rank) greet(row->greeting);
-  }
-  std::memcpy(base + plan.catalog, catalog.data(), catalog.size());
-  fillNames(SharedBlock(base), program);
-  header->magic = kBlockMagic;
 }
 
 }  // namespace
@@ -145,42 +100,25 @@ Result<Mapping> Mapping::anonymous(int64_t bytes, const std::string& arena, bool
 
 void Mapping::clear() { madvise(base(), bytes_ - 2 * guard_, MADV_DONTNEED); }
 
-static Result<std::unique_ptr<BlockFile>> createFile(const Program& program, const Coordinates& at, int64_t bytes,
-                                                     const std::string& nvmePath) {
-  if (nvmePath.empty()) {
-    return usageError("the plan keeps " + std::to_string(bytes) +
-                      " bytes a rank on a disk; say where with --nvme-path DIR");
-  }
-  BlockFileOptions options;
-  options.folder = nvmePath;
-  options.rank = rankOf(program.mesh, at);
-  options.bytes = bytes;
-  return BlockFile::create(options);
-}
-
-Result<RankMemory> RankMemory::allocate(const Program& program, const Coordinates& at, const ChannelPlans& channels,
-                                        const std::string& catalog, const RankMemoryOptions& options) {
-  Result<BlockPlan> plan = planBlock(program, channels, catalog.size());
+Result<RankMemory> RankMemory::allocate(const Program& program, const RankMemoryOptions& options) {
+  Result<SharedPlan> plan = planShared(program, options.headBytes);
   if (!plan.ok()) return plan.status();
   RankMemory memory;
   Result<FileDescriptor> memfd = makeMemfd(plan->bytes, options.reservesPages);
   if (!memfd.ok()) return memfd.status();
   memory.memfd_ = std::move(*memfd);
-  Result<Mapping> block = Mapping::ofMemfd(memory.memfd_.get(), plan->bytes);
-  if (!block.ok()) return block.status();
-  memory.block_ = std::move(*block);
-  memory.blockBytes_ = plan->bytes;
-  memory.tableBytes_ = plan->tableBytes;
-  fillBlock(memory.block_.base(), *plan, program, at, channels, catalog, options.greet);
+  Result<Mapping> shared = Mapping::ofMemfd(memory.memfd_.get(), plan->bytes);
+  if (!shared.ok()) return shared.status();
+  memory.shared_ = std::move(*shared);
+  memory.sharedBytes_ = plan->bytes;
+  memory.headBytes_ = plan->headBytes;
+  memory.sharedBegins_ = plan->arenaBegins;
   for (int64_t i = 0; i < program.arenas.size; ++i) {
     if (plan->arenaBegins[i] >= 0) {
-      memory.arenas_.push_back(memory.block_.base() + plan->arenaBegins[i]);
+      memory.arenas_.push_back(memory.shared_.base() + plan->arenaBegins[i]);
       continue;
     }
     if (program.arenas[i].sharing == Sharing::kFile) {
-      Result<std::unique_ptr<BlockFile>> file = createFile(program, at, program.arenas[i].bytes, options.nvmePath);
-      if (!file.ok()) return file.status();
-      memory.file_ = std::move(*file);
       memory.arenas_.push_back(nullptr);
       continue;
     }

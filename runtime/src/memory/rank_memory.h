@@ -1,20 +1,16 @@
-// RankMemory: the arenas of one rank. Private ones are anonymous pages; shared ones lie in one memfd behind the block
-// that describes them (comm/shm/shared_block.h); one may be a file on a disk. Everything is allocated here, once, and
-// starts as zeros.
+// RankMemory: the arenas of one rank. Private ones are anonymous pages; shared ones lie in one memfd, behind a head
+// that whoever shares it uses as it likes (comm/shm/shared_block.h). Everything is allocated here, once, and starts as
+// zeros.
 #ifndef HYCRT_SRC_MEMORY_RANK_MEMORY_H_
 #define HYCRT_SRC_MEMORY_RANK_MEMORY_H_
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
-#include "comm/channels.h"
-#include "comm/shm/shared_block.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
-#include "io/block_file.h"
 
 namespace hycrt {
 
@@ -46,35 +42,33 @@ class Mapping {
 };
 
 struct RankMemoryOptions {
-  std::string nvmePath;                 // folder of the arena that is a file
-  bool reservesPages = true;            // false: arenas are images of a device's, mostly untouched
-  void (*greet)(std::byte*) = nullptr;  // fills the greeting of each channel whose first member this rank is
+  int64_t headBytes = 0;      // in front of the shared arenas
+  bool reservesPages = true;  // false: arenas are images of a device's, mostly untouched
 };
 
 class RankMemory {
  public:
-  // `catalog` is text that peers may read (io/state_catalog.h). A program with an arena that is a file wants a folder
-  // for it: a usage error without.
-  static Result<RankMemory> allocate(const Program& program, const Coordinates& at, const ChannelPlans& channels,
-                                     const std::string& catalog, const RankMemoryOptions& options = {});
+  static Result<RankMemory> allocate(const Program& program, const RankMemoryOptions& options = {});
 
+  // By arena; null for one that is a file (io/offload_file.h).
   std::byte* const* arenas() const { return arenas_.data(); }
-  BlockFile* file() const { return file_.get(); }  // null: no arena is a file
   // Gives the pages of a private arena back: it holds zeros from then on.
   void release(int arena);
-  SharedBlock block() const { return SharedBlock(block_.base()); }
+
+  // What peers may map: the head, then the shared arenas.
+  std::byte* shared() const { return shared_.base(); }
   int memfd() const { return memfd_.get(); }
-  int64_t blockBytes() const { return blockBytes_; }
-  // Of the block, what is no arena: headers, rings of channels, names.
-  int64_t tableBytes() const { return tableBytes_; }
+  int64_t sharedBytes() const { return sharedBytes_; }
+  int64_t headBytes() const { return headBytes_; }                                                // whole pages
+  int64_t sharedBegin(int64_t arena) const { return sharedBegins_[static_cast<size_t>(arena)]; }  // -1: private
 
  private:
   FileDescriptor memfd_;
-  Mapping block_;
-  int64_t blockBytes_ = 0, tableBytes_ = 0;
+  Mapping shared_;
+  int64_t sharedBytes_ = 0, headBytes_ = 0;
+  std::vector<int64_t> sharedBegins_;
   std::vector<Mapping> private_;
   std::vector<std::byte*> arenas_;
-  std::unique_ptr<BlockFile> file_;  // last: transfers end before the memory they use
 };
 
 }  // namespace hycrt

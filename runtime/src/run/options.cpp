@@ -328,23 +328,23 @@ Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) 
   return {};
 }
 
-int defaultThreads(int localRanks) {
+int defaultThreads(int ranksHere) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  return std::max(1, count / std::max(1, localRanks));
+  return std::max(1, count / std::max(1, ranksHere));
 }
 
-int threadsPerRank(const RunOptions& options, int manifestThreads, int localRanks) {
+int threadsPerRank(const RunOptions& options, int manifestThreads, const Surroundings& surroundings) {
   if (options.threads > 0) return options.threads;
-  return manifestThreads > 0 ? manifestThreads : defaultThreads(localRanks);
+  return manifestThreads > 0 ? manifestThreads : defaultThreads(surroundings.ranksHere);
 }
 
-bool hasCommunicationThread(const RunOptions& options, int threads, int localRanks) {
+bool hasCommunicationThread(const RunOptions& options, int threads, const Surroundings& surroundings) {
   if (options.communicationThread != CommunicationThread::kAuto) {
     return options.communicationThread == CommunicationThread::kOn;
   }
-  return localRanks > 1 && (threads + 1) * localRanks <= availableCores();
+  return surroundings.worldSize > 1 && (threads + 1) * surroundings.ranksHere <= availableCores();
 }
 
 }  // namespace hycrt

@@ -17,12 +17,15 @@
 #include "base/threads.h"
 #include "base/trace.h"
 #include "comm/channels.h"
-#include "comm/communicator.h"
-#include "comm/device_collectives.h"
+#include "comm/device_exchanger.h"
+#include "comm/host_exchanger.h"
+#include "comm/staged_exchanger.h"
+#include "comm/transport.h"
 #include "hycrt/manifest.h"
 #include "hycrt/memory_report.h"
 #include "hycrt/options.h"
 #include "io/initial_values.h"
+#include "io/offload_file.h"
 #include "memory/rank_memory.h"
 #include "run/program_check.h"
 #include "run/stage_runner.h"
@@ -90,24 +93,20 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(takeEntry(manifest_.evaluates, &options_));
     HYCRT_RETURN_IF_ERROR(openAccelerator());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
-    const int threads = threadsPerRank(options_, manifest_.threads, environment_.worldSize);
+    const int threads = threadsPerRank(options_, manifest_.threads, environment_);
     HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
     HYCRT_RETURN_IF_ERROR(checkPoison(program_, options_));
-    ownThread_ = !accelerator_ && hasCommunicationThread(options_, threads, environment_.worldSize);
-    applyThreadPlan({threads, environment_.localRank, environment_.worldSize, /*pins=*/!accelerator_});
+    ownThread_ = !accelerator_ && hasCommunicationThread(options_, threads, environment_);
+    applyThreadPlan({threads, environment_.localRank, environment_.ranksHere, /*pins=*/!accelerator_});
     HYCRT_RETURN_IF_ERROR(checkMomentum());
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(connect());
     Status status = train();
-    // Who watches exchanges takes a rank that has left for one that is gone: all end that before any leaves.
-    if (status.ok() && accelerator_ && accelerator_->collectives()) {
-      accelerator_->collectives()->endWatch();
-      status = communicator_->barrier();
-    }
     // From here on peers are told, so that they need not find out.
-    communicator_->leave(status.ok() ? RankState::kFinished : RankState::kFailed);
+    const Status left = exchanger_->leave(status.ok());
+    if (status.ok()) status = left;
     return status;
   }
 
@@ -147,7 +146,7 @@ class RankRun {
                         "' is compiled for CPUs; leave it out, or compile with --target cuda");
     }
     HYCRT_RETURN_IF_ERROR(checkRecording());
-    return accelerator_->open(program_, {environment_.localRank, environment_.worldSize, options_.comm, options_.tf32});
+    return accelerator_->open(program_, {environment_.localRank, environment_, options_.comm, options_.tf32});
   }
 
   // Staged exchanges want the host between kernels, and so do disks, checks and a trace.
@@ -193,28 +192,47 @@ class RankRun {
   }
 
   Status connect() {
-    ChannelPlans plans = planChannels(program_, at_);
-    DeviceCollectives* const collectives = accelerator_ ? accelerator_->collectives() : nullptr;
-    RankMemoryOptions memoryOptions;
-    memoryOptions.nvmePath = options_.nvmePath.empty() ? manifest_.nvmePath : options_.nvmePath;
-    memoryOptions.reservesPages = !accelerator_;
-    if (collectives) memoryOptions.greet = collectives->greeter();
-    Result<RankMemory> memory = RankMemory::allocate(program_, at_, plans, catalogOf(program_), memoryOptions);
+    DeviceExchanger* const byDevice = accelerator_ ? accelerator_->exchanger() : nullptr;
+    plans_ = planChannels(program_, at_);
+    catalog_ = catalogOf(program_);
+    const TransportSetup setup{program_, environment_, plans_, catalog_, byDevice ? byDevice->greeter() : nullptr};
+    Result<const TransportKind*> kind = transportFor(environment_);
+    if (!kind.ok()) return kind.status();
+    HYCRT_RETURN_IF_ERROR(allocateMemory((*kind)->headBytes(setup)));
+    Result<std::unique_ptr<Transport>> transport = (*kind)->connect(setup, *memory_);
+    if (!transport.ok()) return transport.status();
+    Result<std::unique_ptr<HostExchanger>> host =
+        HostExchanger::create(setup, memory_->arenas(), std::move(*transport), {ownThread_, trace_.get()});
+    if (!host.ok()) return host.status();
+    host_ = std::move(*host);
+    exchanger_ = host_.get();
+    if (byDevice) {
+      exchanger_ = byDevice;
+      return byDevice->connect(program_, *host_, *accelerator_,
+                               [this](const Status& status) { endAtOnce(environment_, status); });
+    }
+    if (accelerator_) {
+      staged_ = std::make_unique<StagedExchanger>(program_, environment_.rank, *host_, *accelerator_);
+      exchanger_ = staged_.get();
+    }
+    return {};
+  }
+
+  Status allocateMemory(int64_t headBytes) {
+    Result<std::unique_ptr<BlockFile>> file = openOffloadFile(
+        program_, environment_.rank, options_.nvmePath.empty() ? manifest_.nvmePath : options_.nvmePath);
+    if (!file.ok()) return file.status();
+    Result<RankMemory> memory = RankMemory::allocate(program_, {headBytes, /*reservesPages=*/!accelerator_});
     if (!memory.ok()) return memory.status();
     memory_ = std::make_unique<RankMemory>(std::move(*memory));
+    file_ = std::move(*file);
     if (fillsArenas()) fillArenas();
     if (accelerator_) {
-      const bool isStaged = !collectives && environment_.worldSize > 1;
-      HYCRT_RETURN_IF_ERROR(accelerator_->allocate(program_, memory_->arenas(), isStaged, memory_->file()));
+      const bool isStaged = !accelerator_->exchanger() && environment_.worldSize > 1;
+      HYCRT_RETURN_IF_ERROR(accelerator_->allocate(program_, memory_->arenas(), isStaged, file_.get()));
     }
-    if (memory_->file() && environment_.rank == 0) std::fprintf(stderr, "%s\n", memory_->file()->description().c_str());
-    Result<std::unique_ptr<Communicator>> communicator =
-        Communicator::connect(program_, environment_, *memory_, std::move(plans), {ownThread_, trace_.get()});
-    if (!communicator.ok()) return communicator.status();
-    communicator_ = std::move(*communicator);
-    if (!collectives) return {};
-    return collectives->connect(program_, *communicator_, environment_.rank,
-                                [this](const Status& status) { endAtOnce(environment_, status); });
+    if (file_ && environment_.rank == 0) std::fprintf(stderr, "%s\n", file_->description().c_str());
+    return {};
   }
 
   // Of arenas on a device only the images are here.
@@ -229,10 +247,10 @@ class RankRun {
   }
 
   Status train() {
-    Context ctx(program_, at_, memory_->arenas(), communicator_.get(), memory_->file(), accelerator_.get());
+    Context ctx(program_, at_, memory_->arenas(), exchanger_, file_.get(), accelerator_.get());
     ctx.setSeed(options_.seed);
     ctx.setPoisons(options_.poison);
-    const ArenaBases arenas{memory_->arenas(), memory_->file()};
+    const ArenaBases arenas{memory_->arenas(), file_.get()};
     HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, arenas));
     HYCRT_RETURN_IF_ERROR(uploadStates());
     Result<std::unique_ptr<StepSink>> sink = StepSink::open(environment_, options_.logFile);
@@ -241,11 +259,11 @@ class RankRun {
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     const StepObserver observer;
     // Nobody's first step includes another's start.
-    HYCRT_RETURN_IF_ERROR(communicator_->barrier());
+    HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
     if (options_.evaluate) return evaluate(ctx, runner, **sink);
     for (int64_t step = 0; step < options_.steps; ++step) {
       if (trace_) trace_->setOn(step > 0 && step <= kTracedSteps);
-      if (step == 1) measureFrom_ = {monotonicNs(), communicator_->waitedNs()};
+      if (step == 1) measureFrom_ = {monotonicNs(), exchanger_->waitedNs()};
       observer.stepBegins(step);
       HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step, sink->get()));
     }
@@ -257,7 +275,7 @@ class RankRun {
       HYCRT_RETURN_IF_ERROR(readBackStates());
       HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, manifest_.folder + "/model/config.json"));
     }
-    return communicator_->barrier();
+    return exchanger_->barrier();
   }
 
   // What forward draws at random would be drawn here too, and batch norm would be by the batch.
@@ -313,7 +331,7 @@ class RankRun {
       record.etaSeconds = remaining_.after(record.milliseconds, batches - i - 1);
       HYCRT_RETURN_IF_ERROR(sink.write(record));
     }
-    return communicator_->barrier();
+    return exchanger_->barrier();
   }
 
   Status runStep(Context& ctx, StageRunner& runner, int64_t step, StepSink* sink) {
@@ -381,9 +399,9 @@ class RankRun {
   // Of the steps after the first, on the rank that also reports the steps.
   void tellExposedCommunication() const {
     if (environment_.rank != 0 || environment_.worldSize == 1 || options_.steps < 2) return;
-    if (accelerator_ && accelerator_->collectives()) return;  // the host waits for none of them
+    if (exchanger_->waitedNs() < 0) return;  // the host waits for none of them
     const double steps = static_cast<double>(options_.steps - 1) * 1e6;
-    const double waited = static_cast<double>(communicator_->waitedNs() - measureFrom_.waited) / steps;
+    const double waited = static_cast<double>(exchanger_->waitedNs() - measureFrom_.waited) / steps;
     const double whole = static_cast<double>(monotonicNs() - measureFrom_.begin) / steps;
     const StepEstimate& estimate = ownThread_ ? manifest_.estimateOwnThread : manifest_.estimateInTurn;
     char expected[96] = "";
@@ -402,23 +420,23 @@ class RankRun {
       if (rank == environment_.rank) {
         HYCRT_RETURN_IF_ERROR(appendTrace(*trace_, options_.trace, rank, environment_.worldSize));
       }
-      HYCRT_RETURN_IF_ERROR(communicator_->barrier());
+      HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
     }
     return {};
   }
 
   // While every rank still has all that it had: of pages that several ranks map, each counts its part.
   Status reportMemory(StepSink& sink) {
-    HYCRT_RETURN_IF_ERROR(communicator_->barrier());
-    MemoryRecord record = measureMemory(
-        program_, {memory_->arenas(), memory_->file(), memory_->tableBytes(), fillsArenas()}, environment_.rank);
+    HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
+    MemoryRecord record = measureMemory(program_, {memory_->arenas(), file_.get(), memory_->headBytes(), fillsArenas()},
+                                        environment_.rank);
     if (accelerator_) {
       const Result<DeviceMemory> device = accelerator_->measureMemory();
       if (!device.ok()) return device.status();
       record.device = *device;
     }
     HYCRT_RETURN_IF_ERROR(sink.write(record));
-    return communicator_->barrier();
+    return exchanger_->barrier();
   }
 
   // The states hold sums over tokens; what is written are gradients of the mean loss.
@@ -441,9 +459,15 @@ class RankRun {
   bool ownThread_ = false;
   bool recordsSteps_ = false;
   std::unique_ptr<Trace> trace_;
+  ChannelPlans plans_;
+  std::string catalog_;
+  // What is below goes before what it stands on.
   std::unique_ptr<RankMemory> memory_;
-  std::unique_ptr<Communicator> communicator_;  // after memory_: it goes before
-  std::unique_ptr<Accelerator> accelerator_;    // after both: its exchanges are watched by way of the communicator
+  std::unique_ptr<BlockFile> file_;
+  std::unique_ptr<HostExchanger> host_;
+  std::unique_ptr<Accelerator> accelerator_;  // and with it the exchanges between devices
+  std::unique_ptr<StagedExchanger> staged_;
+  Exchanger* exchanger_ = nullptr;  // one of these three
   RemainingTime remaining_;
 };
 

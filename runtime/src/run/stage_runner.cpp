@@ -3,8 +3,7 @@
 
 #include <cstdio>
 
-#include "comm/communicator.h"
-#include "comm/device_collectives.h"
+#include "comm/exchanger.h"
 #include "hycrt/accelerator.h"
 #include "hycrt/philox.h"
 
@@ -155,13 +154,6 @@ Status StageRunner::readScalars() {
   return device->finish();
 }
 
-Status StageRunner::exchange(const TransferUse* uses, int count) {
-  Accelerator* const device = ctx_.accelerator();
-  if (!device) return ctx_.communicator().exchange(uses, count);
-  if (device->collectives()) return device->collectives()->exchange(ctx_, uses, count);
-  return ctx_.communicator().exchangeStaged(*device, uses, count);
-}
-
 // Whoever sends forward and whoever receives keep the order of their micro-batches, so that they still meet; buffers
 // are free as soon as the forward that reads them is over.
 void StageRunner::selectForward() {
@@ -187,7 +179,8 @@ Status StageRunner::evaluateBatch() {
   if (forwardSchedule_.empty()) selectForward();
   for (const Instruction& instruction : forwardSchedule_) {
     if (instruction.kind == InstructionKind::kExchange) {
-      HYCRT_RETURN_IF_ERROR(exchange(forwardTransfers_.data() + instruction.firstTransfer, instruction.transferCount));
+      HYCRT_RETURN_IF_ERROR(
+          ctx_.exchanger().exchange(forwardTransfers_.data() + instruction.firstTransfer, instruction.transferCount));
     } else {
       HYCRT_RETURN_IF_ERROR(execute(instruction, 0));
     }
@@ -205,7 +198,8 @@ Status StageRunner::execute(const Instruction& instruction, double learningRate)
     case InstructionKind::kBackward:
       return compute(instruction);
     case InstructionKind::kExchange:
-      return exchange(program.transferUses.rows + instruction.firstTransfer, instruction.transferCount);
+      return ctx_.exchanger().exchange(program.transferUses.rows + instruction.firstTransfer,
+                                       instruction.transferCount);
     case InstructionKind::kReduce:
       program.reduce(ctx_);
       HYCRT_RETURN_IF_ERROR(ctx_.status());

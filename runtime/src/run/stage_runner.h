@@ -61,7 +61,6 @@ class StageRunner {
   Status refillStep(double learningRate);
   Status execute(const Instruction& instruction, double learningRate);
   Status compute(const Instruction& instruction);
-  Status exchange(const TransferUse* uses, int count);
   Status beginStep();
   // From the image to the device, where there is one.
   Status upload(BufferRef buffer, int64_t bytes);

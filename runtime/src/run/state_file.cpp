@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "comm/exchanger.h"
 #include "hycrt/safetensors.h"
 #include "io/state_layout.h"
 #include "io/state_window.h"
@@ -54,7 +55,7 @@ Status addStage(const std::string& catalog, const std::string& role, int stage, 
 Result<Plan> makePlan(const Context& ctx, const std::string& role) {
   Plan plan;
   for (int stage = 0; stage < ctx.mesh().pp; ++stage) {
-    const std::string catalog = ctx.communicator().catalogOf(rankOf(ctx.mesh(), {0, stage, 0}));
+    const std::string catalog = ctx.exchanger().catalogOf(rankOf(ctx.mesh(), {0, stage, 0}));
     HYCRT_RETURN_IF_ERROR(addStage(catalog, role, stage, &plan));
   }
   plan.header = encodeSafetensorsHeader(&plan.directory);
@@ -171,9 +172,9 @@ Status saveStates(Context& ctx, const std::string& role, const std::string& path
   const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0;
   const auto run = [&]() -> Status {
     if (leads) HYCRT_RETURN_IF_ERROR(writer.create());
-    HYCRT_RETURN_IF_ERROR(ctx.communicator().barrier());
+    HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
     HYCRT_RETURN_IF_ERROR(writer.writeShards(role));
-    HYCRT_RETURN_IF_ERROR(ctx.communicator().barrier());
+    HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
     return leads ? writer.publish(path) : Status();
   };
   Status status = run();

@@ -7,14 +7,13 @@
 
 #include <string>
 
-#include "comm/communicator.h"
 #include "hycrt/context.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
 
-// What a rank publishes of its states, for SharedBlock's catalog.
+// What a rank publishes of its states, for its transport's catalog.
 std::string catalogOf(const Program& program);
 
 // How a state's elements are changed on their way out.

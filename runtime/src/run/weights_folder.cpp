@@ -11,7 +11,7 @@
 #include <cerrno>
 
 #include "base/file.h"
-#include "comm/communicator.h"
+#include "comm/exchanger.h"
 #include "hycrt/safetensors.h"
 #include "hycrt/saved_weights.h"
 #include "run/state_file.h"

@@ -1,5 +1,6 @@
-// One suite for every way to exchange: among CPUs, between devices by way of the host, between devices by NCCL. Devices
-// are emulated. Values are small whole numbers, whose sums are exact in every type and order.
+// One suite for every way to exchange: among hosts that map each other's memory or that do not, between devices by way
+// of the host, between devices by NCCL. Devices are emulated. Values are small whole numbers, whose sums are exact in
+// every type and order.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,23 +16,23 @@ namespace hycrt {
 namespace {
 
 constexpr int kShared = 0, kPrivate = 1;
-constexpr int64_t kArenaBytes = 1 << 20;
+constexpr int64_t kArenaBytes = 4 << 20;
 constexpr DType kAllTypes[] = {DType::kF32, DType::kF64,  DType::kI32, DType::kI64,
                                DType::kF16, DType::kBF16, DType::kU8};
 
 enum Row { kSum, kScatter, kGather, kAllToAll, kShift, kFlatScatter, kFlatGather, kOtherShift, kOtherAllToAll };
 
 struct SuiteProgram {
-  explicit SuiteProgram(int ranks) {
+  explicit SuiteProgram(Mesh mesh) {
     program.name = "conformance";
-    program.mesh = {1, 1, ranks};
+    program.mesh = mesh;
     program.arenas = tableOf(arenas);
     program.groups = tableOf(groups);
     program.collectives = tableOf(collectives);
   }
   std::vector<ArenaDesc> arenas{{"communication", kArenaBytes, Sharing::kShared},
                                 {"activations", kArenaBytes, Sharing::kPrivate}};
-  std::vector<GroupDesc> groups{{"all", Axis::kDp, {}}};
+  std::vector<GroupDesc> groups{{"all", Axis::kTp | Axis::kDp, {}}};
   std::vector<CollectiveDesc> collectives{
       {1, "sum", CollectiveKind::kAllReduce, 0},
       {2, "scatter", CollectiveKind::kReduceScatter, 0},
@@ -131,7 +132,10 @@ class Worker {
 class Exchange : public testing::TestWithParam<Case> {
  protected:
   std::vector<RankOutcome> run(const std::function<Status(Worker&, ExchangeRank&)>& work) {
-    SuiteProgram suite(GetParam().ranks);
+    return run(work, {1, 1, GetParam().ranks});
+  }
+  std::vector<RankOutcome> run(const std::function<Status(Worker&, ExchangeRank&)>& work, Mesh mesh) {
+    SuiteProgram suite(mesh);
     return runRanks(GetParam().ranks, [&](const Environment& environment) -> Status {
       Result<std::unique_ptr<ExchangeRank>> rank =
           ExchangeRank::connect(GetParam().implementation, &suite.program, environment);
@@ -140,11 +144,15 @@ class Exchange : public testing::TestWithParam<Case> {
       return work(worker, **rank);
     });
   }
-  void expectAllOk(const std::function<Status(Worker&)>& work) {
-    const std::vector<RankOutcome> outcomes = run([&](Worker& worker, ExchangeRank& rank) -> Status {
-      HYCRT_RETURN_IF_ERROR(work(worker));
-      return rank.end();
-    });
+  void expectAllOk(const std::function<Status(Worker&)>& work) { expectAllOk(work, {1, 1, GetParam().ranks}); }
+  void expectAllOk(const std::function<Status(Worker&)>& work, Mesh mesh) {
+    const std::vector<RankOutcome> outcomes = run(
+        [&](Worker& worker, ExchangeRank& rank) -> Status {
+          HYCRT_RETURN_IF_ERROR(work(worker));
+          HYCRT_RETURN_IF_ERROR(rank.meet());
+          return rank.exchanger().leave(true);
+        },
+        mesh);
     for (size_t rank = 0; rank < outcomes.size(); ++rank) {
       EXPECT_EQ(outcomes[rank].signal, 0) << "rank " << rank;
       EXPECT_EQ(outcomes[rank].code, StatusCode::kOk) << "rank " << rank << ": " << outcomes[rank].message;
@@ -245,6 +253,81 @@ TEST_P(Exchange, FlatShardsAreSummedAndJoined) {
   });
 }
 
+// All members have the one shard of a tensor: each computes a slice of its sum.
+TEST_P(Exchange, RanksWithOneShardShareItsSum) {
+  expectAllOk(
+      [](Worker& worker) -> Status {
+        const FlatPart part{{kShared, 4096}, 5000, flatShardSize(5000, 1)};
+        HYCRT_RETURN_IF_ERROR(worker.fill(part.whole, DType::kF32, part.elements, 8));
+        wait(worker.ctx(), flatReduceScatterStart(worker.ctx(), kFlatScatter, &part, 1, DType::kF32));
+        return worker.expect("flat", part.whole, DType::kF32, part.elements,
+                             [&](int64_t i) { return worker.sumAt(i, 8); });
+      },
+      {GetParam().ranks, 1, 1});
+}
+
+// Sums that take several chunks where bytes are pulled.
+TEST_P(Exchange, LongVectorsAreSummedInOneGo) {
+  expectAllOk([](Worker& worker) -> Status {
+    constexpr int64_t kCount = kArenaBytes / 8 / 5;  // f64, for five ranks
+    const int64_t total = kCount * worker.members;
+    HYCRT_RETURN_IF_ERROR(worker.fill({kShared, 0}, DType::kF64, total, 9));
+    wait(worker.ctx(), reduceScatterStart(worker.ctx(), kScatter, {kShared, 0}, {kPrivate, 0}, kCount, DType::kF64));
+    HYCRT_RETURN_IF_ERROR(worker.expect("reduce_scatter", {kPrivate, 0}, DType::kF64, kCount,
+                                        [&](int64_t i) { return worker.sumAt(worker.self * kCount + i, 9); }));
+    wait(worker.ctx(), allReduceStart(worker.ctx(), kSum, {kShared, 0}, total, DType::kF64));
+    return worker.expect("all_reduce", {kShared, 0}, DType::kF64, total, [&](int64_t i) { return worker.sumAt(i, 9); });
+  });
+}
+
+// Each rank is a stage, which sends to the next one and gets from the one before, twice at once.
+TEST_P(Exchange, TransfersPassBetweenStagesInBothDirections) {
+  const int ranks = GetParam().ranks;
+  constexpr int64_t kBytes = 100003, kStride = 200 * 1024;
+  const std::vector<RankOutcome> outcomes = runRanks(ranks, [&](const Environment& environment) -> Status {
+    SuiteProgram suite({1, ranks, 1});
+    suite.program.stage = environment.rank;
+    suite.groups.back() = {"all", Axis::kPp, {}};
+    const int next = (environment.rank + 1) % ranks, before = (environment.rank - 1 + ranks) % ranks;
+    const std::vector<TransferDesc> transfers{
+        {7, "activation", Direction::kSend, next, {kShared, 0}, kStride, kBytes},
+        {7, "activation", Direction::kReceive, before, {kPrivate, 0}, kStride, kBytes}};
+    const std::vector<TransferUse> uses{{0, 0, 0}, {1, 0, 0}, {0, 1, 1}, {1, 1, 1}};
+    suite.program.transfers = tableOf(transfers);
+    suite.program.transferUses = tableOf(uses);
+    Result<std::unique_ptr<ExchangeRank>> rank =
+        ExchangeRank::connect(GetParam().implementation, &suite.program, environment);
+    if (!rank.ok()) return rank.status();
+    Worker worker(**rank, environment);
+    for (int round = 0; round < 3; ++round) {
+      for (int slot = 0; slot < 2; ++slot) {
+        HYCRT_RETURN_IF_ERROR(worker.fill({kShared, slot * kStride}, DType::kU8, kBytes, round + slot));
+      }
+      HYCRT_RETURN_IF_ERROR((*rank)->exchanger().exchange(uses.data(), static_cast<int>(uses.size())));
+      for (int slot = 0; slot < 2; ++slot) {
+        HYCRT_RETURN_IF_ERROR(worker.expect("transfer", {kPrivate, slot * kStride}, DType::kU8, kBytes,
+                                            [&](int64_t i) { return numberOf(before, i, round + slot); }));
+      }
+      HYCRT_RETURN_IF_ERROR((*rank)->meet());
+    }
+    return (*rank)->exchanger().leave(true);
+  });
+  for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.code, StatusCode::kOk) << outcome.message;
+}
+
+// Nobody goes on before all have come.
+TEST_P(Exchange, ABarrierHoldsEveryRank) {
+  const int64_t begin = monotonicMs();
+  for (const RankOutcome& outcome : run([&](Worker& worker, ExchangeRank& rank) -> Status {
+         if (worker.self == worker.members - 1) usleep(300000);
+         HYCRT_RETURN_IF_ERROR(rank.exchanger().barrier());
+         if (monotonicMs() - begin < 300) return internalError("a rank ran ahead");
+         return rank.exchanger().leave(true);
+       })) {
+    EXPECT_EQ(outcome.code, StatusCode::kOk) << outcome.message;
+  }
+}
+
 // More of several kinds at once than may be pending, waited for in the order of their start.
 TEST_P(Exchange, KindsMayBePendingTogether) {
   expectAllOk([](Worker& worker) -> Status {
@@ -284,7 +367,7 @@ TEST_P(Exchange, KindsMayBePendingTogether) {
 TEST_P(Exchange, CallsThatCannotBeRightAreRefusedBeforeAnythingMoves) {
   const auto expectRefused = [&](const char* why, const std::function<Ticket(Context&, int members)>& call) {
     for (const RankOutcome& outcome : run([&](Worker& worker, ExchangeRank& rank) -> Status {
-           HYCRT_RETURN_IF_ERROR(rank.end());  // or one would find the other gone already
+           HYCRT_RETURN_IF_ERROR(rank.meet());  // or one would find the other gone already
            wait(worker.ctx(), call(worker.ctx(), worker.members));
            return worker.ctx().status();
          })) {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/environment.h"
-#include "comm/communicator.h"
+#include "comm/exchanger.h"
+#include "forked_ranks.h"
 #include "hycrt/accelerator.h"
 #include "hycrt/context.h"
-#include "memory/rank_memory.h"
 
 // A way to exchange, and what of the contract is not asked of it.
 struct Implementation {
@@ -23,6 +23,8 @@ struct Implementation {
   // Ranks that disagree about an exchange are told of both sides. Of NCCL, a rank that is not there is all that can be
   // told: what its ranks disagree about happens on the device.
   bool comparesCalls;
+  // By a transport that maps no other rank's memory: every byte is pulled.
+  bool pulls = false;
 };
 
 const std::vector<Implementation>& implementations();
@@ -36,16 +38,18 @@ class ExchangeRank {
   ~ExchangeRank();
 
   hycrt::Context& context() { return *context_; }
+  hycrt::Exchanger& exchanger() { return *exchanger_; }
 
   hycrt::Status put(hycrt::BufferRef to, const void* from, int64_t bytes);
   hycrt::Status get(hycrt::BufferRef from, void* to, int64_t bytes);
-  // All that was started is over, here and on the others; no rank leaves before.
-  hycrt::Status end();
+  // All that was started is over, here and on the others.
+  hycrt::Status meet();
 
  private:
-  std::unique_ptr<hycrt::RankMemory> memory_;
-  std::unique_ptr<hycrt::Communicator> communicator_;
+  std::unique_ptr<HostSide> host_;
   std::unique_ptr<hycrt::Accelerator> accelerator_;
+  std::unique_ptr<hycrt::Exchanger> staged_;
+  hycrt::Exchanger* exchanger_ = nullptr;
   std::unique_ptr<hycrt::Context> context_;
 };
 

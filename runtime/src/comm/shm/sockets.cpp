@@ -163,10 +163,4 @@ bool pollUntil(const FileDescriptor& connection, short events, int64_t deadlineM
   }
 }
 
-int64_t monotonicMs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
-}
-
 }  // namespace hycrt

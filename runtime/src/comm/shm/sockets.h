@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/clock.h"
 #include "base/environment.h"
 #include "base/file.h"
 #include "hycrt/status.h"
@@ -55,8 +56,6 @@ Received receiveMessage(const FileDescriptor& connection, Message* message, File
 
 // Whether `events` come up on the descriptor before the deadline.
 bool pollUntil(const FileDescriptor& connection, short events, int64_t deadlineMs);
-
-int64_t monotonicMs();
 
 }  // namespace hycrt
 

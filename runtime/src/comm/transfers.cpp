@@ -1,13 +1,11 @@
 // Transfers between stages. A send publishes where its data lies; the receiver copies it from there and says so; then
 // the sender may overwrite it. All transfers of one exchange are driven from one loop, each as far as it can go, so two
 // stages that send to each other at once never wait in a circle.
-#include <cstring>
-
-#include "comm/communicator.h"
+#include "comm/host_exchanger.h"
 
 namespace hycrt {
 
-Status Communicator::exchange(const TransferUse* uses, int count) {
+Status HostExchanger::exchange(const TransferUse* uses, int count) {
   const int64_t begin = monotonicNs();
   Status status = runExchange(uses, count);
   const int64_t end = monotonicNs();
@@ -18,7 +16,7 @@ Status Communicator::exchange(const TransferUse* uses, int count) {
   return status;
 }
 
-Status Communicator::runExchange(const TransferUse* uses, int count) {
+Status HostExchanger::runExchange(const TransferUse* uses, int count) {
   moving_.clear();
   movingPeers_.clear();
   for (int i = 0; i < count; ++i) {
@@ -47,21 +45,21 @@ Status Communicator::runExchange(const TransferUse* uses, int count) {
 }
 
 // Whether the transfer is over.
-bool Communicator::progress(Moving& moving, Status* status) {
+bool HostExchanger::progress(Moving& moving, Status* status) {
   Channel& channel = channels_[static_cast<size_t>(moving.channel)];
   const int64_t offset = moving.transfer->buffer.offset + moving.transfer->slotStride * moving.use->slot;
   if (moving.transfer->direction == Direction::kReceive) {
-    const bool offered = channel.rows[0]->published.load(std::memory_order_acquire) > moving.item;
+    const bool offered = channel.sides[0]->published.load(std::memory_order_acquire) > moving.item;
     if (!offered || channel.completed != moving.item) return false;
     *status = receive(channel, moving);
     if (!status->ok()) return false;
     channel.completed = moving.item + 1;
     channel.own().finished.store(channel.completed, std::memory_order_release);
-    ring(channel.members);
+    transport_->tell(channel.index);
     moving.state = Moving::State::kDone;
     return true;
   }
-  const uint64_t taken = channel.rows[1]->finished.load(std::memory_order_acquire);
+  const uint64_t taken = channel.sides[1]->finished.load(std::memory_order_acquire);
   if (moving.state == Moving::State::kIdle) {
     // In order, and only where the ring has room.
     if (channel.completed != moving.item || moving.item - taken >= kRingSize) return false;
@@ -77,7 +75,7 @@ bool Communicator::progress(Moving& moving, Status* status) {
         offset};
     channel.completed = moving.item + 1;  // of a sender: items that are published
     channel.own().published.store(channel.completed, std::memory_order_release);
-    ring(channel.members);
+    transport_->tell(channel.index);
     moving.state = Moving::State::kOffered;
   }
   if (taken <= moving.item) return false;
@@ -85,8 +83,8 @@ bool Communicator::progress(Moving& moving, Status* status) {
   return true;
 }
 
-Status Communicator::receive(Channel& channel, const Moving& moving) {
-  const Publication& offered = channel.rows[0]->ring[moving.item % kRingSize];
+Status HostExchanger::receive(Channel& channel, const Moving& moving) {
+  const Publication& offered = channel.sides[0]->ring[moving.item % kRingSize];
   const TransferDesc& wanted = *moving.transfer;
   const int sender = channel.members[0];
   if (offered.id != wanted.tag || offered.microBatch != moving.use->microBatch || offered.count != wanted.bytes) {
@@ -99,11 +97,11 @@ Status Communicator::receive(Channel& channel, const Moving& moving) {
     return internalError("transfers do not meet: rank " + std::to_string(rank_) + " expects " + nameItem(rank_, own) +
                          ", but rank " + std::to_string(sender) + " sends " + nameItem(sender, offered));
   }
-  Result<std::byte*> source = addressAt(channel, 0, moving.item, wanted.bytes);
+  const CollectiveCall none{};
+  Result<Source> source = sourceOf({channel, none, moving.item}, 0, wanted.bytes);
   if (!source.ok()) return source.status();
-  std::memcpy(ownAddress({wanted.buffer.arena, wanted.buffer.offset + wanted.slotStride * moving.use->slot}), *source,
-              static_cast<size_t>(wanted.bytes));
-  return {};
+  return copy(*source, 0, wanted.bytes,
+              ownAddress({wanted.buffer.arena, wanted.buffer.offset + wanted.slotStride * moving.use->slot}));
 }
 
 }  // namespace hycrt

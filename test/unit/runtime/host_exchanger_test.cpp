@@ -124,7 +124,7 @@ TEST_P(AllReduce, SumsInRankOrderWhateverTheSlicing) {
     RETURN_IF_ERROR(sumOnce<int64_t>(rank.context(), environment, 999, DType::kI64));
     RETURN_IF_ERROR(sumOnce<hyc::kernels::Bf16>(rank.context(), environment, 20003, DType::kBF16));
     RETURN_IF_ERROR(sumOnce<hyc::kernels::F16>(rank.context(), environment, 20003, DType::kF16));
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
@@ -139,7 +139,7 @@ TEST_P(AllReduce, TakesTheMaximum) {
     for (int64_t i = 0; i < 50; ++i) {
       if (values[i] != 1000 + i) return internalError("element " + std::to_string(i) + " is wrong");
     }
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
@@ -161,7 +161,7 @@ TEST_P(AllReduce, ManyMayBePendingAndAreDoneInOrder) {
     for (int n = 0; n < kCount; ++n) {
       RETURN_IF_ERROR(expectSum(ctx.ptr<float>(kShared, 4096 * n), allOf(environment.worldSize), 0, 1000));
     }
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
@@ -180,13 +180,13 @@ TEST_P(AllReduce, ScatterThenGatherIsTheSame) {
     wait(ctx, allGatherStart(ctx, kGatherAll, part, whole, kPart, DType::kF32));
     RETURN_IF_ERROR(ctx.status());
     RETURN_IF_ERROR(expectSum(ctx.ptr<float>(whole), allOf(environment.worldSize), 0, total));
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
 // Only with a thread of its own does a sum come while the caller is busy with something else.
 TEST(CommunicationThread, CollectivesProgressWhileTheCallerComputes) {
-  if (!std::getenv("HYC_TEST_COMMUNICATION_THREAD")) GTEST_SKIP() << "runs as runtime/communicator-thread";
+  if (!std::getenv("HYC_TEST_COMMUNICATION_THREAD")) GTEST_SKIP() << "runs as runtime/host_exchanger-thread";
   GroupProgram group({1, 1, 2});
   expectAllOk(runRanks(2, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
@@ -207,7 +207,7 @@ TEST(CommunicationThread, CollectivesProgressWhileTheCallerComputes) {
     }
     wait(ctx, ticket);
     RETURN_IF_ERROR(ctx.status());
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
@@ -275,7 +275,7 @@ TEST_P(Flat, SumsAreLeftInOwnSlicesAndGatheredWhereTheyLie) {
     for (const FlatPart& part : parts) {
       RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole), allOf(dp), 0, part.elements));
     }
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
@@ -297,7 +297,7 @@ TEST_P(Flat, ShardsThatAreStoredApartAreGathered) {
     for (const FlatPart& part : parts) {
       RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole), {0}, 0, part.elements));
     }
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
@@ -322,7 +322,7 @@ TEST(FlatGroups, RanksWithOneShardShareItsSum) {
     RETURN_IF_ERROR(ctx.status());
     const std::vector<int> group{2 * ctx.at().dp, 2 * ctx.at().dp + 1};
     RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole) + own.begin, group, own.begin, own.count));
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
@@ -337,7 +337,7 @@ TEST(FlatGroups, TiedWeightsLieElsewhereOnEachStage) {
     RETURN_IF_ERROR(ctx.status());
     const FlatShard own = flatShard(ctx.at().dp, part.shardElements, part.elements);
     RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole) + own.begin, {0, 1, 2, 3}, own.begin, own.count));
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
@@ -345,7 +345,7 @@ TEST(FlatGroups, ABucketAcrossStagesIsRefused) {
   for (const RankOutcome& outcome : runRanks(2, [&](const Environment& environment) -> Status {
          FlatProgram flat({1, 2, 1}, environment.rank);
          CONNECT_OR_RETURN(rank, flat.program, environment);
-         RETURN_IF_ERROR(rank.communicator().barrier());  // or one would find the other gone already
+         RETURN_IF_ERROR(rank.exchanger().barrier());  // or one would find the other gone already
          const FlatPart parts[] = {{{kShared, 0}, 100, 1024}, {{kShared, 4096}, 100, 1024}};
          wait(rank.context(), flatReduceScatterStart(rank.context(), kScatterTied, parts, 2, DType::kF32));
          return rank.context().status();
@@ -398,7 +398,7 @@ TEST(Groups, OfSeveralAxesWorkSideBySide) {
       RETURN_IF_ERROR(ctx.status());
       RETURN_IF_ERROR(expectSum(values, {at.tp, 4 + at.tp}, 0, 100));
     }
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
@@ -459,7 +459,7 @@ TEST(Loss, OfAKilledPeerIsNoticedWithinASecond) {
   GroupProgram group({1, 1, 3});
   const std::vector<RankOutcome> outcomes = runRanks(3, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
-    RETURN_IF_ERROR(rank.communicator().barrier());
+    RETURN_IF_ERROR(rank.exchanger().barrier());
     if (environment.rank == 1) raise(SIGKILL);
     Context& ctx = rank.context();
     wait(ctx, allReduceStart(ctx, kSumAll, {kShared, 0}, 8, DType::kF32));
@@ -531,7 +531,7 @@ TEST(Exchange, OfOpposingTransfersDoesNotDeadlock) {
         const bool sends = stage.transfers[static_cast<size_t>(use.transfer)].direction == Direction::kSend;
         std::memset(rank.context().ptr<char>(kShared, placeOf(stage, use)), sends ? use.transfer + round : 0, 256);
       }
-      RETURN_IF_ERROR(rank.communicator().exchange(stage.uses.data(), static_cast<int>(stage.uses.size())));
+      RETURN_IF_ERROR(rank.exchanger().exchange(stage.uses.data(), static_cast<int>(stage.uses.size())));
       for (const TransferUse& use : stage.uses) {
         const char* found = rank.context().ptr<char>(kShared, placeOf(stage, use));
         for (int i = 0; i < 256; ++i) {
@@ -539,7 +539,7 @@ TEST(Exchange, OfOpposingTransfersDoesNotDeadlock) {
         }
       }
     }
-    return rank.communicator().barrier();
+    return rank.exchanger().barrier();
   }));
 }
 
@@ -547,7 +547,7 @@ TEST(Exchange, OfDifferentTensorsNamesBoth) {
   const std::vector<RankOutcome> outcomes = runRanks(2, [&](const Environment& environment) -> Status {
     StageProgram stage(environment.rank, 1, environment.rank == 0 ? 100 : 101);
     CONNECT_OR_RETURN(rank, stage.program, environment);
-    return rank.communicator().exchange(stage.uses.data(), 1);
+    return rank.exchanger().exchange(stage.uses.data(), 1);
   });
   EXPECT_EQ(outcomes[1].code, StatusCode::kInternal);
   EXPECT_NE(outcomes[1].message.find("(id 101"), std::string::npos) << outcomes[1].message;
@@ -574,7 +574,7 @@ TEST(Barrier, HoldsEveryRankThousandsOfTimes) {
       wait(rank.context(), allReduceStart(rank.context(), kSumAll, {kShared, 0}, 1, DType::kI64));
       RETURN_IF_ERROR(rank.context().status());
       if (*counter != 4 * round) return internalError("a rank ran ahead in round " + std::to_string(round));
-      RETURN_IF_ERROR(rank.communicator().barrier());
+      RETURN_IF_ERROR(rank.exchanger().barrier());
     }
     return {};
   }));
@@ -585,20 +585,20 @@ TEST(Announcement, TellsWhoHasNotArrived) {
   GroupProgram group({1, 1, 4});
   expectAllOk(runRanks(4, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
-    Communicator& communicator = rank.communicator();
-    const int channel = communicator.plans().ofGroup[0];
+    HostExchanger& exchanger = rank.exchanger();
+    const int channel = exchanger.plans().ofGroup[0];
     const auto expectMissing = [&](uint64_t number, const std::vector<int>& expected) {
-      return communicator.missingAt(channel, number) == expected ? Status()
-                                                                 : internalError("other ranks are named as missing");
+      return exchanger.missingAt(channel, number) == expected ? Status()
+                                                              : internalError("other ranks are named as missing");
     };
-    communicator.announce(channel, environment.rank % 2 == 0 ? 2 : 1);
-    RETURN_IF_ERROR(communicator.barrier());
+    exchanger.announce(channel, environment.rank % 2 == 0 ? 2 : 1);
+    RETURN_IF_ERROR(exchanger.barrier());
     RETURN_IF_ERROR(expectMissing(0, {}));
     RETURN_IF_ERROR(expectMissing(1, {1, 3}));
     RETURN_IF_ERROR(expectMissing(2, {0, 1, 2, 3}));
-    RETURN_IF_ERROR(communicator.barrier());
-    communicator.announce(channel, 2);
-    RETURN_IF_ERROR(communicator.barrier());
+    RETURN_IF_ERROR(exchanger.barrier());
+    exchanger.announce(channel, 2);
+    RETURN_IF_ERROR(exchanger.barrier());
     return expectMissing(1, {});
   }));
 }
