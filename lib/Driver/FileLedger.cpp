@@ -1,8 +1,8 @@
 // Sums of files, and the ledger as JSON.
 #include "FileLedger.h"
 
-#include "JsonFile.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
+#include "hyc/Support/JsonFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/BLAKE3.h"
 #include "llvm/Support/FileSystem.h"
@@ -114,7 +114,8 @@ Expected<FileLedger> FileLedger::read(const std::string &folder) {
   if (!fs::exists(status))
     return ledger;
   if (!fs::is_regular_file(status))
-    return makeError(ExitCode::Usage, "'" + path + "' is no file of hyc's; move it away, or name another folder with -o");
+    return makeError(ExitCode::Usage,
+                     "'" + path + "' is no file of hyc's; move it away, or name another folder with -o");
   Error failed = readJsonFile("-o", path, kMostBytes, [&](const JsonObjectReader &object) -> Error {
     int64_t version = 0;
     if (Error error = object.checkKeys({"format_version", "files"}))

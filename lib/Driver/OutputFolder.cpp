@@ -1,8 +1,8 @@
 // Staging, what may be replaced, and the renames at the end.
 #include "OutputFolder.h"
 
-#include "Interruption.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Driver/Interruption.h"
+#include "hyc/Support/DriverError.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -19,16 +19,18 @@ using namespace hyc;
 namespace fs = std::filesystem;
 
 static constexpr const char *kManifest = "manifest.json", *kPlan = "plan.json", *kBackup = "plan.json.bak";
-/// What every compilation into a folder writes, or leaves no valid folder without: looked at before anything is computed.
-static constexpr const char *kAlwaysThere[] = {kManifest, "report.txt", "memory.json", "memory.html", kPlan, kLedgerName};
+/// What every compilation into a folder writes, or leaves no valid folder without: looked at before anything is
+/// computed.
+static constexpr const char *kAlwaysThere[] = {kManifest,     "report.txt", "memory.json",
+                                               "memory.html", kPlan,        kLedgerName};
 
 static constexpr StringLiteral kStagingPrefix = ".hyc-compile-";
 static constexpr const char *kLock = "lock";
 /// What shows that a staging folder is one.
 static constexpr StringLiteral kLockText = "staging folder of a compilation; locked while it is in use\n";
 
-/// Whether a command that is given `input` reads `file`: it is that file, or lies in that folder (and not deeper, since an
-/// output may well be made in a model's folder).
+/// Whether a command that is given `input` reads `file`: it is that file, or lies in that folder (and not deeper, since
+/// an output may well be made in a model's folder).
 static bool isReadAs(const fs::path &input, const fs::path &file) {
   std::error_code ignored;
   return fs::equivalent(input, file, ignored) ||
@@ -125,7 +127,8 @@ Error OutputFolder::createStaging() {
 
 OutputFolder::OutputFolder(OutputFolder &&other)
     : folder(std::move(other.folder)), staging(std::exchange(other.staging, "")), inputs(std::move(other.inputs)),
-      earlier(std::move(other.earlier)), lock(std::exchange(other.lock, -1)), created(std::exchange(other.created, {})) {}
+      earlier(std::move(other.earlier)), lock(std::exchange(other.lock, -1)),
+      created(std::exchange(other.created, {})) {}
 
 OutputFolder::~OutputFolder() {
   std::error_code ignored;
@@ -136,8 +139,10 @@ OutputFolder::~OutputFolder() {
   if (lock >= 0)
     ::close(lock);
   // Only what is still empty goes.
-  for (auto part = created.rbegin(); part != created.rend(); ++part)
+  for (auto part = created.rbegin(); part != created.rend(); ++part) {
     fs::remove(*part, ignored);
+    Interruption::forgetFolder(*part);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -169,7 +174,8 @@ Error OutputFolder::checkPlace(const std::string &relative) const {
     place /= part;
     fs::file_status status = fs::symlink_status(place, error);
     if (fs::exists(status) && !fs::is_directory(status))
-      return usageError("'" + place.string() + "' is in the way of a folder; move it away, or name another folder with -o");
+      return usageError("'" + place.string() +
+                        "' is in the way of a folder; move it away, or name another folder with -o");
   }
   place = fs::path(folder) / relative;
   if (!fs::exists(fs::symlink_status(place, error)))
@@ -261,7 +267,8 @@ Error OutputFolder::commit() {
     return error;
   if (Error error = writeFileWhole(folder + "/" + kLedgerName, ledger.toJson()))
     return error;
-  created.clear();
+  for (const std::string &part : std::exchange(created, {}))
+    Interruption::forgetFolder(part);
   return Error::success();
 }
 
@@ -288,7 +295,8 @@ Error OutputFolder::replace(const std::set<std::string> &made) {
   }
   for (const std::string &relative : made)
     if (relative != kManifest)
-      if (Error failed = move(fs::path(staging) / relative, top / relative, "move '" + relative + "' to '" + folder + "'"))
+      if (Error failed =
+              move(fs::path(staging) / relative, top / relative, "move '" + relative + "' to '" + folder + "'"))
         return failed;
   if (made.count(kManifest))
     if (Error failed = move(fs::path(staging) / kManifest, top / kManifest, "move the manifest to '" + folder + "'"))

@@ -170,10 +170,12 @@ std::string ProgramPrinter::executables() {
   llvm::raw_string_ostream os(text);
   for (auto program : module.getOps<rank::ProgramOp>()) {
     std::string stage = "stage" + std::to_string(program.getStage());
-    os << "\nadd_executable(" << stage << "\n  " << stage << ".cpp";
+    std::string sources = "\n  " + stage + ".cpp";
     for (const std::string &name : program.getFunctionNames())
-      os << " " << fileOf(program, name);
-    os << ")\ntarget_link_libraries(" << stage << " PRIVATE kernels " << target.libraries() << ")\n";
+      sources += " " + fileOf(program, name);
+    os << "\nadd_executable(" << stage << sources << ")\ntarget_link_libraries(" << stage << " PRIVATE kernels "
+       << target.libraries() << ")\n"
+       << target.embeddedLibrary(stage, sources);
   }
   return text;
 }

@@ -2,6 +2,7 @@
 //
 // After placement, like the coalescing of all-reduces; but what is joined need not be adjacent in memory.
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 namespace hyc {
@@ -60,10 +61,18 @@ struct BucketExchanges : hyc::impl::BucketExchangesBase<BucketExchanges> {
   using BucketExchangesBase::BucketExchangesBase;
 
   void runOnOperation() override {
+    FailureOr<int64_t> reduce = policyOf<&Plan::reduceBucket>(getOperation()),
+                       gather = policyOf<&Plan::gatherBucket>(getOperation());
+    if (failed(reduce) || failed(gather))
+      return signalPassFailure();
+    reduceElements = *reduce;
+    gatherElements = *gather;
     getOperation().walk([&](rank::FuncOp func) { runOnFunction(func); });
   }
 
 private:
+  int64_t reduceElements = 0, gatherElements = 0; ///< of one exchange at most
+
   void runOnFunction(rank::FuncOp func) {
     SmallVector<SmallVector<rank::StartOp>> buckets;
     size_t firstOpen = 0; // nothing but addresses and starts stands between the members of an open bucket

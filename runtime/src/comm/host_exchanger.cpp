@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/futex.h"
 
@@ -146,8 +145,9 @@ Status HostExchanger::waitUntil(const std::vector<int>& peers, Description what,
     if (done) return {};
     if (!lost.ok()) return lost;
     if (!warned && now - begin > kSlowMs) {
-      std::fprintf(stderr, "warning: waiting for %d s already in %s\n", static_cast<int>(kSlowMs / 1000),
-                   what().c_str());
+      if (options_.note) {
+        options_.note("warning: waiting for " + std::to_string(kSlowMs / 1000) + " s already in " + what());
+      }
       warned = true;
     }
   }

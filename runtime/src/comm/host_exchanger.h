@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -30,6 +31,8 @@ inline constexpr int64_t kPulledChunkBytes = int64_t{256} << 10;
 struct HostExchangerOptions {
   bool ownThread = false;  // collectives progress while the caller computes
   Trace* trace = nullptr;  // outlives the exchanger; null: none
+  // Takes lines for people, on the caller's thread.
+  std::function<void(const std::string&)> note = {};
 };
 
 class HostExchanger : public Exchanger {

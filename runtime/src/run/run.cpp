@@ -31,13 +31,12 @@
 #include "run/stage_runner.h"
 #include "run/state_file.h"
 #include "run/step_observer.h"
-#include "run/step_sink.h"
+#include "run/terminal_events.h"
 #include "run/weights_folder.h"
 
 namespace hycrt {
 namespace {
 
-constexpr int kLauncherGraceSeconds = 5;
 constexpr int64_t kKeptImageBytes = int64_t{1} << 20;
 constexpr int64_t kTracedSteps = 10;                // after the first, which warms everything up
 constexpr size_t kTraceCapacity = size_t{1} << 16;  // events a track
@@ -58,31 +57,12 @@ Result<std::string> folderAboveExecutable() {
   return folder;
 }
 
-// A rank that only follows another's failure gives the launcher time to see that one, and to end this one unheard.
-void waitForLauncher(const Environment& environment, const Status& status) {
-  if (environment.underHycRun && status.code() == StatusCode::kPeerLost) sleep(kLauncherGraceSeconds);
-}
-
-int report(const Environment& environment, const Status& status) {
-  if (status.ok()) return 0;
-  waitForLauncher(environment, status);
-  // hyc-run labels the lines of a rank itself.
-  if (environment.worldSize > 1 && !environment.underHycRun) std::fprintf(stderr, "rank %d: ", environment.rank);
-  std::fprintf(stderr, "error: %s\n", status.message().c_str());
-  return status.exitCode();
-}
-
-// Without waiting for the device, whose kernels may be waiting for ranks that are gone.
-[[noreturn]] void endAtOnce(const Environment& environment, const Status& status) {
-  const int code = report(environment, status);
-  std::fflush(stderr);
-  std::_Exit(code);
-}
-
 class RankRun {
  public:
-  RankRun(const Program& program, RunOptions options, MakeAccelerator makeAccelerator)
-      : program_(program), options_(std::move(options)) {
+  // Fills `environment`, which outlives this object as the others do.
+  RankRun(const Program& program, RunOptions options, RunEvents& events, Environment& environment,
+          MakeAccelerator makeAccelerator)
+      : program_(program), options_(std::move(options)), events_(events), environment_(environment) {
     if (makeAccelerator) accelerator_ = makeAccelerator();
   }
 
@@ -110,7 +90,6 @@ class RankRun {
     return status;
   }
 
-  const Environment& environment() const { return environment_; }
   bool hasDevice() const { return accelerator_ != nullptr; }
 
  private:
@@ -160,7 +139,7 @@ class RankRun {
                                                          : nullptr;
     recordsSteps_ = options_.cudaGraph != StepRecording::kOff && !reason && program_.scalars.learningRate.arena >= 0;
     if (reason == kDisk && options_.cudaGraph == StepRecording::kAuto && environment_.rank == 0)
-      std::fprintf(stderr, "steps are run without a graph: %s\n", kDisk);
+      events_.note(std::string("steps are run without a graph: ") + kDisk);
     if (recordsSteps_ || options_.cudaGraph != StepRecording::kOn) return {};
     return usageError(std::string("--cuda-graph is on, but ") + (reason ? reason : "the program does not train") +
                       "; leave one of them out");
@@ -202,14 +181,14 @@ class RankRun {
     Result<std::unique_ptr<Transport>> transport = (*kind)->connect(setup, *memory_);
     if (!transport.ok()) return transport.status();
     Result<std::unique_ptr<HostExchanger>> host =
-        HostExchanger::create(setup, memory_->arenas(), std::move(*transport), {ownThread_, trace_.get()});
+        HostExchanger::create(setup, memory_->arenas(), std::move(*transport),
+                              {ownThread_, trace_.get(), [this](const std::string& line) { events_.note(line); }});
     if (!host.ok()) return host.status();
     host_ = std::move(*host);
     exchanger_ = host_.get();
     if (byDevice) {
       exchanger_ = byDevice;
-      return byDevice->connect(program_, *host_, *accelerator_,
-                               [this](const Status& status) { endAtOnce(environment_, status); });
+      return byDevice->connect(program_, *host_, *accelerator_, [this](const Status& status) { abandon(status); });
     }
     if (accelerator_) {
       staged_ = std::make_unique<StagedExchanger>(program_, environment_.rank, *host_, *accelerator_);
@@ -231,7 +210,7 @@ class RankRun {
       const bool isStaged = !accelerator_->exchanger() && environment_.worldSize > 1;
       HYCRT_RETURN_IF_ERROR(accelerator_->allocate(program_, memory_->arenas(), isStaged, file_.get()));
     }
-    if (file_ && environment_.rank == 0) std::fprintf(stderr, "%s\n", file_->description().c_str());
+    if (file_ && environment_.rank == 0) events_.note(file_->description());
     return {};
   }
 
@@ -253,24 +232,24 @@ class RankRun {
     const ArenaBases arenas{memory_->arenas(), file_.get()};
     HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, arenas));
     HYCRT_RETURN_IF_ERROR(uploadStates());
-    Result<std::unique_ptr<StepSink>> sink = StepSink::open(environment_, options_.logFile);
-    if (!sink.ok()) return sink.status();
+    HYCRT_RETURN_IF_ERROR(events_.begin());
     StageRunner runner(ctx, data_.get(), options_.evaluate ? WindowOrder::kInFile : options_.order, trace_.get());
+    runner.note = [this](const std::string& line) { events_.note(line); };
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     const StepObserver observer;
     // Nobody's first step includes another's start.
     HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
-    if (options_.evaluate) return evaluate(ctx, runner, **sink);
+    if (options_.evaluate) return evaluate(ctx, runner);
     for (int64_t step = 0; step < options_.steps; ++step) {
       if (trace_) trace_->setOn(step > 0 && step <= kTracedSteps);
       if (step == 1) measureFrom_ = {monotonicNs(), exchanger_->waitedNs()};
       observer.stepBegins(step);
-      HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step, sink->get()));
+      HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step));
     }
     observer.stepBegins(options_.steps);
     tellExposedCommunication();
     if (trace_) HYCRT_RETURN_IF_ERROR(writeTrace());
-    HYCRT_RETURN_IF_ERROR(reportMemory(**sink));
+    HYCRT_RETURN_IF_ERROR(reportMemory());
     if (!options_.saveWeights.empty()) {
       HYCRT_RETURN_IF_ERROR(readBackStates());
       HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, manifest_.folder + "/model/config.json"));
@@ -294,7 +273,7 @@ class RankRun {
   }
 
   // The mean loss over whole global batches of the data, in file order.
-  Status evaluate(Context& ctx, StageRunner& runner, StepSink& sink) {
+  Status evaluate(Context& ctx, StageRunner& runner) {
     const BatchDesc& batch = program_.batch;
     const int64_t samples = data_->sampleCount(), size = batch.samples * batch.microBatches * program_.mesh.dp;
     int64_t batches = samples / size;
@@ -304,10 +283,8 @@ class RankRun {
                        "; compile with a smaller --micro-batch or --grad-accum");
     }
     if (environment_.rank == 0 && samples % size != 0) {
-      std::fprintf(stderr,
-                   "evaluation: the last %" PRId64 " of %" PRId64 " samples fill no global batch of %" PRId64
-                   " and are left out\n",
-                   samples % size, samples, size);
+      events_.note("evaluation: the last " + std::to_string(samples % size) + " of " + std::to_string(samples) +
+                   " samples fill no global batch of " + std::to_string(size) + " and are left out");
     }
     if (options_.limitsSteps) batches = std::min(batches, options_.steps);
     double loss = 0;
@@ -329,12 +306,12 @@ class RankRun {
       record.milliseconds = nowMs() - begin;
       record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
       record.etaSeconds = remaining_.after(record.milliseconds, batches - i - 1);
-      HYCRT_RETURN_IF_ERROR(sink.write(record));
+      HYCRT_RETURN_IF_ERROR(tell(record));
     }
     return exchanger_->barrier();
   }
 
-  Status runStep(Context& ctx, StageRunner& runner, int64_t step, StepSink* sink) {
+  Status runStep(Context& ctx, StageRunner& runner, int64_t step) {
     const double begin = nowMs();
     const LossScaling scaling = runner.lossScaling();
     // A step that is skipped does not move the schedule on.
@@ -366,7 +343,7 @@ class RankRun {
     const LossScaling after = runner.lossScaling();
     record.lossScale = scaling.scale;
     record.skipped = scaling.scale == 0 ? 0 : step + 1 - after.appliedSteps;
-    HYCRT_RETURN_IF_ERROR(sink->write(record));
+    HYCRT_RETURN_IF_ERROR(tell(record));
     if (!after.exhausted) return {};
     return dataError("step " + std::to_string(step + 1) + ": the gradients overflow at the least loss scale, " +
                      std::to_string(after.scale) + "; lower the learning rate, or compute in bf16");
@@ -385,7 +362,7 @@ class RankRun {
       const ArenaDesc& arena = program_.arenas[i];
       if (!arena.onHost && arena.bytes > kKeptImageBytes) memory_->release(i);
     }
-    if (environment_.rank == 0) std::fprintf(stderr, "%s\n", accelerator_->describe().c_str());
+    if (environment_.rank == 0) events_.note(accelerator_->describe());
     return {};
   }
   Status readBackStates() {
@@ -409,8 +386,10 @@ class RankRun {
       std::snprintf(expected, sizeof expected, "; the plan's estimate: %.1f %% of %.1f ms", estimate.waiting * 100,
                     estimate.milliseconds);
     }
-    std::fprintf(stderr, "communication: %.1f of %.1f ms a step exposed (%.1f %%), %s%s\n", waited, whole,
-                 waited / whole * 100, ownThread_ ? "on a thread of its own" : "on the computing thread", expected);
+    char line[256];
+    std::snprintf(line, sizeof line, "communication: %.1f of %.1f ms a step exposed (%.1f %%), %s%s", waited, whole,
+                  waited / whole * 100, ownThread_ ? "on a thread of its own" : "on the computing thread", expected);
+    events_.note(line);
   }
 
   // One rank after the other: they share the file.
@@ -425,8 +404,17 @@ class RankRun {
     return {};
   }
 
+  Status tell(const StepRecord& record) { return environment_.rank == 0 ? events_.step(record) : Status(); }
+
+  // Without waiting for the device, whose kernels may be waiting for ranks that are gone.
+  [[noreturn]] void abandon(const Status& status) {
+    events_.abandon(status);
+    std::fflush(stderr);
+    std::_Exit(status.exitCode());
+  }
+
   // While every rank still has all that it had: of pages that several ranks map, each counts its part.
-  Status reportMemory(StepSink& sink) {
+  Status reportMemory() {
     HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
     MemoryRecord record = measureMemory(program_, {memory_->arenas(), file_.get(), memory_->headBytes(), fillsArenas()},
                                         environment_.rank);
@@ -435,7 +423,7 @@ class RankRun {
       if (!device.ok()) return device.status();
       record.device = *device;
     }
-    HYCRT_RETURN_IF_ERROR(sink.write(record));
+    HYCRT_RETURN_IF_ERROR(events_.memory(record));
     return exchanger_->barrier();
   }
 
@@ -448,7 +436,8 @@ class RankRun {
 
   const Program& program_;
   RunOptions options_;
-  Environment environment_;
+  RunEvents& events_;
+  Environment& environment_;
   Coordinates at_;
   Manifest manifest_;
   std::unique_ptr<Dataset> data_;
@@ -473,17 +462,40 @@ class RankRun {
 
 }  // namespace
 
+// What a device that has failed may still use is left to the end of the process.
+static Status runRank(const Program& program, const RunOptions& options, RunEvents& events, Environment& environment,
+                      MakeAccelerator makeAccelerator) {
+  auto run = std::make_unique<RankRun>(program, options, events, environment, makeAccelerator);
+  Status status = run->run();
+  if (!status.ok() && run->hasDevice()) (void)run.release();
+  return status;
+}
+
+Status runProgram(const Program& program, const RunOptions& settings, RunEvents& events,
+                  MakeAccelerator makeAccelerator) {
+  if (settings.out.empty()) return usageError("no folder is given (RunOptions::out)");
+  // Of a run that fails, what may live on keeps a reference to it.
+  auto environment = std::make_unique<Environment>();
+  Status status = runRank(program, settings, events, *environment, makeAccelerator);
+  if (!status.ok()) (void)environment.release();
+  return status;
+}
+
 int runProgram(int argc, char** argv, const Program& program, MakeAccelerator makeAccelerator) {
+  Environment environment;
   Result<ParsedCommandLine> parsed = parseCommandLine(argc, argv, CommandLine::kRank);
-  if (!parsed.ok()) return report({}, parsed.status());
+  if (!parsed.ok()) return TerminalEvents(environment, "").report(parsed.status());
   if (!parsed->help.empty()) {
     std::fputs(parsed->help.c_str(), stdout);
     return 0;
   }
-  RankRun run(program, parsed->options, makeAccelerator);
-  const Status status = run.run();
-  if (!status.ok() && run.hasDevice()) endAtOnce(run.environment(), status);
-  return report(run.environment(), status);
+  TerminalEvents events(environment, parsed->options.logFile);
+  const Status status = runRank(program, parsed->options, events, environment, makeAccelerator);
+  const int code = events.report(status);
+  if (status.ok() || !makeAccelerator) return code;
+  // Without waiting for the device, whose kernels may be waiting for ranks that are gone.
+  std::fflush(stderr);
+  std::_Exit(code);
 }
 
 }  // namespace hycrt

@@ -1,8 +1,6 @@
 // The step loop: instructions of the schedule, their inputs, and steps that a device has recorded.
 #include "run/stage_runner.h"
 
-#include <cstdio>
-
 #include "comm/exchanger.h"
 #include "hycrt/accelerator.h"
 #include "hycrt/philox.h"
@@ -66,7 +64,7 @@ Status StageRunner::recordStep(double learningRate) {
     return device.launch();
   }
   if (recording_ == Recording::kInsisted) return recorded;
-  std::fprintf(stderr, "steps are run without a graph: %s\n", recorded.message().c_str());
+  if (note) note("steps are run without a graph: " + recorded.message());
   recording_ = Recording::kOff;
   return {};
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/trace.h"
@@ -34,6 +35,9 @@ class StageRunner {
   // `data` may be null for a stage without inputs.
   StageRunner(Context& ctx, Dataset* data, WindowOrder order, Trace* trace = nullptr)
       : ctx_(ctx), data_(data), order_(order), trace_(trace) {}
+
+  // Takes lines for people.
+  std::function<void(const std::string&)> note;
 
   // Runs between reduce and apply, where gradients are complete and not used up.
   std::function<Status()> afterReduce;

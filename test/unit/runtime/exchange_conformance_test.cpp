@@ -88,6 +88,8 @@ struct Case {
   int ranks;
 };
 
+void PrintTo(const Case& one, std::ostream* out) { *out << one.implementation.name << ", " << one.ranks << " ranks"; }
+
 // What one rank of a test does its work with.
 class Worker {
  public:

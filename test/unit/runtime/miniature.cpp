@@ -277,4 +277,8 @@ constexpr Program kProgram = {"miniature",
 
 }  // namespace
 
+#ifdef HYC_EMBEDDED
+const Program& miniatureProgram() { return kProgram; }
+#else
 int main(int argc, char** argv) { return runProgram(argc, argv, kProgram); }
+#endif

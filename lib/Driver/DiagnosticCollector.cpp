@@ -1,12 +1,11 @@
 // Locations are shown as the model knows them: file:line:column for text, names for nodes of a graph.
-#include "DiagnosticPrinter.h"
+#include "DiagnosticCollector.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -28,34 +27,49 @@ static std::string describe(Location location) {
       .Default([](LocationAttr) { return std::string(); });
 }
 
-DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, StringRef inputName)
-    : context(context), inputName(inputName.str()) {
+DiagnosticCollector::DiagnosticCollector(MLIRContext &context, StringRef inputName, const CompileListener &listener)
+    : context(context), inputName(inputName.str()), listener(listener) {
   handler = context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
-    print(diagnostic);
+    collect(diagnostic);
     return success();
   });
 }
 
-DiagnosticPrinter::~DiagnosticPrinter() { context.getDiagEngine().eraseHandler(handler); }
+DiagnosticCollector::~DiagnosticCollector() { context.getDiagEngine().eraseHandler(handler); }
 
-void DiagnosticPrinter::print(Diagnostic &diagnostic) {
-  std::string message = diagnostic.str(), location = describe(diagnostic.getLocation());
-  const char *severity = "note";
-  if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
-    severity = "error";
-    usage |= !anyError && StringRef(message).starts_with("--");
-    anyError = true;
-  } else if (diagnostic.getSeverity() == DiagnosticSeverity::Warning) {
-    severity = "warning";
+static CompileDiagnostic::Severity severityOf(const Diagnostic &diagnostic) {
+  switch (diagnostic.getSeverity()) {
+  case DiagnosticSeverity::Error:
+    return CompileDiagnostic::Error;
+  case DiagnosticSeverity::Warning:
+    return CompileDiagnostic::Warning;
+  case DiagnosticSeverity::Note:
+  case DiagnosticSeverity::Remark:
+    return CompileDiagnostic::Note;
   }
-  if (silent)
-    return;
-  llvm::errs() << (location.empty() ? inputName : location) << ": " << severity << ": " << message << "\n";
-  for (Diagnostic &note : diagnostic.getNotes())
-    print(note);
+  return CompileDiagnostic::Note;
 }
 
-llvm::Error DiagnosticPrinter::failure(ExitCode otherwise) const {
+void DiagnosticCollector::collect(Diagnostic &diagnostic) {
+  std::string location = describe(diagnostic.getLocation());
+  CompileDiagnostic told{severityOf(diagnostic), location.empty() ? inputName : location, diagnostic.str()};
+  if (told.severity == CompileDiagnostic::Error) {
+    usage |= !anyError && StringRef(told.message).starts_with("--");
+    anyError = true;
+  }
+  if (listener.diagnosed)
+    listener.diagnosed(told);
+  collected.push_back(std::move(told));
+  for (Diagnostic &note : diagnostic.getNotes())
+    collect(note);
+}
+
+std::string CompileDiagnostic::str() const {
+  constexpr const char *names[] = {"error", "warning", "note"};
+  return location + ": " + names[severity] + ": " + message;
+}
+
+llvm::Error DiagnosticCollector::failure(ExitCode otherwise) const {
   if (anyError)
     return makeError(usage ? ExitCode::Usage : otherwise, "");
   return makeError(ExitCode::Internal, "a step failed without saying why; this is a fault of hyc");

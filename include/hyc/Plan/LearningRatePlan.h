@@ -1,24 +1,24 @@
 // How the learning rate goes over the steps: hyc's own rules (flags), or one of DeepSpeed's schedules (ds_config). The
 // formulas are in runtime/include/hycrt/learning_rate.h; a run finds them in its manifest.
-#ifndef HYC_DRIVER_LEARNINGRATEOPTIONS_H
-#define HYC_DRIVER_LEARNINGRATEOPTIONS_H
+#ifndef HYC_PLAN_LEARNINGRATEPLAN_H
+#define HYC_PLAN_LEARNINGRATEPLAN_H
 
-#include "hyc/Driver/Setting.h"
+#include "hyc/Plan/Setting.h"
 
 #include <cstdint>
 
 namespace hyc {
 
-struct LearningRateOptions {
+struct LearningRatePlan {
   /// The highest rate: the optimizer's, or what a schedule calls warmup_max_lr or cycle_max_lr.
   Setting<double> learningRate = 1e-3;
   /// constant, linear, cosine; WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle
-  Setting<std::string> learningRateSchedule = std::string("constant");
+  Setting<std::string> learningRateSchedule = "constant";
   Setting<int64_t> warmupSteps = 0;
 
   // WarmupLR, WarmupDecayLR and WarmupCosineLR
   Setting<double> warmupMinimum = 0.0, warmupMinimumRatio = 0.0, cosineMinimumRatio = 1e-4;
-  Setting<std::string> warmupType = std::string("log");
+  Setting<std::string> warmupType = "log";
   Setting<int64_t> totalSteps = 0; ///< 0: those of the run
 
   // OneCycle
@@ -32,4 +32,4 @@ struct LearningRateOptions {
 
 } // namespace hyc
 
-#endif // HYC_DRIVER_LEARNINGRATEOPTIONS_H
+#endif // HYC_PLAN_LEARNINGRATEPLAN_H

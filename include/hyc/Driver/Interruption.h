@@ -1,7 +1,7 @@
 // Interruption: on Ctrl-C, kill or hang-up, ends the host compilers that are running and removes what is half written,
 // then ends this process with 128 + the signal.
-#ifndef HYC_LIB_DRIVER_INTERRUPTION_H
-#define HYC_LIB_DRIVER_INTERRUPTION_H
+#ifndef HYC_DRIVER_INTERRUPTION_H
+#define HYC_DRIVER_INTERRUPTION_H
 
 #include <string>
 #include <sys/types.h>
@@ -9,7 +9,8 @@
 
 namespace hyc {
 
-/// Alive while something could be left behind. One at a time.
+/// Alive while something could be left behind: a program that wants Ctrl-C to leave nothing makes one around
+/// hyc::compile, which itself only names what it makes. One at a time.
 class Interruption {
 public:
   Interruption();
@@ -22,6 +23,7 @@ public:
   static void forgetPath(const std::string &path);
   /// Names a folder to remove if nothing else has come to lie in it.
   static void addFolder(const std::string &path);
+  static void forgetFolder(const std::string &path);
   static void addChild(pid_t child);
   static void forgetChild(pid_t child);
 
@@ -31,4 +33,4 @@ private:
 
 } // namespace hyc
 
-#endif // HYC_LIB_DRIVER_INTERRUPTION_H
+#endif // HYC_DRIVER_INTERRUPTION_H

@@ -1,11 +1,11 @@
 // Between a plan's rules and the attributes of a module.
-#include "PlanFile.h"
+#include "PlanRules.h"
 
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/Repetition.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
@@ -177,7 +177,7 @@ static std::vector<StringRef> inputNames(FuncOp function) {
   return names;
 }
 
-Error hyc::applyShardingRules(const PlanFile &plan, ModuleOp module) {
+Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
   MLIRContext *context = module.getContext();
   SmallVector<ParamOp> params = llvm::to_vector(module.getOps<ParamOp>());
   std::vector<StringRef> names;
@@ -186,11 +186,11 @@ Error hyc::applyShardingRules(const PlanFile &plan, ModuleOp module) {
   SmallVector<ParamStates> states = collectParamStates(module);
   auto setParam = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) {
     params[index]->setAttr(dist::kSharding, sharding.withoutFlat());
-    if (plan.zero || !sharding.getFlat().empty())
+    if (rules.objects.count("zero") || !sharding.getFlat().empty())
       states[index].used()->setAttr(dist::kFlat, sharding.getFlat());
     return applyToStates(states[index], rule, context);
   };
-  if (Error error = applyRules(plan.parameters, "parameter", names, context, setParam))
+  if (Error error = applyRules(rules.parameters, "parameter", names, context, setParam))
     return error;
   auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
   if (!microbatch)
@@ -201,7 +201,7 @@ Error hyc::applyShardingRules(const PlanFile &plan, ModuleOp module) {
     microbatch.setArgAttr(index, dist::kSharding, sharding);
     return Error::success();
   };
-  if (Error error = applyRules(plan.inputs, "input", inputNames(microbatch), context, setInput))
+  if (Error error = applyRules(rules.inputs, "input", inputNames(microbatch), context, setInput))
     return error;
   // The dialect checks each sharding against its tensor and says which is wrong.
   return failed(verify(module)) ? makeError(ExitCode::Data, "") : Error::success();
@@ -223,7 +223,7 @@ static void setLifetime(Operation *op, dist::LifetimeAttr lifetime) {
     op->removeAttr(dist::kLifetime);
 }
 
-Error hyc::applyLifetimeRules(const PlanFile &plan, ModuleOp module) {
+Error hyc::applyLifetimeRules(const PlanRules &rules, ModuleOp module) {
   auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
   if (!microbatch)
     return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
@@ -231,7 +231,7 @@ Error hyc::applyLifetimeRules(const PlanFile &plan, ModuleOp module) {
   std::vector<StringRef> ids;
   for (Operation *op : ops)
     ids.push_back(getId(op));
-  for (const PlanRule &rule : plan.lifetimes) {
+  for (const PlanRule &rule : rules.lifetimes) {
     auto lifetime = dyn_cast_or_null<dist::LifetimeAttr>(parseProperty("lifetime", rule.value, module.getContext()));
     if (!lifetime)
       return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has lifetime \"" + rule.value +
@@ -245,7 +245,7 @@ Error hyc::applyLifetimeRules(const PlanFile &plan, ModuleOp module) {
   return Error::success();
 }
 
-Error hyc::applyFormRules(const PlanFile &plan, ModuleOp module) {
+Error hyc::applyFormRules(const PlanRules &rules, ModuleOp module) {
   auto train = module.lookupSymbol<FuncOp>("train");
   if (!train)
     return makeError(ExitCode::Internal, "the module has no @train to apply a plan to");
@@ -257,7 +257,7 @@ Error hyc::applyFormRules(const PlanFile &plan, ModuleOp module) {
     ops.push_back(op);
     ids.push_back(getId(op));
   });
-  for (const PlanRule &rule : plan.forms) {
+  for (const PlanRule &rule : rules.forms) {
     if (rule.value != "whole" && rule.value != "decomposed")
       return makeError(ExitCode::Data,
                        "plan: \"" + rule.match + "\" has form \"" + rule.value + "\", expected whole or decomposed");
@@ -383,8 +383,11 @@ static bool hasPlacedStates(ModuleOp module) {
                       [](Operation &op) { return dist::placementOf(&op) != dist::kOnDevice; });
 }
 
-PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
-  PlanFile plan;
+Plan hyc::describePlan(ModuleOp module, const Plan &chosen) {
+  Plan plan = chosen;
+  PlanRules &rules = plan.rules;
+  rules = PlanRules();
+  rules.forms = chosen.rules.forms;
   MLIRContext *context = module.getContext();
   if (dist::MeshOp mesh = dist::MeshOp::find(module)) {
     plan.tp = mesh.getSize(StringAttr::get(context, "tp"));
@@ -392,11 +395,12 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
     plan.pp = mesh.getStages();
     plan.virtualStages = mesh.getVirtualStages();
   }
-  if (zero.stage > 0 || hasFlatStates(module))
-    plan.zero = zero;
+  bool dividesStates = *plan.zero > 0 || hasFlatStates(module);
+  if (dividesStates)
+    rules.objects.insert("zero");
   bool placesStates = hasPlacedStates(module);
   if (placesStates)
-    plan.offload.emplace();
+    rules.objects.insert("offload");
   std::vector<PlanRule> params;
   for (const ParamStates &states : collectParamStates(module)) {
     ParamOp param = states.param;
@@ -405,7 +409,7 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
     if (!sharding)
       continue;
     PlanRule rule{param.getSymName().str(), spell(sharding)};
-    if (plan.zero && gradient) {
+    if (dividesStates && gradient) {
       rule.states["gradient"] = spellFlat(gradient);
       rule.states["reduction"] = isReducedPerMicroBatch(gradient) ? "micro_batch" : "step";
       if (!states.optimizer.empty())
@@ -424,15 +428,15 @@ PlanFile hyc::describePlan(ModuleOp module, const ZeroPlan &zero) {
     }
     params.push_back(rule);
   }
-  plan.parameters = summarize(params);
+  rules.parameters = summarize(params);
   if (auto microbatch = module.lookupSymbol<FuncOp>("microbatch")) {
     for (auto [index, name] : llvm::enumerate(inputNames(microbatch)))
       if (Attribute sharding = microbatch.getArgAttr(index, dist::kSharding))
-        plan.inputs.push_back({name.str(), spell(sharding)});
-    plan.cuts = findCuts(microbatch, plan.pp * plan.virtualStages);
-    plan.lifetimes = describeLifetimes(microbatch);
-    if (llvm::any_of(plan.lifetimes, [](const PlanRule &rule) { return rule.value == "offload"; }))
-      plan.offload = plan.offload.value_or(OffloadPlan());
+        rules.inputs.push_back({name.str(), spell(sharding)});
+    rules.cuts = findCuts(microbatch, *plan.pp * *plan.virtualStages);
+    rules.lifetimes = describeLifetimes(microbatch);
+    if (llvm::any_of(rules.lifetimes, [](const PlanRule &rule) { return rule.value == "offload"; }))
+      rules.objects.insert("offload");
   }
   return plan;
 }

@@ -1,11 +1,13 @@
-// Opening a named file of bounded size and parsing it.
-#include "JsonFile.h"
+// Opening a named file of bounded size and parsing it, and which failure is whose to mend.
+#include "hyc/Support/JsonFile.h"
 
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace llvm;
 using namespace hyc;
+
+char DriverError::ID;
 
 Expected<std::string> hyc::readTextFile(StringRef flag, const std::string &path, uint64_t most) {
   auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);

@@ -1,8 +1,8 @@
 // DriverError: why a compilation ends, with the exit status that it ends with (sysexits). A code is chosen by who has
 // to act: the user types something else (usage), mends a file (data), installs something (unavailable), makes room
 // (io), or reports a fault of hyc (internal).
-#ifndef HYC_DRIVER_DRIVERERROR_H
-#define HYC_DRIVER_DRIVERERROR_H
+#ifndef HYC_SUPPORT_DRIVERERROR_H
+#define HYC_SUPPORT_DRIVERERROR_H
 
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"
@@ -38,4 +38,4 @@ inline llvm::Error ioError(const llvm::Twine &what, std::error_code error) {
 
 } // namespace hyc
 
-#endif // HYC_DRIVER_DRIVERERROR_H
+#endif // HYC_SUPPORT_DRIVERERROR_H
