@@ -39,28 +39,27 @@ const Optimizer *findOptimizer(llvm::StringRef name);
 std::string listConfigOptimizers();
 
 namespace detail {
+struct JoinedNames {
+  char text[256] = {};
+  size_t size = 0;
+  constexpr void add(llvm::StringRef more) {
+    for (char c : more)
+      text[size++] = c;
+  }
+};
+
 /// The names with `separator` between them, and `last` before the last one.
-template <size_t between, size_t atLast>
-constexpr auto joinOptimizers(const char (&separator)[between], const char (&last)[atLast]) {
+constexpr JoinedNames joinOptimizers(llvm::StringRef separator, llvm::StringRef last) {
   constexpr size_t kCount = sizeof(kOptimizers) / sizeof(Optimizer);
-  struct {
-    char text[256] = {};
-    size_t size = 0;
-    constexpr void add(const char *more, size_t count) {
-      for (size_t i = 0; i < count; ++i)
-        text[size++] = more[i];
-    }
-  } joined;
+  JoinedNames joined;
   for (size_t i = 0; i < kCount; ++i) {
-    if (i > 0 && i + 1 < kCount)
-      joined.add(separator, between - 1);
-    else if (i > 0)
-      joined.add(last, atLast - 1);
-    joined.add(kOptimizers[i].name.data(), kOptimizers[i].name.size());
+    if (i > 0)
+      joined.add(i + 1 < kCount ? separator : last);
+    joined.add(kOptimizers[i].name);
   }
   return joined;
 }
-inline constexpr auto kChoices = joinOptimizers("|", "|"), kList = joinOptimizers(", ", " or ");
+inline constexpr JoinedNames kChoices = joinOptimizers("|", "|"), kList = joinOptimizers(", ", " or ");
 } // namespace detail
 
 /// "adamw|adam|…|sgd", as settings have their choices, and "adamw, adam, … or sgd".
