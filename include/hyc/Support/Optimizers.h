@@ -8,6 +8,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 
 namespace hyc {
 
@@ -42,20 +43,20 @@ namespace detail {
 struct JoinedNames {
   char text[256] = {};
   size_t size = 0;
-  constexpr void add(llvm::StringRef more) {
+  constexpr void add(std::string_view more) {
     for (char c : more)
       text[size++] = c;
   }
 };
 
 /// The names with `separator` between them, and `last` before the last one.
-constexpr JoinedNames joinOptimizers(llvm::StringRef separator, llvm::StringRef last) {
+constexpr JoinedNames joinOptimizers(std::string_view separator, std::string_view last) {
   constexpr size_t kCount = sizeof(kOptimizers) / sizeof(Optimizer);
   JoinedNames joined;
   for (size_t i = 0; i < kCount; ++i) {
     if (i > 0)
       joined.add(i + 1 < kCount ? separator : last);
-    joined.add(kOptimizers[i].name);
+    joined.add({kOptimizers[i].name.data(), kOptimizers[i].name.size()});
   }
   return joined;
 }
