@@ -65,8 +65,8 @@ double attentionFlops(rank::CallOp call) {
 
 class FunctionCosts {
 public:
-  FunctionCosts(rank::ProgramOp program, const MachineRates &rates)
-      : program(program), mesh(dist::MeshOp::find(program->getParentOfType<ModuleOp>())), rates(rates) {}
+  FunctionCosts(rank::ProgramOp program, const SymbolTable &symbols, const MachineRates &rates)
+      : symbols(symbols), mesh(dist::MeshOp::find(program->getParentOfType<ModuleOp>())), rates(rates) {}
 
   std::vector<Event> of(rank::FuncOp func) {
     events.clear();
@@ -81,7 +81,7 @@ private:
     llvm::DenseMap<Value, size_t> tickets;
     for (Operation &op : func.getBlock()) {
       if (auto invoke = dyn_cast<rank::InvokeOp>(op)) {
-        auto callee = program.lookupSymbol<rank::FuncOp>(invoke.getCallee());
+        auto callee = symbols.lookup<rank::FuncOp>(invoke.getCallee());
         if (callee)
           walk(callee, rowsOf(invoke, callee));
       } else if (auto start = dyn_cast<rank::StartOp>(op)) {
@@ -129,7 +129,7 @@ private:
     auto row = start.getRow().getDefiningOp<rank::RowOp>();
     if (!row)
       row = rows.lookup(start.getRow());
-    auto collective = row ? program.lookupSymbol<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
+    auto collective = row ? symbols.lookup<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
     if (!collective)
       return event;
     ExchangeAccount account = accountExchange(start, collective, mesh);
@@ -149,7 +149,7 @@ private:
     return event;
   }
 
-  rank::ProgramOp program;
+  const SymbolTable &symbols;
   dist::MeshOp mesh;
   const MachineRates &rates;
   std::vector<Event> events;
@@ -174,12 +174,13 @@ public:
   StageClock(rank::ProgramOp program, dist::ScheduleOp schedule, dist::MeshOp mesh, const MachineRates &rates,
              std::map<MeetingKey, Meeting> &meetings)
       : schedule(schedule), mesh(mesh), rates(rates), meetings(meetings) {
-    FunctionCosts costs(program, rates);
+    SymbolTable symbols(program);
+    FunctionCosts costs(program, symbols, rates);
     for (const std::string &name : program.getFunctionNames())
-      if (auto func = program.lookupSymbol<rank::FuncOp>(name))
+      if (auto func = symbols.lookup<rank::FuncOp>(name))
         functions[name] = costs.of(func);
     for (auto transfer : program.getOps<rank::TransferOp>())
-      if (auto record = program.lookupSymbol<rank::RecordOp>(transfer.getRecord()))
+      if (auto record = symbols.lookup<rank::RecordOp>(transfer.getRecord()))
         crossing[keyOf(transfer.getSend(), transfer.getBackward(), transfer.getVirtualStage())] +=
             static_cast<double>(record.getBufferType().getBytes());
   }

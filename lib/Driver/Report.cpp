@@ -1,7 +1,7 @@
 // Exchanges are counted from the Local phase, where each still knows the sharding that asked for it.
 #include "Report.h"
 
-#include "TextTable.h"
+#include "FoldedTable.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "llvm/ADT/StringMap.h"
@@ -23,11 +23,11 @@ static int64_t bytesOf(Type type) {
   return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
-/// `{tp}` or `{} stages 0, 1` of `#dist.group<…>`.
+/// `{tp}` or `{} stages [0 to 15]` of `#dist.group<…>`.
 static std::string describe(dist::GroupAttr group) {
   std::string text = print(group);
   StringRef inner = StringRef(text).split('<').second;
-  return inner.drop_back().str();
+  return shortenNumbers(inner.drop_back());
 }
 
 /// How often each function runs in one step, by name.
@@ -41,7 +41,7 @@ static llvm::StringMap<int64_t> countCalls(ModuleOp module, dist::MeshOp mesh) {
   return counts;
 }
 
-static void addCollective(TextTable &table, FuncOp function, Operation *op, int64_t times) {
+static void addCollective(FoldedTable &table, FuncOp function, Operation *op, int64_t times) {
   auto text = [&](StringRef name) {
     auto value = op->getAttrOfType<StringAttr>(name);
     return value ? value.str() : std::string("-");
@@ -56,11 +56,12 @@ static void addCollective(TextTable &table, FuncOp function, Operation *op, int6
   int64_t bytes = std::max(bytesOf(op->getOperand(0).getType()),
                            bytesOf(cast<dist::PendingType>(op->getResult(0).getType()).getTensor()));
   table.add({function.getSymName().str(), kind.str(), describe(op->getAttrOfType<dist::GroupAttr>("group")),
-             std::to_string(bytes), std::to_string(times), text("cause"), because});
+             std::to_string(bytes), std::to_string(times), "1", text("cause"), because});
 }
 
 static std::string reportCollectives(ModuleOp module, const llvm::StringMap<int64_t> &counts) {
-  TextTable table({"function", "exchange", "over", "bytes>", "times a step>", "asked for by", "because"});
+  FoldedTable table(
+      {"*function", "exchange", "over", "bytes>", "times a step>", "+count>", "*asked for by", "because"});
   for (auto function : module.getOps<FuncOp>()) {
     int64_t times = counts.lookup(function.getSymName());
     for (Operation &op : function.getBody().front())
@@ -74,7 +75,7 @@ static std::string reportCollectives(ModuleOp module, const llvm::StringMap<int6
 
 /// What crosses from each chunk to its neighbours, by their stages.
 static std::string reportTransfers(ModuleOp module, dist::MeshOp mesh, const llvm::StringMap<int64_t> &counts) {
-  TextTable table({"from", "to", "value", "bytes>", "times a step>"});
+  FoldedTable table({"#from", "#to", "*value", "bytes>", "times a step>"});
   auto place = [&](int64_t chunk) {
     std::string text = "stage " + std::to_string(mesh.getStageOf(chunk));
     return mesh.getVirtualStages() == 1 ? text : text + "." + std::to_string(mesh.getVirtualStageOf(chunk));

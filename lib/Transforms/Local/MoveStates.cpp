@@ -76,8 +76,9 @@ enum class Direction { Fetch, Evict };
 
 class FunctionMover {
 public:
-  FunctionMover(FuncOp func, const MoveStatesOptions &options)
-      : func(func), options(options), builder(func), mesh(dist::MeshOp::find(func->getParentOfType<ModuleOp>())) {}
+  FunctionMover(FuncOp func, const SymbolTable &symbols, const MoveStatesOptions &options)
+      : func(func), symbols(symbols), options(options), builder(func),
+        mesh(dist::MeshOp::find(func->getParentOfType<ModuleOp>())) {}
 
   void run() {
     moveUpdates();
@@ -89,7 +90,7 @@ public:
   int64_t moves = 0;
 
 private:
-  static Needs needsOf(Operation *op);
+  Needs needsOf(Operation *op) const;
   SmallVector<Group> groupUpdates();
   void moveUpdates();
   void moveSums();
@@ -101,16 +102,17 @@ private:
   void wait(ArrayRef<Value> tokens, Location loc);
 
   FuncOp func;
+  const SymbolTable &symbols;
   const MoveStatesOptions &options;
   OpBuilder builder;
   dist::MeshOp mesh;
   llvm::DenseSet<Operation *> served; ///< reads that find what they need
 };
 
-Needs FunctionMover::needsOf(Operation *op) {
+Needs FunctionMover::needsOf(Operation *op) const {
   Needs needs;
   auto add = [&](FlatSymbolRefAttr name, bool written) {
-    needs.push_back({op, name, SymbolTable::lookupNearestSymbolFrom(op, name), written});
+    needs.push_back({op, name, symbols.lookup(name.getAttr()), written});
   };
   if (auto update = dyn_cast<UpdateOpInterface>(op)) {
     for (auto [index, name] : llvm::enumerate(update.getSymbols()))
@@ -245,7 +247,7 @@ void FunctionMover::moveUpdates() {
     end = end->getNextNode();
   bool gathersNothing =
       isa<ReturnOp>(end) || llvm::none_of(func.getBody().front().getOps<WriteOp>(),
-                                          [](WriteOp write) { return needsOf(write).front().isOnDisk(); });
+                                          [&](WriteOp write) { return needsOf(write).front().isOnDisk(); });
   builder.setInsertionPoint(gathersNothing ? func.getReturn().getOperation() : end);
   wait(writtenBehind, func.getLoc());
 }
@@ -381,8 +383,9 @@ struct MoveStates : hyc::impl::MoveStatesBase<MoveStates> {
     options.subGroup = subGroup;
     options.readAhead = readAhead;
     options.writeBehind = writeBehind;
+    const auto &symbols = getAnalysis<SymbolTable>();
     for (auto func : llvm::to_vector(getOperation().getOps<FuncOp>())) {
-      FunctionMover mover(func, options);
+      FunctionMover mover(func, symbols, options);
       mover.run();
       moves += mover.moves;
     }

@@ -3,6 +3,7 @@
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -38,6 +39,7 @@ struct AttachOptimizer : hyc::impl::AttachOptimizerBase<AttachOptimizer> {
   void runOnOperation() override;
 
 private:
+  StateMaker &states() { return getAnalysis<StateMaker>(); }
   LogicalResult verifyOptions();
   /// Patterns of `no-decay`, compiled.
   LogicalResult compilePatterns(SmallVectorImpl<llvm::Regex> &patterns);
@@ -45,7 +47,7 @@ private:
   /// Whether a number is neither infinite nor NaN.
   Value buildFinite(OpBuilder &builder, Location loc, Value number);
   void buildLossScale(OpBuilder &builder, StateOp scale, Value finite);
-  void buildRefresh(OpBuilder &builder, ParamOp param);
+  void buildRefresh(OpBuilder &builder, ParamOp param, ArrayRef<StateOp> copies);
   /// The next step's scales of quantised tensors.
   void buildFp8Scales(OpBuilder &builder);
   /// A state of the parameter's shape, which the optimizer keeps under a role.
@@ -114,8 +116,8 @@ StepValues AttachOptimizer::buildStep(OpBuilder &builder, FuncOp apply, ArrayRef
   for (StateOp gradient : gradients)
     names.push_back(FlatSymbolRefAttr::get(gradient));
   StateOp count = findState(module, kTokenCount);
-  StateOp norm = createState(module, kGradNorm, kGradNorm, scalar(builder.getF32Type()));
-  StateOp step = createState(module, kStep, kStep, scalar(builder.getI64Type()));
+  StateOp norm = states().create(kGradNorm, kGradNorm, scalar(builder.getF32Type()));
+  StateOp step = states().create(kStep, kStep, scalar(builder.getI64Type()));
 
   auto squares = named(SumOfSquaresOp::create(builder, loc, scalar(builder.getF64Type()), builder.getArrayAttr(names)),
                        "apply.sum_of_squares");
@@ -139,7 +141,7 @@ StepValues AttachOptimizer::buildStep(OpBuilder &builder, FuncOp apply, ArrayRef
   Value next = named(IncrementOp::create(builder, loc, step.getTensorType(), FlatSymbolRefAttr::get(step), Value()),
                      "apply.step");
   if (lossScale) {
-    StateOp applied = createState(module, kAppliedStep, kAppliedStep, step.getTensorType());
+    StateOp applied = states().create(kAppliedStep, kAppliedStep, step.getTensorType());
     next = named(IncrementOp::create(builder, loc, applied.getTensorType(), FlatSymbolRefAttr::get(applied), finite),
                  "apply.applied_step");
     buildLossScale(builder, lossScale, finite);
@@ -167,7 +169,7 @@ void AttachOptimizer::buildLossScale(OpBuilder &builder, StateOp scale, Value fi
   if (lossScaleWindow == 0)
     return;
   auto counter = [&](StringRef role, int64_t first) {
-    StateOp state = createState(getOperation(), role, role, RankedTensorType::get({}, builder.getI64Type()));
+    StateOp state = states().create(role, role, RankedTensorType::get({}, builder.getI64Type()));
     state.setInitAttr(FillAttr::get(&getContext(), builder.getF64FloatAttr(static_cast<double>(first))));
     return FlatSymbolRefAttr::get(state);
   };
@@ -179,13 +181,12 @@ void AttachOptimizer::buildLossScale(OpBuilder &builder, StateOp scale, Value fi
   setId(update, "apply.loss_scale.update");
 }
 
-void AttachOptimizer::buildRefresh(OpBuilder &builder, ParamOp param) {
-  for (auto state : getOperation().getOps<StateOp>())
-    if (state.getRole() == kCompute && state.getParam() == param.getSymName()) {
-      auto refresh =
-          RefreshOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(state), FlatSymbolRefAttr::get(param));
-      setId(refresh, param.getSymName() + ".refresh");
-    }
+void AttachOptimizer::buildRefresh(OpBuilder &builder, ParamOp param, ArrayRef<StateOp> copies) {
+  for (StateOp copy : copies) {
+    auto refresh =
+        RefreshOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(copy), FlatSymbolRefAttr::get(param));
+    setId(refresh, param.getSymName() + ".refresh");
+  }
 }
 
 void AttachOptimizer::buildFp8Scales(OpBuilder &builder) {
@@ -201,7 +202,7 @@ void AttachOptimizer::buildFp8Scales(OpBuilder &builder) {
 
 FlatSymbolRefAttr AttachOptimizer::keep(ParamOp param, StringRef role, StringRef suffix) {
   return FlatSymbolRefAttr::get(
-      createState(getOperation(), param.getSymName() + "." + suffix, role, param.getTensorType(), param));
+      states().create(param.getSymName() + "." + suffix, role, param.getTensorType(), param));
 }
 
 static UnitAttr unitIf(OpBuilder &builder, bool condition) { return condition ? builder.getUnitAttr() : UnitAttr(); }
@@ -300,9 +301,13 @@ void AttachOptimizer::runOnOperation() {
     return signalPassFailure();
   }
   SmallVector<StateOp> gradients;
-  for (auto state : module.getOps<StateOp>())
+  llvm::StringMap<SmallVector<StateOp, 1>> copies; // in the compute type, by parameter
+  for (auto state : module.getOps<StateOp>()) {
     if (state.getRole() == kGradient)
       gradients.push_back(state);
+    if (state.getRole() == kCompute && state.getParam())
+      copies[*state.getParam()].push_back(state);
+  }
 
   OpBuilder builder(&getContext());
   builder.setInsertionPointAfter(microbatch);
@@ -310,10 +315,10 @@ void AttachOptimizer::runOnOperation() {
   builder.setInsertionPointToEnd(&apply.getBody().front());
   StepValues step = buildStep(builder, apply, gradients);
   for (StateOp gradient : gradients) {
-    auto param = module.lookupSymbol<ParamOp>(gradient.getParamAttr());
+    auto param = states().lookup<ParamOp>(*gradient.getParam());
     bool decays = llvm::none_of(patterns, [&](llvm::Regex &pattern) { return pattern.match(param.getSymName()); });
     buildUpdate(builder, {param, gradient, decays ? weightDecay : 0.0}, step);
-    buildRefresh(builder, param);
+    buildRefresh(builder, param, copies[param.getSymName()]);
     undecayedParameters += !decays;
     ++updatedParameters;
   }
