@@ -19,5 +19,5 @@ endfunction()
 include(ProcessorCount)
 ProcessorCount(HYC_CORES)
 add_custom_target(check-hyc-quick
-  COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure -L quick --parallel ${HYC_CORES} USES_TERMINAL)
-add_custom_target(check-hyc COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure USES_TERMINAL)
+  COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure -L quick -LE "^long$" --parallel ${HYC_CORES} USES_TERMINAL)
+add_custom_target(check-hyc COMMAND ${CMAKE_CTEST_COMMAND} --output-on-failure -LE "^long$" USES_TERMINAL)

@@ -1,3 +1,4 @@
+// One launch that adds 1 to each of a few counters.
 #include "kernels/counter/cuda.h"
 #include "kernels/cuda/launch.h"
 

@@ -1,3 +1,4 @@
+// Evaluation op by op, element by element, with a bound on depth: the values of masks and tables that no input reaches.
 #include "hyc/Analysis/ConstantEvaluation.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "llvm/ADT/DenseMap.h"

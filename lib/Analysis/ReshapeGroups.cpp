@@ -1,3 +1,4 @@
+// The runs of dimensions of a reshape, found by walking both shapes at once.
 #include "hyc/Analysis/ReshapeGroups.h"
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,8 +2,8 @@
 // changes little, so a few rounds do.
 #include "ActivationBudget.h"
 
-#include "MemoryFit.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/ByteCount.h"
+#include "hyc/Support/DriverError.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
@@ -19,16 +19,15 @@ static constexpr int kMostRounds = 8;
 static constexpr char kActivations[] = "activations";
 
 /// Bytes of the activations arena by stage; empty if some phase fails, which the compilation proper will tell about.
-static std::vector<int64_t> arenasUnder(const std::vector<int64_t> &budgets, ModuleOp train, PipelineOptions options) {
+static std::vector<int64_t> arenasUnder(const std::vector<int64_t> &budgets, ModuleOp train, Plan plan) {
   ScopedDiagnosticHandler silence(train.getContext(), [](Diagnostic &) { return success(); });
   OwningOpRef<ModuleOp> module(train.clone());
   JobAccount job;
-  options.activationBudgets = budgets;
-  options.account = &job;
+  plan.activationBudgets = budgets;
   PassManager passes(train.getContext());
-  buildPhase(Phase::Plan, passes, options);
-  buildPhase(Phase::Local, passes, options);
-  buildPlacement(passes, options);
+  buildPhase(Phase::Plan, passes, plan);
+  buildPhase(Phase::Local, passes, plan);
+  buildPlacement(passes, &job);
   std::vector<int64_t> bytes;
   if (failed(passes.run(*module)))
     return bytes;
@@ -44,9 +43,8 @@ static bool allFit(const std::vector<int64_t> &bytes, int64_t limit) {
   return std::all_of(bytes.begin(), bytes.end(), [&](int64_t stage) { return stage <= limit; });
 }
 
-llvm::Expected<std::vector<int64_t>> hyc::findActivationBudgets(ModuleOp train, const PipelineOptions &options,
-                                                                int64_t limit) {
-  std::vector<int64_t> none(options.pp, 0), least = arenasUnder(none, train, options);
+llvm::Expected<std::vector<int64_t>> hyc::findActivationBudgets(ModuleOp train, const Plan &plan, int64_t limit) {
+  std::vector<int64_t> none(*plan.pp, 0), least = arenasUnder(none, train, plan);
   if (least.empty())
     return none;
   if (!allFit(least, limit)) {
@@ -57,9 +55,9 @@ llvm::Expected<std::vector<int64_t>> hyc::findActivationBudgets(ModuleOp train, 
                                          "but --activation-memory is " +
                                          Twine(limit) + "; raise it, or lower --micro-batch or raise --tp or --pp");
   }
-  std::vector<int64_t> best = none, tried(options.pp, limit);
+  std::vector<int64_t> best = none, tried(*plan.pp, limit);
   for (int round = 0; round < kMostRounds && tried != best; ++round) {
-    std::vector<int64_t> bytes = arenasUnder(tried, train, options);
+    std::vector<int64_t> bytes = arenasUnder(tried, train, plan);
     if (bytes.empty())
       return none;
     std::vector<int64_t> next = tried;
@@ -79,15 +77,15 @@ llvm::Expected<std::vector<int64_t>> hyc::findActivationBudgets(ModuleOp train, 
 }
 
 llvm::Error hyc::checkActivationMemory(const JobAccount &job, const CompileOptions &options) {
-  if (options.activationMemory.empty())
+  if (options.activationMemory->empty())
     return llvm::Error::success();
-  llvm::Expected<int64_t> limit = parseByteCount("activation-memory", options.activationMemory);
+  llvm::Expected<int64_t> limit = parseByteCount("activation-memory", *options.activationMemory);
   if (!limit)
     return limit.takeError();
   for (const StageAccount &stage : job.stages)
     if (const ArenaAccount *arena = stage.findArena(kActivations); arena && arena->bytes > *limit)
       return makeError(ExitCode::Data, "activations of stage " + Twine(stage.stage) + " take " + Twine(arena->bytes) +
                                            " bytes a rank under this plan, but --activation-memory is " +
-                                           options.activationMemory);
+                                           *options.activationMemory);
   return llvm::Error::success();
 }

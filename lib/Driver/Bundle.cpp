@@ -1,6 +1,6 @@
 // What goes into a bundle.
 #include "Bundle.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"

@@ -3,31 +3,31 @@
 
 #include "ActivationBudget.h"
 #include "ConfigResolution.h"
-#include "DiagnosticPrinter.h"
-#include "Interruption.h"
+#include "DiagnosticCollector.h"
 #include "MemoryFit.h"
 #include "MemoryReport.h"
 #include "ModelInput.h"
 #include "OutputFolder.h"
-#include "PlanFile.h"
+#include "PlanRules.h"
 #include "ProgramFolder.h"
 #include "Report.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
-#include "hyc/Analysis/Workspaces.h"
+#include "hyc/Driver/OptionChecks.h"
 #include "hyc/Pipelines/Pipelines.h"
+#include "hyc/Plan/PlanText.h"
+#include "hyc/Plan/SettingTable.h"
+#include "hyc/Support/ByteCount.h"
 #include "hyc/Target/Cpp.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 
-#include <chrono>
 #include <filesystem>
 #include <limits>
 
@@ -36,89 +36,25 @@ using namespace hyc;
 using llvm::Error;
 using llvm::Expected;
 
-static PrecisionOptions precisionOptions(const CompileOptions &options) {
-  return {*options.precision,
-          *options.gradientAccumulationType,
-          *options.communicationType,
-          {*options.lossScale, *options.initialScalePower, *options.lossScaleWindow, *options.hysteresis,
-           *options.consecutiveHysteresis, *options.minLossScale}};
-}
-
-static PipelineOptions pipelineOptions(const CompileOptions &options) {
-  PipelineOptions result;
-  result.loss = options.loss;
-  result.logits = options.logits;
-  result.labels = options.labels;
-  result.optimizer = *options.optimizer;
-  result.beta1 = (*options.betas)[0];
-  result.beta2 = (*options.betas)[1];
-  result.epsilon = *options.epsilon;
-  result.correctBias = *options.correctBias;
-  result.cycleMomentum = *options.cycleMomentum;
-  result.leastTrust = *options.leastTrust;
-  result.mostTrust = *options.mostTrust;
-  result.weightDecay = *options.weightDecay;
-  result.momentum = *options.momentum;
-  result.clipGradNorm = *options.clipGradNorm;
-  result.noDecay = options.noDecay;
-  result.train = options.train;
-  result.freeze = options.freeze;
-  result.dropout = options.dropout;
-  result.evaluates = options.entry == "evaluate";
-  result.precision = precisionOptions(options);
-  result.tp = *options.tp;
-  result.pp = *options.pp;
-  result.virtualStages = *options.virtualStages;
-  result.dp = *options.dp;
-  result.microBatches = *options.gradAccum;
-  result.partitionMethod = *options.partitionMethod;
-  result.schedule = *options.schedule;
-  result.sequenceParallel = *options.sequenceParallel;
-  result.recompute = *options.recompute;
-  result.partitionActivations = *options.partitionActivations;
-  result.zero = *options.zero;
-  result.gradientReduction = *options.gradientReduction;
-  result.persistenceThreshold = *options.persistenceThreshold;
-  result.prefetch = *options.prefetch;
-  result.maxLiveParameters = *options.maxLiveParameters;
-  result.reductionsInFlight = *options.reductionsInFlight;
-  result.prefetchBucket = *options.prefetchBucket;
-  result.reduceBucket = *options.reduceBucket;
-  result.gatherBucket = *options.gatherBucket;
-  result.offloadOptimizer = *options.offloadOptimizer;
-  result.offloadParam = *options.offloadParam;
-  result.offloadActivations = *options.offloadActivations;
-  result.offloadGradients = *options.offloadGradients;
-  result.offloadRatio = *options.offloadRatio;
-  result.maxInHost = *options.maxInHost;
-  result.subGroup = *options.subGroup;
-  result.readAhead = *options.readAhead;
-  result.writeBehind = *options.writeBehind;
-  result.offloadPrefetch = *options.offloadPrefetch;
-  result.checkFinite = options.checkFinite;
-  result.threads = plannedThreads(options);
-  result.poison = options.poison;
-  return result;
-}
-
 namespace {
 class Compilation {
 public:
-  Compilation(const CompileOptions &options, const Toolchain &given)
-      : options(options), toolchain(given), context(MLIRContext::Threading::DISABLED),
-        diagnostics(context, options.input) {
+  Compilation(const CompileOptions &options, const Toolchain &given, const CompileListener &listener)
+      : options(options), toolchain(given), listener(listener), context(MLIRContext::Threading::DISABLED),
+        diagnostics(context, options.input, this->listener) {
     context.printOpOnDiagnostic(false);
     context.loadDialect<HycDialect, dist::DistDialect, rank::RankDialect>();
   }
 
-  Error run();
+  CompileResult run();
   /// The account under these options, without a word and without a file; nothing where they cannot be planned.
   std::optional<JobAccount> tryPlan();
 
 private:
+  Error runSteps();
   /// What can be refused before the model is read.
   Error prepare();
-  Error applyPlan();
+  Error applyRules();
   Error settleActivations();
   Error readInput();
   Error runPhase(Phase phase);
@@ -127,20 +63,42 @@ private:
   /// Takes down what later phases no longer know.
   void remember(Phase phase);
   Error emitFolder();
-  void reportSuccess(double seconds) const;
+  std::string summarize() const;
+
+  bool hasPlanFile() const { return !options.planFile->empty(); }
 
   CompileOptions options;
+  EmitKind emit = EmitKind::Exe;
   Toolchain toolchain;
+  CompileListener listener;
   MLIRContext context;
-  DiagnosticPrinter diagnostics;
-  std::optional<PlanFile> plan;
+  DiagnosticCollector diagnostics;
   std::optional<OutputFolder> folder;
   ModelInput model;
   CompiledModel compiled;
-  PipelineOptions pipeline;
+  Plan plan; ///< what the passes are built from: the options' with what is only known here
   MachineRates machine;
+  std::string text; ///< of a phase that goes to no file
 };
 } // namespace
+
+/// Where programs go; --emit of a phase has no folder.
+static std::string shownFolder(const CompileOptions &options) {
+  return options.output->empty() ? "out" : *options.output;
+}
+
+/// What the command reads, so that no output takes its place.
+static std::vector<InputPath> inputsOf(const CompileOptions &options) {
+  std::vector<InputPath> inputs{{"", options.input}};
+  const std::pair<const char *, const std::string &> files[] = {
+      {"--plan", *options.planFile}, {"--config", *options.configFile}, {"--machine", *options.machineFile}};
+  for (const auto &[flag, path] : files)
+    if (!path.empty())
+      inputs.push_back({flag, path});
+  if (startsFromCheckpoint(options))
+    inputs.push_back({"--weights", *options.weights});
+  return inputs;
+}
 
 static std::string printModule(ModuleOp module) {
   std::string text;
@@ -151,10 +109,10 @@ static std::string printModule(ModuleOp module) {
 }
 
 /// Joins flags, config and plan, and checks the result. `file` is what was read of the config even where that fails.
-static Error settle(CompileOptions &options, ConfigFile &file, std::optional<PlanFile> &plan) {
+static Error settle(CompileOptions &options, ConfigFile &file) {
   Error applied = Error::success();
-  if (!options.configFile.empty()) {
-    Expected<ConfigFile> read = ConfigFile::read(options.configFile);
+  if (!options.configFile->empty()) {
+    Expected<ConfigFile> read = ConfigFile::read(*options.configFile);
     if (!read)
       return read.takeError();
     file = std::move(*read);
@@ -162,16 +120,19 @@ static Error settle(CompileOptions &options, ConfigFile &file, std::optional<Pla
   }
   if (applied)
     return applied;
-  if (!options.planFile.empty()) {
-    Expected<PlanFile> read = readPlanFile(options.planFile);
+  if (!options.planFile->empty()) {
+    Expected<Plan> read = readPlan(*options.planFile);
     if (!read)
       return read.takeError();
     if (Error error = takePlan(options, *read))
       return error;
-    plan = std::move(*read);
   }
   resolveOptimizer(options);
   resolveFollowers(options);
+  if (Error error = checkRanges(options))
+    return error;
+  if (Error error = resolveRanks(options))
+    return error;
   if (Error error = checkOptions(options))
     return error;
   if (Error error = resolveBatch(options))
@@ -181,13 +142,15 @@ static Error settle(CompileOptions &options, ConfigFile &file, std::optional<Pla
 
 Error Compilation::prepare() {
   ConfigFile config;
-  if (Error error = settle(options, config, plan))
+  if (Error error = settle(options, config))
     return error;
+  emit = emitOf(options);
+  compiled.plan = options;
   if (std::error_code error = llvm::sys::fs::access(options.input, llvm::sys::fs::AccessMode::Exist))
     return ioError("cannot read '" + options.input + "'", error);
   machine = defaultRates(plannedThreads(options));
-  if (!options.machineFile.empty()) {
-    Expected<MachineRates> read = readMachine(options.machineFile, machine);
+  if (!options.machineFile->empty()) {
+    Expected<MachineRates> read = readMachine(*options.machineFile, machine);
     if (!read)
       return read.takeError();
     machine = *read;
@@ -196,19 +159,19 @@ Error Compilation::prepare() {
   if (!architectures)
     return architectures.takeError();
   toolchain.architectures = *architectures;
-  toolchain.optimization = options.optimization;
-  if (options.emit == EmitKind::Exe)
+  toolchain.optimization = *options.optimization;
+  if (emit == EmitKind::Exe)
     if (Error error = toolchain.check())
       return error;
-  if (!options.dumpFolder.empty()) {
+  if (!options.dumpFolder->empty()) {
     std::error_code error;
-    std::filesystem::create_directories(options.dumpFolder, error);
+    std::filesystem::create_directories(*options.dumpFolder, error);
     if (error)
-      return ioError("cannot create --dump-dir '" + options.dumpFolder + "'", error);
+      return ioError("cannot create --dump-dir '" + *options.dumpFolder + "'", error);
   }
-  if (options.emit < EmitKind::Account)
+  if (emit < EmitKind::Account)
     return Error::success();
-  Expected<OutputFolder> opened = OutputFolder::open(options.output.empty() ? "out" : options.output, options.input);
+  Expected<OutputFolder> opened = OutputFolder::open(shownFolder(options), inputsOf(options));
   if (!opened)
     return opened.takeError();
   folder.emplace(std::move(*opened));
@@ -216,53 +179,49 @@ Error Compilation::prepare() {
 }
 
 /// Hangs what the plan file says on the module, and leaves to the passes what it does not.
-Error Compilation::applyPlan() {
-  if (Error error = applyShardingRules(*plan, *model.module))
+Error Compilation::applyRules() {
+  if (Error error = applyShardingRules(plan.rules, *model.module))
     return error;
-  if (Error error = applyLifetimeRules(*plan, *model.module))
+  if (Error error = applyLifetimeRules(plan.rules, *model.module))
     return error;
-  pipeline.cuts = plan->cuts;
-  pipeline.recompute = "planned";
-  pipeline.offloadActivations = "none"; // its lifetimes say what is
+  plan.recompute = "planned";
+  plan.offloadActivations = "none"; // its lifetimes say what is
   return Error::success();
 }
 
 /// Finds what may be saved within --activation-memory.
 Error Compilation::settleActivations() {
-  if (options.activationMemory.empty()) { // the mode of a plan that is not used for this layout
-    pipeline.activationBudgets = {std::numeric_limits<int64_t>::max()};
+  if (options.activationMemory->empty()) { // the mode of a plan that is not used for this layout
+    plan.activationBudgets = {std::numeric_limits<int64_t>::max()};
     return Error::success();
   }
-  Expected<int64_t> limit = parseByteCount("activation-memory", options.activationMemory);
+  Expected<int64_t> limit = parseByteCount("activation-memory", *options.activationMemory);
   if (!limit)
     return limit.takeError();
-  Expected<std::vector<int64_t>> budgets = findActivationBudgets(*model.module, pipeline, *limit);
+  Expected<std::vector<int64_t>> budgets = findActivationBudgets(*model.module, plan, *limit);
   if (!budgets)
     return budgets.takeError();
-  pipeline.activationBudgets = *budgets;
+  plan.activationBudgets = *budgets;
   return Error::success();
 }
 
 Error Compilation::runPhase(Phase phase) {
   ModuleOp module = *model.module;
-  if (phase == Phase::Train && plan)
-    if (Error error = applyFormRules(*plan, *model.module))
+  if (phase == Phase::Train && hasPlanFile())
+    if (Error error = applyFormRules(plan.rules, *model.module))
       return error;
-  if (phase == Phase::Plan && plan)
-    if (Error error = applyPlan())
+  if (phase == Phase::Plan && hasPlanFile())
+    if (Error error = applyRules())
       return error;
-  if (phase == Phase::Plan && pipeline.recompute == "auto")
+  if (phase == Phase::Plan && *plan.recompute == "auto")
     if (Error error = settleActivations())
       return error;
-  // Scratch memory differs between targets.
-  if (phase == Phase::Rank && options.target != "cpu")
-    module->setAttr(kTargetAttribute, StringAttr::get(&context, options.target));
   PassManager passes(&context);
-  bool stopsAtAccount = phase == Phase::Rank && options.emit == EmitKind::Account;
+  bool stopsAtAccount = phase == Phase::Rank && emit == EmitKind::Account;
   if (stopsAtAccount)
-    buildAccount(passes, pipeline);
+    buildAccount(passes, &compiled.account);
   else
-    buildPhase(phase, passes, pipeline);
+    buildPhase(phase, passes, plan, &compiled.account);
   if (failed(passes.run(module)))
     return diagnostics.failure(ExitCode::Data);
   if (stopsAtAccount)
@@ -273,42 +232,26 @@ Error Compilation::runPhase(Phase phase) {
     return makeError(ExitCode::Internal, "the result of phase " + getName(phase) +
                                              " breaks its invariant, as told above; "
                                              "this is a fault of hyc, not of the model");
-  if (options.dumpFolder.empty())
+  if (options.dumpFolder->empty())
     return Error::success();
-  llvm::SmallString<128> path(options.dumpFolder);
+  llvm::SmallString<128> path(*options.dumpFolder);
   llvm::sys::path::append(path, Twine(static_cast<int>(phase) + 1) + "-" + getName(phase) + ".mlir");
-  return writeFileWhole(path, printModule(module));
+  return writeFileWhole(path, printModule(module), inputsOf(options));
 }
 
 Error Compilation::emitText() {
-  std::string text = printModule(*model.module);
-  if (!options.output.empty() && options.output != "-")
-    return writeFileWhole(options.output, text);
-  llvm::outs() << text;
-  llvm::outs().flush();
-  return Error::success();
+  text = printModule(*model.module);
+  if (options.output->empty() || *options.output == "-")
+    return Error::success();
+  return writeFileWhole(*options.output, std::exchange(text, ""), inputsOf(options));
 }
 
 void Compilation::remember(Phase phase) {
   ModuleOp module = *model.module;
   if (phase == Phase::Plan) {
-    PipelineOptions chosen = pipelineOptions(options);
-    compiled.plan = describePlan(module, {chosen.zero, chosen.gradientReduction, chosen.persistenceThreshold,
-                                          chosen.prefetch, chosen.prefetchBucket, chosen.maxLiveParameters,
-                                          chosen.reduceBucket, chosen.gatherBucket, chosen.reductionsInFlight});
-    compiled.plan.schedule = *options.schedule;
-    compiled.plan.partitionMethod = *options.partitionMethod;
-    compiled.plan.recompute = *options.recompute;
-    if (plan)
-      compiled.plan.forms = plan->forms;
-    if (*options.precision != "f32")
-      compiled.plan.precision = *options.precision;
-    if (compiled.plan.offload)
-      compiled.plan.offload = OffloadPlan{chosen.offloadOptimizer, chosen.offloadParam,     chosen.offloadRatio,
-                                          chosen.maxInHost,        chosen.subGroup,         chosen.readAhead,
-                                          chosen.writeBehind,      chosen.offloadGradients, chosen.offloadPrefetch};
+    compiled.plan = describePlan(module, options);
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
-    if (options.emit > EmitKind::Account)
+    if (emit > EmitKind::Account)
       compiled.planHash = llvm::xxh3_64bits(printModule(module));
   }
   if (phase == Phase::Local)
@@ -324,8 +267,9 @@ void Compilation::remember(Phase phase) {
 Error Compilation::checkMemory() {
   if (Error error = checkActivationMemory(compiled.account, options))
     return error;
-  return checkFit(compiled.account, options, model.microBatch,
-                  [&](const CompileOptions &changed) { return Compilation(changed, toolchain).tryPlan(); });
+  return checkFit(
+      compiled.account, options, model.microBatch,
+      [&](const CompileOptions &changed) { return Compilation(changed, toolchain, {}).tryPlan(); }, listener);
 }
 
 /// The name of the model's file without its ending, or of its folder, made of characters that need quoting nowhere.
@@ -351,32 +295,31 @@ Error Compilation::emitFolder() {
   compiled.microBatch = model.microBatch;
   compiled.sequence = tokensOfSample(*model.module);
   ProgramFolder programs(*folder, options, compiled);
-  if (options.emit == EmitKind::Account) {
+  if (emit == EmitKind::Account) {
     if (Error error = programs.writePlan())
       return error;
     return folder->commit();
   }
   if (Error error = programs.writeSources(*model.module, diagnostics, toolchain))
     return error;
-  if (options.emit == EmitKind::Exe)
-    if (Error error = programs.buildPrograms(toolchain))
+  if (emit == EmitKind::Exe)
+    if (Error error = programs.buildPrograms(toolchain, listener))
       return error;
   return folder->commit();
 }
 
-void Compilation::reportSuccess(double seconds) const {
-  const PlanFile &mesh = compiled.plan;
-  std::string shown = options.output.empty() ? "out" : options.output;
-  int64_t ranks = mesh.tp * mesh.pp * mesh.dp;
-  llvm::outs() << compiled.name << ": " << ranks << (ranks == 1 ? " rank (tp " : " ranks (tp ") << mesh.tp << " × pp "
-               << mesh.pp << " × dp " << mesh.dp << "), " << model.microBatch * *options.gradAccum * mesh.dp
-               << " samples a step (micro-batch " << model.microBatch << " × grad-accum " << *options.gradAccum
-               << " × dp " << mesh.dp << ")\n"
-               << summarizeMemory(compiled.account) << (compiled.time ? summarizeTime(*compiled.time) : "") << "wrote " << shown << " in " << llvm::format("%.1f s", seconds);
-  if (options.emit == EmitKind::Exe)
-    llvm::outs() << (pipeline.evaluates ? "; evaluate with: hyc-run " : "; train with: hyc-run ") << shown
-                 << " --data FILE" << (pipeline.evaluates ? "" : " --steps N");
-  llvm::outs() << "\n";
+std::string Compilation::summarize() const {
+  std::string summary;
+  const Plan &mesh = compiled.plan;
+  int64_t ranks = mesh.rankCount();
+  llvm::raw_string_ostream(summary) << compiled.name << ": " << ranks << (ranks == 1 ? " rank (tp " : " ranks (tp ")
+                                    << *mesh.tp << " × pp " << *mesh.pp << " × dp " << *mesh.dp << "), "
+                                    << model.microBatch * *options.gradAccum * *mesh.dp
+                                    << " samples a step (micro-batch " << model.microBatch << " × grad-accum "
+                                    << *options.gradAccum << " × dp " << *mesh.dp << ")\n"
+                                    << summarizeMemory(compiled.account)
+                                    << (compiled.time ? summarizeTime(*compiled.time) : "");
+  return summary;
 }
 
 Error Compilation::readInput() {
@@ -384,15 +327,14 @@ Error Compilation::readInput() {
   if (!read)
     return read.takeError();
   model = std::move(*read);
-  pipeline = pipelineOptions(options);
-  pipeline.account = &compiled.account;
+  plan = options;
+  plan.threads = plannedThreads(options);
   return Error::success();
 }
 
 std::optional<JobAccount> Compilation::tryPlan() {
-  options.emit = EmitKind::Account;
-  options.dumpFolder.clear();
-  diagnostics.silence();
+  emit = EmitKind::Account;
+  options.dumpFolder = "";
   Error error = readInput();
   for (Phase phase : kPhases) {
     if (error)
@@ -408,8 +350,7 @@ std::optional<JobAccount> Compilation::tryPlan() {
   return std::move(compiled.account);
 }
 
-Error Compilation::run() {
-  auto begin = std::chrono::steady_clock::now();
+Error Compilation::runSteps() {
   if (Error error = prepare())
     return error;
   if (Error error = readInput())
@@ -417,30 +358,50 @@ Error Compilation::run() {
   for (Phase phase : kPhases) {
     if (Error error = runPhase(phase))
       return error;
-    if (static_cast<int>(options.emit) == static_cast<int>(phase))
+    bool isLast = static_cast<int>(emit) == static_cast<int>(phase);
+    if (!isLast || phase == Phase::Plan)
+      remember(phase);
+    if (isLast)
       return emitText();
-    remember(phase);
   }
   if (Error error = checkMemory())
     return error;
-  if (Error error = emitFolder())
-    return error;
-  reportSuccess(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  return Error::success();
+  return emitFolder();
 }
 
-Error hyc::explainConfig(CompileOptions options) {
+/// What an error says, and whose it is to mend.
+static void take(CompileResult &result, Error error) {
+  llvm::handleAllErrors(std::move(error), [&](const DriverError &failure) {
+    result.code = failure.getCode();
+    result.error = failure.getMessage();
+  });
+}
+
+CompileResult Compilation::run() {
+  CompileResult result;
+  take(result, runSteps());
+  if (result && emit >= EmitKind::Account)
+    result.summary = summarize();
+  result.diagnostics = diagnostics.take();
+  result.plan = std::move(compiled.plan);
+  if (result && emit >= EmitKind::Account)
+    result.folder = shownFolder(options);
+  result.account = std::move(compiled.account);
+  result.text = std::move(text);
+  return result;
+}
+
+CompileResult hyc::explainConfig(CompileOptions options) {
+  CompileResult result;
   ConfigFile file;
-  std::optional<PlanFile> plan;
-  Error error = settle(options, file, plan);
+  take(result, settle(options, file));
   // A file that cannot be read leaves nothing to explain; one that asks for too much is shown with what is refused.
-  if (!error || !file.getEntries().empty())
-    llvm::outs() << explainConfig(file, options);
-  llvm::outs().flush();
-  return error;
+  if (result || !file.getEntries().empty())
+    result.text = explainConfig(file, options);
+  result.plan = options;
+  return result;
 }
 
-Error hyc::compile(const CompileOptions &options, const Toolchain &toolchain) {
-  Interruption interruption;
-  return Compilation(options, toolchain).run();
+CompileResult hyc::compile(const CompileOptions &options, const Toolchain &toolchain, const CompileListener &listener) {
+  return Compilation(options, toolchain, listener).run();
 }

@@ -33,7 +33,7 @@ static std::string nameOf(Origin origin, StringRef source) {
 /// A connected key: the setting tells who has decided it.
 static void explainConnected(Row &row, const ConfigFile &file, const ConfigKey &key, const ConfigEntry *entry,
                              const CompileOptions &options) {
-  ShownSetting setting = key.treatment.show(options);
+  ShownSetting setting = showSetting(key, options);
   bool isSaid = entry && !entry->isAuto();
   if (!isInForce(key, options)) {
     row.status = "without effect";
@@ -91,7 +91,7 @@ std::string hyc::explainConfig(const ConfigFile &file, const CompileOptions &opt
     if (!file.find(key.path) && !key.path.ends_with(".*"))
       add(others, explain(file, key, nullptr, options));
   std::string text;
-  if (!options.configFile.empty())
-    text += "Given in " + options.configFile + ":\n" + (given.empty() ? "none\n" : given.str()) + "\nNot given:\n";
+  if (!options.configFile->empty())
+    text += "Given in " + *options.configFile + ":\n" + (given.empty() ? "none\n" : given.str()) + "\nNot given:\n";
   return text + others.str();
 }

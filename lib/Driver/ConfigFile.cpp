@@ -1,7 +1,8 @@
+// Reading a ds_config.json: every key against the table, with the nearest known one where it is unknown.
 #include "ConfigFile.h"
 
-#include "JsonFile.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
+#include "hyc/Support/JsonFile.h"
 #include "hyc/Support/NearestName.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -3,8 +3,7 @@
 #include "ConfigKeys.h"
 
 #include "ConfigFile.h"
-#include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/ErrorHandling.h"
 
 using namespace llvm;
 using namespace hyc;
@@ -13,6 +12,22 @@ using namespace hyc;
 // Connections to settings
 //===----------------------------------------------------------------------===//
 
+const SettingRow &hyc::settingOf(const ConfigKey &key) {
+  if (const SettingRow *row = findSettingOfConfigKey(key.path))
+    return *row;
+  report_fatal_error("a connected key of ds_config has no setting");
+}
+
+ShownSetting hyc::showSetting(const ConfigKey &key, const CompileOptions &options) {
+  SettingRef setting = settingOf(key).in(options);
+  std::string value = print(valueOf(setting));
+  if (key.treatment.isOneOfMany)
+    value = value == key.path.split('.').first ? "true" : "false";
+  if (!key.treatment.decider.empty() && value == "0")
+    return {"-", Origin::Derived, key.treatment.decider.str()};
+  return {value, originOf(setting), sourceOf(setting)};
+}
+
 static void convert(const JsonValue &json, int64_t &value) { value = *json.getInteger(); }
 static void convert(const JsonValue &json, bool &value) { value = *json.getBool(); }
 static void convert(const JsonValue &json, double &value) { value = *json.getNumber(); }
@@ -20,150 +35,113 @@ static void convert(const JsonValue &json, std::string &value) { value = json.ge
 static void convert(const JsonValue &json, std::array<double, 2> &value) {
   value = {*(*json.getArray())[0].getNumber(), *(*json.getArray())[1].getNumber()};
 }
-
-static std::string print(bool value) { return value ? "true" : "false"; }
-static std::string print(int64_t value) { return std::to_string(value); }
-static std::string print(const std::string &value) { return value.empty() ? "-" : value; }
-static std::string print(double value) {
-  std::string text;
-  raw_string_ostream(text) << format("%.10g", value);
-  return text;
-}
-static std::string print(const std::array<double, 2> &value) {
-  return "[" + print(value[0]) + ", " + print(value[1]) + "]";
+template <typename T> static void convert(const JsonValue &, std::vector<T> &) {
+  llvm_unreachable("no key of ds_config is a list");
 }
 
-template <auto Member> static ShownSetting showSetting(const CompileOptions &options) {
-  const auto &setting = options.*Member;
-  return {print(*setting), setting.getOrigin(), setting.getSource()};
+static void offer(SettingRef setting, const SettingValue &value, const ConfigEntry &entry, const ConfigFile &file) {
+  offerTo(setting, value, Origin::Config, file.sourceOf(entry));
 }
 
-template <auto Member>
-static Error offerSetting(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
-  auto value = *(options.*Member);
-  convert(*entry.value, value);
-  (options.*Member).offer(value, Origin::Config, file.sourceOf(entry));
+static Error offerValue(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
+  SettingValue value = valueOf(setting);
+  std::visit([&](auto &typed) { convert(*entry.value, typed); }, value);
+  offer(setting, value, entry, file);
   return Error::success();
 }
 
-/// The value as it is becomes the setting.
-template <auto Member> static constexpr Treatment connect() {
-  return {Treatment::Connected, offerSetting<Member>, showSetting<Member>, {}};
-}
-/// The value becomes the setting by way of a function.
-template <auto Member>
-static constexpr Treatment connectBy(Error (*offer)(CompileOptions &, const ConfigEntry &, const ConfigFile &)) {
-  return {Treatment::Connected, offer, showSetting<Member>, {}};
-}
+using Offer = Error (*)(SettingRef, const ConfigEntry &, const ConfigFile &);
 
+/// The value becomes the setting, as it is or by way of a function.
+static constexpr Treatment connect(Offer offer = offerValue) { return {Treatment::Connected, offer, false, {}, {}}; }
 /// 0 stands for a number that something else decides.
-template <auto Member, const char *Decider> static ShownSetting showOpen(const CompileOptions &options) {
-  ShownSetting shown = showSetting<Member>(options);
-  if (*(options.*Member) == 0)
-    return {"-", Origin::Derived, Decider};
-  return shown;
+static constexpr Treatment connectOpen(StringRef decider) {
+  return {Treatment::Connected, offerValue, false, decider, {}};
 }
-template <auto Member, const char *Decider> static constexpr Treatment connectOpen() {
-  return {Treatment::Connected, offerSetting<Member>, showOpen<Member, Decider>, {}};
-}
+/// One of several keys that choose a setting between them.
+static constexpr Treatment choose(Offer offer) { return {Treatment::Connected, offer, true, {}, {}}; }
+static constexpr Treatment harmless() { return {Treatment::Harmless, nullptr, false, {}, {}}; }
+static constexpr Treatment only(StringRef neutral) { return {Treatment::Only, nullptr, false, {}, neutral}; }
+
 static constexpr char kModel[] = "the model", kRun[] = "hyc-run --steps";
 
-static constexpr Treatment harmless() { return {Treatment::Harmless, nullptr, nullptr, {}}; }
-static constexpr Treatment only(StringRef neutral) { return {Treatment::Only, nullptr, nullptr, neutral}; }
-
-static Error offerSchedule(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+static Error offerSchedule(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
   StringRef name = *entry.value->getString();
   if (name != "WarmupLR" && name != "WarmupDecayLR" && name != "WarmupCosineLR" && name != "OneCycle")
     return file.refuse(entry, "expected WarmupLR, WarmupDecayLR, WarmupCosineLR or OneCycle");
-  options.learningRateSchedule.offer(name.str(), Origin::Config, file.sourceOf(entry));
-  return Error::success();
+  return offerValue(setting, entry, file);
 }
 
 /// 0 switches DeepSpeed's tensor parallelism off.
-static Error offerTensorParallel(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
-  options.tp.offer(std::max<int64_t>(*entry.value->getInteger(), 1), Origin::Config, file.sourceOf(entry));
+static Error offerTensorParallel(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
+  offer(setting, std::max<int64_t>(*entry.value->getInteger(), 1), entry, file);
   return Error::success();
 }
 
 /// One reduction under way while backward computes, or none.
-static Error offerOverlap(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
-  options.reductionsInFlight.offer(*entry.value->getBool() ? 1 : 0, Origin::Config, file.sourceOf(entry));
+static Error offerOverlap(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
+  offer(setting, int64_t(*entry.value->getBool() ? 1 : 0), entry, file);
   return Error::success();
 }
 
 /// "best" leaves the choice to the framework, so it decides nothing.
-static Error offerPartition(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
-  if (StringRef method = *entry.value->getString(); method != "best")
-    options.partitionMethod.offer(method.str(), Origin::Config, file.sourceOf(entry));
-  return Error::success();
+static Error offerPartition(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
+  return *entry.value->getString() == "best" ? Error::success() : offerValue(setting, entry, file);
 }
 
 /// `bf16.enabled` and `fp16.enabled` choose one type; false leaves the choice to whoever else makes it.
-template <const char *Type>
-static Error offerPrecision(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+static Error offerPrecision(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
   if (*entry.value->getBool())
-    options.precision.offer(Type, Origin::Config, file.sourceOf(entry));
+    offer(setting, entry.key->path.split('.').first.str(), entry, file);
   return Error::success();
 }
-template <const char *Type> static ShownSetting showPrecision(const CompileOptions &options) {
-  ShownSetting shown = showSetting<&CompileOptions::precision>(options);
-  shown.value = print(shown.value == Type);
-  return shown;
-}
-template <const char *Type> static constexpr Treatment choosePrecision() {
-  return {Treatment::Connected, offerPrecision<Type>, showPrecision<Type>, {}};
-}
-static constexpr char kBf16[] = "bf16", kFp16[] = "fp16";
 
 /// "fp32" is hyc's f32; "none" leaves the type as it is.
-template <Setting<std::string> CompileOptions::*Member>
-static Error offerType(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+static Error offerType(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
   StringRef name = *entry.value->getString();
   if (name != "none")
-    (options.*Member).offer(name == "fp32" ? "f32" : name.str(), Origin::Config, file.sourceOf(entry));
+    offer(setting, name == "fp32" ? "f32" : name.str(), entry, file);
   return Error::success();
 }
 
-static Error offerAccumulation(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+static Error offerAccumulation(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
   if (entry.value->getString() == "fp16")
     return file.refuse(entry, "expected fp32 or bf16; sums of many micro-batches leave fp16's range");
-  return offerType<&CompileOptions::gradientAccumulationType>(options, entry, file);
+  return offerType(setting, entry, file);
 }
 
 /// Both offloads go to one disk: one folder.
-static Error offerNvmePath(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
-  std::string path = entry.value->getString()->str();
-  if (options.nvmePath.getOrigin() == Origin::Config && *options.nvmePath != path)
-    return file.refuse(entry, "but " + options.nvmePath.getSource() + " is \"" + *options.nvmePath +
-                                  "\"; hyc keeps one file a rank, in one folder");
-  options.nvmePath.offer(path, Origin::Config, file.sourceOf(entry));
-  return Error::success();
+static Error offerNvmePath(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
+  std::string path = entry.value->getString()->str(), said = print(valueOf(setting));
+  if (originOf(setting) == Origin::Config && said != path)
+    return file.refuse(entry,
+                       "but " + sourceOf(setting) + " is \"" + said + "\"; hyc keeps one file a rank, in one folder");
+  return offerValue(setting, entry, file);
 }
 
 /// What DeepSpeed once had instead of `device`.
-template <auto Member>
-static Error offerHost(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+static Error offerHost(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
   if (entry.value->getBool() == true)
-    (options.*Member).offer(std::string("cpu"), Origin::Config, file.sourceOf(entry));
+    offer(setting, std::string("cpu"), entry, file);
   return Error::success();
 }
 
 /// DeepSpeed saves what enters every group of so many layers; 0 switches that off, which leaves --recompute alone.
-static Error offerInterval(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+static Error offerInterval(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
   int64_t layers = *entry.value->getInteger();
   if (layers > 1)
     return file.refuse(entry, "expected 0 or 1: hyc saves every layer's boundary or none; the lifetimes of a plan file "
                               "choose between them");
   if (layers == 1)
-    options.recompute.offer("layer", Origin::Config, file.sourceOf(entry));
+    offer(setting, std::string("layer"), entry, file);
   return Error::success();
 }
 
-static Error offerOptimizer(CompileOptions &options, const ConfigEntry &entry, const ConfigFile &file) {
+static Error offerOptimizer(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
   std::string name = entry.value->getString()->lower();
-  if (name != "adamw" && name != "adam" && name != "sgd" && name != "lamb" && name != "lion")
+  if (!isWithin(rowOf(memberOfPlan<&Plan::optimizer>).range, name))
     return file.refuse(entry, "expected AdamW, Adam, SGD, Lamb or Lion; hyc has no other optimizer");
-  options.optimizer.offer(name, Origin::Config, file.sourceOf(entry));
+  offer(setting, name, entry, file);
   return Error::success();
 }
 
@@ -172,7 +150,6 @@ static Error offerOptimizer(CompileOptions &options, const ConfigEntry &entry, c
 //===----------------------------------------------------------------------===//
 
 using T = ConfigType;
-using C = CompileOptions;
 static constexpr double kMost = 9.0e15;
 static constexpr char kMoments[] = "AdamW|Adam|Lamb";
 static constexpr char kAdams[] = "AdamW|Adam", kSgd[] = "SGD", kEvery[] = "";
@@ -187,27 +164,28 @@ static constexpr char kPlannedBuffers[] = "buffers are as many and as large as t
 static constexpr char kMonitor[] = "hyc-run --log-file writes every step's figures as JSON lines";
 static constexpr char kDense[] = "sums are taken in a fixed order in f32 and divided once, at the update";
 
+// clang-format off
 static constexpr ConfigKey kKeys[] = {
     // Batch
-    {"train_batch_size", "", T::integer(1, 1e12), "", connectOpen<&C::trainBatch, kModel>(), "samples of one step: micro-batch × accumulation × dp", ""},
-    {"train_micro_batch_size_per_gpu", "", T::integer(1, kMaxBatch), "", connectOpen<&C::microBatch, kModel>(), "samples of one micro-batch on one rank", ""},
-    {"gradient_accumulation_steps", "", T::integer(1, kMaxBatch), "1", connect<&C::gradAccum>(), "micro-batches of one step in the schedule", ""},
+    {"train_batch_size", "", T::integer(1, 1e12), "", connectOpen(kModel), "samples of one step: micro-batch × accumulation × dp", ""},
+    {"train_micro_batch_size_per_gpu", "", T::integer(1, kMaxBatch), "", connectOpen(kModel), "samples of one micro-batch on one rank", ""},
+    {"gradient_accumulation_steps", "", T::integer(1, kMaxBatch), "1", connect(), "micro-batches of one step in the schedule", ""},
     {"managed_gradient_accumulation", "", T::boolean(), "true", only("true"), "hyc's schedule applies once a step", ""},
 
     // Optimizer
-    {"optimizer.type", "", T::text(), "", connectBy<&C::optimizer>(offerOptimizer), "the update op of @apply", ""},
-    {"optimizer.params.lr", "", T::number(0, 1e6), "0.001", connect<&C::learningRate>(), "base of the manifest's learning_rate", kEvery},
-    {"optimizer.params.betas", "", T::pair(0, 1), "[0.9, 0.999]", connect<&C::betas>(), "decay of the moments; Lion's default is [0.9, 0.99]", "AdamW|Adam|Lamb|Lion"},
-    {"optimizer.params.eps", "", T::number(0, 1), "1e-8", connect<&C::epsilon>(), "added to the denominator", kMoments},
-    {"optimizer.params.weight_decay", "", T::number(0, 1e6), "0", connect<&C::weightDecay>(), "decay of every parameter that --no-decay does not name", kEvery},
-    {"optimizer.params.momentum", "", T::number(0, 1), "0", connect<&C::momentum>(), "velocity of the update", kSgd},
+    {"optimizer.type", "", T::text(), "", connect(offerOptimizer), "the update op of @apply", ""},
+    {"optimizer.params.lr", "", T::number(0, 1e6), "0.001", connect(), "base of the manifest's learning_rate", kEvery},
+    {"optimizer.params.betas", "", T::pair(0, 1), "[0.9, 0.999]", connect(), "decay of the moments; Lion's default is [0.9, 0.99]", "AdamW|Adam|Lamb|Lion"},
+    {"optimizer.params.eps", "", T::number(0, 1), "1e-8", connect(), "added to the denominator", kMoments},
+    {"optimizer.params.weight_decay", "", T::number(0, 1e6), "0", connect(), "decay of every parameter that --no-decay does not name", kEvery},
+    {"optimizer.params.momentum", "", T::number(0, 1), "0", connect(), "velocity of the update", kSgd},
     {"optimizer.params.dampening", "", T::number(0, 1), "0", only("0"), "hyc's SGD adds the whole gradient to the velocity", kSgd},
     {"optimizer.params.nesterov", "", T::boolean(), "false", only("false"), "hyc's SGD does not look ahead", kSgd},
     {"optimizer.params.maximize", "", T::boolean(), "false", only("false"), "hyc minimises the loss", "AdamW|Adam|SGD"},
-    {"optimizer.params.adam_w_mode", "", T::boolean(), "true", connect<&C::decoupledDecay>(), "of Adam: true decouples the decay (adamw), false adds it to the gradient (adam)", kAdams},
-    {"optimizer.params.bias_correction", "", T::boolean(), "true", connect<&C::correctBias>(), "whether the moments' start at 0 is corrected", kMoments},
-    {"optimizer.params.max_coeff", "", T::number(0, 1e30), "10", connect<&C::mostTrust>(), "upper bound of the trust ratio", "Lamb"},
-    {"optimizer.params.min_coeff", "", T::number(0, 1e30), "0.01", connect<&C::leastTrust>(), "lower bound of the trust ratio", "Lamb"},
+    {"optimizer.params.adam_w_mode", "", T::boolean(), "true", connect(), "of Adam: true decouples the decay (adamw), false adds it to the gradient (adam)", kAdams},
+    {"optimizer.params.bias_correction", "", T::boolean(), "true", connect(), "whether the moments' start at 0 is corrected", kMoments},
+    {"optimizer.params.max_coeff", "", T::number(0, 1e30), "10", connect(), "upper bound of the trust ratio", "Lamb"},
+    {"optimizer.params.min_coeff", "", T::number(0, 1e30), "0.01", connect(), "lower bound of the trust ratio", "Lamb"},
     {"optimizer.params.eps_inside_sqrt", "", T::boolean(), "false", only("false"), "hyc adds eps after the root", "Lamb"},
     {"optimizer.params.max_grad_norm", "", T::number(0, 1e30), "0", only("0"), "gradient_clipping says it, in DeepSpeed too", kEvery},
     {"optimizer.params.amsgrad", "", T::boolean(), "false", only("false"), "hyc keeps no maximum of the second moment", kMoments},
@@ -217,50 +195,50 @@ static constexpr ConfigKey kKeys[] = {
     {"optimizer.legacy_fusion", "", T::boolean(), "false", harmless(), "the update is one kernel in any case", ""},
 
     // Learning rate
-    {"scheduler.type", "", T::text(), "", connectBy<&C::learningRateSchedule>(offerSchedule), "rule of the manifest's learning_rate", ""},
-    {"scheduler.params.warmup_min_lr", "", T::number(0, 1e6), "0", connect<&C::warmupMinimum>(), "rate before the warm-up", kWarmups},
-    {"scheduler.params.warmup_max_lr", "", T::number(0, 1e6), "0.001", connect<&C::learningRate>(), "highest learning rate", kWarmups},
-    {"scheduler.params.warmup_num_steps", "", T::integer(0, kMost), "1000", connect<&C::warmupSteps>(), "steps of the warm-up, at least 2", "WarmupLR|WarmupDecayLR|WarmupCosineLR"},
-    {"scheduler.params.warmup_type", "", T::text("log|linear"), "log", connect<&C::warmupType>(), "how the warm-up rises", "WarmupLR|WarmupDecayLR|WarmupCosineLR"},
-    {"scheduler.params.total_num_steps", "", T::integer(1, kMost), "", connectOpen<&C::totalSteps, kRun>(), "where the decay ends; left out: with the run", "WarmupDecayLR|WarmupCosineLR"},
-    {"scheduler.params.warmup_min_ratio", "", T::number(0, 1), "0", connect<&C::warmupMinimumRatio>(), "part of the learning rate before the warm-up", kCosine},
-    {"scheduler.params.cos_min_ratio", "", T::number(0, 1), "0.0001", connect<&C::cosineMinimumRatio>(), "part of the learning rate at the end", kCosine},
-    {"scheduler.params.cycle_min_lr", "", T::number(0, 1e6), "", connect<&C::cycleMinimum>(), "lowest learning rate", kCycle},
-    {"scheduler.params.cycle_max_lr", "", T::number(0, 1e6), "", connect<&C::learningRate>(), "highest learning rate", kCycle},
-    {"scheduler.params.decay_lr_rate", "", T::number(0, 1e6), "0", connect<&C::cycleDecayRate>(), "decay after the cycle", kCycle},
-    {"scheduler.params.cycle_first_step_size", "", T::integer(1, kMost), "2000", connect<&C::cycleFirstSteps>(), "steps of the rise", kCycle},
-    {"scheduler.params.cycle_second_step_size", "", T::integer(0, kMost), "", connect<&C::cycleSecondSteps>(), "steps of the fall; left out: as many", kCycle},
-    {"scheduler.params.cycle_first_stair_count", "", T::integer(0, kMost), "0", connect<&C::cycleFirstStairs>(), "stairs of the rise; 0: continuous", kCycle},
-    {"scheduler.params.cycle_second_stair_count", "", T::integer(0, kMost), "", connect<&C::cycleSecondStairs>(), "stairs of the fall; left out: as many", kCycle},
-    {"scheduler.params.decay_step_size", "", T::integer(0, kMost), "0", connect<&C::cycleDecaySteps>(), "steps of one decay; 0: none", kCycle},
-    {"scheduler.params.cycle_momentum", "", T::boolean(), "true", connect<&C::cycleMomentum>(), "whether the first beta goes against the rate; the second one is 0.99 then", kCycle},
-    {"scheduler.params.cycle_min_mom", "", T::number(0, 1), "0.8", connect<&C::cycleMomentumLeast>(), "lowest first beta", kCycle},
-    {"scheduler.params.cycle_max_mom", "", T::number(0, 1), "0.9", connect<&C::cycleMomentumMost>(), "highest first beta", kCycle},
-    {"scheduler.params.decay_mom_rate", "", T::number(0, 1e6), "0", connect<&C::cycleMomentumDecay>(), "growth of the first beta after the cycle", kCycle},
+    {"scheduler.type", "", T::text(), "", connect(offerSchedule), "rule of the manifest's learning_rate", ""},
+    {"scheduler.params.warmup_min_lr", "", T::number(0, 1e6), "0", connect(), "rate before the warm-up", kWarmups},
+    {"scheduler.params.warmup_max_lr", "", T::number(0, 1e6), "0.001", connect(), "highest learning rate", kWarmups},
+    {"scheduler.params.warmup_num_steps", "", T::integer(0, kMost), "1000", connect(), "steps of the warm-up, at least 2", "WarmupLR|WarmupDecayLR|WarmupCosineLR"},
+    {"scheduler.params.warmup_type", "", T::text("log|linear"), "log", connect(), "how the warm-up rises", "WarmupLR|WarmupDecayLR|WarmupCosineLR"},
+    {"scheduler.params.total_num_steps", "", T::integer(1, kMost), "", connectOpen(kRun), "where the decay ends; left out: with the run", "WarmupDecayLR|WarmupCosineLR"},
+    {"scheduler.params.warmup_min_ratio", "", T::number(0, 1), "0", connect(), "part of the learning rate before the warm-up", kCosine},
+    {"scheduler.params.cos_min_ratio", "", T::number(0, 1), "0.0001", connect(), "part of the learning rate at the end", kCosine},
+    {"scheduler.params.cycle_min_lr", "", T::number(0, 1e6), "", connect(), "lowest learning rate", kCycle},
+    {"scheduler.params.cycle_max_lr", "", T::number(0, 1e6), "", connect(), "highest learning rate", kCycle},
+    {"scheduler.params.decay_lr_rate", "", T::number(0, 1e6), "0", connect(), "decay after the cycle", kCycle},
+    {"scheduler.params.cycle_first_step_size", "", T::integer(1, kMost), "2000", connect(), "steps of the rise", kCycle},
+    {"scheduler.params.cycle_second_step_size", "", T::integer(0, kMost), "", connect(), "steps of the fall; left out: as many", kCycle},
+    {"scheduler.params.cycle_first_stair_count", "", T::integer(0, kMost), "0", connect(), "stairs of the rise; 0: continuous", kCycle},
+    {"scheduler.params.cycle_second_stair_count", "", T::integer(0, kMost), "", connect(), "stairs of the fall; left out: as many", kCycle},
+    {"scheduler.params.decay_step_size", "", T::integer(0, kMost), "0", connect(), "steps of one decay; 0: none", kCycle},
+    {"scheduler.params.cycle_momentum", "", T::boolean(), "true", connect(), "whether the first beta goes against the rate; the second one is 0.99 then", kCycle},
+    {"scheduler.params.cycle_min_mom", "", T::number(0, 1), "0.8", connect(), "lowest first beta", kCycle},
+    {"scheduler.params.cycle_max_mom", "", T::number(0, 1), "0.9", connect(), "highest first beta", kCycle},
+    {"scheduler.params.decay_mom_rate", "", T::number(0, 1e6), "0", connect(), "growth of the first beta after the cycle", kCycle},
     {"scheduler.params.last_batch_iteration", "", T::integer(-1, kMost), "-1", only("-1"), "a run starts at its first step", "WarmupLR|WarmupDecayLR|WarmupCosineLR|OneCycle"},
 
     // Gradients
-    {"gradient_clipping", "", T::number(0, 1e30), "0", connect<&C::clipGradNorm>(), "largest global norm of the mean gradient", ""},
-    {"communication_data_type", "", T::text("fp16|bf16|fp32|none"), "", connectBy<&C::communicationType>(offerType<&C::communicationType>), "what gradients are rounded to while ranks sum them; left out: not rounded", ""},
+    {"gradient_clipping", "", T::number(0, 1e30), "0", connect(), "largest global norm of the mean gradient", ""},
+    {"communication_data_type", "", T::text("fp16|bf16|fp32|none"), "", connect(offerType), "what gradients are rounded to while ranks sum them; left out: not rounded", ""},
     {"seq_parallel_comm_data_type", "seq_parallel_communication_data_type", T::text("fp16|bf16|fp32"), "fp32", only("fp32"), "everything is exchanged in f32", ""},
-    {"data_types.grad_accum_dtype", "", T::text("fp16|bf16|fp32"), "", connectBy<&C::gradientAccumulationType>(offerAccumulation), "what gradients add up in; left out: f32", ""},
+    {"data_types.grad_accum_dtype", "", T::text("fp16|bf16|fp32"), "", connect(offerAccumulation), "what gradients add up in; left out: f32", ""},
     {"gradient_allreduce_op", "", T::text("mean|sum"), "mean", only("mean"), "the update takes the mean over counted tokens", ""},
     {"prescale_gradients", "", T::boolean(), "false", harmless(), kDense, ""},
     {"gradient_predivide_factor", "", T::number(0, 1e30), "1", harmless(), kDense, ""},
     {"sparse_gradients", "", T::boolean(), "false", harmless(), "gradients are dense; the values are the same", ""},
 
     // Precision
-    {"fp16.enabled", "", T::boolean(), "false", choosePrecision<kFp16>(), "what the model computes in, beside f32 masters", ""},
+    {"fp16.enabled", "", T::boolean(), "false", choose(offerPrecision), "what the model computes in, beside f32 masters", ""},
     {"fp16.auto_cast", "", T::boolean(), "false", harmless(), "inputs are token ids", ""},
-    {"fp16.loss_scale", "", T::number(0, 1e30), "0", connect<&C::lossScale>(), "of fp16: a fixed loss scale; 0: dynamic", ""},
-    {"fp16.initial_scale_power", "", T::integer(0, 126), "16", connect<&C::initialScalePower>(), "of fp16: the first loss scale, as a power of two", ""},
-    {"fp16.loss_scale_window", "", T::integer(1, kMost), "1000", connect<&C::lossScaleWindow>(), "of fp16: good steps after which the loss scale doubles", ""},
-    {"fp16.hysteresis", "", T::integer(1, kMost), "2", connect<&C::hysteresis>(), "of fp16: overflows that it takes to halve the loss scale", ""},
-    {"fp16.consecutive_hysteresis", "", T::boolean(), "false", connect<&C::consecutiveHysteresis>(), "of fp16: a good step forgets earlier overflows", ""},
-    {"fp16.min_loss_scale", "", T::number(0, 1e30), "1", connect<&C::minLossScale>(), "of fp16: where the loss scale stops falling", ""},
+    {"fp16.loss_scale", "", T::number(0, 1e30), "0", connect(), "of fp16: a fixed loss scale; 0: dynamic", ""},
+    {"fp16.initial_scale_power", "", T::integer(0, 126), "16", connect(), "of fp16: the first loss scale, as a power of two", ""},
+    {"fp16.loss_scale_window", "", T::integer(1, kMost), "1000", connect(), "of fp16: good steps after which the loss scale doubles", ""},
+    {"fp16.hysteresis", "", T::integer(1, kMost), "2", connect(), "of fp16: overflows that it takes to halve the loss scale", ""},
+    {"fp16.consecutive_hysteresis", "", T::boolean(), "false", connect(), "of fp16: a good step forgets earlier overflows", ""},
+    {"fp16.min_loss_scale", "", T::number(0, 1e30), "1", connect(), "of fp16: where the loss scale stops falling", ""},
     {"fp16.fused_mode", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", ""},
     {"fp16.fp16_master_weights_and_grads", "", T::boolean(), "false", only("false"), kMasters, ""},
-    {"bf16.enabled", "bfloat16.enabled", T::boolean(), "false", choosePrecision<kBf16>(), "what the model computes in, beside f32 masters", ""},
+    {"bf16.enabled", "bfloat16.enabled", T::boolean(), "false", choose(offerPrecision), "what the model computes in, beside f32 masters", ""},
     {"bf16.immediate_grad_update", "bfloat16.immediate_grad_update", T::boolean(), "false", harmless(), "gradients are added as they are made", ""},
     {"bf16.check_grad_overflow", "bfloat16.check_grad_overflow", T::boolean(), "false", only("false"), "hyc looks for overflow in fp16 only", ""},
     {"bf16.bf16_master_weights_and_grads", "", T::boolean(), "false", only("false"), kMasters, ""},
@@ -271,40 +249,40 @@ static constexpr ConfigKey kKeys[] = {
     {"torch_autocast.*", "", T::any(), "", harmless(), "belongs to torch_autocast, which is off", ""},
 
     // ZeRO
-    {"zero_optimization.stage", "", T::integer(0, 3), "0", connect<&C::zero>(), "what is flat over dp: optimizer states, gradients too, parameters too", ""},
-    {"zero_optimization.overlap_comm", "", T::boolean(), "", connectBy<&C::reductionsInFlight>(offerOverlap), "gradients that are summed as they are made: sums under way while backward computes", ""},
+    {"zero_optimization.stage", "", T::integer(0, 3), "0", connect(), "what is flat over dp: optimizer states, gradients too, parameters too", ""},
+    {"zero_optimization.overlap_comm", "", T::boolean(), "", connect(offerOverlap), "gradients that are summed as they are made: sums under way while backward computes", ""},
     {"zero_optimization.contiguous_gradients", "", T::boolean(), "true", harmless(), "gradients have fixed addresses in one arena in any case", ""},
     {"zero_optimization.reduce_scatter", "", T::boolean(), "true", harmless(), kPlanned, ""},
-    {"zero_optimization.reduce_bucket_size", "", T::integer(0, kMost), "500000000", connect<&C::reduceBucket>(), "elements that one flat reduce-scatter carries at most", ""},
+    {"zero_optimization.reduce_bucket_size", "", T::integer(0, kMost), "500000000", connect(), "elements that one flat reduce-scatter carries at most", ""},
     {"zero_optimization.use_multi_rank_bucket_allreduce", "", T::boolean(), "true", harmless(), kPlanned, ""},
     {"zero_optimization.allgather_partitions", "", T::boolean(), "true", harmless(), kPlanned, ""},
-    {"zero_optimization.allgather_bucket_size", "", T::integer(0, kMost), "500000000", connect<&C::gatherBucket>(), "elements that one flat all-gather carries at most", ""},
-    {"zero_optimization.stage3_prefetch_bucket_size", "zero_optimization.prefetch_bucket_size", T::integer(0, kMost), "50000000", connect<&C::prefetchBucket>(), "elements that may be gathered before their use", ""},
-    {"zero_optimization.stage3_max_live_parameters", "zero_optimization.max_live_parameters", T::integer(0, kMost), "1000000000", connect<&C::maxLiveParameters>(), "elements that prefetching may have gathered at most", ""},
+    {"zero_optimization.allgather_bucket_size", "", T::integer(0, kMost), "500000000", connect(), "elements that one flat all-gather carries at most", ""},
+    {"zero_optimization.stage3_prefetch_bucket_size", "zero_optimization.prefetch_bucket_size", T::integer(0, kMost), "50000000", connect(), "elements that may be gathered before their use", ""},
+    {"zero_optimization.stage3_max_live_parameters", "zero_optimization.max_live_parameters", T::integer(0, kMost), "1000000000", connect(), "elements that prefetching may have gathered at most", ""},
     {"zero_optimization.stage3_max_reuse_distance", "zero_optimization.max_reuse_distance", T::integer(0, kMost), "1000000000", harmless(), kPlanned, ""},
-    {"zero_optimization.stage3_param_persistence_threshold", "zero_optimization.param_persistence_threshold", T::integer(0, kMost), "100000", connect<&C::persistenceThreshold>(), "parameters of at most so many elements stay whole", ""},
+    {"zero_optimization.stage3_param_persistence_threshold", "zero_optimization.param_persistence_threshold", T::integer(0, kMost), "100000", connect(), "parameters of at most so many elements stay whole", ""},
     {"zero_optimization.stage3_model_persistence_threshold", "zero_optimization.model_persistence_threshold", T::integer(0, 1e19), "9223372036854775807", harmless(), kPlanned, ""},
     {"zero_optimization.stage3_gather_16bit_weights_on_model_save", "zero_optimization.gather_16bit_weights_on_model_save zero_optimization.stage3_gather_fp16_weights_on_model_save", T::boolean(), "false", harmless(), "a saved file holds whole tensors in any case", ""},
     {"zero_optimization.stage3_module_granularity_threshold", "zero_optimization.module_granularity_threshold", T::integer(0, kMost), "0", harmless(), kPlanned, ""},
     {"zero_optimization.stage3_use_all_reduce_for_fetch_params", "zero_optimization.use_all_reduce_for_fetch_params", T::boolean(), "false", harmless(), kPlanned, ""},
     {"zero_optimization.stage3_allgather_sequential", "zero_optimization.allgather_sequential", T::boolean(), "false", harmless(), kPlanned, ""},
-    {"zero_optimization.sub_group_size", "", T::integer(1, kMost), "1000000000", connect<&C::subGroup>(), "elements whose offloaded states move together", ""},
-    {"zero_optimization.offload_optimizer.device", "", T::text("none|cpu|nvme"), "none", connect<&C::offloadOptimizer>(), "where the plan keeps optimizer states, which are updated on the host then", ""},
-    {"zero_optimization.offload_optimizer.nvme_path", "", T::text(), "", connectBy<&C::nvmePath>(offerNvmePath), "folder of the ranks' files, in the manifest", ""},
+    {"zero_optimization.sub_group_size", "", T::integer(1, kMost), "1000000000", connect(), "elements whose offloaded states move together", ""},
+    {"zero_optimization.offload_optimizer.device", "", T::text("none|cpu|nvme"), "none", connect(), "where the plan keeps optimizer states, which are updated on the host then", ""},
+    {"zero_optimization.offload_optimizer.nvme_path", "", T::text(), "", connect(offerNvmePath), "folder of the ranks' files, in the manifest", ""},
     {"zero_optimization.offload_optimizer.buffer_count", "", T::integer(0, kMost), "4", harmless(), kPlannedBuffers, ""},
     {"zero_optimization.offload_optimizer.pin_memory", "", T::boolean(), "false", harmless(), kNoPinning, ""},
-    {"zero_optimization.offload_optimizer.pipeline_read", "", T::boolean(), "", connect<&C::readAhead>(), "whether nvme is read while the group before is updated", ""},
-    {"zero_optimization.offload_optimizer.pipeline_write", "", T::boolean(), "", connect<&C::writeBehind>(), "whether nvme is written while the group after is updated", ""},
+    {"zero_optimization.offload_optimizer.pipeline_read", "", T::boolean(), "", connect(), "whether nvme is read while the group before is updated", ""},
+    {"zero_optimization.offload_optimizer.pipeline_write", "", T::boolean(), "", connect(), "whether nvme is written while the group after is updated", ""},
     {"zero_optimization.offload_optimizer.fast_init", "", T::boolean(), "false", harmless(), "initial values are written once, window by window, in any case", ""},
-    {"zero_optimization.offload_optimizer.ratio", "", T::number(0, 1), "1", connect<&C::offloadRatio>(), "part of the elements whose states are moved out and updated on the host", ""},
-    {"zero_optimization.offload_param.device", "", T::text("none|cpu|nvme"), "none", connect<&C::offloadParam>(), "where the plan keeps parameters between their uses", ""},
-    {"zero_optimization.offload_param.nvme_path", "", T::text(), "", connectBy<&C::nvmePath>(offerNvmePath), "folder of the ranks' files, in the manifest", ""},
+    {"zero_optimization.offload_optimizer.ratio", "", T::number(0, 1), "1", connect(), "part of the elements whose states are moved out and updated on the host", ""},
+    {"zero_optimization.offload_param.device", "", T::text("none|cpu|nvme"), "none", connect(), "where the plan keeps parameters between their uses", ""},
+    {"zero_optimization.offload_param.nvme_path", "", T::text(), "", connect(offerNvmePath), "folder of the ranks' files, in the manifest", ""},
     {"zero_optimization.offload_param.buffer_count", "", T::integer(0, kMost), "5", harmless(), kPlannedBuffers, ""},
     {"zero_optimization.offload_param.buffer_size", "", T::integer(0, kMost), "100000000", harmless(), kPlannedBuffers, ""},
-    {"zero_optimization.offload_param.max_in_cpu", "", T::integer(0, kMost), "", connect<&C::maxInHost>(), "elements of parameters for nvme that stay in host memory; left out: none", ""},
+    {"zero_optimization.offload_param.max_in_cpu", "", T::integer(0, kMost), "", connect(), "elements of parameters for nvme that stay in host memory; left out: none", ""},
     {"zero_optimization.offload_param.pin_memory", "", T::boolean(), "false", harmless(), kNoPinning, ""},
-    {"zero_optimization.cpu_offload", "", T::boolean(), "", connectBy<&C::offloadOptimizer>(offerHost<&C::offloadOptimizer>), "true: offload_optimizer.device is cpu", ""},
-    {"zero_optimization.cpu_offload_param", "zero_optimization.cpu_offload_params", T::boolean(), "", connectBy<&C::offloadParam>(offerHost<&C::offloadParam>), "true: offload_param.device is cpu", ""},
+    {"zero_optimization.cpu_offload", "", T::boolean(), "", connect(offerHost), "true: offload_optimizer.device is cpu", ""},
+    {"zero_optimization.cpu_offload_param", "zero_optimization.cpu_offload_params", T::boolean(), "", connect(offerHost), "true: offload_param.device is cpu", ""},
     {"zero_optimization.cpu_offload_use_pin_memory", "", T::boolean(), "", harmless(), kNoPinning, ""},
     {"zero_optimization.ignore_unused_parameters", "", T::boolean(), "true", harmless(), "a parameter that does not reach the loss is left alone, with a warning", ""},
     {"zero_optimization.load_from_fp32_weights", "", T::boolean(), "true", harmless(), "parameters are f32", ""},
@@ -327,23 +305,23 @@ static constexpr ConfigKey kKeys[] = {
     {"disable_allgather", "", T::boolean(), "false", harmless(), kPlanned, ""},
 
     // Activations
-    {"activation_checkpointing.partition_activations", "", T::boolean(), "false", connect<&C::partitionActivations>(), "each rank of tp keeps its part of layer boundaries; --recompute layer follows", ""},
-    {"activation_checkpointing.cpu_checkpointing", "", T::boolean(), "false", connectBy<&C::offloadActivations>(offerHost<&C::offloadActivations>), "layer boundaries wait for backward in the host's memory; --recompute layer follows", ""},
+    {"activation_checkpointing.partition_activations", "", T::boolean(), "false", connect(), "each rank of tp keeps its part of layer boundaries; --recompute layer follows", ""},
+    {"activation_checkpointing.cpu_checkpointing", "", T::boolean(), "false", connect(offerHost), "layer boundaries wait for backward in the host's memory; --recompute layer follows", ""},
     {"activation_checkpointing.contiguous_memory_optimization", "", T::boolean(), "false", harmless(), "activations have fixed addresses in one arena in any case", ""},
     {"activation_checkpointing.number_checkpoints", "", T::integer(1, kMost), "", harmless(), "sizes DeepSpeed's contiguous buffer, which hyc plans itself", ""},
     {"activation_checkpointing.synchronize_checkpoint_boundary", "", T::boolean(), "false", harmless(), "there is nothing to wait for: one rank, one order", ""},
     {"activation_checkpointing.profile", "", T::boolean(), "false", harmless(), "prints times only", ""},
 
     // Parallelism
-    {"tensor_parallel.autotp_size", "tensor_model_parallel_size tensor_parallel.tp.tp_size", T::integer(0, kMaxRanks), "0", connectBy<&C::tp>(offerTensorParallel), "tp of the mesh", ""},
+    {"tensor_parallel.autotp_size", "tensor_model_parallel_size tensor_parallel.tp.tp_size", T::integer(0, kMaxRanks), "0", connect(offerTensorParallel), "tp of the mesh", ""},
     {"tensor_parallel.tp.tp_grain_size", "", T::integer(1, kMost), "1", harmless(), "hyc splits where a dimension divides", ""},
     {"tensor_parallel.tp_overlap_comm", "", T::boolean(), "false", harmless(), "hyc does not overlap exchanges yet; the values are the same", ""},
     {"tensor_parallel.dtype", "", T::text(), "", harmless(), "the model's types are those of its file", ""},
     {"tensor_parallel.preset_model", "", T::text(), "", harmless(), "what is split follows from the graph", ""},
-    {"pipeline.stages", "pipeline_model_parallel_size", T::integer(1, kMaxRanks), "\"auto\"", connect<&C::pp>(), "stages of the mesh", ""},
-    {"pipeline.partition", "", T::text(), "\"best\"", connectBy<&C::partitionMethod>(offerPartition), "what stages balance: best (hyc's choice), parameters, uniform or type:REGEX", ""},
+    {"pipeline.stages", "pipeline_model_parallel_size", T::integer(1, kMaxRanks), "\"auto\"", connect(), "stages of the mesh", ""},
+    {"pipeline.partition", "", T::text(), "\"best\"", connect(offerPartition), "what stages balance: best (hyc's choice), parameters, uniform or type:REGEX", ""},
     {"pipeline.seed_layers", "", T::boolean(), "false", harmless(), "initial values do not depend on stages", ""},
-    {"pipeline.activation_checkpoint_interval", "", T::integer(0, kMost), "0", connectBy<&C::recompute>(offerInterval), "1: --recompute layer, which keeps what crosses between layers", ""},
+    {"pipeline.activation_checkpoint_interval", "", T::integer(0, kMost), "0", connect(offerInterval), "1: --recompute layer, which keeps what crosses between layers", ""},
     {"pipeline.pipe_partitioned", "", T::boolean(), "true", harmless(), "how a value crosses to the next stage follows from its sharding", ""},
     {"pipeline.grad_partitioned", "", T::boolean(), "true", harmless(), "how a value crosses to the next stage follows from its sharding", ""},
     {"pipeline.use_reentrant", "", T::boolean(), "true", harmless(), "there is no autograd at run time", ""},
@@ -392,5 +370,6 @@ static constexpr ConfigKey kKeys[] = {
     {"comms_logger.*", "", T::any(), "", harmless(), "report.txt has every exchange", ""},
     {"autotuning.*", "", T::any(), "", harmless(), "is a launcher's own search; hyc compiles one configuration", ""},
 };
+// clang-format on
 
 ArrayRef<ConfigKey> hyc::getConfigKeys() { return kKeys; }

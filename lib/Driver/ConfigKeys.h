@@ -1,10 +1,10 @@
 // ConfigKeys: what hyc does with each key of a DeepSpeed configuration, as data: one row a key (ConfigKeys.cpp). To
-// connect a key to a new feature, give CompileOptions a Setting, and change the key's row from `only` or `harmless` to
-// `connect<&CompileOptions::…>`: reading, precedence, checks of type and range, and --explain-config follow from that.
+// connect a key to a new feature, name it in the setting's row (hyc/Plan/SettingTable.h), and change the key's row from
+// `only` or `harmless` to `connect()`: reading, precedence, checks of type and range, and --explain-config follow.
 #ifndef HYC_LIB_DRIVER_CONFIGKEYS_H
 #define HYC_LIB_DRIVER_CONFIGKEYS_H
 
-#include "hyc/Driver/CompileOptions.h"
+#include "hyc/Plan/SettingTable.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -40,14 +40,15 @@ struct ShownSetting {
 
 struct Treatment {
   enum Kind {
-    Connected, ///< decides a Setting
+    Connected, ///< decides the setting whose row names the key
     Harmless,  ///< changes neither the values nor the memory of a program of hyc, whatever it says
     Only,      ///< asks for a feature; without effect at its neutral values, refused at others
   } kind;
-  /// Connected: offers the value to its setting. Errors are located.
-  llvm::Error (*offer)(CompileOptions &, const ConfigEntry &, const ConfigFile &) = nullptr;
-  ShownSetting (*show)(const CompileOptions &) = nullptr;
-  llvm::StringRef neutral; ///< Only: JSON scalars separated by '|'
+  /// Connected: offers what the value means to the setting. Errors are located.
+  llvm::Error (*offer)(SettingRef, const ConfigEntry &, const ConfigFile &) = nullptr;
+  bool isOneOfMany = false; ///< Connected: a key that is true where the setting is the first part of its path
+  llvm::StringRef decider;  ///< Connected: what decides where the setting is 0
+  llvm::StringRef neutral;  ///< Only: JSON scalars separated by '|'
 };
 
 struct ConfigKey {
@@ -62,6 +63,10 @@ struct ConfigKey {
 
 /// Every row, in the order in which --explain-config shows them.
 llvm::ArrayRef<ConfigKey> getConfigKeys();
+
+/// The row of the setting that a connected key decides.
+const SettingRow &settingOf(const ConfigKey &key);
+ShownSetting showSetting(const ConfigKey &key, const CompileOptions &options);
 
 } // namespace hyc
 

@@ -1,7 +1,8 @@
+// What each key of a ds_config comes to: offered to a setting, without effect, or refused with the reason.
 #include "ConfigResolution.h"
 
-#include "MemoryFit.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/ByteCount.h"
+#include "hyc/Support/DriverError.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -119,9 +120,9 @@ static Error checkDecay(const ConfigFile &file) {
 /// A bucket is memory of the device too; without a stage there are none.
 static Error checkBuckets(const ConfigFile &file, const CompileOptions &options) {
   const JsonValue *stage = file.get("zero_optimization.stage");
-  if (options.deviceMemory.empty() || !stage || *stage->getInteger() == 0)
+  if (options.deviceMemory->empty() || !stage || *stage->getInteger() == 0)
     return Error::success();
-  Expected<int64_t> limit = parseByteCount("device-memory", options.deviceMemory);
+  Expected<int64_t> limit = parseByteCount("device-memory", *options.deviceMemory);
   if (!limit)
     return limit.takeError();
   for (StringRef name : {"reduce_bucket_size", "allgather_bucket_size", "stage3_prefetch_bucket_size"}) {
@@ -132,7 +133,7 @@ static Error checkBuckets(const ConfigFile &file, const CompileOptions &options)
     int64_t elements = *entry->value->getInteger();
     if (elements > *limit / bytesPerElement)
       return file.refuse(*entry, "which is " + Twine(elements) + " elements of " + Twine(bytesPerElement) +
-                                     " bytes, but --device-memory is " + options.deviceMemory);
+                                     " bytes, but --device-memory is " + *options.deviceMemory);
   }
   return Error::success();
 }
@@ -214,7 +215,7 @@ Error hyc::applyConfig(const ConfigFile &file, CompileOptions &options) {
     const ConfigEntry *entry = file.find(key.path);
     if (!entry || entry->isAuto() || key.treatment.kind != Treatment::Connected || !isInForce(key, options))
       continue;
-    if (Error error = key.treatment.offer(options, *entry, file))
+    if (Error error = key.treatment.offer(settingOf(key).in(options), *entry, file))
       first = first ? (consumeError(std::move(error)), std::move(first)) : std::move(error);
   }
   for (Error (*check)(const ConfigFile &, CompileOptions &) : {completeSchedule, firstRefusal}) {

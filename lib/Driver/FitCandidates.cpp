@@ -1,8 +1,8 @@
 // Enumeration, order and estimates of changes that make a job fit.
 #include "FitCandidates.h"
 
+#include "hyc/Plan/SettingTable.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Twine.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,18 +10,70 @@
 using namespace llvm;
 using namespace hyc;
 
+//===----------------------------------------------------------------------===//
+// A candidate as an edit of a plan
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A setting that the search varies, and the field of a candidate that holds its value.
+struct VariedSetting {
+  SettingRef (*setting)(Plan &);
+  SettingValue (*get)(const FitCandidate &);
+  void (*set)(FitCandidate &, const SettingValue &);
+
+  const SettingRow &row() const { return rowOf(setting); }
+};
+
+template <auto Member, auto Field> constexpr VariedSetting vary() {
+  return {memberOfPlan<Member>, [](const FitCandidate &candidate) { return SettingValue(candidate.*Field); },
+          [](FitCandidate &candidate, const SettingValue &value) {
+            candidate.*Field = std::get<std::decay_t<decltype(candidate.*Field)>>(value);
+          }};
+}
+} // namespace
+
+using F = FitCandidate;
+/// In the order in which a proposal names them.
+static constexpr VariedSetting kVaried[] = {
+    vary<&Plan::tp, &F::tp>(),
+    vary<&Plan::pp, &F::pp>(),
+    vary<&Plan::dp, &F::dp>(),
+    vary<&Plan::zero, &F::zero>(),
+    vary<&Plan::recompute, &F::recompute>(),
+    vary<&Plan::offloadActivations, &F::offloadActivations>(),
+    vary<&Plan::offloadOptimizer, &F::offloadOptimizer>(),
+    vary<&Plan::offloadGradients, &F::offloadGradients>(),
+    vary<&Plan::offloadParam, &F::offloadParam>(),
+    vary<&Plan::microBatch, &F::microBatch>(),
+    vary<&Plan::gradAccum, &F::gradAccum>(),
+};
+
 FitCandidate hyc::describeChoice(const JobAccount &job, const CompileOptions &options, int64_t microBatch) {
   FitCandidate choice;
+  for (const VariedSetting &varied : kVaried)
+    varied.set(choice, valueOf(varied.row().in(options)));
   choice.tp = job.tp, choice.pp = job.pp, choice.dp = job.dp;
   choice.microBatch = microBatch;
-  choice.gradAccum = *options.gradAccum;
-  choice.zero = *options.zero;
-  choice.recompute = *options.recompute;
-  choice.offloadOptimizer = *options.offloadOptimizer;
-  choice.offloadParam = *options.offloadParam;
-  choice.offloadActivations = *options.offloadActivations;
-  choice.offloadGradients = *options.offloadGradients;
   return choice;
+}
+
+CompileOptions hyc::withCandidate(CompileOptions options, const FitCandidate &candidate) {
+  for (const VariedSetting &varied : kVaried)
+    offerTo(varied.row().in(options), varied.get(candidate), Origin::Flag, "--" + varied.row().flag.str());
+  // Cuts and shardings belong to another mesh.
+  options.planFile = "";
+  options.rules = PlanRules();
+  return options;
+}
+
+std::string hyc::describeChange(const FitCandidate &from, const FitCandidate &to) {
+  std::string text;
+  for (const VariedSetting &varied : kVaried)
+    if (SettingValue after = varied.get(to); after != varied.get(from))
+      text += (text.empty() ? "--" : " --") + varied.row().flag.str() + " " + print(after);
+  if (to.ranks() != from.ranks())
+    text += " (on " + std::to_string(to.ranks()) + " ranks)";
+  return text;
 }
 
 //===----------------------------------------------------------------------===//
@@ -122,49 +174,6 @@ FitCandidate hyc::mostFrugal(const std::vector<FitCandidate> &candidates, const 
     if (candidate.mesh() == mesh.mesh() && measures(candidate) > measures(most))
       most = candidate;
   return most;
-}
-
-//===----------------------------------------------------------------------===//
-// To and from options
-//===----------------------------------------------------------------------===//
-
-CompileOptions hyc::withCandidate(CompileOptions options, const FitCandidate &candidate) {
-  auto set = [](auto &setting, const auto &value, const char *flag) { setting.offer(value, Origin::Flag, flag); };
-  set(options.tp, candidate.tp, "--tp");
-  set(options.pp, candidate.pp, "--pp");
-  set(options.dp, candidate.dp, "--dp");
-  set(options.microBatch, candidate.microBatch, "--micro-batch");
-  set(options.gradAccum, candidate.gradAccum, "--grad-accum");
-  set(options.zero, candidate.zero, "--zero");
-  set(options.recompute, candidate.recompute, "--recompute");
-  set(options.offloadOptimizer, candidate.offloadOptimizer, "--offload-optimizer");
-  set(options.offloadGradients, candidate.offloadGradients, "--offload-gradients");
-  set(options.offloadParam, candidate.offloadParam, "--offload-param");
-  set(options.offloadActivations, candidate.offloadActivations, "--offload-activations");
-  options.planFile.clear(); // its cuts and shardings belong to another mesh
-  return options;
-}
-
-std::string hyc::describeChange(const FitCandidate &from, const FitCandidate &to) {
-  std::string text;
-  auto add = [&](StringRef flag, const Twine &before, const Twine &after) {
-    if (before.str() != after.str())
-      text += (Twine(text.empty() ? "--" : " --") + flag + " " + after).str();
-  };
-  add("tp", Twine(from.tp), Twine(to.tp));
-  add("pp", Twine(from.pp), Twine(to.pp));
-  add("dp", Twine(from.dp), Twine(to.dp));
-  add("zero", Twine(from.zero), Twine(to.zero));
-  add("recompute", from.recompute, to.recompute);
-  add("offload-activations", from.offloadActivations, to.offloadActivations);
-  add("offload-optimizer", from.offloadOptimizer, to.offloadOptimizer);
-  add("offload-gradients", from.offloadGradients, to.offloadGradients);
-  add("offload-param", from.offloadParam, to.offloadParam);
-  add("micro-batch", Twine(from.microBatch), Twine(to.microBatch));
-  add("grad-accum", Twine(from.gradAccum), Twine(to.gradAccum));
-  if (to.ranks() != from.ranks())
-    text += " (on " + std::to_string(to.ranks()) + " ranks)";
-  return text;
 }
 
 //===----------------------------------------------------------------------===//

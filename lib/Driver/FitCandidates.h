@@ -1,13 +1,13 @@
 // FitCandidates: what could be changed about a job so that its ranks need less memory, in the order of what it costs.
 //
-// A candidate is a whole choice: layout, micro-batch, ZeRO stage, recomputation, offload. The cost only orders; what a candidate
-// needs is found out by planning it. Estimates from below keep the plans few: states shrink by no more than the ranks
-// that divide them, and activations of one layout do not depend on how its states are divided.
+// A candidate is a whole choice: layout, micro-batch, ZeRO stage, recomputation, offload. The cost only orders; what a
+// candidate needs is found out by planning it. Estimates from below keep the plans few: states shrink by no more than
+// the ranks that divide them, and activations of one layout do not depend on how its states are divided.
 #ifndef HYC_LIB_DRIVER_FITCANDIDATES_H
 #define HYC_LIB_DRIVER_FITCANDIDATES_H
 
 #include "hyc/Analysis/MemoryAccount.h"
-#include "hyc/Driver/CompileOptions.h"
+#include "hyc/Plan/CompileOptions.h"
 
 #include <map>
 #include <string>
@@ -21,7 +21,7 @@ struct FitCandidate {
   std::string recompute = "none";
   std::string offloadOptimizer = "none", offloadParam = "none", offloadActivations = "none";
   std::string offloadGradients = "none"; ///< only beside the optimizer
-  double cost = 0;               ///< in doublings of what is cheap
+  double cost = 0;                       ///< in doublings of what is cheap
 
   int64_t ranks() const { return tp * pp * dp; }
   auto mesh() const { return std::tuple(tp, pp, dp); }
@@ -34,7 +34,8 @@ FitCandidate describeChoice(const JobAccount &job, const CompileOptions &options
 /// first.
 std::vector<FitCandidate> makeCandidates(const FitCandidate &from);
 
-/// Of the candidates on one candidate's mesh the one that takes most measures: where it does not fit, none of them does.
+/// Of the candidates on one candidate's mesh the one that takes most measures: where it does not fit, none of them
+/// does.
 FitCandidate mostFrugal(const std::vector<FitCandidate> &candidates, const FitCandidate &mesh);
 
 /// `options` with the candidate's choice in place of what they say.

@@ -1,9 +1,9 @@
 // Runs the host's compiler and its linker.
 #include "HostCompiler.h"
 
-#include "Interruption.h"
 #include "ObjectCache.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Driver/Interruption.h"
+#include "hyc/Support/DriverError.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -127,16 +127,15 @@ struct WorkQueue {
 } // namespace
 
 /// Tells how far `queue` is whenever a second has passed; returns when all is done.
-static void reportProgress(WorkQueue &queue) {
-  bool live = sys::Process::StandardErrIsDisplayed();
+static void reportProgress(WorkQueue &queue, const CompileListener &listener) {
   bool said = false;
   std::unique_lock<std::mutex> lock(queue.mutex);
   while (!queue.changed.wait_for(lock, std::chrono::seconds(1), [&] { return queue.done == queue.total; })) {
-    errs() << (live ? "\r" : "") << "compiling " << queue.done << "/" << queue.total << " files" << (live ? "" : "\n");
+    listener.tellProgress("compiling " + std::to_string(queue.done) + "/" + std::to_string(queue.total) + " files");
     said = true;
   }
-  if (said && live)
-    errs() << "\r\033[K";
+  if (said)
+    listener.tellProgress("");
 }
 
 Error HostCompiler::compileAll(ArrayRef<std::string> sources) {
@@ -162,7 +161,7 @@ Error HostCompiler::compileAll(ArrayRef<std::string> sources) {
   std::vector<std::thread> threads(std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), sources.size()));
   for (std::thread &thread : threads)
     thread = std::thread(work);
-  reportProgress(queue);
+  reportProgress(queue, listener);
   for (std::thread &thread : threads)
     thread.join();
   if (queue.failures.empty())

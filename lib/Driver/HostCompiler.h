@@ -7,6 +7,7 @@
 #define HYC_LIB_DRIVER_HOSTCOMPILER_H
 
 #include "ObjectCache.h"
+#include "hyc/Driver/CompileListener.h"
 #include "hyc/Driver/Toolchain.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -20,10 +21,13 @@ struct ExecutableJob {
 
 class HostCompiler {
 public:
-  HostCompiler(const Toolchain &toolchain, std::string sourceFolder, std::string objectFolder)
-      : toolchain(toolchain), sourceFolder(std::move(sourceFolder)), objectFolder(std::move(objectFolder)) {}
+  HostCompiler(const Toolchain &toolchain, std::string sourceFolder, std::string objectFolder,
+               const CompileListener &listener = {})
+      : toolchain(toolchain), sourceFolder(std::move(sourceFolder)), objectFolder(std::move(objectFolder)),
+        listener(listener) {}
 
-  /// Compiles every source once and links every job. Says how far it is when it takes longer than a second.
+  /// Compiles every source once and links every job. Tells the listener how far it is when it takes longer
+  /// than a second.
   llvm::Error build(llvm::ArrayRef<ExecutableJob> jobs);
 
 private:
@@ -36,6 +40,7 @@ private:
 
   const Toolchain &toolchain;
   std::string sourceFolder, objectFolder;
+  CompileListener listener;
   ObjectCache cache = ObjectCache::ofUser();
   std::string environmentHash; ///< of all that sources have in common
 };

@@ -1,5 +1,5 @@
 // The handler only writes the signal's number into a pipe; a thread that reads it may do what a handler may not.
-#include "Interruption.h"
+#include "hyc/Driver/Interruption.h"
 
 #include <algorithm>
 #include <array>
@@ -120,6 +120,12 @@ void Interruption::forgetPath(const std::string &path) {
 void Interruption::addFolder(const std::string &path) {
   std::lock_guard<std::mutex> lock(registry().mutex);
   registry().folders.push_back(path);
+}
+
+void Interruption::forgetFolder(const std::string &path) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  auto &folders = registry().folders;
+  folders.erase(std::remove(folders.begin(), folders.end(), path), folders.end());
 }
 
 void Interruption::addChild(pid_t child) {

@@ -22,7 +22,7 @@ static std::string exact(double value) {
 }
 
 /// The members of the learning rate's object: those that its rule has, in DeepSpeed's names where it is DeepSpeed's.
-static std::string describeRule(const LearningRateOptions &options) {
+static std::string describeRule(const LearningRatePlan &options) {
   std::string text = "\"rule\": " + quoted(*options.learningRateSchedule);
   auto number = [&](StringRef key, double value) { text += (", \"" + key + "\": ").str() + exact(value); };
   auto count = [&](StringRef key, int64_t value) { text += (", \"" + key + "\": ").str() + std::to_string(value); };
@@ -82,8 +82,7 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
     os << ",\n  \"estimate\": {\"own_thread\": " << describeStep(facts.time->overlapped)
        << ", \"in_turn\": " << describeStep(facts.time->inTurn) << "}";
   os << ",\n  \"model_files\": [";
-  interleave(
-      facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
+  interleave(facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
   os << "],\n  \"ranks\": [";
   int64_t rank = 0;
   for (int64_t pp = 0; pp < facts.pp; ++pp)

@@ -3,7 +3,7 @@
 #define HYC_LIB_DRIVER_MANIFESTTEXT_H
 
 #include "TimeReport.h"
-#include "hyc/Driver/CompileOptions.h"
+#include "hyc/Plan/LearningRatePlan.h"
 
 #include <optional>
 
@@ -16,7 +16,7 @@ struct ManifestFacts {
   int64_t microBatch = 1, gradAccum = 1, sequence = 1;
   int64_t threads = 0;
   std::string nvmePath;
-  LearningRateOptions learningRate;
+  LearningRatePlan learningRate;
   std::optional<TimeEstimate> time;
   std::vector<std::string> modelFiles;    ///< absolute
   std::vector<std::string> stagePrograms; ///< relative to the folder, one a stage

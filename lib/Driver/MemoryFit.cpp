@@ -3,9 +3,9 @@
 
 #include "FitCandidates.h"
 #include "MemoryReport.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/ByteCount.h"
+#include "hyc/Support/DriverError.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Process.h"
 
 #include <chrono>
 #include <map>
@@ -18,34 +18,6 @@ static constexpr size_t kProposals = 3;
 /// A model of 175B parameters takes seconds to plan: the search ends before patience does.
 static constexpr size_t kMostPlans = 24;
 static constexpr size_t kTensorsNamed = 4;
-
-Expected<int64_t> hyc::parseByteCount(StringRef flag, StringRef text) {
-  constexpr std::pair<StringLiteral, int64_t> units[] = {{"KiB", int64_t(1) << 10},
-                                                         {"MiB", int64_t(1) << 20},
-                                                         {"GiB", int64_t(1) << 30},
-                                                         {"TiB", int64_t(1) << 40},
-                                                         {"KB", 1000},
-                                                         {"MB", 1000 * 1000},
-                                                         {"GB", 1000000000},
-                                                         {"TB", 1000000000000}};
-  StringRef digits = text;
-  int64_t unit = 1;
-  for (const auto &[name, bytes] : units)
-    if (digits.consume_back(name)) {
-      unit = bytes;
-      break;
-    }
-  digits = digits.rtrim(' ');
-  if (unit == 1)
-    digits.consume_back("B");
-  // "1.5GiB" is a whole number of bytes too, or nearly so.
-  double number = 0;
-  bool valid = !digits.empty() && !digits.starts_with("-") && !digits.getAsDouble(number, /*AllowInexact=*/true);
-  double bytes = number * static_cast<double>(unit);
-  if (valid && bytes >= 1 && bytes < 0x1p60)
-    return static_cast<int64_t>(bytes);
-  return usageError("--" + flag + " is \"" + text + "\", expected a size such as 24GiB, 512MiB or a number of bytes");
-}
 
 static std::string describeNeed(const JobAccount &job, const StageAccount &stage) {
   std::string text;
@@ -74,12 +46,13 @@ static std::string describeNeed(const JobAccount &job, const StageAccount &stage
 }
 
 namespace {
-/// Tells on standard error how far the search is, a second after it was told last.
+/// Tells how far the search is, a second after it was told last.
 class SearchProgress {
 public:
+  explicit SearchProgress(const CompileListener &listener) : listener(listener) {}
   ~SearchProgress() {
-    if (said && live)
-      errs() << "\r\033[K";
+    if (said)
+      listener.tellProgress("");
   }
 
   void tell(size_t plans, size_t found) {
@@ -88,12 +61,14 @@ public:
       return;
     last = now;
     said = true;
-    errs() << (live ? "\r" : "") << "does not fit; looking for what would: " << plans << " of at most " << kMostPlans
-           << " plans, " << found << (found == 1 ? " fits" : " fit") << (live ? "" : "\n");
+    listener.tellProgress("does not fit; looking for what would: " + std::to_string(plans) + " of at most " +
+                          std::to_string(kMostPlans) + " plans, " + std::to_string(found) +
+                          (found == 1 ? " fits" : " fit"));
   }
 
 private:
-  bool live = sys::Process::StandardErrIsDisplayed(), said = false;
+  const CompileListener &listener;
+  bool said = false;
   std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
 };
 
@@ -104,10 +79,10 @@ struct Proposals {
 } // namespace
 
 static Proposals findProposals(const JobAccount &job, const CompileOptions &options, const FitCandidate &from,
-                               int64_t limit, const Replan &replan) {
+                               int64_t limit, const Replan &replan, const CompileListener &listener) {
   FitBounds bounds(job, from);
   Proposals proposals;
-  SearchProgress progress;
+  SearchProgress progress(listener);
   auto plan = [&](const FitCandidate &candidate) {
     progress.tell(proposals.plans, proposals.found);
     ++proposals.plans;
@@ -140,10 +115,11 @@ static Proposals findProposals(const JobAccount &job, const CompileOptions &opti
   return proposals;
 }
 
-Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_t microBatch, const Replan &replan) {
-  if (options.deviceMemory.empty())
+Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_t microBatch, const Replan &replan,
+                    const CompileListener &listener) {
+  if (options.deviceMemory->empty())
     return Error::success();
-  Expected<int64_t> parsed = parseByteCount("device-memory", options.deviceMemory);
+  Expected<int64_t> parsed = parseByteCount("device-memory", *options.deviceMemory);
   if (!parsed)
     return parsed.takeError();
   int64_t limit = *parsed, need = job.mostDeviceBytes();
@@ -154,10 +130,10 @@ Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_
                      " (" + std::to_string(need) + " bytes) of device memory" + (job.tp * job.dp > 1 ? " each" : "") +
                      ", --device-memory is " + formatBytes(limit) + describeNeed(job, stage);
 
-  Proposals proposals = findProposals(job, options, describeChoice(job, options, microBatch), limit, replan);
+  Proposals proposals = findProposals(job, options, describeChoice(job, options, microBatch), limit, replan, listener);
   if (proposals.found > 0)
     text += "\n  what fits, cheapest first, at the same global batch" +
-            std::string(options.planFile.empty() ? "" : " (without --plan)") + ":" + proposals.text;
+            std::string(options.planFile->empty() ? "" : " (without --plan)") + ":" + proposals.text;
   else
     text += "\n  none of " + std::to_string(proposals.plans) +
             " choices that were planned fits; a smaller model, sequence or batch, or more ranks, is needed";

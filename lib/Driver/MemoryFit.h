@@ -6,7 +6,9 @@
 #define HYC_LIB_DRIVER_MEMORYFIT_H
 
 #include "hyc/Analysis/MemoryAccount.h"
-#include "hyc/Driver/CompileOptions.h"
+#include "hyc/Driver/CompileListener.h"
+#include "hyc/Plan/CompileOptions.h"
+#include "llvm/Support/Error.h"
 
 #include <functional>
 
@@ -18,10 +20,8 @@ using Replan = std::function<std::optional<JobAccount>(const CompileOptions &)>;
 /// An error (65) that names the peak of the rank that needs most, the largest tensors alive there, and the cheapest
 /// changes that fit; success where every rank fits, or nothing was asked. `microBatch` is what the model or the options
 /// have settled on.
-llvm::Error checkFit(const JobAccount &job, const CompileOptions &options, int64_t microBatch, const Replan &replan);
-
-/// "24GiB", "24 GB", "512MiB", "1048576": KiB, MiB, GiB, TiB are powers of 1,024, KB, MB, GB, TB of 1,000.
-llvm::Expected<int64_t> parseByteCount(llvm::StringRef flag, llvm::StringRef text);
+llvm::Error checkFit(const JobAccount &job, const CompileOptions &options, int64_t microBatch, const Replan &replan,
+                     const CompileListener &listener);
 
 } // namespace hyc
 

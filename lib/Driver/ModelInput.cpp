@@ -2,6 +2,7 @@
 #include "ModelInput.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Driver/OptionChecks.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Import.h"
 #include "hyc/Import/ONNX/Import.h"
@@ -20,18 +21,18 @@ using llvm::Expected;
 
 static Expected<ImportOptions> importOptions(const CompileOptions &options) {
   ImportOptions result;
-  for (const std::string &text : options.dims) {
+  for (const std::string &text : *options.dims) {
     Expected<std::pair<std::string, int64_t>> dim = parseDim(text);
     if (!dim)
       return dim.takeError();
     result.dims[dim->first] = dim->second;
   }
   result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
-  if (options.weights != "read") // what a checkpoint has replaces the rule
+  if (*options.weights != "read") // what a checkpoint has replaces the rule
     result.weights =
-        options.weights == "initialise-missing" ? WeightSource::InitialiseMissing : WeightSource::Initialise;
-  const bool evaluates = options.mode == "evaluate" || options.entry == "evaluate";
-  result.mode = evaluates ? ModelMode::Evaluate : options.mode == "train" ? ModelMode::Train : ModelMode::AsExported;
+        *options.weights == "initialise-missing" ? WeightSource::InitialiseMissing : WeightSource::Initialise;
+  const bool evaluates = *options.mode == "evaluate" || options.evaluates();
+  result.mode = evaluates ? ModelMode::Evaluate : *options.mode == "train" ? ModelMode::Train : ModelMode::AsExported;
   return result;
 }
 
@@ -39,7 +40,7 @@ static Expected<ImportOptions> importOptions(const CompileOptions &options) {
 static Error configBatchError(const CompileOptions &options, StringRef input, int64_t batch) {
   const Setting<int64_t> &micro = options.microBatch;
   return makeError(ExitCode::Data, "input \"" + input + "\" has a batch of " + Twine(batch) + ", but " +
-                                       options.trainBatch.getSource() + " gives a micro-batch of " + Twine(*micro) +
+                                       options.globalBatch.getSource() + " gives a micro-batch of " + Twine(*micro) +
                                        " (" + micro.getSource() + "): batch = micro-batch × dp, and dp is " +
                                        Twine(*options.dp));
 }
@@ -48,10 +49,10 @@ static Error configBatchError(const CompileOptions &options, StringRef input, in
 static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options) {
   HuggingFaceOptions result;
   result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
-  if (options.weights != "read")
+  if (*options.weights != "read")
     result.weights =
-        options.weights == "initialise-missing" ? FolderWeights::InitialiseMissing : FolderWeights::Initialise;
-  for (const std::string &text : options.dims) {
+        *options.weights == "initialise-missing" ? FolderWeights::InitialiseMissing : FolderWeights::Initialise;
+  for (const std::string &text : *options.dims) {
     Expected<std::pair<std::string, int64_t>> dim = parseDim(text);
     if (!dim)
       return dim.takeError();
@@ -66,7 +67,7 @@ static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options)
 }
 
 /// Reads the file by the kind that its name says.
-static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const DiagnosticPrinter &diagnostics,
+static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const DiagnosticCollector &diagnostics,
                                                    const CompileOptions &options, StringRef path) {
   FailureOr<OwningOpRef<ModuleOp>> module = failure();
   if (path.ends_with(".onnx") || path.ends_with(".pt2")) {
@@ -80,9 +81,9 @@ static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const D
       return import.takeError();
     module = importHuggingFace(context, path, *import);
   } else if (path.ends_with(".mlir")) {
-    if (options.mode != "exported")
+    if (*options.mode != "exported")
       return usageError("--mode says how a model file is read; '" + options.input + "' is text, and is as it is");
-    if (!options.dims.empty())
+    if (!options.dims->empty())
       return usageError("--dim binds symbolic dimensions of a model; '" + options.input + "' has none");
     module = importText(context, path);
   } else {
@@ -94,8 +95,8 @@ static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const D
 }
 
 /// Replaces the initial values by those of `--weights PATH`.
-static Error readCheckpoint(ModuleOp module, const DiagnosticPrinter &diagnostics, const CompileOptions &options) {
-  Expected<Checkpoint> checkpoint = Checkpoint::open(options.weights);
+static Error readCheckpoint(ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options) {
+  Expected<Checkpoint> checkpoint = Checkpoint::open(*options.weights);
   if (!checkpoint)
     return makeError(ExitCode::Data, "--weights: " + llvm::toString(checkpoint.takeError()));
   return failed(startFromCheckpoint(module, *checkpoint)) ? diagnostics.failure(ExitCode::Data) : Error::success();
@@ -127,7 +128,7 @@ static Error bindBatch(ModelInput &input, const CompileOptions &options) {
     int64_t batch = type.getDimSize(0);
     if (input.microBatch == 0 && batch % dp == 0)
       input.microBatch = batch / dp;
-    if (input.microBatch * dp != batch && options.trainBatch.getOrigin() == Origin::Config)
+    if (input.microBatch * dp != batch && options.globalBatch.getOrigin() == Origin::Config)
       return configBatchError(options, name, batch);
     if (input.microBatch * dp != batch)
       return usageError(
@@ -139,7 +140,7 @@ static Error bindBatch(ModelInput &input, const CompileOptions &options) {
   return Error::success();
 }
 
-Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticPrinter &diagnostics,
+Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticCollector &diagnostics,
                                     const CompileOptions &options) {
   llvm::sys::fs::file_status status;
   if (std::error_code error = llvm::sys::fs::status(options.input, status))

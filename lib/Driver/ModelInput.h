@@ -2,8 +2,8 @@
 #ifndef HYC_LIB_DRIVER_MODELINPUT_H
 #define HYC_LIB_DRIVER_MODELINPUT_H
 
-#include "DiagnosticPrinter.h"
-#include "hyc/Driver/CompileOptions.h"
+#include "DiagnosticCollector.h"
+#include "hyc/Plan/CompileOptions.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -18,7 +18,7 @@ struct ModelInput {
 
 /// Reads .onnx or .mlir. A symbolic batch becomes micro-batch × dp; one that the model fixes must be that, and gives
 /// the micro-batch where the command line does not.
-llvm::Expected<ModelInput> readModel(mlir::MLIRContext &context, const DiagnosticPrinter &diagnostics,
+llvm::Expected<ModelInput> readModel(mlir::MLIRContext &context, const DiagnosticCollector &diagnostics,
                                      const CompileOptions &options);
 
 } // namespace hyc

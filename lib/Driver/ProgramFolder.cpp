@@ -2,10 +2,12 @@
 #include "ProgramFolder.h"
 
 #include "Bundle.h"
-#include "DiagnosticPrinter.h"
+#include "DiagnosticCollector.h"
 #include "HostCompiler.h"
 #include "ManifestText.h"
 #include "MemoryReport.h"
+#include "hyc/Driver/OptionChecks.h"
+#include "hyc/Plan/PlanText.h"
 #include "hyc/Target/Cpp.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -18,17 +20,17 @@ using namespace hyc;
 using llvm::Error;
 
 std::string ProgramFolder::report() const {
-  const PlanFile &plan = model.plan;
+  const Plan &plan = model.plan;
   std::string samples = std::to_string(model.microBatch) + " × " + std::to_string(*options.gradAccum) + " × " +
                         std::to_string(plan.dp) + " = " +
                         std::to_string(model.microBatch * *options.gradAccum * plan.dp);
-  return model.name + ": " + std::to_string(plan.tp * plan.pp * plan.dp) + " ranks, tp " + std::to_string(plan.tp) +
-         " × pp " + std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
+  return model.name + ": " + std::to_string(plan.rankCount()) + " ranks, tp " + std::to_string(plan.tp) + " × pp " +
+         std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
          "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples" +
          (model.sequence == 0 ? "" : " of " + std::to_string(model.sequence) + " tokens") + "\nschedule " +
-         plan.schedule +
+         *plan.schedule +
          (plan.virtualStages == 1 ? "" : " interleaved, " + std::to_string(plan.virtualStages) + " virtual stages") +
-         ", stages balanced by " + plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" +
+         ", stages balanced by " + *plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" +
          reportMemory(model.account) + (model.time ? reportTime(*model.time) : "");
 }
 
@@ -49,8 +51,8 @@ std::string ProgramFolder::manifest(ModuleOp rank, const std::vector<std::string
   facts.name = model.name;
   std::string digits = llvm::utohexstr(model.planHash, /*LowerCase=*/true);
   facts.planHash = std::string(16 - digits.size(), '0') + digits;
-  facts.schedule = model.plan.schedule;
-  facts.evaluates = options.entry == "evaluate";
+  facts.schedule = *model.plan.schedule;
+  facts.evaluates = options.evaluates();
   facts.tp = model.plan.tp;
   facts.pp = model.plan.pp;
   facts.dp = model.plan.dp;
@@ -72,7 +74,7 @@ std::string ProgramFolder::manifest(ModuleOp rank, const std::vector<std::string
 }
 
 Error ProgramFolder::writePlan() {
-  if (Error error = folder.write("plan.json", model.plan.toJson()))
+  if (Error error = folder.write("plan.json", hyc::writePlan(model.plan)))
     return error;
   if (Error error = folder.write("report.txt", report()))
     return error;
@@ -81,7 +83,7 @@ Error ProgramFolder::writePlan() {
   return folder.write("memory.html", writeMemoryPage(model.account, model.name));
 }
 
-Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticPrinter &diagnostics, const Toolchain &toolchain) {
+Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticCollector &diagnostics, const Toolchain &toolchain) {
   std::map<std::string, std::string> files;
   CppOptions cpp;
   cpp.name = model.name;
@@ -102,7 +104,7 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticPrinter &diagno
     if (Error error = folder.write("model/config.json", model.configText))
       return error;
   std::vector<std::string> bundled;
-  if (toolchain.isForGpu() && options.emit == EmitKind::Source && canBundle(toolchain)) {
+  if (toolchain.isForGpu() && emitOf(options) == EmitKind::Source && canBundle(toolchain)) {
     if (Error error = writeBundle(folder, toolchain))
       return error;
     for (const std::string &file : collectModelFiles(rank)) {
@@ -124,7 +126,7 @@ static bool belongsTo(StringRef source, int64_t stage) {
   return rest.consumeInteger(10, owner) || owner == stage;
 }
 
-Error ProgramFolder::buildPrograms(const Toolchain &toolchain) {
+Error ProgramFolder::buildPrograms(const Toolchain &toolchain, const CompileListener &listener) {
   for (const char *name : {"bin", "objects"}) {
     std::error_code error;
     std::filesystem::create_directory(folder.staged(name), error);
@@ -137,5 +139,5 @@ Error ProgramFolder::buildPrograms(const Toolchain &toolchain) {
     llvm::copy_if(sources, std::back_inserter(jobs.back().sources),
                   [&](const std::string &source) { return belongsTo(source, stage); });
   }
-  return HostCompiler(toolchain, folder.staged("src"), folder.staged("objects")).build(jobs);
+  return HostCompiler(toolchain, folder.staged("src"), folder.staged("objects"), listener).build(jobs);
 }

@@ -4,10 +4,11 @@
 #define HYC_LIB_DRIVER_PROGRAMFOLDER_H
 
 #include "OutputFolder.h"
-#include "PlanFile.h"
 #include "TimeReport.h"
 #include "hyc/Analysis/MemoryAccount.h"
+#include "hyc/Driver/CompileListener.h"
 #include "hyc/Driver/Toolchain.h"
+#include "hyc/Plan/CompileOptions.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace hyc {
@@ -17,11 +18,11 @@ struct CompiledModel {
   std::string name;        ///< of the job
   std::string modelFolder; ///< against which #hyc.file paths are resolved
   std::string configText;  ///< of a Hugging Face folder, to go with saved weights; empty: the model has none
-  PlanFile plan;
+  Plan plan;
   uint64_t planHash = 0;
   int64_t microBatch = 1, sequence = 0; ///< samples, and tokens of each; 0 where nothing is a token
-  std::string exchangeReport; ///< of phase 4
-  JobAccount account;         ///< of memory and communication
+  std::string exchangeReport;           ///< of phase 4
+  JobAccount account;                   ///< of memory and communication
   std::optional<TimeEstimate> time;
 };
 
@@ -34,9 +35,10 @@ public:
   /// memory.html.
   llvm::Error writePlan();
   /// Writes the plan and everything else but executables.
-  llvm::Error writeSources(mlir::ModuleOp rank, const class DiagnosticPrinter &diagnostics, const Toolchain &toolchain);
+  llvm::Error writeSources(mlir::ModuleOp rank, const class DiagnosticCollector &diagnostics,
+                           const Toolchain &toolchain);
   /// Compiles what writeSources has left.
-  llvm::Error buildPrograms(const Toolchain &toolchain);
+  llvm::Error buildPrograms(const Toolchain &toolchain, const CompileListener &listener);
 
 private:
   std::string report() const;

@@ -2,9 +2,9 @@
 #include "TimeReport.h"
 
 #include "FoldedTable.h"
-#include "JsonFile.h"
 #include "TextTable.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
+#include "hyc/Support/JsonFile.h"
 #include "hyc/Support/LocatedJson.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -92,8 +92,8 @@ static std::string percent(double share) {
 
 std::string hyc::reportTime(const TimeEstimate &estimate) {
   FoldedTable table({"#stage", "communication", "computes>", "exposed>", "idle>", "step>", "waits>"});
-  for (const auto &[what, time] : {std::pair("on a thread of its own", &estimate.overlapped),
-                                   std::pair("in turn", &estimate.inTurn)})
+  for (const auto &[what, time] :
+       {std::pair("on a thread of its own", &estimate.overlapped), std::pair("in turn", &estimate.inTurn)})
     for (const auto &[stage, row] : llvm::enumerate(time->stages))
       table.add({std::to_string(stage), what, milliseconds(row.computation), milliseconds(row.exposed),
                  milliseconds(row.idle), milliseconds(row.total()), percent(time->waitingShare(stage))});
@@ -104,7 +104,8 @@ std::string hyc::reportTime(const TimeEstimate &estimate) {
     raw_string_ostream(text) << format("%.3g", estimate.rates.*rate.value);
     rates.add({rate.key.str(), text, rate.meaning.str()});
   }
-  return "\nTime of a step in milliseconds, estimated: exposed is waiting for communication or a disk, idle for another "
+  return "\nTime of a step in milliseconds, estimated: exposed is waiting for communication or a disk, idle for "
+         "another "
          "stage to compute\n" +
          table.str() + "for a machine of these rates (--machine FILE gives others); hyc-run tells what it measured\n" +
          rates.str();

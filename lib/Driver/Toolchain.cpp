@@ -1,6 +1,6 @@
 // Where the runtime lies: installed, or in the tree that this was built in.
 #include "hyc/Driver/Toolchain.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"

@@ -1,6 +1,7 @@
 // Each step with the reason why it is there, and why there.
 #include "hyc/Pipelines/Pipelines.h"
 
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Model/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
@@ -34,43 +35,41 @@ static void buildModel(OpPassManager &passes) {
 
 /// After differentiation, whose gradient ops have sensitivities of their own; before the optimizer, which has to know
 /// of copies and of the loss scale.
-static void buildPrecision(OpPassManager &passes, const PrecisionOptions &options, bool evaluates,
-                           AttachOptimizerOptions &optimizer) {
+static void buildPrecision(OpPassManager &passes, const Plan &plan, AttachOptimizerOptions &optimizer) {
   ConvertPrecisionOptions precision;
-  precision.precision = options.compute == "fp8" ? "bf16" : options.compute;
-  precision.gradientType = options.gradientAccumulation;
+  precision.precision = *plan.precision == "fp8" ? "bf16" : *plan.precision;
+  precision.gradientType = *plan.gradientAccumulationType;
   passes.addPass(createConvertPrecision(precision));
   // After conversion: what is quantised are values of the compute type. An evaluation has no steps to measure, so it
   // computes in bf16.
-  if (options.compute == "fp8" && !evaluates)
+  if (*plan.precision == "fp8" && !plan.evaluates())
     passes.addPass(createQuantizeProducts());
-  if (options.compute != "fp16" || evaluates)
+  if (*plan.precision != "fp16" || plan.evaluates())
     return; // where there is no backward, nothing can underflow in it
-  const LossScaling &scaling = options.lossScaling;
-  const bool isDynamic = scaling.lossScale == 0;
+  const bool isDynamic = *plan.lossScale == 0;
   ScaleLossOptions loss;
-  loss.initialScale = isDynamic ? std::ldexp(1.0, static_cast<int>(scaling.initialScalePower)) : scaling.lossScale;
+  loss.initialScale = isDynamic ? std::ldexp(1.0, static_cast<int>(*plan.initialScalePower)) : *plan.lossScale;
   passes.addPass(createScaleLoss(loss));
-  optimizer.lossScaleWindow = isDynamic ? scaling.window : 0;
-  optimizer.hysteresis = scaling.hysteresis;
-  optimizer.consecutiveHysteresis = scaling.consecutiveHysteresis;
-  optimizer.minLossScale = scaling.minLossScale;
+  optimizer.lossScaleWindow = isDynamic ? *plan.lossScaleWindow : 0;
+  optimizer.hysteresis = plan.hysteresis;
+  optimizer.consecutiveHysteresis = plan.consecutiveHysteresis;
+  optimizer.minLossScale = plan.minLossScale;
 }
 
-static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
+static void buildTrain(OpPassManager &passes, const Plan &plan) {
   AttachLossOptions loss;
-  loss.loss = options.loss;
-  loss.logits = options.logits;
-  loss.labels = options.labels;
-  loss.accuracy = options.evaluates;
+  loss.loss = *plan.loss;
+  loss.logits = *plan.logits;
+  loss.labels = *plan.labels;
+  loss.accuracy = plan.evaluates();
   passes.addPass(createAttachLoss(loss));
   FreezeParametersOptions frozen;
-  llvm::append_range(frozen.train, options.train);
-  llvm::append_range(frozen.freeze, options.freeze);
+  llvm::append_range(frozen.train, *plan.train);
+  llvm::append_range(frozen.freeze, *plan.freeze);
   passes.addPass(createFreezeParameters(frozen));
-  if (options.evaluates)
+  if (plan.evaluates())
     passes.addPass(createEnterEvaluation());
-  if (!options.dropout || options.evaluates)
+  if (!*plan.dropout || plan.evaluates())
     passes.addPass(createRemoveDropout());
   // Before forms, so that attention draws under one id, whole or decomposed; both before differentiation, which builds
   // the gradient of what is there.
@@ -83,67 +82,72 @@ static void buildTrain(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createDifferentiate());
 
   AttachOptimizerOptions optimizer;
-  buildPrecision(passes, options.precision, options.evaluates, optimizer);
-  optimizer.optimizer = options.optimizer;
-  optimizer.beta1 = options.beta1;
-  optimizer.beta2 = options.beta2;
-  optimizer.epsilon = options.epsilon;
-  optimizer.correctBias = options.correctBias;
-  optimizer.cycleMomentum = options.cycleMomentum;
-  optimizer.leastTrust = options.leastTrust;
-  optimizer.mostTrust = options.mostTrust;
-  optimizer.weightDecay = options.weightDecay;
-  optimizer.momentum = options.momentum;
-  optimizer.clipGradNorm = options.clipGradNorm;
-  llvm::append_range(optimizer.noDecay, options.noDecay);
+  buildPrecision(passes, plan, optimizer);
+  optimizer.optimizer = *plan.optimizer;
+  optimizer.beta1 = (*plan.betas)[0];
+  optimizer.beta2 = (*plan.betas)[1];
+  optimizer.epsilon = plan.epsilon;
+  optimizer.correctBias = plan.correctBias;
+  optimizer.cycleMomentum = plan.cycleMomentum;
+  optimizer.leastTrust = plan.leastTrust;
+  optimizer.mostTrust = plan.mostTrust;
+  optimizer.weightDecay = plan.weightDecay;
+  optimizer.momentum = plan.momentum;
+  optimizer.clipGradNorm = plan.clipGradNorm;
+  llvm::append_range(optimizer.noDecay, *plan.noDecay);
   passes.addPass(createAttachOptimizer(optimizer));
 }
 
-static void buildPlan(OpPassManager &passes, const PipelineOptions &options) {
+static void buildPlan(OpPassManager &passes, const Plan &plan) {
   CreateMeshOptions mesh;
-  mesh.dp = options.dp;
-  mesh.tp = options.tp;
-  mesh.pp = options.pp;
-  mesh.virtualStages = options.virtualStages;
+  mesh.dp = plan.dp;
+  mesh.tp = plan.tp;
+  mesh.pp = plan.pp;
+  mesh.virtualStages = plan.virtualStages;
   passes.addPass(createCreateMesh(mesh));
   // Seeds first: propagation only carries on what parameters and inputs have, from a plan file or from structure.
   SeedShardingsOptions seeds;
-  seeds.sequenceParallel = options.sequenceParallel;
+  seeds.sequenceParallel = plan.sequenceParallel;
   passes.addPass(createSeedShardings(seeds));
   passes.addPass(createPropagateShardings());
   // After propagation, which gives states the split of their parameter: flat shards are cut from what that leaves.
   ShardStatesOptions states;
-  states.zero = options.zero;
-  states.gradientReduction = options.gradientReduction;
-  states.persistenceThreshold = options.persistenceThreshold;
-  states.prefetch = options.prefetch;
+  states.zero = plan.zero;
+  states.gradientReduction = *plan.gradientReduction;
+  states.persistenceThreshold = plan.persistenceThreshold;
+  states.prefetch = plan.prefetch;
   passes.addPass(createShardStates(states));
   PlaceStatesOptions places;
-  places.optimizer = options.offloadOptimizer;
-  places.parameters = options.offloadParam;
-  places.gradients = options.offloadGradients;
-  places.ratio = options.offloadRatio;
-  places.maxInHost = options.maxInHost;
+  places.optimizer = *plan.offloadOptimizer;
+  places.parameters = *plan.offloadParam;
+  places.gradients = *plan.offloadGradients;
+  places.ratio = plan.offloadRatio;
+  places.maxInHost = plan.maxInHost;
   passes.addPass(createPlaceStates(places));
   // Stages last of the properties: states follow their parameters, gradients the ops that make them.
   AssignStagesOptions stages;
-  stages.method = options.partitionMethod;
-  llvm::append_range(stages.cuts, options.cuts);
+  stages.method = *plan.partitionMethod;
+  llvm::append_range(stages.cuts, plan.rules.cuts);
   passes.addPass(createAssignStages(stages));
   BuildScheduleOptions schedule;
-  schedule.schedule = options.schedule;
-  schedule.microBatches = options.microBatches;
+  schedule.schedule = *plan.schedule;
+  schedule.microBatches = plan.gradAccum;
   passes.addPass(createBuildSchedule(schedule));
   // After the schedule, which tells how many micro-batches' values are alive at once.
   AssignLifetimesOptions lifetimes;
-  lifetimes.mode = options.recompute;
-  lifetimes.partitionActivations = options.partitionActivations;
-  lifetimes.offload = options.offloadActivations != "none";
-  llvm::append_range(lifetimes.budgets, options.activationBudgets);
+  lifetimes.mode = *plan.recompute;
+  lifetimes.partitionActivations = plan.partitionActivations;
+  lifetimes.offload = *plan.offloadActivations != "none";
+  llvm::append_range(lifetimes.budgets, plan.activationBudgets);
   passes.addPass(createAssignLifetimes(lifetimes));
+  // What no op carries; from here on the module says everything that phases 4 and 5 act on.
+  RecordPoliciesOptions policies;
+  llvm::append_range(policies.policies, spellPolicies(plan));
+  policies.target = *plan.target;
+  passes.addPass(createRecordPolicies(policies));
 }
 
-static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
+static void buildLocal(OpPassManager &passes) {
   // Before the cut: an exchange belongs to the stage of the op that asks for it.
   passes.addPass(createPartition());
   // After partitioning, so that exchanges are repeated too; before the cut, which saves what is still wanted.
@@ -151,32 +155,19 @@ static void buildLocal(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createOffloadActivations());
   passes.addPass(createCutStages());
   // After the cut, which tells which stages hold a gradient.
-  ReduceGradientsOptions gradients;
-  gradients.communicationType = options.precision.communication;
-  passes.addPass(createReduceGradients(gradients));
+  passes.addPass(createReduceGradients());
   passes.addPass(createDistributeUpdate());
   // Last: what is under way at once is a question of a stage's functions.
-  PrefetchParametersOptions prefetch;
-  prefetch.maxLive = options.maxLiveParameters;
-  prefetch.bucket = options.prefetchBucket;
-  passes.addPass(createPrefetchParameters(prefetch));
-  DelayWaitsOptions waits;
-  waits.inFlight = options.reductionsInFlight;
-  passes.addPass(createDelayWaits(waits));
+  passes.addPass(createPrefetchParameters());
+  passes.addPass(createDelayWaits());
   // Last: what moves is what the functions then use.
-  MoveStatesOptions moves;
-  moves.subGroup = options.subGroup;
-  moves.readAhead = options.readAhead;
-  moves.writeBehind = options.writeBehind;
-  passes.addPass(createMoveStates(moves));
-  OverlapMovesOptions overlap;
-  overlap.distance = options.offloadPrefetch;
-  passes.addPass(createOverlapMoves(overlap));
+  passes.addPass(createMoveStates());
+  passes.addPass(createOverlapMoves());
 }
 
 void hyc::buildForwardProgram(OpPassManager &passes) { passes.addPass(createMakeForwardProgram()); }
 
-void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) {
+void hyc::buildPlacement(OpPassManager &passes, JobAccount *account) {
   // Before CSE and clusters, which take in the pieces.
   passes.addPass(createDecomposeComposites());
   // Functions are cut and final by now, so equal reads, constants and broadcasts may become one.
@@ -187,30 +178,22 @@ void hyc::buildPlacement(OpPassManager &passes, const PipelineOptions &options) 
   passes.addPass(createLowerToRank());
   // Before placement, which then sees fewer temporaries.
   passes.addPass(createReuseOperands());
-  JobAccount *account = options.account;
-  PlaceBuffersOptions placement;
-  placement.threads = options.threads;
-  placement.poison = options.poison;
-  passes.addPass(createPlaceBuffers(placement, [account](StageAccount stage) {
+  passes.addPass(createPlaceBuffers([account](StageAccount stage) {
     if (account)
       account->stages.push_back(std::move(stage));
   }));
 }
 
-void hyc::buildAccount(OpPassManager &passes, const PipelineOptions &options) {
-  buildPlacement(passes, options);
+void hyc::buildAccount(OpPassManager &passes, JobAccount *account) {
+  buildPlacement(passes, account);
   // After placement: what is adjacent, and in what layers differ, are questions of addresses.
   passes.addPass(createCoalesceReductions());
-  BucketExchangesOptions buckets;
-  buckets.reduceElements = options.reduceBucket;
-  buckets.gatherElements = options.gatherBucket;
-  passes.addPass(createBucketExchanges(buckets));
+  passes.addPass(createBucketExchanges());
 }
 
-static void buildRank(OpPassManager &passes, const PipelineOptions &options) {
-  buildAccount(passes, options);
-  if (options.checkFinite)
-    passes.addPass(createCheckFinite());
+static void buildRank(OpPassManager &passes, JobAccount *account) {
+  buildAccount(passes, account);
+  passes.addPass(createCheckFinite());
   passes.addPass(createShareLayers());
 }
 
@@ -219,18 +202,18 @@ llvm::StringRef hyc::getName(Phase phase) {
   return names[static_cast<size_t>(phase)];
 }
 
-void hyc::buildPhase(Phase phase, OpPassManager &passes, const PipelineOptions &options) {
+void hyc::buildPhase(Phase phase, OpPassManager &passes, const Plan &plan, JobAccount *account) {
   switch (phase) {
   case Phase::Model:
     return buildModel(passes);
   case Phase::Train:
-    return buildTrain(passes, options);
+    return buildTrain(passes, plan);
   case Phase::Plan:
-    return buildPlan(passes, options);
+    return buildPlan(passes, plan);
   case Phase::Local:
-    return buildLocal(passes, options);
+    return buildLocal(passes);
   case Phase::Rank:
-    return buildRank(passes, options);
+    return buildRank(passes, account);
   }
 }
 
@@ -256,7 +239,7 @@ void hyc::registerPipelines() {
     std::string name = ("hyc-" + getName(phase) + "-phase").str();
     std::string summary = ("All passes of phase " + getName(phase) + " under their defaults, and its check").str();
     PassPipelineRegistration<>(name, summary, [phase](OpPassManager &passes) {
-      buildPhase(phase, passes, PipelineOptions());
+      buildPhase(phase, passes, Plan());
       buildVerification(phase, passes);
     });
   }

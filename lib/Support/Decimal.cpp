@@ -1,3 +1,4 @@
+// The shortest decimal that a float reads back from.
 #include "hyc/Support/Decimal.h"
 #include <cstdio>
 #include <cstdlib>

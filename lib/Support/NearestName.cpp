@@ -1,3 +1,4 @@
+// Names by edit distance, looked at up to a bounded length.
 #include "hyc/Support/NearestName.h"
 
 using namespace llvm;

@@ -1,3 +1,4 @@
+// Giving out ids that nobody has, and reading the path out of one.
 #include "hyc/Support/OpIds.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,6 +1,6 @@
 // RUN: hyc-opt %s --hyc-delay-waits | FileCheck %s --check-prefixes=CHECK,ONE
-// RUN: hyc-opt %s --hyc-delay-waits="in-flight=2" | FileCheck %s --check-prefixes=CHECK,TWO
-// RUN: hyc-opt %s --hyc-delay-waits="in-flight=0" | FileCheck %s --check-prefixes=CHECK,NONE
+// RUN: hyc-opt %s --hyc-record-policies="policies=reductions_in_flight=2" --hyc-delay-waits | FileCheck %s --check-prefixes=CHECK,TWO
+// RUN: hyc-opt %s --hyc-record-policies="policies=reductions_in_flight=0" --hyc-delay-waits | FileCheck %s --check-prefixes=CHECK,NONE
 
 // Sums of gradients are awaited where the next but n begins; what else needs a sum has it at once. Additions to one state
 // keep their order: @a has a second one, which does not wait for anybody.

@@ -1,6 +1,6 @@
 // A master on the host beside its 16-bit copy: the update and the refresh after it run on the host, and what moves is the
 // gradient and the copy. Ranks that update slices of a whole copy move theirs.
-// RUN: hyc-opt %s --hyc-move-states=sub-group-size=4 | FileCheck %s
+// RUN: hyc-opt %s --hyc-record-policies="policies=sub_group_size=4" --hyc-move-states | FileCheck %s
 
 hyc.param @w : tensor<4xf32> from #hyc.fill<0.0 : f64> {dist.placement = "host"}
 hyc.state @w.compute of @w role "compute" : tensor<4xbf16> from #hyc.fill<0.0 : f64>

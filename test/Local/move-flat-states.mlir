@@ -2,7 +2,7 @@
 // copied to the host and back; what is stored flat is moved as it is; a parameter that is kept whole on a disk is moved
 // whole, and fetched for the gather that follows.
 // RUN: hyc-opt %s --hyc-move-states | FileCheck %s
-// RUN: hyc-opt %s --hyc-move-states="sub-group-size=1 read-ahead=false write-behind=false" | FileCheck %s --check-prefix=STRICT
+// RUN: hyc-opt %s --hyc-record-policies="policies=sub_group_size=1,offload_read_ahead=false,offload_write_behind=false" --hyc-move-states | FileCheck %s --check-prefix=STRICT
 
 dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
 

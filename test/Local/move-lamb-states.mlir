@@ -1,7 +1,7 @@
 // LAMB's direction runs on the host, where its moments are fetched to. The norms and the step that follow find on the
 // device what the direction has used there: a parameter that only the direction was read for goes back too. A parameter
 // on a disk is fetched for each of the three, and never while another one has it.
-// RUN: hyc-opt %s --hyc-move-states=sub-group-size=4 | FileCheck %s
+// RUN: hyc-opt %s --hyc-record-policies="policies=sub_group_size=4" --hyc-move-states | FileCheck %s
 
 hyc.param @a : tensor<4xf32> from #hyc.fill<0.0 : f64>
 hyc.state @a.grad of @a role "gradient" : tensor<4xf32> from #hyc.fill<0.0 : f64>

@@ -1,6 +1,6 @@
 // Updates of states on a disk: group 1 is read while group 0 runs, and group 0 is written while group 1 does. What is on
 // the device is copied to the host and back. A parameter on the host is fetched for a read, and updated where it is.
-// RUN: hyc-opt %s --hyc-move-states=sub-group-size=4 | FileCheck %s
+// RUN: hyc-opt %s --hyc-record-policies="policies=sub_group_size=4" --hyc-move-states | FileCheck %s
 
 hyc.param @a : tensor<4xf32> from #hyc.fill<0.0 : f64>
 hyc.state @a.grad of @a role "gradient" : tensor<4xf32> from #hyc.fill<0.0 : f64>

@@ -1,5 +1,5 @@
-// RUN: hyc-opt %s --split-input-file --hyc-overlap-moves="distance=1" | FileCheck %s --check-prefixes=CHECK,ONE
-// RUN: hyc-opt %s --split-input-file --hyc-overlap-moves="distance=2" | FileCheck %s --check-prefixes=CHECK,TWO
+// RUN: hyc-opt %s --split-input-file --hyc-record-policies="policies=offload_prefetch=1" --hyc-overlap-moves | FileCheck %s --check-prefixes=CHECK,ONE
+// RUN: hyc-opt %s --split-input-file --hyc-record-policies="policies=offload_prefetch=2" --hyc-overlap-moves | FileCheck %s --check-prefixes=CHECK,TWO
 // RUN: hyc-opt %s --split-input-file --hyc-overlap-moves | FileCheck %s --check-prefixes=CHECK,NONE
 
 // What a use needs is fetched while the use before computes, both of its parameters at once; at 2 while the one before that

@@ -1,8 +1,8 @@
 // RUN: hyc-opt %s --hyc-prefetch-parameters | FileCheck %s --check-prefixes=CHECK,FAR
-// RUN: hyc-opt %s --hyc-prefetch-parameters="max-live=8192" | FileCheck %s --check-prefixes=CHECK,NEAR
-// RUN: hyc-opt %s --hyc-prefetch-parameters="bucket=4096" | FileCheck %s --check-prefixes=CHECK,NEAR
-// RUN: hyc-opt %s --hyc-prefetch-parameters="bucket=4095" | FileCheck %s --check-prefixes=CHECK,NONE
-// RUN: hyc-opt %s --hyc-prefetch-parameters="max-live=4096" | FileCheck %s --check-prefixes=CHECK,NONE
+// RUN: hyc-opt %s --hyc-record-policies="policies=stage3_max_live_parameters=8192" --hyc-prefetch-parameters | FileCheck %s --check-prefixes=CHECK,NEAR
+// RUN: hyc-opt %s --hyc-record-policies="policies=stage3_prefetch_bucket_size=4096" --hyc-prefetch-parameters | FileCheck %s --check-prefixes=CHECK,NEAR
+// RUN: hyc-opt %s --hyc-record-policies="policies=stage3_prefetch_bucket_size=4095" --hyc-prefetch-parameters | FileCheck %s --check-prefixes=CHECK,NONE
+// RUN: hyc-opt %s --hyc-record-policies="policies=stage3_max_live_parameters=4096" --hyc-prefetch-parameters | FileCheck %s --check-prefixes=CHECK,NONE
 
 dist.mesh @mesh axes ["dp"] sizes [2] stages 1
 hyc.param @a : tensor<2048xf32> from #hyc.fill<0.0 : f64> {global_type = tensor<64x64xf32>}

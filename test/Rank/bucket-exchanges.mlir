@@ -1,5 +1,5 @@
 // RUN: hyc-opt %s --hyc-lower-to-rank --hyc-place-buffers --hyc-bucket-exchanges | FileCheck %s --check-prefixes=CHECK,ALL
-// RUN: hyc-opt %s --hyc-lower-to-rank --hyc-place-buffers --hyc-bucket-exchanges="reduce-elements=5000 gather-elements=5000" | FileCheck %s --check-prefixes=CHECK,SMALL
+// RUN: hyc-opt %s --hyc-record-policies="policies=reduce_bucket_size=5000,allgather_bucket_size=5000" --hyc-lower-to-rank --hyc-place-buffers --hyc-bucket-exchanges | FileCheck %s --check-prefixes=CHECK,SMALL
 
 // Sums are left in own slices of the gradients, and parameters joined where they lie: no copy, no temporary.
 dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1

@@ -1,5 +1,7 @@
-// RUN: hyc-opt %s --hyc-check-finite | FileCheck %s
-// RUN: hyc-opt %s --hyc-check-finite --hyc-share-layers=minimum-ops=2 | FileCheck %s --check-prefix=SHARED
+// RUN: hyc-opt %s --hyc-record-policies="policies=check_finite=true" --hyc-check-finite | FileCheck %s
+// RUN: hyc-opt %s --hyc-record-policies="policies=check_finite=true" --hyc-check-finite --hyc-share-layers=minimum-ops=2 | FileCheck %s --check-prefix=SHARED
+// RUN: hyc-opt %s --hyc-check-finite | FileCheck %s --check-prefix=UNASKED
+// UNASKED-NOT: rank.check
 
 // A kernel with an infinite constant may write infinities. An exchange that adds is checked where it is awaited, and of
 // a flat one this rank's own slice alone; one that gathers makes nothing new. Integers are not looked at.

@@ -1,7 +1,7 @@
 // An update whose momentum is on a disk, in two groups: the file holds whole blocks, copies are temporaries of the host
 // arena at whole blocks, and those of group 1 are there while group 0 still runs. Nothing of the momentum is left on the
 // device.
-// RUN: hyc-opt %s --hyc-move-states=sub-group-size=1 --hyc-lower-to-rank --hyc-place-buffers --hyc-verify-rank | FileCheck %s
+// RUN: hyc-opt %s --hyc-record-policies="policies=sub_group_size=1" --hyc-move-states --hyc-lower-to-rank --hyc-place-buffers --hyc-verify-rank | FileCheck %s
 
 dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,

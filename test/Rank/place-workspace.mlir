@@ -1,4 +1,4 @@
-// RUN: hyc-opt %s --hyc-lower-to-rank --hyc-place-buffers="threads=2 poison=true" | FileCheck %s
+// RUN: hyc-opt %s --hyc-record-policies="policies=threads=2,poison=true" --hyc-lower-to-rank --hyc-place-buffers | FileCheck %s
 // RUN: hyc-opt %s --hyc-lower-to-rank --hyc-place-buffers | FileCheck %s --check-prefix=OWN
 
 // Scratch memory of the neediest call, for two threads: packed columns of a product are 128 · 128 floats here, packed rows

@@ -42,12 +42,12 @@ struct Bench {
 };
 
 // Bytes per second of this rank while all others do the same.
-double triadRate(Communicator &communicator, int64_t bytes) {
+double triadRate(HostExchanger &exchanger, int64_t bytes) {
   const size_t count = static_cast<size_t>(bytes) / sizeof(float);
   std::vector<float> a(count, 0.0f), b(count, 1.0f), c(count, 2.0f);
   std::vector<double> seconds;
   for (int round = 0; round < kRounds; ++round) {
-    if (!communicator.barrier().ok()) return 0;
+    if (!exchanger.barrier().ok()) return 0;
     const double begin = now();
     const float scale = static_cast<float>(round);
     for (size_t i = 0; i < count; ++i) a[i] = b[i] + scale * c[i];
@@ -60,7 +60,7 @@ double triadRate(Communicator &communicator, int64_t bytes) {
 double allReduceSeconds(Context &ctx, int64_t bytes) {
   std::vector<double> seconds;
   for (int round = 0; round < kRounds; ++round) {
-    if (!ctx.communicator().barrier().ok()) return 0;
+    if (!ctx.exchanger().barrier().ok()) return 0;
     const double begin = now();
     wait(ctx, allReduceStart(ctx, 0, {0, 0}, bytes / 4, DType::kF32));
     seconds.push_back(now() - begin);
@@ -72,7 +72,7 @@ Status measure(const Environment &environment, int ranks, int64_t bytes) {
   Bench bench(ranks, bytes);
   Result<std::unique_ptr<ConnectedRank>> rank = ConnectedRank::connect(bench.program, environment);
   if (!rank.ok()) return rank.status();
-  const double rate = triadRate((*rank)->communicator(), bytes);
+  const double rate = triadRate((*rank)->exchanger(), bytes);
   const double seconds = allReduceSeconds((*rank)->context(), bytes);
   if (environment.rank == 0) {
     const double bound = 2.0 * ranks * static_cast<double>(bytes) / (rate * ranks);

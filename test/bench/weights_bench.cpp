@@ -25,10 +25,10 @@
 #include <thread>
 #include <vector>
 
-#include "cpu/rank_memory.h"
-#include "cpu/threads.h"
+#include "memory/rank_memory.h"
+#include "base/threads.h"
 #include "forked_ranks.h"
-#include "io/file.h"
+#include "base/file.h"
 #include "io/initial_values.h"
 
 namespace {

@@ -58,7 +58,7 @@ bool isKnown(int attempt, const FileTensor &tensor) {
 /// What runs from phase 1 to phase 5, each phase with its check.
 bool lower(ModuleOp module) {
   PassManager passes(module.getContext());
-  hyc::PipelineOptions options;
+  hyc::Plan options;
   hyc::buildPhase(hyc::Phase::Model, passes, options);
   hyc::buildVerification(hyc::Phase::Model, passes);
   hyc::buildForwardProgram(passes);

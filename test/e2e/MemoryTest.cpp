@@ -68,7 +68,10 @@ const std::vector<Column> &columns() {
       {"activations' place", {{"kept", {}}, {"keptHost", {"--offload-activations", "cpu"}}}},
       {"moves", {{"asNeeded", {}}, {"ahead", {"--offload-prefetch", "2"}}}},
       {"sequence", {{"whole", {}}, {"split", {"--sequence-parallel"}}}},
-      {"schedule", {{"1f1b", {"--schedule", "1f1b"}}, {"gpipe", {"--schedule", "gpipe"}}, {"interleaved", {"--virtual-stages", "2"}}}},
+      {"schedule",
+       {{"1f1b", {"--schedule", "1f1b"}},
+        {"gpipe", {"--schedule", "gpipe"}},
+        {"interleaved", {"--virtual-stages", "2"}}}},
       {"threads", {{"one", {"--threads", "1"}}, {"two", {"--threads", "2"}}}},
   };
   return table;
@@ -272,6 +275,28 @@ TEST(MemorySample, HasAProgramForGpusOfEachCombination) {
     arguments.insert(arguments.end(), {"--target", "cuda", "--emit", "source", "-o", disk() + ".cuda"});
     Outcome outcome = execute(arguments);
     EXPECT_EQ(outcome.status, 0) << nameOf(columns(), combination) << "\n" << outcome.output;
+  }
+}
+
+std::string contentsOf(const std::string &path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The text after phase 3 is the whole plan: phases 4 and 5 need nothing else to make the same programs.
+TEST(MemorySample, ContinuesFromTheTextOfPhaseThreeToTheSamePrograms) {
+  const std::string folder = scratch("memory.phases"), dump = folder + "/dump", continued = folder + "/continued.mlir";
+  for (const Combination &combination : sample().combinations) {
+    std::vector<std::string> arguments = argumentsFor(combination);
+    arguments.insert(arguments.end(), {"--emit", "rank", "--dump-dir", dump, "-o", folder + "/rank.mlir"});
+    Outcome outcome = execute(arguments);
+    ASSERT_EQ(outcome.status, 0) << nameOf(columns(), combination) << "\n" << outcome.output;
+    outcome =
+        execute({tool("hyc-opt"), dump + "/3-plan.mlir", "--hyc-local-phase", "--hyc-rank-phase", "-o", continued});
+    ASSERT_EQ(outcome.status, 0) << nameOf(columns(), combination) << "\n" << outcome.output;
+    std::string expected = contentsOf(folder + "/rank.mlir");
+    EXPECT_NE(expected.find("rank.program"), std::string::npos);
+    EXPECT_TRUE(contentsOf(continued) == expected) << nameOf(columns(), combination);
   }
 }
 

@@ -1,3 +1,4 @@
+// The emulated device's streams: nodes that wait for what they come after, and run as late as is allowed.
 #include "streams.h"
 
 #include <algorithm>

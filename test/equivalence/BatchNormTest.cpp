@@ -58,7 +58,7 @@ class BatchNormMesh : public testing::TestWithParam<Mesh> {};
 /// Two micro-batches of four samples, whose statistics are those of all four wherever they lie.
 TEST_P(BatchNormMesh, TrainsAsOneDeviceWithItsMicroBatches) {
   const Mesh &mesh = GetParam();
-  hyc::PipelineOptions options = optionsOf(kResnet);
+  hyc::Plan options = optionsOf(kResnet);
   options.tp = mesh.tp;
   options.pp = mesh.pp;
   options.dp = mesh.dp;
@@ -68,7 +68,7 @@ TEST_P(BatchNormMesh, TrainsAsOneDeviceWithItsMicroBatches) {
   options.persistenceThreshold = 0;
   options.recompute = mesh.recompute;
   options.schedule = mesh.schedule;
-  options.microBatches = 2;
+  options.gradAccum = 2;
   expectMeshToTrainAlike(kResnet, options, oneDevice(kResnet, 2), hyc::Phase::Rank);
 }
 
@@ -83,8 +83,8 @@ INSTANTIATE_TEST_SUITE_P(Meshes, BatchNormMesh,
 
 /// Averages stay f32 beside values of 16 bits.
 TEST(BatchNorm, AveragesAreF32InMixedPrecision) {
-  hyc::PipelineOptions options = optionsOf(kResnet);
-  options.precision.compute = "bf16";
+  hyc::Plan options = optionsOf(kResnet);
+  options.precision = "bf16";
   TrainedModule module(pathOf(kResnet), batchSize(kResnet));
   ASSERT_TRUE(module && module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options))
       << module.diagnostics();
@@ -120,12 +120,12 @@ TEST_P(WrittenBuffers, TrainAlikeOverMeshes) {
   for (int64_t pp : {1, 2})
     for (const char *recompute : {"none", "layer"}) {
       SCOPED_TRACE("pp " + std::to_string(pp) + ", recompute " + recompute);
-      hyc::PipelineOptions options = optionsOf(GetParam());
+      hyc::Plan options = optionsOf(GetParam());
       options.dp = 2;
       options.pp = pp;
-      options.microBatches = 4;
+      options.gradAccum = 4;
       options.recompute = recompute;
-      options.cuts = pp == 2 ? std::vector<std::string>{"second.einsum"} : std::vector<std::string>();
+      options.rules.cuts = pp == 2 ? std::vector<std::string>{"second.einsum"} : std::vector<std::string>();
       expectMeshToTrainAlike(GetParam(), options, oneDevice(GetParam(), 4), hyc::Phase::Rank);
     }
 }

@@ -114,13 +114,13 @@ bool Comparison::plan(TrainedModule &module) {
   if (layout.pp > 1 && seed % 3 != 0)
     presetStages(module, layout.pp * layout.virtualStages, seed);
   return module.transform("hyc-assign-stages,hyc-build-schedule{schedule=" + layout.schedule +
-                          " micro-batches=" + std::to_string(layout.microBatches) + "},hyc-verify-plan");
+                          " micro-batches=" + std::to_string(layout.microBatches) + "},hyc-record-policies" +
+                          (policies.empty() ? "" : "{policies=" + policies + "}") + ",hyc-verify-plan");
 }
 
 bool Comparison::partition(TrainedModule &module) {
   return module.transform("hyc-partition,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,"
-                          "hyc-prefetch-parameters{" +
-                          prefetch + "},hyc-delay-waits{" + waits + "},hyc-verify-local");
+                          "hyc-prefetch-parameters,hyc-delay-waits,hyc-verify-local");
 }
 
 bool Comparison::isAccepted(std::string &diagnostics) {
@@ -144,7 +144,7 @@ void Comparison::run() {
   compareSteps<MeshInterpreter>(whole, parts, "phase 4");
   if (testing::Test::HasFailure())
     return;
-  if (!parts.enter(hyc::Phase::Rank, rankOptions)) { // the target may lack a kernel, and has to say so
+  if (!parts.enter(hyc::Phase::Rank, hyc::Plan())) { // the target may lack a kernel, and has to say so
     EXPECT_NE(parts.diagnostics().find("has no kernel on this target"), std::string::npos) << where() << "\n"
                                                                                            << parts.diagnostics();
     return;

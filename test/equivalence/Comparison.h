@@ -40,10 +40,9 @@ public:
   std::function<void(TrainedModule &)> edit;
   /// Of hyc-seed-shardings.
   std::string seeds;
-  /// Of hyc-shard-states, hyc-prefetch-parameters and hyc-delay-waits.
-  std::string zero, prefetch, waits;
+  std::string zero;     ///< options of hyc-shard-states
+  std::string policies; ///< of hyc-record-policies: "name=value,name=value"
   /// Of phase 5.
-  hyc::PipelineOptions rankOptions;
 
   /// Plans, partitions, executes and compares; records failures with the test framework.
   void run();

@@ -1,5 +1,6 @@
 // The tiny GPT-2 in fp8, in the interpreter, against what PyTorch computed with linear layers and delayed scaling of
-// its own (test/models/export_gpt2_fp8.py): losses, the greatest magnitudes of the first step, and scales after the fourth.
+// its own (test/models/export_gpt2_fp8.py): losses, the greatest magnitudes of the first step, and scales after the
+// fourth.
 #include "SafeTensors.h"
 #include "TrainedModule.h"
 #include "dialects/Hyc/HycDialect.h"
@@ -43,10 +44,10 @@ const Tensor *findState(Interpreter &interpreter, mlir::ModuleOp module, const s
 
 TEST(Fp8Gpt2, LossesMagnitudesAndScalesAreNearPyTorchs) {
   const auto expected = hyc_e2e::readSafeTensors(HYC_MODELS_DIR "/gpt2-tiny.fp8.safetensors");
-  hyc::PipelineOptions options;
+  hyc::Plan options;
   options.logits = "logits";
   options.weightDecay = 0.01;
-  options.precision.compute = "fp8";
+  options.precision = "fp8";
   TrainedModule module(HYC_MODELS_DIR "/gpt2-tiny.onnx", kSamples);
   ASSERT_TRUE(module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options))
       << module.diagnostics();

@@ -68,12 +68,12 @@ struct Spread {
   std::string recompute = "none", gradientReduction = "step";
 };
 
-hyc::PipelineOptions optionsOf(const Spread &spread) {
-  hyc::PipelineOptions options;
+hyc::Plan optionsOf(const Spread &spread) {
+  hyc::Plan options;
   options.logits = "logits";
-  options.precision.compute = "fp8";
+  options.precision = "fp8";
   options.tp = spread.tp, options.pp = spread.pp, options.dp = spread.dp;
-  options.microBatches = spread.microBatches;
+  options.gradAccum = spread.microBatches;
   options.zero = spread.zero;
   options.gradientReduction = spread.gradientReduction;
   options.recompute = spread.recompute;
@@ -171,8 +171,8 @@ TEST(Fp8, ScalesAreTheSameBitsHoweverTheWorkIsSpread) {
   }
 }
 
-/// Sums over tp round in another order, and what is rounded to 8 bits after that may go the other way; scales are powers of
-/// two.
+/// Sums over tp round in another order, and what is rounded to 8 bits after that may go the other way; scales are
+/// powers of two.
 TEST(Fp8, TensorParallelRanksAgreeOnScalesNearThoseOfOneDevice) {
   Trained one, run;
   runOneDevice(one);
@@ -215,8 +215,8 @@ TEST(Fp8, ZeroAndRecomputationChangeNoBit) {
 /// Bytes of all values that forward saves for backward.
 static int64_t savedBytes(const std::string &precision) {
   TrainedModule module(kModel, kSamples);
-  hyc::PipelineOptions options = optionsOf({"one"});
-  options.precision.compute = precision;
+  hyc::Plan options = optionsOf({"one"});
+  options.precision = precision;
   for (hyc::Phase phase : {hyc::Phase::Model, hyc::Phase::Train, hyc::Phase::Plan, hyc::Phase::Local})
     EXPECT_TRUE(module.enter(phase, options)) << module.diagnostics();
   auto forward = module.get().lookupSymbol<hyc::FuncOp>("forward.0");

@@ -42,8 +42,8 @@ struct Optimizer {
 };
 const Optimizer kAdamW{"adamw", 1e-3, 0.01}, kSgd{"sgd", 0.1, 0};
 
-hyc::PipelineOptions optionsOf(const Optimizer &optimizer) {
-  hyc::PipelineOptions options;
+hyc::Plan optionsOf(const Optimizer &optimizer) {
+  hyc::Plan options;
   options.logits = "logits";
   options.optimizer = optimizer.name;
   options.weightDecay = optimizer.weightDecay;
@@ -63,7 +63,7 @@ struct OneDevice {
 };
 
 OneDevice::OneDevice(const Optimizer &optimizer) : module(kModel, kSamples) {
-  hyc::PipelineOptions options = optionsOf(optimizer);
+  hyc::Plan options = optionsOf(optimizer);
   bool compiled = module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options);
   if (compiled)
     interpreter = Interpreter::create(module.get());
@@ -117,10 +117,10 @@ struct Zero {
 struct Ranks {
   Ranks(const Mesh &mesh, const Optimizer &optimizer, const std::string &schedule, const Zero &zero = {})
       : microBatches(mesh.dp == 8 ? 2 : 4), module(kModel, kSamples / microBatches) {
-    hyc::PipelineOptions options = optionsOf(optimizer);
+    hyc::Plan options = optionsOf(optimizer);
     options.tp = mesh.tp, options.pp = mesh.pp, options.dp = mesh.dp;
     options.virtualStages = mesh.virtualStages;
-    options.microBatches = microBatches;
+    options.gradAccum = microBatches;
     options.schedule = schedule;
     options.zero = zero.stage;
     options.gradientReduction = zero.gradientReduction;
@@ -257,8 +257,7 @@ TEST_P(Gpt2Zero, StagesAgreeToTheBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Gpt2Zero,
-                         testing::Values(Mesh{1, 1, 4}, Mesh{2, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 1, 4}),
+INSTANTIATE_TEST_SUITE_P(Layouts, Gpt2Zero, testing::Values(Mesh{1, 1, 4}, Mesh{2, 2, 2}, Mesh{1, 4, 2}, Mesh{2, 1, 4}),
                          [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(EightRanks, Gpt2Mesh,
@@ -266,6 +265,5 @@ INSTANTIATE_TEST_SUITE_P(EightRanks, Gpt2Mesh,
                                          Mesh{2, 4, 1}, Mesh{1, 4, 2}, Mesh{2, 1, 4}, Mesh{1, 2, 4}, Mesh{2, 2, 2}),
                          [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });
 
-INSTANTIATE_TEST_SUITE_P(Interleaved, Gpt2Mesh,
-                         testing::Values(Mesh{1, 4, 1, 2}, Mesh{2, 2, 2, 2}),
+INSTANTIATE_TEST_SUITE_P(Interleaved, Gpt2Mesh, testing::Values(Mesh{1, 4, 1, 2}, Mesh{2, 2, 2, 2}),
                          [](const testing::TestParamInfo<Mesh> &info) { return describe(info.param); });

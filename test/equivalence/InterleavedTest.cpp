@@ -34,8 +34,8 @@ Comparison comparisonOf(uint64_t seed) {
     comparison.zero = "zero=" + oneOf({"1", "2", "3", "3"}) +
                       " gradient-reduction=" + oneOf({"step", "micro_batch", "auto"}) +
                       " persistence-threshold=" + oneOf({"0", "3000"}) + " prefetch=" + oneOf({"0", "1", "3"});
-    comparison.prefetch = "max-live=" + oneOf({"1", "6000", "1000000"});
-    comparison.waits = "in-flight=" + oneOf({"0", "1", "3"});
+    comparison.policies = "stage3_max_live_parameters=" + oneOf({"1", "6000", "1000000"});
+    comparison.policies += ",reductions_in_flight=" + oneOf({"0", "1", "3"});
   }
   return comparison;
 }

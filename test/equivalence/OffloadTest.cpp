@@ -116,11 +116,11 @@ public:
 
   std::string where() const {
     return "seed " + std::to_string(seed) + ": " + layout.describe() + ", ZeRO " + std::to_string(options.zero) + " " +
-           options.gradientReduction + ", prefetch " + std::to_string(options.prefetch) + ", recompute " +
-           options.recompute + ", " + (*precision() ? precision() : "f32");
+           *options.gradientReduction + ", prefetch " + std::to_string(options.prefetch) + ", recompute " +
+           *options.recompute + ", " + (*precision() ? precision() : "f32");
   }
 
-  hyc::PipelineOptions options;
+  hyc::Plan options;
 
 private:
   /// Of every third job f32, of the others 16 bits, whose masters and copies are kept in places of their own.
@@ -139,7 +139,7 @@ private:
     const int64_t *mesh = kMeshes[random() % std::size(kMeshes)];
     layout.tp = options.tp = mesh[0], layout.pp = mesh[1], layout.dp = options.dp = mesh[2];
     layout.microBatch = 1;
-    options.microBatches = layout.microBatches;
+    options.gradAccum = layout.microBatches;
     options.schedule = layout.schedule;
     static const char *kReductions[] = {"auto", "step", "micro_batch"};
     if (layout.dp > 1)

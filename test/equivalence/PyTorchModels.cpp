@@ -70,8 +70,8 @@ int64_t hyc::equivalence::batchSize(const Model &model) {
   return (tokens == reference.end() ? reference.at("labels") : tokens->second).shape[1];
 }
 
-hyc::PipelineOptions hyc::equivalence::optionsOf(const Model &model) {
-  hyc::PipelineOptions options;
+hyc::Plan hyc::equivalence::optionsOf(const Model &model) {
+  hyc::Plan options;
   options.loss = model.loss;
   options.logits = "logits";
   options.optimizer = "adamw";
@@ -109,7 +109,7 @@ bool hyc::equivalence::isZero(llvm::ArrayRef<double> gradient, double largest) {
 
 OneDevice::OneDevice(const Model &model, int64_t microBatches)
     : module(pathOf(model), batchSize(model) / microBatches, model.mode) {
-  hyc::PipelineOptions options = optionsOf(model);
+  hyc::Plan options = optionsOf(model);
   bool compiled = module && module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options);
   llvm::FailureOr<Interpreter> interpreter = llvm::failure();
   if (compiled)
@@ -207,7 +207,7 @@ size_t hyc::equivalence::expectPyTorchsBuffers(const Model &model) {
 
 /// Ten steps of `Job`, an interpreter of phase 4 or 5.
 template <typename Job>
-static void expectToTrainAlike(TrainedModule &module, const Model &model, const hyc::PipelineOptions &options,
+static void expectToTrainAlike(TrainedModule &module, const Model &model, const hyc::Plan &options,
                                const OneDevice &expected) {
   llvm::FailureOr<Job> interpreter = Job::create(module.get());
   ASSERT_TRUE(succeeded(interpreter)) << module.diagnostics();
@@ -234,9 +234,9 @@ static void expectToTrainAlike(TrainedModule &module, const Model &model, const 
   }
 }
 
-void hyc::equivalence::expectMeshToTrainAlike(const Model &model, const hyc::PipelineOptions &options,
-                                              const OneDevice &expected, hyc::Phase last) {
-  TrainedModule module(pathOf(model), batchSize(model) / options.microBatches, model.mode);
+void hyc::equivalence::expectMeshToTrainAlike(const Model &model, const hyc::Plan &options, const OneDevice &expected,
+                                              hyc::Phase last) {
+  TrainedModule module(pathOf(model), batchSize(model) / options.gradAccum, model.mode);
   bool compiled = static_cast<bool>(module);
   for (hyc::Phase phase : {hyc::Phase::Model, hyc::Phase::Train, hyc::Phase::Plan, hyc::Phase::Local})
     compiled = compiled && module.enter(phase, options);

@@ -35,7 +35,7 @@ std::string pathOf(const Model &model);
 interpreter::NamedTensors batchOf(const Model &model, int64_t step, int64_t samples, int64_t first = 0);
 /// Samples of a step.
 int64_t batchSize(const Model &model);
-PipelineOptions optionsOf(const Model &model);
+Plan optionsOf(const Model &model);
 
 /// max |a - b| over max |b|.
 double relativeDifference(llvm::ArrayRef<double> actual, llvm::ArrayRef<double> expected);
@@ -67,7 +67,7 @@ void expectPyTorchsTraining(const Model &model);
 
 /// All ranks of the mesh that `options` asks for, in phase 4 and maybe 5, against one device with as many samples a
 /// micro-batch: losses, gradients where they are not in shards, and what is in frozen parameters in the end.
-void expectMeshToTrainAlike(const Model &model, const PipelineOptions &options, const OneDevice &expected,
+void expectMeshToTrainAlike(const Model &model, const Plan &options, const OneDevice &expected,
                             Phase last = Phase::Local);
 /// What frozen parameters hold after ten steps, against the reference; returns how many there are.
 size_t expectPyTorchsBuffers(const Model &model);

@@ -1,6 +1,6 @@
-// What is computed again or offloaded has the same bits. Random graphs over random meshes, cut at random places, under random
-// lifetimes, against the same partition with everything saved: over tensors at phase 4 and over arenas of bytes, where
-// what a record no longer holds is poisoned, at phase 5. All in f32, so that a sum in another order would show. A
+// What is computed again or offloaded has the same bits. Random graphs over random meshes, cut at random places, under
+// random lifetimes, against the same partition with everything saved: over tensors at phase 4 and over arenas of bytes,
+// where what a record no longer holds is poisoned, at phase 5. All in f32, so that a sum in another order would show. A
 // quarter each is under ZeRO's stages, whose gathers of parameters are repeated too.
 #include "RandomGraph.h"
 #include "TrainedModule.h"
@@ -163,12 +163,11 @@ private:
     return module.transform(
         std::string("hyc-assign-stages,hyc-build-schedule{schedule=") + schedule +
         " micro-batches=" + std::to_string(kMicroBatches) +
-        "},hyc-assign-lifetimes,hyc-verify-plan,hyc-partition,hyc-recompute-activations,"
-        "hyc-offload-activations,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-prefetch-parameters{max-"
-        "live=6000},hyc-delay-waits,hyc-overlap-moves{distance=" +
+        "},hyc-assign-lifetimes,hyc-record-policies{policies=stage3_max_live_parameters=6000,offload_prefetch=" +
         std::to_string(seed % 3) +
-        "},"
-        "hyc-verify-local,hyc-check-communication");
+        "},hyc-verify-plan,hyc-partition,hyc-recompute-activations,"
+        "hyc-offload-activations,hyc-cut-stages,hyc-reduce-gradients,hyc-distribute-update,hyc-prefetch-parameters,"
+        "hyc-delay-waits,hyc-overlap-moves,hyc-verify-local,hyc-check-communication");
   }
 
   static void count(mlir::Operation *op, Tally &tally) {

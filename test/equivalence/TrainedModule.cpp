@@ -67,7 +67,7 @@ TrainedModule::TrainedModule(const std::string &path, int64_t samples, hyc::Mode
 
 TrainedModule::~TrainedModule() = default;
 
-bool TrainedModule::enter(hyc::Phase phase, const hyc::PipelineOptions &options) {
+bool TrainedModule::enter(hyc::Phase phase, const hyc::Plan &options) {
   mlir::PassManager passes(context.get());
   hyc::buildPhase(phase, passes, options);
   hyc::buildVerification(phase, passes);

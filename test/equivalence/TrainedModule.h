@@ -24,7 +24,7 @@ public:
   /// Runs more passes.
   bool transform(const std::string &pipeline);
   /// Runs the passes that lead to `phase` from the one before, and its check.
-  bool enter(hyc::Phase phase, const hyc::PipelineOptions &options);
+  bool enter(hyc::Phase phase, const hyc::Plan &options);
 
   explicit operator bool() const { return isGood; }
   mlir::ModuleOp get() const { return *module; }

@@ -41,9 +41,9 @@ TEST_P(Transformers, OneDeviceTrainsAsPyTorchDoes) { expectPyTorchsTraining(GetP
 
 /// All ranks of tp 2 × pp 2 × dp 2.
 void expectMeshToTrainAlike(const Model &model, int64_t zero, bool sequenceParallel = false) {
-  hyc::PipelineOptions options = optionsOf(model);
+  hyc::Plan options = optionsOf(model);
   options.tp = options.pp = options.dp = 2;
-  options.microBatches = 2;
+  options.gradAccum = 2;
   options.zero = zero;
   options.gradientReduction = zero >= 2 ? "micro_batch" : "step";
   options.persistenceThreshold = 500; // norms and biases stay whole

@@ -58,10 +58,10 @@ Comparison comparisonOf(uint64_t seed) {
   comparison.zero = "zero=" + oneOf({"1", "2", "3", "3"}) +
                     " gradient-reduction=" + (shared ? "step" : oneOf({"step", "micro_batch", "auto"})) +
                     " persistence-threshold=" + oneOf({"0", "0", "3000"}) + " prefetch=" + oneOf({"0", "1", "3"});
-  comparison.prefetch = "max-live=" + oneOf({"1", "6000", "1000000"});
-  comparison.waits = "in-flight=" + oneOf({"0", "1", "3"});
-  comparison.rankOptions.reduceBucket = random() % 2 ? 5000 : 1000000;
-  comparison.rankOptions.gatherBucket = random() % 2 ? 5000 : 1000000;
+  comparison.policies = "stage3_max_live_parameters=" + oneOf({"1", "6000", "1000000"});
+  comparison.policies += ",reductions_in_flight=" + oneOf({"0", "1", "3"});
+  comparison.policies += random() % 2 ? ",reduce_bucket_size=5000" : ",reduce_bucket_size=1000000";
+  comparison.policies += random() % 2 ? ",allgather_bucket_size=5000" : ",allgather_bucket_size=1000000";
   if (seed % 3 == 2)
     comparison.edit = [seed](TrainedModule &module) { chooseByHand(module, seed); };
   return comparison;

@@ -1,3 +1,4 @@
+// Starting ranks, forwarding their lines, and the end of all when one ends badly.
 #include "launcher.h"
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 extern char** environ;
 
@@ -115,33 +117,8 @@ Status Launcher::prepare() {
 
 std::vector<std::string> Launcher::argumentsFor(int rank) const {
   std::vector<std::string> arguments{manifest_.folder + "/" + manifest_.ranks[static_cast<size_t>(rank)].program};
-  // With "=", no value can be taken for an option.
-  const auto add = [&](const char* name, const std::string& value) {
-    if (!value.empty()) arguments.push_back(std::string(name) + "=" + value);
-  };
-  add("--out", manifest_.folder);
-  add("--data", options_.data);
-  add("--seed", std::to_string(options_.seed));
-  add("--threads", std::to_string(options_.threads));
-  add("--dump-gradients", options_.dumpGradients);
-  add("--save-weights", options_.saveWeights);
-  add("--trace", options_.trace);
-  add("--nvme-path", options_.nvmePath);
-  if (options_.communicationThread != hycrt::CommunicationThread::kAuto) {
-    add("--communication-thread", options_.communicationThread == hycrt::CommunicationThread::kOn ? "on" : "off");
-  }
-  if (options_.comm != hycrt::DeviceComm::kAuto) {
-    add("--comm", options_.comm == hycrt::DeviceComm::kNccl ? "nccl" : "shm");
-  }
-  add("--measure-memory", options_.measureMemory);
-  if (options_.cudaGraph != hycrt::StepRecording::kAuto) {
-    add("--cuda-graph", options_.cudaGraph == hycrt::StepRecording::kOn ? "on" : "off");
-  }
-  if (options_.tf32) arguments.push_back("--tf32");
-  if (options_.limitsSteps || !options_.evaluate) add("--steps", std::to_string(options_.steps));
-  if (options_.evaluate) arguments.push_back("--evaluate");
-  if (options_.poison) arguments.push_back("--poison");
-  if (options_.order == hycrt::WindowOrder::kInFile) arguments.push_back("--no-shuffle");
+  arguments.push_back("--out=" + manifest_.folder);
+  for (std::string& argument : hycrt::argumentsForRanks(options_)) arguments.push_back(std::move(argument));
   return arguments;
 }
 
@@ -154,7 +131,7 @@ std::vector<std::string> Launcher::environmentFor(int rank) const {
                                "HYC_RENDEZVOUS=" + socketName_,
                                "HYC_TOKEN=" + token_,
                                "HYC_RECORD_FD=" + std::to_string(recordWrite_)};
-  const int threads = hycrt::threadsPerRank(options_, manifest_.threads, ranks);
+  const int threads = hycrt::threadsPerRank(options_, manifest_.threads, hycrt::Surroundings::oneHost(ranks));
   // Threads that spin for their next task would take the cores from ranks that have work.
   if (threads * ranks > hycrt::defaultThreads(1) && !std::getenv("OMP_WAIT_POLICY")) {
     own.push_back("OMP_WAIT_POLICY=passive");

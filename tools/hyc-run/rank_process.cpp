@@ -1,3 +1,4 @@
+// Forking one rank into a group of its own and reading its output by lines.
 #include "rank_process.h"
 
 #include <fcntl.h>

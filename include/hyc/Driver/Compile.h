@@ -1,20 +1,40 @@
-// compile: what hyc-compile does, callable as a library.
+// compile: what hyc-compile does, callable as a library. It prints nothing, installs no signal handler and may be
+// called as often as one likes, also after an error. A process that may be interrupted while it runs makes an
+// Interruption (Interruption.h) first, so that nothing half written stays behind.
 #ifndef HYC_DRIVER_COMPILE_H
 #define HYC_DRIVER_COMPILE_H
 
-#include "hyc/Driver/CompileOptions.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Analysis/MemoryAccount.h"
+#include "hyc/Driver/CompileListener.h"
 #include "hyc/Driver/Toolchain.h"
+#include "hyc/Plan/CompileOptions.h"
+#include "hyc/Support/DriverError.h"
+
+#include <vector>
 
 namespace hyc {
 
-/// Imports the model, runs the phases and leaves what `options.emit` asks for. Diagnostics and progress go to standard
-/// error; nothing partial stays behind on failure.
-llvm::Error compile(const CompileOptions &options, const Toolchain &toolchain);
+/// What a compilation gives. After an error it holds what was known until then.
+struct CompileResult {
+  ExitCode code = ExitCode::Ok;
+  std::string error; ///< why it ended; empty where `diagnostics` say it, or it did not
+  std::vector<CompileDiagnostic> diagnostics;
 
-/// Prints what becomes of every key of a ds_config under these options, whose model is not read. Fails as compile
-/// would.
-llvm::Error explainConfig(CompileOptions options);
+  Plan plan;           ///< every setting, with the rules that phase 3 realises
+  JobAccount account;  ///< of memory and communication, from --plan-only on
+  std::string folder;  ///< with what was asked for; empty: nothing was
+  std::string text;    ///< of a phase that was asked for and goes to no file, or of an explanation
+  std::string summary; ///< lines on ranks, samples, memory and time; empty: nothing was planned
+
+  explicit operator bool() const { return code == ExitCode::Ok; }
+};
+
+/// Imports the model, runs the phases and leaves what `options.emit` asks for; nothing partial stays behind on failure.
+CompileResult compile(const CompileOptions &options, const Toolchain &toolchain, const CompileListener &listener = {});
+
+/// Tells in `text` what becomes of every key of a ds_config under these options, whose model is not read. Fails as
+/// compile would.
+CompileResult explainConfig(CompileOptions options);
 
 } // namespace hyc
 

@@ -1,3 +1,4 @@
+// Opening a file beside a model one path component at a time, so that no link and no ".." is ever followed.
 #include "ExternalData.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

@@ -379,10 +379,15 @@ void ProgramPrinter::emitBuild() {
      << "add_library(kernels OBJECT kernels.cpp)\ntarget_link_libraries(kernels PUBLIC hyc::hycrt hyc::kernels)\n";
   for (auto program : module.getOps<rank::ProgramOp>()) {
     std::string stage = "stage" + std::to_string(program.getStage());
-    os << "\nadd_executable(" << stage << "\n  " << stage << ".cpp";
+    std::string sources = "\n  " + stage + ".cpp";
     for (const std::string &name : program.getFunctionNames())
-      os << " " << fileOf(program, name);
-    os << ")\ntarget_link_libraries(" << stage << " PRIVATE kernels hyc::hycrt hyc::kernels)\n";
+      sources += " " + fileOf(program, name);
+    os << "\nadd_executable(" << stage << sources << ")\ntarget_link_libraries(" << stage
+       << " PRIVATE kernels hyc::hycrt hyc::kernels)\n"
+       << "# For a program of one's own: " << stage << "Program(), which hycrt/run.h runs.\n"
+       << "add_library(" << stage << "_embedded STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:kernels>" << sources << ")\n"
+       << "target_compile_definitions(" << stage << "_embedded PRIVATE HYC_EMBEDDED)\n"
+       << "target_link_libraries(" << stage << "_embedded PUBLIC hyc::hycrt hyc::kernels)\n";
   }
   files["CMakeLists.txt"] = text;
 }

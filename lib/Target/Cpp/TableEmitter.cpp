@@ -436,8 +436,10 @@ LogicalResult TableEmitter::emit() {
   if (failed(emitProgram()))
     return failure();
   os << "}  // namespace\n\n";
-  os << "int main(int argc, char** argv) { return hycrt::runProgram(argc, argv, kProgram"
-     << (options.architectures.empty() ? "" : ", hycrt::makeCudaDevice") << "); }\n";
+  os << "#ifdef HYC_EMBEDDED  // what a program of one's own runs: hycrt/run.h\n"
+     << "const hycrt::Program& " << "stage" << program.getStage() << "Program() { return kProgram; }\n#else\n"
+     << "int main(int argc, char** argv) { return hycrt::runProgram(argc, argv, kProgram"
+     << (options.architectures.empty() ? "" : ", hycrt::makeCudaDevice") << "); }\n#endif\n";
   return success();
 }
 

@@ -1,6 +1,7 @@
 // Lets reductions of gradients go on while backward computes.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
 
 namespace hyc {
@@ -32,9 +33,12 @@ struct DelayWaits : hyc::impl::DelayWaitsBase<DelayWaits> {
   using DelayWaitsBase::DelayWaitsBase;
 
   void runOnOperation() override {
-    if (inFlight > 0)
+    FailureOr<int64_t> inFlight = policyOf<&Plan::reductionsInFlight>(getOperation());
+    if (failed(inFlight))
+      return signalPassFailure();
+    if (*inFlight > 0)
       for (auto func : getOperation().getOps<FuncOp>())
-        runOnFunction(func);
+        runOnFunction(func, static_cast<size_t>(*inFlight));
   }
 
 private:
@@ -52,11 +56,11 @@ private:
     return reductions;
   }
 
-  void runOnFunction(FuncOp func) {
+  void runOnFunction(FuncOp func, size_t inFlight) {
     SmallVector<Reduction> reductions = findReductions(func);
     for (size_t i = 0; i < reductions.size(); ++i) {
       Reduction &reduction = reductions[i];
-      size_t next = i + static_cast<size_t>(inFlight);
+      size_t next = i + inFlight;
       Operation *before = next < reductions.size() ? reductions[next].start : func.getBody().front().getTerminator();
       // Contributions to one state are added in the order of the program.
       FlatSymbolRefAttr state = reduction.accumulate.getTargetAttr();

@@ -14,6 +14,7 @@
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -74,10 +75,16 @@ struct Group {
 
 enum class Direction { Fetch, Evict };
 
+/// How states move, as the module says.
+struct MovePolicies {
+  int64_t subGroup; ///< elements of parameters whose states move together
+  bool readAhead, writeBehind;
+};
+
 class FunctionMover {
 public:
-  FunctionMover(FuncOp func, const SymbolTable &symbols, const MoveStatesOptions &options)
-      : func(func), symbols(symbols), options(options), builder(func),
+  FunctionMover(FuncOp func, const SymbolTable &symbols, const MovePolicies &policies)
+      : func(func), symbols(symbols), policies(policies), builder(func),
         mesh(dist::MeshOp::find(func->getParentOfType<ModuleOp>())) {}
 
   void run() {
@@ -103,7 +110,7 @@ private:
 
   FuncOp func;
   const SymbolTable &symbols;
-  const MoveStatesOptions &options;
+  const MovePolicies &policies;
   OpBuilder builder;
   dist::MeshOp mesh;
   llvm::DenseSet<Operation *> served; ///< reads that find what they need
@@ -179,7 +186,7 @@ SmallVector<Group> FunctionMover::groupUpdates() {
     if (!follows && llvm::all_of(needs, [](const Need &need) { return need.isOnDevice(); }))
       continue;
     // Only neighbours make a group: what stands between them may use the states.
-    if (!follows && (!isNeighbour || groups.back().elements >= options.subGroup || llvm::any_of(needs, isThere)))
+    if (!follows && (!isNeighbour || groups.back().elements >= policies.subGroup || llvm::any_of(needs, isThere)))
       groups.emplace_back().first = &op;
     Group &group = groups.back();
     group.last = &op;
@@ -205,7 +212,7 @@ void FunctionMover::moveUpdates() {
     Group &group = groups[i];
     Location loc = group.first->getLoc();
     builder.setInsertionPoint(group.first);
-    bool isAhead = i > 0 && options.readAhead;
+    bool isAhead = i > 0 && policies.readAhead;
     // What the last group also works on is only read once that one is done with it.
     auto isShared = [&](const Need &need) { return i > 0 && groups[i - 1].worksOn(need); };
     if (i > 0 && llvm::any_of(groups[i - 1].needs, [&](const Need &need) {
@@ -220,7 +227,7 @@ void FunctionMover::moveUpdates() {
                          return need.isOnDisk() && (!isAhead || isShared(need));
                        })));
     // The next group's disk reads begin before this one waits, so that the disk is never idle.
-    if (options.readAhead && i + 1 < groups.size())
+    if (policies.readAhead && i + 1 < groups.size())
       readAhead =
           start(Direction::Fetch, dist::kOnHost,
                 groups[i + 1].filtered([&](const Need &need) { return need.isOnDisk() && !group.worksOn(need); }));
@@ -234,7 +241,7 @@ void FunctionMover::moveUpdates() {
          loc);
     wait(writtenBehind, loc);
     writtenBehind = start(Direction::Evict, dist::kOnHost, group.filtered(writtenToDisk));
-    if (!options.writeBehind) {
+    if (!policies.writeBehind) {
       wait(writtenBehind, loc);
       writtenBehind.clear();
     }
@@ -369,7 +376,7 @@ void FunctionMover::moveReads() {
     SmallVector<Value> now =
         readAhead.empty() ? start(Direction::Fetch, dist::kOnDevice, reads[i]) : std::move(readAhead);
     readAhead.clear();
-    if (options.readAhead && i + 1 < reads.size() && reads[i + 1].isOnDisk() && reads[i + 1].name != reads[i].name)
+    if (policies.readAhead && i + 1 < reads.size() && reads[i + 1].isOnDisk() && reads[i + 1].name != reads[i].name)
       readAhead = start(Direction::Fetch, dist::kOnDevice, reads[i + 1]);
     wait(now, reads[i].user->getLoc());
   }
@@ -379,13 +386,15 @@ struct MoveStates : hyc::impl::MoveStatesBase<MoveStates> {
   using MoveStatesBase::MoveStatesBase;
 
   void runOnOperation() override {
-    MoveStatesOptions options;
-    options.subGroup = subGroup;
-    options.readAhead = readAhead;
-    options.writeBehind = writeBehind;
+    FailureOr<int64_t> subGroup = policyOf<&Plan::subGroup>(getOperation());
+    FailureOr<bool> readAhead = policyOf<&Plan::readAhead>(getOperation()),
+                    writeBehind = policyOf<&Plan::writeBehind>(getOperation());
+    if (failed(subGroup) || failed(readAhead) || failed(writeBehind))
+      return signalPassFailure();
+    const MovePolicies policies{*subGroup, *readAhead, *writeBehind};
     const auto &symbols = getAnalysis<SymbolTable>();
     for (auto func : llvm::to_vector(getOperation().getOps<FuncOp>())) {
-      FunctionMover mover(func, symbols, options);
+      FunctionMover mover(func, symbols, policies);
       mover.run();
       moves += mover.moves;
     }

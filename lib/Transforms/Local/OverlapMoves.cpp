@@ -10,6 +10,7 @@
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/Repetition.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
 
 namespace hyc {
@@ -166,10 +167,13 @@ struct OverlapMoves : hyc::impl::OverlapMovesBase<OverlapMoves> {
   using OverlapMovesBase::OverlapMovesBase;
 
   void runOnOperation() override {
-    if (distance <= 0)
+    FailureOr<int64_t> distance = policyOf<&Plan::offloadPrefetch>(getOperation());
+    if (failed(distance))
+      return signalPassFailure();
+    if (*distance <= 0)
       return;
     for (auto func : getOperation().getOps<FuncOp>()) {
-      MoveOverlapper overlapper(func, getAnalysis<SymbolTable>(), distance);
+      MoveOverlapper overlapper(func, getAnalysis<SymbolTable>(), *distance);
       overlapper.run();
       movedOps += overlapper.moved;
     }

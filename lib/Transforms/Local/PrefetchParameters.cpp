@@ -1,6 +1,7 @@
 // Moves the starts of parameter gathers before earlier uses.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
 
 namespace hyc {
@@ -25,11 +26,19 @@ struct PrefetchParameters : hyc::impl::PrefetchParametersBase<PrefetchParameters
   using PrefetchParametersBase::PrefetchParametersBase;
 
   void runOnOperation() override {
+    FailureOr<int64_t> live = policyOf<&Plan::maxLiveParameters>(getOperation()),
+                       ahead = policyOf<&Plan::prefetchBucket>(getOperation());
+    if (failed(live) || failed(ahead))
+      return signalPassFailure();
+    mostLive = *live;
+    mostAhead = *ahead;
     for (auto func : getOperation().getOps<FuncOp>())
       runOnFunction(func);
   }
 
 private:
+  int64_t mostLive = 0, mostAhead = 0; ///< elements at one moment: gathered, and gathered before their use
+
   static SmallVector<Gather> findGathers(FuncOp func) {
     SmallVector<Gather> gathers;
     for (auto start : func.getBody().front().getOps<dist::AllGatherStartOp>()) {
@@ -76,7 +85,7 @@ private:
       if (moment->isBeforeInBlock(gathers[other].wait))
         ahead += gathers[other].elements;
     }
-    return live <= maxLive && ahead <= bucket;
+    return live <= mostLive && ahead <= mostAhead;
   }
 
   /// The start and the read that it gathers.

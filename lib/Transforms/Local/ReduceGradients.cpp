@@ -5,6 +5,7 @@
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SmallSet.h"
@@ -38,10 +39,10 @@ struct ReduceGradients : hyc::impl::ReduceGradientsBase<ReduceGradients> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (!communicationType.empty() && !communicationElement()) {
-      module.emitError("the communication type is \"") << communicationType << "\", expected f32, bf16 or fp16";
+    FailureOr<std::string> type = policyOf<&Plan::communicationType>(module);
+    if (failed(type))
       return signalPassFailure();
-    }
+    communicationType = *type;
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!mesh) {
       module.emitError("has no dist.mesh");
@@ -60,7 +61,9 @@ struct ReduceGradients : hyc::impl::ReduceGradientsBase<ReduceGradients> {
   }
 
 private:
-  /// The element type in which gradients cross; null where they cross as they are, or the option names none.
+  std::string communicationType; ///< empty: that of the gradient
+
+  /// The element type in which gradients cross; null where they cross as they are.
   Type communicationElement() {
     Builder builder(&getContext());
     return llvm::StringSwitch<Type>(communicationType)

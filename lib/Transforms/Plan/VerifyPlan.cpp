@@ -3,6 +3,7 @@
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/OpSharding.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Plan/Passes.h"
 
 namespace hyc {
@@ -38,6 +39,8 @@ private:
     for (Operation &op : func.getBody().front())
       if (failed(verifyOp(&op, mesh)))
         return failure();
+    if (failed(verifyPolicies(module)))
+      return failure();
     return checkFlatStates(module, mesh);
   }
 

@@ -2,6 +2,7 @@
 //
 // After placement, like the coalescing of all-reduces; but what is joined need not be adjacent in memory.
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 namespace hyc {
@@ -26,6 +27,12 @@ struct BucketExchanges : hyc::impl::BucketExchangesBase<BucketExchanges> {
   using BucketExchangesBase::BucketExchangesBase;
 
   void runOnOperation() override {
+    FailureOr<int64_t> reduce = policyOf<&Plan::reduceBucket>(getOperation()),
+                       gather = policyOf<&Plan::gatherBucket>(getOperation());
+    if (failed(reduce) || failed(gather))
+      return signalPassFailure();
+    reduceElements = *reduce;
+    gatherElements = *gather;
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
       SymbolTable symbols(program);
       for (auto func : program.getOps<rank::FuncOp>())
@@ -34,6 +41,8 @@ struct BucketExchanges : hyc::impl::BucketExchangesBase<BucketExchanges> {
   }
 
 private:
+  int64_t reduceElements = 0, gatherElements = 0; ///< of one exchange at most
+
   static rank::CollectiveOp rowOf(rank::StartOp start, const SymbolTable &symbols) {
     auto row = start.getRow().getDefiningOp<rank::RowOp>();
     return row ? symbols.lookup<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();

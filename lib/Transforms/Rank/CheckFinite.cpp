@@ -4,6 +4,7 @@
 // no buffer has to live longer for it. An exchange that adds is checked where it is awaited.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 namespace hyc {
@@ -89,8 +90,7 @@ private:
     std::string name = "site." + std::to_string(count++);
     rank::SiteOp::create(tables, call->getLoc(), name, call->getParentOfType<rank::FuncOp>().getSymName(),
                          labelOf(call));
-    Value row =
-        rank::RowOp::create(builder, call->getLoc(), FlatSymbolRefAttr::get(builder.getStringAttr(name)));
+    Value row = rank::RowOp::create(builder, call->getLoc(), FlatSymbolRefAttr::get(builder.getStringAttr(name)));
     auto check = rank::CheckOp::create(builder, call->getLoc(), row, outs, ins, mayMakeInfinity(call));
     if (Attribute id = call->getAttr("id"))
       check->setAttr("id", id);
@@ -103,6 +103,11 @@ private:
 
 struct CheckFinite : hyc::impl::CheckFiniteBase<CheckFinite> {
   void runOnOperation() override {
+    FailureOr<bool> isAsked = policyOf<&Plan::checkFinite>(getOperation());
+    if (failed(isAsked))
+      return signalPassFailure();
+    if (!*isAsked)
+      return;
     dist::MeshOp mesh = dist::MeshOp::find(getOperation());
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
       CheckPlacer placer(program, mesh);

@@ -3,6 +3,7 @@
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Analysis/Workspaces.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -52,7 +53,8 @@ struct RecordUses {
     return llvm::any_of(transfers, [](rank::TransferOp transfer) { return !transfer.getSend(); });
   }
   bool isSentBackward() {
-    return llvm::any_of(transfers, [](rank::TransferOp transfer) { return transfer.getSend() && transfer.getBackward(); });
+    return llvm::any_of(transfers,
+                        [](rank::TransferOp transfer) { return transfer.getSend() && transfer.getBackward(); });
   }
   bool takesPartIn(dist::TransferAttr step) {
     return llvm::any_of(transfers, [&](rank::TransferOp transfer) {
@@ -541,11 +543,14 @@ void ProgramPlacer::place(int64_t threads, bool poison) {
 }
 
 struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
-  using PlaceBuffersBase::PlaceBuffersBase;
-  PlaceBuffers(const PlaceBuffersOptions &options, PlacementListener listener)
-      : PlaceBuffersBase(options), listener(std::move(listener)) {}
+  PlaceBuffers() = default;
+  explicit PlaceBuffers(PlacementListener listener) : listener(std::move(listener)) {}
 
   void runOnOperation() override {
+    FailureOr<int64_t> threads = policyOf<&Plan::threads>(getOperation());
+    FailureOr<bool> poison = policyOf<&Plan::poison>(getOperation());
+    if (failed(threads) || failed(poison))
+      return signalPassFailure();
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
       dist::ScheduleOp schedule;
       for (auto candidate : getOperation().getOps<dist::ScheduleOp>())
@@ -560,7 +565,7 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
         return signalPassFailure();
       }
       ProgramPlacer placer(program, schedule);
-      placer.place(threads, poison);
+      placer.place(*threads, *poison);
       if (!listener)
         continue;
       StageAccount account = placer.takeAccount();
@@ -575,6 +580,6 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
 
 } // namespace
 
-std::unique_ptr<Pass> hyc::createPlaceBuffers(const PlaceBuffersOptions &options, PlacementListener listener) {
-  return std::make_unique<PlaceBuffers>(options, std::move(listener));
+std::unique_ptr<Pass> hyc::createPlaceBuffers(PlacementListener listener) {
+  return std::make_unique<PlaceBuffers>(std::move(listener));
 }

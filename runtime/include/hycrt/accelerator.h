@@ -15,19 +15,20 @@
 
 #include "hycrt/program.h"
 #include "hycrt/status.h"
+#include "hycrt/surroundings.h"
 
 struct CUstream_st;
 
 namespace hycrt {
 
 class BlockFile;
-class DeviceCollectives;
+class DeviceExchanger;
 
 // How the ranks of a device program exchange tensors.
 enum class DeviceComm : uint8_t {
   kAuto,    // NCCL where the job has more than one rank
   kNccl,    // a GPU a rank
-  kStaged,  // --comm shm: through pinned images and the shared-memory communicator; ranks may share a GPU
+  kStaged,  // --comm shm: through pinned images and shared memory; ranks may share a GPU
 };
 
 // Whether steps after the first are a recorded one (a CUDA graph).
@@ -38,7 +39,8 @@ enum class StepRecording : uint8_t {
 };
 
 struct DevicePlace {
-  int localRank = 0, localRanks = 1;
+  int localRank = 0;  // among the ranks here
+  Surroundings surroundings;
   DeviceComm comm = DeviceComm::kAuto;
   bool tf32 = false;  // products of f32 may round their factors to TF32
 };
@@ -103,7 +105,7 @@ class Accelerator {
   virtual Result<DeviceMemory> measureMemory() = 0;
 
   // Exchanges that the device does by itself; null: they are staged.
-  virtual DeviceCollectives* collectives() { return nullptr; }
+  virtual DeviceExchanger* exchanger() { return nullptr; }
 
   // "NVIDIA H100, 512 MiB of arenas, 811 MiB beside them (context, libraries, other processes)".
   virtual std::string describe() const = 0;

@@ -44,6 +44,17 @@ Ticket reduceScatterStart(Context& ctx, int collective, BufferRef source, Buffer
 Ticket allGatherStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
                       DType dtype);
 
+// source: shared, members * countPerMember elements; destination: any arena of its own, as many, not overlapping the
+// source. Slice i of the destination is what member i has in its slice m of its source, m being this member's index.
+Ticket allToAllStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
+                     DType dtype);
+
+// source: shared, count elements; destination: any arena of its own, as many, not overlapping the source. Gets the
+// source of the member `distance` places before this one around the ring of members: (index - distance) mod members.
+// distance is in [1, members), and equal on all of them.
+Ticket shiftStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t count,
+                  int64_t distance, DType dtype);
+
 // One tensor of a flat exchange: `elements` of them, dense, whose flat shards (mesh.h) have `shardElements` each. The
 // member at coordinate c along CollectiveDesc::flat has shard c.
 struct FlatPart {

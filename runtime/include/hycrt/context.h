@@ -18,18 +18,13 @@ namespace hycrt {
 
 class Accelerator;
 class BlockFile;
-class Communicator;
+class Exchanger;
 
 class Context {
  public:
-  Context(const Program& program, Coordinates at, std::byte* const* arenas, Communicator* communicator,
+  Context(const Program& program, Coordinates at, std::byte* const* arenas, Exchanger* exchanger,
           BlockFile* file = nullptr, Accelerator* accelerator = nullptr)
-      : program_(program),
-        at_(at),
-        arenas_(arenas),
-        communicator_(communicator),
-        file_(file),
-        accelerator_(accelerator) {}
+      : program_(program), at_(at), arenas_(arenas), exchanger_(exchanger), file_(file), accelerator_(accelerator) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -61,7 +56,8 @@ class Context {
     if (status_.ok()) status_ = std::move(status);
   }
 
-  Communicator& communicator() const { return *communicator_; }
+  // What passes between this rank and the others.
+  Exchanger& exchanger() const { return *exchanger_; }
 
   // The arena that is a file; null where the program has none.
   BlockFile* file() const { return file_; }
@@ -84,7 +80,7 @@ class Context {
   const Program& program_;
   Coordinates at_;
   std::byte* const* arenas_;
-  Communicator* communicator_;
+  Exchanger* exchanger_;
   BlockFile* file_;
   Accelerator* accelerator_;
   int64_t step_ = 0;

@@ -30,8 +30,8 @@ struct CheckedValues {
 
 enum class Infinities : uint8_t { kErrors, kAllowed };
 
-// Fails `ctx` with a data error that names step, micro-batch and site if `outs` hold what they may not. `ins` are looked
-// at only then; of those that `outs` have overwritten it is remembered whether they had an infinity.
+// Fails `ctx` with a data error that names step, micro-batch and site if `outs` hold what they may not. `ins` are
+// looked at only then; of those that `outs` have overwritten it is remembered whether they had an infinity.
 void checkFinite(Context& ctx, const Call& call, const Site& site, std::initializer_list<CheckedValues> outs,
                  std::initializer_list<CheckedValues> ins, Infinities infinities = Infinities::kErrors);
 

@@ -71,12 +71,12 @@ struct Manifest {
   BatchDesc batch{};
   std::string schedule;
   bool evaluates = false;  // the programs tell a loss and train nothing
-  int threads = 0;       // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
-  std::string nvmePath;  // where the plan keeps states on a disk, unless a run says otherwise
+  int threads = 0;         // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
+  std::string nvmePath;    // where the plan keeps states on a disk, unless a run says otherwise
   LearningRateRule learningRate;
   StepEstimate estimateOwnThread, estimateInTurn;  // by where communication runs
-  std::vector<std::string> modelFiles;  // resolved: absolute or relative to the working directory
-  std::vector<ManifestRank> ranks;      // by world rank
+  std::vector<std::string> modelFiles;             // resolved: absolute or relative to the working directory
+  std::vector<ManifestRank> ranks;                 // by world rank
 };
 
 // Everything that a run reads of the compiled folder and the model: no output may be one of these.

@@ -8,6 +8,7 @@
 
 #include "hycrt/accelerator.h"
 #include "hycrt/status.h"
+#include "hycrt/surroundings.h"
 
 namespace hycrt {
 
@@ -16,26 +17,13 @@ enum class WindowOrder { kShuffled, kInFile };
 // Whether a rank has a thread on which collectives progress while it computes.
 enum class CommunicationThread { kAuto, kOn, kOff };
 
+// A member an option; what each means is said by its row (run_option_rows.h), which --help prints.
 struct RunOptions {
-  std::string out;   // the compiled folder
-  std::string data;  // tokens or samples (dataset.h); empty: none given
-  int64_t steps = 100;
-  bool evaluate = false;     // the loss over the data, without training
+  std::string out;           // the compiled folder
   bool limitsSteps = false;  // --steps was given
-  uint64_t seed = 0;
-  int threads = 0;  // per rank; 0: the cores divided by the ranks
-  WindowOrder order = WindowOrder::kShuffled;
-  std::string logFile;  // the five: empty is off
-  std::string dumpGradients;
-  std::string saveWeights;
-  std::string trace;  // of the steps after the first; empty: none
-  CommunicationThread communicationThread = CommunicationThread::kAuto;
-  DeviceComm comm = DeviceComm::kAuto;  // of programs for GPUs
-  bool tf32 = false;                    // of the same
-  StepRecording cudaGraph = StepRecording::kAuto;
-  std::string measureMemory;
-  bool poison = false;
-  std::string nvmePath;  // folder of the ranks' offload files; empty: as compiled
+#define HYC_RUN_OPTION(type, member, defaultValue, flag, values, traits, help) type member = defaultValue;
+#include "hycrt/run_option_rows.h"
+#undef HYC_RUN_OPTION
 };
 
 enum class CommandLine {
@@ -51,6 +39,9 @@ struct ParsedCommandLine {
 // Usage errors carry the nearest known option where one is unknown.
 Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, CommandLine kind);
 
+// What hyc-run, told `options`, starts each rank with, beside --out. With "=", no value can be taken for an option.
+std::vector<std::string> argumentsForRanks(const RunOptions& options);
+
 // Before anything is started: every output can be made, and none is the data, one of `inputs` (see
 // filesReadBy in manifest.h) or another output.
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs);
@@ -59,13 +50,13 @@ Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs);
 Status takeEntry(bool evaluates, RunOptions* options);
 
 // What `threads` 0 stands for: the cores this process may use, divided by the ranks on this machine, at least 1.
-int defaultThreads(int localRanks);
+int defaultThreads(int ranksHere);
 
 // What a run asks for, else what the manifest says, else the default.
-int threadsPerRank(const RunOptions& options, int manifestThreads, int localRanks);
+int threadsPerRank(const RunOptions& options, int manifestThreads, const Surroundings& surroundings);
 
 // kAuto: where every rank's threads leave it a core of this machine.
-bool hasCommunicationThread(const RunOptions& options, int threads, int localRanks);
+bool hasCommunicationThread(const RunOptions& options, int threads, const Surroundings& surroundings);
 
 }  // namespace hycrt
 

@@ -168,7 +168,7 @@ struct GroupDesc {
   ShortList<int> stages;  // {0, 3}
 };
 
-enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBarrier };
+enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBarrier, kAllToAll, kShift };
 
 struct CollectiveDesc {
   uint32_t id;       // equal in every program that takes part; part of what is matched

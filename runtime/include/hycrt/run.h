@@ -1,22 +1,63 @@
-// runProgram: the whole life of one rank. Options and environment, arenas, rendezvous, initial values, the schedule
-// step by step, what is saved at the end. Called once, from the main of a generated executable.
+// The whole life of one rank: arenas, the other ranks, initial values, the schedule step by step, what is saved at the
+// end. As a program of its own:
 //
-// Environment: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, as torchrun, hyc-run and others set them. With
-// none of them, a program of a 1×1×1 mesh runs as the only rank. The manifest is looked for at --out DIR, and without
-// it in the folder above the one that the executable lies in.
+//   int main(int argc, char** argv) { return hycrt::runProgram(argc, argv, kProgram); }
 //
-// Options (a subset of hyc-run's): --data --steps --seed --threads --no-shuffle --log-file --dump-gradients
-// --save-weights --nvme-path --comm --out.
+// or inside another program, which gives settings, and is told what happens:
+//
+//   struct Losses : hycrt::RunEvents {
+//     hycrt::Status step(const hycrt::StepRecord& record) override { …; return {}; }
+//   } losses;
+//   hycrt::RunOptions settings;
+//   settings.out = "out";        // what hyc-compile wrote
+//   settings.data = "text.bin";
+//   hycrt::Status status = hycrt::runProgram(kProgram, settings, losses);
+//
+// Environment, of both: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as torchrun, hyc-run
+// and others set them. With none of them, a program of one rank runs as the only one.
 #ifndef HYCRT_RUN_H_
 #define HYCRT_RUN_H_
 
+#include <string>
+
 #include "hycrt/accelerator.h"
 #include "hycrt/program.h"
+#include "hycrt/status.h"
 
 namespace hycrt {
 
-// The process's exit status: 0, or the code of the first error (see status.h), which has been printed to stderr.
-// Programs for GPUs say how their device is made.
+struct MemoryRecord;  // memory_report.h
+struct RunOptions;    // options.h
+struct StepRecord;    // step_report.h
+
+// What a rank tells whoever runs it; on the thread that runs it but where said otherwise. An error that is returned
+// ends the run with it.
+class RunEvents {
+ public:
+  virtual ~RunEvents() = default;
+  // Of every rank: the ranks have met, and the states have their first values.
+  virtual Status begin() { return {}; }
+  // Of rank 0: a step, or a batch of an evaluation, is over.
+  virtual Status step(const StepRecord&) { return {}; }
+  // Of every rank, at the end of a training.
+  virtual Status memory(const MemoryRecord&) { return {}; }
+  // A line for people, such as which device was taken.
+  virtual void note(const std::string&) {}
+  // Of programs for GPUs, on another thread: this rank waits for its device, which waits for a rank that is gone or
+  // does not come. When this returns the process ends, with the error's exit code.
+  virtual void abandon(const Status&) {}
+};
+
+// Runs one rank and returns how it ended. It reads no command line, installs no handler, and prints nothing but warnings
+// of a disk that does not answer. While it runs, the calling thread and OpenMP's teams are this rank's: they may be pinned to its share of the cores.
+// settings.out has to be given; settings.logFile is not written, since `events` has what would stand there.
+// Where a run on a GPU fails, what the device may still use is not given back before the process ends.
+Status runProgram(const Program& program, const RunOptions& settings, RunEvents& events,
+                  MakeAccelerator makeAccelerator = nullptr);
+
+// The same from a command line: hyc-run's options (run_option_rows.h), and --out, without which the folder is the one
+// above that of the executable. Gives the process's exit status: 0, or the code of the first error (see status.h),
+// which has been printed to stderr. Programs for GPUs say how their device is made.
 int runProgram(int argc, char** argv, const Program& program, MakeAccelerator makeAccelerator = nullptr);
 
 }  // namespace hycrt

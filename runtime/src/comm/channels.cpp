@@ -1,3 +1,4 @@
+// The members of every group and transfer that a rank takes part in, from its coordinates.
 #include "comm/channels.h"
 
 #include <algorithm>
@@ -47,6 +48,13 @@ std::vector<int> groupMembers(const GroupDesc& group, const Mesh& mesh, const Co
   std::sort(members.begin(), members.end());
   members.erase(std::unique(members.begin(), members.end()), members.end());
   return members;
+}
+
+int64_t flatCoordinate(const Program& program, const CollectiveDesc& row, int rank) {
+  const Coordinates at = coordinatesOf(program.mesh, rank);
+  int64_t coordinate = 0;
+  for (Axis axis : row.flat) coordinate = coordinate * sizeOf(program.mesh, axis) + coordinateOf(at, axis);
+  return coordinate;
 }
 
 ChannelPlans planChannels(const Program& program, const Coordinates& at) {

@@ -24,6 +24,9 @@ struct ChannelPlans {
   int world = 0;                // all ranks: the barrier's
 };
 
+// Which shard of a flat exchange a member has.
+int64_t flatCoordinate(const Program& program, const CollectiveDesc& row, int rank);
+
 // Groups with equal members share a channel, so that one rank issuing them in another order is noticed.
 ChannelPlans planChannels(const Program& program, const Coordinates& at);
 

@@ -3,9 +3,7 @@
 
 #include <string>
 
-#include "comm/communicator.h"
-#include "comm/device_collectives.h"
-#include "hycrt/accelerator.h"
+#include "comm/exchanger.h"
 
 namespace hycrt {
 namespace {
@@ -17,6 +15,10 @@ bool fits(const Program& program, BufferRef buffer, int64_t bytes) {
   if (buffer.arena < 0 || buffer.arena >= program.arenas.size || buffer.offset < 0) return false;
   const int64_t size = program.arenas[buffer.arena].bytes;
   return bytes >= 0 && bytes <= size && buffer.offset <= size - bytes;
+}
+
+bool overlap(BufferRef a, int64_t aBytes, BufferRef b, int64_t bBytes) {
+  return a.arena == b.arena && a.offset < b.offset + bBytes && b.offset < a.offset + aBytes;
 }
 
 bool isShared(const Program& program, BufferRef buffer) {
@@ -33,22 +35,26 @@ Status check(const Context& ctx, const CollectiveCall& call) {
     return internalError(std::string("collective ") + row.name + ": " + what);
   };
   if (row.kind != call.kind) return wrong("is called as another kind than its table says");
-  if (call.kind != CollectiveKind::kAllGather && !isReducible(call.dtype)) {
+  if (factsOf(call.kind).reduces && !isReducible(call.dtype)) {
     return wrong(std::string("cannot reduce ") + nameOf(call.dtype) + ", only numbers");
   }
-  const int members = ctx.communicator().memberCount(row.group);
+  const int members = ctx.exchanger().memberCount(row.group);
   if (members == 0)
     return wrong(std::string("this rank's stage is not in group '") + program.groups[row.group].name + "'");
   const int64_t size = sizeOf(call.dtype);
   if (call.count < 0 || call.count > INT64_MAX / size / members) return wrong("has an impossible count");
-  const int64_t part = call.count * size;
-  const bool gather = call.kind == CollectiveKind::kAllGather;
-  const int64_t sourceBytes = call.kind == CollectiveKind::kReduceScatter ? part * members : part;
+  const int64_t sourceBytes = sourceCount(call, members) * size, resultBytes = resultCount(call, members) * size;
   if (!fits(program, call.source, sourceBytes) || !isShared(program, call.source)) {
     return wrong("its source is not inside a shared arena");
   }
-  if (!fits(program, call.destination, gather ? part * members : part))
-    return wrong("its destination leaves its arena");
+  if (!fits(program, call.destination, resultBytes)) return wrong("its destination leaves its arena");
+  if (factsOf(call.kind).isOutOfPlace && overlap(call.source, sourceBytes, call.destination, resultBytes)) {
+    return wrong("its destination overlaps its source");
+  }
+  if (call.kind == CollectiveKind::kShift && (call.distance < 1 || call.distance >= members)) {
+    return wrong("shifts by " + std::to_string(call.distance) + ", expected at least 1 and less than its " +
+                 std::to_string(members) + " members");
+  }
   return {};
 }
 
@@ -64,12 +70,12 @@ Status checkFlat(const Context& ctx, const CollectiveCall& call) {
   };
   if (row.kind != call.kind) return wrong("is called as another kind than its table says");
   if (row.flat.size == 0) return wrong("its table names no axes of shards");
-  if (call.kind == CollectiveKind::kReduceScatter && !isReducible(call.dtype)) {
+  if (factsOf(call.kind).reduces && !isReducible(call.dtype)) {
     return wrong(std::string("cannot reduce ") + nameOf(call.dtype) + ", only f32, f64, i32 and i64");
   }
   const GroupDesc& group = program.groups[row.group];
-  const bool gathers = call.kind == CollectiveKind::kAllGather;
-  if (ctx.communicator().memberCount(row.group) == 0) {
+  const bool gathers = !factsOf(call.kind).reduces;
+  if (ctx.exchanger().memberCount(row.group) == 0) {
     return wrong(std::string("this rank's stage is not in group '") + group.name + "'");
   }
   if (call.partCount < 1) return wrong("carries no tensor");
@@ -99,10 +105,7 @@ Ticket startChecked(Context& ctx, const CollectiveCall& call) {
     ctx.fail(std::move(status));
     return {};
   }
-  Accelerator* const device = ctx.accelerator();
-  Result<Ticket> ticket = !device                 ? ctx.communicator().start(call)
-                          : device->collectives() ? device->collectives()->start(ctx, call)
-                                                  : ctx.communicator().startStaged(*device, call);
+  Result<Ticket> ticket = ctx.exchanger().start(call);
   if (ticket.ok()) return *ticket;
   ctx.fail(ticket.status());
   return {};
@@ -126,6 +129,19 @@ Ticket allGatherStart(Context& ctx, int collective, BufferRef source, BufferRef 
       ctx, {collective, CollectiveKind::kAllGather, source, destination, countPerMember, dtype, ReduceOp::kSum});
 }
 
+Ticket allToAllStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
+                     DType dtype) {
+  return startChecked(
+      ctx, {collective, CollectiveKind::kAllToAll, source, destination, countPerMember, dtype, ReduceOp::kSum});
+}
+
+Ticket shiftStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t count,
+                  int64_t distance, DType dtype) {
+  CollectiveCall call{collective, CollectiveKind::kShift, source, destination, count, dtype, ReduceOp::kSum};
+  call.distance = distance;
+  return startChecked(ctx, call);
+}
+
 static CollectiveCall flatCall(int collective, CollectiveKind kind, const FlatPart* parts, int partCount, DType dtype) {
   CollectiveCall call{collective, kind, {}, {}, 0, dtype, ReduceOp::kSum};
   call.parts = parts;
@@ -145,11 +161,7 @@ Ticket flatAllGatherStart(Context& ctx, int collective, const FlatPart* parts, i
 
 void wait(Context& ctx, Ticket ticket) {
   if (!ctx.status().ok()) return;
-  Accelerator* const device = ctx.accelerator();
-  Status status = !device                 ? ctx.communicator().wait(ticket)
-                  : device->collectives() ? device->collectives()->wait(ticket)
-                                          : ctx.communicator().waitStaged(*device, ticket);
-  if (!status.ok()) ctx.fail(std::move(status));
+  if (Status status = ctx.exchanger().wait(ticket); !status.ok()) ctx.fail(std::move(status));
 }
 
 }  // namespace hycrt

@@ -1,3 +1,4 @@
+// Counters in pinned memory that the device writes as it comes to each exchange.
 #include "cuda/arrivals.h"
 
 #include <algorithm>
@@ -59,22 +60,22 @@ void Arrivals::replay() {
   expected_.insert(expected_.end(), recorded_.begin(), recorded_.end());
 }
 
-Arrivals::Progress Arrivals::publish(Communicator& communicator) {
+Arrivals::Progress Arrivals::publish(HostExchanger& host) {
   const uint64_t ended = read(channels_ + 1), begun = read(channels_);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (; seen_ < begun && !expected_.empty(); ++seen_) {
     last_ = std::move(expected_.front());
     expected_.pop_front();
-    for (int channel : last_->channels) communicator.announce(channel, read(channel));
+    for (int channel : last_->channels) host.announce(channel, read(channel));
   }
   return {begun, ended, last_};
 }
 
 // Each of its channels counts it as the newest item.
-std::vector<int> Arrivals::missingFrom(const Exchange& last, const Communicator& communicator) const {
+std::vector<int> Arrivals::missingFrom(const Exchange& last, const HostExchanger& host) const {
   std::vector<int> missing;
   for (int channel : last.channels) {
-    for (int rank : communicator.missingAt(channel, read(channel) - 1)) {
+    for (int rank : host.missingAt(channel, read(channel) - 1)) {
       if (std::find(missing.begin(), missing.end(), rank) == missing.end()) missing.push_back(rank);
     }
   }

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/host_exchanger.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
@@ -50,9 +50,9 @@ class Arrivals {
     bool operator==(const Progress& other) const { return begun == other.begun && ended == other.ended; }
   };
   // How far the device is, told to whoever shares a channel.
-  Progress publish(Communicator& communicator);
+  Progress publish(HostExchanger& host);
   // Of publish().last: its members that have not come there; ascending.
-  std::vector<int> missingFrom(const Exchange& last, const Communicator& communicator) const;
+  std::vector<int> missingFrom(const Exchange& last, const HostExchanger& host) const;
 
  private:
   uint64_t read(int counter) const { return static_cast<volatile uint64_t*>(counters_)[counter]; }

@@ -1,9 +1,10 @@
+// Opening the device, allocating its arenas, and copies to and from it.
 #include "cuda/device.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "core/trace.h"
+#include "base/trace.h"
 #include "cuda/nccl.h"
 #include "kernels/gemm/cuda.h"
 
@@ -163,7 +164,7 @@ Status TransferStream::wait(uint64_t move, cudaStream_t compute) {
 CudaDevice::~CudaDevice() {
   diskMoves_.reset();
   graph_.reset();  // which has exchanges of theirs
-  collectives_.reset();
+  exchanger_.reset();
   for (std::byte* pinned : pinned_) cudaHostUnregister(pinned);
   for (std::byte* arena : allocated_) cudaFree(arena);
   if (stream_) cudaStreamDestroy(stream_);
@@ -187,9 +188,10 @@ Status CudaDevice::probe() {
 }
 
 Status CudaDevice::choose(const Program& program, const DevicePlace& place) {
-  const bool usesNccl = place.localRanks > 1 && place.comm != DeviceComm::kStaged;
-  if (usesNccl && place.localRanks > count_) {
-    return unavailableError("the job has " + std::to_string(place.localRanks) + " ranks, but this machine " +
+  const int ranksHere = place.surroundings.ranksHere;
+  const bool usesNccl = place.surroundings.worldSize > 1 && place.comm != DeviceComm::kStaged;
+  if (usesNccl && ranksHere > count_) {
+    return unavailableError("the job has " + std::to_string(ranksHere) + " ranks, but this machine " +
                             std::to_string(count_) + (count_ == 1 ? " GPU" : " GPUs") +
                             ", and NCCL wants a GPU a rank; run with --comm shm to share them");
   }
@@ -206,8 +208,8 @@ Status CudaDevice::choose(const Program& program, const DevicePlace& place) {
                             "; compile with --arch sm_" + capability);
   }
   if (!usesNccl) return {};
-  collectives_ = makeNcclCollectives();
-  if (collectives_) return {};
+  exchanger_ = makeNcclExchanger();
+  if (exchanger_) return {};
   return unavailableError("this program was built without NCCL; run with --comm shm");
 }
 
@@ -380,21 +382,21 @@ Status CudaDevice::copyToHost(BufferRef buffer, int64_t bytes) {
 
 Status CudaDevice::beginRecording() {
   graph_ = std::make_unique<StepGraph>();
-  if (collectives_) collectives_->beginRecording();
+  if (exchanger_) exchanger_->beginRecording();
   return graph_->begin(stream_, lastUploaded_);
 }
 
 Status CudaDevice::endRecording() {
-  const Status joined = collectives_ ? collectives_->joinRecording(stream_) : Status();
+  const Status joined = exchanger_ ? exchanger_->joinRecording(stream_) : Status();
   Status ended = graph_->end(stream_);
   if (!ended.ok()) hyc::kernels::cuda::forgetGemmFailure();
   if (ended.ok() && !joined.ok()) ended = joined;
-  if (collectives_) collectives_->endRecording(!ended.ok());
+  if (exchanger_) exchanger_->endRecording(!ended.ok());
   return ended;
 }
 
 Status CudaDevice::launch() {
-  if (collectives_) collectives_->replay();
+  if (exchanger_) exchanger_->replay();
   return graph_->launch(stream_);
 }
 

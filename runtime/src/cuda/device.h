@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/device_collectives.h"
+#include "comm/device_exchanger.h"
 #include "cuda/disk_moves.h"
 #include "cuda/step_graph.h"
 #include "hycrt/accelerator.h"
@@ -112,7 +112,7 @@ class CudaDevice : public Accelerator {
   Status mark() override;
   Result<std::vector<int64_t>> takeMarks() override;
   Result<DeviceMemory> measureMemory() override;
-  DeviceCollectives* collectives() override { return collectives_.get(); }
+  DeviceExchanger* exchanger() override { return exchanger_.get(); }
   std::string describe() const override;
 
  private:
@@ -145,7 +145,7 @@ class CudaDevice : public Accelerator {
   std::byte* const* images_ = nullptr;
   UploadRing ring_;
   ReadRing reads_;
-  std::unique_ptr<DeviceCollectives> collectives_;
+  std::unique_ptr<DeviceExchanger> exchanger_;
 };
 
 }  // namespace hycrt

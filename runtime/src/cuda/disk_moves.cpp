@@ -1,3 +1,4 @@
+// A thread that takes bytes between file and pinned memory while the device goes on.
 #include "cuda/disk_moves.h"
 
 #include <algorithm>

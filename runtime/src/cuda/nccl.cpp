@@ -65,9 +65,9 @@ ncclDataType_t typeOf(DType dtype) {
   return ncclUint8;
 }
 
-class NcclCollectives : public DeviceCollectives {
+class NcclExchanger : public DeviceExchanger {
  public:
-  ~NcclCollectives() override {
+  ~NcclExchanger() override {
     endWatch();
     for (ncclComm_t comm : comms_) {
       if (comm) ncclCommDestroy(comm);
@@ -78,44 +78,51 @@ class NcclCollectives : public DeviceCollectives {
   }
 
   Greeter greeter() const override { return makeId; }
-  Status connect(const Program& program, Communicator& communicator, int rank, EndRun endRun) override;
-  Result<Ticket> start(Context& ctx, const CollectiveCall& call) override;
+  Status connect(const Program& program, HostExchanger& host, Accelerator& device, EndRun endRun) override;
+  Result<Ticket> start(const CollectiveCall& call) override;
   Status wait(Ticket ticket) override;
-  Status exchange(Context& ctx, const TransferUse* uses, int count) override;
-  void endWatch() override;
+  Status exchange(const TransferUse* uses, int count) override;
+  Status barrier() override { return host_->barrier(); }
+  Status leave(bool finished) override;
+  int memberCount(int group) const override { return host_->memberCount(group); }
+  std::string catalogOf(int rank) const override { return host_->catalogOf(rank); }
+  int64_t waitedNs() const override { return -1; }
   void beginRecording() override { arrivals_.beginRecording(); }
   Status joinRecording(CUstream_st* stream) override;
   void endRecording(bool failed) override { arrivals_.endRecording(failed); }
   void replay() override { arrivals_.replay(); }
 
  private:
-  Status begin(cudaStream_t compute, Arrivals::Exchange exchange);
+  std::byte* at(BufferRef buffer) const { return device_->arena(buffer.arena) + buffer.offset; }
+  Status begin(Arrivals::Exchange exchange);
   Result<Ticket> end(const std::string& name, ncclResult_t result);
   Status check(ncclResult_t result, const std::string& what);
-  ncclResult_t enqueue(Context& ctx, const CollectiveCall& call, ncclComm_t comm);
-  ncclResult_t enqueueFlat(Context& ctx, const CollectiveCall& call, const std::vector<int>& members, ncclComm_t comm);
+  ncclResult_t enqueue(const CollectiveCall& call, const std::vector<int>& members, ncclComm_t comm);
+  ncclResult_t enqueueAllToAll(const CollectiveCall& call, int self, int members, ncclComm_t comm);
+  ncclResult_t enqueueShift(const CollectiveCall& call, int self, int members, ncclComm_t comm);
+  ncclResult_t enqueueFlat(const CollectiveCall& call, const std::vector<int>& members, ncclComm_t comm);
   // Whose a shard of flat memory is.
   struct Owner {
     int member = -1, count = 0;
   };
   std::vector<Owner> ownersOf(const CollectiveDesc& row, const std::vector<int>& members) const;
-  ncclResult_t enqueueEvenPart(Context& ctx, const CollectiveCall& call, const FlatPart& part, int self,
-                               ncclComm_t comm);
-  ncclResult_t enqueueShard(Context& ctx, const CollectiveCall& call, const FlatPart& part, const FlatShard& shard,
+  ncclResult_t enqueueEvenPart(const CollectiveCall& call, const FlatPart& part, int self, ncclComm_t comm);
+  ncclResult_t enqueueShard(const CollectiveCall& call, const FlatPart& part, const FlatShard& shard,
                             const Owner& owner, int self, ncclComm_t comm);
-  int64_t coordinateOfShard(const CollectiveDesc& row, int rank) const;
-  int peerOf(Context& ctx, const TransferDesc& transfer) const;
+  int peerOf(const TransferDesc& transfer) const;
   Status joinGroups();
   void watch();
+  void endWatch();
   Status look(Arrivals::Progress& before, int64_t& movedNs);
   std::string asynchronousError() const;
   Status failure(const std::string& what, const Arrivals::Exchange& exchange, bool hasChannels) const;
 
   const Program* program_ = nullptr;
-  Communicator* communicator_ = nullptr;
+  HostExchanger* host_ = nullptr;
+  Accelerator* device_ = nullptr;
   int rank_ = 0;
   std::vector<ncclComm_t> comms_;  // by channel; null: a transfer's channel, or a group of this rank alone
-  cudaStream_t stream_ = nullptr, compute_ = nullptr;
+  cudaStream_t stream_ = nullptr;
   cudaEvent_t ready_ = nullptr;
   std::vector<cudaEvent_t> done_;  // by number, modulo kEvents
   uint64_t started_ = 0;
@@ -129,17 +136,18 @@ class NcclCollectives : public DeviceCollectives {
   bool isJoining_ = true, isStopping_ = false;
 };
 
-Status NcclCollectives::check(ncclResult_t result, const std::string& what) {
+Status NcclExchanger::check(ncclResult_t result, const std::string& what) {
   if (result == ncclSuccess) return {};
   const char* const more = ncclGetLastError(nullptr);
   return unavailableError("NCCL: " + what + " failed: " + ncclGetErrorString(result) +
                           (more && *more ? std::string("; ") + more : ""));
 }
 
-Status NcclCollectives::connect(const Program& program, Communicator& communicator, int rank, EndRun endRun) {
+Status NcclExchanger::connect(const Program& program, HostExchanger& host, Accelerator& device, EndRun endRun) {
   program_ = &program;
-  communicator_ = &communicator;
-  rank_ = rank;
+  host_ = &host;
+  device_ = &device;
+  rank_ = host.rank();
   endRun_ = std::move(endRun);
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"));
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "making an event"));
@@ -148,9 +156,8 @@ Status NcclCollectives::connect(const Program& program, Communicator& communicat
     HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
     done_.push_back(event);
   }
-  HYCRT_RETURN_IF_ERROR(arrivals_.open(static_cast<int>(communicator.plans().channels.size())));
-  joining_ = {
-      "joining the groups", communicator.plans().channels[static_cast<size_t>(communicator.plans().world)].members, {}};
+  HYCRT_RETURN_IF_ERROR(arrivals_.open(static_cast<int>(host.plans().channels.size())));
+  joining_ = {"joining the groups", host.plans().channels[static_cast<size_t>(host.plans().world)].members, {}};
   watcher_ = std::thread([this] { watch(); });
   HYCRT_RETURN_IF_ERROR(joinGroups());
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -158,8 +165,8 @@ Status NcclCollectives::connect(const Program& program, Communicator& communicat
   return {};
 }
 
-Status NcclCollectives::joinGroups() {
-  const ChannelPlans& plans = communicator_->plans();
+Status NcclExchanger::joinGroups() {
+  const ChannelPlans& plans = host_->plans();
   const std::vector<bool> meets = deviceChannels(*program_, plans);
   comms_.assign(plans.channels.size(), nullptr);
   // All groups at once: which comes first differs between the programs of stages.
@@ -168,7 +175,7 @@ Status NcclCollectives::joinGroups() {
     const std::vector<int>& members = plans.channels[i].members;
     if (!meets[i]) continue;
     ncclUniqueId id;
-    std::memcpy(&id, communicator_->greetingOf(static_cast<int>(i)), sizeof id);
+    std::memcpy(&id, host_->greetingOf(static_cast<int>(i)), sizeof id);
     int self = 0;
     while (members[static_cast<size_t>(self)] != rank_) ++self;
     HYCRT_RETURN_IF_ERROR(
@@ -178,38 +185,38 @@ Status NcclCollectives::joinGroups() {
 }
 
 // What was computed so far comes before what is put on the stream of exchanges.
-Status NcclCollectives::begin(cudaStream_t compute, Arrivals::Exchange exchange) {
-  compute_ = compute;
+Status NcclExchanger::begin(Arrivals::Exchange exchange) {
+  cudaStream_t const compute = device_->stream();
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(ready_, compute), "recording an event"));
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamWaitEvent(stream_, ready_, 0), "waiting for an event"));
   arrivals_.begin(std::make_shared<const Arrivals::Exchange>(std::move(exchange)), stream_);
   return {};
 }
 
-Result<Ticket> NcclCollectives::end(const std::string& name, ncclResult_t result) {
+Result<Ticket> NcclExchanger::end(const std::string& name, ncclResult_t result) {
   HYCRT_RETURN_IF_ERROR(check(result, name));
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(done_[started_ % kEvents], stream_), "recording an event"));
   arrivals_.end(stream_);
   return Ticket{0, started_++};
 }
 
-Status NcclCollectives::wait(Ticket ticket) {
+Status NcclExchanger::wait(Ticket ticket) {
   if (ticket.channel < 0) return {};
   // Where the event has been taken by a later exchange, that one's end is waited for, which is no sooner.
-  return cudaStatus(cudaStreamWaitEvent(compute_, done_[ticket.sequence % kEvents], 0), "waiting for an event");
+  return cudaStatus(cudaStreamWaitEvent(device_->stream(), done_[ticket.sequence % kEvents], 0),
+                    "waiting for an event");
 }
 
-Result<Ticket> NcclCollectives::start(Context& ctx, const CollectiveCall& call) {
+Result<Ticket> NcclExchanger::start(const CollectiveCall& call) {
   const CollectiveDesc& row = program_->collectives[call.collective];
-  const int channel = communicator_->plans().ofGroup[static_cast<size_t>(row.group)];
-  const std::vector<int>& members = communicator_->plans().channels[static_cast<size_t>(channel)].members;
-  HYCRT_RETURN_IF_ERROR(begin(ctx.accelerator()->stream(), {row.name, members, {channel}}));
+  const int channel = host_->plans().ofGroup[static_cast<size_t>(row.group)];
+  const std::vector<int>& members = host_->plans().channels[static_cast<size_t>(channel)].members;
+  HYCRT_RETURN_IF_ERROR(begin({row.name, members, {channel}}));
   ncclComm_t const comm = comms_[static_cast<size_t>(channel)];
   ncclResult_t result = ncclSuccess;
   if (comm) {
-    result = call.parts ? enqueueFlat(ctx, call, members, comm) : enqueue(ctx, call, comm);
+    result = call.parts ? enqueueFlat(call, members, comm) : enqueue(call, members, comm);
   } else if (!call.parts) {
-    const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
     if (at(call.source) != at(call.destination)) {
       HYCRT_RETURN_IF_ERROR(cudaStatus(
           cudaMemcpyAsync(at(call.destination), at(call.source), static_cast<size_t>(call.count * sizeOf(call.dtype)),
@@ -220,10 +227,10 @@ Result<Ticket> NcclCollectives::start(Context& ctx, const CollectiveCall& call) 
   return end(row.name, result);
 }
 
-ncclResult_t NcclCollectives::enqueue(Context& ctx, const CollectiveCall& call, ncclComm_t comm) {
-  const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
+ncclResult_t NcclExchanger::enqueue(const CollectiveCall& call, const std::vector<int>& members, ncclComm_t comm) {
   const size_t count = static_cast<size_t>(call.count);
   const ncclRedOp_t op = call.op == ReduceOp::kMax ? ncclMax : ncclSum;
+  const int self = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
       return ncclAllReduce(at(call.source), at(call.destination), count, typeOf(call.dtype), op, comm, stream_);
@@ -231,40 +238,76 @@ ncclResult_t NcclCollectives::enqueue(Context& ctx, const CollectiveCall& call, 
       return ncclReduceScatter(at(call.source), at(call.destination), count, typeOf(call.dtype), op, comm, stream_);
     case CollectiveKind::kAllGather:
       return ncclAllGather(at(call.source), at(call.destination), count, typeOf(call.dtype), comm, stream_);
+    case CollectiveKind::kAllToAll:
+      return enqueueAllToAll(call, self, static_cast<int>(members.size()), comm);
+    case CollectiveKind::kShift:
+      return enqueueShift(call, self, static_cast<int>(members.size()), comm);
     case CollectiveKind::kBarrier:
       return ncclSuccess;
   }
-  return ncclSuccess;
+  return ncclInvalidArgument;
 }
 
-int64_t NcclCollectives::coordinateOfShard(const CollectiveDesc& row, int rank) const {
-  const Coordinates at = coordinatesOf(program_->mesh, rank);
-  int64_t coordinate = 0;
-  for (Axis axis : row.flat) coordinate = coordinate * sizeOf(program_->mesh, axis) + coordinateOf(at, axis);
-  return coordinate;
+// Messages in rounds, in each of which every member sends one and gets one: a group that ends between two rounds has
+// both sides of each of its messages on every rank.
+ncclResult_t NcclExchanger::enqueueAllToAll(const CollectiveCall& call, int self, int members, ncclComm_t comm) {
+  const size_t count = static_cast<size_t>(call.count), bytes = count * static_cast<size_t>(sizeOf(call.dtype));
+  const auto sliceOf = [&](BufferRef buffer, int member) { return at(buffer) + bytes * static_cast<size_t>(member); };
+  if (cudaMemcpyAsync(sliceOf(call.destination, self), sliceOf(call.source, self), bytes, cudaMemcpyDeviceToDevice,
+                      stream_) != cudaSuccess) {
+    return ncclUnhandledCudaError;
+  }
+  ncclResult_t result = ncclSuccess;
+  for (int distance = 1; distance < members && result == ncclSuccess;) {
+    result = ncclGroupStart();
+    for (int calls = 0; distance < members && calls < kMostInGroup && result == ncclSuccess; ++distance, calls += 2) {
+      const int to = memberAfter(self, distance, static_cast<size_t>(members));
+      const int from = memberBefore(self, distance, static_cast<size_t>(members));
+      result = ncclSend(sliceOf(call.source, to), count, typeOf(call.dtype), to, comm, stream_);
+      if (result != ncclSuccess) break;
+      result = ncclRecv(sliceOf(call.destination, from), count, typeOf(call.dtype), from, comm, stream_);
+    }
+    const ncclResult_t ended = ncclGroupEnd();
+    if (result == ncclSuccess) result = ended;
+  }
+  return result;
+}
+
+ncclResult_t NcclExchanger::enqueueShift(const CollectiveCall& call, int self, int members, ncclComm_t comm) {
+  const size_t count = static_cast<size_t>(call.count), size = static_cast<size_t>(members);
+  ncclResult_t result = ncclGroupStart();
+  if (result == ncclSuccess) {
+    result =
+        ncclSend(at(call.source), count, typeOf(call.dtype), memberAfter(self, call.distance, size), comm, stream_);
+  }
+  if (result == ncclSuccess) {
+    result = ncclRecv(at(call.destination), count, typeOf(call.dtype), memberBefore(self, call.distance, size), comm,
+                      stream_);
+  }
+  const ncclResult_t ended = ncclGroupEnd();
+  return result == ncclSuccess ? ended : result;
 }
 
 // By coordinate: which member has that shard first, and how many have it.
-std::vector<NcclCollectives::Owner> NcclCollectives::ownersOf(const CollectiveDesc& row,
-                                                              const std::vector<int>& members) const {
+std::vector<NcclExchanger::Owner> NcclExchanger::ownersOf(const CollectiveDesc& row,
+                                                          const std::vector<int>& members) const {
   size_t coordinates = 1;
   for (Axis axis : row.flat) coordinates *= static_cast<size_t>(sizeOf(program_->mesh, axis));
   std::vector<Owner> owners(coordinates);
   for (size_t m = 0; m < members.size(); ++m) {
-    Owner& owner = owners[static_cast<size_t>(coordinateOfShard(row, members[m]))];
+    Owner& owner = owners[static_cast<size_t>(flatCoordinate(*program_, row, members[m]))];
     if (owner.count++ == 0) owner.member = static_cast<int>(m);
   }
   return owners;
 }
 
 // Of shards of one size in the order of members: one collective.
-ncclResult_t NcclCollectives::enqueueEvenPart(Context& ctx, const CollectiveCall& call, const FlatPart& part, int self,
-                                              ncclComm_t comm) {
-  const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
+ncclResult_t NcclExchanger::enqueueEvenPart(const CollectiveCall& call, const FlatPart& part, int self,
+                                            ncclComm_t comm) {
   std::byte* const whole = at(part.whole);
   std::byte* const own = whole + part.shardElements * self * sizeOf(call.dtype);
   const size_t count = static_cast<size_t>(part.shardElements);
-  if (call.kind == CollectiveKind::kAllGather) {
+  if (!factsOf(call.kind).reduces) {
     const std::byte* const source = part.shard.arena >= 0 ? at(part.shard) : own;
     return ncclAllGather(source, whole, count, typeOf(call.dtype), comm, stream_);
   }
@@ -273,12 +316,11 @@ ncclResult_t NcclCollectives::enqueueEvenPart(Context& ctx, const CollectiveCall
 
 // A shard that several members have is reduced for all of them at once, in place: what others' slices hold afterwards
 // is no value. Of an all_gather the first of them sends.
-ncclResult_t NcclCollectives::enqueueShard(Context& ctx, const CollectiveCall& call, const FlatPart& part,
-                                           const FlatShard& shard, const Owner& owner, int self, ncclComm_t comm) {
-  const auto at = [&](BufferRef buffer) { return ctx.accelerator()->arena(buffer.arena) + buffer.offset; };
+ncclResult_t NcclExchanger::enqueueShard(const CollectiveCall& call, const FlatPart& part, const FlatShard& shard,
+                                         const Owner& owner, int self, ncclComm_t comm) {
   std::byte* const place = at(part.whole) + shard.begin * sizeOf(call.dtype);
   const size_t count = static_cast<size_t>(shard.count);
-  if (call.kind == CollectiveKind::kAllGather) {
+  if (!factsOf(call.kind).reduces) {
     const std::byte* const source = owner.member == self && part.shard.arena >= 0 ? at(part.shard) : place;
     return ncclBroadcast(source, place, count, typeOf(call.dtype), owner.member, comm, stream_);
   }
@@ -287,8 +329,7 @@ ncclResult_t NcclCollectives::enqueueShard(Context& ctx, const CollectiveCall& c
   return ncclAllReduce(place, place, count, typeOf(call.dtype), ncclSum, comm, stream_);
 }
 
-ncclResult_t NcclCollectives::enqueueFlat(Context& ctx, const CollectiveCall& call, const std::vector<int>& members,
-                                          ncclComm_t comm) {
+ncclResult_t NcclExchanger::enqueueFlat(const CollectiveCall& call, const std::vector<int>& members, ncclComm_t comm) {
   const std::vector<Owner> owners = ownersOf(program_->collectives[call.collective], members);
   const int self = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
   bool isInOrder = owners.size() == members.size();
@@ -306,40 +347,39 @@ ncclResult_t NcclCollectives::enqueueFlat(Context& ctx, const CollectiveCall& ca
   for (int i = 0; i < call.partCount && result == ncclSuccess; ++i) {
     const FlatPart& part = call.parts[i];
     if (isInOrder && part.elements == part.shardElements * static_cast<int64_t>(owners.size()) && part.elements > 0) {
-      add(enqueueEvenPart(ctx, call, part, self, comm));
+      add(enqueueEvenPart(call, part, self, comm));
       continue;
     }
     for (size_t c = 0; c < owners.size() && result == ncclSuccess; ++c) {
       const FlatShard shard = flatShard(static_cast<int64_t>(c), part.shardElements, part.elements);
-      if (owners[c].count > 0 && shard.count > 0) add(enqueueShard(ctx, call, part, shard, owners[c], self, comm));
+      if (owners[c].count > 0 && shard.count > 0) add(enqueueShard(call, part, shard, owners[c], self, comm));
     }
   }
   const ncclResult_t ended = ncclGroupEnd();
   return result == ncclSuccess ? ended : result;
 }
 
-int NcclCollectives::peerOf(Context& ctx, const TransferDesc& transfer) const {
-  Coordinates at = ctx.at();
+int NcclExchanger::peerOf(const TransferDesc& transfer) const {
+  Coordinates at = coordinatesOf(program_->mesh, rank_);
   at.pp = transfer.peerStage;
   return rankOf(program_->mesh, at);
 }
 
-Status NcclCollectives::exchange(Context& ctx, const TransferUse* uses, int count) {
-  ncclComm_t const world = comms_[static_cast<size_t>(communicator_->plans().world)];
+Status NcclExchanger::exchange(const TransferUse* uses, int count) {
+  ncclComm_t const world = comms_[static_cast<size_t>(host_->plans().world)];
   Arrivals::Exchange exchange{"the exchange of nothing", {}, {}};
   if (count > 0) exchange.name = std::string("the exchange of ") + program_->transfers[uses[0].transfer].name;
   for (int i = 0; i < count; ++i) {
-    exchange.members.push_back(peerOf(ctx, program_->transfers[uses[i].transfer]));
-    exchange.channels.push_back(communicator_->plans().ofTransfer[static_cast<size_t>(uses[i].transfer)]);
+    exchange.members.push_back(peerOf(program_->transfers[uses[i].transfer]));
+    exchange.channels.push_back(host_->plans().ofTransfer[static_cast<size_t>(uses[i].transfer)]);
   }
   const std::string name = exchange.name;
-  HYCRT_RETURN_IF_ERROR(begin(ctx.accelerator()->stream(), std::move(exchange)));
+  HYCRT_RETURN_IF_ERROR(begin(std::move(exchange)));
   ncclResult_t result = ncclGroupStart();
   for (int i = 0; i < count && result == ncclSuccess; ++i) {
     const TransferDesc& transfer = program_->transfers[uses[i].transfer];
-    const int peer = peerOf(ctx, transfer);
-    std::byte* const place =
-        ctx.accelerator()->arena(transfer.buffer.arena) + transfer.buffer.offset + transfer.slotStride * uses[i].slot;
+    const int peer = peerOf(transfer);
+    std::byte* const place = at(transfer.buffer) + transfer.slotStride * uses[i].slot;
     const size_t bytes = static_cast<size_t>(transfer.bytes);
     result = transfer.direction == Direction::kSend ? ncclSend(place, bytes, ncclUint8, peer, world, stream_)
                                                     : ncclRecv(place, bytes, ncclUint8, peer, world, stream_);
@@ -352,7 +392,7 @@ Status NcclCollectives::exchange(Context& ctx, const TransferUse* uses, int coun
 // ---------------------------------------------------------------------------------------------------------- watching
 
 // The run's own thread may wait for the device wherever it calls CUDA: this one calls nothing that waits.
-void NcclCollectives::watch() {
+void NcclExchanger::watch() {
   Arrivals::Progress before;
   int64_t movedNs = monotonicNs();
   std::unique_lock<std::mutex> lock(mutex_);
@@ -361,7 +401,16 @@ void NcclCollectives::watch() {
   }
 }
 
-void NcclCollectives::endWatch() {
+// Who watches exchanges takes a rank that has left for one that is gone: all end that before any leaves.
+Status NcclExchanger::leave(bool finished) {
+  endWatch();
+  if (!host_) return {};
+  Status status = finished ? host_->barrier() : Status();
+  const Status left = host_->leave(finished && status.ok());
+  return status.ok() ? left : status;
+}
+
+void NcclExchanger::endWatch() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     isStopping_ = true;
@@ -371,8 +420,8 @@ void NcclCollectives::endWatch() {
 }
 
 // Time counts while the device is in an exchange, from the last one's end on.
-Status NcclCollectives::look(Arrivals::Progress& before, int64_t& movedNs) {
-  const Arrivals::Progress now = isJoining_ ? Arrivals::Progress{} : arrivals_.publish(*communicator_);
+Status NcclExchanger::look(Arrivals::Progress& before, int64_t& movedNs) {
+  const Arrivals::Progress now = isJoining_ ? Arrivals::Progress{} : arrivals_.publish(*host_);
   if (!isJoining_ && (now.ended >= now.begun || !(now == before))) movedNs = monotonicNs();
   before = now;
   const Arrivals::Exchange* const exchange = isJoining_ ? &joining_ : now.ended < now.begun ? now.last.get() : nullptr;
@@ -381,13 +430,13 @@ Status NcclCollectives::look(Arrivals::Progress& before, int64_t& movedNs) {
     return failure(error, *exchange, !isJoining_);
   }
   if (!exchange) return {};
-  if (!communicator_->lostAmong(exchange->members).empty()) return failure("a peer is gone", *exchange, !isJoining_);
+  if (!host_->lostAmong(exchange->members).empty()) return failure("a peer is gone", *exchange, !isJoining_);
   if (monotonicNs() - movedNs <= int64_t{timeoutSeconds()} * 1000000000) return {};
   return failure("nothing has moved for " + std::to_string(timeoutSeconds()) + " s (HYC_NCCL_TIMEOUT)", *exchange,
                  !isJoining_);
 }
 
-std::string NcclCollectives::asynchronousError() const {
+std::string NcclExchanger::asynchronousError() const {
   if (isJoining_) return "";
   for (ncclComm_t comm : comms_) {
     ncclResult_t error = ncclSuccess;
@@ -398,23 +447,23 @@ std::string NcclCollectives::asynchronousError() const {
 }
 
 // "…; ranks 2, 3 did not arrive there", or who is gone.
-Status NcclCollectives::failure(const std::string& what, const Arrivals::Exchange& exchange, bool hasChannels) const {
+Status NcclExchanger::failure(const std::string& what, const Arrivals::Exchange& exchange, bool hasChannels) const {
   const auto listOf = [](const std::vector<int>& ranks) {
     std::string text = ranks.size() == 1 ? "rank" : "ranks";
     for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : " ") + std::to_string(ranks[i]);
     return text;
   };
   const std::string text = "NCCL: " + what + " in " + exchange.name + ", together with " + listOf(exchange.members);
-  const std::string lost = communicator_->lostAmong(exchange.members);
+  const std::string lost = host_->lostAmong(exchange.members);
   if (!lost.empty()) return {StatusCode::kPeerLost, text + "; " + lost};
   if (!hasChannels) return unavailableError(text);
-  const std::vector<int> missing = arrivals_.missingFrom(exchange, *communicator_);
+  const std::vector<int> missing = arrivals_.missingFrom(exchange, *host_);
   return unavailableError(
       text + "; " + (missing.empty() ? "every rank has arrived" : listOf(missing) + " did not arrive") + " there");
 }
 
 // What counts them is behind the events that waits ask for.
-Status NcclCollectives::joinRecording(CUstream_st* stream) {
+Status NcclExchanger::joinRecording(CUstream_st* stream) {
   if (!arrivals_.hasRecorded()) return {};
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(ready_, stream_), "recording an event"));
   return cudaStatus(cudaStreamWaitEvent(stream, ready_, 0), "waiting for an event");
@@ -422,6 +471,6 @@ Status NcclCollectives::joinRecording(CUstream_st* stream) {
 
 }  // namespace
 
-std::unique_ptr<DeviceCollectives> makeNcclCollectives() { return std::make_unique<NcclCollectives>(); }
+std::unique_ptr<DeviceExchanger> makeNcclExchanger() { return std::make_unique<NcclExchanger>(); }
 
 }  // namespace hycrt

@@ -1,15 +1,15 @@
-// Exchanges between GPUs by NCCL: a communicator for each group of ranks, made once.
+// Exchanges between GPUs by NCCL: one of its communicators for each group of ranks, made once.
 #ifndef HYCRT_SRC_CUDA_NCCL_H_
 #define HYCRT_SRC_CUDA_NCCL_H_
 
 #include <memory>
 
-#include "comm/device_collectives.h"
+#include "comm/device_exchanger.h"
 
 namespace hycrt {
 
 // Null where the runtime is built without NCCL.
-std::unique_ptr<DeviceCollectives> makeNcclCollectives();
+std::unique_ptr<DeviceExchanger> makeNcclExchanger();
 
 }  // namespace hycrt
 

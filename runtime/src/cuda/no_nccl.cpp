@@ -3,6 +3,6 @@
 
 namespace hycrt {
 
-std::unique_ptr<DeviceCollectives> makeNcclCollectives() { return nullptr; }
+std::unique_ptr<DeviceExchanger> makeNcclExchanger() { return nullptr; }
 
 }  // namespace hycrt

@@ -1,3 +1,4 @@
+// Recording a step's streams into a graph and starting it.
 #include "cuda/step_graph.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// The rank's file on a disk: opened past the page cache, read and written by blocks.
 #include "io/block_file.h"
 
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 #include <mutex>
 #include <random>
 
-#include "io/file.h"
+#include "base/file.h"
 #include "io/io_engine.h"
 #include "io/io_queue.h"
 

@@ -1,3 +1,4 @@
+// Which kind of data a file is, and which sample a step reads.
 #include "io/dataset.h"
 
 #include <vector>

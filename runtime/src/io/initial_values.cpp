@@ -1,3 +1,4 @@
+// Filling a rank's part of every state before the first step.
 #include "io/initial_values.h"
 
 #include <malloc.h>

@@ -1,3 +1,4 @@
+// Pieces carried out by a pool of threads, and what both engines do with a piece that is done in part.
 #include "io/io_engine.h"
 
 #include <fcntl.h>

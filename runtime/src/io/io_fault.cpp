@@ -1,3 +1,4 @@
+// Reading the faults that a test asks for, and giving one to the operation that it is meant for.
 #include "io/io_fault.h"
 
 #include <cerrno>

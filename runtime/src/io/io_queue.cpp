@@ -1,3 +1,4 @@
+// Cutting transfers into pieces and handing them out in turns.
 #include "io/io_queue.h"
 
 #include <algorithm>

@@ -1,9 +1,10 @@
+// Reading and writing headers of safetensors files, with every number checked against the file.
 #include "hycrt/safetensors.h"
 
 #include <algorithm>
 
-#include "core/json_text.h"
-#include "io/file.h"
+#include "base/file.h"
+#include "base/json_text.h"
 
 namespace hycrt {
 namespace {

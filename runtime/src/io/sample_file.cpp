@@ -1,9 +1,10 @@
+// Samples out of a safetensors file, converted to the inputs' types.
 #include "io/sample_file.h"
 
 #include <cstring>
 #include <limits>
 
-#include "core/nearest.h"
+#include "base/nearest.h"
 #include "kernels/narrow_float.h"
 
 namespace hycrt {

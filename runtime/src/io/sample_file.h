@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "hycrt/safetensors.h"
 #include "io/dataset.h"
-#include "io/file.h"
 
 namespace hycrt {
 

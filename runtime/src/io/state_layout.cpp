@@ -1,3 +1,4 @@
+// Runs of a shard's elements in the whole tensor, factored dimensions and padding taken care of.
 #include "io/state_layout.h"
 
 #include <algorithm>

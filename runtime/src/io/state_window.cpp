@@ -1,3 +1,4 @@
+// Going through a state's elements a window at a time.
 #include "io/state_window.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// Which kind of token file it is, and reading a window with every token checked.
 #include "io/token_file.h"
 
 namespace hycrt {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "hycrt/status.h"
-#include "io/file.h"
 
 namespace hycrt {
 

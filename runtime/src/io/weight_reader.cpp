@@ -1,3 +1,4 @@
+// Reading and converting values by many threads, a chunk each.
 #include "io/weight_reader.h"
 
 #include <omp.h>

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
-#include "io/file.h"
 #include "io/state_layout.h"
 #include "io/state_window.h"
 

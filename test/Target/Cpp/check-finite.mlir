@@ -1,5 +1,5 @@
 // Each call that writes floating-point values is followed by a check that names its op; integers are not looked at.
-// RUN: hyc-opt %s --hyc-attach-optimizer="optimizer=sgd momentum=0.9" --hyc-plan-phase --hyc-local-phase --hyc-form-clusters --hyc-lower-to-rank --hyc-place-buffers --hyc-check-finite --hyc-emit-cpp="folder=%t name=m" -o /dev/null
+// RUN: hyc-opt %s --hyc-attach-optimizer="optimizer=sgd momentum=0.9" --hyc-plan-phase --hyc-local-phase --hyc-form-clusters --hyc-lower-to-rank --hyc-place-buffers --hyc-record-policies="policies=check_finite=true" --hyc-check-finite --hyc-emit-cpp="folder=%t name=m" -o /dev/null
 // RUN: FileCheck %s --check-prefix=NAMES --input-file=%t/stage0.h
 // RUN: FileCheck %s --check-prefix=FORWARD --input-file=%t/stage0_forward.cpp
 // RUN: FileCheck %s --check-prefix=APPLY --input-file=%t/stage0_apply.cpp

@@ -83,13 +83,13 @@
 // KERNELS-NEXT: if (workspace) cuda::kernel(columns_combined).launch(stream, cuda::combineColumnsGrid(
 
 // What blocks leave lies in the arena for scratch memory.
-// RUN: hyc-opt %t.cases/launch.mlir --hyc-place-buffers="threads=1" --hyc-emit-cpp="folder=%t.launch name=m gpus=90" -o %t.launch.mlir
+// RUN: hyc-opt %t.cases/launch.mlir --hyc-record-policies="policies=threads=1" --hyc-place-buffers --hyc-emit-cpp="folder=%t.launch name=m gpus=90" -o %t.launch.mlir
 // RUN: FileCheck %s --check-prefix=ARENA --input-file=%t.launch.mlir
 // RUN: FileCheck %s --check-prefix=LAUNCH --input-file=%t.launch/stage0_forward.cpp
 // LAUNCH: kernels::columns(stream, bf16({{.*}}), f32({{.*}}), WriteMode::kOverwrite, workspace);
 
 // Checks are the CPU's; what they look at is the device's.
-// RUN: hyc-opt %S/check-finite.mlir --hyc-attach-optimizer="optimizer=sgd momentum=0.9" --hyc-plan-phase --hyc-local-phase --hyc-form-clusters --hyc-lower-to-rank --hyc-place-buffers --hyc-check-finite --hyc-emit-cpp="folder=%t.check name=m gpus=90" -o /dev/null
+// RUN: hyc-opt %S/check-finite.mlir --hyc-attach-optimizer="optimizer=sgd momentum=0.9" --hyc-plan-phase --hyc-local-phase --hyc-form-clusters --hyc-lower-to-rank --hyc-place-buffers --hyc-record-policies="policies=check_finite=true" --hyc-check-finite --hyc-emit-cpp="folder=%t.check name=m gpus=90" -o /dev/null
 // RUN: FileCheck %s --check-prefix=CHECKED --input-file=%t.check/stage0_forward.cpp
 // CHECKED: hycrt::checkFinite(ctx, call, kSites[kRowSite0],
 // RUN: FileCheck %s --check-prefix=CHECKS --input-file=%t.check/stage0.cpp

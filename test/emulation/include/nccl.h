@@ -11,6 +11,7 @@ struct ncclUniqueId {
 };
 enum ncclResult_t {
   ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
   ncclSystemError = 2,
   ncclInvalidArgument = 4,
   ncclInvalidUsage = 5,

@@ -1,3 +1,4 @@
+// Attention on a GPU, or on the emulated one, against the reference.
 #include "device_test.h"
 #include "kernels/attention/cuda.h"
 #include "kernels/attention/cuda_order.h"

@@ -206,74 +206,108 @@ TEST_F(Embedding, HasTheReferencesBits) {
   expectEmbedding<Bf16>(129, 516, 1, WriteMode::kOverwrite);
 }
 
-template <typename T> void expectCrossEntropy(int64_t tokens, int64_t vocabulary) {
-  SCOPED_TRACE(testing::Message() << tokens << " tokens of " << vocabulary << ", bytes " << sizeof(T));
+/// A batch of logits with labels, a quarter of them ignored, and what the reference makes of it in f64.
+template <typename T> struct LossCase {
+  LossCase(int64_t tokens, int64_t vocabulary) : logits(randomValues<T>(tokens * vocabulary, 1)) {
+    d.tokens = tokens, d.localVocab = vocabulary;
+    for (int64_t t = 0; t < tokens; ++t)
+      labels.push_back(t % 4 == 3 ? -100 : t * 7 % vocabulary);
+    const Doubles wide = widened(logits);
+    lse.resize(static_cast<size_t>(tokens));
+    dlogits.resize(wide.size());
+    Doubles picked(lse);
+    reference::crossEntropyForward(d, wide.data(), labels.data(), lse.data(), picked.data(), &loss, &count);
+    reference::crossEntropyGrad(d, wide.data(), labels.data(), lse.data(), 0.5, dlogits.data());
+  }
+
   CrossEntropyDesc d;
-  d.tokens = tokens, d.localVocab = vocabulary;
-  const auto logits = randomValues<T>(tokens * vocabulary, 1);
+  std::vector<T> logits;
   std::vector<int64_t> labels;
-  for (int64_t t = 0; t < tokens; ++t)
-    labels.push_back(t % 4 == 3 ? -100 : t * 7 % vocabulary);
-  const Doubles wide = widened(logits);
-  Doubles lse(static_cast<size_t>(tokens)), picked(lse), dlogits(wide.size());
+  Doubles lse, dlogits;
   double loss = 0;
   int64_t count = 0;
-  reference::crossEntropyForward(d, wide.data(), labels.data(), lse.data(), picked.data(), &loss, &count);
-  reference::crossEntropyGrad(d, wide.data(), labels.data(), lse.data(), 0.5, dlogits.data());
+};
 
-  DeviceArray<T> x(logits);
-  DeviceArray<int64_t> dLabels(labels), gotCount(1);
-  DeviceArray<float> gotLse(tokens), gotPicked(tokens), gotLoss(1), scale(std::vector<float>{0.5f});
-  crossEntropyForward<T>(nullptr, d, x, dLabels, gotLse, gotPicked, gotLoss, gotCount);
-  EXPECT_LT(relativeError(gotLse.readDoubles(), lse), 1e-6);
-  EXPECT_EQ(gotCount.read()[0], count);
-  EXPECT_NEAR(gotLoss.read()[0], loss, 1e-5 * std::fabs(loss));
-
-  // The same vocabulary in two shards, of which the second has padding.
-  const int64_t columns = (vocabulary + 8) / 2 / 8 * 8 + 8;
-  std::vector<float> most(static_cast<size_t>(tokens), -INFINITY), sums(most.size(), 0.0f), labelLogits(sums);
-  for (int pass = 0; pass < 2; ++pass) {
-    for (int64_t s = 0; s < 2; ++s) {
-      std::vector<T> shard(static_cast<size_t>(tokens * columns), T(std::nanf("")));
-      for (int64_t t = 0; t < tokens; ++t)
-        for (int64_t c = 0; c < columns && s * columns + c < vocabulary; ++c)
-          shard[static_cast<size_t>(t * columns + c)] = logits[static_cast<size_t>(t * vocabulary + s * columns + c)];
-      CrossEntropyDesc shardDesc;
-      shardDesc.tokens = tokens;
-      DeviceArray<T> dShard(shard);
-      DeviceArray<int64_t> first(std::vector<int64_t>{s * columns});
-      DeviceArray<float> dMost(most), dSum(tokens), dPicked(tokens);
-      const VocabularyShard part{first, vocabulary, columns};
-      if (pass == 0) {
-        crossEntropyRowMax<T>(nullptr, shardDesc, part, dShard, dMost);
-        const std::vector<float> got = dMost.read();
-        for (size_t t = 0; t < got.size(); ++t)
-          most[t] = std::fmax(most[t], got[t]);
-        continue;
-      }
-      crossEntropySumExp<T>(nullptr, shardDesc, part, dShard, dLabels, dMost, dSum, dPicked);
-      const std::vector<float> sum = dSum.read(), one = dPicked.read();
-      for (size_t t = 0; t < sum.size(); ++t)
-        sums[t] += sum[t], labelLogits[t] += one[t];
-      DeviceArray<T> gradient(tokens * columns);
-      crossEntropyGrad<T>(nullptr, shardDesc, part, dShard, dLabels, gotLse, scale, gradient);
-      const Doubles got = gradient.readDoubles();
-      double error = 0;
-      for (int64_t t = 0; t < tokens; ++t)
-        for (int64_t c = 0; c < columns; ++c) {
-          const int64_t v = s * columns + c;
-          const double want = v < vocabulary ? dlogits[static_cast<size_t>(t * vocabulary + v)] : 0;
-          error = std::fmax(error, std::fabs(got[static_cast<size_t>(t * columns + c)] - want));
-        }
-      EXPECT_LT(error, 2 * kEpsilon<T>);
-    }
+/// One of two shards of a case's vocabulary, on the device; the second has padding, which is never read.
+template <typename T> struct LossShard {
+  LossShard(const LossCase<T> &whole, int64_t index, int64_t columns)
+      : begin(index * columns), columns(columns), first(std::vector<int64_t>{begin}), logits(padded(whole)),
+        part{first, whole.d.localVocab, columns} {
+    d.tokens = whole.d.tokens;
   }
-  DeviceArray<float> dMost(most), dSums(sums), dPicked(labelLogits), lossOfShards(1);
-  DeviceArray<int64_t> countOfShards(1);
-  crossEntropyCombine(nullptr, d, dLabels, dMost, dSums, dPicked, dSums, lossOfShards, countOfShards);
-  EXPECT_LT(relativeError(dSums.readDoubles(), lse), 1e-6);
-  EXPECT_NEAR(lossOfShards.read()[0], loss, 1e-5 * std::fabs(loss));
-  EXPECT_EQ(countOfShards.read()[0], count);
+
+  std::vector<T> padded(const LossCase<T> &whole) const {
+    std::vector<T> shard(static_cast<size_t>(whole.d.tokens * columns), T(std::nanf("")));
+    for (int64_t t = 0; t < whole.d.tokens; ++t)
+      for (int64_t c = 0; c < columns && begin + c < whole.d.localVocab; ++c)
+        shard[static_cast<size_t>(t * columns + c)] = whole.logits[static_cast<size_t>(t * whole.d.localVocab + begin + c)];
+    return shard;
+  }
+
+  /// The largest difference of this shard's gradient from the reference's.
+  double errorOf(const LossCase<T> &whole, const Doubles &gradient) const {
+    double error = 0;
+    for (int64_t t = 0; t < whole.d.tokens; ++t)
+      for (int64_t c = 0; c < columns; ++c) {
+        const int64_t v = begin + c;
+        const double want = v < whole.d.localVocab ? whole.dlogits[static_cast<size_t>(t * whole.d.localVocab + v)] : 0;
+        error = std::fmax(error, std::fabs(gradient[static_cast<size_t>(t * columns + c)] - want));
+      }
+    return error;
+  }
+
+  int64_t begin, columns;
+  CrossEntropyDesc d;
+  DeviceArray<int64_t> first;
+  DeviceArray<T> logits;
+  VocabularyShard part;
+};
+
+/// The same vocabulary in two shards: the maximum first, then sums and gradients, then all combined.
+template <typename T> void expectCrossEntropyOfShards(const LossCase<T> &whole, DeviceArray<float> &lse) {
+  const int64_t tokens = whole.d.tokens, columns = (whole.d.localVocab + 8) / 2 / 8 * 8 + 8;
+  DeviceArray<int64_t> labels(whole.labels);
+  DeviceArray<float> scale(std::vector<float>{0.5f});
+  std::vector<float> most(static_cast<size_t>(tokens), -INFINITY), sums(most.size(), 0.0f), labelLogits(sums);
+  for (int64_t s = 0; s < 2; ++s) {
+    LossShard<T> shard(whole, s, columns);
+    DeviceArray<float> shardMost(tokens);
+    crossEntropyRowMax<T>(nullptr, shard.d, shard.part, shard.logits, shardMost);
+    const std::vector<float> got = shardMost.read();
+    for (size_t t = 0; t < got.size(); ++t)
+      most[t] = std::fmax(most[t], got[t]);
+  }
+  DeviceArray<float> dMost(most);
+  for (int64_t s = 0; s < 2; ++s) {
+    LossShard<T> shard(whole, s, columns);
+    DeviceArray<float> dSum(tokens), dPicked(tokens);
+    crossEntropySumExp<T>(nullptr, shard.d, shard.part, shard.logits, labels, dMost, dSum, dPicked);
+    const std::vector<float> sum = dSum.read(), one = dPicked.read();
+    for (size_t t = 0; t < sum.size(); ++t)
+      sums[t] += sum[t], labelLogits[t] += one[t];
+    DeviceArray<T> gradient(tokens * columns);
+    crossEntropyGrad<T>(nullptr, shard.d, shard.part, shard.logits, labels, lse, scale, gradient);
+    EXPECT_LT(shard.errorOf(whole, gradient.readDoubles()), 2 * kEpsilon<T>);
+  }
+  DeviceArray<float> dSums(sums), dPicked(labelLogits), loss(1);
+  DeviceArray<int64_t> count(1);
+  crossEntropyCombine(nullptr, whole.d, labels, dMost, dSums, dPicked, dSums, loss, count);
+  EXPECT_LT(relativeError(dSums.readDoubles(), whole.lse), 1e-6);
+  EXPECT_NEAR(loss.read()[0], whole.loss, 1e-5 * std::fabs(whole.loss));
+  EXPECT_EQ(count.read()[0], whole.count);
+}
+
+template <typename T> void expectCrossEntropy(int64_t tokens, int64_t vocabulary) {
+  SCOPED_TRACE(testing::Message() << tokens << " tokens of " << vocabulary << ", bytes " << sizeof(T));
+  const LossCase<T> whole(tokens, vocabulary);
+  DeviceArray<T> logits(whole.logits);
+  DeviceArray<int64_t> labels(whole.labels), count(1);
+  DeviceArray<float> lse(tokens), picked(tokens), loss(1);
+  crossEntropyForward<T>(nullptr, whole.d, logits, labels, lse, picked, loss, count);
+  EXPECT_LT(relativeError(lse.readDoubles(), whole.lse), 1e-6);
+  EXPECT_EQ(count.read()[0], whole.count);
+  EXPECT_NEAR(loss.read()[0], whole.loss, 1e-5 * std::fabs(whole.loss));
+  expectCrossEntropyOfShards(whole, lse);
 }
 
 // Masked logits are −∞: whole packs of them come before what counts, and what counts is the largest number there is in

@@ -1,6 +1,7 @@
 // A ds_config against the table of keys, and onto the settings.
 #include "ConfigResolution.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Driver/OptionChecks.h"
+#include "hyc/Support/DriverError.h"
 
 #include <gtest/gtest.h>
 
@@ -131,9 +132,9 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
       text.insert(outer.size(), "\"stage\": 3, ");
     auto file = ConfigFile::parse(text, "ds.json");
     ASSERT_TRUE(bool(file)) << errorOf(file.takeError());
-    EXPECT_NE(key.treatment.show(options).value, sample->second.second) << key.path.str();
+    EXPECT_NE(hyc::showSetting(key, options).value, sample->second.second) << key.path.str();
     ASSERT_EQ(errorOf(hyc::applyConfig(*file, options)), "");
-    hyc::ShownSetting shown = key.treatment.show(options);
+    hyc::ShownSetting shown = hyc::showSetting(key, options);
     EXPECT_EQ(shown.value, sample->second.second) << key.path.str();
     EXPECT_EQ(shown.origin, Origin::Config);
     EXPECT_EQ(shown.source.substr(0, 10), "ds.json:1:");
@@ -379,7 +380,7 @@ TEST(Batch, TheThirdFollowsFromTwo) {
     EXPECT_EQ(applyText(each.text, options), "") << each.text;
     EXPECT_EQ(*options.microBatch, each.micro) << each.text;
     EXPECT_EQ(*options.gradAccum, each.accum) << each.text;
-    EXPECT_EQ(*options.trainBatch, each.train) << each.text;
+    EXPECT_EQ(*options.globalBatch, each.train) << each.text;
   }
 }
 

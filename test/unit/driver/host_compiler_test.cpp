@@ -1,6 +1,6 @@
 // Compiling, linking, caching and failing, with tiny sources and no runtime.
 #include "HostCompiler.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
 #include "scratch_folder.h"
 
 #include <gtest/gtest.h>

@@ -47,7 +47,7 @@ TEST(Manifest, IsReadByTheRuntime) {
     EXPECT_EQ(manifest->ranks[rank].program, "bin/stage" + std::to_string(rank / 4));
 }
 
-hycrt::LearningRateRule ruleOf(const hyc::LearningRateOptions &options) {
+hycrt::LearningRateRule ruleOf(const hyc::LearningRatePlan &options) {
   hyc::ManifestFacts changed = facts();
   changed.learningRate = options;
   auto manifest = hycrt::parseManifest(hyc::writeManifest(changed), "/out");
@@ -56,7 +56,7 @@ hycrt::LearningRateRule ruleOf(const hyc::LearningRateOptions &options) {
 }
 
 TEST(Manifest, CarriesEveryParameterOfEverySchedule) {
-  hyc::LearningRateOptions options;
+  hyc::LearningRatePlan options;
   options.learningRate = 0.5;
   options.warmupSteps = 7;
   options.warmupMinimum = 0.125;

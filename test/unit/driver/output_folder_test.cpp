@@ -1,6 +1,6 @@
 // All or nothing: what a compilation leaves in its folder.
 #include "OutputFolder.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Support/DriverError.h"
 #include "scratch_folder.h"
 
 #include <gtest/gtest.h>
@@ -16,10 +16,12 @@ hyc::ExitCode codeOf(llvm::Error error) {
   return code;
 }
 
+std::vector<hyc::InputPath> inputAt(const std::string &path) { return {{"", path}}; }
+
 TEST(OutputFolder, LeavesNothingWithoutCommit) {
   ScratchFolder scratch;
   {
-    auto folder = OutputFolder::open(scratch.path("a/b"), scratch.path("model.onnx"));
+    auto folder = OutputFolder::open(scratch.path("a/b"), inputAt(scratch.path("model.onnx")));
     ASSERT_TRUE(bool(folder));
     ASSERT_EQ(codeOf(folder->write("src/x.cpp", "text")), hyc::ExitCode::Ok);
     EXPECT_TRUE(scratch.has("a/b"));
@@ -29,12 +31,17 @@ TEST(OutputFolder, LeavesNothingWithoutCommit) {
 
 TEST(OutputFolder, ReplacesItsOwnEntriesAndNothingElse) {
   ScratchFolder scratch;
-  std::filesystem::create_directories(scratch.path("out/src"));
-  scratch.write("out/src/old.cpp", "old");
-  scratch.write("out/manifest.json", "old");
+  const std::vector<hyc::InputPath> input = inputAt(scratch.path("model.onnx"));
+  {
+    auto folder = OutputFolder::open(scratch.path("out"), input);
+    ASSERT_TRUE(bool(folder));
+    ASSERT_EQ(codeOf(folder->write("src/old.cpp", "old")), hyc::ExitCode::Ok);
+    ASSERT_EQ(codeOf(folder->write("manifest.json", "old")), hyc::ExitCode::Ok);
+    ASSERT_EQ(codeOf(folder->commit()), hyc::ExitCode::Ok);
+  }
   scratch.write("out/log.jsonl", "kept");
   {
-    auto folder = OutputFolder::open(scratch.path("out"), scratch.path("model.onnx"));
+    auto folder = OutputFolder::open(scratch.path("out"), input);
     ASSERT_TRUE(bool(folder));
     ASSERT_EQ(codeOf(folder->write("src/new.cpp", "new")), hyc::ExitCode::Ok);
     ASSERT_EQ(codeOf(folder->write("manifest.json", "new")), hyc::ExitCode::Ok);
@@ -46,21 +53,23 @@ TEST(OutputFolder, ReplacesItsOwnEntriesAndNothingElse) {
   EXPECT_FALSE(scratch.has("out/src/old.cpp"));
   EXPECT_EQ(scratch.read("out/log.jsonl"), "kept");
   auto entries = std::filesystem::directory_iterator(scratch.path("out"));
-  EXPECT_EQ(std::distance(begin(entries), end(entries)), 3); // no staging folder
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 4); // with files.json, and no staging folder
 }
 
 TEST(OutputFolder, RefusesToReplaceTheInput) {
   ScratchFolder scratch;
   std::filesystem::create_directories(scratch.path("out/src"));
   scratch.write("out/src/model.onnx", "model");
-  auto folder = OutputFolder::open(scratch.path("out"), scratch.path("out/src/../src/model.onnx"));
-  EXPECT_EQ(codeOf(folder.takeError()), hyc::ExitCode::Usage);
+  auto folder = OutputFolder::open(scratch.path("out"), inputAt(scratch.path("out/src/../src/model.onnx")));
+  ASSERT_TRUE(bool(folder));
+  ASSERT_EQ(codeOf(folder->write("src/model.onnx", "another")), hyc::ExitCode::Ok);
+  EXPECT_EQ(codeOf(folder->commit()), hyc::ExitCode::Usage);
   EXPECT_EQ(scratch.read("out/src/model.onnx"), "model");
 }
 
 TEST(OutputFolder, ReportsADiskThatIsFull) {
   ScratchFolder scratch;
-  auto folder = OutputFolder::open(scratch.path("out"), scratch.path("model.onnx"));
+  auto folder = OutputFolder::open(scratch.path("out"), inputAt(scratch.path("model.onnx")));
   ASSERT_TRUE(bool(folder));
   std::filesystem::create_symlink("/dev/full", folder->staged("file"));
   llvm::handleAllErrors(folder->write("file", "text"), [](const hyc::DriverError &error) {

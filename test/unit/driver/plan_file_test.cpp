@@ -1,8 +1,9 @@
 // plan.json: rules from a module, rules onto a module, text in between.
-#include "PlanFile.h"
+#include "PlanRules.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
-#include "hyc/Driver/DriverError.h"
+#include "hyc/Plan/PlanText.h"
+#include "hyc/Support/DriverError.h"
 #include "mlir/Parser/Parser.h"
 #include "scratch_folder.h"
 
@@ -29,7 +30,7 @@ hyc.func @microbatch(%x: tensor<8x8xf32> {hyc.input = "x", dist.sharding = #dist
 struct PlanFileTest : testing::Test {
   PlanFileTest() { context.loadDialect<hyc::HycDialect, hyc::dist::DistDialect>(); }
 
-  hyc::PlanFile planOf(const char *text) {
+  hyc::Plan planOf(const char *text) {
     module = parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module);
     return hyc::describePlan(*module);
@@ -47,27 +48,27 @@ struct PlanFileTest : testing::Test {
 };
 
 TEST_F(PlanFileTest, SummarizesLayersByOneRuleAndItsExceptions) {
-  hyc::PlanFile plan = planOf(kModule);
+  hyc::Plan plan = planOf(kModule);
   EXPECT_EQ(plan.tp, 4);
   EXPECT_EQ(plan.dp, 2);
   EXPECT_EQ(plan.pp, 2);
-  EXPECT_EQ(plan.cuts, std::vector<std::string>{"h.1.neg"});
-  ASSERT_EQ(plan.parameters.size(), 3u);
-  EXPECT_EQ(plan.parameters[0].match, "h.*.w");
-  EXPECT_EQ(plan.parameters[0].value, "[{}, {tp}]");
-  EXPECT_EQ(plan.parameters[1].match, "h.1.w");
-  EXPECT_EQ(plan.parameters[1].value, "[{}, {}]");
-  EXPECT_EQ(plan.parameters[2].match, "head");
-  ASSERT_EQ(plan.inputs.size(), 1u);
-  EXPECT_EQ(plan.inputs[0].value, "[{dp}, {}]");
+  EXPECT_EQ(plan.rules.cuts, std::vector<std::string>{"h.1.neg"});
+  ASSERT_EQ(plan.rules.parameters.size(), 3u);
+  EXPECT_EQ(plan.rules.parameters[0].match, "h.*.w");
+  EXPECT_EQ(plan.rules.parameters[0].value, "[{}, {tp}]");
+  EXPECT_EQ(plan.rules.parameters[1].match, "h.1.w");
+  EXPECT_EQ(plan.rules.parameters[1].value, "[{}, {}]");
+  EXPECT_EQ(plan.rules.parameters[2].match, "head");
+  ASSERT_EQ(plan.rules.inputs.size(), 1u);
+  EXPECT_EQ(plan.rules.inputs[0].value, "[{dp}, {}]");
 }
 
 TEST_F(PlanFileTest, ReadsBackWhatItWrites) {
-  hyc::PlanFile plan = planOf(kModule);
-  folder.write("plan.json", plan.toJson());
-  auto read = hyc::readPlanFile(folder.path("plan.json"));
+  hyc::Plan plan = planOf(kModule);
+  folder.write("plan.json", hyc::writePlan(plan));
+  auto read = hyc::readPlan(folder.path("plan.json"));
   ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
-  EXPECT_EQ(read->toJson(), plan.toJson());
+  EXPECT_EQ(hyc::writePlan(*read), hyc::writePlan(plan));
 }
 
 TEST_F(PlanFileTest, CutsBeforeEveryVirtualStage) {
@@ -81,25 +82,25 @@ hyc.func @microbatch(%x: tensor<8x8xf32> {hyc.input = "x"}) {
   hyc.return
 }
 )";
-  hyc::PlanFile plan = planOf(text);
+  hyc::Plan plan = planOf(text);
   EXPECT_EQ(plan.pp, 2);
   EXPECT_EQ(plan.virtualStages, 2);
-  EXPECT_EQ(plan.cuts, (std::vector<std::string>{"b", "c", "d"}));
-  folder.write("plan.json", plan.toJson());
-  auto read = hyc::readPlanFile(folder.path("plan.json"));
+  EXPECT_EQ(plan.rules.cuts, (std::vector<std::string>{"b", "c", "d"}));
+  folder.write("plan.json", hyc::writePlan(plan));
+  auto read = hyc::readPlan(folder.path("plan.json"));
   ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
   EXPECT_EQ(read->virtualStages, 2);
-  EXPECT_EQ(read->toJson(), plan.toJson());
+  EXPECT_EQ(hyc::writePlan(*read), hyc::writePlan(plan));
 }
 
 TEST_F(PlanFileTest, AppliedToAModuleGivesTheSamePlan) {
-  hyc::PlanFile plan = planOf(kModule);
+  hyc::Plan plan = planOf(kModule);
   for (auto param : module->getOps<hyc::ParamOp>())
     param->removeAttr(hyc::dist::kSharding);
-  ASSERT_FALSE(bool(hyc::applyShardingRules(plan, *module)));
+  ASSERT_FALSE(bool(hyc::applyShardingRules(plan.rules, *module)));
   EXPECT_EQ(shardingOf("h.0.w"), "#dist.sharding<[{}, {tp}]>");
   EXPECT_EQ(shardingOf("h.1.w"), "#dist.sharding<[{}, {}]>");
-  EXPECT_EQ(hyc::describePlan(*module).toJson(), plan.toJson());
+  EXPECT_EQ(hyc::writePlan(hyc::describePlan(*module)), hyc::writePlan(plan));
 }
 
 TEST_F(PlanFileTest, NamesLifetimesThatAreNotPlainSavingAndNothingElse) {
@@ -117,9 +118,9 @@ hyc.func @microbatch(%x: tensor<8x8xf32> {hyc.input = "x"}) {
   hyc.return
 }
 )";
-  hyc::PlanFile plan = planOf(text);
+  hyc::Plan plan = planOf(text);
   std::vector<std::pair<std::string, std::string>> rules;
-  for (const hyc::PlanRule &rule : plan.lifetimes)
+  for (const hyc::PlanRule &rule : plan.rules.lifetimes)
     rules.push_back({rule.match, rule.value});
   // "h.*" reaches h.last, which is told apart at the end.
   EXPECT_EQ(rules, (std::vector<std::pair<std::string, std::string>>{{"h.*.act", "recompute"},
@@ -130,33 +131,33 @@ hyc.func @microbatch(%x: tensor<8x8xf32> {hyc.input = "x"}) {
   auto function = module->lookupSymbol<hyc::FuncOp>("microbatch");
   for (Operation &op : function.getBody().front())
     op.removeAttr(hyc::dist::kLifetime);
-  ASSERT_FALSE(bool(hyc::applyLifetimeRules(plan, *module)));
-  EXPECT_EQ(hyc::describePlan(*module).toJson(), plan.toJson());
+  ASSERT_FALSE(bool(hyc::applyLifetimeRules(plan.rules, *module)));
+  EXPECT_EQ(hyc::writePlan(hyc::describePlan(*module)), hyc::writePlan(plan));
   for (const char *lifetime : {"keep", "", "recompute over {tp}", "save over tp"}) {
-    plan.lifetimes = {{"h.0", lifetime}};
-    llvm::Error error = hyc::applyLifetimeRules(plan, *module);
+    plan.rules.lifetimes = {{"h.0", lifetime}};
+    llvm::Error error = hyc::applyLifetimeRules(plan.rules, *module);
     EXPECT_TRUE(bool(error)) << lifetime;
     llvm::consumeError(std::move(error));
   }
 }
 
 TEST_F(PlanFileTest, RefusesRulesThatCannotBe) {
-  hyc::PlanFile plan = planOf(kModule);
+  hyc::Plan plan = planOf(kModule);
   for (const char *sharding : {"[{}, {pp}]", "[{}, {tp}] partial {dp}", "[{}", "", "[{tp}, {tp}]"}) {
-    plan.parameters = {{"head", sharding}};
-    llvm::Error error = hyc::applyShardingRules(plan, *module);
+    plan.rules.parameters = {{"head", sharding}};
+    llvm::Error error = hyc::applyShardingRules(plan.rules, *module);
     EXPECT_TRUE(bool(error)) << sharding;
     llvm::consumeError(std::move(error));
   }
 }
 
 TEST_F(PlanFileTest, StarStopsAtDots) {
-  hyc::PlanFile plan = planOf(kModule);
-  plan.parameters = {{"*.w", "[{}, {}]"}};
-  std::string message = llvm::toString(hyc::applyShardingRules(plan, *module));
+  hyc::Plan plan = planOf(kModule);
+  plan.rules.parameters = {{"*.w", "[{}, {}]"}};
+  std::string message = llvm::toString(hyc::applyShardingRules(plan.rules, *module));
   EXPECT_NE(message.find("matches no parameter"), std::string::npos) << message;
-  plan.parameters = {{"h.*.*", "[{dp}, {}]"}};
-  ASSERT_FALSE(bool(hyc::applyShardingRules(plan, *module)));
+  plan.rules.parameters = {{"h.*.*", "[{dp}, {}]"}};
+  ASSERT_FALSE(bool(hyc::applyShardingRules(plan.rules, *module)));
   EXPECT_EQ(shardingOf("h.2.w"), "#dist.sharding<[{dp}, {}]>");
 }
 

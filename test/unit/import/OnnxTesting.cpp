@@ -1,3 +1,4 @@
+// Building ONNX models in memory, importing and executing them.
 #include "OnnxTesting.h"
 #include "mlir/IR/Diagnostics.h"
 #include <cstdlib>

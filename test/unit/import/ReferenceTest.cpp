@@ -40,7 +40,7 @@ TEST_P(Reference, logits_are_those_of_pytorch) {
   ASSERT_TRUE(imported) << imported.allErrors();
   if (GetParam().raised) {
     mlir::PassManager passes(imported.context.get());
-    buildPhase(Phase::Model, passes, PipelineOptions());
+    buildPhase(Phase::Model, passes, Plan());
     ASSERT_TRUE(mlir::succeeded(passes.run(*imported.module)));
   }
   auto results = execute(imported, {getInputs(reference.at("tokens"), expected.shape[0])}, HYC_MODELS_DIR);

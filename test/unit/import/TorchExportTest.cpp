@@ -45,7 +45,7 @@ Imported importArchive(const std::string &path) {
 
 void runModelPhase(Imported &imported) {
   mlir::PassManager passes(imported.context.get());
-  buildPhase(Phase::Model, passes, PipelineOptions());
+  buildPhase(Phase::Model, passes, Plan());
   buildVerification(Phase::Model, passes);
   ASSERT_TRUE(succeeded(passes.run(*imported.module)));
 }

@@ -1,3 +1,4 @@
+// Attention on CPUs against the reference, over lengths, head sizes and threads.
 #include "kernel_test.h"
 #include "kernels/attention/reference.h"
 

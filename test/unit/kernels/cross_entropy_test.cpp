@@ -1,3 +1,4 @@
+// The loss and its gradient, fused and in pieces, whole and over shards of the vocabulary.
 #include "kernel_test.h"
 #include "kernels/cross_entropy/reference.h"
 

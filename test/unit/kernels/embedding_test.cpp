@@ -1,3 +1,4 @@
+// Lookups and their gradient, whole and over shards of the table.
 #include "kernel_test.h"
 #include "kernels/embedding/reference.h"
 

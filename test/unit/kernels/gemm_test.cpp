@@ -1,3 +1,4 @@
+// Products of odd shapes, strides and batches against the reference.
 #include "kernel_test.h"
 #include "kernels/gemm/reference.h"
 #include "kernels/isa/dispatch.h"

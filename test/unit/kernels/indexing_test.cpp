@@ -1,3 +1,4 @@
+// Gather, scatter, cumulative sums and argsort against plain loops.
 #include "kernel_test.h"
 #include "kernels/argsort/reference.h"
 #include "kernels/cumsum/reference.h"

@@ -1,3 +1,4 @@
+// Layer norm and its gradient against the reference, and by finite differences.
 #include "kernel_test.h"
 #include "kernels/layer_norm/reference.h"
 

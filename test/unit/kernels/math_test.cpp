@@ -1,3 +1,4 @@
+// The error of exp, log, tanh and erf in units of the last place, and their bits at every width.
 #include "kernels/math/math.h"
 
 #include <cfloat>

@@ -1,3 +1,4 @@
+// Permutations, strided copies, fills and accumulation against plain loops.
 #include <algorithm>
 #include <numeric>
 

@@ -1,3 +1,4 @@
+// Updates against their references and formulas, bit for bit, whole and in parts.
 #include "kernel_test.h"
 #include "kernels/adamw/reference.h"
 #include "kernels/lamb/reference.h"

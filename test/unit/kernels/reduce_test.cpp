@@ -1,3 +1,4 @@
+// Reductions over rows and columns: the tree's bits, and how near they are to a plain sum.
 #include <algorithm>
 #include <vector>
 

@@ -1,3 +1,4 @@
+// RMS norm and its gradient against the reference, and by finite differences.
 #include "kernel_test.h"
 #include "kernels/rms_norm/reference.h"
 

@@ -1,3 +1,4 @@
+// Rotary embedding and its tables against the reference.
 #include "kernel_test.h"
 #include "kernels/rope/reference.h"
 

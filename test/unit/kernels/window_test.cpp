@@ -1,3 +1,4 @@
+// Convolution in its three directions and pooling against plain loops.
 #include <string>
 
 #include "kernel_test.h"
@@ -21,8 +22,7 @@ ConvolutionDesc describe(ConvolutionDesc d, int64_t high) {
   return d;
 }
 
-std::vector<ConvolutionCase> convolutionCases() {
-  return {
+const std::vector<ConvolutionCase> kConvolutions = {
       {"line", describe({.batch = 3, .channels = 5, .outputs = 7, .size = {1, 1, 41}, .kernel = {1, 1, 4}}, 0)},
       {"image",
        describe({.batch = 2, .channels = 16, .outputs = 33, .size = {1, 29, 31}, .kernel = {1, 3, 3}, .low = {0, 1, 1}},
@@ -81,8 +81,7 @@ std::vector<ConvolutionCase> convolutionCases() {
       {"window_beyond_the_end",
        describe({.batch = 1, .channels = 2, .outputs = 2, .size = {1, 2, 3}, .kernel = {1, 3, 5}, .low = {0, 2, 4}},
                 4)},
-  };
-}
+};
 
 class Convolution : public testing::TestWithParam<ConvolutionCase> {
  protected:
@@ -146,7 +145,7 @@ TEST_P(Convolution, ShardsHaveTheBitsOfTheWhole) {
   EXPECT_TRUE(sameBits(part, Floats(whole.begin(), whole.begin() + one.outputs * d.places())));
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Convolution, testing::ValuesIn(convolutionCases()),
+INSTANTIATE_TEST_SUITE_P(Shapes, Convolution, testing::ValuesIn(kConvolutions),
                          [](const testing::TestParamInfo<ConvolutionCase> &info) { return info.param.name; });
 
 TEST(MaxPool, EqualsThePlainLoopsWithPlaces) {

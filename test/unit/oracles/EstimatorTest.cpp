@@ -49,7 +49,7 @@ struct Account {
   double moved = 0;  ///< bytes of states off the device
 };
 
-Account planned(const Gpt2Config &config, PipelineOptions options) {
+Account planned(const Gpt2Config &config, Plan options) {
   PlannedModel model(config, options.dp);
   Account account;
   account.psi = static_cast<double>(countParameters(model.get()));
@@ -74,10 +74,10 @@ class Estimator : public testing::TestWithParam<std::tuple<Row, int64_t>> {};
 TEST_P(Estimator, CountsTheStatesOfTheAccount) {
   const auto &[row, ranks] = GetParam();
   Gpt2Config config = publishedModel();
-  PipelineOptions options;
+  Plan options;
   options.dp = ranks;
   options.zero = row.stage;
-  options.precision.compute = "bf16";
+  options.precision = "bf16";
   options.offloadOptimizer = row.offload;
   Account account = planned(config, options);
   ASSERT_GT(account.whole, 0);
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// layer's parameters. Gradients stay.
 TEST(EstimatorOfFullOffload, CountsTheWindowOfTheAccount) {
   Gpt2Config config = publishedModel();
-  PipelineOptions options;
+  Plan options;
   options.dp = 8;
   options.zero = 3;
   options.offloadOptimizer = options.offloadParam = "cpu";

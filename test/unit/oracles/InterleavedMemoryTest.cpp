@@ -26,10 +26,10 @@ double savedBytes(const Row &row, int64_t virtualStages) {
   config.positions = 512;
   config.vocabulary = 64; // so that layers alone decide where the model is cut
   PlannedModel model(config, 1);
-  PipelineOptions options;
+  Plan options;
   options.pp = row.stages;
   options.virtualStages = virtualStages;
-  options.microBatches = 2 * row.stages;
+  options.gradAccum = 2 * row.stages;
   EXPECT_TRUE(model.plan(options));
   EXPECT_EQ(model.account().stages.size(), static_cast<size_t>(row.stages));
   const StageAccount &stage = model.account().stages.front();

@@ -91,7 +91,7 @@ TEST(Operations, BackwardTakesTwiceTheProductsOfForward) {
   Gpt2Config config = configOf(kModels[0]);
   config.layers = 2;
   PlannedModel forward(config, 1), trained(config, 1);
-  ASSERT_TRUE(trained.plan(PipelineOptions(), Phase::Train));
+  ASSERT_TRUE(trained.plan(Plan(), Phase::Train));
   auto products = [](mlir::Operation *root) {
     double sum = 0;
     root->walk([&](EinsumOp op) { sum += static_cast<double>(op.getFlops()); });

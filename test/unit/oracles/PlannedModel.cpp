@@ -1,3 +1,4 @@
+// Building a GPT-2 of a published size and running the phases up to its plan.
 #include "PlannedModel.h"
 
 #include "dialects/Dist/DistDialect.h"
@@ -14,9 +15,8 @@ PlannedModel::PlannedModel(const Gpt2Config &config, int64_t samples)
   module = buildGpt2(*context, config, samples, config.positions);
 }
 
-bool PlannedModel::plan(PipelineOptions options, Phase last) {
+bool PlannedModel::plan(Plan options, Phase last) {
   options.logits = "logits";
-  options.account = &job;
   job.tp = options.tp, job.pp = options.pp, job.dp = options.dp;
   for (Phase phase : kPhases) {
     if (phase > last)
@@ -25,7 +25,7 @@ bool PlannedModel::plan(PipelineOptions options, Phase last) {
       return false;
     mlir::PassManager passes(context.get());
     if (phase == Phase::Rank)
-      buildPlacement(passes, options);
+      buildPlacement(passes, &job);
     else
       buildPhase(phase, passes, options);
     if (failed(passes.run(*module)))

@@ -17,7 +17,7 @@ public:
   PlannedModel(const Gpt2Config &config, int64_t samples);
 
   /// Runs all phases up to `last`; in phase 5 only placement, which fills in the account.
-  bool plan(PipelineOptions options, Phase last = Phase::Rank);
+  bool plan(Plan options, Phase last = Phase::Rank);
 
   /// Called before the passes of each phase; what it returns is whether to go on.
   std::function<bool(Phase, mlir::ModuleOp)> beforePhase;

@@ -1,7 +1,8 @@
 // Bytes of the model states and volume of communication, of planned models, against the tables of Rajbhandari et al.
 // 2020 (ZeRO). f32 training with Adam has 16 bytes a parameter too: 4 of parameters, 4 of gradients, 8 of optimizer, so
 // that the baseline and stage 3 are the paper's figures; stages 1 and 2 divide what they do in the paper's formulas. In
-// bf16 with gradients of bf16 everything is as in the paper: 2 of parameters, 2 of gradients, 12 of optimizer with masters.
+// bf16 with gradients of bf16 everything is as in the paper: 2 of parameters, 2 of gradients, 12 of optimizer with
+// masters.
 #include "PlannedModel.h"
 #include "dialects/Rank/RankDialect.h"
 
@@ -41,10 +42,10 @@ TEST_P(States, BytesAndVolumeAreThePublishedOnes) {
   config.vocabulary = 51200;
   PlannedModel model(config, row.dp);
   double psi = static_cast<double>(countParameters(model.get()));
-  PipelineOptions options;
+  Plan options;
   options.dp = row.dp;
   options.zero = row.stage;
-  options.precision.compute = options.precision.gradientAccumulation = row.precision;
+  options.precision = options.gradientAccumulationType = row.precision;
   ASSERT_TRUE(model.plan(options));
   ASSERT_EQ(model.account().stages.size(), 1u);
   const StageAccount &stage = model.account().stages.front();
@@ -93,6 +94,7 @@ INSTANTIATE_TEST_SUITE_P(PublishedMixed, States,
                          testing::Values(Row{"baseline", 0, 64, 120, 2, "bf16"}, Row{"stage 1", 1, 4, 52.5, 2, "bf16"},
                                          Row{"stage 1", 1, 16, 35.6, 2, "bf16"}, Row{"stage 1", 1, 64, 31.4, 2, "bf16"},
                                          Row{"stage 2", 2, 4, 41.3, 2, "bf16"}, Row{"stage 2", 2, 64, 16.6, 2, "bf16"},
-                                         Row{"stage 3", 3, 16, 7.5, 3, "bf16"}, Row{"stage 3", 3, 64, 1.88, 3, "bf16"}));
+                                         Row{"stage 3", 3, 16, 7.5, 3, "bf16"},
+                                         Row{"stage 3", 3, 64, 1.88, 3, "bf16"}));
 
 } // namespace

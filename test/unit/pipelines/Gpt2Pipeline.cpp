@@ -22,12 +22,12 @@ mlir::OwningOpRef<mlir::ModuleOp> pipelines::importTiny(mlir::MLIRContext &conte
   return succeeded(module) ? std::move(*module) : nullptr;
 }
 
-bool pipelines::runPhases(mlir::ModuleOp module, Phase first, Phase last, const PipelineOptions &options) {
+bool pipelines::runPhases(mlir::ModuleOp module, Phase first, Phase last, const Plan &plan, JobAccount *account) {
   mlir::PassManager passes(module.getContext());
   for (Phase phase : kPhases) {
     if (phase < first || phase > last)
       continue;
-    buildPhase(phase, passes, options);
+    buildPhase(phase, passes, plan, account);
     buildVerification(phase, passes);
   }
   return succeeded(passes.run(module));

@@ -18,7 +18,7 @@ std::unique_ptr<mlir::MLIRContext> makeContext();
 mlir::OwningOpRef<mlir::ModuleOp> importTiny(mlir::MLIRContext &context, int64_t batch);
 
 /// Runs the phases from `first` to `last`, each with its check.
-bool runPhases(mlir::ModuleOp module, Phase first, Phase last, const PipelineOptions &options);
+bool runPhases(mlir::ModuleOp module, Phase first, Phase last, const Plan &plan, JobAccount *account = nullptr);
 
 } // namespace hyc::pipelines
 

@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kRanks = 4;
 using Arenas = std::map<std::string, int64_t>;
 
-PipelineOptions optionsOf(int64_t zero, const std::string &optimizer, const std::string &parameters) {
-  PipelineOptions options;
+Plan optionsOf(int64_t zero, const std::string &optimizer, const std::string &parameters) {
+  Plan options;
   options.logits = "logits";
   options.dp = kRanks;
   options.zero = zero;
@@ -37,12 +37,11 @@ struct Compiled {
   int64_t largestWhole = 0;                        ///< bytes of the largest parameter before it was cut
 };
 
-Compiled compile(PipelineOptions options) {
+Compiled compile(const Plan &options) {
   Compiled compiled;
   std::unique_ptr<mlir::MLIRContext> context = makeContext();
   mlir::OwningOpRef<mlir::ModuleOp> module = importTiny(*context, kRanks);
-  options.account = &compiled.account;
-  EXPECT_TRUE(module && runPhases(*module, Phase::Model, Phase::Rank, options));
+  EXPECT_TRUE(module && runPhases(*module, Phase::Model, Phase::Rank, options, &compiled.account));
   module->walk([&](rank::ArenaOp arena) { compiled.arenas[arena.getSymName().str()] += arena.getBytes(); });
   module->walk([&](rank::StateOp state) {
     int64_t bytes = state.getBufferType().getBytes();
@@ -110,7 +109,7 @@ TEST_P(OffloadMemory, ParametersAreThereForTheirUsesAlone) {
 
 /// One at a time is on the device.
 TEST_P(OffloadMemory, GradientsAreOnTheHost) {
-  PipelineOptions options = optionsOf(GetParam(), "cpu", "none");
+  Plan options = optionsOf(GetParam(), "cpu", "none");
   Compiled device = compile(options);
   options.offloadGradients = "cpu";
   Compiled host = compile(options);
@@ -126,7 +125,7 @@ TEST_P(OffloadMemory, GradientsAreOnTheHost) {
 /// one's bias.
 TEST(OffloadPrefetch, TakesWhatIsAheadOfItsUse) {
   auto parametersAt = [](int64_t distance) {
-    PipelineOptions options = optionsOf(0, "none", "cpu");
+    Plan options = optionsOf(0, "none", "cpu");
     options.offloadPrefetch = distance;
     Compiled compiled = compile(options);
     for (const ArenaAccount &arena : compiled.account.stages.front().arenas)
@@ -145,10 +144,10 @@ TEST(OffloadPrefetch, TakesWhatIsAheadOfItsUse) {
 /// with the micro-batches in flight, while the host's does, by what each of them saves.
 TEST(OffloadActivations, WhatIsInFlightIsOnTheHost) {
   auto withMicroBatches = [](int64_t count, const std::string &where, const std::string &recompute) {
-    PipelineOptions options = optionsOf(0, "none", "none");
+    Plan options = optionsOf(0, "none", "none");
     options.schedule = "gpipe";
     options.pp = 1;
-    options.microBatches = count;
+    options.gradAccum = count;
     options.recompute = recompute;
     options.offloadActivations = where;
     return compile(options);

@@ -40,10 +40,10 @@ std::vector<std::string> plan(bool renamed) {
   auto module = importTiny(*context, 8);
   if (!module)
     return {};
-  PipelineOptions options;
+  Plan options;
   options.logits = "logits";
   options.tp = options.pp = options.dp = 2;
-  options.microBatches = 4;
+  options.gradAccum = 4;
   if (!runPhases(*module, Phase::Model, Phase::Model, options))
     return {};
   if (renamed)
@@ -61,7 +61,7 @@ TEST(Plan, SplitsHeadsInnerFactorsAndTheVocabularyOnly) {
   auto context = makeContext();
   auto module = importTiny(*context, 4);
   ASSERT_TRUE(module);
-  PipelineOptions options;
+  Plan options;
   options.logits = "logits";
   options.tp = 2;
   ASSERT_TRUE(runPhases(*module, Phase::Model, Phase::Plan, options));
@@ -84,7 +84,7 @@ TEST(Plan, NoRankEverHoldsWholeLogits) {
   auto context = makeContext();
   auto module = importTiny(*context, 4);
   ASSERT_TRUE(module);
-  PipelineOptions options;
+  Plan options;
   options.logits = "logits";
   options.tp = 4;
   ASSERT_TRUE(runPhases(*module, Phase::Model, Phase::Local, options));

@@ -15,11 +15,11 @@ std::vector<std::string> rankOps(int64_t dp) {
   auto module = importTiny(*context, 2 * dp);
   if (!module)
     return {};
-  PipelineOptions options;
+  Plan options;
   options.logits = "logits";
   options.tp = options.pp = 2;
   options.dp = dp;
-  options.microBatches = 4;
+  options.gradAccum = 4;
   if (!runPhases(*module, Phase::Model, Phase::Rank, options))
     return {};
   std::vector<std::string> lines;

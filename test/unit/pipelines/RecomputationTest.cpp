@@ -18,12 +18,12 @@ namespace {
 constexpr int64_t kSequence = 64, kWidth = 64, kBatch = 2, kHeads = 8;
 constexpr int64_t kBoundary = 4 * kSequence * kBatch * kWidth; // bytes of one value between layers
 
-PipelineOptions optionsOf(int64_t tp, int64_t pp, int64_t microBatches) {
-  PipelineOptions options;
+Plan optionsOf(int64_t tp, int64_t pp, int64_t microBatches) {
+  Plan options;
   options.logits = "logits";
   options.tp = tp;
   options.pp = pp;
-  options.microBatches = microBatches;
+  options.gradAccum = microBatches;
   return options;
 }
 
@@ -32,9 +32,7 @@ struct Compiled {
   mlir::OwningOpRef<mlir::ModuleOp> module = importTiny(*context, kBatch);
 
   explicit operator bool() const { return static_cast<bool>(module); }
-  bool run(Phase first, Phase last, const PipelineOptions &options) {
-    return module && runPhases(*module, first, last, options);
-  }
+  bool run(Phase first, Phase last, const Plan &options) { return module && runPhases(*module, first, last, options); }
   /// Has every attention written out in small ops.
   bool writeOutAttention() {
     mlir::PassManager passes(context.get());
@@ -89,7 +87,7 @@ int64_t countRepeated(mlir::ModuleOp module, int64_t stage, llvm::StringRef mnem
 
 TEST(Recompute, LayerModeSavesTheValuesBetweenLayersAndNothingElse) {
   for (int64_t tp : {1, 2}) {
-    PipelineOptions options = optionsOf(tp, 2, 4);
+    Plan options = optionsOf(tp, 2, 4);
     options.schedule = "gpipe"; // the last stage holds four micro-batches too, so that its head is computed again
     options.recompute = "layer";
     Compiled compiled;
@@ -107,7 +105,7 @@ TEST(Recompute, LayerModeSavesTheValuesBetweenLayersAndNothingElse) {
 }
 
 TEST(Recompute, PartitionedActivationsAreATpThOfThem) {
-  PipelineOptions options = optionsOf(2, 1, 4);
+  Plan options = optionsOf(2, 1, 4);
   options.schedule = "gpipe";
   options.recompute = "layer";
   options.partitionActivations = true;
@@ -120,7 +118,7 @@ TEST(Recompute, PartitionedActivationsAreATpThOfThem) {
 }
 
 TEST(Recompute, TheHeadIsLeftAloneWhereItsBackwardFollowsAtOnce) {
-  PipelineOptions options = optionsOf(1, 2, 4);
+  Plan options = optionsOf(1, 2, 4);
   options.recompute = "layer"; // 1f1b: the last stage holds one micro-batch
   Compiled compiled;
   ASSERT_TRUE(compiled.run(Phase::Model, Phase::Local, options));
@@ -136,7 +134,7 @@ TEST(Recompute, ArenasShrinkToRecordsAndOneLayersWork) {
   for (int64_t pp : {1, 2}) {
     int64_t arenaBytes[2], recordBytes[2];
     for (bool layer : {false, true}) {
-      PipelineOptions options = optionsOf(1, pp, 8);
+      Plan options = optionsOf(1, pp, 8);
       options.schedule = "gpipe";
       options.recompute = layer ? "layer" : "none";
       Compiled compiled;
@@ -157,7 +155,7 @@ TEST(Recompute, ArenasShrinkToRecordsAndOneLayersWork) {
 // Without 1f1b's bound every micro-batch has a record; with it, stage s of p has p - s.
 TEST(Recompute, RecordsAreThoseOfTheMicroBatchesInFlight) {
   for (const char *schedule : {"gpipe", "1f1b"}) {
-    PipelineOptions options = optionsOf(1, 4, 6);
+    Plan options = optionsOf(1, 4, 6);
     options.schedule = schedule;
     options.recompute = "layer";
     Compiled compiled;
@@ -176,7 +174,7 @@ TEST(Recompute, RecordsAreThoseOfTheMicroBatchesInFlight) {
 TEST(Recompute, SelectiveDropsTheSquaresOfWrittenOutAttention) {
   std::map<std::string, int64_t> saved[2];
   for (bool selective : {false, true}) {
-    PipelineOptions options = optionsOf(1, 1, 2);
+    Plan options = optionsOf(1, 1, 2);
     options.recompute = selective ? "selective" : "none";
     Compiled compiled;
     ASSERT_TRUE(compiled.run(Phase::Model, Phase::Model, options) && compiled.writeOutAttention() &&
@@ -202,7 +200,7 @@ TEST(Recompute, SelectiveDropsTheSquaresOfWrittenOutAttention) {
 TEST(Recompute, SelectiveLeavesCompositeAttentionAlone) {
   std::map<std::string, int64_t> saved[2];
   for (bool selective : {false, true}) {
-    PipelineOptions options = optionsOf(1, 1, 2);
+    Plan options = optionsOf(1, 1, 2);
     options.recompute = selective ? "selective" : "none";
     Compiled compiled;
     ASSERT_TRUE(compiled.run(Phase::Model, Phase::Local, options));
@@ -215,7 +213,7 @@ TEST(Recompute, SelectiveLeavesCompositeAttentionAlone) {
 // budget is kept for what the plan can know: the bytes of the values saved.
 TEST(Recompute, AutoSavesWithinItsBudgetAndUsesIt) {
   auto compile = [](int64_t budget, int64_t &bytes, int64_t &repeatedProducts) {
-    PipelineOptions options = optionsOf(1, 2, 4);
+    Plan options = optionsOf(1, 2, 4);
     options.recompute = "auto";
     options.activationBudgets = {budget};
     Compiled compiled;

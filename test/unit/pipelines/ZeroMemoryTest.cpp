@@ -30,8 +30,8 @@ struct Compiled {
   }
 };
 
-PipelineOptions optionsOf(int64_t stage, const std::string &reduction) {
-  PipelineOptions options;
+Plan optionsOf(int64_t stage, const std::string &reduction) {
+  Plan options;
   options.logits = "logits";
   options.dp = kRanks;
   options.zero = stage;
@@ -40,7 +40,7 @@ PipelineOptions optionsOf(int64_t stage, const std::string &reduction) {
   return options;
 }
 
-Compiled compile(const PipelineOptions &options, Phase last = Phase::Rank) {
+Compiled compile(const Plan &options, Phase last = Phase::Rank) {
   Compiled compiled{makeContext(), {}};
   compiled.module = importTiny(*compiled.context, kRanks);
   EXPECT_TRUE(compiled.module && runPhases(*compiled.module, Phase::Model, last, options));
@@ -120,12 +120,12 @@ int64_t gatheredAtOnce(FuncOp func) {
 
 TEST(ZeroMemory, GatheredParametersStayWithinTheWindow) {
   const Sizes sizes = sizesOfParameters(compile(0, "step"));
-  PipelineOptions options = optionsOf(3, "micro_batch");
+  Plan options = optionsOf(3, "micro_batch");
   int64_t largest = 0;
   Compiled plan = compile(options, Phase::Plan);
   for (auto param : plan.module->getOps<ParamOp>())
     largest = std::max(largest, 4 * param.getWholeType().getNumElements());
-  auto windowOf = [&](const PipelineOptions &chosen) { return compile(chosen).arenas()["parameters"] - sizes.shard; };
+  auto windowOf = [&](const Plan &chosen) { return compile(chosen).arenas()["parameters"] - sizes.shard; };
   auto gatheredIn = [](Compiled &&local) {
     int64_t most = 0;
     for (auto func : local.module->getOps<FuncOp>())

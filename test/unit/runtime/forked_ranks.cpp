@@ -1,3 +1,4 @@
+// Forking ranks and collecting what each of them came to.
 #include "forked_ranks.h"
 
 #include <sys/wait.h>
@@ -9,8 +10,9 @@
 #include <cstdlib>
 
 #include "comm/channels.h"
-#include "comm/sockets.h"
-#include "io/state_file.h"
+#include "comm/transport.h"
+#include "io/offload_file.h"
+#include "run/state_file.h"
 
 namespace {
 
@@ -19,6 +21,8 @@ using hycrt::Status;
 using hycrt::StatusCode;
 
 constexpr int64_t kPatienceMs = 60000;
+
+int outcomePipe = -1;  // of a rank
 
 struct Child {
   pid_t pid = -1;
@@ -31,9 +35,8 @@ Child startRank(const Environment& environment, const RankFunction& function) {
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[0]);
-    const Status status = function(environment);
-    const ssize_t written = write(ends[1], status.message().data(), status.message().size());
-    _exit(written < 0 ? 1 : status.exitCode());
+    outcomePipe = ends[1];
+    endRank(function(environment));
   }
   close(ends[1]);
   return {pid, ends[0]};
@@ -49,6 +52,11 @@ std::string readAll(int fd) {
 
 }  // namespace
 
+void endRank(const Status& status) {
+  const ssize_t written = write(outcomePipe, status.message().data(), status.message().size());
+  _exit(written < 0 ? 1 : status.exitCode());
+}
+
 std::string uniqueSocketName() {
   static int counter = 0;
   return "hyc-test-" + std::to_string(getpid()) + "-" + std::to_string(counter++);
@@ -61,7 +69,7 @@ std::vector<RankOutcome> runRanks(int count, const RankFunction& function) {
   for (int rank = 0; rank < count; ++rank) {
     Environment environment;
     environment.rank = environment.localRank = rank;
-    environment.worldSize = count;
+    environment.ranksHere = environment.worldSize = count;
     environment.socketName = socketName;
     children.push_back(startRank(environment, function));
   }
@@ -90,22 +98,40 @@ std::vector<RankOutcome> runRanks(int count, const RankFunction& function) {
   return outcomes;
 }
 
+hycrt::Result<std::unique_ptr<HostSide>> HostSide::connect(const hycrt::Program& program,
+                                                           const Environment& environment, const Options& options) {
+  auto side = std::make_unique<HostSide>();
+  side->plans = hycrt::planChannels(program, hycrt::coordinatesOf(program.mesh, environment.rank));
+  side->catalog = hycrt::catalogOf(program);
+  const hycrt::TransportSetup setup{program, environment, side->plans, side->catalog, options.greet};
+  hycrt::Result<const hycrt::TransportKind*> kind = hycrt::transportFor(environment);
+  if (!kind.ok()) return kind.status();
+  hycrt::Result<hycrt::RankMemory> memory = hycrt::RankMemory::allocate(program, {(*kind)->headBytes(setup), true});
+  if (!memory.ok()) return memory.status();
+  side->memory = std::make_unique<hycrt::RankMemory>(std::move(*memory));
+  hycrt::Result<std::unique_ptr<hycrt::Transport>> transport = (*kind)->connect(setup, *side->memory);
+  if (!transport.ok()) return transport.status();
+  if (options.wrap) *transport = options.wrap(std::move(*transport), environment.rank);
+  hycrt::Result<std::unique_ptr<hycrt::HostExchanger>> exchanger =
+      hycrt::HostExchanger::create(setup, side->memory->arenas(), std::move(*transport),
+                                   {std::getenv("HYC_TEST_COMMUNICATION_THREAD") != nullptr, nullptr});
+  if (!exchanger.ok()) return exchanger.status();
+  side->exchanger = std::move(*exchanger);
+  return side;
+}
+
 hycrt::Result<std::unique_ptr<ConnectedRank>> ConnectedRank::connect(const hycrt::Program& program,
                                                                      const Environment& environment,
                                                                      const std::string& nvmePath) {
-  const hycrt::Coordinates at = hycrt::coordinatesOf(program.mesh, environment.rank);
   auto rank = std::make_unique<ConnectedRank>();
-  hycrt::ChannelPlans plans = hycrt::planChannels(program, at);
-  hycrt::Result<hycrt::RankMemory> memory =
-      hycrt::RankMemory::allocate(program, at, plans, hycrt::catalogOf(program), {nvmePath});
-  if (!memory.ok()) return memory.status();
-  rank->memory_ = std::make_unique<hycrt::RankMemory>(std::move(*memory));
-  hycrt::Result<std::unique_ptr<hycrt::Communicator>> communicator =
-      hycrt::Communicator::connect(program, environment, *rank->memory_, std::move(plans),
-                                   {std::getenv("HYC_TEST_COMMUNICATION_THREAD") != nullptr, nullptr});
-  if (!communicator.ok()) return communicator.status();
-  rank->communicator_ = std::move(*communicator);
-  rank->context_ = std::make_unique<hycrt::Context>(program, at, rank->memory_->arenas(), rank->communicator_.get(),
-                                                    rank->memory_->file());
+  hycrt::Result<std::unique_ptr<hycrt::BlockFile>> file = hycrt::openOffloadFile(program, environment.rank, nvmePath);
+  if (!file.ok()) return file.status();
+  rank->file_ = std::move(*file);
+  hycrt::Result<std::unique_ptr<HostSide>> host = HostSide::connect(program, environment, {});
+  if (!host.ok()) return host.status();
+  rank->host_ = std::move(*host);
+  rank->context_ =
+      std::make_unique<hycrt::Context>(program, hycrt::coordinatesOf(program.mesh, environment.rank),
+                                       rank->host_->memory->arenas(), rank->host_->exchanger.get(), rank->file_.get());
   return rank;
 }

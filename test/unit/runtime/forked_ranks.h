@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "core/environment.h"
-#include "cpu/rank_memory.h"
+#include "base/environment.h"
+#include "comm/host_exchanger.h"
 #include "hycrt/context.h"
+#include "io/block_file.h"
+#include "memory/rank_memory.h"
 
 // How a forked rank ended. A crash is a signal; otherwise the Status that its function returned.
 struct RankOutcome {
@@ -25,8 +26,29 @@ using RankFunction = std::function<hycrt::Status(const hycrt::Environment&)>;
 // Runs ranks 0 … count - 1 with a private meeting point and waits for all; kills what is left after 60 s.
 std::vector<RankOutcome> runRanks(int count, const RankFunction& function);
 
+// Ends the calling rank at once, on any of its threads, with this outcome.
+[[noreturn]] void endRank(const hycrt::Status& status);
+
 // A meeting point that no other test uses.
 std::string uniqueSocketName();
+
+// The memory of a rank, and its exchanges with others by way of the host.
+struct HostSide {
+  struct Options {
+    void (*greet)(std::byte*) = nullptr;
+    // What is used in place of the transport that a run would use.
+    std::unique_ptr<hycrt::Transport> (*wrap)(std::unique_ptr<hycrt::Transport>, int rank) = nullptr;
+  };
+  // Collectives have a thread of their own where HYC_TEST_COMMUNICATION_THREAD is set.
+  static hycrt::Result<std::unique_ptr<HostSide>> connect(const hycrt::Program& program,
+                                                          const hycrt::Environment& environment,
+                                                          const Options& options);
+
+  hycrt::ChannelPlans plans;
+  std::string catalog;
+  std::unique_ptr<hycrt::RankMemory> memory;
+  std::unique_ptr<hycrt::HostExchanger> exchanger;
+};
 
 // A rank that is connected: what a generated function is given.
 class ConnectedRank {
@@ -35,11 +57,11 @@ class ConnectedRank {
                                                                const hycrt::Environment& environment,
                                                                const std::string& nvmePath = "");
   hycrt::Context& context() { return *context_; }
-  hycrt::Communicator& communicator() { return *communicator_; }
+  hycrt::HostExchanger& exchanger() { return *host_->exchanger; }
 
  private:
-  std::unique_ptr<hycrt::RankMemory> memory_;
-  std::unique_ptr<hycrt::Communicator> communicator_;
+  std::unique_ptr<HostSide> host_;
+  std::unique_ptr<hycrt::BlockFile> file_;
   std::unique_ptr<hycrt::Context> context_;
 };
 

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "hycrt/safetensors.h"
@@ -450,6 +451,49 @@ TEST(OtherLaunchers, AreNotNeededForOneRank) {
       runCommand({folder / "bin/stage0", "--out", folder.path(), "--data", folder / "text", "--steps", "2"});
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_CONTAINS(result.output, "step 2/2");
+}
+
+std::vector<std::string> linesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Embedding, AProgramOfOnesOwnIsToldWhatHycRunIs) {
+  CompiledFolder folder(kOne);
+  const Training training = train(folder);
+  const CommandResult result = runCommand({EMBEDDING, folder.path(), folder / "text", "20", "0"});
+  EXPECT_EQ(result.errors, "");
+  const std::vector<std::string> lines = linesOf(result.output);
+  ASSERT_EQ(lines.size(), 23u) << result.output;
+  EXPECT_EQ(lines.front(), "begin");
+  for (size_t i = 0; i < training.records.size(); ++i) {
+    const hycrt::Result<hycrt::StepRecord> record = hycrt::parseStepRecord(lines[i + 1]);
+    ASSERT_TRUE(record.ok()) << lines[i + 1];
+    EXPECT_EQ(record->loss, training.records[i].loss) << "step " << i + 1;
+    EXPECT_EQ(record->gradNorm, training.records[i].gradNorm) << "step " << i + 1;
+  }
+  EXPECT_EQ(lines[21], "memory of rank 0");
+  EXPECT_EQ(lines[22], "ended: well");
+}
+
+TEST(Embedding, EndsWithTheErrorOfWhoIsTold) {
+  CompiledFolder folder(kOne);
+  const CommandResult result = runCommand({EMBEDDING, folder.path(), folder / "text", "20", "3"});
+  const std::vector<std::string> lines = linesOf(result.output);
+  ASSERT_EQ(lines.size(), 5u) << result.output;
+  EXPECT_EQ(lines.back(), "ended: that is enough");
+}
+
+TEST(Embedding, GivesErrorsBackAndPrintsNone) {
+  CompiledFolder folder(kOne);
+  const CommandResult noData = runCommand({EMBEDDING, folder.path(), folder / "nothing", "20", "0"});
+  EXPECT_EQ(noData.errors, "");
+  EXPECT_CONTAINS(noData.output, "ended: ");
+  EXPECT_CONTAINS(noData.output, "nothing");
+  const CommandResult noFolder = runCommand({EMBEDDING, "", folder / "text", "20", "0"});
+  EXPECT_EQ(noFolder.output, "ended: no folder is given (RunOptions::out)\n");
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "cpu/rank_memory.h"
 #include "hycrt/context.h"
+#include "memory/rank_memory.h"
 
 namespace hycrt {
 namespace {

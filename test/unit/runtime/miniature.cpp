@@ -39,7 +39,7 @@ constexpr int64_t kInputTokens = 0, kLabels = 1024;
 
 constexpr ArenaDesc kArenas[] = {{"parameters", 128, Sharing::kPrivate},
                                  {"gradients", 128, Sharing::kShared},
-                                 {"activations", kSlots* kSlotBytes, Sharing::kShared},
+                                 {"activations", kSlots * kSlotBytes, Sharing::kShared},
                                  {"communication", 1024, Sharing::kShared},
                                  {"host", 2048, Sharing::kPrivate}};
 
@@ -277,4 +277,8 @@ constexpr Program kProgram = {"miniature",
 
 }  // namespace
 
+#ifdef HYC_EMBEDDED
+const Program& miniatureProgram() { return kProgram; }
+#else
 int main(int argc, char** argv) { return runProgram(argc, argv, kProgram); }
+#endif

@@ -7,14 +7,14 @@
 #include <cstring>
 #include <vector>
 
-#include "core/program_check.h"
 #include "forked_ranks.h"
 #include "hycrt/philox.h"
 #include "hycrt/safetensors.h"
 #include "io/block_file.h"
 #include "io/initial_values.h"
-#include "io/state_file.h"
 #include "io/state_window.h"
+#include "run/program_check.h"
+#include "run/state_file.h"
 #include "temporary_folder.h"
 
 namespace hycrt {
@@ -151,7 +151,8 @@ TEST(Moves, FillAShardUpWithZeros) {
   OneRank one(folder.path());
   Context& ctx = one.rank->context();
   for (int i = 0; i < 100; ++i) ctx.ptr<float>(kMemory, 0)[i] = static_cast<float>(i + 1);
-  wait(ctx, fetchStart(ctx, {kMemory, 0}, {kMemory, 80}, 24, 8));  // elements 0 to 5 over 20 to 25, zeros over 26 and 27
+  wait(ctx,
+       fetchStart(ctx, {kMemory, 0}, {kMemory, 80}, 24, 8));  // elements 0 to 5 over 20 to 25, zeros over 26 and 27
   const float* at = ctx.ptr<float>(kMemory, 80);
   EXPECT_EQ(at[5], 6);
   EXPECT_EQ(at[6], 0);

@@ -1,5 +1,5 @@
 // How ranks meet, and what strangers on the port, other programs and second copies of a rank come to.
-#include "comm/rendezvous.h"
+#include "comm/shm/rendezvous.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <cstring>
 #include <thread>
 
-#include "comm/doorkeeper.h"
-#include "comm/sockets.h"
+#include "comm/shm/doorkeeper.h"
+#include "comm/shm/sockets.h"
 #include "forked_ranks.h"
 
 namespace hycrt {

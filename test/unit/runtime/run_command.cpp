@@ -1,3 +1,4 @@
+// Starting a command, feeding its pipes, and ending it with its group.
 #include "run_command.h"
 
 #include <fcntl.h>

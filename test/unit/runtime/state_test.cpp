@@ -5,14 +5,14 @@
 #include <map>
 #include <vector>
 
+#include "base/file.h"
 #include "forked_ranks.h"
 #include "hycrt/philox.h"
 #include "hycrt/safetensors.h"
-#include "io/file.h"
 #include "io/initial_values.h"
-#include "io/state_file.h"
 #include "io/state_layout.h"
 #include "kernels/narrow_float.h"
+#include "run/state_file.h"
 #include "temporary_folder.h"
 
 namespace hycrt {

@@ -104,8 +104,8 @@ KernelCase addSum(const std::string &name, int64_t outer, int64_t steps, int64_t
           true};
 }
 
-/// In 16 bits, where GPUs walk in packs: what is broadcast, indices, many results.
-void addNarrowCases(std::vector<KernelCase> &cases) {
+/// In 16 bits, where GPUs walk in packs: long rows and columns, many results.
+void addNarrowReductions(std::vector<KernelCase> &cases) {
   cases.push_back(addSum("bf16_columns", 1, 300, 72));
   cases.push_back(addSum("bf16_wide_columns", 1, 2, 524288));
   cases.push_back(addSum("bf16_odd_columns", 2, 260, 37));
@@ -144,6 +144,10 @@ void addNarrowCases(std::vector<KernelCase> &cases) {
                        outs[0][c] += product;
                      }
                    }});
+}
+
+/// In 16 bits without a sum: what is broadcast, indices, functions that are approximated, rows that lie apart.
+void addNarrowElementwise(std::vector<KernelCase> &cases) {
   // A bias along the last dimension, a factor along the first two, and the index.
   cases.push_back(
       {"bf16_broadcast",
@@ -198,10 +202,8 @@ void addNarrowCases(std::vector<KernelCase> &cases) {
                    }});
 }
 
-std::vector<KernelCase> allCases() {
-  std::vector<KernelCase> cases{geluGradSum("columns_of_one_block", 77, 131),
-                                geluGradSum("columns_of_blocks", 1001, 131), geluGradSum("one_column", 5000, 1),
-                                geluGradSum("wide_columns", 3, 40001)};
+/// Rows, a middle dimension, and everything.
+void addReductions(std::vector<KernelCase> &cases) {
   // The numerator and denominator of a softmax, with the maximum subtracted, and the largest beside them.
   cases.push_back({"rows",
                    text({"space [37, 1003] reduced [1] strides [array<i64: 1003, 1>, array<i64: 1, 0>,",
@@ -249,6 +251,10 @@ std::vector<KernelCase> allCases() {
          for (int64_t i = 0; i < 5 * 301 * 67; ++i)
            outs[0][i / (301 * 67) * 67 + i % 67] += ins[0][i];
        }});
+}
+
+/// Spaces that are neither rows nor columns as they stand.
+void addUnusualSpaces(std::vector<KernelCase> &cases) {
   // Kept and reduced dimensions by turns, an input whose dimensions are exchanged, and a mean.
   cases.push_back({"alternating",
                    text({"space [6, 5, 3, 41] reduced [1, 3] strides [array<i64: 615, 41, 205, 1>,",
@@ -277,6 +283,10 @@ std::vector<KernelCase> allCases() {
                        outs[0][i] += *std::min_element(ins[0].begin() + i * 7, ins[0].begin() + i * 7 + 7);
                    },
                    0});
+}
+
+/// What an element's index does to it.
+void addIndexed(std::vector<KernelCase> &cases) {
   cases.push_back({"by_index",
                    text({"space [50, 70] reduced [0] strides [array<i64: 70, 1>, array<i64: 0, 1>] results [f32] {",
                          "^bb0(%x: f32):", "%0 = rank.index 0 : i64", "%1 = rank.compute \"convert\" %0 : (i64) -> f32",
@@ -303,6 +313,15 @@ std::vector<KernelCase> allCases() {
          for (int64_t i = 0; i < 405; ++i)
            outs[0][i / 45] += ins[0][i];
        }});
+}
+
+std::vector<KernelCase> allCases() {
+  std::vector<KernelCase> cases{geluGradSum("columns_of_one_block", 77, 131),
+                                geluGradSum("columns_of_blocks", 1001, 131), geluGradSum("one_column", 5000, 1),
+                                geluGradSum("wide_columns", 3, 40001)};
+  addReductions(cases);
+  addUnusualSpaces(cases);
+  addIndexed(cases);
   cases.push_back({"elementwise",
                    text({"space [999] strides [array<i64: 1>, array<i64: 1>] results [f32] {", "^bb0(%x: f32):",
                          "%0 = rank.compute \"gelu_tanh_grad\" %x, %x : (f32, f32) -> f32", "rank.yield %0 : f32 }"}),
@@ -313,7 +332,8 @@ std::vector<KernelCase> allCases() {
                      for (int64_t i = 0; i < 999; ++i)
                        outs[0][i] = geluTanhGrad(ins[0][i], ins[0][i]);
                    }});
-  addNarrowCases(cases);
+  addNarrowReductions(cases);
+  addNarrowElementwise(cases);
   return cases;
 }
 

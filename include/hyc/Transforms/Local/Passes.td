@@ -1,4 +1,5 @@
-// Phase 4: what one rank holds, and every exchange. These passes realise the plan; they decide nothing.
+// Phase 4: what one rank holds, and every exchange. These passes realise the plan; they decide nothing and take no
+// options: policies are those of the module (hyc/Plan/Policies.h).
 
 #ifndef HYC_TRANSFORMS_LOCAL_PASSES_TD
 #define HYC_TRANSFORMS_LOCAL_PASSES_TD
@@ -97,13 +98,9 @@ def ReduceGradients : Pass<"hyc-reduce-gradients", "::mlir::ModuleOp"> {
     Gradients are reduced over their partial axes, those of tied parameters over the stages that hold them as well. The
     loss sum and the token count reach every stage, since each needs the count to scale its gradients.
 
-    With `communication-type` gradients are rounded to that type for the exchange; the terms of a sum are still added in
+    With the policy `communication_type` gradients are rounded to that type for the exchange; the terms of a sum are still added in
     f32 and rounded once.
   }];
-  let options = [
-    Option<"communicationType", "communication-type", "std::string", "",
-           "`f32`, `bf16` or `fp16`; empty leaves gradients as they are accumulated">,
-  ];
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
 
@@ -121,8 +118,8 @@ def PrefetchParameters : Pass<"hyc-prefetch-parameters", "::mlir::ModuleOp"> {
   let summary = "starts gathers of flat parameters before the uses that they are for";
   let description = [{
     A gather is made right before its use. A parameter with `dist.prefetch = n` is asked for n gathers earlier in the same
-    function, as long as what is gathered or on its way at one moment stays within `max-live` elements, and what of that
-    is not used yet within `bucket` elements.
+    function, as long as what is gathered or on its way at one moment stays within `stage3_max_live_parameters` elements, and
+    what of that is not used yet within `stage3_prefetch_bucket_size` elements (policies).
 
     ```mlir
     // before
@@ -135,10 +132,6 @@ def PrefetchParameters : Pass<"hyc-prefetch-parameters", "::mlir::ModuleOp"> {
     %w2 = dist.wait %p2
     ```
   }];
-  let options = [
-    Option<"maxLive", "max-live", "int64_t", "1000000000", "most elements of gathered parameters at one moment">,
-    Option<"bucket", "bucket", "int64_t", "50000000", "most elements gathered before their use at one moment">,
-  ];
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
 
@@ -146,7 +139,7 @@ def DelayWaits : Pass<"hyc-delay-waits", "::mlir::ModuleOp"> {
   let summary = "awaits reductions of gradients after the computation that follows them";
   let description = [{
     A sum over ranks that is only added to a gradient is needed by nobody before the function ends. Its wait and the
-    addition move down to where the reduction `in-flight` places later is started, so that at most so many are under way
+    addition move down to where the reduction `reductions_in_flight` (a policy) places later is started, so that at most so many are under way
     while backward computes on. Additions to one state keep their order, and with it their bits.
 
     ```mlir
@@ -156,7 +149,7 @@ def DelayWaits : Pass<"hyc-delay-waits", "::mlir::ModuleOp"> {
     hyc.accumulate %s1 into @w1.grad
     %x = hyc.einsum …
     %p2 = dist.reduce_scatter_start %g2 …
-    // after, in-flight = 1
+    // after, reductions_in_flight = 1
     %p1 = dist.reduce_scatter_start %g1 …
     %x = hyc.einsum …
     %s1 = dist.wait %p1
@@ -164,9 +157,6 @@ def DelayWaits : Pass<"hyc-delay-waits", "::mlir::ModuleOp"> {
     %p2 = dist.reduce_scatter_start %g2 …
     ```
   }];
-  let options = [
-    Option<"inFlight", "in-flight", "int64_t", "1", "most reductions under way while backward computes; 0: none">,
-  ];
   let statistics = [Statistic<"delayedWaits", "delayed-waits", "waits moved past computation">];
 }
 
@@ -174,9 +164,9 @@ def MoveStates : Pass<"hyc-move-states", "::mlir::ModuleOp"> {
   let summary = "makes the moves of states that are not kept on the device explicit";
   let description = [{
     An update with a state on the host or on a disk runs on the host: its states on the device are copied there, those on
-    a disk are read, and what it changed is written back. Updates form groups of `sub-group-size` elements; a group's
-    disk states are read while the group before runs (`read-ahead`) and written while the one after does
-    (`write-behind`). A parameter is fetched to the device right before each op that uses it.
+    a disk are read, and what it changed is written back. Updates form groups of `sub_group_size` elements; a group's
+    disk states are read while the group before runs (`offload_read_ahead`) and written while the one after does
+    (`offload_write_behind`); all three are policies. A parameter is fetched to the device right before each op that uses it.
 
     An update on flat shards moves this rank's shard alone of what the device keeps whole; a parameter that is kept whole
     elsewhere is fetched as a whole for the gather that follows.
@@ -194,11 +184,6 @@ def MoveStates : Pass<"hyc-move-states", "::mlir::ModuleOp"> {
     dist.wait_move %2
     ```
   }];
-  let options = [
-    Option<"subGroup", "sub-group-size", "int64_t", "16777216", "elements of parameters whose states move together">,
-    Option<"readAhead", "read-ahead", "bool", "true", "read from a disk while the group before runs">,
-    Option<"writeBehind", "write-behind", "bool", "true", "write to a disk while the group after runs">,
-  ];
   let statistics = [Statistic<"moves", "moves", "moves inserted">];
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
@@ -206,8 +191,8 @@ def MoveStates : Pass<"hyc-move-states", "::mlir::ModuleOp"> {
 def OverlapMoves : Pass<"hyc-overlap-moves", "::mlir::ModuleOp"> {
   let summary = "lets tensors that are kept elsewhere move while the uses before and after them compute";
   let description = [{
-    A copy to the device, of a state or of an activation, starts in front of the waits of the use `distance` earlier in
-    the same function; one back is awaited in front of the eviction `distance` later, or where its state is touched
+    A copy to the device, of a state or of an activation, starts in front of the waits of the use `offload_prefetch` (a
+    policy) earlier in the same function; one back is awaited in front of the eviction as many later, or where its state is touched
     again. As many uses' copies are on the device besides the one that is at work. Updates on the host are reached one
     group ahead; what they stream to and from a disk is left as `hyc-move-states` has it.
 
@@ -219,7 +204,7 @@ def OverlapMoves : Pass<"hyc-overlap-moves", "::mlir::ModuleOp"> {
     %1 = dist.fetch_start @w2 to "device"
     dist.wait_move %1
     …                                          // use 2
-    // after, distance = 1
+    // after, offload_prefetch = 1
     %0 = dist.fetch_start @w1 to "device"
     %1 = dist.fetch_start @w2 to "device"
     dist.wait_move %0
@@ -229,9 +214,6 @@ def OverlapMoves : Pass<"hyc-overlap-moves", "::mlir::ModuleOp"> {
     ```
     After the moves of states and activations are there; nothing after it adds any.
   }];
-  let options = [
-    Option<"distance", "distance", "int64_t", "0", "uses that a move may be ahead of its own; 0: none">,
-  ];
   let statistics = [Statistic<"movedOps", "moved-ops", "starts moved up and waits moved down">];
 }
 

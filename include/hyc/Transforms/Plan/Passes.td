@@ -221,10 +221,31 @@ def AssignLifetimes : Pass<"hyc-assign-lifetimes", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
 
+def RecordPolicies : Pass<"hyc-record-policies", "::mlir::ModuleOp"> {
+  let summary = "writes what phases 4 and 5 act on and no op carries into the module";
+  let description = [{
+    Settings such as the sizes of buckets and how far moves run ahead become `dist.policy`, a dictionary with every policy
+    of the table of settings (hyc/Plan/SettingTable.h), defaults included; the target becomes `rank.target`. Passes of
+    phases 4 and 5 read them and take no options, so that the text after phase 3 is the whole plan: `hyc-opt
+    --hyc-local-phase --hyc-rank-phase` makes the same programs of it.
+
+    ```mlir
+    // before
+    module { … }
+    // after, policies=offload_prefetch=2
+    module attributes {dist.policy = {allgather_bucket_size = 500000000 : i64, …, offload_prefetch = 2 : i64, …}} { … }
+    ```
+  }];
+  let options = [
+    ListOption<"policies", "policies", "std::string", "name=value; what is not named has its default">,
+    Option<"target", "target", "std::string", "\"cpu\"", "cpu or cuda">,
+  ];
+}
+
 def VerifyPlan : Pass<"hyc-verify-plan", "::mlir::ModuleOp"> {
   let summary = "checks the invariant of phase 3: every value is decided";
   let description = [{
-    A mesh; shardings and a stage on every op of `@microbatch`; a schedule a stage. The shardings of an op's results are
+    A mesh; shardings and a stage on every op of `@microbatch`; a schedule a stage; policies that exist, in their ranges. The shardings of an op's results are
     what its recorded split and its operands give (see OpSharding.h).
   }];
 }

@@ -15,7 +15,7 @@ using PlacementListener = std::function<void(StageAccount)>;
 #define GEN_PASS_DECL
 #include "hyc/Transforms/Rank/Passes.h.inc"
 
-std::unique_ptr<mlir::Pass> createPlaceBuffers(const PlaceBuffersOptions &options, PlacementListener listener);
+std::unique_ptr<mlir::Pass> createPlaceBuffers(PlacementListener listener);
 
 #define GEN_PASS_REGISTRATION
 #include "hyc/Transforms/Rank/Passes.h.inc"

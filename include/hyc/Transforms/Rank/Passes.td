@@ -1,4 +1,6 @@
 // Passes of phase 5: from what one rank computes to the calls it makes. Every example is part of a test in test/Rank.
+// What they are told stands in the module: policies (hyc/Plan/Policies.h) and the target. The options that are left serve
+// tests alone.
 // Their order is: decompose-composites, fuse-bias, form-clusters, lower-to-rank, reuse-operands, place-buffers,
 // coalesce-reductions, bucket-exchanges, share-layers, verify-rank.
 
@@ -110,7 +112,7 @@ def BucketExchanges : Pass<"hyc-bucket-exchanges", "::mlir::ModuleOp"> {
   let summary = "Joins flat reduce-scatters and all-gathers that start one after the other into buckets";
   let description = [{
     Starts over one group between which only addresses are computed become one exchange of several tensors, of at most
-    `reduce-elements` or `gather-elements` elements together (a tensor that has more goes by itself). It starts where the
+    `reduce_bucket_size` or `allgather_bucket_size` elements (policies) together (a tensor that has more goes by itself). It starts where the
     last of them did and is awaited where the first was. Nothing is packed: each tensor is read and written where it lies.
 
     ```mlir
@@ -121,17 +123,13 @@ def BucketExchanges : Pass<"hyc-bucket-exchanges", "::mlir::ModuleOp"> {
     %t1 = rank.start "all_gather" "sum" %row1, %a, %b flat <{dp}> into %wa, %wb count 7096 …
     ```
   }];
-  let options = [
-    Option<"reduceElements", "reduce-elements", "int64_t", "500000000", "elements of one reduce-scatter at most">,
-    Option<"gatherElements", "gather-elements", "int64_t", "500000000", "elements of one all-gather at most">,
-  ];
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
 
 def CheckFinite : Pass<"hyc-check-finite", "::mlir::ModuleOp"> {
   let summary = "Puts a check for NaN and infinity behind every call that writes floating-point values";
   let description = [{
-    Exchanges that add are checked where they are awaited. Checks come in the order of the calls, so the first that fails
+    Only where the policy `check_finite` asks for it. Exchanges that add are checked where they are awaited. Checks come in the order of the calls, so the first that fails
     names the op that made the value. After placement, because a check keeps nothing alive; before hyc-share-layers, which
     gives a shared function the sites of each layer.
 
@@ -163,16 +161,12 @@ def PlaceBuffers : Pass<"hyc-place-buffers", "::mlir::ModuleOp"> {
     never alive at once; when they are is read off the stage's schedule (see ArenaPlacement.h). Each arena tells its
     size and, beside it, the most bytes that are alive at one moment.
 
-    With `threads` an arena @workspace holds the scratch memory that library kernels ask for (Workspaces.h), as much as
+    With the policy `threads` an arena @workspace holds the scratch memory that library kernels ask for (Workspaces.h), as much as
     the neediest call wants for so many threads; calls use it one after the other.
 
-    With `poison` a `rank.call "poison"` follows the last op of every temporary's life, and of every record's in
+    With the policy `poison` a `rank.call "poison"` follows the last op of every temporary's life, and of every record's in
     backward: a test then sees whoever reads what the plan calls dead.
   }];
-  let options = [
-    Option<"threads", "threads", "int64_t", "0", "threads that workspaces have room for; 0: kernels bring their own">,
-    Option<"poison", "poison", "bool", "false", "mark the end of every buffer's life by a call">,
-  ];
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
 

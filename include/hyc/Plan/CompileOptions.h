@@ -1,0 +1,41 @@
+// CompileOptions: what a compilation is asked for: a plan, and beside it what the plan is of, what it is held to, and
+// what is left behind.
+#ifndef HYC_PLAN_COMPILEOPTIONS_H
+#define HYC_PLAN_COMPILEOPTIONS_H
+
+#include "hyc/Plan/Plan.h"
+
+namespace hyc {
+
+struct CompileOptions : Plan {
+  std::string input; ///< .onnx, .pt2, .mlir text of phase 1, or a config.json (or its folder)
+
+  // How the model is read
+  Setting<std::vector<std::string>> dims = std::vector<std::string>(); ///< NAME=N
+  /// Where parameters start: read, initialise-missing, initialise, or the path of a checkpoint.
+  Setting<std::string> weights = "read";
+  Setting<std::string> mode = "exported"; ///< exported, train or evaluate: see hyc::ModelMode
+
+  // Files that decide; empty: none
+  Setting<std::string> planFile = "", configFile = "";
+  Setting<std::string> machineFile = ""; ///< rates of a rank, for the estimate of time
+
+  // What the plan is held to, as in 24GiB; empty: not limited
+  Setting<std::string> deviceMemory = "", activationMemory = "";
+
+  // What is left behind
+  Setting<std::string> output = "";  ///< folder (source, exe) or file (a phase; empty: the text is handed back)
+  Setting<std::string> emit = "exe"; ///< see EmitKind
+  Setting<bool> planOnly = false;
+  Setting<std::string> dumpFolder = ""; ///< the text after each phase; empty: none
+  Setting<int64_t> optimization = 3;    ///< -O of the host compiler on generated files
+  Setting<std::vector<std::string>> architectures = std::vector<std::string>{"sm_80", "sm_90"}; ///< of GPUs, for cuda
+};
+
+/// Where to stop: after a phase (its text), with the plan and its account of memory, after the sources, or with
+/// executables.
+enum class EmitKind { Model, Train, Plan, Local, Rank, Account, Source, Exe };
+
+} // namespace hyc
+
+#endif // HYC_PLAN_COMPILEOPTIONS_H

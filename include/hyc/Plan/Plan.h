@@ -1,0 +1,129 @@
+// Plan: everything that is decided about a training program, as one value: the mesh, the schedule, policies, and rules
+// by pattern for single parameters and values. Flags, a ds_config, a plan file and the search for what fits only write
+// it; the passes of all phases are built from it. Each member has a row in the table of settings (SettingTable.cpp),
+// from which flags, --help, checks of range, plan.json, the keys of ds_config and docs/options.md follow.
+//
+// The surprise: a plan that only holds settings is complete. What no rule matches is left to the passes of phase 3.
+#ifndef HYC_PLAN_PLAN_H
+#define HYC_PLAN_PLAN_H
+
+#include "hyc/Plan/LearningRatePlan.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace hyc {
+
+/// Most ranks that one job may have; the runtime reads no manifest of more.
+inline constexpr int64_t kMaxRanks = int64_t{1} << 20;
+/// Most samples of a micro-batch, and most micro-batches of a step.
+inline constexpr int64_t kMaxBatch = 65536;
+/// More elements than any bucket or threshold means.
+inline constexpr int64_t kMostElements = int64_t(1) << 48;
+/// More uses than any function has.
+inline constexpr int64_t kMostUses = 65536;
+
+/// The property of all that a pattern matches, a sharding or a lifetime, as text; with parameters also what is flat of
+/// their states, when gradients are summed over ranks and where they are kept, by the keys of kStateProperties.
+/// `*` stands for any characters but a dot.
+struct PlanRule {
+  std::string match, value;
+  std::map<std::string, std::string, std::less<>> states = {};
+
+  /// What it says, whatever it matches.
+  auto said() const { return std::tie(value, states); }
+};
+
+/// What a parameter's rule may say of its states, in the order in which it is written.
+inline constexpr const char *kStateProperties[] = {
+    "gradient",  "reduction",           "optimizer",          "master",
+    "placement", "optimizer_placement", "gradient_placement", "master_placement"};
+
+/// What a plan file says of single parameters, inputs and ops.
+struct PlanRules {
+  std::vector<std::string>
+      cuts; ///< an op of the first layer of each chunk but the first; empty: balanced by the method
+  std::vector<PlanRule> inputs, parameters, lifetimes;
+  std::vector<PlanRule> forms; ///< of composite ops: whole or decomposed
+  /// The optional objects that plan.json has: "zero" where rules tell what is flat, "offload" where they place states.
+  std::set<std::string, std::less<>> objects;
+};
+
+struct Plan : LearningRatePlan {
+  // The mesh. `ranks` are the sizes that were asked for; dp follows from one.
+  Setting<int64_t> tp = 1, pp = 1, dp = 1;
+  Setting<std::vector<int64_t>> ranks = std::vector<int64_t>();
+  Setting<int64_t> virtualStages = 1; ///< pieces of the model that each pipeline stage computes
+  Setting<int64_t> threads = 0;       ///< of a rank, for which workspaces are planned; 0: kernels bring their own
+
+  /// Samples: globalBatch = microBatch × gradAccum × dp. 0: left open, for resolveBatch or the model to decide.
+  Setting<int64_t> globalBatch = 0, microBatch = 0, gradAccum = 1;
+
+  Setting<std::string> schedule = "1f1b", partitionMethod = "parameters";
+  Setting<bool> sequenceParallel = false; ///< the sequence over tp where nothing else is split over it
+
+  // What is trained
+  Setting<std::string> loss = "cross_entropy", logits = "", labels = "labels";
+  Setting<std::string> entry = "train"; ///< train or evaluate
+  Setting<bool> dropout = true;         ///< whether the model's dropout drops
+  Setting<std::vector<std::string>> train = std::vector<std::string>(),
+                                    freeze = std::vector<std::string>(); ///< patterns of parameters' names
+
+  // Types, and fp16's loss scaling under DeepSpeed's names
+  Setting<std::string> precision = "f32"; ///< what the model computes in: f32, bf16, fp16 or fp8
+  Setting<std::string> gradientAccumulationType = "f32";
+  Setting<std::string> communicationType = ""; ///< of gradients; empty: as they are accumulated
+  Setting<double> lossScale = 0.0, minLossScale = 1.0;
+  Setting<int64_t> initialScalePower = 16, lossScaleWindow = 1000, hysteresis = 2;
+  Setting<bool> consecutiveHysteresis = false;
+  Setting<bool> checkFinite = false; ///< programs end at the first op that makes a NaN or an infinity
+
+  // What is saved, and where things are kept: none, cpu or nvme
+  /// none, layer, selective, auto (within activationBudgets), or planned: what rules say.
+  Setting<std::string> recompute = "none";
+  std::vector<int64_t> activationBudgets;     ///< for auto: bytes saved a rank, by stage
+  Setting<bool> partitionActivations = false; ///< saved layer boundaries in parts over tp
+  Setting<std::string> offloadActivations = "none", offloadGradients = "none";
+  Setting<std::string> offloadOptimizer = "none", offloadParam = "none";
+  Setting<std::string> nvmePath = "";                 ///< folder on the disk, where anything goes there
+  Setting<double> offloadRatio = 1.0;                 ///< part of the elements whose optimizer states are moved out
+  Setting<int64_t> maxInHost = 0;                     ///< elements of parameters for a disk that stay on the host
+  Setting<int64_t> subGroup = 16777216;               ///< elements whose offloaded states move together
+  Setting<bool> readAhead = true, writeBehind = true; ///< of groups on a disk, while another one is updated
+  Setting<int64_t> offloadPrefetch = 0;               ///< uses that moves between memories are ahead of their own
+
+  // ZeRO, in elements as DeepSpeed counts them, but for prefetch, which counts uses
+  Setting<int64_t> zero = 0;                       ///< 0 to 3: states, gradients, parameters flat over dp
+  Setting<std::string> gradientReduction = "auto"; ///< step, micro_batch, or auto by the ZeRO stage
+  Setting<int64_t> persistenceThreshold = 100000, prefetch = 0, prefetchBucket = 50000000;
+  Setting<int64_t> maxLiveParameters = 1000000000, reduceBucket = 500000000, gatherBucket = 500000000;
+  Setting<int64_t> reductionsInFlight = 1; ///< of gradients that are summed as they are made
+
+  // The update
+  Setting<std::string> optimizer = "adamw";
+  Setting<double> weightDecay = 0.0, momentum = 0.0, epsilon = 1e-8, clipGradNorm = 0.0;
+  Setting<std::array<double, 2>> betas = std::array<double, 2>{0.9, 0.999};
+  Setting<bool> correctBias = true;                    ///< of the moments of adamw, adam and lamb
+  Setting<bool> decoupledDecay = true;                 ///< whether a config's "Adam" means adamw, as DeepSpeed has it
+  Setting<double> leastTrust = 0.01, mostTrust = 10.0; ///< bounds of lamb's trust ratio
+  Setting<std::vector<std::string>> noDecay = std::vector<std::string>();
+
+  // What programs run on
+  Setting<std::string> target = "cpu"; ///< cpu or cuda
+  Setting<bool> poison = false;        ///< whether programs can overwrite what the plan calls dead
+
+  PlanRules rules;
+
+  /// Tells how well the parameters do, and changes none.
+  bool evaluates() const { return *entry == "evaluate"; }
+  int64_t rankCount() const { return *tp * *pp * *dp; }
+};
+
+} // namespace hyc
+
+#endif // HYC_PLAN_PLAN_H

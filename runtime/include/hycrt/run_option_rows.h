@@ -1,0 +1,61 @@
+// The options of hyc-run and of every compiled program: a row each, from which come the member of RunOptions, parsing,
+// --help, what hyc-run hands on to the ranks, and the checks in front of a run. To add an option, add a row, and read
+// its member where it acts.
+//
+//   HYC_RUN_OPTION(type, member, default, flag, values, traits, help)
+//
+// values: text(NAME) of a string, wholeNumber(NAME, most) of a number, words<E>({{"auto", E::kAuto}, …}) of an enum,
+// whose default comes first, flagFor(value) where the flag alone sets the member. Text may be empty for "not given".
+// traits (src/run/options.cpp): kForRanks: hyc-run hands it on; kTrains: contradicts --evaluate; and of what is
+// written: kFile: one that is made anew, kStream: one that may also be a pipe or a device, kWeights: a folder or file
+// of weights.
+
+HYC_RUN_OPTION(std::string, data, {}, "--data", text("FILE"), kForRanks,
+               "What to train on. Tokens: an llm.c .bin, known by its magic, or plain bytes. Anything else: "
+               "NAME.safetensors, one tensor an input, dimension 0 the sample")
+HYC_RUN_OPTION(int64_t, steps, 100, "--steps", wholeNumber("N", kMostSteps, &RunOptions::limitsSteps), kForRanks,
+               "Training steps; schedules decay over them")
+HYC_RUN_OPTION(bool, evaluate, false, "--evaluate", flagFor(true), kForRanks,
+               "Tell the loss over the data, in file order and once, and train nothing; --steps limits the batches")
+HYC_RUN_OPTION(uint64_t, seed, 0, "--seed", wholeNumber("S", UINT64_MAX), kForRanks,
+               "Seed of the initial weights and of the order of the data")
+HYC_RUN_OPTION(int, threads, 0, "--threads", wholeNumber("N", kMostThreads), kForRanks,
+               "Threads per rank; 0: as compiled, by default the cores divided by the ranks")
+HYC_RUN_OPTION(WindowOrder, order, WindowOrder::kShuffled, "--no-shuffle", flagFor(WindowOrder::kInFile), kForRanks,
+               "Take the windows of the data in file order")
+// Of the records that ranks send to hyc-run; a rank without it writes them itself.
+HYC_RUN_OPTION(std::string, logFile, {}, "--log-file", text("FILE"), kStream, "Write one JSON object per step here")
+HYC_RUN_OPTION(std::string, dumpGradients, {}, "--dump-gradients", text("FILE"), kForRanks | kFile | kTrains,
+               "Write the first step's gradients of the mean loss, by parameter name (safetensors)")
+HYC_RUN_OPTION(std::string, saveWeights, {}, "--save-weights", text("FOLDER"), kForRanks | kWeights | kTrains,
+               "Write the trained parameters at the end: a folder that transformers loads, or one file where the name "
+               "ends in .safetensors")
+HYC_RUN_OPTION(std::string, trace, {}, "--trace", text("FILE"), kForRanks | kFile,
+               "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "
+               "chrome://tracing (JSON)")
+HYC_RUN_OPTION(CommunicationThread, communicationThread, CommunicationThread::kAuto, "--communication-thread",
+               words<CommunicationThread>({{"auto", CommunicationThread::kAuto},
+                                           {"on", CommunicationThread::kOn},
+                                           {"off", CommunicationThread::kOff}}),
+               kForRanks, "Whether exchanges progress on a thread of their own; auto: where there is a core for it")
+HYC_RUN_OPTION(
+    DeviceComm, comm, DeviceComm::kAuto, "--comm",
+    words<DeviceComm>({{"auto", DeviceComm::kAuto}, {"nccl", DeviceComm::kNccl}, {"shm", DeviceComm::kStaged}}),
+    kForRanks,
+    "How ranks on GPUs exchange tensors: nccl (a GPU a rank), or shm, by way of the host, where ranks may "
+    "share a GPU; auto: nccl where there are several ranks")
+HYC_RUN_OPTION(
+    StepRecording, cudaGraph, StepRecording::kAuto, "--cuda-graph",
+    words<StepRecording>({{"auto", StepRecording::kAuto}, {"on", StepRecording::kOn}, {"off", StepRecording::kOff}}),
+    kForRanks,
+    "Whether steps on a GPU are recorded once and then run as one CUDA graph; auto: where they can be, "
+    "which is without --trace and --comm shm")
+HYC_RUN_OPTION(bool, tf32, false, "--tf32", flagFor(true), kForRanks,
+               "Let products of f32 round their factors to TF32 on GPUs: faster, and good to three digits")
+HYC_RUN_OPTION(std::string, measureMemory, {}, "--measure-memory", text("FILE"), kForRanks | kFile,
+               "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank); "
+               "on GPUs, what the device's memory came to")
+HYC_RUN_OPTION(bool, poison, false, "--poison", flagFor(true), kForRanks,
+               "Overwrite buffers where their planned life ends; only of what hyc-compile --poison made")
+HYC_RUN_OPTION(std::string, nvmePath, {}, "--nvme-path", text("DIR"), kForRanks,
+               "Folder on a disk for what the plan keeps there, a file a rank")

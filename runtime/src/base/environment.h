@@ -1,0 +1,36 @@
+// What the launcher says through the environment: which rank this is, and where the others are met.
+#ifndef HYCRT_SRC_BASE_ENVIRONMENT_H_
+#define HYCRT_SRC_BASE_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "hycrt/mesh.h"
+#include "hycrt/status.h"
+#include "hycrt/surroundings.h"
+
+namespace hycrt {
+
+// The names that hyc-run and the ranks agree on.
+inline constexpr const char* kRendezvousVariable = "HYC_RENDEZVOUS";  // name of an abstract Unix socket
+inline constexpr const char* kTokenVariable = "HYC_TOKEN";            // a word that strangers do not know
+inline constexpr const char* kRecordFdVariable = "HYC_RECORD_FD";     // rank 0 writes a JSON line per step there
+
+struct Environment : Surroundings {
+  int rank = 0;
+  int localRank = 0;
+  std::string socketName;  // of the abstract Unix socket; empty: ask rank 0 over TCP
+  int port = 0;            // TCP, loopback; used where socketName is empty
+  std::string token;       // at most kMaxTokenBytes
+  int recordFd = -1;
+  bool underHycRun = false;  // a launcher waits for this process and will end it if a peer fails
+};
+
+inline constexpr size_t kMaxTokenBytes = 200;
+
+// Without RANK and WORLD_SIZE the process is the only rank, which fits a mesh of one only.
+Result<Environment> readEnvironment(const Mesh& mesh);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_BASE_ENVIRONMENT_H_

@@ -1,0 +1,57 @@
+// Files: a descriptor that closes itself, reads and writes that are complete or say why not.
+#ifndef HYCRT_SRC_BASE_FILE_H_
+#define HYCRT_SRC_BASE_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    if (this != &other) reset(other.release());
+    return *this;
+  }
+  ~FileDescriptor() { reset(-1); }
+
+  int get() const { return fd_; }
+  bool isOpen() const { return fd_ >= 0; }
+  int release();
+  void reset(int fd);
+
+ private:
+  int fd_ = -1;
+};
+
+// Regular files only (a directory or a FIFO is refused).
+Result<FileDescriptor> openForReading(const std::string& path);
+Result<int64_t> fileSize(const FileDescriptor& file, const std::string& path);
+
+// Exactly `bytes` at `offset`; a file that ends before is a data error that says where.
+Status readAt(const FileDescriptor& file, const std::string& path, void* to, int64_t bytes, int64_t offset);
+Status writeAt(const FileDescriptor& file, const std::string& path, const void* from, int64_t bytes, int64_t offset);
+
+// Data error past maxBytes.
+Result<std::string> readWholeFile(const std::string& path, int64_t maxBytes);
+
+// Makes a rename in the folder of `path` durable.
+Status syncFolderOf(const std::string& path);
+
+// Whether two names mean one file; where one of them does not exist yet, whether they are spelled alike.
+bool isSameFile(const std::string& a, const std::string& b);
+
+// Whether the folder of `path` exists and may be written to.
+Status checkFolderWritable(const std::string& path);
+
+// Whether a file can be made at `path`: its folder exists and may be written to, and `path` is no folder itself.
+Status checkWritable(const std::string& path);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_BASE_FILE_H_

@@ -1,0 +1,52 @@
+// Binding a rank's threads to its share of the cores.
+#include "base/threads.h"
+
+#include <omp.h>
+#include <sched.h>
+
+namespace hycrt {
+namespace {
+
+// The cores of `all` from position first on, `count` of them.
+cpu_set_t share(const cpu_set_t& all, int first, int count) {
+  cpu_set_t chosen;
+  CPU_ZERO(&chosen);
+  int position = 0;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &all)) continue;
+    if (position >= first && position < first + count) CPU_SET(core, &chosen);
+    ++position;
+  }
+  return chosen;
+}
+
+// The process's cores when they were first asked for, which is before it is pinned.
+const cpu_set_t& allCores() {
+  static const cpu_set_t all = [] {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0) CPU_SET(0, &cores);
+    return cores;
+  }();
+  return all;
+}
+
+}  // namespace
+
+int availableCores() { return CPU_COUNT(&allCores()); }
+
+void leaveThreadPlan() {
+  omp_set_num_threads(1);
+  sched_setaffinity(0, sizeof(cpu_set_t), &allCores());
+}
+
+void applyThreadPlan(const ThreadPlan& plan) {
+  omp_set_dynamic(0);
+  omp_set_num_threads(plan.threads);
+  // One rank alone is left to the scheduler: other jobs of the machine may need to move it.
+  if (!plan.pins || plan.threads * plan.ranksHere > availableCores() || plan.ranksHere == 1) return;
+  const cpu_set_t own = share(allCores(), plan.localRank * plan.threads, plan.threads);
+  sched_setaffinity(0, sizeof own, &own);
+}
+
+}  // namespace hycrt

@@ -1,0 +1,27 @@
+// How many threads a rank computes with, and on which cores.
+#ifndef HYCRT_SRC_BASE_THREADS_H_
+#define HYCRT_SRC_BASE_THREADS_H_
+
+namespace hycrt {
+
+struct ThreadPlan {
+  int threads;  // per rank
+  int localRank;
+  int ranksHere;
+  bool pins = true;  // false: the scheduler is left all cores, for threads that are not this library's
+};
+
+// Sets OpenMP's team size; where every thread of every rank can have a core of its own, also pins this rank to its
+// share of the cores. Call before the first parallel region: later threads inherit the mask.
+void applyThreadPlan(const ThreadPlan& plan);
+
+// Gives the calling thread, which does not compute, all cores that the process had before applyThreadPlan, and a team
+// of one.
+void leaveThreadPlan();
+
+// The cores that the process had before applyThreadPlan.
+int availableCores();
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_BASE_THREADS_H_

@@ -1,0 +1,47 @@
+// Exchanger: everything that passes between a rank and the others, as the run and generated code know it. One thread
+// calls it. What goes on beneath is the implementation's: among hosts (host_exchanger.h), between devices by way of
+// their images on the host (staged_exchanger.h), or between devices by themselves (device_exchanger.h).
+#ifndef HYCRT_SRC_COMM_EXCHANGER_H_
+#define HYCRT_SRC_COMM_EXCHANGER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "comm/collective_call.h"
+#include "hycrt/collectives.h"
+#include "hycrt/program.h"
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+class Exchanger {
+ public:
+  virtual ~Exchanger() = default;
+
+  // As collectives.h says; `call` has been checked against the program's tables.
+  virtual Result<Ticket> start(const CollectiveCall& call) = 0;
+  virtual Status wait(Ticket ticket) = 0;
+
+  // Runs the transfers together: no order among them is assumed but that of one direction between two ranks.
+  virtual Status exchange(const TransferUse* uses, int count) = 0;
+
+  // Returns when every rank has called it.
+  virtual Status barrier() = 0;
+
+  // Says how this rank ends, and wakes all who may be waiting for it; nothing is exchanged afterwards. All ranks that
+  // have finished call it together, and it tells whether they have. Also done on destruction, as a failure.
+  virtual Status leave(bool finished) = 0;
+
+  // Of a row of Program::groups; 0 where this rank is not in it.
+  virtual int memberCount(int group) const = 0;
+
+  // The text that a rank published when it was set up.
+  virtual std::string catalogOf(int rank) const = 0;
+
+  // How long the caller has waited so far: communication that its computation did not hide; -1: the host does not wait.
+  virtual int64_t waitedNs() const = 0;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_COMM_EXCHANGER_H_

@@ -1,0 +1,166 @@
+// Meeting, waiting and leaving. What is waited for is in group_work.cpp and transfers.cpp.
+#include "comm/host_exchanger.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/futex.h"
+
+namespace hycrt {
+namespace {
+
+constexpr int kSleepMs = 100;       // how often a sleeper looks whether its peers still live
+constexpr int64_t kSlowMs = 60000;  // after that a wait is worth a line on stderr
+
+// Spinning pays only where every thread that may spin has a core to itself.
+int spinCount(int threads) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return threads <= count ? 4000 : 20;
+}
+
+}  // namespace
+
+HostExchanger::HostExchanger(const TransportSetup& setup, std::byte* const* arenas,
+                             std::unique_ptr<Transport> transport, HostExchangerOptions options)
+    : program_(setup.program),
+      rank_(setup.environment.rank),
+      plans_(setup.plans),
+      arenas_(arenas),
+      transport_(std::move(transport)),
+      spins_(spinCount(setup.environment.ranksHere * (options.ownThread ? 2 : 1))),
+      options_(options) {}
+
+HostExchanger::~HostExchanger() { (void)leave(false); }
+
+Result<std::unique_ptr<HostExchanger>> HostExchanger::create(const TransportSetup& setup, std::byte* const* arenas,
+                                                             std::unique_ptr<Transport> transport,
+                                                             HostExchangerOptions options) {
+  std::unique_ptr<HostExchanger> exchanger(new HostExchanger(setup, arenas, std::move(transport), options));
+  HYCRT_RETURN_IF_ERROR(exchanger->resolveChannels());
+  if (options.ownThread) exchanger->startThread();
+  return exchanger;
+}
+
+Status HostExchanger::resolveChannels() {
+  int shared = -1;  // an arena that peers have, too
+  for (int64_t i = 0; i < program_.arenas.size && shared < 0; ++i) {
+    if (program_.arenas[i].sharing == Sharing::kShared) shared = static_cast<int>(i);
+  }
+  size_t mostPulled = 0;
+  for (const ChannelPlan& plan : plans_.channels) {
+    Channel& channel = channels_.emplace_back();
+    channel.index = static_cast<int>(channels_.size()) - 1;
+    channel.members = plan.members;
+    for (size_t i = 0; i < plan.members.size(); ++i) {
+      const int member = plan.members[i];
+      if (member == rank_) channel.self = static_cast<int>(i);
+      ChannelSide* side = transport_->side(channel.index, static_cast<int>(i));
+      if (!side) {
+        return internalError("rank " + std::to_string(rank_) + " expects to talk with rank " + std::to_string(member) +
+                             " (program '" + transport_->programOf(member) + "'), whose program knows nothing of it");
+      }
+      channel.sides.push_back(side);
+      const Transport::Bytes bytes = shared < 0 ? Transport::Bytes() : transport_->find(member, shared, 0, 0);
+      if (bytes.exist && !bytes.address) channel.isMapped = false;
+    }
+    if (!channel.isMapped) mostPulled = std::max(mostPulled, channel.members.size());
+  }
+  pulled_.resize(mostPulled * static_cast<size_t>(kPulledChunkBytes));
+  for (int index : plans_.ofGroup) {
+    if (index >= 0) channels_[static_cast<size_t>(index)].isGroup = true;
+  }
+  channels_[static_cast<size_t>(plans_.world)].isGroup = true;
+  return {};
+}
+
+int HostExchanger::memberCount(int group) const {
+  const int channel = plans_.ofGroup[static_cast<size_t>(group)];
+  return channel < 0 ? 0 : static_cast<int>(channels_[static_cast<size_t>(channel)].members.size());
+}
+
+Status HostExchanger::leave(bool finished) {
+  if (left_) return {};
+  left_ = true;
+  stopThread();
+  transport_->leave(finished ? RankState::kFinished : RankState::kFailed);
+  return {};
+}
+
+Status HostExchanger::checkPeer(int rank, Description what, bool thoroughly) const {
+  if (rank == rank_) return {};
+  const char* const how = transport_->lossOf(rank, thoroughly);
+  if (!how) return {};
+  return {StatusCode::kPeerLost,
+          "rank " + std::to_string(rank) + " " + how + " while this rank waited for it in " + what()};
+}
+
+std::string HostExchanger::lostAmong(const std::vector<int>& ranks) const {
+  std::string text;
+  for (int rank : ranks) {
+    const Status status = checkPeer(rank, [] { return std::string("an exchange between devices"); }, true);
+    if (!status.ok()) text += (text.empty() ? "" : "; ") + status.message();
+  }
+  return text;
+}
+
+void HostExchanger::announce(int channel, uint64_t count) {
+  channels_[static_cast<size_t>(channel)].own().announced.store(count, std::memory_order_release);
+}
+
+std::vector<int> HostExchanger::missingAt(int channelIndex, uint64_t number) const {
+  const Channel& channel = channels_[static_cast<size_t>(channelIndex)];
+  std::vector<int> missing;
+  for (size_t i = 0; i < channel.sides.size(); ++i) {
+    if (channel.sides[i]->announced.load(std::memory_order_acquire) <= number) missing.push_back(channel.members[i]);
+  }
+  std::sort(missing.begin(), missing.end());
+  return missing;
+}
+
+// Listening begins before looking, so that what is told between the look and the sleep ends the sleep at once.
+Status HostExchanger::waitUntil(const std::vector<int>& peers, Description what, FunctionRef<bool()> ready) {
+  for (int i = 0; i < spins_; ++i) {
+    if (ready()) return {};
+    spinPause();
+  }
+  const int64_t begin = monotonicMs();
+  int64_t nextCheck = begin + kSleepMs;
+  bool warned = false;
+  for (;;) {
+    const uint32_t heard = transport_->listen();
+    const int64_t now = monotonicMs();
+    const bool thoroughly = now >= nextCheck;
+    if (thoroughly) nextCheck = now + kSleepMs;
+    // Peers first: whatever a peer did before it ended is then seen by ready().
+    Status lost;
+    for (int peer : peers) {
+      if (lost.ok()) lost = checkPeer(peer, what, thoroughly);
+    }
+    const bool done = ready();
+    if (!done && lost.ok()) transport_->sleep(heard, kSleepMs);
+    transport_->stopListening();
+    if (done) return {};
+    if (!lost.ok()) return lost;
+    if (!warned && now - begin > kSlowMs) {
+      if (options_.note) {
+        options_.note("warning: waiting for " + std::to_string(kSlowMs / 1000) + " s already in " + what());
+      }
+      warned = true;
+    }
+  }
+}
+
+Status HostExchanger::barrier() {
+  Publication publication{};
+  publication.kind = static_cast<uint8_t>(CollectiveKind::kBarrier);
+  publication.name = static_cast<int32_t>(program_.collectives.size + program_.transfers.size);
+  Result<Ticket> ticket =
+      startOn(plans_.world, {-1, CollectiveKind::kBarrier, {}, {}, 0, DType::kU8, ReduceOp::kSum}, publication);
+  if (!ticket.ok()) return ticket.status();
+  return wait(*ticket);
+}
+
+}  // namespace hycrt

@@ -1,0 +1,184 @@
+// HostExchanger: exchanges of tensors in the memory of hosts. It decides what is said and done when; how that comes to
+// other ranks, and where their bytes are, is its transport's (transport.h).
+//
+// A member that needs a peer spins for a moment and then sleeps until something is told to it. Work on behalf of the
+// group (a slice of a sum) is done by a thread of its own while the caller computes, where cores are left for one;
+// otherwise inside wait(), so that a rank that computes is never interrupted. Sums are the same bits either way.
+#ifndef HYCRT_SRC_COMM_HOST_EXCHANGER_H_
+#define HYCRT_SRC_COMM_HOST_EXCHANGER_H_
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/environment.h"
+#include "base/function_ref.h"
+#include "base/trace.h"
+#include "comm/channels.h"
+#include "comm/exchanger.h"
+#include "comm/transport.h"
+#include "comm/vector_reduce.h"
+
+namespace hycrt {
+
+// Of bytes that are not mapped, at once and from one member.
+inline constexpr int64_t kPulledChunkBytes = int64_t{256} << 10;
+
+struct HostExchangerOptions {
+  bool ownThread = false;  // collectives progress while the caller computes
+  Trace* trace = nullptr;  // outlives the exchanger; null: none
+  // Takes lines for people, on the caller's thread.
+  std::function<void(const std::string&)> note = {};
+};
+
+class HostExchanger : public Exchanger {
+ public:
+  // All but the transport outlive the exchanger; `arenas` are this rank's. Fails where the members' programs do not
+  // know the same channels.
+  static Result<std::unique_ptr<HostExchanger>> create(const TransportSetup& setup, std::byte* const* arenas,
+                                                       std::unique_ptr<Transport> transport,
+                                                       HostExchangerOptions options = {});
+  ~HostExchanger() override;
+  HostExchanger(const HostExchanger&) = delete;
+  HostExchanger& operator=(const HostExchanger&) = delete;
+
+  Result<Ticket> start(const CollectiveCall& call) override;
+  Status wait(Ticket ticket) override;
+  Status exchange(const TransferUse* uses, int count) override;
+  Status barrier() override;
+  Status leave(bool finished) override;
+  int memberCount(int group) const override;
+  std::string catalogOf(int rank) const override { return transport_->catalogOf(rank); }
+  int64_t waitedNs() const override { return waitedNs_; }
+
+  // For exchanges that devices do by themselves: who talks on a channel, and what its first member said in front.
+  const ChannelPlans& plans() const { return plans_; }
+  int rank() const { return rank_; }
+  // "rank 3 was killed or crashed": which of these ranks can no longer take part; empty: all can.
+  std::string lostAmong(const std::vector<int>& ranks) const;
+  // Tells the channel's members that this rank has come to `count` of its exchanges.
+  void announce(int channel, uint64_t count);
+  // The members that have not come to exchange `number` of the channel yet; ascending.
+  std::vector<int> missingAt(int channel, uint64_t number) const;
+  const std::byte* greetingOf(int channel) const { return channels_[static_cast<size_t>(channel)].sides[0]->greeting; }
+
+ private:
+  // This rank's view of a channel. Items [0, started) were issued here, of [0, begun) this member has read what others
+  // hold, [0, worked) have had all of its work, [0, completed) are over for all. The own thread only moves `begun` and
+  // `worked` on, and only of groups' channels.
+  struct Channel {
+    int index = 0;
+    std::vector<int> members;
+    std::vector<ChannelSide*> sides;  // by member
+    int self = 0;                     // index into members
+    bool isGroup = false;             // of collectives, not of transfers
+    bool isMapped = true;             // all members' bytes are
+    std::atomic<uint64_t> started{0};
+    std::atomic<uint64_t> worked{0};
+    uint64_t begun = 0;
+    uint64_t completed = 0;
+    CollectiveCall calls[kRingSize] = {};
+
+    ChannelSide& own() const { return *sides[static_cast<size_t>(self)]; }
+  };
+  // A collective that this member works on.
+  struct Item {
+    Channel& channel;
+    const CollectiveCall& call;
+    uint64_t number;
+  };
+  // A transfer in progress.
+  struct Moving {
+    const TransferDesc* transfer;
+    const TransferUse* use;
+    int channel;
+    uint64_t item;  // its number in the channel
+    enum class State { kIdle, kOffered, kDone } state = State::kIdle;
+  };
+
+  HostExchanger(const TransportSetup& setup, std::byte* const* arenas, std::unique_ptr<Transport> transport,
+                HostExchangerOptions options);
+  Status resolveChannels();
+
+  // group_work.cpp
+  Result<Ticket> startOn(int channelIndex, const CollectiveCall& call, const Publication& publication);
+  Status waitFor(Ticket ticket);
+  bool canAdvance(const Channel& channel) const;
+  Status advance(Channel& channel);
+  Status finishUpTo(Channel& channel, uint64_t item);
+  Status compare(const Channel& channel, uint64_t item, int member) const;
+  std::string describe(int rank, const Publication& publication) const;
+  std::string nameItem(int rank, const Publication& publication) const;
+
+  // group_kinds.cpp
+  bool pullsSlices(const Item& item) const;
+  Status perform(const Item& item);
+  Status pullSlices(const Item& item);
+  Status reduce(const Item& item);
+  Status reduceFlat(const Item& item);
+  Status gatherFlat(const Item& item);
+  Status gather(const Item& item);
+  Status allToAll(const Item& item);
+  Status shift(const Item& item);
+  struct Source {
+    int rank;
+    BufferRef place;     // in that rank's arenas
+    std::byte* address;  // null: it has to be pulled
+  };
+  Result<Source> sourceOf(const Item& item, int member, int64_t bytes) const;
+  Result<Source> flatSourceOf(const Item& item, int member, int part) const;
+  Status copy(const Source& source, int64_t offset, int64_t bytes, std::byte* to) const;
+  Status combine(const ReduceRange& range, const std::vector<Source>& sources, const std::vector<std::byte*>& targets);
+  // Of the members with one shard: how many there are, and where this one stands among them.
+  struct Sharers {
+    int64_t coordinate;
+    int count = 0, self = 0;
+  };
+  Sharers sharingOf(const Item& item) const;
+
+  // communication_thread.cpp
+  void startThread();
+  void stopThread();
+  void runThread();
+  bool advanceAll();
+  void sleepUntilTold(FunctionRef<bool()> ready);
+
+  // transfers.cpp
+  Status runExchange(const TransferUse* uses, int count);
+  bool progress(Moving& moving, Status* status);
+  Status receive(Channel& channel, const Moving& moving);
+
+  // Until ready() returns true; fails where one of `peers` can no longer make it so. `what` is asked for errors only.
+  using Description = FunctionRef<std::string()>;
+  Status waitUntil(const std::vector<int>& peers, Description what, FunctionRef<bool()> ready);
+  Status checkPeer(int rank, Description what, bool thoroughly) const;
+  std::byte* ownAddress(BufferRef buffer) const { return arenas_[buffer.arena] + buffer.offset; }
+
+  const Program& program_;
+  const int rank_;
+  const ChannelPlans& plans_;
+  std::byte* const* const arenas_;
+  const std::unique_ptr<Transport> transport_;
+  std::deque<Channel> channels_;
+  // Of the exchange in progress; they keep their capacity, since a step must not allocate.
+  std::vector<Moving> moving_;
+  std::vector<int> movingPeers_;
+  std::vector<std::byte> pulled_;  // room for a chunk of each member's source, where not all are mapped
+  int spins_;
+  bool left_ = false;
+  int64_t waitedNs_ = 0;
+
+  const HostExchangerOptions options_;
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> threadFailed_{false};
+  Status threadStatus_;  // written before threadFailed_ is set
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_COMM_HOST_EXCHANGER_H_

@@ -1,0 +1,36 @@
+// Rendezvous: the ranks of one machine find each other and hand around the memfds of their arenas. Rank 0 is the hub:
+// every rank sends it a hello, and gets back everyone else's once all have come. Nothing is kept afterwards but the
+// mappings; training needs no socket.
+#ifndef HYCRT_SRC_COMM_SHM_RENDEZVOUS_H_
+#define HYCRT_SRC_COMM_SHM_RENDEZVOUS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/environment.h"
+#include "base/file.h"
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+struct PeerHello {
+  int rank = -1;
+  int processId = 0;
+  int worldSize = 0;
+  uint64_t planHash = 0;
+  std::string program;
+  int64_t blockBytes = 0;
+  FileDescriptor memfd;
+};
+
+inline constexpr int64_t kRendezvousMs = 60000;
+
+// All other ranks, indexed by rank (the own entry has rank -1). `own.memfd` is only borrowed. Ranks with another plan
+// hash, another world size or a rank that has come before end the job, each with an error that names both.
+Result<std::vector<PeerHello>> rendezvous(const Environment& environment, const PeerHello& own,
+                                          int64_t timeoutMs = kRendezvousMs);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_COMM_SHM_RENDEZVOUS_H_

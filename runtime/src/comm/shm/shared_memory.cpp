@@ -1,0 +1,216 @@
+// Blocks: made, exchanged, mapped; and the futex that ranks sleep on.
+#include "comm/shm/shared_memory.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "base/futex.h"
+#include "comm/shm/rendezvous.h"
+#include "comm/shm/shared_block.h"
+
+namespace hycrt {
+namespace {
+
+int64_t roundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Byte offsets of the head's parts.
+struct HeadPlan {
+  int64_t arenaRows, channelRows, nameRows, catalog, bytes;
+};
+
+HeadPlan planHead(const TransportSetup& setup) {
+  HeadPlan plan;
+  plan.arenaRows = sizeof(BlockHeader);
+  plan.channelRows =
+      roundUp(plan.arenaRows + setup.program.arenas.size * int64_t{sizeof(ArenaRow)}, alignof(ChannelSide));
+  plan.nameRows = plan.channelRows + static_cast<int64_t>(setup.plans.channels.size() * sizeof(ChannelSide));
+  plan.catalog = plan.nameRows + static_cast<int64_t>(publicationNames(setup.program).size() * sizeof(NameRow));
+  plan.bytes = plan.catalog + static_cast<int64_t>(setup.catalog.size());
+  return plan;
+}
+
+// The memory is zeros already, which is the right start of every count.
+void fillHead(const TransportSetup& setup, const RankMemory& memory) {
+  std::byte* const base = memory.shared();
+  const HeadPlan plan = planHead(setup);
+  const std::vector<const char*> names = publicationNames(setup.program);
+  BlockHeader* header = new (base) BlockHeader();
+  header->rank = setup.environment.rank;
+  header->arenaCount = static_cast<int32_t>(setup.program.arenas.size);
+  header->channelCount = static_cast<int32_t>(setup.plans.channels.size());
+  header->nameCount = static_cast<int32_t>(names.size());
+  header->arenaRows = plan.arenaRows;
+  header->channelRows = plan.channelRows;
+  header->nameRows = plan.nameRows;
+  header->catalog = plan.catalog;
+  header->catalogBytes = static_cast<int64_t>(setup.catalog.size());
+  header->bytes = memory.sharedBytes();
+  for (int64_t i = 0; i < setup.program.arenas.size; ++i) {
+    new (base + plan.arenaRows + i * int64_t{sizeof(ArenaRow)})
+        ArenaRow{memory.sharedBegin(i), setup.program.arenas[i].bytes};
+  }
+  const std::vector<bool> greeted = deviceChannels(setup.program, setup.plans);
+  for (size_t i = 0; i < setup.plans.channels.size(); ++i) {
+    const ChannelPlan& channel = setup.plans.channels[i];
+    ChannelSide* side = new (base + plan.channelRows + i * sizeof(ChannelSide)) ChannelSide();
+    side->key = channel.key;
+    if (setup.greet && greeted[i] && channel.members.front() == header->rank) setup.greet(side->greeting);
+  }
+  NameRow* row = reinterpret_cast<NameRow*>(base + plan.nameRows);
+  for (const char* name : names) std::strncpy((row++)->text, name, kNameBytes - 1);
+  std::memcpy(base + plan.catalog, setup.catalog.data(), setup.catalog.size());
+  header->magic = kBlockMagic;
+}
+
+FileDescriptor openProcess(int processId) {
+  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, processId, 0)));
+}
+
+bool hasEnded(const FileDescriptor& process) {
+  pollfd item{process.get(), POLLIN, 0};
+  return process.isOpen() && poll(&item, 1, 0) > 0;
+}
+
+Status checkBlock(SharedBlock block, int64_t bytes, int rank) {
+  const BlockHeader& header = block.header();
+  if (header.magic == kBlockMagic && header.bytes == bytes && header.rank == rank) return {};
+  return dataError("rank " + std::to_string(rank) + " runs a different version of the runtime; compile again");
+}
+
+class SharedMemory : public Transport {
+ public:
+  SharedMemory(const TransportSetup& setup, const RankMemory& memory)
+      : plans_(setup.plans), self_(setup.environment.rank), own_(memory.shared()) {}
+
+  Status mapPeers(std::vector<PeerHello> hellos, const Program& program) {
+    peers_.resize(hellos.size());
+    for (size_t rank = 0; rank < hellos.size(); ++rank) {
+      Peer& peer = peers_[rank];
+      if (static_cast<int>(rank) == self_) {
+        peer.block = own_;
+        peer.program = program.name;
+        continue;
+      }
+      const PeerHello& hello = hellos[rank];
+      Result<Mapping> mapping = Mapping::ofMemfd(hello.memfd.get(), hello.blockBytes);
+      if (!mapping.ok()) return mapping.status();
+      peer.mapping = std::move(*mapping);
+      peer.block = SharedBlock(peer.mapping.base());
+      peer.program = hello.program;
+      HYCRT_RETURN_IF_ERROR(checkBlock(peer.block, hello.blockBytes, static_cast<int>(rank)));
+      peer.process = openProcess(hello.processId);
+      if (!peer.process.isOpen() && errno == ESRCH) {
+        return {StatusCode::kPeerLost, "rank " + std::to_string(rank) + " has ended before the first step"};
+      }
+    }
+    return {};
+  }
+
+  ChannelSide* side(int channel, int member) override {
+    const ChannelPlan& plan = plans_.channels[static_cast<size_t>(channel)];
+    return blockOf(plan.members[static_cast<size_t>(member)]).findChannel(plan.key);
+  }
+  void tell(int channel) override { ring(plans_.channels[static_cast<size_t>(channel)].members); }
+
+  Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const override {
+    std::byte* const address = blockOf(rank).address(arena, offset, bytes);
+    return {address != nullptr, address};
+  }
+  Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to) override {
+    std::memcpy(to, blockOf(rank).address(arena, offset, bytes), static_cast<size_t>(bytes));
+    return {};
+  }
+
+  const char* lossOf(int rank, bool thoroughly) const override {
+    const Peer& peer = peers_[static_cast<size_t>(rank)];
+    const RankState state = peer.block.header().state.load(std::memory_order_acquire);
+    return state == RankState::kFailed            ? "failed"
+           : state == RankState::kFinished        ? "has ended its run"
+           : thoroughly && hasEnded(peer.process) ? "was killed or crashed"
+                                                  : nullptr;
+  }
+  void leave(RankState state) override {
+    own_.header().state.store(state, std::memory_order_release);
+    std::vector<int> mapped;
+    for (size_t rank = 0; rank < peers_.size(); ++rank) {
+      if (peers_[rank].mapping.base()) mapped.push_back(static_cast<int>(rank));
+    }
+    ring(mapped);
+  }
+
+  uint32_t listen() override {
+    BlockHeader& own = own_.header();
+    const uint32_t heard = own.doorbell.load(std::memory_order_acquire);
+    own.asleep.fetch_add(1, std::memory_order_seq_cst);
+    return heard;
+  }
+  void sleep(uint32_t heard, int milliseconds) override { futexWait(&own_.header().doorbell, heard, milliseconds); }
+  void stopListening() override { own_.header().asleep.fetch_sub(1, std::memory_order_relaxed); }
+  void wakeSelf() override { ringBlock(own_); }
+
+  const char* nameOf(int rank, int index) const override {
+    const SharedBlock block = blockOf(rank);
+    return index >= 0 && index < block.header().nameCount ? block.name(index) : "?";
+  }
+  std::string programOf(int rank) const override { return peers_[static_cast<size_t>(rank)].program; }
+  std::string catalogOf(int rank) const override {
+    const SharedBlock block = blockOf(rank);
+    return std::string(block.catalog(), static_cast<size_t>(block.header().catalogBytes));
+  }
+
+ private:
+  struct Peer {
+    Mapping mapping;
+    SharedBlock block;
+    FileDescriptor process;  // becomes readable when the process ends
+    std::string program;
+  };
+
+  SharedBlock blockOf(int rank) const { return peers_[static_cast<size_t>(rank)].block; }
+
+  static void ringBlock(SharedBlock block) {
+    BlockHeader& header = block.header();
+    header.doorbell.fetch_add(1, std::memory_order_seq_cst);
+    if (header.asleep.load(std::memory_order_seq_cst) != 0) futexWakeAll(&header.doorbell);
+  }
+  void ring(const std::vector<int>& ranks) const {
+    for (int rank : ranks) {
+      if (rank != self_) ringBlock(blockOf(rank));
+    }
+  }
+
+  const ChannelPlans& plans_;
+  const int self_;
+  const SharedBlock own_;
+  std::vector<Peer> peers_;  // by rank; the own entry has no mapping
+};
+
+}  // namespace
+
+int64_t sharedMemoryHeadBytes(const TransportSetup& setup) { return planHead(setup).bytes; }
+
+Result<std::unique_ptr<Transport>> connectSharedMemory(const TransportSetup& setup, const RankMemory& memory) {
+  fillHead(setup, memory);
+  PeerHello own;
+  own.rank = setup.environment.rank;
+  own.processId = getpid();
+  own.worldSize = setup.environment.worldSize;
+  own.planHash = setup.program.planHash;
+  own.program = setup.program.name;
+  own.blockBytes = memory.sharedBytes();
+  own.memfd.reset(memory.memfd());
+  Result<std::vector<PeerHello>> hellos = rendezvous(setup.environment, own);
+  own.memfd.release();  // it was lent
+  if (!hellos.ok()) return hellos.status();
+  auto transport = std::make_unique<SharedMemory>(setup, memory);
+  HYCRT_RETURN_IF_ERROR(transport->mapPeers(std::move(*hellos), setup.program));
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+}  // namespace hycrt

@@ -1,0 +1,131 @@
+// Transport: how what a rank says, and the bytes of its shared arenas, come to other ranks. What is said, and when, is
+// the exchanger's (host_exchanger.h).
+//
+// A channel is an ordered conversation of fixed members: a group's collectives, or the transfers from one rank to
+// another. Each member keeps its own side of it, and sees a copy of every other side that the transport keeps up to
+// date: polling is reading an atomic of this process' memory, whatever the transport. Numbers count the channel's items
+// from 0: `published` says how many a side has offered (their descriptions are in the ring), `finished` how many it has
+// done its part of. An item's place in the ring is free again once every member has finished it, which is why at most
+// kRingSize may be pending.
+//
+// Bytes are read where they lie if this process has them mapped, and pulled otherwise. Where all members' bytes are
+// mapped, a sum's slice is also written into all of their arenas by whoever computes it; otherwise each member pulls
+// the slices of those it cannot reach.
+//
+// To add a transport: a folder with a class of this interface, and a row in transports.cpp.
+#ifndef HYCRT_SRC_COMM_TRANSPORT_H_
+#define HYCRT_SRC_COMM_TRANSPORT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/environment.h"
+#include "comm/channels.h"
+#include "hycrt/collectives.h"
+#include "hycrt/program.h"
+#include "hycrt/status.h"
+#include "memory/rank_memory.h"
+
+namespace hycrt {
+
+inline constexpr int kRingSize = kMaxPending;
+inline constexpr int kGreetingBytes = 128;
+
+// What one side offers as item n of a channel. All but the addresses must be equal among the members.
+struct Publication {
+  uint32_t id;   // CollectiveDesc::id or TransferDesc::tag
+  uint8_t kind;  // CollectiveKind, or kTransferKind
+  DType dtype;
+  ReduceOp op;
+  int32_t microBatch;  // of a transfer
+  int64_t count;       // elements; of a transfer: bytes
+  int32_t name;        // index into the publisher's names
+  int32_t arena;       // the publisher's source; of a flat exchange that of its first part
+  int64_t offset;
+  int32_t partCount = 0;  // of a flat exchange
+  int64_t distance = 0;   // of a shift
+};
+
+inline constexpr uint8_t kTransferKind = 100;
+
+struct alignas(64) ChannelSide {
+  uint64_t key;
+  std::byte greeting[kGreetingBytes];  // what the first member tells the others before all: an id of NCCL's
+  alignas(64) std::atomic<uint64_t> published;
+  alignas(64) std::atomic<uint64_t> finished;
+  std::atomic<uint64_t> reduced;    // sums whose slice this side has computed; asked for where slices are pulled
+  std::atomic<uint64_t> announced;  // exchanges that this side's device has come to; written where devices exchange
+  alignas(64) Publication ring[kRingSize];
+};
+
+enum class RankState : uint32_t { kRunning, kFinished, kFailed };
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // By index of ChannelPlans::channels and of its members. A side that is not this rank's is only read. It stays where
+  // it is; null: that member's program knows nothing of the channel.
+  virtual ChannelSide* side(int channel, int member) = 0;
+  // Passes on what has changed of this rank's side, and wakes whoever may wait for it.
+  virtual void tell(int channel) = 0;
+
+  struct Bytes {
+    bool exist = false;            // they lie in a shared arena of that rank
+    std::byte* address = nullptr;  // null: they have to be pulled
+  };
+  virtual Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const = 0;
+  // Copies bytes of a published source, which exist.
+  virtual Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to) = 0;
+
+  // Of a peer: "failed", "has ended its run", "was killed or crashed"; null: it lives, as far as is known here.
+  // `thoroughly` may take a system call.
+  virtual const char* lossOf(int rank, bool thoroughly) const = 0;
+  // Says how this rank ends, and wakes all who may be waiting for it.
+  virtual void leave(RankState state) = 0;
+
+  // How any of this rank's threads waits for others: between listen() and stopListening() whatever is told to this rank
+  // ends a sleep() with listen()'s value, also if it came before the sleep began.
+  virtual uint32_t listen() = 0;
+  virtual void sleep(uint32_t heard, int milliseconds) = 0;
+  virtual void stopListening() = 0;
+  // Ends the sleep of this rank's other threads.
+  virtual void wakeSelf() = 0;
+
+  // What a rank says of itself at the start; valid as long as the transport.
+  virtual const char* nameOf(int rank, int index) const = 0;  // of a publication
+  virtual std::string programOf(int rank) const = 0;
+  virtual std::string catalogOf(int rank) const = 0;
+};
+
+// What a transport is made from; all of it outlives the transport.
+struct TransportSetup {
+  const Program& program;
+  const Environment& environment;
+  const ChannelPlans& plans;
+  const std::string& catalog;           // text that peers may read (run/state_file.h)
+  void (*greet)(std::byte*) = nullptr;  // fills the greeting of each channel whose first member this rank is
+};
+
+// The names that publications refer to: the collectives', the transfers', then the barrier's.
+std::vector<const char*> publicationNames(const Program& program);
+
+struct TransportKind {
+  const char* name;
+  bool (*carries)(const Surroundings& surroundings);
+  // Of the memory that holds the shared arenas, what the transport wants in front of them for itself.
+  int64_t (*headBytes)(const TransportSetup& setup);
+  // Meets the other ranks.
+  Result<std::unique_ptr<Transport>> (*connect)(const TransportSetup& setup, const RankMemory& memory);
+};
+
+// The first that can carry the job.
+Result<const TransportKind*> transportFor(const Surroundings& surroundings);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_COMM_TRANSPORT_H_

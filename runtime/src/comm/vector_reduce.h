@@ -1,0 +1,32 @@
+// The arithmetic of all_reduce and reduce_scatter over buffers that several ranks map.
+#ifndef HYCRT_SRC_COMM_VECTOR_REDUCE_H_
+#define HYCRT_SRC_COMM_VECTOR_REDUCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "hycrt/types.h"
+
+namespace hycrt {
+
+// For every element i of [begin, end): combines sources[0][i], sources[1][i], … in that order, each step rounded to
+// the type, and stores the result at targets[…][i - targetShift]. A target may be one of the sources (same address):
+// a block of elements is read completely before it is written. f32, f64, i32, i64; bf16 and f16 are combined in f32 and
+// rounded once.
+struct ReduceRange {
+  DType dtype;
+  ReduceOp op;
+  int64_t begin;
+  int64_t end;
+  int64_t targetShift = 0;
+};
+void reduceRange(const ReduceRange& range, const std::vector<const std::byte*>& sources,
+                 const std::vector<std::byte*>& targets);
+
+// Member i of n takes elements [sliceBegin(count, n, i), sliceBegin(count, n, i + 1)): whole cache lines of f32.
+int64_t sliceBegin(int64_t count, int members, int index);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_COMM_VECTOR_REDUCE_H_

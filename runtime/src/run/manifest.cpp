@@ -1,0 +1,189 @@
+// The reader of manifest.h. What is read is checked completely before anything is started: the ranks' coordinates are
+// compared with the mesh, and a program's path must stay inside the folder.
+#include "hycrt/manifest.h"
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/json_text.h"
+#include "run/learning_rate_json.h"
+
+namespace hycrt {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMaxRanks = 4096;
+constexpr int64_t kMaxThreads = 4096;
+constexpr int64_t kMaxManifestBytes = 64 << 20;
+
+bool parseHash(const std::string& text, uint64_t* hash) {
+  if (text.size() != 16) return false;
+  *hash = 0;
+  for (char c : text) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit && !(c >= 'a' && c <= 'f')) return false;
+    *hash = *hash * 16 + static_cast<uint64_t>(digit ? c - '0' : c - 'a' + 10);
+  }
+  return true;
+}
+
+// Relative, and without a ".." part.
+bool staysInside(const std::string& path) {
+  if (path.empty() || path[0] == '/') return false;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    if (path.substr(begin, end - begin) == "..") return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+class Reader {
+ public:
+  Reader(const json& root, std::string file, std::string folder) : root_(root), file_(std::move(file)) {
+    manifest_.folder = std::move(folder);
+  }
+
+  Result<Manifest> read() {
+    ObjectReader object(root_, file_, "",
+                        {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path",
+                         "learning_rate", "estimate", "model_files", "ranks", "entry"});
+    object.integer("format_version", kManifestVersion, kManifestVersion);
+    manifest_.name = object.text("name");
+    const std::string hash = object.text("plan_hash");
+    if (object.status().ok() && !parseHash(hash, &manifest_.planHash)) {
+      object.fail("/plan_hash", "found '" + hash + "', expected 16 lower-case hexadecimal digits");
+    }
+    manifest_.schedule = object.text("schedule");
+    manifest_.threads = static_cast<int>(object.integer("threads", 0, kMaxThreads));
+    manifest_.nvmePath = object.text("nvme_path");
+    const json* mesh = object.object("mesh");
+    const json* batch = object.object("batch");
+    const json* rate = object.object("learning_rate");
+    const json* files = object.array("model_files");
+    const json* ranks = object.array("ranks");
+    HYCRT_RETURN_IF_ERROR(object.status());
+    if (manifest_.schedule != "gpipe" && manifest_.schedule != "1f1b") {
+      return error("/schedule", "found '" + manifest_.schedule + "', expected gpipe or 1f1b");
+    }
+    HYCRT_RETURN_IF_ERROR(readMesh(*mesh));
+    HYCRT_RETURN_IF_ERROR(readBatch(*batch));
+    Result<LearningRateRule> rule = readLearningRate(*rate, file_);
+    if (!rule.ok()) return rule.status();
+    manifest_.learningRate = *rule;
+    if (root_.contains("entry")) {
+      if (root_["entry"] != "evaluate") return error("/entry", "expected evaluate, or no such key");
+      manifest_.evaluates = true;
+    }
+    if (root_.contains("estimate")) HYCRT_RETURN_IF_ERROR(readEstimate(root_["estimate"]));
+    HYCRT_RETURN_IF_ERROR(readModelFiles(*files));
+    HYCRT_RETURN_IF_ERROR(readRanks(*ranks));
+    return std::move(manifest_);
+  }
+
+ private:
+  Status error(const std::string& path, const std::string& what) {
+    return dataError(file_ + ": " + path + ": " + what);
+  }
+
+  Status readMesh(const json& value) {
+    ObjectReader object(value, file_, "/mesh", {"tp", "pp", "dp"});
+    manifest_.mesh.tp = static_cast<int>(object.integer("tp", 1, kMaxRanks));
+    manifest_.mesh.pp = static_cast<int>(object.integer("pp", 1, kMaxRanks));
+    manifest_.mesh.dp = static_cast<int>(object.integer("dp", 1, kMaxRanks));
+    return object.status();
+  }
+
+  Status readBatch(const json& value) {
+    ObjectReader object(value, file_, "/batch", {"micro_batch", "grad_accum", "sequence"});
+    manifest_.batch.samples = object.integer("micro_batch", 1, int64_t{1} << 31);
+    manifest_.batch.microBatches = object.integer("grad_accum", 1, int64_t{1} << 31);
+    manifest_.batch.sequence = object.integer("sequence", 1, int64_t{1} << 31);
+    return object.status();
+  }
+
+  Status readEstimate(const json& value) {
+    ObjectReader object(value, file_, "/estimate", {"own_thread", "in_turn"});
+    for (auto [key, estimate] :
+         {std::pair{"own_thread", &manifest_.estimateOwnThread}, {"in_turn", &manifest_.estimateInTurn}}) {
+      const json* part = object.object(key);
+      HYCRT_RETURN_IF_ERROR(object.status());
+      ObjectReader reader(*part, file_, std::string("/estimate/") + key, {"step_ms", "waiting"});
+      estimate->milliseconds = reader.number("step_ms");
+      estimate->waiting = reader.number("waiting");
+      HYCRT_RETURN_IF_ERROR(reader.status());
+      if (!(estimate->milliseconds >= 0 && estimate->waiting >= 0 && estimate->waiting <= 1)) {
+        return error(std::string("/estimate/") + key, "expected milliseconds from 0 and a part from 0 to 1");
+      }
+    }
+    return object.status();
+  }
+
+  Status readModelFiles(const json& value) {
+    for (size_t i = 0; i < value.size(); ++i) {
+      if (!value[i].is_string() || value[i].get_ref<const std::string&>().find('\0') != std::string::npos) {
+        return error("/model_files/" + std::to_string(i), "expected a file name");
+      }
+      const std::string& path = value[i].get_ref<const std::string&>();
+      manifest_.modelFiles.push_back(!path.empty() && path[0] == '/' ? path : manifest_.folder + "/" + path);
+    }
+    return {};
+  }
+
+  Status readRanks(const json& value) {
+    const int64_t expected =
+        int64_t{manifest_.mesh.tp} * int64_t{manifest_.mesh.pp} * int64_t{manifest_.mesh.dp};  // each at most 4096
+    if (expected > kMaxRanks || static_cast<int64_t>(value.size()) != expected) {
+      return error("/ranks", "has " + std::to_string(value.size()) + " rows, expected tp × pp × dp = " +
+                                 std::to_string(expected) + ", at most " + std::to_string(kMaxRanks));
+    }
+    for (size_t i = 0; i < value.size(); ++i) HYCRT_RETURN_IF_ERROR(readRank(value[i], static_cast<int>(i)));
+    return {};
+  }
+
+  Status readRank(const json& value, int rank) {
+    const std::string path = "/ranks/" + std::to_string(rank);
+    ObjectReader object(value, file_, path, {"rank", "tp", "pp", "dp", "program"});
+    const Coordinates at = coordinatesOf(manifest_.mesh, rank);
+    object.integer("rank", rank, rank);
+    object.integer("tp", at.tp, at.tp);
+    object.integer("pp", at.pp, at.pp);
+    object.integer("dp", at.dp, at.dp);
+    const std::string program = object.text("program");
+    HYCRT_RETURN_IF_ERROR(object.status());
+    if (!staysInside(program)) {
+      return error(path + "/program", "found '" + program + "', expected a path inside the folder, like bin/stage0");
+    }
+    manifest_.ranks.push_back({at, program});
+    return {};
+  }
+
+  const json& root_;
+  std::string file_;
+  Manifest manifest_;
+};
+
+}  // namespace
+
+std::vector<std::string> filesReadBy(const Manifest& manifest) {
+  std::vector<std::string> files = manifest.modelFiles;
+  files.push_back(manifest.folder + "/manifest.json");
+  for (const ManifestRank& rank : manifest.ranks) files.push_back(manifest.folder + "/" + rank.program);
+  return files;
+}
+
+Result<Manifest> parseManifest(std::string_view text, const std::string& folder) {
+  const std::string file = folder + "/manifest.json";
+  Result<json> root = parseJson(text, file);
+  if (!root.ok()) return root.status();
+  return Reader(*root, file, folder).read();
+}
+
+Result<Manifest> readManifest(const std::string& folder) {
+  Result<std::string> text = readWholeFile(folder + "/manifest.json", kMaxManifestBytes);
+  if (!text.ok()) return text.status();
+  return parseManifest(*text, folder);
+}
+
+}  // namespace hycrt

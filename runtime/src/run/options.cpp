@@ -1,0 +1,350 @@
+// The options of a run: how they are declared, checked and suggested.
+#include "hycrt/options.h"
+
+#include <sched.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/file.h"
+#include "base/nearest.h"
+#include "base/threads.h"
+#include "hycrt/saved_weights.h"
+
+namespace hycrt {
+namespace {
+
+constexpr uint64_t kMostSteps = uint64_t{1} << 53;
+constexpr uint64_t kMostThreads = 4096;
+
+// ------------------------------------------------------------------------------------------------------- the table
+
+enum Trait : unsigned { kForRanks = 1, kTrains = 2, kFile = 4, kStream = 8, kWeights = 16 };
+constexpr unsigned kWrites = kFile | kStream | kWeights;
+
+// What the values of an option may be; see run_option_rows.h.
+struct Text {
+  const char* name;
+};
+struct WholeNumber {
+  const char* name;
+  uint64_t most;
+  bool RunOptions::* given;  // becomes true where the option is given; null: nobody asks
+};
+template <typename T>
+struct FlagFor {
+  T value;
+};
+template <typename E>
+using Words = std::vector<std::pair<const char*, E>>;
+
+Text text(const char* name) { return {name}; }
+WholeNumber wholeNumber(const char* name, uint64_t most, bool RunOptions::* given = nullptr) {
+  return {name, most, given};
+}
+template <typename T>
+FlagFor<T> flagFor(T value) {
+  return {value};
+}
+template <typename E>
+Words<E> words(std::initializer_list<std::pair<const char*, E>> list) {
+  return list;
+}
+
+// Decimal digits only (the library would take "-3" for an unsigned number, and "0x10"), in [0, most].
+CLI::Validator isWholeNumber(uint64_t most) {
+  const auto check = [most](const std::string& text) -> std::string {
+    const bool digits =
+        !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    errno = 0;
+    const uint64_t value = std::strtoull(text.c_str(), nullptr, 10);
+    if (digits && errno == 0 && value <= most) return {};
+    return "found '" + text + "', expected a whole number from 0 to " + std::to_string(most);
+  };
+  return CLI::Validator(check, "");
+}
+
+// One option: how it is declared to the parser, and how a value other than the default is spelled, if there is one.
+class Row {
+ public:
+  Row(const char* flag, unsigned traits, const char* help) : flag(flag), traits(traits), help_(help) {}
+  virtual ~Row() = default;
+  virtual CLI::Option* declare(CLI::App& app, RunOptions& options) const = 0;
+  virtual std::optional<std::string> argument(const RunOptions& options) const = 0;
+  // Of text alone: what is written to, or read.
+  virtual const std::string* path(const RunOptions&) const { return nullptr; }
+
+  const char* const flag;
+  const unsigned traits;
+
+ protected:
+  const char* const help_;
+};
+
+class TextRow : public Row {
+ public:
+  TextRow(const char* flag, std::string RunOptions::* member, Text values, unsigned traits, const char* help)
+      : Row(flag, traits, help), member_(member), values_(values) {}
+  CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
+    return app.add_option(flag, options.*member_, help_)->type_name(values_.name);
+  }
+  std::optional<std::string> argument(const RunOptions& options) const override {
+    if ((options.*member_).empty()) return std::nullopt;
+    return std::string(flag) + "=" + options.*member_;
+  }
+  const std::string* path(const RunOptions& options) const override { return &(options.*member_); }
+
+ private:
+  std::string RunOptions::* member_;
+  Text values_;
+};
+
+template <typename Number>
+class NumberRow : public Row {
+ public:
+  NumberRow(const char* flag, Number RunOptions::* member, WholeNumber values, unsigned traits, const char* help)
+      : Row(flag, traits, help), member_(member), values_(values) {}
+  CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
+    CLI::Option* option = app.add_option(flag, options.*member_, help_)->check(isWholeNumber(values_.most));
+    if (values_.given) option->each([&options, this](const std::string&) { options.*values_.given = true; });
+    return option->type_name(values_.name)->capture_default_str();
+  }
+  std::optional<std::string> argument(const RunOptions& options) const override {
+    const bool given = values_.given ? options.*values_.given : options.*member_ != RunOptions().*member_;
+    if (!given) return std::nullopt;
+    return std::string(flag) + "=" + std::to_string(options.*member_);
+  }
+
+ private:
+  Number RunOptions::* member_;
+  WholeNumber values_;
+};
+
+template <typename T>
+class FlagRow : public Row {
+ public:
+  FlagRow(const char* flag, T RunOptions::* member, FlagFor<T> values, unsigned traits, const char* help)
+      : Row(flag, traits, help), member_(member), value_(values.value) {}
+  CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
+    return app.add_flag_callback(flag, [&options, this] { options.*member_ = value_; }, help_);
+  }
+  std::optional<std::string> argument(const RunOptions& options) const override {
+    if (options.*member_ != value_) return std::nullopt;
+    return flag;
+  }
+
+ private:
+  T RunOptions::* member_;
+  T value_;
+};
+
+template <typename E>
+class WordRow : public Row {
+ public:
+  WordRow(const char* flag, E RunOptions::* member, Words<E> values, unsigned traits, const char* help)
+      : Row(flag, traits, help), member_(member), values_(std::move(values)) {}
+  CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
+    const auto store = [&options, this](const std::string& word) { options.*member_ = *valueOf(word); };
+    const auto check = [this](const std::string& word) -> std::string {
+      return valueOf(word) ? "" : "found '" + word + "', expected " + list(", ", " or ");
+    };
+    return app.add_option_function<std::string>(flag, store, help_)->check(check)->option_text(list("|", "|"));
+  }
+  std::optional<std::string> argument(const RunOptions& options) const override {
+    for (const auto& [word, value] : values_) {
+      if (value == options.*member_ && value != values_.front().second) return std::string(flag) + "=" + word;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<E> valueOf(const std::string& word) const {
+    for (const auto& [known, value] : values_) {
+      if (word == known) return value;
+    }
+    return std::nullopt;
+  }
+  std::string list(const char* between, const char* beforeLast) const {
+    std::string text = values_.front().first;
+    for (size_t i = 1; i < values_.size(); ++i)
+      text += (i + 1 < values_.size() ? between : beforeLast) + std::string(values_[i].first);
+    return text;
+  }
+
+  E RunOptions::* member_;
+  Words<E> values_;
+};
+
+using RowPointer = std::unique_ptr<Row>;
+RowPointer makeRow(const char* flag, std::string RunOptions::* member, Text values, unsigned traits, const char* help) {
+  return std::make_unique<TextRow>(flag, member, values, traits, help);
+}
+template <typename Number>
+RowPointer makeRow(const char* flag, Number RunOptions::* member, WholeNumber values, unsigned traits,
+                   const char* help) {
+  return std::make_unique<NumberRow<Number>>(flag, member, values, traits, help);
+}
+template <typename T>
+RowPointer makeRow(const char* flag, T RunOptions::* member, FlagFor<T> values, unsigned traits, const char* help) {
+  return std::make_unique<FlagRow<T>>(flag, member, values, traits, help);
+}
+template <typename E>
+RowPointer makeRow(const char* flag, E RunOptions::* member, Words<E> values, unsigned traits, const char* help) {
+  return std::make_unique<WordRow<E>>(flag, member, std::move(values), traits, help);
+}
+
+const std::vector<RowPointer>& rows() {
+  static const std::vector<RowPointer> all = [] {
+    std::vector<RowPointer> made;
+#define HYC_RUN_OPTION(type, member, defaultValue, flag, values, traits, help) \
+  made.push_back(makeRow(flag, &RunOptions::member, values, traits, help));
+#include "hycrt/run_option_rows.h"
+#undef HYC_RUN_OPTION
+    return made;
+  }();
+  return all;
+}
+
+// --------------------------------------------------------------------------------------------------------- parsing
+
+void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
+  if (kind == CommandLine::kHycRun) {
+    app.add_option("OUT", options.out, "Folder that hyc-compile wrote (holds manifest.json)")->required();
+  } else {
+    app.add_option("--out", options.out, "Folder that hyc-compile wrote; default: the folder above this executable's");
+  }
+  for (const RowPointer& row : rows()) {
+    CLI::Option* option = row->declare(app, options);
+    if (row->traits & kTrains) option->excludes(app.get_option("--evaluate"));
+  }
+}
+
+std::vector<std::string> knownOptions(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+Status unknownArgument(const CLI::App& app, const std::vector<std::string>& rest) {
+  for (const std::string& word : rest) {
+    if (word.size() > 1 && word[0] == '-') {
+      const std::string name = word.substr(0, word.find('='));
+      return usageError("unknown option '" + name + "'; the nearest is '" + nearest(name, knownOptions(app)) +
+                        "' (--help lists all)");
+    }
+  }
+  return usageError("unexpected argument '" + rest.front() + "'; --help tells what is expected");
+}
+
+}  // namespace
+
+Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, CommandLine kind) {
+  ParsedCommandLine parsed;
+  CLI::App app(kind == CommandLine::kHycRun
+                   ? "Starts the ranks of a compiled folder, reports each step, and ends with the first failing rank."
+                   : "One rank of a compiled training program; hyc-run, torchrun or mpirun start it.",
+               kind == CommandLine::kHycRun ? "hyc-run" : "");
+  app.allow_extras();
+  declare(app, parsed.options, kind);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    parsed.help = app.help();
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    // An unknown option may be why something else seems to be missing: it is the better thing to name.
+    if (!app.remaining().empty()) return unknownArgument(app, app.remaining());
+    return usageError(error.what());
+  }
+  if (!app.remaining().empty()) return unknownArgument(app, app.remaining());
+  return parsed;
+}
+
+namespace {
+
+Status checkDistinct(const std::string& option, const std::string& path, const std::vector<std::string>& inputs) {
+  for (const std::string& taken : inputs) {
+    if (isSameFile(path, taken)) {
+      return usageError(option + " '" + path + "' would overwrite '" + taken + "'; give another name");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> argumentsForRanks(const RunOptions& options) {
+  std::vector<std::string> arguments;
+  for (const RowPointer& row : rows()) {
+    if (!(row->traits & kForRanks)) continue;
+    if (std::optional<std::string> argument = row->argument(options)) arguments.push_back(std::move(*argument));
+  }
+  return arguments;
+}
+
+Status takeEntry(bool evaluates, RunOptions* options) {
+  if (!evaluates) return {};
+  for (const RowPointer& row : rows()) {
+    if (!(row->traits & kTrains) || !row->argument(*options)) continue;
+    return usageError(std::string(row->flag) +
+                      " is given, but the programs were compiled with --entry evaluate and train "
+                      "nothing; leave it out, or compile with --entry train");
+  }
+  options->evaluate = true;
+  return {};
+}
+
+Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) {
+  if (!options.data.empty()) inputs.push_back(options.data);
+  const auto check = [&](const Row& row) -> Status {
+    const std::string& path = *row.path(options);
+    if (path.empty()) return {};
+    if (row.traits & kWeights) {
+      for (const std::string& made : filesOfWeights(path)) HYCRT_RETURN_IF_ERROR(checkDistinct(row.flag, made, inputs));
+      HYCRT_RETURN_IF_ERROR(checkWeightsTarget(path));
+    } else {
+      HYCRT_RETURN_IF_ERROR(checkDistinct(row.flag, path, inputs));
+    }
+    // A stream may go anywhere; files are renamed into place.
+    if (row.traits & kFile) HYCRT_RETURN_IF_ERROR(checkWritable(path));
+    inputs.push_back(path);
+    return {};
+  };
+  // Weights first: of two outputs by one name, the other is the one to rename.
+  for (const RowPointer& row : rows()) {
+    if (row->traits & kWeights) HYCRT_RETURN_IF_ERROR(check(*row));
+  }
+  for (const RowPointer& row : rows()) {
+    if ((row->traits & kWrites) && !(row->traits & kWeights)) HYCRT_RETURN_IF_ERROR(check(*row));
+  }
+  return {};
+}
+
+int defaultThreads(int ranksHere) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return std::max(1, count / std::max(1, ranksHere));
+}
+
+int threadsPerRank(const RunOptions& options, int manifestThreads, const Surroundings& surroundings) {
+  if (options.threads > 0) return options.threads;
+  return manifestThreads > 0 ? manifestThreads : defaultThreads(surroundings.ranksHere);
+}
+
+bool hasCommunicationThread(const RunOptions& options, int threads, const Surroundings& surroundings) {
+  if (options.communicationThread != CommunicationThread::kAuto) {
+    return options.communicationThread == CommunicationThread::kOn;
+  }
+  return surroundings.worldSize > 1 && (threads + 1) * surroundings.ranksHere <= availableCores();
+}
+
+}  // namespace hycrt

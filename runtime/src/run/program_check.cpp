@@ -1,0 +1,261 @@
+// Every table of a program looked at once, before anything is allocated by its numbers.
+#include "run/program_check.h"
+
+#include <string>
+
+#include "io/block_file.h"
+
+namespace hycrt {
+namespace {
+
+// Products of sizes, with -1 for what overflows or is negative.
+int64_t checkedCount(const Shape& shape) {
+  int64_t count = 1;
+  for (int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return -1;
+  }
+  return count;
+}
+
+class Checker {
+ public:
+  explicit Checker(const Program& program) : program_(program) {}
+
+  Status run() {
+    HYCRT_RETURN_IF_ERROR(checkHead());
+    for (const StateDesc& state : program_.states) HYCRT_RETURN_IF_ERROR(checkState(state));
+    for (const InputDesc& input : program_.inputs) HYCRT_RETURN_IF_ERROR(checkInput(input));
+    for (const GroupDesc& group : program_.groups) HYCRT_RETURN_IF_ERROR(checkGroup(group));
+    for (const CollectiveDesc& row : program_.collectives) {
+      if (row.group < 0 || row.group >= program_.groups.size) return wrong(row.name, "its group is out of range");
+    }
+    for (const TransferDesc& transfer : program_.transfers) HYCRT_RETURN_IF_ERROR(checkTransfer(transfer));
+    for (const TransferUse& use : program_.transferUses) HYCRT_RETURN_IF_ERROR(checkUse(use));
+    for (const Instruction& instruction : program_.schedule) HYCRT_RETURN_IF_ERROR(checkInstruction(instruction));
+    return {};
+  }
+
+ private:
+  Status wrong(const std::string& row, const std::string& what) const {
+    return internalError("program '" + std::string(program_.name) + "', " + row + ": " + what);
+  }
+
+  Status checkBuffer(const std::string& row, BufferRef buffer, int64_t bytes, int64_t alignment) const {
+    if (buffer.arena < 0 || buffer.arena >= program_.arenas.size) return wrong(row, "its arena is out of range");
+    const ArenaDesc& arena = program_.arenas[buffer.arena];
+    if (buffer.offset < 0 || bytes < 0 || bytes > arena.bytes || buffer.offset > arena.bytes - bytes) {
+      return wrong(row, std::to_string(bytes) + " bytes at " + std::to_string(buffer.offset) + " leave arena '" +
+                            arena.name + "' of " + std::to_string(arena.bytes) + " bytes");
+    }
+    if (buffer.offset % alignment != 0) {
+      return wrong(row, "offset " + std::to_string(buffer.offset) + " is no multiple of " + std::to_string(alignment));
+    }
+    return {};
+  }
+
+  bool isFile(BufferRef buffer) const { return program_.arenas[buffer.arena].sharing == Sharing::kFile; }
+
+  Status checkMemoryBuffer(const std::string& row, BufferRef buffer, int64_t bytes, int64_t alignment) const {
+    HYCRT_RETURN_IF_ERROR(checkBuffer(row, buffer, bytes, alignment));
+    return isFile(buffer) ? wrong(row, "lies in a file, where only states may be") : Status();
+  }
+
+  Status checkHead() const {
+    const Mesh& mesh = program_.mesh;
+    if (mesh.tp < 1 || mesh.pp < 1 || mesh.dp < 1) return wrong("mesh", "a size is less than 1");
+    if (program_.stage < 0 || program_.stage >= mesh.pp) return wrong("stage", "is out of range");
+    const BatchDesc& batch = program_.batch;
+    if (batch.samples < 1 || batch.microBatches < 1 || batch.sequence < 1) return wrong("batch", "a size is below 1");
+    int files = 0;
+    for (const ArenaDesc& arena : program_.arenas) {
+      if (arena.bytes < 0) return wrong(std::string("arena ") + arena.name, "has a negative size");
+      files += arena.sharing == Sharing::kFile;
+    }
+    if (files > 1) return wrong("arenas", std::to_string(files) + " of them are files, expected at most one");
+    HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("loss sum", program_.scalars.lossSum, 4, 4));
+    HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("token count", program_.scalars.tokenCount, 8, 8));
+    HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("gradient norm", program_.scalars.gradientNorm, 4, 4));
+    const ScalarsDesc& scalars = program_.scalars;
+    if (scalars.lossScale.arena >= 0) {
+      HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("loss scale", scalars.lossScale, 4, 4));
+      HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("applied steps", scalars.appliedSteps, 8, 8));
+      if (scalars.hysteresis.arena >= 0)
+        HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("hysteresis", scalars.hysteresis, 8, 8));
+    }
+    if (scalars.momentum.arena >= 0) {
+      HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("momentum", scalars.momentum, 8, 8));
+    }
+    if (scalars.correctCount.arena >= 0) {
+      HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("count of what is right", scalars.correctCount, 8, 8));
+    }
+    if (!program_.forward || !program_.backward || !program_.reduce || !program_.apply) {
+      return wrong("functions", "one of forward, backward, reduce, apply is missing");
+    }
+    return {};
+  }
+
+  Status checkState(const StateDesc& state) const {
+    const std::string row = std::string("state ") + state.name + " (" + state.role + ")";
+    const int64_t count = checkedCount(state.global);
+    const int64_t localCount = checkedCount(state.local);
+    if (count < 0 || localCount < 0 || localCount > INT64_MAX / 8) return wrong(row, "a size is negative or too large");
+    if (count != checkedCount(state.logical)) return wrong(row, "logical and global have different element counts");
+    if (state.global.size != state.local.size) return wrong(row, "global and local have different ranks");
+    for (const Split& split : state.splits) {
+      if (split.dim < 0 || split.dim >= state.global.size) return wrong(row, "splits a dimension that is not there");
+      if (split.axis == Axis::kPp) return wrong(row, "is split over pp; a stage owns its states whole");
+    }
+    for (int dim = 0; dim < state.global.size; ++dim) {
+      int64_t shards = 1;
+      for (const Split& split : state.splits) shards *= split.dim == dim ? sizeOf(program_.mesh, split.axis) : 1;
+      const bool covered = shards == 1 ? state.local[dim] == state.global[dim]
+                                       : state.local[dim] >= (state.global[dim] + shards - 1) / shards;
+      if (!covered) return wrong(row, "dim " + std::to_string(dim) + " of its shards does not cover the whole");
+    }
+    const Initializer& init = state.init;
+    const bool narrow = state.dtype == DType::kF16 || state.dtype == DType::kBF16;
+    const bool real = state.dtype == DType::kF32 || state.dtype == DType::kF64 || narrow;
+    const bool constant = init.kind == InitKind::kConstant && state.dtype == DType::kI64;
+    if (!real && !constant && init.kind != InitKind::kZeros && init.kind != InitKind::kFile) {
+      return wrong(row, "only floats are initialised by rule, and only floats and i64 by a constant");
+    }
+    if (init.kind == InitKind::kFile && init.fileDType != state.dtype &&
+        ((state.dtype != DType::kF32 && !narrow) || init.fileDType == DType::kI32 || init.fileDType == DType::kI64 ||
+         init.fileDType == DType::kU8)) {
+      return wrong(row, std::string("cannot be read from ") + nameOf(init.fileDType) + " as " + nameOf(state.dtype));
+    }
+    int64_t held = localCount;
+    if (state.storage != FlatStorage::kWhole) {
+      int64_t parts = 1;
+      for (Axis axis : state.flat) {
+        if (axis == Axis::kPp) return wrong(row, "is flat over pp; a stage owns its states whole");
+        parts *= sizeOf(program_.mesh, axis);
+      }
+      if (state.flat.size == 0) return wrong(row, "is flat over no axis");
+      if (state.storage == FlatStorage::kShard) held = flatShardSize(localCount, parts);
+      if (state.storage == FlatStorage::kShard && state.shardElements != held) {
+        return wrong(row, "has a flat shard of " + std::to_string(state.shardElements) + " elements, expected " +
+                              std::to_string(held));
+      }
+    }
+    HYCRT_RETURN_IF_ERROR(checkBuffer(row, state.buffer, held * sizeOf(state.dtype), sizeOf(state.dtype)));
+    if (isFile(state.buffer) && state.buffer.offset % kBlockBytes != 0) {
+      return wrong(row, "offset " + std::to_string(state.buffer.offset) + " of a file is no multiple of " +
+                            std::to_string(kBlockBytes));
+    }
+    return {};
+  }
+
+  Status checkInput(const InputDesc& input) const {
+    const std::string row = std::string("input ") + input.name;
+    if (input.dtype != DType::kI64 && input.dtype != DType::kI32 && input.dtype != DType::kF32) {
+      return wrong(row, std::string("has type ") + nameOf(input.dtype) + ", expected i64, i32 or f32");
+    }
+    const bool isRandom = input.source == InputSource::kRandomKeys;
+    if (isRandom && (input.dtype != DType::kI64 || input.streamCount < 1 || !input.streams)) {
+      return wrong(row, "is to hold random keys, expected type i64 and at least one stream");
+    }
+    const bool isTokens = input.source == InputSource::kTokens || input.source == InputSource::kNextTokens;
+    int64_t bytes = program_.batch.samples * sizeOf(input.dtype), perSample = 1;
+    for (int64_t size : input.sample) {
+      if (size < 1 || __builtin_mul_overflow(perSample, size, &perSample)) return wrong(row, "has an impossible shape");
+    }
+    if (__builtin_mul_overflow(bytes, perSample, &bytes)) return wrong(row, "is too large");
+    const int64_t wanted = isRandom ? input.streamCount : isTokens ? program_.batch.sequence : perSample;
+    if (perSample != wanted) {
+      return wrong(row,
+                   "has samples of " + std::to_string(perSample) + " elements, expected " + std::to_string(wanted));
+    }
+    return checkMemoryBuffer(row, input.buffer, bytes, sizeOf(input.dtype));
+  }
+
+  Status checkGroup(const GroupDesc& group) const {
+    for (int stage : group.stages) {
+      if (stage < 0 || stage >= program_.mesh.pp) return wrong(std::string("group ") + group.name, "names no stage");
+    }
+    return {};
+  }
+
+  Status checkTransfer(const TransferDesc& transfer) const {
+    const std::string row = std::string("transfer ") + transfer.name;
+    if (transfer.peerStage < 0 || transfer.peerStage >= program_.mesh.pp || transfer.peerStage == program_.stage) {
+      return wrong(row, "its peer stage is this stage or out of range");
+    }
+    return checkMemoryBuffer(row, transfer.buffer, transfer.bytes, 1);
+  }
+
+  Status checkUse(const TransferUse& use) const {
+    if (use.transfer < 0 || use.transfer >= program_.transfers.size) return wrong("schedule", "uses no known transfer");
+    const TransferDesc& transfer = program_.transfers[use.transfer];
+    const std::string row = std::string("transfer ") + transfer.name;
+    int64_t offset = 0;
+    if (use.slot < 0 || __builtin_mul_overflow(transfer.slotStride, int64_t{use.slot}, &offset) ||
+        __builtin_add_overflow(offset, transfer.buffer.offset, &offset)) {
+      return wrong(row, "slot " + std::to_string(use.slot) + " is out of range");
+    }
+    const bool source = transfer.direction == Direction::kSend;
+    if (source && program_.arenas[transfer.buffer.arena].sharing != Sharing::kShared) {
+      return wrong(row, "is sent from an arena that is not shared");
+    }
+    return checkMemoryBuffer(row, {transfer.buffer.arena, offset}, transfer.bytes, 1);
+  }
+
+  Status checkInstruction(const Instruction& instruction) const {
+    if (instruction.kind == InstructionKind::kExchange &&
+        (instruction.firstTransfer < 0 || instruction.transferCount < 0 ||
+         instruction.firstTransfer > program_.transferUses.size - instruction.transferCount)) {
+      return wrong("schedule", "an exchange uses transfers out of range");
+    }
+    const bool compute =
+        instruction.kind == InstructionKind::kForward || instruction.kind == InstructionKind::kBackward;
+    if (compute && (instruction.microBatch < 0 || instruction.microBatch >= program_.batch.microBatches)) {
+      return wrong("schedule", "micro-batch " + std::to_string(instruction.microBatch) + " is out of range");
+    }
+    return {};
+  }
+
+  const Program& program_;
+};
+
+}  // namespace
+
+Status checkProgram(const Program& program) { return Checker(program).run(); }
+
+Status checkThreads(const Program& program, int threads) {
+  if (program.threads == 0 || threads <= program.threads) return {};
+  return usageError("--threads is " + std::to_string(threads) + ", but the workspaces of program '" + program.name +
+                    "' were planned for " + std::to_string(program.threads) +
+                    "; run with so many at most, or compile with --threads " + std::to_string(threads));
+}
+
+Status checkPoison(const Program& program, const RunOptions& options) {
+  if (!options.poison || program.poisons) return {};
+  return usageError(std::string("--poison is given, but program '") + program.name +
+                    "' does not tell where lives end; compile with --poison");
+}
+
+Status checkAgainstManifest(const Program& program, const Manifest& manifest) {
+  const std::string who = "'" + manifest.folder + "/manifest.json' and program '" + program.name + "'";
+  const std::string advice = "; compile again, or run the program from its own folder";
+  if (manifest.planHash != program.planHash) return dataError(who + " come from different plans" + advice);
+  const bool sameMesh =
+      manifest.mesh.tp == program.mesh.tp && manifest.mesh.pp == program.mesh.pp && manifest.mesh.dp == program.mesh.dp;
+  const bool sameBatch = manifest.batch.samples == program.batch.samples &&
+                         manifest.batch.microBatches == program.batch.microBatches &&
+                         manifest.batch.sequence == program.batch.sequence;
+  if (!sameMesh) return dataError(who + " have different meshes" + advice);
+  if (!sameBatch) return dataError(who + " have different batch sizes" + advice);
+  if (manifest.learningRate.cyclesMomentum() != (program.scalars.momentum.arena >= 0)) {
+    return dataError(who + ": only one of them cycles the momentum" + advice);
+  }
+  for (const StateDesc& state : program.states) {
+    const bool known = state.init.file >= 0 && state.init.file < static_cast<int>(manifest.modelFiles.size());
+    if (state.init.kind == InitKind::kFile && !known) {
+      return dataError(who + ": parameter " + state.name + " is in model file " + std::to_string(state.init.file) +
+                       ", but model_files has " + std::to_string(manifest.modelFiles.size()) + " rows" + advice);
+    }
+  }
+  return {};
+}
+
+}  // namespace hycrt

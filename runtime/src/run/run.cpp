@@ -1,0 +1,501 @@
+// runProgram: one rank from its command line to its exit status.
+#include "hycrt/run.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <climits>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/environment.h"
+#include "base/threads.h"
+#include "base/trace.h"
+#include "comm/channels.h"
+#include "comm/device_exchanger.h"
+#include "comm/host_exchanger.h"
+#include "comm/staged_exchanger.h"
+#include "comm/transport.h"
+#include "hycrt/manifest.h"
+#include "hycrt/memory_report.h"
+#include "hycrt/options.h"
+#include "io/initial_values.h"
+#include "io/offload_file.h"
+#include "memory/rank_memory.h"
+#include "run/program_check.h"
+#include "run/stage_runner.h"
+#include "run/state_file.h"
+#include "run/step_observer.h"
+#include "run/terminal_events.h"
+#include "run/weights_folder.h"
+
+namespace hycrt {
+namespace {
+
+constexpr int64_t kKeptImageBytes = int64_t{1} << 20;
+constexpr int64_t kTracedSteps = 10;                // after the first, which warms everything up
+constexpr size_t kTraceCapacity = size_t{1} << 16;  // events a track
+
+double nowMs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+// OUT of OUT/bin/stage0.
+Result<std::string> folderAboveExecutable() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (length <= 0) return errnoError("cannot tell where this executable lies; give --out", errno);
+  std::string folder(path, static_cast<size_t>(length));
+  for (int i = 0; i < 2; ++i) folder.resize(std::max<size_t>(folder.rfind('/'), 1));
+  return folder;
+}
+
+class RankRun {
+ public:
+  // Fills `environment`, which outlives this object as the others do.
+  RankRun(const Program& program, RunOptions options, RunEvents& events, Environment& environment,
+          MakeAccelerator makeAccelerator)
+      : program_(program), options_(std::move(options)), events_(events), environment_(environment) {
+    if (makeAccelerator) accelerator_ = makeAccelerator();
+  }
+
+  Status run() {
+    HYCRT_RETURN_IF_ERROR(checkProgram(program_));
+    if (accelerator_) HYCRT_RETURN_IF_ERROR(accelerator_->probe());
+    HYCRT_RETURN_IF_ERROR(readSurroundings());
+    HYCRT_RETURN_IF_ERROR(takeEntry(manifest_.evaluates, &options_));
+    HYCRT_RETURN_IF_ERROR(openAccelerator());
+    HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
+    const int threads = threadsPerRank(options_, manifest_.threads, environment_);
+    HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
+    HYCRT_RETURN_IF_ERROR(checkPoison(program_, options_));
+    ownThread_ = !accelerator_ && hasCommunicationThread(options_, threads, environment_);
+    applyThreadPlan({threads, environment_.localRank, environment_.ranksHere, /*pins=*/!accelerator_});
+    HYCRT_RETURN_IF_ERROR(checkMomentum());
+    if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
+    if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
+    HYCRT_RETURN_IF_ERROR(openData());
+    HYCRT_RETURN_IF_ERROR(connect());
+    Status status = train();
+    // From here on peers are told, so that they need not find out.
+    const Status left = exchanger_->leave(status.ok());
+    if (status.ok()) status = left;
+    return status;
+  }
+
+  bool hasDevice() const { return accelerator_ != nullptr; }
+
+ private:
+  Status readSurroundings() {
+    Result<Environment> environment = readEnvironment(program_.mesh);
+    if (!environment.ok()) return environment.status();
+    environment_ = *environment;
+    at_ = coordinatesOf(program_.mesh, environment_.rank);
+    if (at_.pp != program_.stage) {
+      return usageError("rank " + std::to_string(environment_.rank) + " is in stage " + std::to_string(at_.pp) +
+                        ", but this is the program of stage " + std::to_string(program_.stage));
+    }
+    std::string folder = options_.out;
+    if (folder.empty()) {
+      Result<std::string> above = folderAboveExecutable();
+      if (!above.ok()) return above.status();
+      folder = *above;
+    }
+    Result<Manifest> manifest = readManifest(folder);
+    if (!manifest.ok()) return manifest.status();
+    manifest_ = std::move(*manifest);
+    return checkAgainstManifest(program_, manifest_);
+  }
+
+  Status openAccelerator() {
+    if (!accelerator_) {
+      const char* const given = options_.tf32                              ? "--tf32 is given"
+                                : options_.comm == DeviceComm::kNccl       ? "--comm is nccl"
+                                : options_.cudaGraph == StepRecording::kOn ? "--cuda-graph is on"
+                                                                           : nullptr;
+      if (!given) return {};
+      return usageError(std::string(given) + ", but program '" + program_.name +
+                        "' is compiled for CPUs; leave it out, or compile with --target cuda");
+    }
+    HYCRT_RETURN_IF_ERROR(checkRecording());
+    return accelerator_->open(program_, {environment_.localRank, environment_, options_.comm, options_.tf32});
+  }
+
+  // Staged exchanges want the host between kernels, and so do disks, checks and a trace.
+  Status checkRecording() {
+    static constexpr char kDisk[] = "the program moves states to and from a disk (nvme), which the host waits for";
+    const bool isStaged = environment_.worldSize > 1 && options_.comm == DeviceComm::kStaged;
+    const char* const reason = keepsOnDisk()             ? kDisk
+                               : isStaged                ? "the ranks exchange by way of the host (--comm shm)"
+                               : !options_.trace.empty() ? "--trace tells of the parts of a step"
+                               : program_.checksFinite   ? "the program checks what each op makes (--check-finite)"
+                                                         : nullptr;
+    recordsSteps_ = options_.cudaGraph != StepRecording::kOff && !reason && program_.scalars.learningRate.arena >= 0;
+    if (reason == kDisk && options_.cudaGraph == StepRecording::kAuto && environment_.rank == 0)
+      events_.note(std::string("steps are run without a graph: ") + kDisk);
+    if (recordsSteps_ || options_.cudaGraph != StepRecording::kOn) return {};
+    return usageError(std::string("--cuda-graph is on, but ") + (reason ? reason : "the program does not train") +
+                      "; leave one of them out");
+  }
+
+  bool keepsOnDisk() const {
+    return std::any_of(program_.arenas.begin(), program_.arenas.end(),
+                       [](const ArenaDesc& arena) { return arena.sharing == Sharing::kFile; });
+  }
+
+  // It grows without bound after its cycle; at 1 a moment forgets nothing, and correcting it divides by zero.
+  Status checkMomentum() const {
+    const LearningRateRule& rule = manifest_.learningRate;
+    const int64_t last = options_.steps - 1;
+    if (!rule.cyclesMomentum() || options_.steps == 0 || rule.momentumAt(last) < 1) return {};
+    return dataError(manifest_.folder + "/manifest.json: /learning_rate/decay_mom_rate: gives step " +
+                     std::to_string(last + 1) + " a momentum of " + std::to_string(rule.momentumAt(last)) +
+                     ", expected less than 1; take fewer --steps or a smaller rate");
+  }
+
+  Status openData() {
+    // A stage in the middle reads nothing, but in an evaluation has to know with the others when the data ends.
+    if (program_.inputs.size == 0 && !options_.evaluate) return {};
+    if (options_.data.empty()) return usageError("the model reads data; give it with --data FILE");
+    Result<std::unique_ptr<Dataset>> data = openDataset(options_.data, program_);
+    if (!data.ok()) return data.status();
+    data_ = std::move(*data);
+    return {};
+  }
+
+  Status connect() {
+    DeviceExchanger* const byDevice = accelerator_ ? accelerator_->exchanger() : nullptr;
+    plans_ = planChannels(program_, at_);
+    catalog_ = catalogOf(program_);
+    const TransportSetup setup{program_, environment_, plans_, catalog_, byDevice ? byDevice->greeter() : nullptr};
+    Result<const TransportKind*> kind = transportFor(environment_);
+    if (!kind.ok()) return kind.status();
+    HYCRT_RETURN_IF_ERROR(allocateMemory((*kind)->headBytes(setup)));
+    Result<std::unique_ptr<Transport>> transport = (*kind)->connect(setup, *memory_);
+    if (!transport.ok()) return transport.status();
+    Result<std::unique_ptr<HostExchanger>> host =
+        HostExchanger::create(setup, memory_->arenas(), std::move(*transport),
+                              {ownThread_, trace_.get(), [this](const std::string& line) { events_.note(line); }});
+    if (!host.ok()) return host.status();
+    host_ = std::move(*host);
+    exchanger_ = host_.get();
+    if (byDevice) {
+      exchanger_ = byDevice;
+      return byDevice->connect(program_, *host_, *accelerator_, [this](const Status& status) { abandon(status); });
+    }
+    if (accelerator_) {
+      staged_ = std::make_unique<StagedExchanger>(program_, environment_.rank, *host_, *accelerator_);
+      exchanger_ = staged_.get();
+    }
+    return {};
+  }
+
+  Status allocateMemory(int64_t headBytes) {
+    Result<std::unique_ptr<BlockFile>> file = openOffloadFile(
+        program_, environment_.rank, options_.nvmePath.empty() ? manifest_.nvmePath : options_.nvmePath);
+    if (!file.ok()) return file.status();
+    Result<RankMemory> memory = RankMemory::allocate(program_, {headBytes, /*reservesPages=*/!accelerator_});
+    if (!memory.ok()) return memory.status();
+    memory_ = std::make_unique<RankMemory>(std::move(*memory));
+    file_ = std::move(*file);
+    if (fillsArenas()) fillArenas();
+    if (accelerator_) {
+      const bool isStaged = !accelerator_->exchanger() && environment_.worldSize > 1;
+      HYCRT_RETURN_IF_ERROR(accelerator_->allocate(program_, memory_->arenas(), isStaged, file_.get()));
+    }
+    if (file_ && environment_.rank == 0) events_.note(file_->description());
+    return {};
+  }
+
+  // Of arenas on a device only the images are here.
+  bool fillsArenas() const { return !options_.measureMemory.empty() && !accelerator_; }
+
+  // All but states, which begin as zeros where their initializer says nothing else.
+  void fillArenas() {
+    for (int64_t i = 0; i < program_.arenas.size; ++i) {
+      if (std::byte* arena = memory_->arenas()[i]) fillUntouched(arena, program_.arenas[i].bytes);
+    }
+    clearStates(program_, memory_->arenas());
+  }
+
+  Status train() {
+    Context ctx(program_, at_, memory_->arenas(), exchanger_, file_.get(), accelerator_.get());
+    ctx.setSeed(options_.seed);
+    ctx.setPoisons(options_.poison);
+    const ArenaBases arenas{memory_->arenas(), file_.get()};
+    HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, arenas));
+    HYCRT_RETURN_IF_ERROR(uploadStates());
+    HYCRT_RETURN_IF_ERROR(events_.begin());
+    StageRunner runner(ctx, data_.get(), options_.evaluate ? WindowOrder::kInFile : options_.order, trace_.get());
+    runner.note = [this](const std::string& line) { events_.note(line); };
+    if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
+    const StepObserver observer;
+    // Nobody's first step includes another's start.
+    HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
+    if (options_.evaluate) return evaluate(ctx, runner);
+    for (int64_t step = 0; step < options_.steps; ++step) {
+      if (trace_) trace_->setOn(step > 0 && step <= kTracedSteps);
+      if (step == 1) measureFrom_ = {monotonicNs(), exchanger_->waitedNs()};
+      observer.stepBegins(step);
+      HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step));
+    }
+    observer.stepBegins(options_.steps);
+    tellExposedCommunication();
+    if (trace_) HYCRT_RETURN_IF_ERROR(writeTrace());
+    HYCRT_RETURN_IF_ERROR(reportMemory());
+    if (!options_.saveWeights.empty()) {
+      HYCRT_RETURN_IF_ERROR(readBackStates());
+      HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, manifest_.folder + "/model/config.json"));
+    }
+    return exchanger_->barrier();
+  }
+
+  // What forward draws at random would be drawn here too, and batch norm would be by the batch.
+  Status checkEvaluation() const {
+    if (program_.writesBuffers) {
+      return usageError(
+          "--evaluate: the model was compiled as it trains, and updates buffers such as running averages; save its "
+          "weights, and compile it with --entry evaluate --weights SAVED");
+    }
+    for (const InputDesc& input : program_.inputs) {
+      if (input.source == InputSource::kRandomKeys) {
+        return usageError("--evaluate: the model was compiled with dropout; compile it with --entry evaluate");
+      }
+    }
+    return {};
+  }
+
+  // The mean loss over whole global batches of the data, in file order.
+  Status evaluate(Context& ctx, StageRunner& runner) {
+    const BatchDesc& batch = program_.batch;
+    const int64_t samples = data_->sampleCount(), size = batch.samples * batch.microBatches * program_.mesh.dp;
+    int64_t batches = samples / size;
+    if (batches == 0) {
+      return dataError("'" + options_.data + "' holds " + std::to_string(samples) +
+                       " samples, expected at least one global batch of " + std::to_string(size) +
+                       "; compile with a smaller --micro-batch or --grad-accum");
+    }
+    if (environment_.rank == 0 && samples % size != 0) {
+      events_.note("evaluation: the last " + std::to_string(samples % size) + " of " + std::to_string(samples) +
+                   " samples fill no global batch of " + std::to_string(size) + " and are left out");
+    }
+    if (options_.limitsSteps) batches = std::min(batches, options_.steps);
+    double loss = 0;
+    int64_t counted = 0, correct = 0;
+    for (int64_t i = 0; i < batches; ++i) {
+      const double begin = nowMs();
+      ctx.setStep(i);
+      HYCRT_RETURN_IF_ERROR(runner.evaluateBatch());
+      const StepResult result = runner.result();
+      loss += result.lossSum;
+      counted += result.tokenCount;
+      correct += result.correctCount;
+      StepRecord record;
+      record.evaluates = true;
+      record.step = i + 1;
+      record.steps = batches;
+      record.loss = loss / static_cast<double>(counted);
+      if (result.correctCount >= 0) record.accuracy = static_cast<double>(correct) / static_cast<double>(counted);
+      record.milliseconds = nowMs() - begin;
+      record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
+      record.etaSeconds = remaining_.after(record.milliseconds, batches - i - 1);
+      HYCRT_RETURN_IF_ERROR(tell(record));
+    }
+    return exchanger_->barrier();
+  }
+
+  Status runStep(Context& ctx, StageRunner& runner, int64_t step) {
+    const double begin = nowMs();
+    const LossScaling scaling = runner.lossScaling();
+    // A step that is skipped does not move the schedule on.
+    const int64_t applied = scaling.scale == 0 ? step : scaling.appliedSteps;
+    const double learningRate = manifest_.learningRate.at(applied, options_.steps);
+    std::optional<double> momentum;
+    if (manifest_.learningRate.cyclesMomentum()) {
+      momentum = manifest_.learningRate.momentumAt(applied);
+      *ctx.ptr<double>(program_.scalars.momentum) = *momentum;
+      if (accelerator_) HYCRT_RETURN_IF_ERROR(accelerator_->upload(program_.scalars.momentum, sizeof(double)));
+    }
+    ctx.setStep(step);
+    runner.afterReduce = nullptr;
+    if (step == 0 && !options_.dumpGradients.empty()) {
+      runner.afterReduce = [&] { return dumpGradients(ctx, runner); };
+    }
+    HYCRT_RETURN_IF_ERROR(runner.runStep(learningRate));
+    const StepResult result = runner.result();
+    StepRecord record;
+    record.step = step + 1;
+    record.steps = options_.steps;
+    record.loss = result.lossSum / static_cast<double>(result.tokenCount);
+    record.gradNorm = result.gradientNorm;
+    record.learningRate = learningRate;
+    record.momentum = momentum;
+    record.milliseconds = nowMs() - begin;
+    record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
+    record.etaSeconds = remaining_.after(record.milliseconds, options_.steps - step - 1);
+    const LossScaling after = runner.lossScaling();
+    record.lossScale = scaling.scale;
+    record.skipped = scaling.scale == 0 ? 0 : step + 1 - after.appliedSteps;
+    HYCRT_RETURN_IF_ERROR(tell(record));
+    if (!after.exhausted) return {};
+    return dataError("step " + std::to_string(step + 1) + ": the gradients overflow at the least loss scale, " +
+                     std::to_string(after.scale) + "; lower the learning rate, or compute in bf16");
+  }
+
+  // States between the device, where there is one, and their images.
+  Status uploadStates() {
+    if (!accelerator_) return {};
+    for (const StateDesc& state : program_.states) {
+      if (program_.arenas[state.buffer.arena].onHost) continue;  // the image is the arena
+      HYCRT_RETURN_IF_ERROR(accelerator_->upload(state.buffer, heldElements(state) * sizeOf(state.dtype)));
+    }
+    HYCRT_RETURN_IF_ERROR(accelerator_->finish());
+    // Their images are read again only after they were copied back. What is small may hold what the host still counts.
+    for (int i = 0; i < program_.arenas.size; ++i) {
+      const ArenaDesc& arena = program_.arenas[i];
+      if (!arena.onHost && arena.bytes > kKeptImageBytes) memory_->release(i);
+    }
+    if (environment_.rank == 0) events_.note(accelerator_->describe());
+    return {};
+  }
+  Status readBackStates() {
+    if (!accelerator_) return {};
+    for (const StateDesc& state : program_.states) {
+      HYCRT_RETURN_IF_ERROR(accelerator_->copyToHost(state.buffer, heldElements(state) * sizeOf(state.dtype)));
+    }
+    return accelerator_->finish();
+  }
+
+  // Of the steps after the first, on the rank that also reports the steps.
+  void tellExposedCommunication() const {
+    if (environment_.rank != 0 || environment_.worldSize == 1 || options_.steps < 2) return;
+    if (exchanger_->waitedNs() < 0) return;  // the host waits for none of them
+    const double steps = static_cast<double>(options_.steps - 1) * 1e6;
+    const double waited = static_cast<double>(exchanger_->waitedNs() - measureFrom_.waited) / steps;
+    const double whole = static_cast<double>(monotonicNs() - measureFrom_.begin) / steps;
+    const StepEstimate& estimate = ownThread_ ? manifest_.estimateOwnThread : manifest_.estimateInTurn;
+    char expected[96] = "";
+    if (estimate.milliseconds > 0) {
+      std::snprintf(expected, sizeof expected, "; the plan's estimate: %.1f %% of %.1f ms", estimate.waiting * 100,
+                    estimate.milliseconds);
+    }
+    char line[256];
+    std::snprintf(line, sizeof line, "communication: %.1f of %.1f ms a step exposed (%.1f %%), %s%s", waited, whole,
+                  waited / whole * 100, ownThread_ ? "on a thread of its own" : "on the computing thread", expected);
+    events_.note(line);
+  }
+
+  // One rank after the other: they share the file.
+  Status writeTrace() {
+    trace_->setOn(false);
+    for (int rank = 0; rank < environment_.worldSize; ++rank) {
+      if (rank == environment_.rank) {
+        HYCRT_RETURN_IF_ERROR(appendTrace(*trace_, options_.trace, rank, environment_.worldSize));
+      }
+      HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
+    }
+    return {};
+  }
+
+  Status tell(const StepRecord& record) { return environment_.rank == 0 ? events_.step(record) : Status(); }
+
+  // Without waiting for the device, whose kernels may be waiting for ranks that are gone.
+  [[noreturn]] void abandon(const Status& status) {
+    events_.abandon(status);
+    std::fflush(stderr);
+    std::_Exit(status.exitCode());
+  }
+
+  // While every rank still has all that it had: of pages that several ranks map, each counts its part.
+  Status reportMemory() {
+    HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
+    MemoryRecord record = measureMemory(program_, {memory_->arenas(), file_.get(), memory_->headBytes(), fillsArenas()},
+                                        environment_.rank);
+    if (accelerator_) {
+      const Result<DeviceMemory> device = accelerator_->measureMemory();
+      if (!device.ok()) return device.status();
+      record.device = *device;
+    }
+    HYCRT_RETURN_IF_ERROR(events_.memory(record));
+    return exchanger_->barrier();
+  }
+
+  // The states hold sums over tokens; what is written are gradients of the mean loss.
+  Status dumpGradients(Context& ctx, const StageRunner& runner) {
+    HYCRT_RETURN_IF_ERROR(readBackStates());
+    const double count = static_cast<double>(runner.result().tokenCount);
+    return saveStates(ctx, "gradient", options_.dumpGradients, {count});
+  }
+
+  const Program& program_;
+  RunOptions options_;
+  RunEvents& events_;
+  Environment& environment_;
+  Coordinates at_;
+  Manifest manifest_;
+  std::unique_ptr<Dataset> data_;
+  struct Mark {
+    int64_t begin = 0, waited = 0;
+  };
+  Mark measureFrom_;  // ns, when the second step began
+  bool ownThread_ = false;
+  bool recordsSteps_ = false;
+  std::unique_ptr<Trace> trace_;
+  ChannelPlans plans_;
+  std::string catalog_;
+  // What is below goes before what it stands on.
+  std::unique_ptr<RankMemory> memory_;
+  std::unique_ptr<BlockFile> file_;
+  std::unique_ptr<HostExchanger> host_;
+  std::unique_ptr<Accelerator> accelerator_;  // and with it the exchanges between devices
+  std::unique_ptr<StagedExchanger> staged_;
+  Exchanger* exchanger_ = nullptr;  // one of these three
+  RemainingTime remaining_;
+};
+
+}  // namespace
+
+// What a device that has failed may still use is left to the end of the process.
+static Status runRank(const Program& program, const RunOptions& options, RunEvents& events, Environment& environment,
+                      MakeAccelerator makeAccelerator) {
+  auto run = std::make_unique<RankRun>(program, options, events, environment, makeAccelerator);
+  Status status = run->run();
+  if (!status.ok() && run->hasDevice()) (void)run.release();
+  return status;
+}
+
+Status runProgram(const Program& program, const RunOptions& settings, RunEvents& events,
+                  MakeAccelerator makeAccelerator) {
+  if (settings.out.empty()) return usageError("no folder is given (RunOptions::out)");
+  // Of a run that fails, what may live on keeps a reference to it.
+  auto environment = std::make_unique<Environment>();
+  Status status = runRank(program, settings, events, *environment, makeAccelerator);
+  if (!status.ok()) (void)environment.release();
+  return status;
+}
+
+int runProgram(int argc, char** argv, const Program& program, MakeAccelerator makeAccelerator) {
+  Environment environment;
+  Result<ParsedCommandLine> parsed = parseCommandLine(argc, argv, CommandLine::kRank);
+  if (!parsed.ok()) return TerminalEvents(environment, "").report(parsed.status());
+  if (!parsed->help.empty()) {
+    std::fputs(parsed->help.c_str(), stdout);
+    return 0;
+  }
+  TerminalEvents events(environment, parsed->options.logFile);
+  const Status status = runRank(program, parsed->options, events, environment, makeAccelerator);
+  const int code = events.report(status);
+  if (status.ok() || !makeAccelerator) return code;
+  // Without waiting for the device, whose kernels may be waiting for ranks that are gone.
+  std::fflush(stderr);
+  std::_Exit(code);
+}
+
+}  // namespace hycrt

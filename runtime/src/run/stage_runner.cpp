@@ -1,0 +1,282 @@
+// The step loop: instructions of the schedule, their inputs, and steps that a device has recorded.
+#include "run/stage_runner.h"
+
+#include "comm/exchanger.h"
+#include "hycrt/accelerator.h"
+#include "hycrt/philox.h"
+
+namespace hycrt {
+namespace {
+
+// Whether this is the first time that a virtual stage is asked about.
+bool isFirst(std::vector<bool>& seen, int virtualStage) {
+  const size_t index = static_cast<size_t>(virtualStage);
+  if (seen.size() <= index) seen.resize(index + 1, false);
+  const bool first = !seen[index];
+  seen[index] = true;
+  return first;
+}
+
+// Null for an instruction that computes nothing.
+const char* nameOf(InstructionKind kind) {
+  switch (kind) {
+    case InstructionKind::kForward:
+      return "forward";
+    case InstructionKind::kBackward:
+      return "backward";
+    case InstructionKind::kReduce:
+      return "reduce";
+    case InstructionKind::kApply:
+      return "apply";
+    case InstructionKind::kBeginStep:
+    case InstructionKind::kExchange:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Status StageRunner::runStep(double learningRate) {
+  if (recording_ == Recording::kDone) {
+    HYCRT_RETURN_IF_ERROR(refillStep(learningRate));
+    return readScalars();
+  }
+  if (recording_ != Recording::kOff && hasRun_ && !afterReduce) {
+    HYCRT_RETURN_IF_ERROR(recordStep(learningRate));
+    if (recording_ == Recording::kDone) return readScalars();
+  }
+  hasRun_ = !afterReduce;
+  HYCRT_RETURN_IF_ERROR(runSchedule(learningRate));
+  HYCRT_RETURN_IF_ERROR(readScalars());
+  return traceDevice();
+}
+
+// What could not be recorded has not run either, and is run as any other step.
+Status StageRunner::recordStep(double learningRate) {
+  Accelerator& device = *ctx_.accelerator();
+  HYCRT_RETURN_IF_ERROR(device.beginRecording());
+  const Status ran = runSchedule(learningRate);
+  const Status recorded = device.endRecording();
+  HYCRT_RETURN_IF_ERROR(recorded.ok() ? ran : ctx_.status());
+  if (recorded.ok()) {
+    recording_ = Recording::kDone;
+    return device.launch();
+  }
+  if (recording_ == Recording::kInsisted) return recorded;
+  if (note) note("steps are run without a graph: " + recorded.message());
+  recording_ = Recording::kOff;
+  return {};
+}
+
+// What the host does in a recorded step: the same uploads in the same order.
+Status StageRunner::refillStep(double learningRate) {
+  ctx_.accelerator()->refill();
+  for (const Instruction& instruction : ctx_.program().schedule) {
+    switch (instruction.kind) {
+      case InstructionKind::kBeginStep:
+        HYCRT_RETURN_IF_ERROR(beginStep());
+        break;
+      case InstructionKind::kForward:
+      case InstructionKind::kBackward:
+        HYCRT_RETURN_IF_ERROR(fillInputs(instruction.microBatch));
+        break;
+      case InstructionKind::kApply: {
+        const BufferRef rate = ctx_.program().scalars.learningRate;
+        *ctx_.ptr<float>(rate) = static_cast<float>(learningRate);
+        HYCRT_RETURN_IF_ERROR(upload(rate, sizeof(float)));
+        break;
+      }
+      case InstructionKind::kReduce:
+      case InstructionKind::kExchange:
+        break;
+    }
+  }
+  return ctx_.accelerator()->launch();
+}
+
+Status StageRunner::runSchedule(double learningRate) {
+  HYCRT_RETURN_IF_ERROR(markDevice());
+  for (const Instruction& instruction : ctx_.program().schedule) {
+    const int64_t begin = trace_ ? monotonicNs() : 0;
+    HYCRT_RETURN_IF_ERROR(execute(instruction, learningRate));
+    HYCRT_RETURN_IF_ERROR(ctx_.status());
+    HYCRT_RETURN_IF_ERROR(markDevice());
+    if (trace_ && !ctx_.accelerator()) traceInstruction(instruction, begin, monotonicNs());
+  }
+  return {};
+}
+
+void StageRunner::traceInstruction(const Instruction& instruction, int64_t beginNs, int64_t endNs) {
+  const char* name = nameOf(instruction.kind);
+  if (!name) return;
+  const bool ofMicroBatch =
+      instruction.kind == InstructionKind::kForward || instruction.kind == InstructionKind::kBackward;
+  trace_->add(
+      {TraceTrack::kComputation, name, "", beginNs, endNs, ofMicroBatch ? int64_t{instruction.microBatch} : -1});
+}
+
+// The host runs ahead of a device, whose own times are what is told.
+Status StageRunner::markDevice() { return trace_ && ctx_.accelerator() ? ctx_.accelerator()->mark() : Status(); }
+
+Status StageRunner::traceDevice() {
+  if (!trace_ || !ctx_.accelerator()) return {};
+  const Result<std::vector<int64_t>> times = ctx_.accelerator()->takeMarks();
+  if (!times.ok()) return times.status();
+  size_t next = 0;
+  for (const Instruction& instruction : ctx_.program().schedule) {
+    traceInstruction(instruction, (*times)[next], (*times)[next + 1]);
+    ++next;
+  }
+  return {};
+}
+
+Status StageRunner::upload(BufferRef buffer, int64_t bytes) {
+  return ctx_.accelerator() ? ctx_.accelerator()->upload(buffer, bytes) : Status();
+}
+
+Status StageRunner::readScalars() {
+  Accelerator* const device = ctx_.accelerator();
+  if (!device) return {};
+  const ScalarsDesc& scalars = ctx_.program().scalars;
+  const auto read = [&](BufferRef buffer, DType type) {
+    return buffer.arena < 0 ? Status() : device->copyToHost(buffer, sizeOf(type));
+  };
+  HYCRT_RETURN_IF_ERROR(read(scalars.lossSum, DType::kF32));
+  HYCRT_RETURN_IF_ERROR(read(scalars.tokenCount, DType::kI64));
+  HYCRT_RETURN_IF_ERROR(read(scalars.gradientNorm, DType::kF32));
+  HYCRT_RETURN_IF_ERROR(read(scalars.lossScale, DType::kF32));
+  HYCRT_RETURN_IF_ERROR(read(scalars.hysteresis, DType::kI64));
+  HYCRT_RETURN_IF_ERROR(read(scalars.appliedSteps, DType::kI64));
+  HYCRT_RETURN_IF_ERROR(read(scalars.correctCount, DType::kI64));
+  return device->finish();
+}
+
+// Whoever sends forward and whoever receives keep the order of their micro-batches, so that they still meet; buffers
+// are free as soon as the forward that reads them is over.
+void StageRunner::selectForward() {
+  const Program& program = ctx_.program();
+  for (Instruction instruction : program.schedule) {
+    if (instruction.kind == InstructionKind::kExchange) {
+      const int begin = static_cast<int>(forwardTransfers_.size());
+      for (int i = 0; i < instruction.transferCount; ++i) {
+        const TransferUse& use = program.transferUses[instruction.firstTransfer + i];
+        if (!program.transfers[use.transfer].backward) forwardTransfers_.push_back(use);
+      }
+      instruction.firstTransfer = begin;
+      instruction.transferCount = static_cast<int>(forwardTransfers_.size()) - begin;
+      if (instruction.transferCount == 0) continue;
+    }
+    const bool isOfForward =
+        instruction.kind != InstructionKind::kBackward && instruction.kind != InstructionKind::kApply;
+    if (isOfForward) forwardSchedule_.push_back(instruction);
+  }
+}
+
+Status StageRunner::evaluateBatch() {
+  if (forwardSchedule_.empty()) selectForward();
+  for (const Instruction& instruction : forwardSchedule_) {
+    if (instruction.kind == InstructionKind::kExchange) {
+      HYCRT_RETURN_IF_ERROR(
+          ctx_.exchanger().exchange(forwardTransfers_.data() + instruction.firstTransfer, instruction.transferCount));
+    } else {
+      HYCRT_RETURN_IF_ERROR(execute(instruction, 0));
+    }
+    HYCRT_RETURN_IF_ERROR(ctx_.status());
+  }
+  return readScalars();
+}
+
+Status StageRunner::execute(const Instruction& instruction, double learningRate) {
+  const Program& program = ctx_.program();
+  switch (instruction.kind) {
+    case InstructionKind::kBeginStep:
+      return beginStep();
+    case InstructionKind::kForward:
+    case InstructionKind::kBackward:
+      return compute(instruction);
+    case InstructionKind::kExchange:
+      return ctx_.exchanger().exchange(program.transferUses.rows + instruction.firstTransfer,
+                                       instruction.transferCount);
+    case InstructionKind::kReduce:
+      program.reduce(ctx_);
+      HYCRT_RETURN_IF_ERROR(ctx_.status());
+      if (!afterReduce) return {};
+      HYCRT_RETURN_IF_ERROR(readScalars());
+      return afterReduce();
+    case InstructionKind::kApply:
+      program.apply(ctx_, static_cast<float>(learningRate));
+      return {};
+  }
+  return {};
+}
+
+Status StageRunner::compute(const Instruction& instruction) {
+  HYCRT_RETURN_IF_ERROR(fillInputs(instruction.microBatch));
+  const bool forward = instruction.kind == InstructionKind::kForward;
+  const bool first = isFirst(forward ? seenForward_ : seenBackward_, instruction.virtualStage);
+  const Call call{instruction.virtualStage, instruction.microBatch, instruction.slot, first};
+  (forward ? ctx_.program().forward : ctx_.program().backward)(ctx_, call);
+  return {};
+}
+
+Status StageRunner::beginStep() {
+  *ctx_.ptr<float>(ctx_.program().scalars.lossSum) = 0;
+  *ctx_.ptr<int64_t>(ctx_.program().scalars.tokenCount) = 0;
+  filledMicroBatch_ = -1;
+  seenForward_.clear();
+  seenBackward_.clear();
+  if (const BufferRef correct = ctx_.program().scalars.correctCount; correct.arena >= 0) {
+    *ctx_.ptr<int64_t>(correct) = 0;
+    HYCRT_RETURN_IF_ERROR(upload(correct, sizeOf(DType::kI64)));
+  }
+  HYCRT_RETURN_IF_ERROR(upload(ctx_.program().scalars.lossSum, sizeOf(DType::kF32)));
+  return upload(ctx_.program().scalars.tokenCount, sizeOf(DType::kI64));
+}
+
+// Pipelines run forward and backward of different micro-batches in turn, so an input is loaded again for backward:
+// reading a few windows costs less than keeping every micro-batch's inputs alive.
+Status StageRunner::fillInputs(int64_t microBatch) {
+  if (filledMicroBatch_ == microBatch) return {};
+  for (const InputDesc& input : ctx_.program().inputs) HYCRT_RETURN_IF_ERROR(fillInput(input, microBatch));
+  filledMicroBatch_ = microBatch;
+  return {};
+}
+
+Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
+  const BatchDesc& batch = ctx_.program().batch;
+  const int64_t dp = ctx_.mesh().dp;
+  const int64_t globalBatch = batch.samples * batch.microBatches * dp;
+  const int64_t firstSample = microBatch * (dp * batch.samples) + ctx_.at().dp * batch.samples;
+  const int64_t sampleBytes = elementCount(input.sample) * sizeOf(input.dtype);
+  std::byte* const buffer = ctx_.ptr<std::byte>(input.buffer);
+  for (int64_t i = 0; i < batch.samples; ++i) {
+    const uint64_t item = static_cast<uint64_t>(ctx_.step()) * static_cast<uint64_t>(globalBatch) +
+                          static_cast<uint64_t>(firstSample + i);
+    if (input.source == InputSource::kRandomKeys) {
+      const uint64_t sample = mix64(ctx_.seed(), item);
+      int64_t* keys = ctx_.ptr<int64_t>(input.buffer) + i * input.streamCount;
+      for (int64_t j = 0; j < input.streamCount; ++j) keys[j] = static_cast<int64_t>(mix64(sample, input.streams[j]));
+      continue;
+    }
+    const int64_t sample = data_->sampleOf(item, ctx_.seed(), order_);
+    HYCRT_RETURN_IF_ERROR(data_->read(sample, input, buffer + i * sampleBytes));
+  }
+  return upload(input.buffer, batch.samples * sampleBytes);
+}
+
+LossScaling StageRunner::lossScaling() const {
+  const ScalarsDesc& scalars = ctx_.program().scalars;
+  if (scalars.lossScale.arena < 0) return {};
+  return {*ctx_.ptr<float>(scalars.lossScale), *ctx_.ptr<int64_t>(scalars.appliedSteps),
+          scalars.hysteresis.arena >= 0 && *ctx_.ptr<int64_t>(scalars.hysteresis) == 0};
+}
+
+StepResult StageRunner::result() const {
+  const ScalarsDesc& scalars = ctx_.program().scalars;
+  return {*ctx_.ptr<float>(scalars.lossSum), *ctx_.ptr<int64_t>(scalars.tokenCount),
+          *ctx_.ptr<float>(scalars.gradientNorm),
+          scalars.correctCount.arena < 0 ? -1 : *ctx_.ptr<int64_t>(scalars.correctCount)};
+}
+
+}  // namespace hycrt

@@ -1,0 +1,94 @@
+// StageRunner: executes one stage's schedule, instruction by instruction, and keeps its inputs filled.
+#ifndef HYCRT_SRC_RUN_STAGE_RUNNER_H_
+#define HYCRT_SRC_RUN_STAGE_RUNNER_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/trace.h"
+#include "hycrt/context.h"
+#include "hycrt/options.h"
+#include "hycrt/status.h"
+#include "io/dataset.h"
+
+namespace hycrt {
+
+// The scalars of a step that is over, as the generated code left them.
+struct StepResult {
+  double lossSum = 0;
+  int64_t tokenCount = 0;
+  double gradientNorm = 0;
+  int64_t correctCount = -1;  // of tokenCount; -1: the program does not tell
+};
+
+// What loss scaling has come to.
+struct LossScaling {
+  double scale = 0;  // of the next step; 0: there is none
+  int64_t appliedSteps = 0;
+  bool exhausted = false;  // the last step overflowed at the least scale
+};
+
+class StageRunner {
+ public:
+  // `data` may be null for a stage without inputs.
+  StageRunner(Context& ctx, Dataset* data, WindowOrder order, Trace* trace = nullptr)
+      : ctx_(ctx), data_(data), order_(order), trace_(trace) {}
+
+  // Takes lines for people.
+  std::function<void(const std::string&)> note;
+
+  // Runs between reduce and apply, where gradients are complete and not used up.
+  std::function<Status()> afterReduce;
+
+  // Steps after the first are recorded once and run as one thing. `insists`: an error where none can be recorded;
+  // otherwise that is told, and steps run as before.
+  void recordSteps(bool insists) { recording_ = insists ? Recording::kInsisted : Recording::kWanted; }
+
+  // One step; ctx.step() says which. The first error of the program, the data or a peer.
+  Status runStep(double learningRate);
+
+  // Forward alone of one global batch: what the schedule has of it, in its order, and the job-wide sums of the loss.
+  Status evaluateBatch();
+
+  // As of the last step, or of its reduction where afterReduce asks.
+  StepResult result() const;
+  LossScaling lossScaling() const;
+
+ private:
+  enum class Recording { kOff, kWanted, kInsisted, kDone };
+
+  void selectForward();
+  Status runSchedule(double learningRate);
+  Status recordStep(double learningRate);
+  Status refillStep(double learningRate);
+  Status execute(const Instruction& instruction, double learningRate);
+  Status compute(const Instruction& instruction);
+  Status beginStep();
+  // From the image to the device, where there is one.
+  Status upload(BufferRef buffer, int64_t bytes);
+  // The scalars of a step from the device, where there is one.
+  Status readScalars();
+  Status fillInputs(int64_t microBatch);
+  Status fillInput(const InputDesc& input, int64_t microBatch);
+  void traceInstruction(const Instruction& instruction, int64_t beginNs, int64_t endNs);
+  Status markDevice();
+  Status traceDevice();
+
+  Context& ctx_;
+  Dataset* data_;
+  WindowOrder order_;
+  Recording recording_ = Recording::kOff;
+  bool hasRun_ = false;  // a whole step, which has chosen all that is chosen once
+  Trace* trace_;
+  std::vector<TransferUse> forwardTransfers_;  // of evaluateBatch; rows that forwardSchedule_ counts in
+  std::vector<Instruction> forwardSchedule_;
+  int64_t filledMicroBatch_ = -1;  // what the input buffers hold
+  std::vector<bool> seenForward_;  // by virtual stage, since begin_step
+  std::vector<bool> seenBackward_;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_RUN_STAGE_RUNNER_H_

@@ -1,0 +1,185 @@
+// Writing shards of all ranks to their places in one file.
+#include "run/state_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json_text.h"
+#include "comm/exchanger.h"
+#include "hycrt/safetensors.h"
+#include "io/state_layout.h"
+#include "io/state_window.h"
+
+namespace hycrt {
+namespace {
+
+using nlohmann::json;
+
+constexpr mode_t kFileMode = 0644;
+
+std::string partialName(const std::string& path) { return path + kPartialSuffix; }
+
+// The tensors of one role over all stages, and which stage writes each.
+struct Plan {
+  TensorDirectory directory;
+  std::map<std::string, int> stageOf;
+  std::string header;
+};
+
+Status addStage(const std::string& catalog, const std::string& role, int stage, Plan* plan) {
+  Result<json> rows = parseJson(catalog, "catalog of stage " + std::to_string(stage));
+  if (!rows.ok()) return rows.status();
+  for (const json& row : *rows) {
+    if (row.at("role") != role) continue;
+    const std::string name = row.at("name");
+    TensorEntry entry;
+    entry.dtype = static_cast<DType>(row.at("dtype").get<int>());
+    entry.shape = row.at("shape").get<std::vector<int64_t>>();
+    const auto [known, isNew] = plan->directory.emplace(name, entry);
+    if (isNew) plan->stageOf[name] = stage;
+    if (known->second.dtype != entry.dtype || known->second.shape != entry.shape) {
+      return internalError("stages " + std::to_string(plan->stageOf[name]) + " and " + std::to_string(stage) +
+                           " hold " + name + " with different types or shapes");
+    }
+  }
+  return {};
+}
+
+Result<Plan> makePlan(const Context& ctx, const std::string& role) {
+  Plan plan;
+  for (int stage = 0; stage < ctx.mesh().pp; ++stage) {
+    const std::string catalog = ctx.exchanger().catalogOf(rankOf(ctx.mesh(), {0, stage, 0}));
+    HYCRT_RETURN_IF_ERROR(addStage(catalog, role, stage, &plan));
+  }
+  plan.header = encodeSafetensorsHeader(&plan.directory);
+  return plan;
+}
+
+template <typename T>
+void divideInto(const std::byte* from, double divisor, int64_t count, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, from + i * int64_t{sizeof(T)}, sizeof value);
+    value = static_cast<T>(static_cast<double>(value) / divisor);
+    std::memcpy(to + i * int64_t{sizeof(T)}, &value, sizeof value);
+  }
+}
+
+class Writer {
+ public:
+  Writer(const Context& ctx, const Plan& plan, std::string path, Scaling scaling)
+      : ctx_(ctx), plan_(plan), path_(std::move(path)), scaling_(scaling) {}
+
+  // Rank 0's part that comes first: the header, and the room for everything.
+  Status create() {
+    FileDescriptor file(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode));
+    if (!file.isOpen()) return errnoError("cannot create '" + path_ + "'", errno);
+    int64_t end = static_cast<int64_t>(plan_.header.size());
+    for (const auto& [name, entry] : plan_.directory) end = std::max(end, entry.begin + entry.bytes);
+    const int error = posix_fallocate(file.get(), 0, end);
+    if (error == EOPNOTSUPP || error == EINVAL) {
+      if (ftruncate(file.get(), end) != 0) return errnoError("cannot write '" + path_ + "'", errno);
+    } else if (error != 0) {
+      return errnoError("cannot write '" + path_ + "'", error);
+    }
+    return writeAt(file, path_, plan_.header.data(), static_cast<int64_t>(plan_.header.size()), 0);
+  }
+
+  Status writeShards(const std::string& role) {
+    FileDescriptor file(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!file.isOpen()) return errnoError("cannot open '" + path_ + "'", errno);
+    for (const StateDesc& state : ctx_.program().states) {
+      if (role != state.role || plan_.stageOf.at(state.name) != ctx_.at().pp) continue;
+      const ShardLayout layout(state, ctx_.mesh(), ctx_.at());
+      if (layout.isWriter()) HYCRT_RETURN_IF_ERROR(writeShard(file, state, layout));
+    }
+    if (fsync(file.get()) != 0) return errnoError("cannot sync '" + path_ + "'", errno);
+    return {};
+  }
+
+  Status publish(const std::string& target) {
+    if (rename(path_.c_str(), target.c_str()) != 0) return errnoError("cannot rename to '" + target + "'", errno);
+    return syncFolderOf(target);
+  }
+
+ private:
+  Status writeShard(const FileDescriptor& file, const StateDesc& state, const ShardLayout& layout) {
+    const int64_t size = sizeOf(state.dtype);
+    const int64_t begin = plan_.directory.at(state.name).begin;
+    return forEachWindow(state, {ctx_.arenas(), ctx_.file()}, WindowUse::kRead, [&](const StateWindow& window) {
+      Status status;
+      layout.forEachRun([&](const ElementRun& whole) {
+        const std::optional<ElementRun> run = window.clip(whole);
+        if (!run) return true;
+        const std::byte* from = window.memory + (run->local - window.begin) * size;
+        status = writeRun(file, state.dtype, from, run->count, begin + run->global * size);
+        return status.ok();
+      });
+      return status;
+    });
+  }
+
+  Status writeRun(const FileDescriptor& file, DType dtype, const std::byte* from, int64_t count, int64_t offset) {
+    const int64_t size = sizeOf(dtype);
+    if (scaling_.divisor == 1 || (dtype != DType::kF32 && dtype != DType::kF64)) {
+      return writeAt(file, path_, from, count * size, offset);
+    }
+    constexpr int64_t kChunk = 1 << 16;
+    std::vector<std::byte> staging(static_cast<size_t>(std::min(kChunk, count) * size));
+    for (int64_t done = 0; done < count; done += kChunk) {
+      const int64_t part = std::min(kChunk, count - done);
+      const std::byte* source = from + done * size;
+      if (dtype == DType::kF32) {
+        divideInto<float>(source, scaling_.divisor, part, staging.data());
+      } else {
+        divideInto<double>(source, scaling_.divisor, part, staging.data());
+      }
+      HYCRT_RETURN_IF_ERROR(writeAt(file, path_, staging.data(), part * size, offset + done * size));
+    }
+    return {};
+  }
+
+  const Context& ctx_;
+  const Plan& plan_;
+  std::string path_;
+  Scaling scaling_;
+};
+
+}  // namespace
+
+std::string catalogOf(const Program& program) {
+  json rows = json::array();
+  for (const StateDesc& state : program.states) {
+    rows.push_back({{"name", state.name},
+                    {"role", state.role},
+                    {"dtype", static_cast<int>(state.dtype)},
+                    {"shape", std::vector<int64_t>(state.logical.begin(), state.logical.end())}});
+  }
+  return rows.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Status saveStates(Context& ctx, const std::string& role, const std::string& path, Scaling scaling) {
+  Result<Plan> plan = makePlan(ctx, role);
+  if (!plan.ok()) return plan.status();
+  Writer writer(ctx, *plan, partialName(path), scaling);
+  const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0;
+  const auto run = [&]() -> Status {
+    if (leads) HYCRT_RETURN_IF_ERROR(writer.create());
+    HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
+    HYCRT_RETURN_IF_ERROR(writer.writeShards(role));
+    HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
+    return leads ? writer.publish(path) : Status();
+  };
+  Status status = run();
+  if (!status.ok() && leads) unlink(partialName(path).c_str());
+  return status;
+}
+
+}  // namespace hycrt

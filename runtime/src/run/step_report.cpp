@@ -1,0 +1,213 @@
+// Records of steps to JSON and back, and as aligned lines.
+#include "hycrt/step_report.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cinttypes>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "base/json_text.h"
+
+namespace hycrt {
+namespace {
+
+double numberOrNaN(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string format(const char* pattern, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, pattern, value);
+  return text;
+}
+
+std::string duration(double seconds) {
+  if (!std::isfinite(seconds)) return "?";
+  const int64_t whole = static_cast<int64_t>(std::min(std::max(seconds, 0.0), 1e12) + 0.5);
+  char text[64];
+  std::snprintf(text, sizeof text, "%" PRId64 ":%02d:%02d", whole / 3600, static_cast<int>(whole / 60 % 60),
+                static_cast<int>(whole % 60));
+  return text;
+}
+
+size_t terminalWidth(FILE* out) {
+  winsize size{};
+  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+size_t writeJson(const StepRecord& record, JsonLine* line) {
+  // Eleven numbers of at most 25 characters and their keys always fit.
+  char* at = line->data();
+  char* const end = at + line->size();
+  const auto text = [&at](std::string_view piece) { at = std::copy(piece.begin(), piece.end(), at); };
+  const auto number = [&](double value) {
+    if (!std::isfinite(value)) return text("null");
+    char* const begin = at;
+    at = std::to_chars(at, end, value).ptr;
+    // A whole number keeps its point, so that readers of any language take it for a real one.
+    if (std::string_view(begin, static_cast<size_t>(at - begin)).find_first_of(".e") == std::string_view::npos)
+      text(".0");
+  };
+  text("{\"step\":");
+  at = std::to_chars(at, end, record.step).ptr;
+  text(",\"steps\":");
+  at = std::to_chars(at, end, record.steps).ptr;
+  const auto field = [&](std::string_view key, double value) {
+    text(",\"");
+    text(key);
+    text("\":");
+    number(value);
+  };
+  field("loss", record.loss);
+  if (record.evaluates) {
+    field("perplexity", std::exp(record.loss));
+    if (record.accuracy) field("accuracy", *record.accuracy);
+  } else {
+    field("grad_norm", record.gradNorm);
+    field("lr", record.learningRate);
+  }
+  if (record.momentum) field("momentum", *record.momentum);
+  field("ms", record.milliseconds);
+  field("tokens_per_s", record.tokensPerSecond);
+  field("eta_s", record.etaSeconds);
+  if (record.lossScale != 0) {
+    field("loss_scale", record.lossScale);
+    text(",\"skipped\":");
+    at = std::to_chars(at, end, record.skipped).ptr;
+  }
+  text("}\n");
+  return static_cast<size_t>(at - line->data());
+}
+
+std::string toJson(const StepRecord& record) {
+  JsonLine line;
+  return std::string(line.data(), writeJson(record, &line) - 1);
+}
+
+Result<StepRecord> parseStepRecord(std::string_view text) {
+  Result<nlohmann::json> object = parseJson(text, "step record");
+  if (!object.ok()) return object.status();
+  if (!object->is_object()) return dataError("step record: expected an object");
+  StepRecord record;
+  const double step = numberOrNaN(*object, "step");
+  const double steps = numberOrNaN(*object, "steps");
+  if (!(step >= 0 && step < 0x1p53 && steps >= 0 && steps < 0x1p53)) return dataError("step record: no step number");
+  record.step = static_cast<int64_t>(step);
+  record.steps = static_cast<int64_t>(steps);
+  record.loss = numberOrNaN(*object, "loss");
+  record.evaluates = object->contains("perplexity");
+  if (object->contains("accuracy")) record.accuracy = numberOrNaN(*object, "accuracy");
+  record.gradNorm = numberOrNaN(*object, "grad_norm");
+  record.learningRate = numberOrNaN(*object, "lr");
+  if (object->contains("momentum")) record.momentum = numberOrNaN(*object, "momentum");
+  record.milliseconds = numberOrNaN(*object, "ms");
+  record.tokensPerSecond = numberOrNaN(*object, "tokens_per_s");
+  record.etaSeconds = numberOrNaN(*object, "eta_s");
+  if (object->contains("loss_scale")) {
+    record.lossScale = numberOrNaN(*object, "loss_scale");
+    const double skipped = numberOrNaN(*object, "skipped");
+    if (!(skipped >= 0 && skipped < 0x1p53)) return dataError("step record: no count of skipped steps");
+    record.skipped = static_cast<int64_t>(skipped);
+  }
+  return record;
+}
+
+std::string toLine(const StepRecord& record) {
+  const std::string steps = std::to_string(record.steps);
+  std::string step = std::to_string(record.step);
+  step.insert(0, steps.size() - std::min(steps.size(), step.size()), ' ');
+  if (record.evaluates) {
+    return "batch " + step + "/" + steps + "   loss so far " + format("%9.5f", record.loss) + "   perplexity " +
+           format("%9.3f", std::exp(record.loss)) +
+           (record.accuracy ? "   accuracy " + format("%6.2f", *record.accuracy * 100) + " %" : "") + "   " +
+           format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) +
+           " tokens/s   left " + duration(record.etaSeconds);
+  }
+  return "step " + step + "/" + steps + "   loss " + format("%9.5f", record.loss) + "   grad norm " +
+         format("%9.3e", record.gradNorm) + "   lr " + format("%9.3e", record.learningRate) + "   " +
+         format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) +
+         " tokens/s   left " + duration(record.etaSeconds) +
+         (record.lossScale == 0
+              ? ""
+              : "   scale " + format("%g", record.lossScale) + "   skipped " + std::to_string(record.skipped));
+}
+
+std::string toShortLine(const StepRecord& record) {
+  const std::string update =
+      record.evaluates ? "" : " norm " + format("%.2e", record.gradNorm) + " lr " + format("%.2e", record.learningRate);
+  return std::to_string(record.step) + "/" + std::to_string(record.steps) + " loss " + format("%.5f", record.loss) +
+         update + " " + format("%.1f", record.milliseconds) + " ms " + format("%.0f", record.tokensPerSecond) +
+         " tok/s " + duration(record.etaSeconds);
+}
+
+Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path) {
+  FILE* file = std::fopen(path.c_str(), "we");
+  if (!file) return errnoError("cannot write the log file '" + path + "'", errno);
+  return std::unique_ptr<StepLog>(new StepLog(path, file));
+}
+
+StepLog::~StepLog() { std::fclose(file_); }
+
+Status StepLog::append(const StepRecord& record) {
+  JsonLine line;
+  const size_t size = writeJson(record, &line);
+  if (std::fwrite(line.data(), 1, size, file_) == size && std::fflush(file_) == 0) return {};
+  return errnoError("cannot write the log file '" + path_ + "'", errno);
+}
+
+StepDisplay::StepDisplay(FILE* out) : out_(out) {
+  const char* terminal = std::getenv("TERM");
+  const char* noColour = std::getenv("NO_COLOR");
+  live_ = isatty(fileno(out)) && terminal && std::strcmp(terminal, "dumb") != 0;
+  coloured_ = live_ && !(noColour && *noColour);
+}
+
+StepDisplay::~StepDisplay() {
+  if (pending_) std::fputc('\n', out_);
+  std::fflush(out_);
+}
+
+void StepDisplay::show(const StepRecord& record) {
+  std::string line = toLine(record);
+  if (!live_) {
+    std::fprintf(out_, "%s\n", line.c_str());
+  } else {
+    const size_t width = terminalWidth(out_) - 1;
+    if (line.size() > width) line = toShortLine(record);
+    line.resize(std::min(line.size(), width));  // a line that wraps could not be rewritten
+    std::fprintf(out_, coloured_ ? "\r\x1b[K\x1b[36m%s\x1b[0m" : "\r\x1b[K%s", line.c_str());
+    pending_ = true;
+  }
+  std::fflush(out_);
+}
+
+void StepDisplay::clear() {
+  if (!pending_) return;
+  std::fputs("\r\x1b[K", out_);
+  std::fflush(out_);
+  pending_ = false;
+}
+
+double RemainingTime::after(double milliseconds, int64_t stepsLeft) {
+  if (!warm_ && count_ > 0) {
+    count_ = 0;
+    warm_ = true;
+  }
+  recent_[count_++ % kRecentSteps] = milliseconds;
+  const size_t held = std::min(count_, kRecentSteps);
+  double sum = 0;
+  for (size_t i = 0; i < held; ++i) sum += recent_[i];
+  return sum / static_cast<double>(held) * static_cast<double>(stepsLeft) / 1000;
+}
+
+}  // namespace hycrt

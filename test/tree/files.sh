@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# No source file passes 800 lines, and each opens with a comment that says what it is. An include says nothing.
+#
+# Usage: files.sh SOURCE_ROOT
+set -euo pipefail
+cd "$1"
+failed=0
+while IFS= read -r file; do
+  lines=$(wc -l <"$file")
+  if [ "$lines" -gt 800 ]; then
+    echo "$file has $lines lines, expected at most 800: split its topic"
+    failed=1
+  fi
+  if ! head -n 1 "$file" | grep -qE '^(// |/\*|#!|# |""")'; then
+    echo "$file does not open with a comment that says what it is"
+    failed=1
+  fi
+done < <(find dialects include lib runtime kernels tools test \
+           \( -name '*.h' -o -name '*.cpp' -o -name '*.td' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' \) | sort)
+exit $failed
