@@ -1,5 +1,5 @@
 // A ds_config against the table of keys, and onto the settings.
-#include "ConfigResolution.h"
+#include "Config/ConfigResolution.h"
 #include "hyc/Driver/OptionChecks.h"
 #include "hyc/Support/DriverError.h"
 

@@ -1,5 +1,5 @@
 // Rows that are alike but for the number of a layer or stage.
-#include "FoldedTable.h"
+#include "Report/FoldedTable.h"
 
 #include "gtest/gtest.h"
 

@@ -1,5 +1,5 @@
 // Compiling, linking, caching and failing, with tiny sources and no runtime.
-#include "HostCompiler.h"
+#include "Build/HostCompiler.h"
 #include "hyc/Support/DriverError.h"
 #include "scratch_folder.h"
 

@@ -1,6 +1,6 @@
 // What the driver writes, the runtime reads.
-#include "ManifestText.h"
-#include "TextTable.h"
+#include "Folder/ManifestText.h"
+#include "Report/TextTable.h"
 #include "hycrt/manifest.h"
 
 #include <gtest/gtest.h>

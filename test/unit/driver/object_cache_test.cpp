@@ -1,5 +1,5 @@
 // The cache of objects: keys, hits, pruning.
-#include "ObjectCache.h"
+#include "Build/ObjectCache.h"
 #include "scratch_folder.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // All or nothing: what a compilation leaves in its folder.
-#include "OutputFolder.h"
+#include "Folder/OutputFolder.h"
 #include "hyc/Support/DriverError.h"
 #include "scratch_folder.h"
 

@@ -1,5 +1,5 @@
 // plan.json: rules from a module, rules onto a module, text in between.
-#include "PlanRules.h"
+#include "Model/PlanRules.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Plan/PlanText.h"

@@ -1,5 +1,5 @@
 // The table of settings: each row holds together with what it names, and what is made from it.
-#include "ConfigKeys.h"
+#include "Config/ConfigKeys.h"
 #include "hyc/Driver/OptionChecks.h"
 #include "hyc/Plan/PlanText.h"
 #include "hyc/Plan/SettingTable.h"

@@ -5,7 +5,7 @@
 // otherwise. What is compared is the sum of all records of the account, of a model with one layer more less that of one
 // without it. hyc keeps two f32 numbers a token and norm besides, which the formulas leave out: 16/h of 34 bytes, well
 // within the tolerance.
-#include "PlanRules.h"
+#include "Model/PlanRules.h"
 #include "PlannedModel.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Plan/PlanText.h"

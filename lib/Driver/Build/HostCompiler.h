@@ -1,0 +1,50 @@
+// HostCompiler: turns generated C++ into executables with the host's compiler, without a shell, several files at a
+// time. Of programs for GPUs the .cu files go to nvcc.
+//
+// An object is looked up first by the hash of everything that it depends on: source, headers, flags, compiler and CPU.
+// The cache lies in $HYC_CACHE_DIR, else $XDG_CACHE_HOME/hyc, else ~/.cache/hyc; without any of these there is none.
+#ifndef HYC_LIB_DRIVER_BUILD_HOSTCOMPILER_H
+#define HYC_LIB_DRIVER_BUILD_HOSTCOMPILER_H
+
+#include "Build/ObjectCache.h"
+#include "hyc/Driver/CompileListener.h"
+#include "hyc/Driver/Toolchain.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace hyc {
+
+/// One executable: its path, and the sources that it is made of.
+struct ExecutableJob {
+  std::string output;
+  std::vector<std::string> sources; ///< relative to the source folder
+};
+
+class HostCompiler {
+public:
+  HostCompiler(const Toolchain &toolchain, std::string sourceFolder, std::string objectFolder,
+               const CompileListener &listener = {})
+      : toolchain(toolchain), sourceFolder(std::move(sourceFolder)), objectFolder(std::move(objectFolder)),
+        listener(listener) {}
+
+  /// Compiles every source once and links every job. Tells the listener how far it is when it takes longer
+  /// than a second.
+  llvm::Error build(llvm::ArrayRef<ExecutableJob> jobs);
+
+private:
+  std::vector<std::string> compileCommand(llvm::StringRef source, llvm::StringRef object) const;
+  std::vector<std::string> nvccCommand(llvm::StringRef source, llvm::StringRef object) const;
+  llvm::Error compileAll(llvm::ArrayRef<std::string> sources);
+  llvm::Error compile(llvm::StringRef source);
+  llvm::Error link(const ExecutableJob &job);
+  std::string objectOf(llvm::StringRef source) const;
+
+  const Toolchain &toolchain;
+  std::string sourceFolder, objectFolder;
+  CompileListener listener;
+  ObjectCache cache = ObjectCache::ofUser();
+  std::string environmentHash; ///< of all that sources have in common
+};
+
+} // namespace hyc
+
+#endif // HYC_LIB_DRIVER_BUILD_HOSTCOMPILER_H

@@ -1,0 +1,29 @@
+// manifest.json, as runtime/include/hycrt/manifest.h defines it.
+#ifndef HYC_LIB_DRIVER_FOLDER_MANIFESTTEXT_H
+#define HYC_LIB_DRIVER_FOLDER_MANIFESTTEXT_H
+
+#include "Report/TimeReport.h"
+#include "hyc/Plan/LearningRatePlan.h"
+
+#include <optional>
+
+namespace hyc {
+
+struct ManifestFacts {
+  std::string name, planHash, schedule;
+  bool evaluates = false;
+  int64_t tp = 1, pp = 1, dp = 1;
+  int64_t microBatch = 1, gradAccum = 1, sequence = 1;
+  int64_t threads = 0;
+  std::string nvmePath;
+  LearningRatePlan learningRate;
+  std::optional<TimeEstimate> time;
+  std::vector<std::string> modelFiles;    ///< absolute
+  std::vector<std::string> stagePrograms; ///< relative to the folder, one a stage
+};
+
+std::string writeManifest(const ManifestFacts &facts);
+
+} // namespace hyc
+
+#endif // HYC_LIB_DRIVER_FOLDER_MANIFESTTEXT_H

@@ -1,0 +1,143 @@
+// From a phase-5 module to files.
+#include "Folder/ProgramFolder.h"
+
+#include "Build/HostCompiler.h"
+#include "Folder/Bundle.h"
+#include "Folder/ManifestText.h"
+#include "Model/DiagnosticCollector.h"
+#include "Report/MemoryReport.h"
+#include "hyc/Driver/OptionChecks.h"
+#include "hyc/Plan/PlanText.h"
+#include "hyc/Target/Cpp.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <filesystem>
+
+using namespace mlir;
+using namespace hyc;
+using llvm::Error;
+
+std::string ProgramFolder::report() const {
+  const Plan &plan = model.plan;
+  std::string samples = std::to_string(model.microBatch) + " × " + std::to_string(*options.gradAccum) + " × " +
+                        std::to_string(plan.dp) + " = " +
+                        std::to_string(model.microBatch * *options.gradAccum * plan.dp);
+  return model.name + ": " + std::to_string(plan.rankCount()) + " ranks, tp " + std::to_string(plan.tp) + " × pp " +
+         std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
+         "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples" +
+         (model.sequence == 0 ? "" : " of " + std::to_string(model.sequence) + " tokens") + "\nschedule " +
+         *plan.schedule +
+         (plan.virtualStages == 1 ? "" : " interleaved, " + std::to_string(plan.virtualStages) + " virtual stages") +
+         ", stages balanced by " + *plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" +
+         reportMemory(model.account) + (model.time ? reportTime(*model.time) : "");
+}
+
+/// Absolute.
+std::string ProgramFolder::resolve(const std::string &modelFile) const {
+  SmallString<128> path(modelFile);
+  if (!llvm::sys::path::is_absolute(path)) {
+    path = model.modelFolder;
+    llvm::sys::path::append(path, modelFile);
+    llvm::sys::fs::make_absolute(path);
+    llvm::sys::path::remove_dots(path);
+  }
+  return std::string(path);
+}
+
+std::string ProgramFolder::manifest(ModuleOp rank, const std::vector<std::string> &bundled) const {
+  ManifestFacts facts;
+  facts.name = model.name;
+  std::string digits = llvm::utohexstr(model.planHash, /*LowerCase=*/true);
+  facts.planHash = std::string(16 - digits.size(), '0') + digits;
+  facts.schedule = *model.plan.schedule;
+  facts.evaluates = options.evaluates();
+  facts.tp = model.plan.tp;
+  facts.pp = model.plan.pp;
+  facts.dp = model.plan.dp;
+  facts.microBatch = model.microBatch;
+  facts.gradAccum = *options.gradAccum;
+  facts.sequence = std::max<int64_t>(1, model.sequence);
+  facts.threads = plannedThreads(options);
+  facts.nvmePath = *options.nvmePath;
+  facts.learningRate = options;
+  if (model.time && !model.time->inTurn.stages.empty())
+    facts.time = model.time;
+  facts.modelFiles = bundled;
+  if (bundled.empty())
+    for (const std::string &file : collectModelFiles(rank))
+      facts.modelFiles.push_back(resolve(file));
+  for (int64_t stage = 0; stage < model.plan.pp; ++stage)
+    facts.stagePrograms.push_back(programOf(stage));
+  return writeManifest(facts);
+}
+
+Error ProgramFolder::writePlan() {
+  if (Error error = folder.write("plan.json", hyc::writePlan(model.plan)))
+    return error;
+  if (Error error = folder.write("report.txt", report()))
+    return error;
+  if (Error error = folder.write("memory.json", writeMemoryJson(model.account, model.name)))
+    return error;
+  return folder.write("memory.html", writeMemoryPage(model.account, model.name));
+}
+
+Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticCollector &diagnostics, const Toolchain &toolchain) {
+  std::map<std::string, std::string> files;
+  CppOptions cpp;
+  cpp.name = model.name;
+  cpp.planHash = model.planHash;
+  cpp.architectures = toolchain.architectures;
+  // The CPU target has every kernel; what another one lacks is no fault of hyc's.
+  if (failed(emitPrograms(rank, cpp, files)))
+    return diagnostics.failure(toolchain.isForGpu() ? ExitCode::Data : ExitCode::Internal);
+  for (const auto &[name, text] : files) {
+    if (Error error = folder.write("src/" + name, text))
+      return error;
+    if (StringRef(name).ends_with(".cpp") || StringRef(name).ends_with(".cu"))
+      sources.push_back(name);
+  }
+  if (Error error = writePlan())
+    return error;
+  if (!model.configText.empty())
+    if (Error error = folder.write("model/config.json", model.configText))
+      return error;
+  std::vector<std::string> bundled;
+  if (toolchain.isForGpu() && emitOf(options) == EmitKind::Source && canBundle(toolchain)) {
+    if (Error error = writeBundle(folder, toolchain))
+      return error;
+    for (const std::string &file : collectModelFiles(rank)) {
+      llvm::Expected<std::string> name = bundleModelFile(folder, resolve(file));
+      if (!name)
+        return name.takeError();
+      bundled.push_back(*name);
+    }
+  }
+  return folder.write("manifest.json", manifest(rank, bundled));
+}
+
+/// `stage1.cpp` and `stage1_forward.cpp` belong to stage 1, what is not named after a stage to all.
+static bool belongsTo(StringRef source, int64_t stage) {
+  StringRef rest = source;
+  if (!rest.consume_front("stage"))
+    return true;
+  int64_t owner = 0;
+  return rest.consumeInteger(10, owner) || owner == stage;
+}
+
+Error ProgramFolder::buildPrograms(const Toolchain &toolchain, const CompileListener &listener) {
+  for (const char *name : {"bin", "objects"}) {
+    std::error_code error;
+    std::filesystem::create_directory(folder.staged(name), error);
+    if (error)
+      return ioError("cannot create folder '" + Twine(name) + "'", error);
+  }
+  std::vector<ExecutableJob> jobs;
+  for (int64_t stage = 0; stage < model.plan.pp; ++stage) {
+    jobs.push_back({folder.staged(programOf(stage)), {}});
+    llvm::copy_if(sources, std::back_inserter(jobs.back().sources),
+                  [&](const std::string &source) { return belongsTo(source, stage); });
+  }
+  return HostCompiler(toolchain, folder.staged("src"), folder.staged("objects"), listener).build(jobs);
+}

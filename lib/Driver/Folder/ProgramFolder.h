@@ -1,0 +1,58 @@
+// ProgramFolder: fills the output folder with what hyc-run starts and a person reads: plan.json, report.txt,
+// memory.json, memory.html, src/, bin/ and manifest.json.
+#ifndef HYC_LIB_DRIVER_FOLDER_PROGRAMFOLDER_H
+#define HYC_LIB_DRIVER_FOLDER_PROGRAMFOLDER_H
+
+#include "Folder/OutputFolder.h"
+#include "Report/TimeReport.h"
+#include "hyc/Analysis/MemoryAccount.h"
+#include "hyc/Driver/CompileListener.h"
+#include "hyc/Driver/Toolchain.h"
+#include "hyc/Plan/CompileOptions.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace hyc {
+
+/// What is known of a compiled model beside its phase-5 module.
+struct CompiledModel {
+  std::string name;        ///< of the job
+  std::string modelFolder; ///< against which #hyc.file paths are resolved
+  std::string configText;  ///< of a Hugging Face folder, to go with saved weights; empty: the model has none
+  Plan plan;
+  uint64_t planHash = 0;
+  int64_t microBatch = 1, sequence = 0; ///< samples, and tokens of each; 0 where nothing is a token
+  std::string exchangeReport;           ///< of phase 4
+  JobAccount account;                   ///< of memory and communication
+  std::optional<TimeEstimate> time;
+};
+
+class ProgramFolder {
+public:
+  ProgramFolder(OutputFolder &folder, const CompileOptions &options, const CompiledModel &model)
+      : folder(folder), options(options), model(model) {}
+
+  /// Writes what was decided and what it costs: plan.json, report.txt, memory.json and
+  /// memory.html.
+  llvm::Error writePlan();
+  /// Writes the plan and everything else but executables.
+  llvm::Error writeSources(mlir::ModuleOp rank, const class DiagnosticCollector &diagnostics,
+                           const Toolchain &toolchain);
+  /// Compiles what writeSources has left.
+  llvm::Error buildPrograms(const Toolchain &toolchain, const CompileListener &listener);
+
+private:
+  std::string report() const;
+  /// `bundled`: the model's files, where they lie in the folder itself.
+  std::string manifest(mlir::ModuleOp rank, const std::vector<std::string> &bundled) const;
+  std::string resolve(const std::string &modelFile) const;
+  std::string programOf(int64_t stage) const { return "bin/stage" + std::to_string(stage); }
+
+  OutputFolder &folder;
+  const CompileOptions &options;
+  const CompiledModel &model;
+  std::vector<std::string> sources; ///< .cpp and .cu files, relative to src/
+};
+
+} // namespace hyc
+
+#endif // HYC_LIB_DRIVER_FOLDER_PROGRAMFOLDER_H

@@ -1,0 +1,174 @@
+// Import, and the equation between the model's batch and the command line.
+#include "Model/ModelInput.h"
+
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Driver/OptionChecks.h"
+#include "hyc/Import/Checkpoint/Checkpoint.h"
+#include "hyc/Import/HuggingFace/Import.h"
+#include "hyc/Import/ONNX/Import.h"
+#include "hyc/Import/Text/ImportText.h"
+#include "hyc/Import/TorchExport/Import.h"
+#include "hyc/Pipelines/Pipelines.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace hyc;
+using llvm::Error;
+using llvm::Expected;
+
+static Expected<ImportOptions> importOptions(const CompileOptions &options) {
+  ImportOptions result;
+  for (const std::string &text : *options.dims) {
+    Expected<std::pair<std::string, int64_t>> dim = parseDim(text);
+    if (!dim)
+      return dim.takeError();
+    result.dims[dim->first] = dim->second;
+  }
+  result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
+  if (*options.weights != "read") // what a checkpoint has replaces the rule
+    result.weights =
+        *options.weights == "initialise-missing" ? WeightSource::InitialiseMissing : WeightSource::Initialise;
+  const bool evaluates = *options.mode == "evaluate" || options.evaluates();
+  result.mode = evaluates ? ModelMode::Evaluate : *options.mode == "train" ? ModelMode::Train : ModelMode::AsExported;
+  return result;
+}
+
+/// The model fixes its batch, and a ds_config says another.
+static Error configBatchError(const CompileOptions &options, StringRef input, int64_t batch) {
+  const Setting<int64_t> &micro = options.microBatch;
+  return makeError(ExitCode::Data, "input \"" + input + "\" has a batch of " + Twine(batch) + ", but " +
+                                       options.globalBatch.getSource() + " gives a micro-batch of " + Twine(*micro) +
+                                       " (" + micro.getSource() + "): batch = micro-batch × dp, and dp is " +
+                                       Twine(*options.dp));
+}
+
+/// Sizes of a config.json's two dimensions.
+static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options) {
+  HuggingFaceOptions result;
+  result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
+  if (*options.weights != "read")
+    result.weights =
+        *options.weights == "initialise-missing" ? FolderWeights::InitialiseMissing : FolderWeights::Initialise;
+  for (const std::string &text : *options.dims) {
+    Expected<std::pair<std::string, int64_t>> dim = parseDim(text);
+    if (!dim)
+      return dim.takeError();
+    if (dim->first == "batch")
+      result.batch = dim->second;
+    else if (dim->first == "seq")
+      result.sequence = dim->second;
+    else
+      return usageError("--dim names \"" + dim->first + "\"; the dimensions of a config.json are batch and seq");
+  }
+  return result;
+}
+
+/// Reads the file by the kind that its name says.
+static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const DiagnosticCollector &diagnostics,
+                                                   const CompileOptions &options, StringRef path) {
+  FailureOr<OwningOpRef<ModuleOp>> module = failure();
+  if (path.ends_with(".onnx") || path.ends_with(".pt2")) {
+    Expected<ImportOptions> import = importOptions(options);
+    if (!import)
+      return import.takeError();
+    module = (path.ends_with(".pt2") ? importTorchExport : importOnnx)(context, path, *import);
+  } else if (path.ends_with(".json")) {
+    Expected<HuggingFaceOptions> import = configOptions(options);
+    if (!import)
+      return import.takeError();
+    module = importHuggingFace(context, path, *import);
+  } else if (path.ends_with(".mlir")) {
+    if (*options.mode != "exported")
+      return usageError("--mode says how a model file is read; '" + options.input + "' is text, and is as it is");
+    if (!options.dims->empty())
+      return usageError("--dim binds symbolic dimensions of a model; '" + options.input + "' has none");
+    module = importText(context, path);
+  } else {
+    return usageError("'" + options.input + "' is neither .onnx nor .pt2 nor .mlir nor a config.json");
+  }
+  if (failed(module))
+    return diagnostics.failure(ExitCode::Data);
+  return std::move(*module);
+}
+
+/// Replaces the initial values by those of `--weights PATH`.
+static Error readCheckpoint(ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options) {
+  Expected<Checkpoint> checkpoint = Checkpoint::open(*options.weights);
+  if (!checkpoint)
+    return makeError(ExitCode::Data, "--weights: " + llvm::toString(checkpoint.takeError()));
+  return failed(startFromCheckpoint(module, *checkpoint)) ? diagnostics.failure(ExitCode::Data) : Error::success();
+}
+
+/// The text of a Hugging Face folder's config.json, which goes with saved weights; nothing of other models.
+static std::string readConfigText(StringRef path) {
+  auto buffer = path.ends_with(".json") ? llvm::MemoryBuffer::getFile(path)
+                                        : llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>>(nullptr);
+  return buffer && *buffer ? (*buffer)->getBuffer().str() : "";
+}
+
+/// Binds the micro-batch to the model's first dimension.
+static Error bindBatch(ModelInput &input, const CompileOptions &options) {
+  auto entry = input.module->lookupSymbol<FuncOp>("train");
+  if (!entry)
+    return makeError(ExitCode::Data, options.input + ": has no hyc.func @train, the entry of a phase-1 module");
+  if (entry.getNumArguments() == 0)
+    return makeError(ExitCode::Data, options.input + ": the model has no inputs");
+  int64_t dp = *options.dp;
+  input.microBatch = *options.microBatch;
+  for (auto [index, argument] : llvm::enumerate(entry.getArguments())) {
+    auto type = cast<RankedTensorType>(argument.getType());
+    auto nameAttr = entry.getArgAttrOfType<StringAttr>(index, "hyc.input");
+    std::string name = nameAttr ? nameAttr.str() : "#" + std::to_string(index);
+    if (type.getRank() == 0)
+      return makeError(ExitCode::Data,
+                       options.input + ": input \"" + name + "\" is a scalar, expected a batch of samples");
+    int64_t batch = type.getDimSize(0);
+    if (input.microBatch == 0 && batch % dp == 0)
+      input.microBatch = batch / dp;
+    if (input.microBatch * dp != batch && options.globalBatch.getOrigin() == Origin::Config)
+      return configBatchError(options, name, batch);
+    if (input.microBatch * dp != batch)
+      return usageError(
+          "input \"" + name + "\" has a batch of " + Twine(batch) +
+          ", but batch = --micro-batch × --dp (and global batch = --micro-batch × --grad-accum × --dp): " +
+          (batch % dp == 0 ? "with --dp " + Twine(dp) + " it needs --micro-batch " + Twine(batch / dp)
+                           : "--dp must divide it, and is " + Twine(dp)));
+  }
+  return Error::success();
+}
+
+Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticCollector &diagnostics,
+                                    const CompileOptions &options) {
+  llvm::sys::fs::file_status status;
+  if (std::error_code error = llvm::sys::fs::status(options.input, status))
+    return ioError("cannot read '" + options.input + "'", error);
+  SmallString<128> path(options.input);
+  if (llvm::sys::fs::is_directory(status)) {
+    llvm::sys::path::append(path, "config.json");
+    if (!llvm::sys::fs::exists(path))
+      return usageError("'" + options.input +
+                        "' is a folder without a config.json; expected an .onnx file, .mlir text, or a model's folder");
+  }
+  Expected<OwningOpRef<ModuleOp>> module = importModel(context, diagnostics, options, path);
+  if (!module)
+    return module.takeError();
+  ModelInput result;
+  result.module = std::move(*module);
+  // What a person wrote is checked before any pass relies on it; an importer's work is hyc's own.
+  PassManager verification(&context);
+  buildVerification(Phase::Model, verification);
+  if (StringRef(path).ends_with(".mlir") && failed(verification.run(*result.module)))
+    return diagnostics.failure(ExitCode::Data);
+  if (startsFromCheckpoint(options))
+    if (Error error = readCheckpoint(*result.module, diagnostics, options))
+      return error;
+  result.configText = readConfigText(path);
+  if (auto folder = (*result.module)->getAttrOfType<StringAttr>("hyc.model_folder"))
+    result.folder = folder.str();
+  if (Error error = bindBatch(result, options))
+    return error;
+  return result;
+}

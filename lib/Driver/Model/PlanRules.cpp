@@ -1,0 +1,444 @@
+// Between a plan's rules and the attributes of a module.
+#include "Model/PlanRules.h"
+
+#include "dialects/Dist/Placement.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/FlatStates.h"
+#include "hyc/Analysis/Repetition.h"
+#include "hyc/Support/DriverError.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace mlir;
+using namespace hyc;
+using llvm::Error;
+using llvm::Expected;
+
+//===----------------------------------------------------------------------===//
+// From rules to attributes
+//===----------------------------------------------------------------------===//
+
+/// Whether `name` matches `pattern`, in which '*' stands for any characters but a dot. The last '*' is the only one
+/// that ever has to be tried again, so the work is the product of the lengths at most.
+static bool matches(StringRef pattern, StringRef name) {
+  size_t p = 0, n = 0, star = StringRef::npos, resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else if (star != StringRef::npos && name[resume] != '.') {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return pattern.drop_front(p).find_first_not_of('*') == StringRef::npos;
+}
+
+/// The attribute of `kind` ("sharding") that a rule spells, or null.
+static Attribute parseProperty(StringRef kind, StringRef text, MLIRContext *context) {
+  // MLIR's parser recurses per bracket; no property has this many characters.
+  if (text.size() > 1000 || text.count('<') + text.count('{') > 64)
+    return {};
+  ScopedDiagnosticHandler silence(context, [](Diagnostic &) { return success(); });
+  return parseAttribute(("#dist." + kind + "<" + text + ">").str(), context);
+}
+
+static bool isOfMesh(dist::AxisListAttr axes) {
+  return llvm::all_of(axes.getAxes(), [](StringAttr axis) { return axis == "dp" || axis == "tp"; });
+}
+
+/// Whether the sharding only splits dimensions and is maybe flat, over axes that the mesh has.
+static bool splitsOnly(dist::ShardingAttr sharding) {
+  return llvm::all_of(sharding.getDims(), isOfMesh) && isOfMesh(sharding.getFlat()) && sharding.getPartial().empty() &&
+         sharding.getPartialMax().empty();
+}
+
+/// Calls `set` with the index of each match of one rule; an error where there is none.
+static Error applyRule(const PlanRule &rule, StringRef what, ArrayRef<StringRef> names,
+                       llvm::function_ref<Error(size_t)> set) {
+  bool matched = false;
+  for (auto [index, name] : llvm::enumerate(names))
+    if (matches(rule.match, name)) {
+      if (Error error = set(index))
+        return error;
+      matched = true;
+    }
+  return matched ? Error::success()
+                 : makeError(ExitCode::Data, "plan: \"" + rule.match + "\" matches no " + what + " of the model");
+}
+
+static dist::ShardingAttr parseSharding(StringRef text, MLIRContext *context) {
+  return dyn_cast_or_null<dist::ShardingAttr>(parseProperty("sharding", text, context));
+}
+
+static Error applyRules(ArrayRef<PlanRule> rules, StringRef what, ArrayRef<StringRef> names, MLIRContext *context,
+                        llvm::function_ref<Error(size_t, dist::ShardingAttr, const PlanRule &)> set) {
+  for (const PlanRule &rule : rules) {
+    dist::ShardingAttr sharding = parseSharding(rule.value, context);
+    if (!sharding || !splitsOnly(sharding))
+      return makeError(ExitCode::Data,
+                       "plan: \"" + rule.match + "\" has sharding \"" + rule.value +
+                           "\", expected one list of the axes dp and tp a dimension, as in \"[{dp}, {}, {tp}]\"");
+    if (Error error = applyRule(rule, what, names, [&](size_t index) { return set(index, sharding, rule); }))
+      return error;
+  }
+  return Error::success();
+}
+
+/// The axes of `{dp}`, of the mesh; an error at the rule otherwise.
+static Expected<dist::AxisListAttr> parseFlat(const PlanRule &rule, StringRef key, StringRef text,
+                                              MLIRContext *context) {
+  dist::ShardingAttr parsed;
+  if (text == "{}")
+    return dist::AxisListAttr::get(context, {});
+  if (!text.contains_insensitive("flat"))
+    parsed = parseSharding(("[] flat " + text).str(), context);
+  if (parsed && splitsOnly(parsed))
+    return parsed.getFlat();
+  return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has " + key + " \"" + text +
+                                       "\", expected the axes that it is flat over, as in \"{dp}\", or \"{}\"");
+}
+
+/// Hangs on a parameter and its optimizer states where a rule keeps them, for hyc-place-states to find.
+static Error applyPlacements(const ParamStates &states, const PlanRule &rule) {
+  auto place = [&](Operation *symbol, StringRef key) -> Error {
+    auto text = rule.states.find(key);
+    if (text == rule.states.end())
+      return Error::success();
+    if (text->second != dist::kOnDevice && text->second != dist::kOnHost && text->second != dist::kOnDisk)
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has " + key + " \"" + text->second +
+                                           "\", expected device, host or nvme");
+    if (key == "gradient_placement" && text->second == dist::kOnDisk)
+      return makeError(ExitCode::Data,
+                       "plan: \"" + rule.match + "\" has " + key + " \"nvme\", expected device or host");
+    symbol->setAttr(dist::kPlacement, StringAttr::get(symbol->getContext(), text->second));
+    return Error::success();
+  };
+  if (states.gradient)
+    if (Error error = place(states.gradient, "gradient_placement"))
+      return error;
+  for (StateOp state : states.optimizer)
+    if (Error error = place(state, "optimizer_placement"))
+      return error;
+  if (states.copy)
+    if (Error error = place(states.param, "master_placement"))
+      return error;
+  return place(states.used(), "placement");
+}
+
+/// Hangs on the states of one parameter what a rule says of them, for hyc-shard-states to find.
+static Error applyToStates(const ParamStates &states, const PlanRule &rule, MLIRContext *context) {
+  auto setFlat = [&](Operation *symbol, StringRef key) -> Error {
+    auto text = rule.states.find(key);
+    if (text == rule.states.end() || !symbol)
+      return Error::success();
+    Expected<dist::AxisListAttr> axes = parseFlat(rule, key, text->second, context);
+    if (!axes)
+      return axes.takeError();
+    symbol->setAttr(dist::kFlat, *axes);
+    return Error::success();
+  };
+  for (StateOp state : states.optimizer)
+    if (Error error = setFlat(state, "optimizer"))
+      return error;
+  if (states.copy)
+    if (Error error = setFlat(states.param, "master"))
+      return error;
+  if (Error error = applyPlacements(states, rule))
+    return error;
+  StateOp gradient = states.gradient;
+  auto reduction = rule.states.find("reduction");
+  if (reduction != rule.states.end()) {
+    if (reduction->second != "step" && reduction->second != "micro_batch")
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has reduction \"" + reduction->second +
+                                           "\", expected step or micro_batch");
+    if (gradient)
+      gradient->setAttr(dist::kReduction, StringAttr::get(context, reduction->second));
+  }
+  return setFlat(gradient, "gradient");
+}
+
+static std::vector<StringRef> inputNames(FuncOp function) {
+  std::vector<StringRef> names;
+  for (unsigned index = 0, e = function.getNumArguments(); index < e; ++index) {
+    auto name = function.getArgAttrOfType<StringAttr>(index, "hyc.input");
+    names.push_back(name ? name.getValue() : StringRef());
+  }
+  return names;
+}
+
+Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
+  MLIRContext *context = module.getContext();
+  SmallVector<ParamOp> params = llvm::to_vector(module.getOps<ParamOp>());
+  std::vector<StringRef> names;
+  for (ParamOp param : params)
+    names.push_back(param.getSymName());
+  SmallVector<ParamStates> states = collectParamStates(module);
+  auto setParam = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) {
+    params[index]->setAttr(dist::kSharding, sharding.withoutFlat());
+    if (rules.objects.count("zero") || !sharding.getFlat().empty())
+      states[index].used()->setAttr(dist::kFlat, sharding.getFlat());
+    return applyToStates(states[index], rule, context);
+  };
+  if (Error error = applyRules(rules.parameters, "parameter", names, context, setParam))
+    return error;
+  auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
+  if (!microbatch)
+    return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
+  auto setInput = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) -> Error {
+    if (!sharding.getFlat().empty() || !rule.states.empty())
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" is an input, of which nothing is flat");
+    microbatch.setArgAttr(index, dist::kSharding, sharding);
+    return Error::success();
+  };
+  if (Error error = applyRules(rules.inputs, "input", inputNames(microbatch), context, setInput))
+    return error;
+  // The dialect checks each sharding against its tensor and says which is wrong.
+  return failed(verify(module)) ? makeError(ExitCode::Data, "") : Error::success();
+}
+
+/// The ops of @microbatch that have an id and a lifetime, or could have one.
+static SmallVector<Operation *> forwardOps(FuncOp microbatch) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : microbatch.getBody().front())
+    if (!op.hasAttr("hyc.backward") && op.getNumResults() > 0 && !getId(&op).empty() && !isFree(&op))
+      ops.push_back(&op);
+  return ops;
+}
+
+/// Plain saving is not written, so that equal plans are equal text.
+static void setLifetime(Operation *op, dist::LifetimeAttr lifetime) {
+  op->setAttr(dist::kLifetime, lifetime);
+  if (lifetime == dist::LifetimeAttr::get(op->getContext(), dist::LifetimeKind::save))
+    op->removeAttr(dist::kLifetime);
+}
+
+Error hyc::applyLifetimeRules(const PlanRules &rules, ModuleOp module) {
+  auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
+  if (!microbatch)
+    return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
+  SmallVector<Operation *> ops = forwardOps(microbatch);
+  std::vector<StringRef> ids;
+  for (Operation *op : ops)
+    ids.push_back(getId(op));
+  for (const PlanRule &rule : rules.lifetimes) {
+    auto lifetime = dyn_cast_or_null<dist::LifetimeAttr>(parseProperty("lifetime", rule.value, module.getContext()));
+    if (!lifetime)
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has lifetime \"" + rule.value +
+                                           "\", expected \"save\", \"save over {tp}\", \"offload\" or \"recompute\"");
+    if (Error error = applyRule(rule, "forward op", ids, [&](size_t index) {
+          setLifetime(ops[index], lifetime);
+          return Error::success();
+        }))
+      return error;
+  }
+  return Error::success();
+}
+
+Error hyc::applyFormRules(const PlanRules &rules, ModuleOp module) {
+  auto train = module.lookupSymbol<FuncOp>("train");
+  if (!train)
+    return makeError(ExitCode::Internal, "the module has no @train to apply a plan to");
+  SmallVector<Operation *> ops;
+  std::vector<StringRef> ids;
+  train.walk([&](DecomposableOpInterface op) {
+    if (getId(op).empty())
+      return;
+    ops.push_back(op);
+    ids.push_back(getId(op));
+  });
+  for (const PlanRule &rule : rules.forms) {
+    if (rule.value != "whole" && rule.value != "decomposed")
+      return makeError(ExitCode::Data,
+                       "plan: \"" + rule.match + "\" has form \"" + rule.value + "\", expected whole or decomposed");
+    if (Error error = applyRule(rule, "composite op", ids, [&](size_t index) {
+          ops[index]->removeAttr("hyc.form");
+          if (rule.value != "whole")
+            ops[index]->setAttr("hyc.form", StringAttr::get(module.getContext(), rule.value));
+          return Error::success();
+        }))
+      return error;
+  }
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// From attributes to rules
+//===----------------------------------------------------------------------===//
+
+/// The inside of `#dist.kind<…>`.
+static std::string spell(Attribute property) {
+  std::string text;
+  llvm::raw_string_ostream(text) << property;
+  std::string result = StringRef(text).split('<').second.drop_back().str();
+  for (size_t at; (at = result.find("} ]")) != std::string::npos;)
+    result.erase(at + 1, 1);
+  return result;
+}
+
+/// `h.3.mlp.weight` gives `h.*.mlp.weight`.
+static std::string generalize(StringRef name) {
+  SmallVector<StringRef> parts;
+  name.split(parts, '.');
+  for (StringRef &part : parts)
+    if (!part.empty() && llvm::all_of(part, llvm::isDigit))
+      part = "*";
+  return llvm::join(parts, ".");
+}
+
+/// One rule for the names that differ in numbers alone, and an exception for each that is not like most of them.
+static std::vector<PlanRule> summarize(ArrayRef<PlanRule> all) {
+  llvm::StringMap<std::vector<PlanRule>> byPattern;
+  std::vector<std::string> order;
+  for (const PlanRule &rule : all) {
+    std::string pattern = generalize(rule.match);
+    if (!byPattern.contains(pattern))
+      order.push_back(pattern);
+    byPattern[pattern].push_back(rule);
+  }
+  std::vector<PlanRule> rules;
+  for (const std::string &pattern : order) {
+    const std::vector<PlanRule> &members = byPattern[pattern];
+    std::map<decltype(PlanRule().said()), std::pair<size_t, const PlanRule *>> votes; // and the first that says so
+    for (const PlanRule &member : members) {
+      auto &[count, first] = votes[member.said()];
+      first = count++ ? first : &member;
+    }
+    // Of equally many the one whose text is first, so that the order of parameters does not matter.
+    auto most = std::max_element(votes.begin(), votes.end(),
+                                 [](auto &a, auto &b) { return a.second.first < b.second.first; });
+    PlanRule winner = *most->second.second;
+    if (members.size() > 1)
+      winner.match = pattern;
+    rules.push_back(winner);
+    for (const PlanRule &member : members)
+      if (member.said() != winner.said())
+        rules.push_back(member);
+  }
+  return rules;
+}
+
+/// The first op of each chunk but the first that works on what flows through the model.
+static std::vector<std::string> findCuts(FuncOp microbatch, int64_t chunks) {
+  std::vector<std::string> cuts;
+  for (int64_t chunk = 1; chunk < chunks; ++chunk)
+    for (Operation &op : microbatch.getBody().front()) {
+      bool floats = isa<ReadOp, ConstantOp, IotaOp>(op) || op.hasAttr("hyc.backward");
+      if (dist::chunkOf(&op) != chunk || floats)
+        continue;
+      cuts.push_back(getId(&op).str());
+      break;
+    }
+  return cuts;
+}
+
+/// Rules for all lifetimes but plain saving, which is what an op has that no rule names.
+static std::vector<PlanRule> describeLifetimes(FuncOp microbatch) {
+  std::vector<PlanRule> all;
+  for (Operation *op : forwardOps(microbatch))
+    all.push_back({getId(op).str(), spell(dist::LifetimeAttr::of(op))});
+  std::vector<PlanRule> rules = summarize(all);
+  llvm::erase_if(rules, [](const PlanRule &rule) { return rule.value == "save"; });
+  // A pattern may reach further than the ops that it was made of.
+  std::vector<PlanRule> exceptions;
+  for (const PlanRule &wanted : all) {
+    StringRef given = "save";
+    for (const PlanRule &rule : rules)
+      if (matches(rule.match, wanted.match))
+        given = rule.value;
+    if (given != wanted.value)
+      exceptions.push_back(wanted);
+  }
+  llvm::append_range(rules, exceptions);
+  return rules;
+}
+
+/// `{dp}` of a state's flat axes.
+static std::string spellFlat(Operation *state) {
+  std::string text;
+  llvm::raw_string_ostream(text) << flatAxesOf(state);
+  StringRef inner = text;
+  inner = inner.take_front(inner.rfind('>')).drop_front(inner.find('<') + 1);
+  return inner.str();
+}
+
+/// Whether a module has decisions that a plan without ZeRO cannot say.
+static bool hasFlatStates(ModuleOp module) {
+  return llvm::any_of(module.getBody()->getOperations(), [](Operation &op) {
+    return isa<ParamOp, StateOp>(op) && (!flatAxesOf(&op).empty() || isReducedPerMicroBatch(&op));
+  });
+}
+
+/// Whether anything is kept off the device.
+static bool hasPlacedStates(ModuleOp module) {
+  return llvm::any_of(module.getBody()->getOperations(),
+                      [](Operation &op) { return dist::placementOf(&op) != dist::kOnDevice; });
+}
+
+Plan hyc::describePlan(ModuleOp module, const Plan &chosen) {
+  Plan plan = chosen;
+  PlanRules &rules = plan.rules;
+  rules = PlanRules();
+  rules.forms = chosen.rules.forms;
+  MLIRContext *context = module.getContext();
+  if (dist::MeshOp mesh = dist::MeshOp::find(module)) {
+    plan.tp = mesh.getSize(StringAttr::get(context, "tp"));
+    plan.dp = mesh.getSize(StringAttr::get(context, "dp"));
+    plan.pp = mesh.getStages();
+    plan.virtualStages = mesh.getVirtualStages();
+  }
+  bool dividesStates = *plan.zero > 0 || hasFlatStates(module);
+  if (dividesStates)
+    rules.objects.insert("zero");
+  bool placesStates = hasPlacedStates(module);
+  if (placesStates)
+    rules.objects.insert("offload");
+  std::vector<PlanRule> params;
+  for (const ParamStates &states : collectParamStates(module)) {
+    ParamOp param = states.param;
+    StateOp gradient = states.gradient;
+    Attribute sharding = states.used()->getAttr(dist::kSharding);
+    if (!sharding)
+      continue;
+    PlanRule rule{param.getSymName().str(), spell(sharding)};
+    if (dividesStates && gradient) {
+      rule.states["gradient"] = spellFlat(gradient);
+      rule.states["reduction"] = isReducedPerMicroBatch(gradient) ? "micro_batch" : "step";
+      if (!states.optimizer.empty())
+        rule.states["optimizer"] = spellFlat(StateOp(states.optimizer.front()));
+      if (states.copy)
+        rule.states["master"] = spellFlat(param);
+    }
+    if (placesStates) {
+      rule.states["placement"] = dist::placementOf(states.used()).str();
+      if (states.copy)
+        rule.states["master_placement"] = dist::placementOf(param).str();
+      if (!states.optimizer.empty())
+        rule.states["optimizer_placement"] = dist::placementOf(StateOp(states.optimizer.front())).str();
+      if (gradient)
+        rule.states["gradient_placement"] = dist::placementOf(gradient).str();
+    }
+    params.push_back(rule);
+  }
+  rules.parameters = summarize(params);
+  if (auto microbatch = module.lookupSymbol<FuncOp>("microbatch")) {
+    for (auto [index, name] : llvm::enumerate(inputNames(microbatch)))
+      if (Attribute sharding = microbatch.getArgAttr(index, dist::kSharding))
+        rules.inputs.push_back({name.str(), spell(sharding)});
+    rules.cuts = findCuts(microbatch, *plan.pp * *plan.virtualStages);
+    rules.lifetimes = describeLifetimes(microbatch);
+    if (llvm::any_of(rules.lifetimes, [](const PlanRule &rule) { return rule.value == "offload"; }))
+      rules.objects.insert("offload");
+  }
+  return plan;
+}

@@ -1,0 +1,97 @@
+// The table of options: what hyc-run is told arrives at the ranks, whatever the option; defaults are not spelled out;
+// and what contradicts itself is refused.
+#include "hycrt/options.h"
+
+#include <gtest/gtest.h>
+
+namespace hycrt {
+namespace {
+
+Result<ParsedCommandLine> parse(std::vector<std::string> words, CommandLine kind) {
+  std::vector<const char*> arguments{"program"};
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  return parseCommandLine(static_cast<int>(arguments.size()), arguments.data(), kind);
+}
+
+// A value of each option that is not its default, as far as they go together.
+const std::vector<std::string> kEverything{"OUT",
+                                           "--data=a file.bin",
+                                           "--steps=7",
+                                           "--seed=18446744073709551615",
+                                           "--threads=3",
+                                           "--no-shuffle",
+                                           "--log-file=log.jsonl",
+                                           "--dump-gradients=--data",
+                                           "--save-weights=weights",
+                                           "--trace=trace.json",
+                                           "--communication-thread=off",
+                                           "--comm=shm",
+                                           "--cuda-graph=on",
+                                           "--tf32",
+                                           "--measure-memory=memory.jsonl",
+                                           "--poison",
+                                           "--nvme-path=/disk"};
+
+TEST(Options, ArriveAtTheRanks) {
+  const Result<ParsedCommandLine> told = parse(kEverything, CommandLine::kHycRun);
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  const Result<ParsedCommandLine> rank = parse(argumentsForRanks(told->options), CommandLine::kRank);
+  ASSERT_TRUE(rank.ok()) << rank.status().message();
+  RunOptions expected = told->options;
+  expected.out = expected.logFile = "";  // the folder is given apart, and the log is hyc-run's
+  EXPECT_EQ(rank->options.limitsSteps, expected.limitsSteps);
+  const RunOptions defaults;
+  int unchanged = 0;
+#define HYC_RUN_OPTION(type, member, defaultValue, flag, values, traits, help) \
+  EXPECT_EQ(rank->options.member, expected.member) << flag;                    \
+  unchanged += told->options.member == defaults.member;
+#include "hycrt/run_option_rows.h"
+#undef HYC_RUN_OPTION
+  EXPECT_EQ(unchanged, 1) << "only --evaluate cannot be given together with the others; name new options above";
+}
+
+TEST(Options, OfAnEvaluationArriveToo) {
+  const Result<ParsedCommandLine> told = parse({"OUT", "--evaluate", "--steps", "100"}, CommandLine::kHycRun);
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  EXPECT_EQ(argumentsForRanks(told->options), (std::vector<std::string>{"--steps=100", "--evaluate"}));
+}
+
+TEST(Options, ThatAreNotGivenAreNotHandedOn) {
+  const Result<ParsedCommandLine> told = parse({"OUT"}, CommandLine::kHycRun);
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  EXPECT_TRUE(argumentsForRanks(told->options).empty());
+}
+
+TEST(Options, OfTrainingContradictAnEvaluation) {
+  for (const char* option : {"--save-weights=x", "--dump-gradients=x"}) {
+    EXPECT_FALSE(parse({"OUT", "--evaluate", option}, CommandLine::kHycRun).ok()) << option;
+    Result<ParsedCommandLine> told = parse({"OUT", option}, CommandLine::kHycRun);
+    ASSERT_TRUE(told.ok());
+    EXPECT_FALSE(takeEntry(true, &told->options).ok()) << option;
+    EXPECT_TRUE(takeEntry(false, &told->options).ok()) << option;
+  }
+}
+
+TEST(Options, OfWhichTwoWriteOneFileAreRefused) {
+  for (const char* option : {"--dump-gradients=/tmp/x", "--trace=/tmp/x", "--measure-memory=/tmp/x"}) {
+    Result<ParsedCommandLine> told = parse({"OUT", "--log-file=/tmp/x", option}, CommandLine::kHycRun);
+    ASSERT_TRUE(told.ok());
+    EXPECT_FALSE(checkOutputs(told->options, {}).ok()) << option;
+    told->options.logFile = "/tmp/y";
+    EXPECT_TRUE(checkOutputs(told->options, {}).ok()) << option;
+    EXPECT_FALSE(checkOutputs(told->options, {"/tmp/x"}).ok()) << option;
+  }
+}
+
+TEST(Options, WithValuesOutOfRangeSayWhatIsExpected) {
+  const auto messageOf = [](const char* option) {
+    const Result<ParsedCommandLine> told = parse({"OUT", option}, CommandLine::kHycRun);
+    return told.ok() ? std::string() : told.status().message();
+  };
+  EXPECT_NE(messageOf("--comm=mpi").find("found 'mpi', expected auto, nccl or shm"), std::string::npos);
+  EXPECT_NE(messageOf("--threads=-3").find("found '-3', expected a whole number from 0 to 4096"), std::string::npos);
+  EXPECT_NE(messageOf("--thread=3").find("the nearest is '--threads'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hycrt
