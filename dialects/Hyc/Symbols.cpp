@@ -46,8 +46,8 @@ SmallVector<int64_t> ParamOp::getLogicalShape() {
 LogicalResult StateOp::verify() { return verifyStatic(*this, getType()); }
 
 namespace {
-/// Checks `state.param` by the module's table of symbols. Searching the module for each of thousands of parameters, after
-/// every pass, takes longer than planning does.
+/// Checks `state.param` by the module's table of symbols. Searching the module for each of thousands of parameters,
+/// after every pass, takes longer than planning does.
 struct StateSymbolUses : SymbolUserOpInterface::ExternalModel<StateSymbolUses, StateOp> {
   LogicalResult verifySymbolUses(Operation *op, SymbolTableCollection &symbols) const {
     auto state = cast<StateOp>(op);

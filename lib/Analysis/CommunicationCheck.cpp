@@ -28,8 +28,8 @@ struct StageState {
 
 dist::GroupAttr groupOf(Operation *op) { return op->getAttrOfType<dist::GroupAttr>("group"); }
 
-/// The collectives of `func` that wait for other stages. Those within a stage meet by construction: their members run one
-/// and the same program.
+/// The collectives of `func` that wait for other stages. Those within a stage meet by construction: their members run
+/// one and the same program.
 SmallVector<Operation *> collectivesOf(FuncOp func) {
   SmallVector<Operation *> collectives;
   func.walk([&](Operation *op) {

@@ -1,5 +1,5 @@
-// How many bytes of a stage's states are padding, without asking each rank: along an axis a shard is whole, then cut, then
-// empty, so that coordinates fall into a few ranges.
+// How many bytes of a stage's states are padding, without asking each rank: along an axis a shard is whole, then cut,
+// then empty, so that coordinates fall into a few ranges.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Analysis/MemoryAccount.h"
@@ -133,7 +133,7 @@ private:
 
   dist::MeshOp mesh;
   llvm::MapVector<StateKind, std::pair<rank::StateOp, int64_t>> kinds; ///< one of each, and how many there are
-  std::map<StringRef, std::set<int64_t>> begins; ///< of ranges of coordinates, by axis
+  std::map<StringRef, std::set<int64_t>> begins;                       ///< of ranges of coordinates, by axis
 };
 
 } // namespace

@@ -36,9 +36,9 @@ struct Event {
   enum class Kind { Compute, Exchange, Disk, Wait };
   Kind kind = Kind::Compute;
   double seconds = 0;
-  size_t started = 0;         ///< of a Wait: the event that it waits for
-  int64_t number = -1;        ///< of an Exchange between stages: the collective's
-  size_t stages = 1;          ///< that take part in it
+  size_t started = 0;  ///< of a Wait: the event that it waits for
+  int64_t number = -1; ///< of an Exchange between stages: the collective's
+  size_t stages = 1;   ///< that take part in it
 };
 
 rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
@@ -282,9 +282,9 @@ private:
       int64_t stage = static_cast<int64_t>(schedule.getStage());
       int64_t chunk = mesh.getChunk(stage, transfer.getVirtualStage()), peer = transfer.getPeerOf(chunk);
       keys.push_back({false, std::min(chunk, peer) * 2 + transfer.isForward(), transfer.getMicroBatch(), 0});
-      seconds = std::max(seconds, crossing.lookup(keyOf(transfer.getIsSend(), !transfer.isForward(),
-                                                        transfer.getVirtualStage())) /
-                                      rates.link);
+      seconds = std::max(
+          seconds,
+          crossing.lookup(keyOf(transfer.getIsSend(), !transfer.isForward(), transfer.getVirtualStage())) / rates.link);
     }
     if (!posted)
       for (const MeetingKey &key : keys) {
@@ -310,8 +310,8 @@ private:
   const MachineRates &rates;
   std::map<MeetingKey, Meeting> &meetings;
   llvm::StringMap<std::vector<Event>> functions;
-  llvm::StringMap<double> crossing;   // bytes of all tensors of one transfer
-  std::map<int64_t, int64_t> rounds;  // how often a collective was started
+  llvm::StringMap<double> crossing;  // bytes of all tensors of one transfer
+  std::map<int64_t, int64_t> rounds; // how often a collective was started
   double now = 0, linkFree = 0, diskFree = 0;
   // Of the instruction that is being executed.
   size_t instruction = 0, event = 0;

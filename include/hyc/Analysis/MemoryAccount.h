@@ -89,8 +89,8 @@ struct ExchangeAccount {
   double sentBytesPerStep() const;
 };
 
-/// Ranks of a stage that hold equally many bytes of padding: those with a coordinate of these along every axis. A mesh of
-/// a million ranks has a few such blocks.
+/// Ranks of a stage that hold equally many bytes of padding: those with a coordinate of these along every axis. A mesh
+/// of a million ranks has a few such blocks.
 struct PaddedRanks {
   struct Range {
     std::string axis;

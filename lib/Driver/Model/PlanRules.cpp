@@ -315,8 +315,8 @@ static std::vector<PlanRule> summarize(ArrayRef<PlanRule> all) {
       first = count++ ? first : &member;
     }
     // Of equally many the one whose text is first, so that the order of parameters does not matter.
-    auto most = std::max_element(votes.begin(), votes.end(),
-                                 [](auto &a, auto &b) { return a.second.first < b.second.first; });
+    auto most =
+        std::max_element(votes.begin(), votes.end(), [](auto &a, auto &b) { return a.second.first < b.second.first; });
     PlanRule winner = *most->second.second;
     if (members.size() > 1)
       winner.match = pattern;

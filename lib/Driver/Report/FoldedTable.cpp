@@ -56,7 +56,7 @@ std::string hyc::shortenNumbers(StringRef text) {
 
 FoldedTable::FoldedTable(std::vector<std::string> given) : titles(std::move(given)) {
   for (std::string &title : titles) {
-    Kind kind = title.empty()       ? Kind::Plain
+    Kind kind = title.empty()     ? Kind::Plain
                 : title[0] == '*' ? Kind::Name
                 : title[0] == '#' ? Kind::Numbers
                 : title[0] == '+' ? Kind::Sum
@@ -128,8 +128,8 @@ FoldedTable::Row FoldedTable::joined(const std::vector<const Row *> &others) con
     for (const Row *row : others)
       cells.push_back(cellOf(*row, i, /*general=*/false));
     auto number = [](const std::string &text) { return std::strtod(text.c_str(), nullptr); };
-    auto [least, most] = std::minmax_element(
-        cells.begin(), cells.end(), [&](const auto &a, const auto &b) { return number(a) < number(b); });
+    auto [least, most] = std::minmax_element(cells.begin(), cells.end(),
+                                             [&](const auto &a, const auto &b) { return number(a) < number(b); });
     bool isNumber = StringRef(titles[i]).ends_with(">");
     if (*least != *most)
       result.cells[i] = isNumber ? *least + " to " + *most : "";
@@ -155,8 +155,7 @@ void FoldedTable::condense(size_t group, size_t by) {
       continue;
     }
     auto amount = [&](size_t row) { return std::strtod(cellOf(rows[row], by, false).c_str(), nullptr); };
-    size_t most =
-        *std::max_element(all.begin(), all.end(), [&](size_t a, size_t b) { return amount(a) < amount(b); });
+    size_t most = *std::max_element(all.begin(), all.end(), [&](size_t a, size_t b) { return amount(a) < amount(b); });
     auto stays = [&](size_t row) { return row == all.front() || row == all.back() || row == most; };
     std::vector<const Row *> others;
     for (size_t row : all)

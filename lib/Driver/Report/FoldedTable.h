@@ -1,5 +1,5 @@
-// FoldedTable: a table in which rows that differ only in which layer or stage they are of are one row, so that a model of
-// a hundred layers on a thousand stages is as readable as one of two.
+// FoldedTable: a table in which rows that differ only in which layer or stage they are of are one row, so that a model
+// of a hundred layers on a thousand stages is as readable as one of two.
 //
 //   asked for by                       bytes  count          asked for by             bytes  count
 //   transformer.h.0.attn.c_proj.einsum   512      1    →     transformer.h.*.attn…      512      2
@@ -33,8 +33,8 @@ std::string shortenNumbers(llvm::StringRef text);
 
 class FoldedTable {
 public:
-  /// As TextTable's titles, '>' aligning to the right. What comes first in a title says how its cells become one, and is
-  /// not printed: '*' a name whose number does not matter, '#' a name whose numbers are listed, '+' a count that is
+  /// As TextTable's titles, '>' aligning to the right. What comes first in a title says how its cells become one, and
+  /// is not printed: '*' a name whose number does not matter, '#' a name whose numbers are listed, '+' a count that is
   /// added up. Rows that differ in any other cell stay apart.
   explicit FoldedTable(std::vector<std::string> titles);
 
@@ -44,8 +44,8 @@ public:
 
   /// Rows with the most in column `by`, a '+', first.
   void sortBy(size_t by);
-  /// Of rows with one text in column `group` at most four stay: the first, the last, the one that has the most in column
-  /// `by`, and one for all others, whose cells tell the least and the most. For tables without a '+'.
+  /// Of rows with one text in column `group` at most four stay: the first, the last, the one that has the most in
+  /// column `by`, and one for all others, whose cells tell the least and the most. For tables without a '+'.
   void condense(size_t group, size_t by);
   /// Takes out all rows but the first `count`; gives what these had in column `by`, a '+', added up.
   int64_t truncate(size_t count, size_t by);
@@ -56,9 +56,9 @@ public:
 private:
   enum class Kind { Plain, Name, Numbers, Sum };
   struct Row {
-    std::vector<std::string> cells;            ///< of the first member
-    std::vector<std::set<int64_t>> numbers;    ///< of all members, by column
-    std::vector<int64_t> sums;                 ///< by column
+    std::vector<std::string> cells;         ///< of the first member
+    std::vector<std::set<int64_t>> numbers; ///< of all members, by column
+    std::vector<int64_t> sums;              ///< by column
   };
   std::string cellOf(const Row &row, size_t column, bool general) const;
   Row joined(const std::vector<const Row *> &others) const;

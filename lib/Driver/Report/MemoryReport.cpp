@@ -150,7 +150,8 @@ static AliveBlock describeAlive(const StageAccount &stage, const ArenaAccount &a
           bytes + peak + "\n" + table.str() + more};
 }
 
-/// Stages that are alike are one block; of an arena that has more blocks than that, the first, the largest and the last.
+/// Stages that are alike are one block; of an arena that has more blocks than that, the first, the largest and the
+/// last.
 static std::string reportAlive(const JobAccount &job) {
   std::vector<AliveBlock> blocks;
   std::map<std::string, size_t> known;
@@ -170,8 +171,8 @@ static std::string reportAlive(const JobAccount &job) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     const AliveBlock &block = blocks[i];
     const std::vector<size_t> &all = ofArena[block.arena];
-    size_t largest =
-        *std::max_element(all.begin(), all.end(), [&](size_t a, size_t b) { return blocks[a].bytes < blocks[b].bytes; });
+    size_t largest = *std::max_element(all.begin(), all.end(),
+                                       [&](size_t a, size_t b) { return blocks[a].bytes < blocks[b].bytes; });
     if (all.size() <= kMostStagesShown || i == all.front() || i == all.back() || i == largest)
       text += describeStages(block.stages) + ", " + block.arena + ": " +
               (block.stages.size() == 1 ? block.exact : block.general);

@@ -48,12 +48,11 @@ std::vector<size_t> balance(const Weights &weights, size_t parts) {
     return std::pair(cost[parts][n], from);
   };
   int64_t heaviest = solve([](int64_t a, int64_t w) { return std::max(a, w); }, int64_t(0)).first;
-  auto from = solve(
-                  [&](double a, int64_t w) {
-                    return w > heaviest ? std::numeric_limits<double>::max() : a + double(w) * double(w);
-                  },
-                  double(0))
-                  .second;
+  auto from =
+      solve([&](double a,
+                int64_t w) { return w > heaviest ? std::numeric_limits<double>::max() : a + double(w) * double(w); },
+            double(0))
+          .second;
   std::vector<size_t> ends(parts);
   for (size_t k = parts, i = n; k > 0; i = from[k][i], --k)
     ends[k - 1] = i;
@@ -139,7 +138,8 @@ private:
       if (layer == layers.end())
         return func.emitError("is to be cut before op \"") << id << "\", which no layer has";
       if (begin == 0 || (!ends.empty() && begin <= ends.back()))
-        return func.emitError("is to be cut before op \"") << id << "\", which leaves the stage before it without a layer";
+        return func.emitError("is to be cut before op \"")
+               << id << "\", which leaves the stage before it without a layer";
       ends.push_back(begin);
     }
     ends.push_back(layers.size());
@@ -298,7 +298,7 @@ private:
       const std::set<int64_t> &held = heldBy[owner];
       bool everywhere = state && !state.getParam() && !state.isOfQuantizedTensor();
       // A parameter that nothing reads still has its place in checkpoints: stage 0 keeps it.
-      SmallVector<int64_t> list = everywhere    ? all
+      SmallVector<int64_t> list = everywhere     ? all
                                   : held.empty() ? SmallVector<int64_t>{0}
                                                  : SmallVector<int64_t>(held.begin(), held.end());
       op.setAttr(dist::kStages, builder.getDenseI64ArrayAttr(list));

@@ -173,9 +173,8 @@ private:
     for (auto state : module.getOps<StateOp>()) {
       ShardingAttr sharding = ShardingAttr::replicated(&getContext(), state.getWholeType().getRank());
       if (state.getParamAttr())
-        sharding = symbols.lookup<ParamOp>(*state.getParam())
-                       ->getAttrOfType<ShardingAttr>(dist::kSharding)
-                       .withoutFlat();
+        sharding =
+            symbols.lookup<ParamOp>(*state.getParam())->getAttrOfType<ShardingAttr>(dist::kSharding).withoutFlat();
       state->setAttr(dist::kSharding, sharding);
     }
   }

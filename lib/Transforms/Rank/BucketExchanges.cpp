@@ -62,9 +62,8 @@ private:
       rank::CollectiveOp row = start.getFlat() ? rowOf(start, symbols) : rank::CollectiveOp();
       if (!row || !row.getGroup().getStages().empty())
         continue;
-      auto *bucket = std::find_if(buckets.begin() + firstOpen, buckets.end(), [&](const Bucket &candidate) {
-        return takes(candidate, start, symbols);
-      });
+      auto *bucket = std::find_if(buckets.begin() + firstOpen, buckets.end(),
+                                  [&](const Bucket &candidate) { return takes(candidate, start, symbols); });
       if (bucket == buckets.end())
         bucket = &buckets.emplace_back();
       bucket->starts.push_back(start);
@@ -80,9 +79,8 @@ private:
     auto elementType = [](rank::StartOp start) {
       return cast<rank::BufferType>(start.getSource().getType()).getElementType();
     };
-    return first.getKind() == next.getKind() &&
-           rowOf(first, symbols).getGroup() == rowOf(next, symbols).getGroup() && first.getFlat() == next.getFlat() &&
-           elementType(first) == elementType(next) &&
+    return first.getKind() == next.getKind() && rowOf(first, symbols).getGroup() == rowOf(next, symbols).getGroup() &&
+           first.getFlat() == next.getFlat() && elementType(first) == elementType(next) &&
            bucket.count + static_cast<int64_t>(next.getCount()) <=
                (next.getKind() == "all_gather" ? gatherElements : reduceElements);
   }

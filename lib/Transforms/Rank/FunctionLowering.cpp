@@ -221,8 +221,8 @@ AccumulateOp FunctionLowering::soleAccumulation(Value value) {
     value = value.user_begin()->getResult(0);
   auto accumulate = value.hasOneUse() ? dyn_cast<AccumulateOp>(*value.user_begin()) : AccumulateOp();
   // What is kept elsewhere is added to where it was fetched to, and not before it is there.
-  bool isThere = accumulate && (copies.contains(accumulate.getTarget()) ||
-                                !isKeptElsewhere(accumulate, accumulate.getTarget()));
+  bool isThere =
+      accumulate && (copies.contains(accumulate.getTarget()) || !isKeptElsewhere(accumulate, accumulate.getTarget()));
   // Kernels add to what is there; none of them takes the greater of both.
   isThere &= accumulate && !accumulate.getMax();
   return isThere ? accumulate : AccumulateOp();

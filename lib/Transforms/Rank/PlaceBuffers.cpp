@@ -110,7 +110,7 @@ private:
   SmallVector<Temporary> temporaries;
   llvm::MapVector<StringAttr, std::pair<RecordUses, ArenaItem>> records;
   llvm::DenseMap<StringAttr, SymbolPlace> places; // of symbols
-  llvm::StringMap<int64_t> recordBytes;              // of arenas
+  llvm::StringMap<int64_t> recordBytes;           // of arenas
   bool poisons = false;
   StageAccount account;
 };

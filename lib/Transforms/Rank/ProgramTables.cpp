@@ -184,6 +184,5 @@ rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef ki
   unsigned ordinal = collectiveCounts[key]++;
   stream << " #" << ordinal;
   std::string name = uniqueName((Twine(cause.empty() ? function : cause) + "." + kind).str());
-  return added(
-      rank::CollectiveOp::create(builder, loc, name, collectives.number(key), kind, group, cause, why, flat));
+  return added(rank::CollectiveOp::create(builder, loc, name, collectives.number(key), kind, group, cause, why, flat));
 }

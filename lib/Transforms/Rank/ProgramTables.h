@@ -21,7 +21,7 @@ inline constexpr llvm::StringLiteral kActivations = "activations";
 inline constexpr llvm::StringLiteral kCommunication = "communication";
 inline constexpr llvm::StringLiteral kFeeds = "feeds"; // what the host fills for each step, and small counters
 inline constexpr llvm::StringLiteral kHost = "host";   // what is offloaded
-inline constexpr llvm::StringLiteral kNvme = "nvme"; // a file
+inline constexpr llvm::StringLiteral kNvme = "nvme";   // a file
 
 /// Equal kernels of the module are one kernel: they are found by their text.
 class KernelTable {

@@ -127,7 +127,7 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
     });
   }
 
-  llvm::DenseMap<StringAttr, rank::RecordOp> stayingRecords; ///< of the program, that no transfer names
+  llvm::DenseMap<StringAttr, rank::RecordOp> stayingRecords;             ///< of the program, that no transfer names
   llvm::DenseMap<StringAttr, SmallVector<rank::AddressOp, 2>> addresses; ///< of the function, by what they name
 };
 

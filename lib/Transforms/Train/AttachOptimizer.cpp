@@ -201,8 +201,7 @@ void AttachOptimizer::buildFp8Scales(OpBuilder &builder) {
 }
 
 FlatSymbolRefAttr AttachOptimizer::keep(ParamOp param, StringRef role, StringRef suffix) {
-  return FlatSymbolRefAttr::get(
-      states().create(param.getSymName() + "." + suffix, role, param.getTensorType(), param));
+  return FlatSymbolRefAttr::get(states().create(param.getSymName() + "." + suffix, role, param.getTensorType(), param));
 }
 
 static UnitAttr unitIf(OpBuilder &builder, bool condition) { return condition ? builder.getUnitAttr() : UnitAttr(); }

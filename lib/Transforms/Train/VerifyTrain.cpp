@@ -152,8 +152,7 @@ static LogicalResult verifyEffects(FuncOp microbatch, const SymbolTable &symbols
       continue;
     if (auto read = dyn_cast<ReadOp>(op); read && isReadable(symbols.lookup(read.getSource())))
       continue;
-    if (auto accumulate = dyn_cast<AccumulateOp>(op);
-        accumulate && symbols.lookup<StateOp>(accumulate.getTarget()))
+    if (auto accumulate = dyn_cast<AccumulateOp>(op); accumulate && symbols.lookup<StateOp>(accumulate.getTarget()))
       continue;
     if (auto write = dyn_cast<WriteOp>(op); write && isOfBuffer(symbols, write))
       continue;

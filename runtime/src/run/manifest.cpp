@@ -13,9 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxRanks = 4096;
+constexpr int64_t kMaxRanks = int64_t{1} << 20;
 constexpr int64_t kMaxThreads = 4096;
-constexpr int64_t kMaxManifestBytes = 64 << 20;
+constexpr int64_t kMaxManifestBytes = 128 << 20;  // a line a rank
 
 bool parseHash(const std::string& text, uint64_t* hash) {
   if (text.size() != 16) return false;
@@ -133,7 +133,7 @@ class Reader {
 
   Status readRanks(const json& value) {
     const int64_t expected =
-        int64_t{manifest_.mesh.tp} * int64_t{manifest_.mesh.pp} * int64_t{manifest_.mesh.dp};  // each at most 4096
+        int64_t{manifest_.mesh.tp} * int64_t{manifest_.mesh.pp} * int64_t{manifest_.mesh.dp};  // each at most 2^20
     if (expected > kMaxRanks || static_cast<int64_t>(value.size()) != expected) {
       return error("/ranks", "has " + std::to_string(value.size()) + " rows, expected tp × pp × dp = " +
                                  std::to_string(expected) + ", at most " + std::to_string(kMaxRanks));
