@@ -15,7 +15,9 @@ if(HYC_CUDA)
 endif()
 install(TARGETS hycrt hyc_kernels ${HYC_CUDA_TARGETS} EXPORT hycTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY runtime/include/hycrt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+# What only the compiler reads stays out: descriptions, and the references that its interpreter executes.
+install(DIRECTORY kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+  PATTERN "description*.h" EXCLUDE PATTERN "reference*.h" EXCLUDE)
 
 foreach(tool IN ITEMS hyc-run hyc-opt hyc-compile)
   if(TARGET ${tool})

@@ -107,3 +107,5 @@ function(hyc_dialect_doc name td dialect)
   add_custom_target(hyc-docs-${name} DEPENDS ${output})
   add_dependencies(hyc-docs hyc-docs-${name})
 endfunction()
+
+include(HycKernelDescriptions)

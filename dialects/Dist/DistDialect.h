@@ -26,6 +26,7 @@ class TransferAttr;
 #include "dialects/Dist/DistAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES
 #include "dialects/Dist/DistTypes.h.inc"
+#include "dialects/Dist/ExchangeInterface.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/Dist/DistOps.h.inc"
 

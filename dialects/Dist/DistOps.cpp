@@ -1,8 +1,9 @@
-// Verifiers of the dist ops, and look-ups on the mesh.
+// Verifiers of mesh and schedule, and look-ups on the mesh.
 #include "dialects/Dist/DistDialect.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace hyc::dist;
@@ -10,6 +11,49 @@ using namespace hyc::dist;
 //===----------------------------------------------------------------------===//
 // mesh
 //===----------------------------------------------------------------------===//
+
+/// [mesh.names] and [mesh.parents].
+static LogicalResult verifyNames(MeshOp mesh) {
+  constexpr size_t kMostAxes = 8, kLongestName = 23;
+  size_t count = mesh.getAxes().size();
+  if (count > kMostAxes)
+    return mesh.emitOpError("[mesh.names] has ") << count << " axes, expected at most " << kMostAxes;
+  for (StringRef name : mesh.getAxes().getAsValueRange<StringAttr>())
+    if (name.empty() || name.size() > kLongestName || !llvm::isLower(name[0]) ||
+        !llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; }))
+      return mesh.emitOpError("[mesh.names] axis \"")
+             << name << "\" is no name, expected a lower-case letter, then letters, digits and _, " << kLongestName
+             << " at most";
+  if (!mesh.getParents())
+    return success();
+  if (mesh.getParents()->size() != count)
+    return mesh.emitOpError("[mesh.parents] has ") << mesh.getParents()->size() << " parents and " << count << " axes";
+  llvm::SmallSet<StringRef, 4> closed; // parents whose sub-axes have all been seen
+  for (size_t i = 0; i < count; ++i) {
+    StringRef parent = mesh.getParent(i);
+    if (i > 0 && mesh.getParent(i - 1) != parent)
+      closed.insert(mesh.getParent(i - 1));
+    if (!parent.empty() && closed.contains(parent))
+      return mesh.emitOpError("[mesh.parents] sub-axes of \"") << parent << "\" do not stand side by side";
+    if (llvm::is_contained(mesh.getAxes().getAsValueRange<StringAttr>(), parent))
+      return mesh.emitOpError("[mesh.parents] \"") << parent << "\" is the name of an axis and of a parent";
+  }
+  return success();
+}
+
+/// [mesh.roles]
+static LogicalResult verifyRole(MeshOp mesh, StringRef role, std::optional<AxisListAttr> axes) {
+  if (!axes)
+    return success();
+  llvm::SmallSet<StringRef, 4> seen;
+  for (StringAttr axis : axes->getAxes()) {
+    if (!mesh.getPosition(axis))
+      return mesh.emitOpError("[mesh.roles] ") << role << " names \"" << axis.getValue() << "\", which is no axis";
+    if (!seen.insert(axis.getValue()).second)
+      return mesh.emitOpError("[mesh.roles] ") << role << " names \"" << axis.getValue() << "\" twice";
+  }
+  return success();
+}
 
 LogicalResult MeshOp::verify() {
   if (getAxes().size() != getSizes().size())
@@ -21,6 +65,9 @@ LogicalResult MeshOp::verify() {
     if (!seen.insert(axis).second)
       return emitOpError("[mesh.sizes] axis \"") << axis << "\" is named twice";
   }
+  if (failed(verifyNames(*this)) || failed(verifyRole(*this, "batch", getBatch())) ||
+      failed(verifyRole(*this, "tensor", getTensor())))
+    return failure();
   int64_t stages = getStages(), virtualStages = getVirtualStages();
   if (stages < 1)
     return emitOpError("[mesh.sizes] has ") << stages << " stages, expected at least 1";
@@ -31,11 +78,52 @@ LogicalResult MeshOp::verify() {
   return success();
 }
 
+std::optional<size_t> MeshOp::getPosition(StringAttr axis) {
+  const auto *found = llvm::find(getAxes(), axis);
+  return found == getAxes().end() ? std::nullopt : std::optional<size_t>(found - getAxes().begin());
+}
+
+StringRef MeshOp::getParent(size_t position) {
+  return getParents() ? cast<StringAttr>((*getParents())[position]).getValue() : StringRef();
+}
+
 int64_t MeshOp::getSize(StringAttr axis) {
-  for (auto [name, size] : llvm::zip_equal(getAxes(), getSizes()))
-    if (name == axis)
-      return size;
-  return 1;
+  int64_t size = 1;
+  for (auto [position, name] : llvm::enumerate(getAxes()))
+    if (name == axis || getParent(position) == axis.getValue())
+      size *= getSizes()[position];
+  return size;
+}
+
+AxisListAttr MeshOp::expand(AxisListAttr axes) {
+  SmallVector<StringAttr> expanded;
+  for (StringAttr axis : axes.getAxes()) {
+    size_t before = expanded.size();
+    for (auto [position, name] : llvm::enumerate(getAxes().getAsRange<StringAttr>()))
+      if (!axis.getValue().empty() && getParent(position) == axis.getValue())
+        expanded.push_back(name);
+    if (expanded.size() == before)
+      expanded.push_back(axis);
+  }
+  return AxisListAttr::get(getContext(), expanded);
+}
+
+bool MeshOp::isMajorToMinor(ArrayRef<StringAttr> axes) {
+  return llvm::is_sorted(axes, [&](StringAttr a, StringAttr b) { return getPosition(a) < getPosition(b); });
+}
+
+/// Those of `role` that have more than one rank.
+static AxisListAttr worthwhile(MeshOp mesh, std::optional<AxisListAttr> role) {
+  ArrayRef<StringAttr> axes = role ? role->getAxes() : ArrayRef<StringAttr>();
+  return AxisListAttr::get(mesh.getContext(),
+                           llvm::filter_to_vector(axes, [&](StringAttr axis) { return mesh.getSize(axis) > 1; }));
+}
+
+AxisListAttr MeshOp::getBatchAxes() { return worthwhile(*this, getBatch()); }
+AxisListAttr MeshOp::getTensorAxes() { return worthwhile(*this, getTensor()); }
+
+int64_t MeshOp::countMembers(GroupAttr group) {
+  return getSize(group.getAxes()) * std::max<int64_t>(1, static_cast<int64_t>(group.getStages().size()));
 }
 
 int64_t MeshOp::getSize(AxisListAttr axes) {
@@ -93,70 +181,4 @@ LogicalResult ScheduleOp::verify() {
     heldBy[slot] = forward ? std::optional(which) : std::nullopt;
   }
   return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Exchanges
-//===----------------------------------------------------------------------===//
-
-LogicalResult AllReduceStartOp::verify() {
-  if (getPending().getType().getTensor() == getOperand().getType())
-    return success();
-  return emitOpError("combines ") << getOperand().getType() << " into " << getPending().getType();
-}
-
-/// `whole` and `shard` agree but for `dim`, where shards of equal size cover the whole.
-static LogicalResult verifyShard(Operation *op, RankedTensorType whole, RankedTensorType shard, int64_t dim) {
-  bool agree = dim >= 0 && dim < whole.getRank() && whole.getRank() == shard.getRank() &&
-               whole.getElementType() == shard.getElementType() && shard.getDimSize(dim) <= whole.getDimSize(dim);
-  for (int64_t d = 0; agree && d < whole.getRank(); ++d)
-    agree = d == dim || whole.getDimSize(d) == shard.getDimSize(d);
-  if (agree)
-    return success();
-  return op->emitOpError("has whole ") << whole << " and shard " << shard << " along dim " << dim;
-}
-
-/// `shard` is one-dimensional and of the size that flat shards of `whole` have on the module's mesh.
-static LogicalResult verifyFlatShard(Operation *op, RankedTensorType whole, RankedTensorType shard, AxisListAttr axes) {
-  bool agree = shard.getRank() == 1 && whole.getElementType() == shard.getElementType() && !axes.empty();
-  auto module = op->getParentOfType<ModuleOp>();
-  MeshOp mesh = module ? MeshOp::find(module) : MeshOp();
-  if (agree && mesh)
-    agree = shard.getDimSize(0) == flatShardSize(whole.getNumElements(), mesh.getSize(axes));
-  if (agree)
-    return success();
-  return op->emitOpError("[exchange.flat] has whole ") << whole << " and shard " << shard << " flat over " << axes;
-}
-
-/// Of the two forms, by dimension and flat.
-static LogicalResult verifyForm(Operation *op, RankedTensorType whole, RankedTensorType shard,
-                                std::optional<int64_t> dim, std::optional<AxisListAttr> flat) {
-  if (dim.has_value() == flat.has_value())
-    return op->emitOpError("[exchange.form] has ")
-           << (dim ? "both dim and flat" : "neither dim nor flat") << ", expected one of them";
-  return dim ? verifyShard(op, whole, shard, *dim) : verifyFlatShard(op, whole, shard, *flat);
-}
-
-LogicalResult AllGatherStartOp::verify() {
-  return verifyForm(*this, getPending().getType().getTensor(), cast<RankedTensorType>(getOperand().getType()), getDim(),
-                    getFlat());
-}
-LogicalResult ReduceScatterStartOp::verify() {
-  return verifyForm(*this, cast<RankedTensorType>(getOperand().getType()), getPending().getType().getTensor(), getDim(),
-                    getFlat());
-}
-LogicalResult SliceOp::verify() {
-  auto whole = cast<RankedTensorType>(getOperand().getType()), shard = cast<RankedTensorType>(getResult().getType());
-  return getDim() ? verifyShard(*this, whole, shard, *getDim()) : verifyFlatShard(*this, whole, shard, getAxes());
-}
-
-void AllGatherStartOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
-  if (getFlat())
-    effects.emplace_back(MemoryEffects::Allocate::get(), cast<OpResult>(getPending()));
-}
-
-LogicalResult WaitOp::verify() {
-  if (getPending().getType().getTensor() == getResult().getType())
-    return success();
-  return emitOpError("awaits ") << getPending().getType() << " as " << getResult().getType();
 }

@@ -8,10 +8,11 @@ include "dialects/Hyc/HycShapeOps.td"
 
 // The gradient of a composite op: itself not differentiable.
 class Hyc_GradientOp<string mnemonic, list<Trait> traits = []>
-    : Hyc_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>], traits)>;
+    : Hyc_Op<mnemonic, !listconcat([Pure, Hyc_OwnSharding,
+                                    Hyc_OwnPrecision], traits)>;
 
-def Hyc_LayerNormOp : Hyc_TensorOp<"layer_norm", [CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>,
-                                                  DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
+def Hyc_LayerNormOp : Hyc_TensorOp<"layer_norm", [Hyc_OwnPrecision, CostOpInterface,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>, DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
   let summary = "layer normalization over the last dimension";
   let description = [{
     y = (x - mean) · rstd · scale + bias with rstd = 1/sqrt(var + epsilon), var the biased variance (Ba et al. 2016).
@@ -24,7 +25,8 @@ def Hyc_LayerNormOp : Hyc_TensorOp<"layer_norm", [CostOpInterface, DeclareOpInte
   let assemblyFormat = "$x `,` $scale `,` $bias `epsilon` $epsilon attr-dict `:` functional-type(operands, results)";
 }
 
-def Hyc_LayerNormGradOp : Hyc_GradientOp<"layer_norm_grad", [CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Hyc_LayerNormGradOp : Hyc_GradientOp<"layer_norm_grad", [CostOpInterface,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "cotangents of layer_norm's x, scale and bias";
   let arguments = (ins AnyRankedTensor:$cotangent, AnyRankedTensor:$x, AnyRankedTensor:$scale, AnyRankedTensor:$mean,
                        AnyRankedTensor:$rstd);
@@ -32,9 +34,9 @@ def Hyc_LayerNormGradOp : Hyc_GradientOp<"layer_norm_grad", [CostOpInterface, De
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-def Hyc_AttentionOp : Hyc_TensorOp<"attention", [DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>,
-                                                 DeclareOpInterfaceMethods<InferTypeOpInterface>,
-                                                 DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
+def Hyc_AttentionOp : Hyc_TensorOp<"attention", [Hyc_OwnPrecision, Hyc_OwnPlace,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>, DeclareOpInterfaceMethods<InferTypeOpInterface>,
+    DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
   let summary = "scaled dot-product attention, many heads at once";
   let description = [{
     Per batch and head: softmax(scale · q kᵀ + mask) v (Vaswani et al. 2017). With `causal`, query i sees keys j with
@@ -65,8 +67,8 @@ def Hyc_AttentionOp : Hyc_TensorOp<"attention", [DeclareOpInterfaceMethods<CostO
   ];
 }
 
-def Hyc_AttentionGradOp : Hyc_GradientOp<"attention_grad", [DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>,
-                                                           DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Hyc_AttentionGradOp : Hyc_GradientOp<"attention_grad", [Hyc_OwnPlace,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "cotangents of attention's q, k and v, probabilities recomputed from lse (Dao et al. 2022)";
   let arguments = (ins AnyRankedTensor:$cotangent, AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
                        AnyRankedTensor:$result, AnyRankedTensor:$lse, F64Attr:$scale, UnitAttr:$causal,
@@ -77,7 +79,7 @@ def Hyc_AttentionGradOp : Hyc_GradientOp<"attention_grad", [DeclareOpInterfaceMe
                          functional-type(operands, results)}];
 }
 
-def Hyc_EmbeddingOp : Hyc_TensorOp<"embedding", [CostOpInterface]> {
+def Hyc_EmbeddingOp : Hyc_TensorOp<"embedding", [Hyc_OwnPrecision, Hyc_OwnPlace, CostOpInterface]> {
   let summary = "rows of a table, by integer id";
   let description = [{
     result[…, h] = table[ids[…] - offset, h]; zero where ids[…] - offset lies outside the table, which happens only in
@@ -89,9 +91,12 @@ def Hyc_EmbeddingOp : Hyc_TensorOp<"embedding", [CostOpInterface]> {
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$ids `,` $table (`offset` $offset^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool preservesZeros(const ::hyc::ShardingRule &rule, int factor);
+  }];
 }
 
-def Hyc_EmbeddingGradOp : Hyc_GradientOp<"embedding_grad", [CostOpInterface]> {
+def Hyc_EmbeddingGradOp : Hyc_GradientOp<"embedding_grad", [Hyc_PreservesZeros, Hyc_OwnPlace, CostOpInterface]> {
   let summary = "cotangent of embedding's table: each row the sum of the cotangents of its uses, in order of position";
   let description = "The result may be f32 where the cotangent is narrower.";
   let arguments = (ins AnyRankedTensor:$ids, AnyRankedTensor:$cotangent, Optional<AnyRankedTensor>:$offset);
@@ -100,8 +105,8 @@ def Hyc_EmbeddingGradOp : Hyc_GradientOp<"embedding_grad", [CostOpInterface]> {
   let hasVerifier = 1;
 }
 
-def Hyc_CrossEntropyOp : Hyc_TensorOp<"cross_entropy", [CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>,
-                                                       DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
+def Hyc_CrossEntropyOp : Hyc_TensorOp<"cross_entropy", [Hyc_OwnPrecision, Hyc_OwnLocalForm, CostOpInterface,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>, DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
   let summary = "negative log-likelihood of integer labels, summed over the positions counted";
   let description = [{
     loss_sum = Σ (lse - logits[label]) over positions whose label is not `ignore_index`; `count` is their number (i64).
@@ -112,9 +117,12 @@ def Hyc_CrossEntropyOp : Hyc_TensorOp<"cross_entropy", [CostOpInterface, Declare
   let arguments = (ins AnyRankedTensor:$logits, AnyRankedTensor:$labels, DefaultValuedAttr<I64Attr, "-100">:$ignore_index);
   let results = (outs AnyRankedTensor:$loss_sum, AnyRankedTensor:$count, AnyRankedTensor:$lse);
   let assemblyFormat = "$logits `,` $labels attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = [{
+    bool preservesZeros(const ::hyc::ShardingRule &rule, int factor);
+  }];
 }
 
-def Hyc_CrossEntropyGradOp : Hyc_GradientOp<"cross_entropy_grad", [CostOpInterface]> {
+def Hyc_CrossEntropyGradOp : Hyc_GradientOp<"cross_entropy_grad", [Hyc_OwnPlace, CostOpInterface]> {
   let summary = "cotangent of cross_entropy's logits: cotangent · (exp(logits - lse) - onehot(label))";
   let description = [{
     `cotangent` is the scalar cotangent of loss_sum. Rows with an ignored label are zero. With `offset` (phase 4) the
@@ -127,6 +135,9 @@ def Hyc_CrossEntropyGradOp : Hyc_GradientOp<"cross_entropy_grad", [CostOpInterfa
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{$cotangent `,` $logits `,` $labels `,` $lse (`offset` $offset^ `of` $vocabulary)? attr-dict `:`
                          functional-type(operands, results)}];
+  let extraClassDeclaration = [{
+    bool preservesZeros(const ::hyc::ShardingRule &rule, int factor);
+  }];
 }
 
 // The three pieces of a vocabulary-parallel cross_entropy; phase 4 only. Between them stand all_reduce max and sum.
@@ -141,7 +152,8 @@ def Hyc_VocabMaxOp : Hyc_Op<"vocab_max", [Pure, CostOpInterface, DeclareOpInterf
   let assemblyFormat = "$logits `offset` $offset `of` $vocabulary attr-dict `:` functional-type(operands, results)";
 }
 
-def Hyc_VocabSumExpOp : Hyc_Op<"vocab_sum_exp", [Pure, CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Hyc_VocabSumExpOp : Hyc_Op<"vocab_sum_exp", [Pure, CostOpInterface,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "Σ exp(logits - max) over a shard's real columns, and the label's logit where this shard holds it, else 0";
   let arguments = (ins AnyRankedTensor:$logits, AnyRankedTensor:$max, AnyRankedTensor:$labels, AnyRankedTensor:$offset,
                        I64Attr:$vocabulary);

@@ -1,5 +1,5 @@
 // Registration of the hyc dialect, and the generated definitions.
-#include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/MathFunctions.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"

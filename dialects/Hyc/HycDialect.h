@@ -2,7 +2,10 @@
 #ifndef HYC_DIALECTS_HYC_HYCDIALECT_H
 #define HYC_DIALECTS_HYC_HYCDIALECT_H
 
+#include "dialects/Hyc/LocalPart.h"
+#include "dialects/Hyc/PrecisionRule.h"
 #include "dialects/Hyc/ShardingRule.h"
+#include "dialects/Hyc/StateRoles.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -21,6 +24,12 @@ class ReturnOp;
 /// Marks ops that compute each element of their results from the same element of their operands.
 template <typename ConcreteOp> class Elementwise : public mlir::OpTrait::TraitBase<ConcreteOp, Elementwise> {};
 
+/// Facts of ops that are so whatever the op's attributes and shapes are; the interfaces say what each means.
+template <typename ConcreteOp> class PreservesZeros : public mlir::OpTrait::TraitBase<ConcreteOp, PreservesZeros> {};
+template <typename ConcreteOp>
+class PassesPartialSums : public mlir::OpTrait::TraitBase<ConcreteOp, PassesPartialSums> {};
+template <typename ConcreteOp> class ComputesInF32 : public mlir::OpTrait::TraitBase<ConcreteOp, ComputesInF32> {};
+
 /// Elements of an exact sum (kernels/exact_sum/op.h), an i64 tensor of one dimension.
 inline constexpr int64_t kExactSumLimbs = 68;
 
@@ -37,6 +46,21 @@ inline bool isNarrowFloat(mlir::Type type) { return isHalfWidth(type) || isFloat
 inline mlir::Type accumulationType(mlir::Type type) {
   return isNarrowFloat(type) ? mlir::Float32Type::get(type.getContext()) : type;
 }
+
+/// All operands and results have one shape, dimension by dimension; the default sharding rule.
+ShardingRule sameShapeRule(mlir::Operation *op);
+
+/// Whether a dimension of one of the rule's tensors has the factor.
+inline bool hasFactor(const TensorFactors &dims, int factor) {
+  return llvm::any_of(dims, [&](const DimFactors &factors) { return llvm::is_contained(factors, factor); });
+}
+
+/// Checks what an update names: symbols of one whole shape, that of the first.
+llvm::LogicalResult verifyUpdate(mlir::SymbolTableCollection &symbols, mlir::Operation *op,
+                                 llvm::ArrayRef<mlir::FlatSymbolRefAttr> names);
+
+/// The attributes of an update that are numbers or flags, and no names of symbols.
+llvm::SmallVector<mlir::NamedAttribute> numbersOf(mlir::Operation *op);
 
 /// One operation an element of the first result; the default cost.
 int64_t elementwiseFlops(mlir::Operation *op);

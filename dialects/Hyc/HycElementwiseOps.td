@@ -10,12 +10,17 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Hyc_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::hyc"; }
 
+// Facts: see HycInterfaces.td.
+def Hyc_PreservesZeros : NativeOpTrait<"PreservesZeros"> { let cppNamespace = "::hyc"; }
+def Hyc_PassesPartialSums : NativeOpTrait<"PassesPartialSums"> { let cppNamespace = "::hyc"; }
+def Hyc_ComputesInF32 : NativeOpTrait<"ComputesInF32"> { let cppNamespace = "::hyc"; }
+
 class Hyc_ElementwiseOp<string mnemonic, list<Trait> traits = []>
-    : Hyc_Op<mnemonic, !listconcat([Pure, Hyc_Elementwise, DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
+    : Hyc_Op<mnemonic, !listconcat([Pure, Hyc_Elementwise, ShardingRuleOpInterface, PrecisionOpInterface,
                                     CostOpInterface], traits)>;
 
-class Hyc_UnaryOp<string mnemonic, string formula, bit differentiable = 1> : Hyc_ElementwiseOp<mnemonic,
-    !listconcat([SameOperandsAndResultType],
+class Hyc_UnaryOp<string mnemonic, string formula, bit differentiable = 1, list<Trait> traits = []>
+    : Hyc_ElementwiseOp<mnemonic, !listconcat([SameOperandsAndResultType, ScalarFunctionOpInterface], traits,
                 !if(differentiable, [DeclareOpInterfaceMethods<DifferentiableOpInterface>], []))> {
   let summary = formula;
   let arguments = (ins AnyRankedTensor:$operand);
@@ -24,7 +29,7 @@ class Hyc_UnaryOp<string mnemonic, string formula, bit differentiable = 1> : Hyc
 }
 
 class Hyc_BinaryOp<string mnemonic, string formula, bit differentiable = 1, list<Trait> traits = []>
-    : Hyc_ElementwiseOp<mnemonic, !listconcat([SameOperandsAndResultType], traits,
+    : Hyc_ElementwiseOp<mnemonic, !listconcat([SameOperandsAndResultType, ScalarFunctionOpInterface], traits,
                 !if(differentiable, [DeclareOpInterfaceMethods<DifferentiableOpInterface>], []))> {
   let summary = formula;
   let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
@@ -32,25 +37,38 @@ class Hyc_BinaryOp<string mnemonic, string formula, bit differentiable = 1, list
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
-def Hyc_NegOp : Hyc_UnaryOp<"neg", "-x">;
-def Hyc_AbsOp : Hyc_UnaryOp<"abs", "|x|">;
-def Hyc_ExpOp : Hyc_UnaryOp<"exp", "e^x">;
-def Hyc_LogOp : Hyc_UnaryOp<"log", "natural logarithm of x">;
-def Hyc_SqrtOp : Hyc_UnaryOp<"sqrt", "square root of x">;
-def Hyc_RsqrtOp : Hyc_UnaryOp<"rsqrt", "1 / sqrt(x)">;
-def Hyc_ReciprocalOp : Hyc_UnaryOp<"reciprocal", "1 / x">;
-def Hyc_TanhOp : Hyc_UnaryOp<"tanh", "hyperbolic tangent of x">;
-def Hyc_ErfOp : Hyc_UnaryOp<"erf", "error function of x">;
-def Hyc_SinOp : Hyc_UnaryOp<"sin", "sine of x, radians">;
+def Hyc_NegOp : Hyc_UnaryOp<"neg", "-x", 1, [Hyc_PreservesZeros, Hyc_PassesPartialSums]>;
+def Hyc_AbsOp : Hyc_UnaryOp<"abs", "|x|", 1, [Hyc_PreservesZeros]>;
+def Hyc_ExpOp : Hyc_UnaryOp<"exp", "e^x", 1, [Hyc_ComputesInF32]>;
+def Hyc_LogOp : Hyc_UnaryOp<"log", "natural logarithm of x", 1, [Hyc_ComputesInF32]>;
+def Hyc_SqrtOp : Hyc_UnaryOp<"sqrt", "square root of x", 1, [Hyc_PreservesZeros, Hyc_ComputesInF32]>;
+def Hyc_RsqrtOp : Hyc_UnaryOp<"rsqrt", "1 / sqrt(x)", 1, [Hyc_ComputesInF32]>;
+def Hyc_ReciprocalOp : Hyc_UnaryOp<"reciprocal", "1 / x", 1, [Hyc_ComputesInF32]>;
+def Hyc_TanhOp : Hyc_UnaryOp<"tanh", "hyperbolic tangent of x", 1, [Hyc_PreservesZeros]>;
+def Hyc_ErfOp : Hyc_UnaryOp<"erf", "error function of x", 1, [Hyc_PreservesZeros]>;
+def Hyc_SinOp : Hyc_UnaryOp<"sin", "sine of x, radians", 1, [Hyc_PreservesZeros]>;
 def Hyc_CosOp : Hyc_UnaryOp<"cos", "cosine of x, radians">;
-def Hyc_ReluOp : Hyc_UnaryOp<"relu", "max(x, 0)">;
+def Hyc_ReluOp : Hyc_UnaryOp<"relu", "max(x, 0)", 1, [Hyc_PreservesZeros]>;
 def Hyc_SigmoidOp : Hyc_UnaryOp<"sigmoid", "1 / (1 + e^-x)">;
 
-def Hyc_AddOp : Hyc_BinaryOp<"add", "x + y", 1, [Commutative]> { let hasFolder = 1; }
-def Hyc_SubOp : Hyc_BinaryOp<"sub", "x - y">;
-def Hyc_MulOp : Hyc_BinaryOp<"mul", "x y", 1, [Commutative]> { let hasFolder = 1; }
+def Hyc_AddOp : Hyc_BinaryOp<"add", "x + y", 1, [Commutative, Hyc_PreservesZeros, Hyc_PassesPartialSums]> {
+  let hasFolder = 1;
+}
+def Hyc_SubOp : Hyc_BinaryOp<"sub", "x - y", 1, [Hyc_PreservesZeros, Hyc_PassesPartialSums]>;
+def Hyc_MulOp : Hyc_ElementwiseOp<"mul", [SameOperandsAndResultType, ScalarFunctionOpInterface, Commutative,
+    Hyc_PreservesZeros, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "x y";
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+  let hasFolder = 1;
+  let extraClassDeclaration = [{
+    /// Of the scale of a quantised tensor, a power of two, no bit of what is summed changes.
+    unsigned getNumPartialOperands();
+  }];
+}
 def Hyc_DivOp : Hyc_BinaryOp<"div", "x / y (truncated for integers)">;
-def Hyc_PowOp : Hyc_BinaryOp<"pow", "x^y">;
+def Hyc_PowOp : Hyc_BinaryOp<"pow", "x^y", 1, [Hyc_ComputesInF32]>;
 def Hyc_MaxOp : Hyc_BinaryOp<"max", "max(x, y), NaN if either is", 1, [Commutative]>;
 def Hyc_MinOp : Hyc_BinaryOp<"min", "min(x, y), NaN if either is", 1, [Commutative]>;
 def Hyc_AndOp : Hyc_BinaryOp<"and", "x and y, booleans", 0, [Commutative]>;
@@ -58,7 +76,7 @@ def Hyc_OrOp : Hyc_BinaryOp<"or", "x or y, booleans", 0, [Commutative]>;
 
 def Hyc_NotOp : Hyc_UnaryOp<"not", "not x, booleans", 0>;
 
-def Hyc_GeluOp : Hyc_ElementwiseOp<"gelu", [SameOperandsAndResultType,
+def Hyc_GeluOp : Hyc_ElementwiseOp<"gelu", [Hyc_PreservesZeros, Hyc_OwnScalarFunction, SameOperandsAndResultType,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>, DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
   let summary = "Gaussian error linear unit";
   let description = [{
@@ -69,14 +87,15 @@ def Hyc_GeluOp : Hyc_ElementwiseOp<"gelu", [SameOperandsAndResultType,
   let assemblyFormat = "(`tanh` $tanh^)? $operand attr-dict `:` type($result)";
 }
 
-def Hyc_GeluGradOp : Hyc_ElementwiseOp<"gelu_grad", [SameOperandsAndResultType]> {
+def Hyc_GeluGradOp : Hyc_ElementwiseOp<"gelu_grad", [Hyc_PreservesZeros, Hyc_OwnScalarFunction,
+    SameOperandsAndResultType]> {
   let summary = "cotangent of gelu's operand: cotangent · gelu'(operand)";
   let arguments = (ins AnyRankedTensor:$cotangent, AnyRankedTensor:$operand, UnitAttr:$tanh);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "(`tanh` $tanh^)? $cotangent `,` $operand attr-dict `:` type($result)";
 }
 
-def Hyc_CompareOp : Hyc_ElementwiseOp<"compare", [SameOperandsShape]> {
+def Hyc_CompareOp : Hyc_ElementwiseOp<"compare", [Hyc_OwnScalarFunction, SameOperandsShape]> {
   let summary = "element by element relation, as booleans";
   let arguments = (ins Hyc_ComparePredicateAttr:$predicate, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
   let results = (outs AnyRankedTensor:$result);
@@ -84,7 +103,8 @@ def Hyc_CompareOp : Hyc_ElementwiseOp<"compare", [SameOperandsShape]> {
   let hasVerifier = 1;
 }
 
-def Hyc_SelectOp : Hyc_ElementwiseOp<"select", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def Hyc_SelectOp : Hyc_ElementwiseOp<"select", [ScalarFunctionOpInterface,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "where condition then x else y";
   let arguments = (ins AnyRankedTensor:$condition, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
   let results = (outs AnyRankedTensor:$result);
@@ -92,7 +112,8 @@ def Hyc_SelectOp : Hyc_ElementwiseOp<"select", [DeclareOpInterfaceMethods<Differ
   let hasVerifier = 1;
 }
 
-def Hyc_ConvertOp : Hyc_ElementwiseOp<"convert", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def Hyc_ConvertOp : Hyc_ElementwiseOp<"convert", [Hyc_PreservesZeros, ScalarFunctionOpInterface,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "changes the element type; float to integer truncates towards zero";
   let arguments = (ins AnyRankedTensor:$operand);
   let results = (outs AnyRankedTensor:$result);
@@ -101,7 +122,8 @@ def Hyc_ConvertOp : Hyc_ElementwiseOp<"convert", [DeclareOpInterfaceMethods<Diff
   let hasVerifier = 1;
 }
 
-def Hyc_DropoutOp : Hyc_ElementwiseOp<"dropout", [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+def Hyc_DropoutOp : Hyc_ElementwiseOp<"dropout", [Hyc_PreservesZeros,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "x / (1 - rate) where the mask holds, 0 elsewhere";
   let description = [{
     Training-mode dropout (Srivastava et al. 2014, scaled as they run it). Models have it without a mask: it draws one
@@ -122,7 +144,8 @@ def Hyc_DropoutOp : Hyc_ElementwiseOp<"dropout", [DeclareOpInterfaceMethods<Diff
   let hasVerifier = 1;
 }
 
-def Hyc_DropoutMaskOp : Hyc_Op<"dropout_mask", [Pure, CostOpInterface, DeclareOpInterfaceMethods<ShardingRuleOpInterface>]> {
+def Hyc_DropoutMaskOp : Hyc_Op<"dropout_mask", [Pure, CostOpInterface, Hyc_PreservesZeros, Hyc_OwnSharding,
+    Hyc_OwnPlace]> {
   let summary = "which elements dropout keeps, drawn by counter";
   let description = [{
     Element (b, i…) is kept where word(keys[b, column], n) ≥ ⌊rate · 2³²⌋. Here word(key, n) is output n mod 4 of
@@ -161,8 +184,9 @@ def Hyc_DropoutMaskOp : Hyc_Op<"dropout_mask", [Pure, CostOpInterface, DeclareOp
   }];
 }
 
-def Hyc_ConstantOp : Hyc_Op<"constant", [Pure, ConstantLike, DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
-                                         AllTypesMatch<["value", "result"]>]> {
+def Hyc_ConstantOp : Hyc_Op<"constant", [Pure, ConstantLike,
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule", "preservesZeros"]>, Hyc_OwnPlace,
+    Hyc_OwnPrecision, AllTypesMatch<["value", "result"]>]> {
   let summary = "values known when compiling";
   let description = "A splat is free to be split in any dimension; other values stay whole on every rank.";
   let arguments = (ins ElementsAttr:$value);
@@ -171,7 +195,7 @@ def Hyc_ConstantOp : Hyc_Op<"constant", [Pure, ConstantLike, DeclareOpInterfaceM
   let hasFolder = 1;
 }
 
-def Hyc_IotaOp : Hyc_Op<"iota", [Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>]> {
+def Hyc_IotaOp : Hyc_Op<"iota", [Pure, Hyc_OwnSharding, Hyc_OwnPrecision]> {
   let summary = "each element is its index along one dimension";
   let arguments = (ins I64Attr:$dim);
   let results = (outs AnyRankedTensor:$result);

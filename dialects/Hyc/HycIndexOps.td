@@ -62,8 +62,8 @@ def Hyc_CumSumOp : Hyc_TensorOp<"cumsum", [CostOpInterface, SameOperandsAndResul
   let hasVerifier = 1;
 }
 
-def Hyc_ArgSortOp : Hyc_Op<"argsort", [Pure, CostOpInterface, DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
-                                       DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Hyc_ArgSortOp : Hyc_Op<"argsort", [Pure, CostOpInterface, Hyc_OwnSharding,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "numbers of the elements of each row (the last dimension) in ascending or descending order";
   let description = [{
     Equal elements keep their order; a NaN is above all numbers. The values in that order, and their gradient, are those

@@ -1,27 +1,55 @@
-// Further functions of one or two numbers, element by element: one line each here, one in each table that
-// docs/adding-an-op.md names.
+// Further functions of one or two numbers, element by element. All that a function is to the compiler is one row here: its
+// gradient as torch's derivatives.yaml states it, and its facts; docs/adding-an-op.md names the other places.
 
 #ifndef HYC_MATH_OPS_TD
 #define HYC_MATH_OPS_TD
 
 include "dialects/Hyc/HycElementwiseOps.td"
 
-// Steps: their gradient is zero wherever they have one.
-def Hyc_FloorOp : Hyc_UnaryOp<"floor", "the largest integer that is not above x">;
-def Hyc_CeilOp : Hyc_UnaryOp<"ceil", "the smallest integer that is not below x">;
-def Hyc_RoundOp : Hyc_UnaryOp<"round", "the nearest integer, the even one of two">;
-def Hyc_SignOp : Hyc_UnaryOp<"sign", "-1, 0 or 1 as x is below, at or above 0">;
+// `gradient` gives the operand's cotangent from the operand `x`, the result `r` and the result's cotangent `g`, with the
+// builder `b`; null is zero. MathFunctions.h has what the rows share.
+class Hyc_MathOp<string mnemonic, string formula, string gradient, list<Trait> facts = []>
+    : Hyc_UnaryOp<mnemonic, formula, 1, facts> {
+  let extraClassDefinition = [{
+    ::llvm::LogicalResult $cppClass::buildGradient(::mlir::OpBuilder &builder, ::llvm::ArrayRef<::mlir::Value> cotangents,
+                                                   ::llvm::ArrayRef<bool> wanted,
+                                                   ::llvm::SmallVectorImpl<::mlir::Value> &results) {
+      using namespace ::hyc::math_functions;
+      return buildUnaryGradient(*this, builder, cotangents, wanted, results,
+                                []([[maybe_unused]] DerivedOps &b, [[maybe_unused]] Value x, [[maybe_unused]] Value r,
+                                   [[maybe_unused]] Value g) -> Value { return }] # gradient # [{; });
+    }
+  }];
+}
 
-def Hyc_TanOp : Hyc_UnaryOp<"tan", "tangent of x, radians">;
-def Hyc_AsinOp : Hyc_UnaryOp<"asin", "inverse sine of x, radians">;
-def Hyc_AcosOp : Hyc_UnaryOp<"acos", "inverse cosine of x, radians">;
-def Hyc_AtanOp : Hyc_UnaryOp<"atan", "inverse tangent of x, radians">;
-def Hyc_SinhOp : Hyc_UnaryOp<"sinh", "hyperbolic sine of x">;
-def Hyc_CoshOp : Hyc_UnaryOp<"cosh", "hyperbolic cosine of x">;
-def Hyc_AsinhOp : Hyc_UnaryOp<"asinh", "inverse hyperbolic sine of x">;
-def Hyc_AcoshOp : Hyc_UnaryOp<"acosh", "inverse hyperbolic cosine of x">;
-def Hyc_AtanhOp : Hyc_UnaryOp<"atanh", "inverse hyperbolic tangent of x">;
-def Hyc_SoftplusOp : Hyc_UnaryOp<"softplus", "log(1 + e^x), without overflow">;
+// Steps: their gradient is zero wherever they have one.
+class Hyc_StepOp<string mnemonic, string formula> : Hyc_MathOp<mnemonic, formula, "{}", [Hyc_PreservesZeros]>;
+def Hyc_FloorOp : Hyc_StepOp<"floor", "the largest integer that is not above x">;
+def Hyc_CeilOp : Hyc_StepOp<"ceil", "the smallest integer that is not below x">;
+def Hyc_RoundOp : Hyc_StepOp<"round", "the nearest integer, the even one of two">;
+def Hyc_SignOp : Hyc_StepOp<"sign", "-1, 0 or 1 as x is below, at or above 0">;
+
+def Hyc_TanOp : Hyc_MathOp<"tan", "tangent of x, radians", // g (1 + r²)
+    [{b.mul("", g, b.add(".derivative", one(b, x), square(b, r)))}], [Hyc_PreservesZeros]>;
+def Hyc_AsinOp : Hyc_MathOp<"asin", "inverse sine of x, radians", // g / sqrt(1 - x²)
+    [{b.mul("", g, b.create<RsqrtOp>(".derivative", b.sub(".complement", one(b, x), square(b, x))))}],
+    [Hyc_PreservesZeros]>;
+def Hyc_AcosOp : Hyc_MathOp<"acos", "inverse cosine of x, radians", // -g / sqrt(1 - x²)
+    [{minusProduct(b, g, b.create<RsqrtOp>(".derivative", b.sub(".complement", one(b, x), square(b, x))))}]>;
+def Hyc_AtanOp : Hyc_MathOp<"atan", "inverse tangent of x, radians", // g / (1 + x²)
+    [{b.div("", g, b.add(".denominator", one(b, x), square(b, x)))}], [Hyc_PreservesZeros]>;
+def Hyc_SinhOp : Hyc_MathOp<"sinh", "hyperbolic sine of x",
+    [{b.mul("", g, b.create<CoshOp>(".cosh", x))}], [Hyc_PreservesZeros]>;
+def Hyc_CoshOp : Hyc_MathOp<"cosh", "hyperbolic cosine of x", [{b.mul("", g, b.create<SinhOp>(".sinh", x))}]>;
+def Hyc_AsinhOp : Hyc_MathOp<"asinh", "inverse hyperbolic sine of x", // g / sqrt(x² + 1)
+    [{b.mul("", g, b.create<RsqrtOp>(".derivative", b.add(".denominator", square(b, x), one(b, x))))}],
+    [Hyc_PreservesZeros]>;
+def Hyc_AcoshOp : Hyc_MathOp<"acosh", "inverse hyperbolic cosine of x", // g / sqrt(x² - 1)
+    [{b.mul("", g, b.create<RsqrtOp>(".derivative", b.sub(".denominator", square(b, x), one(b, x))))}]>;
+def Hyc_AtanhOp : Hyc_MathOp<"atanh", "inverse hyperbolic tangent of x", // g / (1 - x²)
+    [{b.div("", g, b.sub(".denominator", one(b, x), square(b, x)))}], [Hyc_PreservesZeros]>;
+def Hyc_SoftplusOp : Hyc_MathOp<"softplus", "log(1 + e^x), without overflow", // g / (1 + e^-x)
+    [{b.mul("", g, b.create<SigmoidOp>(".sigmoid", x))}]>;
 
 def Hyc_RemOp : Hyc_BinaryOp<"rem", "x - y · trunc(x / y), with the sign of x (an integer y is not 0)">;
 

@@ -6,8 +6,8 @@
 
 include "dialects/Hyc/HycCompositeOps.td"
 
-def Hyc_RmsNormOp : Hyc_TensorOp<"rms_norm", [CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>,
-                                              DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
+def Hyc_RmsNormOp : Hyc_TensorOp<"rms_norm", [Hyc_OwnPrecision, CostOpInterface,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>, DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
   let summary = "normalization by the root mean square of the last dimension";
   let description = [{
     y = x · rstd · scale with rstd = 1/sqrt(mean(x²) + epsilon) (Zhang and Sennrich 2019). `rstd` drops the last dimension.
@@ -25,7 +25,8 @@ def Hyc_RmsNormOp : Hyc_TensorOp<"rms_norm", [CostOpInterface, DeclareOpInterfac
   let assemblyFormat = "$x `,` $scale `epsilon` $epsilon attr-dict `:` functional-type(operands, results)";
 }
 
-def Hyc_RmsNormGradOp : Hyc_GradientOp<"rms_norm_grad", [CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Hyc_RmsNormGradOp : Hyc_GradientOp<"rms_norm_grad", [CostOpInterface,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "cotangents of rms_norm's x and scale";
   let description = [{
     With g = cotangent · scale and n = x · rstd: rstd · (g - n · mean(g · n)), and the sum over rows of cotangent · n.
@@ -35,8 +36,8 @@ def Hyc_RmsNormGradOp : Hyc_GradientOp<"rms_norm_grad", [CostOpInterface, Declar
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-def Hyc_RotaryTableOp : Hyc_Op<"rotary_table", [Pure, CostOpInterface, DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
-                                                DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
+def Hyc_RotaryTableOp : Hyc_Op<"rotary_table", [Pure, CostOpInterface, Hyc_OwnSharding,
+    DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
   let summary = "cosines and sines of position times frequency, for hyc.rope";
   let description = [{
     cos[p, i] = factor · cos(p · frequencies[i]), and so sin: positions from 0 on. The angle is rounded to the results' type
@@ -54,8 +55,8 @@ def Hyc_RotaryTableOp : Hyc_Op<"rotary_table", [Pure, CostOpInterface, DeclareOp
   let hasVerifier = 1;
 }
 
-def Hyc_RopeOp : Hyc_TensorOp<"rope", [CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>,
-                                       DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
+def Hyc_RopeOp : Hyc_TensorOp<"rope", [Hyc_PreservesZeros, Hyc_OwnPrecision, CostOpInterface,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>, DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
   let summary = "rotary positions: each pair of elements of a head is turned by an angle of its position";
   let description = [{
     Su et al. 2021, with the pairs as GPT-NeoX and transformers have them: of the first 2R elements of a head, element i and

@@ -11,9 +11,9 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 // A pure op of the model with a gradient, a sharding rule and a cost.
 class Hyc_TensorOp<string mnemonic, list<Trait> traits = []>
     : Hyc_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<DifferentiableOpInterface>,
-                                    DeclareOpInterfaceMethods<ShardingRuleOpInterface>], traits)>;
+                                    Hyc_OwnSharding], traits)>;
 
-def Hyc_ReshapeOp : Hyc_TensorOp<"reshape", [CostOpInterface]> {
+def Hyc_ReshapeOp : Hyc_TensorOp<"reshape", [Hyc_PassesPartialSums, PrecisionOpInterface, CostOpInterface]> {
   let summary = "the same elements in row-major order under another shape";
   let description = "1. `reshape.count`: operand and result have the same number of elements and the same element type.";
   let arguments = (ins AnyRankedTensor:$operand);
@@ -22,9 +22,13 @@ def Hyc_ReshapeOp : Hyc_TensorOp<"reshape", [CostOpInterface]> {
   let hasVerifier = 1;
   let hasFolder = 1;
   let hasCanonicalizer = 1;
+  let extraClassDeclaration = [{
+    bool preservesZeros(const ::hyc::ShardingRule &rule, int factor);
+  }];
 }
 
-def Hyc_TransposeOp : Hyc_TensorOp<"transpose", [CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Hyc_TransposeOp : Hyc_TensorOp<"transpose", [Hyc_PreservesZeros, Hyc_PassesPartialSums, PrecisionOpInterface,
+    CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "dimension i of the result is dimension permutation[i] of the operand";
   let arguments = (ins AnyRankedTensor:$operand, DenseI64ArrayAttr:$permutation);
   let results = (outs AnyRankedTensor:$result);
@@ -33,7 +37,7 @@ def Hyc_TransposeOp : Hyc_TensorOp<"transpose", [CostOpInterface, DeclareOpInter
   let hasCanonicalizer = 1;
 }
 
-def Hyc_BroadcastOp : Hyc_TensorOp<"broadcast", [CostOpInterface]> {
+def Hyc_BroadcastOp : Hyc_TensorOp<"broadcast", [Hyc_PassesPartialSums, PrecisionOpInterface, CostOpInterface]> {
   let summary = "repeats the operand along new dimensions";
   let description = [{
     1. `broadcast.dims`: operand dimension i is result dimension `dims[i]`; `dims` is strictly increasing and sizes agree.
@@ -49,7 +53,7 @@ def Hyc_BroadcastOp : Hyc_TensorOp<"broadcast", [CostOpInterface]> {
   let hasFolder = 1;
 }
 
-def Hyc_SliceOp : Hyc_TensorOp<"slice", [CostOpInterface]> {
+def Hyc_SliceOp : Hyc_TensorOp<"slice", [Hyc_PassesPartialSums, PrecisionOpInterface, CostOpInterface]> {
   let summary = "elements offsets[d] + i·strides[d] of each dimension d";
   let description = "1. `slice.bounds`: every index lies in the operand; strides are positive.";
   let arguments = (ins AnyRankedTensor:$operand, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$strides);
@@ -59,7 +63,7 @@ def Hyc_SliceOp : Hyc_TensorOp<"slice", [CostOpInterface]> {
   let hasFolder = 1;
 }
 
-def Hyc_PadOp : Hyc_TensorOp<"pad", [CostOpInterface]> {
+def Hyc_PadOp : Hyc_TensorOp<"pad", [Hyc_PassesPartialSums, PrecisionOpInterface, CostOpInterface]> {
   let summary = "zeros around and between the elements: the gradient of slice";
   let description = "The operand's element i of dimension d becomes element offsets[d] + i·strides[d]; others are zero.";
   let arguments = (ins AnyRankedTensor:$operand, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$strides);
@@ -68,7 +72,7 @@ def Hyc_PadOp : Hyc_TensorOp<"pad", [CostOpInterface]> {
   let hasVerifier = 1;
 }
 
-def Hyc_SplitOp : Hyc_TensorOp<"split", [CostOpInterface]> {
+def Hyc_SplitOp : Hyc_TensorOp<"split", [Hyc_PassesPartialSums, PrecisionOpInterface, CostOpInterface]> {
   let summary = "cuts one dimension into consecutive parts";
   let description = [{
     1. `split.sizes`: the results' sizes along `dim` sum to the operand's, other dimensions agree.
@@ -82,7 +86,7 @@ def Hyc_SplitOp : Hyc_TensorOp<"split", [CostOpInterface]> {
   let hasVerifier = 1;
 }
 
-def Hyc_ConcatOp : Hyc_TensorOp<"concat", [CostOpInterface]> {
+def Hyc_ConcatOp : Hyc_TensorOp<"concat", [Hyc_PassesPartialSums, PrecisionOpInterface, CostOpInterface]> {
   let summary = "joins tensors along one dimension";
   let description = "1. `concat.sizes`: the operands' sizes along `dim` sum to the result's, other dimensions agree.";
   let arguments = (ins Variadic<AnyRankedTensor>:$parts, I64Attr:$dim);
@@ -91,7 +95,8 @@ def Hyc_ConcatOp : Hyc_TensorOp<"concat", [CostOpInterface]> {
   let hasVerifier = 1;
 }
 
-def Hyc_ReduceOp : Hyc_TensorOp<"reduce", [CostOpInterface, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Hyc_ReduceOp : Hyc_TensorOp<"reduce", [Hyc_OwnPrecision, CostOpInterface,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "combines all elements along some dimensions, which disappear";
   let description = [{
     16-bit floats are added in f32. The result is rounded to their type, or left as it is where the result is f32.
@@ -104,11 +109,13 @@ def Hyc_ReduceOp : Hyc_TensorOp<"reduce", [CostOpInterface, DeclareOpInterfaceMe
   let extraClassDeclaration = [{
     /// The inferred type, or f32 where that is narrower.
     static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange declared);
+    bool preservesZeros(const ::hyc::ShardingRule &rule, int factor);
+    unsigned getNumPartialOperands() { return getKind() == ReductionKind::sum ? 1 : 0; }
   }];
 }
 
-def Hyc_EinsumOp : Hyc_TensorOp<"einsum", [DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>,
-                                           DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Hyc_EinsumOp : Hyc_TensorOp<"einsum", [Hyc_PreservesZeros, Hyc_OwnPrecision,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "contracts two tensors over the letters that the result lacks";
   let description = [{
     Every matrix product of a model, batched or transposed, and every gradient of one, is this op; the spec is also its
@@ -138,8 +145,8 @@ def Hyc_EinsumOp : Hyc_TensorOp<"einsum", [DeclareOpInterfaceMethods<CostOpInter
   }];
 }
 
-def Hyc_SoftmaxOp : Hyc_TensorOp<"softmax", [CostOpInterface, SameOperandsAndResultType,
-                                             DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
+def Hyc_SoftmaxOp : Hyc_TensorOp<"softmax", [Hyc_OwnPrecision, CostOpInterface, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
   let summary = "exp(x - max x) / Σ exp(x - max x) along the last dimension";
   let arguments = (ins AnyRankedTensor:$operand);
   let results = (outs AnyRankedTensor:$result);

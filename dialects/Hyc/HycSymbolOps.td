@@ -48,8 +48,8 @@ def Hyc_StateOp : Hyc_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let summary = "state that training keeps beside the parameters";
   let description = [{
     Gradients, optimizer moments, the step counter, the loss sum. `param` names the parameter it belongs to, if any;
-    with `role` ("gradient", "adam.m", "adam.v", "lamb.m", "lamb.v", "lion.m", "sgd.momentum", "step", "loss_sum", "token_count") it is what
-    checkpoints refer to.
+    with `role` it is what checkpoints refer to. StateRoles.h has the roles and what follows from each; a role that is not
+    among them is the name that an optimizer has for what it keeps of a parameter ("adam.m").
 
     Role "compute" is a parameter's copy in the type that the model computes in. It starts as the parameter does, rounded
     (`init` is the parameter's, of its name and type), and follows it by `hyc.refresh`.
@@ -75,8 +75,8 @@ def Hyc_StateOp : Hyc_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     ::mlir::RankedTensorType getWholeType() {
       return ::llvm::cast<::mlir::RankedTensorType>(getGlobalType().value_or(getType()));
     }
-    /// Whether it is there for the sake of one quantised tensor.
-    bool isOfQuantizedTensor() { return getRole().starts_with("fp8."); }
+    const ::hyc::RoleFacts &getFacts() { return ::hyc::factsOfRole(getRole()); }
+    bool is(::hyc::StateRole role) { return getFacts().role == role; }
   }];
 }
 
@@ -118,15 +118,21 @@ def Hyc_ReturnOp : Hyc_Op<"return", [Pure, Terminator, HasParent<"FuncOp">]> {
   let hasVerifier = 1;
 }
 
-def Hyc_ReadOp : Hyc_Op<"read", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Hyc_ReadOp : Hyc_Op<"read", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    SymbolAccessOpInterface]> {
   let summary = "the present value of a parameter or a state";
   let description = "1. `read.type`: the symbol is a `hyc.param` or `hyc.state` of this type.";
   let arguments = (ins FlatSymbolRefAttr:$source);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($result)";
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getAccessedSymbol() { return getSourceAttr(); }
+    ::mlir::Value getAccessedValue() { return getResult(); }
+  }];
 }
 
-def Hyc_WriteOp : Hyc_Op<"write", [MemoryEffects<[MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Hyc_WriteOp : Hyc_Op<"write", [MemoryEffects<[MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    SymbolAccessOpInterface]> {
   let summary = "replaces the value of a parameter or a state";
   let description = [{
     In phases 1 to 3 of a frozen parameter only, by forward, at most once, and after every use of what it held before. So a
@@ -134,9 +140,14 @@ def Hyc_WriteOp : Hyc_Op<"write", [MemoryEffects<[MemWrite]>, DeclareOpInterface
   }];
   let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target);
   let assemblyFormat = "$value `into` $target attr-dict `:` type($value)";
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getAccessedSymbol() { return getTargetAttr(); }
+    ::mlir::Value getAccessedValue() { return getValue(); }
+  }];
 }
 
-def Hyc_AccumulateOp : Hyc_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Hyc_AccumulateOp : Hyc_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>, SymbolAccessOpInterface]> {
   let summary = "adds to a state, over the micro-batches of one step";
   let description = [{
     In the first micro-batch of a step the first accumulation into a state overwrites what the step before left (NaN
@@ -150,6 +161,10 @@ def Hyc_AccumulateOp : Hyc_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
   }];
   let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target, UnitAttr:$max);
   let assemblyFormat = "(`max` $max^)? $value `into` $target attr-dict `:` type($value)";
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getAccessedSymbol() { return getTargetAttr(); }
+    ::mlir::Value getAccessedValue() { return getValue(); }
+  }];
 }
 
 #endif // HYC_SYMBOL_OPS_TD

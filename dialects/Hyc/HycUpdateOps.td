@@ -16,7 +16,8 @@ def Hyc_Predicate : Type<CPred<[{$_self == ::mlir::RankedTensorType::get({},
                                   ::mlir::IntegerType::get($_self.getContext(), 1))}]>, "a boolean, tensor<i1>">,
                     BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI1Type())">;
 
-def Hyc_SumOfSquaresOp : Hyc_Op<"sum_of_squares", [MemoryEffects<[MemRead]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Hyc_SumOfSquaresOp : Hyc_Op<"sum_of_squares", [MemoryEffects<[MemRead]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Σ x² over some states, as f64";
   let description = [{
     Per state one f64 sum per block of 1,024 elements of the row-major flattened tensor; the blocks' sums are added
@@ -63,7 +64,8 @@ def Hyc_GradientScaleOp : Hyc_Op<"gradient_scale", [Pure]> {
                          (`max_norm` $max_norm^)? attr-dict `:` functional-type(operands, results)}];
 }
 
-def Hyc_IncrementOp : Hyc_Op<"increment", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Hyc_IncrementOp : Hyc_Op<"increment", [MemoryEffects<[MemRead, MemWrite]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "adds one to an integer state and gives the new value";
   let arguments = (ins FlatSymbolRefAttr:$state, Optional<Hyc_Predicate>:$predicate);
   let results = (outs AnyRankedTensor:$result);
@@ -72,7 +74,13 @@ def Hyc_IncrementOp : Hyc_Op<"increment", [MemoryEffects<[MemRead, MemWrite]>, D
 
 /// Steps of optimizers: in place, on states by name.
 class Hyc_UpdateOp<string mnemonic, list<Trait> traits = []> : Hyc_Op<mnemonic, traits # [
-    MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>, UpdateOpInterface]>;
+    MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>, UpdateOpInterface]> {
+  let extraClassDefinition = [{
+    ::llvm::LogicalResult $cppClass::verifySymbolUses(::mlir::SymbolTableCollection &symbols) {
+      return ::hyc::verifyUpdate(symbols, *this, getSymbols());
+    }
+  }];
+}
 
 class Hyc_AdamLikeOp<string mnemonic> : Hyc_UpdateOp<mnemonic, [AttrSizedOperandSegments]> {
   let arguments = (ins FlatSymbolRefAttr:$param, FlatSymbolRefAttr:$gradient, FlatSymbolRefAttr:$m, FlatSymbolRefAttr:$v,
@@ -86,6 +94,7 @@ class Hyc_AdamLikeOp<string mnemonic> : Hyc_UpdateOp<mnemonic, [AttrSizedOperand
     ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getSymbols() {
       return {getParamAttr(), getGradientAttr(), getMAttr(), getVAttr()};
     }
+    ::mlir::Value getCycledMomentum() { return getMomentum(); }
   }];
 }
 
@@ -133,6 +142,8 @@ def Hyc_SgdOp : Hyc_UpdateOp<"sgd"> {
         symbols.push_back(getVelocityAttr());
       return symbols;
     }
+    ::std::string getKernel() { return getVelocityAttr() ? "sgd_momentum" : "sgd"; }
+    ::llvm::SmallVector<::mlir::NamedAttribute> getNumbers();
   }];
 }
 
@@ -157,6 +168,7 @@ def Hyc_LionOp : Hyc_UpdateOp<"lion", [AttrSizedOperandSegments]> {
     ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getSymbols() {
       return {getParamAttr(), getGradientAttr(), getMAttr()};
     }
+    ::mlir::Value getCycledMomentum() { return getMomentum(); }
   }];
 }
 
@@ -190,6 +202,7 @@ def Hyc_LambDirectionOp : Hyc_UpdateOp<"lamb_direction", [AttrSizedOperandSegmen
     ::llvm::SmallVector<::mlir::FlatSymbolRefAttr> getSymbols() {
       return {getParamAttr(), getGradientAttr(), getMAttr(), getVAttr()};
     }
+    ::mlir::Value getCycledMomentum() { return getMomentum(); }
     bool changesParam() { return false; }
     bool changesGradient() { return true; }
   }];
@@ -224,7 +237,8 @@ def Hyc_LambOp : Hyc_UpdateOp<"lamb"> {
   }];
 }
 
-def Hyc_RefreshOp : Hyc_Op<"refresh", [MemoryEffects<[MemRead, MemWrite]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Hyc_RefreshOp : Hyc_Op<"refresh", [MemoryEffects<[MemRead, MemWrite]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a parameter's copy becomes the parameter, rounded to the copy's type (to nearest, ties to even)";
   let description = [{
     1. `refresh.copy`: the copy has the parameter's shape.

@@ -1,5 +1,7 @@
-// rms_norm, rotary_table and rope: verifiers, gradients and decompositions. Their sharding rules are with all others.
+// rms_norm, rotary_table and rope: verifiers, gradients, decompositions, and what partitioning and precision ask of
+// them.
 #include "dialects/Hyc/DerivedOps.h"
+#include "dialects/Hyc/LetterRule.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -25,6 +27,15 @@ LogicalResult RmsNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Locat
   types.append({operands[1].getType(), operands[2].getType()});
   return success();
 }
+
+ShardingRule RmsNormOp::getShardingRule() { return letterRule(*this, {"*h", "h"}, {"*h", "*"}, /*whole=*/"h"); }
+
+ShardingRule RmsNormGradOp::getShardingRule() {
+  return letterRule(*this, {"*h", "*h", "h", "*"}, {"*h", "h"}, /*whole=*/"h");
+}
+
+PrecisionRule RmsNormOp::getPrecisionRule() { return {"nw", "nw"}; }
+PrecisionRule RmsNormGradOp::getPrecisionRule() { return {"nnww", "nw"}; }
 
 LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
                                        SmallVectorImpl<Value> &results) {
@@ -72,6 +83,8 @@ LogicalResult RotaryTableOp::verify() {
          << " frequencies, expected one floating-point type (positions, frequencies)";
 }
 
+ShardingRule RotaryTableOp::getShardingRule() { return letterRule(*this, {}, {"pr", "pr"}, /*whole=*/"pr"); }
+
 LogicalResult RotaryTableOp::decompose(OpBuilder &builder, SmallVectorImpl<Value> &results) {
   DerivedOps b(builder, *this, ".");
   RankedTensorType type = tensorTypeOf(getCos());
@@ -106,6 +119,14 @@ LogicalResult RopeOp::inferReturnTypes(MLIRContext *, std::optional<Location> lo
   types.push_back(x);
   return success();
 }
+
+/// Both of a pair are needed at once, so that heads stay whole inside; tables go with the positions.
+ShardingRule RopeOp::getShardingRule() {
+  StringRef table = tensorTypeOf(getCos()).getRank() == 3 ? "bsr" : "sr";
+  return letterRule(*this, {"bshd", table, table}, {"bshd"}, /*whole=*/"dr");
+}
+
+PrecisionRule RopeOp::getPrecisionRule() { return {"nww", "n"}; }
 
 /// Tables follow from positions, which nobody learns: they get no cotangent.
 LogicalResult RopeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,

@@ -1,47 +1,17 @@
-// The factor mapping of every op. Einsum's spec is its rule; composite ops state theirs letter by letter.
-#include "dialects/Hyc/HycDialect.h"
+// The factor mapping of ops that compute elements, move them or contract them, and what goes with it: whether padding
+// stays zero, and which partial sums pass. Einsum's spec is its rule.
+#include "dialects/Hyc/LetterRule.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <map>
 
 using namespace mlir;
 using namespace hyc;
 
 static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-namespace {
-/// Builds a rule from letter strings: each tensor's dimensions are named, equal letters are one factor. Letters of
-/// `whole` are replicated, letters that no result has are sums.
-struct LetterRule {
-  ShardingRule rule;
-  std::map<char, int> factorOf;
-
-  TensorFactors add(StringRef letters, RankedTensorType type) {
-    assert(static_cast<int64_t>(letters.size()) == type.getRank());
-    TensorFactors dims;
-    for (auto [letter, size] : llvm::zip_equal(letters, type.getShape())) {
-      auto [entry, inserted] = factorOf.try_emplace(letter, 0);
-      if (inserted)
-        entry->second = rule.addFactor(size);
-      dims.push_back({entry->second});
-    }
-    return dims;
-  }
-
-  void kind(StringRef letters, FactorKind kind) {
-    for (char letter : letters)
-      if (auto entry = factorOf.find(letter); entry != factorOf.end())
-        rule.factors[entry->second].kind = kind;
-  }
-};
-} // namespace
-
-/// `operands` and `results` name the dimensions; a leading '*' stands for all leading dimensions that the rest does not
-/// name (the same ones in every tensor).
-static ShardingRule letterRule(Operation *op, ArrayRef<StringRef> operands, ArrayRef<StringRef> results,
-                               StringRef whole = "", StringRef sums = "") {
+ShardingRule hyc::letterRule(Operation *op, ArrayRef<StringRef> operands, ArrayRef<StringRef> results, StringRef whole,
+                             StringRef sums) {
   LetterRule builder;
   // Leading dimensions take capitals, which the callers' strings never use.
   auto expand = [](StringRef letters, RankedTensorType type) {
@@ -60,8 +30,7 @@ static ShardingRule letterRule(Operation *op, ArrayRef<StringRef> operands, Arra
   return builder.rule;
 }
 
-/// Marks factors that no result has as sums: what a linear op that loses a dimension leaves.
-static ShardingRule withMissingAsSums(ShardingRule rule) {
+ShardingRule hyc::withMissingAsSums(ShardingRule rule) {
   SmallVector<bool> kept(rule.factors.size(), false);
   for (const TensorFactors &result : rule.results)
     for (const DimFactors &dim : result)
@@ -73,8 +42,7 @@ static ShardingRule withMissingAsSums(ShardingRule rule) {
   return rule;
 }
 
-/// Operands and results all have one shape, dimension by dimension.
-static ShardingRule sameShapeRule(Operation *op) {
+ShardingRule hyc::sameShapeRule(Operation *op) {
   ShardingRule rule;
   TensorFactors dims;
   for (int64_t size : tensorType(op->getResult(0)).getShape())
@@ -84,39 +52,6 @@ static ShardingRule sameShapeRule(Operation *op) {
   return rule;
 }
 
-#define SAME_SHAPE(OP)                                                                                                 \
-  ShardingRule OP::getShardingRule() { return sameShapeRule(*this); }
-SAME_SHAPE(NegOp)
-SAME_SHAPE(AbsOp)
-SAME_SHAPE(ExpOp)
-SAME_SHAPE(LogOp)
-SAME_SHAPE(SqrtOp)
-SAME_SHAPE(RsqrtOp)
-SAME_SHAPE(ReciprocalOp)
-SAME_SHAPE(TanhOp)
-SAME_SHAPE(ErfOp)
-SAME_SHAPE(SinOp)
-SAME_SHAPE(CosOp)
-SAME_SHAPE(ReluOp)
-SAME_SHAPE(SigmoidOp)
-SAME_SHAPE(AddOp)
-SAME_SHAPE(SubOp)
-SAME_SHAPE(MulOp)
-SAME_SHAPE(DivOp)
-SAME_SHAPE(PowOp)
-SAME_SHAPE(MaxOp)
-SAME_SHAPE(MinOp)
-SAME_SHAPE(AndOp)
-SAME_SHAPE(OrOp)
-SAME_SHAPE(NotOp)
-SAME_SHAPE(GeluOp)
-SAME_SHAPE(GeluGradOp)
-SAME_SHAPE(DropoutOp)
-SAME_SHAPE(CompareOp)
-SAME_SHAPE(SelectOp)
-SAME_SHAPE(ConvertOp)
-#undef SAME_SHAPE
-
 ShardingRule ConstantOp::getShardingRule() {
   ShardingRule rule = sameShapeRule(*this);
   if (!getValue().isSplat())
@@ -125,11 +60,44 @@ ShardingRule ConstantOp::getShardingRule() {
   return rule;
 }
 
+bool ConstantOp::preservesZeros(const ShardingRule &, int) {
+  Type element = cast<RankedTensorType>(getType()).getElementType();
+  return getValue().isSplat() && getValue().getSplatValue<Attribute>() == Builder(getContext()).getZeroAttr(element);
+}
+
+/// A constant that is split is a splat, so that every rank's part is one too.
+void ConstantOp::addPlace(LocalPart &part, SmallVectorImpl<Value> &, NamedAttrList &attributes) {
+  RankedTensorType type = part.typeOf(getResult());
+  if (type != getType())
+    attributes.set(getValueAttrName(),
+                   DenseElementsAttr::get(type, cast<DenseElementsAttr>(getValue()).getSplatValue<Attribute>()));
+}
+
+void ConstantOp::buildLocal(LocalPart &, ValueRange, SmallVectorImpl<Value> &) {}
+
+PrecisionRule ConstantOp::getPrecisionRule() {
+  return isa<DenseFPElementsAttr>(getValue()) ? PrecisionRule::asUsersWant() : PrecisionRule::wide();
+}
+
+/// Whether `value` is one number of a state everywhere, in whatever type: the scale of a quantised tensor.
+static bool isScale(Value value) {
+  if (auto rounded = value.getDefiningOp<ConvertOp>())
+    value = rounded.getOperand();
+  auto everywhere = value.getDefiningOp<BroadcastOp>();
+  auto read = everywhere ? everywhere.getOperand().getDefiningOp<ReadOp>() : ReadOp();
+  auto state = read ? SymbolTable::lookupNearestSymbolFrom<StateOp>(read, read.getSourceAttr()) : StateOp();
+  return state && state.getFacts().isOfQuantized;
+}
+
+unsigned MulOp::getNumPartialOperands() { return isScale(getRhs()) ? 1 : 0; }
+
 ShardingRule IotaOp::getShardingRule() {
   ShardingRule rule = sameShapeRule(*this);
   rule.factors[getDim()].kind = FactorKind::replicated;
   return rule;
 }
+
+PrecisionRule IotaOp::getPrecisionRule() { return PrecisionRule::asUsersWant(); }
 
 /// Any part of a sample can be drawn alone; keys are a row a sample.
 ShardingRule DropoutMaskOp::getShardingRule() {
@@ -143,6 +111,22 @@ ShardingRule DropoutMaskOp::getShardingRule() {
   rule.results.push_back(mask);
   return rule;
 }
+
+/// Where in a whole sample this rank's part begins.
+void DropoutMaskOp::addPlace(LocalPart &part, SmallVectorImpl<Value> &operands, NamedAttrList &attributes) {
+  SmallVector<int64_t> strides = getSampleStrides();
+  RankedTensorType type = part.typeOf(getResult());
+  for (auto [dim, stride] : llvm::enumerate(strides))
+    if (LocalDim own(getResult(), static_cast<int64_t>(dim) + 1); part.isSplit(own))
+      operands.push_back(part.offset(own, type.getDimSize(own.dim) * stride));
+  attributes.set(getStridesAttrName(), DenseI64ArrayAttr::get(getContext(), strides));
+}
+
+void DropoutMaskOp::buildLocal(LocalPart &, ValueRange, SmallVectorImpl<Value> &) {}
+
+std::string GeluOp::getScalarFunction() { return getTanh() ? "gelu_tanh" : "gelu"; }
+std::string GeluGradOp::getScalarFunction() { return getTanh() ? "gelu_tanh_grad" : "gelu_grad"; }
+std::string CompareOp::getScalarFunction() { return ("compare_" + stringifyComparePredicate(getPredicate())).str(); }
 
 //===----------------------------------------------------------------------===//
 // Shape
@@ -187,6 +171,14 @@ ShardingRule ReshapeOp::getShardingRule() {
   rule.operands.push_back(operand);
   rule.results.push_back(result);
   return rule;
+}
+
+/// Merging dimensions would move padding into the middle.
+bool ReshapeOp::preservesZeros(const ShardingRule &rule, int factor) {
+  auto merges = [&](const TensorFactors &dims) {
+    return llvm::any_of(dims, [&](const DimFactors &f) { return f.size() > 1 && llvm::is_contained(f, factor); });
+  };
+  return !merges(rule.operands[0]) && !merges(rule.results[0]);
 }
 
 ShardingRule TransposeOp::getShardingRule() {
@@ -263,6 +255,17 @@ ShardingRule ReduceOp::getShardingRule() {
   return rule;
 }
 
+bool ReduceOp::preservesZeros(const ShardingRule &rule, int factor) {
+  return getKind() == ReductionKind::sum || rule.factors[factor].kind == FactorKind::parallel;
+}
+
+PrecisionRule ReduceOp::getPrecisionRule() {
+  return getKind() == ReductionKind::sum && !getDims().empty() ? PrecisionRule{"f", "w"} : PrecisionRule::following();
+}
+
+PrecisionRule EinsumOp::getPrecisionRule() { return {"nn", "s"}; }
+PrecisionRule SoftmaxOp::getPrecisionRule() { return {"n", "n"}; }
+
 ShardingRule EinsumOp::getShardingRule() {
   Letters letters = getLetters();
   LetterRule builder;
@@ -277,104 +280,6 @@ ShardingRule SoftmaxOp::getShardingRule() {
   if (!rule.factors.empty())
     rule.factors.back().kind = FactorKind::replicated;
   return rule;
-}
-
-//===----------------------------------------------------------------------===//
-// Composite ops
-//===----------------------------------------------------------------------===//
-
-ShardingRule LayerNormOp::getShardingRule() {
-  return letterRule(*this, {"*h", "h", "h"}, {"*h", "*", "*"}, /*whole=*/"h");
-}
-
-ShardingRule LayerNormGradOp::getShardingRule() {
-  // The leading dimensions are parallel in x's cotangent and summed in those of scale and bias: a result that lacks a
-  // parallel factor is partial over it, see FactorKind.
-  return letterRule(*this, {"*h", "*h", "h", "*", "*"}, {"*h", "h", "h"}, /*whole=*/"h");
-}
-
-ShardingRule RmsNormOp::getShardingRule() { return letterRule(*this, {"*h", "h"}, {"*h", "*"}, /*whole=*/"h"); }
-
-ShardingRule RmsNormGradOp::getShardingRule() {
-  return letterRule(*this, {"*h", "*h", "h", "*"}, {"*h", "h"}, /*whole=*/"h");
-}
-
-/// Both of a pair are needed at once, so that heads stay whole inside; tables go with the positions.
-ShardingRule RopeOp::getShardingRule() {
-  StringRef table = tensorType(getCos()).getRank() == 3 ? "bsr" : "sr";
-  return letterRule(*this, {"bshd", table, table}, {"bshd"}, /*whole=*/"dr");
-}
-
-ShardingRule RotaryTableOp::getShardingRule() { return letterRule(*this, {}, {"pr", "pr"}, /*whole=*/"pr"); }
-
-/// Attention's keys of samples, and the place of its heads.
-static SmallVector<StringRef> withRandom(std::initializer_list<StringRef> operands, ValueRange random) {
-  SmallVector<StringRef> all(operands);
-  for (size_t i = 0; i < random.size(); ++i)
-    all.push_back(i == 0 ? "bn" : "");
-  return all;
-}
-
-/// The tensors with keys ("t") name their heads 'g'. Without grouping 'g' and 'h' are one factor. With fewer key heads
-/// than query heads, the query heads that share key head g lie together: 'h' is g, then a member of its group, and
-/// splitting g splits both kinds of heads alike.
-static ShardingRule attentionRule(Operation *op, ArrayRef<StringRef> operands, ArrayRef<StringRef> results, Value q,
-                                  Value k) {
-  int64_t heads = tensorType(q).getDimSize(2), groups = tensorType(k).getDimSize(2);
-  auto ungroup = [](StringRef letters) { return letters == "btgd" ? StringRef("bthd") : letters; };
-  if (heads == groups)
-    return letterRule(op, llvm::map_to_vector(operands, ungroup), llvm::map_to_vector(results, ungroup), "stdn");
-  ShardingRule rule = letterRule(op, operands, results, "stdn");
-  int group = rule.operands[llvm::find(operands, "btgd") - operands.begin()][2].front();
-  int head = rule.operands[llvm::find(operands, "bshd") - operands.begin()][2].front();
-  rule.factors[head] = {heads / groups, FactorKind::parallel}; // the factor of heads becomes that of members
-  auto refine = [&](MutableArrayRef<TensorFactors> tensors) {
-    for (TensorFactors &dims : tensors)
-      for (DimFactors &factors : dims)
-        if (!factors.empty() && factors.front() == head)
-          factors = {group, head};
-  };
-  refine(rule.operands);
-  refine(rule.results);
-  return rule;
-}
-
-ShardingRule AttentionOp::getShardingRule() {
-  return attentionRule(*this, withRandom({"bshd", "btgd", "btgd"}, getRandom()), {"bshd", "bhs"}, getQ(), getK());
-}
-
-ShardingRule AttentionGradOp::getShardingRule() {
-  return attentionRule(*this, withRandom({"bshd", "bshd", "btgd", "btgd", "bshd", "bhs"}, getRandom()),
-                       {"bshd", "btgd", "btgd"}, getQ(), getK());
-}
-
-/// The vocabulary is contracted: a shard gives zeros for ids that it does not hold.
-ShardingRule EmbeddingOp::getShardingRule() {
-  SmallVector<StringRef> operands{"*", "vh"};
-  if (getOffset())
-    operands.push_back("");
-  return letterRule(*this, operands, {"*h"}, "", /*sums=*/"v");
-}
-
-ShardingRule EmbeddingGradOp::getShardingRule() {
-  SmallVector<StringRef> operands{"*", "*h"};
-  if (getOffset())
-    operands.push_back("");
-  return withMissingAsSums(letterRule(*this, operands, {"vh"}));
-}
-
-/// Splitting the vocabulary is allowed, though not as a plain sum: partitioning rewrites the op (see vocab_max).
-ShardingRule CrossEntropyOp::getShardingRule() {
-  ShardingRule rule = letterRule(*this, {"*v", "*"}, {"", "", "*"});
-  rule.factors[rule.operands[0].back().front()].kind = FactorKind::exchanged;
-  return rule;
-}
-
-ShardingRule CrossEntropyGradOp::getShardingRule() {
-  SmallVector<StringRef> operands{"", "*v", "*", "*"};
-  if (getOffset())
-    operands.push_back("");
-  return letterRule(*this, operands, {"*v"});
 }
 
 //===----------------------------------------------------------------------===//

@@ -146,7 +146,7 @@ LogicalResult SumOfSquaresOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 /// Every state of an update belongs to a whole of the shape of the first one, the parameter; what one rank holds of
 /// each may differ.
-static LogicalResult verifyUpdate(SymbolTableCollection &symbols, Operation *op, ArrayRef<FlatSymbolRefAttr> names) {
+LogicalResult hyc::verifyUpdate(SymbolTableCollection &symbols, Operation *op, ArrayRef<FlatSymbolRefAttr> names) {
   RankedTensorType first;
   for (FlatSymbolRefAttr name : names) {
     if (!lookupType(symbols, op, name))
@@ -162,23 +162,17 @@ static LogicalResult verifyUpdate(SymbolTableCollection &symbols, Operation *op,
   return success();
 }
 
-LogicalResult AdamWOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyUpdate(symbols, *this, getSymbols());
+SmallVector<NamedAttribute> hyc::numbersOf(Operation *op) {
+  return llvm::to_vector(llvm::make_filter_range(
+      op->getAttrs(), [](NamedAttribute attribute) { return isa<FloatAttr, UnitAttr>(attribute.getValue()); }));
 }
-LogicalResult AdamOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyUpdate(symbols, *this, getSymbols());
-}
-LogicalResult SgdOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyUpdate(symbols, *this, getSymbols());
-}
-LogicalResult LionOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyUpdate(symbols, *this, getSymbols());
-}
-LogicalResult LambDirectionOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyUpdate(symbols, *this, getSymbols());
-}
-LogicalResult LambOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyUpdate(symbols, *this, getSymbols());
+
+/// Without a velocity there is no momentum.
+SmallVector<NamedAttribute> SgdOp::getNumbers() {
+  SmallVector<NamedAttribute> numbers = numbersOf(*this);
+  if (!getVelocityAttr())
+    llvm::erase_if(numbers, [&](NamedAttribute number) { return number.getName() == getMomentumAttrName(); });
+  return numbers;
 }
 
 LogicalResult TrustRatioOp::verify() {

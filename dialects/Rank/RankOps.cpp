@@ -1,13 +1,15 @@
 // Verifiers of the rank ops, and the textual form of rank.func.
+#include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/KernelStructure.h"
-#include "dialects/Rank/LibraryKernels.h"
 #include "dialects/Rank/RankDialect.h"
 #include "dialects/Rank/ScalarFunctions.h"
+#include "kernels/descriptions.h"
 
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace hyc::rank;
+namespace dist = hyc::dist;
 
 #define GET_OP_CLASSES
 #include "dialects/Rank/RankOps.cpp.inc"
@@ -123,10 +125,12 @@ LogicalResult TransferOp::verify() {
   return success();
 }
 
+dist::ExchangeKind CollectiveOp::getExchange() { return *dist::symbolizeExchangeKind(getKind()); }
+
 LogicalResult CollectiveOp::verify() {
-  if (getKind() == "all_reduce" || getKind() == "reduce_scatter" || getKind() == "all_gather")
+  if (dist::symbolizeExchangeKind(getKind()))
     return success();
-  return emitOpError("has kind \"") << getKind() << "\", expected all_reduce, reduce_scatter or all_gather";
+  return emitOpError("[collective.kind] has kind \"") << getKind() << "\", expected " << dist::listExchangeKinds();
 }
 
 //===----------------------------------------------------------------------===//
@@ -314,25 +318,43 @@ LogicalResult LaunchOp::verify() {
 }
 
 LogicalResult CallOp::verify() {
-  const LibraryKernel *kernel = findLibraryKernel(getKernel());
+  const hyc::kernels::KernelDescription *kernel = hyc::kernels::findKernel(getKernel());
   if (!kernel)
     return emitOpError("[call.kernel] names \"") << getKernel() << "\", which is no kernel of the library";
-  size_t outs = getOuts().size(), ins = getIns().size();
-  if (outs == kernel->outs && ins == kernel->ins && (*this)->hasAttr("cycles"))
+  int outs = getOuts().size(), ins = getIns().size(), most = kernel->inCount(), least = most - kernel->optionalCount();
+  bool hasAll = outs == kernel->outCount();
+  if (hasAll && ins == least && (*this)->hasAttr("cycles"))
     return emitOpError("[call.kernel] takes the momentum as an input, but passes \"") << getKernel() << "\" none";
-  if (outs == kernel->outs && ins >= kernel->ins && ins <= kernel->ins + kernel->optionalIns)
+  if (hasAll && ins >= least && ins <= most)
     return success();
   return emitOpError("[call.kernel] passes \"") << getKernel() << "\" " << outs << " results and " << ins
-                                                << " inputs, expected " << kernel->outs << " and " << kernel->ins;
+                                                << " inputs, expected " << kernel->outCount() << " and " << least;
+}
+
+dist::ExchangeKind StartOp::getExchange() { return *dist::symbolizeExchangeKind(getKind()); }
+
+/// [start.operands]: how many sources and destinations the kind has.
+static bool hasItsOperands(StartOp start) {
+  size_t sources = start.getSources().size(), destinations = start.getDestinations().size();
+  const dist::ExchangeFacts &facts = dist::factsOf(start.getExchange());
+  if (start.getFlat())
+    return facts.hasFlatForm && sources > 0 && destinations == (facts.givesParts ? sources : 0);
+  return sources == 1 && (destinations == 1 || (destinations == 0 && !facts.isApart));
 }
 
 LogicalResult StartOp::verify() {
-  size_t sources = getSources().size(), destinations = getDestinations().size();
-  bool gathers = getKind() == "all_gather", fits = sources == 1 && destinations <= 1;
-  if (getFlat())
-    fits = sources > 0 && destinations == (gathers ? sources : 0);
-  if (!fits)
-    return emitOpError("[start.operands] has ") << sources << " sources and " << destinations << " destinations";
+  if (!dist::symbolizeExchangeKind(getKind()) || (getCombine() != "sum" && getCombine() != "max"))
+    return emitOpError("[start.kind] is a ")
+           << getKind() << " by " << getCombine() << ", expected " << dist::listExchangeKinds() << ", by sum or max";
+  if (!hasItsOperands(*this))
+    return emitOpError("[start.operands] has ")
+           << getSources().size() << " sources and " << getDestinations().size() << " destinations";
+  bool isShift = getExchange() == dist::ExchangeKind::shift;
+  if (isShift != getDistance().has_value() || (isShift && static_cast<int64_t>(*getDistance()) < 1))
+    return emitOpError("[start.distance] is a ")
+           << getKind()
+           << (getDistance() ? " with a distance of " + Twine(*getDistance()) : Twine(" without a distance"))
+           << ", expected a distance of at least 1 of a shift alone";
   for (Value source : getSources()) {
     auto at = source.getDefiningOp<AtOp>();
     if (!at)

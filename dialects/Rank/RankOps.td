@@ -127,6 +127,8 @@ def Rank_CollectiveOp : Rank_TableOp<"collective"> {
   let description = [{
     `number` is equal in all programs that take part. `cause` and `why` tell which op and which sharding ask for it.
     `flat`: the axes by whose coordinate members have flat shards.
+
+    1. `collective.kind`: `kind` is one of dist's kinds of exchange.
     ```mlir
     rank.collective @fc2.partial 3 all_reduce over #dist.group<{tp}> cause "fc2" why "partial {tp}"
     ```
@@ -135,6 +137,7 @@ def Rank_CollectiveOp : Rank_TableOp<"collective"> {
                        StrAttr:$why, OptionalAttr<Dist_AxisListAttr>:$flat);
   let assemblyFormat = "$sym_name $number $kind `over` $group `cause` $cause `why` $why (`flat` $flat^)? attr-dict";
   let hasVerifier = 1;
+  let extraClassDeclaration = "::hyc::dist::ExchangeKind getExchange();";
 }
 
 def Rank_SiteOp : Rank_TableOp<"site"> {
@@ -393,7 +396,7 @@ def Rank_LaunchOp : Rank_Op<"launch", [AttrSizedOperandSegments]> {
 def Rank_CallOp : Rank_Op<"call", [AttrSizedOperandSegments]> {
   let summary = "calls a library kernel by name; sizes follow from the operand types";
   let description = [{
-    1. `call.kernel`: `kernel` is one of those that LibraryKernels.h lists, with its number of operands.
+    1. `call.kernel`: `kernel` is one of those that kernels/*/description.h describe, with its number of operands.
     ```mlir
     rank.call "layer_norm" %y, %mean, %rstd = %x, %scale, %bias {epsilon = 1.0e-5, id = "h.0.ln_1"}
     ```
@@ -407,23 +410,29 @@ def Rank_CallOp : Rank_Op<"call", [AttrSizedOperandSegments]> {
 def Rank_StartOp : Rank_Op<"start", [AttrSizedOperandSegments]> {
   let summary = "starts a collective; destinations are left out where it works in place";
   let description = [{
-    `count` elements take part on this rank: for all_reduce all, for reduce_scatter and all_gather those of one member.
+    Of what has a part for each member, on either side, `count` is that of one part; of all else of the whole
+    (ExchangeKinds.h). `distance` is that of a shift.
 
     With `flat` the exchange carries a bucket of tensors, and `count` is the sum of their whole elements. A
     reduce_scatter has the wholes as sources and leaves the sum in each member's own shard of them; an all_gather has
     the shards as sources (own slices of the wholes, or states of their own) and the wholes as destinations.
 
-    1. `start.shared`: sources lie in a shared arena.
-    2. `start.operands`: only a flat exchange has several sources; an all_gather has one destination a source, a flat
-       reduce_scatter has none.
+    1. `start.kind`: `kind` is one of dist's kinds of exchange, and `combine` sum or max.
+    2. `start.shared`: sources lie in a shared arena.
+    3. `start.operands`: only a flat exchange has several sources, and it is a reduce_scatter or an all_gather; an
+       all_gather has one destination a source, a flat reduce_scatter has none. What is moved, not combined, has a
+       destination apart from its source.
+    4. `start.distance`: a shift has one of at least 1, and nothing else has one.
   }];
   let arguments = (ins Rank_RowType:$row, Variadic<Rank_BufferType>:$sources, Variadic<Rank_BufferType>:$destinations,
-                       StrAttr:$kind, StrAttr:$combine, I64Attr:$count, OptionalAttr<Dist_AxisListAttr>:$flat);
+                       StrAttr:$kind, StrAttr:$combine, I64Attr:$count, OptionalAttr<Dist_AxisListAttr>:$flat,
+                       OptionalAttr<I64Attr>:$distance);
   let results = (outs Rank_TicketType:$ticket);
   let assemblyFormat = [{$kind $combine $row `,` $sources (`into` $destinations^)? (`flat` $flat^)? `count` $count
-                         attr-dict `:` type($sources) (`into` type($destinations)^)?}];
+                         (`distance` $distance^)? attr-dict `:` type($sources) (`into` type($destinations)^)?}];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    ::hyc::dist::ExchangeKind getExchange();
     ::mlir::Value getSource() { return getSources().front(); }
     /// Null where the exchange works in place.
     ::mlir::Value getDestination() { return getDestinations().empty() ? ::mlir::Value() : getDestinations().front(); }

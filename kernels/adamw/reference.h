@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/adamw/op.h"
+#include "kernels/description.h"
 #include "kernels/host_device.h"
 
 namespace hyc::kernels {
@@ -52,5 +53,24 @@ void adamw(const AdamWParams &params, int64_t n, T *param, const T *grad, T *m, 
 
 }  // namespace reference
 }  // namespace hyc::kernels
+
+namespace hyc::kernels::executed::adamw {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("adamw",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::adamw(c.desc<AdamWParams>(), c.count({"p", "m", "v", "g"}), c.out<T>("p"),
+                                         c.in<T>("g"), c.out<T>("m"), c.out<T>("v"));
+                      }),
+    referenceOfFloats("adam",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::adamw(c.desc<AdamWParams>(), c.count({"p", "m", "v", "g"}), c.out<T>("p"),
+                                         c.in<T>("g"), c.out<T>("m"), c.out<T>("v"));
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::adamw
 
 #endif  // HYC_KERNELS_ADAMW_REFERENCE_H_

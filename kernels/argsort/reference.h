@@ -3,6 +3,7 @@
 #define HYC_KERNELS_ARGSORT_REFERENCE_H_
 
 #include "kernels/argsort/op.h"
+#include "kernels/description.h"
 
 namespace hyc::kernels::reference {
 
@@ -21,5 +22,17 @@ void argSort(const ArgSortDesc &d, const T *x, int64_t *order) {
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::argsort {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfAnyType("argsort",
+                       [](auto zero, const ExecutedCall &c) {
+                         using T = decltype(zero);
+                         reference::argSort(c.desc<ArgSortDesc>(), c.in<T>("x"), c.out<int64_t>("order"));
+                       }),
+};
+
+}  // namespace hyc::kernels::executed::argsort
 
 #endif  // HYC_KERNELS_ARGSORT_REFERENCE_H_

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/attention/op.h"
+#include "kernels/description.h"
 
 namespace hyc::kernels::reference {
 
@@ -98,5 +99,25 @@ void attentionBackward(const AttentionDesc &d, const T *q, const T *k, const T *
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::attention {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("attention",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::attentionForward(c.desc<AttentionDesc>(), c.in<T>("q"), c.in<T>("k"), c.in<T>("v"),
+                                                    c.out<T>("o"), c.out<T>("lse"));
+                      }),
+    referenceOfFloats("attention_grad",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::attentionBackward(c.desc<AttentionDesc>(), c.in<T>("q"), c.in<T>("k"), c.in<T>("v"),
+                                                     c.in<T>("o"), c.in<T>("lse"), c.in<T>("dO"), c.out<T>("dq"),
+                                                     c.out<T>("dk"), c.out<T>("dv"));
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::attention
 
 #endif  // HYC_KERNELS_ATTENTION_REFERENCE_H_

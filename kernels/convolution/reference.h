@@ -3,6 +3,7 @@
 #define HYC_KERNELS_CONVOLUTION_REFERENCE_H_
 
 #include "kernels/convolution/op.h"
+#include "kernels/description.h"
 
 namespace hyc::kernels::reference {
 
@@ -48,5 +49,29 @@ void convolutionWeight(const ConvolutionDesc &d, const T *x, const T *y, T *w, W
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::convolution {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("convolution",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::convolution(c.desc<ConvolutionDesc>(), c.in<T>("x"), c.in<T>("w"), c.out<T>("y"));
+                      }),
+    referenceOfFloats("convolution_transpose",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::convolutionTranspose(c.desc<ConvolutionDesc>(), c.in<T>("y"), c.in<T>("w"),
+                                                        c.out<T>("x"));
+                      }),
+    referenceOfFloats("convolution_weight",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::convolutionWeight(c.desc<ConvolutionDesc>(), c.in<T>("x"), c.in<T>("y"),
+                                                     c.out<T>("w"), WriteMode::kOverwrite);
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::convolution
 
 #endif  // HYC_KERNELS_CONVOLUTION_REFERENCE_H_

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/copy/op.h"
+#include "kernels/description.h"
 
 namespace hyc::kernels::reference {
 
@@ -30,5 +31,12 @@ void accumulate(T *dst, const T *src, int64_t n) {
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::copy {
+
+// None: programs' statements, which the interpreter executes itself.
+inline constexpr View<ReferenceRow> kReferences;
+
+}  // namespace hyc::kernels::executed::copy
 
 #endif  // HYC_KERNELS_COPY_REFERENCE_H_

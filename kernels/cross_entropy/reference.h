@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/cross_entropy/op.h"
+#include "kernels/description.h"
 
 namespace hyc::kernels::reference {
 
@@ -82,5 +83,51 @@ void crossEntropyGrad(const CrossEntropyDesc &d, const T *logits, const int64_t 
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::cross_entropy {
+
+// The three pieces one after the other.
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("cross_entropy",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        const CrossEntropyDesc desc = c.desc<CrossEntropyDesc>();
+                        const int64_t *labels = c.in<int64_t>("labels");
+                        std::vector<T> max(desc.tokens), sumExp(desc.tokens), picked(desc.tokens);
+                        reference::crossEntropyRowMax(desc, c.in<T>("logits"), max.data());
+                        reference::crossEntropySumExp(desc, c.in<T>("logits"), labels, max.data(), sumExp.data(),
+                                                      picked.data());
+                        reference::crossEntropyCombine(desc, labels, max.data(), sumExp.data(), picked.data(),
+                                                       c.out<T>("lse"), c.out<T>("loss"), c.out<int64_t>("count"));
+                      }),
+    referenceOfFloats("cross_entropy_grad",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::crossEntropyGrad(c.desc<CrossEntropyDesc>(), c.in<T>("logits"),
+                                                    c.in<int64_t>("labels"), c.in<T>("lse"),
+                                                    static_cast<T>(c.value("cotangent")), c.out<T>("dlogits"));
+                      }),
+    referenceOfFloats("vocab_max",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::crossEntropyRowMax(c.desc<CrossEntropyDesc>(), c.in<T>("logits"), c.out<T>("max"));
+                      }),
+    referenceOfFloats("vocab_sum_exp",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::crossEntropySumExp(c.desc<CrossEntropyDesc>(), c.in<T>("logits"),
+                                                      c.in<int64_t>("labels"), c.in<T>("max"), c.out<T>("sum_exp"),
+                                                      c.out<T>("picked"));
+                      }),
+    referenceOfFloats("vocab_loss",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::crossEntropyCombine(c.desc<CrossEntropyDesc>(), c.in<int64_t>("labels"),
+                                                       c.in<T>("max"), c.in<T>("sum_exp"), c.in<T>("picked"),
+                                                       c.out<T>("lse"), c.out<T>("loss"), c.out<int64_t>("count"));
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::cross_entropy
 
 #endif  // HYC_KERNELS_CROSS_ENTROPY_REFERENCE_H_

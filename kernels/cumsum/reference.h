@@ -3,6 +3,7 @@
 #define HYC_KERNELS_CUMSUM_REFERENCE_H_
 
 #include "kernels/cumsum/op.h"
+#include "kernels/description.h"
 
 namespace hyc::kernels::reference {
 
@@ -21,5 +22,17 @@ void cumSum(const CumSumDesc &d, const T *x, T *y) {
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::cumsum {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfAnyType("cumsum",
+                       [](auto zero, const ExecutedCall &c) {
+                         using T = decltype(zero);
+                         reference::cumSum(c.desc<CumSumDesc>(), c.in<T>("x"), c.out<T>("y"));
+                       }),
+};
+
+}  // namespace hyc::kernels::executed::cumsum
 
 #endif  // HYC_KERNELS_CUMSUM_REFERENCE_H_

@@ -2,6 +2,7 @@
 #ifndef HYC_KERNELS_EMBEDDING_REFERENCE_H_
 #define HYC_KERNELS_EMBEDDING_REFERENCE_H_
 
+#include "kernels/description.h"
 #include "kernels/embedding/op.h"
 
 namespace hyc::kernels::reference {
@@ -24,5 +25,24 @@ void embeddingGrad(const EmbeddingDesc &d, const int64_t *ids, const T *dout, T 
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::embedding {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("embedding",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::embedding(c.desc<EmbeddingDesc>(), c.in<int64_t>("ids"), c.in<T>("table"),
+                                             c.out<T>("y"));
+                      }),
+    referenceOfFloats("embedding_grad",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::embeddingGrad(c.desc<EmbeddingDesc>(), c.in<int64_t>("ids"), c.in<T>("dy"),
+                                                 c.out<T>("table"), WriteMode::kOverwrite);
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::embedding
 
 #endif  // HYC_KERNELS_EMBEDDING_REFERENCE_H_

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/description.h"
 #include "kernels/exact_sum/op.h"
 
 namespace hyc::kernels::reference {
@@ -52,5 +53,17 @@ inline double roundExactSum(const int64_t *limbs) {
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::exact_sum {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("round_sum",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        *c.out<T>("y") = static_cast<T>(reference::roundExactSum(c.in<int64_t>("sum")));
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::exact_sum
 
 #endif  // HYC_KERNELS_EXACT_SUM_REFERENCE_H_

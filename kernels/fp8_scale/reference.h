@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/description.h"
+
 namespace hyc::kernels::reference {
 
 // The next scale; `history` rolls by one.
@@ -21,5 +23,24 @@ inline double nextFp8Scale(double scale, double amax, double largest, std::vecto
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::fp8_scale {
+
+// accumulate_max is a statement.
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("update_fp8_scale",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        T *kept = c.out<T>("history");
+                        std::vector<double> history(kept, kept + c.count({"history"}));
+                        const double scale =
+                            reference::nextFp8Scale(*c.out<T>("scale"), c.value("amax"), c.real("largest"), history);
+                        *c.out<T>("scale") = static_cast<T>(scale);
+                        *c.out<T>("inverse") = static_cast<T>(1 / scale);
+                        for (double amax : history) *kept++ = static_cast<T>(amax);
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::fp8_scale
 
 #endif  // HYC_KERNELS_FP8_SCALE_REFERENCE_H_

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "kernels/description.h"
 #include "kernels/gather/op.h"
 
 namespace hyc::kernels::reference {
@@ -66,5 +67,32 @@ void scatter(const GatherDesc &d, ScatterKind kind, const int64_t *indices, cons
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::gather {
+
+inline ScatterKind kindOf(const ExecutedCall &c) {
+  const std::string_view kind = c.text("kind");
+  return kind == "sum"   ? ScatterKind::kSum
+         : kind == "max" ? ScatterKind::kMax
+         : kind == "min" ? ScatterKind::kMin
+                         : ScatterKind::kProd;
+}
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfAnyType("gather",
+                       [](auto zero, const ExecutedCall &c) {
+                         using T = decltype(zero);
+                         reference::gather(c.desc<GatherDesc>(), c.in<T>("data"), c.in<int64_t>("indices"),
+                                           c.out<T>("rows"));
+                       }),
+    referenceOfAnyType("scatter",
+                       [](auto zero, const ExecutedCall &c) {
+                         using T = decltype(zero);
+                         reference::scatter(c.desc<GatherDesc>(), kindOf(c), c.in<int64_t>("indices"), c.in<T>("rows"),
+                                            c.out<T>("data"));
+                       }),
+};
+
+}  // namespace hyc::kernels::executed::gather
 
 #endif  // HYC_KERNELS_GATHER_REFERENCE_H_

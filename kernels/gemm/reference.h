@@ -2,6 +2,7 @@
 #ifndef HYC_KERNELS_GEMM_REFERENCE_H_
 #define HYC_KERNELS_GEMM_REFERENCE_H_
 
+#include "kernels/description.h"
 #include "kernels/gemm/op.h"
 
 namespace hyc::kernels::reference {
@@ -27,5 +28,12 @@ void gemm(const GemmDesc &d, const T *a, const T *b, const T *bias, T *c) {
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::gemm {
+
+// None: rank.gemm is an op of its own.
+inline constexpr View<ReferenceRow> kReferences;
+
+}  // namespace hyc::kernels::executed::gemm
 
 #endif  // HYC_KERNELS_GEMM_REFERENCE_H_

@@ -3,6 +3,7 @@
 #define HYC_KERNELS_LAMB_REFERENCE_H_
 
 #include "kernels/adamw/reference.h"
+#include "kernels/description.h"
 #include "kernels/lamb/op.h"
 
 namespace hyc::kernels {
@@ -45,5 +46,30 @@ void lambUpdate(double rate, int64_t n, T *param, const T *direction) {
 
 }  // namespace reference
 }  // namespace hyc::kernels
+
+namespace hyc::kernels::executed::lamb {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("lamb_direction",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::lambDirection(c.desc<LambParams>(), c.count({"direction", "m", "v", "p"}),
+                                                 c.in<T>("p"), c.out<T>("direction"), c.out<T>("m"), c.out<T>("v"));
+                      }),
+    referenceOfFloats("trust_ratio",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        *c.out<T>("ratio") = static_cast<T>(trustRatio(
+                            c.desc<TrustRatioBounds>(), c.value("squares_of_param"), c.value("squares_of_direction")));
+                      }),
+    referenceOfFloats("lamb",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::lambUpdate(c.value("lr") * c.value("ratio"), c.count({"p", "direction"}),
+                                              c.out<T>("p"), c.in<T>("direction"));
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::lamb
 
 #endif  // HYC_KERNELS_LAMB_REFERENCE_H_

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "kernels/description.h"
 #include "kernels/layer_norm/op.h"
 
 namespace hyc::kernels::reference {
@@ -51,5 +52,25 @@ void layerNormBackward(const LayerNormDesc &d, const T *x, const T *scale, const
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::layer_norm {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("layer_norm",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::layerNormForward(c.desc<LayerNormDesc>(), c.in<T>("x"), c.in<T>("scale"),
+                                                    c.in<T>("bias"), c.out<T>("y"), c.out<T>("mean"), c.out<T>("rstd"));
+                      }),
+    referenceOfFloats("layer_norm_grad",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::layerNormBackward(c.desc<LayerNormDesc>(), c.in<T>("x"), c.in<T>("scale"),
+                                                     c.in<T>("mean"), c.in<T>("rstd"), c.in<T>("dy"), c.out<T>("dx"),
+                                                     c.out<T>("dscale"), c.out<T>("dbias"), WriteMode::kOverwrite);
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::layer_norm
 
 #endif  // HYC_KERNELS_LAYER_NORM_REFERENCE_H_

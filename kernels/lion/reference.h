@@ -2,6 +2,7 @@
 #ifndef HYC_KERNELS_LION_REFERENCE_H_
 #define HYC_KERNELS_LION_REFERENCE_H_
 
+#include "kernels/description.h"
 #include "kernels/lion/op.h"
 
 namespace hyc::kernels::reference {
@@ -22,5 +23,18 @@ void lion(const LionParams &params, int64_t n, T *param, const T *grad, T *m) {
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::lion {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats(
+        "lion",
+        [](auto zero, const ExecutedCall &c) {
+          using T = decltype(zero);
+          reference::lion(c.desc<LionParams>(), c.count({"p", "m", "g"}), c.out<T>("p"), c.in<T>("g"), c.out<T>("m"));
+        }),
+};
+
+}  // namespace hyc::kernels::executed::lion
 
 #endif  // HYC_KERNELS_LION_REFERENCE_H_

@@ -43,6 +43,15 @@ HYC_HOST_DEVICE inline LossScaleState nextLossScale(const LossScaleRules &rules,
           grows || rules.consecutiveHysteresis ? rules.hysteresis : now.hysteresisLeft};
 }
 
+// The same on the states where they lie.
+HYC_HOST_DEVICE inline void updateLossScale(const LossScaleRules &rules, float *scale, int64_t *goodSteps,
+                                            int64_t *hysteresisLeft, bool finite) {
+  const LossScaleState next = nextLossScale(rules, {*scale, *goodSteps, *hysteresisLeft}, finite);
+  *scale = static_cast<float>(next.scale);
+  *goodSteps = next.goodSteps;
+  *hysteresisLeft = next.hysteresisLeft;
+}
+
 }  // namespace hyc::kernels
 
 #endif  // HYC_KERNELS_LOSS_SCALE_OP_H_

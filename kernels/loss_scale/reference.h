@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/description.h"
 #include "kernels/loss_scale/op.h"
 
 namespace hyc::kernels::reference {
@@ -32,5 +33,23 @@ inline LossScaleState nextLossScale(const LossScaleRules &rules, const LossScale
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::loss_scale {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("update_loss_scale",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        T *scale = c.out<T>("scale");
+                        int64_t *good = c.out<int64_t>("good_steps"), *left = c.out<int64_t>("hysteresis_left");
+                        const LossScaleState next = reference::nextLossScale(
+                            c.desc<LossScaleRules>(), {*scale, *good, *left}, c.integerValue("finite") != 0);
+                        *scale = static_cast<T>(next.scale);
+                        *good = next.goodSteps;
+                        *left = next.hysteresisLeft;
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::loss_scale
 
 #endif  // HYC_KERNELS_LOSS_SCALE_REFERENCE_H_

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "kernels/description.h"
 #include "kernels/pooling/op.h"
 
 namespace hyc::kernels::reference {
@@ -36,5 +37,18 @@ void maxPool(const PoolingDesc &d, const T *x, T *y, int64_t *indices) {
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::pooling {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("max_pool",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::maxPool(c.desc<PoolingDesc>(), c.in<T>("x"), c.out<T>("y"),
+                                           c.out<int64_t>("indices"));
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::pooling
 
 #endif  // HYC_KERNELS_POOLING_REFERENCE_H_

@@ -2,6 +2,7 @@
 #ifndef HYC_KERNELS_REDUCE_REFERENCE_H_
 #define HYC_KERNELS_REDUCE_REFERENCE_H_
 
+#include "kernels/description.h"
 #include "kernels/reduce/op.h"
 
 namespace hyc::kernels::reference {
@@ -43,5 +44,12 @@ typename Combine::Value combineColumn(int64_t steps, Value value) {
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::reduce {
+
+// None: generated kernels call reductions.
+inline constexpr View<ReferenceRow> kReferences;
+
+}  // namespace hyc::kernels::executed::reduce
 
 #endif  // HYC_KERNELS_REDUCE_REFERENCE_H_

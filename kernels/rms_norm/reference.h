@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "kernels/description.h"
 #include "kernels/rms_norm/op.h"
 
 namespace hyc::kernels::reference {
@@ -38,5 +39,25 @@ void rmsNormBackward(const RmsNormDesc &d, const T *x, const T *scale, const T *
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::rms_norm {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("rms_norm",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::rmsNormForward(c.desc<RmsNormDesc>(), c.in<T>("x"), c.in<T>("scale"), c.out<T>("y"),
+                                                  c.out<T>("rstd"));
+                      }),
+    referenceOfFloats("rms_norm_grad",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::rmsNormBackward(c.desc<RmsNormDesc>(), c.in<T>("x"), c.in<T>("scale"),
+                                                   c.in<T>("rstd"), c.in<T>("dy"), c.out<T>("dx"), c.out<T>("dscale"),
+                                                   WriteMode::kOverwrite);
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::rms_norm
 
 #endif  // HYC_KERNELS_RMS_NORM_REFERENCE_H_

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "kernels/description.h"
 #include "kernels/rope/op.h"
 
 namespace hyc::kernels::reference {
@@ -40,5 +41,24 @@ void rotaryTable(const RotaryTableDesc &d, const float *frequencies, T *cos, T *
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::rope {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("rope",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::rope(c.desc<RopeDesc>(), c.in<T>("x"), c.in<T>("cos"), c.in<T>("sin"),
+                                        c.out<T>("y"));
+                      }),
+    referenceOfFloats("rotary_table",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::rotaryTable(c.desc<RotaryTableDesc>(), c.reals("frequencies").data(),
+                                               c.out<T>("cos"), c.out<T>("sin"));
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::rope
 
 #endif  // HYC_KERNELS_ROPE_REFERENCE_H_

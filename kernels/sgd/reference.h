@@ -2,6 +2,7 @@
 #ifndef HYC_KERNELS_SGD_REFERENCE_H_
 #define HYC_KERNELS_SGD_REFERENCE_H_
 
+#include "kernels/description.h"
 #include "kernels/sgd/op.h"
 
 namespace hyc::kernels::reference {
@@ -22,5 +23,24 @@ void sgd(const SgdParams &params, int64_t n, T *param, const T *grad, T *buffer)
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::sgd {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("sgd",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::sgd(c.desc<SgdParams>(), c.count({"p", "g"}), c.out<T>("p"), c.in<T>("g"),
+                                       static_cast<T *>(nullptr));
+                      }),
+    referenceOfFloats("sgd_momentum",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::sgd(c.desc<SgdParams>(), c.count({"p", "velocity", "g"}), c.out<T>("p"),
+                                       c.in<T>("g"), c.out<T>("velocity"));
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::sgd
 
 #endif  // HYC_KERNELS_SGD_REFERENCE_H_

@@ -2,6 +2,7 @@
 #ifndef HYC_KERNELS_SUM_OF_SQUARES_REFERENCE_H_
 #define HYC_KERNELS_SUM_OF_SQUARES_REFERENCE_H_
 
+#include "kernels/description.h"
 #include "kernels/exact_sum/reference.h"
 #include "kernels/sum_of_squares/op.h"
 
@@ -34,5 +35,17 @@ void addSumOfSquares(const T *x, int64_t n, int64_t *exactSum) {
 }
 
 }  // namespace hyc::kernels::reference
+
+namespace hyc::kernels::executed::sum_of_squares {
+
+inline constexpr ReferenceRow kReferences[] = {
+    referenceOfFloats("sum_of_squares",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::addSumOfSquares(c.in<T>("x"), c.count({"x"}), c.out<int64_t>("sum"));
+                      }),
+};
+
+}  // namespace hyc::kernels::executed::sum_of_squares
 
 #endif  // HYC_KERNELS_SUM_OF_SQUARES_REFERENCE_H_

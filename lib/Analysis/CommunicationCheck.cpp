@@ -15,7 +15,7 @@ namespace {
 /// What a stage does next that needs others: an exchange with neighbours, or a collective with other stages.
 struct Event {
   dist::InstructionAttr instruction;
-  Operation *collective = nullptr;      // a *_start op; null for an exchange
+  dist::ExchangeOpInterface collective; // null for an exchange with neighbours
   SmallVector<TransferAttr> unfinished; // of an exchange: transfers whose partner has not come yet
 };
 
@@ -26,15 +26,12 @@ struct StageState {
   Event &current() { return events[next]; }
 };
 
-dist::GroupAttr groupOf(Operation *op) { return op->getAttrOfType<dist::GroupAttr>("group"); }
-
 /// The collectives of `func` that wait for other stages. Those within a stage meet by construction: their members run
 /// one and the same program.
-SmallVector<Operation *> collectivesOf(FuncOp func) {
-  SmallVector<Operation *> collectives;
-  func.walk([&](Operation *op) {
-    if (isa<dist::AllReduceStartOp, dist::AllGatherStartOp, dist::ReduceScatterStartOp>(op) &&
-        groupOf(op).getStages().size() > 1)
+SmallVector<dist::ExchangeOpInterface> collectivesOf(FuncOp func) {
+  SmallVector<dist::ExchangeOpInterface> collectives;
+  func.walk([&](dist::ExchangeOpInterface op) {
+    if (op.getExchangeGroup().getStages().size() > 1)
       collectives.push_back(op);
   });
   return collectives;
@@ -58,10 +55,10 @@ std::string calleeOf(dist::InstructionAttr instruction, int64_t stage, dist::Mes
 
 FailureOr<StageState> eventsOf(const SymbolTable &symbols, dist::ScheduleOp schedule, dist::MeshOp mesh) {
   StageState state;
-  llvm::StringMap<SmallVector<Operation *>> collectives; // by function: each is run for every micro-batch
+  llvm::StringMap<SmallVector<dist::ExchangeOpInterface>> collectives; // by function: each is run for every micro-batch
   for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
     if (instruction.getKind() == dist::InstructionKind::exchange) {
-      state.events.push_back({instruction, nullptr, llvm::to_vector(instruction.getTransfers())});
+      state.events.push_back({instruction, {}, llvm::to_vector(instruction.getTransfers())});
       continue;
     }
     std::string name = calleeOf(instruction, schedule.getStage(), mesh);
@@ -74,7 +71,7 @@ FailureOr<StageState> eventsOf(const SymbolTable &symbols, dist::ScheduleOp sche
         return schedule.emitError("runs @") << name << ", which is not there";
       entry->second = collectivesOf(func);
     }
-    for (Operation *collective : entry->second)
+    for (dist::ExchangeOpInterface collective : entry->second)
       state.events.push_back({instruction, collective, {}});
   }
   return state;
@@ -155,18 +152,17 @@ private:
 
   /// Completes a collective that every stage of its group stands at.
   FailureOr<bool> meet(size_t stage) {
-    Operation *op = stages[stage].current().collective;
-    dist::GroupAttr group = groupOf(op);
+    dist::ExchangeOpInterface op = stages[stage].current().collective;
+    dist::GroupAttr group = op.getExchangeGroup();
     for (int64_t member : group.getStages()) {
       if (member < 0 || member >= static_cast<int64_t>(stages.size()))
         return op->emitError("takes part with stage ") << member << ", but there are " << stages.size() << " stages";
       if (stages[member].done())
         return false;
-      Operation *other = stages[member].current().collective;
-      if (!other || groupOf(other) != group)
+      dist::ExchangeOpInterface other = stages[member].current().collective;
+      if (!other || other.getExchangeGroup() != group)
         return false;
-      if (other->getName() != op->getName() || other->getAttr("cause") != op->getAttr("cause") ||
-          other->getOperand(0).getType() != op->getOperand(0).getType())
+      if (!meansTheSame(op, other))
         return (op->emitError("stage ") << stage << " starts " << text(op) << ", but stage " << member << " starts "
                                         << text(other) << " in the same place")
                    .attachNote(other->getLoc())
@@ -202,13 +198,26 @@ private:
                                            : result + " of virtual stage " + std::to_string(transfer.getVirtualStage());
   }
 
-  static std::string text(Operation *op) {
+  /// Whether two starts are of one exchange: equal but for why they were asked for. A shift by 1 does not meet one
+  /// by 2.
+  static bool meansTheSame(dist::ExchangeOpInterface a, dist::ExchangeOpInterface b) {
+    auto withoutReason = [](dist::ExchangeOpInterface op) {
+      NamedAttrList attributes;
+      op->getName().populateInherentAttrs(op, attributes);
+      attributes.erase("why");
+      return attributes.getDictionary(op->getContext());
+    };
+    return a.getExchange() == b.getExchange() && a.getOperandType() == b.getOperandType() &&
+           a.getResultType() == b.getResultType() && withoutReason(a) == withoutReason(b);
+  }
+
+  static std::string text(dist::ExchangeOpInterface op) {
     std::string result;
     llvm::raw_string_ostream os(result);
-    os << op->getName().stripDialect().drop_back(StringRef("_start").size());
-    if (auto cause = op->getAttrOfType<StringAttr>("cause"))
-      os << " of \"" << cause.getValue() << "\"";
-    os << " over " << groupOf(op);
+    os << dist::stringifyExchangeKind(op.getExchange());
+    if (!op.getCauseText().empty())
+      os << " of \"" << op.getCauseText() << "\"";
+    os << " over " << op.getExchangeGroup();
     return result;
   }
 

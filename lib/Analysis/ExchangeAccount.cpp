@@ -1,5 +1,5 @@
 // What crosses between ranks in one step, read off the programs and their schedules.
-#include "dialects/Dist/DistDialect.h"
+#include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Analysis/MemoryAccount.h"
 
@@ -12,8 +12,7 @@ double ExchangeAccount::sentBytesPerStep() const {
   double whole = static_cast<double>(bytes) * static_cast<double>(timesPerStep);
   if (kind == "send")
     return whole;
-  double share = static_cast<double>(members - 1) / static_cast<double>(members);
-  return whole * share * (kind == "all_reduce" ? 2 : 1);
+  return dist::sentBytes(*dist::symbolizeExchangeKind(kind), whole, members);
 }
 
 /// `{tp}` or `{} stages [0, 1]` of `#dist.group<…>`.
@@ -45,14 +44,14 @@ ExchangeAccount hyc::accountExchange(rank::StartOp start, rank::CollectiveOp row
   ExchangeAccount exchange;
   exchange.kind = start.getKind().str();
   exchange.axes = describe(row.getGroup());
-  exchange.members =
-      (mesh ? mesh.getSize(row.getGroup().getAxes()) : 1) * std::max<int64_t>(1, row.getGroup().getStages().size());
+  exchange.members = mesh ? mesh.countMembers(row.getGroup()) : std::max<int64_t>(1, row.getGroup().getStages().size());
   exchange.source = row.getCause().str();
   exchange.because = row.getWhy().str();
   auto type = cast<rank::BufferType>(start.getSource().getType());
   exchange.bytes = static_cast<int64_t>(start.getCount()) * type.getElementBytes();
-  // The count of a gather or a scatter along a dimension is that of one member's shard.
-  if (exchange.kind != "all_reduce" && !start->getAttr("flat"))
+  // Of what has parts the count is that of one.
+  const dist::ExchangeFacts &facts = dist::factsOf(start.getExchange());
+  if ((facts.takesParts || facts.givesParts) && !start.getFlat())
     exchange.bytes *= exchange.members;
   return exchange;
 }

@@ -9,21 +9,10 @@ using namespace hyc;
 
 static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// The symbol that a read, write or accumulate joins with a value.
-static std::pair<StringAttr, Value> symbolAndValue(Operation *op) {
-  if (auto read = dyn_cast<ReadOp>(op))
-    return {read.getSourceAttr().getAttr(), read.getResult()};
-  if (auto write = dyn_cast<WriteOp>(op))
-    return {write.getTargetAttr().getAttr(), write.getValue()};
-  if (auto accumulate = dyn_cast<AccumulateOp>(op))
-    return {accumulate.getTargetAttr().getAttr(), accumulate.getValue()};
-  return {};
-}
-
 FactorClasses::FactorClasses(FuncOp func) {
   func.walk([&](Operation *op) {
-    if (auto [symbol, value] = symbolAndValue(op); symbol)
-      linkSymbol(symbol, value);
+    if (auto access = dyn_cast<SymbolAccessOpInterface>(op))
+      linkSymbol(access.getAccessedSymbol().getAttr(), access.getAccessedValue());
     else if (isa<ShardingRuleOpInterface>(op))
       addOp(op);
   });
@@ -129,35 +118,9 @@ const ShardingRule *FactorClasses::getRule(Operation *op) const {
   return entry == rules.end() ? nullptr : &entry->second;
 }
 
-/// f(0,…) = 0 element by element, or linear in every operand that has the index, or aware of padding (the vocabulary
-/// ops). A reshape that merges dimensions would move padding into the middle.
-static bool opPreservesZeros(Operation *op, int factor, const ShardingRule &rule) {
-  if (auto reshape = dyn_cast<ReshapeOp>(op)) {
-    auto merges = [&](const TensorFactors &dims) {
-      return llvm::any_of(dims, [&](const DimFactors &f) { return f.size() > 1 && llvm::is_contained(f, factor); });
-    };
-    return !merges(rule.operands[0]) && !merges(rule.results[0]);
-  }
-  if (auto constant = dyn_cast<ConstantOp>(op))
-    return constant.getValue().isSplat() &&
-           constant.getValue().getSplatValue<Attribute>() ==
-               Builder(op->getContext()).getZeroAttr(cast<RankedTensorType>(constant.getType()).getElementType());
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.getKind() == ReductionKind::sum || rule.factors[factor].kind == FactorKind::parallel;
-  // A padded id or label is a 0, which is as good as any other: only the vocabulary and the width may be padded.
-  bool indexes = isa<EmbeddingOp, CrossEntropyOp, CrossEntropyGradOp>(op);
-  int ids = isa<EmbeddingOp>(op) ? 0 : isa<CrossEntropyOp>(op) ? 1 : 2;
-  if (indexes && llvm::any_of(rule.operands[ids], [&](const DimFactors &f) { return llvm::is_contained(f, factor); }))
-    return false;
-  // What a mask says of padding meets zeros only.
-  return isa<NegOp, AbsOp, SqrtOp, TanhOp, ErfOp, SinOp, ReluOp, AddOp, SubOp, MulOp, GeluOp, GeluGradOp, ConvertOp,
-             DropoutOp, DropoutMaskOp, RopeOp, TransposeOp, EinsumOp, EmbeddingOp, EmbeddingGradOp, CrossEntropyOp,
-             CrossEntropyGradOp>(op);
-}
-
 Operation *FactorClasses::findUseOfPadding(int cls) const {
   for (const Occurrence &occurrence : getOccurrences(cls))
-    if (!opPreservesZeros(occurrence.op, occurrence.factor, *getRule(occurrence.op)))
+    if (!cast<ShardingRuleOpInterface>(occurrence.op).preservesZeros(*getRule(occurrence.op), occurrence.factor))
       return occurrence.op;
   return nullptr;
 }

@@ -43,12 +43,16 @@ SmallVector<ParamStates> hyc::collectParamStates(ModuleOp module) {
     if (entry == index.end())
       continue;
     ParamStates &states = all[entry->second];
-    if (state.getRole() == "gradient")
+    switch (state.getFacts().role) {
+    case StateRole::gradient:
       states.gradient = state;
-    else if (state.getRole() == "compute")
+      break;
+    case StateRole::compute:
       states.copy = state;
-    else
+      break;
+    default:
       states.optimizer.push_back(state);
+    }
   }
   return all;
 }

@@ -64,29 +64,13 @@ void hyc::legalize(OpSharding &sharding, const ShardingRule &rule) {
   }
 }
 
-/// Whether `value` is one number of a state everywhere, in whatever type: the scale of a quantised tensor.
-static bool isScale(Value value) {
-  if (auto rounded = value.getDefiningOp<ConvertOp>())
-    value = rounded.getOperand();
-  auto everywhere = value.getDefiningOp<BroadcastOp>();
-  auto read = everywhere ? everywhere.getOperand().getDefiningOp<ReadOp>() : ReadOp();
-  auto state = read ? SymbolTable::lookupNearestSymbolFrom<StateOp>(read, read.getSourceAttr()) : StateOp();
-  return state && state.isOfQuantizedTensor();
-}
-
 SmallVector<Axes, 3> hyc::passablePartial(Operation *op, ArrayRef<ShardingAttr> operands, ArrayRef<Axes> factorAxes) {
   SmallVector<Axes, 3> passed(op->getNumOperands());
-  bool unary = isa<NegOp, ReshapeOp, TransposeOp, BroadcastOp, SliceOp, PadOp, SplitOp>(op);
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    unary = reduce.getKind() == ReductionKind::sum;
-  // A power of two changes no bit of what is summed.
-  bool scales = isa<MulOp>(op) && isScale(op->getOperand(1));
-  if (scales) {
-    operands = operands.take_front();
-    unary = true;
-  }
-  if (!unary && !isa<AddOp, SubOp, ConcatOp>(op))
+  auto ruleOp = dyn_cast<ShardingRuleOpInterface>(op);
+  unsigned summed = ruleOp ? ruleOp.getNumPartialOperands() : 0;
+  if (summed == 0)
     return passed;
+  operands = operands.take_front(summed);
   // Where others need an operand too, its sum is closed once for all of them.
   if (!llvm::all_of(op->getOperands(), [](Value operand) { return operand.hasOneUse(); }))
     return passed;

@@ -2,6 +2,7 @@
 #include "hyc/Analysis/StepTime.h"
 
 #include "dialects/Rank/Moves.h"
+#include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
@@ -52,15 +53,10 @@ double bytesOf(OperandRange buffers) {
   return bytes;
 }
 
-/// Operations of attention: two products of all queries with all keys, five in backward; half of them where causal.
-double attentionFlops(rank::CallOp call) {
-  ArrayRef<int64_t> query = typeOf(call.getIns()[0]).getShape(), key = typeOf(call.getIns()[1]).getShape();
-  if (query.size() != 4 || key.size() != 4)
-    return 0;
-  double product = 2.0 * static_cast<double>(query[0]) * static_cast<double>(query[1]) * static_cast<double>(query[2]) *
-                   static_cast<double>(query[3]) * static_cast<double>(key[1]);
-  bool isCausal = call->hasAttr("causal");
-  return product * (call.getKernel() == "attention_grad" ? 5 : 2) * (isCausal ? 0.5 : 1);
+/// Operations of a library kernel, where its description says so; elsewhere memory decides.
+double operationsOf(rank::CallOp op) {
+  KernelCall call(op);
+  return call.getKernel().operations ? call.getKernel().operations(call) : 0;
 }
 
 class FunctionCosts {
@@ -114,8 +110,8 @@ private:
     if (auto gemm = dyn_cast<rank::GemmOp>(call))
       flops = 2.0 * static_cast<double>(gemm.getM()) * static_cast<double>(gemm.getN()) *
               static_cast<double>(gemm.getK()) * static_cast<double>(gemm.getBatch());
-    else if (auto library = dyn_cast<rank::CallOp>(call); library && library.getKernel().starts_with("attention"))
-      flops = attentionFlops(library);
+    else if (auto library = dyn_cast<rank::CallOp>(call))
+      flops = operationsOf(library);
     OperandRange read = rank::readBuffers(call);
     bool isNarrow = !read.empty() && typeOf(read.front()).getElementBytes() == 2;
     Event event;

@@ -260,6 +260,7 @@ void Compilation::remember(Phase phase) {
     compiled.account.tp = compiled.plan.tp;
     compiled.account.pp = compiled.plan.pp;
     compiled.account.dp = compiled.plan.dp;
+    compiled.account.further = compiled.plan.furtherRanks();
     compiled.time = estimateTime(module, machine);
   }
 }
@@ -313,7 +314,8 @@ std::string Compilation::summarize() const {
   const Plan &mesh = compiled.plan;
   int64_t ranks = mesh.rankCount();
   llvm::raw_string_ostream(summary) << compiled.name << ": " << ranks << (ranks == 1 ? " rank (tp " : " ranks (tp ")
-                                    << *mesh.tp << " × pp " << *mesh.pp << " × dp " << *mesh.dp << "), "
+                                    << *mesh.tp << " × pp " << *mesh.pp << " × dp " << *mesh.dp
+                                    << mesh.describeFurtherAxes() << "), "
                                     << model.microBatch * *options.gradAccum * *mesh.dp
                                     << " samples a step (micro-batch " << model.microBatch << " × grad-accum "
                                     << *options.gradAccum << " × dp " << *mesh.dp << ")\n"

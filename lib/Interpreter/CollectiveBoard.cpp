@@ -1,5 +1,6 @@
 // Matching, ordering and arithmetic of collectives. Sums run in the order of world ranks.
 #include "CollectiveBoard.h"
+#include "dialects/Dist/ExchangeKinds.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -11,65 +12,78 @@ using namespace hyc::interpreter;
 // What a start op says
 //===----------------------------------------------------------------------===//
 
-static std::string spell(Operation *start, Type result) {
+/// With everything that must agree between members.
+static std::string spell(dist::ExchangeOpInterface start) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  StringRef name = start->getName().stripDialect();
-  name.consume_back("_start");
-  stream << name;
-  if (auto allReduce = dyn_cast<dist::AllReduceStartOp>(start))
+  stream << dist::stringifyExchangeKind(start.getExchange());
+  if (auto allReduce = dyn_cast<dist::AllReduceStartOp>(*start))
     stream << " " << dist::stringifyReduceKind(allReduce.getKind());
-  stream << " of " << start->getOperand(0).getType() << " into " << result;
-  if (auto dim = start->getAttrOfType<IntegerAttr>("dim"))
-    stream << " dim " << dim.getInt();
+  stream << " of " << start.getOperandType() << " into " << start.getResultType();
+  for (StringRef name : {"dim", "split", "concat", "distance"})
+    if (auto number = start->getAttrOfType<IntegerAttr>(name))
+      stream << " " << name << " " << number.getInt();
   if (auto flat = start->getAttrOfType<dist::AxisListAttr>("flat"))
     stream << " flat " << flat;
-  stream << " over " << start->getAttr("group");
-  if (auto cause = start->getAttrOfType<StringAttr>("cause"))
-    stream << " (cause \"" << cause.getValue() << "\")";
+  stream << " over " << start.getExchangeGroup();
+  if (!start.getCauseText().empty())
+    stream << " (cause \"" << start.getCauseText() << "\")";
   return text;
 }
 
-CollectiveStart CollectiveStart::of(Operation *op) {
+CollectiveStart CollectiveStart::of(dist::ExchangeOpInterface op) {
   CollectiveStart start;
   start.op = op;
-  start.group = op->getAttrOfType<dist::GroupAttr>("group");
-  start.kind = isa<dist::AllReduceStartOp>(op)   ? Kind::AllReduce
-               : isa<dist::AllGatherStartOp>(op) ? Kind::AllGather
-                                                 : Kind::ReduceScatter;
-  if (auto allReduce = dyn_cast<dist::AllReduceStartOp>(op))
-    start.takesMaximum = allReduce.getKind() == dist::ReduceKind::max;
-  if (auto dim = op->getAttrOfType<IntegerAttr>("dim"))
-    start.dim = dim.getInt();
+  start.group = op.getExchangeGroup();
+  start.kind = op.getExchange();
+  start.takesMaximum = op.getReduction() == dist::ReduceKind::max;
+  auto number = [&](StringRef name) {
+    auto attribute = op->getAttrOfType<IntegerAttr>(name);
+    return attribute ? attribute.getInt() : int64_t(0);
+  };
+  bool hasOneDim = op->hasAttr("dim");
+  start.cutDim = number(hasOneDim ? "dim" : "split");
+  start.joinedDim = number(hasOneDim ? "dim" : "concat");
+  start.distance = number("distance");
   start.flat = op->getAttrOfType<dist::AxisListAttr>("flat");
-  RankedTensorType result = cast<dist::PendingType>(op->getResult(0).getType()).getTensor();
-  llvm::append_range(start.operandShape, cast<RankedTensorType>(op->getOperand(0).getType()).getShape());
-  llvm::append_range(start.resultShape, result.getShape());
-  start.text = spell(op, result);
+  llvm::append_range(start.operandShape, op.getOperandType().getShape());
+  llvm::append_range(start.resultShape, op.getResultType().getShape());
+  start.text = spell(op);
   return start;
 }
 
-/// A gathered or scattered dimension is cut into as many shards as the group has members.
+static LogicalResult checkFlatShards(const CollectiveStart &start, int64_t flatParts) {
+  bool gathers = dist::factsOf(start.kind).givesParts;
+  int64_t whole = countElements(gathers ? start.resultShape : start.operandShape).value_or(-1);
+  int64_t shard = (gathers ? start.operandShape : start.resultShape)[0],
+          expected = dist::flatShardSize(whole, flatParts);
+  if (shard == expected)
+    return success();
+  return start.op->emitError("has flat shards of ")
+         << shard << " of " << whole << " elements, expected " << expected << " over " << start.flat;
+}
+
+/// A joined or cut dimension consists of as many shards as the group has members. In phase 5 what is both cut and
+/// joined has one dimension, of which the parts are counted out.
 static LogicalResult checkShards(const CollectiveStart &start, int64_t members, int64_t flatParts) {
-  if (start.kind == CollectiveStart::Kind::AllReduce)
+  if (start.flat)
+    return checkFlatShards(start, flatParts);
+  if (start.kind == dist::ExchangeKind::shift && (start.distance < 1 || start.distance >= members))
+    return start.op->emitError("shifts by ") << start.distance << " in a group of " << members;
+  const dist::ExchangeFacts &facts = dist::factsOf(start.kind);
+  if (facts.takesParts && facts.givesParts && start.cutDim == start.joinedDim)
     return success();
-  if (start.flat) {
-    bool gathers = start.kind == CollectiveStart::Kind::AllGather;
-    int64_t whole = countElements(gathers ? start.resultShape : start.operandShape).value_or(-1);
-    int64_t shard = (gathers ? start.operandShape : start.resultShape)[0],
-            expected = dist::flatShardSize(whole, flatParts);
-    if (shard == expected)
+  auto check = [&](int64_t dim, int64_t whole, int64_t shard) -> LogicalResult {
+    if (dist::shardSize(whole, members) == shard)
       return success();
-    return start.op->emitError("has flat shards of ")
-           << shard << " of " << whole << " elements, expected " << expected << " over " << start.flat;
-  }
-  bool gathers = start.kind == CollectiveStart::Kind::AllGather;
-  int64_t whole = (gathers ? start.resultShape : start.operandShape)[start.dim];
-  int64_t shard = (gathers ? start.operandShape : start.resultShape)[start.dim];
-  if (dist::shardSize(whole, members) == shard)
-    return success();
-  return start.op->emitError("dim ") << start.dim << " of " << whole << " has shards of " << shard << ", expected "
-                                     << dist::shardSize(whole, members) << " for a group of " << members;
+    return start.op->emitError("dim ") << dim << " of " << whole << " has shards of " << shard << ", expected "
+                                       << dist::shardSize(whole, members) << " for a group of " << members;
+  };
+  if (facts.takesParts &&
+      failed(check(start.cutDim, start.operandShape[start.cutDim], start.resultShape[start.cutDim])))
+    return failure();
+  return success(!facts.givesParts || succeeded(check(start.joinedDim, start.resultShape[start.joinedDim],
+                                                      start.operandShape[start.joinedDim])));
 }
 
 //===----------------------------------------------------------------------===//
@@ -179,7 +193,7 @@ static Tensor combineAll(ArrayRef<Tensor> operands, bool isMax) {
 /// Every member has the flat shard of its coordinate; members of equal coordinate have equal ones.
 void CollectiveBoard::combineFlat(Collective &collective) const {
   const CollectiveStart &first = collective.starts[0];
-  if (first.kind == CollectiveStart::Kind::ReduceScatter) {
+  if (dist::factsOf(first.kind).combines) {
     Tensor total = combineAll(collective.operands, /*isMax=*/false);
     total = total.reshaped({total.getNumElements()});
     int64_t size = first.resultShape[0];
@@ -199,33 +213,65 @@ void CollectiveBoard::combineFlat(Collective &collective) const {
   collective.results.assign(collective.members.size(), whole.reshaped(first.resultShape));
 }
 
+/// Which of the parts of a tensor is the member's.
+int64_t CollectiveBoard::partOf(const Collective &collective, size_t member) const {
+  const CollectiveStart &start = collective.starts[member];
+  return start.joinsInWorldOrder ? static_cast<int64_t>(member)
+                                 : topology.getShardIndex(collective.members[member], start.group);
+}
+
+/// Gives every member its part of `total`.
+void CollectiveBoard::scatter(Collective &collective, const Tensor &total) const {
+  const CollectiveStart &first = collective.starts[0];
+  int64_t size = first.resultShape[first.cutDim];
+  for (size_t member = 0; member < collective.members.size(); ++member)
+    collective.results.push_back(total.window(first.cutDim, partOf(collective, member) * size, size));
+}
+
+/// Gives `member` the parts of all members, joined; what pads the last ones is dropped.
+void CollectiveBoard::join(Collective &collective, size_t member, ArrayRef<Tensor> parts) const {
+  const CollectiveStart &start = collective.starts[member];
+  Tensor whole(parts[0].getKind(), start.resultShape);
+  SmallVector<int64_t> ones(start.resultShape.size(), 1);
+  int64_t size = start.resultShape[start.joinedDim];
+  for (auto [from, part] : llvm::enumerate(parts)) {
+    int64_t shard = part.getDim(start.joinedDim), offset = std::min(size, partOf(collective, from) * shard);
+    SmallVector<int64_t> offsets(start.resultShape.size(), 0);
+    offsets[start.joinedDim] = offset;
+    whole.insert(part.window(start.joinedDim, 0, std::min(shard, size - offset)), offsets, ones);
+  }
+  collective.results.push_back(whole);
+}
+
 void CollectiveBoard::combine(Collective &collective) const {
   const CollectiveStart &first = collective.starts[0];
   size_t count = collective.members.size();
-  if (first.kind == CollectiveStart::Kind::AllReduce) {
-    collective.results.assign(count, combineAll(collective.operands, first.takesMaximum));
-    return;
-  }
   if (first.flat)
     return combineFlat(collective);
-  const int64_t dim = first.dim;
-  SmallVector<int64_t> shardIndices;
-  for (auto [index, member] : llvm::enumerate(collective.members))
-    shardIndices.push_back(first.joinsInWorldOrder ? static_cast<int64_t>(index)
-                                                   : topology.getShardIndex(member, collective.starts[index].group));
-  if (first.kind == CollectiveStart::Kind::ReduceScatter) {
-    Tensor total = combineAll(collective.operands, /*isMax=*/false);
-    for (int64_t index : shardIndices)
-      collective.results.push_back(total.window(dim, index * first.resultShape[dim], first.resultShape[dim]));
+  switch (first.kind) {
+  case dist::ExchangeKind::all_reduce:
+    collective.results.assign(count, combineAll(collective.operands, first.takesMaximum));
+    return;
+  case dist::ExchangeKind::reduce_scatter:
+    return scatter(collective, combineAll(collective.operands, /*isMax=*/false));
+  case dist::ExchangeKind::all_gather:
+    join(collective, 0, collective.operands);
+    collective.results.resize(count, collective.results[0]);
+    return;
+  case dist::ExchangeKind::all_to_all:
+    for (size_t member = 0; member < count; ++member) {
+      int64_t size = static_cast<int64_t>(count), dim = first.cutDim;
+      // In phase 5 the operand is the parts, one after the other, and so is the result.
+      size = dim == first.joinedDim ? first.operandShape[dim] / size : first.resultShape[dim];
+      SmallVector<Tensor> parts;
+      for (const Tensor &operand : collective.operands)
+        parts.push_back(operand.window(dim, partOf(collective, member) * size, size));
+      join(collective, member, parts);
+    }
+    return;
+  case dist::ExchangeKind::shift:
+    for (size_t member = 0; member < count; ++member)
+      collective.results.push_back(collective.operands[(member + count - static_cast<size_t>(first.distance)) % count]);
     return;
   }
-  Tensor whole(collective.operands[0].getKind(), first.resultShape);
-  SmallVector<int64_t> ones(first.resultShape.size(), 1);
-  for (auto [operand, index] : llvm::zip_equal(collective.operands, shardIndices)) {
-    int64_t shard = operand.getDim(dim), offset = std::min(first.resultShape[dim], index * shard);
-    SmallVector<int64_t> offsets(first.resultShape.size(), 0);
-    offsets[dim] = offset;
-    whole.insert(operand.window(dim, 0, std::min(shard, first.resultShape[dim] - offset)), offsets, ones);
-  }
-  collective.results.assign(count, whole);
 }

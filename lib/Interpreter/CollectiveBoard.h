@@ -16,21 +16,19 @@ namespace hyc::interpreter {
 
 /// What one member asks for.
 struct CollectiveStart {
-  enum class Kind { AllReduce, AllGather, ReduceScatter };
-
   mlir::Operation *op = nullptr; ///< for diagnostics; null before the member comes
   dist::GroupAttr group;
-  Kind kind = Kind::AllReduce;
+  dist::ExchangeKind kind = dist::ExchangeKind::all_reduce;
   bool takesMaximum = false;
   bool joinsInWorldOrder = false; ///< shards are joined in the order of world ranks, not of the group's axes as listed
-  int64_t dim = 0;                ///< that is joined or cut
-  dist::AxisListAttr flat;        ///< null, or the axes by whose coordinate members have flat shards
+  int64_t cutDim = 0, joinedDim = 0; ///< of what has a part for each member, and of what gets one of each
+  int64_t distance = 0;              ///< of a shift
+  dist::AxisListAttr flat;           ///< null, or the axes by whose coordinate members have flat shards
   llvm::SmallVector<int64_t> operandShape, resultShape;
   /// "all_reduce sum of tensor<4xf32> over <{tp}> (cause "fc2")": members whose texts differ do not mean the same.
   std::string text;
 
-  /// What a dist.*_start op asks for.
-  static CollectiveStart of(mlir::Operation *start);
+  static CollectiveStart of(dist::ExchangeOpInterface start);
 };
 
 /// One meeting of a group's members.
@@ -70,6 +68,9 @@ private:
   bool isReady(const Collective &collective) const;
   void combine(Collective &collective) const;
   void combineFlat(Collective &collective) const;
+  void scatter(Collective &collective, const Tensor &total) const;
+  void join(Collective &collective, size_t member, llvm::ArrayRef<Tensor> parts) const;
+  int64_t partOf(const Collective &collective, size_t member) const;
 
   const Topology &topology;
   std::map<std::vector<int64_t>, Group> groups; ///< by members

@@ -45,10 +45,10 @@ template <typename Function> static LogicalResult anyUnary(OpCall &call) {
   return success();
 }
 
-static LogicalResult evaluateNot(OpCall &call) {
+template <typename Function> static LogicalResult booleanUnary(OpCall &call) {
   if (call.resultKind() != ElementKind::I1)
     return call.op->emitError("the interpreter negates booleans (i1), not ") << call.op->getResult(0).getType();
-  mapUnary<int64_t>(call, [](int64_t x) { return x ^ 1; });
+  mapUnary<int64_t>(call, Function());
   return success();
 }
 
@@ -200,47 +200,29 @@ static LogicalResult evaluateIota(OpCall &call) {
   return success();
 }
 
+template <typename Function> static OpHandler handlerOf(Row<Function, 1, Domain::any>) { return anyUnary<Function>; }
+template <typename Function> static OpHandler handlerOf(Row<Function, 1, Domain::floats>) {
+  return floatUnary<Function>;
+}
+template <typename Function> static OpHandler handlerOf(Row<Function, 1, Domain::booleans>) {
+  return booleanUnary<Function>;
+}
+template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain::any>) { return anyBinary<Function>; }
+template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain::floats>) {
+  return floatBinary<Function>;
+}
+template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain::booleans>) {
+  return booleanBinary<Function>;
+}
+
 void hyc::interpreter::addElementwiseOps(OpTable &table) {
-  table.add<NegOp>(anyUnary<Neg>);
-  table.add<AbsOp>(anyUnary<Abs>);
-  table.add<ReluOp>(anyUnary<Relu>);
-  table.add<ExpOp>(floatUnary<Exp>);
-  table.add<LogOp>(floatUnary<Log>);
-  table.add<SqrtOp>(floatUnary<Sqrt>);
-  table.add<RsqrtOp>(floatUnary<Rsqrt>);
-  table.add<ReciprocalOp>(floatUnary<Reciprocal>);
-  table.add<TanhOp>(floatUnary<Tanh>);
-  table.add<ErfOp>(floatUnary<Erf>);
-  table.add<SinOp>(floatUnary<Sin>);
-  table.add<CosOp>(floatUnary<Cos>);
-  table.add<SigmoidOp>(floatUnary<Sigmoid>);
-  table.add<FloorOp>(floatUnary<Floor>);
-  table.add<CeilOp>(floatUnary<Ceil>);
-  table.add<RoundOp>(floatUnary<Round>);
-  table.add<SignOp>(anyUnary<Sign>);
-  table.add<TanOp>(floatUnary<Tan>);
-  table.add<AsinOp>(floatUnary<Asin>);
-  table.add<AcosOp>(floatUnary<Acos>);
-  table.add<AtanOp>(floatUnary<Atan>);
-  table.add<SinhOp>(floatUnary<Sinh>);
-  table.add<CoshOp>(floatUnary<Cosh>);
-  table.add<AsinhOp>(floatUnary<Asinh>);
-  table.add<AcoshOp>(floatUnary<Acosh>);
-  table.add<AtanhOp>(floatUnary<Atanh>);
-  table.add<SoftplusOp>(floatUnary<Softplus>);
-  table.add<RemOp>(evaluateRem);
-  table.add<NotOp>(evaluateNot);
+  forEachFunction([&](auto row) { table.add(std::string("hyc.") + row.name, handlerOf(row)); });
+  // What an attribute chooses, and what integers cannot all be computed with.
   table.add<GeluOp>(evaluateGelu);
   table.add<GeluGradOp>(evaluateGeluGrad);
-  table.add<AddOp>(anyBinary<Add>);
-  table.add<SubOp>(anyBinary<Sub>);
-  table.add<MulOp>(anyBinary<Mul>);
   table.add<DivOp>(evaluateDiv);
+  table.add<RemOp>(evaluateRem);
   table.add<PowOp>(evaluatePow);
-  table.add<MaxOp>(anyBinary<Max>);
-  table.add<MinOp>(anyBinary<Min>);
-  table.add<AndOp>(booleanBinary<And>);
-  table.add<OrOp>(booleanBinary<Or>);
   table.add<CompareOp>(evaluateCompare);
   table.add<SelectOp>(evaluateSelect);
   table.add<ConvertOp>(evaluateConvert);

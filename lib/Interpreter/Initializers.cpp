@@ -145,7 +145,7 @@ FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, const Option
   if (auto param = dyn_cast<ParamOp>(symbol))
     return initialValue(symbol, name, param.getWholeType(), param.getInit(), options);
   auto state = cast<StateOp>(symbol);
-  if (state.getRole() != "compute" || !state.getParam())
+  if (!state.is(StateRole::compute) || !state.getParam())
     return initialValue(symbol, name, state.getWholeType(), state.getInit(), options);
   return initialCopy(symbol, *state.getParam(), state.getWholeType(), state.getInit(), options);
 }

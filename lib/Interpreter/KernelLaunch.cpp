@@ -12,56 +12,35 @@ using namespace hyc;
 using namespace hyc::interpreter;
 using namespace hyc::interpreter::scalar;
 
-namespace {
-/// `function` over every element; nothing happens, and it gives false, where the name is another's.
-template <typename T> struct Named {
-  StringRef name;
-  ArrayRef<Tensor> operands;
-  Tensor &result;
-
-  template <typename Function> bool unary(StringRef candidate, Function function) const {
-    if (candidate != name)
-      return false;
-    const T *x = operands[0].data<T>();
-    T *y = result.mutableData<T>();
-    for (int64_t i = 0, e = result.getNumElements(); i < e; ++i)
-      y[i] = function(x[i]);
-    return true;
-  }
-  template <typename Function> bool binary(StringRef candidate, Function function) const {
-    if (candidate != name)
-      return false;
-    const T *x = operands[0].data<T>(), *y = operands[1].data<T>();
-    T *z = result.mutableData<T>();
-    for (int64_t i = 0, e = result.getNumElements(); i < e; ++i)
-      z[i] = function(x[i], y[i]);
-    return true;
-  }
-};
-} // namespace
-
-template <typename T> static bool computeFloats(const Named<T> &f) {
-  return f.unary("neg", Neg()) || f.unary("abs", Abs()) || f.unary("exp", Exp()) || f.unary("log", Log()) ||
-         f.unary("sqrt", Sqrt()) || f.unary("rsqrt", Rsqrt()) || f.unary("reciprocal", Reciprocal()) ||
-         f.unary("tanh", Tanh()) || f.unary("erf", Erf()) || f.unary("sin", Sin()) || f.unary("cos", Cos()) ||
-         f.unary("relu", Relu()) || f.unary("sigmoid", Sigmoid()) || f.unary("gelu", Gelu()) ||
-         f.unary("gelu_tanh", GeluTanh()) || f.binary("gelu_grad", GeluGrad()) ||
-         f.binary("gelu_tanh_grad", GeluTanhGrad()) || f.binary("add", Add()) || f.binary("sub", Sub()) ||
-         f.binary("mul", Mul()) || f.binary("div", Div()) || f.binary("pow", Pow()) || f.binary("max", Max()) ||
-         f.binary("min", Min()) || f.unary("floor", Floor()) || f.unary("ceil", Ceil()) || f.unary("round", Round()) ||
-         f.unary("sign", Sign()) || f.unary("tan", Tan()) || f.unary("asin", Asin()) || f.unary("acos", Acos()) ||
-         f.unary("atan", Atan()) || f.unary("sinh", Sinh()) || f.unary("cosh", Cosh()) || f.unary("asinh", Asinh()) ||
-         f.unary("acosh", Acosh()) || f.unary("atanh", Atanh()) || f.unary("softplus", Softplus()) ||
-         f.binary("rem", Rem());
+/// `function` over every element.
+template <typename T, typename Function>
+static void map(Function function, ArrayRef<Tensor> operands, Tensor &result, std::integral_constant<unsigned, 1>) {
+  const T *x = operands[0].data<T>();
+  T *y = result.mutableData<T>();
+  for (int64_t i = 0, e = result.getNumElements(); i < e; ++i)
+    y[i] = function(x[i]);
+}
+template <typename T, typename Function>
+static void map(Function function, ArrayRef<Tensor> operands, Tensor &result, std::integral_constant<unsigned, 2>) {
+  const T *x = operands[0].data<T>(), *y = operands[1].data<T>();
+  T *z = result.mutableData<T>();
+  for (int64_t i = 0, e = result.getNumElements(); i < e; ++i)
+    z[i] = function(x[i], y[i]);
 }
 
-/// Integers and booleans; divisors have been checked.
-static bool computeIntegers(const Named<int64_t> &f) {
-  return f.unary("neg", Neg()) || f.unary("abs", Abs()) || f.unary("relu", Relu()) ||
-         f.unary("not", [](int64_t x) { return x ^ 1; }) || f.binary("add", Add()) || f.binary("sub", Sub()) ||
-         f.binary("mul", Mul()) || f.binary("div", Div()) || f.binary("pow", Pow()) || f.binary("max", Max()) ||
-         f.binary("min", Min()) || f.binary("and", And()) || f.binary("or", Or()) || f.unary("sign", Sign()) ||
-         f.binary("rem", Rem()) || f.binary("random_word", randomWord);
+/// The function called `name` over every element; false where there is none for elements that are kept as T. Divisors
+/// have been checked.
+template <typename T> static bool computeNamed(StringRef name, ArrayRef<Tensor> operands, Tensor &result) {
+  bool known = false;
+  forEachFunction([&](auto row) {
+    if constexpr (row.template takes<T>())
+      if (name == row.name) {
+        map<T>(typename decltype(row)::Function(), operands, result,
+               std::integral_constant<unsigned, decltype(row)::kOperands>());
+        known = true;
+      }
+  });
+  return known;
 }
 
 template <typename T> static void compareInto(StringRef relation, ArrayRef<Tensor> operands, Tensor &result) {
@@ -99,13 +78,15 @@ static FailureOr<Tensor> compute(rank::ScalarComputeOp op, ArrayRef<Tensor> oper
   }
   bool known = false;
   if (kind == ElementKind::F64)
-    known = computeFloats(Named<double>{name, operands, result});
+    known = computeNamed<double>(name, operands, result);
   else if (isFloat(kind))
-    known = computeFloats(Named<float>{name, operands, result});
+    known = computeNamed<float>(name, operands, result);
   else if ((name == "div" || name == "rem") && llvm::is_contained(operands[1].toDoubles(), 0.0))
     return op.emitError("integer division by zero"), failure();
+  else if (name == "random_word")
+    map<int64_t>(randomWord, operands, result, std::integral_constant<unsigned, 2>()), known = true;
   else
-    known = computeIntegers(Named<int64_t>{name, operands, result});
+    known = computeNamed<int64_t>(name, operands, result);
   if (!known)
     return op.emitError("the interpreter knows no \"") << name << "\" of " << nameOf(kind), failure();
   for (int64_t i = 0; !isFloat(kind) && i < result.getNumElements(); ++i)

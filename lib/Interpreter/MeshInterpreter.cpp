@@ -204,17 +204,12 @@ FailureOr<StepResult> MeshInterpreter::Impl::readResult() const {
   StepResult result;
   for (const auto &entry : layouts) {
     auto state = dyn_cast<StateOp>(entry.second.op);
-    if (!state || !llvm::is_contained({"loss_sum", "token_count", "grad_norm"}, state.getRole()))
+    if (!state || !StepResult::has(state.getFacts().role))
       continue;
     FailureOr<Tensor> value = gather(entry.second, entry.first());
     if (failed(value))
       return failure();
-    if (state.getRole() == "loss_sum")
-      result.lossSum = value->getDouble();
-    else if (state.getRole() == "token_count")
-      result.tokenCount = value->getInteger();
-    else
-      result.gradNorm = value->getDouble();
+    result.take(state.getFacts().role, *value);
   }
   return result;
 }

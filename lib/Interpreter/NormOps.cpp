@@ -1,5 +1,4 @@
-// rms_norm and rotary positions, by the kernels' plain references: as ops of the model, and as calls of programs.
-#include "LibraryNorms.h"
+// rms_norm and rotary positions as ops of the model, by the kernels' plain references.
 #include "OpTable.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "kernels/rms_norm/reference.h"
@@ -33,7 +32,7 @@ static kernels::RmsNormDesc rmsNormDesc(const Tensor &x, double epsilon = 0) {
   return desc;
 }
 
-void hyc::interpreter::computeRmsNorm(double epsilon, const Tensor &x, const Tensor &scale, Tensor &y, Tensor &rstd) {
+static void computeRmsNorm(double epsilon, const Tensor &x, const Tensor &scale, Tensor &y, Tensor &rstd) {
   dispatchFloat(y.getKind(), [&](auto zero) {
     using T = decltype(zero);
     reference::rmsNormForward(rmsNormDesc(x, epsilon), x.data<T>(), scale.data<T>(), y.mutableData<T>(),
@@ -41,8 +40,8 @@ void hyc::interpreter::computeRmsNorm(double epsilon, const Tensor &x, const Ten
   });
 }
 
-void hyc::interpreter::computeRmsNormGrad(const Tensor &x, const Tensor &scale, const Tensor &rstd, const Tensor &dy,
-                                          Tensor &dx, Tensor &dscale) {
+static void computeRmsNormGrad(const Tensor &x, const Tensor &scale, const Tensor &rstd, const Tensor &dy, Tensor &dx,
+                               Tensor &dscale) {
   dispatchFloat(dx.getKind(), [&](auto zero) {
     using T = decltype(zero);
     reference::rmsNormBackward(rmsNormDesc(x), x.data<T>(), scale.data<T>(), rstd.data<T>(), dy.data<T>(),
@@ -77,7 +76,7 @@ static LogicalResult evaluateRmsNormGrad(OpCall &call) {
 // Rotary positions
 //===----------------------------------------------------------------------===//
 
-void hyc::interpreter::computeRotaryTable(ArrayRef<float> frequencies, double factor, Tensor &cos, Tensor &sin) {
+static void computeRotaryTable(ArrayRef<float> frequencies, double factor, Tensor &cos, Tensor &sin) {
   kernels::RotaryTableDesc desc;
   desc.positions = cos.getDim(0);
   desc.pairs = cos.getDim(1);
@@ -88,7 +87,7 @@ void hyc::interpreter::computeRotaryTable(ArrayRef<float> frequencies, double fa
   });
 }
 
-void hyc::interpreter::computeRope(bool inverse, const Tensor &x, const Tensor &cos, const Tensor &sin, Tensor &y) {
+static void computeRope(bool inverse, const Tensor &x, const Tensor &cos, const Tensor &sin, Tensor &y) {
   kernels::RopeDesc desc;
   desc.batch = x.getDim(0), desc.length = x.getDim(1), desc.heads = x.getDim(2), desc.headDim = x.getDim(3);
   desc.pairs = cos.getShape().back();

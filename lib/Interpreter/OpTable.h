@@ -1,11 +1,12 @@
-// How the interpreter finds the code that executes an op: a table from the op's class to a handler, filled by one
-// function a topic.
+// How the interpreter finds the code that executes an op: a table from the op's class, or from its name, to a handler,
+// filled by one function a topic.
 #ifndef HYC_LIB_INTERPRETER_OPTABLE_H
 #define HYC_LIB_INTERPRETER_OPTABLE_H
 
 #include "hyc/Interpreter/Device.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/LogicalResult.h"
 
 namespace hyc::interpreter {
@@ -36,11 +37,18 @@ public:
   /// All ops that compute on one device. Exchanges are not among them.
   static const OpTable &get();
 
-  OpHandler find(mlir::Operation *op) const { return handlers.lookup(op->getName().getTypeID()); }
+  OpHandler find(mlir::Operation *op) const {
+    if (OpHandler handler = handlers.lookup(op->getName().getTypeID()))
+      return handler;
+    return ofNames.lookup(op->getName().getStringRef());
+  }
   template <typename OpTy> void add(OpHandler handler) { handlers[mlir::TypeID::get<OpTy>()] = handler; }
+  /// Of the op of this name, with its dialect's, unless its class has a handler.
+  void add(llvm::StringRef name, OpHandler handler) { ofNames[name] = handler; }
 
 private:
   llvm::DenseMap<mlir::TypeID, OpHandler> handlers;
+  llvm::StringMap<OpHandler> ofNames;
 };
 
 void addElementwiseOps(OpTable &table);

@@ -91,7 +91,7 @@ LogicalResult RankInterpreter::Impl::initialise(rank::StateOp state, int64_t wor
   if (!whole) {
     auto wholeType = RankedTensorType::get(state.getGlobal(), type.getElementType());
     StringRef name = state.getLogicalName();
-    FailureOr<Tensor> value = state.getRole() == "compute"
+    FailureOr<Tensor> value = factsOfRole(state.getRole()).role == StateRole::compute
                                   ? initialCopy(state, name, wholeType, state.getInit(), options)
                                   : initialValue(state, name, wholeType, state.getInit(), options);
     if (failed(value))
@@ -252,18 +252,13 @@ FailureOr<StepResult> RankInterpreter::runStep(const NamedTensors &globalBatch, 
     return failure();
   StepResult result;
   for (rank::StateOp state : impl->programs[0].states) {
-    StringRef role = state.getRole();
-    if (role != "loss_sum" && role != "token_count" && role != "grad_norm")
+    StateRole role = factsOfRole(state.getRole()).role;
+    if (!StepResult::has(role))
       continue;
     FailureOr<Tensor> value = gatherState(state.getSymName());
     if (failed(value))
       return failure();
-    if (role == "loss_sum")
-      result.lossSum = value->getDouble();
-    else if (role == "token_count")
-      result.tokenCount = value->getInteger();
-    else
-      result.gradNorm = value->getDouble();
+    result.take(role, *value);
   }
   return result;
 }

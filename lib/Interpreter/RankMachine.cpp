@@ -1,5 +1,6 @@
 // The instructions of a schedule and the calls of a program, over memory.
 #include "RankMachine.h"
+#include "dialects/Dist/ExchangeKinds.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -181,7 +182,7 @@ void RankMachine::forgetSent(dist::TransferAttr transfer) {
 
 /// The loader: this rank's samples of a micro-batch.
 LogicalResult RankMachine::loadInputs(int64_t microBatch) {
-  AxisPosition dp = own.axes.lookup("dp");
+  AxisPosition among = step.topology.getPosition(worldRank, step.topology.getBatchAxes());
   for (rank::InputOp input : program.inputs) {
     auto entry = step.globalBatch.find(input.getSymName());
     if (entry == step.globalBatch.end())
@@ -189,10 +190,10 @@ LogicalResult RankMachine::loadInputs(int64_t microBatch) {
     const Tensor &batch = entry->second;
     ArrayRef<int64_t> shape = input.getBufferType().getShape();
     int64_t samples = shape.empty() ? 0 : shape[0];
-    if (!batch || batch.getTensorRank() == 0 || batch.getDim(0) != program.numMicroBatches * dp.size * samples)
+    if (!batch || batch.getTensorRank() == 0 || batch.getDim(0) != program.numMicroBatches * among.size * samples)
       return emitError() << "input \"" << input.getSymName() << "\" is " << (batch ? batch.describeType() : "missing")
-                         << ", expected " << program.numMicroBatches * dp.size * samples << " samples";
-    Tensor part = batch.window(0, (microBatch * dp.size + dp.coordinate) * samples, samples);
+                         << ", expected " << program.numMicroBatches * among.size * samples << " samples";
+    Tensor part = batch.window(0, (microBatch * among.size + among.coordinate) * samples, samples);
     Extent region = placedRegion(own.memory, input.getArena(), input.getOffset().value_or(0), input.getBufferType());
     if (failed(own.memory.store(input, region, part.converted(*elementKind(region.elementType, step.arithmetic)))))
       return failure();
@@ -300,10 +301,9 @@ Extent RankMachine::regionOf(Value buffer) const {
 /// What an exchange that is not flat takes and gives on one member.
 static void setShapes(rank::StartOp op, int64_t members, CollectiveStart &start) {
   int64_t count = static_cast<int64_t>(op.getCount());
-  bool scatters = start.kind == CollectiveStart::Kind::ReduceScatter;
-  bool gathers = start.kind == CollectiveStart::Kind::AllGather;
-  start.operandShape = {scatters ? count * members : count};
-  start.resultShape = {gathers ? count * members : count};
+  const dist::ExchangeFacts &facts = dist::factsOf(start.kind);
+  start.operandShape = {facts.takesParts ? count * members : count};
+  start.resultShape = {facts.givesParts ? count * members : count};
 }
 
 LogicalResult RankMachine::startPart(rank::StartOp op, size_t index, CollectiveStart &start, TicketPart &part) {
@@ -313,7 +313,7 @@ LogicalResult RankMachine::startPart(rank::StartOp op, size_t index, CollectiveS
   part.destination = regionOf(destination);
   int64_t shard = 0;
   if (start.flat) {
-    bool gathers = start.kind == CollectiveStart::Kind::AllGather;
+    bool gathers = dist::factsOf(start.kind).givesParts;
     int64_t whole = cast<rank::BufferType>((gathers ? destination : source).getType()).getNumElements();
     shard = dist::flatShardSize(whole, step.topology.getPosition(worldRank, start.flat).size);
     start.operandShape = {gathers ? shard : whole};
@@ -352,9 +352,8 @@ LogicalResult RankMachine::startCollective(rank::StartOp op) {
   CollectiveStart start;
   start.op = op;
   start.group = row.getGroup();
-  start.kind = op.getKind() == "all_reduce"   ? CollectiveStart::Kind::AllReduce
-               : op.getKind() == "all_gather" ? CollectiveStart::Kind::AllGather
-                                              : CollectiveStart::Kind::ReduceScatter;
+  start.kind = op.getExchange();
+  start.distance = static_cast<int64_t>(op.getDistance().value_or(0));
   start.takesMaximum = op.getCombine() == "max";
   start.joinsInWorldOrder = true;
   start.flat = op.getFlat().value_or(dist::AxisListAttr());
@@ -364,6 +363,8 @@ LogicalResult RankMachine::startCollective(rank::StartOp op) {
     start.text.clear();
     llvm::raw_string_ostream text(start.text);
     text << op.getKind() << " " << op.getCombine() << " of " << count << " elements";
+    if (start.distance != 0)
+      text << " by " << start.distance;
     if (start.flat)
       text << " flat " << start.flat << ", tensor " << index << " of " << op.getSources().size();
     text << ", number " << row.getNumber() << " over " << row.getGroup() << " (cause \"" << row.getCause() << "\")";

@@ -100,8 +100,8 @@ std::optional<bool> RankProcess::runFrame(bool &moved) {
   while (!frame->isDone()) {
     Operation *op = frame->current();
     LogicalResult result = success();
-    if (isa<dist::AllReduceStartOp, dist::AllGatherStartOp, dist::ReduceScatterStartOp>(op)) {
-      result = startCollective(op);
+    if (auto exchange = dyn_cast<dist::ExchangeOpInterface>(op)) {
+      result = startCollective(exchange);
     } else if (isa<dist::FetchStartOp, dist::EvictStartOp, dist::WaitMoveOp>(op)) {
       result = succeeded(executeMove(op, device)) ? frame->complete({}) : failure();
     } else if (auto copy = dyn_cast<dist::CopyStartOp>(op)) {
@@ -130,7 +130,7 @@ std::optional<bool> RankProcess::runFrame(bool &moved) {
   return true;
 }
 
-LogicalResult RankProcess::startCollective(Operation *op) {
+LogicalResult RankProcess::startCollective(dist::ExchangeOpInterface op) {
   FailureOr<std::shared_ptr<Collective>> collective =
       step.collectives.start(worldRank, CollectiveStart::of(op), frame->valueOf(op->getOperand(0)));
   if (failed(collective))
@@ -218,7 +218,8 @@ LogicalResult RankProcess::beginApply() {
 // Inputs
 //===----------------------------------------------------------------------===//
 
-/// The rank's part of a micro-batch: cut as the argument's sharding says, else in its first dimension over dp.
+/// The rank's part of a micro-batch: cut as the argument's sharding says, else in its first dimension over
+/// the axes that split samples.
 FailureOr<Tensor> RankProcess::localInput(FuncOp function, unsigned index, StringRef name, int64_t microBatch) const {
   auto entry = step.globalBatch.find(name);
   if (entry == step.globalBatch.end())
@@ -233,7 +234,7 @@ FailureOr<Tensor> RankProcess::localInput(FuncOp function, unsigned index, Strin
   auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(index, dist::kSharding);
   if (!sharding) {
     SmallVector<SmallVector<StringAttr>> dims(whole.getTensorRank());
-    dims[0].push_back(StringAttr::get(function.getContext(), "dp"));
+    llvm::append_range(dims[0], step.topology.getBatchAxes().getAxes());
     sharding = dist::ShardingAttr::get(function.getContext(), dims);
   }
   if (sharding.getDims().size() != static_cast<size_t>(whole.getTensorRank()))

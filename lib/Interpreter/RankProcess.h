@@ -72,7 +72,7 @@ private:
   /// Whether the instruction has ended; nothing after a failure. `moved` tells whether anything was done.
   std::optional<bool> proceed(bool &moved);
   std::optional<bool> runFrame(bool &moved);
-  llvm::LogicalResult startCollective(mlir::Operation *op);
+  llvm::LogicalResult startCollective(dist::ExchangeOpInterface op);
   llvm::LogicalResult end(dist::InstructionAttr instruction);
 
   llvm::LogicalResult beginCompute(dist::InstructionAttr instruction, dist::Direction direction);
@@ -92,7 +92,7 @@ private:
   size_t position = 0;
   std::optional<Frame> frame; ///< of the function that the current instruction runs
   llvm::DenseMap<mlir::Value, std::shared_ptr<Collective>> pending;
-  llvm::DenseMap<mlir::Value, Tensor> copied; ///< on its way between memories
+  llvm::DenseMap<mlir::Value, Tensor> copied;       ///< on its way between memories
   std::vector<std::shared_ptr<TransferEnd>> posted; ///< of the current exchange
   std::map<int64_t, Slot> slots;
 };

@@ -1,9 +1,11 @@
-// The functions of one element, or of two: what hyc's elementwise ops and the rank dialect's kernel bodies compute.
+// The functions of one element, or of two: what hyc's elementwise ops and the rank dialect's kernel bodies compute. A
+// new function is its formula here and its row in kFunctions, at the end.
 #ifndef HYC_LIB_INTERPRETER_SCALARFUNCTIONS_H
 #define HYC_LIB_INTERPRETER_SCALARFUNCTIONS_H
 
 #include <cmath>
 #include <cstdint>
+#include <tuple>
 #include <type_traits>
 
 namespace hyc::interpreter::scalar {
@@ -126,20 +128,17 @@ template <typename T, typename Float, typename Integer> T pick(T x, T y, Float o
 }
 struct Add {
   template <typename T> T operator()(T x, T y) const {
-    return pick(
-        x, y, [](T a, T b) { return a + b; }, [](uint64_t a, uint64_t b) { return a + b; });
+    return pick(x, y, [](T a, T b) { return a + b; }, [](uint64_t a, uint64_t b) { return a + b; });
   }
 };
 struct Sub {
   template <typename T> T operator()(T x, T y) const {
-    return pick(
-        x, y, [](T a, T b) { return a - b; }, [](uint64_t a, uint64_t b) { return a - b; });
+    return pick(x, y, [](T a, T b) { return a - b; }, [](uint64_t a, uint64_t b) { return a - b; });
   }
 };
 struct Mul {
   template <typename T> T operator()(T x, T y) const {
-    return pick(
-        x, y, [](T a, T b) { return a * b; }, [](uint64_t a, uint64_t b) { return a * b; });
+    return pick(x, y, [](T a, T b) { return a * b; }, [](uint64_t a, uint64_t b) { return a * b; });
   }
 };
 struct Div { // an integer y is not zero
@@ -174,6 +173,49 @@ struct And {
 struct Or {
   int64_t operator()(int64_t x, int64_t y) const { return x | y; }
 };
+struct Not {
+  int64_t operator()(int64_t x) const { return x ^ 1; }
+};
+
+//===----------------------------------------------------------------------===//
+// By name
+//===----------------------------------------------------------------------===//
+
+/// What a function is defined for.
+enum class Domain { any, floats, booleans };
+
+template <typename FunctionT, unsigned count, Domain of> struct Row {
+  using Function = FunctionT;
+  static constexpr unsigned kOperands = count;
+  static constexpr Domain kDomain = of;
+  /// Whether elements that are kept as `T` can be among its operands.
+  template <typename T> static constexpr bool takes() {
+    return kDomain == Domain::any || (kDomain == Domain::floats) == std::is_floating_point_v<T>;
+  }
+  const char *name; ///< of the function in rank.compute, and of hyc's op of no attributes
+};
+template <typename Function> constexpr Row<Function, 1, Domain::any> any(const char *name) { return {name}; }
+template <typename Function> constexpr Row<Function, 1, Domain::floats> real(const char *name) { return {name}; }
+template <typename Function> constexpr Row<Function, 2, Domain::any> any2(const char *name) { return {name}; }
+template <typename Function> constexpr Row<Function, 2, Domain::floats> real2(const char *name) { return {name}; }
+template <typename Function> constexpr Row<Function, 1, Domain::booleans> logic(const char *name) { return {name}; }
+template <typename Function> constexpr Row<Function, 2, Domain::booleans> logic2(const char *name) { return {name}; }
+
+inline constexpr auto kFunctions = std::make_tuple(
+    any<Neg>("neg"), any<Abs>("abs"), any<Relu>("relu"), any<Sign>("sign"), real<Exp>("exp"), real<Log>("log"),
+    real<Sqrt>("sqrt"), real<Rsqrt>("rsqrt"), real<Reciprocal>("reciprocal"), real<Tanh>("tanh"), real<Erf>("erf"),
+    real<Sin>("sin"), real<Cos>("cos"), real<Sigmoid>("sigmoid"), real<Floor>("floor"), real<Ceil>("ceil"),
+    real<Round>("round"), real<Tan>("tan"), real<Asin>("asin"), real<Acos>("acos"), real<Atan>("atan"),
+    real<Sinh>("sinh"), real<Cosh>("cosh"), real<Asinh>("asinh"), real<Acosh>("acosh"), real<Atanh>("atanh"),
+    real<Softplus>("softplus"), real<Gelu>("gelu"), real<GeluTanh>("gelu_tanh"), real2<GeluGrad>("gelu_grad"),
+    real2<GeluTanhGrad>("gelu_tanh_grad"), any2<Add>("add"), any2<Sub>("sub"), any2<Mul>("mul"), any2<Div>("div"),
+    any2<Rem>("rem"), any2<Pow>("pow"), any2<Max>("max"), any2<Min>("min"), logic2<And>("and"), logic2<Or>("or"),
+    logic<Not>("not"));
+
+/// Calls `visit` with every row.
+template <typename Visit> void forEachFunction(Visit visit) {
+  std::apply([&](auto... row) { (visit(row), ...); }, kFunctions);
+}
 
 } // namespace hyc::interpreter::scalar
 

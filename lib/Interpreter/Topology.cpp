@@ -12,6 +12,7 @@ FailureOr<Topology> Topology::create(dist::MeshOp mesh) {
   Topology topology;
   topology.stages = static_cast<int64_t>(mesh.getStages());
   topology.virtualStages = static_cast<int64_t>(mesh.getVirtualStages());
+  topology.batch = mesh.getBatchAxes();
   for (auto [axis, size] : llvm::zip_equal(mesh.getAxes().getAsRange<StringAttr>(), mesh.getSizes())) {
     topology.axes.push_back(axis);
     topology.sizes.push_back(size);

@@ -32,6 +32,8 @@ public:
   int64_t atStage(int64_t worldRank, int64_t stage) const { return stage * ranksPerStage + worldRank % ranksPerStage; }
 
   llvm::StringMap<AxisPosition> getAxes(int64_t worldRank) const;
+  /// Those that split the samples of inputs.
+  dist::AxisListAttr getBatchAxes() const { return batch; }
   bool hasAxis(mlir::StringAttr axis) const { return llvm::is_contained(axes, axis); }
   /// Coordinate along `list`, major to minor, and the number of those coordinates. Unknown axes have size 1.
   AxisPosition getPosition(int64_t worldRank, dist::AxisListAttr list) const;
@@ -60,6 +62,7 @@ private:
   int64_t getCoordinate(int64_t worldRank, size_t axis) const { return worldRank / axisStrides[axis] % sizes[axis]; }
 
   llvm::SmallVector<mlir::StringAttr> axes;
+  dist::AxisListAttr batch;
   llvm::SmallVector<int64_t> sizes, axisStrides;
   int64_t stages = 1, virtualStages = 1, ranksPerStage = 1;
 };

@@ -22,11 +22,17 @@ FailureOr<std::vector<NamedTensors>> hyc::interpreter::splitMicroBatches(const N
   return microBatches;
 }
 
-static const Tensor *stateOfRole(const Interpreter &interpreter, StringRef role) {
-  for (StateOp state : interpreter.getModule().getOps<StateOp>())
-    if (state.getRole() == role)
-      return interpreter.getState(state.getSymName());
-  return nullptr;
+bool StepResult::has(StateRole role) {
+  return role == StateRole::lossSum || role == StateRole::tokenCount || role == StateRole::gradNorm;
+}
+
+void StepResult::take(StateRole role, const Tensor &value) {
+  if (role == StateRole::lossSum)
+    lossSum = value.getDouble();
+  else if (role == StateRole::tokenCount)
+    tokenCount = value.getInteger();
+  else if (role == StateRole::gradNorm)
+    gradNorm = value.getDouble();
 }
 
 FailureOr<StepResult> hyc::interpreter::runTrainStep(Interpreter &interpreter, ArrayRef<NamedTensors> microBatches,
@@ -41,11 +47,7 @@ FailureOr<StepResult> hyc::interpreter::runTrainStep(Interpreter &interpreter, A
   if (failed(interpreter.call("apply", arguments)))
     return failure();
   StepResult result;
-  if (const Tensor *loss = stateOfRole(interpreter, "loss_sum"))
-    result.lossSum = loss->getDouble();
-  if (const Tensor *count = stateOfRole(interpreter, "token_count"))
-    result.tokenCount = count->getInteger();
-  if (const Tensor *norm = stateOfRole(interpreter, "grad_norm"))
-    result.gradNorm = norm->getDouble();
+  for (StateOp state : interpreter.getModule().getOps<StateOp>())
+    result.take(state.getFacts().role, *interpreter.getState(state.getSymName()));
   return result;
 }

@@ -104,6 +104,8 @@ static void buildPlan(OpPassManager &passes, const Plan &plan) {
   mesh.tp = plan.tp;
   mesh.pp = plan.pp;
   mesh.virtualStages = plan.virtualStages;
+  mesh.axes.assign(plan.rules.axes.begin(), plan.rules.axes.end());
+  mesh.order.assign(plan.rules.order.begin(), plan.rules.order.end());
   passes.addPass(createCreateMesh(mesh));
   // Seeds first: propagation only carries on what parameters and inputs have, from a plan file or from structure.
   SeedShardingsOptions seeds;

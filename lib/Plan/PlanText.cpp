@@ -91,6 +91,31 @@ static void addKeys(StringRef object, SmallVectorImpl<StringRef> &required, Smal
     (row->isPlanOptional ? optional : required).push_back(splitKey(*row).second);
 }
 
+/// Axes of names of their own, which passes check (hyc-create-mesh).
+static Error readFurtherAxes(const JsonObjectReader &mesh, PlanRules &rules) {
+  for (auto [key, list] : {std::pair{"axes", &rules.axes}, {"order", &rules.order}})
+    if (mesh.has(key))
+      if (Error error = mesh.read(key, *list))
+        return error;
+  return Error::success();
+}
+
+int64_t Plan::furtherRanks() const {
+  int64_t ranks = 1, size = 1;
+  for (StringRef axis : rules.axes)
+    if (!axis.contains('.') && !axis.rsplit(':').second.getAsInteger(10, size))
+      ranks *= std::clamp<int64_t>(size, 1, kMaxRanks);
+  return std::min<int64_t>(ranks, kMaxRanks + 1);
+}
+
+std::string Plan::describeFurtherAxes() const {
+  std::string text;
+  for (StringRef axis : rules.axes)
+    if (!axis.contains('.'))
+      text += " × " + axis.rsplit(':').first.str() + " " + axis.rsplit(':').second.str();
+  return text;
+}
+
 static Error readObject(const JsonObjectReader &root, StringRef object, const std::string &path, Plan &plan) {
   if (object != kMesh && !root.has(object))
     return Error::success();
@@ -99,10 +124,14 @@ static Error readObject(const JsonObjectReader &root, StringRef object, const st
     return reader.takeError();
   SmallVector<StringRef> required, optional;
   addKeys(object, required, optional);
+  if (object == kMesh)
+    optional.append({"axes", "order"});
   if (Error error = reader->checkKeys(required, optional))
     return error;
   if (object != kMesh)
     plan.rules.objects.insert(object.str());
+  else if (Error error = readFurtherAxes(*reader, plan.rules))
+    return error;
   return readSettings(*reader, object, path, plan);
 }
 
@@ -207,7 +236,7 @@ static void writeSettings(json::OStream &json, StringRef object, const Plan &pla
       json.attribute(splitKey(*row).second, valueIn(plan, *row));
 }
 
-/// {"tp": 2, "pp": 2, "dp": 2}
+/// {"tp": 2, "pp": 2, "dp": 2}, or with "axes": ["ep:2"]
 static void writeMesh(json::OStream &json, const Plan &plan) {
   json.attributeBegin(kMesh);
   json.rawValue([&](raw_ostream &os) {
@@ -216,6 +245,9 @@ static void writeMesh(json::OStream &json, const Plan &plan) {
       os << separator << '"' << splitKey(*row).second << "\": " << valueIn(plan, *row);
       separator = ", ";
     }
+    for (auto [key, list] : {std::pair{"axes", &plan.rules.axes}, {"order", &plan.rules.order}})
+      if (!list->empty())
+        os << ", \"" << key << "\": " << json::Value(json::Array(*list));
     os << '}';
   });
   json.attributeEnd();

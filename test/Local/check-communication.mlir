@@ -3,7 +3,7 @@
 
 // expected-error@+1 {{the schedules deadlock: stage 0 waits to send forward of micro-batch 1; stage 1 waits to send backward of micro-batch 0}}
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 2 [#dist.do<exchange [send forward micro_batch 0 slot 0]>, #dist.do<exchange [send forward micro_batch 1 slot 1]>, #dist.do<exchange [receive backward micro_batch 0 slot 0]>]
   dist.schedule stage 1 slots 2 [#dist.do<exchange [receive forward micro_batch 0 slot 0]>, #dist.do<exchange [send backward micro_batch 0 slot 0]>, #dist.do<exchange [receive forward micro_batch 1 slot 1]>]
 }
@@ -11,7 +11,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 2 [#dist.do<exchange [send forward micro_batch 0 slot 0]>, #dist.do<exchange [send forward micro_batch 1 slot 1, receive backward micro_batch 0 slot 0]>]
   dist.schedule stage 1 slots 2 [#dist.do<exchange [receive forward micro_batch 0 slot 0]>, #dist.do<exchange [send backward micro_batch 0 slot 0, receive forward micro_batch 1 slot 1]>]
 }
@@ -20,7 +20,7 @@ module {
 
 // Collectives of one group in another order.
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 1 [#dist.do<reduce>]
   dist.schedule stage 1 slots 1 [#dist.do<reduce>]
   hyc.func @reduce.0() {
@@ -42,7 +42,7 @@ module {
 // Between two stages of two chunks, forward and backward go the same way: they meet in the order in which both list them.
 // expected-error@+1 {{the schedules deadlock: stage 0 waits to send forward of micro-batch 1, send backward of micro-batch 0 of virtual stage 1; stage 1 waits to receive backward of micro-batch 0, receive forward of micro-batch 1}}
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 3 [#dist.do<exchange [send forward micro_batch 1 slot 1, send backward virtual_stage 1 micro_batch 0 slot 2]>]
   dist.schedule stage 1 slots 3 [#dist.do<exchange [receive backward micro_batch 0 slot 0, receive forward micro_batch 1 slot 1]>]
 }
@@ -50,7 +50,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 3 [#dist.do<exchange [send forward micro_batch 1 slot 1, send backward virtual_stage 1 micro_batch 0 slot 2]>]
   dist.schedule stage 1 slots 3 [#dist.do<exchange [receive forward micro_batch 1 slot 1, receive backward micro_batch 0 slot 0]>]
 }
@@ -60,7 +60,7 @@ module {
 // Of the same micro-batch and stages, but of another chunk.
 // expected-error@+1 {{the schedules deadlock: stage 0 waits to send forward of micro-batch 0; stage 1 waits to receive forward of micro-batch 0 of virtual stage 1}}
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 1 [#dist.do<exchange [send forward micro_batch 0 slot 0]>]
   dist.schedule stage 1 slots 1 [#dist.do<exchange [receive forward virtual_stage 1 micro_batch 0 slot 0]>]
 }
@@ -70,7 +70,7 @@ module {
 // The model ends with the last stage's last chunk.
 // expected-error@+1 {{stage 1 has send forward of micro-batch 0 of virtual stage 1, but there is no chunk 4 of 4}}
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 1 []
   dist.schedule stage 1 slots 1 [#dist.do<exchange [send forward virtual_stage 1 micro_batch 0 slot 0]>]
 }

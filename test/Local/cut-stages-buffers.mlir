@@ -1,7 +1,7 @@
 // What forward writes is not read again in backward, where it holds something else: the old value is saved.
 // RUN: hyc-opt %s --hyc-cut-stages | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
 hyc.param @w : tensor<8xf32> from #hyc.fill<0.0 : f64>
 hyc.param @mean : tensor<8xf32> from #hyc.fill<0.0 : f64> frozen
 hyc.state @w.grad of @w role "gradient" : tensor<8xf32> from #hyc.fill<0.0 : f64>

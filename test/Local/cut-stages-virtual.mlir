@@ -1,7 +1,7 @@
 // Four chunks of two stages: a value that chunk 2 saves came over chunk 1, though chunk 0 has made it on the same stage.
 // RUN: hyc-opt %s --hyc-cut-stages | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2 batch <{dp}> tensor <{tp}>
 
 hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x", hyc.source = "token"}) {
   // CHECK-LABEL: hyc.func @forward.0

@@ -2,7 +2,7 @@
 // a stage hops through it; reads are repeated where they are used.
 // RUN: hyc-opt %s --hyc-cut-stages | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 3
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 3 batch <{dp}> tensor <{tp}>
 hyc.param @w : tensor<8x8xf32> from #hyc.fill<0.0 : f64>
 hyc.state @w.grad of @w role "gradient" : tensor<8x8xf32> from #hyc.fill<0.0 : f64>
 

@@ -2,7 +2,7 @@
 // the parameter is held, over the axes that split it, and needs no other stage.
 // RUN: hyc-opt %s --hyc-distribute-update | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 4] stages 2
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 4] stages 2 batch <{dp}> tensor <{tp}>
 hyc.param @split : tensor<8x2xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {tp}]>, dist.stages = array<i64: 0>, global_type = tensor<8x8xf32>}
 hyc.param @tied : tensor<8xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}]>, dist.stages = array<i64: 0, 1>}
 hyc.state @split.grad of @split role "gradient" : tensor<8x2xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {tp}] partial {dp}>, dist.stages = array<i64: 0>, global_type = tensor<8x8xf32>}

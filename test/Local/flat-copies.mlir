@@ -1,7 +1,7 @@
 // Copies in the compute type beside flat masters: every rank refreshes its own shard, and gathers 16 bits.
 // RUN: hyc-opt %s --hyc-seed-shardings --hyc-propagate-shardings --hyc-shard-states --hyc-partition --hyc-cut-stages --hyc-reduce-gradients --hyc-distribute-update --hyc-verify-local | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 

@@ -2,7 +2,7 @@
 // RUN: hyc-opt %s --hyc-make-forward-program --hyc-verify-local | FileCheck %s
 // RUN: hyc-opt %s --hyc-make-forward-program --hyc-rank-phase | FileCheck %s --check-prefix=RANK
 
-// CHECK: dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+// CHECK: dist.mesh @mesh axes [] sizes [] stages 1
 // CHECK: hyc.state @y role "output" : tensor<4xf32>
 // CHECK: hyc.state @x_0 role "output" : tensor<4xf32>
 // CHECK: hyc.func @forward.0(%[[X:.*]]: tensor<4xf32> {hyc.input = "x"}) {{.*}}{

@@ -4,7 +4,7 @@
 // RUN: hyc-opt %s --hyc-move-states | FileCheck %s
 // RUN: hyc-opt %s --hyc-record-policies="policies=sub_group_size=1,offload_read_ahead=false,offload_write_behind=false" --hyc-move-states | FileCheck %s --check-prefix=STRICT
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1 batch <{dp}> tensor <{tp}>
 
 hyc.param @a : tensor<64x64xf32> from #hyc.fill<0.0 : f64>
 hyc.state @a.grad of @a role "gradient" : tensor<64x64xf32> from #hyc.fill<0.0 : f64>

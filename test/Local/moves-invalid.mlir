@@ -31,7 +31,7 @@ hyc.func @f() {
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1 batch <{dp}> tensor <{tp}>
 hyc.param @w : tensor<4096xf32> from #hyc.fill<0.0 : f64>
 hyc.func @f() {
   // expected-error@+1 {{[move.state] moves @w as 'tensor<4096xf32>', but it is 'tensor<2048xf32>'}}

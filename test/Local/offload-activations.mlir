@@ -12,7 +12,7 @@
 // CUT: hyc.return %[[H]], %
 // CUT: hyc.func @backward.0(%[[H:.*]]: tensor<2x8xf32> {hyc.saved = "a.offloaded"}
 // CUT: dist.copy_start %[[H]] to "device"
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
 hyc.state @sum role "loss_sum" : tensor<2x8xf32> from #hyc.fill<0.0 : f64>
 hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
   // CHECK: %[[A:.*]] = hyc.gelu %{{.*}} {dist.stage = 0 : i64, id = "a"}
@@ -49,7 +49,7 @@ hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
 // CUT: hyc.func @forward.0({{.*}}) -> (tensor<2x8xf32> {{{.*}}}, tensor<2x8xf32> {{{.*}}})
 // CUT: hyc.func @forward.1(%{{.*}}: tensor<2x8xf32> {dist.channel = "a"}) -> (tensor<2x8xf32> {hyc.saved = "a.offloaded{{.*}}"})
 // CUT: dist.copy_start %{{.*}} to "host"
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 batch <{dp}> tensor <{tp}>
 hyc.state @sum role "loss_sum" : tensor<2x8xf32> from #hyc.fill<0.0 : f64>
 hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
   %a = hyc.gelu %x {id = "a", dist.stage = 0 : i64, dist.lifetime = #dist.lifetime<offload>} : tensor<2x8xf32>

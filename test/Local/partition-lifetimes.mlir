@@ -2,7 +2,7 @@
 // of an open sum is its own, and is saved as it is.
 // RUN: hyc-opt %s --hyc-partition | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1 batch <{dp}> tensor <{tp}>
 hyc.param @w : tensor<8x8xf32> from #hyc.fill<0.5 : f64> {dist.sharding = #dist.sharding<[{tp}, {}]>}
 hyc.state @sum role "loss_sum" : tensor<4x8xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {}]>}
 hyc.func @microbatch(%x: tensor<4x8xf32> {hyc.input = "x", dist.sharding = #dist.sharding<[{}, {}]>}) {

@@ -4,7 +4,7 @@
 // RUN: hyc-opt %s --hyc-record-policies="policies=stage3_prefetch_bucket_size=4095" --hyc-prefetch-parameters | FileCheck %s --check-prefixes=CHECK,NONE
 // RUN: hyc-opt %s --hyc-record-policies="policies=stage3_max_live_parameters=4096" --hyc-prefetch-parameters | FileCheck %s --check-prefixes=CHECK,NONE
 
-dist.mesh @mesh axes ["dp"] sizes [2] stages 1
+dist.mesh @mesh axes ["dp"] sizes [2] stages 1 batch <{dp}>
 hyc.param @a : tensor<2048xf32> from #hyc.fill<0.0 : f64> {global_type = tensor<64x64xf32>}
 hyc.param @b : tensor<2048xf32> from #hyc.fill<0.0 : f64> {global_type = tensor<64x64xf32>}
 hyc.param @c : tensor<2048xf32> from #hyc.fill<0.0 : f64> {global_type = tensor<64x64xf32>}

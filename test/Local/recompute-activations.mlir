@@ -8,7 +8,7 @@
 // CUT-LABEL: hyc.func @forward.0
 // CUT-NOT: hyc.saved
 // CUT: hyc.func @backward.0
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1 batch <{dp}> tensor <{tp}>
 hyc.param @w : tensor<8x8xf32> from #hyc.fill<0.5 : f64>
 hyc.state @w.grad of @w role "gradient" : tensor<8x8xf32> from #hyc.fill<0.0 : f64>
 hyc.state @loss_sum role "loss_sum" : tensor<2x8xf32> from #hyc.fill<0.0 : f64>
@@ -51,7 +51,7 @@ hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
 // CUT-NOT: gelu
 // CUT: hyc.func @backward.1
 // CUT: hyc.gelu %{{.*}}id = "c.again"
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 batch <{dp}> tensor <{tp}>
 hyc.state @sum role "loss_sum" : tensor<2x8xf32> from #hyc.fill<0.0 : f64>
 hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
   %a = hyc.gelu %x {id = "a", dist.stage = 0, dist.lifetime = #dist.lifetime<recompute>} : tensor<2x8xf32>
@@ -81,7 +81,7 @@ hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
 // CHECK-NEXT: hyc.gelu_grad %[[WHOLE]], %[[WHOLE]]
 // CHECK-NOT: all_gather
 // CUT: hyc.func @forward.0({{.*}}) -> (tensor<5x4xf32> {hyc.saved = "a.part"}, tensor<5xf32> {hyc.saved = "b"})
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1 batch <{dp}> tensor <{tp}>
 hyc.state @sum role "loss_sum" : tensor<5x8xf32> from #hyc.fill<0.0 : f64>
 hyc.state @flat_sum role "loss_sum" : tensor<40xf32> from #hyc.fill<0.0 : f64>
 hyc.state @row_sum role "loss_sum" : tensor<5xf32> from #hyc.fill<0.0 : f64>

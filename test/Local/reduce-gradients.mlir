@@ -2,7 +2,7 @@
 // (flat-states.mlir has what ZeRO makes of it). What no axis left open crosses nowhere.
 // RUN: hyc-opt %s --hyc-seed-shardings --hyc-propagate-shardings --hyc-partition --hyc-cut-stages --hyc-reduce-gradients | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 hyc.param @w : tensor<64x32xf32> from #hyc.fill<0.5 : f64> {dist.stages = array<i64: 0>}

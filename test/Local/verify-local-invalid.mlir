@@ -9,14 +9,14 @@ module {
 
 // expected-error @+1 {{has no @backward.0}}
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
   hyc.func @forward.0() { hyc.return }
 }
 
 // -----
 
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
   hyc.func @forward.0() { hyc.return }
   // expected-error @+1 {{takes hyc.saved "act", which @forward.0 does not give}}
   hyc.func @backward.0(%a: tensor<4xf32> {hyc.saved = "act"}) { hyc.return }
@@ -27,7 +27,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
   // expected-error @+1 {{gives hyc.saved "act", which @backward.0 does not take}}
   hyc.func @forward.0(%x: tensor<4xf32> {hyc.input = "x"}) -> (tensor<4xf32> {hyc.saved = "act"}) {
     hyc.return %x : tensor<4xf32>
@@ -40,7 +40,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 batch <{dp}> tensor <{tp}>
   hyc.func @forward.0(%x: tensor<4xf32> {hyc.input = "x"}) -> (tensor<4xf32> {dist.channel = "h"}) {
     hyc.return %x : tensor<4xf32>
   }

@@ -1,7 +1,7 @@
 // A plan's lifetimes are checked, whoever wrote them.
 // RUN: hyc-opt %s --split-input-file --verify-diagnostics --hyc-assign-lifetimes
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1 batch <{dp}> tensor <{tp}>
 hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
   // expected-error@+1 {{[lifetime.forward] backward op "g" has the lifetime #dist.lifetime<recompute>, expected it on forward ops only}}
   %g = hyc.neg %x {id = "g", hyc.backward, dist.lifetime = #dist.lifetime<recompute>} : tensor<2x8xf32>
@@ -10,7 +10,7 @@ hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1 batch <{dp}> tensor <{tp}>
 hyc.state @n role "token_count" : tensor<i64> from #hyc.fill<0.0 : f64>
 hyc.func @microbatch(%x: tensor<i64> {hyc.input = "x"}) {
   hyc.accumulate %x into @n : tensor<i64>
@@ -22,7 +22,7 @@ hyc.func @microbatch(%x: tensor<i64> {hyc.input = "x"}) {
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1 batch <{dp}> tensor <{tp}>
 hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
   // expected-error@+1 {{[lifetime.whole] "y" is saved over axis "sp", which the mesh does not have}}
   %y = hyc.neg %x {id = "y", dist.lifetime = #dist.lifetime<save over {sp}>} : tensor<2x8xf32>
@@ -31,7 +31,7 @@ hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1 batch <{dp}> tensor <{tp}>
 hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
   // expected-error@+1 {{[lifetime.whole] "y" is saved over axis "tp", which splits it already: #dist.sharding<[{}, {tp}]>}}
   %y = hyc.neg %x {id = "y", dist.shardings = [#dist.sharding<[{}, {tp}]>], dist.lifetime = #dist.lifetime<save over {tp}>} : tensor<2x8xf32>

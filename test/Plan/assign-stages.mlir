@@ -15,7 +15,7 @@
 // MANY: error: has 5 layers, expected at least 9, one a pipeline stage; lower --pp to at most 5
 
 // Four chunks lie on two stages in turn: l4's is the last one, l0's the first.
-// VIRTUAL: dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+// VIRTUAL: dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2 batch <{dp}> tensor <{tp}>
 // VIRTUAL: hyc.param @w0 {{.*}}dist.stages = array<i64: 0, 1>
 // VIRTUAL: hyc.param @w4 {{.*}}dist.stages = array<i64: 1>
 // VIRTUAL: dist.stage = 0 : i64, id = "l0"

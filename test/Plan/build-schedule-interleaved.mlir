@@ -8,7 +8,7 @@
 // ODD: error: has virtual stages, whose schedule passes micro-batches on in groups of 2, one a stage, but 3 micro-batches = 1 × 2 + 1
 // GPIPE: error: has 2 virtual stages, but schedule gpipe has none; expected 1f1b
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2 batch <{dp}> tensor <{tp}>
 
 // CHECK: dist.schedule stage 0 slots 4 [#dist.do<begin_step>,
 // CHECK-SAME: #dist.do<forward micro_batch 0 slot 0>, #dist.do<exchange [send forward micro_batch 0 slot 0]>,

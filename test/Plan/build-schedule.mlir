@@ -6,7 +6,7 @@
 
 // BAD: error: schedule is "zigzag", expected gpipe or 1f1b
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 batch <{dp}> tensor <{tp}>
 
 // GPIPE: dist.schedule stage 0 slots 3 [#dist.do<begin_step>,
 // GPIPE-SAME: #dist.do<forward micro_batch 0 slot 0>, #dist.do<exchange [send forward micro_batch 0 slot 0]>,

@@ -2,7 +2,7 @@
 // open, a linear op passes the open sum on, and states follow their parameter.
 // RUN: hyc-opt %s --hyc-propagate-shardings | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 
 hyc.param @w : tensor<64x32xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{tp}, {}]>}
 // CHECK: hyc.state @w.m {{.*}} {dist.sharding = #dist.sharding<[{tp}, {}]>}

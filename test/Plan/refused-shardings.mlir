@@ -1,7 +1,7 @@
 // Shardings that can't be, each with the reason and what can.
 // RUN: hyc-opt %s --split-input-file --verify-diagnostics --hyc-propagate-shardings
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // expected-error @below {{parameter "w" has sharding #dist.sharding<[{}, {tp}]>, which splits dim 1 over #dist.axes<{tp}>, 2 parts, but its size is 7, and padding the last part would change the result; it can be split over #dist.axes<{}>}}
 hyc.param @w : tensor<4x7xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {tp}]>}
 hyc.state @out role "out" : tensor<4x7xf32> from #hyc.fill<0.0 : f64>
@@ -15,7 +15,7 @@ hyc.func @microbatch() {
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // expected-error @below {{splits dim 0 over #dist.axes<{dp, tp}>, 4 parts, but its size is 2, and the last part would be empty; it can be split over #dist.axes<{dp}>}}
 hyc.param @w : tensor<2x7xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{dp, tp}, {}]>}
 hyc.func @microbatch() {
@@ -24,7 +24,7 @@ hyc.func @microbatch() {
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // Padding is fine here, in the mesh's order.
 // expected-error @below {{splits dim 0 over #dist.axes<{tp, dp}>, 4 parts, but its size is 11, and parts that are padded need axes in the order of the mesh, ["dp", "tp"]; it can be split over #dist.axes<{}>}}
 hyc.param @w : tensor<11x7xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{tp, dp}, {}]>}
@@ -36,7 +36,7 @@ hyc.func @microbatch() {
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // A reshape joins 6 = 2 · 3: what splits one splits the other.
 // expected-error @below {{splits dim 0 over #dist.axes<{dp, tp}>, 4 parts, but reshapes make it one index with dimensions of which only 2 is a common divisor, and the last part would be empty; it can be split over #dist.axes<{dp}>}}
 hyc.param @w : tensor<12xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{dp, tp}]>}
@@ -48,7 +48,7 @@ hyc.func @microbatch() {
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // A label that is padding would be counted.
 hyc.param @head : tensor<8x5xf32> from #hyc.fill<0.0 : f64>
 hyc.state @out role "out" : tensor<f32> from #hyc.fill<0.0 : f64>
@@ -64,7 +64,7 @@ hyc.func @microbatch(%x: tensor<4x3x8xf32> {hyc.input = "x", dist.sharding = #di
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // expected-note @below {{parameter "a" has sharding #dist.sharding<[{tp}, {}]>, whose dim 0 is that index}}
 hyc.param @a : tensor<4x8xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{tp}, {}]>}
 // expected-error @below {{parameter "b" has sharding #dist.sharding<[{dp}, {}]>, which splits dim 0 over #dist.axes<{dp}>, but the same index of the model is split over #dist.axes<{tp}> elsewhere; give both the same axes, or leave one of them whole}}
@@ -79,7 +79,7 @@ hyc.func @microbatch() {
 // -----
 
 // expected-note @below {{mesh declared here}}
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // expected-error @below {{splits dim 0 over #dist.axes<{ep}>, but the mesh has no axis "ep"}}
 hyc.param @w : tensor<4xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{ep}]>}
 hyc.func @microbatch() {
@@ -88,7 +88,7 @@ hyc.func @microbatch() {
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // expected-error @below {{parameter "w" has sharding #dist.sharding<[{}] partial {tp}>, but its value is known and no sum is open}}
 hyc.param @w : tensor<4xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}] partial {tp}>}
 hyc.func @microbatch() {
@@ -97,7 +97,7 @@ hyc.func @microbatch() {
 
 // -----
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // expected-error @below {{parameter "w" has sharding #dist.sharding<[{}]>, expected one axis list for each dimension of}}
 hyc.param @w : tensor<4x4xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}]>}
 hyc.func @microbatch() {

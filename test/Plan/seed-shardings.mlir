@@ -2,7 +2,7 @@
 // nowhere yet, only recorded.
 // RUN: hyc-opt %s --hyc-create-mesh='dp=2 tp=2' --hyc-seed-shardings --hyc-propagate-shardings | FileCheck %s
 
-// CHECK: dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+// CHECK: dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // CHECK: hyc.param @fc1.weight {{.*}} {dist.sharding = #dist.sharding<[{}, {tp}]>}
 hyc.param @fc1.weight : tensor<64x256xf32> from #hyc.fill<0.0 : f64>
 // CHECK: hyc.param @fc1.bias {{.*}} {dist.sharding = #dist.sharding<[{tp}]>}

@@ -4,7 +4,7 @@
 // RUN: hyc-opt %s --split-input-file --hyc-shard-states="zero=3 gradient-reduction=step persistence-threshold=0" | FileCheck %s --check-prefixes=CHECK,STEP
 
 // 64 × 64 local elements are four blocks: two a rank. A gradient that is summed once a step stays whole.
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
 // ONE: hyc.param @w {{.*}}dist.sharding = #dist.sharding<[{}, {tp}]>
 // TWO: hyc.param @w {{.*}}dist.sharding = #dist.sharding<[{}, {tp}]>
 // THREE: hyc.param @w {{.*}}dist.prefetch = 2 {{.*}}dist.sharding = #dist.sharding<[{}, {tp}] flat {dp}>
@@ -35,7 +35,7 @@ hyc.state @small.m of @small role "adam.m" : tensor<4096xf32> from #hyc.fill<0.0
 // -----
 
 // What a plan file says of a state wins; an axis of one rank cuts nothing.
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1 batch <{dp}> tensor <{tp}>
 // CHECK-LABEL: dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1]
 // CHECK: hyc.param @v {{.*}}dist.sharding = #dist.sharding<[{}]>
 hyc.param @v : tensor<4096xf32> from #hyc.fill<0.5 : f64> {dist.sharding = #dist.sharding<[{}]>, dist.flat = #dist.axes<{tp}>}
@@ -48,7 +48,7 @@ hyc.state @v.m of @v role "adam.m" : tensor<4096xf32> from #hyc.fill<0.0 : f64> 
 
 // Beside a copy in the compute type the master is one of the optimizer's states; the copy is what the stages of ZeRO
 // call the parameter.
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1 batch <{dp}> tensor <{tp}>
 // CHECK-LABEL: dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1]
 // CHECK: hyc.param @u {{.*}}dist.sharding = #dist.sharding<[{}] flat {dp}>
 hyc.param @u : tensor<8192xf32> from #hyc.fill<0.5 : f64> {dist.sharding = #dist.sharding<[{}]>}

@@ -10,14 +10,14 @@ module {
 
 // expected-error @+1 {{has no @microbatch}}
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
 }
 
 // -----
 
 module {
   // expected-error @+1 {{has 2 stages, but there are 1 schedules}}
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 1 [#dist.do<begin_step>]
   hyc.func @microbatch() { hyc.return }
 }
@@ -25,7 +25,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 1 [#dist.do<begin_step>]
   // expected-error @+1 {{has no dist.sharding}}
   hyc.param @w : tensor<4xf32> from #hyc.fill<0.0 : f64> {dist.stages = array<i64: 0>}
@@ -35,7 +35,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 1 [#dist.do<begin_step>]
   // expected-error @+1 {{has no dist.stages}}
   hyc.param @w : tensor<4xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}]>}
@@ -45,7 +45,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 1 [#dist.do<begin_step>]
   hyc.func @microbatch(%x: tensor<4xf32> {hyc.input = "x"}) {
     // expected-error @+1 {{has no dist.shardings}}
@@ -57,7 +57,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 1 [#dist.do<begin_step>]
   hyc.func @microbatch(%x: tensor<4xf32> {hyc.input = "x", dist.sharding = #dist.sharding<[{}]>}) {
     // expected-error @+1 {{has no dist.stage}}
@@ -69,7 +69,7 @@ module {
 // -----
 
 module {
-  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
   dist.schedule stage 0 slots 1 [#dist.do<begin_step>]
   hyc.func @microbatch(%x: tensor<4xf32> {hyc.input = "x", dist.sharding = #dist.sharding<[{}]>}) {
     // expected-error @+1 {{is on stage 1, expected one below 1}}

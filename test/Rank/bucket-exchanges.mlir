@@ -2,7 +2,7 @@
 // RUN: hyc-opt %s --hyc-record-policies="policies=reduce_bucket_size=5000,allgather_bucket_size=5000" --hyc-lower-to-rank --hyc-place-buffers --hyc-bucket-exchanges | FileCheck %s --check-prefixes=CHECK,SMALL
 
 // Sums are left in own slices of the gradients, and parameters joined where they lie: no copy, no temporary.
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 hyc.param @a : tensor<64x64xf32> from #hyc.fill<0.5 : f64> {dist.sharding = #dist.sharding<[{}, {}]>}

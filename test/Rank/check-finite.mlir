@@ -5,7 +5,7 @@
 
 // A kernel with an infinite constant may write infinities. An exchange that adds is checked where it is awaited, and of
 // a flat one this rank's own slice alone; one that gathers makes nothing new. Integers are not looked at.
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 rank.kernel @mask space [16] strides [array<i64: 1>, array<i64: 1>] results [f32] {

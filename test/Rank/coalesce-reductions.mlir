@@ -1,7 +1,7 @@
 // RUN: hyc-opt %s --hyc-lower-to-rank --hyc-place-buffers --hyc-coalesce-reductions | FileCheck %s
 
 // Gradients over dp become one call; the tied one, over stages too, is placed apart and stays alone.
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 1] stages 1 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 hyc.param @a : tensor<4x5xf32> from #hyc.fill<0.5 : f64>

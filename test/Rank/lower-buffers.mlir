@@ -2,7 +2,7 @@
 
 // What is read of a buffer is its address, but where it is wanted after the buffer is written: then a copy is taken.
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 hyc.param @mean : tensor<8xf32> from #hyc.fill<0.5 : f64> frozen {dist.sharding = #dist.sharding<[{}]>}

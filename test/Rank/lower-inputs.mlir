@@ -5,7 +5,7 @@
 // CHECK: rank.program @stage0
 // CHECK-DAG: rank.input @ids source "sample" bound 8 in @feeds : {{[^{]*$}}
 // CHECK-DAG: rank.input @labels source "sample" bound 4 in @feeds : {{.*}} {uncounted = -100 : i64}
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 hyc.param @table : tensor<8x4xf32> from #hyc.fill<0.5 : f64> frozen {dist.sharding = #dist.sharding<[{}, {}]>}

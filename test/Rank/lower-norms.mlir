@@ -1,7 +1,7 @@
 // RUN: hyc-opt %s --hyc-lower-to-rank --hyc-reuse-operands | FileCheck %s
 
 // One call each. A cotangent goes where the one before it was; the gradient of a scale is added where it is kept.
-dist.mesh @mesh axes ["dp"] sizes [1] stages 1
+dist.mesh @mesh axes ["dp"] sizes [1] stages 1 batch <{dp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 hyc.param @w : tensor<8xf32> from #hyc.fill<1.0 : f64> {dist.sharding = #dist.sharding<[{}]>}

@@ -1,6 +1,6 @@
 // RUN: hyc-opt %s --hyc-lower-to-rank | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 hyc.param @w : tensor<8x24xf32> from #hyc.fill<0.5 : f64> {shape = array<i64: 8, 48>, global_type = tensor<8x48xf32>, dist.sharding = #dist.sharding<[{}, {tp}]>}

@@ -2,7 +2,7 @@
 // weights' gradient is added to the state where it lies.
 // RUN: hyc-opt %s --hyc-form-clusters --hyc-lower-to-rank | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
 hyc.param @w : tensor<4x3x2x2xf32> from #hyc.fill<1.0 : f64>
 hyc.state @w.grad of @w role "gradient" : tensor<4x3x2x2xf32> from #hyc.fill<0.0 : f64>
 hyc.state @y role "output" : tensor<2x4x4x4xf32> from #hyc.fill<0.0 : f64>

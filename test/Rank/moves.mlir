@@ -3,7 +3,7 @@
 // device.
 // RUN: hyc-opt %s --hyc-record-policies="policies=sub_group_size=1" --hyc-move-states --hyc-lower-to-rank --hyc-place-buffers --hyc-verify-rank | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 

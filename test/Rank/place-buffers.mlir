@@ -2,7 +2,7 @@
 
 // The first of two stages under 1F1B with two micro-batches in flight: what is saved has one copy a slot, what crosses is
 // never there twice.
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 2 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<exchange [send forward micro_batch 0 slot 0]>,
   #dist.do<forward micro_batch 1 slot 1>, #dist.do<exchange [send forward micro_batch 1 slot 1, receive backward micro_batch 0 slot 0]>,
   #dist.do<backward micro_batch 0 slot 0>, #dist.do<exchange [receive backward micro_batch 1 slot 1]>, #dist.do<backward micro_batch 1 slot 1>,

@@ -3,7 +3,7 @@
 
 // Scratch memory of the neediest call, for two threads: packed columns of a product are 128 · 128 floats here, packed rows
 // of each thread 168 · 256 + 32. And the ends of lives: what forward alone reads, and what backward reads last.
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 hyc.param @w : tensor<128x128xf32> from #hyc.fill<0.5 : f64> {dist.stages = array<i64: 0>}

@@ -2,7 +2,7 @@
 // gradient: chunk 2's backward runs first in a step and overwrites it, chunk 0's adds.
 // RUN: hyc-opt %s --hyc-build-schedule='micro-batches=2' --hyc-lower-to-rank | FileCheck %s
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2 batch <{dp}> tensor <{tp}>
 hyc.param @w : tensor<8x8xf32> from #hyc.fill<0.5 : f64> {dist.stages = array<i64: 0>}
 hyc.param @v : tensor<8x8xf32> from #hyc.fill<0.5 : f64> {dist.stages = array<i64: 1>}
 hyc.state @w.grad of @w role "gradient" : tensor<8x8xf32> from #hyc.fill<0.0 : f64> {dist.stages = array<i64: 0>}

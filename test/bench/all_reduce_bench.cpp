@@ -9,6 +9,7 @@
 
 #include "forked_ranks.h"
 #include "hycrt/collectives.h"
+#include "test_mesh.h"
 
 namespace {
 
@@ -30,13 +31,13 @@ double medianOf(std::vector<double> values) {
 struct Bench {
   explicit Bench(int ranks, int64_t bytes) : arenas{{"communication", bytes, Sharing::kShared}} {
     program.name = "bench";
-    program.mesh = {1, 1, ranks};
+    program.mesh = meshOf(1, 1, ranks);
     program.arenas = tableOf(arenas);
     program.groups = tableOf(groups);
     program.collectives = tableOf(collectives);
   }
   std::vector<ArenaDesc> arenas;
-  std::vector<GroupDesc> groups{{"all", Axis::kDp, {}}};
+  std::vector<GroupDesc> groups{{"all", kDp, {}}};
   std::vector<CollectiveDesc> collectives{{1, "bench", CollectiveKind::kAllReduce, 0}};
   Program program{};
 };

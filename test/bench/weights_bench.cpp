@@ -25,11 +25,12 @@
 #include <thread>
 #include <vector>
 
-#include "memory/rank_memory.h"
+#include "base/file.h"
 #include "base/threads.h"
 #include "forked_ranks.h"
-#include "base/file.h"
 #include "io/initial_values.h"
+#include "memory/rank_memory.h"
+#include "test_mesh.h"
 
 namespace {
 
@@ -40,7 +41,7 @@ constexpr int64_t kColumns = 4096, kTensorBytes = 64 * kMiB;
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-[[noreturn]] void fail(const Status& status) {
+[[noreturn]] void fail(const Status &status) {
   std::fprintf(stderr, "weights_bench: error: %s\n", status.message().c_str());
   std::exit(status.exitCode());
 }
@@ -48,7 +49,7 @@ double seconds() { return std::chrono::duration<double>(std::chrono::steady_cloc
 // A file of weights that goes with its owner.
 class WeightsFile {
  public:
-  WeightsFile(const std::string& folder, int64_t bytes)
+  WeightsFile(const std::string &folder, int64_t bytes)
       : path_(folder + "/weights_bench-" + std::to_string(getpid())), bytes_(bytes) {
     fd_.reset(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!fd_.isOpen()) fail(errnoError("cannot create '" + path_ + "'", errno));
@@ -63,7 +64,7 @@ class WeightsFile {
   }
   ~WeightsFile() { unlink(path_.c_str()); }
 
-  const std::string& path() const { return path_; }
+  const std::string &path() const { return path_; }
   int64_t bytes() const { return bytes_; }
 
   // Takes the file out of the page cache.
@@ -78,7 +79,7 @@ class WeightsFile {
 // ---------------------------------------------------------------------------------------------------------- the bound
 
 // Bytes per second of `threads` that read the file in blocks into one new mapping.
-double threadsRate(const WeightsFile& file, int threads, int64_t blockBytes, bool direct) {
+double threadsRate(const WeightsFile &file, int threads, int64_t blockBytes, bool direct) {
   FileDescriptor fd(open(file.path().c_str(), O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0)));
   if (!fd.isOpen()) return 0;  // a file system without direct access
   Result<Mapping> memory = Mapping::anonymous(file.bytes(), "bound");
@@ -95,12 +96,12 @@ double threadsRate(const WeightsFile& file, int threads, int64_t blockBytes, boo
       }
     });
   }
-  for (std::thread& thread : team) thread.join();
+  for (std::thread &thread : team) thread.join();
   const double time = seconds() - begin;
   return failed ? 0 : static_cast<double>(file.bytes()) / time;
 }
 
-double bound(const WeightsFile& file, bool cold) {
+double bound(const WeightsFile &file, bool cold) {
   double best = 0;
   const int cores = omp_get_num_procs();
   for (int64_t blockBytes : {kMiB, 4 * kMiB}) {
@@ -117,7 +118,7 @@ double bound(const WeightsFile& file, bool cold) {
 // ---------------------------------------------------------------------------------------------------------- the ranks
 
 struct Layout {
-  const char* name;
+  const char *name;
   int tp;
   ShortList<Split> splits;
   Shape global, local;  // of one tensor of kTensorBytes
@@ -125,7 +126,7 @@ struct Layout {
 
 // The stage's tables: as many tensors as the file holds, one after the other.
 struct Stage {
-  Stage(const Layout& layout, const WeightsFile& file) {
+  Stage(const Layout &layout, const WeightsFile &file) {
     const int64_t localBytes = elementCount(layout.local) * 4;
     for (int64_t i = 0; i < file.bytes() / kTensorBytes; ++i) {
       names.push_back("w" + std::to_string(i));
@@ -140,7 +141,7 @@ struct Stage {
                         Initializer::fromFile(0, i * kTensorBytes, DType::kF32)});
     }
     arenas = {{"parameters", static_cast<int64_t>(states.size()) * localBytes, Sharing::kPrivate}};
-    program.mesh = {layout.tp, 1, 1};
+    program.mesh = meshOf(layout.tp, 1, 1);
     program.states = tableOf(states);
     program.arenas = tableOf(arenas);
   }
@@ -151,17 +152,18 @@ struct Stage {
 };
 
 // A rank's process: says that it is there, waits for the start, reads.
-[[noreturn]] void runRank(const Stage& stage, const WeightsFile& file, int rank, int ready, int start) {
-  applyThreadPlan({std::max(1, omp_get_num_procs() / stage.program.mesh.tp), rank, stage.program.mesh.tp});
+[[noreturn]] void runRank(const Stage &stage, const WeightsFile &file, int rank, int ready, int start) {
+  applyThreadPlan(
+      {std::max(1, omp_get_num_procs() / sizeOf(stage.program.mesh, kTp)), rank, sizeOf(stage.program.mesh, kTp)});
   Result<Mapping> memory = Mapping::anonymous(stage.arenas[0].bytes, "parameters");
   char byte = 0;
   if (!memory.ok() || write(ready, &byte, 1) != 1 || read(start, &byte, 1) != 1) _exit(70);
-  std::byte* arenas[] = {memory->base()};
-  const Status status = initializeStates(stage.program, {rank, 0, 0}, 0, {file.path()}, {arenas, nullptr});
+  std::byte *arenas[] = {memory->base()};
+  const Status status = initializeStates(stage.program, {0, rank}, 0, {file.path()}, {arenas, nullptr});
   _exit(status.exitCode());
 }
 
-double ranksRate(const Layout& layout, const WeightsFile& file) {
+double ranksRate(const Layout &layout, const WeightsFile &file) {
   const Stage stage(layout, file);
   int ready[2], start[2];
   if (pipe(ready) != 0 || pipe(start) != 0) fail(errnoError("cannot make a pipe", errno));
@@ -171,7 +173,7 @@ double ranksRate(const Layout& layout, const WeightsFile& file) {
     if (child == 0) runRank(stage, file, rank, ready[1], start[0]);
   }
   std::vector<char> bytes(static_cast<size_t>(layout.tp));
-  for (char& byte : bytes) {
+  for (char &byte : bytes) {
     if (read(ready[0], &byte, 1) != 1) fail(internalError("a rank did not start"));
   }
   const double begin = seconds();
@@ -186,7 +188,7 @@ double ranksRate(const Layout& layout, const WeightsFile& file) {
   return static_cast<double>(file.bytes()) / time;
 }
 
-void compare(const Layout& layout, const WeightsFile& file, int repetitions, bool cold) {
+void compare(const Layout &layout, const WeightsFile &file, int repetitions, bool cold) {
   double best = 0, given = 0;
   for (int i = 0; i < repetitions; ++i) {
     given = std::max(given, bound(file, cold));
@@ -201,14 +203,14 @@ void compare(const Layout& layout, const WeightsFile& file, int repetitions, boo
   std::fflush(stdout);
 }
 
-bool isInMemory(const std::string& folder) {
+bool isInMemory(const std::string &folder) {
   struct statfs info;
   return statfs(folder.c_str(), &info) == 0 && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   if (argc < 2) {
     std::fprintf(stderr, "weights_bench FOLDER [MiB = 1024] [repetitions = 3]\n");
     return 64;
@@ -222,16 +224,16 @@ int main(int argc, char** argv) {
   constexpr int64_t kRows = kTensorBytes / 4 / kColumns;
   const std::vector<Layout> layouts = {
       {"whole", 1, {}, {kRows, kColumns}, {kRows, kColumns}},
-      {"tp 2, rows", 2, {{0, Axis::kTp}}, {kRows, kColumns}, {kRows / 2, kColumns}},
-      {"tp 2, columns (8 KiB runs)", 2, {{1, Axis::kTp}}, {kRows, kColumns}, {kRows, kColumns / 2}},
-      {"tp 2, heads (1 KiB runs)", 2, {{2, Axis::kTp}}, {kRows, kColumns / 512, 8, 64}, {kRows, kColumns / 512, 4, 64}},
+      {"tp 2, rows", 2, {{0, kTp}}, {kRows, kColumns}, {kRows / 2, kColumns}},
+      {"tp 2, columns (8 KiB runs)", 2, {{1, kTp}}, {kRows, kColumns}, {kRows, kColumns / 2}},
+      {"tp 2, heads (1 KiB runs)", 2, {{2, kTp}}, {kRows, kColumns / 512, 8, 64}, {kRows, kColumns / 512, 4, 64}},
   };
   for (bool cold : {false, true}) {
     if (cold && isInMemory(folder)) {
       std::printf("'%s' is in memory: there is no disk to be measured\n", folder.c_str());
       break;
     }
-    for (const Layout& layout : layouts) compare(layout, file, repetitions, cold);
+    for (const Layout &layout : layouts) compare(layout, file, repetitions, cold);
   }
   return 0;
 }

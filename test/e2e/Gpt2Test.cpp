@@ -67,9 +67,7 @@ TEST(Gpt2OneRank, AdamWLossesAndGradientsArePyTorchs) {
 
 TEST(Gpt2OneRank, SgdLossesArePyTorchs) { expectLosses(oneRank("sgd"), reference().at("losses.sgd").values, 1e-4); }
 
-TEST(Gpt2OneRank, AdamLossesArePyTorchs) {
-  expectLosses(oneRank("adam"), reference().at("losses.adam").values, 1e-4);
-}
+TEST(Gpt2OneRank, AdamLossesArePyTorchs) { expectLosses(oneRank("adam"), reference().at("losses.adam").values, 1e-4); }
 
 TEST(Gpt2OneRank, LambAndLionLossesAreThoseOfThePapersUnderPyTorch) {
   expectLosses(oneRank("lamb"), reference().at("losses.lamb").values, 1e-4);
@@ -102,25 +100,21 @@ INSTANTIATE_TEST_SUITE_P(PureAxesAndAllThree, Gpt2Layout,
 /// Interleaved 1F1B: two chunks a stage and four, alone and under all that changes what a chunk does.
 INSTANTIATE_TEST_SUITE_P(
     VirtualStages, Gpt2Layout,
-    testing::Values(Layout{1, 2, 1, "1f1b", "sgd", "f32", {"--virtual-stages", "4"}},
-                    Layout{2, 2, 1, "1f1b", "sgd", "f32", {"--virtual-stages", "2"}},
-                    Layout{1, 4, 1, "1f1b", "adamw", "f32", {"--virtual-stages", "2"}},
-                    Layout{2, 2, 2, "1f1b", "adamw", "f32", {"--virtual-stages", "2", "--recompute", "layer"}},
-                    Layout{1,
-                           2,
-                           2,
-                           "1f1b",
-                           "adamw",
-                           "f32",
-                           {"--virtual-stages", "2", "--zero", "3", "--stage3-param-persistence-threshold", "5000",
-                            "--stage3-prefetch", "2"}},
-                    Layout{1,
-                           2,
-                           2,
-                           "1f1b",
-                           "adamw",
-                           "f32",
-                           {"--virtual-stages", "3", "--zero", "2", "--offload-optimizer", "cpu"}}),
+    testing::Values(
+        Layout{1, 2, 1, "1f1b", "sgd", "f32", {"--virtual-stages", "4"}},
+        Layout{2, 2, 1, "1f1b", "sgd", "f32", {"--virtual-stages", "2"}},
+        Layout{1, 4, 1, "1f1b", "adamw", "f32", {"--virtual-stages", "2"}},
+        Layout{2, 2, 2, "1f1b", "adamw", "f32", {"--virtual-stages", "2", "--recompute", "layer"}},
+        Layout{1,
+               2,
+               2,
+               "1f1b",
+               "adamw",
+               "f32",
+               {"--virtual-stages", "2", "--zero", "3", "--stage3-param-persistence-threshold", "5000",
+                "--stage3-prefetch", "2"}},
+        Layout{
+            1, 2, 2, "1f1b", "adamw", "f32", {"--virtual-stages", "3", "--zero", "2", "--offload-optimizer", "cpu"}}),
     [](const auto &info) { return info.param.name(); });
 
 /// What --plan gives back is the same program; the plan knows its chunks.
@@ -144,6 +138,35 @@ TEST(Gpt2HandWrittenPlan, AgreesWithOneRank) {
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   expectLosses(train(folder, kSteps, {"--dump-gradients", gradients}).losses, oneRank("sgd"), 1e-5);
   expectGradients(gradients);
+}
+
+/// An axis of a name of its own beside dp and tp, which splits what the plan says and nothing else.
+TEST(Gpt2FourAxes, AgreeWithOneRank) {
+  std::string folder = scratch("four-axes"), gradients = folder + "/gradients.safetensors";
+  std::vector<std::string> arguments = compileArguments({2, 1, 2, "1f1b", "sgd"}, folder);
+  arguments.insert(arguments.end(), {"--plan", HYC_E2E_SOURCE_DIR "/four-axes.plan.json"});
+  Outcome outcome = execute(arguments);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("8 ranks (tp 2 × pp 1 × dp 2 × ep 2)"), std::string::npos) << outcome.output;
+  expectLosses(train(folder, kSteps, {"--dump-gradients", gradients}).losses, oneRank("sgd"), 1e-5);
+  expectGradients(gradients);
+  auto manifest = nlohmann::json::parse(bytesOf(folder + "/manifest.json"));
+  EXPECT_EQ(manifest["axes"], (nlohmann::json{"dp", "ep", "tp"}));
+  EXPECT_EQ(manifest["ranks"].size(), 8u);
+}
+
+/// dp as hosts × local: groups over one of them alone, beside those over both.
+TEST(Gpt2SubAxes, AgreeWithOneRank) {
+  std::string folder = scratch("sub-axes"), gradients = folder + "/gradients.safetensors";
+  std::vector<std::string> arguments = compileArguments({1, 1, 4, "1f1b", "sgd"}, folder);
+  arguments.insert(arguments.end(), {"--plan", HYC_E2E_SOURCE_DIR "/sub-axes.plan.json"});
+  Outcome outcome = execute(arguments);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  expectLosses(train(folder, kSteps, {"--dump-gradients", gradients}).losses, oneRank("sgd"), 1e-5);
+  expectGradients(gradients);
+  std::string report = bytesOf(folder + "/report.txt");
+  EXPECT_NE(report.find("{local}"), std::string::npos);
+  EXPECT_NE(report.find("{hosts, local}"), std::string::npos);
 }
 
 /// Bytes of the activations arena of the first stage, by the account.

@@ -105,7 +105,7 @@ bool Comparison::plan(TrainedModule &module) {
   fitToLayers(countLayers(module));
   if (!module.transform("hyc-create-mesh{dp=" + std::to_string(layout.dp) + " tp=" + std::to_string(layout.tp) +
                         " pp=" + std::to_string(layout.pp) + " virtual-stages=" + std::to_string(layout.virtualStages) +
-                        "}"))
+                        layout.axes + "}"))
     return false;
   if (edit)
     edit(module);

@@ -17,6 +17,7 @@ struct Layout {
   int64_t tp, pp, dp, microBatch, microBatches, steps;
   int64_t virtualStages = 1;
   std::string schedule, optimizer;
+  std::string axes; ///< further options of hyc-create-mesh: " axes=ep:2"
 
   explicit Layout(uint64_t seed);
   bool uses(const char *name) const { return optimizer.find(name) != std::string::npos; }

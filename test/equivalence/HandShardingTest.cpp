@@ -27,6 +27,14 @@ public:
         mesh(hyc::dist::MeshOp::find(module)), classes(func), random(seed * 131 + 7) {
     static const int kDensities[] = {10, 30, 60, 100};
     density = kDensities[random() % 4];
+    auto names = llvm::to_vector(llvm::reverse(llvm::to_vector(mesh.getAxes().getAsRange<mlir::StringAttr>())));
+    for (mlir::StringAttr name : names)
+      lists.push_back({name});
+    for (size_t minor = 0; minor < names.size(); ++minor)
+      for (size_t major = minor + 1; major < names.size(); ++major) {
+        lists.push_back({names[major], names[minor]});
+        lists.push_back({names[minor], names[major]});
+      }
   }
 
   void run() {
@@ -70,13 +78,10 @@ private:
   /// One or two axes of the mesh in any order; mostly such as cut `size` evenly or may pad it, so that most plans are
   /// legal.
   Axes pick(int64_t size, bool mayPad) {
-    static const std::vector<std::vector<const char *>> kLists = {{"tp"}, {"dp"}, {"dp", "tp"}, {"tp", "dp"}};
     for (int attempt = 0; attempt < 4; ++attempt) {
-      Axes axes;
-      for (const char *name : kLists[random() % kLists.size()])
-        axes.push_back(mlir::StringAttr::get(module.getContext(), name));
+      Axes axes = lists[random() % lists.size()];
       int64_t parts = mesh.getSize(hyc::dist::AxisListAttr::get(module.getContext(), axes));
-      bool inOrder = axes.size() == 1 || axes.front() == "dp";
+      bool inOrder = mesh.isMajorToMinor(axes);
       bool lastHolds = hyc::dist::shardSize(size, parts) * (parts - 1) < size;
       if (size % parts == 0 || (mayPad && inOrder && lastHolds) || chance(8))
         return axes;
@@ -90,6 +95,7 @@ private:
   hyc::FactorClasses classes;
   std::mt19937_64 random;
   int density;
+  std::vector<Axes> lists; ///< that a dimension may be split over
   std::map<int, Axes> chosen;
 };
 
@@ -111,6 +117,21 @@ Comparison handSharded(uint64_t seed) {
   return comparison;
 }
 
+/// Beside dp and tp an axis of a name of its own; in every third mesh dp is cut in two, of which each is an axis.
+Comparison overFurtherAxes(uint64_t seed) {
+  Comparison comparison = handSharded(seed);
+  Layout &layout = comparison.layout;
+  layout.tp = 1 + static_cast<int64_t>(seed % 2), layout.pp = seed % 5 == 4 ? 2 : 1;
+  layout.dp = seed % 3 == 0 ? 4 : 2;
+  layout.axes = seed % 3 == 0 ? " axes=ep:2,dp.hosts:2,dp.local:2" : " axes=ep:2";
+  if (seed % 4 == 1)
+    layout.axes += " order=tp,ep";
+  comparison.options.samples = layout.microBatch * layout.dp;
+  comparison.options.headMultiple = 2 * layout.tp;
+  comparison.options.sizeMultiple = seed % 7 == 0 ? 1 : 4 * layout.tp;
+  return comparison;
+}
+
 /// Whether a plan was refused for what really can't be, in words that say so.
 bool isReasoned(const std::string &diagnostics) {
   static const std::regex kRefusal("has sharding .* which splits dim .* but .* (the last part would be empty|"
@@ -129,6 +150,7 @@ TEST(HandShardings, CoverEveryKindOfSplit) {
     const char *text;
     int least, found;
   } features[] = {{"dist.all_gather_start", 60, 0},
+                  {"dist.all_to_all_start", 10, 0},
                   {"dist.slice", 60, 0},
                   {"dist.all_reduce_start max", 5, 0},
                   {"hyc.vocab_sum_exp", 5, 0},
@@ -209,5 +231,32 @@ TEST_P(HandSharded, ComputesWhatOneDeviceComputesOrIsRefused) {
   else
     EXPECT_TRUE(isReasoned(diagnostics)) << "seed " << GetParam() << "\n" << diagnostics;
 }
+
+class OverFurtherAxes : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(OverFurtherAxes, ComputesWhatOneDeviceComputesOrIsRefused) {
+  Comparison comparison = overFurtherAxes(GetParam());
+  std::string diagnostics;
+  if (comparison.isAccepted(diagnostics))
+    comparison.run();
+  else
+    EXPECT_TRUE(isReasoned(diagnostics)) << "seed " << GetParam() << "\n" << diagnostics;
+}
+
+TEST(FurtherAxes, SplitWhatThePlanSaysAndAreExchangedOver) {
+  std::map<std::string, int> found;
+  const char *const patterns[] = {"all_reduce_start .* over <\\{ep\\}>", "all_gather_start .* over <\\{ep\\}>",
+                                  "over <\\{local\\}>", "over <\\{hosts, local\\}>",
+                                  "all_to_all_start .* over <\\{(ep|hosts|local)\\}>"};
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    std::string text = std::regex_replace(overFurtherAxes(seed).partitionedText(), std::regex(" +"), " ");
+    for (const char *pattern : patterns)
+      found[pattern] += std::regex_search(text, std::regex(pattern));
+  }
+  for (const char *pattern : patterns)
+    EXPECT_GE(found[pattern], 2) << pattern;
+}
+
+INSTANTIATE_TEST_SUITE_P(RandomShardings, OverFurtherAxes, testing::Range<uint64_t>(0, 60));
 
 INSTANTIATE_TEST_SUITE_P(RandomShardings, HandSharded, testing::Range(kSeeds.first, kSeeds.first + kSeeds.second));

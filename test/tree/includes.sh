@@ -22,6 +22,8 @@ forbid() {
   failed=1
 }
 
+# All of kernels/ but what is pure data and needs only std: kernels/descriptions.h, and a folder's description.h.
+kernels='kernels/[a-z_0-9]+/([^d]|d[^e]|de[^s])|kernels/[^d/][^/]*\.h'
 compiler='mlir/|mlir-c/|llvm/|llvm-c/|hyc/|dialects/'
 forbid runtime "$compiler" "the runtime knows nothing of the compiler"
 # The runtime's rooms: base, then memory, then comm and io beside each other, then run; cuda beside run. A room that is
@@ -41,19 +43,20 @@ done
 forbid runtime/include "($(paste -sd'|' <<<"$rooms"))/" "what the runtime shows includes nothing of its inside"
 forbid kernels "$compiler|hycrt/" "kernels know std, OpenMP and the vendor library only"
 forbid tools/hyc-run "$compiler" "hyc-run runs where the compiler is not"
-forbid dialects 'hyc/|hycrt/|kernels/' "dialects include mlir, llvm and dialects only"
+forbid dialects "hyc/|hycrt/|kernels/[a-z_0-9]+/|kernels/[^d/][^/]*\.h" \
+  "dialects include mlir, llvm, dialects and kernels/descriptions.h only"
 for side in include/hyc lib; do
   forbid $side/Support 'dialects/(Dist|Rank)|hyc/(Plan|Analysis|Import|Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/' \
     "Support stands below everything else"
   forbid $side/Plan 'dialects/|hyc/(Analysis|Import|Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/' \
     "the plan is a value: it includes Support only"
-  forbid $side/Analysis 'hyc/(Plan|Import|Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/' \
-    "Analysis includes dialects and Support only"
-  forbid $side/Import 'hyc/(Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/' \
+  forbid $side/Analysis "hyc/(Plan|Import|Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|$kernels" \
+    "Analysis includes dialects, Support and descriptions of kernels only"
+  forbid $side/Import "hyc/(Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/" \
     "Import, Transforms and Target do not include one another"
-  forbid $side/Transforms 'hyc/(Import|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/' \
+  forbid $side/Transforms "hyc/(Import|Interpreter|Target|Pipelines|Driver)|hycrt/|$kernels" \
     "Import, Transforms and Target do not include one another"
-  forbid $side/Target 'hyc/(Import|Transforms|Interpreter|Pipelines|Driver)|hycrt/|kernels/' \
+  forbid $side/Target "hyc/(Import|Transforms|Interpreter|Pipelines|Driver)|hycrt/|$kernels" \
     "Import, Transforms and Target do not include one another"
   forbid $side/Interpreter 'hyc/(Plan|Import|Transforms|Target|Pipelines|Driver)|hycrt/' \
     "the Interpreter is an oracle: it shares no code with what it checks"

@@ -246,7 +246,7 @@ void Launcher::reportFailure(int rank, const RankEnd& end) {
   const std::string how = end.signal != 0 ? "was ended by " + signalText(end.signal)
                                           : "ended with status " + std::to_string(end.exitStatus);
   display_.clear();
-  std::fprintf(stderr, "hyc-run: rank %d (tp %d, pp %d, dp %d, program %s) %s%s\n", rank, at.tp, at.pp, at.dp,
+  std::fprintf(stderr, "hyc-run: rank %d (%s, program %s) %s%s\n", rank, describe(manifest_.mesh, at).c_str(),
                manifest_.ranks[static_cast<size_t>(rank)].program.c_str(), how.c_str(),
                ranks_.size() > 1 ? "; the other ranks were ended" : "");
 }

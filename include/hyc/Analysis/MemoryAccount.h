@@ -77,15 +77,16 @@ struct ArenaAccount {
 
 /// One exchange of one stage's functions, or one tensor that crosses to a neighbour.
 struct ExchangeAccount {
-  std::string function, kind; ///< kind: all_reduce, all_gather, reduce_scatter, or "send"
+  std::string function, kind; ///< kind: that of an exchange, as all_reduce, or "send"
   std::string axes;           ///< "{tp}", "{dp} stages [0, 1]"; of a send "stage 0 to 1"
   int64_t members = 1;
-  int64_t bytes = 0; ///< of the whole tensor that is combined, joined or scattered
+  int64_t bytes = 0; ///< of the whole tensor that is combined, joined, cut or passed on
   int64_t timesPerStep = 1;
   std::string source, because; ///< the op that asked for it, and the sharding
 
   /// Bytes that one rank sends in a step with the exchanges that move least, those around a ring: B(n−1)/n for
-  /// all_gather and reduce_scatter, twice that for all_reduce (Patarasu and Yuan 2009); of a send all.
+  /// all_gather, reduce_scatter and all_to_all, twice that for all_reduce (Patarasu and Yuan 2009); of a send or shift
+  /// all.
   double sentBytesPerStep() const;
 };
 
@@ -124,10 +125,11 @@ void findPeak(const StageAccount &stage, ArenaAccount &arena);
 ArenaMoment momentAt(const StageAccount &stage, const ArenaAccount &arena, int64_t time);
 
 struct JobAccount {
-  int64_t tp = 1, pp = 1, dp = 1;
+  int64_t tp = 1, pp = 1, dp = 1, further = 1; ///< `further`: along axes of the plan's own
   std::vector<StageAccount> stages;
 
-  int64_t ranks() const { return tp * pp * dp; }
+  int64_t ranksPerStage() const { return tp * dp * further; }
+  int64_t ranks() const { return pp * ranksPerStage(); }
   /// Of the rank that needs most.
   int64_t mostDeviceBytes() const;
 };

@@ -10,6 +10,7 @@
 #ifndef HYC_INTERPRETER_INTERPRETER_H
 #define HYC_INTERPRETER_INTERPRETER_H
 
+#include "dialects/Hyc/StateRoles.h"
 #include "hyc/Interpreter/Device.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/LogicalResult.h"
@@ -62,6 +63,10 @@ struct StepResult {
   double lossSum = 0;
   int64_t tokenCount = 0;
   double gradNorm = 0;
+
+  /// Whether a state of this role is a part of it.
+  static bool has(StateRole role);
+  void take(StateRole role, const Tensor &value);
 
   /// Over the tokens counted; 0 where none were.
   double meanLoss() const { return tokenCount ? lossSum / static_cast<double>(tokenCount) : 0; }

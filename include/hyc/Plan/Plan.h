@@ -46,6 +46,8 @@ inline constexpr const char *kStateProperties[] = {
 
 /// What a plan file says of single parameters, inputs and ops.
 struct PlanRules {
+  /// Axes of the mesh besides dp and tp, as NAME:SIZE, or PARENT.NAME:SIZE of a sub-axis; and those that come first.
+  std::vector<std::string> axes, order;
   std::vector<std::string>
       cuts; ///< an op of the first layer of each chunk but the first; empty: balanced by the method
   std::vector<PlanRule> inputs, parameters, lifetimes;
@@ -121,7 +123,11 @@ struct Plan : LearningRatePlan {
 
   /// Tells how well the parameters do, and changes none.
   bool evaluates() const { return *entry == "evaluate"; }
-  int64_t rankCount() const { return *tp * *pp * *dp; }
+  int64_t rankCount() const { return *tp * *pp * *dp * furtherRanks(); }
+  /// Product of the sizes of the axes besides dp and tp.
+  int64_t furtherRanks() const;
+  /// " × ep 2" of each of them, for messages.
+  std::string describeFurtherAxes() const;
 };
 
 } // namespace hyc

@@ -62,7 +62,10 @@ CompileOptions hyc::withCandidate(CompileOptions options, const FitCandidate &ca
     offerTo(varied.row().in(options), varied.get(candidate), Origin::Flag, "--" + varied.row().flag.str());
   // Cuts and shardings belong to another mesh.
   options.planFile = "";
-  options.rules = PlanRules();
+  PlanRules mesh;
+  mesh.axes = options.rules.axes;
+  mesh.order = options.rules.order;
+  options.rules = mesh;
   return options;
 }
 

@@ -126,9 +126,10 @@ Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_
   if (need <= limit)
     return Error::success();
   const StageAccount &stage = neediestStage(job);
-  std::string text = describeRanks(job, stage) + (job.tp * job.dp > 1 ? " need " : " needs ") + formatBytes(need) +
-                     " (" + std::to_string(need) + " bytes) of device memory" + (job.tp * job.dp > 1 ? " each" : "") +
-                     ", --device-memory is " + formatBytes(limit) + describeNeed(job, stage);
+  std::string text = describeRanks(job, stage) + (job.ranksPerStage() > 1 ? " need " : " needs ") + formatBytes(need) +
+                     " (" + std::to_string(need) + " bytes) of device memory" +
+                     (job.ranksPerStage() > 1 ? " each" : "") + ", --device-memory is " + formatBytes(limit) +
+                     describeNeed(job, stage);
 
   Proposals proposals = findProposals(job, options, describeChoice(job, options, microBatch), limit, replan, listener);
   if (proposals.found > 0)

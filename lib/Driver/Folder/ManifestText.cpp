@@ -71,9 +71,12 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
   std::string text;
   raw_string_ostream os(text);
   os << "{\n  \"format_version\": 1,\n  \"name\": " << quoted(facts.name)
-     << ",\n  \"plan_hash\": " << quoted(facts.planHash) << ",\n  \"mesh\": {\"tp\": " << facts.tp
-     << ", \"pp\": " << facts.pp << ", \"dp\": " << facts.dp
-     << "},\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
+     << ",\n  \"plan_hash\": " << quoted(facts.planHash) << ",\n  \"mesh\": {\"pp\": " << facts.stages;
+  for (const ManifestFacts::Axis &axis : facts.axes)
+    os << ", " << quoted(axis.name) << ": " << axis.size;
+  os << "},\n  \"axes\": [";
+  interleave(facts.axes, os, [&](const ManifestFacts::Axis &axis) { os << quoted(axis.name); }, ", ");
+  os << "],\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
      << (facts.evaluates ? ",\n  \"entry\": \"evaluate\"" : "") << ",\n  \"threads\": " << facts.threads
      << ",\n  \"nvme_path\": " << quoted(facts.nvmePath) << ",\n  \"learning_rate\": {"
@@ -84,12 +87,18 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
   os << ",\n  \"model_files\": [";
   interleave(facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
   os << "],\n  \"ranks\": [";
-  int64_t rank = 0;
-  for (int64_t pp = 0; pp < facts.pp; ++pp)
-    for (int64_t dp = 0; dp < facts.dp; ++dp)
-      for (int64_t tp = 0; tp < facts.tp; ++tp, ++rank)
-        os << (rank ? ",\n    " : "\n    ") << "{\"rank\": " << rank << ", \"tp\": " << tp << ", \"pp\": " << pp
-           << ", \"dp\": " << dp << ", \"program\": " << quoted(facts.stagePrograms[pp]) << "}";
+  int64_t perStage = 1;
+  for (const ManifestFacts::Axis &axis : facts.axes)
+    perStage *= axis.size;
+  for (int64_t rank = 0; rank < facts.stages * perStage; ++rank) {
+    int64_t stage = rank / perStage, place = rank % perStage, minor = perStage;
+    os << (rank ? ",\n    " : "\n    ") << "{\"rank\": " << rank << ", \"pp\": " << stage;
+    for (const ManifestFacts::Axis &axis : facts.axes) {
+      minor /= axis.size;
+      os << ", " << quoted(axis.name) << ": " << place / minor % axis.size;
+    }
+    os << ", \"program\": " << quoted(facts.stagePrograms[stage]) << "}";
+  }
   os << "\n  ]\n}\n";
   return text;
 }

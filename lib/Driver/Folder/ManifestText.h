@@ -12,7 +12,12 @@ namespace hyc {
 struct ManifestFacts {
   std::string name, planHash, schedule;
   bool evaluates = false;
-  int64_t tp = 1, pp = 1, dp = 1;
+  int64_t stages = 1;
+  struct Axis {
+    std::string name;
+    int64_t size = 1;
+  };
+  std::vector<Axis> axes; ///< of the mesh, major to minor
   int64_t microBatch = 1, gradAccum = 1, sequence = 1;
   int64_t threads = 0;
   std::string nvmePath;

@@ -25,7 +25,7 @@ std::string ProgramFolder::report() const {
                         std::to_string(plan.dp) + " = " +
                         std::to_string(model.microBatch * *options.gradAccum * plan.dp);
   return model.name + ": " + std::to_string(plan.rankCount()) + " ranks, tp " + std::to_string(plan.tp) + " × pp " +
-         std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) +
+         std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) + plan.describeFurtherAxes() +
          "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples" +
          (model.sequence == 0 ? "" : " of " + std::to_string(model.sequence) + " tokens") + "\nschedule " +
          *plan.schedule +
@@ -53,9 +53,10 @@ std::string ProgramFolder::manifest(ModuleOp rank, const std::vector<std::string
   facts.planHash = std::string(16 - digits.size(), '0') + digits;
   facts.schedule = *model.plan.schedule;
   facts.evaluates = options.evaluates();
-  facts.tp = model.plan.tp;
-  facts.pp = model.plan.pp;
-  facts.dp = model.plan.dp;
+  dist::MeshOp mesh = dist::MeshOp::find(rank);
+  facts.stages = static_cast<int64_t>(mesh.getStages());
+  for (auto axis : mesh.getAxes().getAsRange<StringAttr>())
+    facts.axes.push_back({axis.str(), mesh.getSize(axis)});
   facts.microBatch = model.microBatch;
   facts.gradAccum = *options.gradAccum;
   facts.sequence = std::max<int64_t>(1, model.sequence);

@@ -390,6 +390,8 @@ Plan hyc::describePlan(ModuleOp module, const Plan &chosen) {
   PlanRules &rules = plan.rules;
   rules = PlanRules();
   rules.forms = chosen.rules.forms;
+  rules.axes = chosen.rules.axes;
+  rules.order = chosen.rules.order;
   MLIRContext *context = module.getContext();
   if (dist::MeshOp mesh = dist::MeshOp::find(module)) {
     plan.tp = mesh.getSize(StringAttr::get(context, "tp"));

@@ -55,6 +55,8 @@ static Error checkMesh(const CompileOptions &options) {
     return usageError(saidBy<&Plan::tp>(options) + " × " + saidBy<&Plan::pp>(options) + " × " +
                       saidBy<&Plan::dp>(options) + " = " + Twine(tp) + " × " + Twine(pp) + " × " + Twine(dp) + " = " +
                       Twine(tp * pp * dp) + " ranks, expected at most " + Twine(kMaxRanks));
+  if (options.rankCount() > kMaxRanks)
+    return usageError("the mesh has more than " + Twine(kMaxRanks) + " ranks with its further axes");
   return Error::success();
 }
 

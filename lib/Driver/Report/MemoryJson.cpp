@@ -65,8 +65,8 @@ static void writePadding(json::OStream &json, const PaddedRanks &ranks) {
 static void writeStage(json::OStream &json, const JobAccount &job, const StageAccount &stage) {
   json.object([&] {
     json.attribute("stage", stage.stage);
-    json.attribute("first_rank", stage.stage * job.tp * job.dp);
-    json.attribute("ranks", job.tp * job.dp);
+    json.attribute("first_rank", stage.stage * job.ranksPerStage());
+    json.attribute("ranks", job.ranksPerStage());
     json.attribute("slots", stage.slots);
     json.attribute("device_bytes", stage.deviceBytes());
     json.attribute("total_bytes", stage.totalBytes());

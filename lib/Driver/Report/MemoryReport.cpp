@@ -28,7 +28,7 @@ std::string hyc::formatBytes(double bytes) {
 }
 
 std::string hyc::describeRanks(const JobAccount &job, const StageAccount &stage) {
-  int64_t count = job.tp * job.dp, first = stage.stage * count;
+  int64_t count = job.ranksPerStage(), first = stage.stage * count;
   if (count == 1)
     return "rank " + std::to_string(first);
   return "ranks " + std::to_string(first) + " to " + std::to_string(first + count - 1);

@@ -41,22 +41,14 @@ static llvm::StringMap<int64_t> countCalls(ModuleOp module, dist::MeshOp mesh) {
   return counts;
 }
 
-static void addCollective(FoldedTable &table, FuncOp function, Operation *op, int64_t times) {
-  auto text = [&](StringRef name) {
-    auto value = op->getAttrOfType<StringAttr>(name);
-    return value ? value.str() : std::string("-");
-  };
-  StringRef kind = op->getName().stripDialect();
-  kind.consume_back("_start");
-  std::string because = text("why");
-  StringRef sharding = because;
-  if (sharding.consume_front("#dist.sharding<") && sharding.consume_back(">"))
-    because = sharding.str();
-  // Of the whole, whichever side of the exchange has it.
-  int64_t bytes = std::max(bytesOf(op->getOperand(0).getType()),
-                           bytesOf(cast<dist::PendingType>(op->getResult(0).getType()).getTensor()));
-  table.add({function.getSymName().str(), kind.str(), describe(op->getAttrOfType<dist::GroupAttr>("group")),
-             std::to_string(bytes), std::to_string(times), "1", text("cause"), because});
+static void addCollective(FoldedTable &table, FuncOp function, dist::ExchangeOpInterface op, int64_t times) {
+  StringRef because = op.getWhyText();
+  if (because.consume_front("#dist.sharding<"))
+    because.consume_back(">");
+  auto orDash = [](StringRef text) { return text.empty() ? std::string("-") : text.str(); };
+  table.add({function.getSymName().str(), stringifyExchangeKind(op.getExchange()).str(),
+             describe(op.getExchangeGroup()), std::to_string(op.getWholeBytes()), std::to_string(times), "1",
+             orDash(op.getCauseText()), orDash(because)});
 }
 
 static std::string reportCollectives(ModuleOp module, const llvm::StringMap<int64_t> &counts) {
@@ -64,9 +56,8 @@ static std::string reportCollectives(ModuleOp module, const llvm::StringMap<int6
       {"*function", "exchange", "over", "bytes>", "times a step>", "+count>", "*asked for by", "because"});
   for (auto function : module.getOps<FuncOp>()) {
     int64_t times = counts.lookup(function.getSymName());
-    for (Operation &op : function.getBody().front())
-      if (isa<dist::AllReduceStartOp, dist::AllGatherStartOp, dist::ReduceScatterStartOp>(op))
-        addCollective(table, function, &op, times);
+    for (auto op : function.getBody().front().getOps<dist::ExchangeOpInterface>())
+      addCollective(table, function, op, times);
   }
   if (table.empty())
     return "No collectives: one rank a stage.\n";

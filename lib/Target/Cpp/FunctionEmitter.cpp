@@ -1,6 +1,8 @@
 // Functions: pieces, declarations, addresses, shared layers.
 #include "FunctionEmitter.h"
 
+#include "dialects/Hyc/HycDialect.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -12,8 +14,9 @@ namespace {
 constexpr size_t kCallsPerPiece = 32;
 }
 
-FunctionEmitter::FunctionEmitter(rank::FuncOp func, dist::MeshOp mesh, bool onGpu)
-    : func(func), mesh(mesh), onGpu(onGpu) {
+FunctionEmitter::FunctionEmitter(rank::FuncOp func, dist::MeshOp mesh, MakeCallPrinter makePrinter,
+                                 std::set<std::string> &headers)
+    : func(func), mesh(mesh), printer(makePrinter(*this)), headers(headers) {
   if (func.isShared()) {
     structName = camelCase(func.getSymName());
     structName[0] = llvm::toUpper(structName[0]);
@@ -90,7 +93,7 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
         ++end;
       emitInvokes(ArrayRef(piece.calls).slice(i, end - i));
       i = end - 1;
-    } else if (size_t printed = onGpu ? emitCudaRun(ArrayRef(piece.calls).drop_front(i)) : 0) {
+    } else if (size_t printed = printer->printRun(ArrayRef(piece.calls).drop_front(i))) {
       i += printed - 1;
     } else if (failed(emitOp(piece.calls[i]))) {
       return failure();
@@ -101,14 +104,13 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
   if (!moves.empty() && !passesMoves)
     os << movesDeclaration();
   for (const auto &[arena, perSlot] : usedArenas) {
-    os << "  std::byte* const " << identifier(arena) << (perSlot ? "Slot" : "")
-       << (onGpu ? " = ctx.accelerator()->arena(" : " = ctx.arena(") << constantName(arena) << ")";
+    os << "  std::byte* const " << identifier(arena) << (perSlot ? "Slot" : "") << " = " << printer->arenaFunction()
+       << "(" << constantName(arena) << ")";
     if (perSlot)
       os << " + call.slot * " << constantName(arena) << "RecordBytes";
     os << ";\n";
   }
-  if (onGpu)
-    os << "  [[maybe_unused]] const cuda::Stream stream = ctx.accelerator()->stream();\n";
+  os << printer->declarations();
   for (const auto &[variable, declaration] : usedShards)
     os << "  " << declaration << "\n";
   if (usesMode)
@@ -169,7 +171,7 @@ std::string FunctionEmitter::shard(rank::BufferType type) {
     name += axis.getValue();
   std::string size = std::to_string(type.getNumElements()), whole = std::to_string(type.getWholeElements());
   name = identifier(name + size + "Of" + whole);
-  usedShards[name] = "const hycrt::FlatShard " + name + " = hycrt::flatShard(" + coordinate(type.getShardAxes(), mesh) +
+  usedShards[name] = "const hycrt::FlatShard " + name + " = hycrt::flatShard(" + coordinate(type.getShardAxes()) +
                      ", " + size + ", " + whole + ");";
   return name;
 }
@@ -238,12 +240,6 @@ void FunctionEmitter::line(const Twine &text) { body << "  " << text << "\n"; }
 
 /// One call, broken after commas where it would pass column 120.
 void FunctionEmitter::callLine(StringRef function, ArrayRef<std::string> arguments) {
-  if (onGpu && !function.contains("hycrt::") && !function.contains("cuda::") && arguments.front() != "stream") {
-    SmallVector<std::string> onStream{"stream"};
-    onStream.append(arguments.begin(), arguments.end());
-    StringRef name = function.ltrim(), margin = function.drop_back(name.size());
-    return callLine((margin + (name.starts_with("kernels::") ? "" : "cuda::") + name).str(), onStream);
-  }
   std::string current = ("  " + function + "(").str(), all;
   std::string indent(std::min<size_t>(current.size(), 40), ' ');
   for (auto [i, argument] : llvm::enumerate(arguments))
@@ -267,6 +263,28 @@ void FunctionEmitter::callLine(StringRef function, ArrayRef<std::string> argumen
   }
   take(all.size());
   body << StringRef(current).rtrim() << "\n";
+}
+
+void FunctionEmitter::declareValues(rank::CallOp op) {
+  constexpr size_t kColumns = 108;
+  auto values = op->getAttrOfType<DenseElementsAttr>("values");
+  Type type = cast<rank::BufferType>(op.getOuts()[0].getType()).getElementType();
+  std::string element = elementType(type).str(), list;
+  size_t column = 0;
+  for (Attribute value : values.getValues<Attribute>()) {
+    std::string text = literal(cast<TypedAttr>(value));
+    text = (isNarrowFloat(type) ? element + "(" + text + ")" : text) + ", ";
+    if ((column += text.size()) > kColumns) {
+      list += "\n      ";
+      column = text.size();
+    }
+    list += text;
+  }
+  line("  static constexpr " + element + " values[] = {" + list + "};");
+}
+
+void FunctionEmitter::table(StringRef type, StringRef name, StringRef rows) {
+  body << "    const " << type << " " << name << "[] = {\n" << rows << "    };\n";
 }
 
 void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
@@ -311,6 +329,6 @@ LogicalResult FunctionEmitter::emitOp(Operation *op) {
   if (auto check = dyn_cast<rank::CheckOp>(op))
     return emitCheck(check), success();
   if (auto call = dyn_cast<rank::CallOp>(op))
-    return onGpu ? emitCudaCall(call) : emitCall(call);
+    return printer->print(call);
   return op->emitOpError("has no spelling in C++; expected a call, after hyc-verify-rank");
 }

@@ -7,8 +7,9 @@
 namespace hyc::cpp {
 
 /// "void add_4096(const float* in0, const float* in1, float* out0)".
-/// For GPUs the first parameter is the stream.
-std::string kernelSignature(rank::KernelOp kernel, bool onGpu = false);
+std::string kernelSignature(rank::KernelOp kernel);
+/// For GPUs: the first parameter is the stream.
+std::string cudaKernelSignature(rank::KernelOp kernel);
 
 /// The definition: loops that vectorise, spread over threads when they are long. Each element is computed by itself,
 /// and combined in the fixed order of kernels/reduce/op.h, so the bits depend on neither. What combines ends with a

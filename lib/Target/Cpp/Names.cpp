@@ -190,29 +190,31 @@ std::string cpp::shapeText(rank::BufferType type) {
   return result + ")";
 }
 
-std::string cpp::coordinate(dist::AxisListAttr axes, dist::MeshOp mesh) {
-  std::string result;
-  for (StringAttr axis : axes.getAxes()) {
-    std::string own = "ctx.at()." + axis.getValue().str();
-    result = result.empty() ? own : "(" + result + " * " + std::to_string(mesh.getSize(axis)) + " + " + own + ")";
-  }
-  return result.empty() ? "0" : result;
+std::string cpp::axisName(StringAttr axis) {
+  std::string name = axis.getValue().str();
+  name[0] = llvm::toUpper(name[0]);
+  return "kAxis" + name;
 }
 
-std::string cpp::axisList(dist::AxisListAttr axes) {
+std::string cpp::coordinate(dist::AxisListAttr axes) {
+  return axes.empty() ? "0" : "ctx.coordinate(" + axisList(axes) + ")";
+}
+
+static std::string join(dist::AxisListAttr axes, StringRef between) {
   std::string result;
   for (StringAttr axis : axes.getAxes())
-    result += (result.empty() ? "" : ", ") + axisSet(dist::AxisListAttr::get(axis.getContext(), {axis}));
-  return "{" + result + "}";
+    result += (result.empty() ? "" : between.str()) + cpp::axisName(axis);
+  return result;
 }
 
-std::string cpp::axisSet(dist::AxisListAttr axes) {
-  std::string result;
-  for (StringAttr axis : axes.getAxes()) {
-    std::string name = axis.getValue().str();
-    if (!name.empty())
-      name[0] = llvm::toUpper(name[0]);
-    result += (result.empty() ? "" : " | ") + ("hycrt::Axis::k" + name);
-  }
-  return result.empty() ? "hycrt::AxisSet()" : result;
+std::string cpp::axisList(dist::AxisListAttr axes) { return "{" + join(axes, ", ") + "}"; }
+
+std::string cpp::axisSet(dist::AxisListAttr axes) { return axes.empty() ? "hycrt::AxisSet()" : join(axes, " | "); }
+
+std::string cpp::exchangeKind(dist::ExchangeKind kind) {
+  return "hycrt::CollectiveKind::" + constantName(stringifyExchangeKind(kind));
+}
+
+std::string cpp::exchangeStart(dist::ExchangeKind kind) {
+  return "hycrt::" + camelCase(stringifyExchangeKind(kind)) + "Start";
 }

@@ -39,12 +39,17 @@ std::string literal(mlir::TypedAttr value);
 std::string braced(llvm::ArrayRef<int64_t> values);
 /// "(4, 64)", for comments.
 std::string shapeText(rank::BufferType type);
-/// This rank's linear coordinate along the axes: "(ctx.at().dp * 2 + ctx.at().tp)".
-std::string coordinate(dist::AxisListAttr axes, dist::MeshOp mesh);
-/// "{hycrt::Axis::kDp, hycrt::Axis::kTp}", in order.
+/// What emitted code calls an axis: "kAxisDp".
+std::string axisName(mlir::StringAttr axis);
+/// This rank's linear coordinate along the axes: "ctx.coordinate({kAxisDp, kAxisTp})".
+std::string coordinate(dist::AxisListAttr axes);
+/// "{kAxisDp, kAxisTp}", in order.
 std::string axisList(dist::AxisListAttr axes);
-/// "hycrt::Axis::kDp | hycrt::Axis::kTp".
+/// "kAxisDp | kAxisTp".
 std::string axisSet(dist::AxisListAttr axes);
+/// Of an exchange's name "all_reduce" the runtime's: "hycrt::CollectiveKind::kAllReduce", "hycrt::allReduceStart".
+std::string exchangeKind(dist::ExchangeKind kind);
+std::string exchangeStart(dist::ExchangeKind kind);
 
 } // namespace hyc::cpp
 

@@ -26,7 +26,19 @@ static void emitSites(rank::ProgramOp program, raw_ostream &os) {
   os << "};\ninline constexpr hycrt::Site kSites[] = {\n" << rows << "};\n\n";
 }
 
+/// The mesh's axes, by place.
+static void emitAxes(dist::MeshOp mesh, raw_ostream &os) {
+  if (mesh.getAxes().empty())
+    return;
+  os << "// Axes of the mesh, major to minor.\n";
+  for (auto [place, axis] : llvm::enumerate(mesh.getAxes().getAsRange<StringAttr>()))
+    os << "[[maybe_unused]] constexpr hycrt::Axis " << axisName(axis) << "{" << place << "};  // of "
+       << mesh.getSize(axis) << " ranks\n";
+  os << "\n";
+}
+
 void cpp::emitNames(rank::ProgramOp program, raw_ostream &os) {
+  emitAxes(dist::MeshOp::find(program->getParentOfType<ModuleOp>()), os);
   os << "// Arenas of the stage, by position in its table.\nenum Arena : int {\n";
   for (auto arena : program.getOps<rank::ArenaOp>())
     os << "  " << constantName(arena.getSymName()) << ",  // " << arena.getBytes() << " bytes; at one moment "
@@ -66,6 +78,7 @@ private:
   LogicalResult emitSchedule();
   void emitDispatcher(dist::InstructionKind kind);
   std::string dispatcher(dist::InstructionKind kind);
+  std::string describeMesh();
   LogicalResult emitProgram();
   std::string initializer(rank::StateOp state);
   std::string splits(rank::StateOp state);
@@ -128,6 +141,8 @@ void TableEmitter::emitArenas() {
   table("ArenaDesc", "kArenas", rows);
 }
 
+static StateRole roleOf(rank::StateOp state) { return factsOfRole(state.getRole()).role; }
+
 std::string TableEmitter::initializer(rank::StateOp state) {
   std::string key = "hycrt::stableKey(" + quoted(state.getLogicalName()) + ")";
   if (auto fill = dyn_cast<FillAttr>(state.getInit())) {
@@ -140,8 +155,8 @@ std::string TableEmitter::initializer(rank::StateOp state) {
   if (auto file = dyn_cast<FileAttr>(state.getInit())) {
     size_t index = llvm::find(modelFiles, file.getPath()) - modelFiles.begin();
     // A copy in the compute type starts as its parameter does.
-    Type fileType =
-        state.getRole() == "compute" ? Float32Type::get(state.getContext()) : state.getBufferType().getElementType();
+    Type fileType = roleOf(state) == StateRole::compute ? Float32Type::get(state.getContext())
+                                                        : state.getBufferType().getElementType();
     return "hycrt::Initializer::fromFile(" + std::to_string(index) + ", " + std::to_string(file.getOffset()) + ", " +
            dtype(getStoredType(program, file, fileType)) + ")";
   }
@@ -152,8 +167,7 @@ std::string TableEmitter::splits(rank::StateOp state) {
   std::string result = "{";
   for (auto [dim, axes] : llvm::enumerate(state.getSplits().getAsRange<dist::AxisListAttr>()))
     for (StringAttr axis : axes.getAxes())
-      result += (result.size() > 1 ? ", {" : "{") + std::to_string(dim) + ", " +
-                axisSet(dist::AxisListAttr::get(axis.getContext(), {axis})) + "}";
+      result += (result.size() > 1 ? ", {" : "{") + std::to_string(dim) + ", " + axisName(axis) + "}";
   return result + "}";
 }
 
@@ -176,9 +190,7 @@ std::string TableEmitter::flatStorage(rank::StateOp state) {
 LogicalResult TableEmitter::emitStates() {
   SmallVector<std::string> rows;
   for (auto state : program.getOps<rank::StateOp>()) {
-    StringRef role = state.getRole();
-    if (role == "loss_sum" || role == "token_count" || role == "correct_count" || role == "grad_norm" ||
-        role == "fp8.amax")
+    if (!factsOfRole(state.getRole()).isSaved)
       continue; // the program's scalars, and what every step begins anew
     std::string init = initializer(state);
     if (init.empty())
@@ -186,7 +198,7 @@ LogicalResult TableEmitter::emitStates() {
              << state.getInit() << ", expected #hyc.fill, #hyc.normal or #hyc.file";
     if (state.getLogical().size() > 8 || state.getGlobal().size() > 8)
       return state.emitOpError("has more than 8 dimensions, which the runtime's tables cannot hold");
-    rows.push_back("{" + quoted(state.getLogicalName()) + ", " + quoted(role) + ", " +
+    rows.push_back("{" + quoted(state.getLogicalName()) + ", " + quoted(state.getRole()) + ", " +
                    dtype(state.getBufferType().getElementType()) + ", " +
                    bufferRef(state.getArenaAttr(), *state.getOffset()) + ",\n     " + braced(state.getLogical()) +
                    ", " + braced(state.getGlobal()) + ", " + braced(localShapeOf(state)) + ", " + splits(state) + ", " +
@@ -243,12 +255,9 @@ void TableEmitter::emitExchanges() {
   for (auto row : program.getOps<rank::CollectiveOp>()) {
     groups.insert(row.getGroup());
     size_t group = llvm::find(groups, row.getGroup()) - groups.begin();
-    std::string kind = row.getKind() == "all_reduce"   ? "kAllReduce"
-                       : row.getKind() == "all_gather" ? "kAllGather"
-                                                       : "kReduceScatter";
     std::string why = row.getWhy().empty() ? "" : " (" + row.getWhy().str() + ")";
-    rows.push_back("{" + std::to_string(row.getNumber()) + ", " + quoted(row.getCause().str() + why) +
-                   ", hycrt::CollectiveKind::" + kind + ", " + std::to_string(group) +
+    rows.push_back("{" + std::to_string(row.getNumber()) + ", " + quoted(row.getCause().str() + why) + ", " +
+                   exchangeKind(row.getExchange()) + ", " + std::to_string(group) +
                    (row.getFlat() ? ", " + axisList(*row.getFlat()) : "") + "}");
   }
   SmallVector<std::string> groupRows;
@@ -343,24 +352,37 @@ std::string TableEmitter::dispatcher(dist::InstructionKind kind) {
   return program.getVirtualStages() == 1 ? one : one + "OfChunk";
 }
 
+/// "{.stages = 2, .axes = {{"dp", 2}, {"tp", 2}}, .batch = {kAxisDp}}"
+std::string TableEmitter::describeMesh() {
+  std::string text = "{.stages = " + std::to_string(mesh.getStages()) + ", .axes = {";
+  for (auto [i, axis] : llvm::enumerate(mesh.getAxes().getAsRange<StringAttr>()))
+    text += (i ? ", {" : "{") + quoted(axis.getValue()) + ", " + std::to_string(mesh.getSize(axis)) + "}";
+  return text + "}, .batch = " + axisList(mesh.getBatchAxes()) + "}";
+}
+
 LogicalResult TableEmitter::emitProgram() {
-  auto axis = [&](StringRef name) { return mesh.getSize(StringAttr::get(program.getContext(), name)); };
   std::string scalars;
   // A program that only computes a model's outputs has neither loss nor gradients.
-  bool trains = llvm::none_of(program.getOps<rank::StateOp>(), [](rank::StateOp s) { return s.getRole() == "output"; });
-  for (StringRef role :
-       {"loss_sum", "token_count", "grad_norm", "loss_scale", "loss_scale.hysteresis", "applied_step"}) {
+  bool trains =
+      llvm::none_of(program.getOps<rank::StateOp>(), [](rank::StateOp s) { return roleOf(s) == StateRole::output; });
+  auto stateOf = [&](StateRole role) {
     rank::StateOp found;
     for (auto state : program.getOps<rank::StateOp>())
-      if (state.getRole() == role)
+      if (roleOf(state) == role)
         found = state;
-    bool isOptional = role.starts_with("loss_scale") || role == "applied_step" || !trains;
+    return found;
+  };
+  for (const RoleFacts &facts : getRoles()) {
+    if (facts.scalar == RuntimeScalar::none)
+      continue;
+    rank::StateOp found = stateOf(facts.role);
+    bool isOptional = facts.scalar == RuntimeScalar::optional || !trains;
     if (!found && isOptional) {
       scalars += scalars.empty() ? "{-1, 0}" : ", {-1, 0}";
       continue;
     }
     if (!found)
-      return program.emitError("stage ") << program.getStage() << " has no state of role \"" << role
+      return program.emitError("stage ") << program.getStage() << " has no state of role \"" << facts.name
                                          << "\", which the runtime reads";
     scalars += (scalars.empty() ? "" : ", ") + bufferRef(found.getArenaAttr(), *found.getOffset());
   }
@@ -370,9 +392,8 @@ LogicalResult TableEmitter::emitProgram() {
     return found ? bufferRef(found.getArenaAttr(), *found.getOffset()) : std::string();
   };
   std::string momentum = scalar("momentum"), rate = options.architectures.empty() ? "" : scalar("lr"), correct;
-  for (auto state : program.getOps<rank::StateOp>())
-    if (state.getRole() == "correct_count")
-      correct = bufferRef(state.getArenaAttr(), *state.getOffset());
+  if (rank::StateOp counted = stateOf(StateRole::correctCount))
+    correct = bufferRef(counted.getArenaAttr(), *counted.getOffset());
   std::string skipped;
   for (const std::string &optional : {momentum, rate, correct}) {
     skipped += optional.empty() ? ", {-1, 0}" : "";
@@ -391,7 +412,7 @@ LogicalResult TableEmitter::emitProgram() {
   std::string name = options.name + ".stage" + std::to_string(program.getStage());
   os << "constexpr hycrt::Program kProgram = {\n";
   os << "    .name = " << quoted(name) << ",\n    .planHash = " << llvm::format_hex(options.planHash, 18) << ",\n";
-  os << "    .mesh = {.tp = " << axis("tp") << ", .pp = " << mesh.getStages() << ", .dp = " << axis("dp") << "},\n";
+  os << "    .mesh = " << describeMesh() << ",\n";
   os << "    .stage = " << program.getStage() << ",\n";
   if (auto threads = program->getAttrOfType<IntegerAttr>("threads"))
     os << "    .threads = " << threads.getInt() << ",\n";

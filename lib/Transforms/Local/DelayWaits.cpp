@@ -45,7 +45,8 @@ private:
   static SmallVector<Reduction> findReductions(FuncOp func) {
     SmallVector<Reduction> reductions;
     for (Operation &op : func.getBody().front()) {
-      if (!isa<dist::AllReduceStartOp, dist::ReduceScatterStartOp>(op) || !op.getResult(0).hasOneUse())
+      auto exchange = dyn_cast<dist::ExchangeOpInterface>(op);
+      if (!exchange || !exchange.getReduction() || !op.getResult(0).hasOneUse())
         continue;
       auto wait = dyn_cast<dist::WaitOp>(*op.getResult(0).user_begin());
       if (!wait || !wait.getResult().hasOneUse())

@@ -35,6 +35,14 @@ Value local::reduceScatter(OpBuilder &start, OpBuilder &wait, Location loc, Valu
   return dist::WaitOp::create(wait, loc, shard, pending);
 }
 
+Value local::allToAll(OpBuilder &start, OpBuilder &wait, Location loc, Value value, int64_t split, int64_t concat,
+                      RankedTensorType result, dist::GroupAttr group, const Reason &reason) {
+  auto pending = dist::AllToAllStartOp::create(start, loc, dist::PendingType::get(start.getContext(), result), value,
+                                               start.getI64IntegerAttr(split), start.getI64IntegerAttr(concat), group,
+                                               start.getStringAttr(reason.cause), start.getStringAttr(reason.why));
+  return dist::WaitOp::create(wait, loc, result, pending);
+}
+
 Value local::reduceScatterFlat(OpBuilder &start, OpBuilder &wait, Location loc, Value value, RankedTensorType shard,
                                dist::AxisListAttr flat, dist::GroupAttr group, const Reason &reason) {
   auto pending = dist::ReduceScatterStartOp::create(start, loc, dist::PendingType::get(start.getContext(), shard),

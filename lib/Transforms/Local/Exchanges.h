@@ -25,6 +25,11 @@ mlir::Value allGather(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Locat
 mlir::Value reduceScatter(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value value,
                           int64_t dim, mlir::RankedTensorType shard, dist::GroupAttr group, const Reason &reason);
 
+/// Moves the split over the group's axes from dimension `concat` to dimension `split`.
+mlir::Value allToAll(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value value,
+                     int64_t split, int64_t concat, mlir::RankedTensorType result, dist::GroupAttr group,
+                     const Reason &reason);
+
 /// Sums `value` over the group; every member gets its flat shard, by its coordinate along `flat`, of the held type
 /// `shard`.
 mlir::Value reduceScatterFlat(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value value,

@@ -23,8 +23,9 @@ struct MakeForwardProgram : hyc::impl::MakeForwardProgramBase<MakeForwardProgram
       return signalPassFailure();
     }
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-    dist::MeshOp::create(builder, module.getLoc(), "mesh", builder.getStrArrayAttr({"dp", "tp"}),
-                         ArrayRef<int64_t>{1, 1}, uint64_t(1), uint64_t(1));
+    dist::MeshOp::create(builder, module.getLoc(), "mesh", builder.getStrArrayAttr({}), ArrayRef<int64_t>{},
+                         /*parents=*/ArrayAttr(), /*stages=*/uint64_t(1), /*virtualStages=*/uint64_t(1),
+                         /*batch=*/dist::AxisListAttr(), /*tensor=*/dist::AxisListAttr());
     keepOutputs(entry);
     entry.setSymName(dist::functionName(dist::InstructionKind::forward, 0));
     entry->setAttr(dist::kStage, builder.getI64IntegerAttr(0));

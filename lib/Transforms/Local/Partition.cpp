@@ -51,7 +51,12 @@ private:
   std::optional<Version> scatterPartial(Value original, const Version &from, ShardingAttr wanted);
   size_t countKept(int64_t size, ArrayRef<StringAttr> have, ArrayRef<StringAttr> want);
   Value gather(Value original, Value shard, int64_t dim, int64_t size, AxisListAttr axes, const std::string &why);
+  Value moveSplit(Value original, Value value, int64_t to, int64_t from, RankedTensorType result, AxisListAttr axes,
+                  const std::string &why);
+  OpBuilder builderOfJoin(Value original, Value shard);
   bool joinsShards(Value original, ShardingAttr have, ShardingAttr want);
+  Value moveSplits(Value original, Version from, ShardingAttr wanted, ArrayRef<size_t> kept,
+                   llvm::SmallDenseSet<int64_t> &settled);
   Value redistribute(Value original, Version from, ShardingAttr wanted);
   Value gatherFlat(Value original, Version from);
   Value reduceToShard(Value original, ShardingAttr wanted, AxisListAttr flat);
@@ -66,10 +71,7 @@ private:
   }
 
   LogicalResult rewriteGeneric(Operation *op, ShardingRuleOpInterface rule);
-  void appendRandomPlace(Operation *op, const OpSharding &sharding, const ShardingRule &rule,
-                         SmallVectorImpl<Value> &operands);
-  void rewriteConstant(ConstantOp op);
-  void rewriteVocabularyLoss(CrossEntropyOp op, const ShardingRule &rule, const OpSharding &sharding);
+  class PartOf;
   /// Where this rank's part of a dimension begins that `axes` split into shards of `size`.
   Value shardOffset(Operation *op, AxisListAttr axes, int64_t size);
   Value allReduceNow(Operation *op, dist::ReduceKind kind, Value value, AxisListAttr axes, StringRef why);
@@ -301,13 +303,21 @@ size_t Partitioner::countKept(int64_t size, ArrayRef<StringAttr> have, ArrayRef<
   return kept;
 }
 
+/// Where an exchange of `shard` starts that joins parts of `original`.
+OpBuilder Partitioner::builderOfJoin(Value original, Value shard) {
+  OpBuilder start(context);
+  start.setInsertionPointAfterValue(shard);
+  if (looksBack(original))
+    start.setInsertionPoint(builder.getInsertionBlock(), builder.getInsertionPoint());
+  return start;
+}
+
 /// Joins the shards that `axes` make of a dimension into `size` elements. A group's members are in the order of the
 /// mesh; where `axes` are in another one, they are joined one after the other, the minor first.
 Value Partitioner::gather(Value original, Value shard, int64_t dim, int64_t size, AxisListAttr axes,
                           const std::string &why) {
   SmallVector<AxisListAttr> steps{axes};
-  auto position = [&](StringAttr axis) { return llvm::find(mesh.getAxes(), axis) - mesh.getAxes().begin(); };
-  if (!llvm::is_sorted(axes.getAxes(), [&](StringAttr a, StringAttr b) { return position(a) < position(b); })) {
+  if (!mesh.isMajorToMinor(axes.getAxes())) {
     steps.clear();
     for (StringAttr axis : llvm::reverse(axes.getAxes()))
       steps.push_back(AxisListAttr::get(context, {axis}));
@@ -316,10 +326,7 @@ Value Partitioner::gather(Value original, Value shard, int64_t dim, int64_t size
   for (AxisListAttr step : steps) {
     bool last = step == steps.back();
     int64_t joined = last ? size : cast<RankedTensorType>(shard.getType()).getDimSize(dim) * mesh.getSize(step);
-    OpBuilder start(context);
-    start.setInsertionPointAfterValue(shard);
-    if (looksBack(original))
-      start.setInsertionPoint(builder.getInsertionBlock(), builder.getInsertionPoint());
+    OpBuilder start = builderOfJoin(original, shard);
     shard = local::allGather(start, builder, original.getLoc(), shard, dim, joined,
                              local::groupOf(context, step.getAxes()), {def ? getId(def) : "input", why});
     ++exchanges;
@@ -327,6 +334,19 @@ Value Partitioner::gather(Value original, Value shard, int64_t dim, int64_t size
     placeJoin(shard.getDefiningOp()->getOperand(0).getDefiningOp(), original);
   }
   return shard;
+}
+
+/// Gives dimension `to` the split over `axes` that dimension `from` has.
+Value Partitioner::moveSplit(Value original, Value value, int64_t to, int64_t from, RankedTensorType result,
+                             AxisListAttr axes, const std::string &why) {
+  OpBuilder start = builderOfJoin(original, value);
+  Operation *def = original.getDefiningOp();
+  Value moved = local::allToAll(start, builder, original.getLoc(), value, to, from, result,
+                                local::groupOf(context, axes.getAxes()), {def ? getId(def) : "input", why});
+  ++exchanges;
+  placeJoin(moved.getDefiningOp(), original);
+  placeJoin(moved.getDefiningOp()->getOperand(0).getDefiningOp(), original);
+  return moved;
 }
 
 /// Whether some dimension has to be joined on the way from `have` to `want`.
@@ -338,27 +358,57 @@ bool Partitioner::joinsShards(Value original, ShardingAttr have, ShardingAttr wa
   });
 }
 
-/// Joins the axes that are too many, dimension by dimension, then drops what the further axes of `wanted` give to
-/// others. In this order: where an axis moves from one dimension to another, its ranks join parts of the same elements.
+/// Axes that leave one dimension whole as far as `wanted` goes, and are all that another one lacks, move there in one
+/// exchange, in which each rank sends only what others need. Adds to `settled` the dimensions that have what is wanted.
+Value Partitioner::moveSplits(Value original, Version from, ShardingAttr wanted, ArrayRef<size_t> kept,
+                              llvm::SmallDenseSet<int64_t> &settled) {
+  auto whole = cast<RankedTensorType>(original.getType());
+  auto surplus = [&](int64_t dim) { return from.sharding.getDims()[dim].getAxes().drop_front(kept[dim]); };
+  auto missing = [&](int64_t dim) { return wanted.getDims()[dim].getAxes().drop_front(kept[dim]); };
+  Value value = from.local;
+  for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
+    if (surplus(dim).empty() || !missing(dim).empty() || !mesh.isMajorToMinor(surplus(dim)))
+      continue;
+    for (int64_t to = 0; to < whole.getRank(); ++to) {
+      if (settled.contains(to) || !surplus(to).empty() || missing(to) != surplus(dim))
+        continue;
+      SmallVector<int64_t> shape(cast<RankedTensorType>(value.getType()).getShape());
+      for (int64_t changed : {dim, to})
+        shape[changed] = dist::shardSize(whole.getDimSize(changed), mesh.getSize(wanted.getDims()[changed]));
+      value = moveSplit(original, value, to, dim, RankedTensorType::get(shape, whole.getElementType()),
+                        AxisListAttr::get(context, surplus(dim)), local::textOf(from.sharding));
+      savePartsOfCopiesOnly(value.getDefiningOp(), wanted);
+      settled.insert(dim);
+      settled.insert(to);
+      break;
+    }
+  }
+  return value;
+}
+
+/// Moves what only moves, then joins the axes that are too many, dimension by dimension, and drops what the further
+/// axes of `wanted` give to others. In this order: where an axis moves from one dimension to another, its ranks join
+/// parts of the same elements.
 Value Partitioner::redistribute(Value original, Version from, ShardingAttr wanted) {
   auto whole = cast<RankedTensorType>(original.getType());
   bool joins = joinsShards(original, from.sharding, wanted);
-  Value value = from.local;
   SmallVector<size_t> kept;
   for (auto [size, have, want] : llvm::zip_equal(whole.getShape(), from.sharding.getDims(), wanted.getDims()))
     kept.push_back(countKept(size, have.getAxes(), want.getAxes()));
   auto sizeOf = [&](int64_t dim, ArrayRef<StringAttr> axes) {
     return dist::shardSize(whole.getDimSize(dim), mesh.getSize(AxisListAttr::get(context, axes)));
   };
+  llvm::SmallDenseSet<int64_t> settled;
+  Value value = moveSplits(original, from, wanted, kept, settled);
   for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
     ArrayRef<StringAttr> have = from.sharding.getDims()[dim].getAxes();
-    if (kept[dim] < have.size())
+    if (kept[dim] < have.size() && !settled.contains(dim))
       value = gather(original, value, dim, sizeOf(dim, have.take_front(kept[dim])),
                      AxisListAttr::get(context, have.drop_front(kept[dim])), local::textOf(from.sharding));
   }
   for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
     ArrayRef<StringAttr> want = wanted.getDims()[dim].getAxes();
-    if (kept[dim] == want.size())
+    if (kept[dim] == want.size() || settled.contains(dim))
       continue;
     SmallVector<int64_t> shape(cast<RankedTensorType>(value.getType()).getShape());
     shape[dim] = sizeOf(dim, want);
@@ -380,10 +430,6 @@ Value Partitioner::redistribute(Value original, Version from, ShardingAttr wante
 
 LogicalResult Partitioner::rewrite(Operation *op) {
   user = op;
-  if (auto constant = dyn_cast<ConstantOp>(op)) {
-    rewriteConstant(constant);
-    return success();
-  }
   if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
     rewriteAccumulate(accumulate);
     return success();
@@ -422,16 +468,38 @@ void Partitioner::rewriteAccumulate(AccumulateOp op) {
     made->setAttr(dist::kFlat, shard);
 }
 
-/// A constant that is split is a splat, so that every rank's part is one too.
-void Partitioner::rewriteConstant(ConstantOp op) {
-  ShardingAttr sharding = recordedSharding(op.getResult());
-  RankedTensorType type = localType(op.getType(), sharding);
-  auto value = cast<DenseElementsAttr>(op.getValue());
-  if (type != op.getType())
-    value = DenseElementsAttr::get(type, value.getSplatValue<Attribute>());
-  auto made = mark(ConstantOp::create(builder, op.getLoc(), type, value), op);
-  define(op.getResult(), sharding, made.getResult());
-}
+/// The answers to an op that becomes local.
+class Partitioner::PartOf : public LocalPart {
+public:
+  PartOf(Partitioner &partitioner, Operation *op, const ShardingRule &rule, const OpSharding &sharding)
+      : partitioner(partitioner), op(op), rule(rule), sharding(sharding) {}
+
+  bool isSplit(const LocalDim &dim) override { return !axesOf(dim).empty(); }
+  RankedTensorType typeOf(Value result) override {
+    return partitioner.localType(result.getType(), recordedSharding(result));
+  }
+  Value offset(const LocalDim &dim, int64_t size) override { return partitioner.shardOffset(op, axesOf(dim), size); }
+  Value sumOver(const LocalDim &dim, Value value) override { return reduce(dist::ReduceKind::sum, dim, value); }
+  Value maxOver(const LocalDim &dim, Value value) override { return reduce(dist::ReduceKind::max, dim, value); }
+  OpBuilder &builder() override { return partitioner.builder; }
+  void mark(Operation *made, StringRef suffix) override { partitioner.mark(made, op, suffix); }
+
+private:
+  ShardingAttr shardingOf(const LocalDim &dim) {
+    return dim.operand
+               ? sharding.operandSharding(op->getContext(), rule, static_cast<int>(dim.operand->getOperandNumber()))
+               : recordedSharding(dim.result);
+  }
+  AxisListAttr axesOf(const LocalDim &dim) { return shardingOf(dim).getDims()[dim.dim]; }
+  Value reduce(dist::ReduceKind kind, const LocalDim &dim, Value value) {
+    return partitioner.allReduceNow(op, kind, value, axesOf(dim), local::textOf(shardingOf(dim)));
+  }
+
+  Partitioner &partitioner;
+  Operation *op;
+  const ShardingRule &rule;
+  const OpSharding &sharding;
+};
 
 LogicalResult Partitioner::rewriteGeneric(Operation *op, ShardingRuleOpInterface ruleOp) {
   ShardingRule rule = ruleOp.getShardingRule();
@@ -443,77 +511,29 @@ LogicalResult Partitioner::rewriteGeneric(Operation *op, ShardingRuleOpInterface
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
     operands.push_back(convert(operand, sharding.operandSharding(context, rule, static_cast<int>(index))));
 
-  auto axesOf = [&](int operandIndex, int64_t dim) {
-    return sharding.operandSharding(context, rule, operandIndex).getDims()[dim];
-  };
-  if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
-    int64_t dim = cast<RankedTensorType>(loss.getLogits().getType()).getRank() - 1;
-    if (!axesOf(0, dim).empty()) {
-      rewriteVocabularyLoss(loss, rule, sharding);
+  NamedAttrList attributes(op->getAttrs());
+  if (auto local = dyn_cast<LocalFormOpInterface>(op)) {
+    PartOf part(*this, op, rule, sharding);
+    SmallVector<Value> results;
+    local.buildLocal(part, operands, results);
+    for (auto [original, result] : llvm::zip(op->getResults(), results))
+      define(original, recordedSharding(original), result);
+    if (!results.empty())
       return success();
-    }
+    local.addPlace(part, operands, attributes);
   }
-  // Vocabulary-parallel ops learn where their shard begins.
-  AxisListAttr vocabularyAxes = AxisListAttr::get(context, {});
-  int64_t vocabulary = 0, shardRows = 0;
-  if (auto embedding = dyn_cast<EmbeddingOp>(op)) {
-    vocabularyAxes = axesOf(1, 0);
-    shardRows = cast<RankedTensorType>(operands[1].getType()).getDimSize(0);
-  } else if (auto gradient = dyn_cast<EmbeddingGradOp>(op)) {
-    vocabularyAxes = recordedSharding(gradient.getResult()).getDims()[0];
-    shardRows = localType(gradient.getType(), recordedSharding(gradient.getResult())).getDimSize(0);
-  } else if (auto gradient = dyn_cast<CrossEntropyGradOp>(op)) {
-    auto logits = cast<RankedTensorType>(gradient.getLogits().getType());
-    vocabularyAxes = axesOf(1, logits.getRank() - 1);
-    vocabulary = logits.getShape().back();
-    shardRows = cast<RankedTensorType>(operands[1].getType()).getShape().back();
-  }
-  if (!vocabularyAxes.empty())
-    operands.push_back(shardOffset(op, vocabularyAxes, shardRows));
-  appendRandomPlace(op, sharding, rule, operands);
-
   SmallVector<Type> types;
   for (Value result : op->getResults())
     types.push_back(localType(result.getType(), recordedSharding(result)));
-  OperationState state(op->getLoc(), op->getName(), operands, types, op->getAttrs());
-  state.attributes.erase(dist::kShardings);
-  state.attributes.erase(dist::kSplit);
-  if (!vocabularyAxes.empty() && isa<CrossEntropyGradOp>(op))
-    state.addAttribute("vocabulary", builder.getI64IntegerAttr(vocabulary));
-  if (auto mask = dyn_cast<DropoutMaskOp>(op))
-    state.addAttribute("strides", builder.getDenseI64ArrayAttr(mask.getSampleStrides()));
+  attributes.erase(dist::kShardings);
+  attributes.erase(dist::kSplit);
+  OperationState state(op->getLoc(), op->getName(), operands, types, attributes.getAttrs());
   Operation *made = builder.create(state);
   for (Value result : op->getResults())
     savePartsOfCopiesOnly(made, recordedSharding(result));
   for (auto [original, local] : llvm::zip_equal(op->getResults(), made->getResults()))
     define(original, recordedSharding(original), local);
   return success();
-}
-
-/// Ops that draw random numbers by element learn where in a whole sample this rank's part begins.
-void Partitioner::appendRandomPlace(Operation *op, const OpSharding &sharding, const ShardingRule &rule,
-                                    SmallVectorImpl<Value> &operands) {
-  if (auto mask = dyn_cast<DropoutMaskOp>(op)) {
-    RankedTensorType part = localType(mask.getType(), recordedSharding(mask.getResult()));
-    ArrayRef<AxisListAttr> dims = recordedSharding(mask.getResult()).getDims();
-    for (auto [dim, stride] : llvm::enumerate(mask.getSampleStrides()))
-      if (AxisListAttr axes = dims[dim + 1]; !axes.empty())
-        operands.push_back(shardOffset(op, axes, part.getDimSize(dim + 1) * stride));
-    return;
-  }
-  auto attention = dyn_cast<AttentionOp>(op);
-  auto gradient = dyn_cast<AttentionGradOp>(op);
-  if (!(attention && attention.getDropout()) && !(gradient && gradient.getDropout()))
-    return;
-  int first = attention ? 0 : 1; // operand q
-  constexpr int64_t kHeads = 2;
-  AxisListAttr axes = sharding.operandSharding(context, rule, first).getDims()[kHeads];
-  if (axes.empty())
-    return;
-  // As of the mask (samples, heads, queries, keys), of which only heads are ever split.
-  ArrayRef<int64_t> q = cast<RankedTensorType>(operands[first].getType()).getShape();
-  int64_t keys = cast<RankedTensorType>(operands[first + 1].getType()).getDimSize(1);
-  operands.push_back(shardOffset(op, axes, q[kHeads] * q[1] * ((keys + 3) / 4 * 4)));
 }
 
 Value Partitioner::shardOffset(Operation *op, AxisListAttr axes, int64_t size) {
@@ -528,28 +548,6 @@ Value Partitioner::allReduceNow(Operation *op, dist::ReduceKind kind, Value valu
   mark(whole.getDefiningOp(), op);
   mark(whole.getDefiningOp()->getOperand(0).getDefiningOp(), op);
   return whole;
-}
-
-/// The maximum, then the sum of exponentials and the label's logit, each combined over the vocabulary's axes: whole
-/// logits are on no rank.
-void Partitioner::rewriteVocabularyLoss(CrossEntropyOp op, const ShardingRule &rule, const OpSharding &sharding) {
-  Value logits = convert(op.getLogits(), sharding.operandSharding(context, rule, 0));
-  Value labels = convert(op.getLabels(), sharding.operandSharding(context, rule, 1));
-  int64_t vocabulary = cast<RankedTensorType>(op.getLogits().getType()).getShape().back();
-  ShardingAttr logitsSharding = sharding.operandSharding(context, rule, 0);
-  AxisListAttr axes = logitsSharding.getDims().back();
-  std::string why = local::textOf(logitsSharding);
-  Location loc = op.getLoc();
-
-  Value offset = shardOffset(op, axes, cast<RankedTensorType>(logits.getType()).getShape().back());
-  Value localMax = mark(VocabMaxOp::create(builder, loc, logits, offset, vocabulary), op, ".max").getResult();
-  Value max = allReduceNow(op, dist::ReduceKind::max, localMax, axes, why);
-  auto sums = mark(VocabSumExpOp::create(builder, loc, logits, max, labels, offset, vocabulary), op, ".sum_exp");
-  Value sumExp = allReduceNow(op, dist::ReduceKind::sum, sums.getSumExp(), axes, why);
-  Value picked = allReduceNow(op, dist::ReduceKind::sum, sums.getPicked(), axes, why);
-  auto loss = mark(VocabLossOp::create(builder, loc, max, sumExp, picked, labels, op.getIgnoreIndexAttr()), op);
-  for (auto [original, local] : llvm::zip_equal(op->getResults(), loss->getResults()))
-    define(original, recordedSharding(original), local);
 }
 
 //===----------------------------------------------------------------------===//
@@ -667,10 +665,9 @@ private:
   /// What a rank loads of an input, whatever its ops ask for: its own samples, whole. Every other split of an input is
   /// cut from these, or joined from its neighbours'.
   static ShardingAttr loadedSharding(dist::MeshOp mesh, RankedTensorType type) {
-    StringAttr dp = StringAttr::get(mesh.getContext(), "dp");
     SmallVector<SmallVector<StringAttr>> dims(type.getRank());
-    if (type.getRank() > 0 && mesh.getSize(dp) > 1)
-      dims[0] = {dp};
+    if (type.getRank() > 0)
+      llvm::append_range(dims[0], mesh.getBatchAxes().getAxes());
     return ShardingAttr::get(mesh.getContext(), dims);
   }
 

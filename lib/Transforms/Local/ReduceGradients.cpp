@@ -78,7 +78,7 @@ private:
     if (!communicationElement())
       return success();
     for (auto state : module.getOps<StateOp>()) {
-      if (state.getRole() != "gradient" || state.getTensorType().getElementType() == communicationElement() ||
+      if (!state.is(StateRole::gradient) || state.getTensorType().getElementType() == communicationElement() ||
           (!isReducedPerMicroBatch(state) && !state->hasAttr(dist::kOwned)))
         continue;
       return state.emitError("is summed ")
@@ -143,7 +143,7 @@ private:
   static SmallVector<StringAttr> axesOfMaxima(dist::MeshOp mesh) {
     SmallVector<StringAttr> axes;
     for (auto axis : mesh.getAxes().getAsRange<StringAttr>())
-      if (axis.getValue() != "pp" && mesh.getSize(axis) > 1)
+      if (mesh.getSize(axis) > 1)
         axes.push_back(axis);
     return axes;
   }
@@ -174,7 +174,7 @@ private:
         op->setAttr(dist::kFlat, owned);
     };
     RankedTensorType crossing = type;
-    if (Type element = communicationElement(); element && reduction.state.getRole() == "gradient")
+    if (Type element = communicationElement(); element && reduction.state.is(StateRole::gradient))
       crossing = RankedTensorType::get(type.getShape(), element);
     // A stage that holds the state without adding to it contributes nothing, whatever the last step left there.
     Value term;

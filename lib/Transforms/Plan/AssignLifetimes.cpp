@@ -149,16 +149,17 @@ private:
     }
   }
 
-  /// What crosses between layers is saved without being told. Here also in parts, where every rank of tp has the same.
+  /// What crosses between layers is saved without being told. Here also in parts, where every rank of the tensor axes
+  /// has the same.
   void saveBoundariesInParts() {
-    auto tp = StringAttr::get(&getContext(), "tp");
-    if (mesh.getSize(tp) == 1)
+    dist::AxisListAttr tensor = mesh.getTensorAxes();
+    if (tensor.empty())
       return;
-    auto inParts = LifetimeAttr::get(&getContext(), LifetimeKind::save, dist::AxisListAttr::get(&getContext(), tp));
+    auto inParts = LifetimeAttr::get(&getContext(), LifetimeKind::save, tensor);
     for (Operation *op : boundaries) {
       bool split = llvm::any_of(op->getResults(), [&](Value result) {
         dist::ShardingAttr sharding = recordedSharding(result);
-        return !sharding || sharding.splits(tp);
+        return !sharding || llvm::any_of(tensor.getAxes(), [&](StringAttr axis) { return sharding.splits(axis); });
       });
       if (!split)
         op->setAttr(dist::kLifetime, inParts);

@@ -296,7 +296,7 @@ private:
         continue;
       StringRef owner = state ? state.getParam().value_or(state.getSymName()) : cast<ParamOp>(op).getSymName();
       const std::set<int64_t> &held = heldBy[owner];
-      bool everywhere = state && !state.getParam() && !state.isOfQuantizedTensor();
+      bool everywhere = state && !state.getParam() && !state.getFacts().isOfQuantized;
       // A parameter that nothing reads still has its place in checkpoints: stage 0 keeps it.
       SmallVector<int64_t> list = everywhere     ? all
                                   : held.empty() ? SmallVector<int64_t>{0}

@@ -1,6 +1,7 @@
-// Declares the mesh.
+// Declares the mesh. Here, and nowhere after, an axis is known by its name: dp splits samples, tp structural classes.
 #include "dialects/Dist/DistDialect.h"
 #include "hyc/Transforms/Plan/Passes.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Builders.h"
 
 namespace hyc {
@@ -12,29 +13,106 @@ using namespace mlir;
 using namespace hyc;
 
 namespace {
+
+struct Axis {
+  StringRef name;
+  int64_t size = 1;
+  std::vector<Axis> parts = {}; ///< major to minor; none where it is not cut
+};
+
 struct CreateMesh : hyc::impl::CreateMeshBase<CreateMesh> {
   using CreateMeshBase::CreateMeshBase;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    SmallVector<Axis> axes;
+    if (failed(checkSizes(module)) || failed(collectAxes(module, axes)))
+      return signalPassFailure();
+    llvm::stable_sort(axes, [&](const Axis &a, const Axis &b) {
+      auto place = [&](StringRef name) { return llvm::find(order, name) - order.begin(); };
+      return std::pair(place(a.name), a.name) < std::pair(place(b.name), b.name);
+    });
+    dist::MeshOp mesh = create(module, axes);
+    if (mesh.getParents())
+      expandParents(module, mesh);
+  }
+
+private:
+  LogicalResult checkSizes(ModuleOp module) {
     for (auto [name, size] : {std::pair{"dp", int64_t(dp)}, {"tp", int64_t(tp)}, {"pp", int64_t(pp)}})
-      if (size < 1) {
-        module.emitError("mesh axis ") << name << " has size " << size << ", expected at least 1";
-        return signalPassFailure();
-      }
-    if (int64_t(virtualStages) < 1 || (int64_t(virtualStages) > 1 && int64_t(pp) == 1)) {
-      module.emitError("has ") << int64_t(virtualStages) << " virtual stages of " << int64_t(pp) << " stages, expected "
-                               << (int64_t(pp) == 1 ? "1" : "at least 1");
-      return signalPassFailure();
+      if (size < 1)
+        return module.emitError("mesh axis ") << name << " has size " << size << ", expected at least 1";
+    if (int64_t(virtualStages) < 1 || (int64_t(virtualStages) > 1 && int64_t(pp) == 1))
+      return module.emitError("has ") << int64_t(virtualStages) << " virtual stages of " << int64_t(pp)
+                                      << " stages, expected " << (int64_t(pp) == 1 ? "1" : "at least 1");
+    return dist::MeshOp::find(module) ? module.emitError("has a mesh already") : success();
+  }
+
+  LogicalResult collectAxes(ModuleOp module, SmallVectorImpl<Axis> &all) {
+    all.push_back({"dp", int64_t(dp)});
+    all.push_back({"tp", int64_t(tp)});
+    SmallVector<std::pair<StringRef, Axis>> parts;
+    for (StringRef text : axes) {
+      auto [path, number] = text.rsplit(':');
+      Axis axis;
+      if (number.getAsInteger(10, axis.size) || axis.size < 1)
+        return module.emitError("mesh axis \"") << text << "\" has no size of at least 1, expected NAME:SIZE";
+      auto [parent, name] = path.split('.');
+      axis.name = name.empty() ? parent : name;
+      if (name.empty())
+        all.push_back(axis);
+      else
+        parts.push_back({parent, axis});
     }
-    if (dist::MeshOp::find(module)) {
-      module.emitError("has a mesh already");
-      return signalPassFailure();
+    for (const auto &[parent, part] : parts) {
+      auto *whole = llvm::find_if(all, [&, name = parent](const Axis &axis) { return axis.name == name; });
+      if (whole == all.end())
+        return module.emitError("mesh axis \"")
+               << part.name << "\" is a part of \"" << parent << "\", which is no axis";
+      whole->parts.push_back(part);
     }
+    for (const Axis &axis : all) {
+      int64_t product = 1;
+      for (const Axis &part : axis.parts)
+        product *= part.size;
+      if (!axis.parts.empty() && product != axis.size)
+        return module.emitError("mesh axis \"")
+               << axis.name << "\" has size " << axis.size << ", but its parts " << product;
+    }
+    for (StringRef name : order)
+      if (llvm::none_of(all, [&](const Axis &axis) { return axis.name == name; }))
+        return module.emitError("the mesh has no axis \"") << name << "\" to put in order";
+    return success();
+  }
+
+  dist::MeshOp create(ModuleOp module, ArrayRef<Axis> all) {
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-    dist::MeshOp::create(builder, module.getLoc(), "mesh", builder.getStrArrayAttr({"dp", "tp"}),
-                         ArrayRef<int64_t>{dp, tp}, static_cast<uint64_t>(int64_t(pp)),
-                         static_cast<uint64_t>(int64_t(virtualStages)));
+    SmallVector<StringRef> names, parents;
+    SmallVector<int64_t> sizes;
+    SmallVector<StringAttr> batch, tensor;
+    for (const Axis &axis : all)
+      for (const Axis &leaf : axis.parts.empty() ? ArrayRef<Axis>(axis) : ArrayRef<Axis>(axis.parts)) {
+        names.push_back(leaf.name);
+        sizes.push_back(leaf.size);
+        parents.push_back(axis.parts.empty() ? StringRef() : axis.name);
+        if (axis.name == "dp")
+          batch.push_back(builder.getStringAttr(leaf.name));
+        else if (axis.name == "tp")
+          tensor.push_back(builder.getStringAttr(leaf.name));
+      }
+    bool isCut = llvm::any_of(parents, [](StringRef parent) { return !parent.empty(); });
+    return dist::MeshOp::create(builder, module.getLoc(), "mesh", builder.getStrArrayAttr(names), sizes,
+                                isCut ? builder.getStrArrayAttr(parents) : ArrayAttr(),
+                                static_cast<uint64_t>(int64_t(pp)), static_cast<uint64_t>(int64_t(virtualStages)),
+                                dist::AxisListAttr::get(&getContext(), batch),
+                                dist::AxisListAttr::get(&getContext(), tensor));
+  }
+
+  /// What a plan has written already names whole axes.
+  static void expandParents(ModuleOp module, dist::MeshOp mesh) {
+    AttrTypeReplacer replacer;
+    replacer.addReplacement([&](dist::AxisListAttr axes) -> Attribute { return mesh.expand(axes); });
+    module.walk([&](Operation *op) { replacer.replaceElementsIn(op); });
   }
 };
 } // namespace

@@ -1,4 +1,5 @@
-// Chooses what is split: the batch over dp, structural classes of factors over tp.
+// Chooses what is split: the batch over the axes that the mesh has for it, structural classes of factors over those
+// that it has for these.
 #include "TensorPlan.h"
 #include "dialects/Dist/DistDialect.h"
 #include "hyc/Analysis/FactorClasses.h"
@@ -16,7 +17,7 @@ using namespace hyc;
 
 namespace {
 
-/// Why a class may be split over tp, in order of preference.
+/// Why a class may be split over the tensor axes, in order of preference.
 enum class SeedKind { heads, writtenHeads, inner, vocabulary };
 
 struct Candidate {
@@ -75,6 +76,14 @@ std::optional<SeedKind> seedKind(const FactorClasses &classes, int cls) {
   return kept ? SeedKind::writtenHeads : SeedKind::inner;
 }
 
+/// `axis "tp"`, `axes "hosts", "local"`.
+std::string describe(dist::AxisListAttr axes) {
+  std::string text = axes.getAxes().size() == 1 ? "axis " : "axes ";
+  for (auto [i, axis] : llvm::enumerate(axes.getAxes()))
+    text += (i ? ", \"" : "\"") + axis.getValue().str() + "\"";
+  return text;
+}
+
 struct SeedShardings : hyc::impl::SeedShardingsBase<SeedShardings> {
   using SeedShardingsBase::SeedShardingsBase;
 
@@ -86,6 +95,7 @@ struct SeedShardings : hyc::impl::SeedShardingsBase<SeedShardings> {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to plan for";
       return signalPassFailure();
     }
+    tensor = mesh.getTensorAxes();
     FactorClasses classes(func);
     findGivenSplits(func, classes);
     if (failed(seedBatch(func, mesh, classes)) || failed(chooseTensorParallel(func, mesh, classes)) ||
@@ -115,10 +125,10 @@ private:
           [&](int64_t dim) { return classes.classOf(param.getSymNameAttr(), dim); });
   }
 
-  /// The samples of every input over dp.
+  /// The samples of every input over the batch's axes.
   LogicalResult seedBatch(FuncOp func, dist::MeshOp mesh, const FactorClasses &classes) {
-    StringAttr dp = StringAttr::get(&getContext(), "dp");
-    int64_t ranks = mesh.getSize(dp);
+    dist::AxisListAttr batch = mesh.getBatchAxes();
+    int64_t ranks = mesh.getSize(batch);
     for (BlockArgument argument : func.getArguments()) {
       unsigned index = argument.getArgNumber();
       auto type = cast<RankedTensorType>(argument.getType());
@@ -129,9 +139,9 @@ private:
         if (type.getDimSize(0) % ranks != 0)
           return func.emitError("argument ")
                  << index << " has " << type.getDimSize(0) << " samples, expected a multiple of " << ranks
-                 << ", the size of axis \"dp\"";
+                 << ", the size of " << describe(batch);
         auto known = given.find(classes.classOf(argument, 0));
-        dims[0] = known == given.end() ? SmallVector<StringAttr>{dp} : SmallVector<StringAttr>(known->second.getAxes());
+        llvm::append_range(dims[0], (known == given.end() ? batch : known->second).getAxes());
         batchClasses.insert(classes.classOf(argument, 0));
       }
       func.setArgAttr(index, dist::kSharding, dist::ShardingAttr::get(&getContext(), dims));
@@ -140,7 +150,7 @@ private:
   }
 
   LogicalResult chooseTensorParallel(FuncOp func, dist::MeshOp mesh, const FactorClasses &classes) {
-    int64_t ranks = mesh.getSize(StringAttr::get(&getContext(), "tp"));
+    int64_t ranks = mesh.getSize(tensor);
     if (ranks == 1)
       return success();
     FailureOr<TensorPlan> plan = TensorPlan::read(module, classes);
@@ -160,12 +170,12 @@ private:
       chosen.insert(candidate.cls);
       ++splitClasses;
     }
-    StringAttr tp = StringAttr::get(&getContext(), "tp");
-    bool isUsed = llvm::any_of(given, [&](const auto &entry) { return entry.second.contains(tp); });
+    bool isUsed = llvm::any_of(given, [&](const auto &entry) { return usesTensorAxes(entry.second); });
     if (chosen.empty() && !isUsed)
-      func.emitWarning("axis \"tp\" of size ") << ranks
-                                               << " splits nothing: no heads, inner factor or vocabulary of this "
-                                                  "model can be divided by it, so its ranks repeat each other's work";
+      func.emitWarning(describe(tensor) + " of size ")
+          << ranks
+          << " splits nothing: no heads, inner factor or vocabulary of this model can be divided by it, so its ranks "
+             "repeat each other's work";
     return success();
   }
 
@@ -177,18 +187,28 @@ private:
         continue;
       if (int64_t size = classes.getSize(split.cls); size % ranks != 0)
         return split.param->emitError("is split by its model's tensor plan (\"")
-               << split.entry << "\"), but " << size << " is no multiple of " << ranks
-               << ", the size of axis \"tp\"; choose another --tp, or remove base_model_tp_plan from the config";
+               << split.entry << "\"), but " << size << " is no multiple of " << ranks << ", the size of "
+               << describe(tensor) << "; choose another --tp, or remove base_model_tp_plan from the config";
       chosen.insert(split.cls);
       ++splitClasses;
     }
     return success();
   }
 
-  /// Sequence parallelism: dimension 1 of the inputs over tp, too, wherever the axis is free.
+  StringRef shortName() {
+    return tensor.getAxes().size() == 1 ? tensor.getAxes()[0].getValue() : StringRef("the tensor axes");
+  }
+
+  bool usesTensorAxes(dist::AxisListAttr axes) {
+    return llvm::any_of(tensor.getAxes(), [&](StringAttr axis) { return axes.contains(axis); });
+  }
+  bool splitsOverTensorAxes(dist::ShardingAttr sharding) {
+    return llvm::any_of(tensor.getAxes(), [&](StringAttr axis) { return sharding.splits(axis); });
+  }
+
+  /// Sequence parallelism: dimension 1 of the inputs over the tensor axes, too, wherever these are free.
   LogicalResult chooseSequence(FuncOp func, dist::MeshOp mesh, const FactorClasses &classes) {
-    StringAttr tp = StringAttr::get(&getContext(), "tp");
-    int64_t ranks = mesh.getSize(tp);
+    int64_t ranks = mesh.getSize(tensor);
     bool found = ranks == 1;
     for (BlockArgument argument : func.getArguments()) {
       auto type = cast<RankedTensorType>(argument.getType());
@@ -199,23 +219,25 @@ private:
       if (cls < 0 || chosen.contains(cls) || batchClasses.contains(cls))
         continue;
       auto sharding = func.getArgAttrOfType<dist::ShardingAttr>(index, dist::kSharding);
-      found |= sharding.splits(tp);
-      if (sharding.splits(tp) || !sharding.getDims()[1].empty() || given.contains(cls))
+      found |= splitsOverTensorAxes(sharding);
+      if (splitsOverTensorAxes(sharding) || !sharding.getDims()[1].empty() || given.contains(cls))
         continue;
       if (int64_t size = classes.getSize(cls); size % ranks != 0)
         return func.emitError("sequence parallelism splits dim 1 of argument ")
-               << index << " over axis \"tp\" of size " << ranks << ", but its size is " << type.getDimSize(1)
+               << index << " over " << describe(tensor) << " of size " << ranks << ", but its size is "
+               << type.getDimSize(1)
                << (size == type.getDimSize(1) ? "" : ", reshaped to dimensions that do not divide alike")
                << ", expected a multiple";
       found = true;
       sequence.insert(cls);
       SmallVector<SmallVector<StringAttr>> dims = llvm::map_to_vector(
           sharding.getDims(), [](dist::AxisListAttr axes) { return SmallVector<StringAttr>(axes.getAxes()); });
-      dims[1] = {tp};
+      llvm::append_range(dims[1], tensor.getAxes());
       func.setArgAttr(index, dist::kSharding, dist::ShardingAttr::get(&getContext(), dims));
     }
     if (!found)
-      func.emitWarning("sequence parallelism splits nothing: no input has a dimension 1 that tp could split");
+      func.emitWarning("sequence parallelism splits nothing: no input has a dimension 1 that ")
+          << shortName() << " could split";
     return success();
   }
 
@@ -240,20 +262,19 @@ private:
 
   /// Whether some op has both `cls` and a class that is split already: one axis cannot split two factors of an op.
   bool meetsChosen(const FactorClasses &classes, int cls) {
-    StringAttr tp = StringAttr::get(&getContext(), "tp");
     return llvm::any_of(classes.getOccurrences(cls), [&](const FactorClasses::Occurrence &occurrence) {
       for (int factor = 0, e = static_cast<int>(classes.getRule(occurrence.op)->factors.size()); factor < e; ++factor) {
         int other = classes.classOf(occurrence.op, factor);
-        if (other == cls ? factor != occurrence.factor : chosen.contains(other) || isGivenTo(other, tp))
+        if (other == cls ? factor != occurrence.factor : chosen.contains(other) || isGivenToTensorAxes(other))
           return true;
       }
       return false;
     });
   }
 
-  bool isGivenTo(int cls, StringAttr axis) {
+  bool isGivenToTensorAxes(int cls) {
     auto entry = given.find(cls);
-    return entry != given.end() && !ofInputs.contains(cls) && entry->second.contains(axis);
+    return entry != given.end() && !ofInputs.contains(cls) && usesTensorAxes(entry->second);
   }
 
   LogicalResult refuseHeads(const FactorClasses &classes, int cls, int64_t ranks) {
@@ -273,12 +294,11 @@ private:
     auto op = cast<AttentionOp>(attention);
     bool isGrouped = headsOf(op.getQ()) != headsOf(op.getK()); // then what is split is key heads
     diagnostic << " has " << heads << (isGrouped ? " key heads" : " heads") << ", expected a multiple of " << ranks
-               << ", the size of axis \"tp\"; tp can be one of [" << divisors << "]";
+               << ", the size of " << describe(tensor) << "; " << shortName() << " can be one of [" << divisors << "]";
     return diagnostic;
   }
 
   void annotateParams(const FactorClasses &classes) {
-    StringAttr tp = StringAttr::get(&getContext(), "tp");
     for (auto param : module.getOps<ParamOp>()) {
       if (param->hasAttr(dist::kSharding))
         continue;
@@ -286,13 +306,13 @@ private:
       for (auto [dim, axes] : llvm::enumerate(dims)) {
         int cls = classes.classOf(param.getSymNameAttr(), dim);
         if (cls >= 0 && chosen.contains(cls))
-          axes.push_back(tp);
+          llvm::append_range(axes, tensor.getAxes());
       }
       // A table of positions has the sequence, and maybe nothing else that is split.
       bool isFree = llvm::all_of(dims, [](ArrayRef<StringAttr> axes) { return axes.empty(); });
       for (auto [dim, axes] : llvm::enumerate(dims))
         if (isFree && sequence.contains(classes.classOf(param.getSymNameAttr(), dim))) {
-          axes.push_back(tp);
+          llvm::append_range(axes, tensor.getAxes());
           break;
         }
       param->setAttr(dist::kSharding, dist::ShardingAttr::get(&getContext(), dims));
@@ -300,6 +320,7 @@ private:
   }
 
   ModuleOp module;
+  dist::AxisListAttr tensor;                     ///< the axes that structural classes are split over
   llvm::DenseMap<int, dist::AxisListAttr> given; ///< classes that annotations split already
   llvm::DenseSet<int> batchClasses;
   llvm::DenseSet<int> ofInputs, sequence; ///< classes that given inputs split; that sequence parallelism does

@@ -1,4 +1,4 @@
-// Makes states flat over dp: what ZeRO's stages are here.
+// Makes states flat over the axes that split the batch: what ZeRO's stages are here.
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -97,17 +97,16 @@ private:
 
   ShardingAttr shardingOf(Operation *symbol) { return symbol->getAttrOfType<ShardingAttr>(dist::kSharding); }
 
-  /// dp, where a shard over it is smaller than what one rank holds now.
+  /// The batch's axes, where a shard over them is smaller than what one rank holds now.
   AxisListAttr worthwhileAxes(ParamOp param) {
-    StringAttr dp = StringAttr::get(&getContext(), "dp");
+    AxisListAttr batch = mesh.getBatchAxes();
     ShardingAttr sharding = shardingOf(param);
-    int64_t ranks = mesh.getSize(dp);
-    if (ranks == 1 || !sharding || sharding.splits(dp))
+    int64_t ranks = mesh.getSize(batch);
+    if (ranks == 1 || !sharding ||
+        llvm::any_of(batch.getAxes(), [&](StringAttr axis) { return sharding.splits(axis); }))
       return none;
     RankedTensorType local = heldType(param.getWholeType(), sharding.withoutFlat(), mesh);
-    return dist::flatShardSize(local.getNumElements(), ranks) < local.getNumElements()
-               ? AxisListAttr::get(&getContext(), dp)
-               : none;
+    return dist::flatShardSize(local.getNumElements(), ranks) < local.getNumElements() ? batch : none;
   }
 
   /// Makes `symbol` flat over what the plan file says of it, or what its text has, else over `chosen`.

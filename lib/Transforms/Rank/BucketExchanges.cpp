@@ -1,6 +1,7 @@
 // Joins flat exchanges that start one after the other into buckets.
 //
 // After placement, like the coalescing of all-reduces; but what is joined need not be adjacent in memory.
+#include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"
@@ -82,7 +83,7 @@ private:
     return first.getKind() == next.getKind() && rowOf(first, symbols).getGroup() == rowOf(next, symbols).getGroup() &&
            first.getFlat() == next.getFlat() && elementType(first) == elementType(next) &&
            bucket.count + static_cast<int64_t>(next.getCount()) <=
-               (next.getKind() == "all_gather" ? gatherElements : reduceElements);
+               (dist::factsOf(next.getExchange()).combines ? reduceElements : gatherElements);
   }
 
   static void join(const Bucket &bucket, SymbolTable &symbols);

@@ -2,7 +2,7 @@
 //
 // After placement, when addresses are fixed: a check looks at what the call before it wrote and reads nothing else, so
 // no buffer has to live longer for it. An exchange that adds is checked where it is awaited.
-#include "dialects/Dist/DistDialect.h"
+#include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"
@@ -52,7 +52,7 @@ public:
   void runOn(rank::FuncOp func) {
     for (Operation &op : llvm::make_early_inc_range(func.getBlock())) {
       if (auto start = dyn_cast<rank::StartOp>(op)) {
-        if (start.getKind() != "all_gather")
+        if (dist::factsOf(start.getExchange()).combines)
           checkExchange(start);
       } else if (!rank::writtenBuffers(&op).empty()) {
         OpBuilder builder(func->getContext());

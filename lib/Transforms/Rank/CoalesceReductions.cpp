@@ -49,7 +49,7 @@ std::optional<Reduction> readReduction(rank::StartOp start, const ProgramNames &
   auto row = rowOp ? names.symbols.lookup<rank::CollectiveOp>(rowOp.getEntry()) : rank::CollectiveOp();
   auto wait = start.getTicket().hasOneUse() ? dyn_cast<rank::WaitOp>(*start.getTicket().user_begin()) : rank::WaitOp();
   // Across stages the programs would have to agree on what is adjacent.
-  if (!place || !row || !wait || !names.isState(place) || start.getKind() != "all_reduce" ||
+  if (!place || !row || !wait || !names.isState(place) || start.getExchange() != dist::ExchangeKind::all_reduce ||
       !row.getGroup().getStages().empty() || !place.getResult().getType().isDense() ||
       place.getResult().getType().isShard())
     return std::nullopt;

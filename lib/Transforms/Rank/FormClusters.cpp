@@ -18,21 +18,11 @@ namespace hyc {
 using namespace mlir;
 using namespace hyc;
 
-/// The name by which rank.compute knows an elementwise op.
-static std::string functionName(Operation *op) {
-  if (auto compare = dyn_cast<CompareOp>(op))
-    return ("compare_" + stringifyComparePredicate(compare.getPredicate())).str();
-  if (auto gelu = dyn_cast<GeluOp>(op))
-    return gelu.getTanh() ? "gelu_tanh" : "gelu";
-  if (auto gelu = dyn_cast<GeluGradOp>(op))
-    return gelu.getTanh() ? "gelu_tanh_grad" : "gelu_grad";
-  return op->getName().stripDialect().str();
-}
-
 static bool isElementwise(Operation *op) {
   if (auto dropout = dyn_cast<DropoutOp>(op))
     return bool(dropout.getMask());
-  return op->hasTrait<Elementwise>() && rank::findScalarFunction(functionName(op));
+  auto function = dyn_cast<ScalarFunctionOpInterface>(op);
+  return function && rank::findScalarFunction(function.getScalarFunction());
 }
 
 static bool isSplat(Operation *op) {
@@ -375,7 +365,8 @@ Value ClusterBuilder::cloneScalar(Operation *op) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(scalarOf(operand));
-  return rank::ScalarComputeOp::create(builder, op->getLoc(), type, functionName(op), operands);
+  return rank::ScalarComputeOp::create(builder, op->getLoc(), type,
+                                       cast<ScalarFunctionOpInterface>(op).getScalarFunction(), operands);
 }
 
 void ClusterBuilder::build(DenseSet<Operation *> &erased) {

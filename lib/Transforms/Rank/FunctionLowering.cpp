@@ -3,8 +3,6 @@
 
 #include "hyc/Analysis/Workspaces.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
 using namespace mlir;
 using namespace hyc;
 
@@ -118,10 +116,10 @@ void FunctionLowering::copy(Value destination, Value from, StringRef id) {
 bool FunctionLowering::needsShared(Value tensor) {
   for (OpOperand &use : tensor.getUses()) {
     Operation *user = use.getOwner();
-    if (isa<dist::AllGatherStartOp, dist::ReduceScatterStartOp>(user))
-      return true;
-    if (isa<dist::AllReduceStartOp>(user) && worksInPlace(user))
-      return true;
+    // What is to hold the result, too, is shared only if nothing else sees it.
+    if (auto exchange = dyn_cast<dist::ExchangeOpInterface>(user))
+      if (exchange.getExchange() != dist::ExchangeKind::all_reduce || worksInPlace(user))
+        return true;
     if (isa<ReturnOp>(user) && source.getResultAttr(use.getOperandNumber(), dist::kChannel))
       return true;
     if (isa<ReshapeOp>(user) && needsShared(user->getResult(0)))
@@ -146,14 +144,11 @@ static bool takesPaddedRows(Value tensor) {
     if (auto reshape = dyn_cast<ReshapeOp>(user))
       return cast<RankedTensorType>(reshape.getResult().getType()).getShape().back() == columns &&
              takesPaddedRows(reshape.getResult());
-    if (isa<CrossEntropyOp, VocabMaxOp, VocabSumExpOp>(user))
-      return use.getOperandNumber() == 0; // the logits
-    if (auto gradient = dyn_cast<CrossEntropyGradOp>(user))
-      return gradient.getLogits() == tensor;
     if (isa<ReturnOp>(user))
       return user->getParentOfType<FuncOp>().getResultAttr(use.getOperandNumber(), "hyc.saved") &&
              !user->getParentOfType<FuncOp>().getResultAttr(use.getOperandNumber(), dist::kChannel);
-    return isa<EinsumOp, rank::LinearOp>(user);
+    auto takes = LoweringTable::get().find(user).takesPaddedRows;
+    return takes && takes(use);
   });
 }
 
@@ -280,44 +275,23 @@ rank::CallOp FunctionLowering::call(Operation *op, StringRef kernel, ValueRange 
 // Arguments and results
 //===----------------------------------------------------------------------===//
 
-/// One more than the largest index that a use of `ids` accepts: the vocabulary's logical size.
-static int64_t boundOf(Value ids) {
-  int64_t bound = INT64_MAX;
-  auto lower = [&](int64_t size) { bound = std::min(bound, size); };
-  for (Operation *user : ids.getUsers()) {
-    if (auto embedding = dyn_cast<EmbeddingOp>(user)) {
-      Operation *table = embedding.getTable().getDefiningOp();
-      if (auto wait = dyn_cast_or_null<dist::WaitOp>(table)) // gathered for this use
-        table = wait.getPending().getDefiningOp()->getOperand(0).getDefiningOp();
-      auto read = dyn_cast_or_null<ReadOp>(table);
-      Operation *source = read ? SymbolTable::lookupNearestSymbolFrom(read, read.getSourceAttr()) : nullptr;
-      if (auto param = dyn_cast_or_null<ParamOp>(source))
-        lower(param.getWholeType().getDimSize(0));
-      else if (auto copy = dyn_cast_or_null<StateOp>(source))
-        lower(copy.getWholeType().getDimSize(0));
-    } else if (auto loss = dyn_cast<CrossEntropyOp>(user)) {
-      lower(cast<RankedTensorType>(loss.getLogits().getType()).getShape().back());
-    } else if (auto pieces = dyn_cast<VocabSumExpOp>(user)) {
-      lower(pieces.getVocabulary());
-    } else if (isa<ReshapeOp>(user)) {
-      lower(boundOf(user->getResult(0)));
-    }
+/// What the uses of an input make of its numbers, all of them together.
+static IndexUse indexUseOf(Value ids) {
+  IndexUse all;
+  for (OpOperand &use : ids.getUses()) {
+    IndexUse one;
+    if (isa<ReshapeOp>(use.getOwner()))
+      one.bound = indexUseOf(use.getOwner()->getResult(0)).bound;
+    else if (auto indexUse = LoweringTable::get().find(use.getOwner()).indexUse)
+      one = indexUse(use);
+    all.bound = std::min(all.bound, one.bound);
+    all.isLookup |= one.isLookup;
+    if (one.uncounted)
+      all.uncounted = one.uncounted;
   }
-  return bound;
-}
-
-/// The label that a loss does not count, if losses are all that `ids` index; as an index of anything else it is wrong.
-static std::optional<int64_t> uncountedOf(Value ids) {
-  std::optional<int64_t> uncounted;
-  for (Operation *user : ids.getUsers()) {
-    if (isa<EmbeddingOp, GatherOp>(user))
-      return std::nullopt;
-    if (auto loss = dyn_cast<CrossEntropyOp>(user))
-      uncounted = static_cast<int64_t>(loss.getIgnoreIndex());
-    else if (auto pieces = dyn_cast<VocabLossOp>(user))
-      uncounted = static_cast<int64_t>(pieces.getIgnoreIndex());
-  }
-  return uncounted;
+  if (all.isLookup)
+    all.uncounted.reset();
+  return all;
 }
 
 LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
@@ -332,11 +306,12 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
   };
   if (StringAttr input = attribute("hyc.input")) {
     StringAttr from = attribute("hyc.source");
+    IndexUse indices = indexUseOf(argument);
     rank::InputOp placed =
         tables.addInput(input.getValue(), from ? from.getValue() : "token",
-                        source.getArgAttrOfType<ArrayAttr>(index, "hyc.streams"), boundOf(argument), type, loc);
-    if (std::optional<int64_t> uncounted = uncountedOf(argument); uncounted && placed.getSource() == "sample")
-      placed->setAttr("uncounted", builder.getI64IntegerAttr(*uncounted));
+                        source.getArgAttrOfType<ArrayAttr>(index, "hyc.streams"), indices.bound, type, loc);
+    if (indices.uncounted && placed.getSource() == "sample")
+      placed->setAttr("uncounted", builder.getI64IntegerAttr(*indices.uncounted));
     return address(placed);
   }
   if (StringAttr scalar = attribute("hyc.scalar"))
@@ -441,7 +416,7 @@ LogicalResult FunctionLowering::run() {
     if (failed(lowerArgument(argument)))
       return failure();
   for (Operation &op : block.without_terminator())
-    if (failed(lower(&op)))
+    if (failed(lowerAny(&op)))
       return failure();
   for (auto [index, value] : llvm::enumerate(source.getReturn()->getOperands()))
     if (failed(lowerResult(index, value, source.getReturn().getLoc())))
@@ -453,73 +428,34 @@ LogicalResult FunctionLowering::run() {
 // Dispatch
 //===----------------------------------------------------------------------===//
 
-LogicalResult FunctionLowering::lower(Operation *op) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](ReadOp op) { return lowerRead(op); })
-      .Case([&](WriteOp op) { return lowerWrite(op); })
-      .Case([&](AccumulateOp op) { return lowerAccumulate(op); })
-      .Case([&](SumOfSquaresOp op) { return lowerSumOfSquares(op); })
-      .Case([&](RoundSumOp op) { return lowerRoundSum(op); })
-      .Case([&](GradientScaleOp op) { return lowerGradientScale(op); })
-      .Case([&](IncrementOp op) { return lowerIncrement(op); })
-      .Case([&](AdamWOp op) { return lowerAdam(op, "adamw", bool(op.getMomentum())); })
-      .Case([&](AdamOp op) { return lowerAdam(op, "adam", bool(op.getMomentum())); })
-      .Case([&](LionOp op) { return lowerAdam(op, "lion", bool(op.getMomentum())); })
-      .Case([&](LambDirectionOp op) { return lowerLambDirection(op); })
-      .Case([&](TrustRatioOp op) { return lowerTrustRatio(op); })
-      .Case([&](LambOp op) { return lowerAdam(op, "lamb", false); })
-      .Case([&](SgdOp op) { return lowerSgd(op); })
-      .Case([&](RefreshOp op) { return lowerRefresh(op); })
-      .Case([&](UpdateLossScaleOp op) { return lowerUpdateLossScale(op); })
-      .Case([&](UpdateFp8ScaleOp op) { return lowerUpdateFp8Scale(op); })
-      .Case([&](ReshapeOp op) { return lowerReshape(op); })
-      .Case([&](TransposeOp op) { return lowerTranspose(op); })
-      .Case([&](SliceOp op) { return lowerSlice(op); })
-      .Case([&](PadOp op) { return lowerPad(op); })
-      .Case([&](SplitOp op) { return lowerSplit(op); })
-      .Case([&](ConcatOp op) { return lowerConcat(op); })
-      .Case([&](ConstantOp op) { return lowerConstant(op); })
-      .Case([](ReduceOp op) {
-        return op.emitOpError("has no kernel on this target: ")
-               << stringifyReductionKind(op.getKind()) << " of " << op.getOperand().getType()
-               << ", expected numbers, and hyc-form-clusters to have run before";
-      })
-      .Case([&](rank::ClusterOp op) { return lowerCluster(op); })
-      .Case([&](EinsumOp op) { return lowerProduct(op, op.getSpec(), op.getLhs(), op.getRhs(), Value()); })
-      .Case([&](rank::LinearOp op) { return lowerProduct(op, op.getSpec(), op.getLhs(), op.getRhs(), op.getBias()); })
-      .Case([&](LayerNormOp op) { return lowerLayerNorm(op); })
-      .Case([&](LayerNormGradOp op) { return lowerLayerNormGrad(op); })
-      .Case([&](RmsNormOp op) { return lowerRmsNorm(op); })
-      .Case([&](RmsNormGradOp op) { return lowerRmsNormGrad(op); })
-      .Case([&](RotaryTableOp op) { return lowerRotaryTable(op); })
-      .Case([&](RopeOp op) { return lowerRope(op); })
-      .Case([&](AttentionOp op) { return lowerAttention(op); })
-      .Case([&](AttentionGradOp op) { return lowerAttentionGrad(op); })
-      .Case([&](EmbeddingOp op) { return lowerEmbedding(op); })
-      .Case([&](EmbeddingGradOp op) { return lowerEmbeddingGrad(op); })
-      .Case([&](CrossEntropyOp op) { return lowerCrossEntropy(op); })
-      .Case([&](CrossEntropyGradOp op) { return lowerCrossEntropyGrad(op); })
-      .Case([&](VocabMaxOp op) { return lowerVocabMax(op); })
-      .Case([&](VocabSumExpOp op) { return lowerVocabSumExp(op); })
-      .Case([&](VocabLossOp op) { return lowerVocabLoss(op); })
-      .Case<ConvolutionOp, ConvolutionTransposeOp, ConvolutionWeightOp>([&](auto op) { return lowerConvolution(op); })
-      .Case([&](MaxPoolOp op) { return lowerMaxPool(op); })
-      .Case([&](GatherOp op) { return lowerGather(op); })
-      .Case([&](ScatterOp op) { return lowerScatter(op); })
-      .Case([&](CumSumOp op) { return lowerCumSum(op); })
-      .Case([&](ArgSortOp op) { return lowerArgSort(op); })
-      .Case([&](dist::AllReduceStartOp op) { return lowerAllReduce(op); })
-      .Case([&](dist::AllGatherStartOp op) { return lowerAllGather(op); })
-      .Case([&](dist::ReduceScatterStartOp op) { return lowerReduceScatter(op); })
-      .Case([&](dist::WaitOp op) { return lowerWait(op); })
-      .Case([&](dist::FetchStartOp op) { return lowerFetch(op); })
-      .Case([&](dist::EvictStartOp op) { return lowerEvict(op); })
-      .Case([&](dist::WaitMoveOp op) { return lowerWaitMove(op); })
-      .Case([&](dist::CopyStartOp op) { return lowerCopy(op); })
-      .Case([&](dist::ShardOffsetOp op) { return lowerShardOffset(op); })
-      .Case([&](dist::SliceOp op) { return lowerShardSlice(op); })
-      .Default([](Operation *op) {
-        return op->emitOpError("has no kernel on this target; expected hyc-form-clusters to have run before, or a "
-                               "decomposition");
-      });
+LoweringTable::LoweringTable() {
+  addSymbolLowerings(*this);
+  addShapeLowerings(*this);
+  addProductLowerings(*this);
+  addCompositeLowerings(*this);
+  addNormLowerings(*this);
+  addWindowLowerings(*this);
+  addIndexLowerings(*this);
+  addExchangeLowerings(*this);
+  addMoveLowerings(*this);
+}
+
+const LoweringTable &LoweringTable::get() {
+  static const LoweringTable table;
+  return table;
+}
+
+const OpLowering &LoweringTable::find(Operation *op) const {
+  static const OpLowering none;
+  auto row = rows.find(op->getName().getTypeID());
+  return row == rows.end() ? none : row->second;
+}
+
+LogicalResult FunctionLowering::lowerAny(Operation *op) {
+  if (auto handler = LoweringTable::get().find(op).lower)
+    return handler(*this, op);
+  if (auto update = dyn_cast<UpdateOpInterface>(op))
+    return lowerUpdate(update);
+  return op->emitOpError("has no kernel on this target; expected hyc-form-clusters to have run before, or a "
+                         "decomposition");
 }

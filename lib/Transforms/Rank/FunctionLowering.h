@@ -1,6 +1,6 @@
-// Turns one function over tensors into calls over buffers. Files by topic: FunctionLowering.cpp (arguments, results,
-// where values lie), LowerShapes.cpp, LowerProducts.cpp, LowerComposites.cpp, LowerWindows.cpp,
-// LowerIndexing.cpp, LowerExchanges.cpp, LowerFlat.cpp, LowerMoves.cpp.
+// Turns one function over tensors into calls over buffers. FunctionLowering.cpp has what all ops share: arguments,
+// results, where values lie. How an op is lowered stands in the Lower*.cpp file of its topic, and nowhere else: a
+// specialisation of FunctionLowering::lower, and a row of LoweringTable.
 //
 // The surprise: destinations are decided before a value is made, by looking at its uses: a part of a concatenation is
 // written into the whole, a term of a gradient is added to the state, an operand of a collective is made in shared
@@ -29,6 +29,8 @@ public:
   llvm::LogicalResult run();
 
 private:
+  friend class LoweringTable;
+
   /// Where a result goes, and what becomes of the old contents.
   struct Destination {
     mlir::Value buffer;
@@ -39,7 +41,9 @@ private:
   // Arguments, results and dispatch.
   llvm::LogicalResult lowerArgument(mlir::BlockArgument argument);
   llvm::LogicalResult lowerResult(unsigned index, mlir::Value value, mlir::Location loc);
-  llvm::LogicalResult lower(mlir::Operation *op);
+  llvm::LogicalResult lowerAny(mlir::Operation *op);
+  /// One op; each is specialised in the file of its topic, and a row of LoweringTable.
+  template <typename OpT> llvm::LogicalResult lower(OpT op);
   rank::RecordOp recordOf(mlir::Value buffer, llvm::StringRef name);
   llvm::SmallVector<mlir::Value, 2> takeTensorsIn(mlir::Value temporary);
   bool outlivesWrite(ReadOp read);
@@ -80,33 +84,10 @@ private:
   mlir::NamedAttribute named(llvm::StringRef name, mlir::Attribute value) { return builder.getNamedAttr(name, value); }
 
   // Symbols and updates.
-  llvm::LogicalResult lowerRead(ReadOp op);
-  llvm::LogicalResult lowerWrite(WriteOp op);
-  llvm::LogicalResult lowerAccumulate(AccumulateOp op);
-  llvm::LogicalResult lowerSumOfSquares(SumOfSquaresOp op);
-  llvm::LogicalResult lowerRoundSum(RoundSumOp op);
-  llvm::LogicalResult lowerGradientScale(GradientScaleOp op);
-  llvm::LogicalResult lowerIncrement(IncrementOp op);
   llvm::SmallVector<mlir::Value> addressesOf(UpdateOpInterface op);
-  void callUpdate(UpdateOpInterface op, llvm::StringRef kernel, mlir::ValueRange outs, llvm::ArrayRef<mlir::Value> ins,
-                  bool takesMomentum);
-  llvm::LogicalResult lowerAdam(UpdateOpInterface op, llvm::StringRef kernel, bool takesMomentum);
-  llvm::LogicalResult lowerLambDirection(LambDirectionOp op);
-  llvm::LogicalResult lowerTrustRatio(TrustRatioOp op);
-  llvm::LogicalResult lowerSgd(SgdOp op);
-  llvm::LogicalResult lowerRefresh(RefreshOp op);
-  llvm::LogicalResult lowerUpdateLossScale(UpdateLossScaleOp op);
-  llvm::LogicalResult lowerUpdateFp8Scale(UpdateFp8ScaleOp op);
+  llvm::LogicalResult lowerUpdate(UpdateOpInterface op);
 
   // Shapes and elements.
-  llvm::LogicalResult lowerReshape(ReshapeOp op);
-  llvm::LogicalResult lowerTranspose(TransposeOp op);
-  llvm::LogicalResult lowerSlice(SliceOp op);
-  llvm::LogicalResult lowerPad(PadOp op);
-  llvm::LogicalResult lowerSplit(SplitOp op);
-  llvm::LogicalResult lowerConcat(ConcatOp op);
-  llvm::LogicalResult lowerConstant(ConstantOp op);
-  llvm::LogicalResult lowerCluster(rank::ClusterOp op);
   mlir::Value concatBuffer(ConcatOp op);
   std::optional<rank::WriteMode> accumulationMode(llvm::ArrayRef<mlir::Value> results);
 
@@ -116,53 +97,25 @@ private:
   mlir::Value permuted(mlir::Value buffer, llvm::StringRef letters, llvm::StringRef order, llvm::StringRef id);
 
   // Composite ops.
-  llvm::LogicalResult lowerLayerNorm(LayerNormOp op);
-  llvm::LogicalResult lowerLayerNormGrad(LayerNormGradOp op);
-  llvm::LogicalResult lowerRmsNorm(RmsNormOp op);
-  llvm::LogicalResult lowerRmsNormGrad(RmsNormGradOp op);
-  llvm::LogicalResult lowerRotaryTable(RotaryTableOp op);
-  llvm::LogicalResult lowerRope(RopeOp op);
   template <typename OpT>
   llvm::SmallVector<mlir::Value> randomBuffers(OpT op, llvm::SmallVectorImpl<mlir::NamedAttribute> &attributes);
-  llvm::LogicalResult lowerAttention(AttentionOp op);
-  llvm::LogicalResult lowerAttentionGrad(AttentionGradOp op);
-  llvm::LogicalResult lowerEmbedding(EmbeddingOp op);
-  llvm::LogicalResult lowerEmbeddingGrad(EmbeddingGradOp op);
-  llvm::LogicalResult lowerCrossEntropy(CrossEntropyOp op);
-  llvm::LogicalResult lowerCrossEntropyGrad(CrossEntropyGradOp op);
-  llvm::LogicalResult lowerVocabMax(VocabMaxOp op);
-  llvm::LogicalResult lowerVocabSumExp(VocabSumExpOp op);
-  llvm::LogicalResult lowerVocabLoss(VocabLossOp op);
   mlir::Value headStridesBuffer(mlir::Value tensor);
 
   // Windows, and ops by number.
   template <typename OpT> llvm::LogicalResult lowerConvolution(OpT op);
-  llvm::LogicalResult lowerMaxPool(MaxPoolOp op);
-  llvm::LogicalResult lowerGather(GatherOp op);
-  llvm::LogicalResult lowerScatter(ScatterOp op);
-  llvm::LogicalResult lowerCumSum(CumSumOp op);
-  llvm::LogicalResult lowerArgSort(ArgSortOp op);
 
   // Moves.
-  llvm::LogicalResult lowerFetch(dist::FetchStartOp op);
-  llvm::LogicalResult lowerEvict(dist::EvictStartOp op);
-  llvm::LogicalResult lowerWaitMove(dist::WaitMoveOp op);
-  llvm::LogicalResult lowerCopy(dist::CopyStartOp op);
   /// The ticket of a move.
   mlir::Value startMove(mlir::Operation *op, llvm::StringRef kind, llvm::StringRef state, mlir::Value destination,
                         mlir::Value source);
 
   // Exchanges.
-  llvm::LogicalResult lowerAllReduce(dist::AllReduceStartOp op);
-  llvm::LogicalResult lowerAllGather(dist::AllGatherStartOp op);
-  llvm::LogicalResult lowerReduceScatter(dist::ReduceScatterStartOp op);
-  llvm::LogicalResult lowerWait(dist::WaitOp op);
-  llvm::LogicalResult lowerShardOffset(dist::ShardOffsetOp op);
-  llvm::LogicalResult lowerShardSlice(dist::SliceOp op);
+  friend class ExchangeLowering; // one method a kind
   /// Whether nothing else sees the memory of a started reduction's operand: it may then be combined where it lies.
   bool worksInPlace(mlir::Operation *start);
-  mlir::Value start(mlir::Operation *op, llvm::StringRef exchange, llvm::StringRef combine, dist::GroupAttr group,
-                    mlir::Value buffer, mlir::Value destination, int64_t count, dist::AxisListAttr flat = {});
+  /// Starts `op` on buffers, and remembers its ticket.
+  rank::StartOp start(dist::ExchangeOpInterface op, mlir::Value buffer, mlir::Value destination, int64_t count,
+                      dist::AxisListAttr flat = {});
   int64_t memberCount(dist::GroupAttr group);
 
   // Flat shards.
@@ -191,11 +144,61 @@ private:
     bool isShard = false; // of a state that is kept whole
   };
   llvm::StringMap<FetchedCopy> copies;
-  llvm::DenseMap<mlir::Value, mlir::Value> tickets;  // pending -> ticket
-  llvm::DenseMap<mlir::Value, mlir::Value> gathered; // pending -> what the exchange itself wrote
+  llvm::DenseMap<mlir::Value, mlir::Value> tickets; // pending -> ticket
+  /// What an exchange itself writes: a part of each member, one after the other, to be joined along a dimension.
+  struct MemberParts {
+    mlir::Value buffer;
+    int64_t dim = 0;
+  };
+  llvm::DenseMap<mlir::Value, MemberParts> received; // by what is pending
   llvm::DenseMap<mlir::Operation *, mlir::Value> concats;
   llvm::DenseSet<mlir::Operation *> fusedAccumulations;
 };
+
+/// What an op makes of the numbers of an operand that indexes something.
+struct IndexUse {
+  int64_t bound = INT64_MAX;             ///< one more than the largest that it accepts
+  std::optional<int64_t> uncounted = {}; ///< a label that a loss does not count
+  bool isLookup = false;                 ///< every number must be there: as an index, an uncounted label is wrong
+};
+
+/// How one kind of op is lowered, and what that means for where its operands may lie.
+struct OpLowering {
+  llvm::LogicalResult (*lower)(FunctionLowering &lowering, mlir::Operation *op) = nullptr;
+  /// Whether rows of the operand may be apart (FunctionLowering::paddedType). Null: they may not.
+  bool (*takesPaddedRows)(mlir::OpOperand &use) = nullptr;
+  IndexUse (*indexUse)(mlir::OpOperand &use) = nullptr;
+};
+
+/// A row a kind of op, filled by one function a topic.
+class LoweringTable {
+public:
+  static const LoweringTable &get();
+
+  const OpLowering &find(mlir::Operation *op) const;
+  template <typename OpT> OpLowering &of() { return rows[mlir::TypeID::get<OpT>()]; }
+  template <typename... OpTs> void add() { (addOne<OpTs>(), ...); }
+
+private:
+  LoweringTable();
+  template <typename OpT> void addOne() {
+    of<OpT>().lower = [](FunctionLowering &lowering, mlir::Operation *op) {
+      return lowering.lower(llvm::cast<OpT>(op));
+    };
+  }
+
+  llvm::DenseMap<mlir::TypeID, OpLowering> rows;
+};
+
+void addSymbolLowerings(LoweringTable &table);
+void addShapeLowerings(LoweringTable &table);
+void addProductLowerings(LoweringTable &table);
+void addCompositeLowerings(LoweringTable &table);
+void addNormLowerings(LoweringTable &table);
+void addWindowLowerings(LoweringTable &table);
+void addIndexLowerings(LoweringTable &table);
+void addExchangeLowerings(LoweringTable &table);
+void addMoveLowerings(LoweringTable &table);
 
 /// Whether a constant is a number that is only written into states: it then needs no memory of its own.
 bool isOnlyWritten(ConstantOp constant);

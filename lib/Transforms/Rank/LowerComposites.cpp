@@ -39,7 +39,7 @@ SmallVector<Value> FunctionLowering::randomBuffers(OpT op, SmallVectorImpl<Named
   return random;
 }
 
-LogicalResult FunctionLowering::lowerAttention(AttentionOp op) {
+template <> LogicalResult FunctionLowering::lower(AttentionOp op) {
   if (failed(checkHeadSize(op, op.getQ())))
     return failure();
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer,
@@ -55,7 +55,7 @@ LogicalResult FunctionLowering::lowerAttention(AttentionOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerAttentionGrad(AttentionGradOp op) {
+template <> LogicalResult FunctionLowering::lower(AttentionGradOp op) {
   SmallVector<Value> ins;
   for (Value input : {op.getQ(), op.getK(), op.getV(), op.getResult()})
     ins.push_back(headStridesBuffer(input));
@@ -82,7 +82,7 @@ LogicalResult FunctionLowering::lowerAttentionGrad(AttentionGradOp op) {
 // embedding
 //===----------------------------------------------------------------------===//
 
-LogicalResult FunctionLowering::lowerEmbedding(EmbeddingOp op) {
+template <> LogicalResult FunctionLowering::lower(EmbeddingOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
   SmallVector<Value> ins{denseBufferOf(op.getIds()), denseBufferOf(op.getTable())};
   if (op.getOffset())
@@ -92,7 +92,7 @@ LogicalResult FunctionLowering::lowerEmbedding(EmbeddingOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerEmbeddingGrad(EmbeddingGradOp op) {
+template <> LogicalResult FunctionLowering::lower(EmbeddingGradOp op) {
   SmallVector<Value> ins{denseBufferOf(op.getIds()), denseBufferOf(op.getCotangent())};
   if (op.getOffset())
     ins.push_back(bufferOf(op.getOffset()));
@@ -106,7 +106,7 @@ LogicalResult FunctionLowering::lowerEmbeddingGrad(EmbeddingGradOp op) {
 // cross_entropy
 //===----------------------------------------------------------------------===//
 
-LogicalResult FunctionLowering::lowerCrossEntropy(CrossEntropyOp op) {
+template <> LogicalResult FunctionLowering::lower(CrossEntropyOp op) {
   SmallVector<Value> outs;
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
@@ -117,7 +117,7 @@ LogicalResult FunctionLowering::lowerCrossEntropy(CrossEntropyOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerCrossEntropyGrad(CrossEntropyGradOp op) {
+template <> LogicalResult FunctionLowering::lower(CrossEntropyGradOp op) {
   // The gradient's rows lie as the logits' do.
   rank::BufferType padded = paddedType(op.getResult());
   bool isPadded = padded && typeOf(op.getLogits()) == padded;
@@ -136,7 +136,7 @@ LogicalResult FunctionLowering::lowerCrossEntropyGrad(CrossEntropyGradOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerVocabMax(VocabMaxOp op) {
+template <> LogicalResult FunctionLowering::lower(VocabMaxOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
   call(op, "vocab_max", result, {rowsBufferOf(op.getLogits()), bufferOf(op.getOffset())},
        named("vocabulary", op.getVocabularyAttr()));
@@ -144,7 +144,7 @@ LogicalResult FunctionLowering::lowerVocabMax(VocabMaxOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerVocabSumExp(VocabSumExpOp op) {
+template <> LogicalResult FunctionLowering::lower(VocabSumExpOp op) {
   SmallVector<Value> outs;
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
@@ -155,7 +155,7 @@ LogicalResult FunctionLowering::lowerVocabSumExp(VocabSumExpOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerVocabLoss(VocabLossOp op) {
+template <> LogicalResult FunctionLowering::lower(VocabLossOp op) {
   SmallVector<Value> outs;
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
@@ -164,4 +164,51 @@ LogicalResult FunctionLowering::lowerVocabLoss(VocabLossOp op) {
         denseBufferOf(op.getLabels())},
        named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+/// Ids are rows of the table: of the whole one, which a shard's parameter knows.
+static IndexUse embeddedIds(OpOperand &use) {
+  IndexUse ids{.isLookup = true};
+  Operation *table = cast<EmbeddingOp>(use.getOwner()).getTable().getDefiningOp();
+  if (auto wait = dyn_cast_or_null<dist::WaitOp>(table)) // gathered for this use
+    table = wait.getPending().getDefiningOp()->getOperand(0).getDefiningOp();
+  auto read = dyn_cast_or_null<ReadOp>(table);
+  Operation *source = read ? SymbolTable::lookupNearestSymbolFrom(read, read.getSourceAttr()) : nullptr;
+  if (auto param = dyn_cast_or_null<ParamOp>(source))
+    ids.bound = param.getWholeType().getDimSize(0);
+  else if (auto copy = dyn_cast_or_null<StateOp>(source))
+    ids.bound = copy.getWholeType().getDimSize(0);
+  return ids;
+}
+
+static IndexUse labelsOfLoss(OpOperand &use) {
+  auto loss = cast<CrossEntropyOp>(use.getOwner());
+  return {.bound = cast<RankedTensorType>(loss.getLogits().getType()).getShape().back(),
+          .uncounted = static_cast<int64_t>(loss.getIgnoreIndex())};
+}
+
+static bool isFirst(OpOperand &use) { return use.getOperandNumber() == 0; }
+
+void hyc::addCompositeLowerings(LoweringTable &table) {
+  table.add<AttentionOp, AttentionGradOp, EmbeddingOp, EmbeddingGradOp, CrossEntropyOp, CrossEntropyGradOp, VocabMaxOp,
+            VocabSumExpOp, VocabLossOp>();
+  table.of<EmbeddingOp>().indexUse = embeddedIds;
+  table.of<CrossEntropyOp>().indexUse = labelsOfLoss;
+  table.of<VocabSumExpOp>().indexUse = [](OpOperand &use) {
+    return IndexUse{.bound = static_cast<int64_t>(cast<VocabSumExpOp>(use.getOwner()).getVocabulary())};
+  };
+  table.of<VocabLossOp>().indexUse = [](OpOperand &use) {
+    return IndexUse{.uncounted = static_cast<int64_t>(cast<VocabLossOp>(use.getOwner()).getIgnoreIndex())};
+  };
+  // Their logits.
+  table.of<CrossEntropyOp>().takesPaddedRows = isFirst;
+  table.of<VocabMaxOp>().takesPaddedRows = isFirst;
+  table.of<VocabSumExpOp>().takesPaddedRows = isFirst;
+  table.of<CrossEntropyGradOp>().takesPaddedRows = [](OpOperand &use) {
+    return cast<CrossEntropyGradOp>(use.getOwner()).getLogits() == use.get();
+  };
 }

@@ -59,8 +59,7 @@ LogicalResult FunctionLowering::lowerFlatReduceScatter(dist::ReduceScatterStartO
   bool isCopy = rootOf(whole).first.getDefiningOp<rank::AllocOp>() && op.getOperand().getDefiningOp<ReadOp>();
   if (isCopy || !worksInPlace(op) || !type.isDense() || !shareWhereItLies(whole))
     whole = inCommunication(whole, op);
-  tickets[op.getPending()] =
-      start(op, "reduce_scatter", "sum", op.getGroup(), whole, Value(), type.getNumElements(), *op.getFlat());
+  start(op, whole, Value(), type.getNumElements(), *op.getFlat());
   buffers[op.getPending()] = shardView(whole, *op.getFlat());
   return success();
 }
@@ -87,8 +86,7 @@ LogicalResult FunctionLowering::lowerFlatAllGather(dist::AllGatherStartOp op) {
   }
   if (!shareWhereItLies(shard))
     shard = inCommunication(shard, op);
-  tickets[op.getPending()] =
-      start(op, "all_gather", "sum", op.getGroup(), shard, whole, wholeType.getNumElements(), *op.getFlat());
+  start(op, shard, whole, wholeType.getNumElements(), *op.getFlat());
   buffers[op.getPending()] = whole;
   return success();
 }

@@ -20,7 +20,7 @@ static LogicalResult checkNumbers(Operation *op, Value tensor) {
   return op->emitOpError("has no kernel on this target for ") << tensor.getType() << ", expected f32, f64, i64 or i32";
 }
 
-LogicalResult FunctionLowering::lowerGather(GatherOp op) {
+template <> LogicalResult FunctionLowering::lower(GatherOp op) {
   if (failed(checkIndices(op, op.getIndices())))
     return failure();
   Value data = denseBufferOf(op.getData()), indices = denseBufferOf(op.getIndices());
@@ -30,7 +30,7 @@ LogicalResult FunctionLowering::lowerGather(GatherOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerScatter(ScatterOp op) {
+template <> LogicalResult FunctionLowering::lower(ScatterOp op) {
   if (failed(checkIndices(op, op.getIndices())) || failed(checkNumbers(op, op.getUpdates())))
     return failure();
   Value indices = denseBufferOf(op.getIndices()), rows = denseBufferOf(op.getUpdates());
@@ -42,7 +42,7 @@ LogicalResult FunctionLowering::lowerScatter(ScatterOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerCumSum(CumSumOp op) {
+template <> LogicalResult FunctionLowering::lower(CumSumOp op) {
   if (failed(checkNumbers(op, op.getOperand())))
     return failure();
   Value x = denseBufferOf(op.getOperand()), y = destinationOf(op.getResult(), Layout::Dense).buffer;
@@ -56,7 +56,7 @@ LogicalResult FunctionLowering::lowerCumSum(CumSumOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerArgSort(ArgSortOp op) {
+template <> LogicalResult FunctionLowering::lower(ArgSortOp op) {
   if (failed(checkNumbers(op, op.getOperand())))
     return failure();
   Value x = denseBufferOf(op.getOperand()), order = destinationOf(op.getResult(), Layout::Dense).buffer;
@@ -68,4 +68,10 @@ LogicalResult FunctionLowering::lowerArgSort(ArgSortOp op) {
   call(op, "argsort", {order, workspace}, x, attributes);
   buffers[op.getResult()] = order;
   return success();
+}
+
+void hyc::addIndexLowerings(LoweringTable &table) {
+  table.add<GatherOp, ScatterOp, CumSumOp, ArgSortOp>();
+  // Every number must be one of the data.
+  table.of<GatherOp>().indexUse = [](OpOperand &) { return IndexUse{.isLookup = true}; };
 }

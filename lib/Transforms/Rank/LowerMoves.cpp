@@ -5,12 +5,12 @@
 using namespace mlir;
 using namespace hyc;
 
-LogicalResult FunctionLowering::lowerFetch(dist::FetchStartOp op) {
+template <> LogicalResult FunctionLowering::lower(dist::FetchStartOp op) {
   Value home = homeOf(op, op.getState());
   if (!home)
     return failure();
   rank::StateOp state = tables.getState(op, op.getState());
-  StringRef onDevice = state.getRole() == "gradient" ? kGradients : kParameters;
+  StringRef onDevice = factsOfRole(state.getRole()).role == StateRole::gradient ? kGradients : kParameters;
   StringRef arena = op.getTo() == dist::kOnHost ? StringRef(kHost) : onDevice;
   Value copy =
       allocate(rank::BufferType::get(op.getPending().getType().getTensor()), arena, op.getLoc(), op.getState());
@@ -22,7 +22,7 @@ LogicalResult FunctionLowering::lowerFetch(dist::FetchStartOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerEvict(dist::EvictStartOp op) {
+template <> LogicalResult FunctionLowering::lower(dist::EvictStartOp op) {
   Value home = homeOf(op, op.getState());
   if (!home)
     return failure();
@@ -44,7 +44,7 @@ Value FunctionLowering::startMove(Operation *op, StringRef kind, StringRef state
 }
 
 /// The copy on the host becomes a record of that arena where the function returns it.
-LogicalResult FunctionLowering::lowerCopy(dist::CopyStartOp op) {
+template <> LogicalResult FunctionLowering::lower(dist::CopyStartOp op) {
   bool toHost = op.getTo() == dist::kOnHost;
   auto wait = cast<dist::WaitOp>(*op.getPending().user_begin());
   Value from = denseBufferOf(op.getOperand());
@@ -55,9 +55,13 @@ LogicalResult FunctionLowering::lowerCopy(dist::CopyStartOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerWaitMove(dist::WaitMoveOp op) {
+template <> LogicalResult FunctionLowering::lower(dist::WaitMoveOp op) {
   rank::WaitOp::create(builder, op.getLoc(), tickets.lookup(op.getPending()));
   if (auto fetch = op.getPending().getDefiningOp<dist::FetchStartOp>())
     copies[fetch.getState()] = {buffers.lookup(op.getPending()), fetch.getFlat().has_value()};
   return success();
+}
+
+void hyc::addMoveLowerings(LoweringTable &table) {
+  table.add<dist::FetchStartOp, dist::EvictStartOp, dist::WaitMoveOp, dist::CopyStartOp>();
 }

@@ -18,7 +18,7 @@ static rank::BufferType rowBlocks(rank::BufferType x, int64_t vectors) {
 // layer_norm
 //===----------------------------------------------------------------------===//
 
-LogicalResult FunctionLowering::lowerLayerNorm(LayerNormOp op) {
+template <> LogicalResult FunctionLowering::lower(LayerNormOp op) {
   SmallVector<Value> outs;
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
@@ -27,7 +27,7 @@ LogicalResult FunctionLowering::lowerLayerNorm(LayerNormOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerLayerNormGrad(LayerNormGradOp op) {
+template <> LogicalResult FunctionLowering::lower(LayerNormGradOp op) {
   // Scale and bias share one mode: they are added to state only if both are, and both or neither for the first time.
   AccumulateOp scaleState = soleAccumulation(op.getScaleCotangent()),
                biasState = soleAccumulation(op.getBiasCotangent());
@@ -52,7 +52,7 @@ LogicalResult FunctionLowering::lowerLayerNormGrad(LayerNormGradOp op) {
 // rms_norm
 //===----------------------------------------------------------------------===//
 
-LogicalResult FunctionLowering::lowerRmsNorm(RmsNormOp op) {
+template <> LogicalResult FunctionLowering::lower(RmsNormOp op) {
   SmallVector<Value> outs;
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
@@ -61,7 +61,7 @@ LogicalResult FunctionLowering::lowerRmsNorm(RmsNormOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerRmsNormGrad(RmsNormGradOp op) {
+template <> LogicalResult FunctionLowering::lower(RmsNormGradOp op) {
   Value x = denseBufferOf(op.getX()), dy = denseBufferOf(op.getCotangent()), scale = denseBufferOf(op.getScale());
   Value rstd = denseBufferOf(op.getRstd());
   Value dx = destinationOf(op.getXCotangent(), Layout::Dense).buffer;
@@ -85,7 +85,7 @@ static LogicalResult checkTable(Operation *op, Value table) {
   return op->emitOpError("has tables of ") << element << ", expected f32, which the kernel turns by";
 }
 
-LogicalResult FunctionLowering::lowerRotaryTable(RotaryTableOp op) {
+template <> LogicalResult FunctionLowering::lower(RotaryTableOp op) {
   if (failed(checkTable(op, op.getCos())))
     return failure();
   SmallVector<Value> outs;
@@ -99,7 +99,7 @@ LogicalResult FunctionLowering::lowerRotaryTable(RotaryTableOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerRope(RopeOp op) {
+template <> LogicalResult FunctionLowering::lower(RopeOp op) {
   if (failed(checkTable(op, op.getCos())))
     return failure();
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
@@ -110,4 +110,8 @@ LogicalResult FunctionLowering::lowerRope(RopeOp op) {
        attributes);
   buffers[op.getResult()] = result;
   return success();
+}
+
+void hyc::addNormLowerings(LoweringTable &table) {
+  table.add<LayerNormOp, LayerNormGradOp, RmsNormOp, RmsNormGradOp, RotaryTableOp, RopeOp>();
 }

@@ -181,3 +181,17 @@ LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Valu
   buffers[result] = to.buffer;
   return success();
 }
+
+template <> LogicalResult FunctionLowering::lower(EinsumOp op) {
+  return lowerProduct(op, op.getSpec(), op.getLhs(), op.getRhs(), Value());
+}
+
+template <> LogicalResult FunctionLowering::lower(rank::LinearOp op) {
+  return lowerProduct(op, op.getSpec(), op.getLhs(), op.getRhs(), op.getBias());
+}
+
+void hyc::addProductLowerings(LoweringTable &table) {
+  table.add<EinsumOp, rank::LinearOp>();
+  table.of<EinsumOp>().takesPaddedRows = [](OpOperand &) { return true; };
+  table.of<rank::LinearOp>().takesPaddedRows = [](OpOperand &) { return true; };
+}

@@ -10,7 +10,7 @@ using namespace hyc;
 
 static ArrayRef<int64_t> shapeOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getShape(); }
 
-LogicalResult FunctionLowering::lowerReshape(ReshapeOp op) {
+template <> LogicalResult FunctionLowering::lower(ReshapeOp op) {
   Value buffer = reshapeView(bufferOf(op.getOperand()), shapeOf(op.getResult()));
   if (!buffer)
     buffer = reshapeView(denseBufferOf(op.getOperand()), shapeOf(op.getResult()));
@@ -18,7 +18,7 @@ LogicalResult FunctionLowering::lowerReshape(ReshapeOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerTranspose(TransposeOp op) {
+template <> LogicalResult FunctionLowering::lower(TransposeOp op) {
   rank::BufferType type = typeOf(op.getOperand());
   SmallVector<int64_t> strides = type.getStridesOrDense(), permuted;
   for (int64_t dim : op.getPermutation())
@@ -39,14 +39,14 @@ static std::pair<int64_t, SmallVector<int64_t>> sliceStrides(rank::BufferType ty
   return {offset, strides};
 }
 
-LogicalResult FunctionLowering::lowerSlice(SliceOp op) {
+template <> LogicalResult FunctionLowering::lower(SliceOp op) {
   rank::BufferType type = typeOf(op.getOperand());
   auto [offset, strides] = sliceStrides(type, op.getOffsets(), op.getStrides());
   buffers[op.getResult()] = view(bufferOf(op.getOperand()), offset, type.withLayout(shapeOf(op.getResult()), strides));
   return success();
 }
 
-LogicalResult FunctionLowering::lowerPad(PadOp op) {
+template <> LogicalResult FunctionLowering::lower(PadOp op) {
   Value whole = destinationOf(op.getResult(), Layout::Dense).buffer;
   auto type = cast<rank::BufferType>(whole.getType());
   call(op, "fill", whole, {}, named("value", builder.getF64FloatAttr(0)));
@@ -56,7 +56,7 @@ LogicalResult FunctionLowering::lowerPad(PadOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerSplit(SplitOp op) {
+template <> LogicalResult FunctionLowering::lower(SplitOp op) {
   rank::BufferType type = typeOf(op.getOperand());
   SmallVector<int64_t> strides = type.getStridesOrDense();
   int64_t before = 0;
@@ -75,7 +75,7 @@ Value FunctionLowering::concatBuffer(ConcatOp op) {
   return whole;
 }
 
-LogicalResult FunctionLowering::lowerConcat(ConcatOp op) {
+template <> LogicalResult FunctionLowering::lower(ConcatOp op) {
   Value whole = concatBuffer(op);
   auto type = cast<rank::BufferType>(whole.getType());
   SmallVector<int64_t> strides = type.getStridesOrDense();
@@ -90,7 +90,7 @@ LogicalResult FunctionLowering::lowerConcat(ConcatOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerConstant(ConstantOp op) {
+template <> LogicalResult FunctionLowering::lower(ConstantOp op) {
   if (isOnlyWritten(op))
     return success();
   Value buffer = destinationOf(op.getResult(), Layout::Dense).buffer;
@@ -100,6 +100,13 @@ LogicalResult FunctionLowering::lowerConstant(ConstantOp op) {
     call(op, "constant", buffer, {}, named("values", op.getValue()));
   buffers[op.getResult()] = buffer;
   return success();
+}
+
+/// Reductions of what kernels combine are clusters by now.
+template <> LogicalResult FunctionLowering::lower(ReduceOp op) {
+  return op.emitOpError("has no kernel on this target: ")
+         << stringifyReductionKind(op.getKind()) << " of " << op.getOperand().getType()
+         << ", expected numbers, and hyc-form-clusters to have run before";
 }
 
 //===----------------------------------------------------------------------===//
@@ -183,7 +190,7 @@ std::optional<rank::WriteMode> FunctionLowering::accumulationMode(ArrayRef<Value
   return common;
 }
 
-LogicalResult FunctionLowering::lowerCluster(rank::ClusterOp op) {
+template <> LogicalResult FunctionLowering::lower(rank::ClusterOp op) {
   Nest nest;
   nest.space = llvm::to_vector(op.getSpace());
   SmallVector<int64_t> every, kept; // dimensions of the space that a result has
@@ -237,4 +244,8 @@ LogicalResult FunctionLowering::lowerCluster(rank::ClusterOp op) {
   if (StringRef id = getId(op); !id.empty())
     launch->setAttr("id", builder.getStringAttr(id));
   return success();
+}
+
+void hyc::addShapeLowerings(LoweringTable &table) {
+  table.add<ReshapeOp, TransposeOp, SliceOp, PadOp, SplitOp, ConcatOp, ConstantOp, ReduceOp, rank::ClusterOp>();
 }

@@ -23,7 +23,7 @@ bool FunctionLowering::outlivesWrite(ReadOp read) {
   });
 }
 
-LogicalResult FunctionLowering::lowerRead(ReadOp op) {
+template <> LogicalResult FunctionLowering::lower(ReadOp op) {
   Value address = shardOrAddressOf(op, op.getSource());
   if (address && outlivesWrite(op)) {
     Value own = destinationOf(op.getResult(), Layout::Dense).buffer;
@@ -39,7 +39,7 @@ bool hyc::isOnlyWritten(ConstantOp constant) {
          llvm::all_of(constant->getUsers(), [](Operation *user) { return isa<WriteOp>(user); });
 }
 
-LogicalResult FunctionLowering::lowerWrite(WriteOp op) {
+template <> LogicalResult FunctionLowering::lower(WriteOp op) {
   Value target = shardOrAddressOf(op, op.getTarget());
   if (!target)
     return failure();
@@ -57,7 +57,7 @@ LogicalResult FunctionLowering::lowerWrite(WriteOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerAccumulate(AccumulateOp op) {
+template <> LogicalResult FunctionLowering::lower(AccumulateOp op) {
   if (fusedAccumulations.contains(op))
     return success();
   Value target = shardOrAddressOf(op, op.getTarget());
@@ -71,7 +71,7 @@ LogicalResult FunctionLowering::lowerAccumulate(AccumulateOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerSumOfSquares(SumOfSquaresOp op) {
+template <> LogicalResult FunctionLowering::lower(SumOfSquaresOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer, sum = result;
   bool rounds = cast<rank::BufferType>(result.getType()).getShape().empty();
   if (rounds)
@@ -93,14 +93,14 @@ LogicalResult FunctionLowering::lowerSumOfSquares(SumOfSquaresOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerRoundSum(RoundSumOp op) {
+template <> LogicalResult FunctionLowering::lower(RoundSumOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
   call(op, "round_sum", result, denseBufferOf(op.getSum()));
   buffers[op.getResult()] = result;
   return success();
 }
 
-LogicalResult FunctionLowering::lowerGradientScale(GradientScaleOp op) {
+template <> LogicalResult FunctionLowering::lower(GradientScaleOp op) {
   Value scale = destinationOf(op.getScale(), Layout::Dense).buffer,
         norm = destinationOf(op.getNorm(), Layout::Dense).buffer;
   SmallVector<NamedAttribute> attributes;
@@ -117,7 +117,7 @@ LogicalResult FunctionLowering::lowerGradientScale(GradientScaleOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerIncrement(IncrementOp op) {
+template <> LogicalResult FunctionLowering::lower(IncrementOp op) {
   Value state = addressOf(op, op.getState());
   if (!state)
     return failure();
@@ -140,44 +140,25 @@ SmallVector<Value> FunctionLowering::addressesOf(UpdateOpInterface op) {
   return addresses;
 }
 
-/// A kernel of an update, named in the report after the parameter. What the op takes by value, its predicate as the
-/// last, follows `ins`.
-void FunctionLowering::callUpdate(UpdateOpInterface op, StringRef kernel, ValueRange outs, ArrayRef<Value> ins,
-                                  bool takesMomentum) {
-  SmallVector<Value> inputs(ins);
+/// What an update changes comes first, in the order of its symbols, then what it reads, and what it takes by value, its
+/// predicate as the last. It is named in the report after the parameter.
+LogicalResult FunctionLowering::lowerUpdate(UpdateOpInterface op) {
+  SmallVector<Value> states = addressesOf(op), outs, ins;
+  if (states.empty())
+    return failure();
+  (op.changesParam() ? outs : ins).push_back(states[0]);
+  (op.changesGradient() ? outs : ins).push_back(states[1]);
+  outs.append(states.begin() + 2, states.end());
   for (Value scalar : op->getOperands())
-    inputs.push_back(denseBufferOf(scalar));
-  // What is not the name of a symbol is a number that the kernel takes under the same name.
-  SmallVector<NamedAttribute> numbers;
-  for (NamedAttribute attribute : op->getAttrs())
-    if (isa<FloatAttr, UnitAttr>(attribute.getValue()))
-      numbers.push_back(attribute);
-  if (takesMomentum)
+    ins.push_back(denseBufferOf(scalar));
+  SmallVector<NamedAttribute> numbers = op.getNumbers();
+  if (op.getCycledMomentum())
     numbers.push_back(named("cycles", builder.getUnitAttr()));
-  call(op, kernel, outs, inputs, numbers)->setAttr("id", builder.getStringAttr(op.getParamAttr().getValue()));
-}
-
-/// Parameter and moments change; the gradient is only read.
-LogicalResult FunctionLowering::lowerAdam(UpdateOpInterface op, StringRef kernel, bool takesMomentum) {
-  SmallVector<Value> states = addressesOf(op);
-  if (states.empty())
-    return failure();
-  SmallVector<Value> outs{states[0]};
-  llvm::append_range(outs, ArrayRef(states).drop_front(2));
-  callUpdate(op, kernel, outs, states[1], takesMomentum);
+  call(op, op.getKernel(), outs, ins, numbers)->setAttr("id", builder.getStringAttr(op.getParamAttr().getValue()));
   return success();
 }
 
-/// The gradient becomes the direction; the parameter is only read.
-LogicalResult FunctionLowering::lowerLambDirection(LambDirectionOp op) {
-  SmallVector<Value> states = addressesOf(op);
-  if (states.empty())
-    return failure();
-  callUpdate(op, "lamb_direction", ArrayRef(states).drop_front(), states[0], bool(op.getMomentum()));
-  return success();
-}
-
-LogicalResult FunctionLowering::lowerTrustRatio(TrustRatioOp op) {
+template <> LogicalResult FunctionLowering::lower(TrustRatioOp op) {
   Value ratio = destinationOf(op.getResult(), Layout::Dense).buffer;
   call(op, "trust_ratio", ratio, {denseBufferOf(op.getParam()), denseBufferOf(op.getDirection())},
        {named("least", op.getLeastAttr()), named("most", op.getMostAttr())});
@@ -185,25 +166,7 @@ LogicalResult FunctionLowering::lowerTrustRatio(TrustRatioOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerSgd(SgdOp op) {
-  SmallVector<Value> outs{shardOrAddressOf(op, op.getParam())};
-  if (op.getVelocity())
-    outs.push_back(shardOrAddressOf(op, *op.getVelocity()));
-  Value gradient = shardOrAddressOf(op, op.getGradient());
-  if (!gradient || llvm::is_contained(outs, Value()))
-    return failure();
-  SmallVector<NamedAttribute> attributes{named("weight_decay", op.getWeightDecayAttr())};
-  if (op.getVelocity())
-    attributes.push_back(named("momentum", op.getMomentumAttr()));
-  SmallVector<Value> ins{gradient, denseBufferOf(op.getLr()), denseBufferOf(op.getScale())};
-  if (op.getPredicate())
-    ins.push_back(denseBufferOf(op.getPredicate()));
-  call(op, op.getVelocity() ? "sgd_momentum" : "sgd", outs, ins, attributes)
-      ->setAttr("id", builder.getStringAttr(op.getParam()));
-  return success();
-}
-
-LogicalResult FunctionLowering::lowerRefresh(RefreshOp op) {
+template <> LogicalResult FunctionLowering::lower(RefreshOp op) {
   Value copy = shardOrAddressOf(op, op.getCopy()), param = shardOrAddressOf(op, op.getParam());
   if (!copy || !param)
     return failure();
@@ -211,7 +174,7 @@ LogicalResult FunctionLowering::lowerRefresh(RefreshOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerUpdateLossScale(UpdateLossScaleOp op) {
+template <> LogicalResult FunctionLowering::lower(UpdateLossScaleOp op) {
   SmallVector<Value> outs;
   for (StringRef name : {op.getScale(), op.getGoodSteps(), op.getHysteresisLeft()})
     if (Value state = addressOf(op, name))
@@ -227,7 +190,7 @@ LogicalResult FunctionLowering::lowerUpdateLossScale(UpdateLossScaleOp op) {
   return success();
 }
 
-LogicalResult FunctionLowering::lowerUpdateFp8Scale(UpdateFp8ScaleOp op) {
+template <> LogicalResult FunctionLowering::lower(UpdateFp8ScaleOp op) {
   SmallVector<Value> states;
   for (StringRef name : {op.getScale(), op.getInverse(), op.getHistory(), op.getAmax()})
     if (Value state = addressOf(op, name))
@@ -236,4 +199,9 @@ LogicalResult FunctionLowering::lowerUpdateFp8Scale(UpdateFp8ScaleOp op) {
     return failure();
   call(op, "update_fp8_scale", ArrayRef(states).take_front(3), states[3], named("largest", op.getLargestAttr()));
   return success();
+}
+
+void hyc::addSymbolLowerings(LoweringTable &table) {
+  table.add<ReadOp, WriteOp, AccumulateOp, SumOfSquaresOp, RoundSumOp, GradientScaleOp, IncrementOp, TrustRatioOp,
+            RefreshOp, UpdateLossScaleOp, UpdateFp8ScaleOp>();
 }

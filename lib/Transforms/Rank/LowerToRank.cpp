@@ -65,7 +65,7 @@ void declareStates(ModuleOp module, ProgramTables &tables, ArrayRef<FuncOp> func
   // A frozen parameter is saved as it was read, though only its copy in the compute type is used. An evaluation saves
   // none.
   for (auto state : module.getOps<StateOp>())
-    if (!isEvaluation(module) && state.getRole() == "compute" && state.getParam() && used.contains(state.getSymName()))
+    if (!isEvaluation(module) && state.is(StateRole::compute) && state.getParam() && used.contains(state.getSymName()))
       used.insert(*state.getParam());
   for (Operation &op : module.getOps())
     if (isa<ParamOp, StateOp>(op) && used.contains(SymbolTable::getSymbolName(&op)))

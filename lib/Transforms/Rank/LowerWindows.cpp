@@ -41,11 +41,11 @@ template <typename OpT> LogicalResult FunctionLowering::lowerConvolution(OpT op)
   buffers[op.getResult()] = to.buffer;
   return success();
 }
-template LogicalResult FunctionLowering::lowerConvolution(ConvolutionOp);
-template LogicalResult FunctionLowering::lowerConvolution(ConvolutionTransposeOp);
-template LogicalResult FunctionLowering::lowerConvolution(ConvolutionWeightOp);
+template <> LogicalResult FunctionLowering::lower(ConvolutionOp op) { return lowerConvolution(op); }
+template <> LogicalResult FunctionLowering::lower(ConvolutionTransposeOp op) { return lowerConvolution(op); }
+template <> LogicalResult FunctionLowering::lower(ConvolutionWeightOp op) { return lowerConvolution(op); }
 
-LogicalResult FunctionLowering::lowerMaxPool(MaxPoolOp op) {
+template <> LogicalResult FunctionLowering::lower(MaxPoolOp op) {
   Type element = tensorType(op.getX()).getElementType();
   if (!element.isF32() && !isHalfWidth(element))
     return op.emitOpError("has no kernel on this target for ") << op.getX().getType() << ", expected f32, bf16 or f16";
@@ -57,4 +57,8 @@ LogicalResult FunctionLowering::lowerMaxPool(MaxPoolOp op) {
        {named("window", op.getWindowAttr()), named("strides", op.getStridesAttr()),
         named("dilations", op.getDilationsAttr()), named("low", op.getLowAttr())});
   return success();
+}
+
+void hyc::addWindowLowerings(LoweringTable &table) {
+  table.add<ConvolutionOp, ConvolutionTransposeOp, ConvolutionWeightOp, MaxPoolOp>();
 }

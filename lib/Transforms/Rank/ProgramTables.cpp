@@ -65,23 +65,25 @@ FlatSymbolRefAttr ProgramTables::arenaRef(StringRef arena) {
 
 void ProgramTables::share(StringRef arena) { getArena(arena).setShared(true); }
 
-/// Loss and count are summed over ranks, gradients are many and adjacent; small counters lie beside the inputs.
-static StringRef arenaOfRole(StringRef role) {
-  if (role == "gradient")
-    return kGradients;
-  if (role == "loss_sum" || role == "token_count" || role == "correct_count" || role == "fp8.amax")
-    return kCommunication;
-  if (role == "compute")
+static StringRef arenaOf(RoleArena arena) {
+  switch (arena) {
+  case RoleArena::parameters:
     return kParameters;
-  if (role == "output" || role == "step" || role == "applied_step" || role == "grad_norm" ||
-      role.starts_with("loss_scale"))
+  case RoleArena::gradients:
+    return kGradients;
+  case RoleArena::optimizer:
+    return kOptimizer;
+  case RoleArena::communication:
+    return kCommunication;
+  case RoleArena::feeds:
     return kFeeds;
-  return kOptimizer;
+  }
+  llvm_unreachable("not an arena of a role");
 }
 
 ModuleSymbols::ModuleSymbols(ModuleOp module) : symbols(module) {
   for (auto state : module.getOps<StateOp>())
-    if (state.getRole() == "compute" && state.getParamAttr())
+    if (state.is(StateRole::compute) && state.getParamAttr())
       masters.insert(state.getParamAttr().getAttr());
 }
 
@@ -90,7 +92,7 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
     return known;
   Operation *symbol = declared.lookup(name);
   MLIRContext *context = program.getContext();
-  std::string role = "parameter", logicalName = name.str();
+  std::string role = nameOf(StateRole::parameter).str(), logicalName = name.str();
   StringRef arena = kParameters;
   RankedTensorType local, whole;
   SmallVector<int64_t> logical;
@@ -108,7 +110,7 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
     logical = llvm::to_vector(whole.getShape());
     init = state.getInit();
     role = state.getRole().str();
-    arena = arenaOfRole(role);
+    arena = arenaOf(state.getFacts().arena);
     if (state.getParam()) {
       logicalName = state.getParam()->str();
       if (auto param = dyn_cast_or_null<ParamOp>(declared.lookup(*state.getParam())))

@@ -1,5 +1,6 @@
 // Writes a kernel's result over an operand that nothing reads afterwards.
 #include "FunctionLowering.h"
+#include "hyc/Analysis/KernelCall.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 namespace hyc {
@@ -31,14 +32,11 @@ Operation *lastUse(Value buffer) {
 SmallVector<std::pair<unsigned, unsigned>> inPlacePairs(Operation *call) {
   SmallVector<std::pair<unsigned, unsigned>> pairs;
   if (auto library = dyn_cast<rank::CallOp>(call)) {
-    if (library.getKernel() == "layer_norm" || library.getKernel() == "rms_norm" || library.getKernel() == "rope")
-      pairs.push_back({0, 0});
-    if (library.getKernel() == "layer_norm_grad")
-      pairs.push_back({0, 4});
-    if (library.getKernel() == "rms_norm_grad")
-      pairs.push_back({0, 3});
-    if (library.getKernel() == "cross_entropy_grad")
-      pairs.push_back({0, 1});
+    const kernels::KernelDescription &kernel = KernelCall(library).getKernel();
+    for (const kernels::Reuse &reuse : kernel.reuses)
+      if (reuse.out)
+        pairs.push_back(
+            {static_cast<unsigned>(kernel.findOut(reuse.out)), static_cast<unsigned>(kernel.findIn(reuse.in))});
     return pairs;
   }
   auto launch = dyn_cast<rank::LaunchOp>(call);

@@ -1,5 +1,6 @@
 // AttachOptimizer: builds @apply, which turns the step's gradient sums into one update a parameter.
-#include "TrainingState.h"
+#include "OptimizerUpdates.h"
+#include "hyc/Support/Optimizers.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
@@ -16,23 +17,6 @@ namespace hyc {
 } // namespace hyc
 
 namespace {
-/// What every update of one step shares.
-struct StepValues {
-  Value lr, step, scale;
-  Value momentum; ///< this step's decay of the first moment; null: a constant
-  Value finite;   ///< null where updates always happen
-};
-
-/// A parameter to update, and by what.
-struct Update {
-  ParamOp param;
-  StateOp gradient;
-  double decay;
-
-  FlatSymbolRefAttr paramRef() const { return FlatSymbolRefAttr::get(ParamOp(param)); }
-  FlatSymbolRefAttr gradientRef() const { return FlatSymbolRefAttr::get(StateOp(gradient)); }
-};
-
 struct AttachOptimizer : hyc::impl::AttachOptimizerBase<AttachOptimizer> {
   using AttachOptimizerBase::AttachOptimizerBase;
 
@@ -50,22 +34,16 @@ private:
   void buildRefresh(OpBuilder &builder, ParamOp param, ArrayRef<StateOp> copies);
   /// The next step's scales of quantised tensors.
   void buildFp8Scales(OpBuilder &builder);
-  /// A state of the parameter's shape, which the optimizer keeps under a role.
-  FlatSymbolRefAttr keep(ParamOp param, StringRef role, StringRef suffix);
-  template <typename Op> void buildAdam(OpBuilder &builder, const Update &update, const StepValues &step);
-  void buildSgd(OpBuilder &builder, const Update &update, const StepValues &step);
-  void buildLion(OpBuilder &builder, const Update &update, const StepValues &step);
-  void buildLamb(OpBuilder &builder, const Update &update, const StepValues &step);
-  void buildUpdate(OpBuilder &builder, const Update &update, const StepValues &step);
 };
 } // namespace
 
 LogicalResult AttachOptimizer::verifyOptions() {
   ModuleOp module = getOperation();
-  if (!llvm::is_contained({"adamw", "adam", "sgd", "lamb", "lion"}, StringRef(optimizer)))
-    return module.emitError("--optimizer is \"") << optimizer << "\", expected adamw, adam, sgd, lamb or lion";
-  if (cycleMomentum && optimizer == "sgd")
-    return module.emitError("--optimizer is \"sgd\", whose momentum does not cycle");
+  const Optimizer *row = findOptimizer(optimizer);
+  if (!row || !findUpdate(row->name))
+    return module.emitError("--optimizer is \"") << optimizer << "\", expected " << listOptimizers();
+  if (cycleMomentum && !row->cyclesMomentum)
+    return module.emitError("--optimizer is \"") << optimizer << "\", whose momentum does not cycle";
   if (!(leastTrust >= 0 && leastTrust <= mostTrust))
     return module.emitError("the trust ratio is bounded by ")
            << std::to_string(leastTrust) << " and " << std::to_string(mostTrust) << ", expected 0 ≤ least ≤ most";
@@ -115,15 +93,15 @@ StepValues AttachOptimizer::buildStep(OpBuilder &builder, FuncOp apply, ArrayRef
   SmallVector<Attribute> names;
   for (StateOp gradient : gradients)
     names.push_back(FlatSymbolRefAttr::get(gradient));
-  StateOp count = findState(module, kTokenCount);
-  StateOp norm = states().create(kGradNorm, kGradNorm, scalar(builder.getF32Type()));
-  StateOp step = states().create(kStep, kStep, scalar(builder.getI64Type()));
+  StateOp count = findState(module, StateRole::tokenCount);
+  StateOp norm = states().create(StateRole::gradNorm, scalar(builder.getF32Type()));
+  StateOp step = states().create(StateRole::step, scalar(builder.getI64Type()));
 
   auto squares = named(SumOfSquaresOp::create(builder, loc, scalar(builder.getF64Type()), builder.getArrayAttr(names)),
                        "apply.sum_of_squares");
   auto counted =
       named(ReadOp::create(builder, loc, count.getTensorType(), FlatSymbolRefAttr::get(count)), "apply.count");
-  StateOp lossScale = findState(module, kLossScale);
+  StateOp lossScale = findState(module, StateRole::lossScale);
   Value lossScaleValue, finite;
   double normalizer = 1;
   if (lossScale) {
@@ -141,7 +119,7 @@ StepValues AttachOptimizer::buildStep(OpBuilder &builder, FuncOp apply, ArrayRef
   Value next = named(IncrementOp::create(builder, loc, step.getTensorType(), FlatSymbolRefAttr::get(step), Value()),
                      "apply.step");
   if (lossScale) {
-    StateOp applied = states().create(kAppliedStep, kAppliedStep, step.getTensorType());
+    StateOp applied = states().create(StateRole::appliedStep, step.getTensorType());
     next = named(IncrementOp::create(builder, loc, applied.getTensorType(), FlatSymbolRefAttr::get(applied), finite),
                  "apply.applied_step");
     buildLossScale(builder, lossScale, finite);
@@ -168,12 +146,12 @@ Value AttachOptimizer::buildFinite(OpBuilder &builder, Location loc, Value numbe
 void AttachOptimizer::buildLossScale(OpBuilder &builder, StateOp scale, Value finite) {
   if (lossScaleWindow == 0)
     return;
-  auto counter = [&](StringRef role, int64_t first) {
-    StateOp state = states().create(role, role, RankedTensorType::get({}, builder.getI64Type()));
+  auto counter = [&](StateRole role, int64_t first) {
+    StateOp state = states().create(role, RankedTensorType::get({}, builder.getI64Type()));
     state.setInitAttr(FillAttr::get(&getContext(), builder.getF64FloatAttr(static_cast<double>(first))));
     return FlatSymbolRefAttr::get(state);
   };
-  FlatSymbolRefAttr good = counter(kGoodSteps, 0), left = counter(kHysteresis, hysteresis);
+  FlatSymbolRefAttr good = counter(StateRole::goodSteps, 0), left = counter(StateRole::hysteresis, hysteresis);
   auto update = UpdateLossScaleOp::create(builder, scale.getLoc(), FlatSymbolRefAttr::get(scale), good, left, finite,
                                           builder.getI64IntegerAttr(lossScaleWindow),
                                           builder.getI64IntegerAttr(hysteresis), builder.getF64FloatAttr(minLossScale),
@@ -191,88 +169,13 @@ void AttachOptimizer::buildRefresh(OpBuilder &builder, ParamOp param, ArrayRef<S
 
 void AttachOptimizer::buildFp8Scales(OpBuilder &builder) {
   for (auto state : getOperation().getOps<StateOp>()) {
-    if (state.getRole() != kFp8Scale)
+    if (!state.is(StateRole::fp8Scale))
       continue;
     auto others = llvm::to_vector(state->getAttrOfType<ArrayAttr>(kFp8States).getAsRange<FlatSymbolRefAttr>());
     auto update = UpdateFp8ScaleOp::create(builder, state.getLoc(), FlatSymbolRefAttr::get(state), others[0], others[1],
                                            others[2], state->getAttrOfType<FloatAttr>(kFp8Largest));
     setId(update, state.getSymName() + ".update");
   }
-}
-
-FlatSymbolRefAttr AttachOptimizer::keep(ParamOp param, StringRef role, StringRef suffix) {
-  return FlatSymbolRefAttr::get(states().create(param.getSymName() + "." + suffix, role, param.getTensorType(), param));
-}
-
-static UnitAttr unitIf(OpBuilder &builder, bool condition) { return condition ? builder.getUnitAttr() : UnitAttr(); }
-
-template <typename Op>
-void AttachOptimizer::buildAdam(OpBuilder &builder, const Update &update, const StepValues &step) {
-  ParamOp param = update.param;
-  FlatSymbolRefAttr m = keep(param, "adam.m", "adam.m"), v = keep(param, "adam.v", "adam.v");
-  auto op = Op::create(builder, param.getLoc(), update.paramRef(), update.gradientRef(), m, v, step.lr, step.step,
-                       step.scale, step.momentum, step.finite, builder.getF64FloatAttr(beta1),
-                       builder.getF64FloatAttr(beta2), builder.getF64FloatAttr(epsilon),
-                       builder.getF64FloatAttr(update.decay), unitIf(builder, !correctBias));
-  setId(op, param.getSymName() + ".update");
-}
-
-void AttachOptimizer::buildSgd(OpBuilder &builder, const Update &update, const StepValues &step) {
-  ParamOp param = update.param;
-  FlatSymbolRefAttr velocity;
-  if (momentum > 0)
-    velocity = keep(param, "sgd.momentum", "momentum");
-  auto op =
-      SgdOp::create(builder, param.getLoc(), update.paramRef(), update.gradientRef(), velocity, step.lr, step.scale,
-                    step.finite, builder.getF64FloatAttr(momentum), builder.getF64FloatAttr(update.decay));
-  setId(op, param.getSymName() + ".update");
-}
-
-void AttachOptimizer::buildLion(OpBuilder &builder, const Update &update, const StepValues &step) {
-  ParamOp param = update.param;
-  FlatSymbolRefAttr m = keep(param, "lion.m", "lion.m");
-  auto op = LionOp::create(builder, param.getLoc(), update.paramRef(), update.gradientRef(), m, step.lr, step.scale,
-                           step.momentum, step.finite, builder.getF64FloatAttr(beta1), builder.getF64FloatAttr(beta2),
-                           builder.getF64FloatAttr(update.decay));
-  setId(op, param.getSymName() + ".update");
-}
-
-/// The direction, the norms of it and of the parameter, and the step along it.
-void AttachOptimizer::buildLamb(OpBuilder &builder, const Update &update, const StepValues &step) {
-  ParamOp param = update.param;
-  Location loc = param.getLoc();
-  std::string path = param.getSymName().str();
-  FlatSymbolRefAttr m = keep(param, "lamb.m", "lamb.m"), v = keep(param, "lamb.v", "lamb.v");
-  auto direction = LambDirectionOp::create(builder, loc, update.paramRef(), update.gradientRef(), m, v, step.step,
-                                           step.scale, step.momentum, step.finite, builder.getF64FloatAttr(beta1),
-                                           builder.getF64FloatAttr(beta2), builder.getF64FloatAttr(epsilon),
-                                           builder.getF64FloatAttr(update.decay), unitIf(builder, !correctBias));
-  setId(direction, path + ".direction");
-  auto squares = [&](FlatSymbolRefAttr of, StringRef what) -> Value {
-    auto sum = SumOfSquaresOp::create(builder, loc, RankedTensorType::get({}, builder.getF64Type()),
-                                      builder.getArrayAttr({of}));
-    setId(sum, path + "." + what.str() + "_squares");
-    return sum;
-  };
-  Value ofParam = squares(update.paramRef(), "param"), ofDirection = squares(update.gradientRef(), "direction");
-  auto ratio = TrustRatioOp::create(builder, loc, ofParam.getType(), ofParam, ofDirection,
-                                    builder.getF64FloatAttr(leastTrust), builder.getF64FloatAttr(mostTrust));
-  setId(ratio, path + ".trust_ratio");
-  auto op = LambOp::create(builder, loc, update.paramRef(), update.gradientRef(), step.lr, ratio, step.finite);
-  setId(op, path + ".update");
-}
-
-void AttachOptimizer::buildUpdate(OpBuilder &builder, const Update &update, const StepValues &step) {
-  if (optimizer == "adamw")
-    buildAdam<AdamWOp>(builder, update, step);
-  else if (optimizer == "adam")
-    buildAdam<AdamOp>(builder, update, step);
-  else if (optimizer == "lion")
-    buildLion(builder, update, step);
-  else if (optimizer == "lamb")
-    buildLamb(builder, update, step);
-  else
-    buildSgd(builder, update, step);
 }
 
 /// @apply, whose arguments are what the runtime sets for each step.
@@ -295,16 +198,16 @@ void AttachOptimizer::runOnOperation() {
   FuncOp microbatch = findFunction(module, kMicrobatch, "expected a differentiated model; run hyc-differentiate first");
   if (!microbatch || failed(verifyOptions()) || failed(compilePatterns(patterns)))
     return signalPassFailure();
-  if (module.lookupSymbol(kApply) || !findState(module, kTokenCount)) {
+  if (module.lookupSymbol(kApply) || !findState(module, StateRole::tokenCount)) {
     microbatch.emitError("expected a differentiated model without an optimizer");
     return signalPassFailure();
   }
   SmallVector<StateOp> gradients;
   llvm::StringMap<SmallVector<StateOp, 1>> copies; // in the compute type, by parameter
   for (auto state : module.getOps<StateOp>()) {
-    if (state.getRole() == kGradient)
+    if (state.is(StateRole::gradient))
       gradients.push_back(state);
-    if (state.getRole() == kCompute && state.getParam())
+    if (state.is(StateRole::compute) && state.getParam())
       copies[*state.getParam()].push_back(state);
   }
 
@@ -313,10 +216,12 @@ void AttachOptimizer::runOnOperation() {
   FuncOp apply = createApply(builder, module, cycleMomentum);
   builder.setInsertionPointToEnd(&apply.getBody().front());
   StepValues step = buildStep(builder, apply, gradients);
+  const OptimizerSettings settings{beta1, beta2, epsilon, momentum, leastTrust, mostTrust, correctBias};
   for (StateOp gradient : gradients) {
     auto param = states().lookup<ParamOp>(*gradient.getParam());
     bool decays = llvm::none_of(patterns, [&](llvm::Regex &pattern) { return pattern.match(param.getSymName()); });
-    buildUpdate(builder, {param, gradient, decays ? weightDecay : 0.0}, step);
+    UpdateSite site(builder, states(), settings, step, param, gradient, decays ? weightDecay : 0.0);
+    findUpdate(findOptimizer(optimizer)->name)(site);
     buildRefresh(builder, param, copies[param.getSymName()]);
     undecayedParameters += !decays;
     ++updatedParameters;

@@ -20,59 +20,11 @@ namespace hyc {
 #include "hyc/Transforms/Train/Passes.h.inc"
 } // namespace hyc
 
-//===----------------------------------------------------------------------===//
-// The table
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// One letter an operand, one a result: `n` narrow, `w` wide, `f` as the operands are, `s` a sum: wide if it is only
-/// added to wide state, else narrow; `-` no float.
-struct Row {
-  llvm::StringLiteral op, operands, results;
-};
-} // namespace
-
-constexpr Row kTable[] = {
-    {"einsum", "nn", "s"},
-    {"attention", "nnn-", "nw"},
-    {"attention_grad", "nnnnnw-", "nnn"},
-    {"softmax", "n", "n"},
-    {"layer_norm", "nww", "nww"},
-    {"layer_norm_grad", "nnwww", "nww"},
-    {"rms_norm", "nw", "nw"},
-    {"rms_norm_grad", "nnww", "nw"},
-    {"rope", "nww", "n"},
-    {"embedding", "-n-", "n"},
-    {"embedding_grad", "-n-", "w"},
-    {"cross_entropy", "n-", "w-w"},
-    {"cross_entropy_grad", "wn-w-", "n"},
-    // Small differences of the argument are large ones of the result, or its range is beyond that of f16.
-    {"exp", "w", "w"},
-    {"log", "w", "w"},
-    {"pow", "ww", "w"},
-    {"sqrt", "w", "w"},
-    {"rsqrt", "w", "w"},
-    {"reciprocal", "w", "w"},
-};
-constexpr Row kFollowing = {"", "f", "f"}, kWideSum = {"", "f", "w"}, kStaysWide = {"", "w", "w"};
-
-/// Elementwise ops and those that move elements are as their operands are; an op that is not known stays f32.
-static const Row &rowOf(Operation *op) {
-  StringRef name = op->getName().stripDialect();
-  if (op->hasAttr(train::kWide))
-    return kStaysWide;
-  for (const Row &row : kTable)
-    if (row.op == name)
-      return row;
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.getKind() == ReductionKind::sum && !reduce.getDims().empty() ? kWideSum : kFollowing;
-  bool follows =
-      op->hasTrait<Elementwise>() || isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, PadOp, SplitOp, ConcatOp>(op);
-  return follows ? kFollowing : kStaysWide;
+/// What the op says of itself; one that says nothing stays f32.
+static PrecisionRule ruleOf(Operation *op) {
+  auto ruled = dyn_cast<PrecisionOpInterface>(op);
+  return ruled && !op->hasAttr(train::kWide) ? ruled.getPrecisionRule() : PrecisionRule::wide();
 }
-
-/// The letter at `index`; the last one stands for all that follow.
-static char letterAt(StringRef letters, size_t index) { return letters[std::min(index, letters.size() - 1)]; }
 
 //===----------------------------------------------------------------------===//
 // Types
@@ -123,7 +75,7 @@ private:
   bool isFlexibleOp(Operation *op) const;
 
   void convertOp(Operation *op);
-  /// What `f` stands for in this op.
+  /// What `f` stands for in this op (PrecisionRule.h).
   Type followedType(Operation *op) const;
   Type sumType(Value result) const;
   Type typeFor(char letter, Type followed, Value result) const;
@@ -158,11 +110,7 @@ bool PrecisionConverter::isFlexibleOp(Operation *op) const {
     return false;
   if (auto read = dyn_cast<ReadOp>(op))
     return states.lookup<ParamOp>(read.getSource()) != nullptr;
-  if (auto constant = dyn_cast<ConstantOp>(op))
-    return isa<DenseFPElementsAttr>(constant.getValue());
-  if (isa<IotaOp>(op))
-    return true;
-  if (&rowOf(op) != &kFollowing)
+  if (!ruleOf(op).isFree())
     return false;
   // Integers are exact only if they are converted to the type that is wanted in the end.
   return llvm::all_of(op->getOperands(),
@@ -173,7 +121,7 @@ StateOp PrecisionConverter::copyOf(ParamOp param) {
   StateOp &copy = copies[param];
   if (!copy) {
     RankedTensorType type = withElement(param.getTensorType(), compute);
-    copy = states.create(param.getSymName() + "." + kCompute, kCompute, type, param);
+    copy = states.create(param.getSymName() + "." + nameOf(StateRole::compute), StateRole::compute, type, param);
     copy.setInitAttr(param.getInit());
   }
   return copy;
@@ -291,17 +239,17 @@ void PrecisionConverter::convertOp(Operation *op) {
     }
     return;
   }
-  const Row &row = rowOf(op);
+  PrecisionRule rule = ruleOf(op);
   Type followed = followedType(op);
   for (OpOperand &operand : op->getOpOperands())
     if (isConverted(operand.get())) {
       unsigned index = operand.getOperandNumber();
-      operand.set(as(operand.get(), typeFor(letterAt(row.operands, index), followed, Value()), op, index));
+      operand.set(as(operand.get(), typeFor(rule.ofOperand(index), followed, Value()), op, index));
     }
   bool isNarrow = false;
   for (OpResult result : op->getResults())
     if (isConverted(result)) {
-      Type element = typeFor(letterAt(row.results, result.getResultNumber()), followed, result);
+      Type element = typeFor(rule.ofResult(result.getResultNumber()), followed, result);
       result.setType(withElement(result.getType(), element));
       isNarrow |= element == compute;
     }
@@ -310,7 +258,7 @@ void PrecisionConverter::convertOp(Operation *op) {
 
 void PrecisionConverter::run() {
   for (StateOp state : module.getOps<StateOp>())
-    if (state.getRole() == kGradient && state.getTensorType().getElementType() == wide)
+    if (state.is(StateRole::gradient) && state.getTensorType().getElementType() == wide)
       state.setType(withElement(state.getTensorType(), gradient));
   SmallVector<Operation *> ops = llvm::map_to_vector(function.getBody().front(), [](Operation &op) { return &op; });
   for (Operation *op : ops)

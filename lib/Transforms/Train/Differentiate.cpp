@@ -149,7 +149,7 @@ FailureOr<bool> ReverseWalk::differentiate(Operation *op) {
 StateOp ReverseWalk::gradientOf(ParamOp param) {
   StateOp &state = gradients[param];
   if (!state)
-    state = states.create(param.getSymName() + ".grad", kGradient, param.getTensorType(), param);
+    state = states.create(param.getSymName() + ".grad", StateRole::gradient, param.getTensorType(), param);
   return state;
 }
 
@@ -203,10 +203,10 @@ LogicalResult ReverseWalk::run(Value loss, uint64_t &skipped) {
 }
 
 /// Adds what the forward pass computed into the step's sums.
-static void accumulateInto(OpBuilder &builder, FuncOp function, StateMaker &states, Value value, StringRef role) {
-  StateOp state = states.create(role, role, cast<RankedTensorType>(value.getType()));
+static void accumulateInto(OpBuilder &builder, FuncOp function, StateMaker &states, Value value, StateRole role) {
+  StateOp state = states.create(role, cast<RankedTensorType>(value.getType()));
   auto accumulate = AccumulateOp::create(builder, function.getLoc(), value, FlatSymbolRefAttr::get(state));
-  setId(accumulate, role + ".accumulate");
+  setId(accumulate, nameOf(role) + ".accumulate");
 }
 
 /// @train has the results that hyc-attach-loss gives it.
@@ -239,10 +239,10 @@ struct Differentiate : hyc::impl::DifferentiateBase<Differentiate> {
     }
     OpBuilder builder(terminator);
     StateMaker states(module);
-    accumulateInto(builder, function, states, loss, kLossSum);
-    accumulateInto(builder, function, states, count, kTokenCount);
+    accumulateInto(builder, function, states, loss, StateRole::lossSum);
+    accumulateInto(builder, function, states, count, StateRole::tokenCount);
     if (terminator.getNumOperands() > 2)
-      accumulateInto(builder, function, states, terminator.getOperand(2), kCorrectCount);
+      accumulateInto(builder, function, states, terminator.getOperand(2), StateRole::correctCount);
 
     Operation *lastForward = terminator->getPrevNode();
     uint64_t skipped = 0;

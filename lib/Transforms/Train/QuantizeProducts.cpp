@@ -66,7 +66,7 @@ private:
   Quantized backwardOperand(EinsumOp op, unsigned index);
   Value broadcastOf(DerivedOps &build, const Twine &suffix, FlatSymbolRefAttr state, RankedTensorType type);
   void replace(EinsumOp op, const Quantized &lhs, const Quantized &rhs);
-  StateOp addState(const Twine &name, StringRef role, RankedTensorType type, double first);
+  StateOp addState(const Twine &name, StateRole role, RankedTensorType type, double first);
 
   /// Marks the ops between the two as backward's.
   void markBackward(Operation *after, Operation *before);
@@ -93,7 +93,7 @@ bool ProductQuantizer::isParameter(Value value) {
     value = source;
   auto read = value.getDefiningOp<ReadOp>();
   auto state = read ? states.lookup<StateOp>(read.getSource()) : StateOp();
-  return state && state.getRole() == kCompute;
+  return state && state.is(StateRole::compute);
 }
 
 int ProductQuantizer::parameterOperand(EinsumOp op) {
@@ -115,7 +115,7 @@ bool ProductQuantizer::endsInLoss(EinsumOp op) {
         continue;
       auto accumulate = dyn_cast<AccumulateOp>(user);
       auto state = accumulate ? states.lookup<StateOp>(accumulate.getTarget()) : StateOp();
-      if (state && state.getRole() == kLossSum)
+      if (state && state.is(StateRole::lossSum))
         return true;
       auto product = dyn_cast<EinsumOp>(user);
       if (!product || parameterOperand(product) < 0)
@@ -135,7 +135,7 @@ bool ProductQuantizer::isGradientOfParameter(EinsumOp op) {
       }
       auto accumulate = dyn_cast<AccumulateOp>(user);
       auto state = accumulate ? states.lookup<StateOp>(accumulate.getTarget()) : StateOp();
-      if (!state || state.getRole() != kGradient)
+      if (!state || !state.is(StateRole::gradient))
         return false;
     }
   return true;
@@ -168,7 +168,7 @@ void ProductQuantizer::collect() {
 // What stands around a product
 //===----------------------------------------------------------------------===//
 
-StateOp ProductQuantizer::addState(const Twine &name, StringRef role, RankedTensorType type, double first) {
+StateOp ProductQuantizer::addState(const Twine &name, StateRole role, RankedTensorType type, double first) {
   StateOp state = states.create(name, role, type);
   state.setInitAttr(FillAttr::get(module.getContext(), Builder(module).getF64FloatAttr(first)));
   return state;
@@ -181,10 +181,11 @@ const Scaling &ProductQuantizer::scalingOf(Value value, const Twine &name, Float
     return entry->second;
   Builder builder(module);
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  StateOp scale = addState(name + ".scale", kFp8Scale, scalar, 1);
-  StateOp inverse = addState(name + ".inverse", kFp8Inverse, scalar, 1);
-  StateOp amax = addState(name + ".amax", kFp8Amax, scalar, 0);
-  StateOp past = addState(name + ".history", kFp8History, RankedTensorType::get({history}, builder.getF32Type()), 0);
+  StateOp scale = addState(name + ".scale", StateRole::fp8Scale, scalar, 1);
+  StateOp inverse = addState(name + ".inverse", StateRole::fp8Inverse, scalar, 1);
+  StateOp amax = addState(name + ".amax", StateRole::fp8Amax, scalar, 0);
+  StateOp past =
+      addState(name + ".history", StateRole::fp8History, RankedTensorType::get({history}, builder.getF32Type()), 0);
   double largest = APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
   scale->setAttr(kFp8Largest, builder.getF64FloatAttr(largest));
   scale->setAttr(kFp8States, builder.getArrayAttr({FlatSymbolRefAttr::get(inverse), FlatSymbolRefAttr::get(past),

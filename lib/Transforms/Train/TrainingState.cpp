@@ -27,10 +27,16 @@ StateOp train::StateMaker::create(const Twine &name, StringRef role, RankedTenso
   return state;
 }
 
-StateOp train::findState(ModuleOp module, StringRef role) {
+StateOp train::StateMaker::create(const Twine &name, StateRole role, RankedTensorType type, ParamOp param) {
+  return create(name, nameOf(role), type, param);
+}
+
+StateOp train::StateMaker::create(StateRole role, RankedTensorType type) { return create(nameOf(role), role, type); }
+
+StateOp train::findState(ModuleOp module, StateRole role) {
   StateOp found;
   for (auto state : module.getOps<StateOp>())
-    if (state.getRole() == role && !state.getParamAttr())
+    if (state.is(role) && !state.getParamAttr())
       return found ? StateOp() : state;
   return found;
 }

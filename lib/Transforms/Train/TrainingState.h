@@ -1,5 +1,5 @@
-// The names and roles of what training keeps beside the parameters, shared by the passes of phase 2. Passes find a
-// state by its role: its symbol may have been renamed to avoid a parameter of the same name.
+// What training keeps beside the parameters, and the attributes that the passes of phase 2 share. Passes find a state
+// by its role (dialects/Hyc/StateRoles.h): its symbol may have been renamed to avoid a parameter of the same name.
 #ifndef HYC_LIB_TRANSFORMS_TRAIN_TRAININGSTATE_H
 #define HYC_LIB_TRANSFORMS_TRAIN_TRAININGSTATE_H
 
@@ -9,17 +9,8 @@ namespace hyc::train {
 
 inline constexpr llvm::StringLiteral kEntry = "train", kMicrobatch = "microbatch", kApply = "apply";
 
-inline constexpr llvm::StringLiteral kLossSum = "loss_sum", kTokenCount = "token_count", kStep = "step",
-                                     kGradNorm = "grad_norm", kGradient = "gradient", kCompute = "compute",
-                                     kCorrectCount = "correct_count";
-/// Of loss scaling; its states are there only if the loss is scaled.
-inline constexpr llvm::StringLiteral kLossScale = "loss_scale", kGoodSteps = "loss_scale.good_steps",
-                                     kHysteresis = "loss_scale.hysteresis", kAppliedStep = "applied_step";
-
 /// Of a tensor that is quantised to an 8-bit float. The state of role "fp8.scale" has the greatest number of that type
 /// and names the others, in the order inverse, history, amax.
-inline constexpr llvm::StringLiteral kFp8Scale = "fp8.scale", kFp8Inverse = "fp8.inverse", kFp8Amax = "fp8.amax",
-                                     kFp8History = "fp8.history";
 inline constexpr llvm::StringLiteral kFp8Largest = "hyc.fp8_largest", kFp8States = "hyc.fp8_states";
 
 /// Attributes of arguments and results.
@@ -45,6 +36,9 @@ public:
 
   /// Adds a zero-initialised state before the first function, renamed if the symbol is taken.
   StateOp create(const llvm::Twine &name, llvm::StringRef role, mlir::RankedTensorType type, ParamOp param = nullptr);
+  StateOp create(const llvm::Twine &name, StateRole role, mlir::RankedTensorType type, ParamOp param = nullptr);
+  /// The only one of its role, by whose name it goes.
+  StateOp create(StateRole role, mlir::RankedTensorType type);
 
   template <typename SymbolOp> SymbolOp lookup(llvm::StringRef name) const { return symbols.lookup<SymbolOp>(name); }
 
@@ -54,7 +48,7 @@ private:
 };
 
 /// The only state of this role that belongs to no parameter, or null.
-StateOp findState(mlir::ModuleOp module, llvm::StringRef role);
+StateOp findState(mlir::ModuleOp module, StateRole role);
 
 } // namespace hyc::train
 

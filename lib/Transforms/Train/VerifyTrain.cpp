@@ -61,11 +61,12 @@ static LogicalResult verifyRandomOps(FuncOp microbatch) {
 }
 
 static LogicalResult verifyStates(ModuleOp module) {
-  for (StringRef role : {kLossSum, kTokenCount, kStep, kGradNorm}) {
-    auto matches = llvm::make_filter_range(module.getOps<StateOp>(), [&](StateOp s) { return s.getRole() == role; });
+  for (StateRole role : {StateRole::lossSum, StateRole::tokenCount, StateRole::step, StateRole::gradNorm}) {
+    auto matches = llvm::make_filter_range(module.getOps<StateOp>(), [&](StateOp s) { return s.is(role); });
     auto count = std::distance(matches.begin(), matches.end());
     if (count != 1)
-      return module.emitError("[train.states] has ") << count << " states of role \"" << role << "\", expected 1";
+      return module.emitError("[train.states] has ")
+             << count << " states of role \"" << nameOf(role) << "\", expected 1";
   }
   return success();
 }
@@ -96,7 +97,7 @@ static llvm::StringMap<GradientUses> findGradientUses(FuncOp microbatch, FuncOp 
 static LogicalResult verifyGradients(ModuleOp module, const SymbolTable &symbols, FuncOp microbatch, FuncOp apply) {
   llvm::StringMap<GradientUses> uses = findGradientUses(microbatch, apply);
   for (auto state : module.getOps<StateOp>()) {
-    if (state.getRole() != kGradient)
+    if (!state.is(StateRole::gradient))
       continue;
     auto param = state.getParam() ? symbols.lookup<ParamOp>(*state.getParam()) : ParamOp();
     if (!param || param.getFrozen())
@@ -115,8 +116,7 @@ static bool isReadable(Operation *symbol) {
   if (isa_and_nonnull<ParamOp>(symbol))
     return true;
   auto state = dyn_cast_or_null<StateOp>(symbol);
-  return state && (state.getRole() == kCompute || state.getRole() == kLossScale || state.getRole() == kFp8Scale ||
-                   state.getRole() == kFp8Inverse);
+  return state && state.getFacts().isReadByMicrobatch;
 }
 
 /// Copies in the compute type follow their parameters: whoever updates one refreshes the other, after the update.
@@ -129,7 +129,7 @@ static LogicalResult verifyCopies(ModuleOp module, FuncOp apply) {
       refreshed[refresh.getCopy()] = &op;
   }
   for (auto state : module.getOps<StateOp>()) {
-    if (state.getRole() != kCompute || !state.getParam())
+    if (!state.is(StateRole::compute) || !state.getParam())
       continue;
     Operation *update = updated.lookup(*state.getParam()), *refresh = refreshed.lookup(state.getSymName());
     if (update && (!refresh || refresh->isBeforeInBlock(update)))

@@ -29,7 +29,9 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   const Program& program() const { return program_; }
-  const Coordinates& at() const { return at_; }  // ctx.at().tp
+  const Coordinates& at() const { return at_; }
+  // Along one axis, or several.
+  int64_t coordinate(const ShortList<Axis>& axes) const { return coordinateOf(program_.mesh, at_, axes); }
   const Mesh& mesh() const { return program_.mesh; }
 
   // The first byte of an arena; valid for the whole run. Null for a file. Of a program with an accelerator: of the

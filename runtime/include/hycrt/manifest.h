@@ -6,7 +6,8 @@
 //     "format_version": 1,
 //     "name": "gpt2-tiny",
 //     "plan_hash": "00c5b1e2f4a89d37",              16 lower-case hexadecimal digits
-//     "mesh": {"tp": 2, "pp": 2, "dp": 2},
+//     "mesh": {"tp": 2, "pp": 2, "dp": 2},          "pp" stages; all else are axes, in the order of their names, major
+//     "axes": ["dp", "tp"],                         to minor, unless this says otherwise
 //     "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
 //     "schedule": "1f1b",                           gpipe or 1f1b
 //     "entry": "evaluate",                          of programs that train nothing; else it is not there
@@ -30,11 +31,12 @@
 //     "model_files": ["/data/gpt2-tiny.onnx"],      absolute, or relative to the folder of the manifest
 //     "ranks": [
 //       {"rank": 0, "tp": 0, "pp": 0, "dp": 0, "program": "bin/stage0"},           relative, inside the folder
-//       ...                                         each rank once, in order; coordinates as in mesh.h
+//       ...                                         each rank once, in order; its stage as "pp", and
+//                                                   its coordinate along each axis
 //     ]
 //   }
 //
-// Every key but "entry" and "estimate" is required, none other is allowed, none may come twice.
+// Every key but "axes", "entry" and "estimate" is required, none other is allowed, none may come twice.
 #ifndef HYCRT_MANIFEST_H_
 #define HYCRT_MANIFEST_H_
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "hycrt/collective_kind.h"
 #include "hycrt/mesh.h"
 #include "hycrt/types.h"
 
@@ -91,7 +92,7 @@ struct StateDesc {
   Shape logical;            // as the model names it, whole: {768, 2304}; what --save-weights writes
   Shape global;             // the same elements in the same order, dimensions factored for splitting: {768, 3, 12, 64}
   Shape local;              // one shard, padding included: {768, 3, 6, 64}
-  ShortList<Split> splits;  // {{2, Axis::kTp}}
+  ShortList<Split> splits;  // {{2, kTp}}, of an axis of that name
   Initializer init;
   FlatStorage storage = FlatStorage::kWhole;
   ShortList<Axis> flat = {};  // major to minor
@@ -127,8 +128,9 @@ struct InputDesc {
   int64_t uncounted = INT64_MIN;  // kSamples: what stands where `bound` says nothing, a label that no loss counts
 };
 
-// Global batch = samples * microBatches * dp. Sample i of micro-batch m at dp coordinate d is number
-//   m * (dp * samples) + d * samples + i
+// Global batch = samples * microBatches * D, D being the size of Mesh::batch. Sample i of micro-batch m at the
+// coordinate d along these axes is number
+//   m * (D * samples) + d * samples + i
 // of the step's global batch, so a step sees the same samples whatever the mesh.
 struct BatchDesc {
   int64_t samples;       // B: of one micro-batch on one rank
@@ -161,14 +163,12 @@ struct ScalarsDesc {
 // --------------------------------------------------------------------------------------------------- communication
 
 // A set of ranks: all that differ from this one only in `axes`. `stages` empty: this rank's own stage (all stages if
-// axes holds kPp); otherwise those stages. Members are ordered by world rank.
+// axes holds them); otherwise those stages. Members are ordered by world rank.
 struct GroupDesc {
   const char* name;  // "tp", "dp", "tied wte.weight", "all"
   AxisSet axes;
   ShortList<int> stages;  // {0, 3}
 };
-
-enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBarrier, kAllToAll, kShift };
 
 struct CollectiveDesc {
   uint32_t id;       // equal in every program that takes part; part of what is matched
@@ -180,7 +180,7 @@ struct CollectiveDesc {
 
 enum class Direction : uint8_t { kSend, kReceive };
 
-// One tensor that crosses a cut. The peer is the rank of `peerStage` with the same tp and dp coordinates. The address
+// One tensor that crosses a cut. The peer is the rank at the same place of `peerStage`. The address
 // in slot s is buffer.offset + s * slotStride. The source of a send lies in a shared arena.
 struct TransferDesc {
   uint32_t tag;      // equal on both sides

@@ -28,10 +28,6 @@ Result<int> number(const char* name, int low, int high) {
   return static_cast<int>(value);
 }
 
-std::string meshText(const Mesh& mesh) {
-  return "tp " + std::to_string(mesh.tp) + " × pp " + std::to_string(mesh.pp) + " × dp " + std::to_string(mesh.dp);
-}
-
 // Launchers give each machine equally many ranks.
 Status readSurroundings(Environment* environment) {
   environment->ranksHere = environment->worldSize;
@@ -71,14 +67,14 @@ Result<Environment> readEnvironment(const Mesh& mesh) {
   const int expected = rankCount(mesh);
   if (variable("RANK").empty() && variable("WORLD_SIZE").empty()) {
     if (expected == 1) return environment;
-    return usageError("this program is one of " + std::to_string(expected) + " ranks (" + meshText(mesh) +
+    return usageError("this program is one of " + std::to_string(expected) + " ranks (" + describe(mesh) +
                       ") and neither RANK nor WORLD_SIZE is set; start it with hyc-run, torchrun or mpirun");
   }
   Result<int> worldSize = number("WORLD_SIZE", 1, 1 << 20);
   if (!worldSize.ok()) return worldSize.status();
   environment.worldSize = *worldSize;
   if (*worldSize != expected) {
-    return usageError("WORLD_SIZE is " + std::to_string(*worldSize) + ", expected " + meshText(mesh) + " = " +
+    return usageError("WORLD_SIZE is " + std::to_string(*worldSize) + ", expected " + describe(mesh) + " = " +
                       std::to_string(expected));
   }
   Result<int> rank = number("RANK", 0, *worldSize - 1);

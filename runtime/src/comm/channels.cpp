@@ -27,23 +27,36 @@ int addChannel(ChannelPlans& plans, Purpose purpose, std::vector<int> members) {
 
 std::vector<int> stagesOf(const GroupDesc& group, const Mesh& mesh, const Coordinates& at) {
   if (group.stages.size > 0) return {group.stages.begin(), group.stages.end()};
-  if (!group.axes.has(Axis::kPp)) return {at.pp};
+  if (!group.axes.hasStages()) return {at.stage};
   std::vector<int> all;
-  for (int stage = 0; stage < mesh.pp; ++stage) all.push_back(stage);
+  for (int stage = 0; stage < mesh.stages; ++stage) all.push_back(stage);
   return all;
 }
 
 }  // namespace
 
-std::vector<int> groupMembers(const GroupDesc& group, const Mesh& mesh, const Coordinates& at) {
-  std::vector<int> members;
-  for (int stage : stagesOf(group, mesh, at)) {
-    for (int dp = 0; dp < mesh.dp; ++dp) {
-      if (dp != at.dp && !group.axes.has(Axis::kDp)) continue;
-      for (int tp = 0; tp < mesh.tp; ++tp) {
-        if (tp == at.tp || group.axes.has(Axis::kTp)) members.push_back(rankOf(mesh, {tp, stage, dp}));
+// Places in a stage that differ from this one only along the group's axes, ascending.
+static std::vector<int> placesOf(const GroupDesc& group, const Mesh& mesh, const Coordinates& at) {
+  std::vector<int> places{0};
+  for (int i = 0; i < mesh.axes.size; ++i) {
+    const Axis axis{static_cast<uint8_t>(i)};
+    const int own = coordinateOf(mesh, at, axis);
+    std::vector<int> longer;
+    for (int place : places) {
+      for (int c = 0; c < mesh.axes[i].size; ++c) {
+        if (c == own || group.axes.has(axis)) longer.push_back(place * mesh.axes[i].size + c);
       }
     }
+    places = std::move(longer);
+  }
+  return places;
+}
+
+std::vector<int> groupMembers(const GroupDesc& group, const Mesh& mesh, const Coordinates& at) {
+  std::vector<int> members;
+  const std::vector<int> places = placesOf(group, mesh, at);
+  for (int stage : stagesOf(group, mesh, at)) {
+    for (int place : places) members.push_back(rankOf(mesh, {stage, place}));
   }
   std::sort(members.begin(), members.end());
   members.erase(std::unique(members.begin(), members.end()), members.end());
@@ -51,10 +64,7 @@ std::vector<int> groupMembers(const GroupDesc& group, const Mesh& mesh, const Co
 }
 
 int64_t flatCoordinate(const Program& program, const CollectiveDesc& row, int rank) {
-  const Coordinates at = coordinatesOf(program.mesh, rank);
-  int64_t coordinate = 0;
-  for (Axis axis : row.flat) coordinate = coordinate * sizeOf(program.mesh, axis) + coordinateOf(at, axis);
-  return coordinate;
+  return coordinateOf(program.mesh, coordinatesOf(program.mesh, rank), row.flat);
 }
 
 ChannelPlans planChannels(const Program& program, const Coordinates& at) {
@@ -69,7 +79,7 @@ ChannelPlans planChannels(const Program& program, const Coordinates& at) {
     plans.ofGroup.push_back(takesPart ? addChannel(plans, Purpose::kGroup, std::move(members)) : -1);
   }
   for (const TransferDesc& transfer : program.transfers) {
-    const int peer = rankOf(program.mesh, {at.tp, transfer.peerStage, at.dp});
+    const int peer = rankOf(program.mesh, {transfer.peerStage, at.place});
     const bool sends = transfer.direction == Direction::kSend;
     plans.ofTransfer.push_back(
         addChannel(plans, Purpose::kTransfers, sends ? std::vector<int>{self, peer} : std::vector<int>{peer, self}));

@@ -51,7 +51,7 @@ Status check(const Context& ctx, const CollectiveCall& call) {
   if (factsOf(call.kind).isOutOfPlace && overlap(call.source, sourceBytes, call.destination, resultBytes)) {
     return wrong("its destination overlaps its source");
   }
-  if (call.kind == CollectiveKind::kShift && (call.distance < 1 || call.distance >= members)) {
+  if (factsOf(call.kind).hasDistance && (call.distance < 1 || call.distance >= members)) {
     return wrong("shifts by " + std::to_string(call.distance) + ", expected at least 1 and less than its " +
                  std::to_string(members) + " members");
   }
@@ -79,11 +79,10 @@ Status checkFlat(const Context& ctx, const CollectiveCall& call) {
     return wrong(std::string("this rank's stage is not in group '") + group.name + "'");
   }
   if (call.partCount < 1) return wrong("carries no tensor");
-  if ((call.partCount > 1 || gathers) && (group.stages.size > 1 || group.axes.has(Axis::kPp))) {
+  if ((call.partCount > 1 || gathers) && (group.stages.size > 1 || group.axes.hasStages())) {
     return wrong("spans stages, whose tensors lie at different offsets");
   }
-  int64_t parts = 1;
-  for (Axis axis : row.flat) parts *= sizeOf(ctx.mesh(), axis);
+  const int64_t parts = sizeOf(ctx.mesh(), row.flat);
   for (int i = 0; i < call.partCount; ++i) {
     const FlatPart& part = call.parts[i];
     const int64_t size = sizeOf(call.dtype);
@@ -99,7 +98,9 @@ Status checkFlat(const Context& ctx, const CollectiveCall& call) {
   return {};
 }
 
-Ticket startChecked(Context& ctx, const CollectiveCall& call) {
+}  // namespace
+
+Ticket startCollective(Context& ctx, const CollectiveCall& call) {
   if (!ctx.status().ok()) return {};
   if (Status status = call.parts ? checkFlat(ctx, call) : check(ctx, call); !status.ok()) {
     ctx.fail(std::move(status));
@@ -111,52 +112,14 @@ Ticket startChecked(Context& ctx, const CollectiveCall& call) {
   return {};
 }
 
-}  // namespace
-
-Ticket allReduceStart(Context& ctx, int collective, BufferRef buffer, int64_t count, DType dtype, ReduceOp op) {
-  return startChecked(ctx, {collective, CollectiveKind::kAllReduce, buffer, buffer, count, dtype, op});
-}
-
-Ticket reduceScatterStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
-                          DType dtype, ReduceOp op) {
-  return startChecked(ctx,
-                      {collective, CollectiveKind::kReduceScatter, source, destination, countPerMember, dtype, op});
-}
-
-Ticket allGatherStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
-                      DType dtype) {
-  return startChecked(
-      ctx, {collective, CollectiveKind::kAllGather, source, destination, countPerMember, dtype, ReduceOp::kSum});
-}
-
-Ticket allToAllStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t countPerMember,
-                     DType dtype) {
-  return startChecked(
-      ctx, {collective, CollectiveKind::kAllToAll, source, destination, countPerMember, dtype, ReduceOp::kSum});
-}
-
-Ticket shiftStart(Context& ctx, int collective, BufferRef source, BufferRef destination, int64_t count,
-                  int64_t distance, DType dtype) {
-  CollectiveCall call{collective, CollectiveKind::kShift, source, destination, count, dtype, ReduceOp::kSum};
-  call.distance = distance;
-  return startChecked(ctx, call);
-}
-
-static CollectiveCall flatCall(int collective, CollectiveKind kind, const FlatPart* parts, int partCount, DType dtype) {
-  CollectiveCall call{collective, kind, {}, {}, 0, dtype, ReduceOp::kSum};
+Ticket startFlatCollective(Context& ctx, int collective, CollectiveKind kind, const FlatPart* parts, int partCount,
+                           DType dtype) {
+  CollectiveCall call{collective, kind, {}, {}, 0, dtype};
   call.parts = parts;
   call.partCount = partCount;
   if (partCount > 0) call.source = parts[0].shard.arena < 0 ? parts[0].whole : parts[0].shard;
   for (int i = 0; i < partCount; ++i) call.count += parts[i].elements;
-  return call;
-}
-
-Ticket flatReduceScatterStart(Context& ctx, int collective, const FlatPart* parts, int partCount, DType dtype) {
-  return startChecked(ctx, flatCall(collective, CollectiveKind::kReduceScatter, parts, partCount, dtype));
-}
-
-Ticket flatAllGatherStart(Context& ctx, int collective, const FlatPart* parts, int partCount, DType dtype) {
-  return startChecked(ctx, flatCall(collective, CollectiveKind::kAllGather, parts, partCount, dtype));
+  return startCollective(ctx, call);
 }
 
 void wait(Context& ctx, Ticket ticket) {

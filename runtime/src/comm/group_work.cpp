@@ -162,7 +162,7 @@ std::string HostExchanger::nameItem(int rank, const Publication& publication) co
   }
   const CollectiveKind kind = static_cast<CollectiveKind>(publication.kind);
   if (factsOf(kind).reduces) text += publication.op == ReduceOp::kSum ? "sum of " : "max of ";
-  if (kind == CollectiveKind::kShift) text += "by " + std::to_string(publication.distance) + " of ";
+  if (factsOf(kind).hasDistance) text += "by " + std::to_string(publication.distance) + " of ";
   return text + std::to_string(publication.count) + " × " + hycrt::nameOf(publication.dtype) + ")";
 }
 

@@ -291,9 +291,7 @@ ncclResult_t NcclExchanger::enqueueShift(const CollectiveCall& call, int self, i
 // By coordinate: which member has that shard first, and how many have it.
 std::vector<NcclExchanger::Owner> NcclExchanger::ownersOf(const CollectiveDesc& row,
                                                           const std::vector<int>& members) const {
-  size_t coordinates = 1;
-  for (Axis axis : row.flat) coordinates *= static_cast<size_t>(sizeOf(program_->mesh, axis));
-  std::vector<Owner> owners(coordinates);
+  std::vector<Owner> owners(static_cast<size_t>(sizeOf(program_->mesh, row.flat)));
   for (size_t m = 0; m < members.size(); ++m) {
     Owner& owner = owners[static_cast<size_t>(flatCoordinate(*program_, row, members[m]))];
     if (owner.count++ == 0) owner.member = static_cast<int>(m);
@@ -361,7 +359,7 @@ ncclResult_t NcclExchanger::enqueueFlat(const CollectiveCall& call, const std::v
 
 int NcclExchanger::peerOf(const TransferDesc& transfer) const {
   Coordinates at = coordinatesOf(program_->mesh, rank_);
-  at.pp = transfer.peerStage;
+  at.stage = transfer.peerStage;
   return rankOf(program_->mesh, at);
 }
 

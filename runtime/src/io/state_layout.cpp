@@ -10,7 +10,7 @@ namespace {
 int64_t shardIndex(const StateDesc& state, int dim, const Mesh& mesh, const Coordinates& at) {
   int64_t index = 0;
   for (const Split& split : state.splits) {
-    if (split.dim == dim) index = index * sizeOf(mesh, split.axis) + coordinateOf(at, split.axis);
+    if (split.dim == dim) index = index * sizeOf(mesh, split.axis) + coordinateOf(mesh, at, split.axis);
   }
   return index;
 }
@@ -46,13 +46,13 @@ ShardLayout::ShardLayout(const StateDesc& state, const Mesh& mesh, const Coordin
   }
   for (int dim = 0; dim < outerDims_; ++dim) runCount_ *= extent_[dim];
   if (runLength_ == 0) runCount_ = 0;
-  isWriter_ = (at.tp == 0 || splitsOver(state, Axis::kTp)) && (at.dp == 0 || splitsOver(state, Axis::kDp));
-  if (state.storage == FlatStorage::kWhole) return;
-  int64_t coordinate = 0, parts = 1;
-  for (Axis axis : state.flat) {
-    coordinate = coordinate * sizeOf(mesh, axis) + coordinateOf(at, axis);
-    parts *= sizeOf(mesh, axis);
+  isWriter_ = true;
+  for (int i = 0; i < mesh.axes.size; ++i) {
+    const Axis axis{static_cast<uint8_t>(i)};
+    isWriter_ = isWriter_ && (coordinateOf(mesh, at, axis) == 0 || splitsOver(state, axis));
   }
+  if (state.storage == FlatStorage::kWhole) return;
+  const int64_t coordinate = coordinateOf(mesh, at, state.flat), parts = sizeOf(mesh, state.flat);
   const int64_t elements = elementCount(state.local);
   const FlatShard shard = flatShard(coordinate, flatShardSize(elements, parts), elements);
   flatBegin_ = shard.begin;

@@ -15,6 +15,7 @@ using nlohmann::json;
 
 constexpr int64_t kMaxRanks = int64_t{1} << 20;
 constexpr int64_t kMaxThreads = 4096;
+constexpr char kStagesKey[] = "pp";               // of the mesh, and of each rank
 constexpr int64_t kMaxManifestBytes = 128 << 20;  // a line a rank
 
 bool parseHash(const std::string& text, uint64_t* hash) {
@@ -48,7 +49,7 @@ class Reader {
   Result<Manifest> read() {
     ObjectReader object(root_, file_, "",
                         {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path",
-                         "learning_rate", "estimate", "model_files", "ranks", "entry"});
+                         "learning_rate", "estimate", "model_files", "ranks", "entry", "axes"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -68,6 +69,7 @@ class Reader {
       return error("/schedule", "found '" + manifest_.schedule + "', expected gpipe or 1f1b");
     }
     HYCRT_RETURN_IF_ERROR(readMesh(*mesh));
+    if (root_.contains("axes")) HYCRT_RETURN_IF_ERROR(orderAxes(root_["axes"]));
     HYCRT_RETURN_IF_ERROR(readBatch(*batch));
     Result<LearningRateRule> rule = readLearningRate(*rate, file_);
     if (!rule.ok()) return rule.status();
@@ -88,11 +90,40 @@ class Reader {
   }
 
   Status readMesh(const json& value) {
-    ObjectReader object(value, file_, "/mesh", {"tp", "pp", "dp"});
-    manifest_.mesh.tp = static_cast<int>(object.integer("tp", 1, kMaxRanks));
-    manifest_.mesh.pp = static_cast<int>(object.integer("pp", 1, kMaxRanks));
-    manifest_.mesh.dp = static_cast<int>(object.integer("dp", 1, kMaxRanks));
+    std::vector<std::string> keys;
+    for (const auto& member : value.items()) keys.push_back(member.key());  // in the order of names
+    if (keys.size() > kMaxRank + 1) return error("/mesh", "has more than " + std::to_string(kMaxRank) + " axes");
+    keys.push_back(kStagesKey);
+    ObjectReader object(value, file_, "/mesh", keys);
+    keys.pop_back();
+    ShortList<MeshAxis>& axes = manifest_.mesh.axes;
+    for (const std::string& name : keys) {
+      if (name == kStagesKey) continue;
+      if (name.empty() || name.size() >= sizeof MeshAxis::name)
+        return error("/mesh", "'" + name + "' is no axis' name");
+      MeshAxis& axis = axes.items[axes.size++];
+      name.copy(axis.name, name.size());
+      axis.size = static_cast<int>(object.integer(name.c_str(), 1, kMaxRanks));
+    }
+    manifest_.mesh.stages = static_cast<int>(object.integer(kStagesKey, 1, kMaxRanks));
     return object.status();
+  }
+
+  Status orderAxes(const json& value) {
+    const ShortList<MeshAxis> given = manifest_.mesh.axes;
+    ShortList<MeshAxis> ordered;
+    for (const json& name : value) {
+      for (const MeshAxis& axis : given) {
+        if (ordered.size < given.size && name == std::string(axis.name)) ordered.items[ordered.size++] = axis;
+      }
+    }
+    bool isOrder = value.is_array() && value.size() == static_cast<size_t>(given.size) && ordered.size == given.size;
+    for (const MeshAxis& axis : given) {
+      isOrder = isOrder && std::count(value.begin(), value.end(), json(std::string(axis.name))) == 1;
+    }
+    if (!isOrder) return error("/axes", "expected the axes of /mesh, each once");
+    manifest_.mesh.axes = ordered;
+    return {};
   }
 
   Status readBatch(const json& value) {
@@ -132,11 +163,11 @@ class Reader {
   }
 
   Status readRanks(const json& value) {
-    const int64_t expected =
-        int64_t{manifest_.mesh.tp} * int64_t{manifest_.mesh.pp} * int64_t{manifest_.mesh.dp};  // each at most 2^20
+    int64_t expected = manifest_.mesh.stages;  // each at most 2^20
+    for (const MeshAxis& axis : manifest_.mesh.axes) expected = std::min(expected * axis.size, kMaxRanks + 1);
     if (expected > kMaxRanks || static_cast<int64_t>(value.size()) != expected) {
-      return error("/ranks", "has " + std::to_string(value.size()) + " rows, expected tp × pp × dp = " +
-                                 std::to_string(expected) + ", at most " + std::to_string(kMaxRanks));
+      return error("/ranks", "has " + std::to_string(value.size()) + " rows, expected " + describe(manifest_.mesh) +
+                                 " = " + std::to_string(expected) + ", at most " + std::to_string(kMaxRanks));
     }
     for (size_t i = 0; i < value.size(); ++i) HYCRT_RETURN_IF_ERROR(readRank(value[i], static_cast<int>(i)));
     return {};
@@ -144,12 +175,16 @@ class Reader {
 
   Status readRank(const json& value, int rank) {
     const std::string path = "/ranks/" + std::to_string(rank);
-    ObjectReader object(value, file_, path, {"rank", "tp", "pp", "dp", "program"});
+    std::vector<std::string> keys{"rank", kStagesKey, "program"};
+    for (const MeshAxis& axis : manifest_.mesh.axes) keys.emplace_back(axis.name);
+    ObjectReader object(value, file_, path, keys);
     const Coordinates at = coordinatesOf(manifest_.mesh, rank);
     object.integer("rank", rank, rank);
-    object.integer("tp", at.tp, at.tp);
-    object.integer("pp", at.pp, at.pp);
-    object.integer("dp", at.dp, at.dp);
+    object.integer(kStagesKey, at.stage, at.stage);
+    for (int i = 0; i < manifest_.mesh.axes.size; ++i) {
+      const int coordinate = coordinateOf(manifest_.mesh, at, Axis{static_cast<uint8_t>(i)});
+      object.integer(manifest_.mesh.axes[i].name, coordinate, coordinate);
+    }
     const std::string program = object.text("program");
     HYCRT_RETURN_IF_ERROR(object.status());
     if (!staysInside(program)) {

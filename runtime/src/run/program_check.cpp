@@ -28,6 +28,7 @@ class Checker {
     for (const GroupDesc& group : program_.groups) HYCRT_RETURN_IF_ERROR(checkGroup(group));
     for (const CollectiveDesc& row : program_.collectives) {
       if (row.group < 0 || row.group >= program_.groups.size) return wrong(row.name, "its group is out of range");
+      HYCRT_RETURN_IF_ERROR(checkAxes(row.name, row.flat));
     }
     for (const TransferDesc& transfer : program_.transfers) HYCRT_RETURN_IF_ERROR(checkTransfer(transfer));
     for (const TransferUse& use : program_.transferUses) HYCRT_RETURN_IF_ERROR(checkUse(use));
@@ -60,10 +61,22 @@ class Checker {
     return isFile(buffer) ? wrong(row, "lies in a file, where only states may be") : Status();
   }
 
+  Status checkAxes(const std::string& row, const ShortList<Axis>& axes) const {
+    for (Axis axis : axes) {
+      if (static_cast<int>(axis) >= program_.mesh.axes.size)
+        return wrong(row, "names an axis that the mesh does not have");
+    }
+    return {};
+  }
+
   Status checkHead() const {
     const Mesh& mesh = program_.mesh;
-    if (mesh.tp < 1 || mesh.pp < 1 || mesh.dp < 1) return wrong("mesh", "a size is less than 1");
-    if (program_.stage < 0 || program_.stage >= mesh.pp) return wrong("stage", "is out of range");
+    for (const MeshAxis& axis : mesh.axes) {
+      if (axis.size < 1) return wrong("mesh", "a size is less than 1");
+    }
+    if (mesh.stages < 1) return wrong("mesh", "a size is less than 1");
+    HYCRT_RETURN_IF_ERROR(checkAxes("mesh", mesh.batch));
+    if (program_.stage < 0 || program_.stage >= mesh.stages) return wrong("stage", "is out of range");
     const BatchDesc& batch = program_.batch;
     if (batch.samples < 1 || batch.microBatches < 1 || batch.sequence < 1) return wrong("batch", "a size is below 1");
     int files = 0;
@@ -103,7 +116,7 @@ class Checker {
     if (state.global.size != state.local.size) return wrong(row, "global and local have different ranks");
     for (const Split& split : state.splits) {
       if (split.dim < 0 || split.dim >= state.global.size) return wrong(row, "splits a dimension that is not there");
-      if (split.axis == Axis::kPp) return wrong(row, "is split over pp; a stage owns its states whole");
+      HYCRT_RETURN_IF_ERROR(checkAxes(row, {split.axis}));
     }
     for (int dim = 0; dim < state.global.size; ++dim) {
       int64_t shards = 1;
@@ -126,11 +139,8 @@ class Checker {
     }
     int64_t held = localCount;
     if (state.storage != FlatStorage::kWhole) {
-      int64_t parts = 1;
-      for (Axis axis : state.flat) {
-        if (axis == Axis::kPp) return wrong(row, "is flat over pp; a stage owns its states whole");
-        parts *= sizeOf(program_.mesh, axis);
-      }
+      HYCRT_RETURN_IF_ERROR(checkAxes(row, state.flat));
+      const int64_t parts = sizeOf(program_.mesh, state.flat);
       if (state.flat.size == 0) return wrong(row, "is flat over no axis");
       if (state.storage == FlatStorage::kShard) held = flatShardSize(localCount, parts);
       if (state.storage == FlatStorage::kShard && state.shardElements != held) {
@@ -171,14 +181,15 @@ class Checker {
 
   Status checkGroup(const GroupDesc& group) const {
     for (int stage : group.stages) {
-      if (stage < 0 || stage >= program_.mesh.pp) return wrong(std::string("group ") + group.name, "names no stage");
+      if (stage < 0 || stage >= program_.mesh.stages)
+        return wrong(std::string("group ") + group.name, "names no stage");
     }
     return {};
   }
 
   Status checkTransfer(const TransferDesc& transfer) const {
     const std::string row = std::string("transfer ") + transfer.name;
-    if (transfer.peerStage < 0 || transfer.peerStage >= program_.mesh.pp || transfer.peerStage == program_.stage) {
+    if (transfer.peerStage < 0 || transfer.peerStage >= program_.mesh.stages || transfer.peerStage == program_.stage) {
       return wrong(row, "its peer stage is this stage or out of range");
     }
     return checkMemoryBuffer(row, transfer.buffer, transfer.bytes, 1);
@@ -238,8 +249,7 @@ Status checkAgainstManifest(const Program& program, const Manifest& manifest) {
   const std::string who = "'" + manifest.folder + "/manifest.json' and program '" + program.name + "'";
   const std::string advice = "; compile again, or run the program from its own folder";
   if (manifest.planHash != program.planHash) return dataError(who + " come from different plans" + advice);
-  const bool sameMesh =
-      manifest.mesh.tp == program.mesh.tp && manifest.mesh.pp == program.mesh.pp && manifest.mesh.dp == program.mesh.dp;
+  const bool sameMesh = describe(manifest.mesh) == describe(program.mesh);
   const bool sameBatch = manifest.batch.samples == program.batch.samples &&
                          manifest.batch.microBatches == program.batch.microBatches &&
                          manifest.batch.sequence == program.batch.sequence;

@@ -98,8 +98,8 @@ class RankRun {
     if (!environment.ok()) return environment.status();
     environment_ = *environment;
     at_ = coordinatesOf(program_.mesh, environment_.rank);
-    if (at_.pp != program_.stage) {
-      return usageError("rank " + std::to_string(environment_.rank) + " is in stage " + std::to_string(at_.pp) +
+    if (at_.stage != program_.stage) {
+      return usageError("rank " + std::to_string(environment_.rank) + " is in stage " + std::to_string(at_.stage) +
                         ", but this is the program of stage " + std::to_string(program_.stage));
     }
     std::string folder = options_.out;
@@ -275,7 +275,8 @@ class RankRun {
   // The mean loss over whole global batches of the data, in file order.
   Status evaluate(Context& ctx, StageRunner& runner) {
     const BatchDesc& batch = program_.batch;
-    const int64_t samples = data_->sampleCount(), size = batch.samples * batch.microBatches * program_.mesh.dp;
+    const int64_t samples = data_->sampleCount(),
+                  size = batch.samples * batch.microBatches * sizeOf(program_.mesh, program_.mesh.batch);
     int64_t batches = samples / size;
     if (batches == 0) {
       return dataError("'" + options_.data + "' holds " + std::to_string(samples) +

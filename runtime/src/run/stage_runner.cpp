@@ -245,9 +245,9 @@ Status StageRunner::fillInputs(int64_t microBatch) {
 
 Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
   const BatchDesc& batch = ctx_.program().batch;
-  const int64_t dp = ctx_.mesh().dp;
-  const int64_t globalBatch = batch.samples * batch.microBatches * dp;
-  const int64_t firstSample = microBatch * (dp * batch.samples) + ctx_.at().dp * batch.samples;
+  const int64_t parts = sizeOf(ctx_.mesh(), ctx_.mesh().batch);
+  const int64_t globalBatch = batch.samples * batch.microBatches * parts;
+  const int64_t firstSample = (microBatch * parts + ctx_.coordinate(ctx_.mesh().batch)) * batch.samples;
   const int64_t sampleBytes = elementCount(input.sample) * sizeOf(input.dtype);
   std::byte* const buffer = ctx_.ptr<std::byte>(input.buffer);
   for (int64_t i = 0; i < batch.samples; ++i) {

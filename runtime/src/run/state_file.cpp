@@ -54,8 +54,8 @@ Status addStage(const std::string& catalog, const std::string& role, int stage, 
 
 Result<Plan> makePlan(const Context& ctx, const std::string& role) {
   Plan plan;
-  for (int stage = 0; stage < ctx.mesh().pp; ++stage) {
-    const std::string catalog = ctx.exchanger().catalogOf(rankOf(ctx.mesh(), {0, stage, 0}));
+  for (int stage = 0; stage < ctx.mesh().stages; ++stage) {
+    const std::string catalog = ctx.exchanger().catalogOf(rankOf(ctx.mesh(), {stage, 0}));
     HYCRT_RETURN_IF_ERROR(addStage(catalog, role, stage, &plan));
   }
   plan.header = encodeSafetensorsHeader(&plan.directory);
@@ -96,7 +96,7 @@ class Writer {
     FileDescriptor file(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
     if (!file.isOpen()) return errnoError("cannot open '" + path_ + "'", errno);
     for (const StateDesc& state : ctx_.program().states) {
-      if (role != state.role || plan_.stageOf.at(state.name) != ctx_.at().pp) continue;
+      if (role != state.role || plan_.stageOf.at(state.name) != ctx_.at().stage) continue;
       const ShardLayout layout(state, ctx_.mesh(), ctx_.at());
       if (layout.isWriter()) HYCRT_RETURN_IF_ERROR(writeShard(file, state, layout));
     }

@@ -169,3 +169,53 @@ rank.program @p stage 0 slots 1 {
     rank.launch @k %0 = %0 {mode = #rank<mode add>} : !rank.buffer<4xf32>, !rank.buffer<4xf32>
   }
 }
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  // expected-error @+1 {{[collective.kind] has kind "broadcast", expected all_reduce, reduce_scatter, all_gather, all_to_all or shift}}
+  rank.collective @c 0 "broadcast" over <{tp}> cause "x" why ""
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a shared bytes 64
+  rank.collective @c 0 "all_reduce" over <{tp}> cause "x" why ""
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <4xf32>
+    %row = rank.row @c
+    // expected-error @+1 {{[start.kind] is a broadcast by sum, expected all_reduce, reduce_scatter, all_gather, all_to_all or shift, by sum or max}}
+    %t = rank.start "broadcast" "sum" %row, %0 count 4 : !rank.buffer<4xf32>
+    rank.wait %t
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a shared bytes 64
+  rank.collective @c 0 "all_to_all" over <{tp}> cause "x" why ""
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <4xf32>
+    %row = rank.row @c
+    // expected-error @+1 {{[start.operands] has 1 sources and 0 destinations}}
+    %t = rank.start "all_to_all" "sum" %row, %0 count 2 : !rank.buffer<4xf32>
+    rank.wait %t
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a shared bytes 64
+  rank.collective @c 0 "shift" over <{tp}> cause "x" why ""
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <4xf32>
+    %1 = rank.at @a 16 : <4xf32>
+    %row = rank.row @c
+    // expected-error @+1 {{[start.distance] is a shift without a distance, expected a distance of at least 1 of a shift alone}}
+    %t = rank.start "shift" "sum" %row, %0 into %1 count 4 : !rank.buffer<4xf32> into !rank.buffer<4xf32>
+    rank.wait %t
+  }
+}

@@ -96,7 +96,7 @@
 // CHECKS: .checksFinite = true,
 
 //--- kernels.mlir
-dist.mesh @mesh axes ["dp"] sizes [1] stages 1
+dist.mesh @mesh axes ["dp"] sizes [1] stages 1 batch <{dp}>
 rank.kernel @add_1024 space [1024] strides [array<i64: 1>, array<i64: 1>, array<i64: 1>] results [f32] {
 ^bb0(%x: f32, %y: f32):
   %0 = rank.compute "add" %x, %y : (f32, f32) -> f32
@@ -137,7 +137,7 @@ rank.kernel @columns space [16384, 768] reduced [0] strides [array<i64: 768, 1>,
 
 //--- launch.mlir
 module attributes {rank.target = "cuda"} {
-dist.mesh @mesh axes ["dp"] sizes [1] stages 1
+dist.mesh @mesh axes ["dp"] sizes [1] stages 1 batch <{dp}>
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
   #dist.do<reduce>, #dist.do<apply>]
 rank.kernel @columns space [300, 8] reduced [0] strides [array<i64: 8, 1>, array<i64: 0, 1>] results [f32] {

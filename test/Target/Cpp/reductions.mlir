@@ -2,7 +2,7 @@
 // RUN: FileCheck %s --input-file=%t/kernels.cpp
 // RUN: FileCheck %s --check-prefix=HEADER --input-file=%t/kernels.h
 
-dist.mesh @mesh axes ["dp"] sizes [1] stages 1
+dist.mesh @mesh axes ["dp"] sizes [1] stages 1 batch <{dp}>
 
 // What is elementwise is written at once, what is combined goes into the accumulator. The mode is that of the sum alone.
 // HEADER: void gelu_grad_and_sum(const float* in0, const float* in1, float* out0, float* out1, WriteMode mode);

@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Schedules, Bubble,
 
 /// Two of dp add up 4 elements: 16 bytes, all sent once around a ring of two.
 std::string withExchange(const std::string &between) {
-  return std::string("dist.mesh @mesh axes [\"dp\", \"tp\"] sizes [2, 1] stages 1\n"
+  return std::string("dist.mesh @mesh axes [\"dp\", \"tp\"] sizes [2, 1] stages 1 batch <{dp}> tensor <{tp}>\n"
                      "dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, "
                      "#dist.do<backward micro_batch 0 slot 0>, #dist.do<reduce>, #dist.do<apply>]\n"
                      "rank.program @stage0 stage 0 slots 1 {\n") +

@@ -12,9 +12,8 @@ hyc::ManifestFacts facts() {
   facts.name = "tiny \"quoted\" é";
   facts.planHash = "00c5b1e2f4a89d37";
   facts.schedule = "gpipe";
-  facts.tp = 2;
-  facts.pp = 3;
-  facts.dp = 2;
+  facts.stages = 3;
+  facts.axes = {{"experts", 2}, {"dp", 2}}; // not in the order of their names
   facts.microBatch = 4;
   facts.gradAccum = 5;
   facts.sequence = 64;
@@ -32,7 +31,8 @@ TEST(Manifest, IsReadByTheRuntime) {
   ASSERT_TRUE(manifest.ok()) << manifest.status().message();
   EXPECT_EQ(manifest->name, "tiny \"quoted\" é");
   EXPECT_EQ(manifest->planHash, 0x00c5b1e2f4a89d37u);
-  EXPECT_EQ(manifest->mesh.pp, 3);
+  EXPECT_EQ(describe(manifest->mesh), "pp 3 × experts 2 × dp 2");
+  EXPECT_EQ(describe(manifest->mesh, manifest->ranks[6].at), "pp 1, experts 1, dp 0");
   EXPECT_EQ(manifest->batch.samples, 4);
   EXPECT_EQ(manifest->batch.microBatches, 5);
   EXPECT_EQ(manifest->batch.sequence, 64);

@@ -14,7 +14,7 @@ using namespace mlir;
 namespace {
 
 constexpr char kModule[] = R"(
-dist.mesh @mesh axes ["dp", "tp"] sizes [2, 4] stages 2
+dist.mesh @mesh axes ["dp", "tp"] sizes [2, 4] stages 2 batch <{dp}> tensor <{tp}>
 hyc.param @h.0.w : tensor<8x8xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {tp}]>}
 hyc.param @h.1.w : tensor<8x8xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {}]>}
 hyc.param @h.2.w : tensor<8x8xf32> from #hyc.fill<0.0 : f64> {dist.sharding = #dist.sharding<[{}, {tp}]>}
@@ -73,7 +73,7 @@ TEST_F(PlanFileTest, ReadsBackWhatItWrites) {
 
 TEST_F(PlanFileTest, CutsBeforeEveryVirtualStage) {
   constexpr char text[] = R"(
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 2 virtual_stages 2 batch <{dp}> tensor <{tp}>
 hyc.func @microbatch(%x: tensor<8x8xf32> {hyc.input = "x"}) {
   %0 = hyc.neg %x {id = "a", dist.stage = 0} : tensor<8x8xf32>
   %1 = hyc.neg %0 {id = "b", dist.stage = 1} : tensor<8x8xf32>
@@ -105,7 +105,7 @@ TEST_F(PlanFileTest, AppliedToAModuleGivesTheSamePlan) {
 
 TEST_F(PlanFileTest, NamesLifetimesThatAreNotPlainSavingAndNothingElse) {
   constexpr char text[] = R"(
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1 batch <{dp}> tensor <{tp}>
 hyc.func @microbatch(%x: tensor<8x8xf32> {hyc.input = "x"}) {
   %0 = hyc.neg %x {id = "h.0.act", dist.stage = 0, dist.lifetime = #dist.lifetime<recompute>} : tensor<8x8xf32>
   %1 = hyc.neg %0 {id = "h.1.act", dist.stage = 0} : tensor<8x8xf32>

@@ -21,7 +21,7 @@ std::string program(const std::string &kernel, const std::string &launch, const 
            " : !rank.buffer<" + shape + "> logical [" + list + "] global [" + list + "] splits [#dist.axes<{}>" +
            splits + "] init " + init + "\n";
   };
-  std::string text = "dist.mesh @mesh axes [\"dp\"] sizes [1] stages 1\n" + kernel + R"(
+  std::string text = "dist.mesh @mesh axes [\"dp\"] sizes [1] stages 1 batch <{dp}>\n" + kernel + R"(
     dist.schedule stage 0 slots 1 [#dist.do<begin_step>,
       #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
       #dist.do<forward micro_batch 1 slot 0>, #dist.do<backward micro_batch 1 slot 0>, #dist.do<reduce>, #dist.do<apply>]

@@ -47,7 +47,7 @@ const char *kWhole = R"(
 
 // … and over dp 2 and two stages, w on the first and v on the second, by 1F1B.
 const char *kPipeline = R"(
-  dist.mesh @mesh axes ["dp"] sizes [2] stages 2
+  dist.mesh @mesh axes ["dp"] sizes [2] stages 2 batch <{dp}>
   hyc.param @w : tensor<2xf32> from dense<[1.0, -2.0]> : tensor<2xf32> {dist.stages = array<i64: 0>}
   hyc.param @v : tensor<2xf32> from dense<[0.5, 3.0]> : tensor<2xf32> {dist.stages = array<i64: 1>}
   hyc.state @w.grad of @w role "gradient" : tensor<2xf32> from #hyc.fill<0.0> {dist.stages = array<i64: 0>}
@@ -216,7 +216,7 @@ TEST(MeshSchedule, DifferentCollectivesInOnePlaceAreNamedBoth) {
 
 /// Each pair of ranks agrees on its order, but the three queues close a circle.
 TEST(MeshSchedule, CollectivesQueuedInACircleDeadlock) {
-  std::string text = R"(dist.mesh @mesh axes ["dp"] sizes [1] stages 3
+  std::string text = R"(dist.mesh @mesh axes ["dp"] sizes [1] stages 3 batch <{dp}>
 )";
   const char *groups[3][2] = {{"[0, 1]", "[0, 2]"}, {"[1, 2]", "[0, 1]"}, {"[0, 2]", "[1, 2]"}};
   for (int stage = 0; stage < 3; ++stage) {

@@ -8,8 +8,8 @@ using namespace hyc::interpreter;
 namespace {
 /// A one-stage module over dp × tp ranks that runs @forward.0 on one micro-batch, with `forward` as its body.
 std::string oneStage(const std::string &symbols, const std::string &forward, const std::string &mesh = "[2, 2]") {
-  return R"(dist.mesh @mesh axes ["dp", "tp"] sizes )" + mesh + " stages 1\n" + symbols + "hyc.func @forward.0() {\n" +
-         forward + "\nhyc.return\n}\nhyc.func @backward.0() { hyc.return }\n" +
+  return R"(dist.mesh @mesh axes ["dp", "tp"] sizes )" + mesh + " stages 1 batch <{dp}> tensor <{tp}>\n" + symbols +
+         "hyc.func @forward.0() {\n" + forward + "\nhyc.return\n}\nhyc.func @backward.0() { hyc.return }\n" +
          R"(dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>,
              #dist.do<backward micro_batch 0 slot 0>])";
 }
@@ -150,6 +150,33 @@ TEST(MeshExchange, ReduceScatterGivesEachMemberItsShardOfTheSum) {
   ASSERT_TRUE(succeeded(ranks));
   EXPECT_TRUE(isNear(*ranks->getLocalState(0, "y"), f32({2}, {10, 12})));
   EXPECT_TRUE(isNear(*ranks->getLocalState(1, "y"), f32({2}, {14, 0})));
+}
+
+TEST(MeshExchange, AllToAllMovesASplitFromOneDimensionToAnother) {
+  // Of a 3 × 5 whole, row-major 0 to 14, rank r has columns 2r to 2r + 2, the last of them padding; then rows.
+  TestModule module(oneStage(R"(hyc.state @y role "y" : tensor<1x5xf32> from #hyc.fill<0.0>)",
+                             R"(%whole = hyc.iota dim 0 : tensor<15xf32>
+                                %rows = hyc.reshape %whole : (tensor<15xf32>) -> tensor<3x5xf32>
+                                %x = dist.slice %rows dim 1 over <{tp}> : tensor<3x5xf32> -> tensor<3x2xf32>
+                                %p = dist.all_to_all_start %x split 0 concat 1 over <{tp}>
+                                     : tensor<3x2xf32> -> !dist.pending<tensor<1x5xf32>>
+                                %r = dist.wait %p : !dist.pending<tensor<1x5xf32>> -> tensor<1x5xf32>
+                                hyc.write %r into @y : tensor<1x5xf32>)",
+                             "[1, 3]"));
+  llvm::FailureOr<MeshInterpreter> ranks = afterOneStep(module);
+  ASSERT_TRUE(succeeded(ranks));
+  EXPECT_TRUE(isNear(*ranks->getLocalState(0, "y"), f32({1, 5}, {0, 1, 2, 3, 4})));
+  EXPECT_TRUE(isNear(*ranks->getLocalState(1, "y"), f32({1, 5}, {5, 6, 7, 8, 9})));
+  EXPECT_TRUE(isNear(*ranks->getLocalState(2, "y"), f32({1, 5}, {10, 11, 12, 13, 14})));
+}
+
+TEST(MeshExchange, ShiftGivesWhatTheMemberSoManyPlacesBeforeHas) {
+  TestModule module(exchange("dist.shift_start %x by 2 over <{tp}>", "tensor<2xf32>", "tensor<2xf32>", 2, 3));
+  llvm::FailureOr<MeshInterpreter> ranks = afterOneStep(module);
+  ASSERT_TRUE(succeeded(ranks));
+  EXPECT_TRUE(isNear(*ranks->getLocalState(0, "y"), f32({2}, {10, 11})));
+  EXPECT_TRUE(isNear(*ranks->getLocalState(1, "y"), f32({2}, {20, 21})));
+  EXPECT_TRUE(isNear(*ranks->getLocalState(2, "y"), f32({2}, {0, 1})));
 }
 
 TEST(MeshExchange, ShardsThatDoNotCoverTheWholeAreADiagnostic) {

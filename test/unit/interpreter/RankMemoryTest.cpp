@@ -8,7 +8,7 @@ using namespace hyc::interpreter;
 namespace {
 /// One rank a dp coordinate of one stage, two micro-batches in one slot; `functions` replaces those that do nothing.
 std::string program(const std::string &functions, int ranks = 1, const std::string &tables = "") {
-  std::string text = "dist.mesh @mesh axes [\"dp\"] sizes [" + std::to_string(ranks) + R"(] stages 1
+  std::string text = "dist.mesh @mesh axes [\"dp\"] sizes [" + std::to_string(ranks) + R"(] stages 1 batch <{dp}>
     dist.schedule stage 0 slots 1 [#dist.do<begin_step>,
       #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>,
       #dist.do<forward micro_batch 1 slot 0>, #dist.do<backward micro_batch 1 slot 0>, #dist.do<reduce>, #dist.do<apply>]
@@ -162,7 +162,7 @@ TEST(RankMemory, DestinationOfAStartedCollectiveMayNotBeTouched) {
 
 TEST(RankMemory, TransferThatThePeerDoesNotExpectIsNamed) {
   std::string text = R"(
-    dist.mesh @mesh axes ["dp"] sizes [1] stages 2
+    dist.mesh @mesh axes ["dp"] sizes [1] stages 2 batch <{dp}>
     dist.schedule stage 0 slots 1 [#dist.do<forward micro_batch 0 slot 0>, #dist.do<exchange [send forward micro_batch 0 slot 0]>]
     dist.schedule stage 1 slots 1 [#dist.do<exchange [receive forward micro_batch 0 slot 0]>, #dist.do<forward micro_batch 0 slot 0>]
     rank.program @stage0 stage 0 slots 1 {

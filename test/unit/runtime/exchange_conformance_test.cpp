@@ -11,6 +11,7 @@
 #include "forked_ranks.h"
 #include "hycrt/collectives.h"
 #include "kernels/narrow_float.h"
+#include "test_mesh.h"
 
 namespace hycrt {
 namespace {
@@ -32,15 +33,15 @@ struct SuiteProgram {
   }
   std::vector<ArenaDesc> arenas{{"communication", kArenaBytes, Sharing::kShared},
                                 {"activations", kArenaBytes, Sharing::kPrivate}};
-  std::vector<GroupDesc> groups{{"all", Axis::kTp | Axis::kDp, {}}};
+  std::vector<GroupDesc> groups{{"all", kTp | kDp, {}}};
   std::vector<CollectiveDesc> collectives{
       {1, "sum", CollectiveKind::kAllReduce, 0},
       {2, "scatter", CollectiveKind::kReduceScatter, 0},
       {3, "gather", CollectiveKind::kAllGather, 0},
       {4, "experts", CollectiveKind::kAllToAll, 0},
       {5, "ring", CollectiveKind::kShift, 0},
-      {6, "flat scatter", CollectiveKind::kReduceScatter, 0, {Axis::kDp}},
-      {7, "flat gather", CollectiveKind::kAllGather, 0, {Axis::kDp}},
+      {6, "flat scatter", CollectiveKind::kReduceScatter, 0, {kDp}},
+      {7, "flat gather", CollectiveKind::kAllGather, 0, {kDp}},
       {8, "another ring", CollectiveKind::kShift, 0},
       {9, "other experts", CollectiveKind::kAllToAll, 0},
   };
@@ -134,7 +135,7 @@ class Worker {
 class Exchange : public testing::TestWithParam<Case> {
  protected:
   std::vector<RankOutcome> run(const std::function<Status(Worker&, ExchangeRank&)>& work) {
-    return run(work, {1, 1, GetParam().ranks});
+    return run(work, meshOf(1, 1, GetParam().ranks));
   }
   std::vector<RankOutcome> run(const std::function<Status(Worker&, ExchangeRank&)>& work, Mesh mesh) {
     SuiteProgram suite(mesh);
@@ -146,7 +147,7 @@ class Exchange : public testing::TestWithParam<Case> {
       return work(worker, **rank);
     });
   }
-  void expectAllOk(const std::function<Status(Worker&)>& work) { expectAllOk(work, {1, 1, GetParam().ranks}); }
+  void expectAllOk(const std::function<Status(Worker&)>& work) { expectAllOk(work, meshOf(1, 1, GetParam().ranks)); }
   void expectAllOk(const std::function<Status(Worker&)>& work, Mesh mesh) {
     const std::vector<RankOutcome> outcomes = run(
         [&](Worker& worker, ExchangeRank& rank) -> Status {
@@ -287,9 +288,9 @@ TEST_P(Exchange, TransfersPassBetweenStagesInBothDirections) {
   const int ranks = GetParam().ranks;
   constexpr int64_t kBytes = 100003, kStride = 200 * 1024;
   const std::vector<RankOutcome> outcomes = runRanks(ranks, [&](const Environment& environment) -> Status {
-    SuiteProgram suite({1, ranks, 1});
+    SuiteProgram suite(meshOf(1, ranks, 1));
     suite.program.stage = environment.rank;
-    suite.groups.back() = {"all", Axis::kPp, {}};
+    suite.groups.back() = {"all", kPp, {}};
     const int next = (environment.rank + 1) % ranks, before = (environment.rank - 1 + ranks) % ranks;
     const std::vector<TransferDesc> transfers{
         {7, "activation", Direction::kSend, next, {kShared, 0}, kStride, kBytes},

@@ -12,6 +12,7 @@
 #include "io/sample_file.h"
 #include "io/token_file.h"
 #include "temporary_folder.h"
+#include "test_mesh.h"
 
 namespace hycrt {
 namespace {
@@ -297,11 +298,37 @@ TEST(Manifest, IsRead) {
   Result<Manifest> manifest = parseManifest(manifestWith(), "out");
   ASSERT_TRUE(manifest.ok()) << manifest.status().message();
   EXPECT_EQ(manifest->planHash, 255u);
-  EXPECT_EQ(manifest->mesh.tp, 2);
+  EXPECT_EQ(sizeOf(manifest->mesh, kTp), 2);
   EXPECT_EQ(manifest->batch.microBatches, 4);
   EXPECT_EQ(manifest->modelFiles, (std::vector<std::string>{"out/model.onnx", "/data/model.onnx"}));
   ASSERT_EQ(manifest->ranks.size(), 2u);
-  EXPECT_EQ(manifest->ranks[1].at.tp, 1);
+  EXPECT_EQ(manifest->ranks[1].at.place, 1);
+}
+
+TEST(Manifest, HasAxesOfAnyNames) {
+  const std::string axes = "\"mesh\": {\"tp\": 1, \"pp\": 1, \"experts\": 2}",
+                    rows = "\"tp\": 0, \"pp\": 0, \"experts\": ";
+  std::string text = manifestWith("\"mesh\": {\"tp\": 2, \"pp\": 1, \"dp\": 1}", axes);
+  for (const char* row : {"\"tp\": 0, \"pp\": 0, \"dp\": 0", "\"tp\": 1, \"pp\": 0, \"dp\": 0"}) {
+    text.replace(text.find(row), std::strlen(row), rows + (row[6] == '0' ? "0" : "1"));
+  }
+  Result<Manifest> manifest = parseManifest(text, "out");
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  EXPECT_EQ(describe(manifest->mesh), "pp 1 × experts 2 × tp 1");
+  EXPECT_EQ(describe(manifest->mesh, manifest->ranks[1].at), "pp 0, experts 1, tp 0");
+  const auto ordered = [&](const std::string& order) {
+    std::string with = text;
+    return with.replace(with.find("\"batch\""), 0, "\"axes\": " + order + ", ");
+  };
+  manifest = parseManifest(ordered("[\"tp\", \"experts\"]"), "out");
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  EXPECT_EQ(describe(manifest->mesh), "pp 1 × tp 1 × experts 2");
+  for (const char* wrong :
+       {"[]", "[\"tp\"]", "[\"tp\", \"tp\"]", "[\"tp\", \"dp\"]", "3", "[\"tp\", \"experts\", \"tp\"]"}) {
+    EXPECT_CONTAINS(manifestError(ordered(wrong)), "/axes: expected the axes of /mesh, each once");
+  }
+  EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2,", "\"an-axis-of-far-too-long-a-name\": 2,")),
+                  "is no axis' name");
 }
 
 TEST(Manifest, MayTellWhatAStepWasExpectedToTake) {
@@ -332,7 +359,7 @@ TEST(Manifest, NamesFileAndKeyOfEveryMistake) {
   EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2", "\"tp\": 0")),
                   "/mesh/tp: found 0, expected an integer from 1");
   EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2", "\"tp\": 4")),
-                  "/ranks: has 2 rows, expected tp × pp × dp = 4");
+                  "/ranks: has 2 rows, expected pp 2 × dp 1 × tp 2 = 4");
   EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2", "\"tp\": 99999999999999999999")), "/mesh/tp: found");
   EXPECT_CONTAINS(manifestError(manifestWith("\"rank\": 1", "\"rank\": 0")),
                   "/ranks/1/rank: found 0, expected an integer from 1 to 1");

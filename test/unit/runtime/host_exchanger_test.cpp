@@ -13,6 +13,7 @@
 #include "hycrt/collectives.h"
 #include "hycrt/philox.h"
 #include "kernels/narrow_float.h"
+#include "test_mesh.h"
 
 namespace hycrt {
 namespace {
@@ -26,17 +27,14 @@ struct GroupProgram {
     program.name = "group";
     program.mesh = mesh;
     program.stage = stage;
-    if (mesh.pp < 3) groups.back().stages = {0};
+    if (mesh.stages < 3) groups.back().stages = {0};
     program.arenas = tableOf(arenas);
     program.groups = tableOf(groups);
     program.collectives = tableOf(collectives);
   }
   std::vector<ArenaDesc> arenas{{"communication", kArenaBytes, Sharing::kShared},
                                 {"activations", kArenaBytes, Sharing::kPrivate}};
-  std::vector<GroupDesc> groups{{"all", Axis::kTp | Axis::kDp | Axis::kPp, {}},
-                                {"tp", Axis::kTp, {}},
-                                {"dp", Axis::kDp, {}},
-                                {"tied", {}, {0, 2}}};
+  std::vector<GroupDesc> groups{{"all", kTp | kDp | kPp, {}}, {"tp", kTp, {}}, {"dp", kDp, {}}, {"tied", {}, {0, 2}}};
   std::vector<CollectiveDesc> collectives{{1, "sum over all", CollectiveKind::kAllReduce, 0},
                                           {2, "scatter over all", CollectiveKind::kReduceScatter, 0},
                                           {3, "gather over all", CollectiveKind::kAllGather, 0},
@@ -113,7 +111,7 @@ Status sumOnce(Context& ctx, const Environment& environment, int64_t count, DTyp
 class AllReduce : public testing::TestWithParam<int> {};
 
 TEST_P(AllReduce, SumsInRankOrderWhateverTheSlicing) {
-  GroupProgram group({1, 1, GetParam()});
+  GroupProgram group(meshOf(1, 1, GetParam()));
   expectAllOk(runRanks(GetParam(), [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
     for (int64_t count : {1, 15, 16, 17, 1000, 100003}) {
@@ -129,7 +127,7 @@ TEST_P(AllReduce, SumsInRankOrderWhateverTheSlicing) {
 }
 
 TEST_P(AllReduce, TakesTheMaximum) {
-  GroupProgram group({GetParam(), 1, 1});
+  GroupProgram group(meshOf(GetParam(), 1, 1));
   expectAllOk(runRanks(GetParam(), [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
     int64_t* values = rank.context().ptr<int64_t>(kShared, 0);
@@ -144,7 +142,7 @@ TEST_P(AllReduce, TakesTheMaximum) {
 }
 
 TEST_P(AllReduce, ManyMayBePendingAndAreDoneInOrder) {
-  GroupProgram group({1, 1, GetParam()});
+  GroupProgram group(meshOf(1, 1, GetParam()));
   constexpr int kCount = 40;  // more than the ring holds
   expectAllOk(runRanks(GetParam(), [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
@@ -166,7 +164,7 @@ TEST_P(AllReduce, ManyMayBePendingAndAreDoneInOrder) {
 }
 
 TEST_P(AllReduce, ScatterThenGatherIsTheSame) {
-  GroupProgram group({1, 1, GetParam()});
+  GroupProgram group(meshOf(1, 1, GetParam()));
   constexpr int64_t kPart = 333;
   expectAllOk(runRanks(GetParam(), [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
@@ -187,7 +185,7 @@ TEST_P(AllReduce, ScatterThenGatherIsTheSame) {
 // Only with a thread of its own does a sum come while the caller is busy with something else.
 TEST(CommunicationThread, CollectivesProgressWhileTheCallerComputes) {
   if (!std::getenv("HYC_TEST_COMMUNICATION_THREAD")) GTEST_SKIP() << "runs as runtime/host_exchanger-thread";
-  GroupProgram group({1, 1, 2});
+  GroupProgram group(meshOf(1, 1, 2));
   expectAllOk(runRanks(2, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
     Context& ctx = rank.context();
@@ -224,9 +222,9 @@ struct FlatProgram {
     program.name = "flat";
     program.mesh = mesh;
     program.stage = stage;
-    if (mesh.pp > 1) {
-      groups.push_back({"tied", Axis::kDp, {0, 1}});
-      collectives.push_back({5, "scatter of a tied weight", CollectiveKind::kReduceScatter, 3, {Axis::kDp}});
+    if (mesh.stages > 1) {
+      groups.push_back({"tied", kDp, {0, 1}});
+      collectives.push_back({5, "scatter of a tied weight", CollectiveKind::kReduceScatter, 3, {kDp}});
     }
     program.arenas = tableOf(arenas);
     program.groups = tableOf(groups);
@@ -234,11 +232,11 @@ struct FlatProgram {
   }
   std::vector<ArenaDesc> arenas{{"gradients", kArenaBytes, Sharing::kShared},
                                 {"activations", kArenaBytes, Sharing::kPrivate}};
-  std::vector<GroupDesc> groups{{"dp", Axis::kDp, {}}, {"tp × dp", Axis::kTp | Axis::kDp, {}}, {"tp", Axis::kTp, {}}};
-  std::vector<CollectiveDesc> collectives{{1, "scatter over dp", CollectiveKind::kReduceScatter, 0, {Axis::kDp}},
-                                          {2, "gather over dp", CollectiveKind::kAllGather, 0, {Axis::kDp}},
-                                          {3, "scatter over tp and dp", CollectiveKind::kReduceScatter, 1, {Axis::kDp}},
-                                          {4, "scatter over tp", CollectiveKind::kReduceScatter, 2, {Axis::kDp}}};
+  std::vector<GroupDesc> groups{{"dp", kDp, {}}, {"tp × dp", kTp | kDp, {}}, {"tp", kTp, {}}};
+  std::vector<CollectiveDesc> collectives{{1, "scatter over dp", CollectiveKind::kReduceScatter, 0, {kDp}},
+                                          {2, "gather over dp", CollectiveKind::kAllGather, 0, {kDp}},
+                                          {3, "scatter over tp and dp", CollectiveKind::kReduceScatter, 1, {kDp}},
+                                          {4, "scatter over tp", CollectiveKind::kReduceScatter, 2, {kDp}}};
   Program program{};
 };
 
@@ -257,7 +255,7 @@ class Flat : public testing::TestWithParam<int> {};
 
 TEST_P(Flat, SumsAreLeftInOwnSlicesAndGatheredWhereTheyLie) {
   const int dp = GetParam();
-  FlatProgram flat({1, 1, dp});
+  FlatProgram flat(meshOf(1, 1, dp));
   expectAllOk(runRanks(dp, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, flat.program, environment);
     Context& ctx = rank.context();
@@ -281,7 +279,7 @@ TEST_P(Flat, SumsAreLeftInOwnSlicesAndGatheredWhereTheyLie) {
 
 TEST_P(Flat, ShardsThatAreStoredApartAreGathered) {
   const int dp = GetParam();
-  FlatProgram flat({1, 1, dp});
+  FlatProgram flat(meshOf(1, 1, dp));
   expectAllOk(runRanks(dp, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, flat.program, environment);
     Context& ctx = rank.context();
@@ -306,12 +304,12 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Flat, testing::Values(1, 2, 3, 4),
 
 // Members of equal coordinate along the flat axes get equal shards, whatever else the group spans.
 TEST(FlatGroups, RanksWithOneShardShareItsSum) {
-  FlatProgram flat({2, 1, 2});
+  FlatProgram flat(meshOf(2, 1, 2));
   expectAllOk(runRanks(4, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, flat.program, environment);
     Context& ctx = rank.context();
     const FlatPart part{{kShared, 128}, 5000, flatShardSize(5000, 2)};
-    const FlatShard own = flatShard(ctx.at().dp, part.shardElements, part.elements);
+    const FlatShard own = flatShard(coordinateOf(ctx.mesh(), ctx.at(), kDp), part.shardElements, part.elements);
     fill(ctx.ptr<float>(part.whole), environment.rank, part.elements);
     wait(ctx, flatReduceScatterStart(ctx, kScatterTpDp, &part, 1, DType::kF32));
     RETURN_IF_ERROR(ctx.status());
@@ -320,7 +318,8 @@ TEST(FlatGroups, RanksWithOneShardShareItsSum) {
     fill(ctx.ptr<float>(part.whole), environment.rank, part.elements);
     wait(ctx, flatReduceScatterStart(ctx, kScatterOverTp, &part, 1, DType::kF32));
     RETURN_IF_ERROR(ctx.status());
-    const std::vector<int> group{2 * ctx.at().dp, 2 * ctx.at().dp + 1};
+    const std::vector<int> group{2 * coordinateOf(ctx.mesh(), ctx.at(), kDp),
+                                 2 * coordinateOf(ctx.mesh(), ctx.at(), kDp) + 1};
     RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole) + own.begin, group, own.begin, own.count));
     return rank.exchanger().barrier();
   }));
@@ -328,14 +327,14 @@ TEST(FlatGroups, RanksWithOneShardShareItsSum) {
 
 TEST(FlatGroups, TiedWeightsLieElsewhereOnEachStage) {
   expectAllOk(runRanks(4, [&](const Environment& environment) -> Status {
-    FlatProgram flat({1, 2, 2}, environment.rank / 2);
+    FlatProgram flat(meshOf(1, 2, 2), environment.rank / 2);
     CONNECT_OR_RETURN(rank, flat.program, environment);
     Context& ctx = rank.context();
-    const FlatPart part{{kShared, 4096 * (1 + ctx.at().pp)}, 5000, flatShardSize(5000, 2)};
+    const FlatPart part{{kShared, 4096 * (1 + ctx.at().stage)}, 5000, flatShardSize(5000, 2)};
     fill(ctx.ptr<float>(part.whole), environment.rank, part.elements);
     wait(ctx, flatReduceScatterStart(ctx, kScatterTied, &part, 1, DType::kF32));
     RETURN_IF_ERROR(ctx.status());
-    const FlatShard own = flatShard(ctx.at().dp, part.shardElements, part.elements);
+    const FlatShard own = flatShard(coordinateOf(ctx.mesh(), ctx.at(), kDp), part.shardElements, part.elements);
     RETURN_IF_ERROR(expectSum(ctx.ptr<float>(part.whole) + own.begin, {0, 1, 2, 3}, own.begin, own.count));
     return rank.exchanger().barrier();
   }));
@@ -343,7 +342,7 @@ TEST(FlatGroups, TiedWeightsLieElsewhereOnEachStage) {
 
 TEST(FlatGroups, ABucketAcrossStagesIsRefused) {
   for (const RankOutcome& outcome : runRanks(2, [&](const Environment& environment) -> Status {
-         FlatProgram flat({1, 2, 1}, environment.rank);
+         FlatProgram flat(meshOf(1, 2, 1), environment.rank);
          CONNECT_OR_RETURN(rank, flat.program, environment);
          RETURN_IF_ERROR(rank.exchanger().barrier());  // or one would find the other gone already
          const FlatPart parts[] = {{{kShared, 0}, 100, 1024}, {{kShared, 4096}, 100, 1024}};
@@ -357,7 +356,7 @@ TEST(FlatGroups, ABucketAcrossStagesIsRefused) {
 
 TEST(FlatGroups, BucketsAtDifferentOffsetsDoNotMeet) {
   for (const RankOutcome& outcome : runRanks(2, [&](const Environment& environment) -> Status {
-         FlatProgram flat({1, 1, 2});
+         FlatProgram flat(meshOf(1, 1, 2));
          CONNECT_OR_RETURN(rank, flat.program, environment);
          const int64_t shift = 64 * environment.rank;
          const FlatPart parts[] = {{{kShared, shift}, 100, 1024}, {{kShared, 4096 + shift}, 100, 1024}};
@@ -368,42 +367,56 @@ TEST(FlatGroups, BucketsAtDifferentOffsetsDoNotMeet) {
   }
 }
 
+TEST(Groups, AreOverAnyAxesOfAnyNumberOfThem) {
+  const Axis hosts{0}, local{1}, experts{2}, tp{3};
+  const Mesh mesh{2, {{"hosts", 2}, {"local", 3}, {"experts", 2}, {"tp", 2}}, {hosts, local}};
+  const Coordinates at = coordinatesOf(mesh, 24 + 12 + 2 * 4 + 2 + 1);
+  EXPECT_EQ(describe(mesh), "pp 2 × hosts 2 × local 3 × experts 2 × tp 2");
+  EXPECT_EQ(describe(mesh, at), "pp 1, hosts 1, local 2, experts 1, tp 1");
+  EXPECT_EQ(coordinateOf(mesh, at, ShortList<Axis>{local, hosts}), 2 * 2 + 1);
+  EXPECT_EQ(groupMembers({"local", local, {}}, mesh, at), (std::vector<int>{39, 43, 47}));
+  EXPECT_EQ(groupMembers({"hosts", hosts, {}}, mesh, at), (std::vector<int>{35, 47}));
+  EXPECT_EQ(groupMembers({"hosts × experts", hosts | experts, {}}, mesh, at), (std::vector<int>{33, 35, 45, 47}));
+  EXPECT_EQ(groupMembers({"tp, both stages", tp | AxisSet::allStages(), {}}, mesh, at),
+            (std::vector<int>{22, 23, 46, 47}));
+}
+
 TEST(Groups, AreTheRanksThatDifferInTheGroupsAxesOnly) {
-  const Mesh mesh{2, 3, 2};
-  const Coordinates at{1, 0, 1};
-  EXPECT_EQ(groupMembers({"tp", Axis::kTp, {}}, mesh, at), (std::vector<int>{2, 3}));
-  EXPECT_EQ(groupMembers({"dp", Axis::kDp, {}}, mesh, at), (std::vector<int>{1, 3}));
-  EXPECT_EQ(groupMembers({"pp", Axis::kPp, {}}, mesh, at), (std::vector<int>{3, 7, 11}));
+  const Mesh mesh = meshOf(2, 3, 2);
+  const Coordinates at = placeOn(mesh, 1, 0, 1);
+  EXPECT_EQ(groupMembers({"tp", kTp, {}}, mesh, at), (std::vector<int>{2, 3}));
+  EXPECT_EQ(groupMembers({"dp", kDp, {}}, mesh, at), (std::vector<int>{1, 3}));
+  EXPECT_EQ(groupMembers({"pp", kPp, {}}, mesh, at), (std::vector<int>{3, 7, 11}));
   EXPECT_EQ(groupMembers({"tied", {}, {0, 2}}, mesh, at), (std::vector<int>{3, 11}));
-  EXPECT_EQ(groupMembers({"tied over dp", Axis::kDp, {2, 0}}, mesh, at), (std::vector<int>{1, 3, 9, 11}));
-  EXPECT_EQ(groupMembers({"all", Axis::kTp | Axis::kDp | Axis::kPp, {}}, mesh, at).size(), 12u);
+  EXPECT_EQ(groupMembers({"tied over dp", kDp, {2, 0}}, mesh, at), (std::vector<int>{1, 3, 9, 11}));
+  EXPECT_EQ(groupMembers({"all", kTp | kDp | kPp, {}}, mesh, at).size(), 12u);
 }
 
 TEST(Groups, OfSeveralAxesWorkSideBySide) {
-  const Mesh mesh{2, 3, 1};
+  const Mesh mesh = meshOf(2, 3, 1);
   expectAllOk(runRanks(6, [&](const Environment& environment) -> Status {
     const Coordinates at = coordinatesOf(mesh, environment.rank);
-    GroupProgram group(mesh, at.pp);
+    GroupProgram group(mesh, at.stage);
     CONNECT_OR_RETURN(rank, group.program, environment);
     Context& ctx = rank.context();
     float* values = ctx.ptr<float>(kShared, 0);
     fill(values, environment.rank, 100);
     wait(ctx, allReduceStart(ctx, kSumTp, {kShared, 0}, 100, DType::kF32));
-    const int first = at.pp * 2;
+    const int first = at.stage * 2;
     RETURN_IF_ERROR(ctx.status());
     RETURN_IF_ERROR(expectSum(values, {first, first + 1}, 0, 100));
-    if (at.pp != 1) {
+    if (at.stage != 1) {
       fill(values, environment.rank, 100);
       wait(ctx, allReduceStart(ctx, kSumTied, {kShared, 0}, 100, DType::kF32));
       RETURN_IF_ERROR(ctx.status());
-      RETURN_IF_ERROR(expectSum(values, {at.tp, 4 + at.tp}, 0, 100));
+      RETURN_IF_ERROR(expectSum(values, {at.place, 4 + at.place}, 0, 100));
     }
     return rank.exchanger().barrier();
   }));
 }
 
 TEST(Mismatch, OfTwoCollectivesNamesBoth) {
-  GroupProgram group({1, 1, 2});
+  GroupProgram group(meshOf(1, 1, 2));
   const std::vector<RankOutcome> outcomes = runRanks(2, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
     Context& ctx = rank.context();
@@ -419,7 +432,7 @@ TEST(Mismatch, OfTwoCollectivesNamesBoth) {
 }
 
 TEST(Mismatch, OfCountsNamesBoth) {
-  GroupProgram group({1, 1, 2});
+  GroupProgram group(meshOf(1, 1, 2));
   const std::vector<RankOutcome> outcomes = runRanks(2, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
     Context& ctx = rank.context();
@@ -433,7 +446,7 @@ TEST(Mismatch, OfCountsNamesBoth) {
 }
 
 TEST(Mismatch, OfACallAndItsTableIsRefusedBeforeAnythingIsTouched) {
-  GroupProgram group({1, 1, 1});
+  GroupProgram group(meshOf(1, 1, 1));
   expectAllOk(runRanks(1, [&](const Environment& environment) -> Status {
     const auto codeOf = [&](auto call) -> StatusCode {
       Result<std::unique_ptr<ConnectedRank>> rank = ConnectedRank::connect(group.program, environment);
@@ -456,7 +469,7 @@ TEST(Mismatch, OfACallAndItsTableIsRefusedBeforeAnythingIsTouched) {
 }
 
 TEST(Loss, OfAKilledPeerIsNoticedWithinASecond) {
-  GroupProgram group({1, 1, 3});
+  GroupProgram group(meshOf(1, 1, 3));
   const std::vector<RankOutcome> outcomes = runRanks(3, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
     RETURN_IF_ERROR(rank.exchanger().barrier());
@@ -477,7 +490,7 @@ TEST(Loss, OfAKilledPeerIsNoticedWithinASecond) {
 }
 
 TEST(Loss, OfAFailingPeerIsNoticedAtOnce) {
-  GroupProgram group({1, 1, 2});
+  GroupProgram group(meshOf(1, 1, 2));
   const std::vector<RankOutcome> outcomes = runRanks(2, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
     if (environment.rank == 1) return dataError("bad data");
@@ -504,7 +517,7 @@ struct StageProgram {
     }
     for (int i = 0; i < 2 * count; ++i) uses.push_back({i, i % 3, i % 2});
     program.name = stage == 0 ? "stage0" : "stage1";
-    program.mesh = {1, 2, 1};
+    program.mesh = meshOf(1, 2, 1);
     program.stage = stage;
     program.arenas = tableOf(arenas);
     program.transfers = tableOf(transfers);
@@ -565,7 +578,7 @@ TEST(Exchange, WithAPeerThatKnowsNothingOfItIsRefusedAtTheStart) {
 }
 
 TEST(Barrier, HoldsEveryRankThousandsOfTimes) {
-  GroupProgram group({1, 1, 4});
+  GroupProgram group(meshOf(1, 1, 4));
   expectAllOk(runRanks(4, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
     int64_t* counter = rank.context().ptr<int64_t>(kShared, 0);
@@ -582,7 +595,7 @@ TEST(Barrier, HoldsEveryRankThousandsOfTimes) {
 
 // What a time-out of NCCL names: ranks 1 and 3 stay behind by an exchange, then arrive.
 TEST(Announcement, TellsWhoHasNotArrived) {
-  GroupProgram group({1, 1, 4});
+  GroupProgram group(meshOf(1, 1, 4));
   expectAllOk(runRanks(4, [&](const Environment& environment) -> Status {
     CONNECT_OR_RETURN(rank, group.program, environment);
     HostExchanger& exchanger = rank.exchanger();

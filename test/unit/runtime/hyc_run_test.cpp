@@ -275,7 +275,7 @@ TEST(Failure, OfARankByAbortComesThroughWithItsLastWords) {
                                           {{"MINIATURE_FAULT", "5 2 abort"}});
   EXPECT_EQ(result.status, 134);
   EXPECT_CONTAINS(result.errors, "rank 5: about to abort");
-  EXPECT_CONTAINS(result.errors, "hyc-run: rank 5 (tp 1, pp 1, dp 0, program bin/stage1) was ended by SIGABRT");
+  EXPECT_CONTAINS(result.errors, "hyc-run: rank 5 (pp 1, dp 0, tp 1, program bin/stage1) was ended by SIGABRT");
   EXPECT_FALSE(std::filesystem::exists(folder / "w"));
   EXPECT_FALSE(std::filesystem::exists(folder / "w.partial"));
 }
@@ -284,7 +284,7 @@ TEST(Failure, OfARankByItsOwnStatusIsTheRunsStatus) {
   CompiledFolder folder(kEight);
   const CommandResult result = runCommand(folder.command({"--steps", "100"}), {{"MINIATURE_FAULT", "2 1 exit"}});
   EXPECT_EQ(result.status, 3);
-  EXPECT_CONTAINS(result.errors, "hyc-run: rank 2 (tp 0, pp 0, dp 1, program bin/stage0) ended with status 3");
+  EXPECT_CONTAINS(result.errors, "hyc-run: rank 2 (pp 0, dp 1, tp 0, program bin/stage0) ended with status 3");
 }
 
 TEST(Failure, OnATokenOutsideTheVocabularyNamesFileAndIndex) {
@@ -429,10 +429,10 @@ TEST(OtherLaunchers, ThatSayTooLittleAreTold) {
   const std::vector<std::string> command{folder / "bin/stage0", "--out", folder.path(), "--data", folder / "text"};
   CommandResult result = runCommand(command);
   EXPECT_EQ(result.status, 64);
-  EXPECT_CONTAINS(result.errors, "one of 8 ranks (tp 2 × pp 2 × dp 2)");
+  EXPECT_CONTAINS(result.errors, "one of 8 ranks (pp 2 × dp 2 × tp 2)");
   result = runCommand(command, {{"RANK", "0"}, {"WORLD_SIZE", "4"}});
   EXPECT_EQ(result.status, 64);
-  EXPECT_CONTAINS(result.errors, "WORLD_SIZE is 4, expected tp 2 × pp 2 × dp 2 = 8");
+  EXPECT_CONTAINS(result.errors, "WORLD_SIZE is 4, expected pp 2 × dp 2 × tp 2 = 8");
   result = runCommand(command, {{"RANK", "7"}, {"WORLD_SIZE", "8"}, {"MASTER_PORT", "1234"}});
   EXPECT_EQ(result.status, 64);
   EXPECT_CONTAINS(result.errors, "rank 7 is in stage 1, but this is the program of stage 0");

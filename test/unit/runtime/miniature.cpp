@@ -18,6 +18,7 @@
 #include "hycrt/collectives.h"
 #include "hycrt/philox.h"
 #include "hycrt/run.h"
+#include "test_mesh.h"
 
 using namespace hycrt;
 
@@ -51,11 +52,11 @@ constexpr StateDesc parameter(const char* name, int64_t offset) {
           {kWidth},
           {kWidth},
           {kLocal},
-          {{0, Axis::kTp}},
+          {{0, kTp}},
           Initializer::normal(0.3, 0.1, stableKey(name))};
 }
 constexpr StateDesc gradient(const char* name, int64_t offset) {
-  return {name, "gradient", DType::kF32, {kGradients, offset}, {kWidth}, {kWidth}, {kLocal}, {{0, Axis::kTp}}, {}};
+  return {name, "gradient", DType::kF32, {kGradients, offset}, {kWidth}, {kWidth}, {kLocal}, {{0, kTp}}, {}};
 }
 
 #if PP == 1
@@ -73,10 +74,8 @@ constexpr StateDesc kStates[] = {parameter("second.weight", kB), gradient("secon
 constexpr InputDesc kInputs[] = {{"labels", DType::kI32, InputSource::kNextTokens, {kHost, kLabels}, 128, {kSequence}}};
 #endif
 
-constexpr GroupDesc kGroups[] = {{"tp", Axis::kTp, {}},
-                                 {"dp", Axis::kDp, {}},
-                                 {"dp × pp", Axis::kDp | Axis::kPp, {}},
-                                 {"tp × pp", Axis::kTp | Axis::kPp, {}}};
+constexpr GroupDesc kGroups[] = {
+    {"tp", kTp, {}}, {"dp", kDp, {}}, {"dp × pp", kDp | kPp, {}}, {"tp × pp", kTp | kPp, {}}};
 enum Collective { kOutputPartial, kFirstGrad, kSecondGrad, kLossTotal, kCountTotal, kNormTotal };
 constexpr CollectiveDesc kCollectives[] = {{0, "second (partial over tp)", CollectiveKind::kAllReduce, 0},
                                            {1, "first.weight.grad", CollectiveKind::kAllReduce, 1},
@@ -253,7 +252,7 @@ void apply(Context& ctx, float learningRate) {
 
 constexpr Program kProgram = {"miniature",
                               0x1234,
-                              {TP, PP, DP},
+                              meshOf(TP, PP, DP),
                               STAGE,
                               0,      // threads
                               0,      // fixed bytes

@@ -16,6 +16,7 @@
 #include "run/program_check.h"
 #include "run/state_file.h"
 #include "temporary_folder.h"
+#include "test_mesh.h"
 
 namespace hycrt {
 namespace {
@@ -39,7 +40,7 @@ class TwinProgram {
     add("file", {kNvme, 0}, shard, rule);
     add("model", {kNvme, bytes}, shard, Initializer::fromFile(0, 0, DType::kF16));
     program.name = "twin";
-    program.mesh = {tp, 1, 1};
+    program.mesh = meshOf(tp, 1, 1);
     program.batch = {1, 1, 1};
     program.scalars = {{kMemory, bytes}, {kMemory, bytes + 8}, {kMemory, bytes + 16}};
     program.arenas = tableOf(arenas_);
@@ -54,8 +55,7 @@ class TwinProgram {
  private:
   void add(const char* name, BufferRef buffer, int64_t shard, Initializer init) {
     const Shape global{kOuter, kSplit, kInner};
-    states_.push_back(
-        {name, name, DType::kF32, buffer, global, global, {kOuter, shard, kInner}, {{1, Axis::kTp}}, init});
+    states_.push_back({name, name, DType::kF32, buffer, global, global, {kOuter, shard, kInner}, {{1, kTp}}, init});
   }
 
   std::vector<ArenaDesc> arenas_;

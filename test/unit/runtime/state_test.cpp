@@ -14,6 +14,7 @@
 #include "kernels/narrow_float.h"
 #include "run/state_file.h"
 #include "temporary_folder.h"
+#include "test_mesh.h"
 
 namespace hycrt {
 namespace {
@@ -35,17 +36,17 @@ StateDesc stateOf(Shape logical, Shape global, Shape local, ShortList<Split> spl
 }
 
 TEST(ShardLayout, OfColumnsLeavesOutPadding) {
-  const StateDesc state = stateOf({2, 6}, {2, 6}, {2, 2}, {{1, Axis::kTp}});
-  const Mesh mesh{4, 1, 1};
-  EXPECT_EQ(globalOfLocal(state, mesh, {0, 0, 0}), (std::vector<int>{0, 1, 6, 7}));
-  EXPECT_EQ(globalOfLocal(state, mesh, {2, 0, 0}), (std::vector<int>{4, 5, 10, 11}));
-  EXPECT_EQ(globalOfLocal(state, mesh, {3, 0, 0}), (std::vector<int>{-1, -1, -1, -1}));
+  const StateDesc state = stateOf({2, 6}, {2, 6}, {2, 2}, {{1, kTp}});
+  const Mesh mesh = meshOf(4, 1, 1);
+  EXPECT_EQ(globalOfLocal(state, mesh, placeOn(mesh, 0, 0, 0)), (std::vector<int>{0, 1, 6, 7}));
+  EXPECT_EQ(globalOfLocal(state, mesh, placeOn(mesh, 2, 0, 0)), (std::vector<int>{4, 5, 10, 11}));
+  EXPECT_EQ(globalOfLocal(state, mesh, placeOn(mesh, 3, 0, 0)), (std::vector<int>{-1, -1, -1, -1}));
 }
 
 TEST(ShardLayout, OfRowsIsOneRun) {
-  const StateDesc state = stateOf({5, 3}, {5, 3}, {3, 3}, {{0, Axis::kTp}});
+  const StateDesc state = stateOf({5, 3}, {5, 3}, {3, 3}, {{0, kTp}});
   int runs = 0;
-  ShardLayout(state, {2, 1, 1}, {1, 0, 0}).forEachRun([&](const ElementRun& run) {
+  ShardLayout(state, meshOf(2, 1, 1), {0, 1}).forEachRun([&](const ElementRun& run) {
     ++runs;
     EXPECT_EQ(run.global, 9);
     EXPECT_EQ(run.count, 6);
@@ -56,33 +57,34 @@ TEST(ShardLayout, OfRowsIsOneRun) {
 
 TEST(ShardLayout, OfAFactoredDimensionTakesHeadsFromEachPart) {
   // query, key and value side by side; two heads of two columns, one head per rank
-  const StateDesc state = stateOf({1, 12}, {1, 3, 2, 2}, {1, 3, 1, 2}, {{2, Axis::kTp}});
-  EXPECT_EQ(globalOfLocal(state, {2, 1, 1}, {1, 0, 0}), (std::vector<int>{2, 3, 6, 7, 10, 11}));
+  const StateDesc state = stateOf({1, 12}, {1, 3, 2, 2}, {1, 3, 1, 2}, {{2, kTp}});
+  EXPECT_EQ(globalOfLocal(state, meshOf(2, 1, 1), placeOn(meshOf(2, 1, 1), 1, 0, 0)),
+            (std::vector<int>{2, 3, 6, 7, 10, 11}));
 }
 
 TEST(ShardLayout, OfTwoAxesOnOneDimensionTakesTheFirstAsMajor) {
-  const StateDesc state = stateOf({8}, {8}, {2}, {{0, Axis::kDp}, {0, Axis::kTp}});
-  EXPECT_EQ(globalOfLocal(state, {2, 1, 2}, {1, 0, 0}), (std::vector<int>{2, 3}));
-  EXPECT_EQ(globalOfLocal(state, {2, 1, 2}, {0, 0, 1}), (std::vector<int>{4, 5}));
+  const StateDesc state = stateOf({8}, {8}, {2}, {{0, kDp}, {0, kTp}});
+  EXPECT_EQ(globalOfLocal(state, meshOf(2, 1, 2), placeOn(meshOf(2, 1, 2), 1, 0, 0)), (std::vector<int>{2, 3}));
+  EXPECT_EQ(globalOfLocal(state, meshOf(2, 1, 2), placeOn(meshOf(2, 1, 2), 0, 0, 1)), (std::vector<int>{4, 5}));
 }
 
 TEST(ShardLayout, OfAScalarIsOneElementThatRankZeroWrites) {
   const StateDesc state = stateOf({}, {}, {}, {});
-  EXPECT_EQ(globalOfLocal(state, {2, 1, 1}, {1, 0, 0}), (std::vector<int>{0}));
-  EXPECT_TRUE(ShardLayout(state, {2, 1, 1}, {0, 0, 0}).isWriter());
-  EXPECT_FALSE(ShardLayout(state, {2, 1, 1}, {1, 0, 0}).isWriter());
+  EXPECT_EQ(globalOfLocal(state, meshOf(2, 1, 1), placeOn(meshOf(2, 1, 1), 1, 0, 0)), (std::vector<int>{0}));
+  EXPECT_TRUE(ShardLayout(state, meshOf(2, 1, 1), {0, 0}).isWriter());
+  EXPECT_FALSE(ShardLayout(state, meshOf(2, 1, 1), {0, 1}).isWriter());
 }
 
 TEST(ShardLayout, OfAFlatShardIsWhatItsBlocksHold) {
   // 64 columns over tp 2, then 3 blocks of 1,024 elements over dp 2: two and one, the last of them not full.
-  StateDesc state = stateOf({90, 64}, {90, 64}, {90, 32}, {{1, Axis::kTp}});
+  StateDesc state = stateOf({90, 64}, {90, 64}, {90, 32}, {{1, kTp}});
   state.storage = FlatStorage::kShard;
-  state.flat = {Axis::kDp};
-  const Mesh mesh{2, 1, 2};
+  state.flat = {kDp};
+  const Mesh mesh = meshOf(2, 1, 2);
   for (int tp = 0; tp < 2; ++tp) {
     for (int dp = 0; dp < 2; ++dp) {
       int64_t next = 0;
-      ShardLayout(state, mesh, {tp, 0, dp}).forEachRun([&](const ElementRun& run) {
+      ShardLayout(state, mesh, placeOn(mesh, tp, 0, dp)).forEachRun([&](const ElementRun& run) {
         EXPECT_EQ(run.local, next);
         for (int64_t i = 0; i < run.count; ++i) {
           const int64_t element = 2048 * dp + run.local + i;
@@ -92,12 +94,12 @@ TEST(ShardLayout, OfAFlatShardIsWhatItsBlocksHold) {
         return true;
       });
       EXPECT_EQ(next, dp == 0 ? 2048 : 90 * 32 - 2048);
-      EXPECT_TRUE(ShardLayout(state, mesh, {tp, 0, dp}).isWriter());
+      EXPECT_TRUE(ShardLayout(state, mesh, placeOn(mesh, tp, 0, dp)).isWriter());
     }
   }
   // Stored whole, the same elements lie where they lie in the local tensor.
   state.storage = FlatStorage::kSlice;
-  ShardLayout(state, mesh, {0, 0, 1}).forEachRun([&](const ElementRun& run) {
+  ShardLayout(state, mesh, placeOn(mesh, 0, 0, 1)).forEachRun([&](const ElementRun& run) {
     EXPECT_EQ(run.local, 2048);
     EXPECT_EQ(run.global, 2048 / 32 * 64);
     return false;
@@ -105,16 +107,15 @@ TEST(ShardLayout, OfAFlatShardIsWhatItsBlocksHold) {
 }
 
 TEST(ShardLayout, FromAnyElementOnGivesTheRunsThatEndAfterIt) {
-  const Mesh mesh{2, 1, 2};
-  StateDesc flat = stateOf({90, 64}, {90, 64}, {90, 32}, {{1, Axis::kTp}});
+  const Mesh mesh = meshOf(2, 1, 2);
+  StateDesc flat = stateOf({90, 64}, {90, 64}, {90, 32}, {{1, kTp}});
   flat.storage = FlatStorage::kShard;
-  flat.flat = {Axis::kDp};
-  const StateDesc states[] = {stateOf({7, 5}, {7, 5}, {4, 5}, {{0, Axis::kTp}}),
-                              stateOf({7, 5}, {7, 5}, {7, 3}, {{1, Axis::kTp}}),
-                              stateOf({3, 20}, {3, 5, 4}, {3, 3, 4}, {{1, Axis::kTp}}), flat};
+  flat.flat = {kDp};
+  const StateDesc states[] = {stateOf({7, 5}, {7, 5}, {4, 5}, {{0, kTp}}), stateOf({7, 5}, {7, 5}, {7, 3}, {{1, kTp}}),
+                              stateOf({3, 20}, {3, 5, 4}, {3, 3, 4}, {{1, kTp}}), flat};
   for (const StateDesc& state : states) {
     for (int tp = 0; tp < 2; ++tp) {
-      const ShardLayout layout(state, mesh, {tp, 0, 1});
+      const ShardLayout layout(state, mesh, placeOn(mesh, tp, 0, 1));
       std::vector<ElementRun> all;
       layout.forEachRun([&](const ElementRun& run) { return all.push_back(run), true; });
       for (int64_t element = 0; element <= elementCount(state.local); ++element) {
@@ -132,7 +133,7 @@ TEST(ShardLayout, FromAnyElementOnGivesTheRunsThatEndAfterIt) {
 // A stage with every way of splitting and starting; `file` holds 7 × 6 f32 at byte 16 and 5 bf16 after it.
 struct StatefulProgram {
   explicit StatefulProgram(Mesh mesh, int stage = 0) {
-    const int tp = mesh.tp;
+    const int tp = sizeOf(mesh, kTp);
     const auto part = [tp](int64_t size) { return (size + tp - 1) / tp; };
     states = {{"normal",
                "parameter",
@@ -141,7 +142,7 @@ struct StatefulProgram {
                {5, 7},
                {5, 7},
                {5, part(7)},
-               {{1, Axis::kTp}},
+               {{1, kTp}},
                Initializer::normal(1, 2, stableKey("normal"))},
               {"uniform",
                "parameter",
@@ -150,7 +151,7 @@ struct StatefulProgram {
                {9},
                {9},
                {part(9)},
-               {{0, Axis::kTp}},
+               {{0, kTp}},
                Initializer::uniform(-1, 1, stableKey("uniform"))},
               {"constant", "parameter", DType::kF64, {0, 8192}, {3}, {3}, {3}, {}, Initializer::constant(0.5)},
               {"file",
@@ -160,7 +161,7 @@ struct StatefulProgram {
                {7, 6},
                {7, 3, 2},
                {7, part(3), 2},
-               {{1, Axis::kTp}},
+               {{1, kTp}},
                Initializer::fromFile(0, 16, DType::kF32)},
               {"narrow",
                "parameter",
@@ -169,9 +170,9 @@ struct StatefulProgram {
                {5},
                {5},
                {part(5)},
-               {{0, Axis::kTp}},
+               {{0, kTp}},
                Initializer::fromFile(0, 16 + 168, DType::kBF16)},
-              {"normal", "gradient", DType::kF32, {0, 20480}, {5, 7}, {5, 7}, {5, part(7)}, {{1, Axis::kTp}}, {}}};
+              {"normal", "gradient", DType::kF32, {0, 20480}, {5, 7}, {5, 7}, {5, part(7)}, {{1, kTp}}, {}}};
     // The second stage holds the first state, too, as tied weights do, and one of its own.
     if (stage == 1) states = {states[0], states[1]};
     if (stage == 1) states[1].name = "second";
@@ -202,11 +203,11 @@ std::string modelFile() {
 // All elements of all states by name, as the shards of every tp rank say.
 std::map<std::string, std::vector<double>> initialValues(int tp, const std::string& file) {
   std::map<std::string, std::vector<double>> whole;
-  StatefulProgram stateful({tp, 1, 1});
+  StatefulProgram stateful(meshOf(tp, 1, 1));
   for (int rank = 0; rank < tp; ++rank) {
     std::vector<uint64_t> memory(4096);
     std::byte* arenas[] = {reinterpret_cast<std::byte*>(memory.data())};
-    const Coordinates at{rank, 0, 0};
+    const Coordinates at{0, rank};
     const Status status = initializeStates(stateful.program, at, kSeed, {file}, {arenas, nullptr});
     EXPECT_TRUE(status.ok()) << status.message();
     for (const StateDesc& state : stateful.states) {
@@ -220,7 +221,7 @@ std::map<std::string, std::vector<double>> initialValues(int tp, const std::stri
                                           : double{reinterpret_cast<const float*>(from)[i]};
       };
       double total = 0, realTotal = 0;
-      ShardLayout(state, {tp, 1, 1}, at).forEachRun([&](const ElementRun& run) {
+      ShardLayout(state, meshOf(tp, 1, 1), at).forEachRun([&](const ElementRun& run) {
         for (int64_t i = 0; i < run.count; ++i) {
           values[static_cast<size_t>(run.global + i)] = read(run.local + i);
           realTotal += std::abs(read(run.local + i));
@@ -291,14 +292,14 @@ TEST(InitialValues, OfLargeShardsAreThoseOfTheFile) {
                                    global,
                                    global,
                                    local,
-                                   {{2, Axis::kTp}},
+                                   {{2, kTp}},
                                    Initializer::fromFile(0, 0, DType::kF32)}};
       Program program{};
-      program.mesh = {2, 1, 1};
+      program.mesh = meshOf(2, 1, 1);
       program.states = Table<StateDesc>(states);
       std::vector<float> memory(static_cast<size_t>(rows * inner * part));
       std::byte* arenas[] = {reinterpret_cast<std::byte*>(memory.data())};
-      ASSERT_TRUE(initializeStates(program, {1, 0, 0}, 0, {file}, {arenas, nullptr}).ok());
+      ASSERT_TRUE(initializeStates(program, {0, 1}, 0, {file}, {arenas, nullptr}).ok());
       int64_t wrong = 0;
       for (int64_t i = 0; i < rows * inner * part; ++i) {
         const float expected = stored[i / part * 2 * part + part + i % part];
@@ -314,7 +315,7 @@ TEST(InitialValues, OfLargeShardsAreThoseOfTheFile) {
 TEST(InitialValues, FromAFileThatIsTooShortNameTheTensor) {
   TemporaryFolder folder;
   const std::string file = folder.write("model", modelFile().substr(0, 100));
-  StatefulProgram stateful({1, 1, 1});
+  StatefulProgram stateful(meshOf(1, 1, 1));
   std::vector<uint64_t> memory(4096);
   std::byte* arenas[] = {reinterpret_cast<std::byte*>(memory.data())};
   const Status status = initializeStates(stateful.program, {}, kSeed, {file}, {arenas, nullptr});
@@ -327,7 +328,7 @@ std::string savedWith(Mesh mesh, const std::string& model, const std::string& pa
                       const std::string& role) {
   const std::vector<RankOutcome> outcomes = runRanks(rankCount(mesh), [&](const Environment& environment) -> Status {
     const Coordinates at = coordinatesOf(mesh, environment.rank);
-    StatefulProgram stateful(mesh, at.pp);
+    StatefulProgram stateful(mesh, at.stage);
     Result<std::unique_ptr<ConnectedRank>> rank = ConnectedRank::connect(stateful.program, environment);
     if (!rank.ok()) return rank.status();
     Context& ctx = (*rank)->context();
@@ -343,8 +344,8 @@ std::string savedWith(Mesh mesh, const std::string& model, const std::string& pa
 TEST(Saving, GivesTheSameFileFromEveryLayout) {
   TemporaryFolder folder;
   const std::string model = folder.write("model", modelFile());
-  const std::string one = savedWith({1, 1, 1}, model, folder / "one", 1, "parameter");
-  EXPECT_EQ(savedWith({3, 1, 2}, model, folder / "six", 1, "parameter"), one);
+  const std::string one = savedWith(meshOf(1, 1, 1), model, folder / "one", 1, "parameter");
+  EXPECT_EQ(savedWith(meshOf(3, 1, 2), model, folder / "six", 1, "parameter"), one);
   EXPECT_FALSE(std::filesystem::exists(folder / "six.partial"));
   Result<TensorDirectory> directory = readSafetensorsDirectory(folder / "one");
   ASSERT_TRUE(directory.ok()) << directory.status().message();
@@ -358,8 +359,8 @@ TEST(Saving, GivesTheSameFileFromEveryLayout) {
 TEST(Saving, WritesATensorOfTwoStagesOnce) {
   TemporaryFolder folder;
   const std::string model = folder.write("model", modelFile());
-  const std::string one = savedWith({1, 1, 1}, model, folder / "one", 1, "parameter");
-  savedWith({2, 2, 1}, model, folder / "four", 1, "parameter");
+  const std::string one = savedWith(meshOf(1, 1, 1), model, folder / "one", 1, "parameter");
+  savedWith(meshOf(2, 2, 1), model, folder / "four", 1, "parameter");
   Result<TensorDirectory> directory = readSafetensorsDirectory(folder / "four");
   ASSERT_TRUE(directory.ok()) << directory.status().message();
   EXPECT_EQ(directory->size(), 6u);
@@ -370,7 +371,7 @@ TEST(Saving, DividesByTheCount) {
   TemporaryFolder folder;
   const std::string model = folder.write("model", modelFile());
   const std::string path = folder / "halved";
-  const std::string bytes = savedWith({2, 1, 1}, model, path, 2, "parameter");
+  const std::string bytes = savedWith(meshOf(2, 1, 1), model, path, 2, "parameter");
   const TensorEntry entry = readSafetensorsDirectory(path)->at("file");
   float value = 0;
   std::memcpy(&value, bytes.data() + entry.begin + 4 * 41, 4);
@@ -381,7 +382,7 @@ TEST(Saving, IntoAFolderThatIsNotThereFailsOnEveryRankAndLeavesNothing) {
   TemporaryFolder folder;
   const std::string model = folder.write("model", modelFile());
   const std::vector<RankOutcome> outcomes = runRanks(2, [&](const Environment& environment) -> Status {
-    StatefulProgram stateful({2, 1, 1});
+    StatefulProgram stateful(meshOf(2, 1, 1));
     Result<std::unique_ptr<ConnectedRank>> rank = ConnectedRank::connect(stateful.program, environment);
     if (!rank.ok()) return rank.status();
     return saveStates((*rank)->context(), "parameter", folder / "missing/file", {});

@@ -385,7 +385,7 @@ protected:
     std::filesystem::remove_all(HYC_TEST_SCRATCH);
     mlir::MLIRContext context;
     context.loadDialect<hyc::HycDialect, hyc::dist::DistDialect, hyc::rank::RankDialect>();
-    std::string text = "dist.mesh @mesh axes [\"dp\"] sizes [1] stages 1\n";
+    std::string text = "dist.mesh @mesh axes [\"dp\"] sizes [1] stages 1 batch <{dp}>\n";
     for (const KernelCase &test : allCases())
       text += "rank.kernel @" + test.name + " " + test.text;
     mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);

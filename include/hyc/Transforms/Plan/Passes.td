@@ -6,10 +6,22 @@
 include "mlir/Pass/PassBase.td"
 
 def CreateMesh : Pass<"hyc-create-mesh", "::mlir::ModuleOp"> {
-  let summary = "declares the mesh: data-parallel and tensor-parallel axes, pipeline stages";
+  let summary = "declares the mesh: its axes, what they are for, pipeline stages";
   let description = [{
     ```mlir
-    dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 2
+    dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 2 batch <{dp}> tensor <{tp}>
+    ```
+    This is where axes get their names; no pass after it knows any. `dp` splits samples, `tp` structural classes.
+
+    `axes` are further ones, as NAME:SIZE: nothing is split over them but what the plan says. PARENT.NAME:SIZE is a
+    sub-axis; those of a parent, major to minor, are what it consists of. Where shardings have the parent's name, they have
+    its sub-axes from here on.
+
+    Axes are in the order of their names, major to minor, sub-axes in place of their parent; those in `order` come before
+    all others. With `dp=4 tp=2 axes=ep:2,dp.hosts:2,dp.local:2 order=ep`:
+    ```mlir
+    dist.mesh @mesh axes ["ep", "hosts", "local", "tp"] sizes [2, 2, 2, 2] parents ["", "dp", "dp", ""] stages 1
+      batch <{hosts, local}> tensor <{tp}>
     ```
     With `virtual-stages` each stage computes as many pieces of the model, which do not follow one another.
   }];
@@ -18,6 +30,8 @@ def CreateMesh : Pass<"hyc-create-mesh", "::mlir::ModuleOp"> {
     Option<"tp", "tp", "int64_t", "1", "tensor-parallel ranks">,
     Option<"pp", "pp", "int64_t", "1", "pipeline stages">,
     Option<"virtualStages", "virtual-stages", "int64_t", "1", "pieces of the model that each stage computes">,
+    ListOption<"axes", "axes", "std::string", "further axes, NAME:SIZE, or PARENT.NAME:SIZE of a sub-axis">,
+    ListOption<"order", "order", "std::string", "axes that come first, major to minor">,
   ];
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
