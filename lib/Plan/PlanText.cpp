@@ -2,6 +2,7 @@
 #include "hyc/Plan/PlanText.h"
 
 #include "hyc/Plan/SettingTable.h"
+#include "hyc/Plan/StateProperties.h"
 #include "hyc/Support/DriverError.h"
 #include "hyc/Support/JsonFile.h"
 #include "llvm/ADT/STLExtras.h"
@@ -141,7 +142,8 @@ static Error readRules(const JsonObjectReader &root, StringRef key, StringRef pr
     rules.emplace_back();
     std::vector<StringRef> others;
     if (property == "sharding")
-      others.assign(std::begin(kStateProperties), std::end(kStateProperties));
+      for (const StateProperty &said : kStateProperties)
+        others.push_back(said.key);
     if (Error error = rule.checkKeys({"match", property}, others))
       return error;
     if (Error error = rule.read("match", rules.back().match))
@@ -260,9 +262,9 @@ static void writeRules(json::OStream &json, StringRef key, StringRef property, A
       json.rawValue([&](raw_ostream &os) {
         os << "{\"match\": " << json::Value(json::fixUTF8(rule.match)) << ", \"" << property
            << "\": " << json::Value(rule.value);
-        for (const char *name : kStateProperties)
-          if (auto said = rule.states.find(name); said != rule.states.end())
-            os << ", \"" << name << "\": " << json::Value(said->second);
+        for (const StateProperty &state : kStateProperties)
+          if (auto said = rule.states.find(state.key); said != rule.states.end())
+            os << ", \"" << state.key << "\": " << json::Value(said->second);
         os << "}";
       });
   });

@@ -2,6 +2,7 @@
 #include "hyc/Plan/SettingTable.h"
 
 #include "hyc/Support/DriverError.h"
+#include "hyc/Support/Optimizers.h"
 #include "llvm/Support/Regex.h"
 
 using namespace llvm;
@@ -165,7 +166,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::gatherBucket>(kMesh, "allgather-bucket-size", "N", "Most elements that one all-gather carries").within(0, kElements).counting("elements").plan("zero/allgather_bucket").config("zero_optimization.allgather_bucket_size").policy(),
 
     // The update
-    flag<&P::optimizer>(kOptimizer, "optimizer", "NAME", "adamw, adam, lamb, lion or sgd").oneOf("adamw|adam|lamb|lion|sgd").config("optimizer.type"),
+    flag<&P::optimizer>(kOptimizer, "optimizer", "NAME", kOptimizerList).oneOf(kOptimizerChoices).config("optimizer.type"),
     flag<&P::learningRateSchedule>(kOptimizer, "lr-schedule", "RULE", "constant, linear or cosine, over hyc-run --steps").checked(checkRule).config("scheduler.type"),
     flag<&P::learningRate>(kOptimizer, "lr", "X", "Learning rate").below(0, kUnbounded, kNotNegative).config("optimizer.params.lr scheduler.params.warmup_max_lr scheduler.params.cycle_max_lr"),
     flag<&P::warmupSteps>(kOptimizer, "warmup-steps", "N", "Steps over which the learning rate rises from 0").within(0, kMostSteps).counting("steps").config("scheduler.params.warmup_num_steps"),

@@ -62,5 +62,5 @@ hyc.func @microbatch() {
 // NOCYCLE: error: --optimizer is "sgd", whose momentum does not cycle
 // TRUST: error: the trust ratio is bounded by 2.000000 and 1.000000, expected 0 ≤ least ≤ most
 
-// NAME: error: --optimizer is "adagrad", expected adamw, adam, sgd, lamb or lion
+// NAME: error: --optimizer is "adagrad", expected adamw, adam, lamb, lion or sgd
 // REGEX: error: --no-decay pattern "(" is no regular expression

@@ -52,7 +52,7 @@ for side in include/hyc lib; do
     "the plan is a value: it includes Support only"
   forbid $side/Analysis "hyc/(Plan|Import|Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|$kernels" \
     "Analysis includes dialects, Support and descriptions of kernels only"
-  forbid $side/Import "hyc/(Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/" \
+  forbid $side/Import 'hyc/(Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/' \
     "Import, Transforms and Target do not include one another"
   forbid $side/Transforms "hyc/(Import|Interpreter|Target|Pipelines|Driver)|hycrt/|$kernels" \
     "Import, Transforms and Target do not include one another"

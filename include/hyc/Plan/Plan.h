@@ -29,7 +29,7 @@ inline constexpr int64_t kMostElements = int64_t(1) << 48;
 inline constexpr int64_t kMostUses = 65536;
 
 /// The property of all that a pattern matches, a sharding or a lifetime, as text; with parameters also what is flat of
-/// their states, when gradients are summed over ranks and where they are kept, by the keys of kStateProperties.
+/// their states, when gradients are summed over ranks and where they are kept, by the keys of StateProperties.h.
 /// `*` stands for any characters but a dot.
 struct PlanRule {
   std::string match, value;
@@ -38,11 +38,6 @@ struct PlanRule {
   /// What it says, whatever it matches.
   auto said() const { return std::tie(value, states); }
 };
-
-/// What a parameter's rule may say of its states, in the order in which it is written.
-inline constexpr const char *kStateProperties[] = {
-    "gradient",  "reduction",           "optimizer",          "master",
-    "placement", "optimizer_placement", "gradient_placement", "master_placement"};
 
 /// What a plan file says of single parameters, inputs and ops.
 struct PlanRules {

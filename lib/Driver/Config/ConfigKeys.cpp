@@ -3,6 +3,7 @@
 #include "Config/ConfigKeys.h"
 
 #include "Config/ConfigFile.h"
+#include "hyc/Support/Optimizers.h"
 #include "llvm/Support/ErrorHandling.h"
 
 using namespace llvm;
@@ -140,7 +141,7 @@ static Error offerInterval(SettingRef setting, const ConfigEntry &entry, const C
 static Error offerOptimizer(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
   std::string name = entry.value->getString()->lower();
   if (!isWithin(rowOf(memberOfPlan<&Plan::optimizer>).range, name))
-    return file.refuse(entry, "expected AdamW, Adam, SGD, Lamb or Lion; hyc has no other optimizer");
+    return file.refuse(entry, "expected " + listConfigOptimizers() + "; hyc has no other optimizer");
   offer(setting, name, entry, file);
   return Error::success();
 }
@@ -151,8 +152,7 @@ static Error offerOptimizer(SettingRef setting, const ConfigEntry &entry, const 
 
 using T = ConfigType;
 static constexpr double kMost = 9.0e15;
-static constexpr char kMoments[] = "AdamW|Adam|Lamb";
-static constexpr char kAdams[] = "AdamW|Adam", kSgd[] = "SGD", kEvery[] = "";
+static constexpr char kEvery[] = "";
 static constexpr char kWarmups[] = "WarmupLR|WarmupDecayLR", kCosine[] = "WarmupCosineLR", kCycle[] = "OneCycle";
 
 static constexpr char kMasters[] = "masters and optimizer states are f32";
@@ -175,23 +175,23 @@ static constexpr ConfigKey kKeys[] = {
     // Optimizer
     {"optimizer.type", "", T::text(), "", connect(offerOptimizer), "the update op of @apply", ""},
     {"optimizer.params.lr", "", T::number(0, 1e6), "0.001", connect(), "base of the manifest's learning_rate", kEvery},
-    {"optimizer.params.betas", "", T::pair(0, 1), "[0.9, 0.999]", connect(), "decay of the moments; Lion's default is [0.9, 0.99]", "AdamW|Adam|Lamb|Lion"},
-    {"optimizer.params.eps", "", T::number(0, 1), "1e-8", connect(), "added to the denominator", kMoments},
+    {"optimizer.params.betas", "", T::pair(0, 1), "[0.9, 0.999]", connect(), "decay of the moments; the default is the optimizer's", kEvery},
+    {"optimizer.params.eps", "", T::number(0, 1), "1e-8", connect(), "added to the denominator", kEvery},
     {"optimizer.params.weight_decay", "", T::number(0, 1e6), "0", connect(), "decay of every parameter that --no-decay does not name", kEvery},
-    {"optimizer.params.momentum", "", T::number(0, 1), "0", connect(), "velocity of the update", kSgd},
-    {"optimizer.params.dampening", "", T::number(0, 1), "0", only("0"), "hyc's SGD adds the whole gradient to the velocity", kSgd},
-    {"optimizer.params.nesterov", "", T::boolean(), "false", only("false"), "hyc's SGD does not look ahead", kSgd},
-    {"optimizer.params.maximize", "", T::boolean(), "false", only("false"), "hyc minimises the loss", "AdamW|Adam|SGD"},
-    {"optimizer.params.adam_w_mode", "", T::boolean(), "true", connect(), "of Adam: true decouples the decay (adamw), false adds it to the gradient (adam)", kAdams},
-    {"optimizer.params.bias_correction", "", T::boolean(), "true", connect(), "whether the moments' start at 0 is corrected", kMoments},
-    {"optimizer.params.max_coeff", "", T::number(0, 1e30), "10", connect(), "upper bound of the trust ratio", "Lamb"},
-    {"optimizer.params.min_coeff", "", T::number(0, 1e30), "0.01", connect(), "lower bound of the trust ratio", "Lamb"},
-    {"optimizer.params.eps_inside_sqrt", "", T::boolean(), "false", only("false"), "hyc adds eps after the root", "Lamb"},
+    {"optimizer.params.momentum", "", T::number(0, 1), "0", connect(), "velocity of the update", kEvery},
+    {"optimizer.params.dampening", "", T::number(0, 1), "0", only("0"), "hyc's SGD adds the whole gradient to the velocity", kEvery},
+    {"optimizer.params.nesterov", "", T::boolean(), "false", only("false"), "hyc's SGD does not look ahead", kEvery},
+    {"optimizer.params.maximize", "", T::boolean(), "false", only("false"), "hyc minimises the loss", kEvery},
+    {"optimizer.params.adam_w_mode", "", T::boolean(), "true", connect(), "of Adam: true decouples the decay (adamw), false adds it to the gradient (adam)", kEvery},
+    {"optimizer.params.bias_correction", "", T::boolean(), "true", connect(), "whether the moments' start at 0 is corrected", kEvery},
+    {"optimizer.params.max_coeff", "", T::number(0, 1e30), "10", connect(), "upper bound of the trust ratio", kEvery},
+    {"optimizer.params.min_coeff", "", T::number(0, 1e30), "0.01", connect(), "lower bound of the trust ratio", kEvery},
+    {"optimizer.params.eps_inside_sqrt", "", T::boolean(), "false", only("false"), "hyc adds eps after the root", kEvery},
     {"optimizer.params.max_grad_norm", "", T::number(0, 1e30), "0", only("0"), "gradient_clipping says it, in DeepSpeed too", kEvery},
-    {"optimizer.params.amsgrad", "", T::boolean(), "false", only("false"), "hyc keeps no maximum of the second moment", kMoments},
-    {"optimizer.params.torch_adam", "", T::boolean(), "false", harmless(), "hyc has one AdamW, in torch's order of operations", kAdams},
-    {"optimizer.params.fused", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", "AdamW|Adam|SGD"},
-    {"optimizer.params.foreach", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", "AdamW|Adam|SGD"},
+    {"optimizer.params.amsgrad", "", T::boolean(), "false", only("false"), "hyc keeps no maximum of the second moment", kEvery},
+    {"optimizer.params.torch_adam", "", T::boolean(), "false", harmless(), "hyc has one AdamW, in torch's order of operations", kEvery},
+    {"optimizer.params.fused", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", kEvery},
+    {"optimizer.params.foreach", "", T::boolean(), "true", harmless(), "the update is one kernel in any case", kEvery},
     {"optimizer.legacy_fusion", "", T::boolean(), "false", harmless(), "the update is one kernel in any case", ""},
 
     // Learning rate

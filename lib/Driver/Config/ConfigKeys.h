@@ -58,7 +58,7 @@ struct ConfigKey {
   llvm::StringRef fallback; ///< DeepSpeed's default as JSON; empty: it has none
   Treatment treatment;
   llvm::StringRef why;   ///< Connected: what the value becomes. Otherwise: why it has no effect
-  llvm::StringRef scope; ///< of optimizer.params and scheduler.params: the types that take it, separated by '|'
+  llvm::StringRef scope; ///< of scheduler.params: the types that take it, separated by '|'; optimizers know theirs
 };
 
 /// Every row, in the order in which --explain-config shows them.

@@ -3,6 +3,7 @@
 
 #include "hyc/Support/ByteCount.h"
 #include "hyc/Support/DriverError.h"
+#include "hyc/Support/Optimizers.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -20,6 +21,10 @@ static SmallVector<StringRef> split(StringRef list) {
 }
 
 static bool takes(const ConfigKey &key, StringRef type) {
+  if (StringRef parameter = key.path; parameter.consume_front("optimizer.params.")) {
+    const Optimizer *optimizer = findOptimizer(type);
+    return !optimizer || optimizer->takesParameter(parameter);
+  }
   SmallVector<StringRef> types = split(key.scope);
   return types.empty() || any_of(types, [&](StringRef each) { return each.equals_insensitive(type); });
 }
@@ -157,9 +162,10 @@ static Error checkContradictions(const ConfigFile &file, const CompileOptions &o
 //===----------------------------------------------------------------------===//
 
 bool hyc::isInForce(const ConfigKey &key, const CompileOptions &options) {
-  // What cycles is a beta, and sgd has none.
+  // What cycles is a beta, and not every optimizer has one.
   bool isMomentum = key.path.starts_with("scheduler.params.cycle_m") && key.path.contains("_mom");
-  if (isMomentum && *options.optimizer == "sgd")
+  const Optimizer *optimizer = findOptimizer(*options.optimizer);
+  if (isMomentum && optimizer && !optimizer->cyclesMomentum)
     return false;
   if (key.path.starts_with("scheduler.params."))
     return takes(key, *options.learningRateSchedule);

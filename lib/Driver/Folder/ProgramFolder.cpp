@@ -6,6 +6,7 @@
 #include "Folder/ManifestText.h"
 #include "Model/DiagnosticCollector.h"
 #include "Report/MemoryReport.h"
+#include "dialects/Dist/DistDialect.h"
 #include "hyc/Driver/OptionChecks.h"
 #include "hyc/Plan/PlanText.h"
 #include "hyc/Target/Cpp.h"

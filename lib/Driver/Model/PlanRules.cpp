@@ -5,6 +5,7 @@
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/Repetition.h"
+#include "hyc/Plan/StateProperties.h"
 #include "hyc/Support/DriverError.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Verifier.h"
@@ -109,63 +110,65 @@ static Expected<dist::AxisListAttr> parseFlat(const PlanRule &rule, StringRef ke
                                        "\", expected the axes that it is flat over, as in \"{dp}\", or \"{}\"");
 }
 
-/// Hangs on a parameter and its optimizer states where a rule keeps them, for hyc-place-states to find.
-static Error applyPlacements(const ParamStates &states, const PlanRule &rule) {
-  auto place = [&](Operation *symbol, StringRef key) -> Error {
-    auto text = rule.states.find(key);
-    if (text == rule.states.end())
-      return Error::success();
-    if (text->second != dist::kOnDevice && text->second != dist::kOnHost && text->second != dist::kOnDisk)
-      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has " + key + " \"" + text->second +
-                                           "\", expected device, host or nvme");
-    if (key == "gradient_placement" && text->second == dist::kOnDisk)
-      return makeError(ExitCode::Data,
-                       "plan: \"" + rule.match + "\" has " + key + " \"nvme\", expected device or host");
-    symbol->setAttr(dist::kPlacement, StringAttr::get(symbol->getContext(), text->second));
-    return Error::success();
-  };
-  if (states.gradient)
-    if (Error error = place(states.gradient, "gradient_placement"))
-      return error;
-  for (StateOp state : states.optimizer)
-    if (Error error = place(state, "optimizer_placement"))
-      return error;
-  if (states.copy)
-    if (Error error = place(states.param, "master_placement"))
-      return error;
-  return place(states.used(), "placement");
+/// The symbols of one parameter that hold a property; none where the parameter lacks them.
+static SmallVector<Operation *> holdersOf(const StateProperty &property, const ParamStates &states) {
+  StateOp gradient = states.gradient;
+  ParamOp param = states.param;
+  switch (property.holder) {
+  case StateProperty::Holder::Gradient:
+    return gradient ? SmallVector<Operation *>{gradient} : SmallVector<Operation *>();
+  case StateProperty::Holder::Optimizer:
+    return SmallVector<Operation *>(states.optimizer.begin(), states.optimizer.end());
+  case StateProperty::Holder::Master:
+    return states.copy ? SmallVector<Operation *>{param} : SmallVector<Operation *>();
+  case StateProperty::Holder::Used:
+    return {states.used()};
+  }
+  return {};
 }
 
-/// Hangs on the states of one parameter what a rule says of them, for hyc-shard-states to find.
-static Error applyToStates(const ParamStates &states, const PlanRule &rule, MLIRContext *context) {
-  auto setFlat = [&](Operation *symbol, StringRef key) -> Error {
-    auto text = rule.states.find(key);
-    if (text == rule.states.end() || !symbol)
-      return Error::success();
-    Expected<dist::AxisListAttr> axes = parseFlat(rule, key, text->second, context);
+/// The attribute that `text` spells, as one of the property's kind.
+static Expected<NamedAttribute> parseState(const StateProperty &property, const PlanRule &rule, StringRef text,
+                                           MLIRContext *context) {
+  Builder builder(context);
+  auto refuse = [&](StringRef expected) {
+    return makeError(ExitCode::Data,
+                     "plan: \"" + rule.match + "\" has " + property.key + " \"" + text + "\", expected " + expected);
+  };
+  switch (property.kind) {
+  case StateProperty::Kind::Flat: {
+    Expected<dist::AxisListAttr> axes = parseFlat(rule, property.key, text, context);
     if (!axes)
       return axes.takeError();
-    symbol->setAttr(dist::kFlat, *axes);
-    return Error::success();
-  };
-  for (StateOp state : states.optimizer)
-    if (Error error = setFlat(state, "optimizer"))
-      return error;
-  if (states.copy)
-    if (Error error = setFlat(states.param, "master"))
-      return error;
-  if (Error error = applyPlacements(states, rule))
-    return error;
-  StateOp gradient = states.gradient;
-  auto reduction = rule.states.find("reduction");
-  if (reduction != rule.states.end()) {
-    if (reduction->second != "step" && reduction->second != "micro_batch")
-      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has reduction \"" + reduction->second +
-                                           "\", expected step or micro_batch");
-    if (gradient)
-      gradient->setAttr(dist::kReduction, StringAttr::get(context, reduction->second));
+    return builder.getNamedAttr(dist::kFlat, *axes);
   }
-  return setFlat(gradient, "gradient");
+  case StateProperty::Kind::Reduction:
+    if (text != "step" && text != "micro_batch")
+      return refuse("step or micro_batch");
+    return builder.getNamedAttr(dist::kReduction, builder.getStringAttr(text));
+  case StateProperty::Kind::Placement: {
+    bool isGradient = property.holder == StateProperty::Holder::Gradient;
+    if (text != dist::kOnDevice && text != dist::kOnHost && (text != dist::kOnDisk || isGradient))
+      return refuse(isGradient ? "device or host" : "device, host or nvme");
+    return builder.getNamedAttr(dist::kPlacement, builder.getStringAttr(text));
+  }
+  }
+  return makeError(ExitCode::Internal, "a property of states has no kind");
+}
+
+/// Hangs on the states of one parameter what a rule says of them, for hyc-shard-states and hyc-place-states to find.
+static Error applyToStates(const ParamStates &states, const PlanRule &rule, MLIRContext *context) {
+  for (const StateProperty &property : kStateProperties) {
+    auto text = rule.states.find(property.key);
+    if (text == rule.states.end())
+      continue;
+    Expected<NamedAttribute> attribute = parseState(property, rule, text->second, context);
+    if (!attribute)
+      return attribute.takeError();
+    for (Operation *holder : holdersOf(property, states))
+      holder->setAttr(attribute->getName(), attribute->getValue());
+  }
+  return Error::success();
 }
 
 static std::vector<StringRef> inputNames(FuncOp function) {
@@ -372,6 +375,19 @@ static std::string spellFlat(Operation *state) {
   return inner.str();
 }
 
+/// What a rule says of a property's holder.
+static std::string spellState(const StateProperty &property, Operation *holder) {
+  switch (property.kind) {
+  case StateProperty::Kind::Flat:
+    return spellFlat(holder);
+  case StateProperty::Kind::Reduction:
+    return isReducedPerMicroBatch(holder) ? "micro_batch" : "step";
+  case StateProperty::Kind::Placement:
+    return dist::placementOf(holder).str();
+  }
+  return "";
+}
+
 /// Whether a module has decisions that a plan without ZeRO cannot say.
 static bool hasFlatStates(ModuleOp module) {
   return llvm::any_of(module.getBody()->getOperations(), [](Operation &op) {
@@ -399,36 +415,24 @@ Plan hyc::describePlan(ModuleOp module, const Plan &chosen) {
     plan.pp = mesh.getStages();
     plan.virtualStages = mesh.getVirtualStages();
   }
-  bool dividesStates = *plan.zero > 0 || hasFlatStates(module);
-  if (dividesStates)
+  if (*plan.zero > 0 || hasFlatStates(module))
     rules.objects.insert("zero");
-  bool placesStates = hasPlacedStates(module);
-  if (placesStates)
+  if (hasPlacedStates(module))
     rules.objects.insert("offload");
   std::vector<PlanRule> params;
   for (const ParamStates &states : collectParamStates(module)) {
     ParamOp param = states.param;
-    StateOp gradient = states.gradient;
     Attribute sharding = states.used()->getAttr(dist::kSharding);
     if (!sharding)
       continue;
     PlanRule rule{param.getSymName().str(), spell(sharding)};
-    if (dividesStates && gradient) {
-      rule.states["gradient"] = spellFlat(gradient);
-      rule.states["reduction"] = isReducedPerMicroBatch(gradient) ? "micro_batch" : "step";
-      if (!states.optimizer.empty())
-        rule.states["optimizer"] = spellFlat(StateOp(states.optimizer.front()));
-      if (states.copy)
-        rule.states["master"] = spellFlat(param);
-    }
-    if (placesStates) {
-      rule.states["placement"] = dist::placementOf(states.used()).str();
-      if (states.copy)
-        rule.states["master_placement"] = dist::placementOf(param).str();
-      if (!states.optimizer.empty())
-        rule.states["optimizer_placement"] = dist::placementOf(StateOp(states.optimizer.front())).str();
-      if (gradient)
-        rule.states["gradient_placement"] = dist::placementOf(gradient).str();
+    for (const StateProperty &property : kStateProperties) {
+      // What is frozen is divided by its sharding alone, but placed like everything.
+      bool isSaid = rules.objects.count(property.object()) &&
+                    (property.kind == StateProperty::Kind::Placement || states.gradient);
+      SmallVector<Operation *> holders = isSaid ? holdersOf(property, states) : SmallVector<Operation *>();
+      if (!holders.empty())
+        rule.states[property.key] = spellState(property, holders.front());
     }
     params.push_back(rule);
   }

@@ -4,6 +4,7 @@
 #include "hyc/Plan/SettingTable.h"
 #include "hyc/Support/ByteCount.h"
 #include "hyc/Support/DriverError.h"
+#include "hyc/Support/Optimizers.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -258,10 +259,11 @@ void hyc::resolveOptimizer(CompileOptions &options) {
   // DeepSpeed's "Adam" decouples the decay, unless it is told not to.
   if (*options.optimizer == "adam" && options.optimizer.getOrigin() == Origin::Config && *options.decoupledDecay)
     options.optimizer.offer("adamw", Origin::Config, options.optimizer.getSource());
-  if (*options.optimizer == "lion")
-    options.betas.offer({0.9, 0.99}, Origin::Derived, "lion's default");
-  if (*options.optimizer == "sgd")
-    options.cycleMomentum.offer(false, Origin::Flag, "sgd");
+  const Optimizer *row = findOptimizer(*options.optimizer);
+  if (row && row->betas != kOptimizers[0].betas)
+    options.betas.offer(row->betas, Origin::Derived, row->name.str() + "'s default");
+  if (row && !row->cyclesMomentum)
+    options.cycleMomentum.offer(false, Origin::Flag, row->name.str());
   // The schedule sets both betas of the parameters that it cycles; the second one is fixed there.
   if (*options.cycleMomentum)
     options.betas.offer({*options.cycleMomentumLeast, 0.99}, Origin::Config, options.cycleMomentum.getSource());

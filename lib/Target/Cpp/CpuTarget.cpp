@@ -56,6 +56,12 @@ public:
   }
 
   StringRef libraries() const override { return "hyc::hycrt hyc::kernels"; }
+  std::string embeddedLibrary(const std::string &stage, const std::string &sources) const override {
+    return "# For a program of one's own: " + stage + "Program(), which hycrt/run.h runs.\nadd_library(" + stage +
+           "_embedded STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:kernels>" + sources + ")\ntarget_compile_definitions(" +
+           stage + "_embedded PRIVATE HYC_EMBEDDED)\ntarget_link_libraries(" + stage +
+           "_embedded PUBLIC hyc::hycrt hyc::kernels)\n";
+  }
   std::string buildFile(const CppOptions &options) const override {
     std::string text;
     llvm::raw_string_ostream os(text);

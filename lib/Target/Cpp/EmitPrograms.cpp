@@ -175,10 +175,7 @@ std::string ProgramPrinter::executables() {
       sources += " " + fileOf(program, name);
     os << "\nadd_executable(" << stage << sources << ")\ntarget_link_libraries(" << stage << " PRIVATE kernels "
        << target.libraries() << ")\n"
-       << "# For a program of one's own: " << stage << "Program(), which hycrt/run.h runs.\n"
-       << "add_library(" << stage << "_embedded STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:kernels>" << sources << ")\n"
-       << "target_compile_definitions(" << stage << "_embedded PRIVATE HYC_EMBEDDED)\n"
-       << "target_link_libraries(" << stage << "_embedded PUBLIC " << target.libraries() << ")\n";
+       << target.embeddedLibrary(stage, sources);
   }
   return text;
 }

@@ -32,6 +32,8 @@ public:
   /// All before the executables.
   virtual std::string buildFile(const CppOptions &options) const = 0;
   virtual llvm::StringRef libraries() const = 0;
+  /// The library of a stage for a program of one's own, of the same sources.
+  virtual std::string embeddedLibrary(const std::string &stage, const std::string &sources) const { return ""; }
 };
 
 const ProgramTarget &cpuTarget();

@@ -41,7 +41,7 @@ LogicalResult AttachOptimizer::verifyOptions() {
   ModuleOp module = getOperation();
   const Optimizer *row = findOptimizer(optimizer);
   if (!row || !findUpdate(row->name))
-    return module.emitError("--optimizer is \"") << optimizer << "\", expected " << listOptimizers();
+    return module.emitError("--optimizer is \"") << optimizer << "\", expected " << kOptimizerList;
   if (cycleMomentum && !row->cyclesMomentum)
     return module.emitError("--optimizer is \"") << optimizer << "\", whose momentum does not cycle";
   if (!(leastTrust >= 0 && leastTrust <= mostTrust))

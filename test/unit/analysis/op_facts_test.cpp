@@ -56,8 +56,9 @@ TEST(StateRoles, OfNoRowAreWhatOptimizersKeep) {
 }
 
 TEST(Optimizers, AreListedForMessages) {
-  EXPECT_EQ(listOptimizers(), "adamw, adam, sgd, lamb or lion");
-  EXPECT_EQ(listOptimizers(/*ofConfig=*/true), "AdamW, Adam, SGD, Lamb or Lion");
+  EXPECT_EQ(kOptimizerList, "adamw, adam, lamb, lion or sgd");
+  EXPECT_EQ(listConfigOptimizers(), "AdamW, Adam, Lamb, Lion or SGD");
+  EXPECT_EQ(kOptimizerChoices, "adamw|adam|lamb|lion|sgd");
   EXPECT_EQ(findOptimizer("adagrad"), nullptr);
 }
 
@@ -65,7 +66,7 @@ TEST(Optimizers, TakeTheirParametersOnly) {
   EXPECT_TRUE(findOptimizer("lion")->takesParameter("betas"));
   EXPECT_FALSE(findOptimizer("lion")->takesParameter("eps"));
   EXPECT_FALSE(findOptimizer("lion")->takesParameter("beta"));
-  for (const Optimizer &optimizer : getOptimizers())
+  for (const Optimizer &optimizer : kOptimizers)
     EXPECT_TRUE(optimizer.takesParameter("weight_decay")) << optimizer.name.str();
 }
 

@@ -2,6 +2,7 @@
 #include "Config/ConfigResolution.h"
 #include "hyc/Driver/OptionChecks.h"
 #include "hyc/Support/DriverError.h"
+#include "hyc/Support/Optimizers.h"
 
 #include <gtest/gtest.h>
 
@@ -121,9 +122,10 @@ TEST(ConfigKeys, EveryConnectedKeyChangesItsSetting) {
     auto sample = samples.find(key.path.str());
     ASSERT_NE(sample, samples.end()) << key.path.str() << " is called honoured without a test of what it changes";
     CompileOptions options;
-    std::string type = key.scope.split('|').first.lower();
-    if (key.path.starts_with("optimizer.params.") && !type.empty())
-      options.optimizer.offer(type, Origin::Flag, "--optimizer");
+    if (llvm::StringRef parameter = key.path; parameter.consume_front("optimizer.params."))
+      for (const hyc::Optimizer &optimizer : hyc::kOptimizers)
+        if (optimizer.takesParameter(parameter))
+          options.optimizer.offer(optimizer.name.str(), Origin::Flag, "--optimizer");
     if (key.path.starts_with("scheduler.params."))
       options.learningRateSchedule.offer(key.scope.split('|').first.str(), Origin::Flag, "--lr-schedule");
     std::string text = nest(key.path, sample->second.first);
