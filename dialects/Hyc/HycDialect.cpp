@@ -38,6 +38,11 @@ static ParseResult parseFrequencies(OpAsmParser &parser, DenseF32ArrayAttr &freq
 #define GET_OP_CLASSES
 #include "dialects/Hyc/HycOps.cpp.inc"
 
+namespace hyc {
+/// Symbols.cpp: the checks of names that ops do not declare themselves.
+void attachSymbolUses(MLIRContext &context);
+} // namespace hyc
+
 void HycDialect::initialize() {
   addAttributes<
 #define GET_ATTRDEF_LIST
@@ -47,6 +52,7 @@ void HycDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/Hyc/HycOps.cpp.inc"
       >();
+  attachSymbolUses(*getContext());
 }
 
 Operation *HycDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {

@@ -43,21 +43,34 @@ SmallVector<int64_t> ParamOp::getLogicalShape() {
   return llvm::to_vector(getWholeType().getShape());
 }
 
-LogicalResult StateOp::verify() {
-  if (failed(verifyStatic(*this, getType())))
-    return failure();
-  if (!getParamAttr())
+LogicalResult StateOp::verify() { return verifyStatic(*this, getType()); }
+
+namespace {
+/// Checks `state.param` by the module's table of symbols. Searching the module for each of thousands of parameters,
+/// after every pass, takes longer than planning does.
+struct StateSymbolUses : SymbolUserOpInterface::ExternalModel<StateSymbolUses, StateOp> {
+  LogicalResult verifySymbolUses(Operation *op, SymbolTableCollection &symbols) const {
+    auto state = cast<StateOp>(op);
+    if (!state.getParamAttr())
+      return success();
+    auto param = symbols.lookupNearestSymbolFrom<ParamOp>(op, state.getParamAttr());
+    if (!param)
+      return state.emitOpError("belongs to ") << state.getParamAttr() << ", which is no hyc.param";
+    if (param.getWholeType().getShape() != state.getWholeType().getShape())
+      return (state.emitOpError("has type ") << state.getWholeType() << ", but its parameter " << state.getParamAttr()
+                                             << " has type " << param.getWholeType())
+                 .attachNote(param.getLoc())
+             << "parameter declared here";
     return success();
-  auto param = SymbolTable::lookupNearestSymbolFrom<ParamOp>(*this, getParamAttr());
-  if (!param)
-    return emitOpError("belongs to ") << getParamAttr() << ", which is no hyc.param";
-  if (param.getWholeType().getShape() != getWholeType().getShape())
-    return (emitOpError("has type ") << getWholeType() << ", but its parameter " << getParamAttr() << " has type "
-                                     << param.getWholeType())
-               .attachNote(param.getLoc())
-           << "parameter declared here";
-  return success();
-}
+  }
+};
+} // namespace
+
+namespace hyc {
+void attachSymbolUses(MLIRContext &context);
+} // namespace hyc
+
+void hyc::attachSymbolUses(MLIRContext &context) { StateOp::attachInterface<StateSymbolUses>(context); }
 
 //===----------------------------------------------------------------------===//
 // Uses of state

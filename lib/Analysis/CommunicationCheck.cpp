@@ -3,6 +3,7 @@
 
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -27,11 +28,13 @@ struct StageState {
 
 /// The collectives of `func` that wait for other stages. Those within a stage meet by construction: their members run
 /// one and the same program.
-void appendCollectives(FuncOp func, dist::InstructionAttr instruction, SmallVectorImpl<Event> &events) {
+SmallVector<dist::ExchangeOpInterface> collectivesOf(FuncOp func) {
+  SmallVector<dist::ExchangeOpInterface> collectives;
   func.walk([&](dist::ExchangeOpInterface op) {
     if (op.getExchangeGroup().getStages().size() > 1)
-      events.push_back({instruction, op, {}});
+      collectives.push_back(op);
   });
+  return collectives;
 }
 
 /// The phase-4 function that an instruction of `stage` calls; empty for those that call none.
@@ -50,8 +53,9 @@ std::string calleeOf(dist::InstructionAttr instruction, int64_t stage, dist::Mes
   return "";
 }
 
-FailureOr<StageState> eventsOf(ModuleOp module, dist::ScheduleOp schedule, dist::MeshOp mesh) {
+FailureOr<StageState> eventsOf(const SymbolTable &symbols, dist::ScheduleOp schedule, dist::MeshOp mesh) {
   StageState state;
+  llvm::StringMap<SmallVector<dist::ExchangeOpInterface>> collectives; // by function: each is run for every micro-batch
   for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
     if (instruction.getKind() == dist::InstructionKind::exchange) {
       state.events.push_back({instruction, {}, llvm::to_vector(instruction.getTransfers())});
@@ -60,10 +64,15 @@ FailureOr<StageState> eventsOf(ModuleOp module, dist::ScheduleOp schedule, dist:
     std::string name = calleeOf(instruction, schedule.getStage(), mesh);
     if (name.empty())
       continue;
-    auto func = module.lookupSymbol<FuncOp>(name);
-    if (!func)
-      return schedule.emitError("runs @") << name << ", which is not there";
-    appendCollectives(func, instruction, state.events);
+    auto [entry, isNew] = collectives.try_emplace(name);
+    if (isNew) {
+      auto func = symbols.lookup<FuncOp>(name);
+      if (!func)
+        return schedule.emitError("runs @") << name << ", which is not there";
+      entry->second = collectivesOf(func);
+    }
+    for (dist::ExchangeOpInterface collective : entry->second)
+      state.events.push_back({instruction, collective, {}});
   }
   return state;
 }
@@ -223,11 +232,12 @@ LogicalResult hyc::checkCommunication(ModuleOp module) {
   dist::MeshOp mesh = dist::MeshOp::find(module);
   if (!mesh)
     return module.emitError("has no dist.mesh");
+  SymbolTable symbols(module);
   SmallVector<StageState> stages(mesh.getStages());
   for (auto schedule : module.getOps<dist::ScheduleOp>()) {
     if (schedule.getStage() >= stages.size())
       return schedule.emitError("is for stage ") << schedule.getStage() << " of " << stages.size();
-    FailureOr<StageState> state = eventsOf(module, schedule, mesh);
+    FailureOr<StageState> state = eventsOf(symbols, schedule, mesh);
     if (failed(state))
       return failure();
     stages[schedule.getStage()] = std::move(*state);

@@ -57,16 +57,16 @@ ExchangeAccount hyc::accountExchange(rank::StartOp start, rank::CollectiveOp row
 }
 
 /// Calls `visit` with every started exchange that `func` reaches, through shared functions too.
-static void visitStarts(rank::ProgramOp program, rank::FuncOp func,
+static void visitStarts(const SymbolTable &symbols, rank::FuncOp func,
                         llvm::function_ref<void(rank::StartOp, rank::RowOp)> visit) {
   for (Operation &op : func.getBlock()) {
     if (auto start = dyn_cast<rank::StartOp>(op))
       visit(start, start.getRow().getDefiningOp<rank::RowOp>());
     auto invoke = dyn_cast<rank::InvokeOp>(op);
-    auto callee = invoke ? program.lookupSymbol<rank::FuncOp>(invoke.getCallee()) : rank::FuncOp();
+    auto callee = invoke ? symbols.lookup<rank::FuncOp>(invoke.getCallee()) : rank::FuncOp();
     if (!callee)
       continue;
-    visitStarts(program, callee, [&](rank::StartOp start, rank::RowOp row) {
+    visitStarts(symbols, callee, [&](rank::StartOp start, rank::RowOp row) {
       auto argument = dyn_cast<BlockArgument>(start.getRow());
       if (!row && argument && argument.getOwner() == &callee.getBlock())
         row = invoke.getArguments()[argument.getArgNumber()].getDefiningOp<rank::RowOp>();
@@ -88,14 +88,15 @@ static ExchangeAccount readSend(rank::TransferOp transfer, rank::RecordOp record
 
 std::vector<ExchangeAccount> hyc::accountExchanges(rank::ProgramOp program, dist::ScheduleOp schedule) {
   std::vector<ExchangeAccount> exchanges;
+  SymbolTable symbols(program);
   llvm::StringMap<int64_t> counts = countInstructions(schedule);
   dist::MeshOp mesh = dist::MeshOp::find(program->getParentOfType<ModuleOp>());
   for (auto func : program.getOps<rank::FuncOp>()) {
     auto times = counts.find(func.getSymName());
     if (func.isShared() || times == counts.end())
       continue;
-    visitStarts(program, func, [&](rank::StartOp start, rank::RowOp rowOp) {
-      auto row = rowOp ? program.lookupSymbol<rank::CollectiveOp>(rowOp.getEntry()) : rank::CollectiveOp();
+    visitStarts(symbols, func, [&](rank::StartOp start, rank::RowOp rowOp) {
+      auto row = rowOp ? symbols.lookup<rank::CollectiveOp>(rowOp.getEntry()) : rank::CollectiveOp();
       if (!row)
         return;
       exchanges.push_back(accountExchange(start, row, mesh));
@@ -104,51 +105,9 @@ std::vector<ExchangeAccount> hyc::accountExchanges(rank::ProgramOp program, dist
     });
   }
   for (auto transfer : program.getOps<rank::TransferOp>())
-    if (auto record = program.lookupSymbol<rank::RecordOp>(transfer.getRecord()); record && transfer.getSend()) {
+    if (auto record = symbols.lookup<rank::RecordOp>(transfer.getRecord()); record && transfer.getSend()) {
       exchanges.push_back(readSend(transfer, record, program.getStage()));
       exchanges.back().timesPerStep = counts.lookup("send " + exchanges.back().function);
     }
   return exchanges;
-}
-
-/// Elements of the shard that lie beyond the whole's end.
-static int64_t paddingElements(rank::StateOp state, dist::MeshOp mesh,
-                               ArrayRef<std::pair<StringRef, int64_t>> coordinates) {
-  auto indexOf = [&](dist::AxisListAttr axes) {
-    int64_t index = 0;
-    for (StringAttr axis : axes.getAxes()) {
-      auto at = llvm::find_if(coordinates, [&](auto &entry) { return entry.first == axis.getValue(); });
-      index = index * mesh.getSize(axis) + (at == coordinates.end() ? 0 : at->second);
-    }
-    return index;
-  };
-  int64_t held = state.getBufferType().getNumElements(), real = 1, elements = 1;
-  for (auto [whole, split] : llvm::zip_equal(state.getGlobal(), state.getSplits().getAsRange<dist::AxisListAttr>())) {
-    int64_t size = dist::shardSize(whole, mesh.getSize(split));
-    real *= std::clamp<int64_t>(whole - indexOf(split) * size, 0, size);
-    elements *= size;
-  }
-  // Of a flat shard what lies beyond the local tensor's end; padding of split dimensions inside it is not told apart.
-  if (std::optional<dist::AxisListAttr> flat = state.getFlat())
-    real = std::clamp<int64_t>(elements - indexOf(*flat) * held, 0, held);
-  return held - real;
-}
-
-std::vector<int64_t> hyc::accountPadding(rank::ProgramOp program) {
-  dist::MeshOp mesh = dist::MeshOp::find(program->getParentOfType<ModuleOp>());
-  std::vector<int64_t> result(mesh ? mesh.getRanksPerStage() : 1, 0);
-  for (auto [rank, bytes] : llvm::enumerate(result)) {
-    if (!mesh)
-      break;
-    SmallVector<std::pair<StringRef, int64_t>> coordinates;
-    int64_t rest = rank;
-    for (auto [axis, size] :
-         llvm::reverse(llvm::zip_equal(mesh.getAxes().getAsValueRange<StringAttr>(), mesh.getSizes()))) {
-      coordinates.push_back({axis, rest % size});
-      rest /= size;
-    }
-    for (auto state : program.getOps<rank::StateOp>())
-      bytes += paddingElements(state, mesh, coordinates) * state.getBufferType().getElementBytes();
-  }
-  return result;
 }

@@ -73,17 +73,20 @@ struct Repetition {
 };
 } // namespace
 
-/// The repetition that covers the most ops' units; among equals the one with the shortest period.
+/// The repetition that covers the most ops' units; among equals the one with the shortest period, and of these the
+/// first. A stretch in which each unit is like the one a period later is gone through once: what begins inside it is
+/// shorter.
 static Repetition longestRepetition(ArrayRef<llvm::hash_code> units) {
   Repetition best;
   for (size_t period = 1; period <= units.size() / 2; ++period)
-    for (size_t first = 0; first + 2 * period <= units.size(); ++first) {
+    for (size_t first = 0; first + 2 * period <= units.size();) {
       size_t end = first + period;
       while (end < units.size() && units[end] == units[end - period])
         ++end;
       size_t count = (end - first) / period;
       if (count >= 2 && count * period > best.covered())
         best = {first, period, count};
+      first = end - period + 1;
     }
   return best;
 }

@@ -37,9 +37,9 @@ struct Event {
   enum class Kind { Compute, Exchange, Disk, Wait };
   Kind kind = Kind::Compute;
   double seconds = 0;
-  size_t started = 0;         ///< of a Wait: the event that it waits for
-  int64_t number = -1;        ///< of an Exchange between stages: the collective's
-  size_t stages = 1;          ///< that take part in it
+  size_t started = 0;  ///< of a Wait: the event that it waits for
+  int64_t number = -1; ///< of an Exchange between stages: the collective's
+  size_t stages = 1;   ///< that take part in it
 };
 
 rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
@@ -61,8 +61,8 @@ double operationsOf(rank::CallOp op) {
 
 class FunctionCosts {
 public:
-  FunctionCosts(rank::ProgramOp program, const MachineRates &rates)
-      : program(program), mesh(dist::MeshOp::find(program->getParentOfType<ModuleOp>())), rates(rates) {}
+  FunctionCosts(rank::ProgramOp program, const SymbolTable &symbols, const MachineRates &rates)
+      : symbols(symbols), mesh(dist::MeshOp::find(program->getParentOfType<ModuleOp>())), rates(rates) {}
 
   std::vector<Event> of(rank::FuncOp func) {
     events.clear();
@@ -77,7 +77,7 @@ private:
     llvm::DenseMap<Value, size_t> tickets;
     for (Operation &op : func.getBlock()) {
       if (auto invoke = dyn_cast<rank::InvokeOp>(op)) {
-        auto callee = program.lookupSymbol<rank::FuncOp>(invoke.getCallee());
+        auto callee = symbols.lookup<rank::FuncOp>(invoke.getCallee());
         if (callee)
           walk(callee, rowsOf(invoke, callee));
       } else if (auto start = dyn_cast<rank::StartOp>(op)) {
@@ -125,7 +125,7 @@ private:
     auto row = start.getRow().getDefiningOp<rank::RowOp>();
     if (!row)
       row = rows.lookup(start.getRow());
-    auto collective = row ? program.lookupSymbol<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
+    auto collective = row ? symbols.lookup<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
     if (!collective)
       return event;
     ExchangeAccount account = accountExchange(start, collective, mesh);
@@ -145,7 +145,7 @@ private:
     return event;
   }
 
-  rank::ProgramOp program;
+  const SymbolTable &symbols;
   dist::MeshOp mesh;
   const MachineRates &rates;
   std::vector<Event> events;
@@ -170,12 +170,13 @@ public:
   StageClock(rank::ProgramOp program, dist::ScheduleOp schedule, dist::MeshOp mesh, const MachineRates &rates,
              std::map<MeetingKey, Meeting> &meetings)
       : schedule(schedule), mesh(mesh), rates(rates), meetings(meetings) {
-    FunctionCosts costs(program, rates);
+    SymbolTable symbols(program);
+    FunctionCosts costs(program, symbols, rates);
     for (const std::string &name : program.getFunctionNames())
-      if (auto func = program.lookupSymbol<rank::FuncOp>(name))
+      if (auto func = symbols.lookup<rank::FuncOp>(name))
         functions[name] = costs.of(func);
     for (auto transfer : program.getOps<rank::TransferOp>())
-      if (auto record = program.lookupSymbol<rank::RecordOp>(transfer.getRecord()))
+      if (auto record = symbols.lookup<rank::RecordOp>(transfer.getRecord()))
         crossing[keyOf(transfer.getSend(), transfer.getBackward(), transfer.getVirtualStage())] +=
             static_cast<double>(record.getBufferType().getBytes());
   }
@@ -277,9 +278,9 @@ private:
       int64_t stage = static_cast<int64_t>(schedule.getStage());
       int64_t chunk = mesh.getChunk(stage, transfer.getVirtualStage()), peer = transfer.getPeerOf(chunk);
       keys.push_back({false, std::min(chunk, peer) * 2 + transfer.isForward(), transfer.getMicroBatch(), 0});
-      seconds = std::max(seconds, crossing.lookup(keyOf(transfer.getIsSend(), !transfer.isForward(),
-                                                        transfer.getVirtualStage())) /
-                                      rates.link);
+      seconds = std::max(
+          seconds,
+          crossing.lookup(keyOf(transfer.getIsSend(), !transfer.isForward(), transfer.getVirtualStage())) / rates.link);
     }
     if (!posted)
       for (const MeetingKey &key : keys) {
@@ -305,8 +306,8 @@ private:
   const MachineRates &rates;
   std::map<MeetingKey, Meeting> &meetings;
   llvm::StringMap<std::vector<Event>> functions;
-  llvm::StringMap<double> crossing;   // bytes of all tensors of one transfer
-  std::map<int64_t, int64_t> rounds;  // how often a collective was started
+  llvm::StringMap<double> crossing;  // bytes of all tensors of one transfer
+  std::map<int64_t, int64_t> rounds; // how often a collective was started
   double now = 0, linkFree = 0, diskFree = 0;
   // Of the instruction that is being executed.
   size_t instruction = 0, event = 0;

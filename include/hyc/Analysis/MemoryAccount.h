@@ -90,14 +90,25 @@ struct ExchangeAccount {
   double sentBytesPerStep() const;
 };
 
+/// Ranks of a stage that hold equally many bytes of padding: those with a coordinate of these along every axis. A mesh
+/// of a million ranks has a few such blocks.
+struct PaddedRanks {
+  struct Range {
+    std::string axis;
+    int64_t first = 0, last = 0; ///< both belong to it
+  };
+  std::vector<Range> coordinates;
+  int64_t bytes = 0;
+};
+
 struct StageAccount {
   int64_t stage = 0, slots = 1;
   std::vector<AccountedFunction> functions;
   std::vector<AccountedInstruction> instructions;
   std::vector<ArenaAccount> arenas;
   std::vector<ExchangeAccount> exchanges;
-  int64_t fixedBytes = 0;            ///< declared beside the arenas (Workspaces.h); 0: nobody said for how many threads
-  std::vector<int64_t> paddingBytes; ///< of states, by rank of the stage: elements that exist on no other layout
+  int64_t fixedBytes = 0;           ///< declared beside the arenas (Workspaces.h); 0: nobody said for how many threads
+  std::vector<PaddedRanks> padding; ///< of states: elements that exist on no other layout. Every rank is in one block
 
   /// Arenas and fixed costs.
   int64_t deviceBytes() const;
@@ -128,8 +139,8 @@ ExchangeAccount accountExchange(rank::StartOp start, rank::CollectiveOp row, dis
 /// Every exchange of one stage's program, in the order of its functions. Before coalescing each has a source of its
 /// own.
 std::vector<ExchangeAccount> accountExchanges(rank::ProgramOp program, dist::ScheduleOp schedule);
-/// Bytes of the stage's states that are padding, by rank of the stage.
-std::vector<int64_t> accountPadding(rank::ProgramOp program);
+/// Bytes of the stage's states that are padding.
+std::vector<PaddedRanks> accountPadding(rank::ProgramOp program);
 
 } // namespace hyc
 

@@ -20,7 +20,7 @@
 namespace hyc {
 
 /// Most ranks that one job may have; the runtime reads no manifest of more.
-inline constexpr int64_t kMaxRanks = 4096;
+inline constexpr int64_t kMaxRanks = int64_t{1} << 20;
 /// Most samples of a micro-batch, and most micro-batches of a step.
 inline constexpr int64_t kMaxBatch = 65536;
 /// More elements than any bucket or threshold means.

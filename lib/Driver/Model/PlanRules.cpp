@@ -328,13 +328,15 @@ static std::vector<PlanRule> summarize(ArrayRef<PlanRule> all) {
   std::vector<PlanRule> rules;
   for (const std::string &pattern : order) {
     const std::vector<PlanRule> &members = byPattern[pattern];
-    auto votesOf = [&](const PlanRule &rule) {
-      return llvm::count_if(members, [&](const PlanRule &member) { return member.said() == rule.said(); });
-    };
+    std::map<decltype(PlanRule().said()), std::pair<size_t, const PlanRule *>> votes; // and the first that says so
+    for (const PlanRule &member : members) {
+      auto &[count, first] = votes[member.said()];
+      first = count++ ? first : &member;
+    }
     // Of equally many the one whose text is first, so that the order of parameters does not matter.
-    PlanRule winner = *std::max_element(members.begin(), members.end(), [&](auto &a, auto &b) {
-      return std::pair(votesOf(a), b.said()) < std::pair(votesOf(b), a.said());
-    });
+    auto most =
+        std::max_element(votes.begin(), votes.end(), [](auto &a, auto &b) { return a.second.first < b.second.first; });
+    PlanRule winner = *most->second.second;
     if (members.size() > 1)
       winner.match = pattern;
     rules.push_back(winner);

@@ -52,6 +52,16 @@ static void writeExchange(json::OStream &json, const ExchangeAccount &exchange) 
   });
 }
 
+/// The ranks as ranges of coordinates: {"dp": [0, 1], "tp": [3, 3], "bytes": 512}.
+static void writePadding(json::OStream &json, const PaddedRanks &ranks) {
+  json.rawValue([&](raw_ostream &os) {
+    os << '{';
+    for (const PaddedRanks::Range &range : ranks.coordinates)
+      os << json::Value(utf8(range.axis)) << ": [" << range.first << ", " << range.last << "], ";
+    os << "\"bytes\": " << ranks.bytes << '}';
+  });
+}
+
 static void writeStage(json::OStream &json, const JobAccount &job, const StageAccount &stage) {
   json.object([&] {
     json.attribute("stage", stage.stage);
@@ -65,13 +75,11 @@ static void writeStage(json::OStream &json, const JobAccount &job, const StageAc
       for (const ArenaAccount &arena : stage.arenas)
         writeArena(json, arena);
     });
-    json.attributeBegin("padding_bytes");
-    json.rawValue([&](raw_ostream &os) {
-      os << '[';
-      interleaveComma(stage.paddingBytes, os);
-      os << ']';
+    json.attributeArray("padding_bytes", [&] {
+      for (const PaddedRanks &ranks : stage.padding)
+        if (ranks.bytes > 0)
+          writePadding(json, ranks);
     });
-    json.attributeEnd();
     double sent = 0;
     for (const ExchangeAccount &exchange : stage.exchanges)
       sent += exchange.sentBytesPerStep();

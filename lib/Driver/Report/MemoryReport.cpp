@@ -1,12 +1,14 @@
 // Tables of the account.
 #include "Report/MemoryReport.h"
 
+#include "Report/FoldedTable.h"
 #include "Report/TextTable.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace llvm;
 using namespace hyc;
@@ -78,8 +80,24 @@ std::string hyc::summarizeMemory(const JobAccount &job) {
          " stages; report.txt has all\n";
 }
 
+static std::string reportPadding(const StageAccount &stage) {
+  auto [least, most] =
+      std::minmax_element(stage.padding.begin(), stage.padding.end(),
+                          [](const PaddedRanks &a, const PaddedRanks &b) { return a.bytes < b.bytes; });
+  if (stage.padding.empty() || most->bytes == 0)
+    return "";
+  return "of these bytes, " + std::to_string(least->bytes) + " to " + std::to_string(most->bytes) +
+         " are padding of shards, by rank\n";
+}
+
+/// "stage 3", "stages 1 to 14".
+static std::string describeStages(const std::set<int64_t> &stages) {
+  return (stages.size() == 1 ? "stage " : "stages ") + describeNumbers(stages);
+}
+
 static std::string reportArenas(const JobAccount &job) {
-  TextTable table({"stage", "arena", "bytes>", "lower bound>", "ratio>", "memory", "peak"});
+  FoldedTable table({"#stage", "arena", "bytes>", "lower bound>", "ratio>", "memory", "*peak"});
+  std::map<std::string, std::set<int64_t>> padding; // stages by what is said of them
   for (const StageAccount &stage : job.stages) {
     std::string number = std::to_string(stage.stage);
     for (const ArenaAccount &arena : stage.arenas)
@@ -88,48 +106,101 @@ static std::string reportArenas(const JobAccount &job) {
                  describePeak(arena.peak, arena)});
     table.add({number, "fixed", std::to_string(stage.fixedBytes), "", "", "private", "code, stacks, heap"});
     table.add({number, "total", std::to_string(stage.totalBytes()), "", "", "", ""});
+    padding[reportPadding(stage)].insert(stage.stage);
   }
+  table.condense(/*group=*/1, /*by=*/2);
   std::string text = "Arenas, per rank: their peak, and the most bytes alive at one moment, below which no placement "
                      "can go\n" +
                      table.str();
-  for (const StageAccount &stage : job.stages) {
-    auto [least, most] = std::minmax_element(stage.paddingBytes.begin(), stage.paddingBytes.end());
-    if (stage.paddingBytes.empty() || *most == 0)
-      continue;
-    text += "stage " + std::to_string(stage.stage) + ": of these bytes, " + std::to_string(*least) + " to " +
-            std::to_string(*most) + " are padding of shards, by rank\n";
+  for (const auto &[said, stages] : padding)
+    if (!said.empty())
+      text += describeStages(stages) + ": " + said;
+  return text;
+}
+
+namespace {
+/// What is alive at the peak of one arena, of all stages where that is the same.
+struct AliveBlock {
+  std::set<int64_t> stages;
+  std::string arena;
+  int64_t bytes = 0;
+  std::string general, exact; ///< with and without '*' for the numbers of layers
+};
+} // namespace
+
+static AliveBlock describeAlive(const StageAccount &stage, const ArenaAccount &arena) {
+  FoldedTable table({"", "+bytes>", "copies>", "+count>", "*tensor", "type", "*made by"});
+  for (const AliveTensor &alive : arena.peak.alive) {
+    const AccountedTensor &tensor = arena.tensors[alive.tensor];
+    table.add({" ", std::to_string(tensor.item.bytes * alive.copies), std::to_string(alive.copies), "1", tensor.name,
+               tensor.type, tensor.source.empty() ? getName(tensor.kind).str() : tensor.source});
+  }
+  table.sortBy(/*by=*/1);
+  size_t kinds = table.size();
+  int64_t rest = table.truncate(kMostTensorsShown, /*by=*/1);
+  std::string more;
+  if (kinds > kMostTensorsShown)
+    more = "  and " + std::to_string(kinds - kMostTensorsShown) + " more kinds of " + std::to_string(rest) + " bytes\n";
+  std::string bytes = std::to_string(arena.peak.aliveBytes) + " bytes alive, ", peak = describePeak(arena.peak, arena);
+  NumberedName name = NumberedName::of(peak);
+  return {{stage.stage},
+          arena.name,
+          arena.peak.aliveBytes,
+          bytes + name.before + (name.number < 0 ? "" : "*") + name.after + "\n" + table.str(/*general=*/true) + more,
+          bytes + peak + "\n" + table.str() + more};
+}
+
+/// Stages that are alike are one block; of an arena that has more blocks than that, the first, the largest and the
+/// last.
+static std::string reportAlive(const JobAccount &job) {
+  std::vector<AliveBlock> blocks;
+  std::map<std::string, size_t> known;
+  std::map<std::string, std::vector<size_t>> ofArena;
+  for (const StageAccount &stage : job.stages)
+    for (const ArenaAccount &arena : stage.arenas) {
+      AliveBlock block = describeAlive(stage, arena);
+      auto [entry, isNew] = known.try_emplace(arena.name + "\n" + block.general, blocks.size());
+      if (!isNew) {
+        blocks[entry->second].stages.insert(stage.stage);
+        continue;
+      }
+      ofArena[arena.name].push_back(blocks.size());
+      blocks.push_back(std::move(block));
+    }
+  std::string text;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const AliveBlock &block = blocks[i];
+    const std::vector<size_t> &all = ofArena[block.arena];
+    size_t largest = *std::max_element(all.begin(), all.end(),
+                                       [&](size_t a, size_t b) { return blocks[a].bytes < blocks[b].bytes; });
+    if (all.size() <= kMostStagesShown || i == all.front() || i == all.back() || i == largest)
+      text += describeStages(block.stages) + ", " + block.arena + ": " +
+              (block.stages.size() == 1 ? block.exact : block.general);
+    else if (i == all[1] || (all[1] == largest && i == all[2]))
+      text += "and " + std::to_string(all.size() - (largest == all.front() || largest == all.back() ? 2 : 3)) +
+              " other kinds of stages, " + block.arena + ": memory.json has them\n";
   }
   return text;
 }
 
-static std::string reportAlive(const StageAccount &stage, const ArenaAccount &arena) {
-  TextTable table({"", "bytes>", "copies>", "tensor", "type", "made by"});
-  size_t shown = 0;
-  int64_t rest = 0;
-  for (const AliveTensor &alive : arena.peak.alive) {
-    const AccountedTensor &tensor = arena.tensors[alive.tensor];
-    if (shown++ < kMostTensorsShown)
-      table.add({" ", std::to_string(tensor.item.bytes * alive.copies), std::to_string(alive.copies), tensor.name,
-                 tensor.type, tensor.source.empty() ? getName(tensor.kind).str() : tensor.source});
-    else
-      rest += tensor.item.bytes * alive.copies;
-  }
-  std::string text = "stage " + std::to_string(stage.stage) + ", " + arena.name + ": " +
-                     std::to_string(arena.peak.aliveBytes) + " bytes alive, " + describePeak(arena.peak, arena) + "\n" +
-                     table.str();
-  if (shown > kMostTensorsShown)
-    text += "  and " + std::to_string(shown - kMostTensorsShown) + " more of " + std::to_string(rest) + " bytes\n";
-  return text;
+/// "to the next stage" of "stage 3 to 4", so that stages are alike.
+static std::string describeAxes(const ExchangeAccount &exchange) {
+  int64_t from = 0, to = 0;
+  StringRef rest = exchange.axes;
+  if (exchange.kind != "send" || !rest.consume_front("stage ") || rest.consumeInteger(10, from) ||
+      !rest.consume_front(" to ") || rest.consumeInteger(10, to))
+    return shortenNumbers(exchange.axes);
+  return to == from + 1 ? "to the next stage" : to == from - 1 ? "to the stage before" : exchange.axes;
 }
 
 /// Sums by kind and axes, and the total of a rank of each stage.
 static std::string reportVolume(const JobAccount &job) {
-  TextTable table({"stage", "exchange", "over", "exchanges a step>", "bytes sent a step>", ""});
+  FoldedTable table({"#stage", "exchange", "over", "exchanges a step>", "bytes sent a step>", ""});
   for (const StageAccount &stage : job.stages) {
     std::map<std::pair<std::string, std::string>, std::pair<int64_t, double>> sums;
     double total = 0;
     for (const ExchangeAccount &exchange : stage.exchanges) {
-      auto &[times, bytes] = sums[{exchange.kind, exchange.axes}];
+      auto &[times, bytes] = sums[{exchange.kind, describeAxes(exchange)}];
       times += exchange.timesPerStep;
       bytes += exchange.sentBytesPerStep();
       total += exchange.sentBytesPerStep();
@@ -150,9 +221,5 @@ static std::string reportVolume(const JobAccount &job) {
 }
 
 std::string hyc::reportMemory(const JobAccount &job) {
-  std::string text = reportArenas(job) + reportVolume(job) + "\nAlive at the peaks\n";
-  for (const StageAccount &stage : job.stages)
-    for (const ArenaAccount &arena : stage.arenas)
-      text += reportAlive(stage, arena);
-  return text;
+  return reportArenas(job) + reportVolume(job) + "\nAlive at the peaks\n" + reportAlive(job);
 }

@@ -1,7 +1,7 @@
 // Exchanges are counted from the Local phase, where each still knows the sharding that asked for it.
 #include "Report/Report.h"
 
-#include "Report/TextTable.h"
+#include "Report/FoldedTable.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "llvm/ADT/StringMap.h"
@@ -23,11 +23,11 @@ static int64_t bytesOf(Type type) {
   return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
-/// `{tp}` or `{} stages 0, 1` of `#dist.group<…>`.
+/// `{tp}` or `{} stages [0 to 15]` of `#dist.group<…>`.
 static std::string describe(dist::GroupAttr group) {
   std::string text = print(group);
   StringRef inner = StringRef(text).split('<').second;
-  return inner.drop_back().str();
+  return shortenNumbers(inner.drop_back());
 }
 
 /// How often each function runs in one step, by name.
@@ -41,18 +41,19 @@ static llvm::StringMap<int64_t> countCalls(ModuleOp module, dist::MeshOp mesh) {
   return counts;
 }
 
-static void addCollective(TextTable &table, FuncOp function, dist::ExchangeOpInterface op, int64_t times) {
+static void addCollective(FoldedTable &table, FuncOp function, dist::ExchangeOpInterface op, int64_t times) {
   StringRef because = op.getWhyText();
   if (because.consume_front("#dist.sharding<"))
     because.consume_back(">");
   auto orDash = [](StringRef text) { return text.empty() ? std::string("-") : text.str(); };
   table.add({function.getSymName().str(), stringifyExchangeKind(op.getExchange()).str(),
-             describe(op.getExchangeGroup()), std::to_string(op.getWholeBytes()), std::to_string(times),
+             describe(op.getExchangeGroup()), std::to_string(op.getWholeBytes()), std::to_string(times), "1",
              orDash(op.getCauseText()), orDash(because)});
 }
 
 static std::string reportCollectives(ModuleOp module, const llvm::StringMap<int64_t> &counts) {
-  TextTable table({"function", "exchange", "over", "bytes>", "times a step>", "asked for by", "because"});
+  FoldedTable table(
+      {"*function", "exchange", "over", "bytes>", "times a step>", "+count>", "*asked for by", "because"});
   for (auto function : module.getOps<FuncOp>()) {
     int64_t times = counts.lookup(function.getSymName());
     for (auto op : function.getBody().front().getOps<dist::ExchangeOpInterface>())
@@ -65,7 +66,7 @@ static std::string reportCollectives(ModuleOp module, const llvm::StringMap<int6
 
 /// What crosses from each chunk to its neighbours, by their stages.
 static std::string reportTransfers(ModuleOp module, dist::MeshOp mesh, const llvm::StringMap<int64_t> &counts) {
-  TextTable table({"from", "to", "value", "bytes>", "times a step>"});
+  FoldedTable table({"#from", "#to", "*value", "bytes>", "times a step>"});
   auto place = [&](int64_t chunk) {
     std::string text = "stage " + std::to_string(mesh.getStageOf(chunk));
     return mesh.getVirtualStages() == 1 ? text : text + "." + std::to_string(mesh.getVirtualStageOf(chunk));

@@ -1,6 +1,7 @@
 // Tables of the time, and the machine's file.
 #include "Report/TimeReport.h"
 
+#include "Report/FoldedTable.h"
 #include "Report/TextTable.h"
 #include "hyc/Support/DriverError.h"
 #include "hyc/Support/JsonFile.h"
@@ -90,12 +91,13 @@ static std::string percent(double share) {
 }
 
 std::string hyc::reportTime(const TimeEstimate &estimate) {
-  TextTable table({"stage", "communication", "computes>", "exposed>", "idle>", "step>", "waits>"});
+  FoldedTable table({"#stage", "communication", "computes>", "exposed>", "idle>", "step>", "waits>"});
   for (const auto &[what, time] :
        {std::pair("on a thread of its own", &estimate.overlapped), std::pair("in turn", &estimate.inTurn)})
     for (const auto &[stage, row] : llvm::enumerate(time->stages))
       table.add({std::to_string(stage), what, milliseconds(row.computation), milliseconds(row.exposed),
                  milliseconds(row.idle), milliseconds(row.total()), percent(time->waitingShare(stage))});
+  table.condense(/*group=*/1, /*by=*/6);
   TextTable rates({"rate", "a rank's>", "meaning"});
   for (const Rate &rate : kRates) {
     std::string text;

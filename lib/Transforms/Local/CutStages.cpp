@@ -188,15 +188,20 @@ private:
     func.getBody().push_back(function.block);
     OpBuilder end = OpBuilder::atBlockEnd(function.block);
     ReturnOp::create(end, microbatch.getLoc(), results);
-    for (auto [index, port] : llvm::enumerate(function.arguments)) {
-      func.setArgAttr(index, port.kind, builder.getStringAttr(port.id));
-      if (auto input = dyn_cast<BlockArgument>(port.original))
-        for (StringRef name : {StringRef("hyc.source"), StringRef("hyc.streams")})
-          if (Attribute source = microbatch.getArgAttr(input.getArgNumber(), name))
-            func.setArgAttr(index, name, source);
-    }
-    for (auto [index, port] : llvm::enumerate(function.results))
-      func.setResultAttr(index, port.kind, builder.getStringAttr(port.id));
+    // All at once: each setting of one of them copies those of the others.
+    func.setAllArgAttrs(llvm::map_to_vector(function.arguments, [&](auto &port) { return attributesOf(port); }));
+    func.setAllResultAttrs(llvm::map_to_vector(function.results, [&](auto &port) { return attributesOf(port); }));
+  }
+
+  /// What crosses, under which id; of an input where it comes from, too.
+  DictionaryAttr attributesOf(const ChunkFunction::Port &port) {
+    NamedAttrList attributes;
+    attributes.set(port.kind, StringAttr::get(context, port.id));
+    if (auto input = dyn_cast<BlockArgument>(port.original))
+      for (StringRef name : {StringRef("hyc.source"), StringRef("hyc.streams")})
+        if (Attribute source = microbatch.getArgAttr(input.getArgNumber(), name))
+          attributes.set(name, source);
+    return attributes.getDictionary(context);
   }
 
   FuncOp microbatch;

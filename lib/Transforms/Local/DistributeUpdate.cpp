@@ -9,6 +9,7 @@
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <numeric>
 
@@ -42,6 +43,7 @@ struct DistributeUpdate : hyc::impl::DistributeUpdateBase<DistributeUpdate> {
       return signalPassFailure();
     }
     stages = mesh.getStages();
+    findNeeds(apply);
     for (const ParamStates &states : collectParamStates(module))
       paramStates.insert({ParamOp(states.param).getSymName(), states});
     for (int64_t stage = 0; stage < stages; ++stage)
@@ -65,7 +67,7 @@ private:
       if (isa<ReturnOp>(op))
         gatherWholes(builder, updatedInShards);
       if (auto squares = dyn_cast<SumOfSquaresOp>(op)) {
-        if (!isLocal(squares) || isNeeded(squares, stage))
+        if (!isLocal(squares) || needs.lookup(&op).test(stage))
           mapping.map(squares.getResult(), sumOfSquares(builder, squares, stage));
         continue;
       }
@@ -124,9 +126,15 @@ private:
 
   static ShardingAttr shardingOf(Operation *symbol) { return symbol->getAttrOfType<ShardingAttr>(dist::kSharding); }
 
-  bool holds(StringRef symbol, int64_t stage) {
-    return llvm::is_contained(module.lookupSymbol(symbol)->getAttrOfType<DenseI64ArrayAttr>(dist::kStages).asArrayRef(),
-                              stage);
+  Operation *symbolOf(StringRef name) { return getAnalysis<SymbolTable>().lookup(name); }
+
+  /// The stages that hold a symbol.
+  llvm::SmallBitVector holders(StringRef name) {
+    llvm::SmallBitVector set(static_cast<unsigned>(stages));
+    for (int64_t stage : symbolOf(name)->getAttrOfType<DenseI64ArrayAttr>(dist::kStages).asArrayRef())
+      if (stage < stages)
+        set.set(static_cast<unsigned>(stage));
+    return set;
   }
 
   /// Whether a stage takes part in an op: in updates of what it holds, in values that those need, and in everything
@@ -135,30 +143,44 @@ private:
     if (isa<UpdateOpInterface, RefreshOp, ReadOp, WriteOp, IncrementOp, UpdateLossScaleOp, UpdateFp8ScaleOp, ReturnOp>(
             op) ||
         isMemoryEffectFree(op))
-      return isNeeded(op, stage);
+      return needs.lookup(op).test(static_cast<unsigned>(stage));
     op->emitOpError("can't be distributed over stages");
     return failure();
   }
 
-  bool isNeeded(Operation *op, int64_t stage) {
+  /// Finds, from the last op to the first, the stages that need each: those of its users come before its own.
+  void findNeeds(FuncOp apply) {
+    for (Operation &op : llvm::reverse(apply.getBody().front()))
+      needs[&op] = stagesThatNeed(&op);
+    for (auto squares : apply.getBody().front().getOps<SumOfSquaresOp>())
+      if (isHeldWhereNeeded(squares))
+        localSums.insert(squares);
+  }
+
+  llvm::SmallBitVector stagesThatNeed(Operation *op) {
     if (auto update = dyn_cast<UpdateOpInterface>(op))
-      return holds(update.getParamAttr().getValue(), stage);
+      return holders(update.getParamAttr().getValue());
     if (auto refresh = dyn_cast<RefreshOp>(op))
-      return holds(refresh.getParam(), stage);
+      return holders(refresh.getParam());
     if (auto update = dyn_cast<UpdateFp8ScaleOp>(op))
-      return holds(update.getScale(), stage);
+      return holders(update.getScale());
+    auto count = static_cast<unsigned>(stages);
     if (isa<ReadOp, WriteOp, IncrementOp, UpdateLossScaleOp, ReturnOp>(op))
-      return true;
-    return llvm::any_of(op->getUsers(), [&](Operation *user) { return isNeeded(user, stage); });
+      return llvm::SmallBitVector(count, true);
+    llvm::SmallBitVector set(count);
+    for (Operation *user : op->getUsers())
+      set |= needs.lookup(user);
+    return set;
   }
 
   /// Whether every stage that needs a sum holds all that it sums: its own shards and those along the axes suffice then.
-  bool isLocal(SumOfSquaresOp op) {
-    for (int64_t stage = 0; stage < stages; ++stage)
-      for (auto name : op.getStates().getAsRange<FlatSymbolRefAttr>())
-        if (isNeeded(op, stage) && !holds(name.getValue(), stage))
-          return false;
-    return true;
+  bool isLocal(SumOfSquaresOp op) { return localSums.contains(op); }
+
+  bool isHeldWhereNeeded(SumOfSquaresOp op) {
+    llvm::SmallBitVector needed = needs.lookup(op);
+    return llvm::all_of(op.getStates().getAsRange<FlatSymbolRefAttr>(), [&](FlatSymbolRefAttr name) {
+      return !needed.test(holders(name.getValue())); // of bit vectors: no bit of the first that the second lacks
+    });
   }
 
   /// Which elements of a tensor one rank counts: its shard by dimensions, and of that maybe its flat shard.
@@ -172,7 +194,7 @@ private:
     SmallVector<Portion> portions{{{}, AxisListAttr::get(&getContext(), {}), {}}};
     bool local = isLocal(op);
     for (auto name : op.getStates().getAsRange<FlatSymbolRefAttr>()) {
-      Operation *state = module.lookupSymbol(name);
+      Operation *state = symbolOf(name.getValue());
       // A tied parameter's gradient is equal on all of its stages: the first one counts it.
       if (!local && state->getAttrOfType<DenseI64ArrayAttr>(dist::kStages).asArrayRef().front() != stage)
         continue;
@@ -228,5 +250,7 @@ private:
   ModuleOp module;
   int64_t stages = 1;
   llvm::StringMap<ParamStates> paramStates;
+  llvm::DenseMap<Operation *, llvm::SmallBitVector> needs; ///< of the ops of @apply: the stages that need them
+  llvm::DenseSet<Operation *> localSums;                   ///< sums that no two stages have parts of
 };
 } // namespace

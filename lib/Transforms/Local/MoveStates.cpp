@@ -83,8 +83,9 @@ struct MovePolicies {
 
 class FunctionMover {
 public:
-  FunctionMover(FuncOp func, const MovePolicies &policies)
-      : func(func), policies(policies), builder(func), mesh(dist::MeshOp::find(func->getParentOfType<ModuleOp>())) {}
+  FunctionMover(FuncOp func, const SymbolTable &symbols, const MovePolicies &policies)
+      : func(func), symbols(symbols), policies(policies), builder(func),
+        mesh(dist::MeshOp::find(func->getParentOfType<ModuleOp>())) {}
 
   void run() {
     moveUpdates();
@@ -96,7 +97,7 @@ public:
   int64_t moves = 0;
 
 private:
-  static Needs needsOf(Operation *op);
+  Needs needsOf(Operation *op) const;
   SmallVector<Group> groupUpdates();
   void moveUpdates();
   void moveSums();
@@ -108,16 +109,17 @@ private:
   void wait(ArrayRef<Value> tokens, Location loc);
 
   FuncOp func;
+  const SymbolTable &symbols;
   const MovePolicies &policies;
   OpBuilder builder;
   dist::MeshOp mesh;
   llvm::DenseSet<Operation *> served; ///< reads that find what they need
 };
 
-Needs FunctionMover::needsOf(Operation *op) {
+Needs FunctionMover::needsOf(Operation *op) const {
   Needs needs;
   auto add = [&](FlatSymbolRefAttr name, bool written) {
-    needs.push_back({op, name, SymbolTable::lookupNearestSymbolFrom(op, name), written});
+    needs.push_back({op, name, symbols.lookup(name.getAttr()), written});
   };
   if (auto update = dyn_cast<UpdateOpInterface>(op)) {
     for (auto [index, name] : llvm::enumerate(update.getSymbols()))
@@ -252,7 +254,7 @@ void FunctionMover::moveUpdates() {
     end = end->getNextNode();
   bool gathersNothing =
       isa<ReturnOp>(end) || llvm::none_of(func.getBody().front().getOps<WriteOp>(),
-                                          [](WriteOp write) { return needsOf(write).front().isOnDisk(); });
+                                          [&](WriteOp write) { return needsOf(write).front().isOnDisk(); });
   builder.setInsertionPoint(gathersNothing ? func.getReturn().getOperation() : end);
   wait(writtenBehind, func.getLoc());
 }
@@ -390,8 +392,9 @@ struct MoveStates : hyc::impl::MoveStatesBase<MoveStates> {
     if (failed(subGroup) || failed(readAhead) || failed(writeBehind))
       return signalPassFailure();
     const MovePolicies policies{*subGroup, *readAhead, *writeBehind};
+    const auto &symbols = getAnalysis<SymbolTable>();
     for (auto func : llvm::to_vector(getOperation().getOps<FuncOp>())) {
-      FunctionMover mover(func, policies);
+      FunctionMover mover(func, symbols, policies);
       mover.run();
       moves += mover.moves;
     }

@@ -41,11 +41,6 @@ struct Move {
     auto evict = dyn_cast<dist::EvictStartOp>(start);
     return evict && evict.getFrom() == dist::kOnHost;
   }
-  /// States on a disk stream by groups of updates: `hyc-move-states` has seen to that.
-  bool streams() const {
-    Operation *kept = state() ? SymbolTable::lookupNearestSymbolFrom(start, state()) : nullptr;
-    return kept && dist::placementOf(kept) == dist::kOnDisk && isForUpdate();
-  }
 };
 
 /// Moves that one use needs, or that follow one computation.
@@ -75,7 +70,8 @@ bool touches(Operation *op, FlatSymbolRefAttr state) {
 
 class MoveOverlapper {
 public:
-  MoveOverlapper(FuncOp func, int64_t distance) : block(func.getBody().front()), distance(distance) {}
+  MoveOverlapper(FuncOp func, const SymbolTable &symbols, int64_t distance)
+      : block(func.getBody().front()), symbols(symbols), distance(distance) {}
 
   void run() {
     for (bool isForUpdate : {false, true}) {
@@ -92,6 +88,12 @@ private:
     return static_cast<size_t>(isForUpdate ? std::min<int64_t>(1, distance) : distance);
   }
 
+  /// States on a disk stream by groups of updates: `hyc-move-states` has seen to that.
+  bool streams(const Move &move) const {
+    Operation *kept = move.state() ? symbols.lookup(move.state().getAttr()) : nullptr;
+    return kept && dist::placementOf(kept) == dist::kOnDisk && move.isForUpdate();
+  }
+
   /// Fetches belong together by their waits, evictions by their starts.
   SmallVector<Use> collect(bool fetches, bool isForUpdate) const {
     SmallVector<Use> uses;
@@ -105,7 +107,7 @@ private:
       if (!start || (!fetches && startOf(&op)))
         continue;
       Move move{start, fetches ? &op : *start->getResult(0).user_begin()};
-      if (move.isFetch() != fetches || move.isForUpdate() != isForUpdate || move.streams())
+      if (move.isFetch() != fetches || move.isForUpdate() != isForUpdate || streams(move))
         continue;
       if (isNext)
         uses.emplace_back();
@@ -157,6 +159,7 @@ private:
   }
 
   Block &block;
+  const SymbolTable &symbols;
   int64_t distance;
 };
 
@@ -170,7 +173,7 @@ struct OverlapMoves : hyc::impl::OverlapMovesBase<OverlapMoves> {
     if (*distance <= 0)
       return;
     for (auto func : getOperation().getOps<FuncOp>()) {
-      MoveOverlapper overlapper(func, *distance);
+      MoveOverlapper overlapper(func, getAnalysis<SymbolTable>(), *distance);
       overlapper.run();
       movedOps += overlapper.moved;
     }

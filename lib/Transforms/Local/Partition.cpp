@@ -32,8 +32,8 @@ struct Version {
 /// Rewrites one function, op by op, into `block`.
 class Partitioner {
 public:
-  Partitioner(ModuleOp module, dist::MeshOp mesh, Block *block)
-      : module(module), mesh(mesh), context(module.getContext()), builder(OpBuilder::atBlockEnd(block)) {}
+  Partitioner(const SymbolTable &symbols, dist::MeshOp mesh, Block *block)
+      : symbols(symbols), mesh(mesh), context(mesh.getContext()), builder(OpBuilder::atBlockEnd(block)) {}
 
   void define(Value original, ShardingAttr sharding, Value local) { versions[original] = {{sharding, local}}; }
 
@@ -86,7 +86,7 @@ private:
     return made;
   }
 
-  ModuleOp module;
+  const SymbolTable &symbols; ///< of the module
   dist::MeshOp mesh;
   MLIRContext *context;
   OpBuilder builder;
@@ -255,7 +255,7 @@ Value Partitioner::gatherFlat(Value original, Version from) {
   placeLike(pending.getDefiningOp(), original);
   placeLike(whole, original);
   if (Operation *read = original.getDefiningOp())
-    if (Attribute depth = module.lookupSymbol(cast<ReadOp>(read).getSourceAttr())->getAttr(dist::kPrefetch))
+    if (Attribute depth = symbols.lookup(cast<ReadOp>(read).getSource())->getAttr(dist::kPrefetch))
       pending.getDefiningOp()->setAttr(dist::kPrefetch, depth);
   return whole;
 }
@@ -436,7 +436,7 @@ LogicalResult Partitioner::rewrite(Operation *op) {
   }
   if (auto write = dyn_cast<WriteOp>(op)) {
     // Every rank writes the part that it holds, of a value that all of them agree on.
-    ShardingAttr sharding = module.lookupSymbol(write.getTargetAttr())->getAttrOfType<ShardingAttr>(dist::kSharding);
+    ShardingAttr sharding = symbols.lookup(write.getTarget())->getAttrOfType<ShardingAttr>(dist::kSharding);
     mark(WriteOp::create(builder, op->getLoc(), convert(write.getValue(), sharding), write.getTargetAttr()), op);
     return success();
   }
@@ -445,7 +445,7 @@ LogicalResult Partitioner::rewrite(Operation *op) {
   if (!isa<ReadOp>(op))
     return op->emitOpError("has no sharding rule, and can't be partitioned");
   ShardingAttr sharding = recordedSharding(op->getResult(0));
-  sharding = sharding.withFlat(flatAxesOf(module.lookupSymbol(cast<ReadOp>(op).getSourceAttr())));
+  sharding = sharding.withFlat(flatAxesOf(symbols.lookup(cast<ReadOp>(op).getSource())));
   Operation *clone = builder.clone(*op);
   clone->removeAttr(dist::kShardings);
   clone->getResult(0).setType(localType(op->getResult(0).getType(), sharding));
@@ -456,7 +456,7 @@ LogicalResult Partitioner::rewrite(Operation *op) {
 /// A gradient that is summed over ranks as it is made is added where it is kept: in a flat state, in this rank's own
 /// slice of a whole one, or whole.
 void Partitioner::rewriteAccumulate(AccumulateOp op) {
-  Operation *state = module.lookupSymbol(op.getTargetAttr());
+  Operation *state = symbols.lookup(op.getTarget());
   auto sharding = state->getAttrOfType<ShardingAttr>(dist::kSharding);
   auto owned = state->getAttrOfType<AxisListAttr>(dist::kOwned);
   AxisListAttr shard = owned ? owned : sharding.getFlat();
@@ -559,7 +559,7 @@ Value Partitioner::allReduceNow(Operation *op, dist::ReduceKind kind, Value valu
 /// the whole parameter would be there all the time.
 class FlatReadSeparator {
 public:
-  FlatReadSeparator(ModuleOp module, FuncOp func) : module(module), block(func.getBody().front()) {}
+  FlatReadSeparator(const SymbolTable &symbols, FuncOp func) : symbols(symbols), block(func.getBody().front()) {}
 
   void run() {
     findDerived();
@@ -588,7 +588,7 @@ private:
         continue;
       floating.insert(&op);
       auto read = dyn_cast<ReadOp>(op);
-      bool isFlat = read && !flatAxesOf(module.lookupSymbol(read.getSourceAttr())).empty();
+      bool isFlat = read && !flatAxesOf(symbols.lookup(read.getSource())).empty();
       if (isFlat ||
           llvm::any_of(op.getOperands(), [&](Value operand) { return derived.contains(operand.getDefiningOp()); }))
         derived.insert(&op);
@@ -618,7 +618,7 @@ private:
     return mapping.lookup(value);
   }
 
-  ModuleOp module;
+  const SymbolTable &symbols;
   Block &block;
   llvm::DenseSet<Operation *> derived;
 };
@@ -636,11 +636,12 @@ struct Partition : hyc::impl::PartitionBase<Partition> {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to partition";
       return signalPassFailure();
     }
-    FlatReadSeparator(module, func).run();
+    const auto &symbols = getAnalysis<SymbolTable>();
+    FlatReadSeparator(symbols, func).run();
     Block *old = &func.getBody().front();
     Block *fresh = new Block();
     func.getBody().push_back(fresh);
-    Partitioner partitioner(module, mesh, fresh);
+    Partitioner partitioner(symbols, mesh, fresh);
     for (BlockArgument argument : old->getArguments()) {
       ShardingAttr sharding = loadedSharding(mesh, cast<RankedTensorType>(argument.getType()));
       func.setArgAttr(argument.getArgNumber(), dist::kSharding, sharding);

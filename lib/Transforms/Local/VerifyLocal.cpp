@@ -58,7 +58,7 @@ struct VerifyLocal : hyc::impl::VerifyLocalBase<VerifyLocal> {
 
 private:
   FuncOp find(InstructionKind kind, int64_t chunkOrStage) {
-    return getOperation().lookupSymbol<FuncOp>(dist::functionName(kind, chunkOrStage));
+    return getAnalysis<SymbolTable>().lookup<FuncOp>(dist::functionName(kind, chunkOrStage));
   }
 
   LogicalResult verifyThere(InstructionKind kind, int64_t count) {

@@ -79,8 +79,9 @@ void orderOps(FuncOp function) {
 
 void orderParameters(ModuleOp module, FuncOp function) {
   llvm::SetVector<Operation *> order;
+  SymbolTable symbols(module);
   function.walk([&](ReadOp read) {
-    if (auto param = module.lookupSymbol<ParamOp>(read.getSourceAttr()))
+    if (auto param = symbols.lookup<ParamOp>(read.getSource()))
       order.insert(param);
   });
   // In front of the others, which nothing reads.

@@ -49,17 +49,18 @@ static LogicalResult verifyOps(ModuleOp module, FuncOp entry) {
                  .attachNote(owner->second->getLoc())
              << "that op is here";
   }
+  SymbolTable symbols(module);
   llvm::StringSet<> written;
   for (Operation &op : entry.getBody().front().without_terminator()) {
     if (isMemoryEffectFree(&op))
       continue;
     auto read = dyn_cast<ReadOp>(op);
-    if (read && module.lookupSymbol<ParamOp>(read.getSourceAttr()))
+    if (read && symbols.lookup<ParamOp>(read.getSource()))
       continue;
     auto write = dyn_cast<WriteOp>(op);
     if (!write)
       return op.emitOpError("[model.effects] changes or reads state, which no model of phase 1 has");
-    auto buffer = module.lookupSymbol<ParamOp>(write.getTargetAttr());
+    auto buffer = symbols.lookup<ParamOp>(write.getTarget());
     if (!buffer || !buffer.getFrozen())
       return op.emitOpError("[model.effects] writes ")
              << write.getTargetAttr() << ", expected a frozen parameter: nothing but the model changes a buffer";

@@ -178,7 +178,7 @@ private:
 
   /// The parameter that is read, itself or a copy of it; else the state's name.
   StringRef parameterOf(ReadOp read) {
-    auto state = module.lookupSymbol<StateOp>(read.getSourceAttr());
+    auto state = getAnalysis<SymbolTable>().lookup<StateOp>(read.getSource());
     return state && state.getParam() ? *state.getParam() : read.getSource();
   }
 
@@ -276,7 +276,7 @@ private:
       if (auto write = dyn_cast<WriteOp>(op))
         heldBy[write.getTarget()].insert(mesh.getStageOf(chunkOf(&op)));
       if (auto accumulate = dyn_cast<AccumulateOp>(op))
-        if (auto state = module.lookupSymbol<StateOp>(accumulate.getTargetAttr()))
+        if (auto state = getAnalysis<SymbolTable>().lookup<StateOp>(accumulate.getTarget()))
           heldBy[state.getParam().value_or(state.getSymName())].insert(mesh.getStageOf(chunkOf(&op)));
     }
     module.walk([&](UpdateFp8ScaleOp update) {

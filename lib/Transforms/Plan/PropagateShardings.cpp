@@ -166,15 +166,15 @@ private:
 
   /// A state is split as its parameter is; states without one are whole. What is flat is each symbol's own affair.
   void shardStates() {
+    const auto &symbols = getAnalysis<SymbolTable>();
     for (auto param : module.getOps<ParamOp>())
       if (!param->hasAttr(dist::kSharding))
         param->setAttr(dist::kSharding, ShardingAttr::replicated(&getContext(), param.getWholeType().getRank()));
     for (auto state : module.getOps<StateOp>()) {
       ShardingAttr sharding = ShardingAttr::replicated(&getContext(), state.getWholeType().getRank());
       if (state.getParamAttr())
-        sharding = module.lookupSymbol<ParamOp>(state.getParamAttr())
-                       ->getAttrOfType<ShardingAttr>(dist::kSharding)
-                       .withoutFlat();
+        sharding =
+            symbols.lookup<ParamOp>(*state.getParam())->getAttrOfType<ShardingAttr>(dist::kSharding).withoutFlat();
       state->setAttr(dist::kSharding, sharding);
     }
   }
@@ -207,8 +207,8 @@ private:
       return;
     SmallVector<Attribute> results;
     if (auto read = dyn_cast<ReadOp>(op)) {
-      results.push_back(
-          module.lookupSymbol(read.getSourceAttr())->getAttrOfType<ShardingAttr>(dist::kSharding).withoutFlat());
+      Operation *source = getAnalysis<SymbolTable>().lookup(read.getSource());
+      results.push_back(source->getAttrOfType<ShardingAttr>(dist::kSharding).withoutFlat());
     } else if (const ShardingRule *rule = classes.getRule(op)) {
       OpSharding sharding = seededSharding(op, *rule, classes);
       sharding.passedPartial =
@@ -238,7 +238,7 @@ private:
         llvm::erase_if(entry->second, [&](StringAttr axis) { return !llvm::is_contained(partial, axis); });
     });
     for (auto &[symbol, axes] : open) {
-      Operation *state = module.lookupSymbol(symbol);
+      Operation *state = getAnalysis<SymbolTable>().lookup(symbol);
       auto sharding = state->getAttrOfType<ShardingAttr>(dist::kSharding);
       llvm::erase_if(axes, [&](StringAttr axis) { return sharding.splits(axis); });
       auto none = AxisListAttr::get(&getContext(), {}), left = AxisListAttr::get(&getContext(), axes);

@@ -16,47 +16,13 @@ using namespace hyc;
 
 namespace {
 
-rank::CollectiveOp rowOf(rank::StartOp start) {
-  auto row = start.getRow().getDefiningOp<rank::RowOp>();
-  auto program = start->getParentOfType<rank::ProgramOp>();
-  return row && program ? program.lookupSymbol<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
-}
+/// Exchanges that become one.
+struct Bucket {
+  SmallVector<rank::StartOp> starts;
+  int64_t count = 0; ///< elements of all of them
+};
 
 rank::WaitOp waitOf(rank::StartOp start) { return cast<rank::WaitOp>(*start.getTicket().user_begin()); }
-
-/// Joins `bucket`, in order, into its last member: by then all sources are ready. It is awaited where the first was.
-void join(ArrayRef<rank::StartOp> bucket) {
-  if (bucket.size() < 2)
-    return;
-  rank::StartOp kept = bucket.back();
-  rank::WaitOp wait = waitOf(kept);
-  SmallVector<Value> sources, destinations;
-  int64_t count = 0;
-  for (rank::StartOp start : bucket) {
-    llvm::append_range(sources, start.getSources());
-    llvm::append_range(destinations, start.getDestinations());
-    count += static_cast<int64_t>(start.getCount());
-    if (rank::WaitOp other = waitOf(start); other->isBeforeInBlock(wait))
-      wait->moveBefore(other);
-  }
-  rank::CollectiveOp row = rowOf(kept);
-  std::string cause = (rowOf(bucket.front()).getCause() + " to " + row.getCause()).str();
-  for (rank::StartOp start : bucket.drop_back()) {
-    Operation *other = start.getRow().getDefiningOp();
-    rank::CollectiveOp otherRow = rowOf(start);
-    waitOf(start).erase();
-    rank::StartOp(start).erase();
-    if (other->use_empty()) {
-      other->erase();
-      otherRow.erase();
-    }
-  }
-  kept.getSourcesMutable().assign(sources);
-  kept.getDestinationsMutable().assign(destinations);
-  kept.setCount(count);
-  row.setCause(cause);
-  kept->setAttr("id", StringAttr::get(kept.getContext(), cause));
-}
 
 struct BucketExchanges : hyc::impl::BucketExchangesBase<BucketExchanges> {
   using BucketExchangesBase::BucketExchangesBase;
@@ -68,14 +34,23 @@ struct BucketExchanges : hyc::impl::BucketExchangesBase<BucketExchanges> {
       return signalPassFailure();
     reduceElements = *reduce;
     gatherElements = *gather;
-    getOperation().walk([&](rank::FuncOp func) { runOnFunction(func); });
+    for (auto program : getOperation().getOps<rank::ProgramOp>()) {
+      SymbolTable symbols(program);
+      for (auto func : program.getOps<rank::FuncOp>())
+        runOnFunction(func, symbols);
+    }
   }
 
 private:
   int64_t reduceElements = 0, gatherElements = 0; ///< of one exchange at most
 
-  void runOnFunction(rank::FuncOp func) {
-    SmallVector<SmallVector<rank::StartOp>> buckets;
+  static rank::CollectiveOp rowOf(rank::StartOp start, const SymbolTable &symbols) {
+    auto row = start.getRow().getDefiningOp<rank::RowOp>();
+    return row ? symbols.lookup<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
+  }
+
+  void runOnFunction(rank::FuncOp func, SymbolTable &symbols) {
+    SmallVector<Bucket> buckets;
     size_t firstOpen = 0; // nothing but addresses and starts stands between the members of an open bucket
     for (Operation &op : func.getBlock()) {
       if (isa<rank::AtOp, rank::RowOp>(op))
@@ -85,31 +60,64 @@ private:
         firstOpen = buckets.size();
         continue;
       }
-      if (!start.getFlat() || !rowOf(start) || !rowOf(start).getGroup().getStages().empty())
+      rank::CollectiveOp row = start.getFlat() ? rowOf(start, symbols) : rank::CollectiveOp();
+      if (!row || !row.getGroup().getStages().empty())
         continue;
       auto *bucket = std::find_if(buckets.begin() + firstOpen, buckets.end(),
-                                  [&](ArrayRef<rank::StartOp> candidate) { return takes(candidate, start); });
+                                  [&](const Bucket &candidate) { return takes(candidate, start, symbols); });
       if (bucket == buckets.end())
-        buckets.push_back({start});
-      else
-        bucket->push_back(start);
+        bucket = &buckets.emplace_back();
+      bucket->starts.push_back(start);
+      bucket->count += static_cast<int64_t>(start.getCount());
     }
-    for (ArrayRef<rank::StartOp> bucket : buckets)
-      join(bucket);
+    for (const Bucket &bucket : buckets)
+      if (bucket.starts.size() > 1)
+        join(bucket, symbols);
   }
 
-  bool takes(ArrayRef<rank::StartOp> bucket, rank::StartOp next) {
-    rank::StartOp first = bucket.front();
+  bool takes(const Bucket &bucket, rank::StartOp next, const SymbolTable &symbols) {
+    rank::StartOp first = bucket.starts.front();
     auto elementType = [](rank::StartOp start) {
       return cast<rank::BufferType>(start.getSource().getType()).getElementType();
     };
-    int64_t count = static_cast<int64_t>(next.getCount());
-    for (rank::StartOp member : bucket)
-      count += static_cast<int64_t>(member.getCount());
-    return first.getKind() == next.getKind() && rowOf(first).getGroup() == rowOf(next).getGroup() &&
+    return first.getKind() == next.getKind() && rowOf(first, symbols).getGroup() == rowOf(next, symbols).getGroup() &&
            first.getFlat() == next.getFlat() && elementType(first) == elementType(next) &&
-           count <= (dist::factsOf(next.getExchange()).combines ? reduceElements : gatherElements);
+           bucket.count + static_cast<int64_t>(next.getCount()) <=
+               (dist::factsOf(next.getExchange()).combines ? reduceElements : gatherElements);
   }
+
+  static void join(const Bucket &bucket, SymbolTable &symbols);
 };
+
+/// Joins a bucket, in order, into its last member: by then all sources are ready. It is awaited where the first was.
+void BucketExchanges::join(const Bucket &joined, SymbolTable &symbols) {
+  ArrayRef<rank::StartOp> bucket = joined.starts;
+  rank::StartOp kept = bucket.back();
+  rank::WaitOp wait = waitOf(kept);
+  SmallVector<Value> sources, destinations;
+  for (rank::StartOp start : bucket) {
+    llvm::append_range(sources, start.getSources());
+    llvm::append_range(destinations, start.getDestinations());
+    if (rank::WaitOp other = waitOf(start); other->isBeforeInBlock(wait))
+      wait->moveBefore(other);
+  }
+  rank::CollectiveOp row = rowOf(kept, symbols);
+  std::string cause = (rowOf(bucket.front(), symbols).getCause() + " to " + row.getCause()).str();
+  for (rank::StartOp start : bucket.drop_back()) {
+    Operation *other = start.getRow().getDefiningOp();
+    rank::CollectiveOp otherRow = rowOf(start, symbols);
+    waitOf(start).erase();
+    rank::StartOp(start).erase();
+    if (other->use_empty()) {
+      other->erase();
+      symbols.erase(otherRow);
+    }
+  }
+  kept.getSourcesMutable().assign(sources);
+  kept.getDestinationsMutable().assign(destinations);
+  kept.setCount(joined.count);
+  row.setCause(cause);
+  kept->setAttr("id", StringAttr::get(kept.getContext(), cause));
+}
 
 } // namespace

@@ -25,20 +25,31 @@ struct Reduction {
   int64_t end() { return begin() + place.getResult().getType().getBytes(); }
 };
 
-/// A fetched copy shares its place with what comes before and after it; only what is there all the time has neighbours.
-bool isState(rank::ProgramOp program, rank::AtOp place) {
-  return llvm::any_of(program.getOps<rank::StateOp>(), [&](rank::StateOp state) {
-    return state.getArena() == place.getArena() && state.getOffset() == place.getOffset();
-  });
-}
+/// What a program's reductions name.
+struct ProgramNames {
+  explicit ProgramNames(rank::ProgramOp program) : symbols(program) {
+    for (auto state : program.getOps<rank::StateOp>())
+      if (std::optional<uint64_t> offset = state.getOffset())
+        states.insert({state.getArenaAttr(), static_cast<int64_t>(*offset)});
+  }
 
-std::optional<Reduction> readReduction(rank::StartOp start, rank::ProgramOp program) {
+  /// A fetched copy shares its place with what comes before and after it; only what is there all the time has
+  /// neighbours.
+  bool isState(rank::AtOp place) const {
+    return states.contains({place.getArenaAttr(), static_cast<int64_t>(place.getOffset())});
+  }
+
+  SymbolTable symbols;
+  llvm::DenseSet<std::pair<Attribute, int64_t>> states; ///< by arena and offset
+};
+
+std::optional<Reduction> readReduction(rank::StartOp start, const ProgramNames &names) {
   auto place = start.getSource().getDefiningOp<rank::AtOp>();
   auto rowOp = start.getRow().getDefiningOp<rank::RowOp>();
-  auto row = rowOp ? program.lookupSymbol<rank::CollectiveOp>(rowOp.getEntry()) : rank::CollectiveOp();
+  auto row = rowOp ? names.symbols.lookup<rank::CollectiveOp>(rowOp.getEntry()) : rank::CollectiveOp();
   auto wait = start.getTicket().hasOneUse() ? dyn_cast<rank::WaitOp>(*start.getTicket().user_begin()) : rank::WaitOp();
   // Across stages the programs would have to agree on what is adjacent.
-  if (!place || !row || !wait || !isState(program, place) || start.getExchange() != dist::ExchangeKind::all_reduce ||
+  if (!place || !row || !wait || !names.isState(place) || start.getExchange() != dist::ExchangeKind::all_reduce ||
       !row.getGroup().getStages().empty() || !place.getResult().getType().isDense() ||
       place.getResult().getType().isShard())
     return std::nullopt;
@@ -81,9 +92,10 @@ struct CoalesceReductions : hyc::impl::CoalesceReductionsBase<CoalesceReductions
   }
 
   void runOnReduce(rank::ProgramOp program, rank::FuncOp reduce) {
+    ProgramNames names(program);
     llvm::MapVector<std::pair<Attribute, std::pair<Type, Attribute>>, SmallVector<Reduction>> groups;
     for (auto start : reduce.getBlock().getOps<rank::StartOp>())
-      if (std::optional<Reduction> reduction = readReduction(start, program))
+      if (std::optional<Reduction> reduction = readReduction(start, names))
         groups[{reduction->row.getGroup(),
                 {reduction->place.getResult().getType().getElementType(),
                  builder().getArrayAttr({reduction->place.getArenaAttr(), start.getCombineAttr()})}}]

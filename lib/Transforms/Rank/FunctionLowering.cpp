@@ -347,11 +347,27 @@ void FunctionLowering::addTransfer(rank::RecordOp record, StringRef channel, boo
   tables.addTransfer(record, channel, send, direction, virtualStage, loc);
 }
 
+/// The tensors that a temporary holds, which is then forgotten: what is made later may have its address.
+SmallVector<Value, 2> FunctionLowering::takeTensorsIn(Value temporary) {
+  if (!tensorsIn) {
+    tensorsIn.emplace();
+    for (auto [tensor, buffer] : buffers)
+      if (buffer && buffer.getDefiningOp<rank::AllocOp>())
+        (*tensorsIn)[buffer].push_back(tensor);
+  }
+  auto entry = tensorsIn->find(temporary);
+  if (entry == tensorsIn->end())
+    return {};
+  SmallVector<Value, 2> tensors = std::move(entry->second);
+  tensorsIn->erase(entry);
+  return tensors;
+}
+
 /// The record that `buffer` lies in as a whole; a temporary becomes one. Null where it is something else.
 rank::RecordOp FunctionLowering::recordOf(Value buffer, StringRef name) {
   auto [root, offset] = rootOf(buffer);
   if (auto address = root.getDefiningOp<rank::AddressOp>())
-    return tables.program.lookupSymbol<rank::RecordOp>(address.getSymbol());
+    return tables.findRecord(address.getSymbol());
   auto alloc = root.getDefiningOp<rank::AllocOp>();
   if (!alloc)
     return {};
@@ -359,9 +375,8 @@ rank::RecordOp FunctionLowering::recordOf(Value buffer, StringRef name) {
   OpBuilder atAlloc(alloc);
   Value address = rank::AddressOp::create(atAlloc, alloc.getLoc(), alloc.getResult().getType(),
                                           FlatSymbolRefAttr::get(record.getSymNameAttr()));
-  for (auto &entry : buffers)
-    if (entry.second == alloc.getResult())
-      entry.second = address;
+  for (Value tensor : takeTensorsIn(alloc.getResult()))
+    buffers[tensor] = address;
   alloc.replaceAllUsesWith(address);
   alloc.erase();
   return record;

@@ -21,7 +21,10 @@ public:
   /// which they first run in a step: a function overwrites the gradients that none before it has added to.
   FunctionLowering(ProgramTables &tables, FuncOp source, rank::FuncOp target, dist::InstructionKind kind,
                    int64_t virtualStage)
-      : tables(tables), source(source), kind(kind), virtualStage(virtualStage), builder(target.getBody()) {}
+      : tables(tables), source(source), kind(kind), virtualStage(virtualStage), builder(target.getBody()) {
+    for (auto write : source.getBody().front().getOps<WriteOp>())
+      writes[write.getTarget()].push_back(write);
+  }
 
   llvm::LogicalResult run();
 
@@ -42,6 +45,8 @@ private:
   /// One op; each is specialised in the file of its topic, and a row of LoweringTable.
   template <typename OpT> llvm::LogicalResult lower(OpT op);
   rank::RecordOp recordOf(mlir::Value buffer, llvm::StringRef name);
+  llvm::SmallVector<mlir::Value, 2> takeTensorsIn(mlir::Value temporary);
+  bool outlivesWrite(ReadOp read);
   void addTransfer(rank::RecordOp record, llvm::StringRef channel, bool send, mlir::Location loc);
 
   // Where values lie.
@@ -130,7 +135,10 @@ private:
   dist::InstructionKind kind;
   int64_t virtualStage;
   mlir::OpBuilder builder;
-  llvm::DenseMap<mlir::Value, mlir::Value> buffers; // tensor or pending -> buffer
+  llvm::StringMap<llvm::SmallVector<WriteOp, 1>> writes; // by state
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers;      // tensor or pending -> buffer
+  /// The other way round, of temporaries: made when the first of them becomes a record, after all ops are lowered.
+  std::optional<llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value, 2>>> tensorsIn;
   struct FetchedCopy {
     mlir::Value buffer;
     bool isShard = false; // of a state that is kept whole

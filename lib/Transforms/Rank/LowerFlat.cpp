@@ -27,7 +27,7 @@ Value FunctionLowering::shardOrAddressOf(Operation *user, StringRef name) {
 
 rank::StateOp FunctionLowering::stateOf(Value buffer) {
   auto address = rootOf(buffer).first.getDefiningOp<rank::AddressOp>();
-  return address ? tables.program.lookupSymbol<rank::StateOp>(address.getSymbol()) : rank::StateOp();
+  return address ? tables.findState(address.getSymbol()) : rank::StateOp();
 }
 
 /// Whether peers may see `buffer` where it is: in a state or in a fetched copy of one, whose arena is then shared, or

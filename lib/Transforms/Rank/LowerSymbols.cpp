@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace hyc;
 
 /// Whether what has been read is used, itself or under another shape, after its state has been written.
-static bool outlivesWrite(ReadOp read) {
+bool FunctionLowering::outlivesWrite(ReadOp read) {
   Block *block = read->getBlock();
   SmallVector<Value> shown{read.getResult()};
   SmallVector<Operation *> users;
@@ -15,9 +15,8 @@ static bool outlivesWrite(ReadOp read) {
       if (isa<ReshapeOp>(user))
         shown.push_back(user->getResult(0));
     }
-  return llvm::any_of(block->getOps<WriteOp>(), [&](WriteOp write) {
-    return write.getTarget() == read.getSource() && read->isBeforeInBlock(write) &&
-           llvm::any_of(users, [&](Operation *user) {
+  return llvm::any_of(writes.lookup(read.getSource()), [&](WriteOp write) {
+    return read->isBeforeInBlock(write) && llvm::any_of(users, [&](Operation *user) {
              Operation *there = block->findAncestorOpInBlock(*user);
              return there != write && write->isBeforeInBlock(there);
            });

@@ -32,16 +32,17 @@ struct LowerToRank : hyc::impl::LowerToRankBase<LowerToRank> {
       return signalPassFailure();
     }
     KernelTable kernels(getOperation());
+    ModuleSymbols declared(getOperation());
     ExchangeNumbers collectives, tags;
     for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage)
-      if (failed(lowerStage(stage, mesh, kernels, collectives, tags)))
+      if (failed(lowerStage(stage, mesh, declared, kernels, collectives, tags)))
         return signalPassFailure();
     eraseTensors();
   }
 
-  LogicalResult lowerStage(int64_t stage, dist::MeshOp mesh, KernelTable &kernels, ExchangeNumbers &collectives,
-                           ExchangeNumbers &tags);
-  FailureOr<SmallVector<Lowered>> findFunctions(int64_t stage, dist::MeshOp mesh);
+  LogicalResult lowerStage(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared, KernelTable &kernels,
+                           ExchangeNumbers &collectives, ExchangeNumbers &tags);
+  FailureOr<SmallVector<Lowered>> findFunctions(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared);
   dist::ScheduleOp scheduleOf(int64_t stage);
   void eraseTensors();
 };
@@ -72,7 +73,8 @@ void declareStates(ModuleOp module, ProgramTables &tables, ArrayRef<FuncOp> func
 }
 
 /// In the order in which they first run in a step: backward begins with the last chunk.
-FailureOr<SmallVector<Lowered>> LowerToRank::findFunctions(int64_t stage, dist::MeshOp mesh) {
+FailureOr<SmallVector<Lowered>> LowerToRank::findFunctions(int64_t stage, dist::MeshOp mesh,
+                                                           const ModuleSymbols &declared) {
   using dist::InstructionKind;
   SmallVector<Lowered> functions;
   int64_t virtualStages = mesh.getVirtualStages();
@@ -84,7 +86,7 @@ FailureOr<SmallVector<Lowered>> LowerToRank::findFunctions(int64_t stage, dist::
   functions.push_back({InstructionKind::apply, 0, {}, {}});
   for (Lowered &function : functions) {
     std::string name = dist::functionName(function.kind, mesh.getChunk(stage, function.virtualStage));
-    function.source = getOperation().lookupSymbol<FuncOp>(name);
+    function.source = dyn_cast_or_null<FuncOp>(declared.lookup(name));
     if (!function.source)
       return getOperation().emitError("has no function @")
              << name << ", expected forward, backward, reduce and apply of each stage";
@@ -100,8 +102,8 @@ bool writesBuffer(FuncOp forward) {
                       [&](WriteOp write) { return module.lookupSymbol<ParamOp>(write.getTargetAttr()) != nullptr; });
 }
 
-LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, KernelTable &kernels,
-                                      ExchangeNumbers &collectives, ExchangeNumbers &tags) {
+LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared,
+                                      KernelTable &kernels, ExchangeNumbers &collectives, ExchangeNumbers &tags) {
   ModuleOp module = getOperation();
   dist::ScheduleOp schedule = scheduleOf(stage);
   if (!schedule)
@@ -111,9 +113,9 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, KernelTa
   auto program = rank::ProgramOp::create(builder, module.getLoc(), ("stage" + Twine(stage)).str(), stage,
                                          schedule.getSlots(), mesh.getVirtualStages());
   program.getBody().emplaceBlock();
-  ProgramTables tables(program, mesh, kernels, collectives, tags);
+  ProgramTables tables(program, mesh, declared, kernels, collectives, tags);
 
-  FailureOr<SmallVector<Lowered>> functions = findFunctions(stage, mesh);
+  FailureOr<SmallVector<Lowered>> functions = findFunctions(stage, mesh, declared);
   if (failed(functions))
     return failure();
   SmallVector<FuncOp> sources;

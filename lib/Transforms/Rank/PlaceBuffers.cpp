@@ -70,9 +70,17 @@ struct Temporary {
   ArenaItem item;
 };
 
+/// Where a symbol lies.
+struct SymbolPlace {
+  FlatSymbolRefAttr arena;
+  int64_t offset = 0;
+  bool perSlot = false;
+};
+
 class ProgramPlacer {
 public:
-  ProgramPlacer(rank::ProgramOp program, dist::ScheduleOp schedule) : program(program), schedule(schedule) {}
+  ProgramPlacer(rank::ProgramOp program, dist::ScheduleOp schedule)
+      : program(program), schedule(schedule), symbols(program) {}
   /// See the pass's options.
   void place(int64_t threads, bool poison);
   /// What was placed, where and for how long. Complete after place().
@@ -95,13 +103,14 @@ private:
 
   rank::ProgramOp program;
   dist::ScheduleOp schedule;
+  SymbolTable symbols;
   SmallVector<rank::FuncOp> functions;
   SmallVector<FunctionExecution> executions;
   SmallVector<SmallVector<Operation *>> ops; // of functions, by position; those that place nothing stay
   SmallVector<Temporary> temporaries;
   llvm::MapVector<StringAttr, std::pair<RecordUses, ArenaItem>> records;
-  llvm::StringMap<std::pair<int64_t, bool>> offsets; // of symbols: offset, per slot
-  llvm::StringMap<int64_t> recordBytes;              // of arenas
+  llvm::DenseMap<StringAttr, SymbolPlace> places; // of symbols
+  llvm::StringMap<int64_t> recordBytes;           // of arenas
   bool poisons = false;
   StageAccount account;
 };
@@ -165,7 +174,7 @@ void ProgramPlacer::readFunctions() {
   for (auto transfer : program.getOps<rank::TransferOp>())
     records[transfer.getRecordAttr().getAttr()].first.transfers.push_back(transfer);
   for (auto [index, name] : llvm::enumerate(names)) {
-    auto func = program.lookupSymbol<rank::FuncOp>(name);
+    auto func = symbols.lookup<rank::FuncOp>(name);
     functions.push_back(func);
     account.functions.push_back(describeFunction(func));
     DenseMap<Operation *, int64_t> positions;
@@ -272,13 +281,13 @@ void ProgramPlacer::simulate() {
 
 /// A stable order in which gradients that are reduced over one group in one way are adjacent: what lies between two of
 /// them is then padding, which an exchange of both may carry along.
-static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program) {
+static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program, const SymbolTable &symbols) {
   llvm::StringMap<std::string> groups;
-  auto reduce = program.lookupSymbol<rank::FuncOp>("reduce");
+  auto reduce = symbols.lookup<rank::FuncOp>("reduce");
   for (auto start : reduce.getBlock().getOps<rank::StartOp>()) {
     auto address = start.getSource().getDefiningOp<rank::AddressOp>();
     auto row = start.getRow().getDefiningOp<rank::RowOp>();
-    auto collective = row ? program.lookupSymbol<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
+    auto collective = row ? symbols.lookup<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
     if (address && collective)
       llvm::raw_string_ostream(groups[address.getSymbol()]) << collective.getKind() << collective.getGroup() << ' ';
   }
@@ -295,13 +304,13 @@ static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program) {
 int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactBytes) {
   StringRef arena = arenaOp.getSymName();
   bool isFile = arenaOp->hasAttr(rank::kFile);
-  SmallVector<Operation *> symbols;
+  SmallVector<Operation *> declared;
   auto add = [&](auto ops) {
     for (auto op : ops)
       if (op.getArena() == arena)
-        symbols.push_back(op);
+        declared.push_back(op);
   };
-  add(orderedStates(program));
+  add(orderedStates(program, symbols));
   add(program.getOps<rank::InputOp>());
   add(program.getOps<rank::ScalarOp>());
   auto bytesOf = [&](Operation *symbol) {
@@ -310,14 +319,14 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
   };
   // Parameters and what belongs to them keep the model's order; counters and inputs are packed without gaps.
   if (arena == "feeds" || arena == "host" || arena == "communication")
-    llvm::stable_sort(symbols, [&](Operation *a, Operation *b) { return bytesOf(a) > bytesOf(b); });
+    llvm::stable_sort(declared, [&](Operation *a, Operation *b) { return bytesOf(a) > bytesOf(b); });
   int64_t end = 0;
   Builder builder(program.getContext());
-  for (Operation *symbol : symbols) {
+  for (Operation *symbol : declared) {
     int64_t bytes = bytesOf(symbol), alignment = isFile ? rank::kBlockBytes : placementAlignment(bytes);
     int64_t offset = (end + alignment - 1) / alignment * alignment;
     symbol->setAttr("offset", builder.getI64IntegerAttr(offset));
-    offsets[SymbolTable::getSymbolName(symbol)] = {offset, false};
+    places[SymbolTable::getSymbolName(symbol)] = {FlatSymbolRefAttr::get(arenaOp.getSymNameAttr()), offset};
     end = offset + bytes;
     exactBytes += bytes;
   }
@@ -392,7 +401,7 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
   for (auto [record, item] : llvm::zip(recordOps, items)) {
     record.setOffsetAttr(builder.getI64IntegerAttr(item.offset));
     record.setSingle(!item.perSlot);
-    offsets[record.getSymName()] = {item.offset, item.perSlot};
+    places[record.getSymNameAttr()] = {name(arena), item.offset, item.perSlot};
   }
   for (auto [alloc, item] : llvm::zip_equal(allocs, ArrayRef(items).drop_front(recordOps.size()))) {
     OpBuilder at(alloc);
@@ -484,12 +493,11 @@ void ProgramPlacer::poisonRecords() {
 void ProgramPlacer::rewriteAddresses() {
   for (rank::FuncOp func : functions) {
     for (auto address : llvm::make_early_inc_range(func.getBlock().getOps<rank::AddressOp>())) {
-      auto [offset, perSlot] = offsets.lookup(address.getSymbol());
-      Operation *symbol = program.lookupSymbol(address.getSymbol());
+      SymbolPlace known = places.lookup(address.getSymbolAttr().getAttr());
       OpBuilder builder(address);
-      auto place = rank::AtOp::create(builder, address.getLoc(), address.getResult().getType(),
-                                      symbol->getAttrOfType<FlatSymbolRefAttr>("arena"),
-                                      builder.getI64IntegerAttr(offset), perSlot ? builder.getUnitAttr() : UnitAttr());
+      auto place = rank::AtOp::create(builder, address.getLoc(), address.getResult().getType(), known.arena,
+                                      builder.getI64IntegerAttr(known.offset),
+                                      known.perSlot ? builder.getUnitAttr() : UnitAttr());
       place->setAttr("id", builder.getStringAttr(address.getSymbol()));
       address.replaceAllUsesWith(place.getResult());
       address.erase();
@@ -562,7 +570,7 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
         continue;
       StageAccount account = placer.takeAccount();
       account.exchanges = accountExchanges(program, schedule);
-      account.paddingBytes = accountPadding(program);
+      account.padding = accountPadding(program);
       listener(std::move(account));
     }
   }

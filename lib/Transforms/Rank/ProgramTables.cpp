@@ -42,7 +42,7 @@ rank::KernelOp KernelTable::getOrCreate(StringRef name, ArrayRef<int64_t> space,
 
 std::string ProgramTables::uniqueName(StringRef name) {
   std::string candidate = name.empty() ? "value" : name.str();
-  for (unsigned i = 1; program.lookupSymbol(candidate); ++i)
+  for (unsigned i = 1; names.contains(candidate); ++i)
     candidate = (name + "." + Twine(i)).str();
   return candidate;
 }
@@ -52,7 +52,7 @@ rank::ArenaOp ProgramTables::getArena(StringRef name) {
   if (!arena) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&program.getBody().front());
-    arena = rank::ArenaOp::create(builder, program.getLoc(), name, /*shared=*/false);
+    arena = added(rank::ArenaOp::create(builder, program.getLoc(), name, /*shared=*/false));
     if (name == kNvme)
       arena->setAttr(rank::kFile, builder.getUnitAttr());
   }
@@ -81,19 +81,16 @@ static StringRef arenaOf(RoleArena arena) {
   llvm_unreachable("not an arena of a role");
 }
 
-/// A master beside its copy in the compute type belongs to the update, as moments do.
-static StringRef arenaOfParam(ParamOp param, ModuleOp module) {
-  bool isMaster = llvm::any_of(module.getOps<StateOp>(), [&](StateOp state) {
-    return state.is(StateRole::compute) && state.getParamAttr() &&
-           state.getParamAttr().getAttr() == param.getSymNameAttr();
-  });
-  return isMaster ? kOptimizer : kParameters;
+ModuleSymbols::ModuleSymbols(ModuleOp module) : symbols(module) {
+  for (auto state : module.getOps<StateOp>())
+    if (state.is(StateRole::compute) && state.getParamAttr())
+      masters.insert(state.getParamAttr().getAttr());
 }
 
 rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
   if (rank::StateOp known = states.lookup(name))
     return known;
-  Operation *symbol = program->getParentOfType<ModuleOp>().lookupSymbol(name);
+  Operation *symbol = declared.lookup(name);
   MLIRContext *context = program.getContext();
   std::string role = nameOf(StateRole::parameter).str(), logicalName = name.str();
   StringRef arena = kParameters;
@@ -105,7 +102,8 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
     whole = param.getWholeType();
     logical = param.getLogicalShape();
     init = param.getInit();
-    arena = arenaOfParam(param, program->getParentOfType<ModuleOp>());
+    // A master belongs to the update, as moments do.
+    arena = declared.isMaster(param) ? kOptimizer : kParameters;
   } else if (auto state = dyn_cast_or_null<StateOp>(symbol)) {
     local = state.getTensorType();
     whole = state.getWholeType();
@@ -115,7 +113,7 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
     arena = arenaOf(state.getFacts().arena);
     if (state.getParam()) {
       logicalName = state.getParam()->str();
-      if (auto param = program->getParentOfType<ModuleOp>().lookupSymbol<ParamOp>(*state.getParam()))
+      if (auto param = dyn_cast_or_null<ParamOp>(declared.lookup(*state.getParam())))
         logical = param.getLogicalShape();
     }
   } else {
@@ -135,26 +133,29 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
                                      rank::BufferType::get(local), role, logicalName, logical, whole.getShape(),
                                      builder.getArrayAttr(splits), init, flat,
                                      symbol->getAttrOfType<dist::AxisListAttr>(dist::kOwned));
-  return states[name] = state;
+  return states[name] = added(state);
 }
 
 rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, ArrayAttr streams, int64_t bound,
                                       rank::BufferType type, Location loc) {
-  if (auto known = program.lookupSymbol<rank::InputOp>(name))
-    return known;
-  return rank::InputOp::create(builder, loc, name, arenaRef(kFeeds).getValue(), IntegerAttr(), type, source, bound,
-                               streams);
+  rank::InputOp &input = inputs[name];
+  if (!input)
+    input = added(rank::InputOp::create(builder, loc, name, arenaRef(kFeeds).getValue(), IntegerAttr(), type, source,
+                                        bound, streams));
+  return input;
 }
 
 rank::ScalarOp ProgramTables::addScalar(StringRef name, rank::BufferType type, Location loc) {
-  if (auto known = program.lookupSymbol<rank::ScalarOp>(name))
-    return known;
-  return rank::ScalarOp::create(builder, loc, name, arenaRef(kFeeds).getValue(), IntegerAttr(), type);
+  rank::ScalarOp &scalar = scalars[name];
+  if (!scalar)
+    scalar = added(rank::ScalarOp::create(builder, loc, name, arenaRef(kFeeds).getValue(), IntegerAttr(), type));
+  return scalar;
 }
 
 rank::RecordOp ProgramTables::addRecord(StringRef name, StringRef arena, rank::BufferType type, Location loc) {
-  return rank::RecordOp::create(builder, loc, uniqueName(name), arenaRef(arena).getValue(), IntegerAttr(), type,
-                                /*single=*/false);
+  auto record = added(rank::RecordOp::create(builder, loc, uniqueName(name), arenaRef(arena).getValue(), IntegerAttr(),
+                                             type, /*single=*/false));
+  return records[record.getSymName()] = record;
 }
 
 //===----------------------------------------------------------------------===//
@@ -169,8 +170,8 @@ void ProgramTables::addTransfer(rank::RecordOp record, StringRef channel, bool s
   std::string key = (Twine(std::min(chunk, peer)) + (backward ? " backward " : " forward ") + channel).str();
   std::string name =
       uniqueName((Twine(send ? "send." : "receive.") + (backward ? "backward." : "forward.") + channel).str());
-  rank::TransferOp::create(builder, loc, name, send, backward, record.getSymName(), mesh.getStageOf(peer),
-                           tags.number(key), virtualStage);
+  added(rank::TransferOp::create(builder, loc, name, send, backward, record.getSymName(), mesh.getStageOf(peer),
+                                 tags.number(key), virtualStage));
 }
 
 rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef kind, dist::GroupAttr group,
@@ -185,5 +186,5 @@ rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef ki
   unsigned ordinal = collectiveCounts[key]++;
   stream << " #" << ordinal;
   std::string name = uniqueName((Twine(cause.empty() ? function : cause) + "." + kind).str());
-  return rank::CollectiveOp::create(builder, loc, name, collectives.number(key), kind, group, cause, why, flat);
+  return added(rank::CollectiveOp::create(builder, loc, name, collectives.number(key), kind, group, cause, why, flat));
 }

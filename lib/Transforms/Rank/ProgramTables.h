@@ -21,7 +21,7 @@ inline constexpr llvm::StringLiteral kActivations = "activations";
 inline constexpr llvm::StringLiteral kCommunication = "communication";
 inline constexpr llvm::StringLiteral kFeeds = "feeds"; // what the host fills for each step, and small counters
 inline constexpr llvm::StringLiteral kHost = "host";   // what is offloaded
-inline constexpr llvm::StringLiteral kNvme = "nvme"; // a file
+inline constexpr llvm::StringLiteral kNvme = "nvme";   // a file
 
 /// Equal kernels of the module are one kernel: they are found by their text.
 class KernelTable {
@@ -48,6 +48,20 @@ private:
   llvm::StringMap<int64_t> numbers;
 };
 
+/// What the module declares, by name: made once for the programs of all stages.
+class ModuleSymbols {
+public:
+  explicit ModuleSymbols(mlir::ModuleOp module);
+
+  mlir::Operation *lookup(llvm::StringRef name) const { return symbols.lookup(name); }
+  /// Whether a parameter is a master beside its copy in the compute type.
+  bool isMaster(ParamOp param) const { return masters.contains(param.getSymNameAttr()); }
+
+private:
+  mlir::SymbolTable symbols;
+  llvm::DenseSet<mlir::StringAttr> masters;
+};
+
 /// Where a saved value lies: a view of something that has an address for the whole run.
 struct SavedValue {
   mlir::FlatSymbolRefAttr symbol;
@@ -58,10 +72,10 @@ struct SavedValue {
 
 class ProgramTables {
 public:
-  ProgramTables(rank::ProgramOp program, dist::MeshOp mesh, KernelTable &kernels, ExchangeNumbers &collectives,
-                ExchangeNumbers &tags)
-      : program(program), mesh(mesh), stage(program.getStage()), kernels(kernels), collectives(collectives), tags(tags),
-        builder(program.getBody()) {}
+  ProgramTables(rank::ProgramOp program, dist::MeshOp mesh, const ModuleSymbols &declared, KernelTable &kernels,
+                ExchangeNumbers &collectives, ExchangeNumbers &tags)
+      : program(program), mesh(mesh), stage(program.getStage()), kernels(kernels), declared(declared),
+        collectives(collectives), tags(tags), builder(program.getBody()) {}
 
   /// Adds the param or state `name` of the module the first time it is asked for.
   rank::StateOp getState(mlir::Operation *user, llvm::StringRef name);
@@ -75,6 +89,10 @@ public:
   rank::CollectiveOp addCollective(llvm::StringRef function, llvm::StringRef kind, dist::GroupAttr group,
                                    llvm::StringRef cause, llvm::StringRef why, dist::AxisListAttr flat,
                                    mlir::Location loc);
+
+  /// The state or record of this name; null where there is none.
+  rank::StateOp findState(llvm::StringRef name) { return states.lookup(name); }
+  rank::RecordOp findRecord(llvm::StringRef name) { return records.lookup(name); }
 
   /// Marks the arena as one that peers can see.
   void share(llvm::StringRef arena);
@@ -91,11 +109,21 @@ public:
 private:
   rank::ArenaOp getArena(llvm::StringRef name);
   std::string uniqueName(llvm::StringRef name);
+  /// Notes the name of what was added to the program.
+  template <typename SymbolOp> SymbolOp added(SymbolOp symbol) {
+    names.insert(symbol.getSymName());
+    return symbol;
+  }
 
+  const ModuleSymbols &declared;
   ExchangeNumbers &collectives, &tags;
   mlir::OpBuilder builder; // at the end of the tables
   llvm::StringMap<rank::ArenaOp> arenas;
   llvm::StringMap<rank::StateOp> states;
+  llvm::StringMap<rank::InputOp> inputs;
+  llvm::StringMap<rank::ScalarOp> scalars;
+  llvm::StringMap<rank::RecordOp> records;
+  llvm::StringSet<> names; ///< of all that the program declares
   llvm::StringMap<unsigned> collectiveCounts;
 };
 

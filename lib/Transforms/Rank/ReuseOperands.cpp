@@ -35,7 +35,8 @@ SmallVector<std::pair<unsigned, unsigned>> inPlacePairs(Operation *call) {
     const kernels::KernelDescription &kernel = KernelCall(library).getKernel();
     for (const kernels::Reuse &reuse : kernel.reuses)
       if (reuse.out)
-        pairs.push_back({static_cast<unsigned>(kernel.findOut(reuse.out)), static_cast<unsigned>(kernel.findIn(reuse.in))});
+        pairs.push_back(
+            {static_cast<unsigned>(kernel.findOut(reuse.out)), static_cast<unsigned>(kernel.findIn(reuse.in))});
     return pairs;
   }
   auto launch = dyn_cast<rank::LaunchOp>(call);
@@ -52,10 +53,24 @@ SmallVector<std::pair<unsigned, unsigned>> inPlacePairs(Operation *call) {
 
 struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
   void runOnOperation() override {
-    getOperation().walk([&](rank::FuncOp func) {
-      for (Operation &call : llvm::make_early_inc_range(func.getBlock()))
-        runOnCall(&call);
-    });
+    for (auto program : getOperation().getOps<rank::ProgramOp>()) {
+      readRecords(program);
+      for (auto func : program.getOps<rank::FuncOp>()) {
+        addresses.clear();
+        for (auto address : func.getBlock().getOps<rank::AddressOp>())
+          addresses[address.getSymbolAttr().getAttr()].push_back(address);
+        for (Operation &call : llvm::make_early_inc_range(func.getBlock()))
+          runOnCall(&call);
+      }
+    }
+  }
+
+  void readRecords(rank::ProgramOp program) {
+    stayingRecords.clear();
+    for (auto record : program.getOps<rank::RecordOp>())
+      stayingRecords[record.getSymNameAttr()] = record;
+    for (auto transfer : program.getOps<rank::TransferOp>())
+      stayingRecords.erase(transfer.getRecordAttr().getAttr());
   }
 
   void runOnCall(Operation *call) {
@@ -101,19 +116,17 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
     // A record that only this stage's backward still needs.
     auto address = in.getDefiningOp<rank::AddressOp>();
     auto func = call->getParentOfType<rank::FuncOp>();
-    auto program = call->getParentOfType<rank::ProgramOp>();
-    auto record = address ? program.lookupSymbol<rank::RecordOp>(address.getSymbol()) : rank::RecordOp();
+    rank::RecordOp record = address ? stayingRecords.lookup(address.getSymbolAttr().getAttr()) : rank::RecordOp();
     if (!record || !isBackward(func) || record.getArena() != made.getArena())
       return false;
-    for (auto transfer : program.getOps<rank::TransferOp>())
-      if (transfer.getRecord() == record.getSymName())
-        return false;
-    for (auto other : func.getBlock().getOps<rank::AddressOp>())
-      if (other.getSymbol() == record.getSymName())
-        if (Operation *last = lastUse(other.getResult()); last && call->isBeforeInBlock(last))
-          return false;
-    return true;
+    return llvm::all_of(addresses[record.getSymNameAttr()], [&](rank::AddressOp other) {
+      Operation *last = lastUse(other.getResult());
+      return !last || !call->isBeforeInBlock(last);
+    });
   }
+
+  llvm::DenseMap<StringAttr, rank::RecordOp> stayingRecords;             ///< of the program, that no transfer names
+  llvm::DenseMap<StringAttr, SmallVector<rank::AddressOp, 2>> addresses; ///< of the function, by what they name
 };
 
 } // namespace

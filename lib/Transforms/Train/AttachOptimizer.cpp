@@ -4,6 +4,7 @@
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -22,6 +23,7 @@ struct AttachOptimizer : hyc::impl::AttachOptimizerBase<AttachOptimizer> {
   void runOnOperation() override;
 
 private:
+  StateMaker &states() { return getAnalysis<StateMaker>(); }
   LogicalResult verifyOptions();
   /// Patterns of `no-decay`, compiled.
   LogicalResult compilePatterns(SmallVectorImpl<llvm::Regex> &patterns);
@@ -29,7 +31,7 @@ private:
   /// Whether a number is neither infinite nor NaN.
   Value buildFinite(OpBuilder &builder, Location loc, Value number);
   void buildLossScale(OpBuilder &builder, StateOp scale, Value finite);
-  void buildRefresh(OpBuilder &builder, ParamOp param);
+  void buildRefresh(OpBuilder &builder, ParamOp param, ArrayRef<StateOp> copies);
   /// The next step's scales of quantised tensors.
   void buildFp8Scales(OpBuilder &builder);
 };
@@ -92,8 +94,8 @@ StepValues AttachOptimizer::buildStep(OpBuilder &builder, FuncOp apply, ArrayRef
   for (StateOp gradient : gradients)
     names.push_back(FlatSymbolRefAttr::get(gradient));
   StateOp count = findState(module, StateRole::tokenCount);
-  StateOp norm = createState(module, StateRole::gradNorm, scalar(builder.getF32Type()));
-  StateOp step = createState(module, StateRole::step, scalar(builder.getI64Type()));
+  StateOp norm = states().create(StateRole::gradNorm, scalar(builder.getF32Type()));
+  StateOp step = states().create(StateRole::step, scalar(builder.getI64Type()));
 
   auto squares = named(SumOfSquaresOp::create(builder, loc, scalar(builder.getF64Type()), builder.getArrayAttr(names)),
                        "apply.sum_of_squares");
@@ -117,7 +119,7 @@ StepValues AttachOptimizer::buildStep(OpBuilder &builder, FuncOp apply, ArrayRef
   Value next = named(IncrementOp::create(builder, loc, step.getTensorType(), FlatSymbolRefAttr::get(step), Value()),
                      "apply.step");
   if (lossScale) {
-    StateOp applied = createState(module, StateRole::appliedStep, step.getTensorType());
+    StateOp applied = states().create(StateRole::appliedStep, step.getTensorType());
     next = named(IncrementOp::create(builder, loc, applied.getTensorType(), FlatSymbolRefAttr::get(applied), finite),
                  "apply.applied_step");
     buildLossScale(builder, lossScale, finite);
@@ -145,7 +147,7 @@ void AttachOptimizer::buildLossScale(OpBuilder &builder, StateOp scale, Value fi
   if (lossScaleWindow == 0)
     return;
   auto counter = [&](StateRole role, int64_t first) {
-    StateOp state = createState(getOperation(), role, RankedTensorType::get({}, builder.getI64Type()));
+    StateOp state = states().create(role, RankedTensorType::get({}, builder.getI64Type()));
     state.setInitAttr(FillAttr::get(&getContext(), builder.getF64FloatAttr(static_cast<double>(first))));
     return FlatSymbolRefAttr::get(state);
   };
@@ -157,13 +159,12 @@ void AttachOptimizer::buildLossScale(OpBuilder &builder, StateOp scale, Value fi
   setId(update, "apply.loss_scale.update");
 }
 
-void AttachOptimizer::buildRefresh(OpBuilder &builder, ParamOp param) {
-  for (auto state : getOperation().getOps<StateOp>())
-    if (state.is(StateRole::compute) && state.getParam() == param.getSymName()) {
-      auto refresh =
-          RefreshOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(state), FlatSymbolRefAttr::get(param));
-      setId(refresh, param.getSymName() + ".refresh");
-    }
+void AttachOptimizer::buildRefresh(OpBuilder &builder, ParamOp param, ArrayRef<StateOp> copies) {
+  for (StateOp copy : copies) {
+    auto refresh =
+        RefreshOp::create(builder, param.getLoc(), FlatSymbolRefAttr::get(copy), FlatSymbolRefAttr::get(param));
+    setId(refresh, param.getSymName() + ".refresh");
+  }
 }
 
 void AttachOptimizer::buildFp8Scales(OpBuilder &builder) {
@@ -202,9 +203,13 @@ void AttachOptimizer::runOnOperation() {
     return signalPassFailure();
   }
   SmallVector<StateOp> gradients;
-  for (auto state : module.getOps<StateOp>())
+  llvm::StringMap<SmallVector<StateOp, 1>> copies; // in the compute type, by parameter
+  for (auto state : module.getOps<StateOp>()) {
     if (state.is(StateRole::gradient))
       gradients.push_back(state);
+    if (state.is(StateRole::compute) && state.getParam())
+      copies[*state.getParam()].push_back(state);
+  }
 
   OpBuilder builder(&getContext());
   builder.setInsertionPointAfter(microbatch);
@@ -213,11 +218,11 @@ void AttachOptimizer::runOnOperation() {
   StepValues step = buildStep(builder, apply, gradients);
   const OptimizerSettings settings{beta1, beta2, epsilon, momentum, leastTrust, mostTrust, correctBias};
   for (StateOp gradient : gradients) {
-    auto param = module.lookupSymbol<ParamOp>(gradient.getParamAttr());
+    auto param = states().lookup<ParamOp>(*gradient.getParam());
     bool decays = llvm::none_of(patterns, [&](llvm::Regex &pattern) { return pattern.match(param.getSymName()); });
-    UpdateSite site(builder, settings, step, param, gradient, decays ? weightDecay : 0.0);
+    UpdateSite site(builder, states(), settings, step, param, gradient, decays ? weightDecay : 0.0);
     findUpdate(findOptimizer(optimizer)->name)(site);
-    buildRefresh(builder, param);
+    buildRefresh(builder, param, copies[param.getSymName()]);
     undecayedParameters += !decays;
     ++updatedParameters;
   }

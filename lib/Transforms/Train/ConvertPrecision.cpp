@@ -61,8 +61,8 @@ namespace {
 class PrecisionConverter {
 public:
   PrecisionConverter(FuncOp function, FloatType compute, FloatType gradient)
-      : function(function), module(function->getParentOfType<ModuleOp>()), compute(compute), gradient(gradient),
-        wide(Float32Type::get(compute.getContext())) {}
+      : function(function), module(function->getParentOfType<ModuleOp>()), states(module), compute(compute),
+        gradient(gradient), wide(Float32Type::get(compute.getContext())) {}
 
   void run();
 
@@ -89,6 +89,7 @@ private:
 
   FuncOp function;
   ModuleOp module;
+  StateMaker states;
   FloatType compute, gradient;
   Type wide;
   llvm::DenseSet<Value> flexible;
@@ -108,7 +109,7 @@ bool PrecisionConverter::isFlexibleOp(Operation *op) const {
       !llvm::all_of(op->getResults(), [&](Value result) { return elementOf(result) == wide; }))
     return false;
   if (auto read = dyn_cast<ReadOp>(op))
-    return ModuleOp(module).lookupSymbol<ParamOp>(read.getSourceAttr()) != nullptr;
+    return states.lookup<ParamOp>(read.getSource()) != nullptr;
   if (!ruleOf(op).isFree())
     return false;
   // Integers are exact only if they are converted to the type that is wanted in the end.
@@ -120,7 +121,7 @@ StateOp PrecisionConverter::copyOf(ParamOp param) {
   StateOp &copy = copies[param];
   if (!copy) {
     RankedTensorType type = withElement(param.getTensorType(), compute);
-    copy = createState(module, param.getSymName() + "." + nameOf(StateRole::compute), StateRole::compute, type, param);
+    copy = states.create(param.getSymName() + "." + nameOf(StateRole::compute), StateRole::compute, type, param);
     copy.setInitAttr(param.getInit());
   }
   return copy;
@@ -144,7 +145,7 @@ Operation *PrecisionConverter::cloneAs(Operation *op, Type element) {
   for (Value result : made->getResults())
     result.setType(withElement(result.getType(), element));
   if (auto read = dyn_cast<ReadOp>(made); read && element != wide)
-    read.setSourceAttr(FlatSymbolRefAttr::get(copyOf(module.lookupSymbol<ParamOp>(read.getSourceAttr()))));
+    read.setSourceAttr(FlatSymbolRefAttr::get(copyOf(states.lookup<ParamOp>(read.getSource()))));
   return made;
 }
 
@@ -233,7 +234,7 @@ void PrecisionConverter::convertOp(Operation *op) {
   }
   if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
     if (isConverted(accumulate.getValue())) {
-      Type element = module.lookupSymbol<StateOp>(accumulate.getTargetAttr()).getTensorType().getElementType();
+      Type element = states.lookup<StateOp>(accumulate.getTarget()).getTensorType().getElementType();
       op->setOperand(0, as(accumulate.getValue(), element, op, 0));
     }
     return;

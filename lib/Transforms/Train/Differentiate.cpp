@@ -52,7 +52,9 @@ namespace {
 /// Walks the forward ops of one function backwards and builds their gradients behind them.
 class ReverseWalk {
 public:
-  ReverseWalk(FuncOp function, ModuleOp module) : function(function), module(module), builder(function.getReturn()) {}
+  ReverseWalk(FuncOp function, StateMaker &states)
+      : function(function), module(function->getParentOfType<ModuleOp>()), states(states),
+        builder(function.getReturn()) {}
 
   /// Builds the backward pass of `loss`. `skipped` counts forward ops without a gradient.
   LogicalResult run(Value loss, uint64_t &skipped);
@@ -73,6 +75,7 @@ private:
 
   FuncOp function;
   ModuleOp module;
+  StateMaker &states;
   OpBuilder builder;
   DenseSet<Value> active;
   DenseMap<Value, Value> cotangents;
@@ -85,7 +88,7 @@ void ReverseWalk::findActiveValues(ArrayRef<Operation *> forward) {
   for (Operation *op : forward) {
     bool isActive = llvm::any_of(op->getOperands(), [&](Value operand) { return active.contains(operand); });
     if (auto read = dyn_cast<ReadOp>(op)) {
-      auto param = module.lookupSymbol<ParamOp>(read.getSourceAttr());
+      auto param = states.lookup<ParamOp>(read.getSource());
       isActive = param && !param.getFrozen();
     }
     for (Value result : op->getResults())
@@ -146,7 +149,7 @@ FailureOr<bool> ReverseWalk::differentiate(Operation *op) {
 StateOp ReverseWalk::gradientOf(ParamOp param) {
   StateOp &state = gradients[param];
   if (!state)
-    state = createState(module, param.getSymName() + ".grad", StateRole::gradient, param.getTensorType(), param);
+    state = states.create(param.getSymName() + ".grad", StateRole::gradient, param.getTensorType(), param);
   return state;
 }
 
@@ -155,7 +158,7 @@ void ReverseWalk::accumulateReads(Operation *firstUser) {
     Value cotangent = cotangents.lookup(read.getResult());
     if (!cotangent)
       continue;
-    StateOp state = gradientOf(module.lookupSymbol<ParamOp>(read.getSourceAttr()));
+    StateOp state = gradientOf(states.lookup<ParamOp>(read.getSource()));
     auto accumulate = AccumulateOp::create(builder, read.getLoc(), cotangent, FlatSymbolRefAttr::get(state));
     setId(accumulate, state.getSymName() + ".accumulate");
   }
@@ -200,9 +203,8 @@ LogicalResult ReverseWalk::run(Value loss, uint64_t &skipped) {
 }
 
 /// Adds what the forward pass computed into the step's sums.
-static void accumulateInto(OpBuilder &builder, FuncOp function, Value value, StateRole role) {
-  auto module = function->getParentOfType<ModuleOp>();
-  StateOp state = createState(module, role, cast<RankedTensorType>(value.getType()));
+static void accumulateInto(OpBuilder &builder, FuncOp function, StateMaker &states, Value value, StateRole role) {
+  StateOp state = states.create(role, cast<RankedTensorType>(value.getType()));
   auto accumulate = AccumulateOp::create(builder, function.getLoc(), value, FlatSymbolRefAttr::get(state));
   setId(accumulate, nameOf(role) + ".accumulate");
 }
@@ -236,14 +238,15 @@ struct Differentiate : hyc::impl::DifferentiateBase<Differentiate> {
       return signalPassFailure();
     }
     OpBuilder builder(terminator);
-    accumulateInto(builder, function, loss, StateRole::lossSum);
-    accumulateInto(builder, function, count, StateRole::tokenCount);
+    StateMaker states(module);
+    accumulateInto(builder, function, states, loss, StateRole::lossSum);
+    accumulateInto(builder, function, states, count, StateRole::tokenCount);
     if (terminator.getNumOperands() > 2)
-      accumulateInto(builder, function, terminator.getOperand(2), StateRole::correctCount);
+      accumulateInto(builder, function, states, terminator.getOperand(2), StateRole::correctCount);
 
     Operation *lastForward = terminator->getPrevNode();
     uint64_t skipped = 0;
-    if (failed(ReverseWalk(function, module).run(loss, skipped)))
+    if (failed(ReverseWalk(function, states).run(loss, skipped)))
       return signalPassFailure();
     skippedOps += skipped;
 

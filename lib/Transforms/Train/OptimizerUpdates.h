@@ -25,16 +25,16 @@ struct StepValues {
 /// One parameter to update, and where the ops that do it are built.
 class UpdateSite {
 public:
-  UpdateSite(mlir::OpBuilder &builder, const OptimizerSettings &settings, const StepValues &step, ParamOp param,
-             StateOp gradient, double decay)
-      : builder(builder), settings(settings), step(step), param(param), decay(decay), gradient(gradient) {}
+  UpdateSite(mlir::OpBuilder &builder, StateMaker &states, const OptimizerSettings &settings, const StepValues &step,
+             ParamOp param, StateOp gradient, double decay)
+      : builder(builder), settings(settings), step(step), param(param), decay(decay), states(states),
+        gradient(gradient) {}
 
   /// A state of the parameter's shape, zero at first, that the optimizer keeps: its role, in the IR and in checkpoints,
   /// and what its symbol ends in.
   mlir::FlatSymbolRefAttr keep(llvm::StringRef role, llvm::StringRef suffix) {
-    return mlir::FlatSymbolRefAttr::get(createState(param->getParentOfType<mlir::ModuleOp>(),
-                                                    param.getSymName() + "." + suffix, role, param.getTensorType(),
-                                                    param));
+    return mlir::FlatSymbolRefAttr::get(
+        states.create(param.getSymName() + "." + suffix, role, param.getTensorType(), param));
   }
   mlir::FlatSymbolRefAttr keep(llvm::StringRef role) { return keep(role, role); }
 
@@ -56,6 +56,7 @@ public:
   double decay; ///< of this parameter's weights
 
 private:
+  StateMaker &states;
   StateOp gradient;
 };
 

@@ -43,7 +43,7 @@ struct Quantized {
 class ProductQuantizer {
 public:
   ProductQuantizer(FuncOp function, int64_t history)
-      : function(function), module(function->getParentOfType<ModuleOp>()), history(history) {}
+      : function(function), module(function->getParentOfType<ModuleOp>()), states(module), history(history) {}
 
   void run();
 
@@ -73,6 +73,7 @@ private:
 
   FuncOp function;
   ModuleOp module;
+  StateMaker states;
   int64_t history;
   SmallVector<EinsumOp> forward;
   llvm::SetVector<Operation *> backward;
@@ -91,7 +92,7 @@ bool ProductQuantizer::isParameter(Value value) {
   while (Value source = movedFrom(value))
     value = source;
   auto read = value.getDefiningOp<ReadOp>();
-  auto state = read ? module.lookupSymbol<StateOp>(read.getSourceAttr()) : StateOp();
+  auto state = read ? states.lookup<StateOp>(read.getSource()) : StateOp();
   return state && state.is(StateRole::compute);
 }
 
@@ -113,7 +114,7 @@ bool ProductQuantizer::endsInLoss(EinsumOp op) {
       if (user->hasAttr(kBackward) || !seen.insert(user).second)
         continue;
       auto accumulate = dyn_cast<AccumulateOp>(user);
-      auto state = accumulate ? module.lookupSymbol<StateOp>(accumulate.getTargetAttr()) : StateOp();
+      auto state = accumulate ? states.lookup<StateOp>(accumulate.getTarget()) : StateOp();
       if (state && state.is(StateRole::lossSum))
         return true;
       auto product = dyn_cast<EinsumOp>(user);
@@ -133,7 +134,7 @@ bool ProductQuantizer::isGradientOfParameter(EinsumOp op) {
         continue;
       }
       auto accumulate = dyn_cast<AccumulateOp>(user);
-      auto state = accumulate ? module.lookupSymbol<StateOp>(accumulate.getTargetAttr()) : StateOp();
+      auto state = accumulate ? states.lookup<StateOp>(accumulate.getTarget()) : StateOp();
       if (!state || !state.is(StateRole::gradient))
         return false;
     }
@@ -168,7 +169,7 @@ void ProductQuantizer::collect() {
 //===----------------------------------------------------------------------===//
 
 StateOp ProductQuantizer::addState(const Twine &name, StateRole role, RankedTensorType type, double first) {
-  StateOp state = createState(module, name, role, type);
+  StateOp state = states.create(name, role, type);
   state.setInitAttr(FillAttr::get(module.getContext(), Builder(module).getF64FloatAttr(first)));
   return state;
 }

@@ -20,9 +20,9 @@ namespace hyc {
 /// Positions whose losses one micro-batch adds up, as a power of two, so that dividing by it loses nothing.
 static double normalizerOf(FuncOp microbatch) {
   int64_t positions = 1;
+  StateOp tokenCount = findState(microbatch->getParentOfType<ModuleOp>(), StateRole::tokenCount);
   for (auto accumulate : microbatch.getOps<AccumulateOp>()) {
-    if (accumulate.getTarget() !=
-        findState(microbatch->getParentOfType<ModuleOp>(), StateRole::tokenCount).getSymName())
+    if (accumulate.getTarget() != tokenCount.getSymName())
       continue;
     Operation *count = accumulate.getValue().getDefiningOp();
     DenseIntElementsAttr number;
@@ -71,7 +71,7 @@ private:
     OpBuilder builder(seed);
     Location loc = seed->getLoc();
     auto type = RankedTensorType::get({}, builder.getF32Type());
-    StateOp scale = createState(getOperation(), StateRole::lossScale, type);
+    StateOp scale = StateMaker(getOperation()).create(StateRole::lossScale, type);
     scale.setInitAttr(FillAttr::get(&getContext(), builder.getF64FloatAttr(initialScale)));
     double normalizer = normalizerOf(function);
     scale->setAttr(kNormalizer, builder.getF64FloatAttr(normalizer));

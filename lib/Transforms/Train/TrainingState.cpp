@@ -13,25 +13,25 @@ FuncOp train::findFunction(ModuleOp module, StringRef name, StringRef hint) {
   return nullptr;
 }
 
-StateOp train::createState(ModuleOp module, const Twine &name, StringRef role, RankedTensorType type, ParamOp param) {
-  OpBuilder builder(module.getContext());
-  auto firstFunction = module.getOps<FuncOp>().begin();
-  Location loc = param ? param.getLoc() : module.getLoc();
-  auto zero = FillAttr::get(module.getContext(), builder.getF64FloatAttr(0.0));
+train::StateMaker::StateMaker(ModuleOp module) : symbols(module), firstFunction(*module.getOps<FuncOp>().begin()) {}
+
+StateOp train::StateMaker::create(const Twine &name, StringRef role, RankedTensorType type, ParamOp param) {
+  Operation *module = symbols.getOp();
+  OpBuilder builder(module->getContext());
+  Location loc = param ? param.getLoc() : module->getLoc();
+  auto zero = FillAttr::get(module->getContext(), builder.getF64FloatAttr(0.0));
   auto state = StateOp::create(builder, loc, builder.getStringAttr(name),
                                param ? FlatSymbolRefAttr::get(param) : FlatSymbolRefAttr(), builder.getStringAttr(role),
                                TypeAttr::get(type), zero, TypeAttr());
-  SymbolTable(module).insert(state, Block::iterator((*firstFunction).getOperation()));
+  symbols.insert(state, Block::iterator(firstFunction));
   return state;
 }
 
-StateOp train::createState(ModuleOp module, const Twine &name, StateRole role, RankedTensorType type, ParamOp param) {
-  return createState(module, name, nameOf(role), type, param);
+StateOp train::StateMaker::create(const Twine &name, StateRole role, RankedTensorType type, ParamOp param) {
+  return create(name, nameOf(role), type, param);
 }
 
-StateOp train::createState(ModuleOp module, StateRole role, RankedTensorType type) {
-  return createState(module, nameOf(role), role, type);
-}
+StateOp train::StateMaker::create(StateRole role, RankedTensorType type) { return create(nameOf(role), role, type); }
 
 StateOp train::findState(ModuleOp module, StateRole role) {
   StateOp found;

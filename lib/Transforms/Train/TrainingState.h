@@ -28,13 +28,24 @@ inline constexpr llvm::StringLiteral kNormalizer = "hyc.normalizer";
 /// The function called `name`, or null after a diagnostic on the module that names the pass to run first.
 FuncOp findFunction(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef hint);
 
-/// Adds a zero-initialised state before the first function, renamed if the symbol is taken.
-StateOp createState(mlir::ModuleOp module, const llvm::Twine &name, llvm::StringRef role, mlir::RankedTensorType type,
-                    ParamOp param = nullptr);
-StateOp createState(mlir::ModuleOp module, const llvm::Twine &name, StateRole role, mlir::RankedTensorType type,
-                    ParamOp param = nullptr);
-/// The only one of its role, by whose name it goes.
-StateOp createState(mlir::ModuleOp module, StateRole role, mlir::RankedTensorType type);
+/// Adds states to a module. It knows the module's symbols and where its functions begin, so that the thousandth state
+/// costs what the first one did; whoever adds or removes symbols without it makes another one.
+class StateMaker {
+public:
+  explicit StateMaker(mlir::ModuleOp module);
+
+  /// Adds a zero-initialised state before the first function, renamed if the symbol is taken.
+  StateOp create(const llvm::Twine &name, llvm::StringRef role, mlir::RankedTensorType type, ParamOp param = nullptr);
+  StateOp create(const llvm::Twine &name, StateRole role, mlir::RankedTensorType type, ParamOp param = nullptr);
+  /// The only one of its role, by whose name it goes.
+  StateOp create(StateRole role, mlir::RankedTensorType type);
+
+  template <typename SymbolOp> SymbolOp lookup(llvm::StringRef name) const { return symbols.lookup<SymbolOp>(name); }
+
+private:
+  mlir::SymbolTable symbols;
+  mlir::Operation *firstFunction;
+};
 
 /// The only state of this role that belongs to no parameter, or null.
 StateOp findState(mlir::ModuleOp module, StateRole role);

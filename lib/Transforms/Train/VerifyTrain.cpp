@@ -94,12 +94,12 @@ static llvm::StringMap<GradientUses> findGradientUses(FuncOp microbatch, FuncOp 
   return uses;
 }
 
-static LogicalResult verifyGradients(ModuleOp module, FuncOp microbatch, FuncOp apply) {
+static LogicalResult verifyGradients(ModuleOp module, const SymbolTable &symbols, FuncOp microbatch, FuncOp apply) {
   llvm::StringMap<GradientUses> uses = findGradientUses(microbatch, apply);
   for (auto state : module.getOps<StateOp>()) {
     if (!state.is(StateRole::gradient))
       continue;
-    auto param = state.getParamAttr() ? module.lookupSymbol<ParamOp>(state.getParamAttr()) : ParamOp();
+    auto param = state.getParam() ? symbols.lookup<ParamOp>(*state.getParam()) : ParamOp();
     if (!param || param.getFrozen())
       return state.emitOpError("[train.gradients] belongs to no parameter that is trained");
     GradientUses use = uses.lookup(state.getSymName());
@@ -112,10 +112,10 @@ static LogicalResult verifyGradients(ModuleOp module, FuncOp microbatch, FuncOp 
 }
 
 /// Whether @microbatch may read the symbol: a parameter, its copy in the compute type, or a scale.
-static bool isReadable(ModuleOp module, FlatSymbolRefAttr symbol) {
-  if (module.lookupSymbol<ParamOp>(symbol))
+static bool isReadable(Operation *symbol) {
+  if (isa_and_nonnull<ParamOp>(symbol))
     return true;
-  auto state = module.lookupSymbol<StateOp>(symbol);
+  auto state = dyn_cast_or_null<StateOp>(symbol);
   return state && state.getFacts().isReadByMicrobatch;
 }
 
@@ -139,24 +139,22 @@ static LogicalResult verifyCopies(ModuleOp module, FuncOp apply) {
 }
 
 /// A write of forward: of a buffer, which is a parameter that no update changes.
-static bool isOfBuffer(ModuleOp module, WriteOp write) {
-  auto buffer = module.lookupSymbol<ParamOp>(write.getTargetAttr());
+static bool isOfBuffer(const SymbolTable &symbols, WriteOp write) {
+  auto buffer = symbols.lookup<ParamOp>(write.getTarget());
   return buffer && buffer.getFrozen() && !write->hasAttr(kBackward);
 }
 
 /// Reads are of parameters, and the only effects are to accumulate into states that belong to the step, and forward's
 /// writes of buffers.
-static LogicalResult verifyEffects(FuncOp microbatch) {
-  auto module = microbatch->getParentOfType<ModuleOp>();
+static LogicalResult verifyEffects(FuncOp microbatch, const SymbolTable &symbols) {
   for (Operation &op : microbatch.getBody().front().without_terminator()) {
     if (isMemoryEffectFree(&op))
       continue;
-    if (auto read = dyn_cast<ReadOp>(op); read && isReadable(module, read.getSourceAttr()))
+    if (auto read = dyn_cast<ReadOp>(op); read && isReadable(symbols.lookup(read.getSource())))
       continue;
-    if (auto accumulate = dyn_cast<AccumulateOp>(op);
-        accumulate && module.lookupSymbol<StateOp>(accumulate.getTargetAttr()))
+    if (auto accumulate = dyn_cast<AccumulateOp>(op); accumulate && symbols.lookup<StateOp>(accumulate.getTarget()))
       continue;
-    if (auto write = dyn_cast<WriteOp>(op); write && isOfBuffer(module, write))
+    if (auto write = dyn_cast<WriteOp>(op); write && isOfBuffer(symbols, write))
       continue;
     return op.emitOpError("[train.effects] stands in @microbatch, which only reads parameters, writes frozen ones in "
                           "forward, and accumulates into state");
@@ -189,12 +187,13 @@ struct VerifyTrain : hyc::impl::VerifyTrainBase<VerifyTrain> {
     if (failed(verifyFunctions(module)))
       return failure();
     auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch), apply = module.lookupSymbol<FuncOp>(kApply);
+    SymbolTable symbols(module);
     llvm::StringMap<Operation *> ids;
     return success(succeeded(verifyArguments(microbatch, {kInput, kSource})) &&
                    succeeded(verifyArguments(apply, {kScalar})) && succeeded(verifyIds(microbatch, ids)) &&
                    succeeded(verifyIds(apply, ids)) && succeeded(verifyRandomOps(microbatch)) &&
-                   succeeded(verifyStates(module)) && succeeded(verifyGradients(module, microbatch, apply)) &&
-                   succeeded(verifyEffects(microbatch)) && succeeded(verifyCopies(module, apply)) &&
+                   succeeded(verifyStates(module)) && succeeded(verifyGradients(module, symbols, microbatch, apply)) &&
+                   succeeded(verifyEffects(microbatch, symbols)) && succeeded(verifyCopies(module, apply)) &&
                    succeeded(verifyOrder(microbatch)));
   }
 };

@@ -13,10 +13,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxRanks = 4096;
+constexpr int64_t kMaxRanks = int64_t{1} << 20;
 constexpr int64_t kMaxThreads = 4096;
-constexpr char kStagesKey[] = "pp";  // of the mesh, and of each rank
-constexpr int64_t kMaxManifestBytes = 64 << 20;
+constexpr char kStagesKey[] = "pp";               // of the mesh, and of each rank
+constexpr int64_t kMaxManifestBytes = 128 << 20;  // a line a rank
 
 bool parseHash(const std::string& text, uint64_t* hash) {
   if (text.size() != 16) return false;
@@ -163,7 +163,7 @@ class Reader {
   }
 
   Status readRanks(const json& value) {
-    int64_t expected = manifest_.mesh.stages;  // each at most 4096
+    int64_t expected = manifest_.mesh.stages;  // each at most 2^20
     for (const MeshAxis& axis : manifest_.mesh.axes) expected = std::min(expected * axis.size, kMaxRanks + 1);
     if (expected > kMaxRanks || static_cast<int64_t>(value.size()) != expected) {
       return error("/ranks", "has " + std::to_string(value.size()) + " rows, expected " + describe(manifest_.mesh) +
