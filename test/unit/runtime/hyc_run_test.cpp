@@ -240,7 +240,7 @@ TEST_P(KilledRank, EndsTheRunWithinTwoSecondsAndIsNamed) {
   const CommandResult result = command_->finish();
   EXPECT_LT(result.seconds, 2.0);
   EXPECT_EQ(result.status, 137);
-  EXPECT_CONTAINS(result.errors, "hyc-run: rank " + std::to_string(GetParam()) + " (tp ");
+  EXPECT_CONTAINS(result.errors, "hyc-run: rank " + std::to_string(GetParam()) + " (pp ");
   EXPECT_CONTAINS(result.errors, "was ended by SIGKILL; the other ranks were ended");
   EXPECT_EQ(result.errors.find("error:"), std::string::npos) << "a rank that only followed was heard";
   expectAllGone();
