@@ -54,15 +54,31 @@ static Attribute parseProperty(StringRef kind, StringRef text, MLIRContext *cont
   return parseAttribute(("#dist." + kind + "<" + text + ">").str(), context);
 }
 
-static bool isOfMesh(dist::AxisListAttr axes) {
-  return llvm::all_of(axes.getAxes(), [](StringAttr axis) { return axis == "dp" || axis == "tp"; });
-}
+/// What rules are read with: the names that the plan's mesh has for its axes, and for those that are cut in parts.
+struct RuleContext {
+  MLIRContext *context;
+  std::vector<std::string> axes;
 
-/// Whether the sharding only splits dimensions and is maybe flat, over axes that the mesh has.
-static bool splitsOnly(dist::ShardingAttr sharding) {
-  return llvm::all_of(sharding.getDims(), isOfMesh) && isOfMesh(sharding.getFlat()) && sharding.getPartial().empty() &&
-         sharding.getPartialMax().empty();
-}
+  RuleContext(MLIRContext *context, const PlanRules &rules) : context(context), axes{"dp", "tp"} {
+    for (StringRef axis : rules.axes) {
+      auto [parent, name] = axis.rsplit(':').first.rsplit('.');
+      axes.push_back((name.empty() ? parent : name).str());
+    }
+  }
+
+  bool hasAll(dist::AxisListAttr list) const {
+    return llvm::all_of(list.getAxes(), [&](StringAttr axis) { return llvm::is_contained(axes, axis.getValue()); });
+  }
+
+  /// "dp and tp", "dp, tp and ep".
+  std::string listAxes() const { return llvm::join(ArrayRef(axes).drop_back(), ", ") + " and " + axes.back(); }
+
+  /// Whether the sharding only splits dimensions and is maybe flat, over axes that the mesh has.
+  bool splitsOnly(dist::ShardingAttr sharding) const {
+    return llvm::all_of(sharding.getDims(), [&](dist::AxisListAttr list) { return hasAll(list); }) &&
+           hasAll(sharding.getFlat()) && sharding.getPartial().empty() && sharding.getPartialMax().empty();
+  }
+};
 
 /// Calls `set` with the index of each match of one rule; an error where there is none.
 static Error applyRule(const PlanRule &rule, StringRef what, ArrayRef<StringRef> names,
@@ -82,14 +98,14 @@ static dist::ShardingAttr parseSharding(StringRef text, MLIRContext *context) {
   return dyn_cast_or_null<dist::ShardingAttr>(parseProperty("sharding", text, context));
 }
 
-static Error applyRules(ArrayRef<PlanRule> rules, StringRef what, ArrayRef<StringRef> names, MLIRContext *context,
+static Error applyRules(ArrayRef<PlanRule> rules, StringRef what, ArrayRef<StringRef> names, const RuleContext &known,
                         llvm::function_ref<Error(size_t, dist::ShardingAttr, const PlanRule &)> set) {
   for (const PlanRule &rule : rules) {
-    dist::ShardingAttr sharding = parseSharding(rule.value, context);
-    if (!sharding || !splitsOnly(sharding))
-      return makeError(ExitCode::Data,
-                       "plan: \"" + rule.match + "\" has sharding \"" + rule.value +
-                           "\", expected one list of the axes dp and tp a dimension, as in \"[{dp}, {}, {tp}]\"");
+    dist::ShardingAttr sharding = parseSharding(rule.value, known.context);
+    if (!sharding || !known.splitsOnly(sharding))
+      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has sharding \"" + rule.value +
+                                           "\", expected one list of the axes " + known.listAxes() +
+                                           " a dimension, as in \"[{dp}, {}, {tp}]\"");
     if (Error error = applyRule(rule, what, names, [&](size_t index) { return set(index, sharding, rule); }))
       return error;
   }
@@ -98,13 +114,13 @@ static Error applyRules(ArrayRef<PlanRule> rules, StringRef what, ArrayRef<Strin
 
 /// The axes of `{dp}`, of the mesh; an error at the rule otherwise.
 static Expected<dist::AxisListAttr> parseFlat(const PlanRule &rule, StringRef key, StringRef text,
-                                              MLIRContext *context) {
+                                              const RuleContext &known) {
   dist::ShardingAttr parsed;
   if (text == "{}")
-    return dist::AxisListAttr::get(context, {});
+    return dist::AxisListAttr::get(known.context, {});
   if (!text.contains_insensitive("flat"))
-    parsed = parseSharding(("[] flat " + text).str(), context);
-  if (parsed && splitsOnly(parsed))
+    parsed = parseSharding(("[] flat " + text).str(), known.context);
+  if (parsed && known.splitsOnly(parsed))
     return parsed.getFlat();
   return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has " + key + " \"" + text +
                                        "\", expected the axes that it is flat over, as in \"{dp}\", or \"{}\"");
@@ -129,15 +145,15 @@ static SmallVector<Operation *> holdersOf(const StateProperty &property, const P
 
 /// The attribute that `text` spells, as one of the property's kind.
 static Expected<NamedAttribute> parseState(const StateProperty &property, const PlanRule &rule, StringRef text,
-                                           MLIRContext *context) {
-  Builder builder(context);
+                                           const RuleContext &known) {
+  Builder builder(known.context);
   auto refuse = [&](StringRef expected) {
     return makeError(ExitCode::Data,
                      "plan: \"" + rule.match + "\" has " + property.key + " \"" + text + "\", expected " + expected);
   };
   switch (property.kind) {
   case StateProperty::Kind::Flat: {
-    Expected<dist::AxisListAttr> axes = parseFlat(rule, property.key, text, context);
+    Expected<dist::AxisListAttr> axes = parseFlat(rule, property.key, text, known);
     if (!axes)
       return axes.takeError();
     return builder.getNamedAttr(dist::kFlat, *axes);
@@ -157,12 +173,12 @@ static Expected<NamedAttribute> parseState(const StateProperty &property, const 
 }
 
 /// Hangs on the states of one parameter what a rule says of them, for hyc-shard-states and hyc-place-states to find.
-static Error applyToStates(const ParamStates &states, const PlanRule &rule, MLIRContext *context) {
+static Error applyToStates(const ParamStates &states, const PlanRule &rule, const RuleContext &known) {
   for (const StateProperty &property : kStateProperties) {
     auto text = rule.states.find(property.key);
     if (text == rule.states.end())
       continue;
-    Expected<NamedAttribute> attribute = parseState(property, rule, text->second, context);
+    Expected<NamedAttribute> attribute = parseState(property, rule, text->second, known);
     if (!attribute)
       return attribute.takeError();
     for (Operation *holder : holdersOf(property, states))
@@ -181,7 +197,7 @@ static std::vector<StringRef> inputNames(FuncOp function) {
 }
 
 Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
-  MLIRContext *context = module.getContext();
+  RuleContext known(module.getContext(), rules);
   SmallVector<ParamOp> params = llvm::to_vector(module.getOps<ParamOp>());
   std::vector<StringRef> names;
   for (ParamOp param : params)
@@ -191,9 +207,9 @@ Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
     params[index]->setAttr(dist::kSharding, sharding.withoutFlat());
     if (rules.objects.count("zero") || !sharding.getFlat().empty())
       states[index].used()->setAttr(dist::kFlat, sharding.getFlat());
-    return applyToStates(states[index], rule, context);
+    return applyToStates(states[index], rule, known);
   };
-  if (Error error = applyRules(rules.parameters, "parameter", names, context, setParam))
+  if (Error error = applyRules(rules.parameters, "parameter", names, known, setParam))
     return error;
   auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
   if (!microbatch)
@@ -204,7 +220,7 @@ Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
     microbatch.setArgAttr(index, dist::kSharding, sharding);
     return Error::success();
   };
-  if (Error error = applyRules(rules.inputs, "input", inputNames(microbatch), context, setInput))
+  if (Error error = applyRules(rules.inputs, "input", inputNames(microbatch), known, setInput))
     return error;
   // The dialect checks each sharding against its tensor and says which is wrong.
   return failed(verify(module)) ? makeError(ExitCode::Data, "") : Error::success();

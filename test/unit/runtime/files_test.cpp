@@ -359,7 +359,7 @@ TEST(Manifest, NamesFileAndKeyOfEveryMistake) {
   EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2", "\"tp\": 0")),
                   "/mesh/tp: found 0, expected an integer from 1");
   EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2", "\"tp\": 4")),
-                  "/ranks: has 2 rows, expected pp 2 × dp 1 × tp 2 = 4");
+                  "/ranks: has 2 rows, expected pp 1 × dp 1 × tp 4 = 4");
   EXPECT_CONTAINS(manifestError(manifestWith("\"tp\": 2", "\"tp\": 99999999999999999999")), "/mesh/tp: found");
   EXPECT_CONTAINS(manifestError(manifestWith("\"rank\": 1", "\"rank\": 0")),
                   "/ranks/1/rank: found 0, expected an integer from 1 to 1");
