@@ -93,7 +93,7 @@ bool isWatched(mlir::Operation &op) {
   if (mlir::isa<hyc::ParamOp>(op))
     return true;
   auto state = mlir::dyn_cast<hyc::StateOp>(op);
-  return state && state.getFacts().isOfQuantized && !state.is(StateRole::fp8Amax);
+  return state && state.getFacts().isOfQuantized && !state.is(hyc::StateRole::fp8Amax);
 }
 
 void runOneDevice(Trained &run) {

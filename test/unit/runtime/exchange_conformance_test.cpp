@@ -266,7 +266,7 @@ TEST_P(Exchange, RanksWithOneShardShareItsSum) {
         return worker.expect("flat", part.whole, DType::kF32, part.elements,
                              [&](int64_t i) { return worker.sumAt(i, 8); });
       },
-      {GetParam().ranks, 1, 1});
+      meshOf(GetParam().ranks, 1, 1));
 }
 
 // Sums that take several chunks where bytes are pulled.
