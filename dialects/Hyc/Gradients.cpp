@@ -24,7 +24,7 @@ constexpr llvm::StringLiteral kLhs = ".lhs", kRhs = ".rhs";
     DerivedOps b(builder, *this, ".grad");                                                                             \
     [[maybe_unused]] Value x = getOperand(), r = getResult(), g = cotangents[0];                                       \
     [[maybe_unused]] Type type = x.getType();                                                                          \
-    results[0] = [&]() -> Value BODY();                                                                                \
+    results[0] = [&]()->Value BODY();                                                                                  \
     return success();                                                                                                  \
   }
 
@@ -91,21 +91,18 @@ UNARY_GRADIENT(ConvertOp, {
     [[maybe_unused]] Type type = x.getType();                                                                          \
     if (wanted[0]) {                                                                                                   \
       [[maybe_unused]] DerivedOps b(builder, *this, (".grad" + kLhs).str());                                           \
-      results[0] = [&]() -> Value LHS();                                                                               \
+      results[0] = [&]()->Value LHS();                                                                                 \
     }                                                                                                                  \
     if (wanted[1]) {                                                                                                   \
       [[maybe_unused]] DerivedOps b(builder, *this, (".grad" + kRhs).str());                                           \
-      results[1] = [&]() -> Value RHS();                                                                               \
+      results[1] = [&]()->Value RHS();                                                                                 \
     }                                                                                                                  \
     return success();                                                                                                  \
   }
 
-BINARY_GRADIENT(
-    AddOp, { return g; }, { return g; })
-BINARY_GRADIENT(
-    SubOp, { return g; }, { return b.create<NegOp>("", g); })
-BINARY_GRADIENT(
-    MulOp, { return b.mul("", g, y); }, { return b.mul("", g, x); })
+BINARY_GRADIENT(AddOp, { return g; }, { return g; })
+BINARY_GRADIENT(SubOp, { return g; }, { return b.create<NegOp>("", g); })
+BINARY_GRADIENT(MulOp, { return b.mul("", g, y); }, { return b.mul("", g, x); })
 BINARY_GRADIENT(
     DivOp, { return b.div("", g, y); },
     { return b.mul("", b.create<NegOp>(".negated", g), b.div(".derivative", b.div(".quotient", x, y), y)); })

@@ -26,8 +26,8 @@ struct Factor {
   FactorKind kind;
 };
 
-using DimFactors = llvm::SmallVector<int, 1>;             // factors of one dimension, major to minor
-using TensorFactors = llvm::SmallVector<DimFactors, 4>;   // one entry a dimension
+using DimFactors = llvm::SmallVector<int, 1>;           // factors of one dimension, major to minor
+using TensorFactors = llvm::SmallVector<DimFactors, 4>; // one entry a dimension
 
 struct ShardingRule {
   llvm::SmallVector<Factor, 6> factors;

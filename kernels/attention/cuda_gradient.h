@@ -19,7 +19,7 @@ namespace hyc::kernels::cuda::attention {
 
 // Blocks that a multiprocessor shall have room for: registers allow three of at most 168 a thread, two of 255.
 template <Side kSide, int D, bool kDrops>
-constexpr int kResidentBlocks = kSide == Side::kQueries &&D <= 64 && !kDrops ? 3 : 2;
+constexpr int kResidentBlocks = kSide == Side::kQueries && D <= 64 && !kDrops ? 3 : 2;
 
 // D of a block's queries, in shared memory and in x.rowD. dO: their tile; o, rowD: at the first of them.
 template <int D, typename T>

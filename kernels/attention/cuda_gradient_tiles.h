@@ -14,21 +14,21 @@ constexpr int kOtherRows = 32, kOtherTiles = kOtherRows / 8;
 template <int D>
 constexpr int kOwnTiles = D <= 64 ? 2 : 1;
 template <int D>
-constexpr int kWarpRows = kOwnTiles<D> *kMmaRows;
+constexpr int kWarpRows = kOwnTiles<D> * kMmaRows;
 template <int D>
-constexpr int kOwnRows = kWarps *kWarpRows<D>;
+constexpr int kOwnRows = kWarps * kWarpRows<D>;
 
 // Shared memory of a block: own₁ and own₂, two buffers of other₁ and other₂, and numbers: D of own queries, or two
 // buffers of lse and D of other queries.
 template <int D>
-constexpr int kOwnBytes = 2 * kOwnRows<D> *D;
+constexpr int kOwnBytes = 2 * kOwnRows<D> * D;
 template <int D>
-constexpr int kOtherBytes = 2 * kOtherRows *D;
+constexpr int kOtherBytes = 2 * kOtherRows * D;
 template <int D>
 constexpr int kTilesBytes = 2 * kOwnBytes<D> + 4 * kOtherBytes<D>;
 constexpr int kNumbers = 4 * kOtherRows;
 template <int D>
-constexpr int kSharedBytes = kTilesBytes<D> + kNumbers *static_cast<int>(sizeof(float));
+constexpr int kSharedBytes = kTilesBytes<D> + kNumbers * static_cast<int>(sizeof(float));
 template <int D>
 __device__ inline int otherAt(int buffer) {
   return 2 * kOwnBytes<D> + buffer * 2 * kOtherBytes<D>;

@@ -40,8 +40,7 @@ void copy(float *dst, const float *src, int64_t n) {
       const int64_t length = n - start < kChunk ? n - start : kChunk;
       const float *from = src + start;
       if (streaming)
-        streamRange(
-            dst + start, length, [=](int64_t i) { return from[i]; }, [=](int64_t i) { return load(from + i); });
+        streamRange(dst + start, length, [=](int64_t i) { return from[i]; }, [=](int64_t i) { return load(from + i); });
       else
         std::memcpy(dst + start, from, length * sizeof(float));
     }
@@ -56,8 +55,7 @@ void fill(float *dst, int64_t n, float value) {
     for (int64_t start = 0; start < n; start += kChunk) {
       const int64_t length = n - start < kChunk ? n - start : kChunk;
       if (streaming)
-        streamRange(
-            dst + start, length, [=](int64_t) { return value; }, [=](int64_t) { return broadcast(value); });
+        streamRange(dst + start, length, [=](int64_t) { return value; }, [=](int64_t) { return broadcast(value); });
       else
         for (int64_t i = start; i < start + length; ++i) dst[i] = value;
     }

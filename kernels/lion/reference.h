@@ -27,12 +27,12 @@ void lion(const LionParams &params, int64_t n, T *param, const T *grad, T *m) {
 namespace hyc::kernels::executed::lion {
 
 inline constexpr ReferenceRow kReferences[] = {
-    referenceOfFloats(
-        "lion",
-        [](auto zero, const ExecutedCall &c) {
-          using T = decltype(zero);
-          reference::lion(c.desc<LionParams>(), c.count({"p", "m", "g"}), c.out<T>("p"), c.in<T>("g"), c.out<T>("m"));
-        }),
+    referenceOfFloats("lion",
+                      [](auto zero, const ExecutedCall &c) {
+                        using T = decltype(zero);
+                        reference::lion(c.desc<LionParams>(), c.count({"p", "m", "g"}), c.out<T>("p"), c.in<T>("g"),
+                                        c.out<T>("m"));
+                      }),
 };
 
 }  // namespace hyc::kernels::executed::lion

@@ -44,7 +44,9 @@ struct PhiloxWords {
 }
 
 // Dropout at `rate`, 0 ≤ rate < 1, keeps the elements whose word is at least this: a share of 1 − rate, to 2^-32.
-[[gnu::always_inline]] constexpr inline int64_t dropoutThreshold(double rate) { return static_cast<int64_t>(rate * 4294967296.0); }
+[[gnu::always_inline]] constexpr inline int64_t dropoutThreshold(double rate) {
+  return static_cast<int64_t>(rate * 4294967296.0);
+}
 // What is kept is multiplied by this, so that the expected value stays.
 [[gnu::always_inline]] constexpr inline float dropoutScale(double rate) { return static_cast<float>(1 / (1 - rate)); }
 

@@ -50,9 +50,7 @@ bool KernelCall::describes(StringRef operand) const {
   return kernel.findOut(name) >= 0 || kernel.findIn(name) >= 0;
 }
 
-bool KernelCall::has(std::string_view operand) const {
-  return describes(operand) && static_cast<bool>(find(operand));
-}
+bool KernelCall::has(std::string_view operand) const { return describes(operand) && static_cast<bool>(find(operand)); }
 
 kernels::ElementType hyc::kernelElementType(Value buffer) {
   Type element = cast<rank::BufferType>(buffer.getType()).getElementType();

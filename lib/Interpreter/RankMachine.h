@@ -132,7 +132,7 @@ private:
   MachineStep &step;
 
   size_t position = 0;
-  bool isInside = false; ///< the current instruction has begun
+  bool isInside = false;          ///< the current instruction has begun
   std::set<llvm::StringRef> seen; ///< functions that this step has run
   bool isFirst = false;
   std::vector<Activation> stack;

@@ -118,7 +118,8 @@ template <typename Op> static double firstDecay(const OpCall &call, Op op) {
 }
 
 /// Executes an update by what `apply` does to its states' values, if it happens.
-static LogicalResult update(OpCall &call, UpdateOpInterface op, llvm::function_ref<void(MutableArrayRef<Tensor>)> apply) {
+static LogicalResult update(OpCall &call, UpdateOpInterface op,
+                            llvm::function_ref<void(MutableArrayRef<Tensor>)> apply) {
   NamedStates states;
   if (failed(findStates(call, op, states)))
     return failure();
@@ -151,7 +152,9 @@ template <typename Op> static LogicalResult evaluateAdam(OpCall &call) {
 }
 
 namespace {
-template <typename T> struct SgdFactors { T lr, scale, momentum, weightDecay; };
+template <typename T> struct SgdFactors {
+  T lr, scale, momentum, weightDecay;
+};
 } // namespace
 
 /// `velocity` may be null.

@@ -10,10 +10,8 @@
 //
 // Operations a token: 6 a parameter that multiplies, and 12·l·h·s for attention, halved by the causal mask (Narayanan
 // et al. 2021 without recomputation).
-#include "CompiledRun.h"
-#include "kernels/gemm/op.h"
+#include <omp.h>
 
-#include "nlohmann/json.hpp"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,9 +19,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <omp.h>
 #include <string>
 #include <vector>
+
+#include "CompiledRun.h"
+#include "kernels/gemm/op.h"
+#include "nlohmann/json.hpp"
 
 using namespace hyc_e2e;
 
@@ -54,9 +55,26 @@ double compileSeconds(const std::string &modelPath, const std::string &folder, i
   std::filesystem::create_directories(cache);
   setenv("HYC_CACHE_DIR", cache.c_str(), 1);
   double start = now();
-  Outcome outcome = execute({tool("hyc-compile"), modelPath, "--weights", "initialise", "--loss", "cross_entropy",
-                             "--logits", "logits", "--labels", "labels", "--micro-batch", "1", "--lr", "3e-4",
-                             "--precision", precision, "--threads", std::to_string(threads), "-o", folder});
+  Outcome outcome = execute({tool("hyc-compile"),
+                             modelPath,
+                             "--weights",
+                             "initialise",
+                             "--loss",
+                             "cross_entropy",
+                             "--logits",
+                             "logits",
+                             "--labels",
+                             "labels",
+                             "--micro-batch",
+                             "1",
+                             "--lr",
+                             "3e-4",
+                             "--precision",
+                             precision,
+                             "--threads",
+                             std::to_string(threads),
+                             "-o",
+                             folder});
   double seconds = now() - start;
   if (outcome.status != 0) {
     std::fprintf(stderr, "%s", outcome.output.c_str());
@@ -94,7 +112,7 @@ void compareBf16(const std::string &f32, int turns, int steps, int threads) {
               1024e3 / best[1], 1024e3 / best[0], hyc::kernels::amxIsUsable() ? "on AMX" : "widened");
 }
 
-} // namespace
+}  // namespace
 
 int main(int argc, char **argv) {
   int threads = 2, steps = 4, turns = 2;
@@ -109,7 +127,7 @@ int main(int argc, char **argv) {
     else if (!std::strcmp(argv[i], "--deeper"))
       deeper = argv[i + 1];
   }
-  const double parameters = 124.4e6 - 1024 * 768; // the position table is added, not multiplied
+  const double parameters = 124.4e6 - 1024 * 768;  // the position table is added, not multiplied
   const double flopsPerToken = 6 * parameters + 12.0 * 12 * 768 * 1024 / 2;
 
   std::string folder = scratch("bench-124m");
@@ -123,8 +141,9 @@ int main(int argc, char **argv) {
   double before = gemmRate(threads);
   std::string log = folder + "/log.jsonl";
   double start = now();
-  pid_t pid = hyc_e2e::start({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", std::to_string(steps), "--threads",
-                              std::to_string(threads), "--log-file", log}, folder + "/output.txt");
+  pid_t pid = hyc_e2e::start({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", std::to_string(steps),
+                              "--threads", std::to_string(threads), "--log-file", log},
+                             folder + "/output.txt");
   double firstStep = 0;
   int status = -1;
   while ((status = waitFor(pid, 0.05)) == -1)
@@ -137,14 +156,14 @@ int main(int argc, char **argv) {
   }
   std::vector<double> milliseconds;
   std::ifstream file(log);
-  for (std::string line; std::getline(file, line);)
-    milliseconds.push_back(nlohmann::json::parse(line)["ms"]);
+  for (std::string line; std::getline(file, line);) milliseconds.push_back(nlohmann::json::parse(line)["ms"]);
   double best = *std::min_element(milliseconds.begin(), milliseconds.end());
   double tokensPerSecond = 1024 / (best * 1e-3), rate = tokensPerSecond * flopsPerToken * 1e-9;
   std::printf("gemm 1024x3072x768      %6.1f GFLOP/s before, %.1f after (%d threads)\n", before, after, threads);
-  std::printf("start to first step     %6.2f s, the first step itself %.2f s\n", firstStep, milliseconds.front() * 1e-3);
-  std::printf("training                %6.1f tokens/s (best of %zu steps), %.1f GFLOP/s, share of gemm %.2f\n", tokensPerSecond,
-              milliseconds.size(), rate, rate / std::max(before, after));
+  std::printf("start to first step     %6.2f s, the first step itself %.2f s\n", firstStep,
+              milliseconds.front() * 1e-3);
+  std::printf("training                %6.1f tokens/s (best of %zu steps), %.1f GFLOP/s, share of gemm %.2f\n",
+              tokensPerSecond, milliseconds.size(), rate, rate / std::max(before, after));
   if (turns > 0) compareBf16(folder, turns, steps, threads);
   return 0;
 }

@@ -49,7 +49,7 @@ constexpr int kBuffers = 3;  // one is read into, one updated, one written from
 
 class Stream {
  public:
-  explicit Stream(const Settings& settings) : settings_(settings) {
+  explicit Stream(const Settings &settings) : settings_(settings) {
     const int64_t scalars = kBlockBytes;
     arenas_ = {{"host", gradientOffset() + 4 * settings.elements + scalars, Sharing::kPrivate},
                {"nvme", kQuantities * 4 * settings.elements, Sharing::kFile}};
@@ -61,11 +61,11 @@ class Stream {
     Result<std::unique_ptr<ConnectedRank>> rank = ConnectedRank::connect(program_, environment, settings.folder);
     if (!rank.ok()) fail(rank.status());
     rank_ = std::move(*rank);
-    float* gradient = ctx().ptr<float>(kHost, gradientOffset());
+    float *gradient = ctx().ptr<float>(kHost, gradientOffset());
     for (int64_t i = 0; i < settings.elements; ++i) gradient[i] = 1e-3f * static_cast<float>(i % 17 - 8);
   }
 
-  Context& ctx() { return rank_->context(); }
+  Context &ctx() { return rank_->context(); }
   int64_t groups() const { return settings_.elements / settings_.subGroup; }
 
   // One step as an emitted @apply makes it: group i + 1 is read and group i - 1 written while group i is updated.
@@ -85,14 +85,14 @@ class Stream {
         writes[group % kBuffers][q] = evictStart(ctx(), inHost(group, q), inFile(group, q), bytes());
       }
     }
-    for (auto& tickets : writes) waitAll(tickets);
+    for (auto &tickets : writes) waitAll(tickets);
     if (!ctx().status().ok()) fail(ctx().status());
     return seconds() - begin;
   }
 
   // Bytes per second of the same transfers, bounded by nothing but the disk: all are started at once.
   double transfersAlone() {
-    BlockFile& file = *ctx().file();
+    BlockFile &file = *ctx().file();
     const double begin = seconds();
     std::vector<IoTicket> tickets;
     for (int64_t group = 0; group < groups(); group += 2) {
@@ -100,14 +100,14 @@ class Stream {
       for (int64_t side : {int64_t{0}, int64_t{1}}) {
         const int64_t read = group + side, written = group + 1 - side;
         for (int q = 0; q < kQuantities; ++q) {
-          std::byte* to = ctx().ptr<std::byte>(inHost(side, q));
-          std::byte* from = ctx().ptr<std::byte>(inHost(2, q));
+          std::byte *to = ctx().ptr<std::byte>(inHost(side, q));
+          std::byte *from = ctx().ptr<std::byte>(inHost(2, q));
           if (read < groups()) tickets.push_back(file.startRead(to, bytes(), inFile(read, q).offset));
           if (written < groups()) tickets.push_back(file.startWrite(from, bytes(), inFile(written, q).offset));
         }
       }
     }
-    for (const IoTicket& ticket : tickets) {
+    for (const IoTicket &ticket : tickets) {
       const Status status = file.wait(ticket);
       if (!status.ok()) fail(status);
     }
@@ -121,7 +121,7 @@ class Stream {
     return seconds() - begin;
   }
 
-  [[noreturn]] static void fail(const Status& status) {
+  [[noreturn]] static void fail(const Status &status) {
     std::fprintf(stderr, "offload_bench: error: %s\n", status.message().c_str());
     std::exit(status.exitCode());
   }
@@ -132,13 +132,13 @@ class Stream {
   BufferRef inHost(int64_t group, int q) const { return {kHost, (group % kBuffers * kQuantities + q) * bytes()}; }
   BufferRef inFile(int64_t group, int q) const { return {kNvme, (group * kQuantities + q) * bytes()}; }
 
-  void startReads(int64_t group, MoveTicket* tickets) {
+  void startReads(int64_t group, MoveTicket *tickets) {
     for (int q = 0; q < kQuantities; ++q) {
       tickets[q] = fetchStart(ctx(), inFile(group, q), inHost(group, q), bytes());
     }
   }
   void waitAll(MoveTicket (&tickets)[kQuantities]) {
-    for (MoveTicket& ticket : tickets) {
+    for (MoveTicket &ticket : tickets) {
       wait(ctx(), ticket);
       ticket = {};
     }
@@ -156,7 +156,7 @@ class Stream {
 };
 
 // Bytes per second of `depth` threads that read one half of a file and write the other, past the cache.
-double mixedRate(const Settings& settings, int64_t bytesEachWay, int depth, int64_t pieceBytes) {
+double mixedRate(const Settings &settings, int64_t bytesEachWay, int depth, int64_t pieceBytes) {
   const std::string path = settings.folder + "/offload_bench-" + std::to_string(getpid());
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_DIRECT | O_CLOEXEC, 0600);
   if (fd < 0) Stream::fail(errnoError("cannot create '" + path + "'", errno));
@@ -169,7 +169,7 @@ double mixedRate(const Settings& settings, int64_t bytesEachWay, int depth, int6
     next = 0;
     for (int i = 0; i < depth; ++i) {
       threads.emplace_back([&] {
-        void* memory = std::aligned_alloc(kBlockBytes, pieceBytes);
+        void *memory = std::aligned_alloc(kBlockBytes, pieceBytes);
         std::memset(memory, 1, pieceBytes);
         for (int64_t piece = next++; piece < 2 * pieces; piece = next++) {
           // In turn one of each half.
@@ -181,7 +181,7 @@ double mixedRate(const Settings& settings, int64_t bytesEachWay, int depth, int6
         std::free(memory);
       });
     }
-    for (std::thread& thread : threads) thread.join();
+    for (std::thread &thread : threads) thread.join();
   };
   run(true);  // so that what is read was written
   const double begin = seconds();
@@ -193,7 +193,7 @@ double mixedRate(const Settings& settings, int64_t bytesEachWay, int depth, int6
   return static_cast<double>(2 * pieces * pieceBytes) / time;
 }
 
-double bestRate(const Settings& settings, int64_t bytesEachWay) {
+double bestRate(const Settings &settings, int64_t bytesEachWay) {
   double best = 0;
   for (int64_t pieceBytes : {int64_t{1} << 20, int64_t{4} << 20}) {
     for (int depth : {4, 16, 64}) {
@@ -220,9 +220,9 @@ double triadRate() {
 }
 
 // The update in memory over groups one after the other, as a step without a disk runs it.
-void benchHost(const Settings& settings, double triad) {
+void benchHost(const Settings &settings, double triad) {
   std::vector<float> state[4];
-  for (std::vector<float>& quantity : state) quantity.assign(static_cast<size_t>(settings.elements), 0.5f);
+  for (std::vector<float> &quantity : state) quantity.assign(static_cast<size_t>(settings.elements), 0.5f);
   double best = 1e30;
   for (int i = 0; i <= settings.steps; ++i) {
     const double begin = seconds();
@@ -236,7 +236,7 @@ void benchHost(const Settings& settings, double triad) {
               rate / triad);
 }
 
-void benchNvme(const Settings& settings) {
+void benchNvme(const Settings &settings) {
   const int64_t bytesEachWay = kQuantities * 4 * settings.elements;
   const double before = bestRate(settings, bytesEachWay);
   Stream stream(settings);
@@ -256,14 +256,14 @@ void benchNvme(const Settings& settings) {
   std::printf("nvme: step over max(update, bytes / rate): ratio %.2f\n", step / std::max(alone, disk));
 }
 
-bool isInMemory(const std::string& folder) {
+bool isInMemory(const std::string &folder) {
   struct statfs info;
   return statfs(folder.c_str(), &info) == 0 && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto flag = std::find(words.begin(), words.end(), "--in-memory");
   const bool inMemory = flag != words.end();

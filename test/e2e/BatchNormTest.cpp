@@ -113,8 +113,8 @@ TEST(BatchNormRun, TrainsAndIsEvaluatedAsPyTorchDoes) {
 
   const double expected = reference().at("loss.evaluation").values.front();
   for (int dp : {1, 2}) {
-    const std::string evaluating =
-        compile("resnet.pt2", dp, "evaluation-dp" + std::to_string(dp), {dp == 1 ? "--mode" : "--entry", "evaluate", "--weights", weights});
+    const std::string evaluating = compile("resnet.pt2", dp, "evaluation-dp" + std::to_string(dp),
+                                           {dp == 1 ? "--mode" : "--entry", "evaluate", "--weights", weights});
     EXPECT_NEAR(evaluate(evaluating) / expected, 1.0, 1e-4) << "dp " << dp;
   }
 }

@@ -97,17 +97,36 @@ std::string Layout::name() const {
 std::vector<std::string> hyc_e2e::compileArguments(const Layout &layout, const std::string &folder) {
   // 16 = micro-batch × grad-accum × dp, with at least two micro-batches for the pipeline to have something to do.
   int accumulation = layout.dp == 8 ? 2 : 4, microBatch = 16 / (accumulation * layout.dp);
-  std::vector<std::string> arguments = {
-      tool("hyc-compile"),  model("gpt2-tiny.onnx"),         "--loss", "cross_entropy",
-      "--logits",           "logits",                        "--labels", "labels",
-      "--tp",               std::to_string(layout.tp),       "--pp", std::to_string(layout.pp),
-      "--dp",               std::to_string(layout.dp),       "--micro-batch", std::to_string(microBatch),
-      "--grad-accum",       std::to_string(accumulation),    "--optimizer", layout.optimizer,
-      "--schedule",         layout.schedule,                 "-o", folder};
+  std::vector<std::string> arguments = {tool("hyc-compile"),
+                                        model("gpt2-tiny.onnx"),
+                                        "--loss",
+                                        "cross_entropy",
+                                        "--logits",
+                                        "logits",
+                                        "--labels",
+                                        "labels",
+                                        "--tp",
+                                        std::to_string(layout.tp),
+                                        "--pp",
+                                        std::to_string(layout.pp),
+                                        "--dp",
+                                        std::to_string(layout.dp),
+                                        "--micro-batch",
+                                        std::to_string(microBatch),
+                                        "--grad-accum",
+                                        std::to_string(accumulation),
+                                        "--optimizer",
+                                        layout.optimizer,
+                                        "--schedule",
+                                        layout.schedule,
+                                        "-o",
+                                        folder};
   // As in test/models/export_gpt2.py.
   static const std::map<std::string, std::vector<std::string>> kHyperparameters = {
-      {"sgd", {"--lr", "0.1", "--weight-decay", "0"}},      {"adamw", {"--lr", "1e-3", "--weight-decay", "0.01"}},
-      {"adam", {"--lr", "1e-3", "--weight-decay", "0.01"}}, {"lamb", {"--lr", "0.02", "--weight-decay", "0.01"}},
+      {"sgd", {"--lr", "0.1", "--weight-decay", "0"}},
+      {"adamw", {"--lr", "1e-3", "--weight-decay", "0.01"}},
+      {"adam", {"--lr", "1e-3", "--weight-decay", "0.01"}},
+      {"lamb", {"--lr", "0.02", "--weight-decay", "0.01"}},
       {"lion", {"--lr", "2e-4", "--weight-decay", "0.1"}}};
   const std::vector<std::string> &chosen = kHyperparameters.at(layout.optimizer);
   arguments.insert(arguments.end(), chosen.begin(), chosen.end());
@@ -148,8 +167,9 @@ Log hyc_e2e::readLog(const std::string &path) {
 Log hyc_e2e::train(const std::string &folder, int steps, const std::vector<std::string> &extra) {
   std::string logFile = folder + "/log.jsonl";
   std::filesystem::remove(logFile);
-  std::vector<std::string> arguments = {tool("hyc-run"), folder,   "--data",     model("text.bin"), "--no-shuffle",
-                                        "--steps",       std::to_string(steps), "--log-file", logFile};
+  std::vector<std::string> arguments = {tool("hyc-run"),       folder,         "--data",
+                                        model("text.bin"),     "--no-shuffle", "--steps",
+                                        std::to_string(steps), "--log-file",   logFile};
   arguments.insert(arguments.end(), extra.begin(), extra.end());
   Outcome outcome = execute(arguments);
   if (outcome.status != 0)

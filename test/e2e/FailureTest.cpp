@@ -46,7 +46,8 @@ protected:
     output = folder + "/output.txt";
     std::string log = folder + "/long.jsonl";
     fs::remove(log);
-    launcher = start({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", "1000000", "--log-file", log}, output);
+    launcher =
+        start({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", "1000000", "--log-file", log}, output);
     for (int i = 0; i < 2000 && contents(log).find('\n') == std::string::npos; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     ranks = processesOf(folder);
@@ -95,8 +96,8 @@ TEST_F(RunningJob, LeavesNobodyBehindWhenTheLauncherIsKilled) {
 
 TEST(Refusals, ThreeHeadsOverTp2) {
   std::string folder = scratch("three-heads");
-  Outcome outcome = execute({tool("hyc-compile"), model("gpt2-3heads.onnx"), "--loss", "cross_entropy", "--logits", "logits",
-                             "--labels", "labels", "--tp", "2", "--micro-batch", "1", "-o", folder});
+  Outcome outcome = execute({tool("hyc-compile"), model("gpt2-3heads.onnx"), "--loss", "cross_entropy", "--logits",
+                             "logits", "--labels", "labels", "--tp", "2", "--micro-batch", "1", "-o", folder});
   EXPECT_EQ(outcome.status, 65) << outcome.output;
   EXPECT_NE(outcome.output.find("has 3 heads, expected a multiple of 2"), std::string::npos) << outcome.output;
   EXPECT_FALSE(fs::exists(folder));
@@ -104,8 +105,8 @@ TEST(Refusals, ThreeHeadsOverTp2) {
 
 TEST(Refusals, MoreStagesThanLayers) {
   std::string folder = scratch("many-stages");
-  Outcome outcome = execute({tool("hyc-compile"), model("gpt2-5layer.onnx"), "--loss", "cross_entropy", "--logits", "logits",
-                             "--labels", "labels", "--pp", "64", "--micro-batch", "1", "-o", folder});
+  Outcome outcome = execute({tool("hyc-compile"), model("gpt2-5layer.onnx"), "--loss", "cross_entropy", "--logits",
+                             "logits", "--labels", "labels", "--pp", "64", "--micro-batch", "1", "-o", folder});
   EXPECT_EQ(outcome.status, 65) << outcome.output;
   EXPECT_NE(outcome.output.find("lower --pp to at most"), std::string::npos) << outcome.output;
 }
@@ -115,9 +116,26 @@ class FiveLayers : public testing::TestWithParam<int> {};
 TEST_P(FiveLayers, CutIntoStagesTrainAsOneDoes) {
   auto losses = [](int stages) {
     std::string folder = scratch("five-layers-" + std::to_string(stages));
-    Outcome outcome = execute({tool("hyc-compile"), model("gpt2-5layer.onnx"), "--loss", "cross_entropy", "--logits", "logits",
-                               "--labels", "labels", "--pp", std::to_string(stages), "--micro-batch", "2", "--grad-accum",
-                               "4", "--optimizer", "sgd", "--lr", "0.1", "-o", folder});
+    Outcome outcome = execute({tool("hyc-compile"),
+                               model("gpt2-5layer.onnx"),
+                               "--loss",
+                               "cross_entropy",
+                               "--logits",
+                               "logits",
+                               "--labels",
+                               "labels",
+                               "--pp",
+                               std::to_string(stages),
+                               "--micro-batch",
+                               "2",
+                               "--grad-accum",
+                               "4",
+                               "--optimizer",
+                               "sgd",
+                               "--lr",
+                               "0.1",
+                               "-o",
+                               folder});
     EXPECT_EQ(outcome.status, 0) << outcome.output;
     return train(folder, 5).losses;
   };

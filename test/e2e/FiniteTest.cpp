@@ -30,7 +30,8 @@ TEST_P(CheckFinite, NamesTheStepAndTheFirstOpOfADivergingRun) {
   Outcome outcome = execute(runArguments(compiled(diverging)));
   EXPECT_EQ(outcome.status, 65) << outcome.output;
   EXPECT_THAT(outcome.output, testing::HasSubstr("step 2, micro-batch 1 of "));
-  // Whatever the layout: embeddings of 1e30 are finite and so is their norm, times a scale of 1e30, but no product of it.
+  // Whatever the layout: embeddings of 1e30 are finite and so is their norm, times a scale of 1e30, but no product of
+  // it.
   EXPECT_THAT(outcome.output, testing::HasSubstr("forward: transformer.h.0.attn.c_attn.einsum makes "));
   EXPECT_THAT(outcome.output, testing::Not(testing::HasSubstr("step 3")));
 }

@@ -86,14 +86,15 @@ TEST_P(ZeroStages, HaveTheSameBits) {
       EXPECT_GT(norm, 0.5) << "clipping is meant to be active";
     const std::pair<std::string, std::vector<std::string>> variants[] = {
         {"1", flags("1")},
-        {"2", flags("2", {"--reductions-in-flight", "3", "--reduce-bucket-size", "20000", "--allgather-bucket-size", "20000"})},
+        {"2", flags("2", {"--reductions-in-flight", "3", "--reduce-bucket-size", "20000", "--allgather-bucket-size",
+                          "20000"})},
         {"3", flags("3", {"--stage3-param-persistence-threshold", "5000"})},
         {"3_ahead", flags("3", {"--stage3-param-persistence-threshold", "0", "--stage3-prefetch", "2",
                                 "--stage3-max-live-parameters", "100000"})},
         {"3_again", flags("3", {"--stage3-param-persistence-threshold", "0", "--recompute", "layer"})},
-        {"3_out", flags("3", {"--stage3-param-persistence-threshold", "5000", "--recompute", "layer", "--offload-optimizer",
-                              "cpu", "--offload-param", "cpu", "--offload-gradients", "cpu", "--offload-activations",
-                              "cpu"})}};
+        {"3_out",
+         flags("3", {"--stage3-param-persistence-threshold", "5000", "--recompute", "layer", "--offload-optimizer",
+                     "cpu", "--offload-param", "cpu", "--offload-gradients", "cpu", "--offload-activations", "cpu"})}};
     for (const auto &[name, arguments] : variants) {
       Trained flat = trainWith(mesh, "adamw", name + "_" + reduction, arguments);
       EXPECT_EQ(flat.log.losses, whole.log.losses) << name << ", " << reduction;

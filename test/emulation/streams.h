@@ -1,7 +1,7 @@
 // Streams, events and recorded graphs of the emulated device. What is put on a stream is a node that comes after
 // others: the one before it on its stream, and those whose events the stream was told to wait for.
 //
-//   HYC_EMULATION_STREAMS=late     a node runs when somebody waits for it, and what nothing makes it wait for, last [late]
+//   HYC_EMULATION_STREAMS=late     a node runs when somebody waits for it, and what nobody waits for last [late]
 //   HYC_EMULATION_STREAMS=early    a node runs as soon as it may, mostly at once
 //   HYC_EMULATION_STREAMS=copies   on streams that never had a kernel as soon as it may, on others late
 //

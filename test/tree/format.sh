@@ -11,7 +11,7 @@ if ! command -v clang-format-22 >/dev/null; then
   echo "skipped: clang-format-22 is missing (scripts/install-deps installs it)"
   exit 77
 fi
-sources() { find cmake dialects include lib runtime kernels tools test \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0; }
+sources() { find dialects include lib runtime kernels tools test \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0; }
 if [ "${2:-}" = --fix ]; then
   sources | xargs -0 -n 20 -P "$(nproc)" clang-format-22 -i
   exit 0

@@ -37,7 +37,8 @@ private:
 
   rank::CallOp op;
   const kernels::KernelDescription &kernel;
-  mutable std::deque<llvm::SmallVector<int64_t>> strides; ///< of operands that were asked for: what they were given lasts
+  mutable std::deque<llvm::SmallVector<int64_t>>
+      strides; ///< of operands that were asked for: what they were given lasts
 };
 
 /// Of the elements of a buffer.

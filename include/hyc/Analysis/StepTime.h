@@ -1,9 +1,9 @@
 // StepTime: how long a step takes, and for how much of it ranks wait, on a machine that is described by a few rates.
 //
 // The schedule is executed with a clock a stage: kernels take what their operations or their bytes take, whichever is
-// longer (the roofline of Williams et al. 2009); an exchange takes its latency and what a ring that moves least sends; a
-// transfer between stages begins when both sides have come to it. With a communication thread, exchanges progress while
-// kernels run, one after the other. The ranks of a stage are alike, so one clock stands for all.
+// longer (the roofline of Williams et al. 2009); an exchange takes its latency and what a ring that moves least sends;
+// a transfer between stages begins when both sides have come to it. With a communication thread, exchanges progress
+// while kernels run, one after the other. The ranks of a stage are alike, so one clock stands for all.
 //
 // The surprise: two kinds of waiting are told apart. Exposed communication is what a better overlap could hide; a stage
 // that idles waits for another one to compute, which is the pipeline's bubble.

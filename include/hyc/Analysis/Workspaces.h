@@ -1,7 +1,8 @@
 // What a rank has beside its tensors: scratch memory of kernels, and fixed costs.
 //
 // Scratch memory is what library kernels and, on GPUs, generated reductions want beside their operands. It comes out of
-// an arena, so that a step allocates nothing; how much is part of each kernel's description (kernels/<op>/description.h).
+// an arena, so that a step allocates nothing; how much is part of each kernel's description
+// (kernels/<op>/description.h).
 #ifndef HYC_ANALYSIS_WORKSPACES_H
 #define HYC_ANALYSIS_WORKSPACES_H
 

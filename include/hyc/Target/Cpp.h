@@ -22,8 +22,8 @@
 namespace hyc {
 
 struct CppOptions {
-  std::string name = "model"; // of the job: programs are called NAME.stageS
-  uint64_t planHash = 0;      // equal in all programs of a job and in its manifest
+  std::string name = "model";         // of the job: programs are called NAME.stageS
+  uint64_t planHash = 0;              // equal in all programs of a job and in its manifest
   std::vector<int64_t> architectures; // of GPUs, as in 90; none: programs for CPUs
 };
 

@@ -90,8 +90,7 @@ LogicalResult ConfigReader::readBool(StringRef key, bool &value) {
 static std::string listOf(ArrayRef<StringRef> choices) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  llvm::interleave(
-      choices, os, [&](StringRef choice) { os << '"' << choice << '"'; }, " or ");
+  llvm::interleave(choices, os, [&](StringRef choice) { os << '"' << choice << '"'; }, " or ");
   return text;
 }
 

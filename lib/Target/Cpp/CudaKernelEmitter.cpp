@@ -265,8 +265,7 @@ private:
         used.push_back(i);
         return "at." + field(i);
       });
-      if (failed(printElement(
-              printer, [&](unsigned i) { return "at." + field(operands.inputs() + i); }, stream)))
+      if (failed(printElement(printer, [&](unsigned i) { return "at." + field(operands.inputs() + i); }, stream)))
         return failure();
     }
     SmallVector<unsigned> wholeResults;

@@ -1,5 +1,5 @@
-// What bodies of generated kernels call, on CPUs and GPUs: the functions of dialects/Rank/ScalarFunctions.h that are not in
-// any library, and how a result is written.
+// What bodies of generated kernels call, on CPUs and GPUs: the functions of dialects/Rank/ScalarFunctions.h that are
+// not in any library, and how a result is written.
 #ifndef HYC_LIB_TARGET_CPP_KERNELFUNCTIONS_H
 #define HYC_LIB_TARGET_CPP_KERNELFUNCTIONS_H
 

@@ -153,8 +153,7 @@ std::string ReductionPrinter::space() const {
 LogicalResult ReductionPrinter::printElement(std::string &text) {
   llvm::raw_string_ostream os(text);
   BodyPrinter printer(kernel);
-  return printElement(
-      printer, [&](unsigned i) { return printer.out(i); }, os);
+  return printElement(printer, [&](unsigned i) { return printer.out(i); }, os);
 }
 
 LogicalResult ReductionPrinter::printElement(BodyPrinter &printer, llvm::function_ref<std::string(unsigned)> out,

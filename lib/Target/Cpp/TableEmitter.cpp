@@ -79,6 +79,7 @@ private:
   void emitDispatcher(dist::InstructionKind kind);
   std::string dispatcher(dist::InstructionKind kind);
   std::string describeMesh();
+  FailureOr<std::string> scalarsText();
   LogicalResult emitProgram();
   std::string initializer(rank::StateOp state);
   std::string splits(rank::StateOp state);
@@ -360,7 +361,8 @@ std::string TableEmitter::describeMesh() {
   return text + "}, .batch = " + axisList(mesh.getBatchAxes()) + "}";
 }
 
-LogicalResult TableEmitter::emitProgram() {
+/// The states and numbers that the runtime reads or writes by itself, in the order of its struct.
+FailureOr<std::string> TableEmitter::scalarsText() {
   std::string scalars;
   // A program that only computes a model's outputs has neither loss nor gradients.
   bool trains =
@@ -400,6 +402,13 @@ LogicalResult TableEmitter::emitProgram() {
     if (!optional.empty())
       scalars += std::exchange(skipped, "") + ", " + optional;
   }
+  return scalars;
+}
+
+LogicalResult TableEmitter::emitProgram() {
+  FailureOr<std::string> scalars = scalarsText();
+  if (failed(scalars))
+    return failure();
   // A stage in the middle reads no input: the batch is the same everywhere. Where nothing is a token, a sample is one.
   int64_t samples = 1, sequence = std::max<int64_t>(1, tokensOfSample(module));
   for (auto any : module.getOps<rank::ProgramOp>())
@@ -426,7 +435,7 @@ LogicalResult TableEmitter::emitProgram() {
     os << "    .architectures = kArchitectures,\n";
   os << "    .batch = {.samples = " << samples << ", .microBatches = " << microBatches << ", .sequence = " << sequence
      << "},\n";
-  os << "    .scalars = {" << scalars
+  os << "    .scalars = {" << *scalars
      << "},  // loss sum, token count, gradient norm; loss scale, hysteresis, applied steps; momentum, learning rate\n";
   os << "    .arenas = kArenas,\n    .states = " << tableUse("StateDesc", "kStates")
      << ",\n    .inputs = " << tableUse("InputDesc", "kInputs")

@@ -67,7 +67,9 @@ private:
     auto key = std::pair(value, stage.getInt());
     if (Value known = found.lookup(key))
       return known;
-    Value result = isFree(def) ? repeated(cast<OpResult>(value), user) : isOffloaded(value) ? moved(value, user) : value;
+    Value result = isFree(def)          ? repeated(cast<OpResult>(value), user)
+                   : isOffloaded(value) ? moved(value, user)
+                                        : value;
     return found[key] = result;
   }
 
@@ -96,8 +98,8 @@ private:
   static Value copy(OpBuilder &builder, Value value, StringRef to, const std::string &id, Operation *user,
                     bool isBackward) {
     auto type = cast<RankedTensorType>(value.getType());
-    auto start = dist::CopyStartOp::create(builder, value.getLoc(),
-                                           dist::PendingType::get(builder.getContext(), type), value, to);
+    auto start = dist::CopyStartOp::create(builder, value.getLoc(), dist::PendingType::get(builder.getContext(), type),
+                                           value, to);
     auto wait = dist::WaitOp::create(builder, value.getLoc(), type, start.getPending());
     setId(wait, id);
     for (Operation *op : {start.getOperation(), wait.getOperation()}) {

@@ -92,6 +92,8 @@ private:
   std::optional<rank::WriteMode> accumulationMode(llvm::ArrayRef<mlir::Value> results);
 
   // Matrix products.
+  void storeOrdered(mlir::Operation *op, mlir::Value from, llvm::StringRef order, llvm::StringRef letters,
+                    const Destination &to);
   llvm::LogicalResult lowerProduct(mlir::Operation *op, llvm::StringRef spec, mlir::Value lhs, mlir::Value rhs,
                                    mlir::Value bias);
   mlir::Value permuted(mlir::Value buffer, llvm::StringRef letters, llvm::StringRef order, llvm::StringRef id);

@@ -200,7 +200,9 @@ template <> LogicalResult FunctionLowering::lower(dist::ReduceScatterStartOp op)
 template <> LogicalResult FunctionLowering::lower(dist::AllToAllStartOp op) {
   return ExchangeLowering(*this, op).allToAll(op);
 }
-template <> LogicalResult FunctionLowering::lower(dist::ShiftStartOp op) { return ExchangeLowering(*this, op).shift(op); }
+template <> LogicalResult FunctionLowering::lower(dist::ShiftStartOp op) {
+  return ExchangeLowering(*this, op).shift(op);
+}
 
 template <> LogicalResult FunctionLowering::lower(dist::WaitOp op) {
   rank::WaitOp::create(builder, op.getLoc(), tickets.lookup(op.getPending()));

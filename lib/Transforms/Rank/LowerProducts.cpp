@@ -105,6 +105,24 @@ Value FunctionLowering::permuted(Value buffer, StringRef letters, StringRef orde
   return dense;
 }
 
+/// Puts the dense `from`, whose dimensions stand in `order`, where the result of `op` lies, in the result's own order.
+void FunctionLowering::storeOrdered(Operation *op, Value from, StringRef order, StringRef letters,
+                                    const Destination &to) {
+  auto type = cast<rank::BufferType>(to.buffer.getType());
+  LetterStrides ownOrder(letters, type);
+  SmallVector<int64_t> shape, strides;
+  for (char letter : order) {
+    shape.push_back(ownOrder.size(letter));
+    strides.push_back(ownOrder.stride(letter));
+  }
+  StringRef id = getId(op);
+  if (to.mode == rank::WriteMode::overwrite)
+    return copy(view(to.buffer, 0, type.withLayout(shape, strides)), from, id);
+  Value dense = allocate(type, kActivations, op->getLoc(), id);
+  copy(view(dense, 0, type.withLayout(shape, strides)), from, id);
+  call(op, "accumulate", to.buffer, dense, {}, to.mode);
+}
+
 LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Value lhs, Value rhs, Value bias) {
   Value result = op->getResult(0);
   auto resultType = cast<RankedTensorType>(result.getType());
@@ -160,24 +178,8 @@ LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Valu
                                    layoutC->batchStride, viaTemporary ? rank::WriteMode::overwrite : to.mode);
   if (!id.empty())
     gemm->setAttr("id", builder.getStringAttr(id));
-  if (viaTemporary) {
-    // Back into the result's own order.
-    auto type = cast<rank::BufferType>(to.buffer.getType());
-    LetterStrides letters(resultLetters, type);
-    SmallVector<int64_t> shape, strides;
-    for (char letter : order) {
-      shape.push_back(letters.size(letter));
-      strides.push_back(letters.stride(letter));
-    }
-    Value ordered = view(to.buffer, 0, type.withLayout(shape, strides));
-    if (to.mode == rank::WriteMode::overwrite) {
-      copy(ordered, c, id);
-    } else {
-      Value dense = allocate(type, kActivations, op->getLoc(), id);
-      copy(view(dense, 0, type.withLayout(shape, strides)), c, id);
-      call(op, "accumulate", to.buffer, dense, {}, to.mode);
-    }
-  }
+  if (viaTemporary)
+    storeOrdered(op, c, order, resultLetters, to);
   buffers[result] = to.buffer;
   return success();
 }

@@ -89,6 +89,7 @@ public:
 private:
   void readFunctions();
   void simulate();
+  void shareSlots();
   void useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end, bool isProducer);
   int64_t placePersistent(rank::ArenaOp arena, int64_t &exactBytes);
   void placeArena(rank::ArenaOp arena);
@@ -268,7 +269,11 @@ void ProgramPlacer::simulate() {
     entry.end = now;
     account.instructions.push_back(std::move(entry));
   }
-  // One copy serves all slots where no two are alive at once.
+  shareSlots();
+}
+
+/// One copy of a record serves all slots where no two are alive at once.
+void ProgramPlacer::shareSlots() {
   for (auto &[name, entry] : records) {
     auto &[uses, item] = entry;
     SmallVector<RecordLife> lives(item.lives);

@@ -90,6 +90,7 @@ private:
   bool isClosed(const Repeat &repeat) const;
   size_t prefixVotes(size_t begin, size_t period, StringRef &prefix) const;
   Repeat alignToLayer(Repeat repeat, size_t slack) const;
+  class Outline;
   void outline(const Repeat &repeat);
   std::string uniqueName(StringRef prefix);
 
@@ -215,87 +216,138 @@ std::string spelled(std::string name) {
   return name;
 }
 
-void LayerSharer::outline(const Repeat &repeat) {
-  StringRef firstPrefix;
-  prefixVotes(repeat.begin, repeat.period, firstPrefix);
-  OpBuilder builder(func);
-  auto shared = rank::FuncOp::create(builder, calls[repeat.begin]->getLoc(), uniqueName(firstPrefix));
-  Block &body = shared.getBody().emplaceBlock();
-  OpBuilder inner = OpBuilder::atBlockBegin(&body);
+/// The body that all repetitions share, while it is made from the first one.
+class LayerSharer::Outline {
+public:
+  Outline(LayerSharer &sharer, const Repeat &repeat, StringRef prefix)
+      : sharer(sharer), repeat(repeat), prefix(prefix), builder(sharer.func),
+        shared(rank::FuncOp::create(builder, at(0, 0)->getLoc(), sharer.uniqueName(prefix))),
+        body(shared.getBody().emplaceBlock()), inner(OpBuilder::atBlockBegin(&body)), arguments(repeat.count) {}
 
+  void clone(size_t call);
+  void finish();
+
+  rank::FuncOp getFunction() { return shared; }
+  ValueRange argumentsOf(size_t repetition) { return arguments[repetition]; }
+
+private:
+  Operation *at(size_t repetition, size_t call) const {
+    return sharer.calls[repeat.begin + repetition * repeat.period + call];
+  }
+  /// Where an operand lies in each repetition.
+  std::string placesOf(size_t call, unsigned operand) const;
+  bool isEverywhereTheSame(size_t call, unsigned operand) const;
+  void map(size_t call, unsigned operand);
+  Value addArgument(size_t call, unsigned operand);
+  std::string nameOf(size_t call, Value argument);
+
+  LayerSharer &sharer;
+  const Repeat &repeat;
+  StringRef prefix;
+  OpBuilder builder;
+  rank::FuncOp shared;
+  Block &body;
+  OpBuilder inner;
   IRMapping mapping;
-  SmallVector<SmallVector<Value>> arguments(repeat.count); // by repetition
+  SmallVector<SmallVector<Value>> arguments; // by repetition
   SmallVector<Attribute> names, arenas;
   llvm::StringSet<> usedNames;
   llvm::StringMap<Value> byPlaces; // places in all repetitions -> value inside
-  auto map = [&](size_t call, unsigned operand) {
-    Value first = calls[repeat.begin + call]->getOperand(operand);
-    if (isa<rank::TicketType>(first.getType()))
-      return;
-    std::string places;
-    bool equal = true;
-    for (size_t r = 0; r < repeat.count; ++r) {
-      std::string place = placeOf(calls[repeat.begin + r * repeat.period + call]->getOperand(operand));
-      equal &= place == placeOf(first);
-      places += place + "; ";
-    }
-    Value &inside = byPlaces[places];
-    if (!inside && equal) {
-      inside = inner.clone(*first.getDefiningOp())->getResult(0);
-      inside.getDefiningOp()->removeAttr("id");
-    } else if (!inside) {
-      inside = body.addArgument(first.getType(), first.getLoc());
-      for (size_t r = 0; r < repeat.count; ++r)
-        arguments[r].push_back(calls[repeat.begin + r * repeat.period + call]->getOperand(operand));
-      StringRef id = withoutPrefix(idOf(first.getDefiningOp()), firstPrefix);
-      std::string base = isa<rank::CheckOp>(calls[repeat.begin + call]) && isa<rank::RowType>(first.getType()) ? "site"
-                         : isa<rank::RowType>(first.getType())                                                ? "collective"
-                         : id.empty()                                                                         ? "buffer"
-                                                                                                              : id.str(),
-                  name = base;
-      for (unsigned i = 1; !usedNames.insert(spelled(name)).second; ++i)
-        name = base + "_" + std::to_string(i);
-      names.push_back(builder.getStringAttr(name));
-      auto place = first.getDefiningOp<rank::AtOp>();
-      arenas.push_back(
-          builder.getStringAttr(!place ? "" : place.getArena() + Twine(place.getPerSlot() ? " per_slot" : "")));
-    }
-    // Equal values of the first repetition may differ in others: the mapping holds for this operand only.
-    mapping.map(first, inside);
-  };
-  for (size_t call = 0; call < repeat.period; ++call) {
-    Operation *original = calls[repeat.begin + call];
-    for (unsigned operand = 0; operand < original->getNumOperands(); ++operand)
-      map(call, operand);
-    Operation *clone = inner.clone(*original, mapping);
-    for (unsigned operand = 0; operand < original->getNumOperands(); ++operand) {
-      // Two operands of one call may share a place here and not elsewhere.
-      Value value = original->getOperand(operand);
-      if (isa<rank::TicketType>(value.getType()))
-        continue;
-      std::string places;
-      for (size_t r = 0; r < repeat.count; ++r)
-        places += placeOf(calls[repeat.begin + r * repeat.period + call]->getOperand(operand)) + "; ";
-      clone->setOperand(operand, byPlaces[places]);
-    }
-    if (StringRef id = idOf(original); !id.empty())
-      clone->setAttr("id", builder.getStringAttr(withoutPrefix(id, firstPrefix)));
+};
+
+std::string LayerSharer::Outline::placesOf(size_t call, unsigned operand) const {
+  std::string places;
+  for (size_t r = 0; r < repeat.count; ++r)
+    places += placeOf(at(r, call)->getOperand(operand)) + "; ";
+  return places;
+}
+
+bool LayerSharer::Outline::isEverywhereTheSame(size_t call, unsigned operand) const {
+  std::string first = placeOf(at(0, call)->getOperand(operand));
+  for (size_t r = 1; r < repeat.count; ++r)
+    if (placeOf(at(r, call)->getOperand(operand)) != first)
+      return false;
+  return true;
+}
+
+std::string LayerSharer::Outline::nameOf(size_t call, Value argument) {
+  StringRef id = withoutPrefix(idOf(argument.getDefiningOp()), prefix);
+  bool isRow = isa<rank::RowType>(argument.getType());
+  std::string base = isRow && isa<rank::CheckOp>(at(0, call)) ? "site"
+                     : isRow                                  ? "collective"
+                     : id.empty()                             ? "buffer"
+                                                              : id.str(),
+              name = base;
+  for (unsigned i = 1; !usedNames.insert(spelled(name)).second; ++i)
+    name = base + "_" + std::to_string(i);
+  return name;
+}
+
+Value LayerSharer::Outline::addArgument(size_t call, unsigned operand) {
+  Value first = at(0, call)->getOperand(operand);
+  for (size_t r = 0; r < repeat.count; ++r)
+    arguments[r].push_back(at(r, call)->getOperand(operand));
+  names.push_back(builder.getStringAttr(nameOf(call, first)));
+  auto place = first.getDefiningOp<rank::AtOp>();
+  arenas.push_back(
+      builder.getStringAttr(!place ? "" : place.getArena() + Twine(place.getPerSlot() ? " per_slot" : "")));
+  return body.addArgument(first.getType(), first.getLoc());
+}
+
+void LayerSharer::Outline::map(size_t call, unsigned operand) {
+  Value first = at(0, call)->getOperand(operand);
+  if (isa<rank::TicketType>(first.getType()))
+    return;
+  Value &inside = byPlaces[placesOf(call, operand)];
+  if (!inside && isEverywhereTheSame(call, operand)) {
+    inside = inner.clone(*first.getDefiningOp())->getResult(0);
+    inside.getDefiningOp()->removeAttr("id");
+  } else if (!inside) {
+    inside = addArgument(call, operand);
   }
+  // Equal values of the first repetition may differ in others: the mapping holds for this operand only.
+  mapping.map(first, inside);
+}
+
+void LayerSharer::Outline::clone(size_t call) {
+  Operation *original = at(0, call);
+  for (unsigned operand = 0; operand < original->getNumOperands(); ++operand)
+    map(call, operand);
+  Operation *clone = inner.clone(*original, mapping);
+  // Two operands of one call may share a place here and not elsewhere.
+  for (unsigned operand = 0; operand < original->getNumOperands(); ++operand)
+    if (!isa<rank::TicketType>(original->getOperand(operand).getType()))
+      clone->setOperand(operand, byPlaces[placesOf(call, operand)]);
+  if (StringRef id = idOf(original); !id.empty())
+    clone->setAttr("id", builder.getStringAttr(withoutPrefix(id, prefix)));
+}
+
+void LayerSharer::Outline::finish() {
   shared->setAttr("argument_names", builder.getArrayAttr(names));
   shared->setAttr("argument_arenas", builder.getArrayAttr(arenas));
-  if (!firstPrefix.empty())
-    shared->setAttr("first_layer", builder.getStringAttr(firstPrefix));
+  if (!prefix.empty())
+    shared->setAttr("first_layer", builder.getStringAttr(prefix));
+}
+
+void LayerSharer::outline(const Repeat &repeat) {
+  StringRef firstPrefix;
+  prefixVotes(repeat.begin, repeat.period, firstPrefix);
+  Outline outline(*this, repeat, firstPrefix);
+  for (size_t call = 0; call < repeat.period; ++call)
+    outline.clone(call);
+  outline.finish();
 
   for (size_t r = 0; r < repeat.count; ++r) {
     size_t begin = repeat.begin + r * repeat.period;
     // After the last call, where all addresses that the repetition uses are defined.
     OpBuilder at(calls[begin + repeat.period - 1]->getBlock(),
                  std::next(calls[begin + repeat.period - 1]->getIterator()));
-    auto invoke = rank::InvokeOp::create(at, calls[begin]->getLoc(), shared.getSymName(), arguments[r]);
+    auto invoke =
+        rank::InvokeOp::create(at, calls[begin]->getLoc(), outline.getFunction().getSymName(), outline.argumentsOf(r));
     StringRef prefix;
     prefixVotes(begin, repeat.period, prefix);
     if (!prefix.empty())
-      invoke->setAttr("id", builder.getStringAttr(prefix));
+      invoke->setAttr("id", at.getStringAttr(prefix));
   }
   for (size_t i = repeat.begin + repeat.count * repeat.period; i-- > repeat.begin;)
     calls[i]->erase();

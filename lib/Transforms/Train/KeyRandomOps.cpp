@@ -29,8 +29,8 @@ static bool isUnkeyed(Operation *op) {
 
 namespace {
 
-/// Where a tensor has its samples: in dimension `dim`, together with `factor` further elements each; nowhere (-1) if there
-/// is one sample, which is then the whole tensor.
+/// Where a tensor has its samples: in dimension `dim`, together with `factor` further elements each; nowhere (-1) if
+/// there is one sample, which is then the whole tensor.
 struct SamplePlace {
   int64_t dim, factor;
 };
@@ -82,9 +82,8 @@ private:
   std::optional<SamplePlace> placeOf(Value value, const FactorClasses &classes) {
     for (auto [dim, size] : llvm::enumerate(typeOf(value).getShape())) {
       int cls = classes.classOf(value, static_cast<int64_t>(dim));
-      bool countsSamples = cls >= 0 && size % samples == 0 && llvm::any_of(inputs, [&](BlockArgument input) {
-                             return classes.classOf(input, 0) == cls;
-                           });
+      bool countsSamples = cls >= 0 && size % samples == 0 &&
+                           llvm::any_of(inputs, [&](BlockArgument input) { return classes.classOf(input, 0) == cls; });
       if (countsSamples)
         return SamplePlace{static_cast<int64_t>(dim), size / samples};
     }

@@ -57,8 +57,7 @@ void copyLater(void *to, const void *from, int bytes, int validBytes);
 void commitCopies();
 void waitCopies(int mostGroupsLeft);
 
-template <typename T>
-T exchangeValue(T value, int from) {
+template <typename T> T exchangeValue(T value, int from) {
   static_assert(sizeof(T) <= 8);
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
@@ -67,24 +66,20 @@ T exchangeValue(T value, int from) {
   return value;
 }
 
-}  // namespace emulation
+} // namespace emulation
 
-template <typename T>
-T __shfl_xor_sync(unsigned, T value, int mask) {
+template <typename T> T __shfl_xor_sync(unsigned, T value, int mask) {
   return emulation::exchangeValue(value, emulation::lane() ^ mask);
 }
-template <typename T>
-T __shfl_sync(unsigned, T value, int from) {
-  return emulation::exchangeValue(value, from & 31);
-}
-template <typename T>
-T __shfl_down_sync(unsigned, T value, int by) {
+template <typename T> T __shfl_sync(unsigned, T value, int from) { return emulation::exchangeValue(value, from & 31); }
+template <typename T> T __shfl_down_sync(unsigned, T value, int by) {
   const int from = emulation::lane() + by;
   return emulation::exchangeValue(value, from < 32 ? from : emulation::lane());
 }
 inline unsigned __ballot_sync(unsigned, int predicate) {
   unsigned result = 0;
-  for (int from = 0; from < 32; ++from) result |= (emulation::exchangeValue(predicate != 0, from) ? 1u : 0u) << from;
+  for (int from = 0; from < 32; ++from)
+    result |= (emulation::exchangeValue(predicate != 0, from) ? 1u : 0u) << from;
   return result;
 }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
@@ -99,7 +94,8 @@ inline unsigned long long atomicAdd(unsigned long long *at, unsigned long long v
 }
 inline int atomicMin(int *at, int value) {
   const int before = *at;
-  if (value < before) *at = value;
+  if (value < before)
+    *at = value;
   return before;
 }
 
@@ -131,7 +127,13 @@ enum cudaMemcpyKind {
   cudaMemcpyDefault = 4,
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-enum : unsigned { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaHostRegisterDefault = 0, cudaHostRegisterMapped = 2 };
+enum : unsigned {
+  cudaStreamNonBlocking = 1,
+  cudaEventDefault = 0,
+  cudaEventDisableTiming = 2,
+  cudaHostRegisterDefault = 0,
+  cudaHostRegisterMapped = 2
+};
 
 struct cudaDeviceProp {
   char name[256];
@@ -200,7 +202,7 @@ void enqueue(cudaStream_t stream, std::function<void()> work);
 void runGrid(const cudaLaunchConfig_t &config, const std::function<void()> &thread);
 // What the device would say of a grid, by the limits of its compute capability.
 cudaError_t checkLaunch(const void *kernel, const cudaLaunchConfig_t &config);
-}
+} // namespace emulation
 
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),

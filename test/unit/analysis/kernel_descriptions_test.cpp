@@ -1,7 +1,7 @@
 // Descriptions of kernels say what is so: names that resolve, functions that their headers declare, a reference or a
 // statement for each kernel, and structs filled with what a call says.
-#include "hyc/Analysis/KernelCall.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/KernelCall.h"
 #include "kernels/attention/op.h"
 #include "kernels/references.h"
 #include "mlir/Parser/Parser.h"
@@ -112,7 +112,8 @@ TEST(KernelDescriptions, GiveEachKernelAFunctionAndAReference) {
     EXPECT_NE(isStatement, kernels::findReference(kernel.name) != nullptr) << kernel.name;
     if (isStatement)
       return;
-    EXPECT_TRUE(kernel.cpu.text || std::string(kernel.name) == "increment") << kernel.name << " has no function on CPUs";
+    EXPECT_TRUE(kernel.cpu.text || std::string(kernel.name) == "increment")
+        << kernel.name << " has no function on CPUs";
     EXPECT_TRUE(kernel.cuda.text || kAtOnce.count(kernel.name)) << kernel.name << " has no function on GPUs";
   });
 }
@@ -126,7 +127,9 @@ protected:
   KernelCallTest() { context.loadDialect<HycDialect, dist::DistDialect, rank::RankDialect>(); }
 
   rank::CallOp parse(const std::string &call, const std::vector<std::string> &types) {
-    std::string text = "rank.program @p stage 0 slots 1 {\n  rank.arena @a bytes 1000000000\n  rank.func @forward() {\n", list;
+    std::string text =
+                    "rank.program @p stage 0 slots 1 {\n  rank.arena @a bytes 1000000000\n  rank.func @forward() {\n",
+                list;
     for (size_t i = 0; i < types.size(); ++i) {
       text += "    %" + std::to_string(i) + " = rank.at @a 0 : <" + types[i] + ">\n";
       list += (i ? ", !rank.buffer<" : "!rank.buffer<") + types[i] + ">";

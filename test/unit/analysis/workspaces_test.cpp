@@ -1,8 +1,8 @@
 // What the compiler plans for calls is what the kernels' contracts ask for: from the text of a call to bytes.
-#include "hyc/Analysis/Workspaces.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/Workspaces.h"
 #include "kernels/attention/cuda.h"
 #include "kernels/attention/op.h"
 #include "kernels/convolution/op.h"
@@ -85,8 +85,8 @@ TEST_F(Workspaces, GemmsAreThoseOfTheirContract) {
                   bool givesF32 = intoF32 || std::string(type) == "f32";
                   ASSERT_EQ(plannedProduct(desc, type, intoF32, threads),
                             bytesOfContract(desc, type, givesF32, threads))
-                      << "m " << m << " n " << n << " k " << k << " batch " << batch << " type " << type
-                      << " into f32 " << intoF32 << " bias " << hasBias << " threads " << threads;
+                      << "m " << m << " n " << n << " k " << k << " batch " << batch << " type " << type << " into f32 "
+                      << intoF32 << " bias " << hasBias << " threads " << threads;
                 }
 }
 

@@ -240,7 +240,8 @@ template <typename T> struct LossShard {
     std::vector<T> shard(static_cast<size_t>(whole.d.tokens * columns), T(std::nanf("")));
     for (int64_t t = 0; t < whole.d.tokens; ++t)
       for (int64_t c = 0; c < columns && begin + c < whole.d.localVocab; ++c)
-        shard[static_cast<size_t>(t * columns + c)] = whole.logits[static_cast<size_t>(t * whole.d.localVocab + begin + c)];
+        shard[static_cast<size_t>(t * columns + c)] =
+            whole.logits[static_cast<size_t>(t * whole.d.localVocab + begin + c)];
     return shard;
   }
 

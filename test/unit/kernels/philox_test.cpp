@@ -12,7 +12,7 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-Words philox(const Words& counter, uint32_t key0, uint32_t key1) {
+Words philox(const Words &counter, uint32_t key0, uint32_t key1) {
   const PhiloxWords words = philox4x32({{counter[0], counter[1], counter[2], counter[3]}}, key0, key1);
   return {words.word[0], words.word[1], words.word[2], words.word[3]};
 }
