@@ -95,6 +95,30 @@ bool HostExchanger::pullsSlices(const Item& item) const {
   return false;
 }
 
+// Each member begins with itself, so that not all of them read the same one's memory at once.
+template <>
+Status HostExchanger::performAlone<CollectiveKind::kAllToAll>(const Item& item) {
+  const int members = static_cast<int>(item.channel.members.size()), self = item.channel.self;
+  const int64_t bytes = item.call.count * sizeOf(item.call.dtype);
+  std::byte* const destination = ownAddress(item.call.destination);
+  for (int i = 0; i < members; ++i) {
+    const int member = (self + i) % members;
+    Result<Source> source = sourceOf(item, member, bytes * members);
+    if (!source.ok()) return source.status();
+    HYCRT_RETURN_IF_ERROR(copy(*source, bytes * self, bytes, destination + bytes * member));
+  }
+  return {};
+}
+
+template <>
+Status HostExchanger::performAlone<CollectiveKind::kShift>(const Item& item) {
+  const int64_t bytes = item.call.count * sizeOf(item.call.dtype);
+  const Channel& channel = item.channel;
+  Result<Source> source = sourceOf(item, memberBefore(channel.self, item.call.distance, channel.members.size()), bytes);
+  if (!source.ok()) return source.status();
+  return copy(*source, 0, bytes, ownAddress(item.call.destination));
+}
+
 Status HostExchanger::perform(const Item& item) {
   switch (item.call.kind) {
     case CollectiveKind::kAllReduce:
@@ -104,9 +128,9 @@ Status HostExchanger::perform(const Item& item) {
     case CollectiveKind::kAllGather:
       return item.call.parts ? gatherFlat(item) : gather(item);
     case CollectiveKind::kAllToAll:
-      return allToAll(item);
+      return performAlone<CollectiveKind::kAllToAll>(item);
     case CollectiveKind::kShift:
-      return shift(item);
+      return performAlone<CollectiveKind::kShift>(item);
     case CollectiveKind::kBarrier:
       return {};
   }
@@ -244,28 +268,6 @@ Status HostExchanger::gather(const Item& item) {
     HYCRT_RETURN_IF_ERROR(copy(*source, 0, bytes, destination + bytes * member));
   }
   return {};
-}
-
-// Each member begins with itself, so that not all of them read the same one's memory at once.
-Status HostExchanger::allToAll(const Item& item) {
-  const int members = static_cast<int>(item.channel.members.size()), self = item.channel.self;
-  const int64_t bytes = item.call.count * sizeOf(item.call.dtype);
-  std::byte* const destination = ownAddress(item.call.destination);
-  for (int i = 0; i < members; ++i) {
-    const int member = (self + i) % members;
-    Result<Source> source = sourceOf(item, member, bytes * members);
-    if (!source.ok()) return source.status();
-    HYCRT_RETURN_IF_ERROR(copy(*source, bytes * self, bytes, destination + bytes * member));
-  }
-  return {};
-}
-
-Status HostExchanger::shift(const Item& item) {
-  const int64_t bytes = item.call.count * sizeOf(item.call.dtype);
-  const Channel& channel = item.channel;
-  Result<Source> source = sourceOf(item, memberBefore(channel.self, item.call.distance, channel.members.size()), bytes);
-  if (!source.ok()) return source.status();
-  return copy(*source, 0, bytes, ownAddress(item.call.destination));
 }
 
 }  // namespace hycrt

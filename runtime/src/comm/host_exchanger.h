@@ -122,8 +122,9 @@ class HostExchanger : public Exchanger {
   Status reduceFlat(const Item& item);
   Status gatherFlat(const Item& item);
   Status gather(const Item& item);
-  Status allToAll(const Item& item);
-  Status shift(const Item& item);
+  // Of a kind that shares nothing with others; each is specialised beside perform.
+  template <CollectiveKind kKind>
+  Status performAlone(const Item& item);
   struct Source {
     int rank;
     BufferRef place;     // in that rank's arenas

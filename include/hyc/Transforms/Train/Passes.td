@@ -326,9 +326,9 @@ def AttachOptimizer : Pass<"hyc-attach-optimizer", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "`adamw`, `adam`, `sgd`, `lamb` or `lion`">,
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "one of hyc/Support/Optimizers.h">,
     Option<"beta1", "beta1", "double", "0.9", "decay of the first moment">,
-    Option<"beta2", "beta2", "double", "0.999", "decay of the second moment; of lion's, after the update">,
+    Option<"beta2", "beta2", "double", "0.999", "decay of the second moment, or of the first after the update">,
     Option<"epsilon", "eps", "double", "1e-8", "added to the denominator of adamw, adam and lamb">,
     Option<"correctBias", "correct-bias", "bool", "true", "whether adamw, adam and lamb correct the moments' start at 0">,
     Option<"cycleMomentum", "cycle-momentum", "bool", "false", "@apply takes the first moment's decay as a scalar">,
