@@ -432,56 +432,65 @@ LogicalResult importIdentity(NodeImport &node) { return node.finish(node.input(0
 } // namespace
 
 void hyc::onnx::addElementwiseOperators(OperatorTable &table) {
-  table["Add"] = {2, 2, importBinary<AddOp, foldAdd>};
-  table["Sub"] = {2, 2, importBinary<SubOp, foldSub>};
-  table["Mul"] = {2, 2, importBinary<MulOp, foldMul>};
-  table["Div"] = {2, 2, importDiv};
-  table["Pow"] = {2, 2, importPow};
-  table["Max"] = {1, -1, importBinary<MaxOp, foldMax>};
-  table["Min"] = {1, -1, importBinary<MinOp, foldMin>};
-  table["Sum"] = {1, -1, importBinary<AddOp, foldAdd>};
-  table["And"] = {2, 2, importBinary<AndOp, foldAnd>};
-  table["Or"] = {2, 2, importBinary<OrOp, foldOr>};
-  table["Xor"] = {2, 2, importCompare<ComparePredicate::ne>};
-  table["Not"] = {1, 1, importNot};
-  table["Mod"] = {2, 2, importMod};
-  table["Neg"] = {1, 1, importUnary<NegOp, negate>};
-  table["Abs"] = {1, 1, importUnary<AbsOp, absolute>};
-  table["Exp"] = {1, 1, importUnary<ExpOp, exponential>};
-  table["Log"] = {1, 1, importUnary<LogOp, logarithm>};
-  table["Sqrt"] = {1, 1, importUnary<SqrtOp, squareRoot>};
-  table["Reciprocal"] = {1, 1, importUnary<ReciprocalOp, reciprocal>};
-  table["Tanh"] = {1, 1, importUnary<TanhOp, tangent>};
-  table["Erf"] = {1, 1, importUnary<ErfOp, errorFunction>};
-  table["Sin"] = {1, 1, importUnary<SinOp, sine>};
-  table["Cos"] = {1, 1, importUnary<CosOp, cosine>};
-  table["Relu"] = {1, 1, importUnary<ReluOp, rectify>};
-  table["Sigmoid"] = {1, 1, importUnary<SigmoidOp, sigmoid>};
-  table["Floor"] = {1, 1, importUnary<FloorOp, roundDown>};
-  table["Ceil"] = {1, 1, importUnary<CeilOp, roundUp>};
-  table["Round"] = {1, 1, importUnary<RoundOp, roundToEven>};
-  table["Sign"] = {1, 1, importUnary<SignOp, signOf>};
-  table["Tan"] = {1, 1, importUnary<TanOp, tangentOf>};
-  table["Asin"] = {1, 1, importUnary<AsinOp, inverseSine>};
-  table["Acos"] = {1, 1, importUnary<AcosOp, inverseCosine>};
-  table["Atan"] = {1, 1, importUnary<AtanOp, inverseTangent>};
-  table["Sinh"] = {1, 1, importUnary<SinhOp, hyperbolicSine>};
-  table["Cosh"] = {1, 1, importUnary<CoshOp, hyperbolicCosine>};
-  table["Asinh"] = {1, 1, importUnary<AsinhOp, inverseHyperbolicSine>};
-  table["Acosh"] = {1, 1, importUnary<AcoshOp, inverseHyperbolicCosine>};
-  table["Atanh"] = {1, 1, importUnary<AtanhOp, inverseHyperbolicTangent>};
-  table["Softplus"] = {1, 1, importUnary<SoftplusOp, softplus>};
-  table["Equal"] = {2, 2, importCompare<ComparePredicate::eq>};
-  table["Less"] = {2, 2, importCompare<ComparePredicate::lt>};
-  table["LessOrEqual"] = {2, 2, importCompare<ComparePredicate::le>};
-  table["Greater"] = {2, 2, importCompare<ComparePredicate::gt>};
-  table["GreaterOrEqual"] = {2, 2, importCompare<ComparePredicate::ge>};
-  table["IsNaN"] = {1, 1, importIsNaN};
-  table["Where"] = {3, 3, importWhere};
-  table["Cast"] = {1, 1, importCast};
-  table["CastLike"] = {2, 2, importCastLike};
-  table["Clip"] = {1, 3, importClip};
-  table["Gelu"] = {1, 1, importGelu};
-  table["Dropout"] = {1, 3, importDropout};
-  table["Identity"] = {1, 1, importIdentity};
+  table["Add"] = {importBinary<AddOp, foldAdd>, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["Sub"] = {importBinary<SubOp, foldSub>, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["Mul"] = {importBinary<MulOp, foldMul>, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["Div"] = {importDiv, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["Pow"] = {importPow, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["Max"] = {importBinary<MaxOp, foldMax>, OperandRules::many(tensor("data").orEmptyConstant())};
+  table["Min"] = {importBinary<MinOp, foldMin>, OperandRules::many(tensor("data").orEmptyConstant())};
+  table["Sum"] = {importBinary<AddOp, foldAdd>, OperandRules::many(tensor("data").orEmptyConstant())};
+  table["And"] = {importBinary<AndOp, foldAnd>,
+                  {tensor("A").boolean().orEmptyConstant(), tensor("B").boolean().orEmptyConstant()}};
+  table["Or"] = {importBinary<OrOp, foldOr>,
+                 {tensor("A").boolean().orEmptyConstant(), tensor("B").boolean().orEmptyConstant()}};
+  table["Xor"] = {importCompare<ComparePredicate::ne>,
+                  {tensor("A").boolean().orEmptyConstant(), tensor("B").boolean().orEmptyConstant()}};
+  table["Not"] = {importNot, {tensor("X").boolean().orEmptyConstant()}};
+  table["Mod"] = {importMod, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["Neg"] = {importUnary<NegOp, negate>, {tensor("X").orEmptyConstant()}};
+  table["Abs"] = {importUnary<AbsOp, absolute>, {tensor("X").orEmptyConstant()}};
+  table["Exp"] = {importUnary<ExpOp, exponential>, {tensor("X").real().orEmptyConstant()}};
+  table["Log"] = {importUnary<LogOp, logarithm>, {tensor("X").real().orEmptyConstant()}};
+  table["Sqrt"] = {importUnary<SqrtOp, squareRoot>, {tensor("X").real().orEmptyConstant()}};
+  table["Reciprocal"] = {importUnary<ReciprocalOp, reciprocal>, {tensor("X").real().orEmptyConstant()}};
+  table["Tanh"] = {importUnary<TanhOp, tangent>, {tensor("X").real().orEmptyConstant()}};
+  table["Erf"] = {importUnary<ErfOp, errorFunction>, {tensor("X").real().orEmptyConstant()}};
+  table["Sin"] = {importUnary<SinOp, sine>, {tensor("X").real().orEmptyConstant()}};
+  table["Cos"] = {importUnary<CosOp, cosine>, {tensor("X").real().orEmptyConstant()}};
+  table["Relu"] = {importUnary<ReluOp, rectify>, {tensor("X").orEmptyConstant()}};
+  table["Sigmoid"] = {importUnary<SigmoidOp, sigmoid>, {tensor("X").real().orEmptyConstant()}};
+  table["Floor"] = {importUnary<FloorOp, roundDown>, {tensor("X").real().orEmptyConstant()}};
+  table["Ceil"] = {importUnary<CeilOp, roundUp>, {tensor("X").real().orEmptyConstant()}};
+  table["Round"] = {importUnary<RoundOp, roundToEven>, {tensor("X").real().orEmptyConstant()}};
+  table["Sign"] = {importUnary<SignOp, signOf>, {tensor("X").orEmptyConstant()}};
+  table["Tan"] = {importUnary<TanOp, tangentOf>, {tensor("X").real().orEmptyConstant()}};
+  table["Asin"] = {importUnary<AsinOp, inverseSine>, {tensor("X").real().orEmptyConstant()}};
+  table["Acos"] = {importUnary<AcosOp, inverseCosine>, {tensor("X").real().orEmptyConstant()}};
+  table["Atan"] = {importUnary<AtanOp, inverseTangent>, {tensor("X").real().orEmptyConstant()}};
+  table["Sinh"] = {importUnary<SinhOp, hyperbolicSine>, {tensor("X").real().orEmptyConstant()}};
+  table["Cosh"] = {importUnary<CoshOp, hyperbolicCosine>, {tensor("X").real().orEmptyConstant()}};
+  table["Asinh"] = {importUnary<AsinhOp, inverseHyperbolicSine>, {tensor("X").real().orEmptyConstant()}};
+  table["Acosh"] = {importUnary<AcoshOp, inverseHyperbolicCosine>, {tensor("X").real().orEmptyConstant()}};
+  table["Atanh"] = {importUnary<AtanhOp, inverseHyperbolicTangent>, {tensor("X").real().orEmptyConstant()}};
+  table["Softplus"] = {importUnary<SoftplusOp, softplus>, {tensor("X").real().orEmptyConstant()}};
+  table["Equal"] = {importCompare<ComparePredicate::eq>,
+                    {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["Less"] = {importCompare<ComparePredicate::lt>, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["LessOrEqual"] = {importCompare<ComparePredicate::le>,
+                          {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["Greater"] = {importCompare<ComparePredicate::gt>,
+                      {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["GreaterOrEqual"] = {importCompare<ComparePredicate::ge>,
+                             {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["IsNaN"] = {importIsNaN, {tensor("X").real().orEmptyConstant()}};
+  table["Where"] = {
+      importWhere,
+      {tensor("condition").boolean().orEmptyConstant(), tensor("X").orEmptyConstant(), tensor("Y").orEmptyConstant()}};
+  table["Cast"] = {importCast, {tensor("input").orEmpty()}};
+  table["CastLike"] = {importCastLike, {tensor("input").orEmpty(), tensor("target_type").orEmpty()}};
+  table["Clip"] = {importClip, {tensor("input").orEmptyConstant(), one("min").optional(), one("max").optional()}};
+  table["Gelu"] = {importGelu, {tensor("X").real().orEmptyConstant()}};
+  table["Dropout"] = {importDropout, {tensor("data"), one("ratio").optional(), one("training_mode").optional()}};
+  table["Identity"] = {importIdentity, {tensor("input").orEmpty()}};
 }

@@ -16,8 +16,6 @@ LogicalResult importSlice(NodeImport &node) {
   // Attributes before operator set 10, inputs since.
   bool areInputs = node.opset() >= 10;
   std::optional<llvm::SmallVector<int64_t>> starts, ends, axes, steps;
-  if (areInputs && node.inputCount() < 3)
-    return node.error() << "has " << node.inputCount() << " inputs, expected at least 3";
   starts = areInputs ? node.integers(1) : node.getInts("starts");
   ends = !starts ? std::nullopt : areInputs ? node.integers(2) : node.getInts("ends");
   if (!ends)
@@ -46,11 +44,9 @@ LogicalResult importSlice(NodeImport &node) {
     int64_t distance = step > 0 ? last - first : first - last, stride = std::abs(step);
     int64_t count = distance <= 0 ? 0 : 1 + (distance - 1) / stride;
     if (step < 0 && !result.constant) {
-      llvm::SmallVector<int64_t> numbers;
-      for (int64_t i = 0; i < count; ++i)
-        numbers.push_back(first + i * step);
       Expansion e(node);
-      result = e("Gather", {result, e.integers(numbers)}, {{"axis", axis}});
+      Binding numbers = e.integers(count, [&, first = first, step = step](int64_t i) { return first + i * step; });
+      result = e("Gather", {result, numbers}, {{"axis", axis}});
       if (!e.ok())
         return failure();
       continue;
@@ -297,10 +293,12 @@ LogicalResult importTrilu(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addIndexingOperators(OperatorTable &table) {
-  table["Slice"] = {1, 5, importSlice};
-  table["Gather"] = {2, 2, importGather};
-  table["GatherND"] = {2, 2, importGatherND};
-  table["Range"] = {3, 3, importRange};
-  table["CumSum"] = {2, 2, importCumSum};
-  table["Trilu"] = {1, 2, importTrilu};
+  table["Slice"] = {importSlice,
+                    {tensor("data").orEmptyConstant(), list("starts").since(10), list("ends").since(10),
+                     list("axes").optional(), list("steps").optional()}};
+  table["Gather"] = {importGather, {tensor("data").ranks(1), tensor("indices").integer().orEmptyConstant()}};
+  table["GatherND"] = {importGatherND, {tensor("data").ranks(1), tensor("indices").integer().ranks(1)}};
+  table["Range"] = {importRange, {one("start"), one("limit"), one("delta")}};
+  table["CumSum"] = {importCumSum, {tensor("x").ranks(1), one("axis").integer()}};
+  table["Trilu"] = {importTrilu, {tensor("input").ranks(2), one("k").integer().optional()}};
 }

@@ -28,6 +28,8 @@ static std::string printable(StringRef name) {
   return text;
 }
 
+static constexpr size_t kLongestName = 4096;
+
 static bool isCleanText(StringRef text) {
   const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.begin());
   const auto *end = reinterpret_cast<const llvm::UTF8 *>(text.end());
@@ -140,6 +142,12 @@ bool OnnxFile::checkVersions() {
 bool OnnxFile::checkNames() const {
   const onnxfile::Graph &graph = getGraph();
   auto check = [&](const std::string &name, StringRef what) {
+    // Names are parts of others: of ops, of what a node stands for, of files.
+    if (name.size() > kLongestName) {
+      emitError(loc) << "the name of " << what << " \"" << printable(name) << "…\" has " << name.size()
+                     << " bytes, expected at most " << kLongestName;
+      return false;
+    }
     if (isCleanText(name))
       return true;
     emitError(loc) << "the name of " << what << " \"" << printable(name) << "\" is not valid UTF-8 without NUL";
