@@ -432,65 +432,61 @@ LogicalResult importIdentity(NodeImport &node) { return node.finish(node.input(0
 } // namespace
 
 void hyc::onnx::addElementwiseOperators(OperatorTable &table) {
-  table["Add"] = {importBinary<AddOp, foldAdd>, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
-  table["Sub"] = {importBinary<SubOp, foldSub>, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
-  table["Mul"] = {importBinary<MulOp, foldMul>, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
-  table["Div"] = {importDiv, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
-  table["Pow"] = {importPow, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  const OperandRules real{tensor("X").real().orEmptyConstant()};
+  const OperandRules two{tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()};
+  const OperandRules twoBooleans{tensor("A").boolean().orEmptyConstant(), tensor("B").boolean().orEmptyConstant()};
+  table["Add"] = {importBinary<AddOp, foldAdd>, two};
+  table["Sub"] = {importBinary<SubOp, foldSub>, two};
+  table["Mul"] = {importBinary<MulOp, foldMul>, two};
+  table["Div"] = {importDiv, two};
+  table["Pow"] = {importPow, two};
   table["Max"] = {importBinary<MaxOp, foldMax>, OperandRules::many(tensor("data").orEmptyConstant())};
   table["Min"] = {importBinary<MinOp, foldMin>, OperandRules::many(tensor("data").orEmptyConstant())};
   table["Sum"] = {importBinary<AddOp, foldAdd>, OperandRules::many(tensor("data").orEmptyConstant())};
-  table["And"] = {importBinary<AndOp, foldAnd>,
-                  {tensor("A").boolean().orEmptyConstant(), tensor("B").boolean().orEmptyConstant()}};
-  table["Or"] = {importBinary<OrOp, foldOr>,
-                 {tensor("A").boolean().orEmptyConstant(), tensor("B").boolean().orEmptyConstant()}};
-  table["Xor"] = {importCompare<ComparePredicate::ne>,
-                  {tensor("A").boolean().orEmptyConstant(), tensor("B").boolean().orEmptyConstant()}};
+  table["And"] = {importBinary<AndOp, foldAnd>, twoBooleans};
+  table["Or"] = {importBinary<OrOp, foldOr>, twoBooleans};
+  table["Xor"] = {importCompare<ComparePredicate::ne>, twoBooleans};
   table["Not"] = {importNot, {tensor("X").boolean().orEmptyConstant()}};
-  table["Mod"] = {importMod, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
+  table["Mod"] = {importMod, two};
   table["Neg"] = {importUnary<NegOp, negate>, {tensor("X").orEmptyConstant()}};
   table["Abs"] = {importUnary<AbsOp, absolute>, {tensor("X").orEmptyConstant()}};
-  table["Exp"] = {importUnary<ExpOp, exponential>, {tensor("X").real().orEmptyConstant()}};
-  table["Log"] = {importUnary<LogOp, logarithm>, {tensor("X").real().orEmptyConstant()}};
-  table["Sqrt"] = {importUnary<SqrtOp, squareRoot>, {tensor("X").real().orEmptyConstant()}};
-  table["Reciprocal"] = {importUnary<ReciprocalOp, reciprocal>, {tensor("X").real().orEmptyConstant()}};
-  table["Tanh"] = {importUnary<TanhOp, tangent>, {tensor("X").real().orEmptyConstant()}};
-  table["Erf"] = {importUnary<ErfOp, errorFunction>, {tensor("X").real().orEmptyConstant()}};
-  table["Sin"] = {importUnary<SinOp, sine>, {tensor("X").real().orEmptyConstant()}};
-  table["Cos"] = {importUnary<CosOp, cosine>, {tensor("X").real().orEmptyConstant()}};
+  table["Exp"] = {importUnary<ExpOp, exponential>, real};
+  table["Log"] = {importUnary<LogOp, logarithm>, real};
+  table["Sqrt"] = {importUnary<SqrtOp, squareRoot>, real};
+  table["Reciprocal"] = {importUnary<ReciprocalOp, reciprocal>, real};
+  table["Tanh"] = {importUnary<TanhOp, tangent>, real};
+  table["Erf"] = {importUnary<ErfOp, errorFunction>, real};
+  table["Sin"] = {importUnary<SinOp, sine>, real};
+  table["Cos"] = {importUnary<CosOp, cosine>, real};
   table["Relu"] = {importUnary<ReluOp, rectify>, {tensor("X").orEmptyConstant()}};
-  table["Sigmoid"] = {importUnary<SigmoidOp, sigmoid>, {tensor("X").real().orEmptyConstant()}};
-  table["Floor"] = {importUnary<FloorOp, roundDown>, {tensor("X").real().orEmptyConstant()}};
-  table["Ceil"] = {importUnary<CeilOp, roundUp>, {tensor("X").real().orEmptyConstant()}};
-  table["Round"] = {importUnary<RoundOp, roundToEven>, {tensor("X").real().orEmptyConstant()}};
+  table["Sigmoid"] = {importUnary<SigmoidOp, sigmoid>, real};
+  table["Floor"] = {importUnary<FloorOp, roundDown>, real};
+  table["Ceil"] = {importUnary<CeilOp, roundUp>, real};
+  table["Round"] = {importUnary<RoundOp, roundToEven>, real};
   table["Sign"] = {importUnary<SignOp, signOf>, {tensor("X").orEmptyConstant()}};
-  table["Tan"] = {importUnary<TanOp, tangentOf>, {tensor("X").real().orEmptyConstant()}};
-  table["Asin"] = {importUnary<AsinOp, inverseSine>, {tensor("X").real().orEmptyConstant()}};
-  table["Acos"] = {importUnary<AcosOp, inverseCosine>, {tensor("X").real().orEmptyConstant()}};
-  table["Atan"] = {importUnary<AtanOp, inverseTangent>, {tensor("X").real().orEmptyConstant()}};
-  table["Sinh"] = {importUnary<SinhOp, hyperbolicSine>, {tensor("X").real().orEmptyConstant()}};
-  table["Cosh"] = {importUnary<CoshOp, hyperbolicCosine>, {tensor("X").real().orEmptyConstant()}};
-  table["Asinh"] = {importUnary<AsinhOp, inverseHyperbolicSine>, {tensor("X").real().orEmptyConstant()}};
-  table["Acosh"] = {importUnary<AcoshOp, inverseHyperbolicCosine>, {tensor("X").real().orEmptyConstant()}};
-  table["Atanh"] = {importUnary<AtanhOp, inverseHyperbolicTangent>, {tensor("X").real().orEmptyConstant()}};
-  table["Softplus"] = {importUnary<SoftplusOp, softplus>, {tensor("X").real().orEmptyConstant()}};
-  table["Equal"] = {importCompare<ComparePredicate::eq>,
-                    {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
-  table["Less"] = {importCompare<ComparePredicate::lt>, {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
-  table["LessOrEqual"] = {importCompare<ComparePredicate::le>,
-                          {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
-  table["Greater"] = {importCompare<ComparePredicate::gt>,
-                      {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
-  table["GreaterOrEqual"] = {importCompare<ComparePredicate::ge>,
-                             {tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()}};
-  table["IsNaN"] = {importIsNaN, {tensor("X").real().orEmptyConstant()}};
+  table["Tan"] = {importUnary<TanOp, tangentOf>, real};
+  table["Asin"] = {importUnary<AsinOp, inverseSine>, real};
+  table["Acos"] = {importUnary<AcosOp, inverseCosine>, real};
+  table["Atan"] = {importUnary<AtanOp, inverseTangent>, real};
+  table["Sinh"] = {importUnary<SinhOp, hyperbolicSine>, real};
+  table["Cosh"] = {importUnary<CoshOp, hyperbolicCosine>, real};
+  table["Asinh"] = {importUnary<AsinhOp, inverseHyperbolicSine>, real};
+  table["Acosh"] = {importUnary<AcoshOp, inverseHyperbolicCosine>, real};
+  table["Atanh"] = {importUnary<AtanhOp, inverseHyperbolicTangent>, real};
+  table["Softplus"] = {importUnary<SoftplusOp, softplus>, real};
+  table["Equal"] = {importCompare<ComparePredicate::eq>, two};
+  table["Less"] = {importCompare<ComparePredicate::lt>, two};
+  table["LessOrEqual"] = {importCompare<ComparePredicate::le>, two};
+  table["Greater"] = {importCompare<ComparePredicate::gt>, two};
+  table["GreaterOrEqual"] = {importCompare<ComparePredicate::ge>, two};
+  table["IsNaN"] = {importIsNaN, real};
   table["Where"] = {
       importWhere,
       {tensor("condition").boolean().orEmptyConstant(), tensor("X").orEmptyConstant(), tensor("Y").orEmptyConstant()}};
   table["Cast"] = {importCast, {tensor("input").orEmpty()}};
   table["CastLike"] = {importCastLike, {tensor("input").orEmpty(), tensor("target_type").orEmpty()}};
   table["Clip"] = {importClip, {tensor("input").orEmptyConstant(), one("min").optional(), one("max").optional()}};
-  table["Gelu"] = {importGelu, {tensor("X").real().orEmptyConstant()}};
+  table["Gelu"] = {importGelu, real};
   table["Dropout"] = {importDropout, {tensor("data"), one("ratio").optional(), one("training_mode").optional()}};
   table["Identity"] = {importIdentity, {tensor("input").orEmpty()}};
 }

@@ -136,14 +136,21 @@ LogicalResult importGather(NodeImport &node) {
       std::optional<Binding> part = importer.slice(data, *axis, start, positions->getNumElements(), step);
       return node.finish(importer.reshape(*part, shape));
     }
-    Binding normal = importer.ofConstant(*positions);
+    Expansion e(node);
+    Binding normal = e.cast(importer.ofConstant(*positions), importer.getBuilder().getI64Type());
+    if (!e.ok())
+      return failure();
     if (*axis == 0 && dataShape.size() == 2)
       return node.finish(importer.ofValue(
           importer.emit<EmbeddingOp>(RankedTensorType::get(shape, data.type.getElementType()),
                                      importer.materialise(normal), importer.materialise(data), Value())));
   } else if (*axis == 0 && dataShape.size() == 2 && isa<FloatType>(data.type.getElementType())) {
-    return node.finish(importer.ofValue(importer.emit<EmbeddingOp>(
-        RankedTensorType::get(shape, data.type.getElementType()), node.value(1), node.value(0), Value())));
+    Expansion e(node);
+    Binding ids = e.cast(indices, importer.getBuilder().getI64Type());
+    return e.finish(e.emit([&] {
+      return importer.emit<EmbeddingOp>(RankedTensorType::get(shape, data.type.getElementType()),
+                                        importer.materialise(ids), node.value(0), Value());
+    }));
   }
   return importRunningGather(node, *axis);
 }

@@ -327,7 +327,7 @@ void hyc::onnx::addShapeOperators(OperatorTable &table) {
   table["Transpose"] = {importTranspose, {tensor("data").orEmptyConstant()}};
   table["Expand"] = {importExpand, {tensor("input").orEmptyConstant(), list("shape")}};
   table["Concat"] = {importConcat, OperandRules::many(tensor("inputs").ranks(1).orEmpty())};
-  table["Split"] = {importSplit, {tensor("input").ranks(1), list("split").optional()}};
+  table["Split"] = {importSplit, {tensor("input").ranks(1).orEmpty(), list("split").optional()}};
   table["SplitToSequence"] = {importSplitToSequence, {tensor("input").ranks(1), list("split").optional()}};
   table["SequenceAt"] = {importSequenceAt, {sequence("input_sequence"), one("position").integer()}};
 }

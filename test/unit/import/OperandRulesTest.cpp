@@ -185,7 +185,7 @@ TEST(OperandRules, keep_what_does_not_fit_from_every_operator) {
   std::mt19937 random(14);
   const int64_t sizes[] = {0, 1, 1, 2, 2, 3, 4, 6, int64_t(1) << 21, int64_t(1) << 33, int64_t(1) << 40};
   for (const auto &entry : allOperators())
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < 24; ++round) {
       ModelBuilder model(static_cast<int64_t>(random() % 2 ? 18 : 7 + random() % 17));
       std::vector<std::string> names;
       const OperandRules &rules = entry.second.operands;
