@@ -164,9 +164,11 @@ class RankRun {
     // A stage in the middle reads nothing, but in an evaluation has to know with the others when the data ends.
     if (program_.inputs.size == 0 && !options_.evaluate) return {};
     if (options_.data.empty()) return usageError("the model reads data; give it with --data FILE");
-    Result<std::unique_ptr<Dataset>> data = openDataset(options_.data, program_);
+    Result<std::unique_ptr<Dataset>> data = openDataset(options_.data, program_, options_.dataFormat);
     if (!data.ok()) return data.status();
     data_ = std::move(*data);
+    if (at_.place != 0) return {};  // one rank of a stage is enough to find it
+    for (const InputDesc& input : program_.inputs) HYCRT_RETURN_IF_ERROR(data_->checkIndices(input));
     return {};
   }
 

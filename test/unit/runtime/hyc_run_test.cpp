@@ -69,7 +69,7 @@ class CompiledFolder {
            "}, \"batch\": {\"micro_batch\": 2, \"grad_accum\": " + number(layout.microBatches()) +
            ", \"sequence\": 8}, \"schedule\": \"gpipe\", \"threads\": 0, \"nvme_path\": \"\", \"learning_rate\": "
            "{\"rule\": \"linear\", \"base\": 0.5, "
-           "\"warmup_steps\": 2}, \"model_files\": [], \"ranks\": [" +
+           "\"warmup_steps\": 2}, \"data\": \"tokens\", \"model_files\": [], \"ranks\": [" +
            ranks + "]}";
   }
 
@@ -290,11 +290,12 @@ TEST(Failure, OfARankByItsOwnStatusIsTheRunsStatus) {
 TEST(Failure, OnATokenOutsideTheVocabularyNamesFileAndIndex) {
   CompiledFolder folder(kEight);
   std::string text = folder.files().read("text");
-  text[500] = static_cast<char>(200);
+  text.replace(500, 2, "\xc3\xa9");  // é
   folder.files().write("text", text);
   const CommandResult result = runCommand(folder.command({"--steps", "1000"}));
   EXPECT_EQ(result.status, 65);
-  EXPECT_CONTAINS(result.errors, "text', token 500: found 200, expected less than the vocabulary's size 128");
+  EXPECT_CONTAINS(result.errors, "text', token 500: found 195, expected less than the vocabulary's size 128");
+  EXPECT_EQ(result.output, "") << "found when the file is opened, not at the step that reads it";
   EXPECT_EQ(result.errors.find("while this rank waited"), std::string::npos) << result.errors;
 }
 
@@ -309,7 +310,23 @@ TEST(Failure, OnDataThatIsMissingOrEmptyIsOneDiagnostic) {
   EXPECT_CONTAINS(result.errors, "missing' (--data)");
   result = runCommand({HYC_RUN, folder.path()});
   EXPECT_EQ(result.status, 64);
-  EXPECT_CONTAINS(result.errors, "--data FILE");
+  EXPECT_EQ(result.errors, "hyc-run: error: the model reads data; give it with --data FILE\n");
+}
+
+TEST(Failure, OnDataOfNoKnownKindIsOneDiagnostic) {
+  CompiledFolder folder(kEight);
+  std::string tokens;
+  for (int i = 0; i < 1000; ++i) tokens += {static_cast<char>(i * 37 % 128), '\0'};
+  folder.files().write("tokens.bin", tokens);
+  std::vector<std::string> command{HYC_RUN, folder.path(), "--steps", "2", "--data", folder / "tokens.bin"};
+  CommandResult result = runCommand(command);
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.errors, "hyc-run: error: '" + (folder / "tokens.bin") + "' is neither text (byte 0 is NUL)");
+  EXPECT_EQ(result.errors.find("error:"), result.errors.rfind("error:")) << result.errors;
+  command.insert(command.end(), {"--data-format", "uint16"});
+  result = runCommand(command);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, "step 2/2");
 }
 
 TEST(Failure, OnOutputsThatCannotBeWrittenComesBeforeTraining) {

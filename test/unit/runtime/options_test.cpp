@@ -16,6 +16,7 @@ Result<ParsedCommandLine> parse(std::vector<std::string> words, CommandLine kind
 // A value of each option that is not its default, as far as they go together.
 const std::vector<std::string> kEverything{"OUT",
                                            "--data=a file.bin",
+                                           "--data-format=uint16",
                                            "--steps=7",
                                            "--seed=18446744073709551615",
                                            "--threads=3",
