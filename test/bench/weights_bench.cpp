@@ -5,6 +5,8 @@
 // threads in pread, over several numbers of them and sizes of blocks, into new memory too (warm), or past the cache
 // (cold). Of a split over tp every byte of the file is wanted by one of the ranks, so that the bound is the same.
 //
+// Each layout is read twice in turns: compared with the sums of the file, as a run does, and taken as it is.
+//
 //   weights_bench FOLDER [MiB = 1024] [repetitions = 3]
 // Prints the ratio for each layout, with the file in the page cache and, where FOLDER is on a disk, without.
 #include <fcntl.h>
@@ -21,6 +23,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +31,7 @@
 #include "base/file.h"
 #include "base/threads.h"
 #include "forked_ranks.h"
+#include "hycrt/file_sums.h"
 #include "io/initial_values.h"
 #include "memory/rank_memory.h"
 #include "test_mesh.h"
@@ -152,25 +156,27 @@ struct Stage {
 };
 
 // A rank's process: says that it is there, waits for the start, reads.
-[[noreturn]] void runRank(const Stage &stage, const WeightsFile &file, int rank, int ready, int start) {
+[[noreturn]] void runRank(const Stage &stage, const ModelFile &file, int rank, int ready, int start) {
   applyThreadPlan(
       {std::max(1, omp_get_num_procs() / sizeOf(stage.program.mesh, kTp)), rank, sizeOf(stage.program.mesh, kTp)});
   Result<Mapping> memory = Mapping::anonymous(stage.arenas[0].bytes, "parameters");
   char byte = 0;
   if (!memory.ok() || write(ready, &byte, 1) != 1 || read(start, &byte, 1) != 1) _exit(70);
   std::byte *arenas[] = {memory->base()};
-  const Status status = initializeStates(stage.program, {0, rank}, 0, {file.path()}, {arenas, nullptr});
+  const Status status = initializeStates(stage.program, {0, rank}, 0, {file}, {arenas, nullptr});
   _exit(status.exitCode());
 }
 
-double ranksRate(const Layout &layout, const WeightsFile &file) {
+double ranksRate(const Layout &layout, const WeightsFile &file, const std::optional<FileSums> &sums) {
+  ModelFile model(file.path());
+  model.sums = sums;
   const Stage stage(layout, file);
   int ready[2], start[2];
   if (pipe(ready) != 0 || pipe(start) != 0) fail(errnoError("cannot make a pipe", errno));
   for (int rank = 0; rank < layout.tp; ++rank) {
     const pid_t child = fork();
     if (child < 0) fail(errnoError("cannot fork", errno));
-    if (child == 0) runRank(stage, file, rank, ready[1], start[0]);
+    if (child == 0) runRank(stage, model, rank, ready[1], start[0]);
   }
   std::vector<char> bytes(static_cast<size_t>(layout.tp));
   for (char &byte : bytes) {
@@ -188,18 +194,21 @@ double ranksRate(const Layout &layout, const WeightsFile &file) {
   return static_cast<double>(file.bytes()) / time;
 }
 
-void compare(const Layout &layout, const WeightsFile &file, int repetitions, bool cold) {
-  double best = 0, given = 0;
+void compare(const Layout &layout, const WeightsFile &file, const FileSums &sums, int repetitions, bool cold) {
+  double best = 0, unchecked = 0, given = 0;
   for (int i = 0; i < repetitions; ++i) {
     given = std::max(given, bound(file, cold));
     // As often as the bound is tried, so that a busy machine is unfair to neither.
     for (int j = 0; j < 6; ++j) {
       if (cold) file.evict();
-      best = std::max(best, ranksRate(layout, file));
+      best = std::max(best, ranksRate(layout, file, sums));
+      if (cold) file.evict();
+      unchecked = std::max(unchecked, ranksRate(layout, file, std::nullopt));
     }
   }
-  std::printf("%-28s %-5s ranks %6.2f GB/s, %s %6.2f GB/s: ratio %.2f\n", layout.name, cold ? "cold" : "warm",
-              best * 1e-9, cold ? "disk      " : "page cache", given * 1e-9, best / given);
+  std::printf("%-28s %-5s ranks %6.2f GB/s (unchecked %6.2f), %s %6.2f GB/s: ratio %.2f\n", layout.name,
+              cold ? "cold" : "warm", best * 1e-9, unchecked * 1e-9, cold ? "disk      " : "page cache", given * 1e-9,
+              best / given);
   std::fflush(stdout);
 }
 
@@ -221,6 +230,10 @@ int main(int argc, char **argv) {
   const WeightsFile file(folder, tensors * kTensorBytes);
   std::printf("%ld MiB in tensors of 64 MiB, %d cores, best of %d\n", long(file.bytes() / kMiB), omp_get_num_procs(),
               repetitions);
+  const double begin = seconds();
+  const Result<FileSums> sums = measureFile(file.path());
+  if (!sums.ok()) fail(sums.status());
+  std::printf("summed at %.2f GB/s\n", static_cast<double>(file.bytes()) / (seconds() - begin) * 1e-9);
   constexpr int64_t kRows = kTensorBytes / 4 / kColumns;
   const std::vector<Layout> layouts = {
       {"whole", 1, {}, {kRows, kColumns}, {kRows, kColumns}},
@@ -233,7 +246,7 @@ int main(int argc, char **argv) {
       std::printf("'%s' is in memory: there is no disk to be measured\n", folder.c_str());
       break;
     }
-    for (const Layout &layout : layouts) compare(layout, file, repetitions, cold);
+    for (const Layout &layout : layouts) compare(layout, file, *sums, repetitions, cold);
   }
   return 0;
 }

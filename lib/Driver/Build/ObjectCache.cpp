@@ -7,6 +7,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/SHA256.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
 #include <map>
@@ -14,6 +15,8 @@
 using namespace llvm;
 using namespace hyc;
 namespace fs = std::filesystem;
+
+static constexpr size_t kSealBytes = 64; ///< of SHA-256 in hexadecimal
 
 ObjectCache ObjectCache::ofUser() {
   ObjectCache cache;
@@ -31,23 +34,58 @@ ObjectCache ObjectCache::ofUser() {
   return cache;
 }
 
-std::string ObjectCache::pathOf(StringRef key) const { return (folder + "/" + key + ".o").str(); }
-
-bool ObjectCache::fetch(StringRef key, StringRef object) const {
-  if (folder.empty() || sys::fs::copy_file(pathOf(key), object))
+static bool writeTo(StringRef path, StringRef contents) {
+  std::error_code error;
+  raw_fd_ostream os(path, error);
+  if (error)
     return false;
-  std::error_code ignored;
-  fs::last_write_time(pathOf(key), fs::file_time_type::clock::now(), ignored);
-  return true;
+  os << contents;
+  os.close();
+  error = os.error();
+  os.clear_error();
+  return !error;
 }
 
-void ObjectCache::store(StringRef key, StringRef object) const {
+std::string ObjectCache::pathOf(StringRef key) const { return (folder + "/" + key + ".o").str(); }
+
+/// What an entry ends with.
+static std::string seal(StringRef key, StringRef contents) { return hashParts({"hyc object cache 1", key, contents}); }
+
+std::optional<std::string> ObjectCache::read(StringRef key) const {
+  if (folder.empty())
+    return std::nullopt;
+  auto buffer = MemoryBuffer::getFile(pathOf(key), /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return std::nullopt;
+  StringRef entry = (*buffer)->getBuffer();
+  StringRef contents = entry.drop_back(std::min<size_t>(entry.size(), kSealBytes));
+  std::error_code ignored;
+  if (entry.substr(contents.size()) != seal(key, contents)) {
+    fs::remove(pathOf(key), ignored);
+    return std::nullopt;
+  }
+  fs::last_write_time(pathOf(key), fs::file_time_type::clock::now(), ignored);
+  return contents.str();
+}
+
+bool ObjectCache::fetch(StringRef key, StringRef object) const {
+  std::optional<std::string> contents = read(key);
+  return contents && writeTo(object, *contents);
+}
+
+void ObjectCache::write(StringRef key, StringRef contents) const {
   if (folder.empty())
     return;
   SmallString<128> aside;
   sys::fs::createUniquePath(pathOf(key) + ".%%%%%%%%", aside, /*MakeAbsolute=*/false);
-  if (sys::fs::copy_file(object, aside) || sys::fs::rename(aside, pathOf(key)))
+  if (!writeTo(aside, (contents + seal(key, contents)).str()) || sys::fs::rename(aside, pathOf(key)))
     sys::fs::remove(aside);
+}
+
+void ObjectCache::store(StringRef key, StringRef object) const {
+  auto contents = MemoryBuffer::getFile(object, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (contents)
+    write(key, (*contents)->getBuffer());
 }
 
 void ObjectCache::prune(uint64_t maxBytes) const {

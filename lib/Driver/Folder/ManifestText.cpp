@@ -67,6 +67,13 @@ static std::string describeStep(const StepTime &time) {
   return text;
 }
 
+static std::string describeFile(const hycrt::ModelFile &file) {
+  const hycrt::FileSums &sums = *file.sums;
+  return "{\"path\": " + quoted(file.path) + ", \"bytes\": " + std::to_string(sums.bytes) +
+         ", \"header_bytes\": " + std::to_string(sums.headerBytes) + ", \"header_crc32c\": \"" +
+         hycrt::digitsOf({sums.header}) + "\", \"crc32c\": \"" + hycrt::digitsOf(sums.chunks) + "\"}";
+}
+
 std::string hyc::writeManifest(const ManifestFacts &facts) {
   std::string text;
   raw_string_ostream os(text);
@@ -85,7 +92,7 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
     os << ",\n  \"estimate\": {\"own_thread\": " << describeStep(facts.time->overlapped)
        << ", \"in_turn\": " << describeStep(facts.time->inTurn) << "}";
   os << ",\n  \"model_files\": [";
-  interleave(facts.modelFiles, os, [&](const std::string &file) { os << quoted(file); }, ", ");
+  interleave(facts.modelFiles, os, [&](const hycrt::ModelFile &file) { os << describeFile(file); }, ",\n    ");
   os << "],\n  \"ranks\": [";
   int64_t perStage = 1;
   for (const ManifestFacts::Axis &axis : facts.axes)

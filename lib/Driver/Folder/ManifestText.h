@@ -4,6 +4,7 @@
 
 #include "Report/TimeReport.h"
 #include "hyc/Plan/LearningRatePlan.h"
+#include "hycrt/file_sums.h"
 
 #include <optional>
 
@@ -23,8 +24,8 @@ struct ManifestFacts {
   std::string nvmePath;
   LearningRatePlan learningRate;
   std::optional<TimeEstimate> time;
-  std::vector<std::string> modelFiles;    ///< absolute
-  std::vector<std::string> stagePrograms; ///< relative to the folder, one a stage
+  std::vector<hycrt::ModelFile> modelFiles; ///< absolute, or in the folder itself; each with its sums
+  std::vector<std::string> stagePrograms;   ///< relative to the folder, one a stage
 };
 
 std::string writeManifest(const ManifestFacts &facts);

@@ -4,6 +4,7 @@
 #include "Build/HostCompiler.h"
 #include "Folder/Bundle.h"
 #include "Folder/ManifestText.h"
+#include "Folder/ModelFileSums.h"
 #include "Model/DiagnosticCollector.h"
 #include "Report/MemoryReport.h"
 #include "dialects/Dist/DistDialect.h"
@@ -47,7 +48,7 @@ std::string ProgramFolder::resolve(const std::string &modelFile) const {
   return std::string(path);
 }
 
-std::string ProgramFolder::manifest(ModuleOp rank, const std::vector<std::string> &bundled) const {
+std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile> modelFiles) const {
   ManifestFacts facts;
   facts.name = model.name;
   std::string digits = llvm::utohexstr(model.planHash, /*LowerCase=*/true);
@@ -66,10 +67,7 @@ std::string ProgramFolder::manifest(ModuleOp rank, const std::vector<std::string
   facts.learningRate = options;
   if (model.time && !model.time->inTurn.stages.empty())
     facts.time = model.time;
-  facts.modelFiles = bundled;
-  if (bundled.empty())
-    for (const std::string &file : collectModelFiles(rank))
-      facts.modelFiles.push_back(resolve(file));
+  facts.modelFiles = std::move(modelFiles);
   for (int64_t stage = 0; stage < model.plan.pp; ++stage)
     facts.stagePrograms.push_back(programOf(stage));
   return writeManifest(facts);
@@ -83,6 +81,24 @@ Error ProgramFolder::writePlan() {
   if (Error error = folder.write("memory.json", writeMemoryJson(model.account, model.name)))
     return error;
   return folder.write("memory.html", writeMemoryPage(model.account, model.name));
+}
+
+llvm::Expected<std::vector<hycrt::ModelFile>> ProgramFolder::takeModelFiles(ModuleOp rank, bool bundles) {
+  std::vector<hycrt::ModelFile> files;
+  for (const std::string &file : collectModelFiles(rank)) {
+    std::string path = resolve(file);
+    llvm::Expected<hycrt::FileSums> sums = measureModelFile(path);
+    if (!sums)
+      return sums.takeError();
+    if (bundles) {
+      llvm::Expected<std::string> name = bundleModelFile(folder, path);
+      if (!name)
+        return name.takeError();
+      path = *name;
+    }
+    files.emplace_back(path, std::move(*sums));
+  }
+  return files;
 }
 
 Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticCollector &diagnostics, const Toolchain &toolchain) {
@@ -105,18 +121,14 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticCollector &diag
   if (!model.configText.empty())
     if (Error error = folder.write("model/config.json", model.configText))
       return error;
-  std::vector<std::string> bundled;
-  if (toolchain.isForGpu() && emitOf(options) == EmitKind::Source && canBundle(toolchain)) {
+  bool bundles = toolchain.isForGpu() && emitOf(options) == EmitKind::Source && canBundle(toolchain);
+  if (bundles)
     if (Error error = writeBundle(folder, toolchain))
       return error;
-    for (const std::string &file : collectModelFiles(rank)) {
-      llvm::Expected<std::string> name = bundleModelFile(folder, resolve(file));
-      if (!name)
-        return name.takeError();
-      bundled.push_back(*name);
-    }
-  }
-  return folder.write("manifest.json", manifest(rank, bundled));
+  llvm::Expected<std::vector<hycrt::ModelFile>> modelFiles = takeModelFiles(rank, bundles);
+  if (!modelFiles)
+    return modelFiles.takeError();
+  return folder.write("manifest.json", manifest(rank, std::move(*modelFiles)));
 }
 
 /// `stage1.cpp` and `stage1_forward.cpp` belong to stage 1, what is not named after a stage to all.

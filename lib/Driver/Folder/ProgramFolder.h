@@ -9,6 +9,7 @@
 #include "hyc/Driver/CompileListener.h"
 #include "hyc/Driver/Toolchain.h"
 #include "hyc/Plan/CompileOptions.h"
+#include "hycrt/file_sums.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace hyc {
@@ -42,8 +43,9 @@ public:
 
 private:
   std::string report() const;
-  /// `bundled`: the model's files, where they lie in the folder itself.
-  std::string manifest(mlir::ModuleOp rank, const std::vector<std::string> &bundled) const;
+  std::string manifest(mlir::ModuleOp rank, std::vector<hycrt::ModelFile> modelFiles) const;
+  /// The model's files with what they hold; where a bundle is made, copied into it.
+  llvm::Expected<std::vector<hycrt::ModelFile>> takeModelFiles(mlir::ModuleOp rank, bool bundles);
   std::string resolve(const std::string &modelFile) const;
   std::string programOf(int64_t stage) const { return "bin/stage" + std::to_string(stage); }
 

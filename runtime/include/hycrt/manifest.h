@@ -28,7 +28,9 @@
 //                                                   part of it that waits for other ranks, with communication on a
 //                                                   thread of its own and without; for the run to print beside what it
 //                                                   measures
-//     "model_files": ["/data/gpt2-tiny.onnx"],      absolute, or relative to the folder of the manifest
+//     "model_files": [{"path": "/data/gpt2-tiny.onnx",     absolute, or relative to the folder of the manifest
+//                      "bytes": 2183256, "header_bytes": 0, "header_crc32c": "00000000",    what was compiled against
+//                      "crc32c": "8a9136aa…"}],     (file_sums.h): eight digits a MiB
 //     "ranks": [
 //       {"rank": 0, "tp": 0, "pp": 0, "dp": 0, "program": "bin/stage0"},           relative, inside the folder
 //       ...                                         each rank once, in order; its stage as "pp", and
@@ -45,6 +47,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hycrt/file_sums.h"
 #include "hycrt/learning_rate.h"
 #include "hycrt/mesh.h"
 #include "hycrt/program.h"
@@ -77,7 +80,7 @@ struct Manifest {
   std::string nvmePath;    // where the plan keeps states on a disk, unless a run says otherwise
   LearningRateRule learningRate;
   StepEstimate estimateOwnThread, estimateInTurn;  // by where communication runs
-  std::vector<std::string> modelFiles;             // resolved: absolute or relative to the working directory
+  std::vector<ModelFile> modelFiles;               // resolved: absolute or relative to the working directory
   std::vector<ManifestRank> ranks;                 // by world rank
   std::string text;                                // the file's
 };

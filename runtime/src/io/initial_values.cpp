@@ -119,7 +119,7 @@ static void returnFreedMemory() {
 }
 
 Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
-                        const std::vector<std::string>& modelFiles, const ArenaBases& arenas) {
+                        const std::vector<ModelFile>& modelFiles, const ArenaBases& arenas) {
   WeightReader reader(modelFiles);
   std::vector<std::unique_ptr<ShardLayout>> layouts;  // of what is read
   for (const StateDesc& state : program.states) {

@@ -2,9 +2,9 @@
 #ifndef HYCRT_SRC_IO_INITIAL_VALUES_H_
 #define HYCRT_SRC_IO_INITIAL_VALUES_H_
 
-#include <string>
 #include <vector>
 
+#include "hycrt/file_sums.h"
 #include "hycrt/mesh.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
@@ -16,9 +16,10 @@ namespace hycrt {
 // zeros.
 void clearStates(const Program& program, std::byte* const* arenas);
 
-// `arenas` hold zeros. A file that is too short for a tensor is a data error that names file and tensor.
+// `arenas` hold zeros. A file that is not what the model was compiled against, or
+// is too short for a tensor, is a data error that names file and tensor.
 Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
-                        const std::vector<std::string>& modelFiles, const ArenaBases& arenas);
+                        const std::vector<ModelFile>& modelFiles, const ArenaBases& arenas);
 
 }  // namespace hycrt
 

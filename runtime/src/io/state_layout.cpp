@@ -60,17 +60,17 @@ ShardLayout::ShardLayout(const StateDesc& state, const Mesh& mesh, const Coordin
   if (state.storage == FlatStorage::kShard) storedFrom_ = shard.begin;
 }
 
-int64_t ShardLayout::firstRunAfter(int64_t local, int64_t* index) const {
-  // Runs ascend in the local tensor, so that their numbers can be halved.
+int64_t ShardLayout::firstRunAfter(const int64_t* stride, int64_t element, int64_t* index) const {
+  // Runs ascend in the local tensor as in the whole one, so that their numbers can be halved.
   int64_t first = 0, last = runCount_;
   while (first < last) {
     const int64_t middle = first + (last - first) / 2;
     int64_t rest = middle, begin = 0;
     for (int dim = outerDims_ - 1; dim >= 0; --dim) {
-      begin += rest % extent_[dim] * localStride_[dim];
+      begin += rest % extent_[dim] * stride[dim];
       rest /= extent_[dim];
     }
-    begin + runLength_ > local ? last = middle : first = middle + 1;
+    begin + runLength_ > element ? last = middle : first = middle + 1;
   }
   int64_t rest = first;
   for (int dim = outerDims_ - 1; dim >= 0; --dim) {

@@ -40,8 +40,20 @@ class ShardLayout {
   // Those that end after `element`, an element of the state's buffer.
   template <typename Visit>
   void forEachRunFrom(int64_t element, Visit visit) const {
+    visitRuns(localStride_, element + storedFrom_, visit);
+  }
+
+  // Those that end after `element` of the whole tensor: they ascend there, too.
+  template <typename Visit>
+  void forEachRunFromGlobal(int64_t element, Visit visit) const {
+    visitRuns(globalStride_, element - offset_, visit);
+  }
+
+ private:
+  template <typename Visit>
+  void visitRuns(const int64_t* stride, int64_t element, Visit visit) const {
     int64_t index[kMaxRank] = {};
-    for (int64_t i = firstRunAfter(element + storedFrom_, index); i < runCount_; ++i) {
+    for (int64_t i = firstRunAfter(stride, element, index); i < runCount_; ++i) {
       int64_t local = 0, global = offset_;
       for (int dim = 0; dim < outerDims_; ++dim) {
         local += index[dim] * localStride_[dim];
@@ -54,10 +66,9 @@ class ShardLayout {
     }
   }
 
- private:
-  // The number of the first run that ends after `local`, an element of the local tensor, and its index in the outer
-  // dimensions.
-  int64_t firstRunAfter(int64_t local, int64_t* index) const;
+  // The number of the first run that ends after `element` of the tensor that has these strides, and its index in the
+  // outer dimensions.
+  int64_t firstRunAfter(const int64_t* stride, int64_t element, int64_t* index) const;
 
   int outerDims_ = 0;              // dimensions [0, outerDims_) are iterated, the rest is one run
   int64_t extent_[kMaxRank] = {};  // real elements of the shard

@@ -1,16 +1,16 @@
-// Reading and converting values by many threads, a chunk each.
+// Reading, checking and converting values by many threads, a chunk each.
 #include "io/weight_reader.h"
 
 #include <omp.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <thread>
 
+#include "base/crc32c.h"
 #include "kernels/narrow_float.h"
 
 namespace hycrt {
@@ -19,11 +19,8 @@ namespace {
 using hyc::kernels::Bf16;
 using hyc::kernels::F16;
 
-// Measured by test/bench/weights_bench.cpp: larger pieces leave threads idle at the end, smaller ones gain nothing.
-constexpr int64_t kPieceBytes = 4 << 20;
-// Runs and gaps up to this are read together: from there on a call of its own takes less time than to copy the gap.
-constexpr int64_t kShortBytes = 2048;
-constexpr int kVectors = 512;
+// Bytes that are read at once, and summed while the processor's cache still has them (test/bench/weights_bench.cpp).
+constexpr int64_t kReadBytes = 256 << 10;
 
 template <typename T>
 void convertElements(const std::byte* from, float* to, int64_t count) {
@@ -64,129 +61,213 @@ void convert(const std::byte* from, DType fromType, std::byte* to, DType toType,
   }
 }
 
-// Byte ranges of a file in ascending order, each with where it goes; those close together are read by one call.
-class GatheredReads {
- public:
-  GatheredReads(const FileDescriptor& file, const std::string& path) : file_(file), path_(path) {}
+std::string hex(uint32_t sum) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%08x", sum);
+  return text;
+}
 
-  Status read(std::byte* to, int64_t bytes, int64_t offset) {
-    const int64_t gap = offset - end_;
-    const bool joins = count_ > 0 && bytes <= kShortBytes && gap >= 0 && gap <= kShortBytes && count_ + 2 <= kVectors;
-    if (!joins) HYCRT_RETURN_IF_ERROR(flush());
-    if (count_ == 0) begin_ = offset;
-    if (joins && gap > 0) vectors_[count_++] = {between_, static_cast<size_t>(gap)};
-    vectors_[count_++] = {to, static_cast<size_t>(bytes)};
-    end_ = offset + bytes;
-    return bytes > kShortBytes ? flush() : Status();
-  }
+std::string rangeOf(int64_t begin, int64_t end) {
+  return "bytes [" + std::to_string(begin) + ", " + std::to_string(end) + ")";
+}
 
-  Status flush() {
-    int first = 0;
-    while (first < count_) {
-      const ssize_t done = preadv(file_.get(), vectors_ + first, count_ - first, begin_);
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) return errnoError("cannot read '" + path_ + "'", errno);
-      if (done == 0) {
-        return dataError("'" + path_ + "' ends at byte " + std::to_string(begin_) + ", expected at least " +
-                         std::to_string(end_));
-      }
-      begin_ += done;
-      size_t left = static_cast<size_t>(done);
-      for (; first < count_ && left >= vectors_[first].iov_len; ++first) left -= vectors_[first].iov_len;
-      if (first < count_) {
-        vectors_[first].iov_base = static_cast<std::byte*>(vectors_[first].iov_base) + left;
-        vectors_[first].iov_len -= left;
-      }
-    }
-    count_ = 0;
-    return {};
-  }
-
- private:
-  const FileDescriptor& file_;
-  const std::string& path_;
-  iovec vectors_[kVectors];
-  int count_ = 0;
-  int64_t begin_ = 0, end_ = 0;  // of what is gathered, in the file
-  std::byte between_[kShortBytes];
-};
+constexpr char kWayOut[] = "; bring that file back, or compile the model again";
 
 }  // namespace
 
 Status WeightReader::open(int index) {
   OpenFile& entry = files_[static_cast<size_t>(index)];
   if (entry.file.isOpen()) return {};
-  const std::string& path = paths_[static_cast<size_t>(index)];
-  Result<FileDescriptor> file = openForReading(path);
+  const ModelFile& model = models_[static_cast<size_t>(index)];
+  Result<FileDescriptor> file = openForReading(model.path);
   if (!file.ok()) return file.status();
-  Result<int64_t> bytes = fileSize(*file, path);
+  Result<int64_t> bytes = fileSize(*file, model.path);
   if (!bytes.ok()) return bytes.status();
+  if (model.sums && model.sums->bytes != *bytes) {
+    return dataError("'" + model.path + "' has " + std::to_string(*bytes) +
+                     " bytes, but the model was compiled against " + std::to_string(model.sums->bytes) + kWayOut);
+  }
   entry = {std::move(*file), *bytes};
-  return {};
+  return checkHeader(index);
+}
+
+Status WeightReader::checkHeader(int index) const {
+  const ModelFile& model = models_[static_cast<size_t>(index)];
+  if (!model.sums) return {};
+  std::vector<std::byte> header(static_cast<size_t>(model.sums->headerBytes));
+  HYCRT_RETURN_IF_ERROR(
+      readAt(files_[static_cast<size_t>(index)].file, model.path, header.data(), model.sums->headerBytes, 0));
+  const uint32_t sum = crc32c(0, header.data(), header.size());
+  if (sum == model.sums->header) return {};
+  return dataError("'" + model.path + "': its header, " + rangeOf(0, model.sums->headerBytes) + ", has the CRC32C " +
+                   hex(sum) + ", but the model was compiled against " + hex(model.sums->header) + kWayOut);
 }
 
 Status WeightReader::add(const StateDesc& state, const ShardLayout& layout, const StateWindow& window) {
   const int index = state.init.file;  // in range: checked against the manifest
   HYCRT_RETURN_IF_ERROR(open(index));
-  const int64_t fileBytes = files_[static_cast<size_t>(index)].bytes;
-  const int64_t bytes = elementCount(state.global) * sizeOf(state.init.fileDType);  // checked with the tables
+  const int64_t fileBytes = files_[static_cast<size_t>(index)].bytes, size = sizeOf(state.init.fileDType);
+  const int64_t bytes = elementCount(state.global) * size;  // checked with the tables
   const int64_t begin = state.init.fileOffset;
   if (begin < 0 || bytes > fileBytes || begin > fileBytes - bytes) {
-    return dataError("'" + paths_[static_cast<size_t>(index)] + "': " + state.name + " should lie at bytes [" +
+    return dataError("'" + models_[static_cast<size_t>(index)].path + "': " + state.name + " should lie at bytes [" +
                      std::to_string(begin) + ", " + std::to_string(begin) + " + " + std::to_string(bytes) +
                      "), but the file has " + std::to_string(fileBytes));
   }
-  const int64_t size = sizeOf(state.dtype);
-  const int64_t elements = kPieceBytes / std::max<int64_t>(size, sizeOf(state.init.fileDType));
-  for (int64_t done = 0; done < window.count; done += elements) {
-    pieces_.push_back(
-        {&state, &layout, {window.memory + done * size, window.begin + done, std::min(elements, window.count - done)}});
-  }
+  layout.forEachRunFrom(window.begin, [&](const ElementRun& whole) {
+    if (const std::optional<ElementRun> run = window.clip(whole)) {
+      wants_.push_back({&state, &layout, window, size, run->global});
+    }
+    return false;
+  });
   return {};
 }
 
-Status WeightReader::readRuns(const Piece& piece, const Source& source, std::byte* to) {
-  GatheredReads reads(source.file, source.path);
-  Status status;
-  piece.layout->forEachRunFrom(piece.window.begin, [&](const ElementRun& whole) {
-    const std::optional<ElementRun> run = piece.window.clip(whole);
-    if (!run) return false;  // in ascending order: what follows lies behind the window
-    status = reads.read(to + (run->local - piece.window.begin) * source.elementBytes, run->count * source.elementBytes,
-                        source.begin + run->global * source.elementBytes);
-    return status.ok();
-  });
-  if (!status.ok()) return status;
-  return reads.flush();
+WeightReader::Bytes WeightReader::bytesOf(const Use& use) const {
+  const int64_t begin = use.chunk * kChunkBytes;
+  return {begin, std::min(begin + kChunkBytes, files_[static_cast<size_t>(use.file)].bytes)};
 }
 
-Status WeightReader::readPiece(const Piece& piece, std::vector<std::byte>* staging) const {
-  const StateDesc& state = *piece.state;
-  const DType from = state.init.fileDType;
-  const size_t index = static_cast<size_t>(state.init.file);
-  const Source source{files_[index].file, paths_[index], state.init.fileOffset, sizeOf(from)};
-  if (from == state.dtype) return readRuns(piece, source, piece.window.memory);
-  staging->resize(static_cast<size_t>(piece.window.count * sizeOf(from)));
-  HYCRT_RETURN_IF_ERROR(readRuns(piece, source, staging->data()));
-  piece.layout->forEachRunFrom(piece.window.begin, [&](const ElementRun& whole) {
-    const std::optional<ElementRun> run = piece.window.clip(whole);
+// From chunk to chunk that has an element of the want: between runs there may be many that have none.
+void WeightReader::findUses(size_t index, std::vector<Use>* uses) const {
+  const Want& want = wants_[index];
+  int64_t from = want.first;  // no element before it is looked for
+  for (bool found = true; found;) {
+    found = false;
+    want.layout->forEachRunFromGlobal(from, [&](const ElementRun& whole) {
+      const std::optional<ElementRun> run = want.window.clip(whole);
+      if (!run) return false;  // behind the window
+      const int64_t first = std::max(run->global, from), last = run->global + run->count;
+      if (first >= last) return true;
+      const int64_t chunks[] = {(want.begin() + first * want.elementBytes) / kChunkBytes,
+                                (want.begin() + last * want.elementBytes - 1) / kChunkBytes};
+      for (int64_t chunk = chunks[0]; chunk <= chunks[1]; ++chunk) {
+        if (!uses->empty() && uses->back().want == index && uses->back().chunk >= chunk) continue;
+        uses->push_back({want.state->init.file, chunk, index});
+      }
+      // The first element that does not end in the last of these chunks.
+      from = ((chunks[1] + 1) * kChunkBytes - want.begin()) / want.elementBytes;
+      found = true;
+      return false;
+    });
+  }
+}
+
+std::byte* WeightReader::directPlace(const Unit& unit, const Bytes& bytes) const {
+  const Want& want = wants_[uses_[unit.first].want];
+  if (unit.last - unit.first != 1 || want.state->init.fileDType != want.state->dtype) return nullptr;
+  std::byte* place = nullptr;
+  want.layout->forEachRunFromGlobal((bytes.begin - want.begin()) / want.elementBytes, [&](const ElementRun& whole) {
+    const std::optional<ElementRun> run = want.window.clip(whole);
     if (!run) return false;
-    const int64_t at = run->local - piece.window.begin;
-    convert(staging->data() + at * sizeOf(from), from, piece.window.memory + at * sizeOf(state.dtype), state.dtype,
-            run->count);
+    const int64_t begin = want.begin() + run->global * want.elementBytes;
+    if (begin <= bytes.begin && begin + run->count * want.elementBytes >= bytes.end) {
+      place = want.window.memory + (run->local - want.window.begin) * want.elementBytes + (bytes.begin - begin);
+    }
+    return false;
+  });
+  return place;
+}
+
+Status WeightReader::readChecked(const Use& use, const Bytes& bytes, std::byte* to) const {
+  const ModelFile& model = models_[static_cast<size_t>(use.file)];
+  const FileDescriptor& file = files_[static_cast<size_t>(use.file)].file;
+  uint32_t sum = 0;
+  for (int64_t at = bytes.begin; at < bytes.end; at += kReadBytes, to += kReadBytes) {
+    const int64_t some = std::min(kReadBytes, bytes.end - at);
+    HYCRT_RETURN_IF_ERROR(readAt(file, model.path, to, some, at));
+    if (model.sums) sum = crc32c(sum, to, static_cast<size_t>(some));
+  }
+  if (!model.sums || sum == model.sums->chunks[static_cast<size_t>(use.chunk)]) return {};
+  return dataError("'" + model.path + "': " + wants_[use.want].state->name + " lies in chunk " +
+                   std::to_string(use.chunk) + ", " + rangeOf(bytes.begin, bytes.end) + ", which has the CRC32C " +
+                   hex(sum) + ", but the model was compiled against " +
+                   hex(model.sums->chunks[static_cast<size_t>(use.chunk)]) + kWayOut);
+}
+
+void WeightReader::put(const Want& want, const ElementRun& run, const std::byte* from) const {
+  const DType fileType = want.state->init.fileDType, type = want.state->dtype;
+  std::byte* const to = want.window.memory + (run.local - want.window.begin) * sizeOf(type);
+  if (fileType != type) return convert(from, fileType, to, type, run.count);
+  std::memcpy(to, from, static_cast<size_t>(run.count * want.elementBytes));
+}
+
+// Those that lie in the chunk as a whole.
+void WeightReader::takeElements(const Use& use, const Bytes& bytes, const std::byte* from) const {
+  const Want& want = wants_[use.want];
+  const int64_t size = want.elementBytes, before = bytes.begin - want.begin();
+  const int64_t whole = before <= 0 ? 0 : (before + size - 1) / size;
+  const int64_t first = std::max(whole, want.first), last = (bytes.end - want.begin()) / size;
+  want.layout->forEachRunFromGlobal(first, [&](const ElementRun& all) {
+    const std::optional<ElementRun> run = want.window.clip(all);
+    if (!run) return false;  // behind the window
+    const int64_t begin = std::max(run->global, first), end = std::min(run->global + run->count, last);
+    if (run->global >= last) return false;
+    if (begin < end) {
+      put(want, {run->local + (begin - run->global), begin, end - begin},
+          from + (want.begin() + begin * size - bytes.begin));
+    }
     return true;
   });
+}
+
+Status WeightReader::readUnit(Unit& unit, std::vector<std::byte>* staging) const {
+  const Use& use = uses_[unit.first];
+  const Bytes bytes = bytesOf(use);
+  const size_t count = static_cast<size_t>(bytes.end - bytes.begin);
+  std::byte* place = directPlace(unit, bytes);
+  const bool isDirect = place != nullptr;
+  if (!isDirect) {
+    staging->resize(static_cast<size_t>(kChunkBytes));
+    place = staging->data();
+  }
+  HYCRT_RETURN_IF_ERROR(readChecked(use, bytes, place));
+  const size_t edge = std::min(count, unit.head.size());
+  std::memcpy(unit.head.data(), place, edge);
+  std::memcpy(unit.tail.data() + unit.tail.size() - edge, place + count - edge, edge);
+  for (size_t i = unit.first; i < unit.last && !isDirect; ++i) takeElements(uses_[i], bytes, place);
   return {};
+}
+
+// The element at the chunk's end that goes on in the next one, of each tensor that is wanted of both.
+void WeightReader::joinShared(size_t index) const {
+  const Unit& unit = units_[index];
+  for (size_t i = unit.first; i < unit.last; ++i) {
+    const Want& want = wants_[uses_[i].want];
+    const int64_t end = bytesOf(uses_[i]).end - want.begin(), inside = end % want.elementBytes;
+    const int64_t element = end / want.elementBytes;
+    if (end <= 0 || inside == 0) continue;
+    want.layout->forEachRunFromGlobal(element, [&](const ElementRun& whole) {
+      const std::optional<ElementRun> run = want.window.clip(whole);
+      if (!run || run->global > element || run->global + run->count <= element) return false;
+      std::array<std::byte, 8> value;  // its other part is in the next unit: both chunks are wanted
+      std::memcpy(value.data(), unit.tail.data() + unit.tail.size() - inside, static_cast<size_t>(inside));
+      std::memcpy(value.data() + inside, units_[index + 1].head.data(),
+                  static_cast<size_t>(want.elementBytes - inside));
+      put(want, {run->local + (element - run->global), element, 1}, value.data());
+      return false;
+    });
+  }
 }
 
 Status WeightReader::read() {
-  const size_t count = pieces_.size();
+  uses_.clear();
+  units_.clear();
+  for (size_t i = 0; i < wants_.size(); ++i) findUses(i, &uses_);
+  std::stable_sort(uses_.begin(), uses_.end(),
+                   [](const Use& a, const Use& b) { return a.file != b.file ? a.file < b.file : a.chunk < b.chunk; });
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    const bool isNew = i == 0 || uses_[i].file != uses_[i - 1].file || uses_[i].chunk != uses_[i - 1].chunk;
+    isNew ? units_.push_back({i, i + 1, {}, {}}) : void(units_.back().last = i + 1);
+  }
+  const size_t count = units_.size();
   std::atomic<size_t> next{0}, failed{count};
   std::mutex mutex;
   Status status;
   const auto work = [&] {
     std::vector<std::byte> staging;
     for (size_t i = next++; i < count && i < failed; i = next++) {
-      Status own = readPiece(pieces_[i], &staging);
+      Status own = readUnit(units_[i], &staging);
       if (own.ok()) continue;
       const std::lock_guard<std::mutex> lock(mutex);
       if (i < failed) failed = i, status = std::move(own);
@@ -199,7 +280,8 @@ Status WeightReader::read() {
   for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
   work();
   for (std::thread& thread : others) thread.join();
-  pieces_.clear();
+  for (size_t i = 0; i < count && status.ok(); ++i) joinShared(i);
+  wants_.clear();
   return status;
 }
 

@@ -1,18 +1,21 @@
 // WeightReader: the first values of states that start from the model's files, read by all of the rank's threads at
-// once.
+// once, and compared with what the files held when the model was compiled.
 //
-// A state's elements are cut into pieces of a few megabytes, which threads take in order: one thread alone does not
-// reach what the page cache or a disk gives. Of a shard with short runs (a split of the last dimension) many are
-// fetched by one call, what lies between them with them: a call costs more than to copy a kilobyte.
+// The unit is a file's chunk, of which there is a sum: threads take those that the rank needs anything of in the order
+// of the file, each once. What is read is what was summed: a chunk that one run fills is read into its place, any other
+// aside, from where its elements are taken. An element that two chunks share (tensors of an .onnx lie anywhere) is put
+// together at the end.
 #ifndef HYCRT_SRC_IO_WEIGHT_READER_H_
 #define HYCRT_SRC_IO_WEIGHT_READER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
+#include "hycrt/file_sums.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
 #include "io/state_layout.h"
@@ -23,13 +26,13 @@ namespace hycrt {
 class WeightReader {
  public:
   // `modelFiles` are named by Initializer::file, and outlive the reader.
-  explicit WeightReader(const std::vector<std::string>& modelFiles) : paths_(modelFiles), files_(modelFiles.size()) {}
+  explicit WeightReader(const std::vector<ModelFile>& modelFiles) : models_(modelFiles), files_(modelFiles.size()) {}
 
   // Has `window` of a state filled by the next `read`; state, layout and memory must last until then. A file that
-  // cannot be opened, or is too short for the tensor, is an error here.
+  // cannot be opened, is not the one that was compiled against, or is too short for the tensor, is an error here.
   Status add(const StateDesc& state, const ShardLayout& layout, const StateWindow& window);
 
-  // Reads what was added. Of several failures the first in the order of `add` is returned.
+  // Reads what was added. Of several failures the first in the order of files and their bytes is returned.
   Status read();
 
  private:
@@ -37,26 +40,48 @@ class WeightReader {
     FileDescriptor file;
     int64_t bytes = 0;
   };
-  struct Piece {
+  // Elements that are wanted of one tensor.
+  struct Want {
     const StateDesc* state;
     const ShardLayout* layout;
     StateWindow window;
-  };
-  struct Source {
-    const FileDescriptor& file;
-    const std::string& path;
-    int64_t begin;         // of the tensor's bytes
     int64_t elementBytes;  // as the file has them
+    int64_t first;         // element of the whole tensor that the window begins with
+
+    int64_t begin() const { return state->init.fileOffset; }
+  };
+  struct Bytes {
+    int64_t begin, end;  // of a file
+  };
+  // One chunk for one want.
+  struct Use {
+    int file;
+    int64_t chunk;
+    size_t want;
+  };
+  // One chunk, for uses [first, last), and its first and last bytes for elements that it shares with its neighbours.
+  struct Unit {
+    size_t first, last;
+    std::array<std::byte, 8> head, tail;
   };
 
   Status open(int index);
-  Status readPiece(const Piece& piece, std::vector<std::byte>* staging) const;
-  // The piece's elements as the file has them, each at its place in the window.
-  static Status readRuns(const Piece& piece, const Source& source, std::byte* to);
+  Status checkHeader(int index) const;
+  Bytes bytesOf(const Use& use) const;
+  void findUses(size_t want, std::vector<Use>* uses) const;
+  Status readUnit(Unit& unit, std::vector<std::byte>* staging) const;
+  // Where the chunk goes as it is; null where it has to be taken apart.
+  std::byte* directPlace(const Unit& unit, const Bytes& bytes) const;
+  Status readChecked(const Use& use, const Bytes& bytes, std::byte* to) const;
+  void takeElements(const Use& use, const Bytes& bytes, const std::byte* from) const;
+  void joinShared(size_t unit) const;
+  void put(const Want& want, const ElementRun& run, const std::byte* from) const;
 
-  const std::vector<std::string>& paths_;
+  const std::vector<ModelFile>& models_;
   std::vector<OpenFile> files_;
-  std::vector<Piece> pieces_;
+  std::vector<Want> wants_;
+  std::vector<Use> uses_;
+  std::vector<Unit> units_;
 };
 
 }  // namespace hycrt

@@ -153,11 +153,29 @@ class Reader {
 
   Status readModelFiles(const json& value) {
     for (size_t i = 0; i < value.size(); ++i) {
-      if (!value[i].is_string() || value[i].get_ref<const std::string&>().find('\0') != std::string::npos) {
-        return error("/model_files/" + std::to_string(i), "expected a file name");
+      const std::string path = "/model_files/" + std::to_string(i);
+      if (!value[i].is_object()) {
+        return error(path, "expected a path and what the file held; compile the model again");
       }
-      const std::string& path = value[i].get_ref<const std::string&>();
-      manifest_.modelFiles.push_back(!path.empty() && path[0] == '/' ? path : manifest_.folder + "/" + path);
+      ObjectReader object(value[i], file_, path, {"path", "bytes", "header_bytes", "header_crc32c", "crc32c"});
+      const std::string name = object.text("path");
+      FileSums sums;
+      sums.bytes = object.integer("bytes", 0, INT64_MAX);
+      sums.headerBytes = object.integer("header_bytes", 0, INT64_MAX);
+      const auto header = sumsFromDigits(object.text("header_crc32c")), chunks = sumsFromDigits(object.text("crc32c"));
+      HYCRT_RETURN_IF_ERROR(object.status());
+      if (name.empty() || name.find('\0') != std::string::npos) return error(path + "/path", "expected a file name");
+      if (sums.headerBytes > sums.bytes) return error(path + "/header_bytes", "is more than the file has");
+      if (!header || header->size() != 1) {
+        return error(path + "/header_crc32c", "expected eight lower-case hexadecimal digits");
+      }
+      if (!chunks || static_cast<int64_t>(chunks->size()) != chunkCount(sums.bytes)) {
+        return error(path + "/crc32c", "expected eight lower-case hexadecimal digits for each of " +
+                                           std::to_string(chunkCount(sums.bytes)) + " MiB");
+      }
+      sums.header = header->front();
+      sums.chunks = *chunks;
+      manifest_.modelFiles.emplace_back(name[0] == '/' ? name : manifest_.folder + "/" + name, std::move(sums));
     }
     return {};
   }
@@ -202,7 +220,8 @@ class Reader {
 }  // namespace
 
 std::vector<std::string> filesReadBy(const Manifest& manifest) {
-  std::vector<std::string> files = manifest.modelFiles;
+  std::vector<std::string> files;
+  for (const ModelFile& file : manifest.modelFiles) files.push_back(file.path);
   files.push_back(manifest.folder + "/manifest.json");
   for (const ManifestRank& rank : manifest.ranks) files.push_back(manifest.folder + "/" + rank.program);
   return files;

@@ -21,7 +21,8 @@ hyc::ManifestFacts facts() {
   facts.learningRate.learningRateSchedule = std::string("cosine");
   facts.learningRate.learningRate = 0.1 + 0.2;
   facts.learningRate.warmupSteps = 7;
-  facts.modelFiles = {"/models/a b.onnx", "/models/weights.data"};
+  facts.modelFiles = {{"/models/a b.onnx", {3, 0, 0, {7}}},
+                      {"/models/weights.data", {(1 << 20) + 1, 120, 0x8a9136aa, {0x01234567, 0xffffffff}}}};
   facts.stagePrograms = {"bin/stage0", "bin/stage1", "bin/stage2"};
   return facts;
 }
@@ -41,7 +42,11 @@ TEST(Manifest, IsReadByTheRuntime) {
   EXPECT_EQ(manifest->learningRate.kind, hycrt::LearningRateKind::kCosine);
   EXPECT_EQ(manifest->learningRate.base, 0.1 + 0.2); // every bit
   EXPECT_EQ(manifest->learningRate.warmupSteps, 7);
-  EXPECT_EQ(manifest->modelFiles, facts().modelFiles);
+  ASSERT_EQ(manifest->modelFiles.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(manifest->modelFiles[i].path, facts().modelFiles[i].path);
+    EXPECT_EQ(manifest->modelFiles[i].sums, facts().modelFiles[i].sums);
+  }
   ASSERT_EQ(manifest->ranks.size(), 12u);
   for (size_t rank = 0; rank < 12; ++rank)
     EXPECT_EQ(manifest->ranks[rank].program, "bin/stage" + std::to_string(rank / 4));

@@ -31,10 +31,34 @@ TEST_F(ObjectCacheTest, PrunesWhatWasNotUsedForLongest) {
   for (const char *name : {"cache/a.o", "cache/b.o"})
     std::filesystem::last_write_time(folder.path(name), old);
   ASSERT_TRUE(cache.fetch("a", folder.path("fetched.o"))); // a is used again
-  cache.prune(200);
+  cache.prune(400);                                        // an entry has a hash, too
   EXPECT_TRUE(folder.has("cache/a.o"));
   EXPECT_FALSE(folder.has("cache/b.o"));
   EXPECT_TRUE(folder.has("cache/c.o"));
+}
+
+// A machine that lost its power, a disk that was full: what is left under the final name is made again, not linked.
+TEST_F(ObjectCacheTest, RemovesWhatIsNotWhatWasStored) {
+  hyc::ObjectCache cache = hyc::ObjectCache::ofUser();
+  const std::string object(1000, 'x');
+  folder.write("made.o", object);
+  cache.store("other", folder.path("made.o"));
+  const std::string other = folder.read("cache/other.o");
+  cache.store("key", folder.path("made.o"));
+  const std::string entry = folder.read("cache/key.o");
+  std::string flipped = entry;
+  flipped[500] ^= 1;
+  for (const std::string &damaged : {std::string(), entry.substr(0, 10), entry.substr(0, 500),
+                                     entry.substr(0, entry.size() - 1), entry + "x", flipped, other}) {
+    folder.write("cache/key.o", damaged);
+    EXPECT_FALSE(cache.fetch("key", folder.path("fetched.o")));
+    EXPECT_FALSE(folder.has("cache/key.o"));
+    EXPECT_FALSE(folder.has("fetched.o"));
+    cache.store("key", folder.path("made.o"));
+    ASSERT_TRUE(cache.fetch("key", folder.path("fetched.o")));
+    EXPECT_EQ(folder.read("fetched.o"), object);
+    std::filesystem::remove(folder.path("fetched.o"));
+  }
 }
 
 TEST_F(ObjectCacheTest, WorksWithoutAFolderThatCanBeMade) {

@@ -279,7 +279,9 @@ std::string manifestWith(const std::string& from = "", const std::string& to = "
   "format_version": 1, "name": "m", "plan_hash": "00000000000000ff",
   "mesh": {"tp": 2, "pp": 1, "dp": 1}, "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
   "schedule": "1f1b", "threads": 3, "nvme_path": "/disk", "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},
-  "model_files": ["model.onnx", "/data/model.onnx"],
+  "model_files": [{"path": "model.onnx", "bytes": 0, "header_bytes": 0, "header_crc32c": "00000000", "crc32c": ""},
+                  {"path": "/data/model.safetensors", "bytes": 1048577, "header_bytes": 9, "header_crc32c": "8a9136aa",
+                   "crc32c": "0123456789abcdef"}],
   "ranks": [{"rank": 0, "tp": 0, "pp": 0, "dp": 0, "program": "bin/stage0"},
             {"rank": 1, "tp": 1, "pp": 0, "dp": 0, "program": "bin/stage0"}]
 })";
@@ -300,7 +302,10 @@ TEST(Manifest, IsRead) {
   EXPECT_EQ(manifest->planHash, 255u);
   EXPECT_EQ(sizeOf(manifest->mesh, kTp), 2);
   EXPECT_EQ(manifest->batch.microBatches, 4);
-  EXPECT_EQ(manifest->modelFiles, (std::vector<std::string>{"out/model.onnx", "/data/model.onnx"}));
+  ASSERT_EQ(manifest->modelFiles.size(), 2u);
+  EXPECT_EQ(manifest->modelFiles[0].path, "out/model.onnx");
+  EXPECT_EQ(manifest->modelFiles[1].path, "/data/model.safetensors");
+  EXPECT_EQ(manifest->modelFiles[1].sums, (FileSums{1048577, 9, 0x8a9136aa, {0x01234567, 0x89abcdef}}));
   ASSERT_EQ(manifest->ranks.size(), 2u);
   EXPECT_EQ(manifest->ranks[1].at.place, 1);
 }

@@ -1,0 +1,18 @@
+// CRC32C (Castagnoli; RFC 3720, B.4), by the processor's instruction where it has one.
+#ifndef HYCRT_SRC_BASE_CRC32C_H_
+#define HYCRT_SRC_BASE_CRC32C_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hycrt {
+
+// Of what was summed before, which gave `crc`, and `bytes` bytes behind it: crc32c(crc32c(0, a), b) is that of ab.
+uint32_t crc32c(uint32_t crc, const void* data, size_t bytes);
+
+// The same from tables, on any processor.
+uint32_t crc32cByTables(uint32_t crc, const void* data, size_t bytes);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_BASE_CRC32C_H_
