@@ -361,8 +361,11 @@ LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *, std::optional<Loc
 /// `rows` = ids shape × (table's row); `sameElements` says whether their element types go together.
 static LogicalResult verifyEmbedding(Operation *op, RankedTensorType ids, RankedTensorType table, RankedTensorType rows,
                                      bool sameElements) {
+  // Kernels read no narrower numbers: whoever has some converts them.
+  if (!ids.getElementType().isInteger(64))
+    return op->emitOpError("[embedding.shapes] has ids ") << ids << ", expected i64";
   SmallVector<int64_t> expected(ids.getShape());
-  bool agree = table.getRank() == 2 && isa<IntegerType>(ids.getElementType());
+  bool agree = table.getRank() == 2;
   if (agree)
     expected.push_back(table.getDimSize(1));
   if (agree && rows.getShape() == ArrayRef(expected) && sameElements)
@@ -387,7 +390,7 @@ LogicalResult CrossEntropyOp::inferReturnTypes(MLIRContext *context, std::option
                                                SmallVectorImpl<Type> &types) {
   RankedTensorType logits = tensorType(operands[0]), labels = tensorType(operands[1]);
   if (logits.getRank() == 0 || labels.getShape() != logits.getShape().drop_back() ||
-      !isa<IntegerType>(labels.getElementType()))
+      !labels.getElementType().isInteger(64))
     return emitOptionalError(loc, "[cross_entropy.shapes] has logits ", logits, " and labels ", labels);
   return infer(types, {scalar(accumulationType(logits.getElementType())), scalar(IntegerType::get(context, 64)),
                        accumulated(withShape(logits, labels.getShape()))});

@@ -1,8 +1,7 @@
 // Opening a named file of bounded size and parsing it, and which failure is whose to mend.
 #include "hyc/Support/JsonFile.h"
 
-#include "hyc/Support/DriverError.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "hyc/Support/InputFile.h"
 
 using namespace llvm;
 using namespace hyc;
@@ -10,13 +9,14 @@ using namespace hyc;
 char DriverError::ID;
 
 Expected<std::string> hyc::readTextFile(StringRef flag, const std::string &path, uint64_t most) {
-  auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return ioError("cannot read --" + flag + " '" + path + "'", buffer.getError());
-  StringRef text = (*buffer)->getBuffer();
-  if (text.size() > most)
-    return makeError(ExitCode::Data, path + ": has " + Twine(text.size()) + " bytes, expected at most " + Twine(most));
-  return text.str();
+  auto buffer = openInputFile(path, most);
+  if (buffer)
+    return (*buffer)->getBuffer().str();
+  return handleErrors(buffer.takeError(), [&](const DriverError &error) {
+    return error.getCode() == ExitCode::Io
+               ? makeError(ExitCode::Io, "cannot read --" + flag + " '" + path + "': " + error.getMessage())
+               : makeError(error.getCode(), path + ": " + error.getMessage());
+  });
 }
 
 Error hyc::asDataError(Error error) {

@@ -20,7 +20,8 @@ hyc.func @train(%x: tensor<2x4x8xf32> {hyc.input = "x", hyc.source = "token"}, %
   hyc.return %x : tensor<2x4x8xf32>
 }
 // CHECK: hyc.func @train(%{{.*}}: tensor<2x4x8xf32> {{.*}}, %[[L:.*]]: tensor<2x4xi32> {hyc.input = "labels", hyc.source = "next_token"})
-// CHECK: hyc.cross_entropy %{{.*}}, %[[L]]
+// CHECK: %[[W:.*]] = hyc.convert %[[L]] {{.*}}: (tensor<2x4xi32>) -> tensor<2x4xi64>
+// CHECK: hyc.cross_entropy %{{.*}}, %[[W]]
 
 // -----
 

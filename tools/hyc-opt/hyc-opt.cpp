@@ -6,6 +6,7 @@
 #include "hyc/Import/Text/ImportText.h"
 #include "hyc/Import/TorchExport/Import.h"
 #include "hyc/Pipelines/Pipelines.h"
+#include "hyc/Support/InputFile.h"
 #include "hyc/Target/Cpp.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Model/Passes.h"
@@ -73,9 +74,13 @@ static llvm::FailureOr<std::string> importToText(mlir::DialectRegistry &registry
 
 /// Whether MLIR's parser may see a file: it recurses once per bracket. Standard input is trusted to be a pass's output.
 static bool isSafeText(llvm::StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (path == "-" || !buffer)
+  if (path == "-")
     return true;
+  auto buffer = hyc::openInputFile(path, hyc::kMaxTextBytes);
+  if (!buffer) {
+    llvm::errs() << path << ": " << llvm::toString(buffer.takeError()) << "\n";
+    return false;
+  }
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
   mlir::SourceMgrDiagnosticHandler handler(sources, &context);

@@ -9,9 +9,9 @@
 #include "hyc/Import/Text/ImportText.h"
 #include "hyc/Import/TorchExport/Import.h"
 #include "hyc/Pipelines/Pipelines.h"
+#include "hyc/Support/InputFile.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -104,9 +104,13 @@ static Error readCheckpoint(ModuleOp module, const DiagnosticCollector &diagnost
 
 /// The text of a Hugging Face folder's config.json, which goes with saved weights; nothing of other models.
 static std::string readConfigText(StringRef path) {
-  auto buffer = path.ends_with(".json") ? llvm::MemoryBuffer::getFile(path)
-                                        : llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>>(nullptr);
-  return buffer && *buffer ? (*buffer)->getBuffer().str() : "";
+  if (!path.ends_with(".json"))
+    return "";
+  auto buffer = openInputFile(path, kMaxTextBytes);
+  if (buffer)
+    return (*buffer)->getBuffer().str();
+  llvm::consumeError(buffer.takeError());
+  return "";
 }
 
 /// Binds the micro-batch to the model's first dimension.

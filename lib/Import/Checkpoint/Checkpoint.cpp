@@ -1,11 +1,11 @@
 // The files of a checkpoint, and their directory.
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 
+#include "hyc/Support/InputFile.h"
 #include "hyc/Support/LocatedJson.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace llvm;
@@ -46,14 +46,9 @@ Error Checkpoint::addFile(StringRef name, function_ref<bool(StringRef)> wanted) 
 /// {"metadata": …, "weight_map": {TENSOR: FILE}}
 Error Checkpoint::readIndex(StringRef name) {
   std::string index = inFolder(folder, name);
-  uint64_t bytes = 0;
-  if (std::error_code error = sys::fs::file_size(index, bytes))
-    return fail(index, "cannot be read: " + error.message());
-  if (bytes > kMaxIndexBytes)
-    return fail(index, "has " + Twine(bytes) + " bytes, which is no index of a checkpoint");
-  ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFile(index);
+  auto buffer = openInputFile(index, kMaxIndexBytes);
   if (!buffer)
-    return fail(index, "cannot be read: " + buffer.getError().message());
+    return fail(index, "cannot be read as an index of a checkpoint: " + toString(buffer.takeError()));
   Expected<JsonValue> json = parseJson((*buffer)->getBuffer(), index);
   if (!json)
     return json.takeError();

@@ -6,9 +6,9 @@
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Gpt2.h"
 #include "hyc/Import/HuggingFace/Llama.h"
+#include "hyc/Support/InputFile.h"
 #include "llvm/ADT/FunctionExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -104,15 +104,9 @@ static LogicalResult startFromFolder(ModuleOp module, Location loc, StringRef fo
 FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, StringRef path,
                                                         const HuggingFaceOptions &options) {
   Location loc = FileLineColLoc::get(&context, path, 0, 0);
-  llvm::sys::fs::file_status status;
-  std::error_code error = llvm::sys::fs::status(path, status);
-  if (!error && status.getSize() > kMaxConfigBytes)
-    return emitError(loc) << "has " << status.getSize() << " bytes, which is no config.json", failure();
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer = error;
-  if (!error)
-    buffer = llvm::MemoryBuffer::getFile(path);
+  auto buffer = openInputFile(path, kMaxConfigBytes);
   if (!buffer)
-    return emitError(loc) << "cannot be read: " << buffer.getError().message(), failure();
+    return emitError(loc) << "cannot be read as a config.json: " << llvm::toString(buffer.takeError()), failure();
   FailureOr<Architecture> model = readArchitecture(context, (*buffer)->getBuffer(), path);
   if (failed(model))
     return failure();

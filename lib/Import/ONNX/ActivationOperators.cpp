@@ -131,18 +131,19 @@ LogicalResult importBitShift(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addActivationOperators(OperatorTable &table) {
-  table["Elu"] = {1, 1, importElu};
-  table["Selu"] = {1, 1, importSelu};
-  table["Celu"] = {1, 1, importCelu};
-  table["LeakyRelu"] = {1, 1, importLeakyRelu};
-  table["PRelu"] = {2, 2, importPRelu};
-  table["ThresholdedRelu"] = {1, 1, importThresholdedRelu};
-  table["HardSigmoid"] = {1, 1, importHardSigmoid};
-  table["HardSwish"] = {1, 1, importHardSwish};
-  table["Mish"] = {1, 1, importMish};
-  table["Softsign"] = {1, 1, importSoftsign};
-  table["Shrink"] = {1, 1, importShrink};
-  table["Mean"] = {1, -1, importMean};
-  table["IsInf"] = {1, 1, importIsInf};
-  table["BitShift"] = {2, 2, importBitShift};
+  table["Elu"] = {importElu, {tensor("X").real().orEmptyConstant()}};
+  table["Selu"] = {importSelu, {tensor("X").real().orEmptyConstant()}};
+  table["Celu"] = {importCelu, {tensor("X").real().orEmptyConstant()}};
+  table["LeakyRelu"] = {importLeakyRelu, {tensor("X").real().orEmptyConstant()}};
+  table["PRelu"] = {importPRelu, {tensor("X"), tensor("slope")}};
+  table["ThresholdedRelu"] = {importThresholdedRelu, {tensor("X").real().orEmptyConstant()}};
+  table["HardSigmoid"] = {importHardSigmoid, {tensor("X").real().orEmptyConstant()}};
+  table["HardSwish"] = {importHardSwish, {tensor("X").real().orEmptyConstant()}};
+  table["Mish"] = {importMish, {tensor("X").real().orEmptyConstant()}};
+  table["Softsign"] = {importSoftsign, {tensor("X").real().orEmptyConstant()}};
+  table["Shrink"] = {importShrink, {tensor("X").orEmptyConstant()}};
+  table["Mean"] = {importMean, OperandRules::many(tensor("data").orEmptyConstant())};
+  table["IsInf"] = {importIsInf, {tensor("X").real().orEmptyConstant()}};
+  table["BitShift"] = {importBitShift,
+                       {tensor("X").integer().orEmptyConstant(), tensor("Y").integer().orEmptyConstant()}};
 }

@@ -28,7 +28,8 @@ inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 
 struct AssembledModel {
   onnxfile::Model model;
-  std::vector<ByteRange> values; ///< of the graph's initializers, in order, in the file that is imported
+  std::unique_ptr<llvm::MemoryBuffer> file; ///< the file that is imported
+  std::vector<ByteRange> values;            ///< of the graph's initializers, in order, in that file
 };
 
 /// Imports `model`, whose initializers' values lie in `path`; messages name that file.

@@ -10,7 +10,14 @@ using namespace mlir;
 using llvm::ArrayRef;
 
 namespace {
-LogicalResult checkOperands(NodeImport &node) {
+/// Null where the letters do not fit the operands, which is then reported.
+Value emitEinsum(Importer &importer, llvm::StringRef spec, Value lhs, Value rhs) {
+  EinsumOp::Properties properties;
+  properties.spec = importer.getBuilder().getStringAttr(spec);
+  return importer.emitInferred<EinsumOp>({lhs, rhs}, properties);
+}
+
+LogicalResult checkOneFloat(NodeImport &node) {
   Type lhs = node.input(0).type.getElementType(), rhs = node.input(1).type.getElementType();
   if (lhs == rhs && isa<FloatType>(lhs))
     return success();
@@ -20,7 +27,7 @@ LogicalResult checkOperands(NodeImport &node) {
 
 /// a · b, reshaped without the dimensions of size 1 that the other operand repeats.
 LogicalResult importMatMul(NodeImport &node) {
-  if (failed(checkOperands(node)))
+  if (failed(checkOneFloat(node)))
     return failure();
   ArrayRef<int64_t> a = node.shapeOf(0), b = node.shapeOf(1);
   auto mismatch = [&] {
@@ -60,9 +67,9 @@ LogicalResult importMatMul(NodeImport &node) {
   std::optional<Binding> lhs = importer.reshape(node.input(0), shapeA), rhs = importer.reshape(node.input(1), shapeB);
   if (!lhs || !rhs)
     return node.finish(std::nullopt);
-  StringAttr spec = importer.getBuilder().getStringAttr(specA + "," + specB + "->" + specResult);
-  return node.finish(
-      importer.ofValue(importer.emit<EinsumOp>(spec, importer.materialise(*lhs), importer.materialise(*rhs))));
+  Value product = emitEinsum(importer, specA + "," + specB + "->" + specResult, importer.materialise(*lhs),
+                             importer.materialise(*rhs));
+  return product ? node.finish(importer.ofValue(product)) : failure();
 }
 
 Value scaled(Importer &importer, Value value, double factor) {
@@ -74,7 +81,7 @@ Value scaled(Importer &importer, Value value, double factor) {
 
 /// alpha · op(a) op(b) + beta · c
 LogicalResult importGemm(NodeImport &node) {
-  if (failed(checkOperands(node)))
+  if (failed(checkOneFloat(node)))
     return failure();
   bool transA = node.getInt("transA", 0) != 0, transB = node.getInt("transB", 0) != 0;
   ArrayRef<int64_t> a = node.shapeOf(0), b = node.shapeOf(1);
@@ -82,7 +89,9 @@ LogicalResult importGemm(NodeImport &node) {
     return node.error() << "cannot multiply " << node.input(0).type << " and " << node.input(1).type;
   Importer &importer = node.importer();
   std::string spec = std::string(transA ? "km," : "mk,") + (transB ? "nk" : "kn") + "->mn";
-  Value result = importer.emit<EinsumOp>(importer.getBuilder().getStringAttr(spec), node.value(0), node.value(1));
+  Value result = emitEinsum(importer, spec, node.value(0), node.value(1));
+  if (!result)
+    return failure();
   result = scaled(importer, result, node.getFloat("alpha", 1));
   double beta = node.getFloat("beta", 1);
   if (node.has(2) && beta != 0) {
@@ -205,14 +214,7 @@ LogicalResult importEinsum(NodeImport &node) {
       if (llvm::isDigit(c))
         c = static_cast<char>('A' + (c - '0'));
     Importer &importer = node.importer();
-    llvm::SmallVector<Value> operands{importer.materialise(all), importer.materialise(x)};
-    EinsumOp::Properties properties;
-    properties.spec = importer.getBuilder().getStringAttr(spec);
-    llvm::SmallVector<Type> types;
-    if (failed(EinsumOp::inferReturnTypes(importer.getContext(), operands[0].getLoc(), operands, DictionaryAttr(),
-                                          mlir::OpaqueProperties(&properties), {}, types)))
-      return failure();
-    all = importer.ofValue(importer.emit<EinsumOp>(properties.spec, operands[0], operands[1]));
+    all = e.emit([&] { return emitEinsum(importer, spec, importer.materialise(all), importer.materialise(x)); });
     have = wanted;
   }
   llvm::SmallVector<int64_t> permutation;
@@ -227,7 +229,7 @@ LogicalResult importEinsum(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addContractionOperators(OperatorTable &table) {
-  table["MatMul"] = {2, 2, importMatMul};
-  table["Gemm"] = {2, 3, importGemm};
-  table["Einsum"] = {1, -1, importEinsum};
+  table["MatMul"] = {importMatMul, {tensor("A").ranks(1), tensor("B").ranks(1)}};
+  table["Gemm"] = {importGemm, {tensor("A").rank(2), tensor("B").rank(2), tensor("C").ranks(0, 2).optional()}};
+  table["Einsum"] = {importEinsum, OperandRules::many(tensor("Inputs"))};
 }

@@ -53,7 +53,7 @@ std::vector<Binding> Expansion::all(StringRef op, ArrayRef<Binding> inputs, Arra
       inner.set_input(inner.input_size() - 1, "");
   }
   import.isNewest = true;
-  bad = mlir::failed(known->import(import));
+  bad = mlir::failed((*known)(import));
   for (int i = 0; i < outputs && !bad; ++i) {
     Binding *made = importer.lookup(inner.output(i));
     if (made)
@@ -78,14 +78,34 @@ Binding Expansion::iota(int64_t size, int64_t dim, int64_t tensorRank) {
   return reshape(importer.ofConstant(*range), shape);
 }
 
-Binding Expansion::reals(ArrayRef<int64_t> shape, ArrayRef<double> values, Type type) {
-  std::vector<HostElement> elements;
-  for (double value : values)
-    elements.push_back(HostElement::ofReal(value));
-  Type element = type ? type : importer.getBuilder().getF32Type();
-  for (HostElement &each : elements)
-    each = roundTo(element, each);
-  return importer.ofConstant(HostTensor::fromElements(element, shape, std::move(elements)));
+/// What a definition may list: a constant of so many elements takes some 256 MiB while it is made.
+static constexpr int64_t kMostListed = int64_t(1) << 24;
+
+Binding Expansion::listed(ArrayRef<int64_t> shape, Type type, llvm::function_ref<HostElement(int64_t)> valueOf) {
+  if (bad)
+    return {};
+  std::optional<int64_t> count = countElements(shape);
+  if (!count || *count > kMostListed) {
+    fail("needs a constant of more than " + llvm::Twine(kMostListed) + " elements, which hyc does not make");
+    return {};
+  }
+  int64_t place = 0;
+  std::optional<HostTensor> made =
+      HostTensor::generate(type, shape, llvm::SmallVector<bool>(shape.size(), true),
+                           [&](ArrayRef<int64_t>) { return roundTo(type, valueOf(place++)); });
+  if (!made)
+    fail("needs a constant that is too large beside those that are still needed");
+  return made ? importer.ofConstant(*made) : Binding();
+}
+
+Binding Expansion::integers(int64_t count, llvm::function_ref<int64_t(int64_t)> valueOf) {
+  return listed({count}, importer.getBuilder().getI64Type(),
+                [&](int64_t place) { return HostElement::ofInteger(valueOf(place)); });
+}
+
+Binding Expansion::reals(ArrayRef<int64_t> shape, llvm::function_ref<double(int64_t)> valueOf, Type type) {
+  return listed(shape, type ? type : importer.getBuilder().getF32Type(),
+                [&](int64_t place) { return HostElement::ofReal(valueOf(place)); });
 }
 
 Binding Expansion::reduce(StringRef op, const Binding &x, ArrayRef<int64_t> axes, bool keepdims) {

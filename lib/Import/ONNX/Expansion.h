@@ -35,14 +35,17 @@ public:
   Binding integers(llvm::ArrayRef<int64_t> values) {
     return importer.ofConstant(HostTensor::fromIntegers(importer.getBuilder().getI64Type(), values));
   }
+  /// As many integers, by their place. Sizes come from the model: too many are refused before there is one.
+  Binding integers(int64_t count, llvm::function_ref<int64_t(int64_t)> valueOf);
   Binding integer(int64_t value) {
     return importer.ofConstant(
         HostTensor::splat(importer.getBuilder().getI64Type(), {}, HostElement::ofInteger(value)));
   }
   /// 0 to size - 1 along dimension `dim` of `tensorRank`, the others of size 1; i64.
   Binding iota(int64_t size, int64_t dim, int64_t tensorRank);
-  /// Real numbers as f32, or the type given.
-  Binding reals(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<double> values, mlir::Type type = {});
+  /// Real numbers as f32, or the type given, by their place in the order of the elements; too many are refused before
+  /// there is one.
+  Binding reals(llvm::ArrayRef<int64_t> shape, llvm::function_ref<double(int64_t)> valueOf, mlir::Type type = {});
 
   Binding add(const Binding &a, const Binding &b) { return (*this)("Add", {a, b}); }
   Binding sub(const Binding &a, const Binding &b) { return (*this)("Sub", {a, b}); }
@@ -56,7 +59,11 @@ public:
   /// In another element type.
   Binding cast(const Binding &x, mlir::Type type);
   /// What an op of the running model gives, if nothing has failed.
-  template <typename Emit> Binding emit(Emit emit) { return ok() ? importer.ofValue(emit()) : Binding(); }
+  template <typename Emit> Binding emit(Emit emit) {
+    mlir::Value value = ok() ? emit() : mlir::Value();
+    bad = bad || !value; // which has been reported
+    return value ? importer.ofValue(value) : Binding();
+  }
   mlir::Value value(Binding &binding) { return importer.materialise(binding); }
 
   bool ok() const { return !bad; }
@@ -71,6 +78,8 @@ public:
   mlir::LogicalResult finish(std::vector<Binding> results);
 
 private:
+  Binding listed(llvm::ArrayRef<int64_t> shape, mlir::Type type, llvm::function_ref<HostElement(int64_t)> valueOf);
+
   NodeImport &node;
   Importer &importer;
   bool bad = false;

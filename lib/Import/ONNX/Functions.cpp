@@ -10,10 +10,13 @@ using mlir::emitError;
 
 namespace {
 constexpr int kMostNodes = 1 << 17, kDeepest = 64;
+/// What the written-out nodes may take beyond this is a multiple of what the model itself takes.
+constexpr size_t kMostBytes = size_t(64) << 20, kMostCopies = 4;
 
 class Inliner {
 public:
-  Inliner(onnxfile::Model &model, mlir::Location loc) : model(model), loc(loc) {}
+  Inliner(onnxfile::Model &model, mlir::Location loc)
+      : model(model), loc(loc), bytesLeft(kMostBytes + kMostCopies * model.ByteSizeLong()) {}
 
   bool checkFunctions(int64_t opset);
   bool run();
@@ -25,12 +28,16 @@ private:
     auto found = functions.find(node.domain() + "\n" + node.op_type());
     return found == functions.end() ? nullptr : found->second;
   }
+  /// Counts one more node, or call, and the bytes that it takes; false where there have been too many.
+  bool count(const onnxfile::Node &node);
   bool add(const onnxfile::Node &node, int depth);
   bool expand(const onnxfile::Node &call, const onnxfile::Function &function, int depth);
   bool substitute(onnxfile::Node &node, const onnxfile::Node &call, const onnxfile::Function &function);
 
   onnxfile::Model &model;
   mlir::Location loc;
+  size_t bytesLeft;
+  int counted = 0; // nodes and calls: one that calls nothing takes time, too
   llvm::StringMap<const onnxfile::Function *> functions;
   google::protobuf::RepeatedPtrField<onnxfile::Node> nodes;
 };
@@ -118,21 +125,37 @@ bool Inliner::expand(const onnxfile::Node &call, const onnxfile::Function &funct
   for (int i = 0; i < call.output_size(); ++i)
     for (int j = 0; j < function.input_size(); ++j)
       if (function.output(i) == function.input(j) && j < call.input_size()) {
-        onnxfile::Node &same = *nodes.Add();
+        onnxfile::Node same;
         same.set_op_type("Identity");
         same.add_input(call.input(j));
         same.add_output(call.output(i));
+        if (!count(same))
+          return false;
+        nodes.Add()->Swap(&same);
       }
   return true;
 }
 
-bool Inliner::add(const onnxfile::Node &node, int depth) {
-  if (const onnxfile::Function *function = find(node))
-    return expand(node, *function, depth);
-  if (nodes.size() >= kMostNodes) {
-    emitError(loc) << "the model has more than " << kMostNodes << " nodes once its functions are written out";
+bool Inliner::count(const onnxfile::Node &node) {
+  if (counted++ >= kMostNodes) {
+    emitError(loc) << "the model has more than " << kMostNodes << " nodes and calls once its functions are written out";
     return false;
   }
+  size_t bytes = node.ByteSizeLong();
+  if (bytes > bytesLeft) {
+    emitError(loc) << "the model's nodes take more than " << (kMostBytes >> 20) << " MiB and " << kMostCopies
+                   << " times its own size once its functions are written out";
+    return false;
+  }
+  bytesLeft -= bytes;
+  return true;
+}
+
+bool Inliner::add(const onnxfile::Node &node, int depth) {
+  if (!count(node))
+    return false;
+  if (const onnxfile::Function *function = find(node))
+    return expand(node, *function, depth);
   *nodes.Add() = node;
   return true;
 }

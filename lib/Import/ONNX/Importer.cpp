@@ -12,7 +12,11 @@ using llvm::ArrayRef;
 using llvm::StringRef;
 
 Importer::Importer(MLIRContext &context, const OnnxFile &file, const ImportOptions &options)
-    : file(file), options(options), builder(&context), names(file), currentLoc(file.getLoc()) {}
+    : file(file), options(options), builder(&context), names(file), currentLoc(file.getLoc()),
+      errorCounter(&context, [this](Diagnostic &diagnostic) {
+        errors += diagnostic.getSeverity() == DiagnosticSeverity::Error;
+        return failure(); // for the next handler to show
+      }) {}
 
 FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   llvm::SmallVector<int, 0> order;
@@ -219,7 +223,9 @@ Value Importer::read(int index) {
   llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
   if (name.transposeOf >= 0) {
     this->naming.try_emplace(name.transposeOf, names(name.transposeOf));
-    return emit<TransposeOp>(read(name.transposeOf), llvm::ArrayRef<int64_t>{1, 0});
+    TransposeOp::Properties properties;
+    properties.permutation = builder.getDenseI64ArrayAttr({1, 0});
+    return emitInferred<TransposeOp>(read(name.transposeOf), properties);
   }
   RankedTensorType type = declare(index).getTensorType();
   Type elementType = type.getElementType();
@@ -308,21 +314,14 @@ LogicalResult Importer::importNode(const onnxfile::Node &node) {
   currentLoc = file.getLoc(label);
   currentScope = getScope(node);
   NodeImport import(*this, node);
-  if (node.input_size() < op.minInputs || (op.maxInputs >= 0 && node.input_size() > op.maxInputs))
-    return import.error() << "has " << node.input_size() << " inputs, expected "
-                          << (op.maxInputs == op.minInputs ? "" : "at least ") << op.minInputs;
-  for (int i = 0; i < node.input_size(); ++i) {
-    Binding *binding = lookup(node.input(i));
-    if (!binding && i < op.minInputs)
-      return import.error() << "leaves out input " << i;
-    if (binding && !binding->type && node.op_type() != "SequenceAt")
-      return import.error() << "uses the list of tensors \"" << node.input(i) << "\" as a tensor";
+  for (const std::string &name : node.input()) {
+    Binding *binding = lookup(name);
     if (binding && currentScope.empty())
       currentScope =
           binding->parameter >= 0 ? StringRef(naming[binding->parameter].name).rsplit('.').first.str() : binding->scope;
     import.inputs.push_back(binding);
   }
-  return op.import(import);
+  return op(import);
 }
 
 void Importer::keep(int parameter, Binding next) {
@@ -489,7 +488,10 @@ std::optional<Binding> Importer::transpose(Binding &operand, ArrayRef<int64_t> p
     return ofConstant(operand.constant->transpose(permutation));
   if (llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size())))
     return operand;
-  return ofValue(emit<TransposeOp>(materialise(operand), permutation));
+  TransposeOp::Properties properties;
+  properties.permutation = builder.getDenseI64ArrayAttr(permutation);
+  Value turned = emitInferred<TransposeOp>(materialise(operand), properties);
+  return turned ? std::optional<Binding>(ofValue(turned)) : std::nullopt;
 }
 
 std::optional<Binding> Importer::broadcast(Binding &operand, ArrayRef<int64_t> shape) {

@@ -5,6 +5,7 @@
 #define HYC_IMPORT_ONNX_IMPORTER_H
 
 #include "OnnxFile.h"
+#include "OperandRules.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/ONNX/Import.h"
 #include "hyc/Support/OpIds.h"
@@ -72,11 +73,28 @@ public:
   mlir::Value materialise(Binding &binding);
   /// Creates an op of the running model, named and located after the node being imported.
   template <typename OpTy, typename... Args> mlir::Value emit(Args &&...args) {
+    static_assert(!OpTy::template hasTrait<mlir::InferTypeOpInterface::Trait>() ||
+                      OpTy::template hasTrait<mlir::OpTrait::SameOperandsAndResultType>(),
+                  "an op that may not fit its operands is emitted by emitInferred");
     auto op = OpTy::create(builder, currentLoc, std::forward<Args>(args)...);
     ids.assign(op, currentScope);
     return op->getResult(0);
   }
+  /// The same for an op whose results' types follow from its operands. Where they do not fit, that is reported and null
+  /// comes back.
+  template <typename OpTy>
+  mlir::Value emitInferred(mlir::ValueRange operands, typename OpTy::Properties properties = {}) {
+    llvm::SmallVector<mlir::Type> types;
+    if (mlir::failed(OpTy::inferReturnTypes(getContext(), currentLoc, operands, mlir::DictionaryAttr(),
+                                            mlir::OpaqueProperties(&properties), {}, types)))
+      return {};
+    auto op = OpTy::create(builder, currentLoc, types, operands, properties);
+    ids.assign(op, currentScope);
+    return op->getResult(0);
+  }
   mlir::OpBuilder &getBuilder() { return builder; }
+  /// How many errors have been reported so far.
+  int64_t countErrors() const { return errors; }
 
   // Each of these evaluates a constant and emits an op otherwise; nothing comes back where a constant gets too large.
   // Shapes and ranges are the caller's to check.
@@ -126,6 +144,8 @@ private:
   llvm::DenseMap<mlir::Attribute, mlir::Value> largeConstants;
   mlir::Location currentLoc;
   std::string currentScope;
+  int64_t errors = 0;
+  mlir::ScopedDiagnosticHandler errorCounter;
 };
 
 /// One node being imported: its inputs, attributes and results.
@@ -141,10 +161,12 @@ public:
   mlir::InFlightDiagnostic error() const;
   /// "node "x" (Add)", for diagnostics.
   std::string describe() const;
+  /// The types of its inputs, for diagnostics.
+  std::string describeInputs() const;
 
   int inputCount() const { return node.input_size(); }
   int outputCount() const { return node.output_size(); }
-  bool has(int index) const { return index < node.input_size() && !node.input(index).empty(); }
+  bool has(int index) const { return index < static_cast<int>(inputs.size()) && inputs[index]; }
   Binding &input(int index) { return *inputs[index]; }
   llvm::ArrayRef<int64_t> shapeOf(int index) { return inputs[index]->type.getShape(); }
   mlir::Value value(int index) { return owner.materialise(*inputs[index]); }
@@ -178,20 +200,33 @@ private:
   const onnxfile::Node &node;
   llvm::SmallVector<Binding *> inputs;
   bool attributeError = false;
-  bool isNewest = false; // written by an expansion
+  int64_t errorsBefore = 0; // that had been reported when the node's turn came
+  bool isNewest = false;    // written by an expansion
 };
 
-/// How one operator is imported.
+/// How one operator is imported, and what that relies on.
 struct Operator {
-  int minInputs, maxInputs; // maxInputs < 0: any number
-  mlir::LogicalResult (*import)(NodeImport &node);
+  using Import = mlir::LogicalResult (*)(NodeImport &node);
+
+  Operator() = default;
+  Operator(Import import, OperandRules operands) : operands(std::move(operands)), import(import) {}
+  /// Imports the node if its inputs are as they have to be. What goes wrong is always said.
+  mlir::LogicalResult operator()(NodeImport &node) const;
+
+  OperandRules operands{};
+
+private:
+  Import import = nullptr;
 };
 
 /// The operator that a node uses, or null if hyc does not know it.
 const Operator *findOperator(const onnxfile::Node &node);
 
-// One function a file of operators; each adds to the table.
 using OperatorTable = llvm::StringMap<Operator>;
+/// By name, with the domain in front where it is not ONNX's own.
+const OperatorTable &allOperators();
+
+// One function a file of operators; each adds to the table.
 void addElementwiseOperators(OperatorTable &table);
 void addShapeOperators(OperatorTable &table);
 void addIndexingOperators(OperatorTable &table);

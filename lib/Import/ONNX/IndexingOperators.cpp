@@ -16,8 +16,6 @@ LogicalResult importSlice(NodeImport &node) {
   // Attributes before operator set 10, inputs since.
   bool areInputs = node.opset() >= 10;
   std::optional<llvm::SmallVector<int64_t>> starts, ends, axes, steps;
-  if (areInputs && node.inputCount() < 3)
-    return node.error() << "has " << node.inputCount() << " inputs, expected at least 3";
   starts = areInputs ? node.integers(1) : node.getInts("starts");
   ends = !starts ? std::nullopt : areInputs ? node.integers(2) : node.getInts("ends");
   if (!ends)
@@ -46,11 +44,9 @@ LogicalResult importSlice(NodeImport &node) {
     int64_t distance = step > 0 ? last - first : first - last, stride = std::abs(step);
     int64_t count = distance <= 0 ? 0 : 1 + (distance - 1) / stride;
     if (step < 0 && !result.constant) {
-      llvm::SmallVector<int64_t> numbers;
-      for (int64_t i = 0; i < count; ++i)
-        numbers.push_back(first + i * step);
       Expansion e(node);
-      result = e("Gather", {result, e.integers(numbers)}, {{"axis", axis}});
+      Binding numbers = e.integers(count, [&, first = first, step = step](int64_t i) { return first + i * step; });
+      result = e("Gather", {result, numbers}, {{"axis", axis}});
       if (!e.ok())
         return failure();
       continue;
@@ -140,14 +136,21 @@ LogicalResult importGather(NodeImport &node) {
       std::optional<Binding> part = importer.slice(data, *axis, start, positions->getNumElements(), step);
       return node.finish(importer.reshape(*part, shape));
     }
-    Binding normal = importer.ofConstant(*positions);
+    Expansion e(node);
+    Binding normal = e.cast(importer.ofConstant(*positions), importer.getBuilder().getI64Type());
+    if (!e.ok())
+      return failure();
     if (*axis == 0 && dataShape.size() == 2)
       return node.finish(importer.ofValue(
           importer.emit<EmbeddingOp>(RankedTensorType::get(shape, data.type.getElementType()),
                                      importer.materialise(normal), importer.materialise(data), Value())));
   } else if (*axis == 0 && dataShape.size() == 2 && isa<FloatType>(data.type.getElementType())) {
-    return node.finish(importer.ofValue(importer.emit<EmbeddingOp>(
-        RankedTensorType::get(shape, data.type.getElementType()), node.value(1), node.value(0), Value())));
+    Expansion e(node);
+    Binding ids = e.cast(indices, importer.getBuilder().getI64Type());
+    return e.finish(e.emit([&] {
+      return importer.emit<EmbeddingOp>(RankedTensorType::get(shape, data.type.getElementType()),
+                                        importer.materialise(ids), node.value(0), Value());
+    }));
   }
   return importRunningGather(node, *axis);
 }
@@ -297,10 +300,12 @@ LogicalResult importTrilu(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addIndexingOperators(OperatorTable &table) {
-  table["Slice"] = {1, 5, importSlice};
-  table["Gather"] = {2, 2, importGather};
-  table["GatherND"] = {2, 2, importGatherND};
-  table["Range"] = {3, 3, importRange};
-  table["CumSum"] = {2, 2, importCumSum};
-  table["Trilu"] = {1, 2, importTrilu};
+  table["Slice"] = {importSlice,
+                    {tensor("data").orEmptyConstant(), list("starts").since(10), list("ends").since(10),
+                     list("axes").optional(), list("steps").optional()}};
+  table["Gather"] = {importGather, {tensor("data").ranks(1), tensor("indices").integer().orEmptyConstant()}};
+  table["GatherND"] = {importGatherND, {tensor("data").ranks(1), tensor("indices").integer().ranks(1)}};
+  table["Range"] = {importRange, {one("start"), one("limit"), one("delta")}};
+  table["CumSum"] = {importCumSum, {tensor("x").ranks(1), one("axis").integer()}};
+  table["Trilu"] = {importTrilu, {tensor("input").ranks(2), one("k").integer().optional()}};
 }

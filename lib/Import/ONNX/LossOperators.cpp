@@ -70,6 +70,10 @@ LogicalResult importSoftmaxCrossEntropyLoss(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addLossOperators(OperatorTable &table) {
-  table["NegativeLogLikelihoodLoss"] = {2, 3, importNegativeLogLikelihoodLoss};
-  table["SoftmaxCrossEntropyLoss"] = {2, 3, importSoftmaxCrossEntropyLoss};
+  table["NegativeLogLikelihoodLoss"] = {importNegativeLogLikelihoodLoss,
+                                        {tensor("input").real().ranks(2), tensor("target").integer().ranks(1),
+                                         tensor("weight").real().rank(1).optional()}};
+  table["SoftmaxCrossEntropyLoss"] = {importSoftmaxCrossEntropyLoss,
+                                      {tensor("scores").real().ranks(2), tensor("labels").integer().ranks(1),
+                                       tensor("weights").real().rank(1).optional()}};
 }

@@ -10,7 +10,8 @@ using llvm::StringRef;
 // Attribute types, by the format's numbers.
 enum AttributeType { kFloat = 1, kInt = 2, kString = 3, kInts = 7 };
 
-NodeImport::NodeImport(Importer &importer, const onnxfile::Node &node) : owner(importer), node(node) {}
+NodeImport::NodeImport(Importer &importer, const onnxfile::Node &node)
+    : owner(importer), node(node), errorsBefore(importer.countErrors()) {}
 
 std::string NodeImport::describe() const {
   std::string name = node.name().empty() && node.output_size() ? node.output(0) : node.name();
@@ -98,6 +99,30 @@ std::optional<llvm::SmallVector<int64_t>> NodeImport::normalizeAxes(ArrayRef<int
   return result;
 }
 
+LogicalResult Operator::operator()(NodeImport &node) const {
+  int64_t before = node.importer().countErrors();
+  if (!checkOperands(node, operands))
+    return failure();
+  if (succeeded(import(node)))
+    return success();
+  if (node.importer().countErrors() == before)
+    node.error() << "cannot be imported with inputs of types " << node.describeInputs();
+  return failure();
+}
+
+std::string NodeImport::describeInputs() const {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  for (const Binding *input : inputs) {
+    stream << (text.empty() ? "" : ", ");
+    if (input && input->type)
+      stream << input->type;
+    else
+      stream << (input ? "(a list)" : "(none)");
+  }
+  return text;
+}
+
 LogicalResult NodeImport::finish(std::optional<Binding> result) {
   std::vector<std::optional<Binding>> results;
   results.push_back(std::move(result));
@@ -112,6 +137,8 @@ LogicalResult NodeImport::finish(std::vector<std::optional<Binding>> results) {
       continue;
     if (i >= static_cast<int>(results.size()))
       return error() << "has a result " << i << " that hyc does not compute: \"" << node.output(i) << "\"";
+    if (!results[i] && owner.countErrors() > errorsBefore)
+      return failure();
     if (!results[i])
       return error() << "has a result known when compiling that is too large: more than " << HostTensor::kMaxStored
                      << " different values, or more than " << HostTensor::kMaxLive << " with those still needed";

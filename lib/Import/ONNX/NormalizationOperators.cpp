@@ -127,12 +127,12 @@ LogicalResult importLRN(NodeImport &node) {
     return node.error() << "normalizes " << x.type << ", expected channels";
   int64_t size = node.getInt("size", 1), channels = x.type.getDimSize(1);
   double alpha = node.getFloat("alpha", 1e-4), beta = node.getFloat("beta", 0.75), bias = node.getFloat("bias", 1);
-  if (size < 1 || channels > 8192)
+  if (size < 1)
     return node.error() << "sums over " << size << " of " << channels << " channels";
-  llvm::SmallVector<double> band;
-  for (int64_t to = 0; to < channels; ++to)
-    for (int64_t from = 0; from < channels; ++from)
-      band.push_back(from >= to - (size - 1) / 2 && from <= to + size / 2 ? 1 : 0);
+  auto band = [&](int64_t place) {
+    int64_t to = place / channels, from = place % channels;
+    return from >= to - (size - 1) / 2 && from <= to + size / 2 ? 1.0 : 0.0;
+  };
   int64_t rest = 1;
   for (int64_t dim : x.type.getShape().drop_front(2))
     rest *= dim;
@@ -190,12 +190,19 @@ LogicalResult importHardmax(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addNormalizationOperators(OperatorTable &table) {
-  table["BatchNormalization"] = {5, 5, importBatchNormalization};
-  table["InstanceNormalization"] = {3, 3, importInstanceNormalization};
-  table["GroupNormalization"] = {3, 3, importGroupNormalization};
-  table["MeanVarianceNormalization"] = {1, 1, importMeanVarianceNormalization};
-  table["LRN"] = {1, 1, importLRN};
-  table["LpNormalization"] = {1, 1, importLpNormalization};
-  table["LogSoftmax"] = {1, 1, importLogSoftmax};
-  table["Hardmax"] = {1, 1, importHardmax};
+  table["BatchNormalization"] = {importBatchNormalization,
+                                 {tensor("X").real().ranks(2), tensor("scale").real().rank(1),
+                                  tensor("B").real().rank(1), tensor("input_mean").real().rank(1),
+                                  tensor("input_var").real().rank(1)}};
+  table["InstanceNormalization"] = {
+      importInstanceNormalization,
+      {tensor("input").real().ranks(3), tensor("scale").real().rank(1), tensor("B").real().rank(1)}};
+  table["GroupNormalization"] = {
+      importGroupNormalization,
+      {tensor("X").real().ranks(2), tensor("scale").real().rank(1), tensor("bias").real().rank(1)}};
+  table["MeanVarianceNormalization"] = {importMeanVarianceNormalization, {tensor("X").real().ranks(1)}};
+  table["LRN"] = {importLRN, {tensor("X").real().ranks(2)}};
+  table["LpNormalization"] = {importLpNormalization, {tensor("X").real().ranks(1)}};
+  table["LogSoftmax"] = {importLogSoftmax, {tensor("X").real().ranks(1)}};
+  table["Hardmax"] = {importHardmax, {tensor("input").ranks(1)}};
 }

@@ -3,6 +3,7 @@
 #include "OnnxFile.h"
 #include "ExternalData.h"
 #include "Functions.h"
+#include "hyc/Support/InputFile.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringSet.h"
@@ -28,6 +29,8 @@ static std::string printable(StringRef name) {
   return text;
 }
 
+static constexpr size_t kLongestName = 4096;
+
 static bool isCleanText(StringRef text) {
   const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.begin());
   const auto *end = reinterpret_cast<const llvm::UTF8 *>(text.end());
@@ -47,10 +50,9 @@ Location OnnxFile::getLoc(StringRef name) const {
 
 std::unique_ptr<OnnxFile> OnnxFile::load(MLIRContext *context, StringRef path) {
   std::unique_ptr<OnnxFile> file(new OnnxFile(context, path));
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
-      llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto buffer = openInputFile(path, kMaxModelBytes);
   if (!buffer) {
-    emitError(file->loc) << "cannot read the model: " << buffer.getError().message();
+    emitError(file->loc) << "cannot read the model: " << llvm::toString(buffer.takeError());
     return nullptr;
   }
   file->buffer = std::move(*buffer);
@@ -69,12 +71,7 @@ std::unique_ptr<OnnxFile> OnnxFile::load(MLIRContext *context, StringRef path) {
 
 std::unique_ptr<OnnxFile> OnnxFile::assemble(MLIRContext *context, StringRef path, AssembledModel assembled) {
   std::unique_ptr<OnnxFile> file(new OnnxFile(context, path));
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer) {
-    emitError(file->loc) << "cannot read the model: " << buffer.getError().message();
-    return nullptr;
-  }
-  file->buffer = std::move(*buffer);
+  file->buffer = std::move(assembled.file);
   file->model = std::move(assembled.model);
   file->parts.hasGraph = true;
   for (const ByteRange &values : assembled.values) {
@@ -140,6 +137,12 @@ bool OnnxFile::checkVersions() {
 bool OnnxFile::checkNames() const {
   const onnxfile::Graph &graph = getGraph();
   auto check = [&](const std::string &name, StringRef what) {
+    // Names are parts of others: of ops, of what a node stands for, of files.
+    if (name.size() > kLongestName) {
+      emitError(loc) << "the name of " << what << " \"" << printable(name) << "…\" has " << name.size()
+                     << " bytes, expected at most " << kLongestName;
+      return false;
+    }
     if (isCleanText(name))
       return true;
     emitError(loc) << "the name of " << what << " \"" << printable(name) << "\" is not valid UTF-8 without NUL";
@@ -350,9 +353,9 @@ static HostElement decodeHalf(FloatType type, int32_t bits) {
 }
 
 std::optional<HostTensor> OnnxFile::readTensorFile(StringRef path) const {
-  auto bytes = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto bytes = openInputFile(path, kMaxTextBytes);
   if (!bytes) {
-    emitError(loc) << "cannot read the tensor in '" << path << "': " << bytes.getError().message();
+    emitError(loc) << "cannot read the tensor in '" << path << "': " << llvm::toString(bytes.takeError());
     return std::nullopt;
   }
   onnxfile::Tensor tensor;

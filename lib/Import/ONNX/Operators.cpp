@@ -3,7 +3,7 @@
 
 using namespace hyc::onnx;
 
-const Operator *hyc::onnx::findOperator(const onnxfile::Node &node) {
+const OperatorTable &hyc::onnx::allOperators() {
   static const OperatorTable table = [] {
     OperatorTable result;
     addElementwiseOperators(result);
@@ -23,6 +23,11 @@ const Operator *hyc::onnx::findOperator(const onnxfile::Node &node) {
     addUpdateOperators(result);
     return result;
   }();
+  return table;
+}
+
+const Operator *hyc::onnx::findOperator(const onnxfile::Node &node) {
+  const OperatorTable &table = allOperators();
   bool isStandard = node.domain().empty() || node.domain() == "ai.onnx";
   auto found = table.find(isStandard ? node.op_type() : node.domain() + ":" + node.op_type());
   return found == table.end() ? nullptr : &found->second;

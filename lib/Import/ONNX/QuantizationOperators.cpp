@@ -147,11 +147,28 @@ LogicalResult importQLinearConv(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addQuantizationOperators(OperatorTable &table) {
-  table["QuantizeLinear"] = {2, 3, importQuantizeLinear};
-  table["DequantizeLinear"] = {2, 3, importDequantizeLinear};
-  table["DynamicQuantizeLinear"] = {1, 1, importDynamicQuantizeLinear};
-  table["MatMulInteger"] = {2, 4, importMatMulInteger};
-  table["QLinearMatMul"] = {8, 8, importQLinearMatMul};
-  table["ConvInteger"] = {2, 4, importConvInteger};
-  table["QLinearConv"] = {8, 9, importQLinearConv};
+  table["QuantizeLinear"] = {
+      importQuantizeLinear,
+      {tensor("x"), tensor("y_scale").ranks(0, 1), tensor("y_zero_point").ranks(0, 1).optional()}};
+  table["DequantizeLinear"] = {
+      importDequantizeLinear,
+      {tensor("x"), tensor("x_scale").real().ranks(0, 1), tensor("x_zero_point").ranks(0, 1).optional()}};
+  table["DynamicQuantizeLinear"] = {importDynamicQuantizeLinear, {tensor("x").real()}};
+  table["MatMulInteger"] = {importMatMulInteger,
+                            {tensor("A").integer().ranks(1), tensor("B").integer().ranks(1),
+                             tensor("a_zero_point").integer().ranks(0, 1).optional(),
+                             tensor("b_zero_point").integer().ranks(0, 1).optional()}};
+  table["QLinearMatMul"] = {importQLinearMatMul,
+                            {tensor("a").integer().ranks(1), one("a_scale").real(), one("a_zero_point").integer(),
+                             tensor("b").integer().ranks(1), one("b_scale").real(), one("b_zero_point").integer(),
+                             one("y_scale").real(), one("y_zero_point").integer()}};
+  table["ConvInteger"] = {importConvInteger,
+                          {tensor("x").integer().ranks(3), tensor("w").integer().ranks(3),
+                           one("x_zero_point").integer().optional(),
+                           tensor("w_zero_point").integer().ranks(0, 1).optional()}};
+  table["QLinearConv"] = {importQLinearConv,
+                          {tensor("x").integer().ranks(3), one("x_scale").real(), one("x_zero_point").integer(),
+                           tensor("w").integer().ranks(3), tensor("w_scale").real().ranks(0, 1),
+                           tensor("w_zero_point").integer().ranks(0, 1), one("y_scale").real(),
+                           one("y_zero_point").integer(), tensor("B").integer().rank(1).optional()}};
 }

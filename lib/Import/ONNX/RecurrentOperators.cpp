@@ -204,7 +204,17 @@ template <int64_t Gates> LogicalResult importLayer(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addRecurrentOperators(OperatorTable &table) {
-  table["RNN"] = {3, 6, importLayer<1>};
-  table["GRU"] = {3, 6, importLayer<3>};
-  table["LSTM"] = {3, 8, importLayer<4>};
+  table["RNN"] = {importLayer<1>,
+                  {tensor("X").real().rank(3), tensor("W").real().rank(3), tensor("R").real().rank(3),
+                   tensor("B").real().rank(2).optional(), tensor("sequence_lens").integer().rank(1).optional(),
+                   tensor("initial_h").real().rank(3).optional()}};
+  table["GRU"] = {importLayer<3>,
+                  {tensor("X").real().rank(3), tensor("W").real().rank(3), tensor("R").real().rank(3),
+                   tensor("B").real().rank(2).optional(), tensor("sequence_lens").integer().rank(1).optional(),
+                   tensor("initial_h").real().rank(3).optional()}};
+  table["LSTM"] = {importLayer<4>,
+                   {tensor("X").real().rank(3), tensor("W").real().rank(3), tensor("R").real().rank(3),
+                    tensor("B").real().rank(2).optional(), tensor("sequence_lens").integer().rank(1).optional(),
+                    tensor("initial_h").real().rank(3).optional(), tensor("initial_c").real().rank(3).optional(),
+                    tensor("P").real().rank(2).optional()}};
 }

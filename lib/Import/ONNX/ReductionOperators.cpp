@@ -85,8 +85,11 @@ Value emitReduction(NodeImport &node, Reduction kind, ArrayRef<int64_t> dims) {
   Importer &importer = node.importer();
   ReductionKind kinds[] = {ReductionKind::sum, ReductionKind::sum, ReductionKind::max, ReductionKind::min,
                            ReductionKind::prod};
-  Value result = importer.emit<ReduceOp>(kinds[static_cast<int>(kind)], node.value(0), dims);
-  if (kind != Reduction::Mean)
+  ReduceOp::Properties properties;
+  properties.kind = ReductionKindAttr::get(importer.getContext(), kinds[static_cast<int>(kind)]);
+  properties.dims = importer.getBuilder().getDenseI64ArrayAttr(dims);
+  Value result = importer.emitInferred<ReduceOp>(node.value(0), properties);
+  if (!result || kind != Reduction::Mean)
     return result;
   int64_t count = 1;
   for (int64_t dim : dims)
@@ -120,7 +123,10 @@ template <Reduction Kind> LogicalResult importReduce(NodeImport &node) {
     Binding binding = importer.ofConstant(*result);
     return node.finish(importer.reshape(binding, shape));
   }
-  Binding binding = importer.ofValue(emitReduction(node, Kind, *dims));
+  Value reduced = emitReduction(node, Kind, *dims);
+  if (!reduced)
+    return failure();
+  Binding binding = importer.ofValue(reduced);
   return node.finish(importer.reshape(binding, shape));
 }
 
@@ -209,8 +215,11 @@ LogicalResult importLayerNormalization(NodeImport &node) {
                        bias = scale ? getNormVector(node, 2, x->type) : std::nullopt;
   if (!bias)
     return failure();
-  FloatAttr epsilon = importer.getBuilder().getF64FloatAttr(shortestDecimal(node.getFloat("epsilon", 1e-5)));
-  Value y = importer.emit<LayerNormOp>(importer.materialise(*x), *scale, *bias, epsilon);
+  LayerNormOp::Properties properties;
+  properties.epsilon = importer.getBuilder().getF64FloatAttr(shortestDecimal(node.getFloat("epsilon", 1e-5)));
+  Value y = importer.emitInferred<LayerNormOp>({importer.materialise(*x), *scale, *bias}, properties);
+  if (!y)
+    return failure();
   std::vector<std::optional<Binding>> results;
   for (Value value : y.getDefiningOp()->getResults()) {
     Binding result = importer.ofValue(value);
@@ -222,13 +231,14 @@ LogicalResult importLayerNormalization(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addReductionOperators(OperatorTable &table) {
-  table["ReduceSum"] = {1, 2, importReduce<Reduction::Sum>};
-  table["ReduceMean"] = {1, 2, importReduce<Reduction::Mean>};
-  table["ReduceMax"] = {1, 2, importReduce<Reduction::Max>};
-  table["ReduceMin"] = {1, 2, importReduce<Reduction::Min>};
-  table["ReduceProd"] = {1, 2, importReduce<Reduction::Prod>};
+  table["ReduceSum"] = {importReduce<Reduction::Sum>, {tensor("data").orEmptyConstant(), list("axes").optional()}};
+  table["ReduceMean"] = {importReduce<Reduction::Mean>, {tensor("data").orEmptyConstant(), list("axes").optional()}};
+  table["ReduceMax"] = {importReduce<Reduction::Max>, {tensor("data").orEmptyConstant(), list("axes").optional()}};
+  table["ReduceMin"] = {importReduce<Reduction::Min>, {tensor("data").orEmptyConstant(), list("axes").optional()}};
+  table["ReduceProd"] = {importReduce<Reduction::Prod>, {tensor("data").orEmptyConstant(), list("axes").optional()}};
   for (llvm::StringRef name : {"ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"})
-    table[name] = {1, 2, importComposedReduction};
-  table["Softmax"] = {1, 1, importSoftmax};
-  table["LayerNormalization"] = {2, 3, importLayerNormalization};
+    table[name] = {importComposedReduction, {tensor("data"), list("axes").optional()}};
+  table["Softmax"] = {importSoftmax, {tensor("X").real().ranks(1)}};
+  table["LayerNormalization"] = {importLayerNormalization,
+                                 {tensor("X").real().ranks(1), tensor("Scale").real(), tensor("B").real().optional()}};
 }

@@ -93,29 +93,35 @@ Binding resizeAlong(Expansion &e, const Resizing &r, const Binding &x, int64_t d
   if (!e.ok())
     return {};
   if (r.mode == "nearest" && r.coordinates != "tf_crop_and_resize") {
-    llvm::SmallVector<int64_t> numbers;
-    for (int64_t i = 0; i < a.to; ++i)
-      numbers.push_back(std::clamp<int64_t>(nearestTo(r.nearest, placeOf(r, a, i)), 0, a.from - 1));
-    return e("Gather", {x, e.integers(numbers)}, {{"axis", dim}});
+    Binding numbers = e.integers(
+        a.to, [&](int64_t i) { return std::clamp<int64_t>(nearestTo(r.nearest, placeOf(r, a, i)), 0, a.from - 1); });
+    return e("Gather", {x, numbers}, {{"axis", dim}});
   }
-  llvm::SmallVector<double> matrix(a.to * a.from, 0), outside(a.to, 0);
+  // Row by row, in the order in which the matrix is listed.
+  llvm::SmallVector<double> row, outside(a.to, 0);
   bool anyOutside = false;
-  for (int64_t i = 0; i < a.to; ++i)
-    if (weightsOf(r, a, i, llvm::MutableArrayRef<double>(matrix).slice(i * a.from, a.from)))
-      outside[i] = 1, anyOutside = true;
+  auto weightAt = [&](int64_t place) {
+    if (place % a.from == 0) {
+      row.assign(a.from, 0);
+      if (weightsOf(r, a, place / a.from, row))
+        outside[place / a.from] = 1, anyOutside = true;
+    }
+    return row[place % a.from];
+  };
   // The dimension last, as rows of a product.
   int64_t tensorRank = x.type.getRank();
   llvm::SmallVector<int64_t> swap;
   for (int64_t d = 0; d < tensorRank; ++d)
     swap.push_back(d == dim ? tensorRank - 1 : d == tensorRank - 1 ? dim : d);
   Binding rows = e.transpose(x, swap);
-  Binding weights = e.transpose(e.reals({a.to, a.from}, matrix, x.type.getElementType()), {1, 0});
+  Binding weights = e.transpose(e.reals({a.to, a.from}, weightAt, x.type.getElementType()), {1, 0});
   Binding result = e.transpose(e("MatMul", {rows, weights}), swap);
   if (!anyOutside)
     return result;
   llvm::SmallVector<int64_t> shape(tensorRank, 1);
   shape[dim] = a.to;
-  Binding isOutside = e("Greater", {e.reals(shape, outside, x.type.getElementType()), e.number(x, 0)});
+  Binding isOutside =
+      e("Greater", {e.reals(shape, [&](int64_t i) { return outside[i]; }, x.type.getElementType()), e.number(x, 0)});
   return e.where(isOutside, e.number(x, r.extrapolation), result);
 }
 
@@ -204,6 +210,8 @@ LogicalResult importUpsample(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addResizeOperators(OperatorTable &table) {
-  table["Resize"] = {1, 4, importResize};
-  table["Upsample"] = {1, 2, importUpsample};
+  table["Resize"] = {importResize,
+                     {tensor("X").ranks(1), tensor("roi").ranks(0, 1).orEmptyConstant().optional(),
+                      tensor("scales").ranks(0, 1).orEmptyConstant().optional(), list("sizes").optional()}};
+  table["Upsample"] = {importUpsample, {tensor("X").ranks(1), tensor("scales").ranks(0, 1).optional()}};
 }

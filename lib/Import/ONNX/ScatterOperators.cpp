@@ -31,8 +31,10 @@ Binding gather(Expansion &e, NodeImport &node, Binding data, Binding indices, in
   return e.emit([&] {
     Importer &importer = node.importer();
     Builder &builder = importer.getBuilder();
-    return importer.emit<GatherOp>(importer.materialise(data), importer.materialise(indices),
-                                   builder.getI64IntegerAttr(dim), builder.getI64IntegerAttr(batch));
+    GatherOp::Properties properties;
+    properties.dim = builder.getI64IntegerAttr(dim);
+    properties.batch = builder.getI64IntegerAttr(batch);
+    return importer.emitInferred<GatherOp>({importer.materialise(data), importer.materialise(indices)}, properties);
   });
 }
 
@@ -245,8 +247,9 @@ LogicalResult importTopK(NodeImport &node) {
   bool largest = node.getInt("largest", 1) != 0;
   Binding order = e.emit([&] {
     Importer &importer = node.importer();
-    return importer.emit<ArgSortOp>(importer.materialise(rows),
-                                    largest ? importer.getBuilder().getUnitAttr() : UnitAttr());
+    ArgSortOp::Properties properties;
+    properties.descending = largest ? importer.getBuilder().getUnitAttr() : UnitAttr();
+    return importer.emitInferred<ArgSortOp>(importer.materialise(rows), properties);
   });
   if (!e.ok())
     return failure();
@@ -291,8 +294,8 @@ LogicalResult importOneHot(NodeImport &node) {
 //===----------------------------------------------------------------------===//
 
 /// Elements of one dimension by numbers that are known.
-Binding pick(Expansion &e, const Binding &x, int64_t dim, ArrayRef<int64_t> numbers) {
-  return e("Gather", {x, e.integers(numbers)}, {{"axis", dim}});
+Binding pick(Expansion &e, const Binding &x, int64_t dim, const Binding &numbers) {
+  return e("Gather", {x, numbers}, {{"axis", dim}});
 }
 
 LogicalResult importTile(NodeImport &node) {
@@ -315,22 +318,36 @@ LogicalResult importTile(NodeImport &node) {
   return e.finish(e.reshape(e.broadcast(e.reshape(x, split), repeated), shape));
 }
 
-/// The number of the element that stands at each place of a padded dimension, -1 where there is none.
-llvm::SmallVector<int64_t> paddedNumbers(int64_t size, int64_t low, int64_t high, llvm::StringRef mode) {
-  llvm::SmallVector<int64_t> numbers;
-  for (int64_t i = -low; i < size + high; ++i) {
-    int64_t at = i, period = 2 * std::max<int64_t>(size - 1, 1);
-    if (mode == "edge")
-      at = std::clamp<int64_t>(i, 0, size - 1);
-    else if (mode == "wrap")
-      at = (i % size + size) % size;
-    else if (mode == "reflect")
-      at = size == 1 ? 0 : (i % period + period) % period;
-    if (mode == "reflect" && at >= size)
-      at = period - at;
-    numbers.push_back(at);
+/// The number of the element that stands at place `i` of a padded dimension, counted from its first own element.
+int64_t paddedNumber(int64_t i, int64_t size, llvm::StringRef mode) {
+  if (mode == "edge")
+    return std::clamp<int64_t>(i, 0, size - 1);
+  if (mode == "wrap")
+    return (i % size + size) % size;
+  int64_t period = 2 * std::max<int64_t>(size - 1, 1), at = (i % period + period) % period;
+  return size == 1 ? 0 : at >= size ? period - at : at;
+}
+
+/// Padding by elements of the dimension itself. Its own elements stay one slice: only the sides are picked by number,
+/// so that their sizes decide what is listed.
+Binding padByElements(Expansion &e, NodeImport &node, const Binding &x, int64_t dim, int64_t low, int64_t high,
+                      llvm::StringRef mode) {
+  int64_t size = x.type.getDimSize(dim), first = std::max<int64_t>(-low, 0), last = size + std::min<int64_t>(high, 0);
+  llvm::SmallVector<Binding> parts;
+  auto addSide = [&](int64_t from, int64_t to) {
+    if (from < to)
+      parts.push_back(
+          pick(e, x, dim, e.integers(to - from, [&](int64_t i) { return paddedNumber(from + i, size, mode); })));
+  };
+  addSide(-low, std::min<int64_t>(0, size + high));
+  if (first < last) {
+    Binding whole = x;
+    parts.push_back(*node.importer().slice(whole, dim, first, last - first, 1));
   }
-  return numbers;
+  addSide(std::max(size, -low), size + high);
+  if (parts.empty())
+    e.fail("takes away more of a dimension than it has");
+  return e.ok() ? e("Concat", parts, {{"axis", dim}}) : Binding();
 }
 
 /// Constant padding: zeros, or joined parts where the value is another.
@@ -383,7 +400,7 @@ LogicalResult importPad(NodeImport &node) {
     else if ((low || high) && x.type.getDimSize(dim) == 0)
       return node.error() << "repeats elements of an empty dimension";
     else if (low || high)
-      x = pick(e, x, dim, paddedNumbers(x.type.getDimSize(dim), low, high, mode));
+      x = padByElements(e, node, x, dim, low, high, mode);
     if (!e.ok())
       return failure();
   }
@@ -395,9 +412,12 @@ LogicalResult importReverseSequence(NodeImport &node) {
   Expansion e(node);
   Binding x = node.input(0);
   int64_t batch = node.getInt("batch_axis", 1), time = node.getInt("time_axis", 0);
-  if (x.type.getRank() < 2 || batch + time != 1 || batch * time != 0)
+  if (batch + time != 1 || batch * time != 0)
     return node.error() << "turns sequences along dimension " << time << " of samples along " << batch
                         << ", expected 0 and 1";
+  if (node.shapeOf(1)[0] != node.shapeOf(0)[batch])
+    return node.error() << "has " << node.shapeOf(1)[0] << " lengths for the " << node.shapeOf(0)[batch]
+                        << " sequences of " << x.type;
   auto permutation = range(0, x.type.getRank());
   if (batch == 1)
     std::swap(permutation[0], permutation[1]);
@@ -431,7 +451,7 @@ LogicalResult importCompress(NodeImport &node) {
   for (int64_t i = 0; i < condition->getNumElements(); ++i)
     if (condition->atFlat(i).integer && i < x.type.getDimSize(axis))
       numbers.push_back(i);
-  return e.finish(pick(e, x, axis, numbers));
+  return e.finish(pick(e, x, axis, e.integers(numbers)));
 }
 
 LogicalResult importEyeLike(NodeImport &node) {
@@ -470,16 +490,21 @@ LogicalResult importDepthToSpace(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addScatterOperators(OperatorTable &table) {
-  table["GatherElements"] = {2, 2, importGatherElements};
-  table["ScatterElements"] = table["Scatter"] = {3, 3, importScatterElements};
-  table["ScatterND"] = {3, 3, importScatterND};
-  table["TopK"] = {1, 2, importTopK};
-  table["ArgMax"] = table["ArgMin"] = {1, 1, importArgExtremum};
-  table["OneHot"] = {3, 3, importOneHot};
-  table["Tile"] = {2, 2, importTile};
-  table["Pad"] = {1, 4, importPad};
-  table["ReverseSequence"] = {2, 2, importReverseSequence};
-  table["Compress"] = {2, 2, importCompress};
-  table["EyeLike"] = {1, 1, importEyeLike};
-  table["DepthToSpace"] = table["SpaceToDepth"] = {1, 1, importDepthToSpace};
+  table["GatherElements"] = {importGatherElements, {tensor("data").ranks(1), tensor("indices").integer().ranks(1)}};
+  table["ScatterElements"] =
+      table["Scatter"] = {importScatterElements,
+                          {tensor("data").ranks(1), tensor("indices").integer().ranks(1), tensor("updates").ranks(1)}};
+  table["ScatterND"] = {importScatterND,
+                        {tensor("data").ranks(1), tensor("indices").integer().ranks(1), tensor("updates")}};
+  table["TopK"] = {importTopK, {tensor("X").ranks(1), one("K").integer().since(10)}};
+  table["ArgMax"] = table["ArgMin"] = {importArgExtremum, {tensor("data").ranks(1)}};
+  table["OneHot"] = {importOneHot, {tensor("indices"), one("depth"), tensor("values").rank(1)}};
+  table["Tile"] = {importTile, {tensor("input"), list("repeats")}};
+  table["Pad"] = {importPad,
+                  {tensor("data"), list("pads").since(11), one("constant_value").optional(), list("axes").optional()}};
+  table["ReverseSequence"] = {importReverseSequence,
+                              {tensor("input").ranks(2), tensor("sequence_lens").integer().rank(1)}};
+  table["Compress"] = {importCompress, {tensor("input").ranks(1), tensor("condition").boolean().rank(1)}};
+  table["EyeLike"] = {importEyeLike, {tensor("input").rank(2)}};
+  table["DepthToSpace"] = table["SpaceToDepth"] = {importDepthToSpace, {tensor("input").rank(4)}};
 }

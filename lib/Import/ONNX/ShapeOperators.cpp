@@ -192,8 +192,6 @@ LogicalResult importConcat(NodeImport &node) {
   llvm::SmallVector<Binding> operands;
   int64_t total = 0;
   for (int i = 0; i < node.inputCount(); ++i) {
-    if (!node.has(i))
-      return node.error() << "leaves out input " << i;
     llvm::SmallVector<int64_t> expected(node.shapeOf(0)), actual(node.shapeOf(i));
     bool sameRank = expected.size() == actual.size();
     if (sameRank) {
@@ -206,6 +204,8 @@ LogicalResult importConcat(NodeImport &node) {
                           << *axis;
     operands.push_back(node.input(i));
   }
+  // What is empty adds nothing.
+  llvm::erase_if(operands, [&](const Binding &operand) { return total > 0 && operand.type.getDimSize(*axis) == 0; });
   return node.finish(node.importer().concat(operands, *axis));
 }
 
@@ -316,18 +316,18 @@ LogicalResult importSequenceAt(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addShapeOperators(OperatorTable &table) {
-  table["Constant"] = {0, 0, importConstant};
-  table["ConstantOfShape"] = {1, 1, importConstantOfShape};
-  table["Shape"] = {1, 1, importShape};
-  table["Size"] = {1, 1, importSize};
-  table["Reshape"] = {2, 2, importReshape};
-  table["Flatten"] = {1, 1, importFlatten};
-  table["Squeeze"] = {1, 2, importSqueeze};
-  table["Unsqueeze"] = {1, 2, importUnsqueeze};
-  table["Transpose"] = {1, 1, importTranspose};
-  table["Expand"] = {2, 2, importExpand};
-  table["Concat"] = {1, -1, importConcat};
-  table["Split"] = {1, 2, importSplit};
-  table["SplitToSequence"] = {1, 2, importSplitToSequence};
-  table["SequenceAt"] = {2, 2, importSequenceAt};
+  table["Constant"] = {importConstant, {}};
+  table["ConstantOfShape"] = {importConstantOfShape, {list("input")}};
+  table["Shape"] = {importShape, {tensor("data").orEmpty()}};
+  table["Size"] = {importSize, {tensor("data").orEmpty()}};
+  table["Reshape"] = {importReshape, {tensor("data").orEmptyConstant(), list("shape")}};
+  table["Flatten"] = {importFlatten, {tensor("input")}};
+  table["Squeeze"] = {importSqueeze, {tensor("data").orEmptyConstant(), list("axes").optional()}};
+  table["Unsqueeze"] = {importUnsqueeze, {tensor("data").orEmptyConstant(), list("axes").optional()}};
+  table["Transpose"] = {importTranspose, {tensor("data").orEmptyConstant()}};
+  table["Expand"] = {importExpand, {tensor("input").orEmptyConstant(), list("shape")}};
+  table["Concat"] = {importConcat, OperandRules::many(tensor("inputs").ranks(1).orEmpty())};
+  table["Split"] = {importSplit, {tensor("input").ranks(1).orEmpty(), list("split").optional()}};
+  table["SplitToSequence"] = {importSplitToSequence, {tensor("input").ranks(1), list("split").optional()}};
+  table["SequenceAt"] = {importSequenceAt, {sequence("input_sequence"), one("position").integer()}};
 }

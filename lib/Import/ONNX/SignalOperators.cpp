@@ -21,11 +21,10 @@ LogicalResult importCosineWindow(NodeImport &node) {
     a0 = 0.42, a1 = 0.5, a2 = 0.08;
   bool periodic = node.getInt("periodic", 1) != 0;
   double length = static_cast<double>(size->front() - (periodic ? 0 : 1));
-  llvm::SmallVector<double> values;
-  for (int64_t n = 0; n < size->front(); ++n) {
+  auto values = [&](int64_t n) {
     double angle = 2 * M_PI * static_cast<double>(n) / length;
-    values.push_back(a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle));
-  }
+    return a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle);
+  };
   Type type =
       OnnxFile::getElementType(node.importer().getContext(), static_cast<int32_t>(node.getInt("output_datatype", 1)));
   if (!type || !isa<FloatType>(type))
@@ -35,12 +34,11 @@ LogicalResult importCosineWindow(NodeImport &node) {
 
 /// Matrices (from, to) of cosines and sines.
 Binding wave(Expansion &e, int64_t from, int64_t to, int64_t length, bool sine, double factor, Type type) {
-  llvm::SmallVector<double> values;
-  for (int64_t n = 0; n < from; ++n)
-    for (int64_t k = 0; k < to; ++k) {
-      double angle = 2 * M_PI * static_cast<double>(n * k % length) / static_cast<double>(length);
-      values.push_back(factor * (sine ? std::sin(angle) : std::cos(angle)));
-    }
+  auto values = [&](int64_t place) {
+    int64_t n = place / to, k = place % to;
+    double angle = 2 * M_PI * static_cast<double>(n * k % length) / static_cast<double>(length);
+    return factor * (sine ? std::sin(angle) : std::cos(angle));
+  };
   return e.reals({from, to}, values, type);
 }
 
@@ -50,7 +48,7 @@ Binding transformed(Expansion &e, const Binding &x, int64_t length, bool inverse
     return {};
   int64_t tensorRank = x.type.getRank(), have = x.type.getDimSize(tensorRank - 2), parts = x.type.getShape().back();
   int64_t used = std::min(have, length), to = oneSided ? length / 2 + 1 : length;
-  if (used * to > 1 << 22 || (parts != 1 && parts != 2)) {
+  if (used > (1 << 22) / to || (parts != 1 && parts != 2)) {
     e.fail("transforms a signal that is too long, or not of real or complex numbers");
     return {};
   }
@@ -117,14 +115,11 @@ LogicalResult importSTFT(NodeImport &node) {
   if (step->size() != 1 || step->front() < 1 || s.size() != 3 || length < 1 || length > s[1])
     return node.error() << "cuts " << signal.type << " into frames of " << length;
   int64_t frames = (s[1] - length) / step->front() + 1;
-  if (frames * length > 1 << 24)
+  int64_t count = 0;
+  if (llvm::MulOverflow(frames, length, count))
     return node.error() << "has too many frames";
-  std::vector<HostElement> numbers;
-  for (int64_t frame = 0; frame < frames; ++frame)
-    for (int64_t i = 0; i < length; ++i)
-      numbers.push_back(HostElement::ofInteger(frame * step->front() + i));
-  Binding places = node.importer().ofConstant(
-      HostTensor::fromElements(node.importer().getBuilder().getI64Type(), {frames, length}, std::move(numbers)));
+  Binding numbers = e.integers(count, [&](int64_t i) { return i / length * step->front() + i % length; });
+  Binding places = e.ok() ? e.reshape(numbers, {frames, length}) : Binding();
   Binding cut = e("Gather", {signal, places}, {{"axis", int64_t(1)}}); // (samples, frames, length, parts)
   if (node.has(2))
     cut = e.mul(cut, e.reshape(node.input(2), {length, 1}));
@@ -134,7 +129,11 @@ LogicalResult importSTFT(NodeImport &node) {
 
 void hyc::onnx::addSignalOperators(OperatorTable &table) {
   for (llvm::StringRef name : {"HannWindow", "HammingWindow", "BlackmanWindow"})
-    table[name] = {1, 1, importCosineWindow};
-  table["DFT"] = {1, 3, importDFT};
-  table["STFT"] = {2, 4, importSTFT};
+    table[name] = {importCosineWindow, {one("size").integer()}};
+  table["DFT"] = {
+      importDFT,
+      {tensor("input").real().ranks(2), one("dft_length").integer().optional(), one("axis").integer().optional()}};
+  table["STFT"] = {importSTFT,
+                   {tensor("signal").real().rank(3), one("frame_step").integer(),
+                    tensor("window").real().rank(1).optional(), one("frame_length").integer().optional()}};
 }

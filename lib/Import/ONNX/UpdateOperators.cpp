@@ -100,7 +100,10 @@ LogicalResult importAdam(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addUpdateOperators(OperatorTable &table) {
-  table["ai.onnx.preview.training:Momentum"] = {5, -1, importMomentum};
-  table["ai.onnx.preview.training:Adagrad"] = {5, -1, importAdagrad};
-  table["ai.onnx.preview.training:Adam"] = {6, -1, importAdam};
+  table["ai.onnx.preview.training:Momentum"] = {importMomentum,
+                                                {{one("R"), one("T").integer(), tensor("inputs").real()}, true}};
+  table["ai.onnx.preview.training:Adagrad"] = {importAdagrad,
+                                               {{one("R"), one("T").integer(), tensor("inputs").real()}, true}};
+  table["ai.onnx.preview.training:Adam"] = {importAdam,
+                                            {{one("R"), one("T").integer(), tensor("inputs").real()}, true}};
 }

@@ -11,6 +11,9 @@ using namespace mlir;
 using llvm::ArrayRef;
 
 namespace {
+/// Of a dimension that windows slide over, so that no place in it leaves 64 bits.
+constexpr int64_t kLargestExtent = int64_t(1) << 31;
+
 /// Where a node's windows lie, from its attributes: one number a spatial dimension.
 struct Windows {
   llvm::SmallVector<int64_t> size, strides, dilations, low, high, positions;
@@ -61,6 +64,10 @@ std::optional<Windows> getWindows(NodeImport &node, ArrayRef<int64_t> size) {
 bool settlePositions(NodeImport &node, Windows &w, ArrayRef<int64_t> input, bool ceil) {
   std::string automatic = node.getString("auto_pad", "NOTSET");
   for (size_t d = 0; d < input.size(); ++d) {
+    if (input[d] > kLargestExtent) {
+      node.error() << "slides over a dimension of size " << input[d] << ", expected at most " << kLargestExtent;
+      return false;
+    }
     int64_t extent = w.dilations[d] * (w.size[d] - 1) + 1;
     if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       int64_t wanted = llvm::divideCeil(input[d], w.strides[d]);
@@ -288,20 +295,22 @@ Binding countElementsOfWindows(Expansion &e, const Binding &x, const Windows &w,
   Binding count = e.number(x, 1);
   int64_t tensorRank = x.type.getRank(), spatial = tensorRank - 2;
   for (int64_t d = 0; d < spatial; ++d) {
-    llvm::SmallVector<double> counts;
     int64_t size = x.type.getDimSize(d + 2), first = withPadding ? -w.low[d] : 0;
     int64_t last = withPadding ? size + pads[spatial + d] : size;
-    for (int64_t p = 0; p < w.positions[d]; ++p) {
-      int64_t inside = 0;
-      for (int64_t k = 0; k < w.size[d]; ++k) {
-        int64_t at = p * w.strides[d] + k * w.dilations[d] - w.low[d];
-        inside += at >= first && at < last;
-      }
-      counts.push_back(static_cast<double>(inside));
-    }
+    // The elements of a window lie a dilation apart; those before the first and from the last on do not count.
+    auto countBefore = [&](int64_t begin, int64_t bound) {
+      return std::clamp<int64_t>(llvm::divideCeil(std::max<int64_t>(bound - begin, 0), w.dilations[d]), 0, w.size[d]);
+    };
+    auto countAt = [&](int64_t p) {
+      int64_t begin = p * w.strides[d] - w.low[d];
+      return static_cast<double>(countBefore(begin, last) - countBefore(begin, first));
+    };
     llvm::SmallVector<int64_t> shape(tensorRank, 1);
-    shape[d + 2] = w.positions[d];
-    count = e.mul(count, e.reals(shape, counts, x.type.getElementType()));
+    int64_t positions = w.positions[d];
+    // Where the first and the last window count all of their elements, so do the others.
+    bool allCount = countAt(0) == countAt(positions - 1) && countAt(0) == static_cast<double>(w.size[d]);
+    shape[d + 2] = allCount ? 1 : positions;
+    count = e.mul(count, e.reals(shape, countAt, x.type.getElementType()));
   }
   return count;
 }
@@ -378,12 +387,17 @@ LogicalResult importMaxUnpool(NodeImport &node) {
 } // namespace
 
 void hyc::onnx::addWindowOperators(OperatorTable &table) {
-  table["Conv"] = {2, 3, importConv};
-  table["ConvTranspose"] = {2, 3, importConvTranspose};
-  table["MaxPool"] = {1, 1, importMaxPool};
-  table["AveragePool"] = {1, 1, importAveragePool};
-  table["LpPool"] = {1, 1, importLpPool};
-  table["GlobalAveragePool"] = {1, 1, importGlobalPool};
-  table["GlobalMaxPool"] = {1, 1, importGlobalPool};
-  table["MaxUnpool"] = {2, 3, importMaxUnpool};
+  table["Conv"] = {importConv,
+                   {tensor("X").real().ranks(3, 5), tensor("W").real().ranks(3, 5), tensor("B").rank(1).optional()}};
+  table["ConvTranspose"] = {
+      importConvTranspose,
+      {tensor("X").real().ranks(3, 5), tensor("W").real().ranks(3, 5), tensor("B").rank(1).optional()}};
+  table["MaxPool"] = {importMaxPool, {tensor("X").ranks(3, 5)}};
+  table["AveragePool"] = {importAveragePool, {tensor("X").real().ranks(3, 5)}};
+  table["LpPool"] = {importLpPool, {tensor("X").real().ranks(3, 5)}};
+  table["GlobalAveragePool"] = {importGlobalPool, {tensor("X").real().ranks(3)}};
+  table["GlobalMaxPool"] = {importGlobalPool, {tensor("X").real().ranks(3)}};
+  table["MaxUnpool"] = {
+      importMaxUnpool,
+      {tensor("X").real().ranks(3, 5), tensor("I").integer().ranks(3, 5), list("output_shape").optional()}};
 }

@@ -2,6 +2,7 @@
 #include "hyc/Import/Text/ImportText.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Support/InputFile.h"
 #include "hyc/Support/OpIds.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
@@ -219,9 +220,9 @@ static OwningOpRef<ModuleOp> parse(MLIRContext &context, const llvm::SourceMgr &
 }
 
 FailureOr<OwningOpRef<ModuleOp>> hyc::importText(MLIRContext &context, StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
+  auto buffer = openInputFile(path, kMaxTextBytes, /*endsWithNul=*/true);
   if (!buffer) {
-    emitError(FileLineColLoc::get(&context, path, 0, 0)) << "cannot read: " << buffer.getError().message();
+    emitError(FileLineColLoc::get(&context, path, 0, 0)) << "cannot read: " << llvm::toString(buffer.takeError());
     return failure();
   }
   if (failed(checkModuleText(context, (*buffer)->getBuffer(), path)))

@@ -2,6 +2,7 @@
 // whose entries lead to the records. Sizes of 4 GiB and more stand in "zip64" fields.
 #include "Archive.h"
 
+#include "hyc/Support/InputFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/CRC.h"
@@ -20,7 +21,7 @@ static constexpr uint64_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, 
 static constexpr StringRef kEndMagic = "PK\5\6", kEnd64Magic = "PK\6\6", kLocatorMagic = "PK\6\7",
                            kEntryMagic = "PK\1\2", kHeaderMagic = "PK\3\4";
 /// Read whole, and parsed.
-static constexpr uint64_t kMaxTextBytes = uint64_t(256) << 20;
+static constexpr uint64_t kMaxRecordBytes = uint64_t(256) << 20;
 
 Error Archive::fail(const Twine &what) const {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), path + ": not a torch.export archive: " + what);
@@ -29,10 +30,10 @@ Error Archive::fail(const Twine &what) const {
 Expected<Archive> Archive::open(StringRef path) {
   Archive archive;
   archive.path = path.str();
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto buffer = openInputFile(path, kMaxModelBytes);
   if (!buffer)
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   path + ": cannot be read: " + buffer.getError().message());
+                                   path + ": cannot be read: " + llvm::toString(buffer.takeError()));
   archive.buffer = std::move(*buffer);
   if (Error error = archive.readDirectory())
     return error;
@@ -176,9 +177,9 @@ Expected<StringRef> Archive::read(StringRef name) const {
   if (found == records.end())
     return fail("it has no record '" + name + "'");
   const Record &record = found->second;
-  if (record.bytes > kMaxTextBytes)
+  if (record.bytes > kMaxRecordBytes)
     return fail("record '" + name + "' has " + Twine(record.bytes) + " bytes, expected at most " +
-                Twine(kMaxTextBytes));
+                Twine(kMaxRecordBytes));
   StringRef contents = buffer->getBuffer().substr(record.offset, record.bytes);
   if (llvm::crc32(llvm::ArrayRef<uint8_t>(contents.bytes_begin(), contents.size())) != record.checksum)
     return fail("record '" + name + "' is damaged: its checksum does not match");

@@ -32,6 +32,8 @@ public:
   /// A record's contents after their checksum has been compared.
   llvm::Expected<llvm::StringRef> read(llvm::StringRef name) const;
   llvm::Error fail(const llvm::Twine &what) const;
+  /// The mapped file, for whoever reads tensors of it; what `read` gave stays where it is.
+  std::unique_ptr<llvm::MemoryBuffer> takeBuffer() { return std::move(buffer); }
 
 private:
   llvm::Error readDirectory();

@@ -28,5 +28,6 @@ hyc::importTorchExport(mlir::MLIRContext &context, llvm::StringRef path, const I
   llvm::FailureOr<onnx::AssembledModel> model = Translator(context, path, *program).run();
   if (llvm::failed(model))
     return llvm::failure();
+  model->file = archive->takeBuffer();
   return onnx::importAssembled(context, path, std::move(*model), options);
 }

@@ -280,7 +280,10 @@ static IndexUse indexUseOf(Value ids) {
   IndexUse all;
   for (OpOperand &use : ids.getUses()) {
     IndexUse one;
-    if (isa<ReshapeOp>(use.getOwner()))
+    auto convert = dyn_cast<ConvertOp>(use.getOwner());
+    if (convert && isa<IntegerType>(cast<RankedTensorType>(convert.getType()).getElementType()))
+      one = indexUseOf(convert->getResult(0));
+    else if (isa<ReshapeOp>(use.getOwner()))
       one.bound = indexUseOf(use.getOwner()->getResult(0)).bound;
     else if (auto indexUse = LoweringTable::get().find(use.getOwner()).indexUse)
       one = indexUse(use);

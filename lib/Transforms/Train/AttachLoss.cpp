@@ -153,9 +153,13 @@ LogicalResult AttachLoss::attachClassLoss(FuncOp entry) {
       getLabels(entry, classes, shiftsLabels() ? "token" : "next_token", "integers of the logits' leading shape");
   if (!target)
     return failure();
+  OpBuilder builder(entry.getReturn());
+  if (target.getType() != classes) {
+    target = ConvertOp::create(builder, entry.getLoc(), classes, target);
+    setId(target.getDefiningOp(), "loss.wide_labels");
+  }
   if (shiftsLabels())
     target = shifted(entry, target);
-  OpBuilder builder(entry.getReturn());
   replaceResults(entry, sumCrossEntropy(builder, output, target, ignoreIndex, accuracy));
   return success();
 }

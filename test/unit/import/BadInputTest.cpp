@@ -137,6 +137,56 @@ TEST(TensorSize, of_a_varying_constant_is_bounded) {
   expectError(importModel(model), {"\"y\" (Range)"});
 }
 
+/// Small models that asked for 3 GiB and more while they were imported.
+TEST(TensorSize, of_the_counts_of_an_average_is_bounded) {
+  ModelBuilder model;
+  model.input("x", kF32, {2, 3, 2147483647, 8});
+  onnxfile::Node &node = model.node("AveragePool", {"x"}, {"y"});
+  ModelBuilder::setInts(node, "kernel_shape", {3, 3});
+  ModelBuilder::setInts(node, "strides", {2, 2});
+  ModelBuilder::setInts(node, "pads", {1, 1, 1, 1});
+  model.output("y");
+  expectError(importModel(model), {"\"y\" (AveragePool)", "more than 16777216 elements"});
+}
+
+TEST(TensorSize, of_what_a_window_slides_over_is_bounded) {
+  ModelBuilder model;
+  onnxfile::Value &input = *model.graph().add_input();
+  input.set_name("x");
+  input.mutable_type()->mutable_tensor()->set_element_type(kF32);
+  for (int64_t size : {int64_t(2), int64_t(3), int64_t(1) << 40})
+    input.mutable_type()->mutable_tensor()->mutable_shape()->add_dim()->set_size(size);
+  ModelBuilder::setInts(model.node("AveragePool", {"x"}, {"y"}), "kernel_shape", {3});
+  model.output("y");
+  expectError(importModel(model), {"size 1099511627776", "at most 2147483648"});
+}
+
+/// Only the padding is picked element by element, however long the dimension is.
+TEST(TensorSize, of_a_padded_dimension_does_not_matter) {
+  for (const char *mode : {"reflect", "edge", "wrap"}) {
+    ModelBuilder model;
+    onnxfile::Value &input = *model.graph().add_input();
+    input.set_name("x");
+    input.mutable_type()->mutable_tensor()->set_element_type(kF32);
+    input.mutable_type()->mutable_tensor()->mutable_shape()->add_dim()->set_size(int64_t(1) << 40);
+    model.integers("pads", {2}, {1, 2});
+    onnxfile::Attribute &attribute = *model.node("Pad", {"x", "pads"}, {"y"}).add_attribute();
+    attribute.set_name("mode");
+    attribute.set_type(3);
+    attribute.set_s(mode);
+    model.output("y");
+    EXPECT_TRUE(importModel(model)) << mode;
+  }
+}
+
+TEST(TensorSize, of_a_band_of_channels_is_bounded) {
+  ModelBuilder model;
+  model.input("x", kF32, {1, 4097});
+  ModelBuilder::setInt(model.node("LRN", {"x"}, {"y"}), "size", 5);
+  model.output("y");
+  expectError(importModel(model), {"\"y\" (LRN)", "more than 16777216 elements"});
+}
+
 TEST(TensorSize, of_a_varying_sum_is_bounded) {
   ModelBuilder model;
   model.integers("count", {}, {int64_t(1) << 20});

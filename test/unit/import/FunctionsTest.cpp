@@ -94,6 +94,40 @@ TEST(Functions, that_call_themselves_are_refused) {
   expectError(importModel(model), {"\"endless\"", "calls itself"});
 }
 
+/// Forty functions, each calling the next ten times: no node is left, but the calls would take for ever.
+TEST(Functions, that_call_others_for_ever_without_a_node_are_refused) {
+  ModelBuilder model;
+  for (int i = 0; i < 40; ++i) {
+    onnxfile::Function &function = addFunction(model, "f" + std::to_string(i), {"a"}, "a");
+    for (int call = 0; call < 10 && i > 0; ++call)
+      addNode(function, "f" + std::to_string(i - 1), {"a"}, "r" + std::to_string(call)).set_domain("local");
+  }
+  model.input("x", kF32, {2});
+  model.node("f39", {"x"}, {"y"}).set_domain("local");
+  model.output("y");
+  expectError(importModel(model), {"more than 131072 nodes and calls"});
+}
+
+/// A node with a value of 1 MiB in a function that is called 2^16 times would take 64 GiB.
+TEST(Functions, that_repeat_a_large_node_are_refused) {
+  ModelBuilder model;
+  onnxfile::Node &large = addNode(addFunction(model, "f0", {"a"}, "r"), "Neg", {"a"}, "r");
+  onnxfile::Attribute &note = *large.add_attribute();
+  note.set_name("note");
+  note.set_type(3);
+  note.set_s(std::string(1 << 20, 'n'));
+  for (int i = 1; i <= 16; ++i) {
+    onnxfile::Function &function = addFunction(model, "f" + std::to_string(i), {"a"}, "r");
+    std::string before = "f" + std::to_string(i - 1);
+    addNode(function, before, {"a"}, "t").set_domain("local");
+    addNode(function, before, {"t"}, "r").set_domain("local");
+  }
+  model.input("x", kF32, {2});
+  model.node("f16", {"x"}, {"y"}).set_domain("local");
+  model.output("y");
+  expectError(importModel(model), {"take more than 64 MiB and 4 times its own size"});
+}
+
 /// Each of thirty functions calls the one before it twice.
 TEST(Functions, that_would_make_too_many_nodes_are_refused) {
   ModelBuilder model;
