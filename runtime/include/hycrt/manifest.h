@@ -87,6 +87,7 @@ struct Manifest {
   StepEstimate estimateOwnThread, estimateInTurn;  // by where communication runs
   std::vector<ModelFile> modelFiles;               // resolved: absolute or relative to the working directory
   std::vector<ManifestRank> ranks;                 // by world rank
+  std::string text;                                // the file's
 };
 
 // Everything that a run reads of the compiled folder and the model: no output may be one of these.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hycrt/accelerator.h"
@@ -44,6 +45,9 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
 
 // What hyc-run, told `options`, starts each rank with, beside --out. With "=", no value can be taken for an option.
 std::vector<std::string> argumentsForRanks(const RunOptions& options);
+
+// Of the same, with its value, what the ranks of a job must be told alike.
+std::vector<std::pair<std::string, std::string>> optionsInCommon(const RunOptions& options);
 
 // Before anything is started: every output can be made, and none is the data, one of `inputs` (see
 // filesReadBy in manifest.h) or another output.

@@ -245,7 +245,9 @@ Result<Manifest> parseManifest(std::string_view text, const std::string& folder)
   const std::string file = folder + "/manifest.json";
   Result<json> root = parseJson(text, file);
   if (!root.ok()) return root.status();
-  return Reader(*root, file, folder).read();
+  Result<Manifest> manifest = Reader(*root, file, folder).read();
+  if (manifest.ok()) manifest->text = text;
+  return manifest;
 }
 
 Result<Manifest> readManifest(const std::string& folder) {

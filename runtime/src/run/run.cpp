@@ -27,6 +27,7 @@
 #include "io/initial_values.h"
 #include "io/offload_file.h"
 #include "memory/rank_memory.h"
+#include "run/job_agreement.h"
 #include "run/program_check.h"
 #include "run/stage_runner.h"
 #include "run/state_file.h"
@@ -176,7 +177,10 @@ class RankRun {
     DeviceExchanger* const byDevice = accelerator_ ? accelerator_->exchanger() : nullptr;
     plans_ = planChannels(program_, at_);
     catalog_ = catalogOf(program_);
-    const TransportSetup setup{program_, environment_, plans_, catalog_, byDevice ? byDevice->greeter() : nullptr};
+    Result<std::string> agreement = jobAgreement(manifest_, options_, data_ != nullptr);
+    if (!agreement.ok()) return agreement.status();
+    const TransportSetup setup{program_,  environment_, plans_, catalog_, byDevice ? byDevice->greeter() : nullptr,
+                               *agreement};
     Result<const TransportKind*> kind = transportFor(environment_);
     if (!kind.ok()) return kind.status();
     HYCRT_RETURN_IF_ERROR(allocateMemory((*kind)->headBytes(setup)));

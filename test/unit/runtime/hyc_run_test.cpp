@@ -1,6 +1,7 @@
 // hyc-run and whole ranks: a miniature model (miniature.cpp) trained in several layouts, and every way in which a run
 // can go wrong. HYC_RUN and MINIATURE_FOLDER say where the tools were built.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -383,28 +384,31 @@ TEST(Failure, OnNumbersThatAreNoneIsUsage) {
   }
 }
 
+// What one rank of a launch is given otherwise than the others.
+struct OddRank {
+  int rank = -1;
+  std::string folder;                // where its manifest is
+  std::vector<std::string> options;  // beside those of all
+};
+
 // Ranks as torchrun or mpirun start them: the environment is all they get.
 class OwnLaunch {
  public:
   OwnLaunch(const CompiledFolder& folder, Layout layout, int port, const Environment& more,
-            const std::vector<std::string>& options) {
+            const std::vector<std::string>& options, const OddRank& odd = {}) {
     for (int rank = 0; rank < layout.ranks(); ++rank) {
+      const bool isOdd = rank == odd.rank;
       Environment environment{{"RANK", std::to_string(rank)},
                               {"WORLD_SIZE", std::to_string(layout.ranks())},
                               {"LOCAL_RANK", std::to_string(rank)},
                               {"MASTER_ADDR", "127.0.0.1"},
                               {"MASTER_PORT", std::to_string(port)}};
       environment.insert(environment.end(), more.begin(), more.end());
-      std::vector<std::string> words{folder / ("bin/stage" + std::to_string(rank / layout.tp / layout.dp)),
-                                     "--out",
-                                     folder.path(),
-                                     "--data",
-                                     folder / "text",
-                                     "--seed",
-                                     "3",
-                                     "--threads",
-                                     "1"};
+      std::vector<std::string> words{folder / ("bin/stage" + std::to_string(rank / layout.tp / layout.dp)), "--out",
+                                     isOdd && !odd.folder.empty() ? odd.folder : folder.path(), "--threads", "1"};
       words.insert(words.end(), options.begin(), options.end());
+      if (isOdd) words.insert(words.end(), odd.options.begin(), odd.options.end());
+      if (!isOdd || odd.options.empty()) words.insert(words.end(), {"--data", folder / "text", "--seed", "3"});
       ranks.push_back(std::make_unique<RunningCommand>(words, environment));
     }
   }
@@ -416,9 +420,12 @@ int somePort() { return 20000 + static_cast<int>(getpid() % 20000); }
 TEST(OtherLaunchers, GiveTheSameLosses) {
   CompiledFolder folder(kEight);
   const Training reference = train(folder);
-  for (const char* agentStore : {"", "True"}) {
-    OwnLaunch launch(folder, kEight, somePort(), {{"TORCHELASTIC_USE_AGENT_STORE", agentStore}},
-                     {"--steps", "20", "--log-file", folder / "own"});
+  const std::string token = folder.files().write("token", "0123456789abcdef0123456789abcdef\n");
+  chmod(token.c_str(), 0600);
+  for (const Environment& environment :
+       {Environment{}, Environment{{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, Environment{{"HYC_TOKEN_FILE", token}},
+        Environment{{"HYC_TOKEN_FILE", token}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}}) {
+    OwnLaunch launch(folder, kEight, somePort(), environment, {"--steps", "20", "--log-file", folder / "own"});
     for (auto& rank : launch.ranks) {
       const CommandResult result = rank->finish();
       EXPECT_EQ(result.status, 0) << result.errors;
@@ -438,6 +445,53 @@ TEST(OtherLaunchers, AreLeftByEveryRankWhenOneIsKilled) {
     const CommandResult result = launch.ranks[rank]->finish(10);
     EXPECT_LT(result.seconds, 2.0) << "rank " << rank;
     EXPECT_EQ(result.status, rank == 6 ? 137 : 75) << "rank " << rank << ": " << result.errors;
+  }
+}
+
+class RanksThatDisagree : public testing::Test {
+ protected:
+  // Every rank ends at once, and says which one differs in what.
+  void expectRefused(const OddRank& odd, const std::string& what) {
+    OwnLaunch launch(folder_, kEight, somePort() + 2, {}, {"--steps", "3"}, odd);
+    for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
+      const CommandResult result = launch.ranks[rank]->finish(10);
+      EXPECT_EQ(result.status, 65) << "rank " << rank;
+      EXPECT_CONTAINS(result.errors, what);
+      EXPECT_CONTAINS(result.errors, "rank " + std::to_string(odd.rank) + " (process ");
+    }
+  }
+
+  CompiledFolder folder_{kEight};
+};
+
+TEST_F(RanksThatDisagree, AboutTheLearningRateAreRefused) {
+  TemporaryFolder other;
+  std::string manifest = folder_.files().read("manifest.json");
+  manifest.replace(manifest.find("0.5"), 3, "500");
+  other.write("manifest.json", manifest);
+  expectRefused({5, other.path(), {}}, "/learning_rate/base of manifest.json is 500 and 0.5");
+}
+
+TEST_F(RanksThatDisagree, AboutAnOptionAreRefused) {
+  expectRefused({2, "", {"--data", folder_ / "text", "--seed", "4"}}, "--seed is 4 and 3");
+  expectRefused({7, "", {"--data", folder_ / "text", "--seed", "3", "--save-weights", folder_ / "w"}},
+                "--save-weights is " + (folder_ / "w") + " and not given");
+}
+
+TEST_F(RanksThatDisagree, AboutTheDataAreRefused) {
+  std::string text = folder_.files().read("text");
+  text[3] ^= 1;
+  const std::string other = folder_.files().write("other", text);
+  expectRefused({6, "", {"--data", other, "--seed", "3"}}, "the file of --data is 1000 bytes, ends with hash ");
+}
+
+TEST_F(RanksThatDisagree, AboutThreadsAndThePathOfTheDataAloneAreNot) {
+  const std::string copy = folder_.files().write("copy", folder_.files().read("text"));
+  OwnLaunch launch(folder_, kEight, somePort() + 2, {}, {"--steps", "3"},
+                   {6, "", {"--data", copy, "--seed", "3", "--communication-thread", "off"}});
+  for (auto& rank : launch.ranks) {
+    const CommandResult result = rank->finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
   }
 }
 
