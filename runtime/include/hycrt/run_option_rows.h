@@ -40,6 +40,9 @@ HYC_RUN_OPTION(std::string, dumpGradients, {}, "--dump-gradients", text("FILE"),
 HYC_RUN_OPTION(std::string, saveWeights, {}, "--save-weights", text("FOLDER"), kForRanks | kWeights | kTrains,
                "Write the trained parameters at the end: a folder that transformers loads, or one file where the name "
                "ends in .safetensors")
+HYC_RUN_OPTION(bool, allowNonfinite, false, "--allow-nonfinite", flagFor(true), kForRanks,
+               "Go on where the loss or the gradient norm is NaN or infinite, which ends a run otherwise; weights that "
+               "are replace no others even so")
 HYC_RUN_OPTION(std::string, trace, {}, "--trace", text("FILE"), kForRanks | kFile,
                "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "
                "chrome://tracing (JSON)")
