@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -14,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "hycrt/token.h"
+
 extern char** environ;
 
 namespace hycrun {
@@ -23,19 +24,6 @@ using hycrt::Result;
 using hycrt::Status;
 
 constexpr int kPollMs = 500;
-
-std::string randomWord() {
-  unsigned char bytes[16] = {};
-  const ssize_t count = getrandom(bytes, sizeof bytes, 0);
-  (void)count;  // so few bytes are always delivered whole
-  std::string word;
-  for (unsigned char byte : bytes) {
-    char digits[3];
-    std::snprintf(digits, sizeof digits, "%02x", byte);
-    word += digits;
-  }
-  return word;
-}
 
 bool sets(const std::string& assignment, const std::vector<std::string>& assignments) {
   const std::string name = assignment.substr(0, assignment.find('=') + 1);
@@ -54,8 +42,8 @@ Launcher::Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& opt
     : manifest_(manifest),
       options_(options),
       display_(stdout),
-      socketName_("hyc-" + randomWord()),
-      token_(randomWord()) {
+      socketName_("hyc-" + hycrt::makeName()),
+      token_(hycrt::makeToken()) {
   sigemptyset(&formerSignals_);
 }
 
@@ -130,6 +118,7 @@ std::vector<std::string> Launcher::environmentFor(int rank) const {
                                "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
                                "HYC_RENDEZVOUS=" + socketName_,
                                "HYC_TOKEN=" + token_,
+                               "HYC_TOKEN_FILE=",
                                "HYC_RECORD_FD=" + std::to_string(recordWrite_)};
   const int threads = hycrt::threadsPerRank(options_, manifest_.threads, hycrt::Surroundings::oneHost(ranks));
   // Threads that spin for their next task would take the cores from ranks that have work.

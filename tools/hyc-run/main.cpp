@@ -26,7 +26,7 @@ Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& opti
   if (!options.data.empty() && access(options.data.c_str(), R_OK) != 0) {
     return hycrt::errnoError("cannot read '" + options.data + "' (--data)", errno);
   }
-  return {};
+  return hycrt::checkData(manifest, options);
 }
 
 // Where a run has failed, what it was writing is of no use.

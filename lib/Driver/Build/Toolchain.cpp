@@ -34,14 +34,19 @@ Toolchain Toolchain::find(const std::string &executable) {
     result.headerDirs = {joined(source, "runtime", "include"), joined(source, "kernels")};
     libraryDir = HYC_CONFIGURED_LIBRARY_DIR;
   }
-  result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a"), HYC_CONFIGURED_DNNL};
+  result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a"), HYC_CONFIGURED_DNNL,
+                      HYC_CONFIGURED_CRYPTO};
   if (*HYC_CONFIGURED_URING) // empty: the runtime was built without it
     result.libraries.push_back(HYC_CONFIGURED_URING);
   result.sources = HYC_CONFIGURED_SOURCE_DIR;
   result.nvcc = HYC_CONFIGURED_NVCC;
   if (!result.nvcc.empty()) {
-    result.cudaLibraries = {joined(libraryDir, "libhycrt_cuda.a"), joined(libraryDir, "libhyc_kernels_cuda.a"),
-                            joined(libraryDir, "libhycrt.a"), HYC_CONFIGURED_CUBLASLT, HYC_CONFIGURED_CUDART};
+    result.cudaLibraries = {joined(libraryDir, "libhycrt_cuda.a"),
+                            joined(libraryDir, "libhyc_kernels_cuda.a"),
+                            joined(libraryDir, "libhycrt.a"),
+                            HYC_CONFIGURED_CUBLASLT,
+                            HYC_CONFIGURED_CUDART,
+                            HYC_CONFIGURED_CRYPTO};
     if (*HYC_CONFIGURED_NCCL)
       result.cudaLibraries.push_back(HYC_CONFIGURED_NCCL);
     if (*HYC_CONFIGURED_URING)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hycrt/accelerator.h"
@@ -13,6 +14,9 @@
 namespace hycrt {
 
 enum class WindowOrder { kShuffled, kInFile };
+
+// How a file of tokens holds them; kAuto: as its first bytes say (io/token_file.h).
+enum class DataFormat { kAuto, kBytes, kLlmc, kUint16, kUint32 };
 
 // Whether a rank has a thread on which collectives progress while it computes.
 enum class CommunicationThread { kAuto, kOn, kOff };
@@ -41,6 +45,9 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
 
 // What hyc-run, told `options`, starts each rank with, beside --out. With "=", no value can be taken for an option.
 std::vector<std::string> argumentsForRanks(const RunOptions& options);
+
+// Of the same, with its value, what the ranks of a job must be told alike.
+std::vector<std::pair<std::string, std::string>> optionsInCommon(const RunOptions& options);
 
 // Before anything is started: every output can be made, and none is the data, one of `inputs` (see
 // filesReadBy in manifest.h) or another output.

@@ -6,20 +6,30 @@
 //
 // values: text(NAME) of a string, wholeNumber(NAME, most) of a number, words<E>({{"auto", E::kAuto}, …}) of an enum,
 // whose default comes first, flagFor(value) where the flag alone sets the member. Text may be empty for "not given".
-// traits (src/run/options.cpp): kForRanks: hyc-run hands it on; kTrains: contradicts --evaluate; and of what is
+// traits (src/run/options.cpp): kForRanks: hyc-run hands it on, and all ranks must be given the same, unless it is
+// kOwn, each rank's own; kTrains: contradicts --evaluate; and of what is
 // written: kFile: one that is made anew, kStream: one that may also be a pipe or a device, kWeights: a folder or file
 // of weights.
 
-HYC_RUN_OPTION(std::string, data, {}, "--data", text("FILE"), kForRanks,
-               "What to train on. Tokens: an llm.c .bin, known by its magic, or plain bytes. Anything else: "
-               "NAME.safetensors, one tensor an input, dimension 0 the sample")
+HYC_RUN_OPTION(std::string, data, {}, "--data", text("FILE"), kForRanks | kOwn,
+               "What to train on. Tokens: text, whose bytes they are, an llm.c .bin, known by its magic, or what "
+               "--data-format says. Anything else: NAME.safetensors, one tensor an input, dimension 0 the sample")
+HYC_RUN_OPTION(DataFormat, dataFormat, DataFormat::kAuto, "--data-format",
+               words<DataFormat>({{"auto", DataFormat::kAuto},
+                                  {"bytes", DataFormat::kBytes},
+                                  {"llmc", DataFormat::kLlmc},
+                                  {"uint16", DataFormat::kUint16},
+                                  {"uint32", DataFormat::kUint32}}),
+               kForRanks,
+               "How --data holds its tokens, where it is neither text nor one of llm.c's files; uint16 and uint32: one "
+               "after the other, without a header")
 HYC_RUN_OPTION(int64_t, steps, 100, "--steps", wholeNumber("N", kMostSteps, &RunOptions::limitsSteps), kForRanks,
                "Training steps; schedules decay over them")
 HYC_RUN_OPTION(bool, evaluate, false, "--evaluate", flagFor(true), kForRanks,
                "Tell the loss over the data, in file order and once, and train nothing; --steps limits the batches")
 HYC_RUN_OPTION(uint64_t, seed, 0, "--seed", wholeNumber("S", UINT64_MAX), kForRanks,
                "Seed of the initial weights and of the order of the data")
-HYC_RUN_OPTION(int, threads, 0, "--threads", wholeNumber("N", kMostThreads), kForRanks,
+HYC_RUN_OPTION(int, threads, 0, "--threads", wholeNumber("N", kMostThreads), kForRanks | kOwn,
                "Threads per rank; 0: as compiled, by default the cores divided by the ranks")
 HYC_RUN_OPTION(WindowOrder, order, WindowOrder::kShuffled, "--no-shuffle", flagFor(WindowOrder::kInFile), kForRanks,
                "Take the windows of the data in file order")
@@ -30,6 +40,9 @@ HYC_RUN_OPTION(std::string, dumpGradients, {}, "--dump-gradients", text("FILE"),
 HYC_RUN_OPTION(std::string, saveWeights, {}, "--save-weights", text("FOLDER"), kForRanks | kWeights | kTrains,
                "Write the trained parameters at the end: a folder that transformers loads, or one file where the name "
                "ends in .safetensors")
+HYC_RUN_OPTION(bool, allowNonfinite, false, "--allow-nonfinite", flagFor(true), kForRanks,
+               "Go on where the loss or the gradient norm is NaN or infinite, which ends a run otherwise; weights that "
+               "are replace no others even so")
 HYC_RUN_OPTION(std::string, trace, {}, "--trace", text("FILE"), kForRanks | kFile,
                "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "
                "chrome://tracing (JSON)")
@@ -37,7 +50,8 @@ HYC_RUN_OPTION(CommunicationThread, communicationThread, CommunicationThread::kA
                words<CommunicationThread>({{"auto", CommunicationThread::kAuto},
                                            {"on", CommunicationThread::kOn},
                                            {"off", CommunicationThread::kOff}}),
-               kForRanks, "Whether exchanges progress on a thread of their own; auto: where there is a core for it")
+               kForRanks | kOwn,
+               "Whether exchanges progress on a thread of their own; auto: where there is a core for it")
 HYC_RUN_OPTION(
     DeviceComm, comm, DeviceComm::kAuto, "--comm",
     words<DeviceComm>({{"auto", DeviceComm::kAuto}, {"nccl", DeviceComm::kNccl}, {"shm", DeviceComm::kStaged}}),
@@ -47,7 +61,7 @@ HYC_RUN_OPTION(
 HYC_RUN_OPTION(
     StepRecording, cudaGraph, StepRecording::kAuto, "--cuda-graph",
     words<StepRecording>({{"auto", StepRecording::kAuto}, {"on", StepRecording::kOn}, {"off", StepRecording::kOff}}),
-    kForRanks,
+    kForRanks | kOwn,
     "Whether steps on a GPU are recorded once and then run as one CUDA graph; auto: where they can be, "
     "which is without --trace and --comm shm")
 HYC_RUN_OPTION(bool, tf32, false, "--tf32", flagFor(true), kForRanks,
@@ -57,5 +71,5 @@ HYC_RUN_OPTION(std::string, measureMemory, {}, "--measure-memory", text("FILE"),
                "on GPUs, what the device's memory came to")
 HYC_RUN_OPTION(bool, poison, false, "--poison", flagFor(true), kForRanks,
                "Overwrite buffers where their planned life ends; only of what hyc-compile --poison made")
-HYC_RUN_OPTION(std::string, nvmePath, {}, "--nvme-path", text("DIR"), kForRanks,
+HYC_RUN_OPTION(std::string, nvmePath, {}, "--nvme-path", text("DIR"), kForRanks | kOwn,
                "Folder on a disk for what the plan keeps there, a file a rank")

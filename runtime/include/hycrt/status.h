@@ -45,8 +45,10 @@ Status errnoError(const std::string& what, int error);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit by design
-  Result(Status status) : status_(std::move(status)) {}  // NOLINT: implicit by design
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit by design
+  // A reason that is none would be taken for a value that is not there.
+  Result(Status status)  // NOLINT: implicit by design
+      : status_(status.ok() ? internalError("failed without saying why") : std::move(status)) {}
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }

@@ -13,20 +13,22 @@ namespace hycrt {
 
 // The names that hyc-run and the ranks agree on.
 inline constexpr const char* kRendezvousVariable = "HYC_RENDEZVOUS";  // name of an abstract Unix socket
-inline constexpr const char* kTokenVariable = "HYC_TOKEN";            // a word that strangers do not know
+inline constexpr const char* kTokenVariable = "HYC_TOKEN";            // what strangers do not know
+inline constexpr const char* kTokenFileVariable = "HYC_TOKEN_FILE";   // a file that holds it, and only its owner reads
 inline constexpr const char* kRecordFdVariable = "HYC_RECORD_FD";     // rank 0 writes a JSON line per step there
 
 struct Environment : Surroundings {
   int rank = 0;
   int localRank = 0;
-  std::string socketName;  // of the abstract Unix socket; empty: ask rank 0 over TCP
-  int port = 0;            // TCP, loopback; used where socketName is empty
-  std::string token;       // at most kMaxTokenBytes
+  std::string socketName;  // of a Unix socket: abstract, or a path, which begins with '/'; empty: ask rank 0 over TCP
+  int port = 0;            // TCP, loopback; used where socketName is empty, and only with a token
+  std::string job;         // what the launcher calls the job; the same for all ranks
+  std::string token;       // empty: that a process is this user's has to do, and the other is on this machine
   int recordFd = -1;
   bool underHycRun = false;  // a launcher waits for this process and will end it if a peer fails
 };
 
-inline constexpr size_t kMaxTokenBytes = 200;
+inline constexpr size_t kMinTokenBytes = 32, kMaxTokenBytes = 200;
 
 // Without RANK and WORLD_SIZE the process is the only rank, which fits a mesh of one only.
 Result<Environment> readEnvironment(const Mesh& mesh);

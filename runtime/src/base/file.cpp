@@ -85,10 +85,16 @@ Result<std::string> readWholeFile(const std::string& path, int64_t maxBytes) {
   return text;
 }
 
-Status syncFolderOf(const std::string& path) {
+Result<FileDescriptor> openFolderOf(const std::string& path) {
   FileDescriptor folder(open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.isOpen() || fsync(folder.get()) != 0)
-    return errnoError("cannot sync the folder of '" + path + "'", errno);
+  if (!folder.isOpen()) return errnoError("cannot open the folder '" + folderOf(path) + "'", errno);
+  return folder;
+}
+
+Status syncFolderOf(const std::string& path) {
+  Result<FileDescriptor> folder = openFolderOf(path);
+  if (!folder.ok()) return folder.status();
+  if (fsync(folder->get()) != 0) return errnoError("cannot sync the folder of '" + path + "'", errno);
   return {};
 }
 

@@ -40,6 +40,9 @@ Status writeAt(const FileDescriptor& file, const std::string& path, const void* 
 // Data error past maxBytes.
 Result<std::string> readWholeFile(const std::string& path, int64_t maxBytes);
 
+// The folder that `path` lies in, for openat and its kin.
+Result<FileDescriptor> openFolderOf(const std::string& path);
+
 // Makes a rename in the folder of `path` durable.
 Status syncFolderOf(const std::string& path);
 

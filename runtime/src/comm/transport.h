@@ -109,6 +109,7 @@ struct TransportSetup {
   const ChannelPlans& plans;
   const std::string& catalog;           // text that peers may read (run/state_file.h)
   void (*greet)(std::byte*) = nullptr;  // fills the greeting of each channel whose first member this rank is
+  std::string agreement = {};           // what must be the same in all ranks, as text (agreement.h)
 };
 
 // The names that publications refer to: the collectives', the transfers', then the barrier's.

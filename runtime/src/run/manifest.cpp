@@ -6,6 +6,8 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "io/dataset.h"
+#include "io/token_file.h"
 #include "run/learning_rate_json.h"
 
 namespace hycrt {
@@ -49,7 +51,7 @@ class Reader {
   Result<Manifest> read() {
     ObjectReader object(root_, file_, "",
                         {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path",
-                         "learning_rate", "estimate", "model_files", "ranks", "entry", "axes"});
+                         "learning_rate", "estimate", "model_files", "ranks", "entry", "data", "axes"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -77,6 +79,11 @@ class Reader {
     if (root_.contains("entry")) {
       if (root_["entry"] != "evaluate") return error("/entry", "expected evaluate, or no such key");
       manifest_.evaluates = true;
+    }
+    if (root_.contains("data")) {
+      const bool tokens = root_["data"] == "tokens";
+      if (!tokens && root_["data"] != "samples") return error("/data", "expected tokens, samples, or no such key");
+      manifest_.data = tokens ? DataKind::kTokens : DataKind::kSamples;
     }
     if (root_.contains("estimate")) HYCRT_RETURN_IF_ERROR(readEstimate(root_["estimate"]));
     HYCRT_RETURN_IF_ERROR(readModelFiles(*files));
@@ -227,11 +234,20 @@ std::vector<std::string> filesReadBy(const Manifest& manifest) {
   return files;
 }
 
+Status checkData(const Manifest& manifest, const RunOptions& options) {
+  if (manifest.data == DataKind::kNothing) return {};
+  if (options.data.empty()) return usageError("the model reads data; give it with --data FILE");
+  if (manifest.data != DataKind::kTokens || isSampleFile(options.data)) return {};
+  return TokenFile::open(options.data, manifest.batch.sequence, options.dataFormat).status();
+}
+
 Result<Manifest> parseManifest(std::string_view text, const std::string& folder) {
   const std::string file = folder + "/manifest.json";
   Result<json> root = parseJson(text, file);
   if (!root.ok()) return root.status();
-  return Reader(*root, file, folder).read();
+  Result<Manifest> manifest = Reader(*root, file, folder).read();
+  if (manifest.ok()) manifest->text = text;
+  return manifest;
 }
 
 Result<Manifest> readManifest(const std::string& folder) {

@@ -25,7 +25,7 @@ constexpr uint64_t kMostThreads = 4096;
 
 // ------------------------------------------------------------------------------------------------------- the table
 
-enum Trait : unsigned { kForRanks = 1, kTrains = 2, kFile = 4, kStream = 8, kWeights = 16 };
+enum Trait : unsigned { kForRanks = 1, kTrains = 2, kFile = 4, kStream = 8, kWeights = 16, kOwn = 32 };
 constexpr unsigned kWrites = kFile | kStream | kWeights;
 
 // What the values of an option may be; see run_option_rows.h.
@@ -288,6 +288,19 @@ std::vector<std::string> argumentsForRanks(const RunOptions& options) {
     if (std::optional<std::string> argument = row->argument(options)) arguments.push_back(std::move(*argument));
   }
   return arguments;
+}
+
+std::vector<std::pair<std::string, std::string>> optionsInCommon(const RunOptions& options) {
+  std::vector<std::pair<std::string, std::string>> common;
+  for (const RowPointer& row : rows()) {
+    if (!(row->traits & kForRanks) || (row->traits & kOwn)) continue;
+    const std::string argument = row->argument(options).value_or("");
+    const size_t equals = argument.find('=');
+    common.emplace_back(row->flag, argument.empty()              ? "not given"
+                                   : equals == std::string::npos ? "given"
+                                                                 : argument.substr(equals + 1));
+  }
+  return common;
 }
 
 Status takeEntry(bool evaluates, RunOptions* options) {

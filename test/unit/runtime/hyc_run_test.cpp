@@ -1,6 +1,7 @@
 // hyc-run and whole ranks: a miniature model (miniature.cpp) trained in several layouts, and every way in which a run
 // can go wrong. HYC_RUN and MINIATURE_FOLDER say where the tools were built.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,7 +70,7 @@ class CompiledFolder {
            "}, \"batch\": {\"micro_batch\": 2, \"grad_accum\": " + number(layout.microBatches()) +
            ", \"sequence\": 8}, \"schedule\": \"gpipe\", \"threads\": 0, \"nvme_path\": \"\", \"learning_rate\": "
            "{\"rule\": \"linear\", \"base\": 0.5, "
-           "\"warmup_steps\": 2}, \"model_files\": [], \"ranks\": [" +
+           "\"warmup_steps\": 2}, \"data\": \"tokens\", \"model_files\": [], \"ranks\": [" +
            ranks + "]}";
   }
 
@@ -290,11 +291,12 @@ TEST(Failure, OfARankByItsOwnStatusIsTheRunsStatus) {
 TEST(Failure, OnATokenOutsideTheVocabularyNamesFileAndIndex) {
   CompiledFolder folder(kEight);
   std::string text = folder.files().read("text");
-  text[500] = static_cast<char>(200);
+  text.replace(500, 2, "\xc3\xa9");  // é
   folder.files().write("text", text);
   const CommandResult result = runCommand(folder.command({"--steps", "1000"}));
   EXPECT_EQ(result.status, 65);
-  EXPECT_CONTAINS(result.errors, "text', token 500: found 200, expected less than the vocabulary's size 128");
+  EXPECT_CONTAINS(result.errors, "text', token 500: found 195, expected less than the vocabulary's size 128");
+  EXPECT_EQ(result.output, "") << "found when the file is opened, not at the step that reads it";
   EXPECT_EQ(result.errors.find("while this rank waited"), std::string::npos) << result.errors;
 }
 
@@ -309,7 +311,81 @@ TEST(Failure, OnDataThatIsMissingOrEmptyIsOneDiagnostic) {
   EXPECT_CONTAINS(result.errors, "missing' (--data)");
   result = runCommand({HYC_RUN, folder.path()});
   EXPECT_EQ(result.status, 64);
-  EXPECT_CONTAINS(result.errors, "--data FILE");
+  EXPECT_EQ(result.errors, "hyc-run: error: the model reads data; give it with --data FILE\n");
+}
+
+TEST(Failure, OnDataOfNoKnownKindIsOneDiagnostic) {
+  CompiledFolder folder(kEight);
+  std::string tokens;
+  for (int i = 0; i < 1000; ++i) tokens += {static_cast<char>(i * 37 % 128), '\0'};
+  folder.files().write("tokens.bin", tokens);
+  std::vector<std::string> command{HYC_RUN, folder.path(), "--steps", "2", "--data", folder / "tokens.bin"};
+  CommandResult result = runCommand(command);
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.errors, "hyc-run: error: '" + (folder / "tokens.bin") + "' is neither text (byte 0 is NUL)");
+  EXPECT_EQ(result.errors.find("error:"), result.errors.rfind("error:")) << result.errors;
+  command.insert(command.end(), {"--data-format", "uint16"});
+  result = runCommand(command);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, "step 2/2");
+}
+
+// The first update makes the weights too large for the next loss.
+void makeDiverging(const CompiledFolder& folder, const std::string& rate) {
+  std::string manifest = folder.files().read("manifest.json");
+  const std::string base = "\"base\": 0.5";
+  folder.files().write("manifest.json", manifest.replace(manifest.find(base), base.size(), "\"base\": " + rate));
+}
+
+TEST(Divergence, EndsTheRunAndLeavesEarlierWeightsAlone) {
+  for (const Layout& layout : {kOne, kEight}) {
+    CompiledFolder folder(layout);
+    for (const char* target : {"weights", "weights.safetensors"}) {
+      const CommandResult good = runCommand(folder.command({"--steps", "2", "--save-weights", folder / target}));
+      ASSERT_EQ(good.status, 0) << good.errors;
+    }
+    const std::string weights = folder.files().read("weights/model.safetensors");
+    ASSERT_NE(weights, "");
+    makeDiverging(folder, "1e30");
+    for (const char* target : {"weights", "weights.safetensors"}) {
+      const CommandResult result = runCommand(folder.command({"--steps", "50", "--save-weights", folder / target}));
+      EXPECT_EQ(result.status, 65);
+      EXPECT_CONTAINS(result.errors, "error: step 2: the loss is infinity; lower the learning rate");
+      EXPECT_CONTAINS(result.errors, "hyc-compile --check-finite");
+      EXPECT_CONTAINS(result.output, "step  2/50");
+      EXPECT_EQ(result.output.find("step  3/50"), std::string::npos) << result.output;
+    }
+    EXPECT_EQ(folder.files().read("weights/model.safetensors"), weights);
+    EXPECT_EQ(folder.files().read("weights.safetensors"), weights);
+  }
+}
+
+TEST(Divergence, IsGoneThroughWhereItIsAllowedAndReplacesNoWeightsEvenSo) {
+  CompiledFolder folder(kEight);
+  ASSERT_EQ(runCommand(folder.command({"--steps", "2", "--save-weights", folder / "good"})).status, 0);
+  const std::string weights = folder.files().read("good/model.safetensors");
+  makeDiverging(folder, "1e30");
+  CommandResult result =
+      runCommand(folder.command({"--steps", "5", "--allow-nonfinite", "--save-weights", folder / "new"}));
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, "step 5/5");
+  EXPECT_NE(folder.files().read("new/model.safetensors"), "");
+  result = runCommand(folder.command({"--steps", "5", "--allow-nonfinite", "--save-weights", folder / "good"}));
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.errors, "the trained weights are not saved to '" + (folder / "good") + "': ");
+  EXPECT_CONTAINS(result.errors, " holds NaN");
+  EXPECT_EQ(folder.files().read("good/model.safetensors"), weights);
+}
+
+// The loss is told before the update that spoils the weights.
+TEST(Divergence, OfTheLastUpdateIsNotSaved) {
+  CompiledFolder folder(kEight);
+  makeDiverging(folder, "1e300");
+  const CommandResult result = runCommand(folder.command({"--steps", "1", "--save-weights", folder / "new"}));
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.output, "step 1/1   loss ");
+  EXPECT_CONTAINS(result.errors, "weight holds ");
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
 }
 
 TEST(Failure, OnOutputsThatCannotBeWrittenComesBeforeTraining) {
@@ -366,28 +442,31 @@ TEST(Failure, OnNumbersThatAreNoneIsUsage) {
   }
 }
 
+// What one rank of a launch is given otherwise than the others.
+struct OddRank {
+  int rank = -1;
+  std::string folder;                // where its manifest is
+  std::vector<std::string> options;  // beside those of all
+};
+
 // Ranks as torchrun or mpirun start them: the environment is all they get.
 class OwnLaunch {
  public:
   OwnLaunch(const CompiledFolder& folder, Layout layout, int port, const Environment& more,
-            const std::vector<std::string>& options) {
+            const std::vector<std::string>& options, const OddRank& odd = {}) {
     for (int rank = 0; rank < layout.ranks(); ++rank) {
+      const bool isOdd = rank == odd.rank;
       Environment environment{{"RANK", std::to_string(rank)},
                               {"WORLD_SIZE", std::to_string(layout.ranks())},
                               {"LOCAL_RANK", std::to_string(rank)},
                               {"MASTER_ADDR", "127.0.0.1"},
                               {"MASTER_PORT", std::to_string(port)}};
       environment.insert(environment.end(), more.begin(), more.end());
-      std::vector<std::string> words{folder / ("bin/stage" + std::to_string(rank / layout.tp / layout.dp)),
-                                     "--out",
-                                     folder.path(),
-                                     "--data",
-                                     folder / "text",
-                                     "--seed",
-                                     "3",
-                                     "--threads",
-                                     "1"};
+      std::vector<std::string> words{folder / ("bin/stage" + std::to_string(rank / layout.tp / layout.dp)), "--out",
+                                     isOdd && !odd.folder.empty() ? odd.folder : folder.path(), "--threads", "1"};
       words.insert(words.end(), options.begin(), options.end());
+      if (isOdd) words.insert(words.end(), odd.options.begin(), odd.options.end());
+      if (!isOdd || odd.options.empty()) words.insert(words.end(), {"--data", folder / "text", "--seed", "3"});
       ranks.push_back(std::make_unique<RunningCommand>(words, environment));
     }
   }
@@ -399,9 +478,12 @@ int somePort() { return 20000 + static_cast<int>(getpid() % 20000); }
 TEST(OtherLaunchers, GiveTheSameLosses) {
   CompiledFolder folder(kEight);
   const Training reference = train(folder);
-  for (const char* agentStore : {"", "True"}) {
-    OwnLaunch launch(folder, kEight, somePort(), {{"TORCHELASTIC_USE_AGENT_STORE", agentStore}},
-                     {"--steps", "20", "--log-file", folder / "own"});
+  const std::string token = folder.files().write("token", "0123456789abcdef0123456789abcdef\n");
+  chmod(token.c_str(), 0600);
+  for (const Environment& environment :
+       {Environment{}, Environment{{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, Environment{{"HYC_TOKEN_FILE", token}},
+        Environment{{"HYC_TOKEN_FILE", token}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}}) {
+    OwnLaunch launch(folder, kEight, somePort(), environment, {"--steps", "20", "--log-file", folder / "own"});
     for (auto& rank : launch.ranks) {
       const CommandResult result = rank->finish();
       EXPECT_EQ(result.status, 0) << result.errors;
@@ -421,6 +503,53 @@ TEST(OtherLaunchers, AreLeftByEveryRankWhenOneIsKilled) {
     const CommandResult result = launch.ranks[rank]->finish(10);
     EXPECT_LT(result.seconds, 2.0) << "rank " << rank;
     EXPECT_EQ(result.status, rank == 6 ? 137 : 75) << "rank " << rank << ": " << result.errors;
+  }
+}
+
+class RanksThatDisagree : public testing::Test {
+ protected:
+  // Every rank ends at once, and says which one differs in what.
+  void expectRefused(const OddRank& odd, const std::string& what) {
+    OwnLaunch launch(folder_, kEight, somePort() + 2, {}, {"--steps", "3"}, odd);
+    for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
+      const CommandResult result = launch.ranks[rank]->finish(10);
+      EXPECT_EQ(result.status, 65) << "rank " << rank;
+      EXPECT_CONTAINS(result.errors, what);
+      EXPECT_CONTAINS(result.errors, "rank " + std::to_string(odd.rank) + " (process ");
+    }
+  }
+
+  CompiledFolder folder_{kEight};
+};
+
+TEST_F(RanksThatDisagree, AboutTheLearningRateAreRefused) {
+  TemporaryFolder other;
+  std::string manifest = folder_.files().read("manifest.json");
+  manifest.replace(manifest.find("0.5"), 3, "500");
+  other.write("manifest.json", manifest);
+  expectRefused({5, other.path(), {}}, "/learning_rate/base of manifest.json is 500 and 0.5");
+}
+
+TEST_F(RanksThatDisagree, AboutAnOptionAreRefused) {
+  expectRefused({2, "", {"--data", folder_ / "text", "--seed", "4"}}, "--seed is 4 and 3");
+  expectRefused({7, "", {"--data", folder_ / "text", "--seed", "3", "--save-weights", folder_ / "w"}},
+                "--save-weights is " + (folder_ / "w") + " and not given");
+}
+
+TEST_F(RanksThatDisagree, AboutTheDataAreRefused) {
+  std::string text = folder_.files().read("text");
+  text[3] ^= 1;
+  const std::string other = folder_.files().write("other", text);
+  expectRefused({6, "", {"--data", other, "--seed", "3"}}, "the file of --data is 1000 bytes, ends with hash ");
+}
+
+TEST_F(RanksThatDisagree, AboutThreadsAndThePathOfTheDataAloneAreNot) {
+  const std::string copy = folder_.files().write("copy", folder_.files().read("text"));
+  OwnLaunch launch(folder_, kEight, somePort() + 2, {}, {"--steps", "3"},
+                   {6, "", {"--data", copy, "--seed", "3", "--communication-thread", "off"}});
+  for (auto& rank : launch.ranks) {
+    const CommandResult result = rank->finish();
+    EXPECT_EQ(result.status, 0) << result.errors;
   }
 }
 

@@ -12,12 +12,16 @@
 #include <cstring>
 #include <thread>
 
+#include "comm/agreement.h"
 #include "comm/shm/doorkeeper.h"
 #include "comm/shm/sockets.h"
 #include "forked_ranks.h"
+#include "temporary_folder.h"
 
 namespace hycrt {
 namespace {
+
+const std::string kToken = "0123456789abcdef0123456789abcdef";
 
 int freePort() {
   FileDescriptor listener(socket(AF_INET, SOCK_STREAM, 0));
@@ -45,7 +49,7 @@ PeerHello helloOf(int rank, int worldSize, uint64_t planHash = 1, const std::str
 struct Meeting {
   std::string socketName = uniqueSocketName();
   int port = 0;
-  std::string token;
+  std::string token = {};
   int64_t timeoutMs = 20000;
 
   // One participant as a thread of this process; the result's message ends up in `outcome`.
@@ -56,6 +60,7 @@ struct Meeting {
       environment.worldSize = hello.worldSize;
       environment.socketName = port == 0 ? socketName : "";
       environment.port = port;
+      environment.job = "job";
       environment.token = token;
       Result<std::vector<PeerHello>> result = rendezvous(environment, hello, timeoutMs);
       *outcome = result.status();
@@ -94,10 +99,30 @@ TEST(Rendezvous, OverAUnixSocketHandsEveryoneEveryoneElsesMemory) {
   EXPECT_EQ(meetAll({}, hellosOf(6), &outcomes), "");
 }
 
+TEST(Rendezvous, OverAUnixSocketWithATokenIsTheSame) {
+  Meeting meeting;
+  meeting.token = kToken;
+  std::vector<Status> outcomes;
+  EXPECT_EQ(meetAll(meeting, hellosOf(6), &outcomes), "");
+}
+
+TEST(Rendezvous, InAFolderLeavesNothingThere) {
+  TemporaryFolder folder;
+  Meeting meeting;
+  meeting.socketName = folder / "ranks/29500";
+  std::vector<Status> outcomes;
+  EXPECT_EQ(meetAll(meeting, hellosOf(4), &outcomes), "");
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "ranks"));
+  // What a job that was killed has left is in nobody's way.
+  folder.write("ranks/29500", "");
+  folder.write("ranks/29500.lock", "process 1");
+  EXPECT_EQ(meetAll(meeting, hellosOf(4), &outcomes), "");
+}
+
 TEST(Rendezvous, OverMasterPortFindsTheUnixSocket) {
   Meeting meeting;
   meeting.port = freePort();
-  meeting.token = "secret";
+  meeting.token = kToken;
   std::vector<Status> outcomes;
   EXPECT_EQ(meetAll(meeting, hellosOf(4), &outcomes), "");
 }
@@ -117,6 +142,9 @@ class Stranger {
     }
     EXPECT_EQ(send(connection_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
+  void say(const std::string& bytes) {
+    EXPECT_EQ(send(connection_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
   // What it is answered before the connection closes or ten seconds pass.
   std::string answer() {
     char bytes[256];
@@ -133,7 +161,7 @@ class Stranger {
 TEST(Rendezvous, DropsStrangersAndGoesOn) {
   Meeting meeting;
   meeting.port = freePort();
-  meeting.token = "secret";
+  meeting.token = kToken;
   Status hubStatus, rankStatus;
   size_t peers = 0;
   testing::internal::CaptureStderr();
@@ -143,6 +171,16 @@ TEST(Rendezvous, DropsStrangersAndGoesOn) {
     Stranger tls(meeting.port, std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11));
     Stranger huge(meeting.port, std::string("HYCR\x00\x00\x00\x80", 8));
     Stranger wrong(meeting.port, encodeFrame("wrong!"));
+    Claim claim;
+    claim.rank = 1;
+    claim.worldSize = 2;
+    claim.job = sha256("job");
+    CallerHandshake guess("fedcba9876543210fedcba9876543210", claim);
+    Stranger guesser(meeting.port, encodeFrame(guess.opening()));
+    std::string heard = guesser.answer(), claimOfHub;
+    ASSERT_EQ(takeFrame(&heard, &claimOfHub), FrameState::kComplete);
+    guesser.say(encodeFrame(*guess.prove(claimOfHub)));
+    EXPECT_EQ(guesser.answer(), "");
     Stranger silent(meeting.port, "");
     Stranger half(meeting.port, "HY");
     EXPECT_EQ(http.answer(), "");
@@ -167,6 +205,7 @@ TEST(Rendezvous, DropsStrangersAndGoesOn) {
 TEST(Rendezvous, DropsASlowStrangerAfterAWhile) {
   Meeting meeting;
   meeting.port = freePort();
+  meeting.token = kToken;
   Status status;
   std::thread hub = meeting.join(0, helloOf(0, 2), &status);
   Stranger slow(meeting.port, "HYC");
@@ -221,22 +260,75 @@ TEST(Rendezvous, WithoutRankZeroSaysWhereItWasExpected) {
   Meeting meeting;
   meeting.timeoutMs = 300;
   meeting.port = freePort();
+  meeting.token = kToken;
   Status status;
   meeting.join(1, helloOf(1, 2), &status).join();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_NE(status.message().find("127.0.0.1:" + std::to_string(meeting.port)), std::string::npos) << status.message();
 }
 
+TEST(Rendezvous, OfRanksThatDisagreeNamesWhatDiffers) {
+  std::vector<PeerHello> hellos = hellosOf(3);
+  const Agreement common{{"--seed", "3"}, {"--steps", "10"}, {"/learning_rate/base of manifest.json", "0.5"}};
+  Agreement other = common;
+  other["--seed"] = "4";
+  other["/learning_rate/base of manifest.json"] = "0.1";
+  for (PeerHello& hello : hellos) hello.agreement = encodeAgreement(hello.rank == 2 ? other : common);
+  std::vector<Status> outcomes;
+  meetAll({}, std::move(hellos), &outcomes);
+  EXPECT_EQ(outcomes[0].code(), StatusCode::kData);
+  EXPECT_EQ(outcomes[2].code(), StatusCode::kData);
+  EXPECT_NE(outcomes[0].message().find("rank 2 (process 1002"), std::string::npos) << outcomes[0].message();
+  for (const char* part : {"--seed is 4 and 3", "/learning_rate/base of manifest.json is 0.1 and 0.5"}) {
+    EXPECT_NE(outcomes[0].message().find(part), std::string::npos) << outcomes[0].message();
+    EXPECT_NE(outcomes[2].message().find(part), std::string::npos) << outcomes[2].message();
+  }
+  EXPECT_EQ(outcomes[0].message().find("--steps"), std::string::npos);
+}
+
+// Rank 0 reads no data: then ranks 1 and 2 have to agree with each other.
+TEST(Rendezvous, OfRanksThatDisagreeAboutWhatRankZeroDoesNotKnowIsRefusedToo) {
+  std::vector<PeerHello> hellos = hellosOf(3);
+  for (PeerHello& hello : hellos) {
+    hello.agreement = encodeAgreement({{"data", hello.rank == 0 ? kNoSay : std::to_string(hello.rank)}});
+  }
+  std::vector<Status> outcomes;
+  meetAll({}, std::move(hellos), &outcomes);
+  EXPECT_EQ(outcomes[0].code(), StatusCode::kData) << outcomes[0].message();
+  EXPECT_NE(outcomes[0].message().find("data is "), std::string::npos) << outcomes[0].message();
+}
+
+TEST(Rendezvous, WithATokenOfOneSideSaysSo) {
+  for (const bool hubHas : {false, true}) {
+    Meeting with, without;
+    with.token = kToken;
+    without.socketName = with.socketName;
+    with.timeoutMs = without.timeoutMs = 2000;
+    Status hub, rank;
+    std::thread first = (hubHas ? with : without).join(0, helloOf(0, 2), &hub);
+    std::thread second = (hubHas ? without : with).join(1, helloOf(1, 2), &rank);
+    first.join();
+    second.join();
+    EXPECT_EQ(rank.code(), StatusCode::kUsage) << rank.message();
+    EXPECT_NE(rank.message().find("give all ranks the same HYC_TOKEN"), std::string::npos) << rank.message();
+  }
+}
+
 TEST(Frames, AreCheckedAsTheyArrive) {
-  std::string payload;
+  std::string payload, bytes;
   const std::string frame = encodeFrame("token");
   for (size_t length = 0; length < frame.size(); ++length) {
-    EXPECT_EQ(decodeFrame(frame.substr(0, length), &payload), FrameState::kIncomplete) << length;
+    bytes = frame.substr(0, length);
+    EXPECT_EQ(takeFrame(&bytes, &payload), FrameState::kIncomplete) << length;
   }
-  EXPECT_EQ(decodeFrame(frame, &payload), FrameState::kComplete);
+  bytes = frame + "HY";
+  EXPECT_EQ(takeFrame(&bytes, &payload), FrameState::kComplete);
   EXPECT_EQ(payload, "token");
-  EXPECT_EQ(decodeFrame("G", &payload), FrameState::kInvalid);
-  EXPECT_EQ(decodeFrame(std::string("HYCR\x00\x00\x00\x80", 8), &payload), FrameState::kInvalid);
+  EXPECT_EQ(bytes, "HY");
+  bytes = "G";
+  EXPECT_EQ(takeFrame(&bytes, &payload), FrameState::kInvalid);
+  bytes = std::string("HYCR\x00\x00\x00\x80", 8);
+  EXPECT_EQ(takeFrame(&bytes, &payload), FrameState::kInvalid);
 }
 
 }  // namespace

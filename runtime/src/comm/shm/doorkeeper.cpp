@@ -1,9 +1,10 @@
-// Serving strangers on rank 0's port without waiting for any of them.
+// Serving strangers on rank 0's port without waiting for any of them, and asking there.
 #include "comm/shm/doorkeeper.h"
 
 #include <sys/socket.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -13,26 +14,20 @@ namespace {
 
 constexpr char kFrameMagic[] = {'H', 'Y', 'C', 'R'};
 constexpr size_t kFrameHeaderBytes = 8;
+constexpr size_t kChunkBytes = kFrameHeaderBytes + kMaxFrameBytes;
 constexpr int64_t kPatienceMs = 5000;
 constexpr size_t kMaxStrangers = 256;
 constexpr int64_t kRetryMs = 20;
-
-void warnDropped(const std::string& why) {
-  std::fprintf(stderr, "warning: dropped a connection to the rendezvous port: %s\n", why.c_str());
-}
-
-// Where two words differ must not show in the time that comparing them takes.
-bool equalInConstantTime(const std::string& a, const std::string& b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
-  return difference == 0;
-}
+constexpr int64_t kWarnings = 5;
 
 void sleepMs(int64_t milliseconds) {
   timespec pause{milliseconds / 1000, milliseconds % 1000 * 1000000};
   nanosleep(&pause, nullptr);
+}
+
+bool sendFrame(const FileDescriptor& connection, const std::string& payload, int flags) {
+  const std::string frame = encodeFrame(payload);
+  return send(connection.get(), frame.data(), frame.size(), MSG_NOSIGNAL | flags) == static_cast<ssize_t>(frame.size());
 }
 
 }  // namespace
@@ -43,20 +38,33 @@ std::string encodeFrame(const std::string& payload) {
   return frame + payload;
 }
 
-FrameState decodeFrame(const std::string& bytes, std::string* payload) {
-  const size_t magicBytes = std::min(bytes.size(), sizeof kFrameMagic);
-  if (std::memcmp(bytes.data(), kFrameMagic, magicBytes) != 0) return FrameState::kInvalid;
-  if (bytes.size() < kFrameHeaderBytes) return FrameState::kIncomplete;
+FrameState takeFrame(std::string* bytes, std::string* payload) {
+  const size_t magicBytes = std::min(bytes->size(), sizeof kFrameMagic);
+  if (std::memcmp(bytes->data(), kFrameMagic, magicBytes) != 0) return FrameState::kInvalid;
+  if (bytes->size() < kFrameHeaderBytes) return FrameState::kIncomplete;
   uint32_t length = 0;
-  for (int i = 3; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(bytes[4 + i]);
-  if (length > kMaxTokenBytes) return FrameState::kInvalid;
-  if (bytes.size() < kFrameHeaderBytes + length) return FrameState::kIncomplete;
-  *payload = bytes.substr(kFrameHeaderBytes, length);
+  for (size_t i = 8; i > 4; --i) length = length << 8 | static_cast<unsigned char>((*bytes)[i - 1]);
+  if (length > kMaxFrameBytes) return FrameState::kInvalid;
+  if (bytes->size() < kFrameHeaderBytes + length) return FrameState::kIncomplete;
+  *payload = bytes->substr(kFrameHeaderBytes, length);
+  bytes->erase(0, kFrameHeaderBytes + length);
   return FrameState::kComplete;
 }
 
-Doorkeeper::Doorkeeper(FileDescriptor listener, std::string token, std::string socketName)
-    : listener_(std::move(listener)), token_(std::move(token)), socketName_(std::move(socketName)) {}
+DropLog::~DropLog() {
+  if (count_ <= kWarnings) return;
+  std::fprintf(stderr, "warning: dropped %lld more connections to the rendezvous port\n",
+               static_cast<long long>(count_ - kWarnings));
+}
+
+void DropLog::dropped(const std::string& why) {
+  if (++count_ <= kWarnings) {
+    std::fprintf(stderr, "warning: dropped a connection to the rendezvous port: %s\n", why.c_str());
+  }
+}
+
+Doorkeeper::Doorkeeper(FileDescriptor listener, std::string token, const Claim& own, std::string socketName)
+    : listener_(std::move(listener)), token_(std::move(token)), own_(own), socketName_(std::move(socketName)) {}
 
 void Doorkeeper::addPolled(std::vector<pollfd>* polled) const {
   polled->push_back({listener_.get(), POLLIN, 0});
@@ -68,68 +76,105 @@ void Doorkeeper::serve() {
   strangers_.remove_if([this](Stranger& stranger) { return serveOne(stranger); });
 }
 
+// Where descriptors run out, the oldest stranger goes, too.
 void Doorkeeper::acceptAll() {
   for (;;) {
     FileDescriptor connection = acceptFrom(listener_);
-    if (!connection.isOpen()) return;
-    if (strangers_.size() >= kMaxStrangers) {
-      warnDropped("too many at once; the oldest goes first");
+    const bool isFull = !connection.isOpen() && (errno == EMFILE || errno == ENFILE) && !strangers_.empty();
+    if (!connection.isOpen() && !isFull) return;
+    if (isFull || strangers_.size() >= kMaxStrangers) {
+      log_.dropped("too many at once; the oldest goes first");
       strangers_.pop_front();
     }
-    strangers_.push_back({std::move(connection), {}, monotonicMs() + kPatienceMs});
+    if (isFull) continue;
+    strangers_.push_back({std::move(connection), HubHandshake(token_, own_), {}, monotonicMs() + kPatienceMs});
   }
 }
 
 bool Doorkeeper::serveOne(Stranger& stranger) {
-  char chunk[kFrameHeaderBytes + kMaxTokenBytes];
-  const size_t room = sizeof chunk - stranger.bytes.size();
+  char chunk[kChunkBytes];
+  const size_t room = sizeof chunk - std::min(sizeof chunk, stranger.bytes.size());
   const ssize_t count = recv(stranger.connection.get(), chunk, room, MSG_DONTWAIT);
   if (count > 0) stranger.bytes.append(chunk, static_cast<size_t>(count));
   const bool closed = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
   std::string payload;
-  switch (decodeFrame(stranger.bytes, &payload)) {
+  switch (takeFrame(&stranger.bytes, &payload)) {
     case FrameState::kInvalid:
-      warnDropped("what it sent is no frame of this protocol");
+      log_.dropped("what it sent is no frame of this protocol");
       return true;
     case FrameState::kIncomplete:
       if (closed) return true;
       if (monotonicMs() < stranger.deadlineMs) return false;
-      warnDropped("it did not send a whole frame within " + std::to_string(kPatienceMs / 1000) + " s");
+      log_.dropped("it did not send a whole frame within " + std::to_string(kPatienceMs / 1000) + " s");
       return true;
     case FrameState::kComplete:
-      break;
+      return answer(stranger, payload);
   }
-  if (!equalInConstantTime(payload, token_)) {
-    warnDropped("its token is not this job's");
-    return true;
-  }
-  const std::string answer = encodeFrame(socketName_);
-  // Small enough for any socket buffer: a rank that does not get it asks again.
-  send(stranger.connection.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   return true;
 }
 
-Result<std::string> askDoorkeeper(int port, const std::string& token, int64_t deadlineMs) {
-  const std::string question = encodeFrame(token);
+// What is sent is small enough for any socket buffer: a rank that does not get it asks again.
+bool Doorkeeper::answer(Stranger& stranger, const std::string& payload) {
+  Result<std::string> reply =
+      stranger.hasOpened ? stranger.handshake.accept(payload, socketName_) : stranger.handshake.challenge(payload);
+  if (!reply.ok()) {
+    log_.dropped(reply.status().message());
+    return true;
+  }
+  const bool sent = sendFrame(stranger.connection, *reply, MSG_DONTWAIT);
+  if (stranger.hasOpened || !sent) return true;
+  stranger.hasOpened = true;
+  return false;
+}
+
+namespace {
+
+// One frame; empty where the other side closes, sends something else or takes too long.
+std::string receiveFrame(const FileDescriptor& connection, int64_t deadlineMs) {
+  std::string bytes, payload;
+  for (;;) {
+    const FrameState state = takeFrame(&bytes, &payload);
+    if (state != FrameState::kIncomplete) return state == FrameState::kComplete ? payload : "";
+    if (!pollUntil(connection, POLLIN, deadlineMs)) return "";
+    char chunk[kChunkBytes];
+    const ssize_t count = recv(connection.get(), chunk, sizeof chunk - bytes.size(), MSG_DONTWAIT);
+    if (count <= 0) return "";
+    bytes.append(chunk, static_cast<size_t>(count));
+  }
+}
+
+// One attempt. An error says what came of it.
+Result<std::string> askOnce(int port, const std::string& token, const Claim& own, int64_t deadlineMs) {
+  Result<FileDescriptor> connection = connectLoopback(port);
+  if (!connection.ok()) return connection.status();
+  CallerHandshake handshake(token, own);
+  if (!pollUntil(*connection, POLLOUT, deadlineMs) || !sendFrame(*connection, handshake.opening(), 0)) {
+    return unavailableError("nobody listens there");
+  }
+  const std::string claim = receiveFrame(*connection, deadlineMs);
+  if (claim.empty()) return unavailableError("who listens there does not answer as rank 0 of this job would");
+  Result<std::string> proof = handshake.prove(claim);
+  if (!proof.ok()) return proof.status();
+  if (!sendFrame(*connection, *proof, 0)) return unavailableError("who listens there has hung up");
+  const std::string answer = receiveFrame(*connection, deadlineMs);
+  if (answer.empty()) return unavailableError("who listens there does not take this rank's token");
+  Result<std::string> name = handshake.accept(answer);
+  if (!name.ok()) return unavailableError("who listens there does not know this job's token");
+  return name;
+}
+
+}  // namespace
+
+Result<std::string> askDoorkeeper(int port, const std::string& token, const Claim& own, int64_t deadlineMs) {
+  std::string last = "nobody listens there";
   while (monotonicMs() < deadlineMs) {
-    Result<FileDescriptor> connection = connectLoopback(port);
-    const int64_t patience = std::min(deadlineMs, monotonicMs() + kPatienceMs);
-    std::string bytes, name;
-    if (connection.ok() && pollUntil(*connection, POLLOUT, patience) &&
-        send(connection->get(), question.data(), question.size(), MSG_NOSIGNAL) ==
-            static_cast<ssize_t>(question.size())) {
-      while (decodeFrame(bytes, &name) == FrameState::kIncomplete && pollUntil(*connection, POLLIN, patience)) {
-        char chunk[kFrameHeaderBytes + kMaxTokenBytes];
-        const ssize_t count = recv(connection->get(), chunk, sizeof chunk, MSG_DONTWAIT);
-        if (count <= 0) break;
-        bytes.append(chunk, static_cast<size_t>(count));
-      }
-      if (decodeFrame(bytes, &name) == FrameState::kComplete) return name;
-    }
+    Result<std::string> name = askOnce(port, token, own, std::min(deadlineMs, monotonicMs() + kPatienceMs));
+    if (name.ok()) return name;
+    last = name.status().message();
     sleepMs(kRetryMs);
   }
-  return unavailableError("rank 0 did not answer at 127.0.0.1:" + std::to_string(port) +
-                          " (MASTER_PORT); is it running, and does it have the same " + kTokenVariable + "?");
+  return unavailableError("rank 0 did not answer at 127.0.0.1:" + std::to_string(port) + " (MASTER_PORT): " + last +
+                          "; is it running, and does it have the same " + kTokenVariable + "?");
 }
 
 }  // namespace hycrt

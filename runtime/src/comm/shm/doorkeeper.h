@@ -1,8 +1,8 @@
-// Doorkeeper: rank 0's TCP port, as long as ranks are still expected. Whoever sends the job's token in one small frame
-// is told the name of the Unix socket; everything else (HTTP, TLS, a frame of 2^31 bytes, a wrong token, a client that
-// says nothing) is dropped with a warning, and never holds up the ranks.
+// Doorkeeper: rank 0's TCP port, as long as ranks are still expected. Whoever proves to know the job's token
+// (handshake.h) is told the name of the Unix socket, with rank 0's own proof; everything else (HTTP, TLS, a frame of
+// 2^31 bytes, another token, a client that says nothing) is dropped with a warning, and never holds up the ranks.
 //
-//   frame: 4 bytes "HYCR", u32 length (little-endian, at most kMaxTokenBytes), then the bytes; both ways the same
+//   frame: 4 bytes "HYCR", u32 length (little-endian, at most kMaxFrameBytes), then the bytes; both ways the same
 #ifndef HYCRT_SRC_COMM_SHM_DOORKEEPER_H_
 #define HYCRT_SRC_COMM_SHM_DOORKEEPER_H_
 
@@ -12,20 +12,33 @@
 #include <string>
 #include <vector>
 
+#include "comm/shm/handshake.h"
 #include "comm/shm/sockets.h"
 
 namespace hycrt {
+
+inline constexpr size_t kMaxFrameBytes = 256;
 
 std::string encodeFrame(const std::string& payload);
 
 enum class FrameState { kIncomplete, kComplete, kInvalid };
 
-// Of the bytes received so far; the payload is set where the frame is complete.
-FrameState decodeFrame(const std::string& bytes, std::string* payload);
+// Takes the first frame from the bytes received so far, and sets the payload to its own.
+FrameState takeFrame(std::string* bytes, std::string* payload);
+
+// Where a job says what came to it, a line each: the first few, then how many more there were, once they are over.
+class DropLog {
+ public:
+  ~DropLog();
+  void dropped(const std::string& why);
+
+ private:
+  int64_t count_ = 0;
+};
 
 class Doorkeeper {
  public:
-  Doorkeeper(FileDescriptor listener, std::string token, std::string socketName);
+  Doorkeeper(FileDescriptor listener, std::string token, const Claim& own, std::string socketName);
 
   // What to poll for; the caller polls these with its own descriptors and then calls serve().
   void addPolled(std::vector<pollfd>* polled) const;
@@ -36,22 +49,27 @@ class Doorkeeper {
  private:
   struct Stranger {
     FileDescriptor connection;
+    HubHandshake handshake;
     std::string bytes;
     int64_t deadlineMs;
+    bool hasOpened = false;
   };
 
   void acceptAll();
   // Whether the stranger is done with, for better or worse.
   bool serveOne(Stranger& stranger);
+  bool answer(Stranger& stranger, const std::string& payload);
 
   FileDescriptor listener_;
   std::string token_;
+  Claim own_;
   std::string socketName_;
   std::list<Stranger> strangers_;
+  DropLog log_;
 };
 
-// The other side: asks the doorkeeper at `port` until the deadline. kUnavailable where nobody answers properly.
-Result<std::string> askDoorkeeper(int port, const std::string& token, int64_t deadlineMs);
+// The other side: asks the doorkeeper at `port` until the deadline. kUnavailable where nobody proves to be rank 0.
+Result<std::string> askDoorkeeper(int port, const std::string& token, const Claim& own, int64_t deadlineMs);
 
 }  // namespace hycrt
 

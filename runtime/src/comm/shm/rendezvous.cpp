@@ -2,7 +2,6 @@
 #include "comm/shm/rendezvous.h"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include <algorithm>
@@ -10,14 +9,19 @@
 #include <list>
 #include <memory>
 
+#include "comm/agreement.h"
 #include "comm/shm/doorkeeper.h"
+#include "comm/shm/handshake.h"
 #include "comm/shm/sockets.h"
+#include "hycrt/token.h"
 
 namespace hycrt {
 namespace {
 
 constexpr int kPollMs = 200;
-constexpr int64_t kHelloMs = 5000;  // how long a connection to the Unix socket may stay silent
+constexpr int64_t kHelloMs = 5000;    // how long a connection to the Unix socket may stay silent
+constexpr int64_t kRefusalMs = 5000;  // how long others may take to come where the job is refused
+constexpr size_t kMaxRefusalBytes = size_t{16} << 10;
 constexpr int64_t kGraceMs = 5000;  // a rank waits this much longer than rank 0, which knows better what is wrong
 
 std::string hexadecimal(uint64_t value) {
@@ -31,7 +35,8 @@ std::string describe(const PeerHello& hello) {
          hello.program + "', plan " + hexadecimal(hello.planHash) + ")";
 }
 
-Message messageOf(MessageType type, const PeerHello& hello, const std::string& token) {
+// To ranks, which need no agreement of others, without it.
+Message messageOf(MessageType type, const PeerHello& hello) {
   Message message;
   message.type = type;
   message.rank = hello.rank;
@@ -39,8 +44,8 @@ Message messageOf(MessageType type, const PeerHello& hello, const std::string& t
   message.processId = hello.processId;
   message.planHash = hello.planHash;
   message.blockBytes = hello.blockBytes;
-  std::copy(token.begin(), token.end(), message.token);  // at most kMaxTokenBytes: checked with the environment
-  setText(&message, hello.program);
+  message.text = hello.program;
+  if (type == MessageType::kHello) message.agreement = hello.agreement;
   return message;
 }
 
@@ -51,32 +56,73 @@ PeerHello helloOf(const Message& message, FileDescriptor memfd) {
   hello.worldSize = message.worldSize;
   hello.planHash = message.planHash;
   hello.program = message.text;
+  hello.agreement = message.agreement;
   hello.blockBytes = message.blockBytes;
   hello.memfd = std::move(memfd);
   return hello;
 }
 
-std::string randomName() {
-  uint64_t words[2] = {};
-  const ssize_t count = getrandom(words, sizeof words, 0);
-  (void)count;  // up to 256 bytes are always delivered whole
-  return "hyc-" + hexadecimal(words[0]) + hexadecimal(words[1]);
+Message handshakeMessage(MessageType type, const std::string& bytes) {
+  Message message;
+  message.type = type;
+  message.text = bytes;
+  return message;
+}
+
+Message refusalMessage(const Status& status) {
+  Message message;
+  message.type = MessageType::kRefused;
+  message.code = status.exitCode();
+  message.text = status.message().substr(0, kMaxRefusalBytes);
+  return message;
+}
+
+// What another process says is a code only where it is one of an error.
+Status refusalOf(const Message& message) {
+  StatusCode code = StatusCode::kUnavailable;
+  for (StatusCode known : {StatusCode::kUsage, StatusCode::kData, StatusCode::kUnavailable, StatusCode::kInternal,
+                           StatusCode::kIo, StatusCode::kPeerLost}) {
+    if (message.code == static_cast<int32_t>(known)) code = known;
+  }
+  return {code, "refused by rank 0: " + message.text};
+}
+
+Claim claimOf(const Environment& environment, const PeerHello& own) {
+  Claim claim;
+  claim.rank = own.rank;
+  claim.worldSize = own.worldSize;
+  if (environment.token.empty()) return claim;
+  claim.job = sha256(environment.job);
+  claim.agreement = sha256(own.agreement);
+  return claim;
 }
 
 class Hub {
  public:
   Hub(const Environment& environment, const PeerHello& own, int64_t deadlineMs)
-      : environment_(environment), own_(own), deadlineMs_(deadlineMs), members_(environment.worldSize) {}
+      : environment_(environment),
+        own_(own),
+        claim_(claimOf(environment, own)),
+        agreement_(decodeAgreement(own.agreement)),
+        deadlineMs_(deadlineMs),
+        members_(environment.worldSize) {}
 
   Result<std::vector<PeerHello>> run() {
     HYCRT_RETURN_IF_ERROR(listen());
-    while (present_ + 1 < environment_.worldSize) {
-      if (monotonicMs() > deadlineMs_) return refuse(unavailableError(missing()));
+    // Where ranks do not fit together, the others are still waited for a while, so that they hear why.
+    Status refusal;
+    while (present_ + misfits_ + 1 < environment_.worldSize) {
+      if (monotonicMs() > deadlineMs_) return refuse(refusal.ok() ? unavailableError(missing()) : refusal);
       pollAll();
       if (doorkeeper_) doorkeeper_->serve();
       acceptAll();
-      if (Status status = hearAll(); !status.ok()) return refuse(status);
+      Status status = hearAll();
+      if (status.ok()) continue;
+      if (status.code() != StatusCode::kData) return refuse(refusal.ok() ? status : refusal);
+      if (refusal.ok()) deadlineMs_ = std::min(deadlineMs_, monotonicMs() + kRefusalMs);
+      if (refusal.ok()) refusal = status;
     }
+    if (!refusal.ok()) return refuse(refusal);
     return introduceAll();
   }
 
@@ -88,22 +134,25 @@ class Hub {
   struct Guest {  // connected, and has not said who it is
     FileDescriptor connection;
     int64_t deadlineMs;
+    HubHandshake handshake;
+    MessageType expected;
   };
 
   Status listen() {
-    const std::string name = environment_.socketName.empty() ? randomName() : environment_.socketName;
-    Result<FileDescriptor> listener = listenUnix(name);
+    const std::string name = environment_.socketName.empty() ? "hyc-" + makeName() : environment_.socketName;
+    Result<UnixListener> listener = UnixListener::listen(name);
     if (!listener.ok()) return listener.status();
     listener_ = std::move(*listener);
     if (!environment_.socketName.empty()) return {};
+    if (environment_.token.empty()) return internalError("ranks without a token do not meet over TCP");
     Result<FileDescriptor> door = listenLoopback(environment_.port);
     if (!door.ok()) return door.status();
-    doorkeeper_ = std::make_unique<Doorkeeper>(std::move(*door), environment_.token, name);
+    doorkeeper_ = std::make_unique<Doorkeeper>(std::move(*door), environment_.token, claim_, name);
     return {};
   }
 
   void pollAll() {
-    std::vector<pollfd> polled{{listener_.get(), POLLIN, 0}};
+    std::vector<pollfd> polled{{listener_.socket().get(), POLLIN, 0}};
     for (const Guest& guest : guests_) polled.push_back({guest.connection.get(), POLLIN, 0});
     for (const Member& member : members_) {
       if (member.connection.isOpen()) polled.push_back({member.connection.get(), POLLIN, 0});
@@ -114,42 +163,88 @@ class Hub {
 
   void acceptAll() {
     for (;;) {
-      FileDescriptor connection = acceptFrom(listener_);
+      FileDescriptor connection = acceptFrom(listener_.socket());
       if (!connection.isOpen()) return;
-      if (isTrusted(connection)) guests_.push_back({std::move(connection), monotonicMs() + kHelloMs});
+      if (!isTrusted(connection)) continue;
+      const MessageType first = environment_.token.empty() ? MessageType::kHello : MessageType::kOpening;
+      guests_.push_back(
+          {std::move(connection), monotonicMs() + kHelloMs, HubHandshake(environment_.token, claim_), first});
     }
   }
 
-  // Hellos of guests; and members that left, since then the job cannot start.
+  // Guests; and members that left, since then the job cannot start.
   Status hearAll() {
     for (auto guest = guests_.begin(); guest != guests_.end();) {
-      Message message;
-      FileDescriptor memfd;
-      const Received received = receiveMessage(guest->connection, &message, &memfd);
-      const bool hello = received == Received::kMessage && message.type == MessageType::kHello && memfd.isOpen() &&
-                         message.token == environment_.token;
-      if (received == Received::kNothingYet && monotonicMs() < guest->deadlineMs) {
+      PeerHello hello;
+      const Heard heard = hear(*guest, &hello);
+      FileDescriptor connection;
+      if (heard != Heard::kNothingYet) {
+        connection = std::move(guest->connection);
+        guest = guests_.erase(guest);
+      } else {
         ++guest;
-        continue;
       }
-      FileDescriptor connection = std::move(guest->connection);
-      guest = guests_.erase(guest);
-      if (!hello) continue;
-      if (Status status = admit(std::move(connection), helloOf(message, std::move(memfd))); !status.ok()) return status;
+      if (heard == Heard::kHello) HYCRT_RETURN_IF_ERROR(admit(std::move(connection), std::move(hello)));
     }
     for (const Member& member : members_) {
       Message message;
-      FileDescriptor passed;
-      if (member.connection.isOpen() && receiveMessage(member.connection, &message, &passed) == Received::kClosed) {
+      if (member.connection.isOpen() && receiveMessage(member.connection, &message, nullptr) == Received::kClosed) {
         return {StatusCode::kPeerLost, describe(member.hello) + " left during the rendezvous"};
       }
     }
     return {};
   }
 
+  // No descriptor is taken from whoever has not proved to know the token.
+  enum class Heard { kNothingYet, kHello, kNothing };
+  Heard hear(Guest& guest, PeerHello* hello) {
+    const bool takes = guest.expected == MessageType::kHello;
+    Message message;
+    FileDescriptor memfd;
+    const Received received = receiveMessage(guest.connection, &message, takes ? &memfd : nullptr);
+    if (received == Received::kNothingYet) {
+      return monotonicMs() < guest.deadlineMs ? Heard::kNothingYet : Heard::kNothing;
+    }
+    if (received != Received::kMessage) return Heard::kNothing;
+    if (message.type != guest.expected) {
+      tellAboutTokens(guest, message.type);
+      return Heard::kNothing;
+    }
+    if (takes) {
+      *hello = helloOf(message, std::move(memfd));
+      return hello->memfd.isOpen() && isAsProved(guest, *hello) ? Heard::kHello : Heard::kNothing;
+    }
+    const bool opens = message.type == MessageType::kOpening;
+    Result<std::string> reply =
+        opens ? guest.handshake.challenge(message.text) : guest.handshake.accept(message.text, "");
+    const Message answer = reply.ok() ? handshakeMessage(opens ? MessageType::kClaim : MessageType::kProof, *reply)
+                                      : refusalMessage(reply.status());
+    if (!sendMessage(guest.connection, answer, -1).ok() || !reply.ok()) return Heard::kNothing;
+    guest.expected = opens ? MessageType::kProof : MessageType::kHello;
+    return Heard::kNothingYet;
+  }
+
+  void tellAboutTokens(const Guest& guest, MessageType found) {
+    const char* const why = found == MessageType::kOpening ? "this rank has a token, and rank 0 has none"
+                            : found == MessageType::kHello ? "rank 0 has a token, and this rank has none"
+                                                           : nullptr;
+    if (!why) return;
+    (void)sendMessage(guest.connection,
+                      refusalMessage(usageError(std::string(why) + "; give all ranks the same " + kTokenVariable)), -1);
+  }
+
+  // With a token, what was said in front of the proof is what is said now.
+  bool isAsProved(const Guest& guest, const PeerHello& hello) const {
+    if (environment_.token.empty()) return true;
+    const Claim& claimed = guest.handshake.caller();
+    return claimed.rank == hello.rank && claimed.worldSize == hello.worldSize &&
+           claimed.agreement == sha256(hello.agreement);
+  }
+
   Status admit(FileDescriptor connection, PeerHello hello) {
     const auto refuseOne = [&](std::string reason) {
       members_.push_back({std::move(connection), std::move(hello)});  // so that it hears the reason, too
+      ++misfits_;
       return dataError(std::move(reason));
     };
     if (hello.planHash != own_.planHash) {
@@ -159,6 +254,14 @@ class Hub {
     if (hello.worldSize != environment_.worldSize || hello.rank < 0 || hello.rank >= environment_.worldSize) {
       return refuseOne(describe(hello) + " of " + std::to_string(hello.worldSize) + " does not belong to a job of " +
                        std::to_string(environment_.worldSize) + " ranks, as " + describe(own_) + " does");
+    }
+    const Agreement theirs = decodeAgreement(hello.agreement);
+    if (const std::string differing = disagreement(theirs, agreement_); !differing.empty()) {
+      return refuseOne(describe(hello) + " and the ranks before it, with " + describe(own_) + ", disagree: " +
+                       differing + "; start every rank from one compiled folder, with the same options");
+    }
+    for (const auto& [name, value] : theirs) {
+      if (value != kNoSay) agreement_[name] = value;  // rank 0 may have had no say
     }
     Member& place = members_[static_cast<size_t>(hello.rank)];
     if (hello.rank == 0 || place.connection.isOpen()) {
@@ -172,10 +275,7 @@ class Hub {
 
   // Tells everyone who is there, then fails with the same.
   Status refuse(const Status& status) {
-    Message message;
-    message.type = MessageType::kRefused;
-    message.code = status.exitCode();
-    setText(&message, status.message());
+    const Message message = refusalMessage(status);
     for (const Member& member : members_) {
       if (member.connection.isOpen()) (void)sendMessage(member.connection, message, -1);
     }
@@ -193,14 +293,13 @@ class Hub {
   Result<std::vector<PeerHello>> introduceAll() {
     for (const Member& to : members_) {
       if (!to.connection.isOpen()) continue;
-      HYCRT_RETURN_IF_ERROR(
-          sendMessage(to.connection, messageOf(MessageType::kPeer, own_, environment_.token), own_.memfd.get()));
+      HYCRT_RETURN_IF_ERROR(sendMessage(to.connection, messageOf(MessageType::kPeer, own_), own_.memfd.get()));
       for (const Member& about : members_) {
         if (!about.connection.isOpen() || &about == &to) continue;
-        const Message message = messageOf(MessageType::kPeer, about.hello, environment_.token);
+        const Message message = messageOf(MessageType::kPeer, about.hello);
         HYCRT_RETURN_IF_ERROR(sendMessage(to.connection, message, about.hello.memfd.get()));
       }
-      HYCRT_RETURN_IF_ERROR(sendMessage(to.connection, messageOf(MessageType::kGo, own_, environment_.token), -1));
+      HYCRT_RETURN_IF_ERROR(sendMessage(to.connection, messageOf(MessageType::kGo, own_), -1));
     }
     std::vector<PeerHello> peers;
     for (Member& member : members_) peers.push_back(std::move(member.hello));
@@ -209,34 +308,73 @@ class Hub {
 
   const Environment& environment_;
   const PeerHello& own_;
-  const int64_t deadlineMs_;
-  FileDescriptor listener_;
+  const Claim claim_;
+  Agreement agreement_;
+  int64_t deadlineMs_;
+  UnixListener listener_;
   std::unique_ptr<Doorkeeper> doorkeeper_;
   std::list<Guest> guests_;
   std::vector<Member> members_;  // by rank; behind them, those to be refused
   int present_ = 0;
+  int misfits_ = 0;
 };
 
 // Rank 0 may start later than this one: refused connections are tried again.
-Result<FileDescriptor> reachHub(const Environment& environment, int64_t deadlineMs) {
+Result<FileDescriptor> reachHub(const Environment& environment, const PeerHello& own, int64_t deadlineMs) {
   std::string name = environment.socketName;
   if (name.empty()) {
-    Result<std::string> answer = askDoorkeeper(environment.port, environment.token, deadlineMs);
+    if (environment.token.empty()) return internalError("ranks without a token do not meet over TCP");
+    Result<std::string> answer =
+        askDoorkeeper(environment.port, environment.token, claimOf(environment, own), deadlineMs);
     if (!answer.ok()) return answer.status();
     name = *answer;
   }
   for (;;) {
     Result<FileDescriptor> connection = connectUnix(name);
-    if (connection.ok() || monotonicMs() > deadlineMs) return connection;
+    if (connection.ok()) return connection;
+    if (connection.status().code() == StatusCode::kUnavailable || monotonicMs() > deadlineMs) {
+      return unavailableError(connection.status().message());
+    }
     const timespec pause{0, 10 * 1000000};
     nanosleep(&pause, nullptr);
   }
 }
 
+// What rank 0 says next, if it is of this type.
+Result<Message> hear(const FileDescriptor& hub, MessageType expected, int64_t deadlineMs) {
+  while (pollUntil(hub, POLLIN, deadlineMs)) {
+    Message message;
+    const Received received = receiveMessage(hub, &message, nullptr);
+    if (received == Received::kNothingYet) continue;
+    if (received != Received::kMessage) return Status(StatusCode::kPeerLost, "rank 0 left during the rendezvous");
+    if (message.type == MessageType::kRefused) return refusalOf(message);
+    if (message.type == expected) return message;
+    break;
+  }
+  return unavailableError("rank 0 does not answer as it should; does it have the same " + std::string(kTokenVariable) +
+                          "?");
+}
+
+// Nothing is said, and no memory handed over, before rank 0 has proved to know the token.
+Status proveToHub(const Environment& environment, const PeerHello& own, const FileDescriptor& hub, int64_t deadlineMs) {
+  CallerHandshake handshake(environment.token, claimOf(environment, own));
+  HYCRT_RETURN_IF_ERROR(sendMessage(hub, handshakeMessage(MessageType::kOpening, handshake.opening()), -1));
+  Result<Message> claim = hear(hub, MessageType::kClaim, deadlineMs);
+  if (!claim.ok()) return claim.status();
+  Result<std::string> proof = handshake.prove(claim->text);
+  if (!proof.ok()) return proof.status();
+  HYCRT_RETURN_IF_ERROR(sendMessage(hub, handshakeMessage(MessageType::kProof, *proof), -1));
+  Result<Message> answer = hear(hub, MessageType::kProof, deadlineMs);
+  if (!answer.ok()) return answer.status();
+  if (handshake.accept(answer->text).ok()) return {};
+  return unavailableError("what answers as rank 0 does not know this job's token; is it another job's?");
+}
+
 Result<std::vector<PeerHello>> join(const Environment& environment, const PeerHello& own, int64_t deadlineMs) {
-  Result<FileDescriptor> hub = reachHub(environment, deadlineMs);
-  if (!hub.ok()) return unavailableError(hub.status().message());
-  HYCRT_RETURN_IF_ERROR(sendMessage(*hub, messageOf(MessageType::kHello, own, environment.token), own.memfd.get()));
+  Result<FileDescriptor> hub = reachHub(environment, own, deadlineMs);
+  if (!hub.ok()) return hub.status();
+  if (!environment.token.empty()) HYCRT_RETURN_IF_ERROR(proveToHub(environment, own, *hub, deadlineMs));
+  HYCRT_RETURN_IF_ERROR(sendMessage(*hub, messageOf(MessageType::kHello, own), own.memfd.get()));
   std::vector<PeerHello> peers(static_cast<size_t>(environment.worldSize));
   while (pollUntil(*hub, POLLIN, deadlineMs + kGraceMs)) {
     Message message;
@@ -245,9 +383,7 @@ Result<std::vector<PeerHello>> join(const Environment& environment, const PeerHe
     if (received == Received::kNothingYet) continue;
     if (received != Received::kMessage) return Status(StatusCode::kPeerLost, "rank 0 left during the rendezvous");
     if (message.type == MessageType::kGo) return peers;
-    if (message.type == MessageType::kRefused) {
-      return Status(static_cast<StatusCode>(message.code), std::string("refused by rank 0: ") + message.text);
-    }
+    if (message.type == MessageType::kRefused) return refusalOf(message);
     if (message.rank < 0 || message.rank >= environment.worldSize || !memfd.isOpen()) continue;
     const size_t rank = static_cast<size_t>(message.rank);
     peers[rank] = helloOf(message, std::move(memfd));

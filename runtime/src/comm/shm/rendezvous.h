@@ -1,6 +1,7 @@
 // Rendezvous: the ranks of one machine find each other and hand around the memfds of their arenas. Rank 0 is the hub:
 // every rank sends it a hello, and gets back everyone else's once all have come. Nothing is kept afterwards but the
-// mappings; training needs no socket.
+// mappings; training needs no socket. Memory is handed to nobody before both sides have shown that they are of one
+// user, and, where the job has a token, that they know it (handshake.h).
 #ifndef HYCRT_SRC_COMM_SHM_RENDEZVOUS_H_
 #define HYCRT_SRC_COMM_SHM_RENDEZVOUS_H_
 
@@ -20,6 +21,7 @@ struct PeerHello {
   int worldSize = 0;
   uint64_t planHash = 0;
   std::string program;
+  std::string agreement;  // what must be the same in all ranks; see Disagreement
   int64_t blockBytes = 0;
   FileDescriptor memfd;
 };
@@ -27,7 +29,8 @@ struct PeerHello {
 inline constexpr int64_t kRendezvousMs = 60000;
 
 // All other ranks, indexed by rank (the own entry has rank -1). `own.memfd` is only borrowed. Ranks with another plan
-// hash, another world size or a rank that has come before end the job, each with an error that names both.
+// hash, another world size, another agreement or a rank that has come before end the job, each with an error that names
+// both.
 Result<std::vector<PeerHello>> rendezvous(const Environment& environment, const PeerHello& own,
                                           int64_t timeoutMs = kRendezvousMs);
 

@@ -203,6 +203,7 @@ Result<std::unique_ptr<Transport>> connectSharedMemory(const TransportSetup& set
   own.worldSize = setup.environment.worldSize;
   own.planHash = setup.program.planHash;
   own.program = setup.program.name;
+  own.agreement = setup.agreement;
   own.blockBytes = memory.sharedBytes();
   own.memfd.reset(memory.memfd());
   Result<std::vector<PeerHello>> hellos = rendezvous(setup.environment, own);

@@ -1,10 +1,11 @@
-// Abstract Unix sockets that pass descriptors, and TCP on the loopback.
+// Unix sockets that pass descriptors, and TCP on the loopback.
 #include "comm/shm/sockets.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
+#include <memory>
 
 namespace hycrt {
 namespace {
@@ -20,14 +23,30 @@ namespace {
 constexpr int kBacklog = 1024;
 constexpr int64_t kSendMs = 10000;
 
+bool isPath(const std::string& name) { return !name.empty() && name[0] == '/'; }
+
 sockaddr_un unixAddress(const std::string& name, socklen_t* length) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   // A leading NUL: an abstract name, which leaves nothing in the file system.
+  const size_t begin = isPath(name) ? 0 : 1;
   const size_t bytes = std::min(name.size(), sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path + 1, name.data(), bytes);
+  std::memcpy(address.sun_path + begin, name.data(), bytes);
   *length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
   return address;
+}
+
+std::string shown(const std::string& name) { return (isPath(name) ? "Unix socket '" : "Unix socket '@") + name + "'"; }
+
+// That nobody else can have put anything into it.
+Status checkFolder(const std::string& folder) {
+  struct stat info;
+  if (lstat(folder.c_str(), &info) != 0) return errnoError("cannot examine '" + folder + "'", errno);
+  if (S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 077) == 0) return {};
+  return unavailableError("'" + folder + "', where the ranks of user " + std::to_string(geteuid()) +
+                          " meet, is no folder that is this user's alone (it belongs to user " +
+                          std::to_string(info.st_uid) +
+                          "); remove it, set TMPDIR to another place, or give the ranks " + kTokenVariable);
 }
 
 sockaddr_in loopbackAddress(int port) {
@@ -45,18 +64,31 @@ const sockaddr* generic(const Address& address) {
 
 }  // namespace
 
-void setText(Message* message, const std::string& text) {
-  std::memset(message->text, 0, sizeof message->text);
-  std::memcpy(message->text, text.data(), std::min(text.size(), sizeof message->text - 1));
+UnixListener::~UnixListener() {
+  if (lock_.isHeld()) unlink(path_.c_str());
 }
 
-Result<FileDescriptor> listenUnix(const std::string& name) {
-  FileDescriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<UnixListener> UnixListener::listen(const std::string& name) {
+  UnixListener listener;
+  if (isPath(name)) {
+    const std::string folder = name.substr(0, name.rfind('/'));
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return errnoError("cannot make '" + folder + "'", errno);
+    HYCRT_RETURN_IF_ERROR(checkFolder(folder));
+    Result<FileLock> lock = FileLock::take(name + ".lock", "rank 0 of a job");
+    if (!lock.ok()) {
+      return unavailableError("rank 0 cannot listen on " + shown(name) + ": " + lock.status().message() +
+                              "; give each job a MASTER_PORT of its own");
+    }
+    listener.lock_ = std::move(*lock);
+    listener.path_ = name;
+    unlink(name.c_str());  // of a job that was killed
+  }
+  listener.socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   socklen_t length = 0;
   const sockaddr_un address = unixAddress(name, &length);
-  if (!listener.isOpen() || bind(listener.get(), generic(address), length) != 0 ||
-      listen(listener.get(), kBacklog) != 0) {
-    return unavailableError("rank 0 cannot listen on Unix socket '@" + name + "': " + std::strerror(errno) +
+  if (!listener.socket_.isOpen() || bind(listener.socket_.get(), generic(address), length) != 0 ||
+      ::listen(listener.socket_.get(), kBacklog) != 0) {
+    return unavailableError("rank 0 cannot listen on " + shown(name) + ": " + std::strerror(errno) +
                             (errno == EADDRINUSE ? "; another job (or another rank 0) uses it" : ""));
   }
   return listener;
@@ -79,9 +111,11 @@ Result<FileDescriptor> connectUnix(const std::string& name) {
   socklen_t length = 0;
   const sockaddr_un address = unixAddress(name, &length);
   if (!connection.isOpen() || connect(connection.get(), generic(address), length) != 0) {
-    return errnoError("cannot reach rank 0 at Unix socket '@" + name + "'", errno);
+    return errnoError("cannot reach rank 0 at " + shown(name), errno);
   }
-  return connection;
+  if (isPath(name)) HYCRT_RETURN_IF_ERROR(checkFolder(name.substr(0, name.rfind('/'))));
+  if (isTrusted(connection)) return connection;
+  return unavailableError("what listens at " + shown(name) + " is another user's process, and not rank 0 of this job");
 }
 
 Result<FileDescriptor> connectLoopback(int port) {
@@ -102,15 +136,19 @@ bool isTrusted(const FileDescriptor& connection) {
   ucred peer{};
   socklen_t length = sizeof peer;
   if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
-  return peer.uid == getuid() || peer.uid == 0;
+  return peer.uid == geteuid();
 }
 
 Status sendMessage(const FileDescriptor& connection, const Message& message, int passFd) {
-  iovec part{const_cast<Message*>(&message), sizeof message};
+  MessageHead head = message;
+  head.textBytes = static_cast<uint32_t>(message.text.size());
+  iovec parts[] = {{&head, sizeof head},
+                   {const_cast<char*>(message.text.data()), message.text.size()},
+                   {const_cast<char*>(message.agreement.data()), message.agreement.size()}};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
+  header.msg_iov = parts;
+  header.msg_iovlen = std::size(parts);
   if (passFd >= 0) {
     header.msg_control = control;
     header.msg_controllen = sizeof control;
@@ -129,26 +167,43 @@ Status sendMessage(const FileDescriptor& connection, const Message& message, int
   return {};
 }
 
+// Keeps the first descriptor of a message, and closes what else came.
+static void takeDescriptors(msghdr* header, FileDescriptor* passed) {
+  for (cmsghdr* item = CMSG_FIRSTHDR(header); item; item = CMSG_NXTHDR(header, item)) {
+    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(item) + i * sizeof fd, sizeof fd);
+      FileDescriptor one(fd);
+      if (!passed->isOpen()) *passed = std::move(one);
+    }
+  }
+}
+
 Received receiveMessage(const FileDescriptor& connection, Message* message, FileDescriptor* passed) {
-  iovec part{message, sizeof *message};
+  const std::unique_ptr<char[]> bytes(new char[kMaxMessageBytes]);
+  iovec part{bytes.get(), kMaxMessageBytes};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  const ssize_t bytes = recvmsg(connection.get(), &header, MSG_CMSG_CLOEXEC);
-  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Received::kNothingYet;
-  if (bytes <= 0) return Received::kClosed;
-  for (cmsghdr* item = CMSG_FIRSTHDR(&header); item; item = CMSG_NXTHDR(&header, item)) {
-    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(item), sizeof fd);
-    passed->reset(fd);
+  if (passed) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
   }
-  if (bytes != static_cast<ssize_t>(sizeof *message) || message->magic != kMessageMagic) return Received::kGarbage;
-  message->token[sizeof message->token - 1] = '\0';
-  message->text[sizeof message->text - 1] = '\0';
+  const ssize_t count = recvmsg(connection.get(), &header, MSG_CMSG_CLOEXEC);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Received::kNothingYet;
+  if (count <= 0) return Received::kClosed;
+  if (passed) takeDescriptors(&header, passed);
+  const size_t size = static_cast<size_t>(count);
+  if ((header.msg_flags & MSG_TRUNC) != 0 || size < sizeof(MessageHead)) return Received::kGarbage;
+  MessageHead& head = *message;
+  std::memcpy(&head, bytes.get(), sizeof head);
+  if (head.magic != kMessageMagic || head.textBytes > size - sizeof head) return Received::kGarbage;
+  const char* const text = bytes.get() + sizeof head;
+  message->text.assign(text, head.textBytes);
+  message->agreement.assign(text + head.textBytes, size - sizeof head - head.textBytes);
   return Received::kMessage;
 }
 
