@@ -30,6 +30,7 @@ constexpr char kTop[] = R"(#include <algorithm>
 #include "addresses.h"
 #include "hycrt/collectives.h"
 #include "hycrt/context.h"
+#include "hycrt/indices.h"
 #include "hycrt/offload.h"
 #include "hycrt/program.h"
 #include "kernels/adamw/op.h"
