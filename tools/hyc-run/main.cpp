@@ -8,6 +8,7 @@
 
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
+#include "hycrt/printable.h"
 #include "hycrt/safetensors.h"
 #include "hycrt/saved_weights.h"
 #include "launcher.h"
@@ -45,8 +46,14 @@ Result<int> launch(hycrt::RunOptions options) {
 }
 
 int fail(const Status& status) {
-  std::fprintf(stderr, "hyc-run: error: %s\n", status.message().c_str());
+  std::fprintf(stderr, "hyc-run: error: %s\n", hycrt::printable(status.message()).c_str());
   return status.exitCode();
+}
+
+// What was printed and nobody got is a failure of a run that has none else.
+int finish(int status) {
+  const bool printed = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  return printed || status != 0 ? status : fail(hycrt::errnoError("cannot write to standard output", errno));
 }
 
 }  // namespace
@@ -56,9 +63,9 @@ int main(int argc, char** argv) {
   if (!parsed.ok()) return fail(parsed.status());
   if (!parsed->help.empty()) {
     std::fputs(parsed->help.c_str(), stdout);
-    return 0;
+    return finish(0);
   }
   Result<int> status = launch(parsed->options);
   if (!status.ok() || *status != 0) removePartialFiles(parsed->options);
-  return status.ok() ? *status : fail(status.status());
+  return finish(status.ok() ? *status : fail(status.status()));
 }
