@@ -36,6 +36,18 @@ TEST_P(CheckFinite, NamesTheStepAndTheFirstOpOfADivergingRun) {
   EXPECT_THAT(outcome.output, testing::Not(testing::HasSubstr("step 3")));
 }
 
+/// Without the check, which costs time, the step is found all the same, and who can name the op.
+TEST(Diverging, EndsWhereTheLossIsNoNumber) {
+  Layout diverging;
+  for (const char *flag : {"--lr", "1e30"})
+    diverging.further.push_back(flag);
+  Outcome outcome = execute(runArguments(compiled(diverging)));
+  EXPECT_EQ(outcome.status, 65) << outcome.output;
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("error: step 2: the loss is (NaN|infinity); lower"));
+  EXPECT_THAT(outcome.output, testing::HasSubstr("hyc-compile --check-finite"));
+  EXPECT_THAT(outcome.output, testing::Not(testing::HasSubstr("step 3")));
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, CheckFinite,
                          testing::Values(Layout{}, Layout{2, 2, 2, "1f1b", "adamw", "f32", {"--zero", "2"}},
                                          Layout{1, 1, 2, "1f1b", "adamw", "bf16"}),

@@ -26,7 +26,7 @@ Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& opti
   if (!options.data.empty() && access(options.data.c_str(), R_OK) != 0) {
     return hycrt::errnoError("cannot read '" + options.data + "' (--data)", errno);
   }
-  return {};
+  return hycrt::checkData(manifest, options);
 }
 
 Result<int> launch(hycrt::RunOptions options, const std::string& runName) {

@@ -13,6 +13,7 @@ namespace hyc {
 struct ManifestFacts {
   std::string name, planHash, schedule;
   bool evaluates = false;
+  std::string data; ///< what is read: tokens or samples; empty: nothing
   int64_t stages = 1;
   struct Axis {
     std::string name;

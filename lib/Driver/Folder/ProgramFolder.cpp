@@ -8,6 +8,7 @@
 #include "Model/DiagnosticCollector.h"
 #include "Report/MemoryReport.h"
 #include "dialects/Dist/DistDialect.h"
+#include "dialects/Rank/RankDialect.h"
 #include "hyc/Driver/OptionChecks.h"
 #include "hyc/Plan/PlanText.h"
 #include "hyc/Target/Cpp.h"
@@ -48,6 +49,19 @@ std::string ProgramFolder::resolve(const std::string &modelFile) const {
   return std::string(path);
 }
 
+/// What the inputs of all stages are read from.
+static std::string dataOf(ModuleOp rank) {
+  std::string data;
+  rank.walk([&](rank::InputOp input) {
+    StringRef source = input.getSource();
+    if (source == "sample")
+      data = "samples";
+    else if (source != "random" && data.empty())
+      data = "tokens";
+  });
+  return data;
+}
+
 std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile> modelFiles) const {
   ManifestFacts facts;
   facts.name = model.name;
@@ -55,6 +69,7 @@ std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile>
   facts.planHash = std::string(16 - digits.size(), '0') + digits;
   facts.schedule = *model.plan.schedule;
   facts.evaluates = options.evaluates();
+  facts.data = dataOf(rank);
   dist::MeshOp mesh = dist::MeshOp::find(rank);
   facts.stages = static_cast<int64_t>(mesh.getStages());
   for (auto axis : mesh.getAxes().getAsRange<StringAttr>())

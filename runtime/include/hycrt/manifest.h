@@ -11,6 +11,7 @@
 //     "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
 //     "schedule": "1f1b",                           gpipe or 1f1b
 //     "entry": "evaluate",                          of programs that train nothing; else it is not there
+//     "data": "tokens",                             what the programs read: tokens, or samples; else it is not there
 //     "threads": 0,                                 of each rank; 0: the cores divided by the ranks
 //     "nvme_path": "",                              folder of the ranks' offload files; empty where there are none
 //     "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},      constant, linear or cosine;
@@ -38,7 +39,7 @@
 //     ]
 //   }
 //
-// Every key but "axes", "entry" and "estimate" is required, none other is allowed, none may come twice.
+// Every key but "axes", "entry", "data" and "estimate" is required, none other is allowed, none may come twice.
 #ifndef HYCRT_MANIFEST_H_
 #define HYCRT_MANIFEST_H_
 
@@ -50,6 +51,7 @@
 #include "hycrt/file_sums.h"
 #include "hycrt/learning_rate.h"
 #include "hycrt/mesh.h"
+#include "hycrt/options.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
 
@@ -68,6 +70,8 @@ struct StepEstimate {
   double waiting = 0;       // the part of it that waits for other ranks
 };
 
+enum class DataKind { kNothing, kTokens, kSamples };
+
 struct Manifest {
   std::string folder;
   std::string name;
@@ -76,8 +80,9 @@ struct Manifest {
   BatchDesc batch{};
   std::string schedule;
   bool evaluates = false;  // the programs tell a loss and train nothing
-  int threads = 0;         // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
-  std::string nvmePath;    // where the plan keeps states on a disk, unless a run says otherwise
+  DataKind data = DataKind::kNothing;
+  int threads = 0;       // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
+  std::string nvmePath;  // where the plan keeps states on a disk, unless a run says otherwise
   LearningRateRule learningRate;
   StepEstimate estimateOwnThread, estimateInTurn;  // by where communication runs
   std::vector<ModelFile> modelFiles;               // resolved: absolute or relative to the working directory
@@ -89,6 +94,10 @@ struct Manifest {
 // Everything that a run reads of the compiled folder and the model, and all else that hyc-compile made there: no output
 // may be one of these.
 std::vector<std::string> filesReadBy(const Manifest& manifest);
+
+// What is wrong with --data as far as the manifest knows what is read: told once, before there are ranks that all
+// would.
+Status checkData(const Manifest& manifest, const RunOptions& options);
 
 // Reads FOLDER/manifest.json. Errors name the file and the key ("/ranks/3/program").
 Result<Manifest> readManifest(const std::string& folder);

@@ -15,6 +15,9 @@ namespace hycrt {
 
 enum class WindowOrder { kShuffled, kInFile };
 
+// How a file of tokens holds them; kAuto: as its first bytes say (io/token_file.h).
+enum class DataFormat { kAuto, kBytes, kLlmc, kUint16, kUint32 };
+
 // Whether a rank has a thread on which collectives progress while it computes.
 enum class CommunicationThread { kAuto, kOn, kOff };
 

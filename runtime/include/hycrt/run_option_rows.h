@@ -12,8 +12,17 @@
 // of weights.
 
 HYC_RUN_OPTION(std::string, data, {}, "--data", text("FILE"), kForRanks | kOwn,
-               "What to train on. Tokens: an llm.c .bin, known by its magic, or plain bytes. Anything else: "
-               "NAME.safetensors, one tensor an input, dimension 0 the sample")
+               "What to train on. Tokens: text, whose bytes they are, an llm.c .bin, known by its magic, or what "
+               "--data-format says. Anything else: NAME.safetensors, one tensor an input, dimension 0 the sample")
+HYC_RUN_OPTION(DataFormat, dataFormat, DataFormat::kAuto, "--data-format",
+               words<DataFormat>({{"auto", DataFormat::kAuto},
+                                  {"bytes", DataFormat::kBytes},
+                                  {"llmc", DataFormat::kLlmc},
+                                  {"uint16", DataFormat::kUint16},
+                                  {"uint32", DataFormat::kUint32}}),
+               kForRanks,
+               "How --data holds its tokens, where it is neither text nor one of llm.c's files; uint16 and uint32: one "
+               "after the other, without a header")
 HYC_RUN_OPTION(int64_t, steps, 100, "--steps", wholeNumber("N", kMostSteps, &RunOptions::limitsSteps), kForRanks,
                "Training steps; schedules decay over them")
 HYC_RUN_OPTION(bool, evaluate, false, "--evaluate", flagFor(true), kForRanks,
@@ -31,6 +40,9 @@ HYC_RUN_OPTION(std::string, dumpGradients, {}, "--dump-gradients", text("FILE"),
 HYC_RUN_OPTION(std::string, saveWeights, {}, "--save-weights", text("FOLDER"), kForRanks | kWeights | kTrains,
                "Write the trained parameters at the end: a folder that transformers loads, or one file where the name "
                "ends in .safetensors")
+HYC_RUN_OPTION(bool, allowNonfinite, false, "--allow-nonfinite", flagFor(true), kForRanks,
+               "Go on where the loss or the gradient norm is NaN or infinite, which ends a run otherwise; weights that "
+               "are replace no others even so")
 HYC_RUN_OPTION(std::string, trace, {}, "--trace", text("FILE"), kForRanks | kFile,
                "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "
                "chrome://tracing (JSON)")

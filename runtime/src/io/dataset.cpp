@@ -1,6 +1,7 @@
 // Which kind of data a file is, and which sample a step reads.
 #include "io/dataset.h"
 
+#include <string_view>
 #include <vector>
 
 #include "io/sample_file.h"
@@ -21,6 +22,8 @@ class TokenData : public Dataset {
 
   int64_t sampleCount() const override { return file_.windowCount(); }
 
+  Status checkIndices(const InputDesc& input) override { return file_.checkTokens(input.bound); }
+
   Status read(int64_t sample, const InputDesc& input, std::byte* to) override {
     HYCRT_RETURN_IF_ERROR(file_.read(sample, input.bound, &window_));
     const size_t first = input.source == InputSource::kNextTokens ? 1 : 0;
@@ -40,10 +43,6 @@ class TokenData : public Dataset {
   std::vector<uint32_t> window_;
 };
 
-bool endsIn(const std::string& path, const std::string& suffix) {
-  return path.size() >= suffix.size() && path.compare(path.size() - suffix.size(), suffix.size(), suffix) == 0;
-}
-
 }  // namespace
 
 int64_t Dataset::sampleAt(uint64_t item, int64_t sampleCount, uint64_t seed, WindowOrder order) {
@@ -53,15 +52,24 @@ int64_t Dataset::sampleAt(uint64_t item, int64_t sampleCount, uint64_t seed, Win
   return static_cast<int64_t>(Shuffle(seed, item / count, count)(place));
 }
 
-Result<std::unique_ptr<Dataset>> openDataset(const std::string& path, const Program& program) {
-  if (endsIn(path, ".safetensors")) return SampleFile::open(path, program.inputs);
+bool isSampleFile(const std::string& path) {
+  constexpr std::string_view kEnding = ".safetensors";
+  return path.size() >= kEnding.size() && path.compare(path.size() - kEnding.size(), kEnding.size(), kEnding) == 0;
+}
+
+Result<std::unique_ptr<Dataset>> openDataset(const std::string& path, const Program& program, DataFormat format) {
+  if (isSampleFile(path)) {
+    if (format == DataFormat::kAuto) return SampleFile::open(path, program.inputs);
+    return usageError("--data-format says how a file holds tokens, but '" + path +
+                      "' (--data) holds tensors, which say it themselves; leave it out");
+  }
   for (const InputDesc& input : program.inputs) {
     if (input.source != InputSource::kSamples) continue;
     return usageError("'" + path + "' (--data) is taken for a file of tokens, but input '" + input.name +
                       "' is read sample by sample; give a .safetensors file with a tensor of that name, whose "
                       "dimension 0 is the sample");
   }
-  Result<TokenFile> tokens = TokenFile::open(path, program.batch.sequence);
+  Result<TokenFile> tokens = TokenFile::open(path, program.batch.sequence, format);
   if (!tokens.ok()) return tokens.status();
   return std::unique_ptr<Dataset>(std::make_unique<TokenData>(std::move(*tokens)));
 }

@@ -24,6 +24,9 @@ class Dataset {
 
   virtual int64_t sampleCount() const = 0;
 
+  // Whether indices are within what `input` indexes, as far as can be told without long work; `read` tells of the rest.
+  virtual Status checkIndices(const InputDesc& input) = 0;
+
   // Writes what sample `sample` has of `input`: elementCount(input.sample) elements of its type.
   virtual Status read(int64_t sample, const InputDesc& input, std::byte* to) = 0;
 
@@ -34,9 +37,13 @@ class Dataset {
   static int64_t sampleAt(uint64_t item, int64_t sampleCount, uint64_t seed, WindowOrder order);
 };
 
-// A file whose name ends in .safetensors holds tensors, any other tokens. Data errors where it does not fit what the
-// program reads: they name the input and what was found.
-Result<std::unique_ptr<Dataset>> openDataset(const std::string& path, const Program& program);
+// A file whose name ends in .safetensors holds tensors, any other tokens.
+bool isSampleFile(const std::string& path);
+
+// Tokens are as `format` says. Data errors where it does not fit
+// what the program reads: they name the input and what was found.
+Result<std::unique_ptr<Dataset>> openDataset(const std::string& path, const Program& program,
+                                             DataFormat format = DataFormat::kAuto);
 
 }  // namespace hycrt
 

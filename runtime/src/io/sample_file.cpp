@@ -1,6 +1,7 @@
 // Samples out of a safetensors file, converted to the inputs' types.
 #include "io/sample_file.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -12,6 +13,8 @@ namespace {
 
 using hyc::kernels::Bf16;
 using hyc::kernels::F16;
+
+constexpr int64_t kLookedAtBytes = int64_t{64} << 20;  // of an input, as it is in memory
 
 bool isInteger(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32 || dtype == DType::kU8; }
 
@@ -111,6 +114,17 @@ Status SampleFile::check(const TensorDirectory& directory, const InputDesc& inpu
   }
   count_ = wanted.front();
   tensors_[input.name] = entry;
+  return {};
+}
+
+Status SampleFile::checkIndices(const InputDesc& input) {
+  if (input.bound == std::numeric_limits<int64_t>::max() || input.source == InputSource::kRandomKeys) return {};
+  const int64_t bytes = elementCount(input.sample) * sizeOf(input.dtype);
+  std::vector<int64_t> sample(static_cast<size_t>(bytes / 8 + 1));
+  const int64_t most = std::min(count_, kLookedAtBytes / std::max<int64_t>(bytes, 1));
+  for (int64_t i = 0; i < most; ++i) {
+    HYCRT_RETURN_IF_ERROR(read(i, input, reinterpret_cast<std::byte*>(sample.data())));
+  }
   return {};
 }
 

@@ -24,6 +24,7 @@ class SampleFile : public Dataset {
   static Result<std::unique_ptr<Dataset>> open(const std::string& path, Table<InputDesc> inputs);
 
   int64_t sampleCount() const override { return count_; }
+  Status checkIndices(const InputDesc& input) override;
   Status read(int64_t sample, const InputDesc& input, std::byte* to) override;
 
  private:

@@ -1,12 +1,35 @@
 // Which kind of token file it is, and reading a window with every token checked.
 #include "io/token_file.h"
 
+#include <algorithm>
+#include <cstdio>
+
+#include "io/text_check.h"
+
 namespace hycrt {
 namespace {
 
 constexpr int64_t kHeaderBytes = 1024;
 constexpr int32_t kMagicU16 = 20240520, kVersionU16 = 1;
 constexpr int32_t kMagicU32 = 20240801, kVersionU32 = 7;
+
+constexpr int64_t kBlockBytes = int64_t{1} << 20;  // a multiple of any token's size
+
+struct Span {
+  int64_t begin, end;
+};
+
+// What is looked at of a file of `bytes`: half of kWholeBytes at its beginning, and blocks up to its end.
+std::vector<Span> spansOf(int64_t bytes) {
+  if (bytes <= TokenFile::kWholeBytes) return {{0, bytes}};
+  constexpr int64_t kFirst = TokenFile::kWholeBytes / 2, kCount = kFirst / kBlockBytes;
+  std::vector<Span> spans = {{0, kFirst}};
+  for (int64_t i = 1; i <= kCount; ++i) {
+    const int64_t end = kFirst + (bytes - kFirst) / kCount * i / kBlockBytes * kBlockBytes;
+    spans.push_back({i == kCount ? (bytes - kBlockBytes) / 4 * 4 : end - kBlockBytes, i == kCount ? bytes : end});
+  }
+  return spans;
+}
 
 uint32_t tokenAt(const unsigned char* bytes, int64_t width) {
   uint32_t token = 0;
@@ -16,7 +39,7 @@ uint32_t tokenAt(const unsigned char* bytes, int64_t width) {
 
 }  // namespace
 
-Result<TokenFile> TokenFile::open(const std::string& path, int64_t sequence) {
+Result<TokenFile> TokenFile::open(const std::string& path, int64_t sequence, DataFormat format) {
   Result<FileDescriptor> file = openForReading(path);
   if (!file.ok()) return file.status();
   Result<int64_t> bytes = fileSize(*file, path);
@@ -25,7 +48,7 @@ Result<TokenFile> TokenFile::open(const std::string& path, int64_t sequence) {
   tokens.path_ = path;
   tokens.sequence_ = sequence;
   tokens.file_ = std::move(*file);
-  HYCRT_RETURN_IF_ERROR(tokens.detect(*bytes));
+  HYCRT_RETURN_IF_ERROR(tokens.detect(*bytes, format));
   if (tokens.tokenCount_ < sequence + 1) {
     return dataError("'" + path + "' holds " + std::to_string(tokens.tokenCount_) + " tokens, expected at least " +
                      std::to_string(sequence + 1) + " (a sequence and one ahead)");
@@ -34,12 +57,24 @@ Result<TokenFile> TokenFile::open(const std::string& path, int64_t sequence) {
   return tokens;
 }
 
-Status TokenFile::detect(int64_t fileBytes) {
+// llm.c's magics cannot begin a text: the first byte of both is one from the middle of a character.
+Status TokenFile::detect(int64_t fileBytes, DataFormat format) {
+  if (format == DataFormat::kUint16) return takeWidth(fileBytes, 2);
+  if (format == DataFormat::kUint32) return takeWidth(fileBytes, 4);
   tokenCount_ = fileBytes;
+  if (format == DataFormat::kBytes) return {};
   int32_t header[3] = {};
-  if (fileBytes < static_cast<int64_t>(sizeof header)) return {};
-  HYCRT_RETURN_IF_ERROR(readAt(file_, path_, header, sizeof header, 0));
-  if (header[0] != kMagicU16 && header[0] != kMagicU32) return {};
+  if (fileBytes >= static_cast<int64_t>(sizeof header)) {
+    HYCRT_RETURN_IF_ERROR(readAt(file_, path_, header, sizeof header, 0));
+  }
+  if (header[0] == kMagicU16 || header[0] == kMagicU32) return takeHeader(fileBytes, header);
+  if (format == DataFormat::kAuto) return checkText(fileBytes);
+  return dataError("'" + path_ + "' begins with " + std::to_string(header[0]) +
+                   ", expected the magic of llm.c's files, " + std::to_string(kMagicU16) + " or " +
+                   std::to_string(kMagicU32) + ", as --data-format llmc says");
+}
+
+Status TokenFile::takeHeader(int64_t fileBytes, const int32_t* header) {
   const int32_t version = header[0] == kMagicU16 ? kVersionU16 : kVersionU32;
   if (header[1] != version) {
     return dataError("'" + path_ + "' has magic " + std::to_string(header[0]) + " with version " +
@@ -57,6 +92,68 @@ Status TokenFile::detect(int64_t fileBytes) {
   return {};
 }
 
+Status TokenFile::takeWidth(int64_t fileBytes, int64_t tokenBytes) {
+  tokenBytes_ = tokenBytes;
+  tokenCount_ = fileBytes / tokenBytes;
+  if (fileBytes % tokenBytes == 0) return {};
+  return dataError("'" + path_ + "' has " + std::to_string(fileBytes) + " bytes, expected a multiple of " +
+                   std::to_string(tokenBytes) + ", as --data-format uint" + std::to_string(8 * tokenBytes) + " says");
+}
+
+Status TokenFile::checkText(int64_t fileBytes) const {
+  std::vector<unsigned char> bytes;
+  for (const Span& span : spansOf(fileBytes)) {
+    for (int64_t at = span.begin; at < span.end;) {
+      const int64_t count = std::min(kBlockBytes, fileBytes - at);
+      bytes.resize(static_cast<size_t>(count));
+      HYCRT_RETURN_IF_ERROR(readAt(file_, path_, bytes.data(), count, at));
+      size_t skipped = 0;  // of a character that began in front of a span in the middle
+      while (at > 0 && at == span.begin && skipped < 3 && (bytes[skipped] & 0xC0) == 0x80) ++skipped;
+      const TextCheck text = hycrt::checkText(bytes.data() + skipped, bytes.size() - skipped);
+      const int64_t valid = static_cast<int64_t>(skipped + text.valid);
+      // A text may be cut off inside of its last character.
+      if (valid == count || text.isUnfinished) {
+        at += at + count == fileBytes ? count : valid;
+        continue;
+      }
+      const unsigned char byte = bytes[static_cast<size_t>(valid)];
+      char found[64];
+      std::snprintf(found, sizeof found, byte == 0 ? "is NUL" : "is 0x%02x, no part of UTF-8", unsigned{byte});
+      return dataError("'" + path_ + "' is neither text (byte " + std::to_string(at + valid) + " " + found +
+                       ") nor one of llm.c's files; say what it holds by --data-format: bytes, uint16 (as nanoGPT "
+                       "writes them) or uint32");
+    }
+  }
+  return {};
+}
+
+Status TokenFile::beyondVocabulary(int64_t index, uint32_t token, int64_t bound) const {
+  return dataError("'" + path_ + "', token " + std::to_string(index) + ": found " + std::to_string(token) +
+                   ", expected less than the vocabulary's size " + std::to_string(bound));
+}
+
+Status TokenFile::checkTokens(int64_t bound) const {
+  if (bound >= int64_t{1} << (8 * tokenBytes_)) return {};  // there is no such token
+  std::vector<unsigned char> bytes;
+  for (const Span& span : spansOf(tokenCount_ * tokenBytes_)) {
+    for (int64_t at = span.begin; at < span.end; at += kBlockBytes) {
+      const int64_t count = std::min(kBlockBytes, span.end - at);
+      HYCRT_RETURN_IF_ERROR(checkBlock(at / tokenBytes_, count / tokenBytes_, bound, &bytes));
+    }
+  }
+  return {};
+}
+
+Status TokenFile::checkBlock(int64_t first, int64_t count, int64_t bound, std::vector<unsigned char>* bytes) const {
+  bytes->resize(static_cast<size_t>(count * tokenBytes_));
+  HYCRT_RETURN_IF_ERROR(readAt(file_, path_, bytes->data(), count * tokenBytes_, dataOffset_ + first * tokenBytes_));
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t token = tokenAt(bytes->data() + i * tokenBytes_, tokenBytes_);
+    if (int64_t{token} >= bound) return beyondVocabulary(first + i, token, bound);
+  }
+  return {};
+}
+
 Status TokenFile::read(int64_t window, int64_t bound, std::vector<uint32_t>* tokens) const {
   const int64_t count = sequence_ + 1;
   const int64_t first = window * sequence_;
@@ -70,10 +167,7 @@ Status TokenFile::read(int64_t window, int64_t bound, std::vector<uint32_t>* tok
   tokens->resize(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t token = tokenAt(bytes_.data() + i * tokenBytes_, tokenBytes_);
-    if (int64_t{token} >= bound) {
-      return dataError("'" + path_ + "', token " + std::to_string(first + i) + ": found " + std::to_string(token) +
-                       ", expected less than the vocabulary's size " + std::to_string(bound));
-    }
+    if (int64_t{token} >= bound) return beyondVocabulary(first + i, token, bound);
     (*tokens)[static_cast<size_t>(i)] = token;
   }
   return {};

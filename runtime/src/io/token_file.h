@@ -1,13 +1,16 @@
 // TokenFile: a file of tokens cut into windows; a window is a sample (dataset.h).
 //
-// Kinds, told apart by the first bytes: llm.c .bin (256 int32 of header: magic 20240520, version 1, count, then u16
-// tokens; magic 20240801, version 7, count, then u32 tokens), and any other file: its bytes are the tokens.
+// Kinds. llm.c .bin: 256 int32 of header (magic 20240520, version 1, count, then u16 tokens; magic 20240801, version 7,
+// count, then u32 tokens). Bytes: each is a token. uint16 and uint32, little-endian without a header, as nanoGPT writes
+// them. The first is known by its magic, the second where it is text (UTF-8 without NUL); of any other file somebody
+// has to say what it is: a file of uint16 read as bytes trains, and means nothing.
 //
 // Windows. Window w is tokens [w * S, w * S + S + 1): S inputs and the label of the last. Neighbours share one token,
 // so every token but the first is a label once. What does not fill a window at the end is left out.
 //
 // Nothing is kept in memory: a window is read when it is asked for. A file that shrinks meanwhile, and a token that
-// the vocabulary does not hold, are data errors that name the file and the token's index.
+// the vocabulary does not hold, are data errors that name the file and the token's index. Files of up to kWholeBytes
+// are looked at as a whole when they are opened, of larger ones as much at their beginning and spread over the rest.
 #ifndef HYCRT_SRC_IO_TOKEN_FILE_H_
 #define HYCRT_SRC_IO_TOKEN_FILE_H_
 
@@ -16,14 +19,17 @@
 #include <vector>
 
 #include "base/file.h"
+#include "hycrt/options.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
 
 class TokenFile {
  public:
-  // Refuses a file without one whole window.
-  static Result<TokenFile> open(const std::string& path, int64_t sequence);
+  static constexpr int64_t kWholeBytes = int64_t{64} << 20;
+
+  // Refuses a file without one whole window, and one that is not what `format` says or, with kAuto, of no known kind.
+  static Result<TokenFile> open(const std::string& path, int64_t sequence, DataFormat format = DataFormat::kAuto);
 
   int64_t tokenCount() const { return tokenCount_; }
   int64_t windowCount() const { return windowCount_; }
@@ -31,9 +37,17 @@ class TokenFile {
   // The S + 1 tokens of a window; each must be less than bound.
   Status read(int64_t window, int64_t bound, std::vector<uint32_t>* tokens) const;
 
+  // The same of all tokens at once, or of as many as are looked at of a large file.
+  Status checkTokens(int64_t bound) const;
+
  private:
   TokenFile() = default;
-  Status detect(int64_t fileBytes);
+  Status detect(int64_t fileBytes, DataFormat format);
+  Status takeHeader(int64_t fileBytes, const int32_t* header);
+  Status takeWidth(int64_t fileBytes, int64_t tokenBytes);
+  Status checkText(int64_t fileBytes) const;
+  Status checkBlock(int64_t first, int64_t count, int64_t bound, std::vector<unsigned char>* bytes) const;
+  Status beyondVocabulary(int64_t index, uint32_t token, int64_t bound) const;
 
   std::string path_;
   FileDescriptor file_;

@@ -8,6 +8,8 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "io/dataset.h"
+#include "io/token_file.h"
 #include "run/learning_rate_json.h"
 
 namespace hycrt {
@@ -52,7 +54,7 @@ class Reader {
   Result<Manifest> read() {
     ObjectReader object(root_, file_, "",
                         {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path",
-                         "learning_rate", "estimate", "model_files", "ranks", "entry", "axes"});
+                         "learning_rate", "estimate", "model_files", "ranks", "entry", "data", "axes"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -80,6 +82,11 @@ class Reader {
     if (root_.contains("entry")) {
       if (root_["entry"] != "evaluate") return error("/entry", "expected evaluate, or no such key");
       manifest_.evaluates = true;
+    }
+    if (root_.contains("data")) {
+      const bool tokens = root_["data"] == "tokens";
+      if (!tokens && root_["data"] != "samples") return error("/data", "expected tokens, samples, or no such key");
+      manifest_.data = tokens ? DataKind::kTokens : DataKind::kSamples;
     }
     if (root_.contains("estimate")) HYCRT_RETURN_IF_ERROR(readEstimate(root_["estimate"]));
     HYCRT_RETURN_IF_ERROR(readModelFiles(*files));
@@ -245,6 +252,13 @@ static Status readMadeFiles(Manifest* manifest) {
     if (row.is_object() && row.contains("path") && row["path"].is_string()) manifest->madeFiles.push_back(row["path"]);
   }
   return {};
+}
+
+Status checkData(const Manifest& manifest, const RunOptions& options) {
+  if (manifest.data == DataKind::kNothing) return {};
+  if (options.data.empty()) return usageError("the model reads data; give it with --data FILE");
+  if (manifest.data != DataKind::kTokens || isSampleFile(options.data)) return {};
+  return TokenFile::open(options.data, manifest.batch.sequence, options.dataFormat).status();
 }
 
 Result<Manifest> parseManifest(std::string_view text, const std::string& folder) {

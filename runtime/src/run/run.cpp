@@ -28,6 +28,7 @@
 #include "io/offload_file.h"
 #include "memory/rank_memory.h"
 #include "run/job_agreement.h"
+#include "run/nonfinite.h"
 #include "run/program_check.h"
 #include "run/stage_runner.h"
 #include "run/state_file.h"
@@ -166,9 +167,11 @@ class RankRun {
     // A stage in the middle reads nothing, but in an evaluation has to know with the others when the data ends.
     if (program_.inputs.size == 0 && !options_.evaluate) return {};
     if (options_.data.empty()) return usageError("the model reads data; give it with --data FILE");
-    Result<std::unique_ptr<Dataset>> data = openDataset(options_.data, program_);
+    Result<std::unique_ptr<Dataset>> data = openDataset(options_.data, program_, options_.dataFormat);
     if (!data.ok()) return data.status();
     data_ = std::move(*data);
+    if (at_.place != 0) return {};  // one rank of a stage is enough to find it
+    for (const InputDesc& input : program_.inputs) HYCRT_RETURN_IF_ERROR(data_->checkIndices(input));
     return {};
   }
 
@@ -267,7 +270,25 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(reportMemory());
     if (!options_.saveWeights.empty()) {
       HYCRT_RETURN_IF_ERROR(readBackStates());
+      HYCRT_RETURN_IF_ERROR(checkWeights(ctx));
       HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, run_, manifest_.folder + "/model/config.json"));
+    }
+    return exchanger_->barrier();
+  }
+
+  // All ranks come to the same; none of them ends before rank 0 has told of the step.
+  Status checkFinite(const StepRecord& record, int64_t counted) {
+    if (options_.allowNonfinite) return {};
+    Status status = checkFiniteStep(record, counted, program_);
+    if (!status.ok()) HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
+    return status;
+  }
+
+  // Nobody begins to write before everybody's part is known to be sound. Of a run that may diverge nothing is lost
+  // where nothing was.
+  Status checkWeights(const Context& ctx) {
+    if (!options_.allowNonfinite || access(options_.saveWeights.c_str(), F_OK) == 0) {
+      HYCRT_RETURN_IF_ERROR(checkFiniteWeights(ctx, options_.saveWeights));
     }
     return exchanger_->barrier();
   }
@@ -323,6 +344,7 @@ class RankRun {
       record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
       record.etaSeconds = remaining_.after(record.milliseconds, batches - i - 1);
       HYCRT_RETURN_IF_ERROR(tell(record));
+      HYCRT_RETURN_IF_ERROR(checkFinite(record, counted));
     }
     return exchanger_->barrier();
   }
@@ -360,6 +382,8 @@ class RankRun {
     record.lossScale = scaling.scale;
     record.skipped = scaling.scale == 0 ? 0 : step + 1 - after.appliedSteps;
     HYCRT_RETURN_IF_ERROR(tell(record));
+    const bool isApplied = scaling.scale == 0 || after.appliedSteps != scaling.appliedSteps;
+    if (isApplied) HYCRT_RETURN_IF_ERROR(checkFinite(record, result.tokenCount));
     if (!after.exhausted) return {};
     return dataError("step " + std::to_string(step + 1) + ": the gradients overflow at the least loss scale, " +
                      std::to_string(after.scale) + "; lower the learning rate, or compute in bf16");

@@ -17,6 +17,7 @@ hyc::ManifestFacts facts() {
   facts.microBatch = 4;
   facts.gradAccum = 5;
   facts.sequence = 64;
+  facts.data = "tokens";
   facts.threads = 3;
   facts.learningRate.learningRateSchedule = std::string("cosine");
   facts.learningRate.learningRate = 0.1 + 0.2;
@@ -38,6 +39,7 @@ TEST(Manifest, IsReadByTheRuntime) {
   EXPECT_EQ(manifest->batch.microBatches, 5);
   EXPECT_EQ(manifest->batch.sequence, 64);
   EXPECT_EQ(manifest->schedule, "gpipe");
+  EXPECT_EQ(manifest->data, hycrt::DataKind::kTokens);
   EXPECT_EQ(manifest->threads, 3);
   EXPECT_EQ(manifest->learningRate.kind, hycrt::LearningRateKind::kCosine);
   EXPECT_EQ(manifest->learningRate.base, 0.1 + 0.2); // every bit

@@ -56,7 +56,7 @@ class CompiledFolder {
            "}, \"batch\": {\"micro_batch\": 2, \"grad_accum\": " + number(layout.microBatches()) +
            ", \"sequence\": 8}, \"schedule\": \"gpipe\", \"threads\": 0, \"nvme_path\": \"\", \"learning_rate\": "
            "{\"rule\": \"linear\", \"base\": 0.5, "
-           "\"warmup_steps\": 2}, \"model_files\": [], \"ranks\": [" +
+           "\"warmup_steps\": 2}, \"data\": \"tokens\", \"model_files\": [], \"ranks\": [" +
            ranks + "]}";
   }
 

@@ -54,6 +54,91 @@ TEST(TokenFile, KnowsBothKindsOfLlmcFilesByTheirMagic) {
   EXPECT_EQ(windowOf(*second, 0), (std::vector<uint32_t>{1, 128255, 3}));
 }
 
+std::string kindError(const TemporaryFolder& folder, const std::string& content,
+                      DataFormat format = DataFormat::kAuto) {
+  Result<TokenFile> file = TokenFile::open(folder.write("data.bin", content), 1, format);
+  if (file.ok()) return "";
+  EXPECT_EQ(file.status().code(), StatusCode::kData);
+  return file.status().message();
+}
+
+template <typename T>
+std::string plain(const std::vector<T>& tokens) {
+  return std::string(reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(T));
+}
+
+TEST(TokenFile, TakesNothingForBytesThatIsNoText) {
+  TemporaryFolder folder;
+  EXPECT_EQ(kindError(folder, "plain text\r\n\tand tabs"), "");
+  EXPECT_EQ(kindError(folder, "\xc3\xa9t\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), "");
+  EXPECT_EQ(kindError(folder, "cut off in a character \xe2\x82"), "");
+  // As nanoGPT's prepare.py leaves them; an ELF file; a zip archive.
+  const std::string nanoGpt = plain<uint16_t>({464, 2068, 7586, 21831, 18045, 625, 262});
+  EXPECT_CONTAINS(kindError(folder, nanoGpt), "data.bin' is neither text (byte 0 is 0xd0, no part of UTF-8)");
+  EXPECT_CONTAINS(kindError(folder, nanoGpt), "say what it holds by --data-format: bytes, uint16 (as nanoGPT");
+  EXPECT_CONTAINS(kindError(folder, plain<uint16_t>({101, 102, 103})), "(byte 1 is NUL)");
+  EXPECT_CONTAINS(kindError(folder, std::string("\x7f"
+                                                "ELF\2\1\1\0\0\0",
+                                                10)),
+                  "(byte 7 is NUL)");
+  EXPECT_CONTAINS(kindError(folder, std::string("PK\3\4\x14\0\0\0", 8)), "(byte 5 is NUL)");
+  // Overlong, a surrogate, beyond U+10FFFF, a lone byte from the middle, one that no character begins with.
+  for (const char* bad : {"ab\xc0\x80", "ab\xe0\x80\x80", "ab\xed\xa0\x80", "ab\xf4\x90\x80\x80", "ab\x80", "ab\xff",
+                          "ab\xe2\x82z", "ab\xf0\x9f\x98z"}) {
+    EXPECT_CONTAINS(kindError(folder, bad), "is neither text (byte 2 is ") << bad;
+    EXPECT_CONTAINS(kindError(folder, "01234567" + std::string(bad) + "01234567"), "is neither text (byte 10 is ");
+    EXPECT_EQ(kindError(folder, bad, DataFormat::kBytes), "");
+  }
+  // Far behind the beginning, and over the border of what is read at once.
+  std::string large(3 << 20, 'x');
+  for (size_t at : {size_t{(1 << 20) - 1}, size_t{(2 << 20) - 2}}) large.replace(at, 3, "\xe2\x82\xac");
+  EXPECT_EQ(kindError(folder, large), "");
+  large[(2 << 20) + 5] = '\xfe';
+  EXPECT_CONTAINS(kindError(folder, large), "(byte 2097157 is 0xfe");
+}
+
+TEST(TokenFile, HoldsWhatItsFormatSays) {
+  TemporaryFolder folder;
+  const std::string narrow = folder.write("a.bin", plain<uint16_t>({1, 50256, 3, 65535, 5}));
+  Result<TokenFile> file = TokenFile::open(narrow, 2, DataFormat::kUint16);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(windowOf(*file, 1), (std::vector<uint32_t>{3, 65535, 5}));
+  file = TokenFile::open(folder.write("b.bin", plain<uint32_t>({1, 128255, 3})), 2, DataFormat::kUint32);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(windowOf(*file, 0), (std::vector<uint32_t>{1, 128255, 3}));
+  EXPECT_CONTAINS(kindError(folder, "abcde", DataFormat::kUint16), "has 5 bytes, expected a multiple of 2");
+  EXPECT_CONTAINS(kindError(folder, "abcdef", DataFormat::kUint32), "has 6 bytes, expected a multiple of 4");
+  EXPECT_CONTAINS(kindError(folder, "abcd", DataFormat::kLlmc), "expected the magic of llm.c's files, 20240520");
+  EXPECT_EQ(kindError(folder, llmc<uint16_t>(20240520, 1, {1, 2, 3}, 3), DataFormat::kLlmc), "");
+  // Of what is said to be something else, the magic is not asked.
+  EXPECT_EQ(kindError(folder, llmc<uint16_t>(20240520, 1, {1, 2, 3}, 3), DataFormat::kBytes), "");
+}
+
+TEST(TokenFile, TellsWhenItIsOpenedWhatTheVocabularyDoesNotHold) {
+  TemporaryFolder folder;
+  std::vector<uint16_t> tokens(3 << 20, 7);
+  Result<TokenFile> file = TokenFile::open(folder.write("a.bin", plain(tokens)), 64, DataFormat::kUint16);
+  ASSERT_TRUE(file.ok());
+  EXPECT_TRUE(file->checkTokens(8).ok());
+  tokens[2 << 20] = 8;
+  file = TokenFile::open(folder.write("a.bin", plain(tokens)), 64, DataFormat::kUint16);
+  EXPECT_TRUE(file->checkTokens(9).ok());
+  const Status status = file->checkTokens(8);
+  EXPECT_EQ(status.code(), StatusCode::kData);
+  EXPECT_CONTAINS(status.message(), "a.bin', token 2097152: found 8, expected less than the vocabulary's size 8");
+  // Of a large one (sparse here) the beginning, the end, and places between are looked at.
+  for (int64_t at : {int64_t{5}, int64_t{100} << 20}) {
+    tokens.assign(8, 3);
+    const std::string path = folder.write("large.bin", plain(tokens));
+    ASSERT_EQ(truncate(path.c_str(), 200 << 20), 0);
+    EXPECT_TRUE(TokenFile::open(path, 64, DataFormat::kUint16)->checkTokens(4).ok());
+    std::fstream stream(path, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(2 * at - 2);
+    stream.write("\4", 1).flush();
+    EXPECT_FALSE(TokenFile::open(path, 64, DataFormat::kUint16)->checkTokens(4).ok()) << at;
+  }
+}
+
 TEST(Dataset, SampleOrderDependsOnSeedStepAndNumberOnly) {
   const auto shuffled = [](uint64_t item) { return Dataset::sampleAt(item, 100, 1, WindowOrder::kShuffled); };
   std::set<int64_t> epoch;
@@ -137,6 +222,20 @@ TEST(SampleFile, NamesWhatDoesNotFit) {
   EXPECT_EQ(status.code(), StatusCode::kData);
   EXPECT_CONTAINS(status.message(), "found -100, expected 0 to 4");
   EXPECT_EQ(status.message().find("not counted"), std::string::npos);
+}
+
+TEST(SampleFile, TellsWhenItIsOpenedOfIndicesThatNothingHolds) {
+  TemporaryFolder folder;
+  for (const auto& [last, fits] : {std::pair{4, true}, {-100, true}, {5, false}}) {
+    Result<std::unique_ptr<Dataset>> data =
+        SampleFile::open(samplesFile(folder, "a.safetensors", {4, 0, last}), kSampled);
+    ASSERT_TRUE(data.ok());
+    EXPECT_TRUE((*data)->checkIndices(kSampled[0]).ok());
+    const Status status = (*data)->checkIndices(kSampled[1]);
+    EXPECT_EQ(status.ok(), fits) << last;
+    if (fits) continue;
+    EXPECT_CONTAINS(status.message(), "label, sample 2, element 0: found 5");
+  }
 }
 
 TEST(TokenFile, RefusesATokenThatTheVocabularyDoesNotHold) {

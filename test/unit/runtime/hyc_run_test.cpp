@@ -234,11 +234,12 @@ TEST(Failure, OfARankByItsOwnStatusIsTheRunsStatus) {
 TEST(Failure, OnATokenOutsideTheVocabularyNamesFileAndIndex) {
   CompiledFolder folder(kEight);
   std::string text = folder.files().read("text");
-  text[500] = static_cast<char>(200);
+  text.replace(500, 2, "\xc3\xa9");  // é
   folder.files().write("text", text);
   const CommandResult result = runCommand(folder.command({"--steps", "1000"}));
   EXPECT_EQ(result.status, 65);
-  EXPECT_CONTAINS(result.errors, "text', token 500: found 200, expected less than the vocabulary's size 128");
+  EXPECT_CONTAINS(result.errors, "text', token 500: found 195, expected less than the vocabulary's size 128");
+  EXPECT_EQ(result.output, "") << "found when the file is opened, not at the step that reads it";
   EXPECT_EQ(result.errors.find("while this rank waited"), std::string::npos) << result.errors;
 }
 
@@ -253,7 +254,81 @@ TEST(Failure, OnDataThatIsMissingOrEmptyIsOneDiagnostic) {
   EXPECT_CONTAINS(result.errors, "missing' (--data)");
   result = runCommand({HYC_RUN, folder.path()});
   EXPECT_EQ(result.status, 64);
-  EXPECT_CONTAINS(result.errors, "--data FILE");
+  EXPECT_EQ(result.errors, "hyc-run: error: the model reads data; give it with --data FILE\n");
+}
+
+TEST(Failure, OnDataOfNoKnownKindIsOneDiagnostic) {
+  CompiledFolder folder(kEight);
+  std::string tokens;
+  for (int i = 0; i < 1000; ++i) tokens += {static_cast<char>(i * 37 % 128), '\0'};
+  folder.files().write("tokens.bin", tokens);
+  std::vector<std::string> command{HYC_RUN, folder.path(), "--steps", "2", "--data", folder / "tokens.bin"};
+  CommandResult result = runCommand(command);
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.errors, "hyc-run: error: '" + (folder / "tokens.bin") + "' is neither text (byte 0 is NUL)");
+  EXPECT_EQ(result.errors.find("error:"), result.errors.rfind("error:")) << result.errors;
+  command.insert(command.end(), {"--data-format", "uint16"});
+  result = runCommand(command);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, "step 2/2");
+}
+
+// The first update makes the weights too large for the next loss.
+void makeDiverging(const CompiledFolder& folder, const std::string& rate) {
+  std::string manifest = folder.files().read("manifest.json");
+  const std::string base = "\"base\": 0.5";
+  folder.files().write("manifest.json", manifest.replace(manifest.find(base), base.size(), "\"base\": " + rate));
+}
+
+TEST(Divergence, EndsTheRunAndLeavesEarlierWeightsAlone) {
+  for (const Layout& layout : {kOne, kEight}) {
+    CompiledFolder folder(layout);
+    for (const char* target : {"weights", "weights.safetensors"}) {
+      const CommandResult good = runCommand(folder.command({"--steps", "2", "--save-weights", folder / target}));
+      ASSERT_EQ(good.status, 0) << good.errors;
+    }
+    const std::string weights = folder.files().read("weights/model.safetensors");
+    ASSERT_NE(weights, "");
+    makeDiverging(folder, "1e30");
+    for (const char* target : {"weights", "weights.safetensors"}) {
+      const CommandResult result = runCommand(folder.command({"--steps", "50", "--save-weights", folder / target}));
+      EXPECT_EQ(result.status, 65);
+      EXPECT_CONTAINS(result.errors, "error: step 2: the loss is infinity; lower the learning rate");
+      EXPECT_CONTAINS(result.errors, "hyc-compile --check-finite");
+      EXPECT_CONTAINS(result.output, "step  2/50");
+      EXPECT_EQ(result.output.find("step  3/50"), std::string::npos) << result.output;
+    }
+    EXPECT_EQ(folder.files().read("weights/model.safetensors"), weights);
+    EXPECT_EQ(folder.files().read("weights.safetensors"), weights);
+  }
+}
+
+TEST(Divergence, IsGoneThroughWhereItIsAllowedAndReplacesNoWeightsEvenSo) {
+  CompiledFolder folder(kEight);
+  ASSERT_EQ(runCommand(folder.command({"--steps", "2", "--save-weights", folder / "good"})).status, 0);
+  const std::string weights = folder.files().read("good/model.safetensors");
+  makeDiverging(folder, "1e30");
+  CommandResult result =
+      runCommand(folder.command({"--steps", "5", "--allow-nonfinite", "--save-weights", folder / "new"}));
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.output, "step 5/5");
+  EXPECT_NE(folder.files().read("new/model.safetensors"), "");
+  result = runCommand(folder.command({"--steps", "5", "--allow-nonfinite", "--save-weights", folder / "good"}));
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.errors, "the trained weights are not saved to '" + (folder / "good") + "': ");
+  EXPECT_CONTAINS(result.errors, " holds NaN");
+  EXPECT_EQ(folder.files().read("good/model.safetensors"), weights);
+}
+
+// The loss is told before the update that spoils the weights.
+TEST(Divergence, OfTheLastUpdateIsNotSaved) {
+  CompiledFolder folder(kEight);
+  makeDiverging(folder, "1e300");
+  const CommandResult result = runCommand(folder.command({"--steps", "1", "--save-weights", folder / "new"}));
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.output, "step 1/1   loss ");
+  EXPECT_CONTAINS(result.errors, "weight holds ");
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
 }
 
 TEST(Failure, OnOutputsThatCannotBeWrittenComesBeforeTraining) {
