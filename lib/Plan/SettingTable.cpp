@@ -2,8 +2,8 @@
 #include "hyc/Plan/SettingTable.h"
 
 #include "hyc/Support/DriverError.h"
+#include "hyc/Support/NamePattern.h"
 #include "hyc/Support/Optimizers.h"
-#include "llvm/Support/Regex.h"
 
 using namespace llvm;
 using namespace hyc;
@@ -36,11 +36,11 @@ static Error checkPartitionMethod(const CompileOptions &options, const SettingRo
   StringRef pattern = method;
   if (!pattern.consume_front("type:"))
     return refuse(options, row, "is \"" + method + "\", expected parameters, uniform or type:REGEX");
-  std::string problem;
-  if (pattern.empty() || !Regex(pattern).isValid(problem))
-    return refuse(options, row,
-                  "has \"" + pattern + "\" as pattern: " + (pattern.empty() ? "it matches everything" : problem));
-  return Error::success();
+  Expected<NamePattern> compiled = NamePattern::compile(pattern);
+  if (compiled)
+    return Error::success();
+  return refuse(options, row,
+                "has \"" + pattern.take_front(100).str() + "\" as pattern: " + toString(compiled.takeError()));
 }
 
 static constexpr double kMostScale = 0x1p126;

@@ -4,14 +4,13 @@
 #include "hyc/Support/NearestName.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <charconv>
 #include <cmath>
+#include <cstring>
 
 using namespace llvm;
 using namespace hyc;
@@ -20,24 +19,60 @@ using namespace hyc;
 // Values
 //===----------------------------------------------------------------------===//
 
+JsonValue::JsonValue(Kind kind, TextPosition at, StringRef given) : at(at), kind(kind) {
+  if (kind == Kind::Array) {
+    elements = new std::vector<JsonValue>;
+  } else if (kind == Kind::Object) {
+    members = new std::vector<Member>;
+  } else if (given.size() <= kMostInside) {
+    inside = static_cast<uint8_t>(given.size());
+    std::memcpy(characters, given.data(), given.size());
+  } else {
+    inside = kElsewhere;
+    text = new std::string(given);
+  }
+}
+
+JsonValue::~JsonValue() {
+  if (kind == Kind::Array)
+    delete elements;
+  else if (kind == Kind::Object)
+    delete members;
+  else if (inside == kElsewhere)
+    delete text;
+}
+
+void JsonValue::swap(JsonValue &other) noexcept {
+  std::swap(at, other.at);
+  std::swap(kind, other.kind);
+  std::swap(inside, other.inside);
+  std::swap(characters, other.characters); // all that the union can be
+}
+
+StringRef JsonValue::getText() const {
+  if (!holdsText())
+    return "";
+  return inside == kElsewhere ? StringRef(*text) : StringRef(characters, inside);
+}
+
 std::optional<bool> JsonValue::getBool() const {
-  return kind == Kind::Bool ? std::optional<bool>(text == "true") : std::nullopt;
+  return kind == Kind::Bool ? std::optional<bool>(getText() == "true") : std::nullopt;
 }
 
 std::optional<StringRef> JsonValue::getString() const {
-  return kind == Kind::String ? std::optional<StringRef>(text) : std::nullopt;
+  return kind == Kind::String ? std::optional<StringRef>(getText()) : std::nullopt;
 }
 
 std::optional<double> JsonValue::getNumber() const {
   double number = 0;
-  if (kind != Kind::Number || StringRef(text).getAsDouble(number) || !std::isfinite(number))
+  if (kind != Kind::Number || getText().getAsDouble(number) || !std::isfinite(number))
     return std::nullopt;
   return number;
 }
 
 std::optional<int64_t> JsonValue::getInteger() const {
   int64_t integer = 0;
-  if (kind == Kind::Number && !StringRef(text).getAsInteger(10, integer))
+  if (kind == Kind::Number && !getText().getAsInteger(10, integer))
     return integer;
   // Beyond 2^53 a double no longer says which integer was written.
   std::optional<double> number = getNumber();
@@ -46,12 +81,14 @@ std::optional<int64_t> JsonValue::getInteger() const {
   return static_cast<int64_t>(*number);
 }
 
-const std::vector<JsonValue> *JsonValue::getArray() const { return kind == Kind::Array ? &elements : nullptr; }
+const std::vector<JsonValue> *JsonValue::getArray() const { return kind == Kind::Array ? elements : nullptr; }
 
-const std::vector<JsonValue::Member> *JsonValue::getObject() const { return kind == Kind::Object ? &members : nullptr; }
+const std::vector<JsonValue::Member> *JsonValue::getObject() const { return kind == Kind::Object ? members : nullptr; }
 
 const JsonValue *JsonValue::get(StringRef key) const {
-  for (const Member &member : members)
+  if (kind != Kind::Object)
+    return nullptr;
+  for (const Member &member : *members)
     if (member.key == key)
       return &member.value;
   return nullptr;
@@ -59,12 +96,13 @@ const JsonValue *JsonValue::get(StringRef key) const {
 
 std::string JsonValue::describe() const {
   constexpr size_t most = 60;
-  std::string shown = StringRef(text).take_front(most).str() + (text.size() > most ? "…" : "");
+  StringRef text = getText();
+  std::string shown = text.take_front(most).str() + (text.size() > most ? "…" : "");
   switch (kind) {
   case Kind::Null:
     return "null";
   case Kind::Bool:
-    return text;
+    return text.str();
   case Kind::Number:
     return shown;
   case Kind::String:
@@ -86,6 +124,9 @@ Error hyc::locatedError(StringRef file, TextPosition at, const Twine &what) {
 // Parser
 //===----------------------------------------------------------------------===//
 
+/// What an allocation takes beside its contents, and the characters of a std::string that need none.
+static constexpr uint64_t kAllocation = 16, kMostInString = 15;
+
 namespace hyc {
 class JsonParser {
 public:
@@ -102,11 +143,15 @@ private:
   Expected<JsonValue> parseWord();
   Error parseEscape(std::string &into);
   Expected<unsigned> parseHex4();
-  Error parseMember(JsonValue &object, StringMap<TextPosition> &seen, unsigned depth);
+  Error parseMember(JsonValue &object, unsigned depth);
+  Error checkKeysDiffer(const JsonValue &object) const;
+  /// Counts what a value takes; an error once all of them take too much.
+  Error count(uint64_t bytes);
 
   Error checkText() const;
   Error checkDepth(unsigned depth) const;
   Error fail(size_t at, const Twine &what) const { return locatedError(file, positionOf(at), what); }
+  Error fail(TextPosition at, const Twine &what) const { return locatedError(file, at, what); }
   TextPosition positionOf(size_t at) const;
   TextPosition here();
   /// What stands at `position`, for messages.
@@ -116,6 +161,7 @@ private:
 
   StringRef text, file;
   size_t position = 0;
+  uint64_t bytes = 0; // that the values take
   // Positions are asked for in the order of the text.
   size_t known = 0;
   TextPosition knownAt;
@@ -189,7 +235,17 @@ Expected<JsonValue> JsonParser::parseDocument() {
   return value;
 }
 
+Error JsonParser::count(uint64_t more) {
+  bytes += more;
+  if (bytes <= kJsonSlack || (bytes - kJsonSlack) / kMostJsonCopies <= text.size())
+    return Error::success();
+  return fail(position, "the values up to here take more than " + Twine(kMostJsonCopies) +
+                            " times the size of the whole text in memory; expected fewer and longer ones");
+}
+
 Expected<JsonValue> JsonParser::parseValue(unsigned depth) {
+  if (Error error = count(sizeof(JsonValue)))
+    return error;
   skipSpace();
   TextPosition at = here();
   char c = position < text.size() ? text[position] : '\0';
@@ -204,7 +260,10 @@ Expected<JsonValue> JsonParser::parseValue(unsigned depth) {
   Expected<std::string> string = parseString();
   if (!string)
     return string.takeError();
-  return JsonValue(JsonValue::Kind::String, at, std::move(*string));
+  if (string->size() > JsonValue::kMostInside)
+    if (Error error = count(sizeof(std::string) + string->size() + kAllocation))
+      return error;
+  return JsonValue(JsonValue::Kind::String, at, *string);
 }
 
 Expected<JsonValue> JsonParser::parseWord() {
@@ -214,7 +273,7 @@ Expected<JsonValue> JsonParser::parseWord() {
     return fail(position,
                 "expected a value, found " + (word.empty() ? found() : "'" + word.take_front(60).str() + "'"));
   position += word.size();
-  return JsonValue(word == "null" ? JsonValue::Kind::Null : JsonValue::Kind::Bool, at, word.str());
+  return JsonValue(word == "null" ? JsonValue::Kind::Null : JsonValue::Kind::Bool, at, word);
 }
 
 Expected<JsonValue> JsonParser::parseNumber() {
@@ -246,7 +305,7 @@ Expected<JsonValue> JsonParser::parseNumber() {
                                .take_while([](char c) { return isAlnum(c) || StringRef("+-.").contains(c); })
                                .take_front(60) +
                            "'");
-  return JsonValue(JsonValue::Kind::Number, at, text.slice(begin, position).str());
+  return JsonValue(JsonValue::Kind::Number, at, text.slice(begin, position));
 }
 
 Expected<unsigned> JsonParser::parseHex4() {
@@ -316,6 +375,8 @@ Expected<JsonValue> JsonParser::parseArray(unsigned depth) {
   if (Error error = checkDepth(depth))
     return error;
   JsonValue array(JsonValue::Kind::Array, here());
+  if (Error error = count(sizeof(std::vector<JsonValue>) + 2 * kAllocation))
+    return error;
   ++position;
   if (consume(']'))
     return array;
@@ -323,33 +384,49 @@ Expected<JsonValue> JsonParser::parseArray(unsigned depth) {
     Expected<JsonValue> element = parseValue(depth + 1);
     if (!element)
       return element;
-    array.elements.push_back(std::move(*element));
-    if (consume(']'))
+    array.elements->push_back(std::move(*element));
+    if (consume(']')) {
+      array.elements->shrink_to_fit();
       return array;
+    }
     if (!consume(','))
       return fail(position, "expected ',' or ']', found " + found());
   }
 }
 
-Error JsonParser::parseMember(JsonValue &object, StringMap<TextPosition> &seen, unsigned depth) {
+Error JsonParser::checkKeysDiffer(const JsonValue &object) const {
+  // By key, and those that are alike in the order of the text.
+  std::vector<const JsonValue::Member *> sorted;
+  for (const JsonValue::Member &member : *object.getObject())
+    sorted.push_back(&member);
+  llvm::stable_sort(sorted, [](const auto *a, const auto *b) { return a->key < b->key; });
+  const JsonValue::Member *first = nullptr, *again = nullptr;
+  for (size_t i = 1; i < sorted.size(); ++i)
+    if (sorted[i - 1]->key == sorted[i]->key && (!again || sorted[i] < again))
+      first = sorted[i - 1], again = sorted[i];
+  if (!again)
+    return Error::success();
+  return fail(again->keyAt, "key \"" + again->key + "\" is given twice, first at line " + Twine(first->keyAt.line) +
+                                ", column " + Twine(first->keyAt.column));
+}
+
+Error JsonParser::parseMember(JsonValue &object, unsigned depth) {
   skipSpace();
   TextPosition at = here();
-  size_t begin = position;
   if (position >= text.size() || text[position] != '"')
     return fail(position, "expected a key in quotes, found " + found());
   Expected<std::string> key = parseString();
   if (!key)
     return key.takeError();
-  auto [first, isNew] = seen.try_emplace(*key, at);
-  if (!isNew)
-    return fail(begin, "key \"" + *key + "\" is given twice, first at line " + Twine(first->second.line) + ", column " +
-                           Twine(first->second.column));
+  uint64_t elsewhere = key->size() > kMostInString ? key->size() + kAllocation : 0;
+  if (Error error = count(sizeof(JsonValue::Member) - sizeof(JsonValue) + elsewhere))
+    return error;
   if (!consume(':'))
     return fail(position, "expected ':' after the key, found " + found());
   Expected<JsonValue> value = parseValue(depth + 1);
   if (!value)
     return value.takeError();
-  object.members.push_back({std::move(*key), at, std::move(*value)});
+  object.members->push_back({std::move(*key), at, std::move(*value)});
   return Error::success();
 }
 
@@ -357,15 +434,20 @@ Expected<JsonValue> JsonParser::parseObject(unsigned depth) {
   if (Error error = checkDepth(depth))
     return error;
   JsonValue object(JsonValue::Kind::Object, here());
+  if (Error error = count(sizeof(std::vector<JsonValue::Member>) + 2 * kAllocation))
+    return error;
   ++position;
   if (consume('}'))
     return object;
-  StringMap<TextPosition> seen;
   while (true) {
-    if (Error error = parseMember(object, seen, depth))
+    if (Error error = parseMember(object, depth))
       return error;
-    if (consume('}'))
+    if (consume('}')) {
+      if (Error error = checkKeysDiffer(object))
+        return error;
+      object.members->shrink_to_fit();
       return object;
+    }
     if (!consume(','))
       return fail(position, "expected ',' or '}', found " + found());
   }

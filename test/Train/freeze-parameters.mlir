@@ -7,7 +7,7 @@
 // RUN: not hyc-opt %s --hyc-freeze-parameters="freeze=.*" 2>&1 | FileCheck %s --check-prefix=NONE
 
 // TYPO: error: --train pattern "h.0.wieght" matches no parameter; the nearest is "h.0.weight"
-// REGEX: error: --freeze pattern "(" is no regular expression: parentheses not balanced
+// REGEX: error: --freeze pattern "(" is no regular expression: at character 2: expected ')'
 // NONE: error: --train and --freeze leave no parameter to train
 
 // CHECK: @wte {{.*}} frozen

@@ -26,11 +26,19 @@ struct TextPosition {
 
 class JsonValue {
 public:
-  enum class Kind { Null, Bool, Number, String, Array, Object };
+  enum class Kind : uint8_t { Null, Bool, Number, String, Array, Object };
   struct Member;
 
   JsonValue() = default;
-  JsonValue(Kind kind, TextPosition at, std::string text = "") : kind(kind), at(at), text(std::move(text)) {}
+  JsonValue(Kind kind, TextPosition at, llvm::StringRef text = "");
+  JsonValue(JsonValue &&other) noexcept { swap(other); }
+  JsonValue &operator=(JsonValue &&other) noexcept {
+    swap(other);
+    return *this;
+  }
+  JsonValue(const JsonValue &) = delete;
+  JsonValue &operator=(const JsonValue &) = delete;
+  ~JsonValue();
 
   Kind getKind() const { return kind; }
   TextPosition getPosition() const { return at; }
@@ -53,11 +61,22 @@ public:
 
 private:
   friend class JsonParser;
-  Kind kind = Kind::Null;
+  /// Of a string its characters, of a number or a bool its spelling.
+  llvm::StringRef getText() const;
+  bool holdsText() const { return kind != Kind::Array && kind != Kind::Object; }
+  void swap(JsonValue &other) noexcept;
+
+  // A header has millions of values, most of them short numbers: those lie in here, all else elsewhere.
+  static constexpr uint8_t kMostInside = 16, kElsewhere = 255;
   TextPosition at;
-  std::string text; ///< of a string its characters, of a number or a bool its spelling
-  std::vector<JsonValue> elements;
-  std::vector<Member> members;
+  Kind kind = Kind::Null;
+  uint8_t inside = 0; ///< characters of the text that lie in here, or kElsewhere
+  union {
+    char characters[kMostInside] = {};
+    std::string *text;
+    std::vector<JsonValue> *elements;
+    std::vector<Member> *members;
+  };
 };
 
 struct JsonValue::Member {
@@ -68,6 +87,10 @@ struct JsonValue::Member {
 
 /// `FILE:LINE:COLUMN: what`.
 llvm::Error locatedError(llvm::StringRef file, TextPosition at, const llvm::Twine &what);
+
+/// What the values of a text may take in memory: this much, and a multiple of the text itself. Real files take less;
+/// one of nothing but brackets would take fifty times its size.
+inline constexpr uint64_t kMostJsonCopies = 10, kJsonSlack = uint64_t(128) << 20;
 
 /// Parses `text`, which `file` names in messages. Errors are those of locatedError.
 llvm::Expected<JsonValue> parseJson(llvm::StringRef text, llvm::StringRef file);

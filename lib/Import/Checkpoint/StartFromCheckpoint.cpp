@@ -198,7 +198,8 @@ LogicalResult Start::reportMissing() {
   SmallVector<StringRef> others = leftOver();
   size_t missing = options.mayMiss ? 0 : open.size();
   for (ParamOp param : ArrayRef<ParamOp>(open).take_front(missing)) {
-    StringRef nearest = nearestName(param.getSymName(), others);
+    // Only what is shown is looked for: there may be hundreds of thousands.
+    StringRef nearest = lines.size() < kMostListed ? nearestName(param.getSymName(), others) : StringRef();
     lines.push_back("parameter \"" + param.getSymName().str() + "\" " + spell(param.getLogicalShape()) +
                     " is not there" +
                     (nearest.empty() ? "" : "; the nearest that is left is \"" + nearest.str() + "\""));
@@ -218,7 +219,8 @@ void Start::reportExtra() {
     known.push_back(param.getSymName());
   std::vector<std::string> lines;
   for (StringRef name : others)
-    lines.push_back("\"" + name.str() + "\"; the nearest parameter is \"" + nearestName(name, known).str() + "\"");
+    lines.push_back("\"" + name.str() + "\"; the nearest parameter is \"" +
+                    (lines.size() < kMostListed ? nearestName(name, known).str() : "") + "\"");
   report(lines, emitWarning(loc()) << others.size() << " tensors that no parameter of the model asks for");
 }
 

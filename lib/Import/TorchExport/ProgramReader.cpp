@@ -43,6 +43,7 @@ private:
   const Archive &archive;
   Program program;
   llvm::StringMap<size_t> storedByName; // names of the model, ties included
+  llvm::StringMap<size_t> storedByForm; // by place, type and sizes
 };
 } // namespace
 
@@ -171,15 +172,16 @@ Error ProgramReader::readStoredTensor(StringRef folder, const JsonValue::Member 
   tensor.offset = record->second.offset + static_cast<uint64_t>(begin);
   tensor.bytes = static_cast<uint64_t>(*bytes);
   // Names of one place are tied: the first stands for all.
-  for (size_t i = 0; i < program.tensors.size(); ++i)
-    if (const StoredTensor &other = program.tensors[i];
-        tensor.bytes && other.offset == tensor.offset && other.bytes == tensor.bytes &&
-        other.meta.type == tensor.meta.type && other.isParameter == tensor.isParameter &&
-        llvm::equal(other.meta.sizes, tensor.meta.sizes,
-                    [](const Size &a, const Size &b) { return a.value == b.value; })) {
-      storedByName[name] = i;
-      return Error::success();
-    }
+  std::string form = (Twine(tensor.offset) + ":" + Twine(tensor.bytes) + ":" +
+                      Twine(static_cast<int>(tensor.meta.type)) + (tensor.isParameter ? ":p" : ":b"))
+                         .str();
+  for (const Size &size : tensor.meta.sizes)
+    form += ":" + std::to_string(*size.value);
+  auto [tied, isNew] = storedByForm.try_emplace(form, program.tensors.size());
+  if (!isNew && tensor.bytes) {
+    storedByName[name] = tied->second;
+    return Error::success();
+  }
   storedByName[name] = program.tensors.size();
   program.tensors.push_back(std::move(tensor));
   return Error::success();

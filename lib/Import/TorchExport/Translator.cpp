@@ -380,8 +380,9 @@ std::vector<int64_t> NodeTranslation::integers(StringRef name) {
   // A single number stands for a list of it.
   if (std::optional<int64_t> one = argument->value->getInteger())
     return {*one};
-  bool good = argument->value->getArray() != nullptr;
-  for (const JsonValue &element : good ? *argument->value->getArray() : std::vector<JsonValue>()) {
+  const std::vector<JsonValue> *elements = argument->value->getArray();
+  bool good = elements != nullptr;
+  for (const JsonValue &element : good ? ArrayRef<JsonValue>(*elements) : ArrayRef<JsonValue>()) {
     const JsonValue *inner = element.get("as_int");
     std::optional<int64_t> number = (inner ? *inner : element).getInteger();
     good &= number.has_value();

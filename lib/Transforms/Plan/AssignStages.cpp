@@ -2,9 +2,9 @@
 // follows from the chunks that use it.
 #include "dialects/Dist/DistDialect.h"
 #include "hyc/Analysis/Layers.h"
+#include "hyc/Support/NamePattern.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/IR/Builders.h"
-#include "llvm/Support/Regex.h"
 #include <limits>
 #include <numeric>
 #include <set>
@@ -160,15 +160,15 @@ private:
       module.emitError("partition method is \"") << method << "\", expected parameters, uniform or type:REGEX";
       return failure();
     }
-    llvm::Regex regex(name);
-    std::string error;
-    if (!regex.isValid(error)) {
-      module.emitError("partition method has the invalid regular expression \"") << name << "\": " << error;
+    llvm::Expected<NamePattern> pattern = NamePattern::compile(name);
+    if (!pattern) {
+      module.emitError("partition method has the invalid regular expression \"")
+          << name.take_front(100) << "\": " << llvm::toString(pattern.takeError());
       return failure();
     }
     Weights weights;
     for (const Layer &layer : layers)
-      weights.push_back(llvm::any_of(layer, [&](Operation *op) { return regex.match(getId(op)); }));
+      weights.push_back(llvm::any_of(layer, [&](Operation *op) { return pattern->match(getId(op)); }));
     if (llvm::all_of(weights, [](int64_t weight) { return weight == 0; })) {
       module.emitError("no op has an id that matches \"") << name << "\"";
       return failure();

@@ -2,19 +2,19 @@
 // read them tell.
 #include "TensorPlan.h"
 
-#include "llvm/Support/Regex.h"
+#include "hyc/Support/NamePattern.h"
 
 using namespace mlir;
 using namespace hyc;
 
 static constexpr StringRef kTensorPlan = "hyc.tensor_plan";
 
-/// `model.layers.*.mlp` as a regular expression for the names of its parameters; a `*` is one part of a name.
-static llvm::Regex parametersOf(StringRef module) {
+/// `model.layers.*.mlp` as a pattern of the names of its parameters; a `*` is one part of a name.
+static llvm::Expected<NamePattern> parametersOf(StringRef module) {
   std::string text = "^";
   for (char c : module)
-    text += c == '*' ? "[^.]+" : llvm::Regex::escape(StringRef(&c, 1));
-  return llvm::Regex(text + "\\.(weight|bias)$");
+    text += c == '*' ? "[^.]+" : NamePattern::escape(StringRef(&c, 1));
+  return NamePattern::compile(text + "\\.(weight|bias)$");
 }
 
 namespace {
@@ -76,9 +76,12 @@ FailureOr<TensorPlan> TensorPlan::read(ModuleOp module, const FactorClasses &cla
     if (!llvm::is_contained(styles, style))
       return module.emitError() << kTensorPlan << " has the entry " << attribute
                                 << ", expected \"MODULE=STYLE\" with one of the styles " << llvm::ArrayRef(styles);
-    llvm::Regex pattern = parametersOf(name);
+    llvm::Expected<NamePattern> pattern = parametersOf(name);
+    if (!pattern)
+      return module.emitError() << kTensorPlan << " has an entry with a module that "
+                                << llvm::toString(pattern.takeError());
     for (ParamOp param : module.getOps<ParamOp>())
-      if (pattern.match(param.getSymName()))
+      if (pattern->match(param.getSymName()))
         plan.add(param, text.getValue(), style, classes);
   }
   return plan;

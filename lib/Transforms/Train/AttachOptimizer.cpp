@@ -1,11 +1,11 @@
 // AttachOptimizer: builds @apply, which turns the step's gradient sums into one update a parameter.
 #include "OptimizerUpdates.h"
+#include "hyc/Support/NamePattern.h"
 #include "hyc/Support/Optimizers.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -26,7 +26,7 @@ private:
   StateMaker &states() { return getAnalysis<StateMaker>(); }
   LogicalResult verifyOptions();
   /// Patterns of `no-decay`, compiled.
-  LogicalResult compilePatterns(SmallVectorImpl<llvm::Regex> &patterns);
+  LogicalResult compilePatterns(SmallVectorImpl<NamePattern> &patterns);
   StepValues buildStep(OpBuilder &builder, FuncOp apply, ArrayRef<StateOp> gradients);
   /// Whether a number is neither infinite nor NaN.
   Value buildFinite(OpBuilder &builder, Location loc, Value number);
@@ -71,13 +71,14 @@ LogicalResult AttachOptimizer::verifyOptions() {
   return success();
 }
 
-LogicalResult AttachOptimizer::compilePatterns(SmallVectorImpl<llvm::Regex> &patterns) {
+LogicalResult AttachOptimizer::compilePatterns(SmallVectorImpl<NamePattern> &patterns) {
   for (const std::string &text : noDecay) {
-    llvm::Regex pattern(text);
-    std::string problem;
-    if (!pattern.isValid(problem))
-      return getOperation().emitError("--no-decay pattern \"") << text << "\" is no regular expression: " << problem;
-    patterns.push_back(std::move(pattern));
+    llvm::Expected<NamePattern> pattern = NamePattern::compile(text);
+    if (!pattern)
+      return getOperation().emitError("--no-decay pattern \"")
+             << StringRef(text).take_front(100)
+             << "\" is no regular expression: " << llvm::toString(pattern.takeError());
+    patterns.push_back(std::move(*pattern));
   }
   return success();
 }
@@ -194,7 +195,7 @@ static FuncOp createApply(OpBuilder &builder, ModuleOp module, bool cyclesMoment
 
 void AttachOptimizer::runOnOperation() {
   ModuleOp module = getOperation();
-  SmallVector<llvm::Regex> patterns;
+  SmallVector<NamePattern> patterns;
   FuncOp microbatch = findFunction(module, kMicrobatch, "expected a differentiated model; run hyc-differentiate first");
   if (!microbatch || failed(verifyOptions()) || failed(compilePatterns(patterns)))
     return signalPassFailure();
@@ -219,7 +220,8 @@ void AttachOptimizer::runOnOperation() {
   const OptimizerSettings settings{beta1, beta2, epsilon, momentum, leastTrust, mostTrust, correctBias};
   for (StateOp gradient : gradients) {
     auto param = states().lookup<ParamOp>(*gradient.getParam());
-    bool decays = llvm::none_of(patterns, [&](llvm::Regex &pattern) { return pattern.match(param.getSymName()); });
+    bool decays =
+        llvm::none_of(patterns, [&](const NamePattern &pattern) { return pattern.match(param.getSymName()); });
     UpdateSite site(builder, states(), settings, step, param, gradient, decays ? weightDecay : 0.0);
     findUpdate(findOptimizer(optimizer)->name)(site);
     buildRefresh(builder, param, copies[param.getSymName()]);

@@ -1,10 +1,10 @@
 // FreezeParameters: which parameters are trained, by patterns of their names.
 #include "TrainingState.h"
+#include "hyc/Support/NamePattern.h"
 #include "hyc/Support/NearestName.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
-#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -23,11 +23,11 @@ public:
 
   LogicalResult compile(ModuleOp module) {
     for (const std::string &text : texts) {
-      llvm::Regex pattern(text);
-      std::string problem;
-      if (!pattern.isValid(problem))
-        return module.emitError("--") << option << " pattern \"" << text << "\" is no regular expression: " << problem;
-      patterns.push_back(std::move(pattern));
+      llvm::Expected<NamePattern> pattern = NamePattern::compile(text);
+      if (!pattern)
+        return module.emitError("--") << option << " pattern \"" << StringRef(text).take_front(100)
+                                      << "\" is no regular expression: " << llvm::toString(pattern.takeError());
+      patterns.push_back(std::move(*pattern));
     }
     matched.assign(patterns.size(), false);
     return success();
@@ -59,7 +59,7 @@ public:
 private:
   StringRef option;
   ArrayRef<std::string> texts;
-  std::vector<llvm::Regex> patterns;
+  std::vector<NamePattern> patterns;
   std::vector<bool> matched;
 };
 

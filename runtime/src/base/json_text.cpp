@@ -15,6 +15,26 @@ struct Refusal {
   std::string message;
 };
 
+// What the values may take in memory: this much, and a multiple of the text. A file of nothing but brackets would take
+// fifty times its size.
+constexpr uint64_t kSlack = uint64_t{128} << 20, kMostCopies = 10;
+
+// About what the library takes for one parsed value, or key of an object with its node and the copy that finds doubles.
+uint64_t bytesOf(json::parse_event_t event, const json& parsed) {
+  const uint64_t text = parsed.is_string() ? parsed.get_ref<const std::string&>().size() : 0;
+  switch (event) {
+    case json::parse_event_t::key:
+      return 160 + 2 * text;
+    case json::parse_event_t::value:
+      return sizeof(json) + (parsed.is_string() ? 48 + text : 0);
+    case json::parse_event_t::object_start:
+    case json::parse_event_t::array_start:
+      return sizeof(json) + 64;
+    default:
+      return 0;
+  }
+}
+
 // "parse error at line 3, column 7: …" without the library's own prefix.
 std::string withoutPrefix(const std::string& what) {
   const size_t end = what.find("] ");
@@ -25,9 +45,14 @@ std::string withoutPrefix(const std::string& what) {
 
 Result<json> parseJson(std::string_view text, const std::string& file) {
   std::vector<std::set<std::string>> keys;  // of the objects that are open
+  uint64_t bytes = 0;
   const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
     if (depth > kMaxJsonDepth) {
       throw Refusal{"nested deeper than " + std::to_string(kMaxJsonDepth) + " levels"};
+    }
+    bytes += bytesOf(event, parsed);
+    if (bytes > kSlack + kMostCopies * text.size()) {
+      throw Refusal{"its values take more than " + std::to_string(kMostCopies) + " times its size in memory"};
     }
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();

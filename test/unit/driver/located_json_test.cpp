@@ -2,6 +2,7 @@
 #include "hyc/Support/LocatedJson.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 namespace {
 
@@ -75,6 +76,30 @@ TEST(LocatedJson, RefusesDepthBeforeTheStackFeelsIt) {
   for (int i = 0; i < 40; ++i)
     objects += "{\"a\":";
   EXPECT_EQ(errorOf(objects), "f:1:161: nested deeper than 32 brackets");
+}
+
+/// A header of tensors as real ones are: what the values take is at most ten times the text.
+TEST(LocatedJson, TakesAtMostTenTimesTheTextInMemory) {
+  std::string text = "{\"format\":{}";
+  for (int i = 0; i < 20000; ++i)
+    text += ",\"model.layers." + std::to_string(i) +
+            ".self_attn.q_proj.weight\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[" + std::to_string(4 * i) +
+            "," + std::to_string(4 * i + 4) + "]}";
+  text += "}";
+  const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+  llvm::Expected<hyc::JsonValue> value = hyc::parseJson(text, "f");
+  ASSERT_TRUE(static_cast<bool>(value));
+  const size_t taken = mallinfo2().uordblks + mallinfo2().hblkhd - before;
+  EXPECT_LT(taken, 10 * text.size());
+  EXPECT_EQ(value->getObject()->size(), 20001u);
+}
+
+TEST(LocatedJson, RefusesWhatWouldTakeMore) {
+  std::string text = "[[]";
+  for (int i = 0; i < 3000000; ++i)
+    text += ",[]";
+  EXPECT_NE(errorOf(text + "]").find("take more than 10 times the size of the whole text in memory"),
+            std::string::npos);
 }
 
 TEST(LocatedJson, RefusesBytesThatAreNoText) {
