@@ -40,11 +40,11 @@ std::string signalText(int signal) {
 
 }  // namespace
 
-Launcher::Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options)
+Launcher::Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName)
     : manifest_(manifest),
       options_(options),
       display_(stdout),
-      socketName_("hyc-" + hycrt::makeName()),
+      runName_(std::move(runName)),
       token_(hycrt::makeToken()) {
   sigemptyset(&formerSignals_);
 }
@@ -75,14 +75,7 @@ Status Launcher::reportMemory() {
   display_.clear();
   std::fputs(hycrt::toTable(memory_).c_str(), stdout);
   if (options_.measureMemory.empty()) return {};
-  FILE* file = std::fopen(options_.measureMemory.c_str(), "we");
-  bool written = file != nullptr;
-  for (size_t i = 0; written && i < memory_.size(); ++i) {
-    written = std::fprintf(file, "%s\n", hycrt::toJson(memory_[i]).c_str()) > 0;
-  }
-  if (file && std::fclose(file) != 0) written = false;
-  if (written) return {};
-  return hycrt::errnoError("cannot write '" + options_.measureMemory + "' (--measure-memory)", errno);
+  return hycrt::writeMemoryRecords(memory_, options_.measureMemory, runName_);
 }
 
 // Signals are read from a descriptor, so that nothing here runs inside a handler.
@@ -120,7 +113,7 @@ std::vector<std::string> Launcher::environmentFor(int rank) const {
                                "WORLD_SIZE=" + std::to_string(ranks),
                                "LOCAL_RANK=" + std::to_string(rank),
                                "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
-                               "HYC_RENDEZVOUS=" + socketName_,
+                               "HYC_RENDEZVOUS=" + runName_,
                                "HYC_TOKEN=" + token_,
                                "HYC_TOKEN_FILE=",
                                "HYC_RECORD_FD=" + std::to_string(recordWrite_)};

@@ -24,6 +24,7 @@ struct Environment : Surroundings {
   std::string socketName;  // of a Unix socket: abstract, or a path, which begins with '/'; empty: ask rank 0 over TCP
   int port = 0;            // TCP, loopback; used where socketName is empty, and only with a token
   std::string job;         // what the launcher calls the job; the same for all ranks
+  std::string run;         // a name that no other run has: hyc-run's, else this rank's alone; part of names of files
   std::string token;       // empty: that a process is this user's has to do, and the other is on this machine
   int recordFd = -1;
   bool checksOnly = false;   // ends when the program is known to be the one that the manifest means

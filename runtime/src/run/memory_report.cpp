@@ -1,6 +1,8 @@
 // Measures what arenas and the rest of a rank came to.
 #include "hycrt/memory_report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -8,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/file.h"
 #include "base/json_text.h"
 #include "io/block_file.h"
 #include "memory/rank_memory.h"
@@ -217,6 +220,18 @@ Result<MemoryRecord> parseMemoryRecord(std::string_view text) {
                              number(arena, "touched"), arena.value("in_file", false)});
   }
   return record;
+}
+
+Status writeMemoryRecords(const std::vector<MemoryRecord>& records, const std::string& path, const std::string& run) {
+  std::string text;
+  for (const MemoryRecord& record : records) text += toJson(record) + "\n";
+  const std::string partial = partialName(path, run);
+  Result<FileDescriptor> file = createNew(partial);
+  if (!file.ok()) return file.status();
+  Status status = writeAt(*file, partial, text.data(), static_cast<int64_t>(text.size()), 0);
+  if (status.ok()) status = publishFile(partial, path);
+  if (!status.ok()) unlink(partial.c_str());
+  return status;
 }
 
 std::string toTable(const std::vector<MemoryRecord>& records) {
