@@ -18,7 +18,8 @@ namespace hycrun {
 
 class Launcher {
  public:
-  Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options);
+  // `runName` is one that no other run has: where the ranks meet, and part of the names of what they are writing.
+  Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName);
   ~Launcher();
 
   // From the first process to the end of the last. The exit status: 0, the first failing rank's, or 128 + the signal
@@ -27,7 +28,9 @@ class Launcher {
 
  private:
   hycrt::Status prepare();
+  hycrt::Status checkProgram();
   hycrt::Status startRanks();
+  RankCommand commandFor(int rank) const;
   std::vector<std::string> argumentsFor(int rank) const;
   std::vector<std::string> environmentFor(int rank) const;
 
@@ -46,7 +49,7 @@ class Launcher {
   std::vector<RankProcess> ranks_;
   hycrt::StepDisplay display_;
   std::unique_ptr<hycrt::StepLog> log_;
-  std::string socketName_;
+  std::string runName_;
   std::string token_;
   int recordRead_ = -1;
   int recordWrite_ = -1;

@@ -8,8 +8,9 @@
 
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
-#include "hycrt/safetensors.h"
+#include "hycrt/printable.h"
 #include "hycrt/saved_weights.h"
+#include "hycrt/token.h"
 #include "launcher.h"
 
 namespace {
@@ -29,24 +30,26 @@ Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& opti
   return hycrt::checkData(manifest, options);
 }
 
-// Where a run has failed, what it was writing is of no use.
-void removePartialFiles(const hycrt::RunOptions& options) {
-  if (!options.saveWeights.empty()) hycrt::removePartialWeights(options.saveWeights);
-  if (!options.dumpGradients.empty()) unlink((options.dumpGradients + hycrt::kPartialSuffix).c_str());
-}
-
-Result<int> launch(hycrt::RunOptions options) {
+Result<int> launch(hycrt::RunOptions options, const std::string& runName) {
   Result<hycrt::Manifest> manifest = hycrt::readManifest(options.out);
   if (!manifest.ok()) return manifest.status();
   HYCRT_RETURN_IF_ERROR(hycrt::takeEntry(manifest->evaluates, &options));
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
   HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
-  return hycrun::Launcher(*manifest, options).run();
+  Result<int> status = hycrun::Launcher(*manifest, options, runName).run();
+  if (!status.ok() || *status != 0) hycrt::removePartialOutputs(options, runName);
+  return status;
 }
 
 int fail(const Status& status) {
-  std::fprintf(stderr, "hyc-run: error: %s\n", status.message().c_str());
+  std::fprintf(stderr, "hyc-run: error: %s\n", hycrt::printable(status.message()).c_str());
   return status.exitCode();
+}
+
+// What was printed and nobody got is a failure of a run that has none else.
+int finish(int status) {
+  const bool printed = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  return printed || status != 0 ? status : fail(hycrt::errnoError("cannot write to standard output", errno));
 }
 
 }  // namespace
@@ -56,9 +59,8 @@ int main(int argc, char** argv) {
   if (!parsed.ok()) return fail(parsed.status());
   if (!parsed->help.empty()) {
     std::fputs(parsed->help.c_str(), stdout);
-    return 0;
+    return finish(0);
   }
-  Result<int> status = launch(parsed->options);
-  if (!status.ok() || *status != 0) removePartialFiles(parsed->options);
-  return status.ok() ? *status : fail(status.status());
+  Result<int> status = launch(parsed->options, "hyc-" + hycrt::makeName());
+  return finish(status.ok() ? *status : fail(status.status()));
 }

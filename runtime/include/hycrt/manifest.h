@@ -87,10 +87,12 @@ struct Manifest {
   StepEstimate estimateOwnThread, estimateInTurn;  // by where communication runs
   std::vector<ModelFile> modelFiles;               // resolved: absolute or relative to the working directory
   std::vector<ManifestRank> ranks;                 // by world rank
+  std::vector<std::string> madeFiles;              // by hyc-compile, of files.json; relative to the folder
   std::string text;                                // the file's
 };
 
-// Everything that a run reads of the compiled folder and the model: no output may be one of these.
+// Everything that a run reads of the compiled folder and the model, and all else that hyc-compile made there: no output
+// may be one of these.
 std::vector<std::string> filesReadBy(const Manifest& manifest);
 
 // What is wrong with --data as far as the manifest knows what is read: told once, before there are ranks that all

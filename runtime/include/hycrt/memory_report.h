@@ -61,6 +61,9 @@ MemoryRecord measureMemory(const Program& program, const MeasuredMemory& memory,
 std::string toJson(const MemoryRecord& record);
 Result<MemoryRecord> parseMemoryRecord(std::string_view json);
 
+// A line each, into a file that is whole or not there. `run` is the run's name (saved_weights.h).
+Status writeMemoryRecords(const std::vector<MemoryRecord>& records, const std::string& path, const std::string& run);
+
 // The table that ends a run: a line a rank, or the extremes where there are many, and the job's total.
 std::string toTable(const std::vector<MemoryRecord>& records);
 

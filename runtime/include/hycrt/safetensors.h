@@ -20,10 +20,6 @@ struct TensorEntry {
   int64_t bytes = 0;
 };
 
-// A file that is being written has its final name and this; it is renamed when it is whole. A launcher removes what a
-// failed run leaves.
-inline constexpr const char* kPartialSuffix = ".partial";
-
 // By name, so that the order of the bytes is the order of the names.
 using TensorDirectory = std::map<std::string, TensorEntry>;
 

@@ -1,14 +1,17 @@
 // What --save-weights names: a safetensors file where the name ends in ".safetensors", otherwise a folder as
 // transformers loads it, model.safetensors and, where the compiled model came with one, its config.json.
 //
-// Both are whole or not there: what is being written has the target's name and kPartialSuffix until it is renamed. A
-// folder of an earlier run is exchanged for the new one in a single step; a folder that holds anything else is refused.
+// Both are whole or not there: what is being written has a name that is the run's own, TARGET.RUN.partial, which is
+// made exclusively, until it is whole and synced. Then a folder of an earlier run is exchanged for the new one in a
+// single step, and goes afterwards; a folder that holds anything else is refused, and so is a link. Who saves holds a
+// lock beside the target, so that two runs that were given one target do not both train for it.
 #ifndef HYCRT_SAVED_WEIGHTS_H_
 #define HYCRT_SAVED_WEIGHTS_H_
 
 #include <string>
 #include <vector>
 
+#include "hycrt/options.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
@@ -21,8 +24,8 @@ std::vector<std::string> filesOfWeights(const std::string& target);
 // Before anything is started: whether the target can be made.
 Status checkWeightsTarget(const std::string& target);
 
-// What a failed run leaves of it.
-void removePartialWeights(const std::string& target);
+// What the failed run of this name has left of what it was making: its own partial files, and nobody else's.
+void removePartialOutputs(const RunOptions& options, const std::string& run);
 
 }  // namespace hycrt
 

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/secret.h"
+#include "hycrt/token.h"
 
 namespace hycrt {
 namespace {
@@ -70,6 +71,7 @@ Result<std::string> readTokenFile(const std::string& path) {
 }
 
 Status readToken(Environment* environment) {
+  environment->checksOnly = variable(kCheckOnlyVariable) == "1";
   const std::string path = variable(kTokenFileVariable);
   environment->token = variable(kTokenVariable);
   if (path.empty() && environment->token.empty()) return {};
@@ -137,6 +139,8 @@ Status readMeetingPoint(Environment* environment) {
 
 Result<Environment> readEnvironment(const Mesh& mesh) {
   Environment environment;
+  environment.run = variable(kRendezvousVariable);
+  if (environment.run.empty() || environment.run.find('/') != std::string::npos) environment.run = "hyc-" + makeName();
   const int expected = rankCount(mesh);
   if (variable("RANK").empty() && variable("WORLD_SIZE").empty()) {
     if (expected == 1) return environment;

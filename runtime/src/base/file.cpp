@@ -10,11 +10,15 @@
 namespace hycrt {
 namespace {
 
+constexpr mode_t kFileMode = 0644;
+
 std::string folderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
 }
+
+std::string nameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -85,10 +89,39 @@ Result<std::string> readWholeFile(const std::string& path, int64_t maxBytes) {
   return text;
 }
 
-Result<FileDescriptor> openFolderOf(const std::string& path) {
-  FileDescriptor folder(open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+Result<FileDescriptor> openFolderOf(const std::string& path, FolderLink link) {
+  const int nofollow = link == FolderLink::kRefuse ? O_NOFOLLOW : 0;
+  FileDescriptor folder(open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | nofollow));
   if (!folder.isOpen()) return errnoError("cannot open the folder '" + folderOf(path) + "'", errno);
   return folder;
+}
+
+Result<FileDescriptor> createNew(const std::string& path, FolderLink link) {
+  Result<FileDescriptor> folder = openFolderOf(path, link);
+  if (!folder.ok()) return folder.status();
+  FileDescriptor file(
+      openat(folder->get(), nameIn(path).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
+  if (!file.isOpen()) return errnoError("cannot create '" + path + "'", errno);
+  return file;
+}
+
+Result<FileDescriptor> openMade(const std::string& path, FolderLink link) {
+  Result<FileDescriptor> folder = openFolderOf(path, link);
+  if (!folder.ok()) return folder.status();
+  FileDescriptor file(openat(folder->get(), nameIn(path).c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file.isOpen()) return errnoError("cannot open '" + path + "'", errno);
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) return errnoError("cannot examine '" + path + "'", errno);
+  if (S_ISREG(info.st_mode) && info.st_uid == geteuid() && info.st_nlink == 1) return file;
+  return ioError("'" + path + "' is not the file that rank 0 has made");
+}
+
+std::string partialName(const std::string& path, const std::string& run) { return path + "." + run + ".partial"; }
+
+Status publishFile(const std::string& partial, const std::string& path) {
+  HYCRT_RETURN_IF_ERROR(checkNoLink(path));
+  if (rename(partial.c_str(), path.c_str()) != 0) return errnoError("cannot rename to '" + path + "'", errno);
+  return syncFolderOf(path);
 }
 
 Status syncFolderOf(const std::string& path) {
@@ -109,9 +142,17 @@ Status checkFolderWritable(const std::string& path) {
   return errnoError("cannot write into '" + folderOf(path) + "'", errno);
 }
 
+Status checkNoLink(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return {};
+  return ioError("'" + path +
+                 "' is a link, which is neither followed nor replaced; name what it leads to, or remove it");
+}
+
 Status checkWritable(const std::string& path) {
   struct stat info;
   if (path.empty()) return ioError("an output file's name is empty");
+  HYCRT_RETURN_IF_ERROR(checkNoLink(path));
   if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return ioError("'" + path + "' is not a regular file");
   return checkFolderWritable(path);
 }

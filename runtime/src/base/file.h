@@ -40,8 +40,20 @@ Status writeAt(const FileDescriptor& file, const std::string& path, const void* 
 // Data error past maxBytes.
 Result<std::string> readWholeFile(const std::string& path, int64_t maxBytes);
 
-// The folder that `path` lies in, for openat and its kin.
-Result<FileDescriptor> openFolderOf(const std::string& path);
+// The folder that `path` lies in, for openat and its kin. Of a folder that this user's process has made itself, its own
+// name is no link either.
+enum class FolderLink { kFollow, kRefuse };
+Result<FileDescriptor> openFolderOf(const std::string& path, FolderLink link = FolderLink::kFollow);
+
+// A file that was not there before; nothing that another process has put in its place is opened or overwritten.
+Result<FileDescriptor> createNew(const std::string& path, FolderLink link = FolderLink::kFollow);
+// What another process of this user's has made in that way, to be written to.
+Result<FileDescriptor> openMade(const std::string& path, FolderLink link = FolderLink::kFollow);
+
+// The name under which a run makes what is to be called `path` when it is whole. `run` is the run's own.
+std::string partialName(const std::string& path, const std::string& run);
+// Gives `partial`, which is whole and synced, the name `path`, whatever file had it. A link there is refused.
+Status publishFile(const std::string& partial, const std::string& path);
 
 // Makes a rename in the folder of `path` durable.
 Status syncFolderOf(const std::string& path);
@@ -52,7 +64,11 @@ bool isSameFile(const std::string& a, const std::string& b);
 // Whether the folder of `path` exists and may be written to.
 Status checkFolderWritable(const std::string& path);
 
-// Whether a file can be made at `path`: its folder exists and may be written to, and `path` is no folder itself.
+// Whether `path` is no link.
+Status checkNoLink(const std::string& path);
+
+// Whether a file can be made at `path`: it is no link, its folder exists and may be written to, and `path` is no folder
+// itself.
 Status checkWritable(const std::string& path);
 
 }  // namespace hycrt

@@ -44,6 +44,7 @@ FileLock& FileLock::operator=(FileLock&& other) noexcept {
   folder_ = std::move(other.folder_);
   file_ = std::move(other.file_);
   name_ = std::move(other.name_);
+  isExclusive_ = other.isExclusive_;
   return *this;
 }
 
@@ -67,7 +68,8 @@ Result<FileLock> FileLock::take(const std::string& path, const std::string& purp
     if (!file.isOpen()) return errnoError("cannot make the lock '" + path + "'", errno);
     struct stat info;
     if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return ioError("'" + path + "' is not a regular file");
-    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    lock.isExclusive_ = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+    if (!lock.isExclusive_ && errno != ENOLCK && errno != EOPNOTSUPP) {
       if (errno != EWOULDBLOCK) return errnoError("cannot lock '" + path + "'", errno);
       return unavailableError("'" + path + "' is held by " + textOf(file));
     }

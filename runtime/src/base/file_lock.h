@@ -17,17 +17,21 @@ class FileLock {
   FileLock& operator=(FileLock&& other) noexcept;
   ~FileLock() { release(); }
 
-  // Makes the file where it is missing; follows no link. Does not wait: kUnavailable names who holds it. `purpose` is
-  // what others are told of this process, beside its number: "saving weights".
+  // Makes the file where it is missing; follows no link. On a file system without locks all it does. Does not wait:
+  // kUnavailable names who holds it. `purpose` is what others are told of this process, beside its number: "saving
+  // weights".
   static Result<FileLock> take(const std::string& path, const std::string& purpose);
 
   bool isHeld() const { return file_.isOpen(); }
+  // Whether nobody else can hold it.
+  bool isExclusive() const { return isExclusive_; }
   void release();
 
  private:
   FileDescriptor folder_;
   FileDescriptor file_;
   std::string name_;  // in the folder
+  bool isExclusive_ = false;
 };
 
 }  // namespace hycrt

@@ -3,9 +3,9 @@
 
 #include <time.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <nlohmann/json.hpp>
+
+#include "base/file.h"
 
 namespace hycrt {
 namespace {
@@ -61,20 +61,16 @@ std::string Trace::toJsonLines(int rank) const {
   return text;
 }
 
-Status appendTrace(const Trace& trace, const std::string& path, int rank, int worldSize) {
-  const std::string partial = path + ".partial";
-  FILE* file = std::fopen(partial.c_str(), rank == 0 ? "w" : "a");
-  if (!file) return errnoError("cannot write '" + partial + "'", errno);
+Status appendTrace(const Trace& trace, const std::string& partial, const std::string& path, int rank, int worldSize) {
+  Result<FileDescriptor> file = rank == 0 ? createNew(partial) : openMade(partial);
+  if (!file.ok()) return file.status();
+  Result<int64_t> end = fileSize(*file, partial);
+  if (!end.ok()) return end.status();
   std::string text = (rank == 0 ? "[\n" : "") + trace.toJsonLines(rank);
   const bool last = rank == worldSize - 1;
   if (last) text.replace(text.size() - 2, 2, "\n]\n");
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;
-  if (!written || !closed) return errnoError("cannot write '" + partial + "'", errno);
-  if (last && std::rename(partial.c_str(), path.c_str()) != 0) {
-    return errnoError("cannot rename '" + partial + "' to '" + path + "'", errno);
-  }
-  return {};
+  HYCRT_RETURN_IF_ERROR(writeAt(*file, partial, text.data(), static_cast<int64_t>(text.size()), *end));
+  return last ? publishFile(partial, path) : Status();
 }
 
 }  // namespace hycrt

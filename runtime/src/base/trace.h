@@ -53,9 +53,9 @@ class Trace {
   std::vector<TraceEvent> tracks_[kTraceTracks];
 };
 
-// One rank's part of a file that the ranks write in turn: the first opens the array, the last closes it and gives the
-// file its name.
-Status appendTrace(const Trace& trace, const std::string& path, int rank, int worldSize);
+// One rank's part of a file that the ranks write in turn: the first makes `partial`, which must not exist, and opens
+// the array; the last closes it and gives the file its name.
+Status appendTrace(const Trace& trace, const std::string& partial, const std::string& path, int rank, int worldSize);
 
 }  // namespace hycrt
 

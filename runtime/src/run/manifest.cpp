@@ -2,6 +2,8 @@
 // compared with the mesh, and a program's path must stay inside the folder.
 #include "hycrt/manifest.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/file.h"
@@ -17,6 +19,7 @@ using nlohmann::json;
 
 constexpr int64_t kMaxRanks = int64_t{1} << 20;
 constexpr int64_t kMaxThreads = 4096;
+constexpr char kLedgerName[] = "files.json";      // what hyc-compile made, beside the manifest
 constexpr char kStagesKey[] = "pp";               // of the mesh, and of each rank
 constexpr int64_t kMaxManifestBytes = 128 << 20;  // a line a rank
 
@@ -231,7 +234,24 @@ std::vector<std::string> filesReadBy(const Manifest& manifest) {
   for (const ModelFile& file : manifest.modelFiles) files.push_back(file.path);
   files.push_back(manifest.folder + "/manifest.json");
   for (const ManifestRank& rank : manifest.ranks) files.push_back(manifest.folder + "/" + rank.program);
+  for (const std::string& made : manifest.madeFiles) files.push_back(manifest.folder + "/" + made);
   return files;
+}
+
+// A folder that was put together by hand has no such list.
+static Status readMadeFiles(Manifest* manifest) {
+  const std::string path = manifest->folder + "/" + kLedgerName;
+  if (access(path.c_str(), F_OK) != 0) return {};
+  Result<std::string> text = readWholeFile(path, kMaxManifestBytes);
+  if (!text.ok()) return text.status();
+  Result<json> root = parseJson(*text, path);
+  if (!root.ok()) return root.status();
+  manifest->madeFiles.push_back(kLedgerName);
+  const json files = root->value("files", json::array());
+  for (const json& row : files) {
+    if (row.is_object() && row.contains("path") && row["path"].is_string()) manifest->madeFiles.push_back(row["path"]);
+  }
+  return {};
 }
 
 Status checkData(const Manifest& manifest, const RunOptions& options) {
@@ -253,7 +273,9 @@ Result<Manifest> parseManifest(std::string_view text, const std::string& folder)
 Result<Manifest> readManifest(const std::string& folder) {
   Result<std::string> text = readWholeFile(folder + "/manifest.json", kMaxManifestBytes);
   if (!text.ok()) return text.status();
-  return parseManifest(*text, folder);
+  Result<Manifest> manifest = parseManifest(*text, folder);
+  if (manifest.ok()) HYCRT_RETURN_IF_ERROR(readMadeFiles(&*manifest));
+  return manifest;
 }
 
 }  // namespace hycrt

@@ -1,6 +1,8 @@
 // Measures what arenas and the rest of a rank came to.
 #include "hycrt/memory_report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -8,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/file.h"
 #include "base/json_text.h"
 #include "io/block_file.h"
 #include "memory/rank_memory.h"
@@ -96,9 +99,13 @@ struct TableRow {
 
 std::string tableLine(const std::string& name, const TableRow& row) {
   char text[160];
-  const double ratio =
-      row.planned > 0 ? static_cast<double>(row.resident - row.fixed) / static_cast<double>(row.planned) : 0;
-  std::snprintf(text, sizeof text, "%-9s %12s %12s %12s %12s %8.3f\n", name.c_str(), mebibytes(row.planned).c_str(),
+  // Of a small model less is resident than was declared for code, stacks and heap alone.
+  char ratio[32] = "  within what was declared";
+  if (row.resident >= row.fixed) {
+    const double planned = static_cast<double>(std::max<int64_t>(row.planned, 1));
+    std::snprintf(ratio, sizeof ratio, "%8.3f", static_cast<double>(row.resident - row.fixed) / planned);
+  }
+  std::snprintf(text, sizeof text, "%-9s %12s %12s %12s %12s %s\n", name.c_str(), mebibytes(row.planned).c_str(),
                 mebibytes(row.resident).c_str(), mebibytes(row.outside).c_str(), mebibytes(row.fixed).c_str(), ratio);
   return text;
 }
@@ -213,6 +220,18 @@ Result<MemoryRecord> parseMemoryRecord(std::string_view text) {
                              number(arena, "touched"), arena.value("in_file", false)});
   }
   return record;
+}
+
+Status writeMemoryRecords(const std::vector<MemoryRecord>& records, const std::string& path, const std::string& run) {
+  std::string text;
+  for (const MemoryRecord& record : records) text += toJson(record) + "\n";
+  const std::string partial = partialName(path, run);
+  Result<FileDescriptor> file = createNew(partial);
+  if (!file.ok()) return file.status();
+  Status status = writeAt(*file, partial, text.data(), static_cast<int64_t>(text.size()), 0);
+  if (status.ok()) status = publishFile(partial, path);
+  if (!status.ok()) unlink(partial.c_str());
+  return status;
 }
 
 std::string toTable(const std::vector<MemoryRecord>& records) {

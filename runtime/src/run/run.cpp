@@ -72,6 +72,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(checkProgram(program_));
     if (accelerator_) HYCRT_RETURN_IF_ERROR(accelerator_->probe());
     HYCRT_RETURN_IF_ERROR(readSurroundings());
+    if (environment_.checksOnly) return {};
     HYCRT_RETURN_IF_ERROR(takeEntry(manifest_.evaluates, &options_));
     HYCRT_RETURN_IF_ERROR(openAccelerator());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
@@ -84,6 +85,7 @@ class RankRun {
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
     HYCRT_RETURN_IF_ERROR(openData());
+    HYCRT_RETURN_IF_ERROR(lockOutputs());
     HYCRT_RETURN_IF_ERROR(connect());
     Status status = train();
     // From here on peers are told, so that they need not find out.
@@ -174,10 +176,19 @@ class RankRun {
     return {};
   }
 
+  // A run that could not save in the end had better not begin.
+  Status lockOutputs() {
+    if (options_.saveWeights.empty() || environment_.rank != 0) return {};
+    Result<FileLock> lock = lockWeightsTarget(options_.saveWeights);
+    if (!lock.ok()) return lock.status();
+    weightsLock_ = std::move(*lock);
+    return {};
+  }
+
   Status connect() {
     DeviceExchanger* const byDevice = accelerator_ ? accelerator_->exchanger() : nullptr;
     plans_ = planChannels(program_, at_);
-    catalog_ = catalogOf(program_);
+    catalog_ = catalogOf(program_, environment_.run);
     Result<std::string> agreement = jobAgreement(manifest_, options_, data_ != nullptr);
     if (!agreement.ok()) return agreement.status();
     const TransportSetup setup{program_,  environment_, plans_, catalog_, byDevice ? byDevice->greeter() : nullptr,
@@ -193,6 +204,7 @@ class RankRun {
     if (!host.ok()) return host.status();
     host_ = std::move(*host);
     exchanger_ = host_.get();
+    run_ = runOf(host_->catalogOf(0));
     if (byDevice) {
       exchanger_ = byDevice;
       return byDevice->connect(program_, *host_, *accelerator_, [this](const Status& status) { abandon(status); });
@@ -260,7 +272,7 @@ class RankRun {
     if (!options_.saveWeights.empty()) {
       HYCRT_RETURN_IF_ERROR(readBackStates());
       HYCRT_RETURN_IF_ERROR(checkWeights(ctx));
-      HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, manifest_.folder + "/model/config.json"));
+      HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, run_, manifest_.folder + "/model/config.json"));
     }
     return exchanger_->barrier();
   }
@@ -426,7 +438,8 @@ class RankRun {
     trace_->setOn(false);
     for (int rank = 0; rank < environment_.worldSize; ++rank) {
       if (rank == environment_.rank) {
-        HYCRT_RETURN_IF_ERROR(appendTrace(*trace_, options_.trace, rank, environment_.worldSize));
+        HYCRT_RETURN_IF_ERROR(
+            appendTrace(*trace_, partialName(options_.trace, run_), options_.trace, rank, environment_.worldSize));
       }
       HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
     }
@@ -460,7 +473,7 @@ class RankRun {
   Status dumpGradients(Context& ctx, const StageRunner& runner) {
     HYCRT_RETURN_IF_ERROR(readBackStates());
     const double count = static_cast<double>(runner.result().tokenCount);
-    return saveStates(ctx, "gradient", options_.dumpGradients, {count});
+    return saveStates(ctx, "gradient", options_.dumpGradients, run_, {count});
   }
 
   const Program& program_;
@@ -479,6 +492,8 @@ class RankRun {
   std::unique_ptr<Trace> trace_;
   ChannelPlans plans_;
   std::string catalog_;
+  std::string run_;       // the job's name for it: rank 0's
+  FileLock weightsLock_;  // of rank 0
   // What is below goes before what it stands on.
   std::unique_ptr<RankMemory> memory_;
   std::unique_ptr<BlockFile> file_;

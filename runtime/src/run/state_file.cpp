@@ -22,10 +22,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr mode_t kFileMode = 0644;
-
-std::string partialName(const std::string& path) { return path + kPartialSuffix; }
-
 // The tensors of one role over all stages, and which stage writes each.
 struct Plan {
   TensorDirectory directory;
@@ -36,7 +32,7 @@ struct Plan {
 Status addStage(const std::string& catalog, const std::string& role, int stage, Plan* plan) {
   Result<json> rows = parseJson(catalog, "catalog of stage " + std::to_string(stage));
   if (!rows.ok()) return rows.status();
-  for (const json& row : *rows) {
+  for (const json& row : rows->at("states")) {
     if (row.at("role") != role) continue;
     const std::string name = row.at("name");
     TensorEntry entry;
@@ -74,13 +70,14 @@ void divideInto(const std::byte* from, double divisor, int64_t count, std::byte*
 
 class Writer {
  public:
-  Writer(const Context& ctx, const Plan& plan, std::string path, Scaling scaling)
-      : ctx_(ctx), plan_(plan), path_(std::move(path)), scaling_(scaling) {}
+  Writer(const Context& ctx, const Plan& plan, std::string path, FolderLink link, Scaling scaling)
+      : ctx_(ctx), plan_(plan), path_(std::move(path)), link_(link), scaling_(scaling) {}
 
   // Rank 0's part that comes first: the header, and the room for everything.
   Status create() {
-    FileDescriptor file(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode));
-    if (!file.isOpen()) return errnoError("cannot create '" + path_ + "'", errno);
+    Result<FileDescriptor> made = createNew(path_, link_);
+    if (!made.ok()) return made.status();
+    const FileDescriptor& file = *made;
     int64_t end = static_cast<int64_t>(plan_.header.size());
     for (const auto& [name, entry] : plan_.directory) end = std::max(end, entry.begin + entry.bytes);
     const int error = posix_fallocate(file.get(), 0, end);
@@ -93,8 +90,9 @@ class Writer {
   }
 
   Status writeShards(const std::string& role) {
-    FileDescriptor file(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file.isOpen()) return errnoError("cannot open '" + path_ + "'", errno);
+    Result<FileDescriptor> made = openMade(path_, link_);
+    if (!made.ok()) return made.status();
+    const FileDescriptor& file = *made;
     for (const StateDesc& state : ctx_.program().states) {
       if (role != state.role || plan_.stageOf.at(state.name) != ctx_.at().stage) continue;
       const ShardLayout layout(state, ctx_.mesh(), ctx_.at());
@@ -102,11 +100,6 @@ class Writer {
     }
     if (fsync(file.get()) != 0) return errnoError("cannot sync '" + path_ + "'", errno);
     return {};
-  }
-
-  Status publish(const std::string& target) {
-    if (rename(path_.c_str(), target.c_str()) != 0) return errnoError("cannot rename to '" + target + "'", errno);
-    return syncFolderOf(target);
   }
 
  private:
@@ -149,12 +142,13 @@ class Writer {
   const Context& ctx_;
   const Plan& plan_;
   std::string path_;
+  FolderLink link_;
   Scaling scaling_;
 };
 
 }  // namespace
 
-std::string catalogOf(const Program& program) {
+std::string catalogOf(const Program& program, const std::string& run) {
   json rows = json::array();
   for (const StateDesc& state : program.states) {
     rows.push_back({{"name", state.name},
@@ -162,23 +156,32 @@ std::string catalogOf(const Program& program) {
                     {"dtype", static_cast<int>(state.dtype)},
                     {"shape", std::vector<int64_t>(state.logical.begin(), state.logical.end())}});
   }
-  return rows.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json{{"run", run}, {"states", rows}}.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Status saveStates(Context& ctx, const std::string& role, const std::string& path, Scaling scaling) {
+std::string runOf(const std::string& catalog) {
+  const Result<json> object = parseJson(catalog, "catalog");
+  return object.ok() ? object->value("run", "") : "";
+}
+
+Status writeStates(Context& ctx, const std::string& role, const std::string& path, FolderLink link, Scaling scaling) {
   Result<Plan> plan = makePlan(ctx, role);
   if (!plan.ok()) return plan.status();
-  Writer writer(ctx, *plan, partialName(path), scaling);
+  Writer writer(ctx, *plan, path, link, scaling);
+  if (rankOf(ctx.mesh(), ctx.at()) == 0) HYCRT_RETURN_IF_ERROR(writer.create());
+  HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
+  HYCRT_RETURN_IF_ERROR(writer.writeShards(role));
+  return ctx.exchanger().barrier();
+}
+
+Status saveStates(Context& ctx, const std::string& role, const std::string& path, const std::string& run,
+                  Scaling scaling) {
   const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0;
-  const auto run = [&]() -> Status {
-    if (leads) HYCRT_RETURN_IF_ERROR(writer.create());
-    HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
-    HYCRT_RETURN_IF_ERROR(writer.writeShards(role));
-    HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
-    return leads ? writer.publish(path) : Status();
-  };
-  Status status = run();
-  if (!status.ok() && leads) unlink(partialName(path).c_str());
+  const std::string partial = partialName(path, run);
+  Status status = writeStates(ctx, role, partial, FolderLink::kFollow, scaling);
+  if (!leads) return status;
+  if (status.ok()) status = publishFile(partial, path);
+  if (!status.ok()) unlink(partial.c_str());
   return status;
 }
 

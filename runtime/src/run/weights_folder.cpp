@@ -3,7 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdio.h>  // renameat2
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,33 +22,40 @@ namespace {
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kConfig = "config.json";
 constexpr int64_t kMaxConfigBytes = 16 << 20;
-constexpr mode_t kFolderMode = 0755, kFileMode = 0644;
+constexpr mode_t kFolderMode = 0755;
 
 std::string withoutSlash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
 }
 
-std::string partialFolder(const std::string& target) { return withoutSlash(target) + kPartialSuffix; }
+// Beside the target: "weights/.final.lock" of "weights/final".
+std::string lockName(const std::string& target) {
+  const std::string path = withoutSlash(target);
+  const size_t name = path.rfind('/') + 1;
+  return path.substr(0, name) + "." + path.substr(name) + ".lock";
+}
 
 // The first entry of a folder that saving would not have put there; empty where there is none.
 Result<std::string> foreignEntry(const std::string& folder) {
-  DIR* entries = opendir(folder.c_str());
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR* entries = fd < 0 ? nullptr : fdopendir(fd);
   if (entries == nullptr) return errnoError("cannot read the folder '" + folder + "'", errno);
   std::string found;
   while (const dirent* entry = readdir(entries)) {
     const std::string name = entry->d_name;
-    const std::string own[] = {".", "..", kWeights, kConfig, std::string(kWeights) + kPartialSuffix};
+    const std::string own[] = {".", "..", kWeights, kConfig};
     if (std::find(std::begin(own), std::end(own), name) == std::end(own)) found = name;
   }
   closedir(entries);
   return found;
 }
 
-// Only what saving puts into a folder goes; one with anything else in it stays.
+// Only what saving puts into a folder goes; one with anything else in it stays, and a link is none.
 void removeFolder(const std::string& folder) {
-  for (const std::string& name : {std::string(kWeights), std::string(kConfig), std::string(kWeights) + kPartialSuffix})
-    unlink((folder + "/" + name).c_str());
+  FileDescriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!opened.isOpen()) return;
+  for (const char* name : {kWeights, kConfig}) unlinkat(opened.get(), name, 0);
   rmdir(folder.c_str());
 }
 
@@ -57,30 +64,120 @@ Status copyConfig(const std::string& from, const std::string& folder) {
   Result<std::string> text = readWholeFile(from, kMaxConfigBytes);
   if (!text.ok()) return text.status();
   const std::string path = folder + "/" + kConfig;
-  FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode));
-  if (!file.isOpen()) return errnoError("cannot create '" + path + "'", errno);
-  HYCRT_RETURN_IF_ERROR(writeAt(file, path, text->data(), static_cast<int64_t>(text->size()), 0));
-  if (fsync(file.get()) != 0) return errnoError("cannot sync '" + path + "'", errno);
-  return syncFolderOf(path);
-}
-
-Status makeFolder(const std::string& folder) {
-  removeFolder(folder);  // of a run that was killed
-  if (mkdir(folder.c_str(), kFolderMode) != 0) return errnoError("cannot create the folder '" + folder + "'", errno);
+  Result<FileDescriptor> file = createNew(path, FolderLink::kRefuse);
+  if (!file.ok()) return file.status();
+  HYCRT_RETURN_IF_ERROR(writeAt(*file, path, text->data(), static_cast<int64_t>(text->size()), 0));
+  if (fsync(file->get()) != 0) return errnoError("cannot sync '" + path + "'", errno);
   return {};
 }
 
-// One step, whatever was there before; that goes afterwards.
-Status publish(const std::string& partial, const std::string& target) {
-  if (access(target.c_str(), F_OK) != 0) {
-    if (rename(partial.c_str(), target.c_str()) != 0) return errnoError("cannot rename to '" + target + "'", errno);
-    return syncFolderOf(target);
+// What stands under the target's name, if anything, is a folder of weights and nothing else.
+Status checkReplaceable(const std::string& target, const std::string& folder) {
+  struct stat info;
+  if (lstat(folder.c_str(), &info) != 0) return {};
+  HYCRT_RETURN_IF_ERROR(checkNoLink(folder));
+  if (!S_ISDIR(info.st_mode)) {
+    return ioError("--save-weights '" + target +
+                   "' is not a folder; a file's name ends in .safetensors, any other is a folder's");
   }
+  Result<std::string> foreign = foreignEntry(folder);
+  if (!foreign.ok()) return foreign.status();
+  if (foreign->empty()) return {};
+  return ioError("--save-weights '" + target + "' holds '" + *foreign +
+                 "', which saving would remove; name a new folder");
+}
+
+// One step, whatever was there before, where the file system has one for that; else two, between which the old weights
+// have the new ones' name. What was there goes when the new is in its place.
+Status exchange(const std::string& partial, const std::string& target) {
+  const auto failed = [&] { return errnoError("cannot put the new weights in the place of '" + target + "'", errno); };
+  std::string old = partial;
   if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
-    return errnoError("cannot put the new weights in the place of '" + target + "'; name a new folder", errno);
+    if (errno != EINVAL && errno != ENOSYS) return failed();
+    old = partial + ".old";
+    if (rename(target.c_str(), old.c_str()) != 0) return failed();
+    if (rename(partial.c_str(), target.c_str()) != 0) {
+      const Status status = failed();
+      rename(old.c_str(), target.c_str());
+      return status;
+    }
   }
-  removeFolder(partial);
+  HYCRT_RETURN_IF_ERROR(syncFolderOf(target));
+  removeFolder(old);
+  return {};
+}
+
+Status publish(const std::string& partial, const std::string& target) {
+  HYCRT_RETURN_IF_ERROR(syncFolderOf(partial + "/" + kWeights));
+  HYCRT_RETURN_IF_ERROR(checkReplaceable(target, target));
+  struct stat info;
+  if (lstat(target.c_str(), &info) == 0) return exchange(partial, target);
+  if (rename(partial.c_str(), target.c_str()) != 0) return errnoError("cannot rename to '" + target + "'", errno);
   return syncFolderOf(target);
+}
+
+bool isPartialOf(const std::string& name, const std::string& target) {
+  const std::string begin = target + ".hyc-", end = ".partial";
+  constexpr size_t kDigits = 32;
+  if (name.size() != begin.size() + kDigits + end.size() || name.compare(0, begin.size(), begin) != 0) return false;
+  const std::string digits = name.substr(begin.size(), kDigits);
+  return name.compare(begin.size() + kDigits, end.size(), end) == 0 &&
+         digits.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// What runs to the same target left that were killed together with their launcher. Its lock is held: none of them
+// lives.
+void removeLeftovers(const std::string& target) {
+  const size_t name = target.rfind('/') + 1;
+  const std::string folder = name == 0 ? "." : target.substr(0, name);
+  DIR* entries = opendir(folder.c_str());
+  if (entries == nullptr) return;
+  std::vector<std::string> partials;
+  while (const dirent* entry = readdir(entries)) {
+    if (isPartialOf(entry->d_name, target.substr(name))) partials.push_back(folder + "/" + entry->d_name);
+  }
+  closedir(entries);
+  for (const std::string& partial : partials) {
+    if (unlink(partial.c_str()) != 0) removeFolder(partial);
+  }
+}
+
+// Weights that are whole are not thrown away because something is in the way of their name.
+Status keepAside(const Status& status, const std::string& partial, const std::string& target, const std::string& run) {
+  const std::string kept = target + "." + run;
+  if (rename(partial.c_str(), kept.c_str()) != 0) return status;
+  return {status.code(), status.message() + "; the weights are in '" + kept + "'"};
+}
+
+Status saveFolder(Context& ctx, const std::string& target, const std::string& run, const std::string& configFile) {
+  const std::string partial = partialName(target, run);
+  const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0;
+  if (leads && mkdir(partial.c_str(), kFolderMode) != 0) {
+    return errnoError("cannot create the folder '" + partial + "'", errno);
+  }
+  // Writing begins with rank 0 alone, and its barriers keep the others until there is a file.
+  Status status = writeStates(ctx, "parameter", partial + "/" + kWeights, FolderLink::kRefuse, {});
+  if (!leads) return status;
+  if (status.ok()) status = copyConfig(configFile, partial);
+  if (!status.ok()) {
+    removeFolder(partial);
+    return status;
+  }
+  status = publish(partial, target);
+  return status.ok() ? status : keepAside(status, partial, target, run);
+}
+
+Status saveFile(Context& ctx, const std::string& target, const std::string& run) {
+  const std::string partial = partialName(target, run);
+  const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0;
+  Status status = writeStates(ctx, "parameter", partial, FolderLink::kFollow, {});
+  if (!leads) return status;
+  if (!status.ok()) {
+    unlink(partial.c_str());
+    return status;
+  }
+  status = publishFile(partial, target);
+  return status.ok() ? status : keepAside(status, partial, target, run);
 }
 
 }  // namespace
@@ -98,45 +195,32 @@ std::vector<std::string> filesOfWeights(const std::string& target) {
 Status checkWeightsTarget(const std::string& target) {
   if (isWeightsFile(target)) return checkWritable(target);
   const std::string folder = withoutSlash(target);
-  struct stat info;
-  if (stat(folder.c_str(), &info) == 0) {
-    if (!S_ISDIR(info.st_mode)) {
-      return ioError("--save-weights '" + target +
-                     "' is not a folder; a file's name ends in .safetensors, any other is a folder's");
-    }
-    Result<std::string> foreign = foreignEntry(folder);
-    if (!foreign.ok()) return foreign.status();
-    if (!foreign->empty()) {
-      return ioError("--save-weights '" + target + "' holds '" + *foreign +
-                     "', which saving would remove; name a new folder");
-    }
-  }
+  HYCRT_RETURN_IF_ERROR(checkReplaceable(target, folder));
   return checkFolderWritable(folder);
 }
 
-void removePartialWeights(const std::string& target) {
-  if (isWeightsFile(target)) {
-    unlink((target + kPartialSuffix).c_str());
-  } else {
-    removeFolder(partialFolder(target));
-  }
+Result<FileLock> lockWeightsTarget(const std::string& target) {
+  Result<FileLock> lock = FileLock::take(lockName(target), "which saves '" + target + "'");
+  if (lock.ok() && lock->isExclusive()) removeLeftovers(withoutSlash(target));
+  if (lock.ok() || lock.status().code() != StatusCode::kUnavailable) return lock;
+  return unavailableError("--save-weights '" + target + "' is another run's: " + lock.status().message() +
+                          "; name another target, or wait for that run");
 }
 
-Status saveWeights(Context& ctx, const std::string& target, const std::string& configFile) {
-  if (isWeightsFile(target)) return saveStates(ctx, "parameter", target, {});
-  const std::string partial = partialFolder(target);
-  const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0;
-  const auto run = [&]() -> Status {
-    if (leads) HYCRT_RETURN_IF_ERROR(makeFolder(partial));
-    // saveStates begins with rank 0 alone, and its barriers keep the others until there is a file.
-    HYCRT_RETURN_IF_ERROR(saveStates(ctx, "parameter", partial + "/" + kWeights, {}));
-    if (!leads) return {};
-    HYCRT_RETURN_IF_ERROR(copyConfig(configFile, partial));
-    return publish(partial, withoutSlash(target));
-  };
-  Status status = run();
-  if (!status.ok() && leads) removeFolder(partial);
-  return status;
+void removePartialOutputs(const RunOptions& options, const std::string& run) {
+  if (run.empty()) return;
+  for (const std::string* path :
+       {&options.saveWeights, &options.dumpGradients, &options.trace, &options.measureMemory}) {
+    if (path->empty()) continue;
+    const std::string partial = partialName(withoutSlash(*path), run);
+    if (unlink(partial.c_str()) != 0) removeFolder(partial);
+  }
+  // A rank that was killed leaves its lock's file behind, which nobody holds.
+  if (!options.saveWeights.empty()) (void)lockWeightsTarget(options.saveWeights);
+}
+
+Status saveWeights(Context& ctx, const std::string& target, const std::string& run, const std::string& configFile) {
+  return isWeightsFile(target) ? saveFile(ctx, target, run) : saveFolder(ctx, withoutSlash(target), run, configFile);
 }
 
 }  // namespace hycrt

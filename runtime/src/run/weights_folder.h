@@ -4,13 +4,18 @@
 
 #include <string>
 
+#include "base/file_lock.h"
 #include "hycrt/context.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
 
-// Called by all ranks together. `configFile` goes into a folder, too, where it exists.
-Status saveWeights(Context& ctx, const std::string& target, const std::string& configFile);
+// Keeps other runs from saving under `target` for as long as it is held. kUnavailable names who holds it.
+Result<FileLock> lockWeightsTarget(const std::string& target);
+
+// Called by all ranks together. `run` is the run's name, the same in all of them. `configFile` goes into a folder, too,
+// where it exists. What is whole but cannot be given its name stays, and the error says where.
+Status saveWeights(Context& ctx, const std::string& target, const std::string& run, const std::string& configFile);
 
 }  // namespace hycrt
 

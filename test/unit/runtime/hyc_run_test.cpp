@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "compiled_folder.h"
 #include "hycrt/safetensors.h"
 #include "hycrt/step_report.h"
 #include "run_command.h"
@@ -21,61 +22,7 @@ namespace {
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
-struct Layout {
-  int tp, pp, dp;
-  int ranks() const { return tp * pp * dp; }
-  int microBatches() const { return 4 / dp; }
-};
 constexpr Layout kOne{1, 1, 1}, kEight{2, 2, 2};
-
-// A compiled folder as hyc-compile would leave it, with the miniature's programs.
-class CompiledFolder {
- public:
-  explicit CompiledFolder(Layout layout, const std::string& planHash = "0000000000001234") {
-    std::filesystem::create_directory(folder_ / "bin");
-    for (int stage = 0; stage < layout.pp; ++stage) {
-      const std::string name = "miniature_" + std::to_string(layout.tp) + std::to_string(layout.pp) +
-                               std::to_string(layout.dp) + "_stage" + std::to_string(stage);
-      std::filesystem::create_symlink(std::string(MINIATURE_FOLDER) + "/" + name,
-                                      folder_ / ("bin/stage" + std::to_string(stage)));
-    }
-    folder_.write("manifest.json", manifest(layout, planHash));
-    std::string text;
-    for (int i = 0; i < 1000; ++i) text.push_back(static_cast<char>(64 + 60 * std::sin(i / 12.0)));
-    folder_.write("text", text);
-  }
-
-  std::vector<std::string> command(std::vector<std::string> more) const {
-    std::vector<std::string> words{HYC_RUN, path(), "--data", *this / "text", "--seed", "3", "--threads", "1"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  std::string path() const { return folder_.path(); }
-  std::string operator/(const std::string& name) const { return folder_ / name; }
-  const TemporaryFolder& files() const { return folder_; }
-
- private:
-  static std::string manifest(Layout layout, const std::string& planHash) {
-    const auto number = [](int value) { return std::to_string(value); };
-    std::string ranks;
-    for (int rank = 0; rank < layout.ranks(); ++rank) {
-      const int tp = rank % layout.tp, dp = rank / layout.tp % layout.dp, pp = rank / layout.tp / layout.dp;
-      ranks += (rank > 0 ? ", " : "") + std::string("{\"rank\": ") + number(rank) + ", \"tp\": " + number(tp) +
-               ", \"pp\": " + number(pp) + ", \"dp\": " + number(dp) + ", \"program\": \"bin/stage" + number(pp) +
-               "\"}";
-    }
-    return "{\"format_version\": 1, \"name\": \"miniature\", \"plan_hash\": \"" + planHash +
-           "\", \"mesh\": {\"tp\": " + number(layout.tp) + ", \"pp\": " + number(layout.pp) +
-           ", \"dp\": " + number(layout.dp) +
-           "}, \"batch\": {\"micro_batch\": 2, \"grad_accum\": " + number(layout.microBatches()) +
-           ", \"sequence\": 8}, \"schedule\": \"gpipe\", \"threads\": 0, \"nvme_path\": \"\", \"learning_rate\": "
-           "{\"rule\": \"linear\", \"base\": 0.5, "
-           "\"warmup_steps\": 2}, \"data\": \"tokens\", \"model_files\": [], \"ranks\": [" +
-           ranks + "]}";
-  }
-
-  TemporaryFolder folder_;
-};
 
 std::vector<hycrt::StepRecord> recordsOf(const std::string& path) {
   std::vector<hycrt::StepRecord> records;
@@ -218,15 +165,8 @@ class EndlessRun : public testing::Test {
 
   void expectAllGone() {
     // A killed launcher's ranks are reaped by whoever inherits them; that may take a moment.
-    for (int i = 0; i < 100 && !std::all_of(ranks_.begin(), ranks_.end(), isGone); ++i) usleep(10000);
-    for (pid_t rank : ranks_) EXPECT_TRUE(isGone(rank) || isZombie(rank)) << rank;
-  }
-
-  static bool isZombie(pid_t pid) {
-    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-    std::string number, name, state;
-    stat >> number >> name >> state;
-    return state == "Z";
+    for (int i = 0; i < 100 && !std::all_of(ranks_.begin(), ranks_.end(), hasEnded); ++i) usleep(10000);
+    for (pid_t rank : ranks_) EXPECT_TRUE(hasEnded(rank)) << rank;
   }
 
   CompiledFolder folder_{kEight};
@@ -258,6 +198,21 @@ TEST_F(EndlessRun, InterruptedEndsWith130AndLeavesNothing) {
   expectAllGone();
 }
 
+TEST_F(EndlessRun, QuitEndsWith131AndLeavesNothing) {
+  kill(command_->pid(), SIGQUIT);
+  const CommandResult result = command_->finish();
+  EXPECT_EQ(result.status, 131);
+  EXPECT_CONTAINS(result.errors, "stopped by SIGQUIT");
+  expectAllGone();
+}
+
+TEST_F(EndlessRun, WhoseReaderIsGoneEndsWith141AndLeavesNothing) {
+  kill(command_->pid(), SIGPIPE);
+  const CommandResult result = command_->finish();
+  EXPECT_EQ(result.status, 141);
+  expectAllGone();
+}
+
 TEST_F(EndlessRun, TerminatedEndsWith143AndLeavesNothing) {
   kill(command_->pid(), SIGTERM);
   EXPECT_EQ(command_->finish().status, 143);
@@ -278,7 +233,10 @@ TEST(Failure, OfARankByAbortComesThroughWithItsLastWords) {
   EXPECT_CONTAINS(result.errors, "rank 5: about to abort");
   EXPECT_CONTAINS(result.errors, "hyc-run: rank 5 (pp 1, dp 0, tp 1, program bin/stage1) was ended by SIGABRT");
   EXPECT_FALSE(std::filesystem::exists(folder / "w"));
-  EXPECT_FALSE(std::filesystem::exists(folder / "w.partial"));
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    EXPECT_NE(entry.path().filename().string()[0], 'w') << entry.path();
+    EXPECT_NE(entry.path().filename().string()[0], '.') << entry.path();
+  }
 }
 
 TEST(Failure, OfARankByItsOwnStatusIsTheRunsStatus) {
@@ -312,6 +270,12 @@ TEST(Failure, OnDataThatIsMissingOrEmptyIsOneDiagnostic) {
   result = runCommand({HYC_RUN, folder.path()});
   EXPECT_EQ(result.status, 64);
   EXPECT_EQ(result.errors, "hyc-run: error: the model reads data; give it with --data FILE\n");
+}
+
+TEST(CommandLine, TakesTheFolderBehindTwoDashes) {
+  CompiledFolder folder(kOne);
+  const CommandResult result = runCommand({HYC_RUN, "--data", folder / "text", "--steps", "1", "--", folder.path()});
+  EXPECT_EQ(result.status, 0) << result.errors;
 }
 
 TEST(Failure, OnDataOfNoKnownKindIsOneDiagnostic) {
@@ -386,6 +350,51 @@ TEST(Divergence, OfTheLastUpdateIsNotSaved) {
   EXPECT_CONTAINS(result.output, "step 1/1   loss ");
   EXPECT_CONTAINS(result.errors, "weight holds ");
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+}
+
+// What a rank says comes from files of strangers, too.
+TEST(Failure, SaysNothingThatATerminalWouldObey) {
+  CompiledFolder folder(kOne);
+  std::filesystem::remove(folder / "bin/stage0");
+  folder.files().write("bin/stage0", "#!/bin/sh\nprintf 'tensor \\033]0;owned\\007 \\302\\233m é\\n' >&2\nexit 65\n");
+  std::filesystem::permissions(folder / "bin/stage0", std::filesystem::perms::owner_all);
+  const CommandResult result = runCommand(folder.command({}));
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.errors, "rank 0: tensor \\x1b]0;owned\\x07 \\xc2\\x9bm é\n");
+}
+
+TEST(Stopping, AsksARankBeforeItMakesItEnd) {
+  for (const bool obeys : {true, false}) {
+    CompiledFolder folder(kOne);
+    std::filesystem::remove(folder / "bin/stage0");
+    folder.files().write("bin/stage0", "#!/bin/sh\ntrap 'touch " + (folder / "asked") + "; " +
+                                           (obeys ? "exit 0" : "true") + "' TERM\ntouch " + (folder / "ready") +
+                                           "\nwhile true; do sleep 0.01; done\n");
+    std::filesystem::permissions(folder / "bin/stage0", std::filesystem::perms::owner_all);
+    RunningCommand command(folder.command({}));
+    for (int i = 0; i < 1000 && !std::filesystem::exists(folder / "ready"); ++i) usleep(10000);
+    kill(command.pid(), SIGTERM);
+    const CommandResult result = command.finish();
+    EXPECT_EQ(result.status, 143);
+    EXPECT_TRUE(std::filesystem::exists(folder / "asked")) << "it was killed without a word";
+    EXPECT_LT(result.seconds, 3);
+  }
+}
+
+// A manifest that somebody changed asks for ranks that the programs were not made for: one process says so, not all.
+TEST(Failure, OfAManifestThatDoesNotFitComesBeforeThereAreRanks) {
+  CompiledFolder folder(kEight);
+  CompiledFolder larger({2, 2, 4});
+  std::filesystem::copy_file(larger / "manifest.json", folder / "manifest.json",
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::remove(folder / "bin/stage0");
+  folder.files().write("bin/stage0", "#!/bin/sh\necho started >> " + (folder / "started") + "\nexec " +
+                                         MINIATURE_FOLDER "/miniature_222_stage0 \"$@\"\n");
+  std::filesystem::permissions(folder / "bin/stage0", std::filesystem::perms::owner_all);
+  const CommandResult result = runCommand(folder.command({}));
+  EXPECT_NE(result.status, 0);
+  EXPECT_CONTAINS(result.errors, "rank 0: error: ");
+  EXPECT_EQ(folder.files().read("started"), "started\n");
 }
 
 TEST(Failure, OnOutputsThatCannotBeWrittenComesBeforeTraining) {

@@ -90,7 +90,7 @@ TEST(StatesInAFile, StartAndAreSavedAsThoseInMemory) {
       const ArenaBases arenas{ctx.arenas(), ctx.file()};
       HYCRT_RETURN_IF_ERROR(initializeStates(twin.program, ctx.at(), kSeed, {model}, arenas));
       for (const char* role : {"memory", "file", "model"}) {
-        HYCRT_RETURN_IF_ERROR(saveStates(ctx, role, folder / role, {}));
+        HYCRT_RETURN_IF_ERROR(saveStates(ctx, role, folder / role, "run", {}));
       }
       return {};
     });

@@ -78,3 +78,10 @@ CommandResult runCommand(const std::vector<std::string>& arguments, const Enviro
 }
 
 bool isGone(pid_t pid) { return kill(pid, 0) != 0; }
+
+bool hasEnded(pid_t pid) {
+  std::istringstream stat(contentOf("/proc/" + std::to_string(pid) + "/stat"));
+  std::string number, name, state;
+  stat >> number >> name >> state;
+  return state.empty() || state == "Z";
+}

@@ -42,4 +42,7 @@ CommandResult runCommand(const std::vector<std::string>& arguments, const Enviro
 // Neither running nor a zombie.
 bool isGone(pid_t pid);
 
+// Gone, or a zombie that nobody has waited for yet.
+bool hasEnded(pid_t pid);
+
 #endif  // HYC_TEST_RUNTIME_RUN_COMMAND_H_

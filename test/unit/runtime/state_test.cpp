@@ -334,7 +334,7 @@ std::string savedWith(Mesh mesh, const std::string& model, const std::string& pa
     Context& ctx = (*rank)->context();
     std::byte* arenas[] = {ctx.arena(0)};
     HYCRT_RETURN_IF_ERROR(initializeStates(stateful.program, at, kSeed, {model}, {arenas, nullptr}));
-    return saveStates(ctx, role, path, {divisor});
+    return saveStates(ctx, role, path, "run", {divisor});
   });
   for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.message, "");
   Result<std::string> bytes = readWholeFile(path, 1 << 20);
@@ -346,7 +346,7 @@ TEST(Saving, GivesTheSameFileFromEveryLayout) {
   const std::string model = folder.write("model", modelFile());
   const std::string one = savedWith(meshOf(1, 1, 1), model, folder / "one", 1, "parameter");
   EXPECT_EQ(savedWith(meshOf(3, 1, 2), model, folder / "six", 1, "parameter"), one);
-  EXPECT_FALSE(std::filesystem::exists(folder / "six.partial"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "six.run.partial"));
   Result<TensorDirectory> directory = readSafetensorsDirectory(folder / "one");
   ASSERT_TRUE(directory.ok()) << directory.status().message();
   EXPECT_EQ(directory->size(), 5u);
@@ -385,7 +385,7 @@ TEST(Saving, IntoAFolderThatIsNotThereFailsOnEveryRankAndLeavesNothing) {
     StatefulProgram stateful(meshOf(2, 1, 1));
     Result<std::unique_ptr<ConnectedRank>> rank = ConnectedRank::connect(stateful.program, environment);
     if (!rank.ok()) return rank.status();
-    return saveStates((*rank)->context(), "parameter", folder / "missing/file", {});
+    return saveStates((*rank)->context(), "parameter", folder / "missing/file", "run", {});
   });
   EXPECT_EQ(outcomes[0].code, StatusCode::kIo);
   EXPECT_EQ(outcomes[1].code, StatusCode::kPeerLost);
