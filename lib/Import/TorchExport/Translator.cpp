@@ -261,8 +261,9 @@ llvm::LogicalResult Translator::checkGradients() {
     bool isWanted = llvm::any_of(node.results, [&](const std::string &r) { return wanted.contains(canonical(r)); });
     if (isWanted && llvm::is_contained(detached, &node))
       return emitError(loc)
-             << "node \"" << node.name << "\" (" << node.target
-             << ") keeps the gradient from a parameter, which hyc does not; freeze what it depends on, or "
+             << "node \"" << node.name << "\" (" << node.target << ")"
+             << (node.keepsGradient ? ", called in torch.no_grad()," : "")
+             << " keeps the gradient from a parameter, which hyc does not; freeze what it depends on, or "
                 "export the model without it";
     if (isWanted)
       for (const Argument &argument : node.arguments)
