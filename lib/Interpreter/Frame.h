@@ -2,7 +2,7 @@
 #ifndef HYC_LIB_INTERPRETER_FRAME_H
 #define HYC_LIB_INTERPRETER_FRAME_H
 
-#include "OpTable.h"
+#include "Ops/OpTable.h"
 #include "dialects/Hyc/HycDialect.h"
 
 namespace hyc::interpreter {

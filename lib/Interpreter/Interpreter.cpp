@@ -2,7 +2,7 @@
 #include "hyc/Interpreter/Interpreter.h"
 
 #include "Frame.h"
-#include "Initializers.h"
+#include "Values/Initializers.h"
 
 using namespace mlir;
 using namespace hyc;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# No source file passes 800 lines, and each opens with a comment that says what it is. An include says nothing.
+# No source file passes 800 lines, and each opens with a comment that says what it is. An include says nothing. Files of unit
+# tests are named as those they test: NameTest.cpp in the compiler's rooms, name_test.cpp in those of runtime and kernels.
 #
 # Usage: files.sh SOURCE_ROOT
 set -euo pipefail
@@ -17,4 +18,14 @@ while IFS= read -r file; do
   fi
 done < <(find dialects include lib runtime kernels tools test \
            \( -name '*.h' -o -name '*.cpp' -o -name '*.td' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' \) | sort)
+for room in test/unit/*/; do
+  case $(basename "$room") in
+    runtime | kernels | cuda) wrong='[A-Z]' form=name_test.cpp ;;
+    *) wrong='^[a-z]' form=NameTest.cpp ;;
+  esac
+  while IFS= read -r name; do
+    echo "$room$name is named otherwise than its room's files, expected the form $form"
+    failed=1
+  done < <(find "$room" -name '*.cpp' -o -name '*.h' | sed 's|.*/||' | grep -E "$wrong" || true)
+done
 exit $failed

@@ -1,0 +1,183 @@
+// #hyc.file, #hyc.normal, #hyc.fill and dense initializers. Files are little-endian, and so must the machine be.
+#include "Values/Initializers.h"
+
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/StoredTypes.h"
+#include "hyc/Interpreter/Philox.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SwapByteOrder.h"
+#include <fstream>
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::interpreter;
+
+static_assert(llvm::sys::IsLittleEndianHost, "initializer files are read as they lie");
+
+static FailureOr<RankedTensorType> checkedType(Operation *op, RankedTensorType type, Arithmetic arithmetic) {
+  if (!type.hasStaticShape() || !countElements(type.getShape()) || !elementKind(type.getElementType(), arithmetic))
+    return op->emitError("the interpreter cannot hold ") << type, failure();
+  return type;
+}
+
+//===----------------------------------------------------------------------===//
+// Dense elements
+//===----------------------------------------------------------------------===//
+
+FailureOr<Tensor> hyc::interpreter::denseValue(Operation *op, Attribute attribute, Arithmetic arithmetic) {
+  auto elements = dyn_cast<DenseElementsAttr>(attribute);
+  auto tensorType = elements ? dyn_cast<RankedTensorType>(elements.getType()) : RankedTensorType();
+  if (!tensorType)
+    return op->emitError("the interpreter reads dense elements, not ") << attribute, failure();
+  if (failed(checkedType(op, tensorType, arithmetic)))
+    return failure();
+  ElementKind kind = *elementKind(tensorType.getElementType(), arithmetic);
+  Tensor tensor(kind, tensorType.getShape());
+  int64_t position = 0;
+  if (isFloat(kind)) {
+    if (elements.isSplat())
+      return Tensor::splat(kind, tensorType.getShape(), elements.getSplatValue<APFloat>().convertToDouble());
+    for (const APFloat &value : elements.getValues<APFloat>())
+      tensor.set(position++, value.convertToDouble());
+    return tensor;
+  }
+  int64_t *data = tensor.mutableData<int64_t>();
+  for (const APInt &value : elements.getValues<APInt>())
+    data[position++] = wrapInteger(kind, value.getSExtValue());
+  return tensor;
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+template <typename T> static void readElements(std::ifstream &file, Tensor &tensor) {
+  std::vector<T> stored(tensor.getNumElements());
+  file.read(reinterpret_cast<char *>(stored.data()), static_cast<std::streamsize>(stored.size() * sizeof(T)));
+  dispatchStorage(tensor.getKind(), [&](auto zero) {
+    auto *data = tensor.mutableData<decltype(zero)>();
+    for (size_t i = 0; i < stored.size(); ++i)
+      data[i] = static_cast<decltype(zero)>(stored[i]);
+  });
+}
+
+static void readHalfWidth(std::ifstream &file, ElementKind stored, Tensor &tensor) {
+  std::vector<uint16_t> bits(tensor.getNumElements());
+  file.read(reinterpret_cast<char *>(bits.data()), static_cast<std::streamsize>(bits.size() * sizeof(uint16_t)));
+  for (size_t i = 0; i < bits.size(); ++i)
+    tensor.set(static_cast<int64_t>(i), decodeHalfWidth(stored, bits[i]));
+}
+
+/// What relative paths start from: the folder asked for, else the one that the importer noted on the module.
+static StringRef folderOf(Operation *op, const Options &options) {
+  auto noted = op->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>("hyc.model_folder");
+  return options.baseDirectory.empty() && noted ? noted.getValue() : StringRef(options.baseDirectory);
+}
+
+static FailureOr<Tensor> readFile(Operation *op, FileAttr init, RankedTensorType type, const Options &options) {
+  SmallString<256> path(init.getPath());
+  if (!llvm::sys::path::is_absolute(path)) {
+    path = folderOf(op, options);
+    llvm::sys::path::append(path, init.getPath());
+  }
+  std::ifstream file(path.c_str(), std::ios::binary);
+  if (!file)
+    return op->emitError("cannot read initial values from \"") << path << "\"", failure();
+  file.seekg(0, std::ios::end);
+  int64_t bytes = static_cast<int64_t>(file.tellg());
+  Type stored = getStoredType(op, init, type.getElementType());
+  if (!canStartFrom(type.getElementType(), stored))
+    return op->emitError("cannot start ") << type << " from values of type " << stored, failure();
+  ElementKind typed = *elementKind(stored, Arithmetic::AsTyped);
+  int64_t elementBytes = typed == ElementKind::I1 ? 1 : stored.getIntOrFloatBitWidth() / 8;
+  int64_t needed = type.getNumElements() * elementBytes;
+  if (bytes < 0 || init.getOffset() > bytes || needed > bytes - init.getOffset())
+    return op->emitError("needs ") << needed << " bytes at offset " << init.getOffset() << " of \"" << path
+                                   << "\", which has " << bytes,
+           failure();
+  Tensor tensor(*elementKind(type.getElementType(), options.arithmetic), type.getShape());
+  file.seekg(init.getOffset());
+  switch (typed) {
+  case ElementKind::F32:
+    readElements<float>(file, tensor);
+    break;
+  case ElementKind::F64:
+    readElements<double>(file, tensor);
+    break;
+  case ElementKind::BF16:
+  case ElementKind::F16:
+    readHalfWidth(file, typed, tensor);
+    break;
+  case ElementKind::F8E4M3:
+  case ElementKind::F8E5M2:
+    return op->emitError("starts from 8-bit floats in \"") << path << "\", expected 16 bits or more", failure();
+  case ElementKind::I64:
+    readElements<int64_t>(file, tensor);
+    break;
+  case ElementKind::I32:
+    readElements<int32_t>(file, tensor);
+    break;
+  case ElementKind::I1:
+    readElements<uint8_t>(file, tensor);
+    break;
+  }
+  if (!file)
+    return op->emitError("cannot read initial values from \"") << path << "\"", failure();
+  return tensor;
+}
+
+//===----------------------------------------------------------------------===//
+// Rules
+//===----------------------------------------------------------------------===//
+
+static Tensor normalValues(StringRef name, NormalAttr init, RankedTensorType type, const Options &options) {
+  Tensor tensor(*elementKind(type.getElementType(), options.arithmetic), type.getShape());
+  double mean = init.getMean().getValueAsDouble(), stddev = init.getStddev().getValueAsDouble();
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i)
+    tensor.set(i, static_cast<float>(mean + stddev * standardNormal(options.seed, name, static_cast<uint64_t>(i))));
+  return tensor;
+}
+
+FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, const Options &options) {
+  StringRef name = cast<SymbolOpInterface>(symbol).getName();
+  if (auto param = dyn_cast<ParamOp>(symbol))
+    return initialValue(symbol, name, param.getWholeType(), param.getInit(), options);
+  auto state = cast<StateOp>(symbol);
+  if (!state.is(StateRole::compute) || !state.getParam())
+    return initialValue(symbol, name, state.getWholeType(), state.getInit(), options);
+  return initialCopy(symbol, *state.getParam(), state.getWholeType(), state.getInit(), options);
+}
+
+FailureOr<Tensor> hyc::interpreter::initialCopy(Operation *symbol, StringRef parameter, RankedTensorType type,
+                                                Attribute init, const Options &options) {
+  // Of the parameter's f32 values, which its own initialisation would round to too.
+  auto master = RankedTensorType::get(type.getShape(), Float32Type::get(type.getContext()));
+  FailureOr<Tensor> value = initialValue(symbol, parameter, master, init, options);
+  if (failed(value))
+    return failure();
+  return value->converted(*elementKind(type.getElementType(), options.arithmetic));
+}
+
+FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, StringRef name, RankedTensorType type,
+                                                 Attribute init, const Options &options) {
+  if (failed(checkedType(symbol, type, options.arithmetic)))
+    return failure();
+  ElementKind kind = *elementKind(type.getElementType(), options.arithmetic);
+  if (auto fill = dyn_cast<FillAttr>(init)) {
+    double value = fill.getValue().getValueAsDouble();
+    return Tensor::splat(kind, type.getShape(), type.getElementType().isF32() ? static_cast<float>(value) : value);
+  }
+  if (auto file = dyn_cast<FileAttr>(init))
+    return readFile(symbol, file, type, options);
+  auto normal = dyn_cast<NormalAttr>(init);
+  if (normal && isFloat(kind))
+    return normalValues(name, normal, type, options);
+  if (!isa<DenseElementsAttr>(init))
+    return symbol->emitError("the interpreter cannot start ") << type << " from " << init, failure();
+  FailureOr<Tensor> dense = denseValue(symbol, init, options.arithmetic);
+  if (succeeded(dense) && (dense->getKind() != kind || dense->getNumElements() != type.getNumElements()))
+    return symbol->emitError("starts ") << type << " from " << dense->describeType() << " values", failure();
+  return succeeded(dense) ? FailureOr<Tensor>(dense->reshaped(type.getShape())) : dense;
+}

@@ -1,0 +1,109 @@
+// Functions, windows and ops by number: one row each, with an op's variants beside it.
+#include "GradientCases.h"
+
+static GradientCase function(const std::string &op, double low, double high) {
+  return {op, {{"x", "3x5x", low, high}}, "3x5x", "%r = hyc." + op + " %x : tensor<3x5xf64>"};
+}
+
+/// x times a step of x, away from its jumps: the step counts as a constant.
+static GradientCase step(const std::string &op) {
+  return {
+      op, {{"x", "7x", 1.1, 1.4}}, "7x", "%s = hyc." + op + " %x : tensor<7xf64>\n%r = hyc.mul %x, %s : tensor<7xf64>"};
+}
+
+static std::vector<GradientCase> functionCases() {
+  return {function("tan", -1, 1),
+          function("asin", -0.8, 0.8),
+          function("acos", -0.8, 0.8),
+          function("atan", -2, 2),
+          function("sinh", -2, 2),
+          function("cosh", -2, 2),
+          function("asinh", -2, 2),
+          function("acosh", 1.3, 3),
+          function("atanh", -0.8, 0.8),
+          function("softplus", -3, 3),
+          step("floor"),
+          step("ceil"),
+          step("round"),
+          step("sign"),
+          // Quotients between 1.1 and 1.9 and their negatives: away from the jumps.
+          {"rem", {{"x", "7x", -2.6, -2.3}, {"y", "7x", 1.5, 1.9}}, "7x", "%r = hyc.rem %x, %y : tensor<7xf64>"},
+          {"reduce_prod",
+           {{"x", "2x3x5x", 0.5, 1.5}},
+           "3x",
+           "%r = hyc.reduce prod %x [0, 2] : (tensor<2x3x5xf64>) -> tensor<3xf64>"}};
+}
+
+/// Two zeros in one product, one in another, none in the third.
+static GradientCase productWithZeros() {
+  return {"reduce_prod_of_zeros",
+          {{"x", "3x4x", 0.5, 1.5}},
+          "3x",
+          "%m = hyc.constant dense<[[0.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]> : "
+          "tensor<3x4xf64>\n%z = hyc.constant dense<0.0> : tensor<3x4xf64>\n"
+          "%c = hyc.compare eq %m, %z : (tensor<3x4xf64>, tensor<3x4xf64>) -> tensor<3x4xi1>\n"
+          "%y = hyc.select %c, %z, %x : (tensor<3x4xi1>, tensor<3x4xf64>, tensor<3x4xf64>) -> tensor<3x4xf64>\n"
+          "%r = hyc.reduce prod %y [1] : (tensor<3x4xf64>) -> tensor<3xf64>"};
+}
+
+static GradientCase convolution(const std::string &name, const std::string &op, const std::string &lhs,
+                                const std::string &rhs, const std::string &result, const std::string &windows) {
+  auto type = [](const std::string &shape) { return "tensor<" + shape + "f64>"; };
+  return {name,
+          {{"x", lhs, -1, 1.2}, {"w", rhs, -0.9, 1.1}},
+          result,
+          "%r = hyc." + op + " %x, %w " + windows + " : (" + type(lhs) + ", " + type(rhs) + ") -> " + type(result)};
+}
+
+static std::vector<GradientCase> windowCases() {
+  const std::string plain = "strides [1] dilations [1] pads [0] [0]";
+  const std::string uneven = "strides [2, 1] dilations [1, 2] pads [1, 0] [2, 1]";
+  return {convolution("convolution_1d", "convolution", "2x3x7x", "4x3x3x", "2x4x5x", plain),
+          convolution("convolution_2d", "convolution", "2x3x6x5x", "4x3x3x2x", "2x4x4x4x", uneven),
+          convolution("convolution_groups", "convolution", "1x4x5x", "6x2x2x", "1x6x4x", plain + " {groups = 2 : i64}"),
+          convolution("convolution_each_channel", "convolution", "2x3x5x", "3x1x3x", "2x3x5x",
+                      "strides [1] dilations [1] pads [1] [1] {groups = 3 : i64}"),
+          convolution("convolution_3d", "convolution", "1x2x3x4x3x", "2x2x2x2x2x", "1x2x2x3x2x",
+                      "strides [1, 1, 1] dilations [1, 1, 1] pads [0, 0, 0] [0, 0, 0]"),
+          convolution("convolution_transpose", "convolution_transpose", "2x4x4x4x", "4x3x3x2x", "2x3x6x5x", uneven),
+          convolution("convolution_weight", "convolution_weight", "2x3x6x5x", "2x4x4x4x", "4x3x3x2x", uneven),
+          {"max_pool",
+           {{"x", "2x2x5x6x"}},
+           "2x2x3x3x",
+           "%r, %i = hyc.max_pool %x window [3, 2] strides [2, 2] dilations [1, 1] pads [1, 0] [1, 0] : "
+           "(tensor<2x2x5x6xf64>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3x3xi64>)"}};
+}
+
+static std::vector<GradientCase> indexCases() {
+  return {
+      {"gather_along_a_dimension",
+       {{"x", "2x5x3x"}},
+       "2x2x2x3x",
+       "%i = hyc.constant dense<[[4, 0], [0, 7]]> : tensor<2x2xi64>\n"
+       "%r = hyc.gather %x, %i dim 1 batch 0 : (tensor<2x5x3xf64>, tensor<2x2xi64>) -> tensor<2x2x2x3xf64>"},
+      {"gather_elementwise",
+       {{"x", "2x4x"}},
+       "2x3x",
+       "%i = hyc.constant dense<[[3, 3, 1], [0, 2, 0]]> : tensor<2x3xi64>\n"
+       "%r = hyc.gather %x, %i dim 1 batch 1 : (tensor<2x4xf64>, tensor<2x3xi64>) -> tensor<2x3xf64>"},
+      {"scatter",
+       {{"x", "2x3x2x"}},
+       "2x4x2x",
+       "%i = hyc.constant dense<[[3, 3, 1], [0, -1, 0]]> : tensor<2x3xi64>\n"
+       "%r = hyc.scatter sum %i, %x dim 1 batch 1 : (tensor<2x3xi64>, tensor<2x3x2xf64>) -> tensor<2x4x2xf64>"},
+      {"cumsum", {{"x", "2x4x3x"}}, "2x4x3x", "%r = hyc.cumsum %x dim 1 : tensor<2x4x3xf64>"},
+      {"cumsum_from_the_end", {{"x", "2x4x"}}, "2x4x", "%r = hyc.cumsum %x dim 1 reverse exclusive : tensor<2x4xf64>"},
+      {"argsort",
+       {{"x", "2x5x"}},
+       "2x5x",
+       "%i = hyc.argsort descending %x : (tensor<2x5xf64>) -> tensor<2x5xi64>\n"
+       "%r = hyc.gather %x, %i dim 1 batch 1 : (tensor<2x5xf64>, tensor<2x5xi64>) -> tensor<2x5xf64>"}};
+}
+
+std::vector<GradientCase> indexGradientCases() {
+  std::vector<GradientCase> all = functionCases();
+  all.push_back(productWithZeros());
+  for (auto more : {windowCases(), indexCases()})
+    all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
