@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 
+#include "hycrt/limits.h"
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/saved_weights.h"
@@ -54,6 +55,7 @@ int main(int argc, char** argv) {
     std::fputs(parsed->help.c_str(), stdout);
     return 0;
   }
+  hycrt::raiseDescriptorLimit();
   Result<int> status = launch(parsed->options, "hyc-" + hycrt::makeName());
   return status.ok() ? *status : fail(status.status());
 }
