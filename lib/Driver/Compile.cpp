@@ -20,6 +20,7 @@
 #include "hyc/Plan/SettingTable.h"
 #include "hyc/Support/ByteCount.h"
 #include "hyc/Target/Cpp.h"
+#include "hycrt/printable.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
@@ -375,7 +376,7 @@ Error Compilation::runSteps() {
 static void take(CompileResult &result, Error error) {
   llvm::handleAllErrors(std::move(error), [&](const DriverError &failure) {
     result.code = failure.getCode();
-    result.error = failure.getMessage();
+    result.error = hycrt::printable(failure.getMessage());
   });
 }
 
@@ -383,7 +384,7 @@ CompileResult Compilation::run() {
   CompileResult result;
   take(result, runSteps());
   if (result && emit >= EmitKind::Account)
-    result.summary = summarize();
+    result.summary = hycrt::printable(summarize());
   result.diagnostics = diagnostics.take();
   result.plan = std::move(compiled.plan);
   if (result && emit >= EmitKind::Account)

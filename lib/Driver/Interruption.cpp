@@ -17,7 +17,7 @@
 using namespace hyc;
 
 namespace {
-constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array<int, 5> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
 
 struct Registry {
   std::mutex mutex;

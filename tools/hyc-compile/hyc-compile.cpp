@@ -5,6 +5,7 @@
 #include "hyc/Driver/Interruption.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
@@ -12,6 +13,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <unistd.h>
 
 using namespace llvm;
 
@@ -51,7 +53,18 @@ static int report(const hyc::CompileResult &result) {
   outs().flush();
   if (!result.error.empty())
     errs() << "hyc-compile: error: " << result.error << "\n";
-  return static_cast<int>(result.code);
+  if (!outs().has_error() || !result)
+    return static_cast<int>(result.code);
+  errs() << "hyc-compile: error: cannot write to standard output: " << outs().error().message() << "\n";
+  outs().clear_error();
+  return static_cast<int>(hyc::ExitCode::Io);
+}
+
+/// What LLVM ends the process for: of a stream that could not be written, help among them, and of faults.
+static void endFatally(void *, const char *reason, bool) {
+  bool isStream = StringRef(reason).contains("IO failure on output stream");
+  errs() << "hyc-compile: error: " << (isStream ? "cannot write: " : "") << reason << "\n";
+  _exit(static_cast<int>(isStream ? hyc::ExitCode::Io : hyc::ExitCode::Internal));
 }
 
 static int compileAndReport(const hyc::CompileOptions &options, const hyc::Toolchain &toolchain) {
@@ -72,6 +85,7 @@ static int compileAndReport(const hyc::CompileOptions &options, const hyc::Toolc
 
 int main(int argc, char **argv) {
   InitLLVM initialize(argc, argv);
+  install_fatal_error_handler(endFatally);
   dropLibraryOptions();
   Flags flags;
   const int usage = static_cast<int>(hyc::ExitCode::Usage);

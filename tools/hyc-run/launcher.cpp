@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "hycrt/printable.h"
 #include "hycrt/token.h"
 
 extern char** environ;
@@ -24,6 +25,7 @@ using hycrt::Result;
 using hycrt::Status;
 
 constexpr int kPollMs = 500;
+constexpr int kGraceMs = 1000, kGracePollMs = 5;  // from SIGTERM to SIGKILL
 
 bool sets(const std::string& assignment, const std::vector<std::string>& assignments) {
   const std::string name = assignment.substr(0, assignment.find('=') + 1);
@@ -56,6 +58,8 @@ Launcher::~Launcher() {
 
 Result<int> Launcher::run() {
   HYCRT_RETURN_IF_ERROR(prepare());
+  HYCRT_RETURN_IF_ERROR(checkProgram());
+  if (exitStatus_ != 0) return exitStatus_;
   HYCRT_RETURN_IF_ERROR(startRanks());
   while (anyRunning()) watch();
   for (size_t rank = 0; rank < ranks_.size(); ++rank) passOn(static_cast<int>(rank));
@@ -84,7 +88,7 @@ Status Launcher::prepare() {
   std::signal(SIGCHLD, SIG_DFL);  // where it was inherited as ignored, ends could not be waited for
   sigset_t signals;
   sigemptyset(&signals);
-  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, &formerSignals_);
   signalFd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signalFd_ < 0) return hycrt::errnoError("cannot wait for signals", errno);
@@ -124,14 +128,33 @@ std::vector<std::string> Launcher::environmentFor(int rank) const {
   return own;
 }
 
+RankCommand Launcher::commandFor(int rank) const {
+  RankCommand command;
+  command.arguments = argumentsFor(rank);
+  command.environment = environmentFor(rank);
+  command.recordFd = recordWrite_;
+  command.signals = formerSignals_;
+  return command;
+}
+
+// A manifest may ask for ranks by the hundred that its programs were not compiled for: one says so.
+Status Launcher::checkProgram() {
+  if (manifest_.ranks.size() == 1) return {};
+  RankCommand command = commandFor(0);
+  command.recordFd = -1;
+  command.environment.push_back("HYC_CHECK_ONLY=1");
+  Result<RankProcess> process = RankProcess::start(command);
+  if (!process.ok()) return process.status();
+  ranks_.push_back(std::move(*process));
+  while (anyRunning()) watch();
+  passOn(0);
+  ranks_.clear();
+  return {};
+}
+
 Status Launcher::startRanks() {
   for (size_t rank = 0; rank < manifest_.ranks.size(); ++rank) {
-    RankCommand command;
-    command.arguments = argumentsFor(static_cast<int>(rank));
-    command.environment = environmentFor(static_cast<int>(rank));
-    command.recordFd = recordWrite_;
-    command.signals = formerSignals_;
-    Result<RankProcess> process = RankProcess::start(command);
+    Result<RankProcess> process = RankProcess::start(commandFor(static_cast<int>(rank)));
     if (!process.ok()) return process.status();
     ranks_.push_back(std::move(*process));
   }
@@ -162,7 +185,7 @@ void Launcher::passOn(int rank) {
     if (stopping_ && rank != failedRank_) return;
     for (const std::string& line : lines) {
       display_.clear();
-      std::fprintf(to, "rank %d: %s\n", rank, line.c_str());
+      std::fprintf(to, "rank %d: %s\n", rank, hycrt::printable(line).c_str());
     }
     if (!lines.empty()) std::fflush(to);
   };
@@ -233,8 +256,17 @@ void Launcher::reportFailure(int rank, const RankEnd& end) {
                ranks_.size() > 1 ? "; the other ranks were ended" : "");
 }
 
+// Asked first, so that what is not hycrt's in a rank may clean up, and made to after a while.
 void Launcher::stopAll() {
   stopping_ = true;
+  for (const RankProcess& rank : ranks_) rank.askToEnd();
+  for (int waited = 0; anyRunning() && waited < kGraceMs; waited += kGracePollMs) {
+    RankEnd ignored;
+    for (RankProcess& rank : ranks_) {
+      if (rank.isRunning()) rank.pollEnd(&ignored);
+    }
+    if (anyRunning()) poll(nullptr, 0, kGracePollMs);
+  }
   for (RankProcess& rank : ranks_) rank.kill();
 }
 

@@ -28,7 +28,9 @@ class Launcher {
 
  private:
   hycrt::Status prepare();
+  hycrt::Status checkProgram();
   hycrt::Status startRanks();
+  RankCommand commandFor(int rank) const;
   std::vector<std::string> argumentsFor(int rank) const;
   std::vector<std::string> environmentFor(int rank) const;
 

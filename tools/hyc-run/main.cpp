@@ -9,6 +9,7 @@
 #include "hycrt/limits.h"
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
+#include "hycrt/printable.h"
 #include "hycrt/saved_weights.h"
 #include "hycrt/token.h"
 #include "launcher.h"
@@ -42,8 +43,14 @@ Result<int> launch(hycrt::RunOptions options, const std::string& runName) {
 }
 
 int fail(const Status& status) {
-  std::fprintf(stderr, "hyc-run: error: %s\n", status.message().c_str());
+  std::fprintf(stderr, "hyc-run: error: %s\n", hycrt::printable(status.message()).c_str());
   return status.exitCode();
+}
+
+// What was printed and nobody got is a failure of a run that has none else.
+int finish(int status) {
+  const bool printed = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  return printed || status != 0 ? status : fail(hycrt::errnoError("cannot write to standard output", errno));
 }
 
 }  // namespace
@@ -53,9 +60,9 @@ int main(int argc, char** argv) {
   if (!parsed.ok()) return fail(parsed.status());
   if (!parsed->help.empty()) {
     std::fputs(parsed->help.c_str(), stdout);
-    return 0;
+    return finish(0);
   }
   hycrt::raiseDescriptorLimit();
   Result<int> status = launch(parsed->options, "hyc-" + hycrt::makeName());
-  return status.ok() ? *status : fail(status.status());
+  return finish(status.ok() ? *status : fail(status.status()));
 }

@@ -147,6 +147,10 @@ bool RankProcess::pollEnd(RankEnd* end) {
   return true;
 }
 
+void RankProcess::askToEnd() const {
+  if (pid_ > 0) ::kill(-pid_, SIGTERM);
+}
+
 void RankProcess::kill() {
   if (pid_ <= 0) return;
   // Before it is reaped the number cannot belong to anyone else.

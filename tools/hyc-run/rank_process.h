@@ -58,6 +58,9 @@ class RankProcess {
   // Whether it has ended; reaps it then, together with whatever is left of its process group.
   bool pollEnd(RankEnd* end);
 
+  // SIGTERM to its whole process group, if it runs.
+  void askToEnd() const;
+
   // SIGKILL to its whole process group, and waits for its end.
   void kill();
 

@@ -1,5 +1,5 @@
-// Interruption: on Ctrl-C, kill or hang-up, ends the host compilers that are running and removes what is half written,
-// then ends this process with 128 + the signal.
+// Interruption: on Ctrl-C, Ctrl-\, kill, hang-up or a reader of the output that has gone, ends the host compilers that
+// are running and removes what is half written, then ends this process with 128 + the signal.
 #ifndef HYC_DRIVER_INTERRUPTION_H
 #define HYC_DRIVER_INTERRUPTION_H
 

@@ -41,15 +41,14 @@ static std::vector<std::string> compileFlags(const Toolchain &toolchain) {
 }
 
 /// Runs `command` without a shell, its output in `logPath`; the failure quotes the beginning of that.
-static Error run(ArrayRef<std::string> command, const std::string &logPath, StringRef what) {
-  SmallVector<StringRef> arguments(command.begin(), command.end());
-  std::optional<StringRef> redirects[] = {StringRef("/dev/null"), StringRef(logPath), StringRef(logPath)};
+static Error run(const ProcessGroup &group, ArrayRef<std::string> command, const std::string &logPath, StringRef what) {
+  Expected<pid_t> pid = group.start(command, logPath);
+  if (!pid)
+    return makeError(ExitCode::Unavailable,
+                     "cannot start the host compiler '" + command.front() + "': " + toString(pid.takeError()));
   std::string problem;
-  bool failedToStart = false;
-  sys::ProcessInfo process =
-      sys::ExecuteNoWait(command.front(), arguments, std::nullopt, redirects, 0, &problem, &failedToStart);
-  if (failedToStart)
-    return makeError(ExitCode::Unavailable, "cannot start the host compiler '" + command.front() + "': " + problem);
+  sys::ProcessInfo process;
+  process.Pid = process.Process = *pid;
   Interruption::addChild(process.Pid);
   sys::ProcessInfo ended = sys::Wait(process, std::nullopt, &problem);
   Interruption::forgetChild(process.Pid);
@@ -110,7 +109,7 @@ Error HostCompiler::compile(StringRef source) {
   std::string key = hashParts({environmentHash, source, architectures, (*text)->getBuffer()});
   if (cache.fetch(key, object))
     return Error::success();
-  if (Error error = run(command, object + ".log", source))
+  if (Error error = run(group, command, object + ".log", source))
     return error;
   cache.store(key, object);
   return Error::success();
@@ -182,7 +181,7 @@ Error HostCompiler::link(const ExecutableJob &job) {
       if (StringRef(library).contains(".so"))
         command.push_back("-Wl,-rpath," + sys::path::parent_path(library).str());
   append_range(command, toolchain.linkFlags);
-  return run(command, job.output + ".log", "linking " + sys::path::filename(job.output).str());
+  return run(group, command, job.output + ".log", "linking " + sys::path::filename(job.output).str());
 }
 
 /// Another version of a compiler is another file, also where a link of the same name leads to it.

@@ -7,6 +7,7 @@
 #define HYC_LIB_DRIVER_BUILD_HOSTCOMPILER_H
 
 #include "Build/ObjectCache.h"
+#include "Build/ProcessGroup.h"
 #include "hyc/Driver/CompileListener.h"
 #include "hyc/Driver/Toolchain.h"
 #include "llvm/ADT/StringRef.h"
@@ -42,6 +43,7 @@ private:
   std::string sourceFolder, objectFolder;
   CompileListener listener;
   ObjectCache cache = ObjectCache::ofUser();
+  ProcessGroup group;
   std::string environmentHash; ///< of all that sources have in common
 };
 

@@ -1,6 +1,8 @@
 // A flat folder of <hash>.o files.
 #include "Build/ObjectCache.h"
 
+#include "Folder/UniqueName.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -76,8 +78,7 @@ bool ObjectCache::fetch(StringRef key, StringRef object) const {
 void ObjectCache::write(StringRef key, StringRef contents) const {
   if (folder.empty())
     return;
-  SmallString<128> aside;
-  sys::fs::createUniquePath(pathOf(key) + ".%%%%%%%%", aside, /*MakeAbsolute=*/false);
+  const std::string aside = folder + "/" + uniqueName(key.str() + ".");
   if (!writeTo(aside, (contents + seal(key, contents)).str()) || sys::fs::rename(aside, pathOf(key)))
     sys::fs::remove(aside);
 }

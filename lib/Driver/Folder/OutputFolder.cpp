@@ -1,6 +1,8 @@
 // Staging, what may be replaced, and the renames at the end.
 #include "Folder/OutputFolder.h"
 
+#include "Folder/UniqueName.h"
+
 #include "hyc/Driver/Interruption.h"
 #include "hyc/Support/DriverError.h"
 #include "llvm/ADT/STLExtras.h"
@@ -110,13 +112,12 @@ Error OutputFolder::createFolders() {
 }
 
 Error OutputFolder::createStaging() {
-  SmallString<128> path;
-  sys::fs::createUniquePath(folder + "/" + kStagingPrefix + "%%%%%%%%", path, /*MakeAbsolute=*/false);
-  Interruption::addPath(std::string(path));
+  const std::string path = folder + "/" + uniqueName(kStagingPrefix.str());
+  Interruption::addPath(path);
   std::error_code error;
-  if (!fs::create_directory(std::string(path), error))
+  if (!fs::create_directory(path, error))
     return ioError("cannot write in folder '" + folder + "'", error);
-  staging = std::string(path);
+  staging = path;
   // Locked before it says what it is: nobody takes it for abandoned in between.
   lock = ::open((staging + "/" + kLock).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) != 0 ||
@@ -321,16 +322,16 @@ Error hyc::writeFileWhole(StringRef path, StringRef contents, ArrayRef<InputPath
   if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
     return writeFile(path.str(), contents); // a device or a pipe
   // Through a link, as compilers do.
-  const std::string target = fs::exists(status) ? fs::canonical(path.str(), error).string() : path.str();
-  SmallString<128> aside;
-  sys::fs::createUniquePath(target + ".%%%%%%%%", aside, /*MakeAbsolute=*/false);
-  Interruption::addPath(std::string(aside));
-  Error failure = writeFile(std::string(aside), contents);
+  const fs::path target = fs::exists(status) ? fs::canonical(path.str(), error) : fs::path(path.str());
+  // Of its own name, which a target of the longest that there may be leaves no room to lengthen.
+  const std::string aside = (target.parent_path() / uniqueName(".hyc-")).string();
+  Interruption::addPath(aside);
+  Error failure = writeFile(aside, contents);
   if (!failure)
-    if ((error = sys::fs::rename(aside, target)))
+    if ((error = sys::fs::rename(aside, target.string())))
       failure = ioError("cannot write '" + path + "'", error);
   if (failure)
     sys::fs::remove(aside);
-  Interruption::forgetPath(std::string(aside));
+  Interruption::forgetPath(aside);
   return failure;
 }

@@ -1,6 +1,7 @@
 // Locations are shown as the model knows them: file:line:column for text, names for nodes of a graph.
 #include "Model/DiagnosticCollector.h"
 
+#include "hycrt/printable.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
 #include "mlir/IR/MLIRContext.h"
@@ -66,7 +67,7 @@ void DiagnosticCollector::collect(Diagnostic &diagnostic) {
 
 std::string CompileDiagnostic::str() const {
   constexpr const char *names[] = {"error", "warning", "note"};
-  return location + ": " + names[severity] + ": " + message;
+  return hycrt::printable(location + ": " + names[severity] + ": " + message);
 }
 
 llvm::Error DiagnosticCollector::failure(ExitCode otherwise) const {

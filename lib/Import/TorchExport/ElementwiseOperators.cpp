@@ -144,7 +144,7 @@ void dropout(NodeTranslation &node) {
   if (node.boolean("train", false) && node.number("p", 0.5) != 0)
     node.error() << "drops values at random; export the model in eval mode or with dropout 0";
   else
-    node.finish(node.tensor("input"));
+    node.finish(node.tensor(node.has("input") ? "input" : "self")); // the latter where it writes in place
 }
 } // namespace
 

@@ -49,6 +49,7 @@ struct Node {
   std::string scope;        ///< path of the module whose forward called it
   std::vector<Argument> arguments;
   std::vector<std::string> results;       ///< as the program calls them
+  bool keepsGradient = false;             ///< called where no gradient is taken: torch.no_grad()
   std::shared_ptr<const NameMap> inGraph; ///< of the graph within the graph that the node is from, if any
 
   /// The program's name of a value that an argument names.

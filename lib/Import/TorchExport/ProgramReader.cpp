@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
+#include <utility>
 
 using namespace hyc;
 using namespace hyc::torchexport;
@@ -43,6 +44,7 @@ private:
   const Archive &archive;
   Program program;
   llvm::StringMap<size_t> storedByName; // names of the model, ties included
+  bool keepsGradient = false;           // of the nodes that are read now
   llvm::StringMap<size_t> storedByForm; // by place, type and sizes
 };
 } // namespace
@@ -355,8 +357,11 @@ Error ProgramReader::readValues(const JsonValue &graph, const NameMap *names) {
   for (const JsonValue::Member &member : *values->getObject()) {
     auto renamed = names ? names->find(member.key) : NameMap::const_iterator();
     StringRef name = names && renamed != names->end() ? StringRef(renamed->second) : StringRef(member.key);
-    if (Error error = readMeta(member.key, member.value, program.values[name]))
+    // What a graph within the graph is given has a name and a type already.
+    TensorMeta meta;
+    if (Error error = readMeta(member.key, member.value, meta))
       return error;
+    program.values[name] = std::move(meta);
   }
   return Error::success();
 }
@@ -397,14 +402,19 @@ Error ProgramReader::inlineGraph(const Node &call, int depth) {
       return refuse("gives its graph something other than tensors");
     (*names)[inner] = call.nameOf(outer);
   }
+  bool before = keepsGradient;
+  if (call.target == "higher_order.wrap_with_set_grad_enabled")
+    keepsGradient = !call.arguments.front().value->getBool().value_or(true);
   if (Error error = readNodes(*graph, names, depth + 1))
     return error;
+  bool inside = std::exchange(keepsGradient, before);
   for (auto [index, output] : llvm::enumerate(outputs)) {
     Node alias;
     alias.name = call.name + "/" + std::to_string(index);
     alias.target = "aten.alias.default";
     alias.scope = call.scope;
     alias.inGraph = names;
+    alias.keepsGradient = inside;
     alias.results = {call.results[index]};
     if (nameIn(output).empty())
       return refuse("takes something other than tensors from its graph");
@@ -420,6 +430,7 @@ Error ProgramReader::readNodes(const JsonValue &graph, std::shared_ptr<const Nam
   for (const JsonValue &json : arrayOf(graph, "nodes")) {
     Node node;
     node.inGraph = names;
+    node.keepsGradient = keepsGradient;
     if (Error error = readNode(json, node))
       return error;
     if (!onlyCallsItsGraph(node.target)) {

@@ -152,7 +152,7 @@ void embedding(NodeTranslation &node) {
 void concat(NodeTranslation &node) {
   const auto type = node.resultMeta();
   int64_t dim = node.dimension("dim", static_cast<int64_t>(type.sizes.size()), 0);
-  node.finish(node.emit("Concat", node.tensors("tensors"), {{{"axis", dim}}}));
+  node.finish(node.emit("Concat", node.joinedTensors("tensors"), {{{"axis", dim}}}));
 }
 
 void stack(NodeTranslation &node) {

@@ -252,7 +252,7 @@ llvm::LogicalResult Translator::checkGradients() {
   std::vector<const Node *> detached; // of what depends on a parameter
   for (const Node &node : program.nodes)
     if (takes(node, trained)) {
-      if (StringRef(node.target).starts_with("aten.detach"))
+      if (StringRef(node.target).starts_with("aten.detach") || node.keepsGradient)
         detached.push_back(&node);
       for (const std::string &result : node.results)
         trained.insert(canonical(result));
@@ -261,8 +261,9 @@ llvm::LogicalResult Translator::checkGradients() {
     bool isWanted = llvm::any_of(node.results, [&](const std::string &r) { return wanted.contains(canonical(r)); });
     if (isWanted && llvm::is_contained(detached, &node))
       return emitError(loc)
-             << "node \"" << node.name << "\" (" << node.target
-             << ") keeps the gradient from a parameter, which hyc does not; freeze what it depends on, or "
+             << "node \"" << node.name << "\" (" << node.target << ")"
+             << (node.keepsGradient ? ", called in torch.no_grad()," : "")
+             << " keeps the gradient from a parameter, which hyc does not; freeze what it depends on, or "
                 "export the model without it";
     if (isWanted)
       for (const Argument &argument : node.arguments)
@@ -353,6 +354,19 @@ std::vector<Name> NodeTranslation::tensors(StringRef name) {
     names.push_back(value.empty() ? "" : owner.nameOf(node.nameOf(value)));
   }
   return names;
+}
+
+std::vector<Name> NodeTranslation::joinedTensors(StringRef name) {
+  std::vector<Name> all = tensors(name), kept;
+  const Argument *argument = find(name);
+  for (size_t i = 0; i < all.size() && !hasFailed; ++i) {
+    auto meta = owner.program.values.find(node.nameOf(tensorNameOf((*argument->value->getArray())[i])));
+    bool isNothing =
+        meta != owner.program.values.end() && meta->second.sizes.size() == 1 && meta->second.sizes.front().value == 0;
+    if (!isNothing)
+      kept.push_back(all[i]);
+  }
+  return kept.empty() ? all : kept;
 }
 
 int64_t NodeTranslation::integer(StringRef name, std::optional<int64_t> otherwise) {
@@ -483,7 +497,7 @@ const TensorMeta &NodeTranslation::resultMeta(size_t index) {
 
 int64_t NodeTranslation::sizeOf(StringRef argument, int64_t dim) {
   const TensorMeta &meta = metaOf(argument);
-  if (dim < static_cast<int64_t>(meta.sizes.size()) && meta.sizes[dim].value)
+  if (dim >= 0 && dim < static_cast<int64_t>(meta.sizes.size()) && meta.sizes[dim].value)
     return *meta.sizes[dim].value;
   if (!hasFailed)
     error() << "needs dimension " << dim << " of '" << argument << "' to be a number; export with that size fixed";

@@ -79,6 +79,8 @@ public:
   bool has(llvm::StringRef name) const { return find(name) != nullptr; }
   Name tensor(llvm::StringRef name);
   std::vector<Name> tensors(llvm::StringRef name);
+  /// Those of a list to be joined: torch takes a vector of no elements for nothing, whatever the others' rank.
+  std::vector<Name> joinedTensors(llvm::StringRef name);
   int64_t integer(llvm::StringRef name, std::optional<int64_t> otherwise = std::nullopt);
   std::vector<int64_t> integers(llvm::StringRef name);
   double number(llvm::StringRef name, std::optional<double> otherwise = std::nullopt);

@@ -199,6 +199,7 @@ LogicalResult CallPrinter::print(rank::CallOp op) {
   if (function.header)
     out.include(function.header);
   comment(call);
+  printGuards(call);
   printCall(call, function.text);
   return success();
 }

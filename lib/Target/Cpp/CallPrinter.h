@@ -39,6 +39,8 @@ protected:
   virtual std::optional<std::string> scalarText(const KernelCall &call, const kernels::Field &field) = 0;
   /// Stands before the call itself.
   virtual std::string conditionOf(const KernelCall &call) { return ""; }
+  /// What has to be checked in front of the call.
+  virtual void printGuards(const KernelCall &call) {}
 
   /// `text` of a description (kernels/description.h says what is replaced).
   std::string expand(const KernelCall &call, llvm::StringRef text);

@@ -1,7 +1,10 @@
 // Arguments, results, dispatch, and where values lie.
 #include "FunctionLowering.h"
 
+#include "dialects/Rank/IndexChecks.h"
 #include "hyc/Analysis/Workspaces.h"
+
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -275,16 +278,21 @@ rank::CallOp FunctionLowering::call(Operation *op, StringRef kernel, ValueRange 
 // Arguments and results
 //===----------------------------------------------------------------------===//
 
+/// Whether an op's results hold nothing but its operands' numbers, in another order or width.
+static bool keepsNumbers(Operation *op) {
+  if (auto convert = dyn_cast<ConvertOp>(op))
+    return isa<IntegerType>(cast<RankedTensorType>(convert.getOperand().getType()).getElementType()) &&
+           isa<IntegerType>(cast<RankedTensorType>(convert.getType()).getElementType());
+  return isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp>(op);
+}
+
 /// What the uses of an input make of its numbers, all of them together.
 static IndexUse indexUseOf(Value ids) {
   IndexUse all;
   for (OpOperand &use : ids.getUses()) {
     IndexUse one;
-    auto convert = dyn_cast<ConvertOp>(use.getOwner());
-    if (convert && isa<IntegerType>(cast<RankedTensorType>(convert.getType()).getElementType()))
-      one = indexUseOf(convert->getResult(0));
-    else if (isa<ReshapeOp>(use.getOwner()))
-      one.bound = indexUseOf(use.getOwner()->getResult(0)).bound;
+    if (keepsNumbers(use.getOwner()))
+      one = indexUseOf(use.getOwner()->getResult(0));
     else if (auto indexUse = LoweringTable::get().find(use.getOwner()).indexUse)
       one = indexUse(use);
     all.bound = std::min(all.bound, one.bound);
@@ -295,6 +303,34 @@ static IndexUse indexUseOf(Value ids) {
   if (all.isLookup)
     all.uncounted.reset();
   return all;
+}
+
+/// Whether numbers are known to be below `bound`, or are a label that is not counted: those of an input, whose bound is
+/// the least of all that use it, of a constant, of an order, and what was checked when it was saved.
+static bool areBounded(FuncOp function, Value numbers, int64_t bound, std::optional<int64_t> uncounted) {
+  if (auto argument = dyn_cast<BlockArgument>(numbers))
+    return function.getArgAttr(argument.getArgNumber(), "hyc.input") ||
+           function.getArgAttr(argument.getArgNumber(), "hyc.saved");
+  Operation *op = numbers.getDefiningOp();
+  if (keepsNumbers(op))
+    return llvm::all_of(op->getOperands(),
+                        [&](Value operand) { return areBounded(function, operand, bound, uncounted); });
+  if (auto order = dyn_cast<ArgSortOp>(op))
+    return cast<RankedTensorType>(order.getType()).getShape().back() <= bound;
+  DenseIntElementsAttr constant;
+  return matchPattern(numbers, m_Constant(&constant)) && llvm::all_of(constant, [&](const APInt &number) {
+           int64_t value = number.getSExtValue();
+           return (value >= 0 && value < bound) || (uncounted && value == *uncounted);
+         });
+}
+
+void FunctionLowering::boundIndices(rank::CallOp call, Value indices, StringRef operand, int64_t bound) {
+  auto uncounted = call->getAttrOfType<IntegerAttr>("ignore_index");
+  if (bound == INT64_MAX ||
+      areBounded(source, indices, bound, uncounted ? std::optional(uncounted.getInt()) : std::nullopt))
+    return;
+  call->setAttr(rank::kIndexBound, builder.getI64IntegerAttr(bound));
+  call->setAttr(rank::kIndexOperand, builder.getStringAttr(operand));
 }
 
 LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {

@@ -120,6 +120,10 @@ private:
                       dist::AxisListAttr flat = {});
   int64_t memberCount(dist::GroupAttr group);
 
+  /// Marks a call whose indices, the operand that `operand` names, come from the model's own computation: they are
+  /// compared with `bound` when they are used. What comes from an input as it is, the loader has compared.
+  void boundIndices(rank::CallOp call, mlir::Value indices, llvm::StringRef operand, int64_t bound);
+
   // Flat shards.
   llvm::LogicalResult lowerFlatAllGather(dist::AllGatherStartOp op);
   llvm::LogicalResult lowerFlatReduceScatter(dist::ReduceScatterStartOp op);

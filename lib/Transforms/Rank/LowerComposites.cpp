@@ -82,12 +82,19 @@ template <> LogicalResult FunctionLowering::lower(AttentionGradOp op) {
 // embedding
 //===----------------------------------------------------------------------===//
 
+static IndexUse embeddedIds(OpOperand &use);
+
 template <> LogicalResult FunctionLowering::lower(EmbeddingOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
   SmallVector<Value> ins{denseBufferOf(op.getIds()), denseBufferOf(op.getTable())};
   if (op.getOffset())
     ins.push_back(bufferOf(op.getOffset()));
-  call(op, "embedding", result, ins);
+  rank::CallOp picks = call(op, "embedding", result, ins);
+  // A table that is no parameter is whole where no shard of it begins elsewhere.
+  int64_t rows = embeddedIds(op->getOpOperand(0)).bound;
+  if (rows == INT64_MAX && !op.getOffset())
+    rows = cast<RankedTensorType>(op.getTable().getType()).getDimSize(0);
+  boundIndices(picks, op.getIds(), "ids", rows);
   buffers[op.getResult()] = result;
   return success();
 }
@@ -112,8 +119,9 @@ template <> LogicalResult FunctionLowering::lower(CrossEntropyOp op) {
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
   outs.push_back(allocate(rank::BufferType::get(cast<RankedTensorType>(op.getLse().getType())), kActivations,
                           op.getLoc(), getId(op)));
-  call(op, "cross_entropy", outs, {rowsBufferOf(op.getLogits()), denseBufferOf(op.getLabels())},
-       named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
+  rank::CallOp loss = call(op, "cross_entropy", outs, {rowsBufferOf(op.getLogits()), denseBufferOf(op.getLabels())},
+                           named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
+  boundIndices(loss, op.getLabels(), "labels", cast<RankedTensorType>(op.getLogits().getType()).getShape().back());
   return success();
 }
 

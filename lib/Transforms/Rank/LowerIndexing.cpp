@@ -6,6 +6,10 @@ using namespace hyc;
 
 static Type elementOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getElementType(); }
 
+static int64_t sizeAlong(Value tensor, uint64_t dim) {
+  return cast<RankedTensorType>(tensor.getType()).getDimSize(static_cast<unsigned>(dim));
+}
+
 /// The kernels take their numbers as i64.
 static LogicalResult checkIndices(Operation *op, Value indices) {
   if (elementOf(indices).isSignlessInteger(64))
@@ -25,7 +29,9 @@ template <> LogicalResult FunctionLowering::lower(GatherOp op) {
     return failure();
   Value data = denseBufferOf(op.getData()), indices = denseBufferOf(op.getIndices());
   Value rows = destinationOf(op.getResult(), Layout::Dense).buffer;
-  call(op, "gather", rows, {data, indices}, {named("dim", op.getDimAttr()), named("batch", op.getBatchAttr())});
+  rank::CallOp picks =
+      call(op, "gather", rows, {data, indices}, {named("dim", op.getDimAttr()), named("batch", op.getBatchAttr())});
+  boundIndices(picks, op.getIndices(), "indices", sizeAlong(op.getData(), op.getDim()));
   buffers[op.getResult()] = rows;
   return success();
 }
@@ -35,9 +41,10 @@ template <> LogicalResult FunctionLowering::lower(ScatterOp op) {
     return failure();
   Value indices = denseBufferOf(op.getIndices()), rows = denseBufferOf(op.getUpdates());
   Value data = destinationOf(op.getResult(), Layout::Dense).buffer;
-  call(op, "scatter", data, {indices, rows},
-       {named("dim", op.getDimAttr()), named("batch", op.getBatchAttr()),
-        named("kind", builder.getStringAttr(stringifyReductionKind(op.getKind())))});
+  rank::CallOp puts = call(op, "scatter", data, {indices, rows},
+                           {named("dim", op.getDimAttr()), named("batch", op.getBatchAttr()),
+                            named("kind", builder.getStringAttr(stringifyReductionKind(op.getKind())))});
+  boundIndices(puts, op.getIndices(), "indices", sizeAlong(op.getResult(), op.getDim()));
   buffers[op.getResult()] = data;
   return success();
 }
@@ -73,5 +80,16 @@ template <> LogicalResult FunctionLowering::lower(ArgSortOp op) {
 void hyc::addIndexLowerings(LoweringTable &table) {
   table.add<GatherOp, ScatterOp, CumSumOp, ArgSortOp>();
   // Every number must be one of the data.
-  table.of<GatherOp>().indexUse = [](OpOperand &) { return IndexUse{.isLookup = true}; };
+  table.of<GatherOp>().indexUse = [](OpOperand &use) {
+    auto gather = cast<GatherOp>(use.getOwner());
+    if (use.getOperandNumber() == 0)
+      return IndexUse{};
+    return IndexUse{.bound = sizeAlong(gather.getData(), gather.getDim()), .isLookup = true};
+  };
+  table.of<ScatterOp>().indexUse = [](OpOperand &use) {
+    auto scatter = cast<ScatterOp>(use.getOwner());
+    if (use.getOperandNumber() == 1)
+      return IndexUse{};
+    return IndexUse{.bound = sizeAlong(scatter.getResult(), scatter.getDim()), .isLookup = true};
+  };
 }

@@ -10,7 +10,8 @@ namespace hycrt {
 // Of what was summed before, which gave `crc`, and `bytes` bytes behind it: crc32c(crc32c(0, a), b) is that of ab.
 uint32_t crc32c(uint32_t crc, const void* data, size_t bytes);
 
-// The same from tables, on any processor.
+// The same on a processor with the instruction, but without wide products; and from tables, on any.
+uint32_t crc32cWithoutFolding(uint32_t crc, const void* data, size_t bytes);
 uint32_t crc32cByTables(uint32_t crc, const void* data, size_t bytes);
 
 }  // namespace hycrt

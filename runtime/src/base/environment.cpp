@@ -71,6 +71,7 @@ Result<std::string> readTokenFile(const std::string& path) {
 }
 
 Status readToken(Environment* environment) {
+  environment->checksOnly = variable(kCheckOnlyVariable) == "1";
   const std::string path = variable(kTokenFileVariable);
   environment->token = variable(kTokenVariable);
   if (path.empty() && environment->token.empty()) return {};

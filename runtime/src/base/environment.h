@@ -16,6 +16,7 @@ inline constexpr const char* kRendezvousVariable = "HYC_RENDEZVOUS";  // name of
 inline constexpr const char* kTokenVariable = "HYC_TOKEN";            // what strangers do not know
 inline constexpr const char* kTokenFileVariable = "HYC_TOKEN_FILE";   // a file that holds it, and only its owner reads
 inline constexpr const char* kRecordFdVariable = "HYC_RECORD_FD";     // rank 0 writes a JSON line per step there
+inline constexpr const char* kCheckOnlyVariable = "HYC_CHECK_ONLY";   // "1": see below
 
 struct Environment : Surroundings {
   int rank = 0;
@@ -26,6 +27,7 @@ struct Environment : Surroundings {
   std::string run;         // a name that no other run has: hyc-run's, else this rank's alone; part of names of files
   std::string token;       // empty: that a process is this user's has to do, and the other is on this machine
   int recordFd = -1;
+  bool checksOnly = false;   // ends when the program is known to be the one that the manifest means
   bool underHycRun = false;  // a launcher waits for this process and will end it if a peer fails
 };
 

@@ -139,16 +139,27 @@ Status SampleFile::read(int64_t sample, const InputDesc& input, std::byte* to) {
       convertTo<int64_t>(entry.dtype, bytes_.data(), count, to);
       return checkBound(reinterpret_cast<const int64_t*>(to), count, input, sample);
     case DType::kI32:
-      convertTo<int32_t>(entry.dtype, bytes_.data(), count, to);
-      return checkBound(reinterpret_cast<const int32_t*>(to), count, input, sample);
+      // Checked as they are in the file: narrowed, 2^32 would be 0.
+      wide_.resize(static_cast<size_t>(count));
+      convertTo<int64_t>(entry.dtype, bytes_.data(), count, reinterpret_cast<std::byte*>(wide_.data()));
+      HYCRT_RETURN_IF_ERROR(checkBound(wide_.data(), count, input, sample));
+      for (int64_t i = 0; i < count; ++i) {
+        const int32_t narrow = static_cast<int32_t>(wide_[static_cast<size_t>(i)]);
+        if (narrow != wide_[static_cast<size_t>(i)]) {
+          return dataError("'" + path_ + "': " + input.name + ", sample " + std::to_string(sample) + ", element " +
+                           std::to_string(i) + ": found " + std::to_string(wide_[static_cast<size_t>(i)]) +
+                           ", which the model's 32 bits do not hold");
+        }
+        std::memcpy(to + i * static_cast<int64_t>(sizeof(narrow)), &narrow, sizeof(narrow));
+      }
+      return {};
     default:
       convertTo<float>(entry.dtype, bytes_.data(), count, to);
       return {};
   }
 }
 
-template <typename T>
-Status SampleFile::checkBound(const T* values, int64_t count, const InputDesc& input, int64_t sample) const {
+Status SampleFile::checkBound(const int64_t* values, int64_t count, const InputDesc& input, int64_t sample) const {
   if (input.bound == std::numeric_limits<int64_t>::max()) return {};
   for (int64_t i = 0; i < count; ++i) {
     if ((values[i] >= 0 && int64_t{values[i]} < input.bound) || values[i] == input.uncounted) continue;

@@ -31,14 +31,14 @@ class SampleFile : public Dataset {
   SampleFile() = default;
   Status count(const TensorDirectory& directory);
   Status check(const TensorDirectory& directory, const InputDesc& input);
-  template <typename T>
-  Status checkBound(const T* values, int64_t count, const InputDesc& input, int64_t sample) const;
+  Status checkBound(const int64_t* values, int64_t count, const InputDesc& input, int64_t sample) const;
 
   std::string path_;
   FileDescriptor file_;
   int64_t count_ = 0;
   std::map<std::string, TensorEntry, std::less<>> tensors_;  // of the inputs
   std::vector<std::byte> bytes_;                             // of a sample; kept, since a step must not allocate
+  std::vector<int64_t> wide_;                                // the same of integers that are narrowed
 };
 
 }  // namespace hycrt

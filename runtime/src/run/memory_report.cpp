@@ -99,9 +99,13 @@ struct TableRow {
 
 std::string tableLine(const std::string& name, const TableRow& row) {
   char text[160];
-  const double ratio =
-      row.planned > 0 ? static_cast<double>(row.resident - row.fixed) / static_cast<double>(row.planned) : 0;
-  std::snprintf(text, sizeof text, "%-9s %12s %12s %12s %12s %8.3f\n", name.c_str(), mebibytes(row.planned).c_str(),
+  // Of a small model less is resident than was declared for code, stacks and heap alone.
+  char ratio[32] = "  within what was declared";
+  if (row.resident >= row.fixed) {
+    const double planned = static_cast<double>(std::max<int64_t>(row.planned, 1));
+    std::snprintf(ratio, sizeof ratio, "%8.3f", static_cast<double>(row.resident - row.fixed) / planned);
+  }
+  std::snprintf(text, sizeof text, "%-9s %12s %12s %12s %12s %s\n", name.c_str(), mebibytes(row.planned).c_str(),
                 mebibytes(row.resident).c_str(), mebibytes(row.outside).c_str(), mebibytes(row.fixed).c_str(), ratio);
   return text;
 }

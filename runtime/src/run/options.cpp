@@ -264,7 +264,9 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
     if (!app.remaining().empty()) return unknownArgument(app, app.remaining());
     return usageError(error.what());
   }
-  if (!app.remaining().empty()) return unknownArgument(app, app.remaining());
+  std::vector<std::string> rest = app.remaining();
+  rest.erase(std::remove(rest.begin(), rest.end(), "--"), rest.end());  // what follows it has been taken
+  if (!rest.empty()) return unknownArgument(app, rest);
   return parsed;
 }
 

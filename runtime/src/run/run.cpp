@@ -73,6 +73,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(checkProgram(program_));
     if (accelerator_) HYCRT_RETURN_IF_ERROR(accelerator_->probe());
     HYCRT_RETURN_IF_ERROR(readSurroundings());
+    if (environment_.checksOnly) return {};
     HYCRT_RETURN_IF_ERROR(takeEntry(manifest_.evaluates, &options_));
     HYCRT_RETURN_IF_ERROR(openAccelerator());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "hycrt/printable.h"
+
 namespace hycrt {
 
 static constexpr int kLauncherGraceSeconds = 5;
@@ -40,7 +42,7 @@ Status TerminalEvents::memory(const MemoryRecord& record) {
   return {};
 }
 
-void TerminalEvents::note(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+void TerminalEvents::note(const std::string& line) { std::fprintf(stderr, "%s\n", printable(line).c_str()); }
 
 // A line is shorter than PIPE_BUF, so it is written whole or not at all.
 Status TerminalEvents::send(const char* line, size_t size) {
@@ -56,7 +58,7 @@ int TerminalEvents::report(const Status& status) const {
   if (environment_.underHycRun && status.code() == StatusCode::kPeerLost) sleep(kLauncherGraceSeconds);
   // hyc-run labels the lines of a rank itself.
   if (environment_.worldSize > 1 && !environment_.underHycRun) std::fprintf(stderr, "rank %d: ", environment_.rank);
-  std::fprintf(stderr, "error: %s\n", status.message().c_str());
+  std::fprintf(stderr, "error: %s\n", printable(status.message()).c_str());
   return status.exitCode();
 }
 

@@ -198,6 +198,21 @@ TEST_F(EndlessRun, InterruptedEndsWith130AndLeavesNothing) {
   expectAllGone();
 }
 
+TEST_F(EndlessRun, QuitEndsWith131AndLeavesNothing) {
+  kill(command_->pid(), SIGQUIT);
+  const CommandResult result = command_->finish();
+  EXPECT_EQ(result.status, 131);
+  EXPECT_CONTAINS(result.errors, "stopped by SIGQUIT");
+  expectAllGone();
+}
+
+TEST_F(EndlessRun, WhoseReaderIsGoneEndsWith141AndLeavesNothing) {
+  kill(command_->pid(), SIGPIPE);
+  const CommandResult result = command_->finish();
+  EXPECT_EQ(result.status, 141);
+  expectAllGone();
+}
+
 TEST_F(EndlessRun, TerminatedEndsWith143AndLeavesNothing) {
   kill(command_->pid(), SIGTERM);
   EXPECT_EQ(command_->finish().status, 143);
@@ -255,6 +270,12 @@ TEST(Failure, OnDataThatIsMissingOrEmptyIsOneDiagnostic) {
   result = runCommand({HYC_RUN, folder.path()});
   EXPECT_EQ(result.status, 64);
   EXPECT_EQ(result.errors, "hyc-run: error: the model reads data; give it with --data FILE\n");
+}
+
+TEST(CommandLine, TakesTheFolderBehindTwoDashes) {
+  CompiledFolder folder(kOne);
+  const CommandResult result = runCommand({HYC_RUN, "--data", folder / "text", "--steps", "1", "--", folder.path()});
+  EXPECT_EQ(result.status, 0) << result.errors;
 }
 
 TEST(Failure, OnDataOfNoKnownKindIsOneDiagnostic) {
@@ -329,6 +350,51 @@ TEST(Divergence, OfTheLastUpdateIsNotSaved) {
   EXPECT_CONTAINS(result.output, "step 1/1   loss ");
   EXPECT_CONTAINS(result.errors, "weight holds ");
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+}
+
+// What a rank says comes from files of strangers, too.
+TEST(Failure, SaysNothingThatATerminalWouldObey) {
+  CompiledFolder folder(kOne);
+  std::filesystem::remove(folder / "bin/stage0");
+  folder.files().write("bin/stage0", "#!/bin/sh\nprintf 'tensor \\033]0;owned\\007 \\302\\233m é\\n' >&2\nexit 65\n");
+  std::filesystem::permissions(folder / "bin/stage0", std::filesystem::perms::owner_all);
+  const CommandResult result = runCommand(folder.command({}));
+  EXPECT_EQ(result.status, 65);
+  EXPECT_CONTAINS(result.errors, "rank 0: tensor \\x1b]0;owned\\x07 \\xc2\\x9bm é\n");
+}
+
+TEST(Stopping, AsksARankBeforeItMakesItEnd) {
+  for (const bool obeys : {true, false}) {
+    CompiledFolder folder(kOne);
+    std::filesystem::remove(folder / "bin/stage0");
+    folder.files().write("bin/stage0", "#!/bin/sh\ntrap 'touch " + (folder / "asked") + "; " +
+                                           (obeys ? "exit 0" : "true") + "' TERM\ntouch " + (folder / "ready") +
+                                           "\nwhile true; do sleep 0.01; done\n");
+    std::filesystem::permissions(folder / "bin/stage0", std::filesystem::perms::owner_all);
+    RunningCommand command(folder.command({}));
+    for (int i = 0; i < 1000 && !std::filesystem::exists(folder / "ready"); ++i) usleep(10000);
+    kill(command.pid(), SIGTERM);
+    const CommandResult result = command.finish();
+    EXPECT_EQ(result.status, 143);
+    EXPECT_TRUE(std::filesystem::exists(folder / "asked")) << "it was killed without a word";
+    EXPECT_LT(result.seconds, 3);
+  }
+}
+
+// A manifest that somebody changed asks for ranks that the programs were not made for: one process says so, not all.
+TEST(Failure, OfAManifestThatDoesNotFitComesBeforeThereAreRanks) {
+  CompiledFolder folder(kEight);
+  CompiledFolder larger({2, 2, 4});
+  std::filesystem::copy_file(larger / "manifest.json", folder / "manifest.json",
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::remove(folder / "bin/stage0");
+  folder.files().write("bin/stage0", "#!/bin/sh\necho started >> " + (folder / "started") + "\nexec " +
+                                         MINIATURE_FOLDER "/miniature_222_stage0 \"$@\"\n");
+  std::filesystem::permissions(folder / "bin/stage0", std::filesystem::perms::owner_all);
+  const CommandResult result = runCommand(folder.command({}));
+  EXPECT_NE(result.status, 0);
+  EXPECT_CONTAINS(result.errors, "rank 0: error: ");
+  EXPECT_EQ(folder.files().read("started"), "started\n");
 }
 
 TEST(Failure, OnOutputsThatCannotBeWrittenComesBeforeTraining) {

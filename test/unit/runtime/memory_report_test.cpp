@@ -50,6 +50,14 @@ TEST(MemoryTable, AddsRanksUp) {
   EXPECT_EQ(toTable({}), "");
 }
 
+TEST(MemoryTable, OfASmallModelHasNoNegativeRatio) {
+  MemoryRecord record = recordOf(0);
+  record.fixed = 40 << 20;
+  const std::string table = toTable({record});
+  EXPECT_NE(table.find("        38.00   within what was declared\n"), std::string::npos) << table;
+  EXPECT_EQ(table.find("-0."), std::string::npos) << table;
+}
+
 // An arena of 100,000 bytes of which the first 5 are written, and one of which nothing is.
 TEST(MemoryMeasurement, FindsTheLastWordThatWasWritten) {
   const Result<Mapping> first = Mapping::anonymous(100000, "first"), second = Mapping::anonymous(64, "second");

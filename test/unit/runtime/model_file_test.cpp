@@ -39,6 +39,7 @@ TEST(Crc32c, GivesThePublishedSums) {
       {std::string(reinterpret_cast<const char*>(command), sizeof command), 0xd9963a56}};
   for (const auto& [bytes, sum] : vectors) {
     EXPECT_EQ(crc32c(0, bytes.data(), bytes.size()), sum);
+    EXPECT_EQ(crc32cWithoutFolding(0, bytes.data(), bytes.size()), sum);
     EXPECT_EQ(crc32cByTables(0, bytes.data(), bytes.size()), sum);
   }
 }
@@ -53,16 +54,18 @@ uint32_t sumByBits(const std::string& bytes) {
   return ~crc;
 }
 
-TEST(Crc32c, IsTheSameByInstructionByTablesAndByBitsInAnyParts) {
+TEST(Crc32c, IsTheSameByEveryWayInAnyParts) {
   std::string bytes(40000, '\0');
   uint32_t state = 1;
   for (char& c : bytes) c = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
   // About every length at which another way of going through the data begins.
-  for (size_t length : {0, 1, 7, 8, 9, 255, 767, 768, 769, 1536, 12287, 12288, 12289, 13056, 24577, 39990}) {
+  for (size_t length :
+       {0, 1, 7, 8, 9, 255, 256, 257, 511, 512, 767, 768, 769, 1536, 12287, 12288, 12289, 13056, 24577, 39990}) {
     for (size_t from : {0, 1, 5, 8}) {
       const std::string part = bytes.substr(from, length);
       const uint32_t expected = sumByBits(part);
       EXPECT_EQ(crc32c(0, bytes.data() + from, length), expected) << length;
+      EXPECT_EQ(crc32cWithoutFolding(0, bytes.data() + from, length), expected) << length;
       EXPECT_EQ(crc32cByTables(0, bytes.data() + from, length), expected) << length;
       const size_t first = length / 3;
       EXPECT_EQ(crc32c(crc32c(0, part.data(), first), part.data() + first, length - first), expected);
