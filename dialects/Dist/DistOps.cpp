@@ -162,6 +162,9 @@ LogicalResult ScheduleOp::verify() {
   int64_t slots = getSlots();
   using Held = std::pair<int64_t, int64_t>; // virtual stage and micro-batch
   SmallVector<std::optional<Held>> heldBy(slots);
+  bool keeps = llvm::any_of(getInstructions().getAsRange<InstructionAttr>(), [](InstructionAttr instruction) {
+    return instruction.getKind() == InstructionKind::backward;
+  });
   for (auto instruction : getInstructions().getAsRange<InstructionAttr>()) {
     bool forward = instruction.getKind() == InstructionKind::forward;
     if (!forward && instruction.getKind() != InstructionKind::backward)
@@ -170,6 +173,8 @@ LogicalResult ScheduleOp::verify() {
     if (slot < 0 || slot >= slots)
       return emitOpError("[schedule.slots] ")
              << instruction << " uses slot " << slot << ", expected one below " << slots;
+    if (!keeps)
+      continue;
     Held which{instruction.getVirtualStage(), instruction.getMicroBatch()};
     if (forward && heldBy[slot]) {
       auto error = emitOpError("[schedule.slots] ") << instruction << " fills slot " << slot

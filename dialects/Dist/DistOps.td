@@ -81,7 +81,7 @@ def Dist_ScheduleOp : Dist_Op<"schedule", [HasParent<"::mlir::ModuleOp">]> {
   let summary = "what one stage does in one step, in order";
   let description = [{
     1. `schedule.slots`: every slot is below `slots`; a slot is filled by one forward and emptied by the backward of the
-       same chunk and micro-batch before it is filled again.
+       same chunk and micro-batch before it is filled again. Where nothing runs backward, forward empties it.
     ```mlir
     dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, …, #dist.do<reduce>, #dist.do<apply>]
     ```

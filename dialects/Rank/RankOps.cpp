@@ -18,8 +18,10 @@ namespace dist = hyc::dist;
 // Lookups
 //===----------------------------------------------------------------------===//
 
-std::string hyc::rank::functionName(hyc::dist::InstructionKind kind, int64_t virtualStage) {
+std::string hyc::rank::functionName(hyc::dist::InstructionKind kind, int64_t virtualStage, StringRef entry) {
   std::string name = hyc::dist::stringifyInstructionKind(kind).str();
+  if (!entry.empty())
+    name = (entry + "." + name).str();
   return virtualStage == 0 ? name : name + "." + std::to_string(virtualStage);
 }
 
@@ -31,7 +33,45 @@ llvm::SmallVector<std::string> ProgramOp::getFunctionNames() {
       names.push_back(hyc::rank::functionName(kind, k));
   names.push_back(hyc::rank::functionName(InstructionKind::reduce));
   names.push_back(hyc::rank::functionName(InstructionKind::apply));
+  for (auto entry : getOps<EntryOp>()) {
+    for (int64_t k = 0, count = getVirtualStages(); k < count; ++k)
+      names.push_back(hyc::rank::functionName(InstructionKind::forward, k, entry.getSymName()));
+    names.push_back(hyc::rank::functionName(InstructionKind::reduce, 0, entry.getSymName()));
+  }
   return names;
+}
+
+bool ProgramOp::isForward(int64_t position) {
+  int64_t pieces = getVirtualStages(), further = position - (2 * pieces + 2);
+  return position < pieces || (further >= 0 && further % (pieces + 1) < pieces);
+}
+
+bool ProgramOp::isOfMicroBatch(int64_t position) {
+  return isForward(position) || position < 2 * static_cast<int64_t>(getVirtualStages());
+}
+
+int64_t ProgramOp::getPosition(dist::InstructionAttr instruction, std::optional<int64_t> entry) {
+  using hyc::dist::InstructionKind;
+  int64_t pieces = getVirtualStages(), first = entry ? 2 * pieces + 2 + *entry * (pieces + 1) : 0;
+  switch (instruction.getKind()) {
+  case InstructionKind::forward:
+    return first + instruction.getVirtualStage();
+  case InstructionKind::reduce:
+    return first + (entry ? pieces : 2 * pieces);
+  case InstructionKind::backward:
+    return pieces + instruction.getVirtualStage();
+  case InstructionKind::apply:
+    return 2 * pieces + 1;
+  case InstructionKind::begin_step:
+  case InstructionKind::exchange:
+    return -1;
+  }
+  llvm_unreachable("not a kind of instruction");
+}
+
+bool TransferOp::isMovedBy(dist::TransferAttr step, StringAttr entry) {
+  return getSend() == step.getIsSend() && getBackward() != step.isForward() &&
+         static_cast<int64_t>(getVirtualStage()) == step.getVirtualStage() && getEntryAttr() == entry;
 }
 
 /// A symbol of the program that `op` lies in, or null after a diagnostic.

@@ -27,12 +27,35 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, SymbolTable, NoTerminator, Sing
                          attr-dict-with-keyword $body}];
   let extraClassDeclaration = [{
     /// The functions that the schedule runs, in this order: @forward, @forward.1, … of the virtual stages, as many
-    /// @backward, then @reduce and @apply.
+    /// @backward, then @reduce and @apply; and behind them, of each rank.entry, its @ENTRY.forward and @ENTRY.reduce.
     ::llvm::SmallVector<::std::string> getFunctionNames();
+    /// Whether the function at this position of getFunctionNames() is a forward one, of whichever entry.
+    bool isForward(int64_t position);
+    /// Whether the function at this position runs for one micro-batch, which has a slot.
+    bool isOfMicroBatch(int64_t position);
+    /// The position of the function that an instruction of the `entry`-th rank.entry runs; of the stage's schedule
+    /// where there is none.
+    int64_t getPosition(::hyc::dist::InstructionAttr instruction, ::std::optional<int64_t> entry = {});
   }];
 }
 
 class Rank_TableOp<string mnemonic> : Rank_Op<mnemonic, [Symbol, HasParent<"ProgramOp">]>;
+
+def Rank_EntryOp : Rank_TableOp<"entry"> {
+  let summary = "another way to run the program, over the same states and in the same arenas: one row of Program::entries";
+  let description = [{
+    The stage's `dist.schedule` is the first entry. Each further one has instructions of its own (begin_step, forward,
+    exchange and reduce), inputs that are filled for it, and functions named after it: @evaluate.forward,
+    @evaluate.forward.1, … of the virtual stages, and @evaluate.reduce. What its functions make is dead when the entry
+    has run, so that its buffers take the places of the others'.
+    ```mlir
+    rank.entry @evaluate inputs ["input_ids"] [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<reduce>]
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$inputs,
+                       TypedArrayAttrBase<Dist_InstructionAttr, "instructions">:$instructions);
+  let assemblyFormat = "$sym_name `inputs` $inputs $instructions attr-dict";
+}
 
 def Rank_ArenaOp : Rank_TableOp<"arena"> {
   let summary = "memory that the runtime allocates once, zeroed";
@@ -110,15 +133,21 @@ def Rank_RecordOp : Rank_PlacedOp<"record", (ins UnitAttr:$single)> {
 def Rank_TransferOp : Rank_TableOp<"transfer"> {
   let summary = "one tensor that crosses a cut between stages: one row of Program::transfers";
   let description = [{
-    `send` or not, `backward` or not; `virtual_stage` tells whose function makes or takes it; `tag` is equal on both sides.
+    `send` or not, `backward` or not; `virtual_stage` tells whose function makes or takes it, `entry` of which rank.entry
+    where it is not the stage's schedule; `tag` is equal on both sides.
     ```mlir
     rank.transfer @send.h.3 send of @h.3.add to 1 tag 0
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, UnitAttr:$send, UnitAttr:$backward, FlatSymbolRefAttr:$record,
-                       I64Attr:$peer, I64Attr:$tag, DefaultValuedAttr<I64Attr, "0">:$virtual_stage);
+                       I64Attr:$peer, I64Attr:$tag, DefaultValuedAttr<I64Attr, "0">:$virtual_stage,
+                       OptionalAttr<StrAttr>:$entry);
   let assemblyFormat = [{$sym_name (`send` $send^)? (`backward` $backward^)? `of` $record
-                         (`virtual_stage` $virtual_stage^)? `peer` $peer `tag` $tag attr-dict}];
+                         (`virtual_stage` $virtual_stage^)? (`entry` $entry^)? `peer` $peer `tag` $tag attr-dict}];
+  let extraClassDeclaration = [{
+    /// Whether this is what a step of `entry`'s instructions moves; null: of the stage's schedule.
+    bool isMovedBy(::hyc::dist::TransferAttr step, ::mlir::StringAttr entry);
+  }];
   let hasVerifier = 1;
 }
 

@@ -105,7 +105,8 @@ std::vector<ExchangeAccount> hyc::accountExchanges(rank::ProgramOp program, dist
     });
   }
   for (auto transfer : program.getOps<rank::TransferOp>())
-    if (auto record = symbols.lookup<rank::RecordOp>(transfer.getRecord()); record && transfer.getSend()) {
+    if (auto record = symbols.lookup<rank::RecordOp>(transfer.getRecord());
+        record && transfer.getSend() && !transfer.getEntry()) {
       exchanges.push_back(readSend(transfer, record, program.getStage()));
       exchanges.back().timesPerStep = counts.lookup("send " + exchanges.back().function);
     }

@@ -176,7 +176,7 @@ public:
       if (auto func = symbols.lookup<rank::FuncOp>(name))
         functions[name] = costs.of(func);
     for (auto transfer : program.getOps<rank::TransferOp>())
-      if (auto record = symbols.lookup<rank::RecordOp>(transfer.getRecord()))
+      if (auto record = symbols.lookup<rank::RecordOp>(transfer.getRecord()); record && !transfer.getEntry())
         crossing[keyOf(transfer.getSend(), transfer.getBackward(), transfer.getVirtualStage())] +=
             static_cast<double>(record.getBufferType().getBytes());
   }

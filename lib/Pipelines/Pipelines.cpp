@@ -15,6 +15,12 @@
 using namespace mlir;
 using namespace hyc;
 
+/// Adds the same passes for the module that evaluates, inside the one that trains, where there is one.
+template <typename Build> static void buildBoth(OpPassManager &passes, Build build) {
+  build(passes);
+  build(passes.nest<ModuleOp>());
+}
+
 static void buildModel(OpPassManager &passes) {
   // As exporters leave it: the two products of a rotation have one layout as long as nobody moved either.
   passes.addPass(createRaiseRope());
@@ -41,7 +47,7 @@ static void buildPrecision(OpPassManager &passes, const Plan &plan, AttachOptimi
   precision.gradientType = *plan.gradientAccumulationType;
   passes.addPass(createConvertPrecision(precision));
   // After conversion: what is quantised are values of the compute type. An evaluation has no steps to measure, so it
-  // computes in bf16.
+  // computes in bf16, beside training too.
   if (*plan.precision == "fp8" && !plan.evaluates())
     passes.addPass(createQuantizeProducts());
   if (*plan.precision != "fp16" || plan.evaluates())
@@ -56,13 +62,33 @@ static void buildPrecision(OpPassManager &passes, const Plan &plan, AttachOptimi
   optimizer.minLossScale = plan.minLossScale;
 }
 
-static void buildTrain(OpPassManager &passes, const Plan &plan) {
+static AttachLossOptions lossOf(const Plan &plan, bool evaluates) {
   AttachLossOptions loss;
   loss.loss = *plan.loss;
   loss.logits = *plan.logits;
   loss.labels = *plan.labels;
-  loss.accuracy = plan.evaluates();
-  passes.addPass(createAttachLoss(loss));
+  loss.accuracy = evaluates;
+  return loss;
+}
+
+/// What evaluates beside training: without what only training does, and over its parameters. After training's own
+/// passes, which decide what is kept in which type.
+static void buildEvaluation(OpPassManager &passes, const Plan &plan) {
+  OpPassManager &inside = passes.nest<ModuleOp>();
+  inside.addPass(createAttachLoss(lossOf(plan, /*evaluates=*/true)));
+  inside.addPass(createEnterEvaluation());
+  inside.addPass(createRemoveDropout());
+  inside.addPass(createApplyForms());
+  inside.addPass(createDifferentiate());
+  passes.addPass(createShareParameters());
+  ConvertPrecisionOptions precision;
+  precision.precision = *plan.precision == "fp8" ? "bf16" : *plan.precision;
+  precision.gradientType = *plan.gradientAccumulationType;
+  passes.nest<ModuleOp>().addPass(createConvertPrecision(precision));
+}
+
+static void buildTrain(OpPassManager &passes, const Plan &plan) {
+  passes.addPass(createAttachLoss(lossOf(plan, plan.evaluates())));
   FreezeParametersOptions frozen;
   llvm::append_range(frozen.train, *plan.train);
   llvm::append_range(frozen.freeze, *plan.freeze);
@@ -96,6 +122,7 @@ static void buildTrain(OpPassManager &passes, const Plan &plan) {
   optimizer.clipGradNorm = plan.clipGradNorm;
   llvm::append_range(optimizer.noDecay, *plan.noDecay);
   passes.addPass(createAttachOptimizer(optimizer));
+  buildEvaluation(passes, plan);
 }
 
 static void buildPlan(OpPassManager &passes, const Plan &plan) {
@@ -147,6 +174,8 @@ static void buildPlan(OpPassManager &passes, const Plan &plan) {
   llvm::append_range(policies.policies, spellPolicies(plan));
   policies.target = *plan.target;
   passes.addPass(createRecordPolicies(policies));
+  // What evaluates beside training follows all of that.
+  passes.addPass(createAdoptPlan());
 }
 
 static void buildLocal(OpPassManager &passes) {
@@ -169,7 +198,8 @@ static void buildLocal(OpPassManager &passes) {
 
 void hyc::buildForwardProgram(OpPassManager &passes) { passes.addPass(createMakeForwardProgram()); }
 
-void hyc::buildPlacement(OpPassManager &passes, JobAccount *account) {
+/// What is chosen over tensors of what one call computes.
+static void buildCalls(OpPassManager &passes) {
   // Before CSE and clusters, which take in the pieces.
   passes.addPass(createDecomposeComposites());
   // Functions are cut and final by now, so equal reads, constants and broadcasts may become one.
@@ -177,6 +207,11 @@ void hyc::buildPlacement(OpPassManager &passes, JobAccount *account) {
   // Before clusters take in the additions.
   passes.addPass(createFuseBias());
   passes.addPass(createFormClusters());
+}
+
+void hyc::buildPlacement(OpPassManager &passes, JobAccount *account) {
+  buildBoth(passes, buildCalls);
+  // The module that evaluates becomes an entry of the programs here.
   passes.addPass(createLowerToRank());
   // Before placement, which then sees fewer temporaries.
   passes.addPass(createReuseOperands());
@@ -207,13 +242,13 @@ llvm::StringRef hyc::getName(Phase phase) {
 void hyc::buildPhase(Phase phase, OpPassManager &passes, const Plan &plan, JobAccount *account) {
   switch (phase) {
   case Phase::Model:
-    return buildModel(passes);
+    return buildBoth(passes, buildModel);
   case Phase::Train:
     return buildTrain(passes, plan);
   case Phase::Plan:
     return buildPlan(passes, plan);
   case Phase::Local:
-    return buildLocal(passes);
+    return buildBoth(passes, buildLocal);
   case Phase::Rank:
     return buildRank(passes, account);
   }
@@ -222,15 +257,17 @@ void hyc::buildPhase(Phase phase, OpPassManager &passes, const Plan &plan, JobAc
 void hyc::buildVerification(Phase phase, OpPassManager &passes) {
   switch (phase) {
   case Phase::Model:
-    return passes.addPass(createVerifyModel());
+    return buildBoth(passes, [](OpPassManager &each) { each.addPass(createVerifyModel()); });
   case Phase::Train:
     return passes.addPass(createVerifyTrain());
   case Phase::Plan:
-    return passes.addPass(createVerifyPlan());
+    return buildBoth(passes, [](OpPassManager &each) { each.addPass(createVerifyPlan()); });
   case Phase::Local:
-    passes.addPass(createVerifyLocal());
-    // Only where functions agree with their neighbours does it make sense to step them together.
-    return passes.addPass(createCheckCommunication());
+    return buildBoth(passes, [](OpPassManager &each) {
+      each.addPass(createVerifyLocal());
+      // Only where functions agree with their neighbours does it make sense to step them together.
+      each.addPass(createCheckCommunication());
+    });
   case Phase::Rank:
     return passes.addPass(createVerifyRank());
   }

@@ -1,6 +1,7 @@
 // Giving out ids that nobody has, and reading the path out of one.
 #include "hyc/Support/OpIds.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace hyc;
@@ -9,9 +10,13 @@ using llvm::StringRef;
 static constexpr StringRef kId = "id";
 
 OpIds::OpIds(mlir::Operation *root) {
-  root->walk([&](mlir::Operation *op) {
+  root->walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation *op) {
+    // A module inside is another model, whose ids are its own affair.
+    if (op != root && llvm::isa<mlir::ModuleOp>(op))
+      return mlir::WalkResult::skip();
     if (auto id = op->getAttrOfType<mlir::StringAttr>(kId))
       taken.insert(id.getValue());
+    return mlir::WalkResult::advance();
   });
 }
 

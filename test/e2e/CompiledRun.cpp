@@ -153,6 +153,10 @@ Log hyc_e2e::readLog(const std::string &path) {
   Log log;
   for (std::string line; std::getline(file, line);) {
     auto step = nlohmann::json::parse(line);
+    if (step.contains("evaluate_loss")) {
+      log.evaluations.push_back({step["step"], step["evaluate_loss"], step.value("evaluate_accuracy", -1.0)});
+      continue;
+    }
     log.losses.push_back(step["loss"]);
     log.norms.push_back(step["grad_norm"].is_null() ? std::nan("") : step["grad_norm"].get<double>());
     log.rates.push_back(step["lr"]);

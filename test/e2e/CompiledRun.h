@@ -48,6 +48,11 @@ struct Log {
   std::vector<double> losses, norms, rates;
   std::vector<double> scales; ///< of the loss; empty where it is not scaled
   std::vector<int64_t> skipped;
+  struct Evaluation {
+    int64_t step;
+    double loss, accuracy; // -1: not told
+  };
+  std::vector<Evaluation> evaluations; ///< of held-out data, after steps
 };
 Log readLog(const std::string &path);
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "hycrt/limits.h"
 #include "hycrt/manifest.h"
@@ -25,8 +26,11 @@ Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& opti
     const std::string path = manifest.folder + "/" + rank.program;
     if (access(path.c_str(), X_OK) != 0) return hycrt::errnoError("cannot execute '" + path + "'", errno);
   }
-  if (!options.data.empty() && access(options.data.c_str(), R_OK) != 0) {
-    return hycrt::errnoError("cannot read '" + options.data + "' (--data)", errno);
+  for (const auto& [flag, path] :
+       {std::pair("--data", options.data), std::pair("--evaluate-data", options.evaluateData)}) {
+    if (!path.empty() && access(path.c_str(), R_OK) != 0) {
+      return hycrt::errnoError("cannot read '" + path + "' (" + flag + ")", errno);
+    }
   }
   return hycrt::checkData(manifest, options);
 }
@@ -34,7 +38,7 @@ Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& opti
 Result<int> launch(hycrt::RunOptions options, const std::string& runName) {
   Result<hycrt::Manifest> manifest = hycrt::readManifest(options.out);
   if (!manifest.ok()) return manifest.status();
-  HYCRT_RETURN_IF_ERROR(hycrt::takeEntry(manifest->evaluates, &options));
+  HYCRT_RETURN_IF_ERROR(hycrt::takeEntry(*manifest, &options));
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
   HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
   Result<int> status = hycrun::Launcher(*manifest, options, runName).run();

@@ -66,7 +66,7 @@ struct Plan : LearningRatePlan {
 
   // What is trained
   Setting<std::string> loss = "cross_entropy", logits = "", labels = "labels";
-  Setting<std::string> entry = "train"; ///< train or evaluate
+  Setting<std::string> entry = "train"; ///< train, evaluate, or both: train,evaluate
   Setting<bool> dropout = true;         ///< whether the model's dropout drops
   Setting<std::vector<std::string>> train = std::vector<std::string>(),
                                     freeze = std::vector<std::string>(); ///< patterns of parameters' names
@@ -118,6 +118,8 @@ struct Plan : LearningRatePlan {
 
   /// Tells how well the parameters do, and changes none.
   bool evaluates() const { return *entry == "evaluate"; }
+  /// Trains, and can tell in between how well the parameters do.
+  bool evaluatesBeside() const { return *entry == "train,evaluate"; }
   int64_t rankCount() const { return *tp * *pp * *dp * furtherRanks(); }
   /// Product of the sizes of the axes besides dp and tp.
   int64_t furtherRanks() const;

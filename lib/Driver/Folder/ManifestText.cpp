@@ -85,7 +85,7 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
   interleave(facts.axes, os, [&](const ManifestFacts::Axis &axis) { os << quoted(axis.name); }, ", ");
   os << "],\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
-     << (facts.evaluates ? ",\n  \"entry\": \"evaluate\"" : "")
+     << (facts.entry == "train" ? "" : ",\n  \"entry\": \"" + facts.entry + "\"")
      << (facts.data.empty() ? "" : ",\n  \"data\": " + quoted(facts.data)) << ",\n  \"threads\": " << facts.threads
      << ",\n  \"nvme_path\": " << quoted(facts.nvmePath) << ",\n  \"learning_rate\": {"
      << describeRule(facts.learningRate) << "}";

@@ -12,8 +12,8 @@ namespace hyc {
 
 struct ManifestFacts {
   std::string name, planHash, schedule;
-  bool evaluates = false;
-  std::string data; ///< what is read: tokens or samples; empty: nothing
+  std::string entry = "train"; ///< as Plan::entry
+  std::string data;            ///< what is read: tokens or samples; empty: nothing
   int64_t stages = 1;
   struct Axis {
     std::string name;

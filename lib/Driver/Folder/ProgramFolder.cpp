@@ -68,7 +68,7 @@ std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile>
   std::string digits = llvm::utohexstr(model.planHash, /*LowerCase=*/true);
   facts.planHash = std::string(16 - digits.size(), '0') + digits;
   facts.schedule = *model.plan.schedule;
-  facts.evaluates = options.evaluates();
+  facts.entry = *options.entry;
   facts.data = dataOf(rank);
   dist::MeshOp mesh = dist::MeshOp::find(rank);
   facts.stages = static_cast<int64_t>(mesh.getStages());

@@ -2,6 +2,7 @@
 #include "Model/ModelInput.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Driver/OptionChecks.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Import.h"
@@ -19,7 +20,7 @@ using namespace hyc;
 using llvm::Error;
 using llvm::Expected;
 
-static Expected<ImportOptions> importOptions(const CompileOptions &options) {
+static Expected<ImportOptions> importOptions(const CompileOptions &options, bool forEvaluation) {
   ImportOptions result;
   for (const std::string &text : *options.dims) {
     Expected<std::pair<std::string, int64_t>> dim = parseDim(text);
@@ -31,7 +32,7 @@ static Expected<ImportOptions> importOptions(const CompileOptions &options) {
   if (*options.weights != "read") // what a checkpoint has replaces the rule
     result.weights =
         *options.weights == "initialise-missing" ? WeightSource::InitialiseMissing : WeightSource::Initialise;
-  const bool evaluates = *options.mode == "evaluate" || options.evaluates();
+  const bool evaluates = *options.mode == "evaluate" || forEvaluation;
   result.mode = evaluates ? ModelMode::Evaluate : *options.mode == "train" ? ModelMode::Train : ModelMode::AsExported;
   return result;
 }
@@ -68,10 +69,10 @@ static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options)
 
 /// Reads the file by the kind that its name says.
 static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const DiagnosticCollector &diagnostics,
-                                                   const CompileOptions &options, StringRef path) {
+                                                   const CompileOptions &options, StringRef path, bool forEvaluation) {
   FailureOr<OwningOpRef<ModuleOp>> module = failure();
   if (path.ends_with(".onnx") || path.ends_with(".pt2")) {
-    Expected<ImportOptions> import = importOptions(options);
+    Expected<ImportOptions> import = importOptions(options, forEvaluation);
     if (!import)
       return import.takeError();
     module = (path.ends_with(".pt2") ? importTorchExport : importOnnx)(context, path, *import);
@@ -92,6 +93,30 @@ static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const D
   if (failed(module))
     return diagnostics.failure(ExitCode::Data);
   return std::move(*module);
+}
+
+/// Adds the model as it is evaluated, beside the one that trains.
+static Error addEvaluation(ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options,
+                           StringRef path) {
+  // A file may hold both forms of what trains and evaluates in different ways, such as batch normalisation.
+  OwningOpRef<ModuleOp> evaluation;
+  if (path.ends_with(".onnx") || path.ends_with(".pt2")) {
+    Expected<OwningOpRef<ModuleOp>> read =
+        importModel(*module.getContext(), diagnostics, options, path, /*forEvaluation=*/true);
+    if (!read)
+      return read.takeError();
+    evaluation = std::move(*read);
+  } else {
+    evaluation = module.clone();
+  }
+  (*evaluation)->setAttr(kEntryAttribute, StringAttr::get(module.getContext(), kEvaluate));
+  if (module.lookupSymbol(kEvaluate))
+    return makeError(ExitCode::Data,
+                     options.input + ": has a symbol @" + kEvaluate +
+                         ", which --entry train,evaluate needs for itself; compile it with --entry train");
+  evaluation->setSymName(kEvaluate);
+  module.push_back(evaluation.release());
+  return Error::success();
 }
 
 /// Replaces the initial values by those of `--weights PATH`.
@@ -156,7 +181,7 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticCollec
       return usageError("'" + options.input +
                         "' is a folder without a config.json; expected an .onnx file, .mlir text, or a model's folder");
   }
-  Expected<OwningOpRef<ModuleOp>> module = importModel(context, diagnostics, options, path);
+  Expected<OwningOpRef<ModuleOp>> module = importModel(context, diagnostics, options, path, options.evaluates());
   if (!module)
     return module.takeError();
   ModelInput result;
@@ -168,6 +193,9 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticCollec
     return diagnostics.failure(ExitCode::Data);
   if (startsFromCheckpoint(options))
     if (Error error = readCheckpoint(*result.module, diagnostics, options))
+      return error;
+  if (options.evaluatesBeside() && !evaluationOf(*result.module))
+    if (Error error = addEvaluation(*result.module, diagnostics, options, path))
       return error;
   result.configText = readConfigText(path);
   if (auto folder = (*result.module)->getAttrOfType<StringAttr>("hyc.model_folder"))

@@ -90,7 +90,10 @@ static std::string fileOf(rank::ProgramOp program, StringRef function) {
 }
 
 /// Whether the runtime calls it with a micro-batch.
-static bool isOfChunk(rank::FuncOp func) { return func.getSymName() != "reduce" && func.getSymName() != "apply"; }
+static bool isOfChunk(rank::FuncOp func) {
+  StringRef name = func.getSymName();
+  return name != "reduce" && name != "apply" && !name.ends_with(".reduce");
+}
 
 /// "runForward1(hycrt::Context& ctx, const hycrt::Call& call)"
 static std::string runnerSignature(rank::FuncOp func) {
@@ -130,7 +133,7 @@ LogicalResult ProgramPrinter::emitFunctionFile(rank::ProgramOp program, rank::Fu
       os << "  *ctx.ptr<float>(" << arena << ", " << offset << ") = learningRate;\n"
          << target.afterLearningRate("{" + arena + ", " + offset + "}");
     }
-    os << "  " << name << "(ctx, hycrt::Call{});\n}\n";
+    os << "  " << camelCase(name) << "(ctx, hycrt::Call{});\n}\n";
   }
   files[fileOf(program, name)] = text;
   return success();

@@ -3,9 +3,11 @@
 
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/Moves.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Analysis/StoredTypes.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Format.h"
 
@@ -75,9 +77,16 @@ private:
   void emitInputs();
   std::string streams(rank::InputOp input);
   void emitExchanges();
-  LogicalResult emitSchedule();
-  void emitDispatcher(dist::InstructionKind kind);
-  std::string dispatcher(dist::InstructionKind kind);
+  // Of `entry`, or of what the stage's schedule runs where that is null or empty.
+  void emitSchedule(ArrayAttr instructions, rank::EntryOp entry);
+  void emitDispatcher(dist::InstructionKind kind, StringRef entry);
+  std::string dispatcher(dist::InstructionKind kind, StringRef entry);
+  SmallVector<std::string> inputsOf(rank::EntryOp entry);
+  static std::string tableName(StringRef table, rank::EntryOp entry) {
+    return entry ? (table + StringRef(camelCase("of." + entry.getSymName().str())).drop_front(2)).str() : table.str();
+  }
+  std::string emitEntry(StringRef name, ArrayAttr instructions, rank::EntryOp entry);
+  LogicalResult emitEntries();
   std::string describeMesh();
   FailureOr<std::string> scalarsText();
   LogicalResult emitProgram();
@@ -292,12 +301,10 @@ void TableEmitter::emitExchanges() {
   table("TransferDesc", "kTransfers", transferRows);
 }
 
-LogicalResult TableEmitter::emitSchedule() {
-  dist::ScheduleOp table = schedule();
-  if (!table)
-    return program.emitError("stage ") << program.getStage() << " has no dist.schedule";
+void TableEmitter::emitSchedule(ArrayAttr instructions, rank::EntryOp entry) {
   SmallVector<std::string> uses, rows;
-  for (auto instruction : table.getInstructions().getAsRange<dist::InstructionAttr>()) {
+  StringAttr entryName = entry ? entry.getSymNameAttr() : StringAttr();
+  for (auto instruction : instructions.getAsRange<dist::InstructionAttr>()) {
     std::string which = std::to_string(instruction.getVirtualStage()) + ", " +
                         std::to_string(instruction.getMicroBatch()) + ", " + std::to_string(instruction.getSlot());
     switch (instruction.getKind()) {
@@ -305,7 +312,7 @@ LogicalResult TableEmitter::emitSchedule() {
       rows.push_back("{hycrt::InstructionKind::kBeginStep}");
       break;
     case dist::InstructionKind::forward:
-      microBatches += instruction.getVirtualStage() == 0;
+      microBatches += !entry && instruction.getVirtualStage() == 0;
       rows.push_back("{hycrt::InstructionKind::kForward, " + which + "}");
       break;
     case dist::InstructionKind::backward:
@@ -321,8 +328,7 @@ LogicalResult TableEmitter::emitSchedule() {
       size_t first = uses.size();
       for (dist::TransferAttr transfer : instruction.getTransfers())
         for (auto [i, row] : llvm::enumerate(transfers))
-          if (row.getSend() == transfer.getIsSend() && row.getBackward() != transfer.isForward() &&
-              static_cast<int64_t>(row.getVirtualStage()) == transfer.getVirtualStage())
+          if (row.isMovedBy(transfer, entryName))
             uses.push_back("{" + std::to_string(i) + ", " + std::to_string(transfer.getMicroBatch()) + ", " +
                            std::to_string(transfer.getSlot()) + "}");
       rows.push_back("{hycrt::InstructionKind::kExchange, 0, 0, 0, " + std::to_string(first) + ", " +
@@ -331,26 +337,68 @@ LogicalResult TableEmitter::emitSchedule() {
     }
     }
   }
-  this->table("TransferUse", "kTransferUses", uses);
-  this->table("Instruction", "kSchedule", rows);
-  return success();
+  table("TransferUse", tableName("kTransferUses", entry), uses);
+  table("Instruction", tableName("kSchedule", entry), rows);
 }
 
 /// Calls the function of the chunk that a call is for.
-void TableEmitter::emitDispatcher(dist::InstructionKind kind) {
+void TableEmitter::emitDispatcher(dist::InstructionKind kind, StringRef entry) {
   if (program.getVirtualStages() == 1)
     return;
-  os << "void " << dispatcher(kind)
+  os << "void " << dispatcher(kind, entry)
      << "(hycrt::Context& ctx, const hycrt::Call& call) {\n  switch (call.virtualStage) {\n";
   for (int64_t k = 0, count = program.getVirtualStages(); k < count; ++k)
-    os << "    case " << k << ":\n      return " << runnerName(rank::functionName(kind, k)) << "(ctx, call);\n";
+    os << "    case " << k << ":\n      return " << runnerName(rank::functionName(kind, k, entry)) << "(ctx, call);\n";
   os << "    default:\n      return;\n  }\n}\n\n";
 }
 
 /// Of one chunk alone its own function.
-std::string TableEmitter::dispatcher(dist::InstructionKind kind) {
-  std::string one = runnerName(rank::functionName(kind));
+std::string TableEmitter::dispatcher(dist::InstructionKind kind, StringRef entry) {
+  std::string one = runnerName(rank::functionName(kind, 0, entry));
   return program.getVirtualStages() == 1 ? one : one + "OfChunk";
+}
+
+/// Indices of the inputs that are filled for an entry.
+SmallVector<std::string> TableEmitter::inputsOf(rank::EntryOp entry) {
+  SmallVector<std::string> indices;
+  for (auto [index, input] : llvm::enumerate(program.getOps<rank::InputOp>()))
+    if (entry ? llvm::is_contained(entry.getInputs(), input.getSymNameAttr()) : !input->hasAttr(rank::kOfEntry))
+      indices.push_back(std::to_string(index));
+  return indices;
+}
+
+/// An entry's own tables; gives its row.
+std::string TableEmitter::emitEntry(StringRef name, ArrayAttr instructions, rank::EntryOp entry) {
+  StringRef prefix = entry ? name : StringRef();
+  emitSchedule(instructions, entry);
+  emitDispatcher(dist::InstructionKind::forward, prefix);
+  if (!entry)
+    emitDispatcher(dist::InstructionKind::backward, prefix);
+  SmallVector<std::string> inputs = inputsOf(entry);
+  if (!inputs.empty())
+    os << "constexpr int " << tableName("kInputsOf", entry) << "[] = {" << llvm::join(inputs, ", ")
+       << "};  // rows of kInputs\n\n";
+  std::string row = "{.name = " + quoted(name);
+  auto field = [&](StringRef field, const std::string &value) { row += (",\n     ." + field + " = " + value).str(); };
+  field("inputs", inputs.empty() ? "{}" : tableName("kInputsOf", entry));
+  field("transferUses", tableUse("TransferUse", tableName("kTransferUses", entry)));
+  field("schedule", tableName("kSchedule", entry));
+  field("forward", dispatcher(dist::InstructionKind::forward, prefix));
+  field("backward", entry ? "nullptr" : dispatcher(dist::InstructionKind::backward, prefix));
+  field("reduce", runnerName(rank::functionName(dist::InstructionKind::reduce, 0, prefix)));
+  field("apply", entry ? "nullptr" : "runApply");
+  return row + "}";
+}
+
+LogicalResult TableEmitter::emitEntries() {
+  dist::ScheduleOp ofStage = schedule();
+  if (!ofStage)
+    return program.emitError("stage ") << program.getStage() << " has no dist.schedule";
+  SmallVector<std::string> rows{emitEntry(isEvaluation(module) ? "evaluate" : "train", ofStage.getInstructions(), {})};
+  for (auto entry : program.getOps<rank::EntryOp>())
+    rows.push_back(emitEntry(entry.getSymName(), entry.getInstructions(), entry));
+  table("Entry", "kEntries", rows);
+  return success();
 }
 
 /// "{.stages = 2, .axes = {{"dp", 2}, {"tp", 2}}, .batch = {kAxisDp}}"
@@ -441,11 +489,7 @@ LogicalResult TableEmitter::emitProgram() {
      << ",\n    .inputs = " << tableUse("InputDesc", "kInputs")
      << ",\n    .groups = " << tableUse("GroupDesc", "kGroups")
      << ",\n    .collectives = " << tableUse("CollectiveDesc", "kCollectives")
-     << ",\n    .transfers = " << tableUse("TransferDesc", "kTransfers")
-     << ",\n    .transferUses = " << tableUse("TransferUse", "kTransferUses") << ",\n    .schedule = kSchedule,\n";
-  os << "    .forward = " << dispatcher(dist::InstructionKind::forward)
-     << ",\n    .backward = " << dispatcher(dist::InstructionKind::backward)
-     << ",\n    .reduce = runReduce,\n    .apply = runApply,\n"
+     << ",\n    .transfers = " << tableUse("TransferDesc", "kTransfers") << ",\n    .entries = kEntries,\n"
      << (program.getOps<rank::SiteOp>().empty() ? "" : "    .checksFinite = true,\n") << "};\n\n";
   return success();
 }
@@ -457,10 +501,8 @@ LogicalResult TableEmitter::emit() {
     return failure();
   emitInputs();
   emitExchanges();
-  if (failed(emitSchedule()))
+  if (failed(emitEntries()))
     return failure();
-  emitDispatcher(dist::InstructionKind::forward);
-  emitDispatcher(dist::InstructionKind::backward);
   if (!options.architectures.empty())
     os << "constexpr int kArchitectures[] = " << braced(options.architectures) << ";  // of GPUs\n\n";
   if (failed(emitProgram()))

@@ -240,7 +240,8 @@ struct RaiseThroughSplit : OpRewritePattern<SplitOp> {
 void retypeParameters(ModuleOp module) {
   SymbolTable symbols(module);
   llvm::MapVector<StringRef, SmallVector<ReadOp>> readsOf;
-  module.walk([&](ReadOp op) { readsOf[op.getSource()].push_back(op); });
+  for (auto function : module.getOps<FuncOp>()) // not those of a module inside, which declares its own
+    function.walk([&](ReadOp op) { readsOf[op.getSource()].push_back(op); });
   for (auto &[name, reads] : readsOf) {
     auto param = symbols.lookup<ParamOp>(name);
     RankedTensorType wanted;

@@ -4,6 +4,7 @@
 #include "RepeatedHeads.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ConstantEvaluation.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Support/Decimal.h"
 #include "hyc/Support/OpIds.h"
 #include "hyc/Transforms/Model/Passes.h"
@@ -311,7 +312,7 @@ struct RaiseAttention : hyc::impl::RaiseAttentionBase<RaiseAttention> {
   void runOnOperation() override {
     ids = OpIds(getOperation());
     SmallVector<SoftmaxOp> softmaxes;
-    getOperation().walk([&](SoftmaxOp op) { softmaxes.push_back(op); });
+    walkFunctions(getOperation(), [&](SoftmaxOp op) { softmaxes.push_back(op); });
     Masks masks;
     for (SoftmaxOp softmax : softmaxes)
       raise(softmax, masks);

@@ -3,6 +3,7 @@
 #include "DeadOps.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ConstantEvaluation.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Support/OpIds.h"
 #include "hyc/Transforms/Model/Passes.h"
 #include "mlir/IR/PatternMatch.h"
@@ -147,7 +148,7 @@ struct RaiseGelu : hyc::impl::RaiseGeluBase<RaiseGelu> {
   void runOnOperation() override {
     OpIds ids(getOperation());
     SmallVector<Operation *> curves;
-    getOperation().walk([&](Operation *op) {
+    walkFunctions(getOperation(), [&](Operation *op) {
       if (isa<TanhOp, ErfOp>(op))
         curves.push_back(op);
     });

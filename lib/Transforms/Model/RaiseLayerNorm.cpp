@@ -3,6 +3,7 @@
 #include "RowStatistics.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ConstantEvaluation.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Support/Decimal.h"
 #include "hyc/Support/OpIds.h"
 #include "hyc/Transforms/Model/Passes.h"
@@ -76,7 +77,7 @@ struct RaiseLayerNorm : hyc::impl::RaiseLayerNormBase<RaiseLayerNorm> {
   void runOnOperation() override {
     ids = OpIds(getOperation());
     SmallVector<Operation *> sums, products;
-    getOperation().walk([&](Operation *op) {
+    walkFunctions(getOperation(), [&](Operation *op) {
       if (isa<AddOp>(op))
         sums.push_back(op);
       else if (isa<MulOp>(op))

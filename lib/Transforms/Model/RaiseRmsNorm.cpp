@@ -3,6 +3,7 @@
 #include "RowStatistics.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ConstantEvaluation.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Support/Decimal.h"
 #include "hyc/Support/OpIds.h"
 #include "hyc/Transforms/Model/Passes.h"
@@ -70,7 +71,7 @@ struct RaiseRmsNorm : hyc::impl::RaiseRmsNormBase<RaiseRmsNorm> {
   void runOnOperation() override {
     OpIds ids(getOperation());
     SmallVector<Operation *> products;
-    getOperation().walk([&](Operation *op) {
+    walkFunctions(getOperation(), [&](Operation *op) {
       if (isa<MulOp, DivOp>(op))
         products.push_back(op);
     });

@@ -1,4 +1,4 @@
-// GPipe, 1F1B and interleaved 1F1B as tables.
+// GPipe, 1F1B and interleaved 1F1B as tables, and what is left of them without backward.
 #include "dialects/Dist/DistDialect.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -96,6 +96,22 @@ public:
     return finish();
   }
 
+  /// Round r computes forward r; the exchange before it sends what the last one has made and receives what this one
+  /// needs, as in interleaved(). Nothing is kept, so one slot serves all.
+  SmallVector<Attribute> forwardOnly() {
+    keeps = false;
+    slots.resize(1);
+    add(InstructionKind::begin_step);
+    for (int64_t round = 0, rounds = microBatches * virtualStages; round <= rounds; ++round) {
+      exchange({round > 0 ? sendForward(forwardWork(round - 1)) : MaybeTransfer(),
+                round < rounds ? receiveForward(forwardWork(round)) : MaybeTransfer()});
+      if (round < rounds)
+        add(InstructionKind::forward, forwardWork(round), 0);
+    }
+    add(InstructionKind::reduce);
+    return std::move(table);
+  }
+
   int64_t getSlots() const { return static_cast<int64_t>(slots.size()); }
 
 private:
@@ -121,6 +137,8 @@ private:
 
   /// The slot that holds `work`; the first free one if none does.
   int64_t slotOf(const Work &work) {
+    if (!keeps)
+      return 0;
     auto held = llvm::find(slots, std::optional(work));
     if (held == slots.end())
       held = llvm::find(slots, std::nullopt);
@@ -174,6 +192,7 @@ private:
   dist::MeshOp mesh;
   MLIRContext *context;
   int64_t stage, stages, virtualStages, microBatches;
+  bool keeps = true;                      // whether backward needs what forward has made
   SmallVector<std::optional<Work>> slots; // what each holds
   int64_t emptied = 0;                    // the slot of the last backward
   SmallVector<Attribute> table;
@@ -194,7 +213,8 @@ struct BuildSchedule : hyc::impl::BuildScheduleBase<BuildSchedule> {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     for (int64_t stage = 0, stages = mesh.getStages(); stage < stages; ++stage) {
       TableBuilder table(mesh, stage, microBatches);
-      SmallVector<Attribute> instructions = schedule == "gpipe"           ? table.gpipe()
+      SmallVector<Attribute> instructions = schedule == "forward"         ? table.forwardOnly()
+                                            : schedule == "gpipe"         ? table.gpipe()
                                             : mesh.getVirtualStages() > 1 ? table.interleaved()
                                                                           : table.oneForwardOneBackward();
       dist::ScheduleOp::create(builder, module.getLoc(), stage, table.getSlots(), builder.getArrayAttr(instructions));
@@ -204,8 +224,8 @@ struct BuildSchedule : hyc::impl::BuildScheduleBase<BuildSchedule> {
 private:
   LogicalResult check(dist::MeshOp mesh) {
     int64_t stages = mesh.getStages(), virtualStages = mesh.getVirtualStages(), count = microBatches;
-    if (schedule != "gpipe" && schedule != "1f1b")
-      return mesh->getParentOp()->emitError("schedule is \"") << schedule << "\", expected gpipe or 1f1b";
+    if (schedule != "gpipe" && schedule != "1f1b" && schedule != "forward")
+      return mesh->getParentOp()->emitError("schedule is \"") << schedule << "\", expected gpipe, 1f1b or forward";
     if (count < 1)
       return mesh->getParentOp()->emitError("step has ") << count << " micro-batches, expected at least 1";
     if (virtualStages == 1)

@@ -86,12 +86,19 @@ void join(MutableArrayRef<Reduction> run) {
 
 struct CoalesceReductions : hyc::impl::CoalesceReductionsBase<CoalesceReductions> {
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<rank::ProgramOp>())
+    for (auto program : getOperation().getOps<rank::ProgramOp>()) {
       if (auto reduce = program.lookupSymbol<rank::FuncOp>("reduce"))
-        runOnReduce(program, reduce);
+        runOnReduce(program, reduce, rank::kAlignment);
+      // Placement has put side by side what training reduces; between what another entry does may lie anything.
+      for (auto entry : program.getOps<rank::EntryOp>())
+        if (auto reduce = program.lookupSymbol<rank::FuncOp>(
+                rank::functionName(dist::InstructionKind::reduce, 0, entry.getSymName())))
+          runOnReduce(program, reduce, 1);
+    }
   }
 
-  void runOnReduce(rank::ProgramOp program, rank::FuncOp reduce) {
+  /// Joins what lies less than `gap` bytes apart.
+  void runOnReduce(rank::ProgramOp program, rank::FuncOp reduce, int64_t gap) {
     ProgramNames names(program);
     llvm::MapVector<std::pair<Attribute, std::pair<Type, Attribute>>, SmallVector<Reduction>> groups;
     for (auto start : reduce.getBlock().getOps<rank::StartOp>())
@@ -104,7 +111,7 @@ struct CoalesceReductions : hyc::impl::CoalesceReductionsBase<CoalesceReductions
       llvm::sort(reductions, [](Reduction a, Reduction b) { return a.begin() < b.begin(); });
       size_t first = 0;
       for (size_t i = 1; i <= reductions.size(); ++i)
-        if (i == reductions.size() || reductions[i].begin() - reductions[i - 1].end() >= rank::kAlignment) {
+        if (i == reductions.size() || reductions[i].begin() - reductions[i - 1].end() >= gap) {
           join(MutableArrayRef(reductions).slice(first, i - first));
           first = i;
         }

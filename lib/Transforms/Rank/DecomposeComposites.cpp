@@ -1,5 +1,6 @@
 // DecomposeComposites: the last chance of a composite op that the target has no kernel for.
 #include "dialects/Hyc/DerivedOps.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Transforms/Rank/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSet.h"
@@ -25,7 +26,7 @@ struct DecomposeComposites : hyc::impl::DecomposeCompositesBase<DecomposeComposi
     SmallVector<DecomposableOpInterface> composites;
     auto find = [&] {
       composites.clear();
-      getOperation().walk([&](DecomposableOpInterface op) {
+      walkFunctions(getOperation(), [&](DecomposableOpInterface op) {
         if (names.contains(op->getName().getStringRef()))
           composites.push_back(op);
       });
@@ -37,7 +38,7 @@ struct DecomposeComposites : hyc::impl::DecomposeCompositesBase<DecomposeComposi
         if (failed(replace(op)))
           return signalPassFailure();
     SmallVector<EinsumOp> products;
-    getOperation().walk([&](EinsumOp op) {
+    walkFunctions(getOperation(), [&](EinsumOp op) {
       Type element = tensorTypeOf(op.getLhs()).getElementType();
       if (!element.isF32() && !isNarrowFloat(element))
         products.push_back(op);

@@ -452,7 +452,8 @@ void splitLongExtremum(ReduceOp reduce) {
 
 struct FormClusters : hyc::impl::FormClustersBase<FormClusters> {
   void runOnOperation() override {
-    getOperation().walk([&](FuncOp func) { runOnBlock(func.getBody().front()); });
+    for (auto func : getOperation().getOps<FuncOp>())
+      runOnBlock(func.getBody().front());
   }
 
   void runOnBlock(Block &block) {

@@ -1,6 +1,7 @@
 // Adds a bias where the matrix product is written.
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Analysis/Workspaces.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
@@ -56,7 +57,7 @@ namespace {
 struct FuseBias : hyc::impl::FuseBiasBase<FuseBias> {
   void runOnOperation() override {
     SmallVector<AddOp> adds;
-    getOperation().walk([&](AddOp add) { adds.push_back(add); });
+    walkFunctions(getOperation(), [&](AddOp add) { adds.push_back(add); });
     bool isForGpu = getOperation()->hasAttr(kTargetAttribute);
     for (AddOp add : adds)
       fuse(add, isForGpu);

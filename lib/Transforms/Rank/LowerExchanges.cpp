@@ -19,8 +19,9 @@ rank::StartOp FunctionLowering::start(dist::ExchangeOpInterface op, Value buffer
   StringRef name = stringifyExchangeKind(op.getExchange()), cause = op.getCauseText();
   if (cause.empty())
     cause = getId(op);
-  rank::CollectiveOp row = tables.addCollective(rank::functionName(kind, virtualStage), name, op.getExchangeGroup(),
-                                                cause, op.getWhyText(), flat, op->getLoc());
+  StringRef entry = tables.entry ? tables.entry.getSymName() : StringRef();
+  rank::CollectiveOp row = tables.addCollective(rank::functionName(kind, virtualStage, entry), name,
+                                                op.getExchangeGroup(), cause, op.getWhyText(), flat, op->getLoc());
   Value rowValue = rank::RowOp::create(builder, op->getLoc(), FlatSymbolRefAttr::get(row.getSymNameAttr()));
   StringRef combine = stringifyReduceKind(op.getReduction().value_or(dist::ReduceKind::sum));
   auto startOp = rank::StartOp::create(builder, op->getLoc(), rowValue, ValueRange(buffer),

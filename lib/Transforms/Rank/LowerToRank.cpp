@@ -1,7 +1,8 @@
 // One rank.program a stage in place of its functions over tensors.
 //
 // The order matters: forward before backward, since it says where saved values lie; and of the chunks of a stage those
-// before that run before, since the first contribution to a gradient overwrites it.
+// before that run before, since the first contribution to a gradient overwrites it. The functions of a module that
+// evaluates, inside, come last: numbers and names of training are those it has without them.
 #include "FunctionLowering.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Transforms/Rank/Passes.h"
@@ -22,6 +23,7 @@ struct Lowered {
   int64_t virtualStage;
   FuncOp source;
   rank::FuncOp target;
+  bool ofEvaluation = false;
 };
 
 struct LowerToRank : hyc::impl::LowerToRankBase<LowerToRank> {
@@ -43,12 +45,14 @@ struct LowerToRank : hyc::impl::LowerToRankBase<LowerToRank> {
   LogicalResult lowerStage(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared, KernelTable &kernels,
                            ExchangeNumbers &collectives, ExchangeNumbers &tags);
   FailureOr<SmallVector<Lowered>> findFunctions(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared);
-  dist::ScheduleOp scheduleOf(int64_t stage);
+  LogicalResult findEvaluation(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared,
+                               SmallVectorImpl<Lowered> &functions);
+  static dist::ScheduleOp scheduleOf(ModuleOp module, int64_t stage);
   void eraseTensors();
 };
 
-dist::ScheduleOp LowerToRank::scheduleOf(int64_t stage) {
-  for (auto schedule : getOperation().getOps<dist::ScheduleOp>())
+dist::ScheduleOp LowerToRank::scheduleOf(ModuleOp module, int64_t stage) {
+  for (auto schedule : module.getOps<dist::ScheduleOp>())
     if (static_cast<int64_t>(schedule.getStage()) == stage)
       return schedule;
   return {};
@@ -70,6 +74,11 @@ void declareStates(ModuleOp module, ProgramTables &tables, ArrayRef<FuncOp> func
   for (Operation &op : module.getOps())
     if (isa<ParamOp, StateOp>(op) && used.contains(SymbolTable::getSymbolName(&op)))
       tables.getState(&op, SymbolTable::getSymbolName(&op).getValue());
+  // What only an evaluation counts.
+  if (ModuleOp evaluation = evaluationOf(module))
+    for (auto state : evaluation.getOps<StateOp>())
+      if (used.contains(state.getSymName()))
+        tables.getState(state, state.getSymName());
 }
 
 /// In the order in which they first run in a step: backward begins with the last chunk.
@@ -86,12 +95,34 @@ FailureOr<SmallVector<Lowered>> LowerToRank::findFunctions(int64_t stage, dist::
   functions.push_back({InstructionKind::apply, 0, {}, {}});
   for (Lowered &function : functions) {
     std::string name = dist::functionName(function.kind, mesh.getChunk(stage, function.virtualStage));
-    function.source = dyn_cast_or_null<FuncOp>(declared.lookup(name));
+    function.source = declared.lookupFunction(name, /*ofEvaluation=*/false);
     if (!function.source)
       return getOperation().emitError("has no function @")
              << name << ", expected forward, backward, reduce and apply of each stage";
   }
+  if (failed(findEvaluation(stage, mesh, declared, functions)))
+    return failure();
   return functions;
+}
+
+/// Behind those of training, the forward and reduce functions of the module that evaluates, where there is one.
+LogicalResult LowerToRank::findEvaluation(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared,
+                                          SmallVectorImpl<Lowered> &functions) {
+  using dist::InstructionKind;
+  ModuleOp evaluation = evaluationOf(getOperation());
+  if (!evaluation)
+    return success();
+  auto add = [&](InstructionKind kind, int64_t virtualStage) -> LogicalResult {
+    std::string name = dist::functionName(kind, mesh.getChunk(stage, virtualStage));
+    FuncOp source = declared.lookupFunction(name, /*ofEvaluation=*/true);
+    functions.push_back({kind, virtualStage, source, {}, /*ofEvaluation=*/true});
+    return source ? success()
+                  : evaluation.emitError("has no function @") << name << ", expected forward and reduce of each stage";
+  };
+  for (int64_t k = 0, count = mesh.getVirtualStages(); k < count; ++k)
+    if (failed(add(InstructionKind::forward, k)))
+      return failure();
+  return add(InstructionKind::reduce, 0);
 }
 
 /// Whether a forward function changes tensors of the model: it then computes as the model trains, and not as it is
@@ -105,8 +136,10 @@ bool writesBuffer(FuncOp forward) {
 LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared,
                                       KernelTable &kernels, ExchangeNumbers &collectives, ExchangeNumbers &tags) {
   ModuleOp module = getOperation();
-  dist::ScheduleOp schedule = scheduleOf(stage);
-  if (!schedule)
+  dist::ScheduleOp schedule = scheduleOf(module, stage);
+  ModuleOp evaluation = evaluationOf(module);
+  dist::ScheduleOp evaluates = evaluation ? scheduleOf(evaluation, stage) : schedule;
+  if (!schedule || !evaluates)
     return module.emitError("has no dist.schedule of stage ")
            << stage << ", expected one for each of " << mesh.getStages() << " stages";
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
@@ -123,14 +156,18 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const Mo
     sources.push_back(function.source);
   declareStates(module, tables, sources);
   if (llvm::any_of(*functions, [](const Lowered &function) {
-        return function.kind == dist::InstructionKind::forward && writesBuffer(function.source);
+        return function.kind == dist::InstructionKind::forward && !function.ofEvaluation &&
+               writesBuffer(function.source);
       }))
     program->setAttr("writes_buffers", builder.getUnitAttr());
   for (Lowered &function : *functions) {
     if (&function == functions->begin() || function.kind != (&function - 1)->kind)
       tables.accumulated.clear();
+    if (function.ofEvaluation && !tables.entry)
+      tables.beginEntry(kEvaluate, evaluates.getInstructions());
     // Made apart, since the tables still grow at the end of the program.
-    std::string name = rank::functionName(function.kind, function.virtualStage);
+    StringRef entry = function.ofEvaluation ? StringRef(kEvaluate) : StringRef();
+    std::string name = rank::functionName(function.kind, function.virtualStage, entry);
     function.target = rank::FuncOp::create(builder, FuncOp(function.source).getLoc(), name);
     function.target.getBody().emplaceBlock();
     function.target->remove();
@@ -143,7 +180,7 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const Mo
     }
   }
   llvm::stable_sort(*functions, [](const Lowered &a, const Lowered &b) {
-    return std::pair(a.kind, a.virtualStage) < std::pair(b.kind, b.virtualStage);
+    return std::tuple(a.ofEvaluation, a.kind, a.virtualStage) < std::tuple(b.ofEvaluation, b.kind, b.virtualStage);
   });
   for (Lowered &function : *functions)
     program.getBody().front().push_back(function.target);
@@ -153,7 +190,7 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const Mo
 /// What the programs have taken the place of.
 void LowerToRank::eraseTensors() {
   for (Operation &op : llvm::make_early_inc_range(getOperation().getOps()))
-    if (isa<FuncOp, ParamOp, StateOp>(op))
+    if (isa<FuncOp, ParamOp, StateOp, ModuleOp>(op))
       op.erase();
 }
 

@@ -56,11 +56,8 @@ struct RecordUses {
     return llvm::any_of(transfers,
                         [](rank::TransferOp transfer) { return transfer.getSend() && transfer.getBackward(); });
   }
-  bool takesPartIn(dist::TransferAttr step) {
-    return llvm::any_of(transfers, [&](rank::TransferOp transfer) {
-      return transfer.getSend() == step.getIsSend() && transfer.getBackward() != step.isForward() &&
-             static_cast<int64_t>(transfer.getVirtualStage()) == step.getVirtualStage();
-    });
+  bool takesPartIn(dist::TransferAttr step, StringAttr entry) {
+    return llvm::any_of(transfers, [&](rank::TransferOp transfer) { return transfer.isMovedBy(step, entry); });
   }
 };
 
@@ -89,6 +86,8 @@ public:
 private:
   void readFunctions();
   void simulate();
+  void simulate(ArrayAttr instructions, std::optional<int64_t> index, rank::EntryOp entry);
+  void runFunction(int64_t index, int64_t slot);
   void shareSlots();
   void useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end, bool isProducer);
   int64_t placePersistent(rank::ArenaOp arena, int64_t &exactBytes);
@@ -112,6 +111,7 @@ private:
   llvm::MapVector<StringAttr, std::pair<RecordUses, ArenaItem>> records;
   llvm::DenseMap<StringAttr, SymbolPlace> places; // of symbols
   llvm::StringMap<int64_t> recordBytes;           // of arenas
+  int64_t now = 0;                                ///< while the schedule is executed: positions so far
   bool poisons = false;
   StageAccount account;
 };
@@ -131,12 +131,13 @@ std::string describeCall(Operation &op) {
   return text.empty() || !id ? text : text + " " + id.str();
 }
 
-/// "forward micro-batch 2 slot 0"
-std::string describeInstruction(dist::InstructionAttr instruction) {
-  std::string text = dist::stringifyInstructionKind(instruction.getKind()).str();
+/// "forward micro-batch 2 slot 0", of a further entry "evaluate: forward micro-batch 2 slot 0".
+std::string describeInstruction(dist::InstructionAttr instruction, rank::EntryOp entry) {
+  dist::InstructionKind kind = instruction.getKind();
+  std::string text = (entry ? entry.getSymName() + ": " : "").str() + dist::stringifyInstructionKind(kind).str();
   if (instruction.getVirtualStage() != 0)
     text += " virtual stage " + std::to_string(instruction.getVirtualStage());
-  if (StringRef(text).starts_with("forward") || StringRef(text).starts_with("backward"))
+  if (kind == dist::InstructionKind::forward || kind == dist::InstructionKind::backward)
     text += " micro-batch " + std::to_string(instruction.getMicroBatch()) + " slot " +
             std::to_string(instruction.getSlot());
   return text;
@@ -157,11 +158,6 @@ AccountedFunction describeFunction(rank::FuncOp func) {
   for (Operation &op : func.getBlock())
     result.ops.push_back(describeCall(op));
   return result;
-}
-
-/// Whether the function at this position is a forward one: those come first, one a virtual stage.
-bool isForward(rank::ProgramOp program, int64_t position) {
-  return position < static_cast<int64_t>(program.getVirtualStages());
 }
 
 void ProgramPlacer::readFunctions() {
@@ -215,61 +211,51 @@ void ProgramPlacer::useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, i
     open->end = std::max(open->end, end);
 }
 
-/// Executes the schedule once, noting when functions run and when records are alive.
+void ProgramPlacer::runFunction(int64_t index, int64_t slot) {
+  executions.push_back({index, slot, now});
+  for (auto &[name, entry] : records) {
+    auto &[uses, item] = entry;
+    const Span &span = uses.inFunction[index];
+    // A record belongs to one chunk: forward makes it where it uses it at all.
+    bool inForward = llvm::any_of(ArrayRef(uses.inFunction).take_front(program.getVirtualStages()),
+                                  [](const Span &other) { return !other.empty(); });
+    if (!span.empty())
+      useRecord(uses, item, slot, now + span.first, now + span.last,
+                !uses.isReceived() && (program.isForward(index) || !inForward));
+  }
+  now += std::distance(functions[index].getBlock().begin(), functions[index].getBlock().end()) + 1;
+}
+
+/// Executes one entry after the other, each once, noting when functions run and when records are alive: an entry needs
+/// nothing of what another one has made.
 void ProgramPlacer::simulate() {
-  int64_t now = 0;
-  auto runFunction = [&](int64_t index, int64_t slot) {
-    executions.push_back({index, slot, now});
-    for (auto &[name, entry] : records) {
-      auto &[uses, item] = entry;
-      const Span &span = uses.inFunction[index];
-      // A record belongs to one chunk: forward makes it where it uses it at all.
-      bool inForward = llvm::any_of(ArrayRef(uses.inFunction).take_front(program.getVirtualStages()),
-                                    [](const Span &other) { return !other.empty(); });
-      if (!span.empty())
-        useRecord(uses, item, slot, now + span.first, now + span.last,
-                  !uses.isReceived() && (isForward(program, index) || !inForward));
-    }
-    now += std::distance(functions[index].getBlock().begin(), functions[index].getBlock().end()) + 1;
-  };
-  for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>()) {
-    int64_t begin = now, virtualStages = program.getVirtualStages();
-    size_t executed = executions.size();
-    switch (instruction.getKind()) {
-    case dist::InstructionKind::forward:
-      runFunction(instruction.getVirtualStage(), instruction.getSlot());
-      break;
-    case dist::InstructionKind::backward:
-      runFunction(virtualStages + instruction.getVirtualStage(), instruction.getSlot());
-      break;
-    case dist::InstructionKind::reduce:
-      runFunction(2 * virtualStages, 0);
-      break;
-    case dist::InstructionKind::apply:
-      runFunction(2 * virtualStages + 1, 0);
-      break;
-    case dist::InstructionKind::begin_step:
-      break;
-    case dist::InstructionKind::exchange:
+  simulate(schedule.getInstructions(), std::nullopt, {});
+  for (auto [index, entry] : llvm::enumerate(program.getOps<rank::EntryOp>()))
+    simulate(entry.getInstructions(), static_cast<int64_t>(index), entry);
+  shareSlots();
+}
+
+void ProgramPlacer::simulate(ArrayAttr instructions, std::optional<int64_t> index, rank::EntryOp entry) {
+  StringAttr entryName = entry ? entry.getSymNameAttr() : StringAttr();
+  for (auto instruction : instructions.getAsRange<dist::InstructionAttr>()) {
+    AccountedInstruction accounted{describeInstruction(instruction, entry)};
+    accounted.begin = now;
+    if (int64_t position = program.getPosition(instruction, index); position >= 0) {
+      runFunction(position, program.isOfMicroBatch(position) ? instruction.getSlot() : 0);
+      accounted.function = executions.back().function;
+      accounted.slot = executions.back().slot;
+    } else if (instruction.getKind() == dist::InstructionKind::exchange) {
       for (dist::TransferAttr transfer : instruction.getTransfers())
-        for (auto &[name, entry] : records) {
-          auto &[uses, item] = entry;
-          if (uses.takesPartIn(transfer))
+        for (auto &[name, known] : records) {
+          auto &[uses, item] = known;
+          if (uses.takesPartIn(transfer, entryName))
             useRecord(uses, item, transfer.getSlot(), now, now, !transfer.getIsSend());
         }
       ++now;
-      break;
     }
-    AccountedInstruction entry{describeInstruction(instruction)};
-    if (executions.size() > executed) {
-      entry.function = executions.back().function;
-      entry.slot = executions.back().slot;
-    }
-    entry.begin = begin;
-    entry.end = now;
-    account.instructions.push_back(std::move(entry));
+    accounted.end = now;
+    account.instructions.push_back(std::move(accounted));
   }
-  shareSlots();
 }
 
 /// One copy of a record serves all slots where no two are alive at once.
@@ -411,7 +397,7 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
   for (auto [alloc, item] : llvm::zip_equal(allocs, ArrayRef(items).drop_front(recordOps.size()))) {
     OpBuilder at(alloc);
     // Reduce and apply have no slot: they count as slot 0, whose base is 0.
-    bool perSlot = item.perSlot && item.function < 2 * static_cast<int64_t>(program.getVirtualStages());
+    bool perSlot = item.perSlot && program.isOfMicroBatch(item.function);
     auto place = rank::AtOp::create(at, alloc.getLoc(), alloc.getResult().getType(), name(arena),
                                     at.getI64IntegerAttr(item.offset), perSlot ? at.getUnitAttr() : UnitAttr());
     if (Attribute id = alloc->getAttr("id"))

@@ -2,6 +2,7 @@
 #include "ProgramTables.h"
 #include "dialects/Dist/Placement.h"
 #include "dialects/Rank/Moves.h"
+#include "hyc/Analysis/Entry.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -82,9 +83,19 @@ static StringRef arenaOf(RoleArena arena) {
 }
 
 ModuleSymbols::ModuleSymbols(ModuleOp module) : symbols(module) {
+  if (ModuleOp inside = evaluationOf(module))
+    evaluation.emplace(inside);
   for (auto state : module.getOps<StateOp>())
     if (state.is(StateRole::compute) && state.getParamAttr())
       masters.insert(state.getParamAttr().getAttr());
+}
+
+FuncOp ModuleSymbols::lookupFunction(StringRef name, bool ofEvaluation) const {
+  return dyn_cast_or_null<FuncOp>(ofEvaluation ? evaluation->lookup(name) : symbols.lookup(name));
+}
+
+void ProgramTables::beginEntry(StringRef name, ArrayAttr instructions) {
+  entry = added(rank::EntryOp::create(builder, program.getLoc(), name, builder.getStrArrayAttr({}), instructions));
 }
 
 rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
@@ -139,9 +150,17 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
 rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, ArrayAttr streams, int64_t bound,
                                       rank::BufferType type, Location loc) {
   rank::InputOp &input = inputs[name];
-  if (!input)
+  if (!input) {
     input = added(rank::InputOp::create(builder, loc, name, arenaRef(kFeeds).getValue(), IntegerAttr(), type, source,
                                         bound, streams));
+    if (entry)
+      input->setAttr(rank::kOfEntry, builder.getUnitAttr());
+  }
+  if (entry && !llvm::is_contained(entry.getInputs(), input.getSymNameAttr())) {
+    SmallVector<Attribute> names(entry.getInputs().getAsRange<Attribute>());
+    names.push_back(input.getSymNameAttr());
+    entry.setInputsAttr(builder.getArrayAttr(names));
+  }
   return input;
 }
 
@@ -168,10 +187,11 @@ void ProgramTables::addTransfer(rank::RecordOp record, StringRef channel, bool s
   bool backward = direction == dist::Direction::backward;
   int64_t chunk = mesh.getChunk(stage, virtualStage), peer = send != backward ? chunk + 1 : chunk - 1;
   std::string key = (Twine(std::min(chunk, peer)) + (backward ? " backward " : " forward ") + channel).str();
+  std::string of = entry ? entry.getSymName().str() + "." : "";
   std::string name =
-      uniqueName((Twine(send ? "send." : "receive.") + (backward ? "backward." : "forward.") + channel).str());
+      uniqueName((Twine(send ? "send." : "receive.") + of + (backward ? "backward." : "forward.") + channel).str());
   added(rank::TransferOp::create(builder, loc, name, send, backward, record.getSymName(), mesh.getStageOf(peer),
-                                 tags.number(key), virtualStage));
+                                 tags.number(of + key), virtualStage, getEntryName()));
 }
 
 rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef kind, dist::GroupAttr group,

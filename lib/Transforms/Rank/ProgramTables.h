@@ -53,12 +53,19 @@ class ModuleSymbols {
 public:
   explicit ModuleSymbols(mlir::ModuleOp module);
 
-  mlir::Operation *lookup(llvm::StringRef name) const { return symbols.lookup(name); }
+  /// What training declares; else what the module of another entry does.
+  mlir::Operation *lookup(llvm::StringRef name) const {
+    mlir::Operation *symbol = symbols.lookup(name);
+    return symbol || !evaluation ? symbol : evaluation->lookup(name);
+  }
+  /// The function of an entry; null if there is none.
+  FuncOp lookupFunction(llvm::StringRef name, bool ofEvaluation) const;
   /// Whether a parameter is a master beside its copy in the compute type.
   bool isMaster(ParamOp param) const { return masters.contains(param.getSymNameAttr()); }
 
 private:
   mlir::SymbolTable symbols;
+  std::optional<mlir::SymbolTable> evaluation; ///< of the module inside, if there is one
   llvm::DenseSet<mlir::StringAttr> masters;
 };
 
@@ -98,10 +105,16 @@ public:
   void share(llvm::StringRef arena);
   mlir::FlatSymbolRefAttr arenaRef(llvm::StringRef arena);
 
+  /// The name of a transfer's, exchange's or function's entry; empty for what the stage's schedule runs.
+  mlir::StringAttr getEntryName() { return entry ? entry.getSymNameAttr() : mlir::StringAttr(); }
+  /// From here on functions are those of this entry, with its inputs.
+  void beginEntry(llvm::StringRef name, mlir::ArrayAttr instructions);
+
   rank::ProgramOp program;
   dist::MeshOp mesh;
   int64_t stage;
   KernelTable &kernels;
+  rank::EntryOp entry;                                        ///< null while those of the stage's schedule are lowered
   llvm::DenseMap<int64_t, llvm::StringMap<SavedValue>> saved; ///< by virtual stage
   /// States that a function has added to of those that run before in a step: backwards of the stage's later chunks.
   llvm::StringSet<> accumulated;

@@ -108,8 +108,10 @@ bool PrecisionConverter::isFlexibleOp(Operation *op) const {
   if (op->hasAttr(kLossSeed) || op->getNumResults() == 0 ||
       !llvm::all_of(op->getResults(), [&](Value result) { return elementOf(result) == wide; }))
     return false;
-  if (auto read = dyn_cast<ReadOp>(op))
-    return states.lookup<ParamOp>(read.getSource()) != nullptr;
+  if (auto read = dyn_cast<ReadOp>(op)) {
+    auto param = states.lookup<ParamOp>(read.getSource());
+    return param && !param->hasAttr(kUncopied);
+  }
   if (!ruleOf(op).isFree())
     return false;
   // Integers are exact only if they are converted to the type that is wanted in the end.

@@ -1,5 +1,6 @@
 // RemoveDropout: the model as it is evaluated, without what it draws at random.
 #include "TrainingState.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 using namespace mlir;
@@ -13,7 +14,7 @@ namespace hyc {
 namespace {
 struct RemoveDropout : hyc::impl::RemoveDropoutBase<RemoveDropout> {
   void runOnOperation() override {
-    getOperation().walk([&](Operation *op) {
+    walkFunctions(getOperation(), [&](Operation *op) {
       if (auto dropout = dyn_cast<DropoutOp>(op)) {
         dropout.getResult().replaceAllUsesWith(dropout.getX());
         dropout.erase();

@@ -20,6 +20,8 @@ inline constexpr llvm::StringLiteral kInput = "hyc.input", kOutput = "hyc.output
 inline constexpr llvm::StringLiteral kBackward = "hyc.backward", kLossSeed = "hyc.loss_seed";
 /// Of an op that computes in f32 whatever the precision is, as its gradient then does.
 inline constexpr llvm::StringLiteral kWide = "hyc.wide";
+/// Of a parameter that is kept in no second type: who wants one converts what was read.
+inline constexpr llvm::StringLiteral kUncopied = "hyc.uncopied";
 /// Of a composite op that the plan wants decomposed.
 inline constexpr llvm::StringLiteral kForm = "hyc.form", kDecomposed = "decomposed";
 /// Of the state of role "loss_scale": the cotangent of the loss is the scale divided by this.

@@ -79,7 +79,8 @@ struct Manifest {
   Mesh mesh;
   BatchDesc batch{};
   std::string schedule;
-  bool evaluates = false;  // the programs tell a loss and train nothing
+  bool evaluates = false;        // the programs tell a loss and train nothing
+  bool evaluatesBeside = false;  // they train, and have an entry that tells a loss
   DataKind data = DataKind::kNothing;
   int threads = 0;       // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
   std::string nvmePath;  // where the plan keeps states on a disk, unless a run says otherwise

@@ -13,6 +13,8 @@
 
 namespace hycrt {
 
+struct Manifest;  // manifest.h
+
 enum class WindowOrder { kShuffled, kInFile };
 
 // How a file of tokens holds them; kAuto: as its first bytes say (io/token_file.h).
@@ -53,8 +55,9 @@ std::vector<std::pair<std::string, std::string>> optionsInCommon(const RunOption
 // filesReadBy in manifest.h) or another output.
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs);
 
-// What the compiled programs are for: those of an evaluation evaluate without being asked, and have nothing to save.
-Status takeEntry(bool evaluates, RunOptions* options);
+// What the compiled programs are for: those of an evaluation evaluate without being asked, and have nothing to save;
+// those without an entry that evaluates have nothing to do with --evaluate-data.
+Status takeEntry(const Manifest& manifest, RunOptions* options);
 
 // What `threads` 0 stands for: the cores this process may use, divided by the ranks on this machine, at least 1.
 int defaultThreads(int ranksHere);

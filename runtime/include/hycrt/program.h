@@ -113,9 +113,9 @@ enum class InputSource : uint8_t {
   kSamples,     // no tokens: a tensor of its name in the data, whose dimension 0 is the sample
 };
 
-// A model input that this stage reads. Before any forward or backward instruction of a micro-batch the runtime sees to
-// it that `buffer` holds that micro-batch: B samples, row-major. Data that is given sample by sample feeds tokens and
-// labels too, by their names.
+// A model input that this stage reads, in one entry or several. Before any forward or backward instruction of a
+// micro-batch the runtime sees to it that `buffer` holds that micro-batch: B samples, row-major. Data that is given
+// sample by sample feeds tokens and labels too, by their names.
 struct InputDesc {
   const char* name;
   DType dtype;  // kI64, kI32 or kF32
@@ -210,7 +210,7 @@ struct Instruction {
   int virtualStage = 0;   // kForward, kBackward
   int microBatch = 0;     // kForward, kBackward
   int slot = 0;           // kForward, kBackward: record of saved values
-  int firstTransfer = 0;  // kExchange: rows [firstTransfer, firstTransfer + transferCount) of Program::transferUses
+  int firstTransfer = 0;  // kExchange: rows [firstTransfer, firstTransfer + transferCount) of Entry::transferUses
   int transferCount = 0;
 };
 
@@ -223,6 +223,23 @@ struct Call {
 
 // --------------------------------------------------------------------------------------------------------- program
 
+// A way to run a program. All entries share its states and arenas; what the functions of one make in the others is
+// dead when it has run through its schedule, but for what states keep.
+struct Entry {
+  const char* name;   // kTrainEntry, kEvaluateEntry
+  Table<int> inputs;  // indices into Program::inputs of what is filled for it
+  Table<TransferUse> transferUses;
+  Table<Instruction> schedule;  // one step
+
+  // Failures inside are kept by the Context and end the run after the call returns: see Context::status().
+  void (*forward)(Context&, const Call&);
+  void (*backward)(Context&, const Call&);      // null, as apply, where the schedule has none
+  void (*reduce)(Context&);                     // gradients to their totals, lossSum and tokenCount too
+  void (*apply)(Context&, float learningRate);  // norm, clip, update
+};
+
+inline constexpr char kTrainEntry[] = "train", kEvaluateEntry[] = "evaluate";
+
 struct Program {
   const char* name;   // "gpt2-tiny.stage0"
   uint64_t planHash;  // equal in all programs of a job and in its manifest
@@ -230,7 +247,7 @@ struct Program {
   int stage;
   int threads;         // that kernels' workspaces have room for; 0: they bring their own
   int64_t fixedBytes;  // declared beside the arenas: code, stacks, heap; 0: nothing is declared
-  bool writesBuffers;  // forward changes parameters, such as running averages: it is not what --evaluate should run
+  bool writesBuffers;  // training's forward changes parameters, such as running averages: --evaluate cannot run it
   bool poisons;        // buffers' lives end with a call of poison(), which hyc-run --poison lets act
   Table<int> architectures;  // of GPUs that it is compiled for, as in 90; none: it runs on CPUs
   BatchDesc batch;
@@ -242,17 +259,13 @@ struct Program {
   Table<GroupDesc> groups;
   Table<CollectiveDesc> collectives;
   Table<TransferDesc> transfers;
-  Table<TransferUse> transferUses;
-  Table<Instruction> schedule;  // one step
-
-  // Failures inside are kept by the Context and end the run after the call returns: see Context::status().
-  void (*forward)(Context&, const Call&);
-  void (*backward)(Context&, const Call&);
-  void (*reduce)(Context&);                     // gradients to their totals, lossSum and tokenCount too
-  void (*apply)(Context&, float learningRate);  // norm, clip, update
+  Table<Entry> entries;  // the first is what the program is for
 
   bool checksFinite = false;  // a call of checkFinite() follows each op
 };
+
+// Null: the program has no entry of that name.
+const Entry* findEntry(const Program& program, const char* name);
 
 }  // namespace hycrt
 

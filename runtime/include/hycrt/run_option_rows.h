@@ -27,6 +27,13 @@ HYC_RUN_OPTION(int64_t, steps, 100, "--steps", wholeNumber("N", kMostSteps, &Run
                "Training steps; schedules decay over them")
 HYC_RUN_OPTION(bool, evaluate, false, "--evaluate", flagFor(true), kForRanks,
                "Tell the loss over the data, in file order and once, and train nothing; --steps limits the batches")
+HYC_RUN_OPTION(std::string, evaluateData, {}, "--evaluate-data", text("FILE"), kForRanks | kOwn | kTrains,
+               "Held-out data, as --data: tell the loss over it, in file order, after the last step and as "
+               "--evaluate-every says; of what was compiled with --entry train,evaluate. Training's bits stay the same")
+HYC_RUN_OPTION(int64_t, evaluateEvery, 0, "--evaluate-every", wholeNumber("N", kMostSteps), kForRanks | kTrains,
+               "Evaluate after every N steps, too; 0: only after the last")
+HYC_RUN_OPTION(int64_t, evaluateBatches, 0, "--evaluate-batches", wholeNumber("N", kMostSteps), kForRanks | kTrains,
+               "Global batches of --evaluate-data to evaluate at most; 0: all that it fills")
 HYC_RUN_OPTION(uint64_t, seed, 0, "--seed", wholeNumber("S", UINT64_MAX), kForRanks,
                "Seed of the initial weights and of the order of the data")
 HYC_RUN_OPTION(int, threads, 0, "--threads", wholeNumber("N", kMostThreads), kForRanks | kOwn,

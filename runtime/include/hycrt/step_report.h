@@ -28,13 +28,16 @@ struct StepRecord {
   int64_t skipped = 0;   // steps whose update did not happen, since the first
   // A batch of an evaluation: `loss` is the mean over everything so far; there is no gradient and no learning rate.
   bool evaluates = false;
+  int64_t batches = 0;  // of an evaluation after step `step` of a training: global batches of the held-out data
   std::optional<double> accuracy;  // of the same: the part that was predicted right, where the program counts it
 };
 
 // {"step":1,"steps":20,"loss":…,"grad_norm":…,"lr":…,"ms":…,"tokens_per_s":…,"eta_s":…} without a line end; after "lr"
 // "momentum" where it cycles, and at the end `"loss_scale":65536.0,"skipped":0` with a loss scale. Numbers are the
 // shortest that read back as the same double; an evaluation has "perplexity", e to the loss, for "grad_norm" and "lr",
-// and "accuracy" where it is known; a value that is not finite is null, since JSON has no word for it.
+// and "accuracy" where it is known; one between steps has {"step":…,"steps":…,"evaluate_loss":…,
+// "evaluate_perplexity":…,"evaluate_accuracy":…,"evaluate_batches":…,"ms":…,"tokens_per_s":…}, so that "loss" stays
+// training's. A value that is not finite is null, since JSON has no word for it.
 std::string toJson(const StepRecord& record);
 
 // The same with a line end, into memory of the caller: a step must not allocate. Gives the length.
@@ -43,6 +46,7 @@ size_t writeJson(const StepRecord& record, JsonLine* line);
 Result<StepRecord> parseStepRecord(std::string_view json);
 
 // step  12/100   loss 5.1235   grad norm 1.234e+00   lr 1.000e-03   123.4 ms   12345 tokens/s   left 0:01:23
+// step 100/1000   evaluation over 12 batches   loss 4.98   perplexity 145.47   accuracy  41.52 %   123.4 ms   …
 // batch  2/10   loss so far 5.1235   perplexity 167.91   accuracy  41.52 %   123.4 ms   12345 tokens/s   left 0:00:02
 std::string toLine(const StepRecord& record);
 

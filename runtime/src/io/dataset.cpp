@@ -57,15 +57,16 @@ bool isSampleFile(const std::string& path) {
   return path.size() >= kEnding.size() && path.compare(path.size() - kEnding.size(), kEnding.size(), kEnding) == 0;
 }
 
-Result<std::unique_ptr<Dataset>> openDataset(const std::string& path, const Program& program, DataFormat format) {
+Result<std::unique_ptr<Dataset>> openDataset(const char* flag, const std::string& path, const Program& program,
+                                             DataFormat format) {
   if (isSampleFile(path)) {
     if (format == DataFormat::kAuto) return SampleFile::open(path, program.inputs);
-    return usageError("--data-format says how a file holds tokens, but '" + path +
-                      "' (--data) holds tensors, which say it themselves; leave it out");
+    return usageError("--data-format says how a file holds tokens, but '" + path + "' (" + flag +
+                      ") holds tensors, which say it themselves; leave it out");
   }
   for (const InputDesc& input : program.inputs) {
     if (input.source != InputSource::kSamples) continue;
-    return usageError("'" + path + "' (--data) is taken for a file of tokens, but input '" + input.name +
+    return usageError("'" + path + "' (" + flag + ") is taken for a file of tokens, but input '" + input.name +
                       "' is read sample by sample; give a .safetensors file with a tensor of that name, whose "
                       "dimension 0 is the sample");
   }

@@ -40,9 +40,9 @@ class Dataset {
 // A file whose name ends in .safetensors holds tensors, any other tokens.
 bool isSampleFile(const std::string& path);
 
-// Tokens are as `format` says. Data errors where it does not fit
-// what the program reads: they name the input and what was found.
-Result<std::unique_ptr<Dataset>> openDataset(const std::string& path, const Program& program,
+// `flag` is the option that names the file. Tokens are as `format` says. Data errors where it does not fit what the
+// program reads: they name the input and what was found.
+Result<std::unique_ptr<Dataset>> openDataset(const char* flag, const std::string& path, const Program& program,
                                              DataFormat format = DataFormat::kAuto);
 
 }  // namespace hycrt

@@ -80,8 +80,11 @@ class Reader {
     if (!rule.ok()) return rule.status();
     manifest_.learningRate = *rule;
     if (root_.contains("entry")) {
-      if (root_["entry"] != "evaluate") return error("/entry", "expected evaluate, or no such key");
-      manifest_.evaluates = true;
+      manifest_.evaluates = root_["entry"] == "evaluate";
+      manifest_.evaluatesBeside = root_["entry"] == "train,evaluate";
+      if (!manifest_.evaluates && !manifest_.evaluatesBeside) {
+        return error("/entry", "expected evaluate, or train,evaluate, or no such key");
+      }
     }
     if (root_.contains("data")) {
       const bool tokens = root_["data"] == "tokens";

@@ -54,7 +54,10 @@ std::optional<double> firstNonfinite(DType dtype, const std::byte* values, int64
 }  // namespace
 
 Status checkFiniteStep(const StepRecord& record, int64_t counted, const Program& program) {
-  const std::string where = (record.evaluates ? "batch " : "step ") + std::to_string(record.step) + ": ";
+  const std::string where = (record.batches > 0 ? "evaluation after step "
+                             : record.evaluates ? "batch "
+                                                : "step ") +
+                            std::to_string(record.step) + ": ";
   constexpr char kGoOn[] = "; --allow-nonfinite goes on all the same";
   if (counted == 0) return dataError(where + "no label of it counts, so that it has no loss" + kGoOn);
   const bool hasLoss = std::isfinite(record.loss);

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "base/threads.h"
+#include "hycrt/manifest.h"
 #include "hycrt/saved_weights.h"
 
 namespace hycrt {
@@ -305,8 +306,16 @@ std::vector<std::pair<std::string, std::string>> optionsInCommon(const RunOption
   return common;
 }
 
-Status takeEntry(bool evaluates, RunOptions* options) {
-  if (!evaluates) return {};
+Status takeEntry(const Manifest& manifest, RunOptions* options) {
+  if (options->evaluateData.empty() && (options->evaluateEvery > 0 || options->evaluateBatches > 0)) {
+    return usageError(std::string(options->evaluateEvery > 0 ? "--evaluate-every" : "--evaluate-batches") +
+                      " is given without data to evaluate; give it with --evaluate-data FILE");
+  }
+  if (!manifest.evaluates) {
+    if (options->evaluateData.empty() || manifest.evaluatesBeside) return {};
+    return usageError("--evaluate-data is given, but the programs in '" + manifest.folder +
+                      "' only train; compile with --entry train,evaluate");
+  }
   for (const RowPointer& row : rows()) {
     if (!(row->traits & kTrains) || !row->argument(*options)) continue;
     return usageError(std::string(row->flag) +
@@ -319,6 +328,7 @@ Status takeEntry(bool evaluates, RunOptions* options) {
 
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) {
   if (!options.data.empty()) inputs.push_back(options.data);
+  if (!options.evaluateData.empty()) inputs.push_back(options.evaluateData);
   const auto check = [&](const Row& row) -> Status {
     const std::string& path = *row.path(options);
     if (path.empty()) return {};

@@ -1,6 +1,7 @@
 // Every table of a program looked at once, before anything is allocated by its numbers.
 #include "run/program_check.h"
 
+#include <cstring>
 #include <string>
 
 #include "io/block_file.h"
@@ -31,8 +32,8 @@ class Checker {
       HYCRT_RETURN_IF_ERROR(checkAxes(row.name, row.flat));
     }
     for (const TransferDesc& transfer : program_.transfers) HYCRT_RETURN_IF_ERROR(checkTransfer(transfer));
-    for (const TransferUse& use : program_.transferUses) HYCRT_RETURN_IF_ERROR(checkUse(use));
-    for (const Instruction& instruction : program_.schedule) HYCRT_RETURN_IF_ERROR(checkInstruction(instruction));
+    if (program_.entries.size == 0) return wrong("entries", "there is none");
+    for (const Entry& entry : program_.entries) HYCRT_RETURN_IF_ERROR(checkEntry(entry));
     return {};
   }
 
@@ -101,11 +102,18 @@ class Checker {
     if (scalars.correctCount.arena >= 0) {
       HYCRT_RETURN_IF_ERROR(checkMemoryBuffer("count of what is right", scalars.correctCount, 8, 8));
     }
-    if (!program_.forward || !program_.backward || !program_.reduce || !program_.apply) {
-      return wrong("functions", "one of forward, backward, reduce, apply is missing");
-    }
     return {};
   }
+
+  Status checkEntry(const Entry& entry) const {
+    for (int input : entry.inputs) {
+      if (input < 0 || input >= program_.inputs.size) return wrong(rowOf(entry), "an input is out of range");
+    }
+    for (const TransferUse& use : entry.transferUses) HYCRT_RETURN_IF_ERROR(checkUse(use));
+    for (const Instruction& instruction : entry.schedule) HYCRT_RETURN_IF_ERROR(checkInstruction(entry, instruction));
+    return {};
+  }
+  static std::string rowOf(const Entry& entry) { return std::string("entry ") + entry.name; }
 
   Status checkState(const StateDesc& state) const {
     const std::string row = std::string("state ") + state.name + " (" + state.role + ")";
@@ -211,16 +219,36 @@ class Checker {
     return checkMemoryBuffer(row, {transfer.buffer.arena, offset}, transfer.bytes, 1);
   }
 
-  Status checkInstruction(const Instruction& instruction) const {
+  static bool isThere(const Entry& entry, InstructionKind kind) {
+    switch (kind) {
+      case InstructionKind::kForward:
+        return entry.forward;
+      case InstructionKind::kBackward:
+        return entry.backward;
+      case InstructionKind::kReduce:
+        return entry.reduce;
+      case InstructionKind::kApply:
+        return entry.apply;
+      case InstructionKind::kBeginStep:
+      case InstructionKind::kExchange:
+        return true;
+    }
+    return false;
+  }
+
+  Status checkInstruction(const Entry& entry, const Instruction& instruction) const {
+    if (!isThere(entry, instruction.kind)) {
+      return wrong(rowOf(entry), "one of forward, backward, reduce, apply is missing that its schedule runs");
+    }
     if (instruction.kind == InstructionKind::kExchange &&
         (instruction.firstTransfer < 0 || instruction.transferCount < 0 ||
-         instruction.firstTransfer > program_.transferUses.size - instruction.transferCount)) {
-      return wrong("schedule", "an exchange uses transfers out of range");
+         instruction.firstTransfer > entry.transferUses.size - instruction.transferCount)) {
+      return wrong(rowOf(entry), "an exchange uses transfers out of range");
     }
     const bool compute =
         instruction.kind == InstructionKind::kForward || instruction.kind == InstructionKind::kBackward;
     if (compute && (instruction.microBatch < 0 || instruction.microBatch >= program_.batch.microBatches)) {
-      return wrong("schedule", "micro-batch " + std::to_string(instruction.microBatch) + " is out of range");
+      return wrong(rowOf(entry), "micro-batch " + std::to_string(instruction.microBatch) + " is out of range");
     }
     return {};
   }
@@ -229,6 +257,13 @@ class Checker {
 };
 
 }  // namespace
+
+const Entry* findEntry(const Program& program, const char* name) {
+  for (const Entry& entry : program.entries) {
+    if (std::strcmp(entry.name, name) == 0) return &entry;
+  }
+  return nullptr;
+}
 
 Status checkProgram(const Program& program) { return Checker(program).run(); }
 

@@ -28,6 +28,7 @@
 #include "io/initial_values.h"
 #include "io/offload_file.h"
 #include "memory/rank_memory.h"
+#include "run/evaluation.h"
 #include "run/job_agreement.h"
 #include "run/nonfinite.h"
 #include "run/program_check.h"
@@ -74,7 +75,7 @@ class RankRun {
     if (accelerator_) HYCRT_RETURN_IF_ERROR(accelerator_->probe());
     HYCRT_RETURN_IF_ERROR(readSurroundings());
     if (environment_.checksOnly) return {};
-    HYCRT_RETURN_IF_ERROR(takeEntry(manifest_.evaluates, &options_));
+    HYCRT_RETURN_IF_ERROR(takeEntry(manifest_, &options_));
     HYCRT_RETURN_IF_ERROR(openAccelerator());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
     const int threads = threadsPerRank(options_, manifest_.threads, environment_);
@@ -168,13 +169,19 @@ class RankRun {
 
   Status openData() {
     // A stage in the middle reads nothing, but in an evaluation has to know with the others when the data ends.
-    if (program_.inputs.size == 0 && !options_.evaluate) return {};
-    if (options_.data.empty()) return usageError("the model reads data; give it with --data FILE");
-    Result<std::unique_ptr<Dataset>> data = openDataset(options_.data, program_, options_.dataFormat);
-    if (!data.ok()) return data.status();
-    data_ = std::move(*data);
+    if (program_.inputs.size > 0 || options_.evaluate) {
+      if (options_.data.empty()) return usageError("the model reads data; give it with --data FILE");
+      HYCRT_RETURN_IF_ERROR(openData("--data", options_.data, data_));
+    }
+    return options_.evaluateData.empty() ? Status() : openData("--evaluate-data", options_.evaluateData, heldOut_);
+  }
+
+  Status openData(const char* flag, const std::string& path, std::unique_ptr<Dataset>& data) {
+    Result<std::unique_ptr<Dataset>> opened = openDataset(flag, path, program_, options_.dataFormat);
+    if (!opened.ok()) return opened.status();
+    data = std::move(*opened);
     if (at_.place != 0) return {};  // one rank of a stage is enough to find it
-    for (const InputDesc& input : program_.inputs) HYCRT_RETURN_IF_ERROR(data_->checkIndices(input));
+    for (const InputDesc& input : program_.inputs) HYCRT_RETURN_IF_ERROR(data->checkIndices(input));
     return {};
   }
 
@@ -254,18 +261,20 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, arenas));
     HYCRT_RETURN_IF_ERROR(uploadStates());
     HYCRT_RETURN_IF_ERROR(events_.begin());
-    StageRunner runner(ctx, data_.get(), options_.evaluate ? WindowOrder::kInFile : options_.order, trace_.get());
+    StageRunner runner(ctx, program_.entries[0], data_.get(), options_.order, trace_.get());
     runner.note = [this](const std::string& line) { events_.note(line); };
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     const StepObserver observer;
     // Nobody's first step includes another's start.
     HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
-    if (options_.evaluate) return evaluate(ctx, runner);
+    if (options_.evaluate) return evaluate(ctx);
+    HYCRT_RETURN_IF_ERROR(openEvaluation(ctx));
     for (int64_t step = 0; step < options_.steps; ++step) {
       if (trace_) trace_->setOn(step > 0 && step <= kTracedSteps);
       if (step == 1) measureFrom_ = {monotonicNs(), exchanger_->waitedNs()};
       observer.stepBegins(step);
       HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step));
+      if (evaluatesAfter(step)) HYCRT_RETURN_IF_ERROR(evaluateBetween(step));
     }
     observer.stepBegins(options_.steps);
     tellExposedCommunication();
@@ -298,58 +307,89 @@ class RankRun {
 
   // What forward draws at random would be drawn here too, and batch norm would be by the batch.
   Status checkEvaluation() const {
+    if (findEntry(program_, kEvaluateEntry)) return {};
     if (program_.writesBuffers) {
       return usageError(
           "--evaluate: the model was compiled as it trains, and updates buffers such as running averages; save its "
-          "weights, and compile it with --entry evaluate --weights SAVED");
+          "weights, and compile it with --entry evaluate --weights SAVED, or compile with --entry train,evaluate");
     }
     for (const InputDesc& input : program_.inputs) {
       if (input.source == InputSource::kRandomKeys) {
-        return usageError("--evaluate: the model was compiled with dropout; compile it with --entry evaluate");
+        return usageError(
+            "--evaluate: the model was compiled with dropout; compile it with --entry evaluate, or train,evaluate");
       }
     }
     return {};
   }
 
-  // The mean loss over whole global batches of the data, in file order.
-  Status evaluate(Context& ctx, StageRunner& runner) {
-    const BatchDesc& batch = program_.batch;
-    const int64_t samples = data_->sampleCount(),
-                  size = batch.samples * batch.microBatches * sizeOf(program_.mesh, program_.mesh.batch);
-    int64_t batches = samples / size;
-    if (batches == 0) {
-      return dataError("'" + options_.data + "' holds " + std::to_string(samples) +
-                       " samples, expected at least one global batch of " + std::to_string(size) +
-                       "; compile with a smaller --micro-batch or --grad-accum");
-    }
-    if (environment_.rank == 0 && samples % size != 0) {
-      events_.note("evaluation: the last " + std::to_string(samples % size) + " of " + std::to_string(samples) +
-                   " samples fill no global batch of " + std::to_string(size) + " and are left out");
-    }
-    if (options_.limitsSteps) batches = std::min(batches, options_.steps);
-    double loss = 0;
-    int64_t counted = 0, correct = 0;
-    for (int64_t i = 0; i < batches; ++i) {
-      const double begin = nowMs();
-      ctx.setStep(i);
-      HYCRT_RETURN_IF_ERROR(runner.evaluateBatch());
-      const StepResult result = runner.result();
-      loss += result.lossSum;
-      counted += result.tokenCount;
-      correct += result.correctCount;
+  // All that the run does: the mean loss so far, after each batch.
+  Status evaluate(Context& ctx) {
+    Result<Evaluation> evaluation =
+        Evaluation::create(ctx, *data_, "--data", options_.data, options_.limitsSteps ? options_.steps : 0, nullptr);
+    if (!evaluation.ok()) return evaluation.status();
+    noteLeftOut(*evaluation, *data_);
+    const Result<EvaluationSums> sums = evaluation->run([&](const EvaluationSums& sums) {
       StepRecord record;
       record.evaluates = true;
-      record.step = i + 1;
-      record.steps = batches;
-      record.loss = loss / static_cast<double>(counted);
-      if (result.correctCount >= 0) record.accuracy = static_cast<double>(correct) / static_cast<double>(counted);
-      record.milliseconds = nowMs() - begin;
-      record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
-      record.etaSeconds = remaining_.after(record.milliseconds, batches - i - 1);
+      record.step = sums.batches;
+      record.steps = evaluation->batches();
+      record.loss = sums.loss();
+      if (sums.correct >= 0) record.accuracy = sums.accuracy();
+      record.milliseconds = sums.lastMilliseconds;
+      record.tokensPerSecond = static_cast<double>(sums.lastCounted) / record.milliseconds * 1e3;
+      record.etaSeconds = remaining_.after(record.milliseconds, record.steps - record.step);
       HYCRT_RETURN_IF_ERROR(tell(record));
-      HYCRT_RETURN_IF_ERROR(checkFinite(record, counted));
+      return checkFinite(record, sums.counted);
+    });
+    return sums.ok() ? exchanger_->barrier() : sums.status();
+  }
+
+  void noteLeftOut(const Evaluation& evaluation, const Dataset& data) {
+    if (environment_.rank != 0 || evaluation.samplesLeftOut() == 0) return;
+    events_.note("evaluation: the last " + std::to_string(evaluation.samplesLeftOut()) + " of " +
+                 std::to_string(data.sampleCount()) + " samples fill no global batch of " +
+                 std::to_string(evaluation.globalBatch()) + " and are left out");
+  }
+
+  Status openEvaluation(Context& ctx) {
+    if (!heldOut_) return {};
+    if (!findEntry(program_, kEvaluateEntry)) {
+      return usageError(std::string("--evaluate-data is given, but program '") + program_.name +
+                        "' has no entry that evaluates; compile with --entry train,evaluate");
     }
-    return exchanger_->barrier();
+    Result<Evaluation> evaluation = Evaluation::create(ctx, *heldOut_, "--evaluate-data", options_.evaluateData,
+                                                       options_.evaluateBatches, trace_.get());
+    if (!evaluation.ok()) return evaluation.status();
+    evaluation_.emplace(std::move(*evaluation));
+    if (options_.evaluateBatches == 0) noteLeftOut(*evaluation_, *heldOut_);
+    return {};
+  }
+
+  bool evaluatesAfter(int64_t step) const {
+    if (!evaluation_) return false;
+    const bool isDue = options_.evaluateEvery > 0 && (step + 1) % options_.evaluateEvery == 0;
+    return isDue || step + 1 == options_.steps;
+  }
+
+  // Between two steps, over the held-out data, by parameters that nobody changes meanwhile.
+  Status evaluateBetween(int64_t step) {
+    const Mark before{monotonicNs(), exchanger_->waitedNs()};
+    const Result<EvaluationSums> sums = evaluation_->run();
+    if (!sums.ok()) return sums.status();
+    StepRecord record;
+    record.evaluates = true;
+    record.step = step + 1;
+    record.steps = options_.steps;
+    record.batches = sums->batches;
+    record.loss = sums->loss();
+    if (sums->correct >= 0) record.accuracy = sums->accuracy();
+    record.milliseconds = sums->milliseconds;
+    record.tokensPerSecond = static_cast<double>(sums->counted) / record.milliseconds * 1e3;
+    // What steps wait and take is told without this.
+    measureFrom_.begin += monotonicNs() - before.begin;
+    measureFrom_.waited += exchanger_->waitedNs() - before.waited;
+    HYCRT_RETURN_IF_ERROR(tell(record));
+    return checkFinite(record, sums->counted);
   }
 
   Status runStep(Context& ctx, StageRunner& runner, int64_t step) {
@@ -484,7 +524,8 @@ class RankRun {
   Environment& environment_;
   Coordinates at_;
   Manifest manifest_;
-  std::unique_ptr<Dataset> data_;
+  std::unique_ptr<Dataset> data_, heldOut_;
+  std::optional<Evaluation> evaluation_;  // between steps
   struct Mark {
     int64_t begin = 0, waited = 0;
   };

@@ -72,7 +72,7 @@ Status StageRunner::recordStep(double learningRate) {
 // What the host does in a recorded step: the same uploads in the same order.
 Status StageRunner::refillStep(double learningRate) {
   ctx_.accelerator()->refill();
-  for (const Instruction& instruction : ctx_.program().schedule) {
+  for (const Instruction& instruction : entry_.schedule) {
     switch (instruction.kind) {
       case InstructionKind::kBeginStep:
         HYCRT_RETURN_IF_ERROR(beginStep());
@@ -97,7 +97,7 @@ Status StageRunner::refillStep(double learningRate) {
 
 Status StageRunner::runSchedule(double learningRate) {
   HYCRT_RETURN_IF_ERROR(markDevice());
-  for (const Instruction& instruction : ctx_.program().schedule) {
+  for (const Instruction& instruction : entry_.schedule) {
     const int64_t begin = trace_ ? monotonicNs() : 0;
     HYCRT_RETURN_IF_ERROR(execute(instruction, learningRate));
     HYCRT_RETURN_IF_ERROR(ctx_.status());
@@ -124,7 +124,7 @@ Status StageRunner::traceDevice() {
   const Result<std::vector<int64_t>> times = ctx_.accelerator()->takeMarks();
   if (!times.ok()) return times.status();
   size_t next = 0;
-  for (const Instruction& instruction : ctx_.program().schedule) {
+  for (const Instruction& instruction : entry_.schedule) {
     traceInstruction(instruction, (*times)[next], (*times)[next + 1]);
     ++next;
   }
@@ -155,13 +155,12 @@ Status StageRunner::readScalars() {
 // Whoever sends forward and whoever receives keep the order of their micro-batches, so that they still meet; buffers
 // are free as soon as the forward that reads them is over.
 void StageRunner::selectForward() {
-  const Program& program = ctx_.program();
-  for (Instruction instruction : program.schedule) {
+  for (Instruction instruction : entry_.schedule) {
     if (instruction.kind == InstructionKind::kExchange) {
       const int begin = static_cast<int>(forwardTransfers_.size());
       for (int i = 0; i < instruction.transferCount; ++i) {
-        const TransferUse& use = program.transferUses[instruction.firstTransfer + i];
-        if (!program.transfers[use.transfer].backward) forwardTransfers_.push_back(use);
+        const TransferUse& use = entry_.transferUses[instruction.firstTransfer + i];
+        if (!ctx_.program().transfers[use.transfer].backward) forwardTransfers_.push_back(use);
       }
       instruction.firstTransfer = begin;
       instruction.transferCount = static_cast<int>(forwardTransfers_.size()) - begin;
@@ -188,7 +187,6 @@ Status StageRunner::evaluateBatch() {
 }
 
 Status StageRunner::execute(const Instruction& instruction, double learningRate) {
-  const Program& program = ctx_.program();
   switch (instruction.kind) {
     case InstructionKind::kBeginStep:
       return beginStep();
@@ -196,16 +194,15 @@ Status StageRunner::execute(const Instruction& instruction, double learningRate)
     case InstructionKind::kBackward:
       return compute(instruction);
     case InstructionKind::kExchange:
-      return ctx_.exchanger().exchange(program.transferUses.rows + instruction.firstTransfer,
-                                       instruction.transferCount);
+      return ctx_.exchanger().exchange(entry_.transferUses.rows + instruction.firstTransfer, instruction.transferCount);
     case InstructionKind::kReduce:
-      program.reduce(ctx_);
+      entry_.reduce(ctx_);
       HYCRT_RETURN_IF_ERROR(ctx_.status());
       if (!afterReduce) return {};
       HYCRT_RETURN_IF_ERROR(readScalars());
       return afterReduce();
     case InstructionKind::kApply:
-      program.apply(ctx_, static_cast<float>(learningRate));
+      entry_.apply(ctx_, static_cast<float>(learningRate));
       return {};
   }
   return {};
@@ -216,7 +213,7 @@ Status StageRunner::compute(const Instruction& instruction) {
   const bool forward = instruction.kind == InstructionKind::kForward;
   const bool first = isFirst(forward ? seenForward_ : seenBackward_, instruction.virtualStage);
   const Call call{instruction.virtualStage, instruction.microBatch, instruction.slot, first};
-  (forward ? ctx_.program().forward : ctx_.program().backward)(ctx_, call);
+  (forward ? entry_.forward : entry_.backward)(ctx_, call);
   return {};
 }
 
@@ -238,7 +235,9 @@ Status StageRunner::beginStep() {
 // reading a few windows costs less than keeping every micro-batch's inputs alive.
 Status StageRunner::fillInputs(int64_t microBatch) {
   if (filledMicroBatch_ == microBatch) return {};
-  for (const InputDesc& input : ctx_.program().inputs) HYCRT_RETURN_IF_ERROR(fillInput(input, microBatch));
+  for (int input : entry_.inputs) {
+    HYCRT_RETURN_IF_ERROR(fillInput(ctx_.program().inputs[input], microBatch));
+  }
   filledMicroBatch_ = microBatch;
   return {};
 }

@@ -1,4 +1,4 @@
-// StageRunner: executes one stage's schedule, instruction by instruction, and keeps its inputs filled.
+// StageRunner: executes an entry's schedule on one stage, instruction by instruction, and keeps its inputs filled.
 #ifndef HYCRT_SRC_RUN_STAGE_RUNNER_H_
 #define HYCRT_SRC_RUN_STAGE_RUNNER_H_
 
@@ -33,8 +33,8 @@ struct LossScaling {
 class StageRunner {
  public:
   // `data` may be null for a stage without inputs.
-  StageRunner(Context& ctx, Dataset* data, WindowOrder order, Trace* trace = nullptr)
-      : ctx_(ctx), data_(data), order_(order), trace_(trace) {}
+  StageRunner(Context& ctx, const Entry& entry, Dataset* data, WindowOrder order, Trace* trace = nullptr)
+      : ctx_(ctx), entry_(entry), data_(data), order_(order), trace_(trace) {}
 
   // Takes lines for people.
   std::function<void(const std::string&)> note;
@@ -77,6 +77,7 @@ class StageRunner {
   Status traceDevice();
 
   Context& ctx_;
+  const Entry& entry_;
   Dataset* data_;
   WindowOrder order_;
   Recording recording_ = Recording::kOff;

@@ -68,8 +68,14 @@ size_t writeJson(const StepRecord& record, JsonLine* line) {
     text("\":");
     number(value);
   };
-  field("loss", record.loss);
-  if (record.evaluates) {
+  const bool isBetween = record.batches > 0;
+  field(isBetween ? "evaluate_loss" : "loss", record.loss);
+  if (isBetween) {
+    field("evaluate_perplexity", std::exp(record.loss));
+    if (record.accuracy) field("evaluate_accuracy", *record.accuracy);
+    text(",\"evaluate_batches\":");
+    at = std::to_chars(at, end, record.batches).ptr;
+  } else if (record.evaluates) {
     field("perplexity", std::exp(record.loss));
     if (record.accuracy) field("accuracy", *record.accuracy);
   } else {
@@ -79,7 +85,7 @@ size_t writeJson(const StepRecord& record, JsonLine* line) {
   if (record.momentum) field("momentum", *record.momentum);
   field("ms", record.milliseconds);
   field("tokens_per_s", record.tokensPerSecond);
-  field("eta_s", record.etaSeconds);
+  if (!isBetween) field("eta_s", record.etaSeconds);
   if (record.lossScale != 0) {
     field("loss_scale", record.lossScale);
     text(",\"skipped\":");
@@ -104,9 +110,16 @@ Result<StepRecord> parseStepRecord(std::string_view text) {
   if (!(step >= 0 && step < 0x1p53 && steps >= 0 && steps < 0x1p53)) return dataError("step record: no step number");
   record.step = static_cast<int64_t>(step);
   record.steps = static_cast<int64_t>(steps);
-  record.loss = numberOrNaN(*object, "loss");
-  record.evaluates = object->contains("perplexity");
-  if (object->contains("accuracy")) record.accuracy = numberOrNaN(*object, "accuracy");
+  const bool isBetween = object->contains("evaluate_batches");
+  record.loss = numberOrNaN(*object, isBetween ? "evaluate_loss" : "loss");
+  record.evaluates = isBetween || object->contains("perplexity");
+  const char* const accuracy = isBetween ? "evaluate_accuracy" : "accuracy";
+  if (object->contains(accuracy)) record.accuracy = numberOrNaN(*object, accuracy);
+  if (isBetween) {
+    const double batches = numberOrNaN(*object, "evaluate_batches");
+    if (!(batches >= 1 && batches < 0x1p53)) return dataError("step record: no count of evaluated batches");
+    record.batches = static_cast<int64_t>(batches);
+  }
   record.gradNorm = numberOrNaN(*object, "grad_norm");
   record.learningRate = numberOrNaN(*object, "lr");
   if (object->contains("momentum")) record.momentum = numberOrNaN(*object, "momentum");
@@ -126,6 +139,13 @@ std::string toLine(const StepRecord& record) {
   const std::string steps = std::to_string(record.steps);
   std::string step = std::to_string(record.step);
   step.insert(0, steps.size() - std::min(steps.size(), step.size()), ' ');
+  if (record.batches > 0) {
+    return "step " + step + "/" + steps + "   evaluation over " + std::to_string(record.batches) +
+           (record.batches == 1 ? " batch" : " batches") + "   loss " + format("%9.5f", record.loss) +
+           "   perplexity " + format("%9.3f", std::exp(record.loss)) +
+           (record.accuracy ? "   accuracy " + format("%6.2f", *record.accuracy * 100) + " %" : "") + "   " +
+           format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) + " tokens/s";
+  }
   if (record.evaluates) {
     return "batch " + step + "/" + steps + "   loss so far " + format("%9.5f", record.loss) + "   perplexity " +
            format("%9.3f", std::exp(record.loss)) +
@@ -145,9 +165,9 @@ std::string toLine(const StepRecord& record) {
 std::string toShortLine(const StepRecord& record) {
   const std::string update =
       record.evaluates ? "" : " norm " + format("%.2e", record.gradNorm) + " lr " + format("%.2e", record.learningRate);
-  return std::to_string(record.step) + "/" + std::to_string(record.steps) + " loss " + format("%.5f", record.loss) +
-         update + " " + format("%.1f", record.milliseconds) + " ms " + format("%.0f", record.tokensPerSecond) +
-         " tok/s " + duration(record.etaSeconds);
+  return std::to_string(record.step) + "/" + std::to_string(record.steps) + (record.batches > 0 ? " held-out" : "") +
+         " loss " + format("%.5f", record.loss) + update + " " + format("%.1f", record.milliseconds) + " ms " +
+         format("%.0f", record.tokensPerSecond) + " tok/s " + duration(record.etaSeconds);
 }
 
 Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path) {
@@ -186,7 +206,9 @@ void StepDisplay::show(const StepRecord& record) {
     if (line.size() > width) line = toShortLine(record);
     line.resize(std::min(line.size(), width));  // a line that wraps could not be rewritten
     std::fprintf(out_, coloured_ ? "\r\x1b[K\x1b[36m%s\x1b[0m" : "\r\x1b[K%s", line.c_str());
-    pending_ = true;
+    // A step's line gives way to the next; an evaluation's stays.
+    pending_ = record.batches == 0;
+    if (!pending_) std::fputc('\n', out_);
   }
   std::fflush(out_);
 }

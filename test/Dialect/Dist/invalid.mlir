@@ -42,7 +42,7 @@ hyc.func @sharding_of_the_wrong_rank(%x: tensor<4xf32>) {
 // -----
 
 // expected-error@+1 {{fills slot 0, which still holds micro-batch 0}}
-dist.schedule stage 0 slots 1 [#dist.do<forward micro_batch 0 slot 0>, #dist.do<forward micro_batch 1 slot 0>]
+dist.schedule stage 0 slots 1 [#dist.do<forward micro_batch 0 slot 0>, #dist.do<forward micro_batch 1 slot 0>, #dist.do<backward micro_batch 1 slot 0>]
 
 // -----
 
@@ -58,7 +58,7 @@ dist.schedule stage 0 slots 1 [#dist.do<forward virtual_stage 1 micro_batch 0 sl
 // -----
 
 // expected-error@+1 {{fills slot 0, which still holds micro-batch 0 of virtual stage 1}}
-dist.schedule stage 0 slots 1 [#dist.do<forward virtual_stage 1 micro_batch 0 slot 0>, #dist.do<forward micro_batch 0 slot 0>]
+dist.schedule stage 0 slots 1 [#dist.do<forward virtual_stage 1 micro_batch 0 slot 0>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>]
 
 // -----
 

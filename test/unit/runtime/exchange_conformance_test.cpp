@@ -297,7 +297,6 @@ TEST_P(Exchange, TransfersPassBetweenStagesInBothDirections) {
         {7, "activation", Direction::kReceive, before, {kPrivate, 0}, kStride, kBytes}};
     const std::vector<TransferUse> uses{{0, 0, 0}, {1, 0, 0}, {0, 1, 1}, {1, 1, 1}};
     suite.program.transfers = tableOf(transfers);
-    suite.program.transferUses = tableOf(uses);
     Result<std::unique_ptr<ExchangeRank>> rank =
         ExchangeRank::connect(GetParam().implementation, &suite.program, environment);
     if (!rank.ok()) return rank.status();

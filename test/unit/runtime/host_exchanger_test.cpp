@@ -521,7 +521,6 @@ struct StageProgram {
     program.stage = stage;
     program.arenas = tableOf(arenas);
     program.transfers = tableOf(transfers);
-    program.transferUses = tableOf(uses);
   }
   std::vector<ArenaDesc> arenas{{"communication", kArenaBytes, Sharing::kShared}};
   std::vector<TransferDesc> transfers;

@@ -122,6 +122,30 @@ TEST(HycRun, PrintsOneAlignedLineAStep) {
   EXPECT_EQ(result.output.find("loss"), result.output.rfind("loss") - result.output.rfind("step"));
 }
 
+// An evaluation between steps has keys of its own, so that "loss" is training's.
+TEST(HycRun, TellsOfAnEvaluationBetweenStepsApart) {
+  hycrt::StepRecord record;
+  record.evaluates = true;
+  record.step = 3;
+  record.steps = 7;
+  record.batches = 2;
+  record.loss = 0.1 + 0.2;
+  record.accuracy = 0.25;
+  const std::string json = hycrt::toJson(record);
+  EXPECT_EQ(json.find("\"loss\""), std::string::npos) << json;
+  EXPECT_CONTAINS(json, "\"evaluate_accuracy\":0.25");
+  const hycrt::Result<hycrt::StepRecord> back = hycrt::parseStepRecord(json);
+  ASSERT_TRUE(back.ok());
+  EXPECT_TRUE(back->evaluates);
+  EXPECT_EQ(back->step, 3);
+  EXPECT_EQ(back->batches, 2);
+  EXPECT_EQ(back->loss, record.loss);
+  EXPECT_EQ(back->accuracy, record.accuracy);
+  EXPECT_CONTAINS(hycrt::toLine(record), "step 3/7   evaluation over 2 batches   loss ");
+  record.accuracy.reset();
+  EXPECT_EQ(hycrt::toJson(record).find("accuracy"), std::string::npos);
+}
+
 TEST(HycRun, WritesNumbersThatReadBackAsTheyWere) {
   hycrt::StepRecord record;
   record.step = 3;

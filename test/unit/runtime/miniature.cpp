@@ -250,6 +250,13 @@ void apply(Context& ctx, float learningRate) {
   for (int64_t i = begin; i < end; ++i) weights[i] -= learningRate * gradients[i] / count;
 }
 
+#if PP == 1
+constexpr int kInputsOfEntry[] = {0, 1};
+#else
+constexpr int kInputsOfEntry[] = {0};
+#endif
+constexpr Entry kEntries[] = {{kTrainEntry, kInputsOfEntry, kUses, kSchedule, forward, backward, reduce, apply}};
+
 constexpr Program kProgram = {"miniature",
                               0x1234,
                               meshOf(TP, PP, DP),
@@ -267,12 +274,7 @@ constexpr Program kProgram = {"miniature",
                               kGroups,
                               kCollectives,
                               kTransfers,
-                              kUses,
-                              kSchedule,
-                              forward,
-                              backward,
-                              reduce,
-                              apply};
+                              kEntries};
 
 }  // namespace
 

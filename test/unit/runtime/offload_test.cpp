@@ -45,9 +45,7 @@ class TwinProgram {
     program.scalars = {{kMemory, bytes}, {kMemory, bytes + 8}, {kMemory, bytes + 16}};
     program.arenas = tableOf(arenas_);
     program.states = tableOf(states_);
-    program.forward = program.backward = [](Context&, const Call&) {};
-    program.reduce = [](Context&) {};
-    program.apply = [](Context&, float) {};
+    program.entries = tableOf(entries_);
   }
 
   Program program{};
@@ -60,6 +58,8 @@ class TwinProgram {
 
   std::vector<ArenaDesc> arenas_;
   std::vector<StateDesc> states_;
+  std::vector<Entry> entries_ =
+      std::vector<Entry>(1, Entry{kTrainEntry, {}, {}, {}, nullptr, nullptr, nullptr, nullptr});
 };
 
 std::string modelOfHalves() {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "hycrt/manifest.h"
+
 namespace hycrt {
 namespace {
 
@@ -18,6 +20,9 @@ const std::vector<std::string> kEverything{"OUT",
                                            "--data=a file.bin",
                                            "--data-format=uint16",
                                            "--steps=7",
+                                           "--evaluate-data=held-out.bin",
+                                           "--evaluate-every=5",
+                                           "--evaluate-batches=2",
                                            "--seed=18446744073709551615",
                                            "--threads=3",
                                            "--no-shuffle",
@@ -65,13 +70,29 @@ TEST(Options, ThatAreNotGivenAreNotHandedOn) {
 }
 
 TEST(Options, OfTrainingContradictAnEvaluation) {
+  Manifest trains, evaluates;
+  evaluates.evaluates = true;
   for (const char* option : {"--save-weights=x", "--dump-gradients=x"}) {
     EXPECT_FALSE(parse({"OUT", "--evaluate", option}, CommandLine::kHycRun).ok()) << option;
     Result<ParsedCommandLine> told = parse({"OUT", option}, CommandLine::kHycRun);
     ASSERT_TRUE(told.ok());
-    EXPECT_FALSE(takeEntry(true, &told->options).ok()) << option;
-    EXPECT_TRUE(takeEntry(false, &told->options).ok()) << option;
+    EXPECT_FALSE(takeEntry(evaluates, &told->options).ok()) << option;
+    EXPECT_TRUE(takeEntry(trains, &told->options).ok()) << option;
   }
+}
+
+TEST(Options, OfHeldOutDataWantAnEntryThatEvaluates) {
+  Manifest trains, both;
+  both.evaluatesBeside = true;
+  Result<ParsedCommandLine> told =
+      parse({"OUT", "--evaluate-data", "x", "--evaluate-every", "5"}, CommandLine::kHycRun);
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  EXPECT_TRUE(takeEntry(both, &told->options).ok());
+  EXPECT_NE(takeEntry(trains, &told->options).message().find("--entry train,evaluate"), std::string::npos);
+  told = parse({"OUT", "--evaluate-every", "5"}, CommandLine::kHycRun);
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  EXPECT_NE(takeEntry(both, &told->options).message().find("--evaluate-data FILE"), std::string::npos);
+  EXPECT_FALSE(parse({"OUT", "--evaluate", "--evaluate-data", "x"}, CommandLine::kHycRun).ok());
 }
 
 TEST(Options, OfWhichTwoWriteOneFileAreRefused) {

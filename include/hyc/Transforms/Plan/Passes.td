@@ -178,10 +178,13 @@ def BuildSchedule : Pass<"hyc-build-schedule", "::mlir::ModuleOp"> {
     then the next p. Stage s runs 2(p - s - 1) + (v - 1)p chunks ahead, so that it holds one more than that at most, and the
     bubble is a v-th of what it was. p has to divide the number of micro-batches.
 
+    `forward` is what an evaluation does: the forwards of 1f1b, interleaved where there are virtual stages, and the
+    reduction of their sums.
+
     A send and the receive that opposes it form one exchange: apart, two neighbours that both send would wait for ever.
   }];
   let options = [
-    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "gpipe or 1f1b">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "gpipe, 1f1b or forward">,
     Option<"microBatches", "micro-batches", "int64_t", "1", "micro-batches in one step">,
   ];
 }
@@ -254,6 +257,32 @@ def RecordPolicies : Pass<"hyc-record-policies", "::mlir::ModuleOp"> {
     ListOption<"policies", "policies", "std::string", "name=value; what is not named has its default">,
     Option<"target", "target", "std::string", "\"cpu\"", "cpu or cuda">,
   ];
+}
+
+def AdoptPlan : Pass<"hyc-adopt-plan", "::mlir::ModuleOp"> {
+  let summary = "plans the module that evaluates as the module around it, which trains";
+  let description = [{
+    Both share their parameters, so there is nothing to choose: parameters and their copies lie where training has them,
+    inputs are split as there, an op is in the chunk of training's op of its id, and shardings follow by
+    hyc-propagate-shardings. The schedule has forwards and the reduction of the sums only: each stage begins a
+    micro-batch when the one before is under way to the next stage. Policies are those of training. Last of phase 3;
+    does nothing where no module @evaluate is inside.
+
+    ```mlir
+    // before
+    module attributes {dist.policy = {…}} {
+      dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+      hyc.param @w : … {dist.sharding = …, dist.stages = array<i64: 0>}
+      module @evaluate attributes {hyc.entry = "evaluate"} {
+        hyc.param @w : … frozen
+    // after
+      module @evaluate attributes {dist.policy = {…}, hyc.entry = "evaluate"} {
+        dist.mesh @mesh axes ["dp", "tp"] sizes [1, 2] stages 1
+        hyc.param @w : … frozen {dist.sharding = …, dist.stages = array<i64: 0>}
+        …
+        dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<reduce>]
+    ```
+  }];
 }
 
 def VerifyPlan : Pass<"hyc-verify-plan", "::mlir::ModuleOp"> {

@@ -126,6 +126,29 @@ def EnterEvaluation : Pass<"hyc-enter-evaluation", "::mlir::ModuleOp"> {
   }];
 }
 
+def ShareParameters : Pass<"hyc-share-parameters", "::mlir::ModuleOp"> {
+  let summary = "Makes the parameters of the module that evaluates those of the module around it";
+  let description = [{
+    A module that trains may hold @evaluate, the same model as it is evaluated (see hyc/Analysis/Entry.h). Both declare the
+    parameters; here they are checked to be the same. Which of them training keeps in the compute type too, beside a
+    master, the evaluation then reads there; where training has no such copy (of a running average, say, which forward
+    itself writes), the parameter is marked `hyc.uncopied`, and hyc-convert-precision converts what is read of it. The
+    evaluation's step has no update: its @apply is empty. Runs after hyc-convert-precision of the module around, before
+    that of the module inside.
+
+    ```mlir
+    module {
+      hyc.param @w : tensor<4x4xf32> from #hyc.normal<…>
+      hyc.state @w.compute role "compute" of @w : tensor<4x4xbf16>
+      module @evaluate attributes {hyc.entry = "evaluate"} {
+        hyc.param @w : tensor<4x4xf32> from #hyc.normal<…> frozen
+        hyc.param @mean : tensor<4xf32> from #hyc.fill<0.0> frozen {hyc.uncopied}
+        …
+        hyc.func @apply() { hyc.return }
+    ```
+  }];
+}
+
 def ApplyForms : Pass<"hyc-apply-forms", "::mlir::ModuleOp"> {
   let summary = "Decomposes the composite ops of @train that the plan does not want whole";
   let description = [{
