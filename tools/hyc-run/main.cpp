@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "hycrt/limits.h"
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
@@ -65,6 +66,7 @@ int main(int argc, char** argv) {
     std::fputs(parsed->help.c_str(), stdout);
     return finish(0);
   }
+  hycrt::raiseDescriptorLimit();
   Result<int> status = launch(parsed->options, "hyc-" + hycrt::makeName());
   return finish(status.ok() ? *status : fail(status.status()));
 }

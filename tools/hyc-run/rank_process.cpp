@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "hycrt/limits.h"
+
 namespace hycrun {
 namespace {
 
@@ -128,7 +130,7 @@ Result<RankProcess> RankProcess::start(const RankCommand& command) {
   const int error = errno;
   close(output->write);
   close(errors->write);
-  if (process.pid_ < 0) return hycrt::errnoError("cannot start a rank", error);
+  if (process.pid_ < 0) return hycrt::startError("cannot start a rank", error);
   setpgid(process.pid_, process.pid_);  // whichever of the two is first; the other fails harmlessly
   return process;
 }

@@ -38,7 +38,8 @@ inline Status unavailableError(std::string message) { return {StatusCode::kUnava
 inline Status internalError(std::string message) { return {StatusCode::kInternal, std::move(message)}; }
 inline Status ioError(std::string message) { return {StatusCode::kIo, std::move(message)}; }
 
-// An ioError that ends in what errno says; `what` reads like "cannot open 'x.bin'".
+// An ioError that ends in what errno says; `what` reads like "cannot open 'x.bin'". Where it says that there are too
+// many descriptors it is an unavailableError with their limit.
 Status errnoError(const std::string& what, int error);
 
 // A value or the reason why there is none.

@@ -1,14 +1,18 @@
 // The two helpers of status.h and types.h that need more than a header.
 #include "hycrt/status.h"
 
+#include <cerrno>
 #include <system_error>
 
+#include "base/limits.h"
 #include "hycrt/types.h"
 
 namespace hycrt {
 
 Status errnoError(const std::string& what, int error) {
-  return ioError(what + ": " + std::generic_category().message(error));
+  const std::string text = what + ": " + std::generic_category().message(error);
+  if (error == EMFILE || error == ENFILE) return unavailableError(text + descriptorLimit());
+  return ioError(text);
 }
 
 const char* nameOf(DType dtype) {

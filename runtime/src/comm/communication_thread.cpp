@@ -3,6 +3,7 @@
 // It takes whatever every member has published, channel by channel, so that one group's slow member does not hold up
 // another group. It never waits for a peer in particular: a peer that is lost is noticed by the caller, in wait().
 #include "base/futex.h"
+#include "base/limits.h"
 #include "base/threads.h"
 #include "comm/host_exchanger.h"
 
@@ -12,8 +13,8 @@ namespace {
 constexpr int kNapMs = 100;  // a word that is missed costs no more
 }
 
-void HostExchanger::startThread() {
-  thread_ = std::thread([this] { runThread(); });
+Status HostExchanger::startThread() {
+  return hycrt::startThread("exchanges", [this] { runThread(); }, &thread_);
 }
 
 void HostExchanger::stopThread() {

@@ -40,7 +40,7 @@ Result<std::unique_ptr<HostExchanger>> HostExchanger::create(const TransportSetu
                                                              HostExchangerOptions options) {
   std::unique_ptr<HostExchanger> exchanger(new HostExchanger(setup, arenas, std::move(transport), options));
   HYCRT_RETURN_IF_ERROR(exchanger->resolveChannels());
-  if (options.ownThread) exchanger->startThread();
+  if (options.ownThread) HYCRT_RETURN_IF_ERROR(exchanger->startThread());
   return exchanger;
 }
 

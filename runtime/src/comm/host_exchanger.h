@@ -142,7 +142,7 @@ class HostExchanger : public Exchanger {
   Sharers sharingOf(const Item& item) const;
 
   // communication_thread.cpp
-  void startThread();
+  Status startThread();
   void stopThread();
   void runThread();
   bool advanceAll();

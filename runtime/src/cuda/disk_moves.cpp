@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/limits.h"
 #include "cuda/device.h"
 
 namespace hycrt {
@@ -16,8 +17,7 @@ Result<std::unique_ptr<DiskMoves>> DiskMoves::create(BlockFile* file, int device
 
 Status DiskMoves::open() {
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"));
-  thread_ = std::thread([this] { run(); });
-  return {};
+  return startThread("the disk", [this] { run(); }, &thread_);
 }
 
 DiskMoves::~DiskMoves() {

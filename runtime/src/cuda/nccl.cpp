@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "cuda/arrivals.h"
 #include "cuda/device.h"
 
@@ -158,7 +159,7 @@ Status NcclExchanger::connect(const Program& program, HostExchanger& host, Accel
   }
   HYCRT_RETURN_IF_ERROR(arrivals_.open(static_cast<int>(host.plans().channels.size())));
   joining_ = {"joining the groups", host.plans().channels[static_cast<size_t>(host.plans().world)].members, {}};
-  watcher_ = std::thread([this] { watch(); });
+  HYCRT_RETURN_IF_ERROR(startThread("watching exchanges", [this] { watch(); }, &watcher_));
   HYCRT_RETURN_IF_ERROR(joinGroups());
   const std::lock_guard<std::mutex> lock(mutex_);
   isJoining_ = false;

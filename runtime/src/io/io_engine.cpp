@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/limits.h"
 #include "io/block_file.h"
 
 namespace hycrt {
@@ -43,11 +44,12 @@ class ThreadEngine : public IoEngine {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     Status status;
-    try {
-      for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error& error) {
-      if (threads_.empty()) status = unavailableError(std::string("cannot start a thread: ") + error.what());
+    for (int i = 0; i < threads && status.ok(); ++i) {
+      std::thread thread;
+      status = startThread("the disk", [this] { work(); }, &thread);
+      if (status.ok()) threads_.push_back(std::move(thread));
     }
+    if (!threads_.empty()) status = Status();  // fewer will do
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return status;
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/limits.h"
 #include "io/io_engine.h"
 
 #ifdef HYCRT_HAS_URING
@@ -55,12 +56,7 @@ class UringEngine : public IoEngine {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    Status status;
-    try {
-      thread_ = std::thread([this] { work(); });
-    } catch (const std::system_error& error) {
-      status = unavailableError(std::string("cannot start a thread: ") + error.what());
-    }
+    Status status = hycrt::startThread("the disk", [this] { work(); }, &thread_);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return status;
   }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/crc32c.h"
+#include "base/limits.h"
 #include "kernels/narrow_float.h"
 
 namespace hycrt {
@@ -277,7 +278,11 @@ Status WeightReader::read() {
   // forked after their first use would wait for.
   const size_t threads = std::min(count, 2 * static_cast<size_t>(omp_get_max_threads()));
   std::vector<std::thread> others;
-  for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  for (size_t i = 1; i < threads; ++i) {
+    std::thread other;
+    if (!startThread("reading weights", work, &other).ok()) break;  // fewer will do
+    others.push_back(std::move(other));
+  }
   work();
   for (std::thread& thread : others) thread.join();
   for (size_t i = 0; i < count && status.ok(); ++i) joinShared(i);

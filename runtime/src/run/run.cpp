@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/environment.h"
+#include "base/limits.h"
 #include "base/threads.h"
 #include "base/trace.h"
 #include "comm/channels.h"
@@ -81,6 +82,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
     HYCRT_RETURN_IF_ERROR(checkPoison(program_, options_));
     ownThread_ = !accelerator_ && hasCommunicationThread(options_, threads, environment_);
+    HYCRT_RETURN_IF_ERROR(checkThreadsCanStart(threads - 1));
     applyThreadPlan({threads, environment_.localRank, environment_.ranksHere, /*pins=*/!accelerator_});
     HYCRT_RETURN_IF_ERROR(checkMomentum());
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
@@ -574,6 +576,7 @@ int runProgram(int argc, char** argv, const Program& program, MakeAccelerator ma
     std::fputs(parsed->help.c_str(), stdout);
     return 0;
   }
+  raiseDescriptorLimit();
   TerminalEvents events(environment, parsed->options.logFile);
   const Status status = runRank(program, parsed->options, events, environment, makeAccelerator);
   const int code = events.report(status);

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/limits.h"
+
 namespace hycrt {
 namespace {
 
@@ -76,17 +78,23 @@ void Doorkeeper::serve() {
   strangers_.remove_if([this](Stranger& stranger) { return serveOne(stranger); });
 }
 
-// Where descriptors run out, the oldest stranger goes, too.
+bool Doorkeeper::dropOldest() {
+  if (strangers_.empty()) return false;
+  log_.dropped("too many at once; the oldest goes first");
+  strangers_.pop_front();
+  return true;
+}
+
+// A quarter of the descriptors at most: ranks need some, too.
 void Doorkeeper::acceptAll() {
+  const size_t most = std::min<size_t>(kMaxStrangers, static_cast<size_t>(descriptorCount()) / 4);
   for (;;) {
     FileDescriptor connection = acceptFrom(listener_);
-    const bool isFull = !connection.isOpen() && (errno == EMFILE || errno == ENFILE) && !strangers_.empty();
-    if (!connection.isOpen() && !isFull) return;
-    if (isFull || strangers_.size() >= kMaxStrangers) {
-      log_.dropped("too many at once; the oldest goes first");
-      strangers_.pop_front();
+    if (!connection.isOpen()) {
+      if ((errno == EMFILE || errno == ENFILE) && dropOldest()) continue;
+      return;
     }
-    if (isFull) continue;
+    if (strangers_.size() >= most) dropOldest();
     strangers_.push_back({std::move(connection), HubHandshake(token_, own_), {}, monotonicMs() + kPatienceMs});
   }
 }

@@ -43,6 +43,9 @@ class Doorkeeper {
   // What to poll for; the caller polls these with its own descriptors and then calls serve().
   void addPolled(std::vector<pollfd>* polled) const;
 
+  // Where descriptors run out. False: nobody is there who could go.
+  bool dropOldest();
+
   // Handles whatever can be handled without waiting.
   void serve();
 

@@ -5,10 +5,12 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <list>
 #include <memory>
 
+#include "base/limits.h"
 #include "comm/agreement.h"
 #include "comm/shm/doorkeeper.h"
 #include "comm/shm/handshake.h"
@@ -115,8 +117,8 @@ class Hub {
       if (monotonicMs() > deadlineMs_) return refuse(refusal.ok() ? unavailableError(missing()) : refusal);
       pollAll();
       if (doorkeeper_) doorkeeper_->serve();
-      acceptAll();
-      Status status = hearAll();
+      Status status = acceptAll();
+      if (status.ok()) status = hearAll();
       if (status.ok()) continue;
       if (status.code() != StatusCode::kData) return refuse(refusal.ok() ? status : refusal);
       if (refusal.ok()) deadlineMs_ = std::min(deadlineMs_, monotonicMs() + kRefusalMs);
@@ -161,10 +163,14 @@ class Hub {
     poll(polled.data(), polled.size(), kPollMs);
   }
 
-  void acceptAll() {
+  Status acceptAll() {
     for (;;) {
       FileDescriptor connection = acceptFrom(listener_.socket());
-      if (!connection.isOpen()) return;
+      if (!connection.isOpen()) {
+        if (errno != EMFILE && errno != ENFILE) return {};
+        if (doorkeeper_ && doorkeeper_->dropOldest()) continue;
+        return errnoError("rank 0 cannot take a rank's connection", errno);
+      }
       if (!isTrusted(connection)) continue;
       const MessageType first = environment_.token.empty() ? MessageType::kHello : MessageType::kOpening;
       guests_.push_back(
@@ -177,6 +183,10 @@ class Hub {
     for (auto guest = guests_.begin(); guest != guests_.end();) {
       PeerHello hello;
       const Heard heard = hear(*guest, &hello);
+      if (heard == Heard::kNoRoom) {
+        return unavailableError("rank 0 cannot take the memory of rank " + std::to_string(hello.rank) +
+                                descriptorLimit());
+      }
       FileDescriptor connection;
       if (heard != Heard::kNothingYet) {
         connection = std::move(guest->connection);
@@ -196,7 +206,7 @@ class Hub {
   }
 
   // No descriptor is taken from whoever has not proved to know the token.
-  enum class Heard { kNothingYet, kHello, kNothing };
+  enum class Heard { kNothingYet, kHello, kNoRoom, kNothing };
   Heard hear(Guest& guest, PeerHello* hello) {
     const bool takes = guest.expected == MessageType::kHello;
     Message message;
@@ -212,7 +222,8 @@ class Hub {
     }
     if (takes) {
       *hello = helloOf(message, std::move(memfd));
-      return hello->memfd.isOpen() && isAsProved(guest, *hello) ? Heard::kHello : Heard::kNothing;
+      if (!isAsProved(guest, *hello)) return Heard::kNothing;
+      return hello->memfd.isOpen() ? Heard::kHello : message.lostDescriptor ? Heard::kNoRoom : Heard::kNothing;
     }
     const bool opens = message.type == MessageType::kOpening;
     Result<std::string> reply =
@@ -384,7 +395,10 @@ Result<std::vector<PeerHello>> join(const Environment& environment, const PeerHe
     if (received != Received::kMessage) return Status(StatusCode::kPeerLost, "rank 0 left during the rendezvous");
     if (message.type == MessageType::kGo) return peers;
     if (message.type == MessageType::kRefused) return refusalOf(message);
-    if (message.rank < 0 || message.rank >= environment.worldSize || !memfd.isOpen()) continue;
+    if (message.rank < 0 || message.rank >= environment.worldSize) continue;
+    if (!memfd.isOpen()) {
+      return unavailableError("cannot take the memory of rank " + std::to_string(message.rank) + descriptorLimit());
+    }
     const size_t rank = static_cast<size_t>(message.rank);
     peers[rank] = helloOf(message, std::move(memfd));
   }

@@ -97,14 +97,18 @@ class SharedMemory : public Transport {
         peer.program = program.name;
         continue;
       }
-      const PeerHello& hello = hellos[rank];
+      PeerHello& hello = hellos[rank];
       Result<Mapping> mapping = Mapping::ofMemfd(hello.memfd.get(), hello.blockBytes);
       if (!mapping.ok()) return mapping.status();
       peer.mapping = std::move(*mapping);
       peer.block = SharedBlock(peer.mapping.base());
       peer.program = hello.program;
       HYCRT_RETURN_IF_ERROR(checkBlock(peer.block, hello.blockBytes, static_cast<int>(rank)));
+      hello.memfd.reset(-1);  // the mapping stays
       peer.process = openProcess(hello.processId);
+      if (!peer.process.isOpen() && (errno == EMFILE || errno == ENFILE)) {
+        return errnoError("cannot watch rank " + std::to_string(rank), errno);
+      }
       if (!peer.process.isOpen() && errno == ESRCH) {
         return {StatusCode::kPeerLost, "rank " + std::to_string(rank) + " has ended before the first step"};
       }

@@ -162,6 +162,12 @@ Status sendMessage(const FileDescriptor& connection, const Message& message, int
   while (sendmsg(connection.get(), &header, MSG_NOSIGNAL) < 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN && pollUntil(connection, POLLOUT, deadline)) continue;
+    // More descriptors are under way than one process may have: they are taken as ranks get to it.
+    if (errno == ETOOMANYREFS && monotonicMs() < deadline) {
+      const timespec pause{0, 1000000};
+      nanosleep(&pause, nullptr);
+      continue;
+    }
     return {StatusCode::kPeerLost, std::string("a rank left during the rendezvous: ") + std::strerror(errno)};
   }
   return {};
@@ -196,6 +202,7 @@ Received receiveMessage(const FileDescriptor& connection, Message* message, File
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Received::kNothingYet;
   if (count <= 0) return Received::kClosed;
   if (passed) takeDescriptors(&header, passed);
+  message->lostDescriptor = passed && !passed->isOpen() && (header.msg_flags & MSG_CTRUNC) != 0;
   const size_t size = static_cast<size_t>(count);
   if ((header.msg_flags & MSG_TRUNC) != 0 || size < sizeof(MessageHead)) return Received::kGarbage;
   MessageHead& head = *message;

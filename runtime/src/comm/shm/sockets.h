@@ -41,8 +41,9 @@ struct MessageHead {
 };
 
 struct Message : MessageHead {
-  std::string text;       // the program's name, the reason of a refusal, or the handshake's bytes
-  std::string agreement;  // of a hello to rank 0
+  std::string text;             // the program's name, the reason of a refusal, or the handshake's bytes
+  std::string agreement;        // of a hello to rank 0
+  bool lostDescriptor = false;  // one came with it for which this process has no room
 };
 
 // Where ranks connect to. A path's file lies in a folder that is made here, is this user's and open to nobody else; it
