@@ -85,7 +85,7 @@ def Hyc_EmbeddingOp : Hyc_TensorOp<"embedding", [Hyc_OwnPrecision, Hyc_OwnPlace,
     result[…, h] = table[ids[…] - offset, h]; zero where ids[…] - offset lies outside the table, which happens only in
     a shard of a vocabulary-parallel table (`offset`, phase 4: the first row that this rank holds).
 
-    1. `embedding.shapes`: table (V,H), ids any integer shape I; the result is I × (H).
+    1. `embedding.shapes`: table (V,H), ids i64 of any shape I; the result is I × (H).
   }];
   let arguments = (ins AnyRankedTensor:$ids, AnyRankedTensor:$table, Optional<AnyRankedTensor>:$offset);
   let results = (outs AnyRankedTensor:$result);

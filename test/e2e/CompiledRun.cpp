@@ -168,6 +168,14 @@ Log hyc_e2e::readLog(const std::string &path) {
   return log;
 }
 
+std::string hyc_e2e::lastLine(const std::string &path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);)
+    last = line;
+  return last;
+}
+
 Log hyc_e2e::train(const std::string &folder, int steps, const std::vector<std::string> &extra) {
   std::string logFile = folder + "/log.jsonl";
   std::filesystem::remove(logFile);

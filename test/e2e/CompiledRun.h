@@ -55,6 +55,8 @@ struct Log {
   std::vector<Evaluation> evaluations; ///< of held-out data, after steps
 };
 Log readLog(const std::string &path);
+/// The text of a log's last record; empty where there is none.
+std::string lastLine(const std::string &path);
 
 /// Trains `folder` for `steps` on the first windows of text.bin; throws if that fails. `extra` are further arguments.
 Log train(const std::string &folder, int steps, const std::vector<std::string> &extra = {});

@@ -40,11 +40,7 @@ nlohmann::json evaluated(const std::string &weights, const std::string &data, co
   const std::string log = folder + "/evaluation.jsonl";
   Outcome outcome = execute({tool("hyc-run"), folder, "--data", data, "--log-file", log});
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  std::ifstream file(log);
-  std::string line, last;
-  while (std::getline(file, line))
-    last = line;
-  return nlohmann::json::parse(last);
+  return nlohmann::json::parse(lastLine(log));
 }
 
 class Entries : public testing::TestWithParam<Layout> {};
@@ -199,11 +195,7 @@ TEST(EntriesOf, DropoutEvaluateTheWholeModel) {
   const std::string record = evaluates + "/log.jsonl";
   Outcome outcome = execute({tool("hyc-run"), evaluates, "--data", data, "--log-file", record});
   ASSERT_EQ(outcome.status, 0) << outcome.output;
-  std::ifstream file(record);
-  std::string line, last;
-  while (std::getline(file, line))
-    last = line;
-  EXPECT_NEAR(log.evaluations[0].loss / nlohmann::json::parse(last)["loss"].get<double>(), 1, 1e-5);
+  EXPECT_NEAR(log.evaluations[0].loss / nlohmann::json::parse(lastLine(record))["loss"].get<double>(), 1, 1e-5);
 }
 
 TEST(EntriesOf, AFolderThatOnlyTrainsAreMissed) {

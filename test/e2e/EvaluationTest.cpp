@@ -44,11 +44,7 @@ nlohmann::json evaluation(const std::string &folder, const std::string &data, in
   Outcome outcome = execute(arguments);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("perplexity"), std::string::npos) << outcome.output;
-  std::ifstream file(log);
-  std::string line, last;
-  while (std::getline(file, line))
-    last = line;
-  nlohmann::json record = nlohmann::json::parse(last);
+  nlohmann::json record = nlohmann::json::parse(lastLine(log));
   EXPECT_EQ(record["step"], batches);
   const double loss = record["loss"], perplexity = record["perplexity"];
   EXPECT_NEAR(perplexity / std::exp(loss), 1, 1e-9);

@@ -77,7 +77,7 @@ static int compileAndReport(const hyc::CompileOptions &options, const hyc::Toolc
     outs() << result.summary << "wrote " << result.folder << " in " << format("%.1f s", seconds);
     if (isRunnable)
       outs() << (evaluates ? "; evaluate with: hyc-run " : "; train with: hyc-run ") << result.folder << " --data FILE"
-             << (evaluates ? "" : " --steps N");
+             << (evaluates ? "" : " --steps N") << (result.plan.evaluatesBeside() ? " --evaluate-data FILE" : "");
     outs() << "\n";
   }
   return report(result);

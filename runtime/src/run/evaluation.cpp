@@ -1,17 +1,11 @@
 // Whole global batches, one after the other; the last one that is not full is left out.
 #include "run/evaluation.h"
 
-#include <time.h>
-
 #include <algorithm>
 
-namespace hycrt {
+#include "base/clock.h"
 
-static double nowMs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
+namespace hycrt {
 
 Result<Evaluation> Evaluation::create(Context& ctx, Dataset& data, const std::string& flag, const std::string& path,
                                       int64_t mostBatches, Trace* trace) {
@@ -36,7 +30,7 @@ Result<Evaluation> Evaluation::create(Context& ctx, Dataset& data, const std::st
 Result<EvaluationSums> Evaluation::run(const std::function<Status(const EvaluationSums&)>& afterEach) {
   EvaluationSums sums;
   for (int64_t i = 0; i < batches_; ++i) {
-    const double begin = nowMs();
+    const int64_t begin = monotonicNs();
     ctx_.setStep(i);
     HYCRT_RETURN_IF_ERROR(runner_.evaluateBatch());
     const StepResult result = runner_.result();
@@ -45,7 +39,7 @@ Result<EvaluationSums> Evaluation::run(const std::function<Status(const Evaluati
     sums.counted += result.tokenCount;
     sums.lastCounted = result.tokenCount;
     if (result.correctCount >= 0) sums.correct = std::max<int64_t>(sums.correct, 0) + result.correctCount;
-    sums.lastMilliseconds = nowMs() - begin;
+    sums.lastMilliseconds = static_cast<double>(monotonicNs() - begin) * 1e-6;
     sums.milliseconds += sums.lastMilliseconds;
     if (afterEach) HYCRT_RETURN_IF_ERROR(afterEach(sums));
   }
