@@ -92,6 +92,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(connect());
     Status status = train();
     // From here on peers are told, so that they need not find out.
+    if (!status.ok()) host_->leaveWords(status);
     const Status left = exchanger_->leave(status.ok());
     if (status.ok()) status = left;
     return status;
@@ -207,9 +208,10 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(allocateMemory((*kind)->headBytes(setup)));
     Result<std::unique_ptr<Transport>> transport = (*kind)->connect(setup, *memory_);
     if (!transport.ok()) return transport.status();
+    const auto note = [this](const std::string& line) { events_.note(line); };
     Result<std::unique_ptr<HostExchanger>> host =
         HostExchanger::create(setup, memory_->arenas(), std::move(*transport),
-                              {ownThread_, trace_.get(), [this](const std::string& line) { events_.note(line); }});
+                              {ownThread_, trace_.get(), {options_.exchangeTimeout * 1000, note}});
     if (!host.ok()) return host.status();
     host_ = std::move(*host);
     exchanger_ = host_.get();
