@@ -141,6 +141,8 @@ struct TransportKind {
   bool (*carries)(const Surroundings& surroundings);
   // Of the memory that holds the shared arenas, what the transport wants in front of them for itself.
   int64_t (*headBytes)(const TransportSetup& setup);
+  // Of a rank that will not meet the others, since it has failed: they need not wait for it.
+  void (*tellOfFailure)(const Environment& environment, const std::string& program, const Status& failure);
   // Meets the other ranks.
   Result<std::unique_ptr<Transport>> (*connect)(const TransportSetup& setup, const RankMemory& memory);
 };

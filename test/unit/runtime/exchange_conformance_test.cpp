@@ -491,16 +491,21 @@ class AwaitedExchange : public Exchange {
   static constexpr int64_t kPatienceMs = 1000;
 };
 
-// From the outside, since a process that is stopped does nothing.
+// From the outside, since a process that is stopped does nothing. Comes back when it is over.
 void stopSelfFor(useconds_t microseconds) {
   const pid_t self = getpid();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
   if (fork() == 0) {
     kill(self, SIGSTOP);
     usleep(microseconds);
     kill(self, SIGCONT);
     _exit(0);
   }
-  usleep(10000);
+  close(ends[1]);
+  char byte;
+  while (read(ends[0], &byte, 1) < 0) continue;
+  close(ends[0]);
 }
 
 TEST_P(AwaitedExchange, OfARankThatIsStoppedEndsWithItsName) {

@@ -554,6 +554,29 @@ TEST_F(RanksThatDisagree, AboutThreadsAndThePathOfTheDataAloneAreNot) {
   }
 }
 
+// A rank that fails by itself before it meets the others, the first one or another: nobody waits a minute for it.
+TEST(OtherLaunchers, AreToldAtOnceOfARankThatFailsBeforeItMeetsTheOthers) {
+  CompiledFolder folder(kEight);
+  const std::string token = folder.files().write("token", "0123456789abcdef0123456789abcdef\n");
+  chmod(token.c_str(), 0600);
+  const std::vector<Environment> environments{{}, {{"HYC_TOKEN_FILE", token}}};
+  for (const int failing : {0, 5}) {
+    for (const Environment& environment : environments) {
+      OwnLaunch launch(folder, kEight, somePort() + 4, environment, {"--steps", "3"},
+                       {failing, "", {"--data", folder / "missing"}});
+      for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
+        const CommandResult result = launch.ranks[rank]->finish(20);
+        EXPECT_LT(result.seconds, 8) << "rank " << rank;
+        EXPECT_EQ(result.status, static_cast<int>(rank) == failing ? 74 : 75) << "rank " << rank << result.errors;
+        EXPECT_CONTAINS(result.errors, "cannot open '" + (folder / "missing") + "': No such file or directory");
+        if (static_cast<int>(rank) == failing) continue;
+        EXPECT_CONTAINS(result.errors, "rank " + std::to_string(failing) + " (process ");
+        EXPECT_CONTAINS(result.errors, " failed before the ranks had met: ");
+      }
+    }
+  }
+}
+
 TEST(OtherLaunchers, ThatSayTooLittleAreTold) {
   CompiledFolder folder(kEight);
   const std::vector<std::string> command{folder / "bin/stage0", "--out", folder.path(), "--data", folder / "text"};
