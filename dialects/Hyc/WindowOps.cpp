@@ -108,9 +108,9 @@ template <typename OpTy> static ShardingRule convolutionRule(OpTy op) {
   // Of several groups w has only a part of the channels: a factor of its own.
   int own = op.getGroups() > 1 ? rule.addFactor(tensorTypeOf(form.w).getDimSize(1), FactorKind::replicated) : c;
   TensorFactors x = factorsOf(form.x, n, c), w = factorsOf(form.w, o, own), y = factorsOf(form.y, n, o);
-  auto of = [&](Value tensor) { return tensor == form.x ? x : tensor == form.w ? w : y; };
-  rule.operands = {of(op.getLhs()), of(op.getRhs())};
-  rule.results = {of(op.getResult())};
+  // By place and not by value: one tensor may be both operands.
+  rule.operands = {givesX ? y : x, givesW ? y : w};
+  rule.results = {givesX ? x : givesW ? w : y};
   return rule;
 }
 

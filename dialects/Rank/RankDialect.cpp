@@ -155,6 +155,8 @@ BufferType BufferType::shard(hyc::dist::AxisListAttr axes, int64_t size) const {
 int64_t BufferType::getExtent() const {
   if (isShard())
     return getWholeElements();
+  if (llvm::is_contained(getShape(), 0))
+    return 0;
   int64_t last = 0;
   SmallVector<int64_t> strides = getStridesOrDense();
   for (auto [size, stride] : llvm::zip_equal(getShape(), strides))

@@ -2,6 +2,7 @@
 #include "Change.h"
 #include "GraphGenerator.h"
 #include "Trial.h"
+#include "WriteTests.h"
 #include "test/fuzz/trials/Supervisor.h"
 
 #include "lib/Import/ONNX/Importer.h"
@@ -24,6 +25,7 @@ static cl::opt<std::string> folder("folder", cl::desc("Of inputs and findings"),
 static cl::opt<std::string> logFile("log", cl::desc("A file with a line for each graph"), cl::cat(ours));
 static cl::opt<int> jobs("jobs", cl::desc("Processes"), cl::init(1), cl::cat(ours));
 static cl::opt<bool> unchanged("unchanged", cl::desc("Valid graphs only"), cl::cat(ours));
+static cl::opt<std::string> tests("write-tests", cl::desc("A folder for graphs as node tests, with what the interpreter computes"), cl::cat(ours));
 static cl::opt<bool> covers("covers", cl::desc("Fails where an operator never reaches the rank dialect"),
                             cl::cat(ours));
 
@@ -55,6 +57,13 @@ static Verdict tryGraph(uint64_t number, const std::string &place) {
   std::optional<GeneratedGraph> graph = generateGraph(random.next(), options);
   if (!graph)
     return {-1};
+  if (!tests.empty()) {
+    std::string name = tests + "/test_" + std::to_string(number) + "_" + options.op.substr(options.op.find(':') + 1);
+    bool isWritten = writeTest(*graph, random, name);
+    if (!isWritten)
+      std::filesystem::remove_all(name);
+    return {isWritten ? 0 : -1, "", options.op, "", isWritten ? graph->ops : std::vector<std::string>()};
+  }
   bool isChanged = !unchanged && number / ops.size() % 3 != 0;
   std::string change = isChanged ? changeOneThing(graph->model, random) : "";
   std::vector<std::string> flags = randomFlags(random, graph->batch, graph->loss);

@@ -67,6 +67,16 @@ std::string lastWords(const std::string &file) {
   return words;
 }
 
+/// Copies what a trial has read to where findings lie.
+void keep(const Supervision &options, const std::string &folder, uint64_t seed, const Verdict &verdict) {
+  std::string kept = options.folder + "/found/" + std::to_string(seed);
+  std::error_code ignored;
+  fs::create_directories(options.folder + "/found", ignored);
+  fs::remove_all(kept, ignored);
+  fs::copy(folder, kept, fs::copy_options::recursive, ignored);
+  std::ofstream(kept + "/finding") << verdict.finding << "\n" << verdict.about << "\n" << verdict.said << "\n";
+}
+
 class Child {
 public:
   Child(const Supervision &options, const Trial &trial, int number)
@@ -79,7 +89,6 @@ public:
   void start();
   /// Takes what has been said; ends and judges the process where it has died or hangs.
   void look(const std::function<void(uint64_t, Verdict)> &take);
-  const std::string &ownFolder() const { return folder; }
 
 private:
   [[noreturn]] void work(int out);
@@ -105,7 +114,10 @@ void Child::work(int out) {
   dup2(err, STDERR_FILENO);
   for (uint64_t seed = next; seed < options.first + options.count; seed += static_cast<uint64_t>(options.jobs)) {
     writeLine(out, "begin\t" + std::to_string(seed));
-    writeLine(out, "end\t" + encode(trial(seed, folder)));
+    Verdict verdict = trial(seed, folder);
+    if (!verdict.finding.empty()) // before the next one's input takes its place
+      keep(options, folder, seed, verdict);
+    writeLine(out, "end\t" + encode(verdict));
   }
   _exit(0);
 }
@@ -141,6 +153,7 @@ void Child::end(const std::function<void(uint64_t, Verdict)> &take, bool hangs) 
     verdict.said = lastWords(folder + ".err");
     std::ifstream about(folder + "/about");
     std::getline(about, verdict.about);
+    keep(options, folder, present, verdict);
     take(present, verdict);
     next = present + static_cast<uint64_t>(options.jobs);
   } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
@@ -190,7 +203,7 @@ public:
       log.open(options.log);
   }
 
-  void take(const Child &child, uint64_t seed, const Verdict &verdict) {
+  void take(uint64_t seed, const Verdict &verdict) {
     ++tally.trials;
     ++tally.codes[verdict.code];
     log << seed << "\t" << encode(verdict) << "\n";
@@ -201,15 +214,11 @@ public:
     auto [entry, isNew] = kinds.try_emplace(kindOf(verdict), tally.findings.size());
     if (!isNew) {
       ++tally.findings[entry->second].times;
+      std::error_code ignored;
+      fs::remove_all(options.folder + "/found/" + std::to_string(seed), ignored);
       return;
     }
     tally.findings.push_back({seed, verdict});
-    std::string kept = options.folder + "/found/" + std::to_string(seed);
-    std::error_code ignored;
-    fs::create_directories(options.folder + "/found", ignored);
-    fs::remove_all(kept, ignored);
-    fs::copy(child.ownFolder(), kept, fs::copy_options::recursive, ignored);
-    std::ofstream(kept + "/finding") << verdict.finding << "\n" << verdict.about << "\n" << verdict.said << "\n";
   }
 
   Tally tally;
@@ -238,7 +247,7 @@ Tally hyc::fuzzing::superviseTrials(const Supervision &options, const Trial &tri
     poll(ready.data(), ready.size(), 200);
     for (Child &child : children)
       if (child.isRunning())
-        child.look([&](uint64_t seed, const Verdict &verdict) { tallying.take(child, seed, verdict); });
+        child.look([&](uint64_t seed, const Verdict &verdict) { tallying.take(seed, verdict); });
     if (!options.isQuiet && Clock::now() - told > std::chrono::seconds(30)) {
       told = Clock::now();
       std::fprintf(stderr, "%s\n", describe(tallying.tally).substr(0, describe(tallying.tally).find('\n')).c_str());
