@@ -1,6 +1,7 @@
 // AbsorbLayout: everything here moves down, merges and transposes alike, until a contraction takes it in or its inverse
 // meets it. Nothing moves up, so that it ends.
 #include "RepeatedHeads.h"
+#include "RewriteFunctions.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ConstantEvaluation.h"
 #include "hyc/Analysis/ReshapeGroups.h"
@@ -369,9 +370,7 @@ struct AbsorbLayout : hyc::impl::AbsorbLayoutBase<AbsorbLayout> {
                  AbsorbResultTranspose, AbsorbOperandMerge>(&getContext(), ids);
     ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
     TransposeOp::getCanonicalizationPatterns(patterns, &getContext());
-    // Constants stay where they are used: stages cut the function between its layers.
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), GreedyRewriteConfig().enableConstantCSE(false))))
+    if (failed(rewriteFunctions(getOperation(), std::move(patterns))))
       signalPassFailure();
   }
 };

@@ -1,6 +1,7 @@
 // FactorParameters: splits move up, from where heads are first looked at to the parameters that make them. A split goes
 // up only where all that is above it ends in parameters, so that none gets stuck half way.
 #include "DeadOps.h"
+#include "RewriteFunctions.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ReshapeGroups.h"
 #include "hyc/Support/OpIds.h"
@@ -274,8 +275,7 @@ struct FactorParameters : hyc::impl::FactorParametersBase<FactorParameters> {
     RewritePatternSet patterns(&getContext());
     patterns.add<SplitPattern, RaiseThroughSplit>(&getContext(), ids);
     ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), GreedyRewriteConfig().enableConstantCSE(false))))
+    if (failed(rewriteFunctions(getOperation(), std::move(patterns))))
       return signalPassFailure();
     retypeParameters(getOperation());
     eraseDeadOps(getOperation());
