@@ -90,7 +90,8 @@ Options parse(int argc, char **argv) {
 
 /// Tests that are in no table: a program that does not compile, or computes other values, is wrong.
 static int runOthers(std::vector<LoweredTest> &tests) {
-  size_t programs = std::count_if(tests.begin(), tests.end(), [](const LoweredTest &test) { return test.reason.empty(); });
+  size_t programs =
+      std::count_if(tests.begin(), tests.end(), [](const LoweredTest &test) { return test.reason.empty(); });
   std::vector<bool> isProgram;
   for (const LoweredTest &test : tests)
     isProgram.push_back(test.reason.empty());

@@ -54,13 +54,17 @@ HostElement combine(Reduction kind, bool real, HostElement a, HostElement b) {
 /// Reduces to `shape`, in which reduced dimensions have size 1.
 std::optional<HostTensor> reduceConstant(const HostTensor &data, Reduction kind, ArrayRef<int64_t> dims,
                                          ArrayRef<int64_t> shape) {
-  int64_t perResult = 1;
+  int64_t perResult = 1, results = 1, steps;
   llvm::SmallVector<bool> varies(shape.size());
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     bool reduced = llvm::is_contained(dims, dim);
     perResult *= reduced ? data.getShape()[dim] : 1;
     varies[dim] = !reduced && data.variesAlong(dim);
+    results *= varies[dim] ? shape[dim] : 1;
   }
+  // What repeats itself is stored once, but added up as often as it is there.
+  if (llvm::MulOverflow(perResult, results, steps) || steps > HostTensor::kMaxStored)
+    return std::nullopt;
   bool real = data.isReal();
   HostTensor::Shape at;
   return HostTensor::generate(data.getElementType(), shape, varies, [&](ArrayRef<int64_t> index) {

@@ -25,7 +25,9 @@ static cl::opt<std::string> folder("folder", cl::desc("Of inputs and findings"),
 static cl::opt<std::string> logFile("log", cl::desc("A file with a line for each graph"), cl::cat(ours));
 static cl::opt<int> jobs("jobs", cl::desc("Processes"), cl::init(1), cl::cat(ours));
 static cl::opt<bool> unchanged("unchanged", cl::desc("Valid graphs only"), cl::cat(ours));
-static cl::opt<std::string> tests("write-tests", cl::desc("A folder for graphs as node tests, with what the interpreter computes"), cl::cat(ours));
+static cl::opt<std::string> tests("write-tests",
+                                  cl::desc("A folder for graphs as node tests, with what the interpreter computes"),
+                                  cl::cat(ours));
 static cl::opt<bool> covers("covers", cl::desc("Fails where an operator never reaches the rank dialect"),
                             cl::cat(ours));
 

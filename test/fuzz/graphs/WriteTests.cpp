@@ -16,9 +16,7 @@ using namespace hyc;
 using namespace hyc::fuzzing;
 using interpreter::Tensor;
 
-static void write(const std::string &path, const std::string &bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
+static void write(const std::string &path, const std::string &bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
 /// What the loss adds is called e…; the last value before it is the output.
 static void dropLoss(onnxfile::Graph &graph) {
