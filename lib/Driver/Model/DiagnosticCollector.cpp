@@ -58,11 +58,17 @@ void DiagnosticCollector::collect(Diagnostic &diagnostic) {
     usage |= !anyError && StringRef(told.message).starts_with("--");
     anyError = true;
   }
-  if (listener.diagnosed)
+  if (listener.diagnosed && !held)
     listener.diagnosed(told);
   collected.push_back(std::move(told));
   for (Diagnostic &note : diagnostic.getNotes())
     collect(note);
+}
+
+void DiagnosticCollector::release() {
+  held = false;
+  if (listener.diagnosed)
+    llvm::for_each(collected, listener.diagnosed);
 }
 
 std::string CompileDiagnostic::str() const {
