@@ -202,7 +202,7 @@ TEST(SampleFile, NamesWhatDoesNotFit) {
   constexpr InputDesc kCounted[] = {{"image", DType::kI64, InputSource::kSamples, {0, 0}, 7, {2}}};
   EXPECT_CONTAINS(samplesError(good, kCounted), "image has type bf16, expected integers");
   EXPECT_CONTAINS(samplesError(samplesFile(folder, "fewer.safetensors", {4, 0})),
-                  "label has 2 samples, but another input 3");
+                  "label has 2 samples, expected 3 as the inputs before it have");
   EXPECT_CONTAINS(samplesError(samplesFile(folder, "none.safetensors", {}, {0, 2})),
                   "expected a number of samples from 1");
   Result<std::unique_ptr<Dataset>> data = SampleFile::open(samplesFile(folder, "b.safetensors", {4, 5, -1}), kSampled);
