@@ -39,9 +39,9 @@ ends() {
 
 # Stopped, it does not arrive. Recorded steps, and steps that are not.
 for graph in auto off; do
-  HYC_NCCL_TIMEOUT=2 begin --cuda-graph $graph
+  begin --cuda-graph $graph --exchange-timeout 2
   kill -STOP "$victim"
-  ends 69 "rank 0: error: NCCL: nothing has moved for 2 s \(HYC_NCCL_TIMEOUT\) in .*, together with ranks 0, 1; rank 1 did not arrive there"
+  ends 69 "rank 0: error: waited 2 s \(--exchange-timeout\) in .* \(NCCL\) for rank 1 \(.*\), which is stopped by a signal \(process .*, state T\); arrived: rank 0"
 done
 # Killed, it is gone at once, long before a time-out. hyc-run tells which rank it was.
 begin

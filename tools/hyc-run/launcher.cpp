@@ -50,6 +50,7 @@ Launcher::Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& opt
 }
 
 Launcher::~Launcher() {
+  for (size_t rank : endAll(ranks_)) ranks_[rank].abandon();
   ranks_.clear();
   closeAndForget(&recordRead_);
   closeAndForget(&recordWrite_);
@@ -267,7 +268,13 @@ void Launcher::stopAll() {
     }
     if (anyRunning()) poll(nullptr, 0, kGracePollMs);
   }
-  for (RankProcess& rank : ranks_) rank.kill();
+  for (size_t rank : endAll(ranks_)) {
+    display_.clear();
+    std::fprintf(stderr,
+                 "hyc-run: rank %zu (%s) does not end, even by SIGKILL: a disk, a network file system or a debugger "
+                 "holds it\n",
+                 rank, ranks_[rank].abandon().c_str());
+  }
 }
 
 bool Launcher::anyRunning() const {

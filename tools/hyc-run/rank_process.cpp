@@ -2,12 +2,14 @@
 #include "rank_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "hycrt/limits.h"
@@ -20,12 +22,19 @@ using hycrt::Status;
 
 constexpr size_t kMaxLineBytes = 1 << 16;  // longer lines are passed on in pieces
 constexpr int kCannotExecute = 69;
+constexpr int kEndMs = 5000, kEndPollMs = 2;  // from SIGKILL to an end
 
 std::vector<char*> pointersTo(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
   return pointers;
+}
+
+// Until areOver() is true, and no longer than it may take.
+template <typename AreOver>
+void waitForEnds(AreOver areOver) {
+  for (int waited = 0; !areOver() && waited < kEndMs; waited += kEndPollMs) poll(nullptr, 0, kEndPollMs);
 }
 
 struct Pipe {
@@ -103,7 +112,8 @@ RankProcess::RankProcess(RankProcess&& other) noexcept
       pid_(std::exchange(other.pid_, -1)) {}
 
 RankProcess::~RankProcess() {
-  kill();
+  sendKill();
+  waitForEnds([this] { return reap(); });
   closeAndForget(&outputFd);
   closeAndForget(&errorFd);
 }
@@ -143,7 +153,8 @@ bool RankProcess::pollEnd(RankEnd* end) {
   } else {
     end->signal = info.si_status;
   }
-  kill();
+  sendKill();  // what it started
+  reap();
   return true;
 }
 
@@ -151,14 +162,41 @@ void RankProcess::askToEnd() const {
   if (pid_ > 0) ::kill(-pid_, SIGTERM);
 }
 
-void RankProcess::kill() {
+void RankProcess::sendKill() const {
   if (pid_ <= 0) return;
   // Before it is reaped the number cannot belong to anyone else.
   ::kill(-pid_, SIGKILL);
   ::kill(pid_, SIGKILL);  // in the instant before it has a group of its own
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+}
+
+bool RankProcess::reap() {
+  if (pid_ <= 0) return true;
+  const pid_t reaped = waitpid(pid_, nullptr, WNOHANG);
+  if (reaped == 0 || (reaped < 0 && errno == EINTR)) return false;
   pid_ = -1;
+  return true;
+}
+
+std::string RankProcess::abandon() {
+  const std::string process = std::to_string(std::exchange(pid_, -1));
+  std::ifstream stat("/proc/" + process + "/stat");
+  std::string line;
+  std::getline(stat, line);
+  const size_t name = line.rfind(") ");  // which may hold anything
+  return "process " + process + (name == std::string::npos ? "" : ", state " + line.substr(name + 2, 1));
+}
+
+std::vector<size_t> endAll(std::vector<RankProcess>& ranks) {
+  for (const RankProcess& rank : ranks) rank.sendKill();
+  std::vector<size_t> left;
+  waitForEnds([&] {
+    left.clear();
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      if (!ranks[i].reap()) left.push_back(i);
+    }
+    return left.empty();
+  });
+  return left;
 }
 
 }  // namespace hycrun

@@ -61,8 +61,12 @@ class RankProcess {
   // SIGTERM to its whole process group, if it runs.
   void askToEnd() const;
 
-  // SIGKILL to its whole process group, and waits for its end.
-  void kill();
+  // SIGKILL to its whole process group. Does not wait: a process that the kernel holds may not end for hours.
+  void sendKill() const;
+  // Whether it is over; reaps it then.
+  bool reap();
+  // Leaves it to whoever inherits it, and says which it was: "process 4711, state D".
+  std::string abandon();
 
   int outputFd = -1;
   int errorFd = -1;
@@ -72,6 +76,9 @@ class RankProcess {
  private:
   pid_t pid_ = -1;
 };
+
+// SIGKILL to all of them, and their ends, as far as they come within a few seconds; the indices of the others.
+std::vector<size_t> endAll(std::vector<RankProcess>& ranks);
 
 }  // namespace hycrun
 

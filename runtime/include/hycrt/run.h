@@ -41,7 +41,8 @@ class RunEvents {
   virtual Status step(const StepRecord&) { return {}; }
   // Of every rank, at the end of a training.
   virtual Status memory(const MemoryRecord&) { return {}; }
-  // A line for people, such as which device was taken.
+  // A line for people, such as which device was taken, or who is waited for; of programs for GPUs the latter is told on
+  // another thread.
   virtual void note(const std::string&) {}
   // Of programs for GPUs, on another thread: this rank waits for its device, which waits for a rank that is gone or
   // does not come. When this returns the process ends, with the error's exit code.

@@ -59,6 +59,9 @@ HYC_RUN_OPTION(CommunicationThread, communicationThread, CommunicationThread::kA
                                            {"off", CommunicationThread::kOff}}),
                kForRanks | kOwn,
                "Whether exchanges progress on a thread of their own; auto: where there is a core for it")
+HYC_RUN_OPTION(int64_t, exchangeTimeout, 600, "--exchange-timeout", wholeNumber("SECONDS", kMostSeconds), kForRanks,
+               "How long ranks wait for one of them that neither comes to an exchange nor moves, before the run ends "
+               "with a line that names it; 0: for ever")
 HYC_RUN_OPTION(
     DeviceComm, comm, DeviceComm::kAuto, "--comm",
     words<DeviceComm>({{"auto", DeviceComm::kAuto}, {"nccl", DeviceComm::kNccl}, {"shm", DeviceComm::kStaged}}),

@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+
+#include "base/progress.h"
 
 namespace hycrt {
 namespace {
@@ -17,6 +20,9 @@ std::string folderOf(const std::string& path) {
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
 }
+
+// So that a long file shows progress.
+size_t atMost(int64_t bytes) { return static_cast<size_t>(std::min(bytes, int64_t{64} << 20)); }
 
 std::string nameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -62,7 +68,7 @@ Result<int64_t> fileSize(const FileDescriptor& file, const std::string& path) {
 Status readAt(const FileDescriptor& file, const std::string& path, void* to, int64_t bytes, int64_t offset) {
   char* next = static_cast<char*>(to);
   for (int64_t done = 0; done < bytes;) {
-    const ssize_t count = pread(file.get(), next + done, static_cast<size_t>(bytes - done), offset + done);
+    const ssize_t count = pread(file.get(), next + done, atMost(bytes - done), offset + done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errnoError("cannot read '" + path + "'", errno);
     if (count == 0) {
@@ -70,6 +76,7 @@ Status readAt(const FileDescriptor& file, const std::string& path, void* to, int
                        std::to_string(offset + bytes));
     }
     done += count;
+    noteProgress();
   }
   return {};
 }
@@ -77,10 +84,11 @@ Status readAt(const FileDescriptor& file, const std::string& path, void* to, int
 Status writeAt(const FileDescriptor& file, const std::string& path, const void* from, int64_t bytes, int64_t offset) {
   const char* next = static_cast<const char*>(from);
   for (int64_t done = 0; done < bytes;) {
-    const ssize_t count = pwrite(file.get(), next + done, static_cast<size_t>(bytes - done), offset + done);
+    const ssize_t count = pwrite(file.get(), next + done, atMost(bytes - done), offset + done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errnoError("cannot write '" + path + "'", errno);
     done += count;
+    noteProgress();
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // Collectives over a group: publish, wait for everyone's publication, do this member's share, wait until all have.
 #include <algorithm>
 
+#include "base/progress.h"
 #include "comm/host_exchanger.h"
 
 namespace hycrt {
@@ -52,6 +53,7 @@ Result<Ticket> HostExchanger::startOn(int channelIndex, const CollectiveCall& ca
   itemOf(channel.own(), item) = publication;
   channel.started.store(item + 1, std::memory_order_release);
   channel.own().published.store(item + 1, std::memory_order_release);
+  noteProgress();
   transport_->tell(channelIndex);
   if (options_.ownThread) transport_->wakeSelf();
   return Ticket{channelIndex, item};
@@ -74,20 +76,39 @@ Status HostExchanger::wait(Ticket ticket) {
 
 Status HostExchanger::waitFor(Ticket ticket) {
   Channel& channel = channels_[static_cast<size_t>(ticket.channel)];
+  // The oldest that is not over holds up the others.
+  const auto itemNow = [&] { return std::min<uint64_t>(channel.worked, ticket.sequence); };
+  const auto what = [&] { return nameItem(rank_, itemOf(channel.own(), itemNow())); };
+  const auto attend = [&](Attendance& attendance) { attendItem(channel, itemNow(), attendance); };
+  const Patience::Wait wait{what, attend};
   if (options_.ownThread) {
-    const auto what = [&] { return nameItem(rank_, itemOf(channel.own(), ticket.sequence)); };
     HYCRT_RETURN_IF_ERROR(
-        waitUntil(channel.members, what, [&] { return threadFailed_ || channel.worked > ticket.sequence; }));
+        waitUntil(channel.members, wait, [&] { return threadFailed_ || channel.worked > ticket.sequence; }));
     if (threadFailed_) return threadStatus_;
   }
   while (channel.worked <= ticket.sequence) {
-    const auto what = [&] { return nameItem(rank_, itemOf(channel.own(), channel.worked)); };
     if (!canAdvance(channel)) {
-      HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, what, [&] { return canAdvance(channel); }));
+      HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, wait, [&] { return canAdvance(channel); }));
     }
     HYCRT_RETURN_IF_ERROR(advance(channel));
   }
   return finishUpTo(channel, ticket.sequence);
+}
+
+// Missing is who has not published the item; where all have, who has not computed its slice; then, who is not done.
+void HostExchanger::attendItem(const Channel& channel, uint64_t item, Attendance& attendance) const {
+  const auto has = [&](size_t member, std::atomic<uint64_t> ChannelSide::* counter) {
+    return (channel.sides[member]->*counter).load(std::memory_order_acquire) > item;
+  };
+  for (size_t i = 0; i < channel.members.size(); ++i) {
+    if (has(i, &ChannelSide::published)) attendance.arrived.push_back(channel.members[i]);
+  }
+  for (auto counter : {&ChannelSide::published, &ChannelSide::reduced, &ChannelSide::finished}) {
+    for (size_t i = 0; i < channel.members.size(); ++i) {
+      if (channel.members[i] != rank_ && !has(i, counter)) attendance.missing.push_back(channel.members[i]);
+    }
+    if (!attendance.missing.empty()) return;
+  }
 }
 
 // Whether the oldest item that has not had all of its work can have more: all members have published it, or, where
@@ -122,6 +143,7 @@ Status HostExchanger::advance(Channel& channel) {
     // Last: from here on the caller may use the item's place for another.
     channel.worked.store(number + 1, std::memory_order_release);
   }
+  noteProgress();
   transport_->tell(channel.index);
   return {};
 }
@@ -129,8 +151,9 @@ Status HostExchanger::advance(Channel& channel) {
 Status HostExchanger::finishUpTo(Channel& channel, uint64_t item) {
   if (channel.completed > item) return {};
   const auto what = [&] { return nameItem(rank_, itemOf(channel.own(), item)); };
-  HYCRT_RETURN_IF_ERROR(
-      waitUntil(channel.members, what, [&] { return allHave(channel.sides, &ChannelSide::finished, item); }));
+  const auto attend = [&](Attendance& attendance) { attendItem(channel, item, attendance); };
+  HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, Patience::Wait{what, attend},
+                                  [&] { return allHave(channel.sides, &ChannelSide::finished, item); }));
   channel.completed = item + 1;
   return {};
 }

@@ -4,14 +4,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/futex.h"
 
 namespace hycrt {
 namespace {
 
-constexpr int kSleepMs = 100;       // how often a sleeper looks whether its peers still live
-constexpr int64_t kSlowMs = 60000;  // after that a wait is worth a line on stderr
+constexpr int kSleepMs = 100;  // how often a sleeper looks whether its peers still live
 
 // Spinning pays only where every thread that may spin has a core to itself.
 int spinCount(int threads) {
@@ -20,6 +20,9 @@ int spinCount(int threads) {
   const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
   return threads <= count ? 4000 : 20;
 }
+
+// What a rank that has failed said of it; empty where it said nothing.
+std::string wordsOf(const RankSigns& signs) { return {signs.lastWords, strnlen(signs.lastWords, kLastWordsBytes)}; }
 
 }  // namespace
 
@@ -30,6 +33,7 @@ HostExchanger::HostExchanger(const TransportSetup& setup, std::byte* const* aren
       plans_(setup.plans),
       arenas_(arenas),
       transport_(std::move(transport)),
+      patience_(*transport_, program_.mesh, rank_, options.patience),
       spins_(spinCount(setup.environment.ranksHere * (options.ownThread ? 2 : 1))),
       options_(options) {}
 
@@ -40,6 +44,9 @@ Result<std::unique_ptr<HostExchanger>> HostExchanger::create(const TransportSetu
                                                              HostExchangerOptions options) {
   std::unique_ptr<HostExchanger> exchanger(new HostExchanger(setup, arenas, std::move(transport), options));
   HYCRT_RETURN_IF_ERROR(exchanger->resolveChannels());
+  if (setup.environment.worldSize > 1) {
+    HYCRT_RETURN_IF_ERROR(exchanger->heartbeat_.start(exchanger->transport_->signs(exchanger->rank_)));
+  }
   if (options.ownThread) HYCRT_RETURN_IF_ERROR(exchanger->startThread());
   return exchanger;
 }
@@ -85,6 +92,7 @@ Status HostExchanger::leave(bool finished) {
   if (left_) return {};
   left_ = true;
   stopThread();
+  heartbeat_.stop();
   transport_->leave(finished ? RankState::kFinished : RankState::kFailed);
   return {};
 }
@@ -93,8 +101,24 @@ Status HostExchanger::checkPeer(int rank, Description what, bool thoroughly) con
   if (rank == rank_) return {};
   const char* const how = transport_->lossOf(rank, thoroughly);
   if (!how) return {};
-  return {StatusCode::kPeerLost,
-          "rank " + std::to_string(rank) + " " + how + " while this rank waited for it in " + what()};
+  const std::string text = "rank " + std::to_string(rank) + " " + how + " while this rank waited for it in " + what();
+  const std::string words = wordsOf(transport_->signs(rank));
+  return {StatusCode::kPeerLost, text + (words.empty() ? "" : ": " + words)};
+}
+
+std::unique_ptr<Patience> HostExchanger::makePatience() const {
+  return std::make_unique<Patience>(*transport_, program_.mesh, rank_, options_.patience);
+}
+
+void HostExchanger::leaveWords(const Status& status) {
+  char* const own = transport_->signs(rank_).lastWords;
+  if (own[0] != '\0') return;
+  std::string words = "rank " + std::to_string(rank_) + ": " + status.message();
+  for (int rank = 0; status.code() == StatusCode::kPeerLost && rank < rankCount(program_.mesh); ++rank) {
+    if (rank == rank_ || !transport_->lossOf(rank, false)) continue;
+    if (const std::string first = wordsOf(transport_->signs(rank)); !first.empty()) words = first;
+  }
+  std::strncpy(own, words.c_str(), kLastWordsBytes - 1);
 }
 
 std::string HostExchanger::lostAmong(const std::vector<int>& ranks) const {
@@ -120,15 +144,21 @@ std::vector<int> HostExchanger::missingAt(int channelIndex, uint64_t number) con
   return missing;
 }
 
-// Listening begins before looking, so that what is told between the look and the sleep ends the sleep at once.
-Status HostExchanger::waitUntil(const std::vector<int>& peers, Description what, FunctionRef<bool()> ready) {
+Status HostExchanger::waitUntil(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready) {
   for (int i = 0; i < spins_; ++i) {
     if (ready()) return {};
     spinPause();
   }
-  const int64_t begin = monotonicMs();
-  int64_t nextCheck = begin + kSleepMs;
-  bool warned = false;
+  patience_.begin();
+  Status status = waitUntilReady(peers, wait, ready);
+  patience_.end();
+  return status;
+}
+
+// Listening begins before looking, so that what is told between the look and the sleep ends the sleep at once.
+Status HostExchanger::waitUntilReady(const std::vector<int>& peers, const Patience::Wait& wait,
+                                     FunctionRef<bool()> ready) {
+  int64_t nextCheck = monotonicMs() + kSleepMs;
   for (;;) {
     const uint32_t heard = transport_->listen();
     const int64_t now = monotonicMs();
@@ -137,19 +167,17 @@ Status HostExchanger::waitUntil(const std::vector<int>& peers, Description what,
     // Peers first: whatever a peer did before it ended is then seen by ready().
     Status lost;
     for (int peer : peers) {
-      if (lost.ok()) lost = checkPeer(peer, what, thoroughly);
+      if (lost.ok()) lost = checkPeer(peer, wait.what, thoroughly);
     }
     const bool done = ready();
+    if (!done && lost.ok() && thoroughly) {
+      lost = patience_.look(wait);
+      if (!lost.ok()) leaveWords(lost);
+    }
     if (!done && lost.ok()) transport_->sleep(heard, kSleepMs);
     transport_->stopListening();
     if (done) return {};
     if (!lost.ok()) return lost;
-    if (!warned && now - begin > kSlowMs) {
-      if (options_.note) {
-        options_.note("warning: waiting for " + std::to_string(kSlowMs / 1000) + " s already in " + what());
-      }
-      warned = true;
-    }
   }
 }
 

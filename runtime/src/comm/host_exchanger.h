@@ -20,6 +20,8 @@
 #include "base/trace.h"
 #include "comm/channels.h"
 #include "comm/exchanger.h"
+#include "comm/heartbeat.h"
+#include "comm/patience.h"
 #include "comm/transport.h"
 #include "comm/vector_reduce.h"
 
@@ -29,10 +31,9 @@ namespace hycrt {
 inline constexpr int64_t kPulledChunkBytes = int64_t{256} << 10;
 
 struct HostExchangerOptions {
-  bool ownThread = false;  // collectives progress while the caller computes
-  Trace* trace = nullptr;  // outlives the exchanger; null: none
-  // Takes lines for people, on the caller's thread.
-  std::function<void(const std::string&)> note = {};
+  bool ownThread = false;           // collectives progress while the caller computes
+  Trace* trace = nullptr;           // outlives the exchanger; null: none
+  Patience::Options patience = {};  // its lines come on the caller's thread
 };
 
 class HostExchanger : public Exchanger {
@@ -64,6 +65,10 @@ class HostExchanger : public Exchanger {
   void announce(int channel, uint64_t count);
   // The members that have not come to exchange `number` of the channel yet; ascending.
   std::vector<int> missingAt(int channel, uint64_t number) const;
+  // For waits that are not this class's own.
+  std::unique_ptr<Patience> makePatience() const;
+  // Says why this rank will end, for those who wait for it. Of a peer that is lost, what that one said is said again.
+  void leaveWords(const Status& status);
   const std::byte* greetingOf(int channel) const { return channels_[static_cast<size_t>(channel)].sides[0]->greeting; }
 
  private:
@@ -153,10 +158,13 @@ class HostExchanger : public Exchanger {
   bool progress(Moving& moving, Status* status);
   Status receive(Channel& channel, const Moving& moving);
 
-  // Until ready() returns true; fails where one of `peers` can no longer make it so. `what` is asked for errors only.
+  // Until ready() returns true; fails where one of `peers` can no longer make it so, or does not in time.
   using Description = FunctionRef<std::string()>;
-  Status waitUntil(const std::vector<int>& peers, Description what, FunctionRef<bool()> ready);
+  Status waitUntil(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready);
+  Status waitUntilReady(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready);
   Status checkPeer(int rank, Description what, bool thoroughly) const;
+  void attendItem(const Channel& channel, uint64_t item, Attendance& attendance) const;
+  void attendTransfers(Attendance& attendance) const;
   std::byte* ownAddress(BufferRef buffer) const { return arenas_[buffer.arena] + buffer.offset; }
 
   const Program& program_;
@@ -164,6 +172,7 @@ class HostExchanger : public Exchanger {
   const ChannelPlans& plans_;
   std::byte* const* const arenas_;
   const std::unique_ptr<Transport> transport_;
+  Patience patience_;  // of the caller's waits
   std::deque<Channel> channels_;
   // Of the exchange in progress; they keep their capacity, since a step must not allocate.
   std::vector<Moving> moving_;
@@ -174,6 +183,7 @@ class HostExchanger : public Exchanger {
   int64_t waitedNs_ = 0;
 
   const HostExchangerOptions options_;
+  Heartbeat heartbeat_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> threadFailed_{false};

@@ -1,6 +1,9 @@
 // Transfers between stages. A send publishes where its data lies; the receiver copies it from there and says so; then
 // the sender may overwrite it. All transfers of one exchange are driven from one loop, each as far as it can go, so two
 // stages that send to each other at once never wait in a circle.
+#include <algorithm>
+
+#include "base/progress.h"
 #include "comm/host_exchanger.h"
 
 namespace hycrt {
@@ -34,7 +37,8 @@ Status HostExchanger::runExchange(const TransferUse* uses, int count) {
     return "the exchange of " + names;
   };
   Status status;
-  HYCRT_RETURN_IF_ERROR(waitUntil(movingPeers_, what, [&] {
+  const auto attend = [&](Attendance& attendance) { attendTransfers(attendance); };
+  HYCRT_RETURN_IF_ERROR(waitUntil(movingPeers_, Patience::Wait{what, attend}, [&] {
     bool allDone = true;
     for (Moving& one : moving_) {
       if (one.state != Moving::State::kDone && status.ok()) allDone = progress(one, &status) && allDone;
@@ -42,6 +46,17 @@ Status HostExchanger::runExchange(const TransferUse* uses, int count) {
     return allDone || !status.ok();
   }));
   return status;
+}
+
+// Of those that something is still to come from, or to be taken by; a rank may be both.
+void HostExchanger::attendTransfers(Attendance& attendance) const {
+  attendance.arrived.push_back(rank_);
+  for (size_t i = 0; i < moving_.size(); ++i) {
+    std::vector<int>& list = moving_[i].state == Moving::State::kDone ? attendance.arrived : attendance.missing;
+    if (std::find(list.begin(), list.end(), movingPeers_[i]) == list.end()) list.push_back(movingPeers_[i]);
+  }
+  std::sort(attendance.arrived.begin(), attendance.arrived.end());
+  std::sort(attendance.missing.begin(), attendance.missing.end());
 }
 
 // Whether the transfer is over.
@@ -55,6 +70,7 @@ bool HostExchanger::progress(Moving& moving, Status* status) {
     if (!status->ok()) return false;
     channel.completed = moving.item + 1;
     channel.own().finished.store(channel.completed, std::memory_order_release);
+    noteProgress();
     transport_->tell(channel.index);
     moving.state = Moving::State::kDone;
     return true;
@@ -75,6 +91,7 @@ bool HostExchanger::progress(Moving& moving, Status* status) {
         offset};
     channel.completed = moving.item + 1;  // of a sender: items that are published
     channel.own().published.store(channel.completed, std::memory_order_release);
+    noteProgress();
     transport_->tell(channel.index);
     moving.state = Moving::State::kOffered;
   }

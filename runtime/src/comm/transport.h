@@ -64,6 +64,24 @@ struct alignas(64) ChannelSide {
 
 enum class RankState : uint32_t { kRunning, kFinished, kFailed };
 
+inline constexpr int kLastWordsBytes = 1024;
+
+// What a rank says of itself beside its channels; what is made of it is in patience.h.
+struct alignas(64) RankSigns {
+  std::atomic<int64_t> beatMs;      // monotonicMs of this machine when it was last known to run (heartbeat.h)
+  std::atomic<uint64_t> moved;      // its progressCount
+  std::atomic<int32_t> waitsFor;    // one more than the rank that it has been waiting for; 0: it waits for none
+  std::atomic<int32_t> thread;      // the kernel's number of the thread that runs the rank
+  char lastWords[kLastWordsBytes];  // why it failed, and who it was; complete before its state tells that it has
+};
+
+// What the system says of a rank's process, where it can be asked.
+struct ProcessLook {
+  int processId = 0;     // 0: nothing is known
+  char state = 0;        // as in /proc/PID/stat: R, S, D, T, …
+  int64_t switches = 0;  // how often it has been given a core
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -87,6 +105,9 @@ class Transport {
   virtual const char* lossOf(int rank, bool thoroughly) const = 0;
   // Says how this rank ends, and wakes all who may be waiting for it.
   virtual void leave(RankState state) = 0;
+  // Those that are not this rank's are only read, and kept up to date as the sides are.
+  virtual RankSigns& signs(int rank) = 0;
+  virtual ProcessLook look(int rank) const = 0;
 
   // How any of this rank's threads waits for others: between listen() and stopListening() whatever is told to this rank
   // ends a sleep() with listen()'s value, also if it came before the sleep began.
@@ -120,6 +141,8 @@ struct TransportKind {
   bool (*carries)(const Surroundings& surroundings);
   // Of the memory that holds the shared arenas, what the transport wants in front of them for itself.
   int64_t (*headBytes)(const TransportSetup& setup);
+  // Of a rank that will not meet the others, since it has failed: they need not wait for it.
+  void (*tellOfFailure)(const Environment& environment, const std::string& program, const Status& failure);
   // Meets the other ranks.
   Result<std::unique_ptr<Transport>> (*connect)(const TransportSetup& setup, const RankMemory& memory);
 };

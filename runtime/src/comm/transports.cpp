@@ -1,4 +1,5 @@
 // The transports that there are, the fastest first.
+#include "comm/shm/rendezvous.h"
 #include "comm/shm/shared_memory.h"
 #include "comm/transport.h"
 
@@ -6,7 +7,7 @@ namespace hycrt {
 
 static const TransportKind kTransports[] = {
     {"shared memory", [](const Surroundings& surroundings) { return surroundings.hosts == 1; }, sharedMemoryHeadBytes,
-     connectSharedMemory},
+     tellOfFailure, connectSharedMemory},
 };
 
 Result<const TransportKind*> transportFor(const Surroundings& surroundings) {

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -22,6 +21,8 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/progress.h"
+#include "comm/patience.h"
 #include "cuda/arrivals.h"
 #include "cuda/device.h"
 
@@ -33,13 +34,6 @@ static_assert(sizeof(ncclUniqueId) == kGreetingBytes);
 constexpr int kEvents = 64;  // exchanges whose ends are remembered; a later one's end is an earlier one's too
 constexpr std::chrono::milliseconds kPollPeriod{20};
 constexpr int kMostInGroup = 512;  // calls; NCCL's own bound has been 2048
-constexpr int kDefaultTimeoutSeconds = 600;
-
-int timeoutSeconds() {
-  const char* text = std::getenv("HYC_NCCL_TIMEOUT");
-  const int seconds = text ? std::atoi(text) : 0;
-  return seconds > 0 ? seconds : kDefaultTimeoutSeconds;
-}
 
 void makeId(std::byte* greeting) {
   ncclUniqueId id;
@@ -114,9 +108,10 @@ class NcclExchanger : public DeviceExchanger {
   Status joinGroups();
   void watch();
   void endWatch();
-  Status look(Arrivals::Progress& before, int64_t& movedNs);
+  Status look(Arrivals::Progress& before);
   std::string asynchronousError() const;
-  Status failure(const std::string& what, const Arrivals::Exchange& exchange, bool hasChannels) const;
+  void attend(const Arrivals::Exchange& exchange, Attendance& attendance) const;
+  Status failure(const std::string& what, const Arrivals::Exchange& exchange) const;
 
   const Program* program_ = nullptr;
   HostExchanger* host_ = nullptr;
@@ -130,7 +125,8 @@ class NcclExchanger : public DeviceExchanger {
   Arrivals arrivals_;
 
   EndRun endRun_;
-  Arrivals::Exchange joining_;  // the groups, as if it were an exchange
+  Arrivals::Exchange joining_;          // the groups, as if it were an exchange
+  std::unique_ptr<Patience> patience_;  // of the thread that watches
   std::thread watcher_;
   std::mutex mutex_;  // of all below
   std::condition_variable changed_;
@@ -150,6 +146,7 @@ Status NcclExchanger::connect(const Program& program, HostExchanger& host, Accel
   device_ = &device;
   rank_ = host.rank();
   endRun_ = std::move(endRun);
+  patience_ = host.makePatience();
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"));
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "making an event"));
   for (int i = 0; i < kEvents; ++i) {
@@ -158,7 +155,10 @@ Status NcclExchanger::connect(const Program& program, HostExchanger& host, Accel
     done_.push_back(event);
   }
   HYCRT_RETURN_IF_ERROR(arrivals_.open(static_cast<int>(host.plans().channels.size())));
-  joining_ = {"joining the groups", host.plans().channels[static_cast<size_t>(host.plans().world)].members, {}};
+  // The hosts' barriers count nothing that devices announce, so that the channel of all ranks is free for this.
+  const int world = host.plans().world;
+  joining_ = {"joining the groups", host.plans().channels[static_cast<size_t>(world)].members, {world}};
+  host.announce(world, 1);
   HYCRT_RETURN_IF_ERROR(startThread("watching exchanges", [this] { watch(); }, &watcher_));
   HYCRT_RETURN_IF_ERROR(joinGroups());
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -212,7 +212,7 @@ Result<Ticket> NcclExchanger::start(const CollectiveCall& call) {
   const CollectiveDesc& row = program_->collectives[call.collective];
   const int channel = host_->plans().ofGroup[static_cast<size_t>(row.group)];
   const std::vector<int>& members = host_->plans().channels[static_cast<size_t>(channel)].members;
-  HYCRT_RETURN_IF_ERROR(begin({row.name, members, {channel}}));
+  HYCRT_RETURN_IF_ERROR(begin({std::string(factsOf(call.kind).name) + " '" + row.name + "'", members, {channel}}));
   ncclComm_t const comm = comms_[static_cast<size_t>(channel)];
   ncclResult_t result = ncclSuccess;
   if (comm) {
@@ -393,11 +393,15 @@ Status NcclExchanger::exchange(const TransferUse* uses, int count) {
 // The run's own thread may wait for the device wherever it calls CUDA: this one calls nothing that waits.
 void NcclExchanger::watch() {
   Arrivals::Progress before;
-  int64_t movedNs = monotonicNs();
+  patience_->begin();
   std::unique_lock<std::mutex> lock(mutex_);
   while (!changed_.wait_for(lock, kPollPeriod, [&] { return isStopping_; })) {
-    if (const Status status = look(before, movedNs); !status.ok()) return endRun_(status);
+    const Status status = look(before);
+    if (status.ok()) continue;
+    host_->leaveWords(status);
+    return endRun_(status);
   }
+  patience_->end();
 }
 
 // Who watches exchanges takes a rank that has left for one that is gone: all end that before any leaves.
@@ -418,21 +422,37 @@ void NcclExchanger::endWatch() {
   if (watcher_.joinable()) watcher_.join();
 }
 
-// Time counts while the device is in an exchange, from the last one's end on.
-Status NcclExchanger::look(Arrivals::Progress& before, int64_t& movedNs) {
+// A wait lasts while the device is in an exchange, and begins anew with each that is over.
+Status NcclExchanger::look(Arrivals::Progress& before) {
   const Arrivals::Progress now = isJoining_ ? Arrivals::Progress{} : arrivals_.publish(*host_);
-  if (!isJoining_ && (now.ended >= now.begun || !(now == before))) movedNs = monotonicNs();
-  before = now;
   const Arrivals::Exchange* const exchange = isJoining_ ? &joining_ : now.ended < now.begun ? now.last.get() : nullptr;
+  if (!(now == before)) noteProgress();
+  if (!exchange || !(now == before)) {
+    patience_->end();
+    patience_->begin();
+  }
+  before = now;
   if (const std::string error = asynchronousError(); !error.empty()) {
-    if (!exchange) return unavailableError("NCCL: " + error);
-    return failure(error, *exchange, !isJoining_);
+    return exchange ? failure(error, *exchange) : unavailableError("NCCL: " + error);
   }
   if (!exchange) return {};
-  if (!host_->lostAmong(exchange->members).empty()) return failure("a peer is gone", *exchange, !isJoining_);
-  if (monotonicNs() - movedNs <= int64_t{timeoutSeconds()} * 1000000000) return {};
-  return failure("nothing has moved for " + std::to_string(timeoutSeconds()) + " s (HYC_NCCL_TIMEOUT)", *exchange,
-                 !isJoining_);
+  if (!host_->lostAmong(exchange->members).empty()) return failure("a peer is gone", *exchange);
+  const auto what = [&] { return exchange->name + " (NCCL)"; };
+  const auto attends = [&](Attendance& attendance) { attend(*exchange, attendance); };
+  return patience_->look({what, attends});
+}
+
+void NcclExchanger::attend(const Arrivals::Exchange& exchange, Attendance& attendance) const {
+  attendance.missing = isJoining_ ? host_->missingAt(host_->plans().world, 0) : arrivals_.missingFrom(exchange, *host_);
+  std::vector<int>& arrived = attendance.arrived;
+  arrived = exchange.members;
+  arrived.push_back(rank_);  // of transfers the members are the others
+  std::sort(arrived.begin(), arrived.end());
+  arrived.erase(std::unique(arrived.begin(), arrived.end()), arrived.end());
+  const auto isMissing = [&](int rank) {
+    return std::find(attendance.missing.begin(), attendance.missing.end(), rank) != attendance.missing.end();
+  };
+  arrived.erase(std::remove_if(arrived.begin(), arrived.end(), isMissing), arrived.end());
 }
 
 std::string NcclExchanger::asynchronousError() const {
@@ -445,8 +465,8 @@ std::string NcclExchanger::asynchronousError() const {
   return "";
 }
 
-// "…; ranks 2, 3 did not arrive there", or who is gone.
-Status NcclExchanger::failure(const std::string& what, const Arrivals::Exchange& exchange, bool hasChannels) const {
+// With who is gone, or who has not come.
+Status NcclExchanger::failure(const std::string& what, const Arrivals::Exchange& exchange) const {
   const auto listOf = [](const std::vector<int>& ranks) {
     std::string text = ranks.size() == 1 ? "rank" : "ranks";
     for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : " ") + std::to_string(ranks[i]);
@@ -455,8 +475,9 @@ Status NcclExchanger::failure(const std::string& what, const Arrivals::Exchange&
   const std::string text = "NCCL: " + what + " in " + exchange.name + ", together with " + listOf(exchange.members);
   const std::string lost = host_->lostAmong(exchange.members);
   if (!lost.empty()) return {StatusCode::kPeerLost, text + "; " + lost};
-  if (!hasChannels) return unavailableError(text);
-  const std::vector<int> missing = arrivals_.missingFrom(exchange, *host_);
+  Attendance attendance;
+  attend(exchange, attendance);
+  const std::vector<int>& missing = attendance.missing;
   return unavailableError(
       text + "; " + (missing.empty() ? "every rank has arrived" : listOf(missing) + " did not arrive") + " there");
 }

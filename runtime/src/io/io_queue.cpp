@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/progress.h"
+
 namespace hycrt {
 
 uint64_t IoQueue::start(IoOperation operation, std::byte* memory, int64_t bytes, int64_t offset) {
@@ -79,6 +81,7 @@ void IoQueue::complete(const IoPiece& piece) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Transfer& transfer = at(piece.transfer);
   transfer.done += piece.bytes;
+  noteProgress();
   if (transfer.done == transfer.bytes) progress_.notify_all();
 }
 

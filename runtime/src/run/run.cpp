@@ -72,9 +72,26 @@ class RankRun {
 
   Status run() {
     HYCRT_RETURN_IF_ERROR(checkProgram(program_));
-    if (accelerator_) HYCRT_RETURN_IF_ERROR(accelerator_->probe());
-    HYCRT_RETURN_IF_ERROR(readSurroundings());
-    if (environment_.checksOnly) return {};
+    Status status = accelerator_ ? accelerator_->probe() : Status();
+    if (const Status read = readSurroundings(); !read.ok()) return status.ok() ? read : status;
+    if (status.ok() && environment_.checksOnly) return {};
+    if (status.ok()) status = prepare();
+    if (status.ok()) status = connect();
+    if (!status.ok() && !meets_) tellOthers(status);
+    if (!status.ok()) return status;
+    status = train();
+    // From here on peers are told, so that they need not find out.
+    if (!status.ok()) host_->leaveWords(status);
+    const Status left = exchanger_->leave(status.ok());
+    if (status.ok()) status = left;
+    return status;
+  }
+
+  bool hasDevice() const { return accelerator_ != nullptr; }
+
+ private:
+  // All that can fail in one rank alone, before it meets the others.
+  Status prepare() {
     HYCRT_RETURN_IF_ERROR(takeEntry(manifest_, &options_));
     HYCRT_RETURN_IF_ERROR(openAccelerator());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
@@ -88,18 +105,17 @@ class RankRun {
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
     HYCRT_RETURN_IF_ERROR(openData());
-    HYCRT_RETURN_IF_ERROR(lockOutputs());
-    HYCRT_RETURN_IF_ERROR(connect());
-    Status status = train();
-    // From here on peers are told, so that they need not find out.
-    const Status left = exchanger_->leave(status.ok());
-    if (status.ok()) status = left;
-    return status;
+    return lockOutputs();
   }
 
-  bool hasDevice() const { return accelerator_ != nullptr; }
+  // Those that are waiting for this rank, unless their launcher ends them.
+  void tellOthers(const Status& failure) const {
+    if (environment_.underHycRun || environment_.checksOnly) return;
+    if (const Result<const TransportKind*> kind = transportFor(environment_); kind.ok()) {
+      (*kind)->tellOfFailure(environment_, program_.name, failure);
+    }
+  }
 
- private:
   Status readSurroundings() {
     Result<Environment> environment = readEnvironment(program_.mesh);
     if (!environment.ok()) return environment.status();
@@ -205,11 +221,13 @@ class RankRun {
     Result<const TransportKind*> kind = transportFor(environment_);
     if (!kind.ok()) return kind.status();
     HYCRT_RETURN_IF_ERROR(allocateMemory((*kind)->headBytes(setup)));
+    meets_ = true;
     Result<std::unique_ptr<Transport>> transport = (*kind)->connect(setup, *memory_);
     if (!transport.ok()) return transport.status();
+    const auto note = [this](const std::string& line) { events_.note(line); };
     Result<std::unique_ptr<HostExchanger>> host =
         HostExchanger::create(setup, memory_->arenas(), std::move(*transport),
-                              {ownThread_, trace_.get(), [this](const std::string& line) { events_.note(line); }});
+                              {ownThread_, trace_.get(), {options_.exchangeTimeout * 1000, note}});
     if (!host.ok()) return host.status();
     host_ = std::move(*host);
     exchanger_ = host_.get();
@@ -531,6 +549,7 @@ class RankRun {
   };
   Mark measureFrom_;  // ns, when the second step began
   bool ownThread_ = false;
+  bool meets_ = false;  // the other ranks, who then hear of this one's end
   bool recordsSteps_ = false;
   std::unique_ptr<Trace> trace_;
   ChannelPlans plans_;

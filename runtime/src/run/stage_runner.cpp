@@ -1,6 +1,7 @@
 // The step loop: instructions of the schedule, their inputs, and steps that a device has recorded.
 #include "run/stage_runner.h"
 
+#include "base/progress.h"
 #include "comm/exchanger.h"
 #include "hycrt/accelerator.h"
 #include "hycrt/philox.h"
@@ -102,6 +103,7 @@ Status StageRunner::runSchedule(double learningRate) {
     HYCRT_RETURN_IF_ERROR(execute(instruction, learningRate));
     HYCRT_RETURN_IF_ERROR(ctx_.status());
     HYCRT_RETURN_IF_ERROR(markDevice());
+    noteProgress();
     if (trace_ && !ctx_.accelerator()) traceInstruction(instruction, begin, monotonicNs());
   }
   return {};

@@ -11,8 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -134,9 +136,11 @@ std::string nextFrame(int fd, std::string* pending) {
   }
 }
 
+// Whoever is gone does not hear it.
 void sayFrame(int fd, const std::string& payload) {
   const std::string frame = encodeFrame(payload);
-  EXPECT_EQ(send(fd, frame.data(), frame.size(), MSG_NOSIGNAL), static_cast<ssize_t>(frame.size()));
+  const ssize_t sent = send(fd, frame.data(), frame.size(), MSG_NOSIGNAL);
+  (void)sent;
 }
 
 // Everything that one caller says to whoever took MASTER_PORT first and plays rank 0 as well as it can.
@@ -400,6 +404,95 @@ TEST(Strangers, OfAnotherUserNeverComeInAndTheJobGoesOn) {
   first.join();
   EXPECT_TRUE(hub.ok()) << hub.message();
   EXPECT_TRUE(rank.ok()) << rank.message();
+}
+
+// HYC_IMPOSTURES says how often; scripts/test --long asks for as many as there are joins above.
+int impostures() {
+  const char* text = std::getenv("HYC_IMPOSTURES");
+  return text ? std::atoi(text) : 40;
+}
+
+// Ranks that call whoever has taken the port, side by side, for as long as it listens. None of them may be let in.
+void callUntil(const std::atomic<bool>& isOver, int port) {
+  std::vector<std::thread> ranks;
+  std::atomic<int> believed{0};
+  for (int i = 0; i < 8; ++i) {
+    ranks.emplace_back([&] {
+      while (!isOver) believed += meet(1, "", port, kToken, 1000).code() != StatusCode::kUnavailable;
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_EQ(believed, 0);
+}
+
+// Of so many ranks that called, no more than a claim and a proof.
+std::string playHubs(const FileDescriptor& listener, int count) {
+  int whole = 0;
+  for (int i = 0; i < count; ++i) {
+    const std::string heard = playHub(listener, i % 2 == 0);
+    if (heard.size() > kClaimBytes + sizeof(Digest))
+      return "more was said than two frames, at call " + std::to_string(i);
+    if (heard.find(kToken.substr(0, 16)) != std::string::npos) return "the token was said at call " + std::to_string(i);
+    whole += heard.size() == kClaimBytes + sizeof(Digest);
+  }
+  return whole > count / 2 ? "nothing was learned" : "too few ranks went on to their proof: " + std::to_string(whole);
+}
+
+TEST(Impostors, AtThePortLearnNothingHoweverManyRanksCall) {
+  int port = 0;
+  const FileDescriptor listener = listenSomewhere(&port);
+  std::atomic<bool> isOver{false};
+  std::string outcome;
+  std::thread impostor([&] {
+    outcome = playHubs(listener, impostures());
+    isOver = true;
+    shutdown(listener.get(), SHUT_RDWR);
+  });
+  callUntil(isOver, port);
+  impostor.join();
+  EXPECT_EQ(outcome, "nothing was learned");
+}
+
+TEST(Impostors, OfAnotherUserAtThePortLearnNothingHoweverManyRanksCall) {
+  SKIP_UNLESS_ROOT();
+  int port = 0;
+  FileDescriptor listener = listenSomewhere(&port);
+  Attack attack([&] { return playHubs(listener, impostures()); });
+  listener.reset(-1);
+  std::atomic<bool> isOver{false};
+  std::string outcome;
+  std::thread waiter([&] {
+    outcome = attack.outcome();
+    isOver = true;
+  });
+  callUntil(isOver, port);
+  waiter.join();
+  EXPECT_EQ(outcome, "nothing was learned");
+}
+
+TEST(Impostors, OfAnotherUserAtTheSocketGetNothingHoweverManyRanksCall) {
+  SKIP_UNLESS_ROOT();
+  const std::string name = uniqueSocketName();
+  const int count = impostures();
+  Attack attack([&]() -> std::string {
+    const FileDescriptor listener = listenAbstract(name);
+    for (int i = 0; i < count; ++i) {
+      FileDescriptor connection(accept(listener.get(), nullptr, nullptr));
+      patience(connection.get(), 5);
+      Message message;
+      FileDescriptor memfd;
+      if (receiveMessage(connection, &message, &memfd) == Received::kMessage || memfd.isOpen()) {
+        return "heard something at call " + std::to_string(i);
+      }
+    }
+    return "heard nothing";
+  });
+  for (int i = 0; i < count; ++i) {
+    const Status status = meet(1, name, 0, i % 2 == 0 ? kToken : "", 20000);
+    ASSERT_EQ(status.code(), StatusCode::kUnavailable) << status.message();
+    ASSERT_NE(status.message().find("another user's process"), std::string::npos) << status.message();
+  }
+  EXPECT_EQ(attack.outcome(), "heard nothing");
 }
 
 TEST(AMeetingFolder, ThatOthersMayEnterOrThatIsALinkIsRefusedByBothSides) {

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/progress.h"
 #include "exchange_ranks.h"
 #include "forked_ranks.h"
 #include "hycrt/collectives.h"
@@ -137,11 +138,12 @@ class Exchange : public testing::TestWithParam<Case> {
   std::vector<RankOutcome> run(const std::function<Status(Worker&, ExchangeRank&)>& work) {
     return run(work, meshOf(1, 1, GetParam().ranks));
   }
-  std::vector<RankOutcome> run(const std::function<Status(Worker&, ExchangeRank&)>& work, Mesh mesh) {
+  std::vector<RankOutcome> run(const std::function<Status(Worker&, ExchangeRank&)>& work, Mesh mesh,
+                               int64_t patienceMs = kDefaultPatienceMs) {
     SuiteProgram suite(mesh);
     return runRanks(GetParam().ranks, [&](const Environment& environment) -> Status {
       Result<std::unique_ptr<ExchangeRank>> rank =
-          ExchangeRank::connect(GetParam().implementation, &suite.program, environment);
+          ExchangeRank::connect(GetParam().implementation, &suite.program, environment, patienceMs);
       if (!rank.ok()) return rank.status();
       Worker worker(**rank, environment);
       return work(worker, **rank);
@@ -457,6 +459,95 @@ TEST_P(Exchange, OfAPeerThatIsKilledEndsWithItsName) {
   EXPECT_NE(said.find("rank 1 was killed"), std::string::npos) << said;
 }
 
+// How long a rank is waited for is one thing to all implementations.
+class AwaitedExchange : public Exchange {
+ protected:
+  // Rank 1 does `meanwhile` in place of coming to the exchange; what the others came to, and it with them.
+  std::vector<RankOutcome> await(const std::function<void()>& meanwhile) {
+    return run(
+        [&](Worker& worker, ExchangeRank& rank) -> Status {
+          Context& ctx = worker.ctx();
+          wait(ctx, allReduceStart(ctx, kSum, {kShared, 0}, 8, DType::kF32));
+          HYCRT_RETURN_IF_ERROR(rank.meet());
+          if (worker.self == 1) meanwhile();
+          wait(ctx, allToAllStart(ctx, kOtherAllToAll, {kShared, 0}, {kPrivate, 0}, 8, DType::kF32));
+          HYCRT_RETURN_IF_ERROR(rank.meet());
+          return rank.exchanger().leave(true);
+        },
+        meshOf(1, 1, GetParam().ranks), kPatienceMs);
+  }
+  static void expectNamed(const std::vector<RankOutcome>& outcomes, const std::string& condition) {
+    EXPECT_EQ(outcomes[0].code, StatusCode::kUnavailable) << outcomes[0].message;
+    const std::string line = outcomes[0].message;
+    for (const std::string& part :
+         {std::string("waited 1 s (--exchange-timeout) in all_to_all 'other experts'"),
+          " for rank 1 (pp 0, dp 1, tp 0), which " + condition, std::string("; arrived: ranks 0, 2")}) {
+      EXPECT_NE(line.find(part), std::string::npos) << line;
+    }
+    // The others end by what the first has said.
+    EXPECT_NE(outcomes[2].message.find("rank 0: waited 1 s"), std::string::npos) << outcomes[2].message;
+    EXPECT_EQ(outcomes[2].code, StatusCode::kPeerLost);
+  }
+  static constexpr int64_t kPatienceMs = 1000;
+};
+
+// From the outside, since a process that is stopped does nothing. Comes back when it is over.
+void stopSelfFor(useconds_t microseconds) {
+  const pid_t self = getpid();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  if (fork() == 0) {
+    kill(self, SIGSTOP);
+    usleep(microseconds);
+    kill(self, SIGCONT);
+    _exit(0);
+  }
+  close(ends[1]);
+  char byte;
+  while (read(ends[0], &byte, 1) < 0) continue;
+  close(ends[0]);
+}
+
+TEST_P(AwaitedExchange, OfARankThatIsStoppedEndsWithItsName) {
+  const std::vector<RankOutcome> outcomes = await([] { stopSelfFor(2500000); });
+  expectNamed(outcomes, "is stopped by a signal (process ");
+  EXPECT_EQ(outcomes[1].code, StatusCode::kPeerLost) << "as it goes on it finds the others gone";
+}
+
+TEST_P(AwaitedExchange, OfARankThatIsSlowEndsWithItsNameToo) {
+  const std::vector<RankOutcome> outcomes = await([] { usleep(2000000); });
+  expectNamed(outcomes, "is slow: it runs, and has not come so far (process ");
+}
+
+// As a dead disk leaves it: the thread that runs the rank is held by the kernel, and the others beat on.
+TEST_P(AwaitedExchange, OfARankThatTheKernelHoldsEndsWithItsNameToo) {
+  const std::vector<RankOutcome> outcomes = await([] {
+    if (vfork() == 0) {
+      usleep(2000000);
+      _exit(0);
+    }
+  });
+  expectNamed(outcomes, "is stopped: a disk or a network file system does not answer it (process ");
+}
+
+// Bytes of a file, or other exchanges, show that it goes on.
+TEST_P(AwaitedExchange, GoesOnWithARankThatIsStoppedForAWhileOrMakesProgress) {
+  for (const auto& meanwhile : {std::function<void()>([] { stopSelfFor(500000); }), std::function<void()>([] {
+                                  for (int i = 0; i < 4; ++i) {
+                                    usleep(400000);
+                                    noteProgress();
+                                  }
+                                })}) {
+    for (const RankOutcome& outcome : await(meanwhile)) EXPECT_EQ(outcome.code, StatusCode::kOk) << outcome.message;
+  }
+}
+
+std::vector<Case> casesOfThree() {
+  std::vector<Case> all;
+  for (const Implementation& implementation : implementations()) all.push_back({implementation, 3});
+  return all;
+}
+
 std::vector<Case> cases(bool comparedOnly) {
   std::vector<Case> all;
   for (const Implementation& implementation : implementations()) {
@@ -471,6 +562,7 @@ std::string nameOfCase(const testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(By, Exchange, testing::ValuesIn(cases(false)), nameOfCase);
+INSTANTIATE_TEST_SUITE_P(By, AwaitedExchange, testing::ValuesIn(casesOfThree()), nameOfCase);
 INSTANTIATE_TEST_SUITE_P(By, ComparedExchange, testing::ValuesIn(cases(true)), nameOfCase);
 
 }  // namespace

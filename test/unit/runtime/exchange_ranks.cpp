@@ -29,6 +29,8 @@ class Pulling : public Transport {
   }
   const char* lossOf(int rank, bool thoroughly) const override { return inner_->lossOf(rank, thoroughly); }
   void leave(RankState state) override { inner_->leave(state); }
+  RankSigns& signs(int rank) override { return inner_->signs(rank); }
+  ProcessLook look(int rank) const override { return inner_->look(rank); }
   uint32_t listen() override { return inner_->listen(); }
   void sleep(uint32_t heard, int milliseconds) override { inner_->sleep(heard, milliseconds); }
   void stopListening() override { inner_->stopListening(); }
@@ -59,7 +61,7 @@ const std::vector<Implementation>& implementations() {
 }
 
 Result<std::unique_ptr<ExchangeRank>> ExchangeRank::connect(const Implementation& implementation, Program* program,
-                                                            const Environment& environment) {
+                                                            const Environment& environment, int64_t patienceMs) {
   auto rank = std::make_unique<ExchangeRank>();
   if (implementation.onDevice) {
     setenv("HYC_EMULATION_DEVICES", std::to_string(environment.ranksHere).c_str(), 1);
@@ -72,7 +74,8 @@ Result<std::unique_ptr<ExchangeRank>> ExchangeRank::connect(const Implementation
   Accelerator* const device = rank->accelerator_.get();
   DeviceExchanger* const byDevice = device ? device->exchanger() : nullptr;
   Result<std::unique_ptr<HostSide>> host = HostSide::connect(
-      *program, environment, {byDevice ? byDevice->greeter() : nullptr, implementation.pulls ? wrapPulling : nullptr});
+      *program, environment,
+      {byDevice ? byDevice->greeter() : nullptr, implementation.pulls ? wrapPulling : nullptr, patienceMs});
   if (!host.ok()) return host.status();
   rank->host_ = std::move(*host);
   rank->exchanger_ = rank->host_->exchanger.get();

@@ -34,7 +34,8 @@ class ExchangeRank {
   // `program` needs no architectures: it is taken to be compiled for the device that is there.
   static hycrt::Result<std::unique_ptr<ExchangeRank>> connect(const Implementation& implementation,
                                                               hycrt::Program* program,
-                                                              const hycrt::Environment& environment);
+                                                              const hycrt::Environment& environment,
+                                                              int64_t patienceMs = hycrt::kDefaultPatienceMs);
   ~ExchangeRank();
 
   hycrt::Context& context() { return *context_; }

@@ -112,9 +112,9 @@ hycrt::Result<std::unique_ptr<HostSide>> HostSide::connect(const hycrt::Program&
   hycrt::Result<std::unique_ptr<hycrt::Transport>> transport = (*kind)->connect(setup, *side->memory);
   if (!transport.ok()) return transport.status();
   if (options.wrap) *transport = options.wrap(std::move(*transport), environment.rank);
-  hycrt::Result<std::unique_ptr<hycrt::HostExchanger>> exchanger =
-      hycrt::HostExchanger::create(setup, side->memory->arenas(), std::move(*transport),
-                                   {std::getenv("HYC_TEST_COMMUNICATION_THREAD") != nullptr, nullptr});
+  hycrt::Result<std::unique_ptr<hycrt::HostExchanger>> exchanger = hycrt::HostExchanger::create(
+      setup, side->memory->arenas(), std::move(*transport),
+      {std::getenv("HYC_TEST_COMMUNICATION_THREAD") != nullptr, nullptr, {options.patienceMs}});
   if (!exchanger.ok()) return exchanger.status();
   side->exchanger = std::move(*exchanger);
   return side;

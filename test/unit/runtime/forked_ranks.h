@@ -38,6 +38,7 @@ struct HostSide {
     void (*greet)(std::byte*) = nullptr;
     // What is used in place of the transport that a run would use.
     std::unique_ptr<hycrt::Transport> (*wrap)(std::unique_ptr<hycrt::Transport>, int rank) = nullptr;
+    int64_t patienceMs = hycrt::kDefaultPatienceMs;
   };
   // Collectives have a thread of their own where HYC_TEST_COMMUNICATION_THREAD is set.
   static hycrt::Result<std::unique_ptr<HostSide>> connect(const hycrt::Program& program,

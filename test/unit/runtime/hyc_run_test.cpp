@@ -15,6 +15,7 @@
 #include "compiled_folder.h"
 #include "hycrt/safetensors.h"
 #include "hycrt/step_report.h"
+#include "own_launch.h"
 #include "run_command.h"
 #include "temporary_folder.h"
 
@@ -475,39 +476,6 @@ TEST(Failure, OnNumbersThatAreNoneIsUsage) {
   }
 }
 
-// What one rank of a launch is given otherwise than the others.
-struct OddRank {
-  int rank = -1;
-  std::string folder;                // where its manifest is
-  std::vector<std::string> options;  // beside those of all
-};
-
-// Ranks as torchrun or mpirun start them: the environment is all they get.
-class OwnLaunch {
- public:
-  OwnLaunch(const CompiledFolder& folder, Layout layout, int port, const Environment& more,
-            const std::vector<std::string>& options, const OddRank& odd = {}) {
-    for (int rank = 0; rank < layout.ranks(); ++rank) {
-      const bool isOdd = rank == odd.rank;
-      Environment environment{{"RANK", std::to_string(rank)},
-                              {"WORLD_SIZE", std::to_string(layout.ranks())},
-                              {"LOCAL_RANK", std::to_string(rank)},
-                              {"MASTER_ADDR", "127.0.0.1"},
-                              {"MASTER_PORT", std::to_string(port)}};
-      environment.insert(environment.end(), more.begin(), more.end());
-      std::vector<std::string> words{folder / ("bin/stage" + std::to_string(rank / layout.tp / layout.dp)), "--out",
-                                     isOdd && !odd.folder.empty() ? odd.folder : folder.path(), "--threads", "1"};
-      words.insert(words.end(), options.begin(), options.end());
-      if (isOdd) words.insert(words.end(), odd.options.begin(), odd.options.end());
-      if (!isOdd || odd.options.empty()) words.insert(words.end(), {"--data", folder / "text", "--seed", "3"});
-      ranks.push_back(std::make_unique<RunningCommand>(words, environment));
-    }
-  }
-  std::vector<std::unique_ptr<RunningCommand>> ranks;
-};
-
-int somePort() { return 20000 + static_cast<int>(getpid() % 20000); }
-
 TEST(OtherLaunchers, GiveTheSameLosses) {
   CompiledFolder folder(kEight);
   const Training reference = train(folder);
@@ -583,6 +551,29 @@ TEST_F(RanksThatDisagree, AboutThreadsAndThePathOfTheDataAloneAreNot) {
   for (auto& rank : launch.ranks) {
     const CommandResult result = rank->finish();
     EXPECT_EQ(result.status, 0) << result.errors;
+  }
+}
+
+// A rank that fails by itself before it meets the others, the first one or another: nobody waits a minute for it.
+TEST(OtherLaunchers, AreToldAtOnceOfARankThatFailsBeforeItMeetsTheOthers) {
+  CompiledFolder folder(kEight);
+  const std::string token = folder.files().write("token", "0123456789abcdef0123456789abcdef\n");
+  chmod(token.c_str(), 0600);
+  const std::vector<Environment> environments{{}, {{"HYC_TOKEN_FILE", token}}};
+  for (const int failing : {0, 5}) {
+    for (const Environment& environment : environments) {
+      OwnLaunch launch(folder, kEight, somePort() + 4, environment, {"--steps", "3"},
+                       {failing, "", {"--data", folder / "missing"}});
+      for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
+        const CommandResult result = launch.ranks[rank]->finish(20);
+        EXPECT_LT(result.seconds, 8) << "rank " << rank;
+        EXPECT_EQ(result.status, static_cast<int>(rank) == failing ? 74 : 75) << "rank " << rank << result.errors;
+        EXPECT_CONTAINS(result.errors, "cannot open '" + (folder / "missing") + "': No such file or directory");
+        if (static_cast<int>(rank) == failing) continue;
+        EXPECT_CONTAINS(result.errors, "rank " + std::to_string(failing) + " (process ");
+        EXPECT_CONTAINS(result.errors, " failed before the ranks had met: ");
+      }
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -79,6 +80,11 @@ Message refusalMessage(const Status& status) {
   return message;
 }
 
+// To those that did not fail.
+Status failureOf(const PeerHello& hello, const std::string& why) {
+  return {StatusCode::kPeerLost, describe(hello) + " failed before the ranks had met: " + why};
+}
+
 // What another process says is a code only where it is one of an error.
 Status refusalOf(const Message& message) {
   StatusCode code = StatusCode::kUnavailable;
@@ -109,10 +115,10 @@ class Hub {
         deadlineMs_(deadlineMs),
         members_(environment.worldSize) {}
 
-  Result<std::vector<PeerHello>> run() {
+  // `refusal`: of a rank 0 that has failed.
+  Result<std::vector<PeerHello>> run(Status refusal = {}) {
     HYCRT_RETURN_IF_ERROR(listen());
     // Where ranks do not fit together, the others are still waited for a while, so that they hear why.
-    Status refusal;
     while (present_ + misfits_ + 1 < environment_.worldSize) {
       if (monotonicMs() > deadlineMs_) return refuse(refusal.ok() ? unavailableError(missing()) : refusal);
       pollAll();
@@ -120,7 +126,8 @@ class Hub {
       Status status = acceptAll();
       if (status.ok()) status = hearAll();
       if (status.ok()) continue;
-      if (status.code() != StatusCode::kData) return refuse(refusal.ok() ? status : refusal);
+      if (!hasMisfit_) return refuse(refusal.ok() ? status : refusal);
+      hasMisfit_ = false;
       if (refusal.ok()) deadlineMs_ = std::min(deadlineMs_, monotonicMs() + kRefusalMs);
       if (refusal.ok()) refusal = status;
     }
@@ -195,6 +202,7 @@ class Hub {
         ++guest;
       }
       if (heard == Heard::kHello) HYCRT_RETURN_IF_ERROR(admit(std::move(connection), std::move(hello)));
+      if (heard == Heard::kFailed) return countMisfit(failureOf(hello, hello.agreement));
     }
     for (const Member& member : members_) {
       Message message;
@@ -206,7 +214,7 @@ class Hub {
   }
 
   // No descriptor is taken from whoever has not proved to know the token.
-  enum class Heard { kNothingYet, kHello, kNoRoom, kNothing };
+  enum class Heard { kNothingYet, kHello, kFailed, kNoRoom, kNothing };
   Heard hear(Guest& guest, PeerHello* hello) {
     const bool takes = guest.expected == MessageType::kHello;
     Message message;
@@ -216,6 +224,10 @@ class Hub {
       return monotonicMs() < guest.deadlineMs ? Heard::kNothingYet : Heard::kNothing;
     }
     if (received != Received::kMessage) return Heard::kNothing;
+    if (takes && message.type == MessageType::kFailed) {
+      *hello = helloOf(message, {});
+      return Heard::kFailed;
+    }
     if (message.type != guest.expected) {
       tellAboutTokens(guest, message.type);
       return Heard::kNothing;
@@ -252,11 +264,17 @@ class Hub {
            claimed.agreement == sha256(hello.agreement);
   }
 
+  // One that ends the job, once the others have heard of it.
+  Status countMisfit(Status reason) {
+    ++misfits_;
+    hasMisfit_ = true;
+    return reason;
+  }
+
   Status admit(FileDescriptor connection, PeerHello hello) {
     const auto refuseOne = [&](std::string reason) {
       members_.push_back({std::move(connection), std::move(hello)});  // so that it hears the reason, too
-      ++misfits_;
-      return dataError(std::move(reason));
+      return countMisfit(dataError(std::move(reason)));
     };
     if (hello.planHash != own_.planHash) {
       return refuseOne(describe(hello) + " and " + describe(own_) +
@@ -328,6 +346,7 @@ class Hub {
   std::vector<Member> members_;  // by rank; behind them, those to be refused
   int present_ = 0;
   int misfits_ = 0;
+  bool hasMisfit_ = false;  // the error that is on its way is of one
 };
 
 // Rank 0 may start later than this one: refused connections are tried again.
@@ -405,7 +424,29 @@ Result<std::vector<PeerHello>> join(const Environment& environment, const PeerHe
   return unavailableError("rank 0 did not gather all " + std::to_string(environment.worldSize) + " ranks in time");
 }
 
+// In place of joining.
+void tellHubOfFailure(const Environment& environment, const PeerHello& own, const Status& failure, int64_t deadlineMs) {
+  const Result<FileDescriptor> hub = reachHub(environment, own, deadlineMs);
+  if (!hub.ok()) return;
+  if (!environment.token.empty() && !proveToHub(environment, own, *hub, deadlineMs).ok()) return;
+  Message message = messageOf(MessageType::kFailed, own);
+  message.agreement = failure.message().substr(0, kMaxRefusalBytes);
+  (void)sendMessage(*hub, message, -1);
+}
+
 }  // namespace
+
+void tellOfFailure(const Environment& environment, const std::string& program, const Status& failure) {
+  if (environment.worldSize == 1) return;
+  PeerHello own;
+  own.rank = environment.rank;
+  own.processId = getpid();
+  own.worldSize = environment.worldSize;
+  own.program = program;
+  const int64_t deadlineMs = monotonicMs() + kRefusalMs;
+  if (environment.rank != 0) return tellHubOfFailure(environment, own, failure, deadlineMs);
+  (void)Hub(environment, own, deadlineMs).run(failureOf(own, failure.message()));
+}
 
 Result<std::vector<PeerHello>> rendezvous(const Environment& environment, const PeerHello& own, int64_t timeoutMs) {
   if (environment.worldSize == 1) return std::vector<PeerHello>(1);

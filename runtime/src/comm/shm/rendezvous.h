@@ -34,6 +34,10 @@ inline constexpr int64_t kRendezvousMs = 60000;
 Result<std::vector<PeerHello>> rendezvous(const Environment& environment, const PeerHello& own,
                                           int64_t timeoutMs = kRendezvousMs);
 
+// Of a rank that has failed before it met the others: tells them, so that they need not wait for it. Rank 0 does so by
+// being the hub for a moment; where it is not there, nobody is told.
+void tellOfFailure(const Environment& environment, const std::string& program, const Status& failure);
+
 }  // namespace hycrt
 
 #endif  // HYCRT_SRC_COMM_SHM_RENDEZVOUS_H_

@@ -16,7 +16,7 @@
 
 namespace hycrt {
 
-inline constexpr uint64_t kBlockMagic = 0x3430304352594821;
+inline constexpr uint64_t kBlockMagic = 0x3530304352594821;
 inline constexpr int kNameBytes = 96;
 
 struct ArenaRow {
@@ -43,6 +43,7 @@ struct alignas(64) BlockHeader {
   alignas(64) std::atomic<uint32_t> doorbell;  // a futex word: rung after whatever a peer may be waiting for
   std::atomic<uint32_t> asleep;                // how many of the owner's threads are, or are about to be, in futex wait
   alignas(64) std::atomic<RankState> state;
+  RankSigns signs;
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free,

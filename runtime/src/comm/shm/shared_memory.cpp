@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <new>
 
+#include "base/clock.h"
 #include "base/futex.h"
 #include "comm/shm/rendezvous.h"
 #include "comm/shm/shared_block.h"
@@ -51,6 +54,8 @@ void fillHead(const TransportSetup& setup, const RankMemory& memory) {
   header->catalog = plan.catalog;
   header->catalogBytes = static_cast<int64_t>(setup.catalog.size());
   header->bytes = memory.sharedBytes();
+  header->signs.beatMs = monotonicMs();
+  header->signs.thread = static_cast<int32_t>(gettid());
   for (int64_t i = 0; i < setup.program.arenas.size; ++i) {
     new (base + plan.arenaRows + i * int64_t{sizeof(ArenaRow)})
         ArenaRow{memory.sharedBegin(i), setup.program.arenas[i].bytes};
@@ -75,6 +80,24 @@ FileDescriptor openProcess(int processId) {
 bool hasEnded(const FileDescriptor& process) {
   pollfd item{process.get(), POLLIN, 0};
   return process.isOpen() && poll(&item, 1, 0) > 0;
+}
+
+// Of /proc/PID/task/TID: the state, which follows the name in brackets, and how often the thread has run.
+ProcessLook lookAt(int processId, int thread) {
+  ProcessLook look;
+  const std::string folder = "/proc/" + std::to_string(processId) + "/task/" + std::to_string(thread);
+  std::ifstream stat(folder + "/stat"), status(folder + "/status");
+  std::string line;
+  if (!std::getline(stat, line)) return look;
+  const size_t name = line.rfind(") ");
+  if (name == std::string::npos || name + 2 >= line.size()) return look;
+  look.processId = processId;
+  look.state = line[name + 2];
+  while (std::getline(status, line)) {
+    if (line.find("voluntary_ctxt_switches:") == std::string::npos) continue;
+    look.switches += std::strtoll(line.c_str() + line.find(':') + 1, nullptr, 10);
+  }
+  return look;
 }
 
 Status checkBlock(SharedBlock block, int64_t bytes, int rank) {
@@ -106,6 +129,7 @@ class SharedMemory : public Transport {
       HYCRT_RETURN_IF_ERROR(checkBlock(peer.block, hello.blockBytes, static_cast<int>(rank)));
       hello.memfd.reset(-1);  // the mapping stays
       peer.process = openProcess(hello.processId);
+      peer.processId = hello.processId;
       if (!peer.process.isOpen() && (errno == EMFILE || errno == ENFILE)) {
         return errnoError("cannot watch rank " + std::to_string(rank), errno);
       }
@@ -148,6 +172,12 @@ class SharedMemory : public Transport {
     ring(mapped);
   }
 
+  RankSigns& signs(int rank) override { return blockOf(rank).header().signs; }
+  ProcessLook look(int rank) const override {
+    const Peer& peer = peers_[static_cast<size_t>(rank)];
+    return lookAt(peer.processId, peer.block.header().signs.thread.load(std::memory_order_acquire));
+  }
+
   uint32_t listen() override {
     BlockHeader& own = own_.header();
     const uint32_t heard = own.doorbell.load(std::memory_order_acquire);
@@ -173,6 +203,7 @@ class SharedMemory : public Transport {
     Mapping mapping;
     SharedBlock block;
     FileDescriptor process;  // becomes readable when the process ends
+    int processId = 0;
     std::string program;
   };
 

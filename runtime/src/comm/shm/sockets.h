@@ -26,6 +26,7 @@ enum class MessageType : uint32_t {
   kPeer,     // from rank 0: another rank's hello; carries that rank's memfd
   kGo,       // from rank 0: that was everyone
   kRefused,  // from rank 0: the job cannot start; `code` and `text` say why
+  kFailed,   // to rank 0, in place of a hello: this rank has failed; `code` and `text` say why
 };
 
 struct MessageHead {
