@@ -83,6 +83,9 @@ std::optional<SmallVector<int64_t>> unreshapeDims(ArrayRef<int64_t> dims, Reshap
         if (from[source] == to[dim] && (from[source] > 1 || group.fromCount() == 1))
           result.push_back(source);
     }
+    // Two of size 1 that come of one dimension have no place each.
+    if (result.size() > 1 && result.back() <= result[result.size() - 2])
+      return std::nullopt;
   }
   return result.size() == dims.size() ? std::optional(result) : std::nullopt;
 }

@@ -37,8 +37,9 @@ std::optional<DimFactors> splitOf(ReshapeOp op) {
   DimFactors factors;
   for (const ReshapeGroup &group : groups) {
     factors.emplace_back(to.slice(group.toBegin, group.toCount()));
-    // A dimension that appears from nowhere is no factor; a batch of one sample stays what it is.
-    if (group.toCount() > 1 && llvm::is_contained(factors.back(), 1))
+    // A dimension that appears from nowhere is no factor; a batch of one sample stays what it is. One that is dropped
+    // has none.
+    if (group.toCount() == 0 || (group.toCount() > 1 && llvm::is_contained(factors.back(), 1)))
       return std::nullopt;
   }
   return factors;

@@ -1,0 +1,86 @@
+// hyc-fuzz-graphs: small graphs of any operators, and such with one thing changed, through the whole compiler.
+#include "Change.h"
+#include "GraphGenerator.h"
+#include "Trial.h"
+#include "test/fuzz/trials/Supervisor.h"
+
+#include "lib/Import/ONNX/Importer.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Signals.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <filesystem>
+#include <fstream>
+
+using namespace hyc;
+using namespace hyc::fuzzing;
+namespace cl = llvm::cl;
+
+static cl::OptionCategory ours("Options");
+static cl::opt<uint64_t> seed("seed", cl::desc("The first seed"), cl::init(0), cl::cat(ours));
+static cl::opt<uint64_t> graphs("graphs", cl::desc("How many"), cl::init(1000), cl::cat(ours));
+static cl::opt<std::string> only("only", cl::desc("Graphs of this operator"), cl::cat(ours));
+static cl::opt<std::string> folder("folder", cl::desc("Of inputs and findings"), cl::Required, cl::cat(ours));
+static cl::opt<std::string> logFile("log", cl::desc("A file with a line for each graph"), cl::cat(ours));
+static cl::opt<int> jobs("jobs", cl::desc("Processes"), cl::init(1), cl::cat(ours));
+static cl::opt<bool> unchanged("unchanged", cl::desc("Valid graphs only"), cl::cat(ours));
+static cl::opt<bool> covers("covers", cl::desc("Fails where an operator never reaches the rank dialect"),
+                            cl::cat(ours));
+
+/// Names of the importer's table, in order.
+static std::vector<std::string> allOps() {
+  std::vector<std::string> names;
+  for (const auto &entry : onnx::allOperators())
+    names.push_back(entry.first().str());
+  llvm::sort(names);
+  return names;
+}
+
+static void write(const std::string &path, const std::string &text) { std::ofstream(path, std::ios::binary) << text; }
+
+static std::string joined(const std::vector<std::string> &words) {
+  std::string text;
+  for (const std::string &word : words)
+    text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+/// Two graphs of three are changed.
+static Verdict tryGraph(uint64_t number, const std::string &place) {
+  static const std::vector<std::string> ops = allOps();
+  Random random(number * 0x2545F4914F6CDD1D + 14);
+  GraphOptions options;
+  options.op = only.empty() ? ops[number % ops.size()] : only.getValue();
+  write(place + "/about", options.op + "\n");
+  std::optional<GeneratedGraph> graph = generateGraph(random.next(), options);
+  if (!graph)
+    return {-1};
+  bool isChanged = !unchanged && number / ops.size() % 3 != 0;
+  std::string change = isChanged ? changeOneThing(graph->model, random) : "";
+  std::vector<std::string> flags = randomFlags(random, graph->batch, graph->loss);
+  std::string path = place + "/model.onnx";
+  write(path, graph->model.SerializeAsString());
+  write(place + "/flags", joined(flags) + "\n" + change + "\n" + joined(graph->ops) + "\n");
+  TrialOutcome outcome = compileToRank(path, flags);
+  Verdict verdict{outcome.code, outcome.finding, options.op, outcome.said};
+  if (!isChanged && outcome.code == 0)
+    verdict.reached = graph->ops;
+  return verdict;
+}
+
+int main(int argc, char **argv) {
+  cl::HideUnrelatedOptions(ours);
+  cl::ParseCommandLineOptions(argc, argv, "Graphs of any operators through hyc's compiler.\n");
+  llvm::sys::PrintStackTraceOnErrorSignal(argv[0]);
+  std::filesystem::create_directories(folder.getValue());
+  Supervision supervision{.first = seed, .count = graphs, .folder = folder, .log = logFile, .jobs = jobs};
+  Tally tally = superviseTrials(supervision, tryGraph);
+  llvm::outs() << describe(tally);
+  std::string missing;
+  for (const std::string &op : allOps())
+    if (!tally.reached.count(op))
+      missing += " " + op;
+  if (!missing.empty())
+    llvm::outs() << "not reached:" << missing << "\n";
+  return !tally.findings.empty() || (covers && !missing.empty());
+}
