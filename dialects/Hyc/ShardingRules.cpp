@@ -138,8 +138,7 @@ ShardingRule ReshapeOp::getShardingRule() {
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), to = tensorType(getResult()).getShape();
   ShardingRule rule;
   TensorFactors operand(from.size()), result(to.size());
-  // Of no elements any sizes are as many, and no dimension is another.
-  size_t i = llvm::is_contained(from, 0) ? from.size() : 0, j = llvm::is_contained(from, 0) ? to.size() : 0;
+  size_t i = 0, j = 0;
   while (i < from.size() || j < to.size()) {
     size_t firstI = i, firstJ = j;
     int64_t left = i < from.size() ? from[i++] : 1, right = j < to.size() ? to[j++] : 1;

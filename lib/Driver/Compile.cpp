@@ -48,11 +48,17 @@ public:
   }
 
   CompileResult run();
+  /// As run, but nothing where the programs might train if they did not evaluate beside it; `why` is then the reason.
+  /// Until that cannot be any more, nobody is told anything.
+  std::optional<CompileResult> tryRun(std::string &why);
   /// The account under these options, without a word and without a file; nothing where they cannot be planned.
   std::optional<JobAccount> tryPlan();
 
 private:
-  Error runSteps();
+  CompileResult finish(Error error);
+  /// All that can be refused; what is left is to write what was asked for.
+  Error planAll();
+  Error writeAll();
   /// What can be refused before the model is read.
   Error prepare();
   Error applyRules();
@@ -61,6 +67,8 @@ private:
   Error runPhase(Phase phase);
   Error checkMemory();
   Error emitText();
+  /// Whether what was asked for is the text of this phase.
+  bool isLastPhase(Phase phase) const { return static_cast<int>(emit) == static_cast<int>(phase); }
   /// Takes down what later phases no longer know.
   void remember(Phase phase);
   Error emitFolder();
@@ -74,6 +82,7 @@ private:
   CompileListener listener;
   MLIRContext context;
   DiagnosticCollector diagnostics;
+  bool readsToTrain = false; ///< the model has been read as it trains; what fails from here on may be its evaluation
   std::optional<OutputFolder> folder;
   ModelInput model;
   CompiledModel compiled;
@@ -330,6 +339,10 @@ Error Compilation::readInput() {
   if (!read)
     return read.takeError();
   model = std::move(*read);
+  readsToTrain = true;
+  if (options.evaluatesBeside())
+    if (Error error = addEvaluation(*model.module, diagnostics, options))
+      return error;
   plan = options;
   plan.threads = plannedThreads(options);
   return Error::success();
@@ -353,7 +366,7 @@ std::optional<JobAccount> Compilation::tryPlan() {
   return std::move(compiled.account);
 }
 
-Error Compilation::runSteps() {
+Error Compilation::planAll() {
   if (Error error = prepare())
     return error;
   if (Error error = readInput())
@@ -361,15 +374,17 @@ Error Compilation::runSteps() {
   for (Phase phase : kPhases) {
     if (Error error = runPhase(phase))
       return error;
-    bool isLast = static_cast<int>(emit) == static_cast<int>(phase);
+    bool isLast = isLastPhase(phase);
     if (!isLast || phase == Phase::Plan)
       remember(phase);
     if (isLast)
-      return emitText();
+      return Error::success();
   }
-  if (Error error = checkMemory())
-    return error;
-  return emitFolder();
+  return checkMemory();
+}
+
+Error Compilation::writeAll() {
+  return llvm::any_of(kPhases, [&](Phase each) { return isLastPhase(each); }) ? emitText() : emitFolder();
 }
 
 /// What an error says, and whose it is to mend.
@@ -381,8 +396,27 @@ static void take(CompileResult &result, Error error) {
 }
 
 CompileResult Compilation::run() {
+  Error error = planAll();
+  return finish(error ? std::move(error) : writeAll());
+}
+
+std::optional<CompileResult> Compilation::tryRun(std::string &why) {
+  diagnostics.hold();
+  const CompileListener told = std::exchange(listener, {});
+  Error error = planAll();
+  if (error && readsToTrain) {
+    CompileResult refused = finish(std::move(error));
+    why = refused.diagnostics.empty() ? refused.error : refused.diagnostics.front().message;
+    return std::nullopt;
+  }
+  listener = told;
+  diagnostics.release();
+  return finish(error ? std::move(error) : writeAll());
+}
+
+CompileResult Compilation::finish(Error error) {
   CompileResult result;
-  take(result, runSteps());
+  take(result, std::move(error));
   if (result && emit >= EmitKind::Account)
     result.summary = hycrt::printable(summarize());
   result.diagnostics = diagnostics.take();
@@ -405,6 +439,27 @@ CompileResult hyc::explainConfig(CompileOptions options) {
   return result;
 }
 
+/// Programs evaluate beside training without being asked to, which must not stand in the way of training.
+static CompileResult compileAsFarAsItGoes(const CompileOptions &options, const Toolchain &toolchain,
+                                          const CompileListener &listener) {
+  std::string why;
+  if (std::optional<CompileResult> both = Compilation(options, toolchain, listener).tryRun(why))
+    return std::move(*both);
+  CompileOptions training = options;
+  training.entry.offer("train", Origin::Derived, "");
+  CompileResult result = Compilation(training, toolchain, listener).run();
+  if (!result)
+    return result;
+  CompileDiagnostic note{CompileDiagnostic::Note, options.input,
+                         "the programs only train; to evaluate beside it (--entry train,evaluate) fails: " + why};
+  if (listener.diagnosed)
+    listener.diagnosed(note);
+  result.diagnostics.push_back(std::move(note));
+  return result;
+}
+
 CompileResult hyc::compile(const CompileOptions &options, const Toolchain &toolchain, const CompileListener &listener) {
+  if (options.evaluatesBeside() && !options.entry.isGiven())
+    return compileAsFarAsItGoes(options, toolchain, listener);
   return Compilation(options, toolchain, listener).run();
 }

@@ -39,7 +39,7 @@ std::string compile(const std::string &input, int dp, const std::string &name,
                                         "-o",
                                         folder};
   arguments.insert(arguments.end(), further.begin(), further.end());
-  Outcome outcome = execute(arguments);
+  Outcome outcome = execute(trainingOnly(arguments));
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   return folder;
 }

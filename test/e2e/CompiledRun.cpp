@@ -2,6 +2,7 @@
 #include "CompiledRun.h"
 
 #include "nlohmann/json.hpp"
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cmath>
@@ -94,6 +95,12 @@ std::string Layout::name() const {
   return name;
 }
 
+std::vector<std::string> hyc_e2e::trainingOnly(std::vector<std::string> arguments) {
+  if (std::find(arguments.begin(), arguments.end(), "--entry") == arguments.end())
+    arguments.insert(arguments.end(), {"--entry", "train"});
+  return arguments;
+}
+
 std::vector<std::string> hyc_e2e::compileArguments(const Layout &layout, const std::string &folder) {
   // 16 = micro-batch × grad-accum × dp, with at least two micro-batches for the pipeline to have something to do.
   int accumulation = layout.dp == 8 ? 2 : 4, microBatch = 16 / (accumulation * layout.dp);
@@ -133,7 +140,7 @@ std::vector<std::string> hyc_e2e::compileArguments(const Layout &layout, const s
   if (layout.precision != "f32")
     arguments.insert(arguments.end(), {"--precision", layout.precision});
   arguments.insert(arguments.end(), layout.further.begin(), layout.further.end());
-  return arguments;
+  return trainingOnly(std::move(arguments));
 }
 
 std::string hyc_e2e::compiled(const Layout &layout) {

@@ -37,6 +37,10 @@ struct Layout {
   friend void PrintTo(const Layout &layout, std::ostream *out) { *out << layout.name(); }
 };
 
+/// Without what evaluates beside training, unless the arguments say what the programs are for: half of what there is to
+/// compile, and no bit of training (EntriesTest.cpp).
+std::vector<std::string> trainingOnly(std::vector<std::string> arguments);
+
 /// The arguments of hyc-compile for the tiny GPT-2 at a global batch of 16 in this layout, into `folder`.
 std::vector<std::string> compileArguments(const Layout &layout, const std::string &folder);
 

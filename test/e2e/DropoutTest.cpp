@@ -57,7 +57,7 @@ Trained trainWith(const std::string &name, int tp, int pp, int dp, int microBatc
                                         "-o",
                                         folder};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
-  Outcome outcome = execute(arguments);
+  Outcome outcome = execute(trainingOnly(arguments));
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   if (outcome.status != 0)
     return {};

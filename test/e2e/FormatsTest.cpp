@@ -45,7 +45,7 @@ std::string compile(const std::string &input, const std::string &name, int tp, i
     arguments.push_back(argument);
   arguments.insert(arguments.end(), {"--grad-accum", std::to_string(8 / dp), "-o", folder});
   arguments.insert(arguments.end(), further.begin(), further.end());
-  Outcome outcome = execute(arguments);
+  Outcome outcome = execute(trainingOnly(arguments));
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   return folder;
 }

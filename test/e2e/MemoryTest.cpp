@@ -72,6 +72,7 @@ const std::vector<Column> &columns() {
        {{"1f1b", {"--schedule", "1f1b"}},
         {"gpipe", {"--schedule", "gpipe"}},
         {"interleaved", {"--virtual-stages", "2"}}}},
+      {"entries", {{"both", {}}, {"training", {"--entry", "train"}}}},
       {"threads", {{"one", {"--threads", "1"}}, {"two", {"--threads", "2"}}}},
   };
   return table;

@@ -40,7 +40,7 @@ std::string compile(const Case &c) {
   for (const char *argument : {"--optimizer", "adamw", "--lr", "1e-3", "--weight-decay", "0.01"})
     arguments.push_back(argument);
   arguments.insert(arguments.end(), c.further.begin(), c.further.end());
-  Outcome outcome = execute(arguments);
+  Outcome outcome = execute(trainingOnly(arguments));
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   return folder;
 }

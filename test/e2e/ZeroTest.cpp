@@ -61,7 +61,7 @@ Trained trainWith(const Mesh &mesh, const std::string &optimizer, const std::str
                                         "-o",
                                         folder};
   arguments.insert(arguments.end(), zero.begin(), zero.end());
-  Outcome outcome = execute(arguments);
+  Outcome outcome = execute(trainingOnly(arguments));
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   std::string weights = folder + "/weights.safetensors", gradients = folder + "/gradients.safetensors";
   Trained trained{train(folder, kSteps, {"--save-weights", weights, "--dump-gradients", gradients}), {}, {}};

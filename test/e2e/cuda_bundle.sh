@@ -8,7 +8,7 @@ set -euo pipefail
 build=$1 source=$2 scratch=$3 toolkit=$4
 rm -rf "$scratch"
 mkdir -p "$scratch"
-"$build/bin/hyc-compile" "$source/test/models/gpt2-formats.onnx" --loss cross_entropy --logits logits --labels labels \
+"$build/bin/hyc-compile" "$source/test/models/gpt2-formats.onnx" --entry train --loss cross_entropy --logits logits --labels labels \
   --target cuda --arch sm_80 --emit=source -o "$scratch/out"
 
 alone=(env -i PATH="$toolkit/bin:/usr/bin:/bin" HOME="$scratch/home")

@@ -8,7 +8,7 @@ build=$1 models=$2/test/models scratch=$3 model=$4
 shift 4
 rm -rf "$scratch"
 mkdir -p "$scratch"
-"$build/bin/hyc-compile" "$models/$model" --target cuda \
+"$build/bin/hyc-compile" "$models/$model" --entry train --target cuda \
   --arch sm_80,sm_90 -o "$scratch/out" "$@"
 for program in "$scratch"/out/bin/stage*; do
   status=0

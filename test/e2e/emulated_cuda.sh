@@ -12,6 +12,7 @@ shift 7
 rm -rf "$scratch"
 mkdir -p "$scratch"
 compile=("$build/bin/hyc-compile" "$model" "$@")
+[[ " $* " == *" --entry "* ]] || compile+=(--entry train)
 
 "${compile[@]}" -o "$scratch/cpu" >"$scratch/cpu.log"
 "${compile[@]}" --target cuda --emit=source -o "$scratch/out" >"$scratch/cuda.log"

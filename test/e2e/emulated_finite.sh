@@ -6,7 +6,7 @@ set -euo pipefail
 build=$1 source=$2 scratch=$3
 rm -rf "$scratch"
 mkdir -p "$scratch"
-compile=("$build/bin/hyc-compile" "$source/test/models/gpt2-formats.onnx" --loss cross_entropy --logits logits
+compile=("$build/bin/hyc-compile" "$source/test/models/gpt2-formats.onnx" --entry train --loss cross_entropy --logits logits
          --labels labels --micro-batch 2 --optimizer adamw --lr 1e30 --check-finite)
 "${compile[@]}" -o "$scratch/cpu" >"$scratch/cpu.log"
 "${compile[@]}" --target cuda --emit=source -o "$scratch/out" >"$scratch/cuda.log"

@@ -13,6 +13,7 @@ fail() { echo "$1"; exit 1; }
 
 common=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do common+=("$1"); shift; done
+[[ " ${common[*]} " == *" --entry "* ]] || common+=(--entry train)
 # Usage: compile NAME FLAGS...
 compile() {
   "$build/bin/hyc-compile" "$model" "${common[@]}" --poison --target cuda --emit=source -o "$scratch/$1" "${@:2}" >"$scratch/$1.log"

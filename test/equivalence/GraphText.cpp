@@ -19,14 +19,14 @@ static std::string number(double value) {
   return text;
 }
 
-static std::string join(const std::vector<GraphValue> &values, std::string (*spell)(const GraphValue &)) {
+static std::string join(const std::vector<GraphValue> &values, std::string (*print)(const GraphValue &)) {
   std::string text;
   for (const GraphValue &value : values)
-    text += (text.empty() ? "" : ", ") + spell(value);
+    text += (text.empty() ? "" : ", ") + print(value);
   return text;
 }
 
-static std::string nameOf(const GraphValue &value) { return value.name; }
+static std::string identifier(const GraphValue &value) { return value.name; }
 static std::string typeOf(const GraphValue &value) { return value.type(); }
 
 std::string GraphText::nextId(const std::string &op) {
@@ -56,7 +56,7 @@ GraphValue GraphText::argument(const std::string &name, const Shape &shape, cons
 
 GraphValue GraphText::same(const std::string &op, const std::vector<GraphValue> &operands) {
   GraphValue result{nextName(), operands[0].shape, operands[0].element};
-  body += "  " + result.name + " = " + op + " " + join(operands, nameOf) + nextId(op) + ": " + result.type() + "\n";
+  body += "  " + result.name + " = " + op + " " + join(operands, identifier) + nextId(op) + ": " + result.type() + "\n";
   return result;
 }
 
@@ -82,7 +82,7 @@ std::vector<GraphValue> GraphText::applyMany(const std::string &op, const std::s
   std::string spelled;
   for (size_t i = 0; i < text.size(); ++i)
     spelled += text[i] == '$' ? operands[text[++i] - '0'].name : std::string(1, text[i]);
-  body += "  " + join(named, nameOf) + " = " + op + " " + spelled + nextId(op) + ": (" + join(operands, typeOf) +
+  body += "  " + join(named, identifier) + " = " + op + " " + spelled + nextId(op) + ": (" + join(operands, typeOf) +
           ") -> (" + join(named, typeOf) + ")\n";
   return named;
 }
@@ -135,5 +135,5 @@ GraphValue GraphText::reduce(const std::string &kind, const GraphValue &x, const
 
 std::string GraphText::finish(const std::vector<GraphValue> &results) const {
   return symbols + "hyc.func @train(" + arguments + ") -> (" + join(results, typeOf) + ") {\n" + body +
-         "  hyc.return " + join(results, nameOf) + " : " + join(results, typeOf) + "\n}\n";
+         "  hyc.return " + join(results, identifier) + " : " + join(results, typeOf) + "\n}\n";
 }

@@ -29,15 +29,6 @@ inline mlir::ModuleOp evaluationOf(mlir::ModuleOp module) {
   return {};
 }
 
-/// Whether some phase makes a function, a mesh or a module of this name, so that no parameter may have it.
-inline bool isNameOfAPhase(llvm::StringRef name) {
-  auto [stem, number] = name.rsplit('.'); // @forward.0
-  bool isNumbered = !number.empty() && llvm::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
-  if (isNumbered)
-    return stem == "forward" || stem == "backward" || stem == "reduce" || stem == "apply";
-  return name == "train" || name == "microbatch" || name == "apply" || name == "mesh" || name == kEvaluate;
-}
-
 /// Visits what is in the module's own functions, and not in those of a module inside.
 template <typename Callback> void walkFunctions(mlir::ModuleOp module, Callback callback) {
   for (auto function : module.getOps<FuncOp>())

@@ -67,8 +67,8 @@ struct Plan : LearningRatePlan {
 
   // What is trained
   Setting<std::string> loss = "cross_entropy", logits = "", labels = "labels";
-  Setting<std::string> entry = "train"; ///< train, evaluate, or both: train,evaluate
-  Setting<bool> dropout = true;         ///< whether the model's dropout drops
+  Setting<std::string> entry = "train,evaluate"; ///< train, evaluate, or both
+  Setting<bool> dropout = true;                  ///< whether the model's dropout drops
   Setting<std::vector<std::string>> train = std::vector<std::string>(),
                                     freeze = std::vector<std::string>(); ///< patterns of parameters' names
 

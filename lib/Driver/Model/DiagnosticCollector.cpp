@@ -58,7 +58,7 @@ void DiagnosticCollector::collect(Diagnostic &diagnostic) {
     usage |= !anyError && StringRef(told.message).starts_with("--");
     anyError = true;
   }
-  if (listener.diagnosed)
+  if (listener.diagnosed && !held)
     listener.diagnosed(told);
   collected.push_back(std::move(told));
   for (Diagnostic &note : diagnostic.getNotes())
@@ -71,6 +71,12 @@ static std::string onOneLine(StringRef text) {
   for (char c : text.rtrim('\n'))
     line += c == '\n' ? std::string("\\x0a") : std::string(1, c);
   return line;
+}
+
+void DiagnosticCollector::release() {
+  held = false;
+  if (listener.diagnosed)
+    llvm::for_each(collected, listener.diagnosed);
 }
 
 std::string CompileDiagnostic::str() const {

@@ -20,6 +20,10 @@ public:
   /// (`--logits names …`) is a wrong command line; every other is `otherwise`.
   llvm::Error failure(ExitCode otherwise) const;
 
+  /// Tells the listener nothing until release(), which tells it all.
+  void hold() { held = true; }
+  void release();
+
   std::vector<CompileDiagnostic> take() { return std::move(collected); }
 
 private:
@@ -30,6 +34,7 @@ private:
   const CompileListener &listener;
   mlir::DiagnosticEngine::HandlerID handler;
   std::vector<CompileDiagnostic> collected;
+  bool held = false; ///< the listener has not heard of any yet
   bool anyError = false, usage = false;
 };
 

@@ -95,9 +95,10 @@ static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const D
   return std::move(*module);
 }
 
-/// Adds the model as it is evaluated, beside the one that trains.
-static Error addEvaluation(ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options,
-                           StringRef path) {
+Error hyc::addEvaluation(ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options) {
+  if (evaluationOf(module))
+    return Error::success();
+  StringRef path = options.input;
   // A file may hold both forms of what trains and evaluates in different ways, such as batch normalisation.
   OwningOpRef<ModuleOp> evaluation;
   if (path.ends_with(".onnx") || path.ends_with(".pt2")) {
@@ -194,9 +195,6 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticCollec
     return diagnostics.failure(ExitCode::Data);
   if (startsFromCheckpoint(options))
     if (Error error = readCheckpoint(*result.module, diagnostics, options))
-      return error;
-  if (options.evaluatesBeside() && !evaluationOf(*result.module))
-    if (Error error = addEvaluation(*result.module, diagnostics, options, path))
       return error;
   result.configText = readConfigText(path);
   if (auto folder = (*result.module)->getAttrOfType<StringAttr>("hyc.model_folder"))

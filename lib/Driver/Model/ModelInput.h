@@ -21,6 +21,9 @@ struct ModelInput {
 llvm::Expected<ModelInput> readModel(mlir::MLIRContext &context, const DiagnosticCollector &diagnostics,
                                      const CompileOptions &options);
 
+/// Adds the model as it is evaluated, beside the one that trains; nothing where the module has it already.
+llvm::Error addEvaluation(mlir::ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options);
+
 } // namespace hyc
 
 #endif // HYC_LIB_DRIVER_MODEL_MODELINPUT_H

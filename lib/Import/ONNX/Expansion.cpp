@@ -115,11 +115,6 @@ Binding Expansion::reduce(StringRef op, const Binding &x, ArrayRef<int64_t> axes
 Binding Expansion::reshape(const Binding &x, ArrayRef<int64_t> shape) {
   if (bad)
     return {};
-  if (countElements(x.type.getShape()) != countElements(shape)) {
-    node.error() << "cannot take " << x.type << " in the shape that it needs";
-    bad = true;
-    return {};
-  }
   Binding operand = x;
   std::optional<Binding> result = importer.reshape(operand, shape);
   if (!result)

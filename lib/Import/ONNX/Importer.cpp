@@ -1,7 +1,6 @@
 // One pass over the nodes in dependency order. What depends on shapes alone is evaluated on the way, so that masks and
 // position ids arrive as constants; the rest becomes ops.
 #include "Importer.h"
-#include "hyc/Analysis/Entry.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
@@ -153,16 +152,6 @@ LogicalResult Importer::importInitializer(int index) {
     if (naming.folded)
       while (shape.size() > 2 && shape.front() == 1)
         shape.erase(shape.begin());
-    // Programs read parameters from where their bytes lie; values listed in a field of wider numbers lie nowhere.
-    if (options.weights != WeightSource::Initialise && !file.locateInitializer(index) &&
-        binding.type.getNumElements() > 0)
-      return emitError(file.getLoc(tensor.name()))
-             << "parameter \"" << tensor.name() << "\" of type " << binding.type
-             << " has its values one by one in a field for wider numbers, expected them as raw data";
-    if (isNameOfAPhase(naming.name))
-      return emitError(file.getLoc(tensor.name())) << "parameter \"" << naming.name
-                                                   << "\" has a name that hyc needs for itself, expected any other; "
-                                                      "rename it in the model";
     binding.parameter = index;
     this->naming[index] = naming;
   } else {
@@ -191,7 +180,7 @@ LogicalResult Importer::importInitializers() {
   return success();
 }
 
-Attribute Importer::initialValues(int index) {
+Attribute Importer::initialValues(int index, RankedTensorType type) {
   std::optional<StoredValues> stored = file.locateInitializer(index);
   bool byRule = options.weights == WeightSource::Initialise ||
                 (options.weights == WeightSource::InitialiseMissing && stored && stored->absent);
@@ -202,7 +191,13 @@ Attribute Importer::initialValues(int index) {
     return UnitAttr::get(getContext()); // replaced by chooseInitialRules, once the uses are known
   if (stored)
     return FileAttr::get(getContext(), stored->file, stored->offset);
-  return FillAttr::get(getContext(), builder.getF64FloatAttr(0)); // of no elements
+  std::optional<HostTensor> values = file.readInitializer(index);
+  std::optional<HostTensor> reshaped = values ? values->reshape(type.getShape()) : std::nullopt;
+  // Spelled out, since what a compact attribute leaves out would have to be repeated again.
+  llvm::SmallVector<Attribute> elements;
+  for (int64_t i = 0; reshaped && i < type.getNumElements(); ++i)
+    elements.push_back(FloatAttr::get(type.getElementType(), reshaped->atFlat(i).real));
+  return DenseElementsAttr::get(type, elements);
 }
 
 /// The parameter of an initializer that is no transposed copy of another.
@@ -218,7 +213,7 @@ ParamOp Importer::declare(int index) {
   auto type = RankedTensorType::get(shape, OnnxFile::getElementType(getContext(), tensor.data_type()));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(function);
-  return param = ParamOp::create(builder, file.getLoc(name.name), name.name, type, initialValues(index),
+  return param = ParamOp::create(builder, file.getLoc(name.name), name.name, type, initialValues(index, type),
                                  DenseI64ArrayAttr(), !name.trainable, TypeAttr());
 }
 

@@ -124,7 +124,7 @@ private:
   mlir::RankedTensorType importType(const onnxfile::Value &input);
   void countUses();
   mlir::Value read(int parameter);
-  mlir::Attribute initialValues(int parameter);
+  mlir::Attribute initialValues(int parameter, mlir::RankedTensorType type);
   void chooseInitialRules();
   void warnOfMergedParameters();
   mlir::LogicalResult checkWeightsExist();

@@ -373,8 +373,6 @@ LogicalResult importMaxUnpool(NodeImport &node) {
   if (!kernel || static_cast<int64_t>(kernel->size()) != x.type.getRank() - 2)
     return node.error() << "has a 'kernel_shape' of " << (kernel ? kernel->size() : 0) << " numbers, expected one for "
                         << "each spatial dimension of " << x.type;
-  if (node.shapeOf(1) != x.type.getShape())
-    return node.error() << "has indices of type " << node.input(1).type << " for " << x.type << ", expected one each";
   std::optional<Windows> w = getWindows(node, *kernel);
   if (!w)
     return failure();

@@ -1,6 +1,7 @@
 // AbsorbLayout: everything here moves down, merges and transposes alike, until a contraction takes it in or its inverse
 // meets it. Nothing moves up, so that it ends.
 #include "RepeatedHeads.h"
+#include "RewriteFunctions.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ConstantEvaluation.h"
 #include "hyc/Analysis/ReshapeGroups.h"
@@ -83,9 +84,6 @@ std::optional<SmallVector<int64_t>> unreshapeDims(ArrayRef<int64_t> dims, Reshap
         if (from[source] == to[dim] && (from[source] > 1 || group.fromCount() == 1))
           result.push_back(source);
     }
-    // Two of size 1 that come of one dimension have no place each.
-    if (result.size() > 1 && result.back() <= result[result.size() - 2])
-      return std::nullopt;
   }
   return result.size() == dims.size() ? std::optional(result) : std::nullopt;
 }
@@ -369,9 +367,7 @@ struct AbsorbLayout : hyc::impl::AbsorbLayoutBase<AbsorbLayout> {
                  AbsorbResultTranspose, AbsorbOperandMerge>(&getContext(), ids);
     ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
     TransposeOp::getCanonicalizationPatterns(patterns, &getContext());
-    // Constants stay where they are used: stages cut the function between its layers.
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), GreedyRewriteConfig().enableConstantCSE(false))))
+    if (failed(rewriteFunctions(getOperation(), std::move(patterns))))
       signalPassFailure();
   }
 };

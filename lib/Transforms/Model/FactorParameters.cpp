@@ -1,6 +1,7 @@
 // FactorParameters: splits move up, from where heads are first looked at to the parameters that make them. A split goes
 // up only where all that is above it ends in parameters, so that none gets stuck half way.
 #include "DeadOps.h"
+#include "RewriteFunctions.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ReshapeGroups.h"
 #include "hyc/Support/OpIds.h"
@@ -37,9 +38,8 @@ std::optional<DimFactors> splitOf(ReshapeOp op) {
   DimFactors factors;
   for (const ReshapeGroup &group : groups) {
     factors.emplace_back(to.slice(group.toBegin, group.toCount()));
-    // A dimension that appears from nowhere is no factor; a batch of one sample stays what it is. One that is dropped
-    // has none.
-    if (group.toCount() == 0 || (group.toCount() > 1 && llvm::is_contained(factors.back(), 1)))
+    // A dimension that appears from nowhere is no factor; a batch of one sample stays what it is.
+    if (group.toCount() > 1 && llvm::is_contained(factors.back(), 1))
       return std::nullopt;
   }
   return factors;
@@ -274,8 +274,7 @@ struct FactorParameters : hyc::impl::FactorParametersBase<FactorParameters> {
     RewritePatternSet patterns(&getContext());
     patterns.add<SplitPattern, RaiseThroughSplit>(&getContext(), ids);
     ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
-    if (failed(
-            applyPatternsGreedily(getOperation(), std::move(patterns), GreedyRewriteConfig().enableConstantCSE(false))))
+    if (failed(rewriteFunctions(getOperation(), std::move(patterns))))
       return signalPassFailure();
     retypeParameters(getOperation());
     eraseDeadOps(getOperation());

@@ -154,9 +154,6 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const Mo
   SmallVector<FuncOp> sources;
   for (const Lowered &function : *functions)
     sources.push_back(function.source);
-  for (FuncOp source : sources)
-    if (failed(tables.reserveArguments(source)))
-      return failure();
   declareStates(module, tables, sources);
   if (llvm::any_of(*functions, [](const Lowered &function) {
         return function.kind == dist::InstructionKind::forward && !function.ofEvaluation &&

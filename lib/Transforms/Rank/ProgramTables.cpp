@@ -32,49 +32,14 @@ rank::KernelOp KernelTable::getOrCreate(StringRef name, ArrayRef<int64_t> space,
   std::string base = name.str();
   for (auto [i, size] : llvm::enumerate(space))
     base += (i == 0 ? "_" : "x") + std::to_string(size);
-  // "mul" for the third time, and the first one over two elements, would both be mul_2.
-  std::string unique = base;
-  for (unsigned &count = uses[base]; !names.insert(unique).second;)
-    unique = base + "_" + std::to_string(++count);
-  kernel.setSymName(unique);
+  unsigned count = uses[base]++;
+  kernel.setSymName(count == 0 ? base : base + "_" + std::to_string(count));
   return kernel;
 }
 
 //===----------------------------------------------------------------------===//
 // Arenas and what lies in them
 //===----------------------------------------------------------------------===//
-
-ProgramTables::ProgramTables(rank::ProgramOp program, dist::MeshOp mesh, const ModuleSymbols &declared,
-                             KernelTable &kernels, ExchangeNumbers &collectives, ExchangeNumbers &tags)
-    : program(program), mesh(mesh), stage(program.getStage()), kernels(kernels), declared(declared),
-      collectives(collectives), tags(tags), builder(program.getBody()) {
-  // What comes later has its name for certain; values, which are called as the model's nodes, make way.
-  names.insert(kEvaluate);
-  for (StringRef arena : kArenas)
-    names.insert(arena);
-  for (StringRef entry : {StringRef(), StringRef(kEvaluate)})
-    for (auto kind : {dist::InstructionKind::forward, dist::InstructionKind::backward, dist::InstructionKind::reduce,
-                      dist::InstructionKind::apply})
-      for (int64_t k = 0, count = mesh.getVirtualStages(); k < count; ++k)
-        names.insert(rank::functionName(kind, k, entry));
-}
-
-LogicalResult ProgramTables::reserveArguments(FuncOp function) {
-  for (unsigned index = 0, e = function.getNumArguments(); index < e; ++index) {
-    auto scalar = function.getArgAttrOfType<StringAttr>(index, "hyc.scalar");
-    auto input = function.getArgAttrOfType<StringAttr>(index, "hyc.input");
-    StringAttr name = scalar ? scalar : input;
-    if (!name)
-      continue;
-    auto [known, isNew] = arguments.try_emplace(name, static_cast<bool>(scalar));
-    if (isNew ? names.insert(name).second : known->second == static_cast<bool>(scalar))
-      continue;
-    return function.emitError("input \"") << name.getValue()
-                                          << "\" has a name that programs need for themselves, expected any other; "
-                                             "rename it in the model";
-  }
-  return success();
-}
 
 std::string ProgramTables::uniqueName(StringRef name) {
   std::string candidate = name.empty() ? "value" : name.str();
@@ -175,11 +140,10 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
     if (!sharding.getFlat().empty())
       flat = sharding.getFlat();
   }
-  auto state = rank::StateOp::create(builder, symbol->getLoc(), uniqueName(name), arenaRef(arena).getValue(),
-                                     IntegerAttr(), rank::BufferType::get(local), role, logicalName, logical,
-                                     whole.getShape(), builder.getArrayAttr(splits), init, flat,
+  auto state = rank::StateOp::create(builder, symbol->getLoc(), name, arenaRef(arena).getValue(), IntegerAttr(),
+                                     rank::BufferType::get(local), role, logicalName, logical, whole.getShape(),
+                                     builder.getArrayAttr(splits), init, flat,
                                      symbol->getAttrOfType<dist::AxisListAttr>(dist::kOwned));
-  stateSymbols[state.getSymName()] = state;
   return states[name] = added(state);
 }
 

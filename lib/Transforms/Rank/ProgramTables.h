@@ -22,8 +22,6 @@ inline constexpr llvm::StringLiteral kCommunication = "communication";
 inline constexpr llvm::StringLiteral kFeeds = "feeds"; // what the host fills for each step, and small counters
 inline constexpr llvm::StringLiteral kHost = "host";   // what is offloaded
 inline constexpr llvm::StringLiteral kNvme = "nvme";   // a file
-inline constexpr llvm::StringLiteral kArenas[] = {kParameters,    kGradients, kOptimizer, kActivations,
-                                                  kCommunication, kFeeds,     kHost,      kNvme};
 
 /// Equal kernels of the module are one kernel: they are found by their text.
 class KernelTable {
@@ -39,7 +37,6 @@ private:
   mlir::ModuleOp module;
   llvm::StringMap<rank::KernelOp> byText;
   llvm::StringMap<unsigned> uses;
-  llvm::StringSet<> names;
 };
 
 /// Numbers that both sides of an exchange must agree on: counted over the whole module, by key.
@@ -83,12 +80,11 @@ struct SavedValue {
 class ProgramTables {
 public:
   ProgramTables(rank::ProgramOp program, dist::MeshOp mesh, const ModuleSymbols &declared, KernelTable &kernels,
-                ExchangeNumbers &collectives, ExchangeNumbers &tags);
+                ExchangeNumbers &collectives, ExchangeNumbers &tags)
+      : program(program), mesh(mesh), stage(program.getStage()), kernels(kernels), declared(declared),
+        collectives(collectives), tags(tags), builder(program.getBody()) {}
 
-  /// Keeps the names of a function's inputs and scalars for them, since the host knows them by these. Fails, after a
-  /// diagnostic, where one is that of something else.
-  mlir::LogicalResult reserveArguments(FuncOp function);
-  /// Adds the param or state `name` of the module the first time it is asked for. Its symbol may be another one.
+  /// Adds the param or state `name` of the module the first time it is asked for.
   rank::StateOp getState(mlir::Operation *user, llvm::StringRef name);
   rank::InputOp addInput(mlir::StringRef name, mlir::StringRef source, mlir::ArrayAttr streams, int64_t bound,
                          rank::BufferType type, mlir::Location loc);
@@ -101,8 +97,8 @@ public:
                                    llvm::StringRef cause, llvm::StringRef why, dist::AxisListAttr flat,
                                    mlir::Location loc);
 
-  /// The state or record of this symbol of the program; null where there is none.
-  rank::StateOp findState(llvm::StringRef symbol) { return stateSymbols.lookup(symbol); }
+  /// The state or record of this name; null where there is none.
+  rank::StateOp findState(llvm::StringRef name) { return states.lookup(name); }
   rank::RecordOp findRecord(llvm::StringRef name) { return records.lookup(name); }
 
   /// Marks the arena as one that peers can see.
@@ -136,12 +132,11 @@ private:
   ExchangeNumbers &collectives, &tags;
   mlir::OpBuilder builder; // at the end of the tables
   llvm::StringMap<rank::ArenaOp> arenas;
-  llvm::StringMap<rank::StateOp> states, stateSymbols; ///< by what the module calls them, and by what the program does
+  llvm::StringMap<rank::StateOp> states;
   llvm::StringMap<rank::InputOp> inputs;
   llvm::StringMap<rank::ScalarOp> scalars;
   llvm::StringMap<rank::RecordOp> records;
-  llvm::StringSet<> names;                          ///< of all that the program declares, or will
-  llvm::DenseMap<mlir::StringAttr, bool> arguments; ///< inputs and, true, scalars
+  llvm::StringSet<> names; ///< of all that the program declares
   llvm::StringMap<unsigned> collectiveCounts;
 };
 
