@@ -118,6 +118,7 @@ Error OutputFolder::createStaging() {
   if (!fs::create_directory(path, error))
     return ioError("cannot write in folder '" + folder + "'", error);
   staging = path;
+  caretaker = std::make_unique<Caretaker>(staging, created);
   // Locked before it says what it is: nobody takes it for abandoned in between.
   lock = ::open((staging + "/" + kLock).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) != 0 ||
@@ -128,11 +129,12 @@ Error OutputFolder::createStaging() {
 
 OutputFolder::OutputFolder(OutputFolder &&other)
     : folder(std::move(other.folder)), staging(std::exchange(other.staging, "")), inputs(std::move(other.inputs)),
-      earlier(std::move(other.earlier)), lock(std::exchange(other.lock, -1)),
+      earlier(std::move(other.earlier)), caretaker(std::move(other.caretaker)), lock(std::exchange(other.lock, -1)),
       created(std::exchange(other.created, {})) {}
 
 OutputFolder::~OutputFolder() {
   std::error_code ignored;
+  caretaker.reset();
   if (!staging.empty()) {
     fs::remove_all(staging, ignored);
     Interruption::forgetPath(staging);
@@ -281,6 +283,7 @@ Error OutputFolder::replace(const std::set<std::string> &made) {
       fs::rename(from, to, error);
     return error ? ioError("cannot " + what, error) : Error::success();
   };
+  caretaker.reset(); // from here on the staging folder holds what was there before, too
   // A folder without a manifest is not runnable, so that the old one goes first and the new one comes last.
   std::vector<std::string> old{kManifest};
   for (const std::string &relative : earlier.paths())

@@ -8,11 +8,13 @@
 #ifndef HYC_LIB_DRIVER_FOLDER_OUTPUTFOLDER_H
 #define HYC_LIB_DRIVER_FOLDER_OUTPUTFOLDER_H
 
+#include "Folder/Caretaker.h"
 #include "Folder/FileLedger.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -57,8 +59,9 @@ private:
   std::string folder, staging;
   std::vector<InputPath> inputs;
   FileLedger earlier;
-  int lock = -1;                    ///< held while the staging folder is somebody's
-  std::vector<std::string> created; ///< folders that did not exist, outermost first
+  std::unique_ptr<Caretaker> caretaker; ///< of the staging folder, until it is committed
+  int lock = -1;                        ///< held while the staging folder is somebody's
+  std::vector<std::string> created;     ///< folders that did not exist, outermost first
 };
 
 /// Writes `path` aside and renames it; what is no plain file (/dev/null, a pipe) is written as it is. Refuses to

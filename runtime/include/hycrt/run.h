@@ -45,7 +45,8 @@ class RunEvents {
   // another thread.
   virtual void note(const std::string&) {}
   // Of programs for GPUs, on another thread: this rank waits for its device, which waits for a rank that is gone or
-  // does not come. When this returns the process ends, with the error's exit code.
+  // does not come. Of any, at the start: OpenMP ends the process, since it gets no threads. When this returns the
+  // process ends, with the error's exit code.
   virtual void abandon(const Status&) {}
 };
 

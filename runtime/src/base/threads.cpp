@@ -4,6 +4,12 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/limits.h"
+
 namespace hycrt {
 namespace {
 
@@ -31,7 +37,35 @@ const cpu_set_t& allCores() {
   return all;
 }
 
+// Of the team that is being started; null: none is.
+std::atomic<const std::function<void(const Status&)>*> onFailedTeam{nullptr};
+
+// libgomp says that a thread cannot be had by exit(1), which runs this.
+void endWhereTeamFailed() {
+  const auto* const tell = onFailedTeam.exchange(nullptr);
+  if (!tell) return;
+  const Status status = startError("cannot start a thread for computing", EAGAIN);
+  (*tell)(status);
+  std::_Exit(status.exitCode());
+}
+
 }  // namespace
+
+Status startTeam(int threads, const std::function<void(const Status&)>& tell) {
+  HYCRT_RETURN_IF_ERROR(checkThreadsCanStart(threads - 1));
+  startProbedTeam(threads, tell);
+  return {};
+}
+
+void startProbedTeam(int threads, const std::function<void(const Status&)>& tell) {
+  static const bool isRegistered = std::atexit(endWhereTeamFailed) == 0;
+  (void)isRegistered;
+  std::atomic<int> present{0};  // so that the region is one
+  onFailedTeam = &tell;
+#pragma omp parallel num_threads(threads)
+  ++present;
+  onFailedTeam = nullptr;
+}
 
 int availableCores() { return CPU_COUNT(&allCores()); }
 

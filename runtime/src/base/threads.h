@@ -2,6 +2,10 @@
 #ifndef HYCRT_SRC_BASE_THREADS_H_
 #define HYCRT_SRC_BASE_THREADS_H_
 
+#include <functional>
+
+#include "hycrt/status.h"
+
 namespace hycrt {
 
 struct ThreadPlan {
@@ -14,6 +18,14 @@ struct ThreadPlan {
 // Sets OpenMP's team size; where every thread of every rank can have a core of its own, also pins this rank to its
 // share of the cores. Call before the first parallel region: later threads inherit the mask.
 void applyThreadPlan(const ThreadPlan& plan);
+
+// Starts the threads that the calling thread computes with, which then stay. kUnavailable, with the limit that was hit,
+// where they cannot be had. Should others take them in the instant between looking and starting, OpenMP ends the
+// process: `tell` hears why, and the process ends with the code of the same error.
+Status startTeam(int threads, const std::function<void(const Status&)>& tell);
+
+// The second half of it.
+void startProbedTeam(int threads, const std::function<void(const Status&)>& tell);
 
 // Gives the calling thread, which does not compute, all cores that the process had before applyThreadPlan, and a team
 // of one.

@@ -99,8 +99,11 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
     HYCRT_RETURN_IF_ERROR(checkPoison(program_, options_));
     ownThread_ = !accelerator_ && hasCommunicationThread(options_, threads, environment_);
-    HYCRT_RETURN_IF_ERROR(checkThreadsCanStart(threads - 1));
     applyThreadPlan({threads, environment_.localRank, environment_.ranksHere, /*pins=*/!accelerator_});
+    HYCRT_RETURN_IF_ERROR(startTeam(threads, [this](const Status& status) {
+      events_.abandon(status);
+      tellOthers(status);
+    }));
     HYCRT_RETURN_IF_ERROR(checkMomentum());
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/threads.h"
 #include "compiled_folder.h"
 #include "forked_ranks.h"
 #include "run_command.h"
@@ -74,6 +75,23 @@ TEST(Descriptors, ThatRunOutEndTheRankWithTheirLimit) {
     EXPECT_EQ(outcome.signal, 0);
     EXPECT_LT(outcome.seconds, 20);
   }
+}
+
+// What a probe cannot see: the threads go to somebody else before OpenMP starts its own, which then calls exit(1). The
+// handler of an earlier start is there, and so is the limit, but for this start.
+TEST(Threads, ThatOpenMpCannotHaveEndTheProcessWithTheirLimit) {
+  const std::vector<RankOutcome> outcomes = runRanks(1, [](const hycrt::Environment&) -> Status {
+    if (!becomeOrdinary()) return hycrt::internalError("cannot become another user");
+    const auto tell = [](const Status& status) { endRank(status); };
+    HYCRT_RETURN_IF_ERROR(hycrt::startTeam(1, tell));
+    const rlimit limit{1, 1};
+    setrlimit(RLIMIT_NPROC, &limit);
+    hycrt::startProbedTeam(4, tell);
+    return {};
+  });
+  EXPECT_EQ(outcomes[0].code, hycrt::StatusCode::kUnavailable) << outcomes[0].message;
+  EXPECT_CONTAINS(outcomes[0].message, "cannot start a thread for computing: Resource temporarily unavailable");
+  EXPECT_CONTAINS(outcomes[0].message, "the limit of 1 processes and threads of this user (ulimit -u)");
 }
 
 class LimitedRun : public testing::Test {
