@@ -92,12 +92,24 @@ static void addKeys(StringRef object, SmallVectorImpl<StringRef> &required, Smal
     (row->isPlanOptional ? optional : required).push_back(splitKey(*row).second);
 }
 
-/// Axes of names of their own, which passes check (hyc-create-mesh).
+/// Axes of names of their own. How they fit the mesh is a pass's to check (hyc-create-mesh).
 static Error readFurtherAxes(const JsonObjectReader &mesh, PlanRules &rules) {
   for (auto [key, list] : {std::pair{"axes", &rules.axes}, {"order", &rules.order}})
     if (mesh.has(key))
       if (Error error = mesh.read(key, *list))
         return error;
+  std::set<StringRef> names = {"dp", "tp", "pp"};
+  for (StringRef axis : rules.axes) {
+    auto [parent, size] = axis.rsplit(':');
+    StringRef name = parent.contains('.') ? parent.rsplit('.').second : parent;
+    int64_t count = 0;
+    if (name.empty() || size.getAsInteger(10, count) || count < 1 || count > kMaxRanks)
+      return mesh.fail("axes", "\"axes\" holds \"" + axis +
+                                   "\", expected NAME:SIZE or PARENT.NAME:SIZE, of a size from 1 to " +
+                                   Twine(kMaxRanks));
+    if (!names.insert(name).second)
+      return mesh.fail("axes", "\"axes\" names \"" + name + "\", which the mesh has already; expected another name");
+  }
   return Error::success();
 }
 
@@ -148,6 +160,11 @@ static Error readRules(const JsonObjectReader &root, StringRef key, StringRef pr
       return error;
     if (Error error = rule.read("match", rules.back().match))
       return error;
+    rules.back().place = rule.placeOf("match");
+    for (const PlanRule &earlier : ArrayRef(rules).drop_back())
+      if (earlier.match == rules.back().match)
+        return rule.fail("match", "\"" + earlier.match + "\" has two rules in \"" + key + "\", the first at " +
+                                      earlier.place + "; expected one");
     for (StringRef name : others)
       if (rule.has(name))
         if (Error error = rule.read(name, rules.back().states[name.str()]))

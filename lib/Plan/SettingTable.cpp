@@ -16,8 +16,8 @@ using C = CompileOptions;
 //===----------------------------------------------------------------------===//
 
 static Error refuse(const CompileOptions &options, const SettingRow &row, const Twine &what) {
-  bool isConfigs = originOf(row.in(options)) == Origin::Config;
-  return makeError(isConfigs ? ExitCode::Data : ExitCode::Usage, nameOf(row, options) + " " + what);
+  return makeError(isOfFile(originOf(row.in(options))) ? ExitCode::Data : ExitCode::Usage,
+                   nameOf(row, options) + " " + what);
 }
 
 /// DeepSpeed's schedules have parameters that no flag says.

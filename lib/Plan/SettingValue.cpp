@@ -167,6 +167,8 @@ bool hyc::isWithin(const SettingRange &range, const SettingValue &value) {
 
 std::string hyc::nameOf(const SettingRow &row, const CompileOptions &options) {
   const std::string &source = sourceOf(row.in(options));
+  if (originOf(row.in(options)) == Origin::Plan)
+    return "\"" + (row.planKey.contains('/') ? row.planKey.rsplit('/').second : row.planKey).str() + "\" of " + source;
   if (!source.empty())
     return source;
   return row.flag.empty() ? row.configKeys.rsplit('.').second.str() : "--" + row.flag.str();
@@ -195,7 +197,7 @@ Error hyc::checkRanges(const CompileOptions &options) {
       continue;
     bool isText = std::holds_alternative<std::string>(value);
     std::string shown = isText ? "\"" + std::get<std::string>(value) + "\"" : print(value);
-    return makeError(originOf(setting) == Origin::Config ? ExitCode::Data : ExitCode::Usage,
+    return makeError(isOfFile(originOf(setting)) ? ExitCode::Data : ExitCode::Usage,
                      nameOf(row, options) + " is " + shown + ", expected " + describe(row.range));
   }
   return Error::success();

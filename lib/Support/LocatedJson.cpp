@@ -465,6 +465,12 @@ Expected<JsonObjectReader> JsonObjectReader::open(StringRef file, const JsonValu
   return JsonObjectReader(file, value);
 }
 
+std::string JsonObjectReader::placeOf(StringRef key) const {
+  const JsonValue *value = object->get(key);
+  TextPosition at = (value ? value : object)->getPosition();
+  return (file + ":" + Twine(at.line) + ":" + Twine(at.column)).str();
+}
+
 Error JsonObjectReader::fail(StringRef key, const Twine &what) const {
   const JsonValue *value = object->get(key);
   return locatedError(file, (value ? value : object)->getPosition(), what);

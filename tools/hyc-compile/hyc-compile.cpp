@@ -17,6 +17,24 @@
 
 using namespace llvm;
 
+/// What LLVM says of a command line that it cannot read, as one error: what was found, what was expected. Of several
+/// complaints the first is the cause.
+static std::string describeUsage(StringRef said) {
+  auto [first, rest] = said.split('\n');
+  first.consume_front("hyc-compile: ");
+  std::string text = "hyc-compile: error: ";
+  if (first.consume_front("Unknown command line argument '")) {
+    StringRef nearest = rest.split('\n').first;
+    text += "unknown flag '" + first.take_until([](char c) { return c == '\''; }).str() + "'";
+    if (nearest.consume_front("hyc-compile: Did you mean '"))
+      text += "; the nearest is '" + nearest.take_until([](char c) { return c == '\''; }).str() + "'";
+    return text + " (--help lists all)\n";
+  }
+  if (first.starts_with("Too many positional"))
+    return text + "more than one model is given, expected one\n";
+  return text + first.str() + "\n";
+}
+
 /// LLVM's libraries register hundreds of options of their own, one of them `--threads`: all but help go, so that help,
 /// typo suggestions and values are ours alone.
 static void dropLibraryOptions() {
@@ -89,8 +107,13 @@ int main(int argc, char **argv) {
   dropLibraryOptions();
   Flags flags;
   const int usage = static_cast<int>(hyc::ExitCode::Usage);
-  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errs()))
+  std::string wrong;
+  raw_string_ostream said(wrong);
+  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &said)) {
+    if (!wrong.empty()) // of a value that it cannot read, LLVM has said so itself
+      errs() << describeUsage(wrong);
     return usage;
+  }
   if (flags.printsPage()) {
     outs() << hyc::writeOptionsPage();
     return 0;
@@ -99,7 +122,7 @@ int main(int argc, char **argv) {
   if (flags.explains())
     return report(hyc::explainConfig(options));
   if (options.input.empty()) {
-    errs() << "hyc-compile: no model given; try hyc-compile --help\n";
+    errs() << "hyc-compile: error: no model given; try hyc-compile --help\n";
     return usage;
   }
   std::string executable = sys::fs::getMainExecutable(argv[0], reinterpret_cast<void *>(main));

@@ -14,6 +14,7 @@
 #include "hyc/Transforms/Rank/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
 #include "mlir/IR/OperationSupport.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
@@ -87,6 +88,17 @@ static bool isSafeText(llvm::StringRef path) {
   return mlir::succeeded(hyc::checkModuleText(context, (*buffer)->getBuffer(), path));
 }
 
+/// The name of a pass that there is not, among flags. The command line would take "--hyc-…" for "-h", and show help.
+static llvm::StringRef findUnknownPass(llvm::ArrayRef<char *> arguments) {
+  for (llvm::StringRef argument : arguments) {
+    llvm::StringRef name = argument.ltrim('-').split('=').first;
+    if (argument.starts_with("-") && name.starts_with("hyc-") && !mlir::PassInfo::lookup(name) &&
+        !mlir::PassPipelineInfo::lookup(name))
+      return name;
+  }
+  return {};
+}
+
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<hyc::HycDialect, hyc::dist::DistDialect, hyc::rank::RankDialect>();
@@ -98,6 +110,10 @@ int main(int argc, char **argv) {
   hyc::registerPlanPasses();
   hyc::registerLocalPasses();
   hyc::registerPipelines();
+  if (llvm::StringRef unknown = findUnknownPass(llvm::ArrayRef(argv, argc).drop_front()); !unknown.empty()) {
+    llvm::errs() << "hyc-opt: error: there is no pass --" << unknown << "; --help lists all\n";
+    return 64;
+  }
   auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "hyc graph optimizer\n", registry);
   if (llvm::StringRef name = input; !name.ends_with(".onnx") && !name.ends_with(".pt2"))
     return !isSafeText(input) || mlir::failed(mlir::MlirOptMain(argc, argv, input, output, registry));

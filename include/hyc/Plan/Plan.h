@@ -34,6 +34,7 @@ inline constexpr int64_t kMostUses = 65536;
 struct PlanRule {
   std::string match, value;
   std::map<std::string, std::string, std::less<>> states = {};
+  std::string place = {}; ///< where a file says it, as FILE:LINE:COLUMN
 
   /// What it says, whatever it matches.
   auto said() const { return std::tie(value, states); }

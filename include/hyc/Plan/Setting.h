@@ -14,6 +14,8 @@
 namespace hyc {
 
 enum class Origin { Default, Derived, Config, Plan, Flag };
+/// Whether a file says it, so that a wrong value is wrong data and no wrong usage.
+constexpr bool isOfFile(Origin origin) { return origin == Origin::Config || origin == Origin::Plan; }
 
 template <typename T> class Setting {
 public:

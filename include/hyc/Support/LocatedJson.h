@@ -114,7 +114,9 @@ public:
   /// Calls `read` on each object of an array.
   llvm::Error readObjects(llvm::StringRef key, llvm::function_ref<llvm::Error(const JsonObjectReader &)> read) const;
 
-  /// An error at the value of `key`, or at the object where it has none.
+  /// `FILE:LINE:COLUMN` of the value of `key`, or of the object where it has none.
+  std::string placeOf(llvm::StringRef key) const;
+  /// An error there.
   llvm::Error fail(llvm::StringRef key, const llvm::Twine &what) const;
 
 private:

@@ -76,7 +76,7 @@ static StringRef nearestKey(StringRef path) {
 static std::string describeNumber(double value) {
   std::string text;
   raw_string_ostream os(text);
-  if (value == std::trunc(value) && std::fabs(value) < 1e6)
+  if (value == std::trunc(value) && std::fabs(value) <= 0x1p53)
     os << static_cast<int64_t>(value);
   else
     os << format("%g", value);

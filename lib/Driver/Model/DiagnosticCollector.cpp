@@ -65,6 +65,14 @@ void DiagnosticCollector::collect(Diagnostic &diagnostic) {
     collect(note);
 }
 
+/// A diagnostic is one line: what breaks it is from a name, which must not look like a diagnostic of its own.
+static std::string onOneLine(StringRef text) {
+  std::string line;
+  for (char c : text.rtrim('\n'))
+    line += c == '\n' ? std::string("\\x0a") : std::string(1, c);
+  return line;
+}
+
 void DiagnosticCollector::release() {
   held = false;
   if (listener.diagnosed)
@@ -73,7 +81,7 @@ void DiagnosticCollector::release() {
 
 std::string CompileDiagnostic::str() const {
   constexpr const char *names[] = {"error", "warning", "note"};
-  return hycrt::printable(location + ": " + names[severity] + ": " + message);
+  return hycrt::printable(onOneLine(location) + ": " + names[severity] + ": " + onOneLine(message));
 }
 
 llvm::Error DiagnosticCollector::failure(ExitCode otherwise) const {

@@ -179,8 +179,9 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticCollec
   if (llvm::sys::fs::is_directory(status)) {
     llvm::sys::path::append(path, "config.json");
     if (!llvm::sys::fs::exists(path))
-      return usageError("'" + options.input +
-                        "' is a folder without a config.json; expected an .onnx file, .mlir text, or a model's folder");
+      return usageError(
+          "'" + options.input +
+          "' is a folder without a config.json; expected a file .onnx or .pt2, .mlir text, or a model's folder");
   }
   Expected<OwningOpRef<ModuleOp>> module = importModel(context, diagnostics, options, path, options.evaluates());
   if (!module)

@@ -45,6 +45,9 @@ static bool matches(StringRef pattern, StringRef name) {
   return pattern.drop_front(p).find_first_not_of('*') == StringRef::npos;
 }
 
+/// What a rule says, for messages: of what is long the beginning.
+static std::string shown(StringRef text) { return text.size() > 100 ? (text.take_front(100) + "…").str() : text.str(); }
+
 /// The attribute of `kind` ("sharding") that a rule spells, or null.
 static Attribute parseProperty(StringRef kind, StringRef text, MLIRContext *context) {
   // MLIR's parser recurses per bracket; no property has this many characters.
@@ -91,7 +94,8 @@ static Error applyRule(const PlanRule &rule, StringRef what, ArrayRef<StringRef>
       matched = true;
     }
   return matched ? Error::success()
-                 : makeError(ExitCode::Data, "plan: \"" + rule.match + "\" matches no " + what + " of the model");
+                 : makeError(ExitCode::Data,
+                             rule.place + ": \"" + shown(rule.match) + "\" matches no " + what + " of the model");
 }
 
 static dist::ShardingAttr parseSharding(StringRef text, MLIRContext *context) {
@@ -103,8 +107,8 @@ static Error applyRules(ArrayRef<PlanRule> rules, StringRef what, ArrayRef<Strin
   for (const PlanRule &rule : rules) {
     dist::ShardingAttr sharding = parseSharding(rule.value, known.context);
     if (!sharding || !known.splitsOnly(sharding))
-      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has sharding \"" + rule.value +
-                                           "\", expected one list of the axes " + known.listAxes() +
+      return makeError(ExitCode::Data, rule.place + ": \"" + shown(rule.match) + "\" has sharding \"" +
+                                           shown(rule.value) + "\", expected one list of the axes " + known.listAxes() +
                                            " a dimension, as in \"[{dp}, {}, {tp}]\"");
     if (Error error = applyRule(rule, what, names, [&](size_t index) { return set(index, sharding, rule); }))
       return error;
@@ -122,7 +126,7 @@ static Expected<dist::AxisListAttr> parseFlat(const PlanRule &rule, StringRef ke
     parsed = parseSharding(("[] flat " + text).str(), known.context);
   if (parsed && known.splitsOnly(parsed))
     return parsed.getFlat();
-  return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has " + key + " \"" + text +
+  return makeError(ExitCode::Data, rule.place + ": \"" + shown(rule.match) + "\" has " + key + " \"" + shown(text) +
                                        "\", expected the axes that it is flat over, as in \"{dp}\", or \"{}\"");
 }
 
@@ -148,8 +152,8 @@ static Expected<NamedAttribute> parseState(const StateProperty &property, const 
                                            const RuleContext &known) {
   Builder builder(known.context);
   auto refuse = [&](StringRef expected) {
-    return makeError(ExitCode::Data,
-                     "plan: \"" + rule.match + "\" has " + property.key + " \"" + text + "\", expected " + expected);
+    return makeError(ExitCode::Data, rule.place + ": \"" + shown(rule.match) + "\" has " + property.key + " \"" +
+                                         shown(text) + "\", expected " + expected);
   };
   switch (property.kind) {
   case StateProperty::Kind::Flat: {
@@ -216,7 +220,8 @@ Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
     return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
   auto setInput = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) -> Error {
     if (!sharding.getFlat().empty() || !rule.states.empty())
-      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" is an input, of which nothing is flat");
+      return makeError(ExitCode::Data,
+                       rule.place + ": \"" + shown(rule.match) + "\" is an input, of which nothing is flat");
     microbatch.setArgAttr(index, dist::kSharding, sharding);
     return Error::success();
   };
@@ -253,7 +258,8 @@ Error hyc::applyLifetimeRules(const PlanRules &rules, ModuleOp module) {
   for (const PlanRule &rule : rules.lifetimes) {
     auto lifetime = dyn_cast_or_null<dist::LifetimeAttr>(parseProperty("lifetime", rule.value, module.getContext()));
     if (!lifetime)
-      return makeError(ExitCode::Data, "plan: \"" + rule.match + "\" has lifetime \"" + rule.value +
+      return makeError(ExitCode::Data, rule.place + ": \"" + shown(rule.match) + "\" has lifetime \"" +
+                                           shown(rule.value) +
                                            "\", expected \"save\", \"save over {tp}\", \"offload\" or \"recompute\"");
     if (Error error = applyRule(rule, "forward op", ids, [&](size_t index) {
           setLifetime(ops[index], lifetime);
@@ -278,8 +284,8 @@ Error hyc::applyFormRules(const PlanRules &rules, ModuleOp module) {
   });
   for (const PlanRule &rule : rules.forms) {
     if (rule.value != "whole" && rule.value != "decomposed")
-      return makeError(ExitCode::Data,
-                       "plan: \"" + rule.match + "\" has form \"" + rule.value + "\", expected whole or decomposed");
+      return makeError(ExitCode::Data, rule.place + ": \"" + shown(rule.match) + "\" has form \"" + shown(rule.value) +
+                                           "\", expected whole or decomposed");
     if (Error error = applyRule(rule, "composite op", ids, [&](size_t index) {
           ops[index]->removeAttr("hyc.form");
           if (rule.value != "whole")

@@ -17,9 +17,9 @@
 using namespace llvm;
 using namespace hyc;
 
-/// A flag that is wrong is the user's to retype (64), a config the user's to mend (65).
+/// A flag that is wrong is the user's to retype (64), a config or a plan the user's to mend (65).
 template <typename T> static ExitCode codeFor(const Setting<T> &setting) {
-  return setting.getOrigin() == Origin::Config ? ExitCode::Data : ExitCode::Usage;
+  return isOfFile(setting.getOrigin()) ? ExitCode::Data : ExitCode::Usage;
 }
 
 /// `--tp`, or where the config says it.

@@ -79,6 +79,8 @@ static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef 
     return failure();
   if (type.empty())
     return reader.error() << "has no \"model_type\", expected \"gpt2\" or \"llama\" or \"qwen2\"", failure();
+  if (reader.has("quantization_config"))
+    return reader.wrong("quantization_config", "none: hyc starts from weights that are not quantized"), failure();
   return (type == "gpt2" ? readGpt2 : readLlama)(context, text, path);
 }
 

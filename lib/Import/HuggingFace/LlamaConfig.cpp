@@ -12,6 +12,11 @@ static LogicalResult readRope(ConfigReader &reader, LlamaConfig &config) {
   RopeParameters &rope = config.rope;
   if (failed(reader.readNumber("rope_theta", rope.theta, /*mayBeZero=*/false)))
     return failure();
+  for (StringRef key : {"rope_parameters", "rope_scaling"}) {
+    if (reader.has(key) && !reader.enter(key))
+      return reader.wrong(key, "an object");
+    reader.leave();
+  }
   if (!reader.enter("rope_parameters") && !reader.enter("rope_scaling"))
     return success();
   const StringRef types[] = {"default", "linear", "dynamic", "llama3", "yarn"};
@@ -59,15 +64,15 @@ static LogicalResult readTensorPlan(ConfigReader &reader, LlamaConfig &config) {
 /// What follows from several keys.
 static LogicalResult checkShapes(ConfigReader &reader, LlamaConfig &config) {
   if (config.headSize == 0 && config.width % config.heads != 0)
-    return reader.error() << "\"hidden_size\" is " << config.width << ", expected a multiple of "
-                          << "\"num_attention_heads\", which is " << config.heads << ", or a \"head_dim\"";
+    return reader.wrong("hidden_size", "a multiple of \"num_attention_heads\", which is " + Twine(config.heads) +
+                                           ", or a \"head_dim\"");
   if (config.headSize == 0)
     config.headSize = config.width / config.heads;
   if (config.headSize % 2 != 0)
-    return reader.error() << "\"head_dim\" is " << config.headSize << ", expected an even number: pairs are turned";
+    return reader.wrong("head_dim", "an even number, since pairs are turned, and no " + Twine(config.headSize));
   if (config.heads % config.keyHeads != 0)
-    return reader.error() << "\"num_attention_heads\" is " << config.heads << ", expected a multiple of "
-                          << "\"num_key_value_heads\", which is " << config.keyHeads;
+    return reader.wrong("num_attention_heads",
+                        "a multiple of \"num_key_value_heads\", which is " + Twine(config.keyHeads));
   return success();
 }
 

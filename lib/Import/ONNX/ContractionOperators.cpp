@@ -31,7 +31,9 @@ LogicalResult importMatMul(NodeImport &node) {
     return failure();
   ArrayRef<int64_t> a = node.shapeOf(0), b = node.shapeOf(1);
   auto mismatch = [&] {
-    return node.error() << "cannot multiply " << node.input(0).type << " and " << node.input(1).type;
+    return node.error()
+           << "cannot multiply " << node.input(0).type << " and " << node.input(1).type
+           << ", expected the last dimension of the first and the last but one of the second to be of one size";
   };
   if (a.empty() || b.empty() || a.size() > 20 || b.size() > 20)
     return mismatch();
@@ -86,7 +88,9 @@ LogicalResult importGemm(NodeImport &node) {
   bool transA = node.getInt("transA", 0) != 0, transB = node.getInt("transB", 0) != 0;
   ArrayRef<int64_t> a = node.shapeOf(0), b = node.shapeOf(1);
   if (a.size() != 2 || b.size() != 2 || a[transA ? 0 : 1] != b[transB ? 1 : 0])
-    return node.error() << "cannot multiply " << node.input(0).type << " and " << node.input(1).type;
+    return node.error() << "cannot multiply " << node.input(0).type << (transA ? " (transposed)" : "") << " and "
+                        << node.input(1).type << (transB ? " (transposed)" : "")
+                        << ", expected matrices of one inner size";
   Importer &importer = node.importer();
   std::string spec = std::string(transA ? "km," : "mk,") + (transB ? "nk" : "kn") + "->mn";
   Value result = emitEinsum(importer, spec, node.value(0), node.value(1));
@@ -99,7 +103,7 @@ LogicalResult importGemm(NodeImport &node) {
     std::optional<HostTensor::Shape> shape = broadcastShapes(node.shapeOf(2), type.getShape());
     if (!shape || ArrayRef<int64_t>(*shape) != type.getShape() ||
         node.input(2).type.getElementType() != type.getElementType())
-      return node.error() << "adds " << node.input(2).type << " to " << type;
+      return node.error() << "adds " << node.input(2).type << " to " << type << ", expected what repeats to its shape";
     std::optional<Binding> added = importer.broadcast(node.input(2), type.getShape());
     result = importer.emit<AddOp>(result, scaled(importer, importer.materialise(*added), beta));
   }
@@ -135,6 +139,12 @@ std::optional<Equation> parseEquation(NodeImport &node, std::string text) {
     most = std::max(most, hidden.back());
   }
   if (!good || most > 9)
+    return std::nullopt;
+  auto isSpelt = [](llvm::StringRef part) {
+    auto [before, after] = part.split("...");
+    return llvm::all_of(before, llvm::isAlpha) && llvm::all_of(after, llvm::isAlpha);
+  };
+  if (!llvm::all_of(parts, isSpelt) || !isSpelt(right))
     return std::nullopt;
   for (auto [part, count] : llvm::zip_equal(parts, hidden))
     equation.operands.push_back(expand(part, count));
@@ -188,7 +198,10 @@ LogicalResult importEinsum(NodeImport &node) {
     if (!node.has(i) || node.input(i).type.getElementType() != node.input(0).type.getElementType())
       return node.error() << "contracts tensors of different element types";
   Expansion e(node);
-  auto mismatch = [&] { e.fail("has the equation '" + text + "', which does not fit its operands"); };
+  auto mismatch = [&] {
+    e.fail("has the equation '" + text + "', expected a letter for each dimension of its " +
+           std::to_string(node.inputCount()) + " operands, as in \"bij,bjk->bik\"");
+  };
   if (!equation)
     mismatch();
   Binding all;

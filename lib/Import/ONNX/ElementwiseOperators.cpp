@@ -347,10 +347,12 @@ LogicalResult importConvertTo(NodeImport &node, Type to) {
 }
 
 LogicalResult importCast(NodeImport &node) {
+  if (!node.hasAttribute("to"))
+    return node.error() << "has no attribute 'to', expected the data type to convert to";
   int64_t to = node.getInt("to", 0);
   Type type = OnnxFile::getElementType(node.importer().getContext(), static_cast<int32_t>(to));
   if (!type)
-    return node.error() << "converts to the unsupported data type " << to;
+    return node.error() << "converts to " << OnnxFile::describeDataType(to);
   return importConvertTo(node, type);
 }
 

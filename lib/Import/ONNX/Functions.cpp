@@ -90,9 +90,10 @@ bool Inliner::expand(const onnxfile::Node &call, const onnxfile::Function &funct
     return false;
   }
   if (call.input_size() > function.input_size() || call.output_size() > function.output_size()) {
-    emitError(loc) << "node \"" << call.name() << "\" calls function \"" << function.name() << "\" with "
-                   << call.input_size() << " inputs and " << call.output_size() << " results, expected at most "
-                   << function.input_size() << " and " << function.output_size();
+    emitError(loc) << "node \"" << (call.name().empty() && call.output_size() ? call.output(0) : call.name())
+                   << "\" calls function \"" << function.name() << "\" with " << call.input_size() << " inputs and "
+                   << call.output_size() << " results, expected at most " << function.input_size() << " and "
+                   << function.output_size();
     return false;
   }
   std::string prefix = (call.output_size() ? call.output(0) : call.name()) + "/";

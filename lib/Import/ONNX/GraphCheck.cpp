@@ -114,11 +114,27 @@ static LogicalResult sortNodes(const OnnxFile &file, const llvm::StringMap<int> 
   return emitError(file.getLoc()) << "the graph has a cycle among " << cycle;
 }
 
+/// An attribute that is given twice has no one value.
+static LogicalResult checkAttributes(const OnnxFile &file) {
+  bool good = true;
+  for (const onnxfile::Node &node : file.getGraph().node()) {
+    llvm::StringSet<> names;
+    for (const onnxfile::Attribute &attribute : node.attribute())
+      if (!names.insert(attribute.name()).second) {
+        good = false;
+        emitError(file.getLoc()) << describe(node) << " has the attribute '" << attribute.name()
+                                 << "' twice, expected once";
+      }
+  }
+  return success(good);
+}
+
 LogicalResult hyc::onnx::checkGraph(const OnnxFile &file, llvm::SmallVectorImpl<int> &order) {
   const onnxfile::Graph &graph = file.getGraph();
   bool good = succeeded(checkOperators(file));
   Definitions definitions = collectDefinitions(file);
   good &= definitions.good;
+  good &= succeeded(checkAttributes(file));
   llvm::StringSet<> reported;
   auto checkUse = [&](const std::string &name, const std::string &user) {
     if (name.empty() || definitions.by.count(name) || !reported.insert(name).second)

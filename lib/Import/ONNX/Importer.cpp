@@ -73,13 +73,14 @@ std::optional<int64_t> Importer::bindDimension(const onnxfile::Value &input, int
 
 RankedTensorType Importer::importType(const onnxfile::Value &input) {
   if (!input.type().has_tensor() || !input.type().tensor().has_shape()) {
-    emitError(file.getLoc()) << "input \"" << input.name() << "\" is not a tensor of known rank";
+    emitError(file.getLoc()) << "input \"" << input.name()
+                             << "\" is not a tensor of known rank, expected a type with a shape";
     return {};
   }
   Type elementType = OnnxFile::getElementType(getContext(), input.type().tensor().element_type());
   if (!elementType) {
-    emitError(file.getLoc()) << "input \"" << input.name() << "\" has the unsupported data type "
-                             << input.type().tensor().element_type();
+    emitError(file.getLoc()) << "input \"" << input.name() << "\" is of "
+                             << OnnxFile::describeDataType(input.type().tensor().element_type());
     return {};
   }
   llvm::SmallVector<int64_t> shape;

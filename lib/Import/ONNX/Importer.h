@@ -204,6 +204,9 @@ private:
   bool isNewest = false;    // written by an expansion
 };
 
+/// "[2, -1]", for diagnostics; of many the first.
+std::string describeList(llvm::ArrayRef<int64_t> values);
+
 /// How one operator is imported, and what that relies on.
 struct Operator {
   using Import = mlir::LogicalResult (*)(NodeImport &node);

@@ -34,7 +34,7 @@ LogicalResult importSlice(NodeImport &node) {
   for (auto [start, end, axis, step] : llvm::zip(*starts, *ends, *axes, *steps)) {
     int64_t size = result.type.getDimSize(axis);
     if (step == 0 || step == std::numeric_limits<int64_t>::min())
-      return node.error() << "steps by " << step;
+      return node.error() << "steps by " << step << ", expected a step forward or back";
     // Counted from the end where negative, then clamped; a backward slice may end before the first element.
     auto clamp = [&](int64_t position, int64_t low, int64_t high) {
       return std::clamp(position < 0 ? (position < -size ? low : position + size) : position, low, high);
@@ -73,7 +73,8 @@ std::optional<HostTensor> normalizeIndices(NodeImport &node, const HostTensor &i
     return HostElement::ofInteger(e[0].integer < 0 ? e[0].integer + size : e[0].integer);
   });
   if (!result || !good) {
-    node.error() << "takes element " << outside << " of a dimension of size " << size;
+    node.error() << "takes element " << outside << " of a dimension of size " << size << ", expected " << -size
+                 << " to " << size - 1;
     return std::nullopt;
   }
   return result;
@@ -219,7 +220,8 @@ LogicalResult importRange(NodeImport &node) {
   double step = real ? bounds[2].real : static_cast<double>(bounds[2].integer);
   double count = std::max(0.0, std::ceil(distance / step));
   if (!(count <= static_cast<double>(HostTensor::kMaxStored)))
-    return node.error() << "counts further than " << HostTensor::kMaxStored << " numbers, or by 0";
+    return node.error() << "counts " << count << " numbers, expected at most " << HostTensor::kMaxStored
+                        << ", by a step other than 0";
   return finishConstant(
       node, HostTensor::range(node.input(0).type.getElementType(), bounds[0], bounds[2], static_cast<int64_t>(count)));
 }

@@ -10,6 +10,13 @@ using llvm::StringRef;
 // Attribute types, by the format's numbers.
 enum AttributeType { kFloat = 1, kInt = 2, kString = 3, kInts = 7 };
 
+/// What the format calls a type of attributes.
+static std::string nameOfType(int type) {
+  static const char *const names[] = {"no type", "FLOAT",  "INT",  "STRING", "TENSOR",
+                                      "GRAPH",   "FLOATS", "INTS", "STRINGS"};
+  return type >= 0 && type < 9 ? names[type] : "unknown type " + std::to_string(type);
+}
+
 NodeImport::NodeImport(Importer &importer, const onnxfile::Node &node)
     : owner(importer), node(node), errorsBefore(importer.countErrors()) {}
 
@@ -50,7 +57,8 @@ const onnxfile::Attribute *NodeImport::findOf(StringRef name, int type) {
   const onnxfile::Attribute *attribute = find(name);
   if (!attribute || attribute->type() == type)
     return attribute;
-  error() << "has attribute '" << name << "' of type " << attribute->type() << ", expected type " << type;
+  error() << "has attribute '" << name << "' of type " << nameOfType(attribute->type()) << ", expected "
+          << nameOfType(type);
   attributeError = true;
   return nullptr;
 }
@@ -108,6 +116,14 @@ LogicalResult Operator::operator()(NodeImport &node) const {
   if (node.importer().countErrors() == before)
     node.error() << "cannot be imported with inputs of types " << node.describeInputs();
   return failure();
+}
+
+std::string hyc::onnx::describeList(ArrayRef<int64_t> values) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::interleaveComma(values.take_front(32), stream << "[");
+  stream << (values.size() > 32 ? ", …]" : "]");
+  return text;
 }
 
 std::string NodeImport::describeInputs() const {

@@ -32,7 +32,8 @@ Binding alongChannels(Expansion &e, const Binding &vector, const Binding &x) {
   llvm::SmallVector<int64_t> shape(x.type.getRank(), 1);
   shape[1] = x.type.getDimSize(1);
   if (vector.type.getNumElements() != shape[1]) {
-    e.fail("has a vector over channels of another size than the channels");
+    e.fail("has a vector of " + std::to_string(vector.type.getNumElements()) +
+           " elements, expected one for each of the " + std::to_string(shape[1]) + " channels");
     return {};
   }
   return e.reshape(vector, shape);

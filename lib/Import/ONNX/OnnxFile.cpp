@@ -172,6 +172,17 @@ bool OnnxFile::checkNames() const {
   return good;
 }
 
+std::string OnnxFile::describeDataType(int64_t dataType) {
+  static const std::pair<int64_t, const char *> names[] = {
+      {0, "UNDEFINED"},       {8, "STRING"},      {14, "COMPLEX64"},      {15, "COMPLEX128"}, {17, "FLOAT8E4M3FN"},
+      {18, "FLOAT8E4M3FNUZ"}, {19, "FLOAT8E5M2"}, {20, "FLOAT8E5M2FNUZ"}, {21, "UINT4"},      {22, "INT4"}};
+  std::string text = "data type " + std::to_string(dataType);
+  for (auto [number, name] : names)
+    if (number == dataType)
+      text += std::string(" (") + name + ")";
+  return text + ", expected FLOAT, DOUBLE, FLOAT16, BFLOAT16, BOOL, or integers of 8 to 64 bits";
+}
+
 Type OnnxFile::getElementType(MLIRContext *context, int32_t dataType) {
   Builder builder(context);
   switch (dataType) {
@@ -230,7 +241,7 @@ bool OnnxFile::checkTensor(const onnxfile::Tensor &tensor, const InitializerByte
   auto fail = [&] { return emitError(loc) << "tensor \"" << tensor.name() << "\" "; };
   Type type = getElementType(context, tensor.data_type());
   if (!type)
-    return fail() << "has the unsupported data type " << tensor.data_type(), false;
+    return fail() << "is of " << describeDataType(tensor.data_type()), false;
   for (int64_t size : tensor.dims())
     if (size < 0)
       return fail() << "has a dimension of size " << size << ", expected none below 0", false;

@@ -43,6 +43,8 @@ public:
 
   /// The element type of a data_type number, or null.
   static mlir::Type getElementType(mlir::MLIRContext *context, int32_t dataType);
+  /// A data type that hyc does not support, and those that it does: "data type 8 (STRING), expected …".
+  static std::string describeDataType(int64_t dataType);
 
   /// Where the values of the main graph's `index`-th initializer are stored; null where they are written out in a way
   /// that cannot be referred to (read them with `readInitializer`).

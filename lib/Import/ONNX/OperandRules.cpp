@@ -12,11 +12,14 @@ std::string describeInput(int index, const OperandRule &rule) {
 }
 
 std::string describeRanks(const OperandRule &rule) {
+  auto counted = [](int64_t count) { return std::to_string(count) + (count == 1 ? " dimension" : " dimensions"); };
   if (rule.leastRank == rule.mostRank)
-    return std::to_string(rule.leastRank);
+    return counted(rule.leastRank);
   if (rule.mostRank == OperandRule::kAnyRank)
-    return "at least " + std::to_string(rule.leastRank);
-  return std::to_string(rule.leastRank) + " to " + std::to_string(rule.mostRank);
+    return "at least " + counted(rule.leastRank);
+  if (rule.leastRank == 0)
+    return "at most " + counted(rule.mostRank);
+  return std::to_string(rule.leastRank) + " to " + counted(rule.mostRank);
 }
 
 bool hasElements(Type type, OperandRule::Elements wanted) {
@@ -48,7 +51,7 @@ bool checkTensor(NodeImport &node, int index, const OperandRule &rule) {
   if (rule.isOne && type.getNumElements() != 1)
     return fail() << "expected one number", false;
   if (type.getRank() < rule.leastRank || type.getRank() > rule.mostRank)
-    return fail() << "expected " << describeRanks(rule) << " dimensions", false;
+    return fail() << "expected " << describeRanks(rule), false;
   bool mayBeEmpty = rule.empty == OperandRule::Empty::Always ||
                     (rule.empty == OperandRule::Empty::Constant && binding.constant.has_value());
   if (!mayBeEmpty && type.getNumElements() == 0)
@@ -81,7 +84,7 @@ bool hyc::onnx::checkOperands(NodeImport &node, const OperandRules &operands) {
       least = i + 1;
   if (given < least || (given > known && !operands.repeatsLast)) {
     bool isExact = least == known && !operands.repeatsLast;
-    node.error() << "has " << given << " inputs, expected "
+    node.error() << "has " << given << (given == 1 ? " input" : " inputs") << ", expected "
                  << (isExact         ? ""
                      : given < least ? "at least "
                                      : "at most ")

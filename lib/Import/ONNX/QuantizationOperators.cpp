@@ -15,7 +15,8 @@ Binding along(Expansion &e, const Binding &vector, const Binding &x, int64_t axi
     return e.ok() ? e.reshape(vector, {}) : Binding();
   llvm::SmallVector<int64_t> shape(x.type.getRank(), 1);
   if (axis < 0 || axis >= x.type.getRank() || vector.type.getNumElements() != x.type.getDimSize(axis)) {
-    e.fail("has scales of another number than the dimension that they are for");
+    e.fail("has " + std::to_string(vector.type.getNumElements()) + " scales or zero points along dimension " +
+           std::to_string(axis) + ", expected one for each of its elements");
     return {};
   }
   shape[axis] = vector.type.getNumElements();
@@ -152,7 +153,7 @@ void hyc::onnx::addQuantizationOperators(OperatorTable &table) {
       {tensor("x"), tensor("y_scale").ranks(0, 1), tensor("y_zero_point").ranks(0, 1).optional()}};
   table["DequantizeLinear"] = {
       importDequantizeLinear,
-      {tensor("x"), tensor("x_scale").real().ranks(0, 1), tensor("x_zero_point").ranks(0, 1).optional()}};
+      {tensor("x").integer(), tensor("x_scale").real().ranks(0, 1), tensor("x_zero_point").ranks(0, 1).optional()}};
   table["DynamicQuantizeLinear"] = {importDynamicQuantizeLinear, {tensor("x").real()}};
   table["MatMulInteger"] = {importMatMulInteger,
                             {tensor("A").integer().ranks(1), tensor("B").integer().ranks(1),

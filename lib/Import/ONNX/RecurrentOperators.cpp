@@ -9,6 +9,8 @@ using namespace mlir;
 using llvm::StringRef;
 
 namespace {
+constexpr int64_t kMostSteps = 4096;
+
 /// What all three kinds share: x (T,B,I), weights of each direction (G·H, I) and (G·H, H).
 class Layer {
 public:
@@ -63,9 +65,23 @@ bool Layer::read() {
   auto agree = [&](RankedTensorType type, int64_t last) {
     return type.getDimSize(0) == directions && type.getDimSize(1) == gates * hidden && type.getDimSize(2) == last;
   };
-  if (!agree(weights, x.getShape().back()) || !agree(recurrent, hidden) || steps < 1 || steps > 4096) {
-    node.error() << "runs over " << x << " with " << weights << " and " << recurrent << " in " << directions
-                 << " directions, which do not agree";
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
+    node.error() << "has the direction '" << direction << "', expected forward, reverse or bidirectional";
+    return false;
+  }
+  if (int64_t given = node.getInt("hidden_size", hidden); given != hidden && !node.failed()) {
+    node.error() << "has the hidden size " << given << ", expected " << hidden << " as its weights " << recurrent
+                 << " have it";
+    return false;
+  }
+  if (steps < 1 || steps > kMostSteps) {
+    node.error() << "runs over " << steps << " steps, expected 1 to " << kMostSteps << ": hyc writes each of them out";
+    return false;
+  }
+  if (!agree(weights, x.getShape().back()) || !agree(recurrent, hidden)) {
+    node.error() << "runs over " << x << " with " << weights << " and " << recurrent << ", expected weights of "
+                 << directions << " × " << gates * hidden << " × " << x.getShape().back() << " and " << directions
+                 << " × " << gates * hidden << " × " << hidden;
     return false;
   }
   // Sequences of different lengths would need a mask; equal ones are the whole.

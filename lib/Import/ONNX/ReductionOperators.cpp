@@ -195,7 +195,7 @@ std::optional<Value> getNormVector(NodeImport &node, int index, RankedTensorType
   if (node.input(index).type.getNumElements() != width ||
       node.input(index).type.getElementType() != rows.getElementType()) {
     node.error() << "normalizes " << width << " elements of " << rows.getElementType() << " with "
-                 << node.input(index).type;
+                 << node.input(index).type << ", expected as many of that type";
     return std::nullopt;
   }
   std::optional<Binding> vector = importer.reshape(node.input(index), {width});

@@ -168,7 +168,8 @@ std::optional<llvm::SmallVector<Axis>> getAxes(NodeImport &node, RankedTensorTyp
   }
   if (good)
     return axes;
-  node.error() << "resizes " << x << " to sizes that are not countable, or of another number of dimensions";
+  node.error() << "resizes " << x << " by " << values->size() << (bySize ? " sizes" : " scales") << " along "
+               << dims->size() << " dimensions, expected one for each, that makes it 1 to 1048575 long";
   return std::nullopt;
 }
 

@@ -27,6 +27,19 @@ Binding positions(Expansion &e, NodeImport &node, const Binding &indices, int64_
   return e.where(e("Less", {wide, e.integer(0)}), e.add(wide, e.integer(size)), wide);
 }
 
+/// The same for indices that have to be within [-size, size): those that are known are held to it here, what is
+/// computed where it is used.
+Binding positionsWithin(Expansion &e, NodeImport &node, const Binding &indices, int64_t size) {
+  if (e.ok() && indices.constant)
+    for (int64_t i = 0; i < indices.constant->getNumElements(); ++i)
+      if (int64_t index = indices.constant->atFlat(i).integer; index < -size || index >= size) {
+        e.fail("takes element " + std::to_string(index) + " of a dimension of size " + std::to_string(size) +
+               ", expected " + std::to_string(-size) + " to " + std::to_string(size - 1));
+        return {};
+      }
+  return positions(e, node, indices, size);
+}
+
 Binding gather(Expansion &e, NodeImport &node, Binding data, Binding indices, int64_t dim, int64_t batch) {
   return e.emit([&] {
     Importer &importer = node.importer();
@@ -77,7 +90,7 @@ LogicalResult importGatherElements(NodeImport &node) {
     return failure();
   auto swap = swapWithLast(*axis, data.getRank());
   Binding part = firstElements(e, node, node.input(0), indices.getShape(), *axis);
-  Binding at = e.transpose(positions(e, node, node.input(1), data.getDimSize(*axis)), swap);
+  Binding at = e.transpose(positionsWithin(e, node, node.input(1), data.getDimSize(*axis)), swap);
   int64_t last = data.getRank() - 1;
   return e.finish(e.transpose(gather(e, node, e.transpose(part, swap), at, last, last), swap));
 }
@@ -127,11 +140,12 @@ LogicalResult importScatterElements(NodeImport &node) {
   if (!axis || !form || !checkElementwise(node, data.type, indices.type, *axis))
     return failure();
   if (updates.type.getShape() != indices.type.getShape() || updates.type.getElementType() != data.type.getElementType())
-    return node.error() << "puts " << updates.type << " into " << data.type << " by " << indices.type;
+    return node.error() << "puts " << updates.type << " into " << data.type << " by " << indices.type
+                        << ", expected updates of the indices' shape and the data's element type";
   auto swap = swapWithLast(*axis, data.type.getRank());
   int64_t last = data.type.getRank() - 1, size = data.type.getDimSize(*axis);
   Binding part = firstElements(e, node, data, indices.type.getShape(), *axis);
-  Binding at = e.transpose(positions(e, node, indices, size), swap);
+  Binding at = e.transpose(positionsWithin(e, node, indices, size), swap);
   Binding joined = joinScattered(e, node, *form, e.transpose(part, swap), at, e.transpose(updates, swap), last, last);
   Binding result = e.transpose(joined, swap);
   if (!e.ok() || result.type == data.type)
@@ -155,17 +169,22 @@ LogicalResult importScatterElements(NodeImport &node) {
 //===----------------------------------------------------------------------===//
 
 /// One number for each tuple (the last dimension of `indices`), row-major in the dimensions that it picks from.
+/// What is beyond its own dimension must not be an element of another: it becomes -1, which is none.
 Binding linearIndices(Expansion &e, NodeImport &node, const Binding &indices, ArrayRef<int64_t> sizes) {
   int64_t last = indices.type.getRank() - 1;
-  Binding all;
+  Binding all, isWithin;
   for (auto [i, size] : llvm::enumerate(sizes)) {
     Binding whole = indices;
     Binding one = *node.importer().slice(whole, last, i, 1, 1);
     llvm::SmallVector<int64_t> shape(indices.type.getShape().drop_back());
-    Binding at = positions(e, node, e.reshape(one, shape), size);
+    Binding at = positionsWithin(e, node, e.reshape(one, shape), size);
+    if (sizes.size() == 1 || !e.ok())
+      return at;
+    Binding fits = e("And", {e("Not", {e("Less", {at, e.integer(0)})}), e("Less", {at, e.integer(size)})});
+    isWithin = i == 0 ? fits : e("And", {isWithin, fits});
     all = i == 0 ? at : e.add(e.mul(all, e.integer(size)), at);
   }
-  return all;
+  return e.where(isWithin, all, e.integer(-1));
 }
 
 struct Tuples {
@@ -178,7 +197,9 @@ std::optional<Tuples> getTuples(NodeImport &node, RankedTensorType data, RankedT
   tuples.depth = indices.getRank() > 0 ? indices.getShape().back() : 0;
   if (batch < 0 || indices.getRank() <= batch || tuples.depth < 1 || batch + tuples.depth > data.getRank() ||
       data.getShape().take_front(batch) != indices.getShape().take_front(batch)) {
-    node.error() << "takes elements of " << data << " by " << indices << " with " << batch << " batch dimensions";
+    node.error() << "takes elements of " << data << " by " << indices << " with " << batch
+                 << " batch dimensions, expected a last dimension of at most " << data.getRank() - batch
+                 << " places, after batch dimensions that both have";
     return std::nullopt;
   }
   tuples.merged.assign(data.getShape().begin(), data.getShape().begin() + batch);
@@ -202,7 +223,7 @@ LogicalResult hyc::onnx::importRunningGatherND(NodeImport &node) {
 
 LogicalResult hyc::onnx::importRunningGather(NodeImport &node, int64_t axis) {
   Expansion e(node);
-  Binding at = positions(e, node, node.input(1), node.shapeOf(0)[axis]);
+  Binding at = positionsWithin(e, node, node.input(1), node.shapeOf(0)[axis]);
   return e.finish(gather(e, node, node.input(0), at, axis, 0));
 }
 
@@ -240,6 +261,7 @@ LogicalResult importTopK(NodeImport &node) {
   }
   if (!axis || count < 0 || count > x.type.getDimSize(*axis))
     return axis ? node.error() << "takes " << count << " elements along dimension " << *axis << " of " << x.type
+                               << ", expected 0 to " << x.type.getDimSize(*axis)
                 : failure();
   auto swap = swapWithLast(*axis, x.type.getRank());
   int64_t last = x.type.getRank() - 1;
@@ -282,7 +304,8 @@ LogicalResult importOneHot(NodeImport &node) {
   int64_t depth = depthTensor->isReal() ? static_cast<int64_t>(element.real) : element.integer;
   std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", -1), indices.type.getRank() + 1);
   if (!axis || depth < 1 || values.type.getNumElements() != 2)
-    return node.error() << "marks one of " << depth << " elements with values " << values.type;
+    return node.error() << "marks one of " << depth << " elements with values " << values.type
+                        << ", expected at least one element, two values, and an axis of the result";
   Binding at = e("Unsqueeze", {positions(e, node, indices, depth), e.integers({*axis})});
   Binding isOne = e("Equal", {e.iota(depth, *axis, indices.type.getRank() + 1), at});
   auto one = [&](int64_t i) { return e.ok() ? e.reshape(*node.importer().slice(values, 0, i, 1, 1), {}) : Binding(); };
@@ -303,12 +326,15 @@ LogicalResult importTile(NodeImport &node) {
   Binding x = node.input(0);
   std::optional<llvm::SmallVector<int64_t>> repeats = node.integers(1);
   if (!repeats || static_cast<int64_t>(repeats->size()) != x.type.getRank())
-    return repeats ? node.error() << "repeats " << x.type << " along " << repeats->size() << " dimensions" : failure();
+    return repeats ? node.error() << "repeats " << x.type << " along " << repeats->size()
+                                  << " dimensions, expected each of its " << x.type.getRank()
+                   : failure();
   llvm::SmallVector<int64_t> split, repeated, shape;
   for (auto [size, times] : llvm::zip_equal(x.type.getShape(), *repeats)) {
     int64_t total = 0;
     if (times < 0 || llvm::MulOverflow(size, times, total))
-      return node.error() << "repeats a dimension " << times << " times";
+      return node.error() << "repeats a dimension of size " << size << " " << times
+                          << " times, expected a result that 63 bits can count, and none negative";
     split.append({1, size});
     repeated.append({times, size});
     shape.push_back(total);
@@ -386,7 +412,9 @@ LogicalResult importPad(NodeImport &node) {
   if (axes)
     axes = node.normalizeAxes(*axes, x.type.getRank());
   if (!axes || pads->size() != 2 * axes->size())
-    return axes ? node.error() << "has " << pads->size() << " pads for " << axes->size() << " dimensions" : failure();
+    return axes ? node.error() << "has " << pads->size() << " pads for " << axes->size()
+                               << " dimensions, expected two for each"
+                : failure();
   std::string mode = node.getString("mode", "constant");
   if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap")
     return node.error() << "has the mode '" << mode << "', expected constant, edge, reflect or wrap";
@@ -394,7 +422,8 @@ LogicalResult importPad(NodeImport &node) {
   for (auto [i, dim] : llvm::enumerate(*axes)) {
     int64_t low = (*pads)[i], high = (*pads)[axes->size() + i];
     if (std::abs(low) > (1 << 24) || std::abs(high) > (1 << 24))
-      return node.error() << "pads dimension " << dim << " by " << low << " and " << high;
+      return node.error() << "pads dimension " << dim << " by " << low << " and " << high
+                          << ", expected at most 16777216 elements on each side";
     if (mode == "constant")
       x = padConstant(e, node, x, dim, low, high, value);
     else if ((low || high) && x.type.getDimSize(dim) == 0)
@@ -475,7 +504,9 @@ LogicalResult importDepthToSpace(NodeImport &node) {
   bool toSpace = node.opType() == "DepthToSpace", columnFirst = node.getString("mode", "DCR") == "CRD";
   if (s.size() != 4 || block < 1 || block > 1 << 15 ||
       (toSpace ? s[1] % (block * block) != 0 : s[2] % block != 0 || s[3] % block != 0))
-    return node.error() << "exchanges channels and space of " << x.type << " in blocks of " << block;
+    return node.error() << "exchanges channels and space of " << x.type << " in blocks of " << block
+                        << (toSpace ? ", expected blocks of 1 to 32768 whose square divides the channels"
+                                    : ", expected blocks of 1 to 32768 that divide both sides");
   if (toSpace) {
     int64_t channels = s[1] / (block * block);
     Binding split = columnFirst ? e.reshape(x, {s[0], channels, block, block, s[2], s[3]})

@@ -83,10 +83,8 @@ LogicalResult importReshape(NodeImport &node) {
   bool zeroCopies = node.getInt("allowzero", 0) == 0;
   int64_t known = 1, open = -1, count = *countElements(from);
   auto mismatch = [&]() -> LogicalResult {
-    InFlightDiagnostic diagnostic = node.error() << "cannot give " << node.input(0).type << " the shape [";
-    llvm::interleaveComma(*wanted, diagnostic);
-    diagnostic << "]";
-    return failure();
+    return node.error() << "cannot give " << node.input(0).type << " the shape " << describeList(*wanted)
+                        << ": expected " << count << " elements, with at most one size -1 that follows from the others";
   };
   for (auto [index, size] : llvm::enumerate(shape)) {
     if (size == 0 && zeroCopies) {
@@ -150,7 +148,7 @@ LogicalResult importSqueeze(NodeImport &node) {
 
 LogicalResult importUnsqueeze(NodeImport &node) {
   if (!hasAxes(node))
-    return node.error() << "names no dimensions to add";
+    return node.error() << "names no dimensions to add, expected its axes";
   std::optional<llvm::SmallVector<int64_t>> axes = getAxes(node);
   if (axes)
     axes = node.normalizeAxes(*axes, node.shapeOf(0).size() + axes->size());
@@ -171,7 +169,8 @@ LogicalResult importTranspose(NodeImport &node) {
   llvm::SmallVector<int64_t> sorted(*permutation);
   llvm::sort(sorted);
   if (!llvm::equal(sorted, llvm::seq<int64_t>(0, tensorRank)))
-    return node.error() << "has a 'perm' that does not name each of the " << tensorRank << " dimensions once";
+    return node.error() << "has the 'perm' " << describeList(*permutation) << ", expected each of the " << tensorRank
+                        << " dimensions once";
   return node.finish(node.importer().transpose(node.input(0), *permutation));
 }
 
@@ -181,11 +180,14 @@ LogicalResult importExpand(NodeImport &node) {
     return failure();
   std::optional<HostTensor::Shape> shape = broadcastShapes(node.shapeOf(0), *target);
   if (!shape || !countElements(*shape))
-    return node.error() << "cannot repeat " << node.input(0).type << " to the shape that it is given";
+    return node.error() << "cannot repeat " << node.input(0).type << " to the shape " << describeList(*target)
+                        << ": expected the same size or 1 on either side, and a result that 63 bits can count";
   return node.finish(node.importer().broadcast(node.input(0), *shape));
 }
 
 LogicalResult importConcat(NodeImport &node) {
+  if (node.opset() >= 4 && !node.hasAttribute("axis"))
+    return node.error() << "has no attribute 'axis', expected the dimension along which it joins";
   std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", 0), node.shapeOf(0).size());
   if (!axis)
     return failure();
@@ -201,7 +203,7 @@ LogicalResult importConcat(NodeImport &node) {
     }
     if (!sameRank || expected != actual || node.input(i).type.getElementType() != node.input(0).type.getElementType())
       return node.error() << "joins " << node.input(0).type << " and " << node.input(i).type << " along dimension "
-                          << *axis;
+                          << *axis << ", expected the same sizes in all others, and one element type";
     operands.push_back(node.input(i));
   }
   // What is empty adds nothing.
@@ -227,7 +229,8 @@ std::optional<llvm::SmallVector<int64_t>> getSplitSizes(NodeImport &node, int64_
   for (int64_t part : sizes)
     good &= part >= 0 && !llvm::AddOverflow(sum, part, sum);
   if (!good || sum != size) {
-    node.error() << "splits a dimension of size " << size << " into parts that add up to another size";
+    node.error() << "splits a dimension of size " << size << " into parts of " << describeList(sizes)
+                 << ", expected sizes that add up to it";
     return std::nullopt;
   }
   return sizes;
@@ -310,7 +313,8 @@ LogicalResult importSequenceAt(NodeImport &node) {
   int64_t size = sequence.size();
   int64_t index = position->getNumElements() == 1 && !position->isReal() ? position->atFlat(0).integer : size;
   if (index < -size || index >= size)
-    return node.error() << "takes tensor " << index << " of a list of " << size;
+    return node.error() << "takes tensor " << index << " of a list of " << size << ", expected " << -size << " to "
+                        << size - 1;
   return node.finish(sequence[index < 0 ? index + size : index]);
 }
 } // namespace

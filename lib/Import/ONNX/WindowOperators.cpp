@@ -29,8 +29,8 @@ std::optional<llvm::SmallVector<int64_t>> getList(NodeImport &node, llvm::String
   bool good = list->size() == count && llvm::all_of(*list, [](int64_t value) { return value >= 0 && value < 1 << 30; });
   if (good)
     return list;
-  node.error() << "has an attribute '" << name << "' of " << list->size() << " numbers, expected " << count
-               << ", none negative";
+  node.error() << "has the attribute '" << name << "' " << describeList(*list) << ", expected " << count
+               << " numbers, none negative and each below 2^30";
   return std::nullopt;
 }
 
@@ -40,7 +40,8 @@ std::optional<Windows> getWindows(NodeImport &node, ArrayRef<int64_t> size) {
   std::optional<llvm::SmallVector<int64_t>> kernel = node.getInts("kernel_shape");
   windows.size.assign(size.begin(), size.end());
   if (kernel && ArrayRef<int64_t>(*kernel) != size) {
-    node.error() << "has a 'kernel_shape' that is not that of its weights";
+    node.error() << "has the 'kernel_shape' " << describeList(*kernel) << ", expected " << describeList(size)
+                 << " as its weights have it";
     return std::nullopt;
   }
   auto strides = getList(node, "strides", spatial, 1), dilations = getList(node, "dilations", spatial, 1);
@@ -59,10 +60,19 @@ std::optional<Windows> getWindows(NodeImport &node, ArrayRef<int64_t> size) {
   return windows;
 }
 
+bool checkPadding(NodeImport &node, llvm::StringRef automatic) {
+  if (llvm::is_contained({"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}, automatic))
+    return true;
+  node.error() << "has the 'auto_pad' '" << automatic << "', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID";
+  return false;
+}
+
 /// How many positions there are, after what `auto_pad` asks for. `ceil` counts windows that reach past the end, but
 /// none that begins there.
 bool settlePositions(NodeImport &node, Windows &w, ArrayRef<int64_t> input, bool ceil) {
   std::string automatic = node.getString("auto_pad", "NOTSET");
+  if (!checkPadding(node, automatic))
+    return false;
   for (size_t d = 0; d < input.size(); ++d) {
     if (input[d] > kLargestExtent) {
       node.error() << "slides over a dimension of size " << input[d] << ", expected at most " << kLargestExtent;
@@ -119,7 +129,8 @@ Binding withBias(Expansion &e, const Binding &y, const Binding &bias) {
   llvm::SmallVector<int64_t> shape(y.type.getRank(), 1);
   shape[1] = y.type.getDimSize(1);
   if (bias.type.getNumElements() != shape[1]) {
-    e.fail("adds a bias of another size than there are channels");
+    e.fail("adds a bias of " + std::to_string(bias.type.getNumElements()) + " elements, expected one for each of the " +
+           std::to_string(shape[1]) + " channels");
     return {};
   }
   return e.add(y, e.reshape(bias, shape));
@@ -138,7 +149,10 @@ LogicalResult importConv(NodeImport &node) {
   if (!checkSpatial(node, x) || w.getRank() != x.getRank() || w.getElementType() != x.getElementType() ||
       !isa<FloatType>(x.getElementType()) || groups < 1 || w.getDimSize(1) * groups != x.getDimSize(1) ||
       w.getDimSize(0) % groups != 0)
-    return node.error() << "convolves " << x << " with " << w << " in " << groups << " groups";
+    return node.error()
+           << "convolves " << x << " with " << w << " in " << groups
+           << " groups, expected one floating-point type, as many dimensions, filters that the groups divide, "
+              "and filters of the channels of one group";
   std::optional<Windows> windows = getWindows(node, w.getShape().drop_front(2));
   if (!windows || !settlePositions(node, *windows, x.getShape().drop_front(2), /*ceil=*/false))
     return failure();
@@ -190,7 +204,10 @@ LogicalResult importConvTranspose(NodeImport &node) {
   if (!checkSpatial(node, y) || w.getRank() != y.getRank() || w.getElementType() != y.getElementType() ||
       !isa<FloatType>(y.getElementType()) || groups < 1 || w.getDimSize(0) != y.getDimSize(1) ||
       w.getDimSize(0) % groups != 0)
-    return node.error() << "convolves " << y << " with " << w << " in " << groups << " groups";
+    return node.error()
+           << "convolves " << y << " with " << w << " in " << groups
+           << " groups, expected one floating-point type, as many dimensions, and as many filters as channels, "
+              "which the groups divide";
   std::optional<Windows> windows = getWindows(node, w.getShape().drop_front(2));
   llvm::SmallVector<int64_t> size;
   if (!windows || !settleTransposed(node, *windows, y.getShape().drop_front(2), size))

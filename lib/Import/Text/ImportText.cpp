@@ -38,7 +38,12 @@ public:
 
   LogicalResult scan() {
     for (at = 0; at < text.size(); ++at) {
-      if (skipString() || skipComment())
+      if (skipString()) {
+        if (nulAt != StringRef::npos)
+          return error(nulAt) << "NUL character in a string";
+        continue;
+      }
+      if (skipComment())
         continue;
       if (failed(followAlias()) || failed(countNesting()) || failed(checkSizes()) || failed(checkAffine()))
         return failure();
@@ -59,8 +64,10 @@ private:
       return false;
     size_t begin = at;
     for (++at; at < text.size() && text[at] != '"' && text[at] != '\n'; ++at)
-      if (text[at] == '\\')
+      if (text[at] == '\\') {
+        nulAt = text.drop_front(at + 1).starts_with("00") ? std::min(nulAt, at) : nulAt;
         ++at;
+      }
     alias.characters += at - begin;
     return true;
   }
@@ -176,8 +183,9 @@ private:
   std::optional<size_t> affineBegins;
   unsigned affineDepth = 0;
   llvm::StringMap<Alias> aliases;
-  StringRef defined; ///< the alias whose definition this is; empty elsewhere
-  Alias alias;       ///< of that, so far
+  size_t nulAt = StringRef::npos; ///< the first NUL that a string spells
+  StringRef defined;              ///< the alias whose definition this is; empty elsewhere
+  Alias alias;                    ///< of that, so far
   size_t valueBegins = 0;
 };
 } // namespace

@@ -165,9 +165,11 @@ Error ProgramReader::readStoredTensor(StringRef folder, const JsonValue::Member 
   std::optional<int64_t> bytes = denseBytes(tensor.meta);
   if (!bytes)
     return fail("tensor '" + name + "' does not lie in row-major order; call .contiguous() on it before exporting");
-  int64_t begin = 0;
-  if (tensor.meta.offset < 0 || llvm::MulOverflow(tensor.meta.offset, byteCount(tensor.meta.type), begin) ||
-      static_cast<uint64_t>(begin) > record->second.bytes ||
+  int64_t begin = 0, element = byteCount(tensor.meta.type);
+  if (tensor.meta.offset < 0 || tensor.meta.offset > INT64_MAX / std::max<int64_t>(element, 1))
+    return fail("tensor '" + name + "' begins at element " + Twine(tensor.meta.offset) + " of '" + path +
+                "', which has " + Twine(record->second.bytes) + " bytes");
+  if (llvm::MulOverflow(tensor.meta.offset, element, begin) || static_cast<uint64_t>(begin) > record->second.bytes ||
       static_cast<uint64_t>(*bytes) > record->second.bytes - static_cast<uint64_t>(begin))
     return fail("tensor '" + name + "' needs " + Twine(*bytes) + " bytes at offset " + Twine(begin) + " of '" + path +
                 "', which has " + Twine(record->second.bytes));
@@ -427,7 +429,10 @@ Error ProgramReader::inlineGraph(const Node &call, int depth) {
 Error ProgramReader::readNodes(const JsonValue &graph, std::shared_ptr<const NameMap> names, int depth) {
   if (Error error = readValues(graph, names.get()))
     return error;
-  for (const JsonValue &json : arrayOf(graph, "nodes")) {
+  const JsonValue *nodes = graph.get("nodes");
+  if (!nodes || !nodes->getArray())
+    return fail("the graph has no list of nodes");
+  for (const JsonValue &json : *nodes->getArray()) {
     Node node;
     node.inGraph = names;
     node.keepsGradient = keepsGradient;

@@ -167,10 +167,14 @@ template <> LogicalResult FunctionLowering::lower(VocabLossOp op) {
   SmallVector<Value> outs;
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
-  call(op, "vocab_loss", outs,
-       {denseBufferOf(op.getMax()), denseBufferOf(op.getSumExp()), denseBufferOf(op.getPicked()),
-        denseBufferOf(op.getLabels())},
-       named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
+  rank::CallOp loss = call(op, "vocab_loss", outs,
+                           {denseBufferOf(op.getMax()), denseBufferOf(op.getSumExp()), denseBufferOf(op.getPicked()),
+                            denseBufferOf(op.getLabels())},
+                           named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
+  // Each rank has its part of the vocabulary, and knows the whole of it where it sums up.
+  for (Operation *user : op.getLabels().getUsers())
+    if (auto sum = dyn_cast<VocabSumExpOp>(user))
+      boundIndices(loss, op.getLabels(), "labels", static_cast<int64_t>(sum.getVocabulary()));
   return success();
 }
 

@@ -39,13 +39,23 @@ void FileDescriptor::reset(int fd) {
   fd_ = fd;
 }
 
+namespace {
+
+const char* kindOf(mode_t mode) {
+  return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+}  // namespace
+
 Result<FileDescriptor> openForReading(const std::string& path) {
   // Non-blocking, so that a FIFO is refused and not waited for.
   FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.isOpen()) return errnoError("cannot open '" + path + "'", errno);
   struct stat info;
   if (fstat(file.get(), &info) != 0) return errnoError("cannot examine '" + path + "'", errno);
-  if (!S_ISREG(info.st_mode)) return ioError("'" + path + "' is not a regular file");
+  if (!S_ISREG(info.st_mode)) {
+    return dataError("'" + path + "' is " + kindOf(info.st_mode) + ", expected a regular file");
+  }
   return file;
 }
 

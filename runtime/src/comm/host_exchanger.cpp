@@ -151,7 +151,7 @@ Status HostExchanger::waitUntil(const std::vector<int>& peers, const Patience::W
   }
   patience_.begin();
   Status status = waitUntilReady(peers, wait, ready);
-  patience_.end();
+  if (status.ok()) patience_.end();  // else others are to see what it has waited for
   return status;
 }
 

@@ -122,8 +122,17 @@ int64_t Patience::delayMs() const {
       attendance_.missing.empty() || !std::all_of(attendance_.missing.begin(), attendance_.missing.end(),
                                                   [this](int rank) { return waitsItself(rank); });
   if (!isDirect) return 2 * kSecondsLaterMs;
-  const bool isFirst = attendance_.arrived.empty() || attendance_.arrived.front() == self_;
-  return isFirst ? 0 : kSecondsLaterMs;
+  return isFirstToSpeak() ? 0 : kSecondsLaterMs;
+}
+
+// Of all that wait for the same rank, in whichever exchange.
+bool Patience::isFirstToSpeak() const {
+  if (attendance_.missing.empty()) return attendance_.arrived.empty() || attendance_.arrived.front() == self_;
+  for (int rank = 0; rank < self_; ++rank) {
+    const int waitsFor = transport_.signs(rank).waitsFor.load(std::memory_order_acquire) - 1;
+    if (waitsFor == attendance_.missing.front() && waitsItself(rank)) return false;
+  }
+  return true;
 }
 
 // "all_reduce 'x' (…) for rank 3 (pp 0, dp 1, tp 1), which is stopped …; arrived: ranks 0, 1, 2"

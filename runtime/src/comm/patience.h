@@ -5,7 +5,7 @@
 // which the waiting process is stopped itself, so that a job may be suspended as a whole. After --exchange-timeout the
 // wait is over, with a line that names the missing ranks, how they are, and who has come; peers hear it as this rank's
 // last words. Who waits for the rank that is missing says so at once; who only waits for another that waits comes
-// later, and so do all but the first that has come to an exchange, so that one line tells of it.
+// later, and so do all but the first of those who wait for the same rank, so that one line tells of it.
 #ifndef HYCRT_SRC_COMM_PATIENCE_H_
 #define HYCRT_SRC_COMM_PATIENCE_H_
 
@@ -55,6 +55,7 @@ class Patience {
   void follow();
   uint64_t sumOfMoves() const;
   int64_t delayMs() const;
+  bool isFirstToSpeak() const;
   void tell(const Wait& wait);
   std::string sentence(const Wait& wait) const;
   std::vector<int> whomToBlame() const;

@@ -79,7 +79,11 @@ class DirectoryReader {
       return wrong(name, "data_offsets should be two numbers");
     }
     const uint64_t begin = (*offsets)[0].get<uint64_t>(), end = (*offsets)[1].get<uint64_t>();
-    if (begin > end || end > static_cast<uint64_t>(fileBytes_ - dataBegin)) return wrong(name, "lies outside the file");
+    const uint64_t dataBytes = static_cast<uint64_t>(fileBytes_ - dataBegin);
+    if (begin > end || end > dataBytes) {
+      return wrong(name, "lies from byte " + std::to_string(begin) + " to " + std::to_string(end) +
+                             " of the data, which has " + std::to_string(dataBytes) + " bytes");
+    }
     entry->begin = dataBegin + static_cast<int64_t>(begin);
     entry->bytes = static_cast<int64_t>(end - begin);
     const int64_t expected = byteCount(entry->shape, entry->dtype);

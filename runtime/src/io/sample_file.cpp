@@ -110,7 +110,7 @@ Status SampleFile::check(const TensorDirectory& directory, const InputDesc& inpu
   }
   if (count_ >= 0 && wanted.front() != count_) {
     return dataError("'" + path_ + "': " + input.name + " has " + std::to_string(wanted.front()) +
-                     " samples, but another input " + std::to_string(count_));
+                     " samples, expected " + std::to_string(count_) + " as the inputs before it have");
   }
   count_ = wanted.front();
   tensors_[input.name] = entry;

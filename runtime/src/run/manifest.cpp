@@ -275,7 +275,9 @@ Result<Manifest> parseManifest(std::string_view text, const std::string& folder)
 
 Result<Manifest> readManifest(const std::string& folder) {
   Result<std::string> text = readWholeFile(folder + "/manifest.json", kMaxManifestBytes);
-  if (!text.ok()) return text.status();
+  if (!text.ok()) {
+    return Status(text.status().code(), text.status().message() + "; expected in a folder that hyc-compile wrote");
+  }
   Result<Manifest> manifest = parseManifest(*text, folder);
   if (manifest.ok()) HYCRT_RETURN_IF_ERROR(readMadeFiles(&*manifest));
   return manifest;

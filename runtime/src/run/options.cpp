@@ -246,6 +246,13 @@ Status unknownArgument(const CLI::App& app, const std::vector<std::string>& rest
   return usageError("unexpected argument '" + rest.front() + "'; --help tells what is expected");
 }
 
+std::string describe(const CLI::ParseError& error) {
+  const std::string what = error.what(), name = what.substr(0, what.find(':'));
+  if (what.find(": At Most 1 required") != std::string::npos) return name + " is given more than once, expected once";
+  if (what.find(": 1 required") != std::string::npos) return name + " has no value, expected one behind it";
+  return what;
+}
+
 }  // namespace
 
 Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, CommandLine kind) {
@@ -264,7 +271,7 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
   } catch (const CLI::ParseError& error) {
     // An unknown option may be why something else seems to be missing: it is the better thing to name.
     if (!app.remaining().empty()) return unknownArgument(app, app.remaining());
-    return usageError(error.what());
+    return usageError(describe(error));
   }
   std::vector<std::string> rest = app.remaining();
   rest.erase(std::remove(rest.begin(), rest.end(), "--"), rest.end());  // what follows it has been taken

@@ -187,7 +187,7 @@ TEST(Config, NamesUnknownKeysWithTheNearestKnownOne) {
 
 TEST(Config, LocatesWrongTypes) {
   EXPECT_EQ(applyText("{\"train_batch_size\": \"64\"}"),
-            "65 ds.json:1:22: train_batch_size is \"64\", expected an integer from 1 to 1e+12, or \"auto\"");
+            "65 ds.json:1:22: train_batch_size is \"64\", expected an integer from 1 to 1000000000000, or \"auto\"");
   EXPECT_EQ(applyText("{\"fp16\": {\"enabled\": 1}}"),
             "65 ds.json:1:22: fp16.enabled is 1, expected true or false, or \"auto\"");
   EXPECT_EQ(applyText("{\"optimizer\": {\"params\": {\"betas\": [0.9]}}}"),

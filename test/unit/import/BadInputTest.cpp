@@ -319,7 +319,7 @@ TEST(Node, with_too_few_inputs_is_refused) {
   model.input("x", kF32, {2});
   model.node("Add", {"x"}, {"y"});
   model.output("y");
-  expectError(importModel(model), {"\"y\" (Add)", "1 inputs", "expected 2"});
+  expectError(importModel(model), {"\"y\" (Add)", "1 input,", "expected 2"});
 }
 
 TEST(Node, that_leaves_out_a_needed_input_is_refused) {

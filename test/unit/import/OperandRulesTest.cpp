@@ -114,8 +114,7 @@ void expectRefusal(llvm::StringRef key, const OperandRules &rules, size_t change
 TEST(OperandRules, tell_what_has_too_few_dimensions) {
   forEachRule([](llvm::StringRef key, const OperandRules &rules, size_t changed, const OperandRule &rule) {
     if (rule.leastRank > 0)
-      expectRefusal(key, rules, changed, "dimensions",
-                    [&](Input &input) { input.shape.assign(rule.leastRank - 1, 2); });
+      expectRefusal(key, rules, changed, "dimension", [&](Input &input) { input.shape.assign(rule.leastRank - 1, 2); });
   });
 }
 
@@ -147,7 +146,7 @@ TEST(OperandRules, tell_what_is_one_too_many) {
     model.input("x", kF32, {2});
     addNode(model, entry.first(), std::vector<std::string>(rules.rules.size() + 1, "x"));
     model.output("y");
-    expectError(importModel(model), {"has " + std::to_string(rules.rules.size() + 1) + " inputs, expected"});
+    expectError(importModel(model), {"has " + std::to_string(rules.rules.size() + 1) + " input", ", expected"});
   }
 }
 

@@ -1,0 +1,2 @@
+# A config.json of 20 MB of empty lists.
+print('{"model_type": [' + '[],' * 7000000 + '[]]}')

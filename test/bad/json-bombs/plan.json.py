@@ -1,0 +1,2 @@
+# A plan of 12 MB of empty lists.
+print('{"cuts":[' + '[],' * 4000000 + '[]]}')

@@ -1,0 +1,2 @@
+# 5000 brackets.
+print('(' * 5000, end="")

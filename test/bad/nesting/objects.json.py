@@ -1,0 +1,2 @@
+# A config.json of 100,000 objects in objects.
+print('{"a":' * 100000, end="")

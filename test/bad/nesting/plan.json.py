@@ -1,0 +1,2 @@
+# A plan of 5000 lists in lists.
+print('[' * 5000, end="")

@@ -1,0 +1,2 @@
+# 5000 modules in modules.
+print('module {' * 5000 + '}' * 5000)

@@ -1,0 +1,2 @@
+# A pattern of 100,000 brackets.
+print('{"pipeline": {"partition": "type:' + 100000 * '(' + '"}}')
