@@ -36,9 +36,12 @@ endforeach()
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 
 if(HYC_SANITIZE)
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined>
-                      $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
-  add_link_options(-fsanitize=address,undefined)
+  # At -O2 a generated dialect takes the compiler 3 GB and an hour.
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
+  foreach(flag IN ITEMS -fsanitize=${HYC_SANITIZE} -fno-sanitize-recover=all -fno-sanitize=vptr,null,object-size -fno-omit-frame-pointer)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:${flag}>)
+  endforeach()
+  add_link_options(-fsanitize=${HYC_SANITIZE})
 endif()
 
 if(HYC_FUZZERS_ONLY)

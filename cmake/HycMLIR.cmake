@@ -95,10 +95,10 @@ function(add_hyc_library name)
   endif()
 endfunction()
 
-# hyc_generated_sources(sources…): what is mostly TableGen's work is not what fuzzing looks at, and instrumented would take
+# hyc_generated_sources(sources…): what is mostly TableGen's work is not what fuzzing and sanitizers look at, and instrumented would take
 # minutes a file.
 function(hyc_generated_sources)
-  if(HYC_FUZZERS_ONLY)
+  if(HYC_FUZZERS_ONLY OR HYC_SANITIZE)
     set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "-fno-sanitize=all;-O0;-g0")
   endif()
 endfunction()

@@ -20,7 +20,7 @@ uint64_t IoQueue::start(IoOperation operation, std::byte* memory, int64_t bytes,
 
 bool IoQueue::isDone(uint64_t sequence) {
   const Transfer& transfer = at(sequence);
-  return failure_ || closed_ || transfer.sequence != sequence || transfer.done == transfer.bytes;
+  return (failure_ && underWay_ == 0) || closed_ || transfer.sequence != sequence || transfer.done == transfer.bytes;
 }
 
 bool IoQueue::waitFor(uint64_t transfer, double seconds) {
@@ -62,6 +62,7 @@ std::optional<IoPiece> IoQueue::takeLocked() {
       transfer->operation, transfer->memory + transfer->taken,      bytes, transfer->offset + transfer->taken,
       transfer->sequence,  faults_.next(transfer->operation, bytes)};
   transfer->taken += bytes;
+  ++underWay_;
   return piece;
 }
 
@@ -81,13 +82,15 @@ void IoQueue::complete(const IoPiece& piece) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Transfer& transfer = at(piece.transfer);
   transfer.done += piece.bytes;
+  --underWay_;
   noteProgress();
-  if (transfer.done == transfer.bytes) progress_.notify_all();
+  if (transfer.done == transfer.bytes || failure_) progress_.notify_all();
 }
 
 void IoQueue::fail(const IoPiece& piece, int error) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_) failure_ = IoFailure{piece.operation, piece.bytes, piece.offset, error};
+  --underWay_;
   progress_.notify_all();
 }
 

@@ -40,7 +40,8 @@ class IoQueue {
   // Sequence number, from 1. Blocks while as many transfers as there is room for are not complete.
   uint64_t start(IoOperation operation, std::byte* memory, int64_t bytes, int64_t offset);
 
-  // Whether the transfer (or the whole queue, by failing) is done; waits at most `seconds`.
+  // Whether the transfer (or the whole queue, by failing) is done; waits at most `seconds`. After a failure it is done
+  // when nothing is under way any more, in anybody's memory.
   bool waitFor(uint64_t transfer, double seconds);
   int64_t bytesLeft(uint64_t transfer);
   std::optional<IoFailure> failure();
@@ -48,6 +49,7 @@ class IoQueue {
   // For engines. tryTake: nothing if there is none now. take: waits for one; nothing once the queue is closed.
   std::optional<IoPiece> tryTake();
   std::optional<IoPiece> take();
+  // Of every piece that was taken, once.
   void complete(const IoPiece& piece);
   void fail(const IoPiece& piece, int error);
   // What was not taken never will be.
@@ -77,6 +79,7 @@ class IoQueue {
   uint64_t last_ = 0;            // sequence of the newest transfer
   uint64_t cursor_[2] = {1, 1};  // by operation: everything before has been taken
   IoOperation turn_ = IoOperation::kRead;
+  int64_t underWay_ = 0;  // pieces that engines have taken and not told the end of
   bool closed_ = false;
   std::optional<IoFailure> failure_;
   const int64_t pieceBytes_;

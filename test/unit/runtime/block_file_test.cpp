@@ -211,6 +211,18 @@ TEST_P(BlockFileUnderEngine, CompletesShortTransfers) {
   EXPECT_TRUE(same);
 }
 
+// The caller may free its memory then; the pieces beside the one that failed are slow.
+TEST_P(BlockFileUnderEngine, ReturnsAFailureWhenNothingIsUnderWayInMemory) {
+  const ScopedFault injected("3:read:0:EIO,3:read:0:delay=20,*:read:1:delay=60,*:read:2:delay=60,*:read:3:delay=60");
+  const std::unique_ptr<BlockFile> file = create();
+  const Blocks written(kFileBytes, 7), read(kFileBytes);
+  ASSERT_TRUE(file->wait(file->startWrite(written.data(), kFileBytes, 0)).ok());
+  EXPECT_EQ(file->wait(file->startRead(read.data(), kFileBytes, 0)).exitCode(), 74);
+  const std::vector<std::byte> then(read.data(), read.data() + kFileBytes);
+  usleep(100000);
+  EXPECT_EQ(std::memcmp(then.data(), read.data(), kFileBytes), 0);
+}
+
 TEST_P(BlockFileUnderEngine, NamesThePlaceOfAReadThatFailed) {
   expectFailure("3:read:2:EIO", "cannot read 16384 bytes at offset 32768 of ");
   expectFailure("*:read:2:EIO", "Input/output error");
