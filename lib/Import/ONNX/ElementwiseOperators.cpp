@@ -171,13 +171,18 @@ LogicalResult importPow(NodeImport &node) {
 
 using UnaryFold = double (*)(double);
 
-template <typename OpTy, UnaryFold Fold> LogicalResult importUnary(NodeImport &node) {
+/// `FoldIntegers` where a double does not hold them.
+template <typename OpTy, UnaryFold Fold, int64_t (*FoldIntegers)(int64_t) = nullptr>
+LogicalResult importUnary(NodeImport &node) {
   llvm::SmallVector<Binding> operands{node.input(0)};
   Type type = operands[0].type.getElementType();
   bool real = isa<FloatType>(type);
   auto fold = [real](ArrayRef<HostElement> e) {
-    return real ? HostElement::ofReal(Fold(e[0].real))
-                : HostElement::ofInteger(static_cast<int64_t>(Fold(static_cast<double>(e[0].integer))));
+    if (real)
+      return HostElement::ofReal(Fold(e[0].real));
+    if constexpr (FoldIntegers != nullptr)
+      return HostElement::ofInteger(FoldIntegers(e[0].integer));
+    return HostElement::ofInteger(static_cast<int64_t>(Fold(static_cast<double>(e[0].integer))));
   };
   return importElementwise(node, operands, type, fold, [](Importer &importer, RankedTensorType, ArrayRef<Value> v) {
     return importer.emit<OpTy>(v[0]);
@@ -185,6 +190,9 @@ template <typename OpTy, UnaryFold Fold> LogicalResult importUnary(NodeImport &n
 }
 
 double negate(double x) { return -x; }
+/// The least integer stays what it is, as it does in two's complement.
+int64_t negateInteger(int64_t x) { return static_cast<int64_t>(-static_cast<uint64_t>(x)); }
+int64_t absoluteInteger(int64_t x) { return x < 0 ? negateInteger(x) : x; }
 double absolute(double x) { return std::fabs(x); }
 double exponential(double x) { return std::exp(x); }
 double logarithm(double x) { return std::log(x); }
@@ -450,8 +458,8 @@ void hyc::onnx::addElementwiseOperators(OperatorTable &table) {
   table["Xor"] = {importCompare<ComparePredicate::ne>, twoBooleans};
   table["Not"] = {importNot, {tensor("X").boolean().orEmptyConstant()}};
   table["Mod"] = {importMod, two};
-  table["Neg"] = {importUnary<NegOp, negate>, {tensor("X").orEmptyConstant()}};
-  table["Abs"] = {importUnary<AbsOp, absolute>, {tensor("X").orEmptyConstant()}};
+  table["Neg"] = {importUnary<NegOp, negate, negateInteger>, {tensor("X").orEmptyConstant()}};
+  table["Abs"] = {importUnary<AbsOp, absolute, absoluteInteger>, {tensor("X").orEmptyConstant()}};
   table["Exp"] = {importUnary<ExpOp, exponential>, real};
   table["Log"] = {importUnary<LogOp, logarithm>, real};
   table["Sqrt"] = {importUnary<SqrtOp, squareRoot>, real};

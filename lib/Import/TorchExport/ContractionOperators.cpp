@@ -1,4 +1,4 @@
-// Products, reductions, norms and attention. What ONNX has no operator for is written out; the passes of phase 1 put it
+// Products, layer norms and attention. What ONNX has no operator for is written out; the passes of phase 1 put it
 // together again.
 #include "Translator.h"
 
@@ -25,14 +25,37 @@ void addedProduct(NodeTranslation &node) {
                         {{}, {{"alpha", node.number("alpha", 1)}, {"beta", node.number("beta", 1)}}}));
 }
 
-template <const char *Type> void reduce(NodeTranslation &node) {
-  std::vector<Name> inputs{node.operand("self", node.resultMeta().type)};
-  if (node.has("dim"))
-    if (std::vector<int64_t> dims = node.integers("dim"); !dims.empty())
-      inputs.push_back(node.constant(dims));
-  node.finish(node.emit(Type, inputs, {{{"keepdims", node.boolean("keepdim", false)}}}));
+/// A product as its letters say; torch allows spaces and leaves out what is added up.
+void einsum(NodeTranslation &node) {
+  std::string equation;
+  for (char c : node.text("equation", ""))
+    if (c != ' ')
+      equation += c;
+  node.finish(node.emit("Einsum", node.tensors("tensors"), {{}, {}, {}, {{"equation", equation}}}));
 }
-constexpr char kSum[] = "ReduceSum", kMean[] = "ReduceMean", kMax[] = "ReduceMax", kMin[] = "ReduceMin";
+
+Name scaled(NodeTranslation &node, const Name &value, double factor) {
+  return factor == 1 ? value : node.emit("Mul", {value, node.constant(node.resultMeta().type, factor)});
+}
+
+/// beta · self + alpha · a · b; where beta is 0, self has no part, whatever is in it.
+template <const char *A, const char *B> void addedProductOf(NodeTranslation &node) {
+  Name product = scaled(node, node.emit("MatMul", {node.tensor(A), node.tensor(B)}), node.number("alpha", 1));
+  double beta = node.number("beta", 1);
+  node.finish(beta == 0 ? product : node.emit("Add", {scaled(node, node.tensor("self"), beta), product}));
+}
+constexpr char kBatch1[] = "batch1", kBatch2[] = "batch2", kMat[] = "mat", kVec[] = "vec";
+
+template <const char *Other> void productWith(NodeTranslation &node) {
+  node.finish(node.emit("MatMul", {node.tensor("self"), node.tensor(Other)}));
+}
+constexpr char kTensor[] = "tensor";
+
+/// Every element of one vector times every one of the other.
+void outer(NodeTranslation &node) {
+  Name column = node.emit("Unsqueeze", {node.tensor("self"), node.constant({1})});
+  node.finish(node.emit("Mul", {column, node.tensor("vec2")}));
+}
 
 void softmax(NodeTranslation &node) {
   int64_t dim = node.dimension("dim", node.tensorRank("self"));
@@ -115,14 +138,15 @@ void hyc::torchexport::addContraction(TranslationTable &table) {
   table["aten.bmm.default"] = product;
   table["aten.linear.default"] = linear;
   table["aten.addmm.default"] = addedProduct;
-  table["aten.sum.default"] = reduce<kSum>;
-  table["aten.sum.dim_IntList"] = reduce<kSum>;
-  table["aten.mean.default"] = reduce<kMean>;
-  table["aten.mean.dim"] = reduce<kMean>;
-  table["aten.amax.default"] = reduce<kMax>;
-  table["aten.amin.default"] = reduce<kMin>;
+  table["aten.einsum.default"] = einsum;
+  table["aten.baddbmm.default"] = addedProductOf<kBatch1, kBatch2>;
+  table["aten.addmv.default"] = addedProductOf<kMat, kVec>;
+  table["aten.mv.default"] = productWith<kVec>;
+  table["aten.dot.default"] = productWith<kTensor>;
+  table["aten.outer.default"] = outer;
   table["aten.softmax.int"] = softmax;
   table["aten._softmax.default"] = softmax;
   table["aten.layer_norm.default"] = layerNorm;
+  table["aten.native_layer_norm.default"] = layerNorm; // results 1 and 2 are for torch's own backward
   table["aten.scaled_dot_product_attention.default"] = attention;
 }

@@ -17,7 +17,9 @@ std::vector<int64_t> pairOf(NodeTranslation &node, const char *name, int64_t oth
 /// Whether windows tile the image: each element is in just one.
 bool tilesImage(NodeTranslation &node) {
   std::vector<int64_t> window{node.sizeOf("weight", 2), node.sizeOf("weight", 3)};
-  return pairOf(node, "stride", 1) == window && pairOf(node, "padding", 0) == std::vector<int64_t>{0, 0} &&
+  bool isPadded = node.isText("padding") ? node.text("padding", "") != "valid"
+                                         : pairOf(node, "padding", 0) != std::vector<int64_t>{0, 0};
+  return pairOf(node, "stride", 1) == window && !isPadded &&
          pairOf(node, "dilation", 1) == std::vector<int64_t>{1, 1} && node.integer("groups", 1) == 1 &&
          !node.boolean("transposed", false) && node.sizeOf("input", 2) % window[0] == 0 &&
          node.sizeOf("input", 3) % window[1] == 0;
@@ -56,24 +58,50 @@ std::vector<int64_t> onBothSides(std::vector<int64_t> padding) {
   return padding;
 }
 
-void windows(NodeTranslation &node) {
+/// A convolution's padding: numbers, or "valid", or "same", which keeps sizes and has the odd one at the end.
+std::vector<int64_t> paddingOf(NodeTranslation &node, int64_t dims) {
+  if (!node.isText("padding"))
+    return onBothSides(perDimension(node, "padding", dims, 0));
+  std::vector<int64_t> padding(2 * dims, 0), dilation = perDimension(node, "dilation", dims, 1);
+  for (int64_t dim = 0; dim < dims && node.text("padding", "") == "same"; ++dim) {
+    int64_t all = dilation[dim] * (node.sizeOf("weight", dim + 2) - 1);
+    padding[dim] = all / 2;
+    padding[dims + dim] = all - all / 2;
+  }
+  return padding;
+}
+
+/// An image without a sample's dimension gets one of size 1.
+Name asSamples(NodeTranslation &node, const char *image, bool hasNone) {
+  Name value = node.tensor(image);
+  return hasNone ? node.emit("Unsqueeze", {value, node.constant({0})}) : value;
+}
+
+void finishSamples(NodeTranslation &node, const Name &value, bool hadNone, size_t index = 0) {
+  node.finish(hadNone ? node.emit("Squeeze", {value, node.constant({0})}) : value, index);
+}
+
+void windowsOf(NodeTranslation &node, bool turned) {
   int64_t dims = node.tensorRank("weight") - 2;
-  bool turned = node.boolean("transposed", false);
+  const bool isAlone = node.tensorRank("input") == dims + 1;
   Attributes attributes{{{"group", node.integer("groups", 1)}},
                         {},
                         {{"strides", perDimension(node, "stride", dims, 1)},
-                         {"pads", onBothSides(perDimension(node, "padding", dims, 0))},
+                         {"pads", paddingOf(node, dims)},
                          {"dilations", perDimension(node, "dilation", dims, 1)}}};
   if (turned)
     attributes.lists.push_back({"output_padding", perDimension(node, "output_padding", dims, 0)});
-  std::vector<Name> inputs{node.tensor("input"), node.tensor("weight")};
+  std::vector<Name> inputs{asSamples(node, "input", isAlone), node.tensor("weight")};
   if (node.has("bias"))
     inputs.push_back(node.tensor("bias"));
-  node.finish(node.emit(turned ? "ConvTranspose" : "Conv", inputs, attributes));
+  finishSamples(node, node.emit(turned ? "ConvTranspose" : "Conv", inputs, attributes), isAlone);
 }
 
+void windows(NodeTranslation &node) { windowsOf(node, node.boolean("transposed", false)); }
+void transposedWindows(NodeTranslation &node) { windowsOf(node, true); }
+
 void convolution(NodeTranslation &node) {
-  if (node.tensorRank("weight") == 4 && tilesImage(node))
+  if (node.tensorRank("weight") == 4 && node.tensorRank("input") == 4 && tilesImage(node))
     patches(node);
   else if (!node.failed())
     windows(node);
@@ -93,22 +121,45 @@ Attributes poolingAttributes(NodeTranslation &node, int64_t dims) {
 template <int Dims> void maxPool(NodeTranslation &node) {
   Attributes attributes = poolingAttributes(node, Dims);
   attributes.lists.push_back({"dilations", perDimension(node, "dilation", Dims, 1)});
-  node.finish(node.emit("MaxPool", {node.tensor("self")}, attributes));
+  const bool isAlone = node.tensorRank("self") == Dims + 1;
+  Name self = asSamples(node, "self", isAlone);
+  if (node.resultCount() == 1) {
+    finishSamples(node, node.emit("MaxPool", {self}, attributes), isAlone);
+    return;
+  }
+  // Positions are counted over all samples and channels in ONNX, over one image in torch.
+  std::vector<Name> results = node.emitAll("MaxPool", {self}, attributes, 2);
+  double image = 1;
+  for (int64_t dim = node.tensorRank("self") - Dims; dim < node.tensorRank("self"); ++dim)
+    image *= static_cast<double>(node.sizeOf("self", dim));
+  finishSamples(node, results[0], isAlone);
+  finishSamples(node, node.emit("Mod", {results[1], node.constant(ScalarType::I64, image)}), isAlone, 1);
 }
 
 template <int Dims> void averagePool(NodeTranslation &node) {
-  if (node.has("divisor_override")) {
-    node.error() << "divides its sums by another number than that of the elements, which hyc does not read";
+  Attributes attributes = poolingAttributes(node, Dims);
+  const bool isAlone = node.tensorRank("self") == Dims + 1, isDivided = node.has("divisor_override");
+  if (isDivided && node.boolean("ceil_mode", false)) {
+    node.error()
+        << "divides its sums by another number than that of the elements, in windows that may reach beyond the "
+           "padding (ceil_mode), which hyc does not read";
     return;
   }
-  Attributes attributes = poolingAttributes(node, Dims);
-  attributes.integers.push_back({"count_include_pad", node.boolean("count_include_pad", true)});
-  node.finish(node.emit("AveragePool", {node.tensor("self")}, attributes));
+  attributes.integers.push_back({"count_include_pad", isDivided || node.boolean("count_include_pad", true)});
+  Name result = node.emit("AveragePool", {asSamples(node, "self", isAlone)}, attributes);
+  if (isDivided) {
+    double elements = 1;
+    for (int64_t size : perDimension(node, "kernel_size", Dims, 1))
+      elements *= static_cast<double>(size);
+    result =
+        node.emit("Mul", {result, node.constant(node.resultMeta().type, elements / node.number("divisor_override"))});
+  }
+  finishSamples(node, result, isAlone);
 }
 
 /// Windows of equal size, of which there are as many as the result has elements.
 template <int Dims> void adaptiveAveragePool(NodeTranslation &node) {
-  std::vector<int64_t> sizes = node.integers("output_size"), window;
+  std::vector<int64_t> sizes = perDimension(node, "output_size", Dims, 1), window;
   for (size_t dim = 0; dim < sizes.size() && !node.failed(); ++dim) {
     int64_t whole = node.sizeOf("self", node.tensorRank("self") - Dims + static_cast<int64_t>(dim));
     if (sizes[dim] < 1 || whole % sizes[dim] != 0) {
@@ -118,19 +169,32 @@ template <int Dims> void adaptiveAveragePool(NodeTranslation &node) {
     }
     window.push_back(whole / sizes[dim]);
   }
-  node.finish(
-      node.emit("AveragePool", {node.tensor("self")}, {{}, {}, {{"kernel_shape", window}, {"strides", window}}}));
+  if (node.failed())
+    return;
+  const bool isAlone = node.tensorRank("self") == Dims + 1;
+  Attributes attributes{{}, {}, {{"kernel_shape", window}, {"strides", window}}};
+  finishSamples(node, node.emit("AveragePool", {asSamples(node, "self", isAlone)}, attributes), isAlone);
 }
 } // namespace
 
 void hyc::torchexport::addConvolution(TranslationTable &table) {
   table["aten.conv2d.default"] = convolution;
   table["aten.convolution.default"] = convolution;
-  table["aten.conv1d.default"] = windows;
-  table["aten.conv3d.default"] = windows;
+  table["aten.conv2d.padding"] = convolution;
+  for (const char *overload : {"default", "padding"}) {
+    table[std::string("aten.conv1d.") + overload] = windows;
+    table[std::string("aten.conv3d.") + overload] = windows;
+  }
+  for (const char *name : {"conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input"})
+    table[std::string("aten.") + name] = transposedWindows;
+  table["aten.max_pool3d.default"] = maxPool<3>;
+  table["aten.avg_pool3d.default"] = averagePool<3>;
+  table["aten.adaptive_avg_pool3d.default"] = adaptiveAveragePool<3>;
   table["aten.max_pool1d.default"] = maxPool<1>;
   table["aten.max_pool2d.default"] = maxPool<2>;
+  table["aten.max_pool1d_with_indices.default"] = maxPool<1>;
   table["aten.max_pool2d_with_indices.default"] = maxPool<2>;
+  table["aten.max_pool3d_with_indices.default"] = maxPool<3>;
   table["aten.avg_pool1d.default"] = averagePool<1>;
   table["aten.avg_pool2d.default"] = averagePool<2>;
   table["aten.adaptive_avg_pool1d.default"] = adaptiveAveragePool<1>;

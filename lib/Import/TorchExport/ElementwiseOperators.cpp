@@ -2,6 +2,9 @@
 // ONNX's operators want one type.
 #include "Translator.h"
 
+#include <cmath>
+#include <limits>
+
 using namespace hyc::torchexport;
 
 // Names as template arguments.
@@ -33,6 +36,20 @@ ONNX_NAME(Sin);
 ONNX_NAME(Cos);
 ONNX_NAME(Relu);
 ONNX_NAME(Sigmoid);
+ONNX_NAME(Xor);
+ONNX_NAME(Floor);
+ONNX_NAME(Ceil);
+ONNX_NAME(Round);
+ONNX_NAME(Sign);
+ONNX_NAME(Tan);
+ONNX_NAME(Asin);
+ONNX_NAME(Acos);
+ONNX_NAME(Atan);
+ONNX_NAME(Sinh);
+ONNX_NAME(Cosh);
+ONNX_NAME(Asinh);
+ONNX_NAME(Acosh);
+ONNX_NAME(Atanh);
 
 /// self OP other, in the common type.
 template <const char *Type> void binary(NodeTranslation &node) {
@@ -49,13 +66,53 @@ template <const char *Type> void scaledSum(NodeTranslation &node) {
   node.finish(node.emit(Type, {node.operand("self", type), other}));
 }
 
+/// other - alpha · self
+void turnedDifference(NodeTranslation &node) {
+  ScalarType type = node.commonType({"self", "other"});
+  Name self = node.operand("self", type);
+  if (double alpha = node.number("alpha", 1); alpha != 1)
+    self = node.emit(Mul, {self, node.constant(type, alpha)});
+  node.finish(node.emit(Sub, {node.operand("other", type), self}));
+}
+
+/// Towards 0. ONNX has no operator for it.
+Name truncated(NodeTranslation &node, const Name &value) {
+  return node.emit(Mul, {node.emit(Sign, {value}), node.emit(Floor, {node.emit(Abs, {value})})});
+}
+
+/// What a division leaves, with the divisor's sign as in Python, or with the dividend's as in C.
+Name remainderOf(NodeTranslation &node, const Name &self, const Name &other, ScalarType type, bool isPythons) {
+  if (!isFloat(type) || !isPythons)
+    return node.emit("Mod", {self, other}, {{{"fmod", isPythons ? 0 : 1}}});
+  return node.emit(Sub, {self, node.emit(Mul, {node.emit(Floor, {node.emit(Div, {self, other})}), other})});
+}
+
+template <bool IsPythons> void remainder(NodeTranslation &node) {
+  ScalarType type = node.commonType({"self", "other"});
+  node.finish(remainderOf(node, node.operand("self", type), node.operand("other", type), type, IsPythons));
+}
+
+/// Down, or towards 0 where `truncates`, in the operands' own type.
+void divideWhole(NodeTranslation &node, bool truncates) {
+  ScalarType type = node.commonType({"self", "other"});
+  Name self = node.operand("self", type), other = node.operand("other", type);
+  if (isFloat(type)) {
+    Name quotient = node.emit(Div, {self, other});
+    node.finish(truncates ? truncated(node, quotient) : node.emit(Floor, {quotient}));
+    return;
+  }
+  // Without what is left over a division of integers has nothing to round.
+  Name left = remainderOf(node, self, other, type, /*isPythons=*/!truncates);
+  node.finish(node.emit(Div, {node.emit(Sub, {self, left}), other}));
+}
+
+void floorDivide(NodeTranslation &node) { divideWhole(node, /*truncates=*/false); }
+
 /// Integers are divided as floats.
 void divide(NodeTranslation &node) {
   ScalarType type = node.commonType({"self", "other"});
-  if (node.has("rounding_mode")) {
-    node.error() << "rounds its quotient, which hyc does not";
-    return;
-  }
+  if (node.has("rounding_mode"))
+    return divideWhole(node, node.text("rounding_mode", "") == "trunc");
   type = isFloat(type) ? type : ScalarType::F32;
   node.finish(node.emit(Div, {node.operand("self", type), node.operand("other", type)}));
 }
@@ -82,6 +139,116 @@ template <const char *Type> void bitwise(NodeTranslation &node) {
     node.error() << "combines the bits of integers, which hyc does only for booleans";
   else
     binary<Type>(node);
+}
+
+/// Of an integer the other number with all bits turned.
+void turnBits(NodeTranslation &node) {
+  ScalarType type = node.metaOf("self").type;
+  Name self = node.tensor("self");
+  node.finish(type == ScalarType::Bool ? node.emit("Not", {self}) : node.emit(Sub, {node.constant(type, -1), self}));
+}
+
+void square(NodeTranslation &node) {
+  Name self = node.tensor("self");
+  node.finish(node.emit(Mul, {self, self}));
+}
+
+void truncate(NodeTranslation &node) {
+  Name self = node.tensor("self");
+  node.finish(isFloat(node.metaOf("self").type) ? truncated(node, self) : self);
+}
+
+/// Of floats; integers are whole already.
+template <const char *Type> void roundTo(NodeTranslation &node) {
+  Name self = node.tensor("self");
+  node.finish(isFloat(node.metaOf("self").type) ? node.emit(Type, {self}) : self);
+}
+
+/// factor · log(x), of other bases than e.
+void logarithm(NodeTranslation &node, double factor) {
+  ScalarType type = node.resultMeta().type;
+  node.finish(node.emit(Mul, {node.emit(Log, {node.operand("self", type)}), node.constant(type, factor)}));
+}
+void log2(NodeTranslation &node) { logarithm(node, 1 / std::log(2.0)); }
+void log10(NodeTranslation &node) { logarithm(node, 1 / std::log(10.0)); }
+
+/// log(1 + x), with its relative precision where x is small: u = 1 + x is rounded, and x · log(u) / (u - 1) makes up
+/// for that (Goldberg, What Every Computer Scientist Should Know About Floating-Point Arithmetic, theorem 4).
+void log1p(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  Name self = node.operand("self", type), one = node.constant(type, 1);
+  Name sum = node.emit(Add, {self, one}), rounded = node.emit(Sub, {sum, one});
+  Name isTiny = node.emit(Equal, {rounded, node.constant(type, 0)});
+  Name isLarge = node.emit(Greater, {node.emit(Abs, {self}), node.constant(type, 0.5)});
+  Name isPlain = node.emit("Or", {isTiny, isLarge});
+  Name divisor = node.emit("Where", {isPlain, one, rounded});
+  Name corrected = node.emit(Mul, {node.emit(Log, {sum}), node.emit(Div, {self, divisor})});
+  Name plain = node.emit("Where", {isTiny, self, node.emit(Log, {sum})});
+  node.finish(node.emit("Where", {isPlain, plain, corrected}));
+}
+
+/// exp(x) - 1, by tanh(x / 2) · (exp(x) + 1), which keeps its precision where x is small.
+void expm1(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  Name self = node.operand("self", type), power = node.emit(Exp, {self}), one = node.constant(type, 1);
+  Name isSmall = node.emit(Less, {node.emit(Abs, {self}), one});
+  Name near = node.emit("Where", {isSmall, self, node.constant(type, 0)});
+  Name exact = node.emit(Mul, {node.emit(Tanh, {node.emit(Mul, {near, node.constant(type, 0.5)})}),
+                               node.emit(Add, {node.emit(Exp, {near}), one})});
+  node.finish(node.emit("Where", {isSmall, exact, node.emit(Sub, {power, one})}));
+}
+
+void powerOfTwo(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  node.finish(node.emit(Pow, {node.constant(type, 2), node.operand("self", type)}));
+}
+
+/// self + value · tensor1 · tensor2, or with a quotient.
+template <const char *Type> void addedPair(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  Name pair = node.emit(Type, {node.operand("tensor1", type), node.operand("tensor2", type)});
+  if (double value = node.number("value", 1); value != 1)
+    pair = node.emit(Mul, {pair, node.constant(type, value)});
+  node.finish(node.emit(Add, {node.operand("self", type), pair}));
+}
+
+/// From self to end, as far as the weight says.
+void interpolate(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  Name self = node.operand("self", type), way = node.emit(Sub, {node.operand("end", type), self});
+  node.finish(node.emit(Add, {self, node.emit(Mul, {node.operand("weight", type), way})}));
+}
+
+constexpr char IsNaN[] = "IsNaN", IsInf[] = "IsInf";
+template <const char *Type> void classify(NodeTranslation &node) {
+  node.finish(node.emit(Type, {node.operand("self", ScalarType::F32)}));
+}
+
+void isFinite(NodeTranslation &node) {
+  Name self = node.operand("self", ScalarType::F32);
+  node.finish(node.emit("Not", {node.emit("Or", {node.emit(IsNaN, {self}), node.emit(IsInf, {self})})}));
+}
+
+/// A number for what is none, and for each infinity; by default 0 and the largest of the type.
+void replaceNonFinite(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  if (!isFloat(type)) {
+    node.finish(node.tensor("self"));
+    return;
+  }
+  const double most = type == ScalarType::F16    ? 65504
+                      : type == ScalarType::BF16 ? 3.3895313892515355e38
+                      : type == ScalarType::F32  ? std::numeric_limits<float>::max()
+                                                 : std::numeric_limits<double>::max();
+  auto replaced = [&](const Name &where, double by, const Name &value) {
+    return node.emit("Where", {where, node.constant(type, by), value});
+  };
+  auto equals = [&](double infinity) { return node.emit(Equal, {node.tensor("self"), node.constant(type, infinity)}); };
+  const double infinity = std::numeric_limits<double>::infinity();
+  Name self = node.tensor("self");
+  Name result = replaced(node.emit(IsNaN, {self}), node.number("nan", 0), self);
+  result = replaced(equals(infinity), node.number("posinf", most), result);
+  node.finish(replaced(equals(-infinity), node.number("neginf", -most), result));
 }
 
 void negation(NodeTranslation &node) { node.finish(node.emit("Not", {node.operand("self", ScalarType::Bool)})); }
@@ -168,9 +335,63 @@ void hyc::torchexport::addElementwise(TranslationTable &table) {
     row("bitwise_and", bitwise<And>);
     row("bitwise_or", bitwise<Or>);
     row("masked_fill", maskedFill);
+    row("bitwise_xor", bitwise<Xor>);
+    row("__xor__", bitwise<Xor>);
+    row("rsub", turnedDifference);
+    row("remainder", remainder<true>);
+    row("fmod", remainder<false>);
+    row("lerp", interpolate);
+    row("multiply", binary<Mul>);
+    row("subtract", scaledSum<Sub>);
+    row("true_divide", divide);
+    row("divide", divide);
   }
   table["aten.pow.Tensor_Scalar"] = power;
   table["aten.pow.Tensor_Tensor"] = power;
+  table["aten.pow.Scalar"] = power;
+  for (const char *overload : {"Tensor_mode", "Scalar_mode"}) {
+    table[std::string("aten.div.") + overload] = divide;
+    table[std::string("aten.divide.") + overload] = divide;
+  }
+  table["aten.floor_divide.default"] = floorDivide;
+  table["aten.floor_divide.Scalar"] = floorDivide;
+  table["aten.remainder.Scalar_Tensor"] = remainder<true>;
+  table["aten.max.other"] = binary<Max>;
+  table["aten.min.other"] = binary<Min>;
+  table["aten.bitwise_not.default"] = turnBits;
+  table["aten.logical_xor.default"] = logical<Xor>;
+  table["aten.square.default"] = square;
+  table["aten.floor.default"] = roundTo<Floor>;
+  table["aten.ceil.default"] = roundTo<Ceil>;
+  table["aten.round.default"] = roundTo<Round>;
+  table["aten.trunc.default"] = truncate;
+  table["aten.sign.default"] = unary<Sign>;
+  table["aten.log2.default"] = log2;
+  table["aten.log10.default"] = log10;
+  table["aten.log1p.default"] = log1p;
+  table["aten.expm1.default"] = expm1;
+  table["aten.exp2.default"] = powerOfTwo;
+  table["aten.tan.default"] = unary<Tan>;
+  table["aten.asin.default"] = unary<Asin>;
+  table["aten.acos.default"] = unary<Acos>;
+  table["aten.atan.default"] = unary<Atan>;
+  table["aten.sinh.default"] = unary<Sinh>;
+  table["aten.cosh.default"] = unary<Cosh>;
+  table["aten.asinh.default"] = unary<Asinh>;
+  table["aten.acosh.default"] = unary<Acosh>;
+  table["aten.atanh.default"] = unary<Atanh>;
+  table["aten.addcmul.default"] = addedPair<Mul>;
+  table["aten.addcdiv.default"] = addedPair<Div>;
+  table["aten.isnan.default"] = classify<IsNaN>;
+  table["aten.isinf.default"] = classify<IsInf>;
+  table["aten.isfinite.default"] = isFinite;
+  table["aten.nan_to_num.default"] = replaceNonFinite;
+  for (const char *overload : {"default", "Tensor"}) {
+    table[std::string("aten.clamp_min.") + overload] = clamp;
+    table[std::string("aten.clamp_max.") + overload] = clamp;
+  }
+  table["aten.clamp.Tensor"] = clamp;
+  table["aten.type_as.default"] = convert;
   table["aten.maximum.default"] = binary<Max>;
   table["aten.minimum.default"] = binary<Min>;
   table["aten.logical_and.default"] = logical<And>;

@@ -1,5 +1,6 @@
-// Batch norm in its three spellings: writing its running averages in place, giving them back, and only reading them.
-// ONNX's operator says the same but for the variance that is averaged, which torch divides by one less.
+// Norms of batches, samples, groups and weights. Batch norm has three spellings: writing its running averages in place,
+// giving them back, and only reading them; ONNX's operator says the same but for the variance that is averaged, which
+// torch divides by one less.
 #include "Translator.h"
 
 using namespace hyc::torchexport;
@@ -45,10 +46,81 @@ void batchNormWithAverages(NodeTranslation &node) {
 }
 
 void batchNormByAverages(NodeTranslation &node) { node.finish(batchNorm(node, false)[0]); }
+//===----------------------------------------------------------------------===//
+// By samples
+//===----------------------------------------------------------------------===//
+
+/// A vector over the channels, as it stands beside (N, C, …).
+Name besideChannels(NodeTranslation &node, const char *argument) {
+  std::vector<int64_t> shape(node.tensorRank("input") - 1, 1);
+  shape.front() = -1;
+  return node.emit("Reshape", {node.tensor(argument), node.constant(shape)});
+}
+
+Name weighted(NodeTranslation &node, Name value) {
+  if (node.has("weight"))
+    value = node.emit("Mul", {value, besideChannels(node, "weight")});
+  return node.has("bias") ? node.emit("Add", {value, besideChannels(node, "bias")}) : value;
+}
+
+/// Each sample's channels in groups, each of which is normalized by itself.
+Name groupsNormalized(NodeTranslation &node, int64_t groups) {
+  ScalarType type = node.metaOf("input").type;
+  Name input = node.tensor("input"), shape = node.emit("Shape", {input});
+  Name apart = node.emit("Reshape", {input, node.constant({0, groups, -1})});
+  Name vector = node.constant({groups});
+  Name normal = node.emit("InstanceNormalization", {apart, node.filled(type, vector, 1), node.filled(type, vector, 0)},
+                          {{}, {{"epsilon", node.number("eps", 1e-5)}}});
+  return weighted(node, node.emit("Reshape", {normal, shape}, {{{"allowzero", 1}}}));
+}
+
+void groupNorm(NodeTranslation &node) { node.finish(groupsNormalized(node, node.integer("num_groups"))); }
+
+/// Results 1 and 2 are for torch's own backward.
+void nativeGroupNorm(NodeTranslation &node) { node.finish(groupsNormalized(node, node.integer("group"))); }
+
+void instanceNorm(NodeTranslation &node) {
+  if (!node.boolean("use_input_stats", true))
+    node.error() << "normalizes by running averages, which hyc reads of batch norms only; export it in train mode";
+  else
+    node.finish(groupsNormalized(node, node.sizeOf("input", 1)));
+}
+
+/// x / sqrt(mean(x²) + eps), over the last dimensions.
+void rmsNorm(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  const double least = type == ScalarType::F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
+  std::vector<int64_t> dims;
+  for (int64_t dim = -static_cast<int64_t>(node.integers("normalized_shape").size()); dim < 0; ++dim)
+    dims.push_back(dim);
+  Name input = node.tensor("input");
+  Name mean = node.emit("ReduceMean", {node.emit("Mul", {input, input}), node.constant(dims)}, {{{"keepdims", 1}}});
+  Name root = node.emit("Sqrt", {node.emit("Add", {mean, node.constant(type, node.number("eps", least))})});
+  Name result = node.emit("Mul", {input, node.emit("Reciprocal", {root})});
+  node.finish(node.has("weight") ? node.emit("Mul", {result, node.tensor("weight")}) : result);
+}
+
+/// g · v / |v|, the length over all dimensions but one.
+void weightNorm(NodeTranslation &node) {
+  int64_t rank = node.tensorRank("v"), kept = node.dimension("dim", rank, 0);
+  std::vector<int64_t> dims;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (dim != kept)
+      dims.push_back(dim);
+  Name v = node.tensor("v");
+  Name length =
+      node.emit("Sqrt", {node.emit("ReduceSum", {node.emit("Mul", {v, v}), node.constant(dims)}, {{{"keepdims", 1}}})});
+  node.finish(node.emit("Mul", {v, node.emit("Div", {node.tensor("g"), length})}));
+}
 } // namespace
 
 void hyc::torchexport::addNormalization(TranslationTable &table) {
   table["aten.batch_norm.default"] = batchNormInPlace;
   table["aten._native_batch_norm_legit_functional.default"] = batchNormWithAverages;
   table["aten._native_batch_norm_legit_no_training.default"] = batchNormByAverages;
+  table["aten.group_norm.default"] = groupNorm;
+  table["aten.native_group_norm.default"] = nativeGroupNorm;
+  table["aten.instance_norm.default"] = instanceNorm;
+  table["aten.rms_norm.default"] = rmsNorm;
+  table["aten._weight_norm.default"] = weightNorm;
 }

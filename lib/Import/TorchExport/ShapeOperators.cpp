@@ -69,9 +69,12 @@ void transpose(NodeTranslation &node) {
   permuteTo(node, order);
 }
 
-/// Of matrices; vectors stay.
+/// Of matrices; vectors and scalars stay.
 void turn(NodeTranslation &node) {
-  permuteTo(node, node.tensorRank("self") == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0});
+  if (node.tensorRank("self") == 2)
+    permuteTo(node, {1, 0});
+  else
+    node.finish(node.tensor("self"));
 }
 
 void permute(NodeTranslation &node) {
@@ -92,61 +95,6 @@ void select(NodeTranslation &node) {
   int64_t dim = node.dimension("dim", node.tensorRank("self"));
   Name index = node.constant(ScalarType::I64, static_cast<double>(node.integer("index")));
   node.finish(node.emit("Gather", {node.tensor("self"), index}, {{{"axis", dim}}}));
-}
-
-/// Indices on the leading dimensions are broadcast to one shape and joined into coordinates.
-void pick(NodeTranslation &node) {
-  std::vector<Name> indices = node.tensors("indices");
-  int64_t given = llvm::count_if(indices, [](const Name &name) { return !name.empty(); });
-  while (!indices.empty() && indices.back().empty())
-    indices.pop_back();
-  if (given == 1) {
-    node.finish(node.emit("Gather", {node.tensor("self"), indices.back()},
-                          {{{"axis", static_cast<int64_t>(indices.size()) - 1}}}));
-    return;
-  }
-  if (given != static_cast<int64_t>(indices.size()) || given == 0) {
-    node.error() << "picks by several indices with dimensions between them, which hyc does not";
-    return;
-  }
-  Name shape = shapeOf(node, indices.front());
-  for (const Name &index : llvm::drop_begin(indices)) {
-    // Of what two zeros broadcast to.
-    Name zeros = node.filled(ScalarType::I64, shape, 0);
-    shape = shapeOf(node, node.emit("Add", {zeros, node.filled(ScalarType::I64, shapeOf(node, index), 0)}));
-  }
-  std::vector<Name> columns;
-  for (const Name &index : indices)
-    columns.push_back(node.emit("Unsqueeze", {node.emit("Expand", {index, shape}), node.constant({-1})}));
-  node.finish(node.emit("GatherND", {node.tensor("self"), node.emit("Concat", columns, {{{"axis", -1}}})}));
-}
-
-/// One element a position of the index, along one dimension: in the others a position's coordinates are its own.
-void gather(NodeTranslation &node) {
-  int64_t rank = node.tensorRank("self"), picked = node.dimension("dim", rank);
-  Name index = node.tensor("index"), shape = shapeOf(node, index);
-  std::vector<Name> columns;
-  for (int64_t dim = 0; dim < rank; ++dim) {
-    Name column = index;
-    if (dim != picked) {
-      Name at = node.constant(ScalarType::I64, static_cast<double>(dim));
-      Name size = node.emit("Gather", {shape, at}, {{{"axis", 0}}});
-      Name own = node.emit("Range", {node.constant(ScalarType::I64, 0), size, node.constant(ScalarType::I64, 1)});
-      std::vector<int64_t> along(rank, 1);
-      along[dim] = -1;
-      column = node.emit("Expand", {node.emit("Reshape", {own, node.constant(along)}), shape});
-    }
-    columns.push_back(node.emit("Unsqueeze", {column, node.constant({-1})}));
-  }
-  node.finish(node.emit("GatherND", {node.tensor("self"), node.emit("Concat", columns, {{{"axis", -1}}})}));
-}
-
-/// By integers of torch's embedding; padding_idx only concerns its gradient.
-void embedding(NodeTranslation &node) {
-  if (node.integer("padding_idx", -1) >= 0)
-    node.error() << "has a padding_idx, whose row torch never updates; export the embedding without it";
-  else
-    node.finish(node.emit("Gather", {node.tensor("weight"), node.tensor("indices")}, {{{"axis", 0}}}));
 }
 
 void concat(NodeTranslation &node) {
@@ -191,6 +139,228 @@ void chunk(NodeTranslation &node) {
   splitBySizes(node, sizes, dim);
 }
 
+/// Each of a dimension's slices by itself.
+void unbind(NodeTranslation &node) {
+  int64_t dim = node.dimension("dim", node.tensorRank("self"), 0);
+  const auto count = node.resultCount();
+  std::vector<Name> parts = node.emitAll("Split", {node.tensor("self"), node.constant(std::vector<int64_t>(count, 1))},
+                                         {{{"axis", dim}}}, static_cast<int>(count));
+  for (size_t i = 0; i < count; ++i)
+    node.finish(node.emit("Squeeze", {parts[i], node.constant({dim})}), i);
+}
+
+//===----------------------------------------------------------------------===//
+// Repeated, turned round, shifted
+//===----------------------------------------------------------------------===//
+
+Name partOf(NodeTranslation &node, const Name &shape, int64_t begin, int64_t end) {
+  return node.emit("Slice", {shape, node.constant({begin}), node.constant({end})});
+}
+
+Name joined(NodeTranslation &node, std::vector<Name> parts, int64_t dim = 0) {
+  return node.emit("Concat", std::move(parts), {{{"axis", dim}}});
+}
+
+Name reshaped(NodeTranslation &node, const Name &value, const Name &shape) {
+  return node.emit("Reshape", {value, shape}, {{{"allowzero", 1}}});
+}
+
+template <const char *Argument> void reshapeLike(NodeTranslation &node) {
+  node.finish(reshaped(node, node.tensor("self"), shapeOf(node, node.tensor(Argument))));
+}
+template <const char *Argument> void expandLike(NodeTranslation &node) {
+  node.finish(node.emit("Expand", {node.tensor("self"), shapeOf(node, node.tensor(Argument))}));
+}
+constexpr char kOther[] = "other";
+
+/// Whole copies beside one another; numbers for more dimensions than there are add some in front, fewer are for the
+/// last.
+template <const char *Argument> void repeat(NodeTranslation &node) {
+  const auto rank = node.tensorRank("self"), wanted = static_cast<int64_t>(node.resultMeta().sizes.size()),
+             given = node.listSize(Argument);
+  Name self = node.tensor("self"), times = node.shape(Argument);
+  if (wanted > rank)
+    self = reshaped(node, self,
+                    joined(node, {node.constant(std::vector<int64_t>(wanted - rank, 1)), shapeOf(node, self)}));
+  if (given < wanted)
+    times = joined(node, {node.constant(std::vector<int64_t>(wanted - given, 1)), times});
+  node.finish(wanted == 0 ? self : node.emit("Tile", {self, times}));
+}
+constexpr char kRepeats[] = "repeats", kDims[] = "dims";
+
+/// Copies of each element beside it; of all elements in order where no dimension is named.
+void repeatInterleave(NodeTranslation &node) {
+  int64_t rank = node.tensorRank("self"), dim = 0, count = node.integer("repeats");
+  Name self = node.tensor("self");
+  if (!node.has("dim") || rank == 0) {
+    self = node.emit("Reshape", {self, node.constant({-1})});
+    rank = 1;
+  } else {
+    dim = node.dimension("dim", rank);
+  }
+  Name shape = shapeOf(node, self);
+  std::vector<int64_t> copies(rank + 1, 1);
+  copies[dim + 1] = count;
+  Name apart = node.emit("Unsqueeze", {self, node.constant({dim + 1})});
+  Name merged = joined(node, {partOf(node, shape, 0, dim),
+                              node.emit("Mul", {partOf(node, shape, dim, dim + 1), node.constant({count})}),
+                              partOf(node, shape, dim + 1, kEnd)});
+  node.finish(reshaped(node, node.emit("Tile", {apart, node.constant(copies)}), merged));
+}
+
+void unflatten(NodeTranslation &node) {
+  int64_t dim = node.dimension("dim", node.tensorRank("self"));
+  Name self = node.tensor("self"), shape = shapeOf(node, self);
+  node.finish(
+      reshaped(node, self,
+               joined(node, {partOf(node, shape, 0, dim), node.shape("sizes"), partOf(node, shape, dim + 1, kEnd)})));
+}
+
+/// All dimensions, or the last two, the other way round.
+template <bool Matrices> void reverseOrder(NodeTranslation &node) {
+  int64_t rank = node.tensorRank("self");
+  std::vector<int64_t> order(rank);
+  for (int64_t dim = 0; dim < rank; ++dim)
+    order[dim] = Matrices && dim < rank - 2 ? dim : (Matrices ? 2 * rank - 3 - dim : rank - 1 - dim);
+  permuteTo(node, order);
+}
+
+void narrow(NodeTranslation &node) {
+  int64_t dim = node.dimension("dim", node.tensorRank("self"));
+  Name start = node.size("start", 0);
+  node.finish(node.emit(
+      "Slice", {node.tensor("self"), start, node.emit("Add", {start, node.size("length", 0)}), node.constant({dim})}));
+}
+
+/// What leaves at the end comes in at the beginning.
+void roll(NodeTranslation &node) {
+  std::vector<int64_t> shifts = node.integers("shifts");
+  std::vector<int64_t> dims = node.has("dims") ? node.integers("dims") : std::vector<int64_t>();
+  Name self = node.tensor("self"), value = self;
+  const bool isFlat = dims.empty();
+  int64_t rank = node.tensorRank("self");
+  if (isFlat) {
+    value = node.emit("Reshape", {self, node.constant({-1})});
+    dims = {0};
+  }
+  for (size_t i = 0; i < dims.size() && i < shifts.size(); ++i) {
+    int64_t dim = dims[i] < 0 ? dims[i] + rank : dims[i];
+    int64_t size = 1;
+    for (int64_t each = isFlat ? 0 : dim; each < (isFlat ? rank : dim + 1); ++each)
+      size *= node.sizeOf("self", each);
+    int64_t shift = size == 0 ? 0 : ((shifts[i] % size) + size) % size;
+    if (shift == 0)
+      continue;
+    Name axis = node.constant({dim});
+    Name last = node.emit("Slice", {value, node.constant({size - shift}), node.constant({kEnd}), axis});
+    Name first = node.emit("Slice", {value, node.constant({0}), node.constant({size - shift}), axis});
+    value = joined(node, {last, first}, dim);
+  }
+  node.finish(isFlat ? reshaped(node, value, shapeOf(node, self)) : value);
+}
+
+void flip(NodeTranslation &node) {
+  int64_t rank = node.tensorRank("self");
+  std::vector<int64_t> dims = node.integers("dims");
+  for (int64_t &dim : dims)
+    dim = dim < 0 ? dim + rank : dim;
+  size_t count = dims.size();
+  if (count == 0 || rank == 0)
+    node.finish(node.tensor("self"));
+  else
+    node.finish(node.emit("Slice", {node.tensor("self"), node.constant(std::vector<int64_t>(count, -1)),
+                                    node.constant(std::vector<int64_t>(count, -kEnd)), node.constant(dims),
+                                    node.constant(std::vector<int64_t>(count, -1))}));
+}
+
+/// Dimensions to other places; the rest stay in order.
+void moveDims(NodeTranslation &node) {
+  int64_t rank = node.tensorRank("self");
+  std::vector<int64_t> from = node.integers("source"), to = node.integers("destination"), order(rank, -1);
+  llvm::SmallVector<bool> isMoved(rank, false);
+  for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
+    int64_t source = from[i] < 0 ? from[i] + rank : from[i], target = to[i] < 0 ? to[i] + rank : to[i];
+    if (source < 0 || source >= rank || target < 0 || target >= rank) {
+      node.error() << "moves dimension " << from[i] << " to " << to[i] << " of " << rank;
+      return;
+    }
+    order[target] = source;
+    isMoved[source] = true;
+  }
+  int64_t next = 0;
+  for (int64_t &dim : order)
+    if (dim < 0) {
+      while (next < rank && isMoved[next])
+        ++next;
+      dim = next++;
+    }
+  permuteTo(node, order);
+}
+
+/// All in one row.
+void ravel(NodeTranslation &node) { node.finish(node.emit("Reshape", {node.tensor("self"), node.constant({-1})})); }
+
+/// Blocks of r × r channels become blocks of the image, or the other way round.
+template <bool ToImage> void shufflePixels(NodeTranslation &node) {
+  const int64_t rank = node.tensorRank("self"), r = node.integer(ToImage ? "upscale_factor" : "downscale_factor");
+  const int64_t channels = node.sizeOf("self", rank - 3), rows = node.sizeOf("self", rank - 2),
+                columns = node.sizeOf("self", rank - 1);
+  if (node.failed() || r < 1)
+    return;
+  Name self = node.tensor("self");
+  Name lead = partOf(node, shapeOf(node, self), 0, rank - 3);
+  auto shape = [&](const std::vector<int64_t> &sizes) { return joined(node, {lead, node.constant(sizes)}); };
+  std::vector<int64_t> order;
+  for (int64_t dim = 0; dim < rank - 3; ++dim)
+    order.push_back(dim);
+  auto transposed = [&](const Name &value, const std::vector<int64_t> &last) {
+    for (int64_t dim : last)
+      order.push_back(rank - 3 + dim);
+    return node.emit("Transpose", {value}, {{}, {}, {{"perm", order}}});
+  };
+  if (ToImage) {
+    Name apart = reshaped(node, self, shape({channels / (r * r), r, r, rows, columns}));
+    node.finish(reshaped(node, transposed(apart, {0, 3, 1, 4, 2}), shape({channels / (r * r), rows * r, columns * r})));
+  } else {
+    Name apart = reshaped(node, self, shape({channels, rows / r, r, columns / r, r}));
+    node.finish(reshaped(node, transposed(apart, {0, 2, 4, 1, 3}), shape({channels * r * r, rows / r, columns / r})));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Several at once
+//===----------------------------------------------------------------------===//
+
+/// Grids of coordinates, one a vector.
+void meshgrid(NodeTranslation &node) {
+  std::vector<Name> vectors = node.tensors("tensors");
+  const auto rank = static_cast<int64_t>(vectors.size());
+  const bool turnsFirst = node.text("indexing", "ij") == "xy" && rank > 1;
+  auto dimOf = [&](int64_t i) { return turnsFirst && i < 2 ? 1 - i : i; };
+  std::vector<Name> sizes(rank);
+  for (int64_t i = 0; i < rank; ++i)
+    sizes[dimOf(i)] = shapeOf(node, node.emit("Reshape", {vectors[i], node.constant({-1})}));
+  Name whole = joined(node, sizes);
+  for (int64_t i = 0; i < rank; ++i) {
+    std::vector<int64_t> along(rank, 1);
+    along[dimOf(i)] = -1;
+    Name column = node.emit("Reshape", {vectors[i], node.constant(along)});
+    node.finish(node.emit("Expand", {column, whole}), i);
+  }
+}
+
+/// Sizes that the archive knows, as it has them for the results.
+void broadcastTensors(NodeTranslation &node) {
+  std::vector<Name> tensors = node.tensors("tensors");
+  Name shape = shapeOf(node, tensors.front());
+  for (const Name &other : llvm::drop_begin(tensors)) {
+    Name zeros = node.filled(ScalarType::I64, shape, 0);
+    shape = shapeOf(node, node.emit("Add", {zeros, node.filled(ScalarType::I64, shapeOf(node, other), 0)}));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i)
+    node.finish(node.emit("Expand", {tensors[i], shape}), i);
+}
+
 //===----------------------------------------------------------------------===//
 // Tensors out of nothing
 //===----------------------------------------------------------------------===//
@@ -215,6 +385,35 @@ template <bool Like> void full(NodeTranslation &node) {
 
 void scalarTensor(NodeTranslation &node) { node.finish(node.constant(node.resultMeta().type, node.number("s"))); }
 
+/// Ones on the diagonal.
+void eye(NodeTranslation &node) {
+  Name rows = node.size("n", 0), columns = node.has("m") ? node.size("m", 0) : rows;
+  auto numbers = [&](const Name &count, int64_t other) {
+    Name end = node.emit("Squeeze", {count, node.constant({0})});
+    Name range = node.emit("Range", {node.constant(ScalarType::I64, 0), end, node.constant(ScalarType::I64, 1)});
+    return node.emit("Unsqueeze", {range, node.constant({other})});
+  };
+  node.finish(node.cast(node.emit("Equal", {numbers(rows, 1), numbers(columns, 0)}), node.resultMeta().type));
+}
+
+/// `steps` numbers from start to end, both among them.
+void linspace(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  int64_t steps = node.integer("steps");
+  Name start = node.operand("start", ScalarType::F32), end = node.operand("end", ScalarType::F32);
+  Name numbers = node.emit("Range", {node.constant(ScalarType::F32, 0), node.constant(ScalarType::F32, steps),
+                                     node.constant(ScalarType::F32, 1)});
+  Name by = node.emit("Div", {node.emit("Sub", {end, start}),
+                              node.constant(ScalarType::F32, static_cast<double>(std::max<int64_t>(steps - 1, 1)))});
+  node.finish(node.cast(node.emit("Add", {start, node.emit("Mul", {numbers, by})}), type));
+}
+
+/// One value everywhere, in place of what was there.
+void fillWith(NodeTranslation &node) {
+  Name value = node.operand("value", node.resultMeta().type);
+  node.finish(node.emit("Expand", {value, shapeOf(node, node.tensor("self"))}));
+}
+
 template <int Upper> void triangle(NodeTranslation &node) {
   Name diagonal = node.constant(ScalarType::I64, static_cast<double>(node.integer("diagonal", 0)));
   node.finish(node.emit("Trilu", {node.tensor("self"), diagonal}, {{{"upper", Upper}}}));
@@ -222,25 +421,26 @@ template <int Upper> void triangle(NodeTranslation &node) {
 
 void cumulate(NodeTranslation &node) {
   Name dim = node.constant(ScalarType::I64, static_cast<double>(node.dimension("dim", node.tensorRank("self"))));
-  node.finish(node.emit("CumSum", {node.operand("self", node.resultMeta().type), dim}));
+  Name self = node.operand("self", node.resultMeta().type);
+  node.finish(node.tensorRank("self") == 0 ? self : node.emit("CumSum", {self, dim}));
 }
 
 /// Each element less the one before it, after what is prepended.
 void difference(NodeTranslation &node) {
   int64_t dim = node.dimension("dim", node.tensorRank("self"), -1);
-  if (node.integer("n", 1) != 1) {
-    node.error() << "takes differences of differences, which hyc does not";
-    return;
-  }
   std::vector<Name> parts;
   for (const char *part : {"prepend", "self", "append"})
     if (node.has(part))
       parts.push_back(node.tensor(part));
   Name all = parts.size() > 1 ? node.emit("Concat", parts, {{{"axis", dim}}}) : parts.front();
   Name axis = node.constant({dim});
-  Name later = node.emit("Slice", {all, node.constant({1}), node.constant({kEnd}), axis});
-  Name earlier = node.emit("Slice", {all, node.constant({0}), node.constant({-1}), axis});
-  node.finish(node.emit("Sub", {later, earlier}));
+  const bool isBoolean = node.resultMeta().type == ScalarType::Bool; // which differ, or do not
+  for (int64_t times = node.integer("n", 1); times > 0; --times) {
+    Name later = node.emit("Slice", {all, node.constant({1}), node.constant({kEnd}), axis});
+    Name earlier = node.emit("Slice", {all, node.constant({0}), node.constant({-1}), axis});
+    all = node.emit(isBoolean ? "Xor" : "Sub", {later, earlier});
+  }
+  node.finish(all);
 }
 
 //===----------------------------------------------------------------------===//
@@ -273,14 +473,43 @@ void hyc::torchexport::addShape(TranslationTable &table) {
   table["aten.permute.default"] = permute;
   table["aten.slice.Tensor"] = slice;
   table["aten.select.int"] = select;
-  table["aten.index.Tensor"] = pick;
-  table["aten.gather.default"] = gather;
-  table["aten.embedding.default"] = embedding;
   table["aten.cat.default"] = concat;
   table["aten.stack.default"] = stack;
   table["aten.split.Tensor"] = split;
   table["aten.split_with_sizes.default"] = splitWithSizes;
   table["aten.chunk.default"] = chunk;
+  table["aten.concat.default"] = concat;
+  table["aten.concatenate.default"] = concat;
+  table["aten.unbind.int"] = unbind;
+  table["aten.reshape_as.default"] = reshapeLike<kOther>;
+  table["aten.view_as.default"] = reshapeLike<kOther>;
+  table["aten.expand_as.default"] = expandLike<kOther>;
+  table["aten.repeat.default"] = repeat<kRepeats>;
+  table["aten.tile.default"] = repeat<kDims>;
+  table["aten.repeat_interleave.self_int"] = repeatInterleave;
+  table["aten.unflatten.int"] = unflatten;
+  table["aten.numpy_T.default"] = reverseOrder<false>;
+  table["aten.mT.default"] = reverseOrder<true>;
+  table["aten.narrow.default"] = narrow;
+  table["aten.roll.default"] = roll;
+  table["aten.flip.default"] = flip;
+  table["aten.movedim.intlist"] = moveDims;
+  table["aten.movedim.int"] = moveDims;
+  table["aten.ravel.default"] = ravel;
+  table["aten.broadcast_to.default"] = expand;
+  table["aten.pixel_shuffle.default"] = shufflePixels<true>;
+  table["aten.pixel_unshuffle.default"] = shufflePixels<false>;
+  table["aten.meshgrid.default"] = meshgrid;
+  table["aten.meshgrid.indexing"] = meshgrid;
+  table["aten.broadcast_tensors.default"] = broadcastTensors;
+  table["aten.eye.default"] = eye;
+  table["aten.eye.m"] = eye;
+  table["aten.linspace.default"] = linspace;
+  for (const char *name : {"empty.memory_format", "new_empty.default"})
+    table[std::string("aten.") + name] = fill<0, false>;
+  table["aten.empty_like.default"] = fill<0, true>;
+  table["aten.fill.Scalar"] = fillWith;
+  table["aten.fill.Tensor"] = fillWith;
   table["aten.arange.default"] = arange;
   table["aten.arange.start"] = arange;
   table["aten.arange.start_step"] = arange;

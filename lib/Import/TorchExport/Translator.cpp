@@ -44,9 +44,14 @@ Translation hyc::torchexport::findTranslation(StringRef target) {
   static const TranslationTable table = [] {
     TranslationTable result;
     addElementwise(result);
+    addActivation(result);
     addShape(result);
+    addPadding(result);
+    addIndex(result);
+    addReduction(result);
     addContraction(result);
     addConvolution(result);
+    addResize(result);
     addNormalization(result);
     return result;
   }();
@@ -83,11 +88,51 @@ std::string Translator::nameOf(StringRef value) const {
   return tensor == program.tensorOf.end() ? value.str() : program.tensors[tensor->second].name;
 }
 
+/// Every text within a value: names of tensors and sizes among them.
+static void forEachText(const JsonValue &value, llvm::function_ref<void(StringRef)> visit) {
+  if (std::optional<StringRef> text = value.getString())
+    visit(*text);
+  if (const std::vector<JsonValue> *elements = value.getArray())
+    for (const JsonValue &element : *elements)
+      forEachText(element, visit);
+  if (const std::vector<JsonValue::Member> *members = value.getObject())
+    for (const JsonValue::Member &member : *members)
+      forEachText(member.value, visit);
+}
+
+/// Whether a node does something besides giving results.
+static bool hasEffect(const Node &node) {
+  StringRef target = node.target;
+  if (withoutWriting(target) || target.starts_with("aten.batch_norm")) // the latter writes its averages
+    return true;
+  // What checks sizes or values checks what hyc is told when compiling.
+  bool isCheck = target.contains("assert") || target.contains("constrain_range") || target == "torch._check.default";
+  return node.results.empty() && !isCheck;
+}
+
+/// Archives hold what nobody reads: sizes compared for an assertion, values of masks that turned out to be none.
+void Translator::findLiveNodes() {
+  llvm::StringSet<> wanted;
+  for (const auto &[value, name] : program.outputs)
+    wanted.insert(value);
+  for (const auto &[tensor, value] : program.mutations)
+    wanted.insert(value);
+  isLive.assign(program.nodes.size(), false);
+  for (size_t index = program.nodes.size(); index-- > 0;) {
+    const Node &node = program.nodes[index];
+    isLive[index] = hasEffect(node) ||
+                    llvm::any_of(node.results, [&](const std::string &result) { return wanted.contains(result); });
+    if (isLive[index])
+      for (const Argument &argument : node.arguments)
+        forEachText(*argument.value, [&](StringRef text) { wanted.insert(node.nameOf(text)); });
+  }
+}
+
 /// One error an operator, with all of its nodes.
 llvm::LogicalResult Translator::checkOperators() {
   llvm::MapVector<StringRef, std::string> unknown;
-  for (const Node &node : program.nodes)
-    if (!findAnyTranslation(node.target)) {
+  for (auto [index, node] : llvm::enumerate(program.nodes))
+    if (isLive[index] && !findAnyTranslation(node.target)) {
       std::string &nodes = unknown[node.target];
       nodes += (nodes.empty() ? "\"" : ", \"") + node.name + "\"";
     }
@@ -273,6 +318,7 @@ llvm::LogicalResult Translator::checkGradients() {
 }
 
 llvm::FailureOr<onnx::AssembledModel> Translator::run() {
+  findLiveNodes();
   if (llvm::failed(checkOperators()))
     return llvm::failure();
   onnxfile::OperatorSet *opset = result.model.add_opset_import();
@@ -283,14 +329,16 @@ llvm::FailureOr<onnx::AssembledModel> Translator::run() {
   findStorage();
   if (llvm::failed(checkGradients()))
     return llvm::failure();
-  for (const Node &node : program.nodes) {
+  for (; current < program.nodes.size(); ++current) {
+    const Node &node = program.nodes[current];
+    if (!isLive[current])
+      continue;
     NodeTranslation translation(*this, node);
     findAnyTranslation(node.target)(translation);
     if (!findTranslation(node.target))
       translation.writeResult();
     if (translation.failed())
       return llvm::failure();
-    ++current;
   }
   markMutations();
   addOutputs();
@@ -435,7 +483,26 @@ double NodeTranslation::number(StringRef name, std::optional<double> otherwise) 
   return 0;
 }
 
+std::vector<double> NodeTranslation::numbers(StringRef name) {
+  const Argument *argument = find(name);
+  const std::vector<JsonValue> *elements = argument ? argument->value->getArray() : nullptr;
+  std::vector<double> result;
+  for (const JsonValue &element : elements ? ArrayRef<JsonValue>(*elements) : ArrayRef<JsonValue>()) {
+    const JsonValue *inner = element.get("as_float");
+    std::optional<double> value = numberOf(inner ? *inner : element);
+    if (!value && !hasFailed)
+      error() << "has the argument '" << name << "' of kind " << argument->kind << ", expected a list of numbers";
+    result.push_back(value.value_or(0));
+  }
+  return result;
+}
+
 bool NodeTranslation::boolean(StringRef name, bool otherwise) { return number(name, otherwise ? 1 : 0) != 0; }
+
+bool NodeTranslation::isText(StringRef name) const {
+  const Argument *argument = find(name);
+  return argument && argument->value->getString().has_value();
+}
 
 std::string NodeTranslation::text(StringRef name, StringRef otherwise) {
   const Argument *argument = find(name);
@@ -451,6 +518,12 @@ Name NodeTranslation::sizeElement(const JsonValue &element, int64_t open) {
   if (!number && !hasFailed)
     error() << "has a size that is neither a number nor a symbol";
   return constant({number.value_or(0) == -1 ? open : number.value_or(0)});
+}
+
+int64_t NodeTranslation::listSize(StringRef name) {
+  const Argument *argument = need(name, "a list");
+  const std::vector<JsonValue> *elements = argument ? argument->value->getArray() : nullptr;
+  return elements ? static_cast<int64_t>(elements->size()) : 0;
 }
 
 Name NodeTranslation::shape(StringRef name, int64_t open) {
@@ -483,6 +556,19 @@ const TensorMeta &NodeTranslation::metaOf(StringRef argument) {
   if (!hasFailed)
     error() << "has the argument '" << argument << "', which the archive gives no type";
   return none;
+}
+
+std::vector<const TensorMeta *> NodeTranslation::metasOf(StringRef argument) {
+  static const TensorMeta none;
+  std::vector<const TensorMeta *> metas;
+  const Argument *found = need(argument, "a list of tensors");
+  const std::vector<JsonValue> *elements = found ? found->value->getArray() : nullptr;
+  for (const JsonValue &element : elements ? ArrayRef<JsonValue>(*elements) : ArrayRef<JsonValue>())
+    if (auto meta = owner.program.values.find(node.nameOf(tensorNameOf(element))); meta != owner.program.values.end())
+      metas.push_back(&meta->second);
+  if (metas.empty() && !hasFailed)
+    error() << "has the argument '" << argument << "' without a tensor that the archive gives a type";
+  return metas.empty() ? std::vector<const TensorMeta *>{&none} : metas;
 }
 
 const TensorMeta &NodeTranslation::resultMeta(size_t index) {

@@ -25,6 +25,7 @@ public:
 
 private:
   friend class NodeTranslation;
+  void findLiveNodes();
   llvm::LogicalResult checkOperators();
   void addTensors();
   llvm::LogicalResult addInputs();
@@ -53,6 +54,7 @@ private:
   llvm::StringMap<std::string> storageOf; ///< the value whose memory a view shows
   llvm::StringMap<size_t> lastUse;        ///< the node that asks for a value last
   size_t current = 0;                     ///< the node being translated
+  std::vector<bool> isLive;               ///< by node: whether an output or a write depends on it
 };
 
 /// A value of the ONNX graph.
@@ -83,9 +85,14 @@ public:
   std::vector<Name> joinedTensors(llvm::StringRef name);
   int64_t integer(llvm::StringRef name, std::optional<int64_t> otherwise = std::nullopt);
   std::vector<int64_t> integers(llvm::StringRef name);
+  /// None where the argument is not given.
+  std::vector<double> numbers(llvm::StringRef name);
   double number(llvm::StringRef name, std::optional<double> otherwise = std::nullopt);
   bool boolean(llvm::StringRef name, bool otherwise);
+  bool isText(llvm::StringRef name) const;
   std::string text(llvm::StringRef name, llvm::StringRef otherwise);
+  /// Of a list of any kind.
+  int64_t listSize(llvm::StringRef name);
   /// A list of sizes, computed where some are symbols, as a vector; -1 becomes `open`.
   Name shape(llvm::StringRef name, int64_t open = -1);
   /// A size as a vector of one element.
@@ -98,6 +105,8 @@ public:
   /// What the archive says of a tensor argument or of a result.
   const TensorMeta &metaOf(llvm::StringRef argument);
   const TensorMeta &resultMeta(size_t index = 0);
+  /// Of the tensors of a list, without those that are None; never empty.
+  std::vector<const TensorMeta *> metasOf(llvm::StringRef argument);
   int64_t tensorRank(llvm::StringRef argument) { return static_cast<int64_t>(metaOf(argument).sizes.size()); }
   /// A size that has to be a number.
   int64_t sizeOf(llvm::StringRef argument, int64_t dim);
@@ -147,9 +156,14 @@ std::optional<std::string> withoutWriting(llvm::StringRef target);
 
 // One function a file; each adds its rows.
 void addElementwise(TranslationTable &table);
+void addActivation(TranslationTable &table);
 void addShape(TranslationTable &table);
+void addPadding(TranslationTable &table);
+void addIndex(TranslationTable &table);
+void addReduction(TranslationTable &table);
 void addContraction(TranslationTable &table);
 void addConvolution(TranslationTable &table);
+void addResize(TranslationTable &table);
 void addNormalization(TranslationTable &table);
 
 } // namespace hyc::torchexport

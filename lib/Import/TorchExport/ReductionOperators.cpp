@@ -1,0 +1,197 @@
+// aten's reductions over some dimensions, or all.
+#include "Translator.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace hyc::torchexport;
+
+namespace {
+/// What `dim` names, counted from the front; all dimensions where it names none.
+std::vector<int64_t> reducedDims(NodeTranslation &node, const char *argument = "dim") {
+  const int64_t rank = node.tensorRank("self");
+  if (rank == 0) // torch lets dimension 0 of a scalar be named
+    return {};
+  std::vector<int64_t> dims = node.has(argument) ? node.integers(argument) : std::vector<int64_t>();
+  if (dims.empty())
+    for (int64_t dim = 0; dim < rank; ++dim)
+      dims.push_back(dim);
+  for (int64_t &dim : dims)
+    dim = dim < 0 ? dim + rank : dim;
+  return dims;
+}
+
+Name reduced(NodeTranslation &node, const char *type, const Name &value, const std::vector<int64_t> &dims,
+             bool keepsDims) {
+  if (dims.empty()) // of a scalar
+    return value;
+  return node.emit(type, {value, node.constant(dims)}, {{{"keepdims", keepsDims}}});
+}
+
+/// In the result's type, which is that of a sum where integers are added up.
+template <const char *Type> void reduce(NodeTranslation &node) {
+  node.finish(reduced(node, Type, node.operand("self", node.resultMeta().type), reducedDims(node),
+                      node.boolean("keepdim", false)));
+}
+constexpr char kSum[] = "ReduceSum", kMean[] = "ReduceMean", kMax[] = "ReduceMax", kMin[] = "ReduceMin",
+               kProd[] = "ReduceProd";
+
+/// Whether any element is true, or all are.
+template <const char *Type> void reduceTruth(NodeTranslation &node) {
+  Name ones = node.cast(node.operand("self", ScalarType::Bool), ScalarType::F32);
+  Name result = reduced(node, Type, ones, reducedDims(node), node.boolean("keepdim", false));
+  node.finish(node.cast(result, node.resultMeta().type));
+}
+
+/// The first of the extreme elements' positions: of a dimension, or of all elements in order.
+Name extremePosition(NodeTranslation &node, const char *type, bool keepsDim) {
+  Name self = node.tensor("self");
+  int64_t dim = 0;
+  if (node.has("dim"))
+    dim = node.dimension("dim", node.tensorRank("self"));
+  else
+    self = node.emit("Reshape", {self, node.constant({-1})});
+  return node.emit(type, {self}, {{{"axis", dim}, {"keepdims", keepsDim}}});
+}
+
+constexpr char kArgMax[] = "ArgMax", kArgMin[] = "ArgMin";
+template <const char *Type> void position(NodeTranslation &node) {
+  if (node.tensorRank("self") == 0) {
+    node.finish(node.constant(ScalarType::I64, 0));
+    return;
+  }
+  Name result = extremePosition(node, Type, node.boolean("keepdim", false) && node.has("dim"));
+  if (node.boolean("keepdim", false) && !node.has("dim"))
+    result = node.emit("Reshape", {result, node.constant(std::vector<int64_t>(node.tensorRank("self"), 1))});
+  node.finish(result);
+}
+
+/// The extreme elements of a dimension, and where they are. The gradient is that of the one that is picked.
+template <const char *Type> void extremeOfDimension(NodeTranslation &node) {
+  int64_t rank = node.tensorRank("self"), dim = node.dimension("dim", rank);
+  if (rank == 0) {
+    node.finish(node.tensor("self"));
+    node.finish(node.constant(ScalarType::I64, 0), 1);
+    return;
+  }
+  Name at = extremePosition(node, Type, /*keepsDim=*/true);
+  Name values = node.emit("GatherElements", {node.tensor("self"), at}, {{{"axis", dim}}});
+  auto shaped = [&](const Name &value) {
+    return node.boolean("keepdim", false) ? value : node.emit("Squeeze", {value, node.constant({dim})});
+  };
+  node.finish(shaped(values));
+  node.finish(shaped(at), 1);
+}
+
+/// Elements over `dims`; they have to be known.
+double countOver(NodeTranslation &node, const std::vector<int64_t> &dims) {
+  double count = 1;
+  for (int64_t dim : dims)
+    count *= static_cast<double>(node.sizeOf("self", dim));
+  return count;
+}
+
+struct Moments {
+  Name variance, mean;
+};
+
+/// Σ (x - mean)² / (n - correction), over `dim`.
+Moments momentsOf(NodeTranslation &node, bool keepsDims) {
+  ScalarType type = node.resultMeta().type;
+  std::vector<int64_t> dims = reducedDims(node);
+  double correction = node.has("correction") ? node.number("correction") : node.boolean("unbiased", true) ? 1 : 0;
+  Name self = node.operand("self", type), mean = reduced(node, kMean, self, dims, true);
+  Name centred = node.emit("Sub", {self, mean});
+  Name variance = reduced(node, kMean, node.emit("Mul", {centred, centred}), dims, keepsDims);
+  if (correction != 0) {
+    double count = countOver(node, dims);
+    variance = node.emit("Mul", {variance, node.constant(type, count / std::max(count - correction, 0.0))});
+  }
+  return {variance, reduced(node, kMean, self, dims, keepsDims)};
+}
+
+void variance(NodeTranslation &node) { node.finish(momentsOf(node, node.boolean("keepdim", false)).variance); }
+
+void deviation(NodeTranslation &node) {
+  node.finish(node.emit("Sqrt", {momentsOf(node, node.boolean("keepdim", false)).variance}));
+}
+
+template <bool IsDeviation> void withMean(NodeTranslation &node) {
+  Moments moments = momentsOf(node, node.boolean("keepdim", false));
+  node.finish(IsDeviation ? node.emit("Sqrt", {moments.variance}) : moments.variance);
+  node.finish(moments.mean, 1);
+}
+
+/// (Σ |x|^p)^(1/p), and its limits.
+void norm(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  double order = node.has("ord") ? node.number("ord") : node.number("p", 2);
+  std::vector<int64_t> dims = reducedDims(node);
+  bool keepsDims = node.boolean("keepdim", false);
+  Name self = node.operand("self", type);
+  auto over = [&](const char *reduction, const Name &value) {
+    return reduced(node, reduction, value, dims, keepsDims);
+  };
+  if (order == 2) {
+    node.finish(node.emit("Sqrt", {over(kSum, node.emit("Mul", {self, self}))}));
+    return;
+  }
+  Name size = node.emit("Abs", {self});
+  if (std::isinf(order))
+    node.finish(over(order > 0 ? kMax : kMin, size));
+  else if (order == 1)
+    node.finish(over(kSum, size));
+  else if (order == 0)
+    node.finish(over(kSum, node.cast(node.cast(self, ScalarType::Bool), type)));
+  else
+    node.finish(node.emit(
+        "Pow", {over(kSum, node.emit("Pow", {size, node.constant(type, order)})), node.constant(type, 1 / order)}));
+}
+
+/// log Σ exp(x), over what is left of the highest.
+void logSumExp(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  std::vector<int64_t> dims = reducedDims(node);
+  bool keepsDims = node.boolean("keepdim", false);
+  Name self = node.operand("self", type), highest = reduced(node, kMax, self, dims, true);
+  // Of a row of infinities there is nothing to be less than.
+  Name isInfinite =
+      node.emit("Equal", {node.emit("Abs", {highest}), node.constant(type, std::numeric_limits<double>::infinity())});
+  Name by = node.emit("Where", {isInfinite, node.constant(type, 0), highest});
+  Name sum = reduced(node, kSum, node.emit("Exp", {node.emit("Sub", {self, by})}), dims, keepsDims);
+  if (!keepsDims && !dims.empty())
+    by = node.emit("Squeeze", {by, node.constant(dims)});
+  node.finish(node.emit("Add", {node.emit("Log", {sum}), by}));
+}
+} // namespace
+
+void hyc::torchexport::addReduction(TranslationTable &table) {
+  table["aten.sum.default"] = reduce<kSum>;
+  table["aten.sum.dim_IntList"] = reduce<kSum>;
+  table["aten.mean.default"] = reduce<kMean>;
+  table["aten.mean.dim"] = reduce<kMean>;
+  table["aten.amax.default"] = reduce<kMax>;
+  table["aten.amin.default"] = reduce<kMin>;
+  table["aten.max.default"] = reduce<kMax>;
+  table["aten.min.default"] = reduce<kMin>;
+  table["aten.prod.default"] = reduce<kProd>;
+  table["aten.prod.dim_int"] = reduce<kProd>;
+  table["aten.max.dim"] = extremeOfDimension<kArgMax>;
+  table["aten.min.dim"] = extremeOfDimension<kArgMin>;
+  table["aten.argmax.default"] = position<kArgMax>;
+  table["aten.argmin.default"] = position<kArgMin>;
+  for (const char *overload : {"default", "dim", "dims"}) {
+    table[std::string("aten.any.") + overload] = reduceTruth<kMax>;
+    table[std::string("aten.all.") + overload] = reduceTruth<kMin>;
+  }
+  for (const char *overload : {"default", "dim", "correction"}) {
+    table[std::string("aten.var.") + overload] = variance;
+    table[std::string("aten.std.") + overload] = deviation;
+    table[std::string("aten.var_mean.") + overload] = withMean<false>;
+    table[std::string("aten.std_mean.") + overload] = withMean<true>;
+  }
+  table["aten.linalg_vector_norm.default"] = norm;
+  table["aten.norm.Scalar"] = norm;
+  table["aten.norm.ScalarOpt_dim"] = norm;
+  table["aten.logsumexp.default"] = logSumExp;
+}

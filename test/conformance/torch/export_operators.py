@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Exports torch's operators one by one, over torch's own samples of operands, and what torch computes with them.
+
+The samples are those of torch's operator tests (OpInfo in torch.testing). The committed file was made with torch 2.15.0 and
+safetensors 0.8.0 on the CPU, in one thread; hyc itself never runs this script. operators.zip holds, for each case
+
+    NAME-N.pt2         torch.export of a module whose parameters are the operator's operands that have a gradient, and whose
+                       buffers are the others. It gives every result, and as `loss` the sum of all results that are floats,
+                       each weighted by an input
+    NAME-N.safetensors the inputs (in.K), the results (out.K; int64 where they are no floats) and the loss's gradients
+                       (grad.PARAMETER)
+
+NAME is OpInfo's name with the variant's after a dot. What torch cannot export, or differentiate, is not there; it is listed.
+
+Usage: export_operators.py [-o FILE] [--only NAME]
+"""
+import argparse
+import io
+import itertools
+import pathlib
+import re
+import sys
+import tempfile
+import warnings
+import zipfile
+
+import safetensors.torch
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "models"))
+from exporting import save_archive  # noqa: E402
+
+HERE = pathlib.Path(__file__).parent
+CASES, MOST_ELEMENTS = 4, 200
+
+# OpInfo's names, a dot and the variant where there is one. Grouped as the importer's files are.
+OPERATORS = """
+abs acos acosh add addcdiv addcmul asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max
+clamp_min cos cosh div.no_rounding_mode div.floor_rounding div.trunc_rounding eq erf exp exp2 expm1 floor floor_divide fmod
+ge gt isfinite isinf isnan le lerp log log10 log1p log2 logical_and logical_not logical_or logical_xor lt masked_fill
+max.binary maximum min.binary minimum mul nan_to_num ne neg pow reciprocal remainder round rsqrt rsub sigmoid sign sin sinh
+sqrt square sub tan tanh trunc where __radd__ __rdiv__ __rmul__ __rpow__ __rsub__ true_divide
+nn.functional.relu nn.functional.relu6 nn.functional.hardtanh nn.functional.leaky_relu nn.functional.elu nn.functional.selu
+nn.functional.celu nn.functional.mish nn.functional.hardswish nn.functional.hardsigmoid nn.functional.softplus
+nn.functional.logsigmoid nn.functional.glu nn.functional.threshold nn.functional.hardshrink nn.functional.softshrink
+nn.functional.prelu nn.functional.silu nn.functional.gelu nn.functional.softsign nn.functional.tanhshrink log_softmax softmax
+nn.functional.softmin
+cat chunk diff expand expand_as fill flatten flip full full_like linspace meshgrid.variadic_tensors movedim narrow
+new_full new_ones new_zeros ones ones_like permute repeat repeat_interleave reshape reshape_as roll select split
+split_with_sizes squeeze stack t tile transpose tril triu unbind unflatten unsqueeze view view_as zeros zeros_like hstack
+vstack column_stack fliplr flipud rot90 broadcast_tensors broadcast_to mT atleast_1d atleast_2d ravel
+nn.functional.pad.constant nn.functional.pad.reflect nn.functional.pad.replicate nn.functional.pad.circular
+gather index_select index_put nn.functional.embedding scatter scatter_add sort topk argsort take_along_dim masked_select
+all any amax amin argmax argmin cumsum linalg.vector_norm logsumexp max.reduction_no_dim max.reduction_with_dim mean
+min.reduction_no_dim min.reduction_with_dim norm prod std std_mean sum var var_mean
+addbmm addmm addmv addr baddbmm bmm dot einsum inner matmul mm mv outer nn.functional.linear nn.functional.bilinear
+nn.functional.scaled_dot_product_attention
+nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose1d nn.functional.conv_transpose2d
+nn.functional.conv_transpose3d nn.functional.avg_pool1d nn.functional.avg_pool2d nn.functional.avg_pool3d
+nn.functional.max_pool1d nn.functional.max_pool2d nn.functional.max_pool3d nn.functional.adaptive_avg_pool1d
+nn.functional.adaptive_avg_pool2d nn.functional.adaptive_avg_pool3d
+nn.functional.interpolate.nearest nn.functional.interpolate.nearest-exact nn.functional.interpolate.linear
+nn.functional.interpolate.bilinear nn.functional.interpolate.bicubic nn.functional.interpolate.trilinear
+nn.functional.upsample_nearest nn.functional.upsample_bilinear
+nn.functional.layer_norm nn.functional.group_norm nn.functional.instance_norm nn.functional.rms_norm nn.functional.batch_norm
+nn.functional.normalize nn.functional.cosine_similarity nn.functional.pixel_shuffle nn.functional.pixel_unshuffle
+nn.functional.unfold
+""".split()
+
+
+def operand(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def checked(x):
+    """Reads an operator that hyc does not know, for an assertion alone."""
+    torch._assert_async((torch.special.bessel_j0(x) < 2).all())
+    return x * 2
+
+
+# What OpInfo has no entry or no small sample for: a function and its operands, made when it is their turn.
+OTHERS = {
+    "other.type_as": [(torch.Tensor.type_as, lambda: (operand(2, 3), torch.ones(1))),
+                      (torch.Tensor.type_as, lambda: (torch.tensor([1, 2, 3]), operand(2)))],
+    "other.weight_norm": [(torch._weight_norm, lambda: (operand(4, 3, 2), operand(4, 1, 1), 0)),
+                          (torch._weight_norm, lambda: (operand(4, 3, 2), operand(1, 1, 2), 2))],
+    "other.eye": [(lambda x: torch.eye(3, 4) * x, lambda: (operand(4),))],
+    "other.repeat": [(lambda x: x.repeat(2, 1, 3), lambda: (operand(2, 2),))],
+    "other.checked": [(checked, lambda: (operand(2, 3),))],
+    "other.conv_same": [
+        (lambda x, w, b: torch.nn.functional.conv2d(x, w, b, padding="same"),
+         lambda: (operand(2, 3, 5, 4), operand(2, 3, 3, 2), operand(2))),
+        (lambda x, w: torch.nn.functional.conv1d(x, w, padding="same", dilation=2),
+         lambda: (operand(2, 3, 7), operand(2, 3, 2)))],
+    "other.safe_softmax": [
+        (torch.ops.aten._safe_softmax, lambda: (operand(2, 3), -1)),
+        (lambda x: torch.ops.aten._safe_softmax(x.masked_fill(torch.tensor([[True] * 3, [False, True, False]]), -torch.inf), -1),
+         lambda: (operand(2, 3),))],
+    "other.index_put": [
+        (lambda x, v: x.index_put((torch.tensor([[0, 2], [1, 0]]), torch.tensor([1, 3])), v, accumulate=True),
+         lambda: (operand(3, 4, 2), operand(2, 2, 2))),
+        (lambda x: x.index_put((torch.tensor([True, False, True]),), torch.tensor(7.0)), lambda: (operand(3, 2),))],
+}
+
+
+class Case(torch.nn.Module):
+    """An operator with everything but its float operands, which are parameters, fixed."""
+
+    def __init__(self, function, arguments):
+        super().__init__()
+        leaves, self.spec = pytree.tree_flatten(arguments)
+        self.function, self.leaves = function, []
+        for number, leaf in enumerate(leaves):
+            if not isinstance(leaf, torch.Tensor):
+                self.leaves.append(lambda self, leaf=leaf: leaf)
+                continue
+            name = f"operand{number}"
+            if leaf.dtype.is_floating_point and leaf.requires_grad:
+                self.register_parameter(name, torch.nn.Parameter(leaf.detach().clone().contiguous()))
+            else:
+                self.register_buffer(name, leaf.detach().clone().contiguous())
+            self.leaves.append(lambda self, name=name: getattr(self, name))
+
+    def results(self):
+        positional, named = pytree.tree_unflatten([leaf(self) for leaf in self.leaves], self.spec)
+        return [leaf for leaf in pytree.tree_leaves(self.function(*positional, **named)) if isinstance(leaf, torch.Tensor)]
+
+    def forward(self, *weights):
+        results = self.results()
+        floats = [result for result in results if result.dtype.is_floating_point]
+        loss = sum(((result * weight[0]).sum() for result, weight in zip(floats, weights)), start=0 * weights[0].sum())
+        return {"loss": loss, **{f"out{number}": result for number, result in enumerate(results)}}
+
+
+def samples_of(info):
+    """Small ones of several kinds: floats first, then what the operator takes besides."""
+    taken = set()
+    for dtype in (torch.float32, torch.int64, torch.bool):
+        if dtype not in info.dtypes:
+            continue
+        differentiable = dtype == torch.float32 and info.supports_autograd
+        count = 0
+        for sample in info.sample_inputs("cpu", dtype, requires_grad=differentiable):
+            arguments = ((sample.input, *sample.args), sample.kwargs)
+            tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+            if sum(tensor.numel() for tensor in tensors) > MOST_ELEMENTS or any(tensor.numel() == 0 for tensor in tensors):
+                continue
+            if info.name == "nn.functional.layer_norm" and 1 in sample.args[0]:
+                continue  # of one number: nothing but what is rounded
+            shape = repr(([tuple(tensor.shape) for tensor in tensors],
+                          [leaf for leaf in pytree.tree_leaves(arguments) if not isinstance(leaf, torch.Tensor)], dtype))
+            if shape in taken:
+                continue
+            taken.add(shape)
+            yield arguments
+            count += 1
+            if count == (CASES if dtype == torch.float32 else 1):
+                break
+
+
+def export(function, arguments):
+    """The archive and what torch computes, or an exception."""
+    module = Case(function, arguments).eval()
+    results = module.results()
+    floats = [result for result in results if result.dtype.is_floating_point]
+    if not results or any(result.numel() == 0 for result in results):
+        raise ValueError("has an empty result, or none")
+    weights = [torch.randn(1, *result.shape) for result in floats] or [torch.zeros(1)]
+    told = {f"in.{number}": weight for number, weight in enumerate(weights)}
+    outputs = module(*weights)
+    if any(isinstance(output, torch.Tensor) and output.dtype.is_complex for output in outputs.values()):
+        raise ValueError("has complex results")
+    exported = torch.export.export(module, tuple(weights), strict=False)
+    for number, result in enumerate(results):
+        values = result if result.dtype.is_floating_point else result.to(torch.int64)
+        told[f"out.{number}"] = values.detach().clone().contiguous()
+    if floats and isinstance(outputs["loss"], torch.Tensor) and outputs["loss"].requires_grad:
+        outputs["loss"].backward()
+        for name, parameter in module.named_parameters():
+            gradient = parameter.grad
+            told[f"grad.{name}"] = torch.zeros_like(parameter) if gradient is None else gradient.clone().contiguous()
+    return exported, told
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-o", default=HERE / "operators.zip", type=pathlib.Path)
+    parser.add_argument("--only")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    known = {".".join(filter(None, (info.name, info.variant_test_name))): info for info in op_db}
+    wanted = [arguments.only] if arguments.only else [*OPERATORS, *OTHERS]
+    made, left = 0, []
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(arguments.o, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as out:
+        for name in wanted:
+            if name not in known and name not in OTHERS:
+                left.append((name, "is no operator of OpInfo"))
+                continue
+            torch.manual_seed(1)
+            others = ((function, (make(), {})) for function, make in OTHERS.get(name, []))
+            samples = others if name in OTHERS else ((known[name].op, each) for each in samples_of(known[name]))
+            for number, (function, sample) in enumerate(itertools.islice(samples, 6)):
+                try:
+                    exported, told = export(function, sample)
+                except Exception as error:  # whatever torch says
+                    left.append((f"{name}-{number}", str(error).split("\n")[0][:120]))
+                    continue
+                path = pathlib.Path(folder) / "case.pt2"
+                save_archive(exported, path)
+                base = re.sub(r"[^A-Za-z0-9_.]", "_", name) + f"-{number}"
+                for ending, data in ((".pt2", path.read_bytes()), (".safetensors", safetensors.torch.save(told))):
+                    entry = zipfile.ZipInfo(base + ending, (1980, 1, 1, 0, 0, 0))
+                    entry.compress_type = zipfile.ZIP_DEFLATED
+                    out.writestr(entry, data)
+                made += 1
+            print(f"\r{name:60}{made}", end="", file=sys.stderr)
+    print(f"\n{made} cases", file=sys.stderr)
+    for name, why in left:
+        print(f"left out {name}: {why}")
+
+
+if __name__ == "__main__":
+    main()
