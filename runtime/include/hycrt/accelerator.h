@@ -78,7 +78,7 @@ class Accelerator {
   virtual Status copyToDevice(BufferRef buffer, int64_t bytes) = 0;
   virtual Status copyToHost(BufferRef buffer, int64_t bytes) = 0;
   // Compares indices on the device with their bound where the stream comes to them (hycrt/indices.h); nobody waits. Of
-  // one that lies outside finish() tells. `ctx` and `op` live as long as this object.
+  // one that lies outside finish() tells. `ctx` and `op` are there at each finish() to come.
   virtual void checkIndices(const Context& ctx, const char* op, const int64_t* indices, int64_t count, int64_t bound,
                             int64_t uncounted = kAllCounted) = 0;
 

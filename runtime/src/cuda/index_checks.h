@@ -24,7 +24,7 @@ class IndexChecks {
   ~IndexChecks();
   Status open();
 
-  // On the one stream of all checks. `ctx` and `op` live as long as this.
+  // On the one stream of all checks. `ctx` and `op` are there at each take() to come.
   void add(const Context& ctx, const char* op, const int64_t* indices, int64_t count, int64_t bound, int64_t uncounted,
            cudaStream_t stream);
 
