@@ -3,6 +3,8 @@
 #include "CallText.h"
 #include "FunctionEmitter.h"
 
+#include "dialects/Rank/IndexChecks.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -199,7 +201,7 @@ LogicalResult CallPrinter::print(rank::CallOp op) {
   if (function.header)
     out.include(function.header);
   comment(call);
-  printGuards(call);
+  printIndexCheck(call);
   printCall(call, function.text);
   return success();
 }
@@ -218,6 +220,23 @@ void CallPrinter::comment(const KernelCall &call) {
     rest = next;
   }
   out.comment(call.getOp(), text);
+}
+
+void CallPrinter::printIndexCheck(const KernelCall &call) {
+  rank::CallOp op = call.getOp();
+  auto bound = op->getAttrOfType<IntegerAttr>(rank::kIndexBound);
+  if (!bound)
+    return;
+  Value indices = call.find(op->getAttrOfType<StringAttr>(rank::kIndexOperand).getValue());
+  auto id = op->getAttrOfType<StringAttr>("id");
+  std::string name;
+  llvm::raw_string_ostream(name).write_escaped(id ? id.getValue() : op.getKernel());
+  SmallVector<std::string> arguments{"ctx", "\"" + name + "\"", out.pointer(indices), out.count({indices}),
+                                     std::to_string(bound.getInt())};
+  if (auto uncounted = op->getAttrOfType<IntegerAttr>("ignore_index"))
+    arguments.push_back(std::to_string(uncounted.getInt()));
+  out.include("hycrt/indices.h");
+  out.callLine(indexCheck(), arguments);
 }
 
 /// The constant array that the text names: "@frequencies".

@@ -39,8 +39,10 @@ protected:
   virtual std::optional<std::string> scalarText(const KernelCall &call, const kernels::Field &field) = 0;
   /// Stands before the call itself.
   virtual std::string conditionOf(const KernelCall &call) { return ""; }
-  /// What has to be checked in front of the call.
-  virtual void printGuards(const KernelCall &call) {}
+  /// Says what the indices of a call have to be, where nothing in front of it has checked that.
+  void printIndexCheck(const KernelCall &call);
+  /// The function that does: of the context, the op's name, indices, their number and bound, and what is not counted.
+  virtual llvm::StringRef indexCheck() const = 0;
 
   /// `text` of a description (kernels/description.h says what is replaced).
   std::string expand(const KernelCall &call, llvm::StringRef text);

@@ -6,7 +6,6 @@
 #include "StridedCopy.h"
 
 #include "dialects/Hyc/HycDialect.h"
-#include "dialects/Rank/IndexChecks.h"
 #include "kernels/gemm/description.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -29,25 +28,8 @@ public:
     return kernels::described::gemm::header(type, /*onGpu=*/false);
   }
 
-  /// Says what the indices of a call have to be, where nothing in front of it has checked that.
-  void printGuards(const KernelCall &call) override {
-    rank::CallOp op = call.getOp();
-    auto bound = op->getAttrOfType<IntegerAttr>(rank::kIndexBound);
-    if (!bound)
-      return;
-    Value indices = call.find(op->getAttrOfType<StringAttr>(rank::kIndexOperand).getValue());
-    auto id = op->getAttrOfType<StringAttr>("id");
-    std::string name;
-    llvm::raw_string_ostream(name).write_escaped(id ? id.getValue() : op.getKernel());
-    SmallVector<std::string> arguments{"ctx", "\"" + name + "\"", out.pointer(indices), out.count({indices}),
-                                       std::to_string(bound.getInt())};
-    if (auto uncounted = op->getAttrOfType<IntegerAttr>("ignore_index"))
-      arguments.push_back(std::to_string(uncounted.getInt()));
-    out.include("hycrt/indices.h");
-    out.callLine("hycrt::checkIndices", arguments);
-  }
-
 private:
+  StringRef indexCheck() const override { return "hycrt::checkIndices"; }
   const kernels::Function &functionOf(const kernels::KernelDescription &kernel) const override { return kernel.cpu; }
   LogicalResult printStatement(const KernelCall &call) override;
 

@@ -49,6 +49,7 @@ public:
   }
 
 private:
+  StringRef indexCheck() const override { return "ctx.accelerator()->checkIndices"; }
   const kernels::Function &functionOf(const kernels::KernelDescription &kernel) const override { return kernel.cuda; }
   LogicalResult printStatement(const KernelCall &call) override;
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "hycrt/indices.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
 #include "hycrt/surroundings.h"
@@ -76,6 +77,11 @@ class Accelerator {
   virtual Status upload(BufferRef buffer, int64_t bytes) = 0;
   virtual Status copyToDevice(BufferRef buffer, int64_t bytes) = 0;
   virtual Status copyToHost(BufferRef buffer, int64_t bytes) = 0;
+  // Compares indices on the device with their bound where the stream comes to them (hycrt/indices.h); nobody waits. Of
+  // one that lies outside finish() tells. `ctx` and `op` are there at each finish() to come.
+  virtual void checkIndices(const Context& ctx, const char* op, const int64_t* indices, int64_t count, int64_t bound,
+                            int64_t uncounted = kAllCounted) = 0;
+
   // Waits for all that was put on the stream; the first error of any of it.
   virtual Status finish() = 0;
 

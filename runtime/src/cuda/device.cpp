@@ -241,6 +241,7 @@ Status CudaDevice::open(const Program& program, const DevicePlace& place) {
   HYCRT_RETURN_IF_ERROR(fetches_.open());
   HYCRT_RETURN_IF_ERROR(evictions_.open());
   HYCRT_RETURN_IF_ERROR(reads_.open());
+  HYCRT_RETURN_IF_ERROR(indexChecks_.open());
   return ring_.open();
 }
 
@@ -380,7 +381,13 @@ Status CudaDevice::copyToHost(BufferRef buffer, int64_t bytes) {
       "copying from the device");
 }
 
+void CudaDevice::checkIndices(const Context& ctx, const char* op, const int64_t* indices, int64_t count, int64_t bound,
+                              int64_t uncounted) {
+  indexChecks_.add(ctx, op, indices, count, bound, uncounted, stream_);
+}
+
 Status CudaDevice::beginRecording() {
+  indexChecks_.beginRecording();
   graph_ = std::make_unique<StepGraph>();
   if (exchanger_) exchanger_->beginRecording();
   return graph_->begin(stream_, lastUploaded_);
@@ -392,6 +399,7 @@ Status CudaDevice::endRecording() {
   if (!ended.ok()) hyc::kernels::cuda::forgetGemmFailure();
   if (ended.ok() && !joined.ok()) ended = joined;
   if (exchanger_) exchanger_->endRecording(!ended.ok());
+  indexChecks_.endRecording(!ended.ok());
   return ended;
 }
 
@@ -407,7 +415,7 @@ Status CudaDevice::finish() {
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaGetLastError(), "starting a kernel"));
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamSynchronize(stream_), "a kernel"));
   reads_.take();
-  return {};
+  return indexChecks_.take();
 }
 
 std::string CudaDevice::describe() const {

@@ -11,6 +11,7 @@
 
 #include "comm/device_exchanger.h"
 #include "cuda/disk_moves.h"
+#include "cuda/index_checks.h"
 #include "cuda/step_graph.h"
 #include "hycrt/accelerator.h"
 
@@ -101,6 +102,8 @@ class CudaDevice : public Accelerator {
   Status upload(BufferRef buffer, int64_t bytes) override;
   Status copyToDevice(BufferRef buffer, int64_t bytes) override;
   Status copyToHost(BufferRef buffer, int64_t bytes) override;
+  void checkIndices(const Context& ctx, const char* op, const int64_t* indices, int64_t count, int64_t bound,
+                    int64_t uncounted) override;
   Status finish() override;
   Status beginRecording() override;
   Status endRecording() override;
@@ -145,6 +148,7 @@ class CudaDevice : public Accelerator {
   std::byte* const* images_ = nullptr;
   UploadRing ring_;
   ReadRing reads_;
+  IndexChecks indexChecks_;
   std::unique_ptr<DeviceExchanger> exchanger_;
 };
 

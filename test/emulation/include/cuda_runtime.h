@@ -99,6 +99,19 @@ inline int atomicMin(int *at, int value) {
   return before;
 }
 
+inline unsigned atomicCAS(unsigned *at, unsigned expected, unsigned value) {
+  const unsigned before = *at;
+  if (before == expected)
+    *at = value;
+  return before;
+}
+inline unsigned atomicExch(unsigned *at, unsigned value) {
+  const unsigned before = *at;
+  *at = value;
+  return before;
+}
+inline void __threadfence() {}
+
 // ------------------------------------------------------------------------------------------------------- runtime API
 
 struct CUstream_st;

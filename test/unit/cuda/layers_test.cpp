@@ -176,6 +176,8 @@ template <typename T> void expectEmbedding(int64_t tokens, int64_t width, int64_
   std::mt19937 generator(7);
   for (int64_t t = 0; t < tokens; ++t)
     ids.push_back(t % 3 ? int64_t(generator() % 30) : 11); // one row has many
+  if (tokens > 1)
+    ids[1] = INT64_MIN, ids.back() = INT64_MAX; // rows of nobody: nothing is read or written
   const auto table = randomValues<T>(d.rows * width, 1), dout = randomValues<T>(tokens * width, 2);
   const auto old = randomValues<float>(d.rows * width, 3);
   EmbeddingDesc onHost = d;
@@ -206,12 +208,13 @@ TEST_F(Embedding, HasTheReferencesBits) {
   expectEmbedding<Bf16>(129, 516, 1, WriteMode::kOverwrite);
 }
 
-/// A batch of logits with labels, a quarter of them ignored, and what the reference makes of it in f64.
+/// A batch of logits with labels, a quarter of them ignored and an eighth beyond both ends, and what the reference
+/// makes of it in f64.
 template <typename T> struct LossCase {
   LossCase(int64_t tokens, int64_t vocabulary) : logits(randomValues<T>(tokens * vocabulary, 1)) {
     d.tokens = tokens, d.localVocab = vocabulary;
     for (int64_t t = 0; t < tokens; ++t)
-      labels.push_back(t % 4 == 3 ? -100 : t * 7 % vocabulary);
+      labels.push_back(t % 4 == 3 ? -100 : t % 16 == 5 ? INT64_MIN : t % 16 == 13 ? INT64_MAX : t * 7 % vocabulary);
     const Doubles wide = widened(logits);
     lse.resize(static_cast<size_t>(tokens));
     dlogits.resize(wide.size());
