@@ -315,7 +315,8 @@ void dropout(NodeTranslation &node) {
 }
 } // namespace
 
-void hyc::torchexport::addElementwise(TranslationTable &table) {
+/// Of two operands, in each of the spellings that torch has for tensors and numbers.
+static void addBinary(TranslationTable &table) {
   for (const char *overload : {"Tensor", "Scalar"}) {
     auto row = [&](const std::string &name, Translation translation) {
       table["aten." + name + "." + overload] = translation;
@@ -358,6 +359,10 @@ void hyc::torchexport::addElementwise(TranslationTable &table) {
   table["aten.remainder.Scalar_Tensor"] = remainder<true>;
   table["aten.max.other"] = binary<Max>;
   table["aten.min.other"] = binary<Min>;
+}
+
+/// Of one operand.
+static void addUnary(TranslationTable &table) {
   table["aten.bitwise_not.default"] = turnBits;
   table["aten.logical_xor.default"] = logical<Xor>;
   table["aten.square.default"] = square;
@@ -386,16 +391,6 @@ void hyc::torchexport::addElementwise(TranslationTable &table) {
   table["aten.isinf.default"] = classify<IsInf>;
   table["aten.isfinite.default"] = isFinite;
   table["aten.nan_to_num.default"] = replaceNonFinite;
-  for (const char *overload : {"default", "Tensor"}) {
-    table[std::string("aten.clamp_min.") + overload] = clamp;
-    table[std::string("aten.clamp_max.") + overload] = clamp;
-  }
-  table["aten.clamp.Tensor"] = clamp;
-  table["aten.type_as.default"] = convert;
-  table["aten.maximum.default"] = binary<Max>;
-  table["aten.minimum.default"] = binary<Min>;
-  table["aten.logical_and.default"] = logical<And>;
-  table["aten.logical_or.default"] = logical<Or>;
   table["aten.logical_not.default"] = negation;
   table["aten.neg.default"] = unary<Neg>;
   table["aten.abs.default"] = unary<Abs>;
@@ -412,6 +407,21 @@ void hyc::torchexport::addElementwise(TranslationTable &table) {
   table["aten.sigmoid.default"] = unary<Sigmoid>;
   table["aten.silu.default"] = silu;
   table["aten.gelu.default"] = gelu;
+}
+
+void hyc::torchexport::addElementwise(TranslationTable &table) {
+  addBinary(table);
+  addUnary(table);
+  for (const char *overload : {"default", "Tensor"}) {
+    table[std::string("aten.clamp_min.") + overload] = clamp;
+    table[std::string("aten.clamp_max.") + overload] = clamp;
+  }
+  table["aten.clamp.Tensor"] = clamp;
+  table["aten.type_as.default"] = convert;
+  table["aten.maximum.default"] = binary<Max>;
+  table["aten.minimum.default"] = binary<Min>;
+  table["aten.logical_and.default"] = logical<And>;
+  table["aten.logical_or.default"] = logical<Or>;
   table["aten.clamp.default"] = clamp;
   for (const char *overload : {"self", "Scalar", "ScalarOther", "ScalarSelf"})
     table[std::string("aten.where.") + overload] = where;

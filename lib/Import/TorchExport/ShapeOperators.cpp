@@ -459,6 +459,40 @@ template <const char *Type> void sizeArithmetic(NodeTranslation &node) {
 }
 } // namespace
 
+/// Tensors out of nothing, and sizes.
+static void addCreation(TranslationTable &table) {
+  table["aten.eye.default"] = eye;
+  table["aten.eye.m"] = eye;
+  table["aten.linspace.default"] = linspace;
+  for (const char *name : {"empty.memory_format", "new_empty.default"})
+    table[std::string("aten.") + name] = fill<0, false>;
+  table["aten.empty_like.default"] = fill<0, true>;
+  table["aten.fill.Scalar"] = fillWith;
+  table["aten.fill.Tensor"] = fillWith;
+  table["aten.arange.default"] = arange;
+  table["aten.arange.start"] = arange;
+  table["aten.arange.start_step"] = arange;
+  table["aten.ones.default"] = fill<1, false>;
+  table["aten.zeros.default"] = fill<0, false>;
+  table["aten.new_ones.default"] = fill<1, false>;
+  table["aten.new_zeros.default"] = fill<0, false>;
+  table["aten.ones_like.default"] = fill<1, true>;
+  table["aten.zeros_like.default"] = fill<0, true>;
+  table["aten.full.default"] = full<false>;
+  table["aten.new_full.default"] = full<false>;
+  table["aten.full_like.default"] = full<true>;
+  table["aten.scalar_tensor.default"] = scalarTensor;
+  table["aten.tril.default"] = triangle<0>;
+  table["aten.triu.default"] = triangle<1>;
+  table["aten.cumsum.default"] = cumulate;
+  table["aten.diff.default"] = difference;
+  table["aten.sym_size.int"] = symbolicSize;
+  table["_operator.add"] = sizeArithmetic<kAdd>;
+  table["_operator.sub"] = sizeArithmetic<kSub>;
+  table["_operator.mul"] = sizeArithmetic<kMul>;
+  table["_operator.floordiv"] = sizeArithmetic<kFloorDiv>;
+}
+
 void hyc::torchexport::addShape(TranslationTable &table) {
   for (const char *name : {"view.default", "_unsafe_view.default", "reshape.default", "view_copy.default"})
     table[std::string("aten.") + name] = view;
@@ -502,34 +536,5 @@ void hyc::torchexport::addShape(TranslationTable &table) {
   table["aten.meshgrid.default"] = meshgrid;
   table["aten.meshgrid.indexing"] = meshgrid;
   table["aten.broadcast_tensors.default"] = broadcastTensors;
-  table["aten.eye.default"] = eye;
-  table["aten.eye.m"] = eye;
-  table["aten.linspace.default"] = linspace;
-  for (const char *name : {"empty.memory_format", "new_empty.default"})
-    table[std::string("aten.") + name] = fill<0, false>;
-  table["aten.empty_like.default"] = fill<0, true>;
-  table["aten.fill.Scalar"] = fillWith;
-  table["aten.fill.Tensor"] = fillWith;
-  table["aten.arange.default"] = arange;
-  table["aten.arange.start"] = arange;
-  table["aten.arange.start_step"] = arange;
-  table["aten.ones.default"] = fill<1, false>;
-  table["aten.zeros.default"] = fill<0, false>;
-  table["aten.new_ones.default"] = fill<1, false>;
-  table["aten.new_zeros.default"] = fill<0, false>;
-  table["aten.ones_like.default"] = fill<1, true>;
-  table["aten.zeros_like.default"] = fill<0, true>;
-  table["aten.full.default"] = full<false>;
-  table["aten.new_full.default"] = full<false>;
-  table["aten.full_like.default"] = full<true>;
-  table["aten.scalar_tensor.default"] = scalarTensor;
-  table["aten.tril.default"] = triangle<0>;
-  table["aten.triu.default"] = triangle<1>;
-  table["aten.cumsum.default"] = cumulate;
-  table["aten.diff.default"] = difference;
-  table["aten.sym_size.int"] = symbolicSize;
-  table["_operator.add"] = sizeArithmetic<kAdd>;
-  table["_operator.sub"] = sizeArithmetic<kSub>;
-  table["_operator.mul"] = sizeArithmetic<kMul>;
-  table["_operator.floordiv"] = sizeArithmetic<kFloorDiv>;
+  addCreation(table);
 }
