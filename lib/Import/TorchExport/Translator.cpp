@@ -1,6 +1,7 @@
 // The nodes' arguments, and the ONNX graph around them.
 #include "Translator.h"
 
+#include "hyc/Support/Truncation.h"
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -655,7 +656,7 @@ static void setValue(onnxfile::Node &node, ScalarType type, ArrayRef<int64_t> di
   if (type == ScalarType::F64 || isFloat(type))
     tensor->add_double_data(value);
   else
-    tensor->add_int64_data(static_cast<int64_t>(value));
+    tensor->add_int64_data(truncated(value));
 }
 
 void NodeTranslation::write(StringRef argument, const Name &value) {
