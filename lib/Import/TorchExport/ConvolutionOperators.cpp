@@ -17,7 +17,8 @@ std::vector<int64_t> pairOf(NodeTranslation &node, const char *name, int64_t oth
 /// Whether windows tile the image: each element is in just one.
 bool tilesImage(NodeTranslation &node) {
   std::vector<int64_t> window{node.sizeOf("weight", 2), node.sizeOf("weight", 3)};
-  return pairOf(node, "stride", 1) == window && pairOf(node, "padding", 0) == std::vector<int64_t>{0, 0} &&
+  return window[0] > 0 && window[1] > 0 && pairOf(node, "stride", 1) == window &&
+         pairOf(node, "padding", 0) == std::vector<int64_t>{0, 0} &&
          pairOf(node, "dilation", 1) == std::vector<int64_t>{1, 1} && node.integer("groups", 1) == 1 &&
          !node.boolean("transposed", false) && node.sizeOf("input", 2) % window[0] == 0 &&
          node.sizeOf("input", 3) % window[1] == 0;
@@ -58,6 +59,10 @@ std::vector<int64_t> onBothSides(std::vector<int64_t> padding) {
 
 void windows(NodeTranslation &node) {
   int64_t dims = node.tensorRank("weight") - 2;
+  if (!node.failed() && (dims < 1 || dims > 3))
+    node.error() << "has the argument 'weight' of " << dims + 2 << " dimensions, expected 3 to 5";
+  if (node.failed())
+    return;
   bool turned = node.boolean("transposed", false);
   Attributes attributes{{{"group", node.integer("groups", 1)}},
                         {},

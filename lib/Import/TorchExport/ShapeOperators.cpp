@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <limits>
 
 using namespace hyc::torchexport;
@@ -171,6 +172,10 @@ void splitBySizes(NodeTranslation &node, const std::vector<int64_t> &sizes, int6
 void split(NodeTranslation &node) {
   int64_t dim = node.dimension("dim", node.tensorRank("self"), 0), part = node.integer("split_size"),
           left = node.sizeOf("self", dim);
+  if (!node.failed() && part < 1)
+    node.error() << "splits into parts of " << part << " elements, expected at least 1";
+  if (node.failed())
+    return;
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < node.resultCount(); ++i, left -= part)
     sizes.push_back(std::min(part, left));
@@ -184,7 +189,8 @@ void splitWithSizes(NodeTranslation &node) {
 
 void chunk(NodeTranslation &node) {
   int64_t dim = node.dimension("dim", node.tensorRank("self"), 0), left = node.sizeOf("self", dim);
-  int64_t chunks = std::max<int64_t>(node.integer("chunks"), 1), part = (left + chunks - 1) / chunks;
+  int64_t chunks = std::clamp<int64_t>(node.integer("chunks"), 1, std::max<int64_t>(left, 1));
+  int64_t part = left / chunks + (left % chunks != 0);
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < node.resultCount(); ++i, left -= part)
     sizes.push_back(std::min(part, left));
@@ -233,8 +239,8 @@ void difference(NodeTranslation &node) {
     return;
   }
   std::vector<Name> parts;
-  for (const char *part : {"prepend", "self", "append"})
-    if (node.has(part))
+  for (llvm::StringRef part : {"prepend", "self", "append"})
+    if (part == "self" || node.has(part))
       parts.push_back(node.tensor(part));
   Name all = parts.size() > 1 ? node.emit("Concat", parts, {{{"axis", dim}}}) : parts.front();
   Name axis = node.constant({dim});
