@@ -54,6 +54,7 @@ constexpr char kTop[] = R"(#include <algorithm>
 #include "kernels/lion/op.h"
 #include "kernels/loss_scale/op.h"
 #include "kernels/math/math.h"
+#include "kernels/math/truncate.h"
 #include "kernels/narrow_float.h"
 #include "kernels/parallel/team.h"
 #include "kernels/permute/op.h"

@@ -1,6 +1,7 @@
 // Operators that compute each element alone, under numpy's broadcasting rules; hyc's own ops never broadcast.
 #include "Expansion.h"
 #include "hyc/Support/Decimal.h"
+#include "hyc/Support/Truncation.h"
 #include <cmath>
 
 using namespace hyc;
@@ -136,6 +137,17 @@ LogicalResult importDiv(NodeImport &node) {
   return importBinary<DivOp, foldDiv>(node);
 }
 
+HostElement convertElement(HostElement value, bool fromReal, Type to) {
+  if (isa<FloatType>(to))
+    return fromReal ? value : HostElement::ofReal(static_cast<double>(value.integer));
+  if (to.isInteger(1))
+    return HostElement::ofInteger(fromReal ? value.real != 0 : value.integer != 0);
+  if (!fromReal)
+    return value;
+  // Out of range is undefined in the format; what programs make of it when they run.
+  return HostElement::ofInteger(truncated(value.real, to.getIntOrFloatBitWidth(), to.isUnsignedInteger()));
+}
+
 /// The exponent may have another type than the base, which is the result's. Integers are raised to real powers as
 /// reals.
 LogicalResult importPow(NodeImport &node) {
@@ -148,13 +160,9 @@ LogicalResult importPow(NodeImport &node) {
     return e.finish(e.cast(e("Pow", {e.cast(base, other), exponent}), type));
   }
   if (exponent.type.getElementType() != type && exponent.constant) {
-    bool from = exponent.constant->isReal(), to = isa<FloatType>(type);
-    std::optional<HostTensor> converted = HostTensor::map(type, {*exponent.constant}, [&](ArrayRef<HostElement> e) {
-      if (from == to)
-        return e[0];
-      return to ? HostElement::ofReal(static_cast<double>(e[0].integer))
-                : HostElement::ofInteger(static_cast<int64_t>(e[0].real));
-    });
+    bool isReal = exponent.constant->isReal();
+    std::optional<HostTensor> converted = HostTensor::map(
+        type, {*exponent.constant}, [&](ArrayRef<HostElement> e) { return convertElement(e[0], isReal, type); });
     if (converted)
       exponent = node.importer().ofConstant(*converted);
   }
@@ -182,7 +190,7 @@ LogicalResult importUnary(NodeImport &node) {
       return HostElement::ofReal(Fold(e[0].real));
     if constexpr (FoldIntegers != nullptr)
       return HostElement::ofInteger(FoldIntegers(e[0].integer));
-    return HostElement::ofInteger(static_cast<int64_t>(Fold(static_cast<double>(e[0].integer))));
+    return HostElement::ofInteger(truncated(Fold(static_cast<double>(e[0].integer))));
   };
   return importElementwise(node, operands, type, fold, [](Importer &importer, RankedTensorType, ArrayRef<Value> v) {
     return importer.emit<OpTy>(v[0]);
@@ -323,19 +331,6 @@ LogicalResult importWhere(NodeImport &node) {
                            [](Importer &importer, RankedTensorType type, ArrayRef<Value> values) {
                              return importer.emit<SelectOp>(type, values[0], values[1], values[2]);
                            });
-}
-
-HostElement convertElement(HostElement value, bool fromReal, Type to) {
-  if (isa<FloatType>(to))
-    return fromReal ? value : HostElement::ofReal(static_cast<double>(value.integer));
-  if (to.isInteger(1))
-    return HostElement::ofInteger(fromReal ? value.real != 0 : value.integer != 0);
-  if (!fromReal)
-    return value;
-  // Out of range is undefined in the format; saturate, so that it is at least defined here.
-  double limit = 9223372036854774784.0; // the largest double below 2^63
-  double clamped = std::isnan(value.real) ? 0 : std::min(std::max(value.real, -limit), limit);
-  return HostElement::ofInteger(static_cast<int64_t>(clamped));
 }
 
 LogicalResult importConvertTo(NodeImport &node, Type to) {

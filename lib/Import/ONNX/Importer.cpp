@@ -2,6 +2,7 @@
 // position ids arrive as constants; the rest becomes ops.
 #include "Importer.h"
 #include "hyc/Analysis/Entry.h"
+#include "hyc/Support/Truncation.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
@@ -441,8 +442,8 @@ Binding Importer::ofValue(Value value) const {
 }
 
 Binding Importer::splatLike(RankedTensorType like, double value) const {
-  HostElement element = isa<FloatType>(like.getElementType()) ? HostElement::ofReal(value)
-                                                              : HostElement::ofInteger(static_cast<int64_t>(value));
+  HostElement element =
+      isa<FloatType>(like.getElementType()) ? HostElement::ofReal(value) : HostElement::ofInteger(truncated(value));
   return ofConstant(HostTensor::splat(like.getElementType(), like.getShape(), element));
 }
 

@@ -1,6 +1,7 @@
 // Resize: along each dimension a choice of elements, or a product with a matrix that is known when compiling, one row a
 // result element.
 #include "Expansion.h"
+#include "hyc/Support/Truncation.h"
 
 #include <cmath>
 
@@ -43,12 +44,12 @@ int64_t nearestTo(StringRef rule, double place) {
   double whole = std::floor(place);
   bool isHalf = place - whole == 0.5;
   if (rule == "floor")
-    return static_cast<int64_t>(whole);
+    return truncated(whole);
   if (rule == "ceil")
-    return static_cast<int64_t>(std::ceil(place));
+    return truncated(std::ceil(place));
   if (rule == "round_prefer_ceil")
-    return static_cast<int64_t>(isHalf ? whole + 1 : std::round(place));
-  return static_cast<int64_t>(isHalf ? whole : std::round(place)); // round_prefer_floor
+    return truncated(isHalf ? whole + 1 : std::round(place));
+  return truncated(isHalf ? whole : std::round(place)); // round_prefer_floor
 }
 
 /// Keys' cubic convolution at distance `d`.
@@ -61,7 +62,8 @@ double cubicWeight(double a, double d) {
 
 /// The weights of all elements in one result element; true where it lies outside and is extrapolated.
 bool weightsOf(const Resizing &r, const Axis &a, int64_t i, llvm::MutableArrayRef<double> row) {
-  double place = placeOf(r, a, i), last = static_cast<double>(a.from - 1);
+  // A region far outside is as good as one a little less far, whose neighbours have numbers.
+  double place = std::clamp(placeOf(r, a, i), -0x1p53, 0x1p53), last = static_cast<double>(a.from - 1);
   if (r.coordinates == "tf_crop_and_resize" && (place < 0 || place > last))
     return true;
   auto add = [&](int64_t at, double weight) {
@@ -69,7 +71,7 @@ bool weightsOf(const Resizing &r, const Axis &a, int64_t i, llvm::MutableArrayRe
     if (!(isOutside && r.excludesOutside))
       row[std::clamp<int64_t>(at, 0, a.from - 1)] += weight;
   };
-  int64_t low = static_cast<int64_t>(std::floor(place));
+  int64_t low = truncated(std::floor(place));
   double rest = place - std::floor(place);
   if (r.mode == "nearest") {
     add(nearestTo(r.nearest, place), 1);

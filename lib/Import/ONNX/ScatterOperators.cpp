@@ -1,6 +1,7 @@
 // Operators that pick and put elements by number, order them, and pad; on the running model by hyc.gather, hyc.scatter
 // and hyc.argsort.
 #include "Expansion.h"
+#include "hyc/Support/Truncation.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -301,7 +302,7 @@ LogicalResult importOneHot(NodeImport &node) {
   if (!depthTensor)
     return failure();
   HostElement element = depthTensor->getNumElements() == 1 ? depthTensor->atFlat(0) : HostElement::ofInteger(-1);
-  int64_t depth = depthTensor->isReal() ? static_cast<int64_t>(element.real) : element.integer;
+  int64_t depth = depthTensor->isReal() ? truncated(element.real) : element.integer;
   std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", -1), indices.type.getRank() + 1);
   if (!axis || depth < 1 || values.type.getNumElements() != 2)
     return node.error() << "marks one of " << depth << " elements with values " << values.type

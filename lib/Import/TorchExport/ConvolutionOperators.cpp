@@ -19,7 +19,7 @@ bool tilesImage(NodeTranslation &node) {
   std::vector<int64_t> window{node.sizeOf("weight", 2), node.sizeOf("weight", 3)};
   bool isPadded = node.isText("padding") ? node.text("padding", "") != "valid"
                                          : pairOf(node, "padding", 0) != std::vector<int64_t>{0, 0};
-  return pairOf(node, "stride", 1) == window && !isPadded &&
+  return window[0] > 0 && window[1] > 0 && pairOf(node, "stride", 1) == window && !isPadded &&
          pairOf(node, "dilation", 1) == std::vector<int64_t>{1, 1} && node.integer("groups", 1) == 1 &&
          !node.boolean("transposed", false) && node.sizeOf("input", 2) % window[0] == 0 &&
          node.sizeOf("input", 3) % window[1] == 0;
@@ -63,7 +63,8 @@ std::vector<int64_t> paddingOf(NodeTranslation &node, int64_t dims) {
   if (!node.isText("padding"))
     return onBothSides(perDimension(node, "padding", dims, 0));
   std::vector<int64_t> padding(2 * dims, 0), dilation = perDimension(node, "dilation", dims, 1);
-  for (int64_t dim = 0; dim < dims && node.text("padding", "") == "same"; ++dim) {
+  for (int64_t dim = 0; dim < static_cast<int64_t>(dilation.size()) && dim < dims && node.text("padding", "") == "same";
+       ++dim) {
     int64_t all = dilation[dim] * (node.sizeOf("weight", dim + 2) - 1);
     padding[dim] = all / 2;
     padding[dims + dim] = all - all / 2;
@@ -83,6 +84,10 @@ void finishSamples(NodeTranslation &node, const Name &value, bool hadNone, size_
 
 void windowsOf(NodeTranslation &node, bool turned) {
   int64_t dims = node.tensorRank("weight") - 2;
+  if (!node.failed() && (dims < 1 || dims > 3))
+    node.error() << "has the argument 'weight' of " << dims + 2 << " dimensions, expected 3 to 5";
+  if (node.failed())
+    return;
   const bool isAlone = node.tensorRank("input") == dims + 1;
   Attributes attributes{{{"group", node.integer("groups", 1)}},
                         {},

@@ -1,6 +1,7 @@
 // A node's arguments, in torch's types, and the nodes that it becomes.
 #include "Translator.h"
 
+#include "hyc/Support/Truncation.h"
 #include "mlir/IR/Location.h"
 
 #include <cmath>
@@ -407,7 +408,7 @@ static void setValue(onnxfile::Node &node, ScalarType type, ArrayRef<int64_t> di
   if (type == ScalarType::F64 || isFloat(type))
     tensor->add_double_data(value);
   else
-    tensor->add_int64_data(static_cast<int64_t>(value));
+    tensor->add_int64_data(truncated(value));
 }
 
 void NodeTranslation::write(StringRef argument, const Name &value) {

@@ -52,7 +52,7 @@ void batchNormByAverages(NodeTranslation &node) { node.finish(batchNorm(node, fa
 
 /// A vector over the channels, as it stands beside (N, C, …).
 Name besideChannels(NodeTranslation &node, const char *argument) {
-  std::vector<int64_t> shape(node.tensorRank("input") - 1, 1);
+  std::vector<int64_t> shape(std::max<int64_t>(node.tensorRank("input") - 1, 1), 1);
   shape.front() = -1;
   return node.emit("Reshape", {node.tensor(argument), node.constant(shape)});
 }

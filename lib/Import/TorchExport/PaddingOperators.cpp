@@ -32,6 +32,12 @@ void padBy(NodeTranslation &node, llvm::StringRef mode, const Name &value) {
     node.error() << "pads by " << sizes.size() << " numbers, expected two a dimension, of at most " << rank;
     return;
   }
+  constexpr int64_t kMost = int64_t{1} << 40;
+  for (int64_t size : sizes)
+    if (size < -kMost || size > kMost) {
+      node.error() << "pads by " << size << " elements, expected at most " << kMost;
+      return;
+    }
   for (size_t i = 0; i + 1 < sizes.size(); i += 2) {
     begins[rank - 1 - static_cast<int64_t>(i / 2)] = sizes[i];
     ends[rank - 1 - static_cast<int64_t>(i / 2)] = sizes[i + 1];

@@ -7,15 +7,12 @@
 using namespace hyc::torchexport;
 
 namespace {
-/// What `dim` names, counted from the front; all dimensions where it names none.
+/// What `dim` names, counted from the front; none stands for all.
 std::vector<int64_t> reducedDims(NodeTranslation &node, const char *argument = "dim") {
   const int64_t rank = node.tensorRank("self");
   if (rank == 0) // torch lets dimension 0 of a scalar be named
     return {};
   std::vector<int64_t> dims = node.has(argument) ? node.integers(argument) : std::vector<int64_t>();
-  if (dims.empty())
-    for (int64_t dim = 0; dim < rank; ++dim)
-      dims.push_back(dim);
   for (int64_t &dim : dims)
     dim = dim < 0 ? dim + rank : dim;
   return dims;
@@ -23,9 +20,10 @@ std::vector<int64_t> reducedDims(NodeTranslation &node, const char *argument = "
 
 Name reduced(NodeTranslation &node, const char *type, const Name &value, const std::vector<int64_t> &dims,
              bool keepsDims) {
-  if (dims.empty()) // of a scalar
-    return value;
-  return node.emit(type, {value, node.constant(dims)}, {{{"keepdims", keepsDims}}});
+  std::vector<Name> inputs{value};
+  if (!dims.empty())
+    inputs.push_back(node.constant(dims));
+  return node.emit(type, inputs, {{{"keepdims", keepsDims}}});
 }
 
 /// In the result's type, which is that of a sum where integers are added up.
@@ -86,6 +84,8 @@ template <const char *Type> void extremeOfDimension(NodeTranslation &node) {
 /// Elements over `dims`; they have to be known.
 double countOver(NodeTranslation &node, const std::vector<int64_t> &dims) {
   double count = 1;
+  for (int64_t dim = 0; dims.empty() && dim < node.tensorRank("self"); ++dim)
+    count *= static_cast<double>(node.sizeOf("self", dim));
   for (int64_t dim : dims)
     count *= static_cast<double>(node.sizeOf("self", dim));
   return count;
@@ -159,8 +159,8 @@ void logSumExp(NodeTranslation &node) {
       node.emit("Equal", {node.emit("Abs", {highest}), node.constant(type, std::numeric_limits<double>::infinity())});
   Name by = node.emit("Where", {isInfinite, node.constant(type, 0), highest});
   Name sum = reduced(node, kSum, node.emit("Exp", {node.emit("Sub", {self, by})}), dims, keepsDims);
-  if (!keepsDims && !dims.empty())
-    by = node.emit("Squeeze", {by, node.constant(dims)});
+  if (!keepsDims)
+    by = dims.empty() ? node.emit("Squeeze", {by}) : node.emit("Squeeze", {by, node.constant(dims)});
   node.finish(node.emit("Add", {node.emit("Log", {sum}), by}));
 }
 } // namespace

@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <limits>
 
 using namespace hyc::torchexport;
@@ -119,6 +120,10 @@ void splitBySizes(NodeTranslation &node, const std::vector<int64_t> &sizes, int6
 void split(NodeTranslation &node) {
   int64_t dim = node.dimension("dim", node.tensorRank("self"), 0), part = node.integer("split_size"),
           left = node.sizeOf("self", dim);
+  if (!node.failed() && part < 1)
+    node.error() << "splits into parts of " << part << " elements, expected at least 1";
+  if (node.failed())
+    return;
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < node.resultCount(); ++i, left -= part)
     sizes.push_back(std::min(part, left));
@@ -132,7 +137,8 @@ void splitWithSizes(NodeTranslation &node) {
 
 void chunk(NodeTranslation &node) {
   int64_t dim = node.dimension("dim", node.tensorRank("self"), 0), left = node.sizeOf("self", dim);
-  int64_t chunks = std::max<int64_t>(node.integer("chunks"), 1), part = (left + chunks - 1) / chunks;
+  int64_t chunks = std::clamp<int64_t>(node.integer("chunks"), 1, std::max<int64_t>(left, 1));
+  int64_t part = left / chunks + (left % chunks != 0);
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < node.resultCount(); ++i, left -= part)
     sizes.push_back(std::min(part, left));
@@ -305,7 +311,10 @@ template <bool ToImage> void shufflePixels(NodeTranslation &node) {
   const int64_t rank = node.tensorRank("self"), r = node.integer(ToImage ? "upscale_factor" : "downscale_factor");
   const int64_t channels = node.sizeOf("self", rank - 3), rows = node.sizeOf("self", rank - 2),
                 columns = node.sizeOf("self", rank - 1);
-  if (node.failed() || r < 1)
+  constexpr int64_t kMost = 1 << 16;
+  if (!node.failed() && (r < 1 || r > kMost))
+    node.error() << "has a factor of " << r << ", expected 1 to " << kMost;
+  if (node.failed())
     return;
   Name self = node.tensor("self");
   Name lead = partOf(node, shapeOf(node, self), 0, rank - 3);
@@ -352,6 +361,8 @@ void meshgrid(NodeTranslation &node) {
 /// Sizes that the archive knows, as it has them for the results.
 void broadcastTensors(NodeTranslation &node) {
   std::vector<Name> tensors = node.tensors("tensors");
+  if (tensors.empty())
+    return;
   Name shape = shapeOf(node, tensors.front());
   for (const Name &other : llvm::drop_begin(tensors)) {
     Name zeros = node.filled(ScalarType::I64, shape, 0);
@@ -429,13 +440,17 @@ void cumulate(NodeTranslation &node) {
 void difference(NodeTranslation &node) {
   int64_t dim = node.dimension("dim", node.tensorRank("self"), -1);
   std::vector<Name> parts;
-  for (const char *part : {"prepend", "self", "append"})
-    if (node.has(part))
+  for (llvm::StringRef part : {"prepend", "self", "append"})
+    if (part == "self" || node.has(part))
       parts.push_back(node.tensor(part));
   Name all = parts.size() > 1 ? node.emit("Concat", parts, {{{"axis", dim}}}) : parts.front();
   Name axis = node.constant({dim});
   const bool isBoolean = node.resultMeta().type == ScalarType::Bool; // which differ, or do not
-  for (int64_t times = node.integer("n", 1); times > 0; --times) {
+  constexpr int64_t kMost = 64;
+  int64_t times = node.integer("n", 1);
+  if (times > kMost)
+    node.error() << "takes differences of differences " << times << " times, expected at most " << kMost;
+  for (; times > 0 && !node.failed(); --times) {
     Name later = node.emit("Slice", {all, node.constant({1}), node.constant({kEnd}), axis});
     Name earlier = node.emit("Slice", {all, node.constant({0}), node.constant({-1}), axis});
     all = node.emit(isBoolean ? "Xor" : "Sub", {later, earlier});

@@ -37,7 +37,7 @@ int32_t hyc::torchexport::onnxType(ScalarType type) {
   return 0;
 }
 
-Translation hyc::torchexport::findTranslation(StringRef target) {
+const TranslationTable &hyc::torchexport::allTranslations() {
   static const TranslationTable table = [] {
     TranslationTable result;
     addElementwise(result);
@@ -52,8 +52,12 @@ Translation hyc::torchexport::findTranslation(StringRef target) {
     addNormalization(result);
     return result;
   }();
-  auto found = table.find(target);
-  return found == table.end() ? nullptr : found->second;
+  return table;
+}
+
+Translation hyc::torchexport::findTranslation(StringRef target) {
+  auto found = allTranslations().find(target);
+  return found == allTranslations().end() ? nullptr : found->second;
 }
 
 std::optional<std::string> hyc::torchexport::withoutWriting(StringRef target) {

@@ -154,6 +154,9 @@ Translation findTranslation(llvm::StringRef target);
 /// "aten.add.Tensor" for "aten.add_.Tensor", which writes its result into its first operand; else nothing.
 std::optional<std::string> withoutWriting(llvm::StringRef target);
 
+/// Every operator that hyc knows.
+const TranslationTable &allTranslations();
+
 // One function a file; each adds its rows.
 void addElementwise(TranslationTable &table);
 void addActivation(TranslationTable &table);

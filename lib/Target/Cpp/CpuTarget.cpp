@@ -23,6 +23,7 @@ constexpr llvm::StringLiteral kKernelIncludes =
 #include <type_traits>
 
 #include "kernels/math/math.h"
+#include "kernels/math/truncate.h"
 #include "kernels/parallel/team.h"
 #include "kernels/philox/op.h"
 #include "kernels/reduce/loops.h"

@@ -26,6 +26,7 @@ constexpr llvm::StringLiteral kKernelIncludes =
 #include "kernels/cuda/launch.h"
 #include "kernels/math/math.h"
 #include "kernels/math/narrow.h"
+#include "kernels/math/truncate.h"
 #include "kernels/philox/op.h"
 #include "kernels/reduce/cuda.h"
 

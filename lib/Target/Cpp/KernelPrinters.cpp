@@ -86,7 +86,10 @@ std::string BodyPrinter::spell(rank::ScalarComputeOp op) {
   if (op.getFunction() == "convert") {
     std::string value = names[op.getOperands()[0]];
     // A boolean is whether the number is not zero.
-    return type.isInteger(1) ? value + " != 0" : ("static_cast<" + scalarType(type) + ">(" + value + ")").str();
+    if (type.isInteger(1))
+      return value + " != 0";
+    bool truncates = isa<FloatType>(op.getOperands()[0].getType()) && isa<IntegerType>(type);
+    return ((truncates ? "math::truncated<" : "static_cast<") + scalarType(type) + ">(" + value + ")").str();
   }
   const rank::ScalarFunction *function = rank::findScalarFunction(op.getFunction());
   if (!function)

@@ -1,9 +1,10 @@
 // hyc-fuzz-graphs: small graphs of any operators, and such with one thing changed, through the whole compiler.
 #include "Change.h"
 #include "GraphGenerator.h"
+#include "MinimiseGraph.h"
 #include "Trial.h"
 #include "WriteTests.h"
-#include "test/fuzz/trials/Supervisor.h"
+#include "test/fuzz/trials/Minimise.h"
 
 #include "lib/Import/ONNX/Importer.h"
 #include "llvm/Support/CommandLine.h"
@@ -30,6 +31,13 @@ static cl::opt<std::string> tests("write-tests",
                                   cl::cat(ours));
 static cl::opt<bool> covers("covers", cl::desc("Fails where an operator never reaches the rank dialect"),
                             cl::cat(ours));
+
+static cl::opt<std::string> found("minimise", cl::desc("Makes a finding in FOLDER/found/SEED small, and does no more"),
+                                  cl::cat(ours));
+static cl::opt<bool> minimises("minimise-found", cl::desc("Makes what is found small"), cl::cat(ours));
+static cl::opt<std::string> pattern("finding-is",
+                                    cl::desc("A pattern: errors that match are findings, and no other errors are"),
+                                    cl::cat(ours));
 
 /// Names of the importer's table, in order.
 static std::vector<std::string> allOps() {
@@ -73,7 +81,7 @@ static Verdict tryGraph(uint64_t number, const std::string &place) {
   write(path, graph->model.SerializeAsString());
   write(place + "/flags", joined(flags) + "\n" + change + "\n" + joined(graph->ops) + "\n");
   TrialOutcome outcome = compileToRank(path, flags);
-  Verdict verdict{outcome.code, outcome.finding, options.op, outcome.said};
+  Verdict verdict = lookFor({outcome.code, outcome.finding, options.op, outcome.said}, pattern);
   if (!isChanged && outcome.code == 0)
     verdict.reached = graph->ops;
   return verdict;
@@ -85,8 +93,13 @@ int main(int argc, char **argv) {
   llvm::sys::PrintStackTraceOnErrorSignal(argv[0]);
   std::filesystem::create_directories(folder.getValue());
   Supervision supervision{.first = seed, .count = graphs, .folder = folder, .log = logFile, .jobs = jobs};
+  if (!found.empty())
+    return !minimiseGraph(supervision, found, pattern);
   Tally tally = superviseTrials(supervision, tryGraph);
   llvm::outs() << describe(tally);
+  for (const Finding &finding : tally.findings)
+    if (minimises)
+      minimiseGraph(supervision, folder + "/found/" + std::to_string(finding.seed), pattern);
   std::string missing;
   for (const std::string &op : allOps())
     if (!tally.reached.count(op))

@@ -1,8 +1,9 @@
 // hyc-fuzz-settings: files of settings, drawn from the tables that read them, with one thing changed: plan.json by the
 // table of settings, a ds_config by that of its keys, config.json by the keys of its readers.
 #include "JsonChange.h"
+#include "TextEdits.h"
 #include "test/fuzz/graphs/Trial.h"
-#include "test/fuzz/trials/Supervisor.h"
+#include "test/fuzz/trials/Minimise.h"
 
 #include "Config/ConfigKeys.h"
 #include "hyc/Plan/PlanText.h"
@@ -13,6 +14,7 @@
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -28,6 +30,15 @@ static cl::opt<uint64_t> files("files", cl::desc("How many"), cl::init(1000), cl
 static cl::opt<std::string> folder("folder", cl::desc("Of inputs and findings"), cl::Required, cl::cat(ours));
 static cl::opt<std::string> logFile("log", cl::desc("A file with a line for each"), cl::cat(ours));
 static cl::opt<int> jobs("jobs", cl::desc("Processes"), cl::init(1), cl::cat(ours));
+
+static cl::opt<std::string> found("minimise", cl::desc("Makes a finding in FOLDER/found/SEED small, and does no more"),
+                                  cl::cat(ours));
+static cl::opt<bool> minimises("minimise-found", cl::desc("Makes what is found small"), cl::cat(ours));
+static cl::opt<std::string> pattern("finding-is",
+                                    cl::desc("A pattern: errors that match are findings, and no other errors are"),
+                                    cl::cat(ours));
+
+static constexpr uint64_t kTrialsOfAPlan = 8;
 
 static void write(const std::string &path, const std::string &text) { std::ofstream(path, std::ios::binary) << text; }
 
@@ -103,14 +114,29 @@ hyc.func @train(%x: tensor<4x8xf32> {hyc.input = "x"}) -> (tensor<4x8xf32> {hyc.
 }
 )";
 
-/// The plan of a small model under a random layout, and the flags that go with it.
-static std::string randomPlan(Random &random, const std::string &model, std::vector<std::string> &flags) {
-  flags = randomFlags(random, 4, "mse");
-  CompileOptions options = optionsOf(model, flags);
-  options.emit = std::string("local");
-  CompileResult result = compile(options, Toolchain());
-  flags.resize(1);
-  return result ? writePlan(result.plan) : "";
+struct PlanText {
+  std::string text, loss; ///< and the flag of the loss, which no plan holds
+};
+
+/// The plan of a small model under a random layout. Making one takes longer than reading it: it serves several trials.
+static const PlanText &randomPlan(uint64_t number, const std::string &place) {
+  static uint64_t last = 0;
+  static PlanText plan;
+  if (!plan.text.empty() && last == number)
+    return plan;
+  last = number;
+  Random random(number * 0x2545F4914F6CDD1D + 29);
+  std::string model = place + "/model.mlir";
+  write(model, kModel);
+  plan = {};
+  for (int attempt = 0; attempt < 8 && plan.text.empty(); ++attempt) { // not every layout fits
+    std::vector<std::string> flags = randomFlags(random, 4, "mse");
+    CompileOptions options = optionsOf(model, flags);
+    options.emit = std::string("local");
+    if (CompileResult result = compile(options, Toolchain()))
+      plan = {writePlan(result.plan), flags.front()};
+  }
+  return plan;
 }
 
 /// Keys of GPT-2 and of Llama, as the readers know them.
@@ -129,38 +155,89 @@ static std::string configText(Random &random) {
       "original_max_position_embeddings": 4, "rope_theta": 10000.0}})";
 }
 
-static Verdict verdictOf(const TrialOutcome &outcome, const std::string &kind) {
-  return {outcome.code, outcome.finding, kind, outcome.said,
-          outcome.code == 0 ? std::vector<std::string>{kind} : std::vector<std::string>()};
+enum class Kind { DsConfig, Config, Plan };
+constexpr const char *kNames[] = {"ds_config", "config.json", "plan.json"};
+constexpr const char *kFiles[] = {"ds.json", "config.json", "plan.json"};
+
+static std::string firstLine(const std::string &path) {
+  std::ifstream stream(path);
+  std::string line;
+  std::getline(stream, line);
+  return line;
+}
+
+/// What hyc says of the file of that kind in `place`, and of the model and the flag beside a plan.
+static Verdict readFile(Kind kind, const std::string &place) {
+  std::string path = place + "/" + kFiles[static_cast<int>(kind)], name = kNames[static_cast<int>(kind)];
+  TrialOutcome outcome;
+  if (kind == Kind::DsConfig) {
+    CompileOptions options;
+    options.configFile = path;
+    outcome = judge(explainConfig(options));
+  } else if (kind == Kind::Config) {
+    outcome = compileToRank(path, {"--emit=model", "--weights=initialise"});
+  } else {
+    outcome = compileToRank(place + "/model.mlir", {firstLine(place + "/flags"), "--plan=" + path, "--emit=rank"});
+  }
+  Verdict verdict{outcome.code, outcome.finding, name, outcome.said};
+  if (outcome.code == 0)
+    verdict.reached = {name};
+  return lookFor(verdict, pattern);
 }
 
 static Verdict tryFile(uint64_t number, const std::string &place) {
   Random random(number * 0x2545F4914F6CDD1D + 23);
-  const char *kinds[] = {"ds_config", "config.json", "plan.json"};
-  std::string kind = kinds[number % 16 < 11 ? 0 : number % 16 < 15 ? 1 : 2]; // plans take longest
-  bool isChanged = number / 16 % 8 != 0;
-  write(place + "/about", kind + "\n");
-  std::string path = place + "/" + (kind == "ds_config" ? "ds.json" : kind);
-  if (kind == "ds_config") {
+  Kind kind = static_cast<Kind>(number % 3);
+  bool isChanged = number / 3 % 8 != 0;
+  std::string path = place + "/" + kFiles[static_cast<int>(kind)];
+  write(place + "/about", std::string(kNames[static_cast<int>(kind)]) + "\n");
+  if (kind == Kind::DsConfig) {
     write(path, printChanged(randomConfig(random), random, isChanged));
-    CompileOptions options;
-    options.configFile = path;
-    return verdictOf(judge(explainConfig(options)), kind);
-  }
-  if (kind == "config.json") {
+  } else if (kind == Kind::Config) {
     write(path, printChanged(parsed(configText(random)), random, isChanged));
-    return verdictOf(compileToRank(path, {"--emit=model", "--weights=initialise"}), kind);
+  } else {
+    const PlanText &plan = randomPlan(number / 3 / kTrialsOfAPlan, place);
+    if (plan.text.empty())
+      return {-1};
+    write(path, printChanged(parsed(plan.text), random, isChanged));
+    write(place + "/model.mlir", kModel);
+    write(place + "/flags", plan.loss + "\n");
   }
-  std::string model = place + "/model.mlir";
-  write(model, kModel);
-  std::vector<std::string> flags;
-  std::string plan = randomPlan(random, model, flags);
-  if (plan.empty())
-    return {-1};
-  write(path, printChanged(parsed(plan), random, isChanged));
-  write(place + "/flags", flags.front() + "\n");
-  flags.insert(flags.end(), {"--plan=" + path, "--emit=rank"});
-  return verdictOf(compileToRank(model, flags), kind);
+  return readFile(kind, place);
+}
+
+/// The file of a finding made small, in a folder `minimised` beside it.
+static bool minimiseFile(const Supervision &options, const std::string &place) {
+  namespace fs = std::filesystem;
+  const auto *file = std::find_if(std::begin(kFiles), std::end(kFiles),
+                                  [&](const char *name) { return fs::exists(place + "/" + std::string(name)); });
+  std::string made = place + "/minimised";
+  if (file == std::end(kFiles)) {
+    llvm::errs() << place << ": has no ds.json, config.json or plan.json, expected what a finding leaves behind\n";
+    return false;
+  }
+  fs::remove_all(made);
+  fs::create_directories(made);
+  for (const char *beside : {"model.mlir", "flags"})
+    if (fs::exists(place + "/" + beside))
+      fs::copy(place + "/" + std::string(beside), made);
+  std::string path = made + "/" + *file;
+  std::ifstream stream(place + "/" + *file, std::ios::binary);
+  std::string whole{std::istreambuf_iterator<char>(stream), {}};
+  auto attempt = [&](const std::string &text) {
+    write(path, text);
+    return readFile(static_cast<Kind>(file - kFiles), made);
+  };
+  auto result = minimise<std::string>(options, whole, textEdits(), attempt);
+  if (!result) {
+    llvm::errs() << place << ": shows no finding\n";
+    return false;
+  }
+  write(path, result->smallest);
+  llvm::outs() << path << ": " << whole.size() << " bytes → " << result->smallest.size() << " in " << result->trials
+               << " trials: " << result->verdict.finding << ": " << result->verdict.said << "\n"
+               << result->smallest << "\n";
+  return true;
 }
 
 int main(int argc, char **argv) {
@@ -169,8 +246,13 @@ int main(int argc, char **argv) {
   llvm::sys::PrintStackTraceOnErrorSignal(argv[0]);
   std::filesystem::create_directories(folder.getValue());
   Supervision supervision{.first = seed, .count = files, .folder = folder, .log = logFile, .jobs = jobs};
+  if (!found.empty())
+    return !minimiseFile(supervision, found);
   Tally tally = superviseTrials(supervision, tryFile);
   llvm::outs() << describe(tally);
+  for (const Finding &finding : tally.findings)
+    if (minimises)
+      minimiseFile(supervision, folder + "/found/" + std::to_string(finding.seed));
   for (const auto &[kind, count] : tally.reached)
     llvm::outs() << count << " good " << kind << "\n";
   return !tally.findings.empty() || tally.reached.size() != 3;

@@ -2,6 +2,8 @@
 #include "OnnxTesting.h"
 #include "dialects/Hyc/HycDialect.h"
 
+#include <limits>
+
 using namespace hyc;
 using namespace hyc::onnx;
 using Values = std::vector<double>;
@@ -125,6 +127,19 @@ TEST(Constant, converts_between_types) {
   ModelBuilder::setInt(model.node("Cast", {"n"}, {"y"}), "to", kBool);
   model.output("y");
   EXPECT_EQ(evaluate(model), (Values{1, 0, 1, 1}));
+}
+
+TEST(Constant, integers_of_numbers_that_they_do_not_hold_are_the_nearest) {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::pair<int, double> types[] = {{kI32, 0x1p31}, {kI64, 0x1p63}};
+  for (auto [type, bound] : types) {
+    ModelBuilder model;
+    model.floats("x", {6}, {-infinity, -1e30f, -2.9f, nan, 1e30f, infinity});
+    ModelBuilder::setInt(model.node("Cast", {"x"}, {"y"}), "to", type);
+    model.output("y");
+    const double most = type == kI32 ? bound - 1 : bound;
+    EXPECT_EQ(evaluate(model), (Values{-bound, -bound, -2, 0, most, most}));
+  }
 }
 
 TEST(Constant, a_list_of_tensors_gives_one_back) {

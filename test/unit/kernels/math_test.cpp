@@ -2,8 +2,11 @@
 #include "kernels/math/math.h"
 
 #include <cfloat>
+#include <limits>
+#include <utility>
 
 #include "kernel_test.h"
+#include "kernels/math/truncate.h"
 
 namespace hyc::kernels {
 namespace {
@@ -63,6 +66,51 @@ TEST(Math, VectorisedLoopsHaveTheBitsOfSingleCalls) {
     single[4 * i + 3] = math::erf(3 * value);
   }
   EXPECT_TRUE(sameBits(loop, single));
+}
+
+template <typename Integer, typename Float>
+void expectTruncated() {
+  constexpr Integer kLeast = std::numeric_limits<Integer>::min(), kMost = std::numeric_limits<Integer>::max();
+  constexpr Float kInfinity = std::numeric_limits<Float>::infinity();
+  constexpr bool kIsSigned = std::is_signed_v<Integer>;
+  const Float bound = std::ldexp(Float{1}, std::numeric_limits<Integer>::digits);
+  const Float below = std::nextafter(bound, Float{0});
+  const std::pair<Float, Integer> cases[] = {
+      {std::numeric_limits<Float>::quiet_NaN(), 0},
+      {-std::numeric_limits<Float>::quiet_NaN(), 0},
+      {kInfinity, kMost},
+      {-kInfinity, kLeast},
+      {bound, kMost},
+      {std::numeric_limits<Float>::max(), kMost},
+      {-bound, kLeast},
+      {std::numeric_limits<Float>::lowest(), kLeast},
+      {below, static_cast<Integer>(below)},
+      {-below, kIsSigned ? static_cast<Integer>(-static_cast<Integer>(below)) : kLeast},
+      {Float(2.9), 2},
+      {Float(-2.9), kIsSigned ? static_cast<Integer>(-2) : kLeast},
+      {Float(-0.0), 0},
+      {std::numeric_limits<Float>::denorm_min(), 0},
+  };
+  // In a loop, too, which is other code than for one number: a vector's lanes.
+  Float from[256];
+  Integer to[256];
+  for (int i = 0; i < 256; ++i) from[i] = cases[i % std::size(cases)].first;
+#pragma omp simd
+  for (int i = 0; i < 256; ++i) to[i] = math::truncated<Integer>(from[i]);
+  for (int i = 0; i < 256; ++i) EXPECT_EQ(to[i], cases[i % std::size(cases)].second) << from[i];
+  for (const auto &[x, want] : cases) EXPECT_EQ(math::truncated<Integer>(x), want) << x;
+}
+
+TEST(Math, TruncationSaturatesAndMakesZeroOfNaN) {
+  expectTruncated<int32_t, float>();
+  expectTruncated<int64_t, float>();
+  expectTruncated<int32_t, double>();
+  expectTruncated<int64_t, double>();
+  expectTruncated<int8_t, float>();
+  expectTruncated<int16_t, double>();
+  expectTruncated<uint8_t, float>();
+  expectTruncated<uint32_t, float>();
+  expectTruncated<uint64_t, double>();
 }
 
 }  // namespace

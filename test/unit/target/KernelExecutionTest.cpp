@@ -315,6 +315,31 @@ void addIndexed(std::vector<KernelCase> &cases) {
        }});
 }
 
+/// Numbers that no integer holds, and square roots of negative ones, which are none.
+void addTruncations(std::vector<KernelCase> &cases) {
+  constexpr double kMost32 = 2147483647, kMost64 = 9223372036854775808.0;
+  cases.push_back(
+      {"truncations",
+       text({"space [999] strides [array<i64: 1>, array<i64: 1>, array<i64: 1>, array<i64: 1>]",
+             "results [i64, i64, i64] {", "^bb0(%x: f32):", "%l = rank.literal 1.0e+30 : f32",
+             "%y = rank.compute \"mul\" %x, %l : (f32, f32) -> f32", "%r = rank.compute \"sqrt\" %y : (f32) -> f32",
+             "%0 = rank.compute \"convert\" %y : (f32) -> i32", "%1 = rank.compute \"convert\" %0 : (i32) -> i64",
+             "%2 = rank.compute \"convert\" %y : (f32) -> i64", "%3 = rank.compute \"convert\" %r : (f32) -> i64",
+             "rank.yield %1, %2, %3 : i64, i64, i64 }"}),
+       {{'f', 999}},
+       {{'l', 999}, {'l', 999}, {'l', 999}},
+       false,
+       [=](const std::vector<Values> &ins, std::vector<Values> &outs) {
+         for (int64_t i = 0; i < 999; ++i) {
+           double x = ins[0][i];
+           outs[0][i] = x > 0 ? kMost32 : -kMost32 - 1;
+           outs[1][i] = x > 0 ? kMost64 : -kMost64;
+           outs[2][i] = x > 0 ? std::floor(std::sqrt(static_cast<float>(x) * 1e30f)) : 0;
+         }
+       },
+       1e-6});
+}
+
 std::vector<KernelCase> allCases() {
   std::vector<KernelCase> cases{geluGradSum("columns_of_one_block", 77, 131),
                                 geluGradSum("columns_of_blocks", 1001, 131), geluGradSum("one_column", 5000, 1),
@@ -334,6 +359,7 @@ std::vector<KernelCase> allCases() {
                    }});
   addNarrowReductions(cases);
   addNarrowElementwise(cases);
+  addTruncations(cases);
   return cases;
 }
 
