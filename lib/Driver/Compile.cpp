@@ -406,7 +406,9 @@ std::optional<CompileResult> Compilation::tryRun(std::string &why) {
   Error error = planAll();
   if (error && readsToTrain) {
     CompileResult refused = finish(std::move(error));
-    why = refused.diagnostics.empty() ? refused.error : refused.diagnostics.front().message;
+    auto first = llvm::find_if(refused.diagnostics,
+                               [](const CompileDiagnostic &each) { return each.severity == CompileDiagnostic::Error; });
+    why = first == refused.diagnostics.end() ? refused.error : first->message;
     return std::nullopt;
   }
   listener = told;
