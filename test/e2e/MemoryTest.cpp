@@ -188,10 +188,14 @@ struct WatchedRun {
 
 constexpr int kSteps = 4;
 
-/// Trains with arenas filled and allocations counted.
-WatchedRun watch(const std::string &folder, std::vector<std::string> further = {}) {
+/// Trains with arenas filled and allocations counted; evaluates after each step where the folder can, since arenas are
+/// as large as the larger of both entries needs them.
+WatchedRun watch(const std::string &folder, bool evaluates, std::vector<std::string> further = {}) {
   std::string measured = folder + "/memory.jsonl", counted = folder + "/allocations";
   further.insert(further.end(), {"--measure-memory", measured});
+  if (evaluates)
+    further.insert(further.end(),
+                   {"--evaluate-data", model("text.bin"), "--evaluate-every", "1", "--evaluate-batches", "1"});
   setenv("LD_PRELOAD", HYC_ALLOCATION_COUNTER, 1);
   setenv("HYC_ALLOCATIONS", counted.c_str(), 1);
   WatchedRun run;
@@ -225,18 +229,21 @@ TEST_P(Memory, IsWhatWasPlanned) {
   const Combination &combination = sample().combinations[GetParam()];
   std::string folder = compiledWith(combination);
   Plan plan(folder);
-  WatchedRun run = watch(folder);
+  const std::vector<std::string> flags = flagsOf(columns(), combination);
+  const bool evaluates = std::find(flags.begin(), flags.end(), "--entry") == flags.end();
+  WatchedRun run = watch(folder, evaluates);
+  EXPECT_EQ(run.log.evaluations.size(), evaluates ? static_cast<size_t>(kSteps) : 0u);
   ASSERT_EQ(static_cast<int>(run.memory.size()), plan.ranks());
   for (const nlohmann::json &record : run.memory) {
     int stage = record["rank"].get<int>() / plan.ranksPerStage;
-    expectArenas(record, plan.arenas.at(stage), fillsWorkspaces(flagsOf(columns(), combination)));
+    expectArenas(record, plan.arenas.at(stage), fillsWorkspaces(flags));
     EXPECT_EQ(record["fixed"], plan.fixed.at(stage));
     EXPECT_LE(record["outside"], plan.fixed.at(stage)) << record;
     EXPECT_GE(record["outside"].get<int64_t>() * 2, plan.fixed.at(stage)) << record;
   }
   expectNoAllocation(run);
 
-  WatchedRun poisoned = watch(folder, {"--poison"});
+  WatchedRun poisoned = watch(folder, evaluates, {"--poison"});
   EXPECT_EQ(poisoned.log.losses, run.log.losses) << "something reads what the plan calls dead";
   EXPECT_EQ(poisoned.log.norms, run.log.norms);
   expectNoAllocation(poisoned);

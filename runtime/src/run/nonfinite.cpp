@@ -54,14 +54,15 @@ std::optional<double> firstNonfinite(DType dtype, const std::byte* values, int64
 }  // namespace
 
 Status checkFiniteStep(const StepRecord& record, int64_t counted, const Program& program) {
+  const bool hasLoss = std::isfinite(record.loss);
+  // Nothing is allocated for a step that is sound.
+  if (counted != 0 && hasLoss && (record.evaluates || std::isfinite(record.gradNorm))) return {};
   const std::string where = (record.batches > 0 ? "evaluation after step "
                              : record.evaluates ? "batch "
                                                 : "step ") +
                             std::to_string(record.step) + ": ";
   constexpr char kGoOn[] = "; --allow-nonfinite goes on all the same";
   if (counted == 0) return dataError(where + "no label of it counts, so that it has no loss" + kGoOn);
-  const bool hasLoss = std::isfinite(record.loss);
-  if (hasLoss && (record.evaluates || std::isfinite(record.gradNorm))) return {};
   const std::string what = hasLoss ? std::string("the gradient norm is ") + describe(record.gradNorm)
                                    : std::string("the loss is ") + describe(record.loss);
   const char* const wayOut = record.evaluates ? "" : "; lower the learning rate, or clip gradients";
