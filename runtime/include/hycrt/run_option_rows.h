@@ -68,6 +68,12 @@ HYC_RUN_OPTION(
     kForRanks,
     "How ranks on GPUs exchange tensors: nccl (a GPU a rank), or shm, by way of the host, where ranks may "
     "share a GPU; auto: nccl where there are several ranks")
+HYC_RUN_OPTION(std::string, hostfile, {}, "--hostfile", text("FILE"), 0,
+               "Hosts to run on, by ssh, as DeepSpeed's hostfiles have them: a line each, NAME slots=RANKS")
+HYC_RUN_OPTION(std::string, include, {}, "--include", text("HOSTS"), 0,
+               "Of the hostfile only these: a whole host, or slots of one, as in a:0,1@b")
+HYC_RUN_OPTION(std::string, exclude, {}, "--exclude", text("HOSTS"), 0, "Of the hostfile all but these, as --include")
+HYC_RUN_OPTION(int, sshPort, 0, "--ssh-port", wholeNumber("N", kMostPort), 0, "Port of ssh on these hosts")
 HYC_RUN_OPTION(TransportChoice, transport, TransportChoice::kAuto, "--transport",
                words<TransportChoice>({{"auto", TransportChoice::kAuto}, {"tcp", TransportChoice::kTcp}}), kForRanks,
                "How tensors pass between ranks by way of their hosts; auto: by memory within a host, by TCP between "

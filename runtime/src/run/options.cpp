@@ -24,6 +24,7 @@ namespace {
 
 constexpr uint64_t kMostSteps = uint64_t{1} << 53;
 constexpr uint64_t kMostThreads = 4096;
+constexpr uint64_t kMostPort = 65535;
 constexpr uint64_t kMostSeconds = 1000000000;
 
 // ------------------------------------------------------------------------------------------------------- the table

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 
 #include "compiled_folder.h"
 #include "host_namespaces.h"
@@ -199,6 +201,136 @@ TEST_F(Hosts, AreNotHeldUpByStrangersAtAnyPort) {
     EXPECT_LT(result.seconds, 20.0);
   }
   EXPECT_EQ(lossesOf(folder_ / "log").size(), 3u);
+}
+
+// Under hyc-run, which reaches the hosts by ssh.
+class HostsBySsh : public Hosts {
+ protected:
+  // False: the test is skipped.
+  bool makeWithSsh(int hosts) {
+    if (access("/usr/sbin/sshd", X_OK) != 0 || !make(hosts)) return false;
+    const std::string keys = folder_ / "ssh";
+    const CommandResult made =
+        runCommand({"/bin/sh", "-c",
+                    "mkdir " + keys + " && for k in host user; do ssh-keygen -q -t ed25519 -N '' -f " + keys +
+                        "/$k || exit 1; done"});
+    EXPECT_EQ(made.status, 0) << made.errors;
+    folder_.files().write("sshd_config", "Port 2222\nHostKey " + keys + "/host\nAuthorizedKeysFile " + keys +
+                                             "/user.pub\nStrictModes no\nUsePAM no\nPidFile none\n"
+                                             "PermitRootLogin yes\n");
+    folder_.files().write("ssh_config", "Host *\n  IdentityFile " + keys +
+                                            "/user\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  "
+                                            "LogLevel ERROR\n");
+    std::string hostfile = "# as DeepSpeed has it\n";
+    for (int host = 0; host < hosts; ++host) {
+      std::vector<std::string> words = namespaces_->on(host);
+      words.insert(words.end(),
+                   {"/bin/sh", "-c",
+                    "mount -t tmpfs none /run && mkdir /run/sshd && mount --bind " + (folder_ / "ssh_config") +
+                        " /etc/ssh/ssh_config && exec /usr/sbin/sshd -D -e -f " + (folder_ / "sshd_config")});
+      servers_.push_back(std::make_unique<RunningCommand>(words));
+      hostfile += namespaces_->addressOf(host) + " slots=" + std::to_string(8 / hosts) + "\n";
+    }
+    folder_.files().write("hosts", hostfile);
+    for (int host = 0; host < hosts; ++host) awaitServer(host);
+    return true;
+  }
+  void awaitServer(int host) const {
+    std::vector<std::string> words = namespaces_->on(host);
+    const std::string address = namespaces_->addressOf(host);
+    words.insert(words.end(), {"/bin/bash", "-c",
+                               "for i in $(seq 200); do (exec 3<>/dev/tcp/" + address +
+                                   "/2222) 2>/dev/null && exit 0; sleep 0.05; done; exit 1"});
+    EXPECT_EQ(runCommand(words).status, 0) << "sshd does not listen";
+  }
+  std::vector<std::string> command(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = namespaces_->on(0);
+    for (const std::string& word : folder_.command({"--hostfile", folder_ / "hosts", "--ssh-port", "2222"})) {
+      words.push_back(word);
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // Of the ranks, on whichever host.
+  std::vector<pid_t> processes() const {
+    std::vector<pid_t> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      std::ifstream file(entry.path() / "cmdline");
+      std::string words((std::istreambuf_iterator<char>(file)), {});
+      if (words.compare(0, (folder_ / "bin/").size(), folder_ / "bin/") == 0) {
+        found.push_back(std::stoi(entry.path().filename()));
+      }
+    }
+    return found;
+  }
+  void expectNoneLeft() const {
+    for (int i = 0; i < 300 && !processes().empty(); ++i) usleep(10000);
+    EXPECT_TRUE(processes().empty());
+  }
+
+  std::vector<std::unique_ptr<RunningCommand>> servers_;
+};
+
+#define MAKE_HOSTS_WITH_SSH(count) \
+  if (!makeWithSsh(count)) GTEST_SKIP() << (namespaces_ ? namespaces_->missing() : "there is no /usr/sbin/sshd")
+
+TEST_F(HostsBySsh, GiveTheSameLossesAsOne) {
+  const std::vector<double> expected = lossesOnOneHost();
+  MAKE_HOSTS_WITH_SSH(2);
+  const CommandResult result = runCommand(command({"--steps", "20", "--log-file", folder_ / "log"}));
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(lossesOf(folder_ / "log"), expected);
+  expectNoneLeft();
+}
+
+TEST_F(HostsBySsh, LeaveNoProcessWhenARankIsKilledOrTheUserStopsThem) {
+  MAKE_HOSTS_WITH_SSH(2);
+  for (const bool killsRank : {true, false}) {
+    const std::string log = folder_ / (killsRank ? "killed" : "stopped");
+    RunningCommand running(command({"--steps", "1000000000", "--log-file", log}));
+    awaitFirstStep(log);
+    ASSERT_EQ(processes().size(), 8u);
+    kill(killsRank ? processes().back() : running.pid(), killsRank ? SIGKILL : SIGINT);
+    const CommandResult result = running.finish(15);
+    EXPECT_EQ(result.status, killsRank ? 137 : 130) << result.errors;
+    EXPECT_LT(result.seconds, 5.0);
+    if (killsRank) EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
+    expectNoneLeft();
+  }
+}
+
+TEST(Hostfile, IsRefusedWithItsLine) {
+  CompiledFolder folder(kEight);
+  const std::vector<std::pair<std::string, std::string>> rows{
+      {"a slots=4\n-oProxyCommand=x slots=4\n", "hosts:2: '-oProxyCommand=x' is no host's name"},
+      {"a;b slots=4\n", "hosts:1: 'a;b' is no host's name"},
+      {"$(x) slots=4\n", "hosts:1: '$(x)' is no host's name"},
+      {"a slots=0\n", "hosts:1: 'slots=0' is found, expected slots from 1"},
+      {"a slots=4\n\na slots=4\n", "hosts:3: host 'a' is named twice"},
+      {"a\n", "hosts:1: 'a' is followed by '', expected slots=N"},
+      {"# nothing\n", "no host is named"}};
+  for (const auto& [text, why] : rows) {
+    folder.files().write("hosts", text);
+    const CommandResult result = runCommand(folder.command({"--hostfile", folder / "hosts"}));
+    EXPECT_EQ(result.status, 65) << result.errors;
+    EXPECT_CONTAINS(result.errors, why);
+  }
+  folder.files().write("hosts", "a slots=4\nb slots=2\n");
+  const auto expectUsage = [&](const std::vector<std::string>& more, const std::string& why) {
+    std::vector<std::string> words{"--hostfile", folder / "hosts"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = runCommand(folder.command(words));
+    EXPECT_EQ(result.status, 64) << result.errors;
+    EXPECT_CONTAINS(result.errors, why);
+  };
+  expectUsage({}, "the hosts have 6 slots, and the programs are 8 ranks");
+  expectUsage({"--include", "c"}, "--include names host 'c', which is not in the hostfile");
+  expectUsage({"--exclude", "a:4"}, "--exclude names slot '4' of host 'a', which has slots 0 to 3");
+  expectUsage({"--exclude", "a@b"}, "--exclude leaves no host");
+  expectUsage({"--include", "a:0,1@b"}, "the hosts have 4 slots");
+  expectUsage({"--include", "a", "--exclude", "b"}, "are both given");
+  EXPECT_EQ(runCommand(folder.command({"--hostfile", folder / "missing"})).status, 74);
+  EXPECT_EQ(runCommand(folder.command({"--include", "a"})).status, 64);
 }
 
 }  // namespace
