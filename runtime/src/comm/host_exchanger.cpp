@@ -46,6 +46,10 @@ Result<std::unique_ptr<HostExchanger>> HostExchanger::create(const TransportSetu
                                                              std::unique_ptr<Transport> transport,
                                                              HostExchangerOptions options) {
   std::unique_ptr<HostExchanger> exchanger(new HostExchanger(setup, arenas, std::move(transport), options));
+  const std::vector<int>& everyone = setup.plans.channels[static_cast<size_t>(setup.plans.world)].members;
+  if (exchanger->spansHosts(everyone)) {  // whose connections have a thread, too
+    exchanger->spins_ = spinCount(setup.environment.ranksHere * (options.ownThread ? 3 : 2));
+  }
   HYCRT_RETURN_IF_ERROR(exchanger->resolveChannels());
   if (setup.environment.worldSize > 1) {
     HYCRT_RETURN_IF_ERROR(exchanger->heartbeat_.start(exchanger->transport_->signs(exchanger->rank_)));

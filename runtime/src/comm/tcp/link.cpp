@@ -50,7 +50,7 @@ void Link::endAfterwards() {
 
 bool Link::hasSentAll() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return queueBegin_ == queue_.size() && pieceLeft_ == 0 && longBegin_ == long_.size();
+  return queueBegin_ == queue_.size() && pieceLeft_ == 0 && longBegin_ == long_.size() && stream_.hasFlushed();
 }
 
 std::string Link::failure() {
@@ -88,6 +88,7 @@ bool Link::fillHere(const std::byte** bytes, int64_t* count) {
 void Link::flushHere() {
   const std::byte* bytes = nullptr;
   int64_t count = 0;
+  if (!stream_.flush()) isOver_.store(true, std::memory_order_release);
   while (!isOver_.load(std::memory_order_relaxed) && fillHere(&bytes, &count)) {
     const int64_t sent = stream_.write(bytes, count);
     if (sent < 0) isOver_.store(true, std::memory_order_release);
@@ -104,7 +105,7 @@ void Link::flushHere() {
     queue_.clear();
     queueBegin_ = 0;
   }
-  if (endsAfterwards_ && !hasEnded_ && !isOver_.load(std::memory_order_relaxed)) {
+  if (endsAfterwards_ && !hasEnded_ && stream_.hasFlushed() && !isOver_.load(std::memory_order_relaxed)) {
     hasEnded_ = true;
     stream_.endWriting();
   }

@@ -22,10 +22,12 @@ Status MeetingStream::send(MeetingType type, const std::string& bytes) {
   writer.number(type);
   const std::string message = writer.take() + bytes;
   const int64_t deadline = monotonicMs() + kSendMs;
-  for (size_t sent = 0; sent < message.size();) {
-    const int64_t count = stream_.write(message.data() + sent, static_cast<int64_t>(message.size() - sent));
+  for (size_t sent = 0; sent < message.size() || !stream_.hasFlushed();) {
+    const int64_t left = static_cast<int64_t>(message.size() - sent);
+    const int64_t count = left > 0 ? stream_.write(message.data() + sent, left) : stream_.flush() ? 0 : -1;
     if (count > 0) sent += static_cast<size_t>(count);
-    if (count < 0 || (count == 0 && !pollUntil(connection(), POLLOUT, deadline))) {
+    const bool waits = count == 0 && (left > 0 || !stream_.hasFlushed());
+    if (count < 0 || (waits && !pollUntil(connection(), POLLOUT, deadline))) {
       return {StatusCode::kPeerLost, "a rank left during the rendezvous: " + stream_.failure()};
     }
   }

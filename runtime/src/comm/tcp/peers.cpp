@@ -250,7 +250,8 @@ std::byte* Peers::placeFor(int, const FrameHead& head, bool* refuses) {
 
 bool Peers::take(int rank, const FrameHead& head, std::string_view bytes) {
   Peer& peer = of(rank);
-  hasNews_ = true;
+  // Who waits for bytes is woken apart.
+  hasNews_ = hasNews_ || (head.type != FrameType::kPull && head.type != FrameType::kBytes);
   if (head.type == FrameType::kIntroduction) {
     return !peer.isIntroduced.load(std::memory_order_relaxed) && takeIntroduction(peer, rank, bytes);
   }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "base/secret.h"
 #include "comm/shm/sockets.h"
@@ -40,6 +41,7 @@ int64_t sendSome(int connection, const void* from, int64_t bytes) {
 namespace {
 
 constexpr char kIdentity[] = "hyc";
+constexpr size_t kMostRecordBytes = size_t{256} << 10;
 constexpr unsigned char kCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 
 // What fails here is memory, or a library that is broken.
@@ -70,8 +72,38 @@ Digest deriveKey(const std::string& token, const KeyPurpose& purpose) {
   return key;
 }
 
-// OpenSSL's own sockets would end the process by SIGPIPE.
-int descriptorOf(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
+// What OpenSSL writes, a record of 16 KiB at a time, goes to the socket in longer pieces; OpenSSL's own sockets would
+// also end the process by SIGPIPE.
+struct Socket {
+  int descriptor = -1;
+  std::vector<char> records;  // not sent yet; it keeps its capacity
+  size_t sent = 0;            // of them
+
+  // False: the connection is over.
+  bool flush() {
+    while (sent < records.size()) {
+      const int64_t count = sendSome(descriptor, records.data() + sent, static_cast<int64_t>(records.size() - sent));
+      if (count < 0) return wouldBlock(errno);
+      sent += static_cast<size_t>(count);
+    }
+    records.clear();
+    sent = 0;
+    return true;
+  }
+  int64_t write(const char* from, int bytes) {
+    if (records.size() >= kMostRecordBytes) {
+      if (!flush()) return -1;
+      if (!records.empty()) {
+        errno = EAGAIN;
+        return -1;
+      }
+    }
+    records.insert(records.end(), from, from + bytes);
+    return bytes;
+  }
+};
+
+Socket& socketOf(BIO* bio) { return *static_cast<Socket*>(BIO_get_data(bio)); }
 
 int moveBytes(BIO* bio, int64_t count, int flag) {
   BIO_clear_retry_flags(bio);
@@ -83,12 +115,14 @@ BIO_METHOD* methodOfProcess() {
   static BIO_METHOD* const method = [] {
     BIO_METHOD* one = made(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "hyc socket"));
     BIO_meth_set_read(one, [](BIO* bio, char* to, int bytes) {
-      return moveBytes(bio, receive(descriptorOf(bio), to, bytes), BIO_FLAGS_READ);
+      return moveBytes(bio, receive(socketOf(bio).descriptor, to, bytes), BIO_FLAGS_READ);
     });
     BIO_meth_set_write(one, [](BIO* bio, const char* from, int bytes) {
-      return moveBytes(bio, sendSome(descriptorOf(bio), from, bytes), BIO_FLAGS_WRITE);
+      return moveBytes(bio, socketOf(bio).write(from, bytes), BIO_FLAGS_WRITE);
     });
-    BIO_meth_set_ctrl(one, [](BIO*, int command, long, void*) -> long { return command == BIO_CTRL_FLUSH ? 1 : 0; });
+    BIO_meth_set_ctrl(one, [](BIO* bio, int command, long, void*) -> long {
+      return command == BIO_CTRL_FLUSH && socketOf(bio).flush() ? 1 : 0;
+    });
     return one;
   }();
   return method;
@@ -119,6 +153,7 @@ SSL_CTX* contextOfProcess() {
 struct SecureStream::Tls {
   SSL* ssl = nullptr;
   Digest key{};
+  Socket socket;
 
   ~Tls() {
     SSL_free(ssl);
@@ -162,7 +197,8 @@ SecureStream SecureStream::encrypted(FileDescriptor connection, Side side, const
   tls.ssl = made(SSL_new(contextOfProcess()));
   SSL_set_app_data(tls.ssl, &tls);
   BIO* const bio = made(BIO_new(methodOfProcess()));
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(stream.connection_.get())));
+  tls.socket.descriptor = stream.connection_.get();
+  BIO_set_data(bio, &tls.socket);
   BIO_set_init(bio, 1);
   SSL_set_bio(tls.ssl, bio, bio);
   if (side == Side::kCaller) {
@@ -202,13 +238,28 @@ int64_t SecureStream::readSecretly(void* to, int64_t bytes) {
 }
 
 int64_t SecureStream::writeSecretly(const void* from, int64_t bytes) {
-  ERR_clear_error();
-  errno = 0;
-  size_t count = 0;
+  const char* const text = static_cast<const char*>(from);
   const size_t most = static_cast<size_t>(std::min(bytes, kMostAtOnce));
-  if (SSL_write_ex(tls_->ssl, from, most, &count) == 1) return static_cast<int64_t>(count);
-  return afterTls();
+  size_t written = 0;
+  while (written < most) {
+    ERR_clear_error();
+    errno = 0;
+    size_t count = 0;
+    if (SSL_write_ex(tls_->ssl, text + written, most - written, &count) != 1) {
+      if (afterTls() < 0) return -1;
+      break;
+    }
+    written += count;
+  }
+  return flush() ? static_cast<int64_t>(written) : -1;
 }
+
+bool SecureStream::flush() {
+  if (!tls_ || tls_->socket.flush()) return true;
+  return over(std::strerror(errno)) == 0;
+}
+
+bool SecureStream::hasFlushed() const { return !tls_ || tls_->socket.records.empty(); }
 
 int64_t SecureStream::afterTls() {
   const int error = errno, what = SSL_get_error(tls_->ssl, 0);
@@ -228,6 +279,8 @@ SecureStream SecureStream::encrypted(FileDescriptor, Side, const std::string&, c
 SecureStream::Shaking SecureStream::shake() { return Shaking::kDone; }
 int64_t SecureStream::readSecretly(void*, int64_t) { std::abort(); }
 int64_t SecureStream::writeSecretly(const void*, int64_t) { std::abort(); }
+bool SecureStream::flush() { return true; }
+bool SecureStream::hasFlushed() const { return true; }
 
 #endif
 

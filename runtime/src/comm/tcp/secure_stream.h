@@ -50,6 +50,9 @@ class SecureStream {
   // How many bytes went; 0: none can now. -1: the connection is over, for the reason that failure() tells.
   int64_t read(void* to, int64_t bytes);
   int64_t write(const void* from, int64_t bytes);
+  // Of what was written some may still be here: sends what goes; false: the connection is over.
+  bool flush();
+  bool hasFlushed() const;
   // "" where the other side closed it in order.
   const std::string& failure() const { return failure_; }
   // Tells the other side that nothing more comes.
