@@ -53,7 +53,7 @@ static Error readRates(const JsonObjectReader &root, MachineRates &rates) {
 Expected<MachineRates> hyc::readMachine(const std::string &path, MachineRates rates) {
   if (Error error = readJsonFile("machine", path, kMaxBytes,
                                  [&](const JsonObjectReader &root) { return readRates(root, rates); }))
-    return std::move(error);
+    return error;
   return rates;
 }
 
