@@ -37,7 +37,8 @@ ROWS = [
     Row("an optimizer", "lion", r"\b[lL]ion", 5, own="kernels/lion/"),
     Row("a kind of exchange", "all_to_all", r"all_to_all|[aA]llToAll", 8,
         uses=r"Transforms/Local/(Exchanges|Partition)"),
-    Row("a transport", "shared memory", r"shared_memory|SharedMemory", 3, own="runtime/src/comm/shm/", below="runtime/"),
+    Row("a transport", "shared memory", r"shared_memory|SharedMemory", 3, own="runtime/src/comm/shm/", below="runtime/",
+        uses=r"comm/tcp/hosts"),
     Row("a mesh axis", "tp", r"\bkTp\b|\.tp\b|\"tp\"", 0, below="runtime/"),
 ]
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "agent.h"
 #include "hycrt/printable.h"
 #include "hycrt/token.h"
 
@@ -40,12 +41,16 @@ std::string signalText(int signal) {
 
 }  // namespace
 
-Launcher::Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName)
-    : manifest_(manifest),
+Launcher::Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName,
+                   const HostTask* task)
+    : task_(task),
+      first_(task ? task->first : 0),
+      count_(task ? task->count : static_cast<int>(manifest.ranks.size())),
+      manifest_(manifest),
       options_(options),
       display_(stdout),
       runName_(std::move(runName)),
-      token_(hycrt::makeToken()) {
+      token_(task ? task->token : hycrt::makeToken()) {
   sigemptyset(&formerSignals_);
 }
 
@@ -65,7 +70,7 @@ Result<int> Launcher::run() {
   while (anyRunning()) watch();
   for (size_t rank = 0; rank < ranks_.size(); ++rank) passOn(static_cast<int>(rank));
   takeRecords();
-  if (exitStatus_ == 0) HYCRT_RETURN_IF_ERROR(reportMemory());
+  if (exitStatus_ == 0 && !task_) HYCRT_RETURN_IF_ERROR(reportMemory());
   return exitStatus_;
 }
 
@@ -112,15 +117,20 @@ std::vector<std::string> Launcher::environmentFor(int rank) const {
   const int ranks = static_cast<int>(manifest_.ranks.size());
   std::vector<std::string> own{"RANK=" + std::to_string(rank),
                                "WORLD_SIZE=" + std::to_string(ranks),
-                               "LOCAL_RANK=" + std::to_string(rank),
-                               "LOCAL_WORLD_SIZE=" + std::to_string(ranks),
+                               "LOCAL_RANK=" + std::to_string(rank - first_),
+                               "LOCAL_WORLD_SIZE=" + std::to_string(count_),
                                "HYC_RENDEZVOUS=" + runName_,
                                "HYC_TOKEN=" + token_,
                                "HYC_TOKEN_FILE=",
                                "HYC_RECORD_FD=" + std::to_string(recordWrite_)};
-  const int threads = hycrt::threadsPerRank(options_, manifest_.threads, hycrt::Surroundings::oneHost(ranks));
+  if (task_) {
+    own.push_back("MASTER_ADDR=" + task_->masterAddress);
+    own.push_back("MASTER_PORT=" + std::to_string(task_->masterPort));
+  }
+  const hycrt::Surroundings surroundings{task_ ? 2 : 1, count_, ranks};
+  const int threads = hycrt::threadsPerRank(options_, manifest_.threads, surroundings);
   // Threads that spin for their next task would take the cores from ranks that have work.
-  if (threads * ranks > hycrt::defaultThreads(1) && !std::getenv("OMP_WAIT_POLICY")) {
+  if (threads * count_ > hycrt::defaultThreads(1) && !std::getenv("OMP_WAIT_POLICY")) {
     own.push_back("OMP_WAIT_POLICY=passive");
   }
   for (char** variable = environ; *variable; ++variable) {
@@ -141,7 +151,7 @@ RankCommand Launcher::commandFor(int rank) const {
 // A manifest may ask for ranks by the hundred that its programs were not compiled for: one says so.
 Status Launcher::checkProgram() {
   if (manifest_.ranks.size() == 1) return {};
-  RankCommand command = commandFor(0);
+  RankCommand command = commandFor(first_);
   command.recordFd = -1;
   command.environment.push_back("HYC_CHECK_ONLY=1");
   Result<RankProcess> process = RankProcess::start(command);
@@ -154,8 +164,8 @@ Status Launcher::checkProgram() {
 }
 
 Status Launcher::startRanks() {
-  for (size_t rank = 0; rank < manifest_.ranks.size(); ++rank) {
-    Result<RankProcess> process = RankProcess::start(commandFor(static_cast<int>(rank)));
+  for (int rank = first_; rank < first_ + count_; ++rank) {
+    Result<RankProcess> process = RankProcess::start(commandFor(rank));
     if (!process.ok()) return process.status();
     ranks_.push_back(std::move(*process));
   }
@@ -164,13 +174,14 @@ Status Launcher::startRanks() {
 }
 
 void Launcher::watch() {
-  std::vector<pollfd> polled{{signalFd_, POLLIN, 0}, {recordRead_, POLLIN, 0}};
+  std::vector<pollfd> polled{{signalFd_, POLLIN, 0}, {recordRead_, POLLIN, 0}, {task_ ? STDIN_FILENO : -1, POLLIN, 0}};
   for (const RankProcess& rank : ranks_) {
     polled.push_back({rank.outputFd, POLLIN, 0});  // closed ones are -1, which poll leaves alone
     polled.push_back({rank.errorFd, POLLIN, 0});
   }
   poll(polled.data(), polled.size(), kPollMs);
   takeSignals();
+  lookAtInput();
   takeRecords();
   // What a rank has said comes before what is said about it.
   for (size_t rank = 0; rank < ranks_.size(); ++rank) passOn(static_cast<int>(rank));
@@ -186,7 +197,7 @@ void Launcher::passOn(int rank) {
     if (stopping_ && rank != failedRank_) return;
     for (const std::string& line : lines) {
       display_.clear();
-      std::fprintf(to, "rank %d: %s\n", rank, hycrt::printable(line).c_str());
+      std::fprintf(to, "rank %d: %s\n", first_ + rank, hycrt::printable(line).c_str());
     }
     if (!lines.empty()) std::fflush(to);
   };
@@ -199,6 +210,11 @@ void Launcher::takeRecords() {
   std::vector<std::string> lines;
   if (!records_.read(recordRead_, &lines)) closeAndForget(&recordRead_);
   for (const std::string& line : lines) {
+    if (task_) {
+      std::fprintf(stdout, "%c%s\n", kRecordMark, line.c_str());
+      std::fflush(stdout);
+      continue;
+    }
     if (line.compare(0, 9, "{\"memory\"") == 0) {
       if (Result<hycrt::MemoryRecord> record = hycrt::parseMemoryRecord(line); record.ok()) memory_.push_back(*record);
       continue;
@@ -227,6 +243,15 @@ void Launcher::takeSignals() {
   }
 }
 
+// It ends with the hyc-run that has started this one.
+void Launcher::lookAtInput() {
+  char byte;
+  pollfd input{task_ && !stopping_ ? STDIN_FILENO : -1, POLLIN, 0};
+  if (poll(&input, 1, 0) <= 0 || read(STDIN_FILENO, &byte, 1) > 0) return;
+  exitStatus_ = 128 + SIGHUP;
+  stopAll();
+}
+
 // Of several that have ended since the last look, one that only lost its peer is not the one to blame.
 void Launcher::lookForEnds() {
   int failed = -1;
@@ -248,13 +273,13 @@ void Launcher::reportFailure(int rank, const RankEnd& end) {
   exitStatus_ = end.asExitStatus();
   stopAll();
   passOn(rank);
-  const hycrt::Coordinates& at = manifest_.ranks[static_cast<size_t>(rank)].at;
+  const hycrt::ManifestRank& row = manifest_.ranks[static_cast<size_t>(first_ + rank)];
   const std::string how = end.signal != 0 ? "was ended by " + signalText(end.signal)
                                           : "ended with status " + std::to_string(end.exitStatus);
   display_.clear();
-  std::fprintf(stderr, "hyc-run: rank %d (%s, program %s) %s%s\n", rank, describe(manifest_.mesh, at).c_str(),
-               manifest_.ranks[static_cast<size_t>(rank)].program.c_str(), how.c_str(),
-               ranks_.size() > 1 ? "; the other ranks were ended" : "");
+  std::fprintf(stderr, "hyc-run: rank %d (%s, program %s) %s%s\n", first_ + rank,
+               describe(manifest_.mesh, row.at).c_str(), row.program.c_str(), how.c_str(),
+               manifest_.ranks.size() > 1 ? "; the other ranks were ended" : "");
 }
 
 // Asked first, so that what is not hycrt's in a rank may clean up, and made to after a while.
@@ -273,7 +298,7 @@ void Launcher::stopAll() {
     std::fprintf(stderr,
                  "hyc-run: rank %zu (%s) does not end, even by SIGKILL: a disk, a network file system or a debugger "
                  "holds it\n",
-                 rank, ranks_[rank].abandon().c_str());
+                 static_cast<size_t>(first_) + rank, ranks_[rank].abandon().c_str());
   }
 }
 

@@ -16,10 +16,19 @@
 
 namespace hycrun {
 
+// The ranks that one host has of a job on several, and how they meet the others.
+struct HostTask {
+  int first = 0, count = 0;
+  std::string masterAddress, token;
+  int masterPort = 0;
+};
+
 class Launcher {
  public:
-  // `runName` is one that no other run has: where the ranks meet, and part of the names of what they are writing.
-  Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName);
+  // `runName` is one that no other run has: where the ranks meet, and part of the names of what they are writing. With
+  // a task only its ranks are started, until standard input ends, and records go to standard output (agent.h).
+  Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName,
+           const HostTask* task = nullptr);
   ~Launcher();
 
   // From the first process to the end of the last. The exit status: 0, the first failing rank's, or 128 + the signal
@@ -42,8 +51,11 @@ class Launcher {
   void lookForEnds();
   void reportFailure(int rank, const RankEnd& end);
   void stopAll();
+  void lookAtInput();
   bool anyRunning() const;
 
+  const HostTask* const task_;
+  const int first_, count_;  // the ranks of this host
   const hycrt::Manifest& manifest_;
   const hycrt::RunOptions& options_;
   std::vector<RankProcess> ranks_;

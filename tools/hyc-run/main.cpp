@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "agent.h"
+#include "host_launcher.h"
 #include "hycrt/limits.h"
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
@@ -35,13 +37,25 @@ Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& opti
   return hycrt::checkData(manifest, options);
 }
 
+Status checkHosts(const hycrt::RunOptions& options) {
+  if (!options.hostfile.empty()) return {};
+  const char* const given = !options.include.empty()   ? "--include"
+                            : !options.exclude.empty() ? "--exclude"
+                            : options.sshPort != 0     ? "--ssh-port"
+                                                       : nullptr;
+  if (!given) return {};
+  return hycrt::usageError(std::string(given) + " is given without hosts; name them with --hostfile FILE");
+}
+
 Result<int> launch(hycrt::RunOptions options, const std::string& runName) {
   Result<hycrt::Manifest> manifest = hycrt::readManifest(options.out);
   if (!manifest.ok()) return manifest.status();
   HYCRT_RETURN_IF_ERROR(hycrt::takeEntry(*manifest, &options));
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
   HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
-  Result<int> status = hycrun::Launcher(*manifest, options, runName).run();
+  HYCRT_RETURN_IF_ERROR(checkHosts(options));
+  Result<int> status = options.hostfile.empty() ? hycrun::Launcher(*manifest, options, runName).run()
+                                                : hycrun::HostLauncher(*manifest, options, runName).run();
   if (!status.ok() || *status != 0) hycrt::removePartialOutputs(options, runName);
   return status;
 }
@@ -60,6 +74,7 @@ int finish(int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == hycrun::kAgentFlag) return finish(hycrun::runAgent());
   Result<hycrt::ParsedCommandLine> parsed = hycrt::parseCommandLine(argc, argv, hycrt::CommandLine::kHycRun);
   if (!parsed.ok()) return fail(parsed.status());
   if (!parsed->help.empty()) {

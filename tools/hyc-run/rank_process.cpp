@@ -54,7 +54,7 @@ struct Child {
   char* const* arguments;
   char* const* environment;
   const char* complaint;  // printed where the program cannot be executed
-  int output, errors, records;
+  int input, output, errors, records;
   pid_t parent;
   const sigset_t* signals;
 
@@ -63,7 +63,7 @@ struct Child {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(kCannotExecute);  // the parent died before the line above
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    dup2(nothing, STDIN_FILENO);
+    dup2(input >= 0 ? input : nothing, STDIN_FILENO);
     dup2(output, STDOUT_FILENO);
     dup2(errors, STDERR_FILENO);
     if (records >= 0) fcntl(records, F_SETFD, 0);
@@ -105,7 +105,8 @@ bool LineReader::read(int fd, std::vector<std::string>* lines) {
 }
 
 RankProcess::RankProcess(RankProcess&& other) noexcept
-    : outputFd(std::exchange(other.outputFd, -1)),
+    : inputFd(std::exchange(other.inputFd, -1)),
+      outputFd(std::exchange(other.outputFd, -1)),
       errorFd(std::exchange(other.errorFd, -1)),
       output(std::move(other.output)),
       errors(std::move(other.errors)),
@@ -114,6 +115,7 @@ RankProcess::RankProcess(RankProcess&& other) noexcept
 RankProcess::~RankProcess() {
   sendKill();
   waitForEnds([this] { return reap(); });
+  closeAndForget(&inputFd);
   closeAndForget(&outputFd);
   closeAndForget(&errorFd);
 }
@@ -127,12 +129,25 @@ Result<RankProcess> RankProcess::start(const RankCommand& command) {
     close(output->write);
     return errors.status();
   }
+  Pipe input;
+  if (!command.input.empty()) {
+    Result<Pipe> made = makePipe();
+    if (!made.ok()) {
+      for (int fd : {output->read, output->write, errors->read, errors->write}) close(fd);
+      return made.status();
+    }
+    input = *made;
+    fcntl(input.read, F_SETFL, 0);
+    // A pipe takes that much at once.
+    if (write(input.write, command.input.data(), command.input.size()) < 0) closeAndForget(&input.write);
+  }
   const std::vector<char*> arguments = pointersTo(command.arguments);
   const std::vector<char*> environment = pointersTo(command.environment);
   const std::string complaint = "error: cannot execute '" + command.arguments[0] + "'; compile the model again\n";
-  const Child child{arguments.data(), environment.data(), complaint.c_str(), output->write,
+  const Child child{arguments.data(), environment.data(), complaint.c_str(), input.read,      output->write,
                     errors->write,    command.recordFd,   getpid(),          &command.signals};
   RankProcess process;
+  process.inputFd = input.write;
   process.outputFd = output->read;
   process.errorFd = errors->read;
   process.pid_ = fork();
@@ -140,6 +155,7 @@ Result<RankProcess> RankProcess::start(const RankCommand& command) {
   const int error = errno;
   close(output->write);
   close(errors->write);
+  closeAndForget(&input.read);
   if (process.pid_ < 0) return hycrt::startError("cannot start a rank", error);
   setpgid(process.pid_, process.pid_);  // whichever of the two is first; the other fails harmlessly
   return process;

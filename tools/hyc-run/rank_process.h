@@ -31,6 +31,7 @@ struct RankCommand {
   std::vector<std::string> environment;  // NAME=value
   int recordFd = -1;                     // stays open in the child; -1: none
   sigset_t signals;                      // the mask that the child gets back
+  std::string input = {};  // what it reads first; its input stays open until inputFd is closed; empty: none
 };
 
 // How a rank ended: an exit status, or the signal that ended it.
@@ -68,6 +69,7 @@ class RankProcess {
   // Leaves it to whoever inherits it, and says which it was: "process 4711, state D".
   std::string abandon();
 
+  int inputFd = -1;  // of one that was given an input
   int outputFd = -1;
   int errorFd = -1;
   LineReader output;

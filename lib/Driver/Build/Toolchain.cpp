@@ -37,7 +37,7 @@ Toolchain Toolchain::find(const std::string &executable) {
     libraryDir = HYC_CONFIGURED_LIBRARY_DIR;
   }
   result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a"), HYC_CONFIGURED_DNNL,
-                      HYC_CONFIGURED_CRYPTO};
+                      HYC_CONFIGURED_SSL, HYC_CONFIGURED_CRYPTO};
   if (*HYC_CONFIGURED_URING) // empty: the runtime was built without it
     result.libraries.push_back(HYC_CONFIGURED_URING);
   result.sources = HYC_CONFIGURED_SOURCE_DIR;
@@ -48,6 +48,7 @@ Toolchain Toolchain::find(const std::string &executable) {
                             joined(libraryDir, "libhycrt.a"),
                             HYC_CONFIGURED_CUBLASLT,
                             HYC_CONFIGURED_CUDART,
+                            HYC_CONFIGURED_SSL,
                             HYC_CONFIGURED_CRYPTO};
     if (*HYC_CONFIGURED_NCCL)
       result.cudaLibraries.push_back(HYC_CONFIGURED_NCCL);

@@ -23,6 +23,9 @@ enum class DataFormat { kAuto, kBytes, kLlmc, kUint16, kUint32 };
 // Whether a rank has a thread on which collectives progress while it computes.
 enum class CommunicationThread { kAuto, kOn, kOff };
 
+// How tensors pass between ranks by way of their hosts.
+enum class TransportChoice { kAuto, kTcp };
+
 // A member an option; what each means is said by its row (run_option_rows.h), which --help prints.
 struct RunOptions {
   std::string out;           // the compiled folder

@@ -68,6 +68,24 @@ HYC_RUN_OPTION(
     kForRanks,
     "How ranks on GPUs exchange tensors: nccl (a GPU a rank), or shm, by way of the host, where ranks may "
     "share a GPU; auto: nccl where there are several ranks")
+HYC_RUN_OPTION(std::string, hostfile, {}, "--hostfile", text("FILE"), 0,
+               "Hosts to run on, by ssh, as DeepSpeed's hostfiles have them: a line each, NAME slots=RANKS")
+HYC_RUN_OPTION(std::string, include, {}, "--include", text("HOSTS"), 0,
+               "Of the hostfile only these: a whole host, or slots of one, as in a:0,1@b")
+HYC_RUN_OPTION(std::string, exclude, {}, "--exclude", text("HOSTS"), 0, "Of the hostfile all but these, as --include")
+HYC_RUN_OPTION(int, sshPort, 0, "--ssh-port", wholeNumber("N", kMostPort), 0, "Port of ssh on these hosts")
+HYC_RUN_OPTION(TransportChoice, transport, TransportChoice::kAuto, "--transport",
+               words<TransportChoice>({{"auto", TransportChoice::kAuto}, {"tcp", TransportChoice::kTcp}}), kForRanks,
+               "How tensors pass between ranks by way of their hosts; auto: by memory within a host, by TCP between "
+               "hosts; tcp: always")
+HYC_RUN_OPTION(std::string, interface, {}, "--interface", text("NAME|CIDR"), kForRanks | kOwn,
+               "The network of this host that ranks of other hosts come by: an interface, or as 10.0.0.0/8; by default "
+               "the one that leads to rank 0")
+HYC_RUN_OPTION(std::string, ports, {}, "--ports", text("LOW-HIGH"), kForRanks | kOwn,
+               "Where each rank listens for those of other hosts; by default wherever the system has a free port")
+HYC_RUN_OPTION(bool, plaintext, false, "--plaintext", flagFor(true), kForRanks,
+               "Let ranks of several hosts talk in the clear: they prove that they know the job's token, and what they "
+               "exchange then can be read and changed on the way")
 HYC_RUN_OPTION(
     StepRecording, cudaGraph, StepRecording::kAuto, "--cuda-graph",
     words<StepRecording>({{"auto", StepRecording::kAuto}, {"on", StepRecording::kOn}, {"off", StepRecording::kOff}}),

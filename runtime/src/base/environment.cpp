@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/launchers.h"
 #include "base/secret.h"
 #include "hycrt/token.h"
 
@@ -17,38 +18,6 @@ namespace hycrt {
 namespace {
 
 constexpr size_t kMaxSocketPathBytes = 108 - sizeof ".lock";  // of sockaddr_un, and of the lock beside it
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-// The whole text as a decimal number in [low, high].
-Result<int> number(const char* name, int low, int high) {
-  const std::string text = variable(name);
-  char* end = nullptr;
-  errno = 0;
-  const long value = std::strtol(text.c_str(), &end, 10);
-  if (text.empty() || *end != '\0' || errno != 0 || value < low || value > high) {
-    return usageError(std::string("environment variable ") + name + " is '" + text + "', expected a number from " +
-                      std::to_string(low) + " to " + std::to_string(high));
-  }
-  return static_cast<int>(value);
-}
-
-// Launchers give each machine equally many ranks.
-Status readSurroundings(Environment* environment) {
-  environment->ranksHere = environment->worldSize;
-  if (variable("LOCAL_WORLD_SIZE").empty()) return {};
-  Result<int> local = number("LOCAL_WORLD_SIZE", 1, environment->worldSize);
-  if (!local.ok()) return local.status();
-  environment->ranksHere = *local;
-  environment->hosts = (environment->worldSize + *local - 1) / *local;
-  if (environment->hosts == 1) return {};
-  return unavailableError("LOCAL_WORLD_SIZE is " + std::to_string(*local) + " and WORLD_SIZE " +
-                          std::to_string(environment->worldSize) +
-                          ": the ranks of a job share one machine's memory; start all of them on one machine");
-}
 
 // One line of a file that nobody but its owner, who is this user, may read.
 Result<std::string> readTokenFile(const std::string& path) {
@@ -114,19 +83,35 @@ Result<std::string> socketPath(int port, const std::string& runId) {
                     " bytes that a socket's name may have; set TMPDIR to a shorter folder");
 }
 
-// Without a token nobody can show over TCP who they are: ranks meet where only this user's processes come. So do they
-// where torchrun's agent keeps MASTER_PORT for a store of its own.
-Status readMeetingPoint(Environment* environment) {
+// Ranks of several hosts meet at rank 0's, by TCP.
+Status readDistantMeetingPoint(const Launch& launch, Environment* environment) {
+  Result<HostPort> master = masterOf(launch);
+  if (!master.ok()) return master.status();
+  environment->masterAddress = master->host;
+  environment->port = master->port;
+  environment->job += master->host + "/" + std::to_string(master->port);
+  return {};
+}
+
+// Without a token nobody can show over TCP who they are: ranks of one host meet where only this user's processes come.
+// So do they where torchrun's agent keeps MASTER_PORT for a store of its own.
+Status readMeetingPoint(const Launch& launch, Environment* environment) {
   environment->socketName = variable(kRendezvousVariable);
-  if (!environment->socketName.empty()) {
-    environment->underHycRun = true;
-    environment->job = environment->socketName;
-    return {};
+  environment->underHycRun = !environment->socketName.empty();
+  environment->job = environment->socketName;
+  if (environment->hosts > 1) {
+    environment->job += variable("TORCHELASTIC_RUN_ID") + "/" + variable("TORCHELASTIC_RESTART_COUNT") + "/";
+    environment->socketName.clear();
+    return readDistantMeetingPoint(launch, environment);
   }
-  Result<int> port = number("MASTER_PORT", 1, 65535);
+  // For --transport tcp, which is for trying it out.
+  environment->masterAddress = variable("MASTER_ADDR").empty() ? "127.0.0.1" : variable("MASTER_ADDR");
+  if (environment->underHycRun && variable("MASTER_PORT").empty()) return {};
+  Result<int> port = numberIn("MASTER_PORT", 1, 65535);
   if (!port.ok()) return port.status();
-  const std::string runId = variable("TORCHELASTIC_RUN_ID");
   environment->port = *port;
+  if (environment->underHycRun) return {};
+  const std::string runId = variable("TORCHELASTIC_RUN_ID");
   environment->job = std::to_string(*port) + "/" + runId;
   if (!environment->token.empty() && variable("TORCHELASTIC_USE_AGENT_STORE") != "True") return {};
   Result<std::string> path = socketPath(*port, runId);
@@ -142,35 +127,30 @@ Result<Environment> readEnvironment(const Mesh& mesh) {
   environment.run = variable(kRendezvousVariable);
   if (environment.run.empty() || environment.run.find('/') != std::string::npos) environment.run = "hyc-" + makeName();
   const int expected = rankCount(mesh);
-  if (variable("RANK").empty() && variable("WORLD_SIZE").empty()) {
+  Result<Launch> launch = readLaunch(expected == 1);
+  if (!launch.ok()) return launch.status();
+  if (launch->worldSize == 0) {
     if (expected == 1) return environment;
     return usageError("this program is one of " + std::to_string(expected) + " ranks (" + describe(mesh) +
-                      ") and neither RANK nor WORLD_SIZE is set; start it with hyc-run, torchrun or mpirun");
+                      ") and neither RANK nor WORLD_SIZE is set; start it with hyc-run, torchrun, mpirun or srun");
   }
-  Result<int> worldSize = number("WORLD_SIZE", 1, 1 << 20);
-  if (!worldSize.ok()) return worldSize.status();
-  environment.worldSize = *worldSize;
-  if (*worldSize != expected) {
-    return usageError("WORLD_SIZE is " + std::to_string(*worldSize) + ", expected " + describe(mesh) + " = " +
-                      std::to_string(expected));
+  environment.worldSize = launch->worldSize;
+  if (launch->worldSize != expected) {
+    return usageError(std::string(launch->launcher->worldSize) + " is " + std::to_string(launch->worldSize) +
+                      ", expected " + describe(mesh) + " = " + std::to_string(expected));
   }
-  Result<int> rank = number("RANK", 0, *worldSize - 1);
-  if (!rank.ok()) return rank.status();
-  environment.rank = *rank;
-  environment.localRank = *rank;
-  if (!variable("LOCAL_RANK").empty()) {
-    Result<int> localRank = number("LOCAL_RANK", 0, *worldSize - 1);
-    if (!localRank.ok()) return localRank.status();
-    environment.localRank = *localRank;
-  }
+  environment.rank = launch->rank;
+  environment.localRank = launch->localRank;
+  environment.ranksHere = launch->ranksHere;
+  environment.hosts = (launch->worldSize + launch->ranksHere - 1) / launch->ranksHere;
   if (!variable(kRecordFdVariable).empty()) {
-    Result<int> fd = number(kRecordFdVariable, 3, 1 << 20);
+    Result<int> fd = numberIn(kRecordFdVariable, 3, 1 << 20);
     if (!fd.ok()) return fd.status();
     environment.recordFd = *fd;
   }
-  if (*worldSize > 1) HYCRT_RETURN_IF_ERROR(readToken(&environment));
-  HYCRT_RETURN_IF_ERROR(readSurroundings(&environment));
-  if (*worldSize > 1) HYCRT_RETURN_IF_ERROR(readMeetingPoint(&environment));
+  if (environment.worldSize == 1) return environment;
+  HYCRT_RETURN_IF_ERROR(readToken(&environment));
+  HYCRT_RETURN_IF_ERROR(readMeetingPoint(*launch, &environment));
   return environment;
 }
 

@@ -22,10 +22,11 @@ struct Environment : Surroundings {
   int rank = 0;
   int localRank = 0;
   std::string socketName;  // of a Unix socket: abstract, or a path, which begins with '/'; empty: ask rank 0 over TCP
-  int port = 0;            // TCP, loopback; used where socketName is empty, and only with a token
-  std::string job;         // what the launcher calls the job; the same for all ranks
-  std::string run;         // a name that no other run has: hyc-run's, else this rank's alone; part of names of files
-  std::string token;       // empty: that a process is this user's has to do, and the other is on this machine
+  int port = 0;            // TCP; used where socketName is empty, and only with a token
+  std::string masterAddress;  // rank 0's, by name or number; of a job on several hosts
+  std::string job;            // what the launcher calls the job; the same for all ranks
+  std::string run;            // a name that no other run has: hyc-run's, else this rank's alone; part of names of files
+  std::string token;          // empty: that a process is this user's has to do, and the other is on this machine
   int recordFd = -1;
   bool checksOnly = false;   // ends when the program is known to be the one that the manifest means
   bool underHycRun = false;  // a launcher waits for this process and will end it if a peer fails

@@ -11,7 +11,8 @@ namespace hycrt {
 
 namespace {
 constexpr int kNapMs = 100;  // a word that is missed costs no more
-}
+thread_local bool runsExchanges = false;
+}  // namespace
 
 Status HostExchanger::startThread() {
   return hycrt::startThread("exchanges", [this] { runThread(); }, &thread_);
@@ -24,7 +25,10 @@ void HostExchanger::stopThread() {
   thread_.join();
 }
 
+bool HostExchanger::isExchangeThread() { return runsExchanges; }
+
 void HostExchanger::runThread() {
+  runsExchanges = true;
   leaveThreadPlan();
   const auto hasWork = [&] {
     if (stopping_) return true;

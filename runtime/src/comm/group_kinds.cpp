@@ -42,10 +42,12 @@ Result<HostExchanger::Source> HostExchanger::flatSourceOf(const Item& item, int 
 }
 
 // From `offset` of the source on.
-Status HostExchanger::copy(const Source& source, int64_t offset, int64_t bytes, std::byte* to) const {
+Status HostExchanger::copy(const Source& source, int64_t offset, int64_t bytes, std::byte* to) {
   if (bytes == 0) return {};
   if (!source.address) {
-    return transport_->pull(source.rank, source.place.arena, source.place.offset + offset, bytes, to);
+    const auto look = [&] { return lookWhilePulling(source.rank); };
+    if (!isExchangeThread()) pullPatience_.begin();
+    return transport_->pull(source.rank, source.place.arena, source.place.offset + offset, bytes, to, look);
   }
   if (source.address + offset != to) std::memcpy(to, source.address + offset, static_cast<size_t>(bytes));
   return {};

@@ -124,6 +124,7 @@ Status HostExchanger::advance(Channel& channel) {
   const Item item{channel, channel.calls[number % kRingSize], number};
   const int64_t begin = monotonicNs();
   const bool isFirst = channel.begun <= number;
+  if (!isExchangeThread()) pullsFor_ = {rank_, &itemOf(channel.own(), number)};
   if (isFirst) {
     for (size_t member = 0; member < channel.members.size(); ++member) {
       HYCRT_RETURN_IF_ERROR(compare(channel, number, static_cast<int>(member)));

@@ -12,6 +12,8 @@ namespace hycrt {
 namespace {
 
 constexpr int kSleepMs = 100;  // how often a sleeper looks whether its peers still live
+// Between hosts one may hear that a peer has ended before what a third one did before that.
+constexpr int64_t kOvertakenMs = 400;
 
 // Spinning pays only where every thread that may spin has a core to itself.
 int spinCount(int threads) {
@@ -34,6 +36,7 @@ HostExchanger::HostExchanger(const TransportSetup& setup, std::byte* const* aren
       arenas_(arenas),
       transport_(std::move(transport)),
       patience_(*transport_, program_.mesh, rank_, options.patience),
+      pullPatience_(*transport_, program_.mesh, rank_, options.patience),
       spins_(spinCount(setup.environment.ranksHere * (options.ownThread ? 2 : 1))),
       options_(options) {}
 
@@ -43,6 +46,10 @@ Result<std::unique_ptr<HostExchanger>> HostExchanger::create(const TransportSetu
                                                              std::unique_ptr<Transport> transport,
                                                              HostExchangerOptions options) {
   std::unique_ptr<HostExchanger> exchanger(new HostExchanger(setup, arenas, std::move(transport), options));
+  const std::vector<int>& everyone = setup.plans.channels[static_cast<size_t>(setup.plans.world)].members;
+  if (exchanger->spansHosts(everyone)) {  // whose connections have a thread, too
+    exchanger->spins_ = spinCount(setup.environment.ranksHere * (options.ownThread ? 3 : 2));
+  }
   HYCRT_RETURN_IF_ERROR(exchanger->resolveChannels());
   if (setup.environment.worldSize > 1) {
     HYCRT_RETURN_IF_ERROR(exchanger->heartbeat_.start(exchanger->transport_->signs(exchanger->rank_)));
@@ -101,7 +108,9 @@ Status HostExchanger::checkPeer(int rank, Description what, bool thoroughly) con
   if (rank == rank_) return {};
   const char* const how = transport_->lossOf(rank, thoroughly);
   if (!how) return {};
-  const std::string text = "rank " + std::to_string(rank) + " " + how + " while this rank waited for it in " + what();
+  const std::string host = transport_->hostOf(rank);
+  const std::string text = "rank " + std::to_string(rank) + (host.empty() ? "" : " on host '" + host + "'") + " " +
+                           how + " while this rank waited for it in " + what();
   const std::string words = wordsOf(transport_->signs(rank));
   return {StatusCode::kPeerLost, text + (words.empty() ? "" : ": " + words)};
 }
@@ -155,10 +164,14 @@ Status HostExchanger::waitUntil(const std::vector<int>& peers, const Patience::W
   return status;
 }
 
+bool HostExchanger::spansHosts(const std::vector<int>& ranks) const {
+  return std::any_of(ranks.begin(), ranks.end(), [this](int rank) { return !transport_->hostOf(rank).empty(); });
+}
+
 // Listening begins before looking, so that what is told between the look and the sleep ends the sleep at once.
 Status HostExchanger::waitUntilReady(const std::vector<int>& peers, const Patience::Wait& wait,
                                      FunctionRef<bool()> ready) {
-  int64_t nextCheck = monotonicMs() + kSleepMs;
+  int64_t nextCheck = monotonicMs() + kSleepMs, lostMs = 0;
   for (;;) {
     const uint32_t heard = transport_->listen();
     const int64_t now = monotonicMs();
@@ -168,6 +181,10 @@ Status HostExchanger::waitUntilReady(const std::vector<int>& peers, const Patien
     Status lost;
     for (int peer : peers) {
       if (lost.ok()) lost = checkPeer(peer, wait.what, thoroughly);
+    }
+    if (!lost.ok() && spansHosts(peers)) {
+      if (lostMs == 0) lostMs = now;
+      if (now - lostMs < kOvertakenMs) lost = {};
     }
     const bool done = ready();
     if (!done && lost.ok() && thoroughly) {
@@ -179,6 +196,21 @@ Status HostExchanger::waitUntilReady(const std::vector<int>& peers, const Patien
     if (done) return {};
     if (!lost.ok()) return lost;
   }
+}
+
+// Of the thread of exchanges nothing is said: the caller, who will wait for it, notices what is missing.
+Status HostExchanger::lookWhilePulling(int rank) {
+  if (stopping_) return unavailableError("the rank ends");
+  if (isExchangeThread()) return {};
+  const auto what = [&] { return nameItem(pullsFor_.rank, *pullsFor_.publication); };
+  const auto attend = [&](Attendance& attendance) {
+    attendance.arrived.push_back(rank_);
+    attendance.missing.push_back(rank);
+  };
+  HYCRT_RETURN_IF_ERROR(checkPeer(rank, what, true));
+  Status status = pullPatience_.look(Patience::Wait{what, attend});
+  if (!status.ok()) leaveWords(status);
+  return status;
 }
 
 Status HostExchanger::barrier() {

@@ -137,7 +137,8 @@ class HostExchanger : public Exchanger {
   };
   Result<Source> sourceOf(const Item& item, int member, int64_t bytes) const;
   Result<Source> flatSourceOf(const Item& item, int member, int part) const;
-  Status copy(const Source& source, int64_t offset, int64_t bytes, std::byte* to) const;
+  Status copy(const Source& source, int64_t offset, int64_t bytes, std::byte* to);
+  Status lookWhilePulling(int rank);
   Status combine(const ReduceRange& range, const std::vector<Source>& sources, const std::vector<std::byte*>& targets);
   // Of the members with one shard: how many there are, and where this one stands among them.
   struct Sharers {
@@ -149,6 +150,7 @@ class HostExchanger : public Exchanger {
   // communication_thread.cpp
   Status startThread();
   void stopThread();
+  static bool isExchangeThread();
   void runThread();
   bool advanceAll();
   void sleepUntilTold(FunctionRef<bool()> ready);
@@ -162,6 +164,7 @@ class HostExchanger : public Exchanger {
   using Description = FunctionRef<std::string()>;
   Status waitUntil(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready);
   Status waitUntilReady(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready);
+  bool spansHosts(const std::vector<int>& ranks) const;
   Status checkPeer(int rank, Description what, bool thoroughly) const;
   void attendItem(const Channel& channel, uint64_t item, Attendance& attendance) const;
   void attendTransfers(Attendance& attendance) const;
@@ -172,7 +175,12 @@ class HostExchanger : public Exchanger {
   const ChannelPlans& plans_;
   std::byte* const* const arenas_;
   const std::unique_ptr<Transport> transport_;
-  Patience patience_;  // of the caller's waits
+  Patience patience_;      // of the caller's waits
+  Patience pullPatience_;  // of the caller's pulls, which may be part of a wait
+  struct {
+    int rank = 0;
+    const Publication* publication = nullptr;
+  } pullsFor_;  // what the caller pulls bytes for, as that rank has published it
   std::deque<Channel> channels_;
   // Of the exchange in progress; they keep their capacity, since a step must not allocate.
   std::vector<Moving> moving_;

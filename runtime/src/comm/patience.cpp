@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kMostBetweenLooksMs = 1000;  // longer, and the process has been stopped itself
 constexpr int64_t kSilentMs = 1000;            // five beats
+constexpr int64_t kDistantlySilentMs = 800;    // of another host, of which nothing else may be known
 constexpr int64_t kFirstNoteMs = 60000;        // the next ones after twice the time each
 constexpr int64_t kSecondsLaterMs = 1000;      // how much later another than the first of the arrived speaks
 constexpr size_t kMostNamed = 4;
@@ -160,7 +161,9 @@ std::vector<int> Patience::whomToBlame() const {
 
 std::string Patience::describeMissing(int rank) const {
   const bool hasCome = holds(attendance_.arrived, rank);
-  std::string text = "rank " + std::to_string(rank) + " (" + describe(mesh_, coordinatesOf(mesh_, rank)) + "), which ";
+  const std::string host = transport_.hostOf(rank);
+  std::string text = "rank " + std::to_string(rank) + " (" + describe(mesh_, coordinatesOf(mesh_, rank)) +
+                     (host.empty() ? "" : ", on host '" + host + "'") + "), which ";
   if (hasCome) text += "has begun it, and ";
   if (!holds(attendance_.missing, rank)) text += listOf(attendance_.missing) + " wait for, and ";
   return text + conditionOf(rank);
@@ -180,6 +183,9 @@ std::string Patience::conditionOf(int rank) const {
   if (now.state == 'T') return "is stopped by a signal" + process;
   if (now.state == 't') return "is stopped by a debugger" + process;
   if (hangs) return "is stopped: a disk or a network file system does not answer it" + process;
+  if (silentMs >= kDistantlySilentMs && !transport_.hostOf(rank).empty()) {
+    return "has given no sign of life for " + seconds(silentMs) + ": it is stopped, or its host or the network is down";
+  }
   if (silentMs >= kSilentMs) return "is stopped: it has given no sign of life for " + seconds(silentMs) + process;
   if (waitsFor > 0) return "waits for rank " + std::to_string(waitsFor - 1) + " itself" + process;
   if (now.state == 'D') return "is slow: it waits for a disk or a network file system" + process;

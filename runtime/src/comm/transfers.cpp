@@ -114,6 +114,7 @@ Status HostExchanger::receive(Channel& channel, const Moving& moving) {
     return internalError("transfers do not meet: rank " + std::to_string(rank_) + " expects " + nameItem(rank_, own) +
                          ", but rank " + std::to_string(sender) + " sends " + nameItem(sender, offered));
   }
+  pullsFor_ = {sender, &offered};
   const CollectiveCall none{};
   Result<Source> source = sourceOf({channel, none, moving.item}, 0, wanted.bytes);
   if (!source.ok()) return source.status();

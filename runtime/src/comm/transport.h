@@ -24,7 +24,9 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/function_ref.h"
 #include "comm/channels.h"
+#include "comm/network_options.h"
 #include "hycrt/collectives.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
@@ -97,8 +99,10 @@ class Transport {
     std::byte* address = nullptr;  // null: they have to be pulled
   };
   virtual Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const = 0;
-  // Copies bytes of a published source, which exist.
-  virtual Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to) = 0;
+  // Copies bytes of a published source, which exist. Where that takes a while `look` is asked ten times a second
+  // whether to go on.
+  virtual Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to,
+                      FunctionRef<Status()> look) = 0;
 
   // Of a peer: "failed", "has ended its run", "was killed or crashed"; null: it lives, as far as is known here.
   // `thoroughly` may take a system call.
@@ -108,6 +112,8 @@ class Transport {
   // Those that are not this rank's are only read, and kept up to date as the sides are.
   virtual RankSigns& signs(int rank) = 0;
   virtual ProcessLook look(int rank) const = 0;
+  // What the machine of a rank is called; empty: it is this one.
+  virtual std::string hostOf(int) const { return ""; }
 
   // How any of this rank's threads waits for others: between listen() and stopListening() whatever is told to this rank
   // ends a sleep() with listen()'s value, also if it came before the sleep began.
@@ -131,6 +137,7 @@ struct TransportSetup {
   const std::string& catalog;           // text that peers may read (run/state_file.h)
   void (*greet)(std::byte*) = nullptr;  // fills the greeting of each channel whose first member this rank is
   std::string agreement = {};           // what must be the same in all ranks, as text (agreement.h)
+  NetworkOptions network = {};
 };
 
 // The names that publications refer to: the collectives', the transfers', then the barrier's.
@@ -138,17 +145,18 @@ std::vector<const char*> publicationNames(const Program& program);
 
 struct TransportKind {
   const char* name;
-  bool (*carries)(const Surroundings& surroundings);
+  bool (*carries)(const Surroundings& surroundings, const NetworkOptions& network);
   // Of the memory that holds the shared arenas, what the transport wants in front of them for itself.
   int64_t (*headBytes)(const TransportSetup& setup);
   // Of a rank that will not meet the others, since it has failed: they need not wait for it.
-  void (*tellOfFailure)(const Environment& environment, const std::string& program, const Status& failure);
+  void (*tellOfFailure)(const Environment& environment, const NetworkOptions& network, const std::string& program,
+                        const Status& failure);
   // Meets the other ranks.
   Result<std::unique_ptr<Transport>> (*connect)(const TransportSetup& setup, const RankMemory& memory);
 };
 
 // The first that can carry the job.
-Result<const TransportKind*> transportFor(const Surroundings& surroundings);
+Result<const TransportKind*> transportFor(const Surroundings& surroundings, const NetworkOptions& network);
 
 }  // namespace hycrt
 

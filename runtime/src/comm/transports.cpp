@@ -1,21 +1,31 @@
 // The transports that there are, the fastest first.
 #include "comm/shm/rendezvous.h"
 #include "comm/shm/shared_memory.h"
+#include "comm/tcp/hosts.h"
+#include "comm/tcp/meeting.h"
 #include "comm/transport.h"
 
 namespace hycrt {
 
 static const TransportKind kTransports[] = {
-    {"shared memory", [](const Surroundings& surroundings) { return surroundings.hosts == 1; }, sharedMemoryHeadBytes,
-     tellOfFailure, connectSharedMemory},
+    {"shared memory",
+     [](const Surroundings& surroundings, const NetworkOptions& network) {
+       return surroundings.hosts == 1 && !network.tcpAlways;
+     },
+     sharedMemoryHeadBytes,
+     [](const Environment& environment, const NetworkOptions&, const std::string& program, const Status& failure) {
+       tellOfFailure(environment, program, failure);
+     },
+     connectSharedMemory},
+    {"tcp", [](const Surroundings& surroundings, const NetworkOptions&) { return surroundings.worldSize > 1; },
+     sharedMemoryHeadBytes, tellOfFailureOverTcp, connectHosts},
 };
 
-Result<const TransportKind*> transportFor(const Surroundings& surroundings) {
+Result<const TransportKind*> transportFor(const Surroundings& surroundings, const NetworkOptions& network) {
   for (const TransportKind& kind : kTransports) {
-    if (kind.carries(surroundings)) return &kind;
+    if (kind.carries(surroundings, network)) return &kind;
   }
-  return unavailableError("the job spans " + std::to_string(surroundings.hosts) +
-                          " machines, which no transport of this runtime connects");
+  return &kTransports[0];  // a rank alone
 }
 
 std::vector<const char*> publicationNames(const Program& program) {

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "base/threads.h"
+#include "comm/network_options.h"
 #include "hycrt/manifest.h"
 #include "hycrt/saved_weights.h"
 
@@ -23,6 +24,7 @@ namespace {
 
 constexpr uint64_t kMostSteps = uint64_t{1} << 53;
 constexpr uint64_t kMostThreads = 4096;
+constexpr uint64_t kMostPort = 65535;
 constexpr uint64_t kMostSeconds = 1000000000;
 
 // ------------------------------------------------------------------------------------------------------- the table
@@ -276,6 +278,10 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
   std::vector<std::string> rest = app.remaining();
   rest.erase(std::remove(rest.begin(), rest.end(), "--"), rest.end());  // what follows it has been taken
   if (!rest.empty()) return unknownArgument(app, rest);
+  int low = 0, high = 0;
+  if (const std::string& ports = parsed.options.ports; !ports.empty() && !parsePorts(ports, &low, &high)) {
+    return usageError("--ports is '" + ports + "', expected ports from 1 to 65535, as 4000-4100");
+  }
   return parsed;
 }
 

@@ -30,6 +30,7 @@
 #include "memory/rank_memory.h"
 #include "run/evaluation.h"
 #include "run/job_agreement.h"
+#include "run/network.h"
 #include "run/nonfinite.h"
 #include "run/program_check.h"
 #include "run/stage_runner.h"
@@ -114,8 +115,9 @@ class RankRun {
   // Those that are waiting for this rank, unless their launcher ends them.
   void tellOthers(const Status& failure) const {
     if (environment_.underHycRun || environment_.checksOnly) return;
-    if (const Result<const TransportKind*> kind = transportFor(environment_); kind.ok()) {
-      (*kind)->tellOfFailure(environment_, program_.name, failure);
+    const NetworkOptions network = networkOptions(options_);
+    if (const Result<const TransportKind*> kind = transportFor(environment_, network); kind.ok()) {
+      (*kind)->tellOfFailure(environment_, network, program_.name, failure);
     }
   }
 
@@ -219,9 +221,14 @@ class RankRun {
     catalog_ = catalogOf(program_, environment_.run);
     Result<std::string> agreement = jobAgreement(manifest_, options_, data_ != nullptr);
     if (!agreement.ok()) return agreement.status();
-    const TransportSetup setup{program_,  environment_, plans_, catalog_, byDevice ? byDevice->greeter() : nullptr,
-                               *agreement};
-    Result<const TransportKind*> kind = transportFor(environment_);
+    const TransportSetup setup{program_,
+                               environment_,
+                               plans_,
+                               catalog_,
+                               byDevice ? byDevice->greeter() : nullptr,
+                               *agreement,
+                               networkOptions(options_)};
+    Result<const TransportKind*> kind = transportFor(environment_, setup.network);
     if (!kind.ok()) return kind.status();
     HYCRT_RETURN_IF_ERROR(allocateMemory((*kind)->headBytes(setup)));
     meets_ = true;

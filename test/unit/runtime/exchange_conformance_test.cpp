@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/progress.h"
+#include "comm/tcp/meeting.h"
 #include "exchange_ranks.h"
 #include "forked_ranks.h"
 #include "hycrt/collectives.h"
@@ -457,7 +458,9 @@ TEST_P(Exchange, OfAPeerThatIsKilledEndsWithItsName) {
     EXPECT_NE(outcomes[rank].message.find("other experts"), std::string::npos) << outcomes[rank].message;
     said += outcomes[rank].message;
   }
-  EXPECT_NE(said.find("rank 1 was killed"), std::string::npos) << said;
+  const bool isDistant = GetParam().implementation.network != Network::kNone;
+  const std::string host = isDistant ? " on host '" + machineName() + "'" : "";
+  EXPECT_NE(said.find("rank 1" + host + " was killed"), std::string::npos) << said;
 }
 
 // How long a rank is waited for is one thing to all implementations.
@@ -477,12 +480,14 @@ class AwaitedExchange : public Exchange {
         },
         meshOf(1, 1, GetParam().ranks), kPatienceMs);
   }
+  static bool isDistant() { return GetParam().implementation.network != Network::kNone; }
+  static std::string host() { return isDistant() ? ", on host '" + machineName() + "'" : ""; }
   static void expectNamed(const std::vector<RankOutcome>& outcomes, const std::string& condition) {
     EXPECT_EQ(outcomes[0].code, StatusCode::kUnavailable) << outcomes[0].message;
     const std::string line = outcomes[0].message;
     for (const std::string& part :
          {std::string("waited 1 s (--exchange-timeout) in all_to_all 'other experts'"),
-          " for rank 1 (pp 0, dp 1, tp 0), which " + condition, std::string("; arrived: ranks 0, 2")}) {
+          " for rank 1 (pp 0, dp 1, tp 0" + host() + "), which " + condition, std::string("; arrived: ranks 0, 2")}) {
       EXPECT_NE(line.find(part), std::string::npos) << line;
     }
     // The others end by what the first has said.
@@ -511,7 +516,7 @@ void stopSelfFor(useconds_t microseconds) {
 
 TEST_P(AwaitedExchange, OfARankThatIsStoppedEndsWithItsName) {
   const std::vector<RankOutcome> outcomes = await([] { stopSelfFor(2500000); });
-  expectNamed(outcomes, "is stopped by a signal (process ");
+  expectNamed(outcomes, isDistant() ? "has given no sign of life for " : "is stopped by a signal (process ");
   EXPECT_EQ(outcomes[1].code, StatusCode::kPeerLost) << "as it goes on it finds the others gone";
 }
 

@@ -24,8 +24,8 @@ class Pulling : public Transport {
     if (rank != self_) found.address = nullptr;
     return found;
   }
-  Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to) override {
-    return inner_->pull(rank, arena, offset, bytes, to);
+  Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to, FunctionRef<Status()> look) override {
+    return inner_->pull(rank, arena, offset, bytes, to, look);
   }
   const char* lossOf(int rank, bool thoroughly) const override { return inner_->lossOf(rank, thoroughly); }
   void leave(RankState state) override { inner_->leave(state); }
@@ -54,6 +54,8 @@ const std::vector<Implementation>& implementations() {
   static const std::vector<Implementation> all{
       {"host", false, DeviceComm::kAuto, true},
       {"pulled", false, DeviceComm::kAuto, true, true},
+      {"tcp", false, DeviceComm::kAuto, true, false, Network::kEncrypted},
+      {"tcpInTheClear", false, DeviceComm::kAuto, true, false, Network::kPlain},
       {"staged", true, DeviceComm::kStaged, true},
       {"nccl", true, DeviceComm::kNccl, false},
   };
@@ -73,9 +75,13 @@ Result<std::unique_ptr<ExchangeRank>> ExchangeRank::connect(const Implementation
   }
   Accelerator* const device = rank->accelerator_.get();
   DeviceExchanger* const byDevice = device ? device->exchanger() : nullptr;
+  NetworkOptions network;
+  network.tcpAlways = implementation.network != Network::kNone;
+  network.plaintext = implementation.network == Network::kPlain;
+  network.timeoutMs = patienceMs;
   Result<std::unique_ptr<HostSide>> host = HostSide::connect(
       *program, environment,
-      {byDevice ? byDevice->greeter() : nullptr, implementation.pulls ? wrapPulling : nullptr, patienceMs});
+      {byDevice ? byDevice->greeter() : nullptr, implementation.pulls ? wrapPulling : nullptr, patienceMs, network});
   if (!host.ok()) return host.status();
   rank->host_ = std::move(*host);
   rank->exchanger_ = rank->host_->exchanger.get();

@@ -15,6 +15,9 @@
 #include "hycrt/accelerator.h"
 #include "hycrt/context.h"
 
+// Whether ranks exchange as those of several hosts do, each as if it were a host of its own.
+enum class Network { kNone, kEncrypted, kPlain };
+
 // A way to exchange, and what of the contract is not asked of it.
 struct Implementation {
   const char* name;
@@ -25,6 +28,7 @@ struct Implementation {
   bool comparesCalls;
   // By a transport that maps no other rank's memory: every byte is pulled.
   bool pulls = false;
+  Network network = Network::kNone;
 };
 
 const std::vector<Implementation>& implementations();

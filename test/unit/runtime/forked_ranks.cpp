@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "comm/channels.h"
+#include "comm/shm/sockets.h"
 #include "comm/transport.h"
 #include "io/offload_file.h"
 #include "run/state_file.h"
@@ -62,15 +63,30 @@ std::string uniqueSocketName() {
   return "hyc-test-" + std::to_string(getpid()) + "-" + std::to_string(counter++);
 }
 
+// One that nobody has, nor is given soon: the system gives ports of another range.
+static int freePort() {
+  static int port = 10000 + static_cast<int>(getpid() % 20000);
+  hycrt::Result<hycrt::FileDescriptor> taken = hycrt::unavailableError("");
+  while (!taken.ok()) {
+    port = port < 30000 ? port + 1 : 10000;
+    taken = hycrt::listenLoopback(port);
+  }
+  return port;
+}
+
 std::vector<RankOutcome> runRanks(int count, const RankFunction& function) {
   const std::string socketName = uniqueSocketName();
+  const int port = freePort();
   const int64_t begin = hycrt::monotonicMs();
   std::vector<Child> children;
   for (int rank = 0; rank < count; ++rank) {
     Environment environment;
     environment.rank = environment.localRank = rank;
     environment.ranksHere = environment.worldSize = count;
-    environment.socketName = socketName;
+    environment.socketName = environment.job = socketName;
+    environment.token = "a token of this test, and of no other";
+    environment.masterAddress = "127.0.0.1";
+    environment.port = port;
     children.push_back(startRank(environment, function));
   }
   std::vector<RankOutcome> outcomes(children.size());
@@ -103,8 +119,9 @@ hycrt::Result<std::unique_ptr<HostSide>> HostSide::connect(const hycrt::Program&
   auto side = std::make_unique<HostSide>();
   side->plans = hycrt::planChannels(program, hycrt::coordinatesOf(program.mesh, environment.rank));
   side->catalog = hycrt::catalogOf(program);
-  const hycrt::TransportSetup setup{program, environment, side->plans, side->catalog, options.greet};
-  hycrt::Result<const hycrt::TransportKind*> kind = hycrt::transportFor(environment);
+  const hycrt::TransportSetup setup{program,       environment, side->plans,    side->catalog,
+                                    options.greet, {},          options.network};
+  hycrt::Result<const hycrt::TransportKind*> kind = hycrt::transportFor(environment, options.network);
   if (!kind.ok()) return kind.status();
   hycrt::Result<hycrt::RankMemory> memory = hycrt::RankMemory::allocate(program, {(*kind)->headBytes(setup), true});
   if (!memory.ok()) return memory.status();

@@ -39,6 +39,7 @@ struct HostSide {
     // What is used in place of the transport that a run would use.
     std::unique_ptr<hycrt::Transport> (*wrap)(std::unique_ptr<hycrt::Transport>, int rank) = nullptr;
     int64_t patienceMs = hycrt::kDefaultPatienceMs;
+    hycrt::NetworkOptions network = {};
   };
   // Collectives have a thread of their own where HYC_TEST_COMMUNICATION_THREAD is set.
   static hycrt::Result<std::unique_ptr<HostSide>> connect(const hycrt::Program& program,

@@ -594,8 +594,15 @@ TEST(OtherLaunchers, ThatSayTooLittleAreTold) {
   EXPECT_CONTAINS(result.errors, "MASTER_PORT");
   result =
       runCommand(command, {{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_PORT", "1234"}});
-  EXPECT_EQ(result.status, 69);
-  EXPECT_CONTAINS(result.errors, "one machine's memory");
+  EXPECT_EQ(result.status, 64);
+  EXPECT_CONTAINS(result.errors, "(4 of 8 on this one), and MASTER_ADDR is not set");
+  result = runCommand(command, {{"RANK", "0"},
+                                {"WORLD_SIZE", "8"},
+                                {"LOCAL_WORLD_SIZE", "4"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", "1234"}});
+  EXPECT_EQ(result.status, 64);
+  EXPECT_CONTAINS(result.errors, "need a token, by which they know each other: openssl rand -hex 32 > token");
 }
 
 TEST(OtherLaunchers, AreNotNeededForOneRank) {

@@ -34,6 +34,14 @@ const std::vector<std::string> kEverything{"OUT",
                                            "--communication-thread=off",
                                            "--exchange-timeout=5",
                                            "--comm=shm",
+                                           "--hostfile=hosts",
+                                           "--include=a:0,1@b",
+                                           "--exclude=c",
+                                           "--ssh-port=2222",
+                                           "--transport=tcp",
+                                           "--interface=10.0.0.0/8",
+                                           "--ports=4000-4100",
+                                           "--plaintext",
                                            "--cuda-graph=on",
                                            "--tf32",
                                            "--measure-memory=memory.jsonl",
@@ -46,7 +54,9 @@ TEST(Options, ArriveAtTheRanks) {
   const Result<ParsedCommandLine> rank = parse(argumentsForRanks(told->options), CommandLine::kRank);
   ASSERT_TRUE(rank.ok()) << rank.status().message();
   RunOptions expected = told->options;
-  expected.out = expected.logFile = "";  // the folder is given apart, and the log is hyc-run's
+  expected.out = expected.logFile = "";                          // the folder is given apart, and the log is hyc-run's
+  expected.hostfile = expected.include = expected.exclude = "";  // and so are the hosts
+  expected.sshPort = 0;
   EXPECT_EQ(rank->options.limitsSteps, expected.limitsSteps);
   const RunOptions defaults;
   int unchanged = 0;

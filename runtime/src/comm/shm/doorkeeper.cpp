@@ -32,6 +32,12 @@ bool sendFrame(const FileDescriptor& connection, const std::string& payload, int
   return send(connection.get(), frame.data(), frame.size(), MSG_NOSIGNAL | flags) == static_cast<ssize_t>(frame.size());
 }
 
+uint32_t lengthOf(const std::string& frame) {
+  uint32_t length = 0;
+  for (size_t i = 8; i > 4; --i) length = length << 8 | static_cast<unsigned char>(frame[i - 1]);
+  return length;
+}
+
 }  // namespace
 
 std::string encodeFrame(const std::string& payload) {
@@ -44,8 +50,7 @@ FrameState takeFrame(std::string* bytes, std::string* payload) {
   const size_t magicBytes = std::min(bytes->size(), sizeof kFrameMagic);
   if (std::memcmp(bytes->data(), kFrameMagic, magicBytes) != 0) return FrameState::kInvalid;
   if (bytes->size() < kFrameHeaderBytes) return FrameState::kIncomplete;
-  uint32_t length = 0;
-  for (size_t i = 8; i > 4; --i) length = length << 8 | static_cast<unsigned char>((*bytes)[i - 1]);
+  const uint32_t length = lengthOf(*bytes);
   if (length > kMaxFrameBytes) return FrameState::kInvalid;
   if (bytes->size() < kFrameHeaderBytes + length) return FrameState::kIncomplete;
   *payload = bytes->substr(kFrameHeaderBytes, length);
@@ -130,22 +135,32 @@ bool Doorkeeper::answer(Stranger& stranger, const std::string& payload) {
     return true;
   }
   const bool sent = sendFrame(stranger.connection, *reply, MSG_DONTWAIT);
-  if (stranger.hasOpened || !sent) return true;
-  stranger.hasOpened = true;
-  return false;
+  if (!sent) return true;
+  if (!stranger.hasOpened) {
+    stranger.hasOpened = true;
+    return false;
+  }
+  if (keeps_ && stranger.bytes.empty()) {
+    admitted_.push_back({std::move(stranger.connection), stranger.handshake.caller()});
+  }
+  return true;
 }
 
 namespace {
 
-// One frame; empty where the other side closes, sends something else or takes too long.
+// One frame and nothing of what follows; empty where the other side closes, sends something else or takes too long.
 std::string receiveFrame(const FileDescriptor& connection, int64_t deadlineMs) {
   std::string bytes, payload;
   for (;;) {
-    const FrameState state = takeFrame(&bytes, &payload);
-    if (state != FrameState::kIncomplete) return state == FrameState::kComplete ? payload : "";
-    if (!pollUntil(connection, POLLIN, deadlineMs)) return "";
+    const size_t wanted = bytes.size() < kFrameHeaderBytes ? kFrameHeaderBytes : kFrameHeaderBytes + lengthOf(bytes);
+    if (bytes.size() == wanted || bytes.size() < kFrameHeaderBytes) {
+      const FrameState state = takeFrame(&bytes, &payload);
+      if (state != FrameState::kIncomplete) return state == FrameState::kComplete ? payload : "";
+    }
+    if (wanted > kChunkBytes || !pollUntil(connection, POLLIN, deadlineMs)) return "";
     char chunk[kChunkBytes];
-    const ssize_t count = recv(connection.get(), chunk, sizeof chunk - bytes.size(), MSG_DONTWAIT);
+    const size_t missing = bytes.size() < kFrameHeaderBytes ? kFrameHeaderBytes - bytes.size() : wanted - bytes.size();
+    const ssize_t count = recv(connection.get(), chunk, missing, MSG_DONTWAIT);
     if (count <= 0) return "";
     bytes.append(chunk, static_cast<size_t>(count));
   }
@@ -155,23 +170,28 @@ std::string receiveFrame(const FileDescriptor& connection, int64_t deadlineMs) {
 Result<std::string> askOnce(int port, const std::string& token, const Claim& own, int64_t deadlineMs) {
   Result<FileDescriptor> connection = connectLoopback(port);
   if (!connection.ok()) return connection.status();
-  CallerHandshake handshake(token, own);
-  if (!pollUntil(*connection, POLLOUT, deadlineMs) || !sendFrame(*connection, handshake.opening(), 0)) {
-    return unavailableError("nobody listens there");
-  }
-  const std::string claim = receiveFrame(*connection, deadlineMs);
-  if (claim.empty()) return unavailableError("who listens there does not answer as rank 0 of this job would");
-  Result<std::string> proof = handshake.prove(claim);
-  if (!proof.ok()) return proof.status();
-  if (!sendFrame(*connection, *proof, 0)) return unavailableError("who listens there has hung up");
-  const std::string answer = receiveFrame(*connection, deadlineMs);
-  if (answer.empty()) return unavailableError("who listens there does not take this rank's token");
-  Result<std::string> name = handshake.accept(answer);
-  if (!name.ok()) return unavailableError("who listens there does not know this job's token");
-  return name;
+  return proveOver(*connection, token, own, deadlineMs);
 }
 
 }  // namespace
+
+Result<std::string> proveOver(const FileDescriptor& connection, const std::string& token, const Claim& own,
+                              int64_t deadlineMs) {
+  CallerHandshake handshake(token, own);
+  if (!pollUntil(connection, POLLOUT, deadlineMs) || !sendFrame(connection, handshake.opening(), 0)) {
+    return unavailableError("nobody listens there");
+  }
+  const std::string claim = receiveFrame(connection, deadlineMs);
+  if (claim.empty()) return unavailableError("who listens there does not answer as rank 0 of this job would");
+  Result<std::string> proof = handshake.prove(claim);
+  if (!proof.ok()) return proof.status();
+  if (!sendFrame(connection, *proof, 0)) return unavailableError("who listens there has hung up");
+  const std::string answer = receiveFrame(connection, deadlineMs);
+  if (answer.empty()) return unavailableError("who listens there does not take this rank's token");
+  Result<std::string> said = handshake.accept(answer);
+  if (!said.ok()) return unavailableError("who listens there does not know this job's token");
+  return said;
+}
 
 Result<std::string> askDoorkeeper(int port, const std::string& token, const Claim& own, int64_t deadlineMs) {
   std::string last = "nobody listens there";

@@ -10,6 +10,7 @@
 
 #include <list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/shm/handshake.h"
@@ -49,6 +50,14 @@ class Doorkeeper {
   // Handles whatever can be handled without waiting.
   void serve();
 
+  // Where connections go on after the proofs: those that have proved to know the token since they were last asked for.
+  struct Admitted {
+    FileDescriptor connection;
+    Claim claim;
+  };
+  void keepAdmitted() { keeps_ = true; }
+  std::vector<Admitted> takeAdmitted() { return std::exchange(admitted_, {}); }
+
  private:
   struct Stranger {
     FileDescriptor connection;
@@ -68,10 +77,18 @@ class Doorkeeper {
   Claim own_;
   std::string socketName_;
   std::list<Stranger> strangers_;
+  bool keeps_ = false;
+  std::vector<Admitted> admitted_;
   DropLog log_;
 };
 
-// The other side: asks the doorkeeper at `port` until the deadline. kUnavailable where nobody proves to be rank 0.
+// The other side, over a connection that may still be in the making: what is said to this rank once both have proved to
+// know the token. Of what comes after that no byte is taken.
+Result<std::string> proveOver(const FileDescriptor& connection, const std::string& token, const Claim& own,
+                              int64_t deadlineMs);
+
+// The same over the loopback: asks the doorkeeper at `port` until the deadline. kUnavailable where nobody proves to be
+// rank 0.
 Result<std::string> askDoorkeeper(int port, const std::string& token, const Claim& own, int64_t deadlineMs);
 
 }  // namespace hycrt

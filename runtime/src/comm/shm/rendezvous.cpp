@@ -7,12 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <list>
 #include <memory>
 
 #include "base/limits.h"
-#include "comm/agreement.h"
 #include "comm/shm/doorkeeper.h"
 #include "comm/shm/handshake.h"
 #include "comm/shm/sockets.h"
@@ -26,17 +24,6 @@ constexpr int64_t kHelloMs = 5000;    // how long a connection to the Unix socke
 constexpr int64_t kRefusalMs = 5000;  // how long others may take to come where the job is refused
 constexpr size_t kMaxRefusalBytes = size_t{16} << 10;
 constexpr int64_t kGraceMs = 5000;  // a rank waits this much longer than rank 0, which knows better what is wrong
-
-std::string hexadecimal(uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
-std::string describe(const PeerHello& hello) {
-  return "rank " + std::to_string(hello.rank) + " (process " + std::to_string(hello.processId) + ", program '" +
-         hello.program + "', plan " + hexadecimal(hello.planHash) + ")";
-}
 
 // To ranks, which need no agreement of others, without it.
 Message messageOf(MessageType type, const PeerHello& hello) {
@@ -111,7 +98,7 @@ class Hub {
       : environment_(environment),
         own_(own),
         claim_(claimOf(environment, own)),
-        agreement_(decodeAgreement(own.agreement)),
+        admission_(own),
         deadlineMs_(deadlineMs),
         members_(environment.worldSize) {}
 
@@ -276,27 +263,12 @@ class Hub {
       members_.push_back({std::move(connection), std::move(hello)});  // so that it hears the reason, too
       return countMisfit(dataError(std::move(reason)));
     };
-    if (hello.planHash != own_.planHash) {
-      return refuseOne(describe(hello) + " and " + describe(own_) +
-                       " run programs of different plans; start every rank from one compiled folder");
-    }
-    if (hello.worldSize != environment_.worldSize || hello.rank < 0 || hello.rank >= environment_.worldSize) {
-      return refuseOne(describe(hello) + " of " + std::to_string(hello.worldSize) + " does not belong to a job of " +
-                       std::to_string(environment_.worldSize) + " ranks, as " + describe(own_) + " does");
-    }
-    const Agreement theirs = decodeAgreement(hello.agreement);
-    if (const std::string differing = disagreement(theirs, agreement_); !differing.empty()) {
-      return refuseOne(describe(hello) + " and the ranks before it, with " + describe(own_) + ", disagree: " +
-                       differing + "; start every rank from one compiled folder, with the same options");
-    }
-    for (const auto& [name, value] : theirs) {
-      if (value != kNoSay) agreement_[name] = value;  // rank 0 may have had no say
-    }
+    const bool isKnown = hello.rank >= 0 && hello.rank < environment_.worldSize;
+    const Member* const holder = isKnown ? &members_[static_cast<size_t>(hello.rank)] : nullptr;
+    const std::string misfit =
+        admission_.misfit(hello, holder && holder->connection.isOpen() ? &holder->hello : nullptr);
+    if (!misfit.empty()) return refuseOne(misfit);
     Member& place = members_[static_cast<size_t>(hello.rank)];
-    if (hello.rank == 0 || place.connection.isOpen()) {
-      return refuseOne(describe(hello) + " has the rank of " + describe(hello.rank == 0 ? own_ : place.hello) +
-                       "; each rank may be started once");
-    }
     place = {std::move(connection), std::move(hello)};
     ++present_;
     return {};
@@ -338,7 +310,7 @@ class Hub {
   const Environment& environment_;
   const PeerHello& own_;
   const Claim claim_;
-  Agreement agreement_;
+  Admission admission_;
   int64_t deadlineMs_;
   UnixListener listener_;
   std::unique_ptr<Doorkeeper> doorkeeper_;

@@ -11,17 +11,12 @@
 
 #include "base/environment.h"
 #include "base/file.h"
+#include "comm/admission.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
 
-struct PeerHello {
-  int rank = -1;
-  int processId = 0;
-  int worldSize = 0;
-  uint64_t planHash = 0;
-  std::string program;
-  std::string agreement;  // what must be the same in all ranks; see Disagreement
+struct PeerHello : RankHello {
   int64_t blockBytes = 0;
   FileDescriptor memfd;
 };

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <numeric>
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -111,22 +112,25 @@ class SharedMemory : public Transport {
   SharedMemory(const TransportSetup& setup, const RankMemory& memory)
       : plans_(setup.plans), self_(setup.environment.rank), own_(memory.shared()) {}
 
-  Status mapPeers(std::vector<PeerHello> hellos, const Program& program) {
-    peers_.resize(hellos.size());
-    for (size_t rank = 0; rank < hellos.size(); ++rank) {
-      Peer& peer = peers_[rank];
-      if (static_cast<int>(rank) == self_) {
+  // `ranks`: whose the hellos are.
+  Status mapPeers(std::vector<PeerHello> hellos, const std::vector<int>& ranks, const TransportSetup& setup) {
+    peers_.resize(static_cast<size_t>(setup.environment.worldSize));
+    for (size_t i = 0; i < hellos.size(); ++i) {
+      const int rank = ranks[i];
+      Peer& peer = peers_[static_cast<size_t>(rank)];
+      if (rank == self_) {
         peer.block = own_;
-        peer.program = program.name;
+        peer.program = setup.program.name;
+        peer.processId = getpid();
         continue;
       }
-      PeerHello& hello = hellos[rank];
+      PeerHello& hello = hellos[i];
       Result<Mapping> mapping = Mapping::ofMemfd(hello.memfd.get(), hello.blockBytes);
       if (!mapping.ok()) return mapping.status();
       peer.mapping = std::move(*mapping);
       peer.block = SharedBlock(peer.mapping.base());
       peer.program = hello.program;
-      HYCRT_RETURN_IF_ERROR(checkBlock(peer.block, hello.blockBytes, static_cast<int>(rank)));
+      HYCRT_RETURN_IF_ERROR(checkBlock(peer.block, hello.blockBytes, rank));
       hello.memfd.reset(-1);  // the mapping stays
       peer.process = openProcess(hello.processId);
       peer.processId = hello.processId;
@@ -150,7 +154,7 @@ class SharedMemory : public Transport {
     std::byte* const address = blockOf(rank).address(arena, offset, bytes);
     return {address != nullptr, address};
   }
-  Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to) override {
+  Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to, FunctionRef<Status()>) override {
     std::memcpy(to, blockOf(rank).address(arena, offset, bytes), static_cast<size_t>(bytes));
     return {};
   }
@@ -216,7 +220,7 @@ class SharedMemory : public Transport {
   }
   void ring(const std::vector<int>& ranks) const {
     for (int rank : ranks) {
-      if (rank != self_) ringBlock(blockOf(rank));
+      if (rank != self_ && peers_[static_cast<size_t>(rank)].mapping.base()) ringBlock(blockOf(rank));
     }
   }
 
@@ -231,21 +235,28 @@ class SharedMemory : public Transport {
 int64_t sharedMemoryHeadBytes(const TransportSetup& setup) { return planHead(setup).bytes; }
 
 Result<std::unique_ptr<Transport>> connectSharedMemory(const TransportSetup& setup, const RankMemory& memory) {
+  std::vector<int> everyone(static_cast<size_t>(setup.environment.worldSize));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return connectSharedMemoryOf(setup, memory, setup.environment, everyone);
+}
+
+Result<std::unique_ptr<Transport>> connectSharedMemoryOf(const TransportSetup& setup, const RankMemory& memory,
+                                                         const Environment& meeting, const std::vector<int>& ranks) {
   fillHead(setup, memory);
   PeerHello own;
-  own.rank = setup.environment.rank;
+  own.rank = meeting.rank;
   own.processId = getpid();
-  own.worldSize = setup.environment.worldSize;
+  own.worldSize = meeting.worldSize;
   own.planHash = setup.program.planHash;
   own.program = setup.program.name;
   own.agreement = setup.agreement;
   own.blockBytes = memory.sharedBytes();
   own.memfd.reset(memory.memfd());
-  Result<std::vector<PeerHello>> hellos = rendezvous(setup.environment, own);
+  Result<std::vector<PeerHello>> hellos = rendezvous(meeting, own);
   own.memfd.release();  // it was lent
   if (!hellos.ok()) return hellos.status();
   auto transport = std::make_unique<SharedMemory>(setup, memory);
-  HYCRT_RETURN_IF_ERROR(transport->mapPeers(std::move(*hellos), setup.program));
+  HYCRT_RETURN_IF_ERROR(transport->mapPeers(std::move(*hellos), ranks, setup));
   return std::unique_ptr<Transport>(std::move(transport));
 }
 

@@ -1,0 +1,122 @@
+// Peers: the ranks of other hosts as this one sees them. A thread of its own keeps copies of what they have said up to
+// date, answers their questions for bytes of this rank's arenas, and tells them that this rank lives.
+#ifndef HYCRT_SRC_COMM_TCP_PEERS_H_
+#define HYCRT_SRC_COMM_TCP_PEERS_H_
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/file.h"
+#include "base/function_ref.h"
+#include "comm/tcp/link.h"
+#include "comm/tcp/meeting.h"
+#include "comm/transport.h"
+
+namespace hycrt {
+
+class Peers : public FrameTaker {
+ public:
+  // `hellos`: by rank, those of this host without a host's name. `local` is where this rank's own sides, signs and
+  // arenas are, and who is woken; it outlives the peers.
+  Peers(const TransportSetup& setup, const std::vector<HostHello>& hellos, Transport& local);
+  ~Peers() override;
+
+  // Takes the links, and returns when every peer has introduced itself.
+  Status start(std::vector<std::unique_ptr<Link>> links, int64_t deadlineMs);
+
+  bool has(int rank) const { return peers_[static_cast<size_t>(rank)] != nullptr; }
+  ChannelSide* side(int channel, int rank) { return of(rank).sides[static_cast<size_t>(channel)].get(); }
+  void tell(int channel);
+  bool isShared(int rank, int arena, int64_t offset, int64_t bytes) const;
+  Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to, FunctionRef<Status()> look);
+  const char* lossOf(int rank) const;
+  // Tells all, and returns when they have it or some time has passed.
+  void leave(RankState state);
+  RankSigns& signs(int rank) { return of(rank).signs; }
+  ProcessLook look(int rank) const;
+  const char* nameOf(int rank, int index) const;
+  const std::string& programOf(int rank) const { return of(rank).program; }
+  const std::string& catalogOf(int rank) const { return of(rank).catalog; }
+  const std::string& hostOf(int rank) const { return of(rank).host; }
+
+  std::byte* placeFor(int rank, const FrameHead& head, bool* refuses) override;
+  bool take(int rank, const FrameHead& head, std::string_view bytes) override;
+
+ private:
+  struct Peer {
+    std::string host, program, catalog;
+    std::unique_ptr<Link> link;
+    std::vector<int64_t> arenas;  // bytes of those that are shared; -1
+    std::vector<std::string> names;
+    std::vector<std::unique_ptr<ChannelSide>> sides;  // by this rank's channels; null: it knows nothing of that one
+    RankSigns signs{};
+    ProcessLook look;  // as its own machine saw it last
+    std::atomic<RankState> state{RankState::kRunning};
+    std::atomic<const char*> loss{nullptr};
+    std::atomic<bool> isIntroduced{false};
+  };
+  // What this rank has told of a channel.
+  struct Told {
+    std::mutex mutex;
+    uint64_t published = 0;
+    std::string frame;  // keeps its capacity
+  };
+  struct Pull {
+    bool isUsed = false;
+    uint32_t tag = 0;
+    std::byte* to = nullptr;
+    int64_t left = 0;
+    std::atomic<uint32_t> isDone{0};
+  };
+  static constexpr size_t kPulls = 16;  // at once: a rank has two threads that pull
+
+  Peer& of(int rank) { return *peers_[static_cast<size_t>(rank)]; }
+  const Peer& of(int rank) const { return *peers_[static_cast<size_t>(rank)]; }
+  std::string introduction() const;
+  bool takeIntroduction(Peer& peer, int rank, std::string_view bytes);
+  bool takeSide(Peer& peer, std::string_view bytes);
+  bool answer(Peer& peer, const FrameHead& head, std::string_view bytes);
+  void takeBytes(const FrameHead& head);
+  Pull* pullOf(uint32_t tag);
+  Pull* claimPull(std::byte* to, int64_t bytes);
+  Status awaitPull(int rank, Pull& pull, FunctionRef<Status()> look);
+  Status awaitIntroductions(int64_t deadlineMs);
+
+  void run();
+  void attend(Peer& peer);
+  void beat();
+  bool haveAllGone() const;
+
+  const Program& program_;
+  const ChannelPlans& plans_;
+  const std::string& catalog_;
+  const int self_;
+  Transport& local_;
+  std::vector<std::unique_ptr<Peer>> peers_;    // by rank; null: of this host
+  std::unordered_map<uint64_t, int> channels_;  // by key
+  std::deque<Told> told_;                       // by channel
+  std::vector<std::vector<int>> distant_;       // by channel: its members on other hosts
+  mutable std::mutex lookMutex_;
+  std::mutex pullMutex_;
+  std::array<Pull, kPulls> pulls_;
+  uint32_t nextTag_ = 1;
+
+  // Of the thread.
+  FileDescriptor epoll_, alarm_;
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  std::vector<Peer*> unfinished_;
+  int64_t lastBeatMs_ = -1;
+  bool hasNews_ = false;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_COMM_TCP_PEERS_H_

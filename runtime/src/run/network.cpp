@@ -1,0 +1,16 @@
+// Options of a run as the transports take them.
+#include "run/network.h"
+
+namespace hycrt {
+
+NetworkOptions networkOptions(const RunOptions& options) {
+  NetworkOptions network;
+  network.tcpAlways = options.transport == TransportChoice::kTcp;
+  network.plaintext = options.plaintext;
+  network.interface = options.interface;
+  network.timeoutMs = options.exchangeTimeout * 1000;
+  if (!options.ports.empty()) (void)parsePorts(options.ports, &network.lowPort, &network.highPort);
+  return network;
+}
+
+}  // namespace hycrt

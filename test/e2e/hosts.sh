@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# GPT-2 on eight ranks of one host, of two and of four: the losses of 20 steps are the same text, in data parallelism, under
+# ZeRO 3 and in tp 2 × pp 2 × dp 2. Hosts are network namespaces that this makes, and that end with it; ranks get their place
+# by variables.
+#
+# Usage: hosts.sh BUILD_DIR MODELS_DIR FOLDER
+set -euo pipefail
+bin=$1/bin models=$2 folder=$3
+rm -rf "$folder" && mkdir -p "$folder"
+unshare --net --uts --mount true 2>"$folder/why" || { echo "skipped: cannot make namespaces: $(cat "$folder/why")"; exit 77; }
+
+holders=()
+trap 'kill "${holders[@]}" 2>/dev/null || true' EXIT
+# Holder I is host I; holder 4 the switch between them.
+for i in 0 1 2 3 4; do
+  unshare --net --uts --mount /bin/sh -c "hostname host$i && ip link set lo up && exec sleep 3600" & holders+=($!)
+done
+inside() { local i=$1; shift; nsenter --target "${holders[i]}" --net --uts --mount -- "$@"; }
+for i in 0 1 2 3 4; do
+  until [ "$(readlink "/proc/${holders[i]}/exe")" = "$(readlink -f "$(command -v sleep)")" ]; do sleep 0.05; done
+done
+inside 4 ip link add br0 type bridge
+inside 4 ip link set br0 up
+for i in 0 1 2 3; do
+  inside 4 ip link add "cable$i" type veth peer name eth0 netns "${holders[i]}"
+  inside 4 ip link set "cable$i" master br0 up
+  inside "$i" ip address add "10.78.0.$((i + 1))/24" dev eth0
+  inside "$i" ip link set eth0 up
+done
+(umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$folder/token")
+
+losses() { sed -E 's/.*"loss": ?([^,}]+).*/\1/' "$1"; }
+run=(--data "$models/text.bin" --steps 20 --seed 1 --threads 1)
+status=0
+compare() {
+  local name=$1 out=$folder/$1; shift
+  "$bin/hyc-compile" "$models/gpt2-tiny.onnx" --loss cross_entropy --logits logits --labels labels --optimizer adamw \
+    --lr 1e-3 "$@" -o "$out" >"$folder/$name.compile" 2>&1 || { cat "$folder/$name.compile"; exit 1; }
+  "$bin/hyc-run" "$out" "${run[@]}" --log-file "$folder/$name.1" >/dev/null
+  mapfile -t programs < <(python3 -c 'import json, sys
+for rank in json.load(open(sys.argv[1]))["ranks"]: print(rank["program"])' "$out/manifest.json")
+  local hosts rank pids
+  for hosts in 2 4; do
+    pids=()
+    for rank in 0 1 2 3 4 5 6 7; do
+      RANK=$rank WORLD_SIZE=8 LOCAL_RANK=$((rank % (8 / hosts))) LOCAL_WORLD_SIZE=$((8 / hosts)) MASTER_ADDR=10.78.0.1 \
+        MASTER_PORT=4610 HYC_TOKEN_FILE=$folder/token OMP_WAIT_POLICY=passive inside $((rank / (8 / hosts))) \
+        "$out/${programs[rank]}" --out "$out" "${run[@]}" --log-file "$folder/$name.$hosts" >/dev/null & pids+=($!)
+    done
+    for rank in 0 1 2 3 4 5 6 7; do wait "${pids[rank]}" || { echo "$name: rank $rank failed"; status=1; }; done
+    [ "$(losses "$folder/$name.$hosts" | wc -l)" = 20 ] || { echo "$name: steps are missing on $hosts hosts"; status=1; }
+    diff <(losses "$folder/$name.1") <(losses "$folder/$name.$hosts") >/dev/null ||
+      { echo "$name: the losses on $hosts hosts differ from those on one"; status=1; }
+  done
+  echo "$name: $(losses "$folder/$name.1" | tail -1) after 20 steps, on one, two and four hosts"
+}
+compare dp --dp 8 --micro-batch 1 --grad-accum 2
+compare zero3 --dp 8 --zero 3 --stage3-param-persistence-threshold 1000 --micro-batch 1 --grad-accum 2
+compare tp2pp2dp2 --tp 2 --pp 2 --dp 2 --micro-batch 2 --grad-accum 4
+exit $status

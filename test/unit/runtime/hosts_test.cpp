@@ -1,0 +1,336 @@
+// Runs whose ranks stand on several hosts: namespaces that the tests make. Where they cannot be made the tests are
+// skipped, and say why.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "compiled_folder.h"
+#include "host_namespaces.h"
+#include "hycrt/step_report.h"
+#include "run_command.h"
+
+#define EXPECT_CONTAINS(text, part) EXPECT_THAT(text, testing::HasSubstr(part))
+
+namespace {
+
+constexpr Layout kEight{2, 2, 2};
+constexpr int kPort = 4600;
+
+std::vector<double> lossesOf(const std::string& log) {
+  std::vector<double> losses;
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    if (hycrt::Result<hycrt::StepRecord> record = hycrt::parseStepRecord(line); record.ok()) {
+      losses.push_back(record->loss);
+    }
+  }
+  return losses;
+}
+
+class Hosts : public testing::Test {
+ protected:
+  void SetUp() override {
+    token_ = folder_.files().write("token", "0123456789abcdef0123456789abcdef\n");
+    chmod(token_.c_str(), 0600);
+  }
+  // False: the test is skipped.
+  bool make(int hosts) {
+    namespaces_ = std::make_unique<HostNamespaces>(hosts);
+    return namespaces_->missing().empty();
+  }
+  int hostOf(int rank) const { return rank / ranksHere_; }
+
+  // As any launcher that sets variables alone.
+  void start(int hosts, const std::vector<std::string>& options, const Environment& more = {}) {
+    ranksHere_ = kEight.ranks() / hosts;
+    for (int rank = 0; rank < kEight.ranks(); ++rank) startRank(rank, options, more);
+  }
+  void startRank(int rank, const std::vector<std::string>& options, const Environment& more = {}) {
+    Environment environment{{"RANK", std::to_string(rank)},
+                            {"WORLD_SIZE", std::to_string(kEight.ranks())},
+                            {"LOCAL_RANK", std::to_string(rank % ranksHere_)},
+                            {"LOCAL_WORLD_SIZE", std::to_string(ranksHere_)},
+                            {"MASTER_ADDR", namespaces_->addressOf(0)},
+                            {"MASTER_PORT", std::to_string(kPort)},
+                            {"HYC_TOKEN_FILE", token_}};
+    environment.insert(environment.end(), more.begin(), more.end());
+    std::vector<std::string> words = namespaces_->on(hostOf(rank));
+    words.insert(words.end(), {folder_ / ("bin/stage" + std::to_string(rank / kEight.tp / kEight.dp)), "--out",
+                               folder_.path(), "--threads", "1", "--data", folder_ / "text", "--seed", "3"});
+    words.insert(words.end(), options.begin(), options.end());
+    ranks_.push_back(std::make_unique<RunningCommand>(words, environment));
+  }
+  std::vector<CommandResult> finish(double seconds = 60) {
+    std::vector<CommandResult> results;
+    for (const auto& rank : ranks_) results.push_back(rank->finish(seconds));
+    ranks_.clear();
+    return results;
+  }
+  void awaitFirstStep(const std::string& log) {
+    for (int i = 0; i < 3000 && lossesOf(log).empty(); ++i) usleep(10000);
+    ASSERT_FALSE(lossesOf(log).empty());
+  }
+  std::vector<double> lossesOnOneHost() {
+    const std::string log = folder_ / "one";
+    EXPECT_EQ(runCommand(folder_.command({"--steps", "20", "--log-file", log})).status, 0);
+    return lossesOf(log);
+  }
+  // Of all that end because of another: one line each, which names it.
+  static std::string saidByAll(const std::vector<CommandResult>& results) {
+    std::string said;
+    for (const CommandResult& result : results) said += result.errors;
+    return said;
+  }
+
+  CompiledFolder folder_{kEight};
+  std::string token_;
+  std::unique_ptr<HostNamespaces> namespaces_;
+  std::vector<std::unique_ptr<RunningCommand>> ranks_;
+  int ranksHere_ = 8;
+};
+
+#define MAKE_HOSTS(count) \
+  if (!make(count)) GTEST_SKIP() << namespaces_->missing()
+
+TEST_F(Hosts, GiveTheSameLossesAsOne) {
+  const std::vector<double> expected = lossesOnOneHost();
+  ASSERT_EQ(expected.size(), 20u);
+  for (const int hosts : {2, 4}) {
+    MAKE_HOSTS(hosts);
+    for (const std::vector<std::string>& how : {std::vector<std::string>{}, {"--plaintext", "--interface", "eth0"}}) {
+      const std::string log = folder_ / "log";
+      std::vector<std::string> options{"--steps", "20", "--log-file", log};
+      options.insert(options.end(), how.begin(), how.end());
+      start(hosts, options);
+      for (const CommandResult& result : finish()) EXPECT_EQ(result.status, 0) << result.errors;
+      EXPECT_EQ(lossesOf(log), expected) << hosts << " hosts";
+    }
+  }
+}
+
+TEST_F(Hosts, EndWithinASecondWhenARankIsKilled) {
+  MAKE_HOSTS(2);
+  start(2, {"--steps", "1000000000", "--log-file", folder_ / "log"});
+  awaitFirstStep(folder_ / "log");
+  kill(ranks_[6]->pid(), SIGKILL);
+  const std::vector<CommandResult> results = finish(10);
+  double longest = 0;
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    longest = std::max(longest, results[rank].seconds);
+    EXPECT_EQ(results[rank].status, rank == 6 ? 137 : 75) << "rank " << rank << ": " << results[rank].errors;
+  }
+  EXPECT_LT(longest, 2.0);
+  EXPECT_CONTAINS(saidByAll(results), "rank 6 on host 'host1' was killed or crashed");
+}
+
+TEST_F(Hosts, NameARankThatIsStopped) {
+  MAKE_HOSTS(2);
+  start(2, {"--steps", "1000000000", "--log-file", folder_ / "log", "--exchange-timeout", "2"});
+  awaitFirstStep(folder_ / "log");
+  const pid_t stopped = ranks_[5]->pid();
+  kill(stopped, SIGSTOP);
+  std::vector<std::unique_ptr<RunningCommand>> others = std::move(ranks_);
+  std::unique_ptr<RunningCommand> held = std::move(others[5]);
+  others.erase(others.begin() + 5);
+  ranks_ = std::move(others);
+  const std::vector<CommandResult> results = finish(10);
+  for (const CommandResult& result : results) EXPECT_NE(result.status, 0);
+  // Beside it the kernel can be asked; on the other host it is silent.
+  EXPECT_THAT(saidByAll(results), testing::ContainsRegex("rank 5 \\([^)]*\\), which is stopped by a signal|rank 5 "
+                                                         "\\([^)]*on host 'host1'\\), which has given no sign"));
+}
+
+TEST_F(Hosts, NameAHostWhoseLinkIsCut) {
+  MAKE_HOSTS(2);
+  start(2, {"--steps", "1000000000", "--log-file", folder_ / "log", "--exchange-timeout", "2"});
+  awaitFirstStep(folder_ / "log");
+  namespaces_->setLink(1, false);
+  const std::vector<CommandResult> results = finish(10);
+  for (const CommandResult& result : results) {
+    EXPECT_TRUE(result.status == 69 || result.status == 75) << result.status << ": " << result.errors;
+    EXPECT_LT(result.seconds, 5.0);
+  }
+  EXPECT_THAT(saidByAll(results), testing::ContainsRegex("on host 'host[01]'"));
+}
+
+TEST_F(Hosts, RefuseAnotherToken) {
+  MAKE_HOSTS(2);
+  ranksHere_ = 4;
+  const std::string other = folder_.files().write("other", "another token, which has 32 bytes too\n");
+  chmod(other.c_str(), 0600);
+  std::vector<std::string> options{"--steps", "3", "--log-file", folder_ / "log"};
+  for (int rank = 0; rank < 8; ++rank) startRank(rank, options);
+  startRank(7, options, {{"HYC_TOKEN_FILE", other}});
+  std::unique_ptr<RunningCommand> stranger = std::move(ranks_.back());
+  ranks_.pop_back();
+  for (const CommandResult& result : finish()) EXPECT_EQ(result.status, 0) << result.errors;
+  kill(stranger->pid(), SIGKILL);
+  EXPECT_EQ(lossesOf(folder_ / "log").size(), 3u);
+}
+
+TEST_F(Hosts, RefuseTwoRanksOfOneNumberAndAnotherPlan) {
+  MAKE_HOSTS(2);
+  ranksHere_ = 4;
+  const std::vector<std::string> options{"--steps", "3"};
+  for (int rank = 0; rank < 8; ++rank) startRank(rank == 7 ? 6 : rank, options);
+  std::vector<CommandResult> results = finish(20);
+  for (const CommandResult& result : results) EXPECT_EQ(result.status, 65) << result.errors;
+  EXPECT_CONTAINS(results[0].errors, "has the rank of rank 6 (process ");
+  EXPECT_CONTAINS(results[0].errors, "on host 'host1'");
+}
+
+TEST_F(Hosts, AreNotHeldUpByStrangersAtAnyPort) {
+  MAKE_HOSTS(2);
+  // Silence, HTTP, TLS and a long frame, over and over, on the ports of rank 0 and of every rank.
+  std::vector<std::string> words = namespaces_->on(1);
+  words.insert(words.end(), {"/bin/bash", "-c",
+                             "while :; do for port in 4600 4700 4701 4702 4703; do for host in 10.77.0.1 10.77.0.2; do "
+                             "for text in '' 'GET / HTTP/1.1\\r\\n\\r\\n' '\\x16\\x03\\x01\\x02\\x00\\x01' "
+                             "'HYCR\\xff\\xff\\xff\\x7f'; do (exec 3<>/dev/tcp/$host/$port && printf \"$text\" >&3 && "
+                             "sleep 0.2) 2>/dev/null & done; done; done; wait; done"});
+  RunningCommand strangers(words);
+  start(2, {"--steps", "3", "--log-file", folder_ / "log", "--ports", "4700-4710"});
+  for (const CommandResult& result : finish()) {
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_LT(result.seconds, 20.0);
+  }
+  EXPECT_EQ(lossesOf(folder_ / "log").size(), 3u);
+}
+
+// Under hyc-run, which reaches the hosts by ssh.
+class HostsBySsh : public Hosts {
+ protected:
+  // False: the test is skipped.
+  bool makeWithSsh(int hosts) {
+    if (access("/usr/sbin/sshd", X_OK) != 0 || !make(hosts)) return false;
+    const std::string keys = folder_ / "ssh";
+    const CommandResult made =
+        runCommand({"/bin/sh", "-c",
+                    "mkdir " + keys + " && for k in host user; do ssh-keygen -q -t ed25519 -N '' -f " + keys +
+                        "/$k || exit 1; done"});
+    EXPECT_EQ(made.status, 0) << made.errors;
+    folder_.files().write("sshd_config", "Port 2222\nHostKey " + keys + "/host\nAuthorizedKeysFile " + keys +
+                                             "/user.pub\nStrictModes no\nUsePAM no\nPidFile none\n"
+                                             "PermitRootLogin yes\n");
+    folder_.files().write("ssh_config", "Host *\n  IdentityFile " + keys +
+                                            "/user\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  "
+                                            "LogLevel ERROR\n");
+    std::string hostfile = "# as DeepSpeed has it\n";
+    for (int host = 0; host < hosts; ++host) {
+      std::vector<std::string> words = namespaces_->on(host);
+      words.insert(words.end(),
+                   {"/bin/sh", "-c",
+                    "mount -t tmpfs none /run && mkdir /run/sshd && mount --bind " + (folder_ / "ssh_config") +
+                        " /etc/ssh/ssh_config && exec /usr/sbin/sshd -D -e -f " + (folder_ / "sshd_config")});
+      servers_.push_back(std::make_unique<RunningCommand>(words));
+      hostfile += namespaces_->addressOf(host) + " slots=" + std::to_string(8 / hosts) + "\n";
+    }
+    folder_.files().write("hosts", hostfile);
+    for (int host = 0; host < hosts; ++host) awaitServer(host);
+    return true;
+  }
+  void awaitServer(int host) const {
+    std::vector<std::string> words = namespaces_->on(host);
+    const std::string address = namespaces_->addressOf(host);
+    words.insert(words.end(), {"/bin/bash", "-c",
+                               "for i in $(seq 200); do (exec 3<>/dev/tcp/" + address +
+                                   "/2222) 2>/dev/null && exit 0; sleep 0.05; done; exit 1"});
+    EXPECT_EQ(runCommand(words).status, 0) << "sshd does not listen";
+  }
+  std::vector<std::string> command(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = namespaces_->on(0);
+    for (const std::string& word : folder_.command({"--hostfile", folder_ / "hosts", "--ssh-port", "2222"})) {
+      words.push_back(word);
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // Of the ranks, on whichever host.
+  std::vector<pid_t> processes() const {
+    std::vector<pid_t> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      std::ifstream file(entry.path() / "cmdline");
+      std::string words((std::istreambuf_iterator<char>(file)), {});
+      if (words.compare(0, (folder_ / "bin/").size(), folder_ / "bin/") == 0) {
+        found.push_back(std::stoi(entry.path().filename()));
+      }
+    }
+    return found;
+  }
+  void expectNoneLeft() const {
+    for (int i = 0; i < 300 && !processes().empty(); ++i) usleep(10000);
+    EXPECT_TRUE(processes().empty());
+  }
+
+  std::vector<std::unique_ptr<RunningCommand>> servers_;
+};
+
+#define MAKE_HOSTS_WITH_SSH(count) \
+  if (!makeWithSsh(count)) GTEST_SKIP() << (namespaces_ ? namespaces_->missing() : "there is no /usr/sbin/sshd")
+
+TEST_F(HostsBySsh, GiveTheSameLossesAsOne) {
+  const std::vector<double> expected = lossesOnOneHost();
+  MAKE_HOSTS_WITH_SSH(2);
+  const CommandResult result = runCommand(command({"--steps", "20", "--log-file", folder_ / "log"}));
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(lossesOf(folder_ / "log"), expected);
+  expectNoneLeft();
+}
+
+TEST_F(HostsBySsh, LeaveNoProcessWhenARankIsKilledOrTheUserStopsThem) {
+  MAKE_HOSTS_WITH_SSH(2);
+  for (const bool killsRank : {true, false}) {
+    const std::string log = folder_ / (killsRank ? "killed" : "stopped");
+    RunningCommand running(command({"--steps", "1000000000", "--log-file", log}));
+    awaitFirstStep(log);
+    ASSERT_EQ(processes().size(), 8u);
+    kill(killsRank ? processes().back() : running.pid(), killsRank ? SIGKILL : SIGINT);
+    const CommandResult result = running.finish(15);
+    EXPECT_EQ(result.status, killsRank ? 137 : 130) << result.errors;
+    EXPECT_LT(result.seconds, 5.0);
+    if (killsRank) EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
+    expectNoneLeft();
+  }
+}
+
+TEST(Hostfile, IsRefusedWithItsLine) {
+  CompiledFolder folder(kEight);
+  const std::vector<std::pair<std::string, std::string>> rows{
+      {"a slots=4\n-oProxyCommand=x slots=4\n", "hosts:2: '-oProxyCommand=x' is no host's name"},
+      {"a;b slots=4\n", "hosts:1: 'a;b' is no host's name"},
+      {"$(x) slots=4\n", "hosts:1: '$(x)' is no host's name"},
+      {"a slots=0\n", "hosts:1: 'slots=0' is found, expected slots from 1"},
+      {"a slots=4\n\na slots=4\n", "hosts:3: host 'a' is named twice"},
+      {"a\n", "hosts:1: 'a' is followed by '', expected slots=N"},
+      {"# nothing\n", "no host is named"}};
+  for (const auto& [text, why] : rows) {
+    folder.files().write("hosts", text);
+    const CommandResult result = runCommand(folder.command({"--hostfile", folder / "hosts"}));
+    EXPECT_EQ(result.status, 65) << result.errors;
+    EXPECT_CONTAINS(result.errors, why);
+  }
+  folder.files().write("hosts", "a slots=4\nb slots=2\n");
+  const auto expectUsage = [&](const std::vector<std::string>& more, const std::string& why) {
+    std::vector<std::string> words{"--hostfile", folder / "hosts"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = runCommand(folder.command(words));
+    EXPECT_EQ(result.status, 64) << result.errors;
+    EXPECT_CONTAINS(result.errors, why);
+  };
+  expectUsage({}, "the hosts have 6 slots, and the programs are 8 ranks");
+  expectUsage({"--include", "c"}, "--include names host 'c', which is not in the hostfile");
+  expectUsage({"--exclude", "a:4"}, "--exclude names slot '4' of host 'a', which has slots 0 to 3");
+  expectUsage({"--exclude", "a@b"}, "--exclude leaves no host");
+  expectUsage({"--include", "a:0,1@b"}, "the hosts have 4 slots");
+  expectUsage({"--include", "a", "--exclude", "b"}, "are both given");
+  EXPECT_EQ(runCommand(folder.command({"--hostfile", folder / "missing"})).status, 74);
+  EXPECT_EQ(runCommand(folder.command({"--include", "a"})).status, 64);
+}
+
+}  // namespace

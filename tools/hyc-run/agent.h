@@ -1,0 +1,31 @@
+// What hyc-run tells the hyc-run of another host, over ssh's standard input, and how that one answers: a line a value,
+// then "go". While the input stays open the ranks run; as it ends, they are ended. On the output come what ranks say
+// and, marked, the records of steps.
+#ifndef HYC_RUN_AGENT_H_
+#define HYC_RUN_AGENT_H_
+
+#include <string>
+#include <vector>
+
+#include "hycrt/status.h"
+
+namespace hycrun {
+
+inline constexpr char kAgentFlag[] = "--agent";
+inline constexpr char kRecordMark = '\x02';  // in front of a record
+
+struct AgentTask {
+  std::string folder, directory, token, runName, masterAddress;
+  int masterPort = 0;
+  int first = 0, count = 0;  // ranks
+  std::vector<std::string> arguments;
+};
+
+// An error where a value has a line's end in it.
+hycrt::Result<std::string> encodeTask(const AgentTask& task);
+// From a descriptor that stays open.
+hycrt::Result<AgentTask> receiveTask(int input);
+
+}  // namespace hycrun
+
+#endif  // HYC_RUN_AGENT_H_
