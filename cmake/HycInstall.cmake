@@ -25,6 +25,8 @@ foreach(tool IN ITEMS hyc-run hyc-opt hyc-compile)
   endif()
 endforeach()
 
+install(DIRECTORY share/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/hyc FILES_MATCHING PATTERN "*.json")
+
 set(HYC_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/hyc)
 install(EXPORT hycTargets NAMESPACE hyc:: DESTINATION ${HYC_PACKAGE_DIR})
 configure_package_config_file(cmake/hycConfig.cmake.in ${CMAKE_BINARY_DIR}/hycConfig.cmake

@@ -91,7 +91,7 @@ static Repetition longestRepetition(ArrayRef<llvm::hash_code> units) {
   return best;
 }
 
-SmallVector<Layer> hyc::findLayers(FuncOp func) {
+SmallVector<Layer> hyc::findLayers(FuncOp func, LayerRun *run) {
   SmallVector<Operation *> ops = placedOps(func);
   if (ops.empty())
     return {};
@@ -109,6 +109,8 @@ SmallVector<Layer> hyc::findLayers(FuncOp func) {
       llvm::append_range(layers.back(), units[unit]);
   };
   append(0, repetition.first);
+  if (run)
+    *run = {layers.size(), repetition.count};
   for (size_t i = 0; i < repetition.count; ++i)
     append(repetition.first + i * repetition.period, repetition.first + (i + 1) * repetition.period);
   append(repetition.first + repetition.covered(), units.size());

@@ -59,6 +59,28 @@ double operationsOf(rank::CallOp op) {
   return call.getKernel().operations ? call.getKernel().operations(call) : 0;
 }
 
+/// How a group's members lie in the order of world ranks, in which stages are slowest and the last axis fastest.
+RankGroup groupOf(dist::GroupAttr group, dist::MeshOp mesh) {
+  RankGroup result;
+  ArrayRef<int64_t> stages = group.getStages();
+  if (!mesh) {
+    result.dimensions.push_back({static_cast<int64_t>(stages.size()), 1});
+    return result;
+  }
+  dist::AxisListAttr axes = mesh.expand(group.getAxes());
+  int64_t stride = 1;
+  for (auto [name, size] : llvm::reverse(llvm::zip_equal(mesh.getAxes().getAsRange<StringAttr>(), mesh.getSizes()))) {
+    if (size > 1 && llvm::is_contained(axes.getAxes(), name))
+      result.dimensions.push_back({size, stride});
+    stride *= size;
+  }
+  if (stages.size() > 1)
+    result.dimensions.push_back(
+        {static_cast<int64_t>(stages.size()),
+         stride * std::max<int64_t>(1, (stages.back() - stages.front()) / static_cast<int64_t>(stages.size() - 1))});
+  return result;
+}
+
 class FunctionCosts {
 public:
   FunctionCosts(rank::ProgramOp program, const SymbolTable &symbols, const MachineRates &rates)
@@ -66,12 +88,13 @@ public:
 
   std::vector<Event> of(rank::FuncOp func) {
     events.clear();
-    walk(func, {});
+    const Rows none;
+    walk(func, none);
     return std::move(events);
   }
 
 private:
-  using Rows = llvm::SmallDenseMap<Value, rank::RowOp>;
+  using Rows = llvm::DenseMap<Value, rank::RowOp>;
 
   void walk(rank::FuncOp func, const Rows &rows) {
     llvm::DenseMap<Value, size_t> tickets;
@@ -115,7 +138,7 @@ private:
     OperandRange read = rank::readBuffers(call);
     bool isNarrow = !read.empty() && typeOf(read.front()).getElementBytes() == 2;
     Event event;
-    event.seconds = std::max(flops / (isNarrow ? rates.narrowProducts : rates.products), bytes / rates.memory);
+    event.seconds = rates.kernelSeconds(flops, isNarrow, bytes);
     return event;
   }
 
@@ -129,7 +152,10 @@ private:
     if (!collective)
       return event;
     ExchangeAccount account = accountExchange(start, collective, mesh);
-    event.seconds = account.members > 1 ? rates.latency + account.sentBytesPerStep() / rates.link : 0;
+    event.seconds = account.members > 1
+                        ? rates.exchangeSeconds(groupOf(collective.getGroup(), mesh),
+                                                static_cast<double>(account.bytes), account.sentBytesPerStep())
+                        : 0;
     event.number = static_cast<int64_t>(collective.getNumber());
     event.stages = std::max<size_t>(1, collective.getGroup().getStages().size());
     return event;
@@ -154,6 +180,13 @@ private:
 //===----------------------------------------------------------------------===//
 // Clocks
 //===----------------------------------------------------------------------===//
+
+int64_t ranksOfStage(dist::MeshOp mesh) {
+  int64_t ranks = 1;
+  for (int64_t size : mesh.getSizes())
+    ranks *= size;
+  return ranks;
+}
 
 /// What several stages take part in: it begins when the last of them comes, and ends for all at once.
 struct Meeting {
@@ -278,9 +311,8 @@ private:
       int64_t stage = static_cast<int64_t>(schedule.getStage());
       int64_t chunk = mesh.getChunk(stage, transfer.getVirtualStage()), peer = transfer.getPeerOf(chunk);
       keys.push_back({false, std::min(chunk, peer) * 2 + transfer.isForward(), transfer.getMicroBatch(), 0});
-      seconds = std::max(
-          seconds,
-          crossing.lookup(keyOf(transfer.getIsSend(), !transfer.isForward(), transfer.getVirtualStage())) / rates.link);
+      double bytes = crossing.lookup(keyOf(transfer.getIsSend(), !transfer.isForward(), transfer.getVirtualStage()));
+      seconds = std::max(seconds, rates.transferSeconds(ranksOfStage(mesh), bytes));
     }
     if (!posted)
       for (const MeetingKey &key : keys) {
@@ -296,8 +328,8 @@ private:
       begin = std::max(begin, meetings[key].begin);
     }
     time.idle += begin - now;
-    time.exposed += rates.latency + seconds;
-    now = begin + rates.latency + seconds;
+    time.exposed += seconds;
+    now = begin + seconds;
     return true;
   }
 
@@ -317,6 +349,46 @@ private:
 };
 
 } // namespace
+
+/// As StageClock::compute, but that others always are there.
+static FunctionTime runAlone(ArrayRef<Event> events, const MachineRates &rates) {
+  FunctionTime time;
+  std::vector<double> done(events.size(), 0);
+  double now = 0, linkFree = 0, diskFree = 0;
+  for (auto [index, one] : llvm::enumerate(events)) {
+    double end = now;
+    switch (one.kind) {
+    case Event::Kind::Compute:
+      now += one.seconds;
+      time.computation += one.seconds;
+      continue;
+    case Event::Kind::Disk:
+      diskFree = done[index] = std::max(now, diskFree) + one.seconds;
+      continue;
+    case Event::Kind::Exchange:
+      if (rates.communicationThread)
+        linkFree = done[index] = std::max(now, linkFree) + one.seconds;
+      continue;
+    case Event::Kind::Wait:
+      const Event &started = events[one.started];
+      bool isInTurn = started.kind == Event::Kind::Exchange && !rates.communicationThread;
+      end = isInTurn ? now + started.seconds : done[one.started];
+    }
+    time.exposed += std::max(0.0, end - now);
+    now = std::max(now, end);
+  }
+  return time;
+}
+
+std::map<std::string, FunctionTime> hyc::estimateFunctions(rank::ProgramOp program, const MachineRates &rates) {
+  std::map<std::string, FunctionTime> times;
+  SymbolTable symbols(program);
+  FunctionCosts costs(program, symbols, rates);
+  for (const std::string &name : program.getFunctionNames())
+    if (auto func = symbols.lookup<rank::FuncOp>(name))
+      times[name] = runAlone(costs.of(func), rates);
+  return times;
+}
 
 std::optional<StepTime> hyc::estimateStep(ModuleOp module, const MachineRates &rates) {
   dist::MeshOp mesh = dist::MeshOp::find(module);

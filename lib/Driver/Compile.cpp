@@ -3,6 +3,7 @@
 
 #include "Config/ConfigResolution.h"
 #include "Fit/ActivationBudget.h"
+#include "Fit/LayoutChoice.h"
 #include "Fit/MemoryFit.h"
 #include "Folder/OutputFolder.h"
 #include "Folder/ProgramFolder.h"
@@ -18,6 +19,7 @@
 #include "hyc/Pipelines/Pipelines.h"
 #include "hyc/Plan/PlanText.h"
 #include "hyc/Plan/SettingTable.h"
+#include "hyc/Planner/Machine.h"
 #include "hyc/Support/ByteCount.h"
 #include "hyc/Target/Cpp.h"
 #include "hycrt/printable.h"
@@ -52,7 +54,9 @@ public:
   /// Until that cannot be any more, nobody is told anything.
   std::optional<CompileResult> tryRun(std::string &why);
   /// The account under these options, without a word and without a file; nothing where they cannot be planned.
-  std::optional<JobAccount> tryPlan();
+  std::optional<PlannedJob> tryPlan(const MachineRates &rates);
+  /// The model of phase 1 for so many samples; 0: for those of its own.
+  FailureOr<OwningOpRef<ModuleOp>> importFor(int64_t samples);
 
 private:
   CompileResult finish(Error error);
@@ -63,6 +67,8 @@ private:
   Error prepare();
   Error applyRules();
   Error settleActivations();
+  /// Takes up the layout that the search finds, where the options leave it open.
+  Error findLayout();
   Error readInput();
   Error runPhase(Phase phase);
   Error checkMemory();
@@ -88,7 +94,8 @@ private:
   CompiledModel compiled;
   Plan plan; ///< what the passes are built from: the options' with what is only known here
   MachineRates machine;
-  std::string text; ///< of a phase that goes to no file
+  std::string text;        ///< of a phase that goes to no file
+  std::string foundLayout; ///< what the search has told
 };
 } // namespace
 
@@ -118,6 +125,17 @@ static std::string printModule(ModuleOp module) {
   return text;
 }
 
+/// What follows from the mesh.
+static Error settleLayout(CompileOptions &options) {
+  if (Error error = resolveRanks(options))
+    return error;
+  if (Error error = checkOptions(options))
+    return error;
+  if (Error error = resolveBatch(options))
+    return error;
+  return checkVirtualStages(options);
+}
+
 /// Joins flags, config and plan, and checks the result. `file` is what was read of the config even where that fails.
 static Error settle(CompileOptions &options, ConfigFile &file) {
   Error applied = Error::success();
@@ -141,13 +159,13 @@ static Error settle(CompileOptions &options, ConfigFile &file) {
   resolveFollowers(options);
   if (Error error = checkRanges(options))
     return error;
-  if (Error error = resolveRanks(options))
-    return error;
-  if (Error error = checkOptions(options))
-    return error;
-  if (Error error = resolveBatch(options))
-    return error;
-  return checkVirtualStages(options);
+  if (!leavesLayoutOpen(options))
+    return settleLayout(options);
+  CompileOptions divided = options; // tp and pp that are said have to divide the ranks, whatever is found beside them
+  if (!options.dp.isGiven())
+    if (Error error = resolveRanks(divided))
+      return error;
+  return checkOptions(options);
 }
 
 Error Compilation::prepare() {
@@ -158,9 +176,15 @@ Error Compilation::prepare() {
   compiled.plan = options;
   if (std::error_code error = llvm::sys::fs::access(options.input, llvm::sys::fs::AccessMode::Exist))
     return ioError("cannot read '" + options.input + "'", error);
-  machine = defaultRates(plannedThreads(options));
+  CompileOptions whole = options;
+  if (leavesLayoutOpen(options))
+    whole.dp = options.ranks->front();
+  machine = defaultRates(plannedThreads(whole));
   if (!options.machineFile->empty()) {
-    Expected<MachineRates> read = readMachine(*options.machineFile, machine);
+    Expected<std::string> path = findMachine(*options.machineFile, toolchain.machines);
+    if (!path)
+      return path.takeError();
+    Expected<MachineRates> read = readMachine(*path, machine);
     if (!read)
       return read.takeError();
     machine = *read;
@@ -275,12 +299,38 @@ void Compilation::remember(Phase phase) {
   }
 }
 
+/// Of a compilation of its own each, so that nothing of it is heard and nothing stays.
+static SearchMeans searchMeans(const CompileOptions &options, const Toolchain &toolchain, const MachineRates &machine,
+                               Compilation &reader, const CompileListener &listener) {
+  return {[&reader](int64_t samples) { return reader.importFor(samples); }, machine,
+          [&toolchain, machine](const CompileOptions &changed) {
+            return Compilation(changed, toolchain, {}).tryPlan(machine);
+          },
+          listener};
+}
+
+Error Compilation::findLayout() {
+  if (!leavesLayoutOpen(options))
+    return Error::success();
+  Compilation reader(options, toolchain, {});
+  Expected<std::optional<LayoutChoice>> choice =
+      chooseLayout(options, searchMeans(options, toolchain, machine, reader, listener));
+  if (!choice)
+    return choice.takeError();
+  if (*choice) {
+    options = std::move((*choice)->options);
+    foundLayout = std::move((*choice)->summary);
+  }
+  compiled.plan = options;
+  return settleLayout(options);
+}
+
 Error Compilation::checkMemory() {
   if (Error error = checkActivationMemory(compiled.account, options))
     return error;
-  return checkFit(
-      compiled.account, options, model.microBatch,
-      [&](const CompileOptions &changed) { return Compilation(changed, toolchain, {}).tryPlan(); }, listener);
+  Compilation reader(options, toolchain, {});
+  return checkFit(compiled.account, options, model.microBatch,
+                  searchMeans(options, toolchain, machine, reader, listener));
 }
 
 /// The name of the model's file without its ending, or of its folder, made of characters that need quoting nowhere.
@@ -329,7 +379,7 @@ std::string Compilation::summarize() const {
                                     << model.microBatch * *options.gradAccum * *mesh.dp
                                     << " samples a step (micro-batch " << model.microBatch << " × grad-accum "
                                     << *options.gradAccum << " × dp " << *mesh.dp << ")\n"
-                                    << summarizeMemory(compiled.account)
+                                    << foundLayout << summarizeMemory(compiled.account)
                                     << (compiled.time ? summarizeTime(*compiled.time) : "");
   return summary;
 }
@@ -348,7 +398,21 @@ Error Compilation::readInput() {
   return Error::success();
 }
 
-std::optional<JobAccount> Compilation::tryPlan() {
+FailureOr<OwningOpRef<ModuleOp>> Compilation::importFor(int64_t samples) {
+  CompileOptions changed = options;
+  changed.microBatch = samples;
+  changed.dp = 1;
+  changed.globalBatch = 0;
+  changed.entry = "train";
+  Expected<ModelInput> read = readModel(context, diagnostics, changed);
+  if (read)
+    return std::move(read->module);
+  llvm::consumeError(read.takeError());
+  return failure();
+}
+
+std::optional<PlannedJob> Compilation::tryPlan(const MachineRates &rates) {
+  machine = rates;
   emit = EmitKind::Account;
   options.dumpFolder = "";
   Error error = readInput();
@@ -363,11 +427,13 @@ std::optional<JobAccount> Compilation::tryPlan() {
     llvm::consumeError(std::move(error));
     return std::nullopt;
   }
-  return std::move(compiled.account);
+  return PlannedJob{std::move(compiled.account), compiled.time ? compiled.time->overlapped.seconds() : 0};
 }
 
 Error Compilation::planAll() {
   if (Error error = prepare())
+    return error;
+  if (Error error = findLayout())
     return error;
   if (Error error = readInput())
     return error;

@@ -110,13 +110,15 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::tp>(kMesh, "tp", "N", "Ranks that split each layer").within(1, kMaxRanks).plan("mesh/tp").config("tensor_parallel.autotp_size"),
     flag<&P::pp>(kMesh, "pp", "N", "Pipeline stages").within(1, kMaxRanks).plan("mesh/pp").config("pipeline.stages"),
     flag<&P::dp>(kMesh, "dp", "N", "Ranks that split the batch").within(1, kMaxRanks).plan("mesh/dp"),
-    flag<&P::ranks>(kMesh, "ranks", "N[,N...]", "All ranks; dp follows: ranks / (tp × pp)").within(1, kMaxRanks).atCommas().byDefault("tp × pp × dp"),
+    flag<&P::ranks>(kMesh, "ranks", "N[,N...]", "All ranks; hyc finds the layout, but for what a flag, a config or a plan says").within(1, kMaxRanks).atCommas().byDefault("tp × pp × dp"),
     flag<&P::schedule>(kMesh, "schedule", "NAME", "Order of micro-batches in the pipeline: gpipe or 1f1b").oneOf("gpipe|1f1b").plan("schedule"),
     flag<&P::virtualStages>(kMesh, "virtual-stages", "N", "Pieces of the model that each pipeline stage computes, interleaving 1f1b (virtual pipeline stages)").within(1, kMaxRanks).planOr("virtual_stages", "1").omitted(),
     flag<&P::partitionMethod>(kMesh, "partition-method", "METHOD", "What stages balance: parameters, uniform or type:REGEX").checked(checkPartitionMethod).plan("partition_method").config("pipeline.partition"),
     flag<&P::sequenceParallel>(kMesh, "sequence-parallel", "", "Split the sequence over tp too, between the blocks that tp splits otherwise"),
     flag<&P::threads>(kMesh, "threads", "N", "Most threads of each rank; 0 shares the cores of this machine among the ranks").within(0, 4096).policy(),
-    flag<&C::machineFile>(kMesh, "machine", "FILE", "JSON with a rank's rates, for the estimate of a step's time in report.txt, which shows the keys").byDefault("a server CPU's core a thread"),
+    flag<&C::machineFile>(kMesh, "machine", "NAME", "JSON with a rank's rates and how ranks are joined, by which a step's time is estimated and a layout found; a file, or a machine that hyc knows, as in h100-sxm").byDefault("a server CPU's core a thread"),
+    flag<&C::planCandidates>(kMesh, "plan-candidates", "N", "Show the N best layouts of --ranks side by side, each planned").within(0, 100),
+    flag<&C::planSeconds>(kMesh, "plan-seconds", "X", "End the search for a layout after so many seconds, with the best so far").within(0, 86400).byDefault("no end"),
     flag<&C::deviceMemory>(kMesh, "device-memory", "SIZE", "Memory that a rank may have, as in 24GiB; a plan that needs more is refused").bytes(),
 
     // The batch

@@ -1,7 +1,7 @@
 // The module that evaluates is planned as the one that trains: parameters and their copies lie where training has them, its
 // input is split as there, an op is in the chunk of training's op of its id ("y", "loss"), one that only an evaluation has
-// with what it reads ("twice"), and one on parameters alone with its user ("w1.sum"). Of training's schedule the forwards
-// are left.
+// with what it reads ("twice"), and one on parameters or inputs alone with its user ("w1.sum", "x.sum"). Of training's
+// schedule the forwards are left.
 // RUN: hyc-opt %s --hyc-adopt-plan | FileCheck %s
 // RUN: hyc-opt %s --pass-pipeline='builtin.module(hyc-adopt-plan,builtin.module(hyc-verify-plan))'
 
@@ -14,6 +14,7 @@
 // CHECK: hyc.func @microbatch(%{{.*}}: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{dp}, {}]>, hyc.input = "x"})
 // CHECK: hyc.read @w0 {dist.shardings = [#dist.sharding<[{}, {tp}]>], dist.stage = 0 : i64
 // CHECK: hyc.einsum {{.*}}dist.shardings = [#dist.sharding<[{dp}, {tp}]>], {{.*}}dist.stage = 0 : i64, id = "h"
+// CHECK: hyc.reduce sum {{.*}}dist.stage = 1 : i64, id = "x.sum"
 // CHECK: hyc.reduce sum {{.*}}dist.stage = 1 : i64, id = "w1.sum"
 // CHECK: hyc.einsum {{.*}}dist.stage = 1 : i64, id = "y"
 // CHECK: hyc.add {{.*}}dist.stage = 1 : i64, id = "twice"
@@ -47,11 +48,13 @@ module attributes {dist.policy = {check_finite = false}} {
       %w0 = hyc.read @w0 {id = "w0.read"} : tensor<4x8xf32>
       %h = hyc.einsum "ik,kj->ij" %x, %w0 {id = "h"} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
       %w1 = hyc.read @w1 {id = "w1.read"} : tensor<8x4xf32>
+      %m = hyc.reduce sum %x [0, 1] {id = "x.sum"} : (tensor<4x4xf32>) -> tensor<f32>
       %s = hyc.reduce sum %w1 [0, 1] {id = "w1.sum"} : (tensor<8x4xf32>) -> tensor<f32>
       %y = hyc.einsum "ij,jk->ik" %h, %w1 {id = "y"} : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
       %loss = hyc.reduce sum %y [0, 1] {id = "loss"} : (tensor<4x4xf32>) -> tensor<f32>
       %twice = hyc.add %loss, %s {id = "twice"} : tensor<f32>
-      hyc.accumulate %twice into @loss_sum {id = "loss_sum.accumulate"} : tensor<f32>
+      %sum = hyc.add %twice, %m {id = "sum"} : tensor<f32>
+      hyc.accumulate %sum into @loss_sum {id = "loss_sum.accumulate"} : tensor<f32>
       hyc.return
     }
     hyc.func @apply() {

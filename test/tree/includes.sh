@@ -46,21 +46,23 @@ forbid tools/hyc-run "$compiler" "hyc-run runs where the compiler is not"
 forbid dialects "hyc/|hycrt/|kernels/[a-z_0-9]+/|kernels/[^d/][^/]*\.h" \
   "dialects include mlir, llvm, dialects and kernels/descriptions.h only"
 for side in include/hyc lib; do
-  forbid $side/Support 'dialects/(Dist|Rank)|hyc/(Plan|Analysis|Import|Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/' \
+  forbid $side/Support 'dialects/(Dist|Rank)|hyc/(Plan|Analysis|Import|Transforms|Interpreter|Target|Pipelines|Planner|Driver)|hycrt/|kernels/' \
     "Support stands below everything else"
-  forbid $side/Plan 'dialects/|hyc/(Analysis|Import|Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/' \
+  forbid $side/Plan 'dialects/|hyc/(Analysis|Import|Transforms|Interpreter|Target|Pipelines|Planner|Driver)|hycrt/|kernels/' \
     "the plan is a value: it includes Support only"
-  forbid $side/Analysis "hyc/(Plan|Import|Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|$kernels" \
+  forbid $side/Analysis "hyc/(Plan|Import|Transforms|Interpreter|Target|Pipelines|Planner|Driver)|hycrt/|$kernels" \
     "Analysis includes dialects, Support and descriptions of kernels only"
-  forbid $side/Import 'hyc/(Transforms|Interpreter|Target|Pipelines|Driver)|hycrt/|kernels/' \
+  forbid $side/Import 'hyc/(Transforms|Interpreter|Target|Pipelines|Planner|Driver)|hycrt/|kernels/' \
     "Import, Transforms and Target do not include one another"
-  forbid $side/Transforms "hyc/(Import|Interpreter|Target|Pipelines|Driver)|hycrt/|$kernels" \
+  forbid $side/Transforms "hyc/(Import|Interpreter|Target|Pipelines|Planner|Driver)|hycrt/|$kernels" \
     "Import, Transforms and Target do not include one another"
-  forbid $side/Target "hyc/(Import|Transforms|Interpreter|Pipelines|Driver)|hycrt/|$kernels" \
+  forbid $side/Target "hyc/(Import|Transforms|Interpreter|Pipelines|Planner|Driver)|hycrt/|$kernels" \
     "Import, Transforms and Target do not include one another"
   forbid $side/Interpreter 'hyc/(Plan|Import|Transforms|Target|Pipelines|Driver)|hycrt/' \
     "the Interpreter is an oracle: it shares no code with what it checks"
   forbid $side/Interpreter 'kernels/[a-z_]+/(op\.h|[^r])' "the Interpreter includes only the kernels' references"
+  forbid $side/Planner 'hyc/(Import|Transforms|Interpreter|Target|Driver)|hycrt/|kernels/' \
+    "the Planner makes plans: it includes Support, Plan, Analysis, dialects and Pipelines only"
   for phase in Model Train Plan Local Rank; do
     others=$(printf '%s\n' Model Train Plan Local Rank | grep -v "^$phase$" | paste -sd'|')
     forbid $side/Transforms/$phase "hyc/Transforms/($others)" "one phase's passes do not include another's"

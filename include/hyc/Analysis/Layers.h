@@ -13,9 +13,15 @@ namespace hyc {
 
 using Layer = llvm::SmallVector<mlir::Operation *>;
 
+/// Layers [first, first + count) are equal; a count below 2 means that none are.
+struct LayerRun {
+  size_t first = 0, count = 0;
+};
+
 /// Ops of `func` that depend on inputs, in program order, without those marked `hyc.backward`, grouped. Ops on
-/// parameters and constants alone (reads, a position table) belong to no layer: they go where they are used.
-llvm::SmallVector<Layer> findLayers(FuncOp func);
+/// parameters and constants alone (reads, a position table) belong to no layer: they go where they are used. In `run`,
+/// which of them are equal.
+llvm::SmallVector<Layer> findLayers(FuncOp func, LayerRun *run = nullptr);
 
 } // namespace hyc
 

@@ -10,25 +10,18 @@
 #ifndef HYC_ANALYSIS_STEPTIME_H
 #define HYC_ANALYSIS_STEPTIME_H
 
+#include "hyc/Analysis/MachineRates.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <map>
 #include <optional>
 #include <vector>
 
 namespace hyc {
 
-/// What one rank does in a second, and whether it exchanges while it computes. The defaults are orders of magnitude for
-/// one core of a server's CPU, not measurements; a machine's own come from --machine.
-struct MachineRates {
-  double products = 1e11;       ///< floating-point operations of matrix products and attention, a multiply-add as two
-  double narrowProducts = 4e11; ///< of those whose operands have 16 bits
-  double memory = 1.3e10;       ///< bytes that kernels read and write
-  double link = 4e9;            ///< bytes that it sends to other ranks
-  double latency = 5e-6;        ///< seconds of an exchange or transfer, whatever it carries
-  double host = 6e9;            ///< bytes copied between device and host
-  double disk = 1e9;            ///< bytes read or written
-  bool communicationThread = true;
-};
+namespace rank {
+class ProgramOp;
+} // namespace rank
 
 /// Seconds of one step.
 struct StageTime {
@@ -49,6 +42,15 @@ struct StepTime {
 /// Of programs of phase 5, once their buffers are placed. None where the stages never meet, which
 /// hyc-check-communication tells beforehand.
 std::optional<StepTime> estimateStep(mlir::ModuleOp module, const MachineRates &rates);
+
+/// Seconds of one execution of a function while no other rank is late.
+struct FunctionTime {
+  double computation = 0, exposed = 0;
+  double total() const { return computation + exposed; }
+};
+
+/// Of each function that instructions of the schedule call, by its name.
+std::map<std::string, FunctionTime> estimateFunctions(rank::ProgramOp program, const MachineRates &rates);
 
 } // namespace hyc
 

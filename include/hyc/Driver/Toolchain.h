@@ -21,6 +21,7 @@ struct Toolchain {
   std::vector<std::string> cudaLibraries; ///< of programs for GPUs, in the place of `libraries`
   std::vector<int64_t> cudaArchitectures; ///< that hyc's own kernels are compiled for
   std::vector<int64_t> architectures;     ///< that programs are compiled for; none: they are for CPUs
+  std::string machines;                   ///< the folder of hyc's machine files
   std::string sources;                    ///< where hyc's own runtime/ and kernels/ lie; may be absent
 
   /// Finds the runtime beside `executable`: in an installed tree ../include and ../lib, else where hyc was built.

@@ -18,10 +18,14 @@ struct CompileOptions : Plan {
 
   // Files that decide; empty: none
   Setting<std::string> planFile = "", configFile = "";
-  Setting<std::string> machineFile = ""; ///< rates of a rank, for the estimate of time
+  Setting<std::string> machineFile = ""; ///< rates of its ranks: a file, or the name of one that hyc has
 
   // What the plan is held to, as in 24GiB; empty: not limited
   Setting<std::string> deviceMemory = "", activationMemory = "";
+
+  // The search for a layout
+  Setting<int64_t> planCandidates = 0; ///< layouts that are shown side by side; 0: none
+  Setting<double> planSeconds = 0.0;   ///< after which the best so far is taken; 0: no such end
 
   // What is left behind
   Setting<std::string> output = "";  ///< folder (source, exe) or file (a phase; empty: the text is handed back)

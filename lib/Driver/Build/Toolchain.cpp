@@ -28,10 +28,12 @@ Toolchain Toolchain::find(const std::string &executable) {
   if (sys::fs::exists(joined(include, "hycrt", "program.h"))) {
     result.includeDirs = {include};
     result.headerDirs = {joined(include, "hycrt"), joined(include, "kernels")};
+    result.machines = joined(joined(prefix, HYC_CONFIGURED_INSTALL_DATADIR), "hyc", "machines");
   } else {
     std::string source = HYC_CONFIGURED_SOURCE_DIR;
     result.includeDirs = {joined(source, "runtime", "include"), source};
     result.headerDirs = {joined(source, "runtime", "include"), joined(source, "kernels")};
+    result.machines = joined(source, "share", "machines");
     libraryDir = HYC_CONFIGURED_LIBRARY_DIR;
   }
   result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a"), HYC_CONFIGURED_DNNL,

@@ -1,22 +1,19 @@
-// Candidates in the order of what they cost, each planned before it is named.
+// Changes in the order of a step's time, each planned before it is named.
 #include "Fit/MemoryFit.h"
 
-#include "Fit/FitCandidates.h"
 #include "Report/MemoryReport.h"
 #include "hyc/Support/ByteCount.h"
 #include "hyc/Support/DriverError.h"
 #include "llvm/ADT/STLExtras.h"
 
-#include <chrono>
-#include <map>
-#include <tuple>
+#include <algorithm>
 
 using namespace llvm;
 using namespace hyc;
 
 static constexpr size_t kProposals = 3;
-/// A model of 175B parameters takes seconds to plan: the search ends before patience does.
-static constexpr size_t kMostPlans = 24;
+/// How many times as many ranks are looked at.
+static constexpr int64_t kMostGrowth = 16;
 static constexpr size_t kTensorsNamed = 4;
 
 static std::string describeNeed(const JobAccount &job, const StageAccount &stage) {
@@ -45,78 +42,36 @@ static std::string describeNeed(const JobAccount &job, const StageAccount &stage
   return text;
 }
 
-namespace {
-/// Tells how far the search is, a second after it was told last.
-class SearchProgress {
-public:
-  explicit SearchProgress(const CompileListener &listener) : listener(listener) {}
-  ~SearchProgress() {
-    if (said)
-      listener.tellProgress("");
+/// Changes that fit, one line each; more ranks only where these cannot do it.
+static std::string findProposals(const CompileOptions &options, const Layout &from, int64_t limit,
+                                 const SearchMeans &means, size_t &plans) {
+  std::string text;
+  std::unique_ptr<CostModel> costs =
+      CostModel::create(means.source, planForSearch(options, from.ranks()), means.machine);
+  if (!costs)
+    return text;
+  SearchRequest request;
+  request.globalBatch = from.globalBatch();
+  request.limit = static_cast<double>(limit);
+  for (int64_t ranks = from.ranks(); ranks <= std::min<int64_t>(kMaxRanks, kMostGrowth * from.ranks()) && text.empty();
+       ranks *= 2) {
+    request.ranks = ranks;
+    std::vector<PlannedJob> jobs;
+    std::vector<ScoredLayout> found = findFitting(*costs, request, options, means, kProposals, plans, &jobs);
+    for (const auto &[scored, job] : llvm::zip_equal(found, jobs))
+      text += "\n    " + describeChange(from, scored.layout) + ": " + formatBytes(job.account.mostDeviceBytes());
   }
-
-  void tell(size_t plans, size_t found) {
-    auto now = std::chrono::steady_clock::now();
-    if (now - last < std::chrono::seconds(1))
-      return;
-    last = now;
-    said = true;
-    listener.tellProgress("does not fit; looking for what would: " + std::to_string(plans) + " of at most " +
-                          std::to_string(kMostPlans) + " plans, " + std::to_string(found) +
-                          (found == 1 ? " fits" : " fit"));
-  }
-
-private:
-  const CompileListener &listener;
-  bool said = false;
-  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
-};
-
-struct Proposals {
-  std::string text; ///< one line each
-  size_t found = 0, plans = 0;
-};
-} // namespace
-
-static Proposals findProposals(const JobAccount &job, const CompileOptions &options, const FitCandidate &from,
-                               int64_t limit, const Replan &replan, const CompileListener &listener) {
-  FitBounds bounds(job, from);
-  Proposals proposals;
-  SearchProgress progress(listener);
-  auto plan = [&](const FitCandidate &candidate) {
-    progress.tell(proposals.plans, proposals.found);
-    ++proposals.plans;
-    std::optional<JobAccount> account = replan(withCandidate(options, candidate));
-    if (account)
-      bounds.learn(candidate, *account);
-    return account;
-  };
-  const std::vector<FitCandidate> candidates = makeCandidates(from);
-  std::map<std::tuple<int64_t, int64_t, int64_t>, bool> hopeful; // by mesh
-  for (const FitCandidate &candidate : candidates) {
-    // More ranks only where these cannot do it.
-    if (proposals.found == kProposals || proposals.plans == kMostPlans ||
-        (proposals.found > 0 && candidate.ranks() > from.ranks()))
-      break;
-    if (bounds.atLeast(candidate) > static_cast<double>(limit))
-      continue;
-    if (auto [mesh, isNew] = hopeful.try_emplace(candidate.mesh(), true); isNew) {
-      std::optional<JobAccount> least = plan(mostFrugal(candidates, candidate));
-      mesh->second = !least || least->mostDeviceBytes() <= limit;
-    }
-    if (!hopeful[candidate.mesh()])
-      continue;
-    std::optional<JobAccount> account = plan(candidate);
-    if (!account || account->mostDeviceBytes() > limit)
-      continue;
-    ++proposals.found;
-    proposals.text += "\n    " + describeChange(from, candidate) + ": " + formatBytes(account->mostDeviceBytes());
-  }
-  return proposals;
+  return text;
 }
 
-Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_t microBatch, const Replan &replan,
-                    const CompileListener &listener) {
+/// The stage whose ranks need most device memory.
+static const StageAccount &neediestStage(const JobAccount &job) {
+  return *llvm::max_element(
+      job.stages, [](const StageAccount &a, const StageAccount &b) { return a.deviceBytes() < b.deviceBytes(); });
+}
+
+Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_t microBatch,
+                    const SearchMeans &means) {
   if (options.deviceMemory->empty())
     return Error::success();
   Expected<int64_t> parsed = parseByteCount("device-memory", *options.deviceMemory);
@@ -131,12 +86,15 @@ Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_
                      (job.ranksPerStage() > 1 ? " each" : "") + ", --device-memory is " + formatBytes(limit) +
                      describeNeed(job, stage);
 
-  Proposals proposals = findProposals(job, options, describeChoice(job, options, microBatch), limit, replan, listener);
-  if (proposals.found > 0)
-    text += "\n  what fits, cheapest first, at the same global batch" +
-            std::string(options.planFile->empty() ? "" : " (without --plan)") + ":" + proposals.text;
+  Layout from = layoutOf(options);
+  from.tp = job.tp, from.pp = job.pp, from.dp = job.dp, from.microBatch = microBatch;
+  size_t plans = 0;
+  std::string proposals = findProposals(options, from, limit, means, plans);
+  if (!proposals.empty())
+    text += "\n  what fits, fastest first, at the same global batch" +
+            std::string(options.planFile->empty() ? "" : " (without --plan)") + ":" + proposals;
   else
-    text += "\n  none of " + std::to_string(proposals.plans) +
+    text += "\n  none of " + std::to_string(plans) +
             " choices that were planned fits; a smaller model, sequence or batch, or more ranks, is needed";
   return makeError(ExitCode::Data, text);
 }

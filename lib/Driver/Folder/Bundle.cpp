@@ -81,6 +81,6 @@ Expected<std::string> hyc::bundleModelFile(OutputFolder &folder, const std::stri
     return makeError(ExitCode::Data, "two of the model's files are called '" + sys::path::filename(path) +
                                          "', so they cannot lie in one bundle; rename one of them");
   if (Error error = copyFile(folder, path, name))
-    return std::move(error);
+    return error;
   return name;
 }

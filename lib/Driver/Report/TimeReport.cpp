@@ -3,9 +3,7 @@
 
 #include "Report/FoldedTable.h"
 #include "Report/TextTable.h"
-#include "hyc/Support/DriverError.h"
-#include "hyc/Support/JsonFile.h"
-#include "hyc/Support/LocatedJson.h"
+#include "hyc/Planner/Machine.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -13,58 +11,6 @@
 
 using namespace llvm;
 using namespace hyc;
-
-static constexpr uint64_t kMaxBytes = 1 << 20;
-
-namespace {
-/// One key of the machine's file.
-struct Rate {
-  StringLiteral key;
-  double MachineRates::*value;
-  double least, most;
-  StringLiteral meaning;
-};
-} // namespace
-
-static constexpr double kMostRate = 1e18;
-static constexpr Rate kRates[] = {
-    {"products", &MachineRates::products, 1, kMostRate, "operations of matrix products a second"},
-    {"narrow_products", &MachineRates::narrowProducts, 1, kMostRate, "of those with operands of 16 bits"},
-    {"memory", &MachineRates::memory, 1, kMostRate, "bytes a second that kernels read and write"},
-    {"link", &MachineRates::link, 1, kMostRate, "bytes a second sent to other ranks"},
-    {"latency", &MachineRates::latency, 0, 10, "seconds of an exchange, whatever it carries"},
-    {"host", &MachineRates::host, 1, kMostRate, "bytes a second between device and host"},
-    {"disk", &MachineRates::disk, 1, kMostRate, "bytes a second of the disk"},
-};
-
-static Error readRates(const JsonObjectReader &root, MachineRates &rates) {
-  std::vector<StringRef> keys;
-  for (const Rate &rate : kRates)
-    keys.push_back(rate.key);
-  if (Error error = root.checkKeys({}, keys))
-    return error;
-  for (const Rate &rate : kRates)
-    if (root.has(rate.key))
-      if (Error error = root.read(rate.key, rates.*rate.value, rate.least, rate.most))
-        return error;
-  return Error::success();
-}
-
-Expected<MachineRates> hyc::readMachine(const std::string &path, MachineRates rates) {
-  if (Error error = readJsonFile("machine", path, kMaxBytes,
-                                 [&](const JsonObjectReader &root) { return readRates(root, rates); }))
-    return std::move(error);
-  return rates;
-}
-
-MachineRates hyc::defaultRates(int64_t threads) {
-  MachineRates rates;
-  double cores = static_cast<double>(threads);
-  rates.products *= cores;
-  rates.narrowProducts *= cores;
-  rates.memory *= cores;
-  return rates;
-}
 
 std::optional<TimeEstimate> hyc::estimateTime(mlir::ModuleOp module, const MachineRates &rates) {
   TimeEstimate estimate{rates, {}, {}};
@@ -78,11 +24,13 @@ std::optional<TimeEstimate> hyc::estimateTime(mlir::ModuleOp module, const Machi
   return estimate;
 }
 
-static std::string milliseconds(double seconds) {
+static std::string threeDigits(double value) {
   std::string text;
-  raw_string_ostream(text) << format("%.3g", seconds * 1e3);
+  raw_string_ostream(text) << format("%.3g", value);
   return text;
 }
+
+static std::string milliseconds(double seconds) { return threeDigits(seconds * 1e3); }
 
 static std::string percent(double share) {
   std::string text;
@@ -99,11 +47,15 @@ std::string hyc::reportTime(const TimeEstimate &estimate) {
                  milliseconds(row.idle), milliseconds(row.total()), percent(time->waitingShare(stage))});
   table.condense(/*group=*/1, /*by=*/6);
   TextTable rates({"rate", "a rank's>", "meaning"});
-  for (const Rate &rate : kRates) {
-    std::string text;
-    raw_string_ostream(text) << format("%.3g", estimate.rates.*rate.value);
-    rates.add({rate.key.str(), text, rate.meaning.str()});
+  for (const MachineKey &rate : getMachineKeys()) {
+    bool isOfTiers = rate.value == &MachineRates::link || rate.value == &MachineRates::latency;
+    if (isOfTiers && !estimate.rates.tiers.empty())
+      continue;
+    rates.add({rate.key.str(), threeDigits(estimate.rates.*rate.value), rate.meaning.str()});
   }
+  for (const MachineTier &tier : estimate.rates.tiers)
+    rates.add({"tier " + tier.name, threeDigits(tier.rates.back().value),
+               "bytes a second sent in large exchanges among " + std::to_string(tier.ranks) + " ranks"});
   return "\nTime of a step in milliseconds, estimated: exposed is waiting for communication or a disk, idle for "
          "another "
          "stage to compute\n" +

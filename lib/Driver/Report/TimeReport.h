@@ -1,9 +1,8 @@
-// The estimate of a step's time as people read it, and the file that describes a machine.
+// The estimate of a step's time as people read it.
 #ifndef HYC_LIB_DRIVER_REPORT_TIMEREPORT_H
 #define HYC_LIB_DRIVER_REPORT_TIMEREPORT_H
 
 #include "hyc/Analysis/StepTime.h"
-#include "llvm/Support/Error.h"
 
 #include <string>
 
@@ -14,13 +13,6 @@ struct TimeEstimate {
   MachineRates rates;
   StepTime overlapped, inTurn;
 };
-
-/// Rates of one rank, from a JSON file of the keys that `reportTime` shows; what it leaves out stays as it is in
-/// `rates`. Errors (65, or 74 where the file cannot be read) name line and column.
-llvm::Expected<MachineRates> readMachine(const std::string &path, MachineRates rates);
-
-/// The default rates of a rank of so many threads.
-MachineRates defaultRates(int64_t threads);
 
 /// Both estimates of programs of phase 5; none where their stages never meet.
 std::optional<TimeEstimate> estimateTime(mlir::ModuleOp module, const MachineRates &rates);

@@ -135,24 +135,31 @@ private:
     return success();
   }
 
-  /// An op is in the chunk of training's op of its id, but never before what it reads. Ops on parameters alone stand
-  /// with the first op that uses them.
+  /// An op is in the chunk of training's op of its id, but never before what it reads. Those that training lacks and
+  /// that read inputs or parameters alone stand with the first op that uses them: inputs are given to each stage, and
+  /// what is made of them may be far larger (a label's place among all classes).
   LogicalResult adoptStages() {
     llvm::StringMap<int64_t> chunkOfId;
     for (Operation &op : from.getBody().front())
       if (!op.hasAttr("hyc.backward") && !getId(&op).empty())
         if (std::optional<int64_t> chunk = dist::chunkOf(&op))
           chunkOfId[getId(&op)] = *chunk;
-    llvm::DenseMap<Operation *, int64_t> chunks; ///< none: it depends on no input
+    llvm::DenseMap<Operation *, int64_t> chunks; ///< none: what uses it decides
+    llvm::SmallPtrSet<Operation *, 8> ofInputs;  ///< of those without a chunk
     for (Operation &op : to.getBody().front().without_terminator()) {
       int64_t chunk = -1;
-      for (Value operand : op.getOperands())
-        chunk = std::max(chunk, operand.getDefiningOp() ? lookupOr(chunks, operand.getDefiningOp(), -1) : 0);
-      if (chunk < 0)
-        continue;
-      if (auto known = chunkOfId.find(getId(&op)); known != chunkOfId.end())
+      bool readsInput = false;
+      for (Value operand : op.getOperands()) {
+        Operation *def = operand.getDefiningOp();
+        chunk = std::max(chunk, lookupOr(chunks, def, -1));
+        readsInput |= !def || ofInputs.contains(def);
+      }
+      if (auto known = chunkOfId.find(getId(&op)); known != chunkOfId.end() && (chunk >= 0 || readsInput))
         chunk = std::max(chunk, known->second);
-      chunks[&op] = chunk;
+      if (chunk >= 0)
+        chunks[&op] = chunk;
+      else if (readsInput)
+        ofInputs.insert(&op);
     }
     for (Operation &op : llvm::reverse(to.getBody().front().without_terminator())) {
       if (!chunks.contains(&op)) {

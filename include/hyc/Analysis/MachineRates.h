@@ -1,0 +1,79 @@
+// MachineRates: what one rank does in a second, and what a group of ranks exchanges, by the part of the machine that
+// the group spans.
+//
+// A machine is in tiers, one inside the other: the ranks of a host, of a rack, of the cluster. A group is in the
+// innermost tier that holds all its ranks, and gets the rate which that tier was measured to give messages of their
+// size. Ranks are laid out in order, so that a group's strides tell how many of its members share a host; of a rate
+// between hosts, measured with all ranks of a host in one ring, a group gets the part of the links that its members
+// have.
+//
+// The surprise: without tiers one link serves every group, whose exchange takes its latency and what it sends.
+#ifndef HYC_ANALYSIS_MACHINERATES_H
+#define HYC_ANALYSIS_MACHINERATES_H
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hyc {
+
+/// A measured value at one size. Between two sizes the value lies on the line between them in logarithms; outside of
+/// all, it is that of the nearest.
+struct SizedValue {
+  double size = 0, value = 0;
+};
+double valueAt(const std::vector<SizedValue> &points, double size);
+
+struct MachineTier {
+  std::string name;
+  int64_t ranks = 1;             ///< that one of it holds
+  double latency = 0;            ///< seconds that no exchange is done in
+  std::vector<SizedValue> rates; ///< bytes that a rank of a full group sends in a second, by bytes of the message
+};
+
+/// The members of an exchange: along each of its dimensions how many, and how far apart in world ranks.
+struct RankGroup {
+  struct Dimension {
+    int64_t size = 1, stride = 1;
+  };
+  std::vector<Dimension> dimensions;
+
+  int64_t members() const;
+  /// From the first to the last member, both counted.
+  int64_t extent() const;
+  /// Members that are among `ranks` consecutive ranks.
+  int64_t membersWithin(int64_t ranks) const;
+};
+
+/// The defaults are orders of magnitude for one core of a server's CPU, not measurements; a machine's own come from
+/// --machine.
+struct MachineRates {
+  double products = 1e11;       ///< floating-point operations of matrix products and attention, a multiply-add as two
+  double narrowProducts = 4e11; ///< of those whose operands have 16 bits
+  double memory = 1.3e10;       ///< bytes that kernels read and write
+  double link = 4e9;            ///< bytes that it sends to other ranks
+  double latency = 5e-6;        ///< seconds of an exchange or transfer, whatever it carries
+  double host = 6e9;            ///< bytes copied between device and host
+  double disk = 1e9;            ///< bytes read or written
+  double launch = 0;            ///< seconds that no kernel is done in
+  bool communicationThread = true;
+
+  std::vector<SizedValue> productShare; ///< of the rate of products, by the operations of one; empty: all of it
+  std::vector<MachineTier> tiers;       ///< innermost first; empty: `link` and `latency` serve all groups
+  double deviceMemory = 0;              ///< bytes; 0: not told
+  std::string name;                     ///< of the machine; empty: no file describes it
+
+  /// Ranks that it has; 0: not told.
+  int64_t mostRanks() const { return tiers.empty() ? 0 : tiers.back().ranks; }
+  /// A kernel of so many operations, on operands of 16 bits or more, that reads and writes so many bytes.
+  double kernelSeconds(double operations, bool isNarrow, double bytes) const;
+  /// An exchange that carries `message` bytes as a whole, of which a rank sends `sent`.
+  double exchangeSeconds(const RankGroup &group, double message, double sent) const;
+  /// Bytes from every rank of a stage to one of the next, `stride` world ranks away.
+  double transferSeconds(int64_t stride, double bytes) const;
+};
+
+} // namespace hyc
+
+#endif // HYC_ANALYSIS_MACHINERATES_H

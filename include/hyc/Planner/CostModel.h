@@ -1,0 +1,87 @@
+// CostModel: what any layout of a model costs, from what each kind of layer costs under one way of splitting it.
+//
+// A model of equal layers is cut down to two of them, and each layer made a pipeline stage of its own: the programs of
+// such a probe say to the byte and to the clock's tick what one layer keeps, computes and exchanges on one rank. A
+// layout's cost is then a sum over the layers of its stages, with as many micro-batches in flight as the schedule has,
+// and with what data parallelism exchanges and divides. Probes are made for each tp, micro-batch, recomputation and way
+// of splitting sequences when they are first asked for; between two micro-batches all is linear.
+//
+// The surprise: two figures of memory. `bytes` is the estimate, and `leastBytes` a bound from below that no plan of the
+// layout can beat, by which a search may pass it over.
+#ifndef HYC_PLANNER_COSTMODEL_H
+#define HYC_PLANNER_COSTMODEL_H
+
+#include "hyc/Analysis/MachineRates.h"
+#include "hyc/Planner/Layout.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace hyc {
+
+/// Reads the model for so many samples at once; fails where it has another batch.
+using ModelSource = std::function<mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>(int64_t batch)>;
+
+/// Of one layer, on one rank: seconds of one micro-batch, and bytes.
+struct LayerCost {
+  double forward = 0, backward = 0;                   ///< kernels
+  double forwardExchanges = 0, backwardExchanges = 0; ///< that they wait for
+  double update = 0;                                  ///< of all its states
+  double parameters = 0, gradients = 0, optimizer = 0;
+  double saved = 0;     ///< of one micro-batch until its backward
+  double transient = 0; ///< activations beside those
+  double communication = 0, workspace = 0, other = 0;
+  double crossing = 0; ///< to the next layer
+  double largestGradient = 0, largestParameter = 0;
+  double tensors = 0;                       ///< that are trained, whose gradients ZeRO 2 sums one by one
+  double divisible = 0, divisibleBytes = 0; ///< parameters that ZeRO 3 divides and gathers one by one
+
+  double micro() const { return forward + backward + forwardExchanges + backwardExchanges; }
+};
+
+/// Every layer of the model under one way of splitting it.
+struct ModelCost {
+  std::vector<LayerCost> layers;
+  LayerCost tied;   ///< of states that two layers have: their bytes, once
+  double fixed = 0; ///< of a rank
+};
+
+/// Of the stage that needs most of it.
+struct LayoutCost {
+  double seconds = 0, computation = 0, exposed = 0, idle = 0;
+  double bytes = 0, leastBytes = 0;
+};
+
+class CostModel {
+public:
+  /// `base`: what the layouts have in common. Fails, after an error, where the model cannot be read or trained.
+  static std::unique_ptr<CostModel> create(const ModelSource &source, const Plan &base, const MachineRates &rates);
+  ~CostModel();
+
+  /// The batch that the model was exported with; 0: it takes any.
+  int64_t fixedBatch() const;
+  size_t countLayers() const;
+  /// An op of the layer, by which a plan cuts before it.
+  const std::string &opOfLayer(size_t layer) const;
+
+  /// Nothing where no rank can have its part of the model.
+  const ModelCost *costOfModel(const Layout &layout);
+  /// Ends of the chunks of layers that a layout's stages compute, so that the slowest takes least time.
+  std::vector<size_t> cut(const ModelCost &model, int64_t chunks) const;
+  LayoutCost costOf(const ModelCost &model, const Layout &layout, const std::vector<size_t> &ends) const;
+
+  size_t countProbes() const;
+
+private:
+  class Impl;
+  explicit CostModel(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace hyc
+
+#endif // HYC_PLANNER_COSTMODEL_H

@@ -1,0 +1,260 @@
+// From options to a request, and from the layouts that come back to one that was planned.
+#include "Fit/LayoutChoice.h"
+
+#include "Report/MemoryReport.h"
+#include "Report/TextTable.h"
+#include "hyc/Driver/OptionChecks.h"
+#include "hyc/Support/ByteCount.h"
+#include "hyc/Support/DriverError.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <chrono>
+#include <numeric>
+
+using namespace llvm;
+using namespace hyc;
+
+/// Layouts whose exact time decides, where planning one takes little: estimates are that close.
+static constexpr size_t kCompared = 3;
+/// Above this a plan takes seconds.
+static constexpr int64_t kRanksOfQuickPlans = 1024;
+static constexpr size_t kMostPlans = 24;
+/// Layouts among which those to plan are chosen.
+static constexpr size_t kMostListed = 4096;
+
+bool hyc::leavesLayoutOpen(const CompileOptions &options) {
+  bool isWhole = options.tp.isGiven() && options.pp.isGiven();
+  return options.ranks->size() == 1 && options.planFile->empty() && !(isWhole && options.planCandidates == 0) &&
+         !options.evaluates();
+}
+
+Expected<double> hyc::memoryLimit(const CompileOptions &options, const MachineRates &machine) {
+  if (options.deviceMemory->empty())
+    return machine.deviceMemory;
+  Expected<int64_t> parsed = parseByteCount("device-memory", *options.deviceMemory);
+  if (!parsed)
+    return parsed.takeError();
+  return static_cast<double>(*parsed);
+}
+
+//===----------------------------------------------------------------------===//
+// What is asked for
+//===----------------------------------------------------------------------===//
+
+static int64_t globalBatchOf(const CompileOptions &options, const CostModel &costs, int64_t ranks) {
+  if (options.globalBatch.isGiven())
+    return options.globalBatch;
+  if (int64_t fixed = costs.fixedBatch())
+    return fixed * *options.gradAccum;
+  int64_t split = *options.tp * *options.pp; // those that nobody gave are 1
+  return std::max<int64_t>(1, options.microBatch) * *options.gradAccum * (ranks / std::gcd(ranks, split));
+}
+
+static SearchRequest requestOf(const CompileOptions &options, const CostModel &costs, double limit) {
+  SearchRequest request;
+  request.ranks = options.ranks->front();
+  request.globalBatch = globalBatchOf(options, costs, request.ranks);
+  request.fixed = layoutOf(options);
+  CompileOptions asked = options;
+  for (const VariedSetting &varied : getVariedSettings())
+    if (originOf(varied.row().in(asked)) >= Origin::Config)
+      request.isFixed.push_back(varied.setting);
+  request.limit = limit;
+  request.seconds = options.planSeconds;
+  return request;
+}
+
+static std::string describeFixed(const CompileOptions &options) {
+  std::string text;
+  CompileOptions asked = options;
+  for (const VariedSetting &varied : getVariedSettings())
+    if (SettingRef setting = varied.row().in(asked); originOf(setting) >= Origin::Config)
+      text += (text.empty() ? "" : ", ") + sourceOf(setting) + " " + print(valueOf(setting));
+  if (options.globalBatch.isGiven())
+    text += (text.empty() ? "" : ", ") + options.globalBatch.getSource() + " " + std::to_string(*options.globalBatch);
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// What comes back
+//===----------------------------------------------------------------------===//
+
+static CompileOptions optionsOf(const CompileOptions &options, const ScoredLayout &scored) {
+  CompileOptions result = withLayout(options, scored.layout);
+  result.rules.cuts = scored.cuts;
+  return result;
+}
+
+/// All flags that make it of the defaults.
+static std::string flagsOf(const Layout &layout) {
+  std::string flags = describeChange(Layout(), layout);
+  flags.resize(StringRef(flags).split(" (on ").first.size());
+  return flags.empty() ? "one rank" : flags;
+}
+
+namespace {
+/// Plans layouts one after the other until enough of them fit.
+class Planning {
+public:
+  Planning(const SearchRequest &request, const CompileOptions &options, const SearchMeans &means, size_t wanted,
+           size_t &plans)
+      : request(request), options(options), means(means), wanted(wanted), plans(plans) {}
+
+  std::vector<ScoredLayout> run(ArrayRef<ScoredLayout> layouts) {
+    std::vector<bool> isDone(layouts.size());
+    // Those first whose estimate is below the limit by as much as estimates have been seen to be wrong.
+    for (bool looksAtAll : {false, true})
+      for (size_t index = 0; index < layouts.size() && fitting.size() < wanted && plans < kMostPlans; ++index) {
+        bool isLikely = request.limit == 0 || layouts[index].cost.bytes * worst <= request.limit;
+        if (isDone[index] || (!isLikely && (!looksAtAll || !fitting.empty())))
+          continue;
+        isDone[index] = true;
+        plan(layouts[index]);
+      }
+    means.listener.tellProgress("");
+    return std::move(fitting);
+  }
+
+  std::vector<PlannedJob> jobs;
+
+private:
+  void plan(const ScoredLayout &scored) {
+    if (auto now = std::chrono::steady_clock::now(); now - last > std::chrono::seconds(1)) {
+      last = now;
+      means.listener.tellProgress("looking for a layout: " + std::to_string(plans) + " planned, " +
+                                  std::to_string(fitting.size()) + " of " + std::to_string(wanted) + " found");
+    }
+    ++plans;
+    std::optional<PlannedJob> job = means.replan(optionsOf(options, scored));
+    if (!job)
+      return;
+    double bytes = static_cast<double>(job->account.mostDeviceBytes());
+    if (request.limit > 0 && bytes > request.limit) {
+      worst = std::max(worst, bytes / scored.cost.bytes);
+      return;
+    }
+    fitting.push_back(scored);
+    jobs.push_back(std::move(*job));
+  }
+
+  const SearchRequest &request;
+  const CompileOptions &options;
+  const SearchMeans &means;
+  size_t wanted;
+  size_t &plans;
+  double worst = 1; ///< bytes of a plan over those that were estimated
+  std::vector<ScoredLayout> fitting;
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+};
+} // namespace
+
+std::vector<ScoredLayout> hyc::findFitting(CostModel &costs, SearchRequest request, const CompileOptions &options,
+                                           const SearchMeans &means, size_t wanted, size_t &plans,
+                                           std::vector<PlannedJob> *planned) {
+  request.most = kMostListed;
+  SearchResult found = searchLayouts(costs, request);
+  Planning planning(request, options, means, wanted, plans);
+  std::vector<ScoredLayout> fitting = planning.run(found.best);
+  if (planned)
+    *planned = std::move(planning.jobs);
+  return fitting;
+}
+
+static std::string threeDigits(double value) {
+  std::string text;
+  raw_string_ostream(text) << format("%.3g", value);
+  return text;
+}
+
+static std::string tabulate(ArrayRef<ScoredLayout> layouts, ArrayRef<PlannedJob> jobs, size_t chosen) {
+  TextTable table({"layout", "step ms>", "estimated>", "exposed>", "bubble>", "device memory>", ""});
+  for (auto [index, entry] : llvm::enumerate(llvm::zip_equal(layouts, jobs))) {
+    const auto &[scored, job] = entry;
+    auto share = [&cost = scored.cost](double part) { return threeDigits(100 * part / cost.seconds) + " %"; };
+    std::string why =
+        index == chosen ? "taken" : "+" + threeDigits(100 * (job.seconds / jobs[chosen].seconds - 1)) + " % time";
+    table.add({flagsOf(scored.layout), threeDigits(job.seconds * 1e3), threeDigits(scored.cost.seconds * 1e3),
+               share(scored.cost.exposed), share(scored.cost.idle), formatBytes(job.account.mostDeviceBytes()), why});
+  }
+  return table.str();
+}
+
+static Error nothingLeft(const CompileOptions &options, const SearchRequest &request, const CostModel &costs) {
+  std::string fixed = describeFixed(options);
+  std::string batch = std::to_string(request.globalBatch) + " samples a step";
+  if (int64_t own = costs.fixedBatch())
+    batch += " of a model that takes " + std::to_string(own) + " at once";
+  return usageError("--ranks is " + Twine(request.ranks) + ", but no layout of so many ranks divides " + batch +
+                    " and " + Twine(costs.countLayers()) + " layers" + (fixed.empty() ? "" : " with " + fixed) +
+                    "; give another --ranks" + (fixed.empty() ? " or --global-batch" : ", or leave one of those out"));
+}
+
+static Error nothingFits(const SearchResult &found, const SearchRequest &request, const CompileOptions &options,
+                         size_t plans) {
+  std::string fixed = describeFixed(options);
+  return makeError(ExitCode::Data, "none of " + Twine(found.scored) + " layouts of " + Twine(request.ranks) +
+                                       " ranks fits " + formatBytes(static_cast<int64_t>(request.limit)) +
+                                       " of device memory (" +
+                                       (options.deviceMemory->empty() ? "--machine" : "--device-memory") + "; " +
+                                       Twine(found.tooLarge) + " need more in states and saved activations alone, " +
+                                       Twine(plans) + " were planned); what comes closest needs about " +
+                                       formatBytes(static_cast<int64_t>(found.closest->cost.bytes)) + ": " +
+                                       flagsOf(found.closest->layout) + "; give more --ranks or memory" +
+                                       (fixed.empty() ? "" : ", or leave out one of " + fixed));
+}
+
+static std::string summarize(const SearchResult &found, const SearchRequest &request, const CostModel &costs,
+                             size_t plans) {
+  std::string text;
+  raw_string_ostream os(text);
+  os << "of " << found.scored << " layouts (" << found.shapes << " shapes, " << costs.countProbes() << " probes), "
+     << found.tooLarge << " cannot fit and " << plans << (plans == 1 ? " was" : " were")
+     << " planned; not tried: " << describeUntried() << "\n";
+  if (found.ranOut)
+    os << "the search ended after --plan-seconds " << threeDigits(request.seconds)
+       << ", with the best so far; another run may find another one\n";
+  return text;
+}
+
+Plan hyc::planForSearch(const CompileOptions &options, int64_t ranks) {
+  Layout layout = layoutOf(options);
+  layout.tp = layout.pp = 1;
+  layout.dp = ranks;
+  CompileOptions base = withLayout(options, layout);
+  base.threads = plannedThreads(base);
+  return base;
+}
+
+Expected<std::optional<LayoutChoice>> hyc::chooseLayout(const CompileOptions &options, const SearchMeans &means) {
+  Expected<double> limit = memoryLimit(options, means.machine);
+  if (!limit)
+    return limit.takeError();
+  int64_t ranks = options.ranks->front();
+  if (int64_t most = means.machine.mostRanks(); most > 0 && ranks > most)
+    return usageError("--ranks is " + Twine(ranks) + ", but machine \"" + means.machine.name + "\" has " + Twine(most) +
+                      " (its last tier); give fewer, or a file with a larger tier");
+  std::unique_ptr<CostModel> costs = CostModel::create(means.source, planForSearch(options, ranks), means.machine);
+  if (!costs)
+    return std::optional<LayoutChoice>();
+  SearchRequest request = requestOf(options, *costs, *limit);
+  size_t shown = static_cast<size_t>(*options.planCandidates);
+  size_t wanted = std::max(shown, ranks > kRanksOfQuickPlans ? size_t(1) : kCompared), plans = 0;
+  request.most = kMostListed;
+  SearchResult found = searchLayouts(*costs, request);
+  if (found.scored == 0)
+    return nothingLeft(options, request, *costs);
+  Planning planning(request, options, means, wanted, plans);
+  std::vector<ScoredLayout> layouts = planning.run(found.best);
+  const std::vector<PlannedJob> &jobs = planning.jobs;
+  if (layouts.empty())
+    return nothingFits(found, request, options, plans);
+  auto fastest =
+      llvm::min_element(jobs, [](const PlannedJob &a, const PlannedJob &b) { return a.seconds < b.seconds; });
+  size_t chosen = static_cast<size_t>(fastest - jobs.begin());
+  LayoutChoice choice{optionsOf(options, layouts[chosen]), ""};
+  choice.summary = "found " + flagsOf(layouts[chosen].layout) + "\n" +
+                   (shown > 0 ? tabulate(layouts, jobs, chosen) : "") + summarize(found, request, *costs, plans);
+  return std::optional<LayoutChoice>(std::move(choice));
+}

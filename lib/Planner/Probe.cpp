@@ -1,0 +1,221 @@
+// Taking out layers that are like others, and reading the costs off a probe's programs.
+#include "Probe.h"
+
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/MemoryAccount.h"
+#include "hyc/Analysis/StepTime.h"
+#include "hyc/Pipelines/Pipelines.h"
+#include "mlir/IR/SymbolTable.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace mlir;
+using namespace hyc;
+
+/// Layers that stay of a run of equal ones: one beside what stands before it, and one amid its like.
+static constexpr size_t kKept = 2;
+
+//===----------------------------------------------------------------------===//
+// Taking out layers
+//===----------------------------------------------------------------------===//
+
+static void eraseDeadOps(FuncOp func) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
+    if (!isa<ReturnOp>(op) && op.use_empty() && isMemoryEffectFree(&op))
+      op.erase();
+}
+
+static void eraseUnreadParameters(ModuleOp module) {
+  std::set<llvm::StringRef> read;
+  module.walk([&](ReadOp op) { read.insert(op.getSource()); });
+  for (auto param : llvm::make_early_inc_range(module.getOps<ParamOp>()))
+    if (read.count(param.getSymName()) == 0)
+      param.erase();
+}
+
+/// What the last layer of the run gives to others, the last that stays gives from here on.
+static void takeOutLayers(FuncOp func, ArrayRef<Layer> layers, LayerRun run) {
+  const Layer &stays = layers[run.first + kKept - 1];
+  for (size_t index = run.first + kKept; index < run.first + run.count; ++index)
+    for (auto [removed, like] : llvm::zip_equal(layers[index], stays))
+      removed->replaceAllUsesWith(like->getResults());
+  eraseDeadOps(func);
+  eraseUnreadParameters(func->getParentOfType<ModuleOp>());
+}
+
+static LogicalResult runPhase(Phase phase, ModuleOp module, const Plan &plan) {
+  PassManager passes(module.getContext());
+  passes.enableVerifier(false);
+  buildPhase(phase, passes, plan);
+  return passes.run(module);
+}
+
+static size_t countLayers(ModuleOp train) {
+  auto func = train.lookupSymbol<FuncOp>("microbatch");
+  return func ? findLayers(func).size() : 0;
+}
+
+FailureOr<ModelLayers> hyc::reduceAndTrain(ModuleOp module, const Plan &plan) {
+  ModelLayers result;
+  if (failed(runPhase(Phase::Model, module, plan)))
+    return failure();
+  OwningOpRef<ModuleOp> whole(module.clone());
+  auto func = module.lookupSymbol<FuncOp>("train");
+  if (!func)
+    return failure();
+  llvm::SmallVector<Layer> layers = findLayers(func, &result.run);
+  for (const Layer &layer : layers)
+    result.ops.push_back(getId(layer.front()).str());
+  result.count = layers.size();
+  size_t reduced = layers.size();
+  if (result.run.count > kKept) {
+    takeOutLayers(func, layers, result.run);
+    reduced -= result.run.count - kKept;
+  }
+  if (failed(runPhase(Phase::Train, module, plan)))
+    return failure();
+  if (countLayers(module) == reduced)
+    return result;
+  // The loss or types changed what layers there are: then all of them are probed.
+  if (failed(runPhase(Phase::Train, *whole, plan)))
+    return failure();
+  module.getBodyRegion().takeBody(whole->getBodyRegion());
+  result = {};
+  for (const Layer &layer : findLayers(module.lookupSymbol<FuncOp>("microbatch")))
+    result.ops.push_back(getId(layer.front()).str());
+  result.count = result.ops.size();
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Reading a probe
+//===----------------------------------------------------------------------===//
+
+static double bytesOf(const StageAccount &stage, StringRef arena) {
+  const ArenaAccount *found = stage.findArena(arena);
+  return found ? static_cast<double>(found->bytes) : 0;
+}
+
+static double largestState(const StageAccount &stage, StringRef arena) {
+  double most = 0;
+  if (const ArenaAccount *found = stage.findArena(arena))
+    for (const AccountedTensor &tensor : found->tensors)
+      if (tensor.kind == TensorKind::State)
+        most = std::max(most, static_cast<double>(tensor.item.bytes));
+  return most;
+}
+
+/// What ZeRO exchanges tensor by tensor: every gradient, and the parameters of more elements than stay whole.
+static void countTensors(const StageAccount &stage, int64_t threshold, LayerCost &cost) {
+  double elements = 0, divisible = 0;
+  if (const ArenaAccount *found = stage.findArena("gradients"))
+    for (const AccountedTensor &tensor : found->tensors) {
+      if (tensor.kind != TensorKind::State)
+        continue;
+      ++cost.tensors;
+      elements += static_cast<double>(tensor.item.bytes);
+      if (tensor.item.bytes > 4 * threshold) {
+        ++cost.divisible;
+        divisible += static_cast<double>(tensor.item.bytes);
+      }
+    }
+  cost.divisibleBytes = elements > 0 ? cost.parameters * divisible / elements : 0;
+}
+
+static LayerCost readMemory(const StageAccount &stage, int64_t threshold) {
+  LayerCost cost;
+  cost.parameters = bytesOf(stage, "parameters");
+  cost.gradients = bytesOf(stage, "gradients");
+  countTensors(stage, threshold, cost);
+  cost.optimizer = bytesOf(stage, "optimizer");
+  cost.communication = bytesOf(stage, "communication");
+  cost.workspace = bytesOf(stage, "workspace");
+  cost.other = bytesOf(stage, "feeds");
+  cost.largestGradient = largestState(stage, "gradients");
+  cost.largestParameter = largestState(stage, "parameters");
+  if (const ArenaAccount *found = stage.findArena("activations")) {
+    cost.saved = static_cast<double>(found->recordBytes);
+    cost.transient = static_cast<double>(found->bytes - stage.slots * found->recordBytes);
+  }
+  for (const ExchangeAccount &exchange : stage.exchanges)
+    if (exchange.kind == "send" && StringRef(exchange.function).starts_with("forward"))
+      cost.crossing += static_cast<double>(exchange.bytes);
+  return cost;
+}
+
+static void readTimes(rank::ProgramOp program, const MachineRates &rates, LayerCost &cost) {
+  for (const auto &[name, time] : estimateFunctions(program, rates)) {
+    if (name == "forward")
+      cost.forward = time.computation, cost.forwardExchanges = time.exposed;
+    else if (name == "backward")
+      cost.backward = time.computation, cost.backwardExchanges = time.exposed;
+    else if (name == "apply")
+      cost.update = time.computation;
+  }
+}
+
+/// States that more than one stage holds: those of tied parameters.
+static LayerCost tiedStates(const JobAccount &job) {
+  LayerCost tied;
+  for (auto [arena, member] : {std::pair("parameters", &LayerCost::parameters),
+                               {"gradients", &LayerCost::gradients},
+                               {"optimizer", &LayerCost::optimizer}}) {
+    std::set<std::string> seen;
+    for (const StageAccount &stage : job.stages)
+      if (const ArenaAccount *found = stage.findArena(arena))
+        for (const AccountedTensor &tensor : found->tensors)
+          if (tensor.kind == TensorKind::State && !seen.insert(tensor.name).second)
+            tied.*member += static_cast<double>(tensor.item.bytes);
+  }
+  return tied;
+}
+
+/// A stage a layer; of two micro-batches both are in flight everywhere, which tells what one of them keeps.
+static Plan planOfProbe(const Plan &base, const Layout &layout, size_t stages) {
+  Plan plan = base;
+  plan.tp = layout.tp;
+  plan.dp = layout.dp;
+  plan.pp = static_cast<int64_t>(stages);
+  plan.virtualStages = 1;
+  plan.microBatch = layout.microBatch;
+  plan.gradAccum = 2;
+  plan.schedule = "gpipe";
+  plan.partitionMethod = "uniform";
+  plan.sequenceParallel = layout.sequenceParallel;
+  plan.recompute = layout.recompute;
+  plan.zero = 0;
+  plan.entry = "train";
+  for (auto place : {&Plan::offloadActivations, &Plan::offloadGradients, &Plan::offloadOptimizer, &Plan::offloadParam})
+    plan.*place = std::string("none");
+  return plan;
+}
+
+std::optional<ModelCost> hyc::probe(ModuleOp train, const ModelLayers &layers, const Plan &base, const Layout &layout,
+                                    const MachineRates &rates) {
+  ScopedDiagnosticHandler silence(train.getContext(), [](Diagnostic &) { return success(); });
+  size_t taken = layers.run.count > kKept ? layers.run.count - kKept : 0, stages = layers.count - taken;
+  Plan plan = planOfProbe(base, layout, stages);
+  OwningOpRef<ModuleOp> module(train.clone());
+  JobAccount job;
+  PassManager passes(train.getContext());
+  passes.enableVerifier(false);
+  buildPhase(Phase::Plan, passes, plan);
+  buildPhase(Phase::Local, passes, plan);
+  buildAccount(passes, &job);
+  if (failed(passes.run(*module)))
+    return std::nullopt;
+  std::vector<LayerCost> probed(stages);
+  ModelCost model;
+  for (const StageAccount &stage : job.stages) {
+    probed[static_cast<size_t>(stage.stage)] = readMemory(stage, *base.persistenceThreshold);
+    model.fixed = std::max(model.fixed, static_cast<double>(stage.fixedBytes));
+  }
+  for (auto program : module->getOps<rank::ProgramOp>())
+    readTimes(program, rates, probed[program.getStage()]);
+  model.tied = tiedStates(job);
+  for (size_t layer = 0; layer < stages; ++layer)
+    model.layers.insert(model.layers.end(), layer == layers.run.first + 1 && taken > 0 ? taken + 1 : 1, probed[layer]);
+  return model;
+}

@@ -1,0 +1,247 @@
+// Enumeration, bounds and order.
+#include "hyc/Planner/Search.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <chrono>
+
+using namespace llvm;
+using namespace hyc;
+
+StringRef hyc::describeUntried() {
+  return "recomputation by a limit (auto), states on a disk, partitioned activations, bucket sizes, further axes, "
+         "shardings other than the seeds', and micro-batches of which one layer alone fills a device";
+}
+
+static std::vector<int64_t> divisorsOf(int64_t number) {
+  std::vector<int64_t> low, high;
+  for (int64_t divisor = 1; divisor * divisor <= number; ++divisor)
+    if (number % divisor == 0) {
+      low.push_back(divisor);
+      if (divisor != number / divisor)
+        high.push_back(number / divisor);
+    }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+namespace {
+class Search {
+public:
+  Search(CostModel &costs, const SearchRequest &request) : costs(costs), request(request) {}
+
+  SearchResult run() {
+    for (int64_t tp : choices<&Plan::tp>(divisorsOf(request.ranks)))
+      if (request.ranks % tp == 0)
+        withTensor(tp);
+    finish();
+    return std::move(result);
+  }
+
+private:
+  template <auto Member> bool isFixed() const { return is_contained(request.isFixed, memberOfPlan<Member>); }
+  /// The one value that is fixed, else all of `open`.
+  template <auto Member, typename T> std::vector<T> choices(std::vector<T> open) const {
+    if (!isFixed<Member>())
+      return open;
+    for (const VariedSetting &varied : getVariedSettings())
+      if (varied.setting == memberOfPlan<Member>)
+        return {std::get<T>(varied.get(request.fixed))};
+    return open;
+  }
+
+  bool isOver() {
+    if (request.seconds > 0 && !found.empty() &&
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > request.seconds)
+      result.ranOut = true;
+    return result.ranOut;
+  }
+
+  void withTensor(int64_t tp) {
+    Layout layout = request.fixed;
+    layout.tp = tp;
+    for (bool sequence :
+         choices<&Plan::sequenceParallel>(tp > 1 ? std::vector<bool>{false, true} : std::vector<bool>{false}))
+      for (const std::string &recompute :
+           choices<&Plan::recompute>(std::vector<std::string>{"none", "selective", "layer"})) {
+        layout.sequenceParallel = sequence;
+        layout.recompute = recompute;
+        if (recompute != "selective" || !isPlain)
+          withSplit(layout);
+      }
+  }
+
+  void withSplit(Layout layout) {
+    const int64_t rest = request.ranks / layout.tp;
+    // The micro-batch outermost: costs are those of a rank's samples, however many ranks there are.
+    std::map<int64_t, std::vector<Layout>> byMicroBatch;
+    for (int64_t pp : choices<&Plan::pp>(divisorsOf(rest))) {
+      if (rest % pp != 0 || pp > static_cast<int64_t>(costs.countLayers()))
+        continue;
+      layout.pp = pp;
+      layout.dp = rest / pp;
+      if (isFixed<&Plan::dp>() && layout.dp != request.fixed.dp)
+        continue;
+      if (request.globalBatch % layout.dp != 0)
+        continue;
+      for (int64_t micro : microBatches(layout.dp)) {
+        layout.microBatch = micro;
+        layout.gradAccum = request.globalBatch / layout.dp / micro;
+        if (!isFixed<&Plan::gradAccum>() || layout.gradAccum == request.fixed.gradAccum)
+          byMicroBatch[micro].push_back(layout);
+      }
+    }
+    for (const auto &[micro, layouts] : byMicroBatch)
+      if (!isOver() && !withMicroBatch(layouts))
+        return;
+  }
+
+  std::vector<int64_t> microBatches(int64_t dp) const {
+    int64_t ofRank = request.globalBatch / dp;
+    if (int64_t fixed = costs.fixedBatch()) {
+      bool isKept = !isFixed<&Plan::microBatch>() || request.fixed.microBatch * dp == fixed;
+      bool divides = fixed % dp == 0 && ofRank % (fixed / dp) == 0;
+      return divides && isKept ? std::vector<int64_t>{fixed / dp} : std::vector<int64_t>();
+    }
+    std::vector<int64_t> result = choices<&Plan::microBatch>(divisorsOf(ofRank));
+    llvm::erase_if(result, [&](int64_t micro) { return ofRank % micro != 0 || micro > kMaxBatch; });
+    return result;
+  }
+
+  /// Whether a larger micro-batch may fit.
+  bool withMicroBatch(const std::vector<Layout> &layouts) {
+    bool mayFit = false;
+    for (const Layout &layout : layouts) {
+      const ModelCost *model = costs.costOfModel(layout);
+      ++result.shapes;
+      if (!model) {
+        ++result.impossible;
+        continue;
+      }
+      // Some rank keeps at least what the hungriest layer saves of one micro-batch.
+      double saved = 0;
+      for (const LayerCost &layer : model->layers)
+        saved = std::max(saved, layer.saved);
+      bool isMoved = isFixed<&Plan::offloadActivations>() && layout.offloadActivations != "none";
+      mayFit |= request.limit == 0 || isMoved || saved <= request.limit;
+      if (layout.recompute == "selective" && (isPlain = savesAsMuch(*model, layout)))
+        return false;
+      withModel(*model, layout);
+    }
+    return mayFit;
+  }
+
+  /// Whether there is nothing in the model that selective recomputation computes again.
+  bool savesAsMuch(const ModelCost &model, Layout layout) {
+    layout.recompute = "none";
+    const ModelCost *plain = isFixed<&Plan::recompute>() ? nullptr : costs.costOfModel(layout);
+    return plain && llvm::equal(plain->layers, model.layers, [](const LayerCost &a, const LayerCost &b) {
+             return a.saved == b.saved && a.backward == b.backward;
+           });
+  }
+
+  void withModel(const ModelCost &model, Layout layout) {
+    for (int64_t pieces : virtualStages(layout)) {
+      layout.virtualStages = pieces;
+      std::vector<size_t> ends = cutFor(model, layout);
+      if (static_cast<int64_t>(ends.size()) != layout.pp * pieces)
+        continue;
+      for (int64_t zero :
+           choices<&Plan::zero>(layout.dp > 1 ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{0}))
+        for (int64_t prefetch :
+             choices<&Plan::prefetch>(zero == 3 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})) {
+          layout.zero = zero;
+          layout.prefetch = prefetch;
+          withOffload(model, layout, ends);
+        }
+    }
+  }
+
+  std::vector<int64_t> virtualStages(const Layout &layout) const {
+    std::vector<int64_t> result;
+    for (int64_t pieces : choices<&Plan::virtualStages>(divisorsOf(static_cast<int64_t>(costs.countLayers())))) {
+      bool interleaves = layout.pp > 1 && layout.schedule == "1f1b" && layout.gradAccum % layout.pp == 0;
+      if (pieces == 1 || (interleaves && pieces * layout.pp <= static_cast<int64_t>(costs.countLayers())))
+        result.push_back(pieces);
+    }
+    return result;
+  }
+
+  std::vector<size_t> cutFor(const ModelCost &model, const Layout &layout) {
+    auto [found, isNew] = ends.try_emplace({&model, layout.pp * layout.virtualStages});
+    if (isNew)
+      found->second = costs.cut(model, layout.pp * layout.virtualStages);
+    return found->second;
+  }
+
+  void withOffload(const ModelCost &model, Layout layout, const std::vector<size_t> &cut) {
+    static const std::vector<std::string> places{"none", "cpu"};
+    for (const std::string &optimizer : choices<&Plan::offloadOptimizer>(places))
+      for (const std::string &gradients :
+           choices<&Plan::offloadGradients>(optimizer == "none" ? std::vector<std::string>{"none"} : places))
+        for (const std::string &activations : choices<&Plan::offloadActivations>(places))
+          for (const std::string &parameters : choices<&Plan::offloadParam>(places)) {
+            layout.offloadOptimizer = optimizer;
+            layout.offloadGradients = gradients;
+            layout.offloadActivations = activations;
+            layout.offloadParam = parameters;
+            // Moving things only takes time where nothing has to leave.
+            if (score(model, layout, cut))
+              return;
+          }
+  }
+
+  /// Whether it fits well.
+  bool score(const ModelCost &model, const Layout &layout, const std::vector<size_t> &cut) {
+    ScoredLayout scored{layout, costs.costOf(model, layout, cut), {}};
+    ++result.scored;
+    if (!result.closest || scored.cost.bytes < result.closest->cost.bytes)
+      result.closest = scored;
+    if (request.limit > 0 && scored.cost.leastBytes > request.limit) {
+      ++result.tooLarge;
+      return false;
+    }
+    found.push_back({scored, &model, found.size()});
+    return request.limit == 0 || scored.cost.bytes <= kFitsWell * request.limit;
+  }
+
+  void finish() {
+    auto isBefore = [](const Found &a, const Found &b) {
+      // What cannot be told apart by time is told apart by memory, then by the order of trying: plainer first.
+      double difference = a.scored.cost.seconds - b.scored.cost.seconds;
+      if (difference != 0)
+        return difference < 0;
+      if (a.scored.cost.bytes != b.scored.cost.bytes)
+        return a.scored.cost.bytes < b.scored.cost.bytes;
+      return a.order < b.order;
+    };
+    size_t wanted = std::min(found.size(), request.most);
+    std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(wanted), found.end(), isBefore);
+    for (const Found &each : ArrayRef(found).take_front(wanted)) {
+      result.best.push_back(each.scored);
+      const std::vector<size_t> cut = ends.at({each.model, each.scored.layout.pp * each.scored.layout.virtualStages});
+      for (size_t end : ArrayRef(cut).drop_back())
+        result.best.back().cuts.push_back(costs.opOfLayer(end));
+    }
+  }
+
+  struct Found {
+    ScoredLayout scored;
+    const ModelCost *model;
+    size_t order;
+  };
+  /// Estimates of memory are this good, so that what needs less than this part of the limit fits.
+  static constexpr double kFitsWell = 0.8;
+
+  CostModel &costs;
+  const SearchRequest &request;
+  SearchResult result;
+  bool isPlain = false; ///< no attention is written out that selective recomputation could compute again
+  std::vector<Found> found;
+  std::map<std::pair<const ModelCost *, int64_t>, std::vector<size_t>> ends;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+};
+} // namespace
+
+SearchResult hyc::searchLayouts(CostModel &costs, const SearchRequest &request) { return Search(costs, request).run(); }
