@@ -52,9 +52,20 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cot
 LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
                                          SmallVectorImpl<Value> &results) {
   results.assign(getNumOperands(), Value());
-  if (cotangents[0] && wanted[1])
-    results[1] = DerivedOps(builder, *this, ".grad")
-                     .create<EmbeddingGradOp>("", getTable().getType(), getIds(), cotangents[0], getOffset());
+  if (!cotangents[0] || !wanted[1])
+    return success();
+  DerivedOps b(builder, *this, ".grad");
+  Value rows = cotangents[0];
+  if (std::optional<uint64_t> padding = getPadding()) {
+    RankedTensorType type = tensorTypeOf(rows), ids = tensorTypeOf(getIds());
+    Value number = b.splat(".padding", ids, static_cast<double>(*padding));
+    Value isPadding = b.compare(".is_padding", ComparePredicate::eq, getIds(), number);
+    auto everywhere = RankedTensorType::get(type.getShape(), builder.getI1Type());
+    SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, ids.getRank()));
+    Value spread = b.create<BroadcastOp>(".is_padding.rows", everywhere, isPadding, dims);
+    rows = b.select(".padded", spread, b.splat(".zero", type, 0), rows);
+  }
+  results[1] = b.create<EmbeddingGradOp>("", getTable().getType(), getIds(), rows, getOffset());
   return success();
 }
 

@@ -33,6 +33,12 @@ OpFoldResult ConvertOp::fold(FoldAdaptor) {
   return getOperand().getType() == getResult().getType() ? OpFoldResult(getOperand()) : nullptr;
 }
 
+/// What has no gradient needs none kept from it.
+OpFoldResult StopGradientOp::fold(FoldAdaptor) {
+  bool isReal = isa<FloatType>(cast<RankedTensorType>(getResult().getType()).getElementType());
+  return !isReal || getOperand().getDefiningOp<StopGradientOp>() ? OpFoldResult(getOperand()) : nullptr;
+}
+
 OpFoldResult BroadcastOp::fold(FoldAdaptor) {
   return getOperand().getType() == getResult().getType() ? OpFoldResult(getOperand()) : nullptr;
 }

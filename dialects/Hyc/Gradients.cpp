@@ -28,6 +28,7 @@ constexpr llvm::StringLiteral kLhs = ".lhs", kRhs = ".rhs";
     return success();                                                                                                  \
   }
 
+UNARY_GRADIENT(StopGradientOp, { return {}; })
 UNARY_GRADIENT(NegOp, { return b.create<NegOp>("", g); })
 UNARY_GRADIENT(ExpOp, { return b.mul("", g, r); })
 UNARY_GRADIENT(LogOp, { return b.div("", g, x); })

@@ -83,13 +83,20 @@ def Hyc_EmbeddingOp : Hyc_TensorOp<"embedding", [Hyc_OwnPrecision, Hyc_OwnPlace,
   let summary = "rows of a table, by integer id";
   let description = [{
     result[…, h] = table[ids[…] - offset, h]; zero where ids[…] - offset lies outside the table, which happens only in
-    a shard of a vocabulary-parallel table (`offset`, phase 4: the first row that this rank holds).
+    a shard of a vocabulary-parallel table (`offset`, phase 4: the first row that this rank holds). The row `padding`, where
+    one is named, has a zero gradient: what ids of that row read is a constant.
 
     1. `embedding.shapes`: table (V,H), ids i64 of any shape I; the result is I × (H).
+    2. `embedding.padding`: not negative.
+    ```mlir
+    %e = hyc.embedding %ids, %table padding 1 {id = "embed"} : (tensor<2x16xi64>, tensor<99x64xf32>) -> tensor<2x16x64xf32>
+    ```
   }];
-  let arguments = (ins AnyRankedTensor:$ids, AnyRankedTensor:$table, Optional<AnyRankedTensor>:$offset);
+  let arguments = (ins AnyRankedTensor:$ids, AnyRankedTensor:$table, Optional<AnyRankedTensor>:$offset,
+                       OptionalAttr<I64Attr>:$padding);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$ids `,` $table (`offset` $offset^)? attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{$ids `,` $table (`offset` $offset^)? (`padding` $padding^)? attr-dict `:`
+                         functional-type(operands, results)}];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool preservesZeros(const ::hyc::ShardingRule &rule, int factor);

@@ -122,6 +122,22 @@ def Hyc_ConvertOp : Hyc_ElementwiseOp<"convert", [Hyc_PreservesZeros, ScalarFunc
   let hasVerifier = 1;
 }
 
+def Hyc_StopGradientOp : Hyc_ElementwiseOp<"stop_gradient", [Hyc_PreservesZeros, Hyc_PassesPartialSums,
+    SameOperandsAndResultType, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "x, whose gradient is zero";
+  let description = [{
+    What a model detaches, or computes where it asks for no gradients: a constant to its backward. Only the model has it:
+    hyc-differentiate puts x in its place once it has built the gradients, and nothing after that pass has one.
+    ```mlir
+    %t = hyc.stop_gradient %x {id = "target.detach"} : tensor<2x16x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$operand);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
+  let hasFolder = 1;
+}
+
 def Hyc_DropoutOp : Hyc_ElementwiseOp<"dropout", [Hyc_PreservesZeros,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "x / (1 - rate) where the mask holds, 0 elsewhere";

@@ -375,6 +375,9 @@ static LogicalResult verifyEmbedding(Operation *op, RankedTensorType ids, Ranked
 
 LogicalResult EmbeddingOp::verify() {
   RankedTensorType table = tensorType(getTable()), rows = tensorType(getResult());
+  if (std::optional<int64_t> padding = getPaddingAttr() ? std::optional(getPaddingAttr().getInt()) : std::nullopt;
+      padding && *padding < 0)
+    return emitOpError("[embedding.padding] pads by row ") << *padding << ", expected a row of the table " << table;
   return verifyEmbedding(*this, tensorType(getIds()), table, rows, rows.getElementType() == table.getElementType());
 }
 LogicalResult EmbeddingGradOp::verify() {

@@ -78,3 +78,51 @@ hyc.func @train(%n: tensor<i64> {hyc.input = "n", hyc.source = "token"}) -> (ten
 // CHECK: %[[DT:.*]] = hyc.broadcast {{.*}} id = "reduce.grad"
 // CHECK-NEXT: hyc.accumulate %[[DT]] into @w.grad {hyc.backward, id = "w.grad.accumulate"}
 // CHECK: hyc.accumulate %{{.*}} into @w.grad {hyc.backward, id = "w.grad.accumulate.2"}
+
+// -----
+
+// What keeps a gradient counts as constant, and is gone with it: only the factor that is not kept gets one.
+hyc.param @w : tensor<3x4xf32> from #hyc.fill<0.0>
+hyc.param @only_kept : tensor<3x4xf32> from #hyc.fill<0.0>
+hyc.func @train(%x: tensor<2x3xf32> {hyc.input = "x", hyc.source = "token"},
+                %labels: tensor<2xi64> {hyc.input = "labels", hyc.source = "next_token"}) -> (tensor<f32>, tensor<i64>) {
+  %w = hyc.read @w : tensor<3x4xf32>
+  %v = hyc.read @only_kept : tensor<3x4xf32>
+  %h = hyc.einsum "ik,kj->ij" %x, %w {id = "fc"} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %t = hyc.einsum "ik,kj->ij" %x, %v {id = "target"} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %k = hyc.stop_gradient %t {id = "target.detach"} : tensor<2x4xf32>
+  %s = hyc.stop_gradient %h {id = "fc.detach"} : tensor<2x4xf32>
+  %a = hyc.mul %h, %s {id = "scaled"} : tensor<2x4xf32>
+  %y = hyc.mul %a, %k {id = "product"} : tensor<2x4xf32>
+  %sum, %count, %lse = hyc.cross_entropy %y, %labels {id = "loss"} : (tensor<2x4xf32>, tensor<2xi64>) -> (tensor<f32>, tensor<i64>, tensor<2xf32>)
+  hyc.return %sum, %count : tensor<f32>, tensor<i64>
+}
+// CHECK-NOT: only_kept.grad
+// CHECK: hyc.func @microbatch
+// CHECK: %[[H:.*]] = hyc.einsum {{.*}} {id = "fc"}
+// CHECK: %[[T:.*]] = hyc.einsum {{.*}} {id = "target"}
+// CHECK-NOT: hyc.stop_gradient
+// CHECK: %[[A:.*]] = hyc.mul %[[H]], %[[H]] {id = "scaled"}
+// CHECK: hyc.mul %[[A]], %[[T]] {id = "product"}
+// CHECK: %[[DA:.*]] = hyc.mul %{{.*}}, %[[T]] {hyc.backward, id = "product.grad.lhs"}
+// CHECK-NEXT: %[[DH:.*]] = hyc.mul %[[DA]], %[[H]] {hyc.backward, id = "scaled.grad.lhs"}
+// CHECK-NEXT: hyc.einsum "{{.*}}" %{{.*}}, %[[DH]] {hyc.backward, id = "fc.grad.rhs"}
+
+// -----
+
+// The padding row has no gradient: what its ids read is masked before the rows are added up.
+hyc.param @table : tensor<5x4xf32> from #hyc.fill<0.0>
+hyc.func @train(%ids: tensor<2xi64> {hyc.input = "ids", hyc.source = "token"},
+                %labels: tensor<2xi64> {hyc.input = "labels", hyc.source = "next_token"}) -> (tensor<f32>, tensor<i64>) {
+  %t = hyc.read @table : tensor<5x4xf32>
+  %y = hyc.embedding %ids, %t padding 1 {id = "embed"} : (tensor<2xi64>, tensor<5x4xf32>) -> tensor<2x4xf32>
+  %sum, %count, %lse = hyc.cross_entropy %y, %labels {id = "loss"} : (tensor<2x4xf32>, tensor<2xi64>) -> (tensor<f32>, tensor<i64>, tensor<2xf32>)
+  hyc.return %sum, %count : tensor<f32>, tensor<i64>
+}
+// CHECK: hyc.func @microbatch(%[[IDS:[^:]*]]: tensor<2xi64>
+// CHECK: %[[DY:.*]] = hyc.cross_entropy_grad
+// CHECK-NEXT: %[[ONE:.*]] = hyc.constant {hyc.backward, id = "embed.grad.padding"} dense<1> : tensor<2xi64>
+// CHECK-NEXT: %[[IS:.*]] = hyc.compare eq %[[IDS]], %[[ONE]] {hyc.backward, id = "embed.grad.is_padding"}
+// CHECK-NEXT: %[[ROWS:.*]] = hyc.broadcast %[[IS]] [0] {hyc.backward, id = "embed.grad.is_padding.rows"}
+// CHECK: %[[KEPT:.*]] = hyc.select %[[ROWS]], %{{.*}}, %[[DY]] {hyc.backward, id = "embed.grad.padded"}
+// CHECK-NEXT: hyc.embedding_grad %[[IDS]], %[[KEPT]] {hyc.backward, id = "embed.grad"}

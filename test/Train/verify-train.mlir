@@ -140,3 +140,17 @@ module {
     hyc.return
   }
 }
+
+// -----
+
+module {
+  hyc.func @microbatch() {
+    %0 = hyc.constant {id = "x"} dense<0.0> : tensor<f32>
+    // expected-error@+1 {{[train.stops] keeps a gradient that has been built; run hyc-differentiate}}
+    %1 = hyc.stop_gradient %0 {id = "x.detach"} : tensor<f32>
+    hyc.return
+  }
+  hyc.func @apply() {
+    hyc.return
+  }
+}

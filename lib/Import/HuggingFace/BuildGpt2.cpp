@@ -95,7 +95,7 @@ Value Gpt2Builder::dropout(const std::string &path, Value x, double rate) {
 Value Gpt2Builder::embed(Value tokens) {
   RankedTensorType result = type({batch, sequence, config.width});
   Value table = param("transformer.wte.weight", {config.vocabulary, config.width}, normal(config.initializerRange));
-  Value words = make<EmbeddingOp>("transformer.wte", result, tokens, table, Value());
+  Value words = make<EmbeddingOp>("transformer.wte", result, tokens, table, Value(), IntegerAttr());
   Value positions = param("transformer.wpe.weight", {config.positions, config.width}, normal(config.initializerRange));
   if (sequence < config.positions)
     positions = make<SliceOp>("transformer.wpe", type({sequence, config.width}), positions, ArrayRef<int64_t>{0, 0},

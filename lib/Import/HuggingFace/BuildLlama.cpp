@@ -1,5 +1,6 @@
-// The graph of LlamaForCausalLM and Qwen2ForCausalLM (transformers), after Touvron et al. 2023: pre-norm blocks by root
-// mean square, rotary positions, grouped key heads, gated MLP. Linear weights are (out, in).
+// The graph of LlamaForCausalLM (transformers), after Touvron et al. 2023, and of the families that differ from it by a
+// row: pre-norm blocks by root mean square, rotary positions, grouped key heads, gated MLP. Linear weights are (out,
+// in).
 #include "GraphBuilder.h"
 #include "hyc/Import/HuggingFace/Llama.h"
 
@@ -18,7 +19,9 @@ public:
   void build();
 
 private:
-  Value norm(const std::string &path, Value x);
+  Value norm(const std::string &path, Value x) { return norm(path, x, config.width); }
+  Value norm(const std::string &path, Value x, int64_t width);
+  Value scaled(const std::string &path, Value x, double factor);
   Value linear(const std::string &path, Value x, int64_t inputs, int64_t outputs, bool bias);
   Value toHeads(const std::string &path, Value x, int64_t heads);
   Value attention(const std::string &path, Value x);
@@ -32,9 +35,18 @@ private:
   Value cos, sin;
 };
 
-Value LlamaBuilder::norm(const std::string &path, Value x) {
-  Value scale = param(path + ".weight", {config.width}, fill(1));
+Value LlamaBuilder::norm(const std::string &path, Value x, int64_t width) {
+  Value scale = param(path + ".weight", {width}, fill(1));
   return make<RmsNormOp>(path, x, scale, params.getF64FloatAttr(config.epsilon)).getY();
+}
+
+/// As a model multiplies: by a number of f32.
+Value LlamaBuilder::scaled(const std::string &path, Value x, double factor) {
+  if (factor == 1)
+    return x;
+  auto number = FloatAttr::get(f32, factor);
+  auto values = DenseElementsAttr::get(cast<RankedTensorType>(x.getType()), Attribute(number));
+  return make<MulOp>(path, x, ConstantOp::create(ops, ops.getUnknownLoc(), x.getType(), cast<ElementsAttr>(values)));
 }
 
 Value LlamaBuilder::linear(const std::string &path, Value x, int64_t inputs, int64_t outputs, bool bias) {
@@ -56,10 +68,14 @@ Value LlamaBuilder::attention(const std::string &path, Value x) {
   int64_t size = config.headSize, heads = config.heads;
   Value q = toHeads(path + ".q_proj", x, heads), k = toHeads(path + ".k_proj", x, config.keyHeads);
   Value v = toHeads(path + ".v_proj", x, config.keyHeads);
+  if (config.headNorms) {
+    q = norm(path + ".q_norm", q, size);
+    k = norm(path + ".k_norm", k, size);
+  }
   q = make<RopeOp>(path, q.getType(), q, cos, sin, UnitAttr());
   k = make<RopeOp>(path, k.getType(), k, cos, sin, UnitAttr());
   FloatAttr dropout = config.attentionDropout > 0 ? params.getF64FloatAttr(config.attentionDropout) : FloatAttr();
-  FloatAttr scale = params.getF64FloatAttr(1 / std::sqrt(static_cast<double>(size)));
+  FloatAttr scale = params.getF64FloatAttr(config.scoreFactor.value_or(1 / std::sqrt(static_cast<double>(size))));
   Value mixed = make<AttentionOp>(path, q, k, v, scale, params.getUnitAttr(), dropout).getResult();
   std::string output = path + ".o_proj";
   Value weight = param(output + ".weight", {config.width, heads, size}, normal(config.initializerRange),
@@ -108,18 +124,30 @@ void LlamaBuilder::build() {
   Value tokens = beginTrain({batch, sequence}, {batch, sequence, config.vocabulary});
   const std::string embedding = "model.embed_tokens";
   Value words = param(embedding + ".weight", {config.vocabulary, config.width}, normal(config.initializerRange));
-  Value x = make<EmbeddingOp>(embedding, type({batch, sequence, config.width}), tokens, words, Value());
+  Value x = make<EmbeddingOp>(embedding, type({batch, sequence, config.width}), tokens, words, Value(),
+                              config.paddingRow ? params.getI64IntegerAttr(*config.paddingRow) : IntegerAttr());
+  x = scaled("model", x, config.embeddingFactor);
   makeTables();
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     std::string path = "model.layers." + std::to_string(layer);
-    x = make<AddOp>(path, x, attention(path + ".self_attn", norm(path + ".input_layernorm", x)));
-    x = make<AddOp>(path, x, mlp(path + ".mlp", norm(path + ".post_attention_layernorm", x)));
+    auto addTo = [&](Value own, Value part) {
+      return make<AddOp>(path, own, scaled(path, part, config.residualFactor));
+    };
+    x = addTo(x, attention(path + ".self_attn", norm(path + ".input_layernorm", x)));
+    x = addTo(x, mlp(path + ".mlp", norm(path + ".post_attention_layernorm", x)));
   }
   x = norm("model.norm", x);
   Value head = config.tiedEmbeddings
                    ? read(embedding + ".weight")
                    : param("lm_head.weight", {config.vocabulary, config.width}, normal(config.initializerRange));
-  endTrain(make<EinsumOp>("lm_head", type({batch, sequence, config.vocabulary}), "bsk,vk->bsv", x, head));
+  Value logits = make<EinsumOp>("lm_head", type({batch, sequence, config.vocabulary}), "bsk,vk->bsv", x, head);
+  if (config.logitsDivisor != 1) {
+    auto divisor = DenseElementsAttr::get(cast<RankedTensorType>(logits.getType()),
+                                          Attribute(FloatAttr::get(f32, config.logitsDivisor)));
+    Value constant = ConstantOp::create(ops, ops.getUnknownLoc(), logits.getType(), cast<ElementsAttr>(divisor));
+    logits = make<DivOp>("", logits, constant);
+  }
+  endTrain(logits);
 }
 
 } // namespace

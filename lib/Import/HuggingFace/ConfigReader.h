@@ -26,6 +26,7 @@ public:
   void leave() { object = &root; }
 
   bool has(llvm::StringRef key) const { return find(key) != nullptr; }
+  bool isNull(llvm::StringRef key) const { return object->get(key) && object->get(key)->isNull(); }
   llvm::LogicalResult readSize(llvm::StringRef key, int64_t &value, int64_t least, int64_t most);
   llvm::LogicalResult readNumber(llvm::StringRef key, double &value, bool mayBeZero);
   llvm::LogicalResult readShare(llvm::StringRef key, double &value);

@@ -8,6 +8,7 @@
 #include "hyc/Import/HuggingFace/Llama.h"
 #include "hyc/Support/InputFile.h"
 #include "llvm/ADT/FunctionExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -75,10 +76,12 @@ static FailureOr<Architecture> readLlama(MLIRContext &context, StringRef text, S
 static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef text, StringRef path) {
   ConfigReader reader(context, path);
   std::string type;
-  if (failed(reader.parse(text)) || failed(reader.readString("model_type", type, {"gpt2", "llama", "qwen2"})))
+  SmallVector<StringRef> types{"gpt2"};
+  llvm::append_range(types, decoderTypes());
+  if (failed(reader.parse(text)) || failed(reader.readString("model_type", type, types)))
     return failure();
   if (type.empty())
-    return reader.error() << "has no \"model_type\", expected \"gpt2\" or \"llama\" or \"qwen2\"", failure();
+    return reader.error() << "has no \"model_type\", expected \"" << llvm::join(types, "\" or \"") << "\"", failure();
   if (reader.has("quantization_config"))
     return reader.wrong("quantization_config", "none: hyc starts from weights that are not quantized"), failure();
   return (type == "gpt2" ? readGpt2 : readLlama)(context, text, path);

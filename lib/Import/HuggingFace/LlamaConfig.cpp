@@ -1,5 +1,6 @@
-// config.json of a Llama or a Qwen2: keys, defaults and ranges.
+// config.json of a decoder of Llama's kind: keys, defaults and ranges.
 #include "ConfigReader.h"
+#include "DecoderFamilies.h"
 #include "hyc/Import/HuggingFace/Llama.h"
 
 using namespace mlir;
@@ -76,24 +77,70 @@ static LogicalResult checkShapes(ConfigReader &reader, LlamaConfig &config) {
   return success();
 }
 
+/// What only some families have keys for.
+static LogicalResult readOwnKeys(ConfigReader &reader, const DecoderFamily &family, LlamaConfig &config) {
+  bool bias = false, slides = family.window == DecoderFamily::Window::Unasked && !reader.isNull("sliding_window");
+  if (family.window != DecoderFamily::Window::None &&
+      failed(reader.readSize("sliding_window", config.window, 1, kMaxPositions)))
+    return failure();
+  if (family.window == DecoderFamily::Window::Asked && failed(reader.readBool("use_sliding_window", slides)))
+    return failure();
+  if (!slides)
+    config.window = 0;
+  if ((family.asksForBias && failed(reader.readBool("attention_bias", bias))) ||
+      (family.asksForMlpBias && failed(reader.readBool("mlp_bias", config.innerBias))))
+    return failure();
+  config.queryBias |= bias;
+  config.outputBias = bias;
+  if (!family.multipliers)
+    return success();
+  double scores = 1;
+  if (failed(reader.readNumber("embedding_multiplier", config.embeddingFactor, false)) ||
+      failed(reader.readNumber("residual_multiplier", config.residualFactor, false)) ||
+      failed(reader.readNumber("logits_scaling", config.logitsDivisor, false)) ||
+      failed(reader.readNumber("attention_multiplier", scores, false)))
+    return failure();
+  config.scoreFactor = scores;
+  return success();
+}
+
+static LogicalResult readPadding(ConfigReader &reader, LlamaConfig &config) {
+  int64_t row = 0;
+  if (!reader.has("pad_token_id"))
+    return success();
+  // Counted from the end where negative, as torch's embedding does.
+  if (failed(reader.readSize("pad_token_id", row, -config.vocabulary, config.vocabulary - 1)))
+    return failure();
+  config.paddingRow = row < 0 ? row + config.vocabulary : row;
+  return success();
+}
+
+SmallVector<StringRef> hyc::decoderTypes() {
+  SmallVector<StringRef> types;
+  for (const DecoderFamily &family : kDecoderFamilies)
+    types.push_back(family.type);
+  return types;
+}
+
 FailureOr<LlamaConfig> hyc::readLlamaConfig(MLIRContext &context, StringRef text, StringRef name) {
   ConfigReader reader(context, name);
   LlamaConfig config;
   std::string modelType;
-  if (failed(reader.parse(text)) || failed(reader.readString("model_type", modelType, {"llama", "qwen2"})))
+  if (failed(reader.parse(text)) || failed(reader.readString("model_type", modelType, decoderTypes())))
     return failure();
-  bool isQwen = modelType == "qwen2", slides = false;
-  if (isQwen) {
-    config.vocabulary = 151936;
-    config.inner = 22016;
-    config.positions = 32768;
-    config.window = 4096;
-    config.queryBias = true;
-  }
+  const DecoderFamily &family =
+      *llvm::find_if(kDecoderFamilies, [&](const DecoderFamily &each) { return each.type == modelType; });
+  config.vocabulary = family.vocabulary;
+  config.inner = family.inner;
+  config.positions = family.positions;
+  config.headSize = family.headSize;
+  config.window = family.windowSize;
+  config.queryBias = family.queryBias;
+  config.headNorms = family.headNorms;
   if (failed(reader.readSize("num_hidden_layers", config.layers, 1, kMaxLayers)) ||
       failed(reader.readSize("num_attention_heads", config.heads, 1, kMaxWidth)))
     return failure();
-  config.keyHeads = isQwen ? 32 : config.heads;
+  config.keyHeads = family.keyHeads ? family.keyHeads : config.heads;
   if (failed(reader.readSize("num_key_value_heads", config.keyHeads, 1, kMaxWidth)) ||
       failed(reader.readSize("head_dim", config.headSize, 1, kMaxWidth)) ||
       failed(reader.readSize("hidden_size", config.width, 1, kMaxWidth)) ||
@@ -106,19 +153,8 @@ FailureOr<LlamaConfig> hyc::readLlamaConfig(MLIRContext &context, StringRef text
       failed(reader.readNumber("initializer_range", config.initializerRange, /*mayBeZero=*/true)) ||
       failed(reader.readBool("tie_word_embeddings", config.tiedEmbeddings)) ||
       failed(reader.readShare("attention_dropout", config.attentionDropout)) || failed(readRope(reader, config)) ||
-      failed(readTensorPlan(reader, config)))
-    return failure();
-  // Each of the two knows some keys that the other leaves alone.
-  bool bias = false;
-  if (isQwen ? failed(reader.readBool("use_sliding_window", slides)) ||
-                   failed(reader.readSize("sliding_window", config.window, 1, kMaxPositions))
-             : failed(reader.readBool("attention_bias", bias)) || failed(reader.readBool("mlp_bias", config.innerBias)))
-    return failure();
-  config.queryBias |= bias;
-  config.outputBias = bias;
-  if (!slides)
-    config.window = 0;
-  if (failed(checkShapes(reader, config)))
+      failed(readTensorPlan(reader, config)) || failed(readPadding(reader, config)) ||
+      failed(readOwnKeys(reader, family, config)) || failed(checkShapes(reader, config)))
     return failure();
   return config;
 }

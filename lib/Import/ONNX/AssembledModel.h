@@ -23,6 +23,10 @@ inline constexpr llvm::StringLiteral kNextValue = "hyc.next_value";
 /// Attribute of BatchNormalization: whether the running average of the variance is that of the unbiased one, as in
 /// PyTorch. ONNX's own is not.
 inline constexpr llvm::StringLiteral kUnbiasedAverage = "hyc_unbiased_average";
+/// Attribute of Gather over a table's rows: the row that has no gradient.
+inline constexpr llvm::StringLiteral kPaddingRow = "hyc_padding_row";
+/// The operator, of a domain of hyc's own, that keeps the gradient from its operand.
+inline constexpr llvm::StringLiteral kStopGradient = "hyc:StopGradient";
 /// Metadata that says which module a node belongs to: a list, the path before the last.
 inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 

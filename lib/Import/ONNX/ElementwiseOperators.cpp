@@ -433,6 +433,13 @@ LogicalResult importDropout(NodeImport &node) {
   return node.finish(importer.ofValue(importer.emit<DropoutOp>(operand.getType(), operand, Value(), rate)));
 }
 
+/// hyc's own: constants and integers have no gradient.
+LogicalResult importStopGradient(NodeImport &node) {
+  if (node.input(0).constant || !isa<FloatType>(node.input(0).type.getElementType()))
+    return node.finish(node.input(0));
+  return node.finish(node.importer().ofValue(node.importer().emit<StopGradientOp>(node.value(0))));
+}
+
 LogicalResult importIdentity(NodeImport &node) { return node.finish(node.input(0)); }
 } // namespace
 
@@ -493,5 +500,6 @@ void hyc::onnx::addElementwiseOperators(OperatorTable &table) {
   table["Clip"] = {importClip, {tensor("input").orEmptyConstant(), one("min").optional(), one("max").optional()}};
   table["Gelu"] = {importGelu, real};
   table["Dropout"] = {importDropout, {tensor("data"), one("ratio").optional(), one("training_mode").optional()}};
+  table[kStopGradient] = {importStopGradient, {tensor("input").orEmpty()}};
   table["Identity"] = {importIdentity, {tensor("input").orEmpty()}};
 }

@@ -112,6 +112,13 @@ bool isProgression(const HostTensor &indices, int64_t &start, int64_t &step) {
   return step > 0;
 }
 
+bool contains(const HostTensor &indices, int64_t wanted) {
+  for (int64_t i = 0, e = indices.getNumElements(); i < e; ++i)
+    if (indices.atFlat(i).integer == wanted)
+      return true;
+  return false;
+}
+
 LogicalResult importGather(NodeImport &node) {
   Importer &importer = node.importer();
   Binding &data = node.input(0), &indices = node.input(1);
@@ -126,14 +133,19 @@ LogicalResult importGather(NodeImport &node) {
   llvm::append_range(shape, dataShape.drop_front(*axis + 1));
   if (!countElements(shape))
     return node.error() << "has a result of more elements than 63 bits can count";
+  Builder &builder = importer.getBuilder();
+  IntegerAttr padding;
+  if (int64_t row = node.getInt(kPaddingRow, -1); row >= 0)
+    padding = builder.getI64IntegerAttr(row);
   if (indices.constant) {
     std::optional<HostTensor> positions = normalizeIndices(node, *indices.constant, dataShape[*axis]);
     if (!positions)
       return failure();
     if (data.constant)
       return finishConstant(node, gatherConstant(*data.constant, *positions, *axis, shape));
+    const bool readsPadding = padding && contains(*positions, padding.getInt());
     int64_t start, step;
-    if (isProgression(*positions, start, step)) {
+    if (!readsPadding && isProgression(*positions, start, step)) {
       std::optional<Binding> part = importer.slice(data, *axis, start, positions->getNumElements(), step);
       return node.finish(importer.reshape(*part, shape));
     }
@@ -144,13 +156,13 @@ LogicalResult importGather(NodeImport &node) {
     if (*axis == 0 && dataShape.size() == 2)
       return node.finish(importer.ofValue(
           importer.emit<EmbeddingOp>(RankedTensorType::get(shape, data.type.getElementType()),
-                                     importer.materialise(normal), importer.materialise(data), Value())));
+                                     importer.materialise(normal), importer.materialise(data), Value(), padding)));
   } else if (*axis == 0 && dataShape.size() == 2 && isa<FloatType>(data.type.getElementType())) {
     Expansion e(node);
     Binding ids = e.cast(indices, importer.getBuilder().getI64Type());
     return e.finish(e.emit([&] {
       return importer.emit<EmbeddingOp>(RankedTensorType::get(shape, data.type.getElementType()),
-                                        importer.materialise(ids), node.value(0), Value());
+                                        importer.materialise(ids), node.value(0), Value(), padding);
     }));
   }
   return importRunningGather(node, *axis);

@@ -57,6 +57,71 @@ void outer(NodeTranslation &node) {
   node.finish(node.emit("Mul", {column, node.tensor("vec2")}));
 }
 
+/// beta · self + alpha · vec1 · vec2ᵀ
+void addedOuter(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  Name column = node.emit("Unsqueeze", {node.operand("vec1", type), node.constant({1})});
+  Name product = scaled(node, node.emit("Mul", {column, node.operand("vec2", type)}), node.number("alpha", 1));
+  double beta = node.number("beta", 1);
+  node.finish(beta == 0 ? product : node.emit("Add", {scaled(node, node.operand("self", type), beta), product}));
+}
+
+/// As many letters as dimensions, from `first` on.
+std::string letters(char first, int64_t count) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i)
+    text += static_cast<char>(first + i);
+  return text;
+}
+
+/// Every row of the one with every row of the other.
+void inner(NodeTranslation &node) {
+  int64_t own = node.tensorRank("self"), others = node.tensorRank("other");
+  if (own == 0 || others == 0) {
+    node.finish(node.emit("Mul", {node.tensor("self"), node.tensor("other")}));
+    return;
+  }
+  if (own > 12 || others > 12) {
+    node.error() << "multiplies tensors of more than 12 dimensions, which hyc does not read";
+    return;
+  }
+  std::string a = letters('a', own - 1), b = letters('m', others - 1);
+  std::string equation = a + "z," + b + "z->" + a + b;
+  node.finish(node.emit("Einsum", {node.tensor("self"), node.tensor("other")}, {{}, {}, {}, {{"equation", equation}}}));
+}
+
+/// input1 · weight[o] · input2, for each o, and the bias.
+void bilinear(NodeTranslation &node) {
+  int64_t lead = node.tensorRank("input1") - 1;
+  if (lead < 0 || lead > 12) {
+    if (!node.failed())
+      node.error() << "multiplies tensors of " << lead + 1 << " dimensions, expected 1 to 13";
+    return;
+  }
+  std::string samples = letters('a', lead);
+  auto product = [&](const Name &lhs, const Name &rhs, const std::string &equation) {
+    return node.emit("Einsum", {lhs, rhs}, {{}, {}, {}, {{"equation", equation}}});
+  };
+  Name half = product(node.tensor("input1"), node.tensor("weight"), samples + "x,oxy->" + samples + "oy");
+  Name result = product(half, node.tensor("input2"), samples + "oy," + samples + "y->" + samples + "o");
+  node.finish(node.has("bias") ? node.emit("Add", {result, node.tensor("bias")}) : result);
+}
+
+/// What the directions of two tensors have in common along a dimension; lengths count as no less than eps.
+void cosineSimilarity(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  int64_t rank = std::max(node.tensorRank("x1"), node.tensorRank("x2"));
+  int64_t dim = node.integer("dim", 1);
+  Name a = node.operand("x1", type), b = node.operand("x2", type);
+  auto sum = [&](const Name &lhs, const Name &rhs) {
+    return node.emit("ReduceSum", {node.emit("Mul", {lhs, rhs}), node.constant({dim < 0 ? dim : dim - rank})},
+                     {{{"keepdims", 0}}});
+  };
+  Name least = node.constant(type, node.number("eps", 1e-8));
+  auto length = [&](const Name &value) { return node.emit("Max", {node.emit("Sqrt", {sum(value, value)}), least}); };
+  node.finish(node.emit("Div", {sum(a, b), node.emit("Mul", {length(a), length(b)})}));
+}
+
 void softmax(NodeTranslation &node) {
   int64_t dim = node.dimension("dim", node.tensorRank("self"));
   node.finish(node.emit("Softmax", {node.operand("self", node.resultMeta().type)}, {{{"axis", dim}}}));
@@ -102,10 +167,6 @@ Name repeatHeads(NodeTranslation &node, const char *argument, int64_t heads) {
 
 /// softmax(scale · query · keyᵀ, masked) · value, over the last two dimensions.
 void attention(NodeTranslation &node) {
-  if (node.number("dropout_p", 0) != 0) {
-    node.error() << "drops probabilities at random; export the model in eval mode or with dropout 0";
-    return;
-  }
   ScalarType type = node.resultMeta().type;
   int64_t rank = node.tensorRank("query");
   std::vector<int64_t> order;
@@ -128,6 +189,8 @@ void attention(NodeTranslation &node) {
     scores = node.emit("Where", {mask, scores, node.constant(type, -INFINITY)});
   }
   Name weights = node.emit("Softmax", {scores}, {{{"axis", -1}}});
+  if (double rate = node.number("dropout_p", 0); rate != 0)
+    weights = node.emit("Dropout", {weights, node.constant(ScalarType::F32, rate), node.constant(ScalarType::Bool, 1)});
   node.finish(node.emit("MatMul", {weights, value}));
 }
 } // namespace
@@ -144,6 +207,10 @@ void hyc::torchexport::addContraction(TranslationTable &table) {
   table["aten.mv.default"] = productWith<kVec>;
   table["aten.dot.default"] = productWith<kTensor>;
   table["aten.outer.default"] = outer;
+  table["aten.addr.default"] = addedOuter;
+  table["aten.inner.default"] = inner;
+  table["aten.bilinear.default"] = bilinear;
+  table["aten.cosine_similarity.default"] = cosineSimilarity;
   table["aten.softmax.int"] = softmax;
   table["aten._softmax.default"] = softmax;
   table["aten.layer_norm.default"] = layerNorm;

@@ -151,6 +151,13 @@ template <int Dims> void averagePool(NodeTranslation &node) {
     return;
   }
   attributes.integers.push_back({"count_include_pad", isDivided || node.boolean("count_include_pad", true)});
+  // A window that is larger than what is there is as large as that, where it may reach beyond (ceil_mode).
+  for (int64_t dim = 0; dim < Dims && node.boolean("ceil_mode", false); ++dim) {
+    const Size &size = node.metaOf("self").sizes[node.tensorRank("self") - Dims + dim];
+    int64_t &kernel = attributes.lists[0].second[dim];
+    if (size.value && attributes.lists[2].second[dim] == 0)
+      kernel = std::min(kernel, std::max<int64_t>(*size.value, 1));
+  }
   Name result = node.emit("AveragePool", {asSamples(node, "self", isAlone)}, attributes);
   if (isDivided) {
     double elements = 1;
@@ -162,16 +169,50 @@ template <int Dims> void averagePool(NodeTranslation &node) {
   finishSamples(node, result, isAlone);
 }
 
-/// Windows of equal size, of which there are as many as the result has elements.
+/// The mean over parts of one dimension, which overlap by less than an element where their number is no divisor: a
+/// product with a matrix of shares.
+Name partMeans(NodeTranslation &node, const Name &value, int64_t rank, int64_t dim, int64_t whole, int64_t parts) {
+  std::vector<int64_t> belongs(whole * parts, 0), counts;
+  for (int64_t part = 0; part < parts; ++part) {
+    int64_t begin = part * whole / parts, end = ((part + 1) * whole + parts - 1) / parts;
+    counts.push_back(end - begin);
+    for (int64_t at = begin; at < end; ++at)
+      belongs[at * parts + part] = 1;
+  }
+  ScalarType type = node.resultMeta().type;
+  Name matrix = node.cast(node.emit("Reshape", {node.constant(belongs), node.constant({whole, parts})}), type);
+  Name shares = node.emit("Div", {matrix, node.cast(node.constant(counts), type)});
+  std::vector<int64_t> order;
+  for (int64_t each = 0; each < rank; ++each)
+    order.push_back(each == dim ? rank - 1 : each == rank - 1 ? dim : each);
+  auto turned = [&](const Name &own) { return node.emit("Transpose", {own}, {{}, {}, {{"perm", order}}}); };
+  return turned(node.emit("MatMul", {turned(value), shares}));
+}
+
+constexpr int64_t kMostShares = int64_t(1) << 16; // numbers of such a matrix
+
+void averageParts(NodeTranslation &node, const std::vector<int64_t> &sizes) {
+  int64_t rank = node.tensorRank("self");
+  Name value = node.tensor("self");
+  for (size_t i = 0; i < sizes.size() && !node.failed(); ++i) {
+    int64_t dim = rank - static_cast<int64_t>(sizes.size()) + static_cast<int64_t>(i), whole = node.sizeOf("self", dim);
+    if (sizes[i] < 1 || whole < 1 || sizes[i] > kMostShares || whole > kMostShares / sizes[i]) {
+      node.error() << "averages " << whole << " elements to " << sizes[i]
+                   << ", expected at least 1 and a product of at most " << kMostShares;
+      return;
+    }
+    value = partMeans(node, value, rank, dim, whole, sizes[i]);
+  }
+  node.finish(value);
+}
+
+/// Windows of equal size, of which there are as many as the result has elements; else parts.
 template <int Dims> void adaptiveAveragePool(NodeTranslation &node) {
   std::vector<int64_t> sizes = perDimension(node, "output_size", Dims, 1), window;
   for (size_t dim = 0; dim < sizes.size() && !node.failed(); ++dim) {
     int64_t whole = node.sizeOf("self", node.tensorRank("self") - Dims + static_cast<int64_t>(dim));
-    if (sizes[dim] < 1 || whole % sizes[dim] != 0) {
-      node.error() << "averages " << whole << " elements to " << sizes[dim]
-                   << " by windows of different sizes, which hyc does not read; expected a divisor";
-      return;
-    }
+    if (sizes[dim] < 1 || whole % sizes[dim] != 0)
+      return averageParts(node, sizes);
     window.push_back(whole / sizes[dim]);
   }
   if (node.failed())

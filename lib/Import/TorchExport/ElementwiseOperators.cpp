@@ -198,6 +198,30 @@ void expm1(NodeTranslation &node) {
   node.finish(node.emit("Where", {isSmall, exact, node.emit(Sub, {power, one})}));
 }
 
+/// The inverse of erf by two polynomials in -log(1 - x²) (Giles, Approximating the erfinv function, single precision).
+void inverseErf(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  auto number = [&](double value) { return node.constant(type, value); };
+  Name self = node.operand("self", type), one = number(1);
+  Name product = node.emit(Mul, {node.emit(Sub, {one, self}), node.emit(Add, {one, self})});
+  Name w = node.emit(Neg, {node.emit(Log, {product})});
+  auto polynomial = [&](const Name &at, std::initializer_list<double> coefficients) {
+    Name sum;
+    for (double coefficient : coefficients)
+      sum = sum.empty() ? number(coefficient) : node.emit(Add, {node.emit(Mul, {sum, at}), number(coefficient)});
+    return sum;
+  };
+  Name isNear = node.emit(Less, {w, number(5)});
+  // Each side of the boundary sees numbers of its own range alone, so that neither's slope is infinite.
+  Name nearBy = node.emit(Sub, {node.emit("Where", {isNear, w, number(0)}), number(2.5)});
+  Name farOff = node.emit(Sub, {node.emit(Sqrt, {node.emit("Where", {isNear, number(5), w})}), number(3)});
+  Name near = polynomial(nearBy, {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+                                  -0.00125372503, -0.00417768164, 0.246640727, 1.50140941});
+  Name far = polynomial(farOff, {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+                                 -0.0076224613, 0.00943887047, 1.00167406, 2.83297682});
+  node.finish(node.emit(Mul, {node.emit("Where", {isNear, near, far}), self}));
+}
+
 void powerOfTwo(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
   node.finish(node.emit(Pow, {node.constant(type, 2), node.operand("self", type)}));
@@ -308,10 +332,11 @@ void keep(NodeTranslation &node) { node.finish(node.tensor("self")); }
 void drop(NodeTranslation &node) {}
 
 void dropout(NodeTranslation &node) {
-  if (node.boolean("train", false) && node.number("p", 0.5) != 0)
-    node.error() << "drops values at random; export the model in eval mode or with dropout 0";
-  else
-    node.finish(node.tensor(node.has("input") ? "input" : "self")); // the latter where it writes in place
+  Name value = node.tensor(node.has("input") ? "input" : "self"); // the latter where it writes in place
+  const double rate = node.number("p", 0.5);
+  if (node.boolean("train", false) && rate != 0)
+    value = node.emit("Dropout", {value, node.constant(ScalarType::F32, rate), node.constant(ScalarType::Bool, 1)});
+  node.finish(value);
 }
 } // namespace
 
@@ -376,6 +401,7 @@ static void addUnary(TranslationTable &table) {
   table["aten.log1p.default"] = log1p;
   table["aten.expm1.default"] = expm1;
   table["aten.exp2.default"] = powerOfTwo;
+  table["aten.erfinv.default"] = inverseErf;
   table["aten.tan.default"] = unary<Tan>;
   table["aten.asin.default"] = unary<Asin>;
   table["aten.acos.default"] = unary<Acos>;
@@ -423,6 +449,8 @@ void hyc::torchexport::addElementwise(TranslationTable &table) {
   table["aten.logical_and.default"] = logical<And>;
   table["aten.logical_or.default"] = logical<Or>;
   table["aten.clamp.default"] = clamp;
+  table["aten.clip.default"] = clamp;
+  table["aten.clip.Tensor"] = clamp;
   for (const char *overload : {"self", "Scalar", "ScalarOther", "ScalarSelf"})
     table[std::string("aten.where.") + overload] = where;
   for (const char *name : {"to.dtype", "to.dtype_layout", "to.device", "to.other", "_to_copy.default"})
@@ -435,4 +463,5 @@ void hyc::torchexport::addElementwise(TranslationTable &table) {
     table[std::string("aten.") + name] = drop;
   table["aten.copy.default"] = copy;
   table["aten.dropout.default"] = dropout;
+  table["aten.native_dropout.default"] = dropout; // result 1, the mask, is for torch's own backward
 }

@@ -71,12 +71,12 @@ void gather(NodeTranslation &node) {
   node.finish(node.emit("GatherND", {node.tensor("self"), node.emit("Concat", columns, {{{"axis", -1}}})}));
 }
 
-/// By integers of torch's embedding; padding_idx only concerns its gradient.
+/// By integers of torch's embedding. The padding row is read as any other, and has no gradient.
 void embedding(NodeTranslation &node) {
-  if (node.integer("padding_idx", -1) >= 0)
-    node.error() << "has a padding_idx, whose row torch never updates; export the embedding without it";
-  else
-    node.finish(node.emit("Gather", {node.tensor("weight"), node.tensor("indices")}, {{{"axis", 0}}}));
+  Attributes attributes{{{"axis", 0}}};
+  if (int64_t padding = node.integer("padding_idx", -1); padding >= 0)
+    attributes.integers.push_back({hyc::onnx::kPaddingRow, padding});
+  node.finish(node.emit("Gather", {node.tensor("weight"), node.tensor("indices")}, attributes));
 }
 
 void selectByIndex(NodeTranslation &node) {
@@ -171,9 +171,13 @@ void put(NodeTranslation &node) {
 //===----------------------------------------------------------------------===//
 
 /// The values and the positions of `count` elements of a dimension in order.
-std::vector<Name> ordered(NodeTranslation &node, int64_t dim, int64_t count, bool largest) {
-  return node.emitAll("TopK", {node.tensor("self"), node.constant({count})},
-                      {{{"axis", dim}, {"largest", largest}, {"sorted", 1}}}, 2);
+std::vector<Name> ordered(NodeTranslation &node, int64_t dim, const Name &count, bool largest) {
+  return node.emitAll("TopK", {node.tensor("self"), count}, {{{"axis", dim}, {"largest", largest}, {"sorted", 1}}}, 2);
+}
+
+/// As many as a dimension has, which may be of the batch.
+Name wholeSize(NodeTranslation &node, int64_t dim) {
+  return node.emit("Slice", {shapeOf(node, node.tensor("self")), node.constant({dim}), node.constant({dim + 1})});
 }
 
 /// Of a scalar there is one.
@@ -189,7 +193,7 @@ void topK(NodeTranslation &node) {
   if (finishScalar(node))
     return;
   int64_t dim = node.dimension("dim", node.tensorRank("self"), -1);
-  std::vector<Name> results = ordered(node, dim, node.integer("k"), node.boolean("largest", true));
+  std::vector<Name> results = ordered(node, dim, node.constant({node.integer("k")}), node.boolean("largest", true));
   node.finish(results[0]);
   node.finish(results[1], 1);
 }
@@ -198,7 +202,7 @@ void sort(NodeTranslation &node) {
   if (finishScalar(node))
     return;
   int64_t dim = node.dimension("dim", node.tensorRank("self"), -1);
-  std::vector<Name> results = ordered(node, dim, node.sizeOf("self", dim), node.boolean("descending", false));
+  std::vector<Name> results = ordered(node, dim, wholeSize(node, dim), node.boolean("descending", false));
   node.finish(results[0]);
   node.finish(results[1], 1);
 }
@@ -209,7 +213,7 @@ void argsort(NodeTranslation &node) {
     return;
   }
   int64_t dim = node.dimension("dim", node.tensorRank("self"), -1);
-  node.finish(ordered(node, dim, node.sizeOf("self", dim), node.boolean("descending", false))[1]);
+  node.finish(ordered(node, dim, wholeSize(node, dim), node.boolean("descending", false))[1]);
 }
 } // namespace
 

@@ -49,7 +49,7 @@ Name NodeTranslation::tensor(StringRef name) {
   if ((argument->kind == "as_tensor" || argument->kind == "as_optional_tensor") && !value.empty())
     return owner.nameOf(node.nameOf(value));
   if (argument->kind == "as_sym_int" && argument->value->get("as_name"))
-    return argument->value->get("as_name")->getString().value_or("").str();
+    return owner.nameOf(node.nameOf(argument->value->get("as_name")->getString().value_or("")));
   if (!hasFailed)
     error() << "has the argument '" << name << "' of kind " << argument->kind << ", expected a tensor";
   return "";
@@ -76,9 +76,7 @@ std::vector<Name> NodeTranslation::joinedTensors(StringRef name) {
   const Argument *argument = find(name);
   for (size_t i = 0; i < all.size() && !hasFailed; ++i) {
     auto meta = owner.program.values.find(node.nameOf(tensorNameOf((*argument->value->getArray())[i])));
-    bool isNothing =
-        meta != owner.program.values.end() && meta->second.sizes.size() == 1 && meta->second.sizes.front().value == 0;
-    if (!isNothing)
+    if (meta == owner.program.values.end() || !meta->second.isEmpty())
       kept.push_back(all[i]);
   }
   return kept.empty() ? all : kept;
@@ -180,7 +178,7 @@ std::string NodeTranslation::text(StringRef name, StringRef otherwise) {
 Name NodeTranslation::sizeElement(const JsonValue &element, int64_t open) {
   const JsonValue *inner = element.get("as_int"), *symbol = element.get("as_name");
   if (symbol && symbol->getString())
-    return emit("Reshape", {symbol->getString()->str(), constant(ArrayRef<int64_t>{1})});
+    return emit("Reshape", {owner.nameOf(node.nameOf(*symbol->getString())), constant(ArrayRef<int64_t>{1})});
   std::optional<int64_t> number = (inner ? *inner : element).getInteger();
   if (!number && !hasFailed)
     error() << "has a size that is neither a number nor a symbol";
@@ -344,7 +342,12 @@ Name NodeTranslation::operand(StringRef name, ScalarType type) {
 onnxfile::Node &NodeTranslation::add(StringRef type, const std::vector<Name> &inputs, const Attributes &attributes) {
   enum { kFloat = 1, kInt = 2, kString = 3, kInts = 7 };
   onnxfile::Node &made = *owner.graph().add_node();
-  made.set_op_type(type.str());
+  if (auto [domain, own] = type.split(':'); own.empty()) {
+    made.set_op_type(type.str());
+  } else { // of hyc's own domain
+    made.set_domain(domain.str());
+    made.set_op_type(own.str());
+  }
   made.set_name(node.name);
   for (const Name &input : inputs)
     made.add_input(input);
@@ -369,7 +372,7 @@ onnxfile::Node &NodeTranslation::add(StringRef type, const std::vector<Name> &in
 }
 
 Name NodeTranslation::emit(StringRef type, std::vector<Name> inputs, const Attributes &attributes) {
-  Name name = node.name + ":" + std::to_string(made++);
+  Name name = node.name + suffix + ":" + std::to_string(made++);
   add(type, inputs, attributes).add_output(name);
   return name;
 }
@@ -393,7 +396,8 @@ void NodeTranslation::emitResults(StringRef type, std::vector<Name> inputs, cons
 
 void NodeTranslation::finish(const Name &value, size_t index) {
   if (index < node.results.size())
-    add("Identity", {value}, {}).add_output(node.results[index]);
+    add(owner.stops[owner.current] ? StringRef(onnx::kStopGradient) : StringRef("Identity"), {value}, {})
+        .add_output(node.results[index] + suffix);
 }
 
 /// A tensor attribute called `value` with one element.
@@ -421,7 +425,7 @@ void NodeTranslation::write(StringRef argument, const Name &value) {
             << "; export the program after .run_decompositions({}), which writes nothing in place";
     return;
   }
-  owner.written[owner.canonical(written)] = value;
+  hasFailed |= !owner.store(written, value);
 }
 
 void NodeTranslation::writeResult() {
@@ -430,7 +434,7 @@ void NodeTranslation::writeResult() {
 }
 
 Name NodeTranslation::constant(ScalarType type, double value) {
-  Name name = node.name + ":" + std::to_string(made++);
+  Name name = node.name + suffix + ":" + std::to_string(made++);
   onnxfile::Node &made = add("Constant", {}, {});
   setValue(made, type, {}, value);
   made.add_output(name);
@@ -446,7 +450,7 @@ Name NodeTranslation::cast(const Name &value, ScalarType type) {
 }
 
 Name NodeTranslation::filled(ScalarType type, const Name &shape, double value) {
-  Name name = node.name + ":" + std::to_string(made++);
+  Name name = node.name + suffix + ":" + std::to_string(made++);
   onnxfile::Node &made = add("ConstantOfShape", {shape}, {});
   setValue(made, type, {1}, value);
   made.add_output(name);

@@ -5,6 +5,7 @@
 
 #include "Archive.h"
 #include "hyc/Support/LocatedJson.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -32,6 +33,10 @@ struct TensorMeta {
   ScalarType type = ScalarType::F32;
   std::vector<Size> sizes, strides;
   int64_t offset = 0; ///< in elements, into its storage
+
+  bool isEmpty() const {
+    return llvm::any_of(sizes, [](const Size &size) { return size.value == 0; });
+  }
 };
 
 /// One argument: exactly one of the schema's union, by its key ("as_tensor", "as_sym_ints", …).

@@ -301,8 +301,12 @@ Error ProgramReader::readOutputs(const JsonValue &signature, const JsonValue &mo
   bool named = names.size() == found.size() && llvm::all_of(names, [&](const std::string &name) {
                  return !name.empty() && distinct.insert(name).second;
                });
-  for (auto [index, name] : llvm::enumerate(found))
-    program.outputs.push_back({name, named ? names[index] : name});
+  llvm::StringMap<int> times; // that one value is given
+  for (auto [index, name] : llvm::enumerate(found)) {
+    int before = times[name]++;
+    std::string own = before == 0 ? name : name + "." + std::to_string(before + 1);
+    program.outputs.push_back({name, named ? names[index] : own});
+  }
   return found.empty() ? fail("the model has no output that is a tensor") : Error::success();
 }
 
@@ -386,9 +390,10 @@ Error ProgramReader::inlineGraph(const Node &call, int depth) {
       call.arguments[2].value->getBool().value_or(true))
     return refuse("computes in another type than it is written in; export the model outside of autocast");
   auto names = std::make_shared<NameMap>();
-  if (const JsonValue *values = graph->get("tensor_values"); values && values->getObject())
-    for (const JsonValue::Member &member : *values->getObject())
-      (*names)[member.key] = call.name + "/" + member.key;
+  for (const char *kind : {"tensor_values", "sym_int_values"})
+    if (const JsonValue *values = graph->get(kind); values && values->getObject())
+      for (const JsonValue::Member &member : *values->getObject())
+        (*names)[member.key] = call.name + "/" + member.key;
   ArrayRef<Argument> operands = ArrayRef(call.arguments).drop_front(argument - call.arguments.begin() + 1);
   const std::vector<JsonValue> &inputs = arrayOf(*graph, "inputs"), &outputs = arrayOf(*graph, "outputs");
   if (operands.size() != inputs.size() || outputs.size() != call.results.size())
@@ -400,8 +405,12 @@ Error ProgramReader::inlineGraph(const Node &call, int depth) {
   };
   for (auto [operand, input] : llvm::zip_equal(operands, inputs)) {
     StringRef inner = nameIn(input), outer = operand.kind == "as_tensor" ? textOf(*operand.value, "name") : StringRef();
+    if (const JsonValue *size = input.get("as_sym_int"); size && operand.kind == "as_sym_int") {
+      inner = textOf(*size, "as_name");
+      outer = textOf(*operand.value, "as_name");
+    }
     if (inner.empty() || outer.empty())
-      return refuse("gives its graph something other than tensors");
+      return refuse("gives its graph something other than tensors and computed sizes");
     (*names)[inner] = call.nameOf(outer);
   }
   bool before = keepsGradient;
@@ -409,14 +418,13 @@ Error ProgramReader::inlineGraph(const Node &call, int depth) {
     keepsGradient = !call.arguments.front().value->getBool().value_or(true);
   if (Error error = readNodes(*graph, names, depth + 1))
     return error;
-  bool inside = std::exchange(keepsGradient, before);
+  keepsGradient = before;
   for (auto [index, output] : llvm::enumerate(outputs)) {
     Node alias;
     alias.name = call.name + "/" + std::to_string(index);
     alias.target = "aten.alias.default";
     alias.scope = call.scope;
     alias.inGraph = names;
-    alias.keepsGradient = inside;
     alias.results = {call.results[index]};
     if (nameIn(output).empty())
       return refuse("takes something other than tensors from its graph");

@@ -50,6 +50,11 @@ const TranslationTable &hyc::torchexport::allTranslations() {
     addConvolution(result);
     addResize(result);
     addNormalization(result);
+    addLoss(result);
+    addExperts(result);
+    addWindow(result);
+    addScatter(result);
+    addJoin(result);
     return result;
   }();
   return table;
@@ -68,7 +73,7 @@ std::optional<std::string> hyc::torchexport::withoutWriting(StringRef target) {
 }
 
 /// The translation of an operator, or of the one whose result it writes into its operand.
-static Translation findAnyTranslation(StringRef target) {
+Translation hyc::torchexport::findAnyTranslation(StringRef target) {
   if (Translation own = findTranslation(target))
     return own;
   std::optional<std::string> pure = withoutWriting(target);
@@ -123,9 +128,16 @@ void Translator::findLiveNodes() {
     const Node &node = program.nodes[index];
     isLive[index] = hasEffect(node) ||
                     llvm::any_of(node.results, [&](const std::string &result) { return wanted.contains(result); });
+    const bool joins =
+        StringRef(node.target).starts_with("aten.cat.") || StringRef(node.target).starts_with("aten.concat");
     if (isLive[index])
       for (const Argument &argument : node.arguments)
-        forEachText(*argument.value, [&](StringRef text) { wanted.insert(node.nameOf(text)); });
+        forEachText(*argument.value, [&](StringRef text) {
+          auto meta = program.values.find(node.nameOf(text));
+          // What has no elements adds nothing to what it is joined to.
+          if (!joins || meta == program.values.end() || !meta->second.isEmpty())
+            wanted.insert(node.nameOf(text));
+        });
   }
 }
 
@@ -194,72 +206,8 @@ void Translator::addOutputs() {
 }
 
 //===----------------------------------------------------------------------===//
-// Writing in place
+// What a program does besides
 //===----------------------------------------------------------------------===//
-
-/// Whether an operator's result may be its first operand's memory under another shape.
-static bool isView(StringRef target) {
-  static const llvm::StringSet<> views = {
-      "view",  "_unsafe_view", "reshape", "flatten", "expand", "unsqueeze", "squeeze", "transpose",
-      "t",     "permute",      "slice",   "select",  "alias",  "detach",    "split",   "split_with_sizes",
-      "chunk", "contiguous",   "to",      "narrow",  "dropout"};
-  target.consume_front("aten.");
-  return views.contains(target.split('.').first);
-}
-
-/// The tensors that an argument names, as the program calls them.
-static void forEachTensor(const Node &node, const Argument &argument, llvm::function_ref<void(StringRef)> visit) {
-  auto visitOne = [&](const JsonValue &value) {
-    const JsonValue *tensor = value.get("as_tensor");
-    const JsonValue *name = (tensor ? *tensor : value).get("name");
-    if (name && name->getString())
-      visit(node.nameOf(*name->getString()));
-  };
-  if (const std::vector<JsonValue> *list = argument.value->getArray())
-    llvm::for_each(*list, visitOne);
-  else
-    visitOne(*argument.value);
-}
-
-void Translator::findStorage() {
-  for (const auto &tensor : program.tensorOf)
-    sameAs[tensor.getKey()] = "#" + std::to_string(tensor.getValue());
-  for (auto [index, node] : llvm::enumerate(program.nodes)) {
-    for (const Argument &argument : node.arguments)
-      forEachTensor(node, argument, [&, index = index](StringRef value) { lastUse[canonical(value)] = index; });
-    bool writes = withoutWriting(node.target).has_value();
-    if (node.arguments.empty() || !(writes || isView(node.target)))
-      continue;
-    std::string first;
-    forEachTensor(node, node.arguments.front(), [&](StringRef value) { first = canonical(value).str(); });
-    for (const std::string &result : node.results)
-      if (writes)
-        sameAs[result] = first;
-      else
-        storageOf[result] = storageOf.count(first) ? storageOf[first] : first;
-  }
-  for (const auto &[value, name] : program.outputs)
-    lastUse[canonical(value)] = program.nodes.size();
-}
-
-std::string Translator::objectionToWriting(StringRef value) const {
-  auto tensor = program.tensorOf.find(value);
-  if (tensor != program.tensorOf.end() && program.tensors[tensor->second].isParameter)
-    return "the parameter \"" + program.tensors[tensor->second].name + "\"";
-  StringRef own = canonical(value);
-  auto shown = storageOf.find(own);
-  StringRef storage = shown == storageOf.end() ? own : StringRef(shown->second);
-  auto isUsedLater = [&](StringRef other) {
-    auto use = lastUse.find(other);
-    return other != own && (other.starts_with("#") || (use != lastUse.end() && use->second > current));
-  };
-  if (isUsedLater(storage))
-    return "a view of what is used later as well";
-  for (const auto &view : storageOf)
-    if (view.second == storage && isUsedLater(view.getKey()))
-      return "a tensor of which \"" + view.getKey().str() + "\" is a view that is used later";
-  return "";
-}
 
 /// Tells the importer which tensors the model replaces, and by what.
 void Translator::markMutations() {
@@ -280,40 +228,32 @@ void Translator::markMutations() {
   }
 }
 
-/// A value that is detached counts as a constant for PyTorch's gradient, but not for hyc's: where it lies between a
-/// parameter and an output, the model would train otherwise.
-llvm::LogicalResult Translator::checkGradients() {
-  llvm::StringSet<> trained, wanted;
+/// Which nodes keep the gradient from a parameter: those that detach what depends on one, or are called on it where no
+/// gradient is taken. What they give counts as constant, so that what follows them keeps nothing more.
+llvm::LogicalResult Translator::findStops() {
+  llvm::StringSet<> trained;
   for (const auto &tensor : program.tensorOf)
     if (program.tensors[tensor.getValue()].isParameter)
       trained.insert(canonical(tensor.getKey()));
-  for (const auto &[value, name] : program.outputs)
-    wanted.insert(canonical(value));
-  auto takes = [&](const Node &node, const llvm::StringSet<> &values) {
+  const Node *nodeAt = nullptr;
+  auto takes = [&](const Argument &argument) {
     bool found = false;
-    for (const Argument &argument : node.arguments)
-      forEachTensor(node, argument, [&](StringRef value) { found |= values.contains(canonical(value)); });
+    forEachTensor(*nodeAt, argument, [&](StringRef value) { found |= trained.contains(canonical(value)); });
     return found;
   };
-  std::vector<const Node *> detached; // of what depends on a parameter
-  for (const Node &node : program.nodes)
-    if (takes(node, trained)) {
-      if (StringRef(node.target).starts_with("aten.detach") || node.keepsGradient)
-        detached.push_back(&node);
+  stops.assign(program.nodes.size(), false);
+  for (auto [index, node] : llvm::enumerate(program.nodes)) {
+    nodeAt = &node;
+    if (!llvm::any_of(node.arguments, takes))
+      continue;
+    stops[index] = node.keepsGradient || StringRef(node.target).starts_with("aten.detach");
+    if (node.keepsGradient && withoutWriting(node.target) && takes(node.arguments.front()))
+      return emitError(loc) << "node \"" << node.name << "\" (" << node.target
+                            << "), called in torch.no_grad(), writes into what depends on a parameter, whose gradient "
+                               "then passes by it; compute a new tensor instead";
+    if (!stops[index])
       for (const std::string &result : node.results)
         trained.insert(canonical(result));
-    }
-  for (const Node &node : llvm::reverse(program.nodes)) {
-    bool isWanted = llvm::any_of(node.results, [&](const std::string &r) { return wanted.contains(canonical(r)); });
-    if (isWanted && llvm::is_contained(detached, &node))
-      return emitError(loc)
-             << "node \"" << node.name << "\" (" << node.target << ")"
-             << (node.keepsGradient ? ", called in torch.no_grad()," : "")
-             << " keeps the gradient from a parameter, which hyc does not; freeze what it depends on, or "
-                "export the model without it";
-    if (isWanted)
-      for (const Argument &argument : node.arguments)
-        forEachTensor(node, argument, [&](StringRef value) { wanted.insert(canonical(value)); });
   }
   return llvm::success();
 }
@@ -328,7 +268,7 @@ llvm::FailureOr<onnx::AssembledModel> Translator::run() {
   if (llvm::failed(addInputs()))
     return llvm::failure();
   findStorage();
-  if (llvm::failed(checkGradients()))
+  if (llvm::failed(findStops()))
     return llvm::failure();
   for (; current < program.nodes.size(); ++current) {
     const Node &node = program.nodes[current];

@@ -8,6 +8,8 @@
 #include "lib/Import/ONNX/AssembledModel.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/LogicalResult.h"
 
 namespace hyc::torchexport {
@@ -36,8 +38,13 @@ private:
   void findStorage();
   /// What is wrong with writing into a value at the present node; empty if its users can be told from those of others.
   std::string objectionToWriting(llvm::StringRef value) const;
+  /// Makes `now` what a value is from here on, and with it what it is a view of and what views there are of that.
+  bool store(llvm::StringRef value, const std::string &now);
+  bool storeInBase(llvm::StringRef view, const std::string &now);
+  bool renewViews(llvm::StringRef base, llvm::StringRef but);
+  bool isWanted(llvm::StringRef value) const;
   void markMutations();
-  llvm::LogicalResult checkGradients();
+  llvm::LogicalResult findStops();
 
   mlir::Location loc;
   const Program &program;
@@ -50,11 +57,17 @@ private:
 
   // All by canonical names.
   llvm::StringMap<std::string> sameAs;
-  llvm::StringMap<std::string> written;   ///< what a value has become
-  llvm::StringMap<std::string> storageOf; ///< the value whose memory a view shows
-  llvm::StringMap<size_t> lastUse;        ///< the node that asks for a value last
-  size_t current = 0;                     ///< the node being translated
-  std::vector<bool> isLive;               ///< by node: whether an output or a write depends on it
+  llvm::StringMap<std::string> written; ///< what a value has become
+  struct View {
+    size_t node;
+    std::string base; ///< what it is a view of
+  };
+  llvm::MapVector<llvm::StringRef, View> viewOf; ///< in the program's order
+  size_t renewals = 0;
+  llvm::StringMap<size_t> lastUse; ///< the node that asks for a value last
+  std::vector<bool> stops;         ///< by node: whether its results have no gradient, though operands do
+  size_t current = 0;              ///< the node being translated
+  std::vector<bool> isLive;        ///< by node: whether an output or a write depends on it
 };
 
 /// A value of the ONNX graph.
@@ -72,7 +85,9 @@ struct Attributes {
 /// tells; names and numbers that come back then mean nothing.
 class NodeTranslation {
 public:
-  NodeTranslation(Translator &owner, const Node &node) : owner(owner), node(node) {}
+  /// `suffix` tells what is added from what the same node became before.
+  NodeTranslation(Translator &owner, const Node &node, llvm::StringRef suffix = "")
+      : owner(owner), node(node), suffix(suffix.str()) {}
 
   mlir::InFlightDiagnostic error();
   bool failed() const { return hasFailed; }
@@ -141,6 +156,7 @@ private:
 
   Translator &owner;
   const Node &node;
+  std::string suffix;
   bool hasFailed = false;
   int made = 0;
 };
@@ -149,6 +165,17 @@ private:
 using Translation = void (*)(NodeTranslation &node);
 using TranslationTable = llvm::StringMap<Translation>;
 
+/// The tensors that an argument names, as the program calls them.
+void forEachTensor(const Node &node, const Argument &argument, llvm::function_ref<void(llvm::StringRef)> visit);
+
+/// `values`, with the dimension first, at the positions of a vector along dimension `dim` of a tensor.
+Name putAt(NodeTranslation &node, const Name &self, int64_t tensorRank, int64_t dim, const Name &positions,
+           const Name &values, const char *reduction);
+/// What a tensor is once a view of it, made by this node, has become `now`; empty where hyc does not know.
+Name putIntoBase(NodeTranslation &view, llvm::StringRef target, const Name &now);
+
+/// The translation of an operator, or of the one whose result it writes into its operand.
+Translation findAnyTranslation(llvm::StringRef target);
 /// Null for an operator that hyc does not know.
 Translation findTranslation(llvm::StringRef target);
 /// "aten.add.Tensor" for "aten.add_.Tensor", which writes its result into its first operand; else nothing.
@@ -168,6 +195,11 @@ void addContraction(TranslationTable &table);
 void addConvolution(TranslationTable &table);
 void addResize(TranslationTable &table);
 void addNormalization(TranslationTable &table);
+void addLoss(TranslationTable &table);
+void addExperts(TranslationTable &table);
+void addWindow(TranslationTable &table);
+void addScatter(TranslationTable &table);
+void addJoin(TranslationTable &table);
 
 } // namespace hyc::torchexport
 

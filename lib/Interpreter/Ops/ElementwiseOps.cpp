@@ -52,6 +52,11 @@ template <typename Function> static LogicalResult booleanUnary(OpCall &call) {
   return success();
 }
 
+static LogicalResult evaluateStopGradient(OpCall &call) {
+  call.results.push_back(call.operands[0]);
+  return success();
+}
+
 static LogicalResult evaluateGelu(OpCall &call) {
   return cast<GeluOp>(call.op).getTanh() ? floatUnary<GeluTanh>(call) : floatUnary<Gelu>(call);
 }
@@ -218,6 +223,7 @@ template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain:
 void hyc::interpreter::addElementwiseOps(OpTable &table) {
   forEachFunction([&](auto row) { table.add(std::string("hyc.") + row.name, handlerOf(row)); });
   // What an attribute chooses, and what integers cannot all be computed with.
+  table.add<StopGradientOp>(evaluateStopGradient);
   table.add<GeluOp>(evaluateGelu);
   table.add<GeluGradOp>(evaluateGeluGrad);
   table.add<DivOp>(evaluateDiv);

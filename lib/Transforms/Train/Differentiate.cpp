@@ -91,6 +91,7 @@ void ReverseWalk::findActiveValues(ArrayRef<Operation *> forward) {
       auto param = states.lookup<ParamOp>(read.getSource());
       isActive = param && !param.getFrozen();
     }
+    isActive &= !isa<StopGradientOp>(op);
     for (Value result : op->getResults())
       if (isActive && isFloat(result.getType()))
         active.insert(result);
@@ -202,6 +203,14 @@ LogicalResult ReverseWalk::run(Value loss, uint64_t &skipped) {
   return finish();
 }
 
+/// With the gradients built, what keeps them from a value is that value.
+static void removeStops(FuncOp function) {
+  for (auto stop : llvm::make_early_inc_range(function.getBody().front().getOps<StopGradientOp>())) {
+    stop.getResult().replaceAllUsesWith(stop.getOperand());
+    stop.erase();
+  }
+}
+
 /// Adds what the forward pass computed into the step's sums.
 static void accumulateInto(OpBuilder &builder, FuncOp function, StateMaker &states, Value value, StateRole role) {
   StateOp state = states.create(role, cast<RankedTensorType>(value.getType()));
@@ -255,6 +264,7 @@ struct Differentiate : hyc::impl::DifferentiateBase<Differentiate> {
     function.setSymName(kMicrobatch);
     for (Operation *op = lastForward->getNextNode(); op != terminator; op = op->getNextNode(), ++backwardOps)
       op->setAttr(kBackward, builder.getUnitAttr());
+    removeStops(function);
     makeIdsUnique(function);
   }
 };

@@ -60,6 +60,12 @@ static LogicalResult verifyRandomOps(FuncOp microbatch) {
   return success();
 }
 
+static LogicalResult verifyStops(FuncOp microbatch) {
+  for (auto stop : microbatch.getBody().front().getOps<StopGradientOp>())
+    return stop.emitOpError("[train.stops] keeps a gradient that has been built; run hyc-differentiate");
+  return success();
+}
+
 static LogicalResult verifyStates(ModuleOp module) {
   for (StateRole role : {StateRole::lossSum, StateRole::tokenCount, StateRole::step, StateRole::gradNorm}) {
     auto matches = llvm::make_filter_range(module.getOps<StateOp>(), [&](StateOp s) { return s.is(role); });
@@ -192,7 +198,8 @@ struct VerifyTrain : hyc::impl::VerifyTrainBase<VerifyTrain> {
     return success(succeeded(verifyArguments(microbatch, {kInput, kSource})) &&
                    succeeded(verifyArguments(apply, {kScalar})) && succeeded(verifyIds(microbatch, ids)) &&
                    succeeded(verifyIds(apply, ids)) && succeeded(verifyRandomOps(microbatch)) &&
-                   succeeded(verifyStates(module)) && succeeded(verifyGradients(module, symbols, microbatch, apply)) &&
+                   succeeded(verifyStops(microbatch)) && succeeded(verifyStates(module)) &&
+                   succeeded(verifyGradients(module, symbols, microbatch, apply)) &&
                    succeeded(verifyEffects(microbatch, symbols)) && succeeded(verifyCopies(module, apply)) &&
                    succeeded(verifyOrder(microbatch)));
   }

@@ -247,3 +247,11 @@ hyc.func @rotary_table_of_other_frequencies() {
   %c, %s = hyc.rotary_table [1.0, 0.1] factor 1.0 : () -> (tensor<4x3xf32>, tensor<4x3xf32>)
   hyc.return
 }
+
+// -----
+
+hyc.func @embedding_padded_by_no_row(%ids: tensor<2xi64>, %table: tensor<5x4xf32>) {
+  // expected-error@+1 {{[embedding.padding] pads by row -1, expected a row of the table 'tensor<5x4xf32>'}}
+  %e = hyc.embedding %ids, %table padding -1 : (tensor<2xi64>, tensor<5x4xf32>) -> tensor<2x4xf32>
+  hyc.return
+}

@@ -58,3 +58,12 @@ hyc.func @apply(%lr: tensor<f32> {hyc.scalar = "lr"}, %beta1: tensor<f64> {hyc.s
   hyc.lamb @fc1.weight, @fc1.weight.grad lr %lr ratio %r if %happens : tensor<f32>, tensor<f64>
   hyc.return
 }
+
+// CHECK-LABEL: @without_gradient
+hyc.func @without_gradient(%ids: tensor<2x3xi64>, %table: tensor<5x4xf32>) -> tensor<2x3x4xf32> {
+  // CHECK: hyc.embedding %{{[a-z0-9]*}}, %{{[a-z0-9]*}} padding 1 {id = "embed"} : (tensor<2x3xi64>, tensor<5x4xf32>)
+  %e = hyc.embedding %ids, %table padding 1 {id = "embed"} : (tensor<2x3xi64>, tensor<5x4xf32>) -> tensor<2x3x4xf32>
+  // CHECK: hyc.stop_gradient %{{[a-z0-9]*}} {id = "detach"} : tensor<2x3x4xf32>
+  %s = hyc.stop_gradient %e {id = "detach"} : tensor<2x3x4xf32>
+  hyc.return %s : tensor<2x3x4xf32>
+}

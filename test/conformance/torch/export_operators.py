@@ -66,7 +66,12 @@ nn.functional.interpolate.bilinear nn.functional.interpolate.bicubic nn.function
 nn.functional.upsample_nearest nn.functional.upsample_bilinear
 nn.functional.layer_norm nn.functional.group_norm nn.functional.instance_norm nn.functional.rms_norm nn.functional.batch_norm
 nn.functional.normalize nn.functional.cosine_similarity nn.functional.pixel_shuffle nn.functional.pixel_unshuffle
-nn.functional.unfold
+nn.functional.unfold unfold grid_sampler_2d dstack atleast_3d erfinv histc
+index_add index_copy index_fill masked_scatter select_scatter slice_scatter scatter_reduce.sum scatter_reduce.mean
+scatter_reduce.amax scatter_reduce.amin scatter_reduce.prod searchsorted bucketize
+nn.functional.mse_loss nn.functional.l1_loss nn.functional.smooth_l1_loss nn.functional.huber_loss nn.functional.kl_div
+nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits nn.functional.cross_entropy
+nn.functional.nll_loss
 """.split()
 
 
@@ -78,6 +83,19 @@ def checked(x):
     """Reads an operator that hyc does not know, for an assertion alone."""
     torch._assert_async((torch.special.bessel_j0(x) < 2).all())
     return x * 2
+
+
+def without_gradients(x, y):
+    """Of y * x the gradient reaches what is not computed in the region, and both on the other way."""
+    with torch.no_grad():
+        kept = (y * x).tanh()
+        sizes = kept.reshape(-1)
+    return kept * x + sizes.reshape(y.shape) * y
+
+
+def grouped(x, weight):
+    import transformers.integrations.moe  # noqa: F401 (declares the operator)
+    return torch.ops.transformers.grouped_mm_fallback(x, weight, torch.tensor([2, 2, 5]))
 
 
 # What OpInfo has no entry or no small sample for: a function and its operands, made when it is their turn.
@@ -98,6 +116,24 @@ OTHERS = {
         (torch.ops.aten._safe_softmax, lambda: (operand(2, 3), -1)),
         (lambda x: torch.ops.aten._safe_softmax(x.masked_fill(torch.tensor([[True] * 3, [False, True, False]]), -torch.inf), -1),
          lambda: (operand(2, 3),))],
+    "other.detach": [(lambda x, y: x.detach() * y + x, lambda: (operand(2, 3), operand(2, 3))),
+                     (lambda x, y: (x * y).detach().exp() * y, lambda: (operand(3), operand(3)))],
+    "other.no_grad": [(without_gradients, lambda: (operand(2, 3), operand(2, 3)))],
+    "other.padding_idx": [
+        (lambda w: torch.nn.functional.embedding(torch.tensor([[1, 0, 2], [1, 3, 1]]), w, padding_idx=1),
+         lambda: (operand(4, 3),)),
+        (lambda w: torch.nn.functional.embedding(torch.arange(4), w, padding_idx=-1), lambda: (operand(4, 3),)),
+        (lambda w, ids: torch.nn.functional.embedding(ids.to(torch.int64), w, padding_idx=0),
+         lambda: (operand(4, 3), torch.tensor([0, 2, 0], dtype=torch.int32)))],
+    "other.grouped_mm": [(grouped, lambda: (operand(6, 3), operand(3, 3, 4)))],
+    "other.histc": [(lambda x: torch.histc(x, bins=4, min=0, max=3), lambda: (torch.tensor([0, 3, 3, 1, 2, 3, 5]),))],
+    "other.fold": [
+        (lambda x: torch.nn.functional.fold(x, (4, 5), (2, 3), padding=(1, 0), stride=(2, 1)), lambda: (operand(2, 12, 9),)),
+        (lambda x: torch.nn.functional.fold(x, (5, 5), 2, dilation=2), lambda: (operand(4, 9),))],
+    "other.one_hot": [(lambda x, y: torch.nn.functional.one_hot(x, 4) * y, lambda: (torch.tensor([[1, 3], [0, 0]]), operand(4)))],
+    "other.grid_sample": [
+        (lambda x, g, pad=pad, align=align: torch.nn.functional.grid_sample(x, g, padding_mode=pad, align_corners=align),
+         lambda: (operand(2, 2, 4, 3), operand(2, 3, 2, 2))) for pad in ("zeros", "border") for align in (False, True)],
     "other.index_put": [
         (lambda x, v: x.index_put((torch.tensor([[0, 2], [1, 0]]), torch.tensor([1, 3])), v, accumulate=True),
          lambda: (operand(3, 4, 2), operand(2, 2, 2))),

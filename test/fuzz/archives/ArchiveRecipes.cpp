@@ -38,7 +38,7 @@ constexpr Row kRows[] = {
      "erf.default sin.default cos.default relu.default sigmoid.default silu.default",
      "self=f[n,c,k]"},
     {"gelu.default", "self=f[n,c] approximate?='none|tanh"},
-    {"clamp.default", "self=f[n,c] min?=% max?=%"},
+    {"clamp.default clip.default", "self=f[n,c] min?=% max?=%"},
     {"where.self", "condition=b[n,c] self=f[n,c] other=f[c]"},
     {"where.ScalarOther", "condition=b[n,c] self=f[n,c] other=%"},
     {"where.ScalarSelf", "condition=b[n,c] self=% other=f[n,c]"},
@@ -49,7 +49,8 @@ constexpr Row kRows[] = {
     {"to.device", "self=f[n,c] dtype=^"},
     {"to.other", "self=i[n,c] other=f[n,c]"},
     {"alias.default clone.default contiguous.default lift_fresh_copy.default", "self=f[n,c]"},
-    {"detach.default detach_.default", "self=d[n,c]"},
+    {"detach.default", "self=f[n,c]"},
+    {"detach_.default", "self=d[n,c]"},
     {"copy.default", "self=f[n,c] src=f[n,c]"},
     {"rsub.Tensor", "self=f[n,c] other=f[c] alpha?=#1..3"},
     {"rsub.Scalar subtract.Scalar", "self=f[n,c] other=% alpha?=#1..3"},
@@ -70,7 +71,8 @@ constexpr Row kRows[] = {
     {"bitwise_not.default", "self=b[n,c]", 'b'},
     {"square.default floor.default ceil.default round.default trunc.default sign.default log2.default log10.default "
      "log1p.default expm1.default exp2.default tan.default asin.default acos.default atan.default sinh.default "
-     "cosh.default asinh.default acosh.default atanh.default nan_to_num.default relu6.default selu.default "
+     "cosh.default asinh.default acosh.default atanh.default erfinv.default nan_to_num.default relu6.default "
+     "selu.default "
      "mish.default "
      "hardswish.default hardsigmoid.default log_sigmoid.default",
      "self=f[n,c,k]"},
@@ -80,7 +82,7 @@ constexpr Row kRows[] = {
     {"clamp_max.default", "self=f[n,c] max=%"},
     {"clamp_min.Tensor", "self=f[n,c] min=f[c]"},
     {"clamp_max.Tensor", "self=f[n,c] max=f[c]"},
-    {"clamp.Tensor", "self=f[n,c] min?=f[c] max?=f[n,c]"},
+    {"clamp.Tensor clip.Tensor", "self=f[n,c] min?=f[c] max?=f[n,c]"},
     {"type_as.default", "self=i[n,c] other=f[n,c]"},
     // Activations
     {"hardtanh.default", "self=f[n,c] min_val?=%-2..0 max_val?=%0..2"},
@@ -96,6 +98,7 @@ constexpr Row kRows[] = {
     {"_log_softmax.default", "self=f[n,c,k] dim=#-3..2 half_to_float=!"},
     {"_safe_softmax.default", "self=f[n,c,k] dim=#-3..2"},
     {"dropout.default", "input=f[n,c] p=%0..0 train=!"},
+    {"native_dropout.default", "input=f[n,c] p=%0..0 train=!", 'f', 2},
     // Checks, which have no result
     {"_assert_tensor_metadata.default", "a=f[n,c]", 'f', 0},
     {"_assert_async.msg", "self=b[] assert_msg='no", 'b', 0},
@@ -117,7 +120,7 @@ constexpr Row kRows[] = {
     {"select.int", "self=f[n,c,3] dim=#-1..-1 index=#-3..2"},
     {"index.Tensor", "self=f[n,5] indices=oi[3]{0..3}"},
     {"gather.default", "self=f[n,3] dim=#1..1 index=i[n,2]{0..2}"},
-    {"embedding.default", "weight=f[5,c] indices=i[n,k]{0..4}"},
+    {"embedding.default", "weight=f[5,c] indices=i[n,k]{0..4} padding_idx?=#0..4"},
     {"cat.default", "tensors=f[n,c]*2 dim?=#-2..1"},
     {"stack.default", "tensors=f[n,c]*2 dim?=#-3..2"},
     {"split.Tensor", "self=f[n,4] split_size=#2..2 dim=#1..1", 'f', 2, true},
@@ -152,6 +155,10 @@ constexpr Row kRows[] = {
     {"movedim.int", "self=f[n,c,k] source=#0..2 destination=#-3..2"},
     {"movedim.intlist", "self=f[n,c,k] source=@0,1 destination=@2,0"},
     {"ravel.default", "self=f[n,c]"},
+    {"atleast_1d.default atleast_2d.default atleast_3d.default", "self=f[n,c]"},
+    {"atleast_1d.Sequence atleast_2d.Sequence atleast_3d.Sequence", "tensors=f[n,c]*2", 'f', 2, true},
+    {"hstack.default vstack.default dstack.default column_stack.default", "tensors=f[n,c]*2"},
+    {"rot90.default", "self=f[n,c,k] k?=#-3..3 dims?=@1,2"},
     {"pixel_shuffle.default", "self=f[n,4,2,3] upscale_factor=#2..2"},
     {"pixel_unshuffle.default", "self=f[n,2,4,6] downscale_factor=#2..2"},
     {"meshgrid.default", "tensors=f[3]*2", 'f', 2, true},
@@ -181,6 +188,18 @@ constexpr Row kRows[] = {
     {"sort.stable", "self=f[n,4] stable=? dim?=#-1..-1 descending?=?", 'f', 2},
     {"argsort.default", "self=f[n,4] dim?=#-1..-1 descending?=?", 'i'},
     {"argsort.stable", "self=f[n,4] stable=? dim?=#-1..-1 descending?=?", 'i'},
+    {"index_add.default", "self=f[5,c] dim=#0..0 index=i[3]{0..4} source=f[3,c] alpha?=%"},
+    {"index_copy.default", "self=f[5,c] dim=#0..0 index=i[3]{0..4} source=f[3,c]"},
+    {"index_fill.int_Scalar", "self=f[n,5] dim=#1..1 index=i[3]{0..4} value=%"},
+    {"index_fill.int_Tensor", "self=f[n,5] dim=#1..1 index=i[3]{0..4} value=f[]"},
+    {"select_scatter.default", "self=f[n,5,c] src=f[n,c] dim=#1..1 index=#-5..4"},
+    {"slice_scatter.default", "self=f[n,5] src=f[n,2] dim=#1..1 start=#1..1 end=#3..3"},
+    {"scatter_reduce.two", "self=f[n,4] dim=#1..1 index=i[n,2]{0..3} src=f[n,2] reduce='sum|mean|amax include_self?=?"},
+    {"masked_scatter.default", "self=f[n,c] mask=b[n,c] source=f[n,c]"},
+    {"take_along_dim.default", "self=f[n,4] indices=i[n,2]{0..3} dim=#1..1"},
+    {"bucketize.Tensor", "self=f[n,c] boundaries=f[4] right?=?", 'i'},
+    {"searchsorted.Tensor", "sorted_sequence=f[4] self=f[n,c] right?=?", 'i'},
+    {"one_hot.default", "self=i[n,c]{0..3} num_classes=#4..6", 'i'},
     {"diff.default", "self=f[n,4] n?=#1..2 dim?=#-1..1 prepend?=f[n,4]"},
     // Sizes that are computed
     {"sym_size.int", "self=f[n,c] dim=#0..1", 's'},
@@ -215,11 +234,29 @@ constexpr Row kRows[] = {
     {"mv.default", "self=f[n,k] vec=f[k]"},
     {"dot.default", "self=f[k] tensor=f[k]"},
     {"outer.default", "self=f[n] vec2=f[k]"},
+    {"addr.default", "self=f[n,k] vec1=f[n] vec2=f[k] beta?=% alpha?=%"},
+    {"inner.default", "self=f[n,k] other=f[c,k]"},
+    {"bilinear.default", "input1=f[n,c] input2=f[n,k] weight=f[m,c,k] bias?=f[m]"},
+    {"cosine_similarity.default", "x1=f[n,c] x2=f[n,c] dim?=#-1..1 eps?=%0.01..0.1"},
+    {"histc.default", "self=f[n,c] bins=#2..5 min=#-2..-1 max=#1..2"},
+    {"_grouped_mm.default", "self=f[4,c] mat2=f[2,c,m] offs=i[2]{0..4}"},
+    {"transformers.grouped_mm_fallback.default", "input=f[4,c] weight=f[2,c,m] offs=i[2]{0..4}"},
+    {"mse_loss.default l1_loss.default smooth_l1_loss.default huber_loss.default kl_div.default",
+     "self=f[n,c] target=f[n,c] reduction?=#0..2"},
+    {"binary_cross_entropy.default", "self=f[n,c] target=f[n,c] weight?=f[c] reduction?=#0..2"},
+    {"binary_cross_entropy_with_logits.default", "self=f[n,c] target=f[n,c] weight?=f[c] pos_weight?=f[c]"},
+    {"cross_entropy_loss.default nll_loss_nd.default nll_loss.default",
+     "self=f[n,4] target=i[n]{0..3} weight?=f[4] reduction?=#0..2"},
     {"softmax.int", "self=f[n,c,k] dim=#-3..2"},
     {"_softmax.default", "self=f[n,c,k] dim=#-3..2 half_to_float=!"},
     {"layer_norm.default", "input=f[n,c,4] normalized_shape=@4 weight?=f[4] bias?=f[4] eps?=%"},
     {"scaled_dot_product_attention.default", "query=f[n,2,c,4] key=f[n,2,k,4] value=f[n,2,k,m] scale?=% is_causal?=?"},
     // Windows
+    {"unfold.default", "self=f[n,5] dimension=#1..1 size=#1..3 step=#1..2"},
+    {"im2col.default", "self=f[n,2,4,5] kernel_size=@2,3 dilation=@1,1 padding=@1,0 stride=@2,1"},
+    {"col2im.default", "self=f[n,8,9] output_size=@4,4 kernel_size=@2,2 dilation=@1,1 padding=@0,0 stride=@1,1"},
+    {"grid_sampler.default grid_sampler_2d.default",
+     "input=f[n,2,4,3] grid=f[n,2,3,2] interpolation_mode=#0..1 padding_mode=#0..1 align_corners=?"},
     {"conv2d.default", "input=f[n,4,5,5] weight=f[2,4,2,2] bias?=f[2] stride?=@1,2 padding?=@1,0 dilation?=@1,1"},
     {"conv2d.default", "input=f[n,4,5,5] weight=f[4,2,2,2] bias?=f[4] groups=#2..2"},
     {"conv1d.default", "input=f[n,4,5] weight=f[2,4,2] bias?=f[2] stride?=@2 padding?=@1 dilation?=@2"},
@@ -280,8 +317,8 @@ std::vector<ArchiveRecipe> hyc::fuzzing::archiveRecipes() {
     llvm::StringRef(row.targets).split(targets, ' ', -1, false);
     llvm::StringRef(row.arguments).split(arguments, ' ', -1, false);
     for (llvm::StringRef target : targets) {
-      ArchiveRecipe recipe{
-          (target.starts_with("_operator") ? "" : "aten.") + target.str(), {}, row.result, row.results, row.isList};
+      const bool isWhole = target.starts_with("_operator.") || target.starts_with("transformers.");
+      ArchiveRecipe recipe{(isWhole ? "" : "aten.") + target.str(), {}, row.result, row.results, row.isList};
       for (llvm::StringRef argument : arguments) {
         auto [name, kind] = argument.split('=');
         bool isOptional = name.consume_back("?");

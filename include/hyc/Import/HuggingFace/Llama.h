@@ -1,5 +1,5 @@
-// Llama and Qwen2 of any size from the config.json of a Hugging Face folder: the graphs of transformers'
-// LlamaForCausalLM and Qwen2ForCausalLM, which are one but for where biases are.
+// Llama and what differs from it by a row (DecoderFamilies.h: Qwen2, Qwen3, Mistral, Granite), of any size, from the
+// config.json of a Hugging Face folder: the graphs of transformers' …ForCausalLM.
 #ifndef HYC_IMPORT_HUGGINGFACE_LLAMA_H
 #define HYC_IMPORT_HUGGINGFACE_LLAMA_H
 
@@ -7,9 +7,11 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <optional>
+
 namespace hyc {
 
-/// What config.json says of the model; a key that is not there has the default of LlamaConfig or Qwen2Config.
+/// What config.json says of the model; a key that is not there has the default of the family's configuration.
 struct LlamaConfig {
   int64_t layers = 32, heads = 32, keyHeads = 32; ///< num_hidden_layers, num_attention_heads, num_key_value_heads
   int64_t headSize = 0;                           ///< head_dim
@@ -23,12 +25,20 @@ struct LlamaConfig {
   bool tiedEmbeddings = false;                    ///< tie_word_embeddings
   bool queryBias = false, outputBias = false;     ///< of q, k and v; of what leaves attention
   bool innerBias = false;                         ///< mlp_bias
+  bool headNorms = false;                         ///< of each head of q and of k
+  double embeddingFactor = 1, residualFactor = 1; ///< embedding_multiplier, residual_multiplier
+  double logitsDivisor = 1;                       ///< logits_scaling
+  std::optional<double> scoreFactor;              ///< attention_multiplier; none: 1 / sqrt(head size)
+  std::optional<int64_t> paddingRow;              ///< pad_token_id, whose embedding has no gradient
   RopeParameters rope;
   /// base_model_tp_plan: module of the base model and style, `layers.*.mlp.up_proj` and `colwise`.
   std::vector<std::pair<std::string, std::string>> tensorPlan;
 };
 
-/// Reads the text of a config.json of model_type llama or qwen2, which `name` stands for in messages. What is wrong is
+/// The model_types that it reads.
+llvm::SmallVector<llvm::StringRef> decoderTypes();
+
+/// Reads the text of a config.json of one of these types, which `name` stands for in messages. What is wrong is
 /// a diagnostic with the key, what was found and what was expected.
 llvm::FailureOr<LlamaConfig> readLlamaConfig(mlir::MLIRContext &context, llvm::StringRef text, llvm::StringRef name);
 

@@ -178,7 +178,7 @@ def Differentiate : Pass<"hyc-differentiate", "::mlir::ModuleOp"> {
     what no trainable parameter feeds. The cotangent of the loss sum is 1: gradients are sums over tokens, which @apply
     divides by the step's count. A value with several uses gets the sum of its cotangents, latest use first. Each read of
     a parameter adds into that parameter's gradient as soon as its last cotangent is there, so a tied parameter is
-    accumulated once per read.
+    accumulated once per read. Behind hyc.stop_gradient nothing is asked; what it kept the gradient from takes its place.
 
     ```mlir
     hyc.func @train(%x: tensor<2x3xf32> {hyc.input = "x"}) -> (tensor<f32>, tensor<i64>) {
@@ -389,6 +389,7 @@ def VerifyTrain : Pass<"hyc-verify-train", "::mlir::ModuleOp"> {
     7. `train.order`: no forward op reads a result of a backward op.
     8. `train.copies`: @apply refreshes a parameter's copy after the parameter's update.
     9. `train.random`: what draws random numbers does so from keys.
+    10. `train.stops`: no hyc.stop_gradient is left.
   }];
   let dependentDialects = ["::hyc::HycDialect"];
 }

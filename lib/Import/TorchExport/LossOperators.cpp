@@ -1,0 +1,126 @@
+// Losses over each element, over classes, and what they are of: the elements, their sum or their mean.
+#include "Translator.h"
+
+using namespace hyc::torchexport;
+
+namespace {
+/// torch's numbers of reductions.
+enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
+
+void finishLoss(NodeTranslation &node, const Name &losses) {
+  switch (node.integer("reduction", kMean)) {
+  case kNone:
+    return node.finish(losses);
+  case kMean:
+    return node.finish(node.emit("ReduceMean", {losses}, {{{"keepdims", 0}}}));
+  case kSum:
+    return node.finish(node.emit("ReduceSum", {losses}, {{{"keepdims", 0}}}));
+  default:
+    node.error() << "reduces its losses in a way that torch does not have";
+  }
+}
+
+/// Weighted where the node has weights of the losses' elements.
+void finishWeighted(NodeTranslation &node, const Name &losses) {
+  finishLoss(node,
+             node.has("weight") ? node.emit("Mul", {losses, node.operand("weight", node.resultMeta().type)}) : losses);
+}
+
+Name difference(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  return node.emit("Sub", {node.operand("self", type), node.operand("target", type)});
+}
+
+void squaredLoss(NodeTranslation &node) {
+  Name apart = difference(node);
+  finishWeighted(node, node.emit("Mul", {apart, apart}));
+}
+
+void absoluteLoss(NodeTranslation &node) { finishLoss(node, node.emit("Abs", {difference(node)})); }
+
+/// Parabolas where a difference is below `width`, lines of that slope beyond.
+void roundedLoss(NodeTranslation &node, double width, double slope) {
+  ScalarType type = node.resultMeta().type;
+  Name size = node.emit("Abs", {difference(node)});
+  if (width == 0) // |x| alone
+    return finishLoss(node, size);
+  Name square = node.emit("Mul", {node.emit("Mul", {size, size}), node.constant(type, 0.5 * slope / width)});
+  Name line =
+      node.emit("Mul", {node.emit("Sub", {size, node.constant(type, 0.5 * width)}), node.constant(type, slope)});
+  finishLoss(node, node.emit("Where", {node.emit("Less", {size, node.constant(type, width)}), square, line}));
+}
+void smoothLoss(NodeTranslation &node) { roundedLoss(node, node.number("beta", 1), 1); }
+void huberLoss(NodeTranslation &node) { roundedLoss(node, node.number("delta", 1), node.number("delta", 1)); }
+
+/// -(target · log(self) + (1 - target) · log(1 - self)), no logarithm below -100.
+void binaryLoss(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  Name self = node.operand("self", type), target = node.operand("target", type), one = node.constant(type, 1);
+  auto logarithm = [&](const Name &value) {
+    return node.emit("Max", {node.emit("Log", {value}), node.constant(type, -100)});
+  };
+  Name yes = node.emit("Mul", {target, logarithm(self)});
+  Name no = node.emit("Mul", {node.emit("Sub", {one, target}), logarithm(node.emit("Sub", {one, self}))});
+  finishWeighted(node, node.emit("Neg", {node.emit("Add", {yes, no})}));
+}
+
+/// The same of sigmoid(self): (1 - target) · self + (1 + (pos_weight - 1) · target) · log(1 + exp(-self)).
+void binaryLossOfLogits(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  Name self = node.operand("self", type), target = node.operand("target", type), one = node.constant(type, 1);
+  Name soft = node.emit("Softplus", {node.emit("Neg", {self})});
+  if (node.has("pos_weight")) {
+    Name more = node.emit("Sub", {node.operand("pos_weight", type), one});
+    soft = node.emit("Mul", {node.emit("Add", {one, node.emit("Mul", {more, target})}), soft});
+  }
+  Name rest = node.emit("Mul", {node.emit("Sub", {one, target}), self});
+  finishWeighted(node, node.emit("Add", {rest, soft}));
+}
+
+/// target · (log(target) - self), 0 where the target is 0.
+void divergence(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  Name self = node.operand("self", type), target = node.operand("target", type);
+  if (node.boolean("log_target", false))
+    return finishLoss(node, node.emit("Mul", {node.emit("Exp", {target}), node.emit("Sub", {target, self})}));
+  Name zero = node.constant(type, 0), isZero = node.emit("LessOrEqual", {target, zero});
+  Name safe = node.emit("Where", {isZero, node.constant(type, 1), target});
+  Name entropy = node.emit("Where", {isZero, zero, node.emit("Mul", {target, node.emit("Log", {safe})})});
+  finishLoss(node, node.emit("Sub", {entropy, node.emit("Mul", {target, self})}));
+}
+
+/// Of classes by their numbers, ONNX's operators say the same.
+void classLoss(NodeTranslation &node, const char *type) {
+  if (isFloat(node.metaOf("target").type) || node.number("label_smoothing", 0) != 0) {
+    node.error()
+        << "compares with shares of classes (label_smoothing, or targets that are no numbers of classes), which "
+           "hyc does not read; give hyc-compile the logits and --loss cross-entropy";
+    return;
+  }
+  std::vector<Name> inputs{node.tensor("self"), node.tensor("target")};
+  if (node.has("weight"))
+    inputs.push_back(node.tensor("weight"));
+  static const char *const names[] = {"none", "mean", "sum"};
+  int64_t reduction = node.integer("reduction", kMean);
+  node.finish(node.emit(type, inputs,
+                        {{{"ignore_index", node.integer("ignore_index", -100)}},
+                         {},
+                         {},
+                         {{"reduction", names[reduction >= 0 && reduction < 3 ? reduction : 1]}}}));
+}
+void crossEntropy(NodeTranslation &node) { classLoss(node, "SoftmaxCrossEntropyLoss"); }
+void negativeLogLikelihood(NodeTranslation &node) { classLoss(node, "NegativeLogLikelihoodLoss"); }
+} // namespace
+
+void hyc::torchexport::addLoss(TranslationTable &table) {
+  table["aten.mse_loss.default"] = squaredLoss;
+  table["aten.l1_loss.default"] = absoluteLoss;
+  table["aten.smooth_l1_loss.default"] = smoothLoss;
+  table["aten.huber_loss.default"] = huberLoss;
+  table["aten.binary_cross_entropy.default"] = binaryLoss;
+  table["aten.binary_cross_entropy_with_logits.default"] = binaryLossOfLogits;
+  table["aten.kl_div.default"] = divergence;
+  table["aten.cross_entropy_loss.default"] = crossEntropy;
+  table["aten.nll_loss_nd.default"] = negativeLogLikelihood;
+  table["aten.nll_loss.default"] = negativeLogLikelihood;
+}

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""Tries transformers' classes, tiny and with random weights: which torch.export exports, and which hyc imports.
+
+The classes stand in census.txt. What becomes of each is kept in FOLDER/NAME.json, so that a second run with the same
+folder only repeats the import; --again exports again. The table goes to docs/models.md with --table, which needs neither
+torch nor transformers. Made with torch 2.15.0 and transformers 5.23.0 on the CPU, in one thread.
+
+Usage: census.py FOLDER [NAME ...] [--compiler PATH] [--again] [--table FILE]
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+HERE = pathlib.Path(__file__).parent
+EXPORT_LIMIT, IMPORT_LIMIT = 240, 60  # seconds
+BATCH, SEQUENCE, IMAGE = 2, 8, 32
+
+# What configurations call their sizes, and the tiny ones. Groups of one size; a configuration's own lists stand in census.txt.
+TINY = {
+    32: "hidden_size d_model n_embd dim embed_dim emb_dim embedding_size projection_dim word_embed_proj_dim decoder_hidden_size "
+        "encoder_hidden_size qk_out_dim attention_hidden_size pooler_dim hidden_dim lru_width d_embed mlp_dim "
+        "encoder_embed_dim decoder_embed_dim n_embed output_dim mask_feature_size feature_size fpn_feature_size "
+        "shared_expert_hidden_size vision_output_dim encoder_hidden_dim",
+    64: "intermediate_size ffn_dim d_ff d_inner encoder_ffn_dim decoder_ffn_dim n_inner dim_feedforward encoder_feedforward_dim "
+        "dim_feedforward decoder_intermediate_size hidden_dims ffn_hidden_size "
+        "max_position_embeddings n_positions n_ctx max_source_positions max_target_positions context_length max_seq_len "
+        "classifier_proj_size max_2d_position_embeddings",
+    2: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_decoder_layers num_encoder_layers "
+       "encoder_num_hidden_layers decoder_num_hidden_layers num_experts_per_tok num_experts_per_token num_key_value_heads "
+       "num_feature_levels num_conv_pos_embedding_groups mamba_expand expand num_adapter_layers top_k_experts",
+    4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads num_decoder_attention_heads "
+       "encoder_num_attention_heads decoder_num_attention_heads num_experts n_routed_experts num_local_experts patch_size "
+       "moe_num_experts time_step_rank decoder_n_points encoder_n_points "
+       "linear_num_value_heads num_encoder_attention_heads",
+    8: "head_dim attention_head_size state_size kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim num_queries "
+       "linear_key_head_dim linear_value_head_dim sliding_window attention_chunk_size chunk_size mamba_chunk_size d_kv "
+       "num_conv_pos_embeddings kv_channels global_head_dim index_head_dim local_attention "
+       "mamba_d_state mamba_chunk_size mamba_headdim",
+    16: "moe_intermediate_size shared_expert_intermediate_size moe_shared_expert_intermediate_size",
+    99: "vocab_size src_vocab_size tgt_vocab_size decoder_vocab_size vocab_size_per_layer_input",
+    1: "n_group topk_group n_shared_experts num_register_tokens",
+}
+SIZES = {name: size for size, names in TINY.items() for name in names.split()} | {"image_size": 32}
+TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "forced_eos_token_id", "sep_token_id",
+          "cls_token_id", "mask_token_id")
+CONVOLUTIONS = {"conv_dim": [16, 16], "conv_kernel": [4, 2], "conv_stride": [2, 2]}  # of waves
+
+
+def sizes_of(config_class, inputs):
+    """The tiny configuration's arguments: every size that the default one has, and the same of configurations within."""
+    default = config_class()
+    chosen = {}
+    aliases = getattr(config_class, "attribute_map", {})
+    for name, size in SIZES.items():
+        is_own = name not in aliases and not isinstance(getattr(config_class, name, None), property)
+        value = getattr(default, name, None) if is_own else None
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            if name == "num_key_value_heads" and value == getattr(default, "num_attention_heads", None):
+                size = 4
+            chosen[name] = min(size, value) if name != "patch_size" else size
+    if inputs.startswith("wave"):
+        chosen.update({key: value for key, value in CONVOLUTIONS.items() if isinstance(getattr(default, key, None), (list, tuple))})
+    for name in TOKENS:
+        token = getattr(default, name, None)
+        if isinstance(token, int) and token >= 99:
+            chosen[name] = 2
+        elif isinstance(token, list):
+            chosen[name] = 2
+    if hasattr(default, "use_cache"):
+        chosen["use_cache"] = False
+    if hasattr(default, "use_mamba_kernels"):
+        chosen["use_mamba_kernels"] = False
+    for name, inner in getattr(config_class, "sub_configs", {}).items():
+        if type(getattr(default, name, None)).__name__ == getattr(inner, "__name__", ""):
+            chosen[name] = sizes_of(inner, inputs)
+    return chosen
+
+
+def backbone():
+    """What detectors and segmenters stand on, instead of a downloaded one."""
+    return {"model_type": "resnet", "embedding_size": 16, "hidden_sizes": [16, 16, 32, 32], "depths": [1, 1, 1, 1],
+            "layer_type": "basic", "out_features": ["stage1", "stage2", "stage3", "stage4"]}
+
+
+BACKBONES = {"@resnet": backbone(), "@dinov2": {
+    "model_type": "dinov2", "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 4, "mlp_ratio": 2, "image_size": 32,
+    "patch_size": 4, "out_indices": [1, 2, 3, 4], "apply_layernorm": True, "reshape_hidden_states": False}}
+
+
+def configure(row, transformers):
+    model_class = getattr(transformers, row["class"])
+    sizes = sizes_of(model_class.config_class, row["inputs"])
+    for path, value in row["settings"].items():
+        *outer, last = path.split(".")
+        place = sizes
+        for name in outer:
+            place = place.setdefault(name, {})
+        place[last] = BACKBONES.get(value, value) if isinstance(value, str) else value
+    return model_class, model_class.config_class(**sizes)
+
+
+def inputs_of(kind, config, torch):
+    """The model's arguments. Kinds that end in _to_text decode as well."""
+    def tokens(size=99):
+        return torch.randint(3, size - 12, (BATCH, SEQUENCE))
+
+    def image(inner=config):
+        size = getattr(inner, "image_size", IMAGE)
+        size = IMAGE if not isinstance(size, (int, list, tuple)) else size
+        height, width = (size, size) if isinstance(size, int) else size
+        return torch.randn(BATCH, getattr(inner, "num_channels", 3) or 3, height, width)
+
+    vision = getattr(config, "vision_config", config)
+    decoded = {"decoder_input_ids": tokens()}
+    if kind == "text":
+        return {"input_ids": tokens()}
+    if kind == "text_masked":
+        return {"inputs": tokens()}
+    if kind == "text_to_text":
+        return {"input_ids": tokens(), **decoded}
+    if kind == "image":
+        return {"pixel_values": image()}
+    if kind == "image_text":
+        return {"input_ids": tokens(), "pixel_values": image(getattr(config, "image_config", vision))}
+    if kind == "image_points":
+        return {"pixel_values": image(vision), "input_points": torch.rand(BATCH, 1, 1, 2) * IMAGE}
+    if kind == "image_tokens":  # as many places as the image has features
+        side = vision.image_size // vision.patch_size
+        count = getattr(config, "mm_tokens_per_image", None) or side * side
+        marker = getattr(config, "image_token_id", None) or config.image_token_index
+        text = torch.randint(3, 80, (BATCH, count + 4))
+        text[:, :count] = marker
+        return {"input_ids": text, "pixel_values": image(vision)}
+    if kind == "video":
+        return {"pixel_values": torch.randn(BATCH, config.num_frames, 3, IMAGE, IMAGE)}
+    if kind.startswith("wave"):
+        shape = (BATCH, 1, 64) if "Dac" in type(config).__name__ else (BATCH, 400)
+        return {"input_values": torch.randn(*shape), **(decoded if kind.endswith("to_text") else {})}
+    if kind == "features":
+        return {"input_values": torch.randn(BATCH, config.max_length, config.num_mel_bins)}
+    if kind == "features_to_text":
+        return {"input_features": torch.randn(BATCH, 16, config.input_feat_per_channel), **decoded}
+    if kind == "features_audio":
+        return {"input_features": torch.randn(BATCH, 16, config.feature_projection_input_dim)}
+    if kind == "features_whisper":
+        return {"input_features": torch.randn(BATCH, config.num_mel_bins, 2 * config.max_source_positions), **decoded}
+    if kind == "series":
+        return {"past_values": torch.randn(BATCH, config.context_length, config.num_input_channels)}
+    if kind == "tables":
+        return {"input_ids": tokens(), "token_type_ids": torch.zeros(BATCH, SEQUENCE, 7, dtype=torch.int64)}
+    if kind == "boxes":
+        return {"input_ids": tokens(), "bbox": torch.randint(0, 20, (BATCH, SEQUENCE, 4)), "pixel_values": torch.randn(BATCH, 3, 32, 32)}
+    if kind == "decisions":
+        return {"states": torch.randn(BATCH, 6, config.state_dim), "actions": torch.randn(BATCH, 6, config.act_dim),
+                "rewards": torch.randn(BATCH, 6, 1), "returns_to_go": torch.randn(BATCH, 6, 1),
+                "timesteps": torch.arange(6).repeat(BATCH, 1), "attention_mask": torch.ones(BATCH, 6)}
+    raise ValueError(f"knows no inputs of kind {kind}")
+
+
+def without_names(message):
+    """One line of an error, without what is of one machine."""
+    line = next((line for line in str(message).split("\n") if line.strip()), "")
+    return re.sub(r"(/[\w.+-]+)+/", "", line).strip()[:200]
+
+
+def export(row, path):
+    """Exports into `path`; says what went wrong, and where."""
+    import torch
+    import transformers
+    from exporting import save_archive
+    transformers.logging.set_verbosity_error()
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    try:
+        model_class, config = configure(row, transformers)
+        model = model_class(config).eval()
+        arguments = inputs_of(row["inputs"], config, torch)
+        with torch.no_grad():
+            model(**arguments)
+    except Exception as error:  # whatever transformers says
+        return {"built": False, "why": f"{type(error).__name__}: {without_names(error)}"}
+    batch = {name: {0: torch.export.Dim.DYNAMIC} for name in arguments}
+    why = ""
+    for shapes in (batch, None):
+        try:
+            exported = torch.export.export(model, (), arguments, strict=False, dynamic_shapes=shapes)
+            save_archive(exported, path)
+            return {"built": True, "exported": True, "batch": shapes is not None}
+        except Exception as error:  # whatever torch says
+            why = why or f"{type(error).__name__}: {without_names(error)}"
+    return {"built": True, "exported": False, "why": why}
+
+
+def export_apart(row, path):
+    """In a process of its own that has torch already, so that nothing of one class is left for the next."""
+    result = path.with_suffix(".part")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(EXPORT_LIMIT)
+        sys.stdout = sys.stderr = open(os.devnull, "w")
+        result.write_text(json.dumps(export(row, path)))
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status or not result.exists():
+        return {"built": False, "why": f"ended with status {status} (or took more than {EXPORT_LIMIT} s)"}
+    told = json.loads(result.read_text())
+    result.unlink()
+    return told
+
+
+def import_archive(compiler, path):
+    """Phase 1 of it, with the batch that it was exported with where that is fixed."""
+    command = [compiler, str(path), "--micro-batch", str(BATCH), "--emit=model", "-o", "/dev/null"]
+    began = time.time()
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_LIMIT)
+    except subprocess.TimeoutExpired:
+        return {"imported": False, "refusal": f"took more than {IMPORT_LIMIT} s"}
+    errors = [line for line in run.stderr.split("\n") if "error:" in line]
+    told = {"imported": run.returncode == 0, "status": run.returncode, "seconds": round(time.time() - began, 1)}
+    if run.returncode:
+        told["refusal"] = " / ".join(without_names(line.split("error:", 1)[1]) for line in errors[:6]) or run.stderr[-200:]
+    return told
+
+
+def rows_of(file):
+    for line in file.read_text().split("\n"):
+        if not line or line.startswith("#"):
+            continue
+        name, model_class, inputs, *settings = line.split()
+        pairs = (setting.split("=", 1) for setting in settings)
+        yield {"name": name, "class": model_class, "inputs": inputs, "settings": {key: json.loads(value) for key, value in pairs}}
+
+
+def write_table(rows, folder, file):
+    told = {row["name"]: json.loads((folder / f"{row['name']}.json").read_text()) for row in rows
+            if (folder / f"{row['name']}.json").exists()}
+    count = {key: sum(bool(each.get(key)) for each in told.values()) for key in ("built", "exported", "imported")}
+    lines = ["# Models", "",
+             f"{len(rows)} classes of transformers in tiny configurations with random weights, tried by `test/models/census.py` "
+             "(torch 2.15.0,", "transformers 5.23.0; evaluation mode, the batch dynamic where torch can). "
+             f"{len(told)} were tried: {count['exported']} export, {count['imported']} import.",
+             "Exports: `torch.export` makes an archive. Imports: `hyc-compile --emit=model` reads it. Nothing more is said of a model",
+             "here than these two.", "", "| name | class | exports | imports | what refused it |", "|---|---|---|---|---|"]
+    for row in rows:
+        each = told.get(row["name"])
+        cells = ["not tried", "", ""] if each is None else [
+            "yes" if each.get("exported") else "no", "yes" if each.get("imported") else "no",
+            (each.get("why") or "" if not each.get("exported") else each.get("refusal", "")).replace("|", "\\|")]
+        lines.append(f"| {row['name']} | {row['class']} | " + " | ".join(cells) + " |")
+    file.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--compiler")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--table", type=pathlib.Path)
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    rows = list(rows_of(HERE / "census.txt"))
+    if arguments.table:
+        write_table(rows, arguments.folder, arguments.table)
+        return
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        if arguments.names and row["name"] not in arguments.names:
+            continue
+        archive, note = arguments.folder / f"{row['name']}.pt2", arguments.folder / f"{row['name']}.json"
+        told = json.loads(note.read_text()) if note.exists() and not arguments.again else None
+        if told is None:
+            import torch  # noqa: F401 (before the processes part)
+            import transformers  # noqa: F401
+            told = export_apart(row, archive)
+        if told.get("exported") and arguments.compiler:
+            told.pop("refusal", None)
+            told.update(import_archive(arguments.compiler, archive))
+        note.write_text(json.dumps(told))
+        print(row["name"], "exported" if told.get("exported") else told.get("why"),
+              "imported" if told.get("imported") else told.get("refusal", ""), flush=True)
+
+
+if __name__ == "__main__":
+    main()
