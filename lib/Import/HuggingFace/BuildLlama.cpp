@@ -145,7 +145,7 @@ void LlamaBuilder::build() {
     auto divisor = DenseElementsAttr::get(cast<RankedTensorType>(logits.getType()),
                                           Attribute(FloatAttr::get(f32, config.logitsDivisor)));
     Value constant = ConstantOp::create(ops, ops.getUnknownLoc(), logits.getType(), cast<ElementsAttr>(divisor));
-    logits = make<DivOp>("", logits, constant);
+    logits = make<DivOp>("lm_head", logits, constant);
   }
   endTrain(logits);
 }

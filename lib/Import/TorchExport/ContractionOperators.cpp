@@ -114,6 +114,8 @@ void cosineSimilarity(NodeTranslation &node) {
   int64_t dim = node.integer("dim", 1);
   Name a = node.operand("x1", type), b = node.operand("x2", type);
   auto sum = [&](const Name &lhs, const Name &rhs) {
+    if (rank == 0)
+      return node.emit("Mul", {lhs, rhs});
     return node.emit("ReduceSum", {node.emit("Mul", {lhs, rhs}), node.constant({dim < 0 ? dim : dim - rank})},
                      {{{"keepdims", 0}}});
   };

@@ -164,6 +164,12 @@ std::vector<double> NodeTranslation::numbers(StringRef name) {
 
 bool NodeTranslation::boolean(StringRef name, bool otherwise) { return number(name, otherwise ? 1 : 0) != 0; }
 
+bool NodeTranslation::isNumber(StringRef name) const {
+  const Argument *argument = find(name);
+  const JsonValue *inner = argument ? argument->value->get("as_int") : nullptr;
+  return !argument || (inner ? *inner : *argument->value).getInteger().has_value();
+}
+
 bool NodeTranslation::isText(StringRef name) const {
   const Argument *argument = find(name);
   return argument && argument->value->getString().has_value();

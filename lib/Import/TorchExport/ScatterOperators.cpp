@@ -86,8 +86,12 @@ void putSelected(NodeTranslation &node) {
   std::optional<int64_t> dim = dimensionOfSelf(node);
   if (!dim)
     return;
-  Name source = node.emit("Unsqueeze", {node.operand("src", node.metaOf("self").type), node.constant({0})});
-  node.finish(putIntoSelf(node, *dim, node.constant({node.integer("index")}), source, "none"));
+  int64_t size = node.sizeOf("self", *dim), index = node.integer("index");
+  index = index < 0 ? index + size : index;
+  if (!node.failed() && (index < 0 || index >= size))
+    node.error() << "puts at index " << node.integer("index") << " of a dimension of size " << size;
+  Name source = node.emit("Unsqueeze", {node.operand("src", node.metaOf("self").type), node.constant({*dim})});
+  node.finish(putRange(node, node.tensor("self"), *dim, size, index, index + 1, source));
 }
 
 void putSlice(NodeTranslation &node) {
@@ -104,14 +108,19 @@ void putSlice(NodeTranslation &node) {
     node.error() << "steps by " << step << ", expected at least 1";
   if (node.failed())
     return;
+  Name source = node.operand("src", node.metaOf("self").type);
+  if (begin >= end)
+    return node.finish(node.tensor("self"));
+  if (step == 1)
+    return node.finish(putRange(node, node.tensor("self"), *dim, size, begin, end, source));
   Name positions = node.emit("Range", {node.constant(ScalarType::I64, static_cast<double>(begin)),
                                        node.constant(ScalarType::I64, static_cast<double>(end)),
                                        node.constant(ScalarType::I64, static_cast<double>(step))});
-  Name source = withFirst(node, node.operand("src", node.metaOf("self").type), node.tensorRank("self"), *dim, false);
-  node.finish(begin >= end ? node.tensor("self") : putIntoSelf(node, *dim, positions, source, "none"));
+  Name first = withFirst(node, source, node.tensorRank("self"), *dim, false);
+  node.finish(putIntoSelf(node, *dim, positions, first, "none"));
 }
 
-/// What several values at one place come to. A mean is a sum over their number.
+/// Values at one place added up, or their mean: a sum over their number.
 void reduceInto(NodeTranslation &node) {
   std::optional<int64_t> dim = dimensionOfSelf(node);
   if (!dim)
@@ -119,19 +128,22 @@ void reduceInto(NodeTranslation &node) {
   const std::string how = node.text("reduce", "");
   const bool isMean = how == "mean", keepsSelf = node.boolean("include_self", true);
   ScalarType type = node.resultMeta().type;
-  const double infinity = std::numeric_limits<double>::infinity();
-  const char *reduction = isMean || how == "sum" ? "add" : how == "prod" ? "mul" : how == "amax" ? "max" : "min";
-  const double neutral = how == "prod" ? 1 : how == "amax" ? -infinity : how == "amin" ? infinity : 0;
-  Attributes attributes{{{"axis", *dim}}, {}, {}, {{"reduction", reduction}}};
+  if ((!isMean && how != "sum") || !isFloat(type)) {
+    node.error() << "combines what it puts by \"" << how
+                 << "\", of which hyc has no gradient, or is of integers; expected "
+                    "\"sum\" or \"mean\" of floating-point numbers";
+    return;
+  }
+  Attributes adding{{{"axis", *dim}}, {}, {}, {{"reduction", "add"}}};
   Name self = node.tensor("self"), index = node.tensor("index");
   Name ones = node.emit("Expand", {node.constant(type, 1), shapeOf(node, index)});
-  Name counts = node.emit("ScatterElements", {node.filled(type, shapeOf(node, self), keepsSelf ? 1 : 0), index, ones},
-                          {{{"axis", *dim}}, {}, {}, {{"reduction", "add"}}});
-  Name isTouched = node.emit("Greater", {counts, node.constant(type, keepsSelf ? 1 : 0)});
-  Name start = keepsSelf ? self : node.emit("Where", {isTouched, node.constant(type, neutral), self});
+  Name counts =
+      node.emit("ScatterElements", {node.filled(type, shapeOf(node, self), keepsSelf ? 1 : 0), index, ones}, adding);
+  Name isTouched = node.emit("Greater", {counts, node.constant(type, 0)});
+  Name start = keepsSelf ? self : node.emit("Where", {isTouched, node.constant(type, 0), self});
   Name source = node.emit("Slice", {node.tensor("src"), node.constant(std::vector<int64_t>(node.tensorRank("src"), 0)),
                                     shapeOf(node, index)});
-  Name result = node.emit("ScatterElements", {start, index, source}, attributes);
+  Name result = node.emit("ScatterElements", {start, index, source}, adding);
   if (isMean)
     result = node.emit("Div", {result, node.emit("Max", {counts, node.constant(type, 1)})});
   node.finish(result);
@@ -139,8 +151,9 @@ void reduceInto(NodeTranslation &node) {
 
 /// The source's elements, in order, where the mask is true.
 void putMasked(NodeTranslation &node) {
-  Name self = node.tensor("self"), shape = shapeOf(node, self);
-  Name mask = node.emit("Expand", {node.operand("mask", ScalarType::Bool), shape});
+  Name own = node.operand("mask", ScalarType::Bool);
+  Name self = node.emit("Expand", {node.tensor("self"), shapeOf(node, own)}), shape = shapeOf(node, self);
+  Name mask = node.emit("Expand", {own, shape});
   Name flat = node.cast(node.emit("Reshape", {mask, node.constant({-1})}), ScalarType::I64);
   Name place = node.emit(
       "Sub", {node.emit("CumSum", {flat, node.constant(ScalarType::I64, 0)}), node.constant(ScalarType::I64, 1)});
@@ -214,6 +227,20 @@ Name hyc::torchexport::putAt(NodeTranslation &node, const Name &self, int64_t te
   Name at = node.emit("Unsqueeze", {positions, node.constant({-1})});
   Name put = node.emit("ScatterND", {first, at, values}, {{}, {}, {}, {{"reduction", reduction}}});
   return withFirst(node, put, tensorRank, dim, true);
+}
+
+Name hyc::torchexport::putRange(NodeTranslation &node, const Name &self, int64_t dim, int64_t size, int64_t begin,
+                                int64_t end, const Name &values) {
+  auto part = [&](int64_t from, int64_t to) {
+    return node.emit("Slice", {self, node.constant({from}), node.constant({to}), node.constant({dim})});
+  };
+  std::vector<Name> parts;
+  if (begin > 0)
+    parts.push_back(part(0, begin));
+  parts.push_back(values);
+  if (end < size)
+    parts.push_back(part(end, size));
+  return parts.size() == 1 ? values : node.emit("Concat", parts, {{{"axis", dim}}});
 }
 
 void hyc::torchexport::addScatter(TranslationTable &table) {

@@ -40,9 +40,9 @@ private:
   std::string objectionToWriting(llvm::StringRef value) const;
   /// Makes `now` what a value is from here on, and with it what it is a view of and what views there are of that.
   bool store(llvm::StringRef value, const std::string &now);
-  bool storeInBase(llvm::StringRef view, const std::string &now);
-  bool renewViews(llvm::StringRef base, llvm::StringRef but);
-  bool isWanted(llvm::StringRef value) const;
+  bool storeInBase(llvm::StringRef view, const std::string &now, int depth);
+  bool renewViews(llvm::StringRef base, llvm::StringRef but, int depth);
+  bool isWanted(llvm::StringRef value, llvm::StringRef but) const;
   void markMutations();
   llvm::LogicalResult findStops();
 
@@ -62,7 +62,8 @@ private:
     size_t node;
     std::string base; ///< what it is a view of
   };
-  llvm::MapVector<llvm::StringRef, View> viewOf; ///< in the program's order
+  llvm::MapVector<llvm::StringRef, View> viewOf;         ///< in the program's order
+  llvm::StringMap<std::vector<llvm::StringRef>> viewsOf; ///< by their base
   size_t renewals = 0;
   llvm::StringMap<size_t> lastUse; ///< the node that asks for a value last
   std::vector<bool> stops;         ///< by node: whether its results have no gradient, though operands do
@@ -105,6 +106,8 @@ public:
   double number(llvm::StringRef name, std::optional<double> otherwise = std::nullopt);
   bool boolean(llvm::StringRef name, bool otherwise);
   bool isText(llvm::StringRef name) const;
+  /// Whether an integer is known when compiling, or left to its default.
+  bool isNumber(llvm::StringRef name) const;
   std::string text(llvm::StringRef name, llvm::StringRef otherwise);
   /// Of a list of any kind.
   int64_t listSize(llvm::StringRef name);
@@ -171,6 +174,9 @@ void forEachTensor(const Node &node, const Argument &argument, llvm::function_re
 /// `values`, with the dimension first, at the positions of a vector along dimension `dim` of a tensor.
 Name putAt(NodeTranslation &node, const Name &self, int64_t tensorRank, int64_t dim, const Name &positions,
            const Name &values, const char *reduction);
+/// `values` in the place of the elements from `begin` to `end` of dimension `dim`, which has `size`.
+Name putRange(NodeTranslation &node, const Name &self, int64_t dim, int64_t size, int64_t begin, int64_t end,
+              const Name &values);
 /// What a tensor is once a view of it, made by this node, has become `now`; empty where hyc does not know.
 Name putIntoBase(NodeTranslation &view, llvm::StringRef target, const Name &now);
 

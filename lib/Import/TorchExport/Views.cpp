@@ -5,12 +5,16 @@
 
 #include "llvm/ADT/StringSet.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 using namespace hyc;
 using namespace hyc::torchexport;
 using llvm::StringRef;
+
+static constexpr int kMaxDepth = 256;           // of views of views
+static constexpr size_t kMaxRenewals = 1 << 20; // of views, in one program
 
 /// The operator's name alone.
 static StringRef operatorOf(StringRef target) {
@@ -70,35 +74,33 @@ void Translator::findStorage() {
     for (const std::string &result : node.results)
       if (writes)
         sameAs[result] = first;
-      else if (isLive[index])
-        viewOf[result] = {index, first};
+      else if (isLive[index] && viewOf.insert({result, {index, first}}).second)
+        viewsOf[first].push_back(result);
   }
   for (const auto &[value, name] : program.outputs)
     lastUse[canonical(value)] = program.nodes.size();
 }
 
-/// Whether somebody asks for a value, or for a view of it, later; what the model keeps is always asked for.
-bool Translator::isWanted(StringRef value) const {
-  llvm::StringSet<> shown;
-  shown.insert(value);
-  auto isUsedLater = [&](StringRef own) {
-    auto use = lastUse.find(own);
-    return own.starts_with("#") || (use != lastUse.end() && use->second > current);
-  };
-  if (isUsedLater(value))
-    return true;
-  for (const auto &[view, made] : viewOf)
-    if (made.node < current && shown.contains(made.base)) {
-      if (isUsedLater(view))
-        return true;
-      shown.insert(view);
-    }
+/// Whether somebody asks later for a value, or for a view of it that is not one of `but`; what the model keeps is
+/// always asked for.
+bool Translator::isWanted(StringRef value, StringRef but) const {
+  std::vector<StringRef> shown{value};
+  for (size_t i = 0; i < shown.size() && i <= viewOf.size(); ++i) {
+    auto use = lastUse.find(shown[i]);
+    if (shown[i].starts_with("#") || (use != lastUse.end() && use->second > current))
+      return true;
+    auto views = viewsOf.find(shown[i]);
+    for (StringRef view : views == viewsOf.end() ? llvm::ArrayRef<StringRef>() : llvm::ArrayRef(views->second))
+      if (view != but && viewOf.find(view)->second.node < current)
+        shown.push_back(view);
+  }
   return false;
 }
 
 std::string Translator::objectionToWriting(StringRef value) const {
   // A parameter, or a view of one, is the optimizer's to change.
-  for (StringRef own = canonical(value);;) {
+  StringRef own = canonical(value);
+  for (int depth = 0; depth < kMaxDepth; ++depth) {
     for (const auto &tensor : program.tensorOf)
       if (canonical(tensor.getKey()) == own && program.tensors[tensor.getValue()].isParameter)
         return "the parameter \"" + program.tensors[tensor.getValue()].name + "\"";
@@ -107,17 +109,25 @@ std::string Translator::objectionToWriting(StringRef value) const {
       return "";
     own = made->second.base;
   }
+  return "a view of views that are nested deeper than " + std::to_string(kMaxDepth);
 }
 
 bool Translator::store(StringRef value, const std::string &now) {
   const std::string own = canonical(value).str();
   written[own] = now;
-  return renewViews(own, "") && storeInBase(own, now);
+  return renewViews(own, "", 0) && storeInBase(own, now, 0);
 }
 
-bool Translator::storeInBase(StringRef view, const std::string &now) {
+bool Translator::storeInBase(StringRef view, const std::string &now, int depth) {
   auto made = viewOf.find(view);
-  if (made == viewOf.end() || !isWanted(made->second.base))
+  bool isShown = false; // by what the view is of, at any depth
+  StringRef above = view;
+  for (int i = 0; i <= kMaxDepth && !isShown && viewOf.count(above); ++i) {
+    StringRef base = viewOf.find(above)->second.base;
+    isShown = isWanted(base, above);
+    above = base;
+  }
+  if (made == viewOf.end() || depth > kMaxDepth || !isShown)
     return true;
   const View &own = made->second;
   const Node &node = program.nodes[own.node];
@@ -130,26 +140,32 @@ bool Translator::storeInBase(StringRef view, const std::string &now) {
     return false;
   }
   written[own.base] = base;
-  return !inverse.failed() && renewViews(own.base, view) && storeInBase(own.base, base);
+  return !inverse.failed() && renewViews(own.base, view, 0) && storeInBase(own.base, base, depth + 1);
 }
 
 /// Takes the views of `base` again that somebody asks for later, and theirs.
-bool Translator::renewViews(StringRef base, StringRef but) {
-  for (size_t i = 0; i < viewOf.size(); ++i) {
-    const StringRef view = (viewOf.begin() + i)->first;
-    const View made = (viewOf.begin() + i)->second;
-    if (made.base != base || view == but || made.node >= current || !isWanted(view))
+bool Translator::renewViews(StringRef base, StringRef but, int depth) {
+  auto views = viewsOf.find(base);
+  if (views == viewsOf.end())
+    return true;
+  for (StringRef view : views->second) {
+    const View &made = viewOf.find(view)->second;
+    if (view == but || made.node >= current || !isWanted(view, ""))
       continue;
     const Node &node = program.nodes[made.node];
     const std::string suffix = "@" + std::to_string(++renewals);
     NodeTranslation again(*this, node, suffix);
+    if (depth >= kMaxDepth || renewals > kMaxRenewals) {
+      again.error() << "gives one of too many views of what is written, or of views nested deeper than " << kMaxDepth;
+      return false;
+    }
     const size_t before = std::exchange(current, made.node);
     findAnyTranslation(node.target)(again);
     current = before;
     if (again.failed())
       return false;
     written[view] = view.str() + suffix;
-    if (!renewViews(view, ""))
+    if (!renewViews(view, "", depth + 1))
       return false;
   }
   return true;
@@ -187,9 +203,20 @@ static Name putPart(NodeTranslation &view, StringRef target, const Name &now) {
   int64_t rank = view.tensorRank("self"), dim = view.dimension("dim", rank, 0);
   if (rank == 0 || view.failed())
     return "";
+  const std::optional<int64_t> whole = view.metaOf("self").sizes[dim].value;
   if (target == "select") {
-    Name values = view.emit("Unsqueeze", {now, view.constant({0})});
-    return putAt(view, view.tensor("self"), rank, dim, view.constant({view.integer("index")}), values, "none");
+    int64_t index = view.integer("index"), size = view.sizeOf("self", dim);
+    index = index < 0 ? index + size : index;
+    return putRange(view, view.tensor("self"), dim, size, index, index + 1,
+                    view.emit("Unsqueeze", {now, view.constant({dim})}));
+  }
+  if (whole && view.isNumber("start") && view.isNumber("end") && view.integer("step", 1) == 1) {
+    auto bound = [&](const char *name, int64_t otherwise) {
+      int64_t given = view.integer(name, otherwise);
+      return std::clamp<int64_t>(given < 0 ? given + *whole : given, 0, *whole);
+    };
+    int64_t begin = bound("start", 0), end = bound("end", *whole);
+    return begin >= end ? view.tensor("self") : putRange(view, view.tensor("self"), dim, *whole, begin, end, now);
   }
   Name shape = view.emit("Shape", {view.tensor("self")});
   Name size = view.emit("Gather", {shape, view.constant(ScalarType::I64, static_cast<double>(dim))}, {{{"axis", 0}}});

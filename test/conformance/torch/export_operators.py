@@ -66,7 +66,7 @@ nn.functional.interpolate.bilinear nn.functional.interpolate.bicubic nn.function
 nn.functional.upsample_nearest nn.functional.upsample_bilinear
 nn.functional.layer_norm nn.functional.group_norm nn.functional.instance_norm nn.functional.rms_norm nn.functional.batch_norm
 nn.functional.normalize nn.functional.cosine_similarity nn.functional.pixel_shuffle nn.functional.pixel_unshuffle
-nn.functional.unfold unfold grid_sampler_2d dstack atleast_3d erfinv histc
+nn.functional.unfold unfold dstack atleast_3d histc
 index_add index_copy index_fill masked_scatter select_scatter slice_scatter scatter_reduce.sum scatter_reduce.mean
 scatter_reduce.amax scatter_reduce.amin scatter_reduce.prod searchsorted bucketize
 nn.functional.mse_loss nn.functional.l1_loss nn.functional.smooth_l1_loss nn.functional.huber_loss nn.functional.kl_div
@@ -91,6 +91,18 @@ def without_gradients(x, y):
         kept = (y * x).tanh()
         sizes = kept.reshape(-1)
     return kept * x + sizes.reshape(y.shape) * y
+
+
+def written(x):
+    """Writes through views, and reads others of what they are views of."""
+    y = x * 2
+    rows, turned, last = y[:, 1:3], y.reshape(-1, 2, 2).transpose(1, 2), y[:, ::2]
+    rows.mul_(3.0)
+    y[:, 0] = 1.0
+    y.select(0, 1).add_(x[0])
+    turned.sub_(x.reshape(-1, 2, 2))
+    last.mul_(x[:, ::2])
+    return turned + 0.0, y + 0.0, rows + 1.0
 
 
 def grouped(x, weight):
@@ -118,6 +130,7 @@ OTHERS = {
          lambda: (operand(2, 3),))],
     "other.detach": [(lambda x, y: x.detach() * y + x, lambda: (operand(2, 3), operand(2, 3))),
                      (lambda x, y: (x * y).detach().exp() * y, lambda: (operand(3), operand(3)))],
+    "other.written_views": [(written, lambda: (operand(3, 4),))],
     "other.no_grad": [(without_gradients, lambda: (operand(2, 3), operand(2, 3)))],
     "other.padding_idx": [
         (lambda w: torch.nn.functional.embedding(torch.tensor([[1, 0, 2], [1, 3, 1]]), w, padding_idx=1),
@@ -126,6 +139,7 @@ OTHERS = {
         (lambda w, ids: torch.nn.functional.embedding(ids.to(torch.int64), w, padding_idx=0),
          lambda: (operand(4, 3), torch.tensor([0, 2, 0], dtype=torch.int32)))],
     "other.grouped_mm": [(grouped, lambda: (operand(6, 3), operand(3, 3, 4)))],
+    "other.erfinv": [(torch.erfinv, lambda: (torch.linspace(-0.9995, 0.99, 7, requires_grad=True),))],
     "other.histc": [(lambda x: torch.histc(x, bins=4, min=0, max=3), lambda: (torch.tensor([0, 3, 3, 1, 2, 3, 5]),))],
     "other.fold": [
         (lambda x: torch.nn.functional.fold(x, (4, 5), (2, 3), padding=(1, 0), stride=(2, 1)), lambda: (operand(2, 12, 9),)),

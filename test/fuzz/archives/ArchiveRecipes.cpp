@@ -194,7 +194,7 @@ constexpr Row kRows[] = {
     {"index_fill.int_Tensor", "self=f[n,5] dim=#1..1 index=i[3]{0..4} value=f[]"},
     {"select_scatter.default", "self=f[n,5,c] src=f[n,c] dim=#1..1 index=#-5..4"},
     {"slice_scatter.default", "self=f[n,5] src=f[n,2] dim=#1..1 start=#1..1 end=#3..3"},
-    {"scatter_reduce.two", "self=f[n,4] dim=#1..1 index=i[n,2]{0..3} src=f[n,2] reduce='sum|mean|amax include_self?=?"},
+    {"scatter_reduce.two", "self=f[n,4] dim=#1..1 index=i[n,2]{0..3} src=f[n,2] reduce='sum|mean include_self?=?"},
     {"masked_scatter.default", "self=f[n,c] mask=b[n,c] source=f[n,c]"},
     {"take_along_dim.default", "self=f[n,4] indices=i[n,2]{0..3} dim=#1..1"},
     {"bucketize.Tensor", "self=f[n,c] boundaries=f[4] right?=?", 'i'},
