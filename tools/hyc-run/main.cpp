@@ -11,6 +11,7 @@
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
+#include "hycrt/resume.h"
 #include "hycrt/saved_weights.h"
 #include "hycrt/token.h"
 #include "launcher.h"
@@ -41,8 +42,14 @@ Result<int> launch(hycrt::RunOptions options, const std::string& runName) {
   HYCRT_RETURN_IF_ERROR(hycrt::takeEntry(*manifest, &options));
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
   HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
+  HYCRT_RETURN_IF_ERROR(hycrt::takeResume(&options, hycrt::CheckpointCheck::kBytes, [](const std::string& line) {
+    std::fprintf(stderr, "hyc-run: %s\n", hycrt::printable(line).c_str());
+  }));
   Result<int> status = hycrun::Launcher(*manifest, options, runName).run();
-  if (!status.ok() || *status != 0) hycrt::removePartialOutputs(options, runName);
+  if (!status.ok() || *status != 0) {
+    hycrt::removePartialOutputs(options, runName);
+    hycrt::removePartialCheckpoints(options);
+  }
   return status;
 }
 

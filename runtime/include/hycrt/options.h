@@ -23,10 +23,14 @@ enum class DataFormat { kAuto, kBytes, kLlmc, kUint16, kUint32 };
 // Whether a rank has a thread on which collectives progress while it computes.
 enum class CommunicationThread { kAuto, kOn, kOff };
 
+// What becomes of a run that cannot write a checkpoint.
+enum class CheckpointFailure { kStop, kWarn };
+
 // A member an option; what each means is said by its row (run_option_rows.h), which --help prints.
 struct RunOptions {
   std::string out;           // the compiled folder
   bool limitsSteps = false;  // --steps was given
+  bool seedGiven = false;    // --seed was given
 #define HYC_RUN_OPTION(type, member, defaultValue, flag, values, traits, help) type member = defaultValue;
 #include "hycrt/run_option_rows.h"
 #undef HYC_RUN_OPTION
