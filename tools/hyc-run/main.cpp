@@ -13,6 +13,7 @@
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
+#include "hycrt/resume.h"
 #include "hycrt/saved_weights.h"
 #include "hycrt/token.h"
 #include "launcher.h"
@@ -54,9 +55,15 @@ Result<int> launch(hycrt::RunOptions options, const std::string& runName) {
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
   HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
   HYCRT_RETURN_IF_ERROR(checkHosts(options));
+  HYCRT_RETURN_IF_ERROR(hycrt::takeResume(&options, hycrt::CheckpointCheck::kBytes, [](const std::string& line) {
+    std::fprintf(stderr, "hyc-run: %s\n", hycrt::printable(line).c_str());
+  }));
   Result<int> status = options.hostfile.empty() ? hycrun::Launcher(*manifest, options, runName).run()
                                                 : hycrun::HostLauncher(*manifest, options, runName).run();
-  if (!status.ok() || *status != 0) hycrt::removePartialOutputs(options, runName);
+  if (!status.ok() || *status != 0) {
+    hycrt::removePartialOutputs(options, runName);
+    hycrt::removePartialCheckpoints(options);
+  }
   return status;
 }
 

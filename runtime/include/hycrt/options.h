@@ -26,10 +26,14 @@ enum class CommunicationThread { kAuto, kOn, kOff };
 // How tensors pass between ranks by way of their hosts.
 enum class TransportChoice { kAuto, kTcp };
 
+// What becomes of a run that cannot write a checkpoint.
+enum class CheckpointFailure { kStop, kWarn };
+
 // A member an option; what each means is said by its row (run_option_rows.h), which --help prints.
 struct RunOptions {
   std::string out;           // the compiled folder
   bool limitsSteps = false;  // --steps was given
+  bool seedGiven = false;    // --seed was given
 #define HYC_RUN_OPTION(type, member, defaultValue, flag, values, traits, help) type member = defaultValue;
 #include "hycrt/run_option_rows.h"
 #undef HYC_RUN_OPTION

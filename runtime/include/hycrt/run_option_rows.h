@@ -34,8 +34,8 @@ HYC_RUN_OPTION(int64_t, evaluateEvery, 0, "--evaluate-every", wholeNumber("N", k
                "Evaluate after every N steps, too; 0: only after the last")
 HYC_RUN_OPTION(int64_t, evaluateBatches, 0, "--evaluate-batches", wholeNumber("N", kMostSteps), kForRanks | kTrains,
                "Global batches of --evaluate-data to evaluate at most; 0: all that it fills")
-HYC_RUN_OPTION(uint64_t, seed, 0, "--seed", wholeNumber("S", UINT64_MAX), kForRanks,
-               "Seed of the initial weights and of the order of the data")
+HYC_RUN_OPTION(uint64_t, seed, 0, "--seed", wholeNumber("S", UINT64_MAX, &RunOptions::seedGiven), kForRanks,
+               "Seed of the initial weights and of the order of the data; of a run that is resumed the checkpoint's")
 HYC_RUN_OPTION(int, threads, 0, "--threads", wholeNumber("N", kMostThreads), kForRanks | kOwn,
                "Threads per rank; 0: as compiled, by default the cores divided by the ranks")
 HYC_RUN_OPTION(WindowOrder, order, WindowOrder::kShuffled, "--no-shuffle", flagFor(WindowOrder::kInFile), kForRanks,
@@ -47,6 +47,18 @@ HYC_RUN_OPTION(std::string, dumpGradients, {}, "--dump-gradients", text("FILE"),
 HYC_RUN_OPTION(std::string, saveWeights, {}, "--save-weights", text("FOLDER"), kForRanks | kWeights | kTrains,
                "Write the trained parameters at the end: a folder that transformers loads, or one file where the name "
                "ends in .safetensors")
+HYC_RUN_OPTION(std::string, checkpoint, {}, "--checkpoint", text("DIR"), kForRanks | kTrains,
+               "Write checkpoints here, a folder step-N each: after the last step, and as --checkpoint-every says")
+HYC_RUN_OPTION(int64_t, checkpointEvery, 0, "--checkpoint-every", wholeNumber("N", kMostSteps), kForRanks | kTrains,
+               "Write a checkpoint after every N steps, too; 0: only after the last")
+HYC_RUN_OPTION(int64_t, keep, 0, "--keep", wholeNumber("K", kMostSteps), kForRanks | kTrains,
+               "Keep the newest K checkpoints and remove the others; 0: all of them")
+HYC_RUN_OPTION(std::string, resume, {}, "--resume", text("DIR"), kForRanks | kTrains,
+               "Go on from the newest whole checkpoint in DIR, from DIR/step-N, or with auto from the newest in "
+               "--checkpoint, where there is one; whatever layout wrote it. --steps stays the total")
+HYC_RUN_OPTION(CheckpointFailure, checkpointFailure, CheckpointFailure::kStop, "--checkpoint-failure",
+               words<CheckpointFailure>({{"stop", CheckpointFailure::kStop}, {"warn", CheckpointFailure::kWarn}}),
+               kForRanks | kTrains, "Whether a checkpoint that cannot be written ends the run")
 HYC_RUN_OPTION(bool, allowNonfinite, false, "--allow-nonfinite", flagFor(true), kForRanks,
                "Go on where the loss or the gradient norm is NaN or infinite, which ends a run otherwise; weights that "
                "are replace no others even so")

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,15 @@ struct TensorEntry {
 // By name, so that the order of the bytes is the order of the names.
 using TensorDirectory = std::map<std::string, TensorEntry>;
 
+// "F32", as headers spell it, and back.
+const char* safetensorsType(DType dtype);
+std::optional<DType> typeOfSafetensors(std::string_view name);
+
+// What a header says beside its tensors.
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
 // Header length and header, padded so that the data begins at a multiple of 64; sets begin and bytes of every entry.
-std::string encodeSafetensorsHeader(TensorDirectory* directory);
+std::string encodeSafetensorsHeader(TensorDirectory* directory, const SafetensorsMetadata& metadata = {});
 
 // Checks what encode promises: types that are known, sizes that match the shapes, no hole, no overlap.
 Result<TensorDirectory> readSafetensorsDirectory(const std::string& path);

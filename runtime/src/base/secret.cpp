@@ -38,6 +38,22 @@ Digest hmacSha256(std::string_view key, std::string_view text) {
   return digest;
 }
 
+Sha256::Sha256() : state_(EVP_MD_CTX_new()) {
+  if (!state_ || EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_), EVP_sha256(), nullptr) != 1) std::abort();
+}
+
+Sha256::~Sha256() { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(state_)); }
+
+void Sha256::add(const void* data, size_t bytes) {
+  if (EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(state_), data, bytes) != 1) std::abort();
+}
+
+std::string Sha256::finish() {
+  Digest digest{};
+  if (EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(state_), digest.data(), nullptr) != 1) std::abort();
+  return hexadecimal(digest);
+}
+
 bool equalInConstantTime(const Digest& a, const Digest& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
 
 #else
@@ -46,6 +62,10 @@ bool canProveTokens() { return false; }
 Digest sha256(std::string_view) { std::abort(); }
 Digest hmacSha256(std::string_view, std::string_view) { std::abort(); }
 bool equalInConstantTime(const Digest&, const Digest&) { std::abort(); }
+Sha256::Sha256() : state_(nullptr) {}
+Sha256::~Sha256() = default;
+void Sha256::add(const void*, size_t) {}
+std::string Sha256::finish() { return {}; }
 
 #endif
 

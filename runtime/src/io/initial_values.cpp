@@ -119,11 +119,14 @@ static void returnFreedMemory() {
 }
 
 Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
-                        const std::vector<ModelFile>& modelFiles, const ArenaBases& arenas) {
+                        const std::vector<ModelFile>& modelFiles, const ArenaBases& arenas,
+                        const std::vector<bool>& filled) {
   WeightReader reader(modelFiles);
   std::vector<std::unique_ptr<ShardLayout>> layouts;  // of what is read
-  for (const StateDesc& state : program.states) {
-    if (state.init.kind == InitKind::kZeros) continue;
+  for (int64_t i = 0; i < program.states.size; ++i) {
+    const StateDesc& state = program.states[i];
+    const bool isFilled = !filled.empty() && filled[static_cast<size_t>(i)];
+    if (isFilled || state.init.kind == InitKind::kZeros) continue;
     auto layout = std::make_unique<ShardLayout>(state, program.mesh, at);
     const bool isRead = state.init.kind == InitKind::kFile, isInMemory = arenas.memory[state.buffer.arena] != nullptr;
     HYCRT_RETURN_IF_ERROR(forEachWindow(state, arenas, WindowUse::kFill, [&](const StateWindow& window) -> Status {

@@ -17,9 +17,11 @@ namespace hycrt {
 void clearStates(const Program& program, std::byte* const* arenas);
 
 // `arenas` hold zeros. A file that is not what the model was compiled against, or
-// is too short for a tensor, is a data error that names file and tensor.
+// is too short for a tensor, is a data error that names file and tensor. Rows of the program's table that `filled` has
+// are left as they are.
 Status initializeStates(const Program& program, const Coordinates& at, uint64_t seed,
-                        const std::vector<ModelFile>& modelFiles, const ArenaBases& arenas);
+                        const std::vector<ModelFile>& modelFiles, const ArenaBases& arenas,
+                        const std::vector<bool>& filled = {});
 
 }  // namespace hycrt
 

@@ -32,9 +32,18 @@ std::optional<int64_t> numberOrAll(const std::string& text) {
   return std::strtoll(text.c_str(), nullptr, 10);
 }
 
+std::optional<IoOperation> operationOf(const std::string& word) {
+  constexpr const char* kWords[] = {"read", "write", "sync", "rename"};
+  for (int i = 0; i < 4; ++i) {
+    if (word == kWords[i]) return static_cast<IoOperation>(i);
+  }
+  return std::nullopt;
+}
+
 Status cannotRead(const std::string& fault) {
   return usageError(std::string(kVariable) + ": cannot read '" + fault +
-                    "', expected RANK:read|write:PIECE:EIO|ENOSPC|short|end|delay=MS, with * for all ranks or pieces");
+                    "', expected RANK:read|write|sync|rename:PIECE:EIO|ENOSPC|EACCES|short|end|delay=MS, with * for "
+                    "all ranks or pieces");
 }
 
 }  // namespace
@@ -44,15 +53,19 @@ Result<IoFaults> IoFaults::parse(const std::string& text, int rank) {
   if (text.empty()) return faults;
   for (const std::string& spelled : splitAt(text, ',')) {
     const std::vector<std::string> parts = splitAt(spelled, ':');
-    if (parts.size() != 4 || (parts[1] != "read" && parts[1] != "write")) return cannotRead(spelled);
+    const std::optional<IoOperation> operation =
+        parts.size() == 4 ? operationOf(parts[1]) : std::optional<IoOperation>();
+    if (!operation) return cannotRead(spelled);
     const std::optional<int64_t> wantedRank = numberOrAll(parts[0]), piece = numberOrAll(parts[2]);
     if (!wantedRank || !piece) return cannotRead(spelled);
-    Rule rule{parts[1] == "read" ? IoOperation::kRead : IoOperation::kWrite, *piece, {}, Rule::Arrives::kAll};
+    Rule rule{*operation, *piece, {}, Rule::Arrives::kAll};
     constexpr const char* kDelay = "delay=";
     if (parts[3] == "EIO") {
       rule.fault.error = EIO;
     } else if (parts[3] == "ENOSPC") {
       rule.fault.error = ENOSPC;
+    } else if (parts[3] == "EACCES") {
+      rule.fault.error = EACCES;
     } else if (parts[3] == "short") {
       rule.arrives = Rule::Arrives::kHalf;
     } else if (parts[3] == "end") {
@@ -75,7 +88,7 @@ Result<IoFaults> IoFaults::fromEnvironment(int rank) {
 }
 
 IoFault IoFaults::next(IoOperation operation, int64_t pieceBytes) {
-  const int64_t piece = seen_[operation == IoOperation::kRead ? 0 : 1]++;
+  const int64_t piece = seen_[static_cast<int>(operation)]++;
   IoFault fault;
   for (const Rule& rule : rules_) {
     if (rule.operation != operation || (rule.piece != -1 && rule.piece != piece)) continue;

@@ -1,10 +1,12 @@
-// Faults that a test asks a BlockFile for, so that what happens on a failing disk is tested and not hoped.
+// Faults that a test asks a BlockFile or the writer of checkpoints for, so that what happens on a failing disk is
+// tested and not hoped.
 //
 // HYC_IO_FAULT is a list of faults, separated by commas, each RANK:OPERATION:WHICH:WHAT
 //   RANK       a number, or * for all
-//   OPERATION  read or write
+//   OPERATION  read or write; of checkpoints also sync and rename
 //   WHICH      the number of the piece (from 0, counted for each operation), or * for all
-//   WHAT       EIO, ENOSPC, short (half of the piece arrives, the rest on the next try), end (nothing arrives), or
+//   WHAT       EIO, ENOSPC, EACCES, short (half of the piece arrives, the rest on the next try), end (nothing arrives),
+//   or
 //              delay=MS
 // "1:write:5:ENOSPC,*:read:*:delay=20"
 #ifndef HYCRT_SRC_IO_IO_FAULT_H_
@@ -18,7 +20,7 @@
 
 namespace hycrt {
 
-enum class IoOperation { kRead, kWrite };
+enum class IoOperation { kRead, kWrite, kSync, kRename };
 
 // What shall happen to one piece; the default is nothing.
 struct IoFault {
@@ -45,7 +47,7 @@ class IoFaults {
     enum class Arrives { kAll, kHalf, kNothing } arrives;
   };
   std::vector<Rule> rules_;
-  int64_t seen_[2] = {};
+  int64_t seen_[4] = {};  // by operation
 };
 
 }  // namespace hycrt

@@ -22,13 +22,6 @@ constexpr TypeName kTypeNames[] = {{DType::kF32, "F32"}, {DType::kF64, "F64"}, {
                                    {DType::kI64, "I64"}, {DType::kF16, "F16"}, {DType::kBF16, "BF16"},
                                    {DType::kU8, "U8"}};
 
-const char* typeName(DType dtype) {
-  for (const TypeName& row : kTypeNames) {
-    if (row.dtype == dtype) return row.name;
-  }
-  return "";
-}
-
 // -1 where a size is negative or the product too large.
 int64_t byteCount(const std::vector<int64_t>& shape, DType dtype) {
   int64_t bytes = sizeOf(dtype);
@@ -66,10 +59,9 @@ class DirectoryReader {
     const json* shape = object.array("shape");
     const json* offsets = object.array("data_offsets");
     HYCRT_RETURN_IF_ERROR(object.status());
-    const auto known = std::find_if(std::begin(kTypeNames), std::end(kTypeNames),
-                                    [&](const TypeName& row) { return dtype == row.name; });
-    if (known == std::end(kTypeNames)) return wrong(name, "unknown type '" + dtype + "'");
-    entry->dtype = known->dtype;
+    const std::optional<DType> known = typeOfSafetensors(dtype);
+    if (!known) return wrong(name, "unknown type '" + dtype + "'");
+    entry->dtype = *known;
     for (const json& size : *shape) {
       if (!size.is_number_unsigned() || size.get<uint64_t>() > INT64_MAX)
         return wrong(name, "a size is no valid number");
@@ -114,15 +106,30 @@ class DirectoryReader {
 
 }  // namespace
 
-std::string encodeSafetensorsHeader(TensorDirectory* directory) {
+const char* safetensorsType(DType dtype) {
+  for (const TypeName& row : kTypeNames) {
+    if (row.dtype == dtype) return row.name;
+  }
+  return "";
+}
+
+std::optional<DType> typeOfSafetensors(std::string_view name) {
+  for (const TypeName& row : kTypeNames) {
+    if (name == row.name) return row.dtype;
+  }
+  return std::nullopt;
+}
+
+std::string encodeSafetensorsHeader(TensorDirectory* directory, const SafetensorsMetadata& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   // Without it transformers does not believe that the tensors are PyTorch's.
   header["__metadata__"] = {{"format", "pt"}};
+  for (const auto& [key, text] : metadata) header["__metadata__"][key] = text;
   int64_t next = 0;
   for (auto& [name, entry] : *directory) {
     entry.bytes = byteCount(entry.shape, entry.dtype);
     header[name] = {
-        {"dtype", typeName(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {next, next + entry.bytes}}};
+        {"dtype", safetensorsType(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {next, next + entry.bytes}}};
     entry.begin = next;
     next += entry.bytes;
   }

@@ -17,6 +17,7 @@
 #include "base/limits.h"
 #include "base/threads.h"
 #include "base/trace.h"
+#include "checkpoint/run_checkpoints.h"
 #include "comm/channels.h"
 #include "comm/device_exchanger.h"
 #include "comm/host_exchanger.h"
@@ -96,6 +97,8 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(takeEntry(manifest_, &options_));
     HYCRT_RETURN_IF_ERROR(openAccelerator());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
+    checkpoints_.note = [this](const std::string& line) { events_.note(line); };
+    HYCRT_RETURN_IF_ERROR(checkpoints_.prepare(environment_.rank, &options_));
     const int threads = threadsPerRank(options_, manifest_.threads, environment_);
     HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
     HYCRT_RETURN_IF_ERROR(checkPoison(program_, options_));
@@ -109,6 +112,7 @@ class RankRun {
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
     HYCRT_RETURN_IF_ERROR(openData());
+    HYCRT_RETURN_IF_ERROR(checkpoints_.checkData(data_.get(), options_));
     return lockOutputs();
   }
 
@@ -285,11 +289,11 @@ class RankRun {
     Context ctx(program_, at_, memory_->arenas(), exchanger_, file_.get(), accelerator_.get());
     ctx.setSeed(options_.seed);
     ctx.setPoisons(options_.poison);
-    const ArenaBases arenas{memory_->arenas(), file_.get()};
-    HYCRT_RETURN_IF_ERROR(initializeStates(program_, at_, options_.seed, manifest_.modelFiles, arenas));
+    HYCRT_RETURN_IF_ERROR(checkpoints_.load(ctx, manifest_, options_));
     HYCRT_RETURN_IF_ERROR(uploadStates());
     HYCRT_RETURN_IF_ERROR(events_.begin());
     StageRunner runner(ctx, program_.entries[0], data_.get(), options_.order, trace_.get());
+    runner.shiftItems(checkpoints_.itemShift(globalBatchOf(program_)));
     runner.note = [this](const std::string& line) { events_.note(line); };
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     const StepObserver observer;
@@ -297,13 +301,17 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
     if (options_.evaluate) return evaluate(ctx);
     HYCRT_RETURN_IF_ERROR(openEvaluation(ctx));
-    for (int64_t step = 0; step < options_.steps; ++step) {
-      if (trace_) trace_->setOn(step > 0 && step <= kTracedSteps);
-      if (step == 1) measureFrom_ = {monotonicNs(), exchanger_->waitedNs()};
+    const int64_t first = checkpoints_.firstStep();
+    for (int64_t step = first; step < options_.steps; ++step) {
+      if (trace_) trace_->setOn(step > first && step <= first + kTracedSteps);
+      if (step == first + 1) measureFrom_ = {monotonicNs(), exchanger_->waitedNs()};
       observer.stepBegins(step);
       HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step));
       if (evaluatesAfter(step)) HYCRT_RETURN_IF_ERROR(evaluateBetween(step));
+      if (checkpoints_.isDueAfter(step, options_)) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, step));
     }
+    // What a run has not trained can have another layout.
+    if (first >= options_.steps) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, first - 1));
     observer.stepBegins(options_.steps);
     tellExposedCommunication();
     if (trace_) HYCRT_RETURN_IF_ERROR(writeTrace());
@@ -393,6 +401,17 @@ class RankRun {
     return {};
   }
 
+  // Between two steps; what steps wait and take is told without it.
+  Status writeCheckpoint(Context& ctx, int64_t step) {
+    if (options_.checkpoint.empty()) return {};
+    const Mark before{monotonicNs(), exchanger_->waitedNs()};
+    HYCRT_RETURN_IF_ERROR(readBackStates());
+    HYCRT_RETURN_IF_ERROR(checkpoints_.write(ctx, step + 1, manifest_, options_, run_));
+    measureFrom_.begin += monotonicNs() - before.begin;
+    measureFrom_.waited += exchanger_->waitedNs() - before.waited;
+    return {};
+  }
+
   bool evaluatesAfter(int64_t step) const {
     if (!evaluation_) return false;
     const bool isDue = options_.evaluateEvery > 0 && (step + 1) % options_.evaluateEvery == 0;
@@ -424,7 +443,7 @@ class RankRun {
     const double begin = nowMs();
     const LossScaling scaling = runner.lossScaling();
     // A step that is skipped does not move the schedule on.
-    const int64_t applied = scaling.scale == 0 ? step : scaling.appliedSteps;
+    const int64_t applied = scaling.scale == 0 ? step - checkpoints_.skippedSteps() : scaling.appliedSteps;
     const double learningRate = manifest_.learningRate.at(applied, options_.steps);
     std::optional<double> momentum;
     if (manifest_.learningRate.cyclesMomentum()) {
@@ -434,7 +453,7 @@ class RankRun {
     }
     ctx.setStep(step);
     runner.afterReduce = nullptr;
-    if (step == 0 && !options_.dumpGradients.empty()) {
+    if (step == checkpoints_.firstStep() && !options_.dumpGradients.empty()) {
       runner.afterReduce = [&] { return dumpGradients(ctx, runner); };
     }
     HYCRT_RETURN_IF_ERROR(runner.runStep(learningRate));
@@ -486,9 +505,10 @@ class RankRun {
 
   // Of the steps after the first, on the rank that also reports the steps.
   void tellExposedCommunication() const {
-    if (environment_.rank != 0 || environment_.worldSize == 1 || options_.steps < 2) return;
+    const int64_t run = options_.steps - checkpoints_.firstStep();
+    if (environment_.rank != 0 || environment_.worldSize == 1 || run < 2) return;
     if (exchanger_->waitedNs() < 0) return;  // the host waits for none of them
-    const double steps = static_cast<double>(options_.steps - 1) * 1e6;
+    const double steps = static_cast<double>(run - 1) * 1e6;
     const double waited = static_cast<double>(exchanger_->waitedNs() - measureFrom_.waited) / steps;
     const double whole = static_cast<double>(monotonicNs() - measureFrom_.begin) / steps;
     const StepEstimate& estimate = ownThread_ ? manifest_.estimateOwnThread : manifest_.estimateInTurn;
@@ -566,6 +586,7 @@ class RankRun {
   std::string catalog_;
   std::string run_;       // the job's name for it: rank 0's
   FileLock weightsLock_;  // of rank 0
+  RunCheckpoints checkpoints_;
   // What is below goes before what it stands on.
   std::unique_ptr<RankMemory> memory_;
   std::unique_ptr<BlockFile> file_;

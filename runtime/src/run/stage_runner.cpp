@@ -253,7 +253,7 @@ Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
   std::byte* const buffer = ctx_.ptr<std::byte>(input.buffer);
   for (int64_t i = 0; i < batch.samples; ++i) {
     const uint64_t item = static_cast<uint64_t>(ctx_.step()) * static_cast<uint64_t>(globalBatch) +
-                          static_cast<uint64_t>(firstSample + i);
+                          static_cast<uint64_t>(firstSample + i + itemShift_);
     if (input.source == InputSource::kRandomKeys) {
       const uint64_t sample = mix64(ctx_.seed(), item);
       int64_t* keys = ctx_.ptr<int64_t>(input.buffer) + i * input.streamCount;

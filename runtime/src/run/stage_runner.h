@@ -46,6 +46,9 @@ class StageRunner {
   // otherwise that is told, and steps run as before.
   void recordSteps(bool insists) { recording_ = insists ? Recording::kInsisted : Recording::kWanted; }
 
+  // What is added to a sample's number of the endless list: of a run that went on with another global batch.
+  void shiftItems(int64_t shift) { itemShift_ = shift; }
+
   // One step; ctx.step() says which. The first error of the program, the data or a peer.
   Status runStep(double learningRate);
 
@@ -80,6 +83,7 @@ class StageRunner {
   const Entry& entry_;
   Dataset* data_;
   WindowOrder order_;
+  int64_t itemShift_ = 0;
   Recording recording_ = Recording::kOff;
   bool hasRun_ = false;  // a whole step, which has chosen all that is chosen once
   Trace* trace_;

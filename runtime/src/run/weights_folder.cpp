@@ -3,7 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdio.h>  // renameat2
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "base/file.h"
+#include "base/staged_folder.h"
 #include "comm/exchanger.h"
 #include "hycrt/safetensors.h"
 #include "hycrt/saved_weights.h"
@@ -51,13 +52,10 @@ Result<std::string> foreignEntry(const std::string& folder) {
   return found;
 }
 
+bool isOwnFile(const std::string& name) { return name == kWeights || name == kConfig; }
+
 // Only what saving puts into a folder goes; one with anything else in it stays, and a link is none.
-void removeFolder(const std::string& folder) {
-  FileDescriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!opened.isOpen()) return;
-  for (const char* name : {kWeights, kConfig}) unlinkat(opened.get(), name, 0);
-  rmdir(folder.c_str());
-}
+void removeFolder(const std::string& folder) { removeOwnFolder(folder, isOwnFile); }
 
 Status copyConfig(const std::string& from, const std::string& folder) {
   if (access(from.c_str(), F_OK) != 0) return {};
@@ -87,59 +85,22 @@ Status checkReplaceable(const std::string& target, const std::string& folder) {
                  "', which saving would remove; name a new folder");
 }
 
-// One step, whatever was there before, where the file system has one for that; else two, between which the old weights
-// have the new ones' name. What was there goes when the new is in its place.
-Status exchange(const std::string& partial, const std::string& target) {
-  const auto failed = [&] { return errnoError("cannot put the new weights in the place of '" + target + "'", errno); };
-  std::string old = partial;
-  if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
-    if (errno != EINVAL && errno != ENOSYS) return failed();
-    old = partial + ".old";
-    if (rename(target.c_str(), old.c_str()) != 0) return failed();
-    if (rename(partial.c_str(), target.c_str()) != 0) {
-      const Status status = failed();
-      rename(old.c_str(), target.c_str());
-      return status;
-    }
-  }
-  HYCRT_RETURN_IF_ERROR(syncFolderOf(target));
-  removeFolder(old);
-  return {};
-}
-
 Status publish(const std::string& partial, const std::string& target) {
   HYCRT_RETURN_IF_ERROR(syncFolderOf(partial + "/" + kWeights));
   HYCRT_RETURN_IF_ERROR(checkReplaceable(target, target));
   struct stat info;
-  if (lstat(target.c_str(), &info) == 0) return exchange(partial, target);
+  if (lstat(target.c_str(), &info) == 0) return exchangeFolder(partial, target, "the new weights", isOwnFile);
   if (rename(partial.c_str(), target.c_str()) != 0) return errnoError("cannot rename to '" + target + "'", errno);
   return syncFolderOf(target);
 }
 
-bool isPartialOf(const std::string& name, const std::string& target) {
-  const std::string begin = target + ".hyc-", end = ".partial";
-  constexpr size_t kDigits = 32;
-  if (name.size() != begin.size() + kDigits + end.size() || name.compare(0, begin.size(), begin) != 0) return false;
-  const std::string digits = name.substr(begin.size(), kDigits);
-  return name.compare(begin.size() + kDigits, end.size(), end) == 0 &&
-         digits.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 // What runs to the same target left that were killed together with their launcher. Its lock is held: none of them
 // lives.
-void removeLeftovers(const std::string& target) {
+void removeLeftoversOf(const std::string& target) {
   const size_t name = target.rfind('/') + 1;
-  const std::string folder = name == 0 ? "." : target.substr(0, name);
-  DIR* entries = opendir(folder.c_str());
-  if (entries == nullptr) return;
-  std::vector<std::string> partials;
-  while (const dirent* entry = readdir(entries)) {
-    if (isPartialOf(entry->d_name, target.substr(name))) partials.push_back(folder + "/" + entry->d_name);
-  }
-  closedir(entries);
-  for (const std::string& partial : partials) {
-    if (unlink(partial.c_str()) != 0) removeFolder(partial);
-  }
+  const std::string own = target.substr(name);
+  removeLeftovers(
+      name == 0 ? "." : target.substr(0, name), [&](const std::string& of) { return of == own; }, isOwnFile);
 }
 
 // Weights that are whole are not thrown away because something is in the way of their name.
@@ -201,7 +162,7 @@ Status checkWeightsTarget(const std::string& target) {
 
 Result<FileLock> lockWeightsTarget(const std::string& target) {
   Result<FileLock> lock = FileLock::take(lockName(target), "which saves '" + target + "'");
-  if (lock.ok() && lock->isExclusive()) removeLeftovers(withoutSlash(target));
+  if (lock.ok() && lock->isExclusive()) removeLeftoversOf(withoutSlash(target));
   if (lock.ok() || lock.status().code() != StatusCode::kUnavailable) return lock;
   return unavailableError("--save-weights '" + target + "' is another run's: " + lock.status().message() +
                           "; name another target, or wait for that run");

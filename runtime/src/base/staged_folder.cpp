@@ -1,0 +1,80 @@
+// Putting folders in each other's place, and removing what they hold.
+#include "base/staged_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>  // renameat2
+#include <unistd.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "base/file.h"
+
+namespace hycrt {
+namespace {
+
+constexpr const char kBegin[] = ".hyc-", kEnd[] = ".partial";
+constexpr size_t kDigits = 32;
+
+// What a run's partial name stands for; empty: it is none.
+std::string targetOf(const std::string& name) {
+  const size_t tail = sizeof kBegin - 1 + kDigits + sizeof kEnd - 1;
+  if (name.size() <= tail) return {};
+  const size_t begin = name.size() - tail, digits = begin + sizeof kBegin - 1;
+  if (name.compare(begin, sizeof kBegin - 1, kBegin) != 0) return {};
+  if (name.compare(digits + kDigits, std::string::npos, kEnd) != 0) return {};
+  if (name.substr(digits, kDigits).find_first_not_of("0123456789abcdef") != std::string::npos) return {};
+  return name.substr(0, begin);
+}
+
+}  // namespace
+
+void removeOwnFolder(const std::string& folder, const IsOwnFile& isOwn) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR* entries = fd < 0 ? nullptr : fdopendir(fd);
+  if (entries == nullptr) return;
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(entries)) {
+    if (isOwn(entry->d_name)) names.push_back(entry->d_name);
+  }
+  for (const std::string& name : names) unlinkat(fd, name.c_str(), 0);
+  closedir(entries);
+  rmdir(folder.c_str());
+}
+
+Status exchangeFolder(const std::string& partial, const std::string& target, const std::string& what,
+                      const IsOwnFile& isOwn) {
+  const auto failed = [&] { return errnoError("cannot put " + what + " in the place of '" + target + "'", errno); };
+  std::string old = partial;
+  if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
+    if (errno != EINVAL && errno != ENOSYS) return failed();
+    old = partial + ".old";
+    if (rename(target.c_str(), old.c_str()) != 0) return failed();
+    if (rename(partial.c_str(), target.c_str()) != 0) {
+      const Status status = failed();
+      rename(old.c_str(), target.c_str());
+      return status;
+    }
+  }
+  HYCRT_RETURN_IF_ERROR(syncFolderOf(target));
+  removeOwnFolder(old, isOwn);
+  return {};
+}
+
+void removeLeftovers(const std::string& directory, const std::function<bool(const std::string&)>& isTarget,
+                     const IsOwnFile& isOwn) {
+  DIR* entries = opendir(directory.c_str());
+  if (entries == nullptr) return;
+  std::vector<std::string> partials;
+  while (const dirent* entry = readdir(entries)) {
+    const std::string target = targetOf(entry->d_name);
+    if (!target.empty() && isTarget(target)) partials.push_back(directory + "/" + entry->d_name);
+  }
+  closedir(entries);
+  for (const std::string& partial : partials) {
+    if (unlink(partial.c_str()) != 0) removeOwnFolder(partial, isOwn);
+  }
+}
+
+}  // namespace hycrt

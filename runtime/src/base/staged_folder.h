@@ -1,0 +1,32 @@
+// Folders that are made aside, under a name of their run's own (file.h: partialName), and put in the place of what had
+// their name. Only what is known to be of such a folder is ever removed: one that holds anything else stays.
+#ifndef HYCRT_SRC_BASE_STAGED_FOLDER_H_
+#define HYCRT_SRC_BASE_STAGED_FOLDER_H_
+
+#include <functional>
+#include <string>
+
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+// Whether a file of this name may be removed.
+using IsOwnFile = std::function<bool(const std::string&)>;
+
+// A link is no folder.
+void removeOwnFolder(const std::string& folder, const IsOwnFile& isOwn);
+
+// One step, whatever was there before, where the file system has one for that; else two, between which the old folder
+// has the new one's name. What was there goes when the new is in its place. `what` names it in errors: "the new
+// weights".
+Status exchangeFolder(const std::string& partial, const std::string& target, const std::string& what,
+                      const IsOwnFile& isOwn);
+
+// Removes, in `directory`, what runs that were killed left of targets that `isTarget` takes by their name. None of them
+// may live.
+void removeLeftovers(const std::string& directory, const std::function<bool(const std::string&)>& isTarget,
+                     const IsOwnFile& isOwn);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_BASE_STAGED_FOLDER_H_

@@ -1,0 +1,67 @@
+// Folders of checkpoints: DIR/step-N, of which the one with the highest number that is whole is the newest.
+//
+// What is being written is DIR/step-N.RUN.partial until all of it is synced, its manifest last; then it is renamed. A
+// crash leaves such a folder, which goes with the next run that writes there, or what was there before.
+#ifndef HYCRT_SRC_CHECKPOINT_CHECKPOINT_FOLDER_H_
+#define HYCRT_SRC_CHECKPOINT_CHECKPOINT_FOLDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/file_lock.h"
+#include "checkpoint/manifest.h"
+#include "hycrt/status.h"
+#include "io/io_fault.h"
+
+namespace hycrt {
+
+struct Checkpoint {
+  std::string folder;
+  CheckpointManifest manifest;
+};
+
+// DIR/step-N
+std::string checkpointPath(const std::string& directory, int64_t step);
+// N of a name step-N; -1: it is none.
+int64_t stepOfName(const std::string& name);
+// The steps of which there are folders, the newest first.
+Result<std::vector<int64_t>> stepsIn(const std::string& directory);
+
+// Reads the manifest, and looks whether every file is there and as long as it should be. No link is followed inside.
+Result<Checkpoint> openCheckpoint(const std::string& folder);
+// A file of a checkpoint: regular, in the folder itself.
+Result<FileDescriptor> openCheckpointFile(const std::string& folder, const std::string& name);
+
+// Whether `path` is a checkpoint rather than a folder of them.
+bool isCheckpoint(const std::string& path);
+
+// The newest that opens and, if that is asked, has all its bytes as they were written; `skipped` is told of newer ones.
+// kUnavailable: there is none at all.
+Result<Checkpoint> newestCheckpoint(const std::string& directory, bool verifies,
+                                    const std::function<void(const std::string&)>& skipped);
+
+// Every byte against its sums, by all threads, and headers against the manifest. The first error names file and tensor.
+Status verifyCheckpoint(const Checkpoint& checkpoint);
+
+// What a slice's bytes are called in an error: "'a', 'b' and 3 more".
+std::string tensorsIn(const CheckpointManifest& manifest, const std::string& file, int64_t begin, int64_t end);
+
+// ------------------------------------------------------------------------------------------------------------ writing
+
+// Makes the folder where it is missing, with those above it.
+Status makeDirectory(const std::string& directory);
+// Of the one that writes there, which then removes what is left of runs that were killed.
+Result<FileLock> lockDirectory(const std::string& directory);
+// Gives a whole `partial` its name, whatever had it.
+Status publishCheckpoint(const std::string& partial, const std::string& target, IoFaults* faults);
+void removeCheckpointFolder(const std::string& folder);
+// Of those up to `step` all but the newest `keep`, 0: none; `run` is the run's name. Later ones are another training's,
+// which went on from one of these.
+Status removeOldCheckpoints(const std::string& directory, int64_t step, int64_t keep, const std::string& run);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_CHECKPOINT_CHECKPOINT_FOLDER_H_

@@ -1,0 +1,40 @@
+// Writing one rank's part of a checkpoint: what no other rank holds, rectangle by rectangle, one of each tensor in a
+// file, so that PyTorch's distributed checkpoint reads the folder as it is.
+#ifndef HYCRT_SRC_CHECKPOINT_PART_WRITER_H_
+#define HYCRT_SRC_CHECKPOINT_PART_WRITER_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/stream_file.h"
+#include "hycrt/context.h"
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+// Tensors by name, and the stage that writes each: the lowest that holds it. All ranks come to the same.
+struct CheckpointTensors {
+  struct Row {
+    DType dtype;
+    std::vector<int64_t> shape;
+    int stage;
+    bool isOptional;  // a resume may do without
+  };
+  std::map<std::string, Row> rows;
+};
+Result<CheckpointTensors> checkpointTensors(const Context& ctx);
+
+// The counters of this rank's program; all ranks have the same.
+std::map<std::string, double> readCounters(const Context& ctx);
+// The updates that an optimizer's states have seen: those that were not skipped; -1: nothing counts them.
+int64_t updatesOf(const std::map<std::string, double>& counters);
+
+// Into `folder`, whose name is no link, what this rank writes of its states; files are synced.
+Result<CheckpointParts> writePart(const Context& ctx, const CheckpointTensors& tensors, const std::string& folder,
+                                  IoFaults* faults);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_CHECKPOINT_PART_WRITER_H_

@@ -1,0 +1,194 @@
+// Checkpoints of compiled programs: a run that goes on in the same layout computes the same bits, whatever the
+// precision, the ZeRO stage and where states lie; every other layout takes up the same states; and PyTorch's
+// distributed checkpoint reads them.
+#include "CompiledRun.h"
+#include "SafeTensors.h"
+
+#include "gtest/gtest.h"
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+using namespace hyc_e2e;
+
+namespace {
+
+constexpr int kSteps = 6, kHalf = 3;
+
+struct Case {
+  std::string name;
+  std::vector<std::string> flags;
+};
+
+/// Eight samples a step.
+const std::vector<Case> &cases() {
+  static const std::vector<Case> all = {
+      {"one", {"--micro-batch", "4", "--grad-accum", "2"}},
+      {"zero3",
+       {"--tp", "2", "--pp", "2", "--dp", "2", "--zero", "3", "--stage3-param-persistence-threshold", "0",
+        "--micro-batch", "2", "--grad-accum", "2", "--precision", "fp16"}},
+      {"disk",
+       {"--dp", "2", "--zero", "1", "--micro-batch", "2", "--grad-accum", "2", "--precision", "bf16",
+        "--offload-optimizer", "nvme"}},
+      {"host",
+       {"--tp", "2", "--dp", "2", "--zero", "2", "--micro-batch", "2", "--grad-accum", "2", "--offload-optimizer",
+        "cpu"}}};
+  return all;
+}
+
+std::string fileText(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// With dropout, whose masks have to go on where they were.
+std::string compile(const Case &chosen) {
+  static std::map<std::string, std::string> folders;
+  if (auto found = folders.find(chosen.name); found != folders.end())
+    return found->second;
+  std::string folder = scratch("checkpoint_" + chosen.name), config = folder + ".json";
+  std::ofstream(config) << R"({"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 24,
+      "vocab_size": 257, "attn_pdrop": 0.2, "embd_pdrop": 0.1, "resid_pdrop": 0.3, "initializer_range": 0.1})";
+  std::vector<std::string> arguments = {
+      tool("hyc-compile"), config, "--optimizer", "adamw", "--lr", "1e-2", "-o", folder};
+  arguments.insert(arguments.end(), chosen.flags.begin(), chosen.flags.end());
+  std::filesystem::create_directories(folder + "-disk");
+  if (chosen.name == "disk")
+    arguments.insert(arguments.end(), {"--nvme-path", folder + "-disk"});
+  Outcome outcome = execute(trainingOnly(arguments));
+  if (outcome.status != 0)
+    throw std::runtime_error(outcome.output);
+  return folders[chosen.name] = folder;
+}
+
+Log run(const Case &chosen, int steps, const std::vector<std::string> &further) {
+  std::string folder = compile(chosen), log = folder + "/log.jsonl";
+  std::vector<std::string> arguments = {tool("hyc-run"),       folder,       "--data", model("text.bin"), "--steps",
+                                        std::to_string(steps), "--log-file", log};
+  arguments.insert(arguments.end(), further.begin(), further.end());
+  Outcome outcome = execute(arguments);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  return readLog(log);
+}
+
+/// All states of a checkpoint as whole tensors.
+std::string states(const std::string &checkpoint) {
+  std::string file = checkpoint + ".states.safetensors";
+  std::filesystem::remove(file);
+  Outcome outcome = execute({tool("hyc-checkpoint"), "export", checkpoint, file, "--states"});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  return fileText(file);
+}
+
+/// Where a whole run of this layout has left its checkpoints, at half of its steps and at the end.
+struct Whole {
+  std::string folder;
+  Log log;
+  std::string half() const { return folder + "/step-" + std::to_string(kHalf); }
+  std::string end() const { return folder + "/step-" + std::to_string(kSteps); }
+};
+
+const Whole &whole(const Case &chosen) {
+  static std::map<std::string, Whole> runs;
+  auto [entry, isNew] = runs.try_emplace(chosen.name);
+  if (isNew) {
+    entry->second.folder = scratch("checkpoint_" + chosen.name + "_runs");
+    entry->second.log =
+        run(chosen, kSteps,
+            {"--seed", "5", "--checkpoint", entry->second.folder, "--checkpoint-every", std::to_string(kHalf)});
+  }
+  return entry->second;
+}
+
+void expectTheSameLayoutToGoOnBitForBit() {
+  for (const Case &chosen : cases()) {
+    const Whole &expected = whole(chosen);
+    std::string folder = scratch("checkpoint_" + chosen.name + "_resumed");
+    Log log = run(chosen, kSteps, {"--resume", expected.half(), "--checkpoint", folder});
+    ASSERT_EQ(log.losses.size(), static_cast<size_t>(kSteps - kHalf)) << chosen.name;
+    for (size_t i = 0; i < log.losses.size(); ++i) {
+      EXPECT_EQ(log.losses[i], expected.log.losses[kHalf + i]) << chosen.name;
+      EXPECT_EQ(log.norms[i], expected.log.norms[kHalf + i]) << chosen.name;
+    }
+    EXPECT_EQ(log.scales.empty(), chosen.name != "zero3");
+    std::string found = states(folder + "/step-" + std::to_string(kSteps));
+    EXPECT_EQ(found, states(expected.end())) << chosen.name;
+    EXPECT_NE(found, states(expected.half())) << chosen.name;
+    EXPECT_NE(found.find("optimizer.state.transformer.h.0.mlp.c_fc.weight.exp_avg_sq"), found.npos);
+  }
+}
+
+void expectTheSameStatesInEveryLayout() {
+  for (const Case &writer : cases())
+    for (const Case &reader : cases()) {
+      std::string folder = scratch("checkpoint_" + writer.name + "_as_" + reader.name);
+      run(reader, kHalf, {"--resume", whole(writer).half(), "--checkpoint", folder});
+      EXPECT_EQ(states(folder + "/step-" + std::to_string(kHalf)), states(whole(writer).half()))
+          << writer.name << " read by " << reader.name;
+    }
+}
+
+/// The same samples and masks, so that only the order of sums differs.
+void expectTheSameTrainingInAnotherLayout() {
+  const Case &one = cases()[0], &host = cases()[3];
+  Log log = run(host, kSteps, {"--resume", whole(one).half()});
+  ASSERT_EQ(log.losses.size(), static_cast<size_t>(kSteps - kHalf));
+  for (size_t i = 0; i < log.losses.size(); ++i)
+    EXPECT_NEAR(log.losses[i] / whole(one).log.losses[kHalf + i], 1.0, 1e-5) << i;
+}
+
+// One test, since a process compiles each layout once.
+TEST(Checkpoint, IsTheSameTrainingWhateverWroteIt) {
+  expectTheSameLayoutToGoOnBitForBit();
+  expectTheSameStatesInEveryLayout();
+  expectTheSameTrainingInAnotherLayout();
+}
+
+/// Running averages, which no optimizer keeps.
+TEST(Checkpoint, KeepsRunningAverages) {
+  std::string folder = scratch("checkpoint_resnet"), runs = scratch("checkpoint_resnet_runs");
+  Outcome outcome = execute(trainingOnly({tool("hyc-compile"), model("resnet.onnx"), "--loss", "cross_entropy",
+                                          "--logits", "logits", "--micro-batch", "4", "--dp", "2", "--optimizer", "sgd",
+                                          "--momentum", "0.9", "--lr", "0.01", "-o", folder}));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  std::string data = writeImageSamples(model("resnet.reference.safetensors"), folder + "/samples.safetensors");
+  std::vector<std::string> arguments = {tool("hyc-run"), folder, "--data", data, "--steps", "4", "--checkpoint", runs};
+  arguments.insert(arguments.end(), {"--checkpoint-every", "2"});
+  outcome = execute(arguments);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  std::string expected = states(runs + "/step-4");
+  EXPECT_NE(expected.find("running_var"), expected.npos);
+  EXPECT_NE(expected.find(".momentum_buffer"), expected.npos);
+  arguments.insert(arguments.end(), {"--resume", runs + "/step-2"});
+  outcome = execute(arguments);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(states(runs + "/step-4"), expected);
+}
+
+/// Stock torch, without hyc: the folder as it is, sharded by tp, pp and ZeRO 3.
+TEST(Checkpoint, IsReadByPyTorchsDistributedCheckpoint) {
+  if (executePython("import torch.distributed.checkpoint.hf_storage, safetensors.torch", {}).status != 0)
+    GTEST_SKIP() << "no torch with HuggingFaceStorageReader, and safetensors";
+  const std::string folder = whole(cases()[1]).half();
+  (void)states(folder);
+  Outcome outcome = executePython(R"(
+import sys, torch
+import torch.distributed.checkpoint as dcp
+from safetensors.torch import load_file
+from torch.distributed.checkpoint import HuggingFaceStorageReader
+
+reader = HuggingFaceStorageReader(sys.argv[1])
+state = {name: torch.empty(tensor.size) for name, tensor in reader.read_metadata().state_dict_metadata.items()}
+dcp.load(state, storage_reader=reader)
+whole = load_file(sys.argv[2])
+assert set(state) == set(whole), set(state) ^ set(whole)
+assert any(name.endswith(".exp_avg_sq") for name in state) and len(state) > 90, len(state)
+for name, tensor in state.items():
+    assert torch.equal(tensor, whole[name]), name
+)",
+                                  {folder, folder + ".states.safetensors"});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
+} // namespace

@@ -1,0 +1,286 @@
+// Checkpoints of the miniature model: runs that go on as if they had not ended, in any layout, and what becomes of
+// damaged files, full disks, two jobs in one folder, and kills. HYC_KILLS_OF_CHECKPOINTS says how many kills.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <random>
+
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/state_reader.h"
+#include "compiled_folder.h"
+#include "run_command.h"
+#include "temporary_folder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using hycrt::Checkpoint;
+using hycrt::Result;
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Runs, and the folder that their checkpoints go to.
+class Checkpoints : public testing::Test {
+ protected:
+  CommandResult run(const CompiledFolder& folder, std::vector<std::string> more, const Environment& environment = {}) {
+    return runCommand(folder.command(std::move(more)), environment);
+  }
+  // Up to `steps`, with a checkpoint each.
+  void write(const CompiledFolder& folder, const std::string& steps) {
+    const CommandResult result = run(folder, {"--steps", steps, "--checkpoint", runs(), "--checkpoint-every", "1"});
+    ASSERT_EQ(result.status, 0) << result.errors;
+  }
+  std::string runs() const { return files_ / "runs"; }
+  std::string step(int number) const { return runs() + "/step-" + std::to_string(number); }
+  std::string exported(const std::string& checkpoint) const {
+    const std::string target = files_ / ("export-" + std::to_string(exports_++) + ".safetensors");
+    const CommandResult result = runCommand({HYC_CHECKPOINT, "export", checkpoint, target});
+    EXPECT_EQ(result.status, 0) << result.errors;
+    return files_.read(target.substr(files_.path().size() + 1));
+  }
+  static hycrt::Status verify(const std::string& folder) {
+    Result<Checkpoint> checkpoint = hycrt::openCheckpoint(folder);
+    return checkpoint.ok() ? hycrt::verifyCheckpoint(*checkpoint) : checkpoint.status();
+  }
+
+  TemporaryFolder files_;
+  mutable int exports_ = 0;
+  CompiledFolder one_{Layout{1, 1, 1}}, eight_{Layout{2, 2, 2}};
+};
+
+TEST_F(Checkpoints, GoOnAsIfTheRunHadNotEnded) {
+  for (const CompiledFolder* folder : {&one_, &eight_}) {
+    ASSERT_EQ(run(*folder, {"--steps", "7", "--save-weights", files_ / "whole.safetensors"}).status, 0);
+    fs::remove_all(runs());
+    CommandResult result = run(*folder, {"--steps", "7", "--checkpoint", runs(), "--checkpoint-every", "3"});
+    ASSERT_EQ(result.status, 0) << result.errors;
+    EXPECT_TRUE(says(result.output + result.errors, "step-6' written in")) << result.output;
+    result = run(*folder, {"--steps", "7", "--resume", step(3), "--save-weights", files_ / "resumed.safetensors"});
+    ASSERT_EQ(result.status, 0) << result.errors;
+    EXPECT_FALSE(says(result.output, "step 3/7"));
+    EXPECT_TRUE(says(result.output, "step 4/7"));
+    EXPECT_EQ(files_.read("whole.safetensors"), files_.read("resumed.safetensors"));
+    EXPECT_EQ(files_.read("whole.safetensors"), exported(step(7)));
+  }
+}
+
+TEST_F(Checkpoints, AreResumedInAnyLayout) {
+  CompiledFolder four{Layout{1, 2, 2}}, two{Layout{2, 1, 1}};
+  for (const CompiledFolder* writer : {&one_, &two, &four, &eight_}) {
+    fs::remove_all(runs());
+    write(*writer, "2");
+    const std::string before = exported(step(2));
+    for (const CompiledFolder* reader : {&one_, &two, &four, &eight_}) {
+      const CommandResult result =
+          run(*reader, {"--steps", "2", "--resume", step(2), "--save-weights", files_ / "read.safetensors"});
+      ASSERT_EQ(result.status, 0) << result.errors;
+      EXPECT_EQ(files_.read("read.safetensors"), before);
+    }
+  }
+}
+
+TEST_F(Checkpoints, KeepAsManyAsAreAskedFor) {
+  ASSERT_EQ(run(one_, {"--steps", "5", "--checkpoint", runs(), "--checkpoint-every", "1", "--keep", "2"}).status, 0);
+  EXPECT_TRUE(fs::exists(step(5)) && fs::exists(step(4)));
+  EXPECT_FALSE(fs::exists(step(3)));
+  EXPECT_EQ(std::distance(fs::directory_iterator(runs()), {}), 2);
+}
+
+TEST_F(Checkpoints, AreTakenByAutoWhereThereAreAny) {
+  const std::vector<std::string> words{"--checkpoint", runs(), "--resume", "auto", "--steps"};
+  auto with = [&](const std::string& steps) {
+    std::vector<std::string> all = words;
+    all.push_back(steps);
+    return all;
+  };
+  EXPECT_TRUE(says(run(one_, with("2")).output, "step 1/2"));
+  const CommandResult again = run(one_, with("3"));
+  EXPECT_TRUE(says(again.output, "step 3/3") && !says(again.output, "step 2/3")) << again.output;
+}
+
+TEST_F(Checkpoints, AreRefusedWhereTheCommandLineContradictsThem) {
+  write(one_, "1");
+  std::vector<std::string> command{HYC_RUN, one_.path(), "--data", one_ / "text", "--threads", "1", "--resume", runs()};
+  command.push_back("--seed=4");
+  CommandResult result = runCommand(command);
+  EXPECT_EQ(result.status, 64);
+  EXPECT_TRUE(says(result.errors, "written with --seed 3, but --seed is 4")) << result.errors;
+  command.back() = "--no-shuffle";
+  result = runCommand(command);
+  EXPECT_EQ(result.status, 64);
+  EXPECT_TRUE(says(result.errors, "--no-shuffle")) << result.errors;
+  result = run(one_, {"--checkpoint-every", "3"});
+  EXPECT_EQ(result.status, 64);
+  EXPECT_TRUE(says(result.errors, "--checkpoint DIR")) << result.errors;
+  result = run(one_, {"--resume", files_.path()});
+  EXPECT_EQ(result.status, 69);
+  EXPECT_TRUE(says(result.errors, "holds no checkpoint")) << result.errors;
+  one_.files().write("text", std::string(500, 'x'));
+  result = run(one_, {"--resume", runs()});
+  EXPECT_EQ(result.status, 65);
+  EXPECT_TRUE(says(result.errors, "samples, but")) << result.errors;
+}
+
+TEST_F(Checkpoints, BelongToOneRunAtATime) {
+  fs::create_directory(runs());
+  const Result<hycrt::FileLock> held = hycrt::lockDirectory(runs());
+  ASSERT_TRUE(held.ok());
+  const CommandResult result = run(one_, {"--steps", "1", "--checkpoint", runs()});
+  EXPECT_EQ(result.status, 69);
+  EXPECT_TRUE(says(result.errors, "process " + std::to_string(getpid()))) << result.errors;
+}
+
+// ------------------------------------------------------------------------------------------------- damaged and foreign
+
+TEST_F(Checkpoints, OfWhichAnyByteIsFlippedAreFoundOut) {
+  write(eight_, "1");
+  int flipped = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(step(1))) {
+    const std::string name = "runs/step-1/" + entry.path().filename().string(), whole = files_.read(name);
+    for (size_t i = 0; i < whole.size(); i += whole.size() > 4000 ? 7 : 3) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
+      files_.write(name, damaged);
+      const hycrt::Status status = verify(step(1));
+      EXPECT_EQ(status.code(), hycrt::StatusCode::kData) << name << ", byte " << i;
+      EXPECT_TRUE(says(status.message(), entry.path().filename())) << status.message();
+      ++flipped;
+    }
+    files_.write(name, whole);
+  }
+  EXPECT_GT(flipped, 500);
+  EXPECT_TRUE(verify(step(1)).ok());
+}
+
+TEST_F(Checkpoints, ThatAreDamagedGiveWayToTheOneBefore) {
+  write(eight_, "2");
+  const std::string name = "runs/step-2/part-00000-0.safetensors";
+  std::string bytes = files_.read(name);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  files_.write(name, bytes);
+  CommandResult result = run(eight_, {"--steps", "2", "--resume", runs()});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_TRUE(says(result.errors, "first.weight") && says(result.errors, "the checkpoint before it")) << result.errors;
+  EXPECT_TRUE(says(result.output, "step 2/2")) << result.output;
+  // Asked for by its name there is no other.
+  result = run(eight_, {"--steps", "2", "--resume", step(2)});
+  EXPECT_EQ(result.status, 65);
+  EXPECT_TRUE(says(result.errors, "part-00000-0.safetensors") && says(result.errors, "first.weight")) << result.errors;
+}
+
+TEST_F(Checkpoints, OfWhichFilesAreNotTheirOwnAreRefused) {
+  write(eight_, "1");
+  const std::string part = "part-00000-0.safetensors", other = "part-00004-0.safetensors";
+  const std::string whole = files_.read("runs/step-1/" + part), manifest = files_.read("runs/step-1/checkpoint.json");
+  const auto expect = [&](const std::string& words) {
+    const CommandResult result = runCommand({HYC_CHECKPOINT, "verify", step(1)});
+    EXPECT_EQ(result.status, 65) << result.errors;
+    EXPECT_TRUE(says(result.errors, words)) << result.errors;
+    EXPECT_EQ(run(eight_, {"--steps", "1", "--resume", step(1)}).status, 65);
+    files_.write("runs/step-1/" + part, whole);
+    files_.write("runs/step-1/checkpoint.json", manifest);
+  };
+  files_.write("runs/step-1/" + part, whole.substr(0, whole.size() - 1));
+  expect("expected " + std::to_string(whole.size()) + " by checkpoint.json");
+  fs::remove(step(1) + "/" + part);
+  expect("is missing");
+  files_.write("runs/step-1/" + part, files_.read("runs/step-1/" + other));
+  expect(part);
+  fs::remove(step(1) + "/" + part);
+  fs::create_symlink(step(1) + "/" + other, step(1) + "/" + part);
+  const CommandResult linked = runCommand({HYC_CHECKPOINT, "verify", step(1)});
+  EXPECT_TRUE(linked.status == 65 && says(linked.errors, "is a link")) << linked.errors;
+  fs::remove(step(1) + "/" + part);
+  files_.write("runs/step-1/" + part, whole);
+  files_.write("runs/step-1/checkpoint.json", "{\"weights\": 1}");
+  expect("no format_version");
+  std::string newer = manifest;
+  newer.replace(newer.find("\"format_version\": 1"), 19, "\"format_version\": 2");
+  files_.write("runs/step-1/checkpoint.json", newer);
+  expect("format_version is 2, expected 1");
+  files_.write("runs/step-1/checkpoint.json", manifest.substr(0, manifest.size() / 2));
+  expect("checkpoint.json");
+  fs::create_symlink(step(1), runs() + "/step-2");
+  EXPECT_EQ(run(eight_, {"--steps", "1", "--resume", runs() + "/step-2"}).status, 65);
+}
+
+// What a program wants is told against what is there, all at once.
+TEST_F(Checkpoints, OfAnotherModelAreToldFromItsOwn) {
+  write(one_, "1");
+  Result<Checkpoint> checkpoint = hycrt::openCheckpoint(step(1));
+  ASSERT_TRUE(checkpoint.ok());
+  hycrt::CheckpointTensors wanted;
+  wanted.rows["first.weight"] = {hycrt::DType::kF32, {4}, 0, false};
+  wanted.rows["second.weights"] = {hycrt::DType::kF32, {3}, 0, false};
+  wanted.rows["fp8.state.x"] = {hycrt::DType::kF32, {}, 0, true};
+  const hycrt::Status status = hycrt::checkTensors(wanted, *checkpoint);
+  EXPECT_EQ(status.code(), hycrt::StatusCode::kData);
+  EXPECT_TRUE(says(status.message(), "'first.weight' is [3], expected [4]")) << status.message();
+  EXPECT_TRUE(says(status.message(), "'second.weights' is missing (the nearest is 'second.weight')"));
+  EXPECT_TRUE(says(status.message(), "'second.weight' is nothing that the programs keep"));
+  EXPECT_FALSE(says(status.message(), "fp8"));
+}
+
+// ----------------------------------------------------------------------------------------------------- disks and kills
+
+TEST_F(Checkpoints, ThatCannotBeWrittenLeaveTheOneBefore) {
+  write(eight_, "1");
+  const std::string before = files_.read("runs/step-1/checkpoint.json");
+  for (const char* fault :
+       {"1:write:0:ENOSPC", "3:sync:0:EIO", "0:write:0:EACCES", "0:rename:0:ENOSPC", "0:write:2:EIO",
+        "5:write:1:ENOSPC", "0:sync:2:EIO", "0:sync:3:ENOSPC", "0:rename:0:EACCES"}) {
+    const CommandResult result =
+        run(eight_, {"--steps", "3", "--resume", runs(), "--checkpoint", runs()}, {{"HYC_IO_FAULT", fault}});
+    EXPECT_EQ(result.status, 74) << fault << ": " << result.errors;
+    EXPECT_TRUE(says(result.errors, "cannot ")) << fault << ": " << result.errors;
+    EXPECT_EQ(std::distance(fs::directory_iterator(runs()), {}), 1) << fault;
+    EXPECT_EQ(files_.read("runs/step-1/checkpoint.json"), before);
+  }
+}
+
+TEST_F(Checkpoints, ThatCannotBeWrittenNeedNotEndTheRun) {
+  for (const char* fault : {"1:write:0:ENOSPC", "0:rename:0:EIO"}) {
+    fs::remove_all(runs());
+    const CommandResult result =
+        run(eight_, {"--steps", "3", "--checkpoint", runs(), "--checkpoint-every", "1", "--checkpoint-failure", "warn"},
+            {{"HYC_IO_FAULT", fault}});
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_TRUE(says(result.output + result.errors, "step-1' was not written")) << result.errors;
+    EXPECT_FALSE(fs::exists(step(1)));
+    EXPECT_TRUE(verify(step(2)).ok() && verify(step(3)).ok());
+  }
+}
+
+TEST_F(Checkpoints, SurviveKillsAtAnyMoment) {
+  const char* many = std::getenv("HYC_KILLS_OF_CHECKPOINTS");
+  const int kills = many ? std::atoi(many) : 8;
+  ASSERT_EQ(run(eight_, {"--steps", "60", "--save-weights", files_ / "whole.safetensors"}).status, 0);
+  std::mt19937 random(3);
+  int hits = 0;
+  for (int i = 0; i < kills; ++i) {
+    fs::remove_all(runs());
+    const std::vector<std::string> words{"--steps", "60", "--checkpoint", runs(), "--checkpoint-every", "1",
+                                         "--keep",  "2"};
+    {
+      RunningCommand job(eight_.command(words));
+      while (!hasEnded(job.pid()) && !fs::exists(step(2))) usleep(1000);
+      usleep(random() % 60000);
+      const std::vector<pid_t> ranks = job.children();
+      if (i % 2 == 0) kill(job.pid(), SIGKILL);
+      for (pid_t rank : ranks) kill(rank, SIGKILL);
+      const CommandResult ended = job.finish();
+      hits += ended.status != 0;
+    }
+    const CommandResult result = run(eight_, {"--steps", "60", "--checkpoint", runs(), "--resume", "auto", "--keep",
+                                              "2", "--save-weights", files_ / "resumed.safetensors"});
+    ASSERT_EQ(result.status, 0) << result.errors;
+    EXPECT_FALSE(says(result.errors, "warning")) << result.errors;
+    EXPECT_EQ(files_.read("whole.safetensors"), files_.read("resumed.safetensors"));
+    EXPECT_LE(std::distance(fs::directory_iterator(runs()), {}), 3);
+  }
+  EXPECT_GT(hits, kills / 2);
+}
+
+}  // namespace
