@@ -248,7 +248,7 @@ def write_table(rows, folder, file):
              "(torch 2.15.0,", "transformers 5.23.0; evaluation mode, the batch dynamic where torch can). "
              f"{len(told)} were tried: {count['exported']} export, {count['imported']} import.",
              "Exports: `torch.export` makes an archive. Imports: `hyc-compile --emit=model` reads it. Nothing more is said of a model",
-             "here than these two.", "", "| name | class | exports | imports | what refused it |", "|---|---|---|---|---|"]
+             "here than these two: that it trains as PyTorch does is held by tests for the models that formats.md names.", "", "| name | class | exports | imports | what refused it |", "|---|---|---|---|---|"]
     for row in rows:
         each = told.get(row["name"])
         cells = ["not tried", "", ""] if each is None else [
