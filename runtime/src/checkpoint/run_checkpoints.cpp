@@ -35,12 +35,6 @@ Status writeText(const std::string& path, const std::string& text, IoFaults* fau
   return file->finish("").status();
 }
 
-std::string sizeText(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
-  return text;
-}
-
 // Where a flag contradicts what the checkpoint's run had.
 Status contradiction(const Checkpoint& checkpoint, const std::string& given, const std::string& held) {
   return usageError("'" + checkpoint.folder + "' was written " + held + ", but " + given +

@@ -436,7 +436,12 @@ Status NcclExchanger::look(Arrivals::Progress& before) {
     return exchange ? failure(error, *exchange) : unavailableError("NCCL: " + error);
   }
   if (!exchange) return {};
-  if (!host_->lostAmong(exchange->members).empty()) return failure("a peer is gone", *exchange);
+  if (!host_->lostAmong(exchange->members).empty()) {
+    // The exchange may have ended between the two readings, and the peer be gone since: then the next look names what
+    // waits for it.
+    if (!isJoining_ && !(arrivals_.publish(*host_) == now)) return {};
+    return failure("a peer is gone", *exchange);
+  }
   const auto what = [&] { return exchange->name + " (NCCL)"; };
   const auto attends = [&](Attendance& attendance) { attend(*exchange, attendance); };
   return patience_->look({what, attends});
