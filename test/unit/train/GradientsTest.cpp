@@ -138,10 +138,53 @@ TEST_P(Gradients, GiveEveryOpAnIdOfItsOwn) {
 INSTANTIATE_TEST_SUITE_P(Ops, Gradients, testing::ValuesIn(gradientCases()),
                          [](const auto &info) { return info.param.name; });
 
+//===----------------------------------------------------------------------===//
+// Where finite differences say nothing, at kinks and stops: the values that torch gives
+//===----------------------------------------------------------------------===//
+
+struct ValueCase {
+  std::string name;
+  GradientCase model;
+  std::vector<double> values;                 // of every operand's only element
+  std::vector<std::vector<double>> gradients; // divided by the loss weight
+};
+
+GradientCase scalarModel(const std::string &op, int operands) {
+  GradientCase test{op, {{"x", "1x"}}, "1x", "%r = hyc." + op + " %x"};
+  if (operands == 2) {
+    test.operands.push_back({"y", "1x"});
+    test.body += ", %y";
+  }
+  test.body += " : tensor<1xf64>";
+  return test;
+}
+
+/// x · stop_gradient(x)
+GradientCase stoppedModel() {
+  return {"stop_gradient",
+          {{"x", "1x"}},
+          "1x",
+          "%s = hyc.stop_gradient %x : tensor<1xf64>\n    %r = hyc.mul %x, %s : tensor<1xf64>"};
+}
+
+std::vector<ValueCase> valueCases() {
+  return {
+      {"abs at 0", scalarModel("abs", 1), {0}, {{0}}},
+      {"relu at 0", scalarModel("relu", 1), {0}, {{0}}},
+      {"max of equals", scalarModel("max", 2), {1, 1}, {{0.5}, {0.5}}},
+      {"min of equals", scalarModel("min", 2), {1, 1}, {{0.5}, {0.5}}},
+      {"pow with exponent 0", scalarModel("pow", 2), {0, 0}, {{0}, {0}}},
+      {"pow of 0", scalarModel("pow", 2), {0, 2}, {{0}, {0}}},
+      {"a stopped factor", stoppedModel(), {3}, {{3}}},
+  };
+}
+
 /// The mnemonics that some row's body uses.
 llvm::StringSet<> usedOps() {
   llvm::StringSet<> used;
-  for (const GradientCase &test : gradientCases())
+  std::vector<GradientCase> cases = gradientCases();
+  cases.push_back(stoppedModel()); // held to its value alone: differences do not stop
+  for (const GradientCase &test : cases)
     for (size_t at = test.body.find("hyc."); at != std::string::npos; at = test.body.find("hyc.", at + 1))
       used.insert(llvm::StringRef(test.body).drop_front(at).take_until([](char c) { return c == ' '; }));
   return used;
@@ -200,37 +243,8 @@ TEST_F(AllOps, WithADecompositionEqualIt) {
     }
 }
 
-//===----------------------------------------------------------------------===//
-// Kinks, where finite differences say nothing: the values that torch gives
-//===----------------------------------------------------------------------===//
-
-struct KinkCase {
-  std::string name;
-  GradientCase model;
-  std::vector<double> values;                 // of every operand's only element
-  std::vector<std::vector<double>> gradients; // divided by the loss weight
-};
-
-GradientCase scalarModel(const std::string &op, int operands) {
-  GradientCase test{op, {{"x", "1x"}}, "1x", "%r = hyc." + op + " %x"};
-  if (operands == 2) {
-    test.operands.push_back({"y", "1x"});
-    test.body += ", %y";
-  }
-  test.body += " : tensor<1xf64>";
-  return test;
-}
-
-TEST_F(AllOps, GiveTheGradientsOfTorchAtKinks) {
-  const std::vector<KinkCase> cases = {
-      {"abs at 0", scalarModel("abs", 1), {0}, {{0}}},
-      {"relu at 0", scalarModel("relu", 1), {0}, {{0}}},
-      {"max of equals", scalarModel("max", 2), {1, 1}, {{0.5}, {0.5}}},
-      {"min of equals", scalarModel("min", 2), {1, 1}, {{0.5}, {0.5}}},
-      {"pow with exponent 0", scalarModel("pow", 2), {0, 0}, {{0}, {0}}},
-      {"pow of 0", scalarModel("pow", 2), {0, 2}, {{0}, {0}}},
-  };
-  for (const KinkCase &test : cases) {
+TEST_F(AllOps, GiveTheGradientsOfTorchWhereDifferencesSayNothing) {
+  for (const ValueCase &test : valueCases()) {
     OwningOpRef<ModuleOp> module = parse(modelText(test.model));
     ASSERT_TRUE(module);
     PassManager passes(&context);
