@@ -128,7 +128,8 @@ Status RunCheckpoints::write(const Context& ctx, int64_t steps, const Manifest& 
                              const std::string& run) {
   if (lastWritten_ == steps || steps == 0) return {};
   const int64_t begin = monotonicNs();
-  const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0, goesOn = options.checkpointFailure == CheckpointFailure::kWarn;
+  const int rank = rankOf(ctx.mesh(), ctx.at());
+  const bool leads = rank == 0, goesOn = options.checkpointFailure == CheckpointFailure::kWarn;
   const std::string target = checkpointPath(options.checkpoint, steps), partial = partialName(target, run);
   Status status;
   if (leads && mkdir(partial.c_str(), kFolderMode) != 0) {
@@ -136,6 +137,8 @@ Status RunCheckpoints::write(const Context& ctx, int64_t steps, const Manifest& 
   }
   HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
   if (status.ok()) status = writeOwnPart(ctx, partial);
+  // Rank 0 takes a table for a part that is on the disk: one whose own writing failed must not be found, even whole.
+  if (!status.ok() && unlink(tableOf(partial, rank).c_str()) != 0 && errno != ENOENT && errno != ENOTDIR) return status;
   HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
   // The one whose part failed says so; the others hear of it at the barrier.
   if (!leads && !status.ok() && !goesOn) return status;
