@@ -372,7 +372,7 @@ class RankRun {
       record.loss = sums.loss();
       if (sums.correct >= 0) record.accuracy = sums.accuracy();
       record.milliseconds = sums.lastMilliseconds;
-      record.tokensPerSecond = static_cast<double>(sums.lastCounted) / record.milliseconds * 1e3;
+      setRate(sums.lastCounted, evaluation->globalBatch(), &record);
       record.etaSeconds = remaining_.after(record.milliseconds, record.steps - record.step);
       HYCRT_RETURN_IF_ERROR(tell(record));
       return checkFinite(record, sums.counted);
@@ -399,6 +399,12 @@ class RankRun {
     evaluation_.emplace(std::move(*evaluation));
     if (options_.evaluateBatches == 0) noteLeftOut(*evaluation_, *heldOut_);
     return {};
+  }
+
+  void setRate(int64_t tokens, int64_t samples, StepRecord* record) const {
+    const double perSecond = 1e3 / record->milliseconds;
+    record->tokensPerSecond = static_cast<double>(tokens) * perSecond;
+    if (program_.batch.sequence <= 1) record->samplesPerSecond = static_cast<double>(samples) * perSecond;
   }
 
   // Between two steps; what steps wait and take is told without it.
@@ -431,7 +437,7 @@ class RankRun {
     record.loss = sums->loss();
     if (sums->correct >= 0) record.accuracy = sums->accuracy();
     record.milliseconds = sums->milliseconds;
-    record.tokensPerSecond = static_cast<double>(sums->counted) / record.milliseconds * 1e3;
+    setRate(sums->counted, sums->batches * evaluation_->globalBatch(), &record);
     // What steps wait and take is told without this.
     measureFrom_.begin += monotonicNs() - before.begin;
     measureFrom_.waited += exchanger_->waitedNs() - before.waited;
@@ -466,7 +472,7 @@ class RankRun {
     record.learningRate = learningRate;
     record.momentum = momentum;
     record.milliseconds = nowMs() - begin;
-    record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
+    setRate(result.tokenCount, globalBatchOf(program_), &record);
     record.etaSeconds = remaining_.after(record.milliseconds, options_.steps - step - 1);
     const LossScaling after = runner.lossScaling();
     record.lossScale = scaling.scale;

@@ -38,6 +38,15 @@ std::string duration(double seconds) {
   return text;
 }
 
+// "   12345 tokens/s"
+std::string rateOf(const StepRecord& record, const char* pattern, const char* tokens, const char* samples) {
+  const bool countsSamples = record.samplesPerSecond != 0;
+  return format(pattern, countsSamples ? record.samplesPerSecond : record.tokensPerSecond) +
+         (countsSamples ? samples : tokens);
+}
+
+std::string rateOf(const StepRecord& record) { return rateOf(record, "%8.0f", " tokens/s", " samples/s"); }
+
 size_t terminalWidth(FILE* out) {
   winsize size{};
   return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
@@ -84,7 +93,11 @@ size_t writeJson(const StepRecord& record, JsonLine* line) {
   }
   if (record.momentum) field("momentum", *record.momentum);
   field("ms", record.milliseconds);
-  field("tokens_per_s", record.tokensPerSecond);
+  if (record.samplesPerSecond != 0) {
+    field("samples_per_s", record.samplesPerSecond);
+  } else {
+    field("tokens_per_s", record.tokensPerSecond);
+  }
   if (!isBetween) field("eta_s", record.etaSeconds);
   if (record.lossScale != 0) {
     field("loss_scale", record.lossScale);
@@ -125,6 +138,7 @@ Result<StepRecord> parseStepRecord(std::string_view text) {
   if (object->contains("momentum")) record.momentum = numberOrNaN(*object, "momentum");
   record.milliseconds = numberOrNaN(*object, "ms");
   record.tokensPerSecond = numberOrNaN(*object, "tokens_per_s");
+  if (object->contains("samples_per_s")) record.samplesPerSecond = numberOrNaN(*object, "samples_per_s");
   record.etaSeconds = numberOrNaN(*object, "eta_s");
   if (object->contains("loss_scale")) {
     record.lossScale = numberOrNaN(*object, "loss_scale");
@@ -144,19 +158,17 @@ std::string toLine(const StepRecord& record) {
            (record.batches == 1 ? " batch" : " batches") + "   loss " + format("%9.5f", record.loss) +
            "   perplexity " + format("%9.3f", std::exp(record.loss)) +
            (record.accuracy ? "   accuracy " + format("%6.2f", *record.accuracy * 100) + " %" : "") + "   " +
-           format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) + " tokens/s";
+           format("%8.1f", record.milliseconds) + " ms   " + rateOf(record);
   }
   if (record.evaluates) {
     return "batch " + step + "/" + steps + "   loss so far " + format("%9.5f", record.loss) + "   perplexity " +
            format("%9.3f", std::exp(record.loss)) +
            (record.accuracy ? "   accuracy " + format("%6.2f", *record.accuracy * 100) + " %" : "") + "   " +
-           format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) +
-           " tokens/s   left " + duration(record.etaSeconds);
+           format("%8.1f", record.milliseconds) + " ms   " + rateOf(record) + "   left " + duration(record.etaSeconds);
   }
   return "step " + step + "/" + steps + "   loss " + format("%9.5f", record.loss) + "   grad norm " +
          format("%9.3e", record.gradNorm) + "   lr " + format("%9.3e", record.learningRate) + "   " +
-         format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) +
-         " tokens/s   left " + duration(record.etaSeconds) +
+         format("%8.1f", record.milliseconds) + " ms   " + rateOf(record) + "   left " + duration(record.etaSeconds) +
          (record.lossScale == 0
               ? ""
               : "   scale " + format("%g", record.lossScale) + "   skipped " + std::to_string(record.skipped));
@@ -167,7 +179,7 @@ std::string toShortLine(const StepRecord& record) {
       record.evaluates ? "" : " norm " + format("%.2e", record.gradNorm) + " lr " + format("%.2e", record.learningRate);
   return std::to_string(record.step) + "/" + std::to_string(record.steps) + (record.batches > 0 ? " held-out" : "") +
          " loss " + format("%.5f", record.loss) + update + " " + format("%.1f", record.milliseconds) + " ms " +
-         format("%.0f", record.tokensPerSecond) + " tok/s " + duration(record.etaSeconds);
+         rateOf(record, "%.0f", " tok/s ", " samples/s ") + duration(record.etaSeconds);
 }
 
 Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path) {
