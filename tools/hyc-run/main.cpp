@@ -23,6 +23,9 @@ namespace {
 using hycrt::Result;
 using hycrt::Status;
 
+// For the Python package: every option as JSON, and nothing else.
+constexpr char kPrintOptions[] = "--print-options";
+
 // What would make every rank fail is better said once, before any is started.
 Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& options) {
   for (const hycrt::ManifestRank& rank : manifest.ranks) {
@@ -82,6 +85,10 @@ int finish(int status) {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == hycrun::kAgentFlag) return finish(hycrun::runAgent());
+  if (argc == 2 && std::string(argv[1]) == kPrintOptions) {
+    std::fputs(hycrt::writeOptionsJson().c_str(), stdout);
+    return finish(0);
+  }
   Result<hycrt::ParsedCommandLine> parsed = hycrt::parseCommandLine(argc, argv, hycrt::CommandLine::kHycRun);
   if (!parsed.ok()) return fail(parsed.status());
   if (!parsed->help.empty()) {
