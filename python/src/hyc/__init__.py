@@ -44,3 +44,12 @@ __all__ = [
     "compile",
     "from_pretrained",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """hyc.Trainer and hyc.TrainingArguments need transformers, which nothing else here does."""
+    if name in ("Trainer", "TrainingArguments"):
+        from . import trainer
+
+        return getattr(trainer, name)
+    raise AttributeError(f"module 'hyc' has no attribute {name!r}")
