@@ -18,6 +18,7 @@ from .errors import (
     UnavailableError,
     UsageError,
 )
+from .engine import Engine, initialize
 from .job import Job, compile, from_pretrained
 from .plan import Arena, Memory, Plan, Report, Sharding, StageMemory
 from .run import Run, Step
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Arena",
     "DataError",
+    "Engine",
     "HycError",
     "InputOutputError",
     "InternalError",
@@ -43,6 +45,7 @@ __all__ = [
     "UsageError",
     "compile",
     "from_pretrained",
+    "initialize",
 ]
 
 
