@@ -14,7 +14,11 @@ class Classifier(torch.nn.Module):
     def __init__(self, width: int = 64) -> None:
         super().__init__()
         self.layers = torch.nn.Sequential(
-            torch.nn.Linear(2, width), torch.nn.GELU(), torch.nn.Linear(width, width), torch.nn.GELU(), torch.nn.Linear(width, 2)
+            torch.nn.Linear(2, width),
+            torch.nn.GELU(),
+            torch.nn.Linear(width, width),
+            torch.nn.GELU(),
+            torch.nn.Linear(width, 2),
         )
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:

@@ -52,7 +52,9 @@ def test_fine_tune_llama(tmp_path):
     tokenizer.train_from_iterator([text], trainer)
     tokenizer.save(str(model / "tokenizer.json"))
     (tmp_path / "corpus.txt").write_text(text)
-    (tmp_path / "hyc").write_text(f'#!/bin/sh\nexec {sys.executable} -c "from hyc.command import main; exit(main())" "$@"\n')
+    (tmp_path / "hyc").write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c "from hyc.command import main; exit(main())" "$@"\n'
+    )
     (tmp_path / "hyc").chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     trained = tmp_path / "trained"
