@@ -199,6 +199,10 @@ std::string hyc::writePlanPage(const CompiledModel &model) {
     writeMesh(json, model);
     json.attribute("limit", wholeNumber(model.memoryLimit));
     json.attribute("device", model.account.mostDeviceBytes());
+    json.attributeArray("stageBytes", [&] {
+      for (const StageAccount &stage : model.account.stages)
+        json.value(stage.deviceBytes());
+    });
     writeTimeline(json, model);
     writeMemory(json, model.account);
     writeTables(json, model);

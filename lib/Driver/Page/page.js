@@ -62,14 +62,15 @@ card(bytes(plan.device), plan.limit ? "of " + bytes(plan.limit) + " of a device"
 for (const [name, value] of plan.facts) byId("facts").append(make("dt", name), make("dd", value));
 
 //===---- Mesh ----===//
+// Of a rank, on average over the stages.
 const sentOver = axis => plan.exchanges.filter(e => e.kind === "send" ? axis === "pp" :
-  e.over.replace(/[^\w]+/g, " ").split(" ").includes(axis)).reduce((sum, e) => sum + e.sent, 0);
+  e.over.replace(/[^\w]+/g, " ").split(" ").includes(axis)).reduce((sum, e) => sum + e.sent, 0) / plan.stages;
 const tierName = axis => axis.size === 1 ? "" : axis.tier < 0 ? plan.tiers.length ? "beyond the last tier" : "one link" :
   plan.tiers[axis.tier].name + " (" + plan.tiers[axis.tier].ranks + " ranks, " + bytes(plan.tiers[axis.tier].rate) + "/s)";
 fillTable("axes", [
   ["axis", a => a.name], ["size", a => String(a.size), "number"],
   ["ranks between neighbours", a => a.size === 1 ? "" : String(a.stride), "number"], ["lies within", tierName],
-  ["sent over it in a step", a => a.size === 1 ? "" : bytes(sentOver(a.name)), "number"],
+  ["a rank sends over it in a step", a => a.size === 1 ? "" : bytes(sentOver(a.name)), "number"],
 ], plan.axes);
 {
   const each = plan.ranks / plan.stages, box = byId("stages");
@@ -80,10 +81,10 @@ fillTable("axes", [
       skipped = true;
       continue;
     }
-    const one = make("div", undefined, "stage"), first = stage * each, known = plan.memory.find(m => m.stage === stage);
+    const one = make("div", undefined, "stage"), first = stage * each;
     one.append(make("b", "stage " + stage));
     one.append(make("div", each === 1 ? "rank " + first : "ranks " + first + " to " + (first + each - 1)));
-    if (known) one.append(make("div", bytes(known.device)));
+    one.append(make("div", bytes(plan.stageBytes[stage])));
     if (hasTime && plan.stageTimes[stage]) one.append(make("div", time(plan.stageTimes[stage][0]) + " of kernels"));
     box.append(one);
   }
