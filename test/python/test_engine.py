@@ -8,6 +8,8 @@ from conftest import SEQUENCE, VOCABULARY, causal_loss, make_language_model, tra
 
 import hyc
 
+torch.set_num_threads(1)
+
 CONFIG = {
     "train_micro_batch_size_per_gpu": 2,
     "gradient_accumulation_steps": 2,

@@ -10,6 +10,8 @@ pytest.importorskip("accelerate")
 
 import hyc
 
+torch.set_num_threads(1)  # threads that spin at each other on a busy machine take minutes
+
 SEQUENCE = 16
 
 

@@ -13,6 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import hyc
+
+torch.set_num_threads(1)
 from conftest import (
     SEQUENCE,
     VOCABULARY,

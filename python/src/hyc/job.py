@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import json
 import os
 import pathlib
@@ -107,7 +108,7 @@ class Job:
         return f"<hyc.Job in '{self.folder}': {self.plan}>"
 
     def _repr_html_(self) -> str:
-        return self.plan._repr_html_() + self.memory._repr_html_()
+        return f"<p>{html.escape(repr(self))}</p>{self.plan._repr_html_()}"
 
 
 def _file_of(saved: Any) -> pathlib.Path:

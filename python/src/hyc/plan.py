@@ -53,7 +53,10 @@ class Sharding:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Every decision: plan.json, which may be edited and given to hyc.compile(plan=…)."""
+    """Every decision: plan.json, which may be edited and given to hyc.compile(plan=…).
+
+    Shows the plan page, plan.html, in a notebook.
+    """
 
     path: pathlib.Path
     tp: int
@@ -107,11 +110,7 @@ class Plan:
         )
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(rule.match)}</td><td><code>{html.escape(rule.sharding)}</code></td></tr>"
-            for rule in (*self.inputs, *self.parameters)
-        )
-        return f"<p>{html.escape(str(self))}</p><table><tr><th>tensor</th><th>sharding</th></tr>{rows}</table>"
+        return _page(self.path.with_suffix(".html"), str(self))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +139,7 @@ class StageMemory:
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Every byte that ranks will have, counted before anything runs: memory.json. Shows memory.html in a notebook."""
+    """Every byte that ranks will have, counted before anything runs: memory.json."""
 
     path: pathlib.Path
     stages: tuple[StageMemory, ...]
@@ -189,7 +188,7 @@ class Memory:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return _page(self.path.with_suffix(".html"), str(self))
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 @dataclasses.dataclass(frozen=True)
