@@ -121,6 +121,17 @@ Status HostExchanger::performAlone<CollectiveKind::kShift>(const Item& item) {
   return copy(*source, 0, bytes, ownAddress(item.call.destination));
 }
 
+// Before this member has finished the item, since its place may be another's afterwards.
+template <>
+Status HostExchanger::performAlone<CollectiveKind::kBarrier>(const Item& item) {
+  uint32_t bits = 0;
+  for (const ChannelSide* side : item.channel.sides) {
+    bits |= static_cast<uint32_t>(side->ring[item.number % kRingSize].offset);
+  }
+  agreed_.store(bits, std::memory_order_release);
+  return {};
+}
+
 Status HostExchanger::perform(const Item& item) {
   switch (item.call.kind) {
     case CollectiveKind::kAllReduce:
@@ -134,7 +145,7 @@ Status HostExchanger::perform(const Item& item) {
     case CollectiveKind::kShift:
       return performAlone<CollectiveKind::kShift>(item);
     case CollectiveKind::kBarrier:
-      return {};
+      return performAlone<CollectiveKind::kBarrier>(item);
   }
   return internalError("an exchange of a kind that is not known");
 }

@@ -213,14 +213,17 @@ Status HostExchanger::lookWhilePulling(int rank) {
   return status;
 }
 
-Status HostExchanger::barrier() {
+// A barrier has no source, in whose place the bits are published.
+Result<uint32_t> HostExchanger::agree(uint32_t bits) {
   Publication publication{};
+  publication.offset = bits;
   publication.kind = static_cast<uint8_t>(CollectiveKind::kBarrier);
   publication.name = static_cast<int32_t>(program_.collectives.size + program_.transfers.size);
   Result<Ticket> ticket =
       startOn(plans_.world, {-1, CollectiveKind::kBarrier, {}, {}, 0, DType::kU8, ReduceOp::kSum}, publication);
   if (!ticket.ok()) return ticket.status();
-  return wait(*ticket);
+  HYCRT_RETURN_IF_ERROR(wait(*ticket));
+  return agreed_.load(std::memory_order_acquire);
 }
 
 }  // namespace hycrt

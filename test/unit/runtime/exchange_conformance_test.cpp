@@ -333,6 +333,22 @@ TEST_P(Exchange, ABarrierHoldsEveryRank) {
   }
 }
 
+// And each hears what any of them has said, of that barrier alone.
+TEST_P(Exchange, ABarrierTellsWhatAnyRankHasGiven) {
+  expectAllOk([](Worker& worker) -> Status {
+    for (int round = 0; round < 60; ++round) {
+      const int speaker = round % (worker.members + 1);  // in one of several rounds nobody
+      const uint32_t own = worker.self == speaker ? 1u << (round % 3) : worker.self == speaker + 1 ? 1u << 31 : 0;
+      const uint32_t expected =
+          (speaker < worker.members ? 1u << (round % 3) : 0) | (speaker + 1 < worker.members ? 1u << 31 : 0);
+      const Result<uint32_t> agreed = worker.ctx().exchanger().agree(own);
+      if (!agreed.ok()) return agreed.status();
+      if (*agreed != expected) return internalError("round " + std::to_string(round) + ": " + std::to_string(*agreed));
+    }
+    return {};
+  });
+}
+
 // More of several kinds at once than may be pending, waited for in the order of their start.
 TEST_P(Exchange, KindsMayBePendingTogether) {
   expectAllOk([](Worker& worker) -> Status {
