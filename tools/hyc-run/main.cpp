@@ -13,10 +13,7 @@
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
-#include "hycrt/resume.h"
-#include "hycrt/saved_weights.h"
-#include "hycrt/token.h"
-#include "launcher.h"
+#include "job.h"
 
 namespace {
 
@@ -48,23 +45,14 @@ Status checkHosts(const hycrt::RunOptions& options) {
   return hycrt::usageError(std::string(given) + " is given without hosts; name them with --hostfile FILE");
 }
 
-Result<int> launch(hycrt::RunOptions options, const std::string& runName) {
+Result<int> launch(hycrt::RunOptions options) {
   Result<hycrt::Manifest> manifest = hycrt::readManifest(options.out);
   if (!manifest.ok()) return manifest.status();
   HYCRT_RETURN_IF_ERROR(hycrt::takeEntry(*manifest, &options));
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
   HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
   HYCRT_RETURN_IF_ERROR(checkHosts(options));
-  HYCRT_RETURN_IF_ERROR(hycrt::takeResume(&options, hycrt::CheckpointCheck::kBytes, [](const std::string& line) {
-    std::fprintf(stderr, "hyc-run: %s\n", hycrt::printable(line).c_str());
-  }));
-  Result<int> status = options.hostfile.empty() ? hycrun::Launcher(*manifest, options, runName).run()
-                                                : hycrun::HostLauncher(*manifest, options, runName).run();
-  if (!status.ok() || *status != 0) {
-    hycrt::removePartialOutputs(options, runName);
-    hycrt::removePartialCheckpoints(options);
-  }
-  return status;
+  return hycrun::runJob(*manifest, std::move(options));
 }
 
 int fail(const Status& status) {
@@ -89,6 +77,6 @@ int main(int argc, char** argv) {
     return finish(0);
   }
   hycrt::raiseDescriptorLimit();
-  Result<int> status = launch(parsed->options, "hyc-" + hycrt::makeName());
+  Result<int> status = launch(parsed->options);
   return finish(status.ok() ? *status : fail(status.status()));
 }

@@ -59,6 +59,13 @@ HYC_RUN_OPTION(std::string, resume, {}, "--resume", text("DIR"), kForRanks | kTr
 HYC_RUN_OPTION(CheckpointFailure, checkpointFailure, CheckpointFailure::kStop, "--checkpoint-failure",
                words<CheckpointFailure>({{"stop", CheckpointFailure::kStop}, {"warn", CheckpointFailure::kWarn}}),
                kForRanks | kTrains, "Whether a checkpoint that cannot be written ends the run")
+HYC_RUN_OPTION(
+    int64_t, timeLimit, 0, "--time-limit", wholeNumber("SECONDS", kMostSeconds), kForRanks | kTrains,
+    "Write a checkpoint and end with 75 before that many seconds are over; 0: never. SLURM_JOB_END_TIME does "
+    "the same")
+HYC_RUN_OPTION(int64_t, maxRestarts, 0, "--max-restarts", wholeNumber("N", kMostSteps), kTrains,
+               "Where a rank or a host fails, start all ranks again from the newest checkpoint, so many times at most; "
+               "not after wrong usage or data, which would come again")
 HYC_RUN_OPTION(bool, allowNonfinite, false, "--allow-nonfinite", flagFor(true), kForRanks,
                "Go on where the loss or the gradient norm is NaN or infinite, which ends a run otherwise; weights that "
                "are replace no others even so")

@@ -299,6 +299,32 @@ TEST_F(HostsBySsh, LeaveNoProcessWhenARankIsKilledOrTheUserStopsThem) {
   }
 }
 
+TEST_F(HostsBySsh, StartAgainAndSaveWhenTheyAreAsked) {
+  MAKE_HOSTS_WITH_SSH(2);
+  const std::string log = folder_ / "log", runs = folder_ / "runs";
+  RunningCommand running(command({"--steps", "1000000000", "--log-file", log, "--checkpoint", runs,
+                                  "--checkpoint-every", "50", "--keep", "2", "--max-restarts", "1"}));
+  const auto awaitEvent = [&](const std::string& kind) {
+    for (int i = 0; i < 3000; ++i) {
+      if (folder_.files().read("log").find("{\"event\":\"" + kind + "\"") != std::string::npos) return true;
+      usleep(5000);
+    }
+    return false;
+  };
+  awaitFirstStep(log);
+  ASSERT_TRUE(awaitEvent("checkpoint"));
+  ASSERT_EQ(processes().size(), 8u);
+  kill(processes().back(), SIGKILL);
+  ASSERT_TRUE(awaitEvent("restart") && awaitEvent("resume"));
+  kill(running.pid(), SIGTERM);
+  const CommandResult result = running.finish(15);
+  EXPECT_EQ(result.status, 75) << result.errors;
+  EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
+  EXPECT_CONTAINS(result.errors, "restart 1 of 1 (rank ");
+  EXPECT_CONTAINS(folder_.files().read("log"), "\"cause\":\"SIGTERM\"");
+  expectNoneLeft();
+}
+
 TEST(Hostfile, IsRefusedWithItsLine) {
   CompiledFolder folder(kEight);
   const std::vector<std::pair<std::string, std::string>> rows{

@@ -6,7 +6,8 @@
 //   stage 0:  h[j] = x · a[j]                stage 1:  y = Σ b[j] · h[j],  loss = (y - t)² / 2
 // a and b are split over tp, two elements a rank, so that with tp 2 the last is padding.
 //
-// MINIATURE_FAULT="RANK STEP exit|abort|hang" makes one rank misbehave at the start of a step.
+// MINIATURE_FAULT="RANK STEP exit|abort|hang" makes one rank misbehave at the start of a step, and MINIATURE_PAUSE
+// makes steps that many milliseconds longer.
 #include <omp.h>
 #include <unistd.h>
 
@@ -226,6 +227,7 @@ void backward(Context& ctx, const Call& call) {
 }
 
 void reduce(Context& ctx) {
+  if (const char* pause = std::getenv("MINIATURE_PAUSE")) usleep(static_cast<useconds_t>(std::atoi(pause)) * 1000);
   Ticket first, second;
   if (kIsFirst) first = allReduceStart(ctx, kFirstGrad, {kGradients, kA}, kLocal, DType::kF32);
   if (kIsLast) second = allReduceStart(ctx, kSecondGrad, {kGradients, kB}, kLocal, DType::kF32);

@@ -34,6 +34,8 @@ const std::vector<std::string> kEverything{"OUT",
                                            "--keep=3",
                                            "--resume=runs/step-20",
                                            "--checkpoint-failure=warn",
+                                           "--time-limit=3600",
+                                           "--max-restarts=4",
                                            "--allow-nonfinite",
                                            "--trace=trace.json",
                                            "--communication-thread=off",
@@ -62,6 +64,7 @@ TEST(Options, ArriveAtTheRanks) {
   expected.out = expected.logFile = "";                          // the folder is given apart, and the log is hyc-run's
   expected.hostfile = expected.include = expected.exclude = "";  // and so are the hosts
   expected.sshPort = 0;
+  expected.maxRestarts = 0;  // of which ranks know nothing
   EXPECT_EQ(rank->options.limitsSteps, expected.limitsSteps);
   const RunOptions defaults;
   int unchanged = 0;
