@@ -16,6 +16,7 @@
 #include "hycrt/printable.h"
 #include "hycrt/token.h"
 #include "launcher.h"
+#include "sizes.h"
 
 extern char** environ;
 
@@ -60,17 +61,21 @@ int somePort(const std::string& runName) {
 }  // namespace
 
 HostLauncher::HostLauncher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName,
-                           Signals& signals, Report& report)
-    : manifest_(manifest), options_(options), runName_(std::move(runName)), signals_(signals), report_(report) {}
+                           Signals& signals, Report& report, const std::set<std::string>& leftOut)
+    : manifest_(manifest),
+      options_(options),
+      runName_(std::move(runName)),
+      leftOut_(leftOut),
+      signals_(signals),
+      report_(report) {}
 
 HostLauncher::~HostLauncher() {
   for (size_t host : endAll(hosts_)) hosts_[host].abandon();
 }
 
 Result<std::vector<Share>> HostLauncher::place() const {
-  Result<std::vector<Host>> hosts = readHostfile(options_.hostfile);
+  Result<std::vector<Host>> hosts = hostsOf(options_, leftOut_);
   if (!hosts.ok()) return hosts.status();
-  HYCRT_RETURN_IF_ERROR(selectHosts(options_.include, options_.exclude, &*hosts));
   return shareRanks(*hosts, static_cast<int>(manifest_.ranks.size()));
 }
 
@@ -212,7 +217,8 @@ void HostLauncher::lookForEnds() {
                                      : " ended with status " + std::to_string(end.asExitStatus());
       end_ = {isLost ? static_cast<int>(hycrt::StatusCode::kUnavailable) : end.asExitStatus(),
               isAsked_ ? RunEnd::How::kAsked : RunEnd::How::kFailed,
-              report_.failure().empty() || isLost ? name + how : report_.failure() + " (" + name + ")"};
+              report_.failure().empty() || isLost ? name + how : report_.failure() + " (" + name + ")",
+              shares_[host].host, isLost};
     }
     if (isLost) report_.say(name + " cannot be reached by ssh, or its connection has ended");
     if (firstLossMs_ == 0) firstLossMs_ = nowMs();

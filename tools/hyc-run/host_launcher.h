@@ -4,6 +4,7 @@
 #define HYC_RUN_HOST_LAUNCHER_H_
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ namespace hycrun {
 
 class HostLauncher {
  public:
+  // Hosts of `leftOut` get no ranks.
   HostLauncher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName, Signals& signals,
-               Report& report);
+               Report& report, const std::set<std::string>& leftOut);
   ~HostLauncher();
 
   // As Launcher::run.
@@ -41,6 +43,7 @@ class HostLauncher {
   const hycrt::Manifest& manifest_;
   const hycrt::RunOptions& options_;
   const std::string runName_;
+  const std::set<std::string>& leftOut_;
   std::vector<Share> shares_;
   std::vector<RankProcess> hosts_;  // ssh's
   Signals& signals_;

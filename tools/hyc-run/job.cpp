@@ -9,7 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <map>
+#include <set>
 
 #include "host_launcher.h"
 #include "hycrt/printable.h"
@@ -17,6 +18,7 @@
 #include "hycrt/saved_weights.h"
 #include "hycrt/token.h"
 #include "launcher.h"
+#include "sizes.h"
 
 namespace hycrun {
 namespace {
@@ -26,6 +28,7 @@ using hycrt::RunEvent;
 using hycrt::Status;
 using hycrt::StatusCode;
 
+constexpr int kMostFailures = 2;  // of a host
 constexpr int64_t kFirstPauseMs = 500, kLongestPauseMs = 60000;
 
 int64_t nowNs() {
@@ -146,8 +149,12 @@ namespace {
 
 class Job {
  public:
-  Job(const hycrt::Manifest& manifest, hycrt::RunOptions options)
-      : manifest_(manifest), given_(options), options_(std::move(options)), report_(given_) {}
+  Job(hycrt::Manifest manifest, hycrt::RunOptions options, std::vector<hycrt::CompiledSize> sizes)
+      : manifest_(std::move(manifest)),
+        sizes_(std::move(sizes)),
+        given_(options),
+        options_(std::move(options)),
+        report_(given_) {}
 
   Result<int> run() {
     HYCRT_RETURN_IF_ERROR(hycrt::takeResume(&options_, hycrt::CheckpointCheck::kBytes, noteTo(report_)));
@@ -180,7 +187,7 @@ class Job {
     report_.beginStart(isRestart);
     Result<RunEnd> end = options_.hostfile.empty()
                              ? Launcher(manifest_, options_, runName, signals_, report_).run()
-                             : HostLauncher(manifest_, options_, runName, signals_, report_).run();
+                             : HostLauncher(manifest_, options_, runName, signals_, report_, leftOut_).run();
     if (end.ok() && end->status == 0) {
       HYCRT_RETURN_IF_ERROR(report_.finishMemory(runName));
       return end;
@@ -221,15 +228,42 @@ class Job {
         return static_cast<int>(StatusCode::kPeerLost);
       }
     }
+    const Result<bool> resized = leaveOut(end);
+    if (!resized.ok()) return resized.status();
     char waited[32];
     std::snprintf(waited, sizeof waited, "%.1f s", secondsSince(begin));
     report_.say("restart " + std::to_string(restart) + " of " + std::to_string(options_.maxRestarts) + " (" +
                 end.cause + "), " +
                 (options_.resume.empty() ? "from the beginning" : "from '" + options_.resume + "'") + ", after " +
-                waited);
-    HYCRT_RETURN_IF_ERROR(
-        report_.add({RunEvent::Kind::kRestart, step, end.cause, lost + secondsSince(begin), options_.resume}));
+                waited + (*resized ? ", with " + std::to_string(manifest_.ranks.size()) + " ranks" : ""));
+    HYCRT_RETURN_IF_ERROR(report_.add({*resized ? RunEvent::Kind::kResize : RunEvent::Kind::kRestart, step, end.cause,
+                                       lost + secondsSince(begin), options_.resume}));
     return 0;
+  }
+
+  // A host that is lost, or has failed twice, is used no more where the others hold one of the sizes; whether that is
+  // another one than before.
+  Result<bool> leaveOut(const RunEnd& end) {
+    if (end.host.empty() || (++failures_[end.host] < kMostFailures && !end.isHostLost)) return false;
+    std::set<std::string> without = leftOut_;
+    without.insert(end.host);
+    const Result<std::vector<Host>> hosts = hostsOf(given_, without);
+    if (!hosts.ok()) return hosts.status();
+    const int64_t slots = slotsOf(*hosts), ranks = static_cast<int64_t>(manifest_.ranks.size());
+    const bool isFixed = given_.ranks > 0 || sizes_.empty();
+    const bool fits = isFixed ? slots >= ranks : hycrt::largestWithin(sizes_, slots) != nullptr;
+    if (!fits) {
+      report_.say("host '" + end.host + "' is used again, since the others have " + std::to_string(slots) + " slots");
+      return false;
+    }
+    leftOut_ = std::move(without);
+    report_.say("host '" + end.host + "' is left out from now on");
+    const Result<std::string> folder = folderFor(given_, sizes_, leftOut_);
+    if (!folder.ok()) return folder.status();
+    Result<hycrt::Manifest> manifest = hycrt::readManifest(*folder);
+    if (!manifest.ok()) return manifest.status();
+    manifest_ = std::move(*manifest);
+    return static_cast<int64_t>(manifest_.ranks.size()) != ranks;
   }
 
   // Signals are heard meanwhile.
@@ -246,7 +280,10 @@ class Job {
     return 0;
   }
 
-  const hycrt::Manifest& manifest_;
+  hycrt::Manifest manifest_;
+  const std::vector<hycrt::CompiledSize> sizes_;
+  std::map<std::string, int> failures_;  // by host
+  std::set<std::string> leftOut_;        // hosts
   const hycrt::RunOptions given_;
   hycrt::RunOptions options_;
   std::string resumeGiven_;  // the checkpoint that the first start went on from
@@ -258,8 +295,8 @@ class Job {
 
 }  // namespace
 
-Result<int> runJob(const hycrt::Manifest& manifest, hycrt::RunOptions options) {
-  return Job(manifest, std::move(options)).run();
+Result<int> runJob(hycrt::Manifest manifest, hycrt::RunOptions options, std::vector<hycrt::CompiledSize> sizes) {
+  return Job(std::move(manifest), std::move(options), std::move(sizes)).run();
 }
 
 }  // namespace hycrun

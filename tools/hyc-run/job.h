@@ -14,6 +14,7 @@
 #include "hycrt/memory_report.h"
 #include "hycrt/options.h"
 #include "hycrt/run_event.h"
+#include "hycrt/sizes.h"
 #include "hycrt/status.h"
 #include "hycrt/step_report.h"
 
@@ -89,11 +90,14 @@ struct RunEnd {
   };
   int status = 0;  // the process's
   How how = How::kFinished;
-  std::string cause;  // of a failure, such as "rank 3 was ended by SIGKILL"
+  std::string cause;        // of a failure, such as "rank 3 was ended by SIGKILL"
+  std::string host = {};    // that failed, of several
+  bool isHostLost = false;  // it cannot be reached any more
 };
 
-// Starts what `manifest` and `options` say, on one host or several, as often as it is to be.
-hycrt::Result<int> runJob(const hycrt::Manifest& manifest, hycrt::RunOptions options);
+// Starts what `manifest` and `options` say, on one host or several, as often as it is to be; where hosts are lost, with
+// another of the sizes.
+hycrt::Result<int> runJob(hycrt::Manifest manifest, hycrt::RunOptions options, std::vector<hycrt::CompiledSize> sizes);
 
 }  // namespace hycrun
 

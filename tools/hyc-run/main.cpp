@@ -13,7 +13,9 @@
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
+#include "hycrt/sizes.h"
 #include "job.h"
+#include "sizes.h"
 
 namespace {
 
@@ -46,13 +48,22 @@ Status checkHosts(const hycrt::RunOptions& options) {
 }
 
 Result<int> launch(hycrt::RunOptions options) {
-  Result<hycrt::Manifest> manifest = hycrt::readManifest(options.out);
+  const Result<std::vector<hycrt::CompiledSize>> sizes = hycrt::readSizes(options.out);
+  if (!sizes.ok()) return sizes.status();
+  if (options.asRank) return hycrun::becomeRank(options, *sizes);
+  const Result<std::string> folder = hycrun::folderFor(options, *sizes, {});
+  if (!folder.ok()) return folder.status();
+  Result<hycrt::Manifest> manifest = hycrt::readManifest(*folder);
   if (!manifest.ok()) return manifest.status();
+  if (const int64_t ranks = static_cast<int64_t>(manifest->ranks.size()); options.ranks > 0 && ranks != options.ranks) {
+    return hycrt::usageError("--ranks is " + std::to_string(options.ranks) + ", but '" + *folder +
+                             "' was compiled for " + std::to_string(ranks) + "; compile with --ranks for several");
+  }
   HYCRT_RETURN_IF_ERROR(hycrt::takeEntry(*manifest, &options));
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
   HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
   HYCRT_RETURN_IF_ERROR(checkHosts(options));
-  return hycrun::runJob(*manifest, std::move(options));
+  return hycrun::runJob(std::move(*manifest), std::move(options), *sizes);
 }
 
 int fail(const Status& status) {

@@ -25,12 +25,12 @@ class Exchanger {
   // Runs the transfers together: no order among them is assumed but that of one direction between two ranks.
   virtual Status exchange(const TransferUse* uses, int count) = 0;
 
-  // Returns when every rank has called it: the union of the bits that they have given, the same on each.
-  virtual Result<uint32_t> agree(uint32_t bits) = 0;
+  // Returns when every rank has called it: what each has given, by rank, until it is called again.
+  virtual Result<const uint64_t*> share(uint64_t own) = 0;
   // The same, of ranks that have nothing to say.
   Status barrier() {
-    const Result<uint32_t> agreed = agree(0);
-    return agreed.ok() ? Status() : agreed.status();
+    const Result<const uint64_t*> all = share(0);
+    return all.ok() ? Status() : all.status();
   }
 
   // Says how this rank ends, and wakes all who may be waiting for it; nothing is exchanged afterwards. All ranks that

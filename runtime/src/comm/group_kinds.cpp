@@ -124,11 +124,10 @@ Status HostExchanger::performAlone<CollectiveKind::kShift>(const Item& item) {
 // Before this member has finished the item, since its place may be another's afterwards.
 template <>
 Status HostExchanger::performAlone<CollectiveKind::kBarrier>(const Item& item) {
-  uint32_t bits = 0;
-  for (const ChannelSide* side : item.channel.sides) {
-    bits |= static_cast<uint32_t>(side->ring[item.number % kRingSize].offset);
+  for (size_t i = 0; i < item.channel.sides.size(); ++i) {
+    const Publication& publication = item.channel.sides[i]->ring[item.number % kRingSize];
+    shared_[static_cast<size_t>(item.channel.members[i])] = static_cast<uint64_t>(publication.offset);
   }
-  agreed_.store(bits, std::memory_order_release);
   return {};
 }
 

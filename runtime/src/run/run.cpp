@@ -17,6 +17,7 @@
 #include "base/limits.h"
 #include "base/threads.h"
 #include "base/trace.h"
+#include "checkpoint/replica_check.h"
 #include "checkpoint/run_checkpoints.h"
 #include "comm/channels.h"
 #include "comm/device_exchanger.h"
@@ -324,7 +325,9 @@ class RankRun {
       if (!wishes.ok()) return wishes.status();
       const bool ends = *wishes & (kEndRun | kTimeIsUp);
       if (!ends && evaluatesAfter(step)) HYCRT_RETURN_IF_ERROR(evaluateBetween(step));
-      if (*wishes || checkpoints_.isDueAfter(step, options_)) {
+      const bool writes = *wishes || checkpoints_.isDueAfter(step, options_);
+      if (verifiesAfter(step, writes)) HYCRT_RETURN_IF_ERROR(verifyStates(ctx, step));
+      if (writes) {
         HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, step, *wishes));
       }
       if (ends) return endEarly(step, *wishes);
@@ -420,15 +423,31 @@ class RankRun {
     return {};
   }
 
+  // What a checkpoint would hold is looked at before it is written.
+  bool verifiesAfter(int64_t step, bool writes) const {
+    return options_.verifyStates > 0 && (writes || (step + 1) % options_.verifyStates == 0);
+  }
+
+  Status verifyStates(Context& ctx, int64_t step) {
+    const Mark before{monotonicNs(), exchanger_->waitedNs()};
+    HYCRT_RETURN_IF_ERROR(readBackStates());
+    HYCRT_RETURN_IF_ERROR(checkReplicas(ctx, step + 1));
+    measureFrom_.begin += monotonicNs() - before.begin;
+    measureFrom_.waited += exchanger_->waitedNs() - before.waited;
+    return {};
+  }
+
   // What any rank is asked for, so that all do it after the same step; after the last all is done anyway.
   Result<uint32_t> wishesAfter(int64_t step) {
     if (options_.checkpoint.empty() || step + 1 == options_.steps) return uint32_t{0};
     const int64_t before = exchanger_->waitedNs();
     uint32_t own = events_.wishes();
     if (timeLimit_.isUp()) own |= kTimeIsUp;
-    Result<uint32_t> agreed = exchanger_->agree(own);
+    const Result<const uint64_t*> all = exchanger_->share(own);
     measureFrom_.waited += exchanger_->waitedNs() - before;
-    return agreed;
+    if (!all.ok()) return all.status();
+    for (int rank = 0; rank < environment_.worldSize; ++rank) own |= static_cast<uint32_t>((*all)[rank]);
+    return own;
   }
 
   // Every rank has told of it before any is gone.

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/replica_check.h"
 #include "compiled_folder.h"
 #include "own_launch.h"
 #include "run_command.h"
@@ -315,6 +315,136 @@ TEST_F(Lasting, GoOnFromTheirOwnCheckpointsOnly) {
   EXPECT_EQ(result.status, 3) << "the fault comes again, and again";
   EXPECT_TRUE(says(result.errors, "from '" + runs() + "/step-4'")) << result.errors;
   EXPECT_TRUE(fs::exists(runs() + "/step-20"));
+}
+
+// --------------------------------------------------------------------------------------------------------------- sizes
+
+// A folder as --ranks 8,4,2 leaves it.
+class Sizes : public Lasting {
+ protected:
+  void SetUp() override {
+    fs::create_directory(out());
+    std::string rows;
+    for (const CompiledFolder* folder : {&folder_, &four_, &two_}) {
+      const std::string ranks = folder == &folder_ ? "8" : folder == &four_ ? "4" : "2";
+      fs::create_directory_symlink(folder->path(), out() + "/ranks-" + ranks);
+      rows += (rows.empty() ? "" : ", ") + ("{\"ranks\": " + ranks + ", \"folder\": \"ranks-" + ranks + "\"}");
+    }
+    files_.write("out/manifest.json", "{\"format_version\": 1, \"sizes\": [" + rows + "]}");
+  }
+  std::string out() const { return files_ / "out"; }
+  std::vector<std::string> command(const std::vector<std::string>& more) const {
+    return with({HYC_RUN, out(), "--data", folder_ / "text", "--seed", "3", "--threads", "1"}, more);
+  }
+  std::vector<std::pair<int64_t, double>> train(const std::vector<std::string>& more) {
+    fs::remove(log());
+    const CommandResult result = runCommand(command(with({"--log-file", log()}, more)));
+    EXPECT_EQ(result.status, 0) << result.errors;
+    return losses();
+  }
+
+  CompiledFolder four_{Layout{1, 2, 2}}, two_{Layout{2, 1, 1}};
+};
+
+// The same samples at every step, so that only the order of sums differs.
+TEST_F(Sizes, AreTakenUpAsTheyAreThere) {
+  const std::string other = files_ / "other";
+  const auto expected = train({"--steps", "9", "--checkpoint", runs(), "--checkpoint-every", "3"});
+  ASSERT_EQ(expected.size(), 9u);
+  const auto fewer = train({"--steps", "9", "--ranks", "4", "--resume", runs() + "/step-3", "--checkpoint", other,
+                            "--checkpoint-every", "3"});
+  const auto again = train({"--steps", "9", "--resume", other + "/step-6"});
+  ASSERT_EQ(fewer.size(), 6u);
+  ASSERT_EQ(again.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(fewer[i].first, static_cast<int64_t>(i) + 4);
+    EXPECT_NEAR(fewer[i].second / expected[i + 3].second, 1, 1e-5);
+    EXPECT_NEAR(again[i].second / expected[i + 6].second, 1, 1e-5);
+  }
+}
+
+TEST_F(Sizes, AreRanksOfOtherLaunchersToo) {
+  const auto expected = train({"--steps", "5"});
+  for (const int ranks : {2, 4}) {
+    fs::remove(log());
+    std::vector<std::unique_ptr<RunningCommand>> started;
+    for (int rank = 0; rank < ranks; ++rank) {
+      started.push_back(std::make_unique<RunningCommand>(command({"--as-rank", "--steps", "5", "--log-file", log()}),
+                                                         Environment{{"RANK", std::to_string(rank)},
+                                                                     {"WORLD_SIZE", std::to_string(ranks)},
+                                                                     {"LOCAL_RANK", std::to_string(rank)},
+                                                                     {"MASTER_ADDR", "127.0.0.1"},
+                                                                     {"MASTER_PORT", std::to_string(somePort())}}));
+    }
+    for (const auto& rank : started) {
+      const CommandResult result = rank->finish();
+      EXPECT_EQ(result.status, 0) << result.errors;
+    }
+    ASSERT_EQ(losses().size(), 5u);
+    for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(losses()[i].second / expected[i].second, 1, 1e-5);
+  }
+}
+
+TEST_F(Sizes, ThatAreNotThereAreRefused) {
+  const auto expect = [&](const CommandResult& result, int status, const std::string& words) {
+    EXPECT_EQ(result.status, status) << result.errors;
+    EXPECT_TRUE(says(result.errors, words)) << result.errors;
+  };
+  expect(runCommand(command({"--ranks", "3"})), 64, "holds programs for 8, 4 and 2 ranks; take one of these");
+  expect(runCommand(folder_.command({"--ranks", "3"})), 64, "was compiled for 8; compile with --ranks for several");
+  const Environment three{{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "0"}};
+  expect(runCommand(command({"--as-rank"}), three), 64, "the launcher has started 3 ranks, but '" + out() + "' holds");
+  expect(runCommand(folder_.command({"--as-rank"}), three), 64, "was compiled for 8");
+  expect(runCommand(command({"--as-rank"})), 64, "neither RANK nor WORLD_SIZE is set");
+  const Environment one{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_PORT", "20000"}};
+  expect(runCommand({out() + "/ranks-2/bin/stage0", "--out", out()}, one), 64, "holds programs for 8, 4 and 2 ranks");
+  files_.write("hosts", "localhost slots=1\n");
+  expect(runCommand(command({"--hostfile", files_ / "hosts"})), 69, "the hosts have 1 slots, but");
+  for (const auto& [text, words] : std::vector<std::pair<std::string, std::string>>{
+           {"{\"format_version\": 1, \"sizes\": []}", "expected a list of sizes"},
+           {"{\"format_version\": 2, \"sizes\": [1]}", "expected the keys format_version, which is 1, and sizes"},
+           {"{\"format_version\": 1, \"sizes\": [8]}", "/sizes/0: expected the keys ranks and folder"},
+           {"{\"format_version\": 1, \"sizes\": [{\"ranks\": -8, \"folder\": \"ranks-8\"}]}", "/sizes/0/ranks"},
+           {"{\"format_version\": 1, \"sizes\": [{\"ranks\": 8, \"folder\": \"../ranks-8\"}]}", "expected ranks-8"}}) {
+    files_.write("out/manifest.json", text);
+    expect(runCommand(command({})), 65, words);
+  }
+}
+
+// ----------------------------------------------------------------------------------------------------------- bit flips
+
+TEST_F(Lasting, NameTheRanksWhoseStatesDiffer) {
+  // Of ranks 1 and 3 one has changed: both hold the second half of a over tp, of the first stage.
+  for (const char* fault : {"3 6 flip", "1 6 flip"}) {
+    fs::remove_all(runs());
+    CommandResult result =
+        runCommand(folder_.command(words("20", {"--verify-states", "4"})), {{"MINIATURE_FAULT", fault}});
+    EXPECT_EQ(result.status, 69) << result.errors;
+    EXPECT_TRUE(says(result.errors,
+                     "after step 8 ranks 1 (pp 0, dp 0, tp 1), 3 (pp 0, dp 1, tp 1) hold different "
+                     "'first.weight' (parameter)"))
+        << result.errors;
+    // Before a checkpoint, too.
+    result = runCommand(folder_.command(words("20", {"--verify-states", "1000", "--checkpoint-every", "7"})),
+                        {{"MINIATURE_FAULT", fault}});
+    EXPECT_EQ(result.status, 69) << result.errors;
+    EXPECT_TRUE(says(result.errors, "after step 7 ranks 1")) << result.errors;
+    EXPECT_FALSE(fs::exists(runs() + "/step-7"));
+  }
+  const std::string expected = undisturbed("20");
+  const CommandResult result = runCommand(
+      folder_.command(words("20", {"--verify-states", "1", "--save-weights", files_ / "weights.safetensors"})));
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(files_.read("weights.safetensors"), expected);
+}
+
+TEST(Outliers, AreThoseThatAreNotOfTheMajority) {
+  const uint64_t hashes[] = {7, 7, 9, 7, 8};
+  EXPECT_EQ(hycrt::outliers({0, 1, 3}, hashes), std::vector<int>{});
+  EXPECT_EQ(hycrt::outliers({0, 1, 2, 3}, hashes), std::vector<int>{2});
+  EXPECT_EQ(hycrt::outliers({0, 2}, hashes), (std::vector<int>{0, 2}));
+  EXPECT_EQ(hycrt::outliers({0, 1, 2, 4}, hashes), (std::vector<int>{0, 1, 2, 4}));
+  EXPECT_EQ(hycrt::outliers({4}, hashes), std::vector<int>{});
 }
 
 }  // namespace
