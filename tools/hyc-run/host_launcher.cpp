@@ -90,7 +90,7 @@ Result<RunEnd> HostLauncher::run() {
   }
   while (anyRunning()) watch();
   for (size_t host = 0; host < hosts_.size(); ++host) passOn(host);
-  if (end_.status == 0 && report_.endsEarly()) end_ = {kPeerLost, RunEnd::How::kAsked, ""};
+  if (end_.status == 0 && endsAsWished_) end_ = {kPeerLost, RunEnd::How::kAsked, ""};
   return end_;
 }
 
@@ -209,6 +209,7 @@ void HostLauncher::lookForEnds() {
     RankEnd end;
     if (!hosts_[host].isRunning() || !hosts_[host].pollEnd(&end) || !end.failed()) continue;
     passOn(host);
+    endsAsWished_ |= isAsWished(end);
     if (isAsWished(end)) continue;
     const bool isLost = end.asExitStatus() == kSshFailed;
     const std::string name = "host '" + shares_[host].host + "'";

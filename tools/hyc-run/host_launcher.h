@@ -49,7 +49,8 @@ class HostLauncher {
   Signals& signals_;
   Report& report_;
   RunEnd end_;
-  bool isAsked_ = false;  // to end, with a checkpoint
+  bool isAsked_ = false;       // to end, with a checkpoint
+  bool endsAsWished_ = false;  // some host has, with 75
   bool stopping_ = false;
   int64_t firstLossMs_ = 0;  // since when it is known that a host has lost another's ranks
 };

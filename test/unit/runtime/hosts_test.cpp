@@ -335,6 +335,10 @@ TEST_F(HostsBySsh, StartAgainAndSaveWhenTheyAreAsked) {
   ASSERT_EQ(processes().size(), 8u);
   kill(processes().back(), SIGKILL);
   ASSERT_TRUE(awaitEvent("restart") && awaitEvent("resume"));
+  for (int i = 0; i < 3000; ++i, usleep(5000)) {
+    const std::string text = folder_.files().read("log");
+    if (text.find("\"loss\"", text.find("{\"event\":\"resume\"")) != std::string::npos) break;
+  }
   kill(running.pid(), SIGTERM);
   const CommandResult result = running.finish(15);
   EXPECT_EQ(result.status, 75) << result.errors;
