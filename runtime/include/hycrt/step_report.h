@@ -55,15 +55,19 @@ std::string toLine(const StepRecord& record);
 // The same in 80 columns: 12/100 loss 5.1235 norm 1.23e+00 lr 1.00e-03 123.4 ms 12345 tok/s 0:01:23
 std::string toShortLine(const StepRecord& record);
 
-// The JSON lines of a run in a file, which is emptied first. Every line is there when append returns, so that a reader
-// sees a run while it goes on.
+// The JSON lines of a run in a file. Every line is there when append returns, so that a reader sees a run while it goes
+// on.
 class StepLog {
  public:
-  static Result<std::unique_ptr<StepLog>> open(const std::string& path);
+  // Whether the file is emptied first, or gets the lines of a run that goes on behind those that it has.
+  enum class Mode { kAnew, kAppend };
+  static Result<std::unique_ptr<StepLog>> open(const std::string& path, Mode mode);
   ~StepLog();
   StepLog(const StepLog&) = delete;
   StepLog& operator=(const StepLog&) = delete;
   Status append(const StepRecord& record);
+  // A line without its end.
+  Status append(const std::string& line);
 
  private:
   StepLog(std::string path, FILE* file) : path_(std::move(path)), file_(file) {}

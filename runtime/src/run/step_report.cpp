@@ -2,6 +2,7 @@
 #include "hycrt/step_report.h"
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/file.h"
 #include "base/json_text.h"
 
 namespace hycrt {
@@ -182,9 +184,18 @@ std::string toShortLine(const StepRecord& record) {
          rateOf(record, "%.0f", " tok/s ", " samples/s ") + duration(record.etaSeconds);
 }
 
-Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path) {
-  FILE* file = std::fopen(path.c_str(), "we");
+// A line that a run was killed over is ended before others follow.
+Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path, Mode mode) {
+  bool isCut = false;
+  if (struct stat info; mode == Mode::kAppend && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+    Result<FileDescriptor> existing = openForReading(path);
+    char last = '\n';
+    if (existing.ok() && info.st_size > 0) (void)readAt(*existing, path, &last, 1, info.st_size - 1);
+    isCut = last != '\n';
+  }
+  FILE* file = std::fopen(path.c_str(), mode == Mode::kAppend ? "ae" : "we");
   if (!file) return errnoError("cannot write the log file '" + path + "'", errno);
+  if (isCut) std::fputc('\n', file);
   return std::unique_ptr<StepLog>(new StepLog(path, file));
 }
 
@@ -194,6 +205,11 @@ Status StepLog::append(const StepRecord& record) {
   JsonLine line;
   const size_t size = writeJson(record, &line);
   if (std::fwrite(line.data(), 1, size, file_) == size && std::fflush(file_) == 0) return {};
+  return errnoError("cannot write the log file '" + path_ + "'", errno);
+}
+
+Status StepLog::append(const std::string& line) {
+  if (std::fprintf(file_, "%s\n", line.c_str()) >= 0 && std::fflush(file_) == 0) return {};
   return errnoError("cannot write the log file '" + path_ + "'", errno);
 }
 
