@@ -7,11 +7,13 @@
 #ifndef HYC_PLAN_PLAN_H
 #define HYC_PLAN_PLAN_H
 
+#include "hyc/Plan/AdapterSettings.h"
 #include "hyc/Plan/LearningRatePlan.h"
 
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -71,6 +73,8 @@ struct Plan : LearningRatePlan {
   Setting<bool> dropout = true;                  ///< whether the model's dropout drops
   Setting<std::vector<std::string>> train = std::vector<std::string>(),
                                     freeze = std::vector<std::string>(); ///< patterns of parameters' names
+  Setting<std::string> lora = "";          ///< adapters beside frozen linear layers: settings, or a folder; empty: none
+  std::optional<AdapterSettings> adapters; ///< what that means
 
   // Types, and fp16's loss scaling under DeepSpeed's names
   Setting<std::string> precision = "f32"; ///< what the model computes in: f32, bf16, fp16 or fp8
