@@ -14,6 +14,7 @@
 #include "base/json_text.h"
 #include "comm/exchanger.h"
 #include "hycrt/safetensors.h"
+#include "io/float_convert.h"
 #include "io/state_layout.h"
 #include "io/state_window.h"
 
@@ -134,27 +135,34 @@ class Writer {
 
   Status writeRun(const FileDescriptor& file, const StateDesc& state, const std::byte* from, const ElementRun& run,
                   int64_t offset) {
-    const DType dtype = state.dtype;
-    const int64_t size = sizeOf(dtype);
-    const bool divides = selection_.scaling.divisor != 1 && (dtype == DType::kF32 || dtype == DType::kF64);
-    const bool adds = selection_.saved.add && dtype == DType::kF32;
+    const int64_t size = sizeOf(state.dtype);
+    const bool divides = selection_.scaling.divisor != 1 && (state.dtype == DType::kF32 || state.dtype == DType::kF64);
+    const bool adds = selection_.saved.add && canConvert(state.dtype, DType::kF32) && state.dtype != DType::kF64;
     if (!divides && !adds) return writeAt(file, path_, from, run.count * size, offset);
     constexpr int64_t kChunk = 1 << 16;
     std::vector<std::byte> staging(static_cast<size_t>(std::min(kChunk, run.count) * size));
     for (int64_t done = 0; done < run.count; done += kChunk) {
-      const int64_t part = std::min(kChunk, run.count - done);
+      const ElementRun part{run.local + done, run.global + done, std::min(kChunk, run.count - done)};
       const std::byte* source = from + done * size;
-      if (dtype == DType::kF32) {
-        divideInto<float>(source, selection_.scaling.divisor, part, staging.data());
-      } else {
-        divideInto<double>(source, selection_.scaling.divisor, part, staging.data());
-      }
       if (adds) {
-        HYCRT_RETURN_IF_ERROR(
-            selection_.saved.add(state.name, run.global + done, part, reinterpret_cast<float*>(staging.data())));
+        HYCRT_RETURN_IF_ERROR(addInto(source, state, part, staging.data()));
+      } else if (state.dtype == DType::kF32) {
+        divideInto<float>(source, selection_.scaling.divisor, part.count, staging.data());
+      } else {
+        divideInto<double>(source, selection_.scaling.divisor, part.count, staging.data());
       }
-      HYCRT_RETURN_IF_ERROR(writeAt(file, path_, staging.data(), part * size, offset + done * size));
+      HYCRT_RETURN_IF_ERROR(writeAt(file, path_, staging.data(), part.count * size, offset + done * size));
     }
+    return {};
+  }
+
+  // By way of f32.
+  Status addInto(const std::byte* from, const StateDesc& state, const ElementRun& run, std::byte* to) {
+    wide_.resize(static_cast<size_t>(run.count));
+    std::byte* const wide = reinterpret_cast<std::byte*>(wide_.data());
+    convertFloats(from, state.dtype, wide, DType::kF32, run.count);
+    HYCRT_RETURN_IF_ERROR(selection_.saved.add(state.name, run.global, run.count, wide_.data()));
+    convertFloats(wide, DType::kF32, to, state.dtype, run.count);
     return {};
   }
 
@@ -163,6 +171,7 @@ class Writer {
   const Selection& selection_;
   std::string path_;
   FolderLink link_;
+  std::vector<float> wide_;  // what is being added to
 };
 
 // Called by all ranks together.

@@ -34,7 +34,7 @@ Status saveStates(Context& ctx, const std::string& role, const std::string& path
 // Which parameters are written, under which names, and what is added to them on their way out.
 struct SavedParameters {
   std::function<std::string(const std::string&)> nameOf;  // empty: it is not written; without this, all are
-  // Of f32 elements [global, global + count) of a parameter; may be left out.
+  // Of elements [global, global + count) of a parameter, as f32 whatever it is kept in; may be left out.
   std::function<Status(const std::string& parameter, int64_t global, int64_t count, float* values)> add;
 };
 
