@@ -335,7 +335,8 @@ TEST(MemoryReport, WhatTellsNoEndsOfLivesIsNotPoisoned) {
 }
 
 TEST(MemoryReport, MoreThreadsThanPlannedAreRefused) {
-  std::string folder = compiledWith(Combination(columns().size(), 0)); // one thread
+  const Combination first(columns().size(), 0); // one thread
+  std::string folder = compiledWith(nameOf(columns(), first), flagsOf(columns(), first));
   Outcome outcome = execute({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", "1", "--threads", "2"});
   EXPECT_EQ(outcome.status, 64);
   EXPECT_NE(outcome.output.find("were planned for 1"), std::string::npos) << outcome.output;
