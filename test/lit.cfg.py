@@ -1,5 +1,6 @@
 # Configuration of the text tests: `.mlir` and `.test` files whose RUN lines drive the tools.
 import os
+import shutil
 
 import lit.formats
 from lit.llvm import llvm_config
@@ -18,3 +19,9 @@ config.substitutions.append(("%models", os.path.join(config.test_source_root, "m
 llvm_config.add_tool_substitutions(
     ["hyc-opt", "hyc-compile", "hyc-run", "not", "split-file"],
     [config.hyc_tools_dir, config.llvm_tools_dir])
+
+# A browser, where there is one, opens pages that hyc writes.
+if browser := shutil.which("chromium"):
+    config.available_features.add("chromium")
+    config.substitutions.append(
+        ("%chromium", browser + " --headless --no-sandbox --disable-gpu --virtual-time-budget=5000"))

@@ -2,6 +2,7 @@
 #include "hyc/Analysis/KernelCall.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/Workspaces.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -98,4 +99,14 @@ std::string_view KernelCall::text(std::string_view attribute) const {
 bool KernelCall::onGpu() const {
   auto module = rank::CallOp(op)->getParentOfType<ModuleOp>();
   return module && module->hasAttr(kTargetAttribute);
+}
+
+std::string hyc::callName(Operation *op) {
+  if (auto call = dyn_cast<rank::CallOp>(op))
+    return call.getKernel().str();
+  if (auto start = dyn_cast<rank::StartOp>(op))
+    return start.getKind().str();
+  if (auto move = dyn_cast<rank::MoveOp>(op))
+    return move.getKind().str();
+  return op->getNumResults() == 0 ? op->getName().stripDialect().str() : std::string();
 }

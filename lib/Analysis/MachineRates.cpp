@@ -38,11 +38,43 @@ int64_t RankGroup::membersWithin(int64_t ranks) const {
   return count;
 }
 
+const char *hyc::getName(TimeBound bound) {
+  switch (bound) {
+  case TimeBound::Products:
+    return "products";
+  case TimeBound::Memory:
+    return "memory";
+  case TimeBound::Launch:
+    return "launch";
+  case TimeBound::Link:
+    return "link";
+  case TimeBound::Latency:
+    return "latency";
+  case TimeBound::Host:
+    return "host";
+  case TimeBound::Disk:
+    return "disk";
+  }
+  return "";
+}
+
+/// Seconds that the operations alone take.
+static double productSeconds(const MachineRates &rates, double operations, bool isNarrow) {
+  double rate = isNarrow ? rates.narrowProducts : rates.products;
+  if (operations > 0 && !rates.productShare.empty())
+    rate *= valueAt(rates.productShare, operations);
+  return operations / rate;
+}
+
 double MachineRates::kernelSeconds(double operations, bool isNarrow, double bytes) const {
-  double rate = isNarrow ? narrowProducts : products;
-  if (operations > 0 && !productShare.empty())
-    rate *= valueAt(productShare, operations);
-  return std::max({operations / rate, bytes / memory, launch});
+  return std::max({productSeconds(*this, operations, isNarrow), bytes / memory, launch});
+}
+
+TimeBound MachineRates::kernelBound(double operations, bool isNarrow, double bytes) const {
+  double seconds = kernelSeconds(operations, isNarrow, bytes);
+  if (operations > 0 && seconds == productSeconds(*this, operations, isNarrow))
+    return TimeBound::Products;
+  return seconds == bytes / memory ? TimeBound::Memory : TimeBound::Launch;
 }
 
 double MachineRates::exchangeSeconds(const RankGroup &group, double message, double sent) const {

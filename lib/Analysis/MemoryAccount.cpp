@@ -93,15 +93,18 @@ ArenaMoment hyc::momentAt(const StageAccount &stage, const ArenaAccount &arena, 
   return moment;
 }
 
-void hyc::findPeak(const StageAccount &stage, ArenaAccount &arena) {
+std::vector<int64_t> hyc::aliveOverTime(const StageAccount &stage, const ArenaAccount &arena) {
   // What temporaries add is the same in every execution of a function; what records add is not.
   std::vector<std::vector<int64_t>> byFunction(stage.functions.size());
   for (auto [profile, function] : zip_equal(byFunction, stage.functions))
     profile.assign(function.ops.size() + 1, 0);
   std::vector<std::pair<int64_t, int64_t>> changes; // (time, bytes) of records
+  int64_t persistent = 0;
   for (const AccountedTensor &tensor : arena.tensors) {
     const ArenaItem &item = tensor.item;
-    if (item.isTemporary()) {
+    if (isPersistent(tensor)) {
+      persistent += item.bytes;
+    } else if (item.isTemporary()) {
       byFunction[item.function][item.first] += item.bytes;
       byFunction[item.function][item.last + 1] -= item.bytes;
     }
@@ -116,19 +119,20 @@ void hyc::findPeak(const StageAccount &stage, ArenaAccount &arena) {
   llvm::sort(changes);
 
   size_t next = 0;
-  int64_t records = 0, most = -1, mostTime = 0;
+  int64_t records = persistent;
+  std::vector<int64_t> alive;
   for (const AccountedInstruction &instruction : stage.instructions)
     for (int64_t time = instruction.begin; time < instruction.end; ++time) {
       for (; next < changes.size() && changes[next].first <= time; ++next)
         records += changes[next].second;
       size_t position = static_cast<size_t>(time - instruction.begin);
-      int64_t temporaries = instruction.function >= 0 && position < byFunction[instruction.function].size()
-                                ? byFunction[instruction.function][position]
-                                : 0;
-      if (records + temporaries > most) {
-        most = records + temporaries;
-        mostTime = time;
-      }
+      bool isInside = instruction.function >= 0 && position < byFunction[instruction.function].size();
+      alive.push_back(records + (isInside ? byFunction[instruction.function][position] : 0));
     }
-  arena.peak = momentAt(stage, arena, mostTime);
+  return alive;
+}
+
+void hyc::findPeak(const StageAccount &stage, ArenaAccount &arena) {
+  std::vector<int64_t> alive = aliveOverTime(stage, arena);
+  arena.peak = momentAt(stage, arena, alive.empty() ? 0 : llvm::max_element(alive) - alive.begin());
 }

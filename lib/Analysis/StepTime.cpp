@@ -1,10 +1,10 @@
 // A clock a stage, and what they meet at.
 #include "hyc/Analysis/StepTime.h"
 
-#include "dialects/Rank/Moves.h"
+#include "FunctionCosts.h"
 #include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
-#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
@@ -27,155 +27,6 @@ double StepTime::waitingShare(size_t stage) const {
 }
 
 namespace {
-
-//===----------------------------------------------------------------------===//
-// What a function does
-//===----------------------------------------------------------------------===//
-
-/// One call, with its cost on its own.
-struct Event {
-  enum class Kind { Compute, Exchange, Disk, Wait };
-  Kind kind = Kind::Compute;
-  double seconds = 0;
-  size_t started = 0;  ///< of a Wait: the event that it waits for
-  int64_t number = -1; ///< of an Exchange between stages: the collective's
-  size_t stages = 1;   ///< that take part in it
-};
-
-rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
-
-double bytesOf(OperandRange buffers) {
-  llvm::SmallDenseSet<Value> seen; // what is overwritten in place is read and written all the same
-  double bytes = 0;
-  for (Value buffer : buffers)
-    if (isa<rank::BufferType>(buffer.getType()) && seen.insert(buffer).second)
-      bytes += static_cast<double>(typeOf(buffer).getBytes());
-  return bytes;
-}
-
-/// Operations of a library kernel, where its description says so; elsewhere memory decides.
-double operationsOf(rank::CallOp op) {
-  KernelCall call(op);
-  return call.getKernel().operations ? call.getKernel().operations(call) : 0;
-}
-
-/// How a group's members lie in the order of world ranks, in which stages are slowest and the last axis fastest.
-RankGroup groupOf(dist::GroupAttr group, dist::MeshOp mesh) {
-  RankGroup result;
-  ArrayRef<int64_t> stages = group.getStages();
-  if (!mesh) {
-    result.dimensions.push_back({static_cast<int64_t>(stages.size()), 1});
-    return result;
-  }
-  dist::AxisListAttr axes = mesh.expand(group.getAxes());
-  int64_t stride = 1;
-  for (auto [name, size] : llvm::reverse(llvm::zip_equal(mesh.getAxes().getAsRange<StringAttr>(), mesh.getSizes()))) {
-    if (size > 1 && llvm::is_contained(axes.getAxes(), name))
-      result.dimensions.push_back({size, stride});
-    stride *= size;
-  }
-  if (stages.size() > 1)
-    result.dimensions.push_back(
-        {static_cast<int64_t>(stages.size()),
-         stride * std::max<int64_t>(1, (stages.back() - stages.front()) / static_cast<int64_t>(stages.size() - 1))});
-  return result;
-}
-
-class FunctionCosts {
-public:
-  FunctionCosts(rank::ProgramOp program, const SymbolTable &symbols, const MachineRates &rates)
-      : symbols(symbols), mesh(dist::MeshOp::find(program->getParentOfType<ModuleOp>())), rates(rates) {}
-
-  std::vector<Event> of(rank::FuncOp func) {
-    events.clear();
-    const Rows none;
-    walk(func, none);
-    return std::move(events);
-  }
-
-private:
-  using Rows = llvm::DenseMap<Value, rank::RowOp>;
-
-  void walk(rank::FuncOp func, const Rows &rows) {
-    llvm::DenseMap<Value, size_t> tickets;
-    for (Operation &op : func.getBlock()) {
-      if (auto invoke = dyn_cast<rank::InvokeOp>(op)) {
-        auto callee = symbols.lookup<rank::FuncOp>(invoke.getCallee());
-        if (callee)
-          walk(callee, rowsOf(invoke, callee));
-      } else if (auto start = dyn_cast<rank::StartOp>(op)) {
-        tickets[start.getTicket()] = events.size();
-        events.push_back(costOf(start, rows));
-      } else if (auto move = dyn_cast<rank::MoveOp>(op)) {
-        tickets[move.getTicket()] = events.size();
-        events.push_back(costOf(move));
-      } else if (auto wait = dyn_cast<rank::WaitOp>(op)) {
-        Event event;
-        event.kind = Event::Kind::Wait;
-        event.started = tickets.lookup(wait.getTicket());
-        events.push_back(event);
-      } else if (!rank::writtenBuffers(&op).empty()) {
-        events.push_back(costOf(&op));
-      }
-    }
-  }
-
-  static Rows rowsOf(rank::InvokeOp invoke, rank::FuncOp callee) {
-    Rows rows;
-    for (auto [argument, value] : llvm::zip_equal(callee.getBlock().getArguments(), invoke.getArguments()))
-      if (auto row = value.getDefiningOp<rank::RowOp>())
-        rows[argument] = row;
-    return rows;
-  }
-
-  Event costOf(Operation *call) {
-    double flops = 0, bytes = bytesOf(call->getOperands());
-    if (auto gemm = dyn_cast<rank::GemmOp>(call))
-      flops = 2.0 * static_cast<double>(gemm.getM()) * static_cast<double>(gemm.getN()) *
-              static_cast<double>(gemm.getK()) * static_cast<double>(gemm.getBatch());
-    else if (auto library = dyn_cast<rank::CallOp>(call))
-      flops = operationsOf(library);
-    OperandRange read = rank::readBuffers(call);
-    bool isNarrow = !read.empty() && typeOf(read.front()).getElementBytes() == 2;
-    Event event;
-    event.seconds = rates.kernelSeconds(flops, isNarrow, bytes);
-    return event;
-  }
-
-  Event costOf(rank::StartOp start, const Rows &rows) {
-    Event event;
-    event.kind = Event::Kind::Exchange;
-    auto row = start.getRow().getDefiningOp<rank::RowOp>();
-    if (!row)
-      row = rows.lookup(start.getRow());
-    auto collective = row ? symbols.lookup<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
-    if (!collective)
-      return event;
-    ExchangeAccount account = accountExchange(start, collective, mesh);
-    event.seconds = account.members > 1
-                        ? rates.exchangeSeconds(groupOf(collective.getGroup(), mesh),
-                                                static_cast<double>(account.bytes), account.sentBytesPerStep())
-                        : 0;
-    event.number = static_cast<int64_t>(collective.getNumber());
-    event.stages = std::max<size_t>(1, collective.getGroup().getStages().size());
-    return event;
-  }
-
-  /// Copies between memories are made at once, those of a file on their way.
-  Event costOf(rank::MoveOp move) {
-    double bytes = static_cast<double>(typeOf(move.getSource()).getBytes());
-    bool isInFile = rank::isInFile(move.getSource()) || rank::isInFile(move.getDestination());
-    Event event;
-    event.kind = isInFile ? Event::Kind::Disk : Event::Kind::Compute;
-    event.seconds = bytes / (isInFile ? rates.disk : rates.host);
-    return event;
-  }
-
-  const SymbolTable &symbols;
-  dist::MeshOp mesh;
-  const MachineRates &rates;
-  std::vector<Event> events;
-};
 
 //===----------------------------------------------------------------------===//
 // Clocks
@@ -215,6 +66,7 @@ public:
   }
 
   StageTime time;
+  std::vector<InstructionTime> instructions; ///< that were executed
 
   bool isDone() { return instruction == schedule.getInstructions().size(); }
 
@@ -226,6 +78,10 @@ public:
       bool ended = todo.getTransfers().empty() ? compute(todo, moved) : exchange(todo, moved);
       if (!ended)
         return moved;
+      instructions.push_back(
+          {begun.total(),
+           {time.computation - begun.computation, time.exposed - begun.exposed, time.idle - begun.idle}});
+      begun = time;
       ++instruction;
       event = 0;
       done.clear();
@@ -343,6 +199,7 @@ private:
   double now = 0, linkFree = 0, diskFree = 0;
   // Of the instruction that is being executed.
   size_t instruction = 0, event = 0;
+  StageTime begun; ///< what had passed when it began
   bool posted = false;
   std::vector<double> done;
   std::map<size_t, MeetingKey> joined;
@@ -390,6 +247,28 @@ std::map<std::string, FunctionTime> hyc::estimateFunctions(rank::ProgramOp progr
   return times;
 }
 
+std::vector<OpTime> hyc::estimateOps(rank::ProgramOp program, dist::ScheduleOp schedule, const MachineRates &rates) {
+  llvm::MapVector<StringRef, int64_t> times;
+  SmallVector<std::string> names;
+  for (auto instruction : schedule.getInstructions().getAsRange<dist::InstructionAttr>())
+    names.push_back(rank::functionName(instruction.getKind(), instruction.getVirtualStage()));
+  for (const std::string &name : names)
+    ++times[name];
+  SymbolTable symbols(program);
+  FunctionCosts costs(program, symbols, rates);
+  std::vector<OpTime> ops;
+  for (auto [name, count] : times) {
+    auto func = symbols.lookup<rank::FuncOp>(name);
+    if (!func)
+      continue;
+    for (const Event &event : costs.of(func))
+      if (event.op)
+        ops.push_back({name.str(), callName(event.op), idOf(event), event.kind == Event::Kind::Exchange, event.bound,
+                       event.seconds, event.operations, event.bytes, count});
+  }
+  return ops;
+}
+
 std::optional<StepTime> hyc::estimateStep(ModuleOp module, const MachineRates &rates) {
   dist::MeshOp mesh = dist::MeshOp::find(module);
   if (!mesh)
@@ -410,6 +289,7 @@ std::optional<StepTime> hyc::estimateStep(ModuleOp module, const MachineRates &r
     if (!clock->isDone())
       return std::nullopt;
     result.stages.push_back(clock->time);
+    result.instructions.push_back(std::move(clock->instructions));
   }
   return result;
 }

@@ -78,6 +78,7 @@ private:
   bool isLastPhase(Phase phase) const { return static_cast<int>(emit) == static_cast<int>(phase); }
   /// Takes down what later phases no longer know.
   void remember(Phase phase);
+  void takeOps(ModuleOp module);
   Error emitFolder();
   std::string summarize() const;
 
@@ -306,6 +307,17 @@ void Compilation::remember(Phase phase) {
   }
 }
 
+/// What the page of the plan tells of the mesh and of every op.
+void Compilation::takeOps(ModuleOp module) {
+  dist::MeshOp mesh = dist::MeshOp::find(module);
+  for (auto axis : mesh.getAxes().getAsRange<StringAttr>())
+    compiled.axes.push_back({axis.str(), mesh.getSize(axis)});
+  for (auto program : module.getOps<rank::ProgramOp>())
+    for (auto schedule : module.getOps<dist::ScheduleOp>())
+      if (schedule.getStage() == program.getStage())
+        compiled.ops.push_back(estimateOps(program, schedule, machine));
+}
+
 /// Of a compilation of its own each, so that nothing of it is heard and nothing stays.
 static SearchMeans searchMeans(const CompileOptions &options, const Toolchain &toolchain, const MachineRates &machine,
                                Compilation &reader, const CompileListener &listener) {
@@ -327,6 +339,7 @@ Error Compilation::findLayout() {
   if (*choice) {
     options = std::move((*choice)->options);
     foundLayout = std::move((*choice)->summary);
+    compiled.candidates = std::move((*choice)->candidates);
   }
   compiled.plan = options;
   return settleLayout(options);
@@ -362,6 +375,11 @@ Error Compilation::emitFolder() {
   compiled.configText = model.configText;
   compiled.microBatch = model.microBatch;
   compiled.sequence = tokensOfSample(*model.module);
+  takeOps(*model.module);
+  Expected<double> limit = memoryLimit(options, machine);
+  if (!limit)
+    return limit.takeError();
+  compiled.memoryLimit = *limit;
   ProgramFolder programs(*folder, options, compiled);
   if (emit == EmitKind::Account) {
     if (Error error = programs.writePlan())

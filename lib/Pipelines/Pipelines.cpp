@@ -283,6 +283,7 @@ void hyc::buildVerification(Phase phase, OpPassManager &passes) {
     return buildBoth(passes, [](OpPassManager &each) {
       each.addPass(createVerifyLocal());
       // Only where functions agree with their neighbours does it make sense to step them together.
+      each.addPass(createCheckSchedules());
       each.addPass(createCheckCommunication());
     });
   case Phase::Rank:

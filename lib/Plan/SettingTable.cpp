@@ -219,7 +219,7 @@ static constexpr SettingRow kSettings[] = {
     // What is left behind
     flag<&C::output>(kOutput, "o", "PATH", "Folder, or file for the text of a phase").byDefault("out, or standard output"),
     flag<&C::emit>(kOutput, "emit", "WHAT", "Where to stop: after the text of a phase (model, train, plan, local or rank), with the C++ (source) or with programs (exe)").oneOf("model|train|plan|local|rank|source|exe"),
-    flag<&C::planOnly>(kOutput, "plan-only", "", "Stop before any code is made: write plan.json, report.txt, memory.json, memory.html"),
+    flag<&C::planOnly>(kOutput, "plan-only", "", "Stop before any code is made: write plan.json, report.txt, memory.json, plan.html"),
     flag<&C::dumpFolder>(kOutput, "dump-dir", "FOLDER", "Write the text after each phase here too"),
     flag<&P::target>(kOutput, "target", "NAME", "What programs run on: cpu or cuda").oneOf("cpu|cuda"),
     flag<&C::optimization>(kOutput, "optimize", "N", "How hard the host compiler works on generated code, 0 to 3; no bit of a result depends on it").within(0, 3),

@@ -192,13 +192,31 @@ private:
           }
   }
 
+  bool isTooLarge(const ScoredLayout &scored) const {
+    return request.limit > 0 && scored.cost.leastBytes > request.limit;
+  }
+
+  void noteForSplit(const ScoredLayout &scored) {
+    const Layout &layout = scored.layout;
+    auto [entry, isNew] = splits.try_emplace({layout.tp, layout.pp, layout.dp, layout.zero}, scored);
+    ScoredLayout &best = entry->second;
+    bool isWorse = isTooLarge(scored);
+    if (isNew || isWorse > isTooLarge(best))
+      return;
+    bool isBetter = isWorse < isTooLarge(best) ||
+                    (isWorse ? scored.cost.bytes < best.cost.bytes : scored.cost.seconds < best.cost.seconds);
+    if (isBetter)
+      best = scored;
+  }
+
   /// Whether it fits well.
   bool score(const ModelCost &model, const Layout &layout, const std::vector<size_t> &cut) {
     ScoredLayout scored{layout, costs.costOf(model, layout, cut), {}};
     ++result.scored;
     if (!result.closest || scored.cost.bytes < result.closest->cost.bytes)
       result.closest = scored;
-    if (request.limit > 0 && scored.cost.leastBytes > request.limit) {
+    noteForSplit(scored);
+    if (isTooLarge(scored)) {
       ++result.tooLarge;
       return false;
     }
@@ -216,6 +234,8 @@ private:
         return a.scored.cost.bytes < b.scored.cost.bytes;
       return a.order < b.order;
     };
+    for (auto &[split, scored] : splits)
+      result.ofSplits.push_back(std::move(scored));
     size_t wanted = std::min(found.size(), request.most);
     std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(wanted), found.end(), isBefore);
     for (const Found &each : ArrayRef(found).take_front(wanted)) {
@@ -240,6 +260,7 @@ private:
   bool isPlain = false; ///< no attention is written out that selective recomputation could compute again
   std::vector<Found> found;
   std::map<std::pair<const ModelCost *, int64_t>, std::vector<size_t>> ends;
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, ScoredLayout> splits; ///< by tp, pp, dp and ZeRO stage
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 };
 } // namespace

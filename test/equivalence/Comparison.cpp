@@ -5,7 +5,10 @@
 #include "hyc/Analysis/Layers.h"
 #include "hyc/Interpreter/MeshInterpreter.h"
 #include "hyc/Interpreter/RankInterpreter.h"
+#include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -133,6 +136,86 @@ bool Comparison::isAccepted(std::string &diagnostics) {
 std::string Comparison::partitionedText() {
   TrainedModule parts(makeGraph(seed, options).module, trainPipeline());
   return parts && plan(parts) && partition(parts) ? parts.print() : "";
+}
+
+std::string MutantOutcome::kindName() const {
+  static const char *const kNames[] = {"sound", "hangs", "fails", "differs"};
+  return kNames[kind];
+}
+
+/// Of one step.
+struct StepValues {
+  double loss = 0;
+  std::vector<Tensor> states;
+
+  /// To the last bit.
+  bool operator==(const StepValues &other) const {
+    return loss == other.loss && llvm::equal(states, other.states, [](const Tensor &a, const Tensor &b) {
+             return a.getNumElements() == b.getNumElements() && relativeDifference(a, b) == 0;
+           });
+  }
+};
+
+/// Nothing where a rank fails.
+static std::optional<StepValues> stepOf(mlir::ModuleOp module, const RandomGraph &graph, const NamedTensors &batch) {
+  Options wide;
+  wide.arithmetic = Arithmetic::Wide;
+  llvm::FailureOr<MeshInterpreter> ranks = MeshInterpreter::create(module, wide);
+  if (failed(ranks))
+    return std::nullopt;
+  llvm::FailureOr<StepResult> step = ranks->runStep(batch, 0.01);
+  if (failed(step))
+    return std::nullopt;
+  StepValues values{step->lossSum, {}};
+  for (const std::string &parameter : graph.parameters) {
+    llvm::FailureOr<Tensor> state = ranks->gatherState(parameter);
+    if (failed(state))
+      return std::nullopt;
+    values.states.push_back(std::move(*state));
+  }
+  return values;
+}
+
+/// What phase 4 checks at its end.
+static bool isAcceptedAtTheEnd(mlir::ModuleOp module) {
+  mlir::PassManager passes(module.getContext());
+  passes.addPass(hyc::createVerifyLocal());
+  passes.addPass(hyc::createCheckSchedules());
+  passes.addPass(hyc::createCheckCommunication());
+  return succeeded(mlir::verify(module)) && succeeded(passes.run(module));
+}
+
+std::vector<MutantOutcome> Comparison::runChanged(const std::vector<std::function<void(mlir::ModuleOp)>> &changes) {
+  graph = makeGraph(seed, options);
+  TrainedModule parts(graph.module, trainPipeline());
+  if (!parts || !plan(parts) || !partition(parts)) {
+    ADD_FAILURE() << where() << "\n" << parts.diagnostics();
+    return {};
+  }
+  NamedTensors batch = makeRandomBatch(graph, seed, layout.microBatches);
+  std::optional<StepValues> expected;
+  std::vector<MutantOutcome> outcomes;
+  for (size_t index = 0; index <= changes.size(); ++index) {
+    mlir::OwningOpRef<mlir::ModuleOp> copy(parts.get().clone());
+    if (index > 0)
+      changes[index - 1](*copy);
+    size_t before = parts.diagnostics().size();
+    MutantOutcome outcome;
+    if (!isAcceptedAtTheEnd(*copy))
+      outcome.refusal = parts.diagnostics().substr(before) + " ";
+    before = parts.diagnostics().size();
+    std::optional<StepValues> actual = stepOf(*copy, graph, batch);
+    outcome.failure = parts.diagnostics().substr(before);
+    if (index == 0)
+      expected = actual;
+    if (!actual)
+      outcome.kind =
+          outcome.failure.find("deadlock") != std::string::npos ? MutantOutcome::Hangs : MutantOutcome::Fails;
+    else if (!expected || !(*actual == *expected))
+      outcome.kind = MutantOutcome::Differs;
+    outcomes.push_back(std::move(outcome));
+  }
+  return outcomes;
 }
 
 void Comparison::run() {

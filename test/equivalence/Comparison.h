@@ -25,6 +25,15 @@ struct Layout {
   std::string describe() const;
 };
 
+/// What became of a program that was changed after it was partitioned.
+struct MutantOutcome {
+  enum Kind { Sound, Hangs, Fails, Differs };
+  Kind kind = Sound;   ///< when it is executed
+  std::string refusal; ///< what the checks of phase 4 say against it; empty: nothing
+  std::string failure; ///< what executing it told
+  std::string kindName() const;
+};
+
 class Comparison {
 public:
   explicit Comparison(uint64_t seed);
@@ -47,6 +56,9 @@ public:
 
   /// Plans, partitions, executes and compares; records failures with the test framework.
   void run();
+  /// Changes a copy of the partitioned program by each of `changes`, has it checked as phase 4 does at its end, and
+  /// executes it whatever the checks said. The first outcome is that of the program as it is.
+  std::vector<MutantOutcome> runChanged(const std::vector<std::function<void(mlir::ModuleOp)>> &changes);
   /// Whether phase 3 accepts the plan. If not, `diagnostics` says why.
   bool isAccepted(std::string &diagnostics);
   /// The partitioned module as text; empty after a failure.

@@ -14,14 +14,19 @@
 #include "hyc/Transforms/Rank/Passes.h"
 #include "hyc/Transforms/Train/Passes.h"
 #include "mlir/IR/OperationSupport.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/raw_ostream.h"
 
+static llvm::cl::opt<std::string> inputName(llvm::cl::Positional, llvm::cl::desc("<input file>"), llvm::cl::init("-"));
+static llvm::cl::opt<std::string> outputName("o", llvm::cl::desc("Where the text goes"), llvm::cl::value_desc("FILE"),
+                                             llvm::cl::init("-"));
 static llvm::cl::list<std::string> dims("dim", llvm::cl::value_desc("NAME=N"),
                                         llvm::cl::desc("Size of a symbolic dimension of a model file"));
 static llvm::cl::opt<int64_t> batch("batch", llvm::cl::init(0), llvm::cl::value_desc("N"),
@@ -40,7 +45,7 @@ static llvm::cl::opt<hyc::ModelMode>
                           clEnumValN(hyc::ModelMode::Train, "train", "the batch's own statistics"),
                           clEnumValN(hyc::ModelMode::Evaluate, "evaluate", "its running averages")));
 
-static llvm::FailureOr<hyc::ImportOptions> readImportOptions() {
+static llvm::Expected<hyc::ImportOptions> readImportOptions() {
   hyc::ImportOptions options;
   options.mode = mode;
   options.weights = weights;
@@ -48,44 +53,57 @@ static llvm::FailureOr<hyc::ImportOptions> readImportOptions() {
     options.batch = batch;
   for (llvm::StringRef dim : dims) {
     auto [name, size] = dim.split('=');
-    if (size.getAsInteger(10, options.dims[name]) || options.dims[name] < 1) {
-      llvm::errs() << "hyc-opt: --dim " << dim << ": expected NAME=N with N at least 1\n";
-      return mlir::failure();
-    }
+    if (size.getAsInteger(10, options.dims[name]) || options.dims[name] < 1)
+      return hyc::usageError("--dim " + dim + ": expected NAME=N with N at least 1");
   }
   return options;
 }
 
+/// Diagnostics have said it already.
+static llvm::Error dataError() { return hyc::makeError(hyc::ExitCode::Data, ""); }
+
 /// The module's text, with locations, so that diagnostics of later passes name the model's nodes.
-static llvm::FailureOr<std::string> importToText(mlir::DialectRegistry &registry, llvm::StringRef path) {
-  llvm::FailureOr<hyc::ImportOptions> options = readImportOptions();
+static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> importToText(mlir::DialectRegistry &registry,
+                                                                        llvm::StringRef path) {
+  llvm::Expected<hyc::ImportOptions> options = readImportOptions();
+  if (!options)
+    return options.takeError();
+  if (std::error_code error = llvm::sys::fs::access(path, llvm::sys::fs::AccessMode::Exist))
+    return hyc::ioError("cannot read '" + path + "'", error);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
   mlir::SourceMgrDiagnosticHandler handler(sources, &context);
-  if (mlir::failed(options))
-    return mlir::failure();
   auto module = (path.ends_with(".pt2") ? hyc::importTorchExport : hyc::importOnnx)(context, path, *options);
   if (mlir::failed(module))
-    return mlir::failure();
+    return dataError();
   std::string text;
   llvm::raw_string_ostream stream(text);
   (*module)->print(stream, mlir::OpPrintingFlags().enableDebugInfo());
-  return text;
+  return llvm::MemoryBuffer::getMemBufferCopy(text, path);
 }
 
-/// Whether MLIR's parser may see a file: it recurses once per bracket. Standard input is trusted to be a pass's output.
-static bool isSafeText(llvm::StringRef path) {
-  if (path == "-")
-    return true;
-  auto buffer = hyc::openInputFile(path, hyc::kMaxTextBytes);
-  if (!buffer) {
-    llvm::errs() << path << ": " << llvm::toString(buffer.takeError()) << "\n";
-    return false;
+/// What MLIR's parser may see: it recurses once per bracket. Standard input is trusted to be a pass's output.
+static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readText(mlir::DialectRegistry &registry,
+                                                                    llvm::StringRef path) {
+  if (path == "-") {
+    auto buffer = llvm::MemoryBuffer::getSTDIN();
+    if (!buffer)
+      return hyc::ioError("cannot read standard input", buffer.getError());
+    return std::move(*buffer);
   }
+  if (path.ends_with(".onnx") || path.ends_with(".pt2"))
+    return importToText(registry, path);
+  auto buffer = hyc::openInputFile(path, hyc::kMaxTextBytes, /*endsWithNul=*/true);
+  if (!buffer)
+    return llvm::handleErrors(buffer.takeError(), [&](const hyc::DriverError &error) {
+      return hyc::makeError(error.getCode(), path + ": " + error.getMessage());
+    });
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
   mlir::SourceMgrDiagnosticHandler handler(sources, &context);
-  return mlir::succeeded(hyc::checkModuleText(context, (*buffer)->getBuffer(), path));
+  if (mlir::failed(hyc::checkModuleText(context, (*buffer)->getBuffer(), path)))
+    return dataError();
+  return buffer;
 }
 
 /// The name of a pass that there is not, among flags. The command line would take "--hyc-…" for "-h", and show help.
@@ -99,8 +117,18 @@ static llvm::StringRef findUnknownPass(llvm::ArrayRef<char *> arguments) {
   return {};
 }
 
-int main(int argc, char **argv) {
-  mlir::DialectRegistry registry;
+/// Whether the passes that were asked for can be built; what is wrong with them has been told.
+static bool isPipeline(const mlir::MlirOptMainConfig &config, mlir::DialectRegistry &registry) {
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  mlir::ScopedDiagnosticHandler handler(&context, [](mlir::Diagnostic &diagnostic) {
+    llvm::errs() << "hyc-opt: error: " << llvm::StringRef(diagnostic.str()).rtrim() << "\n";
+    return mlir::success();
+  });
+  mlir::PassManager passes(&context);
+  return mlir::succeeded(config.setupPassPipeline(passes));
+}
+
+static void registerAll(mlir::DialectRegistry &registry) {
   registry.insert<hyc::HycDialect, hyc::dist::DistDialect, hyc::rank::RankDialect>();
   mlir::registerTransformsPasses();
   hyc::registerModelPasses();
@@ -110,26 +138,59 @@ int main(int argc, char **argv) {
   hyc::registerPlanPasses();
   hyc::registerLocalPasses();
   hyc::registerPipelines();
+}
+
+static llvm::Error run(mlir::DialectRegistry &registry, const mlir::MlirOptMainConfig &config) {
+  if (!isPipeline(config, registry))
+    return hyc::makeError(hyc::ExitCode::Usage, "");
+  if (outputName != "-" && llvm::sys::fs::equivalent(inputName, outputName))
+    return hyc::usageError("-o " + outputName + " is the input; name another file for the output");
+  auto buffer = readText(registry, inputName);
+  if (!buffer)
+    return buffer.takeError();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  bool isGood = mlir::succeeded(mlir::MlirOptMain(stream, std::move(*buffer), registry, config));
+  if (outputName == "-") { // of what is split, the good parts as well
+    llvm::outs() << text;
+    llvm::outs().flush();
+    std::error_code error = llvm::outs().error();
+    llvm::outs().clear_error();
+    if (isGood && error)
+      return hyc::ioError("cannot write to standard output", error);
+  }
+  if (!isGood)
+    return dataError();
+  if (outputName == "-")
+    return llvm::Error::success();
+  // Aside, and renamed: all or nothing.
+  llvm::Error written = llvm::writeToOutput(outputName, [&](llvm::raw_ostream &os) {
+    os << text;
+    return llvm::Error::success();
+  });
+  return llvm::handleErrors(std::move(written), [](const llvm::ErrorInfoBase &error) {
+    return hyc::makeError(hyc::ExitCode::Io, "cannot write '" + outputName + "': " + error.message());
+  });
+}
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registerAll(registry);
   if (llvm::StringRef unknown = findUnknownPass(llvm::ArrayRef(argv, argc).drop_front()); !unknown.empty()) {
     llvm::errs() << "hyc-opt: error: there is no pass --" << unknown << "; --help lists all\n";
-    return 64;
+    return static_cast<int>(hyc::ExitCode::Usage);
   }
-  auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "hyc graph optimizer\n", registry);
-  if (llvm::StringRef name = input; !name.ends_with(".onnx") && !name.ends_with(".pt2"))
-    return !isSafeText(input) || mlir::failed(mlir::MlirOptMain(argc, argv, input, output, registry));
-  llvm::FailureOr<std::string> text = importToText(registry, input);
-  if (mlir::failed(text))
-    return 1;
-  std::string error;
-  std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(output, &error);
-  if (!file) {
-    llvm::errs() << error << "\n";
-    return 1;
-  }
-  auto buffer = llvm::MemoryBuffer::getMemBuffer(*text, input);
-  if (mlir::failed(
-          mlir::MlirOptMain(file->os(), std::move(buffer), registry, mlir::MlirOptMainConfig::createFromCLOptions())))
-    return 1;
-  file->keep();
-  return 0;
+  std::string header = mlir::registerCLIOptions("hyc graph optimizer\n", registry);
+  if (!llvm::cl::ParseCommandLineOptions(argc, argv, header, &llvm::errs()))
+    return static_cast<int>(hyc::ExitCode::Usage);
+  mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldShowDialects() || config.shouldListPasses())
+    return mlir::failed(mlir::MlirOptMain(argc, argv, inputName, outputName, registry));
+  int status = 0;
+  llvm::handleAllErrors(run(registry, config), [&](const hyc::DriverError &error) {
+    if (!error.getMessage().empty())
+      llvm::errs() << "hyc-opt: error: " << error.getMessage() << "\n";
+    status = static_cast<int>(error.getCode());
+  });
+  return status;
 }

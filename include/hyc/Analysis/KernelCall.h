@@ -41,6 +41,10 @@ private:
       strides; ///< of operands that were asked for: what they were given lasts
 };
 
+/// The kernel of a call, the kind of a started exchange or of a move, else what the op is called: "gemm". Empty for
+/// what only names something.
+std::string callName(mlir::Operation *op);
+
 /// Of the elements of a buffer.
 kernels::ElementType kernelElementType(mlir::Value buffer);
 

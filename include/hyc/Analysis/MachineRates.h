@@ -46,6 +46,11 @@ struct RankGroup {
   int64_t membersWithin(int64_t ranks) const;
 };
 
+/// What decides how long something takes.
+enum class TimeBound { Products, Memory, Launch, Link, Latency, Host, Disk };
+/// "products", "memory" …: keys of machine files.
+const char *getName(TimeBound bound);
+
 /// The defaults are orders of magnitude for one core of a server's CPU, not measurements; a machine's own come from
 /// --machine.
 struct MachineRates {
@@ -68,6 +73,7 @@ struct MachineRates {
   int64_t mostRanks() const { return tiers.empty() ? 0 : tiers.back().ranks; }
   /// A kernel of so many operations, on operands of 16 bits or more, that reads and writes so many bytes.
   double kernelSeconds(double operations, bool isNarrow, double bytes) const;
+  TimeBound kernelBound(double operations, bool isNarrow, double bytes) const;
   /// An exchange that carries `message` bytes as a whole, of which a rank sends `sent`.
   double exchangeSeconds(const RankGroup &group, double message, double sent) const;
   /// Bytes from every rank of a stage to one of the next, `stride` world ranks away.

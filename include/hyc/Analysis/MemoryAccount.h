@@ -35,7 +35,10 @@ struct AccountedFunction {
 };
 
 struct AccountedInstruction {
-  std::string text; ///< "forward micro-batch 2 slot 0"
+  std::string text;        ///< "forward micro-batch 2 slot 0"
+  std::string entry = {};  ///< other than training: "evaluate"
+  std::string kind = {};   ///< "forward", "exchange"
+  int64_t microBatch = -1; ///< that it works on; of an exchange that of its first transfer; -1: on none
   int64_t function = -1, slot = 0;
   int64_t begin = 0, end = 0; ///< time points [begin, end)
 };
@@ -119,6 +122,8 @@ struct StageAccount {
 /// Parameters first, then gradients, optimizer, activations, communication, workspace, host, nvme; others after them.
 void sortArenas(StageAccount &stage);
 
+/// Bytes that are alive in an arena at each time point of the schedule and of all entries.
+std::vector<int64_t> aliveOverTime(const StageAccount &stage, const ArenaAccount &arena);
 /// Finds the peak of an arena: the first moment at which most bytes are alive.
 void findPeak(const StageAccount &stage, ArenaAccount &arena);
 /// What is alive in an arena at one time point.

@@ -19,6 +19,9 @@
 
 namespace hyc {
 
+namespace dist {
+class ScheduleOp;
+} // namespace dist
 namespace rank {
 class ProgramOp;
 } // namespace rank
@@ -31,8 +34,15 @@ struct StageTime {
   double total() const { return computation + exposed + idle; }
 };
 
+/// When a stage executes an instruction of its schedule: in seconds since the step began, and for how long.
+struct InstructionTime {
+  double begin = 0;
+  StageTime time;
+};
+
 struct StepTime {
   std::vector<StageTime> stages;
+  std::vector<std::vector<InstructionTime>> instructions; ///< of each stage, in the order of its schedule
 
   double seconds() const;
   /// Exposed and idle time of the stage's step.
@@ -42,6 +52,21 @@ struct StepTime {
 /// Of programs of phase 5, once their buffers are placed. None where the stages never meet, which
 /// hyc-check-communication tells beforehand.
 std::optional<StepTime> estimateStep(mlir::ModuleOp module, const MachineRates &rates);
+
+/// One call of a function, or an exchange that it starts, on its own.
+struct OpTime {
+  std::string function; ///< "forward"
+  std::string what;     ///< the kernel, or the kind of the exchange: "gemm", "all_reduce"
+  std::string id;       ///< of the op that it was made of; empty for none
+  bool isExchange = false;
+  TimeBound bound = TimeBound::Memory;
+  double seconds = 0;               ///< of one execution
+  double operations = 0, bytes = 0; ///< floating-point operations; bytes read and written, or sent
+  int64_t timesPerStep = 0;
+};
+
+/// What each function of the schedule calls, in program order; what it invokes several times stands there as often.
+std::vector<OpTime> estimateOps(rank::ProgramOp program, dist::ScheduleOp schedule, const MachineRates &rates);
 
 /// Seconds of one execution of a function while no other rank is late.
 struct FunctionTime {

@@ -31,8 +31,8 @@ int64_t cudaKernelWorkspaceBytes(mlir::Operation *kernel);
 
 /// What a rank of the CPU target has besides its arenas: code, libraries, heap, the tables of its channels, and of each
 /// thread the part of its stack that is touched. Declared from measurements, which test/e2e/MemoryTest.cpp repeats; the
-/// widest program that was measured is the one declared, 13.66 MiB on one thread, of which libcrypto, by which ranks
-/// prove to each other that they are of one job, is up to 3.5.
+/// widest program that was measured is the one declared, 14.16 MiB on two threads, of which libcrypto, by which
+/// ranks prove to each other that they are of one job, is up to 3.5.
 int64_t fixedBytes(int64_t threads);
 
 } // namespace hyc

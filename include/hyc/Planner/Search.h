@@ -32,10 +32,12 @@ struct ScoredLayout {
 struct SearchResult {
   std::vector<ScoredLayout> best;      ///< fastest first
   std::optional<ScoredLayout> closest; ///< where none fits: the one that needs least
-  size_t shapes = 0;                   ///< tp, pp, dp, virtual stages, micro-batch, splitting and recomputation
-  size_t scored = 0;                   ///< with ZeRO, offload and prefetching
-  size_t tooLarge = 0;                 ///< of those, by the bound of memory
-  size_t impossible = 0;               ///< shapes of which no rank can have its part
+  /// Of every tp, pp, dp and ZeRO stage that was scored: the fastest that may fit, else the one that needs least.
+  std::vector<ScoredLayout> ofSplits;
+  size_t shapes = 0;     ///< tp, pp, dp, virtual stages, micro-batch, splitting and recomputation
+  size_t scored = 0;     ///< with ZeRO, offload and prefetching
+  size_t tooLarge = 0;   ///< of those, by the bound of memory
+  size_t impossible = 0; ///< shapes of which no rank can have its part
   bool ranOut = false;
 };
 

@@ -21,6 +21,8 @@ static constexpr size_t kCompared = 3;
 /// Above this a plan takes seconds.
 static constexpr int64_t kRanksOfQuickPlans = 1024;
 static constexpr size_t kMostPlans = 24;
+/// What the page of the plan shows.
+static constexpr size_t kMostCandidates = 64;
 /// Layouts among which those to plan are chosen.
 static constexpr size_t kMostListed = 4096;
 
@@ -181,6 +183,38 @@ static std::string tabulate(ArrayRef<ScoredLayout> layouts, ArrayRef<PlannedJob>
   return table.str();
 }
 
+static Candidate candidateOf(const ScoredLayout &scored, double limit) {
+  const LayoutCost &cost = scored.cost;
+  return {
+      flagsOf(scored.layout),         cost.seconds, cost.computation, cost.exposed, cost.idle, cost.bytes, false, false,
+      limit > 0 && cost.bytes > limit};
+}
+
+/// Those that were planned, and the best of every way to divide the ranks and states.
+static std::vector<Candidate> listCandidates(ArrayRef<ScoredLayout> layouts, ArrayRef<PlannedJob> jobs, size_t chosen,
+                                             ArrayRef<ScoredLayout> others, double limit) {
+  std::vector<Candidate> candidates;
+  for (auto [index, entry] : llvm::enumerate(llvm::zip_equal(layouts, jobs))) {
+    const auto &[scored, job] = entry;
+    Candidate candidate = candidateOf(scored, limit);
+    candidate.seconds = job.seconds;
+    candidate.bytes = static_cast<double>(job.account.mostDeviceBytes());
+    candidate.isPlanned = true;
+    candidate.isTaken = index == chosen;
+    candidate.isTooLarge = false;
+    candidates.push_back(std::move(candidate));
+  }
+  for (const ScoredLayout &scored : others)
+    if (llvm::none_of(layouts, [&](const ScoredLayout &planned) { return planned.layout == scored.layout; }))
+      candidates.push_back(candidateOf(scored, limit));
+  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
+    return std::tuple(!a.isTaken, a.isTooLarge, a.isTooLarge ? a.bytes : a.seconds) <
+           std::tuple(!b.isTaken, b.isTooLarge, b.isTooLarge ? b.bytes : b.seconds);
+  });
+  candidates.resize(std::min(candidates.size(), kMostCandidates));
+  return candidates;
+}
+
 static Error nothingLeft(const CompileOptions &options, const SearchRequest &request, const CostModel &costs) {
   std::string fixed = describeFixed(options);
   std::string batch = std::to_string(request.globalBatch) + " samples a step";
@@ -253,7 +287,8 @@ Expected<std::optional<LayoutChoice>> hyc::chooseLayout(const CompileOptions &op
   auto fastest =
       llvm::min_element(jobs, [](const PlannedJob &a, const PlannedJob &b) { return a.seconds < b.seconds; });
   size_t chosen = static_cast<size_t>(fastest - jobs.begin());
-  LayoutChoice choice{optionsOf(options, layouts[chosen]), ""};
+  LayoutChoice choice{optionsOf(options, layouts[chosen]), "",
+                      listCandidates(layouts, jobs, chosen, found.ofSplits, request.limit)};
   choice.summary = "found " + flagsOf(layouts[chosen].layout) + "\n" +
                    (shown > 0 ? tabulate(layouts, jobs, chosen) : "") + summarize(found, request, *costs, plans);
   return std::optional<LayoutChoice>(std::move(choice));

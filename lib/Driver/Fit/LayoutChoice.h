@@ -34,9 +34,20 @@ bool leavesLayoutOpen(const CompileOptions &options);
 /// Most bytes of a device: --device-memory, else the machine's; 0: nobody says.
 llvm::Expected<double> memoryLimit(const CompileOptions &options, const MachineRates &machine);
 
+/// A layout that was considered, for people to compare.
+struct Candidate {
+  std::string flags;
+  double seconds = 0;                            ///< of a step
+  double computation = 0, exposed = 0, idle = 0; ///< of those, as the cost model has them
+  double bytes = 0;                              ///< of a device
+  bool isPlanned = false;                        ///< seconds and bytes are those of its programs, not estimates
+  bool isTaken = false, isTooLarge = false;
+};
+
 struct LayoutChoice {
-  CompileOptions options; ///< with the layout
-  std::string summary;    ///< lines on what was found, and what was not tried
+  CompileOptions options;            ///< with the layout
+  std::string summary;               ///< lines on what was found, and what was not tried
+  std::vector<Candidate> candidates; ///< the one that is taken, others by time, then what does not fit by bytes
 };
 
 /// The fastest layout that fits. Nothing where the model cannot be read or trained, which compiling tells better; an

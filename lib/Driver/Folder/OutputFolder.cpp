@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 static constexpr const char *kManifest = "manifest.json", *kPlan = "plan.json", *kBackup = "plan.json.bak";
 /// What every compilation into a folder writes, or leaves no valid folder without: looked at before anything is
 /// computed.
-static constexpr const char *kAlwaysThere[] = {kManifest,     "report.txt", "memory.json",
-                                               "memory.html", kPlan,        kLedgerName};
+static constexpr const char *kAlwaysThere[] = {kManifest, "report.txt", "memory.json", "plan.html", kPlan, kLedgerName};
 
 static constexpr StringLiteral kStagingPrefix = ".hyc-compile-";
 static constexpr const char *kLock = "lock";

@@ -6,6 +6,7 @@
 #include "Folder/ManifestText.h"
 #include "Folder/ModelFileSums.h"
 #include "Model/DiagnosticCollector.h"
+#include "Page/PlanPage.h"
 #include "Report/MemoryReport.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Rank/RankDialect.h"
@@ -97,7 +98,7 @@ Error ProgramFolder::writePlan() {
     return error;
   if (Error error = folder.write("memory.json", writeMemoryJson(model.account, model.name)))
     return error;
-  return folder.write("memory.html", writeMemoryPage(model.account, model.name));
+  return folder.write("plan.html", writePlanPage(model));
 }
 
 llvm::Expected<std::vector<hycrt::ModelFile>> ProgramFolder::takeModelFiles(ModuleOp rank, bool bundles) {

@@ -1,8 +1,9 @@
 // ProgramFolder: fills the output folder with what hyc-run starts and a person reads: plan.json, report.txt,
-// memory.json, memory.html, src/, bin/ and manifest.json.
+// memory.json, plan.html, src/, bin/ and manifest.json.
 #ifndef HYC_LIB_DRIVER_FOLDER_PROGRAMFOLDER_H
 #define HYC_LIB_DRIVER_FOLDER_PROGRAMFOLDER_H
 
+#include "Fit/LayoutChoice.h"
 #include "Folder/AdapterFiles.h"
 #include "Folder/OutputFolder.h"
 #include "Report/TimeReport.h"
@@ -23,10 +24,14 @@ struct CompiledModel {
   std::optional<AdapterFacts> adapters; ///< what is trained beside the model's own parameters
   Plan plan;
   uint64_t planHash = 0;
-  int64_t microBatch = 1, sequence = 0; ///< samples, and tokens of each; 0 where nothing is a token
-  std::string exchangeReport;           ///< of phase 4
-  JobAccount account;                   ///< of memory and communication
+  int64_t microBatch = 1, sequence = 0;              ///< samples, and tokens of each; 0 where nothing is a token
+  std::string exchangeReport;                        ///< of phase 4
+  JobAccount account;                                ///< of memory and communication
+  std::vector<std::pair<std::string, int64_t>> axes; ///< of the mesh of one stage, the last fastest
   std::optional<TimeEstimate> time;
+  std::vector<std::vector<OpTime>> ops; ///< of each stage: what its functions call, at the rates of `time`
+  std::vector<Candidate> candidates;    ///< layouts that were considered; empty: none was looked for
+  double memoryLimit = 0;               ///< bytes of a device; 0: nobody says
 };
 
 class ProgramFolder {
@@ -35,7 +40,7 @@ public:
       : folder(folder), options(options), model(model) {}
 
   /// Writes what was decided and what it costs: plan.json, report.txt, memory.json and
-  /// memory.html.
+  /// plan.html.
   llvm::Error writePlan();
   /// Writes the plan and everything else but executables.
   llvm::Error writeSources(mlir::ModuleOp rank, const class DiagnosticCollector &diagnostics,

@@ -1,5 +1,5 @@
 // The account of memory and communication as people and programs read it: a short table for the terminal, tables for
-// report.txt, memory.json, and memory.html.
+// report.txt, and memory.json.
 #ifndef HYC_LIB_DRIVER_REPORT_MEMORYREPORT_H
 #define HYC_LIB_DRIVER_REPORT_MEMORYREPORT_H
 
@@ -23,9 +23,6 @@ std::string reportMemory(const JobAccount &job);
 
 /// memory.json; docs/memory-account.md describes it.
 std::string writeMemoryJson(const JobAccount &job, llvm::StringRef name);
-
-/// memory.html: the account over the schedule, to look at; a page without requests.
-std::string writeMemoryPage(const JobAccount &job, llvm::StringRef name);
 
 } // namespace hyc
 

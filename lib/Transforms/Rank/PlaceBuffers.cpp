@@ -1,6 +1,7 @@
 // Gives every buffer a fixed offset in its arena. When temporaries and records are alive is read off the schedule.
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/Moves.h"
+#include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Analysis/Workspaces.h"
 #include "hyc/Plan/Policies.h"
@@ -118,15 +119,7 @@ private:
 
 /// "gemm h.0.mlp.c_fc", "layer_norm h.0.ln_1"; nothing for what only names an address.
 std::string describeCall(Operation &op) {
-  std::string text;
-  if (auto call = dyn_cast<rank::CallOp>(op))
-    text = call.getKernel().str();
-  else if (auto start = dyn_cast<rank::StartOp>(op))
-    text = start.getKind().str();
-  else if (auto move = dyn_cast<rank::MoveOp>(op))
-    text = move.getKind().str();
-  else if (op.getNumResults() == 0)
-    text = op.getName().stripDialect().str();
+  std::string text = callName(&op);
   auto id = op.getAttrOfType<StringAttr>("id");
   return text.empty() || !id ? text : text + " " + id.str();
 }
@@ -141,6 +134,18 @@ std::string describeInstruction(dist::InstructionAttr instruction, rank::EntryOp
     text += " micro-batch " + std::to_string(instruction.getMicroBatch()) + " slot " +
             std::to_string(instruction.getSlot());
   return text;
+}
+
+AccountedInstruction accountInstruction(dist::InstructionAttr instruction, rank::EntryOp entry) {
+  AccountedInstruction accounted{describeInstruction(instruction, entry)};
+  dist::InstructionKind kind = instruction.getKind();
+  accounted.entry = entry ? entry.getSymName().str() : "";
+  accounted.kind = dist::stringifyInstructionKind(kind).str();
+  if (!instruction.getTransfers().empty())
+    accounted.microBatch = instruction.getTransfers().front().getMicroBatch();
+  else if (kind == dist::InstructionKind::forward || kind == dist::InstructionKind::backward)
+    accounted.microBatch = instruction.getMicroBatch();
+  return accounted;
 }
 
 /// "4x128xf32"
@@ -238,7 +243,7 @@ void ProgramPlacer::simulate() {
 void ProgramPlacer::simulate(ArrayAttr instructions, std::optional<int64_t> index, rank::EntryOp entry) {
   StringAttr entryName = entry ? entry.getSymNameAttr() : StringAttr();
   for (auto instruction : instructions.getAsRange<dist::InstructionAttr>()) {
-    AccountedInstruction accounted{describeInstruction(instruction, entry)};
+    AccountedInstruction accounted = accountInstruction(instruction, entry);
     accounted.begin = now;
     if (int64_t position = program.getPosition(instruction, index); position >= 0) {
       runFunction(position, program.isOfMicroBatch(position) ? instruction.getSlot() : 0);

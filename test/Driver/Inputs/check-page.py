@@ -1,39 +1,55 @@
-"""Holds the data inside memory.html to memory.json: the bytes alive at each arena's peak, added up as the page does.
+"""Holds the data inside plan.html to memory.json, and its timeline to itself.
 
-Usage: check-page.py FOLDER
+Usage: check-page.py FOLDER [MOST_BYTES]
 """
 import json
 import re
 import sys
 
 folder = sys.argv[1]
-page = open(folder + "/memory.html", encoding="utf-8").read()
-for outside in ("http:", "https:", " src=", "<link", "@import", "fetch(", "XMLHttpRequest"):
+page = open(folder + "/plan.html", encoding="utf-8").read()
+if len(sys.argv) > 2 and len(page) > int(sys.argv[2]):
+    sys.exit(f"{len(page)} bytes, expected at most {sys.argv[2]}")
+for outside in ("http:", "https:", " src=", "<link", "@import", "url(", "fetch(", "XMLHttpRequest"):
     if outside in page:
         sys.exit(f"asks for something outside: {outside}")
-data = re.search(r"^const account = (.*);$", page, re.MULTILINE).group(1)
+data = re.search(r"^const plan = (.*);$", page, re.MULTILINE).group(1)
 if "<" in data:
     sys.exit("data could end the script")
-account = json.loads(data)
-told = json.load(open(folder + "/memory.json", encoding="utf-8"))
+plan = json.loads(data)
+told = {stage["stage"]: stage for stage in json.load(open(folder + "/memory.json", encoding="utf-8"))["stages"]}
 
 
-def copies(stage, tensor, time):
-    if "lives" in tensor:
-        return sum(begin <= time <= end for begin, end in tensor["lives"])
-    if "fn" not in tensor:
-        return 1
-    return sum(i["fn"] == tensor["fn"] and tensor["first"] <= time - i["begin"] <= tensor["last"] and
-               i["begin"] <= time < i["end"] for i in stage["instructions"])
+def expect(found, expected, what):
+    if found != expected:
+        sys.exit(f"{what}: {found}, expected {expected}")
 
 
-for stage, expected in zip(account["stages"], told["stages"], strict=True):
-    for arena, row in zip(stage["arenas"], expected["arenas"], strict=True):
-        alive = sum(t["bytes"] * copies(stage, t, arena["peak"]) for t in arena["tensors"])
-        if not alive == arena["alive"] == row["peak"]["alive_bytes"]:
-            sys.exit(f"stage {stage['stage']}, {arena['name']}: {alive} bytes alive, expected {row['peak']['alive_bytes']}")
-        for time in range(0, stage["end"], 7):
-            at = sum(t["bytes"] * copies(stage, t, time) for t in arena["tensors"])
-            if at > alive:
-                sys.exit(f"stage {stage['stage']}, {arena['name']}: {at} bytes at {time} are more than the peak's {alive}")
+for stage in plan["memory"]:
+    where, expected = f"stage {stage['stage']}", told[stage["stage"]]
+    expect(stage["total"], expected["total_bytes"], where + " in all")
+    for arena, row, alive in zip(stage["arenas"], expected["arenas"], stage["alive"], strict=True):
+        expect(arena["name"], row["arena"], where)
+        expect((arena["bytes"], arena["alive"]), (row["bytes"], row["peak"]["alive_bytes"]), f"{where}, {arena['name']}")
+        lasting = sum(r[0] for r in arena["lasting"])
+        # What lasts is alive at every moment, and no moment has more than the peak.
+        if not lasting <= min(alive) <= max(alive) <= arena["alive"]:
+            sys.exit(f"{where}, {arena['name']}: {lasting} bytes last, {min(alive)} to {max(alive)} are alive, "
+                     f"{arena['alive']} at the peak")
+    sums = [sum(column) for column in zip(*stage["alive"], strict=True)]
+    lasting = sum(r[0] for arena in stage["arenas"] for r in arena["lasting"])
+    # Each instruction's fullest moment is made of what lasts and of what is told of it.
+    fullest = max(lasting + sum(r[0] for r in stage["moments"][i[6]]) for i in stage["instructions"])
+    expect(fullest, max(sums), where + ", fullest moment")
+
+for stage, (computation, exposed, idle) in zip(plan["timeline"], plan["stageTimes"]):
+    now = 0
+    for kind, micro, begin, *parts in stage["instructions"]:
+        if abs(begin - now) > 50:
+            sys.exit(f"stage {stage['stage']}: {kind} {micro} begins at {begin} ns, expected {now}")
+        now = begin + sum(parts)
+    for part, total in zip(range(3, 6), (computation, exposed, idle)):
+        added = sum(i[part] for i in stage["instructions"])
+        if abs(added - total) > 2 * len(stage["instructions"]):
+            sys.exit(f"stage {stage['stage']}: {added} ns in part {part}, expected {total}")
 print("page agrees with memory.json")

@@ -31,6 +31,7 @@ constexpr Row kRows[] = {
      "f[*]", ""},
     {"Neg Abs Relu Sign Identity", "f[*]", "", 7},
     {"Neg Abs Sign Identity", "i[*]", ""},
+    {"hyc:StopGradient", "f[*]", ""},
     {"Gelu", "f[*]", "approximate=s:none,tanh", 20},
     {"IsInf", "f[*]", "detect_positive=i:0..1 detect_negative=i:0..1"},
     {"Shrink", "f[*]", "bias=f lambd=f"},

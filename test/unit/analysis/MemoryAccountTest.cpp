@@ -86,6 +86,21 @@ TEST(MemoryAccount, PeakIsTheMostThatAnyMomentHolds) {
   }
 }
 
+TEST(MemoryAccount, WhatIsAliveOverTimeIsWhatEveryMomentHolds) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomStage stage(seed);
+    AccountedTensor lasting;
+    lasting.kind = TensorKind::State;
+    lasting.item.bytes = 64;
+    stage.arena.tensors.push_back(lasting);
+    std::vector<int64_t> moments;
+    for (int64_t time = 0; time < stage.account.instructions.back().end; ++time)
+      moments.push_back(momentAt(stage.account, stage.arena, time).aliveBytes);
+    EXPECT_EQ(aliveOverTime(stage.account, stage.arena), moments);
+  }
+}
+
 TEST(MemoryAccount, AliveTensorsAddUpAndComeLargestFirst) {
   RandomStage stage(7);
   findPeak(stage.account, stage.arena);

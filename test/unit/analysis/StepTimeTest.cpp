@@ -98,6 +98,18 @@ TEST_P(Bubble, IsThePublishedShareOfTheIdealTime) {
     EXPECT_DOUBLE_EQ(stage.exposed, 0);
   }
   EXPECT_DOUBLE_EQ(time->seconds() / ideal - 1, bubble);
+  // Instructions follow on each other, and stage s begins when the first micro-batch has come through those before it.
+  ASSERT_EQ(time->instructions.size(), time->stages.size());
+  for (auto [number, stage] : llvm::enumerate(time->instructions)) {
+    double now = 0;
+    for (const InstructionTime &instruction : stage) {
+      EXPECT_DOUBLE_EQ(instruction.begin, now);
+      now += instruction.time.total();
+    }
+    EXPECT_DOUBLE_EQ(now, time->stages[number].total());
+    auto first = llvm::find_if(stage, [](const InstructionTime &each) { return each.time.computation > 0; });
+    EXPECT_DOUBLE_EQ(first->begin, static_cast<double>(number));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Bubble,
@@ -138,6 +150,30 @@ TEST_F(StepTimeTest, AnExchangeHidesBehindWhatIsComputedMeanwhile) {
     EXPECT_DOUBLE_EQ(time->stages[0].computation, seconds + 1);
     EXPECT_DOUBLE_EQ(time->waitingShare(0), exposed / (seconds + 1 + exposed));
   }
+}
+
+TEST_F(StepTimeTest, OpsSayWhatBoundsThem) {
+  MachineRates rates = unitRates();
+  rates.link = 8; // 2 seconds
+  rates.latency = 1;
+  auto module = parse(withExchange(kernel(5)));
+  ASSERT_TRUE(module);
+  auto program = *module->getOps<rank::ProgramOp>().begin();
+  auto schedule = *module->getOps<dist::ScheduleOp>().begin();
+  std::vector<OpTime> ops = estimateOps(program, schedule, rates);
+  ASSERT_EQ(ops.size(), 3u);
+  EXPECT_TRUE(ops[0].isExchange);
+  EXPECT_EQ(ops[0].what, "all_reduce");
+  EXPECT_DOUBLE_EQ(ops[0].seconds, 3);
+  EXPECT_DOUBLE_EQ(ops[0].bytes, 16);
+  EXPECT_EQ(ops[0].bound, TimeBound::Link);
+  EXPECT_DOUBLE_EQ(ops[1].seconds, 5);
+  EXPECT_EQ(ops[1].function, "forward");
+  EXPECT_EQ(ops[1].timesPerStep, 1);
+  rates.latency = 10;
+  EXPECT_EQ(estimateOps(program, schedule, rates)[0].bound, TimeBound::Latency);
+  rates.launch = 100;
+  EXPECT_EQ(estimateOps(program, schedule, rates)[1].bound, TimeBound::Launch);
 }
 
 TEST_F(StepTimeTest, WithoutAThreadItIsMadeWhenItIsAwaited) {

@@ -250,6 +250,11 @@ def VerifyLocal : Pass<"hyc-verify-local", "::mlir::ModuleOp"> {
   }];
 }
 
+def CheckSchedules : Pass<"hyc-check-schedules", "::mlir::ModuleOp"> {
+  let summary = "refuses schedules that give a function nothing to work on";
+  let description = "See ScheduleCheck.h. The error names the stage, the instruction and the slot.";
+}
+
 def CheckCommunication : Pass<"hyc-check-communication", "::mlir::ModuleOp"> {
   let summary = "refuses programs whose ranks would wait for each other for ever";
   let description = "See CommunicationCheck.h. A deadlock is a compile error that says where every stage stands.";

@@ -1,0 +1,162 @@
+// Kernels by the roofline, exchanges by what a ring sends, moves by the memories between which they go.
+#include "FunctionCosts.h"
+
+#include "hyc/Analysis/KernelCall.h"
+#include "hyc/Analysis/MemoryAccount.h"
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+using namespace hyc;
+
+static rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
+
+static double bytesOf(OperandRange buffers) {
+  llvm::SmallDenseSet<Value> seen; // what is overwritten in place is read and written all the same
+  double bytes = 0;
+  for (Value buffer : buffers)
+    if (isa<rank::BufferType>(buffer.getType()) && seen.insert(buffer).second)
+      bytes += static_cast<double>(typeOf(buffer).getBytes());
+  return bytes;
+}
+
+/// Operations of a library kernel, where its description says so; elsewhere memory decides.
+static double operationsOf(rank::CallOp op) {
+  KernelCall call(op);
+  return call.getKernel().operations ? call.getKernel().operations(call) : 0;
+}
+
+/// How a group's members lie in the order of world ranks, in which stages are slowest and the last axis fastest.
+static RankGroup groupOf(dist::GroupAttr group, dist::MeshOp mesh) {
+  RankGroup result;
+  ArrayRef<int64_t> stages = group.getStages();
+  if (!mesh) {
+    result.dimensions.push_back({static_cast<int64_t>(stages.size()), 1});
+    return result;
+  }
+  dist::AxisListAttr axes = mesh.expand(group.getAxes());
+  int64_t stride = 1;
+  for (auto [name, size] : llvm::reverse(llvm::zip_equal(mesh.getAxes().getAsRange<StringAttr>(), mesh.getSizes()))) {
+    if (size > 1 && llvm::is_contained(axes.getAxes(), name))
+      result.dimensions.push_back({size, stride});
+    stride *= size;
+  }
+  if (stages.size() > 1)
+    result.dimensions.push_back(
+        {static_cast<int64_t>(stages.size()),
+         stride * std::max<int64_t>(1, (stages.back() - stages.front()) / static_cast<int64_t>(stages.size() - 1))});
+  return result;
+}
+
+FunctionCosts::FunctionCosts(rank::ProgramOp program, const SymbolTable &symbols, const MachineRates &rates)
+    : symbols(symbols), mesh(dist::MeshOp::find(program->getParentOfType<ModuleOp>())), rates(rates) {}
+
+std::vector<Event> FunctionCosts::of(rank::FuncOp func) {
+  events.clear();
+  const Rows none;
+  walk(func, none, "");
+  return std::move(events);
+}
+
+/// What an invocation passes for the rows that its callee's exchanges read.
+static llvm::DenseMap<Value, rank::RowOp> rowsOf(rank::InvokeOp invoke, rank::FuncOp callee) {
+  llvm::DenseMap<Value, rank::RowOp> rows;
+  for (auto [argument, value] : llvm::zip_equal(callee.getBlock().getArguments(), invoke.getArguments()))
+    if (auto row = value.getDefiningOp<rank::RowOp>())
+      rows[argument] = row;
+  return rows;
+}
+
+/// `id` below `layer`; as it is where it says its layer itself: a shared function that begins inside a layer has ops of
+/// the next one, too.
+static std::string joinId(StringRef layer, StringRef id) {
+  StringRef kind = layer.rsplit('.').first;
+  if (layer.empty() || id.empty() || (id.starts_with(kind) && id.drop_front(kind.size()).starts_with(".")))
+    return (id.empty() ? layer : id).str();
+  return (layer + "." + id).str();
+}
+
+std::string hyc::idOf(const Event &event) {
+  auto id = event.op->getAttrOfType<StringAttr>("id");
+  return id ? joinId(event.layer, id.getValue()) : std::string();
+}
+
+void FunctionCosts::add(Event event, StringRef layer) {
+  event.layer = layer;
+  events.push_back(event);
+}
+
+void FunctionCosts::walk(rank::FuncOp func, const Rows &rows, StringRef layer) {
+  llvm::DenseMap<Value, size_t> tickets;
+  for (Operation &op : func.getBlock()) {
+    if (auto invoke = dyn_cast<rank::InvokeOp>(op)) {
+      auto callee = symbols.lookup<rank::FuncOp>(invoke.getCallee());
+      auto id = op.getAttrOfType<StringAttr>("id");
+      if (callee)
+        walk(callee, rowsOf(invoke, callee), id ? layers.insert(joinId(layer, id)).first->getKey() : layer);
+    } else if (auto start = dyn_cast<rank::StartOp>(op)) {
+      tickets[start.getTicket()] = events.size();
+      add(costOf(start, rows), layer);
+    } else if (auto move = dyn_cast<rank::MoveOp>(op)) {
+      tickets[move.getTicket()] = events.size();
+      add(costOf(move), layer);
+    } else if (auto wait = dyn_cast<rank::WaitOp>(op)) {
+      Event event;
+      event.kind = Event::Kind::Wait;
+      event.started = tickets.lookup(wait.getTicket());
+      events.push_back(event);
+    } else if (!rank::writtenBuffers(&op).empty()) {
+      add(costOfKernel(&op), layer);
+    }
+  }
+}
+
+Event FunctionCosts::costOfKernel(Operation *call) const {
+  Event event;
+  event.op = call;
+  event.bytes = bytesOf(call->getOperands());
+  if (auto gemm = dyn_cast<rank::GemmOp>(call))
+    event.operations = 2.0 * static_cast<double>(gemm.getM()) * static_cast<double>(gemm.getN()) *
+                       static_cast<double>(gemm.getK()) * static_cast<double>(gemm.getBatch());
+  else if (auto library = dyn_cast<rank::CallOp>(call))
+    event.operations = operationsOf(library);
+  OperandRange read = rank::readBuffers(call);
+  bool isNarrow = !read.empty() && typeOf(read.front()).getElementBytes() == 2;
+  event.seconds = rates.kernelSeconds(event.operations, isNarrow, event.bytes);
+  event.bound = rates.kernelBound(event.operations, isNarrow, event.bytes);
+  return event;
+}
+
+Event FunctionCosts::costOf(rank::StartOp start, const Rows &rows) const {
+  Event event;
+  event.kind = Event::Kind::Exchange;
+  event.op = start;
+  auto row = start.getRow().getDefiningOp<rank::RowOp>();
+  if (!row)
+    row = rows.lookup(start.getRow());
+  auto collective = row ? symbols.lookup<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
+  if (!collective)
+    return event;
+  ExchangeAccount account = accountExchange(start, collective, mesh);
+  event.bytes = account.sentBytesPerStep();
+  if (account.members > 1) {
+    RankGroup group = groupOf(collective.getGroup(), mesh);
+    double whole = static_cast<double>(account.bytes);
+    event.seconds = rates.exchangeSeconds(group, whole, event.bytes);
+    event.bound = event.seconds > 2 * rates.exchangeSeconds(group, whole, 0) ? TimeBound::Link : TimeBound::Latency;
+  }
+  event.number = static_cast<int64_t>(collective.getNumber());
+  event.stages = std::max<size_t>(1, collective.getGroup().getStages().size());
+  return event;
+}
+
+/// Copies between memories are made at once, those of a file on their way.
+Event FunctionCosts::costOf(rank::MoveOp move) const {
+  bool isInFile = rank::isInFile(move.getSource()) || rank::isInFile(move.getDestination());
+  Event event;
+  event.op = move;
+  event.bytes = static_cast<double>(typeOf(move.getSource()).getBytes());
+  event.kind = isInFile ? Event::Kind::Disk : Event::Kind::Compute;
+  event.bound = isInFile ? TimeBound::Disk : TimeBound::Host;
+  event.seconds = event.bytes / (isInFile ? rates.disk : rates.host);
+  return event;
+}
