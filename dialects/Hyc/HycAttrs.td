@@ -25,6 +25,12 @@ def Hyc_NormalAttr : Hyc_Attr<"Normal", "normal"> {
   let assemblyFormat = "`<` `mean` `=` $mean `,` `stddev` `=` $stddev `>`";
 }
 
+def Hyc_UniformAttr : Hyc_Attr<"Uniform", "uniform"> {
+  let summary = "independent uniform values in [low, high), keyed and indexed as #hyc.normal's";
+  let parameters = (ins "::mlir::FloatAttr":$low, "::mlir::FloatAttr":$high);
+  let assemblyFormat = "`<` `low` `=` $low `,` `high` `=` $high `>`";
+}
+
 def Hyc_FillAttr : Hyc_Attr<"Fill", "fill"> {
   let summary = "every element has one value";
   let parameters = (ins "::mlir::FloatAttr":$value);

@@ -7,6 +7,7 @@
 #include "Fit/MemoryFit.h"
 #include "Folder/OutputFolder.h"
 #include "Folder/ProgramFolder.h"
+#include "Model/AdapterInput.h"
 #include "Model/DiagnosticCollector.h"
 #include "Model/ModelInput.h"
 #include "Model/PlanRules.h"
@@ -114,6 +115,8 @@ std::vector<InputPath> hyc::inputsOf(const CompileOptions &options) {
       inputs.push_back({flag, path});
   if (startsFromCheckpoint(options))
     inputs.push_back({"--weights", *options.weights});
+  if (AdapterSettings::isFolder(*options.lora))
+    inputs.push_back({"--lora", *options.lora});
   return inputs;
 }
 
@@ -158,6 +161,8 @@ static Error settle(CompileOptions &options, ConfigFile &file) {
   resolveOptimizer(options);
   resolveFollowers(options);
   if (Error error = checkRanges(options))
+    return error;
+  if (Error error = resolveAdapters(options))
     return error;
   if (!leavesLayoutOpen(options))
     return settleLayout(options);
@@ -287,6 +292,8 @@ Error Compilation::emitText() {
 
 void Compilation::remember(Phase phase) {
   ModuleOp module = *model.module;
+  if (phase == Phase::Train && options.adapters)
+    compiled.adapters = collectAdapters(module, *options.adapters);
   if (phase == Phase::Plan) {
     compiled.plan = describePlan(module, options);
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
@@ -415,6 +422,8 @@ Error Compilation::readInput() {
   if (options.evaluatesBeside())
     if (Error error = addEvaluation(*model.module, diagnostics, options))
       return error;
+  if (Error error = startFromAdapter(*model.module, options))
+    return error;
   plan = options;
   plan.threads = plannedThreads(options);
   return Error::success();

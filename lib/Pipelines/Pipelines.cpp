@@ -1,6 +1,7 @@
 // Each step with the reason why it is there, and why there.
 #include "hyc/Pipelines/Pipelines.h"
 
+#include "hyc/Plan/AdapterSettings.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Model/Passes.h"
@@ -87,12 +88,28 @@ static void buildEvaluation(OpPassManager &passes, const Plan &plan) {
   passes.nest<ModuleOp>().addPass(createConvertPrecision(precision));
 }
 
-static void buildTrain(OpPassManager &passes, const Plan &plan) {
-  passes.addPass(createAttachLoss(lossOf(plan, plan.evaluates())));
+/// Which parameters are trained, and the adapters beside them.
+static void buildTrained(OpPassManager &passes, const Plan &plan) {
   FreezeParametersOptions frozen;
   llvm::append_range(frozen.train, *plan.train);
   llvm::append_range(frozen.freeze, *plan.freeze);
+  frozen.adapted = plan.adapters.has_value();
   passes.addPass(createFreezeParameters(frozen));
+  if (!plan.adapters)
+    return;
+  // After freezing, so that no pattern is about what it adds; in what evaluates too, which has the same parameters.
+  InsertAdaptersOptions adapters;
+  adapters.rank = plan.adapters->rank;
+  adapters.alpha = plan.adapters->alpha;
+  adapters.variant = plan.adapters->variant;
+  llvm::append_range(adapters.targets, plan.adapters->targets);
+  buildBoth(passes, [&](OpPassManager &each) { each.addPass(createInsertAdapters(adapters)); });
+}
+
+static void buildTrain(OpPassManager &passes, const Plan &plan) {
+  // First, since a linear layer that makes an output is known by that output, which the loss takes the place of.
+  buildTrained(passes, plan);
+  passes.addPass(createAttachLoss(lossOf(plan, plan.evaluates())));
   if (plan.evaluates())
     passes.addPass(createEnterEvaluation());
   if (!*plan.dropout || plan.evaluates())

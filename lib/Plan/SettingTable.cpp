@@ -1,6 +1,7 @@
 // The rows of the table. Ranges that need another setting are in Driver's OptionChecks.cpp.
 #include "hyc/Plan/SettingTable.h"
 
+#include "hyc/Plan/AdapterSettings.h"
 #include "hyc/Support/DriverError.h"
 #include "hyc/Support/NamePattern.h"
 #include "hyc/Support/Optimizers.h"
@@ -41,6 +42,13 @@ static Error checkPartitionMethod(const CompileOptions &options, const SettingRo
     return Error::success();
   return refuse(options, row,
                 "has \"" + pattern.take_front(100).str() + "\" as pattern: " + toString(compiled.takeError()));
+}
+
+static Error checkLora(const CompileOptions &options, const SettingRow &row) {
+  if (options.lora->empty() || AdapterSettings::isFolder(*options.lora))
+    return Error::success();
+  Expected<AdapterSettings> settings = AdapterSettings::parse(*options.lora);
+  return settings ? Error::success() : refuse(options, row, toString(settings.takeError()));
 }
 
 static constexpr double kMostScale = 0x1p126;
@@ -128,6 +136,7 @@ static constexpr SettingRow kSettings[] = {
 
     // Types
     flag<&P::precision>(kPrecision, "precision", "TYPE", "What the model computes in, beside f32 masters: f32, bf16, fp16, or fp8, which is experimental: bf16, but products with parameters in 8 bits under delayed scaling").oneOf("f32|bf16|fp16|fp8").planOr("precision", "").omitted().config("fp16.enabled bf16.enabled"),
+    flag<&P::frozenMasters>(kPrecision, "frozen-masters", "", "bf16, fp16: frozen parameters are kept in f32 as they were read, too; =false keeps only what is computed with, and saves that").policy(),
     flag<&P::gradientAccumulationType>(kPrecision, "gradient-accumulation-type", "TYPE", "What gradients add up in: f32 or bf16").oneOf("f32|bf16").config("data_types.grad_accum_dtype"),
     flag<&P::communicationType>(kPrecision, "communication-type", "TYPE", "What gradients are reduced in: f32, bf16 or fp16").oneOf("f32|bf16|fp16").byDefault("as they add up").config("communication_data_type").policy(),
     flag<&P::lossScale>(kPrecision, "loss-scale", "X", "fp16: a fixed loss scale; 0 adapts it").checked(checkLossScale).config("fp16.loss_scale"),
@@ -175,6 +184,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::weightDecay>(kOptimizer, "weight-decay", "X", "Added to the gradient for adam and sgd, decoupled for others").below(0, 1e6, kNotNegative).config("optimizer.params.weight_decay"),
     flag<&P::train>(kOptimizer, "train", "REGEX", "Train only the parameters whose names match; may be repeated").byDefault("all"),
     flag<&P::freeze>(kOptimizer, "freeze", "REGEX", "Do not train the parameters whose names match; may be repeated"),
+    flag<&P::lora>(kOptimizer, "lora", "rank=N,alpha=X,targets=NAME[,NAME...]", "Train adapters of low rank beside linear layers, and of the model itself only what --train names; targets are the ends of modules' paths, patterns of whole paths, or all-linear; variant=rslora scales by alpha over the rank's root; or the folder of an adapter that peft saved").checked(checkLora),
     flag<&P::noDecay>(kOptimizer, "no-decay", "REGEX", "Parameters that do not decay; may be repeated"),
     flag<&P::momentum>(kOptimizer, "momentum", "X", "Momentum of sgd").below(0, 1, kBelowOne).config("optimizer.params.momentum"),
     flag<&P::clipGradNorm>(kOptimizer, "clip-grad-norm", "X", "Largest global norm of the gradient; 0 does not clip").below(0, kUnbounded, "a number that is at least 0; 0 does not clip").config("gradient_clipping"),

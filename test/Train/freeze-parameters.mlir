@@ -2,6 +2,7 @@
 // RUN: hyc-opt %s --hyc-freeze-parameters="train=^h\. freeze=bias" | FileCheck %s
 // RUN: hyc-opt %s --hyc-freeze-parameters="freeze=wte,^h.1" | FileCheck %s --check-prefix=FREEZE
 // RUN: hyc-opt %s --hyc-freeze-parameters | FileCheck %s --check-prefix=ALL
+// RUN: hyc-opt %s --hyc-freeze-parameters="adapted" | FileCheck %s --check-prefix=ADAPTED
 // RUN: not hyc-opt %s --hyc-freeze-parameters="train=h.0.wieght" 2>&1 | FileCheck %s --check-prefix=TYPO
 // RUN: not hyc-opt %s --hyc-freeze-parameters="freeze=(" 2>&1 | FileCheck %s --check-prefix=REGEX
 // RUN: not hyc-opt %s --hyc-freeze-parameters="freeze=.*" 2>&1 | FileCheck %s --check-prefix=NONE
@@ -15,6 +16,7 @@
 // ALL: @wte
 // ALL-NOT: frozen
 // ALL: @table {{.*}} frozen
+// ADAPTED-COUNT-5: frozen
 hyc.param @wte : tensor<4xf32> from #hyc.fill<0.0 : f64>
 // CHECK: @h.0.weight : tensor<4xf32> from #hyc.fill<0.000000e+00 : f64>{{$}}
 // FREEZE: @h.0.weight : tensor<4xf32> from #hyc.fill<0.000000e+00 : f64>{{$}}

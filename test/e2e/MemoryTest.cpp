@@ -90,7 +90,7 @@ const std::string &disk() {
 
 /// A GPT-2 of four layers with dropout, four micro-batches a step. With --poison, which changes no address, and
 /// compiled as quickly as can be, which changes none either.
-std::vector<std::string> argumentsFor(const Combination &combination) {
+std::vector<std::string> argumentsFor(const std::vector<std::string> &flags) {
   std::vector<std::string> arguments = {tool("hyc-compile"),
                                         std::string(HYC_E2E_SOURCE_DIR) + "/small-gpt2.json",
                                         "--micro-batch",
@@ -105,7 +105,7 @@ std::vector<std::string> argumentsFor(const Combination &combination) {
                                         "--optimize",
                                         "0"};
   bool needsDisk = false;
-  for (const std::string &flag : flagsOf(columns(), combination)) {
+  for (const std::string &flag : flags) {
     arguments.push_back(flag);
     needsDisk |= flag == "nvme";
   }
@@ -116,7 +116,7 @@ std::vector<std::string> argumentsFor(const Combination &combination) {
 
 /// Whether hyc-compile takes it. What is no refusal of what was asked for (64, 65) is an error of hyc.
 bool isAccepted(const Combination &combination) {
-  std::vector<std::string> arguments = argumentsFor(combination);
+  std::vector<std::string> arguments = argumentsFor(flagsOf(columns(), combination));
   arguments.insert(arguments.end(), {"--plan-only", "-o", disk() + ".plan"});
   Outcome outcome = execute(arguments);
   if (outcome.status != 0 && outcome.status != 64 && outcome.status != 65)
@@ -130,9 +130,9 @@ const Sample &sample() {
   return made;
 }
 
-std::string compiledWith(const Combination &combination) {
-  std::string folder = scratch("memory." + nameOf(columns(), combination));
-  std::vector<std::string> arguments = argumentsFor(combination);
+std::string compiledWith(const std::string &name, const std::vector<std::string> &flags) {
+  std::string folder = scratch("memory." + name);
+  std::vector<std::string> arguments = argumentsFor(flags);
   arguments.insert(arguments.end(), {"-o", folder});
   Outcome outcome = execute(arguments);
   if (outcome.status != 0)
@@ -223,13 +223,9 @@ void expectNoAllocation(const WatchedRun &run) {
   }
 }
 
-class Memory : public testing::TestWithParam<size_t> {};
-
-TEST_P(Memory, IsWhatWasPlanned) {
-  const Combination &combination = sample().combinations[GetParam()];
-  std::string folder = compiledWith(combination);
+void expectPlannedMemory(const std::string &name, const std::vector<std::string> &flags) {
+  std::string folder = compiledWith(name, flags);
   Plan plan(folder);
-  const std::vector<std::string> flags = flagsOf(columns(), combination);
   const bool evaluates = std::find(flags.begin(), flags.end(), "--entry") == flags.end();
   WatchedRun run = watch(folder, evaluates);
   EXPECT_EQ(run.log.evaluations.size(), evaluates ? static_cast<size_t>(kSteps) : 0u);
@@ -250,6 +246,21 @@ TEST_P(Memory, IsWhatWasPlanned) {
   for (double loss : run.log.losses)
     EXPECT_TRUE(loss > 3 && loss < 8) << loss << " is not that of 257 words";
   std::filesystem::remove_all(folder);
+}
+
+class Memory : public testing::TestWithParam<size_t> {};
+
+TEST_P(Memory, IsWhatWasPlanned) {
+  const Combination &combination = sample().combinations[GetParam()];
+  expectPlannedMemory(nameOf(columns(), combination), flagsOf(columns(), combination));
+}
+
+/// Frozen weights that are divided, and those that are split, beside adapters that are neither.
+TEST(MemoryOfAdapters, IsWhatWasPlanned) {
+  expectPlannedMemory("lora.zero3", {"--lora", "rank=4,targets=c_attn,c_fc", "--dp", "2", "--zero", "3",
+                                     "--stage3-param-persistence-threshold", "1000"});
+  expectPlannedMemory("lora.tp2", {"--lora", "rank=4,targets=all-linear", "--tp", "2", "--precision", "bf16",
+                                   "--recompute", "layer", "--train", "ln_f"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Combinations, Memory, testing::Range<size_t>(0, sample().combinations.size()),
@@ -279,7 +290,7 @@ TEST(MemorySample, HasEveryTwoChoicesTogetherThatAreNotRefused) {
 /// What the sample's combinations are for CPUs they are for GPUs: none of their ops or moves lacks a spelling there.
 TEST(MemorySample, HasAProgramForGpusOfEachCombination) {
   for (const Combination &combination : sample().combinations) {
-    std::vector<std::string> arguments = argumentsFor(combination);
+    std::vector<std::string> arguments = argumentsFor(flagsOf(columns(), combination));
     arguments.insert(arguments.end(), {"--target", "cuda", "--emit", "source", "-o", disk() + ".cuda"});
     Outcome outcome = execute(arguments);
     EXPECT_EQ(outcome.status, 0) << nameOf(columns(), combination) << "\n" << outcome.output;
@@ -295,7 +306,7 @@ std::string contentsOf(const std::string &path) {
 TEST(MemorySample, ContinuesFromTheTextOfPhaseThreeToTheSamePrograms) {
   const std::string folder = scratch("memory.phases"), dump = folder + "/dump", continued = folder + "/continued.mlir";
   for (const Combination &combination : sample().combinations) {
-    std::vector<std::string> arguments = argumentsFor(combination);
+    std::vector<std::string> arguments = argumentsFor(flagsOf(columns(), combination));
     arguments.insert(arguments.end(), {"--emit", "rank", "--dump-dir", dump, "-o", folder + "/rank.mlir"});
     Outcome outcome = execute(arguments);
     ASSERT_EQ(outcome.status, 0) << nameOf(columns(), combination) << "\n" << outcome.output;
@@ -324,7 +335,8 @@ TEST(MemoryReport, WhatTellsNoEndsOfLivesIsNotPoisoned) {
 }
 
 TEST(MemoryReport, MoreThreadsThanPlannedAreRefused) {
-  std::string folder = compiledWith(Combination(columns().size(), 0)); // one thread
+  const Combination first(columns().size(), 0); // one thread
+  std::string folder = compiledWith(nameOf(columns(), first), flagsOf(columns(), first));
   Outcome outcome = execute({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", "1", "--threads", "2"});
   EXPECT_EQ(outcome.status, 64);
   EXPECT_NE(outcome.output.find("were planned for 1"), std::string::npos) << outcome.output;

@@ -107,9 +107,8 @@ bool hyc::equivalence::isZero(llvm::ArrayRef<double> gradient, double largest) {
   return llvm::all_of(gradient, [&](double value) { return std::fabs(value) < 1e-6 * largest; });
 }
 
-OneDevice::OneDevice(const Model &model, int64_t microBatches)
+OneDevice::OneDevice(const Model &model, int64_t microBatches, const hyc::Plan &options)
     : module(pathOf(model), batchSize(model) / microBatches, model.mode) {
-  hyc::Plan options = optionsOf(model);
   bool compiled = module && module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options);
   llvm::FailureOr<Interpreter> interpreter = llvm::failure();
   if (compiled)

@@ -51,7 +51,8 @@ bool isZero(llvm::ArrayRef<double> gradient, double largest);
 /// One device: its losses; the gradients of the first step, sums over what is counted, by parameter; and what frozen
 /// parameters hold after the last step.
 struct OneDevice {
-  explicit OneDevice(const Model &model, int64_t microBatches = 1);
+  explicit OneDevice(const Model &model, int64_t microBatches = 1) : OneDevice(model, microBatches, optionsOf(model)) {}
+  OneDevice(const Model &model, int64_t microBatches, const Plan &options);
 
   TrainedModule module;
   std::vector<double> losses;

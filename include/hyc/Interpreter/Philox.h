@@ -25,6 +25,9 @@ int64_t sampleKey(uint64_t seed, uint64_t sample, llvm::StringRef id);
 /// (cosine) and 1 (sine) of each four, words 2 and 3 the other two. Computed in f64, rounded to f32.
 float standardNormal(uint64_t seed, llvm::StringRef name, uint64_t index);
 
+/// Element `index` of the same stream, uniform in [0, 1): the upper 24 bits of its word.
+float standardUniform(uint64_t seed, llvm::StringRef name, uint64_t index);
+
 } // namespace hyc::interpreter
 
 #endif // HYC_INTERPRETER_PHILOX_H

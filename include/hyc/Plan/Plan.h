@@ -7,11 +7,13 @@
 #ifndef HYC_PLAN_PLAN_H
 #define HYC_PLAN_PLAN_H
 
+#include "hyc/Plan/AdapterSettings.h"
 #include "hyc/Plan/LearningRatePlan.h"
 
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -71,9 +73,12 @@ struct Plan : LearningRatePlan {
   Setting<bool> dropout = true;                  ///< whether the model's dropout drops
   Setting<std::vector<std::string>> train = std::vector<std::string>(),
                                     freeze = std::vector<std::string>(); ///< patterns of parameters' names
+  Setting<std::string> lora = "";          ///< adapters beside frozen linear layers: settings, or a folder; empty: none
+  std::optional<AdapterSettings> adapters; ///< what that means
 
   // Types, and fp16's loss scaling under DeepSpeed's names
   Setting<std::string> precision = "f32"; ///< what the model computes in: f32, bf16, fp16 or fp8
+  Setting<bool> frozenMasters = true;     ///< frozen parameters are kept in f32, too, beside a 16-bit type
   Setting<std::string> gradientAccumulationType = "f32";
   Setting<std::string> communicationType = ""; ///< of gradients; empty: as they are accumulated
   Setting<double> lossScale = 0.0, minLossScale = 1.0;

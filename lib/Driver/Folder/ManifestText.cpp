@@ -86,6 +86,7 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
   os << "],\n  \"batch\": {\"micro_batch\": " << facts.microBatch << ", \"grad_accum\": " << facts.gradAccum
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
      << (facts.entry == "train" ? "" : ",\n  \"entry\": \"" + facts.entry + "\"")
+     << (facts.adapter.empty() ? "" : ",\n  \"adapter\": " + facts.adapter)
      << (facts.data.empty() ? "" : ",\n  \"data\": " + quoted(facts.data)) << ",\n  \"threads\": " << facts.threads
      << ",\n  \"nvme_path\": " << quoted(facts.nvmePath) << ",\n  \"learning_rate\": {"
      << describeRule(facts.learningRate) << "}";

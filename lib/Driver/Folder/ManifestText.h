@@ -13,6 +13,7 @@ namespace hyc {
 struct ManifestFacts {
   std::string name, planHash, schedule;
   std::string entry = "train"; ///< as Plan::entry
+  std::string adapter;         ///< an object of JSON; empty: no adapters are trained
   std::string data;            ///< what is read: tokens or samples; empty: nothing
   int64_t stages = 1;
   struct Axis {

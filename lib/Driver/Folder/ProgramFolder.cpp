@@ -70,6 +70,8 @@ std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile>
   facts.planHash = std::string(16 - digits.size(), '0') + digits;
   facts.schedule = *model.plan.schedule;
   facts.entry = *options.entry;
+  if (model.adapters)
+    facts.adapter = describeAdapter(*model.adapters);
   facts.data = dataOf(rank);
   dist::MeshOp mesh = dist::MeshOp::find(rank);
   facts.stages = static_cast<int64_t>(mesh.getStages());
@@ -136,6 +138,10 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticCollector &diag
     return error;
   if (!model.configText.empty())
     if (Error error = folder.write("model/config.json", model.configText))
+      return error;
+  if (model.adapters)
+    if (Error error =
+            folder.write("model/adapter_config.json", adapterConfig(*model.adapters, options.input, model.configText)))
       return error;
   bool bundles = toolchain.isForGpu() && emitOf(options) == EmitKind::Source && canBundle(toolchain);
   if (bundles)

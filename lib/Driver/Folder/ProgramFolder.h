@@ -4,6 +4,7 @@
 #define HYC_LIB_DRIVER_FOLDER_PROGRAMFOLDER_H
 
 #include "Fit/LayoutChoice.h"
+#include "Folder/AdapterFiles.h"
 #include "Folder/OutputFolder.h"
 #include "Report/TimeReport.h"
 #include "hyc/Analysis/MemoryAccount.h"
@@ -20,6 +21,7 @@ struct CompiledModel {
   std::string name;        ///< of the job
   std::string modelFolder; ///< against which #hyc.file paths are resolved
   std::string configText;  ///< of a Hugging Face folder, to go with saved weights; empty: the model has none
+  std::optional<AdapterFacts> adapters; ///< what is trained beside the model's own parameters
   Plan plan;
   uint64_t planHash = 0;
   int64_t microBatch = 1, sequence = 0;              ///< samples, and tokens of each; 0 where nothing is a token

@@ -1,4 +1,5 @@
-// #hyc.file, #hyc.normal, #hyc.fill and dense initializers. Files are little-endian, and so must the machine be.
+// #hyc.file, #hyc.normal, #hyc.uniform, #hyc.fill and dense initializers. Files are little-endian, and so must the
+// machine be.
 #include "Values/Initializers.h"
 
 #include "dialects/Hyc/HycDialect.h"
@@ -140,6 +141,15 @@ static Tensor normalValues(StringRef name, NormalAttr init, RankedTensorType typ
   return tensor;
 }
 
+static Tensor uniformValues(StringRef name, UniformAttr init, RankedTensorType type, const Options &options) {
+  Tensor tensor(*elementKind(type.getElementType(), options.arithmetic), type.getShape());
+  double low = init.getLow().getValueAsDouble(), high = init.getHigh().getValueAsDouble();
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i)
+    tensor.set(i,
+               static_cast<float>(low + (high - low) * standardUniform(options.seed, name, static_cast<uint64_t>(i))));
+  return tensor;
+}
+
 FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, const Options &options) {
   StringRef name = cast<SymbolOpInterface>(symbol).getName();
   if (auto param = dyn_cast<ParamOp>(symbol))
@@ -174,6 +184,8 @@ FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, StringRef na
   auto normal = dyn_cast<NormalAttr>(init);
   if (normal && isFloat(kind))
     return normalValues(name, normal, type, options);
+  if (auto uniform = dyn_cast<UniformAttr>(init); uniform && isFloat(kind))
+    return uniformValues(name, uniform, type, options);
   if (!isa<DenseElementsAttr>(init))
     return symbol->emitError("the interpreter cannot start ") << type << " from " << init, failure();
   FailureOr<Tensor> dense = denseValue(symbol, init, options.arithmetic);

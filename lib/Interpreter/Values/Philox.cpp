@@ -47,12 +47,21 @@ int64_t hyc::interpreter::sampleKey(uint64_t seed, uint64_t sample, llvm::String
   return static_cast<int64_t>(splitmix64((ofSample + 1) * golden + fnv1a(id)));
 }
 
-float hyc::interpreter::standardNormal(uint64_t seed, llvm::StringRef name, uint64_t index) {
+/// The words of elements 4 · (index / 4) to 4 · (index / 4) + 3 of the tensor `name`.
+static std::array<uint32_t, 4> wordsOf(uint64_t seed, llvm::StringRef name, uint64_t index) {
   constexpr uint64_t golden = 0x9E3779B97F4A7C15u;
   uint64_t key = splitmix64((seed + 1) * golden + fnv1a(name));
   uint64_t block = index / 4;
-  std::array<uint32_t, 4> words = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
-                                         {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+  return philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+                {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+}
+
+float hyc::interpreter::standardUniform(uint64_t seed, llvm::StringRef name, uint64_t index) {
+  return static_cast<float>(wordsOf(seed, name, index)[index % 4] / 256) / 16777216.0f;
+}
+
+float hyc::interpreter::standardNormal(uint64_t seed, llvm::StringRef name, uint64_t index) {
+  std::array<uint32_t, 4> words = wordsOf(seed, name, index);
   bool secondPair = index % 4 >= 2, sine = index % 2 == 1;
   double uniform = (static_cast<double>(words[secondPair ? 2 : 0]) + 0.5) / 4294967296.0;
   double angle = 6.283185307179586 * (static_cast<double>(words[secondPair ? 3 : 1]) / 4294967296.0);

@@ -162,6 +162,9 @@ std::string TableEmitter::initializer(rank::StateOp state) {
   if (auto normal = dyn_cast<NormalAttr>(state.getInit()))
     return "hycrt::Initializer::normal(" + number(normal.getMean().getValueAsDouble()) + ", " +
            number(normal.getStddev().getValueAsDouble()) + ", " + key + ")";
+  if (auto uniform = dyn_cast<UniformAttr>(state.getInit()))
+    return "hycrt::Initializer::uniform(" + number(uniform.getLow().getValueAsDouble()) + ", " +
+           number(uniform.getHigh().getValueAsDouble()) + ", " + key + ")";
   if (auto file = dyn_cast<FileAttr>(state.getInit())) {
     size_t index = llvm::find(modelFiles, file.getPath()) - modelFiles.begin();
     // A copy in the compute type starts as its parameter does.

@@ -85,9 +85,9 @@ struct VerifyModel : hyc::impl::VerifyModelBase<VerifyModel> {
     for (auto state : module.getOps<StateOp>())
       return state.emitOpError("[model.effects] is state, which no model of phase 1 has");
     for (auto param : module.getOps<ParamOp>())
-      if (!isa<FileAttr, NormalAttr, FillAttr>(param.getInit()))
+      if (!isa<FileAttr, NormalAttr, UniformAttr, FillAttr>(param.getInit()))
         return param.emitOpError("[model.values] starts from ")
-               << param.getInit() << ", expected #hyc.file, #hyc.normal or #hyc.fill";
+               << param.getInit() << ", expected #hyc.file, #hyc.normal, #hyc.uniform or #hyc.fill";
     return success(succeeded(verifyEntry(entry)) && succeeded(verifyOps(module, entry)));
   }
 };

@@ -2,6 +2,7 @@
 // that it has for these.
 #include "TensorPlan.h"
 #include "dialects/Dist/DistDialect.h"
+#include "hyc/Analysis/Adapters.h"
 #include "hyc/Analysis/FactorClasses.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -249,9 +250,14 @@ private:
     for (auto param : module.getOps<ParamOp>())
       for (int64_t dim = 0, e = param->hasAttr(dist::kSharding) ? 0 : param.getWholeType().getRank(); dim < e; ++dim)
         ofParams.insert(classes.classOf(param.getSymNameAttr(), dim));
+    llvm::DenseSet<int> ranks; // of adapters: what is split is what they stand between
+    for (auto param : module.getOps<ParamOp>())
+      if (std::optional<int64_t> dim = adapterRankDim(param))
+        ranks.insert(classes.classOf(param.getSymNameAttr(), *dim));
     SmallVector<Candidate> candidates;
     for (int cls : classes.getClasses())
-      if (ofParams.contains(cls) && !ofInputs.contains(cls) && !batchClasses.contains(cls) && !given.contains(cls))
+      if (ofParams.contains(cls) && !ofInputs.contains(cls) && !ranks.contains(cls) && !batchClasses.contains(cls) &&
+          !given.contains(cls))
         if (std::optional<SeedKind> kind = seedKind(classes, cls))
           candidates.push_back({*kind, cls, classes.getOccurrences(cls).size()});
     llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {

@@ -5,6 +5,7 @@
 // evaluates, inside, come last: numbers and names of training are those it has without them.
 #include "FunctionLowering.h"
 #include "hyc/Analysis/Entry.h"
+#include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 namespace hyc {
@@ -59,18 +60,24 @@ dist::ScheduleOp LowerToRank::scheduleOf(ModuleOp module, int64_t stage) {
 }
 
 /// Parameters and their states in the order in which the module declares them: gradients then lie as parameters do.
-void declareStates(ModuleOp module, ProgramTables &tables, ArrayRef<FuncOp> functions) {
+void declareStates(ModuleOp module, ProgramTables &tables, ArrayRef<FuncOp> functions, bool keepsFrozenMasters) {
   llvm::StringSet<> used;
   for (FuncOp func : functions)
     func.walk([&](Operation *op) {
       for (NamedAttribute attribute : op->getAttrs())
         attribute.getValue().walk([&](FlatSymbolRefAttr symbol) { used.insert(symbol.getValue()); });
     });
-  // A frozen parameter is saved as it was read, though only its copy in the compute type is used. An evaluation saves
-  // none.
-  for (auto state : module.getOps<StateOp>())
-    if (!isEvaluation(module) && state.is(StateRole::compute) && state.getParam() && used.contains(state.getSymName()))
+  // A frozen parameter is saved as it was read, though only its copy in the compute type is used; or the copy is the
+  // parameter. An evaluation saves none.
+  for (auto state : module.getOps<StateOp>()) {
+    if (isEvaluation(module) || !state.is(StateRole::compute) || !state.getParam() ||
+        !used.contains(state.getSymName()))
+      continue;
+    if (keepsFrozenMasters || used.contains(*state.getParam()))
       used.insert(*state.getParam());
+    else
+      tables.replaceByCopy(*state.getParam());
+  }
   for (Operation &op : module.getOps())
     if (isa<ParamOp, StateOp>(op) && used.contains(SymbolTable::getSymbolName(&op)))
       tables.getState(&op, SymbolTable::getSymbolName(&op).getValue());
@@ -157,7 +164,10 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const Mo
   for (FuncOp source : sources)
     if (failed(tables.reserveArguments(source)))
       return failure();
-  declareStates(module, tables, sources);
+  FailureOr<bool> keepsFrozenMasters = policyOf<&Plan::frozenMasters>(module);
+  if (failed(keepsFrozenMasters))
+    return failure();
+  declareStates(module, tables, sources, *keepsFrozenMasters);
   if (llvm::any_of(*functions, [](const Lowered &function) {
         return function.kind == dist::InstructionKind::forward && !function.ofEvaluation &&
                writesBuffer(function.source);

@@ -3,6 +3,7 @@
 #include "dialects/Dist/Placement.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/Entry.h"
+#include "hyc/Analysis/StoredTypes.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -133,6 +134,14 @@ void ProgramTables::beginEntry(StringRef name, ArrayAttr instructions) {
   entry = added(rank::EntryOp::create(builder, program.getLoc(), name, builder.getStrArrayAttr({}), instructions));
 }
 
+/// A copy starts from f32 values unless something else is said of them; what is a parameter from values of its own
+/// type.
+void ProgramTables::noteStoredType(Attribute init) {
+  auto module = program->getParentOfType<ModuleOp>();
+  if (auto file = dyn_cast<FileAttr>(init))
+    setStoredTypes(module, {{file, getStoredType(program, file, builder.getF32Type())}});
+}
+
 rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
   if (rank::StateOp known = states.lookup(name))
     return known;
@@ -161,6 +170,10 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
       logicalName = state.getParam()->str();
       if (auto param = dyn_cast_or_null<ParamOp>(declared.lookup(*state.getParam())))
         logical = param.getLogicalShape();
+      if (state.is(StateRole::compute) && replaced.contains(*state.getParam())) {
+        role = nameOf(StateRole::parameter).str();
+        noteStoredType(init);
+      }
     }
   } else {
     user->emitError("names @") << name << ", which is no hyc.param or hyc.state of the module";

@@ -90,6 +90,8 @@ public:
   mlir::LogicalResult reserveArguments(FuncOp function);
   /// Adds the param or state `name` of the module the first time it is asked for. Its symbol may be another one.
   rank::StateOp getState(mlir::Operation *user, llvm::StringRef name);
+  /// From here on the parameter's copy in the compute type is the parameter.
+  void replaceByCopy(llvm::StringRef parameter) { replaced.insert(parameter); }
   rank::InputOp addInput(mlir::StringRef name, mlir::StringRef source, mlir::ArrayAttr streams, int64_t bound,
                          rank::BufferType type, mlir::Location loc);
   rank::ScalarOp addScalar(mlir::StringRef name, rank::BufferType type, mlir::Location loc);
@@ -124,7 +126,9 @@ public:
   llvm::StringSet<> accumulated;
 
 private:
+  llvm::StringSet<> replaced; ///< parameters that are there as their copies
   rank::ArenaOp getArena(llvm::StringRef name);
+  void noteStoredType(mlir::Attribute init);
   std::string uniqueName(llvm::StringRef name);
   /// Notes the name of what was added to the program.
   template <typename SymbolOp> SymbolOp added(SymbolOp symbol) {

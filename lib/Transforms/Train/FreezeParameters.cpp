@@ -75,7 +75,7 @@ struct FreezeParameters : hyc::impl::FreezeParametersBase<FreezeParameters> {
     auto names = llvm::map_to_vector(params, [](ParamOp param) { return param.getSymName(); });
     bool isAnyTrained = false, isAnyFrozen = false;
     for (ParamOp param : params) {
-      bool isChosen = trained.match(param.getSymName()) || trained.isEmpty();
+      bool isChosen = trained.match(param.getSymName()) || (trained.isEmpty() && !adapted);
       bool isExcluded = frozen.match(param.getSymName());
       if ((!isChosen || isExcluded) && !param.getFrozen()) {
         param.setFrozen(true);
@@ -86,7 +86,7 @@ struct FreezeParameters : hyc::impl::FreezeParametersBase<FreezeParameters> {
     }
     if (failed(trained.checkAllMatched(module, names)) || failed(frozen.checkAllMatched(module, names)))
       return signalPassFailure();
-    if (!isAnyTrained && isAnyFrozen) {
+    if (!isAnyTrained && isAnyFrozen && !adapted) {
       module.emitError("--train and --freeze leave no parameter to train; expected at least one");
       return signalPassFailure();
     }

@@ -40,9 +40,11 @@ class Step:
     values: Mapping[str, Any] = dataclasses.field(repr=False)  # the line as a whole
 
     @staticmethod
-    def parse(line: str) -> Step:
-        """Of a JSON line."""
+    def parse(line: str) -> Step | None:
+        """Of a JSON line; None of one that tells of something else, as that a checkpoint was written."""
         values = json.loads(line)
+        if "event" in values:
+            return None
         is_between = "evaluate_batches" in values
 
         def number(key: str) -> float | None:
@@ -154,9 +156,12 @@ def launch(
     steps: list[Step] = []
     try:
         for line in _lines(read_end):
-            steps.append(Step.parse(line))
+            step = Step.parse(line)
+            if step is None:
+                continue
+            steps.append(step)
             if on_step is not None:
-                on_step(steps[-1])
+                on_step(step)
         process.wait()
     except BaseException:
         tools.end(process)

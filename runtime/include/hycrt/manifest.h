@@ -11,6 +11,10 @@
 //     "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
 //     "schedule": "1f1b",                           gpipe or 1f1b
 //     "entry": "evaluate",                          of programs that train nothing; else it is not there
+//     "adapter": {"scale": 2, "layers": [{"path": "h.0.attn.c_attn", "inputs_first": true}], "whole": ["ln_f.weight"]},
+//                                                   of programs that train adapters: their layers, in the order of
+//                                                   paths, whether a layer's weight is stored [in, out], and the
+//                                                   parameters that are saved whole with them; else it is not there
 //     "data": "tokens",                             what the programs read: tokens, or samples; else it is not there
 //     "threads": 0,                                 of each rank; 0: the cores divided by the ranks
 //     "nvme_path": "",                              folder of the ranks' offload files; empty where there are none
@@ -39,11 +43,13 @@
 //     ]
 //   }
 //
-// Every key but "axes", "entry", "data" and "estimate" is required, none other is allowed, none may come twice.
+// Every key but "axes", "entry", "adapter", "data" and "estimate" is required, none other is allowed, none may come
+// twice.
 #ifndef HYCRT_MANIFEST_H_
 #define HYCRT_MANIFEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,6 +76,19 @@ struct StepEstimate {
   double waiting = 0;       // the part of it that waits for other ranks
 };
 
+// A linear layer PATH.weight with an adapter, whose parameters are PATH.lora_A.weight [rank, inputs] and
+// PATH.lora_B.weight [outputs, rank].
+struct AdapterLayer {
+  std::string path;
+  bool inputsFirst;  // PATH.weight is stored [inputs, outputs]
+};
+
+struct Adapter {
+  double scale = 0;                  // of B · A
+  std::vector<AdapterLayer> layers;  // in the order of their paths
+  std::vector<std::string> whole;    // parameters that are saved with the adapter as they are
+};
+
 enum class DataKind { kNothing, kTokens, kSamples };
 
 struct Manifest {
@@ -79,8 +98,9 @@ struct Manifest {
   Mesh mesh;
   BatchDesc batch{};
   std::string schedule;
-  bool evaluates = false;        // the programs tell a loss and train nothing
-  bool evaluatesBeside = false;  // they train, and have an entry that tells a loss
+  bool evaluates = false;          // the programs tell a loss and train nothing
+  bool evaluatesBeside = false;    // they train, and have an entry that tells a loss
+  std::optional<Adapter> adapter;  // what they train
   DataKind data = DataKind::kNothing;
   int threads = 0;       // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
   std::string nvmePath;  // where the plan keeps states on a disk, unless a run says otherwise

@@ -31,9 +31,10 @@ enum class CheckpointFailure { kStop, kWarn };
 
 // A member an option; what each means is said by its row (run_option_rows.h), which --help prints.
 struct RunOptions {
-  std::string out;           // the compiled folder
-  bool limitsSteps = false;  // --steps was given
-  bool seedGiven = false;    // --seed was given
+  std::string out;            // the compiled folder
+  bool limitsSteps = false;   // --steps was given
+  bool seedGiven = false;     // --seed was given
+  bool savesAdapter = false;  // takeEntry: what --save-weights names gets adapters alone
 #define HYC_RUN_OPTION(type, member, defaultValue, flag, values, traits, help) type member = defaultValue;
 #include "hycrt/run_option_rows.h"
 #undef HYC_RUN_OPTION
@@ -66,8 +67,8 @@ std::vector<std::pair<std::string, std::string>> optionsInCommon(const RunOption
 // filesReadBy in manifest.h) or another output.
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs);
 
-// What the compiled programs are for: those of an evaluation evaluate without being asked, and have nothing to save;
-// those without an entry that evaluates have nothing to do with --evaluate-data.
+// What the compiled programs are for, and what they can save: those of an evaluation evaluate without being asked, and
+// have nothing to save; those without an entry that evaluates have nothing to do with --evaluate-data.
 Status takeEntry(const Manifest& manifest, RunOptions* options);
 
 // What `threads` 0 stands for: the cores this process may use, divided by the ranks on this machine, at least 1.

@@ -46,7 +46,11 @@ HYC_RUN_OPTION(std::string, dumpGradients, {}, "--dump-gradients", text("FILE"),
                "Write the first step's gradients of the mean loss, by parameter name (safetensors)")
 HYC_RUN_OPTION(std::string, saveWeights, {}, "--save-weights", text("FOLDER"), kForRanks | kWeights | kTrains,
                "Write the trained parameters at the end: a folder that transformers loads, or one file where the name "
-               "ends in .safetensors")
+               "ends in .safetensors; of adapters (hyc-compile --lora) a folder that peft loads")
+HYC_RUN_OPTION(
+    bool, merge, false, "--merge", flagFor(true), kForRanks | kTrains,
+    "Have --save-weights write the model's own weights with the adapters of hyc-compile --lora added to them, "
+    "and not the adapters alone")
 HYC_RUN_OPTION(std::string, checkpoint, {}, "--checkpoint", text("DIR"), kForRanks | kTrains,
                "Write checkpoints here, a folder step-N each: after the last step, and as --checkpoint-every says")
 HYC_RUN_OPTION(int64_t, checkpointEvery, 0, "--checkpoint-every", wholeNumber("N", kMostSteps), kForRanks | kTrains,

@@ -55,7 +55,7 @@ class Reader {
   Result<Manifest> read() {
     ObjectReader object(root_, file_, "",
                         {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path",
-                         "learning_rate", "estimate", "model_files", "ranks", "entry", "data", "axes"});
+                         "learning_rate", "estimate", "model_files", "ranks", "entry", "adapter", "data", "axes"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -87,6 +87,7 @@ class Reader {
         return error("/entry", "expected evaluate, or train,evaluate, or no such key");
       }
     }
+    if (root_.contains("adapter")) HYCRT_RETURN_IF_ERROR(readAdapter(root_["adapter"]));
     if (root_.contains("data")) {
       const bool tokens = root_["data"] == "tokens";
       if (!tokens && root_["data"] != "samples") return error("/data", "expected tokens, samples, or no such key");
@@ -101,6 +102,30 @@ class Reader {
  private:
   Status error(const std::string& path, const std::string& what) {
     return dataError(file_ + ": " + path + ": " + what);
+  }
+
+  Status readAdapter(const json& value) {
+    ObjectReader object(value, file_, "/adapter", {"scale", "layers", "whole"});
+    Adapter adapter;
+    adapter.scale = object.number("scale");
+    const json* layers = object.array("layers");
+    const json* whole = object.array("whole");
+    HYCRT_RETURN_IF_ERROR(object.status());
+    for (const json& each : *layers) {
+      ObjectReader layer(each, file_, "/adapter/layers/" + std::to_string(adapter.layers.size()),
+                         {"path", "inputs_first"});
+      adapter.layers.push_back({layer.text("path"), layer.boolean("inputs_first")});
+      HYCRT_RETURN_IF_ERROR(layer.status());
+      const size_t count = adapter.layers.size();
+      if (count > 1 && adapter.layers[count - 2].path >= adapter.layers[count - 1].path)
+        return error("/adapter/layers/" + std::to_string(count - 1), "expected layers in the order of their paths");
+    }
+    for (const json& name : *whole) {
+      if (!name.is_string()) return error("/adapter/whole", "expected names of parameters");
+      adapter.whole.push_back(name);
+    }
+    manifest_.adapter = std::move(adapter);
+    return {};
   }
 
   Status readMesh(const json& value) {

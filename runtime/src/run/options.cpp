@@ -347,6 +347,14 @@ Status takeEntry(const Manifest& manifest, RunOptions* options) {
     return usageError(std::string(options->evaluateEvery > 0 ? "--evaluate-every" : "--evaluate-batches") +
                       " is given without data to evaluate; give it with --evaluate-data FILE");
   }
+  if (options->merge && !manifest.adapter) {
+    return usageError("--merge is given, but the programs in '" + manifest.folder +
+                      "' have no adapters; leave it out, or compile with --lora");
+  }
+  if (options->merge && options->saveWeights.empty()) {
+    return usageError("--merge is given without weights to save; name them with --save-weights FOLDER");
+  }
+  options->savesAdapter = manifest.adapter && !options->merge;
   if (!manifest.evaluates) {
     if (options->evaluateData.empty() || manifest.evaluatesBeside) return {};
     return usageError("--evaluate-data is given, but the programs in '" + manifest.folder +
@@ -370,7 +378,7 @@ Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) 
     if (path.empty()) return {};
     if (row.traits & kWeights) {
       for (const std::string& made : filesOfWeights(path)) HYCRT_RETURN_IF_ERROR(checkDistinct(row.flag, made, inputs));
-      HYCRT_RETURN_IF_ERROR(checkWeightsTarget(path));
+      HYCRT_RETURN_IF_ERROR(checkWeightsTarget(path, options.savesAdapter));
     } else {
       HYCRT_RETURN_IF_ERROR(checkDistinct(row.flag, path, inputs));
     }

@@ -341,7 +341,9 @@ class RankRun {
     if (!options_.saveWeights.empty()) {
       HYCRT_RETURN_IF_ERROR(readBackStates());
       HYCRT_RETURN_IF_ERROR(checkWeights(ctx));
-      HYCRT_RETURN_IF_ERROR(saveWeights(ctx, options_.saveWeights, run_, manifest_.folder + "/model/config.json"));
+      const Adapter* const adapter = manifest_.adapter ? &*manifest_.adapter : nullptr;
+      HYCRT_RETURN_IF_ERROR(
+          saveWeights(ctx, options_.saveWeights, {run_, manifest_.folder + "/model", adapter, options_.merge}));
     }
     return exchanger_->barrier();
   }

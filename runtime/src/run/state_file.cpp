@@ -14,6 +14,7 @@
 #include "base/json_text.h"
 #include "comm/exchanger.h"
 #include "hycrt/safetensors.h"
+#include "io/float_convert.h"
 #include "io/state_layout.h"
 #include "io/state_window.h"
 
@@ -22,19 +23,30 @@ namespace {
 
 using nlohmann::json;
 
-// The tensors of one role over all stages, and which stage writes each.
+// What is written, and how it is changed on its way out.
+struct Selection {
+  std::string role;
+  Scaling scaling;
+  SavedParameters saved;
+
+  // Empty: not at all.
+  std::string nameOf(const std::string& state) const { return saved.nameOf ? saved.nameOf(state) : state; }
+};
+
+// The tensors that are written over all stages, by their names in the file, and which stage writes each.
 struct Plan {
   TensorDirectory directory;
   std::map<std::string, int> stageOf;
   std::string header;
 };
 
-Status addStage(const std::string& catalog, const std::string& role, int stage, Plan* plan) {
+Status addStage(const std::string& catalog, const Selection& selection, int stage, Plan* plan) {
   Result<json> rows = parseJson(catalog, "catalog of stage " + std::to_string(stage));
   if (!rows.ok()) return rows.status();
   for (const json& row : rows->at("states")) {
-    if (row.at("role") != role) continue;
-    const std::string name = row.at("name");
+    if (row.at("role") != selection.role) continue;
+    const std::string name = selection.nameOf(row.at("name"));
+    if (name.empty()) continue;
     TensorEntry entry;
     entry.dtype = static_cast<DType>(row.at("dtype").get<int>());
     entry.shape = row.at("shape").get<std::vector<int64_t>>();
@@ -48,11 +60,11 @@ Status addStage(const std::string& catalog, const std::string& role, int stage, 
   return {};
 }
 
-Result<Plan> makePlan(const Context& ctx, const std::string& role) {
+Result<Plan> makePlan(const Context& ctx, const Selection& selection) {
   Plan plan;
   for (int stage = 0; stage < ctx.mesh().stages; ++stage) {
     const std::string catalog = ctx.exchanger().catalogOf(rankOf(ctx.mesh(), {stage, 0}));
-    HYCRT_RETURN_IF_ERROR(addStage(catalog, role, stage, &plan));
+    HYCRT_RETURN_IF_ERROR(addStage(catalog, selection, stage, &plan));
   }
   plan.header = encodeSafetensorsHeader(&plan.directory);
   return plan;
@@ -70,8 +82,8 @@ void divideInto(const std::byte* from, double divisor, int64_t count, std::byte*
 
 class Writer {
  public:
-  Writer(const Context& ctx, const Plan& plan, std::string path, FolderLink link, Scaling scaling)
-      : ctx_(ctx), plan_(plan), path_(std::move(path)), link_(link), scaling_(scaling) {}
+  Writer(const Context& ctx, const Plan& plan, const Selection& selection, std::string path, FolderLink link)
+      : ctx_(ctx), plan_(plan), selection_(selection), path_(std::move(path)), link_(link) {}
 
   // Rank 0's part that comes first: the header, and the room for everything.
   Status create() {
@@ -89,62 +101,89 @@ class Writer {
     return writeAt(file, path_, plan_.header.data(), static_cast<int64_t>(plan_.header.size()), 0);
   }
 
-  Status writeShards(const std::string& role) {
+  Status writeShards() {
     Result<FileDescriptor> made = openMade(path_, link_);
     if (!made.ok()) return made.status();
     const FileDescriptor& file = *made;
     for (const StateDesc& state : ctx_.program().states) {
-      if (role != state.role || plan_.stageOf.at(state.name) != ctx_.at().stage) continue;
+      const std::string name = selection_.role == state.role ? selection_.nameOf(state.name) : "";
+      if (name.empty() || plan_.stageOf.at(name) != ctx_.at().stage) continue;
       const ShardLayout layout(state, ctx_.mesh(), ctx_.at());
-      if (layout.isWriter()) HYCRT_RETURN_IF_ERROR(writeShard(file, state, layout));
+      if (layout.isWriter()) HYCRT_RETURN_IF_ERROR(writeShard(file, state, name, layout));
     }
     if (fsync(file.get()) != 0) return errnoError("cannot sync '" + path_ + "'", errno);
     return {};
   }
 
  private:
-  Status writeShard(const FileDescriptor& file, const StateDesc& state, const ShardLayout& layout) {
+  Status writeShard(const FileDescriptor& file, const StateDesc& state, const std::string& name,
+                    const ShardLayout& layout) {
     const int64_t size = sizeOf(state.dtype);
-    const int64_t begin = plan_.directory.at(state.name).begin;
+    const int64_t begin = plan_.directory.at(name).begin;
     return forEachWindow(state, {ctx_.arenas(), ctx_.file()}, WindowUse::kRead, [&](const StateWindow& window) {
       Status status;
       layout.forEachRun([&](const ElementRun& whole) {
         const std::optional<ElementRun> run = window.clip(whole);
         if (!run) return true;
         const std::byte* from = window.memory + (run->local - window.begin) * size;
-        status = writeRun(file, state.dtype, from, run->count, begin + run->global * size);
+        status = writeRun(file, state, from, *run, begin + run->global * size);
         return status.ok();
       });
       return status;
     });
   }
 
-  Status writeRun(const FileDescriptor& file, DType dtype, const std::byte* from, int64_t count, int64_t offset) {
-    const int64_t size = sizeOf(dtype);
-    if (scaling_.divisor == 1 || (dtype != DType::kF32 && dtype != DType::kF64)) {
-      return writeAt(file, path_, from, count * size, offset);
-    }
+  Status writeRun(const FileDescriptor& file, const StateDesc& state, const std::byte* from, const ElementRun& run,
+                  int64_t offset) {
+    const int64_t size = sizeOf(state.dtype);
+    const bool divides = selection_.scaling.divisor != 1 && (state.dtype == DType::kF32 || state.dtype == DType::kF64);
+    const bool adds = selection_.saved.add && canConvert(state.dtype, DType::kF32) && state.dtype != DType::kF64;
+    if (!divides && !adds) return writeAt(file, path_, from, run.count * size, offset);
     constexpr int64_t kChunk = 1 << 16;
-    std::vector<std::byte> staging(static_cast<size_t>(std::min(kChunk, count) * size));
-    for (int64_t done = 0; done < count; done += kChunk) {
-      const int64_t part = std::min(kChunk, count - done);
+    std::vector<std::byte> staging(static_cast<size_t>(std::min(kChunk, run.count) * size));
+    for (int64_t done = 0; done < run.count; done += kChunk) {
+      const ElementRun part{run.local + done, run.global + done, std::min(kChunk, run.count - done)};
       const std::byte* source = from + done * size;
-      if (dtype == DType::kF32) {
-        divideInto<float>(source, scaling_.divisor, part, staging.data());
+      if (adds) {
+        HYCRT_RETURN_IF_ERROR(addInto(source, state, part, staging.data()));
+      } else if (state.dtype == DType::kF32) {
+        divideInto<float>(source, selection_.scaling.divisor, part.count, staging.data());
       } else {
-        divideInto<double>(source, scaling_.divisor, part, staging.data());
+        divideInto<double>(source, selection_.scaling.divisor, part.count, staging.data());
       }
-      HYCRT_RETURN_IF_ERROR(writeAt(file, path_, staging.data(), part * size, offset + done * size));
+      HYCRT_RETURN_IF_ERROR(writeAt(file, path_, staging.data(), part.count * size, offset + done * size));
     }
+    return {};
+  }
+
+  // By way of f32.
+  Status addInto(const std::byte* from, const StateDesc& state, const ElementRun& run, std::byte* to) {
+    wide_.resize(static_cast<size_t>(run.count));
+    std::byte* const wide = reinterpret_cast<std::byte*>(wide_.data());
+    convertFloats(from, state.dtype, wide, DType::kF32, run.count);
+    HYCRT_RETURN_IF_ERROR(selection_.saved.add(state.name, run.global, run.count, wide_.data()));
+    convertFloats(wide, DType::kF32, to, state.dtype, run.count);
     return {};
   }
 
   const Context& ctx_;
   const Plan& plan_;
+  const Selection& selection_;
   std::string path_;
   FolderLink link_;
-  Scaling scaling_;
+  std::vector<float> wide_;  // what is being added to
 };
+
+// Called by all ranks together.
+Status writeSelection(Context& ctx, const Selection& selection, const std::string& path, FolderLink link) {
+  Result<Plan> plan = makePlan(ctx, selection);
+  if (!plan.ok()) return plan.status();
+  Writer writer(ctx, *plan, selection, path, link);
+  if (rankOf(ctx.mesh(), ctx.at()) == 0) HYCRT_RETURN_IF_ERROR(writer.create());
+  HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
+  HYCRT_RETURN_IF_ERROR(writer.writeShards());
+  return ctx.exchanger().barrier();
+}
 
 }  // namespace
 
@@ -164,21 +203,15 @@ std::string runOf(const std::string& catalog) {
   return object.ok() ? object->value("run", "") : "";
 }
 
-Status writeStates(Context& ctx, const std::string& role, const std::string& path, FolderLink link, Scaling scaling) {
-  Result<Plan> plan = makePlan(ctx, role);
-  if (!plan.ok()) return plan.status();
-  Writer writer(ctx, *plan, path, link, scaling);
-  if (rankOf(ctx.mesh(), ctx.at()) == 0) HYCRT_RETURN_IF_ERROR(writer.create());
-  HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
-  HYCRT_RETURN_IF_ERROR(writer.writeShards(role));
-  return ctx.exchanger().barrier();
+Status writeParameters(Context& ctx, const std::string& path, FolderLink link, const SavedParameters& saved) {
+  return writeSelection(ctx, {"parameter", {}, saved}, path, link);
 }
 
 Status saveStates(Context& ctx, const std::string& role, const std::string& path, const std::string& run,
                   Scaling scaling) {
   const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0;
   const std::string partial = partialName(path, run);
-  Status status = writeStates(ctx, role, partial, FolderLink::kFollow, scaling);
+  Status status = writeSelection(ctx, {role, scaling, {}}, partial, FolderLink::kFollow);
   if (!leads) return status;
   if (status.ok()) status = publishFile(partial, path);
   if (!status.ok()) unlink(partial.c_str());

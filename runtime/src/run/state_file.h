@@ -6,6 +6,7 @@
 #ifndef HYCRT_SRC_RUN_STATE_FILE_H_
 #define HYCRT_SRC_RUN_STATE_FILE_H_
 
+#include <functional>
 #include <string>
 
 #include "base/file.h"
@@ -30,8 +31,16 @@ struct Scaling {
 Status saveStates(Context& ctx, const std::string& role, const std::string& path, const std::string& run,
                   Scaling scaling);
 
-// The same, but for the name: makes the file `path`, which must not exist. `link`: what its folder's name may be.
-Status writeStates(Context& ctx, const std::string& role, const std::string& path, FolderLink link, Scaling scaling);
+// Which parameters are written, under which names, and what is added to them on their way out.
+struct SavedParameters {
+  std::function<std::string(const std::string&)> nameOf;  // empty: it is not written; without this, all are
+  // Of elements [global, global + count) of a parameter, as f32 whatever it is kept in; may be left out.
+  std::function<Status(const std::string& parameter, int64_t global, int64_t count, float* values)> add;
+};
+
+// Called by all ranks together. Makes the file `path` of parameters, which must not exist. `link`: what its folder's
+// name may be.
+Status writeParameters(Context& ctx, const std::string& path, FolderLink link, const SavedParameters& saved);
 
 }  // namespace hycrt
 

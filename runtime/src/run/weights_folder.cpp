@@ -1,4 +1,4 @@
-// Folders of weights that transformers loads: checked, then written aside and renamed.
+// Folders of weights that transformers or peft loads: checked, then written aside and renamed.
 #include "run/weights_folder.h"
 
 #include <dirent.h>
@@ -15,6 +15,7 @@
 #include "comm/exchanger.h"
 #include "hycrt/safetensors.h"
 #include "hycrt/saved_weights.h"
+#include "run/saved_adapter.h"
 #include "run/state_file.h"
 
 namespace hycrt {
@@ -22,6 +23,9 @@ namespace {
 
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kConfig = "config.json";
+constexpr const char* kAdapterWeights = "adapter_model.safetensors";
+constexpr const char* kAdapterConfig = "adapter_config.json";
+constexpr const char* kAside = ".adapter";  // of the file in which adapters lie while they are merged
 constexpr int64_t kMaxConfigBytes = 16 << 20;
 constexpr mode_t kFolderMode = 0755;
 
@@ -37,31 +41,36 @@ std::string lockName(const std::string& target) {
   return path.substr(0, name) + "." + path.substr(name) + ".lock";
 }
 
+const char* weightsName(bool ofAdapter) { return ofAdapter ? kAdapterWeights : kWeights; }
+const char* configName(bool ofAdapter) { return ofAdapter ? kAdapterConfig : kConfig; }
+
 // The first entry of a folder that saving would not have put there; empty where there is none.
-Result<std::string> foreignEntry(const std::string& folder) {
+Result<std::string> foreignEntry(const std::string& folder, bool ofAdapter) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   DIR* entries = fd < 0 ? nullptr : fdopendir(fd);
   if (entries == nullptr) return errnoError("cannot read the folder '" + folder + "'", errno);
   std::string found;
   while (const dirent* entry = readdir(entries)) {
     const std::string name = entry->d_name;
-    const std::string own[] = {".", "..", kWeights, kConfig};
+    const std::string own[] = {".", "..", weightsName(ofAdapter), configName(ofAdapter)};
     if (std::find(std::begin(own), std::end(own), name) == std::end(own)) found = name;
   }
   closedir(entries);
   return found;
 }
 
-bool isOwnFile(const std::string& name) { return name == kWeights || name == kConfig; }
+bool isOwnFile(const std::string& name) {
+  return name == kWeights || name == kConfig || name == kAdapterWeights || name == kAdapterConfig ||
+         name == std::string(kWeights) + kAside;
+}
 
 // Only what saving puts into a folder goes; one with anything else in it stays, and a link is none.
 void removeFolder(const std::string& folder) { removeOwnFolder(folder, isOwnFile); }
 
-Status copyConfig(const std::string& from, const std::string& folder) {
+Status copyConfig(const std::string& from, const std::string& path) {
   if (access(from.c_str(), F_OK) != 0) return {};
   Result<std::string> text = readWholeFile(from, kMaxConfigBytes);
   if (!text.ok()) return text.status();
-  const std::string path = folder + "/" + kConfig;
   Result<FileDescriptor> file = createNew(path, FolderLink::kRefuse);
   if (!file.ok()) return file.status();
   HYCRT_RETURN_IF_ERROR(writeAt(*file, path, text->data(), static_cast<int64_t>(text->size()), 0));
@@ -70,7 +79,7 @@ Status copyConfig(const std::string& from, const std::string& folder) {
 }
 
 // What stands under the target's name, if anything, is a folder of weights and nothing else.
-Status checkReplaceable(const std::string& target, const std::string& folder) {
+Status checkReplaceable(const std::string& target, const std::string& folder, bool ofAdapter) {
   struct stat info;
   if (lstat(folder.c_str(), &info) != 0) return {};
   HYCRT_RETURN_IF_ERROR(checkNoLink(folder));
@@ -78,16 +87,16 @@ Status checkReplaceable(const std::string& target, const std::string& folder) {
     return ioError("--save-weights '" + target +
                    "' is not a folder; a file's name ends in .safetensors, any other is a folder's");
   }
-  Result<std::string> foreign = foreignEntry(folder);
+  Result<std::string> foreign = foreignEntry(folder, ofAdapter);
   if (!foreign.ok()) return foreign.status();
   if (foreign->empty()) return {};
   return ioError("--save-weights '" + target + "' holds '" + *foreign +
                  "', which saving would remove; name a new folder");
 }
 
-Status publish(const std::string& partial, const std::string& target) {
-  HYCRT_RETURN_IF_ERROR(syncFolderOf(partial + "/" + kWeights));
-  HYCRT_RETURN_IF_ERROR(checkReplaceable(target, target));
+Status publish(const std::string& partial, const std::string& target, bool ofAdapter) {
+  HYCRT_RETURN_IF_ERROR(syncFolderOf(partial + "/" + weightsName(ofAdapter)));
+  HYCRT_RETURN_IF_ERROR(checkReplaceable(target, target, ofAdapter));
   struct stat info;
   if (lstat(target.c_str(), &info) == 0) return exchangeFolder(partial, target, "the new weights", isOwnFile);
   if (rename(partial.c_str(), target.c_str()) != 0) return errnoError("cannot rename to '" + target + "'", errno);
@@ -100,7 +109,8 @@ void removeLeftoversOf(const std::string& target) {
   const size_t name = target.rfind('/') + 1;
   const std::string own = target.substr(name);
   removeLeftovers(
-      name == 0 ? "." : target.substr(0, name), [&](const std::string& of) { return of == own; }, isOwnFile);
+      name == 0 ? "." : target.substr(0, name), [&](const std::string& of) { return of == own || of == own + kAside; },
+      isOwnFile);
 }
 
 // Weights that are whole are not thrown away because something is in the way of their name.
@@ -110,35 +120,60 @@ Status keepAside(const Status& status, const std::string& partial, const std::st
   return {status.code(), status.message() + "; the weights are in '" + kept + "'"};
 }
 
-Status saveFolder(Context& ctx, const std::string& target, const std::string& run, const std::string& configFile) {
-  const std::string partial = partialName(target, run);
-  const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0;
+// Called by all ranks together. Makes the file `path` of what is saved; of merged weights with the help of the file
+// `aside`, which is gone afterwards.
+Status writeWeights(Context& ctx, const WeightsToSave& what, const std::string& path, const std::string& aside,
+                    FolderLink link) {
+  if (!what.adapter) return writeParameters(ctx, path, link, {});
+  const SavedParameters alone{[&](const std::string& name) { return nameInAdapter(*what.adapter, name); }, {}};
+  if (!what.merges) return writeParameters(ctx, path, link, alone);
+  Status status = writeParameters(ctx, aside, link, alone);
+  if (status.ok()) {
+    Result<AdapterMerge> merge = AdapterMerge::open(*what.adapter, aside);
+    status = merge.status();
+    const auto add = [&](const std::string& name, int64_t global, int64_t count, float* values) {
+      return merge->add(name, global, count, values);
+    };
+    if (status.ok()) {
+      status = writeParameters(ctx, path, link,
+                               {[&](const std::string& name) { return nameInModel(*what.adapter, name); }, add});
+    }
+  }
+  if (rankOf(ctx.mesh(), ctx.at()) == 0) unlink(aside.c_str());
+  return status;
+}
+
+Status saveFolder(Context& ctx, const std::string& target, const WeightsToSave& what) {
+  const std::string partial = partialName(target, what.run);
+  const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0, ofAdapter = what.adapter && !what.merges;
   if (leads && mkdir(partial.c_str(), kFolderMode) != 0) {
     return errnoError("cannot create the folder '" + partial + "'", errno);
   }
   // Writing begins with rank 0 alone, and its barriers keep the others until there is a file.
-  Status status = writeStates(ctx, "parameter", partial + "/" + kWeights, FolderLink::kRefuse, {});
+  const std::string file = partial + "/" + weightsName(ofAdapter);
+  Status status = writeWeights(ctx, what, file, file + kAside, FolderLink::kRefuse);
   if (!leads) return status;
-  if (status.ok()) status = copyConfig(configFile, partial);
+  const std::string config = configName(ofAdapter);
+  if (status.ok()) status = copyConfig(what.modelFolder + "/" + config, partial + "/" + config);
   if (!status.ok()) {
     removeFolder(partial);
     return status;
   }
-  status = publish(partial, target);
-  return status.ok() ? status : keepAside(status, partial, target, run);
+  status = publish(partial, target, ofAdapter);
+  return status.ok() ? status : keepAside(status, partial, target, what.run);
 }
 
-Status saveFile(Context& ctx, const std::string& target, const std::string& run) {
-  const std::string partial = partialName(target, run);
+Status saveFile(Context& ctx, const std::string& target, const WeightsToSave& what) {
+  const std::string partial = partialName(target, what.run);
   const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0;
-  Status status = writeStates(ctx, "parameter", partial, FolderLink::kFollow, {});
+  Status status = writeWeights(ctx, what, partial, partialName(target + kAside, what.run), FolderLink::kFollow);
   if (!leads) return status;
   if (!status.ok()) {
     unlink(partial.c_str());
     return status;
   }
   status = publishFile(partial, target);
-  return status.ok() ? status : keepAside(status, partial, target, run);
+  return status.ok() ? status : keepAside(status, partial, target, what.run);
 }
 
 }  // namespace
@@ -150,13 +185,17 @@ bool isWeightsFile(const std::string& target) {
 
 std::vector<std::string> filesOfWeights(const std::string& target) {
   if (isWeightsFile(target)) return {target};
-  return {withoutSlash(target), withoutSlash(target) + "/" + kWeights, withoutSlash(target) + "/" + kConfig};
+  std::vector<std::string> files{withoutSlash(target)};
+  for (const char* name : {kWeights, kConfig, kAdapterWeights, kAdapterConfig}) {
+    files.push_back(withoutSlash(target) + "/" + name);
+  }
+  return files;
 }
 
-Status checkWeightsTarget(const std::string& target) {
+Status checkWeightsTarget(const std::string& target, bool ofAdapter) {
   if (isWeightsFile(target)) return checkWritable(target);
   const std::string folder = withoutSlash(target);
-  HYCRT_RETURN_IF_ERROR(checkReplaceable(target, folder));
+  HYCRT_RETURN_IF_ERROR(checkReplaceable(target, folder, ofAdapter));
   return checkFolderWritable(folder);
 }
 
@@ -175,13 +214,14 @@ void removePartialOutputs(const RunOptions& options, const std::string& run) {
     if (path->empty()) continue;
     const std::string partial = partialName(withoutSlash(*path), run);
     if (unlink(partial.c_str()) != 0) removeFolder(partial);
+    unlink(partialName(withoutSlash(*path) + kAside, run).c_str());
   }
   // A rank that was killed leaves its lock's file behind, which nobody holds.
   if (!options.saveWeights.empty()) (void)lockWeightsTarget(options.saveWeights);
 }
 
-Status saveWeights(Context& ctx, const std::string& target, const std::string& run, const std::string& configFile) {
-  return isWeightsFile(target) ? saveFile(ctx, target, run) : saveFolder(ctx, withoutSlash(target), run, configFile);
+Status saveWeights(Context& ctx, const std::string& target, const WeightsToSave& what) {
+  return isWeightsFile(target) ? saveFile(ctx, target, what) : saveFolder(ctx, withoutSlash(target), what);
 }
 
 }  // namespace hycrt

@@ -6,6 +6,7 @@
 
 #include "base/file_lock.h"
 #include "hycrt/context.h"
+#include "hycrt/manifest.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
@@ -13,9 +14,15 @@ namespace hycrt {
 // Keeps other runs from saving under `target` for as long as it is held. kUnavailable names who holds it.
 Result<FileLock> lockWeightsTarget(const std::string& target);
 
-// Called by all ranks together. `run` is the run's name, the same in all of them. `configFile` goes into a folder, too,
-// where it exists. What is whole but cannot be given its name stays, and the error says where.
-Status saveWeights(Context& ctx, const std::string& target, const std::string& run, const std::string& configFile);
+struct WeightsToSave {
+  std::string run;          // the run's name, the same in all ranks
+  std::string modelFolder;  // whose config.json, or adapter_config.json, goes into a folder, too, where it exists
+  const Adapter* adapter = nullptr;  // what the programs train
+  bool merges = false;               // the adapter goes into the weights, and not by itself
+};
+
+// Called by all ranks together. What is whole but cannot be given its name stays, and the error says where.
+Status saveWeights(Context& ctx, const std::string& target, const WeightsToSave& what);
 
 }  // namespace hycrt
 

@@ -19,12 +19,14 @@ TEST(Philox, GivesThePublishedVectors) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(Philox, NormalValuesAreTheRuntimes) {
+TEST(Philox, ValuesAreTheRuntimes) {
   for (const char *name : {"h.0.attn.c_attn.weight", "x"})
     for (uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{0xFFFFFFFFFFFFFFFF}}) {
       hycrt::PhiloxStream stream(seed, hycrt::stableKey(name));
-      for (uint64_t index : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{1} << 40})
+      for (uint64_t index : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{1} << 40}) {
         EXPECT_EQ(standardNormal(seed, name, index), stream.normal(index)) << name << " " << seed << " " << index;
+        EXPECT_EQ(standardUniform(seed, name, index), stream.uniform(index)) << name << " " << seed << " " << index;
+      }
     }
 }
 
@@ -77,6 +79,24 @@ TEST_F(FileInitializer, MissingFileIsADiagnostic) {
 TEST(Initializers, FillAndDense) {
   EXPECT_TRUE(isNear(run(param("tensor<2xf32>", "#hyc.fill<1.5>"), {})[0], f32({2}, {1.5, 1.5})));
   EXPECT_TRUE(isNear(run(param("tensor<2xi64>", "dense<[3, -4]> : tensor<2xi64>"), {})[0], i64({2}, {3, -4})));
+}
+
+TEST(Initializers, UniformLiesBetweenItsBounds) {
+  Options options;
+  options.seed = 7;
+  Tensor values = run(param("tensor<4000xf32>", "#hyc.uniform<low = -3.0, high = 1.0>"), {}, options)[0];
+  EXPECT_FLOAT_EQ(values.getDouble(5), -3 + 4 * standardUniform(7, "w", 5));
+  double least = 1, most = -3, sum = 0;
+  for (int64_t i = 0; i < 4000; ++i) {
+    least = std::min(least, values.getDouble(i));
+    most = std::max(most, values.getDouble(i));
+    sum += values.getDouble(i);
+  }
+  EXPECT_GE(least, -3);
+  EXPECT_LT(least, -2.98);
+  EXPECT_GT(most, 0.98);
+  EXPECT_LE(most, 1);
+  EXPECT_NEAR(sum / 4000, -1, 0.1);
 }
 
 TEST(Initializers, NormalDependsOnSeedNameAndPosition) {

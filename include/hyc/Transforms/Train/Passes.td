@@ -100,8 +100,50 @@ def FreezeParameters : Pass<"hyc-freeze-parameters", "::mlir::ModuleOp"> {
   let options = [
     ListOption<"train", "train", "std::string", "patterns of the names of parameters to train; none: all">,
     ListOption<"freeze", "freeze", "std::string", "patterns of the names of parameters not to train">,
+    Option<"adapted", "adapted", "bool", "false", "adapters will be trained: without patterns nothing else is">,
   ];
   let statistics = [Statistic<"frozenParameters", "frozen-parameters", "parameters that were frozen">];
+}
+
+def InsertAdapters : Pass<"hyc-insert-adapters", "::mlir::ModuleOp"> {
+  let summary = "Adds trainable products of low rank beside linear layers (LoRA)";
+  let description = [{
+    A linear layer is a product of activations with a parameter `PATH.weight` whose letters are contracted or kept, and
+    never both. Each that a target names gets two parameters: `PATH.lora_A.weight` of `rank` rows, over what the weight
+    contracts, and `PATH.lora_B.weight` of `rank` columns, over what it keeps. They start as peft has them (Hu et al.
+    2021): A uniform within ±1/√inputs (Kaiming's rule with a = √5), B as zeros, so that the first step is the model's own.
+
+    ```mlir
+    %w = hyc.read @q_proj.weight : tensor<4x8x32xf32>
+    %y = hyc.einsum "abc,dec->abde" %x, %w {id = "q_proj.einsum"} : (tensor<2x6x32xf32>, tensor<4x8x32xf32>) -> tensor<2x6x4x8xf32>
+    ```
+    becomes
+    ```mlir
+    %a = hyc.read @q_proj.lora_A.weight : tensor<8x32xf32>
+    %low = hyc.einsum "abc,fc->abf" %x, %a {id = "q_proj.lora_A.einsum"} : (tensor<2x6x32xf32>, tensor<8x32xf32>) -> tensor<2x6x8xf32>
+    %scale = hyc.constant {id = "q_proj.lora.scale"} dense<2.0> : tensor<2x6x8xf32>
+    %scaled = hyc.mul %low, %scale {id = "q_proj.lora.mul"} : tensor<2x6x8xf32>
+    %b = hyc.read @q_proj.lora_B.weight : tensor<4x8x8xf32>
+    %change = hyc.einsum "abf,def->abde" %scaled, %b {id = "q_proj.lora_B.einsum"} : (tensor<2x6x8xf32>, tensor<4x8x8xf32>) -> tensor<2x6x4x8xf32>
+    %sum = hyc.add %y, %change {id = "q_proj.lora.add"} : tensor<2x6x4x8xf32>
+    ```
+    A target is the end of a module's path, from a dot on, as in peft's target_modules; a pattern (POSIX extended, of
+    whole paths) where it has characters that no name has; or `all-linear`, every linear layer but the one that makes the
+    model's output. It runs on the model's forward ops, before differentiation, and after what freezes the model's own
+    parameters (hyc-freeze-parameters): adapters are always trained.
+
+    `hyc.adapter_rank` of both parameters says which dimension is the rank's, so that nothing splits it over ranks: it is far
+    smaller than what it stands between. So A is split as what the weight contracts, B as what it keeps, and beside a
+    weight whose inputs are split the sum that is left open is closed once, for both.
+  }];
+  let options = [
+    Option<"rank", "rank", "int64_t", "0", "rows of A and columns of B">,
+    Option<"alpha", "alpha", "double", "0", "the change is scaled by this over the rank">,
+    Option<"variant", "variant", "std::string", "\"lora\"", "`lora`, or `rslora`, which scales by alpha over the rank's root">,
+    ListOption<"targets", "targets", "std::string", "linear layers, by the ends of their paths">,
+  ];
+  let statistics = [Statistic<"adapters", "adapters", "linear layers that have an adapter">];
+  let dependentDialects = ["::hyc::HycDialect"];
 }
 
 def RemoveDropout : Pass<"hyc-remove-dropout", "::mlir::ModuleOp"> {

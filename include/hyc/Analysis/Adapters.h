@@ -1,0 +1,29 @@
+// Adapters of low rank beside linear layers (hyc-insert-adapters), as later phases know them.
+#ifndef HYC_ANALYSIS_ADAPTERS_H
+#define HYC_ANALYSIS_ADAPTERS_H
+
+#include "dialects/Hyc/HycDialect.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+
+#include <optional>
+
+namespace hyc {
+
+/// Of a parameter of an adapter: which of its dimensions is the adapter's rank.
+inline constexpr llvm::StringLiteral kAdapterRank = "hyc.adapter_rank";
+
+/// Of A: the layer's weight is stored [inputs, outputs].
+inline constexpr llvm::StringLiteral kInputsFirst = "hyc.inputs_first";
+/// Of a module that gets adapters: where their values lie, as {NAME = [#hyc.file, shape]}; what is not there starts by
+/// rule.
+inline constexpr llvm::StringLiteral kAdapterValues = "hyc.adapter_values";
+
+inline std::optional<int64_t> adapterRankDim(ParamOp param) {
+  auto dim = param->getAttrOfType<mlir::IntegerAttr>(kAdapterRank);
+  return dim ? std::optional(dim.getInt()) : std::nullopt;
+}
+
+} // namespace hyc
+
+#endif // HYC_ANALYSIS_ADAPTERS_H

@@ -1,0 +1,102 @@
+// Adapters over frozen weights: meshes train them as one device does, what is frozen stays as it is, and ZeRO divides
+// it without a change of a bit.
+#include "PyTorchModels.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/Adapters.h"
+#include "hyc/Interpreter/MeshInterpreter.h"
+
+#include <gtest/gtest.h>
+
+using namespace hyc::equivalence;
+using namespace hyc::interpreter;
+
+namespace {
+const Model kLlama{"llama/config.json", "llama", "causal_lm"},
+    kGpt2{"gpt2-formats/config.json", "gpt2-formats", "causal_lm"};
+
+hyc::Plan adapted(const Model &model, std::vector<std::string> targets) {
+  hyc::Plan options = optionsOf(model);
+  options.adapters = hyc::AdapterSettings{4, 8, "lora", std::move(targets)};
+  options.train = std::vector<std::string>{"norm.weight$|ln_f"};
+  return options;
+}
+
+const std::vector<std::string> kOfLlama{"q_proj", "v_proj", "o_proj", "gate_proj", "down_proj"},
+    kOfGpt2{"c_attn", "c_proj"};
+
+struct Layout {
+  const char *name;
+  int64_t tp, pp, dp, zero;
+  const char *recompute = "none";
+  bool sequenceParallel = false;
+};
+
+void PrintTo(const Layout &layout, std::ostream *out) { *out << layout.name; }
+
+class AdapterMesh : public testing::TestWithParam<Layout> {};
+
+hyc::Plan over(hyc::Plan options, const Layout &layout) {
+  options.tp = layout.tp;
+  options.pp = layout.pp;
+  options.dp = layout.dp;
+  options.gradAccum = 2;
+  options.zero = layout.zero;
+  options.gradientReduction = layout.zero >= 2 ? "micro_batch" : "step";
+  options.persistenceThreshold = 100; // A and B are divided, too
+  options.recompute = layout.recompute;
+  options.sequenceParallel = layout.sequenceParallel;
+  return options;
+}
+
+TEST_P(AdapterMesh, TrainsAsOneDevice) {
+  const hyc::Plan options = adapted(kLlama, kOfLlama);
+  static const OneDevice expected(kLlama, 1, options);
+  // A and B in each of two layers, and five norms.
+  EXPECT_EQ(expected.gradients.size(), 2 * 2 * kOfLlama.size() + 5);
+  expectMeshToTrainAlike(kLlama, over(options, GetParam()), expected, hyc::Phase::Rank);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, AdapterMesh,
+                         testing::Values(Layout{"tp2dp2", 2, 1, 2, 0}, Layout{"zero3", 1, 1, 4, 3},
+                                         Layout{"pp2tp2zero3", 2, 2, 2, 3, "layer"},
+                                         Layout{"sequence", 2, 1, 1, 0, "none", true}),
+                         [](const auto &info) { return std::string(info.param.name); });
+
+TEST(Adapters, OfFusedWeightsTrainAsOneDevice) {
+  const hyc::Plan options = adapted(kGpt2, kOfGpt2);
+  const OneDevice expected(kGpt2, 1, options);
+  expectMeshToTrainAlike(kGpt2, over(options, {"tp2dp2", 2, 1, 2, 3}), expected);
+}
+
+/// The losses of ten steps, and what parameters then hold.
+std::pair<std::vector<double>, std::map<std::string, std::vector<double>>> trainedOver(const hyc::Plan &options) {
+  TrainedModule module(pathOf(kLlama), batchSize(kLlama) / options.gradAccum);
+  for (hyc::Phase phase : {hyc::Phase::Model, hyc::Phase::Train, hyc::Phase::Plan, hyc::Phase::Local})
+    EXPECT_TRUE(module && module.enter(phase, options)) << module.diagnostics();
+  llvm::FailureOr<MeshInterpreter> interpreter = MeshInterpreter::create(module.get());
+  std::vector<double> losses;
+  std::map<std::string, std::vector<double>> values;
+  for (int64_t step = 0; succeeded(interpreter) && step < kSteps; ++step)
+    if (auto result = interpreter->runStep(batchOf(kLlama, step, batchSize(kLlama)), kRate); succeeded(result))
+      losses.push_back(result->meanLoss());
+  for (auto param : module.get().getOps<hyc::ParamOp>())
+    if (succeeded(interpreter))
+      if (auto value = interpreter->gatherState(param.getSymName().str()); succeeded(value))
+        values[param.getSymName().str()] = value->toDoubles();
+  EXPECT_EQ(losses.size(), static_cast<size_t>(kSteps)) << module.diagnostics();
+  return {losses, values};
+}
+
+TEST(Adapters, HaveTheSameBitsInEveryZeroStage) {
+  hyc::Plan options = over(adapted(kLlama, kOfLlama), {"", 1, 1, 4, 0});
+  options.gradientReduction = "micro_batch";
+  const auto [losses, values] = trainedOver(options);
+  EXPECT_LT(losses.back(), losses.front());
+  for (int64_t zero : {1, 2, 3}) {
+    options.zero = zero;
+    const auto [divided, parts] = trainedOver(options);
+    EXPECT_EQ(divided, losses) << "ZeRO " << zero;
+    EXPECT_EQ(parts, values) << "ZeRO " << zero;
+  }
+}
+} // namespace

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Makes adapters of the tests' Hugging Face folders with peft, and what peft's own training of them computes.
+
+The committed files were made with peft 0.21.2, torch 2.15.0, transformers 5.23.0 and safetensors 0.8.0, on the CPU, in
+one thread. hyc itself never runs this script. The base models are the folders beside this file (export_transformers.py,
+export_gpt2.py makes gpt2-formats).
+
+    qwen2    rank 4, alpha 8, of q_proj and v_proj
+    llama    rank-stabilised, rank 4, alpha 6, of all linear layers; norm (the last one) is trained whole
+    gpt2     rank 2, alpha 4, of c_attn, one weight for queries, keys and values, stored [in, out]
+
+adapters/NAME/ is save_pretrained, adapter_model.safetensors with random numbers in A and B both, so that the first step
+tells both of them. adapters/NAME.reference.safetensors holds
+    logits         f32 for the first two samples of step 0, with the adapter
+    losses.adamw   f32 [20]: the loss before each update by AdamW: lr 5e-3, betas 0.9 and 0.999, eps 1e-8, no decay;
+                   step k reads windows 8 k to 8 k + 7 of text.bin, 16 bytes each and 16 apart, transformers' own loss
+    PARAMETER      f32: the gradient of the first of these losses, by the names in adapter_model.safetensors without the
+                   prefix base_model.model.
+    trained.logits f32: as logits, after the last step
+
+Usage: export_adapters.py [-o FOLDER]
+       export_adapters.py --logits BASE [ADAPTER] [-o FILE]: what a folder, with an adapter that peft loads, makes of the
+                   same two samples, as FILE.safetensors with one tensor "logits"
+"""
+import argparse
+import pathlib
+import warnings
+
+import numpy
+import peft
+import safetensors.numpy
+import safetensors.torch
+import torch
+import transformers
+
+HERE = pathlib.Path(__file__).parent
+SEQUENCE, BATCH, STEPS = 16, 8, 20
+PREFIX = "base_model.model."
+
+CONFIGS = {
+    "qwen2": ("qwen2", dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"])),
+    "llama": ("llama", dict(r=4, lora_alpha=6, target_modules="all-linear", use_rslora=True,
+                            modules_to_save=["model.norm"])),
+    "gpt2": ("gpt2-formats", dict(r=2, lora_alpha=4, target_modules=["c_attn"], fan_in_fan_out=True)),
+}
+
+
+def base_model(folder):
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32)
+
+
+def batch_of(step):
+    text = numpy.frombuffer((HERE / "text.bin").read_bytes(), dtype=numpy.uint8)
+    starts = (numpy.arange(BATCH) + step * BATCH) * SEQUENCE
+    return torch.from_numpy(text[starts[:, None] + numpy.arange(SEQUENCE)].astype(numpy.int64))
+
+
+def logits_of(model):
+    with torch.no_grad():
+        return model.eval()(batch_of(0)[:2]).logits.numpy()
+
+
+def make(name, folder):
+    base, options = CONFIGS[name]
+    torch.manual_seed(20)
+    model = peft.get_peft_model(base_model(HERE / base), peft.LoraConfig(task_type="CAUSAL_LM", **options))
+    with torch.no_grad():
+        for parameter_name, parameter in model.named_parameters():
+            if "lora_B" in parameter_name:
+                parameter.copy_(0.05 * torch.randn_like(parameter))
+    model.peft_config["default"].base_model_name_or_path = base
+    model.peft_config["default"].inference_mode = True
+    model.eval()
+    model.save_pretrained(folder / name)
+    (folder / name / "README.md").unlink(missing_ok=True)
+    values = {"logits": logits_of(model)}
+    stored = {parameter: saved_name for saved_name, parameter in saved_parameters(model).items()}
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=5e-3, weight_decay=0.0)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        tokens = batch_of(step)
+        loss = model(tokens, labels=tokens).loss
+        loss.backward()
+        if step == 0:
+            values |= {stored[p]: p.grad.numpy().copy() for p in model.parameters() if p.requires_grad}
+        optimizer.step()
+        losses.append(loss.item())
+    values |= {"losses.adamw": numpy.array(losses, dtype=numpy.float32), "trained.logits": logits_of(model)}
+    (folder / f"{name}.reference.safetensors").write_bytes(
+        safetensors.numpy.save({key: numpy.array(value, order="C") for key, value in values.items()}))
+
+
+def saved_parameters(model):
+    """By the names that peft saves, without its prefix."""
+    return {name.removeprefix(PREFIX).replace(".default", "").replace(".modules_to_save", ""): parameter
+            for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--logits", nargs="+", type=pathlib.Path, metavar="FOLDER", help="of a folder, with an adapter")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=HERE / "adapters")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    if options.logits:
+        model = base_model(options.logits[0])
+        for adapter in options.logits[1:]:
+            model = peft.PeftModel.from_pretrained(model, adapter)
+        safetensors.numpy.save_file({"logits": logits_of(model)}, options.output)
+        return
+    for name in CONFIGS:
+        make(name, options.output)
+
+
+if __name__ == "__main__":
+    main()
