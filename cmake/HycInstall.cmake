@@ -1,6 +1,6 @@
 # Install rules: tools, the runtime that generated programs link, and the CMake package that finds it.
 #
-#   bin/hyc-opt, hyc-compile, hyc-run     lib/libhycrt.a, libhyc_kernels.a
+#   bin/hyc-opt, hyc-compile, hyc-run, hyc-checkpoint     lib/libhycrt.a, libhyc_kernels.a
 #   include/hycrt, include/kernels        lib/cmake/hyc: find_package(hyc) gives hyc::hycrt and hyc::kernels
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -19,11 +19,30 @@ install(DIRECTORY runtime/include/hycrt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} 
 install(DIRECTORY kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
   PATTERN "description*.h" EXCLUDE PATTERN "reference*.h" EXCLUDE)
 
-foreach(tool IN ITEMS hyc-run hyc-opt hyc-compile)
+foreach(tool IN ITEMS hyc-checkpoint hyc-run hyc-opt hyc-compile)
   if(TARGET ${tool})
     install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()
+
+# With HYC_PORTABLE, what programs link beside these: static as it is, shared under the name by which it is looked for.
+if(HYC_PORTABLE)
+  set(taken ${HYC_DNNL_LIBRARY} ${OPENSSL_SSL_LIBRARY} ${OPENSSL_CRYPTO_LIBRARY} ${HYC_URING_LIBRARY})
+  find_library(HYC_OPENCL_LIBRARY NAMES libOpenCL.so.1) # oneDNN's, where it is built for GPUs too
+  if(HYC_OPENCL_LIBRARY)
+    list(APPEND taken ${HYC_OPENCL_LIBRARY})
+  endif()
+  foreach(library IN LISTS taken)
+    get_filename_component(name ${library} NAME)
+    get_filename_component(file ${library} REALPATH)
+    execute_process(COMMAND sh -c "objdump -p '${file}' 2>/dev/null | sed -n 's/.*SONAME *//p'" OUTPUT_VARIABLE soname
+      OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(soname)
+      set(name ${soname})
+    endif()
+    install(FILES ${file} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME ${name})
+  endforeach()
+endif()
 
 install(DIRECTORY share/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/hyc FILES_MATCHING PATTERN "*.json")
 

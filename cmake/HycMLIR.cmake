@@ -4,16 +4,24 @@ set(HYC_MLIR_VERSION 22.1)  # the one place where LLVM's version is pinned; MLIR
 
 find_program(HYC_LLVM_CONFIG NAMES llvm-config-22 REQUIRED)
 execute_process(COMMAND ${HYC_LLVM_CONFIG} --prefix OUTPUT_VARIABLE HYC_LLVM_PREFIX OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(HYC_PORTABLE)
+  include(HycStaticMLIR)
+endif()
 find_package(MLIR ${HYC_MLIR_VERSION} REQUIRED CONFIG HINTS ${HYC_LLVM_PREFIX})
+if(HYC_PORTABLE)
+  hyc_unlink_shared_llvm()
+endif()
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 
 set(HYC_LLVM_TOOLS_DIR ${LLVM_TOOLS_BINARY_DIR})
-# libMLIR and libLLVM lie outside the loader's path.
-list(APPEND CMAKE_BUILD_RPATH ${LLVM_LIBRARY_DIR})
-list(APPEND CMAKE_INSTALL_RPATH ${LLVM_LIBRARY_DIR})
+if(NOT HYC_PORTABLE)
+  # libMLIR and libLLVM lie outside the loader's path.
+  list(APPEND CMAKE_BUILD_RPATH ${LLVM_LIBRARY_DIR})
+  list(APPEND CMAKE_INSTALL_RPATH ${LLVM_LIBRARY_DIR})
+endif()
 
 add_library(hyc_mlir INTERFACE)
 target_include_directories(hyc_mlir SYSTEM INTERFACE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
@@ -21,8 +29,12 @@ target_include_directories(hyc_mlir INTERFACE
   ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
 separate_arguments(HYC_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 target_compile_options(hyc_mlir INTERFACE ${HYC_LLVM_DEFINITIONS} -fno-exceptions)
-# Only the shared libraries: mixing in a static one would register every option twice.
-target_link_libraries(hyc_mlir INTERFACE MLIR LLVM)
+# Only the shared libraries, or only static ones: in both, every option would be registered twice.
+if(HYC_PORTABLE)
+  target_link_libraries(hyc_mlir INTERFACE ${HYC_STATIC_MLIR_LIBRARIES})
+else()
+  target_link_libraries(hyc_mlir INTERFACE MLIR LLVM)
+endif()
 
 # hyc_tablegen(TARGET td-file  output generator-flags…): one generated file, collected under TARGET.
 function(hyc_tablegen target td)

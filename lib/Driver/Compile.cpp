@@ -13,6 +13,7 @@
 #include "Model/PlanRules.h"
 #include "Report/MemoryReport.h"
 #include "Report/Report.h"
+#include "SeveralSizes.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
@@ -101,13 +102,11 @@ private:
 };
 } // namespace
 
-/// Where programs go; --emit of a phase has no folder.
-static std::string shownFolder(const CompileOptions &options) {
+std::string hyc::shownFolder(const CompileOptions &options) {
   return options.output->empty() ? "out" : *options.output;
 }
 
-/// What the command reads, so that no output takes its place.
-static std::vector<InputPath> inputsOf(const CompileOptions &options) {
+std::vector<InputPath> hyc::inputsOf(const CompileOptions &options) {
   std::vector<InputPath> inputs{{"", options.input}};
   const std::pair<const char *, const std::string &> files[] = {
       {"--plan", *options.planFile}, {"--config", *options.configFile}, {"--machine", *options.machineFile}};
@@ -172,6 +171,11 @@ static Error settle(CompileOptions &options, ConfigFile &file) {
     if (Error error = resolveRanks(divided))
       return error;
   return checkOptions(options);
+}
+
+Error hyc::settleOptions(CompileOptions &options) {
+  ConfigFile file;
+  return settle(options, file);
 }
 
 Error Compilation::prepare() {
@@ -524,6 +528,8 @@ CompileResult Compilation::finish(Error error) {
 }
 
 CompileResult hyc::explainConfig(CompileOptions options) {
+  if (options.ranks->size() > 1) // what becomes of a key is the same for each
+    options.ranks = std::vector<int64_t>{options.ranks->front()};
   CompileResult result;
   ConfigFile file;
   take(result, settle(options, file));
@@ -554,6 +560,8 @@ static CompileResult compileAsFarAsItGoes(const CompileOptions &options, const T
 }
 
 CompileResult hyc::compile(const CompileOptions &options, const Toolchain &toolchain, const CompileListener &listener) {
+  if (options.ranks->size() > 1)
+    return compileSizes(options, toolchain, listener);
   if (options.evaluatesBeside() && !options.entry.isGiven())
     return compileAsFarAsItGoes(options, toolchain, listener);
   return Compilation(options, toolchain, listener).run();

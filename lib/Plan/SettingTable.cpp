@@ -118,7 +118,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::tp>(kMesh, "tp", "N", "Ranks that split each layer").within(1, kMaxRanks).plan("mesh/tp").config("tensor_parallel.autotp_size"),
     flag<&P::pp>(kMesh, "pp", "N", "Pipeline stages").within(1, kMaxRanks).plan("mesh/pp").config("pipeline.stages"),
     flag<&P::dp>(kMesh, "dp", "N", "Ranks that split the batch").within(1, kMaxRanks).plan("mesh/dp"),
-    flag<&P::ranks>(kMesh, "ranks", "N[,N...]", "All ranks; hyc finds the layout, but for what a flag, a config or a plan says").within(1, kMaxRanks).atCommas().byDefault("tp × pp × dp"),
+    flag<&P::ranks>(kMesh, "ranks", "N[,N...]", "All ranks; hyc finds the layout, but for what a flag, a config or a plan says. Of several sizes each gets programs, of which a run takes those that fit").within(1, kMaxRanks).atCommas().byDefault("tp × pp × dp"),
     flag<&P::schedule>(kMesh, "schedule", "NAME", "Order of micro-batches in the pipeline: gpipe or 1f1b").oneOf("gpipe|1f1b").plan("schedule"),
     flag<&P::virtualStages>(kMesh, "virtual-stages", "N", "Pieces of the model that each pipeline stage computes, interleaving 1f1b (virtual pipeline stages)").within(1, kMaxRanks).planOr("virtual_stages", "1").omitted(),
     flag<&P::partitionMethod>(kMesh, "partition-method", "METHOD", "What stages balance: parameters, uniform or type:REGEX").checked(checkPartitionMethod).plan("partition_method").config("pipeline.partition"),

@@ -145,6 +145,38 @@ TEST(Checkpoint, IsTheSameTrainingWhateverWroteIt) {
   expectTheSameTrainingInAnotherLayout();
 }
 
+/// 8, 6 and 8 ranks of one folder: the same samples and masks at every step.
+TEST(Checkpoint, IsGoneOnFromWithFewerRanksAndMoreAgain) {
+  std::string folder = scratch("checkpoint_sizes"), config = folder + ".json";
+  std::ofstream(config) << R"({"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 16,
+      "vocab_size": 257, "attn_pdrop": 0.2, "embd_pdrop": 0.1, "resid_pdrop": 0.3, "initializer_range": 0.1})";
+  Outcome outcome =
+      execute(trainingOnly({tool("hyc-compile"), config, "--ranks", "8,6", "--tp", "2", "--pp", "1", "--micro-batch",
+                            "1", "--global-batch", "24", "--optimizer", "adamw", "--lr", "1e-2", "-o", folder}));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  auto train = [&](const std::string &ranks, const std::string &name, const std::string &resume) {
+    std::string log = folder + "-" + name + ".jsonl";
+    std::filesystem::remove(log);
+    std::vector<std::string> arguments = {tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", "9"};
+    arguments.insert(arguments.end(), {"--log-file", log, "--ranks", ranks, "--checkpoint", folder + "-" + name,
+                                       "--checkpoint-every", "3", "--threads", "1"});
+    if (!resume.empty())
+      arguments.insert(arguments.end(), {"--resume", resume});
+    Outcome ran = execute(arguments);
+    EXPECT_EQ(ran.status, 0) << ran.output;
+    return readLog(log).losses;
+  };
+  std::vector<double> expected = train("8", "whole", ""), fewer = train("6", "fewer", folder + "-whole/step-3"),
+                      again = train("8", "again", folder + "-fewer/step-6");
+  ASSERT_EQ(expected.size(), 9u);
+  ASSERT_EQ(fewer.size(), 6u);
+  ASSERT_EQ(again.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(fewer[i] / expected[3 + i], 1.0, 1e-5) << i;
+    EXPECT_NEAR(again[i] / expected[6 + i], 1.0, 1e-5) << i;
+  }
+}
+
 /// Running averages, which no optimizer keeps.
 TEST(Checkpoint, KeepsRunningAverages) {
   std::string folder = scratch("checkpoint_resnet"), runs = scratch("checkpoint_resnet_runs");

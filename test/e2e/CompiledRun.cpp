@@ -160,6 +160,8 @@ Log hyc_e2e::readLog(const std::string &path) {
   Log log;
   for (std::string line; std::getline(file, line);) {
     auto step = nlohmann::json::parse(line);
+    if (step.contains("event"))
+      continue;
     if (step.contains("evaluate_loss")) {
       log.evaluations.push_back({step["step"], step["evaluate_loss"], step.value("evaluate_accuracy", -1.0)});
       continue;

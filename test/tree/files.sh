@@ -16,7 +16,7 @@ while IFS= read -r file; do
     echo "$file does not open with a comment that says what it is"
     failed=1
   fi
-done < <(find dialects include lib runtime kernels tools test \
+done < <(find dialects include lib runtime kernels tools python test \
            \( -name '*.h' -o -name '*.cpp' -o -name '*.td' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' \) | sort)
 for room in test/unit/*/; do
   case $(basename "$room") in

@@ -52,7 +52,8 @@ Flags::Flag Flags::make(const SettingRow &row) {
 
 Flags::Flags()
     : explain("explain-config", cl::desc("Print what becomes of every key of a ds_config, and stop")),
-      page("print-options-page", cl::Hidden, cl::desc("Print docs/options.md, and stop")) {
+      page("print-options-page", cl::Hidden, cl::desc("Print docs/options.md, and stop")),
+      settings("print-settings", cl::Hidden, cl::desc("Print every flag as JSON, and stop")) {
   std::vector<const cl::OptionCategory *> ours;
   for (SettingCategory category : kSettingCategories) {
     categories[category] = std::make_unique<cl::OptionCategory>(titleOf(category), subtitleOf(category));

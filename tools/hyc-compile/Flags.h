@@ -19,6 +19,7 @@ public:
 
   bool explains() const { return explain; }
   bool printsPage() const { return page; }
+  bool printsSettings() const { return settings; }
 
 private:
   struct Flag {
@@ -32,7 +33,7 @@ private:
   std::deque<std::string> helps; ///< options only point to their texts
   std::vector<Flag> flags;
   std::unique_ptr<llvm::cl::opt<std::string>> input;
-  llvm::cl::opt<bool> explain, page;
+  llvm::cl::opt<bool> explain, page, settings;
 };
 
 #endif // HYC_TOOLS_HYC_COMPILE_FLAGS_H

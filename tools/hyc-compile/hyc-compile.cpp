@@ -3,6 +3,7 @@
 #include "Flags.h"
 #include "hyc/Driver/Compile.h"
 #include "hyc/Driver/Interruption.h"
+#include "hyc/Plan/SettingsJson.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -116,6 +117,10 @@ int main(int argc, char **argv) {
   }
   if (flags.printsPage()) {
     outs() << hyc::writeOptionsPage();
+    return 0;
+  }
+  if (flags.printsSettings()) {
+    outs() << hyc::writeSettingsJson();
     return 0;
   }
   hyc::CompileOptions options = flags.read();

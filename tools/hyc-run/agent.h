@@ -1,6 +1,6 @@
 // What hyc-run tells the hyc-run of another host, over ssh's standard input, and how that one answers: a line a value,
-// then "go". While the input stays open the ranks run; as it ends, they are ended. On the output come what ranks say
-// and, marked, the records of steps.
+// then "go", then a letter for each signal that is passed on. While the input stays open the ranks run; as it ends,
+// they are ended. On the output come what ranks say and, marked, the records of steps.
 #ifndef HYC_RUN_AGENT_H_
 #define HYC_RUN_AGENT_H_
 
@@ -13,6 +13,8 @@ namespace hycrun {
 
 inline constexpr char kAgentFlag[] = "--agent";
 inline constexpr char kRecordMark = '\x02';  // in front of a record
+// What comes after "go": the ranks shall write a checkpoint, and go on or end.
+inline constexpr char kCheckpointLetter = 'c', kEndLetter = 'e';
 
 struct AgentTask {
   std::string folder, directory, token, runName, masterAddress;

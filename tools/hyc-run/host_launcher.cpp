@@ -2,21 +2,21 @@
 #include "host_launcher.h"
 
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "agent.h"
 #include "hycrt/printable.h"
 #include "hycrt/token.h"
 #include "launcher.h"
+#include "sizes.h"
 
 extern char** environ;
 
@@ -31,6 +31,7 @@ constexpr int kGraceMs = 4000, kGracePollMs = 5;  // for ranks to be ended on th
 constexpr int64_t kOtherCauseMs = 1000;
 constexpr char kSsh[] = "/usr/bin/ssh";
 constexpr int kSshFailed = 255;
+constexpr int kPeerLost = static_cast<int>(hycrt::StatusCode::kPeerLost);
 constexpr int kLowPort = 10000, kPorts = 20000;
 
 int64_t nowMs() {
@@ -59,59 +60,38 @@ int somePort(const std::string& runName) {
 
 }  // namespace
 
-HostLauncher::HostLauncher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName)
-    : manifest_(manifest), options_(options), runName_(std::move(runName)), display_(stdout) {
-  sigemptyset(&formerSignals_);
-}
+HostLauncher::HostLauncher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName,
+                           Signals& signals, Report& report, const std::set<std::string>& leftOut)
+    : manifest_(manifest),
+      options_(options),
+      runName_(std::move(runName)),
+      leftOut_(leftOut),
+      signals_(signals),
+      report_(report) {}
 
 HostLauncher::~HostLauncher() {
   for (size_t host : endAll(hosts_)) hosts_[host].abandon();
-  closeAndForget(&signalFd_);
 }
 
 Result<std::vector<Share>> HostLauncher::place() const {
-  Result<std::vector<Host>> hosts = readHostfile(options_.hostfile);
+  Result<std::vector<Host>> hosts = hostsOf(options_, leftOut_);
   if (!hosts.ok()) return hosts.status();
-  HYCRT_RETURN_IF_ERROR(selectHosts(options_.include, options_.exclude, &*hosts));
   return shareRanks(*hosts, static_cast<int>(manifest_.ranks.size()));
 }
 
-Result<int> HostLauncher::run() {
+Result<RunEnd> HostLauncher::run() {
   Result<std::vector<Share>> shares = place();
   if (!shares.ok()) return shares.status();
   shares_ = std::move(*shares);
   const std::string token = hycrt::makeToken();
   if (token.empty()) return hycrt::unavailableError("several hosts need a token, and this hyc-run has no OpenSSL");
-  HYCRT_RETURN_IF_ERROR(prepare());
   for (const Share& share : shares_) {
     HYCRT_RETURN_IF_ERROR(startHost(share, shares_.front().host, token, somePort(runName_)));
   }
   while (anyRunning()) watch();
   for (size_t host = 0; host < hosts_.size(); ++host) passOn(host);
-  if (exitStatus_ != 0) return exitStatus_;
-  std::sort(memory_.begin(), memory_.end(),
-            [](const hycrt::MemoryRecord& a, const hycrt::MemoryRecord& b) { return a.rank < b.rank; });
-  display_.clear();
-  std::fputs(hycrt::toTable(memory_).c_str(), stdout);
-  if (!options_.measureMemory.empty()) {
-    HYCRT_RETURN_IF_ERROR(hycrt::writeMemoryRecords(memory_, options_.measureMemory, runName_));
-  }
-  return 0;
-}
-
-Status HostLauncher::prepare() {
-  if (!options_.logFile.empty()) {
-    Result<std::unique_ptr<hycrt::StepLog>> log = hycrt::StepLog::open(options_.logFile);
-    if (!log.ok()) return log.status();
-    log_ = std::move(*log);
-  }
-  std::signal(SIGCHLD, SIG_DFL);
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) sigaddset(&signals, signal);
-  sigprocmask(SIG_BLOCK, &signals, &formerSignals_);
-  signalFd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-  return signalFd_ < 0 ? hycrt::errnoError("cannot wait for signals", errno) : Status();
+  if (end_.status == 0 && endsAsWished_) end_ = {kPeerLost, RunEnd::How::kAsked, ""};
+  return end_;
 }
 
 // The command is the same everywhere, and the rest comes by the standard input, where no shell reads it.
@@ -140,7 +120,7 @@ Status HostLauncher::startHost(const Share& share, const std::string& master, co
   command.arguments.insert(command.arguments.end(),
                            {"--", share.host, quoted(absolute("/proc/self/exe")) + " " + kAgentFlag});
   for (char** variable = environ; *variable; ++variable) command.environment.push_back(*variable);
-  command.signals = formerSignals_;
+  command.signals = signals_.former();
   command.input = *input;
   Result<RankProcess> process = RankProcess::start(command);
   if (!process.ok()) return process.status();
@@ -149,7 +129,7 @@ Status HostLauncher::startHost(const Share& share, const std::string& master, co
 }
 
 void HostLauncher::watch() {
-  std::vector<pollfd> polled{{signalFd_, POLLIN, 0}};
+  std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
   for (const RankProcess& host : hosts_) {
     polled.push_back({host.outputFd, POLLIN, 0});
     polled.push_back({host.errorFd, POLLIN, 0});
@@ -171,7 +151,7 @@ void HostLauncher::passOn(size_t host) {
         takeRecord(line.substr(1));
         continue;
       }
-      display_.clear();
+      report_.clear();
       std::fprintf(to, "%s: %s\n", shares_[host].host.c_str(), hycrt::printable(line).c_str());
     }
     std::fflush(to);
@@ -181,32 +161,46 @@ void HostLauncher::passOn(size_t host) {
 }
 
 void HostLauncher::takeRecord(const std::string& line) {
-  if (line.compare(0, 9, "{\"memory\"") == 0) {
-    if (Result<hycrt::MemoryRecord> record = hycrt::parseMemoryRecord(line); record.ok()) memory_.push_back(*record);
-    return;
-  }
-  Result<hycrt::StepRecord> record = hycrt::parseStepRecord(line);
-  if (!record.ok()) return;  // a line that the end of rank 0 cut off
-  display_.show(*record);
-  const Status status = log_ ? log_->append(*record) : Status();
+  const Status status = report_.take(line);
   if (status.ok() || stopping_) return;
-  display_.clear();
-  std::fprintf(stderr, "hyc-run: error: %s\n", status.message().c_str());
-  exitStatus_ = status.exitCode();
+  report_.say("error: " + status.message());
+  end_ = {status.exitCode(), RunEnd::How::kFailed, status.message()};
   stopAll();
 }
 
+// As Launcher does, but that the other hosts' hyc-runs pass the signals on.
 void HostLauncher::takeSignals() {
-  signalfd_siginfo info;
-  while (read(signalFd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-    const int signal = static_cast<int>(info.ssi_signo);
+  const bool canSave = !options_.checkpoint.empty();
+  while (const int signal = signals_.take()) {
     if (signal == SIGCHLD || stopping_) continue;
-    display_.clear();
-    const char* const name = sigabbrev_np(signal);
-    std::fprintf(stderr, "hyc-run: stopped by SIG%s; all ranks were ended\n", name ? name : "?");
-    exitStatus_ = 128 + signal;
+    const bool asksToEnd = signal == SIGTERM && canSave && !isAsked_;
+    const std::string name = Signals::nameOf(signal);
+    if (signal == SIGUSR2 || asksToEnd) {
+      isAsked_ |= asksToEnd;
+      report_.say(!canSave    ? "SIGUSR2 asks for a checkpoint, and there is no folder for one (--checkpoint DIR)"
+                  : asksToEnd ? name +
+                                    ": a checkpoint is written after this step, and the run ends; another SIGTERM "
+                                    "ends it at once"
+                              : name + ": a checkpoint is written after this step");
+      if (canSave) pass(asksToEnd ? kEndLetter : kCheckpointLetter);
+      continue;
+    }
+    report_.say("stopped by " + name + "; all ranks were ended");
+    end_ = {128 + signal, RunEnd::How::kAsked, name};
     stopAll();
   }
+}
+
+// One that cannot be told has other troubles.
+void HostLauncher::pass(char letter) {
+  for (const RankProcess& host : hosts_) {
+    const ssize_t written = host.inputFd >= 0 ? write(host.inputFd, &letter, 1) : 0;
+    (void)written;
+  }
+}
+
+bool HostLauncher::isAsWished(const RankEnd& end) const {
+  return (report_.endsEarly() || isAsked_) && end.exitStatus == kPeerLost;
 }
 
 // A host whose ranks have only lost another's is waited with for a moment: the other one says more.
@@ -215,21 +209,24 @@ void HostLauncher::lookForEnds() {
     RankEnd end;
     if (!hosts_[host].isRunning() || !hosts_[host].pollEnd(&end) || !end.failed()) continue;
     passOn(host);
-    if (exitStatus_ == 0 || exitStatus_ == static_cast<int>(hycrt::StatusCode::kPeerLost)) {
-      exitStatus_ =
-          end.asExitStatus() == kSshFailed ? static_cast<int>(hycrt::StatusCode::kUnavailable) : end.asExitStatus();
+    endsAsWished_ |= isAsWished(end);
+    if (isAsWished(end)) continue;
+    const bool isLost = end.asExitStatus() == kSshFailed;
+    const std::string name = "host '" + shares_[host].host + "'";
+    if (end_.status == 0 || end_.status == kPeerLost) {
+      const std::string how = isLost ? " cannot be reached by ssh, or its connection has ended"
+                                     : " ended with status " + std::to_string(end.asExitStatus());
+      end_ = {isLost ? static_cast<int>(hycrt::StatusCode::kUnavailable) : end.asExitStatus(),
+              isAsked_ ? RunEnd::How::kAsked : RunEnd::How::kFailed,
+              report_.failure().empty() || isLost ? name + how : report_.failure() + " (" + name + ")",
+              shares_[host].host, isLost};
     }
-    display_.clear();
-    if (end.asExitStatus() == kSshFailed) {
-      std::fprintf(stderr, "hyc-run: host '%s' cannot be reached by ssh, or its connection has ended\n",
-                   shares_[host].host.c_str());
-    }
+    if (isLost) report_.say(name + " cannot be reached by ssh, or its connection has ended");
     if (firstLossMs_ == 0) firstLossMs_ = nowMs();
   }
-  if (exitStatus_ == 0) return;
-  const bool isCause = exitStatus_ != static_cast<int>(hycrt::StatusCode::kPeerLost);
-  if (!isCause && nowMs() - firstLossMs_ < kOtherCauseMs && anyRunning()) return;
-  std::fprintf(stderr, "hyc-run: the ranks of all %zu hosts were ended\n", shares_.size());
+  if (end_.status == 0) return;
+  if (end_.status == kPeerLost && nowMs() - firstLossMs_ < kOtherCauseMs && anyRunning()) return;
+  report_.say("the ranks of all " + std::to_string(shares_.size()) + " hosts were ended");
   stopAll();
 }
 
@@ -273,7 +270,11 @@ Result<int> runTask() {
                             " ranks on this host, expected what the host of hyc-run has; copy the folder there");
   }
   const HostTask here{task->first, task->count, task->masterAddress, task->token, task->masterPort};
-  return Launcher(*manifest, parsed->options, task->runName, &here).run();
+  Signals signals;
+  HYCRT_RETURN_IF_ERROR(signals.open());
+  Report report(parsed->options);  // the other hyc-run's
+  Result<RunEnd> end = Launcher(*manifest, parsed->options, task->runName, signals, report, &here).run();
+  return end.ok() ? Result<int>(end->status) : Result<int>(end.status());
 }
 
 }  // namespace

@@ -4,35 +4,38 @@
 #define HYC_RUN_HOST_LAUNCHER_H_
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "hostfile.h"
 #include "hycrt/manifest.h"
-#include "hycrt/memory_report.h"
 #include "hycrt/options.h"
 #include "hycrt/status.h"
-#include "hycrt/step_report.h"
+#include "job.h"
 #include "rank_process.h"
 
 namespace hycrun {
 
 class HostLauncher {
  public:
-  HostLauncher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName);
+  // Hosts of `leftOut` get no ranks.
+  HostLauncher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName, Signals& signals,
+               Report& report, const std::set<std::string>& leftOut);
   ~HostLauncher();
 
   // As Launcher::run.
-  hycrt::Result<int> run();
+  hycrt::Result<RunEnd> run();
 
  private:
   hycrt::Result<std::vector<Share>> place() const;
-  hycrt::Status prepare();
   hycrt::Status startHost(const Share& share, const std::string& master, const std::string& token, int port);
   void watch();
   void passOn(size_t host);
   void takeRecord(const std::string& line);
   void takeSignals();
+  void pass(char letter);
+  bool isAsWished(const RankEnd& end) const;
   void lookForEnds();
   void stopAll();
   bool anyRunning() const;
@@ -40,16 +43,16 @@ class HostLauncher {
   const hycrt::Manifest& manifest_;
   const hycrt::RunOptions& options_;
   const std::string runName_;
+  const std::set<std::string>& leftOut_;
   std::vector<Share> shares_;
   std::vector<RankProcess> hosts_;  // ssh's
-  hycrt::StepDisplay display_;
-  std::unique_ptr<hycrt::StepLog> log_;
-  int signalFd_ = -1;
-  sigset_t formerSignals_;
-  int exitStatus_ = 0;
+  Signals& signals_;
+  Report& report_;
+  RunEnd end_;
+  bool isAsked_ = false;       // to end, with a checkpoint
+  bool endsAsWished_ = false;  // some host has, with 75
   bool stopping_ = false;
   int64_t firstLossMs_ = 0;  // since when it is known that a host has lost another's ranks
-  std::vector<hycrt::MemoryRecord> memory_;
 };
 
 // What hyc-run does that another one has started.

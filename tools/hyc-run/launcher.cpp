@@ -3,14 +3,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "agent.h"
@@ -27,6 +26,8 @@ using hycrt::Status;
 
 constexpr int kPollMs = 500;
 constexpr int kGraceMs = 1000, kGracePollMs = 5;  // from SIGTERM to SIGKILL
+constexpr int kAgainMs = 50;                      // to a second SIGTERM: the first asks for a checkpoint
+constexpr int kPeerLost = static_cast<int>(hycrt::StatusCode::kPeerLost);
 
 bool sets(const std::string& assignment, const std::vector<std::string>& assignments) {
   const std::string name = assignment.substr(0, assignment.find('=') + 1);
@@ -34,70 +35,40 @@ bool sets(const std::string& assignment, const std::vector<std::string>& assignm
                      [&](const std::string& other) { return other.compare(0, name.size(), name) == 0; });
 }
 
-std::string signalText(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
-}
-
 }  // namespace
 
 Launcher::Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName,
-                   const HostTask* task)
+                   Signals& signals, Report& report, const HostTask* task)
     : task_(task),
       first_(task ? task->first : 0),
       count_(task ? task->count : static_cast<int>(manifest.ranks.size())),
       manifest_(manifest),
       options_(options),
-      display_(stdout),
+      signals_(signals),
+      report_(report),
       runName_(std::move(runName)),
-      token_(task ? task->token : hycrt::makeToken()) {
-  sigemptyset(&formerSignals_);
-}
+      token_(task ? task->token : hycrt::makeToken()) {}
 
 Launcher::~Launcher() {
   for (size_t rank : endAll(ranks_)) ranks_[rank].abandon();
   ranks_.clear();
   closeAndForget(&recordRead_);
   closeAndForget(&recordWrite_);
-  closeAndForget(&signalFd_);
 }
 
-Result<int> Launcher::run() {
+Result<RunEnd> Launcher::run() {
   HYCRT_RETURN_IF_ERROR(prepare());
   HYCRT_RETURN_IF_ERROR(checkProgram());
-  if (exitStatus_ != 0) return exitStatus_;
+  if (end_.status != 0) return end_;
   HYCRT_RETURN_IF_ERROR(startRanks());
   while (anyRunning()) watch();
   for (size_t rank = 0; rank < ranks_.size(); ++rank) passOn(static_cast<int>(rank));
   takeRecords();
-  if (exitStatus_ == 0 && !task_) HYCRT_RETURN_IF_ERROR(reportMemory());
-  return exitStatus_;
+  if (end_.status == 0 && endsEarly_) end_ = {kPeerLost, RunEnd::How::kAsked, ""};
+  return end_;
 }
 
-// A table on the terminal, and what was asked for into a file.
-Status Launcher::reportMemory() {
-  std::sort(memory_.begin(), memory_.end(),
-            [](const hycrt::MemoryRecord& a, const hycrt::MemoryRecord& b) { return a.rank < b.rank; });
-  display_.clear();
-  std::fputs(hycrt::toTable(memory_).c_str(), stdout);
-  if (options_.measureMemory.empty()) return {};
-  return hycrt::writeMemoryRecords(memory_, options_.measureMemory, runName_);
-}
-
-// Signals are read from a descriptor, so that nothing here runs inside a handler.
 Status Launcher::prepare() {
-  if (!options_.logFile.empty()) {
-    Result<std::unique_ptr<hycrt::StepLog>> log = hycrt::StepLog::open(options_.logFile);
-    if (!log.ok()) return log.status();
-    log_ = std::move(*log);
-  }
-  std::signal(SIGCHLD, SIG_DFL);  // where it was inherited as ignored, ends could not be waited for
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) sigaddset(&signals, signal);
-  sigprocmask(SIG_BLOCK, &signals, &formerSignals_);
-  signalFd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (signalFd_ < 0) return hycrt::errnoError("cannot wait for signals", errno);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return hycrt::errnoError("cannot make a pipe", errno);
   recordRead_ = ends[0];
@@ -144,7 +115,7 @@ RankCommand Launcher::commandFor(int rank) const {
   command.arguments = argumentsFor(rank);
   command.environment = environmentFor(rank);
   command.recordFd = recordWrite_;
-  command.signals = formerSignals_;
+  command.signals = signals_.former();
   return command;
 }
 
@@ -174,7 +145,8 @@ Status Launcher::startRanks() {
 }
 
 void Launcher::watch() {
-  std::vector<pollfd> polled{{signalFd_, POLLIN, 0}, {recordRead_, POLLIN, 0}, {task_ ? STDIN_FILENO : -1, POLLIN, 0}};
+  std::vector<pollfd> polled{
+      {signals_.fd(), POLLIN, 0}, {recordRead_, POLLIN, 0}, {task_ ? STDIN_FILENO : -1, POLLIN, 0}};
   for (const RankProcess& rank : ranks_) {
     polled.push_back({rank.outputFd, POLLIN, 0});  // closed ones are -1, which poll leaves alone
     polled.push_back({rank.errorFd, POLLIN, 0});
@@ -196,7 +168,7 @@ void Launcher::passOn(int rank) {
     if (!reader.read(*fd, &lines)) closeAndForget(fd);
     if (stopping_ && rank != failedRank_) return;
     for (const std::string& line : lines) {
-      display_.clear();
+      report_.clear();
       std::fprintf(to, "rank %d: %s\n", first_ + rank, hycrt::printable(line).c_str());
     }
     if (!lines.empty()) std::fflush(to);
@@ -210,46 +182,64 @@ void Launcher::takeRecords() {
   std::vector<std::string> lines;
   if (!records_.read(recordRead_, &lines)) closeAndForget(&recordRead_);
   for (const std::string& line : lines) {
+    const hycrt::Result<hycrt::RunEvent> event =
+        hycrt::isRunEvent(line) ? hycrt::parseRunEvent(line) : hycrt::dataError("a step's record");
+    endsEarly_ |= event.ok() && event->kind == hycrt::RunEvent::Kind::kEnd;
     if (task_) {
       std::fprintf(stdout, "%c%s\n", kRecordMark, line.c_str());
       std::fflush(stdout);
       continue;
     }
-    if (line.compare(0, 9, "{\"memory\"") == 0) {
-      if (Result<hycrt::MemoryRecord> record = hycrt::parseMemoryRecord(line); record.ok()) memory_.push_back(*record);
-      continue;
-    }
-    Result<hycrt::StepRecord> record = hycrt::parseStepRecord(line);
-    if (!record.ok()) continue;  // a line that the end of rank 0 cut off
-    display_.show(*record);
-    Status status = log_ ? log_->append(*record) : Status();
+    const Status status = report_.take(line);
     if (status.ok() || stopping_) continue;
-    display_.clear();
-    std::fprintf(stderr, "hyc-run: error: %s\n", status.message().c_str());
-    exitStatus_ = status.exitCode();
+    report_.say("error: " + status.message());
+    end_ = {status.exitCode(), RunEnd::How::kFailed, status.message()};
     stopAll();
   }
 }
 
 void Launcher::takeSignals() {
-  signalfd_siginfo info;
-  while (read(signalFd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-    const int signal = static_cast<int>(info.ssi_signo);
+  while (const int signal = signals_.take()) {
     if (signal == SIGCHLD || stopping_) continue;
-    display_.clear();
-    std::fprintf(stderr, "hyc-run: stopped by %s; all ranks were ended\n", signalText(signal).c_str());
-    exitStatus_ = 128 + signal;
-    stopAll();
+    pass(signal);
   }
 }
 
-// It ends with the hyc-run that has started this one.
+// What asks for a checkpoint goes to the ranks, of which one would be enough. Asked twice to end, all end at once.
+void Launcher::pass(int signal) {
+  const std::string name = Signals::nameOf(signal);
+  const bool canSave = !options_.checkpoint.empty();
+  if (signal == SIGUSR2 && !canSave) {
+    report_.say("SIGUSR2 asks for a checkpoint, and there is no folder for one (--checkpoint DIR); training goes on");
+    return;
+  }
+  const bool asksToEnd = signal == SIGTERM && canSave && !isAsked_;
+  if (signal != SIGUSR2 && !asksToEnd) {
+    if (!task_) report_.say("stopped by " + name + "; all ranks were ended");
+    end_ = {128 + signal, RunEnd::How::kAsked, name};
+    stopAll();
+    return;
+  }
+  isAsked_ |= asksToEnd;
+  if (!task_) {
+    report_.say(name + ": a checkpoint is written after this step" +
+                (asksToEnd ? ", and the run ends; another SIGTERM ends it at once" : ""));
+  }
+  for (const RankProcess& rank : ranks_) rank.send(signal);
+}
+
+// It ends with the hyc-run that has started this one, which passes signals on by a letter each.
 void Launcher::lookAtInput() {
-  char byte;
   pollfd input{task_ && !stopping_ ? STDIN_FILENO : -1, POLLIN, 0};
-  if (poll(&input, 1, 0) <= 0 || read(STDIN_FILENO, &byte, 1) > 0) return;
-  exitStatus_ = 128 + SIGHUP;
-  stopAll();
+  while (!stopping_ && poll(&input, 1, 0) > 0) {
+    char letter = 0;
+    const ssize_t count = read(STDIN_FILENO, &letter, 1);
+    if (count > 0 && letter == kCheckpointLetter) pass(SIGUSR2);
+    if (count > 0 && letter == kEndLetter) pass(SIGTERM);
+    if (count > 0 || (count < 0 && errno == EINTR)) continue;
+    end_ = {128 + SIGHUP, RunEnd::How::kAsked, "its hyc-run is gone"};
+    stopAll();
+  }
 }
 
 // Of several that have ended since the last look, one that only lost its peer is not the one to blame.
@@ -259,46 +249,59 @@ void Launcher::lookForEnds() {
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     RankEnd end;
     if (!ranks_[rank].isRunning() || !ranks_[rank].pollEnd(&end) || !end.failed()) continue;
-    const bool consequence = failure.exitStatus == static_cast<int>(hycrt::StatusCode::kPeerLost);
+    takeRecords();  // before its end it may have told of it
+    if (endsEarly_ && end.exitStatus == kPeerLost) continue;
+    const bool consequence = failure.exitStatus == kPeerLost;
     if (failed < 0 || consequence) {
       failed = static_cast<int>(rank);
       failure = end;
     }
   }
-  if (failed >= 0) reportFailure(failed, failure);
+  if (failed < 0) return;
+  if (!isAsWished(failure)) return reportFailure(failed, failure);
+  // Asked to end before they could save anything, ranks end by the signal, and others lose them.
+  if (!task_) report_.say("stopped by SIGTERM before the first step, with nothing to save");
+  end_ = {kPeerLost, RunEnd::How::kAsked, "SIGTERM"};
+  stopAll();
+}
+
+bool Launcher::isAsWished(const RankEnd& end) const {
+  return isAsked_ && !endsEarly_ && (end.signal == SIGTERM || end.exitStatus == kPeerLost);
 }
 
 void Launcher::reportFailure(int rank, const RankEnd& end) {
   failedRank_ = rank;
-  exitStatus_ = end.asExitStatus();
+  const hycrt::ManifestRank& row = manifest_.ranks[static_cast<size_t>(first_ + rank)];
+  const std::string number = "rank " + std::to_string(first_ + rank),
+                    how = end.signal != 0 ? " was ended by " + Signals::nameOf(end.signal)
+                                          : " ended with status " + std::to_string(end.exitStatus);
+  end_ = {end.asExitStatus(), isAsked_ ? RunEnd::How::kAsked : RunEnd::How::kFailed, number + how};
   stopAll();
   passOn(rank);
-  const hycrt::ManifestRank& row = manifest_.ranks[static_cast<size_t>(first_ + rank)];
-  const std::string how = end.signal != 0 ? "was ended by " + signalText(end.signal)
-                                          : "ended with status " + std::to_string(end.exitStatus);
-  display_.clear();
-  std::fprintf(stderr, "hyc-run: rank %d (%s, program %s) %s%s\n", first_ + rank,
-               describe(manifest_.mesh, row.at).c_str(), row.program.c_str(), how.c_str(),
-               manifest_.ranks.size() > 1 ? "; the other ranks were ended" : "");
+  report_.say(number + " (" + describe(manifest_.mesh, row.at) + ", program " + row.program + ")" + how +
+              (manifest_.ranks.size() > 1 ? "; the other ranks were ended" : ""));
+  if (!task_) return;
+  const hycrt::RunEvent failure{hycrt::RunEvent::Kind::kFailure, 0, end_.cause, 0, ""};
+  std::fprintf(stdout, "%c%s\n", kRecordMark, toJson(failure).c_str());
+  std::fflush(stdout);
 }
 
 // Asked first, so that what is not hycrt's in a rank may clean up, and made to after a while.
 void Launcher::stopAll() {
   stopping_ = true;
-  for (const RankProcess& rank : ranks_) rank.askToEnd();
   for (int waited = 0; anyRunning() && waited < kGraceMs; waited += kGracePollMs) {
     RankEnd ignored;
+    if (waited % kAgainMs == 0) {
+      for (const RankProcess& rank : ranks_) rank.send(SIGTERM);
+    }
     for (RankProcess& rank : ranks_) {
       if (rank.isRunning()) rank.pollEnd(&ignored);
     }
     if (anyRunning()) poll(nullptr, 0, kGracePollMs);
   }
   for (size_t rank : endAll(ranks_)) {
-    display_.clear();
-    std::fprintf(stderr,
-                 "hyc-run: rank %zu (%s) does not end, even by SIGKILL: a disk, a network file system or a debugger "
-                 "holds it\n",
-                 static_cast<size_t>(first_) + rank, ranks_[rank].abandon().c_str());
+    report_.say("rank " + std::to_string(static_cast<size_t>(first_) + rank) + " (" + ranks_[rank].abandon() +
+                ") does not end, even by SIGKILL: a disk, a network file system or a debugger holds it");
   }
 }
 

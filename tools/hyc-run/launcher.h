@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "hycrt/manifest.h"
-#include "hycrt/memory_report.h"
 #include "hycrt/options.h"
 #include "hycrt/status.h"
-#include "hycrt/step_report.h"
+#include "job.h"
 #include "rank_process.h"
 
 namespace hycrun {
@@ -27,13 +26,14 @@ class Launcher {
  public:
   // `runName` is one that no other run has: where the ranks meet, and part of the names of what they are writing. With
   // a task only its ranks are started, until standard input ends, and records go to standard output (agent.h).
-  Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName,
-           const HostTask* task = nullptr);
+  Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName, Signals& signals,
+           Report& report, const HostTask* task = nullptr);
   ~Launcher();
 
-  // From the first process to the end of the last. The exit status: 0, the first failing rank's, or 128 + the signal
-  // that ended the launcher's work. An error only where the job could not be started.
-  hycrt::Result<int> run();
+  // From the first process to the end of the last. The exit status: 0, the first failing rank's, 75 where the ranks end
+  // as they were asked to, or 128 + the signal that ended the launcher's work. An error only where the job could not be
+  // started.
+  hycrt::Result<RunEnd> run();
 
  private:
   hycrt::Status prepare();
@@ -46,9 +46,10 @@ class Launcher {
   void watch();
   void passOn(int rank);
   void takeRecords();
-  hycrt::Status reportMemory();
   void takeSignals();
+  void pass(int signal);
   void lookForEnds();
+  bool isAsWished(const RankEnd& end) const;
   void reportFailure(int rank, const RankEnd& end);
   void stopAll();
   void lookAtInput();
@@ -59,20 +60,18 @@ class Launcher {
   const hycrt::Manifest& manifest_;
   const hycrt::RunOptions& options_;
   std::vector<RankProcess> ranks_;
-  hycrt::StepDisplay display_;
-  std::unique_ptr<hycrt::StepLog> log_;
+  Signals& signals_;
+  Report& report_;
   std::string runName_;
   std::string token_;
   int recordRead_ = -1;
   int recordWrite_ = -1;
-  int signalFd_ = -1;
-  sigset_t formerSignals_;
   LineReader records_;
   int failedRank_ = -1;  // only its lines are passed on from then on
-  int exitStatus_ = 0;
+  RunEnd end_;
+  bool isAsked_ = false;    // to end, with a checkpoint
+  bool endsEarly_ = false;  // the ranks say that they do
   bool stopping_ = false;
-
-  std::vector<hycrt::MemoryRecord> memory_;  // of ranks, in the order of arrival
 };
 
 }  // namespace hycrun

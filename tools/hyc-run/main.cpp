@@ -13,15 +13,17 @@
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
-#include "hycrt/resume.h"
-#include "hycrt/saved_weights.h"
-#include "hycrt/token.h"
-#include "launcher.h"
+#include "hycrt/sizes.h"
+#include "job.h"
+#include "sizes.h"
 
 namespace {
 
 using hycrt::Result;
 using hycrt::Status;
+
+// For the Python package: every option as JSON, and nothing else.
+constexpr char kPrintOptions[] = "--print-options";
 
 // What would make every rank fail is better said once, before any is started.
 Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& options) {
@@ -48,23 +50,23 @@ Status checkHosts(const hycrt::RunOptions& options) {
   return hycrt::usageError(std::string(given) + " is given without hosts; name them with --hostfile FILE");
 }
 
-Result<int> launch(hycrt::RunOptions options, const std::string& runName) {
-  Result<hycrt::Manifest> manifest = hycrt::readManifest(options.out);
+Result<int> launch(hycrt::RunOptions options) {
+  const Result<std::vector<hycrt::CompiledSize>> sizes = hycrt::readSizes(options.out);
+  if (!sizes.ok()) return sizes.status();
+  if (options.asRank) return hycrun::becomeRank(options, *sizes);
+  const Result<std::string> folder = hycrun::folderFor(options, *sizes, {});
+  if (!folder.ok()) return folder.status();
+  Result<hycrt::Manifest> manifest = hycrt::readManifest(*folder);
   if (!manifest.ok()) return manifest.status();
+  if (const int64_t ranks = static_cast<int64_t>(manifest->ranks.size()); options.ranks > 0 && ranks != options.ranks) {
+    return hycrt::usageError("--ranks is " + std::to_string(options.ranks) + ", but '" + *folder +
+                             "' was compiled for " + std::to_string(ranks) + "; compile with --ranks for several");
+  }
   HYCRT_RETURN_IF_ERROR(hycrt::takeEntry(*manifest, &options));
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
   HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
   HYCRT_RETURN_IF_ERROR(checkHosts(options));
-  HYCRT_RETURN_IF_ERROR(hycrt::takeResume(&options, hycrt::CheckpointCheck::kBytes, [](const std::string& line) {
-    std::fprintf(stderr, "hyc-run: %s\n", hycrt::printable(line).c_str());
-  }));
-  Result<int> status = options.hostfile.empty() ? hycrun::Launcher(*manifest, options, runName).run()
-                                                : hycrun::HostLauncher(*manifest, options, runName).run();
-  if (!status.ok() || *status != 0) {
-    hycrt::removePartialOutputs(options, runName);
-    hycrt::removePartialCheckpoints(options);
-  }
-  return status;
+  return hycrun::runJob(std::move(*manifest), std::move(options), *sizes);
 }
 
 int fail(const Status& status) {
@@ -82,6 +84,10 @@ int finish(int status) {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == hycrun::kAgentFlag) return finish(hycrun::runAgent());
+  if (argc == 2 && std::string(argv[1]) == kPrintOptions) {
+    std::fputs(hycrt::writeOptionsJson().c_str(), stdout);
+    return finish(0);
+  }
   Result<hycrt::ParsedCommandLine> parsed = hycrt::parseCommandLine(argc, argv, hycrt::CommandLine::kHycRun);
   if (!parsed.ok()) return fail(parsed.status());
   if (!parsed->help.empty()) {
@@ -89,6 +95,6 @@ int main(int argc, char** argv) {
     return finish(0);
   }
   hycrt::raiseDescriptorLimit();
-  Result<int> status = launch(parsed->options, "hyc-" + hycrt::makeName());
+  Result<int> status = launch(parsed->options);
   return finish(status.ok() ? *status : fail(status.status()));
 }

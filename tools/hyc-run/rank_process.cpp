@@ -67,6 +67,7 @@ struct Child {
     dup2(output, STDOUT_FILENO);
     dup2(errors, STDERR_FILENO);
     if (records >= 0) fcntl(records, F_SETFD, 0);
+    std::signal(SIGUSR2, SIG_IGN);  // until the rank takes it, which asks for a checkpoint
     sigprocmask(SIG_SETMASK, signals, nullptr);
     execve(arguments[0], arguments, environment);
     const ssize_t written = write(STDERR_FILENO, complaint, strlen(complaint));
@@ -174,8 +175,8 @@ bool RankProcess::pollEnd(RankEnd* end) {
   return true;
 }
 
-void RankProcess::askToEnd() const {
-  if (pid_ > 0) ::kill(-pid_, SIGTERM);
+void RankProcess::send(int signal) const {
+  if (pid_ > 0) ::kill(-pid_, signal);
 }
 
 void RankProcess::sendKill() const {

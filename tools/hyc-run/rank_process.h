@@ -59,8 +59,8 @@ class RankProcess {
   // Whether it has ended; reaps it then, together with whatever is left of its process group.
   bool pollEnd(RankEnd* end);
 
-  // SIGTERM to its whole process group, if it runs.
-  void askToEnd() const;
+  // To its whole process group, if it runs.
+  void send(int signal) const;
 
   // SIGKILL to its whole process group. Does not wait: a process that the kernel holds may not end for hours.
   void sendKill() const;

@@ -19,9 +19,33 @@ static std::string joined(StringRef folder, const Twine &a, const Twine &b = "")
   return std::string(path);
 }
 
+/// The compiler that hyc was built by, or else the first that this machine has.
+static std::string findCompiler() {
+  if (sys::fs::can_execute(HYC_CONFIGURED_CXX))
+    return HYC_CONFIGURED_CXX;
+  for (StringRef name : {"c++", "g++", "clang++"})
+    if (ErrorOr<std::string> found = sys::findProgramByName(name))
+      return *found;
+  return HYC_CONFIGURED_CXX;
+}
+
+/// A library of others: as it was installed with hyc (cmake/HycPortable.cmake), under its name or as NAME.so.N, or else
+/// where it was when hyc was built.
+static std::string findLibrary(StringRef libraryDir, StringRef configured) {
+  std::string bundled = joined(libraryDir, sys::path::filename(configured));
+  if (sys::fs::exists(bundled))
+    return bundled;
+  std::error_code ignored;
+  std::string versioned = bundled + ".";
+  for (sys::fs::directory_iterator at(libraryDir, ignored), end; !ignored && at != end; at.increment(ignored))
+    if (StringRef(at->path()).starts_with(versioned))
+      return at->path();
+  return configured.str();
+}
+
 Toolchain Toolchain::find(const std::string &executable) {
   Toolchain result;
-  result.compiler = HYC_CONFIGURED_CXX;
+  result.compiler = findCompiler();
   std::string prefix = sys::path::parent_path(sys::path::parent_path(executable)).str();
   std::string include = joined(prefix, "include");
   std::string libraryDir = joined(prefix, HYC_CONFIGURED_INSTALL_LIBDIR);
@@ -36,10 +60,10 @@ Toolchain Toolchain::find(const std::string &executable) {
     result.machines = joined(source, "share", "machines");
     libraryDir = HYC_CONFIGURED_LIBRARY_DIR;
   }
-  result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a"), HYC_CONFIGURED_DNNL,
-                      HYC_CONFIGURED_SSL, HYC_CONFIGURED_CRYPTO};
-  if (*HYC_CONFIGURED_URING) // empty: the runtime was built without it
-    result.libraries.push_back(HYC_CONFIGURED_URING);
+  result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a")};
+  for (StringRef library : {HYC_CONFIGURED_DNNL, HYC_CONFIGURED_SSL, HYC_CONFIGURED_CRYPTO, HYC_CONFIGURED_URING})
+    if (!library.empty()) // the runtime was built without it
+      result.libraries.push_back(findLibrary(libraryDir, library));
   result.sources = HYC_CONFIGURED_SOURCE_DIR;
   result.nvcc = HYC_CONFIGURED_NVCC;
   if (!result.nvcc.empty()) {
@@ -63,6 +87,10 @@ Toolchain Toolchain::find(const std::string &executable) {
     }
   }
   result.linkFlags = {"-pthread", "-lrt", "-ldl"};
+  // What is shared among them, with what it needs in turn: RPATH, unlike RUNPATH, is asked for that, too.
+  if (is_contained(result.libraries, findLibrary(libraryDir, HYC_CONFIGURED_DNNL)) &&
+      StringRef(findLibrary(libraryDir, HYC_CONFIGURED_DNNL)).starts_with(libraryDir))
+    result.linkFlags.push_back("-Wl,--disable-new-dtags,-rpath," + libraryDir);
   // A sanitized runtime brings the sanitizer's calls into every program.
   if (HYC_CONFIGURED_SANITIZE)
     result.linkFlags.push_back("-fsanitize=address,undefined");
@@ -89,8 +117,9 @@ Error Toolchain::checkCuda() const {
 
 Error Toolchain::check() const {
   if (!sys::fs::can_execute(compiler))
-    return makeError(ExitCode::Unavailable,
-                     "the host compiler '" + compiler + "' is not there; install it, or stop at --emit=source");
+    return makeError(ExitCode::Unavailable, "no C++ compiler is there: neither '" + compiler +
+                                                "' nor c++, g++ or clang++ in PATH; install one (g++ 12 "
+                                                "or newer), or stop at --emit=source");
   if (isForGpu())
     if (Error error = checkCuda())
       return error;

@@ -349,7 +349,7 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
     rank::InputOp placed =
         tables.addInput(input.getValue(), from ? from.getValue() : "token",
                         source.getArgAttrOfType<ArrayAttr>(index, "hyc.streams"), indices.bound, type, loc);
-    if (indices.uncounted && placed.getSource() == "sample")
+    if (indices.uncounted) // also of tokens, which a file of samples may bring as well
       placed->setAttr("uncounted", builder.getI64IntegerAttr(*indices.uncounted));
     return address(placed);
   }

@@ -53,6 +53,10 @@ struct ParsedCommandLine {
 // Usage errors carry the nearest known option where one is unknown.
 Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, CommandLine kind);
 
+// Every option of hyc-run for programs that drive it: a JSON list of {"flag":"--steps","type":"integer","choices":[],
+// "values":"N","default":"100","help":"…"}, where type is flag (it has no value), integer or text.
+std::string writeOptionsJson();
+
 // What hyc-run, told `options`, starts each rank with, beside --out. With "=", no value can be taken for an option.
 std::vector<std::string> argumentsForRanks(const RunOptions& options);
 

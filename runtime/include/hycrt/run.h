@@ -18,6 +18,7 @@
 #ifndef HYCRT_RUN_H_
 #define HYCRT_RUN_H_
 
+#include <cstdint>
 #include <string>
 
 #include "hycrt/accelerator.h"
@@ -27,8 +28,16 @@
 namespace hycrt {
 
 struct MemoryRecord;  // memory_report.h
+struct RunEvent;      // run_event.h
 struct RunOptions;    // options.h
 struct StepRecord;    // step_report.h
+
+// What a run may be asked for while it goes on; bits.
+enum RunWish : uint32_t {
+  kWriteCheckpoint = 1,
+  kEndRun = 2,    // with a checkpoint
+  kTimeIsUp = 4,  // the same, by --time-limit
+};
 
 // What a rank tells whoever runs it; on the thread that runs it but where said otherwise. An error that is returned
 // ends the run with it.
@@ -41,6 +50,11 @@ class RunEvents {
   virtual Status step(const StepRecord&) { return {}; }
   // Of every rank, at the end of a training.
   virtual Status memory(const MemoryRecord&) { return {}; }
+  // Of rank 0, and where a run ends early (kEnd, after which it gives no error) of every rank.
+  virtual Status happened(const RunEvent&) { return {}; }
+  // Of every rank, after each step but the last of a run with --checkpoint: what is asked of it, as RunWish. What one
+  // rank says is done by all.
+  virtual uint32_t wishes() { return 0; }
   // A line for people, such as which device was taken, or who is waited for; of programs for GPUs the latter is told on
   // another thread.
   virtual void note(const std::string&) {}

@@ -63,6 +63,17 @@ HYC_RUN_OPTION(std::string, resume, {}, "--resume", text("DIR"), kForRanks | kTr
 HYC_RUN_OPTION(CheckpointFailure, checkpointFailure, CheckpointFailure::kStop, "--checkpoint-failure",
                words<CheckpointFailure>({{"stop", CheckpointFailure::kStop}, {"warn", CheckpointFailure::kWarn}}),
                kForRanks | kTrains, "Whether a checkpoint that cannot be written ends the run")
+HYC_RUN_OPTION(
+    int64_t, timeLimit, 0, "--time-limit", wholeNumber("SECONDS", kMostSeconds), kForRanks | kTrains,
+    "Write a checkpoint and end with 75 before that many seconds are over; 0: never. SLURM_JOB_END_TIME does "
+    "the same")
+HYC_RUN_OPTION(int64_t, maxRestarts, 0, "--max-restarts", wholeNumber("N", kMostSteps), kTrains,
+               "Where a rank or a host fails, start all ranks again from the newest checkpoint, so many times at most; "
+               "not after wrong usage or data, which would come again")
+HYC_RUN_OPTION(
+    int64_t, verifyStates, 0, "--verify-states", wholeNumber("N", kMostSteps), kForRanks | kTrains,
+    "Compare what several ranks hold of parameters and optimizer states after every N steps, and before each "
+    "checkpoint; bits that differ end the run and name the rank. 0: never")
 HYC_RUN_OPTION(bool, allowNonfinite, false, "--allow-nonfinite", flagFor(true), kForRanks,
                "Go on where the loss or the gradient norm is NaN or infinite, which ends a run otherwise; weights that "
                "are replace no others even so")
@@ -84,6 +95,12 @@ HYC_RUN_OPTION(
     kForRanks,
     "How ranks on GPUs exchange tensors: nccl (a GPU a rank), or shm, by way of the host, where ranks may "
     "share a GPU; auto: nccl where there are several ranks")
+HYC_RUN_OPTION(
+    int64_t, ranks, 0, "--ranks", wholeNumber("N", kMostSteps), 0,
+    "Which of the sizes that the folder was compiled for to start; 0: the largest that the hosts of --hostfile "
+    "have slots for, or the largest")
+HYC_RUN_OPTION(bool, asRank, false, "--as-rank", flagFor(true), 0,
+               "Become the rank that torchrun, srun or mpirun tells this process to be, of the size that they started")
 HYC_RUN_OPTION(std::string, hostfile, {}, "--hostfile", text("FILE"), 0,
                "Hosts to run on, by ssh, as DeepSpeed's hostfiles have them: a line each, NAME slots=RANKS")
 HYC_RUN_OPTION(std::string, include, {}, "--include", text("HOSTS"), 0,

@@ -23,6 +23,7 @@ struct StepRecord {
   std::optional<double> momentum;  // where it cycles
   double milliseconds = 0;
   double tokensPerSecond = 0;
+  double samplesPerSecond = 0;  // of samples that are no sequences, told in the place of tokens/s; 0: they are
   double etaSeconds = 0;
   double lossScale = 0;  // that the step was computed with; 0: the loss is not scaled
   int64_t skipped = 0;   // steps whose update did not happen, since the first
@@ -37,7 +38,8 @@ struct StepRecord {
 // shortest that read back as the same double; an evaluation has "perplexity", e to the loss, for "grad_norm" and "lr",
 // and "accuracy" where it is known; one between steps has {"step":…,"steps":…,"evaluate_loss":…,
 // "evaluate_perplexity":…,"evaluate_accuracy":…,"evaluate_batches":…,"ms":…,"tokens_per_s":…}, so that "loss" stays
-// training's. A value that is not finite is null, since JSON has no word for it.
+// training's. Samples that are no sequences, images among them, have "samples_per_s" for "tokens_per_s". A value that
+// is not finite is null, since JSON has no word for it.
 std::string toJson(const StepRecord& record);
 
 // The same with a line end, into memory of the caller: a step must not allocate. Gives the length.
@@ -53,15 +55,19 @@ std::string toLine(const StepRecord& record);
 // The same in 80 columns: 12/100 loss 5.1235 norm 1.23e+00 lr 1.00e-03 123.4 ms 12345 tok/s 0:01:23
 std::string toShortLine(const StepRecord& record);
 
-// The JSON lines of a run in a file, which is emptied first. Every line is there when append returns, so that a reader
-// sees a run while it goes on.
+// The JSON lines of a run in a file. Every line is there when append returns, so that a reader sees a run while it goes
+// on.
 class StepLog {
  public:
-  static Result<std::unique_ptr<StepLog>> open(const std::string& path);
+  // Whether the file is emptied first, or gets the lines of a run that goes on behind those that it has.
+  enum class Mode { kAnew, kAppend };
+  static Result<std::unique_ptr<StepLog>> open(const std::string& path, Mode mode);
   ~StepLog();
   StepLog(const StepLog&) = delete;
   StepLog& operator=(const StepLog&) = delete;
   Status append(const StepRecord& record);
+  // A line without its end.
+  Status append(const std::string& line);
 
  private:
   StepLog(std::string path, FILE* file) : path_(std::move(path)), file_(file) {}

@@ -170,9 +170,14 @@ bool isCheckpoint(const std::string& path) {
 }
 
 Result<Checkpoint> newestCheckpoint(const std::string& directory, bool verifies,
-                                    const std::function<void(const std::string&)>& skipped) {
+                                    const std::function<void(const std::string&)>& skipped,
+                                    const std::function<bool(int64_t)>& isWanted) {
   Result<std::vector<int64_t>> steps = stepsIn(directory);
   if (!steps.ok()) return steps.status();
+  if (isWanted) {
+    steps->erase(std::remove_if(steps->begin(), steps->end(), [&](int64_t step) { return !isWanted(step); }),
+                 steps->end());
+  }
   for (int64_t step : *steps) {
     Result<Checkpoint> checkpoint = openCheckpoint(checkpointPath(directory, step));
     const Status status = !checkpoint.ok() ? checkpoint.status() : verifies ? verifyCheckpoint(*checkpoint) : Status();

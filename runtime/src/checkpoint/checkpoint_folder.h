@@ -39,9 +39,10 @@ Result<FileDescriptor> openCheckpointFile(const std::string& folder, const std::
 bool isCheckpoint(const std::string& path);
 
 // The newest that opens and, if that is asked, has all its bytes as they were written; `skipped` is told of newer ones.
-// kUnavailable: there is none at all.
+// Where `isWanted` is given only steps that it takes count. kUnavailable: there is none at all.
 Result<Checkpoint> newestCheckpoint(const std::string& directory, bool verifies,
-                                    const std::function<void(const std::string&)>& skipped);
+                                    const std::function<void(const std::string&)>& skipped,
+                                    const std::function<bool(int64_t)>& isWanted = {});
 
 // Every byte against its sums, by all threads, and headers against the manifest. The first error names file and tensor.
 Status verifyCheckpoint(const Checkpoint& checkpoint);

@@ -1,8 +1,13 @@
 // Which checkpoint --resume means.
 #include "hycrt/resume.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "base/file.h"
 #include "checkpoint/checkpoint_folder.h"
 
 namespace hycrt {
@@ -13,10 +18,18 @@ Status checkGiven(const RunOptions& options) {
   const char* const flag = options.checkpointEvery > 0                             ? "--checkpoint-every"
                            : options.keep > 0                                      ? "--keep"
                            : options.checkpointFailure != CheckpointFailure::kStop ? "--checkpoint-failure"
+                           : options.maxRestarts > 0                               ? "--max-restarts"
+                           : options.timeLimit > 0                                 ? "--time-limit"
                            : options.resume == "auto"                              ? "--resume auto"
                                                                                    : nullptr;
   if (!flag) return {};
   return usageError(std::string(flag) + " is given without a folder for checkpoints; give it with --checkpoint DIR");
+}
+
+// Of one that is there no two have the same; 0: it is not.
+uint64_t folderNumber(const std::string& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0 ? info.st_ino : 0;
 }
 
 }  // namespace
@@ -43,6 +56,34 @@ Status takeResume(RunOptions* options, CheckpointCheck check, const std::functio
   if (!newest.ok()) return newest.status();
   options->resume = newest->folder;
   return {};
+}
+
+int64_t stepOfCheckpoint(const std::string& path) {
+  return path.empty() ? 0 : std::max<int64_t>(0, stepOfName(std::filesystem::path(path).filename().string()));
+}
+
+OwnCheckpoints::OwnCheckpoints(const RunOptions& options) : directory_(options.checkpoint) {
+  if (directory_.empty()) return;
+  const std::filesystem::path resumed(options.resume);
+  const bool goesOn = !options.resume.empty() && isSameFile(resumed.parent_path().string(), directory_);
+  const Result<std::vector<int64_t>> steps = stepsIn(directory_);
+  for (int64_t step : steps.ok() ? *steps : std::vector<int64_t>()) {
+    if (goesOn && step <= stepOfCheckpoint(options.resume)) continue;
+    others_[step] = folderNumber(checkpointPath(directory_, step));
+  }
+}
+
+Result<std::string> OwnCheckpoints::newest(const std::function<void(const std::string&)>& note) const {
+  if (directory_.empty() || access(directory_.c_str(), F_OK) != 0) return std::string();
+  const auto isOwn = [this](int64_t step) {
+    const auto other = others_.find(step);
+    return other == others_.end() || other->second != folderNumber(checkpointPath(directory_, step));
+  };
+  const Result<Checkpoint> newest = newestCheckpoint(
+      directory_, /*verifies=*/true,
+      [&](const std::string& why) { note("warning: " + why + "; the checkpoint before it is taken"); }, isOwn);
+  if (newest.ok()) return newest->folder;
+  return newest.status().code() == StatusCode::kUnavailable ? Result<std::string>(std::string()) : newest.status();
 }
 
 void removePartialCheckpoints(const RunOptions& options) {

@@ -110,13 +110,18 @@ Status RunCheckpoints::load(const Context& ctx, const Manifest& manifest, const 
   if (!resumed_) return {};
   setCounters(ctx, resumed_->manifest);
   if (rankOf(ctx.mesh(), ctx.at()) != 0) return {};
+  loadSeconds_ = static_cast<double>(monotonicNs() - begin) * 1e-9;
   char text[64];
-  std::snprintf(text, sizeof text, "%.2f s", static_cast<double>(monotonicNs() - begin) * 1e-9);
+  std::snprintf(text, sizeof text, "%.2f s", loadSeconds_);
   note("resumed from '" + resumed_->folder + "', after step " + std::to_string(firstStep()) + ", in " + text);
   if (firstStep() >= options.steps) {
     note("--steps " + std::to_string(options.steps) + " is the total, which the checkpoint has: nothing is trained");
   }
   return {};
+}
+
+Status RunCheckpoints::tellResume() const {
+  return resumed_ ? tell({RunEvent::Kind::kResume, firstStep(), "", loadSeconds_, resumed_->folder}) : Status();
 }
 
 bool RunCheckpoints::isDueAfter(int64_t step, const RunOptions& options) const {
@@ -125,7 +130,7 @@ bool RunCheckpoints::isDueAfter(int64_t step, const RunOptions& options) const {
 }
 
 Status RunCheckpoints::write(const Context& ctx, int64_t steps, const Manifest& manifest, const RunOptions& options,
-                             const std::string& run) {
+                             const std::string& run, const std::string& cause) {
   if (lastWritten_ == steps || steps == 0) return {};
   const int64_t begin = monotonicNs();
   const int rank = rankOf(ctx.mesh(), ctx.at());
@@ -149,15 +154,16 @@ Status RunCheckpoints::write(const Context& ctx, int64_t steps, const Manifest& 
   HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
   lastWritten_ = steps;
   if (!status.ok() && !goesOn) return status;
+  const double seconds = static_cast<double>(monotonicNs() - begin) * 1e-9;
   if (!status.ok()) {
     note("warning: checkpoint '" + target + "' was not written: " + status.message() + "; training goes on");
-    return {};
+    return leads ? tell({RunEvent::Kind::kCheckpointFailed, steps, status.message(), seconds, target}) : Status();
   }
   if (!leads) return {};
   char text[64];
-  std::snprintf(text, sizeof text, "%.3f s", static_cast<double>(monotonicNs() - begin) * 1e-9);
-  note("checkpoint '" + target + "' written in " + text);
-  return {};
+  std::snprintf(text, sizeof text, "%.3f s", seconds);
+  note("checkpoint '" + target + "' written in " + text + " (" + cause + ")");
+  return tell({RunEvent::Kind::kCheckpoint, steps, cause, seconds, target});
 }
 
 Status RunCheckpoints::writeOwnPart(const Context& ctx, const std::string& partial) {

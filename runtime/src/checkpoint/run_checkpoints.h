@@ -14,6 +14,7 @@
 #include "hycrt/context.h"
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
+#include "hycrt/run_event.h"
 #include "io/dataset.h"
 #include "io/initial_values.h"
 
@@ -22,6 +23,7 @@ namespace hycrt {
 class RunCheckpoints {
  public:
   std::function<void(const std::string&)> note;
+  std::function<Status(const RunEvent&)> tell;  // of rank 0
 
   // Before the ranks meet: finds what is resumed, takes its seed over, and holds the folder that is written to.
   Status prepare(int rank, RunOptions* options);
@@ -36,11 +38,13 @@ class RunCheckpoints {
 
   // First values of all states: the checkpoint's, and where it has none, as without it.
   Status load(const Context& ctx, const Manifest& manifest, const RunOptions& options);
+  // Where the states are a checkpoint's; of rank 0.
+  Status tellResume() const;
 
   bool isDueAfter(int64_t step, const RunOptions& options) const;
-  // After `steps` steps; `data` may be null. An error where the run shall end with it.
+  // After `steps` steps. An error where the run shall end with it. `cause` is told.
   Status write(const Context& ctx, int64_t steps, const Manifest& manifest, const RunOptions& options,
-               const std::string& run);
+               const std::string& run, const std::string& cause);
 
  private:
   Status writeOwnPart(const Context& ctx, const std::string& partial);
@@ -54,6 +58,7 @@ class RunCheckpoints {
   int64_t skipped_ = 0;
   int64_t dataSamples_ = 0;
   int64_t lastWritten_ = -1;
+  double loadSeconds_ = 0;
   FileLock lock_;  // of rank 0
   IoFaults faults_;
 };

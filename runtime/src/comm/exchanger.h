@@ -25,8 +25,13 @@ class Exchanger {
   // Runs the transfers together: no order among them is assumed but that of one direction between two ranks.
   virtual Status exchange(const TransferUse* uses, int count) = 0;
 
-  // Returns when every rank has called it.
-  virtual Status barrier() = 0;
+  // Returns when every rank has called it: what each has given, by rank, until it is called again.
+  virtual Result<const uint64_t*> share(uint64_t own) = 0;
+  // The same, of ranks that have nothing to say.
+  Status barrier() {
+    const Result<const uint64_t*> all = share(0);
+    return all.ok() ? Status() : all.status();
+  }
 
   // Says how this rank ends, and wakes all who may be waiting for it; nothing is exchanged afterwards. All ranks that
   // have finished call it together, and it tells whether they have. Also done on destruction, as a failure.

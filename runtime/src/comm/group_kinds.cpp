@@ -121,6 +121,16 @@ Status HostExchanger::performAlone<CollectiveKind::kShift>(const Item& item) {
   return copy(*source, 0, bytes, ownAddress(item.call.destination));
 }
 
+// Before this member has finished the item, since its place may be another's afterwards.
+template <>
+Status HostExchanger::performAlone<CollectiveKind::kBarrier>(const Item& item) {
+  for (size_t i = 0; i < item.channel.sides.size(); ++i) {
+    const Publication& publication = item.channel.sides[i]->ring[item.number % kRingSize];
+    shared_[static_cast<size_t>(item.channel.members[i])] = static_cast<uint64_t>(publication.offset);
+  }
+  return {};
+}
+
 Status HostExchanger::perform(const Item& item) {
   switch (item.call.kind) {
     case CollectiveKind::kAllReduce:
@@ -134,7 +144,7 @@ Status HostExchanger::perform(const Item& item) {
     case CollectiveKind::kShift:
       return performAlone<CollectiveKind::kShift>(item);
     case CollectiveKind::kBarrier:
-      return {};
+      return performAlone<CollectiveKind::kBarrier>(item);
   }
   return internalError("an exchange of a kind that is not known");
 }

@@ -38,6 +38,7 @@ HostExchanger::HostExchanger(const TransportSetup& setup, std::byte* const* aren
       patience_(*transport_, program_.mesh, rank_, options.patience),
       pullPatience_(*transport_, program_.mesh, rank_, options.patience),
       spins_(spinCount(setup.environment.ranksHere * (options.ownThread ? 2 : 1))),
+      shared_(static_cast<size_t>(setup.environment.worldSize)),
       options_(options) {}
 
 HostExchanger::~HostExchanger() { (void)leave(false); }
@@ -213,14 +214,17 @@ Status HostExchanger::lookWhilePulling(int rank) {
   return status;
 }
 
-Status HostExchanger::barrier() {
+// A barrier has no source, in whose place the number is published.
+Result<const uint64_t*> HostExchanger::share(uint64_t own) {
   Publication publication{};
+  publication.offset = static_cast<int64_t>(own);
   publication.kind = static_cast<uint8_t>(CollectiveKind::kBarrier);
   publication.name = static_cast<int32_t>(program_.collectives.size + program_.transfers.size);
   Result<Ticket> ticket =
       startOn(plans_.world, {-1, CollectiveKind::kBarrier, {}, {}, 0, DType::kU8, ReduceOp::kSum}, publication);
   if (!ticket.ok()) return ticket.status();
-  return wait(*ticket);
+  HYCRT_RETURN_IF_ERROR(wait(*ticket));
+  return static_cast<const uint64_t*>(shared_.data());
 }
 
 }  // namespace hycrt

@@ -50,7 +50,7 @@ class HostExchanger : public Exchanger {
   Result<Ticket> start(const CollectiveCall& call) override;
   Status wait(Ticket ticket) override;
   Status exchange(const TransferUse* uses, int count) override;
-  Status barrier() override;
+  Result<const uint64_t*> share(uint64_t own) override;
   Status leave(bool finished) override;
   int memberCount(int group) const override;
   std::string catalogOf(int rank) const override { return transport_->catalogOf(rank); }
@@ -189,6 +189,7 @@ class HostExchanger : public Exchanger {
   int spins_;
   bool left_ = false;
   int64_t waitedNs_ = 0;
+  std::vector<uint64_t> shared_;  // by rank: what it has given to the last barrier
 
   const HostExchangerOptions options_;
   Heartbeat heartbeat_;

@@ -43,11 +43,11 @@ struct Publication {
   uint8_t kind;  // CollectiveKind, or kTransferKind
   DType dtype;
   ReduceOp op;
-  int32_t microBatch;  // of a transfer
-  int64_t count;       // elements; of a transfer: bytes
-  int32_t name;        // index into the publisher's names
-  int32_t arena;       // the publisher's source; of a flat exchange that of its first part
-  int64_t offset;
+  int32_t microBatch;     // of a transfer
+  int64_t count;          // elements; of a transfer: bytes
+  int32_t name;           // index into the publisher's names
+  int32_t arena;          // the publisher's source; of a flat exchange that of its first part
+  int64_t offset;         // of a barrier: what the publisher shares
   int32_t partCount = 0;  // of a flat exchange
   int64_t distance = 0;   // of a shift
 };

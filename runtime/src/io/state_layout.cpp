@@ -15,14 +15,14 @@ int64_t shardIndex(const StateDesc& state, int dim, const Mesh& mesh, const Coor
   return index;
 }
 
+}  // namespace
+
 bool splitsOver(const StateDesc& state, Axis axis) {
   return std::any_of(state.splits.begin(), state.splits.end(),
                      [axis](const Split& split) { return split.axis == axis; }) ||
          (state.storage != FlatStorage::kWhole &&
           std::find(state.flat.begin(), state.flat.end(), axis) != state.flat.end());
 }
-
-}  // namespace
 
 ShardLayout::ShardLayout(const StateDesc& state, const Mesh& mesh, const Coordinates& at) {
   const int rank = state.global.size;

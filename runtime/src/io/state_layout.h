@@ -23,6 +23,9 @@ struct ElementRun {
   int64_t count;
 };
 
+// Whether ranks along this axis hold different parts of a state.
+bool splitsOver(const StateDesc& state, Axis axis);
+
 class ShardLayout {
  public:
   ShardLayout(const StateDesc& state, const Mesh& mesh, const Coordinates& at);

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "hycrt/sizes.h"
 #include "io/dataset.h"
 #include "io/token_file.h"
 #include "run/learning_rate_json.h"
@@ -302,6 +303,12 @@ Result<Manifest> readManifest(const std::string& folder) {
   Result<std::string> text = readWholeFile(folder + "/manifest.json", kMaxManifestBytes);
   if (!text.ok()) {
     return Status(text.status().code(), text.status().message() + "; expected in a folder that hyc-compile wrote");
+  }
+  Result<std::vector<CompiledSize>> sizes = readSizes(folder);
+  if (!sizes.ok()) return sizes.status();
+  if (!sizes->empty()) {
+    return usageError("'" + folder + "' holds programs for " + listOf(*sizes) +
+                      " ranks; name one of the folders in it, or start hyc-run, which takes one");
   }
   Result<Manifest> manifest = parseManifest(*text, folder);
   if (manifest.ok()) HYCRT_RETURN_IF_ERROR(readMadeFiles(&*manifest));

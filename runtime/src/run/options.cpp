@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/nearest.h"
 #include "base/threads.h"
 #include "comm/network_options.h"
@@ -77,18 +78,18 @@ CLI::Validator isWholeNumber(uint64_t most) {
 // One option: how it is declared to the parser, and how a value other than the default is spelled, if there is one.
 class Row {
  public:
-  Row(const char* flag, unsigned traits, const char* help) : flag(flag), traits(traits), help_(help) {}
+  Row(const char* flag, unsigned traits, const char* help) : flag(flag), traits(traits), help(help) {}
   virtual ~Row() = default;
   virtual CLI::Option* declare(CLI::App& app, RunOptions& options) const = 0;
   virtual std::optional<std::string> argument(const RunOptions& options) const = 0;
+  // "flag", "integer" or "text"; what values are called, which they are, and the default.
+  virtual nlohmann::json describe() const = 0;
   // Of text alone: what is written to, or read.
   virtual const std::string* path(const RunOptions&) const { return nullptr; }
 
   const char* const flag;
   const unsigned traits;
-
- protected:
-  const char* const help_;
+  const char* const help;
 };
 
 class TextRow : public Row {
@@ -96,13 +97,14 @@ class TextRow : public Row {
   TextRow(const char* flag, std::string RunOptions::* member, Text values, unsigned traits, const char* help)
       : Row(flag, traits, help), member_(member), values_(values) {}
   CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
-    return app.add_option(flag, options.*member_, help_)->type_name(values_.name);
+    return app.add_option(flag, options.*member_, help)->type_name(values_.name);
   }
   std::optional<std::string> argument(const RunOptions& options) const override {
     if ((options.*member_).empty()) return std::nullopt;
     return std::string(flag) + "=" + options.*member_;
   }
   const std::string* path(const RunOptions& options) const override { return &(options.*member_); }
+  nlohmann::json describe() const override { return {{"type", "text"}, {"values", values_.name}}; }
 
  private:
   std::string RunOptions::* member_;
@@ -115,7 +117,7 @@ class NumberRow : public Row {
   NumberRow(const char* flag, Number RunOptions::* member, WholeNumber values, unsigned traits, const char* help)
       : Row(flag, traits, help), member_(member), values_(values) {}
   CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
-    CLI::Option* option = app.add_option(flag, options.*member_, help_)->check(isWholeNumber(values_.most));
+    CLI::Option* option = app.add_option(flag, options.*member_, help)->check(isWholeNumber(values_.most));
     if (values_.given) option->each([&options, this](const std::string&) { options.*values_.given = true; });
     return option->type_name(values_.name)->capture_default_str();
   }
@@ -123,6 +125,9 @@ class NumberRow : public Row {
     const bool given = values_.given ? options.*values_.given : options.*member_ != RunOptions().*member_;
     if (!given) return std::nullopt;
     return std::string(flag) + "=" + std::to_string(options.*member_);
+  }
+  nlohmann::json describe() const override {
+    return {{"type", "integer"}, {"values", values_.name}, {"default", std::to_string(RunOptions().*member_)}};
   }
 
  private:
@@ -136,12 +141,13 @@ class FlagRow : public Row {
   FlagRow(const char* flag, T RunOptions::* member, FlagFor<T> values, unsigned traits, const char* help)
       : Row(flag, traits, help), member_(member), value_(values.value) {}
   CLI::Option* declare(CLI::App& app, RunOptions& options) const override {
-    return app.add_flag_callback(flag, [&options, this] { options.*member_ = value_; }, help_);
+    return app.add_flag_callback(flag, [&options, this] { options.*member_ = value_; }, help);
   }
   std::optional<std::string> argument(const RunOptions& options) const override {
     if (options.*member_ != value_) return std::nullopt;
     return flag;
   }
+  nlohmann::json describe() const override { return {{"type", "flag"}}; }
 
  private:
   T RunOptions::* member_;
@@ -158,13 +164,18 @@ class WordRow : public Row {
     const auto check = [this](const std::string& word) -> std::string {
       return valueOf(word) ? "" : "found '" + word + "', expected " + list(", ", " or ");
     };
-    return app.add_option_function<std::string>(flag, store, help_)->check(check)->option_text(list("|", "|"));
+    return app.add_option_function<std::string>(flag, store, help)->check(check)->option_text(list("|", "|"));
   }
   std::optional<std::string> argument(const RunOptions& options) const override {
     for (const auto& [word, value] : values_) {
       if (value == options.*member_ && value != values_.front().second) return std::string(flag) + "=" + word;
     }
     return std::nullopt;
+  }
+  nlohmann::json describe() const override {
+    nlohmann::json choices = nlohmann::json::array();
+    for (const auto& [word, value] : values_) choices.push_back(word);
+    return {{"type", "text"}, {"choices", choices}, {"default", values_.front().first}};
   }
 
  private:
@@ -297,6 +308,17 @@ Status checkDistinct(const std::string& option, const std::string& path, const s
 }
 
 }  // namespace
+
+std::string writeOptionsJson() {
+  nlohmann::json all = nlohmann::json::array();
+  for (const RowPointer& row : rows()) {
+    nlohmann::json entry = {{"flag", row->flag}, {"help", row->help}, {"values", ""}, {"default", ""}};
+    entry["choices"] = nlohmann::json::array();
+    entry.update(row->describe());
+    all.push_back(std::move(entry));
+  }
+  return all.dump(1) + "\n";
+}
 
 std::vector<std::string> argumentsForRanks(const RunOptions& options) {
   std::vector<std::string> arguments;

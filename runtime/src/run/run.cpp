@@ -17,6 +17,7 @@
 #include "base/limits.h"
 #include "base/threads.h"
 #include "base/trace.h"
+#include "checkpoint/replica_check.h"
 #include "checkpoint/run_checkpoints.h"
 #include "comm/channels.h"
 #include "comm/device_exchanger.h"
@@ -30,6 +31,7 @@
 #include "io/offload_file.h"
 #include "memory/rank_memory.h"
 #include "run/evaluation.h"
+#include "run/interruption.h"
 #include "run/job_agreement.h"
 #include "run/network.h"
 #include "run/nonfinite.h"
@@ -98,7 +100,9 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(openAccelerator());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
     checkpoints_.note = [this](const std::string& line) { events_.note(line); };
+    checkpoints_.tell = [this](const RunEvent& event) { return events_.happened(event); };
     HYCRT_RETURN_IF_ERROR(checkpoints_.prepare(environment_.rank, &options_));
+    HYCRT_RETURN_IF_ERROR(takeTimeLimit());
     const int threads = threadsPerRank(options_, manifest_.threads, environment_);
     HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
     HYCRT_RETURN_IF_ERROR(checkPoison(program_, options_));
@@ -114,6 +118,15 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(checkpoints_.checkData(data_.get(), options_));
     return lockOutputs();
+  }
+
+  Status takeTimeLimit() {
+    int64_t bytes = 0;
+    for (const StateDesc& state : program_.states) bytes += heldElements(state) * sizeOf(state.dtype);
+    Result<TimeLimit> limit = TimeLimit::of(options_, bytes);
+    if (!limit.ok()) return limit.status();
+    timeLimit_ = *limit;
+    return {};
   }
 
   // Those that are waiting for this rank, unless their launcher ends them.
@@ -292,6 +305,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(checkpoints_.load(ctx, manifest_, options_));
     HYCRT_RETURN_IF_ERROR(uploadStates());
     HYCRT_RETURN_IF_ERROR(events_.begin());
+    if (environment_.rank == 0) HYCRT_RETURN_IF_ERROR(checkpoints_.tellResume());
     StageRunner runner(ctx, program_.entries[0], data_.get(), options_.order, trace_.get());
     runner.shiftItems(checkpoints_.itemShift(globalBatchOf(program_)));
     runner.note = [this](const std::string& line) { events_.note(line); };
@@ -307,11 +321,19 @@ class RankRun {
       if (step == first + 1) measureFrom_ = {monotonicNs(), exchanger_->waitedNs()};
       observer.stepBegins(step);
       HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step));
-      if (evaluatesAfter(step)) HYCRT_RETURN_IF_ERROR(evaluateBetween(step));
-      if (checkpoints_.isDueAfter(step, options_)) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, step));
+      const Result<uint32_t> wishes = wishesAfter(step);
+      if (!wishes.ok()) return wishes.status();
+      const bool ends = *wishes & (kEndRun | kTimeIsUp);
+      if (!ends && evaluatesAfter(step)) HYCRT_RETURN_IF_ERROR(evaluateBetween(step));
+      const bool writes = *wishes || checkpoints_.isDueAfter(step, options_);
+      if (verifiesAfter(step, writes)) HYCRT_RETURN_IF_ERROR(verifyStates(ctx, step));
+      if (writes) {
+        HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, step, *wishes));
+      }
+      if (ends) return endEarly(step, *wishes);
     }
     // What a run has not trained can have another layout.
-    if (first >= options_.steps) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, first - 1));
+    if (first >= options_.steps) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, first - 1, 0));
     observer.stepBegins(options_.steps);
     tellExposedCommunication();
     if (trace_) HYCRT_RETURN_IF_ERROR(writeTrace());
@@ -374,7 +396,7 @@ class RankRun {
       record.loss = sums.loss();
       if (sums.correct >= 0) record.accuracy = sums.accuracy();
       record.milliseconds = sums.lastMilliseconds;
-      record.tokensPerSecond = static_cast<double>(sums.lastCounted) / record.milliseconds * 1e3;
+      setRate(sums.lastCounted, evaluation->globalBatch(), &record);
       record.etaSeconds = remaining_.after(record.milliseconds, record.steps - record.step);
       HYCRT_RETURN_IF_ERROR(tell(record));
       return checkFinite(record, sums.counted);
@@ -403,12 +425,58 @@ class RankRun {
     return {};
   }
 
+  void setRate(int64_t tokens, int64_t samples, StepRecord* record) const {
+    const double perSecond = 1e3 / record->milliseconds;
+    record->tokensPerSecond = static_cast<double>(tokens) * perSecond;
+    if (program_.batch.sequence <= 1) record->samplesPerSecond = static_cast<double>(samples) * perSecond;
+  }
+
+  // What a checkpoint would hold is looked at before it is written.
+  bool verifiesAfter(int64_t step, bool writes) const {
+    return options_.verifyStates > 0 && (writes || (step + 1) % options_.verifyStates == 0);
+  }
+
+  Status verifyStates(Context& ctx, int64_t step) {
+    const Mark before{monotonicNs(), exchanger_->waitedNs()};
+    HYCRT_RETURN_IF_ERROR(readBackStates());
+    HYCRT_RETURN_IF_ERROR(checkReplicas(ctx, step + 1));
+    measureFrom_.begin += monotonicNs() - before.begin;
+    measureFrom_.waited += exchanger_->waitedNs() - before.waited;
+    return {};
+  }
+
+  // What any rank is asked for, so that all do it after the same step; after the last all is done anyway.
+  Result<uint32_t> wishesAfter(int64_t step) {
+    if (options_.checkpoint.empty() || step + 1 == options_.steps) return uint32_t{0};
+    const int64_t before = exchanger_->waitedNs();
+    uint32_t own = events_.wishes();
+    if (timeLimit_.isUp()) own |= kTimeIsUp;
+    const Result<const uint64_t*> all = exchanger_->share(own);
+    measureFrom_.waited += exchanger_->waitedNs() - before;
+    if (!all.ok()) return all.status();
+    for (int rank = 0; rank < environment_.worldSize; ++rank) own |= static_cast<uint32_t>((*all)[rank]);
+    return own;
+  }
+
+  // Every rank has told of it before any is gone.
+  Status endEarly(int64_t step, uint32_t wishes) {
+    const std::string cause = causeOfEnd(wishes);
+    if (environment_.rank == 0) {
+      events_.note("ends after step " + std::to_string(step + 1) + " (" + cause +
+                   "), with status 75; with --resume auto the same command goes on");
+    }
+    HYCRT_RETURN_IF_ERROR(events_.happened({RunEvent::Kind::kEnd, step + 1, cause, 0, ""}));
+    return exchanger_->barrier();
+  }
+
   // Between two steps; what steps wait and take is told without it.
-  Status writeCheckpoint(Context& ctx, int64_t step) {
+  Status writeCheckpoint(Context& ctx, int64_t step, uint32_t wishes) {
     if (options_.checkpoint.empty()) return {};
     const Mark before{monotonicNs(), exchanger_->waitedNs()};
     HYCRT_RETURN_IF_ERROR(readBackStates());
-    HYCRT_RETURN_IF_ERROR(checkpoints_.write(ctx, step + 1, manifest_, options_, run_));
+    const std::string cause = causeOfCheckpoint(wishes, options_, step + 1 >= options_.steps);
+    HYCRT_RETURN_IF_ERROR(checkpoints_.write(ctx, step + 1, manifest_, options_, run_, cause));
+    timeLimit_.checkpointTook(static_cast<double>(monotonicNs() - before.begin) * 1e-9);
     measureFrom_.begin += monotonicNs() - before.begin;
     measureFrom_.waited += exchanger_->waitedNs() - before.waited;
     return {};
@@ -433,7 +501,7 @@ class RankRun {
     record.loss = sums->loss();
     if (sums->correct >= 0) record.accuracy = sums->accuracy();
     record.milliseconds = sums->milliseconds;
-    record.tokensPerSecond = static_cast<double>(sums->counted) / record.milliseconds * 1e3;
+    setRate(sums->counted, sums->batches * evaluation_->globalBatch(), &record);
     // What steps wait and take is told without this.
     measureFrom_.begin += monotonicNs() - before.begin;
     measureFrom_.waited += exchanger_->waitedNs() - before.waited;
@@ -468,11 +536,12 @@ class RankRun {
     record.learningRate = learningRate;
     record.momentum = momentum;
     record.milliseconds = nowMs() - begin;
-    record.tokensPerSecond = static_cast<double>(result.tokenCount) / record.milliseconds * 1e3;
+    setRate(result.tokenCount, globalBatchOf(program_), &record);
     record.etaSeconds = remaining_.after(record.milliseconds, options_.steps - step - 1);
     const LossScaling after = runner.lossScaling();
     record.lossScale = scaling.scale;
     record.skipped = scaling.scale == 0 ? 0 : step + 1 - after.appliedSteps;
+    timeLimit_.stepTook(record.milliseconds / 1e3);
     HYCRT_RETURN_IF_ERROR(tell(record));
     const bool isApplied = scaling.scale == 0 || after.appliedSteps != scaling.appliedSteps;
     if (isApplied) HYCRT_RETURN_IF_ERROR(checkFinite(record, result.tokenCount));
@@ -589,6 +658,7 @@ class RankRun {
   std::string run_;       // the job's name for it: rank 0's
   FileLock weightsLock_;  // of rank 0
   RunCheckpoints checkpoints_;
+  TimeLimit timeLimit_;
   // What is below goes before what it stands on.
   std::unique_ptr<RankMemory> memory_;
   std::unique_ptr<BlockFile> file_;
@@ -623,13 +693,13 @@ Status runProgram(const Program& program, const RunOptions& settings, RunEvents&
 int runProgram(int argc, char** argv, const Program& program, MakeAccelerator makeAccelerator) {
   Environment environment;
   Result<ParsedCommandLine> parsed = parseCommandLine(argc, argv, CommandLine::kRank);
-  if (!parsed.ok()) return TerminalEvents(environment, "").report(parsed.status());
+  if (!parsed.ok()) return TerminalEvents(environment, {}).report(parsed.status());
   if (!parsed->help.empty()) {
     std::fputs(parsed->help.c_str(), stdout);
     return 0;
   }
   raiseDescriptorLimit();
-  TerminalEvents events(environment, parsed->options.logFile);
+  TerminalEvents events(environment, parsed->options);
   const Status status = runRank(program, parsed->options, events, environment, makeAccelerator);
   const int code = events.report(status);
   if (status.ok() || !makeAccelerator) return code;

@@ -2,6 +2,7 @@
 #include "hycrt/step_report.h"
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/file.h"
 #include "base/json_text.h"
 
 namespace hycrt {
@@ -37,6 +39,15 @@ std::string duration(double seconds) {
                 static_cast<int>(whole % 60));
   return text;
 }
+
+// "   12345 tokens/s"
+std::string rateOf(const StepRecord& record, const char* pattern, const char* tokens, const char* samples) {
+  const bool countsSamples = record.samplesPerSecond != 0;
+  return format(pattern, countsSamples ? record.samplesPerSecond : record.tokensPerSecond) +
+         (countsSamples ? samples : tokens);
+}
+
+std::string rateOf(const StepRecord& record) { return rateOf(record, "%8.0f", " tokens/s", " samples/s"); }
 
 size_t terminalWidth(FILE* out) {
   winsize size{};
@@ -84,7 +95,11 @@ size_t writeJson(const StepRecord& record, JsonLine* line) {
   }
   if (record.momentum) field("momentum", *record.momentum);
   field("ms", record.milliseconds);
-  field("tokens_per_s", record.tokensPerSecond);
+  if (record.samplesPerSecond != 0) {
+    field("samples_per_s", record.samplesPerSecond);
+  } else {
+    field("tokens_per_s", record.tokensPerSecond);
+  }
   if (!isBetween) field("eta_s", record.etaSeconds);
   if (record.lossScale != 0) {
     field("loss_scale", record.lossScale);
@@ -125,6 +140,7 @@ Result<StepRecord> parseStepRecord(std::string_view text) {
   if (object->contains("momentum")) record.momentum = numberOrNaN(*object, "momentum");
   record.milliseconds = numberOrNaN(*object, "ms");
   record.tokensPerSecond = numberOrNaN(*object, "tokens_per_s");
+  if (object->contains("samples_per_s")) record.samplesPerSecond = numberOrNaN(*object, "samples_per_s");
   record.etaSeconds = numberOrNaN(*object, "eta_s");
   if (object->contains("loss_scale")) {
     record.lossScale = numberOrNaN(*object, "loss_scale");
@@ -144,19 +160,17 @@ std::string toLine(const StepRecord& record) {
            (record.batches == 1 ? " batch" : " batches") + "   loss " + format("%9.5f", record.loss) +
            "   perplexity " + format("%9.3f", std::exp(record.loss)) +
            (record.accuracy ? "   accuracy " + format("%6.2f", *record.accuracy * 100) + " %" : "") + "   " +
-           format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) + " tokens/s";
+           format("%8.1f", record.milliseconds) + " ms   " + rateOf(record);
   }
   if (record.evaluates) {
     return "batch " + step + "/" + steps + "   loss so far " + format("%9.5f", record.loss) + "   perplexity " +
            format("%9.3f", std::exp(record.loss)) +
            (record.accuracy ? "   accuracy " + format("%6.2f", *record.accuracy * 100) + " %" : "") + "   " +
-           format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) +
-           " tokens/s   left " + duration(record.etaSeconds);
+           format("%8.1f", record.milliseconds) + " ms   " + rateOf(record) + "   left " + duration(record.etaSeconds);
   }
   return "step " + step + "/" + steps + "   loss " + format("%9.5f", record.loss) + "   grad norm " +
          format("%9.3e", record.gradNorm) + "   lr " + format("%9.3e", record.learningRate) + "   " +
-         format("%8.1f", record.milliseconds) + " ms   " + format("%8.0f", record.tokensPerSecond) +
-         " tokens/s   left " + duration(record.etaSeconds) +
+         format("%8.1f", record.milliseconds) + " ms   " + rateOf(record) + "   left " + duration(record.etaSeconds) +
          (record.lossScale == 0
               ? ""
               : "   scale " + format("%g", record.lossScale) + "   skipped " + std::to_string(record.skipped));
@@ -167,12 +181,21 @@ std::string toShortLine(const StepRecord& record) {
       record.evaluates ? "" : " norm " + format("%.2e", record.gradNorm) + " lr " + format("%.2e", record.learningRate);
   return std::to_string(record.step) + "/" + std::to_string(record.steps) + (record.batches > 0 ? " held-out" : "") +
          " loss " + format("%.5f", record.loss) + update + " " + format("%.1f", record.milliseconds) + " ms " +
-         format("%.0f", record.tokensPerSecond) + " tok/s " + duration(record.etaSeconds);
+         rateOf(record, "%.0f", " tok/s ", " samples/s ") + duration(record.etaSeconds);
 }
 
-Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path) {
-  FILE* file = std::fopen(path.c_str(), "we");
+// A line that a run was killed over is ended before others follow.
+Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path, Mode mode) {
+  bool isCut = false;
+  if (struct stat info; mode == Mode::kAppend && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+    Result<FileDescriptor> existing = openForReading(path);
+    char last = '\n';
+    if (existing.ok() && info.st_size > 0) (void)readAt(*existing, path, &last, 1, info.st_size - 1);
+    isCut = last != '\n';
+  }
+  FILE* file = std::fopen(path.c_str(), mode == Mode::kAppend ? "ae" : "we");
   if (!file) return errnoError("cannot write the log file '" + path + "'", errno);
+  if (isCut) std::fputc('\n', file);
   return std::unique_ptr<StepLog>(new StepLog(path, file));
 }
 
@@ -182,6 +205,11 @@ Status StepLog::append(const StepRecord& record) {
   JsonLine line;
   const size_t size = writeJson(record, &line);
   if (std::fwrite(line.data(), 1, size, file_) == size && std::fflush(file_) == 0) return {};
+  return errnoError("cannot write the log file '" + path_ + "'", errno);
+}
+
+Status StepLog::append(const std::string& line) {
+  if (std::fprintf(file_, "%s\n", line.c_str()) >= 0 && std::fflush(file_) == 0) return {};
   return errnoError("cannot write the log file '" + path_ + "'", errno);
 }
 

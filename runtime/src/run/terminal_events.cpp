@@ -6,13 +6,27 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/clock.h"
 #include "hycrt/printable.h"
+#include "run/interruption.h"
 
 namespace hycrt {
 
 static constexpr int kLauncherGraceSeconds = 5;
 
+TerminalEvents::TerminalEvents(const Environment& environment, const RunOptions& options)
+    : environment_(environment),
+      logFile_(options.logFile),
+      hasCheckpoints_(!options.checkpoint.empty() || !options.resume.empty()),
+      logMode_(options.resume.empty() ? StepLog::Mode::kAnew : StepLog::Mode::kAppend),
+      beginNs_(monotonicNs()) {
+  if (!options.checkpoint.empty()) takeCheckpointSignal();
+  takesEndSignal_ = !options.checkpoint.empty();
+}
+
+// Before that there is nothing to save.
 Status TerminalEvents::begin() {
+  if (takesEndSignal_) takeEndSignal();
   if (environment_.recordFd >= 0) {
     pipe_.reset(environment_.recordFd);
     return {};
@@ -20,13 +34,14 @@ Status TerminalEvents::begin() {
   if (environment_.rank != 0) return {};
   display_ = std::make_unique<StepDisplay>(stdout);
   if (logFile_.empty()) return {};
-  Result<std::unique_ptr<StepLog>> log = StepLog::open(logFile_);
+  Result<std::unique_ptr<StepLog>> log = StepLog::open(logFile_, logMode_);
   if (!log.ok()) return log.status();
   log_ = std::move(*log);
   return {};
 }
 
 Status TerminalEvents::step(const StepRecord& record) {
+  account_.add(record);
   if (display_) display_->show(record);
   if (log_) return log_->append(record);
   if (!pipe_.isOpen()) return {};
@@ -42,6 +57,17 @@ Status TerminalEvents::memory(const MemoryRecord& record) {
   return {};
 }
 
+Status TerminalEvents::happened(const RunEvent& event) {
+  endedEarly_ |= event.kind == RunEvent::Kind::kEnd;
+  account_.add(event);
+  const std::string line = toJson(event);
+  if (log_) return log_->append(line);
+  if (pipe_.isOpen()) return send((line + "\n").c_str(), line.size() + 1);
+  return {};
+}
+
+uint32_t TerminalEvents::wishes() { return takeSignalledWishes(); }
+
 void TerminalEvents::note(const std::string& line) { std::fprintf(stderr, "%s\n", printable(line).c_str()); }
 
 // A line is shorter than PIPE_BUF, so it is written whole or not at all.
@@ -52,9 +78,19 @@ Status TerminalEvents::send(const char* line, size_t size) {
   return {};
 }
 
+// Under hyc-run that one tells it of all its starts.
+void TerminalEvents::tellAccount() const {
+  if (!display_ || !hasCheckpoints_) return;
+  const double seconds = static_cast<double>(monotonicNs() - beginNs_) * 1e-9;
+  display_->clear();
+  std::fprintf(stdout, "%s\n", account_.toLine(seconds).c_str());
+  if (log_) (void)log_->append(account_.toJson(seconds));
+}
+
 // A rank that only follows another's failure gives the launcher time to see that one, and to end this one unheard.
 int TerminalEvents::report(const Status& status) const {
-  if (status.ok()) return 0;
+  tellAccount();
+  if (status.ok()) return endedEarly_ ? static_cast<int>(StatusCode::kPeerLost) : 0;
   if (environment_.underHycRun && status.code() == StatusCode::kPeerLost) sleep(kLauncherGraceSeconds);
   // hyc-run labels the lines of a rank itself.
   if (environment_.worldSize > 1 && !environment_.underHycRun) std::fprintf(stderr, "rank %d: ", environment_.rank);

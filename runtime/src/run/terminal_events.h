@@ -9,31 +9,42 @@
 #include "base/environment.h"
 #include "base/file.h"
 #include "hycrt/memory_report.h"
+#include "hycrt/options.h"
 #include "hycrt/run.h"
+#include "hycrt/run_event.h"
 #include "hycrt/step_report.h"
 
 namespace hycrt {
 
 class TerminalEvents : public RunEvents {
  public:
-  // `environment` is read when something is told. `logFile` is ignored where a launcher takes the records.
-  TerminalEvents(const Environment& environment, std::string logFile)
-      : environment_(environment), logFile_(std::move(logFile)) {}
+  // `environment` is read when something is told. The log file is ignored where a launcher takes the records.
+  TerminalEvents(const Environment& environment, const RunOptions& options);
 
   Status begin() override;
   Status step(const StepRecord& record) override;
   Status memory(const MemoryRecord& record) override;
+  Status happened(const RunEvent& event) override;
+  uint32_t wishes() override;
   void note(const std::string& line) override;
   void abandon(const Status& error) override { report(error); }
 
-  // Prints an error, and gives the exit status.
+  // Prints an error, and at the end of a run with checkpoints what became of its time; gives the exit status.
   int report(const Status& status) const;
 
  private:
   Status send(const char* line, size_t size);
 
+  void tellAccount() const;
+
   const Environment& environment_;
   const std::string logFile_;
+  bool takesEndSignal_ = false;
+  const bool hasCheckpoints_;  // writes some, or goes on from one
+  const StepLog::Mode logMode_;
+  const int64_t beginNs_;
+  RunAccount account_;
+  bool endedEarly_ = false;
   FileDescriptor pipe_;
   std::unique_ptr<StepLog> log_;
   std::unique_ptr<StepDisplay> display_;

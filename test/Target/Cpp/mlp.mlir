@@ -33,7 +33,7 @@
 
 // TABLES: {"fc1.weight", "parameter", hycrt::DType::kF32, {kParameters, 16384},
 // TABLES-NEXT: {16, 32}, {16, 32}, {16, 32}, {}, hycrt::Initializer::normal(0, 0.1, hycrt::stableKey("fc1.weight"))},
-// TABLES: {"labels", hycrt::DType::kI64, hycrt::InputSource::kNextTokens, {kFeeds, {{[0-9]+}}}, 256, {8}},
+// TABLES: {"labels", hycrt::DType::kI64, hycrt::InputSource::kNextTokens, {kFeeds, {{[0-9]+}}}, 256, {8}, nullptr, 0, -100},
 // TABLES: .batch = {.samples = 2, .microBatches = 2, .sequence = 8},
 // TABLES: int main(int argc, char** argv) { return hycrt::runProgram(argc, argv, kProgram); }
 

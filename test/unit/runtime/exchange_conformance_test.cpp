@@ -333,6 +333,21 @@ TEST_P(Exchange, ABarrierHoldsEveryRank) {
   }
 }
 
+// And each hears what every other has given, to that barrier alone.
+TEST_P(Exchange, ABarrierTellsWhatEachRankHasGiven) {
+  expectAllOk([](Worker& worker) -> Status {
+    for (uint64_t round = 0; round < 60; ++round) {
+      const auto given = [&](int rank) { return (round << 40) * static_cast<uint64_t>(rank) + (uint64_t{1} << 63); };
+      const Result<const uint64_t*> all = worker.ctx().exchanger().share(given(worker.self));
+      if (!all.ok()) return all.status();
+      for (int rank = 0; rank < worker.members; ++rank) {
+        if ((*all)[rank] != given(rank)) return internalError("round " + std::to_string(round) + " is another's");
+      }
+    }
+    return {};
+  });
+}
+
 // More of several kinds at once than may be pending, waited for in the order of their start.
 TEST_P(Exchange, KindsMayBePendingTogether) {
   expectAllOk([](Worker& worker) -> Status {

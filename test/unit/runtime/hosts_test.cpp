@@ -263,6 +263,25 @@ class HostsBySsh : public Hosts {
     }
     return found;
   }
+  // All of a host's sshd, so that it cannot be reached any more.
+  void endServersOf(size_t host) const {
+    const auto networkOf = [](const std::string& process) {
+      std::error_code ignored;
+      return std::filesystem::read_symlink("/proc/" + process + "/ns/net", ignored).string();
+    };
+    const std::vector<pid_t> inside = servers_[host]->children();
+    const std::string network = networkOf(std::to_string(inside.empty() ? servers_[host]->pid() : inside[0]));
+    ASSERT_NE(network, "");
+    ASSERT_NE(network, networkOf("self"));
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const std::string process = entry.path().filename();
+      if (process.find_first_not_of("0123456789") != std::string::npos || networkOf(process) != network) continue;
+      std::ifstream file(entry.path() / "comm");
+      std::string name;
+      std::getline(file, name);
+      if (name.rfind("sshd", 0) == 0) kill(std::stoi(process), SIGKILL);
+    }
+  }
   void expectNoneLeft() const {
     for (int i = 0; i < 300 && !processes().empty(); ++i) usleep(10000);
     EXPECT_TRUE(processes().empty());
@@ -297,6 +316,69 @@ TEST_F(HostsBySsh, LeaveNoProcessWhenARankIsKilledOrTheUserStopsThem) {
     if (killsRank) EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
     expectNoneLeft();
   }
+}
+
+TEST_F(HostsBySsh, StartAgainAndSaveWhenTheyAreAsked) {
+  MAKE_HOSTS_WITH_SSH(2);
+  const std::string log = folder_ / "log", runs = folder_ / "runs";
+  RunningCommand running(command({"--steps", "1000000000", "--log-file", log, "--checkpoint", runs,
+                                  "--checkpoint-every", "50", "--keep", "2", "--max-restarts", "1"}));
+  const auto awaitEvent = [&](const std::string& kind) {
+    for (int i = 0; i < 3000; ++i) {
+      if (folder_.files().read("log").find("{\"event\":\"" + kind + "\"") != std::string::npos) return true;
+      usleep(5000);
+    }
+    return false;
+  };
+  awaitFirstStep(log);
+  ASSERT_TRUE(awaitEvent("checkpoint"));
+  ASSERT_EQ(processes().size(), 8u);
+  kill(processes().back(), SIGKILL);
+  ASSERT_TRUE(awaitEvent("restart") && awaitEvent("resume"));
+  for (int i = 0; i < 3000; ++i, usleep(5000)) {
+    const std::string text = folder_.files().read("log");
+    if (text.find("\"loss\"", text.find("{\"event\":\"resume\"")) != std::string::npos) break;
+  }
+  kill(running.pid(), SIGTERM);
+  const CommandResult result = running.finish(15);
+  EXPECT_EQ(result.status, 75) << result.errors;
+  EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
+  EXPECT_CONTAINS(result.errors, "restart 1 of 1 (rank ");
+  EXPECT_CONTAINS(folder_.files().read("log"), "\"cause\":\"SIGTERM\"");
+  expectNoneLeft();
+}
+
+// With the size that the other host has slots for.
+TEST_F(HostsBySsh, GoOnWithoutAHostThatIsLost) {
+  MAKE_HOSTS_WITH_SSH(2);
+  const CompiledFolder four{Layout{1, 2, 2}};
+  const TemporaryFolder& files = folder_.files();
+  std::filesystem::create_directory(folder_ / "out");
+  std::filesystem::create_directory_symlink(folder_.path(), folder_ / "out/ranks-8");
+  std::filesystem::create_directory_symlink(four.path(), folder_ / "out/ranks-4");
+  files.write("out/manifest.json",
+              "{\"format_version\": 1, \"sizes\": [{\"ranks\": 8, \"folder\": \"ranks-8\"}, {\"ranks\": 4, "
+              "\"folder\": \"ranks-4\"}]}");
+  const std::string log = folder_ / "log";
+  std::vector<std::string> words =
+      command({"--steps", "1000000000", "--log-file", log, "--checkpoint", folder_ / "runs", "--checkpoint-every", "50",
+               "--keep", "2", "--max-restarts", "3"});
+  std::replace(words.begin(), words.end(), folder_.path(), folder_ / "out");
+  RunningCommand running(words);
+  awaitFirstStep(log);
+  endServersOf(1);
+  const auto hasGoneOn = [&] {
+    const std::string text = files.read("log");
+    const size_t resized = text.find("{\"event\":\"resize\"");
+    return resized != std::string::npos && text.find("\"loss\"", resized) != std::string::npos;
+  };
+  for (int i = 0; i < 4000 && !hasGoneOn(); ++i) usleep(5000);
+  EXPECT_TRUE(hasGoneOn());
+  kill(running.pid(), SIGTERM);
+  const CommandResult result = running.finish(15);
+  EXPECT_EQ(result.status, 75) << result.errors;
+  EXPECT_CONTAINS(result.errors, "is left out from now on");
+  EXPECT_CONTAINS(result.errors, ", with 4 ranks");
 }
 
 TEST(Hostfile, IsRefusedWithItsLine) {

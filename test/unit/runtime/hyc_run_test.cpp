@@ -168,6 +168,22 @@ TEST(HycRun, WritesNumbersThatReadBackAsTheyWere) {
   EXPECT_CONTAINS(hycrt::toJson(record), "\"loss\":0.30000000000000004");
 }
 
+// Images are no tokens.
+TEST(HycRun, TellsTheRateOfSamplesThatAreNoSequencesAsWhatItIs) {
+  hycrt::StepRecord record;
+  record.step = record.steps = 3;
+  record.tokensPerSecond = 32000;
+  record.samplesPerSecond = 32;
+  const std::string json = hycrt::toJson(record);
+  EXPECT_CONTAINS(json, "\"samples_per_s\":32.0");
+  EXPECT_EQ(json.find("tokens"), std::string::npos) << json;
+  const hycrt::Result<hycrt::StepRecord> back = hycrt::parseStepRecord(json);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->samplesPerSecond, 32);
+  EXPECT_CONTAINS(hycrt::toLine(*back), " 32 samples/s   left");
+  EXPECT_CONTAINS(hycrt::toShortLine(*back), " 32 samples/s ");
+}
+
 TEST(HycRun, InFileOrderIsAnotherRunThanShuffled) {
   CompiledFolder folder(kOne);
   runCommand(folder.command({"--steps", "2", "--log-file", folder / "a"}));

@@ -108,7 +108,12 @@ TEST_F(Kills, InASaveLeaveWholeWeights) {
 TEST_F(Kills, OfTheLauncherLeaveNoProcessAndNoFile) {
   const int wanted = countFrom("HYC_KILLS_OF_LAUNCHERS", 6);
   constexpr int kSignals[] = {SIGKILL, SIGTERM, SIGINT};
-  const std::string temporary = fs::temp_directory_path();
+  // A place of its own: other tests make and remove files in the common one meanwhile.
+  const TemporaryFolder own;
+  const std::string temporary = own.path();
+  const char* const common = std::getenv("TMPDIR");
+  const std::string restored = common ? common : "";
+  setenv("TMPDIR", temporary.c_str(), 1);
   int inSaves = 0;
   for (int i = 0; i < wanted; ++i) {
     const int signal = kSignals[i % 3];
@@ -132,6 +137,11 @@ TEST_F(Kills, OfTheLauncherLeaveNoProcessAndNoFile) {
       const bool isOurs = name.rfind("hyc", 0) == 0 && name.rfind("hyc-command-", 0) != 0;
       EXPECT_TRUE(before.count(name) == 1 || !isOurs || fs::exists(temporary + "/" + name) == false) << name;
     }
+  }
+  if (common) {
+    setenv("TMPDIR", restored.c_str(), 1);
+  } else {
+    unsetenv("TMPDIR");
   }
   std::printf("%d launchers were ended by SIGKILL, SIGTERM or SIGINT, %d of them in a save\n", wanted, inSaves);
 }

@@ -6,7 +6,8 @@
 //   stage 0:  h[j] = x · a[j]                stage 1:  y = Σ b[j] · h[j],  loss = (y - t)² / 2
 // a and b are split over tp, two elements a rank, so that with tp 2 the last is padding.
 //
-// MINIATURE_FAULT="RANK STEP exit|abort|hang" makes one rank misbehave at the start of a step.
+// MINIATURE_FAULT="RANK STEP exit|abort|hang|flip" makes one rank misbehave at the start of a step (flip: a bit of a
+// parameter changes); MINIATURE_PAUSE makes steps that many milliseconds longer.
 #include <omp.h>
 #include <unistd.h>
 
@@ -151,6 +152,11 @@ void misbehave(const Context& ctx) {
   if (!fault || std::sscanf(fault, "%d %lld %15s", &rank, &step, kind) != 3) return;
   if (rank != rankOf(ctx.mesh(), ctx.at()) || step != ctx.step()) return;
   std::fprintf(stderr, "about to %s\n", kind);
+  if (std::strcmp(kind, "flip") == 0) {
+    *ctx.ptr<uint32_t>(kParameters, kIsFirst ? kA : kB) ^= 1u << 12;
+    unsetenv("MINIATURE_FAULT");
+    return;
+  }
   if (std::strcmp(kind, "exit") == 0) _exit(3);
   if (std::strcmp(kind, "abort") == 0) std::abort();
   for (;;) pause();
@@ -226,6 +232,7 @@ void backward(Context& ctx, const Call& call) {
 }
 
 void reduce(Context& ctx) {
+  if (const char* pause = std::getenv("MINIATURE_PAUSE")) usleep(static_cast<useconds_t>(std::atoi(pause)) * 1000);
   Ticket first, second;
   if (kIsFirst) first = allReduceStart(ctx, kFirstGrad, {kGradients, kA}, kLocal, DType::kF32);
   if (kIsLast) second = allReduceStart(ctx, kSecondGrad, {kGradients, kB}, kLocal, DType::kF32);

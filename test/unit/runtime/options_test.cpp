@@ -35,11 +35,16 @@ const std::vector<std::string> kEverything{"OUT",
                                            "--keep=3",
                                            "--resume=runs/step-20",
                                            "--checkpoint-failure=warn",
+                                           "--time-limit=3600",
+                                           "--max-restarts=4",
+                                           "--verify-states=10",
                                            "--allow-nonfinite",
                                            "--trace=trace.json",
                                            "--communication-thread=off",
                                            "--exchange-timeout=5",
                                            "--comm=shm",
+                                           "--ranks=6",
+                                           "--as-rank",
                                            "--hostfile=hosts",
                                            "--include=a:0,1@b",
                                            "--exclude=c",
@@ -63,6 +68,8 @@ TEST(Options, ArriveAtTheRanks) {
   expected.out = expected.logFile = "";                          // the folder is given apart, and the log is hyc-run's
   expected.hostfile = expected.include = expected.exclude = "";  // and so are the hosts
   expected.sshPort = 0;
+  expected.maxRestarts = expected.ranks = 0;  // of which ranks know nothing
+  expected.asRank = false;
   EXPECT_EQ(rank->options.limitsSteps, expected.limitsSteps);
   const RunOptions defaults;
   int unchanged = 0;

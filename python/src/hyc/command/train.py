@@ -1,0 +1,139 @@
+"""hyc train: from a Hugging Face folder and text to a folder that transformers loads, in one command."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from .. import settings, tools
+from ..errors import DataError, InputOutputError, UsageError, error_for
+from ..tokenise import tokenise
+from .arguments import Parser, natural
+
+_LONGEST = 1024
+_LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx")
+_OWN = ("data", "steps", "o", "loss", "save_weights", "dim")  # what this command says itself
+# What belongs to a tokenizer, and is copied beside the weights.
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "chat_template.jinja",
+    "generation_config.json",
+)
+
+
+def split_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Flags of hyc-compile and those of hyc-run, each with its value; UsageError for what neither has."""
+    compiles, runs = settings.of_compile(), settings.of_run()
+    for_compile: list[str] = []
+    for_run: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        flag, equals, _ = word.partition("=")
+        keyword = flag.lstrip("-").replace("-", "_")
+        option = compiles.get(keyword) or runs.get(keyword)
+        if not word.startswith("--") or option is None or keyword in _OWN:
+            known = [each.flag for table in (compiles, runs) for each in table.values()]
+            near = difflib.get_close_matches(flag, known, 1)
+            raise UsageError(f"unknown flag '{flag}'" + (f"; the nearest is '{near[0]}'" if near else ""))
+        taken = [word]
+        if option.type not in ("bool", "flag") and not equals:
+            if not rest:
+                raise UsageError(f"{flag} has no value, expected one behind it")
+            taken.append(rest.pop(0))
+        if keyword in compiles:
+            for_compile += taken
+        else:
+            for_run += taken
+    return for_compile, for_run
+
+
+def _sequence_of(folder: pathlib.Path) -> int:
+    """As many tokens as the model has positions for, but no more than _LONGEST."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{folder / 'config.json'}' cannot be read: {error}") from error
+    found = [config[key] for key in _LENGTHS if isinstance(config, Mapping) and isinstance(config.get(key), int)]
+    return int(min([_LONGEST, *found]))
+
+
+def _check_output(output: pathlib.Path) -> None:
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(f"'{output}' (-o) is there already, expected a name that is free or an empty folder")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputOutputError(f"cannot write '{output}': {error.strerror}") from error
+
+
+def _call(tool: str, arguments: Sequence[str]) -> None:
+    """A tool on this terminal. Its own lines have said what is wrong, when it fails."""
+    process = subprocess.Popen([tools.find(tool), *arguments])
+    try:
+        status = process.wait()
+    except BaseException:
+        process.wait()  # the terminal has interrupted it, too
+        raise
+    if status != 0:
+        raise error_for(status, f"{tool} ended with status {status}")
+
+
+def _copy_tokenizer(folder: pathlib.Path, to: pathlib.Path) -> None:
+    for name in _TOKENIZER_FILES:
+        if (folder / name).is_file():
+            shutil.copyfile(folder / name, to / name)
+
+
+def main(words: Sequence[str]) -> int:
+    """The command."""
+    parser = Parser("hyc train", (__doc__ or "") + " Every other flag of hyc-compile and hyc-run may be given, too.")
+    parser.add_argument(
+        "model", metavar="MODEL_FOLDER", help="config.json, the tokenizer, and weights to start from if any"
+    )
+    parser.add_argument(
+        "--data", action="append", required=True, metavar="FILES", help="as hyc data's; may be repeated"
+    )
+    parser.add_argument("--steps", type=natural, default=100, metavar="N", help="training steps [100]")
+    parser.add_argument("-o", required=True, dest="output", metavar="FOLDER", help="where the trained model goes")
+    parser.add_argument(
+        "--sequence", type=natural, metavar="N", help=f"tokens of a sample [the model's positions, at most {_LONGEST}]"
+    )
+    given, rest = parser.parse_known_args(words)
+    folder, output = pathlib.Path(given.model), pathlib.Path(os.path.abspath(given.output))
+    if not (folder / "config.json").is_file():
+        raise DataError(f"'{folder}' is no Hugging Face folder: it has no config.json")
+    for_compile, for_run = split_flags(rest)
+    _check_output(output)
+    sequence = given.sequence or _sequence_of(folder)
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as work:
+        scratch = pathlib.Path(work)
+        done = tokenise(given.data, given.model, str(scratch / "data"), sequence)
+        print(f"{done.documents} documents, {done.tokens} tokens", flush=True)
+        programs, trained = str(scratch / "out"), scratch / "trained"
+        _call("hyc-compile", [given.model, "--loss=causal_lm", f"--dim=seq={sequence}", *for_compile, "-o", programs])
+        _call(
+            "hyc-run",
+            [programs, f"--data={done.path}", f"--steps={given.steps}", f"--save-weights={trained}", *for_run],
+        )
+        _copy_tokenizer(folder, trained)
+        try:
+            trained.rename(output)
+        except OSError as error:
+            raise InputOutputError(f"cannot write '{output}': {error.strerror}") from error
+    print(f"wrote {output}: transformers loads it", file=sys.stdout)
+    return 0

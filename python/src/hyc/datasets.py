@@ -1,0 +1,249 @@
+"""Data as hyc-run reads it: a file of tokens, or samples as one safetensors file that is written row by row."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from .errors import DataError, UsageError
+
+_TYPES = {
+    "int64": "I64",
+    "int32": "I32",
+    "uint8": "U8",
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+}
+_WIDER = {"bool": "uint8", "int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
+
+_MAGIC_U16, _VERSION_U16 = 20240520, 1
+_MAGIC_U32, _VERSION_U32 = 20240801, 7
+
+
+def as_array(value: Any, name: str) -> numpy.ndarray:
+    """A tensor of torch's, an array, a number or a list, in one of the types that hyc-run reads."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":
+            value = value.float()
+        value = value.numpy()
+    try:
+        array = numpy.asarray(value)
+    except ValueError as error:
+        raise DataError(f"{name} is no tensor: {error}") from error
+    kind = array.dtype.name
+    if kind in _WIDER:
+        array = array.astype(_WIDER[kind])
+    if array.dtype.name not in _TYPES:
+        raise DataError(f"{name} has type {array.dtype}, expected numbers")
+    return array
+
+
+class SampleWriter:
+    """Samples, one after the other, into a safetensors file of a known number of them."""
+
+    def __init__(self, path: pathlib.Path, count: int, first: Mapping[str, numpy.ndarray]) -> None:
+        self._first = dict(first)
+        self._row = 0
+        header: dict[str, Any] = {}
+        offset = 0
+        for name, array in self._first.items():
+            size = count * array.nbytes
+            header[name] = {
+                "dtype": _TYPES[array.dtype.name],
+                "shape": [count, *array.shape],
+                "data_offsets": [offset, offset + size],
+            }
+            offset += size
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        self._begin = 8 + len(text)
+        self._offsets = {name: self._begin + entry["data_offsets"][0] for name, entry in header.items()}
+        self._file = open(path, "wb")
+        self._file.write(struct.pack("<Q", len(text)) + text)
+        self._file.truncate(self._begin + offset)
+
+    def add(self, sample: Mapping[str, numpy.ndarray]) -> None:
+        """DataError where a sample is not as the first."""
+        if sample.keys() != self._first.keys():
+            raise DataError(
+                f"sample {self._row} has {', '.join(sample)}, expected {', '.join(self._first)} as sample 0 has"
+            )
+        for name, like in self._first.items():
+            array = sample[name]
+            if array.shape != like.shape:
+                raise DataError(
+                    f"sample {self._row}: {name} has shape {list(array.shape)}, expected {list(like.shape)} as in sample 0; "
+                    "pad samples to one length"
+                )
+            self._file.seek(self._offsets[name] + self._row * like.nbytes)
+            self._file.write(numpy.ascontiguousarray(array.astype(like.dtype, copy=False)).tobytes())
+        self._row += 1
+
+    def close(self) -> None:
+        """Ends the file."""
+        self._file.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """What a model reads, as data sets are asked for it."""
+
+    names: tuple[str, ...]  # in the order of forward's arguments
+    labels: str  # what the labels are called
+    shifts_labels: bool  # causal_lm: without labels of their own, the tokens are the labels
+
+    @property
+    def of_samples(self) -> tuple[str, ...]:
+        """Of samples that are tuples: the inputs, then the labels."""
+        return self.names if self.labels in self.names else (*self.names, self.labels)
+
+    def complete(self, tensors: dict[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:
+        """With the labels of causal_lm, where there are none: the tokens, but -100 where attention_mask is 0."""
+        if not self.shifts_labels or self.labels in tensors or not tensors:
+            return tensors
+        tokens = tensors.get(self.names[0] if self.names else "input_ids", next(iter(tensors.values())))
+        mask = tensors.get("attention_mask")
+        labels = tokens if mask is None else numpy.where(mask != 0, tokens, -100).astype(tokens.dtype)
+        return {**tensors, self.labels: labels}
+
+
+def _named(sample: Any, names: Sequence[str], index: int) -> dict[str, numpy.ndarray]:
+    """A sample's tensors by the names of the model's inputs; of a tuple in their order, and then the labels."""
+    if not isinstance(sample, Mapping):
+        values = list(sample) if isinstance(sample, (tuple, list)) else [sample]
+        if len(values) > len(names):
+            raise DataError(
+                f"sample {index} has {len(values)} tensors, expected at most {len(names)}: {', '.join(names)}; give samples "
+                "as dicts by name"
+            )
+        sample = dict(zip(names, values))
+    return {
+        str(name): as_array(value, f"sample {index}: {name}") for name, value in sample.items() if value is not None
+    }
+
+
+def _write_samples(samples: Iterable[Any], count: int, inputs: Inputs, path: pathlib.Path) -> None:
+    writer: SampleWriter | None = None
+    index = 0
+    try:
+        for index, sample in enumerate(itertools.islice(samples, count)):
+            arrays = inputs.complete(_named(sample, inputs.of_samples, index))
+            writer = writer or SampleWriter(path, count, arrays)
+            writer.add(arrays)
+    finally:
+        if writer:
+            writer.close()
+    if writer is None or index + 1 != count:
+        raise DataError(f"the data set has {0 if writer is None else index + 1} samples, expected {count}")
+
+
+def _write_tensors(tensors: Mapping[str, Any], inputs: Inputs, path: pathlib.Path) -> None:
+    """A dict of tensors by input name, dimension 0 the sample."""
+    arrays = inputs.complete({str(name): as_array(value, str(name)) for name, value in tensors.items()})
+    counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    count = max(counts.values(), default=0)
+    for name, found in counts.items():
+        if found != count or count == 0:
+            raise DataError(f"{name} has {found} samples, expected {max(count, 1)} as every other tensor has")
+    if not arrays:
+        raise DataError("the data holds no tensor")
+    writer = SampleWriter(path, count, {name: array[0] for name, array in arrays.items()})
+    try:
+        for row in range(count):
+            writer.add({name: array[row] for name, array in arrays.items()})
+    finally:
+        writer.close()
+
+
+class TokenWriter:
+    """Tokens into a file of llm.c's kind: 256 int32 of header (magic, version, count), then uint16 or uint32."""
+
+    def __init__(self, path: str | os.PathLike[str], vocabulary: int) -> None:
+        self._width = numpy.dtype("<u2" if vocabulary <= 1 << 16 else "<u4")
+        self._file = open(path, "wb")
+        self._file.write(bytes(1024))
+        self.count = 0
+
+    def add(self, tokens: Any) -> None:
+        """Appends them."""
+        array = numpy.asarray(tokens, dtype=numpy.int64).astype(self._width)
+        self._file.write(array.tobytes())
+        self.count += array.size
+
+    def close(self) -> None:
+        """Writes the header, which has been zero until now: what nobody has closed is no token file."""
+        if self.count >= 1 << 31:
+            raise DataError(f"{self.count} tokens do not fit one file, expected fewer than {1 << 31}")
+        kind = (_MAGIC_U16, _VERSION_U16) if self._width.itemsize == 2 else (_MAGIC_U32, _VERSION_U32)
+        self._file.seek(0)
+        self._file.write(struct.pack("<3i", *kind, self.count))
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Closes a file that is not going to be one."""
+        self._file.close()
+
+
+def _write_tokens(tokens: numpy.ndarray, path: pathlib.Path) -> None:
+    if tokens.size and int(tokens.min()) < 0:
+        raise DataError(f"token {int(tokens.argmin())} is {int(tokens.min())}, expected tokens from 0")
+    writer = TokenWriter(path, int(tokens.max(initial=0)) + 1)
+    writer.add(tokens)
+    writer.close()
+
+
+def _length(data: Any, most: int) -> int:
+    try:
+        return len(data)
+    except TypeError:
+        return most
+
+
+def _in_order(data: Any) -> Iterator[Any]:
+    """Map-style data sets need not be iterable."""
+    if hasattr(data, "__iter__"):
+        return iter(data)
+    return (data[index] for index in range(len(data)))
+
+
+def write(data: Any, inputs: Inputs, folder: pathlib.Path, stem: str, most: int) -> pathlib.Path:
+    """A file for hyc-run of whatever `data` is.
+
+    - a path: itself
+    - a dict of tensors by input name, each [samples, …]: samples
+    - one tensor or array of integers, [tokens]: a stream of tokens, cut into sequences by hyc-run
+    - a torch or Hugging Face data set, or any sequence, of dicts by input name (or of tuples in the order of forward, the labels last): samples.
+      Of one without a length, `most` are taken
+    """
+    if isinstance(data, (str, os.PathLike)):
+        return pathlib.Path(data)
+    if type(data).__name__ == "DataLoader":
+        raise UsageError("data is a DataLoader, expected its Dataset: hyc makes the batches itself")
+    if isinstance(data, Mapping):
+        path = folder / f"{stem}.safetensors"
+        _write_tensors(data, inputs, path)
+        return path
+    if (hasattr(data, "detach") or isinstance(data, numpy.ndarray)) and len(data.shape) == 1:
+        path = folder / f"{stem}.bin"
+        tokens = as_array(data, "data")
+        if tokens.dtype.kind not in "iu":
+            raise DataError(f"a stream of tokens has type {tokens.dtype}, expected integers")
+        _write_tokens(tokens, path)
+        return path
+    if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
+        raise UsageError(
+            f"data is a {type(data).__name__}, expected a data set, a dict of tensors by input name, or a path"
+        )
+    path = folder / f"{stem}.safetensors"
+    _write_samples(_in_order(data), _length(data, most), inputs, path)
+    return path

@@ -1,0 +1,250 @@
+"""hyc.initialize: DeepSpeed's engine over compiled steps.
+
+A compiled step is forward, backward and update at once, on ranks that know nothing of Python. So the engine gathers what
+engine(batch), engine.backward(loss) and engine.step() are given, and runs the steps that it holds when somebody asks for a loss
+or for weights, or when it holds many: a loss is a promise until then.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from . import datasets
+from .errors import DataError, UsageError
+from .job import Job
+from .job import compile as compile_model
+from .run import Run, Step, temporary_folder
+
+if TYPE_CHECKING:
+    import torch
+
+_MOST_HELD = 64  # steps
+
+
+class Loss:
+    """What engine(batch) gives: the mean loss of the step that the batch is part of, once that step has run."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._step: int | None = None
+
+    @property
+    def loss(self) -> "Loss":
+        """Itself: scripts for transformers' models say outputs.loss."""
+        return self
+
+    def item(self) -> float:
+        """The number. Runs the steps that are held; UsageError before engine.step() has taken the batch's gradient."""
+        if self._step is None:
+            raise UsageError(
+                "the loss is not known yet: a compiled step is forward, backward and update at once; ask for it behind "
+                "engine.step()"
+            )
+        return self._engine.losses[self._step]
+
+    def __float__(self) -> float:
+        return self.item()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec)
+
+    def __repr__(self) -> str:
+        return "Loss(of a step to come)" if self._step is None else f"Loss({self.item():.6f})"
+
+    def detach(self) -> "Loss":
+        """Itself: there is no graph in Python."""
+        return self
+
+    def backward(self) -> None:
+        """Refused, as DeepSpeed does."""
+        raise UsageError("loss.backward() is called, expected engine.backward(loss)")
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What a script computes of outputs or losses in Python is no part of the compiled step."""
+        raise UsageError(
+            f"{getattr(function, '__name__', function)} is called on what the engine gives, expected nothing to be computed of it: "
+            "the loss is a part of the compiled step; give labels to engine(…), and loss= to hyc.initialize"
+        )
+
+
+class Optimizer:
+    """Stands where DeepSpeed's optimizer does: engine.step() updates, and gradients live in the ranks."""
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Nothing to do: a compiled step begins with none."""
+
+    def step(self) -> None:
+        """Refused, as DeepSpeed would have it."""
+        raise UsageError("optimizer.step() is called, expected engine.step()")
+
+
+class Engine:
+    """A model in training, as deepspeed.initialize gives one."""
+
+    def __init__(self, model: "torch.nn.Module", config: Any, loss: str | None, flags: Mapping[str, Any]) -> None:
+        self.module = model
+        self.optimizer = Optimizer()
+        self.job: Job | None = None
+        self._config, self._loss, self._flags = config, loss, dict(flags)
+        if self._flags.get("lr_schedule") in ("linear", "cosine"):
+            raise UsageError(
+                f"lr_schedule is {self._flags['lr_schedule']}, which ends with a run; expected a scheduler of the config"
+            )
+        self._told: list[Step] = []
+        self._batches: list[dict[str, numpy.ndarray]] = []  # of steps that are held, micro-batch after micro-batch
+        self._promised: list[Loss] = []  # of the step that is being gathered
+        self._awaits_backward: Loss | None = None
+        self._steps = 0
+        self._last: Run | None = None
+        self._keeps = temporary_folder()
+        self._folder = pathlib.Path(self._keeps.name)
+
+    def __call__(self, batch: Any = None, **inputs: Any) -> Loss:
+        """Takes a micro-batch: tensors by input name, labels included, [micro_batch × dp, …] each."""
+        if batch is not None and not isinstance(batch, Mapping):
+            raise UsageError(
+                f"engine is called with a {type(batch).__name__}, expected tensors by input name, labels among them"
+            )
+        arrays = {str(k): datasets.as_array(v, str(k)) for k, v in {**(batch or {}), **inputs}.items() if v is not None}
+        if self._awaits_backward is not None:
+            raise UsageError("engine is called twice, expected engine.backward(loss) between")
+        job = self._compiled(arrays)
+        wanted = job.plan.micro_batch * job.plan.dp
+        arrays = job.inputs.complete(arrays)
+        for name, array in arrays.items():
+            if len(array) != wanted:
+                raise DataError(
+                    f"{name} has {len(array)} samples, expected micro-batch × dp = {job.plan.micro_batch} × {job.plan.dp} = {wanted}"
+                )
+        self._batches.append(arrays)
+        self._awaits_backward = Loss(self)
+        return self._awaits_backward
+
+    def backward(self, loss: Loss) -> None:
+        """Takes the micro-batch's gradient."""
+        if loss is not self._awaits_backward:
+            raise UsageError("engine.backward is given another loss, expected that of the last engine(batch)")
+        self._promised.append(loss)
+        self._awaits_backward = None
+
+    def step(self) -> None:
+        """Updates, when as many micro-batches have come as a step accumulates."""
+        if self._awaits_backward is not None or not self._promised:
+            raise UsageError("engine.step() is called, expected engine(batch) and engine.backward(loss) before it")
+        if not self.is_gradient_accumulation_boundary():
+            return
+        for loss in self._promised:
+            loss._step = self._steps
+        self._promised = []
+        self._steps += 1
+        if self._steps - len(self._told) >= _MOST_HELD:
+            self.flush()
+
+    def is_gradient_accumulation_boundary(self) -> bool:
+        """Whether engine.step() updates."""
+        return self.job is not None and len(self._promised) == self.job.plan.grad_accum
+
+    @property
+    def losses(self) -> list[float]:
+        """Of every step until now."""
+        self.flush()
+        return [step.loss for step in self._told]
+
+    @property
+    def global_steps(self) -> int:
+        """Updates until now."""
+        return self._steps
+
+    def flush(self) -> None:
+        """Runs the steps that are held."""
+        held = self._steps - len(self._told)
+        if held == 0 or self.job is None:
+            return
+        done = len(self._told)
+        each = self.job.plan.grad_accum
+        taken, self._batches = self._batches[: held * each], self._batches[held * each :]
+        # Step k of a run reads the file's steps counted around, and a run that is resumed wants as many as there were: a ring, in
+        # which steps that nobody reads hold anything.
+        ring = [taken[(k - done) % _MOST_HELD * each : ((k - done) % _MOST_HELD + 1) * each] for k in range(_MOST_HELD)]
+        turned = [batch for batches in ring for batch in (batches or taken[:each])]
+        data = {name: numpy.concatenate([batch[name] for batch in turned]) for name in turned[0]}
+        runs = str(self._folder / "runs")
+        resume = runs if done else None
+        self._last = self.job.train(data, steps=self._steps, shuffle=False, checkpoint=runs, keep=1, resume=resume)
+        self._told += self._last.steps
+
+    def state_dict(self) -> "dict[str, torch.Tensor]":
+        """The weights by now, under the module's own names."""
+        self.flush()
+        return dict(self.module.state_dict()) if self._last is None else self._last.state_dict()
+
+    def _compiled(self, arrays: Mapping[str, numpy.ndarray]) -> Job:
+        if self.job is None:
+            import torch
+
+            labels = self._flags.get("labels") or "labels"
+            example = {name: torch.from_numpy(array[:1].copy()) for name, array in arrays.items() if name != labels}
+            self.job = compile_model(self.module, example, loss=self._loss, config=self._config, **self._flags)
+        return self.job
+
+    def train(self, mode: bool = True) -> "Engine":
+        """As of a module, before the first batch."""
+        if not mode:
+            raise UsageError(
+                "engine.eval() is called, expected job.evaluate(dataset), or the module with engine.state_dict()"
+            )
+        return self
+
+    def eval(self) -> "Engine":
+        """Refused: the engine only trains."""
+        return self.train(False)
+
+
+def initialize(
+    model: "torch.nn.Module | None" = None,
+    config: Any = None,
+    training_data: Any = None,
+    collate_fn: Any = None,
+    *,
+    loss: str | None = None,
+    optimizer: Any = None,
+    model_parameters: Any = None,
+    **flags: Any,
+) -> tuple[Engine, Optimizer, Any, None]:
+    """deepspeed.initialize: engine, optimizer, data loader, scheduler.
+
+    `config` is a DeepSpeed configuration, a path or a dict; `flags` are hyc-compile's (tp=2, dp=2). One process drives all ranks:
+    engine(batch) takes tensors by input name, labels included, of micro_batch × dp samples. The data loader, of `training_data`,
+    makes such batches. `loss` is hyc.compile's. The scheduler is None: the compiled step has it.
+    """
+    if model is None:
+        raise UsageError("model is missing")
+    if optimizer is not None and not isinstance(optimizer, str):
+        raise UsageError(
+            "optimizer is an object, expected a setting of the config, or a name: a compiled step has hyc's"
+        )
+    if isinstance(optimizer, str):
+        flags["optimizer"] = optimizer
+    engine = Engine(model, config, loss, flags)
+    loader = None
+    if training_data is not None:
+        import json
+
+        from torch.utils.data import DataLoader
+
+        values = (
+            config if isinstance(config, Mapping) else json.loads(pathlib.Path(config).read_text()) if config else {}
+        )
+        micro = flags.get("micro_batch") or values.get("train_micro_batch_size_per_gpu")
+        if not isinstance(micro, int):
+            raise UsageError(
+                "training_data is given, expected train_micro_batch_size_per_gpu or micro_batch= beside it"
+            )
+        size = micro * int(flags.get("dp") or 1)
+        loader = DataLoader(training_data, batch_size=size, shuffle=True, drop_last=True, collate_fn=collate_fn)
+    return engine, engine.optimizer, loader, None

@@ -1,0 +1,195 @@
+"""hyc.compile: a model to native programs, and the job that trains by them."""
+
+from __future__ import annotations
+
+import functools
+import html
+import json
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import datasets, settings, tools, tracing, weights
+from .errors import UsageError
+from .plan import Memory, Plan, Report
+from .run import Run, Step, launch, temporary_folder
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Job:
+    """A compiled model: a folder of programs, one a pipeline stage, with all that was decided about them."""
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        inputs: datasets.Inputs,
+        names: weights.Names | None = None,
+        output: str = "",
+        notes: tuple[str, ...] = (),
+        keeps: object = None,
+    ) -> None:
+        self.folder = folder
+        self.inputs = inputs
+        self.output = output  # what hyc-compile printed
+        self.notes = notes  # what it remarked
+        self._names = names
+        self._keeps = keeps
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """Every decision."""
+        return Plan.read(self.folder)
+
+    @functools.cached_property
+    def memory(self) -> Memory:
+        """Every byte that ranks will have."""
+        return Memory.read(self.folder)
+
+    @functools.cached_property
+    def report(self) -> Report:
+        """Every exchange with its cause."""
+        return Report.read(self.folder)
+
+    @functools.cached_property
+    def _manifest(self) -> dict[str, Any]:
+        manifest: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text())
+        return manifest
+
+    def train(
+        self,
+        dataset: Any = None,
+        *,
+        steps: int = 100,
+        on_step: Callable[[Step], object] | None = None,
+        evaluate_data: Any = None,
+        **keywords: Any,
+    ) -> Run:
+        """Trains from where the model started, on native ranks, and returns when they have ended.
+
+        `dataset` is a dict of tensors by input name, each [samples, …]; a torch or Hugging Face data set of such samples; a
+        stream of tokens, [tokens]; or a path that hyc-run --data takes. `on_step` hears of each step as it ends. Further
+        keywords are hyc-run's flags: seed=1, shuffle=False for --no-shuffle, checkpoint="runs", resume="auto", hostfile=….
+        Ctrl-C, and an exception in `on_step`, end the ranks.
+        """
+        keeps = temporary_folder()
+        folder = pathlib.Path(keeps.name)
+        arguments = [
+            *self._data("data", dataset, steps, folder),
+            *self._data("evaluate_data", evaluate_data, steps, folder),
+        ]
+        trains = self._manifest.get("entry", "train") != "evaluate"
+        if trains:
+            keywords.setdefault("save_weights", str(folder / "weights.safetensors"))
+        keywords["steps"] = steps
+        arguments += settings.to_arguments(keywords, settings.of_run(), "job.train")
+        done, output = launch(self.folder, arguments, on_step)
+        return Run(done, output, _file_of(keywords.get("save_weights")) if trains else None, self._names, keeps)
+
+    def evaluate(self, dataset: Any, **keywords: Any) -> float:
+        """The mean loss over all whole global batches of `dataset`, by the weights that the model started from."""
+        keeps = temporary_folder()
+        arguments = self._data("data", dataset, 1, pathlib.Path(keeps.name))
+        if self._manifest.get("entry") != "evaluate":
+            keywords["evaluate"] = True
+        arguments += settings.to_arguments(keywords, settings.of_run(), "job.evaluate")
+        return launch(self.folder, arguments, None)[0][-1].loss
+
+    def _data(self, keyword: str, data: Any, steps: int, folder: pathlib.Path) -> list[str]:
+        if data is None:
+            return []
+        most = steps * self.plan.global_batch
+        path = datasets.write(data, self.inputs, folder, keyword, most)
+        return [f"--{keyword.replace('_', '-')}={path}"]
+
+    def __repr__(self) -> str:
+        return f"<hyc.Job in '{self.folder}': {self.plan}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>{self.plan._repr_html_()}"
+
+
+def _file_of(saved: Any) -> pathlib.Path:
+    """The file that --save-weights writes: the name itself, or one in the folder of that name."""
+    path = pathlib.Path(saved)
+    return path if path.suffix == ".safetensors" else path / "model.safetensors"
+
+
+def _config_argument(config: Any, folder: pathlib.Path) -> list[str]:
+    """A ds_config: a path, or the dict itself."""
+    if config is None:
+        return []
+    if isinstance(config, Mapping):
+        path = folder / "ds_config.json"
+        path.write_text(json.dumps(dict(config)))
+        return [f"--config={path}"]
+    return [f"--config={os.fspath(config)}"]
+
+
+def compile(
+    model: torch.nn.Module | str | os.PathLike[str],
+    sample_inputs: Any = None,
+    *,
+    loss: str | None = None,
+    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    **keywords: Any,
+) -> Job:
+    """Compiles a model to native programs that train it on any mesh of ranks.
+
+    `model` is a torch.nn.Module, which is traced in the mode that it is in, or a path: a Hugging Face folder, a .pt2, an .onnx.
+    `sample_inputs` is what forward is called with, a tensor, a tuple of arguments or a dict by name: any batch, since dimension
+    0 is left open where the model lets it, and each other dimension of the size that it is to be trained with ([batch, sequence]
+    integers for a language model). Neither is needed for a path.
+
+    `loss` is "cross_entropy" (the default), "causal_lm" (transformers' own), "mse", "binary_cross_entropy" or the name of a
+    scalar output. `config` is a DeepSpeed configuration, a path or a dict. Further keywords are hyc-compile's flags: tp=2,
+    micro_batch=4, lr=3e-4, zero=3, device_memory="24GiB", dim={"seq": 512}. `output` keeps the programs in a folder, and the
+    traced model beside it as OUTPUT.pt2; without it both are temporary, as long as the job is.
+
+    TraceError names the line of the model that cannot be traced; what hyc-compile refuses is the exception of its kind.
+    """
+    keeps = temporary_folder()
+    scratch = pathlib.Path(keeps.name)
+    folder = pathlib.Path(output) if output is not None else scratch / "out"
+    names: weights.Names | None = None
+    inputs: tuple[str, ...] = ()
+    if isinstance(model, (str, os.PathLike)):
+        source = os.fspath(model)
+        if sample_inputs is not None:
+            raise UsageError("sample_inputs are given with a path, expected them with a torch.nn.Module only")
+    else:
+        if sample_inputs is None:
+            raise UsageError("sample_inputs are missing: they say what forward is called with, and in which sizes")
+        archive = (
+            folder.with_name(folder.name + ".pt2") if output is not None else scratch / f"{type(model).__name__}.pt2"
+        )
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        # Said wrong, settings cost no export.
+        settings.to_arguments(keywords, settings.of_compile(), "hyc.compile")
+        traced = tracing.trace(model, sample_inputs, archive)
+        source, inputs, names = str(archive), traced.inputs, weights.Names.of(model)
+    keywords["loss"] = loss
+    arguments = [source, *_config_argument(config, scratch)]
+    arguments += settings.to_arguments(keywords, settings.of_compile(), "hyc.compile")
+    said_out, said = tools.run("hyc-compile", [*arguments, "-o", str(folder)])
+    reads = datasets.Inputs(inputs, keywords.get("labels") or "labels", loss == "causal_lm")
+    return Job(folder, reads, names, said_out, tuple(tools.notes_of(said)), keeps)
+
+
+def from_pretrained(
+    folder: str | os.PathLike[str],
+    *,
+    loss: str | None = "causal_lm",
+    output: str | os.PathLike[str] | None = None,
+    **keywords: Any,
+) -> Job:
+    """Compiles a Hugging Face folder (config.json, and safetensors where there are weights), without tracing anything.
+
+    `dim={"seq": 512}` says how long sequences are. Keywords are hyc.compile's.
+    """
+    if not (pathlib.Path(folder) / "config.json").is_file():
+        raise UsageError(f"'{os.fspath(folder)}' is no Hugging Face folder: it has no config.json")
+    return compile(folder, loss=loss, output=output, **keywords)

@@ -1,0 +1,216 @@
+"""What hyc-compile decided and counted, read from the folder that it wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import DataError
+
+
+def _read_json(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{path}' cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise DataError(f"'{path}' holds a {type(value).__name__}, expected an object")
+    return value
+
+
+def _page(path: pathlib.Path, otherwise: str) -> str:
+    """A page of its own within a notebook's cell."""
+    try:
+        text = path.read_text()
+    except OSError:
+        return f"<pre>{html.escape(otherwise)}</pre>"
+    return f'<iframe srcdoc="{html.escape(text)}" style="width:100%;height:40em;border:0"></iframe>'
+
+
+def _batch_of(folder: pathlib.Path) -> dict[str, int]:
+    """micro_batch, grad_accum and sequence; of plan_only=True, which has no manifest, as the report's second line says."""
+    if (folder / "manifest.json").exists():
+        batch: dict[str, int] = _read_json(folder / "manifest.json")["batch"]
+        return batch
+    found = re.search(r"= (\d+) × (\d+) × \d+ = \d+ samples(?: of (\d+) tokens)?", Report.read(folder).text)
+    if found is None:
+        raise DataError(f"'{folder / 'report.txt'}' does not tell the batch")
+    return {"micro_batch": int(found[1]), "grad_accum": int(found[2]), "sequence": int(found[3] or 1)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Sharding:
+    """How the tensors whose names match a pattern are divided: a list of mesh axes a dimension."""
+
+    match: str
+    sharding: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Every decision: plan.json, which may be edited and given to hyc.compile(plan=…).
+
+    Shows the plan page, plan.html, in a notebook.
+    """
+
+    path: pathlib.Path
+    tp: int
+    pp: int
+    dp: int
+    schedule: str
+    micro_batch: int
+    grad_accum: int
+    sequence: int
+    parameters: tuple[Sharding, ...]
+    inputs: tuple[Sharding, ...]
+    values: Mapping[str, Any] = dataclasses.field(repr=False)  # plan.json as a whole
+
+    @property
+    def ranks(self) -> int:
+        """Native processes that train."""
+        return self.tp * self.pp * self.dp
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of one step over all ranks."""
+        return self.micro_batch * self.grad_accum * self.dp
+
+    @staticmethod
+    def read(folder: pathlib.Path) -> Plan:
+        """Of a folder that hyc-compile wrote."""
+        values = _read_json(folder / "plan.json")
+        mesh, batch = values["mesh"], _batch_of(folder)
+
+        def rules(key: str) -> tuple[Sharding, ...]:
+            return tuple(Sharding(rule["match"], rule.get("sharding", "")) for rule in values.get(key, []))
+
+        return Plan(
+            folder / "plan.json",
+            mesh["tp"],
+            mesh["pp"],
+            mesh["dp"],
+            values["schedule"],
+            batch["micro_batch"],
+            batch["grad_accum"],
+            batch["sequence"],
+            rules("parameters"),
+            rules("inputs"),
+            values,
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.ranks} ranks (tp {self.tp} × pp {self.pp} × dp {self.dp}), {self.global_batch} samples a step "
+            f"(micro-batch {self.micro_batch} × grad-accum {self.grad_accum} × dp {self.dp}), schedule {self.schedule}"
+        )
+
+    def _repr_html_(self) -> str:
+        return _page(self.path.with_suffix(".html"), str(self))
+
+
+@dataclasses.dataclass(frozen=True)
+class Arena:
+    """A rank's memory for one purpose."""
+
+    name: str
+    bytes: int
+    lower_bound: int  # most bytes alive at one moment
+    on_device: bool
+    peak_op: str  # what runs when most is alive; empty: at all times
+
+
+@dataclasses.dataclass(frozen=True)
+class StageMemory:
+    """What each rank of a pipeline stage needs."""
+
+    stage: int
+    first_rank: int
+    ranks: int
+    device_bytes: int
+    total_bytes: int
+    fixed_bytes: int
+    arenas: tuple[Arena, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Every byte that ranks will have, counted before anything runs: memory.json."""
+
+    path: pathlib.Path
+    stages: tuple[StageMemory, ...]
+
+    @property
+    def device_bytes(self) -> int:
+        """Of the rank that needs most, on its device."""
+        return max(stage.device_bytes for stage in self.stages)
+
+    @property
+    def total_bytes(self) -> int:
+        """Of the rank that needs most, its part of the host's memory included."""
+        return max(stage.total_bytes for stage in self.stages)
+
+    @staticmethod
+    def read(folder: pathlib.Path) -> Memory:
+        """Of a folder that hyc-compile wrote."""
+
+        def arena(entry: Mapping[str, Any]) -> Arena:
+            peak = entry.get("peak") or {}
+            return Arena(
+                entry["arena"], entry["bytes"], entry["lower_bound"], entry["on_device"], str(peak.get("op", ""))
+            )
+
+        stages = tuple(
+            StageMemory(
+                entry["stage"],
+                entry["first_rank"],
+                entry["ranks"],
+                entry["device_bytes"],
+                entry["total_bytes"],
+                entry["fixed_bytes"],
+                tuple(arena(each) for each in entry["arenas"]),
+            )
+            for entry in _read_json(folder / "memory.json")["stages"]
+        )
+        return Memory(folder / "memory.json", stages)
+
+    def __str__(self) -> str:
+        lines = []
+        for stage in self.stages:
+            last = stage.first_rank + stage.ranks - 1
+            lines.append(f"stage {stage.stage}, ranks {stage.first_rank} to {last}, each: {stage.total_bytes} bytes")
+            lines += [f"  {arena.name:<14}{arena.bytes:>14}" for arena in stage.arenas]
+            lines.append(f"  {'fixed':<14}{stage.fixed_bytes:>14}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """report.txt: every exchange with its cause, every arena with its peak, and what a step is estimated to take."""
+
+    text: str
+    step_ms: float | None  # estimated; None of plan_only=True
+
+    @staticmethod
+    def read(folder: pathlib.Path) -> Report:
+        """Of a folder that hyc-compile wrote."""
+        manifest = folder / "manifest.json"
+        values = _read_json(manifest) if manifest.exists() else {}
+        estimate = values.get("estimate", {}).get("own_thread", {})
+        try:
+            return Report((folder / "report.txt").read_text(), estimate.get("step_ms"))
+        except OSError as error:
+            raise DataError(f"'{folder / 'report.txt'}' cannot be read: {error}") from error
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>"

@@ -1,0 +1,178 @@
+"""A training run: native ranks that hyc-run starts, their steps as they come, and the weights that they leave."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+from . import tools, weights
+from .errors import DataError, UnavailableError, error_for
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A line of hyc-run's log. What does not go with the kind of step is None; what is not finite is NaN.
+
+    Of a training step `loss` is the mean over the global batch before the update; of an evaluation, over the held-out data.
+    """
+
+    step: int
+    steps: int
+    loss: float
+    is_evaluation: bool
+    grad_norm: float | None
+    lr: float | None
+    ms: float
+    tokens_per_s: float | None
+    samples_per_s: float | None
+    accuracy: float | None
+    values: Mapping[str, Any] = dataclasses.field(repr=False)  # the line as a whole
+
+    @staticmethod
+    def parse(line: str) -> Step | None:
+        """Of a JSON line; None of one that tells of something else, as that a checkpoint was written."""
+        values = json.loads(line)
+        if "event" in values:
+            return None
+        is_between = "evaluate_batches" in values
+
+        def number(key: str) -> float | None:
+            if key not in values:
+                return None
+            return float("nan") if values[key] is None else float(values[key])
+
+        loss = number("evaluate_loss" if is_between else "loss")
+        return Step(
+            int(values["step"]),
+            int(values["steps"]),
+            float("nan") if loss is None else loss,
+            is_between or "perplexity" in values,
+            number("grad_norm"),
+            number("lr"),
+            number("ms") or 0.0,
+            number("tokens_per_s"),
+            number("samples_per_s"),
+            number("evaluate_accuracy" if is_between else "accuracy"),
+            values,
+        )
+
+    def __str__(self) -> str:
+        rate = f"{self.samples_per_s:.0f} samples/s" if self.samples_per_s else f"{self.tokens_per_s or 0:.0f} tokens/s"
+        what = "evaluation" if self.is_evaluation else "step"
+        norm = "" if self.grad_norm is None else f"   grad norm {self.grad_norm:.3e}   lr {self.lr:.3e}"
+        return f"{what} {self.step}/{self.steps}   loss {self.loss:.5f}{norm}   {self.ms:.1f} ms   {rate}"
+
+
+class Run:
+    """What a run left: its steps, and its weights."""
+
+    def __init__(
+        self, steps: Sequence[Step], output: str, file: pathlib.Path | None, names: weights.Names | None, keeps: object
+    ) -> None:
+        self.steps = [step for step in steps if not step.is_evaluation]
+        self.evaluations = [step for step in steps if step.is_evaluation]
+        self.output = output  # what hyc-run printed
+        self._file = file
+        self._names = names
+        self._keeps = keeps  # the temporary folder of the weights
+
+    @property
+    def losses(self) -> list[float]:
+        """The loss of each step, the mean over its global batch before the update."""
+        return [step.loss for step in self.steps]
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The trained parameters and buffers, whole, under the module's own names: `model.load_state_dict` takes it."""
+        if self._file is None:
+            raise DataError("the run has evaluated and trained nothing: it leaves no weights")
+        return weights.load(self._file, self._names)
+
+    def __repr__(self) -> str:
+        last = f", loss {self.losses[0]:.5f} to {self.losses[-1]:.5f}" if self.steps else ""
+        return f"<hyc.Run of {len(self.steps)} steps{last}>"
+
+
+def _collect(stream: IO[str], into: list[str]) -> threading.Thread:
+    """Reads a pipe to its end beside whatever else goes on, so that nobody waits for it to be read."""
+
+    def read() -> None:
+        into.extend(stream)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return thread
+
+
+def _lines(read_end: int) -> Iterator[str]:
+    """Whole lines; one that the end of a run cut off is none."""
+    with os.fdopen(read_end, encoding="utf-8") as log:
+        for line in log:
+            if line.endswith("\n"):
+                yield line
+
+
+def launch(
+    folder: pathlib.Path, arguments: Sequence[str], on_step: Callable[[Step], object] | None
+) -> tuple[list[Step], str]:
+    """Runs hyc-run to its end: the steps, and what it printed. HycError with its message where it fails.
+
+    Steps come by a pipe that hyc-run writes its log to. An exception in `on_step`, and Ctrl-C, end the ranks before they go
+    on to the caller. Without `on_step`, a terminal shows hyc-run's own live line.
+    """
+    read_end, write_end = os.pipe()
+    shows = on_step is None and sys.stdout.isatty()
+    command = [tools.find("hyc-run"), str(folder), *arguments, f"--log-file=/dev/fd/{write_end}"]
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=None if shows else subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=(write_end,),
+        )
+    except OSError as error:
+        os.close(read_end)
+        raise UnavailableError(f"cannot start {command[0]}: {error.strerror}") from error
+    finally:
+        os.close(write_end)
+    said: list[str] = []
+    printed: list[str] = []
+    assert process.stderr is not None
+    threads = [_collect(process.stderr, said)]
+    if process.stdout is not None:
+        threads.append(_collect(process.stdout, printed))
+    steps: list[Step] = []
+    try:
+        for line in _lines(read_end):
+            step = Step.parse(line)
+            if step is None:
+                continue
+            steps.append(step)
+            if on_step is not None:
+                on_step(step)
+        process.wait()
+    except BaseException:
+        tools.end(process)
+        raise
+    for thread in threads:
+        thread.join()
+    if process.returncode != 0:
+        raise error_for(process.returncode, tools.message_of("hyc-run", "".join(said)))
+    return steps, "".join(printed)
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """In TMPDIR; gone when nobody has it any more."""
+    return tempfile.TemporaryDirectory(prefix="hyc-", ignore_cleanup_errors=True)

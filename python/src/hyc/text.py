@@ -1,0 +1,247 @@
+"""Documents out of text and JSONL files, and the tokenizer of a model's folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .errors import DataError, UnavailableError
+
+_CHUNK = 1 << 20  # characters of a text that are tokenised at once, up to the end of a line
+_PROMPTS = (("prompt", "completion"), ("prompt", "response"), ("question", "answer"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """A document, or a part of a long one.
+
+    Of plain text only `text` is there. Of instructions `prompt` does not count, and `text` answers it. `messages` are a chat.
+    """
+
+    place: str  # file:line
+    text: str = ""
+    prompt: str | None = None
+    messages: Sequence[Any] | None = None
+    ends_document: bool = True
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether a part of it does not count."""
+        return self.prompt is not None or self.messages is not None
+
+
+def find_files(patterns: Sequence[str]) -> list[pathlib.Path]:
+    """The files that names and patterns mean; DataError for one that means none, or an empty file."""
+    files: list[pathlib.Path] = []
+    for pattern in patterns:
+        found = [pathlib.Path(path) for path in sorted(glob.glob(pattern, recursive=True))]
+        found = [path for path in found if path.is_file()]
+        if not found:
+            raise DataError(f"'{pattern}' is no file, and matches none")
+        files += found
+    for path in files:
+        if path.stat().st_size == 0:
+            raise DataError(f"'{path}' is empty, expected text or JSON lines")
+    return list(dict.fromkeys(files))
+
+
+def _lines(path: pathlib.Path, progressed: Callable[[int], None]) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers; `progressed` hears of each one's bytes."""
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                progressed(len(line))
+                try:
+                    yield number, line.decode()
+                except UnicodeDecodeError as error:
+                    found = f"byte {error.start + 1} is 0x{line[error.start]:02x}"
+                    raise DataError(f"{path}:{number}: {found}, no part of UTF-8") from error
+    except OSError as error:
+        raise DataError(f"'{path}' cannot be read: {error.strerror}") from error
+
+
+def _text_pieces(path: pathlib.Path, progressed: Callable[[int], None]) -> Iterator[Piece]:
+    """A file of text is one document."""
+    held: list[str] = []
+    size = first = 0
+    for number, line in _lines(path, progressed):
+        first = first or number
+        held.append(line)
+        size += len(line)
+        if size >= _CHUNK:
+            yield Piece(f"{path}:{first}", "".join(held), ends_document=False)
+            held, size, first = [], 0, 0
+    yield Piece(f"{path}:{first}", "".join(held))
+
+
+def _piece_of(place: str, row: Any) -> Piece:
+    if not isinstance(row, dict):
+        raise DataError(
+            f"{place}: found a {type(row).__name__}, expected an object with text, messages, or prompt and completion"
+        )
+    if isinstance(row.get("text"), str):
+        return Piece(place, row["text"])
+    for key in ("messages", "conversations"):
+        if isinstance(row.get(key), list) and row[key]:
+            return Piece(place, messages=row[key])
+    for prompt, answer in _PROMPTS:
+        if isinstance(row.get(prompt), str) and isinstance(row.get(answer), str):
+            return Piece(place, row[answer], row[prompt])
+    if isinstance(row.get("instruction"), str) and isinstance(row.get("output"), str):
+        context = row.get("input") or ""
+        return Piece(place, row["output"], row["instruction"] + ("\n" + context if context else "") + "\n")
+    keys = ", ".join(list(row)[:8]) or "nothing"
+    raise DataError(
+        f"{place}: found {keys}, expected text; messages; prompt and completion; or instruction, input and output"
+    )
+
+
+def _json_pieces(path: pathlib.Path, progressed: Callable[[int], None]) -> Iterator[Piece]:
+    for number, line in _lines(path, progressed):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            torn = "" if line.endswith("\n") else "; the file ends within this line"
+            raise DataError(f"{path}:{number}: no JSON: {error}{torn}") from error
+        yield _piece_of(f"{path}:{number}", row)
+
+
+def pieces(files: Sequence[pathlib.Path], progressed: Callable[[int], None]) -> Iterator[Piece]:
+    """What is in files, in order: .jsonl and .json have an object a line, others are text."""
+    for path in files:
+        reader = _json_pieces if path.suffix in (".jsonl", ".json", ".ndjson") else _text_pieces
+        yield from reader(path, progressed)
+
+
+class Tokenizer:
+    """The tokenizer of a folder: its tokenizer.json by the tokenizers library, anything else by transformers."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = pathlib.Path(folder)
+        if not self.folder.is_dir():
+            raise DataError(f"'{self.folder}' is no folder, expected one with a tokenizer")
+        self._config = self._read("config.json")
+        self._settings = self._read("tokenizer_config.json")
+        self._fast: Any = None
+        self._slow: Any = None
+        if (self.folder / "tokenizer.json").is_file():
+            try:
+                import tokenizers
+            except ImportError as error:
+                raise UnavailableError("tokenizers is not installed; pip install tokenizers") from error
+            try:
+                self._fast = tokenizers.Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+            except Exception as error:
+                raise DataError(f"'{self.folder / 'tokenizer.json'}' is no tokenizer: {error}") from error
+        else:
+            self._whole()
+        self.end = self._end_of_text()
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        if not path.is_file():
+            return {}
+        try:
+            value = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise DataError(f"'{path}' cannot be read: {error}") from error
+        return value if isinstance(value, dict) else {}
+
+    def _whole(self) -> Any:
+        """transformers' tokenizer, which knows chat templates."""
+        if self._slow is None:
+            try:
+                import transformers
+            except ImportError as error:
+                raise UnavailableError(
+                    f"'{self.folder}' needs transformers, which is not installed; pip install transformers"
+                ) from error
+            try:
+                self._slow = transformers.AutoTokenizer.from_pretrained(str(self.folder), local_files_only=True)
+            except Exception as error:
+                first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                raise DataError(f"'{self.folder}' has no tokenizer that transformers reads: {first}") from error
+        return self._slow
+
+    def _end_of_text(self) -> int | None:
+        if self._fast is None:
+            end = self._slow.eos_token_id
+            return None if end is None else int(end)
+        named = self._settings.get("eos_token")
+        text = named.get("content") if isinstance(named, dict) else named
+        found = self._fast.token_to_id(text) if isinstance(text, str) else None
+        if found is None:
+            found = self._config.get("eos_token_id")
+            found = found[0] if isinstance(found, list) and found else found
+        return found if isinstance(found, int) else None
+
+    @property
+    def size(self) -> int:
+        """Tokens that it knows."""
+        return int(self._fast.get_vocab_size()) if self._fast is not None else len(self._slow)
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that the model has, by its config.json; without one, that the tokenizer knows."""
+        config = self._config
+        if isinstance(config.get("text_config"), dict):
+            config = config["text_config"]
+        found = config.get("vocab_size")
+        return found if isinstance(found, int) else self.size
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokens of each, without any that begin or end a text. In parallel, where the tokenizer can."""
+        if self._fast is not None:
+            return [encoded.ids for encoded in self._fast.encode_batch(list(texts), add_special_tokens=False)]
+        return [list(ids) for ids in self._slow(list(texts), add_special_tokens=False)["input_ids"]]
+
+    def encode_chat(self, piece: Piece) -> tuple[list[int], list[bool]]:
+        """Tokens of a chat by the model's template, and which of them count: what the assistant says."""
+        whole, messages = self._whole(), [_message(piece.place, message) for message in piece.messages or ()]
+        if not getattr(whole, "chat_template", None):
+            raise DataError(f"{piece.place}: found messages, but '{self.folder}' has no chat template")
+        if not whole.is_fast:
+            raise DataError(
+                f"{piece.place}: found messages, but '{self.folder}' has no tokenizer.json, which tells what is whose"
+            )
+
+        def rendered(count: int, prompts: bool) -> str:
+            try:
+                return str(whole.apply_chat_template(messages[:count], add_generation_prompt=prompts, tokenize=False))
+            except Exception as error:
+                raise DataError(f"{piece.place}: the chat template refuses it: {error}") from error
+
+        text = rendered(len(messages), False)
+        encoded = whole(text, add_special_tokens=False, return_offsets_mapping=True)
+        tokens, places = list(encoded["input_ids"]), encoded["offset_mapping"]
+        counts = [False] * len(tokens)
+        for index, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            before, after = rendered(index, True), rendered(index + 1, False)
+            if not (text.startswith(before) and text.startswith(after)):
+                raise DataError(
+                    f"{piece.place}: the chat template writes message {index} otherwise where more follow, so that what the "
+                    "assistant says cannot be told apart"
+                )
+            # By its end: a token may begin with the blank in front of the answer.
+            for at, (_, end) in enumerate(places):
+                counts[at] |= len(before) < end <= len(after)
+        return tokens, counts
+
+
+def _message(place: str, message: Any) -> dict[str, Any]:
+    """{"role": …, "content": …}, or ShareGPT's {"from": …, "value": …}."""
+    if isinstance(message, dict) and "role" in message and "content" in message:
+        return message
+    if isinstance(message, dict) and "from" in message and "value" in message:
+        roles = {"human": "user", "gpt": "assistant"}
+        return {"role": roles.get(message["from"], message["from"]), "content": message["value"]}
+    raise DataError(f"{place}: found a message {message!r}, expected role and content")

@@ -1,0 +1,220 @@
+"""A torch.nn.Module as the .pt2 archive that hyc-compile reads: torch.export, its dynamic batch found, its errors located."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import linecache
+import os
+import pathlib
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .errors import DataError, TraceError, UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """What is known of a model that was traced."""
+
+    path: pathlib.Path
+    inputs: tuple[str, ...]  # by which data sets name them, in the order of forward's arguments
+    has_dynamic_batch: bool
+
+
+def to_arguments(sample_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments of forward: of a tensor, a sequence of arguments, or a mapping by name."""
+    if isinstance(sample_inputs, Mapping):  # transformers' BatchEncoding, too
+        return (), dict(sample_inputs)
+    if isinstance(sample_inputs, (tuple, list)):
+        return tuple(sample_inputs), {}
+    return (sample_inputs,), {}
+
+
+def _batch_size(leaves: Sequence[Any], torch: Any) -> int:
+    """The size of dimension 0 of the first input that has one."""
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor) and leaf.dim() > 0:
+            return int(leaf.shape[0])
+    raise UsageError(
+        "sample_inputs holds no tensor with a dimension, expected those of one batch, dimension 0 the sample"
+    )
+
+
+def _widened(arguments: Any, torch: Any) -> Any:
+    """A batch of one as one of two: torch.export takes a size of 1 for a constant of the model."""
+    leaves = torch.utils._pytree.tree_leaves(arguments)
+    if _batch_size(leaves, torch) != 1:
+        return arguments
+
+    def twice(leaf: Any) -> Any:
+        is_batch = isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and leaf.shape[0] == 1
+        return torch.cat([leaf, leaf]) if is_batch else leaf
+
+    return torch.utils._pytree.tree_map(twice, arguments)
+
+
+def _dynamic_shapes(arguments: Any, dimension: Any, torch: Any) -> Any:
+    """For torch.export: `dimension` for dimension 0 of whatever has the batch's size there."""
+    size = _batch_size(torch.utils._pytree.tree_leaves(arguments), torch)
+
+    def shape_of(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return None
+        return {0: dimension} if leaf.dim() > 0 and leaf.shape[0] == size else {}
+
+    return torch.utils._pytree.tree_map(shape_of, arguments)
+
+
+@contextlib.contextmanager
+def _without_cache(model: torch.nn.Module) -> Iterator[None]:
+    """transformers' models return the keys and values of generation, which training has no use for."""
+    config = getattr(model, "config", None)
+    had = getattr(config, "use_cache", None)
+    if not isinstance(had, bool):
+        yield
+        return
+    config.use_cache = False  # type: ignore[union-attr]
+    try:
+        yield
+    finally:
+        config.use_cache = had  # type: ignore[union-attr]
+
+
+def _is_batch_fixed(error: BaseException, torch: Any) -> bool:
+    """Whether torch complains that the batch cannot vary, rather than of the model's code."""
+    return isinstance(error, (torch._dynamo.exc.UserError, RuntimeError, ValueError)) and (
+        "Constraints violated" in str(error) or "specialized" in str(error)
+    )
+
+
+def _place_of(error: BaseException, torch: Any) -> traceback.FrameSummary | None:
+    """The innermost line of a traceback that is neither torch's nor this package's: the model's."""
+    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    theirs = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+    seen: set[int] = set()
+    place: traceback.FrameSummary | None = None
+    current: BaseException | None = error
+    entered = False
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        for frame in traceback.extract_tb(current.__traceback__):
+            is_torch = frame.filename.startswith(theirs)
+            entered = entered or is_torch
+            # Frames in front of torch's are those that have called hyc.
+            if (
+                entered
+                and not is_torch
+                and not frame.filename.startswith((own, "<"))
+                and "contextlib" not in frame.filename
+            ):
+                place = frame
+        current = current.__cause__ or current.__context__
+    return place
+
+
+def _advice(text: str) -> str:
+    """What to do, by what torch says."""
+    if "data-dependent" in text or "data dependent" in text or "item()" in text:
+        return (
+            "which way it goes, or which size a tensor has, depends on a tensor's values; choose by torch.where, or by "
+            "torch.cond, or decide it before training"
+        )
+    if "numpy" in text:
+        return "a traced tensor has no values for numpy; use torch's functions"
+    return "write it with torch's functions on tensors of sizes that do not depend on values"
+
+
+def _located(error: Exception, torch: Any) -> TraceError:
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    place = _place_of(error, torch)
+    if place is None:
+        return TraceError(f"the model cannot be traced: {first}; {_advice(str(error))}")
+    code = place.line or linecache.getline(place.filename, place.lineno or 0).strip()
+    return TraceError(
+        f"{place.filename}:{place.lineno}: the model cannot be traced here: {code}\n"
+        f"torch.export says: {first}\n{_advice(str(error))}",
+        place.filename,
+        place.lineno,
+        code,
+    )
+
+
+def _mismatch(error: BaseException, model: torch.nn.Module, arguments: Any) -> None:
+    """DataError where forward cannot even be called so."""
+    import inspect
+
+    try:
+        inspect.signature(model.forward).bind(*arguments[0], **arguments[1])
+    except TypeError as wrong:
+        raise DataError(f"sample_inputs do not fit {type(model).__name__}.forward: {wrong}") from error
+
+
+def _exported(model: torch.nn.Module, arguments: Any, torch: Any) -> tuple[Any, bool]:
+    """The exported program, and whether its batch is dynamic."""
+    wide = _widened(arguments, torch)
+
+    def export(inputs: Any, dimension: Any) -> Any:
+        # torch.export leaves marks on the tensors that it is given.
+        inputs = torch.utils._pytree.tree_map(
+            lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, inputs
+        )
+        shapes = None if dimension is None else _shapes_by_argument(model, inputs, dimension, torch)
+        return torch.export.export(model, inputs[0], inputs[1], dynamic_shapes=shapes, strict=False)
+
+    try:
+        return export(wide, torch.export.Dim.DYNAMIC), True
+    except Exception as error:
+        _mismatch(error, model, arguments)
+        if not _is_batch_fixed(error, torch):
+            raise _located(error, torch) from error
+    try:
+        return export(arguments, None), False
+    except Exception as error:
+        raise _located(error, torch) from error
+
+
+def _shapes_by_argument(model: torch.nn.Module, inputs: Any, dimension: Any, torch: Any) -> Any:
+    """As torch.export wants them: by the names of forward's arguments."""
+    import inspect
+
+    positional, named = _dynamic_shapes(inputs, dimension, torch)
+    signature = inspect.signature(model.forward)
+    try:
+        return dict(signature.bind(*positional, **named).arguments) | {
+            name: value
+            for parameter in signature.parameters.values()
+            if parameter.kind is parameter.VAR_KEYWORD
+            for name, value in [(parameter.name, {n: v for n, v in named.items() if n not in signature.parameters})]
+            if value
+        }
+    except TypeError as wrong:
+        raise DataError(f"sample_inputs do not fit {type(model).__name__}.forward: {wrong}") from wrong
+
+
+def _drop_stack_traces(exported: Any, torch: Any) -> None:
+    """They are most of an archive, and hyc names ops by their modules."""
+    for module in exported.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else []:
+            node.meta.pop("stack_trace", None)
+
+
+def trace(model: torch.nn.Module, sample_inputs: Any, path: pathlib.Path) -> Traced:
+    """Writes the archive of `model`, as it is called with `sample_inputs`, to `path`.
+
+    The first dimension is left open where the model lets it; every other has the size that the samples have. The model is
+    traced in the mode that it is in: after `model.train()` hyc drops out where it does.
+    """
+    import torch
+
+    arguments = to_arguments(sample_inputs)
+    with _without_cache(model):
+        exported, is_dynamic = _exported(model, arguments, torch)
+    names = tuple(str(name) for name in exported.graph_signature.user_inputs if isinstance(name, str))
+    _drop_stack_traces(exported, torch)
+    torch.export.save(exported, str(path))
+    return Traced(path, names, is_dynamic)

@@ -1,0 +1,291 @@
+"""hyc.Trainer: transformers' Trainer whose training loop is compiled. Data, collator, sampling, callbacks, logging and saving stay
+transformers'; forward, backward and the optimizer are hyc's, on any mesh."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy
+import torch
+import transformers
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.trainer_utils import TrainOutput, set_seed
+
+from . import datasets, settings
+from .errors import DataError, UsageError
+from .job import Job
+from .job import compile as compile_model
+from .run import Step, temporary_folder
+
+_UNCOUNTED = -100
+_OPTIMIZERS = {"adamw_torch": "adamw", "adamw_torch_fused": "adamw", "sgd": "sgd"}
+_SCHEDULES = ("constant", "linear", "cosine")
+_LENGTHS = ("max_position_embeddings", "n_positions")
+
+
+@dataclasses.dataclass
+class TrainingArguments(transformers.TrainingArguments):  # type: ignore[misc]
+    """transformers' own, but `deepspeed=` needs no DeepSpeed: hyc reads the configuration."""
+
+    def __post_init__(self) -> None:
+        self.hyc_config: Any = self.deepspeed  # type: ignore[has-type]
+        self.deepspeed = None
+        super().__post_init__()
+
+
+def _config_of(args: Any) -> dict[str, Any]:
+    """The DeepSpeed configuration that training arguments name, or an empty one."""
+    given = getattr(args, "hyc_config", None) or args.deepspeed
+    if not given:
+        return {}
+    if isinstance(given, Mapping):
+        return json.loads(json.dumps(given))  # type: ignore[no-any-return]
+    try:
+        return json.loads(pathlib.Path(given).read_text())  # type: ignore[no-any-return]
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{given}' (deepspeed=) cannot be read: {error}") from error
+
+
+def _is_open(config: Mapping[str, Any], *keys: str) -> bool:
+    """Whether a configuration leaves a value to the training arguments: "auto", or nothing."""
+    value: Any = config
+    for key in keys:
+        if not isinstance(value, Mapping) or key not in value:
+            return True
+        value = value[key]
+    return bool(value == "auto")
+
+
+class Trainer(transformers.Trainer):  # type: ignore[misc]
+    """A drop-in for transformers.Trainer.
+
+    Takes what that takes, and flags of hyc-compile as keywords: tp=2, dp=2, zero=3, recompute="layer". `sequence` is the length
+    that samples are padded to; by default the longest there is, in steps of 8. per_device_train_batch_size is a rank's
+    micro-batch: a step has per_device_train_batch_size × gradient_accumulation_steps × dp samples.
+    """
+
+    def __init__(self, *arguments: Any, sequence: int | None = None, **keywords: Any) -> None:
+        flags = settings.of_compile()
+        self._flags = {name: keywords.pop(name) for name in list(keywords) if name in flags}
+        self._sequence = sequence
+        self.job: Job | None = None
+        super().__init__(*arguments, **keywords)
+
+    def train(self, resume_from_checkpoint: Any = None, trial: Any = None, **keywords: Any) -> TrainOutput:
+        """Trains on native ranks, and gives the model the trained weights."""
+        self._refuse(resume_from_checkpoint, trial)
+        begin = time.time()
+        args = self.args
+        set_seed(args.seed)
+        flags, config = self._settings()
+        config_batch = args.per_device_train_batch_size
+        ranks = int(flags.get("dp") or 1)
+        self._train_batch_size = config_batch * ranks
+        per_step = config_batch * ranks * args.gradient_accumulation_steps
+        samples, steps = self._samples(per_step)
+        is_causal = self._is_causal()
+        samples = self._padded(samples, is_causal)
+        example = {
+            name: torch.from_numpy(numpy.zeros((1, *value.shape), value.dtype))
+            for name, value in samples[0].items()
+            if name != "labels"
+        }
+        loss = flags.pop("loss", None) or ("causal_lm" if is_causal else "cross_entropy")
+        keeps = temporary_folder()
+        self.model.to("cpu")
+        self.job = compile_model(self.model, example, loss=loss, config=config, **flags)
+        path = pathlib.Path(keeps.name) / "data.safetensors"
+        writer = datasets.SampleWriter(path, len(samples), samples[0])
+        for sample in samples:
+            writer.add(sample)
+        writer.close()
+        losses = self._run(self.job, path, steps, per_step)
+        metrics = {
+            "train_runtime": round(time.time() - begin, 4),
+            "train_loss": sum(losses) / max(len(losses), 1),
+            "epoch": self.state.epoch,
+        }
+        self.log(metrics)
+        self.control = self.callback_handler.on_train_end(args, self.state, self.control)  # type: ignore[has-type]
+        return TrainOutput(self.state.global_step, metrics["train_loss"], metrics)
+
+    def _refuse(self, resume_from_checkpoint: Any, trial: Any) -> None:
+        """What a compiled loop cannot do as transformers' would."""
+        args = self.args
+        if resume_from_checkpoint or trial:
+            raise UsageError("hyc.Trainer trains from the model's weights; resume by job.train(resume=…)")
+        for name in ("compute_loss", "training_step", "create_optimizer", "create_scheduler"):
+            if getattr(type(self), name) is not getattr(transformers.Trainer, name):
+                raise UsageError(
+                    f"{type(self).__name__}.{name} is the script's own, which a compiled step does not call"
+                )
+        if self.optimizer is not None or self.lr_scheduler is not None or self.compute_loss_func is not None:
+            raise UsageError("optimizers or compute_loss_func are given, expected settings: a compiled step has hyc's")
+        if args.label_smoothing_factor or args.neftune_noise_alpha:
+            raise UsageError(
+                "label_smoothing_factor and neftune_noise_alpha are no part of a compiled step, expected 0"
+            )
+
+    def _settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Flags and a configuration of what the training arguments say; what either says already wins."""
+        args, config = self.args, _config_of(self.args)
+        flags: dict[str, Any] = {}
+
+        def default(name: str, value: Any, *keys: str) -> None:
+            if _is_open(config, *keys):
+                flags[name] = value
+
+        default("micro_batch", args.per_device_train_batch_size, "train_micro_batch_size_per_gpu")
+        default("grad_accum", args.gradient_accumulation_steps, "gradient_accumulation_steps")
+        default("clip_grad_norm", float(args.max_grad_norm or 0), "gradient_clipping")
+        if args.bf16 or args.fp16:
+            flags["precision"] = "bf16" if args.bf16 else "fp16"
+        if args.gradient_checkpointing:
+            flags["recompute"] = "layer"
+        self._set_optimizer(flags, config)
+        flags.update(self._flags)
+        return flags, config
+
+    def _set_optimizer(self, flags: dict[str, Any], config: dict[str, Any]) -> None:
+        args = self.args
+        if "optimizer" not in config:
+            kind = _OPTIMIZERS.get(str(getattr(args.optim, "value", args.optim)))
+            if kind is None:
+                raise UsageError(f"optim is {args.optim}, expected one of {', '.join(_OPTIMIZERS)}")
+            config["optimizer"] = {"type": kind, "params": {}}
+        params = config["optimizer"].setdefault("params", {})
+        own = {"lr": args.learning_rate, "weight_decay": args.weight_decay}
+        if str(config["optimizer"].get("type", "")).lower() != "sgd":
+            own |= {"betas": [args.adam_beta1, args.adam_beta2], "eps": args.adam_epsilon}
+        for name, value in own.items():
+            if _is_open(params, name):
+                params[name] = value
+        if "scheduler" not in config:
+            rule = str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type))
+            if rule not in _SCHEDULES:
+                raise UsageError(f"lr_scheduler_type is {rule}, expected one of {', '.join(_SCHEDULES)}")
+            flags["lr_schedule"] = rule
+            if args.warmup_steps:
+                flags["warmup_steps"] = int(args.warmup_steps)
+        if params.get("weight_decay"):
+            decays = set(self.get_decay_parameter_names(self.model))
+            others = [name for name, _ in self.model.named_parameters() if name not in decays]
+            if others:
+                flags["no_decay"] = [f"^{re.escape(name)}$" for name in others]
+
+    def _is_causal(self) -> bool:
+        return type(self.model).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+
+    def _batches(self) -> Iterator[Mapping[str, Any]]:
+        """Epoch after epoch, sampled and collated as transformers does."""
+        loader = self.get_train_dataloader()
+        epoch = 0
+        while True:
+            if hasattr(loader, "set_epoch"):
+                loader.set_epoch(epoch)
+            empty = True
+            for batch in loader:
+                empty = False
+                yield batch
+            if empty:
+                raise DataError("train_dataset has no batch")
+            epoch += 1
+
+    def _samples(self, per_step: int) -> tuple[list[dict[str, numpy.ndarray]], int]:
+        """What all steps read, in order, and how many there are. The rest of an epoch that fills no step is left out."""
+        args = self.args
+        known = len(self.train_dataset) if hasattr(self.train_dataset, "__len__") else None
+        if known is not None and known < per_step:
+            raise DataError(f"train_dataset has {known} samples, expected at least the {per_step} of a step")
+        steps_an_epoch = known // per_step if known is not None else None
+        if args.max_steps > 0:
+            steps = args.max_steps
+        elif steps_an_epoch is None:
+            raise UsageError("max_steps is missing: train_dataset has no length")
+        else:
+            steps = max(1, math.floor(args.num_train_epochs * steps_an_epoch))
+        samples: list[dict[str, numpy.ndarray]] = []
+        in_epoch = 0
+        for batch in self._batches():
+            rows = self._rows(batch)
+            for row in rows:
+                if steps_an_epoch is None or in_epoch < steps_an_epoch * per_step:
+                    samples.append(row)
+                in_epoch += 1
+            if known is not None and in_epoch >= known:
+                in_epoch = 0
+            if len(samples) >= steps * per_step:
+                break
+        return samples[: steps * per_step], steps
+
+    def _rows(self, batch: Mapping[str, Any]) -> list[dict[str, numpy.ndarray]]:
+        arrays = {name: datasets.as_array(value, name) for name, value in batch.items() if value is not None}
+        if "labels" not in arrays:
+            raise DataError(f"the collator gives {', '.join(arrays)}, expected labels among them")
+        return [{name: array[row] for name, array in arrays.items()} for row in range(len(arrays["labels"]))]
+
+    def _padded(self, samples: list[dict[str, numpy.ndarray]], is_causal: bool) -> list[dict[str, numpy.ndarray]]:
+        """All of one length. What is padded behind a causal model's tokens reaches no label, so that no mask is needed."""
+        if not is_causal:
+            return samples
+        longest = max(len(sample["input_ids"]) for sample in samples)
+        positions = [getattr(self.model.config, key) for key in _LENGTHS if getattr(self.model.config, key, None)]
+        most = min(positions, default=longest)
+        sequence = self._sequence or min(most, -(-longest // 8) * 8)
+        if longest > sequence:
+            raise DataError(
+                f"the longest sample has {longest} tokens, expected at most {sequence}; cut samples, or give sequence="
+            )
+        fill = getattr(self.processing_class, "pad_token_id", None) or 0
+        padded = []
+        for index, sample in enumerate(samples):
+            mask = sample.get("attention_mask")
+            if mask is not None and numpy.any(numpy.diff(mask.astype(numpy.int8)) > 0):
+                raise DataError(
+                    f"sample {index} is padded in front of its tokens, expected behind them: padding_side='right'"
+                )
+            size = len(sample["input_ids"])
+            ids = numpy.full(sequence, fill, numpy.int64)
+            labels = numpy.full(sequence, _UNCOUNTED, numpy.int64)
+            ids[:size], labels[:size] = sample["input_ids"], sample["labels"]
+            padded.append({"input_ids": ids, "labels": labels})
+        return padded
+
+    def _run(self, job: Job, path: "os.PathLike[str]", steps: int, per_step: int) -> list[float]:
+        """The run, with transformers' callbacks and its log as it goes."""
+        args, state = self.args, self.state
+        state.max_steps, state.global_step, state.epoch = steps, 0, 0.0
+        state.compute_steps(args, steps)
+        state.is_local_process_zero = state.is_world_process_zero = True
+        size = len(self.train_dataset) if hasattr(self.train_dataset, "__len__") else steps * per_step
+        losses: list[float] = []
+        logged = 0
+
+        def on_step(step: Step) -> None:
+            nonlocal logged
+            losses.append(step.loss)
+            state.global_step = step.step
+            state.epoch = step.step * per_step / size
+            self.control = self.callback_handler.on_step_end(args, state, self.control)
+            if self.control.should_log:
+                self.control.should_log = False
+                mean = sum(losses[logged:]) / (len(losses) - logged)
+                logged = len(losses)
+                self.log({"loss": mean, "grad_norm": step.grad_norm, "learning_rate": step.lr})
+            if self.control.should_training_stop and step.step < steps:
+                raise UsageError(
+                    "a callback ends the training before its last step, which hyc.Trainer cannot: give max_steps"
+                )
+
+        self.control = self.callback_handler.on_train_begin(args, state, self.control)
+        run = job.train(path, steps=steps, shuffle=False, seed=args.seed, on_step=on_step)
+        self.model.load_state_dict(run.state_dict())
+        return losses

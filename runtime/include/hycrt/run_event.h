@@ -1,0 +1,65 @@
+// What happens to a run beside its steps: a JSON object per line for programs, as part of the log of steps, and what
+// it all came to.
+//
+//   {"event":"checkpoint","step":200,"cause":"--checkpoint-every 20","seconds":0.12,"path":"runs/a/step-200"}
+#ifndef HYCRT_RUN_EVENT_H_
+#define HYCRT_RUN_EVENT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+struct StepRecord;  // step_report.h
+
+struct RunEvent {
+  enum class Kind {
+    kResume,            // the states are a checkpoint's
+    kCheckpoint,        // one was written
+    kCheckpointFailed,  // one could not be written, and the run goes on
+    kEnd,               // the run ends before its last step, as it was asked to
+    kFailure,           // a rank or a host failed; what hyc-run of one host tells that of another, not part of a log
+    kRestart,           // hyc-run starts the ranks again; `step` is where they go on
+    kResize             // the same, with another number of ranks
+  };
+  Kind kind = Kind::kCheckpoint;
+  int64_t step = 0;    // steps that are over
+  std::string cause;   // why: the option, the signal, what failed
+  double seconds = 0;  // what it has cost
+  std::string path;    // of a checkpoint
+};
+
+std::string toJson(const RunEvent& event);
+Result<RunEvent> parseRunEvent(std::string_view json);
+// Whether a line is one, and no record of a step.
+bool isRunEvent(std::string_view json);
+
+// Adds up what becomes of a run's time. A step that has to be done again was lost.
+class RunAccount {
+ public:
+  void add(const StepRecord& record);
+  void add(const RunEvent& event);
+  // Of a restart: from the start of the ranks to the begin of their first step.
+  void addStart(double seconds) { restartSeconds_ += seconds - lastResume_; }
+
+  // Of `seconds` in all:
+  //   time: 95.3 s; steps 93.1 s (97.7 %), 3 checkpoints 1.2 s, lost 0.9 s to 1 restart (SIGKILL: 1), the rest 0.1 s
+  std::string toLine(double seconds) const;
+  // {"event":"report","seconds":95.3,"step_seconds":93.1,"useful":0.977,"checkpoints":3,…,"causes":{"SIGKILL":1}}
+  std::string toJson(double seconds) const;
+
+ private:
+  double useful_ = 0, evaluations_ = 0, checkpointSeconds_ = 0, redone_ = 0, restartSeconds_ = 0;
+  double resumeSeconds_ = 0, lastResume_ = 0;
+  int64_t checkpoints_ = 0, failedCheckpoints_ = 0, restarts_ = 0, resizes_ = 0;
+  std::map<int64_t, double> usefulAt_;  // by step: what had been useful when it was saved
+  std::map<std::string, int64_t> causes_;
+};
+
+}  // namespace hycrt
+
+#endif  // HYCRT_RUN_EVENT_H_

@@ -1,0 +1,47 @@
+// Interruption: when a run is to write a checkpoint between two steps that it would not write by itself, and whether it
+// ends then: signals, and the time that it has.
+#ifndef HYCRT_SRC_RUN_INTERRUPTION_H_
+#define HYCRT_SRC_RUN_INTERRUPTION_H_
+
+#include <cstdint>
+#include <string>
+
+#include "hycrt/options.h"
+#include "hycrt/run.h"
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+// From now on SIGUSR2 asks for a checkpoint, and is nothing to end a process for.
+void takeCheckpointSignal();
+// And SIGTERM for one and the end; a second one ends the process at once.
+void takeEndSignal();
+// What signals have asked for since the last call, as RunWish.
+uint32_t takeSignalledWishes();
+
+// How long a run may go on. A checkpoint has to fit in, too: what it and a step will take is estimated by what the
+// longest has taken, and before the first checkpoint by the bytes of the states.
+class TimeLimit {
+ public:
+  // By --time-limit, from now on, and by SLURM_JOB_END_TIME.
+  static Result<TimeLimit> of(const RunOptions& options, int64_t stateBytes);
+
+  void stepTook(double seconds) { step_ = seconds > step_ ? seconds : step_; }
+  void checkpointTook(double seconds);
+  // Whether a checkpoint has to be begun now.
+  bool isUp() const;
+
+ private:
+  int64_t endNs_ = -1;  // monotonicNs; -1: there is none
+  double step_ = 0, checkpoint_ = 0;
+  bool hasWritten_ = false;
+};
+
+// Why a checkpoint is written: what ranks wish together, else --checkpoint-every, or that it was the last step.
+std::string causeOfCheckpoint(uint32_t wishes, const RunOptions& options, bool isLast);
+// Why a run ends before its last step.
+std::string causeOfEnd(uint32_t wishes);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_SRC_RUN_INTERRUPTION_H_

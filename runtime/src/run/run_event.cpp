@@ -1,0 +1,151 @@
+// Events to JSON and back, and the sum of a run's time.
+#include "hycrt/run_event.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "hycrt/step_report.h"
+
+namespace hycrt {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::string_view kBegin = "{\"event\":";
+constexpr size_t kMostTextBytes = 1500;  // of a cause or a path: a line has to go through a pipe at once
+
+// By kind.
+constexpr const char* kNames[] = {"resume", "checkpoint", "checkpoint_failed", "end", "failure", "restart", "resize"};
+
+std::string seconds(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, value < 10 ? "%.2f s" : "%.1f s", value);
+  return text;
+}
+
+std::string shortened(const std::string& text) {
+  return text.size() <= kMostTextBytes ? text : text.substr(0, kMostTextBytes) + "…";
+}
+
+// Bytes that are no UTF-8 are replaced.
+std::string dumped(const ordered_json& object) {
+  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+std::string counted(int64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string toJson(const RunEvent& event) {
+  ordered_json object{{"event", kNames[static_cast<int>(event.kind)]}, {"step", event.step}};
+  if (!event.cause.empty()) object["cause"] = shortened(event.cause);
+  object["seconds"] = event.seconds;
+  if (!event.path.empty()) object["path"] = shortened(event.path);
+  return dumped(object);
+}
+
+bool isRunEvent(std::string_view json) { return json.substr(0, kBegin.size()) == kBegin; }
+
+Result<RunEvent> parseRunEvent(std::string_view text) {
+  Result<nlohmann::json> object = parseJson(text, "event");
+  if (!object.ok()) return object.status();
+  const auto textOf = [&](const char* key) -> std::string {
+    const auto found = object->is_object() ? object->find(key) : object->end();
+    return found != object->end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  const std::string name = textOf("event");
+  const auto kind = std::find(std::begin(kNames), std::end(kNames), name);
+  if (kind == std::end(kNames)) return dataError("event: '" + name + "' is of no known kind");
+  RunEvent event;
+  event.kind = static_cast<RunEvent::Kind>(kind - std::begin(kNames));
+  const auto step = object->find("step"), cost = object->find("seconds");
+  if (step == object->end() || !step->is_number_integer()) return dataError("event: no step number");
+  event.step = step->get<int64_t>();
+  if (cost != object->end() && cost->is_number()) event.seconds = cost->get<double>();
+  event.cause = textOf("cause");
+  event.path = textOf("path");
+  return event;
+}
+
+void RunAccount::add(const StepRecord& record) {
+  (record.batches > 0 ? evaluations_ : useful_) += record.milliseconds / 1e3;
+}
+
+void RunAccount::add(const RunEvent& event) {
+  switch (event.kind) {
+    case RunEvent::Kind::kResume:
+      resumeSeconds_ += lastResume_ = event.seconds;
+      usefulAt_.try_emplace(event.step, useful_);
+      return;
+    case RunEvent::Kind::kCheckpoint:
+      ++checkpoints_;
+      checkpointSeconds_ += event.seconds;
+      usefulAt_[event.step] = useful_;
+      return;
+    case RunEvent::Kind::kCheckpointFailed:
+      ++failedCheckpoints_;
+      checkpointSeconds_ += event.seconds;
+      return;
+    case RunEvent::Kind::kRestart:
+    case RunEvent::Kind::kResize: {
+      const auto saved = usefulAt_.find(event.step);
+      const double kept = saved == usefulAt_.end() ? 0 : saved->second;
+      redone_ += useful_ - kept;
+      useful_ = kept;
+      restartSeconds_ += event.seconds;
+      lastResume_ = 0;
+      ++restarts_;
+      resizes_ += event.kind == RunEvent::Kind::kResize;
+      ++causes_[event.cause];
+      return;
+    }
+    case RunEvent::Kind::kEnd:
+    case RunEvent::Kind::kFailure:
+      return;
+  }
+}
+
+std::string RunAccount::toLine(double all) const {
+  char share[32];
+  std::snprintf(share, sizeof share, " (%.1f %%)", all > 0 ? useful_ / all * 100 : 0.0);
+  std::string line = "time: " + seconds(all) + "; steps " + seconds(useful_) + share;
+  if (evaluations_ > 0) line += ", evaluations " + seconds(evaluations_);
+  if (checkpoints_ > 0) line += ", " + counted(checkpoints_, "checkpoint") + " " + seconds(checkpointSeconds_);
+  if (failedCheckpoints_ > 0) line += " (and " + std::to_string(failedCheckpoints_) + " could not be written)";
+  if (resumeSeconds_ > 0) line += ", reading checkpoints " + seconds(resumeSeconds_);
+  const double lost = redone_ + restartSeconds_;
+  if (restarts_ > 0) {
+    line += ", lost " + seconds(lost) + " to " + counted(restarts_, "restart") + " (";
+    for (const auto& [cause, count] : causes_)
+      line += (line.back() == '(' ? "" : ", ") + cause + ": " + std::to_string(count);
+    line += ")";
+  }
+  const double rest = all - useful_ - evaluations_ - checkpointSeconds_ - resumeSeconds_ - lost;
+  return line + ", the rest " + seconds(std::max(0.0, rest));
+}
+
+std::string RunAccount::toJson(double all) const {
+  ordered_json object{{"event", "report"},
+                      {"seconds", all},
+                      {"step_seconds", useful_},
+                      {"useful", all > 0 ? useful_ / all : 0.0},
+                      {"evaluation_seconds", evaluations_},
+                      {"checkpoints", checkpoints_},
+                      {"failed_checkpoints", failedCheckpoints_},
+                      {"checkpoint_seconds", checkpointSeconds_},
+                      {"resume_seconds", resumeSeconds_},
+                      {"restarts", restarts_},
+                      {"resizes", resizes_},
+                      {"redone_seconds", redone_},
+                      {"restart_seconds", restartSeconds_},
+                      {"causes", ordered_json::object()}};
+  for (const auto& [cause, count] : causes_) object["causes"][shortened(cause)] = count;
+  return dumped(object);
+}
+
+}  // namespace hycrt

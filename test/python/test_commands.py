@@ -1,0 +1,254 @@
+"""hyc data, hyc train and hyc check: from text to what hyc-run reads, and to a folder that transformers loads."""
+
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+
+import pytest
+
+numpy = pytest.importorskip("numpy")
+tokenizers = pytest.importorskip("tokenizers")
+
+from conftest import MODELS
+
+from hyc.command import main
+
+TEXT = "the quick brown fox jumps over the lazy dog and runs home again before the rain\n"
+
+
+def hyc(*words):
+    """A command in a process of its own."""
+    code = "import sys; from hyc.command import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+@pytest.fixture
+def model(tmp_path):
+    """gpt2-formats, of 257 tokens, with a tokenizer of at most 200: byte-level BPE, <end> behind each text."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        shutil.copyfile(MODELS / "gpt2-formats" / name, folder / name)
+    write_tokenizer(folder, 280 - 80)
+    return folder
+
+
+def write_tokenizer(folder, size, alphabet=()):
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    tokenizer.decoder = tokenizers.decoders.Metaspace()
+    special = ["<unk>", "<end>"]
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=size, special_tokens=special, initial_alphabet=list(alphabet))
+    tokenizer.train_from_iterator([TEXT, "user assistant : question answer 0123456789"], trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<end>",
+        "unk_token": "<unk>",
+        "chat_template": "{% for m in messages %}{{ m['role'] + ' : ' + m['content'] + '<end>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant : ' }}{% endif %}",
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return tokenizer
+
+
+def read_tokens(path):
+    """An llm.c file, by its own description."""
+    raw = path.read_bytes()
+    magic, version, count = struct.unpack("<3i", raw[:12])
+    assert (magic, version) == (20240520, 1)
+    tokens = numpy.frombuffer(raw[1024:], "<u2")
+    assert len(tokens) == count
+    return tokens
+
+
+def test_text_and_json_lines_become_a_stream_with_ends_of_documents(model, tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT)
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps({"text": f"the fox {n}"}) + "\n" for n in range(600)))
+    done = hyc("data", tmp_path / "a.txt", tmp_path / "b*.jsonl", "--tokenizer", model, "-o", tmp_path / "tokens")
+    assert done.returncode == 0, done.stderr
+    tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    end = tokenizer.token_to_id("<end>")
+    expected = []
+    for text in [TEXT, *(f"the fox {n}" for n in range(600))]:
+        expected += [*tokenizer.encode(text, add_special_tokens=False).ids, end]
+    assert read_tokens(tmp_path / "tokens.bin").tolist() == expected
+    about = json.loads((tmp_path / "tokens.json").read_text())
+    assert (about["documents"], about["tokens"], about["vocabulary"]) == (601, len(expected), 257)
+    assert f"601 documents, {len(expected)} tokens" in done.stdout
+
+
+def test_a_long_text_is_tokenised_in_parts_and_is_one_document(model, tmp_path):
+    (tmp_path / "long.txt").write_text(TEXT * 20000)
+    assert hyc("data", tmp_path / "long.txt", "--tokenizer", model, "-o", tmp_path / "t.bin").returncode == 0
+    tokens = read_tokens(tmp_path / "t.bin")
+    tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    assert (tokens == tokenizer.token_to_id("<end>")).sum() == 1 and tokens[-1] == tokenizer.token_to_id("<end>")
+    assert len(tokens) > 20000 * 14
+
+
+def test_prompts_do_not_count_and_answers_do(model, tmp_path):
+    safetensors = pytest.importorskip("safetensors.numpy")
+    rows = [{"prompt": "the quick ", "completion": "brown fox"}, {"instruction": "the lazy", "output": "dog"}]
+    (tmp_path / "i.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = hyc("data", tmp_path / "i.jsonl", "--tokenizer", model, "-o", tmp_path / "i", "--sequence", 24)
+    assert done.returncode == 0, done.stderr
+    data = safetensors.load_file(tmp_path / "i.safetensors")
+    tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    prompt = tokenizer.encode("the quick ", add_special_tokens=False).ids
+    answer = [*tokenizer.encode("brown fox", add_special_tokens=False).ids, tokenizer.token_to_id("<end>")]
+    both = len(prompt) + len(answer)
+    assert data["input_ids"][0, :both].tolist() == prompt + answer
+    assert data["labels"][0].tolist() == [-100] * len(prompt) + answer + [-100] * (24 - both)
+    assert data["input_ids"].shape == (2, 24)
+
+
+def test_of_a_chat_what_the_assistant_says_counts(model, tmp_path):
+    pytest.importorskip("transformers")
+    safetensors = pytest.importorskip("safetensors.numpy")
+    messages = [
+        {"role": "user", "content": "the fox"},
+        {"role": "assistant", "content": "jumps"},
+        {"role": "user", "content": "again"},
+        {"role": "assistant", "content": "runs home"},
+    ]
+    (tmp_path / "c.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
+    done = hyc("data", tmp_path / "c.jsonl", "--tokenizer", model, "-o", tmp_path / "c", "--sequence", 64)
+    assert done.returncode == 0, done.stderr
+    labels = safetensors.load_file(tmp_path / "c.safetensors")["labels"][0]
+    tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    counted = tokenizer.decode([int(token) for token in labels if token != -100], skip_special_tokens=False)
+    assert counted.replace(" ", "").replace("▁", "") == "jumps<end>runshome<end>"
+
+
+@pytest.mark.parametrize(
+    "name, content, status, says",
+    [
+        ("empty.txt", b"", 65, "empty.txt' is empty"),
+        ("blank.jsonl", b"\n\n", 65, "has no document"),
+        ("torn.jsonl", b'{"text": "a"}\n{"text": "b', 65, "torn.jsonl:2: no JSON: .*the file ends within this line"),
+        ("list.jsonl", b"[1]\n", 65, "list.jsonl:1: found a list, expected an object with text"),
+        ("keys.jsonl", b'{"txt": "a"}\n', 65, "keys.jsonl:1: found txt, expected text; messages"),
+        ("latin.txt", b"caf\xe9\n", 65, "latin.txt:1: byte 4 is 0xe9, no part of UTF-8"),
+        (
+            "mixed.jsonl",
+            b'{"text": "a"}\n{"prompt": "a", "completion": "b"}\n',
+            65,
+            "mixed.jsonl:2: found an instruction",
+        ),
+        ("i.jsonl", b'{"prompt": "a", "completion": "b"}\n', 64, "expected it by --sequence N"),
+        ("deep.jsonl", b"[" * 100000 + b"\n", 65, "deep.jsonl:1: no JSON"),
+        ("role.jsonl", b'{"messages": [{"who": "x"}]}\n', 65, None),
+        ("missing-*", None, 65, "is no file, and matches none"),
+    ],
+)
+def test_a_bad_corpus_is_one_message_and_leaves_nothing(model, tmp_path, name, content, status, says, capsys):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    out = tmp_path / "made"
+    out.mkdir()
+    words = ["data", str(tmp_path / name), "--tokenizer", str(model), "-o", str(out / "tokens")]
+    words += ["--sequence", "8"] if says is None else []
+    assert main(words) == status
+    error = capsys.readouterr().err
+    import re
+
+    assert error.startswith("hyc data: error: ") and re.search(
+        says or "found a message.*expected role and content", error
+    )
+    assert list(out.iterdir()) == []
+
+
+def test_a_tokenizer_that_does_not_fit_the_model(model, tmp_path, capsys):
+    write_tokenizer(model, 900, alphabet=map(chr, range(0x4E00, 0x4E00 + 400)))
+    (tmp_path / "a.txt").write_text("the fox\nand \u4f00\n")
+    assert main(["data", str(tmp_path / "a.txt"), "--tokenizer", str(model), "-o", str(tmp_path / "t")]) == 65
+    error = capsys.readouterr().err
+    assert "a.txt:1: the tokenizer makes token" in error and "expected less than 257, the vocab_size of" in error
+    assert not (tmp_path / "t.bin").exists()
+
+
+def test_a_folder_without_a_tokenizer(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text(TEXT)
+    for folder, says in ((tmp_path / "nowhere", "is no folder"), (MODELS / "llama", "no tokenizer|not installed")):
+        assert main(["data", str(tmp_path / "a.txt"), "--tokenizer", str(folder), "-o", str(tmp_path / "t")]) in (
+            65,
+            69,
+        )
+        import re
+
+        assert re.search(says, capsys.readouterr().err)
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "tokenizer.json").write_text('{"version": ')
+    assert (
+        main(["data", str(tmp_path / "a.txt"), "--tokenizer", str(tmp_path / "torn"), "-o", str(tmp_path / "t")]) == 65
+    )
+    assert "tokenizer.json' is no tokenizer" in capsys.readouterr().err
+
+
+def test_trains_from_a_folder_and_text_to_a_folder_that_transformers_loads(model, tmp_path):
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps({"text": TEXT * 4}) + "\n" for _ in range(20)))
+    done = hyc(
+        "train", model, "--data", tmp_path / "*.jsonl", "--steps", 30, "--device-memory", "1GiB", "--micro-batch", 4,
+        "--lr", "0.01", "--seed=1", "-o", tmp_path / "trained", "--log-file", tmp_path / "log.jsonl",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert len(losses) == 30 and losses[-1] < losses[0] - 0.5
+    assert sorted(path.name for path in (tmp_path / "trained").iterdir()) == [
+        "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+    ]  # fmt: skip
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    transformers = pytest.importorskip("transformers")
+    trained = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "trained")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "trained")
+    ids = tokenizer(TEXT, return_tensors="pt")["input_ids"][:, :16]
+    assert trained(input_ids=ids, labels=ids).loss.item() < losses[0] - 0.5
+    again = hyc("train", model, "--data", tmp_path / "*.jsonl", "-o", tmp_path / "trained")
+    assert again.returncode == 64 and "is there already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    "words, status, says",
+    [
+        (["--micro-bach", "2"], 64, "unknown flag '--micro-bach'; the nearest is '--micro-batch'"),
+        (["--save-weights", "x"], 64, "unknown flag '--save-weights'"),
+        (["--micro-batch"], 64, "--micro-batch has no value"),
+        (["--steps", "0"], 64, "argument --steps: found '0', expected a whole number from 1"),
+        (["--zero", "9"], 64, "hyc-compile ended with status 64"),
+    ],
+)
+def test_flags_of_train_that_are_none(model, tmp_path, words, status, says, capsys):
+    (tmp_path / "a.txt").write_text(TEXT * 10)
+    line = ["train", str(model), "--data", str(tmp_path / "a.txt"), "-o", str(tmp_path / "trained"), *words]
+    assert main(line) == status
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "trained").exists()
+
+
+def test_check_tells_what_is_there(capfd):
+    assert main(["check"]) == 0
+    told = capfd.readouterr().out
+    assert f"cores           {len(os.sched_getaffinity(0))}\n" in told
+    assert "hyc-compile     " in told and "trains on CPUs: yes" in told
+
+
+def test_check_tells_what_is_missing(tmp_path):
+    code = "import sys; from hyc.command import main; sys.exit(main(['check']))"
+    environment = {**os.environ, "HYC_TOOLS": str(tmp_path), "PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 69
+    assert "hyc-compile     not found" in done.stdout and "trains on CPUs: no" in done.stdout
+
+
+def test_commands_that_are_none(capsys):
+    assert main(["trian"]) == 64
+    assert "unknown command 'trian', expected train, data, check" in capsys.readouterr().err
+    assert main([]) == 64
+    assert main(["--help"]) == 0

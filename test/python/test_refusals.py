@@ -1,0 +1,147 @@
+"""What hyc.compile refuses: one clear exception each, before anything is made."""
+
+import inspect
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import hyc
+from conftest import SEQUENCE, make_language_model, run_python
+
+TOKENS = {"input_ids": torch.zeros(1, SEQUENCE, dtype=torch.int64)}
+
+
+@pytest.mark.parametrize(
+    "keywords, says",
+    [
+        ({"micro_bach": 2}, "no setting 'micro_bach'; the nearest is 'micro_batch'"),
+        ({"micro_batch": "2"}, r"micro_batch is '2', expected a whole number \(1 to 65536\)"),
+        ({"micro_batch": True}, "micro_batch is True, expected a whole number"),
+        ({"lr": "fast"}, "lr is 'fast', expected a number"),
+        ({"dropout": 1}, "dropout is 1, expected True or False"),
+        ({"steps": 5}, "no setting 'steps'"),
+        ({"schedule": 3.5j}, "expected gpipe or 1f1b"),
+        ({"tp": 0}, "--tp is 0, expected 1 to"),
+        ({"schedule": "2f2b"}, '--schedule is "2f2b", expected gpipe or 1f1b'),
+    ],
+)
+def test_settings_that_are_none(keywords, says):
+    with pytest.raises(hyc.UsageError, match=says):
+        hyc.compile(make_language_model(), TOKENS, **keywords)
+
+
+def test_a_configuration_that_is_wrong_is_refused_with_its_place(tmp_path):
+    (tmp_path / "ds.json").write_text('{"train_micro_batch_size_per_gpu": "two"}')
+    with pytest.raises(hyc.DataError, match="ds.json:1:36"):
+        hyc.compile(make_language_model(), TOKENS, config=tmp_path / "ds.json")
+
+
+class Branches(torch.nn.Module):
+    """Goes by a tensor's values."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        if x.sum() > 0:
+            return self.linear(x)
+        return x
+
+
+class CallsNumpy(Branches):
+    """Leaves torch."""
+
+    def forward(self, x):
+        return self.linear(torch.from_numpy(x.numpy()))
+
+
+class TakesItem(Branches):
+    """Makes a Python number of a tensor, in a function that it calls."""
+
+    @staticmethod
+    def helper(x):
+        return [0] * int(x[0, 0].item())
+
+    def forward(self, x):
+        return self.linear(x)[: len(self.helper(x))]
+
+
+@pytest.mark.parametrize(
+    "model, code, advice",
+    [
+        (Branches, "if x.sum() > 0:", "torch.where"),
+        (CallsNumpy, "return self.linear(torch.from_numpy(x.numpy()))", "torch's functions"),
+        (TakesItem, "return [0] * int(x[0, 0].item())", "depends on a tensor's values"),
+    ],
+)
+def test_a_model_that_cannot_be_traced_is_told_by_its_line(model, code, advice):
+    with pytest.raises(hyc.TraceError) as caught:
+        hyc.compile(model(), torch.ones(2, 4))
+    error = caught.value
+    assert error.file == __file__ and error.code == code
+    lines = inspect.getsource(inspect.getmodule(model)).splitlines()
+    assert lines[error.line - 1].strip() == code
+    assert f"{__file__}:{error.line}: the model cannot be traced here" in str(error) and advice in str(error)
+
+
+def test_arguments_that_forward_does_not_take():
+    with pytest.raises(
+        hyc.DataError, match="do not fit LanguageModel.forward: missing a required argument: 'input_ids'"
+    ):
+        hyc.compile(make_language_model(), {"input_idx": TOKENS["input_ids"]})
+    with pytest.raises(hyc.UsageError, match="sample_inputs are missing"):
+        hyc.compile(make_language_model())
+    with pytest.raises(hyc.UsageError, match="no tensor with a dimension"):
+        hyc.compile(make_language_model(), ())
+
+
+def test_a_batch_that_the_model_fixes_is_kept():
+    class Fixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.linear(x).reshape(2, 3)
+
+    job = hyc.compile(Fixed(), torch.ones(2, 4), plan_only=True)
+    assert job.plan.micro_batch == 2
+
+
+def test_paths_that_are_no_models(tmp_path):
+    with pytest.raises(hyc.InputOutputError, match="nowhere.pt2"):
+        hyc.compile(tmp_path / "nowhere.pt2")
+    with pytest.raises(hyc.UsageError, match="no config.json"):
+        hyc.from_pretrained(tmp_path)
+    (tmp_path / "torn.pt2").write_bytes(b"PK\3\4torn")
+    with pytest.raises(hyc.DataError, match="torn.pt2"):
+        hyc.compile(tmp_path / "torn.pt2")
+    with pytest.raises(hyc.UsageError, match="sample_inputs are given with a path"):
+        hyc.compile(tmp_path / "torn.pt2", TOKENS)
+
+
+def test_no_tools_on_the_machine(tmp_path):
+    code = "import hyc; hyc.compile('model.pt2')"
+    done = run_python(code, env={**os.environ, "HYC_TOOLS": str(tmp_path)})
+    assert done.returncode == 1
+    assert f"hyc-compile is in none of '{tmp_path}' (HYC_TOOLS); install hyc's wheel" in done.stderr
+
+
+def test_every_flag_is_a_keyword():
+    from hyc import settings
+
+    assert settings.of_compile()["micro_batch"].values == "1 to 65536"
+    assert settings.of_compile()["dim"].is_list and settings.of_run()["no_shuffle"].type == "flag"
+    words = settings.to_arguments({"dim": {"seq": 512, "b": 2}, "dropout": False}, settings.of_compile(), "hyc.compile")
+    assert words == ["--dim=seq=512", "--dim=b=2", "--dropout=false"]
+    assert settings.to_arguments({"shuffle": False, "tf32": True, "seed": None}, settings.of_run(), "x") == [
+        "--no-shuffle",
+        "--tf32",
+    ]
+    assert settings.to_arguments({"shuffle": True, "no_shuffle": False}, settings.of_run(), "x") == []
+    assert settings.to_arguments({"device_memory": 3 << 30}, settings.of_compile(), "x") == [
+        "--device-memory=3221225472"
+    ]

@@ -1,0 +1,117 @@
+"""hyc.Trainer beside transformers' own Trainer: the same script, the same losses."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+
+import hyc
+
+torch.set_num_threads(1)  # threads that spin at each other on a busy machine take minutes
+
+SEQUENCE = 16
+
+
+def make_model(kind):
+    torch.manual_seed(7)
+    common = {"vocab_size": 96, "bos_token_id": 0, "eos_token_id": 0}
+    if kind == "gpt2":
+        config = transformers.GPT2Config(
+            n_layer=2, n_embd=32, n_head=4, n_positions=SEQUENCE, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, **common
+        )
+        model = transformers.GPT2LMHeadModel(config)
+        # transformers knows no loss of this class by name: its Trainer then counts each sample's first token, which nothing
+        # predicts, among those that it divides by.
+        model.loss_type = "ForCausalLM"
+        return model
+    config = transformers.LlamaConfig(
+        num_hidden_layers=2, hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
+        max_position_embeddings=SEQUENCE, **common,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config)
+
+
+def make_data(samples=40):
+    """Samples of several lengths; the collator pads each batch to its longest."""
+    generator = torch.Generator().manual_seed(2)
+    lengths = torch.randint(5, SEQUENCE + 1, (samples,), generator=generator).tolist()
+    return [{"input_ids": torch.randint(1, 96, (length,), generator=generator).tolist()} for length in lengths]
+
+
+def collate(samples):
+    longest = max(len(sample["input_ids"]) for sample in samples)
+    ids = torch.zeros(len(samples), longest, dtype=torch.int64)
+    mask, labels = torch.zeros_like(ids), torch.full_like(ids, -100)
+    for row, sample in enumerate(samples):
+        size = len(sample["input_ids"])
+        ids[row, :size] = labels[row, :size] = torch.tensor(sample["input_ids"])
+        mask[row, :size] = 1
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+
+def arguments(kind, folder, batch, **more):
+    return kind(
+        output_dir=str(folder), per_device_train_batch_size=batch, gradient_accumulation_steps=2, max_steps=20,
+        logging_steps=1, learning_rate=2e-3, weight_decay=0.1, lr_scheduler_type="linear", save_strategy="no",
+        report_to=[], use_cpu=True, disable_tqdm=True, seed=11, **more,
+    )  # fmt: skip
+
+
+def losses_of(trainer):
+    trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_losses_are_those_of_transformers_trainer(kind, tmp_path):
+    theirs = transformers.Trainer(
+        model=make_model(kind), args=arguments(transformers.TrainingArguments, tmp_path, 4),
+        train_dataset=make_data(), data_collator=collate,
+    )  # fmt: skip
+    config = {"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto"}
+    (tmp_path / "ds_config.json").write_text(json.dumps(config))
+    ours = hyc.Trainer(
+        model=make_model(kind), data_collator=collate, train_dataset=make_data(), tp=2, dp=2,
+        args=arguments(hyc.TrainingArguments, tmp_path, 2, deepspeed=str(tmp_path / "ds_config.json")),
+    )  # fmt: skip
+    expected, found = losses_of(theirs), losses_of(ours)
+    assert len(found) == len(expected) == 20
+    assert found == pytest.approx(expected, abs=1e-4)
+    assert ours.job.plan.ranks == 4 and ours.job.plan.global_batch == 8
+    assert ours.state.global_step == 20
+    rates = [
+        [entry["learning_rate"] for entry in t.state.log_history if "learning_rate" in entry] for t in (theirs, ours)
+    ]
+    assert rates[1] == pytest.approx(rates[0])
+    for (name, a), (_, b) in zip(theirs.model.named_parameters(), ours.model.named_parameters()):
+        assert (a - b).abs().max() < 1e-3, name
+
+
+def test_what_a_compiled_step_cannot_do_is_refused(tmp_path):
+    class Own(hyc.Trainer):
+        def compute_loss(self, *arguments, **keywords):
+            raise AssertionError
+
+    def make(kind=hyc.Trainer, data=None, collator=collate, **more):
+        return kind(
+            model=make_model("gpt2"), args=arguments(hyc.TrainingArguments, tmp_path, 2, **more),
+            train_dataset=make_data() if data is None else data, data_collator=collator,
+        )  # fmt: skip
+
+    with pytest.raises(hyc.UsageError, match="Own.compute_loss is the script's own"):
+        make(Own).train()
+    with pytest.raises(hyc.UsageError, match="expected one of adamw_torch"):
+        make(optim="adafactor").train()
+    with pytest.raises(hyc.UsageError, match="trains from the model's weights"):
+        make().train(resume_from_checkpoint=True)
+    with pytest.raises(hyc.DataError, match="3 samples, expected at least the 4 of a step"):
+        make(data=make_data(3)).train()
+    with pytest.raises(hyc.DataError, match="expected labels among them"):
+        make(collator=lambda samples: {k: v for k, v in collate(samples).items() if k != "labels"}).train()
+    with pytest.raises(hyc.DataError, match="padded in front"):
+        make(collator=lambda samples: {k: v.flip(-1) for k, v in collate(samples).items()}).train()
+    with pytest.raises(hyc.DataError, match="nowhere.json' .deepspeed=. cannot be read"):
+        make(deepspeed="/nowhere.json").train()

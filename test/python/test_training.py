@@ -1,0 +1,242 @@
+"""hyc.compile and job.train against PyTorch's own training loop."""
+
+import json
+import math
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import hyc
+
+torch.set_num_threads(1)
+from conftest import (
+    SEQUENCE,
+    VOCABULARY,
+    causal_loss,
+    make_language_model,
+    processes_naming,
+    train_by_torch,
+)
+
+
+def tokens_of(samples, seed=1):
+    return torch.randint(0, VOCABULARY, (samples, SEQUENCE), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """tp 2 × dp 2 under ZeRO 3, compiled from a sample of one: its batch has to be found dynamic."""
+    model = make_language_model()
+    return model, hyc.compile(
+        model,
+        {"input_ids": tokens_of(1)},
+        loss="causal_lm",
+        tp=2,
+        dp=2,
+        zero=3,
+        micro_batch=2,
+        lr=1e-2,
+        optimizer="adamw",
+    )
+
+
+def test_losses_and_weights_are_those_of_pytorch(compiled):
+    model, job = compiled
+    tokens = tokens_of(16)
+    told = []
+    run = job.train({"input_ids": tokens}, steps=12, shuffle=False, on_step=told.append)
+    theirs = make_language_model()
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-2, weight_decay=0)
+    expected = train_by_torch(theirs, optimizer, [tokens[4 * (s % 4) :][:4] for s in range(12)], causal_loss)
+    assert len(run.losses) == 12
+    assert [step.loss for step in told] == run.losses
+    assert run.losses == pytest.approx(expected, abs=1e-5)
+    state = run.state_dict()
+    assert set(state) == set(model.state_dict())
+    for name, tensor in theirs.state_dict().items():
+        assert (state[name] - tensor).abs().max() < 1e-3, name
+    fresh = make_language_model(seed=5)
+    fresh.load_state_dict(state)
+    assert fresh.head.weight is fresh.embedding.weight
+    with torch.no_grad():
+        assert causal_loss(fresh, tokens).item() == pytest.approx(causal_loss(theirs, tokens).item(), abs=1e-4)
+
+
+def test_plan_memory_and_report_are_those_of_the_folder(compiled):
+    _, job = compiled
+    assert (job.plan.tp, job.plan.pp, job.plan.dp, job.plan.ranks) == (2, 1, 2, 4)
+    assert (job.plan.micro_batch, job.plan.grad_accum, job.plan.global_batch, job.plan.sequence) == (2, 1, 4, SEQUENCE)
+    assert job.plan.values == json.loads((job.folder / "plan.json").read_text())
+    told = json.loads((job.folder / "memory.json").read_text())["stages"]
+    assert [stage.total_bytes for stage in job.memory.stages] == [stage["total_bytes"] for stage in told]
+    assert {arena.name for arena in job.memory.stages[0].arenas} >= {"parameters", "optimizer", "activations"}
+    assert job.memory.device_bytes == max(stage["device_bytes"] for stage in told)
+    assert str(job.report) == (job.folder / "report.txt").read_text()
+    assert job.report.step_ms > 0
+    assert "4 ranks" in job._repr_html_() and "srcdoc" in job._repr_html_()
+
+
+def test_shuffles_by_seed_unless_told_not_to(compiled):
+    _, job = compiled
+    data = {"input_ids": tokens_of(16)}
+    in_order, shuffled, again = (job.train(data, steps=2, seed=3, shuffle=s).losses for s in (False, True, True))
+    assert in_order != shuffled and shuffled == again
+
+
+def test_labels_of_minus_100_do_not_count(compiled):
+    _, job = compiled
+    tokens, mask = tokens_of(4), torch.ones(4, SEQUENCE, dtype=torch.int64)
+    mask[1, 5:] = 0
+    loss = job.train({"input_ids": tokens, "attention_mask": mask}, steps=1, shuffle=False).losses[0]
+    labels = torch.where(mask != 0, tokens, -100)
+    with torch.no_grad():
+        logits = make_language_model()(tokens)
+        expected = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()).item()
+    assert loss == pytest.approx(expected, abs=1e-5)
+
+
+def test_evaluates_by_the_weights_that_it_started_from(compiled):
+    model, job = compiled
+    tokens = tokens_of(8, seed=9)
+    with torch.no_grad():
+        assert job.evaluate({"input_ids": tokens}) == pytest.approx(causal_loss(model, tokens).item(), abs=1e-5)
+
+
+def test_an_exception_of_on_step_ends_the_ranks(compiled):
+    _, job = compiled
+
+    def stop(step):
+        if step.step == 3:
+            raise StopIteration("enough")
+
+    with pytest.raises(StopIteration, match="enough"):
+        job.train({"input_ids": tokens_of(8)}, steps=1_000_000_000, on_step=stop)
+    assert processes_naming(str(job.folder)) == []
+
+
+def test_an_interrupt_ends_the_ranks(compiled, tmp_path):
+    _, job = compiled
+    code = (
+        """if True:
+        import sys, pathlib, torch, hyc
+        from hyc.datasets import Inputs
+        job = hyc.Job(pathlib.Path(sys.argv[1]), Inputs(("input_ids",), "labels", True))
+        data = {"input_ids": torch.zeros(8, %d, dtype=torch.int64)}
+        job.train(data, steps=1_000_000_000, on_step=lambda step: print(step.step, flush=True))"""
+        % SEQUENCE
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(job.folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "1\n"
+    assert processes_naming(f"--out={job.folder}")
+    process.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in process.communicate(timeout=60)[1]
+    deadline = time.monotonic() + 10
+    while processes_naming(str(job.folder)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_naming(str(job.folder)) == []
+
+
+@pytest.mark.parametrize(
+    "data, kind, says",
+    [
+        (lambda: {"input_ids": tokens_of(8)[:, :-1]}, hyc.DataError, r"input_ids has shape \[8, 11\], expected"),
+        (lambda: {"input_ids": torch.full((8, SEQUENCE), VOCABULARY)}, hyc.DataError, "found 61, expected 0 to 60"),
+        (lambda: {"input_idx": tokens_of(8)}, hyc.DataError, "no tensor 'input_ids'.*nearest is 'input_idx'"),
+        (
+            lambda: {"input_ids": tokens_of(8), "labels": tokens_of(7)},
+            hyc.DataError,
+            "labels has 7 samples, expected 8",
+        ),
+        (lambda: {"input_ids": tokens_of(0)}, hyc.DataError, "input_ids has 0 samples, expected 1"),
+        (dict, hyc.DataError, "no tensor"),
+        (
+            lambda: [{"input_ids": [1] * SEQUENCE}, {"input_ids": [1]}],
+            hyc.DataError,
+            r"sample 1: input_ids has shape \[1\]",
+        ),
+        (lambda: [({"a": 1},)], hyc.DataError, "sample 0: input_ids has type object"),
+        (lambda: [(1, 2, 3, 4)], hyc.DataError, "sample 0 has 4 tensors, expected at most 2: input_ids, labels"),
+        (list, hyc.DataError, "0 samples|no samples"),
+        (lambda: torch.ones(100), hyc.DataError, "stream of tokens has type float32"),
+        (lambda: torch.full((100,), -3), hyc.DataError, "token 0 is -3"),
+        (lambda: 7, hyc.UsageError, "data is a int"),
+        (lambda: "/nowhere/data.bin", hyc.InputOutputError, "cannot read '/nowhere/data.bin'"),
+        (lambda: torch.utils.data.DataLoader([1]), hyc.UsageError, "expected its Dataset"),
+    ],
+)
+def test_bad_data_is_refused_with_its_place(compiled, data, kind, says):
+    with pytest.raises(kind, match=says):
+        compiled[1].train(data(), steps=1)
+
+
+def test_a_stream_of_tokens_and_data_sets_train_alike(compiled):
+    _, job = compiled
+    tokens = tokens_of(8)
+
+    class Samples(torch.utils.data.Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            if index >= 8:
+                raise IndexError(index)
+            return {"input_ids": tokens[index], "labels": tokens[index]}
+
+    def endless():
+        while True:
+            yield from ({"input_ids": row} for row in tokens)
+
+    expected = job.train({"input_ids": tokens}, steps=2, shuffle=False).losses
+    for data in (
+        Samples(),
+        [(row,) for row in tokens],
+        [row.tolist() for row in tokens][:0] or tokens.tolist(),
+        endless(),
+    ):
+        if isinstance(data, list) and isinstance(data[0], list):
+            data = [{"input_ids": row} for row in data]
+        assert job.train(data, steps=2, shuffle=False).losses == expected
+    # Windows of a stream share a token with the next; the first is the first sample.
+    stream = torch.cat([tokens.flatten(), tokens[0, :1]])
+    assert job.train(stream, steps=2, shuffle=False).losses == pytest.approx(expected, abs=1e-6)
+
+
+def test_classifier_of_a_tuple_data_set_trains_as_in_pytorch():
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
+    features, classes = torch.randn(20, 6), torch.randint(0, 4, (20,))
+    job = hyc.compile(model, features[:1], micro_batch=5, optimizer="sgd", lr=0.5)
+    run = job.train(torch.utils.data.TensorDataset(features, classes), steps=8, shuffle=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    batches = [slice(5 * (s % 4), 5 * (s % 4) + 5) for s in range(8)]
+    loss_of = lambda m, at: torch.nn.functional.cross_entropy(m(features[at]), classes[at])
+    assert run.losses == pytest.approx(train_by_torch(model, optimizer, batches, loss_of), abs=1e-6)
+    assert run.steps[0].samples_per_s > 0 and run.steps[0].tokens_per_s is None
+    assert not math.isnan(run.steps[-1].grad_norm)
+    model.load_state_dict(run.state_dict())
+
+
+def test_from_pretrained_reads_a_folder_and_saves_one(tmp_path):
+    folder = pathlib.Path(__file__).parents[1] / "models" / "gpt2-formats"
+    job = hyc.from_pretrained(folder, dim={"seq": 16}, micro_batch=2, lr=1e-3, output=tmp_path / "out")
+    run = job.train(folder.parent / "text.bin", steps=3, save_weights=tmp_path / "trained")
+    assert run.losses[0] != run.losses[-1]
+    assert json.loads((tmp_path / "trained" / "config.json").read_text())["model_type"] == "gpt2"
+    assert run.state_dict()["transformer.wte.weight"].shape == (257, 32)
+
+
+def test_plans_without_making_programs():
+    folder = pathlib.Path(__file__).parents[1] / "models" / "llama"
+    job = hyc.from_pretrained(
+        folder, dim={"seq": 16}, tp=2, plan_only=True, micro_batch=3, config={"zero_optimization": {"stage": 1}}
+    )
+    assert (job.plan.tp, job.plan.micro_batch, job.plan.sequence) == (2, 3, 16)
+    assert job.memory.total_bytes > 0

@@ -1,0 +1,302 @@
+// Starts, failures and restarts.
+#include "job.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "host_launcher.h"
+#include "hycrt/printable.h"
+#include "hycrt/resume.h"
+#include "hycrt/saved_weights.h"
+#include "hycrt/token.h"
+#include "launcher.h"
+#include "sizes.h"
+
+namespace hycrun {
+namespace {
+
+using hycrt::Result;
+using hycrt::RunEvent;
+using hycrt::Status;
+using hycrt::StatusCode;
+
+constexpr int kMostFailures = 2;  // of a host
+constexpr int64_t kFirstPauseMs = 500, kLongestPauseMs = 60000;
+
+int64_t nowNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
+}
+
+double secondsSince(int64_t beginNs) { return static_cast<double>(nowNs() - beginNs) * 1e-9; }
+
+}  // namespace
+
+Signals::Signals() { sigemptyset(&former_); }
+
+Signals::~Signals() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Status Signals::open() {
+  std::signal(SIGCHLD, SIG_DFL);  // where it was inherited as ignored, ends could not be waited for
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR2}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, &former_);
+  fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  return fd_ < 0 ? hycrt::errnoError("cannot wait for signals", errno) : Status();
+}
+
+int Signals::take() const {
+  signalfd_siginfo info;
+  return read(fd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info) ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+std::string Signals::nameOf(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+Report::Report(const hycrt::RunOptions& options)
+    : options_(options), display_(stdout), lastProgressNs_(nowNs()), beginNs_(nowNs()) {}
+
+Status Report::open() {
+  if (options_.logFile.empty()) return {};
+  using Mode = hycrt::StepLog::Mode;
+  Result<std::unique_ptr<hycrt::StepLog>> log =
+      hycrt::StepLog::open(options_.logFile, options_.resume.empty() ? Mode::kAnew : Mode::kAppend);
+  if (!log.ok()) return log.status();
+  log_ = std::move(*log);
+  return {};
+}
+
+Status Report::take(const std::string& line) {
+  if (hycrt::isRunEvent(line)) {
+    const Result<RunEvent> event = hycrt::parseRunEvent(line);
+    return event.ok() ? add(*event) : Status();
+  }
+  if (line.compare(0, 9, "{\"memory\"") == 0) {
+    if (Result<hycrt::MemoryRecord> record = hycrt::parseMemoryRecord(line); record.ok()) memory_.push_back(*record);
+    return {};
+  }
+  const Result<hycrt::StepRecord> record = hycrt::parseStepRecord(line);
+  if (!record.ok()) return {};  // a line that the end of rank 0 cut off
+  if (!hasStepped_ && isRestart_) account_.addStart(secondsSince(startNs_) - record->milliseconds / 1e3);
+  hasStepped_ = true;
+  lastProgressNs_ = nowNs();
+  lastStep_ = std::max(lastStep_, record->step);
+  account_.add(*record);
+  display_.show(*record);
+  return log_ ? log_->append(*record) : Status();
+}
+
+Status Report::add(const RunEvent& event) {
+  if (event.kind == RunEvent::Kind::kFailure) {
+    failure_ = event.cause;
+    return {};
+  }
+  // Every rank tells of its end.
+  if (event.kind == RunEvent::Kind::kEnd && endsEarly_) return {};
+  endsEarly_ |= event.kind == RunEvent::Kind::kEnd;
+  lastProgressNs_ = nowNs();
+  account_.add(event);
+  return log_ ? log_->append(toJson(event)) : Status();
+}
+
+void Report::say(const std::string& line) {
+  display_.clear();
+  std::fprintf(stderr, "hyc-run: %s\n", hycrt::printable(line).c_str());
+}
+
+void Report::beginStart(bool isRestart) {
+  memory_.clear();
+  endsEarly_ = hasStepped_ = false;
+  isRestart_ = isRestart;
+  failure_.clear();
+  startNs_ = lastProgressNs_ = nowNs();
+}
+
+double Report::secondsSinceProgress() const { return secondsSince(lastProgressNs_); }
+double Report::secondsInAll() const { return secondsSince(beginNs_); }
+
+Status Report::finishMemory(const std::string& runName) {
+  std::sort(memory_.begin(), memory_.end(),
+            [](const hycrt::MemoryRecord& a, const hycrt::MemoryRecord& b) { return a.rank < b.rank; });
+  display_.clear();
+  std::fputs(hycrt::toTable(memory_).c_str(), stdout);
+  return options_.measureMemory.empty() ? Status()
+                                        : hycrt::writeMemoryRecords(memory_, options_.measureMemory, runName);
+}
+
+Status Report::finish() {
+  if (options_.checkpoint.empty() && options_.resume.empty()) return {};
+  display_.clear();
+  std::printf("%s\n", account_.toLine(secondsInAll()).c_str());
+  return log_ ? log_->append(account_.toJson(secondsInAll())) : Status();
+}
+
+namespace {
+
+class Job {
+ public:
+  Job(hycrt::Manifest manifest, hycrt::RunOptions options, std::vector<hycrt::CompiledSize> sizes)
+      : manifest_(std::move(manifest)),
+        sizes_(std::move(sizes)),
+        given_(options),
+        options_(std::move(options)),
+        report_(given_) {}
+
+  Result<int> run() {
+    HYCRT_RETURN_IF_ERROR(hycrt::takeResume(&options_, hycrt::CheckpointCheck::kBytes, noteTo(report_)));
+    const hycrt::OwnCheckpoints own(options_);
+    resumeGiven_ = options_.resume;
+    HYCRT_RETURN_IF_ERROR(signals_.open());
+    HYCRT_RETURN_IF_ERROR(report_.open());
+    for (int64_t restarts = 0;; ++restarts) {
+      Result<RunEnd> end = start(restarts > 0);
+      if (!end.ok()) return end.status();
+      if (end->how != RunEnd::How::kFailed || !mayStartAgain(*end, restarts)) return finish(end->status);
+      Result<int> status = startAgain(own, *end, restarts + 1);
+      if (!status.ok()) return status.status();
+      if (*status != 0) return finish(*status);
+    }
+  }
+
+ private:
+  static std::function<void(const std::string&)> noteTo(Report& report) {
+    return [&report](const std::string& line) { report.say(line); };
+  }
+
+  Result<int> finish(int status) {
+    const Status told = report_.finish();
+    return told.ok() || status != 0 ? Result<int>(status) : Result<int>(told);
+  }
+
+  Result<RunEnd> start(bool isRestart) {
+    const std::string runName = "hyc-" + hycrt::makeName();
+    report_.beginStart(isRestart);
+    Result<RunEnd> end = options_.hostfile.empty()
+                             ? Launcher(manifest_, options_, runName, signals_, report_).run()
+                             : HostLauncher(manifest_, options_, runName, signals_, report_, leftOut_).run();
+    if (end.ok() && end->status == 0) {
+      HYCRT_RETURN_IF_ERROR(report_.finishMemory(runName));
+      return end;
+    }
+    hycrt::removePartialOutputs(options_, runName);
+    hycrt::removePartialCheckpoints(options_);
+    return end;
+  }
+
+  // What would come again does: a wrong command line, wrong data, a program that contradicts itself.
+  bool mayStartAgain(const RunEnd& end, int64_t restarts) {
+    if (options_.maxRestarts == 0) return false;
+    for (StatusCode code : {StatusCode::kUsage, StatusCode::kData, StatusCode::kInternal}) {
+      if (end.status == static_cast<int>(code)) return false;
+    }
+    if (restarts < options_.maxRestarts) return true;
+    report_.say("not started again: that was restart " + std::to_string(restarts) + " of --max-restarts " +
+                std::to_string(options_.maxRestarts));
+    return false;
+  }
+
+  // 0: the ranks may be started; else the status to end with, by a signal or since the time is up.
+  Result<int> startAgain(const hycrt::OwnCheckpoints& own, const RunEnd& end, int64_t restart) {
+    // A job that gets no further than before waits longer each time.
+    pauseMs_ = report_.lastStep() > stepAtFailure_ ? kFirstPauseMs : std::min(pauseMs_ * 2, kLongestPauseMs);
+    stepAtFailure_ = report_.lastStep();
+    const double lost = report_.secondsSinceProgress();
+    const int64_t begin = nowNs();
+    if (const int status = pauseOrStop(begin)) return status;
+    Result<std::string> newest = own.newest(noteTo(report_));
+    if (!newest.ok()) return newest.status();
+    options_.resume = newest->empty() ? resumeGiven_ : *newest;
+    const int64_t step = hycrt::stepOfCheckpoint(options_.resume);
+    if (given_.timeLimit > 0) {
+      options_.timeLimit = given_.timeLimit - static_cast<int64_t>(report_.secondsInAll());
+      if (options_.timeLimit <= 0) {
+        report_.say("not started again: --time-limit " + std::to_string(given_.timeLimit) + " is over");
+        return static_cast<int>(StatusCode::kPeerLost);
+      }
+    }
+    const Result<bool> resized = leaveOut(end);
+    if (!resized.ok()) return resized.status();
+    char waited[32];
+    std::snprintf(waited, sizeof waited, "%.1f s", secondsSince(begin));
+    report_.say("restart " + std::to_string(restart) + " of " + std::to_string(options_.maxRestarts) + " (" +
+                end.cause + "), " +
+                (options_.resume.empty() ? "from the beginning" : "from '" + options_.resume + "'") + ", after " +
+                waited + (*resized ? ", with " + std::to_string(manifest_.ranks.size()) + " ranks" : ""));
+    HYCRT_RETURN_IF_ERROR(report_.add({*resized ? RunEvent::Kind::kResize : RunEvent::Kind::kRestart, step, end.cause,
+                                       lost + secondsSince(begin), options_.resume}));
+    return 0;
+  }
+
+  // A host that is lost, or has failed twice, is used no more where the others hold one of the sizes; whether that is
+  // another one than before.
+  Result<bool> leaveOut(const RunEnd& end) {
+    if (end.host.empty() || (++failures_[end.host] < kMostFailures && !end.isHostLost)) return false;
+    std::set<std::string> without = leftOut_;
+    without.insert(end.host);
+    const Result<std::vector<Host>> hosts = hostsOf(given_, without);
+    if (!hosts.ok()) return hosts.status();
+    const int64_t slots = slotsOf(*hosts), ranks = static_cast<int64_t>(manifest_.ranks.size());
+    const bool isFixed = given_.ranks > 0 || sizes_.empty();
+    const bool fits = isFixed ? slots >= ranks : hycrt::largestWithin(sizes_, slots) != nullptr;
+    if (!fits) {
+      report_.say("host '" + end.host + "' is used again, since the others have " + std::to_string(slots) + " slots");
+      return false;
+    }
+    leftOut_ = std::move(without);
+    report_.say("host '" + end.host + "' is left out from now on");
+    const Result<std::string> folder = folderFor(given_, sizes_, leftOut_);
+    if (!folder.ok()) return folder.status();
+    Result<hycrt::Manifest> manifest = hycrt::readManifest(*folder);
+    if (!manifest.ok()) return manifest.status();
+    manifest_ = std::move(*manifest);
+    return static_cast<int64_t>(manifest_.ranks.size()) != ranks;
+  }
+
+  // Signals are heard meanwhile.
+  int pauseOrStop(int64_t begin) {
+    for (int64_t left = pauseMs_; left > 0; left = pauseMs_ - (nowNs() - begin) / 1000000) {
+      pollfd signal{signals_.fd(), POLLIN, 0};
+      poll(&signal, 1, static_cast<int>(left));
+      while (const int taken = signals_.take()) {
+        if (taken == SIGCHLD || taken == SIGUSR2) continue;  // what is saved is saved
+        report_.say("stopped by " + Signals::nameOf(taken) + "; the ranks are not started again");
+        return taken == SIGTERM ? static_cast<int>(StatusCode::kPeerLost) : 128 + taken;
+      }
+    }
+    return 0;
+  }
+
+  hycrt::Manifest manifest_;
+  const std::vector<hycrt::CompiledSize> sizes_;
+  std::map<std::string, int> failures_;  // by host
+  std::set<std::string> leftOut_;        // hosts
+  const hycrt::RunOptions given_;
+  hycrt::RunOptions options_;
+  std::string resumeGiven_;  // the checkpoint that the first start went on from
+  Signals signals_;
+  Report report_;
+  int64_t pauseMs_ = kFirstPauseMs;
+  int64_t stepAtFailure_ = -1;
+};
+
+}  // namespace
+
+Result<int> runJob(hycrt::Manifest manifest, hycrt::RunOptions options, std::vector<hycrt::CompiledSize> sizes) {
+  return Job(std::move(manifest), std::move(options), std::move(sizes)).run();
+}
+
+}  // namespace hycrun
