@@ -53,7 +53,7 @@ TEST_P(AdapterMesh, TrainsAsOneDevice) {
   static const OneDevice expected(kLlama, 1, options);
   // A and B in each of two layers, and five norms.
   EXPECT_EQ(expected.gradients.size(), 2 * 2 * kOfLlama.size() + 5);
-  expectMeshToTrainAlike(kLlama, over(options, GetParam()), expected, hyc::Phase::Rank);
+  expectMeshToTrainAlike(kLlama, over(options, GetParam()), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, AdapterMesh,
