@@ -67,6 +67,7 @@ Log run(const Case &chosen, int steps, const std::vector<std::string> &further) 
   std::vector<std::string> arguments = {tool("hyc-run"),       folder,       "--data", model("text.bin"), "--steps",
                                         std::to_string(steps), "--log-file", log};
   arguments.insert(arguments.end(), further.begin(), further.end());
+  std::filesystem::remove(log); // a resumed run goes on with the log that it finds
   Outcome outcome = execute(arguments);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   return readLog(log);
