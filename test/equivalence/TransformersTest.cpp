@@ -56,6 +56,13 @@ class TransformersMesh : public testing::TestWithParam<Model> {};
 TEST_P(TransformersMesh, TrainsAsOneDevice) { expectMeshToTrainAlike(GetParam(), 0); }
 TEST_P(TransformersMesh, TrainsAsOneDeviceUnderZero3) { expectMeshToTrainAlike(GetParam(), 3); }
 
+/// As a program of phase 5.
+TEST_P(TransformersMesh, LoweredTrainsAsOneDevice) {
+  hyc::Plan options = optionsOf(GetParam());
+  options.tp = options.dp = options.gradAccum = 2;
+  hyc::equivalence::expectMeshToTrainAlike(GetParam(), options, oneDevice(GetParam()), hyc::Phase::Rank);
+}
+
 TEST(Transformers, LlamaTrainsAsOneDeviceWithItsSequenceSplit) { expectMeshToTrainAlike(kLlama, 0, true); }
 
 std::string nameOfTest(const testing::TestParamInfo<Model> &info) { return nameOf(info.param); }

@@ -107,7 +107,8 @@ static FailureOr<Tensor> evaluate(Operation &op, ArrayRef<int64_t> space, Arithm
       return Tensor::splat(*kind, space, number.getValueAsDouble());
     APInt bits = cast<IntegerAttr>(literal.getValue()).getValue();
     return Tensor::splat(*kind, space,
-                         static_cast<double>(*kind == ElementKind::I1 ? bits.getZExtValue() : bits.getSExtValue()));
+                         *kind == ElementKind::I1 ? static_cast<double>(bits.getZExtValue())
+                                                  : static_cast<double>(bits.getSExtValue()));
   }
   if (auto index = dyn_cast<rank::IndexOp>(op)) {
     Tensor result(*kind, space);

@@ -217,8 +217,8 @@ LogicalResult fill(RankCall &call, rank::CallOp op) {
   if (auto real = dyn_cast_or_null<FloatAttr>(value))
     number = real.getValueAsDouble();
   else if (auto integer = dyn_cast_or_null<IntegerAttr>(value))
-    number = static_cast<double>(integer.getType().isInteger(1) ? integer.getValue().getZExtValue()
-                                                                : integer.getValue().getSExtValue());
+    number = integer.getType().isInteger(1) ? static_cast<double>(integer.getValue().getZExtValue())
+                                            : static_cast<double>(integer.getValue().getSExtValue());
   return call.store(op, out, Tensor::splat(call.kindOf(out), cast<rank::BufferType>(out.getType()).getShape(), number));
 }
 
