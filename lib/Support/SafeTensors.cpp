@@ -152,12 +152,14 @@ Expected<std::vector<SafeTensor>> hyc::readSafeTensorsHeader(StringRef path) {
   if (!first)
     return fail("cannot be read: " + first.getError().message());
   StringRef bytes = (*first)->getBuffer();
-  if (looksPickled(bytes))
+  uint64_t length = bytes.size() < 8 ? 0 : support::endian::read64le(bytes.data());
+  bool isTooLong = bytes.size() < 8 || length > kMaxSafeTensorsHeader || length > fileBytes - 8;
+  // A header of 640 bytes begins as a pickle does, too; as a length, what a pickle begins with is none that may be.
+  if (isTooLong && looksPickled(bytes))
     return fail("is a pickle as torch.save writes it, which can run code when it is read; save it with safetensors");
   if (bytes.size() < 8)
     return fail("ends at byte " + Twine(bytes.size()) + ", within the length of its header");
-  uint64_t length = support::endian::read64le(bytes.data());
-  if (length > kMaxSafeTensorsHeader || length > fileBytes - 8)
+  if (isTooLong)
     return fail("the header claims " + Twine(length) + " bytes, expected at most " +
                 Twine(std::min(fileBytes - 8, kMaxSafeTensorsHeader)));
   ErrorOr<std::unique_ptr<MemoryBuffer>> header = MemoryBuffer::getFileSlice(path, length, 8);

@@ -91,6 +91,15 @@ TEST(SafeTensorsHeader, cut_off_at_any_byte_is_refused) {
     EXPECT_NE(outcomeOf(good.substr(0, bytes)), "good") << bytes;
 }
 
+/// The length of a header of 640 bytes, 0x280, begins with the bytes that a pickle of protocol 2 begins with.
+TEST(SafeTensorsHeader, whose_length_begins_as_a_pickle_does_is_read) {
+  std::string header = "{" + entry("a", "[2]", 0, 8) + "}";
+  for (size_t length : {640, 896, 1152, 1408}) {
+    header.resize(length, ' ');
+    EXPECT_EQ(outcomeOf(fileOf(header, kEight)), "good") << length;
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // The fixture's weights, written again in other ways
 //===----------------------------------------------------------------------===//
