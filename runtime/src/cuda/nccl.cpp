@@ -33,6 +33,9 @@ static_assert(sizeof(ncclUniqueId) == kGreetingBytes);
 
 constexpr int kEvents = 64;  // exchanges whose ends are remembered; a later one's end is an earlier one's too
 constexpr std::chrono::milliseconds kPollPeriod{20};
+// What counts an exchange that is over runs behind the event that lets the computation go on: a peer may go on, and be
+// lost in what comes next, before this rank's count tells so. An exchange is named only as it stands still for as long.
+constexpr int kLooksBeforeBlame = 6;
 constexpr int kMostInGroup = 512;  // calls; NCCL's own bound has been 2048
 
 void makeId(std::byte* greeting) {
@@ -127,6 +130,7 @@ class NcclExchanger : public DeviceExchanger {
   EndRun endRun_;
   Arrivals::Exchange joining_;          // the groups, as if it were an exchange
   std::unique_ptr<Patience> patience_;  // of the thread that watches
+  int looksInTrouble_ = 0;              // one after the other, without progress between them
   std::thread watcher_;
   std::mutex mutex_;  // of all below
   std::condition_variable changed_;
@@ -426,22 +430,22 @@ void NcclExchanger::endWatch() {
 Status NcclExchanger::look(Arrivals::Progress& before) {
   const Arrivals::Progress now = isJoining_ ? Arrivals::Progress{} : arrivals_.publish(*host_);
   const Arrivals::Exchange* const exchange = isJoining_ ? &joining_ : now.ended < now.begun ? now.last.get() : nullptr;
-  if (!(now == before)) noteProgress();
-  if (!exchange || !(now == before)) {
+  const bool isStill = now == before;
+  if (!isStill) noteProgress();
+  if (!exchange || !isStill) {
     patience_->end();
     patience_->begin();
   }
   before = now;
-  if (const std::string error = asynchronousError(); !error.empty()) {
-    return exchange ? failure(error, *exchange) : unavailableError("NCCL: " + error);
+  std::string trouble = asynchronousError();
+  if (trouble.empty() && exchange && !host_->lostAmong(exchange->members).empty()) trouble = "a peer is gone";
+  if (!trouble.empty()) {
+    looksInTrouble_ = isStill ? looksInTrouble_ + 1 : 1;
+    if (looksInTrouble_ < kLooksBeforeBlame) return {};
+    return exchange ? failure(trouble, *exchange) : unavailableError("NCCL: " + trouble);
   }
+  looksInTrouble_ = 0;
   if (!exchange) return {};
-  if (!host_->lostAmong(exchange->members).empty()) {
-    // The exchange may have ended between the two readings, and the peer be gone since: then the next look names what
-    // waits for it.
-    if (!isJoining_ && !(arrivals_.publish(*host_) == now)) return {};
-    return failure("a peer is gone", *exchange);
-  }
   const auto what = [&] { return exchange->name + " (NCCL)"; };
   const auto attends = [&](Attendance& attendance) { attend(*exchange, attendance); };
   return patience_->look({what, attends});
