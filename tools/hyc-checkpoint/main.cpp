@@ -1,13 +1,16 @@
-// hyc-checkpoint list|verify|show|export: checkpoints that hyc-run has written.
+// hyc-checkpoint list|verify|show|export|import: checkpoints that hyc-run has written, and those of others.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <map>
 #include <string>
 
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/export.h"
+#include "checkpoint/torch/export_torch.h"
+#include "checkpoint/torch/import_torch.h"
 #include "hycrt/printable.h"
 #include "hycrt/status.h"
 
@@ -131,12 +134,44 @@ Status show(const std::string &path) {
   return {};
 }
 
-Status exportTo(const std::string &path, hycrt::Exported what, const std::string &target, const std::string &config) {
+enum class Format { HuggingFace, Distributed, Universal };
+
+struct ExportOptions {
+  std::string target, config;
+  Format format = Format::HuggingFace;
+  bool takesStates = false;
+  hycrt::ForeignNames names;
+};
+
+Status write(const Checkpoint &checkpoint, const ExportOptions &options) {
+  if (options.format != Format::HuggingFace && !options.config.empty())
+    return hycrt::usageError("--config is for --format huggingface");
+  if (options.format == Format::Distributed)
+    return hycrt::exportDistributed(checkpoint, options.target, options.names);
+  if (options.format == Format::Universal)
+    return hycrt::exportUniversal(checkpoint, options.target, options.names);
+  const hycrt::Exported what = options.takesStates ? hycrt::Exported::kStates : hycrt::Exported::kWeights;
+  return hycrt::exportTensors(checkpoint, what, options.target, options.config);
+}
+
+Status exportTo(const std::string &path, const ExportOptions &options) {
   Result<Checkpoint> checkpoint = open(path);
   if (!checkpoint.ok())
     return checkpoint.status();
-  HYCRT_RETURN_IF_ERROR(hycrt::exportTensors(*checkpoint, what, target, config));
-  std::printf("wrote %s from %s\n", target.c_str(), checkpoint->folder.c_str());
+  HYCRT_RETURN_IF_ERROR(write(*checkpoint, options));
+  std::printf("wrote %s from %s\n", options.target.c_str(), checkpoint->folder.c_str());
+  return {};
+}
+
+Status importFrom(const std::string &path, const std::string &target, const hycrt::ImportOptions &options) {
+  Result<hycrt::Imported> imported = hycrt::importCheckpoint(path, target, options);
+  if (!imported.ok())
+    return imported.status();
+  std::printf("wrote %s from %s (%s): %" PRId64 " tensors", imported->folder.c_str(), path.c_str(),
+              imported->kind.c_str(), imported->tensors);
+  if (imported->leftOut > 0)
+    std::printf("; %" PRId64 " entries were left out", imported->leftOut);
+  std::printf("\n");
   return {};
 }
 
@@ -149,10 +184,52 @@ int finish(const Status &status) {
 
 } // namespace
 
+void addNames(CLI::App *command, hycrt::ForeignNames *names) {
+  command->add_option("--weights-prefix", names->weights, "What names of weights begin with there, such as model.");
+  command
+      ->add_option("--optimizer-prefix", names->optimizer,
+                   "What names of the optimizer's states begin with there, in front of state.NAME.exp_avg")
+      ->capture_default_str();
+}
+
+CLI::App *addExport(CLI::App *app, std::string *path, ExportOptions *options) {
+  CLI::App *const exports = app->add_subcommand("export", "Write whole tensors, in a form that others load");
+  exports->add_option("DIR", *path, "A checkpoint, or a folder of them, of which the newest is taken")->required();
+  exports->add_option("OUT", options->target, "A new folder, or of weights a new file NAME.safetensors")->required();
+  const std::map<std::string, Format> formats = {
+      {"huggingface", Format::HuggingFace}, {"dcp", Format::Distributed}, {"deepspeed", Format::Universal}};
+  exports
+      ->add_option(
+          "--format", options->format,
+          "huggingface: weights, for transformers; dcp: all states, for torch.distributed.checkpoint; deepspeed: "
+          "all states, as a universal checkpoint")
+      ->transform(CLI::CheckedTransformer(formats));
+  exports->add_option("--config", options->config, "The model's config.json, which is copied into the folder");
+  exports->add_flag("--states", options->takesStates, "Write what the optimizer keeps, too");
+  addNames(exports, &options->names);
+  return exports;
+}
+
+CLI::App *addImport(CLI::App *app, std::string *path, std::string *target, hycrt::ImportOptions *options) {
+  CLI::App *const imports = app->add_subcommand("import", "Make a checkpoint of what PyTorch or DeepSpeed has saved");
+  imports->add_option("SOURCE", *path, "A folder with .metadata (torch.distributed.checkpoint) or zero/ (DeepSpeed)")
+      ->required();
+  imports->add_option("DIR", *target, "Folder in which step-N is made")->required();
+  imports->add_option("--step", options->step, "Step that the training was after, if not the number of updates")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 53));
+  imports->add_option("--samples", options->samples, "Samples that were read; the data goes on behind them")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 53));
+  imports->add_option("--seed", options->seed, "Of the order of the data and of dropout, from here on");
+  imports->add_option("--without", options->names.without, "A tensor to leave out, by the name in a checkpoint");
+  addNames(imports, &options->names);
+  return imports;
+}
+
 int main(int argc, char **argv) {
   CLI::App app("Looks at checkpoints that hyc-run --checkpoint has written.", "hyc-checkpoint");
-  std::string path, target, config;
-  bool takesStates = false;
+  std::string path, target;
+  ExportOptions exportOptions;
+  hycrt::ImportOptions importOptions;
   app.require_subcommand(1);
   CLI::App *const lists = app.add_subcommand("list", "The checkpoints of a folder, a line each, the newest first");
   lists->add_option("DIR", path, "Folder that --checkpoint named")->required();
@@ -160,12 +237,8 @@ int main(int argc, char **argv) {
   verifies->add_option("DIR", path, "A checkpoint, or a folder of them")->required();
   CLI::App *const shows = app.add_subcommand("show", "Where the training was, and each tensor with its slices");
   shows->add_option("DIR", path, "A checkpoint, or a folder of them, of which the newest is shown")->required();
-  CLI::App *const exports = app.add_subcommand("export", "Write the weights as whole tensors");
-  exports->add_option("DIR", path, "A checkpoint, or a folder of them, of which the newest is taken")->required();
-  exports->add_option("OUT", target, "A new folder that transformers loads, or a new file NAME.safetensors")
-      ->required();
-  exports->add_option("--config", config, "The model's config.json, which is copied into the folder");
-  exports->add_flag("--states", takesStates, "Write what the optimizer keeps, too");
+  const CLI::App *const exports = addExport(&app, &path, &exportOptions);
+  addImport(&app, &path, &target, &importOptions);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
@@ -181,5 +254,7 @@ int main(int argc, char **argv) {
     return finish(verify(path));
   if (shows->parsed())
     return finish(show(path));
-  return finish(exportTo(path, takesStates ? hycrt::Exported::kStates : hycrt::Exported::kWeights, target, config));
+  if (exports->parsed())
+    return finish(exportTo(path, exportOptions));
+  return finish(importFrom(path, target, importOptions));
 }

@@ -6,10 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <vector>
 
 #include "base/file.h"
-#include "base/staged_folder.h"
 #include "checkpoint/state_names.h"
 #include "checkpoint/stream_file.h"
 #include "hycrt/safetensors.h"
@@ -23,10 +23,55 @@ constexpr const char *kWeights = "model.safetensors", *kConfig = "config.json";
 constexpr int64_t kMaxConfigBytes = 16 << 20;
 constexpr mode_t kFolderMode = 0755;
 
-bool isOwnFile(const std::string& name) { return name == kWeights || name == kConfig; }
+Status writeTensors(const Checkpoint& checkpoint, Exported what, const std::string& path) {
+  TensorDirectory directory;
+  for (const auto& [name, tensor] : checkpoint.manifest.parts.tensors) {
+    if (what == Exported::kWeights && !isParameterName(name)) continue;
+    directory[name].dtype = tensor.dtype;
+    directory[name].shape.assign(tensor.shape.begin(), tensor.shape.end());
+  }
+  const std::string header = encodeSafetensorsHeader(&directory);
+  Result<StreamFile> file = StreamFile::create(path, nullptr);
+  if (!file.ok()) return file.status();
+  HYCRT_RETURN_IF_ERROR(file->write(header.data(), static_cast<int64_t>(header.size())));
+  std::vector<std::byte> whole;
+  for (const auto& [name, entry] : directory) {
+    HYCRT_RETURN_IF_ERROR(readWholeTensor(checkpoint, checkpoint.manifest.parts.tensors.at(name), &whole));
+    HYCRT_RETURN_IF_ERROR(file->write(whole.data(), static_cast<int64_t>(whole.size())));
+  }
+  return file->finish(header).status();
+}
+
+Status writeFolder(const Checkpoint& checkpoint, Exported what, const std::string& folder, const std::string& config) {
+  HYCRT_RETURN_IF_ERROR(writeTensors(checkpoint, what, folder + "/" + kWeights));
+  if (!config.empty()) {
+    Result<std::string> text = readWholeFile(config, kMaxConfigBytes);
+    if (!text.ok()) return text.status();
+    Result<StreamFile> file = StreamFile::create(folder + "/" + kConfig, nullptr);
+    if (!file.ok()) return file.status();
+    HYCRT_RETURN_IF_ERROR(file->write(text->data(), static_cast<int64_t>(text->size())));
+    HYCRT_RETURN_IF_ERROR(file->finish("").status());
+  }
+  return {};
+}
+
+// Nothing but what this export has made is in it.
+void removeFolder(const std::string& folder) {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+}
+
+Status checkTarget(const Checkpoint& checkpoint, const std::string& target) {
+  struct stat info;
+  if (lstat(target.c_str(), &info) == 0) return ioError("'" + target + "' is there already; name a new file or folder");
+  HYCRT_RETURN_IF_ERROR(checkFolderWritable(target));
+  return verifyCheckpoint(checkpoint);
+}
+
+}  // namespace
 
 // Slices fill the tensor, so that it has no more bytes than their files.
-Status assemble(const Checkpoint& checkpoint, const CheckpointTensor& tensor, std::vector<std::byte>* whole) {
+Status readWholeTensor(const Checkpoint& checkpoint, const CheckpointTensor& tensor, std::vector<std::byte>* whole) {
   const int64_t size = sizeOf(tensor.dtype);
   whole->assign(static_cast<size_t>(elementCount(tensor.shape) * size), std::byte{0});
   std::vector<std::byte> part;
@@ -47,62 +92,34 @@ Status assemble(const Checkpoint& checkpoint, const CheckpointTensor& tensor, st
   return {};
 }
 
-Status writeTensors(const Checkpoint& checkpoint, Exported what, const std::string& path) {
-  TensorDirectory directory;
-  for (const auto& [name, tensor] : checkpoint.manifest.parts.tensors) {
-    if (what == Exported::kWeights && !isParameterName(name)) continue;
-    directory[name].dtype = tensor.dtype;
-    directory[name].shape.assign(tensor.shape.begin(), tensor.shape.end());
+Status exportFolder(const Checkpoint& checkpoint, const std::string& target,
+                    const std::function<Status(const std::string&)>& write) {
+  HYCRT_RETURN_IF_ERROR(checkTarget(checkpoint, target));
+  const std::string partial = partialName(target, "hyc-" + makeName());
+  if (mkdir(partial.c_str(), kFolderMode) != 0) return errnoError("cannot create the folder '" + partial + "'", errno);
+  Status status = write(partial);
+  if (status.ok()) status = syncFolder(partial, nullptr);
+  if (status.ok() && rename(partial.c_str(), target.c_str()) != 0) {
+    status = errnoError("cannot rename to '" + target + "'", errno);
   }
-  const std::string header = encodeSafetensorsHeader(&directory);
-  Result<StreamFile> file = StreamFile::create(path, nullptr);
-  if (!file.ok()) return file.status();
-  HYCRT_RETURN_IF_ERROR(file->write(header.data(), static_cast<int64_t>(header.size())));
-  std::vector<std::byte> whole;
-  for (const auto& [name, entry] : directory) {
-    HYCRT_RETURN_IF_ERROR(assemble(checkpoint, checkpoint.manifest.parts.tensors.at(name), &whole));
-    HYCRT_RETURN_IF_ERROR(file->write(whole.data(), static_cast<int64_t>(whole.size())));
-  }
-  return file->finish(header).status();
+  if (status.ok()) return syncFolderOf(target);
+  removeFolder(partial);
+  return status;
 }
-
-Status writeFolder(const Checkpoint& checkpoint, Exported what, const std::string& folder, const std::string& config) {
-  HYCRT_RETURN_IF_ERROR(writeTensors(checkpoint, what, folder + "/" + kWeights));
-  if (!config.empty()) {
-    Result<std::string> text = readWholeFile(config, kMaxConfigBytes);
-    if (!text.ok()) return text.status();
-    Result<StreamFile> file = StreamFile::create(folder + "/" + kConfig, nullptr);
-    if (!file.ok()) return file.status();
-    HYCRT_RETURN_IF_ERROR(file->write(text->data(), static_cast<int64_t>(text->size())));
-    HYCRT_RETURN_IF_ERROR(file->finish("").status());
-  }
-  return syncFolder(folder, nullptr);
-}
-
-}  // namespace
 
 Status exportTensors(const Checkpoint& checkpoint, Exported what, const std::string& target,
                      const std::string& config) {
   const bool isFile = isWeightsFile(target);
   if (isFile && !config.empty()) return usageError("--config goes into a folder, but '" + target + "' names a file");
-  struct stat info;
-  if (lstat(target.c_str(), &info) == 0) return ioError("'" + target + "' is there already; name a new file or folder");
-  HYCRT_RETURN_IF_ERROR(checkFolderWritable(target));
-  HYCRT_RETURN_IF_ERROR(verifyCheckpoint(checkpoint));
+  if (!isFile) {
+    return exportFolder(checkpoint, target,
+                        [&](const std::string& folder) { return writeFolder(checkpoint, what, folder, config); });
+  }
+  HYCRT_RETURN_IF_ERROR(checkTarget(checkpoint, target));
   const std::string partial = partialName(target, "hyc-" + makeName());
-  if (isFile) {
-    Status status = writeTensors(checkpoint, what, partial);
-    if (status.ok()) status = publishFile(partial, target);
-    if (!status.ok()) unlink(partial.c_str());
-    return status;
-  }
-  if (mkdir(partial.c_str(), kFolderMode) != 0) return errnoError("cannot create the folder '" + partial + "'", errno);
-  Status status = writeFolder(checkpoint, what, partial, config);
-  if (status.ok() && rename(partial.c_str(), target.c_str()) != 0) {
-    status = errnoError("cannot rename to '" + target + "'", errno);
-  }
-  if (status.ok()) return syncFolderOf(target);
-  removeOwnFolder(partial, isOwnFile);
+  Status status = writeTensors(checkpoint, what, partial);
+  if (status.ok()) status = publishFile(partial, target);
+  if (!status.ok()) unlink(partial.c_str());
   return status;
 }
 

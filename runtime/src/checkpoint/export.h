@@ -3,7 +3,10 @@
 #ifndef HYCRT_SRC_CHECKPOINT_EXPORT_H_
 #define HYCRT_SRC_CHECKPOINT_EXPORT_H_
 
+#include <cstddef>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/checkpoint_folder.h"
 #include "hycrt/status.h"
@@ -15,6 +18,14 @@ namespace hycrt {
 // first.
 enum class Exported { kWeights, kStates };
 Status exportTensors(const Checkpoint& checkpoint, Exported what, const std::string& target, const std::string& config);
+
+// What every export does: verifies the checkpoint, lets `write` fill a folder aside, and gives it the name `target`,
+// which nothing has. Of one that fails nothing is left.
+Status exportFolder(const Checkpoint& checkpoint, const std::string& target,
+                    const std::function<Status(const std::string&)>& write);
+
+// The slices of a tensor put together.
+Status readWholeTensor(const Checkpoint& checkpoint, const CheckpointTensor& tensor, std::vector<std::byte>* whole);
 
 }  // namespace hycrt
 

@@ -98,25 +98,20 @@ class PartWriter {
                                              Piece{nullptr, static_cast<float>(updates_), DType::kF32, {}, {}});
   }
 
-  // Elements of one size a file, so that all of them are aligned.
   std::string fileName(size_t index, DType dtype) const {
-    char number[16];
-    std::snprintf(number, sizeof number, "%05d", rankOf(ctx_.mesh(), ctx_.at()));
-    const std::string bits = sizeOf(dtype) == 4 ? "" : "-" + std::to_string(8 * sizeOf(dtype)) + "bit";
-    return std::string("part-") + number + "-" + std::to_string(index) + bits + ".safetensors";
+    return partFileName(rankOf(ctx_.mesh(), ctx_.at()), index, dtype);
   }
 
   Status writeFile(const std::string& name, const PieceFile& pieces) {
     TensorDirectory directory;
-    json offsets = json::object();
+    std::map<std::string, Shape> offsets;
     for (const auto& [tensor, piece] : pieces) {
       TensorEntry& entry = directory[tensor];
       entry.dtype = piece.dtype;
       entry.shape.assign(piece.box.size.begin(), piece.box.size.end());
-      offsets[tensor] = {{"saved_offsets", std::vector<int64_t>(piece.box.offset.begin(), piece.box.offset.end())}};
+      offsets[tensor] = piece.box.offset;
     }
-    const std::string header =
-        encodeSafetensorsHeader(&directory, {{"DCP_VERSION", "1.0"}, {"DCP_SHARDING_INFO", offsets.dump()}});
+    const std::string header = encodePartHeader(&directory, offsets);
     Result<StreamFile> file = StreamFile::create(folder_ + "/" + name, faults_);
     if (!file.ok()) return file.status();
     HYCRT_RETURN_IF_ERROR(file->write(header.data(), static_cast<int64_t>(header.size())));
@@ -167,6 +162,21 @@ class PartWriter {
 };
 
 }  // namespace
+
+std::string partFileName(int rank, size_t index, DType dtype) {
+  char number[16];
+  std::snprintf(number, sizeof number, "%05d", rank);
+  const std::string bits = sizeOf(dtype) == 4 ? "" : "-" + std::to_string(8 * sizeOf(dtype)) + "bit";
+  return std::string("part-") + number + "-" + std::to_string(index) + bits + ".safetensors";
+}
+
+std::string encodePartHeader(TensorDirectory* directory, const std::map<std::string, Shape>& offsets) {
+  json told = json::object();
+  for (const auto& [tensor, offset] : offsets) {
+    told[tensor] = {{"saved_offsets", std::vector<int64_t>(offset.begin(), offset.end())}};
+  }
+  return encodeSafetensorsHeader(directory, {{"DCP_VERSION", "1.0"}, {"DCP_SHARDING_INFO", told.dump()}});
+}
 
 Result<CheckpointTensors> checkpointTensors(const Context& ctx) {
   CheckpointTensors tensors;

@@ -10,6 +10,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/stream_file.h"
 #include "hycrt/context.h"
+#include "hycrt/safetensors.h"
 #include "hycrt/status.h"
 
 namespace hycrt {
@@ -30,6 +31,11 @@ Result<CheckpointTensors> checkpointTensors(const Context& ctx);
 std::map<std::string, double> readCounters(const Context& ctx);
 // The updates that an optimizer's states have seen: those that were not skipped; -1: nothing counts them.
 int64_t updatesOf(const std::map<std::string, double>& counters);
+
+// The file of a rank's rectangles number `index`; elements of one size a file, so that all of them are aligned.
+std::string partFileName(int rank, size_t index, DType dtype);
+// Its header; `offsets` says where each rectangle begins in its tensor, in the form that PyTorch reads.
+std::string encodePartHeader(TensorDirectory* directory, const std::map<std::string, Shape>& offsets);
 
 // Into `folder`, whose name is no link, what this rank writes of its states; files are synced.
 Result<CheckpointParts> writePart(const Context& ctx, const CheckpointTensors& tensors, const std::string& folder,
