@@ -121,12 +121,39 @@ def run_files_seeds(root):
             yield "part", json.dumps({key: whole[key] for key in ("tensors", "files")}).encode()
 
 
+def pickled_text(text):
+    return b"X" + struct.pack("<I", len(text)) + text.encode()
+
+
+def torch_file_seeds(root):
+    """By the operations that torch.save and torch.distributed.checkpoint write, since torch may not be here."""
+    storage = b"(" + pickled_text("storage") + b"ctorch\nFloatStorage\nq\0" + pickled_text("0") + pickled_text("cpu") + b"K\x06tQ"
+    tensor = (b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0K\2K\3\x86K\3K\1\x86\x89"
+              b"ccollections\nOrderedDict\n)RtR")
+    values = {"tensor": tensor, "number": b"K\7", "real": b"G" + struct.pack(">d", 7),
+              "dict": b"}(" + pickled_text("param") + tensor + pickled_text("cat_dim") + b"K\0u"}
+    for name, value in values.items():
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for record, data in {"data.pkl": b"\x80\2" + value + b".", "byteorder": b"little", "data/0": bytes(24),
+                                 "version": b"3\n"}.items():
+                archive.writestr("archive/" + record, data)
+        yield name, buffer.getvalue()
+    module = "torch.distributed.checkpoint.metadata"
+    record = lambda name, *items: f"c{module}\n{name}\n)\x81".encode("latin1") + b"}(" + b"".join(
+        pickled_text(key) + value for key, value in items) + b"ub"
+    size = b"ctorch\nSize\n(K\4K\3t\x85R"
+    chunk = record("ChunkStorageMetadata", ("offsets", b"ctorch\nSize\n(K\0K\0t\x85R"), ("sizes", size))
+    told = record("TensorStorageMetadata", ("size", size), ("chunks", b"](" + chunk + b"e"))
+    yield "metadata", b"\x80\2" + record("Metadata", ("state_dict_metadata", b"}(" + pickled_text("w") + told + b"u")) + b"."
+
+
 def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
     kind, root, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     seeds = {"onnx": onnx_seeds, "text": text_seeds, "safetensors": safetensors_seeds, "torch_export": torch_export_seeds,
-             "run_files": run_files_seeds}
+             "run_files": run_files_seeds, "torch_file": torch_file_seeds}
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in seeds[kind](root):
         (folder / name).write_bytes(data)

@@ -81,6 +81,33 @@ TEST_F(Checkpoints, AreResumedInAnyLayout) {
   }
 }
 
+// In the forms of others, which the same data and seed make the same training again.
+TEST_F(Checkpoints, GoOnFromWhatWasExportedAndImported) {
+  write(eight_, "2");
+  const auto resumed = [&](const std::string& from) {
+    const CommandResult result =
+        run(one_, {"--steps", "4", "--resume", from, "--save-weights", files_ / "w.safetensors"});
+    EXPECT_EQ(result.status, 0) << result.errors;
+    return files_.read("w.safetensors");
+  };
+  const std::string expected = resumed(step(2));
+  for (const std::string format : {"dcp", "deepspeed"}) {
+    const std::string made = files_ / format, imported = files_ / (format + "-runs");
+    CommandResult result = runCommand({HYC_CHECKPOINT, "export", runs(), made, "--format", format});
+    ASSERT_EQ(result.status, 0) << result.errors;
+    result = runCommand({HYC_CHECKPOINT, "import", made, imported});
+    EXPECT_EQ(result.status, 65);
+    EXPECT_TRUE(says(result.errors, "tells of no updates; say by --step")) << result.errors;
+    EXPECT_FALSE(fs::exists(imported));
+    result = runCommand({HYC_CHECKPOINT, "import", made, imported, "--step", "2", "--samples", "16", "--seed", "3"});
+    ASSERT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(resumed(imported), expected) << format;
+    result = runCommand({HYC_CHECKPOINT, "export", runs(), files_ / "other", "--format", format, "--config", made});
+    EXPECT_EQ(result.status, 64);
+    EXPECT_TRUE(says(result.errors, "--config is for --format huggingface")) << result.errors;
+  }
+}
+
 TEST_F(Checkpoints, KeepAsManyAsAreAskedFor) {
   ASSERT_EQ(run(one_, {"--steps", "5", "--checkpoint", runs(), "--checkpoint-every", "1", "--keep", "2"}).status, 0);
   EXPECT_TRUE(fs::exists(step(5)) && fs::exists(step(4)));
