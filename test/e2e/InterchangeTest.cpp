@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 using namespace hyc_e2e;
@@ -82,8 +81,12 @@ std::vector<double> torchLosses(const std::vector<std::string> &arguments) {
   command.insert(command.end(), {std::to_string(kHalf), HYC_MODELS_DIR});
   Outcome outcome = execute(command);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
+  std::vector<double> losses;
   std::istringstream text(outcome.output);
-  return {std::istream_iterator<double>(text), {}};
+  for (std::string line; std::getline(text, line);)
+    if (line.rfind("loss ", 0) == 0)
+      losses.push_back(std::stod(line.substr(5)));
+  return losses;
 }
 
 /// Steps 6 to 10 of PyTorch's own training.
@@ -199,6 +202,29 @@ for name in os.listdir(zero):
 )",
                                   {folder});
   EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
+/// DeepSpeed's engine, on a CPU, with torch's AdamW.
+TEST(Interchange, DeepSpeedGoesOnFromAnExportAndHycFromWhatItHasSaved) {
+  if (executePython("import deepspeed, safetensors.torch", {}).status != 0)
+    GTEST_SKIP() << "no deepspeed";
+  std::string folder = scratch("interchange-engine"), saved = folder + "/saved", made = folder + "/made/tag",
+              universal = folder + "/universal/tag";
+  fs::create_directories(folder + "/made");
+  EXPECT_EQ(torchLosses({"deepspeed-save", saved}).size(), static_cast<size_t>(kHalf));
+  Outcome outcome =
+      executePython(R"(
+from deepspeed.checkpoint.ds_to_universal import main, parse_arguments
+main(parse_arguments()))",
+                    {"--input_folder", saved + "/tag", "--output_folder", universal, "--inject_missing_state"});
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  checkpoint({"import", universal, folder + "/imported", "--samples", std::to_string(16 * kHalf)});
+  expectTheSecondHalf(train(program(), 2 * kHalf, {"--resume", folder + "/imported"}).losses);
+
+  checkpoint({"export", half(), made, "--format", "deepspeed", "--steps-as-tensors"});
+  for (const char *file : {"/mp_rank_00_model_states.pt", "/zero/optimizer_state.pt"})
+    fs::copy_file(universal + file, made + file);
+  expectTheSecondHalf(torchLosses({"deepspeed-continue", folder + "/made"}));
 }
 
 } // namespace

@@ -2,10 +2,13 @@
 
     torch_gpt2.py continue EXPORTED DOCS STEPS MODELS   after STEPS steps, from an export of hyc-checkpoint's, by what DOCS shows
     torch_gpt2.py save FOLDER STEPS MODELS              from the initial weights, and saves with torch.distributed.checkpoint
+    torch_gpt2.py deepspeed-continue|deepspeed-save …   the same by DeepSpeed: a universal checkpoint FOLDER/tag, and its own
 
-Prints a loss a line. MODELS is the folder test/models; the data is what export_gpt2.py trained on.
+Prints "loss NUMBER" for each step. MODELS is the folder test/models; the data is what export_gpt2.py trained on.
 """
+import os
 import re
+import socket
 import sys
 
 import torch
@@ -71,14 +74,38 @@ class Gpt2(nn.Module):
         return self.transformer.ln_f(x) @ self.transformer.wte.weight.T
 
 
+def loss_of(model, tokens):
+    return nn.functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
 def train(model, optimizer, batches):
     for tokens in batches:
         optimizer.zero_grad()
-        logits = model(tokens[:, :-1])
-        loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        loss = loss_of(model, tokens)
         loss.backward()
         optimizer.step()
-        print(loss.item())
+        print("loss", loss.item())
+
+
+def train_by_deepspeed(model, optimizer, command, folder, tokens, steps):
+    os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="0", DS_ACCELERATOR="cpu")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        os.environ["MASTER_PORT"] = str(free.getsockname()[1])
+    import deepspeed
+    goes_on = command == "deepspeed-continue"
+    config = {"train_batch_size": 16, "gradient_clipping": 0.0, "zero_optimization": {"stage": 1},
+              "zero_allow_untested_optimizer": True, "checkpoint": {"load_universal": goes_on}}
+    engine = deepspeed.initialize(model=model, optimizer=optimizer, config=config)[0]
+    if goes_on:
+        engine.load_checkpoint(folder, tag="tag")
+    for batch in tokens[steps:2 * steps] if goes_on else tokens[:steps]:
+        loss = loss_of(engine, batch)
+        engine.backward(loss)
+        engine.step()
+        print("loss", loss.item())
+    if not goes_on:
+        engine.save_checkpoint(folder, tag="tag")
 
 
 def main():
@@ -87,8 +114,12 @@ def main():
     tokens = load_file(models + "/gpt2-formats.reference.safetensors")["tokens"].long()
     model = Gpt2()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
-    if command == "save":
+    if command in ("save", "deepspeed-save"):
         model.load_state_dict(load_file(models + "/gpt2-formats/model.safetensors"))
+    if command.startswith("deepspeed"):
+        train_by_deepspeed(model, optimizer, command, folder, tokens, steps)
+        return
+    if command == "save":
         train(model, optimizer, tokens[:steps])
         weights, states = get_state_dict(model, optimizer)
         dcp.save({"model": weights, "optimizer": states}, checkpoint_id=folder)

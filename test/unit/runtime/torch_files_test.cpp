@@ -319,14 +319,15 @@ TEST_F(Distributed, BecomesACheckpointAndComesOutAgain) {
   Result<hycrt::Checkpoint> checkpoint = hycrt::openCheckpoint(files_ / "runs/step-7");
   ASSERT_TRUE(checkpoint.ok() && hycrt::verifyCheckpoint(*checkpoint).ok());
   EXPECT_EQ(checkpoint->manifest.counters.at("step"), 7);
-  for (const bool isUniversal : {false, true}) {
+  for (const char* kind : {"distributed", "universal", "universal with tensors"}) {
     fs::remove_all(files_ / "saved");
     hycrt::ForeignNames names;
     names.weights = "model.";
     checkpoint = hycrt::openCheckpoint(files_ / "runs/step-7");
     ASSERT_TRUE(checkpoint.ok());
-    status = isUniversal ? hycrt::exportUniversal(*checkpoint, files_ / "saved", names)
-                         : hycrt::exportDistributed(*checkpoint, files_ / "saved", names);
+    const auto count = says(kind, "tensors") ? hycrt::UpdateCount::kTensor : hycrt::UpdateCount::kNumber;
+    status = says(kind, "universal") ? hycrt::exportUniversal(*checkpoint, files_ / "saved", names, count)
+                                     : hycrt::exportDistributed(*checkpoint, files_ / "saved", names);
     ASSERT_TRUE(status.ok()) << status.message();
     hycrt::ImportOptions options;
     options.names = names;

@@ -210,15 +210,20 @@ Status writeParameterState(const std::string& path, const CheckpointTensor& tens
   return writePt(path, pickle.finish(), whole);
 }
 
-Status writeCount(const std::string& path, const std::vector<std::byte>& whole) {
+Status writeCount(const std::string& path, const std::vector<std::byte>& whole, UpdateCount kind) {
   Result<int64_t> count = updatesIn(DType::kF32, whole, "'" + path + "'");
   if (!count.ok()) return count.status();
   PickleWriter pickle;
+  if (kind == UpdateCount::kTensor) {
+    writeTensor(DType::kF32, {}, &pickle);
+    return writePt(path, pickle.finish(), whole);
+  }
   pickle.integer(*count);
   return writePt(path, pickle.finish(), {});
 }
 
-Status writeUniversal(const Checkpoint& checkpoint, const std::string& folder, const ForeignNames& names) {
+Status writeUniversal(const Checkpoint& checkpoint, const std::string& folder, const ForeignNames& names,
+                      UpdateCount count) {
   const std::string zero = folder + "/zero";
   HYCRT_RETURN_IF_ERROR(makeFolder(zero));
   std::vector<std::byte> whole;
@@ -233,7 +238,7 @@ Status writeUniversal(const Checkpoint& checkpoint, const std::string& folder, c
     HYCRT_RETURN_IF_ERROR(makeFolder(own));
     if (state->key.empty()) folders.push_back(own);
     HYCRT_RETURN_IF_ERROR(readWholeTensor(checkpoint, tensor, &whole));
-    HYCRT_RETURN_IF_ERROR(state->key == "step" ? writeCount(own + "/step.pt", whole)
+    HYCRT_RETURN_IF_ERROR(state->key == "step" ? writeCount(own + "/step.pt", whole, count)
                           : state->key.empty() ? writeParameterState(own + "/fp32.pt", tensor, whole)
                                                : writeParameterState(own + "/" + state->key + ".pt", tensor, whole));
   }
@@ -248,9 +253,10 @@ Status exportDistributed(const Checkpoint& checkpoint, const std::string& target
                       [&](const std::string& folder) { return writeDistributed(checkpoint, folder, names); });
 }
 
-Status exportUniversal(const Checkpoint& checkpoint, const std::string& target, const ForeignNames& names) {
+Status exportUniversal(const Checkpoint& checkpoint, const std::string& target, const ForeignNames& names,
+                       UpdateCount count) {
   return exportFolder(checkpoint, target,
-                      [&](const std::string& folder) { return writeUniversal(checkpoint, folder, names); });
+                      [&](const std::string& folder) { return writeUniversal(checkpoint, folder, names, count); });
 }
 
 }  // namespace hycrt

@@ -13,8 +13,11 @@ namespace hycrt {
 
 // PyTorch's: .metadata and one file, which torch.distributed.checkpoint loads.
 Status exportDistributed(const Checkpoint& checkpoint, const std::string& target, const ForeignNames& names);
-// DeepSpeed's: zero/NAME/fp32.pt, exp_avg.pt, exp_avg_sq.pt and step.pt.
-Status exportUniversal(const Checkpoint& checkpoint, const std::string& target, const ForeignNames& names);
+// DeepSpeed's: zero/NAME/fp32.pt, exp_avg.pt, exp_avg_sq.pt and step.pt, the number of updates, as the optimizer that
+// is to read it has it: DeepSpeed's own a number, torch's a tensor.
+enum class UpdateCount { kNumber, kTensor };
+Status exportUniversal(const Checkpoint& checkpoint, const std::string& target, const ForeignNames& names,
+                       UpdateCount count = UpdateCount::kNumber);
 
 }  // namespace hycrt
 
