@@ -381,6 +381,36 @@ TEST_F(HostsBySsh, GoOnWithoutAHostThatIsLost) {
   EXPECT_CONTAINS(result.errors, ", with 4 ranks");
 }
 
+// hyc-bench measures within hosts and between them, and where a host cannot be reached writes nothing.
+TEST_F(HostsBySsh, AreMeasured) {
+  MAKE_HOSTS_WITH_SSH(2);
+  std::vector<std::string> words = namespaces_->on(0);
+  for (const std::string& word :
+       std::vector<std::string>{HYC_BENCH, "--hostfile", folder_ / "hosts", "--include",
+                                namespaces_->addressOf(0) + ":0,1@" + namespaces_->addressOf(1) + ":0,1", "--ssh-port",
+                                "2222", "--mib", "1", "--seconds", "0.001", "-o", folder_ / "machine.json"}) {
+    words.push_back(word);
+  }
+  const CommandResult measured = runCommand(words);
+  EXPECT_EQ(measured.status, 0) << measured.errors;
+  EXPECT_CONTAINS(measured.output, "4 ranks of ");
+  EXPECT_CONTAINS(measured.output, "on 2 hosts, ");
+  for (const char* row :
+       {"all_reduce    host     1 MiB", "all_gather    host     1 MiB", "send/receive  host     1 MiB",
+        "all_reduce    cluster  1 MiB", "all_gather    cluster  1 MiB", "send/receive  cluster  1 MiB"}) {
+    EXPECT_CONTAINS(measured.output, row);
+  }
+  const std::string file = folder_.files().read("machine.json");
+  EXPECT_CONTAINS(file, "\"name\": \"cluster\",\n      \"ranks\": 4,");
+  EXPECT_CONTAINS(file, "\"name\": \"host\",\n      \"ranks\": 2,");
+  endServersOf(1);
+  words.back() = folder_ / "none.json";
+  const CommandResult lost = runCommand(words);
+  EXPECT_EQ(lost.status, 69) << lost.errors;
+  EXPECT_CONTAINS(lost.errors, "host '" + namespaces_->addressOf(1) + "' cannot be reached by ssh");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none.json"));
+}
+
 TEST(Hostfile, IsRefusedWithItsLine) {
   CompiledFolder folder(kEight);
   const std::vector<std::pair<std::string, std::string>> rows{
