@@ -136,6 +136,10 @@ void HostLauncher::takeSignals() {
   const bool canSave = !options_.checkpoint.empty();
   while (const int signal = signals_.take()) {
     if (signal == SIGCHLD || stopping_) continue;
+    if (signal == SIGUSR1) {
+      pass(kWhereLetter);
+      continue;
+    }
     const bool asksToEnd = signal == SIGTERM && canSave && !isAsked_;
     const std::string name = Signals::nameOf(signal);
     if (signal == SIGUSR2 || asksToEnd) {

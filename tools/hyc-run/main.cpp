@@ -10,6 +10,7 @@
 #include "agent.h"
 #include "host_launcher.h"
 #include "hycrt/limits.h"
+#include "hycrt/log.h"
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
@@ -51,6 +52,7 @@ Status checkHosts(const hycrt::RunOptions& options) {
 }
 
 Result<int> launch(hycrt::RunOptions options) {
+  HYCRT_RETURN_IF_ERROR(hycrt::checkLogLevel());
   const Result<std::vector<hycrt::CompiledSize>> sizes = hycrt::readSizes(options.out);
   if (!sizes.ok()) return sizes.status();
   if (options.asRank) return hycrun::becomeRank(options, *sizes);
