@@ -9,6 +9,7 @@
 
 #include "agent.h"
 #include "host_launcher.h"
+#include "hycrt/error_file.h"
 #include "hycrt/limits.h"
 #include "hycrt/log.h"
 #include "hycrt/manifest.h"
@@ -98,5 +99,6 @@ int main(int argc, char** argv) {
   }
   hycrt::raiseDescriptorLimit();
   Result<int> status = launch(parsed->options);
+  if (!status.ok() && parsed->options.asRank) hycrt::writeErrorFile(status.status());
   return finish(status.ok() ? *status : fail(status.status()));
 }

@@ -1,5 +1,5 @@
 // One JSON object.
-#include "run/error_file.h"
+#include "hycrt/error_file.h"
 
 #include <fcntl.h>
 #include <time.h>
@@ -20,10 +20,11 @@ static std::string timestampOf(const Status& failure) {
   return std::to_string(time(nullptr) + (failure.code() == StatusCode::kPeerLost ? 1 : 0));
 }
 
-void writeErrorFile(int rank, const Status& failure) {
+void writeErrorFile(const Status& failure) {
   const std::string path = variable("TORCHELASTIC_ERROR_FILE");
+  const std::string rank = variable("RANK");
   if (path.empty()) return;
-  const std::string message = "rank " + std::to_string(rank) + ": " + printable(failure.message());
+  const std::string message = "rank " + (rank.empty() ? "0" : printable(rank)) + ": " + printable(failure.message());
   nlohmann::ordered_json file;
   file["message"]["message"] = message;
   file["message"]["extraInfo"]["py_callstack"] = message + "\n(status " + std::to_string(failure.exitCode()) + ")";

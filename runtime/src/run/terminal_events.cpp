@@ -10,8 +10,8 @@
 #include "base/launchers.h"
 #include "base/log_level.h"
 #include "base/whereabouts.h"
+#include "hycrt/error_file.h"
 #include "hycrt/printable.h"
-#include "run/error_file.h"
 #include "run/interruption.h"
 
 namespace hycrt {
@@ -115,7 +115,7 @@ int TerminalEvents::report(const Status& status) const {
   if (status.ok()) return endedEarly_ ? static_cast<int>(StatusCode::kPeerLost) : 0;
   if (environment_.underHycRun && status.code() == StatusCode::kPeerLost) sleep(kLauncherGraceSeconds);
   std::fprintf(stderr, "%serror: %s\n", label().c_str(), printable(status.message()).c_str());
-  writeErrorFile(environment_.rank, status);
+  writeErrorFile(status);
   return status.exitCode();
 }
 

@@ -156,6 +156,12 @@ TEST(ErrorFile, TellsTorchrunWhy) {
   const nlohmann::json& extra = message.at("extraInfo");
   EXPECT_THAT(extra.at("py_callstack").get<std::string>(), HasSubstr("(status 74)"));
   EXPECT_LE(std::abs(std::stoll(extra.at("timestamp").get<std::string>()) - time(nullptr)), 60);
+  // Of hyc-run that is to become a rank, too.
+  const CommandResult unready =
+      runCommand({HYC_RUN, folder / "nowhere", "--as-rank"},
+                 {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_ERROR_FILE", folder / "unready.json"}});
+  EXPECT_EQ(unready.status, 74) << unready.errors;
+  EXPECT_THAT(folder.files().read("unready.json"), HasSubstr("rank 1: cannot open '"));
   // A run that goes well leaves none, and where none can be made the run ends as it would.
   const CommandResult nowhere = runCommand(words, {{"TORCHELASTIC_ERROR_FILE", folder / "none/error.json"}});
   EXPECT_EQ(nowhere.status, 74);
