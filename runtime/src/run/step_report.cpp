@@ -13,9 +13,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "instruments/metrics.h"
 
 namespace hycrt {
 namespace {
@@ -61,7 +63,7 @@ size_t writeJson(const StepRecord& record, JsonLine* line) {
   char* at = line->data();
   char* const end = at + line->size();
   const auto text = [&at](std::string_view piece) { at = std::copy(piece.begin(), piece.end(), at); };
-  const auto number = [&](double value) {
+  const auto real = [&](double value) {
     if (!std::isfinite(value)) return text("null");
     char* const begin = at;
     at = std::to_chars(at, end, value).ptr;
@@ -69,42 +71,19 @@ size_t writeJson(const StepRecord& record, JsonLine* line) {
     if (std::string_view(begin, static_cast<size_t>(at - begin)).find_first_of(".e") == std::string_view::npos)
       text(".0");
   };
-  text("{\"step\":");
-  at = std::to_chars(at, end, record.step).ptr;
-  text(",\"steps\":");
-  at = std::to_chars(at, end, record.steps).ptr;
-  const auto field = [&](std::string_view key, double value) {
-    text(",\"");
-    text(key);
+  char separator = '{';
+  for (const Metric<StepRecord>& metric : stepMetrics()) {
+    if (!metric.isIn(record)) continue;
+    *at++ = std::exchange(separator, ',');
+    text("\"");
+    text(metric.key);
     text("\":");
-    number(value);
-  };
-  const bool isBetween = record.batches > 0;
-  field(isBetween ? "evaluate_loss" : "loss", record.loss);
-  if (isBetween) {
-    field("evaluate_perplexity", std::exp(record.loss));
-    if (record.accuracy) field("evaluate_accuracy", *record.accuracy);
-    text(",\"evaluate_batches\":");
-    at = std::to_chars(at, end, record.batches).ptr;
-  } else if (record.evaluates) {
-    field("perplexity", std::exp(record.loss));
-    if (record.accuracy) field("accuracy", *record.accuracy);
-  } else {
-    field("grad_norm", record.gradNorm);
-    field("lr", record.learningRate);
-  }
-  if (record.momentum) field("momentum", *record.momentum);
-  field("ms", record.milliseconds);
-  if (record.samplesPerSecond != 0) {
-    field("samples_per_s", record.samplesPerSecond);
-  } else {
-    field("tokens_per_s", record.tokensPerSecond);
-  }
-  if (!isBetween) field("eta_s", record.etaSeconds);
-  if (record.lossScale != 0) {
-    field("loss_scale", record.lossScale);
-    text(",\"skipped\":");
-    at = std::to_chars(at, end, record.skipped).ptr;
+    const double value = metric.valueOf(record);
+    if (metric.isWhole) {
+      at = std::to_chars(at, end, static_cast<int64_t>(value)).ptr;
+    } else {
+      real(value);
+    }
   }
   text("}\n");
   return static_cast<size_t>(at - line->data());

@@ -27,6 +27,8 @@ const std::vector<std::string> kEverything{"OUT",
                                            "--threads=3",
                                            "--no-shuffle",
                                            "--log-file=log.jsonl",
+                                           "--csv=log.csv",
+                                           "--tensorboard=events",
                                            "--dump-gradients=--data",
                                            "--save-weights=weights",
                                            "--merge",
@@ -65,7 +67,8 @@ TEST(Options, ArriveAtTheRanks) {
   const Result<ParsedCommandLine> rank = parse(argumentsForRanks(told->options), CommandLine::kRank);
   ASSERT_TRUE(rank.ok()) << rank.status().message();
   RunOptions expected = told->options;
-  expected.out = expected.logFile = "";                          // the folder is given apart, and the log is hyc-run's
+  expected.out = "";                                             // given apart
+  expected.logFile = expected.csv = expected.tensorboard = "";   // what tells of a run is hyc-run's
   expected.hostfile = expected.include = expected.exclude = "";  // and so are the hosts
   expected.sshPort = 0;
   expected.maxRestarts = expected.ranks = 0;  // of which ranks know nothing

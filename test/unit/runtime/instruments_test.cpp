@@ -1,0 +1,345 @@
+// What instruments write, apart from runs: events as TensorBoard's own writer has them, byte by byte; rows of CSV, also
+// of a run that goes on; the table that all of them are made from.
+#include "hycrt/instruments.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <new>
+#include <regex>
+#include <set>
+
+#include "hycrt/options.h"
+#include "instruments/csv_file.h"
+#include "instruments/event_message.h"
+#include "instruments/metrics.h"
+#include "instruments/tensorboard_folder.h"
+#include "temporary_folder.h"
+
+static int64_t allocations = 0;
+__attribute__((noinline)) void* operator new(size_t size) {
+  ++allocations;
+  if (void* const memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace hycrt {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string hex(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(static_cast<unsigned char>(byte)));
+    text += digits;
+  }
+  return text;
+}
+
+// RFC 3720 gives e3069283 for these nine bytes.
+TEST(EventMessage, MasksTheChecksum) {
+  const uint32_t crc = 0xE3069283;
+  EXPECT_EQ(maskedCrc32c("123456789", 9), ((crc >> 15) | (crc << 17)) + 0xA282EAD8u);
+}
+
+// The records are those of tensorboard 2.21 and Protobuf (RecordWriter, Event.SerializeToString).
+TEST(EventMessage, IsWhatTensorBoardsOwnWriterMakes) {
+  EventMessage version(1700000000.25, 0);
+  version.setFileVersion("brain.Event:2");
+  EXPECT_EQ(hex(version.record()), "1800000000000000a37f4b220900001040fc54d9411a0d627261696e2e4576656e743a32338d2fe9");
+
+  EventMessage values(1700000000.5, 300);
+  EXPECT_TRUE(values.addValue("loss", 2.5));
+  EXPECT_TRUE(values.addValue("lr", 0.001));
+  EXPECT_EQ(hex(values.record()),
+            "2600000000000000734fe3000900002040fc54d94110ac022a180a0b0a046c6f737315000020400a090a026c72156f12833abad47b"
+            "51");
+
+  EventMessage start(2, 21);
+  start.setSessionStart();
+  EXPECT_EQ(hex(start.record()), "0f000000000000006d532b0909000000000000004010153a020801d06350f8");
+}
+
+TEST(EventMessage, OfMoreThan127BytesHasALongerLength) {
+  EventMessage message(1700000000.5, int64_t{1} << 53);
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(message.addValue("time_metrics/end_to_end(s)", i / 4.0));
+  std::string expected = "2d010000000000003a711aa30900002040fc54d9411080808080808080102a9802";
+  for (const char* value :
+       {"00000000", "0000803e", "0000003f", "0000403f", "0000803f", "0000a03f", "0000c03f", "0000e03f"}) {
+    expected += std::string("0a210a1a74696d655f6d6574726963732f656e645f746f5f656e6428732915") + value;
+  }
+  EXPECT_EQ(hex(message.record()), expected + "4a836eff");
+}
+
+TEST(EventMessage, RefusesWhatHasNoRoom) {
+  EventMessage message(0, 1);
+  const std::string tag(100, 't');
+  int taken = 0;
+  while (taken < 1000 && message.addValue(tag, 1)) ++taken;
+  EXPECT_GT(taken, 30);
+  EXPECT_LT(taken, 41);
+  EXPECT_LE(message.record().size(), 4096u);
+}
+
+StepRecord trainingStep(int64_t step) {
+  StepRecord record;
+  record.step = step;
+  record.steps = 40;
+  record.loss = 1.0 / static_cast<double>(step);
+  record.gradNorm = 0.5;
+  record.learningRate = 1e-3;
+  record.milliseconds = 12.5;
+  record.tokensPerSecond = 1024;
+  record.etaSeconds = 3;
+  return record;
+}
+
+StepRecord heldOut(int64_t step) {
+  StepRecord record = trainingStep(step);
+  record.evaluates = true;
+  record.batches = 7;
+  record.loss = 2;
+  record.accuracy = 0.25;
+  return record;
+}
+
+// A record with all that one can have.
+StepRecord everything(StepRecord record) {
+  record.lossScale = 65536;
+  record.skipped = 2;
+  record.momentum = 0.9;
+  record.accuracy = 0.5;
+  return record;
+}
+
+TEST(Metrics, HaveOneNameEachInEveryPlace) {
+  const std::regex series("hyc_[a-z][a-z0-9_]*"), key("[a-z][a-z0-9_]*");
+  for (const bool samples : {false, true}) {
+    StepRecord evaluates = everything(trainingStep(3));
+    evaluates.evaluates = true;
+    for (StepRecord record : {everything(trainingStep(3)), everything(heldOut(3)), evaluates}) {
+      if (samples) record.samplesPerSecond = 5;
+      std::multiset<std::string> keys, tags, names;
+      for (const Metric<StepRecord>& metric : stepMetrics()) {
+        if (!metric.isIn(record)) continue;
+        keys.insert(metric.key);
+        tags.insert(metric.tag ? metric.tag : std::string(metric.key) + " has none");
+        names.insert(metric.series);
+        EXPECT_TRUE(std::regex_match(metric.key, key)) << metric.key;
+        EXPECT_TRUE(std::regex_match(metric.series, series)) << metric.series;
+        EXPECT_TRUE(std::isfinite(metric.valueOf(record))) << metric.key;
+        EXPECT_FALSE(std::string(metric.meaning).empty()) << metric.key;
+      }
+      EXPECT_GE(keys.size(), 8u);
+      for (const auto* all : {&keys, &tags, &names}) {
+        for (const std::string& name : *all) EXPECT_EQ(all->count(name), 1u) << name;
+      }
+    }
+  }
+}
+
+// By Prometheus' rules: counters, and they alone, end in _total, and names say the base unit.
+TEST(Metrics, FollowPrometheusRules) {
+  const auto endsIn = [](const std::string& name, const std::string& end) {
+    return name.size() > end.size() && name.substr(name.size() - end.size()) == end;
+  };
+  std::map<std::string, std::string> meanings;
+  for (const Metric<RunTotals>& metric : totalMetrics()) {
+    EXPECT_TRUE(endsIn(metric.series, "_total")) << metric.series;
+    EXPECT_EQ(endsIn(metric.series, "_seconds_total"), std::string(metric.unit) == "s") << metric.series;
+    EXPECT_EQ(metric.kind, MetricKind::kCounter) << metric.series;
+    EXPECT_TRUE(meanings.emplace(metric.series, metric.meaning).second) << metric.series;
+  }
+  for (const Metric<StepRecord>& metric : stepMetrics()) {
+    EXPECT_FALSE(endsIn(metric.series, "_total")) << metric.series;
+    EXPECT_EQ(metric.kind, MetricKind::kGauge) << metric.series;
+    const std::string unit = metric.unit;
+    EXPECT_EQ(endsIn(metric.series, "_seconds"), unit == "s" || unit == "ms") << metric.series;
+    EXPECT_EQ(metric.baseUnit, unit == "ms" ? 1e-3 : 1.0) << metric.series;
+    // Of a run that only evaluates and one that also does, the series is the same.
+    EXPECT_EQ(meanings.emplace(metric.series, metric.meaning).first->second, metric.meaning) << metric.series;
+  }
+}
+
+class Csv : public testing::Test {
+ protected:
+  std::string path() const { return folder_ / "log.csv"; }
+  std::vector<std::string> rows() const {
+    std::vector<std::string> found;
+    std::istringstream text(folder_.read("log.csv"));
+    for (std::string line; std::getline(text, line);) found.push_back(line);
+    return found;
+  }
+  void write(CsvFile::Mode mode, const std::vector<StepRecord>& records) const {
+    Result<std::unique_ptr<CsvFile>> file = CsvFile::open(path(), mode);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    for (const StepRecord& record : records) {
+      const Status status = (*file)->step(record);
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+  }
+  static std::vector<StepRecord> steps(int64_t first, int64_t last) {
+    std::vector<StepRecord> all;
+    for (int64_t step = first; step <= last; ++step) all.push_back(trainingStep(step));
+    return all;
+  }
+  static constexpr CsvFile::Mode kAnew = CsvFile::Mode::kAnew, kGoesOn = CsvFile::Mode::kGoesOn;
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Csv, HasAColumnAMetric) {
+  StepRecord scaled = everything(trainingStep(2));
+  scaled.loss = std::numeric_limits<double>::quiet_NaN();
+  scaled.gradNorm = std::numeric_limits<double>::infinity();
+  scaled.samplesPerSecond = 32;
+  write(kAnew, {trainingStep(1), scaled, heldOut(2)});
+  EXPECT_EQ(rows(), (std::vector<std::string>{
+                        "step,steps,loss,perplexity,accuracy,evaluate_loss,evaluate_perplexity,evaluate_accuracy,"
+                        "evaluate_batches,grad_norm,lr,momentum,ms,tokens_per_s,samples_per_s,eta_s,loss_scale,skipped",
+                        "1,40,1,,,,,,,0.5,0.001,,12.5,1024,,3,,", "2,40,nan,,,,,,,inf,0.001,0.9,12.5,,32,3,65536,2",
+                        "2,40,,,,2,7.38905609893065,0.25,7,,,,12.5,1024,,,,"}));
+}
+
+TEST_F(Csv, BeginsAnewOnlyWithTheFirstRow) {
+  write(kAnew, steps(1, 3));
+  const std::string before = folder_.read("log.csv");
+  write(kAnew, {});
+  EXPECT_EQ(folder_.read("log.csv"), before);
+  write(kAnew, steps(1, 1));
+  EXPECT_EQ(rows().size(), 2u);
+}
+
+TEST_F(Csv, WithoutARowIsNotMade) {
+  write(kAnew, {});
+  EXPECT_FALSE(fs::exists(path()));
+}
+
+TEST_F(Csv, GoesOnWithEachStepOnce) {
+  write(kAnew, steps(1, 25));
+  const std::vector<std::string> whole = rows();
+  write(kGoesOn, steps(21, 25));
+  EXPECT_EQ(rows(), whole);
+  // An evaluation after the step that was saved stays; those of steps that are done again go.
+  write(kAnew, {trainingStep(1), trainingStep(2), heldOut(2), trainingStep(3), heldOut(3)});
+  const std::vector<std::string> evaluated = rows();
+  write(kGoesOn, {trainingStep(3), heldOut(3)});
+  EXPECT_EQ(rows(), evaluated);
+  // A run that was killed over a row.
+  folder_.write("log.csv", folder_.read("log.csv") + "4,40,0.3");
+  write(kGoesOn, {trainingStep(4)});
+  ASSERT_EQ(rows().size(), evaluated.size() + 1);
+  EXPECT_EQ(rows().back().substr(0, 10), "4,40,0.25,");
+}
+
+// More rows than are read at once.
+TEST_F(Csv, GoesOnInALongFile) {
+  write(kAnew, steps(1, 5000));
+  const std::string whole = folder_.read("log.csv");
+  ASSERT_GT(whole.size(), size_t{3} << 16);
+  for (const int64_t first : {2, 1499, 1500, 1501, 4999, 5000}) {
+    write(kGoesOn, steps(first, 5000));
+    EXPECT_EQ(folder_.read("log.csv"), whole) << first;
+  }
+}
+
+TEST_F(Csv, OfARestartHasEachStepOnce) {
+  std::vector<StepRecord> records = steps(1, 9);
+  for (const StepRecord& record : steps(5, 12)) records.push_back(record);
+  write(kAnew, records);
+  const std::vector<std::string> found = rows();
+  write(kAnew, steps(1, 12));
+  EXPECT_EQ(found, rows());
+}
+
+TEST_F(Csv, TakesNoForeignFile) {
+  for (const std::string& content : {std::string("name,amount\nrent,900\n"), std::string("x"), std::string(100000, 'a'),
+                                     CsvFile::header().substr(0, 20), "\x1b[31m" + CsvFile::header()}) {
+    folder_.write("log.csv", content);
+    for (const CsvFile::Mode mode : {kAnew, kGoesOn}) {
+      const Result<std::unique_ptr<CsvFile>> file = CsvFile::open(path(), mode);
+      ASSERT_FALSE(file.ok());
+      EXPECT_EQ(file.status().code(), StatusCode::kData);
+      EXPECT_NE(file.status().message().find("is not the CSV file of a run"), std::string::npos);
+      EXPECT_LT(file.status().message().size(), 600u);
+      EXPECT_EQ(folder_.read("log.csv"), content);
+    }
+  }
+  EXPECT_EQ(CsvFile::open(folder_ / "no/where.csv", kAnew).status().code(), StatusCode::kIo);
+  EXPECT_EQ(CsvFile::open(folder_.path(), kAnew).status().code(), StatusCode::kIo);
+}
+
+TEST_F(Csv, GoesIntoAPipe) {
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  const int reader = open(path().c_str(), O_RDONLY | O_NONBLOCK);
+  write(kGoesOn, {trainingStep(3), trainingStep(4), trainingStep(4)});
+  std::string text(4096, '\0');
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, ::read(reader, text.data(), text.size()))));
+  close(reader);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+  EXPECT_EQ(text.substr(0, CsvFile::header().size()), CsvFile::header());
+}
+
+TEST(TensorBoard, WritesAFileOfItsOwnBehindTheOthers) {
+  TemporaryFolder folder;
+  const std::string events = folder / "events";
+  std::vector<std::string> inOrder;
+  for (int run = 0; run < 3; ++run) {
+    Result<std::unique_ptr<TensorBoardFolder>> file = TensorBoardFolder::open(events);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ASSERT_TRUE((*file)->step(trainingStep(1)).ok());
+    std::vector<std::string> names;
+    for (const fs::directory_entry& entry : fs::directory_iterator(events)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    ASSERT_EQ(names.size(), inOrder.size() + 1);
+    EXPECT_TRUE(std::equal(inOrder.begin(), inOrder.end(), names.begin()));
+    inOrder = names;
+  }
+  {
+    EXPECT_TRUE(TensorBoardFolder::open(folder / "unused").ok());
+  }
+  EXPECT_TRUE(fs::is_empty(folder / "unused"));
+  folder.write("file", "");
+  EXPECT_EQ(TensorBoardFolder::open(folder / "file").status().code(), StatusCode::kIo);
+  EXPECT_EQ(TensorBoardFolder::open(folder / "no/where").status().code(), StatusCode::kIo);
+}
+
+TEST(Instruments, AllocateNothingInAStep) {
+  TemporaryFolder folder;
+  RunOptions options;
+  options.logFile = folder / "log.jsonl";
+  options.csv = folder / "log.csv";
+  options.tensorboard = folder / "events";
+  Result<std::unique_ptr<Instruments>> instruments = Instruments::open(options);
+  ASSERT_TRUE(instruments.ok()) << instruments.status().message();
+  std::vector<StepRecord> records;
+  for (int64_t step = 1; step <= 50; ++step) records.push_back(everything(trainingStep(step)));
+  records.push_back(heldOut(50));
+  ASSERT_TRUE((*instruments)->step(records.front()).ok());  // the files begin
+  const int64_t before = allocations;
+  for (size_t i = 1; i < records.size(); ++i) EXPECT_TRUE((*instruments)->step(records[i]).ok());
+  EXPECT_EQ(allocations, before);
+  EXPECT_GT((*instruments)->nanoseconds(), 0);
+}
+
+// docs/instruments.md is held to the table.
+TEST(Metrics, AreInTheDocumentation) {
+  std::ostringstream page;
+  page << std::ifstream(HYC_INSTRUMENTS_PAGE).rdbuf();
+  EXPECT_NE(page.str().find(metricsTable()), std::string::npos)
+      << "put what hyc-run --print-metrics prints into docs/instruments.md";
+}
+
+}  // namespace
+}  // namespace hycrt
