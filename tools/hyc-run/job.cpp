@@ -74,6 +74,7 @@ Status Report::open() {
   Result<std::unique_ptr<hycrt::Instruments>> instruments = hycrt::Instruments::open(options_);
   if (!instruments.ok()) return instruments.status();
   instruments_ = std::move(*instruments);
+  if (!instruments_->url().empty()) say("metrics: " + instruments_->url());
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Instruments: where the metrics of a run go beside the terminal: the log, CSV, TensorBoard. Whoever shows a run has
-// one: hyc-run, or rank 0 where another launcher has started it. What metrics there are is described once
+// Instruments: where the metrics of a run go beside the terminal: the log, CSV, TensorBoard, Prometheus. Whoever shows
+// a run has one: hyc-run, or rank 0 where another launcher has started it. What metrics there are is described once
 // (src/instruments/metrics.cpp).
 #ifndef HYCRT_INSTRUMENTS_H_
 #define HYCRT_INSTRUMENTS_H_
@@ -13,6 +13,7 @@
 
 namespace hycrt {
 
+class Prometheus;
 class Sink;
 class StepLog;
 struct RunEvent;
@@ -34,6 +35,9 @@ class Instruments {
   // Of the log alone: a line without its end.
   Status log(const std::string& line);
 
+  // Where Prometheus may ask; empty: nowhere.
+  std::string url() const;
+
   // What step() has taken so far.
   int64_t nanoseconds() const { return nanoseconds_; }
 
@@ -42,6 +46,7 @@ class Instruments {
 
   std::unique_ptr<StepLog> log_;
   std::vector<std::unique_ptr<Sink>> sinks_;
+  Prometheus* prometheus_ = nullptr;  // one of them, or none
   int64_t nanoseconds_ = 0;
 };
 

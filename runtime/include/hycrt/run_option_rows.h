@@ -50,6 +50,13 @@ HYC_RUN_OPTION(
 HYC_RUN_OPTION(std::string, tensorboard, {}, "--tensorboard", text("DIR"), kFolder | kTells,
                "Write an event per step into a new file in this folder, for tensorboard --logdir DIR, by torchtitan's "
                "names")
+HYC_RUN_OPTION(
+    std::string, prometheus, {}, "--prometheus", text("[ADDRESS:]PORT"), kTells,
+    "Give the newest metrics to Prometheus and others who ask there (http, /metrics); without ADDRESS only to "
+    "this host, with port 0 at one that is free, which is told")
+HYC_RUN_OPTION(
+    std::string, prometheusTextfile, {}, "--prometheus-textfile", text("FILE"), kFile | kTells,
+    "Write the newest metrics here, at most once a second, for node_exporter's textfile collector: FILE.prom")
 HYC_RUN_OPTION(std::string, dumpGradients, {}, "--dump-gradients", text("FILE"), kForRanks | kFile | kTrains,
                "Write the first step's gradients of the mean loss, by parameter name (safetensors)")
 HYC_RUN_OPTION(std::string, saveWeights, {}, "--save-weights", text("FOLDER"), kForRanks | kWeights | kTrains,

@@ -7,6 +7,7 @@
 #include "hycrt/step_report.h"
 #include "instruments/csv_file.h"
 #include "instruments/metrics.h"
+#include "instruments/prometheus.h"
 #include "instruments/sink.h"
 #include "instruments/tensorboard_folder.h"
 
@@ -46,6 +47,12 @@ Result<std::unique_ptr<Instruments>> Instruments::open(const RunOptions& options
     if (!events.ok()) return events.status();
     made->sinks_.push_back(std::move(*events));
   }
+  if (!options.prometheus.empty() || !options.prometheusTextfile.empty()) {
+    Result<std::unique_ptr<Prometheus>> prometheus = Prometheus::open(options.prometheus, options.prometheusTextfile);
+    if (!prometheus.ok()) return prometheus.status();
+    made->prometheus_ = prometheus->get();
+    made->sinks_.push_back(std::move(*prometheus));
+  }
   // Last, since it is emptied at once.
   if (!options.logFile.empty()) {
     Result<std::unique_ptr<StepLog>> log =
@@ -61,6 +68,7 @@ Status Instruments::step(const StepRecord& record) {
   if (log_) HYCRT_RETURN_IF_ERROR(log_->append(record));
   for (const std::unique_ptr<Sink>& sink : sinks_) HYCRT_RETURN_IF_ERROR(sink->step(record));
   nanoseconds_ += monotonicNs() - begin;
+  if (prometheus_) prometheus_->setInstrumentTime(nanoseconds_);
   return {};
 }
 
@@ -69,6 +77,8 @@ Status Instruments::happened(const RunEvent& event) {
   for (const std::unique_ptr<Sink>& sink : sinks_) HYCRT_RETURN_IF_ERROR(sink->happened(event));
   return {};
 }
+
+std::string Instruments::url() const { return prometheus_ ? prometheus_->url() : ""; }
 
 Status Instruments::log(const std::string& line) { return log_ ? log_->append(line) : Status(); }
 

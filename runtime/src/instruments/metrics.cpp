@@ -89,6 +89,9 @@ const Metric<RunTotals> kTotalMetrics[] = {
      alwaysIn, [](Totals t) { return static_cast<double>(t.steps); }},
     {nullptr, nullptr, "hyc_step_seconds_total", "s", 1, false, kCounter, "Time of these steps", alwaysIn,
      [](Totals t) { return t.stepSeconds; }},
+    {nullptr, nullptr, "hyc_last_step_timestamp_seconds", "s", 1, false, kGauge,
+     "When the last step was over, since 1970: a run that stands still falls behind time()",
+     [](Totals t) { return t.steps > 0; }, [](Totals t) { return t.lastStepTime; }},
     {nullptr, nullptr, "hyc_checkpoints_total", "", 1, true, kCounter, "Checkpoints that were written", alwaysIn,
      [](Totals t) { return static_cast<double>(t.checkpoints); }},
     {nullptr, nullptr, "hyc_checkpoint_failures_total", "", 1, true, kCounter, "Checkpoints that could not be written",
@@ -101,7 +104,7 @@ const Metric<RunTotals> kTotalMetrics[] = {
      "Time from the last that was heard of ranks that failed to the restart", alwaysIn,
      [](Totals t) { return t.restartSeconds; }},
     {nullptr, nullptr, "hyc_instrument_seconds_total", "s", 1, false, kCounter,
-     "Time that the log, CSV, TensorBoard and Prometheus have taken of the thread that tells of steps", alwaysIn,
+     "What --log-file, --csv, --tensorboard and --prometheus have taken of the thread that tells of steps", alwaysIn,
      [](Totals t) { return t.instrumentSeconds; }},
 };
 

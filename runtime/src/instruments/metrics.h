@@ -33,8 +33,8 @@ struct Metric {
 
 // What a run has come to, since the process began that tells of it.
 struct RunTotals {
-  int64_t steps = 0;  // also those that were done again
-  double stepSeconds = 0;
+  int64_t steps = 0;                         // also those that were done again
+  double stepSeconds = 0, lastStepTime = 0;  // the latter since 1970
   int64_t checkpoints = 0, failedCheckpoints = 0;
   double checkpointSeconds = 0;
   int64_t restarts = 0;

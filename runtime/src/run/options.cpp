@@ -21,6 +21,7 @@
 #include "comm/network_options.h"
 #include "hycrt/manifest.h"
 #include "hycrt/saved_weights.h"
+#include "instruments/scrape_server.h"
 
 namespace hycrt {
 namespace {
@@ -270,6 +271,10 @@ Status unknownArgument(const CLI::App& app, const std::vector<std::string>& rest
   return usageError("unexpected argument '" + rest.front() + "'; --help tells what is expected");
 }
 
+bool endsIn(const std::string& text, const std::string& end) {
+  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
 std::string describe(const CLI::ParseError& error) {
   const std::string what = error.what(), name = what.substr(0, what.find(':'));
   if (what.find(": At Most 1 required") != std::string::npos) return name + " is given more than once, expected once";
@@ -303,6 +308,13 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
   int low = 0, high = 0;
   if (const std::string& ports = parsed.options.ports; !ports.empty() && !parsePorts(ports, &low, &high)) {
     return usageError("--ports is '" + ports + "', expected ports from 1 to 65535, as 4000-4100");
+  }
+  if (const std::string& address = parsed.options.prometheus; !address.empty()) {
+    if (const Result<ListenAddress> listens = parseListenAddress(address); !listens.ok()) return listens.status();
+  }
+  if (const std::string& file = parsed.options.prometheusTextfile; !file.empty() && !endsIn(file, ".prom")) {
+    return usageError("--prometheus-textfile is '" + file +
+                      "', expected a name that ends in .prom, as node_exporter's collector reads them");
   }
   return parsed;
 }

@@ -35,6 +35,7 @@ Status TerminalEvents::begin() {
   Result<std::unique_ptr<Instruments>> instruments = Instruments::open(options_);
   if (!instruments.ok()) return instruments.status();
   instruments_ = std::move(*instruments);
+  if (!instruments_->url().empty()) note("metrics: " + instruments_->url());
   return {};
 }
 

@@ -94,7 +94,7 @@ class Instrumented : public testing::Test {
 
   // Empty, with a note, where no TensorBoard is there.
   Series series() const {
-    const CommandResult result = runCommand({HYC_TEST_TENSORBOARD, READ_EVENTS, events()});
+    const CommandResult result = runCommand({"/usr/bin/env", HYC_TEST_TENSORBOARD, READ_EVENTS, events()});
     if (result.status == 77 || result.status == 127) return {};
     EXPECT_EQ(result.status, 0) << result.errors;
     Series found;
@@ -195,6 +195,7 @@ TEST_F(Instrumented, OtherLaunchersHaveRank0Tell) {
 
 TEST_F(Instrumented, OutputsThatCannotBeMadeAreRefusedBeforeTraining) {
   const std::string foreign = files_.write("mine.csv", "my,own\ntable,1\n");
+  const std::string foreignText = files_.write("mine.prom", "node_time_seconds 1\n");
   struct {
     std::vector<std::string> options;
     int status;
@@ -213,6 +214,12 @@ TEST_F(Instrumented, OutputsThatCannotBeMadeAreRefusedBeforeTraining) {
       {{"--tensorboard", foreign + "/events"}, 74, "Not a directory"},
       {{"--tensorboard", files_ / "no/where"}, 74, "cannot write into"},
       {{"--tensorboard", "/proc/1"}, 74, "'/proc/1'"},
+      {{"--prometheus", "80000"}, 64, "expected a port from 0 to 65535"},
+      {{"--prometheus", "no such host:9400"}, 69, "(--prometheus)"},
+      {{"--prometheus", "192.0.2.1:9400"}, 69, "Cannot assign requested address"},
+      {{"--prometheus-textfile", foreign}, 64, "ends in .prom"},
+      {{"--prometheus-textfile", foreignText}, 65, "does not hold the metrics of a run"},
+      {{"--prometheus-textfile", files_ / "no/where.prom"}, 74, "cannot write into"},
   };
   for (const auto& row : refused) {
     const CommandResult result = runCommand(folder_.command([&] {
@@ -225,7 +232,8 @@ TEST_F(Instrumented, OutputsThatCannotBeMadeAreRefusedBeforeTraining) {
     EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
   }
   EXPECT_EQ(files_.read("mine.csv"), "my,own\ntable,1\n");
-  EXPECT_EQ(std::distance(fs::directory_iterator(files_.path()), fs::directory_iterator()), 1);
+  EXPECT_EQ(files_.read("mine.prom"), "node_time_seconds 1\n");
+  EXPECT_EQ(std::distance(fs::directory_iterator(files_.path()), fs::directory_iterator()), 2);
 }
 
 // What fails before its first step leaves what a run before has told.

@@ -20,6 +20,8 @@
 #include "instruments/csv_file.h"
 #include "instruments/event_message.h"
 #include "instruments/metrics.h"
+#include "instruments/prometheus_text.h"
+#include "instruments/scrape_server.h"
 #include "instruments/tensorboard_folder.h"
 #include "temporary_folder.h"
 
@@ -156,9 +158,10 @@ TEST(Metrics, FollowPrometheusRules) {
   };
   std::map<std::string, std::string> meanings;
   for (const Metric<RunTotals>& metric : totalMetrics()) {
-    EXPECT_TRUE(endsIn(metric.series, "_total")) << metric.series;
-    EXPECT_EQ(endsIn(metric.series, "_seconds_total"), std::string(metric.unit) == "s") << metric.series;
-    EXPECT_EQ(metric.kind, MetricKind::kCounter) << metric.series;
+    const bool counts = metric.kind == MetricKind::kCounter;
+    EXPECT_EQ(endsIn(metric.series, "_total"), counts) << metric.series;
+    EXPECT_EQ(endsIn(metric.series, counts ? "_seconds_total" : "_seconds"), std::string(metric.unit) == "s")
+        << metric.series;
     EXPECT_TRUE(meanings.emplace(metric.series, metric.meaning).second) << metric.series;
   }
   for (const Metric<StepRecord>& metric : stepMetrics()) {
@@ -315,12 +318,66 @@ TEST(TensorBoard, WritesAFileOfItsOwnBehindTheOthers) {
   EXPECT_EQ(TensorBoardFolder::open(folder / "no/where").status().code(), StatusCode::kIo);
 }
 
+// As the format's description has it: HELP and TYPE once in front of each series, numbers as Go reads them.
+TEST(PrometheusText, HasEachSeriesOnceWithTypeAndHelp) {
+  RunSnapshot snapshot;
+  EXPECT_EQ(prometheusText(snapshot).find("hyc_loss"), std::string::npos);
+  EXPECT_EQ(prometheusText(snapshot).find("hyc_last_step"), std::string::npos);
+  snapshot.step = everything(trainingStep(4));
+  snapshot.step.gradNorm = std::numeric_limits<double>::infinity();
+  snapshot.step.loss = std::numeric_limits<double>::quiet_NaN();
+  snapshot.evaluation = heldOut(3);
+  snapshot.totals.steps = 4;
+  snapshot.totals.stepSeconds = 0.05;
+  const std::string text = prometheusText(snapshot);
+  EXPECT_TRUE(isPrometheusText(text));
+  EXPECT_FALSE(isPrometheusText("# HELP node_cpu"));
+  const auto has = [&](const std::string& lines) {
+    EXPECT_NE(("\n" + text).find("\n" + lines), std::string::npos) << text;
+  };
+  has("# TYPE hyc_step gauge\nhyc_step 4\n");
+  has("# HELP hyc_loss Mean loss over what counts of the global batch, before the update\n# TYPE hyc_loss "
+      "gauge\nhyc_loss NaN\n");
+  has("hyc_gradient_norm +Inf\n");
+  has("hyc_evaluation_loss 2\n");
+  has("hyc_step_duration_seconds 0.0125\n");
+  has("# TYPE hyc_steps_total counter\nhyc_steps_total 4\n");
+  has("hyc_step_seconds_total 0.05\n");
+  std::multiset<std::string> names;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line[0] != '#') names.insert(line.substr(0, line.find(' ')));
+  }
+  EXPECT_GT(names.size(), 20u);
+  for (const std::string& name : names) EXPECT_EQ(names.count(name), 1u) << name;
+}
+
+TEST(ScrapeServer, AnswersOnlyScrapes) {
+  const auto answer = [](const std::string& request) { return answerTo(request, [] { return "hyc_step 4\n"; }); };
+  const std::string found = answer("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(found.substr(0, 17), "HTTP/1.1 200 OK\r\n");
+  EXPECT_NE(found.find("\r\nContent-Length: 11\r\n"), std::string::npos);
+  EXPECT_EQ(found.substr(found.find("\r\n\r\n") + 4), "hyc_step 4\n");
+  const std::string head = answer("HEAD /metrics HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(head, found.substr(0, found.find("\r\n\r\n") + 4));
+  EXPECT_EQ(answer("GET /metrics?x=1 HTTP/1.1\r\n\r\n"), found);
+  EXPECT_EQ(answer("GET / HTTP/1.1\r\n\r\n").substr(9, 3), "404");
+  EXPECT_EQ(answer("GET /metrics/../x HTTP/1.1\r\n\r\n").substr(9, 3), "404");
+  EXPECT_EQ(answer("POST /metrics HTTP/1.1\r\n\r\n").substr(9, 3), "405");
+  for (const std::string& request :
+       {std::string(), std::string("GET"), std::string("GET /metrics"), std::string(9000, ' '),
+        std::string("\x16\x03\x01\0\0", 5), std::string(" HTTP/")}) {
+    EXPECT_EQ(answer(request).substr(9, 3), "400") << request.size();
+  }
+}
+
 TEST(Instruments, AllocateNothingInAStep) {
   TemporaryFolder folder;
   RunOptions options;
   options.logFile = folder / "log.jsonl";
   options.csv = folder / "log.csv";
   options.tensorboard = folder / "events";
+  options.prometheus = "0";
   Result<std::unique_ptr<Instruments>> instruments = Instruments::open(options);
   ASSERT_TRUE(instruments.ok()) << instruments.status().message();
   std::vector<StepRecord> records;
