@@ -39,6 +39,53 @@ int64_t ranksOfStage(dist::MeshOp mesh) {
   return ranks;
 }
 
+/// Where a rank stands, and until when its link and its disk are busy: they go on while kernels run, one thing after
+/// the other.
+class RankClock {
+public:
+  explicit RankClock(bool hasThread) : hasThread(hasThread) {}
+
+  double now = 0, linkFree = 0;
+  StageTime time;
+
+  void beginFunction(size_t events) { done.assign(events, 0); }
+
+  /// Computes, or sets on its way what no other stage takes part in; `index` among the function's events.
+  void begin(const Event &one, size_t index) {
+    switch (one.kind) {
+    case Event::Kind::Compute:
+      now += one.seconds;
+      time.computation += one.seconds;
+      done[index] = now;
+      break;
+    case Event::Kind::Disk:
+      diskFree = done[index] = std::max(now, diskFree) + one.seconds;
+      break;
+    case Event::Kind::Exchange:
+      if (hasThread)
+        linkFree = done[index] = std::max(now, linkFree) + one.seconds;
+      break;
+    case Event::Kind::Wait:
+      break;
+    }
+  }
+
+  /// Without a thread of its own, an exchange is made when it is awaited.
+  void await(const Event &started, size_t index) {
+    waitUntil(started.kind == Event::Kind::Exchange && !hasThread ? now + started.seconds : done[index]);
+  }
+
+  void waitUntil(double end) {
+    time.exposed += std::max(0.0, end - now);
+    now = std::max(now, end);
+  }
+
+private:
+  bool hasThread;
+  double diskFree = 0;
+  std::vector<double> done; ///< when each event of the function ends
+};
+
 /// What several stages take part in: it begins when the last of them comes, and ends for all at once.
 struct Meeting {
   size_t arrived = 0;
@@ -53,7 +100,7 @@ class StageClock {
 public:
   StageClock(rank::ProgramOp program, dist::ScheduleOp schedule, dist::MeshOp mesh, const MachineRates &rates,
              std::map<MeetingKey, Meeting> &meetings)
-      : schedule(schedule), mesh(mesh), rates(rates), meetings(meetings) {
+      : schedule(schedule), mesh(mesh), rates(rates), meetings(meetings), clock(rates.communicationThread) {
     SymbolTable symbols(program);
     FunctionCosts costs(program, symbols, rates);
     for (const std::string &name : program.getFunctionNames())
@@ -65,8 +112,8 @@ public:
             static_cast<double>(record.getBufferType().getBytes());
   }
 
-  StageTime time;
   std::vector<InstructionTime> instructions; ///< that were executed
+  const StageTime &time() const { return clock.time; }
 
   bool isDone() { return instruction == schedule.getInstructions().size(); }
 
@@ -80,11 +127,10 @@ public:
         return moved;
       instructions.push_back(
           {begun.total(),
-           {time.computation - begun.computation, time.exposed - begun.exposed, time.idle - begun.idle}});
-      begun = time;
+           {time().computation - begun.computation, time().exposed - begun.exposed, time().idle - begun.idle}});
+      begun = time();
       ++instruction;
       event = 0;
-      done.clear();
       posted = false;
       moved = true;
     }
@@ -101,63 +147,48 @@ private:
     if (found == functions.end())
       return true;
     const std::vector<Event> &events = found->second;
-    done.resize(events.size(), 0);
+    if (event == 0)
+      clock.beginFunction(events.size());
     for (; event < events.size(); ++event, moved = true) {
       const Event &one = events[event];
-      switch (one.kind) {
-      case Event::Kind::Compute:
-        now += one.seconds;
-        time.computation += one.seconds;
-        break;
-      case Event::Kind::Disk:
-        diskFree = done[event] = std::max(now, diskFree) + one.seconds;
-        break;
-      case Event::Kind::Exchange:
-        begin(one);
-        break;
-      case Event::Kind::Wait:
-        if (!await(events[one.started], one.started))
-          return false;
-        break;
-      }
+      if (one.kind == Event::Kind::Wait && !await(events[one.started], one.started))
+        return false;
+      if (one.stages > 1)
+        join(one);
+      else
+        clock.begin(one, event);
     }
     return true;
   }
 
-  void begin(const Event &one) {
-    if (one.stages > 1) {
-      joined[event] = {true, one.number, rounds[one.number]++, 0};
-      Meeting &meeting = meetings[joined[event]];
-      ++meeting.arrived;
-      meeting.begin = std::max(meeting.begin, now);
-      meeting.link = std::max(meeting.link, linkFree);
-    } else if (rates.communicationThread) {
-      linkFree = done[event] = std::max(now, linkFree) + one.seconds;
-    }
+  /// Comes to an exchange with other stages.
+  void join(const Event &one) {
+    joined[event] = {true, one.number, rounds[one.number]++, 0};
+    Meeting &meeting = meetings[joined[event]];
+    ++meeting.arrived;
+    meeting.begin = std::max(meeting.begin, clock.now);
+    meeting.link = std::max(meeting.link, clock.linkFree);
   }
 
-  /// Without a thread of its own, an exchange is made when it is awaited.
+  /// Whether all that it takes have come.
   bool await(const Event &started, size_t index) {
-    double end = done[index];
-    if (started.kind == Event::Kind::Exchange && started.stages > 1) {
-      const Meeting &meeting = meetings[joined[index]];
-      if (meeting.arrived < started.stages)
-        return false;
-      double idleUntil = std::max(now, meeting.begin);
-      time.idle += idleUntil - now;
-      now = idleUntil;
-      end = (rates.communicationThread ? std::max(meeting.begin, meeting.link) : now) + started.seconds;
-      linkFree = std::max(linkFree, end);
-    } else if (started.kind == Event::Kind::Exchange && !rates.communicationThread) {
-      end = now + started.seconds;
-    } else if (started.kind == Event::Kind::Compute) {
+    if (started.stages == 1) {
+      clock.await(started, index);
       return true;
     }
-    if (end > now) {
-      time.exposed += end - now;
-      now = end;
-    }
+    const Meeting &meeting = meetings[joined[index]];
+    if (meeting.arrived < started.stages)
+      return false;
+    idleUntil(meeting.begin);
+    double begin = rates.communicationThread ? std::max(meeting.begin, meeting.link) : clock.now;
+    clock.linkFree = std::max(clock.linkFree, begin + started.seconds);
+    clock.waitUntil(begin + started.seconds);
     return true;
+  }
+
+  void idleUntil(double begin) {
+    clock.time.idle += std::max(0.0, begin - clock.now);
+    clock.now = std::max(clock.now, begin);
   }
 
   bool exchange(dist::InstructionAttr todo, bool &moved) {
@@ -173,19 +204,18 @@ private:
     if (!posted)
       for (const MeetingKey &key : keys) {
         ++meetings[key].arrived;
-        meetings[key].begin = std::max(meetings[key].begin, now);
+        meetings[key].begin = std::max(meetings[key].begin, clock.now);
       }
     moved |= !posted;
     posted = true;
-    double begin = now;
+    double begin = 0;
     for (const MeetingKey &key : keys) {
       if (meetings[key].arrived < 2)
         return false;
       begin = std::max(begin, meetings[key].begin);
     }
-    time.idle += begin - now;
-    time.exposed += seconds;
-    now = begin + seconds;
+    idleUntil(begin);
+    clock.waitUntil(clock.now + seconds);
     return true;
   }
 
@@ -196,49 +226,30 @@ private:
   llvm::StringMap<std::vector<Event>> functions;
   llvm::StringMap<double> crossing;  // bytes of all tensors of one transfer
   std::map<int64_t, int64_t> rounds; // how often a collective was started
-  double now = 0, linkFree = 0, diskFree = 0;
+  RankClock clock;
   // Of the instruction that is being executed.
   size_t instruction = 0, event = 0;
   StageTime begun; ///< what had passed when it began
   bool posted = false;
-  std::vector<double> done;
   std::map<size_t, MeetingKey> joined;
 };
 
 } // namespace
 
-/// As StageClock::compute, but that others always are there.
-static FunctionTime runAlone(ArrayRef<Event> events, const MachineRates &rates) {
-  FunctionTime time;
-  std::vector<double> done(events.size(), 0);
-  double now = 0, linkFree = 0, diskFree = 0;
+/// Others are always there.
+static StageTime runAlone(ArrayRef<Event> events, const MachineRates &rates) {
+  RankClock clock(rates.communicationThread);
+  clock.beginFunction(events.size());
   for (auto [index, one] : llvm::enumerate(events)) {
-    double end = now;
-    switch (one.kind) {
-    case Event::Kind::Compute:
-      now += one.seconds;
-      time.computation += one.seconds;
-      continue;
-    case Event::Kind::Disk:
-      diskFree = done[index] = std::max(now, diskFree) + one.seconds;
-      continue;
-    case Event::Kind::Exchange:
-      if (rates.communicationThread)
-        linkFree = done[index] = std::max(now, linkFree) + one.seconds;
-      continue;
-    case Event::Kind::Wait:
-      const Event &started = events[one.started];
-      bool isInTurn = started.kind == Event::Kind::Exchange && !rates.communicationThread;
-      end = isInTurn ? now + started.seconds : done[one.started];
-    }
-    time.exposed += std::max(0.0, end - now);
-    now = std::max(now, end);
+    if (one.kind == Event::Kind::Wait)
+      clock.await(events[one.started], one.started);
+    clock.begin(one, index);
   }
-  return time;
+  return clock.time;
 }
 
-std::map<std::string, FunctionTime> hyc::estimateFunctions(rank::ProgramOp program, const MachineRates &rates) {
-  std::map<std::string, FunctionTime> times;
+std::map<std::string, StageTime> hyc::estimateFunctions(rank::ProgramOp program, const MachineRates &rates) {
+  std::map<std::string, StageTime> times;
   SymbolTable symbols(program);
   FunctionCosts costs(program, symbols, rates);
   for (const std::string &name : program.getFunctionNames())
@@ -288,7 +299,7 @@ std::optional<StepTime> hyc::estimateStep(ModuleOp module, const MachineRates &r
   for (const auto &clock : clocks) {
     if (!clock->isDone())
       return std::nullopt;
-    result.stages.push_back(clock->time);
+    result.stages.push_back(clock->time());
     result.instructions.push_back(std::move(clock->instructions));
   }
   return result;

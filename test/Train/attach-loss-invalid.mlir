@@ -8,9 +8,16 @@ hyc.func @train(%x: tensor<2x8xf32> {hyc.input = "x"})
 
 // -----
 
-// expected-error@+1 {{--logits names an output of type 'tensor<2x8xi64>', expected floating-point scores}}
+// expected-error@+1 {{output "logits" has type 'tensor<2x8xi64>', expected floating-point scores with the vocabulary as last dimension; --logits names another output}}
 hyc.func @train(%x: tensor<2x8xi64> {hyc.input = "x"}) -> (tensor<2x8xi64> {hyc.output = "logits"}) {
   hyc.return %x : tensor<2x8xi64>
+}
+
+// -----
+
+// expected-error@+1 {{output "logits" has type 'tensor<f32>', expected floating-point scores with the vocabulary as last dimension; if it is the model's own loss, give --loss logits}}
+hyc.func @train(%x: tensor<f32> {hyc.input = "x"}) -> (tensor<f32> {hyc.output = "logits"}) {
+  hyc.return %x : tensor<f32>
 }
 
 // -----

@@ -206,7 +206,8 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind)
   if (emulation::isRecording())
     return emulation::breakRecording();
   emulation::finishDefault();
-  std::memmove(to, from, bytes);
+  if (bytes > 0)
+    std::memmove(to, from, bytes);
   return cudaSuccess;
 }
 // From pageable memory a copy is taken at once; what goes to it is there when the call returns.

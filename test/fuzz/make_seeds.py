@@ -112,11 +112,21 @@ def torch_export_seeds(root):
             yield f"{path.stem}.{begin}", buffer.getvalue()
 
 
+def run_files_seeds(root):
+    for path in sorted((root / "test/fuzz/run_files").glob("*.json")):
+        text = path.read_bytes()
+        yield path.stem, text
+        if path.stem == "checkpoint":  # what a rank tells is a part of it
+            whole = json.loads(text)
+            yield "part", json.dumps({key: whole[key] for key in ("tensors", "files")}).encode()
+
+
 def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
     kind, root, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-    seeds = {"onnx": onnx_seeds, "text": text_seeds, "safetensors": safetensors_seeds, "torch_export": torch_export_seeds}
+    seeds = {"onnx": onnx_seeds, "text": text_seeds, "safetensors": safetensors_seeds, "torch_export": torch_export_seeds,
+             "run_files": run_files_seeds}
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in seeds[kind](root):
         (folder / name).write_bytes(data)

@@ -10,6 +10,9 @@
 
 namespace hyc {
 
+/// How the parameters of a layer's adapter are called behind the layer's path, as peft calls them: A and B.
+inline constexpr llvm::StringLiteral kInnerName = ".lora_A.weight", kOuterName = ".lora_B.weight";
+
 /// Of a parameter of an adapter: which of its dimensions is the adapter's rank.
 inline constexpr llvm::StringLiteral kAdapterRank = "hyc.adapter_rank";
 

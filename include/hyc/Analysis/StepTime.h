@@ -68,14 +68,8 @@ struct OpTime {
 /// What each function of the schedule calls, in program order; what it invokes several times stands there as often.
 std::vector<OpTime> estimateOps(rank::ProgramOp program, dist::ScheduleOp schedule, const MachineRates &rates);
 
-/// Seconds of one execution of a function while no other rank is late.
-struct FunctionTime {
-  double computation = 0, exposed = 0;
-  double total() const { return computation + exposed; }
-};
-
-/// Of each function that instructions of the schedule call, by its name.
-std::map<std::string, FunctionTime> estimateFunctions(rank::ProgramOp program, const MachineRates &rates);
+/// One execution of each function that instructions of the schedule call, by its name, while no other rank is late.
+std::map<std::string, StageTime> estimateFunctions(rank::ProgramOp program, const MachineRates &rates);
 
 } // namespace hyc
 

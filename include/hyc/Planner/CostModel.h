@@ -6,8 +6,8 @@
 // and with what data parallelism exchanges and divides. Probes are made for each tp, micro-batch, recomputation and way
 // of splitting sequences when they are first asked for; between two micro-batches all is linear.
 //
-// The surprise: two figures of memory. `bytes` is the estimate, and `leastBytes` a bound from below that no plan of the
-// layout can beat, by which a search may pass it over.
+// The surprise: two figures of memory. `bytes` is the estimate, and `leastBytes` what states and saved activations
+// alone take, by which a search may pass a layout over; tests hold it below exact accounts.
 #ifndef HYC_PLANNER_COSTMODEL_H
 #define HYC_PLANNER_COSTMODEL_H
 

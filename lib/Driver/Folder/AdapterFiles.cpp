@@ -15,20 +15,50 @@ using namespace mlir;
 using namespace hyc;
 namespace json = llvm::json;
 
-static constexpr StringLiteral kInner = ".lora_A.weight";
-
 /// The module that a parameter belongs to: its name without the last part.
 static StringRef moduleOf(StringRef parameter) { return parameter.rsplit('.').first; }
 
+/// Parameters that are looked up and multiplied with, too: embeddings that are tied to the output.
+static llvm::StringSet<> tiedParameters(ModuleOp module) {
+  llvm::StringSet<> lookedUp, used;
+  SymbolTable symbols(module);
+  module.walk([&](ReadOp read) {
+    StringRef name = read.getSource();
+    if (auto copy = symbols.lookup<StateOp>(name); copy && copy.getParam())
+      name = *copy.getParam();
+    SmallVector<Value> values{read.getResult()};
+    while (!values.empty())
+      for (Operation *user : values.pop_back_val().getUsers()) {
+        if (user->hasAttr("hyc.backward"))
+          continue;
+        if (isa<EmbeddingOp>(user))
+          lookedUp.insert(name);
+        else if (user->getNumOperands() == 1 && user->getNumResults() == 1) // another type, another shape
+          values.push_back(user->getResult(0));
+        else
+          used.insert(name);
+      }
+  });
+  llvm::StringSet<> tied;
+  for (StringRef name : lookedUp.keys())
+    if (used.contains(name))
+      tied.insert(name);
+  return tied;
+}
+
 AdapterFacts hyc::collectAdapters(ModuleOp module, const AdapterSettings &settings) {
-  AdapterFacts facts{settings, {}, {}};
+  AdapterFacts facts{settings, {}, {}, {}};
+  llvm::StringSet<> tied = tiedParameters(module);
   llvm::StringSet<> trained;
   for (auto param : module.getOps<ParamOp>()) {
     StringRef name = param.getSymName();
     if (!adapterRankDim(param)) {
-      if (!param.getFrozen())
-        trained.insert(moduleOf(name));
-    } else if (name.consume_back(kInner)) {
+      if (param.getFrozen())
+        continue;
+      trained.insert(moduleOf(name));
+      if (tied.contains(name))
+        facts.tied.push_back(name.str());
+    } else if (name.consume_back(kInnerName)) {
       facts.layers.push_back({name.str(), param->hasAttr(kInputsFirst)});
     }
   }
@@ -45,8 +75,10 @@ std::string hyc::describeAdapter(const AdapterFacts &facts) {
   for (const AdapterFacts::Layer &layer : facts.layers)
     layers.push_back(json::Object{{"path", layer.path}, {"inputs_first", layer.inputsFirst}});
   std::string text;
-  llvm::raw_string_ostream(text) << json::Value(json::Object{
-      {"scale", facts.settings.scale()}, {"layers", std::move(layers)}, {"whole", json::Array(facts.whole)}});
+  llvm::raw_string_ostream(text) << json::Value(json::Object{{"scale", facts.settings.scale()},
+                                                             {"layers", std::move(layers)},
+                                                             {"whole", json::Array(facts.whole)},
+                                                             {"tied", json::Array(facts.tied)}});
   return text;
 }
 

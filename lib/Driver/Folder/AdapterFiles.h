@@ -19,6 +19,7 @@ struct AdapterFacts {
   AdapterSettings settings;
   std::vector<Layer> layers;      ///< in the order of their paths
   std::vector<std::string> whole; ///< parameters of the modules of which some are trained beside the adapters
+  std::vector<std::string> tied;  ///< of what is trained beside them: embeddings that also make the output
 };
 
 /// Of a module after phase 2.

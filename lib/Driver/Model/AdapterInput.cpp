@@ -26,7 +26,6 @@ static constexpr StringLiteral kConfig = "adapter_config.json", kValues = "adapt
                                kPickle = "adapter_model.bin";
 /// What peft puts in front of the model's own names.
 static constexpr StringLiteral kPrefix = "base_model.model.";
-static constexpr StringLiteral kInner = ".lora_A.weight", kOuter = ".lora_B.weight";
 
 static std::string inFolder(StringRef folder, StringRef name) {
   SmallString<128> path(folder);
@@ -135,10 +134,10 @@ Error hyc::resolveAdapters(CompileOptions &options) {
     return values.takeError();
   for (const auto &[stored, tensor] : values->getTensors()) {
     StringRef path = stored;
-    bool isInner = path.consume_back(kInner);
-    if (!isInner && !path.consume_back(kOuter))
+    bool isInner = path.consume_back(kInnerName);
+    if (!isInner && !path.consume_back(kOuterName))
       continue;
-    std::string other = (path + (isInner ? kOuter : kInner)).str();
+    std::string other = (path + (isInner ? kOuterName : kInnerName)).str();
     if (values->getTensors().count(other) == 0)
       return makeError(ExitCode::Data, "--lora: " + inFolder(text, kValues) + ": has \"" + stored + "\", but no \"" +
                                            other + "\"; expected both of each adapted layer");
@@ -146,7 +145,7 @@ Error hyc::resolveAdapters(CompileOptions &options) {
       settings.targets.push_back(nameIn(path).str());
   }
   if (settings.targets.empty())
-    return makeError(ExitCode::Data, "--lora: " + inFolder(text, kValues) + ": has no tensor *" + kInner +
+    return makeError(ExitCode::Data, "--lora: " + inFolder(text, kValues) + ": has no tensor *" + kInnerName +
                                          ", expected one of each adapted layer");
   options.adapters = std::move(settings);
   return Error::success();
@@ -195,7 +194,7 @@ private:
     llvm::sys::path::remove_dots(path);
     auto file = FileAttr::get(module.getContext(), path, tensor.stored.offset);
     StringRef layer = name;
-    bool isOfAdapter = layer.consume_back(kInner) || layer.consume_back(kOuter);
+    bool isOfAdapter = layer.consume_back(kInnerName) || layer.consume_back(kOuterName);
     ParamOp param = params.lookup(isOfAdapter ? (layer + ".weight").str() : name.str());
     if (!param)
       return fail("is an adapter of another model: it has \"" + tensor.stored.name + "\", but this model has no \"" +

@@ -13,8 +13,8 @@ using namespace hyc;
 
 /// Columns of a curve, stages, and rows of what is alive.
 static constexpr size_t kMostColumns = 900, kMostStages = 8, kMostAlive = 12;
-/// Instructions of a stage whose moments are told; the rest of a longer schedule repeats them.
-static constexpr size_t kMostInstructions = 4000;
+/// Instructions of a stage that are told, and different moments: what is beyond has its curve alone.
+static constexpr size_t kMostInstructions = 1000, kMostMoments = 200;
 
 static json::Value text(StringRef value) { return json::fixUTF8(value); }
 
@@ -94,10 +94,10 @@ private:
     });
   }
 
-  /// Instructions as [text, entry, kind, micro-batch, first point, points, index of the moment], moments as rows. Equal
-  /// moments, of which the steady state of a pipeline has many, are one.
+  /// Instructions as [text, entry, kind, micro-batch, first point, points, index of the moment or -1], moments as rows.
+  /// Equal moments, of which the steady state of a pipeline has many, are one.
   void writeMoments(json::OStream &json) const {
-    std::map<std::vector<std::tuple<int64_t, int64_t, std::string, std::string>>, size_t> known;
+    std::map<std::vector<std::tuple<int64_t, int64_t, std::string, std::string>>, int64_t> known;
     std::vector<std::vector<AliveRow>> moments;
     json.attributeArray("instructions", [&] {
       for (auto [index, instruction] : llvm::enumerate(instructions)) {
@@ -105,9 +105,11 @@ private:
         std::vector<std::tuple<int64_t, int64_t, std::string, std::string>> key;
         for (const AliveRow &row : rows)
           key.push_back({row.bytes, row.count, row.name, row.type});
-        auto [entry, isNew] = known.try_emplace(std::move(key), moments.size());
-        if (isNew)
+        auto found = known.find(key);
+        if (found == known.end() && moments.size() < kMostMoments) {
+          found = known.emplace(std::move(key), static_cast<int64_t>(moments.size())).first;
           moments.push_back(std::move(rows));
+        }
         json.array([&] {
           json.value(instruction->text);
           json.value(text(instruction->entry));
@@ -115,7 +117,7 @@ private:
           json.value(instruction->microBatch);
           json.value(instruction->begin);
           json.value(instruction->end - instruction->begin);
-          json.value(static_cast<int64_t>(entry->second));
+          json.value(found == known.end() ? -1 : found->second);
         });
       }
     });

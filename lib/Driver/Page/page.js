@@ -237,7 +237,8 @@ const instructionAt = (stage, point) => {
     const mid = (low + high) >> 1;
     if (stage.instructions[mid][4] <= point) low = mid + 1; else high = mid;
   }
-  return stage.instructions[low - 1];
+  const found = stage.instructions[low - 1];
+  return found && point < found[4] + found[5] ? found : undefined; // of long schedules the first are told
 };
 const columnSum = (stage, column, chosen) => stage.arenas.reduce((sum, a, i) => sum + (chosen(a) ? stage.alive[i][column] : 0), 0);
 const drawCurves = () => {
@@ -294,11 +295,13 @@ const tellMoment = () => {
   if (curves.column === null) { box.textContent = "Point at a moment to see what is alive; click to hold it."; return; }
   const instruction = instructionAt(stage, stage.columns[curves.column]), table = make("table"), wide = make("div", undefined, "wide");
   const parts = stage.arenas.map((a, i) => a.name + " " + bytes(stage.alive[i][curves.column])).join(", ");
-  fillTable(table, aliveColumns, instruction ? stage.moments[instruction[6]] : []);
+  const rows = instruction && stage.moments[instruction[6]];
+  fillTable(table, aliveColumns, rows || []);
   wide.append(table);
-  box.replaceChildren(make("p", (instruction ? instruction[0] : "") + ": " +
+  box.replaceChildren(make("p", (instruction ? instruction[0] : "later in the schedule") + ": " +
     bytes(columnSum(stage, curves.column, () => true) + stage.fixed) + " (" + parts + ")"),
-    make("p", "Of that comes and goes, at the instruction's fullest moment:", "note"), wide);
+    make("p", rows ? "Of that comes and goes, at the instruction's fullest moment:" :
+      "What comes and goes here is not told: the page has the first moments of a long schedule.", "note"), wide);
 };
 const showStage = index => {
   const stage = curves.stage = plan.memory[index];
@@ -370,8 +373,8 @@ const showCandidate = index => {
     bytes(c.bytes) + "; " + verdict(c)), split);
 };
 if (plan.candidates.length) {
-  byId("candidateText").textContent = "The layout was found. Those that were planned have exact figures; of every other way to " +
-    "divide the ranks the best estimate is shown.";
+  byId("candidateText").textContent = "The layout was found. Of those that were planned, time and memory are their programs'; " +
+    "what they wait, and all of the others, is estimated: of every way to divide the ranks and states the best.";
   const slider = make("input"), shown = make("div");
   slider.type = "range";
   slider.min = 0;

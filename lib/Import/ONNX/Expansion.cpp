@@ -147,6 +147,16 @@ Binding Expansion::broadcast(const Binding &x, ArrayRef<int64_t> shape) {
   return *importer.broadcast(operand, shape);
 }
 
+Binding Expansion::gather(Binding data, Binding indices, int64_t dim, int64_t batch) {
+  return emit([&] {
+    Builder &builder = importer.getBuilder();
+    GatherOp::Properties properties;
+    properties.dim = builder.getI64IntegerAttr(dim);
+    properties.batch = builder.getI64IntegerAttr(batch);
+    return importer.emitInferred<GatherOp>({importer.materialise(data), importer.materialise(indices)}, properties);
+  });
+}
+
 Binding Expansion::cast(const Binding &x, Type type) {
   if (bad || x.type.getElementType() == type)
     return x;

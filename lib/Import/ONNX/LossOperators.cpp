@@ -3,47 +3,71 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <limits>
+
 using namespace hyc;
 using namespace hyc::onnx;
 using namespace mlir;
 
 namespace {
+/// Whether the node's operands and reduction are what both losses take; reports it if not.
+bool checkLoss(Expansion &e, NodeImport &node, StringRef reduction) {
+  RankedTensorType scores = node.input(0).type, labels = node.input(1).type;
+  if (scores.getRank() < 2 || labels.getRank() + 1 != scores.getRank() || !isa<IntegerType>(labels.getElementType()))
+    e.fail("takes labels of other shape than its scores have without dimension 1");
+  else if (reduction != "mean" && reduction != "sum" && reduction != "none")
+    e.fail("has the reduction '" + reduction + "', expected mean, sum or none");
+  else if (node.has(2) && node.input(2).type.getNumElements() != scores.getDimSize(1))
+    e.fail("has weights of another number than there are classes");
+  return e.ok();
+}
+
+/// By hyc's own op: it stores no probability, its classes may be split, and a label that is none is found.
+Binding crossEntropy(Expansion &e, NodeImport &node, StringRef reduction) {
+  Importer &importer = node.importer();
+  Binding scores = node.input(0);
+  llvm::SmallVector<int64_t> classesLast{0};
+  llvm::append_range(classesLast, llvm::seq<int64_t>(2, scores.type.getRank()));
+  classesLast.push_back(1);
+  if (classesLast.size() > 2)
+    scores = e.transpose(scores, classesLast);
+  Binding labels = e.cast(node.input(1), importer.getBuilder().getI64Type());
+  // Without the attribute every label counts.
+  int64_t ignored = node.getInt("ignore_index", -std::numeric_limits<int64_t>::max());
+  Value count;
+  Binding sum = e.emit([&] {
+    CrossEntropyOp::Properties properties;
+    properties.ignore_index = importer.getBuilder().getI64IntegerAttr(ignored);
+    Value emitted = importer.emitInferred<CrossEntropyOp>({e.value(scores), e.value(labels)}, properties);
+    count = emitted ? emitted.getDefiningOp<CrossEntropyOp>().getCount() : Value();
+    return emitted;
+  });
+  Type type = scores.type.getElementType();
+  if (!e.ok() || reduction == "sum")
+    return e.ok() ? e.cast(sum, type) : sum;
+  return e.cast(e.div(sum, e.cast(importer.ofValue(count), sum.type.getElementType())), type);
+}
+
 /// -weight[label] · scores[label], 0 where the label is ignored; reduced to a number unless `reduction` is none. The
 /// mean is over the weights counted.
-Binding likelihoodLoss(Expansion &e, NodeImport &node, const Binding &scores, const Binding &labels,
-                       const Binding *weights) {
-  std::string reduction = node.getString("reduction", "mean");
-  if (scores.type.getRank() < 2 || labels.type.getRank() + 1 != scores.type.getRank() ||
-      !isa<IntegerType>(labels.type.getElementType())) {
-    e.fail("takes labels of other shape than its scores have without dimension 1");
-    return {};
-  }
-  if (reduction != "mean" && reduction != "sum" && reduction != "none") {
-    e.fail("has the reduction '" + reduction + "', expected mean, sum or none");
-    return {};
-  }
+Binding likelihoodLoss(Expansion &e, NodeImport &node, const Binding &scores, StringRef reduction) {
+  const Binding &labels = node.input(1);
   int64_t classes = scores.type.getDimSize(1);
   Binding column = e("Unsqueeze", {labels, e.integers({1})});
   Binding numbers = e.cast(e.iota(classes, 1, scores.type.getRank()), labels.type.getElementType());
   Binding isLabel = e("Equal", {numbers, column});
   Binding zero = e.number(scores, 0);
   Binding picked = e.reduce("ReduceSum", e.where(isLabel, scores, zero), {1}, false);
-  Binding weight = e.number(scores, 1);
-  if (weights) {
-    llvm::SmallVector<int64_t> shape(scores.type.getRank(), 1);
-    shape[1] = classes;
-    if (weights->type.getNumElements() != classes) {
-      e.fail("has weights of another number than there are classes");
-      return {};
-    }
-    weight = e.reduce("ReduceSum", e.where(isLabel, e.reshape(*weights, shape), zero), {1}, false);
+  Binding counted = e.cast(labels, node.importer().getBuilder().getI64Type()), isIgnored;
+  if (node.hasAttribute("ignore_index") && e.ok()) {
+    isIgnored = e("Equal", {labels, e.number(labels, static_cast<double>(node.getInt("ignore_index", 0)))});
+    counted = e.where(isIgnored, e.integer(0), counted);
   }
-  if (e.ok())
-    weight = e.broadcast(weight, labels.type.getShape());
-  if (node.hasAttribute("ignore_index")) {
-    Binding ignored = e.number(labels, static_cast<double>(node.getInt("ignore_index", 0)));
-    weight = e.where(e("Equal", {labels, ignored}), zero, weight);
-  }
+  // Looked up even where all are 1: a label that is no class is found so.
+  Binding weights = node.has(2) ? node.input(2) : e.broadcast(e.number(scores, 1), {classes});
+  Binding weight = e.gather(weights, counted, 0, 0);
+  if (isIgnored.type)
+    weight = e.where(isIgnored, zero, weight);
   Binding loss = e("Neg", {e.mul(picked, weight)});
   if (reduction == "none" || !e.ok())
     return loss;
@@ -54,17 +78,24 @@ Binding likelihoodLoss(Expansion &e, NodeImport &node, const Binding &scores, co
 
 LogicalResult importNegativeLogLikelihoodLoss(NodeImport &node) {
   Expansion e(node);
-  return e.finish(likelihoodLoss(e, node, node.input(0), node.input(1), node.has(2) ? &node.input(2) : nullptr));
+  std::string reduction = node.getString("reduction", "mean");
+  return checkLoss(e, node, reduction) ? e.finish(likelihoodLoss(e, node, node.input(0), reduction)) : failure();
 }
 
 LogicalResult importSoftmaxCrossEntropyLoss(NodeImport &node) {
   Expansion e(node);
-  Binding scores = e("LogSoftmax", {node.input(0)}, {{"axis", int64_t(1)}});
+  std::string reduction = node.getString("reduction", "mean");
+  if (!checkLoss(e, node, reduction))
+    return failure();
+  bool isPlain = reduction != "none" && !node.has(2), wantsScores = node.outputCount() > 1;
+  Binding scores;
+  if (!isPlain || wantsScores)
+    scores = e("LogSoftmax", {node.input(0)}, {{"axis", int64_t(1)}});
   if (!e.ok())
     return failure();
-  std::vector<Binding> results{likelihoodLoss(e, node, scores, node.input(1), node.has(2) ? &node.input(2) : nullptr),
-                               scores};
-  results.resize(std::min<size_t>(results.size(), node.outputCount()));
+  std::vector<Binding> results{isPlain ? crossEntropy(e, node, reduction) : likelihoodLoss(e, node, scores, reduction)};
+  if (wantsScores)
+    results.push_back(scores);
   return e.finish(results);
 }
 } // namespace

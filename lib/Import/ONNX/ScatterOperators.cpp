@@ -41,17 +41,6 @@ Binding positionsWithin(Expansion &e, NodeImport &node, const Binding &indices, 
   return positions(e, node, indices, size);
 }
 
-Binding gather(Expansion &e, NodeImport &node, Binding data, Binding indices, int64_t dim, int64_t batch) {
-  return e.emit([&] {
-    Importer &importer = node.importer();
-    Builder &builder = importer.getBuilder();
-    GatherOp::Properties properties;
-    properties.dim = builder.getI64IntegerAttr(dim);
-    properties.batch = builder.getI64IntegerAttr(batch);
-    return importer.emitInferred<GatherOp>({importer.materialise(data), importer.materialise(indices)}, properties);
-  });
-}
-
 Binding scatter(Expansion &e, NodeImport &node, ReductionKind kind, ArrayRef<int64_t> shape, Binding indices,
                 Binding updates, int64_t dim, int64_t batch) {
   return e.emit([&] {
@@ -93,7 +82,7 @@ LogicalResult importGatherElements(NodeImport &node) {
   Binding part = firstElements(e, node, node.input(0), indices.getShape(), *axis);
   Binding at = e.transpose(positionsWithin(e, node, node.input(1), data.getDimSize(*axis)), swap);
   int64_t last = data.getRank() - 1;
-  return e.finish(e.transpose(gather(e, node, e.transpose(part, swap), at, last, last), swap));
+  return e.finish(e.transpose(e.gather(e.transpose(part, swap), at, last, last), swap));
 }
 
 struct ScatterForm {
@@ -219,13 +208,13 @@ LogicalResult hyc::onnx::importRunningGatherND(NodeImport &node) {
   if (!tuples)
     return failure();
   Binding at = linearIndices(e, node, indices, data.type.getShape().slice(batch, tuples->depth));
-  return e.finish(gather(e, node, e.reshape(data, tuples->merged), at, batch, batch));
+  return e.finish(e.gather(e.reshape(data, tuples->merged), at, batch, batch));
 }
 
 LogicalResult hyc::onnx::importRunningGather(NodeImport &node, int64_t axis) {
   Expansion e(node);
   Binding at = positionsWithin(e, node, node.input(1), node.shapeOf(0)[axis]);
-  return e.finish(gather(e, node, node.input(0), at, axis, 0));
+  return e.finish(e.gather(node.input(0), at, axis, 0));
 }
 
 namespace {
@@ -277,7 +266,7 @@ LogicalResult importTopK(NodeImport &node) {
   if (!e.ok())
     return failure();
   Binding first = *node.importer().slice(order, last, 0, count, 1);
-  return e.finish({e.transpose(gather(e, node, rows, first, last, last), swap), e.transpose(first, swap)});
+  return e.finish({e.transpose(e.gather(rows, first, last, last), swap), e.transpose(first, swap)});
 }
 
 /// The first (or last) place at which an extremum stands.
@@ -458,7 +447,7 @@ LogicalResult importReverseSequence(NodeImport &node) {
   Binding places = e.iota(rows.type.getDimSize(1), 1, 2);
   Binding turned = e.sub(e.sub(lengths, e.integer(1)), places);
   Binding at = e.where(e("Less", {places, lengths}), turned, places);
-  return e.finish(e.transpose(gather(e, node, rows, at, 1, 1), permutation));
+  return e.finish(e.transpose(e.gather(rows, at, 1, 1), permutation));
 }
 
 /// The elements along a dimension for which a condition, known when compiling, holds.

@@ -47,6 +47,18 @@ static Value findOutput(FuncOp function, StringRef name, StringRef option) {
   return {};
 }
 
+/// Says that no loss can compare `output` with what is in the data. A number may be the model's own loss.
+static LogicalResult unfitOutput(FuncOp function, Value output, StringRef expected) {
+  unsigned index = llvm::find(function.getReturn().getOperands(), output).getIndex();
+  StringRef name = outputName(function, index);
+  auto type = cast<RankedTensorType>(output.getType());
+  InFlightDiagnostic error = function.emitError("output \"")
+                             << name << "\" has type " << type << ", expected " << expected;
+  if (type.getRank() == 0 && isa<FloatType>(type.getElementType()))
+    return error << "; if it is the model's own loss, give --loss " << name;
+  return error << "; --logits names another output";
+}
+
 /// Erases what only fed the dropped outputs.
 static void eraseDeadOps(FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
@@ -146,8 +158,7 @@ LogicalResult AttachLoss::attachClassLoss(FuncOp entry) {
     return failure();
   auto type = cast<RankedTensorType>(output.getType());
   if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()))
-    return entry.emitError("--logits names an output of type ")
-           << type << ", expected floating-point scores with the vocabulary as last dimension";
+    return unfitOutput(entry, output, "floating-point scores with the vocabulary as last dimension");
   auto classes = RankedTensorType::get(type.getShape().drop_back(), IntegerType::get(&getContext(), 64));
   Value target =
       getLabels(entry, classes, shiftsLabels() ? "token" : "next_token", "integers of the logits' leading shape");
@@ -170,8 +181,7 @@ LogicalResult AttachLoss::attachNumberLoss(FuncOp entry) {
     return failure();
   auto type = cast<RankedTensorType>(output.getType());
   if (type.getRank() < 1 || !isa<FloatType>(type.getElementType()))
-    return entry.emitError("--logits names an output of type ")
-           << type << ", expected floating-point predictions with the samples as first dimension";
+    return unfitOutput(entry, output, "floating-point predictions with the samples as first dimension");
   Value target = getLabels(entry, type, "sample", "floating-point numbers of the output's shape");
   if (!target)
     return failure();

@@ -104,7 +104,7 @@ private:
     int64_t inputs = llvm::product_of(layer.inputShape());
     double bound = 1 / std::sqrt(static_cast<double>(inputs));
     auto init = UniformAttr::get(builder.getContext(), builder.getF64FloatAttr(-bound), builder.getF64FloatAttr(bound));
-    ParamOp param = addParam(".lora_A.weight", shape, init, 0, {settings.rank, inputs});
+    ParamOp param = addParam(kInnerName, shape, init, 0, {settings.rank, inputs});
     if (layer.inputsFirst)
       param->setAttr(kInputsFirst, builder.getUnitAttr());
     builder.setInsertionPointAfter(param);
@@ -116,7 +116,7 @@ private:
     SmallVector<int64_t> shape(layer.outputShape());
     shape.push_back(settings.rank);
     auto init = FillAttr::get(builder.getContext(), builder.getF64FloatAttr(0));
-    return addParam(".lora_B.weight", shape, init, static_cast<int64_t>(shape.size()) - 1,
+    return addParam(kOuterName, shape, init, static_cast<int64_t>(shape.size()) - 1,
                     {llvm::product_of(layer.outputShape()), settings.rank});
   }
 
@@ -225,7 +225,7 @@ private:
 
   /// Names that adapters need, and that the model has for something else.
   LogicalResult checkRoom(const LinearLayer &layer) {
-    for (StringRef suffix : {".lora_A.weight", ".lora_B.weight"})
+    for (StringRef suffix : {kInnerName, kOuterName})
       if (getOperation().lookupSymbol(layer.path + suffix.str()))
         return ParamOp(layer.weight).emitError("gets an adapter, but the model has @")
                << layer.path << suffix << " already; compile the model without adapters of its own";

@@ -87,6 +87,7 @@ struct Adapter {
   double scale = 0;                  // of B · A
   std::vector<AdapterLayer> layers;  // in the order of their paths
   std::vector<std::string> whole;    // parameters that are saved with the adapter as they are
+  std::vector<std::string> tied;     // trained embeddings that also make the output, which no adapter can say
 };
 
 enum class DataKind { kNothing, kTokens, kSamples };

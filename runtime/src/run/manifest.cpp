@@ -105,11 +105,12 @@ class Reader {
   }
 
   Status readAdapter(const json& value) {
-    ObjectReader object(value, file_, "/adapter", {"scale", "layers", "whole"});
+    ObjectReader object(value, file_, "/adapter", {"scale", "layers", "whole", "tied"});
     Adapter adapter;
     adapter.scale = object.number("scale");
     const json* layers = object.array("layers");
     const json* whole = object.array("whole");
+    const json* tied = object.array("tied");
     HYCRT_RETURN_IF_ERROR(object.status());
     for (const json& each : *layers) {
       ObjectReader layer(each, file_, "/adapter/layers/" + std::to_string(adapter.layers.size()),
@@ -120,9 +121,12 @@ class Reader {
       if (count > 1 && adapter.layers[count - 2].path >= adapter.layers[count - 1].path)
         return error("/adapter/layers/" + std::to_string(count - 1), "expected layers in the order of their paths");
     }
-    for (const json& name : *whole) {
-      if (!name.is_string()) return error("/adapter/whole", "expected names of parameters");
-      adapter.whole.push_back(name);
+    for (const auto& [names, list, path] :
+         {std::tuple(whole, &adapter.whole, "/adapter/whole"), std::tuple(tied, &adapter.tied, "/adapter/tied")}) {
+      for (const json& name : *names) {
+        if (!name.is_string()) return error(path, "expected names of parameters");
+        list->push_back(name);
+      }
     }
     manifest_.adapter = std::move(adapter);
     return {};

@@ -396,6 +396,12 @@ Status takeEntry(const Manifest& manifest, RunOptions* options) {
     return usageError("--merge is given without weights to save; name them with --save-weights FOLDER");
   }
   options->savesAdapter = manifest.adapter && !options->merge;
+  if (options->savesAdapter && !options->saveWeights.empty() && !manifest.adapter->tied.empty()) {
+    return usageError("--save-weights without --merge saves an adapter, which cannot hold '" +
+                      manifest.adapter->tied[0] +
+                      "': it is trained whole, as the embedding and as the output, of which peft makes two; give "
+                      "--merge for the whole weights");
+  }
   if (!manifest.evaluates) {
     if (options->evaluateData.empty() || manifest.evaluatesBeside) return {};
     return usageError("--evaluate-data is given, but the programs in '" + manifest.folder +

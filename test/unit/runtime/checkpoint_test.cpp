@@ -243,7 +243,8 @@ TEST_F(Checkpoints, ThatCannotBeWrittenLeaveTheOneBefore) {
 }
 
 TEST_F(Checkpoints, ThatCannotBeWrittenNeedNotEndTheRun) {
-  for (const char* fault : {"1:write:0:ENOSPC", "0:rename:0:EIO"}) {
+  // Rank 3 writes no tensors: what fails is the last of its table, which lies there whole.
+  for (const char* fault : {"1:write:0:ENOSPC", "0:rename:0:EIO", "3:sync:0:EIO"}) {
     fs::remove_all(runs());
     const CommandResult result =
         run(eight_, {"--steps", "3", "--checkpoint", runs(), "--checkpoint-every", "1", "--checkpoint-failure", "warn"},

@@ -103,7 +103,7 @@ Result<std::unique_ptr<ExchangeRank>> ExchangeRank::connect(const Implementation
 ExchangeRank::~ExchangeRank() = default;
 
 Status ExchangeRank::put(BufferRef to, const void* from, int64_t bytes) {
-  std::memcpy(context_->ptr<std::byte>(to), from, static_cast<size_t>(bytes));
+  if (bytes > 0) std::memcpy(context_->ptr<std::byte>(to), from, static_cast<size_t>(bytes));
   return accelerator_ ? accelerator_->upload(to, bytes) : Status();
 }
 
@@ -113,7 +113,7 @@ Status ExchangeRank::get(BufferRef from, void* to, int64_t bytes) {
     HYCRT_RETURN_IF_ERROR(accelerator_->copyToHost(from, bytes));
     HYCRT_RETURN_IF_ERROR(accelerator_->finish());
   }
-  std::memcpy(to, context_->ptr<std::byte>(from), static_cast<size_t>(bytes));
+  if (bytes > 0) std::memcpy(to, context_->ptr<std::byte>(from), static_cast<size_t>(bytes));
   return {};
 }
 

@@ -111,6 +111,23 @@ TEST(Options, OfTrainingContradictAnEvaluation) {
   }
 }
 
+TEST(Options, AskForAnAdapterThatCanHoldWhatIsTrained) {
+  Manifest manifest;
+  manifest.adapter = Adapter{};
+  Result<ParsedCommandLine> told = parse({"OUT", "--save-weights=x"}, CommandLine::kHycRun);
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  EXPECT_TRUE(takeEntry(manifest, &told->options).ok());
+  EXPECT_TRUE(told->options.savesAdapter);
+  manifest.adapter->tied = {"wte.weight"};
+  const Status refused = takeEntry(manifest, &told->options);
+  EXPECT_NE(refused.message().find("'wte.weight'"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("give --merge"), std::string::npos) << refused.message();
+  told = parse({"OUT", "--save-weights=x", "--merge"}, CommandLine::kHycRun);
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  EXPECT_TRUE(takeEntry(manifest, &told->options).ok());
+  EXPECT_FALSE(told->options.savesAdapter);
+}
+
 TEST(Options, OfHeldOutDataWantAnEntryThatEvaluates) {
   Manifest trains, both;
   both.evaluatesBeside = true;
