@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -27,14 +26,6 @@ constexpr size_t kMostShown = 80;  // of a line that is not ours
 char* writeNumber(char* at, char* end, const Metric<StepRecord>& metric, double value) {
   if (metric.isWhole) return std::to_chars(at, end, static_cast<int64_t>(value)).ptr;
   return std::to_chars(at, end, value).ptr;  // nan, inf and -inf as pandas reads them
-}
-
-// Which of the metrics that share a key the record has; null: none.
-const Metric<StepRecord>* metricIn(const StepRecord& record, const Metric<StepRecord>& column) {
-  for (const Metric<StepRecord>& metric : stepMetrics()) {
-    if (metric.isIn(record) && std::strcmp(metric.key, column.key) == 0) return &metric;
-  }
-  return nullptr;
 }
 
 // Of a row, whose first column it is; -1: none.
@@ -133,11 +124,9 @@ Status CsvFile::step(const StepRecord& record) {
   std::array<char, 1024> row;  // of 17 columns of at most 25 characters
   char* at = row.data();
   char* const end = at + row.size();
-  for (const Metric<StepRecord>& column : stepMetrics()) {
-    if (!isColumn(column)) continue;
-    if (at != row.data()) *at++ = ',';
-    if (const Metric<StepRecord>* metric = metricIn(record, column))
-      at = writeNumber(at, end, *metric, metric->valueOf(record));
+  for (const Metric<StepRecord>& metric : stepMetrics()) {
+    if (at != row.data() && isColumn(metric)) *at++ = ',';
+    if (metric.isIn(record)) at = writeNumber(at, end, metric, metric.valueOf(record));
   }
   *at++ = '\n';
   return write(row.data(), static_cast<size_t>(at - row.data()));

@@ -18,6 +18,7 @@ bool trains(Step record) { return !record.evaluates; }
 bool isBetween(Step record) { return record.batches > 0; }
 bool onlyEvaluates(Step record) { return record.evaluates && record.batches == 0; }
 bool isNotBetween(Step record) { return !isBetween(record); }
+bool tellsMemory(Step record) { return record.residentBytes > 0; }
 bool countsSamples(Step record) { return record.samplesPerSecond != 0; }
 double accuracyOf(Step record) { return record.accuracy.value_or(0); }
 double milliseconds(Step record) { return record.milliseconds; }
@@ -73,6 +74,12 @@ const Metric<StepRecord> kStepMetrics[] = {
      [](Step r) { return r.samplesPerSecond; }},
     {"eta_s", nullptr, "hyc_remaining_seconds", "s", 1, false, kGauge, "Time left, from the mean of the last steps",
      isNotBetween, [](Step r) { return r.etaSeconds; }},
+    {"resident_bytes", "memory/resident(bytes)", "hyc_resident_memory_bytes", "bytes", 1, true, kGauge,
+     "What rank 0 has in memory after the step, with what it shares; on CPUs", tellsMemory,
+     [](Step r) { return static_cast<double>(r.residentBytes); }},
+    {"planned_bytes", nullptr, "hyc_planned_memory_bytes", "bytes", 1, true, kGauge,
+     "What was planned for it when compiling: arenas, and what is declared beside them", tellsMemory,
+     [](Step r) { return static_cast<double>(r.plannedBytes); }},
     {"loss_scale", "loss_scale", "hyc_loss_scale", "", 1, false, kGauge,
      "What the loss of the step was multiplied by (fp16)", [](Step r) { return r.lossScale != 0; },
      [](Step r) { return r.lossScale; }},
@@ -114,10 +121,7 @@ MetricList<StepRecord> stepMetrics() { return {kStepMetrics, std::size(kStepMetr
 MetricList<RunTotals> totalMetrics() { return {kTotalMetrics, std::size(kTotalMetrics)}; }
 
 bool isColumn(const Metric<StepRecord>& metric) {
-  for (const Metric<StepRecord>& other : stepMetrics()) {
-    if (std::strcmp(other.key, metric.key) == 0) return &other == &metric;
-  }
-  return false;
+  return &metric == kStepMetrics || std::strcmp((&metric - 1)->key, metric.key) != 0;
 }
 
 }  // namespace hycrt

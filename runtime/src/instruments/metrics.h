@@ -19,7 +19,8 @@ enum class MetricKind {
 // What is told of a `Record`. A key or tag that is null: the metric is not shown there.
 template <typename Record>
 struct Metric {
-  const char* key;     // in the log, and of the column in CSV; metrics that no record has together may share one
+  const char*
+      key;  // in the log, and of the column in CSV; metrics behind each other that no record has together may share one
   const char* tag;     // in TensorBoard
   const char* series;  // in Prometheus
   const char* unit;    // of the log and CSV; "": none

@@ -108,6 +108,7 @@ class Instrumented : public testing::Test {
   void expectSeriesOfLog(const Series& found, int64_t steps) const {
     const std::map<int64_t, json> logged = records();
     const std::map<std::string, std::pair<std::string, double>> tags{{"loss_metrics/global_avg_loss", {"loss", 1}},
+                                                                     {"memory/resident(bytes)", {"resident_bytes", 1}},
                                                                      {"grad_norm", {"grad_norm", 1}},
                                                                      {"lr", {"lr", 1}},
                                                                      {"time_metrics/end_to_end(s)", {"ms", 1e-3}},

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "hycrt/options.h"
 #include "instruments/csv_file.h"
 #include "instruments/event_message.h"
+#include "instruments/live_view.h"
 #include "instruments/metrics.h"
 #include "instruments/prometheus_text.h"
 #include "instruments/scrape_server.h"
@@ -118,6 +120,8 @@ StepRecord heldOut(int64_t step) {
 
 // A record with all that one can have.
 StepRecord everything(StepRecord record) {
+  record.residentBytes = 4096000;
+  record.plannedBytes = 8192000;
   record.lossScale = 65536;
   record.skipped = 2;
   record.momentum = 0.9;
@@ -151,6 +155,13 @@ TEST(Metrics, HaveOneNameEachInEveryPlace) {
   }
 }
 
+TEST(Metrics, ThatShareAColumnAreBehindEachOther) {
+  std::set<std::string> columns;
+  for (const Metric<StepRecord>& metric : stepMetrics()) {
+    EXPECT_EQ(columns.insert(metric.key).second, isColumn(metric)) << metric.key;
+  }
+}
+
 // By Prometheus' rules: counters, and they alone, end in _total, and names say the base unit.
 TEST(Metrics, FollowPrometheusRules) {
   const auto endsIn = [](const std::string& name, const std::string& end) {
@@ -169,6 +180,7 @@ TEST(Metrics, FollowPrometheusRules) {
     EXPECT_EQ(metric.kind, MetricKind::kGauge) << metric.series;
     const std::string unit = metric.unit;
     EXPECT_EQ(endsIn(metric.series, "_seconds"), unit == "s" || unit == "ms") << metric.series;
+    EXPECT_EQ(endsIn(metric.series, "_bytes"), unit == "bytes") << metric.series;
     EXPECT_EQ(metric.baseUnit, unit == "ms" ? 1e-3 : 1.0) << metric.series;
     // Of a run that only evaluates and one that also does, the series is the same.
     EXPECT_EQ(meanings.emplace(metric.series, metric.meaning).first->second, metric.meaning) << metric.series;
@@ -210,9 +222,11 @@ TEST_F(Csv, HasAColumnAMetric) {
   write(kAnew, {trainingStep(1), scaled, heldOut(2)});
   EXPECT_EQ(rows(), (std::vector<std::string>{
                         "step,steps,loss,perplexity,accuracy,evaluate_loss,evaluate_perplexity,evaluate_accuracy,"
-                        "evaluate_batches,grad_norm,lr,momentum,ms,tokens_per_s,samples_per_s,eta_s,loss_scale,skipped",
-                        "1,40,1,,,,,,,0.5,0.001,,12.5,1024,,3,,", "2,40,nan,,,,,,,inf,0.001,0.9,12.5,,32,3,65536,2",
-                        "2,40,,,,2,7.38905609893065,0.25,7,,,,12.5,1024,,,,"}));
+                        "evaluate_batches,grad_norm,lr,momentum,ms,tokens_per_s,samples_per_s,eta_s,resident_bytes,"
+                        "planned_bytes,loss_scale,skipped",
+                        "1,40,1,,,,,,,0.5,0.001,,12.5,1024,,3,,,,",
+                        "2,40,nan,,,,,,,inf,0.001,0.9,12.5,,32,3,4096000,8192000,65536,2",
+                        "2,40,,,,2,7.38905609893065,0.25,7,,,,12.5,1024,,,,,,"}));
 }
 
 TEST_F(Csv, BeginsAnewOnlyWithTheFirstRow) {
@@ -369,6 +383,67 @@ TEST(ScrapeServer, AnswersOnlyScrapes) {
         std::string("\x16\x03\x01\0\0", 5), std::string(" HTTP/")}) {
     EXPECT_EQ(answer(request).substr(9, 3), "400") << request.size();
   }
+}
+
+// What goes through the pipe between a rank and hyc-run loses nothing.
+TEST(StepRecord, ComesBackFromJson) {
+  for (const StepRecord& record : {everything(trainingStep(3)), trainingStep(3), heldOut(4)}) {
+    const Result<StepRecord> read = parseStepRecord(toJson(record));
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    for (const Metric<StepRecord>& metric : stepMetrics()) {
+      ASSERT_EQ(metric.isIn(*read), metric.isIn(record)) << metric.key;
+      EXPECT_TRUE(!metric.isIn(record) || metric.valueOf(*read) == metric.valueOf(record)) << metric.key;
+    }
+  }
+  EXPECT_FALSE(parseStepRecord(R"({"step":1,"steps":2,"resident_bytes":-1})").ok());
+  EXPECT_FALSE(parseStepRecord(R"({"step":1,"steps":2,"planned_bytes":1e300})").ok());
+}
+
+TEST(LossCurve, HasTheMeansOfEquallyManySteps) {
+  LossCurve curve;
+  EXPECT_TRUE(curve.means(10).empty());
+  for (int step = 0; step < 10; ++step) curve.add(step);
+  EXPECT_EQ(curve.means(5), (std::vector<double>{0.5, 2.5, 4.5, 6.5, 8.5}));
+  EXPECT_EQ(curve.means(100).size(), 10u);
+  // However long the run is: a straight line stays one.
+  for (int step = 10; step < 100000; ++step) curve.add(step);
+  const std::vector<double> means = curve.means(64);
+  ASSERT_EQ(means.size(), 64u);
+  for (size_t i = 0; i < means.size(); ++i) {
+    EXPECT_NEAR(means[i], (static_cast<double>(i) + 0.5) / 64 * 100000, 1000) << i;
+  }
+}
+
+TEST(Sparkline, GoesFromTheLeastToTheMost) {
+  EXPECT_EQ(sparkline({0, 1, 2, 3, 4, 5, 6, 7}, Glyphs::kAscii), "_.-=+*%#");
+  EXPECT_EQ(sparkline({7, 0}, Glyphs::kBlocks), "█▁");
+  EXPECT_EQ(sparkline({3, 3, 3}, Glyphs::kAscii), "___");
+  EXPECT_EQ(sparkline({0, NAN, 1, INFINITY}, Glyphs::kAscii), "_!#!");
+}
+
+TEST(LiveView, IsNeverWiderThanTheTerminal) {
+  LiveView view;
+  EXPECT_TRUE(view.lines(80, Glyphs::kAscii).empty());
+  for (int64_t step = 1; step <= 40; ++step) view.add(everything(trainingStep(step)));
+  view.add(heldOut(40));
+  for (size_t width = 1; width < 200; ++width) {
+    for (const Glyphs glyphs : {Glyphs::kAscii, Glyphs::kBlocks}) {
+      const std::vector<std::string> lines = view.lines(width, glyphs);
+      EXPECT_EQ(lines.size(), 5u);
+      for (const std::string& line : lines) {
+        const auto columns = std::count_if(line.begin(), line.end(), [](char byte) { return (byte & 0xC0) != 0x80; });
+        EXPECT_LE(static_cast<size_t>(columns), width) << line;
+      }
+    }
+  }
+  const std::vector<std::string> lines = view.lines(79, Glyphs::kAscii);
+  EXPECT_NE(lines[0].find("40/40  ####"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[0].find("100.0 %"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[1].find("loss  0.02500  #"), std::string::npos) << lines[1];
+  EXPECT_NE(lines[1].find("_  from 1.00000"), std::string::npos) << lines[1];
+  EXPECT_NE(lines[2].find("1024 tokens/s   memory 3.9 MiB of 7.8 MiB planned"), std::string::npos) << lines[2];
+  EXPECT_NE(lines[3].find("scale 65536   skipped 2"), std::string::npos) << lines[3];
+  EXPECT_NE(lines[4].find("held-out loss 2.00000 after step 40"), std::string::npos) << lines[4];
 }
 
 TEST(Instruments, AllocateNothingInAStep) {

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -73,6 +74,17 @@ std::map<std::string, double> samplesIn(const std::string& text) {
     if (line.compare(0, 4, "hyc_") == 0) samples[line.substr(0, space)] = std::strtod(line.c_str() + space, nullptr);
   }
   return samples;
+}
+
+// As a URL has it.
+std::string escaped(const std::string& text) {
+  std::string all;
+  for (const char byte : text) {
+    char code[4];
+    std::snprintf(code, sizeof code, "%%%02X", static_cast<unsigned>(static_cast<unsigned char>(byte)));
+    all += std::isalnum(static_cast<unsigned char>(byte)) ? std::string(1, byte) : code;
+  }
+  return all;
 }
 
 bool isThere(const std::string& program) { return runCommand({"/bin/sh", "-c", "command -v " + program}).status == 0; }
@@ -206,6 +218,23 @@ TEST_F(Scraped, APrometheusHasTheSeries) {
   ASSERT_EQ(loss.size(), 1u) << query("up").dump() << ask(port, "/api/v1/targets") << ask(port_, "/metrics");
   EXPECT_EQ(loss[0]["metric"]["job"], "hyc");
   EXPECT_GT(std::stod(loss[0]["value"][1].get<std::string>()), 0);
+  // Every query of the dashboard finds something, its rates too, which want two scrapes.
+  std::ifstream file(HYC_DASHBOARD);
+  const json dashboard = json::parse(file);
+  int queries = 0;
+  for (const json& panel : dashboard["panels"]) {
+    for (const json& target : panel["targets"]) {
+      std::string expression = target["expr"];
+      const std::string interval = "$__rate_interval";  // Grafana's, of four scrapes
+      for (size_t at; (at = expression.find(interval)) != std::string::npos;)
+        expression.replace(at, interval.size(), "30s");
+      json found = query(escaped(expression));
+      for (int i = 0; i < 100 && found.empty(); ++i) usleep(50000), found = query(escaped(expression));
+      EXPECT_EQ(found.size(), 1u) << panel["title"] << ": " << expression;
+      ++queries;
+    }
+  }
+  EXPECT_GE(queries, 15);
   EXPECT_EQ(query("up")[0]["value"][1], "1");
   EXPECT_EQ(query("time()-hyc_last_step_timestamp_seconds")[0]["metric"]["job"], "hyc");
 }
