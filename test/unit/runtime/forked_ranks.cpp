@@ -4,11 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 
+#include "claimed_port.h"
 #include "comm/channels.h"
 #include "comm/shm/sockets.h"
 #include "comm/transport.h"
@@ -63,20 +65,13 @@ std::string uniqueSocketName() {
   return "hyc-test-" + std::to_string(getpid()) + "-" + std::to_string(counter++);
 }
 
-// One that nobody has, nor is given soon: the system gives ports of another range.
-static int freePort() {
-  static int port = 10000 + static_cast<int>(getpid() % 20000);
-  hycrt::Result<hycrt::FileDescriptor> taken = hycrt::unavailableError("");
-  while (!taken.ok()) {
-    port = port < 30000 ? port + 1 : 10000;
-    taken = hycrt::listenLoopback(port);
-  }
-  return port;
-}
-
 std::vector<RankOutcome> runRanks(int count, const RankFunction& function) {
   const std::string socketName = uniqueSocketName();
-  const int port = freePort();
+  // In turns: a claim lasts as long as the process, and costs a descriptor.
+  static std::array<int, 16> ports{};
+  static size_t turn = 0;
+  int& port = ports[turn++ % ports.size()];
+  if (port == 0) port = claimPort();
   const int64_t begin = hycrt::monotonicMs();
   std::vector<Child> children;
   for (int rank = 0; rank < count; ++rank) {

@@ -500,7 +500,7 @@ TEST(OtherLaunchers, GiveTheSameLosses) {
   for (const Environment& environment :
        {Environment{}, Environment{{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, Environment{{"HYC_TOKEN_FILE", token}},
         Environment{{"HYC_TOKEN_FILE", token}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}}) {
-    OwnLaunch launch(folder, kEight, somePort(), environment, {"--steps", "20", "--log-file", folder / "own"});
+    OwnLaunch launch(folder, kEight, claimPort(), environment, {"--steps", "20", "--log-file", folder / "own"});
     for (auto& rank : launch.ranks) {
       const CommandResult result = rank->finish();
       EXPECT_EQ(result.status, 0) << result.errors;
@@ -513,7 +513,7 @@ TEST(OtherLaunchers, GiveTheSameLosses) {
 
 TEST(OtherLaunchers, AreLeftByEveryRankWhenOneIsKilled) {
   CompiledFolder folder(kEight);
-  OwnLaunch launch(folder, kEight, somePort() + 1, {}, {"--steps", "1000000000", "--log-file", folder / "log"});
+  OwnLaunch launch(folder, kEight, claimPort(), {}, {"--steps", "1000000000", "--log-file", folder / "log"});
   for (int i = 0; i < 1000 && recordsOf(folder / "log").empty(); ++i) usleep(10000);
   kill(launch.ranks[6]->pid(), SIGKILL);
   for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
@@ -527,7 +527,7 @@ class RanksThatDisagree : public testing::Test {
  protected:
   // Every rank ends at once, and says which one differs in what.
   void expectRefused(const OddRank& odd, const std::string& what) {
-    OwnLaunch launch(folder_, kEight, somePort() + 2, {}, {"--steps", "3"}, odd);
+    OwnLaunch launch(folder_, kEight, claimPort(), {}, {"--steps", "3"}, odd);
     for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
       const CommandResult result = launch.ranks[rank]->finish(10);
       EXPECT_EQ(result.status, 65) << "rank " << rank;
@@ -562,7 +562,7 @@ TEST_F(RanksThatDisagree, AboutTheDataAreRefused) {
 
 TEST_F(RanksThatDisagree, AboutThreadsAndThePathOfTheDataAloneAreNot) {
   const std::string copy = folder_.files().write("copy", folder_.files().read("text"));
-  OwnLaunch launch(folder_, kEight, somePort() + 2, {}, {"--steps", "3"},
+  OwnLaunch launch(folder_, kEight, claimPort(), {}, {"--steps", "3"},
                    {6, "", {"--data", copy, "--seed", "3", "--communication-thread", "off"}});
   for (auto& rank : launch.ranks) {
     const CommandResult result = rank->finish();
@@ -578,7 +578,7 @@ TEST(OtherLaunchers, AreToldAtOnceOfARankThatFailsBeforeItMeetsTheOthers) {
   const std::vector<Environment> environments{{}, {{"HYC_TOKEN_FILE", token}}};
   for (const int failing : {0, 5}) {
     for (const Environment& environment : environments) {
-      OwnLaunch launch(folder, kEight, somePort() + 4, environment, {"--steps", "3"},
+      OwnLaunch launch(folder, kEight, claimPort(), environment, {"--steps", "3"},
                        {failing, "", {"--data", folder / "missing"}});
       for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
         const CommandResult result = launch.ranks[rank]->finish(20);

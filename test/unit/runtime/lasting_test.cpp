@@ -145,7 +145,7 @@ TEST_F(Lasting, AgreeOnTheStepWithoutHycRun) {
     fs::remove_all(runs());
     fs::remove(log());
     const std::string token(40, 'k');
-    OwnLaunch launch(folder_, kEight, somePort(), {{"MINIATURE_PAUSE", "20"}, {"HYC_TOKEN", token}},
+    OwnLaunch launch(folder_, kEight, claimPort(), {{"MINIATURE_PAUSE", "20"}, {"HYC_TOKEN", token}},
                      words("40", {"--transport", transport}));
     awaitStep(3);
     kill(launch.ranks[6]->pid(), SIGTERM);
@@ -367,6 +367,7 @@ TEST_F(Sizes, AreRanksOfOtherLaunchersToo) {
   const auto expected = train({"--steps", "5"});
   for (const int ranks : {2, 4}) {
     fs::remove(log());
+    const std::string port = std::to_string(claimPort());
     std::vector<std::unique_ptr<RunningCommand>> started;
     for (int rank = 0; rank < ranks; ++rank) {
       started.push_back(std::make_unique<RunningCommand>(command({"--as-rank", "--steps", "5", "--log-file", log()}),
@@ -374,7 +375,7 @@ TEST_F(Sizes, AreRanksOfOtherLaunchersToo) {
                                                                      {"WORLD_SIZE", std::to_string(ranks)},
                                                                      {"LOCAL_RANK", std::to_string(rank)},
                                                                      {"MASTER_ADDR", "127.0.0.1"},
-                                                                     {"MASTER_PORT", std::to_string(somePort())}}));
+                                                                     {"MASTER_PORT", port}}));
     }
     for (const auto& rank : started) {
       const CommandResult result = rank->finish();

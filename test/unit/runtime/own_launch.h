@@ -2,12 +2,11 @@
 #ifndef HYC_TEST_RUNTIME_OWN_LAUNCH_H_
 #define HYC_TEST_RUNTIME_OWN_LAUNCH_H_
 
-#include <unistd.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "claimed_port.h"
 #include "compiled_folder.h"
 #include "run_command.h"
 
@@ -41,8 +40,5 @@ class OwnLaunch {
   }
   std::vector<std::unique_ptr<RunningCommand>> ranks;
 };
-
-// Of loopback, and likely nobody else's.
-inline int somePort() { return 20000 + static_cast<int>(getpid() % 20000); }
 
 #endif  // HYC_TEST_RUNTIME_OWN_LAUNCH_H_

@@ -70,7 +70,7 @@ TEST_F(StoppedRank, EndsTheRunWithItsNameAndWhoHasArrived) {
 }
 
 TEST_F(StoppedRank, WithoutALauncherEndsEveryOtherOne) {
-  OwnLaunch launch(folder_, kEight, somePort() + 3, {}, endless());
+  OwnLaunch launch(folder_, kEight, claimPort(), {}, endless());
   waitForSteps();
   kill(launch.ranks[6]->pid(), SIGSTOP);
   int told = 0;
