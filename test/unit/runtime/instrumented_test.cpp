@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "claimed_port.h"
 #include "compiled_folder.h"
 #include "own_launch.h"
 #include "run_command.h"
@@ -182,7 +183,7 @@ TEST_F(Instrumented, ARestartTellsEachStepOnce) {
 }
 
 TEST_F(Instrumented, OtherLaunchersHaveRank0Tell) {
-  OwnLaunch launch(folder_, kFour, somePort() + 7, {}, told("8"));
+  OwnLaunch launch(folder_, kFour, claimPort(), {}, told("8"));
   for (const auto& rank : launch.ranks) {
     const CommandResult result = rank->finish();
     EXPECT_EQ(result.status, 0) << result.errors;

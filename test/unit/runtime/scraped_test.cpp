@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "claimed_port.h"
 #include "compiled_folder.h"
 #include "own_launch.h"
 #include "run_command.h"
@@ -165,7 +166,7 @@ TEST_F(Scraped, APortInUseIsNamed) {
 }
 
 TEST_F(Scraped, OfRanksOfOtherLaunchersRank0Answers) {
-  OwnLaunch launch(folder_, kTwo, somePort() + 11, {{"MINIATURE_PAUSE", "20"}},
+  OwnLaunch launch(folder_, kTwo, claimPort(), {{"MINIATURE_PAUSE", "20"}},
                    {"--steps", "60", "--prometheus", "0", "--prometheus-textfile", files_ / "run.prom"});
   for (int i = 0; i < 2000 && samplesIn(files_.read("run.prom")).count("hyc_step") == 0; ++i) usleep(5000);
   const CommandResult result = launch.ranks[0]->finish();
@@ -204,7 +205,7 @@ TEST_F(Scraped, APrometheusHasTheSeries) {
                "scrape_configs:\n- job_name: hyc\n  scrape_interval: 200ms\n  scrape_timeout: 200ms\n  "
                "static_configs:\n  - targets: ['127.0.0.1:" +
                    std::to_string(port_) + "']\n");
-  const int port = somePort() + 20;
+  const int port = claimPort();
   const RunningCommand prometheus({"/usr/bin/env", "prometheus", "--config.file=" + files_ / "prometheus.yml",
                                    "--storage.tsdb.path=" + files_ / "data",
                                    "--web.listen-address=127.0.0.1:" + std::to_string(port), "--log.level=error"});
