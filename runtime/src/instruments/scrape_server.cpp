@@ -27,7 +27,7 @@ bool isPort(const std::string& text) {
 
 Status cannotListen(const std::string& address, const std::string& why) {
   return unavailableError("cannot listen on " + address + " (--prometheus): " + why +
-                          "; give another port, or 0 for any that is free");
+                          "; give an address of this host, and a port that is free (0: any)");
 }
 
 // Until the request's empty line, the limit, or the end of patience.
