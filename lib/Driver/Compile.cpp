@@ -12,6 +12,7 @@
 #include "Model/ModelInput.h"
 #include "Model/PlanRules.h"
 #include "Report/MemoryReport.h"
+#include "Report/PlanComparison.h"
 #include "Report/Report.h"
 #include "SeveralSizes.h"
 #include "dialects/Dist/DistDialect.h"
@@ -537,6 +538,16 @@ CompileResult hyc::explainConfig(CompileOptions options) {
   if (result || !file.getEntries().empty())
     result.text = explainConfig(file, options);
   result.plan = options;
+  return result;
+}
+
+CompileResult hyc::comparePlans(const std::string &a, const std::string &b) {
+  CompileResult result;
+  llvm::Expected<std::string> text = comparePlanFiles(a, b);
+  if (text)
+    result.text = std::move(*text);
+  else
+    take(result, text.takeError());
   return result;
 }
 

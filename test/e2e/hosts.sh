@@ -1,32 +1,13 @@
 #!/usr/bin/env bash
 # GPT-2 on eight ranks of one host, of two and of four: the losses of 20 steps are the same text, in data parallelism, under
-# ZeRO 3 and in tp 2 × pp 2 × dp 2. Hosts are network namespaces that this makes, and that end with it; ranks get their place
-# by variables.
+# ZeRO 3 and in tp 2 × pp 2 × dp 2. Hosts are network namespaces; ranks get their place by variables.
 #
 # Usage: hosts.sh BUILD_DIR MODELS_DIR FOLDER
 set -euo pipefail
 bin=$1/bin models=$2 folder=$3
 rm -rf "$folder" && mkdir -p "$folder"
-unshare --net --uts --mount true 2>"$folder/why" || { echo "skipped: cannot make namespaces: $(cat "$folder/why")"; exit 77; }
-
-holders=()
-trap 'kill "${holders[@]}" 2>/dev/null || true' EXIT
-# Holder I is host I; holder 4 the switch between them.
-for i in 0 1 2 3 4; do
-  unshare --net --uts --mount /bin/sh -c "hostname host$i && ip link set lo up && exec sleep 3600" & holders+=($!)
-done
-inside() { local i=$1; shift; nsenter --target "${holders[i]}" --net --uts --mount -- "$@"; }
-for i in 0 1 2 3 4; do
-  until [ "$(readlink "/proc/${holders[i]}/exe")" = "$(readlink -f "$(command -v sleep)")" ]; do sleep 0.05; done
-done
-inside 4 ip link add br0 type bridge
-inside 4 ip link set br0 up
-for i in 0 1 2 3; do
-  inside 4 ip link add "cable$i" type veth peer name eth0 netns "${holders[i]}"
-  inside 4 ip link set "cable$i" master br0 up
-  inside "$i" ip address add "10.78.0.$((i + 1))/24" dev eth0
-  inside "$i" ip link set eth0 up
-done
+. "$(dirname "${BASH_SOURCE[0]}")/namespaces.sh"
+make_hosts 4
 (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$folder/token")
 
 losses() { sed -E 's/.*"loss": ?([^,}]+).*/\1/' "$1"; }

@@ -45,6 +45,7 @@ done
 forbid runtime/include "($(paste -sd'|' <<<"$rooms"))/" "what the runtime shows includes nothing of its inside"
 forbid kernels "$compiler|hycrt/" "kernels know std, OpenMP and the vendor library only"
 forbid tools/hyc-run "$compiler" "hyc-run runs where the compiler is not"
+forbid tools/hyc-bench "$compiler" "hyc-bench runs where the compiler is not"
 forbid dialects "hyc/|hycrt/|kernels/[a-z_0-9]+/|kernels/[^d/][^/]*\.h" \
   "dialects include mlir, llvm, dialects and kernels/descriptions.h only"
 for side in include/hyc lib; do

@@ -51,7 +51,11 @@ Flags::Flag Flags::make(const SettingRow &row) {
 }
 
 Flags::Flags()
-    : explain("explain-config", cl::desc("Print what becomes of every key of a ds_config, and stop")),
+    : compare(
+          "compare", cl::value_desc("A B"),
+          cl::desc("Print what two plans (plan.json, or folders that have one) decide differently and what each comes "
+                   "to in time and memory, and stop")),
+      explain("explain-config", cl::desc("Print what becomes of every key of a ds_config, and stop")),
       page("print-options-page", cl::Hidden, cl::desc("Print docs/options.md, and stop")),
       settings("print-settings", cl::Hidden, cl::desc("Print every flag as JSON, and stop")) {
   std::vector<const cl::OptionCategory *> ours;
@@ -59,6 +63,7 @@ Flags::Flags()
     categories[category] = std::make_unique<cl::OptionCategory>(titleOf(category), subtitleOf(category));
     ours.push_back(categories[category].get());
   }
+  compare.addCategory(*categories[SettingCategory::Files]);
   explain.addCategory(*categories[SettingCategory::Files]);
   input = std::make_unique<cl::opt<std::string>>(cl::Positional, cl::desc("MODEL.onnx | MODEL.pt2 | FOLDER"),
                                                  cl::value_desc("MODEL.onnx | MODEL.pt2 | FOLDER"),

@@ -17,6 +17,8 @@ public:
   /// Flags that were not typed stay open: the plan file or the model may say them.
   hyc::CompileOptions read() const;
 
+  /// The plan that the model's place names the other of; empty: nothing is compared.
+  const std::string &compared() const { return compare; }
   bool explains() const { return explain; }
   bool printsPage() const { return page; }
   bool printsSettings() const { return settings; }
@@ -33,6 +35,7 @@ private:
   std::deque<std::string> helps; ///< options only point to their texts
   std::vector<Flag> flags;
   std::unique_ptr<llvm::cl::opt<std::string>> input;
+  llvm::cl::opt<std::string> compare;
   llvm::cl::opt<bool> explain, page, settings;
 };
 

@@ -124,6 +124,12 @@ int main(int argc, char **argv) {
     return 0;
   }
   hyc::CompileOptions options = flags.read();
+  if (!flags.compared().empty() && options.input.empty()) {
+    errs() << "hyc-compile: error: --compare has one plan, expected two: --compare A/plan.json B/plan.json\n";
+    return usage;
+  }
+  if (!flags.compared().empty())
+    return report(hyc::comparePlans(flags.compared(), options.input));
   if (flags.explains())
     return report(hyc::explainConfig(options));
   if (options.input.empty()) {

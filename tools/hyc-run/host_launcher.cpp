@@ -7,18 +7,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 
 #include "agent.h"
 #include "hycrt/printable.h"
 #include "hycrt/token.h"
 #include "launcher.h"
 #include "sizes.h"
-
-extern char** environ;
+#include "ssh.h"
 
 namespace hycrun {
 namespace {
@@ -29,33 +26,12 @@ using hycrt::Status;
 constexpr int kPollMs = 200;
 constexpr int kGraceMs = 4000, kGracePollMs = 5;  // for ranks to be ended on the other side
 constexpr int64_t kOtherCauseMs = 1000;
-constexpr char kSsh[] = "/usr/bin/ssh";
-constexpr int kSshFailed = 255;
 constexpr int kPeerLost = static_cast<int>(hycrt::StatusCode::kPeerLost);
-constexpr int kLowPort = 10000, kPorts = 20000;
 
 int64_t nowMs() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
-}
-
-std::string absolute(const std::string& path) {
-  char text[PATH_MAX];
-  return realpath(path.c_str(), text) ? text : path;
-}
-
-// For the shell of a user on another host.
-std::string quoted(const std::string& word) {
-  std::string text = "'";
-  for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
-int somePort(const std::string& runName) {
-  unsigned sum = 0;
-  for (unsigned char c : runName) sum = sum * 31 + c;
-  return kLowPort + static_cast<int>(sum % kPorts);
 }
 
 }  // namespace
@@ -86,7 +62,7 @@ Result<RunEnd> HostLauncher::run() {
   const std::string token = hycrt::makeToken();
   if (token.empty()) return hycrt::unavailableError("several hosts need a token, and this hyc-run has no OpenSSL");
   for (const Share& share : shares_) {
-    HYCRT_RETURN_IF_ERROR(startHost(share, shares_.front().host, token, somePort(runName_)));
+    HYCRT_RETURN_IF_ERROR(startHost(share, shares_.front().host, token, portFor(runName_)));
   }
   while (anyRunning()) watch();
   for (size_t host = 0; host < hosts_.size(); ++host) passOn(host);
@@ -97,8 +73,8 @@ Result<RunEnd> HostLauncher::run() {
 // The command is the same everywhere, and the rest comes by the standard input, where no shell reads it.
 Status HostLauncher::startHost(const Share& share, const std::string& master, const std::string& token, int port) {
   AgentTask task;
-  task.folder = absolute(manifest_.folder);
-  task.directory = absolute(".");
+  task.folder = absolutePath(manifest_.folder);
+  task.directory = absolutePath(".");
   task.token = token;
   task.runName = runName_;
   task.masterAddress = master;
@@ -108,21 +84,8 @@ Status HostLauncher::startHost(const Share& share, const std::string& master, co
   task.arguments = hycrt::argumentsForRanks(options_);
   Result<std::string> input = encodeTask(task);
   if (!input.ok()) return input.status();
-  RankCommand command;
-  command.arguments = {kSsh, "-T",
-                       "-o", "BatchMode=yes",
-                       "-o", "ConnectTimeout=20",
-                       "-o", "ServerAliveInterval=5",
-                       "-o", "ServerAliveCountMax=3"};
-  if (options_.sshPort != 0) {
-    command.arguments.insert(command.arguments.end(), {"-p", std::to_string(options_.sshPort)});
-  }
-  command.arguments.insert(command.arguments.end(),
-                           {"--", share.host, quoted(absolute("/proc/self/exe")) + " " + kAgentFlag});
-  for (char** variable = environ; *variable; ++variable) command.environment.push_back(*variable);
-  command.signals = signals_.former();
-  command.input = *input;
-  Result<RankProcess> process = RankProcess::start(command);
+  Result<RankProcess> process =
+      RankProcess::start(commandOn(share.host, options_.sshPort, kAgentFlag, *input, signals_.former()));
   if (!process.ok()) return process.status();
   hosts_.push_back(std::move(*process));
   return {};
@@ -173,6 +136,10 @@ void HostLauncher::takeSignals() {
   const bool canSave = !options_.checkpoint.empty();
   while (const int signal = signals_.take()) {
     if (signal == SIGCHLD || stopping_) continue;
+    if (signal == SIGUSR1) {
+      pass(kWhereLetter);
+      continue;
+    }
     const bool asksToEnd = signal == SIGTERM && canSave && !isAsked_;
     const std::string name = Signals::nameOf(signal);
     if (signal == SIGUSR2 || asksToEnd) {

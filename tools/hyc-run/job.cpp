@@ -51,7 +51,7 @@ Status Signals::open() {
   std::signal(SIGCHLD, SIG_DFL);  // where it was inherited as ignored, ends could not be waited for
   sigset_t signals;
   sigemptyset(&signals);
-  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR2}) sigaddset(&signals, signal);
+  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, &former_);
   fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   return fd_ < 0 ? hycrt::errnoError("cannot wait for signals", errno) : Status();
@@ -270,7 +270,7 @@ class Job {
       pollfd signal{signals_.fd(), POLLIN, 0};
       poll(&signal, 1, static_cast<int>(left));
       while (const int taken = signals_.take()) {
-        if (taken == SIGCHLD || taken == SIGUSR2) continue;  // what is saved is saved
+        if (taken == SIGCHLD || taken == SIGUSR1 || taken == SIGUSR2) continue;  // what is saved is saved
         report_.say("stopped by " + Signals::nameOf(taken) + "; the ranks are not started again");
         return taken == SIGTERM ? static_cast<int>(StatusCode::kPeerLost) : 128 + taken;
       }

@@ -207,6 +207,10 @@ void Launcher::takeSignals() {
 
 // What asks for a checkpoint goes to the ranks, of which one would be enough. Asked twice to end, all end at once.
 void Launcher::pass(int signal) {
+  if (signal == SIGUSR1) {
+    for (const RankProcess& rank : ranks_) rank.send(signal);
+    return;
+  }
   const std::string name = Signals::nameOf(signal);
   const bool canSave = !options_.checkpoint.empty();
   if (signal == SIGUSR2 && !canSave) {
@@ -236,6 +240,7 @@ void Launcher::lookAtInput() {
     const ssize_t count = read(STDIN_FILENO, &letter, 1);
     if (count > 0 && letter == kCheckpointLetter) pass(SIGUSR2);
     if (count > 0 && letter == kEndLetter) pass(SIGTERM);
+    if (count > 0 && letter == kWhereLetter) pass(SIGUSR1);
     if (count > 0 || (count < 0 && errno == EINTR)) continue;
     end_ = {128 + SIGHUP, RunEnd::How::kAsked, "its hyc-run is gone"};
     stopAll();

@@ -9,8 +9,10 @@
 
 #include "agent.h"
 #include "host_launcher.h"
+#include "hycrt/error_file.h"
 #include "hycrt/instruments.h"
 #include "hycrt/limits.h"
+#include "hycrt/log.h"
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
@@ -54,6 +56,7 @@ Status checkHosts(const hycrt::RunOptions& options) {
 }
 
 Result<int> launch(hycrt::RunOptions options) {
+  HYCRT_RETURN_IF_ERROR(hycrt::checkLogLevel());
   const Result<std::vector<hycrt::CompiledSize>> sizes = hycrt::readSizes(options.out);
   if (!sizes.ok()) return sizes.status();
   if (options.asRank) return hycrun::becomeRank(options, *sizes);
@@ -103,5 +106,6 @@ int main(int argc, char** argv) {
   }
   hycrt::raiseDescriptorLimit();
   Result<int> status = launch(parsed->options);
+  if (!status.ok() && parsed->options.asRank) hycrt::writeErrorFile(status.status());
   return finish(status.ok() ? *status : fail(status.status()));
 }

@@ -67,7 +67,7 @@ struct Child {
     dup2(output, STDOUT_FILENO);
     dup2(errors, STDERR_FILENO);
     if (records >= 0) fcntl(records, F_SETFD, 0);
-    std::signal(SIGUSR2, SIG_IGN);  // until the rank takes it, which asks for a checkpoint
+    for (int signal : {SIGUSR1, SIGUSR2}) std::signal(signal, SIG_IGN);  // until the rank takes them
     sigprocmask(SIG_SETMASK, signals, nullptr);
     execve(arguments[0], arguments, environment);
     const ssize_t written = write(STDERR_FILENO, complaint, strlen(complaint));

@@ -36,6 +36,10 @@ CompileResult compile(const CompileOptions &options, const Toolchain &toolchain,
 /// compile would.
 CompileResult explainConfig(CompileOptions options);
 
+/// Tells in `text` what two plans, as plan.json or the folders that have them, decide differently and what each comes
+/// to.
+CompileResult comparePlans(const std::string &a, const std::string &b);
+
 } // namespace hyc
 
 #endif // HYC_DRIVER_COMPILE_H

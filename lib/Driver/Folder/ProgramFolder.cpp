@@ -96,7 +96,9 @@ Error ProgramFolder::writePlan() {
     return error;
   if (Error error = folder.write("report.txt", report()))
     return error;
-  if (Error error = folder.write("memory.json", writeMemoryJson(model.account, model.name)))
+  const StepTime *step = model.time && !model.time->overlapped.stages.empty() ? &model.time->overlapped : nullptr;
+  int64_t samples = model.microBatch * model.plan.gradAccum * model.account.dp;
+  if (Error error = folder.write("memory.json", writeMemoryJson(model.account, model.name, samples, step)))
     return error;
   return folder.write("plan.html", writePlanPage(model));
 }

@@ -91,7 +91,7 @@ static void writeStage(json::OStream &json, const JobAccount &job, const StageAc
   });
 }
 
-std::string hyc::writeMemoryJson(const JobAccount &job, StringRef name) {
+std::string hyc::writeMemoryJson(const JobAccount &job, StringRef name, int64_t samples, const StepTime *step) {
   std::string text;
   raw_string_ostream os(text);
   json::OStream json(os, /*IndentSize=*/1);
@@ -103,6 +103,12 @@ std::string hyc::writeMemoryJson(const JobAccount &job, StringRef name) {
       stream << "{\"tp\": " << job.tp << ", \"pp\": " << job.pp << ", \"dp\": " << job.dp << "}";
     });
     json.attributeEnd();
+    json.attribute("samples_per_step", samples);
+    if (step)
+      json.attributeObject("estimate", [&] {
+        json.attribute("step_ms", step->stages.front().total() * 1e3);
+        json.attribute("waiting", step->waitingShare(0));
+      });
     json.attributeArray("stages", [&] {
       for (const StageAccount &stage : job.stages)
         writeStage(json, job, stage);

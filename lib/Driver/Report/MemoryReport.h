@@ -4,6 +4,7 @@
 #define HYC_LIB_DRIVER_REPORT_MEMORYREPORT_H
 
 #include "hyc/Analysis/MemoryAccount.h"
+#include "hyc/Analysis/StepTime.h"
 
 #include <string>
 
@@ -21,8 +22,9 @@ std::string summarizeMemory(const JobAccount &job);
 /// Every stage and arena, what is alive at each peak, and the volume of communication.
 std::string reportMemory(const JobAccount &job);
 
-/// memory.json; docs/memory-account.md describes it.
-std::string writeMemoryJson(const JobAccount &job, llvm::StringRef name);
+/// memory.json; docs/memory-account.md describes it. `samples` of a step, all ranks together; `step`: null where no
+/// time was estimated.
+std::string writeMemoryJson(const JobAccount &job, llvm::StringRef name, int64_t samples, const StepTime *step);
 
 } // namespace hyc
 

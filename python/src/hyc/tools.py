@@ -108,3 +108,8 @@ def hyc_opt() -> None:
 def hyc_checkpoint() -> None:
     """The console's hyc-checkpoint."""
     replace_by("hyc-checkpoint")
+
+
+def hyc_bench() -> None:
+    """The console's hyc-bench."""
+    replace_by("hyc-bench")

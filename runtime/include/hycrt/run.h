@@ -58,6 +58,8 @@ class RunEvents {
   // A line for people, such as which device was taken, or who is waited for; of programs for GPUs the latter is told on
   // another thread.
   virtual void note(const std::string&) {}
+  // A line for those who look for a fault: what the rank does now, and by which ways it reaches others.
+  virtual void debug(const std::string&) {}
   // Of programs for GPUs, on another thread: this rank waits for its device, which waits for a rank that is gone or
   // does not come. Of any, at the start: OpenMP ends the process, since it gets no threads. When this returns the
   // process ends, with the error's exit code.

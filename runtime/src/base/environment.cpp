@@ -19,19 +19,22 @@ namespace {
 
 constexpr size_t kMaxSocketPathBytes = 108 - sizeof ".lock";  // of sockaddr_un, and of the lock beside it
 
-// One line of a file that nobody but its owner, who is this user, may read.
+// One line of a file that nobody but its owner, who is this user, may read; or, since only root gives files to groups
+// that it chooses, of one of root's that a group of this user's may read, as a secret of Kubernetes is.
 Result<std::string> readTokenFile(const std::string& path) {
   const std::string what = std::string(kTokenFileVariable) + " '" + path + "'";
   Result<FileDescriptor> file = openForReading(path);
   if (!file.ok()) return file.status();
   struct stat info;
   if (fstat(file->get(), &info) != 0) return errnoError("cannot examine '" + path + "'", errno);
-  if (info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
+  const bool isOwn = info.st_uid == geteuid() && (info.st_mode & 077) == 0;
+  const bool isRoots = info.st_uid == 0 && geteuid() != 0 && (info.st_mode & 037) == 0;
+  if (!isOwn && !isRoots) {
     char mode[8];
     std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(info.st_mode & 07777));
     return usageError(what + " belongs to user " + std::to_string(info.st_uid) + " and has mode " + mode +
                       ", expected a file of user " + std::to_string(geteuid()) +
-                      " that nobody else may read: chmod 600");
+                      " that nobody else may read: chmod 600; or one of root's, of mode 0440");
   }
   Result<std::string> text = readWholeFile(path, static_cast<int64_t>(kMaxTokenBytes) + 2);
   if (!text.ok()) return text.status();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/whereabouts.h"
 
 namespace hycrt {
 namespace {
@@ -66,6 +67,9 @@ Status Patience::look(const Wait& wait) {
   transport_.signs(self_).waitsFor.store(first + 1, std::memory_order_release);
   toldThatItWaits_ = first >= 0;
   follow();
+  if (Whereabouts& whereabouts = Whereabouts::ofProcess(); whereabouts.isAsked()) {
+    whereabouts.answer("in " + sentence(wait));
+  }
   if (const uint64_t moves = sumOfMoves(); moves != moves_) {
     waitedMs_ = 0;
     nextNoteMs_ = kFirstNoteMs;

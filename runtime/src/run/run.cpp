@@ -18,6 +18,7 @@
 #include "base/resident.h"
 #include "base/threads.h"
 #include "base/trace.h"
+#include "base/whereabouts.h"
 #include "checkpoint/replica_check.h"
 #include "checkpoint/run_checkpoints.h"
 #include "comm/channels.h"
@@ -25,6 +26,7 @@
 #include "comm/host_exchanger.h"
 #include "comm/staged_exchanger.h"
 #include "comm/transport.h"
+#include "hycrt/log.h"
 #include "hycrt/manifest.h"
 #include "hycrt/memory_report.h"
 #include "hycrt/options.h"
@@ -42,6 +44,7 @@
 #include "run/step_observer.h"
 #include "run/terminal_events.h"
 #include "run/weights_folder.h"
+#include "run/whereabouts_signal.h"
 
 namespace hycrt {
 namespace {
@@ -76,6 +79,7 @@ class RankRun {
   }
 
   Status run() {
+    HYCRT_RETURN_IF_ERROR(checkLogLevel());
     HYCRT_RETURN_IF_ERROR(checkProgram(program_));
     Status status = accelerator_ ? accelerator_->probe() : Status();
     if (const Status read = readSurroundings(); !read.ok()) return status.ok() ? read : status;
@@ -97,6 +101,7 @@ class RankRun {
  private:
   // All that can fail in one rank alone, before it meets the others.
   Status prepare() {
+    enter("prepares");
     HYCRT_RETURN_IF_ERROR(takeEntry(manifest_, &options_));
     HYCRT_RETURN_IF_ERROR(openAccelerator());
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
@@ -113,12 +118,28 @@ class RankRun {
       events_.abandon(status);
       tellOthers(status);
     }));
+    enter("opens the data");
     HYCRT_RETURN_IF_ERROR(checkMomentum());
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(checkpoints_.checkData(data_.get(), options_));
     return lockOutputs();
+  }
+
+  // What SIGUSR1 will tell; text has to be a literal.
+  void enter(const char* what) {
+    Whereabouts::ofProcess().doing(what);
+    events_.debug(what);
+  }
+
+  void tellHow(const TransportKind& kind) {
+    const std::string master = environment_.hosts > 1
+                                   ? ", at " + environment_.masterAddress + " port " + std::to_string(environment_.port)
+                                   : "";
+    events_.debug("rank " + std::to_string(environment_.rank) + " of " + std::to_string(environment_.worldSize) + ", " +
+                  std::to_string(environment_.ranksHere) + " on this host; by " + kind.name + master +
+                  (ownThread_ ? "; exchanges have a thread of their own" : ""));
   }
 
   Status takeTimeLimit() {
@@ -143,6 +164,7 @@ class RankRun {
     Result<Environment> environment = readEnvironment(program_.mesh);
     if (!environment.ok()) return environment.status();
     environment_ = *environment;
+    Whereabouts::ofProcess().beRank(environment_.rank);
     at_ = coordinatesOf(program_.mesh, environment_.rank);
     if (at_.stage != program_.stage) {
       return usageError("rank " + std::to_string(environment_.rank) + " is in stage " + std::to_string(at_.stage) +
@@ -250,6 +272,8 @@ class RankRun {
     if (!kind.ok()) return kind.status();
     HYCRT_RETURN_IF_ERROR(allocateMemory((*kind)->headBytes(setup)));
     meets_ = true;
+    enter("meets the other ranks");
+    tellHow(**kind);
     Result<std::unique_ptr<Transport>> transport = (*kind)->connect(setup, *memory_);
     if (!transport.ok()) return transport.status();
     const auto note = [this](const std::string& line) { events_.note(line); };
@@ -301,6 +325,7 @@ class RankRun {
 
   Status train() {
     Context ctx(program_, at_, memory_->arenas(), exchanger_, file_.get(), accelerator_.get());
+    enter("loads the states");
     ctx.setSeed(options_.seed);
     ctx.setPoisons(options_.poison);
     HYCRT_RETURN_IF_ERROR(checkpoints_.load(ctx, manifest_, options_));
@@ -313,7 +338,9 @@ class RankRun {
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     const StepObserver observer;
     // Nobody's first step includes another's start.
+    enter("waits for all before the first step");
     HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
+    enter(options_.evaluate ? "evaluates" : "trains");
     if (options_.evaluate) return evaluate(ctx);
     HYCRT_RETURN_IF_ERROR(openEvaluation(ctx));
     const int64_t first = checkpoints_.firstStep();
@@ -337,9 +364,11 @@ class RankRun {
     if (first >= options_.steps) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, first - 1, 0));
     observer.stepBegins(options_.steps);
     tellExposedCommunication();
+    enter("ends the run");
     if (trace_) HYCRT_RETURN_IF_ERROR(writeTrace());
     HYCRT_RETURN_IF_ERROR(reportMemory());
     if (!options_.saveWeights.empty()) {
+      enter("writes the weights");
       HYCRT_RETURN_IF_ERROR(readBackStates());
       HYCRT_RETURN_IF_ERROR(checkWeights(ctx));
       const Adapter* const adapter = manifest_.adapter ? &*manifest_.adapter : nullptr;
@@ -473,6 +502,7 @@ class RankRun {
   // Between two steps; what steps wait and take is told without it.
   Status writeCheckpoint(Context& ctx, int64_t step, uint32_t wishes) {
     if (options_.checkpoint.empty()) return {};
+    enter("writes a checkpoint");
     const Mark before{monotonicNs(), exchanger_->waitedNs()};
     HYCRT_RETURN_IF_ERROR(readBackStates());
     const std::string cause = causeOfCheckpoint(wishes, options_, step + 1 >= options_.steps);
@@ -491,6 +521,7 @@ class RankRun {
 
   // Between two steps, over the held-out data, by parameters that nobody changes meanwhile.
   Status evaluateBetween(int64_t step) {
+    enter("evaluates between two steps");
     const Mark before{monotonicNs(), exchanger_->waitedNs()};
     const Result<EvaluationSums> sums = evaluation_->run();
     if (!sums.ok()) return sums.status();
@@ -523,6 +554,7 @@ class RankRun {
       if (accelerator_) HYCRT_RETURN_IF_ERROR(accelerator_->upload(program_.scalars.momentum, sizeof(double)));
     }
     ctx.setStep(step);
+    Whereabouts::ofProcess().beginStep(step + 1, options_.steps);
     runner.afterReduce = nullptr;
     if (step == checkpoints_.firstStep() && !options_.dumpGradients.empty()) {
       runner.afterReduce = [&] { return dumpGradients(ctx, runner); };
@@ -706,6 +738,7 @@ int runProgram(int argc, char** argv, const Program& program, MakeAccelerator ma
   }
   raiseDescriptorLimit();
   TerminalEvents events(environment, parsed->options);
+  const WhereaboutsSignal signal(TerminalEvents::tellWhere);
   const Status status = runRank(program, parsed->options, events, environment, makeAccelerator);
   const int code = events.report(status);
   if (status.ok() || !makeAccelerator) return code;

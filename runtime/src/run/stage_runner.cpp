@@ -2,6 +2,7 @@
 #include "run/stage_runner.h"
 
 #include "base/progress.h"
+#include "base/whereabouts.h"
 #include "comm/exchanger.h"
 #include "hycrt/accelerator.h"
 #include "hycrt/philox.h"
@@ -100,6 +101,7 @@ Status StageRunner::runSchedule(double learningRate) {
   HYCRT_RETURN_IF_ERROR(markDevice());
   for (const Instruction& instruction : entry_.schedule) {
     const int64_t begin = trace_ ? monotonicNs() : 0;
+    leaveWord(instruction);
     HYCRT_RETURN_IF_ERROR(execute(instruction, learningRate));
     HYCRT_RETURN_IF_ERROR(ctx_.status());
     HYCRT_RETURN_IF_ERROR(markDevice());
@@ -107,6 +109,14 @@ Status StageRunner::runSchedule(double learningRate) {
     if (trace_ && !ctx_.accelerator()) traceInstruction(instruction, begin, monotonicNs());
   }
   return {};
+}
+
+void StageRunner::leaveWord(const Instruction& instruction) const {
+  const bool isExchange = instruction.kind == InstructionKind::kExchange;
+  const bool ofMicroBatch =
+      instruction.kind == InstructionKind::kForward || instruction.kind == InstructionKind::kBackward;
+  Whereabouts::ofProcess().beginInstruction(isExchange ? "exchange with another stage" : nameOf(instruction.kind),
+                                            ofMicroBatch ? instruction.microBatch : -1);
 }
 
 void StageRunner::traceInstruction(const Instruction& instruction, int64_t beginNs, int64_t endNs) {

@@ -75,6 +75,7 @@ class StageRunner {
   Status readScalars();
   Status fillInputs(int64_t microBatch);
   Status fillInput(const InputDesc& input, int64_t microBatch);
+  void leaveWord(const Instruction& instruction) const;
   void traceInstruction(const Instruction& instruction, int64_t beginNs, int64_t endNs);
   Status markDevice();
   Status traceDevice();

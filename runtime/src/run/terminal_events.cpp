@@ -7,12 +7,18 @@
 #include <cstdio>
 
 #include "base/clock.h"
+#include "base/launchers.h"
+#include "base/log_level.h"
+#include "base/whereabouts.h"
+#include "hycrt/error_file.h"
 #include "hycrt/printable.h"
 #include "run/interruption.h"
 
 namespace hycrt {
 
 static constexpr int kLauncherGraceSeconds = 5;
+
+static bool underHycRun() { return !variable(kRendezvousVariable).empty(); }
 
 TerminalEvents::TerminalEvents(const Environment& environment, const RunOptions& options)
     : environment_(environment),
@@ -67,7 +73,23 @@ Status TerminalEvents::happened(const RunEvent& event) {
 
 uint32_t TerminalEvents::wishes() { return takeSignalledWishes(); }
 
-void TerminalEvents::note(const std::string& line) { std::fprintf(stderr, "%s\n", printable(line).c_str()); }
+void TerminalEvents::note(const std::string& line) {
+  if (logs(levelOf(line))) std::fprintf(stderr, "%s\n", printable(line).c_str());
+}
+void TerminalEvents::debug(const std::string& line) {
+  if (logs(LogLevel::kDebug)) std::fprintf(stderr, "debug: %s\n", printable(line).c_str());
+}
+void TerminalEvents::tellWhere(const std::string& where) {
+  const int rank = Whereabouts::ofProcess().rank();
+  const std::string label = underHycRun() || rank < 0 ? "" : "rank " + std::to_string(rank) + ": ";
+  std::fprintf(stderr, "%sis at: %s\n", label.c_str(), printable(where).c_str());
+}
+
+// hyc-run labels the lines of a rank itself.
+std::string TerminalEvents::label() const {
+  const bool isNamed = environment_.worldSize > 1 && !environment_.underHycRun;
+  return isNamed ? "rank " + std::to_string(environment_.rank) + ": " : "";
+}
 
 // A line is shorter than PIPE_BUF, so it is written whole or not at all.
 Status TerminalEvents::send(const char* line, size_t size) {
@@ -91,9 +113,8 @@ int TerminalEvents::report(const Status& status) const {
   tellAccount();
   if (status.ok()) return endedEarly_ ? static_cast<int>(StatusCode::kPeerLost) : 0;
   if (environment_.underHycRun && status.code() == StatusCode::kPeerLost) sleep(kLauncherGraceSeconds);
-  // hyc-run labels the lines of a rank itself.
-  if (environment_.worldSize > 1 && !environment_.underHycRun) std::fprintf(stderr, "rank %d: ", environment_.rank);
-  std::fprintf(stderr, "error: %s\n", printable(status.message()).c_str());
+  std::fprintf(stderr, "%serror: %s\n", label().c_str(), printable(status.message()).c_str());
+  writeErrorFile(status);
   return status.exitCode();
 }
 

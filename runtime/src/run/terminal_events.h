@@ -29,7 +29,11 @@ class TerminalEvents : public RunEvents {
   Status happened(const RunEvent& event) override;
   uint32_t wishes() override;
   void note(const std::string& line) override;
+  void debug(const std::string& line) override;
   void abandon(const Status& error) override { report(error); }
+
+  // What SIGUSR1 asks for; on any thread, at any time.
+  static void tellWhere(const std::string& where);
 
   // Prints an error, and at the end of a run with checkpoints what became of its time; gives the exit status.
   int report(const Status& status) const;
@@ -38,6 +42,7 @@ class TerminalEvents : public RunEvents {
   Status send(const char* line, size_t size);
 
   void tellAccount() const;
+  std::string label() const;
 
   const Environment& environment_;
   const RunOptions options_;

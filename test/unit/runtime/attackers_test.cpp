@@ -562,6 +562,7 @@ class TokenSource : public testing::Test {
     return readEnvironment(mesh);
   }
 
+  static constexpr uid_t kUser = 4711;
   TemporaryFolder folder_;
   std::string path_;
 };
@@ -576,6 +577,33 @@ TEST_F(TokenSource, IsAFileThatOnlyItsOwnerReads) {
     EXPECT_EQ(read().status().code(), StatusCode::kUsage);
     EXPECT_NE(read().status().message().find("chmod 600"), std::string::npos);
   }
+}
+
+// As a secret that Kubernetes mounts for a pod with an fsGroup.
+TEST_F(TokenSource, MayBeRootsForAGroup) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  constexpr gid_t kGroup = 4711, kOther = 4712;
+  chmod(folder_.path().c_str(), 0755);
+  setenv("HYC_TOKEN_FILE", path_.c_str(), 1);
+  ASSERT_EQ(chown(path_.c_str(), 0, kGroup), 0);
+  const auto readsAs = [&](gid_t group, uid_t owner, mode_t mode) {
+    EXPECT_EQ(chown(path_.c_str(), owner, kGroup), 0);
+    chmod(path_.c_str(), mode);
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool changed = setgroups(0, nullptr) == 0 && setgid(group) == 0 && setuid(kUser) == 0;
+      _exit(!changed ? 99 : static_cast<int>(read().status().code()));
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(readsAs(kGroup, 0, 0440), 0);
+  EXPECT_EQ(readsAs(kGroup, 0, 0640), 0);
+  EXPECT_EQ(readsAs(kOther, 0, 0440), 74);
+  EXPECT_EQ(readsAs(kGroup, 0, 0444), 64);
+  EXPECT_EQ(readsAs(kGroup, 0, 0460), 64);
+  EXPECT_EQ(readsAs(kGroup, kUser + 1, 0440), 64);
 }
 
 TEST_F(TokenSource, IsTheVariable) {

@@ -44,7 +44,8 @@ class Hosts : public testing::Test {
     namespaces_ = std::make_unique<HostNamespaces>(hosts);
     return namespaces_->missing().empty();
   }
-  int hostOf(int rank) const { return rank / ranksHere_; }
+  int hostOf(int rank) const { return placeInTurn_ ? rank % (kEight.ranks() / ranksHere_) : rank / ranksHere_; }
+  int localRank(int rank) const { return placeInTurn_ ? rank / (kEight.ranks() / ranksHere_) : rank % ranksHere_; }
 
   // As any launcher that sets variables alone.
   void start(int hosts, const std::vector<std::string>& options, const Environment& more = {}) {
@@ -54,7 +55,7 @@ class Hosts : public testing::Test {
   void startRank(int rank, const std::vector<std::string>& options, const Environment& more = {}) {
     Environment environment{{"RANK", std::to_string(rank)},
                             {"WORLD_SIZE", std::to_string(kEight.ranks())},
-                            {"LOCAL_RANK", std::to_string(rank % ranksHere_)},
+                            {"LOCAL_RANK", std::to_string(localRank(rank))},
                             {"LOCAL_WORLD_SIZE", std::to_string(ranksHere_)},
                             {"MASTER_ADDR", namespaces_->addressOf(0)},
                             {"MASTER_PORT", std::to_string(kPort)},
@@ -93,6 +94,7 @@ class Hosts : public testing::Test {
   std::unique_ptr<HostNamespaces> namespaces_;
   std::vector<std::unique_ptr<RunningCommand>> ranks_;
   int ranksHere_ = 8;
+  bool placeInTurn_ = false;  // rank 0 on the first host, rank 1 on the second, …
 };
 
 #define MAKE_HOSTS(count) \
@@ -112,6 +114,17 @@ TEST_F(Hosts, GiveTheSameLossesAsOne) {
       EXPECT_EQ(lossesOf(log), expected) << hosts << " hosts";
     }
   }
+}
+
+// Whoever is a neighbour in the world need not be one of the machine: sums follow the group's order, wherever it
+// stands.
+TEST_F(Hosts, NeedNotHaveConsecutiveRanks) {
+  const std::vector<double> expected = lossesOnOneHost();
+  MAKE_HOSTS(2);
+  placeInTurn_ = true;
+  start(2, {"--steps", "20", "--log-file", folder_ / "log"});
+  for (const CommandResult& result : finish()) EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(lossesOf(folder_ / "log"), expected);
 }
 
 TEST_F(Hosts, EndWithinASecondWhenARankIsKilled) {
@@ -318,6 +331,21 @@ TEST_F(HostsBySsh, LeaveNoProcessWhenARankIsKilledOrTheUserStopsThem) {
   }
 }
 
+TEST_F(HostsBySsh, SayWhereTheyAreWhenTheyAreAsked) {
+  MAKE_HOSTS_WITH_SSH(2);
+  RunningCommand running(command({"--steps", "1000000000", "--log-file", folder_ / "log"}));
+  awaitFirstStep(folder_ / "log");
+  kill(running.pid(), SIGUSR1);
+  usleep(1000000);
+  kill(running.pid(), SIGINT);
+  const CommandResult result = running.finish(15);
+  EXPECT_EQ(result.status, 130) << result.errors;
+  for (int rank : {0, 3, 4, 7}) {
+    EXPECT_CONTAINS(result.errors,
+                    namespaces_->addressOf(rank / 4) + ": rank " + std::to_string(rank) + ": is at: step ");
+  }
+}
+
 TEST_F(HostsBySsh, StartAgainAndSaveWhenTheyAreAsked) {
   MAKE_HOSTS_WITH_SSH(2);
   const std::string log = folder_ / "log", runs = folder_ / "runs";
@@ -379,6 +407,36 @@ TEST_F(HostsBySsh, GoOnWithoutAHostThatIsLost) {
   EXPECT_EQ(result.status, 75) << result.errors;
   EXPECT_CONTAINS(result.errors, "is left out from now on");
   EXPECT_CONTAINS(result.errors, ", with 4 ranks");
+}
+
+// hyc-bench measures within hosts and between them, and where a host cannot be reached writes nothing.
+TEST_F(HostsBySsh, AreMeasured) {
+  MAKE_HOSTS_WITH_SSH(2);
+  std::vector<std::string> words = namespaces_->on(0);
+  for (const std::string& word :
+       std::vector<std::string>{HYC_BENCH, "--hostfile", folder_ / "hosts", "--include",
+                                namespaces_->addressOf(0) + ":0,1@" + namespaces_->addressOf(1) + ":0,1", "--ssh-port",
+                                "2222", "--mib", "1", "--seconds", "0.001", "-o", folder_ / "machine.json"}) {
+    words.push_back(word);
+  }
+  const CommandResult measured = runCommand(words);
+  EXPECT_EQ(measured.status, 0) << measured.errors;
+  EXPECT_CONTAINS(measured.output, "4 ranks of ");
+  EXPECT_CONTAINS(measured.output, "on 2 hosts, ");
+  for (const char* row :
+       {"all_reduce    host     1 MiB", "all_gather    host     1 MiB", "send/receive  host     1 MiB",
+        "all_reduce    cluster  1 MiB", "all_gather    cluster  1 MiB", "send/receive  cluster  1 MiB"}) {
+    EXPECT_CONTAINS(measured.output, row);
+  }
+  const std::string file = folder_.files().read("machine.json");
+  EXPECT_CONTAINS(file, "\"name\": \"cluster\",\n      \"ranks\": 4,");
+  EXPECT_CONTAINS(file, "\"name\": \"host\",\n      \"ranks\": 2,");
+  endServersOf(1);
+  words.back() = folder_ / "none.json";
+  const CommandResult lost = runCommand(words);
+  EXPECT_EQ(lost.status, 69) << lost.errors;
+  EXPECT_CONTAINS(lost.errors, "host '" + namespaces_->addressOf(1) + "' cannot be reached by ssh");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none.json"));
 }
 
 TEST(Hostfile, IsRefusedWithItsLine) {

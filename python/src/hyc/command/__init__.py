@@ -12,7 +12,7 @@ _USAGE = """usage: hyc COMMAND [options]; hyc COMMAND --help tells more
   hyc train MODEL_FOLDER --data FILES -o TRAINED   from a Hugging Face folder and text to a folder that transformers loads
   hyc data FILES --tokenizer MODEL_FOLDER -o NAME   text, instructions or chats to what hyc-run --data reads
   hyc check                                         what is installed, and what it can do on this machine
-  hyc compile, hyc run, hyc checkpoint              hyc-compile, hyc-run and hyc-checkpoint
+  hyc compile, hyc run, hyc checkpoint, hyc bench   hyc-compile, hyc-run, hyc-checkpoint and hyc-bench
 """
 
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from .check import main as check
 
             return check(rest)
-        if command in ("compile", "run", "checkpoint"):
+        if command in ("compile", "run", "checkpoint", "bench"):
             from ..tools import replace_by
 
             sys.argv = [sys.argv[0], *rest]
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\nhyc {command}: stopped by SIGINT", file=sys.stderr)
         return 130
     print(
-        f"hyc: error: unknown command '{command}', expected train, data, check, compile, run or checkpoint",
+        f"hyc: error: unknown command '{command}', expected train, data, check, compile, run, checkpoint or bench",
         file=sys.stderr,
     )
     return 64

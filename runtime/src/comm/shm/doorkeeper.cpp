@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/limits.h"
+#include "base/log_level.h"
 
 namespace hycrt {
 namespace {
@@ -59,13 +60,13 @@ FrameState takeFrame(std::string* bytes, std::string* payload) {
 }
 
 DropLog::~DropLog() {
-  if (count_ <= kWarnings) return;
+  if (count_ <= kWarnings || !logs(LogLevel::kWarning)) return;
   std::fprintf(stderr, "warning: dropped %lld more connections to the rendezvous port\n",
                static_cast<long long>(count_ - kWarnings));
 }
 
 void DropLog::dropped(const std::string& why) {
-  if (++count_ <= kWarnings) {
+  if (++count_ <= kWarnings && logs(LogLevel::kWarning)) {
     std::fprintf(stderr, "warning: dropped a connection to the rendezvous port: %s\n", why.c_str());
   }
 }

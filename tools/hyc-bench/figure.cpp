@@ -1,0 +1,78 @@
+// Figures as lines, between processes and for people.
+#include "figure.h"
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <iterator>
+
+namespace hycbench {
+namespace {
+
+constexpr const char* kMeasures[] = {"all_reduce", "all_gather", "send/receive", "product f32", "product bf16",
+                                     "memory",     "host copy",  "disk write",   "disk read"};
+constexpr const char* kTiers[] = {"", "host", "cluster"};
+
+bool isProduct(Measure measure) { return measure == Measure::kProduct || measure == Measure::kNarrowProduct; }
+
+std::string withUnit(double value, std::initializer_list<std::pair<double, const char*>> units) {
+  char text[32];
+  for (const auto& [unit, name] : units) {
+    if (value < unit && unit != std::prev(units.end())->first) continue;
+    std::snprintf(text, sizeof text, "%.4g %s", value / unit, name);
+    return text;
+  }
+  return "";
+}
+
+std::string sizeOf(const Figure& figure) {
+  const double size = static_cast<double>(figure.size);
+  if (isProduct(figure.measure)) {
+    const double edge = std::cbrt(size / 2);
+    char text[64];
+    std::snprintf(text, sizeof text, "%.0f x %.0f x %.0f", edge, edge, edge);
+    return text;
+  }
+  return withUnit(size, {{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "bytes"}});
+}
+
+}  // namespace
+
+const char* nameOf(Measure measure) { return kMeasures[static_cast<int>(measure)]; }
+const char* nameOf(Tier tier) { return kTiers[static_cast<int>(tier)]; }
+
+std::string encode(const Figure& figure) {
+  char line[160];
+  std::snprintf(line, sizeof line, "%c%d %d %" PRId64 " %.9g %.9g", kFigureMark, static_cast<int>(figure.measure),
+                static_cast<int>(figure.tier), figure.size, figure.seconds, figure.rate);
+  return line;
+}
+
+hycrt::Result<Figure> decode(const std::string& line) {
+  int measure = -1, tier = -1;
+  Figure figure{};
+  const int found = std::sscanf(line.c_str() + 1, "%d %d %" SCNd64 " %lg %lg", &measure, &tier, &figure.size,
+                                &figure.seconds, &figure.rate);
+  const bool isWhole = found == 5 && measure >= 0 && measure < static_cast<int>(std::size(kMeasures)) && tier >= 0 &&
+                       tier < static_cast<int>(std::size(kTiers)) && figure.size > 0 && figure.seconds > 0 &&
+                       std::isfinite(figure.seconds) && figure.rate > 0 && std::isfinite(figure.rate);
+  if (!isWhole) return hycrt::internalError("a rank has told a figure that is none: '" + line.substr(1) + "'");
+  figure.measure = static_cast<Measure>(measure);
+  figure.tier = static_cast<Tier>(tier);
+  return figure;
+}
+
+std::string headOfRows() { return "what          tier     size                      time         a rank\n"; }
+
+std::string toRow(const Figure& figure) {
+  const std::string time = withUnit(figure.seconds, {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}),
+                    rate = isProduct(figure.measure)
+                               ? withUnit(figure.rate, {{1e12, "Tflop/s"}, {1e9, "Gflop/s"}})
+                               : withUnit(figure.rate, {{1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}});
+  char row[160];
+  std::snprintf(row, sizeof row, "%-12s  %-7s  %-20s  %12s  %13s\n", nameOf(figure.measure), nameOf(figure.tier),
+                sizeOf(figure).c_str(), time.c_str(), rate.c_str());
+  return row;
+}
+
+}  // namespace hycbench

@@ -1,0 +1,51 @@
+// Figure: one thing that was measured. Ranks tell them to the hyc-bench that has started them, a line each.
+#ifndef HYC_BENCH_FIGURE_H_
+#define HYC_BENCH_FIGURE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "hycrt/status.h"
+
+namespace hycbench {
+
+enum class Measure {
+  kAllReduce,      // size: bytes of the vector
+  kAllGather,      // size: bytes of the joined vector
+  kSendReceive,    // size: bytes
+  kProduct,        // of f32; size: operations
+  kNarrowProduct,  // of bf16
+  kMemory,         // size: bytes read and written
+  kHost,           // moved between host and device
+  kDiskWrite,      // size: bytes
+  kDiskRead
+};
+
+// Where an exchange's ranks are: the tiers of a machine's file.
+enum class Tier { kNone, kHost, kCluster };
+
+struct Figure {
+  Measure measure;
+  Tier tier = Tier::kNone;
+  int64_t size = 0;
+  double seconds = 0;  // of the slowest rank
+  double rate = 0;     // per second and rank: operations; bytes, of exchanges those that a rank sends in a ring
+};
+
+const char* nameOf(Measure measure);
+const char* nameOf(Tier tier);
+
+// A line that begins with kFigureMark and has no end.
+inline constexpr char kFigureMark = '\x02';
+// Before all figures, of rank 0: its threads, and behind a space its CPU.
+inline constexpr char kAboutMark = '\x03';
+std::string encode(const Figure& figure);
+hycrt::Result<Figure> decode(const std::string& line);
+
+// "all_reduce      host       64 KiB      31.2 us      2.10 GB/s"
+std::string toRow(const Figure& figure);
+std::string headOfRows();
+
+}  // namespace hycbench
+
+#endif  // HYC_BENCH_FIGURE_H_

@@ -1,0 +1,133 @@
+// Figures as keys of a machine's file.
+#include "machine_file.h"
+
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "hycrt/token.h"
+
+namespace hycbench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Three digits: more is noise. Whole numbers are written as such.
+Json rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  const double few = std::strtod(text, nullptr);
+  if (few < 1 || few > 1e17 || few != std::floor(few)) return few;
+  return static_cast<int64_t>(few);
+}
+
+std::vector<Figure> of(const std::vector<Figure>& figures, Measure measure, Tier tier = Tier::kNone) {
+  std::vector<Figure> chosen;
+  for (const Figure& figure : figures) {
+    if (figure.measure == measure && figure.tier == tier) chosen.push_back(figure);
+  }
+  std::sort(chosen.begin(), chosen.end(), [](const Figure& a, const Figure& b) { return a.size < b.size; });
+  return chosen;
+}
+
+double best(const std::vector<Figure>& figures) {
+  double rate = 0;
+  for (const Figure& figure : figures) rate = std::max(rate, figure.rate);
+  return rate;
+}
+
+// Of what reaches a disk and what comes from it, as many bytes each.
+double mean(double a, double b) { return a > 0 && b > 0 ? 2 / (1 / a + 1 / b) : a + b; }
+
+// The smallest message tells what an exchange takes whatever it carries; the others how fast bytes pass.
+Json tierOf(const std::vector<Figure>& figures, Tier tier, int ranks) {
+  const std::vector<Figure> sums = of(figures, Measure::kAllReduce, tier);
+  if (sums.size() < 2) return nullptr;
+  Json rates = Json::array();
+  for (size_t i = 1; i < sums.size(); ++i) {
+    rates.push_back({{"bytes", sums[i].size}, {"rate", rounded(sums[i].rate)}});
+  }
+  return {{"name", nameOf(tier)}, {"ranks", ranks}, {"latency", rounded(sums[0].seconds)}, {"rates", rates}};
+}
+
+std::string today() {
+  const time_t now = time(nullptr);
+  tm utc{};
+  char text[16] = "";
+  if (gmtime_r(&now, &utc)) std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
+}
+
+// What the file has no key for is told to people.
+void addSources(const Bench& bench, const std::vector<Figure>& figures, Json* file) {
+  Json& sources = (*file)["sources"] = Json::array();
+  sources.push_back("all: hyc-bench on " + today() + ", " + describe(bench) + "; the slowest rank's, the median of 3");
+  sources.push_back("tiers: all_reduce of f32, rates as busbw; latency: of 8 bytes");
+  for (Tier tier : {Tier::kHost, Tier::kCluster}) {
+    for (Measure measure : {Measure::kAllGather, Measure::kSendReceive}) {
+      const std::vector<Figure> found = of(figures, measure, tier);
+      if (found.empty()) continue;
+      char text[128];
+      std::snprintf(text, sizeof text, "not used, %s, %s: %.3g B/s at %lld bytes", nameOf(tier), nameOf(measure),
+                    found.back().rate, static_cast<long long>(found.back().size));
+      sources.push_back(text);
+    }
+  }
+}
+
+}  // namespace
+
+std::string describe(const Bench& bench) {
+  const auto counted = [](int count, const char* what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  };
+  return counted(bench.hosts * bench.ranksHere, "rank") + " of " + counted(bench.threads, "thread") + " at once on " +
+         counted(bench.hosts, "host") + ", " + bench.cpu;
+}
+
+std::string machineFile(const Bench& bench, const std::vector<Figure>& figures) {
+  Json file;
+  file["name"] = bench.name;
+  const auto set = [&](const char* key, double value) {
+    if (value > 0) file[key] = rounded(value);
+  };
+  const std::vector<Figure> products = of(figures, Measure::kProduct);
+  set("products", best(products));
+  set("narrow_products", best(of(figures, Measure::kNarrowProduct)));
+  set("memory", best(of(figures, Measure::kMemory)));
+  set("host", best(of(figures, Measure::kHost)));
+  set("disk", mean(best(of(figures, Measure::kDiskWrite)), best(of(figures, Measure::kDiskRead))));
+  for (const Figure& product : products) {
+    file["product_share"].push_back(
+        {{"operations", product.size}, {"share", rounded(std::max(1e-3, product.rate / best(products)))}});
+  }
+  Json tiers = Json::array();
+  const auto add = [&](Tier tier, int ranks) {
+    const Json found = tierOf(figures, tier, ranks);
+    if (!found.is_null()) tiers.push_back(found);
+  };
+  add(Tier::kHost, bench.ranksHere);
+  add(Tier::kCluster, bench.ranksHere * bench.hosts);
+  if (!tiers.empty()) file["tiers"] = tiers;
+  addSources(bench, figures, &file);
+  return file.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+hycrt::Status writeMachineFile(const std::string& path, const std::string& text) {
+  const std::string partial = hycrt::partialName(path, hycrt::makeName());
+  hycrt::Result<hycrt::FileDescriptor> file = hycrt::createNew(partial);
+  if (!file.ok()) return file.status();
+  hycrt::Status status = hycrt::writeAt(*file, partial, text.data(), static_cast<int64_t>(text.size()), 0);
+  if (status.ok() && fsync(file->get()) != 0) status = hycrt::errnoError("cannot write '" + path + "'", errno);
+  if (status.ok()) status = hycrt::publishFile(partial, path);
+  if (!status.ok()) unlink(partial.c_str());
+  return status;
+}
+
+}  // namespace hycbench
