@@ -1,5 +1,6 @@
 """hyc data, hyc train and hyc check: from text to what hyc-run reads, and to a folder that transformers loads."""
 
+import csv
 import json
 import os
 import pathlib
@@ -197,10 +198,13 @@ def test_trains_from_a_folder_and_text_to_a_folder_that_transformers_loads(model
     done = hyc(
         "train", model, "--data", tmp_path / "*.jsonl", "--steps", 30, "--device-memory", "1GiB", "--micro-batch", 4,
         "--lr", "0.01", "--seed=1", "-o", tmp_path / "trained", "--log-file", tmp_path / "log.jsonl",
+        "--csv", tmp_path / "log.csv",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     losses = [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert len(losses) == 30 and losses[-1] < losses[0] - 0.5
+    with open(tmp_path / "log.csv") as file:
+        assert [float(row["loss"]) for row in csv.DictReader(file)] == losses
     assert sorted(path.name for path in (tmp_path / "trained").iterdir()) == [
         "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 #include "rank.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -37,6 +38,7 @@ constexpr int64_t kLatencyBytes = 8, kFirstBytes = int64_t{4} << 10, kSizeStep =
 constexpr int64_t kFirstEdge = 64, kLastEdge = 4096;
 constexpr int kBlocks = 3;
 constexpr double kMostRounds = 10000;
+constexpr double kShortest = 1e-9;  // seconds of a round that the clock does not see
 constexpr int kFilePieces = 4;
 
 std::vector<int64_t> sizesUpTo(int64_t largest) {
@@ -133,9 +135,15 @@ class BenchRank {
   // word is not needed for how many rounds there are, since every rank hears what each has taken.
   Result<double> secondsOf(const Work& work) {
     HYCRT_RETURN_IF_ERROR(work());  // pages are touched, threads woken
-    Result<double> once = slowest(1, work);
-    if (!once.ok()) return once;
-    const double rounds = std::min(kMostRounds, std::max(1.0, options_.seconds / kBlocks / *once));
+    // A first round that something else held up must not be taken for how long one lasts.
+    const double enough = options_.seconds / kBlocks;
+    double rounds = 1;
+    while (rounds < kMostRounds) {
+      Result<double> once = slowest(static_cast<int>(rounds), work);
+      if (!once.ok()) return once;
+      if (*once * rounds >= enough / 2) break;
+      rounds = std::min(kMostRounds, std::max(2 * rounds, std::floor(enough / std::max(*once, kShortest))));
+    }
     std::vector<double> blocks;
     for (int block = 0; block < kBlocks; ++block) {
       Result<double> seconds = slowest(static_cast<int>(rounds), work);

@@ -71,12 +71,10 @@ Report::Report(const hycrt::RunOptions& options)
     : options_(options), display_(stdout), lastProgressNs_(nowNs()), beginNs_(nowNs()) {}
 
 Status Report::open() {
-  if (options_.logFile.empty()) return {};
-  using Mode = hycrt::StepLog::Mode;
-  Result<std::unique_ptr<hycrt::StepLog>> log =
-      hycrt::StepLog::open(options_.logFile, options_.resume.empty() ? Mode::kAnew : Mode::kAppend);
-  if (!log.ok()) return log.status();
-  log_ = std::move(*log);
+  Result<std::unique_ptr<hycrt::Instruments>> instruments = hycrt::Instruments::open(options_);
+  if (!instruments.ok()) return instruments.status();
+  instruments_ = std::move(*instruments);
+  if (!instruments_->url().empty()) say("metrics: " + instruments_->url());
   return {};
 }
 
@@ -97,7 +95,7 @@ Status Report::take(const std::string& line) {
   lastStep_ = std::max(lastStep_, record->step);
   account_.add(*record);
   display_.show(*record);
-  return log_ ? log_->append(*record) : Status();
+  return instruments_ ? instruments_->step(*record) : Status();
 }
 
 Status Report::add(const RunEvent& event) {
@@ -110,7 +108,7 @@ Status Report::add(const RunEvent& event) {
   endsEarly_ |= event.kind == RunEvent::Kind::kEnd;
   lastProgressNs_ = nowNs();
   account_.add(event);
-  return log_ ? log_->append(toJson(event)) : Status();
+  return instruments_ ? instruments_->happened(event) : Status();
 }
 
 void Report::say(const std::string& line) {
@@ -142,7 +140,7 @@ Status Report::finish() {
   if (options_.checkpoint.empty() && options_.resume.empty()) return {};
   display_.clear();
   std::printf("%s\n", account_.toLine(secondsInAll()).c_str());
-  return log_ ? log_->append(account_.toJson(secondsInAll())) : Status();
+  return instruments_ ? instruments_->log(account_.toJson(secondsInAll())) : Status();
 }
 
 namespace {

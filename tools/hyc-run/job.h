@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "hycrt/instruments.h"
 #include "hycrt/manifest.h"
 #include "hycrt/memory_report.h"
 #include "hycrt/options.h"
@@ -41,7 +42,7 @@ class Signals {
   sigset_t former_;
 };
 
-// What the ranks tell, on the terminal, in the log and added up.
+// What the ranks tell, on the terminal, in the log and other instruments, and added up.
 class Report {
  public:
   explicit Report(const hycrt::RunOptions& options);
@@ -71,7 +72,7 @@ class Report {
  private:
   const hycrt::RunOptions options_;
   hycrt::StepDisplay display_;
-  std::unique_ptr<hycrt::StepLog> log_;
+  std::unique_ptr<hycrt::Instruments> instruments_;
   hycrt::RunAccount account_;
   std::vector<hycrt::MemoryRecord> memory_;  // in the order of arrival
   bool isRestart_ = false, hasStepped_ = false, endsEarly_ = false;

@@ -10,6 +10,7 @@
 #include "agent.h"
 #include "host_launcher.h"
 #include "hycrt/error_file.h"
+#include "hycrt/instruments.h"
 #include "hycrt/limits.h"
 #include "hycrt/log.h"
 #include "hycrt/manifest.h"
@@ -26,6 +27,8 @@ using hycrt::Status;
 
 // For the Python package: every option as JSON, and nothing else.
 constexpr char kPrintOptions[] = "--print-options";
+// For docs/instruments.md: its table.
+constexpr char kPrintMetrics[] = "--print-metrics";
 
 // What would make every rank fail is better said once, before any is started.
 Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& options) {
@@ -89,6 +92,10 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == hycrun::kAgentFlag) return finish(hycrun::runAgent());
   if (argc == 2 && std::string(argv[1]) == kPrintOptions) {
     std::fputs(hycrt::writeOptionsJson().c_str(), stdout);
+    return finish(0);
+  }
+  if (argc == 2 && std::string(argv[1]) == kPrintMetrics) {
+    std::fputs(hycrt::metricsTable().c_str(), stdout);
     return finish(0);
   }
   Result<hycrt::ParsedCommandLine> parsed = hycrt::parseCommandLine(argc, argv, hycrt::CommandLine::kHycRun);

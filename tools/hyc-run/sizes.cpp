@@ -70,7 +70,7 @@ Status becomeRank(const hycrt::RunOptions& options, const std::vector<CompiledSi
   std::vector<std::string> words{folder + "/" + manifest->ranks[static_cast<size_t>(launched->rank)].program,
                                  "--out=" + folder};
   for (std::string& word : hycrt::argumentsForRanks(options)) words.push_back(std::move(word));
-  if (!options.logFile.empty()) words.push_back("--log-file=" + options.logFile);
+  for (std::string& word : hycrt::argumentsForTelling(options)) words.push_back(std::move(word));
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

@@ -37,6 +37,9 @@ struct MemoryRecord {
   int64_t planned() const;  // of the arenas in memory
 };
 
+// What the compiler planned for a rank in memory, and declared beside it.
+int64_t plannedBytes(const Program& program);
+
 class BlockFile;
 
 // The pattern that --measure-memory fills arenas with, so that what is written can be told from what is not: as f32 a

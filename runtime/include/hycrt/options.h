@@ -60,7 +60,10 @@ std::string writeOptionsJson();
 // What hyc-run, told `options`, starts each rank with, beside --out. With "=", no value can be taken for an option.
 std::vector<std::string> argumentsForRanks(const RunOptions& options);
 
-// Of the same, with its value, what the ranks of a job must be told alike.
+// The options of what tells of a run, for a rank that no hyc-run tells of.
+std::vector<std::string> argumentsForTelling(const RunOptions& options);
+
+// Of the former, with its value, what the ranks of a job must be told alike.
 std::vector<std::pair<std::string, std::string>> optionsInCommon(const RunOptions& options);
 
 // Before anything is started: every output can be made, and none is the data, one of `inputs` (see

@@ -68,9 +68,9 @@ class RunEvents {
 
 // Runs one rank and returns how it ended. It reads no command line, installs no handler, and prints nothing but
 // warnings of a disk that does not answer. While it runs, the calling thread and OpenMP's teams are this rank's: they
-// may be pinned to its share of the cores. settings.out has to be given; settings.logFile is not written, since
-// `events` has what would stand there. Where a run on a GPU fails, what the device may still use is not given back
-// before the process ends.
+// may be pinned to its share of the cores. settings.out has to be given; Neither settings.logFile nor another
+// instrument is written, since `events` has what would stand there. Where a run on a GPU fails, what the device may
+// still use is not given back before the process ends.
 Status runProgram(const Program& program, const RunOptions& settings, RunEvents& events,
                   MakeAccelerator makeAccelerator = nullptr);
 

@@ -9,7 +9,8 @@
 // traits (src/run/options.cpp): kForRanks: hyc-run hands it on, and all ranks must be given the same, unless it is
 // kOwn, each rank's own; kTrains: contradicts --evaluate; and of what is
 // written: kFile: one that is made anew, kStream: one that may also be a pipe or a device, kWeights: a folder or file
-// of weights.
+// of weights, kFolder: one that gets new files. kTells: of what is told of a run, which hyc-run does, and rank 0 where
+// another launcher has started it.
 
 HYC_RUN_OPTION(std::string, data, {}, "--data", text("FILE"), kForRanks | kOwn,
                "What to train on. Tokens: text, whose bytes they are, an llm.c .bin, known by its magic, or what "
@@ -40,8 +41,22 @@ HYC_RUN_OPTION(int, threads, 0, "--threads", wholeNumber("N", kMostThreads), kFo
                "Threads per rank; 0: as compiled, by default the cores divided by the ranks")
 HYC_RUN_OPTION(WindowOrder, order, WindowOrder::kShuffled, "--no-shuffle", flagFor(WindowOrder::kInFile), kForRanks,
                "Take the windows of the data in file order")
-// Of the records that ranks send to hyc-run; a rank without it writes them itself.
-HYC_RUN_OPTION(std::string, logFile, {}, "--log-file", text("FILE"), kStream, "Write one JSON object per step here")
+HYC_RUN_OPTION(std::string, logFile, {}, "--log-file", text("FILE"), kStream | kTells,
+               "Write one JSON object per step here")
+HYC_RUN_OPTION(
+    std::string, csv, {}, "--csv", text("FILE"), kStream | kTells,
+    "Write a row of comma-separated values per step here, for spreadsheets and pandas; with --resume the file "
+    "is gone on with")
+HYC_RUN_OPTION(std::string, tensorboard, {}, "--tensorboard", text("DIR"), kFolder | kTells,
+               "Write an event per step into a new file in this folder, for tensorboard --logdir DIR, by torchtitan's "
+               "names")
+HYC_RUN_OPTION(
+    std::string, prometheus, {}, "--prometheus", text("[ADDRESS:]PORT"), kTells,
+    "Give the newest metrics to Prometheus and others who ask there (http, /metrics); without ADDRESS only to "
+    "this host, with port 0 at one that is free, which is told")
+HYC_RUN_OPTION(
+    std::string, prometheusTextfile, {}, "--prometheus-textfile", text("FILE"), kFile | kTells,
+    "Write the newest metrics here, at most once a second, for node_exporter's textfile collector: FILE.prom")
 HYC_RUN_OPTION(std::string, dumpGradients, {}, "--dump-gradients", text("FILE"), kForRanks | kFile | kTrains,
                "Write the first step's gradients of the mean loss, by parameter name (safetensors)")
 HYC_RUN_OPTION(std::string, saveWeights, {}, "--save-weights", text("FOLDER"), kForRanks | kWeights | kTrains,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hycrt/status.h"
 
@@ -25,15 +26,17 @@ struct StepRecord {
   double tokensPerSecond = 0;
   double samplesPerSecond = 0;  // of samples that are no sequences, told in the place of tokens/s; 0: they are
   double etaSeconds = 0;
-  double lossScale = 0;  // that the step was computed with; 0: the loss is not scaled
-  int64_t skipped = 0;   // steps whose update did not happen, since the first
+  int64_t residentBytes = 0, plannedBytes = 0;  // of rank 0, after the step; 0: not told, as of programs for GPUs
+  double lossScale = 0;                         // that the step was computed with; 0: the loss is not scaled
+  int64_t skipped = 0;                          // steps whose update did not happen, since the first
   // A batch of an evaluation: `loss` is the mean over everything so far; there is no gradient and no learning rate.
   bool evaluates = false;
   int64_t batches = 0;  // of an evaluation after step `step` of a training: global batches of the held-out data
   std::optional<double> accuracy;  // of the same: the part that was predicted right, where the program counts it
 };
 
-// {"step":1,"steps":20,"loss":…,"grad_norm":…,"lr":…,"ms":…,"tokens_per_s":…,"eta_s":…} without a line end; after "lr"
+// {"step":1,"steps":20,"loss":…,"grad_norm":…,"lr":…,"ms":…,"tokens_per_s":…,"eta_s":…,"resident_bytes":…,
+// "planned_bytes":…} without a line end; after "lr"
 // "momentum" where it cycles, and at the end `"loss_scale":65536.0,"skipped":0` with a loss scale. Numbers are the
 // shortest that read back as the same double; an evaluation has "perplexity", e to the loss, for "grad_norm" and "lr",
 // and "accuracy" where it is known; one between steps has {"step":…,"steps":…,"evaluate_loss":…,
@@ -43,7 +46,7 @@ struct StepRecord {
 std::string toJson(const StepRecord& record);
 
 // The same with a line end, into memory of the caller: a step must not allocate. Gives the length.
-using JsonLine = std::array<char, 512>;
+using JsonLine = std::array<char, 640>;
 size_t writeJson(const StepRecord& record, JsonLine* line);
 Result<StepRecord> parseStepRecord(std::string_view json);
 
@@ -54,6 +57,10 @@ std::string toLine(const StepRecord& record);
 
 // The same in 80 columns: 12/100 loss 5.1235 norm 1.23e+00 lr 1.00e-03 123.4 ms 12345 tok/s 0:01:23
 std::string toShortLine(const StepRecord& record);
+
+// "   12345 tokens/s", or samples/s; "0:01:23".
+std::string rateOf(const StepRecord& record);
+std::string duration(double seconds);
 
 // The JSON lines of a run in a file. Every line is there when append returns, so that a reader sees a run while it goes
 // on.
@@ -75,8 +82,10 @@ class StepLog {
   FILE* file_;
 };
 
-// Shows lines on `out`: one line that is rewritten where `out` is a terminal, a line a step otherwise. Other output
-// goes between through clear(), so that it does not land in the middle of the live line.
+class LiveView;
+
+// Shows a run on `out`: where that is a terminal some lines that are drawn anew in their place, one where it has little
+// room; a line a step otherwise. Other output goes between through clear(), so that it does not land in the middle.
 class StepDisplay {
  public:
   explicit StepDisplay(FILE* out);
@@ -85,10 +94,18 @@ class StepDisplay {
   void clear();
 
  private:
+  void erase();
+  void draw();
+  std::vector<std::string> linesNow() const;
+
   FILE* out_;
   bool live_;
   bool coloured_;
-  bool pending_ = false;  // the live line has been written and not ended
+  std::unique_ptr<LiveView> view_;
+  StepRecord newest_;
+  size_t drawn_ = 0;  // lines on the terminal, the last of which has not ended
+  bool isBehind_ = false;
+  int64_t drawnNs_ = 0;
 };
 
 // Time left, from the mean of the last steps (the very first, which warms everything up, is left out once others came).

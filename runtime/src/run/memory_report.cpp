@@ -140,6 +140,12 @@ int64_t MemoryRecord::planned() const {
   return bytes;
 }
 
+int64_t plannedBytes(const Program& program) {
+  int64_t bytes = program.fixedBytes;
+  for (const ArenaDesc& arena : program.arenas) bytes += arena.sharing == Sharing::kFile ? 0 : arena.bytes;
+  return bytes;
+}
+
 void fillUntouched(std::byte* arena, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += 4) {
     std::memcpy(arena + at, &kUntouched, static_cast<size_t>(std::min<int64_t>(4, bytes - at)));

@@ -2,6 +2,8 @@
 #include "hycrt/options.h"
 
 #include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -19,6 +21,7 @@
 #include "comm/network_options.h"
 #include "hycrt/manifest.h"
 #include "hycrt/saved_weights.h"
+#include "instruments/scrape_server.h"
 
 namespace hycrt {
 namespace {
@@ -30,8 +33,17 @@ constexpr uint64_t kMostSeconds = 1000000000;
 
 // ------------------------------------------------------------------------------------------------------- the table
 
-enum Trait : unsigned { kForRanks = 1, kTrains = 2, kFile = 4, kStream = 8, kWeights = 16, kOwn = 32 };
-constexpr unsigned kWrites = kFile | kStream | kWeights;
+enum Trait : unsigned {
+  kForRanks = 1,
+  kTrains = 2,
+  kFile = 4,
+  kStream = 8,
+  kWeights = 16,
+  kOwn = 32,
+  kFolder = 64,
+  kTells = 128
+};
+constexpr unsigned kWrites = kFile | kStream | kWeights | kFolder;
 
 // What the values of an option may be; see run_option_rows.h.
 struct Text {
@@ -259,6 +271,10 @@ Status unknownArgument(const CLI::App& app, const std::vector<std::string>& rest
   return usageError("unexpected argument '" + rest.front() + "'; --help tells what is expected");
 }
 
+bool endsIn(const std::string& text, const std::string& end) {
+  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
 std::string describe(const CLI::ParseError& error) {
   const std::string what = error.what(), name = what.substr(0, what.find(':'));
   if (what.find(": At Most 1 required") != std::string::npos) return name + " is given more than once, expected once";
@@ -293,10 +309,21 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
   if (const std::string& ports = parsed.options.ports; !ports.empty() && !parsePorts(ports, &low, &high)) {
     return usageError("--ports is '" + ports + "', expected ports from 1 to 65535, as 4000-4100");
   }
+  if (const std::string& address = parsed.options.prometheus; !address.empty()) {
+    if (const Result<ListenAddress> listens = parseListenAddress(address); !listens.ok()) return listens.status();
+  }
+  if (const std::string& file = parsed.options.prometheusTextfile; !file.empty() && !endsIn(file, ".prom")) {
+    return usageError("--prometheus-textfile is '" + file +
+                      "', expected a name that ends in .prom, as node_exporter's collector reads them");
+  }
   return parsed;
 }
 
 namespace {
+
+Status cannotWriteInto(const std::string& option, const std::string& path) {
+  return errnoError("cannot write into '" + path + "' (" + option + ")", errno);
+}
 
 Status checkDistinct(const std::string& option, const std::string& path, const std::vector<std::string>& inputs) {
   for (const std::string& taken : inputs) {
@@ -305,6 +332,17 @@ Status checkDistinct(const std::string& option, const std::string& path, const s
     }
   }
   return {};
+}
+
+// A folder that new files can be made in, or one that can be made.
+Status checkFolder(const std::string& option, const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    if (errno != ENOENT) return cannotWriteInto(option, path);
+    return checkFolderWritable(path.substr(0, path.find_last_not_of('/') + 1));
+  }
+  if (!S_ISDIR(info.st_mode)) return ioError(option + " is '" + path + "', which is no folder; name one, or a new one");
+  return access(path.c_str(), W_OK | X_OK) == 0 ? Status() : cannotWriteInto(option, path);
 }
 
 }  // namespace
@@ -320,14 +358,17 @@ std::string writeOptionsJson() {
   return all.dump(1) + "\n";
 }
 
-std::vector<std::string> argumentsForRanks(const RunOptions& options) {
+static std::vector<std::string> argumentsOf(const RunOptions& options, unsigned trait) {
   std::vector<std::string> arguments;
   for (const RowPointer& row : rows()) {
-    if (!(row->traits & kForRanks)) continue;
+    if (!(row->traits & trait)) continue;
     if (std::optional<std::string> argument = row->argument(options)) arguments.push_back(std::move(*argument));
   }
   return arguments;
 }
+
+std::vector<std::string> argumentsForRanks(const RunOptions& options) { return argumentsOf(options, kForRanks); }
+std::vector<std::string> argumentsForTelling(const RunOptions& options) { return argumentsOf(options, kTells); }
 
 std::vector<std::pair<std::string, std::string>> optionsInCommon(const RunOptions& options) {
   std::vector<std::pair<std::string, std::string>> common;
@@ -390,6 +431,7 @@ Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) 
     }
     // A stream may go anywhere; files are renamed into place.
     if (row.traits & kFile) HYCRT_RETURN_IF_ERROR(checkWritable(path));
+    if (row.traits & kFolder) HYCRT_RETURN_IF_ERROR(checkFolder(row.flag, path));
     inputs.push_back(path);
     return {};
   };

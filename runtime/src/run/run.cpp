@@ -15,6 +15,7 @@
 
 #include "base/environment.h"
 #include "base/limits.h"
+#include "base/resident.h"
 #include "base/threads.h"
 #include "base/trace.h"
 #include "base/whereabouts.h"
@@ -573,6 +574,10 @@ class RankRun {
     const LossScaling after = runner.lossScaling();
     record.lossScale = scaling.scale;
     record.skipped = scaling.scale == 0 ? 0 : step + 1 - after.appliedSteps;
+    if (!accelerator_ && environment_.rank == 0) {
+      record.residentBytes = resident_.bytes();
+      record.plannedBytes = plannedBytes(program_);
+    }
     timeLimit_.stepTook(record.milliseconds / 1e3);
     HYCRT_RETURN_IF_ERROR(tell(record));
     const bool isApplied = scaling.scale == 0 || after.appliedSteps != scaling.appliedSteps;
@@ -699,6 +704,7 @@ class RankRun {
   std::unique_ptr<StagedExchanger> staged_;
   Exchanger* exchanger_ = nullptr;  // one of these three
   RemainingTime remaining_;
+  const ResidentMemory resident_;
 };
 
 }  // namespace

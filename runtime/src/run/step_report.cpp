@@ -13,30 +13,37 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json_text.h"
+#include "instruments/live_view.h"
+#include "instruments/metrics.h"
 
 namespace hycrt {
 namespace {
+
+constexpr int64_t kRedrawNs = 100000000;
+constexpr int kLeastRows = 10, kLeastColumns = 50;
 
 double numberOrNaN(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
+// Where it is there.
+Status readCount(const nlohmann::json& object, const char* key, int64_t* count) {
+  if (!object.contains(key)) return {};
+  const double value = numberOrNaN(object, key);
+  if (!(value >= 0 && value < 0x1p53)) return dataError("step record: '" + std::string(key) + "' is no count");
+  *count = static_cast<int64_t>(value);
+  return {};
+}
+
 std::string format(const char* pattern, double value) {
   char text[64];
   std::snprintf(text, sizeof text, pattern, value);
-  return text;
-}
-
-std::string duration(double seconds) {
-  if (!std::isfinite(seconds)) return "?";
-  const int64_t whole = static_cast<int64_t>(std::min(std::max(seconds, 0.0), 1e12) + 0.5);
-  char text[64];
-  std::snprintf(text, sizeof text, "%" PRId64 ":%02d:%02d", whole / 3600, static_cast<int>(whole / 60 % 60),
-                static_cast<int>(whole % 60));
   return text;
 }
 
@@ -47,21 +54,40 @@ std::string rateOf(const StepRecord& record, const char* pattern, const char* to
          (countsSamples ? samples : tokens);
 }
 
-std::string rateOf(const StepRecord& record) { return rateOf(record, "%8.0f", " tokens/s", " samples/s"); }
-
-size_t terminalWidth(FILE* out) {
+// Of what does not say: the usual.
+winsize terminalSize(FILE* out) {
   winsize size{};
-  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  if (ioctl(fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) size = {24, 80, 0, 0};
+  return size;
+}
+
+bool isUtf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value && *value) return std::strstr(value, "UTF-8") || std::strstr(value, "utf8");
+  }
+  return false;
 }
 
 }  // namespace
 
+std::string duration(double seconds) {
+  if (!std::isfinite(seconds)) return "?";
+  const int64_t whole = static_cast<int64_t>(std::min(std::max(seconds, 0.0), 1e12) + 0.5);
+  char text[64];
+  std::snprintf(text, sizeof text, "%" PRId64 ":%02d:%02d", whole / 3600, static_cast<int>(whole / 60 % 60),
+                static_cast<int>(whole % 60));
+  return text;
+}
+
+std::string rateOf(const StepRecord& record) { return rateOf(record, "%8.0f", " tokens/s", " samples/s"); }
+
 size_t writeJson(const StepRecord& record, JsonLine* line) {
-  // Eleven numbers of at most 25 characters and their keys always fit.
+  // Thirteen numbers of at most 25 characters and their keys always fit.
   char* at = line->data();
   char* const end = at + line->size();
   const auto text = [&at](std::string_view piece) { at = std::copy(piece.begin(), piece.end(), at); };
-  const auto number = [&](double value) {
+  const auto real = [&](double value) {
     if (!std::isfinite(value)) return text("null");
     char* const begin = at;
     at = std::to_chars(at, end, value).ptr;
@@ -69,42 +95,19 @@ size_t writeJson(const StepRecord& record, JsonLine* line) {
     if (std::string_view(begin, static_cast<size_t>(at - begin)).find_first_of(".e") == std::string_view::npos)
       text(".0");
   };
-  text("{\"step\":");
-  at = std::to_chars(at, end, record.step).ptr;
-  text(",\"steps\":");
-  at = std::to_chars(at, end, record.steps).ptr;
-  const auto field = [&](std::string_view key, double value) {
-    text(",\"");
-    text(key);
+  char separator = '{';
+  for (const Metric<StepRecord>& metric : stepMetrics()) {
+    if (!metric.isIn(record)) continue;
+    *at++ = std::exchange(separator, ',');
+    text("\"");
+    text(metric.key);
     text("\":");
-    number(value);
-  };
-  const bool isBetween = record.batches > 0;
-  field(isBetween ? "evaluate_loss" : "loss", record.loss);
-  if (isBetween) {
-    field("evaluate_perplexity", std::exp(record.loss));
-    if (record.accuracy) field("evaluate_accuracy", *record.accuracy);
-    text(",\"evaluate_batches\":");
-    at = std::to_chars(at, end, record.batches).ptr;
-  } else if (record.evaluates) {
-    field("perplexity", std::exp(record.loss));
-    if (record.accuracy) field("accuracy", *record.accuracy);
-  } else {
-    field("grad_norm", record.gradNorm);
-    field("lr", record.learningRate);
-  }
-  if (record.momentum) field("momentum", *record.momentum);
-  field("ms", record.milliseconds);
-  if (record.samplesPerSecond != 0) {
-    field("samples_per_s", record.samplesPerSecond);
-  } else {
-    field("tokens_per_s", record.tokensPerSecond);
-  }
-  if (!isBetween) field("eta_s", record.etaSeconds);
-  if (record.lossScale != 0) {
-    field("loss_scale", record.lossScale);
-    text(",\"skipped\":");
-    at = std::to_chars(at, end, record.skipped).ptr;
+    const double value = metric.valueOf(record);
+    if (metric.isWhole) {
+      at = std::to_chars(at, end, static_cast<int64_t>(value)).ptr;
+    } else {
+      real(value);
+    }
   }
   text("}\n");
   return static_cast<size_t>(at - line->data());
@@ -142,6 +145,8 @@ Result<StepRecord> parseStepRecord(std::string_view text) {
   record.tokensPerSecond = numberOrNaN(*object, "tokens_per_s");
   if (object->contains("samples_per_s")) record.samplesPerSecond = numberOrNaN(*object, "samples_per_s");
   record.etaSeconds = numberOrNaN(*object, "eta_s");
+  HYCRT_RETURN_IF_ERROR(readCount(*object, "resident_bytes", &record.residentBytes));
+  HYCRT_RETURN_IF_ERROR(readCount(*object, "planned_bytes", &record.plannedBytes));
   if (object->contains("loss_scale")) {
     record.lossScale = numberOrNaN(*object, "loss_scale");
     const double skipped = numberOrNaN(*object, "skipped");
@@ -213,39 +218,81 @@ Status StepLog::append(const std::string& line) {
   return errnoError("cannot write the log file '" + path_ + "'", errno);
 }
 
-StepDisplay::StepDisplay(FILE* out) : out_(out) {
+StepDisplay::StepDisplay(FILE* out) : out_(out), view_(std::make_unique<LiveView>()) {
   const char* terminal = std::getenv("TERM");
   const char* noColour = std::getenv("NO_COLOR");
   live_ = isatty(fileno(out)) && terminal && std::strcmp(terminal, "dumb") != 0;
   coloured_ = live_ && !(noColour && *noColour);
 }
 
+// The newest stays to be read.
 StepDisplay::~StepDisplay() {
-  if (pending_) std::fputc('\n', out_);
+  if (isBehind_) draw();
+  if (drawn_ > 0) std::fputc('\n', out_);
   std::fflush(out_);
 }
 
 void StepDisplay::show(const StepRecord& record) {
-  std::string line = toLine(record);
   if (!live_) {
-    std::fprintf(out_, "%s\n", line.c_str());
-  } else {
-    const size_t width = terminalWidth(out_) - 1;
-    if (line.size() > width) line = toShortLine(record);
-    line.resize(std::min(line.size(), width));  // a line that wraps could not be rewritten
-    std::fprintf(out_, coloured_ ? "\r\x1b[K\x1b[36m%s\x1b[0m" : "\r\x1b[K%s", line.c_str());
-    // A step's line gives way to the next; an evaluation's stays.
-    pending_ = record.batches == 0;
-    if (!pending_) std::fputc('\n', out_);
+    std::fprintf(out_, "%s\n", toLine(record).c_str());
+    std::fflush(out_);
+    return;
   }
+  view_->add(record);
+  // An evaluation's line stays; a step's gives way to the next.
+  if (record.batches > 0) {
+    clear();
+    std::fprintf(out_, "%s\n", toLine(record).c_str());
+  } else {
+    newest_ = record;
+  }
+  isBehind_ = newest_.step > 0;
+  // Nobody reads more than some of them a second.
+  if (record.batches == 0 && record.step < record.steps && monotonicNs() - drawnNs_ < kRedrawNs) return;
+  draw();
+  if (newest_.step < newest_.steps || drawn_ == 0) return;
+  // The last of them is left to be read.
+  std::fputc('\n', out_);
+  std::fflush(out_);
+  drawn_ = 0;
+  newest_.step = 0;
+}
+
+// Where there is no room for all of them, the one line that says most.
+std::vector<std::string> StepDisplay::linesNow() const {
+  const winsize size = terminalSize(out_);
+  const size_t width = size.ws_col - 1u;  // a line that wraps could not be drawn anew
+  if (size.ws_row >= kLeastRows && size.ws_col >= kLeastColumns) {
+    return view_->lines(width, isUtf8() ? Glyphs::kBlocks : Glyphs::kAscii);
+  }
+  std::string line = toLine(newest_);
+  if (line.size() > width) line = toShortLine(newest_);
+  line.resize(std::min(line.size(), width));
+  return {line};
+}
+
+void StepDisplay::erase() {
+  if (drawn_ > 1) std::fprintf(out_, "\x1b[%zuA", drawn_ - 1);
+  if (drawn_ > 0) std::fputs("\r\x1b[J", out_);
+  drawn_ = 0;
+}
+
+void StepDisplay::draw() {
+  isBehind_ = false;
+  if (newest_.step == 0) return;
+  erase();
+  for (const std::string& line : linesNow()) {
+    if (drawn_++ > 0) std::fputc('\n', out_);
+    std::fprintf(out_, coloured_ ? "\x1b[36m%s\x1b[0m" : "%s", line.c_str());
+  }
+  drawnNs_ = monotonicNs();
   std::fflush(out_);
 }
 
 void StepDisplay::clear() {
-  if (!pending_) return;
-  std::fputs("\r\x1b[K", out_);
+  if (drawn_ == 0) return;
+  erase();
   std::fflush(out_);
-  pending_ = false;
 }
 
 double RemainingTime::after(double milliseconds, int64_t stepsLeft) {

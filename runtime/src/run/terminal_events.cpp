@@ -22,9 +22,8 @@ static bool underHycRun() { return !variable(kRendezvousVariable).empty(); }
 
 TerminalEvents::TerminalEvents(const Environment& environment, const RunOptions& options)
     : environment_(environment),
-      logFile_(options.logFile),
+      options_(options),
       hasCheckpoints_(!options.checkpoint.empty() || !options.resume.empty()),
-      logMode_(options.resume.empty() ? StepLog::Mode::kAnew : StepLog::Mode::kAppend),
       beginNs_(monotonicNs()) {
   if (!options.checkpoint.empty()) takeCheckpointSignal();
   takesEndSignal_ = !options.checkpoint.empty();
@@ -39,17 +38,17 @@ Status TerminalEvents::begin() {
   }
   if (environment_.rank != 0) return {};
   display_ = std::make_unique<StepDisplay>(stdout);
-  if (logFile_.empty()) return {};
-  Result<std::unique_ptr<StepLog>> log = StepLog::open(logFile_, logMode_);
-  if (!log.ok()) return log.status();
-  log_ = std::move(*log);
+  Result<std::unique_ptr<Instruments>> instruments = Instruments::open(options_);
+  if (!instruments.ok()) return instruments.status();
+  instruments_ = std::move(*instruments);
+  if (!instruments_->url().empty()) note("metrics: " + instruments_->url());
   return {};
 }
 
 Status TerminalEvents::step(const StepRecord& record) {
   account_.add(record);
   if (display_) display_->show(record);
-  if (log_) return log_->append(record);
+  if (instruments_) return instruments_->step(record);
   if (!pipe_.isOpen()) return {};
   JsonLine line;
   return send(line.data(), writeJson(record, &line));
@@ -66,10 +65,10 @@ Status TerminalEvents::memory(const MemoryRecord& record) {
 Status TerminalEvents::happened(const RunEvent& event) {
   endedEarly_ |= event.kind == RunEvent::Kind::kEnd;
   account_.add(event);
-  const std::string line = toJson(event);
-  if (log_) return log_->append(line);
-  if (pipe_.isOpen()) return send((line + "\n").c_str(), line.size() + 1);
-  return {};
+  if (instruments_) return instruments_->happened(event);
+  if (!pipe_.isOpen()) return {};
+  const std::string line = toJson(event) + "\n";
+  return send(line.c_str(), line.size());
 }
 
 uint32_t TerminalEvents::wishes() { return takeSignalledWishes(); }
@@ -106,7 +105,7 @@ void TerminalEvents::tellAccount() const {
   const double seconds = static_cast<double>(monotonicNs() - beginNs_) * 1e-9;
   display_->clear();
   std::fprintf(stdout, "%s\n", account_.toLine(seconds).c_str());
-  if (log_) (void)log_->append(account_.toJson(seconds));
+  if (instruments_) (void)instruments_->log(account_.toJson(seconds));
 }
 
 // A rank that only follows another's failure gives the launcher time to see that one, and to end this one unheard.

@@ -1,5 +1,6 @@
 // TerminalEvents: what a rank with a command line tells: to hyc-run over a pipe, or, without hyc-run, on the terminal
-// and in the log file.
+// and in the log and other
+// instruments.
 #ifndef HYCRT_SRC_RUN_TERMINAL_EVENTS_H_
 #define HYCRT_SRC_RUN_TERMINAL_EVENTS_H_
 
@@ -8,6 +9,7 @@
 
 #include "base/environment.h"
 #include "base/file.h"
+#include "hycrt/instruments.h"
 #include "hycrt/memory_report.h"
 #include "hycrt/options.h"
 #include "hycrt/run.h"
@@ -18,7 +20,7 @@ namespace hycrt {
 
 class TerminalEvents : public RunEvents {
  public:
-  // `environment` is read when something is told. The log file is ignored where a launcher takes the records.
+  // `environment` is read when something is told. Instruments are ignored where a launcher takes the records.
   TerminalEvents(const Environment& environment, const RunOptions& options);
 
   Status begin() override;
@@ -43,15 +45,14 @@ class TerminalEvents : public RunEvents {
   std::string label() const;
 
   const Environment& environment_;
-  const std::string logFile_;
+  const RunOptions options_;
   bool takesEndSignal_ = false;
   const bool hasCheckpoints_;  // writes some, or goes on from one
-  const StepLog::Mode logMode_;
   const int64_t beginNs_;
   RunAccount account_;
   bool endedEarly_ = false;
   FileDescriptor pipe_;
-  std::unique_ptr<StepLog> log_;
+  std::unique_ptr<Instruments> instruments_;
   std::unique_ptr<StepDisplay> display_;
 };
 

@@ -326,7 +326,9 @@ TEST_F(HostsBySsh, LeaveNoProcessWhenARankIsKilledOrTheUserStopsThem) {
     const CommandResult result = running.finish(15);
     EXPECT_EQ(result.status, killsRank ? 137 : 130) << result.errors;
     EXPECT_LT(result.seconds, 5.0);
-    if (killsRank) EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
+    if (killsRank) {
+      EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
+    }
     expectNoneLeft();
   }
 }

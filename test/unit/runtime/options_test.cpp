@@ -27,6 +27,10 @@ const std::vector<std::string> kEverything{"OUT",
                                            "--threads=3",
                                            "--no-shuffle",
                                            "--log-file=log.jsonl",
+                                           "--csv=log.csv",
+                                           "--tensorboard=events",
+                                           "--prometheus=0.0.0.0:9400",
+                                           "--prometheus-textfile=run.prom",
                                            "--dump-gradients=--data",
                                            "--save-weights=weights",
                                            "--merge",
@@ -65,7 +69,9 @@ TEST(Options, ArriveAtTheRanks) {
   const Result<ParsedCommandLine> rank = parse(argumentsForRanks(told->options), CommandLine::kRank);
   ASSERT_TRUE(rank.ok()) << rank.status().message();
   RunOptions expected = told->options;
-  expected.out = expected.logFile = "";                          // the folder is given apart, and the log is hyc-run's
+  expected.out = "";  // given apart
+  expected.prometheus = expected.prometheusTextfile = "";
+  expected.logFile = expected.csv = expected.tensorboard = "";   // what tells of a run is hyc-run's
   expected.hostfile = expected.include = expected.exclude = "";  // and so are the hosts
   expected.sshPort = 0;
   expected.maxRestarts = expected.ranks = 0;  // of which ranks know nothing
@@ -154,6 +160,15 @@ TEST(Options, WithValuesOutOfRangeSayWhatIsExpected) {
   };
   EXPECT_NE(messageOf("--comm=mpi").find("found 'mpi', expected auto, nccl or shm"), std::string::npos);
   EXPECT_NE(messageOf("--threads=-3").find("found '-3', expected a whole number from 0 to 4096"), std::string::npos);
+  for (const char* address :
+       {"x", "65536", "-1", ":9400", "1:2:9400", "host:", "[]:9400", "99999999999999999999", "::1"}) {
+    const std::string message = messageOf((std::string("--prometheus=") + address).c_str());
+    EXPECT_NE(message.find("'" + std::string(address) + "', expected a port"), std::string::npos) << message;
+  }
+  for (const char* address : {"0", "9400", "localhost:9400", "[::1]:9400", "0.0.0.0:65535"}) {
+    EXPECT_EQ(messageOf((std::string("--prometheus=") + address).c_str()), "");
+  }
+  EXPECT_NE(messageOf("--prometheus-textfile=run.txt").find("ends in .prom"), std::string::npos);
   EXPECT_NE(messageOf("--thread=3").find("the nearest is '--threads'"), std::string::npos);
 }
 

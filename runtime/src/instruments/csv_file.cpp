@@ -1,0 +1,146 @@
+// Rows, and where those of a run that goes on belong.
+#include "instruments/csv_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "hycrt/printable.h"
+#include "instruments/metrics.h"
+
+namespace hycrt {
+namespace {
+
+constexpr mode_t kFileMode = 0644;
+constexpr size_t kReadBytes = 1 << 16;
+constexpr size_t kMostShown = 80;  // of a line that is not ours
+
+char* writeNumber(char* at, char* end, const Metric<StepRecord>& metric, double value) {
+  if (metric.isWhole) return std::to_chars(at, end, static_cast<int64_t>(value)).ptr;
+  return std::to_chars(at, end, value).ptr;  // nan, inf and -inf as pandas reads them
+}
+
+// Of a row, whose first column it is; -1: none.
+int64_t stepOf(std::string_view row) {
+  int64_t step = -1;
+  const std::from_chars_result read = std::from_chars(row.data(), row.data() + row.size(), step);
+  return read.ec == std::errc() && read.ptr < row.data() + row.size() && *read.ptr == ',' ? step : -1;
+}
+
+}  // namespace
+
+const std::string& CsvFile::header() {
+  static const std::string line = [] {
+    std::string names;
+    for (const Metric<StepRecord>& metric : stepMetrics()) {
+      if (isColumn(metric)) names += (names.empty() ? "" : ",") + std::string(metric.key);
+    }
+    return names + "\n";
+  }();
+  return line;
+}
+
+Result<std::unique_ptr<CsvFile>> CsvFile::open(const std::string& path, Mode mode) {
+  struct stat info{};
+  const bool exists = stat(path.c_str(), &info) == 0;
+  const bool isRegular = !exists || S_ISREG(info.st_mode);
+  // A pipe that is opened to be read as well would never lose its reader.
+  const int flags = isRegular ? O_RDWR | O_CREAT : O_WRONLY;
+  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, kFileMode));
+  if (!file.isOpen()) return errnoError("cannot write the CSV file '" + path + "'", errno);
+  std::unique_ptr<CsvFile> csv(new CsvFile(path, std::move(file)));
+  csv->isRegular_ = isRegular;
+  csv->wasMade_ = !exists;
+  if (exists && isRegular && info.st_size > 0) HYCRT_RETURN_IF_ERROR(csv->takeExisting(mode));
+  return csv;
+}
+
+CsvFile::~CsvFile() {
+  if (wasMade_ && !hasBegun_) unlink(path_.c_str());
+}
+
+// Nobody's table, notes or weights are taken for a run's.
+Status CsvFile::takeExisting(Mode mode) {
+  std::string start(header().size(), '\0');
+  const ssize_t count = pread(file_.get(), start.data(), start.size(), 0);
+  if (count < 0) return errnoError("cannot read the CSV file '" + path_ + "'", errno);
+  start.resize(static_cast<size_t>(count));
+  if (start != header()) {
+    const std::string line = start.substr(0, std::min(start.find('\n'), kMostShown));
+    return dataError("'" + path_ + "' is there and is not the CSV file of a run: it begins with '" + printable(line) +
+                     "', expected '" + header().substr(0, kMostShown) + "…'; give --csv another name");
+  }
+  hasRows_ = mode == Mode::kGoesOn;
+  return {};
+}
+
+// Not before there is something to write: a run that fails before its first step leaves what was there.
+Status CsvFile::begin(const StepRecord& record) {
+  hasBegun_ = true;
+  if (isRegular_ && hasRows_) return dropFrom(record);
+  if (isRegular_ && ftruncate(file_.get(), 0) != 0) {
+    return errnoError("cannot write the CSV file '" + path_ + "'", errno);
+  }
+  return write(header().data(), header().size());
+}
+
+// Of rows that lie in front of `record`, the file keeps all; what an end in the middle of a row has left goes, too.
+Status CsvFile::dropFrom(const StepRecord& record) {
+  std::vector<char> bytes(kReadBytes);
+  off_t offset = static_cast<off_t>(header().size());
+  const int64_t first = record.batches > 0 ? record.step + 1 : record.step;
+  for (bool isOver = false; !isOver;) {
+    const ssize_t count = pread(file_.get(), bytes.data(), bytes.size(), offset);
+    if (count < 0) return errnoError("cannot read the CSV file '" + path_ + "'", errno);
+    const std::string_view text(bytes.data(), static_cast<size_t>(count));
+    size_t begin = 0;
+    isOver = true;
+    for (size_t end; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
+      const int64_t step = stepOf(text.substr(begin, end - begin));
+      isOver = step < 0 || step >= first;
+      if (isOver) break;
+    }
+    offset += static_cast<off_t>(begin);
+  }
+  const bool isCut = ftruncate(file_.get(), offset) == 0 && lseek(file_.get(), offset, SEEK_SET) == offset;
+  return isCut ? Status() : errnoError("cannot write the CSV file '" + path_ + "'", errno);
+}
+
+Status CsvFile::step(const StepRecord& record) {
+  if (!hasBegun_) {
+    HYCRT_RETURN_IF_ERROR(begin(record));
+  } else if (isRegular_ && record.batches == 0 && record.step <= lastStep_) {
+    HYCRT_RETURN_IF_ERROR(dropFrom(record));  // the ranks were started again
+  }
+  lastStep_ = record.step;
+  std::array<char, 1024> row;  // of 17 columns of at most 25 characters
+  char* at = row.data();
+  char* const end = at + row.size();
+  for (const Metric<StepRecord>& metric : stepMetrics()) {
+    if (at != row.data() && isColumn(metric)) *at++ = ',';
+    if (metric.isIn(record)) at = writeNumber(at, end, metric, metric.valueOf(record));
+  }
+  *at++ = '\n';
+  return write(row.data(), static_cast<size_t>(at - row.data()));
+}
+
+Status CsvFile::write(const char* data, size_t size) {
+  while (size > 0) {
+    const ssize_t count = ::write(file_.get(), data, size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errnoError("cannot write the CSV file '" + path_ + "'", errno);
+    data += count;
+    size -= static_cast<size_t>(count);
+  }
+  return {};
+}
+
+}  // namespace hycrt
