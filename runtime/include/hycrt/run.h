@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "hycrt/accelerator.h"
 #include "hycrt/program.h"
@@ -59,7 +60,7 @@ class RunEvents {
   // another thread.
   virtual void note(const std::string&) {}
   // A line for those who look for a fault: what the rank does now, and by which ways it reaches others.
-  virtual void debug(const std::string&) {}
+  virtual void debug(std::string_view) {}
   // Of programs for GPUs, on another thread: this rank waits for its device, which waits for a rank that is gone or
   // does not come. Of any, at the start: OpenMP ends the process, since it gets no threads. When this returns the
   // process ends, with the error's exit code.

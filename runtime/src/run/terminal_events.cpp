@@ -76,7 +76,7 @@ uint32_t TerminalEvents::wishes() { return takeSignalledWishes(); }
 void TerminalEvents::note(const std::string& line) {
   if (logs(levelOf(line))) std::fprintf(stderr, "%s\n", printable(line).c_str());
 }
-void TerminalEvents::debug(const std::string& line) {
+void TerminalEvents::debug(std::string_view line) {
   if (logs(LogLevel::kDebug)) std::fprintf(stderr, "debug: %s\n", printable(line).c_str());
 }
 void TerminalEvents::tellWhere(const std::string& where) {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/environment.h"
 #include "base/file.h"
@@ -29,7 +30,7 @@ class TerminalEvents : public RunEvents {
   Status happened(const RunEvent& event) override;
   uint32_t wishes() override;
   void note(const std::string& line) override;
-  void debug(const std::string& line) override;
+  void debug(std::string_view line) override;
   void abandon(const Status& error) override { report(error); }
 
   // What SIGUSR1 asks for; on any thread, at any time.
