@@ -1,21 +1,16 @@
 // Groups by host, and pairs of stages.
 #include "bench_program.h"
 
+#include "base/table_of.h"
+
 namespace hycbench {
 namespace {
 
 using hycrt::CollectiveKind;
 using hycrt::Direction;
+using hycrt::tableOf;
 
 constexpr hycrt::Axis kPlace{0};
-
-template <typename T>
-hycrt::Table<T> tableOf(const std::vector<T>& rows) {
-  hycrt::Table<T> table;
-  table.rows = rows.data();
-  table.size = static_cast<int64_t>(rows.size());
-  return table;
-}
 
 }  // namespace
 

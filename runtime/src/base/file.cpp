@@ -96,14 +96,18 @@ Status writeAt(const FileDescriptor& file, const std::string& path, const void* 
 Result<std::string> readWholeFile(const std::string& path, int64_t maxBytes) {
   Result<FileDescriptor> file = openForReading(path);
   if (!file.ok()) return file.status();
-  Result<int64_t> size = fileSize(*file, path);
+  return readWholeFile(*file, path, maxBytes);
+}
+
+Result<std::string> readWholeFile(const FileDescriptor& file, const std::string& path, int64_t maxBytes) {
+  Result<int64_t> size = fileSize(file, path);
   if (!size.ok()) return size.status();
   if (*size > maxBytes) {
     return dataError("'" + path + "' has " + std::to_string(*size) + " bytes, expected at most " +
                      std::to_string(maxBytes));
   }
   std::string text(static_cast<size_t>(*size), '\0');
-  HYCRT_RETURN_IF_ERROR(readAt(*file, path, text.data(), *size, 0));
+  HYCRT_RETURN_IF_ERROR(readAt(file, path, text.data(), *size, 0));
   return text;
 }
 

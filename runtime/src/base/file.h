@@ -39,6 +39,7 @@ Status writeAt(const FileDescriptor& file, const std::string& path, const void* 
 
 // Data error past maxBytes.
 Result<std::string> readWholeFile(const std::string& path, int64_t maxBytes);
+Result<std::string> readWholeFile(const FileDescriptor& file, const std::string& path, int64_t maxBytes);
 
 // The folder that `path` lies in, for openat and its kin. Of a folder that this user's process has made itself, its own
 // name is no link either.

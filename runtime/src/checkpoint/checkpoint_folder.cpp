@@ -149,15 +149,9 @@ Result<Checkpoint> openCheckpoint(const std::string& folder) {
   Result<FileDescriptor> file = openCheckpointFile(folder, kCheckpointManifest);
   if (!file.ok()) return file.status();
   const std::string path = checkpoint.folder + "/" + kCheckpointManifest;
-  Result<int64_t> bytes = fileSize(*file, path);
-  if (!bytes.ok()) return bytes.status();
-  if (*bytes > kMaxManifestBytes) {
-    return dataError("'" + path + "' has " + std::to_string(*bytes) + " bytes, expected at most " +
-                     std::to_string(kMaxManifestBytes));
-  }
-  std::string text(static_cast<size_t>(*bytes), '\0');
-  HYCRT_RETURN_IF_ERROR(readAt(*file, path, text.data(), *bytes, 0));
-  Result<CheckpointManifest> manifest = parseCheckpointManifest(text, "'" + path + "'");
+  Result<std::string> text = readWholeFile(*file, path, kMaxManifestBytes);
+  if (!text.ok()) return text.status();
+  Result<CheckpointManifest> manifest = parseCheckpointManifest(*text, "'" + path + "'");
   if (!manifest.ok()) return manifest.status();
   checkpoint.manifest = std::move(*manifest);
   HYCRT_RETURN_IF_ERROR(checkFiles(checkpoint));

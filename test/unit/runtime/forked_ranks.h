@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/table_of.h"
 #include "comm/host_exchanger.h"
 #include "hycrt/context.h"
 #include "io/block_file.h"
@@ -67,13 +68,6 @@ class ConnectedRank {
   std::unique_ptr<hycrt::Context> context_;
 };
 
-// Tables that are put together at run time.
-template <typename T>
-hycrt::Table<T> tableOf(const std::vector<T>& rows) {
-  hycrt::Table<T> table;
-  table.rows = rows.data();
-  table.size = static_cast<int64_t>(rows.size());
-  return table;
-}
+using hycrt::tableOf;
 
 #endif  // HYC_TEST_RUNTIME_FORKED_RANKS_H_

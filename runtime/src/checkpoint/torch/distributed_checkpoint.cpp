@@ -215,15 +215,9 @@ Result<ForeignStates> openDistributedCheckpoint(const std::string& folder, const
   const std::string path = folder + "/" + kMetadata;
   Result<FileDescriptor> file = openCheckpointFile(folder, kMetadata);
   if (!file.ok()) return file.status();
-  Result<int64_t> bytes = fileSize(*file, path);
-  if (!bytes.ok()) return bytes.status();
-  if (*bytes > kMaxPickleBytes) {
-    return dataError("'" + path + "' has " + std::to_string(*bytes) + " bytes, expected at most " +
-                     std::to_string(kMaxPickleBytes));
-  }
-  std::string text(static_cast<size_t>(*bytes), '\0');
-  HYCRT_RETURN_IF_ERROR(readAt(*file, path, text.data(), *bytes, 0));
-  Result<Pickle> pickle = Pickle::parse(std::move(text), "'" + path + "'");
+  Result<std::string> text = readWholeFile(*file, path, kMaxPickleBytes);
+  if (!text.ok()) return text.status();
+  Result<Pickle> pickle = Pickle::parse(std::move(*text), "'" + path + "'");
   if (!pickle.ok()) return pickle.status();
   return MetadataReader(folder, names, *pickle).read();
 }
