@@ -182,6 +182,8 @@ public:
   std::optional<llvm::SmallVector<int64_t>> getInts(llvm::StringRef name);
   const onnxfile::Attribute *find(llvm::StringRef name) const;
   bool failed() const { return attributeError; }
+  /// Reports the first attribute that the operator does not have in this operator set, or has of another type.
+  bool checkAttributes();
 
   /// `axis` counted from the front, in [0, tensorRank); reports and returns nothing if it lies outside.
   std::optional<int64_t> normalizeAxis(int64_t axis, int64_t tensorRank);
@@ -207,6 +209,9 @@ private:
 /// "[2, -1]", for diagnostics; of many the first.
 std::string describeList(llvm::ArrayRef<int64_t> values);
 
+/// What the format calls a type of attributes.
+llvm::StringRef nameOfAttributeKind(int kind);
+
 /// How one operator is imported, and what that relies on.
 struct Operator {
   using Import = mlir::LogicalResult (*)(NodeImport &node);
@@ -222,6 +227,8 @@ private:
   Import import = nullptr;
 };
 
+/// What the table calls the operator that a node uses.
+std::string nameInTable(const onnxfile::Node &node);
 /// The operator that a node uses, or null if hyc does not know it.
 const Operator *findOperator(const onnxfile::Node &node);
 

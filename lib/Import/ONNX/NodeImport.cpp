@@ -10,13 +10,6 @@ using llvm::StringRef;
 // Attribute types, by the format's numbers.
 enum AttributeType { kFloat = 1, kInt = 2, kString = 3, kInts = 7 };
 
-/// What the format calls a type of attributes.
-static std::string nameOfType(int type) {
-  static const char *const names[] = {"no type", "FLOAT",  "INT",  "STRING", "TENSOR",
-                                      "GRAPH",   "FLOATS", "INTS", "STRINGS"};
-  return type >= 0 && type < 9 ? names[type] : "unknown type " + std::to_string(type);
-}
-
 NodeImport::NodeImport(Importer &importer, const onnxfile::Node &node)
     : owner(importer), node(node), errorsBefore(importer.countErrors()) {}
 
@@ -57,8 +50,8 @@ const onnxfile::Attribute *NodeImport::findOf(StringRef name, int type) {
   const onnxfile::Attribute *attribute = find(name);
   if (!attribute || attribute->type() == type)
     return attribute;
-  error() << "has attribute '" << name << "' of type " << nameOfType(attribute->type()) << ", expected "
-          << nameOfType(type);
+  error() << "has attribute '" << name << "' of type " << nameOfAttributeKind(attribute->type()) << ", expected "
+          << nameOfAttributeKind(type);
   attributeError = true;
   return nullptr;
 }
@@ -109,7 +102,7 @@ std::optional<llvm::SmallVector<int64_t>> NodeImport::normalizeAxes(ArrayRef<int
 
 LogicalResult Operator::operator()(NodeImport &node) const {
   int64_t before = node.importer().countErrors();
-  if (!checkOperands(node, operands))
+  if (!node.checkAttributes() || !checkOperands(node, operands))
     return failure();
   if (succeeded(import(node)))
     return success();

@@ -73,6 +73,7 @@ std::unique_ptr<OnnxFile> OnnxFile::assemble(MLIRContext *context, StringRef pat
   std::unique_ptr<OnnxFile> file(new OnnxFile(context, path));
   file->buffer = std::move(assembled.file);
   file->model = std::move(assembled.model);
+  file->assembled = true;
   file->parts.hasGraph = true;
   for (const ByteRange &values : assembled.values) {
     InitializerBytes &bytes = file->parts.initializers.emplace_back();

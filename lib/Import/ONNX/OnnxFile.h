@@ -40,6 +40,8 @@ public:
   llvm::StringRef getFolder() const { return folder; }
   /// The version of the standard operators, or 0 if none is imported.
   int64_t getOpset() const { return opset; }
+  /// Whether hyc wrote it, out of another format: attributes of hyc's own may be among it.
+  bool isAssembled() const { return assembled; }
 
   /// The element type of a data_type number, or null.
   static mlir::Type getElementType(mlir::MLIRContext *context, int32_t dataType);
@@ -79,6 +81,7 @@ private:
   onnxfile::Model model;
   llvm::SmallVector<std::optional<StoredValues>, 0> stored; // one an initializer
   int64_t opset = 0;
+  bool assembled = false;
 };
 
 } // namespace hyc::onnx

@@ -26,9 +26,13 @@ const OperatorTable &hyc::onnx::allOperators() {
   return table;
 }
 
+std::string hyc::onnx::nameInTable(const onnxfile::Node &node) {
+  bool isStandard = node.domain().empty() || node.domain() == "ai.onnx";
+  return isStandard ? node.op_type() : node.domain() + ":" + node.op_type();
+}
+
 const Operator *hyc::onnx::findOperator(const onnxfile::Node &node) {
   const OperatorTable &table = allOperators();
-  bool isStandard = node.domain().empty() || node.domain() == "ai.onnx";
-  auto found = table.find(isStandard ? node.op_type() : node.domain() + ":" + node.op_type());
+  auto found = table.find(nameInTable(node));
   return found == table.end() ? nullptr : &found->second;
 }

@@ -242,6 +242,13 @@ std::vector<const TensorMeta *> NodeTranslation::metasOf(StringRef argument) {
   return metas.empty() ? std::vector<const TensorMeta *>{&none} : metas;
 }
 
+bool NodeTranslation::isComplex(StringRef argument) {
+  bool result = false;
+  if (const Argument *found = find(argument))
+    forEachTensor(node, *found, [&](StringRef value) { result |= owner.isComplex(value); });
+  return result;
+}
+
 const TensorMeta &NodeTranslation::resultMeta(size_t index) {
   static const TensorMeta none;
   auto meta = index < node.results.size() ? owner.program.values.find(node.results[index]) : owner.program.values.end();
@@ -297,6 +304,8 @@ static int strength(ScalarType type) {
     return 8;
   case ScalarType::F64:
     return 9;
+  case ScalarType::C64:
+    return 10;
   }
   return 0;
 }
@@ -454,6 +463,8 @@ Name NodeTranslation::constant(ArrayRef<int64_t> values) {
 Name NodeTranslation::cast(const Name &value, ScalarType type) {
   return emit("Cast", {value}, {{{"to", onnxType(type)}}});
 }
+
+Name &NodeTranslation::shared(StringRef what) { return owner.shared[what]; }
 
 Name NodeTranslation::filled(ScalarType type, const Name &shape, double value) {
   Name name = node.name + suffix + ":" + std::to_string(made++);

@@ -18,13 +18,14 @@ int64_t hyc::torchexport::byteCount(ScalarType type) {
     return 4;
   case ScalarType::I64:
   case ScalarType::F64:
+  case ScalarType::C64:
     return 8;
   }
   return 0;
 }
 
 std::optional<ScalarType> hyc::torchexport::toScalarType(int64_t number) {
-  if ((number >= 1 && number <= 8) || number == 12 || number == 13)
+  if ((number >= 1 && number <= 8) || number == 10 || number == 12 || number == 13)
     return static_cast<ScalarType>(number);
   return std::nullopt;
 }

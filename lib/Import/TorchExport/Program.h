@@ -16,7 +16,19 @@
 namespace hyc::torchexport {
 
 /// torch's numbers of types (torch/_export/serde/schema.py: ScalarType).
-enum class ScalarType { U8 = 1, I8 = 2, I16 = 3, I32 = 4, I64 = 5, F16 = 6, F32 = 7, F64 = 8, Bool = 12, BF16 = 13 };
+enum class ScalarType {
+  U8 = 1,
+  I8 = 2,
+  I16 = 3,
+  I32 = 4,
+  I64 = 5,
+  F16 = 6,
+  F32 = 7,
+  F64 = 8,
+  C64 = 10,
+  Bool = 12,
+  BF16 = 13
+};
 inline bool isFloat(ScalarType type) {
   return type == ScalarType::F16 || type == ScalarType::BF16 || type == ScalarType::F32 || type == ScalarType::F64;
 }

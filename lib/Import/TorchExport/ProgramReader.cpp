@@ -158,6 +158,10 @@ Error ProgramReader::readStoredTensor(StringRef folder, const JsonValue::Member 
   tensor.isParameter = isParameter && isParameter->getBool().value_or(false);
   if (Error error = readMeta(name, *meta, tensor.meta))
     return error;
+  if (tensor.meta.type == ScalarType::C64)
+    return fail("tensor '" + name +
+                "' is stored as complex numbers; store torch.view_as_real of it and make them in "
+                "forward by torch.view_as_complex");
   StringRef path = textOf(member.value, "path_name");
   auto record = archive.getRecords().find((folder + path).str());
   if (record == archive.getRecords().end())

@@ -26,6 +26,7 @@ int32_t hyc::torchexport::onnxType(ScalarType type) {
   case ScalarType::F16:
     return 10;
   case ScalarType::F32:
+  case ScalarType::C64: // as pairs
     return 1;
   case ScalarType::F64:
     return 11;
@@ -144,14 +145,48 @@ void Translator::findLiveNodes() {
 /// One error an operator, with all of its nodes.
 llvm::LogicalResult Translator::checkOperators() {
   llvm::MapVector<StringRef, std::string> unknown;
+  llvm::StringSet<> complex;
   for (auto [index, node] : llvm::enumerate(program.nodes))
-    if (isLive[index] && !findAnyTranslation(node.target)) {
+    if (isLive[index] && !translationOf(node)) {
       std::string &nodes = unknown[node.target];
+      if (isComplex(node) && findAnyTranslation(node.target))
+        complex.insert(node.target);
       nodes += (nodes.empty() ? "\"" : ", \"") + node.name + "\"";
     }
   for (auto &[target, nodes] : unknown)
-    emitError(loc) << "operator \"" << target << "\" is not known to hyc; used by " << nodes;
+    emitError(loc) << "operator \"" << target << "\" is not known to hyc"
+                   << (complex.contains(target) ? " over complex numbers" : "") << "; used by " << nodes;
   return llvm::success(unknown.empty());
+}
+
+bool Translator::isComplex(StringRef value) const {
+  auto meta = program.values.find(value);
+  return meta != program.values.end() && meta->second.type == ScalarType::C64;
+}
+
+bool Translator::isComplex(const Node &node) const {
+  bool result = llvm::any_of(node.results, [&](const std::string &each) { return isComplex(each); });
+  for (const Argument &argument : node.arguments)
+    forEachTensor(node, argument, [&](StringRef value) { result |= isComplex(value); });
+  return result;
+}
+
+/// Null where hyc does not know the operator, over these numbers.
+Translation Translator::translationOf(const Node &node) const {
+  return isComplex(node) ? complexTranslations().lookup(node.target) : findAnyTranslation(node.target);
+}
+
+/// Pairs are what the graph is made of; who gives or gets values knows nothing of them.
+llvm::LogicalResult Translator::checkComplex() {
+  for (const std::string &input : program.inputs)
+    if (isComplex(input))
+      return emitError(loc) << "input \"" << input
+                            << "\" is complex; take its parts as floats, and make it by "
+                               "torch.view_as_complex";
+  for (const auto &[value, name] : program.outputs)
+    if (isComplex(value))
+      return emitError(loc) << "output \"" << name << "\" is complex; give torch.view_as_real of it";
+  return llvm::success();
 }
 
 void Translator::addTensors() {
@@ -260,7 +295,7 @@ llvm::LogicalResult Translator::findStops() {
 
 llvm::FailureOr<onnx::AssembledModel> Translator::run() {
   findLiveNodes();
-  if (llvm::failed(checkOperators()))
+  if (llvm::failed(checkOperators()) || llvm::failed(checkComplex()))
     return llvm::failure();
   onnxfile::OperatorSet *opset = result.model.add_opset_import();
   opset->set_version(onnx::kAssembledOpset);
@@ -275,8 +310,10 @@ llvm::FailureOr<onnx::AssembledModel> Translator::run() {
     if (!isLive[current])
       continue;
     NodeTranslation translation(*this, node);
-    findAnyTranslation(node.target)(translation);
-    if (!findTranslation(node.target))
+    if (!translation.checkArguments())
+      return llvm::failure();
+    translationOf(node)(translation);
+    if (!isComplex(node) && !findTranslation(node.target))
       translation.writeResult();
     if (translation.failed())
       return llvm::failure();

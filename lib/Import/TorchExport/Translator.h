@@ -18,6 +18,9 @@ namespace hyc::torchexport {
 int32_t onnxType(ScalarType type);
 
 class NodeTranslation;
+/// How an aten operator is translated.
+using Translation = void (*)(NodeTranslation &node);
+using TranslationTable = llvm::StringMap<Translation>;
 
 class Translator {
 public:
@@ -29,6 +32,11 @@ private:
   friend class NodeTranslation;
   void findLiveNodes();
   llvm::LogicalResult checkOperators();
+  llvm::LogicalResult checkComplex();
+  bool isComplex(llvm::StringRef value) const;
+  /// Whether an operand or a result is.
+  bool isComplex(const Node &node) const;
+  Translation translationOf(const Node &node) const;
   void addTensors();
   llvm::LogicalResult addInputs();
   void addOutputs();
@@ -65,10 +73,11 @@ private:
   llvm::MapVector<llvm::StringRef, View> viewOf;         ///< in the program's order
   llvm::StringMap<std::vector<llvm::StringRef>> viewsOf; ///< by their base
   size_t renewals = 0;
-  llvm::StringMap<size_t> lastUse; ///< the node that asks for a value last
-  std::vector<bool> stops;         ///< by node: whether its results have no gradient, though operands do
-  size_t current = 0;              ///< the node being translated
-  std::vector<bool> isLive;        ///< by node: whether an output or a write depends on it
+  llvm::StringMap<size_t> lastUse;     ///< the node that asks for a value last
+  std::vector<bool> stops;             ///< by node: whether its results have no gradient, though operands do
+  size_t current = 0;                  ///< the node being translated
+  llvm::StringMap<std::string> shared; ///< what several nodes use, by what it is
+  std::vector<bool> isLive;            ///< by node: whether an output or a write depends on it
 };
 
 /// A value of the ONNX graph.
@@ -92,6 +101,9 @@ public:
 
   mlir::InFlightDiagnostic error();
   bool failed() const { return hasFailed; }
+  /// Reports the first argument that torch's schema of the operator does not have: what hyc knows nothing of would
+  /// change what the operator computes.
+  bool checkArguments();
 
   /// Whether the argument is given, and not as None: what equals its default is left out of archives.
   bool has(llvm::StringRef name) const { return find(name) != nullptr; }
@@ -120,6 +132,8 @@ public:
   /// The type that torch computes in for these operands: the widest of the tensors', or what a number asks for.
   ScalarType commonType(llvm::ArrayRef<llvm::StringRef> names);
 
+  /// Whether a tensor argument is of complex numbers, and so of pairs.
+  bool isComplex(llvm::StringRef argument);
   /// What the archive says of a tensor argument or of a result.
   const TensorMeta &metaOf(llvm::StringRef argument);
   const TensorMeta &resultMeta(size_t index = 0);
@@ -148,6 +162,8 @@ public:
   Name constant(ScalarType type, double value);
   Name constant(llvm::ArrayRef<int64_t> values);
   Name cast(const Name &value, ScalarType type);
+  /// What an earlier node has made under this name, for others to use; empty at first.
+  Name &shared(llvm::StringRef what);
   /// Filled with one value, of a shape that is a vector.
   Name filled(ScalarType type, const Name &shape, double value);
 
@@ -163,10 +179,6 @@ private:
   bool hasFailed = false;
   int made = 0;
 };
-
-/// How an aten operator is translated.
-using Translation = void (*)(NodeTranslation &node);
-using TranslationTable = llvm::StringMap<Translation>;
 
 /// The tensors that an argument names, as the program calls them.
 void forEachTensor(const Node &node, const Argument &argument, llvm::function_ref<void(llvm::StringRef)> visit);
@@ -184,8 +196,13 @@ Name putIntoBase(NodeTranslation &view, llvm::StringRef target, const Name &now)
 Translation findAnyTranslation(llvm::StringRef target);
 /// Null for an operator that hyc does not know.
 Translation findTranslation(llvm::StringRef target);
+/// What is done where an operand or a result is complex.
+const TranslationTable &complexTranslations();
 /// "aten.add.Tensor" for "aten.add_.Tensor", which writes its result into its first operand; else nothing.
 std::optional<std::string> withoutWriting(llvm::StringRef target);
+
+/// The arguments of torch's schema of an operator in their order; nothing for one that is not torch's own.
+std::optional<llvm::SmallVector<llvm::StringRef>> argumentsOf(llvm::StringRef target);
 
 /// Every operator that hyc knows.
 const TranslationTable &allTranslations();

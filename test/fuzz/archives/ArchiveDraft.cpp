@@ -12,7 +12,7 @@ using namespace hyc::fuzzing;
 using llvm::StringRef;
 namespace json = llvm::json;
 
-static int64_t dtypeOf(char type) { return type == 'i' || type == 's' ? 5 : type == 'b' ? 12 : 7; }
+static int64_t dtypeOf(char type) { return type == 'i' || type == 's' ? 5 : type == 'b' ? 12 : type == 'z' ? 10 : 7; }
 
 static json::Object metaOf(char type, const std::vector<int64_t> &shape, bool needsGradient) {
   json::Array list, strides;
@@ -98,6 +98,14 @@ std::string ArchiveDraft::addInput(const std::string &name, char type, const std
 std::string ArchiveDraft::addTensor(char type, const std::vector<int64_t> &shape, int64_t least, int64_t most) {
   if (type == 'd')
     return addInput(newName(), 'f', first = shape);
+  if (type == 'z') { // made of pairs
+    std::vector<int64_t> pairs = shape;
+    pairs.push_back(2);
+    std::string from = addTensor('f', pairs, least, most), name = newName();
+    values[name] = metaOf(type, shape, false);
+    addNode("aten.view_as_complex.default", json::Array{argument("self", tensor(from))}, json::Array{tensor(name)});
+    return name;
+  }
   if (type != 'f' || shape.empty() || shape.front() != sizes['n'])
     return addStored(newName(), type, shape, type == 'f' && !shape.empty(), least, most);
   if (!hidden.empty())
@@ -212,7 +220,7 @@ void ArchiveDraft::setResultSizes(const std::vector<int64_t> &shape) {
   for (const std::string &name : results)
     if (const json::Object *known = values.getObject(name)) {
       int64_t type = known->getInteger("dtype").value_or(7);
-      values[name] = metaOf(type == 5 ? 'i' : type == 12 ? 'b' : 'f', shape, false);
+      values[name] = metaOf(type == 5 ? 'i' : type == 12 ? 'b' : type == 10 ? 'z' : 'f', shape, false);
     }
 }
 
@@ -234,7 +242,9 @@ void ArchiveDraft::addLoss(const ArchiveRecipe &recipe) {
   std::string loss = apply("aten.mean.default", {{"self", hidden}}, {});
   if (!results.empty() && recipe.result != 's') {
     std::string real = results.front();
-    if (recipe.result != 'f')
+    if (recipe.result == 'z')
+      real = apply("aten.view_as_real.default", {{"self", real}}, first);
+    else if (recipe.result != 'f')
       real = apply("aten.to.other", {{"self", real}, {"other", hidden}}, first);
     loss = apply("aten.add.Tensor", {{"self", apply("aten.mean.default", {{"self", real}}, {})}, {"other", loss}}, {});
   }

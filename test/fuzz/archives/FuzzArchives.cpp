@@ -3,6 +3,7 @@
 #include "ArchiveDraft.h"
 #include "test/fuzz/graphs/Trial.h"
 #include "test/fuzz/settings/JsonChange.h"
+#include "test/fuzz/settings/TextEdits.h"
 #include "test/fuzz/trials/Minimise.h"
 
 #include "dialects/Hyc/HycDialect.h"
@@ -11,6 +12,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Signals.h"
@@ -33,6 +35,9 @@ static cl::opt<int> jobs("jobs", cl::desc("Processes"), cl::init(1), cl::cat(our
 static cl::opt<bool> unchanged("unchanged", cl::desc("Valid archives only"), cl::cat(ours));
 static cl::opt<bool> covers("covers", cl::desc("Fails where an operator never reaches the rank dialect"),
                             cl::cat(ours));
+static cl::opt<std::string> found("minimise", cl::desc("Makes a finding in FOLDER/found/SEED small, and does no more"),
+                                  cl::cat(ours));
+static cl::opt<bool> minimises("minimise-found", cl::desc("Makes what is found small"), cl::cat(ours));
 static cl::opt<std::string> pattern("finding-is",
                                     cl::desc("A pattern: errors that match are findings, and no other errors are"),
                                     cl::cat(ours));
@@ -44,9 +49,11 @@ static std::string printed(const json::Value &value) { return llvm::formatv("{0}
 /// Every target of the importer's table.
 static std::vector<std::string> allTargets() {
   std::vector<std::string> names;
-  for (const auto &entry : torchexport::allTranslations())
-    names.push_back(entry.first().str());
+  for (const auto *table : {&torchexport::allTranslations(), &torchexport::complexTranslations()})
+    for (const auto &entry : *table)
+      names.push_back(entry.first().str());
   llvm::sort(names);
+  names.erase(llvm::unique(names), names.end());
   return names;
 }
 
@@ -152,14 +159,94 @@ static Verdict tryArchive(uint64_t number, const std::string &place) {
   return verdict;
 }
 
+/// An archive whose JSON gets smaller, and the flags it is compiled with.
+struct ArchiveSpecimen {
+  std::string model;
+  std::vector<std::string> flags;
+};
+
+static std::string readAll(const std::string &path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+static std::vector<ArchiveSpecimen> withoutFlags(const ArchiveSpecimen &whole) {
+  std::vector<ArchiveSpecimen> smaller;
+  for (auto [begin, end] : rangesOf(whole.flags.size())) {
+    ArchiveSpecimen next = whole;
+    next.flags.erase(next.flags.begin() + static_cast<ptrdiff_t>(begin),
+                     next.flags.begin() + static_cast<ptrdiff_t>(end));
+    smaller.push_back(std::move(next));
+  }
+  return smaller;
+}
+
+/// The JSON's edits, and the flags left out.
+static std::vector<Edits<ArchiveSpecimen>> archiveEdits() {
+  std::vector<Edits<ArchiveSpecimen>> edits{withoutFlags};
+  for (const Edits<std::string> &ofText : textEdits())
+    edits.push_back([ofText](const ArchiveSpecimen &whole) {
+      std::vector<ArchiveSpecimen> smaller;
+      for (std::string &text : ofText(whole.model))
+        smaller.push_back({std::move(text), whole.flags});
+      return smaller;
+    });
+  return edits;
+}
+
+/// The archive of a finding with less in its JSON, under fewer flags, in a folder `minimised` beside it.
+static bool minimiseArchive(const Supervision &options, const std::string &place) {
+  namespace fs = std::filesystem;
+  std::string bytes = readAll(place + "/model.pt2"), line = readAll(place + "/flags");
+  std::optional<ZipRecords> records = readZip(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size());
+  auto isModel = [](const auto &record) { return llvm::StringRef(record.first).ends_with("models/model.json"); };
+  ZipRecords::iterator model;
+  if (!records || (model = llvm::find_if(*records, isModel)) == records->end()) {
+    llvm::errs() << place << ": has no model.pt2 that can be read, expected what a finding leaves behind\n";
+    return false;
+  }
+  std::string made = place + "/minimised", path = made + "/model.pt2";
+  fs::remove_all(made);
+  fs::create_directories(made);
+  llvm::SmallVector<llvm::StringRef> words;
+  llvm::StringRef(line).split('\n').first.split(words, ' ', -1, false);
+  ArchiveSpecimen whole{model->second, {words.begin(), words.end()}};
+  auto put = [&](const ArchiveSpecimen &specimen) {
+    model->second = specimen.model;
+    write(path, writeZip(*records));
+  };
+  auto attempt = [&](const ArchiveSpecimen &specimen) {
+    put(specimen);
+    TrialOutcome outcome = compileToRank(path, specimen.flags);
+    return lookFor({outcome.code, outcome.finding, "", outcome.said}, pattern);
+  };
+  auto result = minimise<ArchiveSpecimen>(options, whole, archiveEdits(), attempt);
+  if (!result) {
+    llvm::errs() << place << ": shows no finding\n";
+    return false;
+  }
+  put(result->smallest);
+  write(made + "/flags", llvm::join(result->smallest.flags, " ") + "\n");
+  llvm::outs() << path << ": " << whole.model.size() << " bytes of JSON under " << whole.flags.size() << " flags → "
+               << result->smallest.model.size() << " under " << result->smallest.flags.size() << " in "
+               << result->trials << " trials: " << result->verdict.finding << ": " << result->verdict.said << "\n"
+               << result->smallest.model << "\n";
+  return true;
+}
+
 int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(ours);
   cl::ParseCommandLineOptions(argc, argv, "Archives of torch.export through hyc's compiler.\n");
   llvm::sys::PrintStackTraceOnErrorSignal(argv[0]);
   std::filesystem::create_directories(folder.getValue());
   Supervision supervision{.first = seed, .count = archives, .folder = folder, .log = logFile, .jobs = jobs};
+  if (!found.empty())
+    return !minimiseArchive(supervision, found);
   Tally tally = superviseTrials(supervision, tryArchive);
   llvm::outs() << describe(tally);
+  for (const Finding &finding : tally.findings)
+    if (minimises)
+      minimiseArchive(supervision, folder + "/found/" + std::to_string(finding.seed));
   std::string missing;
   for (const std::string &target : allTargets())
     if (!tally.reached.count(target))

@@ -250,6 +250,17 @@ TEST(TorchExportRefusal, of_json_and_tensors_names_them) {
   expectRefusal(zipOf(changed(config, "{\"as_int\": 257}", "{\"as_int\": 9223372036854775807}")),
                 "does not lie in row-major order");
   expectRefusal(zipOf(changed(config, "\"dtype\": 7", "\"dtype\": 99")), "unsupported type 99");
+  expectRefusal(zipOf(changed(config, "\"dtype\": 7", "\"dtype\": 10")), "is stored as complex numbers");
+}
+
+TEST(TorchExportRefusal, of_complex_numbers_says_where_pairs_serve) {
+  auto complexIn = [](const std::string &value, const std::string &type) {
+    return zipOf(
+        changed("models/model.json", "\"" + value + "\": {\"dtype\": " + type, "\"" + value + "\": {\"dtype\": 10"));
+  };
+  expectRefusal(complexIn("tanh", "7"),
+                "operator \"aten.tanh.default\" is not known to hyc over complex numbers; used by \"tanh\"");
+  expectRefusal(complexIn("linear", "7"), "operator \"aten.linear.default\" is not known to hyc over complex numbers");
 }
 
 TEST(TorchExportRefusal, of_operators_lists_each_once_with_its_nodes) {

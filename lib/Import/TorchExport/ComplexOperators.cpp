@@ -1,0 +1,247 @@
+// Complex numbers, which hyc has none of: a value of them is a tensor of floats with one dimension more, the last, of a
+// real and an imaginary part. Only the operators of this table know of them; every other one refuses them.
+#include "Translator.h"
+
+#include <cmath>
+
+using namespace hyc::torchexport;
+
+/// Most elements along a dimension that is transformed: the matrix has four numbers for each pair of them.
+static constexpr int64_t kMostFrequencies = 4096;
+
+namespace {
+constexpr int64_t kEnd = INT64_MAX;
+
+struct Parts {
+  Name real, imaginary; ///< each with a last dimension of 1
+};
+
+Parts split(NodeTranslation &node, const Name &pairs) {
+  Name last = node.constant({-1});
+  return {node.emit("Slice", {pairs, node.constant({0}), node.constant({1}), last}),
+          node.emit("Slice", {pairs, node.constant({1}), node.constant({kEnd}), last})};
+}
+
+Name join(NodeTranslation &node, const Parts &parts) {
+  return node.emit("Concat", {parts.real, parts.imaginary}, {{{"axis", -1}}});
+}
+
+Name withLast(NodeTranslation &node, const Name &value) { return node.emit("Unsqueeze", {value, node.constant({-1})}); }
+Name withoutLast(NodeTranslation &node, const Name &value) {
+  return node.emit("Squeeze", {value, node.constant({-1})});
+}
+
+Name real(NodeTranslation &node, const char *argument) { return node.operand(argument, ScalarType::F32); }
+
+/// A tensor or a number, real or not, as a pair.
+Parts partsOf(NodeTranslation &node, const char *argument) {
+  if (node.isComplex(argument))
+    return split(node, node.tensor(argument));
+  Name value = withLast(node, real(node, argument));
+  return {value, node.emit("Mul", {value, node.constant(ScalarType::F32, 0)})};
+}
+
+/// Of two tensors, whose sizes torch makes equal.
+void fromParts(NodeTranslation &node) {
+  node.finish(join(node, {withLast(node, real(node, "real")), withLast(node, real(node, "imag"))}));
+}
+
+void fromPolar(NodeTranslation &node) {
+  Name length = real(node, "abs"), angle = real(node, "angle");
+  Name x = node.emit("Mul", {length, node.emit("Cos", {angle})}),
+       y = node.emit("Mul", {length, node.emit("Sin", {angle})});
+  node.finish(join(node, {withLast(node, x), withLast(node, y)}));
+}
+
+void same(NodeTranslation &node) {
+  if (node.isComplex("self"))
+    return node.finish(node.tensor("self"));
+  node.finish(join(node, partsOf(node, "self"))); // a real tensor that is to be complex
+}
+
+/// A tensor of pairs, of which torch makes complex numbers, and back.
+void samePairs(NodeTranslation &node) { node.finish(node.tensor("self")); }
+
+void realPart(NodeTranslation &node) { node.finish(withoutLast(node, split(node, node.tensor("self")).real)); }
+
+void imaginaryPart(NodeTranslation &node) {
+  node.finish(withoutLast(node, split(node, node.tensor("self")).imaginary));
+}
+
+void conjugate(NodeTranslation &node) {
+  Parts parts = split(node, node.tensor("self"));
+  node.finish(join(node, {parts.real, node.emit("Neg", {parts.imaginary})}));
+}
+
+void negate(NodeTranslation &node) { node.finish(node.emit("Neg", {node.tensor("self")})); }
+
+void absolute(NodeTranslation &node) {
+  Name pairs = node.tensor("self");
+  Name squares = node.emit("ReduceSum", {node.emit("Mul", {pairs, pairs}), node.constant({-1})}, {{{"keepdims", 0}}});
+  node.finish(node.emit("Sqrt", {squares}));
+}
+
+void multiply(NodeTranslation &node) {
+  if (!node.isComplex("self"))
+    return node.finish(node.emit("Mul", {withLast(node, real(node, "self")), node.tensor("other")}));
+  if (!node.isComplex("other"))
+    return node.finish(node.emit("Mul", {node.tensor("self"), withLast(node, real(node, "other"))}));
+  Parts a = split(node, node.tensor("self")), b = split(node, node.tensor("other"));
+  auto product = [&](const Name &x, const Name &y) { return node.emit("Mul", {x, y}); };
+  Name x = node.emit("Sub", {product(a.real, b.real), product(a.imaginary, b.imaginary)}),
+       y = node.emit("Add", {product(a.real, b.imaginary), product(a.imaginary, b.real)});
+  node.finish(join(node, {x, y}));
+}
+
+/// By a real number or tensor.
+void divide(NodeTranslation &node) {
+  if (node.isComplex("other")) {
+    node.error() << "divides by complex numbers; multiply by their conjugate over their squared length instead";
+    return;
+  }
+  node.finish(node.emit("Div", {node.tensor("self"), withLast(node, real(node, "other"))}));
+}
+
+template <const char *Type> void combine(NodeTranslation &node) {
+  Parts a = partsOf(node, "self"), b = partsOf(node, "other");
+  if (double scale = node.number("alpha", 1); scale != 1)
+    for (Name *part : {&b.real, &b.imaginary})
+      *part = node.emit("Mul", {*part, node.constant(ScalarType::F32, scale)});
+  node.finish(join(node, {node.emit(Type, {a.real, b.real}), node.emit(Type, {a.imaginary, b.imaginary})}));
+}
+
+template <const char *Shape> void reshape(NodeTranslation &node) {
+  Name sizes = node.emit("Concat", {node.shape(Shape), node.constant({2})}, {{{"axis", 0}}});
+  node.finish(node.emit("Reshape", {node.tensor("self"), sizes}));
+}
+
+void transpose(NodeTranslation &node) {
+  const int64_t rank = node.tensorRank("self");
+  std::vector<int64_t> order(rank + 1);
+  for (int64_t dim = 0; dim <= rank; ++dim)
+    order[dim] = dim;
+  std::swap(order[node.dimension("dim0", rank)], order[node.dimension("dim1", rank)]);
+  node.finish(node.emit("Transpose", {node.tensor("self")}, {{}, {}, {{"perm", order}}}));
+}
+
+//===----------------------------------------------------------------------===//
+// Transforms
+//===----------------------------------------------------------------------===//
+
+/// What an index n and its part become at frequency k: (N, 2, N, 2), from cos and sin of 2πnk/N. One for all nodes.
+Name transformMatrix(NodeTranslation &node, int64_t size, bool isInverse) {
+  Name &matrix = node.shared((isInverse ? "inverse transform of " : "transform of ") + std::to_string(size));
+  if (!matrix.empty())
+    return matrix;
+  auto number = [&](double value) { return node.constant(ScalarType::I64, value); };
+  Name places = node.emit("Range", {number(0), number(static_cast<double>(size)), number(1)});
+  // Whole turns are taken off among integers, where nothing is rounded.
+  Name turns = node.emit("Mod", {node.emit("Mul", {node.emit("Unsqueeze", {places, node.constant({1})}), places}),
+                                 number(static_cast<double>(size))});
+  Name angle = node.emit(
+      "Mul", {node.cast(turns, ScalarType::F32), node.constant(ScalarType::F32, 2 * M_PI / static_cast<double>(size))});
+  Name cosine = node.emit("Cos", {angle}), sine = node.emit("Sin", {angle}), negative = node.emit("Neg", {sine});
+  auto pair = [&](const Name &x, const Name &y) {
+    return node.emit("Unsqueeze", {join(node, {withLast(node, x), withLast(node, y)}), node.constant({1})});
+  };
+  // The real part n gives (cos, -sin) of it, the imaginary one (sin, cos); the inverse turns the other way.
+  matrix = node.emit("Concat", {pair(cosine, isInverse ? sine : negative), pair(isInverse ? negative : sine, cosine)},
+                     {{{"axis", 1}}});
+  return matrix;
+}
+
+/// `pairs` of `rank` dimensions beside the parts, transformed along one of them.
+Name transformAlong(NodeTranslation &node, const Name &pairs, int64_t rank, int64_t dim, int64_t size, bool isInverse) {
+  std::string from, to;
+  for (int64_t each = 0; each < rank; ++each) {
+    from += static_cast<char>(each == dim ? 'n' : 'A' + each);
+    to += static_cast<char>(each == dim ? 'k' : 'A' + each);
+  }
+  return node.emit("Einsum", {pairs, transformMatrix(node, size, isInverse)},
+                   {{}, {}, {}, {{"equation", from + "c,ncke->" + to + "e"}}});
+}
+
+/// What each result is divided by, as `norm` has it.
+double divisorOf(NodeTranslation &node, double elements, bool isInverse) {
+  const std::string norm = node.text("norm", "backward");
+  return norm == "ortho" ? std::sqrt(elements) : (norm == "forward") != isInverse ? elements : 1;
+}
+
+/// Where none is named, `many` transforms all and the others the last.
+template <bool IsInverse, bool Many> void fourier(NodeTranslation &node) {
+  const int64_t rank = node.tensorRank("self");
+  if (rank < 1 || rank > 12 || node.has("n") || node.has("s")) {
+    if (!node.failed())
+      node.error() << "transforms other sizes than its operand's, or more than 12 dimensions, which hyc does not read; "
+                      "cut or pad the operand first";
+    return;
+  }
+  std::vector<int64_t> dims;
+  if (node.has("dim") && node.isNumber("dim"))
+    dims = {node.dimension("dim", rank, -1)};
+  else if (node.has("dim"))
+    for (int64_t dim : node.integers("dim"))
+      dims.push_back(dim < 0 ? dim + rank : dim);
+  else
+    for (int64_t dim = Many ? 0 : rank - 1; dim < rank; ++dim)
+      dims.push_back(dim);
+  Name pairs = join(node, partsOf(node, "self"));
+  double elements = 1;
+  for (int64_t dim : dims) {
+    const int64_t size = node.sizeOf("self", dim);
+    if (node.failed())
+      return;
+    if (size < 1 || size > kMostFrequencies) {
+      node.error() << "transforms a dimension of " << size << " elements, expected 1 to " << kMostFrequencies;
+      return;
+    }
+    elements *= static_cast<double>(size);
+    pairs = transformAlong(node, pairs, rank, dim, size, IsInverse);
+  }
+  const double divisor = divisorOf(node, elements, IsInverse);
+  node.finish(divisor == 1 ? pairs : node.emit("Div", {pairs, node.constant(ScalarType::F32, divisor)}));
+}
+
+constexpr char kAdd[] = "Add", kSub[] = "Sub", kSize[] = "size", kShape[] = "shape";
+
+void addArithmetic(TranslationTable &table) {
+  table["aten.complex.default"] = fromParts;
+  table["aten.polar.default"] = fromPolar;
+  table["aten.real.default"] = realPart;
+  table["aten.imag.default"] = imaginaryPart;
+  for (const char *name : {"_conj", "conj", "conj_physical", "_conj_physical"})
+    table["aten." + std::string(name) + ".default"] = conjugate;
+  table["aten.neg.default"] = negate;
+  table["aten.abs.default"] = absolute;
+  for (const char *overload : {"Tensor", "Scalar"}) {
+    table["aten.mul." + std::string(overload)] = multiply;
+    table["aten.div." + std::string(overload)] = divide;
+    table["aten.add." + std::string(overload)] = combine<kAdd>;
+    table["aten.sub." + std::string(overload)] = combine<kSub>;
+  }
+  table["aten.fft_fft.default"] = fourier<false, false>;
+  table["aten.fft_ifft.default"] = fourier<true, false>;
+  table["aten.fft_fftn.default"] = fourier<false, true>;
+  table["aten.fft_ifftn.default"] = fourier<true, true>;
+}
+} // namespace
+
+const TranslationTable &hyc::torchexport::complexTranslations() {
+  static const TranslationTable table = [] {
+    TranslationTable result;
+    addArithmetic(result);
+    result["aten.view_as_complex.default"] = result["aten.view_as_real.default"] = samePairs;
+    for (const char *name : {"alias.default", "clone.default", "contiguous.default", "resolve_conj.default",
+                             "detach.default", "to.dtype", "to.device", "to.dtype_layout", "_to_copy.default"})
+      result["aten." + std::string(name)] = same;
+    for (const char *name : {"view.default", "_unsafe_view.default"})
+      result["aten." + std::string(name)] = reshape<kSize>;
+    result["aten.reshape.default"] = reshape<kShape>;
+    result["aten.transpose.int"] = transpose;
+    // Those that count dimensions from the front take pairs as they take anything.
+    for (const char *name : {"unsqueeze.default", "slice.Tensor", "select.int", "cat.default"})
+      result["aten." + std::string(name)] = findTranslation("aten." + std::string(name));
+    return result;
+  }();
+  return table;
+}
