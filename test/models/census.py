@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Tries transformers' classes, tiny and with random weights: which torch.export exports, and which hyc imports.
+"""Tries transformers' classes, tiny and with random weights: which torch.export exports, hyc imports, and trains as torch does.
 
-The classes stand in census.txt. What becomes of each is kept in FOLDER/NAME.json, so that a second run with the same
-folder only repeats the import; --again exports again. The table goes to docs/models.md with --table, which needs neither
-torch nor transformers. Made with torch 2.15.0 and transformers 5.23.0 on the CPU, in one thread.
+The classes stand in census.txt. What becomes of each is kept in FOLDER/NAME.json with its archive and what PyTorch computed,
+so that a run with the same folder only tries what it does not know and what refused; classes given by name are tried again
+whole but for the export, which --again repeats. The table goes to docs/models.md with --table, which needs neither torch nor
+transformers. Made with torch 2.15.0 and transformers 5.23.0 on the CPU, in one thread.
 
-Usage: census.py FOLDER [NAME ...] [--compiler PATH] [--again] [--table FILE]
+Usage: census.py FOLDER [NAME ...] [--tools BUILD/bin] [--again] [--table FILE]
 """
 import argparse
 import json
@@ -18,8 +19,10 @@ import sys
 import time
 import warnings
 
+from census_training import Trainer
+
 HERE = pathlib.Path(__file__).parent
-EXPORT_LIMIT, IMPORT_LIMIT = 240, 60  # seconds
+EXPORT_LIMIT, IMPORT_LIMIT = 900, 120  # seconds
 BATCH, SEQUENCE, IMAGE = 2, 8, 32
 
 # What configurations call their sizes, and the tiny ones. Groups of one size; a configuration's own lists stand in census.txt.
@@ -34,7 +37,7 @@ TINY = {
         "classifier_proj_size max_2d_position_embeddings",
     2: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_decoder_layers num_encoder_layers "
        "encoder_num_hidden_layers decoder_num_hidden_layers num_experts_per_tok num_experts_per_token num_key_value_heads "
-       "num_feature_levels num_conv_pos_embedding_groups mamba_expand expand num_adapter_layers top_k_experts",
+       "linear_num_key_heads num_conv_pos_embedding_groups mamba_expand expand num_adapter_layers top_k_experts",
     4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads num_decoder_attention_heads "
        "encoder_num_attention_heads decoder_num_attention_heads num_experts n_routed_experts num_local_experts patch_size "
        "moe_num_experts time_step_rank decoder_n_points encoder_n_points "
@@ -53,6 +56,14 @@ TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_i
 CONVOLUTIONS = {"conv_dim": [16, 16], "conv_kernel": [4, 2], "conv_stride": [2, 2]}  # of waves
 
 
+def own_size(config, name):
+    """Nothing where it has none, or one for each layer."""
+    try:
+        return getattr(config, name, None)
+    except Exception:  # transformers' own, that is no AttributeError
+        return None
+
+
 def sizes_of(config_class, inputs):
     """The tiny configuration's arguments: every size that the default one has, and the same of configurations within."""
     default = config_class()
@@ -60,7 +71,7 @@ def sizes_of(config_class, inputs):
     aliases = getattr(config_class, "attribute_map", {})
     for name, size in SIZES.items():
         is_own = name not in aliases and not isinstance(getattr(config_class, name, None), property)
-        value = getattr(default, name, None) if is_own else None
+        value = own_size(default, name) if is_own else None
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             if name == "num_key_value_heads" and value == getattr(default, "num_attention_heads", None):
                 size = 4
@@ -78,7 +89,10 @@ def sizes_of(config_class, inputs):
     if hasattr(default, "use_mamba_kernels"):
         chosen["use_mamba_kernels"] = False
     for name, inner in getattr(config_class, "sub_configs", {}).items():
-        if type(getattr(default, name, None)).__name__ == getattr(inner, "__name__", ""):
+        kind = type(getattr(default, name, None))
+        if getattr(inner, "__name__", "") == "AutoConfig" and hasattr(kind, "model_type"):
+            chosen[name] = {"model_type": kind.model_type, **sizes_of(kind, inputs)}
+        elif kind.__name__ == getattr(inner, "__name__", ""):
             chosen[name] = sizes_of(inner, inputs)
     return chosen
 
@@ -137,7 +151,8 @@ def inputs_of(kind, config, torch):
         marker = getattr(config, "image_token_id", None) or config.image_token_index
         text = torch.randint(3, 80, (BATCH, count + 4))
         text[:, :count] = marker
-        return {"input_ids": text, "pixel_values": image(vision)}
+        pixels = image(vision)
+        return {"input_ids": text, "pixel_values": pixels.unsqueeze(1) if config.model_type == "idefics3" else pixels}
     if kind == "video":
         return {"pixel_values": torch.randn(BATCH, config.num_frames, 3, IMAGE, IMAGE)}
     if kind.startswith("wave"):
@@ -171,9 +186,10 @@ def without_names(message):
 
 
 def export(row, path):
-    """Exports into `path`; says what went wrong, and where."""
+    """Exports into `path` and trains there; says what went wrong, and where."""
     import torch
     import transformers
+    from census_training import reference
     from exporting import save_archive
     transformers.logging.set_verbosity_error()
     torch.manual_seed(1)
@@ -187,15 +203,21 @@ def export(row, path):
     except Exception as error:  # whatever transformers says
         return {"built": False, "why": f"{type(error).__name__}: {without_names(error)}"}
     batch = {name: {0: torch.export.Dim.DYNAMIC} for name in arguments}
-    why = ""
+    told = {"built": True, "exported": False}
     for shapes in (batch, None):
         try:
             exported = torch.export.export(model, (), arguments, strict=False, dynamic_shapes=shapes)
             save_archive(exported, path)
-            return {"built": True, "exported": True, "batch": shapes is not None}
+            told.update(exported=True, batch=shapes is not None)
+            told.pop("why", None)
+            break
         except Exception as error:  # whatever torch says
-            why = why or f"{type(error).__name__}: {without_names(error)}"
-    return {"built": True, "exported": False, "why": why}
+            told.setdefault("why", f"{type(error).__name__}: {without_names(error)}")
+    try:
+        told["reference"] = reference(model, row["class"], lambda: inputs_of(row["inputs"], config, torch), path.with_suffix(".safetensors"), torch)
+    except Exception as error:
+        told["untrained"] = f"PyTorch: {type(error).__name__}: {without_names(error)}"
+    return told
 
 
 def export_apart(row, path):
@@ -239,31 +261,81 @@ def rows_of(file):
         yield {"name": name, "class": model_class, "inputs": inputs, "settings": {key: json.loads(value) for key, value in pairs}}
 
 
+COLUMNS = ("trains", "spread", "zero")
+
+
+def cells_of(told):
+    """The table's cells for one class, and what kept it from the first of them that does not say yes."""
+    exported, imported = bool(told.get("exported")), bool(told.get("imported"))
+    if not exported:
+        return ["no", "no"] + [""] * len(COLUMNS), told.get("why", "")
+    if not imported:
+        return ["yes", "no"] + [""] * len(COLUMNS), told.get("refusal", "")
+    findings = [told.get(column) for column in COLUMNS]
+    why = next((each for each in findings if each not in (None, "yes")), told.get("untrained", ""))
+    return ["yes", "yes"] + ["" if each is None else "yes" if each == "yes" else "no" for each in findings], why
+
+
 def write_table(rows, folder, file):
-    told = {row["name"]: json.loads((folder / f"{row['name']}.json").read_text()) for row in rows
-            if (folder / f"{row['name']}.json").exists()}
-    count = {key: sum(bool(each.get(key)) for each in told.values()) for key in ("built", "exported", "imported")}
-    lines = ["# Models", "",
-             f"{len(rows)} classes of transformers in tiny configurations with random weights, tried by `test/models/census.py` "
-             "(torch 2.15.0,", "transformers 5.23.0; evaluation mode, the batch dynamic where torch can). "
-             f"{len(told)} were tried: {count['exported']} export, {count['imported']} import.",
-             "Exports: `torch.export` makes an archive. Imports: `hyc-compile --emit=model` reads it. Nothing more is said of a model",
-             "here than these two: that it trains as PyTorch does is held by tests for the models that formats.md names.", "", "| name | class | exports | imports | what refused it |", "|---|---|---|---|---|"]
+    told = {row["name"]: json.loads(note_of(folder, row).read_text()) for row in rows if note_of(folder, row).exists()}
+    cells = {name: cells_of(each) for name, each in told.items()}
+    count = [sum(row[place] == "yes" for row, _ in cells.values()) for place in range(2 + len(COLUMNS))]
+    trained = sum("trains" in each for each in told.values())
+    whole = sum(row == ["yes"] * len(row) for row, _ in cells.values())
+    lines = [
+        "# Models", "",
+        f"{len(rows)} classes of transformers in tiny configurations with random weights, tried by `test/models/census.py` (torch",
+        "2.15.0, transformers 5.23.0; evaluation mode, the batch dynamic where torch can), programs executed by hyc's interpreter.",
+        f"{len(told)} were tried: {count[0]} export, {count[1]} import. {trained} of these were trained: {count[2]} as PyTorch, {count[3]} over",
+        f"eight ranks as on one, {count[4]} under ZeRO 3 with the bits of ZeRO 0; {whole} all of it.", "",
+        "- exports: `torch.export` makes an archive.",
+        "- imports: `hyc-compile --emit=model` reads it.",
+        "- trains: ten losses with SGD (f32, two micro-batches of two samples a step) within 1e-5 of PyTorch's, and every gradient of",
+        "  the first step within 1e-3 of its largest element. The loss is a cross entropy where the class computes one from",
+        "  labels, else the mean of squared differences of its first output from random numbers.",
+        "- tp 2 × pp 2 × dp 2: the same losses within 1e-5 of one rank's.",
+        "- ZeRO 3: losses and parameters after ten steps there, bit for bit those of ZeRO 0.", "",
+        "An empty cell was not tried, and rows without training may be of an earlier run, some in larger configurations. Batch norm goes",
+        "by its running averages, dropout drops nothing.", "",
+        "| name | class | exports | imports | trains | tp 2 × pp 2 × dp 2 | ZeRO 3 | what refused it |", "|---|---|---|---|---|---|---|---|"]
     for row in rows:
-        each = told.get(row["name"])
-        cells = ["not tried", "", ""] if each is None else [
-            "yes" if each.get("exported") else "no", "yes" if each.get("imported") else "no",
-            (each.get("why") or "" if not each.get("exported") else each.get("refusal", "")).replace("|", "\\|")]
-        lines.append(f"| {row['name']} | {row['class']} | " + " | ".join(cells) + " |")
+        each, why = cells.get(row["name"], (["not tried"] + [""] * (1 + len(COLUMNS)), ""))
+        lines.append(f"| {row['name']} | {row['class']} | " + " | ".join(each) + " | " + why.replace("|", "\\|") + " |")
     file.write_text("\n".join(lines) + "\n")
+
+
+def note_of(folder, row):
+    return folder / f"{row['name']}.json"
+
+
+def try_class(row, arguments):
+    """Takes what of the class is not known yet, or is asked for again."""
+    folder, note = arguments.folder, note_of(arguments.folder, row)
+    archive = folder / f"{row['name']}.pt2"
+    told = json.loads(note.read_text()) if note.exists() else {}
+    if arguments.again or told.get("row") != row or "ended with status" in told.get("why", ""):
+        import torch  # noqa: F401 (before the processes part)
+        import transformers  # noqa: F401
+        told = {"row": row, **export_apart(row, archive)}
+        note.write_text(json.dumps(told))
+    if arguments.tools and told.get("exported") and (arguments.names or not told.get("imported")):
+        told.pop("refusal", None)
+        told.update(import_archive(arguments.tools / "hyc-compile", archive))
+    isSound = all(told.get(column) == "yes" for column in COLUMNS)
+    if arguments.tools and told.get("imported") and "reference" in told and (arguments.names or not isSound):
+        for column in COLUMNS:
+            told.pop(column, None)
+        told.update(Trainer(folder, row["name"], told["reference"], arguments.tools).compare())
+    note.write_text(json.dumps(told))
+    print(row["name"], *cells_of(told), flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--compiler")
-    parser.add_argument("--again", action="store_true")
+    parser.add_argument("names", nargs="*", help="all that is known of these is tried again; without names, what refused")
+    parser.add_argument("--tools", type=pathlib.Path, help="the folder of hyc-compile and hyc-interpret")
+    parser.add_argument("--again", action="store_true", help="export and train by PyTorch again")
     parser.add_argument("--table", type=pathlib.Path)
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -272,21 +344,9 @@ def main():
         write_table(rows, arguments.folder, arguments.table)
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for row in rows:
-        if arguments.names and row["name"] not in arguments.names:
-            continue
-        archive, note = arguments.folder / f"{row['name']}.pt2", arguments.folder / f"{row['name']}.json"
-        told = json.loads(note.read_text()) if note.exists() and not arguments.again else None
-        if told is None:
-            import torch  # noqa: F401 (before the processes part)
-            import transformers  # noqa: F401
-            told = export_apart(row, archive)
-        if told.get("exported") and arguments.compiler:
-            told.pop("refusal", None)
-            told.update(import_archive(arguments.compiler, archive))
-        note.write_text(json.dumps(told))
-        print(row["name"], "exported" if told.get("exported") else told.get("why"),
-              "imported" if told.get("imported") else told.get("refusal", ""), flush=True)
+    known = {row["name"]: row for row in rows}
+    for name in arguments.names or known:
+        try_class(known[name], arguments)
 
 
 if __name__ == "__main__":

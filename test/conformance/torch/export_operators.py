@@ -110,6 +110,30 @@ def grouped(x, weight):
     return torch.ops.transformers.grouped_mm_fallback(x, weight, torch.tensor([2, 2, 5]))
 
 
+def rotated(x, angle):
+    """Positions by complex numbers, as DeepSeek and Llama 4 have them."""
+    with torch.no_grad():
+        turn = torch.polar(torch.ones_like(angle), angle) * 0.5
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turn.unsqueeze(1)).flatten(3).type_as(x)
+
+
+def complex_arithmetic(x, y, z):
+    """Of pairs: sums with numbers and with others, products, conjugates, parts, lengths, and other shapes."""
+    a, b = torch.complex(x, y), torch.view_as_complex(z)
+    c = (a * b.conj() + a - 2 * b * x) / 3.0
+    d = torch.cat([c.transpose(0, 1), (-a).reshape(3, 2)], dim=-1)[1:].unsqueeze(-1)
+    return d.real, d.imag, c.abs(), torch.view_as_real(a.sub(b, alpha=2) + x)
+
+
+def transformed(x, y):
+    """Over some dimensions and all, forth and back, of real numbers and complex ones."""
+    a = torch.fft.fftn(x, dim=(1, 2))
+    b = torch.fft.ifftn(torch.complex(x, y), norm="ortho")
+    c = torch.fft.ifft(torch.fft.fft(y, norm="forward"), dim=-2)
+    return a.real, torch.view_as_real(b), c.real, c.imag
+
+
 # What OpInfo has no entry or no small sample for: a function and its operands, made when it is their turn.
 OTHERS = {
     "other.type_as": [(torch.Tensor.type_as, lambda: (operand(2, 3), torch.ones(1))),
@@ -140,6 +164,10 @@ OTHERS = {
          lambda: (operand(4, 3), torch.tensor([0, 2, 0], dtype=torch.int32)))],
     "other.grouped_mm": [(grouped, lambda: (operand(6, 3), operand(3, 3, 4)))],
     "other.erfinv": [(torch.erfinv, lambda: (torch.linspace(-0.9995, 0.99, 7, requires_grad=True),))],
+    "other.complex": [
+        (rotated, lambda: (operand(2, 3, 2, 4), torch.linspace(0, 3, 8).reshape(2, 2, 2))),
+        (complex_arithmetic, lambda: (operand(2, 3), operand(2, 3), operand(2, 3, 2))),
+        (transformed, lambda: (operand(2, 3, 4), operand(2, 3, 4)))],
     "other.histc": [(lambda x: torch.histc(x, bins=4, min=0, max=3), lambda: (torch.tensor([0, 3, 3, 1, 2, 3, 5]),))],
     "other.fold": [
         (lambda x: torch.nn.functional.fold(x, (4, 5), (2, 3), padding=(1, 0), stride=(2, 1)), lambda: (operand(2, 12, 9),)),
