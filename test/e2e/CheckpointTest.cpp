@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 
 using namespace hyc_e2e;
 
@@ -139,8 +140,67 @@ void expectTheSameTrainingInAnotherLayout() {
     EXPECT_NEAR(log.losses[i] / whole(one).log.losses[kHalf + i], 1.0, 1e-5) << i;
 }
 
+/// Files of a folder by name, as text.
+std::map<std::string, std::string> filesIn(const std::string &folder) {
+  std::map<std::string, std::string> files;
+  for (const auto &entry : std::filesystem::directory_iterator(folder))
+    files[entry.path().filename()] = fileText(entry.path());
+  return files;
+}
+
+/// Room for copies is what memory.json says, of the rank that copies most, and what lies nowhere else is declared.
+void expectTheDeclaredRoom(const std::string &folder, const std::string &measured) {
+  std::ifstream planned(folder + "/memory.json"), records(measured);
+  std::map<int64_t, int64_t> most, writer;
+  const nlohmann::json account = nlohmann::json::parse(planned);
+  int64_t ranksPerStage = account["stages"][0]["ranks"];
+  for (std::string line; std::getline(records, line);) {
+    nlohmann::json record = nlohmann::json::parse(line)["memory"];
+    int64_t stage = record["rank"].get<int64_t>() / ranksPerStage, copied = 0;
+    for (const auto &arena : record["arenas"])
+      if (arena["name"] == "snapshot") {
+        EXPECT_EQ(arena["mapped"], arena["planned"]);
+        copied = arena["planned"];
+      }
+    most[stage] = std::max(most[stage], copied);
+    const nlohmann::json &said = account["stages"][static_cast<size_t>(stage)];
+    EXPECT_EQ(record["fixed"], said["fixed_bytes"].get<int64_t>() + said["checkpoint_writer_bytes"].get<int64_t>());
+    EXPECT_LE(record["outside"], record["fixed"]) << record.dump();
+  }
+  ASSERT_EQ(most.size(), account["stages"].size());
+  for (const auto &[stage, bytes] : most)
+    EXPECT_EQ(bytes, account["stages"][static_cast<size_t>(stage)]["snapshot_bytes"]) << "stage " << stage;
+}
+
+/// While training goes on the same bytes are written as where it waits, by ranks that lose no bit by it. From a disk so
+/// slow that the next update comes before all was read there.
+void expectTheSameBytesInTheBackground() {
+  for (const Case &chosen : cases()) {
+    std::string folder = scratch("checkpoint_" + chosen.name + "_modes"), measured = folder + "-memory.jsonl";
+    Log log = run(chosen, kSteps,
+                  {"--seed", "5", "--checkpoint", folder + "/sync", "--checkpoint-every", std::to_string(kHalf),
+                   "--checkpoint-mode", "sync"});
+    EXPECT_EQ(log.losses, whole(chosen).log.losses) << chosen.name;
+    if (chosen.name == "disk")
+      setenv("HYC_IO_FAULT", "*:read:*:delay=20", 1);
+    log = run(chosen, kSteps,
+              {"--seed", "5", "--checkpoint", folder + "/async", "--checkpoint-every", std::to_string(kHalf),
+               "--checkpoint-mode", "async", "--measure-memory", measured});
+    unsetenv("HYC_IO_FAULT");
+    EXPECT_EQ(log.losses, whole(chosen).log.losses) << chosen.name;
+    for (int step : {kHalf, kSteps}) {
+      auto expected = filesIn(folder + "/sync/step-" + std::to_string(step));
+      EXPECT_GT(expected.size(), 1u);
+      EXPECT_TRUE(expected == filesIn(folder + "/async/step-" + std::to_string(step))) << chosen.name << ", " << step;
+    }
+    SCOPED_TRACE(chosen.name);
+    expectTheDeclaredRoom(compile(chosen), measured);
+  }
+}
+
 // One test, since a process compiles each layout once.
 TEST(Checkpoint, IsTheSameTrainingWhateverWroteIt) {
+  expectTheSameBytesInTheBackground();
   expectTheSameLayoutToGoOnBitForBit();
   expectTheSameStatesInEveryLayout();
   expectTheSameTrainingInAnotherLayout();
@@ -176,6 +236,33 @@ TEST(Checkpoint, IsGoneOnFromWithFewerRanksAndMoreAgain) {
     EXPECT_NEAR(fewer[i] / expected[3 + i], 1.0, 1e-5) << i;
     EXPECT_NEAR(again[i] / expected[6 + i], 1.0, 1e-5) << i;
   }
+}
+
+/// One error with all that does not fit, and the way out.
+TEST(Checkpoint, OfAnotherVocabularyIsRefused) {
+  std::string folder = scratch("checkpoint_others"), config = folder + ".json";
+  auto compileModel = [&](const std::string &name, int vocabulary) {
+    std::ofstream(config) << R"({"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 16,
+        "initializer_range": 0.1, "vocab_size": )"
+                          << vocabulary << "}";
+    Outcome outcome = execute(trainingOnly(
+        {tool("hyc-compile"), config, "--micro-batch", "1", "--optimizer", "adamw", "-o", folder + "/" + name}));
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+  };
+  auto train = [&](const std::string &name, const std::string &flag) {
+    return execute({tool("hyc-run"), folder + "/" + name, "--data", model("text.bin"), "--steps", "2", "--threads", "1",
+                    flag, folder + "/runs"});
+  };
+  compileModel("own", 257);
+  compileModel("wider", 300);
+  Outcome outcome = train("own", "--checkpoint");
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  outcome = train("wider", "--resume");
+  EXPECT_EQ(outcome.status, 65) << outcome.output;
+  for (const char *words : {"'transformer.wte.weight' is [257, 16], expected [300, 16]",
+                            "'optimizer.state.transformer.wte.weight.exp_avg' is [257, 16], expected [300, 16]",
+                            "to start from its weights alone"})
+    EXPECT_NE(outcome.output.find(words), std::string::npos) << words << " is not in: " << outcome.output;
 }
 
 /// Running averages, which no optimizer keeps.

@@ -25,7 +25,8 @@ train() {
     --steps "$steps" --seed 1 --nvme-path "$scratch/disk" --log-file "$scratch/$1-$2.jsonl" \
     --save-weights "$scratch/$1-$2.safetensors" "${@:3}" >"$scratch/$1-$2.said" 2>&1
 }
-losses() { sed 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\).*/\1 \2/' "$1"; }
+# Of the steps in a log, which tells of checkpoints, too.
+losses() { sed -n 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\).*/\1 \2/p' "$1"; }
 
 compile device
 train device late || { cat "$scratch/device-late.said"; fail "the program without offload does not run"; }
@@ -40,12 +41,20 @@ while [ $# -gt 0 ]; do
   case "${flags[*]}" in *nvme*) flags+=(--nvme-path "$scratch/disk") ;; esac
   compile "$name" "${flags[@]}"
   for streams in late early copies; do
-    train "$name" "$streams" || { cat "$scratch/$name-$streams.said"; fail "$name (${flags[*]}) does not run, streams $streams"; }
+    # Checkpoints that are written while training goes on are those that it waits for.
+    mode=async
+    [ $streams != copies ] || mode=sync
+    train "$name" "$streams" --checkpoint "$scratch/$name-$streams-runs" --checkpoint-every 1 --checkpoint-mode $mode ||
+      { cat "$scratch/$name-$streams.said"; fail "$name (${flags[*]}) does not run, streams $streams"; }
     [ "$(losses "$scratch/$name-$streams.jsonl")" = "$(losses "$scratch/device-late.jsonl")" ] ||
       fail "$name (${flags[*]}) has other losses, streams $streams"
     cmp "$scratch/$name-$streams.safetensors" "$scratch/device-late.safetensors" ||
       fail "$name (${flags[*]}) has other weights, streams $streams"
     rm "$scratch/$name-$streams.safetensors"
+  done
+  for streams in late early; do
+    diff -r "$scratch/$name-$streams-runs/step-1" "$scratch/$name-copies-runs/step-1" ||
+      fail "$name (${flags[*]}) has other checkpoints, streams $streams"
   done
   [ -z "$(ls -A "$scratch/disk")" ] || fail "$name leaves something on the disk"
   case "${flags[*]}" in *nvme*) ;; *) continue ;; esac

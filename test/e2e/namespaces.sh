@@ -1,6 +1,6 @@
 # Hosts as network namespaces of this machine, for scripts that source this: `make_hosts N` makes hosts 0 to N - 1, called
 # host0 and so on with the addresses 10.78.0.1 and so on, all on one switch, which end with the script; `inside I COMMAND…`
-# runs a command on one. A script that may not make them ends with 77, and says why.
+# runs a command on one. They last for HYC_HOST_SECONDS, or an hour. A script that may not make them ends with 77, and says why.
 # shellcheck shell=bash
 
 holders=()
@@ -13,7 +13,7 @@ make_hosts() {
   trap 'kill "${holders[@]}" 2>/dev/null || true' EXIT
   # Holder I is host I; the last the switch between them.
   for ((i = 0; i <= count; i++)); do
-    unshare --net --uts --mount /bin/sh -c "hostname host$i && mount --bind $names /etc/hosts && ip link set lo up && exec sleep 3600" & holders+=($!)
+    unshare --net --uts --mount /bin/sh -c "hostname host$i && mount --bind $names /etc/hosts && ip link set lo up && exec sleep ${HYC_HOST_SECONDS:-3600}" & holders+=($!)
   done
   for ((i = 0; i <= count; i++)); do
     until [ "$(readlink "/proc/${holders[i]}/exe")" = "$(readlink -f "$(command -v sleep)")" ]; do sleep 0.05; done

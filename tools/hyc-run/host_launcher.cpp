@@ -170,6 +170,14 @@ bool HostLauncher::isAsWished(const RankEnd& end) const {
   return (report_.endsEarly() || isAsked_) && end.exitStatus == kPeerLost;
 }
 
+// Where a rank of this one has waited in vain for another, that one's.
+const std::string& HostLauncher::hostToBlame(size_t host) const {
+  const int rank = report_.blamedRank();
+  const auto holds = [rank](const Share& share) { return rank >= share.first && rank < share.first + share.count; };
+  const auto found = std::find_if(shares_.begin(), shares_.end(), holds);
+  return found == shares_.end() ? shares_[host].host : found->host;
+}
+
 // A host whose ranks have only lost another's is waited with for a moment: the other one says more.
 void HostLauncher::lookForEnds() {
   for (size_t host = 0; host < hosts_.size(); ++host) {
@@ -179,14 +187,14 @@ void HostLauncher::lookForEnds() {
     endsAsWished_ |= isAsWished(end);
     if (isAsWished(end)) continue;
     const bool isLost = end.asExitStatus() == kSshFailed;
-    const std::string name = "host '" + shares_[host].host + "'";
+    const std::string& blamed = isLost ? shares_[host].host : hostToBlame(host);
+    const std::string name = "host '" + blamed + "'";
     if (end_.status == 0 || end_.status == kPeerLost) {
       const std::string how = isLost ? " cannot be reached by ssh, or its connection has ended"
                                      : " ended with status " + std::to_string(end.asExitStatus());
       end_ = {isLost ? static_cast<int>(hycrt::StatusCode::kUnavailable) : end.asExitStatus(),
               isAsked_ ? RunEnd::How::kAsked : RunEnd::How::kFailed,
-              report_.failure().empty() || isLost ? name + how : report_.failure() + " (" + name + ")",
-              shares_[host].host, isLost};
+              report_.failure().empty() || isLost ? name + how : report_.failure() + " (" + name + ")", blamed, isLost};
     }
     if (isLost) report_.say(name + " cannot be reached by ssh, or its connection has ended");
     if (firstLossMs_ == 0) firstLossMs_ = nowMs();

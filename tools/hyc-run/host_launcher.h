@@ -36,6 +36,7 @@ class HostLauncher {
   void takeSignals();
   void pass(char letter);
   bool isAsWished(const RankEnd& end) const;
+  const std::string& hostToBlame(size_t host) const;
   void lookForEnds();
   void stopAll();
   bool anyRunning() const;

@@ -100,7 +100,11 @@ Status Report::take(const std::string& line) {
 
 Status Report::add(const RunEvent& event) {
   if (event.kind == RunEvent::Kind::kFailure) {
-    failure_ = event.cause;
+    // How a rank ended that has waited for another says less.
+    if (blamedRank_ < 0) {
+      failure_ = event.cause;
+      blamedRank_ = event.rank;
+    }
     return {};
   }
   // Every rank tells of its end.
@@ -121,6 +125,7 @@ void Report::beginStart(bool isRestart) {
   endsEarly_ = hasStepped_ = false;
   isRestart_ = isRestart;
   failure_.clear();
+  blamedRank_ = -1;
   startNs_ = lastProgressNs_ = nowNs();
 }
 

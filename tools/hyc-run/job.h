@@ -58,8 +58,11 @@ class Report {
 
   // Ranks are started now; what follows is of them.
   void beginStart(bool isRestart);
-  bool endsEarly() const { return endsEarly_; }            // they end as they were asked to
-  const std::string& failure() const { return failure_; }  // what another host's hyc-run says of one; empty: nothing
+  bool endsEarly() const { return endsEarly_; }  // they end as they were asked to
+  // What a rank or another host's hyc-run says of one; empty: nothing. And the rank that was waited for in vain; -1:
+  // none.
+  const std::string& failure() const { return failure_; }
+  int blamedRank() const { return blamedRank_; }
   double secondsSinceProgress() const;
   hycrt::Status finishMemory(const std::string& runName);
 
@@ -77,6 +80,7 @@ class Report {
   std::vector<hycrt::MemoryRecord> memory_;  // in the order of arrival
   bool isRestart_ = false, hasStepped_ = false, endsEarly_ = false;
   std::string failure_;
+  int blamedRank_ = -1;
   int64_t lastStep_ = 0;
   int64_t startNs_ = 0, lastProgressNs_;
   const int64_t beginNs_;

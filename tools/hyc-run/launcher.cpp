@@ -280,7 +280,9 @@ void Launcher::reportFailure(int rank, const RankEnd& end) {
   const std::string number = "rank " + std::to_string(first_ + rank),
                     how = end.signal != 0 ? " was ended by " + Signals::nameOf(end.signal)
                                           : " ended with status " + std::to_string(end.exitStatus);
-  end_ = {end.asExitStatus(), isAsked_ ? RunEnd::How::kAsked : RunEnd::How::kFailed, number + how};
+  const std::string& told = report_.failure();
+  end_ = {end.asExitStatus(), isAsked_ ? RunEnd::How::kAsked : RunEnd::How::kFailed,
+          told.empty() ? number + how : told};
   stopAll();
   passOn(rank);
   report_.say(number + " (" + describe(manifest_.mesh, row.at) + ", program " + row.program + ")" + how +

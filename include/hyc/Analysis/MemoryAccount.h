@@ -14,8 +14,13 @@
 #include "hyc/Analysis/ArenaPlacement.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <map>
 #include <string>
 #include <vector>
+
+namespace mlir {
+class ModuleOp;
+}
 
 namespace hyc {
 
@@ -104,6 +109,18 @@ struct PaddedRanks {
   int64_t bytes = 0;
 };
 
+/// What a rank needs on the host, beside everything else, while checkpoints are written as training goes on
+/// (hyc-run --checkpoint). Counted by itself: a run without them has none of it.
+struct SnapshotBytes {
+  int64_t states = 0; ///< of the rank that copies most: each state that it writes and that lies in memory
+  int64_t writer = 0; ///< buffers and tables of the thread that writes
+  int64_t total() const { return states + writer; }
+};
+inline constexpr int64_t kSnapshotAlignment = 64;
+/// Declared from measurements, as fixedBytes is: of a writer (a ring of five chunks of 1 MiB and the threads that have
+/// four of them written), and for each tensor that it has a part of.
+inline constexpr int64_t kCheckpointWriterBytes = 8 << 20, kCheckpointTensorBytes = 4096;
+
 struct StageAccount {
   int64_t stage = 0, slots = 1;
   std::vector<AccountedFunction> functions;
@@ -111,6 +128,7 @@ struct StageAccount {
   std::vector<ArenaAccount> arenas;
   std::vector<ExchangeAccount> exchanges;
   int64_t fixedBytes = 0;           ///< declared beside the arenas (Workspaces.h); 0: nobody said for how many threads
+  SnapshotBytes snapshot;           ///< in no total
   std::vector<PaddedRanks> padding; ///< of states: elements that exist on no other layout. Every rank is in one block
 
   /// Arenas and fixed costs.
@@ -146,6 +164,8 @@ ExchangeAccount accountExchange(rank::StartOp start, rank::CollectiveOp row, dis
 std::vector<ExchangeAccount> accountExchanges(rank::ProgramOp program, dist::ScheduleOp schedule);
 /// Bytes of the stage's states that are padding.
 std::vector<PaddedRanks> accountPadding(rank::ProgramOp program);
+/// By stage.
+std::map<int64_t, SnapshotBytes> accountSnapshots(mlir::ModuleOp module);
 
 } // namespace hyc
 

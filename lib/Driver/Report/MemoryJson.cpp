@@ -71,6 +71,8 @@ static void writeStage(json::OStream &json, const JobAccount &job, const StageAc
     json.attribute("device_bytes", stage.deviceBytes());
     json.attribute("total_bytes", stage.totalBytes());
     json.attribute("fixed_bytes", stage.fixedBytes);
+    json.attribute("snapshot_bytes", stage.snapshot.states);
+    json.attribute("checkpoint_writer_bytes", stage.snapshot.writer);
     json.attributeArray("arenas", [&] {
       for (const ArenaAccount &arena : stage.arenas)
         writeArena(json, arena);

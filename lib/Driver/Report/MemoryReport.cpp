@@ -106,6 +106,8 @@ static std::string reportArenas(const JobAccount &job) {
                  describePeak(arena.peak, arena)});
     table.add({number, "fixed", std::to_string(stage.fixedBytes), "", "", "private", "code, stacks, heap"});
     table.add({number, "total", std::to_string(stage.totalBytes()), "", "", "", ""});
+    table.add({number, "(snapshot)", std::to_string(stage.snapshot.total()), "", "", "private",
+               "beside the total, where checkpoints are written while training goes on"});
     padding[reportPadding(stage)].insert(stage.stage);
   }
   table.condense(/*group=*/1, /*by=*/2);

@@ -493,7 +493,12 @@ LogicalResult TableEmitter::emitProgram() {
      << ",\n    .groups = " << tableUse("GroupDesc", "kGroups")
      << ",\n    .collectives = " << tableUse("CollectiveDesc", "kCollectives")
      << ",\n    .transfers = " << tableUse("TransferDesc", "kTransfers") << ",\n    .entries = kEntries,\n"
-     << (program.getOps<rank::SiteOp>().empty() ? "" : "    .checksFinite = true,\n") << "};\n\n";
+     << (program.getOps<rank::SiteOp>().empty() ? "" : "    .checksFinite = true,\n");
+  if (auto snapshot = program->getAttrOfType<IntegerAttr>("snapshot_bytes"))
+    os << "    .snapshotBytes = " << snapshot.getInt() << ",\n";
+  if (auto writer = program->getAttrOfType<IntegerAttr>("checkpoint_writer_bytes"))
+    os << "    .checkpointWriterBytes = " << writer.getInt() << ",\n";
+  os << "};\n\n";
   return success();
 }
 

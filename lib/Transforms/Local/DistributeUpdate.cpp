@@ -58,7 +58,8 @@ private:
     auto func = FuncOp::create(builder, apply.getLoc(), dist::functionName(dist::InstructionKind::apply, stage),
                                apply.getFunctionType());
     func->setAttr(dist::kStage, builder.getI64IntegerAttr(stage));
-    func.setAllArgAttrs(apply.getArgAttrsAttr());
+    if (ArrayAttr attributes = apply.getArgAttrsAttr())
+      func.setAllArgAttrs(attributes);
     builder.setInsertionPointToEnd(&func.getBody().front());
     IRMapping mapping;
     mapping.map(apply.getArguments(), func.getArguments());

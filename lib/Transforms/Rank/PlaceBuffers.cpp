@@ -547,6 +547,7 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
     FailureOr<bool> poison = policyOf<&Plan::poison>(getOperation());
     if (failed(threads) || failed(poison))
       return signalPassFailure();
+    std::map<int64_t, SnapshotBytes> snapshots = accountSnapshots(getOperation());
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
       dist::ScheduleOp schedule;
       for (auto candidate : getOperation().getOps<dist::ScheduleOp>())
@@ -562,11 +563,18 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
       }
       ProgramPlacer placer(program, schedule);
       placer.place(*threads, *poison);
+      SnapshotBytes snapshot = snapshots[program.getStage()];
+      if (*threads > 0) {
+        Builder builder(&getContext());
+        program->setAttr("snapshot_bytes", builder.getI64IntegerAttr(snapshot.states));
+        program->setAttr("checkpoint_writer_bytes", builder.getI64IntegerAttr(snapshot.writer));
+      }
       if (!listener)
         continue;
       StageAccount account = placer.takeAccount();
       account.exchanges = accountExchanges(program, schedule);
       account.padding = accountPadding(program);
+      account.snapshot = snapshot;
       listener(std::move(account));
     }
   }

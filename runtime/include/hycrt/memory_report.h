@@ -30,8 +30,8 @@ struct MemoryRecord {
   int64_t resident = 0;  // the process's proportional set size (/proc/self/smaps); 0: the kernel does not say
   int64_t outside = 0;  // resident pages outside of arenas, this rank's and its peers', counted whole; channels' tables
   int64_t shared = 0;   // the part of these that the proportional figure leaves to other processes: code, above all
-  int64_t fixed = 0;    // what the compiler declared for `outside` (Program::fixedBytes)
-  std::vector<ArenaUse> arenas;
+  int64_t fixed = 0;    // what the compiler declared for `outside` (Program::fixedBytes, checkpointWriterBytes)
+  std::vector<ArenaUse> arenas;        // and "snapshot", of a run that has one: what this rank copies
   std::optional<DeviceMemory> device;  // of a program for GPUs, whose arenas are there
 
   int64_t planned() const;  // of the arenas in memory
@@ -47,12 +47,21 @@ class BlockFile;
 inline constexpr uint32_t kUntouched = 0xFFC3E197;
 void fillUntouched(std::byte* arena, int64_t bytes);
 
+// What a rank has for checkpoints that are written while training goes on.
+struct CheckpointMemory {
+  const std::byte* snapshot = nullptr;  // room for copies of states; null: none
+  int64_t snapshotBytes = 0;
+  int64_t writerBytes = 0;  // declared for the writing; 0: nothing was written
+  int64_t bytes() const { return snapshotBytes + writerBytes; }
+};
+
 // Where a rank's arenas are, and what lies in front of the shared ones.
 struct MeasuredMemory {
   std::byte* const* arenas = nullptr;
   const BlockFile* file = nullptr;  // the arena that is one; null: none is
   int64_t tableBytes = 0;
   bool filled = false;  // with kUntouched, before anything else
+  CheckpointMemory checkpoints;
 };
 
 // Reads /proc and, where they were filled, the arenas.

@@ -29,6 +29,10 @@ enum class TransportChoice { kAuto, kTcp };
 // What becomes of a run that cannot write a checkpoint.
 enum class CheckpointFailure { kStop, kWarn };
 
+// When training goes on after a checkpoint is begun: kAsync, at once, while copies of the states are written, kSync,
+// when it is written; kAuto: at once where there is memory for the copies.
+enum class CheckpointMode { kAuto, kAsync, kSync };
+
 // A member an option; what each means is said by its row (run_option_rows.h), which --help prints.
 struct RunOptions {
   std::string out;            // the compiled folder

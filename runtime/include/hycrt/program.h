@@ -262,6 +262,11 @@ struct Program {
   Table<Entry> entries;  // the first is what the program is for
 
   bool checksFinite = false;  // a call of checkFinite() follows each op
+
+  // What checkpoints that are written while training goes on need beside the arenas: copies of states that lie in
+  // memory, at most, and the buffers and tables of the thread that writes. 0: nothing is declared.
+  int64_t snapshotBytes = 0;
+  int64_t checkpointWriterBytes = 0;
 };
 
 // Null: the program has no entry of that name.

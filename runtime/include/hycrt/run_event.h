@@ -1,7 +1,8 @@
 // What happens to a run beside its steps: a JSON object per line for programs, as part of the log of steps, and what
 // it all came to.
 //
-//   {"event":"checkpoint","step":200,"cause":"--checkpoint-every 20","seconds":0.12,"path":"runs/a/step-200"}
+//   {"event":"checkpoint","step":200,"cause":"--checkpoint-every 20","seconds":0.02,"path":"runs/a/step-200",
+//    "written":0.61,"gone_on":0.58}
 #ifndef HYCRT_RUN_EVENT_H_
 #define HYCRT_RUN_EVENT_H_
 
@@ -21,16 +22,20 @@ struct RunEvent {
     kResume,            // the states are a checkpoint's
     kCheckpoint,        // one was written
     kCheckpointFailed,  // one could not be written, and the run goes on
+    kVerify,            // what ranks hold alike was compared
     kEnd,               // the run ends before its last step, as it was asked to
-    kFailure,           // a rank or a host failed; what hyc-run of one host tells that of another, not part of a log
+    kFailure,           // a rank or a host failed; what a rank, or hyc-run of another host, tells hyc-run; not in a log
     kRestart,           // hyc-run starts the ranks again; `step` is where they go on
     kResize             // the same, with another number of ranks
   };
   Kind kind = Kind::kCheckpoint;
   int64_t step = 0;    // steps that are over
   std::string cause;   // why: the option, the signal, what failed
-  double seconds = 0;  // what it has cost
+  double seconds = 0;  // what it has cost: of a checkpoint, for how long training has waited for it
   std::string path;    // of a checkpoint
+  int rank = -1;       // of a failure: that which the one who tells of it has waited for; -1: none
+  double written = 0;  // of a checkpoint: from its begin until the disk had all of it
+  double goneOn = 0;   // and the time of the steps that were made before it is told, which going back to it does again
 };
 
 std::string toJson(const RunEvent& event);
@@ -53,9 +58,9 @@ class RunAccount {
   std::string toJson(double seconds) const;
 
  private:
-  double useful_ = 0, evaluations_ = 0, checkpointSeconds_ = 0, redone_ = 0, restartSeconds_ = 0;
+  double useful_ = 0, evaluations_ = 0, verifications_ = 0, checkpointSeconds_ = 0, redone_ = 0, restartSeconds_ = 0;
   double resumeSeconds_ = 0, lastResume_ = 0;
-  int64_t checkpoints_ = 0, failedCheckpoints_ = 0, restarts_ = 0, resizes_ = 0;
+  int64_t checkpoints_ = 0, failedCheckpoints_ = 0, verified_ = 0, restarts_ = 0, resizes_ = 0;
   std::map<int64_t, double> usefulAt_;  // by step: what had been useful when it was saved
   std::map<std::string, int64_t> causes_;
 };

@@ -79,6 +79,13 @@ HYC_RUN_OPTION(CheckpointFailure, checkpointFailure, CheckpointFailure::kStop, "
                words<CheckpointFailure>({{"stop", CheckpointFailure::kStop}, {"warn", CheckpointFailure::kWarn}}),
                kForRanks | kTrains, "Whether a checkpoint that cannot be written ends the run")
 HYC_RUN_OPTION(
+    CheckpointMode, checkpointMode, CheckpointMode::kAuto, "--checkpoint-mode",
+    words<CheckpointMode>(
+        {{"auto", CheckpointMode::kAuto}, {"async", CheckpointMode::kAsync}, {"sync", CheckpointMode::kSync}}),
+    kForRanks | kTrains,
+    "Whether training goes on while a copy of the states is written (async), or waits until they are (sync); "
+    "auto: goes on where the host has the memory for the copy")
+HYC_RUN_OPTION(
     int64_t, timeLimit, 0, "--time-limit", wholeNumber("SECONDS", kMostSeconds), kForRanks | kTrains,
     "Write a checkpoint and end with 75 before that many seconds are over; 0: never. SLURM_JOB_END_TIME does "
     "the same")

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <mutex>
 #include <thread>
 
@@ -26,6 +27,8 @@ namespace {
 constexpr const char* kStep = "step-";
 constexpr size_t kMostDigits = 18;
 constexpr int64_t kMaxManifestBytes = int64_t{1} << 30;
+constexpr int kMostTries = 20;  // to hold a folder that another run may just be leaving
+constexpr std::chrono::milliseconds kBetweenTries{100};
 constexpr mode_t kFolderMode = 0755;
 
 std::string withoutSlash(std::string path) {
@@ -241,9 +244,18 @@ Status makeDirectory(const std::string& directory) {
   return ioError("'" + directory + "' is no folder, expected one for checkpoints");
 }
 
-Result<FileLock> lockDirectory(const std::string& directory) {
+Result<FileLock> lockDirectory(const std::string& directory, LockPatience patience) {
   const std::string path = withoutSlash(directory);
-  Result<FileLock> lock = FileLock::take(path + "/.hyc-checkpoints.lock", "which writes checkpoints to '" + path + "'");
+  const auto take = [&] {
+    return FileLock::take(path + "/.hyc-checkpoints.lock", "which writes checkpoints to '" + path + "'");
+  };
+  Result<FileLock> lock = take();
+  // A process that was killed holds it until the disk has answered its last write.
+  const int tries = patience == LockPatience::kLeaving ? kMostTries : 0;
+  for (int i = 0; i < tries && !lock.ok() && lock.status().code() == StatusCode::kUnavailable; ++i) {
+    std::this_thread::sleep_for(kBetweenTries);
+    lock = take();
+  }
   if (lock.ok() && lock->isExclusive()) {
     removeLeftovers(path, [](const std::string& name) { return stepOfName(name) >= 0; }, isCheckpointFileName);
   }

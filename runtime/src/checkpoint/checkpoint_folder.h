@@ -55,7 +55,11 @@ std::string tensorsIn(const CheckpointManifest& manifest, const std::string& fil
 // Makes the folder where it is missing, with those above it.
 Status makeDirectory(const std::string& directory);
 // Of the one that writes there, which then removes what is left of runs that were killed.
-Result<FileLock> lockDirectory(const std::string& directory);
+enum class LockPatience {
+  kNone,
+  kLeaving,  // waits two seconds for one that is just leaving
+};
+Result<FileLock> lockDirectory(const std::string& directory, LockPatience patience = LockPatience::kNone);
 // Gives a whole `partial` its name, whatever had it.
 Status publishCheckpoint(const std::string& partial, const std::string& target, IoFaults* faults);
 void removeCheckpointFolder(const std::string& folder);

@@ -23,14 +23,12 @@ constexpr int64_t kWindowBytes = 4 << 20;
 // A state's elements, wherever they lie; those of a file by a window that moves.
 class StateElements {
  public:
-  StateElements(const Context& ctx, const StateDesc& state)
-      : state_(state), file_(ctx.file()), memory_(ctx.arena(state.buffer.arena)), size_(sizeOf(state.dtype)) {
-    if (memory_) memory_ += state.buffer.offset;
-  }
+  StateElements(const StateDesc& state, const std::byte* memory, BlockFile* file)
+      : state_(state), file_(file), memory_(memory), size_(sizeOf(state.dtype)) {}
 
   // Element `element` and what follows it: *count of them at most, and as many as are there.
   Result<const std::byte*> from(int64_t element, int64_t* count) {
-    if (memory_) return static_cast<const std::byte*>(memory_ + element * size_);
+    if (memory_) return memory_ + element * size_;
     const int64_t byte = element * size_, first = byte / kWindowBytes * kWindowBytes;
     if (first != first_) HYCRT_RETURN_IF_ERROR(load(first));
     *count = std::min(*count, (held_ - (byte - first_)) / size_);
@@ -52,56 +50,28 @@ class StateElements {
 
   const StateDesc& state_;
   BlockFile* file_;
-  std::byte* memory_;
+  const std::byte* memory_;
   int64_t size_;
   std::unique_ptr<std::byte[], AlignedDelete> window_;
   int64_t first_ = -1, held_ = 0;
 };
 
-// A rectangle of a state, or a number that stands beside one.
-struct Piece {
-  const StateDesc* state = nullptr;  // null: `number`
-  float number = 0;
-  DType dtype = DType::kF32;
-  Shape shape;  // of the tensor
-  Box box;
-};
-using PieceFile = std::map<std::string, Piece>;  // by the tensor's name
+using PieceFile = std::map<std::string, CheckpointPiece>;  // by the tensor's name
 
 class PartWriter {
  public:
-  PartWriter(const Context& ctx, const CheckpointTensors& tensors, std::string folder, IoFaults* faults)
-      : ctx_(ctx), tensors_(tensors), folder_(std::move(folder)), faults_(faults) {}
+  PartWriter(const PartSource& source, std::string folder, IoFaults* faults, const std::atomic<bool>* givesUp)
+      : source_(source), folder_(std::move(folder)), faults_(faults), givesUp_(givesUp) {}
 
   Result<CheckpointParts> write() {
-    updates_ = updatesOf(readCounters(ctx_));
-    for (const StateDesc& state : ctx_.program().states) plan(state);
-    for (const auto& [name, pieces] : files_) HYCRT_RETURN_IF_ERROR(writeFile(name, pieces));
+    for (const auto& [name, pieces] : source_.plan.files) {
+      for (const auto& [tensor, piece] : pieces) ++unread_[piece.state];
+    }
+    for (const auto& [name, pieces] : source_.plan.files) HYCRT_RETURN_IF_ERROR(writeFile(name, pieces));
     return std::move(parts_);
   }
 
  private:
-  void plan(const StateDesc& state) {
-    const Keeping keeping = keepingOf(state.role);
-    if (keeping != Keeping::kTensor && keeping != Keeping::kOptional) return;
-    const std::string name = checkpointName(state.name, state.role);
-    const ShardLayout layout(state, ctx_.mesh(), ctx_.at());
-    if (tensors_.rows.at(name).stage != ctx_.at().stage || !layout.isWriter()) return;
-    const std::vector<Box> boxes = boxesOf(layout, state.logical);
-    for (size_t i = 0; i < boxes.size(); ++i) {
-      files_[fileName(i, state.dtype)].emplace(name, Piece{&state, 0, state.dtype, state.logical, boxes[i]});
-    }
-    const auto isZero = [](int64_t offset) { return offset == 0; };
-    if (boxes.empty() || !hasStepBeside(state.role) || updates_ < 0) return;
-    if (!std::all_of(boxes[0].offset.begin(), boxes[0].offset.end(), isZero)) return;
-    files_[fileName(0, DType::kF32)].emplace(stepName(state.name),
-                                             Piece{nullptr, static_cast<float>(updates_), DType::kF32, {}, {}});
-  }
-
-  std::string fileName(size_t index, DType dtype) const {
-    return partFileName(rankOf(ctx_.mesh(), ctx_.at()), index, dtype);
-  }
-
   Status writeFile(const std::string& name, const PieceFile& pieces) {
     TensorDirectory directory;
     std::map<std::string, Shape> offsets;
@@ -112,7 +82,7 @@ class PartWriter {
       offsets[tensor] = piece.box.offset;
     }
     const std::string header = encodePartHeader(&directory, offsets);
-    Result<StreamFile> file = StreamFile::create(folder_ + "/" + name, faults_);
+    Result<StreamFile> file = StreamFile::create(folder_ + "/" + name, faults_, givesUp_);
     if (!file.ok()) return file.status();
     HYCRT_RETURN_IF_ERROR(file->write(header.data(), static_cast<int64_t>(header.size())));
     for (const auto& [tensor, piece] : pieces) {
@@ -128,10 +98,12 @@ class PartWriter {
     return {};
   }
 
-  Status writePiece(const Piece& piece, StreamFile* file) {
-    if (!piece.state) return file->write(&piece.number, sizeof piece.number);
-    const ShardLayout layout(*piece.state, ctx_.mesh(), ctx_.at());
-    StateElements elements(ctx_, *piece.state);
+  Status writePiece(const CheckpointPiece& piece, StreamFile* file) {
+    const float updates = static_cast<float>(source_.updates);
+    if (!piece.state) return file->write(&updates, sizeof updates);
+    const ShardLayout layout(*piece.state, source_.mesh, source_.at);
+    const std::byte* const memory = source_.memoryOf(*piece.state);
+    StateElements elements(*piece.state, memory, source_.file);
     const BoxRows rows(piece.box, piece.shape);
     for (int64_t element = 0; element < rows.elements();) {
       BoxRow row = rows.rowFrom(element);
@@ -149,16 +121,55 @@ class PartWriter {
       HYCRT_RETURN_IF_ERROR(file->write(*from, count * sizeOf(piece.dtype)));
       element += count;
     }
+    if (--unread_[piece.state] == 0 && !memory && source_.letsGo) source_.file->letGo(piece.state->buffer.offset);
     return {};
+  }
+
+  const PartSource& source_;
+  std::string folder_;
+  IoFaults* faults_;
+  const std::atomic<bool>* givesUp_;
+  std::map<const StateDesc*, int> unread_;  // pieces
+  CheckpointParts parts_;
+};
+
+class PartPlanner {
+ public:
+  PartPlanner(const Context& ctx, const CheckpointTensors& tensors)
+      : ctx_(ctx), tensors_(tensors), counts_(updatesOf(readCounters(ctx)) >= 0) {}
+
+  PartPlan run() {
+    for (const StateDesc& state : ctx_.program().states) add(state);
+    return std::move(plan_);
+  }
+
+ private:
+  void add(const StateDesc& state) {
+    const Keeping keeping = keepingOf(state.role);
+    if (keeping != Keeping::kTensor && keeping != Keeping::kOptional) return;
+    const std::string name = checkpointName(state.name, state.role);
+    const ShardLayout layout(state, ctx_.mesh(), ctx_.at());
+    if (tensors_.rows.at(name).stage != ctx_.at().stage || !layout.isWriter()) return;
+    const std::vector<Box> boxes = boxesOf(layout, state.logical);
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      plan_.files[fileName(i, state.dtype)].emplace(name,
+                                                    CheckpointPiece{&state, state.dtype, state.logical, boxes[i]});
+    }
+    if (!boxes.empty()) plan_.states.push_back(&state);
+    const auto isZero = [](int64_t offset) { return offset == 0; };
+    if (boxes.empty() || !hasStepBeside(state.role) || !counts_) return;
+    if (!std::all_of(boxes[0].offset.begin(), boxes[0].offset.end(), isZero)) return;
+    plan_.files[fileName(0, DType::kF32)].emplace(stepName(state.name), CheckpointPiece{});
+  }
+
+  std::string fileName(size_t index, DType dtype) const {
+    return partFileName(rankOf(ctx_.mesh(), ctx_.at()), index, dtype);
   }
 
   const Context& ctx_;
   const CheckpointTensors& tensors_;
-  std::string folder_;
-  IoFaults* faults_;
-  int64_t updates_ = -1;
-  std::map<std::string, PieceFile> files_;
-  CheckpointParts parts_;
+  const bool counts_;  // updates
+  PartPlan plan_;
 };
 
 }  // namespace
@@ -218,9 +229,11 @@ int64_t updatesOf(const std::map<std::string, double>& counters) {
   return -1;
 }
 
-Result<CheckpointParts> writePart(const Context& ctx, const CheckpointTensors& tensors, const std::string& folder,
-                                  IoFaults* faults) {
-  return PartWriter(ctx, tensors, folder, faults).write();
+PartPlan planPart(const Context& ctx, const CheckpointTensors& tensors) { return PartPlanner(ctx, tensors).run(); }
+
+Result<CheckpointParts> writePart(const PartSource& source, const std::string& folder, IoFaults* faults,
+                                  const std::atomic<bool>* givesUp) {
+  return PartWriter(source, folder, faults, givesUp).write();
 }
 
 }  // namespace hycrt

@@ -3,6 +3,9 @@
 #ifndef HYCRT_SRC_CHECKPOINT_PART_WRITER_H_
 #define HYCRT_SRC_CHECKPOINT_PART_WRITER_H_
 
+#include <atomic>
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,9 +40,36 @@ std::string partFileName(int rank, size_t index, DType dtype);
 // Its header; `offsets` says where each rectangle begins in its tensor, in the form that PyTorch reads.
 std::string encodePartHeader(TensorDirectory* directory, const std::map<std::string, Shape>& offsets);
 
-// Into `folder`, whose name is no link, what this rank writes of its states; files are synced.
-Result<CheckpointParts> writePart(const Context& ctx, const CheckpointTensors& tensors, const std::string& folder,
-                                  IoFaults* faults);
+// A rectangle of a state, or a number that stands beside one.
+struct CheckpointPiece {
+  const StateDesc* state = nullptr;  // null: the number of updates
+  DType dtype = DType::kF32;
+  Shape shape;  // of the tensor
+  Box box;
+};
+
+// What a rank writes of its states: pieces by tensor, by file. The same after every step.
+struct PartPlan {
+  std::map<std::string, std::map<std::string, CheckpointPiece>> files;
+  std::vector<const StateDesc*> states;  // of which there are pieces
+};
+PartPlan planPart(const Context& ctx, const CheckpointTensors& tensors);
+
+// The states of one moment, and where they lie until they are written.
+struct PartSource {
+  const PartPlan& plan;
+  const Mesh& mesh;
+  const Coordinates at;
+  // Of a state that lies in memory its first element; null: it lies in `file`, at its own offset.
+  std::function<const std::byte*(const StateDesc&)> memoryOf;
+  BlockFile* file;
+  bool letsGo;  // of what it has read there for the last time
+  int64_t updates;
+};
+
+// Into `folder`, whose name is no link; files are synced. On whatever thread; nothing is exchanged.
+Result<CheckpointParts> writePart(const PartSource& source, const std::string& folder, IoFaults* faults,
+                                  const std::atomic<bool>* givesUp);
 
 }  // namespace hycrt
 

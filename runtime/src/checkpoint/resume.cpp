@@ -18,6 +18,7 @@ Status checkGiven(const RunOptions& options) {
   const char* const flag = options.checkpointEvery > 0                             ? "--checkpoint-every"
                            : options.keep > 0                                      ? "--keep"
                            : options.checkpointFailure != CheckpointFailure::kStop ? "--checkpoint-failure"
+                           : options.checkpointMode != CheckpointMode::kAuto       ? "--checkpoint-mode"
                            : options.maxRestarts > 0                               ? "--max-restarts"
                            : options.timeLimit > 0                                 ? "--time-limit"
                            : options.resume == "auto"                              ? "--resume auto"

@@ -1,39 +1,24 @@
 // Resuming from a checkpoint, and writing one: the part of all ranks, and that of rank 0.
 #include "checkpoint/run_checkpoints.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 
+#include "base/available_memory.h"
 #include "base/clock.h"
 #include "base/json_text.h"
+#include "base/resident.h"
 #include "checkpoint/part_writer.h"
 #include "checkpoint/state_reader.h"
-#include "checkpoint/stream_file.h"
 #include "comm/exchanger.h"
+#include "hycrt/memory_report.h"
 #include "hycrt/resume.h"
+#include "io/block_file.h"
 
 namespace hycrt {
 namespace {
 
-constexpr mode_t kFolderMode = 0755;
-constexpr int64_t kMostTableBytes = int64_t{1} << 30;
-
-std::string tableOf(const std::string& folder, int rank) {
-  char name[32];
-  std::snprintf(name, sizeof name, "/part-%05d.json", rank);
-  return folder + name;
-}
-
-Status writeText(const std::string& path, const std::string& text, IoFaults* faults) {
-  Result<StreamFile> file = StreamFile::create(path, faults);
-  if (!file.ok()) return file.status();
-  HYCRT_RETURN_IF_ERROR(file->write(text.data(), static_cast<int64_t>(text.size())));
-  return file->finish("").status();
-}
+std::string inMiB(int64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
 // Where a flag contradicts what the checkpoint's run had.
 Status contradiction(const Checkpoint& checkpoint, const std::string& given, const std::string& held) {
@@ -71,7 +56,7 @@ Status RunCheckpoints::prepare(int rank, RunOptions* options) {
   }
   if (options->checkpoint.empty() || rank != 0) return {};
   HYCRT_RETURN_IF_ERROR(makeDirectory(options->checkpoint));
-  Result<FileLock> lock = lockDirectory(options->checkpoint);
+  Result<FileLock> lock = lockDirectory(options->checkpoint, LockPatience::kLeaving);
   if (!lock.ok()) return lock.status();
   lock_ = std::move(*lock);
   return {};
@@ -129,76 +114,117 @@ bool RunCheckpoints::isDueAfter(int64_t step, const RunOptions& options) const {
   return step + 1 == options.steps || (options.checkpointEvery > 0 && (step + 1) % options.checkpointEvery == 0);
 }
 
-Status RunCheckpoints::write(const Context& ctx, int64_t steps, const Manifest& manifest, const RunOptions& options,
-                             const std::string& run, const std::string& cause) {
-  if (lastWritten_ == steps || steps == 0) return {};
-  const int64_t begin = monotonicNs();
-  const int rank = rankOf(ctx.mesh(), ctx.at());
-  const bool leads = rank == 0, goesOn = options.checkpointFailure == CheckpointFailure::kWarn;
-  const std::string target = checkpointPath(options.checkpoint, steps), partial = partialName(target, run);
-  Status status;
-  if (leads && mkdir(partial.c_str(), kFolderMode) != 0) {
-    status = errnoError("cannot create the folder '" + partial + "'", errno);
-  }
-  HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
-  if (status.ok()) status = writeOwnPart(ctx, partial);
-  // Rank 0 takes a table for a part that is on the disk: one whose own writing failed must not be found, even whole.
-  if (!status.ok() && unlink(tableOf(partial, rank).c_str()) != 0 && errno != ENOENT && errno != ENOTDIR) return status;
-  HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
-  // The one whose part failed says so; the others hear of it at the barrier.
-  if (!leads && !status.ok() && !goesOn) return status;
-  Status ownPart = status;
-  if (leads && status.ok()) status = publish(ctx, steps, manifest, options, run);
-  if (leads && !status.ok()) removeCheckpointFolder(partial);
-  if (leads && !status.ok() && status.code() != StatusCode::kPeerLost && !goesOn) return status;
-  HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
-  lastWritten_ = steps;
-  if (!status.ok() && !goesOn) return status;
-  const double seconds = static_cast<double>(monotonicNs() - begin) * 1e-9;
-  if (!status.ok()) {
-    note("warning: checkpoint '" + target + "' was not written: " + status.message() + "; training goes on");
-    return leads ? tell({RunEvent::Kind::kCheckpointFailed, steps, status.message(), seconds, target}) : Status();
-  }
-  if (!leads) return {};
-  char text[64];
-  std::snprintf(text, sizeof text, "%.3f s", seconds);
-  note("checkpoint '" + target + "' written in " + text + " (" + cause + ")");
-  return tell({RunEvent::Kind::kCheckpoint, steps, cause, seconds, target});
-}
-
-Status RunCheckpoints::writeOwnPart(const Context& ctx, const std::string& partial) {
-  const int rank = rankOf(ctx.mesh(), ctx.at());
-  struct stat info;
-  if (lstat(partial.c_str(), &info) != 0) {
-    return ioError("rank " + std::to_string(rank) + " does not see '" + partial +
-                   "', which rank 0 has made; --checkpoint has to name a folder that all hosts share");
-  }
+Status RunCheckpoints::open(const Context& ctx, const RunOptions& options, int ranksHere) {
+  if (options.checkpoint.empty()) return {};
   Result<CheckpointTensors> tensors = checkpointTensors(ctx);
   if (!tensors.ok()) return tensors.status();
-  Result<CheckpointParts> parts = writePart(ctx, *tensors, partial, &faults_);
-  if (!parts.ok()) return parts.status();
-  return writeText(tableOf(partial, rank), encodeCheckpointParts(*parts), &faults_);
+  plan_ = {&ctx.mesh(), ctx.at(), planPart(ctx, *tensors)};
+  const Program& program = ctx.program();
+  const int64_t needed = Snapshot::bytesOf(ctx, plan_.parts.states);
+  const bool isDeclared = needed <= program.snapshotBytes, asks = options.checkpointMode == CheckpointMode::kAsync;
+  if (options.checkpointMode == CheckpointMode::kSync) return {};
+  if (asks && !isDeclared) {
+    return usageError(std::string("--checkpoint-mode is async, but program '") + program.name + "' declares " +
+                      std::to_string(program.snapshotBytes) + " bytes for copies of its states, expected " +
+                      std::to_string(needed) + "; compile it again, or leave --checkpoint-mode out");
+  }
+  if (!isDeclared || (!asks && !hasRoom(ctx, needed, ranksHere))) return {};
+  Result<Snapshot> snapshot = Snapshot::create(ctx, plan_.parts.states);
+  if (!snapshot.ok()) return snapshot.status();
+  snapshot_ = std::move(*snapshot);
+  // Without a thread for it the first copy takes longer.
+  if (options.checkpointEvery > 0) {
+    (void)touching_.start("room for copies", [this] {
+      snapshot_->touch(touching_.givesUp());
+      return Status();
+    });
+  }
+  return {};
 }
 
-// The parts of all ranks; slices in the order of ranks.
-Result<CheckpointParts> RunCheckpoints::collectParts(const Context& ctx, const std::string& partial) const {
-  CheckpointParts all;
-  for (int rank = 0; rank < rankCount(ctx.mesh()); ++rank) {
-    const std::string path = tableOf(partial, rank);
-    Result<std::string> text = readWholeFile(path, kMostTableBytes);
-    if (!text.ok()) return Status(StatusCode::kPeerLost, "rank " + std::to_string(rank) + " did not write its part");
-    Result<CheckpointParts> parts = parseCheckpointParts(*text, "'" + path + "'");
-    // Nothing, or a part of it: the rank has failed, and says why.
-    if (!parts.ok()) return Status(StatusCode::kPeerLost, parts.status().message());
-    all.files.merge(parts->files);
-    for (auto& [name, tensor] : parts->tensors) {
-      CheckpointTensor& whole = all.tensors[name];
-      whole.dtype = tensor.dtype;
-      whole.shape = tensor.shape;
-      std::move(tensor.slices.begin(), tensor.slices.end(), std::back_inserter(whole.slices));
-    }
+// States are resident by now, other arenas may not be yet.
+bool RunCheckpoints::hasRoom(const Context& ctx, int64_t needed, int ranksHere) const {
+  const int64_t toCome = ctx.accelerator() ? 0 : plannedBytes(ctx.program()) - ResidentMemory().bytes();
+  const int64_t own = needed + ctx.program().checkpointWriterBytes + std::max<int64_t>(0, toCome);
+  const int64_t share = availableMemory() / std::max(1, ranksHere);
+  if (own <= share) return true;
+  note("training waits while checkpoints are written: to go on, rank " + std::to_string(rankOf(ctx.mesh(), ctx.at())) +
+       " needs " + inMiB(own) + " more memory, of which " + inMiB(share) +
+       " are free for each rank here; --checkpoint-mode async takes it even so");
+  return false;
+}
+
+Status RunCheckpoints::begin(const Context& ctx, int64_t steps, const Manifest& manifest, const RunOptions& options,
+                             const std::string& run, const std::string& cause, bool waits) {
+  if (lastWritten_ == steps || steps == 0) return {};
+  beginNs_ = monotonicNs();
+  heldUpByFile_ = ctx.file() ? ctx.file()->secondsHeldUp() : 0;
+  cause_ = cause;
+  goneOn_ = 0;
+  isAside_ = snapshot_ && !waits;
+  goesOn_ = options.checkpointFailure == CheckpointFailure::kWarn;
+  const std::string target = checkpointPath(options.checkpoint, steps);
+  writing_ = std::make_unique<CheckpointWrite>(
+      plan_, CheckpointWrite::Target{options.checkpoint, target, partialName(target, run), run, options.keep},
+      describe(ctx, steps, manifest, options), &faults_);
+  touching_.wait();
+  HYCRT_RETURN_IF_ERROR(writing_->begin(ctx, isAside_ ? &*snapshot_ : nullptr));
+  heldUpNs_ = monotonicNs() - beginNs_;
+  return isAside_ ? Status() : finish(ctx);
+}
+
+Status RunCheckpoints::advance(const Context& ctx, const uint64_t* wordOfRank) {
+  if (!writing_) return {};
+  const int64_t begin = monotonicNs();
+  const std::optional<Status> ended = writing_->advance(wordOfRank);
+  heldUpNs_ += monotonicNs() - begin;
+  return ended ? over(ctx, *ended) : Status();
+}
+
+Status RunCheckpoints::finish(const Context& ctx) {
+  while (writing_) {
+    const int64_t begin = monotonicNs();
+    writing_->wait();
+    const Result<const uint64_t*> all = ctx.exchanger().share(writing_->word());
+    if (!all.ok()) return all.status();
+    heldUpNs_ += monotonicNs() - begin;
+    HYCRT_RETURN_IF_ERROR(advance(ctx, *all));
   }
-  return all;
+  return {};
+}
+
+// All ranks know how it ended; the one that has failed says why.
+Status RunCheckpoints::over(const Context& ctx, const Status& status) {
+  const std::unique_ptr<CheckpointWrite> written = std::move(writing_);
+  lastWritten_ = written->step();
+  const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0, isOwn = !status.ok() && status.code() != StatusCode::kPeerLost;
+  if (isOwn && !goesOn_) return status;
+  // Of one that fails with the run the others hear by its end.
+  if (!status.ok() && !goesOn_) {
+    HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
+    return status;
+  }
+  const double seconds = static_cast<double>(written->endNs() - beginNs_) * 1e-9;
+  double heldUp = static_cast<double>(heldUpNs_) * 1e-9;
+  if (ctx.file()) heldUp += ctx.file()->secondsHeldUp() - heldUpByFile_;
+  took(std::max(seconds, heldUp));
+  if (isOwn || (leads && !status.ok())) {
+    note("warning: checkpoint '" + written->folder() + "' was not written: " + status.message() + "; training goes on");
+  }
+  if (!leads) return {};
+  RunEvent event{RunEvent::Kind::kCheckpoint, written->step(), cause_, heldUp, written->folder()};
+  event.written = std::max(seconds, heldUp);
+  event.goneOn = goneOn_;
+  if (!status.ok()) {
+    event.kind = RunEvent::Kind::kCheckpointFailed;
+    event.cause = status.message();
+    return tell(event);
+  }
+  char text[96];
+  std::snprintf(text, sizeof text, "%.3f s", event.written);
+  if (isAside_) std::snprintf(text, sizeof text, "%.3f s, for %.3f s of which training waited", event.written, heldUp);
+  note("checkpoint '" + written->folder() + "' written in " + text + " (" + cause_ + ")");
+  return tell(event);
 }
 
 CheckpointManifest RunCheckpoints::describe(const Context& ctx, int64_t steps, const Manifest& manifest,
@@ -220,23 +246,6 @@ CheckpointManifest RunCheckpoints::describe(const Context& ctx, int64_t steps, c
   const Result<nlohmann::json> root = parseJson(manifest.text, "manifest.json");
   if (root.ok() && root->contains("learning_rate")) told.learningRate = root->at("learning_rate");
   return told;
-}
-
-Status RunCheckpoints::publish(const Context& ctx, int64_t steps, const Manifest& manifest, const RunOptions& options,
-                               const std::string& run) {
-  const std::string target = checkpointPath(options.checkpoint, steps), partial = partialName(target, run);
-  Result<CheckpointParts> parts = collectParts(ctx, partial);
-  if (!parts.ok()) return parts.status();
-  CheckpointManifest told = describe(ctx, steps, manifest, options);
-  told.parts = std::move(*parts);
-  const std::string text = encodeCheckpointManifest(told);
-  // What could not be read again is not published.
-  Result<CheckpointManifest> again = parseCheckpointManifest(text, "'" + partial + "/" + kCheckpointManifest + "'");
-  if (!again.ok()) return internalError("the checkpoint contradicts itself: " + again.status().message());
-  HYCRT_RETURN_IF_ERROR(writeText(partial + "/" + kCheckpointManifest, text, &faults_));
-  for (int rank = 0; rank < rankCount(ctx.mesh()); ++rank) unlink(tableOf(partial, rank).c_str());
-  HYCRT_RETURN_IF_ERROR(publishCheckpoint(partial, target, &faults_));
-  return removeOldCheckpoints(options.checkpoint, steps, options.keep, run);
 }
 
 }  // namespace hycrt

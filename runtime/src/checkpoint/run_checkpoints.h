@@ -1,16 +1,19 @@
 // RunCheckpoints: what a rank's run has to do with checkpoints. All ranks do it together: each writes its part into a
 // folder that rank 0 has made under the run's own name, which also shows that all of them see one folder; rank 0 puts
-// the parts' tables together and publishes.
+// the parts' tables together and publishes. One at a time (checkpoint_write.h), which training need not wait for.
 #ifndef HYCRT_SRC_CHECKPOINT_RUN_CHECKPOINTS_H_
 #define HYCRT_SRC_CHECKPOINT_RUN_CHECKPOINTS_H_
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "base/file_lock.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/checkpoint_write.h"
+#include "checkpoint/snapshot.h"
 #include "hycrt/context.h"
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
@@ -41,16 +44,36 @@ class RunCheckpoints {
   // Where the states are a checkpoint's; of rank 0.
   Status tellResume() const;
 
+  // Once the states are there, before the first step: decides how checkpoints are written, and takes room for it.
+  Status open(const Context& ctx, const RunOptions& options, int ranksHere);
+
   bool isDueAfter(int64_t step, const RunOptions& options) const;
-  // After `steps` steps. An error where the run shall end with it. `cause` is told.
-  Status write(const Context& ctx, int64_t steps, const Manifest& manifest, const RunOptions& options,
-               const std::string& run, const std::string& cause);
+  // After `steps` steps, where no other is being written. An error where the run shall end with it. `cause` is told.
+  // Training goes on while it is written, unless that was not to be, or `waits`.
+  Status begin(const Context& ctx, int64_t steps, const Manifest& manifest, const RunOptions& options,
+               const std::string& run, const std::string& cause, bool waits);
+  // Between two steps, of all ranks: what each says (in bits that no RunWish has), and what becomes of what all say.
+  uint64_t word() const { return writing_ ? writing_->word() : 0; }
+  Status advance(const Context& ctx, const uint64_t* wordOfRank);
+  // Waits for the one that is being written, if one is.
+  Status finish(const Context& ctx);
+  bool isWriting() const { return writing_ != nullptr; }
+  // A step that training has gone on by.
+  void stepTook(double seconds) { goneOn_ += seconds; }
+  // Before images of a device's memory are filled anew.
+  void awaitStates() {
+    if (writing_) writing_->awaitStates();
+  }
+  // Of all ranks, when one has ended: how long the disk took.
+  std::function<void(double)> took;
+
+  // The room for copies of states; null: there is none.
+  const Snapshot* snapshot() const { return snapshot_ ? &*snapshot_ : nullptr; }
+  bool hasWritten() const { return lastWritten_ >= 0; }
 
  private:
-  Status writeOwnPart(const Context& ctx, const std::string& partial);
-  Status publish(const Context& ctx, int64_t steps, const Manifest& manifest, const RunOptions& options,
-                 const std::string& run);
-  Result<CheckpointParts> collectParts(const Context& ctx, const std::string& partial) const;
+  Status over(const Context& ctx, const Status& status);
+  bool hasRoom(const Context& ctx, int64_t needed, int ranksHere) const;
   CheckpointManifest describe(const Context& ctx, int64_t steps, const Manifest& manifest,
                               const RunOptions& options) const;
 
@@ -61,6 +84,17 @@ class RunCheckpoints {
   double loadSeconds_ = 0;
   FileLock lock_;  // of rank 0
   IoFaults faults_;
+
+  CheckpointPlan plan_{};
+  std::optional<Snapshot> snapshot_;
+  BackgroundJob touching_;  // it, while the first steps are made
+  // Of the one that is being written.
+  std::string cause_;
+  bool goesOn_ = false;  // the run, where it fails
+  int64_t beginNs_ = 0, heldUpNs_ = 0;
+  double heldUpByFile_ = 0, goneOn_ = 0;
+  bool isAside_ = false;                      // training goes on
+  std::unique_ptr<CheckpointWrite> writing_;  // last: its thread uses the others
 };
 
 int64_t globalBatchOf(const Program& program);

@@ -1,4 +1,4 @@
-// A chunk at a time: collected, summed, written.
+// A chunk at a time: collected, summed, written while the next ones are.
 #include "checkpoint/stream_file.h"
 
 #include <fcntl.h>
@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
 
 #include "base/crc32c.h"
 
@@ -13,6 +17,7 @@ namespace hycrt {
 
 Status faultOf(IoFaults* faults, IoOperation operation, const std::string& what) {
   const IoFault fault = faults ? faults->next(operation, 0) : IoFault();
+  if (fault.delayMs > 0) std::this_thread::sleep_for(std::chrono::milliseconds(fault.delayMs));
   return fault.error ? errnoError(what, fault.error) : Status();
 }
 
@@ -28,39 +33,49 @@ Status syncFolder(const std::string& folder, IoFaults* faults) {
   return syncFile(opened, folder, faults);
 }
 
-Result<StreamFile> StreamFile::create(const std::string& path, IoFaults* faults) {
+StreamFile::StreamFile(std::string path, FileDescriptor file, IoFaults* faults, const std::atomic<bool>* givesUp)
+    : path_(std::move(path)),
+      file_(std::make_unique<FileDescriptor>(std::move(file))),
+      faults_(faults),
+      givesUp_(givesUp),
+      chunks_(std::make_unique<WriteBehind>(*file_, path_)) {}
+
+Result<StreamFile> StreamFile::create(const std::string& path, IoFaults* faults, const std::atomic<bool>* givesUp) {
   Result<FileDescriptor> file = createNew(path, FolderLink::kRefuse);
   if (!file.ok()) return file.status();
-  return StreamFile(path, std::move(*file), faults);
+  return StreamFile(path, std::move(*file), faults, givesUp);
 }
 
 Status StreamFile::write(const void* from, int64_t bytes) {
   const auto* next = static_cast<const std::byte*>(from);
   while (bytes > 0) {
-    if (buffer_.empty()) buffer_.reserve(static_cast<size_t>(kChunkBytes));
-    const int64_t some = std::min(bytes, kChunkBytes - static_cast<int64_t>(buffer_.size()));
-    buffer_.insert(buffer_.end(), next, next + some);
+    const int64_t some = std::min(bytes, kChunkBytes - filled_);
+    std::memcpy(chunks_->chunk() + filled_, next, static_cast<size_t>(some));
     next += some;
     bytes -= some;
-    if (static_cast<int64_t>(buffer_.size()) == kChunkBytes) HYCRT_RETURN_IF_ERROR(flush());
+    filled_ += some;
+    if (filled_ == kChunkBytes) HYCRT_RETURN_IF_ERROR(flush());
   }
   return {};
 }
 
 Status StreamFile::flush() {
-  if (buffer_.empty()) return {};
-  sums_.sums.chunks.push_back(crc32c(0, buffer_.data(), buffer_.size()));
-  sha_.add(buffer_.data(), buffer_.size());
+  if (filled_ == 0) return {};
+  if (givesUp_ && *givesUp_) return ioError("'" + path_ + "' was given up: the run ends");
+  const std::byte* const chunk = chunks_->chunk();
+  sums_.sums.chunks.push_back(crc32c(0, chunk, static_cast<size_t>(filled_)));
+  sha_.add(chunk, static_cast<size_t>(filled_));
   HYCRT_RETURN_IF_ERROR(faultOf(faults_, IoOperation::kWrite, "cannot write '" + path_ + "'"));
-  HYCRT_RETURN_IF_ERROR(writeAt(file_, path_, buffer_.data(), static_cast<int64_t>(buffer_.size()), written_));
-  written_ += static_cast<int64_t>(buffer_.size());
-  buffer_.clear();
+  HYCRT_RETURN_IF_ERROR(chunks_->write(filled_));
+  written_ += filled_;
+  filled_ = 0;
   return {};
 }
 
 Result<CheckpointFile> StreamFile::finish(const std::string& header) {
   HYCRT_RETURN_IF_ERROR(flush());
-  HYCRT_RETURN_IF_ERROR(syncFile(file_, path_, faults_));
+  HYCRT_RETURN_IF_ERROR(chunks_->finish());
+  HYCRT_RETURN_IF_ERROR(syncFile(*file_, path_, faults_));
   sums_.sums.bytes = written_;
   sums_.sums.headerBytes = static_cast<int64_t>(header.size());
   sums_.sums.header = crc32c(0, header.data(), header.size());

@@ -3,13 +3,15 @@
 #ifndef HYCRT_SRC_CHECKPOINT_STREAM_FILE_H_
 #define HYCRT_SRC_CHECKPOINT_STREAM_FILE_H_
 
+#include <atomic>
 #include <cstddef>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "base/file.h"
 #include "base/secret.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/write_behind.h"
 #include "hycrt/status.h"
 #include "io/io_fault.h"
 
@@ -17,24 +19,27 @@ namespace hycrt {
 
 class StreamFile {
  public:
-  // A file that was not there, in a folder that is no link.
-  static Result<StreamFile> create(const std::string& path, IoFaults* faults);
+  // A file that was not there, in a folder that is no link. Where `givesUp` is given and becomes true, the next chunk
+  // is an error.
+  static Result<StreamFile> create(const std::string& path, IoFaults* faults,
+                                   const std::atomic<bool>* givesUp = nullptr);
 
   Status write(const void* from, int64_t bytes);
   // Where the next byte goes.
-  int64_t position() const { return written_ + static_cast<int64_t>(buffer_.size()); }
+  int64_t position() const { return written_ + filled_; }
   // `header`: what was written first, which says where tensors lie.
   Result<CheckpointFile> finish(const std::string& header);
 
  private:
-  StreamFile(std::string path, FileDescriptor file, IoFaults* faults)
-      : path_(std::move(path)), file_(std::move(file)), faults_(faults) {}
+  StreamFile(std::string path, FileDescriptor file, IoFaults* faults, const std::atomic<bool>* givesUp);
   Status flush();
 
   std::string path_;
-  FileDescriptor file_;
+  std::unique_ptr<FileDescriptor> file_;  // has its place while it is written
   IoFaults* faults_;
-  std::vector<std::byte> buffer_;  // of the chunk that is not written yet
+  const std::atomic<bool>* givesUp_;
+  std::unique_ptr<WriteBehind> chunks_;
+  int64_t filled_ = 0;  // of the chunk that is not written yet
   int64_t written_ = 0;
   CheckpointFile sums_;
   Sha256 sha_;

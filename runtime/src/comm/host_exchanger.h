@@ -69,6 +69,8 @@ class HostExchanger : public Exchanger {
   std::unique_ptr<Patience> makePatience() const;
   // Says why this rank will end, for those who wait for it. Of a peer that is lost, what that one said is said again.
   void leaveWords(const Status& status);
+  // The rank that this one has waited for in vain; -1: none.
+  int blamedRank() const { return patience_.blamed() >= 0 ? patience_.blamed() : pullPatience_.blamed(); }
   const std::byte* greetingOf(int channel) const { return channels_[static_cast<size_t>(channel)].sides[0]->greeting; }
 
  private:

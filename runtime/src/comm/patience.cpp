@@ -83,7 +83,8 @@ Status Patience::look(const Wait& wait) {
     tell(wait);
     return {};
   }
-  const bool mayComeYet = first >= 0 && isSlow(whomToBlame().front());
+  if (first >= 0) blamed_ = whomToBlame().front();
+  const bool mayComeYet = first >= 0 && isSlow(blamed_);
   return unavailableError("waited " + seconds(options_.limitMs) + " (--exchange-timeout) in " + sentence(wait) +
                           (mayComeYet ? "; raise --exchange-timeout where it needs longer" : ""));
 }

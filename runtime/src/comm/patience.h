@@ -49,6 +49,8 @@ class Patience {
   // Once in a while as it lasts: kUnavailable where it has lasted too long.
   Status look(const Wait& wait);
   void end();
+  // Whom the wait that lasted too long was for; -1: none has.
+  int blamed() const { return blamed_; }
 
  private:
   bool waitsItself(int rank) const;
@@ -69,6 +71,7 @@ class Patience {
   const Options options_;
   int64_t lastLookMs_ = 0, waitedMs_ = 0, nextNoteMs_ = 0;
   bool toldThatItWaits_ = false;
+  int blamed_ = -1;
   uint64_t moves_ = 0;
   // They keep their capacity, since a step must not allocate.
   Attendance attendance_;

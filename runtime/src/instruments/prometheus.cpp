@@ -159,6 +159,7 @@ Status Prometheus::happened(const RunEvent& event) {
       totals.restartSeconds += event.seconds;
       return {};
     case RunEvent::Kind::kResume:
+    case RunEvent::Kind::kVerify:
     case RunEvent::Kind::kEnd:
     case RunEvent::Kind::kFailure:
       return {};

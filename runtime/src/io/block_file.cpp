@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdio>
 #include <mutex>
 #include <random>
@@ -190,7 +192,31 @@ class BlockFile::State {
     return {};
   }
 
+  void hold(std::vector<FileRange> ranges) {
+    const std::lock_guard<std::mutex> lock(holdMutex_);
+    held_ = std::move(ranges);
+    holds_ = !held_.empty();
+  }
+
+  // Ranges keep their places, so that nothing is allocated or moved; one that is empty holds nothing.
+  void letGo(int64_t offset, bool all) {
+    {
+      const std::lock_guard<std::mutex> lock(holdMutex_);
+      for (FileRange& range : held_) {
+        if (all || range.offset == offset) range.bytes = 0;
+      }
+      holds_ = std::any_of(held_.begin(), held_.end(), [](const FileRange& range) { return range.bytes > 0; });
+    }
+    letGo_.notify_all();
+  }
+
+  double secondsHeldUp() {
+    const std::lock_guard<std::mutex> lock(holdMutex_);
+    return heldUp_;
+  }
+
   IoTicket start(IoOperation operation, std::byte* memory, int64_t bytes, int64_t offset) {
+    if (operation == IoOperation::kWrite && holds_) awaitLetGo({offset, bytes});
     const bool aligned =
         reinterpret_cast<uintptr_t>(memory) % kBlockBytes == 0 && bytes % kBlockBytes == 0 && offset % kBlockBytes == 0;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -234,6 +260,19 @@ class BlockFile::State {
   IoTotals totals;
 
  private:
+  void awaitLetGo(const FileRange& written) {
+    const auto isFree = [&] {
+      return std::none_of(held_.begin(), held_.end(), [&](const FileRange& range) {
+        return range.offset < written.offset + written.bytes && written.offset < range.offset + range.bytes;
+      });
+    };
+    std::unique_lock<std::mutex> lock(holdMutex_);
+    if (isFree()) return;
+    const double begin = nowSeconds();
+    letGo_.wait(lock, isFree);
+    heldUp_ += nowSeconds() - begin;
+  }
+
   Status statusOf(const IoFailure& failure) const {
     const std::string what = std::string("cannot ") + (failure.operation == IoOperation::kRead ? "read " : "write ") +
                              std::to_string(failure.bytes) + " bytes at offset " + std::to_string(failure.offset) +
@@ -248,6 +287,11 @@ class BlockFile::State {
   IoQueue queue_;
   std::mutex mutex_;  // of totals and misuse_
   Status misuse_;
+  std::atomic<bool> holds_{false};
+  std::mutex holdMutex_;  // of the three below
+  std::condition_variable letGo_;
+  std::vector<FileRange> held_;
+  double heldUp_ = 0;
   std::unique_ptr<IoEngine> engine_;  // last: it ends before the queue and the file do
 };
 
@@ -274,6 +318,10 @@ IoTicket BlockFile::startWrite(const std::byte* from, int64_t bytes, int64_t off
 }
 
 Status BlockFile::wait(IoTicket ticket) { return state_->wait(ticket); }
+void BlockFile::hold(std::vector<FileRange> ranges) { state_->hold(std::move(ranges)); }
+void BlockFile::letGo(int64_t offset) { state_->letGo(offset, /*all=*/false); }
+void BlockFile::letGoOfAll() { state_->letGo(0, /*all=*/true); }
+double BlockFile::secondsHeldUp() const { return state_->secondsHeldUp(); }
 int64_t BlockFile::failedOffset() const { return state_->failedOffset(); }
 const std::string& BlockFile::description() const { return state_->description; }
 const IoTotals& BlockFile::totals() const { return state_->totals; }

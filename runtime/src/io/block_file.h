@@ -10,7 +10,10 @@
 // whose ranges overlap, in the file or in memory, must not be under way together unless both only read from there.
 //
 // Any thread may start and wait. The first error sticks: every later wait returns it. Nothing is allocated after
-// create.
+// create, but by hold.
+//
+// What a reader still wants of the file can be held: a write that would go over it waits until it is let go, or until
+// all is.
 #ifndef HYCRT_SRC_IO_BLOCK_FILE_H_
 #define HYCRT_SRC_IO_BLOCK_FILE_H_
 
@@ -18,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hycrt/status.h"
 
@@ -49,6 +53,10 @@ struct IoTicket {
   uint64_t sequence = 0;
 };
 
+struct FileRange {
+  int64_t offset = 0, bytes = 0;
+};
+
 struct IoTotals {
   int64_t bytesRead = 0;
   int64_t bytesWritten = 0;
@@ -72,6 +80,14 @@ class BlockFile {
   IoTicket startRead(std::byte* to, int64_t bytes, int64_t offset);
   IoTicket startWrite(const std::byte* from, int64_t bytes, int64_t offset);
   Status wait(IoTicket ticket);
+
+  // In place of what was held. Whoever holds lets go in the end, from another thread than those that write.
+  void hold(std::vector<FileRange> ranges);
+  void letGo(int64_t offset);  // the range that begins there
+  void letGoOfAll();
+  // That writes have waited for ranges that were held.
+  double secondsHeldUp() const;
+
   // Where in the file the first failure was; -1: nowhere.
   int64_t failedOffset() const;
 

@@ -28,8 +28,8 @@ class TimeLimit {
 
   void stepTook(double seconds) { step_ = seconds > step_ ? seconds : step_; }
   void checkpointTook(double seconds);
-  // Whether a checkpoint has to be begun now.
-  bool isUp() const;
+  // Whether a checkpoint has to be begun now, perhaps after the end of another.
+  bool isUp(bool isWriting) const;
 
  private:
   int64_t endNs_ = -1;  // monotonicNs; -1: there is none

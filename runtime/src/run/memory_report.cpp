@@ -41,9 +41,11 @@ struct Resident {
   int64_t outside = 0, proportionalOutside = 0;
 };
 
-Resident residentBytes(const Program& program, std::byte* const* arenas) {
+Resident residentBytes(const Program& program, std::byte* const* arenas, const CheckpointMemory& checkpoints) {
+  const uintptr_t snapshot = reinterpret_cast<uintptr_t>(checkpoints.snapshot);
   const auto holdsArena = [&](uintptr_t from, uintptr_t to, const std::string& line) {
     if (line.find(kArenaFileName) != std::string::npos) return true;
+    if (snapshot && snapshot < to && from < snapshot + static_cast<uintptr_t>(checkpoints.snapshotBytes)) return true;
     for (int64_t i = 0; i < program.arenas.size; ++i) {
       const uintptr_t begin = reinterpret_cast<uintptr_t>(arenas[i]);
       if (begin && begin < to && from < begin + static_cast<uintptr_t>(program.arenas[i].bytes)) return true;
@@ -153,13 +155,13 @@ void fillUntouched(std::byte* arena, int64_t bytes) {
 }
 
 MemoryRecord measureMemory(const Program& program, const MeasuredMemory& memory, int rank) {
-  const Resident resident = residentBytes(program, memory.arenas);
+  const Resident resident = residentBytes(program, memory.arenas, memory.checkpoints);
   MemoryRecord record;
   record.rank = rank;
   record.resident = resident.proportional;
   record.outside = resident.outside + memory.tableBytes;
   record.shared = resident.outside - resident.proportionalOutside;
-  record.fixed = program.fixedBytes;
+  record.fixed = program.fixedBytes + memory.checkpoints.writerBytes;
   for (int64_t i = 0; i < program.arenas.size; ++i) {
     const ArenaDesc& desc = program.arenas[i];
     ArenaUse use{desc.name, desc.bytes};
@@ -173,6 +175,12 @@ MemoryRecord measureMemory(const Program& program, const MeasuredMemory& memory,
     const uintptr_t begin = reinterpret_cast<uintptr_t>(memory.arenas[i]);
     use.mapped = mappedBytes(begin, begin + static_cast<uintptr_t>(desc.bytes));
     if (memory.filled) use.touched = touchedBytes(memory.arenas[i], desc.bytes);
+    record.arenas.push_back(std::move(use));
+  }
+  if (const CheckpointMemory& own = memory.checkpoints; own.snapshot) {
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(own.snapshot);
+    ArenaUse use{"snapshot", own.snapshotBytes};
+    use.mapped = mappedBytes(begin, begin + static_cast<uintptr_t>(own.snapshotBytes));
     record.arenas.push_back(std::move(use));
   }
   return record;

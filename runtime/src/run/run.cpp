@@ -91,6 +91,7 @@ class RankRun {
     status = train();
     // From here on peers are told, so that they need not find out.
     if (!status.ok()) host_->leaveWords(status);
+    tellOfBlamed();
     const Status left = exchanger_->leave(status.ok());
     if (status.ok()) status = left;
     return status;
@@ -99,6 +100,15 @@ class RankRun {
   bool hasDevice() const { return accelerator_ != nullptr; }
 
  private:
+  // Not this rank, which ends with an error, is to be left out, nor its host.
+  void tellOfBlamed() {
+    const int blamed = host_->blamedRank();
+    if (blamed < 0) return;
+    const std::string cause = "rank " + std::to_string(blamed) + " has not moved for " +
+                              std::to_string(options_.exchangeTimeout) + " s (--exchange-timeout)";
+    (void)events_.happened({RunEvent::Kind::kFailure, 0, cause, 0, "", blamed});
+  }
+
   // All that can fail in one rank alone, before it meets the others.
   Status prepare() {
     enter("prepares");
@@ -107,6 +117,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(checkOutputs(options_, filesReadBy(manifest_)));
     checkpoints_.note = [this](const std::string& line) { events_.note(line); };
     checkpoints_.tell = [this](const RunEvent& event) { return events_.happened(event); };
+    checkpoints_.took = [this](double seconds) { timeLimit_.checkpointTook(seconds); };
     HYCRT_RETURN_IF_ERROR(checkpoints_.prepare(environment_.rank, &options_));
     HYCRT_RETURN_IF_ERROR(takeTimeLimit());
     const int threads = threadsPerRank(options_, manifest_.threads, environment_);
@@ -336,6 +347,7 @@ class RankRun {
     runner.shiftItems(checkpoints_.itemShift(globalBatchOf(program_)));
     runner.note = [this](const std::string& line) { events_.note(line); };
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
+    HYCRT_RETURN_IF_ERROR(checkpoints_.open(ctx, options_, environment_.ranksHere));
     const StepObserver observer;
     // Nobody's first step includes another's start.
     enter("waits for all before the first step");
@@ -349,15 +361,13 @@ class RankRun {
       if (step == first + 1) measureFrom_ = {monotonicNs(), exchanger_->waitedNs()};
       observer.stepBegins(step);
       HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step));
-      const Result<uint32_t> wishes = wishesAfter(step);
+      const Result<uint32_t> wishes = wishesAfter(ctx, step);
       if (!wishes.ok()) return wishes.status();
       const bool ends = *wishes & (kEndRun | kTimeIsUp);
-      if (!ends && evaluatesAfter(step)) HYCRT_RETURN_IF_ERROR(evaluateBetween(step));
+      if (!ends && evaluatesAfter(step)) HYCRT_RETURN_IF_ERROR(evaluateBetween(ctx, step));
       const bool writes = *wishes || checkpoints_.isDueAfter(step, options_);
       if (verifiesAfter(step, writes)) HYCRT_RETURN_IF_ERROR(verifyStates(ctx, step));
-      if (writes) {
-        HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, step, *wishes));
-      }
+      if (writes) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, step, *wishes));
       if (ends) return endEarly(step, *wishes);
     }
     // What a run has not trained can have another layout.
@@ -379,9 +389,11 @@ class RankRun {
   }
 
   // All ranks come to the same; none of them ends before rank 0 has told of the step.
-  Status checkFinite(const StepRecord& record, int64_t counted) {
+  // A checkpoint of before is what the user goes on from.
+  Status checkFinite(const Context& ctx, const StepRecord& record, int64_t counted) {
     if (options_.allowNonfinite) return {};
     Status status = checkFiniteStep(record, counted, program_);
+    if (!status.ok()) HYCRT_RETURN_IF_ERROR(checkpoints_.finish(ctx));
     if (!status.ok()) HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
     return status;
   }
@@ -429,7 +441,7 @@ class RankRun {
       setRate(sums.lastCounted, evaluation->globalBatch(), &record);
       record.etaSeconds = remaining_.after(record.milliseconds, record.steps - record.step);
       HYCRT_RETURN_IF_ERROR(tell(record));
-      return checkFinite(record, sums.counted);
+      return checkFinite(ctx, record, sums.counted);
     });
     return sums.ok() ? exchanger_->barrier() : sums.status();
   }
@@ -469,22 +481,29 @@ class RankRun {
   Status verifyStates(Context& ctx, int64_t step) {
     const Mark before{monotonicNs(), exchanger_->waitedNs()};
     HYCRT_RETURN_IF_ERROR(readBackStates());
-    HYCRT_RETURN_IF_ERROR(checkReplicas(ctx, step + 1));
-    measureFrom_.begin += monotonicNs() - before.begin;
+    Status status = checkReplicas(ctx, step + 1);
+    // All ranks know; the checkpoint of before is one of states that agreed.
+    if (!status.ok() && status.code() != StatusCode::kPeerLost) HYCRT_RETURN_IF_ERROR(checkpoints_.finish(ctx));
+    if (!status.ok()) return status;
+    const int64_t took = monotonicNs() - before.begin;
+    measureFrom_.begin += took;
     measureFrom_.waited += exchanger_->waitedNs() - before.waited;
-    return {};
+    if (environment_.rank != 0) return {};
+    return events_.happened({RunEvent::Kind::kVerify, step + 1, "", static_cast<double>(took) * 1e-9, ""});
   }
 
   // What any rank is asked for, so that all do it after the same step; after the last all is done anyway.
-  Result<uint32_t> wishesAfter(int64_t step) {
+  // The checkpoint that is being written gets on by it, too.
+  Result<uint32_t> wishesAfter(const Context& ctx, int64_t step) {
     if (options_.checkpoint.empty() || step + 1 == options_.steps) return uint32_t{0};
     const int64_t before = exchanger_->waitedNs();
     uint32_t own = events_.wishes();
-    if (timeLimit_.isUp()) own |= kTimeIsUp;
-    const Result<const uint64_t*> all = exchanger_->share(own);
+    if (timeLimit_.isUp(checkpoints_.isWriting())) own |= kTimeIsUp;
+    const Result<const uint64_t*> all = exchanger_->share(own | checkpoints_.word());
     measureFrom_.waited += exchanger_->waitedNs() - before;
     if (!all.ok()) return all.status();
     for (int rank = 0; rank < environment_.worldSize; ++rank) own |= static_cast<uint32_t>((*all)[rank]);
+    HYCRT_RETURN_IF_ERROR(checkpoints_.advance(ctx, *all));
     return own;
   }
 
@@ -499,15 +518,17 @@ class RankRun {
     return exchanger_->barrier();
   }
 
-  // Between two steps; what steps wait and take is told without it.
+  // Between two steps; what steps wait and take is told without it. One that comes due while another is being written
+  // waits for that; of the last the end of the run does.
   Status writeCheckpoint(Context& ctx, int64_t step, uint32_t wishes) {
     if (options_.checkpoint.empty()) return {};
     enter("writes a checkpoint");
     const Mark before{monotonicNs(), exchanger_->waitedNs()};
+    HYCRT_RETURN_IF_ERROR(checkpoints_.finish(ctx));
     HYCRT_RETURN_IF_ERROR(readBackStates());
-    const std::string cause = causeOfCheckpoint(wishes, options_, step + 1 >= options_.steps);
-    HYCRT_RETURN_IF_ERROR(checkpoints_.write(ctx, step + 1, manifest_, options_, run_, cause));
-    timeLimit_.checkpointTook(static_cast<double>(monotonicNs() - before.begin) * 1e-9);
+    const bool isLast = step + 1 >= options_.steps, ends = wishes & (kEndRun | kTimeIsUp);
+    const std::string cause = causeOfCheckpoint(wishes, options_, isLast);
+    HYCRT_RETURN_IF_ERROR(checkpoints_.begin(ctx, step + 1, manifest_, options_, run_, cause, isLast || ends));
     measureFrom_.begin += monotonicNs() - before.begin;
     measureFrom_.waited += exchanger_->waitedNs() - before.waited;
     return {};
@@ -520,7 +541,7 @@ class RankRun {
   }
 
   // Between two steps, over the held-out data, by parameters that nobody changes meanwhile.
-  Status evaluateBetween(int64_t step) {
+  Status evaluateBetween(const Context& ctx, int64_t step) {
     enter("evaluates between two steps");
     const Mark before{monotonicNs(), exchanger_->waitedNs()};
     const Result<EvaluationSums> sums = evaluation_->run();
@@ -538,7 +559,7 @@ class RankRun {
     measureFrom_.begin += monotonicNs() - before.begin;
     measureFrom_.waited += exchanger_->waitedNs() - before.waited;
     HYCRT_RETURN_IF_ERROR(tell(record));
-    return checkFinite(record, sums->counted);
+    return checkFinite(ctx, record, sums->counted);
   }
 
   Status runStep(Context& ctx, StageRunner& runner, int64_t step) {
@@ -576,12 +597,13 @@ class RankRun {
     record.skipped = scaling.scale == 0 ? 0 : step + 1 - after.appliedSteps;
     if (!accelerator_ && environment_.rank == 0) {
       record.residentBytes = resident_.bytes();
-      record.plannedBytes = plannedBytes(program_);
+      record.plannedBytes = plannedBytes(program_) + checkpointMemory().bytes();
     }
     timeLimit_.stepTook(record.milliseconds / 1e3);
+    checkpoints_.stepTook(record.milliseconds / 1e3);
     HYCRT_RETURN_IF_ERROR(tell(record));
     const bool isApplied = scaling.scale == 0 || after.appliedSteps != scaling.appliedSteps;
-    if (isApplied) HYCRT_RETURN_IF_ERROR(checkFinite(record, result.tokenCount));
+    if (isApplied) HYCRT_RETURN_IF_ERROR(checkFinite(ctx, record, result.tokenCount));
     if (!after.exhausted) return {};
     return dataError("step " + std::to_string(step + 1) + ": the gradients overflow at the least loss scale, " +
                      std::to_string(after.scale) + "; lower the learning rate, or compute in bf16");
@@ -605,6 +627,7 @@ class RankRun {
   }
   Status readBackStates() {
     if (!accelerator_) return {};
+    checkpoints_.awaitStates();
     for (const StateDesc& state : program_.states) {
       HYCRT_RETURN_IF_ERROR(accelerator_->copyToHost(state.buffer, heldElements(state) * sizeOf(state.dtype)));
     }
@@ -653,11 +676,22 @@ class RankRun {
     std::_Exit(status.exitCode());
   }
 
+  CheckpointMemory checkpointMemory() const {
+    CheckpointMemory memory;
+    if (const Snapshot* snapshot = checkpoints_.snapshot()) {
+      memory.snapshot = snapshot->base();
+      memory.snapshotBytes = snapshot->bytes();
+    }
+    if (checkpoints_.hasWritten()) memory.writerBytes = program_.checkpointWriterBytes;
+    return memory;
+  }
+
   // While every rank still has all that it had: of pages that several ranks map, each counts its part.
   Status reportMemory() {
     HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
-    MemoryRecord record = measureMemory(program_, {memory_->arenas(), file_.get(), memory_->headBytes(), fillsArenas()},
-                                        environment_.rank);
+    const MeasuredMemory memory{memory_->arenas(), file_.get(), memory_->headBytes(), fillsArenas(),
+                                checkpointMemory()};
+    MemoryRecord record = measureMemory(program_, memory, environment_.rank);
     if (accelerator_) {
       const Result<DeviceMemory> device = accelerator_->measureMemory();
       if (!device.ok()) return device.status();
@@ -694,7 +728,6 @@ class RankRun {
   std::string catalog_;
   std::string run_;       // the job's name for it: rank 0's
   FileLock weightsLock_;  // of rank 0
-  RunCheckpoints checkpoints_;
   TimeLimit timeLimit_;
   // What is below goes before what it stands on.
   std::unique_ptr<RankMemory> memory_;
@@ -705,6 +738,7 @@ class RankRun {
   Exchanger* exchanger_ = nullptr;  // one of these three
   RemainingTime remaining_;
   const ResidentMemory resident_;
+  RunCheckpoints checkpoints_;  // its thread uses the others
 };
 
 }  // namespace

@@ -17,8 +17,11 @@ using nlohmann::ordered_json;
 constexpr std::string_view kBegin = "{\"event\":";
 constexpr size_t kMostTextBytes = 1500;  // of a cause or a path: a line has to go through a pipe at once
 
+constexpr uint64_t kMostRank = 1 << 30;
+
 // By kind.
-constexpr const char* kNames[] = {"resume", "checkpoint", "checkpoint_failed", "end", "failure", "restart", "resize"};
+constexpr const char* kNames[] = {"resume", "checkpoint", "checkpoint_failed", "verify",
+                                  "end",    "failure",    "restart",           "resize"};
 
 std::string seconds(double value) {
   char text[32];
@@ -46,6 +49,9 @@ std::string toJson(const RunEvent& event) {
   if (!event.cause.empty()) object["cause"] = shortened(event.cause);
   object["seconds"] = event.seconds;
   if (!event.path.empty()) object["path"] = shortened(event.path);
+  if (event.written > 0) object["written"] = event.written;
+  if (event.goneOn > 0) object["gone_on"] = event.goneOn;
+  if (event.rank >= 0) object["rank"] = event.rank;
   return dumped(object);
 }
 
@@ -63,12 +69,22 @@ Result<RunEvent> parseRunEvent(std::string_view text) {
   if (kind == std::end(kNames)) return dataError("event: '" + name + "' is of no known kind");
   RunEvent event;
   event.kind = static_cast<RunEvent::Kind>(kind - std::begin(kNames));
-  const auto step = object->find("step"), cost = object->find("seconds");
+  const auto numberOf = [&](const char* key) {
+    const auto found = object->find(key);
+    return found != object->end() && found->is_number() ? found->get<double>() : 0.0;
+  };
+  const auto step = object->find("step");
   if (step == object->end() || !step->is_number_integer()) return dataError("event: no step number");
   event.step = step->get<int64_t>();
-  if (cost != object->end() && cost->is_number()) event.seconds = cost->get<double>();
+  event.seconds = numberOf("seconds");
+  event.written = numberOf("written");
+  event.goneOn = numberOf("gone_on");
   event.cause = textOf("cause");
   event.path = textOf("path");
+  const auto rank = object->find("rank");
+  if (rank != object->end() && rank->is_number_unsigned()) {
+    event.rank = static_cast<int>(std::min<uint64_t>(rank->get<uint64_t>(), kMostRank));
+  }
   return event;
 }
 
@@ -85,7 +101,12 @@ void RunAccount::add(const RunEvent& event) {
     case RunEvent::Kind::kCheckpoint:
       ++checkpoints_;
       checkpointSeconds_ += event.seconds;
-      usefulAt_[event.step] = useful_;
+      // What has been trained since is not in it.
+      usefulAt_[event.step] = useful_ - event.goneOn;
+      return;
+    case RunEvent::Kind::kVerify:
+      ++verified_;
+      verifications_ += event.seconds;
       return;
     case RunEvent::Kind::kCheckpointFailed:
       ++failedCheckpoints_;
@@ -117,6 +138,7 @@ std::string RunAccount::toLine(double all) const {
   if (evaluations_ > 0) line += ", evaluations " + seconds(evaluations_);
   if (checkpoints_ > 0) line += ", " + counted(checkpoints_, "checkpoint") + " " + seconds(checkpointSeconds_);
   if (failedCheckpoints_ > 0) line += " (and " + std::to_string(failedCheckpoints_) + " could not be written)";
+  if (verified_ > 0) line += ", " + counted(verified_, "comparison") + " of states " + seconds(verifications_);
   if (resumeSeconds_ > 0) line += ", reading checkpoints " + seconds(resumeSeconds_);
   const double lost = redone_ + restartSeconds_;
   if (restarts_ > 0) {
@@ -125,7 +147,7 @@ std::string RunAccount::toLine(double all) const {
       line += (line.back() == '(' ? "" : ", ") + cause + ": " + std::to_string(count);
     line += ")";
   }
-  const double rest = all - useful_ - evaluations_ - checkpointSeconds_ - resumeSeconds_ - lost;
+  const double rest = all - useful_ - evaluations_ - verifications_ - checkpointSeconds_ - resumeSeconds_ - lost;
   return line + ", the rest " + seconds(std::max(0.0, rest));
 }
 
@@ -138,6 +160,8 @@ std::string RunAccount::toJson(double all) const {
                       {"checkpoints", checkpoints_},
                       {"failed_checkpoints", failedCheckpoints_},
                       {"checkpoint_seconds", checkpointSeconds_},
+                      {"verifications", verified_},
+                      {"verify_seconds", verifications_},
                       {"resume_seconds", resumeSeconds_},
                       {"restarts", restarts_},
                       {"resizes", resizes_},

@@ -1,15 +1,23 @@
 // Checkpoints of the miniature model: runs that go on as if they had not ended, in any layout, and what becomes of
-// damaged files, full disks, two jobs in one folder, and kills. HYC_KILLS_OF_CHECKPOINTS says how many kills.
+// damaged files, full disks, two jobs in one folder, and kills. HYC_KILLS_OF_CHECKPOINTS says how many kills,
+// HYC_OPTIONS_OF_KILLED further options of the runs that are killed, with a space between them, HYC_FLIPPED_BYTES how
+// many bits are flipped.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
+#include <map>
 #include <random>
+#include <set>
+#include <sstream>
 
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/state_reader.h"
 #include "compiled_folder.h"
+#include "hycrt/step_report.h"
 #include "run_command.h"
 #include "temporary_folder.h"
 
@@ -161,24 +169,40 @@ TEST_F(Checkpoints, BelongToOneRunAtATime) {
 
 // ------------------------------------------------------------------------------------------------- damaged and foreign
 
+// Each file's first and last bytes, and as many at random.
 TEST_F(Checkpoints, OfWhichAnyByteIsFlippedAreFoundOut) {
   write(eight_, "1");
-  int flipped = 0;
+  const char* many = std::getenv("HYC_FLIPPED_BYTES");
+  const size_t wanted = many ? static_cast<size_t>(std::atoi(many)) : 600;
+  std::vector<std::pair<std::string, std::string>> files;  // name, bytes
   for (const fs::directory_entry& entry : fs::directory_iterator(step(1))) {
-    const std::string name = "runs/step-1/" + entry.path().filename().string(), whole = files_.read(name);
-    for (size_t i = 0; i < whole.size(); i += whole.size() > 4000 ? 7 : 3) {
-      std::string damaged = whole;
-      damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
-      files_.write(name, damaged);
-      const hycrt::Status status = verify(step(1));
-      EXPECT_EQ(status.code(), hycrt::StatusCode::kData) << name << ", byte " << i;
-      EXPECT_TRUE(says(status.message(), entry.path().filename())) << status.message();
-      ++flipped;
-    }
-    files_.write(name, whole);
+    const std::string name = entry.path().filename();
+    files.emplace_back(name, files_.read("runs/step-1/" + name));
   }
-  EXPECT_GT(flipped, 500);
+  std::vector<std::pair<size_t, size_t>> places;  // file, bit
+  for (size_t file = 0; file < files.size(); ++file) {
+    for (size_t bit : {size_t{0}, 8 * files[file].second.size() - 1}) places.emplace_back(file, bit);
+  }
+  std::mt19937_64 random(5);
+  while (places.size() < wanted) {
+    const size_t file = random() % files.size();
+    places.emplace_back(file, random() % (8 * files[file].second.size()));
+  }
+  size_t named = 0;  // with the tensor, too
+  for (const auto& [file, bit] : places) {
+    const auto& [name, whole] = files[file];
+    std::string damaged = whole;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    files_.write("runs/step-1/" + name, damaged);
+    const hycrt::Status status = verify(step(1));
+    ASSERT_EQ(status.code(), hycrt::StatusCode::kData) << name << ", bit " << bit;
+    EXPECT_TRUE(says(status.message(), name)) << status.message();
+    named += says(status.message(), "weight'");
+    files_.write("runs/step-1/" + name, whole);
+  }
+  EXPECT_GT(named, wanted / 4);
   EXPECT_TRUE(verify(step(1)).ok());
+  std::printf("%zu flipped bits, of %zu the tensor is named, too\n", places.size(), named);
 }
 
 TEST_F(Checkpoints, ThatAreDamagedGiveWayToTheOneBefore) {
@@ -220,7 +244,18 @@ TEST_F(Checkpoints, OfWhichFilesAreNotTheirOwnAreRefused) {
   const CommandResult linked = runCommand({HYC_CHECKPOINT, "verify", step(1)});
   EXPECT_TRUE(linked.status == 65 && says(linked.errors, "is a link")) << linked.errors;
   fs::remove(step(1) + "/" + part);
+  // The same bytes outside are no better, nor a folder above that is a link.
+  files_.write("outside", whole);
+  fs::create_symlink(files_ / "outside", step(1) + "/" + part);
+  const CommandResult outside = runCommand({HYC_CHECKPOINT, "verify", step(1)});
+  EXPECT_TRUE(outside.status == 65 && says(outside.errors, "is a link")) << outside.errors;
+  EXPECT_EQ(run(eight_, {"--steps", "1", "--resume", step(1)}).status, 65);
+  fs::remove(step(1) + "/" + part);
   files_.write("runs/step-1/" + part, whole);
+  std::string outwards = manifest;
+  for (size_t at; (at = outwards.find("\"" + part)) != std::string::npos;) outwards.insert(at + 1, "../../");
+  files_.write("runs/step-1/checkpoint.json", outwards);
+  expect("checkpoint.json");
   files_.write("runs/step-1/checkpoint.json", "{\"weights\": 1}");
   expect("no format_version");
   std::string newer = manifest;
@@ -269,6 +304,36 @@ TEST_F(Checkpoints, ThatCannotBeWrittenLeaveTheOneBefore) {
   }
 }
 
+// Every write, fsync and rename of every rank, until there is none left; HYC_EVERY_FAULT asks for it.
+TEST_F(Checkpoints, SurviveAFaultOfEveryOperation) {
+  if (!std::getenv("HYC_EVERY_FAULT")) GTEST_SKIP() << "takes long: HYC_EVERY_FAULT asks for it";
+  write(eight_, "1");
+  const std::string before = files_.read("runs/step-1/checkpoint.json");
+  int faults = 0;
+  for (const char* error : {"ENOSPC", "EIO", "EACCES"}) {
+    for (int rank = 0; rank < 8; ++rank) {
+      for (const char* operation : {"write", "sync", "rename"}) {
+        for (int which = 0;; ++which, ++faults) {
+          const std::string fault = std::to_string(rank) + ":" + operation + ":" + std::to_string(which) + ":" + error;
+          fs::remove_all(step(2));
+          const CommandResult result =
+              run(eight_, {"--steps", "2", "--resume", step(1), "--checkpoint", runs()}, {{"HYC_IO_FAULT", fault}});
+          if (result.status == 0) break;
+          ASSERT_EQ(result.status, 74) << fault << ": " << result.errors;
+          EXPECT_TRUE(says(result.errors, "cannot ")) << fault << ": " << result.errors;
+          // What is there is whole: the one before, and where only the folder above could not be synced the new one.
+          EXPECT_EQ(files_.read("runs/step-1/checkpoint.json"), before);
+          const CommandResult verified = runCommand({HYC_CHECKPOINT, "verify", runs()});
+          EXPECT_EQ(verified.status, 0) << fault << ": " << verified.errors;
+          EXPECT_LE(std::distance(fs::directory_iterator(runs()), {}), 2 + fs::exists(step(2))) << fault;
+        }
+      }
+    }
+  }
+  EXPECT_GE(faults, 3 * 8 * 3);
+  std::printf("%d faults, each at another operation\n", faults);
+}
+
 TEST_F(Checkpoints, ThatCannotBeWrittenNeedNotEndTheRun) {
   // Rank 3 writes no tensors: what fails is the last of its table, which lies there whole.
   for (const char* fault : {"1:write:0:ENOSPC", "0:rename:0:EIO", "3:sync:0:EIO"}) {
@@ -283,34 +348,100 @@ TEST_F(Checkpoints, ThatCannotBeWrittenNeedNotEndTheRun) {
   }
 }
 
-TEST_F(Checkpoints, SurviveKillsAtAnyMoment) {
+// Of the steps in a log, in its order; a line that a kill has cut off is none.
+std::vector<std::pair<int64_t, double>> lossesIn(const std::string& log) {
+  std::vector<std::pair<int64_t, double>> losses;
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    if (const Result<hycrt::StepRecord> record = hycrt::parseStepRecord(line); record.ok()) {
+      losses.emplace_back(record->step, record->loss);
+    }
+  }
+  return losses;
+}
+
+// A run that writes a checkpoint after every step, ended by SIGKILL: all of it, its ranks, or one of them.
+class KilledCheckpoints : public Checkpoints {
+ protected:
+  enum class Victim { kAll, kRanks, kOneRank };
+
+  void SetUp() override {
+    const std::string log = files_ / "whole.jsonl";
+    ASSERT_EQ(run(eight_, {"--steps", "60", "--log-file", log, "--save-weights", files_ / "whole.safetensors"}).status,
+              0);
+    for (const auto& [step, loss] : lossesIn(log)) expected_[step] = loss;
+    ASSERT_EQ(expected_.size(), 60u);
+  }
+  std::vector<std::string> words(const std::vector<std::string>& more) const {
+    std::vector<std::string> all{"--steps", "60", "--checkpoint", runs(), "--log-file", log(), "--keep", "2"};
+    std::istringstream options(std::getenv("HYC_OPTIONS_OF_KILLED") ? std::getenv("HYC_OPTIONS_OF_KILLED") : "");
+    for (std::string word; options >> word;) all.push_back(word);
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::string log() const { return files_ / "log.jsonl"; }
+  // Whether it was still running.
+  bool killOnce(Victim victim) {
+    RunningCommand job(eight_.command(words({"--checkpoint-every", "1"})));
+    while (!hasEnded(job.pid()) && !fs::exists(step(2))) usleep(1000);
+    usleep(random_() % 60000);
+    std::vector<pid_t> ranks = job.children();
+    if (victim == Victim::kOneRank && !ranks.empty()) ranks = {ranks[random_() % ranks.size()]};
+    if (victim == Victim::kAll) kill(job.pid(), SIGKILL);
+    for (pid_t rank : ranks) kill(rank, SIGKILL);
+    return job.finish().status != 0;
+  }
+  // What is there under the name of a checkpoint is one, and the newest is of about the last step that was told.
+  void expectWholeCheckpoints() {
+    const CommandResult verified = runCommand({HYC_CHECKPOINT, "verify", runs()});
+    EXPECT_EQ(verified.status, 0) << verified.errors;
+    int64_t newest = 0;
+    for (const fs::directory_entry& entry : fs::directory_iterator(runs())) {
+      const std::string name = entry.path().filename();
+      if (name.rfind("step-", 0) == 0 && name.find('.') == std::string::npos) {
+        newest = std::max<int64_t>(newest, std::stoll(name.substr(5)));
+      }
+    }
+    const auto told = lossesIn(log());
+    ASSERT_FALSE(told.empty());
+    // Of a step that is told the checkpoint may not have begun, and that of the step before be under way.
+    EXPECT_GE(newest, told.back().first - 2);
+    EXPECT_LE(newest, told.back().first + 1) << "a line of the log may be lost, but not two";
+  }
+
+  std::map<int64_t, double> expected_;
+  std::mt19937 random_{3};
+};
+
+TEST_F(KilledCheckpoints, AreThePreviousOrTheNewOneAndGoOnAsIfNothingHadHappened) {
   const char* many = std::getenv("HYC_KILLS_OF_CHECKPOINTS");
-  const int kills = many ? std::atoi(many) : 8;
-  ASSERT_EQ(run(eight_, {"--steps", "60", "--save-weights", files_ / "whole.safetensors"}).status, 0);
-  std::mt19937 random(3);
-  int hits = 0;
+  const int kills = many ? std::atoi(many) : 9;
+  int hits = 0, partial = 0;
   for (int i = 0; i < kills; ++i) {
     fs::remove_all(runs());
-    const std::vector<std::string> words{"--steps", "60", "--checkpoint", runs(), "--checkpoint-every", "1",
-                                         "--keep",  "2"};
-    {
-      RunningCommand job(eight_.command(words));
-      while (!hasEnded(job.pid()) && !fs::exists(step(2))) usleep(1000);
-      usleep(random() % 60000);
-      const std::vector<pid_t> ranks = job.children();
-      if (i % 2 == 0) kill(job.pid(), SIGKILL);
-      for (pid_t rank : ranks) kill(rank, SIGKILL);
-      const CommandResult ended = job.finish();
-      hits += ended.status != 0;
-    }
-    const CommandResult result = run(eight_, {"--steps", "60", "--checkpoint", runs(), "--resume", "auto", "--keep",
-                                              "2", "--save-weights", files_ / "resumed.safetensors"});
+    fs::remove(log());
+    const bool hit = killOnce(static_cast<Victim>(i % 3));
+    hits += hit;
+    partial += std::any_of(fs::directory_iterator(runs()), {}, [](const fs::directory_entry& entry) {
+      return entry.path().filename().string().find(".partial") != std::string::npos;
+    });
+    expectWholeCheckpoints();
+    const CommandResult result =
+        run(eight_, words({"--resume", "auto", "--save-weights", files_ / "resumed.safetensors"}));
     ASSERT_EQ(result.status, 0) << result.errors;
     EXPECT_FALSE(says(result.errors, "warning")) << result.errors;
     EXPECT_EQ(files_.read("whole.safetensors"), files_.read("resumed.safetensors"));
+    std::set<int64_t> steps;
+    for (const auto& [step, loss] : lossesIn(log())) {
+      EXPECT_EQ(loss, expected_.at(step)) << "step " << step << " after kill " << i;
+      steps.insert(step);
+    }
+    EXPECT_GE(steps.size(), 59u);
     EXPECT_LE(std::distance(fs::directory_iterator(runs()), {}), 3);
   }
   EXPECT_GT(hits, kills / 2);
+  std::printf("%d kills, %d of them before the end; %d left a checkpoint that was being written\n", kills, hits,
+              partial);
 }
 
 }  // namespace

@@ -378,6 +378,34 @@ TEST_F(HostsBySsh, StartAgainAndSaveWhenTheyAreAsked) {
   expectNoneLeft();
 }
 
+// Not the host whose rank has waited, and says so.
+TEST_F(HostsBySsh, BlameTheHostOfARankThatIsStopped) {
+  MAKE_HOSTS_WITH_SSH(2);
+  const std::string log = folder_ / "log";
+  RunningCommand running(
+      command({"--steps", "1000000000", "--log-file", log, "--checkpoint", folder_ / "runs", "--checkpoint-every", "50",
+               "--keep", "2", "--max-restarts", "2", "--exchange-timeout", "1"}));
+  awaitFirstStep(log);
+  pid_t stopped = 0;
+  for (const pid_t process : processes()) {
+    std::ifstream file("/proc/" + std::to_string(process) + "/environ");
+    for (std::string variable; std::getline(file, variable, '\0');) {
+      if (variable == "RANK=6") stopped = process;
+    }
+  }
+  ASSERT_GT(stopped, 0);
+  kill(stopped, SIGSTOP);
+  const auto hasRestarted = [&] {
+    return folder_.files().read("log").find("{\"event\":\"restart\"") != std::string::npos;
+  };
+  for (int i = 0; i < 4000 && !hasRestarted(); ++i) usleep(5000);
+  EXPECT_CONTAINS(folder_.files().read("log"),
+                  "\"cause\":\"rank 6 has not moved for 1 s (--exchange-timeout) (host '10.77.0.2')\"");
+  kill(running.pid(), SIGINT);
+  running.finish(15);
+  expectNoneLeft();
+}
+
 // With the size that the other host has slots for.
 TEST_F(HostsBySsh, GoOnWithoutAHostThatIsLost) {
   MAKE_HOSTS_WITH_SSH(2);

@@ -198,7 +198,7 @@ TEST_F(Lasting, SaveAndEndInTime) {
                        "30", bySlurm ? std::vector<std::string>{} : std::vector<std::string>{"--time-limit", "4"})),
                    environment);
     EXPECT_EQ(result.status, 75) << result.errors;
-    EXPECT_LE(std::time(nullptr) - begin, 4);
+    EXPECT_LT(std::time(nullptr) - begin, 6) << "it is as long as all steps";
     ASSERT_EQ(events("checkpoint").size(), 1u) << result.errors;
     EXPECT_EQ(events("checkpoint")[0]["cause"], "the time limit");
     EXPECT_GE(events("checkpoint")[0]["step"], 3) << "much of the time is not used";
@@ -265,9 +265,9 @@ TEST_F(Lasting, AreStartedAgainAfterKillsAtAnyMoment) {
 }
 
 TEST_F(Lasting, AreNotStartedAgainForEver) {
-  const CommandResult result =
-      runCommand(folder_.command(words("40", {"--checkpoint-every", "2", "--max-restarts", "2"})),
-                 {{"MINIATURE_FAULT", "2 5 exit"}});
+  const CommandResult result = runCommand(
+      folder_.command(words("40", {"--checkpoint-every", "2", "--checkpoint-mode", "sync", "--max-restarts", "2"})),
+      {{"MINIATURE_FAULT", "2 5 exit"}});
   EXPECT_EQ(result.status, 3) << result.errors;
   EXPECT_TRUE(says(result.errors, "restart 2 of 2 (rank 2 ended with status 3), from '" + runs() + "/step-4'"))
       << result.errors;
@@ -308,10 +308,10 @@ TEST_F(Lasting, AreNotStartedAgainAfterSignals) {
 TEST_F(Lasting, GoOnFromTheirOwnCheckpointsOnly) {
   ASSERT_EQ(runCommand(folder_.command({"--steps", "20", "--no-shuffle", "--checkpoint", runs()})).status, 0);
   const std::string expected = undisturbed("8");
-  const CommandResult result = runCommand(
-      folder_.command(words(
-          "8", {"--checkpoint-every", "2", "--max-restarts", "1", "--save-weights", files_ / "weights.safetensors"})),
-      {{"MINIATURE_FAULT", "2 5 exit"}});
+  const CommandResult result =
+      runCommand(folder_.command(words("8", {"--checkpoint-every", "2", "--checkpoint-mode", "sync", "--max-restarts",
+                                             "1", "--save-weights", files_ / "weights.safetensors"})),
+                 {{"MINIATURE_FAULT", "2 5 exit"}});
   EXPECT_EQ(result.status, 3) << "the fault comes again, and again";
   EXPECT_TRUE(says(result.errors, "from '" + runs() + "/step-4'")) << result.errors;
   EXPECT_TRUE(fs::exists(runs() + "/step-20"));

@@ -69,14 +69,14 @@ TEST(MemoryMeasurement, FindsTheLastWordThatWasWritten) {
   const ArenaDesc descs[] = {{"first", 100000, Sharing::kPrivate}, {"second", 64, Sharing::kPrivate}};
   Program program{};
   program.arenas = descs;
-  const MemoryRecord record = measureMemory(program, {arenas, nullptr, 0, true}, 0);
+  const MemoryRecord record = measureMemory(program, {arenas, nullptr, 0, true, {}}, 0);
   ASSERT_EQ(record.arenas.size(), 2u);
   EXPECT_EQ(record.arenas[0].mapped, 100000);
   EXPECT_EQ(record.arenas[0].touched, 8);
   EXPECT_EQ(record.arenas[1].touched, 0);
   EXPECT_GT(record.resident, 100000);
   EXPECT_GT(record.outside, 0);
-  EXPECT_EQ(measureMemory(program, {arenas, nullptr, 0, false}, 0).arenas[0].touched, -1);
+  EXPECT_EQ(measureMemory(program, {arenas, nullptr, 0, false, {}}, 0).arenas[0].touched, -1);
 }
 
 // Only where the run asks for it.

@@ -264,6 +264,13 @@ constexpr int kInputsOfEntry[] = {0};
 #endif
 constexpr Entry kEntries[] = {{kTrainEntry, kInputsOfEntry, kUses, kSchedule, forward, backward, reduce, apply}};
 
+// Room for copies of all states, each from a multiple of 64 on.
+constexpr int64_t bytesOfCopies() {
+  int64_t bytes = 0;
+  for (const StateDesc& state : kStates) bytes += (heldElements(state) * 4 + 63) / 64 * 64;
+  return bytes;
+}
+
 constexpr Program kProgram = {"miniature",
                               0x1234,
                               meshOf(TP, PP, DP),
@@ -281,7 +288,10 @@ constexpr Program kProgram = {"miniature",
                               kGroups,
                               kCollectives,
                               kTransfers,
-                              kEntries};
+                              kEntries,
+                              false,  // checks nothing for infinities
+                              bytesOfCopies(),
+                              3 << 20};
 
 }  // namespace
 

@@ -46,7 +46,7 @@ uint64_t numberAt(std::string_view text, size_t at, int bytes) {
 }
 
 void addNumber(std::string* text, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) text->push_back(static_cast<char>(value >> 8 * i & 0xFF));
+  for (int i = 0; i < bytes; ++i, value >>= 8) text->push_back(static_cast<char>(value & 0xFF));
 }
 
 // Takes the 64-bit fields that stand for those of `wide` which are all ones, in the format's order.
