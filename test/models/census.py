@@ -4,7 +4,7 @@
 The classes stand in census.txt. What becomes of each is kept in FOLDER/NAME.json with its archive and what PyTorch computed,
 so that a run with the same folder only tries what it does not know and what refused; classes given by name are tried again
 whole but for the export, which --again repeats. The table goes to docs/models.md with --table, which needs neither torch nor
-transformers. Made with torch 2.15.0 and transformers 5.23.0 on the CPU, in one thread.
+transformers; rows that stand there of classes that FOLDER does not know stay as they are. Made with torch 2.15.0 and transformers 5.23.0 on the CPU, in one thread.
 
 Usage: census.py FOLDER [NAME ...] [--tools BUILD/bin] [--again] [--table FILE]
 """
@@ -262,6 +262,7 @@ def rows_of(file):
 
 
 COLUMNS = ("trains", "spread", "zero")
+NOT_TRIED, EARLIER = "not tried", "earlier"
 
 
 def cells_of(told):
@@ -276,17 +277,50 @@ def cells_of(told):
     return ["yes", "yes"] + ["" if each is None else "yes" if each == "yes" else "no" for each in findings], why
 
 
+def entry_of(told):
+    """A class's cells as they stand in the table, the day of its trial last but one."""
+    cells, why = cells_of(told)
+    return [*cells, told.get("day", EARLIER), why.replace("|", "\\|")]
+
+
+def entries_of_table(file):
+    """What an earlier run's table says of each class: {name: cells}. A table without days is taken up as of earlier ones."""
+    entries, headings = {}, []
+    for line in file.read_text().split("\n") if file.exists() else []:
+        if not line.startswith("|"):
+            continue
+        name, _, *cells = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+        if name == "name":
+            headings = cells
+        elif set(name) != {"-"} and cells[0] != NOT_TRIED:
+            entries[name] = cells if "tried" in headings else [*cells[:-1], EARLIER, cells[-1]]
+    return entries
+
+
+def is_told_by(new, old):
+    """Whether a run's finding takes an earlier one's place: unless it only imported what was trained before."""
+    return not old or "no" in new[:2] or new[2] or not old[2]
+
+
 def write_table(rows, folder, file):
-    told = {row["name"]: json.loads(note_of(folder, row).read_text()) for row in rows if note_of(folder, row).exists()}
-    cells = {name: cells_of(each) for name, each in told.items()}
-    count = [sum(row[place] == "yes" for row, _ in cells.values()) for place in range(2 + len(COLUMNS))]
-    trained = sum("trains" in each for each in told.values())
-    whole = sum(row == ["yes"] * len(row) for row, _ in cells.values())
+    """The findings in `folder`, and of classes that it has none of those that stand in `file`."""
+    entries = entries_of_table(file)
+    for row in rows:
+        told = json.loads(note_of(folder, row).read_text()) if note_of(folder, row).exists() else {"exported": True}
+        if told.get("exported") and "imported" not in told:
+            continue  # hyc has not seen it
+        new = entry_of(told)
+        if is_told_by(new, entries.get(row["name"])):
+            entries[row["name"]] = new
+    entries = {row["name"]: entries[row["name"]] for row in rows if row["name"] in entries}
+    count = [sum(cells[place] == "yes" for cells in entries.values()) for place in range(2 + len(COLUMNS))]
+    trained = sum(cells[2] != "" for cells in entries.values())
+    whole = sum(cells[:5] == ["yes"] * 5 for cells in entries.values())
     lines = [
         "# Models", "",
         f"{len(rows)} classes of transformers in tiny configurations with random weights, tried by `test/models/census.py` (torch",
         "2.15.0, transformers 5.23.0; evaluation mode, the batch dynamic where torch can), programs executed by hyc's interpreter.",
-        f"{len(told)} were tried: {count[0]} export, {count[1]} import. {trained} of these were trained: {count[2]} as PyTorch, {count[3]} over",
+        f"{len(entries)} were tried: {count[0]} export, {count[1]} import. {trained} of these were trained: {count[2]} as PyTorch, {count[3]} over",
         f"eight ranks as on one, {count[4]} under ZeRO 3 with the bits of ZeRO 0; {whole} all of it.", "",
         "- exports: `torch.export` makes an archive.",
         "- imports: `hyc-compile --emit=model` reads it.",
@@ -294,13 +328,14 @@ def write_table(rows, folder, file):
         "  the first step within 1e-3 of its largest element. The loss is a cross entropy where the class computes one from",
         "  labels, else the mean of squared differences of its first output from random numbers.",
         "- tp 2 × pp 2 × dp 2: the same losses within 1e-5 of one rank's.",
-        "- ZeRO 3: losses and parameters after ten steps there, bit for bit those of ZeRO 0.", "",
-        "An empty cell was not tried, and rows without training may be of an earlier run, some in larger configurations. Batch norm goes",
-        "by its running averages, dropout drops nothing.", "",
-        "| name | class | exports | imports | trains | tp 2 × pp 2 × dp 2 | ZeRO 3 | what refused it |", "|---|---|---|---|---|---|---|---|"]
+        "- ZeRO 3: losses and parameters after ten steps there, bit for bit those of ZeRO 0.",
+        "- tried: the day on which hyc of that day found what the row says. A row is of one run; it stays until the class is tried anew.",
+        "", f"An empty cell was not tried. Rows marked `{EARLIER}` are of runs that noted no day, some of those without training in larger",
+        "configurations. Batch norm goes by its running averages, dropout drops nothing.", "",
+        "| name | class | exports | imports | trains | tp 2 × pp 2 × dp 2 | ZeRO 3 | tried | what refused it |", "|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
-        each, why = cells.get(row["name"], (["not tried"] + [""] * (1 + len(COLUMNS)), ""))
-        lines.append(f"| {row['name']} | {row['class']} | " + " | ".join(each) + " | " + why.replace("|", "\\|") + " |")
+        cells = entries.get(row["name"], [NOT_TRIED] + [""] * (3 + len(COLUMNS)))
+        lines.append(f"| {row['name']} | {row['class']} | " + " | ".join(cells) + " |")
     file.write_text("\n".join(lines) + "\n")
 
 
@@ -316,16 +351,16 @@ def try_class(row, arguments):
     if arguments.again or told.get("row") != row or "ended with status" in told.get("why", ""):
         import torch  # noqa: F401 (before the processes part)
         import transformers  # noqa: F401
-        told = {"row": row, **export_apart(row, archive)}
+        told = {"row": row, "day": time.strftime("%Y-%m-%d"), **export_apart(row, archive)}
         note.write_text(json.dumps(told))
     if arguments.tools and told.get("exported") and (arguments.names or not told.get("imported")):
         told.pop("refusal", None)
-        told.update(import_archive(arguments.tools / "hyc-compile", archive))
+        told.update(import_archive(arguments.tools / "hyc-compile", archive), day=time.strftime("%Y-%m-%d"))
     isSound = all(told.get(column) == "yes" for column in COLUMNS)
     if arguments.tools and told.get("imported") and "reference" in told and (arguments.names or not isSound):
         for column in COLUMNS:
             told.pop(column, None)
-        told.update(Trainer(folder, row["name"], told["reference"], arguments.tools).compare())
+        told.update(Trainer(folder, row["name"], told["reference"], arguments.tools).compare(), day=time.strftime("%Y-%m-%d"))
     note.write_text(json.dumps(told))
     print(row["name"], *cells_of(told), flush=True)
 
