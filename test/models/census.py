@@ -118,7 +118,11 @@ def configure(row, transformers):
         for name in outer:
             place = place.setdefault(name, {})
         place[last] = BACKBONES.get(value, value) if isinstance(value, str) else value
-    return model_class, model_class.config_class(**sizes)
+    config = model_class.config_class(**sizes)
+    for each in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", {}))):
+        if hasattr(each, "use_cache"):
+            each.use_cache = False  # some set it for themselves
+    return model_class, config
 
 
 def inputs_of(kind, config, torch):
