@@ -146,6 +146,8 @@ def inputs_of(kind, config, torch):
         return {"input_ids": tokens(), **decoded}
     if kind == "image":
         return {"pixel_values": image()}
+    if kind == "image_noise":  # what the class would draw to choose patches by
+        return {"pixel_values": image(), "noise": torch.rand(BATCH, (config.image_size // config.patch_size) ** 2)}
     if kind == "image_text":
         return {"input_ids": tokens(), "pixel_values": image(getattr(config, "image_config", vision))}
     if kind == "image_points":
