@@ -71,9 +71,9 @@ class Hosts : public testing::Test {
     words.insert(words.end(), options.begin(), options.end());
     ranks_.push_back(std::make_unique<RunningCommand>(words, environment));
   }
-  std::vector<CommandResult> finish(double seconds = 60) {
+  std::vector<CommandResult> finish() {
     std::vector<CommandResult> results;
-    for (const auto& rank : ranks_) results.push_back(rank->finish(seconds));
+    for (const auto& rank : ranks_) results.push_back(rank->finish());
     ranks_.clear();
     return results;
   }
@@ -188,7 +188,7 @@ class HostsBySsh : public Hosts {
     }
   }
   void expectNoneLeft() const {
-    for (int i = 0; i < 300 && !processes().empty(); ++i) usleep(10000);
+    for (int i = 0; i < 3000 && !processes().empty(); ++i) usleep(10000);
     EXPECT_TRUE(processes().empty());
   }
 

@@ -36,7 +36,7 @@ TEST_F(Hosts, EndWithinASecondWhenARankIsKilled) {
   start(2, {"--steps", "1000000000", "--log-file", folder_ / "log"});
   awaitFirstStep(folder_ / "log");
   kill(ranks_[6]->pid(), SIGKILL);
-  const std::vector<CommandResult> results = finish(10);
+  const std::vector<CommandResult> results = finish();
   double longest = 0;
   for (size_t rank = 0; rank < results.size(); ++rank) {
     longest = std::max(longest, results[rank].seconds);
@@ -56,7 +56,7 @@ TEST_F(Hosts, NameARankThatIsStopped) {
   std::unique_ptr<RunningCommand> held = std::move(others[5]);
   others.erase(others.begin() + 5);
   ranks_ = std::move(others);
-  const std::vector<CommandResult> results = finish(10);
+  const std::vector<CommandResult> results = finish();
   for (const CommandResult& result : results) EXPECT_NE(result.status, 0);
   // Beside it the kernel can be asked; on the other host it is silent.
   EXPECT_THAT(saidByAll(results), testing::ContainsRegex("rank 5 \\([^)]*\\), which is stopped by a signal|rank 5 "
@@ -68,10 +68,10 @@ TEST_F(Hosts, NameAHostWhoseLinkIsCut) {
   start(2, {"--steps", "1000000000", "--log-file", folder_ / "log", "--exchange-timeout", "2"});
   awaitFirstStep(folder_ / "log");
   namespaces_->setLink(1, false);
-  const std::vector<CommandResult> results = finish(10);
+  const std::vector<CommandResult> results = finish();
   for (const CommandResult& result : results) {
     EXPECT_TRUE(result.status == 69 || result.status == 75) << result.status << ": " << result.errors;
-    EXPECT_LT(result.seconds, 5.0);
+    EXPECT_LT(result.seconds, kSoon);
   }
   EXPECT_THAT(saidByAll(results), testing::ContainsRegex("on host 'host[01]'"));
 }
@@ -96,7 +96,7 @@ TEST_F(Hosts, RefuseTwoRanksOfOneNumberAndAnotherPlan) {
   ranksHere_ = 4;
   const std::vector<std::string> options{"--steps", "3"};
   for (int rank = 0; rank < 8; ++rank) startRank(rank == 7 ? 6 : rank, options);
-  std::vector<CommandResult> results = finish(20);
+  std::vector<CommandResult> results = finish();
   for (const CommandResult& result : results) EXPECT_EQ(result.status, 65) << result.errors;
   EXPECT_CONTAINS(results[0].errors, "has the rank of rank 6 (process ");
   EXPECT_CONTAINS(results[0].errors, "on host 'host1'");
@@ -115,7 +115,7 @@ TEST_F(Hosts, AreNotHeldUpByStrangersAtAnyPort) {
   start(2, {"--steps", "3", "--log-file", folder_ / "log", "--ports", "4700-4710"});
   for (const CommandResult& result : finish()) {
     EXPECT_EQ(result.status, 0) << result.errors;
-    EXPECT_LT(result.seconds, 20.0);
+    EXPECT_LT(result.seconds, kSoon);
   }
   EXPECT_EQ(lossesOf(folder_ / "log").size(), 3u);
 }
@@ -137,9 +137,9 @@ TEST_F(HostsBySsh, LeaveNoProcessWhenARankIsKilledOrTheUserStopsThem) {
     awaitFirstStep(log);
     ASSERT_EQ(processes().size(), 8u);
     kill(killsRank ? processes().back() : running.pid(), killsRank ? SIGKILL : SIGINT);
-    const CommandResult result = running.finish(15);
+    const CommandResult result = running.finish();
     EXPECT_EQ(result.status, killsRank ? 137 : 130) << result.errors;
-    EXPECT_LT(result.seconds, 5.0);
+    EXPECT_LT(result.seconds, kSoon);
     if (killsRank) {
       EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
     }
@@ -154,7 +154,7 @@ TEST_F(HostsBySsh, SayWhereTheyAreWhenTheyAreAsked) {
   kill(running.pid(), SIGUSR1);
   usleep(1000000);
   kill(running.pid(), SIGINT);
-  const CommandResult result = running.finish(15);
+  const CommandResult result = running.finish();
   EXPECT_EQ(result.status, 130) << result.errors;
   for (int rank : {0, 3, 4, 7}) {
     EXPECT_CONTAINS(result.errors,
@@ -184,7 +184,7 @@ TEST_F(HostsBySsh, StartAgainAndSaveWhenTheyAreAsked) {
     if (text.find("\"loss\"", text.find("{\"event\":\"resume\"")) != std::string::npos) break;
   }
   kill(running.pid(), SIGTERM);
-  const CommandResult result = running.finish(15);
+  const CommandResult result = running.finish();
   EXPECT_EQ(result.status, 75) << result.errors;
   EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
   EXPECT_CONTAINS(result.errors, "restart 1 of 1 (rank ");
@@ -216,7 +216,7 @@ TEST_F(HostsBySsh, BlameTheHostOfARankThatIsStopped) {
   EXPECT_CONTAINS(folder_.files().read("log"),
                   "\"cause\":\"rank 6 has not moved for 1 s (--exchange-timeout) (host '10.77.0.2')\"");
   kill(running.pid(), SIGINT);
-  running.finish(15);
+  running.finish();
   expectNoneLeft();
 }
 
@@ -247,7 +247,7 @@ TEST_F(HostsBySsh, GoOnWithoutAHostThatIsLost) {
   for (int i = 0; i < 4000 && !hasGoneOn(); ++i) usleep(5000);
   EXPECT_TRUE(hasGoneOn());
   kill(running.pid(), SIGTERM);
-  const CommandResult result = running.finish(15);
+  const CommandResult result = running.finish();
   EXPECT_EQ(result.status, 75) << result.errors;
   EXPECT_CONTAINS(result.errors, "is left out from now on");
   EXPECT_CONTAINS(result.errors, ", with 4 ranks");
