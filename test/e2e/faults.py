@@ -263,6 +263,9 @@ def reckon(lines, begin, end):
     micro-batch, and so leaves out what rank 0 waits before it until the others have come so far."""
     spans, before = {}, begin
     for when, line in lines:
+        if line.get("event") == "copy":  # which comes in front of the step that was made meanwhile
+            before += line["seconds"]
+            continue
         if "loss" in line:
             spans[line["step"]] = when - before  # what is done again replaces what was lost
         before = when
