@@ -27,21 +27,23 @@ std::map<int64_t, SnapshotBytes> hyc::accountSnapshots(ModuleOp module) {
   std::set<std::pair<StringRef, StringRef>> written;
   std::map<int64_t, SnapshotBytes> all;
   for (auto &[stage, program] : programs) {
-    int64_t tensors = 0;
+    int64_t tensors = 0, tensorBytes = 0;
     SnapshotBytes &bytes = all[stage];
     for (auto state : program.getOps<rank::StateOp>()) {
       if (!isTensorOfCheckpoint(factsOfRole(state.getRole()).role) ||
           !written.insert({state.getRole(), state.getLogicalName()}).second)
         continue;
       ++tensors;
+      int64_t size = state.getBufferType().getBytes();
+      tensorBytes += size;
       // A disk is read as it is, and of a device's memory the host has an image that nobody else writes.
       StringRef arena = state.getArena();
       if (arena == "nvme" || (onGpu && arena != "host"))
         continue;
-      int64_t size = state.getBufferType().getBytes();
       bytes.states += (size + kSnapshotAlignment - 1) / kSnapshotAlignment * kSnapshotAlignment;
     }
     bytes.writer = kCheckpointWriterBytes + tensors * kCheckpointTensorBytes;
+    bytes.copies = kCopiesKept * (tensorBytes + tensors * kCheckpointTensorBytes + kCopyHeadBytes);
   }
   return all;
 }

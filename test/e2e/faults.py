@@ -2,7 +2,8 @@
 """What faults.sh does to a run: faults, at moments that a seed says, each of which it has to survive; the reckoning.
 
 Usage: faults.py --folder FOLDER --holders 'PID PID PID' [--faults N] [--minutes M] [--seed S] [--kinds K,K]
-                 [--every STEPS] [--least-useful PERCENT] [--within NOTICED NEXT] -- HYC_RUN OUT OPTION…
+                 [--every STEPS] [--least-useful PERCENT] [--within NOTICED NEXT] [--again STEPS]
+                 -- HYC_RUN OUT OPTION…
        faults.py --compare WHOLE.jsonl LOG.jsonl --steps N
 Writes FOLDER/log.jsonl, FOLDER/said and FOLDER/faults.json, the faults with their times, and the number of steps to
 FOLDER/steps.
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 
-KINDS = ("kill", "stop", "cut", "full", "agent")
+KINDS = ("kill", "stop", "cut", "full", "agent", "host")
 EXCHANGE_TIMEOUT = 2  # a stopped rank, or one behind a cable that was cut, is waited for so long
 HANG_SECONDS = 120  # without a step
 
@@ -47,7 +48,7 @@ class Run:
     """hyc-run on the first host, its log by the time at which lines came, and what it says by the same clock."""
 
     def __init__(self, folder, holders, command, every):
-        self.folder, self.holders, self.out = folder, holders, command[1]
+        self.folder, self.holders, self.out, self.flag = folder, holders, command[1], "--agent"
         self.lines, self.said = [], []  # (time, object) and (time, line)
         fifo = os.path.join(folder, "log.fifo")
         os.mkfifo(fifo)
@@ -125,7 +126,7 @@ class Run:
             try:
                 with open(f"/proc/{name}/cmdline", "rb") as file:
                     words = file.read().decode(errors="replace").split("\0")
-                is_agent = words[0].endswith("/hyc-run") and words[1:2] == ["--agent"]
+                is_agent = words[0].endswith("/hyc-run") and words[1:2] == [self.flag]
                 if not is_agent and not words[0].startswith(self.out + "/bin/"):
                     continue
                 host = networks.get(os.readlink(f"/proc/{name}/ns/net"))
@@ -136,6 +137,13 @@ class Run:
             except (OSError, IndexError):
                 continue  # it has ended meanwhile
         return sorted(found)
+
+    def keepers(self, host):
+        """What keeps copies there."""
+        self.flag = "--keep-copies"
+        found = [row[0] for row in self.processes() if row[1] is None and row[2] == host]
+        self.flag = "--agent"
+        return found
 
     def are_whole(self, ranks=4, hosts=2):
         """Whether each rank is there once, and nothing beside them."""
@@ -176,6 +184,17 @@ def kill_agent(run, random_, fault):
     os.kill(process, signal.SIGKILL)
 
 
+def lose_host(run, random_, fault):
+    host = random_.randrange(2)
+    fault.update(host=host)
+    all_ = [row[0] for row in run.processes() if row[2] == host] + run.keepers(host)
+    for process in all_:
+        try:
+            os.kill(process, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it went with another
+
+
 def cut_link(run, random_, fault):
     host, seconds = random_.randrange(2), random_.uniform(3, 8)
     fault.update(host=host, seconds=round(seconds, 1))
@@ -209,7 +228,7 @@ def fill_disk(run, random_, fault):
         run.fail("no checkpoint is written after the disk has room again")
 
 
-DO = {"kill": kill_rank, "stop": stop_rank, "cut": cut_link, "full": fill_disk, "agent": kill_agent}
+DO = {"kill": kill_rank, "stop": stop_rank, "cut": cut_link, "full": fill_disk, "agent": kill_agent, "host": lose_host}
 
 
 def one_fault(run, kind, random_):
@@ -244,6 +263,9 @@ def reckon(lines, begin, end):
     micro-batch, and so leaves out what rank 0 waits before it until the others have come so far."""
     spans, before = {}, begin
     for when, line in lines:
+        if line.get("event") == "copy":  # which comes in front of the step that was made meanwhile
+            before += line["seconds"]
+            continue
         if "loss" in line:
             spans[line["step"]] = when - before  # what is done again replaces what was lost
         before = when
@@ -262,7 +284,7 @@ def drive(arguments, command):
     random_.shuffle(order)
     run = Run(arguments.folder, arguments.holders.split(), command, arguments.every)
     if not run.wait(HANG_SECONDS, lambda: run.first(
-            run.lines, run.begin, lambda line: line.get("event") == "checkpoint")):
+            run.lines, run.begin, lambda line: line.get("event") in ("checkpoint", "copy"))):
         run.fail("the first checkpoint does not come")
     slot, faults = arguments.minutes * 60 / arguments.faults, []
     for i, kind in enumerate(order):
@@ -325,9 +347,35 @@ def tell(arguments, run, faults, end):
         if row["kind"] == "kill" and (detected is None or detected > noticed or row["next_step_s"] > next_step):
             missed.append(f"a killed rank is to be noticed within {noticed} s, the next step done within "
                                  f"{next_step} s: {row}")
+    if arguments.again is not None:
+        missed += again(arguments, run)
     # After the comparison of bits, which is worth more.
     with open(os.path.join(arguments.folder, "verdict"), "w") as file:
         file.writelines(line + "\n" for line in missed)
+
+
+def again(arguments, run):
+    """What restarts had done again beyond what they may, and what hosts held beyond what was declared."""
+    missed, last, copies = [], 0, 0
+    for _, line in run.lines:
+        if line.get("event") == "restart":
+            copies += "in memory" in line.get("path", "")
+            if last - line["step"] > arguments.again:
+                missed.append(f"{last - line['step']} steps are done again after {line}")
+            last = line["step"]
+        last = line["step"] if "loss" in line else last
+    with open(os.path.join(run.out, "memory.json")) as file:
+        stages = json.load(file)["stages"]
+    # Two hosts: each has all of its ranks, and of the other's.
+    declared = sum(stage["ranks"] * stage["copy_bytes"] for stage in stages)
+    said = next(text for _, text in run.said if "copies in memory took at most: " in text)
+    held = [float(size) for size in re.findall(r" ([0-9.]+) MiB", said.split("at most: ")[1])]
+    print(f"{copies} restarts from copies; held at most {max(held):.1f} MiB on a host, declared {declared / 2**20:.1f}")
+    if copies == 0:
+        missed.append("no restart went on from a copy")
+    if len(held) != 2 or max(held) > declared / 2**20 or min(held) * 4 < declared / 2**20:
+        missed.append(f"hosts held {held} MiB of copies, declared {declared / 2**20:.1f}")
+    return missed
 
 
 def compare(whole, log, steps):
@@ -360,9 +408,10 @@ def main():
     parser.add_argument("--faults", type=int, default=4)
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds", default="kill,stop,cut,full,agent")
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--least-useful", type=float, default=0)
+    parser.add_argument("--again", type=int)
     parser.add_argument("--within", type=float, nargs=2, default=(1, 5))
     arguments = parser.parse_args(sys.argv[1:at])
     if arguments.compare:

@@ -5,6 +5,7 @@
 #   cut     the cable of a host is taken out for some seconds
 #   full    the disk of the checkpoints is full until one could not be written
 #   agent   hyc-run is ended by SIGKILL on one of the hosts
+#   host    ranks and hyc-run, with the copies that it keeps there, are ended on one of the hosts at once
 # Then: nothing is left running, every step's loss, however often it was done, and all states at the end are those of a
 # run that nothing happens to, bit for bit; how long it took to notice and to go on; and what part of the time was
 # useful, by the run's own report and by a clock beside it.
@@ -13,10 +14,12 @@
 # cores, is what steps take their time for. The model has dropout; tp is inside of hosts, and dp, with ZeRO 1, between.
 #
 # Usage: faults.sh BUILD_DIR MODELS_DIR FOLDER [--faults N] [--minutes M] [--seed S] [--kinds kill,stop,…]
-#                  [--every STEPS] [--least-useful PERCENT] [--within NOTICED NEXT] [--rate MBIT] [-- options of hyc-run…]
+#                  [--every STEPS] [--least-useful PERCENT] [--within NOTICED NEXT] [--again STEPS] [--rate MBIT]
+#                  [-- options of hyc-run…]
 #   --every    steps from a checkpoint to the next
 #   --least-useful  judges the time by the clock
 #   --within   the seconds in which a killed rank has to be noticed, and the next step done; by default 1 and 5
+#   --again    how many steps a restart may have done again; and what hosts held of copies is compared with memory.json
 # Without options: 4 faults in half a minute. docs/checkpoints.md tells of --faults 30 --minutes 90 --least-useful 95.
 set -euo pipefail
 if [ -z "${HYC_FAULTS_APART:-}" ]; then

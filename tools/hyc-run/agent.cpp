@@ -31,6 +31,9 @@ hycrt::Result<std::string> encodeTask(const AgentTask& task) {
   add("port", std::to_string(task.masterPort));
   add("first", std::to_string(task.first));
   add("count", std::to_string(task.count));
+  add("copies", task.copies.socket);
+  add("resume", task.copies.resume);
+  add("start", std::to_string(task.copies.start));
   for (const std::string& argument : task.arguments) add("argument", argument);
   text += "go\n";
   if (!status.ok()) return status;
@@ -63,6 +66,9 @@ hycrt::Result<AgentTask> receiveTask(int input) {
     if (name == "port") task.masterPort = std::atoi(value.c_str());
     if (name == "first") task.first = std::atoi(value.c_str());
     if (name == "count") task.count = std::atoi(value.c_str());
+    if (name == "copies") task.copies.socket = value;
+    if (name == "resume") task.copies.resume = value;
+    if (name == "start") task.copies.start = std::atoll(value.c_str());
     if (name == "argument") task.arguments.push_back(value);
     greeted = true;
     line.clear();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "copy_task.h"
 #include "hycrt/status.h"
 
 namespace hycrun {
@@ -20,6 +21,7 @@ struct AgentTask {
   std::string folder, directory, token, runName, masterAddress;
   int masterPort = 0;
   int first = 0, count = 0;  // ranks
+  CopyTask copies;
   std::vector<std::string> arguments;
 };
 

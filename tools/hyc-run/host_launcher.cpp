@@ -26,6 +26,7 @@ using hycrt::Status;
 constexpr int kPollMs = 200;
 constexpr int kGraceMs = 4000, kGracePollMs = 5;  // for ranks to be ended on the other side
 constexpr int64_t kOtherCauseMs = 1000;
+constexpr char kUnreachable[] = " cannot be reached by ssh, or its connection has ended";
 constexpr int kPeerLost = static_cast<int>(hycrt::StatusCode::kPeerLost);
 
 int64_t nowMs() {
@@ -37,11 +38,12 @@ int64_t nowMs() {
 }  // namespace
 
 HostLauncher::HostLauncher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName,
-                           Signals& signals, Report& report, const std::set<std::string>& leftOut)
+                           Signals& signals, Report& report, const std::set<std::string>& leftOut, CopyHosts* copies)
     : manifest_(manifest),
       options_(options),
       runName_(std::move(runName)),
       leftOut_(leftOut),
+      copies_(copies),
       signals_(signals),
       report_(report) {}
 
@@ -61,6 +63,14 @@ Result<RunEnd> HostLauncher::run() {
   shares_ = std::move(*shares);
   const std::string token = hycrt::makeToken();
   if (token.empty()) return hycrt::unavailableError("several hosts need a token, and this hyc-run has no OpenSSL");
+  if (copies_) {
+    const Result<std::string> missing = copies_->open(shares_);
+    if (!missing.ok()) return missing.status();
+    if (!missing->empty()) {
+      lose(*missing, kUnreachable);
+      return end_;
+    }
+  }
   for (const Share& share : shares_) {
     HYCRT_RETURN_IF_ERROR(startHost(share, shares_.front().host, token, portFor(runName_)));
   }
@@ -81,6 +91,7 @@ Status HostLauncher::startHost(const Share& share, const std::string& master, co
   task.masterPort = port;
   task.first = share.first;
   task.count = share.count;
+  if (copies_) task.copies = copies_->taskFor(share.host);
   task.arguments = hycrt::argumentsForRanks(options_);
   Result<std::string> input = encodeTask(task);
   if (!input.ok()) return input.status();
@@ -97,10 +108,28 @@ void HostLauncher::watch() {
     polled.push_back({host.outputFd, POLLIN, 0});
     polled.push_back({host.errorFd, POLLIN, 0});
   }
+  if (copies_) copies_->addPolled(&polled);
   poll(polled.data(), polled.size(), kPollMs);
   takeSignals();
   for (size_t host = 0; host < hosts_.size(); ++host) passOn(host);
   if (!stopping_) lookForEnds();
+  if (!stopping_ && copies_) lookForKeepers();
+}
+
+void HostLauncher::lose(const std::string& host, const std::string& how) {
+  end_ = {static_cast<int>(hycrt::StatusCode::kUnavailable), isAsked_ ? RunEnd::How::kAsked : RunEnd::How::kFailed,
+          "host '" + host + "'" + how, host, /*isHostLost=*/true};
+  report_.say("host '" + host + "'" + how);
+}
+
+// Copies are made no more without it, and with it went those that were there: the ranks go on from the newest that is
+// whole, and have a new one.
+void HostLauncher::lookForKeepers() {
+  const std::string lost = copies_->takeLost();
+  if (lost.empty() || !anyRunning()) return;
+  if (end_.status == 0 || end_.status == kPeerLost) lose(lost, " has lost the hyc-run that keeps copies there");
+  report_.say("the ranks of all " + std::to_string(shares_.size()) + " hosts were ended");
+  stopAll();
 }
 
 void HostLauncher::passOn(size_t host) {
@@ -190,13 +219,12 @@ void HostLauncher::lookForEnds() {
     const std::string& blamed = isLost ? shares_[host].host : hostToBlame(host);
     const std::string name = "host '" + blamed + "'";
     if (end_.status == 0 || end_.status == kPeerLost) {
-      const std::string how = isLost ? " cannot be reached by ssh, or its connection has ended"
-                                     : " ended with status " + std::to_string(end.asExitStatus());
+      const std::string how = isLost ? kUnreachable : " ended with status " + std::to_string(end.asExitStatus());
       end_ = {isLost ? static_cast<int>(hycrt::StatusCode::kUnavailable) : end.asExitStatus(),
               isAsked_ ? RunEnd::How::kAsked : RunEnd::How::kFailed,
               report_.failure().empty() || isLost ? name + how : report_.failure() + " (" + name + ")", blamed, isLost};
     }
-    if (isLost) report_.say(name + " cannot be reached by ssh, or its connection has ended");
+    if (isLost) report_.say(name + kUnreachable);
     if (firstLossMs_ == 0) firstLossMs_ = nowMs();
   }
   if (end_.status == 0) return;
@@ -244,7 +272,7 @@ Result<int> runTask() {
     return hycrt::dataError("'" + task->folder + "' has " + std::to_string(manifest->ranks.size()) +
                             " ranks on this host, expected what the host of hyc-run has; copy the folder there");
   }
-  const HostTask here{task->first, task->count, task->masterAddress, task->token, task->masterPort};
+  const HostTask here{task->first, task->count, task->masterAddress, task->token, task->masterPort, task->copies};
   Signals signals;
   HYCRT_RETURN_IF_ERROR(signals.open());
   Report report(parsed->options);  // the other hyc-run's

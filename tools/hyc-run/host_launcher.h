@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "copy_hosts.h"
 #include "hostfile.h"
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
@@ -19,9 +20,9 @@ namespace hycrun {
 
 class HostLauncher {
  public:
-  // Hosts of `leftOut` get no ranks.
+  // Hosts of `leftOut` get no ranks. `copies` null: none are kept.
   HostLauncher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName, Signals& signals,
-               Report& report, const std::set<std::string>& leftOut);
+               Report& report, const std::set<std::string>& leftOut, CopyHosts* copies = nullptr);
   ~HostLauncher();
 
   // As Launcher::run.
@@ -38,6 +39,8 @@ class HostLauncher {
   bool isAsWished(const RankEnd& end) const;
   const std::string& hostToBlame(size_t host) const;
   void lookForEnds();
+  void lookForKeepers();
+  void lose(const std::string& host, const std::string& how);
   void stopAll();
   bool anyRunning() const;
 
@@ -45,6 +48,7 @@ class HostLauncher {
   const hycrt::RunOptions& options_;
   const std::string runName_;
   const std::set<std::string>& leftOut_;
+  CopyHosts* const copies_;
   std::vector<Share> shares_;
   std::vector<RankProcess> hosts_;  // ssh's
   Signals& signals_;

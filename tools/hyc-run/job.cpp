@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "copy_hosts.h"
 #include "host_launcher.h"
 #include "hycrt/printable.h"
 #include "hycrt/resume.h"
@@ -142,7 +143,7 @@ Status Report::finishMemory(const std::string& runName) {
 }
 
 Status Report::finish() {
-  if (options_.checkpoint.empty() && options_.resume.empty()) return {};
+  if (options_.checkpoint.empty() && options_.resume.empty() && options_.copy == hycrt::CopyPlace::kNone) return {};
   display_.clear();
   std::printf("%s\n", account_.toLine(secondsInAll()).c_str());
   return instruments_ ? instruments_->log(account_.toJson(secondsInAll())) : Status();
@@ -163,8 +164,10 @@ class Job {
     HYCRT_RETURN_IF_ERROR(hycrt::takeResume(&options_, hycrt::CheckpointCheck::kBytes, noteTo(report_)));
     const hycrt::OwnCheckpoints own(options_);
     resumeGiven_ = options_.resume;
+    HYCRT_RETURN_IF_ERROR(checkCopies());
     HYCRT_RETURN_IF_ERROR(signals_.open());
     HYCRT_RETURN_IF_ERROR(report_.open());
+    if (given_.copy != hycrt::CopyPlace::kNone) copies_ = std::make_unique<CopyHosts>(given_, signals_, report_);
     for (int64_t restarts = 0;; ++restarts) {
       Result<RunEnd> end = start(restarts > 0);
       if (!end.ok()) return end.status();
@@ -180,7 +183,41 @@ class Job {
     return [&report](const std::string& line) { report.say(line); };
   }
 
+  // A copy is of use where there are another host and another start.
+  Status checkCopies() const {
+    const bool copies = given_.copy != hycrt::CopyPlace::kNone;
+    if (!copies && given_.copyEvery == 1) return {};
+    if (!copies) return hycrt::usageError("--copy-every is given without copies; give it with --copy neighbour");
+    if (given_.copyEvery == 0) return hycrt::usageError("--copy-every is 0, expected a number of steps");
+    if (given_.hostfile.empty()) {
+      return hycrt::usageError(
+          "--copy neighbour keeps copies in the memory of other hosts, and there is one host; name more with "
+          "--hostfile FILE, or leave it out");
+    }
+    if (given_.maxRestarts == 0) {
+      return hycrt::usageError(
+          "--copy neighbour is given without restarts, which alone use copies; give --max-restarts N");
+    }
+    const Result<size_t> hosts = hostsWithRanks();
+    if (!hosts.ok()) return hosts.status();
+    if (*hosts > 1) return {};
+    return hycrt::usageError(
+        "--copy neighbour needs two hosts, and all ranks stand on one; name more hosts, or leave it out");
+  }
+
+  Result<size_t> hostsWithRanks() const {
+    const Result<std::vector<Host>> hosts = hostsOf(given_, leftOut_);
+    if (!hosts.ok()) return hosts.status();
+    const Result<std::vector<Share>> shares = shareRanks(*hosts, static_cast<int>(manifest_.ranks.size()));
+    return shares.ok() ? Result<size_t>(shares->size()) : Result<size_t>(shares.status());
+  }
+
   Result<int> finish(int status) {
+    if (copies_ && given_.maxRestarts > 0) {
+      if (const std::string held = copies_->mostHeld(); !held.empty())
+        report_.say("copies in memory took at most: " + held);
+    }
+    copies_.reset();
     const Status told = report_.finish();
     return told.ok() || status != 0 ? Result<int>(status) : Result<int>(told);
   }
@@ -188,9 +225,17 @@ class Job {
   Result<RunEnd> start(bool isRestart) {
     const std::string runName = "hyc-" + hycrt::makeName();
     report_.beginStart(isRestart);
-    Result<RunEnd> end = options_.hostfile.empty()
-                             ? Launcher(manifest_, options_, runName, signals_, report_).run()
-                             : HostLauncher(manifest_, options_, runName, signals_, report_, leftOut_).run();
+    if (copies_) {
+      copies_->beginStart(copy_);
+      const Result<size_t> hosts = hostsWithRanks();
+      const bool canCopy = hosts.ok() && *hosts > 1;
+      if (!canCopy) report_.say("no copies are kept in memory from now on: all ranks stand on one host");
+      options_.copy = canCopy ? given_.copy : hycrt::CopyPlace::kNone;
+    }
+    Result<RunEnd> end =
+        options_.hostfile.empty()
+            ? Launcher(manifest_, options_, runName, signals_, report_).run()
+            : HostLauncher(manifest_, options_, runName, signals_, report_, leftOut_, copies_.get()).run();
     if (end.ok() && end->status == 0) {
       HYCRT_RETURN_IF_ERROR(report_.finishMemory(runName));
       return end;
@@ -223,7 +268,9 @@ class Job {
     Result<std::string> newest = own.newest(noteTo(report_));
     if (!newest.ok()) return newest.status();
     options_.resume = newest->empty() ? resumeGiven_ : *newest;
-    const int64_t step = hycrt::stepOfCheckpoint(options_.resume);
+    takeCopy();
+    const std::string from = copy_.isNone() ? options_.resume : hycrt::describe(copy_);
+    const int64_t step = copy_.isNone() ? hycrt::stepOfCheckpoint(options_.resume) : copy_.step;
     if (given_.timeLimit > 0) {
       options_.timeLimit = given_.timeLimit - static_cast<int64_t>(report_.secondsInAll());
       if (options_.timeLimit <= 0) {
@@ -237,11 +284,31 @@ class Job {
     std::snprintf(waited, sizeof waited, "%.1f s", secondsSince(begin));
     report_.say("restart " + std::to_string(restart) + " of " + std::to_string(options_.maxRestarts) + " (" +
                 end.cause + "), " +
-                (options_.resume.empty() ? "from the beginning" : "from '" + options_.resume + "'") + ", after " +
-                waited + (*resized ? ", with " + std::to_string(manifest_.ranks.size()) + " ranks" : ""));
+                (from.empty() ? "from the beginning" : "from " + (copy_.isNone() ? "'" + from + "'" : from)) +
+                ", after " + waited + (*resized ? ", with " + std::to_string(manifest_.ranks.size()) + " ranks" : ""));
     HYCRT_RETURN_IF_ERROR(report_.add({*resized ? RunEvent::Kind::kResize : RunEvent::Kind::kRestart, step, end.cause,
-                                       lost + secondsSince(begin), options_.resume}));
+                                       lost + secondsSince(begin), from}));
     return 0;
+  }
+
+  // The newest copy that is whole in the memory of the hosts that are left, if it is newer than the checkpoint.
+  void takeCopy() {
+    copy_ = {};
+    if (!copies_) return;
+    std::string why;
+    const hycrt::CopyKey newest = copies_->newest(&why);
+    const int64_t step = hycrt::stepOfCheckpoint(options_.resume);
+    if (newest.isNone()) {
+      report_.say("no copy in memory is whole (" + why + "); " +
+                  (options_.resume.empty() ? "there is no checkpoint either" : "the checkpoint on the disk is taken"));
+      return;
+    }
+    if (newest.step <= step) {
+      report_.say(hycrt::describe(newest) + " is no newer than the checkpoint on the disk, which is taken");
+      return;
+    }
+    copy_ = newest;
+    options_.resume.clear();
   }
 
   // A host that is lost, or has failed twice, is used no more where the others hold one of the sizes; whether that is
@@ -292,6 +359,8 @@ class Job {
   std::string resumeGiven_;  // the checkpoint that the first start went on from
   Signals signals_;
   Report report_;
+  std::unique_ptr<CopyHosts> copies_;  // null: none are kept
+  hycrt::CopyKey copy_;                // that the next start goes on from
   int64_t pauseMs_ = kFirstPauseMs;
   int64_t stepAtFailure_ = -1;
 };

@@ -1,6 +1,6 @@
 // Job: what all starts of a job's ranks have in common: the signals that hyc-run gets, what it shows and logs, and how
 // a start ended. runJob starts the ranks, and where they fail starts them again from the newest checkpoint
-// (--max-restarts).
+// (--max-restarts), or the newest copy in the memory of hosts (--copy).
 #ifndef HYC_RUN_JOB_H_
 #define HYC_RUN_JOB_H_
 

@@ -97,6 +97,9 @@ std::vector<std::string> Launcher::environmentFor(int rank) const {
   if (task_) {
     own.push_back("MASTER_ADDR=" + task_->masterAddress);
     own.push_back("MASTER_PORT=" + std::to_string(task_->masterPort));
+    own.push_back("HYC_COPIES=" + task_->copies.socket);
+    own.push_back("HYC_COPY_RESUME=" + task_->copies.resume);
+    own.push_back("HYC_COPY_START=" + std::to_string(task_->copies.start));
   }
   const hycrt::Surroundings surroundings{task_ ? 2 : 1, count_, ranks};
   const int threads = hycrt::threadsPerRank(options_, manifest_.threads, surroundings);

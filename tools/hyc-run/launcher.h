@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "copy_task.h"
 #include "hycrt/manifest.h"
 #include "hycrt/options.h"
 #include "hycrt/status.h"
@@ -20,6 +21,7 @@ struct HostTask {
   int first = 0, count = 0;
   std::string masterAddress, token;
   int masterPort = 0;
+  CopyTask copies = {};
 };
 
 class Launcher {

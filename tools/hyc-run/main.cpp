@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent.h"
+#include "copy_hosts.h"
 #include "host_launcher.h"
 #include "hycrt/error_file.h"
 #include "hycrt/instruments.h"
@@ -90,6 +91,10 @@ int finish(int status) {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == hycrun::kAgentFlag) return finish(hycrun::runAgent());
+  if (argc == 2 && std::string(argv[1]) == hycrun::kKeeperFlag) {
+    hycrt::raiseDescriptorLimit();
+    return fail(hycrt::keepCopies(STDIN_FILENO, stdout));
+  }
   if (argc == 2 && std::string(argv[1]) == kPrintOptions) {
     std::fputs(hycrt::writeOptionsJson().c_str(), stdout);
     return finish(0);

@@ -114,12 +114,16 @@ struct PaddedRanks {
 struct SnapshotBytes {
   int64_t states = 0; ///< of the rank that copies most: each state that it writes and that lies in memory
   int64_t writer = 0; ///< buffers and tables of the thread that writes
+  /// Of hyc-run --copy neighbour: what it holds of such a rank, once on the rank's host and once more on the next.
+  int64_t copies = 0;
   int64_t total() const { return states + writer; }
 };
 inline constexpr int64_t kSnapshotAlignment = 64;
 /// Declared from measurements, as fixedBytes is: of a writer (a ring of five chunks of 1 MiB and the threads that have
 /// four of them written), and for each tensor that it has a part of.
 inline constexpr int64_t kCheckpointWriterBytes = 8 << 20, kCheckpointTensorBytes = 4096;
+/// Of copies: the newest that is whole and the one that is being made (copies/copy_store.h), and what is told of each.
+inline constexpr int64_t kCopiesKept = 2, kCopyHeadBytes = 64 << 10;
 
 struct StageAccount {
   int64_t stage = 0, slots = 1;

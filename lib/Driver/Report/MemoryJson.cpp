@@ -73,6 +73,7 @@ static void writeStage(json::OStream &json, const JobAccount &job, const StageAc
     json.attribute("fixed_bytes", stage.fixedBytes);
     json.attribute("snapshot_bytes", stage.snapshot.states);
     json.attribute("checkpoint_writer_bytes", stage.snapshot.writer);
+    json.attribute("copy_bytes", stage.snapshot.copies);
     json.attributeArray("arenas", [&] {
       for (const ArenaAccount &arena : stage.arenas)
         writeArena(json, arena);

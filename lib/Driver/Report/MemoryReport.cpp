@@ -108,6 +108,8 @@ static std::string reportArenas(const JobAccount &job) {
     table.add({number, "total", std::to_string(stage.totalBytes()), "", "", "", ""});
     table.add({number, "(snapshot)", std::to_string(stage.snapshot.total()), "", "", "private",
                "beside the total, where checkpoints are written while training goes on"});
+    table.add({number, "(copies)", std::to_string(stage.snapshot.copies), "", "", "hyc-run's",
+               "of each rank, on its host and on the next, with --copy neighbour"});
     padding[reportPadding(stage)].insert(stage.stage);
   }
   table.condense(/*group=*/1, /*by=*/2);

@@ -11,11 +11,23 @@ import torch
 
 print(f"// The arguments of the operators that hyc imports, by torch's schemas. By list_arguments.py from torch "
       f"{torch.__version__.split('+')[0]}.")
+
+
+def arguments_of(domain, name, overload):
+    packet = getattr(getattr(torch.ops, domain, None), name, None) if name else None
+    if packet is None or overload not in packet.overloads():
+        return None
+    return " ".join(argument.name for argument in getattr(packet, overload)._schema.arguments)
+
+
 for target in sorted(sys.stdin.read().replace("not reached:", "").split()):
     domain, _, rest = target.partition(".")
     name, _, overload = rest.rpartition(".")
-    packet = getattr(getattr(torch.ops, domain, None), name, None) if name else None
-    if packet is None or overload not in packet.overloads():
+    names = arguments_of(domain, name, overload)
+    if names is None:
         continue
-    schema = getattr(packet, overload)._schema
-    print(f'ARGUMENTS("{target}", "{" ".join(argument.name for argument in schema.arguments)}")')
+    print(f'ARGUMENTS("{target}", "{names}")')
+    # Of one that writes into its first operand only where it calls its arguments otherwise.
+    writing = arguments_of(domain, name + "_", overload)
+    if writing and writing != names:
+        print(f'ARGUMENTS("{domain}.{name}_.{overload}", "{writing}")')

@@ -31,7 +31,7 @@ struct MemoryRecord {
   int64_t outside = 0;  // resident pages outside of arenas, this rank's and its peers', counted whole; channels' tables
   int64_t shared = 0;   // the part of these that the proportional figure leaves to other processes: code, above all
   int64_t fixed = 0;    // what the compiler declared for `outside` (Program::fixedBytes, checkpointWriterBytes)
-  std::vector<ArenaUse> arenas;        // and "snapshot", of a run that has one: what this rank copies
+  std::vector<ArenaUse> arenas;        // "snapshot" and "copy", of a run that has them: what this rank copies
   std::optional<DeviceMemory> device;  // of a program for GPUs, whose arenas are there
 
   int64_t planned() const;  // of the arenas in memory
@@ -49,10 +49,15 @@ void fillUntouched(std::byte* arena, int64_t bytes);
 
 // What a rank has for checkpoints that are written while training goes on.
 struct CheckpointMemory {
-  const std::byte* snapshot = nullptr;  // room for copies of states; null: none
-  int64_t snapshotBytes = 0;
+  // Room for copies of states: of checkpoints, and of what goes into the memory of other hosts (--copy).
+  struct Room {
+    const char* name;
+    const std::byte* base;
+    int64_t bytes;
+  };
+  std::vector<Room> rooms;
   int64_t writerBytes = 0;  // declared for the writing; 0: nothing was written
-  int64_t bytes() const { return snapshotBytes + writerBytes; }
+  int64_t bytes() const;
 };
 
 // Where a rank's arenas are, and what lies in front of the shared ones.

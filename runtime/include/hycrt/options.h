@@ -33,6 +33,9 @@ enum class CheckpointFailure { kStop, kWarn };
 // when it is written; kAuto: at once where there is memory for the copies.
 enum class CheckpointMode { kAuto, kAsync, kSync };
 
+// Where copies of the states are kept beside checkpoints: nowhere, or in the memory of the next host (hycrt/copies.h).
+enum class CopyPlace { kNone, kNeighbour };
+
 // A member an option; what each means is said by its row (run_option_rows.h), which --help prints.
 struct RunOptions {
   std::string out;            // the compiled folder

@@ -26,7 +26,9 @@ struct RunEvent {
     kEnd,               // the run ends before its last step, as it was asked to
     kFailure,           // a rank or a host failed; what a rank, or hyc-run of another host, tells hyc-run; not in a log
     kRestart,           // hyc-run starts the ranks again; `step` is where they go on
-    kResize             // the same, with another number of ranks
+    kResize,            // the same, with another number of ranks
+    kCopy,              // a copy was made in the memory of other hosts
+    kCopyFailed         // one could not be made, and the run goes on
   };
   Kind kind = Kind::kCheckpoint;
   int64_t step = 0;    // steps that are over
@@ -60,8 +62,11 @@ class RunAccount {
  private:
   double useful_ = 0, evaluations_ = 0, verifications_ = 0, checkpointSeconds_ = 0, redone_ = 0, restartSeconds_ = 0;
   double resumeSeconds_ = 0, lastResume_ = 0;
+  double copySeconds_ = 0;
+  int64_t copies_ = 0, failedCopies_ = 0;
   int64_t checkpoints_ = 0, failedCheckpoints_ = 0, verified_ = 0, restarts_ = 0, resizes_ = 0;
   std::map<int64_t, double> usefulAt_;  // by step: what had been useful when it was saved
+  std::map<int64_t, double> lately_;    // by step: what was useful after it, of the last ones
   std::map<std::string, int64_t> causes_;
 };
 

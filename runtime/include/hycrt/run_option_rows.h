@@ -93,6 +93,15 @@ HYC_RUN_OPTION(int64_t, maxRestarts, 0, "--max-restarts", wholeNumber("N", kMost
                "Where a rank or a host fails, start all ranks again from the newest checkpoint, so many times at most; "
                "not after wrong usage or data, which would come again")
 HYC_RUN_OPTION(
+    CopyPlace, copy, CopyPlace::kNone, "--copy",
+    words<CopyPlace>({{"none", CopyPlace::kNone}, {"neighbour", CopyPlace::kNeighbour}}), kForRanks | kTrains,
+    "Keep a copy of the states in the memory of another host of --hostfile (neighbour), while training goes on, from "
+    "which --max-restarts goes on where it is newer than the newest checkpoint: of a host that is lost one step is "
+    "done "
+    "again at most, without a disk")
+HYC_RUN_OPTION(int64_t, copyEvery, 1, "--copy-every", wholeNumber("N", kMostSteps), kForRanks | kTrains,
+               "Make the copy of --copy after every N steps")
+HYC_RUN_OPTION(
     int64_t, verifyStates, 0, "--verify-states", wholeNumber("N", kMostSteps), kForRanks | kTrains,
     "Compare what several ranks hold of parameters and optimizer states after every N steps, and before each "
     "checkpoint; bits that differ end the run and name the rank. 0: never")

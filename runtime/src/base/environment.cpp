@@ -151,6 +151,9 @@ Result<Environment> readEnvironment(const Mesh& mesh) {
     if (!fd.ok()) return fd.status();
     environment.recordFd = *fd;
   }
+  environment.copySocket = variable(kCopySocketVariable);
+  environment.copyResume = variable(kCopyResumeVariable);
+  environment.copyStart = std::atoll(variable(kCopyStartVariable).c_str());
   if (environment.worldSize == 1) return environment;
   HYCRT_RETURN_IF_ERROR(readToken(&environment));
   HYCRT_RETURN_IF_ERROR(readMeetingPoint(*launch, &environment));

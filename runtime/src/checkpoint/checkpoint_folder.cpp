@@ -161,6 +161,10 @@ Result<Checkpoint> openCheckpoint(const std::string& folder) {
   return checkpoint;
 }
 
+Result<FileDescriptor> openFileOf(const Checkpoint& checkpoint, const std::string& name) {
+  return checkpoint.files ? checkpoint.files->open(name) : openCheckpointFile(checkpoint.folder, name);
+}
+
 bool isCheckpoint(const std::string& path) {
   struct stat info;
   return stepOfName(nameIn(path)) >= 0 || lstat((path + "/" + kCheckpointManifest).c_str(), &info) == 0;

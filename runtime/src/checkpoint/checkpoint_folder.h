@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,17 @@
 
 namespace hycrt {
 
+// Where the files of a checkpoint that lies in no folder are found.
+class CheckpointFiles {
+ public:
+  virtual ~CheckpointFiles() = default;
+  virtual Result<FileDescriptor> open(const std::string& name) const = 0;
+};
+
 struct Checkpoint {
-  std::string folder;
+  std::string folder;  // or, of one that lies in none, what people are told of it
   CheckpointManifest manifest;
+  std::shared_ptr<const CheckpointFiles> files = nullptr;  // null: they lie in the folder
 };
 
 // DIR/step-N
@@ -34,6 +43,9 @@ Result<std::vector<int64_t>> stepsIn(const std::string& directory);
 Result<Checkpoint> openCheckpoint(const std::string& folder);
 // A file of a checkpoint: regular, in the folder itself.
 Result<FileDescriptor> openCheckpointFile(const std::string& folder, const std::string& name);
+
+// The same of one that was opened, wherever its files lie.
+Result<FileDescriptor> openFileOf(const Checkpoint& checkpoint, const std::string& name);
 
 // Whether `path` is a checkpoint rather than a folder of them.
 bool isCheckpoint(const std::string& path);

@@ -100,7 +100,10 @@ Status CheckpointWrite::writeOwnPart(const PartSource& source) {
     return ioError("rank " + std::to_string(rank()) + " does not see '" + target_.partial +
                    "', which rank 0 has made; --checkpoint has to name a folder that all hosts share");
   }
-  Result<CheckpointParts> parts = writePart(source, target_.partial, faults_, &job_.givesUp());
+  // Its name is no link: rank 0 has made it.
+  Result<CheckpointParts> parts = writePart(source, [this](const std::string& name) {
+    return StreamFile::create(target_.partial + "/" + name, faults_, &job_.givesUp());
+  });
   if (!parts.ok()) return parts.status();
   return writeText(tableOf(target_.partial, rank()), encodeCheckpointParts(*parts), faults_);
 }
@@ -114,13 +117,7 @@ Result<CheckpointParts> CheckpointWrite::collectParts() const {
     if (!text.ok()) return text.status();
     Result<CheckpointParts> parts = parseCheckpointParts(*text, "'" + path + "'");
     if (!parts.ok()) return parts.status();
-    all.files.merge(parts->files);
-    for (auto& [name, tensor] : parts->tensors) {
-      CheckpointTensor& whole = all.tensors[name];
-      whole.dtype = tensor.dtype;
-      whole.shape = tensor.shape;
-      std::move(tensor.slices.begin(), tensor.slices.end(), std::back_inserter(whole.slices));
-    }
+    addParts(std::move(*parts), &all);
   }
   return all;
 }

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 
 #include "base/crc32c.h"
@@ -299,6 +300,16 @@ Result<CheckpointManifest> parseCheckpointManifest(const std::string& text, cons
 
 std::string encodeCheckpointParts(const CheckpointParts& parts) {
   return encode(parts).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+void addParts(CheckpointParts parts, CheckpointParts* all) {
+  all->files.merge(parts.files);
+  for (auto& [name, tensor] : parts.tensors) {
+    CheckpointTensor& whole = all->tensors[name];
+    whole.dtype = tensor.dtype;
+    whole.shape = tensor.shape;
+    std::move(tensor.slices.begin(), tensor.slices.end(), std::back_inserter(whole.slices));
+  }
 }
 
 Result<CheckpointParts> parseCheckpointParts(const std::string& text, const std::string& file) {

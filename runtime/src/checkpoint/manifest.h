@@ -84,6 +84,8 @@ Result<CheckpointManifest> parseCheckpointManifest(const std::string& text, cons
 
 // What a rank tells the one that makes the manifest.
 std::string encodeCheckpointParts(const CheckpointParts& parts);
+// Of several ranks; slices in the order in which they are added.
+void addParts(CheckpointParts parts, CheckpointParts* all);
 Result<CheckpointParts> parseCheckpointParts(const std::string& text, const std::string& file);
 
 // Whether a file that lies in a checkpoint's folder is one of a checkpoint's.

@@ -60,8 +60,7 @@ using PieceFile = std::map<std::string, CheckpointPiece>;  // by the tensor's na
 
 class PartWriter {
  public:
-  PartWriter(const PartSource& source, std::string folder, IoFaults* faults, const std::atomic<bool>* givesUp)
-      : source_(source), folder_(std::move(folder)), faults_(faults), givesUp_(givesUp) {}
+  PartWriter(const PartSource& source, const MakePartFile& makeFile) : source_(source), makeFile_(makeFile) {}
 
   Result<CheckpointParts> write() {
     for (const auto& [name, pieces] : source_.plan.files) {
@@ -82,7 +81,7 @@ class PartWriter {
       offsets[tensor] = piece.box.offset;
     }
     const std::string header = encodePartHeader(&directory, offsets);
-    Result<StreamFile> file = StreamFile::create(folder_ + "/" + name, faults_, givesUp_);
+    Result<StreamFile> file = makeFile_(name);
     if (!file.ok()) return file.status();
     HYCRT_RETURN_IF_ERROR(file->write(header.data(), static_cast<int64_t>(header.size())));
     for (const auto& [tensor, piece] : pieces) {
@@ -126,9 +125,7 @@ class PartWriter {
   }
 
   const PartSource& source_;
-  std::string folder_;
-  IoFaults* faults_;
-  const std::atomic<bool>* givesUp_;
+  const MakePartFile& makeFile_;
   std::map<const StateDesc*, int> unread_;  // pieces
   CheckpointParts parts_;
 };
@@ -231,9 +228,8 @@ int64_t updatesOf(const std::map<std::string, double>& counters) {
 
 PartPlan planPart(const Context& ctx, const CheckpointTensors& tensors) { return PartPlanner(ctx, tensors).run(); }
 
-Result<CheckpointParts> writePart(const PartSource& source, const std::string& folder, IoFaults* faults,
-                                  const std::atomic<bool>* givesUp) {
-  return PartWriter(source, folder, faults, givesUp).write();
+Result<CheckpointParts> writePart(const PartSource& source, const MakePartFile& makeFile) {
+  return PartWriter(source, makeFile).write();
 }
 
 }  // namespace hycrt

@@ -3,7 +3,6 @@
 #ifndef HYCRT_SRC_CHECKPOINT_PART_WRITER_H_
 #define HYCRT_SRC_CHECKPOINT_PART_WRITER_H_
 
-#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -67,9 +66,10 @@ struct PartSource {
   int64_t updates;
 };
 
-// Into `folder`, whose name is no link; files are synced. On whatever thread; nothing is exchanged.
-Result<CheckpointParts> writePart(const PartSource& source, const std::string& folder, IoFaults* faults,
-                                  const std::atomic<bool>* givesUp);
+// A part's file, by its name.
+using MakePartFile = std::function<Result<StreamFile>(const std::string& name)>;
+// On whatever thread; nothing is exchanged.
+Result<CheckpointParts> writePart(const PartSource& source, const MakePartFile& makeFile);
 
 }  // namespace hycrt
 

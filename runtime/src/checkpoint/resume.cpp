@@ -15,11 +15,12 @@ namespace {
 
 Status checkGiven(const RunOptions& options) {
   if (!options.checkpoint.empty()) return {};
+  const bool restarts = options.maxRestarts > 0 && options.copy == CopyPlace::kNone;
   const char* const flag = options.checkpointEvery > 0                             ? "--checkpoint-every"
                            : options.keep > 0                                      ? "--keep"
                            : options.checkpointFailure != CheckpointFailure::kStop ? "--checkpoint-failure"
                            : options.checkpointMode != CheckpointMode::kAuto       ? "--checkpoint-mode"
-                           : options.maxRestarts > 0                               ? "--max-restarts"
+                           : restarts                                              ? "--max-restarts"
                            : options.timeLimit > 0                                 ? "--time-limit"
                            : options.resume == "auto"                              ? "--resume auto"
                                                                                    : nullptr;

@@ -32,7 +32,7 @@ int64_t globalBatchOf(const Program& program) {
   return program.batch.samples * program.batch.microBatches * sizeOf(program.mesh, program.mesh.batch);
 }
 
-Status RunCheckpoints::prepare(int rank, RunOptions* options) {
+Status RunCheckpoints::prepare(int rank, RunOptions* options, std::optional<Checkpoint> copy) {
   const auto tell = [&](const std::string& line) {
     if (rank == 0) note(line);
   };
@@ -40,8 +40,8 @@ Status RunCheckpoints::prepare(int rank, RunOptions* options) {
   Result<IoFaults> faults = IoFaults::fromEnvironment(rank);
   if (!faults.ok()) return faults.status();
   faults_ = std::move(*faults);
-  if (!options->resume.empty()) {
-    Result<Checkpoint> checkpoint = openCheckpoint(options->resume);
+  if (copy || !options->resume.empty()) {
+    Result<Checkpoint> checkpoint = copy ? Result<Checkpoint>(std::move(*copy)) : openCheckpoint(options->resume);
     if (!checkpoint.ok()) return checkpoint.status();
     const CheckpointManifest& manifest = checkpoint->manifest;
     if (options->seedGiven && options->seed != manifest.seed) {

@@ -29,7 +29,8 @@ class RunCheckpoints {
   std::function<Status(const RunEvent&)> tell;  // of rank 0
 
   // Before the ranks meet: finds what is resumed, takes its seed over, and holds the folder that is written to.
-  Status prepare(int rank, RunOptions* options);
+  // `copy`: what is gone on from in place of --resume (copies/run_copies.h).
+  Status prepare(int rank, RunOptions* options, std::optional<Checkpoint> copy = std::nullopt);
   // Whether the data is what the checkpoint's run had.
   Status checkData(const Dataset* data, const RunOptions& options);
 
@@ -67,6 +68,10 @@ class RunCheckpoints {
   // Of all ranks, when one has ended: how long the disk took.
   std::function<void(double)> took;
 
+  // What a checkpoint after `steps` steps says, but for its parts.
+  CheckpointManifest describe(const Context& ctx, int64_t steps, const Manifest& manifest,
+                              const RunOptions& options) const;
+
   // The room for copies of states; null: there is none.
   const Snapshot* snapshot() const { return snapshot_ ? &*snapshot_ : nullptr; }
   bool hasWritten() const { return lastWritten_ >= 0; }
@@ -74,9 +79,6 @@ class RunCheckpoints {
  private:
   Status over(const Context& ctx, const Status& status);
   bool hasRoom(const Context& ctx, int64_t needed, int ranksHere) const;
-  CheckpointManifest describe(const Context& ctx, int64_t steps, const Manifest& manifest,
-                              const RunOptions& options) const;
-
   std::optional<Checkpoint> resumed_;
   int64_t skipped_ = 0;
   int64_t dataSamples_ = 0;

@@ -152,7 +152,7 @@ class ChunkReader {
 
   Status open(const std::string& name) {
     if (files_.count(name)) return {};
-    Result<FileDescriptor> file = openCheckpointFile(checkpoint_.folder, name);
+    Result<FileDescriptor> file = openFileOf(checkpoint_, name);
     if (!file.ok()) return file.status();
     files_.emplace(name, std::move(*file));
     return {};

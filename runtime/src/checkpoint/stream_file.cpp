@@ -46,6 +46,12 @@ Result<StreamFile> StreamFile::create(const std::string& path, IoFaults* faults,
   return StreamFile(path, std::move(*file), faults, givesUp);
 }
 
+StreamFile StreamFile::over(FileDescriptor memory, const std::string& path, const std::atomic<bool>* givesUp) {
+  StreamFile file(path, std::move(memory), nullptr, givesUp);
+  file.isMemory_ = true;
+  return file;
+}
+
 Status StreamFile::write(const void* from, int64_t bytes) {
   const auto* next = static_cast<const std::byte*>(from);
   while (bytes > 0) {
@@ -64,7 +70,7 @@ Status StreamFile::flush() {
   if (givesUp_ && *givesUp_) return ioError("'" + path_ + "' was given up: the run ends");
   const std::byte* const chunk = chunks_->chunk();
   sums_.sums.chunks.push_back(crc32c(0, chunk, static_cast<size_t>(filled_)));
-  sha_.add(chunk, static_cast<size_t>(filled_));
+  if (!isMemory_) sha_.add(chunk, static_cast<size_t>(filled_));
   HYCRT_RETURN_IF_ERROR(faultOf(faults_, IoOperation::kWrite, "cannot write '" + path_ + "'"));
   HYCRT_RETURN_IF_ERROR(chunks_->write(filled_));
   written_ += filled_;
@@ -75,11 +81,11 @@ Status StreamFile::flush() {
 Result<CheckpointFile> StreamFile::finish(const std::string& header) {
   HYCRT_RETURN_IF_ERROR(flush());
   HYCRT_RETURN_IF_ERROR(chunks_->finish());
-  HYCRT_RETURN_IF_ERROR(syncFile(*file_, path_, faults_));
+  if (!isMemory_) HYCRT_RETURN_IF_ERROR(syncFile(*file_, path_, faults_));
   sums_.sums.bytes = written_;
   sums_.sums.headerBytes = static_cast<int64_t>(header.size());
   sums_.sums.header = crc32c(0, header.data(), header.size());
-  sums_.sha256 = sha_.finish();
+  if (!isMemory_) sums_.sha256 = sha_.finish();
   return std::move(sums_);
 }
 

@@ -24,6 +24,10 @@ class StreamFile {
   static Result<StreamFile> create(const std::string& path, IoFaults* faults,
                                    const std::atomic<bool>* givesUp = nullptr);
 
+  // What was made elsewhere and is empty; `path` is what errors call it. Only memory: it is not synced, and has no
+  // SHA-256.
+  static StreamFile over(FileDescriptor memory, const std::string& path, const std::atomic<bool>* givesUp);
+
   Status write(const void* from, int64_t bytes);
   // Where the next byte goes.
   int64_t position() const { return written_ + filled_; }
@@ -41,6 +45,7 @@ class StreamFile {
   std::unique_ptr<WriteBehind> chunks_;
   int64_t filled_ = 0;  // of the chunk that is not written yet
   int64_t written_ = 0;
+  bool isMemory_ = false;
   CheckpointFile sums_;
   Sha256 sha_;
 };

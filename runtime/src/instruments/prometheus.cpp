@@ -160,6 +160,8 @@ Status Prometheus::happened(const RunEvent& event) {
       return {};
     case RunEvent::Kind::kResume:
     case RunEvent::Kind::kVerify:
+    case RunEvent::Kind::kCopy:
+    case RunEvent::Kind::kCopyFailed:
     case RunEvent::Kind::kEnd:
     case RunEvent::Kind::kFailure:
       return {};

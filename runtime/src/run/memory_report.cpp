@@ -42,10 +42,12 @@ struct Resident {
 };
 
 Resident residentBytes(const Program& program, std::byte* const* arenas, const CheckpointMemory& checkpoints) {
-  const uintptr_t snapshot = reinterpret_cast<uintptr_t>(checkpoints.snapshot);
   const auto holdsArena = [&](uintptr_t from, uintptr_t to, const std::string& line) {
     if (line.find(kArenaFileName) != std::string::npos) return true;
-    if (snapshot && snapshot < to && from < snapshot + static_cast<uintptr_t>(checkpoints.snapshotBytes)) return true;
+    for (const CheckpointMemory::Room& room : checkpoints.rooms) {
+      const uintptr_t begin = reinterpret_cast<uintptr_t>(room.base);
+      if (begin && begin < to && from < begin + static_cast<uintptr_t>(room.bytes)) return true;
+    }
     for (int64_t i = 0; i < program.arenas.size; ++i) {
       const uintptr_t begin = reinterpret_cast<uintptr_t>(arenas[i]);
       if (begin && begin < to && from < begin + static_cast<uintptr_t>(program.arenas[i].bytes)) return true;
@@ -142,6 +144,12 @@ int64_t MemoryRecord::planned() const {
   return bytes;
 }
 
+int64_t CheckpointMemory::bytes() const {
+  int64_t all = writerBytes;
+  for (const Room& room : rooms) all += room.bytes;
+  return all;
+}
+
 int64_t plannedBytes(const Program& program) {
   int64_t bytes = program.fixedBytes;
   for (const ArenaDesc& arena : program.arenas) bytes += arena.sharing == Sharing::kFile ? 0 : arena.bytes;
@@ -177,10 +185,10 @@ MemoryRecord measureMemory(const Program& program, const MeasuredMemory& memory,
     if (memory.filled) use.touched = touchedBytes(memory.arenas[i], desc.bytes);
     record.arenas.push_back(std::move(use));
   }
-  if (const CheckpointMemory& own = memory.checkpoints; own.snapshot) {
-    const uintptr_t begin = reinterpret_cast<uintptr_t>(own.snapshot);
-    ArenaUse use{"snapshot", own.snapshotBytes};
-    use.mapped = mappedBytes(begin, begin + static_cast<uintptr_t>(own.snapshotBytes));
+  for (const CheckpointMemory::Room& room : memory.checkpoints.rooms) {
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(room.base);
+    ArenaUse use{room.name, room.bytes};
+    use.mapped = mappedBytes(begin, begin + static_cast<uintptr_t>(room.bytes));
     record.arenas.push_back(std::move(use));
   }
   return record;

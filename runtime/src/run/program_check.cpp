@@ -280,6 +280,33 @@ Status checkPoison(const Program& program, const RunOptions& options) {
                     "' does not tell where lives end; compile with --poison");
 }
 
+// It grows without bound after its cycle; at 1 a moment forgets nothing, and correcting it divides by zero.
+Status checkMomentum(const Manifest& manifest, const RunOptions& options) {
+  const LearningRateRule& rule = manifest.learningRate;
+  const int64_t last = options.steps - 1;
+  if (!rule.cyclesMomentum() || options.steps == 0 || rule.momentumAt(last) < 1) return {};
+  return dataError(manifest.folder + "/manifest.json: /learning_rate/decay_mom_rate: gives step " +
+                   std::to_string(last + 1) + " a momentum of " + std::to_string(rule.momentumAt(last)) +
+                   ", expected less than 1; take fewer --steps or a smaller rate");
+}
+
+// What forward draws at random would be drawn there too, and batch norm would be by the batch.
+Status checkEvaluation(const Program& program) {
+  if (findEntry(program, kEvaluateEntry)) return {};
+  if (program.writesBuffers) {
+    return usageError(
+        "--evaluate: the model was compiled as it trains, and updates buffers such as running averages; save its "
+        "weights, and compile it with --entry evaluate --weights SAVED, or compile with --entry train,evaluate");
+  }
+  for (const InputDesc& input : program.inputs) {
+    if (input.source == InputSource::kRandomKeys) {
+      return usageError(
+          "--evaluate: the model was compiled with dropout; compile it with --entry evaluate, or train,evaluate");
+    }
+  }
+  return {};
+}
+
 Status checkAgainstManifest(const Program& program, const Manifest& manifest) {
   const std::string who = "'" + manifest.folder + "/manifest.json' and program '" + program.name + "'";
   const std::string advice = "; compile again, or run the program from its own folder";

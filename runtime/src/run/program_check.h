@@ -18,6 +18,12 @@ Status checkThreads(const Program& program, int threads);
 // Whether --poison would act.
 Status checkPoison(const Program& program, const RunOptions& options);
 
+// Whether the momentum that the schedule cycles stays below 1 over these steps.
+Status checkMomentum(const Manifest& manifest, const RunOptions& options);
+
+// Whether --evaluate can do with a program that was compiled to train.
+Status checkEvaluation(const Program& program);
+
 // Whether the executable and the folder that it is run from belong together.
 Status checkAgainstManifest(const Program& program, const Manifest& manifest);
 

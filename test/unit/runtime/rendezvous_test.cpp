@@ -192,7 +192,7 @@ TEST(Rendezvous, DropsStrangersAndGoesOn) {
     std::thread rank = meeting.join(1, helloOf(1, 2), &rankStatus);
     rank.join();
     hub.join();
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
   }
   const std::string warnings = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(hubStatus.ok()) << hubStatus.message();

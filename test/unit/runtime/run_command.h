@@ -18,6 +18,10 @@ struct CommandResult {
   double seconds = 0;
 };
 
+// What takes a fraction of a second where nobody else works may take as long on a machine that is busy. Beyond it lies
+// only what waits for a time-out of a minute, or for ever. In seconds.
+constexpr double kSoon = 30;
+
 // A command that has been started. Killed on destruction.
 class RunningCommand {
  public:
@@ -30,7 +34,7 @@ class RunningCommand {
   std::vector<pid_t> children() const;
 
   // Waits for the end; seconds counts from this call.
-  CommandResult finish(double patienceSeconds = 60);
+  CommandResult finish(double patienceSeconds = 180);
 
  private:
   pid_t pid_ = -1;

@@ -127,7 +127,7 @@ TEST_F(Scraped, ARunTellsItsNewestStep) {
   EXPECT_GE(first.at("hyc_step"), 1);
   EXPECT_EQ(first.at("hyc_planned_steps"), 1e9);
   EXPECT_GT(first.at("hyc_step_duration_seconds"), 0);
-  EXPECT_LT(first.at("hyc_step_duration_seconds"), 5);
+  EXPECT_LT(first.at("hyc_step_duration_seconds"), 30);
   std::map<std::string, double> later = first;
   for (int i = 0; i < 1000 && later.at("hyc_step") < first.at("hyc_step") + 3; ++i) usleep(5000), later = samples();
   EXPECT_GE(later.at("hyc_step"), first.at("hyc_step") + 3);
@@ -230,7 +230,7 @@ TEST_F(Scraped, APrometheusHasTheSeries) {
       for (size_t at; (at = expression.find(interval)) != std::string::npos;)
         expression.replace(at, interval.size(), "30s");
       json found = query(escaped(expression));
-      for (int i = 0; i < 100 && found.empty(); ++i) usleep(50000), found = query(escaped(expression));
+      for (int i = 0; i < 600 && found.empty(); ++i) usleep(50000), found = query(escaped(expression));
       EXPECT_EQ(found.size(), 1u) << panel["title"] << ": " << expression;
       ++queries;
     }

@@ -27,6 +27,7 @@ enum class MessageType : uint32_t {
   kGo,       // from rank 0: that was everyone
   kRefused,  // from rank 0: the job cannot start; `code` and `text` say why
   kFailed,   // to rank 0, in place of a hello: this rank has failed; `code` and `text` say why
+  kCopies,   // between a rank and its host's keeper: `text` is a CopyMessage (copies/copy_message.h)
 };
 
 struct MessageHead {
