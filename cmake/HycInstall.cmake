@@ -1,6 +1,6 @@
 # Install rules: tools, the runtime that generated programs link, and the CMake package that finds it.
 #
-#   bin/hyc-opt, hyc-compile, hyc-run, hyc-checkpoint, hyc-bench     lib/libhycrt.a, libhyc_kernels.a
+#   bin/hyc-opt, hyc-compile, hyc-run, hyc-checkpoint, hyc-bench, hyc-check     lib/libhycrt.a, libhyc_kernels.a
 #   include/hycrt, include/kernels        lib/cmake/hyc: find_package(hyc) gives hyc::hycrt and hyc::kernels
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -19,7 +19,7 @@ install(DIRECTORY runtime/include/hycrt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} 
 install(DIRECTORY kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
   PATTERN "description*.h" EXCLUDE PATTERN "reference*.h" EXCLUDE)
 
-foreach(tool IN ITEMS hyc-bench hyc-checkpoint hyc-run hyc-opt hyc-compile)
+foreach(tool IN ITEMS hyc-bench hyc-check hyc-checkpoint hyc-run hyc-opt hyc-compile)
   if(TARGET ${tool})
     install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()

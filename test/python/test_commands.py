@@ -239,8 +239,11 @@ def test_flags_of_train_that_are_none(model, tmp_path, words, status, says, caps
 def test_check_tells_what_is_there(capfd):
     assert main(["check"]) == 0
     told = capfd.readouterr().out
-    assert f"cores           {len(os.sched_getaffinity(0))}\n" in told
+    assert f"\ncores           {len(os.sched_getaffinity(0))}" in told
     assert "hyc-compile     " in told and "trains on CPUs: yes" in told
+    assert "\ntransformers    " in told
+    assert main(["check", "--ports", "1-2"]) == 64
+    assert "--ports is given without hosts" in capfd.readouterr().err
 
 
 def test_check_tells_what_is_missing(tmp_path):
@@ -248,7 +251,7 @@ def test_check_tells_what_is_missing(tmp_path):
     environment = {**os.environ, "HYC_TOOLS": str(tmp_path), "PATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 69
-    assert "hyc-compile     not found" in done.stdout and "trains on CPUs: no" in done.stdout
+    assert "hyc check: error: hyc-check is in none of " in done.stderr
 
 
 def test_commands_that_are_none(capsys):

@@ -113,3 +113,8 @@ def hyc_checkpoint() -> None:
 def hyc_bench() -> None:
     """The console's hyc-bench."""
     replace_by("hyc-bench")
+
+
+def hyc_check() -> None:
+    """The console's hyc-check."""
+    replace_by("hyc-check")

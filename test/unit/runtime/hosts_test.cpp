@@ -283,6 +283,39 @@ TEST_F(HostsBySsh, AreMeasured) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "none.json"));
 }
 
+// hyc-check asks each host, has each try each other, and says what is in the way.
+TEST_F(HostsBySsh, AreChecked) {
+  MAKE_HOSTS_WITH_SSH(3);
+  std::vector<std::string> words = namespaces_->on(0);
+  words.insert(words.end(), {HYC_CHECK, "--hostfile", folder_ / "hosts", "--ssh-port", "2222", "--ports", "4700-4710",
+                             "--seconds", "1"});
+  CommandResult result = runCommand(words);
+  EXPECT_EQ(result.status, 0) << result.output << result.errors;
+  EXPECT_CONTAINS(result.output, "3 of 3 hosts answer\n");
+  EXPECT_CONTAINS(result.output, "connections     6 of 6 ways between hosts, there and back in ");
+  EXPECT_CONTAINS(result.output, " ms apart, known to ");
+  std::vector<std::string> prohibit = namespaces_->on(1);
+  prohibit.insert(prohibit.end(), {"ip", "route", "add", "prohibit", namespaces_->addressOf(2) + "/32"});
+  ASSERT_EQ(runCommand(prohibit).status, 0);
+  result = runCommand(words);
+  EXPECT_EQ(result.status, 69) << result.output << result.errors;
+  EXPECT_CONTAINS(result.output, "4 of 6 ways between hosts");
+  EXPECT_CONTAINS(result.output, "problem: host '" + namespaces_->addressOf(2) + "' is not reached from '" +
+                                     namespaces_->addressOf(1) + "': cannot reach " + namespaces_->addressOf(2) +
+                                     ":47");
+  EXPECT_CONTAINS(result.output, "trains on these hosts: no");
+  endServersOf(2);
+  result = runCommand(words);
+  EXPECT_EQ(result.status, 69) << result.output << result.errors;
+  EXPECT_CONTAINS(result.output, "2 of 3 hosts answer\n");
+  EXPECT_CONTAINS(result.output, "problem: host '" + namespaces_->addressOf(2) + "' cannot be reached by ssh");
+  words.insert(words.end(), {"--interface", "10.99.0.0/16", "--exclude", namespaces_->addressOf(2), "--json"});
+  result = runCommand(words);
+  EXPECT_EQ(result.status, 69) << result.output << result.errors;
+  EXPECT_CONTAINS(result.output,
+                  "\"listen_error\": \"--interface is '10.99.0.0/16', which holds no address of this host");
+}
+
 TEST(Hostfile, IsRefusedWithItsLine) {
   CompiledFolder folder(kEight);
   const std::vector<std::pair<std::string, std::string>> rows{

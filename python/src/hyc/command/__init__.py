@@ -11,7 +11,7 @@ _USAGE = """usage: hyc COMMAND [options]; hyc COMMAND --help tells more
 
   hyc train MODEL_FOLDER --data FILES -o TRAINED   from a Hugging Face folder and text to a folder that transformers loads
   hyc data FILES --tokenizer MODEL_FOLDER -o NAME   text, instructions or chats to what hyc-run --data reads
-  hyc check                                         what is installed, and what it can do on this machine
+  hyc check                                         what is installed, and what it can do on this machine, or on hosts
   hyc compile, hyc run, hyc checkpoint, hyc bench   hyc-compile, hyc-run, hyc-checkpoint and hyc-bench
 """
 
