@@ -163,7 +163,7 @@ def reversed_until(lines, since):
 def told_of(text):
     """Of a fault: a line by which hyc-run tells that a rank or a host has failed."""
     return re.search(r"was ended by SIG|ended with status|has given no sign of life|which is stopped by|"
-                     r"was killed or crashed|cannot be reached by ssh|was lost", text)
+                     r"was killed or crashed|cannot be reached by ssh|was lost|has lost the hyc-run", text)
 
 
 def kill_rank(run, random_, fault):

@@ -86,8 +86,10 @@ std::vector<Process> findProcesses() {
       const std::string rank = valueOf(wordsOf(entry.path() / "environ"), "RANK");
       process.what = (rank.empty() ? "a rank" : "rank " + rank) + " of " + program.string();
     } else if (isLauncher(program, words)) {
-      const bool isAgent = words.size() == 2 && words[1] == "--agent";
-      process.what = isAgent ? "hyc-run of another host's hyc-run" : "hyc-run";
+      const std::string told = words.size() == 2 ? words[1] : "";
+      process.what = told == "--agent"         ? "hyc-run of another host's hyc-run"
+                     : told == "--keep-copies" ? "hyc-run that keeps copies for another host's hyc-run"
+                                               : "hyc-run";
     } else {
       continue;
     }

@@ -38,6 +38,16 @@ void forgetPipeSignal() {
   sigtimedwait(&pipe, nullptr, &atOnce);
 }
 
+// Whether the user wants an end, which whoever waits here finds next.
+bool isEndAsked() {
+  sigset_t pending;
+  sigpending(&pending);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    if (sigismember(&pending, signal) == 1) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 CopyHosts::CopyHosts(const hycrt::RunOptions& options, Signals& signals, Report& report)
@@ -114,7 +124,7 @@ void CopyHosts::hear(const std::string& host, Keeper& keeper) {
 
 template <typename IsEnough>
 void CopyHosts::hearUntil(IsEnough isEnough) {
-  for (const int64_t begin = nowMs(); nowMs() - begin < kAnswerMs;) {
+  for (const int64_t begin = nowMs(); nowMs() - begin < kAnswerMs && !isEndAsked();) {
     for (auto& [host, keeper] : keepers_) hear(host, keeper);
     dropGone();
     if (std::all_of(keepers_.begin(), keepers_.end(), [&](const auto& row) { return isEnough(row.second); })) return;

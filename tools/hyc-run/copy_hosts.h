@@ -56,7 +56,7 @@ class CopyHosts {
   };
 
   hycrt::Status start(const std::string& host);
-  // Hears all for so long, or until `isEnough`.
+  // Hears all until `isEnough` of each, the user wants an end, or half a minute has passed.
   template <typename IsEnough>
   void hearUntil(IsEnough isEnough);
   void hear(const std::string& host, Keeper& keeper);

@@ -502,6 +502,25 @@ TEST_F(Copies, GoRoundARingOfHosts) {
   expectNoneLeft();
 }
 
+// Which has nothing of it in its memory, and gets what it needs from the one that is left.
+TEST_F(Copies, GoOnOnAHostThatTakesTheLostOnesPlace) {
+  const std::vector<double> expected = undisturbed(200);
+  MAKE_HOSTS_WITH_SSH(3);
+  std::string hosts;
+  for (int host : {0, 1, 2}) hosts += namespaces_->addressOf(host) + " slots=4\n";
+  folder_.files().write("hosts", hosts);
+  RunningCommand running(run({}, 200));
+  AWAIT_STEPS(0, 20);
+  endServersOf(1);
+  const CommandResult result = running.finish();
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(events("restart").size(), 1u);
+  EXPECT_CONTAINS(result.errors, "host '" + namespaces_->addressOf(1) + "' is left out from now on");
+  EXPECT_CONTAINS(result.errors, namespaces_->addressOf(2) + " ");
+  expectOneStepAgainAtMost(expected);
+  expectNoneLeft();
+}
+
 // Of a copy that a host's end interrupts nothing is taken: the one before it is whole.
 TEST_F(Copies, LeaveTheOneBeforeWholeWhereTheyAreInterrupted) {
   const std::vector<double> expected = undisturbed(200);
