@@ -153,9 +153,7 @@ Result<std::string> CopyHosts::open(const std::vector<Share>& shares) {
     if (keepers_.count(share.host) == 0) HYCRT_RETURN_IF_ERROR(start(share.host));
   }
   hearUntil([](const Keeper& keeper) { return keeper.isReady; });
-  for (const std::string& host : ring_) {
-    const auto keeper = keepers_.find(host);
-    if (keeper != keepers_.end() && keeper->second.isReady) continue;
+  if (const std::string host = missing(); !host.empty()) {
     keepers_.erase(host);
     return host;
   }
@@ -169,7 +167,16 @@ Result<std::string> CopyHosts::open(const std::vector<Share>& shares) {
     }
     tell(keeper, hycrt::encodeRing(after.empty() || after == host ? -1 : keepers_.at(after).address.number, others));
   }
-  return std::string();
+  ask(hycrt::kAskForBytes);  // who answers has heard of the ring, too
+  return missing();
+}
+
+std::string CopyHosts::missing() const {
+  for (const std::string& host : ring_) {
+    const auto keeper = keepers_.find(host);
+    if (keeper == keepers_.end() || !keeper->second.isReady) return host;
+  }
+  return "";
 }
 
 void CopyHosts::ask(const char* what) {
@@ -205,10 +212,7 @@ void CopyHosts::addPolled(std::vector<pollfd>* polled) const {
 std::string CopyHosts::takeLost() {
   for (auto& [host, keeper] : keepers_) hear(host, keeper);
   dropGone();
-  for (const std::string& host : ring_) {
-    if (keepers_.count(host) == 0) return host;
-  }
-  return "";
+  return missing();
 }
 
 std::string CopyHosts::mostHeld() {
