@@ -141,6 +141,10 @@ ShardingRule ReshapeOp::getShardingRule() {
   // Of no elements any sizes are as many, and no dimension is another.
   size_t i = llvm::is_contained(from, 0) ? from.size() : 0, j = llvm::is_contained(from, 0) ? to.size() : 0;
   while (i < from.size() || j < to.size()) {
+    if ((i < from.size() && from[i] == 1) || (j < to.size() && to[j] == 1)) {
+      ++(i < from.size() && from[i] == 1 ? i : j); // sizes of 1 correspond to nothing
+      continue;
+    }
     size_t firstI = i, firstJ = j;
     int64_t left = i < from.size() ? from[i++] : 1, right = j < to.size() ? to[j++] : 1;
     while (left != right) {
@@ -150,7 +154,7 @@ ShardingRule ReshapeOp::getShardingRule() {
         right *= to[j++];
     }
     if (i - firstI <= 1 || j - firstJ <= 1) {
-      // The side with more dimensions gives the factors; sizes of 1 correspond to nothing.
+      // The side with more dimensions gives the factors.
       bool resultIsFiner = i - firstI <= 1;
       auto &fine = resultIsFiner ? result : operand;
       auto &coarse = resultIsFiner ? operand : result;

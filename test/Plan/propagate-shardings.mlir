@@ -1,5 +1,5 @@
 // From two annotations to every value: an elementwise op keeps a split, a contraction over a split dimension leaves its sum
-// open, a linear op passes the open sum on, and states follow their parameter.
+// open, a linear op passes the open sum on, a reshape splits what it cuts, and states follow their parameter.
 // RUN: hyc-opt %s --hyc-propagate-shardings | FileCheck %s
 
 dist.mesh @mesh axes ["dp", "tp"] sizes [2, 2] stages 1 batch <{dp}> tensor <{tp}>
@@ -20,5 +20,10 @@ hyc.func @microbatch(%x: tensor<8x64xf32> {hyc.input = "x", dist.sharding = #dis
   // What is not linear wants the true value.
   // CHECK: hyc.exp {{.*}}dist.shardings = [#dist.sharding<[{dp}, {}]>]
   %e = hyc.exp %z {id = "not_linear"} : tensor<8x32xf32>
+  // A dimension of size 1 is no part of the index that a reshape cuts.
+  // CHECK: hyc.reshape {{.*}}dist.shardings = [#dist.sharding<[{}, {dp}, {}]>]{{.*}}"one_more"
+  %u = hyc.reshape %e {id = "one_more"} : (tensor<8x32xf32>) -> tensor<1x8x32xf32>
+  // CHECK: hyc.reshape {{.*}}dist.shardings = [#dist.sharding<[{dp}, {}, {}]>]{{.*}}"cut"
+  %c = hyc.reshape %u {id = "cut"} : (tensor<1x8x32xf32>) -> tensor<2x4x32xf32>
   hyc.return
 }

@@ -51,3 +51,13 @@ hyc.func @train(%n: tensor<i64> {hyc.input = "n"}) -> (tensor<f32>, tensor<i64>)
   %m = hyc.neg %n : tensor<i64>
   hyc.return %w, %m : tensor<f32>, tensor<i64>
 }
+
+// -----
+
+hyc.param @w : tensor<f32> from #hyc.fill<0.0> frozen
+// expected-error@+1 {{no trainable parameter reaches the loss: there is nothing to train; parameters that are frozen, by the model (requires_grad was False) or by --freeze: 1}}
+hyc.func @train(%n: tensor<i64> {hyc.input = "n"}) -> (tensor<f32>, tensor<i64>) {
+  %w = hyc.read @w : tensor<f32>
+  %m = hyc.neg %n : tensor<i64>
+  hyc.return %w, %m : tensor<f32>, tensor<i64>
+}

@@ -18,7 +18,9 @@ inline constexpr llvm::StringLiteral kInputKind = "pkg.torch.export.graph_signat
 /// What kInputKind says of a tensor that the model itself replaces when it runs. It is a parameter that no gradient
 /// trains, whatever its element type.
 inline constexpr llvm::StringLiteral kStateKind = "STATE";
-/// Metadata beside it: the graph's name of the value that the tensor has for the next run.
+/// What kInputKind says of a parameter that the model's author has excluded from training.
+inline constexpr llvm::StringLiteral kFrozenKind = "FROZEN";
+/// Metadata beside kStateKind: the graph's name of the value that the tensor has for the next run.
 inline constexpr llvm::StringLiteral kNextValue = "hyc.next_value";
 /// Attribute of BatchNormalization: whether the running average of the variance is that of the unbiased one, as in
 /// PyTorch. ONNX's own is not.

@@ -96,7 +96,8 @@ ParameterNaming ParameterNames::operator()(int initializer) const {
   if (!isFloat(tensor.data_type()))
     return naming;
   if (!kind.empty()) {
-    naming.isParameter = kind == "PARAMETER";
+    naming.isParameter = kind == "PARAMETER" || kind == kFrozenKind;
+    naming.trainable = kind != kFrozenKind;
     return naming;
   }
   StringRef folded = info == infos.end() ? "" : findFoldedParameter(findMetadata(*info->second, kFoldedFrom));

@@ -325,8 +325,12 @@ LogicalResult importTile(NodeImport &node) {
     if (times < 0 || llvm::MulOverflow(size, times, total))
       return node.error() << "repeats a dimension of size " << size << " " << times
                           << " times, expected a result that 63 bits can count, and none negative";
-    split.append({1, size});
-    repeated.append({times, size});
+    if (size != 1 && times != 1) {
+      split.push_back(1);
+      repeated.push_back(times);
+    }
+    split.push_back(size);
+    repeated.push_back(size == 1 ? times : size);
     shape.push_back(total);
   }
   if (!countElements(shape))

@@ -29,7 +29,7 @@ template <int Wanted> void atLeast(NodeTranslation &node) {
 
 /// Each with at least `Wanted` dimensions, joined along `Dim`; vectors beside one another along their only one.
 template <int Wanted, int Dim> void stacked(NodeTranslation &node) {
-  std::vector<Name> values = node.tensors("tensors");
+  std::vector<Name> values = node.promotedTensors("tensors");
   std::vector<const TensorMeta *> metas = node.metasOf("tensors");
   int64_t dim = Dim;
   for (size_t i = 0; i < values.size() && i < metas.size(); ++i) {
@@ -43,7 +43,7 @@ template <int Wanted, int Dim> void stacked(NodeTranslation &node) {
 
 /// Vectors as columns.
 void columns(NodeTranslation &node) {
-  std::vector<Name> values = node.tensors("tensors");
+  std::vector<Name> values = node.promotedTensors("tensors");
   std::vector<const TensorMeta *> metas = node.metasOf("tensors");
   for (size_t i = 0; i < values.size() && i < metas.size(); ++i)
     if (metas[i]->sizes.size() < 2)

@@ -71,12 +71,28 @@ std::vector<Name> NodeTranslation::tensors(StringRef name) {
   return names;
 }
 
-std::vector<Name> NodeTranslation::joinedTensors(StringRef name) {
-  std::vector<Name> all = tensors(name), kept;
-  const Argument *argument = find(name);
+const TensorMeta *NodeTranslation::metaAt(StringRef list, size_t index) const {
+  const Argument *argument = find(list);
+  auto meta = owner.program.values.find(node.nameOf(tensorNameOf((*argument->value->getArray())[index])));
+  return meta == owner.program.values.end() ? nullptr : &meta->second;
+}
+
+std::vector<Name> NodeTranslation::promotedTensors(StringRef name) {
+  std::vector<Name> all = tensors(name);
+  const ScalarType type = resultMeta().type;
   for (size_t i = 0; i < all.size() && !hasFailed; ++i) {
-    auto meta = owner.program.values.find(node.nameOf(tensorNameOf((*argument->value->getArray())[i])));
-    if (meta == owner.program.values.end() || !meta->second.isEmpty())
+    const TensorMeta *meta = metaAt(name, i);
+    if (meta && meta->type != type)
+      all[i] = cast(all[i], type);
+  }
+  return all;
+}
+
+std::vector<Name> NodeTranslation::joinedTensors(StringRef name) {
+  std::vector<Name> all = promotedTensors(name), kept;
+  for (size_t i = 0; i < all.size() && !hasFailed; ++i) {
+    const TensorMeta *meta = metaAt(name, i);
+    if (!meta || !meta->isEmpty())
       kept.push_back(all[i]);
   }
   return kept.empty() ? all : kept;

@@ -80,6 +80,7 @@ struct Node {
 struct StoredTensor {
   std::string name; ///< in the model: "h.0.attn.c_attn.weight"; the first of several that are tied
   bool isParameter = false;
+  bool isTrained = false; ///< a parameter that has a gradient: torch's requires_grad
   TensorMeta meta;
   uint64_t offset = 0, bytes = 0; ///< in the archive
 };

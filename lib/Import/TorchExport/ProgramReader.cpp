@@ -156,6 +156,8 @@ Error ProgramReader::readStoredTensor(StringRef folder, const JsonValue::Member 
   StoredTensor tensor;
   tensor.name = name.str();
   tensor.isParameter = isParameter && isParameter->getBool().value_or(false);
+  const JsonValue *hasGradient = meta->get("requires_grad");
+  tensor.isTrained = tensor.isParameter && (!hasGradient || hasGradient->getBool().value_or(true));
   if (Error error = readMeta(name, *meta, tensor.meta))
     return error;
   if (tensor.meta.type == ScalarType::C64)
@@ -187,6 +189,7 @@ Error ProgramReader::readStoredTensor(StringRef folder, const JsonValue::Member 
     form += ":" + std::to_string(*size.value);
   auto [tied, isNew] = storedByForm.try_emplace(form, program.tensors.size());
   if (!isNew && tensor.bytes) {
+    program.tensors[tied->second].isTrained |= tensor.isTrained;
     storedByName[name] = tied->second;
     return Error::success();
   }

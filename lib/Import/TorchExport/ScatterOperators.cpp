@@ -120,6 +120,36 @@ void putSlice(NodeTranslation &node) {
   node.finish(putIntoSelf(node, *dim, positions, first, "none"));
 }
 
+/// What is put into a tensor, and how.
+struct Putting {
+  Name self, index, source, isTouched;
+  Attributes adding; ///< of a node that adds up what meets
+  bool keepsSelf;
+};
+
+/// The least or greatest of what meets at each place: found without a gradient, then the mean of all that equal it,
+/// among which torch shares the gradient out.
+Name extremeAt(NodeTranslation &node, const Putting &put, const std::string &how, ScalarType type) {
+  Attributes choosing = put.adding;
+  choosing.texts = {{"reduction", how == "amin" ? "min" : "max"}};
+  const double infinity = std::numeric_limits<double>::infinity(), worst = how == "amin" ? infinity : -infinity;
+  Name start = put.keepsSelf ? put.self : node.emit("Where", {put.isTouched, node.constant(type, worst), put.self});
+  Name chosen =
+      node.emit(hyc::onnx::kStopGradient, {node.emit("ScatterElements", {start, put.index, put.source}, choosing)});
+  Name there = node.emit("GatherElements", {chosen, put.index}, {put.adding.integers});
+  Name zero = node.constant(type, 0), isSource = node.emit("Equal", {put.source, there});
+  // Whatever was there before counts where it is not replaced.
+  Name isSelf = put.keepsSelf ? node.emit("Equal", {put.self, chosen}) : node.emit("Not", {put.isTouched});
+  auto sum = [&](const Name &ofSelf, const Name &ofSource) {
+    return node.emit(
+        "ScatterElements",
+        {node.emit("Where", {isSelf, ofSelf, zero}), put.index, node.emit("Where", {isSource, ofSource, zero})},
+        put.adding);
+  };
+  Name one = node.constant(type, 1);
+  return node.emit("Div", {sum(put.self, put.source), sum(one, one)});
+}
+
 /// Values at one place added up, or their mean: a sum over their number.
 void reduceInto(NodeTranslation &node) {
   std::optional<int64_t> dim = dimensionOfSelf(node);
@@ -128,10 +158,11 @@ void reduceInto(NodeTranslation &node) {
   const std::string how = node.text("reduce", "");
   const bool isMean = how == "mean", keepsSelf = node.boolean("include_self", true);
   ScalarType type = node.resultMeta().type;
-  if ((!isMean && how != "sum") || !isFloat(type)) {
+  const bool isExtreme = how == "amin" || how == "amax";
+  if ((!isMean && !isExtreme && how != "sum") || !isFloat(type)) {
     node.error() << "combines what it puts by \"" << how
                  << "\", of which hyc has no gradient, or is of integers; expected "
-                    "\"sum\" or \"mean\" of floating-point numbers";
+                    "\"sum\", \"mean\", \"amin\" or \"amax\" of floating-point numbers";
     return;
   }
   Attributes adding{{{"axis", *dim}}, {}, {}, {{"reduction", "add"}}};
@@ -143,6 +174,8 @@ void reduceInto(NodeTranslation &node) {
   Name start = keepsSelf ? self : node.emit("Where", {isTouched, node.constant(type, 0), self});
   Name source = node.emit("Slice", {node.tensor("src"), node.constant(std::vector<int64_t>(node.tensorRank("src"), 0)),
                                     shapeOf(node, index)});
+  if (isExtreme)
+    return node.finish(extremeAt(node, {node.tensor("self"), index, source, isTouched, adding, keepsSelf}, how, type));
   Name result = node.emit("ScatterElements", {start, index, source}, adding);
   if (isMean)
     result = node.emit("Div", {result, node.emit("Max", {counts, node.constant(type, 1)})});

@@ -107,7 +107,7 @@ void concat(NodeTranslation &node) {
 void stack(NodeTranslation &node) {
   int64_t dim = node.dimension("dim", static_cast<int64_t>(node.resultMeta().sizes.size()), 0);
   std::vector<Name> parts;
-  for (const Name &part : node.tensors("tensors"))
+  for (const Name &part : node.promotedTensors("tensors"))
     parts.push_back(node.emit("Unsqueeze", {part, node.constant({dim})}));
   node.finish(node.emit("Concat", parts, {{{"axis", dim}}}));
 }

@@ -201,7 +201,7 @@ void Translator::addTensors() {
     info->set_name(stored.name);
     onnxfile::Entry *kind = info->add_metadata();
     kind->set_key(onnx::kInputKind.str());
-    kind->set_value(stored.isParameter ? "PARAMETER" : "BUFFER");
+    kind->set_value(stored.isTrained ? "PARAMETER" : stored.isParameter ? onnx::kFrozenKind.data() : "BUFFER");
   }
 }
 
@@ -268,7 +268,7 @@ void Translator::markMutations() {
 llvm::LogicalResult Translator::findStops() {
   llvm::StringSet<> trained;
   for (const auto &tensor : program.tensorOf)
-    if (program.tensors[tensor.getValue()].isParameter)
+    if (program.tensors[tensor.getValue()].isTrained)
       trained.insert(canonical(tensor.getKey()));
   const Node *nodeAt = nullptr;
   auto takes = [&](const Argument &argument) {
@@ -312,6 +312,8 @@ llvm::FailureOr<onnx::AssembledModel> Translator::run() {
     NodeTranslation translation(*this, node);
     if (!translation.checkArguments())
       return llvm::failure();
+    if (withoutWriting(node.target) && !node.results.empty() && translation.resultMeta().isEmpty())
+      continue; // written into no elements
     translationOf(node)(translation);
     if (!isComplex(node) && !findTranslation(node.target))
       translation.writeResult();

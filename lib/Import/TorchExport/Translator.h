@@ -109,7 +109,9 @@ public:
   bool has(llvm::StringRef name) const { return find(name) != nullptr; }
   Name tensor(llvm::StringRef name);
   std::vector<Name> tensors(llvm::StringRef name);
-  /// Those of a list to be joined: torch takes a vector of no elements for nothing, whatever the others' rank.
+  /// Those of a list, each of the type of the node's result, as torch makes them before it joins them.
+  std::vector<Name> promotedTensors(llvm::StringRef name);
+  /// The same of a list to be joined: torch takes a vector of no elements for nothing, whatever the others' rank.
   std::vector<Name> joinedTensors(llvm::StringRef name);
   int64_t integer(llvm::StringRef name, std::optional<int64_t> otherwise = std::nullopt);
   std::vector<int64_t> integers(llvm::StringRef name);
@@ -169,6 +171,8 @@ public:
 
 private:
   const Argument *find(llvm::StringRef name) const;
+  /// What the archive says of the list's `index`-th tensor; null where it says nothing.
+  const TensorMeta *metaAt(llvm::StringRef list, size_t index) const;
   const Argument *need(llvm::StringRef name, llvm::StringRef what);
   Name sizeElement(const JsonValue &element, int64_t open);
   onnxfile::Node &add(llvm::StringRef type, const std::vector<Name> &inputs, const Attributes &attributes);

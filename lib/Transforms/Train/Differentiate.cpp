@@ -175,7 +175,11 @@ LogicalResult ReverseWalk::finish() {
   }
   if (!gradients.empty() || isEvaluation(module))
     return success();
-  return function.emitError("no trainable parameter reaches the loss: there is nothing to train");
+  const auto frozen = llvm::count_if(module.getOps<ParamOp>(), [](ParamOp param) { return param.getFrozen(); });
+  InFlightDiagnostic error = function.emitError("no trainable parameter reaches the loss: there is nothing to train");
+  if (frozen)
+    error << "; parameters that are frozen, by the model (requires_grad was False) or by --freeze: " << frozen;
+  return error;
 }
 
 LogicalResult ReverseWalk::run(Value loss, uint64_t &skipped) {

@@ -105,6 +105,22 @@ def written(x):
     return turned + 0.0, y + 0.0, rows + 1.0
 
 
+def joined(x, y, z):
+    """Of several types, which torch makes one."""
+    both = torch.cat([x, y, z], dim=1), torch.hstack([z, x]), torch.vstack([y, x])
+    return *both, torch.stack([y, z], dim=1), torch.stack([z, x], dim=-1), torch.column_stack([y[0], x[0]])
+
+
+def written_to_nothing(x):
+    """Through views of no elements, by other steps than one as well, beside one of some."""
+    y, z = x * 2.0, x.clone()
+    y[1, 1:1] = 5.0
+    y[:, 3::2].mul_(7.0)
+    y[..., 2::3] = x[:, 2:]
+    z[3:] = 1.0
+    return y + z
+
+
 def grouped(x, weight):
     import transformers.integrations.moe  # noqa: F401 (declares the operator)
     return torch.ops.transformers.grouped_mm_fallback(x, weight, torch.tensor([2, 2, 5]))
@@ -155,6 +171,10 @@ OTHERS = {
     "other.detach": [(lambda x, y: x.detach() * y + x, lambda: (operand(2, 3), operand(2, 3))),
                      (lambda x, y: (x * y).detach().exp() * y, lambda: (operand(3), operand(3)))],
     "other.written_views": [(written, lambda: (operand(3, 4),))],
+    "other.frozen": [(lambda w, x: torch.tanh(x @ w) * w.detach(),
+                      lambda: (torch.nn.Parameter(operand(3, 3).detach(), requires_grad=False), operand(3, 3)))],
+    "other.written_to_nothing": [(written_to_nothing, lambda: (operand(3, 3),))],
+    "other.joined": [(joined, lambda: (operand(2, 3), torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([[True, False, True]] * 2)))],
     "other.no_grad": [(without_gradients, lambda: (operand(2, 3), operand(2, 3)))],
     "other.padding_idx": [
         (lambda w: torch.nn.functional.embedding(torch.tensor([[1, 0, 2], [1, 3, 1]]), w, padding_idx=1),
@@ -195,7 +215,9 @@ class Case(torch.nn.Module):
                 self.leaves.append(lambda self, leaf=leaf: leaf)
                 continue
             name = f"operand{number}"
-            if leaf.dtype.is_floating_point and leaf.requires_grad:
+            if isinstance(leaf, torch.nn.Parameter):
+                self.register_parameter(name, leaf)
+            elif leaf.dtype.is_floating_point and leaf.requires_grad:
                 self.register_parameter(name, torch.nn.Parameter(leaf.detach().clone().contiguous()))
             else:
                 self.register_buffer(name, leaf.detach().clone().contiguous())
