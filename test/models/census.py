@@ -196,14 +196,23 @@ def without_names(message):
 
 
 def difference_between(model, exported, arguments, torch):
-    """How far the first output of what torch.export made of a model is from the model's own, of its largest element."""
+    """How far what torch.export made of a model is from it, in its first output or in gradients, of the largest element."""
     from census_training import first_output
-    outputs = []
+    found = []
     for each in (model, exported):
         torch.manual_seed(3)
-        with torch.no_grad():
-            outputs.append(first_output(each(**arguments), torch)[1])
-    return float((outputs[0] - outputs[1]).abs().max() / outputs[0].abs().max().clamp(min=1e-30))
+        output = first_output(each(**arguments), torch)[1]
+        names, parameters = zip(*((name, own) for name, own in each.named_parameters() if own.requires_grad))
+        gradients = torch.autograd.grad((output * torch.randn_like(output)).sum(), parameters, allow_unused=True)
+        found.append({"": output.detach(), **{name: own for name, own in zip(names, gradients) if own is not None}})
+    own, other = found
+    largest = max(float(each.abs().max()) for name, each in own.items() if name)
+    worst = 0.0
+    for name in own.keys() & other.keys():
+        size = float(own[name].abs().max())
+        if not name or size > 1e-4 * largest:  # what is smaller is mostly rounding
+            worst = max(worst, float((own[name] - other[name]).abs().max()) / max(size, 1e-30))
+    return worst
 
 
 def export(row, path):
@@ -300,7 +309,7 @@ def cells_of(told):
         return ["yes", "no"] + [""] * len(COLUMNS), told.get("refusal", "")
     findings = [told.get(column) for column in COLUMNS]
     astray = told.get("astray", 0)
-    note = f"torch.export's graph gives other values than the class, by {astray:.0e}: held to the graph's" if astray > ASTRAY else ""
+    note = f"torch.export's graph gives other values or gradients than the class, by {astray:.0e}: held to the graph's" if astray > ASTRAY else ""
     why = next((each for each in findings if each not in (None, "yes")), told.get("untrained", note))
     return ["yes", "yes"] + ["" if each is None else "yes" if each == "yes" else "no" for each in findings], why
 
