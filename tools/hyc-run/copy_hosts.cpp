@@ -29,15 +29,6 @@ int64_t nowMs() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
 }
 
-// That of one's own terminal would end the run.
-void forgetPipeSignal() {
-  sigset_t pipe;
-  sigemptyset(&pipe);
-  sigaddset(&pipe, SIGPIPE);
-  const timespec atOnce{};
-  sigtimedwait(&pipe, nullptr, &atOnce);
-}
-
 // Whether the user wants an end, which whoever waits here finds next.
 bool isEndAsked() {
   sigset_t pending;
@@ -92,7 +83,7 @@ void CopyHosts::tell(Keeper& keeper, const std::string& line) {
   size_t told = 0;
   while (told < line.size()) {
     const ssize_t count = write(keeper.process.inputFd, line.data() + told, line.size() - told);
-    if (count <= 0) return forgetPipeSignal();  // it is gone, which is seen elsewhere
+    if (count <= 0) return Signals::forgetBrokenPipe();  // it is gone, which is seen elsewhere
     told += static_cast<size_t>(count);
   }
 }
