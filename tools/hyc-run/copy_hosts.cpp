@@ -29,15 +29,6 @@ int64_t nowMs() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
 }
 
-// That of one's own terminal would end the run.
-void forgetPipeSignal() {
-  sigset_t pipe;
-  sigemptyset(&pipe);
-  sigaddset(&pipe, SIGPIPE);
-  const timespec atOnce{};
-  sigtimedwait(&pipe, nullptr, &atOnce);
-}
-
 // Whether the user wants an end, which whoever waits here finds next.
 bool isEndAsked() {
   sigset_t pending;
@@ -92,7 +83,7 @@ void CopyHosts::tell(Keeper& keeper, const std::string& line) {
   size_t told = 0;
   while (told < line.size()) {
     const ssize_t count = write(keeper.process.inputFd, line.data() + told, line.size() - told);
-    if (count <= 0) return forgetPipeSignal();  // it is gone, which is seen elsewhere
+    if (count <= 0) return Signals::forgetBrokenPipe();  // it is gone, which is seen elsewhere
     told += static_cast<size_t>(count);
   }
 }
@@ -153,9 +144,7 @@ Result<std::string> CopyHosts::open(const std::vector<Share>& shares) {
     if (keepers_.count(share.host) == 0) HYCRT_RETURN_IF_ERROR(start(share.host));
   }
   hearUntil([](const Keeper& keeper) { return keeper.isReady; });
-  for (const std::string& host : ring_) {
-    const auto keeper = keepers_.find(host);
-    if (keeper != keepers_.end() && keeper->second.isReady) continue;
+  if (const std::string host = missing(); !host.empty()) {
     keepers_.erase(host);
     return host;
   }
@@ -169,7 +158,16 @@ Result<std::string> CopyHosts::open(const std::vector<Share>& shares) {
     }
     tell(keeper, hycrt::encodeRing(after.empty() || after == host ? -1 : keepers_.at(after).address.number, others));
   }
-  return std::string();
+  ask(hycrt::kAskForBytes);  // who answers has heard of the ring, too
+  return missing();
+}
+
+std::string CopyHosts::missing() const {
+  for (const std::string& host : ring_) {
+    const auto keeper = keepers_.find(host);
+    if (keeper == keepers_.end() || !keeper->second.isReady) return host;
+  }
+  return "";
 }
 
 void CopyHosts::ask(const char* what) {
@@ -205,10 +203,7 @@ void CopyHosts::addPolled(std::vector<pollfd>* polled) const {
 std::string CopyHosts::takeLost() {
   for (auto& [host, keeper] : keepers_) hear(host, keeper);
   dropGone();
-  for (const std::string& host : ring_) {
-    if (keepers_.count(host) == 0) return host;
-  }
-  return "";
+  return missing();
 }
 
 std::string CopyHosts::mostHeld() {

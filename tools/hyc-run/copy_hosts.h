@@ -63,6 +63,8 @@ class CopyHosts {
   void tell(Keeper& keeper, const std::string& line);
   void ask(const char* what);
   void dropGone();
+  // A host of the ring that has no keeper that is ready; empty: none.
+  std::string missing() const;
 
   const hycrt::RunOptions& options_;
   Signals& signals_;

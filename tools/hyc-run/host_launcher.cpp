@@ -190,8 +190,7 @@ void HostLauncher::takeSignals() {
 // One that cannot be told has other troubles.
 void HostLauncher::pass(char letter) {
   for (const RankProcess& host : hosts_) {
-    const ssize_t written = host.inputFd >= 0 ? write(host.inputFd, &letter, 1) : 0;
-    (void)written;
+    if (host.inputFd >= 0 && write(host.inputFd, &letter, 1) < 0) Signals::forgetBrokenPipe();
   }
 }
 

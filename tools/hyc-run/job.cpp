@@ -68,6 +68,14 @@ std::string Signals::nameOf(int signal) {
   return name ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
+void Signals::forgetBrokenPipe() {
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  const timespec atOnce{};
+  sigtimedwait(&pipe, nullptr, &atOnce);
+}
+
 Report::Report(const hycrt::RunOptions& options)
     : options_(options), display_(stdout), lastProgressNs_(nowNs()), beginNs_(nowNs()) {}
 

@@ -36,6 +36,8 @@ class Signals {
   // The next that has come; 0: none.
   int take() const;
   static std::string nameOf(int signal);
+  // After a write to a process that is gone: the SIGPIPE of it is no word of the user's.
+  static void forgetBrokenPipe();
 
  private:
   int fd_ = -1;

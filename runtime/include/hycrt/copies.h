@@ -9,7 +9,7 @@
 // hyc-run tells a keeper by lines of JSON on its input what there is to do, and hears from it on its output:
 //
 //   encodeKeeperTask  ->  a line that isReady() takes
-//   encodeRing        ->  nothing
+//   encodeRing        ->  nothing; who answers what comes next has heard it
 //   askForHoldings    ->  lines of what it holds, each looked through byte by byte, and one that says that it is all
 #ifndef HYCRT_COPIES_H_
 #define HYCRT_COPIES_H_

@@ -224,6 +224,10 @@ class RunningKeeper {
     std::vector<KeeperAddress> rows;
     for (const RunningKeeper* other : others) rows.push_back(other->address_);
     tell(hycrt::encodeRing(rows.front().number, rows));
+    // Whose answer says that it has heard.
+    CopyHolding all;
+    tell(hycrt::kAskForBytes);
+    EXPECT_EQ(hycrt::parseHolding(line(), &all), hycrt::KeeperLine::kLast);
   }
   std::vector<CopyHolding> holdings() {
     tell(hycrt::kAskForHoldings);
