@@ -70,11 +70,11 @@ def tensor(name):
     return {"as_tensor": {"name": name}}
 
 
-def meta(shape):
+def meta(shape, is_trained=False):
     strides = [0] * len(shape)
     for i in reversed(range(len(shape))):
         strides[i] = strides[i + 1] * shape[i + 1] if i + 1 < len(shape) else 1
-    return {"dtype": 7, "sizes": [{"as_int": size} for size in shape], "requires_grad": False,
+    return {"dtype": 7, "sizes": [{"as_int": size} for size in shape], "requires_grad": is_trained,
             "device": {"type": "cpu", "index": None}, "strides": [{"as_int": stride} for stride in strides],
             "storage_offset": {"as_int": 0}, "layout": 7}
 
@@ -100,7 +100,7 @@ def torch_texts(rows, columns):
     model = {"graph_module": {"graph": graph, "signature": signature}, "schema_version": {"major": 8, "minor": 20},
              "opset_version": {"aten": 10}, "range_constraints": {}}
     weights = {f"{n}.weight": {"path_name": f"weight_{i}", "is_param": True, "use_pickle": False,
-                               "tensor_meta": meta(shapes[f"p_{n}"])} for i, n in enumerate(("fc1", "fc2"))}
+                               "tensor_meta": meta(shapes[f"p_{n}"], is_trained=True)} for i, n in enumerate(("fc1", "fc2"))}
     return {"archive_format": "pt2", "archive_version": "0", "byteorder": "little", "models/model.json": json.dumps(model),
             "data/weights/model_weights_config.json": json.dumps({"config": weights}),
             "data/constants/model_constants_config.json": json.dumps({"config": {}})}
