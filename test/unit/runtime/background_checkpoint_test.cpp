@@ -269,6 +269,22 @@ TEST(RunAccount, CountsFromTheStatesThatWereSaved) {
   EXPECT_TRUE(says(account.toLine(10), "1 comparison of states 0.50 s")) << account.toLine(10);
 }
 
+// A checkpoint that was whole before anybody could tell of it costs no more than what was done after its step.
+TEST(RunAccount, CountsFromACheckpointThatWasNotTold) {
+  hycrt::RunAccount account;
+  hycrt::StepRecord record;
+  record.milliseconds = 1000;
+  for (int64_t step = 1; step <= 7; ++step) {
+    record.step = step;
+    account.add(record);
+    if (step == 2) account.add(hycrt::RunEvent{hycrt::RunEvent::Kind::kCheckpoint, 2, "", 0.25, "runs/step-2"});
+  }
+  account.add({hycrt::RunEvent::Kind::kRestart, 6, "SIGKILL", 0, "runs/step-6"});
+  const json report = json::parse(account.toJson(10));
+  EXPECT_EQ(report["step_seconds"], 6.0);
+  EXPECT_EQ(report["redone_seconds"], 1.0);
+}
+
 // What was not read yet is not written over; what is elsewhere is.
 TEST(HeldRanges, AreWrittenOnceTheyAreLetGo) {
   TemporaryFolder folder;
