@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace hyc;
 
 int64_t hyc::fixedBytes(int64_t threads) {
-  constexpr int64_t kibibyte = 1024, process = 14720 * kibibyte, thread = 128 * kibibyte;
+  constexpr int64_t kibibyte = 1024, process = 14976 * kibibyte, thread = 128 * kibibyte;
   return process + thread * threads;
 }
 

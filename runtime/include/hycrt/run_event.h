@@ -6,6 +6,7 @@
 #ifndef HYCRT_RUN_EVENT_H_
 #define HYCRT_RUN_EVENT_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -66,7 +67,13 @@ class RunAccount {
   int64_t copies_ = 0, failedCopies_ = 0;
   int64_t checkpoints_ = 0, failedCheckpoints_ = 0, verified_ = 0, restarts_ = 0, resizes_ = 0;
   std::map<int64_t, double> usefulAt_;  // by step: what had been useful when it was saved
-  std::map<int64_t, double> lately_;    // by step: what was useful after it, of the last ones
+  // What was useful after each of the last steps, at its number's place: nothing is allocated in a step.
+  struct After {
+    int64_t step = -1;
+    double useful = 0;
+  };
+  std::array<After, 64> lately_;
+  After& afterStep(int64_t step) { return lately_[static_cast<size_t>(step) % lately_.size()]; }
   std::map<std::string, int64_t> causes_;
 };
 

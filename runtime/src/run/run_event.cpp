@@ -22,7 +22,6 @@ constexpr uint64_t kMostRank = 1 << 30;
 // By kind.
 constexpr const char* kNames[] = {"resume", "checkpoint", "checkpoint_failed", "verify", "end", "failure", "restart",
                                   "resize", "copy",       "copy_failed"};
-constexpr size_t kLately = 64;  // steps
 
 std::string seconds(double value) {
   char text[32];
@@ -92,8 +91,7 @@ Result<RunEvent> parseRunEvent(std::string_view text) {
 void RunAccount::add(const StepRecord& record) {
   (record.batches > 0 ? evaluations_ : useful_) += record.milliseconds / 1e3;
   // A copy in memory may be whole before anybody has told of it.
-  if (record.batches == 0) lately_[record.step] = useful_;
-  if (lately_.size() > kLately) lately_.erase(lately_.begin());
+  if (record.batches == 0) afterStep(record.step) = {record.step, useful_};
 }
 
 void RunAccount::add(const RunEvent& event) {
@@ -118,9 +116,9 @@ void RunAccount::add(const RunEvent& event) {
       return;
     case RunEvent::Kind::kRestart:
     case RunEvent::Kind::kResize: {
-      const auto saved = usefulAt_.find(event.step), done = lately_.find(event.step);
-      const double kept = saved != usefulAt_.end() ? saved->second : done != lately_.end() ? done->second : 0;
-      lately_.erase(lately_.upper_bound(event.step), lately_.end());
+      const auto saved = usefulAt_.find(event.step);
+      const After& after = afterStep(event.step);
+      const double kept = saved != usefulAt_.end() ? saved->second : after.step == event.step ? after.useful : 0;
       redone_ += useful_ - kept;
       useful_ = kept;
       restartSeconds_ += event.seconds;
