@@ -1,40 +1,193 @@
 #!/usr/bin/env python3
-"""Exports a tiny model of each family of decoders that hyc builds from a config.json (lib/Import/HuggingFace/DecoderFamilies.h)
-besides Llama and Qwen2, which export_transformers.py has: families/NAME.pt2, and families/NAME/config.json.
+"""Exports a tiny model of each family of decoders that hyc builds from a config.json (lib/Import/HuggingFace/DecoderFamilies.cpp)
+besides Llama and Qwen2, which export_transformers.py has, and what PyTorch computes with it.
 
-The committed files were made with torch 2.15.0 and transformers 5.23.0 on the CPU. hyc itself never runs this script. Both files
-are to be the same model: test/Driver/decoder-families.test. Every key that sets a family apart differs from its default.
+The committed files were made with torch 2.15.0 and transformers 5.24.0 on the CPU, in one thread. hyc itself never runs this script.
+
+    families/NAME/config.json        every key of the family's configuration, defaults too
+    families/NAME/model.safetensors  the weights, as save_pretrained names them; of mixtures of experts, as the model does
+    families/NAME.pt2.gz             torch.export of the same model, for 2 samples of 16 tokens, compressed
+    families.reference.safetensors   tokens: int32 [STEPS, BATCH, 17]; of each NAME.logits, f32, those of the first two samples'
+                                     first 16 tokens, and NAME.losses, f32 [STEPS], transformers' own of each step's BATCH samples,
+                                     before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01 on all
+
+Folder and archive are to be one model: test/Driver/decoder-families.test. Logits and losses are to be PyTorch's:
+test/equivalence/FamiliesTest.cpp. Every key that sets a family apart differs from its default somewhere.
+
+Usage: export_families.py [NAME ...]: these alone, the others' values in the reference stay
 """
+import gzip
+import json
 import pathlib
+import shutil
+import sys
+import tempfile
 
+import safetensors.numpy
+import safetensors.torch
 import torch
 import transformers
 
 from exporting import save_archive
 
+HERE = pathlib.Path(__file__).parent
+SEQUENCE, BATCH, STEPS = 16, 4, 4
+
 SIZES = dict(vocab_size=17, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-             max_position_embeddings=32, use_cache=False, bos_token_id=0, eos_token_id=0, attn_implementation="sdpa")
+             max_position_embeddings=32)
+LATER = dict(SIZES, pad_token_id=None)  # of families whose default is beyond the vocabulary
+GPT = dict(vocab_size=17, n_embd=16, n_layer=2, n_head=4, n_positions=32)
+EXPERTS = dict(num_local_experts=4, num_experts_per_tok=2)
+
+
+def without(sizes, *keys):
+    return {key: value for key, value in sizes.items() if key not in keys}
+
+
+# NAME: (the class's name without ForCausalLM or LMHeadModel, settings)
 FAMILIES = {
-    "mistral": (transformers.MistralForCausalLM, dict(head_dim=8, sliding_window=None, pad_token_id=3)),
-    "qwen3": (transformers.Qwen3ForCausalLM, dict(head_dim=8, attention_bias=True)),
-    "granite": (transformers.GraniteForCausalLM, dict(embedding_multiplier=12.0, residual_multiplier=0.25, logits_scaling=8.0,
-                                                       attention_multiplier=0.125, mlp_bias=True)),
+    "gpt2": ("GPT2", dict(GPT, n_inner=24, scale_attn_by_inverse_layer_idx=True, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)),
+    "mistral": ("Mistral", dict(SIZES, head_dim=8, sliding_window=None, pad_token_id=3)),
+    "mistral-window": ("Mistral", dict(SIZES, sliding_window=8)),
+    "qwen3": ("Qwen3", dict(SIZES, head_dim=8, attention_bias=True)),
+    "granite": ("Granite", dict(SIZES, embedding_multiplier=12.0, residual_multiplier=0.25, logits_scaling=8.0,
+                                attention_multiplier=0.125, mlp_bias=True)),
+    "gemma": ("Gemma", dict(SIZES, head_dim=8, pad_token_id=2)),
+    "gemma2": ("Gemma2", dict(SIZES, head_dim=8, query_pre_attn_scalar=12, sliding_window=8, final_logit_softcapping=2.0,
+                              attn_logit_softcapping=1.5)),
+    "gemma3": ("Gemma3", dict(SIZES, head_dim=8, query_pre_attn_scalar=12, sliding_window=8,
+                              layer_types=["sliding_attention", "full_attention"],
+                              rope_parameters={"full_attention": dict(rope_type="linear", factor=8.0, rope_theta=1e6),
+                                               "sliding_attention": dict(rope_type="default", rope_theta=1e4)})),
+    "phi": ("Phi", SIZES),
+    "phi-norms": ("Phi", dict(SIZES, qk_layernorm=True)),
+    "phi3": ("Phi3", dict(LATER, rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    "phi3-long": ("Phi3", dict(LATER, max_position_embeddings=32, original_max_position_embeddings=16, rope_parameters=dict(
+        rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.5], long_factor=[2.0, 3.0],
+        original_max_position_embeddings=16))),
+    "olmo2": ("Olmo2", dict(LATER, attention_bias=True)),
+    "smollm3": ("SmolLM3", dict(LATER, no_rope_layers=[1, 0])),
+    "starcoder2": ("Starcoder2", dict(SIZES, residual_dropout=0.0)),
+    "stablelm": ("StableLm", dict(SIZES, use_qkv_bias=True, hidden_dropout=0.0,
+                                  rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    "stablelm-parallel": ("StableLm", dict(SIZES, use_parallel_residual=True, qk_layernorm=True, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    "gpt_neox": ("GPTNeoX", dict(without(SIZES, "num_key_value_heads"), rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    "gpt_neox-sequential": ("GPTNeoX", dict(without(SIZES, "num_key_value_heads"), use_parallel_residual=False, attention_bias=False,
+                                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=1.0))),
+    "gptj": ("GPTJ", dict(GPT, n_inner=24, rotary_dim=2)),
+    "opt": ("OPT", dict(without(SIZES, "num_key_value_heads", "intermediate_size"), ffn_dim=24, dropout=0.0)),
+    "opt-after": ("OPT", dict(without(SIZES, "num_key_value_heads", "intermediate_size"), ffn_dim=24, dropout=0.0,
+                              do_layer_norm_before=False, word_embed_proj_dim=8)),
+    "bloom": ("Bloom", dict(vocab_size=17, hidden_size=16, n_layer=2, n_head=4)),
+    "bloom-after": ("Bloom", dict(vocab_size=17, hidden_size=24, n_layer=1, n_head=6, apply_residual_connection_post_layernorm=True)),
+    "falcon": ("Falcon", dict(without(SIZES, "num_key_value_heads", "intermediate_size"))),
+    "falcon-grouped": ("Falcon", dict(without(SIZES, "num_key_value_heads", "intermediate_size"), num_kv_heads=2,
+                                      new_decoder_architecture=True, ffn_hidden_size=24)),
+    "falcon-alibi": ("Falcon", dict(without(SIZES, "num_key_value_heads", "intermediate_size"), alibi=True, parallel_attn=False,
+                                    multi_query=False, bias=True)),
+    "cohere": ("Cohere", dict(SIZES, use_qk_norm=True, logit_scale=0.25)),
+    "cohere2": ("Cohere2", dict(SIZES, sliding_window=8, layer_types=["sliding_attention", "full_attention"])),
+    "glm": ("Glm", dict(LATER, head_dim=8)),
+    "glm4": ("Glm4", dict(LATER, head_dim=8)),
+    "mixtral": ("Mixtral", dict(SIZES, **EXPERTS)),
+    "qwen3_moe": ("Qwen3Moe", dict(SIZES, moe_intermediate_size=12, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
+                                   mlp_only_layers=[0], head_dim=8)),
+    "olmoe": ("Olmoe", dict(LATER, num_experts=4, num_experts_per_tok=2)),
+    "gpt_oss": ("GptOss", dict(SIZES, head_dim=8, sliding_window=8, **EXPERTS)),
+    "deepseek_v3": ("DeepseekV3", dict(SIZES, num_key_value_heads=4, moe_intermediate_size=12, n_routed_experts=4, num_experts_per_tok=2,
+                                       n_group=2, topk_group=1, first_k_dense_replace=1, q_lora_rank=12, kv_lora_rank=8,
+                                       qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=8)),
 }
 
 
-def main():
-    torch.set_num_threads(1)
-    folder = pathlib.Path(__file__).parent / "families"
-    for name, (model_class, settings) in FAMILIES.items():
-        torch.manual_seed(1)
-        model = model_class(model_class.config_class(**SIZES, **settings)).eval()
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        model.config.to_json_file(folder / name / "config.json")
-        tokens = torch.zeros(2, 16, dtype=torch.int64)
+def class_of(name):
+    for suffix in ("ForCausalLM", "LMHeadModel"):
+        if hasattr(transformers, name + suffix):
+            return getattr(transformers, name + suffix)
+    raise SystemExit(f"transformers has no {name}")
+
+
+def build(name):
+    class_name, settings = FAMILIES[name]
+    model_class = class_of(class_name)
+    # OPT's, Bloom's and Falcon's own code asks what the others' does not.
+    ids = dict(bos_token_id=0, eos_token_id=0, use_cache=False, initializer_range=0.2)
+    if class_name == "OPT":
+        ids["init_std"] = ids.pop("initializer_range")
+    torch.manual_seed(1)
+    # gemma2 and gpt_oss have no sdpa
+    implementation = "sdpa" if class_name not in ("Gemma2", "GptOss", "Bloom") else "eager"
+    config = model_class.config_class(**{**ids, **settings}, attn_implementation=implementation)
+    model = model_class(config).eval()
+    with torch.no_grad():
+        for parameter in list(model.parameters()) + [value for key, value in model.named_buffers() if "correction" in key]:
+            if parameter.dim() == 1 or not parameter.any() or (parameter == 1).all():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def write_folder(model, folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if any(name.endswith("gate_up_proj") for name, _ in model.named_parameters()):
+        # As the model has them: save_pretrained would give every expert its own.
+        tensors = {name: value.contiguous() for name, value in model.state_dict().items()}
+        safetensors.torch.save_file(tensors, folder / "model.safetensors")
+    else:
+        with tempfile.TemporaryDirectory() as written:
+            model.save_pretrained(written)
+            shutil.move(f"{written}/model.safetensors", folder / "model.safetensors")
+    model.config.to_json_file(folder / "config.json", use_diff=False)
+
+
+def write_archive(model, path):
+    tokens = torch.zeros(2, SEQUENCE, dtype=torch.int64)
+    try:
         exported = torch.export.export(model, (), {"input_ids": tokens}, strict=False,
                                        dynamic_shapes={"input_ids": {0: torch.export.Dim("batch", min=2)}})
-        save_archive(exported, folder / f"{name}.pt2")
+    except Exception as error:  # a batch that torch specializes
+        print(f"{path.name}: batch of 2 alone: {str(error).splitlines()[0]}", file=sys.stderr)
+        exported = torch.export.export(model, (), {"input_ids": tokens}, strict=False)
+    with tempfile.TemporaryDirectory() as folder:
+        plain = pathlib.Path(folder) / path.with_suffix("").name
+        save_archive(exported, plain)
+        path.write_bytes(gzip.compress(plain.read_bytes(), 9, mtime=0))
+
+
+def compute(model, tokens):
+    inputs = tokens[..., :-1].long()
+    with torch.no_grad():
+        logits = model(input_ids=inputs[0, :2]).logits
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+    losses = []
+    for batch in inputs:
+        loss = model(input_ids=batch, labels=batch).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return logits, torch.tensor(losses)
+
+
+def main(names):
+    torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    reference_path = HERE / "families.reference.safetensors"
+    reference = safetensors.numpy.load_file(reference_path) if names and reference_path.exists() else {}
+    torch.manual_seed(0)
+    tokens = torch.randint(0, SIZES["vocab_size"], (STEPS, BATCH, SEQUENCE + 1), dtype=torch.int32)
+    reference["tokens"] = tokens.numpy()
+    for name in names or FAMILIES:
+        model = build(name)
+        write_folder(model, HERE / "families" / name)
+        write_archive(model, HERE / "families" / f"{name}.pt2.gz")
+        logits, losses = compute(model, tokens)
+        reference[f"{name}.logits"], reference[f"{name}.losses"] = logits.numpy(), losses.numpy()
+        print(name, *(f"{loss:.4f}" for loss in losses))
+        safetensors.numpy.save_file(reference, reference_path)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -98,11 +98,16 @@ void Start::take(ParamOp param, const CheckpointTensor &tensor) {
 
 void Start::matchExactly() {
   SmallVector<ParamOp> rest;
-  for (ParamOp param : module.getOps<ParamOp>())
-    if (auto found = checkpoint.getTensors().find(param.getSymName().str()); found != checkpoint.getTensors().end())
-      take(param, found->second);
-    else
+  const auto &tensors = checkpoint.getTensors();
+  for (ParamOp param : module.getOps<ParamOp>()) {
+    auto found = tensors.find(options.storedName ? options.storedName(param.getSymName()) : param.getSymName().str());
+    if (found == tensors.end())
+      found = tensors.find(param.getSymName().str());
+    if (found == tensors.end())
       rest.push_back(param);
+    else
+      take(param, found->second);
+  }
   open = rest;
 }
 

@@ -14,16 +14,49 @@ InFlightDiagnostic ConfigReader::error(TextPosition at) {
   return emitError(FileLineColLoc::get(&context, name, at.line, at.column));
 }
 
+/// The names of "a|b".
+static SmallVector<StringRef, 2> namesOf(StringRef key) {
+  SmallVector<StringRef, 2> names;
+  key.split(names, '|');
+  return names;
+}
+
+const JsonValue *ConfigReader::find(StringRef key) {
+  const JsonValue *found = nullptr;
+  for (StringRef name : namesOf(key)) {
+    if (object == &root)
+      asked.insert(name);
+    if (const JsonValue *value = object->get(name); value && !value->isNull() && !found)
+      found = value;
+  }
+  return found;
+}
+
+bool ConfigReader::isNull(StringRef key) {
+  return !has(key) && llvm::any_of(namesOf(key), [&](StringRef name) { return object->get(name) != nullptr; });
+}
+
 bool ConfigReader::enter(StringRef key) {
   const JsonValue *value = find(key);
-  if (value && value->getObject())
-    object = value;
-  return object == value;
+  if (!value || !value->getObject())
+    return false;
+  outer.push_back(object);
+  object = value;
+  return true;
+}
+
+void ConfigReader::leave() { object = outer.pop_back_val(); }
+
+bool ConfigReader::isNested(StringRef key) {
+  const JsonValue *value = find(key);
+  return value && value->getObject() &&
+         llvm::any_of(*value->getObject(), [](const JsonValue::Member &member) { return member.value.getObject(); });
 }
 
 LogicalResult ConfigReader::wrong(StringRef key, const Twine &expected) {
   const JsonValue *found = find(key);
-  return found ? wrong(key, *found, expected) : error() << "has no \"" << key << "\", expected " << expected;
+  StringRef name = namesOf(key).front();
+  return found ? wrong(key, *found, expected) : error() << "has no \"" << name << "\", expected " << expected;
 }
 
 LogicalResult ConfigReader::parse(StringRef text) {
@@ -41,6 +74,14 @@ LogicalResult ConfigReader::parse(StringRef text) {
   if (!root.getObject())
     return error(root.getPosition()) << "is no JSON object, expected the config of a model";
   return success();
+}
+
+LogicalResult ConfigReader::wrong(StringRef key, const JsonValue &found, const Twine &expected) {
+  // Of a key with two names the one that is there.
+  for (StringRef each : namesOf(key))
+    if (object->get(each) == &found)
+      key = each;
+  return error(found.getPosition()) << "\"" << key << "\" is " << found.describe() << ", expected " << expected;
 }
 
 LogicalResult ConfigReader::readSize(StringRef key, int64_t &value, int64_t least, int64_t most) {
@@ -119,4 +160,80 @@ LogicalResult ConfigReader::readStrings(StringRef key, std::vector<std::pair<std
     values.push_back({member.key, text->str()});
   }
   return success();
+}
+
+template <typename Element>
+LogicalResult ConfigReader::readArray(StringRef key, const Twine &expected,
+                                      llvm::function_ref<std::optional<Element>(const JsonValue &)> read,
+                                      std::vector<Element> &values) {
+  const JsonValue *found = find(key);
+  if (!found)
+    return success();
+  if (!found->getArray())
+    return wrong(key, *found, "an array");
+  values.clear();
+  for (const JsonValue &element : *found->getArray()) {
+    std::optional<Element> value = read(element);
+    if (!value)
+      return error(element.getPosition())
+             << "\"" << key << "\" has " << element.describe() << ", expected " << expected;
+    values.push_back(*value);
+  }
+  return success();
+}
+
+LogicalResult ConfigReader::readSizes(StringRef key, std::vector<int64_t> &values, int64_t least, int64_t most) {
+  return readArray<int64_t>(
+      key, "integers from " + Twine(least) + " to " + Twine(most),
+      [&](const JsonValue &value) {
+        std::optional<int64_t> number = value.getInteger();
+        return number && *number >= least && *number <= most ? number : std::nullopt;
+      },
+      values);
+}
+
+LogicalResult ConfigReader::readNumbers(StringRef key, std::vector<double> &values) {
+  return readArray<double>(
+      key, "numbers above 0",
+      [](const JsonValue &value) {
+        std::optional<double> number = value.getNumber();
+        return number && std::isfinite(*number) && *number > 0 ? number : std::nullopt;
+      },
+      values);
+}
+
+LogicalResult ConfigReader::readWords(StringRef key, std::vector<std::string> &values, ArrayRef<StringRef> choices) {
+  return readArray<std::string>(
+      key, listOf(choices),
+      [&](const JsonValue &value) {
+        std::optional<StringRef> text = value.getString();
+        return text && llvm::is_contained(choices, *text) ? std::optional(text->str()) : std::nullopt;
+      },
+      values);
+}
+
+LogicalResult ConfigReader::refuse(StringRef key) {
+  const JsonValue *found = find(key);
+  if (!found || found->getBool() == false || found->getNumber() == 0.0 || found->getString() == StringRef() ||
+      (found->getArray() && found->getArray()->empty()) || (found->getObject() && found->getObject()->empty()))
+    return success();
+  return wrong(key, *found,
+               found->getBool()     ? "false: hyc does not build the model that it asks for"
+               : found->getNumber() ? "0: hyc does not build the model that it asks for"
+                                    : "none: hyc does not build the model that it asks for");
+}
+
+LogicalResult ConfigReader::refuseOthers(ArrayRef<StringRef> known) {
+  for (const JsonValue::Member &member : *object->getObject())
+    if (!llvm::is_contained(known, member.key) && !member.value.isNull())
+      return wrong(member.key, member.value, "none; the keys that are read here are " + listOf(known));
+  return success();
+}
+
+void ConfigReader::reportUnread(StringRef type, llvm::function_ref<bool(StringRef)> isKnown) {
+  for (const JsonValue::Member &member : *root.getObject())
+    if (!asked.contains(member.key) && !isKnown(member.key))
+      emitWarning(FileLineColLoc::get(&context, name, member.keyAt.line, member.keyAt.column))
+          << "\"" << member.key << "\", which is " << member.value.describe()
+          << ", is no key that hyc or transformers read of a \"" << type << "\": the model is built without it";
 }

@@ -26,7 +26,7 @@ protected:
 
   /// Declares the parameter `name` and reads it. `logical`: its shape for the model, where `shape` factors it.
   Value param(const llvm::Twine &name, llvm::ArrayRef<int64_t> shape, mlir::Attribute init,
-              llvm::ArrayRef<int64_t> logical = {});
+              llvm::ArrayRef<int64_t> logical = {}, bool frozen = false);
   Value read(llvm::StringRef name);
 
   /// An op, with an id.
@@ -35,6 +35,19 @@ protected:
     ids.assign(op, path);
     return op;
   }
+  Value splat(mlir::Type type, double value);
+  /// As a model multiplies: by a number of f32. Nothing for 1.
+  Value scaled(llvm::StringRef path, Value x, double factor);
+  Value divided(llvm::StringRef path, Value x, double divisor);
+  /// cap · tanh(x / cap); x for 0.
+  Value capped(llvm::StringRef path, Value x, double cap);
+  Value reshaped(llvm::StringRef path, Value x, llvm::ArrayRef<int64_t> shape);
+  /// Elements [begin, begin + size) of one dimension.
+  Value sliced(llvm::StringRef path, Value x, int64_t dim, int64_t begin, int64_t size);
+  /// x along `dims` of a tensor of that shape, the same everywhere else.
+  Value spread(llvm::StringRef path, Value x, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims);
+  Value einsum(llvm::StringRef path, llvm::StringRef spec, Value lhs, Value rhs);
+  llvm::ArrayRef<int64_t> shapeOf(Value x) { return mlir::cast<mlir::RankedTensorType>(x.getType()).getShape(); }
   /// The bias runs along the last dimensions.
   Value addBias(llvm::StringRef path, Value x, Value bias);
 

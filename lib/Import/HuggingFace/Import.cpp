@@ -4,8 +4,7 @@
 #include "ConfigReader.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
-#include "hyc/Import/HuggingFace/Gpt2.h"
-#include "hyc/Import/HuggingFace/Llama.h"
+#include "hyc/Import/HuggingFace/Decoder.h"
 #include "hyc/Support/InputFile.h"
 #include "llvm/ADT/FunctionExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -25,6 +24,7 @@ struct Architecture {
   int64_t positions, vocabulary, width, widest; ///< widest: of all vectors but the logits
   StringRef positionsKey;
   llvm::unique_function<OwningOpRef<ModuleOp>(int64_t batch, int64_t sequence)> build;
+  std::function<std::string(StringRef)> storedName;
 };
 } // namespace
 
@@ -41,50 +41,27 @@ static LogicalResult checkSizes(Location loc, const Architecture &model, int64_t
                         << " tokens, width " << model.width << ", vocabulary " << model.vocabulary;
 }
 
-static FailureOr<Architecture> readGpt2(MLIRContext &context, StringRef text, StringRef path) {
-  FailureOr<Gpt2Config> config = readGpt2Config(context, text, path);
-  if (failed(config))
-    return failure();
-  int64_t widest = std::max(config->innerWidth(), 3 * config->width);
-  return Architecture{config->positions,
-                      config->vocabulary,
-                      config->width,
-                      widest,
-                      "n_positions",
-                      [&context, config = *config](int64_t batch, int64_t sequence) {
-                        return buildGpt2(context, config, batch, sequence);
-                      }};
-}
-
-/// With a window, a query sees only so many keys: all of them in sequences that are no longer.
-static FailureOr<Architecture> readLlama(MLIRContext &context, StringRef text, StringRef path) {
-  FailureOr<LlamaConfig> config = readLlamaConfig(context, text, path);
-  if (failed(config))
-    return failure();
-  bool slides = config->window > 0 && config->window < config->positions;
-  int64_t widest = std::max(config->inner, config->heads * config->headSize);
-  return Architecture{slides ? config->window : config->positions,
-                      config->vocabulary,
-                      config->width,
-                      widest,
-                      slides ? "sliding_window" : "max_position_embeddings",
-                      [&context, config = *config](int64_t batch, int64_t sequence) {
-                        return buildLlama(context, config, batch, sequence);
-                      }};
-}
-
 static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef text, StringRef path) {
   ConfigReader reader(context, path);
   std::string type;
-  SmallVector<StringRef> types{"gpt2"};
-  llvm::append_range(types, decoderTypes());
+  SmallVector<StringRef> types = decoderTypes();
   if (failed(reader.parse(text)) || failed(reader.readString("model_type", type, types)))
     return failure();
   if (type.empty())
     return reader.error() << "has no \"model_type\", expected \"" << llvm::join(types, "\" or \"") << "\"", failure();
-  if (reader.has("quantization_config"))
-    return reader.wrong("quantization_config", "none: hyc starts from weights that are not quantized"), failure();
-  return (type == "gpt2" ? readGpt2 : readLlama)(context, text, path);
+  FailureOr<DecoderConfig> config = readDecoder(context, text, path);
+  if (failed(config))
+    return failure();
+  int64_t widest = std::max({config->innerWidth(), 3 * config->width, config->heads * config->headSize});
+  return Architecture{config->positions,
+                      config->vocabulary,
+                      config->width,
+                      widest,
+                      positionsKeyOf(*config),
+                      [&context, config = *config](int64_t batch, int64_t sequence) {
+                        return buildDecoder(context, config, batch, sequence);
+                      },
+                      [config = *config](StringRef parameter) { return storedNameOf(config, parameter); }};
 }
 
 /// Older files of GPT-2 keep each layer's causal mask and the number that masks, those of Llama its rotary frequencies.
@@ -92,16 +69,35 @@ static bool isComputed(StringRef name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
-static LogicalResult startFromFolder(ModuleOp module, Location loc, StringRef folder,
+/// Older files have a tensor for each expert, and so has what transformers saves.
+static LogicalResult checkExperts(ModuleOp module, Location loc, const Checkpoint &checkpoint) {
+  for (ParamOp param : module.getOps<ParamOp>()) {
+    const std::string name = param.getSymName().str();
+    if (!StringRef(name).ends_with(".experts.gate_up_proj") || checkpoint.getTensors().count(name))
+      continue;
+    for (const auto &[each, tensor] : checkpoint.getTensors())
+      if (StringRef(each).contains(".experts.0."))
+        return emitError(loc)
+               << "has a tensor for each expert, such as \"" << each << "\", expected \"" << name
+               << "\" of all of them, as transformers has them in memory: load the folder there, and save "
+                  "model.state_dict() with safetensors.torch.save_file";
+  }
+  return success();
+}
+
+static LogicalResult startFromFolder(ModuleOp module, Location loc, StringRef folder, const Architecture &model,
                                      const HuggingFaceOptions &options) {
   if (options.weights == FolderWeights::Initialise || !Checkpoint::isIn(folder))
     return success();
   llvm::Expected<Checkpoint> checkpoint = Checkpoint::open(folder);
   if (!checkpoint)
     return emitError(loc) << "its weights cannot be read: " << llvm::toString(checkpoint.takeError());
+  if (options.weights == FolderWeights::Read && failed(checkExperts(module, loc, *checkpoint)))
+    return failure();
   StartOptions start;
   start.relative = true;
   start.mayMiss = options.weights == FolderWeights::InitialiseMissing;
+  start.storedName = model.storedName;
   start.ignored = isComputed;
   return startFromCheckpoint(module, *checkpoint, start);
 }
@@ -115,6 +111,8 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   FailureOr<Architecture> model = readArchitecture(context, (*buffer)->getBuffer(), path);
   if (failed(model))
     return failure();
+  if (!options.sequence && model->positionsKey.empty())
+    return emitError(loc) << "says nothing of how long samples are, expected --dim seq=N", failure();
   int64_t sequence = options.sequence.value_or(model->positions);
   if (failed(checkSizes(loc, *model, options.batch, sequence)))
     return failure();
@@ -124,7 +122,7 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   if (folder.empty())
     folder = ".";
   (*module)->setAttr("hyc.model_folder", StringAttr::get(&context, folder));
-  if (failed(startFromFolder(*module, loc, folder, options)))
+  if (failed(startFromFolder(*module, loc, folder, *model, options)))
     return failure();
   return module;
 }

@@ -71,9 +71,31 @@ static RopeFrequencies scaleByRamp(const RopeParameters &p, int64_t size) {
   return result;
 }
 
-RopeFrequencies hyc::computeFrequencies(const RopeParameters &parameters, int64_t size) {
+static RopeFrequencies scaleEach(const RopeParameters &p, int64_t size, int64_t sequence) {
+  RopeFrequencies result;
+  const std::vector<double> &factors = sequence > p.firstPositions ? p.longFactors : p.shortFactors;
+  std::vector<float> powers = powersOf(p.theta, size);
+  for (size_t i = 0; i < powers.size(); ++i)
+    result.frequencies.push_back(1.0f / (static_cast<float>(factors[i]) * powers[i]));
+  if (p.attentionFactor > 0)
+    result.factor = p.attentionFactor;
+  else if (p.factor > 1)
+    result.factor = std::sqrt(1 + std::log(p.factor) / std::log(static_cast<double>(p.firstPositions)));
+  return result;
+}
+
+double hyc::scoreFactorOf(const RopeParameters &parameters) {
+  if (parameters.type == "default" || parameters.mscaleAllDim == 0)
+    return 1;
+  const double factor = lengthFactor(parameters.factor, parameters.mscaleAllDim);
+  return factor * factor;
+}
+
+RopeFrequencies hyc::computeFrequencies(const RopeParameters &parameters, int64_t size, int64_t sequence) {
   if (parameters.type == "yarn")
     return scaleByRamp(parameters, size);
+  if (parameters.type == "longrope")
+    return scaleEach(parameters, size, sequence);
   RopeFrequencies result;
   for (float power : powersOf(parameters.theta, size))
     result.frequencies.push_back(1.0f / power);

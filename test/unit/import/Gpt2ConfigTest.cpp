@@ -2,7 +2,7 @@
 // values of transformers, and refusals that name the key.
 #include "../../e2e/SafeTensors.h"
 #include "ConfigTesting.h"
-#include "hyc/Import/HuggingFace/Gpt2.h"
+#include "hyc/Import/HuggingFace/Decoder.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -61,10 +61,10 @@ TEST_P(Gpt2, logits_are_those_of_pytorch_and_of_the_exported_graph) {
   Imported own;
   own.context = std::make_unique<mlir::MLIRContext>();
   own.context->loadDialect<HycDialect>();
-  auto config = readGpt2Config(*own.context, configOf(fixture.layers, fixture.heads, fixture.width, fixture.positions),
-                               "config.json");
+  auto config = readDecoder(*own.context, configOf(fixture.layers, fixture.heads, fixture.width, fixture.positions),
+                            "config.json");
   ASSERT_TRUE(succeeded(config));
-  own.module = buildGpt2(*own.context, *config, samples, fixture.positions);
+  own.module = buildDecoder(*own.context, *config, samples, fixture.positions);
   ASSERT_TRUE(succeeded(mlir::verify(*own.module)));
   // The same files; the exporter calls the tied embedding by its other name.
   for (ParamOp param : own.module->getOps<ParamOp>()) {
@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"{\"n_layer\": 2}", "has no \"model_type\", expected \"gpt2\""},
         Refusal{"{\"model_type\": \"mamba\"}",
                 "\"model_type\" is \"mamba\", expected \"gpt2\" or \"llama\" or \"qwen2\" or "
-                "\"mistral\" or \"qwen3\" or \"granite\""},
+                "\"mistral\" or \"qwen3\" or \"granite\" or \"gemma\""},
         Refusal{"{\"model_type\": \"gpt2\", \"n_layer\": 0}", "\"n_layer\" is 0, expected an integer from 1"},
         Refusal{"{\"model_type\": \"gpt2\", \"n_layer\": \"2\"}", "\"n_layer\" is \"2\", expected an integer"},
         Refusal{"{\"model_type\": \"gpt2\", \"n_embd\": 1e30}", "\"n_embd\" is"},

@@ -159,11 +159,14 @@ TEST_P(RefusedLlama, NamesTheKeyAndWhatWasExpected) {
 INSTANTIATE_TEST_SUITE_P(
     Keys, RefusedLlama,
     testing::Values(
-        Refusal{"llama", "\"head_dim\": 7", "\"head_dim\" is 7, expected an even number"},
+        Refusal{"llama", "\"head_dim\": 7", "turns 7 of the 7 elements of a head, expected an even number"},
         Refusal{"llama", "\"hidden_act\": \"mish\"", "\"hidden_act\" is \"mish\", expected \"silu\""},
         Refusal{"llama", "\"rms_norm_eps\": 0", "\"rms_norm_eps\" is 0, expected a number above 0"},
-        Refusal{"llama", R"("rope_parameters": {"rope_type": "longrope"})",
-                "\"rope_type\" is \"longrope\", expected \"default\" or \"linear\""},
+        Refusal{"llama", R"("rope_parameters": {"rope_type": "proportional"})",
+                "\"rope_type\" is \"proportional\", expected \"default\" or \"linear\""},
+        Refusal{"phi3", R"("pad_token_id": 0, "rope_parameters": {"rope_type": "longrope", "short_factor": [1.0],
+                "long_factor": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]})",
+                "\"rope_parameters\" has 1 numbers in \"short_factor\", expected 8"},
         Refusal{"llama", R"("rope_scaling": {"type": "linear"})", "has no \"factor\", expected a number above 0"},
         Refusal{"llama", R"("rope_parameters": {"rope_type": "llama3", "factor": 8.0})",
                 "has no \"original_max_position_embeddings\""},
@@ -171,15 +174,35 @@ INSTANTIATE_TEST_SUITE_P(
                 R"("rope_parameters": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0,
                 "high_freq_factor": 1.0, "original_max_position_embeddings": 8})",
                 "expected a number above \"low_freq_factor\""},
-        Refusal{"llama", R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5})",
-                "\"partial_rotary_factor\" is 0.5, expected 1"},
+        Refusal{"llama", R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 1.5})",
+                "\"partial_rotary_factor\" is 1.5, expected at most 1"},
+        Refusal{"llama", R"("rope_parameters": {"rope_type": "default", "mrope_section": 3})",
+                "\"mrope_section\" is 3, expected none; the keys that are read here are \"rope_type\""},
+        Refusal{"mixtral", R"("router_jitter_noise": 0.5)",
+                "\"router_jitter_noise\" is 0.5, expected 0: hyc does not build"},
+        Refusal{"olmoe", R"("pad_token_id": 0, "clip_qkv": 8.0)", "\"clip_qkv\" is 8.0, expected 0"},
+        Refusal{"gemma", R"("use_bidirectional_attention": true)",
+                "\"use_bidirectional_attention\" is true, expected false"},
+        Refusal{"llama", R"("is_encoder_decoder": true)", "\"is_encoder_decoder\" is true, expected false"},
+        Refusal{"phi3", "", "has no \"pad_token_id\", which is then 32000, beyond \"vocab_size\", which is 257"},
+        Refusal{"gemma2", R"("layer_types": ["full_attention", "full_attention"])",
+                "expected as many as there are layers, 1"},
+        Refusal{"gemma2", R"("layer_types": ["linear_attention"])",
+                "\"layer_types\" has \"linear_attention\", expected \"full_attention\" or \"sliding_attention\""},
         Refusal{"llama", R"("base_model_tp_plan": {"layers.*.mlp.experts": "grouped_gemm"})",
                 "\"base_model_tp_plan\": \"layers.*.mlp.experts\" is \"grouped_gemm\", expected \"colwise\""},
         Refusal{"llama", "\"max_position_embeddings\": 4",
                 "dimension seq is 8, expected at most "
-                "\"max_position_embeddings\", which is 4"},
-        Refusal{"qwen2", "\"use_sliding_window\": true, \"sliding_window\": 4",
-                "dimension seq is 8, expected at most \"sliding_window\", which is 4"}));
+                "\"max_position_embeddings\", which is 4"}));
+
+TEST(UnreadKeys, AreWarnedOfByName) {
+  Built built = buildOfEight(configOf("llama", R"("rotary_style": "other", "torch_dtype": "bfloat16")"));
+  EXPECT_TRUE(built.module);
+  EXPECT_NE(built.messages.find("\"rotary_style\", which is \"other\", is no key that hyc or transformers read"),
+            std::string::npos)
+      << built.messages;
+  EXPECT_EQ(built.messages.find("torch_dtype"), std::string::npos) << built.messages;
+}
 
 TEST(RefusedLlama, HeadsThatNoGroupsDivide) {
   std::string text = configOf("llama", "");

@@ -39,8 +39,8 @@ constexpr Row kRows[] = {
 std::ostream &operator<<(std::ostream &stream, const Model &model) { return stream << model.name; }
 std::ostream &operator<<(std::ostream &stream, const Row &row) { return stream << row.plan; }
 
-Gpt2Config configOf(const Model &model, int64_t layers) {
-  Gpt2Config config;
+DecoderConfig configOf(const Model &model, int64_t layers) {
+  DecoderConfig config = defaultDecoder("gpt2");
   config.layers = layers;
   config.heads = model.heads;
   config.width = model.width;

@@ -31,8 +31,8 @@ struct Row {
 
 std::ostream &operator<<(std::ostream &stream, const Row &row) { return stream << row.name; }
 
-Gpt2Config publishedModel() {
-  Gpt2Config config; // 7.5B of Narayanan et al. 2021
+DecoderConfig publishedModel() {
+  DecoderConfig config = defaultDecoder("gpt2"); // 7.5B of Narayanan et al. 2021
   config.layers = 36;
   config.heads = 32;
   config.width = 4096;
@@ -49,7 +49,7 @@ struct Account {
   double moved = 0;  ///< bytes of states off the device
 };
 
-Account planned(const Gpt2Config &config, Plan options) {
+Account planned(const DecoderConfig &config, Plan options) {
   PlannedModel model(config, options.dp);
   Account account;
   account.psi = static_cast<double>(countParameters(model.get()));
@@ -73,7 +73,7 @@ class Estimator : public testing::TestWithParam<std::tuple<Row, int64_t>> {};
 
 TEST_P(Estimator, CountsTheStatesOfTheAccount) {
   const auto &[row, ranks] = GetParam();
-  Gpt2Config config = publishedModel();
+  DecoderConfig config = publishedModel();
   Plan options;
   options.dp = ranks;
   options.zero = row.stage;
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// Full offload, 4 bytes a parameter of the largest layer: hyc moves parameters out in f32 only, where these are that
 /// layer's parameters. Gradients stay.
 TEST(EstimatorOfFullOffload, CountsTheWindowOfTheAccount) {
-  Gpt2Config config = publishedModel();
+  DecoderConfig config = publishedModel();
   Plan options;
   options.dp = 8;
   options.zero = 3;

@@ -19,7 +19,7 @@ std::ostream &operator<<(std::ostream &stream, const Row &row) {
 
 /// Bytes that the first stage keeps for backward; one slot each micro-batch of each chunk in flight.
 double savedBytes(const Row &row, int64_t virtualStages) {
-  Gpt2Config config;
+  DecoderConfig config = defaultDecoder("gpt2");
   config.layers = row.layers;
   config.heads = 8;
   config.width = 1024;

@@ -26,8 +26,8 @@ constexpr Model kModels[] = {
     {"145.6B", 145.6, 96, 12288, 80}, {"1008B", 1008.0, 160, 25600, 128},
 };
 
-Gpt2Config configOf(const Model &model) {
-  Gpt2Config config;
+DecoderConfig configOf(const Model &model) {
+  DecoderConfig config = defaultDecoder("gpt2");
   config.layers = model.layers;
   config.heads = model.heads;
   config.width = model.width;
@@ -88,7 +88,7 @@ TEST_P(Narayanan, OperationsAreThoseOfEquationThree) {
 INSTANTIATE_TEST_SUITE_P(Models, Narayanan, testing::ValuesIn(kModels));
 
 TEST(Operations, BackwardTakesTwiceTheProductsOfForward) {
-  Gpt2Config config = configOf(kModels[0]);
+  DecoderConfig config = configOf(kModels[0]);
   config.layers = 2;
   PlannedModel forward(config, 1), trained(config, 1);
   ASSERT_TRUE(trained.plan(Plan(), Phase::Train));

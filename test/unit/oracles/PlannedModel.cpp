@@ -9,10 +9,10 @@
 using namespace hyc;
 using namespace hyc::oracles;
 
-PlannedModel::PlannedModel(const Gpt2Config &config, int64_t samples)
+PlannedModel::PlannedModel(const DecoderConfig &config, int64_t samples)
     : context(std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED)) {
   context->loadDialect<HycDialect, dist::DistDialect, rank::RankDialect>();
-  module = buildGpt2(*context, config, samples, config.positions);
+  module = buildDecoder(*context, config, samples, config.positions);
 }
 
 bool PlannedModel::plan(Plan options, Phase last) {

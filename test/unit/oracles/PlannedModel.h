@@ -2,7 +2,7 @@
 #ifndef HYC_TEST_UNIT_ORACLES_PLANNEDMODEL_H
 #define HYC_TEST_UNIT_ORACLES_PLANNEDMODEL_H
 
-#include "hyc/Import/HuggingFace/Gpt2.h"
+#include "hyc/Import/HuggingFace/Decoder.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/IR/MLIRContext.h"
 
@@ -14,7 +14,7 @@ namespace hyc::oracles {
 class PlannedModel {
 public:
   /// Builds the graph over `samples` samples of all positions.
-  PlannedModel(const Gpt2Config &config, int64_t samples);
+  PlannedModel(const DecoderConfig &config, int64_t samples);
 
   /// Runs all phases up to `last`; in phase 5 only placement, which fills in the account.
   bool plan(Plan options, Phase last = Phase::Rank);

@@ -34,7 +34,7 @@ class States : public testing::TestWithParam<Row> {};
 
 TEST_P(States, BytesAndVolumeAreThePublishedOnes) {
   const Row &row = GetParam();
-  Gpt2Config config; // 7.5B of Narayanan et al. 2021
+  DecoderConfig config = defaultDecoder("gpt2"); // 7.5B of Narayanan et al. 2021
   config.layers = 36;
   config.heads = 32;
   config.width = 4096;

@@ -45,6 +45,8 @@ struct StartOptions {
   bool relative = false;
   /// Parameters that the checkpoint lacks keep the initial values that they have.
   bool mayMiss = false;
+  /// What the checkpoint calls a parameter, if not by its name; that is looked for first.
+  std::function<std::string(llvm::StringRef)> storedName;
   /// Tensors that are known to be no parameters, such as masks; no word about them.
   std::function<bool(llvm::StringRef)> ignored;
 };

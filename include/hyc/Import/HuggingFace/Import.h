@@ -1,5 +1,5 @@
-// Turns a Hugging Face folder, config.json and weights, into a phase-1 module. GPT-2, Llama and Qwen2 are
-// known so far.
+// Turns a Hugging Face folder, config.json and weights, into a phase-1 module: decoders of the families in
+// lib/Import/HuggingFace/DecoderFamilies.cpp.
 #ifndef HYC_IMPORT_HUGGINGFACE_IMPORT_H
 #define HYC_IMPORT_HUGGINGFACE_IMPORT_H
 
