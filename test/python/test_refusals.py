@@ -2,13 +2,16 @@
 
 import inspect
 import os
+import re
+import subprocess
+import sys
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import hyc
-from conftest import SEQUENCE, make_language_model, run_python
+from conftest import MODELS, SEQUENCE, make_language_model, run_python
 
 TOKENS = {"input_ids": torch.zeros(1, SEQUENCE, dtype=torch.int64)}
 
@@ -128,6 +131,22 @@ def test_no_tools_on_the_machine(tmp_path):
     done = run_python(code, env={**os.environ, "HYC_TOOLS": str(tmp_path)})
     assert done.returncode == 1
     assert f"hyc-compile is in none of '{tmp_path}' (HYC_TOOLS); install hyc's wheel" in done.stderr
+
+
+def test_no_compiler_on_the_machine():
+    hide = (
+        "for name in c++ g++ clang++ clang++-22; do "
+        'path=$(readlink -f "$(command -v $name)") && [ -f "$path" ] && mount --bind /dev/null "$path"; done; true'
+    )
+    hidden = ["unshare", "--mount", "sh", "-c"]
+    if subprocess.run([*hidden, hide + " && ! c++ --version"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("a compiler cannot be hidden here: no namespaces")
+    code = f"import hyc; hyc.compile({str(MODELS / 'gpt2-tiny.onnx')!r}, labels='labels')"
+    done = subprocess.run(
+        [*hidden, hide + ' && exec "$0" -c "$1"', sys.executable, code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert re.search("UnavailableError: no C\\+\\+ compiler is there: .*install", done.stderr), done.stderr
 
 
 def test_every_flag_is_a_keyword():

@@ -26,12 +26,12 @@ forbid() {
 kernels='kernels/[a-z_0-9]+/([^d]|d[^e]|de[^s])|kernels/[^d/][^/]*\.h'
 compiler='mlir/|mlir-c/|llvm/|llvm-c/|hyc/|dialects/'
 forbid runtime "$compiler" "the runtime knows nothing of the compiler"
-# The runtime's rooms: base, then memory, then comm, io and instruments beside each other, then checkpoint, then copies, then
-# run; cuda beside run. A room that is not in the table is one that nobody has thought about.
+# The runtime's rooms: base, then memory, then comm, io and instruments beside each other, then checkpoint and profile, then
+# copies, then run; cuda beside run. A room that is not in the table is one that nobody has thought about.
 declare -A below=([base]='base' [memory]='base memory' [comm]='base memory comm' [io]='base memory io'
-                  [instruments]='base instruments'
+                  [instruments]='base instruments' [profile]='base memory comm profile'
                   [checkpoint]='base memory comm io checkpoint'
-                  [copies]='base memory comm io checkpoint copies' [run]='base memory comm io checkpoint copies instruments run'
+                  [copies]='base memory comm io checkpoint copies' [run]='base memory comm io checkpoint copies instruments profile run'
                   [cuda]='base memory comm io cuda')
 rooms=$(find runtime/src -mindepth 1 -maxdepth 1 -printf '%f\n' | sort)
 for room in $rooms; do

@@ -14,6 +14,7 @@
 
 #include "copy_hosts.h"
 #include "host_launcher.h"
+#include "hycrt/exchange_record.h"
 #include "hycrt/printable.h"
 #include "hycrt/resume.h"
 #include "hycrt/saved_weights.h"
@@ -95,6 +96,10 @@ Status Report::take(const std::string& line) {
   if (line.compare(0, 9, "{\"memory\"") == 0) {
     if (Result<hycrt::MemoryRecord> record = hycrt::parseMemoryRecord(line); record.ok()) memory_.push_back(*record);
     return {};
+  }
+  if (hycrt::isExchangeRecord(line)) {
+    const Result<hycrt::ExchangeRecord> record = hycrt::parseExchangeRecord(line);
+    return record.ok() && instruments_ ? instruments_->exchange(*record) : Status();
   }
   const Result<hycrt::StepRecord> record = hycrt::parseStepRecord(line);
   if (!record.ok()) return {};  // a line that the end of rank 0 cut off

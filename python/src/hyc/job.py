@@ -14,6 +14,7 @@ from . import datasets, settings, tools, tracing, weights
 from .errors import UsageError
 from .plan import Memory, Plan, Report
 from .run import Run, Step, launch, temporary_folder
+from .wandb_log import WandbLog
 
 if TYPE_CHECKING:
     import torch
@@ -65,6 +66,7 @@ class Job:
         steps: int = 100,
         on_step: Callable[[Step], object] | None = None,
         evaluate_data: Any = None,
+        wandb: bool | str | Mapping[str, Any] | None = None,
         **keywords: Any,
     ) -> Run:
         """Trains from where the model started, on native ranks, and returns when they have ended.
@@ -72,7 +74,7 @@ class Job:
         `dataset` is a dict of tensors by input name, each [samples, …]; a torch or Hugging Face data set of such samples; a
         stream of tokens, [tokens]; or a path that hyc-run --data takes. `on_step` hears of each step as it ends. Further
         keywords are hyc-run's flags: seed=1, shuffle=False for --no-shuffle, checkpoint="runs", resume="auto", hostfile=….
-        Ctrl-C, and an exception in `on_step`, end the ranks.
+        `wandb` is a project of Weights & Biases, True for its default, or a dict of wandb.init's arguments. Ctrl-C, and an exception in `on_step`, end the ranks.
         """
         keeps = temporary_folder()
         folder = pathlib.Path(keeps.name)
@@ -85,8 +87,19 @@ class Job:
             keywords.setdefault("save_weights", str(folder / "weights.safetensors"))
         keywords["steps"] = steps
         arguments += settings.to_arguments(keywords, settings.of_run(), "job.train")
-        done, output = launch(self.folder, arguments, on_step)
+        log = WandbLog(wandb, self._described(steps)) if wandb else None
+        failed = True
+        try:
+            done, output = launch(self.folder, arguments, on_step, log.step if log else None)
+            failed = False
+        finally:
+            if log:
+                log.finish(failed)
         return Run(done, output, _file_of(keywords.get("save_weights")) if trains else None, self._names, keeps)
+
+    def _described(self, steps: int) -> dict[str, Any]:
+        """What a board shows of the run beside its metrics."""
+        return {"steps": steps, "global_batch": self.plan.global_batch, "plan": dict(self.plan.values)}
 
     def evaluate(self, dataset: Any, **keywords: Any) -> float:
         """The mean loss over all whole global batches of `dataset`, by the weights that the model started from."""

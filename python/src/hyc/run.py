@@ -123,15 +123,21 @@ def _lines(read_end: int) -> Iterator[str]:
 
 
 def launch(
-    folder: pathlib.Path, arguments: Sequence[str], on_step: Callable[[Step], object] | None
+    folder: pathlib.Path,
+    arguments: Sequence[str],
+    on_step: Callable[[Step], object] | None,
+    watch: Callable[[Step], object] | None = None,
+    shows: bool | None = None,
 ) -> tuple[list[Step], str]:
     """Runs hyc-run to its end: the steps, and what it printed. HycError with its message where it fails.
 
     Steps come by a pipe that hyc-run writes its log to. An exception in `on_step`, and Ctrl-C, end the ranks before they go
-    on to the caller. Without `on_step`, a terminal shows hyc-run's own live line.
+    on to the caller. `watch` hears of steps, too. hyc-run's own lines are shown on this terminal where `shows` says so,
+    by default on a terminal without `on_step`.
     """
     read_end, write_end = os.pipe()
-    shows = on_step is None and sys.stdout.isatty()
+    if shows is None:
+        shows = on_step is None and sys.stdout.isatty()
     command = [tools.find("hyc-run"), str(folder), *arguments, f"--log-file=/dev/fd/{write_end}"]
     try:
         process = subprocess.Popen(
@@ -160,8 +166,9 @@ def launch(
             if step is None:
                 continue
             steps.append(step)
-            if on_step is not None:
-                on_step(step)
+            for listener in (watch, on_step):
+                if listener is not None:
+                    listener(step)
         process.wait()
     except BaseException:
         tools.end(process)

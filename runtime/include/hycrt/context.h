@@ -19,6 +19,7 @@ namespace hycrt {
 class Accelerator;
 class BlockFile;
 class Exchanger;
+class Profile;
 
 class Context {
  public:
@@ -73,7 +74,11 @@ class Context {
   // Whether buffers lose their contents where their planned life ends (hyc-run --poison).
   bool poisons() const { return poisons_; }
 
+  // What the run measures; null: nothing.
+  Profile* profile() const { return profile_; }
+
   // For the runtime's own step loop.
+  void setProfile(Profile* profile) { profile_ = profile; }
   void setPoisons(bool poisons) { poisons_ = poisons; }
   void setSeed(uint64_t seed) { seed_ = seed; }
   void setStep(int64_t step) { step_ = step; }
@@ -88,6 +93,7 @@ class Context {
   int64_t step_ = 0;
   uint64_t seed_ = 0;
   bool poisons_ = false;
+  Profile* profile_ = nullptr;
   Status status_;
   std::unordered_set<const void*> infinities_;
 };
@@ -95,6 +101,14 @@ class Context {
 // Bytes of ones: a NaN, or -1. Generated code calls it where a buffer's life ends (hyc-compile --poison).
 inline void poison(const Context& ctx, std::byte* begin, int64_t bytes) {
   if (ctx.poisons()) std::memset(begin, 0xFF, static_cast<size_t>(bytes));
+}
+
+// The end of a statement that takes time, or of `calls` that are one statement. Generated code calls it behind each, so
+// that any program can be profiled (hyc-run --profile); one that is not pays for a test of a pointer.
+void markCalls(Profile& profile, int calls);
+inline void mark(const Context& ctx, int calls = 1) {
+  if (Profile* const profile = ctx.profile()) [[unlikely]]
+    markCalls(*profile, calls);
 }
 
 }  // namespace hycrt

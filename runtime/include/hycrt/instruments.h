@@ -16,6 +16,7 @@ namespace hycrt {
 class Prometheus;
 class Sink;
 class StepLog;
+struct ExchangeRecord;
 struct RunEvent;
 struct RunOptions;
 struct StepRecord;
@@ -32,6 +33,8 @@ class Instruments {
   // A step or an evaluation is over. Allocates nothing.
   Status step(const StepRecord& record);
   Status happened(const RunEvent& event);
+  // Allocates nothing but where a kind and cause come for the first time.
+  Status exchange(const ExchangeRecord& record);
   // Of the log alone: a line without its end.
   Status log(const std::string& line);
 

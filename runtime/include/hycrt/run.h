@@ -28,10 +28,11 @@
 
 namespace hycrt {
 
-struct MemoryRecord;  // memory_report.h
-struct RunEvent;      // run_event.h
-struct RunOptions;    // options.h
-struct StepRecord;    // step_report.h
+struct ExchangeRecord;  // exchange_record.h
+struct MemoryRecord;    // memory_report.h
+struct RunEvent;        // run_event.h
+struct RunOptions;      // options.h
+struct StepRecord;      // step_report.h
 
 // What a run may be asked for while it goes on; bits.
 enum RunWish : uint32_t {
@@ -49,6 +50,9 @@ class RunEvents {
   virtual Status begin() { return {}; }
   // Of rank 0: a step, or a batch of an evaluation, is over.
   virtual Status step(const StepRecord&) { return {}; }
+  // Of rank 0, once a second and at the end of a training: what it has waited for exchanges so far, a call a kind and
+  // cause.
+  virtual Status exchange(const ExchangeRecord&) { return {}; }
   // Of every rank, at the end of a training.
   virtual Status memory(const MemoryRecord&) { return {}; }
   // Of rank 0, and where a run ends early (kEnd, after which it gives no error) of every rank.

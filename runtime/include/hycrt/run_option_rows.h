@@ -111,6 +111,9 @@ HYC_RUN_OPTION(bool, allowNonfinite, false, "--allow-nonfinite", flagFor(true), 
 HYC_RUN_OPTION(std::string, trace, {}, "--trace", text("FILE"), kForRanks | kFile,
                "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "
                "chrome://tracing (JSON)")
+HYC_RUN_OPTION(std::string, profile, {}, "--profile", text("FILE"), kForRanks | kFile | kTrains,
+               "Measure every kernel and exchange of the steps after the first, on all ranks, beside what they would "
+               "take at the roof: a table at the end, FILE (JSON), and beside it a page with a flame graph (.html)")
 HYC_RUN_OPTION(CommunicationThread, communicationThread, CommunicationThread::kAuto, "--communication-thread",
                words<CommunicationThread>({{"auto", CommunicationThread::kAuto},
                                            {"on", CommunicationThread::kOn},

@@ -26,6 +26,10 @@ struct StepRecord {
   double tokensPerSecond = 0;
   double samplesPerSecond = 0;  // of samples that are no sequences, told in the place of tokens/s; 0: they are
   double etaSeconds = 0;
+  // Of rank 0: how long it waited for exchanges, of that for ranks that had not come, and for which of these longest.
+  // Below 0: not told, as of a single rank, or where the host does not wait.
+  double exchangeMilliseconds = -1, lateMilliseconds = -1;
+  int64_t lateRank = -1;
   int64_t residentBytes = 0, plannedBytes = 0;  // of rank 0, after the step; 0: not told, as of programs for GPUs
   double lossScale = 0;                         // that the step was computed with; 0: the loss is not scaled
   int64_t skipped = 0;                          // steps whose update did not happen, since the first
@@ -35,8 +39,8 @@ struct StepRecord {
   std::optional<double> accuracy;  // of the same: the part that was predicted right, where the program counts it
 };
 
-// {"step":1,"steps":20,"loss":…,"grad_norm":…,"lr":…,"ms":…,"tokens_per_s":…,"eta_s":…,"resident_bytes":…,
-// "planned_bytes":…} without a line end; after "lr"
+// {"step":1,"steps":20,"loss":…,"grad_norm":…,"lr":…,"ms":…,"tokens_per_s":…,"eta_s":…,"exchange_ms":…,
+// "late_ms":…,"late_rank":…,"resident_bytes":…,"planned_bytes":…} without a line end; after "lr"
 // "momentum" where it cycles, and at the end `"loss_scale":65536.0,"skipped":0` with a loss scale. Numbers are the
 // shortest that read back as the same double; an evaluation has "perplexity", e to the loss, for "grad_norm" and "lr",
 // and "accuracy" where it is known; one between steps has {"step":…,"steps":…,"evaluate_loss":…,
@@ -46,7 +50,7 @@ struct StepRecord {
 std::string toJson(const StepRecord& record);
 
 // The same with a line end, into memory of the caller: a step must not allocate. Gives the length.
-using JsonLine = std::array<char, 640>;
+using JsonLine = std::array<char, 768>;
 size_t writeJson(const StepRecord& record, JsonLine* line);
 Result<StepRecord> parseStepRecord(std::string_view json);
 

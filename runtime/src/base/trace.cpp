@@ -31,6 +31,12 @@ void Trace::add(const TraceEvent& event) {
   }
 }
 
+int64_t Trace::bytes() const {
+  size_t events = 0;
+  for (const std::vector<TraceEvent>& track : tracks_) events += track.size();
+  return static_cast<int64_t>(events * sizeof(TraceEvent));
+}
+
 std::string Trace::toJsonLines(int rank) const {
   using Json = nlohmann::ordered_json;
   std::string text;

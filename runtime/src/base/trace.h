@@ -42,6 +42,8 @@ class Trace {
   void add(const TraceEvent& event);
 
   int64_t dropped() const { return dropped_; }
+  // Of memory that events have been written to.
+  int64_t bytes() const;
 
   // The events as members of a JSON array, one a line, each followed by a comma; rank is their process.
   std::string toJsonLines(int rank) const;

@@ -32,7 +32,7 @@ void HostExchanger::runThread() {
   leaveThreadPlan();
   const auto hasWork = [&] {
     if (stopping_) return true;
-    for (const Channel& channel : channels_) {
+    for (Channel& channel : channels_) {
       if (channel.isGroup && canAdvance(channel)) return true;
     }
     return false;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "comm/collective_call.h"
 #include "hycrt/collectives.h"
@@ -13,6 +14,18 @@
 #include "hycrt/status.h"
 
 namespace hycrt {
+
+// How long a rank has waited for others that had not come to an exchange, of all that it has waited.
+struct Lateness {
+  int64_t ns = 0;
+  std::vector<int64_t> byRank;  // the one that came last
+};
+
+// Of one row of the program's tables: how often the caller has waited for it, and how long.
+struct ExchangeTime {
+  int64_t times = 0;
+  int64_t ns = 0, lateNs = 0;  // the latter as Lateness counts
+};
 
 class Exchanger {
  public:
@@ -45,6 +58,12 @@ class Exchanger {
 
   // How long the caller has waited so far: communication that its computation did not hide; -1: the host does not wait.
   virtual int64_t waitedNs() const = 0;
+
+  // Null: nobody knows, as where the host does not wait.
+  virtual const Lateness* lateness() const { return nullptr; }
+  // Of the program's collectives, then its transfers; of several that were waited for together the first. Null as
+  // above.
+  virtual const std::vector<ExchangeTime>* exchangeTimes() const { return nullptr; }
 };
 
 }  // namespace hycrt

@@ -1,5 +1,6 @@
 // Collectives over a group: publish, wait for everyone's publication, do this member's share, wait until all have.
 #include <algorithm>
+#include <utility>
 
 #include "base/progress.h"
 #include "comm/host_exchanger.h"
@@ -18,11 +19,18 @@ const char* causeOf(const Program& program, const CollectiveCall& call) {
   return call.collective < 0 ? "" : program.collectives[call.collective].name;
 }
 
-bool allHave(const std::vector<ChannelSide*>& sides, std::atomic<uint64_t> ChannelSide::* counter, uint64_t item) {
-  for (const ChannelSide* side : sides) {
-    if ((side->*counter).load(std::memory_order_acquire) <= item) return false;
+using SideCounter = std::atomic<uint64_t> ChannelSide::*;
+
+// The first member whose counter has not passed the item; -1: there is none.
+int firstMissing(const std::vector<ChannelSide*>& sides, SideCounter counter, uint64_t item) {
+  for (size_t i = 0; i < sides.size(); ++i) {
+    if ((sides[i]->*counter).load(std::memory_order_acquire) <= item) return static_cast<int>(i);
   }
-  return true;
+  return -1;
+}
+
+bool allHave(const std::vector<ChannelSide*>& sides, SideCounter counter, uint64_t item) {
+  return firstMissing(sides, counter, item) < 0;
 }
 
 }  // namespace
@@ -65,13 +73,29 @@ Status HostExchanger::wait(Ticket ticket) {
   Status status = waitFor(ticket);
   const int64_t end = monotonicNs();
   waitedNs_ += end - begin;
+  const Channel& channel = channels_[static_cast<size_t>(ticket.channel)];
+  if (status.ok()) countLateness(channel, ticket.sequence, begin, end);
   if (options_.trace) {
-    const Channel& channel = channels_[static_cast<size_t>(ticket.channel)];
     const CollectiveCall& call = channel.calls[ticket.sequence % kRingSize];
     options_.trace->add(
         {TraceTrack::kWait, nameOf(static_cast<uint8_t>(call.kind)), causeOf(program_, call), begin, end});
   }
   return status;
+}
+
+// An item that was begun before it was waited for held nobody up.
+void HostExchanger::countLateness(const Channel& channel, uint64_t item, int64_t beginNs, int64_t endNs) {
+  const Channel::Arrival& arrival = channel.arrivals[item % kRingSize];
+  const int64_t late = arrival.last < 0 ? 0 : std::max<int64_t>(0, std::min(arrival.ns, endNs) - beginNs);
+  if (const int row = channel.calls[item % kRingSize].collective; row >= 0) {
+    ExchangeTime& time = exchangeTimes_[static_cast<size_t>(row)];
+    ++time.times;
+    time.ns += endNs - beginNs;
+    time.lateNs += late;
+  }
+  if (late == 0) return;
+  lateness_.ns += late;
+  lateness_.byRank[static_cast<size_t>(channel.members[static_cast<size_t>(arrival.last)])] += late;
 }
 
 Status HostExchanger::waitFor(Ticket ticket) {
@@ -113,10 +137,13 @@ void HostExchanger::attendItem(const Channel& channel, uint64_t item, Attendance
 
 // Whether the oldest item that has not had all of its work can have more: all members have published it, or, where
 // slices of a sum have to be pulled, all have computed theirs.
-bool HostExchanger::canAdvance(const Channel& channel) const {
+bool HostExchanger::canAdvance(Channel& channel) const {
   const uint64_t item = channel.worked;
   if (item >= channel.started) return false;
-  return allHave(channel.sides, channel.begun <= item ? &ChannelSide::published : &ChannelSide::reduced, item);
+  if (channel.begun > item) return allHave(channel.sides, &ChannelSide::reduced, item);
+  const int missing = firstMissing(channel.sides, &ChannelSide::published, item);
+  if (missing >= 0) channel.missing = missing;
+  return missing < 0;
 }
 
 Status HostExchanger::advance(Channel& channel) {
@@ -124,6 +151,7 @@ Status HostExchanger::advance(Channel& channel) {
   const Item item{channel, channel.calls[number % kRingSize], number};
   const int64_t begin = monotonicNs();
   const bool isFirst = channel.begun <= number;
+  if (isFirst) channel.arrivals[number % kRingSize] = {std::exchange(channel.missing, -1), begin};
   if (!isExchangeThread()) pullsFor_ = {rank_, &itemOf(channel.own(), number)};
   if (isFirst) {
     for (size_t member = 0; member < channel.members.size(); ++member) {

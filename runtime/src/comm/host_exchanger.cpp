@@ -39,7 +39,10 @@ HostExchanger::HostExchanger(const TransportSetup& setup, std::byte* const* aren
       pullPatience_(*transport_, program_.mesh, rank_, options.patience),
       spins_(spinCount(setup.environment.ranksHere * (options.ownThread ? 2 : 1))),
       shared_(static_cast<size_t>(setup.environment.worldSize)),
-      options_(options) {}
+      options_(options) {
+  lateness_.byRank.resize(static_cast<size_t>(setup.environment.worldSize));
+  exchangeTimes_.resize(static_cast<size_t>(program_.collectives.size + program_.transfers.size));
+}
 
 HostExchanger::~HostExchanger() { (void)leave(false); }
 

@@ -55,6 +55,8 @@ class HostExchanger : public Exchanger {
   int memberCount(int group) const override;
   std::string catalogOf(int rank) const override { return transport_->catalogOf(rank); }
   int64_t waitedNs() const override { return waitedNs_; }
+  const Lateness* lateness() const override { return &lateness_; }
+  const std::vector<ExchangeTime>* exchangeTimes() const override { return &exchangeTimes_; }
 
   // For exchanges that devices do by themselves: who talks on a channel, and what its first member said in front.
   const ChannelPlans& plans() const { return plans_; }
@@ -89,6 +91,13 @@ class HostExchanger : public Exchanger {
     uint64_t begun = 0;
     uint64_t completed = 0;
     CollectiveCall calls[kRingSize] = {};
+    // Of whoever moves `begun` on: the member that was missing last when it looked, -1 for none; then, of each item,
+    // who came last, and when.
+    int missing = -1;
+    struct Arrival {
+      int last = -1;
+      int64_t ns = 0;
+    } arrivals[kRingSize] = {};
 
     ChannelSide& own() const { return *sides[static_cast<size_t>(self)]; }
   };
@@ -114,7 +123,8 @@ class HostExchanger : public Exchanger {
   // group_work.cpp
   Result<Ticket> startOn(int channelIndex, const CollectiveCall& call, const Publication& publication);
   Status waitFor(Ticket ticket);
-  bool canAdvance(const Channel& channel) const;
+  bool canAdvance(Channel& channel) const;
+  void countLateness(const Channel& channel, uint64_t item, int64_t beginNs, int64_t endNs);
   Status advance(Channel& channel);
   Status finishUpTo(Channel& channel, uint64_t item);
   Status compare(const Channel& channel, uint64_t item, int member) const;
@@ -191,6 +201,10 @@ class HostExchanger : public Exchanger {
   int spins_;
   bool left_ = false;
   int64_t waitedNs_ = 0;
+  Lateness lateness_;
+  std::vector<ExchangeTime> exchangeTimes_;
+  int64_t receivingNs_ = 0;       // of the exchange in progress: its copies
+  int lastPeer_ = -1;             // and with whom a transfer was over last
   std::vector<uint64_t> shared_;  // by rank: what it has given to the last barrier
 
   const HostExchangerOptions options_;

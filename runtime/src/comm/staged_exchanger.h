@@ -27,6 +27,8 @@ class StagedExchanger : public Exchanger {
   int memberCount(int group) const override { return host_.memberCount(group); }
   std::string catalogOf(int rank) const override { return host_.catalogOf(rank); }
   int64_t waitedNs() const override { return host_.waitedNs(); }
+  const Lateness* lateness() const override { return host_.lateness(); }
+  const std::vector<ExchangeTime>* exchangeTimes() const override { return host_.exchangeTimes(); }
 
  private:
   struct Pending {

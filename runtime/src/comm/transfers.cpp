@@ -10,9 +10,20 @@ namespace hycrt {
 
 Status HostExchanger::exchange(const TransferUse* uses, int count) {
   const int64_t begin = monotonicNs();
+  receivingNs_ = 0;
+  lastPeer_ = -1;
   Status status = runExchange(uses, count);
   const int64_t end = monotonicNs();
   waitedNs_ += end - begin;
+  if (lastPeer_ >= 0) {
+    const int64_t late = end - begin - receivingNs_;
+    lateness_.ns += late;
+    lateness_.byRank[static_cast<size_t>(lastPeer_)] += late;
+    ExchangeTime& time = exchangeTimes_[static_cast<size_t>(program_.collectives.size + uses[0].transfer)];
+    ++time.times;
+    time.ns += end - begin;
+    time.lateNs += late;
+  }
   if (options_.trace && count > 0) {
     options_.trace->add({TraceTrack::kWait, "transfer", program_.transfers[uses[0].transfer].name, begin, end});
   }
@@ -41,7 +52,10 @@ Status HostExchanger::runExchange(const TransferUse* uses, int count) {
   HYCRT_RETURN_IF_ERROR(waitUntil(movingPeers_, Patience::Wait{what, attend}, [&] {
     bool allDone = true;
     for (Moving& one : moving_) {
-      if (one.state != Moving::State::kDone && status.ok()) allDone = progress(one, &status) && allDone;
+      if (one.state == Moving::State::kDone || !status.ok()) continue;
+      const bool isDone = progress(one, &status);
+      if (isDone) lastPeer_ = movingPeers_[static_cast<size_t>(&one - moving_.data())];
+      allDone = isDone && allDone;
     }
     return allDone || !status.ok();
   }));
@@ -66,7 +80,9 @@ bool HostExchanger::progress(Moving& moving, Status* status) {
   if (moving.transfer->direction == Direction::kReceive) {
     const bool offered = channel.sides[0]->published.load(std::memory_order_acquire) > moving.item;
     if (!offered || channel.completed != moving.item) return false;
+    const int64_t begin = monotonicNs();
     *status = receive(channel, moving);
+    receivingNs_ += monotonicNs() - begin;
     if (!status->ok()) return false;
     channel.completed = moving.item + 1;
     channel.own().finished.store(channel.completed, std::memory_order_release);

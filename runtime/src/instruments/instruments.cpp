@@ -78,13 +78,20 @@ Status Instruments::happened(const RunEvent& event) {
   return {};
 }
 
+Status Instruments::exchange(const ExchangeRecord& record) {
+  const int64_t begin = monotonicNs();
+  for (const std::unique_ptr<Sink>& sink : sinks_) HYCRT_RETURN_IF_ERROR(sink->exchange(record));
+  nanoseconds_ += monotonicNs() - begin;
+  return {};
+}
+
 std::string Instruments::url() const { return prometheus_ ? prometheus_->url() : ""; }
 
 Status Instruments::log(const std::string& line) { return log_ ? log_->append(line) : Status(); }
 
 std::string metricsTable() {
   return "| log, CSV | TensorBoard | Prometheus | unit in the log | what it is |\n|---|---|---|---|---|\n" +
-         rowsOf(stepMetrics()) + rowsOf(totalMetrics());
+         rowsOf(stepMetrics()) + rowsOf(exchangeMetrics()) + rowsOf(totalMetrics());
 }
 
 }  // namespace hycrt

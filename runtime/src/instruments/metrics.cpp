@@ -74,6 +74,14 @@ const Metric<StepRecord> kStepMetrics[] = {
      [](Step r) { return r.samplesPerSecond; }},
     {"eta_s", nullptr, "hyc_remaining_seconds", "s", 1, false, kGauge, "Time left, from the mean of the last steps",
      isNotBetween, [](Step r) { return r.etaSeconds; }},
+    {"exchange_ms", "time_metrics/exchange(s)", "hyc_exchange_wait_seconds", "ms", 1e-3, false, kGauge,
+     "Time of the step that rank 0 waited for exchanges with other ranks: what its computation did not hide",
+     [](Step r) { return r.exchangeMilliseconds >= 0; }, [](Step r) { return r.exchangeMilliseconds; }},
+    {"late_ms", "time_metrics/late(s)", "hyc_late_wait_seconds", "ms", 1e-3, false, kGauge,
+     "The part of it that it waited for ranks which had not come", [](Step r) { return r.lateMilliseconds >= 0; },
+     [](Step r) { return r.lateMilliseconds; }},
+    {"late_rank", nullptr, "hyc_late_rank", "", 1, true, kGauge, "The rank that it waited for longest of these",
+     [](Step r) { return r.lateRank >= 0; }, [](Step r) { return static_cast<double>(r.lateRank); }},
     {"resident_bytes", "memory/resident(bytes)", "hyc_resident_memory_bytes", "bytes", 1, true, kGauge,
      "What rank 0 has in memory after the step, with what it shares; on CPUs", tellsMemory,
      [](Step r) { return static_cast<double>(r.residentBytes); }},
@@ -115,8 +123,22 @@ const Metric<RunTotals> kTotalMetrics[] = {
      [](Totals t) { return t.instrumentSeconds; }},
 };
 
+using Exchange = const ExchangeRecord&;
+bool alwaysOf(Exchange) { return true; }
+
+const Metric<ExchangeRecord> kExchangeMetrics[] = {
+    {nullptr, nullptr, "hyc_exchange_wait_seconds_total", "s", 1, false, kCounter,
+     "Time that rank 0 has waited for exchanges, by kind, group (over) and cause, since the ranks began", alwaysOf,
+     [](Exchange e) { return e.seconds; }},
+    {nullptr, nullptr, "hyc_exchange_late_seconds_total", "s", 1, false, kCounter,
+     "The part of it that it waited for ranks which had not come", alwaysOf, [](Exchange e) { return e.lateSeconds; }},
+    {nullptr, nullptr, "hyc_exchanges_total", "", 1, true, kCounter, "How many exchanges these were", alwaysOf,
+     [](Exchange e) { return static_cast<double>(e.times); }},
+};
+
 }  // namespace
 
+MetricList<ExchangeRecord> exchangeMetrics() { return {kExchangeMetrics, std::size(kExchangeMetrics)}; }
 MetricList<StepRecord> stepMetrics() { return {kStepMetrics, std::size(kStepMetrics)}; }
 MetricList<RunTotals> totalMetrics() { return {kTotalMetrics, std::size(kTotalMetrics)}; }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hycrt/exchange_record.h"
 #include "hycrt/step_report.h"
 
 namespace hycrt {
@@ -54,6 +55,8 @@ struct MetricList {
 // In the order in which they are written.
 MetricList<StepRecord> stepMetrics();
 MetricList<RunTotals> totalMetrics();
+// With labels for what kind of exchange it is, and whose.
+MetricList<ExchangeRecord> exchangeMetrics();
 
 // Whether this is the first of the metrics that share a key, and so a column.
 bool isColumn(const Metric<StepRecord>& metric);

@@ -169,6 +169,20 @@ Status Prometheus::happened(const RunEvent& event) {
   return {};
 }
 
+Status Prometheus::exchange(const ExchangeRecord& record) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  hasChanged_ = true;
+  for (ExchangeRecord& known : snapshot_.exchanges) {
+    if (known.kind != record.kind || known.over != record.over || known.cause != record.cause) continue;
+    known.times = record.times;
+    known.seconds = record.seconds;
+    known.lateSeconds = record.lateSeconds;
+    return {};
+  }
+  snapshot_.exchanges.push_back(record);
+  return {};
+}
+
 void Prometheus::setInstrumentTime(int64_t nanoseconds) {
   const std::lock_guard<std::mutex> lock(mutex_);
   snapshot_.totals.instrumentSeconds = static_cast<double>(nanoseconds) * 1e-9;

@@ -26,6 +26,7 @@ class Prometheus : public Sink {
 
   Status step(const StepRecord& record) override;
   Status happened(const RunEvent& event) override;
+  Status exchange(const ExchangeRecord& record) override;
   void setInstrumentTime(int64_t nanoseconds);
 
   // Where it is asked; empty: nowhere.

@@ -33,6 +33,31 @@ void append(MetricList<Record> metrics, const Record& record, std::set<std::stri
   }
 }
 
+// The value of a label.
+std::string quoted(const std::string& value) {
+  std::string text = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c == '\n' ? ' ' : c;
+  }
+  return text + "\"";
+}
+
+// One series a record, told apart by labels; what a series means stands once.
+void append(const std::vector<ExchangeRecord>& exchanges, std::string* text) {
+  if (exchanges.empty()) return;
+  for (const Metric<ExchangeRecord>& metric : exchangeMetrics()) {
+    const std::string name = metric.series;
+    *text += "# HELP " + name + " " + metric.meaning + "\n# TYPE " + name + " counter\n";
+    for (const ExchangeRecord& record : exchanges) {
+      *text += name + "{kind=" + quoted(record.kind) + ",over=" + quoted(record.over) +
+               ",cause=" + quoted(record.cause) + "} ";
+      appendNumber(metric.valueOf(record) * metric.baseUnit, text);
+      *text += "\n";
+    }
+  }
+}
+
 }  // namespace
 
 std::string prometheusText(const RunSnapshot& snapshot) {
@@ -40,6 +65,7 @@ std::string prometheusText(const RunSnapshot& snapshot) {
   std::set<std::string> told;
   if (snapshot.step.step > 0) append(stepMetrics(), snapshot.step, &told, &text);
   if (snapshot.evaluation.step > 0) append(stepMetrics(), snapshot.evaluation, &told, &text);
+  append(snapshot.exchanges, &text);
   append(totalMetrics(), snapshot.totals, &told, &text);
   return text;
 }

@@ -5,6 +5,7 @@
 #define HYCRT_SRC_INSTRUMENTS_PROMETHEUS_TEXT_H_
 
 #include <string>
+#include <vector>
 
 #include "hycrt/step_report.h"
 #include "instruments/metrics.h"
@@ -15,6 +16,7 @@ namespace hycrt {
 struct RunSnapshot {
   StepRecord step;        // or, of a run that only evaluates, batch
   StepRecord evaluation;  // between steps
+  std::vector<ExchangeRecord> exchanges;
   RunTotals totals;
 };
 

@@ -2,6 +2,7 @@
 #ifndef HYCRT_SRC_INSTRUMENTS_SINK_H_
 #define HYCRT_SRC_INSTRUMENTS_SINK_H_
 
+#include "hycrt/exchange_record.h"
 #include "hycrt/run_event.h"
 #include "hycrt/status.h"
 #include "hycrt/step_report.h"
@@ -14,6 +15,7 @@ class Sink {
   virtual ~Sink() = default;
   virtual Status step(const StepRecord& record) = 0;
   virtual Status happened(const RunEvent&) { return {}; }
+  virtual Status exchange(const ExchangeRecord&) { return {}; }
 };
 
 }  // namespace hycrt

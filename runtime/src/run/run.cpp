@@ -17,7 +17,6 @@
 #include "base/limits.h"
 #include "base/resident.h"
 #include "base/threads.h"
-#include "base/trace.h"
 #include "base/whereabouts.h"
 #include "checkpoint/replica_check.h"
 #include "checkpoint/run_checkpoints.h"
@@ -35,14 +34,17 @@
 #include "io/offload_file.h"
 #include "memory/rank_memory.h"
 #include "run/evaluation.h"
+#include "run/exchange_report.h"
 #include "run/interruption.h"
 #include "run/job_agreement.h"
+#include "run/measurement.h"
 #include "run/network.h"
 #include "run/nonfinite.h"
 #include "run/program_check.h"
 #include "run/stage_runner.h"
 #include "run/state_file.h"
 #include "run/step_observer.h"
+#include "run/step_waits.h"
 #include "run/terminal_events.h"
 #include "run/weights_folder.h"
 #include "run/whereabouts_signal.h"
@@ -51,8 +53,6 @@ namespace hycrt {
 namespace {
 
 constexpr int64_t kKeptImageBytes = int64_t{1} << 20;
-constexpr int64_t kTracedSteps = 10;                // after the first, which warms everything up
-constexpr size_t kTraceCapacity = size_t{1} << 16;  // events a track
 
 double nowMs() {
   timespec now{};
@@ -125,7 +125,7 @@ class RankRun {
     if (!copy.ok()) return copy.status();
     HYCRT_RETURN_IF_ERROR(checkpoints_.prepare(environment_.rank, &options_, std::move(*copy)));
     HYCRT_RETURN_IF_ERROR(takeTimeLimit());
-    const int threads = threadsPerRank(options_, manifest_.threads, environment_);
+    const int threads = threads_ = threadsPerRank(options_, manifest_.threads, environment_);
     HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
     HYCRT_RETURN_IF_ERROR(checkPoison(program_, options_));
     ownThread_ = !accelerator_ && hasCommunicationThread(options_, threads, environment_);
@@ -137,7 +137,7 @@ class RankRun {
     enter("opens the data");
     HYCRT_RETURN_IF_ERROR(checkMomentum(manifest_, options_));
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation(program_));
-    if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
+    HYCRT_RETURN_IF_ERROR(measurement_.prepare(options_, manifest_, environment_.rank, accelerator_ != nullptr));
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(checkpoints_.checkData(data_.get(), options_));
     return lockOutputs();
@@ -212,15 +212,16 @@ class RankRun {
     return accelerator_->open(program_, {environment_.localRank, environment_, options_.comm, options_.tf32});
   }
 
-  // Staged exchanges want the host between kernels, and so do disks, checks and a trace.
+  // Staged exchanges want the host between kernels, and so do disks, checks, a trace and a profile.
   Status checkRecording() {
     static constexpr char kDisk[] = "the program moves states to and from a disk (nvme), which the host waits for";
     const bool isStaged = environment_.worldSize > 1 && options_.comm == DeviceComm::kStaged;
-    const char* const reason = keepsOnDisk()             ? kDisk
-                               : isStaged                ? "the ranks exchange by way of the host (--comm shm)"
-                               : !options_.trace.empty() ? "--trace tells of the parts of a step"
-                               : program_.checksFinite   ? "the program checks what each op makes (--check-finite)"
-                                                         : nullptr;
+    const char* const reason = keepsOnDisk()               ? kDisk
+                               : isStaged                  ? "the ranks exchange by way of the host (--comm shm)"
+                               : !options_.trace.empty()   ? "--trace tells of the parts of a step"
+                               : !options_.profile.empty() ? "--profile measures the parts of a step"
+                               : program_.checksFinite     ? "the program checks what each op makes (--check-finite)"
+                                                           : nullptr;
     recordsSteps_ = options_.cudaGraph != StepRecording::kOff && !reason && program_.scalars.learningRate.arena >= 0;
     if (reason == kDisk && options_.cudaGraph == StepRecording::kAuto && environment_.rank == 0)
       events_.note(std::string("steps are run without a graph: ") + kDisk);
@@ -285,7 +286,7 @@ class RankRun {
     const auto note = [this](const std::string& line) { events_.note(line); };
     Result<std::unique_ptr<HostExchanger>> host =
         HostExchanger::create(setup, memory_->arenas(), std::move(*transport),
-                              {ownThread_, trace_.get(), {options_.exchangeTimeout * 1000, note}});
+                              {ownThread_, measurement_.trace(), {options_.exchangeTimeout * 1000, note}});
     if (!host.ok()) return host.status();
     host_ = std::move(*host);
     exchanger_ = host_.get();
@@ -338,12 +339,15 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(uploadStates());
     HYCRT_RETURN_IF_ERROR(events_.begin());
     if (environment_.rank == 0) HYCRT_RETURN_IF_ERROR(checkpoints_.tellResume());
-    StageRunner runner(ctx, program_.entries[0], data_.get(), options_.order, trace_.get());
+    measurement_.begin(program_, *exchanger_, accelerator_.get());
+    StageRunner runner(ctx, program_.entries[0], data_.get(), options_.order, measurement_.trace());
+    runner.measureBy(measurement_.profile());
     runner.shiftItems(checkpoints_.itemShift(globalBatchOf(program_)));
     runner.note = [this](const std::string& line) { events_.note(line); };
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     HYCRT_RETURN_IF_ERROR(checkpoints_.open(ctx, options_, environment_.ranksHere));
     HYCRT_RETURN_IF_ERROR(copies_.open(ctx));
+    if (environment_.rank == 0 && environment_.worldSize > 1) exchanges_.open(program_);
     const StepObserver observer;
     // Nobody's first step includes another's start.
     enter("waits for all before the first step");
@@ -353,7 +357,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(openEvaluation(ctx));
     const int64_t first = checkpoints_.firstStep();
     for (int64_t step = first; step < options_.steps; ++step) {
-      if (trace_) trace_->setOn(step > first && step <= first + kTracedSteps);
+      measurement_.stepBegins(step - first);
       if (step == first + 1) measureFrom_ = {monotonicNs(), exchanger_->waitedNs()};
       observer.stepBegins(step);
       HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step));
@@ -372,8 +376,9 @@ class RankRun {
     observer.stepBegins(options_.steps);
     tellExposedCommunication();
     enter("ends the run");
-    if (trace_) HYCRT_RETURN_IF_ERROR(writeTrace());
     HYCRT_RETURN_IF_ERROR(reportMemory());
+    const ProfileFacts facts{threads_, ownThread_, accelerator_ != nullptr};
+    HYCRT_RETURN_IF_ERROR(measurement_.write(*exchanger_, environment_.worldSize, run_, facts, runner.note));
     if (!options_.saveWeights.empty()) {
       enter("writes the weights");
       HYCRT_RETURN_IF_ERROR(readBackStates());
@@ -440,7 +445,7 @@ class RankRun {
                         "' has no entry that evaluates; compile with --entry train,evaluate");
     }
     Result<Evaluation> evaluation = Evaluation::create(ctx, *heldOut_, "--evaluate-data", options_.evaluateData,
-                                                       options_.evaluateBatches, trace_.get());
+                                                       options_.evaluateBatches, measurement_.trace());
     if (!evaluation.ok()) return evaluation.status();
     evaluation_.emplace(std::move(*evaluation));
     if (options_.evaluateBatches == 0) noteLeftOut(*evaluation_, *heldOut_);
@@ -586,6 +591,7 @@ class RankRun {
     if (step == checkpoints_.firstStep() && !options_.dumpGradients.empty()) {
       runner.afterReduce = [&] { return dumpGradients(ctx, runner); };
     }
+    waits_.begin(*exchanger_);
     HYCRT_RETURN_IF_ERROR(runner.runStep(learningRate));
     const StepResult result = runner.result();
     StepRecord record;
@@ -599,6 +605,7 @@ class RankRun {
     setRate(result.tokenCount, globalBatchOf(program_), &record);
     record.etaSeconds = remaining_.after(record.milliseconds, options_.steps - step - 1);
     const LossScaling after = runner.lossScaling();
+    if (environment_.worldSize > 1) waits_.tell(*exchanger_, &record);
     record.lossScale = scaling.scale;
     record.skipped = scaling.scale == 0 ? 0 : step + 1 - after.appliedSteps;
     if (!accelerator_ && environment_.rank == 0) {
@@ -662,20 +669,11 @@ class RankRun {
     events_.note(line);
   }
 
-  // One rank after the other: they share the file.
-  Status writeTrace() {
-    trace_->setOn(false);
-    for (int rank = 0; rank < environment_.worldSize; ++rank) {
-      if (rank == environment_.rank) {
-        HYCRT_RETURN_IF_ERROR(
-            appendTrace(*trace_, partialName(options_.trace, run_), options_.trace, rank, environment_.worldSize));
-      }
-      HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
-    }
-    return {};
+  Status tell(const StepRecord& record) {
+    if (environment_.rank != 0) return {};
+    HYCRT_RETURN_IF_ERROR(events_.step(record));
+    return record.evaluates ? Status() : exchanges_.tell(*exchanger_, events_, record.step == record.steps);
   }
-
-  Status tell(const StepRecord& record) { return environment_.rank == 0 ? events_.step(record) : Status(); }
 
   // Without waiting for the device, whose kernels may be waiting for ranks that are gone.
   [[noreturn]] void abandon(const Status& status) {
@@ -698,8 +696,8 @@ class RankRun {
   // While every rank still has all that it had: of pages that several ranks map, each counts its part.
   Status reportMemory() {
     HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
-    const MeasuredMemory memory{memory_->arenas(), file_.get(), memory_->headBytes(), fillsArenas(),
-                                checkpointMemory()};
+    const MeasuredMemory memory{memory_->arenas(), file_.get(),        memory_->headBytes(),
+                                fillsArenas(),     checkpointMemory(), measurement_.bytes()};
     MemoryRecord record = measureMemory(program_, memory, environment_.rank);
     if (accelerator_) {
       const Result<DeviceMemory> device = accelerator_->measureMemory();
@@ -729,10 +727,13 @@ class RankRun {
     int64_t begin = 0, waited = 0;
   };
   Mark measureFrom_;  // ns, when the second step began
+  int threads_ = 1;
   bool ownThread_ = false;
   bool meets_ = false;  // the other ranks, who then hear of this one's end
   bool recordsSteps_ = false;
-  std::unique_ptr<Trace> trace_;
+  Measurement measurement_;
+  StepWaits waits_;
+  ExchangeReport exchanges_;
   ChannelPlans plans_;
   std::string catalog_;
   std::string run_;       // the job's name for it: rank 0's

@@ -51,6 +51,7 @@ Status StageRunner::runStep(double learningRate) {
   hasRun_ = !afterReduce;
   HYCRT_RETURN_IF_ERROR(runSchedule(learningRate));
   HYCRT_RETURN_IF_ERROR(readScalars());
+  if (profile_) HYCRT_RETURN_IF_ERROR(profile_->endStep());
   return traceDevice();
 }
 
@@ -98,6 +99,7 @@ Status StageRunner::refillStep(double learningRate) {
 }
 
 Status StageRunner::runSchedule(double learningRate) {
+  if (profile_) profile_->beginStep();
   HYCRT_RETURN_IF_ERROR(markDevice());
   for (const Instruction& instruction : entry_.schedule) {
     const int64_t begin = trace_ ? monotonicNs() : 0;
@@ -109,6 +111,19 @@ Status StageRunner::runSchedule(double learningRate) {
     if (trace_ && !ctx_.accelerator()) traceInstruction(instruction, begin, monotonicNs());
   }
   return {};
+}
+
+// Of what is measured: a function of the program, whose statements tell when they end.
+void StageRunner::beginFunction(const Instruction& instruction) {
+  if (!profile_) return;
+  profile_->beginFunction(instruction);
+  ctx_.setProfile(profile_);
+}
+
+void StageRunner::endFunction() {
+  if (!profile_) return;
+  ctx_.setProfile(nullptr);
+  profile_->endFunction();
 }
 
 void StageRunner::leaveWord(const Instruction& instruction) const {
@@ -206,15 +221,22 @@ Status StageRunner::execute(const Instruction& instruction, double learningRate)
     case InstructionKind::kBackward:
       return compute(instruction);
     case InstructionKind::kExchange:
-      return ctx_.exchanger().exchange(entry_.transferUses.rows + instruction.firstTransfer, instruction.transferCount);
+      HYCRT_RETURN_IF_ERROR(
+          ctx_.exchanger().exchange(entry_.transferUses.rows + instruction.firstTransfer, instruction.transferCount));
+      if (profile_) profile_->exchanged();
+      return {};
     case InstructionKind::kReduce:
+      beginFunction(instruction);
       entry_.reduce(ctx_);
+      endFunction();
       HYCRT_RETURN_IF_ERROR(ctx_.status());
       if (!afterReduce) return {};
       HYCRT_RETURN_IF_ERROR(readScalars());
       return afterReduce();
     case InstructionKind::kApply:
+      beginFunction(instruction);
       entry_.apply(ctx_, static_cast<float>(learningRate));
+      endFunction();
       return {};
   }
   return {};
@@ -225,7 +247,10 @@ Status StageRunner::compute(const Instruction& instruction) {
   const bool forward = instruction.kind == InstructionKind::kForward;
   const bool first = isFirst(forward ? seenForward_ : seenBackward_, instruction.virtualStage);
   const Call call{instruction.virtualStage, instruction.microBatch, instruction.slot, first};
+  if (profile_) profile_->filledInputs();
+  beginFunction(instruction);
   (forward ? entry_.forward : entry_.backward)(ctx_, call);
+  endFunction();
   return {};
 }
 

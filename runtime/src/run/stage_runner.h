@@ -12,6 +12,7 @@
 #include "hycrt/options.h"
 #include "hycrt/status.h"
 #include "io/dataset.h"
+#include "profile/profile.h"
 
 namespace hycrt {
 
@@ -46,6 +47,9 @@ class StageRunner {
   // otherwise that is told, and steps run as before.
   void recordSteps(bool insists) { recording_ = insists ? Recording::kInsisted : Recording::kWanted; }
 
+  // What measures the steps, and outlives the runner; null: nothing.
+  void measureBy(Profile* profile) { profile_ = profile; }
+
   // What is added to a sample's number of the endless list: of a run that went on with another global batch.
   void shiftItems(int64_t shift) { itemShift_ = shift; }
 
@@ -75,6 +79,8 @@ class StageRunner {
   Status readScalars();
   Status fillInputs(int64_t microBatch);
   Status fillInput(const InputDesc& input, int64_t microBatch);
+  void beginFunction(const Instruction& instruction);
+  void endFunction();
   void leaveWord(const Instruction& instruction) const;
   void traceInstruction(const Instruction& instruction, int64_t beginNs, int64_t endNs);
   Status markDevice();
@@ -88,6 +94,7 @@ class StageRunner {
   Recording recording_ = Recording::kOff;
   bool hasRun_ = false;  // a whole step, which has chosen all that is chosen once
   Trace* trace_;
+  Profile* profile_ = nullptr;
   std::vector<TransferUse> forwardTransfers_;  // of evaluateBatch; rows that forwardSchedule_ counts in
   std::vector<Instruction> forwardSchedule_;
   int64_t filledMicroBatch_ = -1;  // what the input buffers hold

@@ -83,7 +83,7 @@ std::string duration(double seconds) {
 std::string rateOf(const StepRecord& record) { return rateOf(record, "%8.0f", " tokens/s", " samples/s"); }
 
 size_t writeJson(const StepRecord& record, JsonLine* line) {
-  // Thirteen numbers of at most 25 characters and their keys always fit.
+  // Sixteen numbers of at most 25 characters and their keys always fit.
   char* at = line->data();
   char* const end = at + line->size();
   const auto text = [&at](std::string_view piece) { at = std::copy(piece.begin(), piece.end(), at); };
@@ -145,6 +145,9 @@ Result<StepRecord> parseStepRecord(std::string_view text) {
   record.tokensPerSecond = numberOrNaN(*object, "tokens_per_s");
   if (object->contains("samples_per_s")) record.samplesPerSecond = numberOrNaN(*object, "samples_per_s");
   record.etaSeconds = numberOrNaN(*object, "eta_s");
+  if (object->contains("exchange_ms")) record.exchangeMilliseconds = numberOrNaN(*object, "exchange_ms");
+  if (object->contains("late_ms")) record.lateMilliseconds = numberOrNaN(*object, "late_ms");
+  HYCRT_RETURN_IF_ERROR(readCount(*object, "late_rank", &record.lateRank));
   HYCRT_RETURN_IF_ERROR(readCount(*object, "resident_bytes", &record.residentBytes));
   HYCRT_RETURN_IF_ERROR(readCount(*object, "planned_bytes", &record.plannedBytes));
   if (object->contains("loss_scale")) {

@@ -54,6 +54,13 @@ Status TerminalEvents::step(const StepRecord& record) {
   return send(line.data(), writeJson(record, &line));
 }
 
+Status TerminalEvents::exchange(const ExchangeRecord& record) {
+  if (instruments_) return instruments_->exchange(record);
+  if (!pipe_.isOpen()) return {};
+  ExchangeLine line;
+  return send(line.data(), writeJson(record, &line));
+}
+
 Status TerminalEvents::memory(const MemoryRecord& record) {
   const std::string line = toJson(record) + "\n";
   if (pipe_.isOpen()) return send(line.data(), line.size());

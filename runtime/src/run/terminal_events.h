@@ -10,6 +10,7 @@
 
 #include "base/environment.h"
 #include "base/file.h"
+#include "hycrt/exchange_record.h"
 #include "hycrt/instruments.h"
 #include "hycrt/memory_report.h"
 #include "hycrt/options.h"
@@ -26,6 +27,7 @@ class TerminalEvents : public RunEvents {
 
   Status begin() override;
   Status step(const StepRecord& record) override;
+  Status exchange(const ExchangeRecord& record) override;
   Status memory(const MemoryRecord& record) override;
   Status happened(const RunEvent& event) override;
   uint32_t wishes() override;

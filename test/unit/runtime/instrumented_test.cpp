@@ -108,12 +108,15 @@ class Instrumented : public testing::Test {
 
   void expectSeriesOfLog(const Series& found, int64_t steps) const {
     const std::map<int64_t, json> logged = records();
-    const std::map<std::string, std::pair<std::string, double>> tags{{"loss_metrics/global_avg_loss", {"loss", 1}},
-                                                                     {"memory/resident(bytes)", {"resident_bytes", 1}},
-                                                                     {"grad_norm", {"grad_norm", 1}},
-                                                                     {"lr", {"lr", 1}},
-                                                                     {"time_metrics/end_to_end(s)", {"ms", 1e-3}},
-                                                                     {"throughput(tps)", {"tokens_per_s", 1}}};
+    const std::map<std::string, std::pair<std::string, double>> tags{
+        {"loss_metrics/global_avg_loss", {"loss", 1}},
+        {"memory/resident(bytes)", {"resident_bytes", 1}},
+        {"time_metrics/exchange(s)", {"exchange_ms", 1e-3}},
+        {"time_metrics/late(s)", {"late_ms", 1e-3}},
+        {"grad_norm", {"grad_norm", 1}},
+        {"lr", {"lr", 1}},
+        {"time_metrics/end_to_end(s)", {"ms", 1e-3}},
+        {"throughput(tps)", {"tokens_per_s", 1}}};
     EXPECT_EQ(found.size(), tags.size());
     for (const auto& [tag, metric] : tags) {
       ASSERT_EQ(found.count(tag), 1u) << tag;

@@ -120,6 +120,9 @@ StepRecord heldOut(int64_t step) {
 
 // A record with all that one can have.
 StepRecord everything(StepRecord record) {
+  record.exchangeMilliseconds = 2.5;
+  record.lateMilliseconds = 1.5;
+  record.lateRank = 3;
   record.residentBytes = 4096000;
   record.plannedBytes = 8192000;
   record.lossScale = 65536;
@@ -222,11 +225,11 @@ TEST_F(Csv, HasAColumnAMetric) {
   write(kAnew, {trainingStep(1), scaled, heldOut(2)});
   EXPECT_EQ(rows(), (std::vector<std::string>{
                         "step,steps,loss,perplexity,accuracy,evaluate_loss,evaluate_perplexity,evaluate_accuracy,"
-                        "evaluate_batches,grad_norm,lr,momentum,ms,tokens_per_s,samples_per_s,eta_s,resident_bytes,"
-                        "planned_bytes,loss_scale,skipped",
-                        "1,40,1,,,,,,,0.5,0.001,,12.5,1024,,3,,,,",
-                        "2,40,nan,,,,,,,inf,0.001,0.9,12.5,,32,3,4096000,8192000,65536,2",
-                        "2,40,,,,2,7.38905609893065,0.25,7,,,,12.5,1024,,,,,,"}));
+                        "evaluate_batches,grad_norm,lr,momentum,ms,tokens_per_s,samples_per_s,eta_s,exchange_ms,"
+                        "late_ms,late_rank,resident_bytes,planned_bytes,loss_scale,skipped",
+                        "1,40,1,,,,,,,0.5,0.001,,12.5,1024,,3,,,,,,,",
+                        "2,40,nan,,,,,,,inf,0.001,0.9,12.5,,32,3,2.5,1.5,3,4096000,8192000,65536,2",
+                        "2,40,,,,2,7.38905609893065,0.25,7,,,,12.5,1024,,,,,,,,,"}));
 }
 
 TEST_F(Csv, BeginsAnewOnlyWithTheFirstRow) {

@@ -7,7 +7,8 @@
 // a and b are split over tp, two elements a rank, so that with tp 2 the last is padding.
 //
 // MINIATURE_FAULT="RANK STEP exit|abort|hang|flip" makes one rank misbehave at the start of a step (flip: a bit of a
-// parameter changes); MINIATURE_PAUSE makes steps that many milliseconds longer.
+// parameter changes); MINIATURE_PAUSE makes steps that many milliseconds longer, MINIATURE_SLOW="RANK MILLISECONDS"
+// each forward of one rank.
 #include <omp.h>
 #include <unistd.h>
 
@@ -162,6 +163,13 @@ void misbehave(const Context& ctx) {
   for (;;) pause();
 }
 
+void slowDown(const Context& ctx) {
+  const char* slow = std::getenv("MINIATURE_SLOW");
+  int rank = 0, milliseconds = 0;
+  if (!slow || std::sscanf(slow, "%d %d", &rank, &milliseconds) != 2) return;
+  if (rank == rankOf(ctx.mesh(), ctx.at())) usleep(static_cast<useconds_t>(milliseconds) * 1000);
+}
+
 void forwardFirst(Context& ctx, int slot) {
   const int64_t* tokens = ctx.ptr<int64_t>(kHost, kInputTokens);
   const float* a = ctx.ptr<float>(kParameters, kA);
@@ -169,6 +177,7 @@ void forwardFirst(Context& ctx, int slot) {
   for (int64_t t = 0; t < kTokens; ++t) {
     for (int64_t j = 0; j < kLocal; ++j) h[t * kLocal + j] = static_cast<float>(tokens[t]) / 256 * a[j];
   }
+  mark(ctx);
 }
 
 void forwardLast(Context& ctx, int slot) {
@@ -179,7 +188,11 @@ void forwardLast(Context& ctx, int slot) {
     y[t] = 0;
     for (int64_t j = 0; j < kLocal; ++j) y[t] += b[j] * h[t * kLocal + j];
   }
-  wait(ctx, allReduceStart(ctx, kOutputPartial, {kCommunication, kOutput}, kTokens, DType::kF32));
+  mark(ctx);
+  const Ticket partial = allReduceStart(ctx, kOutputPartial, {kCommunication, kOutput}, kTokens, DType::kF32);
+  mark(ctx);
+  wait(ctx, partial);
+  mark(ctx);
   const int32_t* labels = ctx.ptr<int32_t>(kHost, kLabels);
   float* error = errorOf(ctx, slot);
   float* lossSum = ctx.ptr<float>(kCommunication, kLossSum);
@@ -188,10 +201,12 @@ void forwardLast(Context& ctx, int slot) {
     *lossSum += error[t] * error[t] / 2;
   }
   *ctx.ptr<int64_t>(kCommunication, kCount) += kTokens;
+  mark(ctx, 2);
 }
 
 void forward(Context& ctx, const Call& call) {
   misbehave(ctx);
+  slowDown(ctx);
   if (kIsFirst) forwardFirst(ctx, call.slot);
   if (kIsLast) forwardLast(ctx, call.slot);
 }
@@ -214,6 +229,7 @@ void backwardLast(Context& ctx, const Call& call) {
     }
   }
   accumulate(ctx.ptr<float>(kGradients, kB), sum, call.first);
+  mark(ctx);
 }
 
 void backwardFirst(Context& ctx, const Call& call) {
@@ -224,6 +240,7 @@ void backwardFirst(Context& ctx, const Call& call) {
     for (int64_t j = 0; j < kLocal; ++j) sum[j] += dh[t * kLocal + j] * static_cast<float>(tokens[t]) / 256;
   }
   accumulate(ctx.ptr<float>(kGradients, kA), sum, call.first);
+  mark(ctx);
 }
 
 void backward(Context& ctx, const Call& call) {

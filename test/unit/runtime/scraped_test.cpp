@@ -231,7 +231,7 @@ TEST_F(Scraped, APrometheusHasTheSeries) {
         expression.replace(at, interval.size(), "30s");
       json found = query(escaped(expression));
       for (int i = 0; i < 600 && found.empty(); ++i) usleep(50000), found = query(escaped(expression));
-      EXPECT_EQ(found.size(), 1u) << panel["title"] << ": " << expression;
+      EXPECT_GE(found.size(), 1u) << panel["title"] << ": " << expression;
       ++queries;
     }
   }

@@ -14,7 +14,9 @@ from collections.abc import Mapping, Sequence
 
 from .. import settings, tools
 from ..errors import DataError, InputOutputError, UsageError, error_for
+from ..run import launch
 from ..tokenise import tokenise
+from ..wandb_log import WandbLog, check_installed
 from .arguments import Parser, natural
 
 _LONGEST = 1024
@@ -93,6 +95,18 @@ def _call(tool: str, arguments: Sequence[str]) -> None:
         raise error_for(status, f"{tool} ended with status {status}")
 
 
+def _train_with_wandb(project: str, programs: str, arguments: Sequence[str]) -> None:
+    """hyc-run on this terminal, and its steps on a board."""
+    plan = json.loads((pathlib.Path(programs) / "plan.json").read_text())
+    log = WandbLog(project, {"arguments": list(arguments), "plan": plan})
+    failed = True
+    try:
+        launch(pathlib.Path(programs), arguments, None, log.step, shows=True)
+        failed = False
+    finally:
+        log.finish(failed)
+
+
 def _copy_tokenizer(folder: pathlib.Path, to: pathlib.Path) -> None:
     for name in _TOKENIZER_FILES:
         if (folder / name).is_file():
@@ -113,7 +127,12 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument(
         "--sequence", type=natural, metavar="N", help=f"tokens of a sample [the model's positions, at most {_LONGEST}]"
     )
+    parser.add_argument("--wandb", metavar="PROJECT", help="tell Weights & Biases of each step, in this project")
     given, rest = parser.parse_known_args(words)
+    if given.wandb:
+        check_installed()
+    if given.wandb and any(word.partition("=")[0] == "--log-file" for word in rest):
+        raise UsageError("--log-file and --wandb are both given, and wandb takes the log; leave one of them out")
     folder, output = pathlib.Path(given.model), pathlib.Path(os.path.abspath(given.output))
     if not (folder / "config.json").is_file():
         raise DataError(f"'{folder}' is no Hugging Face folder: it has no config.json")
@@ -126,14 +145,16 @@ def main(words: Sequence[str]) -> int:
         print(f"{done.documents} documents, {done.tokens} tokens", flush=True)
         programs, trained = str(scratch / "out"), scratch / "trained"
         _call("hyc-compile", [given.model, "--loss=causal_lm", f"--dim=seq={sequence}", *for_compile, "-o", programs])
-        _call(
-            "hyc-run",
-            [programs, f"--data={done.path}", f"--steps={given.steps}", f"--save-weights={trained}", *for_run],
-        )
+        arguments = [f"--data={done.path}", f"--steps={given.steps}", f"--save-weights={trained}", *for_run]
+        if given.wandb:
+            _train_with_wandb(given.wandb, programs, arguments)
+        else:
+            _call("hyc-run", [programs, *arguments])
         _copy_tokenizer(folder, trained)
         try:
             trained.rename(output)
         except OSError as error:
             raise InputOutputError(f"cannot write '{output}': {error.strerror}") from error
-    print(f"wrote {output}: transformers loads it", file=sys.stdout)
+    reader = "peft" if (output / "adapter_config.json").exists() else "transformers"
+    print(f"wrote {output}: {reader} loads it", file=sys.stdout)
     return 0

@@ -1,0 +1,104 @@
+// Files that the ranks write in turn.
+#include "run/measurement.h"
+
+#include <unistd.h>
+
+#include "base/file.h"
+
+namespace hycrt {
+namespace {
+
+constexpr int64_t kTracedSteps = 10;                // after the first, which warms everything up
+constexpr size_t kTraceCapacity = size_t{1} << 16;  // events a track
+constexpr int64_t kMostLinesBytes = int64_t{4} << 30;
+
+Status writeFile(const std::string& partial, const std::string& path, const std::string& text) {
+  Result<FileDescriptor> file = createNew(partial);
+  if (!file.ok()) return file.status();
+  Status status = writeAt(*file, partial, text.data(), static_cast<int64_t>(text.size()), 0);
+  if (status.ok()) status = publishFile(partial, path);
+  if (!status.ok()) unlink(partial.c_str());
+  return status;
+}
+
+}  // namespace
+
+Status Measurement::prepare(const RunOptions& options, const Manifest& manifest, int rank, bool onDevice) {
+  options_ = &options;
+  manifest_ = &manifest;
+  rank_ = rank;
+  if (!options.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
+  if (options.profile.empty()) return {};
+  if (onDevice && trace_) {
+    return usageError(
+        "--trace and --profile are both given, and a device's times are taken for one of them; leave one out");
+  }
+  if (options.steps < 2)
+    return usageError("--profile measures the steps after the first; --steps is 1, give 2 or more");
+  if (rank != 0) return {};
+  HYCRT_RETURN_IF_ERROR(checkWritable(profilePagePath(options.profile)));
+  return readOps(manifest).status();
+}
+
+void Measurement::begin(const Program& program, const Exchanger& exchanger, Accelerator* device) {
+  program_ = &program;
+  if (!options_->profile.empty()) profile_ = std::make_unique<Profile>(program.entries[0], exchanger, device);
+}
+
+void Measurement::stepBegins(int64_t step) {
+  if (trace_) trace_->setOn(step > 0 && step <= kTracedSteps);
+}
+
+// One rank after the other: they share the files.
+Status Measurement::write(Exchanger& exchanger, int worldSize, const std::string& run, const ProfileFacts& facts,
+                          const std::function<void(const std::string&)>& note) {
+  if (!trace_ && !profile_) return {};
+  if (trace_) trace_->setOn(false);
+  const std::string lines = partialName(options_->profile, run);
+  for (int rank = 0; rank < worldSize; ++rank) {
+    if (rank == rank_ && trace_) {
+      HYCRT_RETURN_IF_ERROR(appendTrace(*trace_, partialName(options_->trace, run), options_->trace, rank, worldSize));
+    }
+    if (rank == rank_ && profile_) HYCRT_RETURN_IF_ERROR(addLine(lines));
+    HYCRT_RETURN_IF_ERROR(exchanger.barrier());
+  }
+  if (profile_ && rank_ == 0) {
+    const Status status = makeFile(lines, worldSize, facts, note);
+    unlink(lines.c_str());
+    HYCRT_RETURN_IF_ERROR(status);
+  }
+  return exchanger.barrier();
+}
+
+Status Measurement::addLine(const std::string& partial) const {
+  Result<FileDescriptor> file = rank_ == 0 ? createNew(partial) : openMade(partial);
+  if (!file.ok()) return file.status();
+  Result<int64_t> end = fileSize(*file, partial);
+  if (!end.ok()) return end.status();
+  const std::string line = toJsonLine(*profile_, *program_, rank_) + "\n";
+  return writeAt(*file, partial, line.data(), static_cast<int64_t>(line.size()), *end);
+}
+
+Status Measurement::makeFile(const std::string& partial, int worldSize, const ProfileFacts& facts,
+                             const std::function<void(const std::string&)>& note) const {
+  Result<OpsFile> ops = readOps(*manifest_);
+  if (!ops.ok()) return ops.status();
+  Result<std::string> text = readWholeFile(partial, kMostLinesBytes);
+  if (!text.ok()) return text.status();
+  ProfileFile file(*manifest_, *ops, facts);
+  std::string_view rest = *text;
+  for (int rank = 0; rank < worldSize; ++rank) {
+    const size_t end = rest.find('\n');
+    HYCRT_RETURN_IF_ERROR(file.add(rest.substr(0, end)));
+    rest.remove_prefix(std::min(rest.size(), end + 1));
+  }
+  const nlohmann::ordered_json profile = file.finish();
+  const std::string page = profilePagePath(options_->profile);
+  HYCRT_RETURN_IF_ERROR(writeFile(partial + ".json", options_->profile, profile.dump() + "\n"));
+  HYCRT_RETURN_IF_ERROR(writeFile(partial + ".html", page, profilePage(profile)));
+  for (const std::string& line : profileTables(profile)) note(line);
+  note("profile: " + options_->profile + ", and to look at " + page);
+  return {};
+}
+
+}  // namespace hycrt
