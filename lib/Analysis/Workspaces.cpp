@@ -14,9 +14,20 @@
 using namespace mlir;
 using namespace hyc;
 
+static constexpr int64_t kKibibyte = 1024, kThreadBytes = 128 * kKibibyte;
+
 int64_t hyc::fixedBytes(int64_t threads) {
-  constexpr int64_t kibibyte = 1024, process = 14976 * kibibyte, thread = 128 * kibibyte;
-  return process + thread * threads;
+  constexpr int64_t process = 14976 * kKibibyte;
+  return process + kThreadBytes * threads;
+}
+
+int64_t hyc::readAheadBytes(Operation *program) {
+  int64_t bytes = 0;
+  for (auto input : cast<rank::ProgramOp>(program).getOps<rank::InputOp>()) {
+    rank::BufferType type = input.getBufferType();
+    bytes += llvm::alignTo(type.getNumElements() * type.getElementBytes(), 64);
+  }
+  return bytes == 0 ? 0 : llvm::alignTo(bytes, 4 * kKibibyte) + kThreadBytes;
 }
 
 int64_t hyc::convolutionColumns(const ConvolutionShape &s) {

@@ -4,8 +4,6 @@ import csv
 import json
 import os
 import pathlib
-import shutil
-import struct
 import subprocess
 import sys
 
@@ -15,58 +13,15 @@ numpy = pytest.importorskip("numpy")
 tokenizers = pytest.importorskip("tokenizers")
 
 from conftest import MODELS
+from corpora import TEXT, hyc, make_model, read_tokens, write_tokenizer
 
 from hyc.command import main
-
-TEXT = "the quick brown fox jumps over the lazy dog and runs home again before the rain\n"
-
-
-def hyc(*words):
-    """A command in a process of its own."""
-    code = "import sys; from hyc.command import main; sys.exit(main())"
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False, timeout=300
-    )
 
 
 @pytest.fixture
 def model(tmp_path):
-    """gpt2-formats, of 257 tokens, with a tokenizer of at most 200: byte-level BPE, <end> behind each text."""
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for name in ("config.json", "model.safetensors"):
-        shutil.copyfile(MODELS / "gpt2-formats" / name, folder / name)
-    write_tokenizer(folder, 280 - 80)
-    return folder
-
-
-def write_tokenizer(folder, size, alphabet=()):
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
-    tokenizer.decoder = tokenizers.decoders.Metaspace()
-    special = ["<unk>", "<end>"]
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=size, special_tokens=special, initial_alphabet=list(alphabet))
-    tokenizer.train_from_iterator([TEXT, "user assistant : question answer 0123456789"], trainer)
-    tokenizer.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": "<end>",
-        "unk_token": "<unk>",
-        "chat_template": "{% for m in messages %}{{ m['role'] + ' : ' + m['content'] + '<end>' }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ 'assistant : ' }}{% endif %}",
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    return tokenizer
-
-
-def read_tokens(path):
-    """An llm.c file, by its own description."""
-    raw = path.read_bytes()
-    magic, version, count = struct.unpack("<3i", raw[:12])
-    assert (magic, version) == (20240520, 1)
-    tokens = numpy.frombuffer(raw[1024:], "<u2")
-    assert len(tokens) == count
-    return tokens
+    """A folder of a model with a tokenizer."""
+    return make_model(tmp_path)
 
 
 def test_text_and_json_lines_become_a_stream_with_ends_of_documents(model, tmp_path):
@@ -76,10 +31,12 @@ def test_text_and_json_lines_become_a_stream_with_ends_of_documents(model, tmp_p
     assert done.returncode == 0, done.stderr
     tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
     end = tokenizer.token_to_id("<end>")
-    expected = []
+    expected, expected_ends = [], []
     for text in [TEXT, *(f"the fox {n}" for n in range(600))]:
         expected += [*tokenizer.encode(text, add_special_tokens=False).ids, end]
-    assert read_tokens(tmp_path / "tokens.bin").tolist() == expected
+        expected_ends.append(len(expected))
+    tokens, ends, mask = read_tokens(tmp_path / "tokens.bin")
+    assert (tokens.tolist(), ends.tolist(), mask) == (expected, expected_ends, None)
     about = json.loads((tmp_path / "tokens.json").read_text())
     assert (about["documents"], about["tokens"], about["vocabulary"]) == (601, len(expected), 257)
     assert f"601 documents, {len(expected)} tokens" in done.stdout
@@ -88,7 +45,8 @@ def test_text_and_json_lines_become_a_stream_with_ends_of_documents(model, tmp_p
 def test_a_long_text_is_tokenised_in_parts_and_is_one_document(model, tmp_path):
     (tmp_path / "long.txt").write_text(TEXT * 20000)
     assert hyc("data", tmp_path / "long.txt", "--tokenizer", model, "-o", tmp_path / "t.bin").returncode == 0
-    tokens = read_tokens(tmp_path / "t.bin")
+    tokens, ends, _ = read_tokens(tmp_path / "t.bin")
+    assert ends.tolist() == [len(tokens)]
     tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
     assert (tokens == tokenizer.token_to_id("<end>")).sum() == 1 and tokens[-1] == tokenizer.token_to_id("<end>")
     assert len(tokens) > 20000 * 14
@@ -143,7 +101,7 @@ def test_of_a_chat_what_the_assistant_says_counts(model, tmp_path):
             65,
             "mixed.jsonl:2: found an instruction",
         ),
-        ("i.jsonl", b'{"prompt": "a", "completion": "b"}\n', 64, "expected it by --sequence N"),
+        ("i.jsonl", b'{"prompt": "a"}\n', 65, "i.jsonl:1: found prompt, expected text"),
         ("deep.jsonl", b"[" * 100000 + b"\n", 65, "deep.jsonl:1: no JSON"),
         ("role.jsonl", b'{"messages": [{"who": "x"}]}\n', 65, None),
         ("missing-*", None, 65, "is no file, and matches none"),

@@ -37,12 +37,6 @@ Status checkFiles(const hycrt::Manifest& manifest, const hycrt::RunOptions& opti
     const std::string path = manifest.folder + "/" + rank.program;
     if (access(path.c_str(), X_OK) != 0) return hycrt::errnoError("cannot execute '" + path + "'", errno);
   }
-  for (const auto& [flag, path] :
-       {std::pair("--data", options.data), std::pair("--evaluate-data", options.evaluateData)}) {
-    if (!path.empty() && access(path.c_str(), R_OK) != 0) {
-      return hycrt::errnoError("cannot read '" + path + "' (" + flag + ")", errno);
-    }
-  }
   return hycrt::checkData(manifest, options);
 }
 

@@ -35,6 +35,9 @@ int64_t cudaKernelWorkspaceBytes(mlir::Operation *kernel);
 /// ranks prove to each other that they are of one job, is up to 3.5.
 int64_t fixedBytes(int64_t threads);
 
+/// What a rank.program takes to read the next micro-batch while one is computed: room for the inputs, and a thread.
+int64_t readAheadBytes(mlir::Operation *program);
+
 } // namespace hyc
 
 #endif // HYC_ANALYSIS_WORKSPACES_H

@@ -9,6 +9,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -222,11 +223,15 @@ LogicalResult TableEmitter::emitStates() {
 }
 
 static StringRef sourceName(rank::InputOp input) {
-  if (input.getSource() == "sample")
-    return "kSamples";
-  if (input.getSource() == "random")
-    return "kRandomKeys";
-  return input.getSource() == "next_token" ? "kNextTokens" : "kTokens";
+  return llvm::StringSwitch<StringRef>(input.getSource())
+      .Case("sample", "kSamples")
+      .Case("random", "kRandomKeys")
+      .Case("next_token", "kNextTokens")
+      .Case("own_token", "kOwnTokens")
+      .Case("next_own_token", "kNextOwnTokens")
+      .Case("position", "kPositions")
+      .Case("presence", "kPresence")
+      .Default("kTokens");
 }
 
 /// Declares the streams of a random input; gives what its row says of them.

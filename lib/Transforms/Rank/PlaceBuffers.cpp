@@ -525,7 +525,7 @@ void ProgramPlacer::place(int64_t threads, bool poison) {
   // First: it counts positions, which calls that poison move.
   if (threads > 0) {
     placeWorkspace(threads);
-    account.fixedBytes = fixedBytes(threads);
+    account.fixedBytes = fixedBytes(threads) + readAheadBytes(program);
     program->setAttr("fixed_bytes", Builder(program.getContext()).getI64IntegerAttr(account.fixedBytes));
   }
   for (rank::ArenaOp arena : arenas)

@@ -95,8 +95,8 @@ private:
   LogicalResult attachNumberLoss(FuncOp entry);
   LogicalResult useOwnLoss(FuncOp entry);
   /// Says of each input that is not yet fed how the loader feeds it. One input of integers is a sequence of tokens,
-  /// which a token file can give. Beside others, or of another kind, each input is a tensor of its own in the data, and
-  /// so are the labels then.
+  /// which a token file can give, and with causal_lm what tells of tokens beside it. Beside others, or of another kind,
+  /// each input is a tensor of its own in the data, and so are the labels then.
   void markSources(FuncOp entry);
   /// The loader fills every input sample by sample.
   LogicalResult checkSamples(FuncOp entry);
@@ -226,24 +226,46 @@ LogicalResult AttachLoss::checkSamples(FuncOp entry) {
   return success();
 }
 
+/// What tokens' positions and a mask of them are called, in whatever causal model. Empty: something else.
+static StringRef sourceByName(StringRef input) {
+  return input == "position_ids" ? "position" : input == "attention_mask" ? "presence" : "";
+}
+
 void AttachLoss::markSources(FuncOp entry) {
   auto typeOf = [&](unsigned index) { return cast<RankedTensorType>(entry.getArgument(index).getType()); };
-  SmallVector<unsigned> undecided;
+  SmallVector<unsigned> undecided, besides;
   std::optional<unsigned> targets;
   for (unsigned index = 0, e = entry.getNumArguments(); index < e; ++index)
     if (inputName(entry, index) == labels)
       targets = index;
     else if (!entry.getArgAttr(index, kSource))
-      undecided.push_back(index);
-  bool areTokens = llvm::all_of(undecided, [&](unsigned index) {
-    return undecided.size() == 1 && isa<IntegerType>(typeOf(index).getElementType()) &&
+      (!shiftsLabels() || sourceByName(inputName(entry, index)).empty() ? undecided : besides).push_back(index);
+  auto areAlike = [&](unsigned index) {
+    return isa<IntegerType>(typeOf(index).getElementType()) &&
            (!targets || typeOf(*targets).getShape() == typeOf(index).getShape());
-  });
+  };
+  bool areTokens = undecided.size() == (besides.empty() ? std::min<size_t>(undecided.size(), 1) : 1) &&
+                   llvm::all_of(undecided, areAlike) && llvm::all_of(besides, [&](unsigned index) {
+                     return areAlike(index) && typeOf(index).getShape() == typeOf(undecided.front()).getShape();
+                   });
+  auto mark = [&](unsigned index, StringRef source) {
+    entry.setArgAttr(index, kSource, StringAttr::get(&getContext(), areTokens ? source : "sample"));
+  };
+  bool tellsApart = false;
   for (unsigned index : undecided)
-    entry.setArgAttr(index, kSource, StringAttr::get(&getContext(), areTokens ? "token" : "sample"));
+    mark(index, "token");
+  for (unsigned index : besides) {
+    mark(index, sourceByName(inputName(entry, index)));
+    tellsApart |= inputName(entry, index) == "position_ids";
+  }
+  if (!targets)
+    return;
   // A loss in the graph expects its labels unshifted, the very tokens of the input.
-  if (targets && (!areTokens || !entry.getArgAttr(*targets, kSource)))
-    entry.setArgAttr(*targets, kSource, StringAttr::get(&getContext(), areTokens ? "token" : "sample"));
+  auto known = entry.getArgAttrOfType<StringAttr>(*targets, kSource);
+  std::string source = known ? known.str() : "token";
+  if (areTokens && tellsApart)
+    source = source == "token" ? "own_token" : "next_own_token";
+  mark(*targets, source);
 }
 
 void AttachLoss::replaceResults(FuncOp entry, const LossSums &sums) {

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import itertools
 import json
 import os
 import pathlib
+import shutil
 import struct
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy
 
@@ -25,8 +28,8 @@ _TYPES = {
 }
 _WIDER = {"bool": "uint8", "int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 
-_MAGIC_U16, _VERSION_U16 = 20240520, 1
-_MAGIC_U32, _VERSION_U32 = 20240801, 7
+_MAGIC = b"hyctoken"
+_HEADER = struct.Struct("<8sII6Q")
 
 
 def as_array(value: Any, name: str) -> numpy.ndarray:
@@ -48,29 +51,38 @@ def as_array(value: Any, name: str) -> numpy.ndarray:
     return array
 
 
+def _header(
+    like: Mapping[str, numpy.ndarray], count: int, metadata: Mapping[str, str] | None = None
+) -> tuple[bytes, dict[str, int]]:
+    """The beginning of a safetensors file of so many samples that are like one, and where each tensor lies in the file."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    offset = 0
+    begins: dict[str, int] = {}
+    for name, array in like.items():
+        size = count * array.nbytes
+        header[name] = {
+            "dtype": _TYPES[array.dtype.name],
+            "shape": [count, *array.shape],
+            "data_offsets": [offset, offset + size],
+        }
+        begins[name] = offset
+        offset += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    whole = struct.pack("<Q", len(text)) + text
+    return whole, {name: len(whole) + begin for name, begin in begins.items()}
+
+
 class SampleWriter:
     """Samples, one after the other, into a safetensors file of a known number of them."""
 
     def __init__(self, path: pathlib.Path, count: int, first: Mapping[str, numpy.ndarray]) -> None:
         self._first = dict(first)
         self._row = 0
-        header: dict[str, Any] = {}
-        offset = 0
-        for name, array in self._first.items():
-            size = count * array.nbytes
-            header[name] = {
-                "dtype": _TYPES[array.dtype.name],
-                "shape": [count, *array.shape],
-                "data_offsets": [offset, offset + size],
-            }
-            offset += size
-        text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)
-        self._begin = 8 + len(text)
-        self._offsets = {name: self._begin + entry["data_offsets"][0] for name, entry in header.items()}
+        text, self._offsets = _header(self._first, count)
         self._file = open(path, "wb")
-        self._file.write(struct.pack("<Q", len(text)) + text)
-        self._file.truncate(self._begin + offset)
+        self._file.write(text)
+        self._file.truncate(len(text) + count * sum(array.nbytes for array in self._first.values()))
 
     def add(self, sample: Mapping[str, numpy.ndarray]) -> None:
         """DataError where a sample is not as the first."""
@@ -165,28 +177,99 @@ def _write_tensors(tensors: Mapping[str, Any], inputs: Inputs, path: pathlib.Pat
         writer.close()
 
 
-class TokenWriter:
-    """Tokens into a file of llm.c's kind: 256 int32 of header (magic, version, count), then uint16 or uint32."""
+class GrowingSampleWriter:
+    """Samples into a safetensors file of which nobody knows yet how many there will be.
 
-    def __init__(self, path: str | os.PathLike[str], vocabulary: int) -> None:
-        self._width = numpy.dtype("<u2" if vocabulary <= 1 << 16 else "<u4")
-        self._file = open(path, "wb")
-        self._file.write(bytes(1024))
+    Rows go to a file a tensor beside the target; close() puts them together.
+    """
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._files: dict[str, IO[bytes]] = {}
+        self._like: dict[str, numpy.ndarray] = {}
         self.count = 0
 
-    def add(self, tokens: Any) -> None:
-        """Appends them."""
-        array = numpy.asarray(tokens, dtype=numpy.int64).astype(self._width)
-        self._file.write(array.tobytes())
-        self.count += array.size
+    def add(self, sample: Mapping[str, numpy.ndarray]) -> None:
+        """One more, of the tensors and shapes that the first has."""
+        if not self._like:
+            self._like = dict(sample)
+            self._files = {name: tempfile.TemporaryFile(dir=self._path.parent) for name in sample}
+        for name, like in self._like.items():
+            if sample[name].shape != like.shape:
+                raise DataError(
+                    f"sample {self.count}: {name} has shape {list(sample[name].shape)}, expected {list(like.shape)} as in "
+                    "sample 0"
+                )
+            self._files[name].write(numpy.ascontiguousarray(sample[name], dtype=like.dtype).tobytes())
+        self.count += 1
+
+    def close(self, metadata: Mapping[str, str] | None = None) -> None:
+        """Writes the file."""
+        text, _ = _header(self._like, self.count, metadata)
+        with open(self._path, "wb") as file:
+            file.write(text)
+            for part in self._files.values():
+                part.seek(0)
+                shutil.copyfileobj(part, file, 1 << 20)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Forgets all rows."""
+        for part in self._files.values():
+            part.close()
+
+
+class TokenWriter:
+    """Tokens, where documents end and what counts, into a file of hyc's own kind (runtime/src/io/token_file.h).
+
+    The header is zero until close(): what nobody has closed is no token file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], vocabulary: int) -> None:
+        self._vocabulary = vocabulary
+        self._width = numpy.dtype("<u2" if vocabulary <= 1 << 16 else "<u4")
+        self._file = open(path, "wb")
+        self._file.write(bytes(_HEADER.size))
+        self._ends = array.array("Q")
+        self._mask: bytearray | None = None  # a byte a token, of a file in which some do not count
+        self.count = 0
+
+    @property
+    def documents(self) -> int:
+        """Those that have ended."""
+        return len(self._ends)
+
+    def add(self, tokens: Any, counts: Sequence[bool] | None = None) -> None:
+        """Appends them; those that `counts` is false for are no labels."""
+        values = numpy.asarray(tokens, dtype=numpy.int64).astype(self._width)
+        self._file.write(values.tobytes())
+        if counts is not None and self._mask is None and not all(counts):
+            self._mask = bytearray(b"\1" * self.count)
+        if self._mask is not None:
+            self._mask += bytes(counts) if counts is not None else b"\1" * values.size
+        self.count += values.size
+
+    def end_document(self) -> None:
+        """What has been added since the last one is a document."""
+        self._ends.append(self.count)
 
     def close(self) -> None:
-        """Writes the header, which has been zero until now: what nobody has closed is no token file."""
-        if self.count >= 1 << 31:
-            raise DataError(f"{self.count} tokens do not fit one file, expected fewer than {1 << 31}")
-        kind = (_MAGIC_U16, _VERSION_U16) if self._width.itemsize == 2 else (_MAGIC_U32, _VERSION_U32)
+        """Writes documents, mask and header. What comes after the last document is one, too."""
+        if self.count and (not self._ends or self._ends[-1] < self.count):
+            self.end_document()
+        tokens_at = _HEADER.size
+        ends_at = (tokens_at + self.count * self._width.itemsize + 7) // 8 * 8
+        mask_at = 0 if self._mask is None else ends_at + 8 * len(self._ends)
+        self._file.write(bytes(ends_at - tokens_at - self.count * self._width.itemsize))
+        self._file.write(numpy.asarray(self._ends, dtype="<u8").tobytes())
+        if self._mask is not None:
+            self._file.write(numpy.packbits(numpy.frombuffer(self._mask, numpy.uint8), bitorder="little").tobytes())
         self._file.seek(0)
-        self._file.write(struct.pack("<3i", *kind, self.count))
+        self._file.write(
+            _HEADER.pack(
+                _MAGIC, 1, self._width.itemsize, self._vocabulary, self.count, len(self._ends), tokens_at, ends_at, mask_at
+            )
+        )
         self._file.close()
 
     def abandon(self) -> None:

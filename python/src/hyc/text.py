@@ -35,6 +35,16 @@ class Piece:
         return self.prompt is not None or self.messages is not None
 
 
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A file of documents, or a Hugging Face data set."""
+
+    name: str
+    size: int  # bytes of a file; rows of a data set
+    path: pathlib.Path | None = None
+    rows: Any = None  # a datasets.Dataset
+
+
 def find_files(patterns: Sequence[str]) -> list[pathlib.Path]:
     """The files that names and patterns mean; DataError for one that means none, or an empty file."""
     files: list[pathlib.Path] = []
@@ -48,6 +58,72 @@ def find_files(patterns: Sequence[str]) -> list[pathlib.Path]:
         if path.stat().st_size == 0:
             raise DataError(f"'{path}' is empty, expected text or JSON lines")
     return list(dict.fromkeys(files))
+
+
+def find_sources(patterns: Sequence[str]) -> list[Source]:
+    """What names and patterns mean.
+
+    Files, of which .parquet and .arrow are read by Hugging Face's datasets; a folder that `save_to_disk` has written, and
+    hf://OWNER/NAME on its hub, with :SPLIT behind either ("train" without).
+    """
+    sources: list[Source] = []
+    for pattern in patterns:
+        folder, colon, split = pattern.rpartition(":")
+        name = folder if colon and "/" not in split and not pathlib.Path(pattern).exists() else pattern
+        split = split if name != pattern else ""
+        if name.startswith("hf://") or pathlib.Path(name).is_dir():
+            sources.append(_data_set(name, split))
+            continue
+        for path in find_files([pattern]):
+            is_table = path.suffix in (".parquet", ".arrow")
+            sources.append(_table(path) if is_table else Source(str(path), path.stat().st_size, path))
+    return list({source.name: source for source in sources}.values())
+
+
+def _datasets() -> Any:
+    try:
+        import datasets
+    except ImportError as error:
+        raise UnavailableError("datasets is not installed; pip install datasets") from error
+    return datasets
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _table(path: pathlib.Path) -> Source:
+    kind = _datasets()
+    try:
+        rows = kind.Dataset.from_parquet(str(path)) if path.suffix == ".parquet" else kind.Dataset.from_file(str(path))
+    except Exception as error:
+        raise DataError(f"'{path}' is no {path.suffix[1:]} file: {_first_line(error)}") from error
+    return _of_rows(str(path), rows)
+
+
+def _data_set(name: str, split: str) -> Source:
+    kind = _datasets()
+    try:
+        if name.startswith("hf://"):
+            found = kind.load_dataset(name.removeprefix("hf://"))
+        else:
+            found = kind.load_from_disk(name)
+    except Exception as error:
+        raise DataError(f"'{name}' is no data set that datasets reads: {_first_line(error)}") from error
+    if isinstance(found, dict):
+        wanted = split or "train"
+        if wanted not in found:
+            raise DataError(f"'{name}' has no split '{wanted}', expected one of {', '.join(found)}")
+        found = found[wanted]
+    elif split:
+        raise DataError(f"'{name}' has no splits, but :{split} is asked for")
+    return _of_rows(f"{name}:{split}" if split else name, found)
+
+
+def _of_rows(name: str, rows: Any) -> Source:
+    if len(rows) == 0:
+        raise DataError(f"'{name}' has no rows")
+    return Source(name, len(rows), rows=rows)
 
 
 def _lines(path: pathlib.Path, progressed: Callable[[int], None]) -> Iterator[tuple[int, str]]:
@@ -113,11 +189,30 @@ def _json_pieces(path: pathlib.Path, progressed: Callable[[int], None]) -> Itera
         yield _piece_of(f"{path}:{number}", row)
 
 
-def pieces(files: Sequence[pathlib.Path], progressed: Callable[[int], None]) -> Iterator[Piece]:
-    """What is in files, in order: .jsonl and .json have an object a line, others are text."""
-    for path in files:
-        reader = _json_pieces if path.suffix in (".jsonl", ".json", ".ndjson") else _text_pieces
-        yield from reader(path, progressed)
+def _row_pieces(source: Source, progressed: Callable[[int], None]) -> Iterator[Piece]:
+    try:
+        for index, row in enumerate(source.rows):
+            progressed(1)
+            yield _piece_of(f"{source.name}[{index}]", row)
+    except (OSError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"'{source.name}' cannot be read: {_first_line(error)}") from error
+
+
+def pieces(
+    sources: Sequence[Source], progressed: Callable[[int], None], counts_rows: bool = False
+) -> Iterator[Piece]:
+    """What is in sources, in order: .jsonl and .json have an object a line, other files are text; of data sets a row each.
+
+    `progressed` hears of the bytes of files, or, where there are none, of rows.
+    """
+    for source in sources:
+        if source.path is None:
+            yield from _row_pieces(source, progressed if counts_rows else lambda _: None)
+            continue
+        reader = _json_pieces if source.path.suffix in (".jsonl", ".json", ".ndjson") else _text_pieces
+        yield from reader(source.path, progressed)
 
 
 class Tokenizer:
@@ -166,8 +261,9 @@ class Tokenizer:
             try:
                 self._slow = transformers.AutoTokenizer.from_pretrained(str(self.folder), local_files_only=True)
             except Exception as error:
-                first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                raise DataError(f"'{self.folder}' has no tokenizer that transformers reads: {first}") from error
+                raise DataError(
+                    f"'{self.folder}' has no tokenizer that transformers reads: {_first_line(error)}"
+                ) from error
         return self._slow
 
     def _end_of_text(self) -> int | None:

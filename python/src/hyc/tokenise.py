@@ -16,12 +16,12 @@ from typing import IO
 
 import numpy
 
-from .datasets import SampleWriter, TokenWriter
+from .datasets import GrowingSampleWriter, TokenWriter
 from .errors import DataError, InputOutputError, UsageError
-from .text import Piece, Tokenizer, find_files, pieces
+from .packing import UNCOUNTED, Packer, padded
+from .text import Piece, Tokenizer, find_sources, pieces
 
 _BATCH = 256  # pieces that are tokenised together
-UNCOUNTED = -100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,14 +39,16 @@ class Tokenised:
 class Progress:
     """How far reading is: one line in place on a terminal, a line a tenth elsewhere."""
 
-    def __init__(self, total: int, to: IO[str] | None = None) -> None:
+    def __init__(self, total: int, unit: str = "MB", to: IO[str] | None = None) -> None:
         self._total, self._done, self._to = max(total, 1), 0, to or sys.stderr
+        self._what = "tokenising" if unit != "images" else "reading"
+        self._unit, self._scale = unit, 1e6 if unit == "MB" else 1.0
         self._live = self._to.isatty()
         self._told = 0
         self._begin = self._last = time.monotonic()
 
     def add(self, count: int) -> None:
-        """Hears of so many bytes more."""
+        """Hears of so many more: bytes, rows or images."""
         self._done += count
         now = time.monotonic()
         if self._live:
@@ -61,7 +63,8 @@ class Progress:
     def _text(self, now: float) -> str:
         rate = self._done / max(now - self._begin, 1e-3)
         left = (self._total - self._done) / max(rate, 1.0)
-        return f"tokenising {100 * self._done // self._total:3d} %   {rate / 1e6:.1f} MB/s   left {left:.0f} s"
+        done = 100 * self._done // self._total
+        return f"{self._what} {done:3d} %   {rate / self._scale:.1f} {self._unit}/s   left {left:.0f} s"
 
     def end(self) -> None:
         """Takes the line away."""
@@ -84,10 +87,10 @@ def _batches(found: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield batch
 
 
-def _plain(batch: Sequence[Piece], tokenizer: Tokenizer) -> Iterator[tuple[Piece, list[int]]]:
+def _plain(batch: Sequence[Piece], tokenizer: Tokenizer) -> Iterator[tuple[Piece, list[int], None]]:
     for piece, tokens in zip(batch, tokenizer.encode([piece.text for piece in batch])):
         _check(tokens, piece, tokenizer)
-        yield piece, tokens
+        yield piece, tokens, None
 
 
 def _masked(batch: Sequence[Piece], tokenizer: Tokenizer) -> Iterator[tuple[Piece, list[int], list[bool]]]:
@@ -106,7 +109,7 @@ def _masked(batch: Sequence[Piece], tokenizer: Tokenizer) -> Iterator[tuple[Piec
 
 
 @contextlib.contextmanager
-def _appearing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+def appearing(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A name to write to; what is there becomes `path` when all went well, and is gone otherwise."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,103 +130,136 @@ def _appearing(path: pathlib.Path) -> Iterator[pathlib.Path]:
             os.unlink(name)
 
 
-def _write_stream(found: Iterable[Piece], tokenizer: Tokenizer, path: pathlib.Path) -> Tokenised:
-    """One document after the other, the token that ends a text behind each."""
-    documents = 0
-    with _appearing(path) as name:
+def _check_kind(batch: Sequence[Piece], is_masked: bool) -> None:
+    for piece in batch:
+        if piece.is_masked != is_masked:
+            raise DataError(
+                f"{piece.place}: found {'plain text' if is_masked else 'an instruction or a chat'} among "
+                f"{'instructions or chats' if is_masked else 'plain text'}, expected one or the other"
+            )
+
+
+def _write_stream(found: Iterable[Piece], tokenizer: Tokenizer, path: pathlib.Path, is_masked: bool) -> Tokenised:
+    """One document after the other, the token that ends a text behind each; of instructions and chats with a mask."""
+    with appearing(path) as name:
         writer = TokenWriter(name, tokenizer.vocabulary)
+        counted = 0
         try:
             for batch in _batches(found):
-                for piece, tokens in _plain(batch, tokenizer):
-                    if piece.is_masked:
-                        raise DataError(
-                            f"{piece.place}: found an instruction or a chat among plain text, expected one or the other"
-                        )
-                    writer.add(tokens)
-                    if piece.ends_document and tokenizer.end is not None:
+                _check_kind(batch, is_masked)
+                for piece, tokens, counts in _masked(batch, tokenizer) if is_masked else _plain(batch, tokenizer):
+                    writer.add(tokens, counts)
+                    counted += len(tokens) if counts is None else sum(counts)
+                    if piece.ends_document and not is_masked and tokenizer.end is not None:
                         writer.add([tokenizer.end])
-                    documents += piece.ends_document
+                        counted += 1
+                    if piece.ends_document:
+                        writer.end_document()
             if writer.count == 0:
                 raise DataError("the corpus has no token")
+            if counted == 0:
+                raise DataError("no label counts: the corpus has prompts without answers")
             writer.close()
         except BaseException:
             writer.abandon()
             raise
-    return Tokenised(path, documents, writer.count, writer.count, None, 0)
+    return Tokenised(path, writer.documents, writer.count, counted, None, 0)
 
 
-@dataclasses.dataclass
-class _Pack:
-    """Samples of `sequence` tokens that documents are laid into."""
-
-    sequence: int
-    fill: int
-    tokens: list[numpy.ndarray] = dataclasses.field(default_factory=list)
-    labels: list[numpy.ndarray] = dataclasses.field(default_factory=list)
-
-    def add(self, tokens: Sequence[int], counts: Sequence[bool]) -> bool:
-        """A sample of its own for a document; whether its end was cut off."""
-        ids = numpy.full(self.sequence, self.fill, dtype=numpy.int32)
-        labels = numpy.full(self.sequence, UNCOUNTED, dtype=numpy.int32)
-        kept = min(len(tokens), self.sequence)
-        ids[:kept] = tokens[:kept]
-        labels[:kept] = numpy.where(counts[:kept], ids[:kept], UNCOUNTED)
-        self.tokens.append(ids)
-        self.labels.append(labels)
-        return kept < len(tokens)
-
-
-def _write_samples(found: Iterable[Piece], tokenizer: Tokenizer, sequence: int, path: pathlib.Path) -> Tokenised:
-    """A document a sample: input_ids, and labels in which what does not count is -100."""
-    pack = _Pack(sequence, tokenizer.end or 0)
-    count = cut = 0
+def _documents(
+    found: Iterable[Piece], tokenizer: Tokenizer, is_masked: bool
+) -> Iterator[tuple[list[int], list[bool] | None]]:
+    """Whole documents: the parts of a long text as one. None: every token counts."""
+    held: list[int] = []
     for batch in _batches(found):
-        for _, tokens, counts in _masked(batch, tokenizer):
-            count += min(len(tokens), sequence)
-            cut += pack.add(tokens, counts)
-    if not pack.tokens:
-        raise DataError("the corpus has no document")
-    with _appearing(path) as name:
-        writer = SampleWriter(name, len(pack.tokens), {"input_ids": pack.tokens[0], "labels": pack.labels[0]})
+        if is_masked:
+            yield from ((tokens, counts) for _, tokens, counts in _masked(batch, tokenizer))
+            continue
+        _check_kind(batch, is_masked)
+        for piece, tokens, _ in _plain(batch, tokenizer):
+            held += tokens
+            if piece.ends_document:
+                yield [*held, *([] if tokenizer.end is None else [tokenizer.end])], None
+                held = []
+
+
+def _write_samples(
+    found: Iterable[Piece], tokenizer: Tokenizer, sequence: int, path: pathlib.Path, is_masked: bool, packs: bool
+) -> Tokenised:
+    """Samples of one length, a document each or several, packed; in the labels what does not count is -100."""
+    packer = Packer(sequence, tokenizer.end or 0)
+    documents = tokens_kept = cut = counted = 0
+    with appearing(path) as name:
+        writer = GrowingSampleWriter(name)
+
+        def write(sample: dict[str, numpy.ndarray]) -> None:
+            nonlocal counted
+            counted += int((sample["labels"][1:] != UNCOUNTED).sum())
+            writer.add(sample)
+
         try:
-            for ids, labels in zip(pack.tokens, pack.labels):
-                writer.add({"input_ids": ids, "labels": labels})
-        finally:
+            for tokens, counts in _documents(found, tokenizer, is_masked):
+                documents += 1
+                # Of a text nothing is lost: what is longer than a sample goes on in another.
+                whole = packs and counts is None
+                for first in range(0, max(len(tokens), 1), sequence) if whole else (0,):
+                    part = tokens[first : first + sequence]
+                    counts_of_part = None if counts is None else counts[:sequence]
+                    tokens_kept += len(part)
+                    for sample in (
+                        packer.add(part, counts_of_part) if packs else [padded(part, counts_of_part, sequence, packer.fill)]
+                    ):
+                        write(sample)
+                cut += not whole and len(tokens) > sequence
+            for sample in packer.rest():
+                write(sample)
+            if writer.count == 0:
+                raise DataError("the corpus has no document")
+            if counted == 0:
+                raise DataError(
+                    f"no label counts: the answers begin behind the first {sequence} tokens; give a larger --sequence"
+                )
             writer.close()
-    counted = sum(int((labels[1:] != UNCOUNTED).sum()) for labels in pack.labels)
-    if counted == 0:
-        path.unlink(missing_ok=True)
-        raise DataError(
-            f"no label counts: the answers begin behind the first {sequence} tokens; give a larger --sequence"
-        )
-    return Tokenised(path, len(pack.tokens), count, counted, len(pack.tokens), cut)
+        except BaseException:
+            writer.abandon()
+            raise
+    return Tokenised(path, documents, tokens_kept, counted, writer.count, cut)
 
 
 def tokenise(
-    patterns: Sequence[str], folder: str, output: str, sequence: int | None = None, quiet: bool = False
+    patterns: Sequence[str],
+    folder: str,
+    output: str,
+    sequence: int | None = None,
+    quiet: bool = False,
+    packs: bool = False,
 ) -> Tokenised:
-    """Writes what `patterns` match, tokenised by the tokenizer in `folder`.
+    """Writes what `patterns` match (files, or data sets, see find_sources), tokenised by the tokenizer in `folder`.
 
-    Plain text becomes OUTPUT.bin, a stream of tokens; instructions and chats OUTPUT.safetensors, samples of `sequence` tokens
-    whose prompts do not count. OUTPUT.json beside it tells the vocabulary, the tokenizer, and how much there is.
+    Plain text becomes OUTPUT.bin, a stream of tokens, and so do instructions and chats without a `sequence`; with it they
+    become OUTPUT.safetensors, samples of so many tokens whose prompts do not count. With `packs` everything becomes samples,
+    with as many whole documents in each as fit. OUTPUT.json beside it tells the vocabulary, the tokenizer, and how much there
+    is.
     """
-    files = find_files(patterns)
+    if packs and sequence is None:
+        raise UsageError("--pack lays documents into samples of one length, expected it by --sequence N")
+    sources = find_sources(patterns)
     tokenizer = Tokenizer(folder)
-    progress = Progress(0 if quiet else sum(path.stat().st_size for path in files))
-    found = pieces(files, (lambda _: None) if quiet else progress.add)
+    unit = "MB" if any(source.path for source in sources) else "rows"
+    progress = Progress(0 if quiet else sum(source.size for source in sources if unit == "rows" or source.path), unit)
+    found = pieces(sources, (lambda _: None) if quiet else progress.add, counts_rows=unit == "rows")
     first = next(found, None)
     if first is None:
-        raise DataError(f"'{files[0]}' has no document")
+        raise DataError(f"'{sources[0].name}' has no document")
     found = itertools.chain([first], found)
     stem = pathlib.Path(output)
     stem = stem.with_suffix("") if stem.suffix in (".bin", ".safetensors") else stem
     try:
-        if first.is_masked:
-            if sequence is None:
-                raise UsageError("instructions and chats become samples of one length, expected it by --sequence N")
-            done = _write_samples(found, tokenizer, sequence, stem.with_name(stem.name + ".safetensors"))
+        if sequence is not None and (first.is_masked or packs):
+            path = stem.with_name(stem.name + ".safetensors")
+            done = _write_samples(found, tokenizer, sequence, path, first.is_masked, packs)
         else:
-            done = _write_stream(found, tokenizer, stem.with_name(stem.name + ".bin"))
+            done = _write_stream(found, tokenizer, stem.with_name(stem.name + ".bin"), first.is_masked)
     finally:
         progress.end()
     about = {
@@ -236,8 +272,9 @@ def tokenise(
         "tokens": done.tokens,
         "counted": done.counted,
         "sequence": sequence if done.samples is not None else None,
-        "sources": [os.fspath(path) for path in files],
+        "packed": packs,
+        "sources": [source.name for source in sources],
     }
-    with _appearing(stem.with_name(stem.name + ".json")) as name:
+    with appearing(stem.with_name(stem.name + ".json")) as name:
         name.write_text(json.dumps(about, indent=1) + "\n")
     return done

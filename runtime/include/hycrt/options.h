@@ -15,7 +15,8 @@ namespace hycrt {
 
 struct Manifest;  // manifest.h
 
-enum class WindowOrder { kShuffled, kInFile };
+// Of samples; kByDocument: of documents, from which windows are cut then.
+enum class WindowOrder { kShuffled, kInFile, kByDocument };
 
 // How a file of tokens holds them; kAuto: as its first bytes say (io/token_file.h).
 enum class DataFormat { kAuto, kBytes, kLlmc, kUint16, kUint32 };
@@ -72,6 +73,9 @@ std::vector<std::string> argumentsForTelling(const RunOptions& options);
 
 // Of the former, with its value, what the ranks of a job must be told alike.
 std::vector<std::pair<std::string, std::string>> optionsInCommon(const RunOptions& options);
+
+// How training goes through its data, by --no-shuffle and --shuffle-documents, of which one may be given.
+Result<WindowOrder> orderOf(const RunOptions& options);
 
 // Before anything is started: every output can be made, and none is the data, one of `inputs` (see
 // filesReadBy in manifest.h) or another output.

@@ -111,6 +111,10 @@ enum class InputSource : uint8_t {
   kNextTokens,  // tokens [1, S + 1): the labels, one ahead
   kRandomKeys,  // no data: keys of what is random (philox.h), one a sample and stream
   kSamples,     // no tokens: a tensor of its name in the data, whose dimension 0 is the sample
+  kOwnTokens,   // labels of a model that tells documents apart: as kTokens, but what begins a document is `uncounted`
+  kNextOwnTokens,  // the same, one ahead
+  kPositions,      // of each token, from where its document begins, or the window
+  kPresence,       // 1 for each token
 };
 
 // A model input that this stage reads, in one entry or several. Before any forward or backward instruction of a

@@ -12,9 +12,11 @@
 // of weights, kFolder: one that gets new files. kTells: of what is told of a run, which hyc-run does, and rank 0 where
 // another launcher has started it.
 
-HYC_RUN_OPTION(std::string, data, {}, "--data", text("FILE"), kForRanks | kOwn,
-               "What to train on. Tokens: text, whose bytes they are, an llm.c .bin, known by its magic, or what "
-               "--data-format says. Anything else: NAME.safetensors, one tensor an input, dimension 0 the sample")
+HYC_RUN_OPTION(
+    std::string, data, {}, "--data", text("FILE"), kForRanks | kOwn,
+    "What to train on. Tokens: a file of hyc data's, Megatron's .bin beside its .idx, an llm.c .bin, text, whose "
+    "bytes they are, or what --data-format says. Anything else: NAME.safetensors, one tensor an input, "
+    "dimension 0 the sample. Several: A=0.7,B=0.3, by weights, or A,B, each sample once an epoch")
 HYC_RUN_OPTION(DataFormat, dataFormat, DataFormat::kAuto, "--data-format",
                words<DataFormat>({{"auto", DataFormat::kAuto},
                                   {"bytes", DataFormat::kBytes},
@@ -41,6 +43,10 @@ HYC_RUN_OPTION(int, threads, 0, "--threads", wholeNumber("N", kMostThreads), kFo
                "Threads per rank; 0: as compiled, by default the cores divided by the ranks")
 HYC_RUN_OPTION(WindowOrder, order, WindowOrder::kShuffled, "--no-shuffle", flagFor(WindowOrder::kInFile), kForRanks,
                "Take the windows of the data in file order")
+HYC_RUN_OPTION(
+    bool, shufflesDocuments, false, "--shuffle-documents", flagFor(true), kForRanks | kTrains,
+    "Of a token file that tells where documents begin: take the documents in another order each epoch, and cut "
+    "windows from that; without it windows are cut from the file and shuffled")
 HYC_RUN_OPTION(std::string, logFile, {}, "--log-file", text("FILE"), kStream | kTells,
                "Write one JSON object per step here")
 HYC_RUN_OPTION(

@@ -34,8 +34,9 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 // Header length and header, padded so that the data begins at a multiple of 64; sets begin and bytes of every entry.
 std::string encodeSafetensorsHeader(TensorDirectory* directory, const SafetensorsMetadata& metadata = {});
 
-// Checks what encode promises: types that are known, sizes that match the shapes, no hole, no overlap.
-Result<TensorDirectory> readSafetensorsDirectory(const std::string& path);
+// Checks what encode promises: types that are known, sizes that match the shapes, no hole, no overlap. `metadata`,
+// where it is wanted, gets what the header says beside.
+Result<TensorDirectory> readSafetensorsDirectory(const std::string& path, SafetensorsMetadata* metadata = nullptr);
 
 }  // namespace hycrt
 

@@ -239,11 +239,12 @@ Status readFields(const json& root, const std::string& file, CheckpointManifest*
   manifest->seed = std::strtoull(seed.c_str(), &end, 10);
   if (seed.empty() || *end != 0) return dataError(file + ": /seed: expected a whole number as text");
   manifest->learningRate = *rate;
-  ObjectReader cursor(*data, file, "/data", {"samples", "shuffled", "epoch", "place"});
+  ObjectReader cursor(*data, file, "/data", {"samples", "shuffled", "epoch", "place", "arrangement"});
   manifest->dataSamples = cursor.integer("samples", 0, kMost);
   manifest->shuffled = cursor.boolean("shuffled");
   (void)cursor.integer("epoch", 0, kMost);
   (void)cursor.integer("place", 0, kMost);
+  if (data->contains("arrangement")) manifest->arrangement = cursor.text("arrangement");
   HYCRT_RETURN_IF_ERROR(cursor.status());
   return readCounters(*counters, file, manifest);
 }
@@ -275,6 +276,7 @@ std::string encodeCheckpointManifest(const CheckpointManifest& manifest) {
                        {"steps", manifest.steps},
                        {"learning_rate", manifest.learningRate},
                        {"counters", manifest.counters}};
+  if (!manifest.arrangement.empty()) root["data"]["arrangement"] = manifest.arrangement;
   ordered_json parts = encode(manifest.parts);
   root["tensors"] = std::move(parts["tensors"]);
   root["files"] = std::move(parts["files"]);

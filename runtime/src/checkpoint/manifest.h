@@ -6,7 +6,8 @@
 //     "name": "gpt2-tiny", "plan_hash": "00c5b1e2f4a89d37", "mesh": "pp 2 × dp 2 × tp 2", "ranks": 8,
 //     "step": 200, "samples": 3200,               steps that are over, and what they have read of the endless list
 //     "global_batch": 16, "sequence": 64,
-//     "data": {"samples": 4096, "shuffled": true, "epoch": 0, "place": 3200},      0 samples: the model reads none
+//     "data": {"samples": 4096, "shuffled": true, "epoch": 0, "place": 3200},      0 samples: the model reads none;
+//                                                 "arrangement", where more decides than these (io/dataset.h)
 //     "seed": 1,                                  of the order of the data, of dropout (Philox, by sample) and of
 //                                                 initial values
 //     "steps": 1000, "learning_rate": {…},        the schedule, as in manifest.json, and the total that it was asked
@@ -70,6 +71,7 @@ struct CheckpointManifest {
   int64_t sequence = 0;
   int64_t dataSamples = 0;
   bool shuffled = true;
+  std::string arrangement;  // Dataset::arrangement()
   uint64_t seed = 0;
   int64_t steps = 0;
   nlohmann::json learningRate = nlohmann::json::object();

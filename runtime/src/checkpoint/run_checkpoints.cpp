@@ -63,13 +63,23 @@ Status RunCheckpoints::prepare(int rank, RunOptions* options, std::optional<Chec
 }
 
 Status RunCheckpoints::checkData(const Dataset* data, const RunOptions& options) {
-  if (data) dataSamples_ = data->sampleCount();
+  if (data) {
+    dataSamples_ = data->sampleCount();
+    arrangement_ = data->arrangement();
+  }
   if (!resumed_) return {};
   const CheckpointManifest& manifest = resumed_->manifest;
   if (manifest.dataSamples == 0 || !data) return {};
   if (manifest.shuffled != (options.order == WindowOrder::kShuffled)) {
     return contradiction(*resumed_, manifest.shuffled ? "--no-shuffle is given" : "--no-shuffle is not given",
                          manifest.shuffled ? "by a run without --no-shuffle" : "by a run with --no-shuffle");
+  }
+  if (manifest.arrangement != arrangement_) {
+    const auto named = [](const std::string& arrangement) {
+      return arrangement.empty() ? std::string("one file's samples") : "'" + arrangement + "'";
+    };
+    return contradiction(*resumed_, "--data and --shuffle-documents give it " + named(arrangement_),
+                         "by a run whose data was read as " + named(manifest.arrangement));
   }
   if (manifest.dataSamples == dataSamples_) return {};
   return dataError("'" + options.data + "' (--data) has " + std::to_string(dataSamples_) + " samples, but '" +
@@ -240,6 +250,7 @@ CheckpointManifest RunCheckpoints::describe(const Context& ctx, int64_t steps, c
   told.sequence = ctx.program().batch.sequence;
   told.dataSamples = dataSamples_;
   told.shuffled = options.order == WindowOrder::kShuffled;
+  told.arrangement = arrangement_;
   told.seed = options.seed;
   told.steps = options.steps;
   told.counters = readCounters(ctx);

@@ -82,6 +82,7 @@ class RunCheckpoints {
   std::optional<Checkpoint> resumed_;
   int64_t skipped_ = 0;
   int64_t dataSamples_ = 0;
+  std::string arrangement_;  // of the data
   int64_t lastWritten_ = -1;
   double loadSeconds_ = 0;
   FileLock lock_;  // of rank 0

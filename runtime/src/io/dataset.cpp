@@ -4,44 +4,32 @@
 #include <string_view>
 #include <vector>
 
+#include "io/mixture.h"
 #include "io/sample_file.h"
 #include "io/shuffle.h"
-#include "io/token_file.h"
+#include "io/token_data.h"
 
 namespace hycrt {
 namespace {
 
-template <typename T>
-void store(const std::vector<uint32_t>& window, size_t first, int64_t count, std::byte* to) {
-  for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(to)[i] = static_cast<T>(window[first + size_t(i)]);
-}
-
-class TokenData : public Dataset {
- public:
-  explicit TokenData(TokenFile file) : file_(std::move(file)) {}
-
-  int64_t sampleCount() const override { return file_.windowCount(); }
-
-  Status checkIndices(const InputDesc& input) override { return file_.checkTokens(input.bound); }
-
-  Status read(int64_t sample, const InputDesc& input, std::byte* to) override {
-    HYCRT_RETURN_IF_ERROR(file_.read(sample, input.bound, &window_));
-    const size_t first = input.source == InputSource::kNextTokens ? 1 : 0;
-    const int64_t count = elementCount(input.sample);
-    if (input.dtype == DType::kI64) {
-      store<int64_t>(window_, first, count, to);
-    } else if (input.dtype == DType::kI32) {
-      store<int32_t>(window_, first, count, to);
-    } else {
-      store<float>(window_, first, count, to);
+Result<std::unique_ptr<Dataset>> openFile(const DataRequest& request, const std::string& path, const Program& program) {
+  if (isSampleFile(path)) {
+    if (request.order == WindowOrder::kByDocument) {
+      return usageError("--shuffle-documents is given, but '" + path + "' (" + request.flag +
+                        ") holds samples, which are shuffled whole; leave it out");
     }
-    return {};
+    if (request.format == DataFormat::kAuto) return SampleFile::open(path, program.inputs, request.order);
+    return usageError("--data-format says how a file holds tokens, but '" + path + "' (" + request.flag +
+                      ") holds tensors, which say it themselves; leave it out");
   }
-
- private:
-  TokenFile file_;
-  std::vector<uint32_t> window_;
-};
+  for (const InputDesc& input : program.inputs) {
+    if (input.source != InputSource::kSamples) continue;
+    return usageError("'" + path + "' (" + request.flag + ") is taken for a file of tokens, but input '" + input.name +
+                      "' is read sample by sample; give a .safetensors file with a tensor of that name, whose "
+                      "dimension 0 is the sample");
+  }
+  return TokenData::open(path, program, request.format, request.order);
+}
 
 }  // namespace
 
@@ -57,22 +45,19 @@ bool isSampleFile(const std::string& path) {
   return path.size() >= kEnding.size() && path.compare(path.size() - kEnding.size(), kEnding.size(), kEnding) == 0;
 }
 
-Result<std::unique_ptr<Dataset>> openDataset(const char* flag, const std::string& path, const Program& program,
-                                             DataFormat format) {
-  if (isSampleFile(path)) {
-    if (format == DataFormat::kAuto) return SampleFile::open(path, program.inputs);
-    return usageError("--data-format says how a file holds tokens, but '" + path + "' (" + flag +
-                      ") holds tensors, which say it themselves; leave it out");
+Result<std::unique_ptr<Dataset>> openDataset(const DataRequest& request, const Program& program) {
+  Result<std::vector<DataSource>> sources = parseDataSources(request.flag, request.text);
+  if (!sources.ok()) return sources.status();
+  if (sources->size() == 1 && sources->front().weight == 0) return openFile(request, request.text, program);
+  std::vector<std::unique_ptr<Dataset>> opened;
+  DataRequest each = request;
+  if (sources->front().weight == 0) each.order = WindowOrder::kInFile;  // all of them are shuffled as one
+  for (const DataSource& source : *sources) {
+    Result<std::unique_ptr<Dataset>> data = openFile(each, source.path, program);
+    if (!data.ok()) return data.status();
+    opened.push_back(std::move(*data));
   }
-  for (const InputDesc& input : program.inputs) {
-    if (input.source != InputSource::kSamples) continue;
-    return usageError("'" + path + "' (" + flag + ") is taken for a file of tokens, but input '" + input.name +
-                      "' is read sample by sample; give a .safetensors file with a tensor of that name, whose "
-                      "dimension 0 is the sample");
-  }
-  Result<TokenFile> tokens = TokenFile::open(path, program.batch.sequence, format);
-  if (!tokens.ok()) return tokens.status();
-  return std::unique_ptr<Dataset>(std::make_unique<TokenData>(std::move(*tokens)));
+  return Mixture::of(*sources, std::move(opened), request.order);
 }
 
 }  // namespace hycrt

@@ -142,7 +142,7 @@ std::string encodeSafetensorsHeader(TensorDirectory* directory, const Safetensor
   return encoded;
 }
 
-Result<TensorDirectory> readSafetensorsDirectory(const std::string& path) {
+Result<TensorDirectory> readSafetensorsDirectory(const std::string& path, SafetensorsMetadata* metadata) {
   Result<FileDescriptor> file = openForReading(path);
   if (!file.ok()) return file.status();
   Result<int64_t> fileBytes = fileSize(*file, path);
@@ -159,6 +159,11 @@ Result<TensorDirectory> readSafetensorsDirectory(const std::string& path) {
   HYCRT_RETURN_IF_ERROR(readAt(*file, path, text.data(), static_cast<int64_t>(length), 8));
   Result<json> header = parseJson(text, "'" + path + "'");
   if (!header.ok()) return header.status();
+  if (metadata && header->is_object() && header->contains("__metadata__") && (*header)["__metadata__"].is_object()) {
+    for (const auto& [key, value] : (*header)["__metadata__"].items()) {
+      if (value.is_string()) (*metadata)[key] = value.get<std::string>();
+    }
+  }
   return DirectoryReader(path, *fileBytes).read(*header, static_cast<int64_t>(length) + 8);
 }
 

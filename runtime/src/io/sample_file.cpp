@@ -14,6 +14,7 @@ namespace {
 using hyc::kernels::Bf16;
 using hyc::kernels::F16;
 
+constexpr const char* kDocuments = "document_ids";     // the number of each token's document, from 1; 0: padding
 constexpr int64_t kLookedAtBytes = int64_t{64} << 20;  // of an input, as it is in memory
 
 bool isInteger(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32 || dtype == DType::kU8; }
@@ -58,20 +59,38 @@ void convertTo(DType type, const std::byte* from, int64_t count, std::byte* to) 
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> SampleFile::open(const std::string& path, Table<InputDesc> inputs) {
-  Result<TensorDirectory> directory = readSafetensorsDirectory(path);
+Result<std::unique_ptr<Dataset>> SampleFile::open(const std::string& path, Table<InputDesc> inputs, WindowOrder order) {
+  SafetensorsMetadata metadata;
+  Result<TensorDirectory> directory = readSafetensorsDirectory(path, &metadata);
   if (!directory.ok()) return directory.status();
   Result<FileDescriptor> file = openForReading(path);
   if (!file.ok()) return file.status();
-  std::unique_ptr<SampleFile> samples(new SampleFile);
+  std::unique_ptr<SampleFile> samples(new SampleFile(order));
   samples->path_ = path;
   samples->file_ = std::move(*file);
   samples->count_ = -1;
+  Result<std::optional<ImageView>> images = ImageView::of(path, *directory, metadata);
+  if (!images.ok()) return images.status();
+  samples->images_ = std::move(*images);
   for (const InputDesc& input : inputs) {
     if (input.source != InputSource::kRandomKeys) HYCRT_RETURN_IF_ERROR(samples->check(*directory, input));
   }
+  HYCRT_RETURN_IF_ERROR(samples->checkDocuments(*directory, inputs));
   if (samples->count_ < 0) HYCRT_RETURN_IF_ERROR(samples->count(*directory));
   return std::unique_ptr<Dataset>(std::move(samples));
+}
+
+// What is packed wants a model that tells documents apart.
+Status SampleFile::checkDocuments(const TensorDirectory& directory, Table<InputDesc> inputs) const {
+  const auto isRead = [&](const char* name) {
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](const InputDesc& input) { return name == std::string_view(input.name); });
+  };
+  if (directory.find(kDocuments) == directory.end() || !isRead("input_ids")) return {};
+  if (isRead(kDocuments) || isRead("position_ids")) return {};
+  return dataError("'" + path_ + "' has several documents in a sample (" + kDocuments +
+                   "), which a model tells apart by position_ids, but this one does not read them: documents would "
+                   "attend to each other; export it with that input and without attention_mask, or pack nothing");
 }
 
 // For a stage that reads none of them.
@@ -99,7 +118,8 @@ Status SampleFile::check(const TensorDirectory& directory, const InputDesc& inpu
   const TensorEntry& entry = found->second;
   std::vector<int64_t> wanted{entry.shape.empty() ? 1 : entry.shape.front()};
   wanted.insert(wanted.end(), input.sample.begin(), input.sample.end());
-  if (entry.shape != wanted || wanted.front() < 1) {
+  const bool isTaken = isImage(input) && entry.shape.front() >= 1;  // a part of each
+  if (!isTaken && (entry.shape != wanted || wanted.front() < 1)) {
     return dataError("'" + path_ + "': " + input.name + " has shape " + describe(entry.shape) +
                      ", expected a number of samples from 1, and of each " +
                      describe({wanted.begin() + 1, wanted.end()}));
@@ -123,12 +143,35 @@ Status SampleFile::checkIndices(const InputDesc& input) {
   std::vector<int64_t> sample(static_cast<size_t>(bytes / 8 + 1));
   const int64_t most = std::min(count_, kLookedAtBytes / std::max<int64_t>(bytes, 1));
   for (int64_t i = 0; i < most; ++i) {
-    HYCRT_RETURN_IF_ERROR(read(i, input, reinterpret_cast<std::byte*>(sample.data())));
+    HYCRT_RETURN_IF_ERROR(readSample(i, input, reinterpret_cast<std::byte*>(sample.data())));
   }
   return {};
 }
 
-Status SampleFile::read(int64_t sample, const InputDesc& input, std::byte* to) {
+// Whether the file's images give what the input is: three channels of their size, as floats.
+bool SampleFile::isImage(const InputDesc& input) const {
+  return images_ && images_->tensor() == input.name && input.dtype == DType::kF32 && input.sample.size == 3 &&
+         input.sample[0] == ImageView::kChannels && input.sample[1] == images_->size() &&
+         input.sample[2] == images_->size();
+}
+
+Status SampleFile::read(uint64_t item, uint64_t seed, const InputDesc& input, std::byte* to) {
+  const int64_t sample = sampleOf(item, seed);
+  if (!isImage(input)) return readSample(sample, input, to);
+  const TensorEntry& entry = tensors_.find(std::string_view(input.name))->second;
+  const int64_t bytes = entry.bytes / count_;
+  bytes_.resize(static_cast<size_t>(bytes));
+  HYCRT_RETURN_IF_ERROR(readAt(file_, path_, bytes_.data(), bytes, entry.begin + sample * bytes));
+  float* const floats = reinterpret_cast<float*>(to);
+  if (order() == WindowOrder::kInFile) {
+    images_->middle(bytes_.data(), floats);
+  } else {
+    images_->drawn(bytes_.data(), seed, item, floats);
+  }
+  return {};
+}
+
+Status SampleFile::readSample(int64_t sample, const InputDesc& input, std::byte* to) {
   const TensorEntry& entry = tensors_.find(std::string_view(input.name))->second;
   const int64_t count = elementCount(input.sample);
   const int64_t bytes = count * sizeOf(entry.dtype);

@@ -1,8 +1,11 @@
 // Which kind of token file it is, and reading a window with every token checked.
 #include "io/token_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "io/text_check.h"
 
@@ -12,6 +15,32 @@ namespace {
 constexpr int64_t kHeaderBytes = 1024;
 constexpr int32_t kMagicU16 = 20240520, kVersionU16 = 1;
 constexpr int32_t kMagicU32 = 20240801, kVersionU32 = 7;
+
+constexpr char kOwnMagic[] = "hyctoken";
+constexpr uint32_t kOwnVersion = 1;
+struct OwnHeader {
+  char magic[8];
+  uint32_t version, tokenBytes;
+  uint64_t vocabulary, tokens, documents, tokensAt, endsAt, maskAt;
+};
+static_assert(sizeof(OwnHeader) == 64);
+
+bool endsWith(const std::string& text, const char* end) {
+  const size_t length = std::strlen(end);
+  return text.size() >= length && text.compare(text.size() - length, length, end) == 0;
+}
+
+// The .idx beside NAME.bin, where there is one that Megatron's tools have written.
+std::string megatronIndexOf(const std::string& path) {
+  if (!endsWith(path, ".bin")) return "";
+  const std::string index = path.substr(0, path.size() - 4) + ".idx";
+  if (access(index.c_str(), R_OK) != 0) return "";
+  Result<FileDescriptor> file = openForReading(index);
+  char magic[9] = {};
+  const bool isOne = file.ok() && readAt(*file, index, magic, sizeof magic, 0).ok() &&
+                     std::memcmp(magic, "MMIDIDX\0", sizeof magic) == 0;
+  return isOne ? index : "";
+}
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20;  // a multiple of any token's size
 
@@ -39,7 +68,9 @@ uint32_t tokenAt(const unsigned char* bytes, int64_t width) {
 
 }  // namespace
 
-Result<TokenFile> TokenFile::open(const std::string& path, int64_t sequence, DataFormat format) {
+Result<TokenFile> TokenFile::open(const std::string& given, int64_t sequence, DataFormat format) {
+  const bool isIndex = format == DataFormat::kAuto && endsWith(given, ".idx");
+  const std::string path = isIndex ? given.substr(0, given.size() - 4) + ".bin" : given;
   Result<FileDescriptor> file = openForReading(path);
   if (!file.ok()) return file.status();
   Result<int64_t> bytes = fileSize(*file, path);
@@ -54,6 +85,7 @@ Result<TokenFile> TokenFile::open(const std::string& path, int64_t sequence, Dat
                      std::to_string(sequence + 1) + " (a sequence and one ahead)");
   }
   tokens.windowCount_ = (tokens.tokenCount_ - 1) / sequence;
+  tokens.bytes_.reserve(static_cast<size_t>((sequence + 1) * tokens.tokenBytes_));
   return tokens;
 }
 
@@ -63,6 +95,14 @@ Status TokenFile::detect(int64_t fileBytes, DataFormat format) {
   if (format == DataFormat::kUint32) return takeWidth(fileBytes, 4);
   tokenCount_ = fileBytes;
   if (format == DataFormat::kBytes) return {};
+  if (format == DataFormat::kAuto) {
+    if (const std::string index = megatronIndexOf(path_); !index.empty()) return takeMegatron(fileBytes, index);
+  }
+  char magic[9] = {};
+  if (fileBytes >= static_cast<int64_t>(sizeof(OwnHeader))) {
+    HYCRT_RETURN_IF_ERROR(readAt(file_, path_, magic, 8, 0));
+    if (std::strcmp(magic, kOwnMagic) == 0 && format == DataFormat::kAuto) return takeOwnHeader(fileBytes);
+  }
   int32_t header[3] = {};
   if (fileBytes >= static_cast<int64_t>(sizeof header)) {
     HYCRT_RETURN_IF_ERROR(readAt(file_, path_, header, sizeof header, 0));
@@ -72,6 +112,52 @@ Status TokenFile::detect(int64_t fileBytes, DataFormat format) {
   return dataError("'" + path_ + "' begins with " + std::to_string(header[0]) +
                    ", expected the magic of llm.c's files, " + std::to_string(kMagicU16) + " or " +
                    std::to_string(kMagicU32) + ", as --data-format llmc says");
+}
+
+// Sections lie one behind the other and fill the file; no number of the header is used before it has been held to the
+// file's size.
+Status TokenFile::takeOwnHeader(int64_t fileBytes) {
+  OwnHeader header;
+  HYCRT_RETURN_IF_ERROR(readAt(file_, path_, &header, sizeof header, 0));
+  const bool isKnown =
+      header.version == kOwnVersion && (header.tokenBytes == 1 || header.tokenBytes == 2 || header.tokenBytes == 4);
+  if (!isKnown) {
+    return dataError("'" + path_ + "' is a token file of version " + std::to_string(header.version) +
+                     " with tokens of " + std::to_string(header.tokenBytes) +
+                     " bytes, expected version 1 with 1, 2 or 4");
+  }
+  const uint64_t bytes = static_cast<uint64_t>(fileBytes), width = header.tokenBytes;
+  const uint64_t maskBytes = header.maskAt == 0 ? 0 : header.tokens / 8 + (header.tokens % 8 != 0);
+  const bool fits = header.tokens <= bytes / width && header.documents <= bytes / 8 &&
+                    header.tokensAt == sizeof header &&
+                    header.endsAt == (header.tokensAt + header.tokens * width + 7) / 8 * 8 &&
+                    (header.maskAt == 0 || header.maskAt == header.endsAt + header.documents * 8) &&
+                    bytes == header.endsAt + header.documents * 8 + maskBytes;
+  if (!fits) {
+    return dataError("'" + path_ + "' has " + std::to_string(fileBytes) + " bytes, expected a header of 64, " +
+                     std::to_string(header.tokens) + " tokens of " + std::to_string(width) + ", the ends of " +
+                     std::to_string(header.documents) + " documents" + (header.maskAt == 0 ? "" : " and a mask") +
+                     ", as its header says; it is torn, or was never finished");
+  }
+  tokenBytes_ = static_cast<int64_t>(width);
+  tokenCount_ = static_cast<int64_t>(header.tokens);
+  dataOffset_ = static_cast<int64_t>(header.tokensAt);
+  maskOffset_ = static_cast<int64_t>(header.maskAt);
+  Result<DocumentIndex> documents = DocumentIndex::ofEnds(path_, static_cast<int64_t>(header.endsAt),
+                                                          static_cast<int64_t>(header.documents), tokenCount_);
+  if (!documents.ok()) return documents.status();
+  documents_ = std::move(*documents);
+  return {};
+}
+
+Status TokenFile::takeMegatron(int64_t fileBytes, const std::string& path) {
+  Result<DocumentIndex> documents = DocumentIndex::ofMegatron(path, &tokenBytes_, &tokenCount_);
+  if (!documents.ok()) return documents.status();
+  documents_ = std::move(*documents);
+  if (tokenCount_ <= fileBytes / tokenBytes_ && tokenCount_ * tokenBytes_ == fileBytes) return {};
+  return dataError("'" + path_ + "' has " + std::to_string(fileBytes) + " bytes, expected " +
+                   std::to_string(tokenCount_) + " tokens of " + std::to_string(tokenBytes_) + " bytes, as '" + path +
+                   "' says");
 }
 
 Status TokenFile::takeHeader(int64_t fileBytes, const int32_t* header) {
@@ -155,8 +241,11 @@ Status TokenFile::checkBlock(int64_t first, int64_t count, int64_t bound, std::v
 }
 
 Status TokenFile::read(int64_t window, int64_t bound, std::vector<uint32_t>* tokens) const {
-  const int64_t count = sequence_ + 1;
-  const int64_t first = window * sequence_;
+  tokens->resize(static_cast<size_t>(sequence_ + 1));
+  return readTokens(window * sequence_, sequence_ + 1, bound, tokens->data());
+}
+
+Status TokenFile::readTokens(int64_t first, int64_t count, int64_t bound, uint32_t* tokens) const {
   bytes_.resize(static_cast<size_t>(count * tokenBytes_));
   Status status = readAt(file_, path_, bytes_.data(), count * tokenBytes_, dataOffset_ + first * tokenBytes_);
   if (status.code() == StatusCode::kData) {
@@ -164,11 +253,25 @@ Status TokenFile::read(int64_t window, int64_t bound, std::vector<uint32_t>* tok
                      std::to_string(first + count - 1) + " of " + std::to_string(tokenCount_) + " are gone");
   }
   HYCRT_RETURN_IF_ERROR(status);
-  tokens->resize(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t token = tokenAt(bytes_.data() + i * tokenBytes_, tokenBytes_);
     if (int64_t{token} >= bound) return beyondVocabulary(first + i, token, bound);
-    (*tokens)[static_cast<size_t>(i)] = token;
+    tokens[i] = token;
+  }
+  return {};
+}
+
+Status TokenFile::readMask(int64_t first, int64_t count, uint8_t* counts) const {
+  if (maskOffset_ == 0) {
+    std::fill(counts, counts + count, uint8_t{1});
+    return {};
+  }
+  const int64_t begin = first / 8, end = (first + count + 7) / 8;
+  bytes_.resize(static_cast<size_t>(end - begin));
+  HYCRT_RETURN_IF_ERROR(readAt(file_, path_, bytes_.data(), end - begin, maskOffset_ + begin));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t bit = first + i - 8 * begin;
+    counts[i] = bytes_[static_cast<size_t>(bit / 8)] >> (bit % 8) & 1;
   }
   return {};
 }

@@ -42,7 +42,7 @@ class Evaluation {
 
  private:
   Evaluation(Context& ctx, const Entry& entry, Dataset& data, Trace* trace)
-      : ctx_(ctx), runner_(ctx, entry, &data, WindowOrder::kInFile, trace) {}
+      : ctx_(ctx), runner_(ctx, entry, &data, trace) {}
 
   Context& ctx_;
   StageRunner runner_;

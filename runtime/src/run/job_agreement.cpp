@@ -10,6 +10,7 @@
 #include "base/json_text.h"
 #include "comm/agreement.h"
 #include "hycrt/philox.h"
+#include "io/mixture.h"
 
 namespace hycrt {
 namespace {
@@ -72,11 +73,17 @@ Result<std::string> jobAgreement(const Manifest& manifest, const RunOptions& opt
   }
   for (const auto& [flag, value] : optionsInCommon(options)) rows[flag] = shortened(value);
   rows["the file of --data"] = kNoSay;
-  if (readsData) {
-    Result<std::string> identity = identityOf(options.data);
+  if (!readsData) return encodeAgreement(rows);
+  Result<std::vector<DataSource>> sources = parseDataSources("--data", options.data);
+  if (!sources.ok()) return sources.status();
+  std::string all;
+  for (const DataSource& source : *sources) {
+    Result<std::string> identity = identityOf(source.path);
     if (!identity.ok()) return identity.status();
-    rows["the file of --data"] = *identity;
+    all += (all.empty() ? "" : "; ") + *identity;
+    if (source.weight > 0) all += ", weight " + std::to_string(source.weight);
   }
+  rows["the file of --data"] = shortened(all);
   return encodeAgreement(rows);
 }
 

@@ -22,6 +22,7 @@
 #include "hycrt/manifest.h"
 #include "hycrt/saved_weights.h"
 #include "instruments/scrape_server.h"
+#include "io/mixture.h"
 
 namespace hycrt {
 namespace {
@@ -417,9 +418,20 @@ Status takeEntry(const Manifest& manifest, RunOptions* options) {
   return {};
 }
 
+Result<WindowOrder> orderOf(const RunOptions& options) {
+  if (!options.shufflesDocuments) return options.order;
+  if (options.order == WindowOrder::kShuffled) return WindowOrder::kByDocument;
+  return usageError("--no-shuffle and --shuffle-documents are given, expected one of them at most");
+}
+
 Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) {
-  if (!options.data.empty()) inputs.push_back(options.data);
-  if (!options.evaluateData.empty()) inputs.push_back(options.evaluateData);
+  for (const auto& [flag, text] :
+       {std::pair("--data", &options.data), std::pair("--evaluate-data", &options.evaluateData)}) {
+    if (text->empty()) continue;
+    Result<std::vector<DataSource>> sources = parseDataSources(flag, *text);
+    if (!sources.ok()) return sources.status();
+    for (DataSource& source : *sources) inputs.push_back(std::move(source.path));
+  }
   const auto check = [&](const Row& row) -> Status {
     const std::string& path = *row.path(options);
     if (path.empty()) return {};

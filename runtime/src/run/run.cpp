@@ -239,13 +239,17 @@ class RankRun {
     // A stage in the middle reads nothing, but in an evaluation has to know with the others when the data ends.
     if (program_.inputs.size > 0 || options_.evaluate) {
       if (options_.data.empty()) return usageError("the model reads data; give it with --data FILE");
-      HYCRT_RETURN_IF_ERROR(openData("--data", options_.data, data_));
+      const Result<WindowOrder> order = orderOf(options_);
+      if (!order.ok()) return order.status();
+      HYCRT_RETURN_IF_ERROR(openData(
+          {"--data", options_.data, options_.dataFormat, options_.evaluate ? WindowOrder::kInFile : *order}, data_));
     }
-    return options_.evaluateData.empty() ? Status() : openData("--evaluate-data", options_.evaluateData, heldOut_);
+    if (options_.evaluateData.empty()) return {};
+    return openData({"--evaluate-data", options_.evaluateData, options_.dataFormat, WindowOrder::kInFile}, heldOut_);
   }
 
-  Status openData(const char* flag, const std::string& path, std::unique_ptr<Dataset>& data) {
-    Result<std::unique_ptr<Dataset>> opened = openDataset(flag, path, program_, options_.dataFormat);
+  Status openData(const DataRequest& request, std::unique_ptr<Dataset>& data) {
+    Result<std::unique_ptr<Dataset>> opened = openDataset(request, program_);
     if (!opened.ok()) return opened.status();
     data = std::move(*opened);
     if (at_.place != 0) return {};  // one rank of a stage is enough to find it
@@ -340,9 +344,9 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(events_.begin());
     if (environment_.rank == 0) HYCRT_RETURN_IF_ERROR(checkpoints_.tellResume());
     measurement_.begin(program_, *exchanger_, accelerator_.get());
-    StageRunner runner(ctx, program_.entries[0], data_.get(), options_.order, measurement_.trace());
+    StageRunner runner(ctx, program_.entries[0], data_.get(), measurement_.trace());
     runner.measureBy(measurement_.profile());
-    runner.shiftItems(checkpoints_.itemShift(globalBatchOf(program_)));
+    runner.loader().shiftItems(checkpoints_.itemShift(globalBatchOf(program_)));
     runner.note = [this](const std::string& line) { events_.note(line); };
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     HYCRT_RETURN_IF_ERROR(checkpoints_.open(ctx, options_, environment_.ranksHere));
@@ -354,6 +358,7 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
     enter(options_.evaluate ? "evaluates" : "trains");
     if (options_.evaluate) return evaluate(ctx);
+    runner.loader().readAhead();
     HYCRT_RETURN_IF_ERROR(openEvaluation(ctx));
     const int64_t first = checkpoints_.firstStep();
     for (int64_t step = first; step < options_.steps; ++step) {

@@ -5,7 +5,6 @@
 #include "base/whereabouts.h"
 #include "comm/exchanger.h"
 #include "hycrt/accelerator.h"
-#include "hycrt/philox.h"
 
 namespace hycrt {
 namespace {
@@ -268,37 +267,16 @@ Status StageRunner::beginStep() {
   return upload(ctx_.program().scalars.tokenCount, sizeOf(DType::kI64));
 }
 
-// Pipelines run forward and backward of different micro-batches in turn, so an input is loaded again for backward:
-// reading a few windows costs less than keeping every micro-batch's inputs alive.
 Status StageRunner::fillInputs(int64_t microBatch) {
   if (filledMicroBatch_ == microBatch) return {};
-  for (int input : entry_.inputs) {
-    HYCRT_RETURN_IF_ERROR(fillInput(ctx_.program().inputs[input], microBatch));
+  HYCRT_RETURN_IF_ERROR(loader_->fill(microBatch));
+  for (int index : entry_.inputs) {
+    const InputDesc& input = ctx_.program().inputs[index];
+    const int64_t sampleBytes = elementCount(input.sample) * sizeOf(input.dtype);
+    HYCRT_RETURN_IF_ERROR(upload(input.buffer, ctx_.program().batch.samples * sampleBytes));
   }
   filledMicroBatch_ = microBatch;
   return {};
-}
-
-Status StageRunner::fillInput(const InputDesc& input, int64_t microBatch) {
-  const BatchDesc& batch = ctx_.program().batch;
-  const int64_t parts = sizeOf(ctx_.mesh(), ctx_.mesh().batch);
-  const int64_t globalBatch = batch.samples * batch.microBatches * parts;
-  const int64_t firstSample = (microBatch * parts + ctx_.coordinate(ctx_.mesh().batch)) * batch.samples;
-  const int64_t sampleBytes = elementCount(input.sample) * sizeOf(input.dtype);
-  std::byte* const buffer = ctx_.ptr<std::byte>(input.buffer);
-  for (int64_t i = 0; i < batch.samples; ++i) {
-    const uint64_t item = static_cast<uint64_t>(ctx_.step()) * static_cast<uint64_t>(globalBatch) +
-                          static_cast<uint64_t>(firstSample + i + itemShift_);
-    if (input.source == InputSource::kRandomKeys) {
-      const uint64_t sample = mix64(ctx_.seed(), item);
-      int64_t* keys = ctx_.ptr<int64_t>(input.buffer) + i * input.streamCount;
-      for (int64_t j = 0; j < input.streamCount; ++j) keys[j] = static_cast<int64_t>(mix64(sample, input.streams[j]));
-      continue;
-    }
-    const int64_t sample = data_->sampleOf(item, ctx_.seed(), order_);
-    HYCRT_RETURN_IF_ERROR(data_->read(sample, input, buffer + i * sampleBytes));
-  }
-  return upload(input.buffer, batch.samples * sampleBytes);
 }
 
 LossScaling StageRunner::lossScaling() const {

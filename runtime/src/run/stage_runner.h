@@ -3,6 +3,7 @@
 #define HYCRT_SRC_RUN_STAGE_RUNNER_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "hycrt/status.h"
 #include "io/dataset.h"
 #include "profile/profile.h"
+#include "run/batch_loader.h"
 
 namespace hycrt {
 
@@ -34,8 +36,8 @@ struct LossScaling {
 class StageRunner {
  public:
   // `data` may be null for a stage without inputs.
-  StageRunner(Context& ctx, const Entry& entry, Dataset* data, WindowOrder order, Trace* trace = nullptr)
-      : ctx_(ctx), entry_(entry), data_(data), order_(order), trace_(trace) {}
+  StageRunner(Context& ctx, const Entry& entry, Dataset* data, Trace* trace = nullptr)
+      : ctx_(ctx), entry_(entry), loader_(std::make_unique<BatchLoader>(ctx, entry, data)), trace_(trace) {}
 
   // Takes lines for people.
   std::function<void(const std::string&)> note;
@@ -50,8 +52,7 @@ class StageRunner {
   // What measures the steps, and outlives the runner; null: nothing.
   void measureBy(Profile* profile) { profile_ = profile; }
 
-  // What is added to a sample's number of the endless list: of a run that went on with another global batch.
-  void shiftItems(int64_t shift) { itemShift_ = shift; }
+  BatchLoader& loader() { return *loader_; }
 
   // One step; ctx.step() says which. The first error of the program, the data or a peer.
   Status runStep(double learningRate);
@@ -78,7 +79,6 @@ class StageRunner {
   // The scalars of a step from the device, where there is one.
   Status readScalars();
   Status fillInputs(int64_t microBatch);
-  Status fillInput(const InputDesc& input, int64_t microBatch);
   void beginFunction(const Instruction& instruction);
   void endFunction();
   void leaveWord(const Instruction& instruction) const;
@@ -88,9 +88,7 @@ class StageRunner {
 
   Context& ctx_;
   const Entry& entry_;
-  Dataset* data_;
-  WindowOrder order_;
-  int64_t itemShift_ = 0;
+  std::unique_ptr<BatchLoader> loader_;
   Recording recording_ = Recording::kOff;
   bool hasRun_ = false;  // a whole step, which has chosen all that is chosen once
   Trace* trace_;

@@ -170,7 +170,7 @@ constexpr InputDesc kSampled[] = {{"image", DType::kF32, InputSource::kSamples, 
                                   {"label", DType::kI64, InputSource::kSamples, {0, 8}, 5, {}, nullptr, 0, -100}};
 
 std::string samplesError(const std::string& path, Table<InputDesc> inputs = kSampled) {
-  Result<std::unique_ptr<Dataset>> data = SampleFile::open(path, inputs);
+  Result<std::unique_ptr<Dataset>> data = SampleFile::open(path, inputs, WindowOrder::kInFile);
   if (data.ok()) return "";
   EXPECT_EQ(data.status().code(), StatusCode::kData);
   return data.status().message();
@@ -179,15 +179,15 @@ std::string samplesError(const std::string& path, Table<InputDesc> inputs = kSam
 TEST(SampleFile, GivesEachInputItsTensorsRowInItsType) {
   TemporaryFolder folder;
   Result<std::unique_ptr<Dataset>> data =
-      SampleFile::open(samplesFile(folder, "a.safetensors", {4, 0, -100}), kSampled);
+      SampleFile::open(samplesFile(folder, "a.safetensors", {4, 0, -100}), kSampled, WindowOrder::kInFile);
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ((*data)->sampleCount(), 3);
   float image[2] = {};
-  ASSERT_TRUE((*data)->read(1, kSampled[0], reinterpret_cast<std::byte*>(image)).ok());
+  ASSERT_TRUE((*data)->read(1, 0, kSampled[0], reinterpret_cast<std::byte*>(image)).ok());
   EXPECT_EQ(image[0], 32);  // bf16 0x4200
   EXPECT_EQ(image[1], 128);
   int64_t label = 0;
-  ASSERT_TRUE((*data)->read(2, kSampled[1], reinterpret_cast<std::byte*>(&label)).ok());
+  ASSERT_TRUE((*data)->read(2, 0, kSampled[1], reinterpret_cast<std::byte*>(&label)).ok());
   EXPECT_EQ(label, -100);
 }
 
@@ -205,20 +205,21 @@ TEST(SampleFile, NamesWhatDoesNotFit) {
                   "label has 2 samples, expected 3 as the inputs before it have");
   EXPECT_CONTAINS(samplesError(samplesFile(folder, "none.safetensors", {}, {0, 2})),
                   "expected a number of samples from 1");
-  Result<std::unique_ptr<Dataset>> data = SampleFile::open(samplesFile(folder, "b.safetensors", {4, 5, -1}), kSampled);
+  Result<std::unique_ptr<Dataset>> data =
+      SampleFile::open(samplesFile(folder, "b.safetensors", {4, 5, -1}), kSampled, WindowOrder::kInFile);
   ASSERT_TRUE(data.ok());
   int64_t label = 0;
   for (int64_t sample : {1, 2}) {
-    const Status status = (*data)->read(sample, kSampled[1], reinterpret_cast<std::byte*>(&label));
+    const Status status = (*data)->read(sample, 0, kSampled[1], reinterpret_cast<std::byte*>(&label));
     EXPECT_EQ(status.code(), StatusCode::kData);
     EXPECT_CONTAINS(status.message(), "label, sample " + std::to_string(sample) + ", element 0: found ");
     EXPECT_CONTAINS(status.message(), "expected 0 to 4, or -100 for a label that is not counted");
   }
   // What is no label of a loss has no such number.
   constexpr InputDesc kIds[] = {{"label", DType::kI64, InputSource::kSamples, {0, 8}, 5, {}}};
-  data = SampleFile::open(samplesFile(folder, "ids.safetensors", {4, -100, 1}), kIds);
+  data = SampleFile::open(samplesFile(folder, "ids.safetensors", {4, -100, 1}), kIds, WindowOrder::kInFile);
   ASSERT_TRUE(data.ok());
-  const Status status = (*data)->read(1, kIds[0], reinterpret_cast<std::byte*>(&label));
+  const Status status = (*data)->read(1, 0, kIds[0], reinterpret_cast<std::byte*>(&label));
   EXPECT_EQ(status.code(), StatusCode::kData);
   EXPECT_CONTAINS(status.message(), "found -100, expected 0 to 4");
   EXPECT_EQ(status.message().find("not counted"), std::string::npos);
@@ -228,7 +229,7 @@ TEST(SampleFile, TellsWhenItIsOpenedOfIndicesThatNothingHolds) {
   TemporaryFolder folder;
   for (const auto& [last, fits] : {std::pair{4, true}, {-100, true}, {5, false}}) {
     Result<std::unique_ptr<Dataset>> data =
-        SampleFile::open(samplesFile(folder, "a.safetensors", {4, 0, last}), kSampled);
+        SampleFile::open(samplesFile(folder, "a.safetensors", {4, 0, last}), kSampled, WindowOrder::kInFile);
     ASSERT_TRUE(data.ok());
     EXPECT_TRUE((*data)->checkIndices(kSampled[0]).ok());
     const Status status = (*data)->checkIndices(kSampled[1]);

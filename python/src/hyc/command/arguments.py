@@ -24,3 +24,15 @@ def natural(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"found '{text}', expected a whole number from 1")
     return int(text)
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Three numbers, or one for all three."""
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    found = found * 3 if len(found) == 1 else found
+    if len(found) != 3 or not all(abs(number) < 1e6 for number in found):
+        raise argparse.ArgumentTypeError(f"found '{text}', expected three numbers as 0.5,0.5,0.5")
+    return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import glob
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -83,6 +85,43 @@ def _check_output(output: pathlib.Path) -> None:
         raise InputOutputError(f"cannot write '{output}': {error.strerror}") from error
 
 
+def _weighted(data: Sequence[str]) -> list[tuple[str, float | None]]:
+    """Patterns with their weights: all have one, or none."""
+    found: list[tuple[str, float | None]] = []
+    for text in data:
+        pattern, equals, number = text.rpartition("=")
+        try:
+            weight = float(number) if equals else None
+        except ValueError:
+            weight = None
+        if weight is None or glob.glob(text, recursive=True):
+            found.append((text, None))
+        elif not 0 < weight < math.inf:
+            raise UsageError(f"'{number}' is the weight of '{pattern}' (--data), expected a number above 0")
+        else:
+            found.append((pattern, weight))
+    without = next((pattern for pattern, weight in found if weight is None), None)
+    if without is not None and any(weight is not None for _, weight in found):
+        raise UsageError(f"'{without}' (--data) has no weight, but others have one; give one to each, or to none")
+    return found
+
+
+def _tokenised(
+    sources: Sequence[tuple[str, float | None]], model: str, scratch: pathlib.Path, sequence: int
+) -> str:
+    """What hyc-run --data takes: one file of all sources, or one each where they have weights."""
+    if sources[0][1] is None:
+        done = tokenise([pattern for pattern, _ in sources], model, str(scratch / "data"), sequence)
+        print(f"{done.documents} documents, {done.tokens} tokens", flush=True)
+        return str(done.path)
+    mixed: list[str] = []
+    for index, (pattern, weight) in enumerate(sources):
+        done = tokenise([pattern], model, str(scratch / f"data{index}"), sequence)
+        print(f"{pattern}: {done.documents} documents, {done.tokens} tokens, weight {weight:g}", flush=True)
+        mixed.append(f"{done.path}={weight!r}")
+    return ",".join(mixed)
+
+
 def _call(tool: str, arguments: Sequence[str]) -> None:
     """A tool on this terminal. Its own lines have said what is wrong, when it fails."""
     process = subprocess.Popen([tools.find(tool), *arguments])
@@ -120,7 +159,11 @@ def main(words: Sequence[str]) -> int:
         "model", metavar="MODEL_FOLDER", help="config.json, the tokenizer, and weights to start from if any"
     )
     parser.add_argument(
-        "--data", action="append", required=True, metavar="FILES", help="as hyc data's; may be repeated"
+        "--data",
+        action="append",
+        required=True,
+        metavar="FILES[=WEIGHT]",
+        help="as hyc data's; may be repeated, with weights for a mixture",
     )
     parser.add_argument("--steps", type=natural, default=100, metavar="N", help="training steps [100]")
     parser.add_argument("-o", required=True, dest="output", metavar="FOLDER", help="where the trained model goes")
@@ -137,15 +180,15 @@ def main(words: Sequence[str]) -> int:
     if not (folder / "config.json").is_file():
         raise DataError(f"'{folder}' is no Hugging Face folder: it has no config.json")
     for_compile, for_run = split_flags(rest)
+    sources = _weighted(given.data)
     _check_output(output)
     sequence = given.sequence or _sequence_of(folder)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as work:
         scratch = pathlib.Path(work)
-        done = tokenise(given.data, given.model, str(scratch / "data"), sequence)
-        print(f"{done.documents} documents, {done.tokens} tokens", flush=True)
+        data = _tokenised(sources, given.model, scratch, sequence)
         programs, trained = str(scratch / "out"), scratch / "trained"
         _call("hyc-compile", [given.model, "--loss=causal_lm", f"--dim=seq={sequence}", *for_compile, "-o", programs])
-        arguments = [f"--data={done.path}", f"--steps={given.steps}", f"--save-weights={trained}", *for_run]
+        arguments = [f"--data={data}", f"--steps={given.steps}", f"--save-weights={trained}", *for_run]
         if given.wandb:
             _train_with_wandb(given.wandb, programs, arguments)
         else:
