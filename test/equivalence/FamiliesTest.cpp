@@ -1,7 +1,8 @@
 // Every family of decoders that hyc builds from a config.json, in test/models/families: the logits and the losses of
-// training that PyTorch computes with transformers' class and the same weights.
+// training that PyTorch computes with transformers' class and the same weights, on one rank and on eight.
 #include "PyTorchModels.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Interpreter/MeshInterpreter.h"
 
 #include <gtest/gtest.h>
 
@@ -49,29 +50,43 @@ TEST_P(Families, LogitsArePyTorchs) {
   EXPECT_LT(relativeDifference((*results)[0].toDoubles(), expected.values), 1e-5);
 }
 
-std::vector<double> lossesOf(TrainedModule &module, int64_t samples) {
-  std::vector<double> losses;
-  llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get());
-  for (int64_t step = 0; succeeded(interpreter) && step < kFamilySteps; ++step) {
-    llvm::FailureOr<StepResult> result = runTrainStep(*interpreter, {batchOf(kAll, step, samples)}, kRate);
-    if (failed(result))
-      break;
-    losses.push_back(result->meanLoss());
-  }
-  return losses;
+/// By a row of `losses` a step.
+void expectPyTorchs(const std::string &family, llvm::ArrayRef<double> losses) {
+  const std::vector<double> &expected = referenceOf(kAll).at(family + ".losses").values;
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t step = 0; step < losses.size(); ++step)
+    EXPECT_NEAR(losses[step] / expected[step], 1, 1e-5) << "step " << step;
 }
 
 TEST_P(Families, TrainAsPyTorchDoes) {
-  const hyc_e2e::HostTensor &expected = referenceOf(kAll).at(GetParam() + ".losses");
   const int64_t samples = batchSize(kAll);
   TrainedModule module(pathOf(GetParam()), samples);
   const hyc::Plan options = optionsOf(kAll);
   ASSERT_TRUE(module && module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options))
       << module.diagnostics();
-  const std::vector<double> losses = lossesOf(module, samples);
-  ASSERT_EQ(losses.size(), expected.values.size()) << module.diagnostics();
-  for (size_t step = 0; step < losses.size(); ++step)
-    EXPECT_NEAR(losses[step] / expected.values[step], 1, 1e-5) << "step " << step;
+  std::vector<double> losses;
+  llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get());
+  for (int64_t step = 0; succeeded(interpreter) && step < kFamilySteps; ++step)
+    if (auto result = runTrainStep(*interpreter, {batchOf(kAll, step, samples)}, kRate); succeeded(result))
+      losses.push_back(result->meanLoss());
+  expectPyTorchs(GetParam(), losses);
+}
+
+/// All ranks of tp 2 × pp 2 × dp 2, two micro-batches a step.
+TEST_P(Families, TrainOnAMeshAsPyTorchDoes) {
+  hyc::Plan options = optionsOf(kAll);
+  options.tp = options.pp = options.dp = options.gradAccum = 2;
+  TrainedModule module(pathOf(GetParam()), batchSize(kAll) / options.gradAccum);
+  bool compiled = static_cast<bool>(module);
+  for (hyc::Phase phase : {hyc::Phase::Model, hyc::Phase::Train, hyc::Phase::Plan, hyc::Phase::Local})
+    compiled = compiled && module.enter(phase, options);
+  ASSERT_TRUE(compiled) << module.diagnostics();
+  std::vector<double> losses;
+  llvm::FailureOr<MeshInterpreter> interpreter = MeshInterpreter::create(module.get());
+  for (int64_t step = 0; succeeded(interpreter) && step < kFamilySteps; ++step)
+    if (auto result = interpreter->runStep(batchOf(kAll, step, batchSize(kAll)), kRate); succeeded(result))
+      losses.push_back(result->meanLoss());
+  expectPyTorchs(GetParam(), losses);
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, Families, testing::ValuesIn(familyNames()), nameOfFamily);
