@@ -3,6 +3,7 @@
 
 #include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
+#include "hyc/Analysis/TimedCalls.h"
 #include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
@@ -104,7 +105,7 @@ void FunctionCosts::walk(rank::FuncOp func, const Rows &rows, StringRef layer) {
       event.kind = Event::Kind::Wait;
       event.started = tickets.lookup(wait.getTicket());
       events.push_back(event);
-    } else if (!rank::writtenBuffers(&op).empty()) {
+    } else if (isTimed(&op)) {
       add(costOfKernel(&op), layer);
     }
   }
@@ -136,6 +137,7 @@ Event FunctionCosts::costOf(rank::StartOp start, const Rows &rows) const {
   auto collective = row ? symbols.lookup<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
   if (!collective)
     return event;
+  event.collective = collective;
   ExchangeAccount account = accountExchange(start, collective, mesh);
   event.bytes = account.sentBytesPerStep();
   if (account.members > 1) {

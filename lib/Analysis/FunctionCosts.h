@@ -21,6 +21,7 @@ struct Event {
   llvm::StringRef layer; ///< of which a shared function was called: "transformer.h.3"; lasts as long as FunctionCosts
   TimeBound bound = TimeBound::Memory;
   double operations = 0, bytes = 0; ///< floating-point operations; bytes read and written, or sent
+  rank::CollectiveOp collective;    ///< of an Exchange
 };
 
 class FunctionCosts {

@@ -308,6 +308,7 @@ void Compilation::remember(Phase phase) {
     compiled.account.pp = compiled.plan.pp;
     compiled.account.dp = compiled.plan.dp;
     compiled.account.further = compiled.plan.furtherRanks();
+    compiled.rates = machine;
     compiled.time = estimateTime(module, machine);
   }
 }

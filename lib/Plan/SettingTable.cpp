@@ -138,7 +138,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::precision>(kPrecision, "precision", "TYPE", "What the model computes in, beside f32 masters: f32, bf16, fp16, or fp8, which is experimental: bf16, but products with parameters in 8 bits under delayed scaling").oneOf("f32|bf16|fp16|fp8").planOr("precision", "").omitted().config("fp16.enabled bf16.enabled"),
     flag<&P::frozenMasters>(kPrecision, "frozen-masters", "", "bf16, fp16: frozen parameters are kept in f32 as they were read, too; =false keeps only what is computed with, and saves that").policy(),
     flag<&P::gradientAccumulationType>(kPrecision, "gradient-accumulation-type", "TYPE", "What gradients add up in: f32 or bf16").oneOf("f32|bf16").config("data_types.grad_accum_dtype"),
-    flag<&P::communicationType>(kPrecision, "communication-type", "TYPE", "What gradients are reduced in: f32, bf16 or fp16").oneOf("f32|bf16|fp16").byDefault("as they add up").config("communication_data_type").policy(),
+    flag<&P::communicationType>(kPrecision, "communication-type", "TYPE", "What gradients are reduced in: f32, bf16 or fp16").oneOf("f32|bf16|fp16").byDefault("as they add up").config("communication_data_type gradient_compression.algorithm").policy(),
     flag<&P::lossScale>(kPrecision, "loss-scale", "X", "fp16: a fixed loss scale; 0 adapts it").checked(checkLossScale).config("fp16.loss_scale"),
     flag<&P::initialScalePower>(kPrecision, "initial-scale-power", "N", "fp16: the loss scale begins at 2 to this power").within(0, 126).config("fp16.initial_scale_power"),
     flag<&P::lossScaleWindow>(kPrecision, "loss-scale-window", "N", "fp16: good steps after which it doubles").within(1, kMostSteps).counting("steps").config("fp16.loss_scale_window"),

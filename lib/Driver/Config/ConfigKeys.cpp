@@ -105,6 +105,17 @@ static Error offerType(SettingRef setting, const ConfigEntry &entry, const Confi
   return Error::success();
 }
 
+/// Another name for the type that gradients are sent in; "none" leaves it as it is.
+static Error offerCompression(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
+  StringRef name = *entry.value->getString();
+  if (name != "none" && name != "fp16" && name != "bf16")
+    return file.refuse(entry, "expected fp16, bf16 or none; hyc sends no sparse, quantised or low-rank gradients");
+  std::string said = print(valueOf(setting));
+  if (name != "none" && originOf(setting) == Origin::Config && said != name)
+    return file.refuse(entry, "but " + sourceOf(setting) + " is \"" + said + "\"; leave one of the two out");
+  return offerType(setting, entry, file);
+}
+
 static Error offerAccumulation(SettingRef setting, const ConfigEntry &entry, const ConfigFile &file) {
   if (entry.value->getString() == "fp16")
     return file.refuse(entry, "expected fp32 or bf16; sums of many micro-batches leave fp16's range");
@@ -220,6 +231,8 @@ static constexpr ConfigKey kKeys[] = {
     // Gradients
     {"gradient_clipping", "", T::number(0, 1e30), "0", connect(), "largest global norm of the mean gradient", ""},
     {"communication_data_type", "", T::text("fp16|bf16|fp32|none"), "", connect(offerType), "what gradients are rounded to while ranks sum them; left out: not rounded", ""},
+    {"gradient_compression.enabled", "", T::boolean(), "true", only("true"), "leave gradient_compression out, and gradients are not rounded", ""},
+    {"gradient_compression.algorithm", "", T::text(), "none", connect(offerCompression), "the same in other words: gradients are rounded to it while ranks sum them", ""},
     {"seq_parallel_comm_data_type", "seq_parallel_communication_data_type", T::text("fp16|bf16|fp32"), "fp32", only("fp32"), "everything is exchanged in f32", ""},
     {"data_types.grad_accum_dtype", "", T::text("fp16|bf16|fp32"), "", connect(offerAccumulation), "what gradients add up in; left out: f32", ""},
     {"gradient_allreduce_op", "", T::text("mean|sum"), "mean", only("mean"), "the update takes the mean over counted tokens", ""},

@@ -8,6 +8,7 @@
 #include "Model/DiagnosticCollector.h"
 #include "Page/PlanPage.h"
 #include "Report/MemoryReport.h"
+#include "Report/OpsJson.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Driver/OptionChecks.h"
@@ -63,11 +64,15 @@ static std::string dataOf(ModuleOp rank) {
   return data;
 }
 
+std::string ProgramFolder::planHash() const {
+  std::string digits = llvm::utohexstr(model.planHash, /*LowerCase=*/true);
+  return std::string(16 - digits.size(), '0') + digits;
+}
+
 std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile> modelFiles) const {
   ManifestFacts facts;
   facts.name = model.name;
-  std::string digits = llvm::utohexstr(model.planHash, /*LowerCase=*/true);
-  facts.planHash = std::string(16 - digits.size(), '0') + digits;
+  facts.planHash = planHash();
   facts.schedule = *model.plan.schedule;
   facts.entry = *options.entry;
   if (model.adapters)
@@ -137,6 +142,8 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticCollector &diag
       sources.push_back(name);
   }
   if (Error error = writePlan())
+    return error;
+  if (Error error = folder.write("ops.json", writeOpsJson(rank, model.rates, planHash())))
     return error;
   if (!model.configText.empty())
     if (Error error = folder.write("model/config.json", model.configText))

@@ -1,5 +1,5 @@
 // ProgramFolder: fills the output folder with what hyc-run starts and a person reads: plan.json, report.txt,
-// memory.json, plan.html, src/, bin/ and manifest.json.
+// memory.json, plan.html, src/, bin/, ops.json and manifest.json.
 #ifndef HYC_LIB_DRIVER_FOLDER_PROGRAMFOLDER_H
 #define HYC_LIB_DRIVER_FOLDER_PROGRAMFOLDER_H
 
@@ -28,8 +28,9 @@ struct CompiledModel {
   std::string exchangeReport;                        ///< of phase 4
   JobAccount account;                                ///< of memory and communication
   std::vector<std::pair<std::string, int64_t>> axes; ///< of the mesh of one stage, the last fastest
-  std::optional<TimeEstimate> time;
-  std::vector<std::vector<OpTime>> ops; ///< of each stage: what its functions call, at the rates of `time`
+  MachineRates rates;
+  std::optional<TimeEstimate> time;     ///< by `rates`
+  std::vector<std::vector<OpTime>> ops; ///< of each stage: what its functions call, at `rates`
   std::vector<Candidate> candidates;    ///< layouts that were considered; empty: none was looked for
   double memoryLimit = 0;               ///< bytes of a device; 0: nobody says
 };
@@ -50,6 +51,8 @@ public:
 
 private:
   std::string report() const;
+  /// 16 digits.
+  std::string planHash() const;
   std::string manifest(mlir::ModuleOp rank, std::vector<hycrt::ModelFile> modelFiles) const;
   /// The model's files with what they hold; where a bundle is made, copied into it.
   llvm::Expected<std::vector<hycrt::ModelFile>> takeModelFiles(mlir::ModuleOp rank, bool bundles);

@@ -2,6 +2,7 @@
 #include "FunctionEmitter.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/TimedCalls.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -94,9 +95,12 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
       emitInvokes(ArrayRef(piece.calls).slice(i, end - i));
       i = end - 1;
     } else if (size_t printed = printer->printRun(ArrayRef(piece.calls).drop_front(i))) {
+      emitMark(ArrayRef(piece.calls).slice(i, printed));
       i += printed - 1;
     } else if (failed(emitOp(piece.calls[i]))) {
       return failure();
+    } else {
+      emitMark(ArrayRef(piece.calls).slice(i, 1));
     }
   }
   os << "static void " << name << "(" << parameters()
@@ -285,6 +289,13 @@ void FunctionEmitter::declareValues(rank::CallOp op) {
 
 void FunctionEmitter::table(StringRef type, StringRef name, StringRef rows) {
   body << "    const " << type << " " << name << "[] = {\n" << rows << "    };\n";
+}
+
+/// Where a profile reads the clock: at the end of each statement that timedCalls tells of.
+void FunctionEmitter::emitMark(ArrayRef<Operation *> printed) {
+  int64_t timed = llvm::count_if(printed, isTimed);
+  if (timed > 0)
+    line(timed == 1 ? "hycrt::mark(ctx);" : "hycrt::mark(ctx, " + std::to_string(timed) + ");");
 }
 
 void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {

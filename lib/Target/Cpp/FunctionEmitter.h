@@ -80,6 +80,7 @@ private:
   void emitMove(rank::MoveOp op);
   void emitCheck(rank::CheckOp op);
   void emitInvokes(llvm::ArrayRef<mlir::Operation *> invokes);
+  void emitMark(llvm::ArrayRef<mlir::Operation *> printed);
 
   rank::FuncOp func;
   dist::MeshOp mesh;

@@ -138,7 +138,7 @@ static std::vector<std::pair<double, double>> callTimes(const OpsStage& ops, con
 Status ProfileFile::addFunction(Stage& stage, const OpsStage& ops, const std::string& name, const Json& function) {
   const auto found = ops.functions.find(name);
   const size_t marks = function["calls"].size(), expected = found == ops.functions.end() ? 0 : found->second.size();
-  if (function["executions"] == 0) return {};
+  if (function["executions"] == 0 || (marks == 0 && expected == 0)) return {};
   if (marks != expected) {
     return internalError("function '" + name + "' has " + std::to_string(marks) + " marks, ops.json tells of " +
                          std::to_string(expected));

@@ -81,6 +81,7 @@ const std::map<std::string, std::pair<std::string, std::string>> kSamples = {
     {"scheduler.params.decay_step_size", {"5", "5"}},
     {"gradient_clipping", {"2.5", "2.5"}},
     {"communication_data_type", {"\"fp32\"", "f32"}},
+    {"gradient_compression.algorithm", {"\"bf16\"", "bf16"}},
     {"data_types.grad_accum_dtype", {"\"bf16\"", "bf16"}},
     {"fp16.enabled", {"true", "true"}},
     {"fp16.loss_scale", {"128", "128"}},
@@ -194,6 +195,12 @@ TEST(Config, LocatesWrongTypes) {
             "65 ds.json:1:36: optimizer.params.betas is an array, expected an array of two numbers from 0 to 1, or "
             "\"auto\"");
   EXPECT_EQ(applyText("{\"fp16\": true}"), "65 ds.json:1:10: fp16 is true, expected an object");
+  EXPECT_EQ(applyText("{\"gradient_compression\": {\"algorithm\": \"topk\"}}"),
+            "65 ds.json:1:40: gradient_compression.algorithm is \"topk\", expected fp16, bf16 or none; hyc sends no "
+            "sparse, quantised or low-rank gradients");
+  EXPECT_EQ(applyText("{\"communication_data_type\": \"bf16\", \"gradient_compression\": {\"algorithm\": \"fp16\"}}"),
+            "65 ds.json:1:75: gradient_compression.algorithm is \"fp16\", but ds.json:1:29: communication_data_type is "
+            "\"bf16\"; leave one of the two out");
   EXPECT_EQ(applyText("{\"communication_data_type\": \"f32\"}"),
             "65 ds.json:1:29: communication_data_type is \"f32\", expected fp16, bf16, fp32 or none, or \"auto\"");
 }
