@@ -11,8 +11,8 @@ static SmallVector<SmallVector<StringAttr>> dimAxes(const OpSharding &sharding, 
   SmallVector<SmallVector<StringAttr>> axes;
   for (const DimFactors &factors : dims) {
     axes.emplace_back();
-    if (!factors.empty())
-      llvm::append_range(axes.back(), sharding.factorAxes[factors.front()]);
+    for (int factor : factors)
+      llvm::append_range(axes.back(), sharding.factorAxes[factor]);
   }
   return axes;
 }
@@ -46,12 +46,18 @@ ArrayAttr OpSharding::splitAttr(MLIRContext *context) const {
   return ArrayAttr::get(context, lists);
 }
 
-void hyc::legalize(OpSharding &sharding, const ShardingRule &rule) {
+void hyc::legalize(OpSharding &sharding, const ShardingRule &rule, dist::MeshOp mesh) {
+  auto parts = [&](int factor) {
+    return mesh.getSize(dist::AxisListAttr::get(mesh.getContext(), sharding.factorAxes[factor]));
+  };
   auto dropMinor = [&](ArrayRef<TensorFactors> tensors) {
     for (const TensorFactors &dims : tensors)
       for (const DimFactors &factors : dims)
-        for (int factor : ArrayRef(factors).drop_front(factors.empty() ? 0 : 1))
-          sharding.factorAxes[factor].clear();
+        for (size_t minor = 1; minor < factors.size(); ++minor) {
+          int major = factors[minor - 1], factor = factors[minor];
+          if (parts(major) != rule.factors[major].size || rule.factors[factor].size % parts(factor) != 0)
+            sharding.factorAxes[factor].clear();
+        }
   };
   dropMinor(rule.operands);
   dropMinor(rule.results);
@@ -96,7 +102,7 @@ ShardingAttr hyc::recordedSharding(Value value) {
   return func.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), dist::kSharding);
 }
 
-FailureOr<OpSharding> hyc::recordedOpSharding(Operation *op, const ShardingRule &rule) {
+FailureOr<OpSharding> hyc::recordedOpSharding(Operation *op, const ShardingRule &rule, dist::MeshOp mesh) {
   MLIRContext *context = op->getContext();
   OpSharding sharding;
   sharding.factorAxes.resize(rule.factors.size());
@@ -109,7 +115,7 @@ FailureOr<OpSharding> hyc::recordedOpSharding(Operation *op, const ShardingRule 
       axes = Axes(factor.getAxes());
   }
   OpSharding legal = sharding;
-  legalize(legal, rule);
+  legalize(legal, rule, mesh);
   if (legal.factorAxes != sharding.factorAxes) {
     InFlightDiagnostic error = op->emitError("dist.split is ") << op->getAttr(dist::kSplit) << ", but " << rule.str();
     if (ArrayAttr possible = legal.splitAttr(context))

@@ -65,12 +65,42 @@ TEST_P(TransformersMesh, LoweredTrainsAsOneDevice) {
 
 TEST(Transformers, LlamaTrainsAsOneDeviceWithItsSequenceSplit) { expectMeshToTrainAlike(kLlama, 0, true); }
 
+/// More ranks of tensor parallelism than key heads: each of these on two ranks, its gradient summed over them.
+class RepeatedKeyHeads : public testing::TestWithParam<Model> {};
+
+hyc::Plan fourWays(const Model &model) {
+  hyc::Plan options = optionsOf(model);
+  options.tp = 4;
+  options.gradAccum = 2;
+  options.persistenceThreshold = 500;
+  return options;
+}
+
+TEST_P(RepeatedKeyHeads, TrainAsOneDevice) {
+  expectMeshToTrainAlike(GetParam(), fourWays(GetParam()), oneDevice(GetParam()));
+}
+TEST_P(RepeatedKeyHeads, TrainAsOneDeviceUnderZero3WithTheSequenceSplit) {
+  hyc::Plan options = fourWays(GetParam());
+  options.dp = 2;
+  options.zero = 3;
+  options.gradientReduction = "micro_batch";
+  options.sequenceParallel = true;
+  hyc::equivalence::expectMeshToTrainAlike(GetParam(), options, oneDevice(GetParam()));
+}
+TEST_P(RepeatedKeyHeads, TrainAsOneDeviceLowered) {
+  hyc::Plan options = fourWays(GetParam());
+  options.pp = 2;
+  options.zero = 1;
+  hyc::equivalence::expectMeshToTrainAlike(GetParam(), options, oneDevice(GetParam()), hyc::Phase::Rank);
+}
+
 std::string nameOfTest(const testing::TestParamInfo<Model> &info) { return nameOf(info.param); }
 
 INSTANTIATE_TEST_SUITE_P(Formats, Transformers,
                          testing::Values(kLlamaFolder, kLlama, kLlamaOnnx, kLlamaLegacy, kQwenFolder, kQwen, kQwenOnnx,
                                          kQwenLegacy, kBert, kBertOnnx, kBertLegacy, kVit, kVitOnnx, kVitLegacy),
                          nameOfTest);
+INSTANTIATE_TEST_SUITE_P(Models, RepeatedKeyHeads, testing::Values(kLlama, kQwenFolder), nameOfTest);
 INSTANTIATE_TEST_SUITE_P(Models, TransformersMesh, testing::Values(kLlama, kQwenFolder, kBert, kVit), nameOfTest);
 
 //===----------------------------------------------------------------------===//

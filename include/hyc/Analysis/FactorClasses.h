@@ -5,6 +5,10 @@
 // vocabulary. A mesh axis splits a class as a whole, or not at all. The one surprise: where a reshape merges
 // dimensions, only the major one joins the class of the merged dimension, since only it can be split contiguously.
 //
+// Where one operand of an op has an index once for several of another's, as attention has a key head for a group of
+// query heads, the two are strands of one class: split alike as far as both divide, and beyond that the coarser one is
+// repeated. Every other class is one strand.
+//
 // Example: x (b,s,k) · fc1 (k,n) -> gelu -> · fc2 (n,m): n of fc1, of the activation and of fc2 is one class, the inner
 // factor of contraction-elementwise-contraction, and no other op knows it.
 #ifndef HYC_ANALYSIS_FACTORCLASSES_H
@@ -34,6 +38,13 @@ public:
   /// The class of factor `factor` of `op`'s rule; -1 where the factor has no dimension of its own.
   int classOf(mlir::Operation *op, int factor) const;
 
+  /// The strand of a dimension, and of the dimensions that are a factor by themselves; -1 as classes are.
+  int strandOf(mlir::Value value, int64_t dim) const;
+  int strandOf(mlir::StringAttr symbol, int64_t dim) const;
+  int strandOf(mlir::Operation *op, int factor) const;
+  /// What all the strand's dimensions are multiples of.
+  int64_t getStrandSize(int strand) const { return strandSizes[strand]; }
+
   /// Every class once.
   llvm::ArrayRef<int> getClasses() const { return roots; }
   llvm::ArrayRef<Occurrence> getOccurrences(int cls) const;
@@ -53,13 +64,14 @@ private:
   using Key = std::pair<const void *, int64_t>;
   int node(const void *key, int64_t dim, int64_t size);
   int find(int node) const;
-  void unite(int a, int b);
+  /// Makes two dimensions one index; `repeated` where one of them is coarser, so that they stay two strands.
+  void unite(int a, int b, bool repeated = false);
   void addOp(mlir::Operation *op);
   void linkSymbol(mlir::StringAttr symbol, mlir::Value value);
 
   llvm::DenseMap<Key, int> nodes;
-  mutable std::vector<int> parent;
-  std::vector<int64_t> sizes;
+  mutable std::vector<int> parent, strandParent;
+  std::vector<int64_t> sizes, strandSizes;
   llvm::DenseMap<mlir::Operation *, ShardingRule> rules;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int>> factorNodes;
   llvm::SmallVector<int> roots;

@@ -30,9 +30,9 @@ struct OpSharding {
   mlir::ArrayAttr splitAttr(mlir::MLIRContext *context) const;
 };
 
-/// Drops what can't be split: replicated factors, factors that are minor in a merged dimension, and an axis's second
-/// and later uses in one op.
-void legalize(OpSharding &sharding, const ShardingRule &rule);
+/// Drops what can't be split: replicated factors, factors that are minor in a merged dimension whose major ones are not
+/// cut into single elements (only then are their parts contiguous), and an axis's second and later uses in one op.
+void legalize(OpSharding &sharding, const ShardingRule &rule, dist::MeshOp mesh);
 
 /// Partial axes of the operands' shardings that `op`, being linear, may pass on to its result instead of closing them;
 /// one list an operand. Axes that split one of its factors (`factorAxes`, legal) have to be closed: ranks that keep
@@ -48,7 +48,7 @@ dist::ShardingAttr recordedSharding(mlir::Value value);
 /// 1. `dist.split` has one axis list a factor, and asks for nothing that `legalize` would drop;
 /// 2. every result's sharding is what that split gives;
 /// 3. sums that a result leaves open come from the split, or from operands that all have them open.
-mlir::FailureOr<OpSharding> recordedOpSharding(mlir::Operation *op, const ShardingRule &rule);
+mlir::FailureOr<OpSharding> recordedOpSharding(mlir::Operation *op, const ShardingRule &rule, dist::MeshOp mesh);
 
 } // namespace hyc
 

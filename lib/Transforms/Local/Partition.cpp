@@ -503,7 +503,7 @@ private:
 
 LogicalResult Partitioner::rewriteGeneric(Operation *op, ShardingRuleOpInterface ruleOp) {
   ShardingRule rule = ruleOp.getShardingRule();
-  FailureOr<OpSharding> recorded = recordedOpSharding(op, rule);
+  FailureOr<OpSharding> recorded = recordedOpSharding(op, rule, mesh);
   if (failed(recorded))
     return failure();
   const OpSharding &sharding = *recorded;

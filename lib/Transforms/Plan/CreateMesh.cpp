@@ -1,8 +1,11 @@
 // Declares the mesh. Here, and nowhere after, an axis is known by its name: dp splits samples, tp structural classes.
 #include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Builders.h"
+#include <deque>
+#include <set>
 
 namespace hyc {
 #define GEN_PASS_DEF_CREATEMESH
@@ -71,6 +74,7 @@ private:
                << part.name << "\" is a part of \"" << parent << "\", which is no axis";
       whole->parts.push_back(part);
     }
+    cutForKeyHeads(module, all);
     for (const Axis &axis : all) {
       int64_t product = 1;
       for (const Axis &part : axis.parts)
@@ -84,6 +88,32 @@ private:
         return module.emitError("the mesh has no axis \"") << name << "\" to put in order";
     return success();
   }
+
+  /// Where attention has fewer key heads than tp has ranks, each of them is on several ranks. What splits them is then
+  /// a part of tp: of tp 8, over 2 and over 4 key heads, the parts are 2 · 2 · 2.
+  void cutForKeyHeads(ModuleOp module, MutableArrayRef<Axis> all) {
+    Axis &whole = *llvm::find_if(all, [](const Axis &axis) { return axis.name == "tp"; });
+    if (!whole.parts.empty())
+      return;
+    std::set<int64_t> counts;
+    module.walk([&](AttentionOp op) {
+      auto headsOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(2); };
+      int64_t heads = headsOf(op.getQ()), keyHeads = headsOf(op.getK());
+      if (keyHeads > 1 && keyHeads < whole.size && whole.size % keyHeads == 0 && heads % whole.size == 0)
+        counts.insert(keyHeads);
+    });
+    int64_t size = 1;
+    for (int64_t count : counts) {
+      if (count % size != 0)
+        continue;
+      whole.parts.push_back({names.emplace_back("tp" + std::to_string(whole.parts.size())), count / size});
+      size = count;
+    }
+    if (size > 1)
+      whole.parts.push_back({names.emplace_back("tp" + std::to_string(whole.parts.size())), whole.size / size});
+  }
+
+  std::deque<std::string> names; ///< of parts that the model asks for
 
   dist::MeshOp create(ModuleOp module, ArrayRef<Axis> all) {
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());

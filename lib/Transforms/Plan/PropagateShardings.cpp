@@ -43,6 +43,7 @@ private:
     std::string name; ///< `parameter "fc1.weight"`
     ShardingAttr sharding;
     int64_t dim, size;
+    int cls; ///< -1 where the function does not know the dimension
     AxisListAttr axes() const { return sharding.getDims()[dim]; }
   };
 
@@ -51,9 +52,28 @@ private:
            << " has sharding " << seed.sharding << ", which splits dim " << seed.dim << " over " << seed.axes();
   }
 
+  /// Where a dimension of a parameter or an input belongs; -1 where the function does not know it.
+  struct Index {
+    int cls, strand;
+  };
+
+  /// What else splits the index of `seed` otherwise, if anything does. Of a class's strands one may be split further
+  /// than another.
+  const Seed *findContradiction(const Seed &seed, Index index) {
+    auto begins = [](AxisListAttr axes, AxisListAttr with) {
+      return axes.getAxes().take_front(with.getAxes().size()) == with.getAxes();
+    };
+    auto [ofStrand, isFirstOfStrand] = seeds.try_emplace(index.strand, seed);
+    auto [ofClass, isFirst] = classSeeds.try_emplace(index.cls, seed);
+    if (!isFirstOfStrand && ofStrand->second.axes() != seed.axes())
+      return &ofStrand->second;
+    AxisListAttr known = ofClass->second.axes();
+    return begins(known, seed.axes()) || begins(seed.axes(), known) ? nullptr : &ofClass->second;
+  }
+
   /// Enters the axes that a parameter's or input's annotation gives to the classes of its dimensions.
   LogicalResult addSeeds(Location where, const std::string &name, RankedTensorType type, ShardingAttr sharding,
-                         llvm::function_ref<int(int64_t)> classOf, bool isInput) {
+                         llvm::function_ref<Index(int64_t)> indexOf, bool isInput) {
     if (static_cast<int64_t>(sharding.getDims().size()) != type.getRank())
       return emitError(where, name) << " has sharding " << sharding << ", expected one axis list for each dimension of "
                                     << type;
@@ -62,7 +82,8 @@ private:
                                     << ", but its value is known and no sum is open; list "
                                     << "the axes that split its dimensions only";
     for (int64_t dim = 0; dim < type.getRank(); ++dim) {
-      Seed seed{where, name, sharding, dim, type.getDimSize(dim)};
+      Index index = indexOf(dim);
+      Seed seed{where, name, sharding, dim, type.getDimSize(dim), index.cls};
       if (seed.axes().empty())
         continue;
       for (StringAttr axis : seed.axes().getAxes())
@@ -71,17 +92,15 @@ private:
           error.attachNote(mesh.getLoc()) << "mesh declared here";
           return error;
         }
-      if (int cls = classOf(dim); cls >= 0) {
+      if (index.cls >= 0) {
         if (isInput)
-          ofInputs.insert(cls);
-        auto [entry, inserted] = seeds.try_emplace(cls, seed);
-        if (!inserted && entry->second.axes() != seed.axes()) {
-          InFlightDiagnostic error = emitSeedError(seed)
-                                     << ", but the same index of the model is split over " << entry->second.axes()
-                                     << " elsewhere; give both the same axes, "
-                                     << "or leave one of them whole";
-          error.attachNote(entry->second.where) << entry->second.name << " has sharding " << entry->second.sharding
-                                                << ", whose dim " << entry->second.dim << " is that index";
+          ofInputs.insert(index.cls);
+        if (const Seed *other = findContradiction(seed, index)) {
+          InFlightDiagnostic error = emitSeedError(seed) << ", but the same index of the model is split over "
+                                                         << other->axes() << " elsewhere; give both the same axes, "
+                                                         << "or leave one of them whole";
+          error.attachNote(other->where) << other->name << " has sharding " << other->sharding << ", whose dim "
+                                         << other->dim << " is that index";
           return error;
         }
       } else if (failed(checkShards(seed, seed.size, /*paddingReaches=*/nullptr))) {
@@ -98,22 +117,26 @@ private:
       if (ShardingAttr sharding = recordedSharding(argument))
         if (failed(addSeeds(
                 argument.getLoc(), name, cast<RankedTensorType>(argument.getType()), sharding,
-                [&](int64_t dim) { return classes.classOf(argument, dim); }, /*isInput=*/true)))
+                [&](int64_t dim) { return Index{classes.classOf(argument, dim), classes.strandOf(argument, dim)}; },
+                /*isInput=*/true)))
           return failure();
     }
     for (auto param : module.getOps<ParamOp>())
       if (auto sharding = param->getAttrOfType<ShardingAttr>(dist::kSharding))
         if (failed(addSeeds(
                 param.getLoc(), "parameter \"" + param.getSymName().str() + "\"", param.getWholeType(), sharding,
-                [&](int64_t dim) { return classes.classOf(param.getSymNameAttr(), dim); },
+                [&](int64_t dim) {
+                  StringAttr symbol = param.getSymNameAttr();
+                  return Index{classes.classOf(symbol, dim), classes.strandOf(symbol, dim)};
+                },
                 /*isInput=*/false)))
           return failure();
     return success();
   }
 
   LogicalResult checkPadding(const FactorClasses &classes) {
-    for (auto &[cls, seed] : seeds)
-      if (failed(checkShards(seed, classes.getSize(cls), classes.findUseOfPadding(cls))))
+    for (auto &[strand, seed] : seeds)
+      if (failed(checkShards(seed, classes.getStrandSize(strand), classes.findUseOfPadding(seed.cls))))
         return failure();
     return success();
   }
@@ -186,20 +209,59 @@ private:
     OpSharding sharding;
     sharding.factorAxes.resize(rule.factors.size());
     Axes taken;
-    for (bool isInput : {false, true})
+    for (bool isInput : {false, true}) {
       for (auto [factor, axes] : llvm::enumerate(sharding.factorAxes)) {
         int cls = classes.classOf(op, static_cast<int>(factor));
-        auto entry = seeds.find(cls);
-        if (entry == seeds.end() || ofInputs.contains(cls) != isInput)
+        if (cls < 0 || ofInputs.contains(cls) != isInput)
           continue;
-        axes = Axes(entry->second.axes().getAxes());
+        axes = seededAxes(classes, cls, classes.strandOf(op, static_cast<int>(factor)));
         if (isInput)
           llvm::erase_if(axes, [&](StringAttr axis) { return llvm::is_contained(taken, axis); });
-        else
+      }
+      if (!isInput) {
+        splitMembers(op, rule, classes, sharding);
+        for (const Axes &axes : sharding.factorAxes)
           llvm::append_range(taken, axes);
       }
-    legalize(sharding, rule);
+    }
+    legalize(sharding, rule, mesh);
     return sharding;
+  }
+
+  /// The axes of a strand: those that were given for it, or those of its class as far as they divide it.
+  Axes seededAxes(const FactorClasses &classes, int cls, int strand) {
+    if (auto own = seeds.find(strand); own != seeds.end())
+      return Axes(own->second.axes().getAxes());
+    auto entry = classSeeds.find(cls);
+    if (entry == classSeeds.end())
+      return {};
+    ArrayRef<StringAttr> axes = entry->second.axes().getAxes();
+    auto divides = [&](ArrayRef<StringAttr> some) {
+      return classes.getStrandSize(strand) % mesh.getSize(AxisListAttr::get(&getContext(), some)) == 0;
+    };
+    while (!divides(axes))
+      axes = axes.drop_back();
+    return Axes(axes);
+  }
+
+  /// Where a dimension has several members for each of a repeated index, and its strand is split further than that
+  /// index is: the members are split over what is left.
+  void splitMembers(Operation *op, const ShardingRule &rule, const FactorClasses &classes, OpSharding &sharding) {
+    auto split = [&](Value value, const TensorFactors &dims) {
+      for (auto [dim, factors] : llvm::enumerate(dims)) {
+        if (factors.size() < 2 || classes.classOf(op, factors[1]) >= 0)
+          continue;
+        int64_t index = static_cast<int64_t>(dim);
+        Axes axes = seededAxes(classes, classes.classOf(value, index), classes.strandOf(value, index));
+        const Axes &major = sharding.factorAxes[factors[0]];
+        if (axes.size() > major.size() && ArrayRef(axes).take_front(major.size()) == ArrayRef(major))
+          sharding.factorAxes[factors[1]].assign(axes.begin() + static_cast<ptrdiff_t>(major.size()), axes.end());
+      }
+    };
+    for (auto [value, dims] : llvm::zip_equal(op->getOperands(), rule.operands))
+      split(value, dims);
+    for (auto [value, dims] : llvm::zip_equal(op->getResults(), rule.results))
+      split(value, dims);
   }
 
   void shardOp(Operation *op, const FactorClasses &classes) {
@@ -250,7 +312,8 @@ private:
 
   ModuleOp module;
   dist::MeshOp mesh;
-  llvm::MapVector<int, Seed> seeds; ///< what splits each class, in the order of arguments and parameters
-  llvm::DenseSet<int> ofInputs;     ///< classes that an input's annotation splits
+  llvm::MapVector<int, Seed> seeds;      ///< what splits each strand, in the order of arguments and parameters
+  llvm::MapVector<int, Seed> classSeeds; ///< what splits the first strand of each class that is split
+  llvm::DenseSet<int> ofInputs;          ///< classes that an input's annotation splits
 };
 } // namespace

@@ -111,7 +111,7 @@ struct SeedShardings : hyc::impl::SeedShardingsBase<SeedShardings> {
     if (failed(seedBatch(func, mesh, classes)) || failed(chooseTensorParallel(func, mesh, classes)) ||
         (sequenceParallel && failed(chooseSequence(func, mesh, classes))))
       return signalPassFailure();
-    annotateParams(classes);
+    annotateParams(classes, mesh);
   }
 
 private:
@@ -164,13 +164,13 @@ private:
     if (ranks == 1)
       return success();
     FailureOr<TensorPlan> plan = TensorPlan::read(module, classes);
-    if (failed(plan) || failed(choosePublished(classes, *plan, ranks)))
+    if (failed(plan) || failed(choosePublished(classes, *plan, mesh)))
       return failure();
     for (const Candidate &candidate : findCandidates(func, classes)) {
       if (plan->keepsWhole(candidate.cls) || chosen.contains(candidate.cls) || meetsChosen(classes, candidate.cls))
         continue;
       int64_t size = classes.getSize(candidate.cls);
-      if (size % ranks != 0) {
+      if (size % ranks != 0 && !canRepeat(classes, candidate.cls, mesh)) {
         if (candidate.kind == SeedKind::heads)
           return refuseHeads(classes, candidate.cls, ranks);
         bool lastIsNotEmpty = dist::shardSize(size, ranks) * (ranks - 1) < size;
@@ -191,11 +191,12 @@ private:
 
   /// What the model's authors split. Where the plan file already splits a class, or a class that meets it, that goes
   /// first.
-  LogicalResult choosePublished(const FactorClasses &classes, const TensorPlan &plan, int64_t ranks) {
+  LogicalResult choosePublished(const FactorClasses &classes, const TensorPlan &plan, dist::MeshOp mesh) {
+    int64_t ranks = mesh.getSize(tensor);
     for (const TensorPlan::Split &split : plan.getSplits()) {
       if (chosen.contains(split.cls) || given.contains(split.cls) || meetsChosen(classes, split.cls))
         continue;
-      if (int64_t size = classes.getSize(split.cls); size % ranks != 0)
+      if (int64_t size = classes.getSize(split.cls); size % ranks != 0 && !canRepeat(classes, split.cls, mesh))
         return split.param->emitError("is split by its model's tensor plan (\"")
                << split.entry << "\"), but " << size << " is no multiple of " << ranks << ", the size of "
                << describe(tensor) << "; choose another --tp, or remove base_model_tp_plan from the config";
@@ -204,6 +205,33 @@ private:
     }
     return success();
   }
+
+  /// The leading tensor axes that cut `size` into equal parts.
+  ArrayRef<StringAttr> axesThatDivide(int64_t size, dist::MeshOp mesh) {
+    ArrayRef<StringAttr> axes = tensor.getAxes();
+    while (size % mesh.getSize(dist::AxisListAttr::get(&getContext(), axes)) != 0)
+      axes = axes.drop_back();
+    return axes;
+  }
+
+  /// Whether the heads of a class can be split further than its key heads: each of these is then on several ranks, and
+  /// alone there, so that the query heads of a rank, which follow one another, are all of its group.
+  bool canRepeat(const FactorClasses &classes, int cls, dist::MeshOp mesh) {
+    bool isGrouped = false;
+    for (const FactorClasses::Occurrence &occurrence : classes.getOccurrences(cls)) {
+      auto attention = dyn_cast<AttentionOp>(occurrence.op);
+      if (!attention)
+        continue;
+      int64_t ranks = mesh.getSize(tensor), keyHeads = headsOf(attention.getK());
+      int64_t parts = mesh.getSize(dist::AxisListAttr::get(&getContext(), axesThatDivide(keyHeads, mesh)));
+      if (headsOf(attention.getQ()) % ranks != 0 || (parts != ranks && parts != keyHeads))
+        return false;
+      isGrouped = true;
+    }
+    return isGrouped;
+  }
+
+  static int64_t headsOf(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(2); }
 
   StringRef shortName() {
     return tensor.getAxes().size() == 1 ? tensor.getAxes()[0].getValue() : StringRef("the tensor axes");
@@ -298,30 +326,36 @@ private:
     for (const FactorClasses::Occurrence &occurrence : classes.getOccurrences(cls))
       if (isa<AttentionOp>(occurrence.op) && !attention)
         attention = occurrence.op;
+    auto op = cast<AttentionOp>(attention);
+    int64_t keyHeads = headsOf(op.getK()), queryHeads = headsOf(op.getQ());
+    bool isGrouped = queryHeads != keyHeads;
     SmallVector<int64_t> divisors;
-    for (int64_t d = 1; d <= heads; ++d)
-      if (heads % d == 0)
+    for (int64_t d = 1; d <= queryHeads; ++d)
+      if (heads % d == 0 || (isGrouped && d % keyHeads == 0 && queryHeads % d == 0))
         divisors.push_back(d);
     InFlightDiagnostic diagnostic = attention->emitError("attention");
     if (!getId(attention).empty())
       diagnostic << " \"" << getId(attention) << "\"";
-    auto headsOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(2); };
-    auto op = cast<AttentionOp>(attention);
-    bool isGrouped = headsOf(op.getQ()) != headsOf(op.getK()); // then what is split is key heads
-    diagnostic << " has " << heads << (isGrouped ? " key heads" : " heads") << ", expected a multiple of " << ranks
-               << ", the size of " << describe(tensor) << "; " << shortName() << " can be one of [" << divisors << "]";
-    return diagnostic;
+    if (isGrouped)
+      diagnostic << " has " << queryHeads << " heads on " << keyHeads << " key heads, expected multiples of " << ranks
+                 << ", the size of " << describe(tensor) << ", or key heads that divide it";
+    else
+      diagnostic << " has " << heads << " heads, expected a multiple of " << ranks << ", the size of "
+                 << describe(tensor);
+    return diagnostic << "; " << shortName() << " can be one of [" << divisors << "]";
   }
 
-  void annotateParams(const FactorClasses &classes) {
+  void annotateParams(const FactorClasses &classes, dist::MeshOp mesh) {
     for (auto param : module.getOps<ParamOp>()) {
       if (param->hasAttr(dist::kSharding))
         continue;
       SmallVector<SmallVector<StringAttr>> dims(param.getWholeType().getRank());
       for (auto [dim, axes] : llvm::enumerate(dims)) {
         int cls = classes.classOf(param.getSymNameAttr(), dim);
-        if (cls >= 0 && chosen.contains(cls))
-          llvm::append_range(axes, tensor.getAxes());
+        if (cls < 0 || !chosen.contains(cls))
+          continue;
+        int64_t size = classes.getStrandSize(classes.strandOf(param.getSymNameAttr(), dim));
+        llvm::append_range(axes, canRepeat(classes, cls, mesh) ? axesThatDivide(size, mesh) : tensor.getAxes());
       }
       // A table of positions has the sequence, and maybe nothing else that is split.
       bool isFree = llvm::all_of(dims, [](ArrayRef<StringAttr> axes) { return axes.empty(); });

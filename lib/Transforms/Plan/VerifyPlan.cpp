@@ -50,7 +50,7 @@ private:
     if (op->getNumResults() > 0 && !op->hasAttr(dist::kShardings))
       return op->emitError("has no dist.shardings");
     if (auto rule = dyn_cast<ShardingRuleOpInterface>(op);
-        rule && failed(recordedOpSharding(op, rule.getShardingRule())))
+        rule && failed(recordedOpSharding(op, rule.getShardingRule(), mesh)))
       return failure();
     std::optional<int64_t> chunk = dist::chunkOf(op);
     if (!chunk)

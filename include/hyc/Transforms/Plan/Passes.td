@@ -23,6 +23,11 @@ def CreateMesh : Pass<"hyc-create-mesh", "::mlir::ModuleOp"> {
     dist.mesh @mesh axes ["ep", "hosts", "local", "tp"] sizes [2, 2, 2, 2] parents ["", "dp", "dp", ""] stages 1
       batch <{hosts, local}> tensor <{tp}>
     ```
+    Where attention has fewer key heads than `tp` has ranks, and these are a multiple of them, tp is cut, so that key heads
+    can be split over a part of it: with `tp=4` over two key heads
+    ```mlir
+    dist.mesh @mesh axes ["dp", "tp0", "tp1"] sizes [1, 2, 2] parents ["", "tp", "tp"] stages 1 batch <{dp}> tensor <{tp0, tp1}>
+    ```
     With `virtual-stages` each stage computes as many pieces of the model, which do not follow one another.
   }];
   let options = [
