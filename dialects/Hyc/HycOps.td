@@ -12,5 +12,6 @@ include "dialects/Hyc/HycUpdateOps.td"
 include "dialects/Hyc/HycMathOps.td"
 include "dialects/Hyc/HycWindowOps.td"
 include "dialects/Hyc/HycIndexOps.td"
+include "dialects/Hyc/HycExpertOps.td"
 
 #endif // HYC_OPS_TD

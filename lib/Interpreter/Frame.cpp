@@ -32,6 +32,7 @@ const OpTable &OpTable::get() {
     addWindowOps(filled);
     addIndexOps(filled);
     addCompositeOps(filled);
+    addExpertOps(filled);
     addNormOps(filled);
     addRandomOps(filled);
     addLossOps(filled);

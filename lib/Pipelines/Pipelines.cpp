@@ -27,6 +27,8 @@ static void buildModel(OpPassManager &passes) {
   passes.addPass(createRaiseRope());
   // Layout first: the patterns below look at dimensions, which exporters merge and transpose at will.
   passes.addPass(createAbsorbLayout());
+  // Before the experts' own functions are looked for, which stand between two of their products.
+  passes.addPass(createRaiseExperts());
   passes.addPass(createRaiseGelu());
   passes.addPass(createRaiseLayerNorm());
   // After those of layers, since a centred value has a mean square, too.

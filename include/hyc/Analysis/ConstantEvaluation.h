@@ -14,6 +14,8 @@ class ConstantEvaluator {
 public:
   /// The value of `value`, or nothing if it depends on anything but constants.
   std::optional<HostTensor> evaluate(mlir::Value value);
+  /// From here on takes `value` for a constant: what follows is what would be computed of it.
+  void assume(mlir::Value value, HostTensor constant) { known.insert_or_assign(value, std::move(constant)); }
 
 private:
   std::optional<HostTensor> evaluateOp(mlir::Operation *op);

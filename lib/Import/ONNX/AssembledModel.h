@@ -29,6 +29,8 @@ inline constexpr llvm::StringLiteral kUnbiasedAverage = "hyc_unbiased_average";
 inline constexpr llvm::StringLiteral kPaddingRow = "hyc_padding_row";
 /// The operator, of a domain of hyc's own, that keeps the gradient from its operand.
 inline constexpr llvm::StringLiteral kStopGradient = "hyc:StopGradient";
+/// The operator, of the same domain, that multiplies each row (N,K) by the matrix (E,K,M) of its expert (N).
+inline constexpr llvm::StringLiteral kExpertMatMul = "hyc:ExpertMatMul";
 /// Metadata that says which module a node belongs to: a list, the path before the last.
 inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 

@@ -239,10 +239,30 @@ LogicalResult importEinsum(NodeImport &node) {
   }
   return e.finish(e.transpose(all, permutation));
 }
+
+/// hyc's own.
+LogicalResult importExpertMatMul(NodeImport &node) {
+  if (failed(checkOneFloat(node)))
+    return failure();
+  ArrayRef<int64_t> x = node.shapeOf(0), w = node.shapeOf(1), experts = node.shapeOf(2);
+  if (x[0] != experts[0] || x[1] != w[1])
+    return node.error() << "multiplies rows " << node.input(0).type << " by matrices " << node.input(1).type
+                        << " of experts " << node.input(2).type << ", expected (N,K), (E,K,M) and (N)";
+  Importer &importer = node.importer();
+  Expansion e(node);
+  Binding ids = e.cast(node.input(2), importer.getBuilder().getI64Type());
+  return e.finish(e.emit([&] {
+    return importer.emit<ExpertMatmulOp>(RankedTensorType::get({x[0], w[2]}, node.input(0).type.getElementType()),
+                                         node.value(0), node.value(1), importer.materialise(ids), Value(), UnitAttr());
+  }));
+}
 } // namespace
 
 void hyc::onnx::addContractionOperators(OperatorTable &table) {
   table["MatMul"] = {importMatMul, {tensor("A").ranks(1), tensor("B").ranks(1)}};
   table["Gemm"] = {importGemm, {tensor("A").rank(2), tensor("B").rank(2), tensor("C").ranks(0, 2).optional()}};
+  table[kExpertMatMul] = {
+      importExpertMatMul,
+      {tensor("x").real().rank(2), tensor("w").real().rank(3), tensor("experts").integer().rank(1)}};
   table["Einsum"] = {importEinsum, OperandRules::many(tensor("Inputs"))};
 }

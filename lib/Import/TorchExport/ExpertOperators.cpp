@@ -1,8 +1,8 @@
 // What mixtures of experts are made of: how many rows each expert gets, and each row's product with its expert's
-// matrix. Rows are sorted by expert when they come here. The products are written densely, over all experts with rows
-// of zeros for those that a row does not go to: one contraction, which a plan may split by experts.
+// matrix. Rows are sorted by expert when they come here, and the product knows each expert by where its rows end.
 #include "Translator.h"
 
+using namespace hyc;
 using namespace hyc::torchexport;
 
 namespace {
@@ -10,6 +10,29 @@ namespace {
 Name rowNumbers(NodeTranslation &node, const Name &value) {
   Name count = node.emit("Gather", {node.emit("Shape", {value}), node.constant(ScalarType::I64, 0)}, {{{"axis", 0}}});
   return node.emit("Range", {node.constant(ScalarType::I64, 0), count, node.constant(ScalarType::I64, 1)});
+}
+
+/// What is shared of numbers from 0 to `experts` - 1: whose they are that a value counts.
+std::string countOf(int64_t experts, const Name &counts) {
+  return "numbers below " + std::to_string(experts) + " counted in " + counts;
+}
+
+/// The experts of rows in order, where `ends` are sums of how many rows each of `experts` has, of numbers that were
+/// sorted; empty where the graph does not show that.
+Name sortedExperts(NodeTranslation &node, Name ends, int64_t experts) {
+  const onnxfile::Node *sums = node.sourceOf(ends);
+  if (!sums || sums->op_type() != "CumSum")
+    return "";
+  Name counts = sums->input(0);
+  node.sourceOf(counts);
+  Name numbers = node.shared(countOf(experts, counts));
+  const onnxfile::Node *order = numbers.empty() ? nullptr : node.sourceOf(numbers);
+  if (!order || order->op_type() != "TopK" || numbers != order->output(0))
+    return "";
+  bool isAscending = llvm::any_of(order->attribute(), [](const onnxfile::Attribute &attribute) {
+    return attribute.name() == "largest" && attribute.i() == 0;
+  });
+  return isAscending ? numbers : "";
 }
 
 /// How many numbers lie in each of `bins` parts of a range, whose upper end the last part has too.
@@ -34,7 +57,16 @@ void histogram(NodeTranslation &node) {
                           node.constant(ScalarType::I64, 1)});
   Name isIn = node.emit("Equal", {place, node.cast(numbers, ScalarType::F32)}); // N × bins
   Name counts = node.emit("ReduceSum", {node.cast(isIn, ScalarType::F32), node.constant({0})}, {{{"keepdims", 0}}});
+  if (low == 0 && high == static_cast<double>(bins - 1))
+    node.shared(countOf(bins, counts)) = node.tensor("self");
   node.finish(node.cast(counts, node.resultMeta().type));
+}
+
+/// Of each row the number of experts whose rows end before it: its own, or their number behind all of them.
+Name expertsByEnds(NodeTranslation &node, const Name &input, const Name &ends) {
+  Name rows = node.emit("Unsqueeze", {rowNumbers(node, input), node.constant({1})});
+  Name isBehind = node.emit("GreaterOrEqual", {rows, node.cast(ends, ScalarType::I64)});
+  return node.emit("ReduceSum", {node.cast(isBehind, ScalarType::I64), node.constant({1})}, {{{"keepdims", 0}}});
 }
 
 /// Row t of the result is row t of the input times the matrix of the expert e with offs[e - 1] <= t < offs[e].
@@ -45,16 +77,11 @@ template <const char *Input, const char *Weight> void groupedProduct(NodeTransla
     return;
   }
   ScalarType type = node.resultMeta().type;
-  Name input = node.tensor(Input); // (T, K)
-  Name ends = node.cast(node.tensor("offs"), ScalarType::I64);
-  Name before = node.emit("Slice", {ends, node.constant({0}), node.constant({-1})});
-  Name begins = node.emit("Concat", {node.constant({0}), before}, {{{"axis", 0}}});
-  Name rows = node.emit("Unsqueeze", {rowNumbers(node, input), node.constant({1})});
-  Name isOf = node.emit("And", {node.emit("GreaterOrEqual", {rows, begins}), node.emit("Less", {rows, ends})});
-  Name apart = node.emit("Where", {node.emit("Unsqueeze", {isOf, node.constant({2})}),
-                                   node.emit("Unsqueeze", {node.operand(Input, type), node.constant({1})}),
-                                   node.constant(type, 0)}); // (T, E, K)
-  node.finish(node.emit("Einsum", {apart, node.operand(Weight, type)}, {{}, {}, {}, {{"equation", "tek,ekn->tn"}}}));
+  Name input = node.tensor(Input), ends = node.tensor("offs"); // (T, K), (E)
+  Name experts = sortedExperts(node, ends, node.sizeOf(Weight, 0));
+  if (experts.empty())
+    experts = expertsByEnds(node, input, ends);
+  node.finish(node.emit(onnx::kExpertMatMul, {node.operand(Input, type), node.operand(Weight, type), experts}));
 }
 constexpr char kInput[] = "input", kWeight[] = "weight", kSelf[] = "self", kMat2[] = "mat2";
 } // namespace

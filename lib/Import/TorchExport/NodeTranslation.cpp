@@ -431,6 +431,19 @@ void NodeTranslation::finish(const Name &value, size_t index) {
         .add_output(node.results[index] + suffix);
 }
 
+const onnxfile::Node *NodeTranslation::sourceOf(Name &value) {
+  const auto &nodes = owner.graph().node();
+  for (int index = nodes.size(); index-- > 0;) {
+    const onnxfile::Node &made = nodes[index];
+    if (!llvm::is_contained(made.output(), value))
+      continue;
+    if (made.op_type() != "Identity" && made.op_type() != "Cast")
+      return &made;
+    value = made.input(0); // nodes stand in an order in which they can be computed
+  }
+  return nullptr;
+}
+
 /// A tensor attribute called `value` with one element.
 static void setValue(onnxfile::Node &node, ScalarType type, ArrayRef<int64_t> dims, double value) {
   onnxfile::Attribute *attribute = node.add_attribute();

@@ -166,6 +166,9 @@ public:
   Name cast(const Name &value, ScalarType type);
   /// What an earlier node has made under this name, for others to use; empty at first.
   Name &shared(llvm::StringRef what);
+  /// The node of the ONNX graph that `value` comes from, past those that convert or rename it; null of inputs. `value`
+  /// becomes what the node calls it.
+  const onnxfile::Node *sourceOf(Name &value);
   /// Filled with one value, of a shape that is a vector.
   Name filled(ScalarType type, const Name &shape, double value);
 

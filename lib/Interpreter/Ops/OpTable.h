@@ -56,6 +56,7 @@ void addShapeOps(OpTable &table);
 void addWindowOps(OpTable &table);
 void addIndexOps(OpTable &table);
 void addCompositeOps(OpTable &table);
+void addExpertOps(OpTable &table);
 void addNormOps(OpTable &table);
 void addRandomOps(OpTable &table);
 void addLossOps(OpTable &table);

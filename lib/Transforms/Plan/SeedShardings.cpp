@@ -19,7 +19,7 @@ using namespace hyc;
 namespace {
 
 /// Why a class may be split over the tensor axes, in order of preference.
-enum class SeedKind { heads, writtenHeads, inner, vocabulary };
+enum class SeedKind { heads, writtenHeads, inner, experts, vocabulary };
 
 struct Candidate {
   SeedKind kind;
@@ -42,6 +42,12 @@ bool isKeptByProduct(const FactorClasses &classes, const FactorClasses::Occurren
   return llvm::all_of(rule.operands, has) && has(rule.results[0]);
 }
 
+/// Whether the index counts the experts of a product: matrices have it, and neither rows nor results do.
+bool isExpertOfProduct(const FactorClasses &classes, const FactorClasses::Occurrence &occurrence) {
+  return isa<ExpertMatmulOp>(occurrence.op) &&
+         llvm::is_contained(classes.getRule(occurrence.op)->operands[1][0], occurrence.factor);
+}
+
 /// Whether an op only measures: a maximum that a state takes up can stay open until the step ends.
 bool onlyMeasures(Operation *op) {
   return isa<ReduceOp>(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
@@ -52,7 +58,7 @@ bool onlyMeasures(Operation *op) {
 
 /// The kind of seed that `cls` is by its uses in the forward ops, if any.
 std::optional<SeedKind> seedKind(const FactorClasses &classes, int cls) {
-  bool heads = false, vocabulary = false, produced = false, contracted = false, kept = false;
+  bool heads = false, vocabulary = false, produced = false, contracted = false, kept = false, experts = false;
   for (const FactorClasses::Occurrence &occurrence : classes.getOccurrences(cls)) {
     if (occurrence.kind == FactorKind::max && onlyMeasures(occurrence.op))
       continue;
@@ -64,14 +70,17 @@ std::optional<SeedKind> seedKind(const FactorClasses &classes, int cls) {
     heads |= isa<AttentionOp>(occurrence.op);
     vocabulary |= isSum && isa<EmbeddingOp>(occurrence.op);
     vocabulary |= isa<CrossEntropyOp>(occurrence.op) && occurrence.kind == FactorKind::exchanged;
-    produced |= isa<EinsumOp>(occurrence.op) && !isSum;
-    contracted |= isa<EinsumOp>(occurrence.op) && isSum;
+    experts |= isExpertOfProduct(classes, occurrence);
+    produced |= isa<EinsumOp, ExpertMatmulOp>(occurrence.op) && !isSum;
+    contracted |= isa<EinsumOp, ExpertMatmulOp>(occurrence.op) && isSum && !experts;
     kept |= isKeptByProduct(classes, occurrence);
   }
   if (heads)
     return SeedKind::heads;
   if (vocabulary)
     return SeedKind::vocabulary;
+  if (experts)
+    return SeedKind::experts;
   if (!produced || !contracted)
     return std::nullopt;
   return kept ? SeedKind::writtenHeads : SeedKind::inner;

@@ -472,6 +472,7 @@ LoweringTable::LoweringTable() {
   addShapeLowerings(*this);
   addProductLowerings(*this);
   addCompositeLowerings(*this);
+  addExpertLowerings(*this);
   addNormLowerings(*this);
   addWindowLowerings(*this);
   addIndexLowerings(*this);

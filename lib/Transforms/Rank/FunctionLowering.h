@@ -200,6 +200,7 @@ void addSymbolLowerings(LoweringTable &table);
 void addShapeLowerings(LoweringTable &table);
 void addProductLowerings(LoweringTable &table);
 void addCompositeLowerings(LoweringTable &table);
+void addExpertLowerings(LoweringTable &table);
 void addNormLowerings(LoweringTable &table);
 void addWindowLowerings(LoweringTable &table);
 void addIndexLowerings(LoweringTable &table);

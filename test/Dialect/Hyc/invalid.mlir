@@ -255,3 +255,19 @@ hyc.func @embedding_padded_by_no_row(%ids: tensor<2xi64>, %table: tensor<5x4xf32
   %e = hyc.embedding %ids, %table padding -1 : (tensor<2xi64>, tensor<5x4xf32>) -> tensor<2x4xf32>
   hyc.return
 }
+
+// -----
+
+hyc.func @experts_of_other_sizes(%x: tensor<6x8xf32>, %w: tensor<3x8x4xf32>, %e: tensor<5xi64>) {
+  // expected-error@+1 {{[expert_matmul.shapes] has rows 'tensor<6x8xf32>', matrices 'tensor<3x8x4xf32>', results 'tensor<6x4xf32>' and experts 'tensor<5xi64>', expected (N,K), (E,K,M), (N,M) and i64 (N)}}
+  %y = hyc.expert_matmul %x, %w, %e : (tensor<6x8xf32>, tensor<3x8x4xf32>, tensor<5xi64>) -> tensor<6x4xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @experts_of_another_type(%x: tensor<6x8xf32>, %w: tensor<3x8x4xbf16>, %e: tensor<6xi64>) {
+  // expected-error@+1 {{[expert_matmul.shapes] multiplies 'tensor<6x8xf32>' and 'tensor<3x8x4xbf16>' into 'tensor<6x4xf32>', expected one element type}}
+  %y = hyc.expert_matmul %x, %w, %e : (tensor<6x8xf32>, tensor<3x8x4xbf16>, tensor<6xi64>) -> tensor<6x4xf32>
+  hyc.return
+}

@@ -100,10 +100,23 @@ static std::vector<GradientCase> indexCases() {
        "%r = hyc.gather %x, %i dim 1 batch 1 : (tensor<2x5xf64>, tensor<2x5xi64>) -> tensor<2x5xf64>"}};
 }
 
+/// Rows of three experts, of one that has none, and of no expert.
+static GradientCase experts(const std::string &name, const std::string &form, const std::string &matrices) {
+  return {name,
+          {{"x", "6x3x"}, {"w", matrices}},
+          "6x2x",
+          "%e = hyc.constant dense<[1, 3, 0, 1, 4, 1]> : tensor<6xi64>\n%r = hyc.expert_matmul " + form +
+              " %x, %w, %e : (tensor<6x3xf64>, tensor<" + matrices + "f64>, tensor<6xi64>) -> tensor<6x2xf64>"};
+}
+
+static std::vector<GradientCase> expertCases() {
+  return {experts("expert_matmul", "", "4x3x2x"), experts("expert_matmul_transposed", "transposed", "4x2x3x")};
+}
+
 std::vector<GradientCase> indexGradientCases() {
   std::vector<GradientCase> all = functionCases();
   all.push_back(productWithZeros());
-  for (auto more : {windowCases(), indexCases()})
+  for (auto more : {windowCases(), indexCases(), expertCases()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

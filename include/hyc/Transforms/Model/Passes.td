@@ -104,6 +104,34 @@ def RaiseRope : Pass<"hyc-raise-rope", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
+def RaiseExperts : Pass<"hyc-raise-experts", "::mlir::ModuleOp"> {
+  let summary = "Recognises products with experts' matrices, and leaves rows in the order of their tokens";
+  let description = [{
+    Matrices that are gathered row by row and multiplied are one product, which gathers none:
+    ```mlir
+    %m = hyc.gather %w, %experts dim 0 batch 0 : (tensor<4x16x64xf32>, tensor<32xi64>) -> tensor<32x16x64xf32>
+    %y = hyc.einsum "nkm,nk->nm" %m, %x : …
+    ```
+    becomes
+    ```mlir
+    %y = hyc.expert_matmul %x, %w, %experts : …
+    ```
+    Rows that are sorted by expert before such products and put back afterwards are left where they are: every op between that
+    treats rows alike is repeated on rows in their first order, and takes the place of what is put back. So rows stay beside
+    their tokens, and dp splits both.
+    ```mlir
+    %order = hyc.argsort %experts : (tensor<32xi64>) -> tensor<32xi64>
+    %sorted = hyc.embedding %order, %x : …
+    %own = hyc.gather %experts, %order dim 0 batch 0 : …
+    %y = hyc.expert_matmul %sorted, %w, %own : …
+    %back = hyc.argsort %order : …
+    %r = hyc.embedding %back, %y : …
+    ```
+    becomes `%r = hyc.expert_matmul %x, %w, %experts`.
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
 def RaiseAttention : Pass<"hyc-raise-attention", "::mlir::ModuleOp"> {
   let summary = "Recognises attention: a product, a mask, a softmax, a product";
   let description = [{

@@ -50,7 +50,8 @@ def SeedShardings : Pass<"hyc-seed-shardings", "::mlir::ModuleOp"> {
     1. the heads of an attention;
     2. an inner factor that both operands of some product and its result have: heads of attention that is written out;
     3. the inner factor of contraction - elementwise - contraction;
-    4. the vocabulary of an embedding or a cross_entropy.
+    4. the experts of hyc.expert_matmul;
+    5. the vocabulary of an embedding or a cross_entropy.
 
     In this order, classes with fewer uses first; a class that meets an already chosen one in some op is passed over.
     Writes `dist.sharding` on function arguments and parameters and nothing else. A parameter or argument that has one
