@@ -112,6 +112,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&C::weights>(kModel, "weights", "SOURCE", "Where parameters start: read (the model's own), initialise-missing, initialise, or a safetensors file or the folder of one"),
     flag<&P::entry>(kModel, "entry", "NAME", "What the programs are for: train, or evaluate, which drops nothing, counts what is predicted right, and needs memory for neither gradients nor optimizer; train,evaluate: both, over the same parameters (hyc-run --evaluate-data); by default both, or train alone where the model cannot be evaluated beside it").oneOf("train|evaluate|train,evaluate"),
     flag<&C::mode>(kModel, "mode", "MODE", "How the model runs: exported (as the file has it), train (batch norm by the batch, running averages kept) or evaluate (batch norm by running averages, nothing dropped, no buffer written)").oneOf("exported|train|evaluate"),
+    flag<&C::keepMerged>(kModel, "keep-merged", "", "A tensor of one value that an ONNX file has for several modules is one parameter, not one for each of them"),
     flag<&P::dropout>(kModel, "dropout", "", "What the model drops at random is dropped; =false to evaluate or fine-tune without"),
 
     // The mesh and the schedule

@@ -45,3 +45,18 @@ hyc.func @train(%i: tensor<2x4x8xf32> {hyc.input = "x", hyc.source = "token"}) -
 // CHECK: %[[DRAWN:.*]] = hyc.dropout_mask %{{.*}} column 0 rate 1.000000e-01 {{.*}} -> tensor<2x4x8xi1>
 // CHECK-NEXT: %[[TURNED:.*]] = hyc.transpose %[[DRAWN]] [1, 0, 2]
 // CHECK-NEXT: hyc.dropout %{{.*}} mask %[[TURNED]]
+
+// -----
+
+// What depends on no input and has no samples is drawn once, with the first sample's key.
+hyc.func @train(%x: tensor<2x4xf32> {hyc.input = "x", hyc.source = "token"}) -> (tensor<f32>, tensor<i64>) {
+  %ones = hyc.constant dense<1.0> : tensor<4x3xf32>
+  %drawn = hyc.dropout %ones rate 5.0e-1 {id = "bits"} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %y = hyc.einsum "bk,kn->bn" %x, %drawn : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
+  %loss = hyc.reduce sum %y [0, 1] : (tensor<2x3xf32>) -> tensor<f32>
+  %count = hyc.constant dense<1> : tensor<i64>
+  hyc.return %loss, %count : tensor<f32>, tensor<i64>
+}
+// CHECK: %[[KEY:.*]] = hyc.slice %[[KEYS:.*]] {{.*}} : (tensor<2x1xi64>) -> tensor<1x1xi64>
+// CHECK-NEXT: %[[MASK:.*]] = hyc.dropout_mask %[[KEY]] column 0 {{.*}} : (tensor<1x1xi64>) -> tensor<1x4x3xi1>
+// CHECK-NEXT: hyc.reshape %[[MASK]] {{.*}} -> tensor<4x3xi1>

@@ -27,7 +27,8 @@ struct LoweredTest {
 };
 
 /// Imports and lowers the test in `folder`; what prevents it is the result's reason. Inputs that the model needs when
-/// compiling (shapes, axes) are given to it then: first lists and single integers, then single numbers of any type.
+/// compiling (shapes, axes) are given to it then: first lists and single integers, then single numbers of any type,
+/// then all where values decide how many elements there are. Lists of tensors and optional values are always given.
 LoweredTest lowerTest(const std::string &folder, const std::string &name);
 
 } // namespace hyc::conformance

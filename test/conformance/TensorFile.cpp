@@ -40,12 +40,8 @@ template <typename T> static void append(FileTensor &tensor, T value) {
   tensor.bytes.insert(tensor.bytes.end(), bytes, bytes + elementBytes(tensor.type));
 }
 
-std::optional<FileTensor> hyc::conformance::readTensor(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  hyc::onnxfile::Tensor stored;
-  if (!file || !stored.ParseFromString(text.str()) || elementBytes(stored.data_type()) == 0)
+static std::optional<FileTensor> decode(const hyc::onnxfile::Tensor &stored) {
+  if (elementBytes(stored.data_type()) == 0)
     return std::nullopt;
   FileTensor tensor;
   tensor.type = stored.data_type();
@@ -65,6 +61,34 @@ std::optional<FileTensor> hyc::conformance::readTensor(const std::string &path) 
   if (static_cast<int64_t>(tensor.bytes.size()) != tensor.count() * elementBytes(tensor.type))
     return std::nullopt;
   return tensor;
+}
+
+std::optional<std::vector<FileTensor>> hyc::conformance::readTensors(const std::string &path, FileKind kind) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  hyc::onnxfile::Tensor single;
+  hyc::onnxfile::TensorList list;
+  hyc::onnxfile::Maybe maybe;
+  bool isRead = kind == FileKind::Tensor ? single.ParseFromString(text.str())
+                : kind == FileKind::List ? list.ParseFromString(text.str())
+                                         : maybe.ParseFromString(text.str());
+  if (!file || !isRead)
+    return std::nullopt;
+  std::vector<hyc::onnxfile::Tensor> stored;
+  if (kind == FileKind::Optional && maybe.element_kind() == 3)
+    list = maybe.list();
+  else if (kind != FileKind::List && !(kind == FileKind::Optional && maybe.element_kind() == 0))
+    stored.push_back(kind == FileKind::Tensor ? single : maybe.tensor());
+  stored.insert(stored.end(), list.tensor().begin(), list.tensor().end());
+  std::vector<FileTensor> tensors;
+  for (const hyc::onnxfile::Tensor &each : stored) {
+    std::optional<FileTensor> tensor = decode(each);
+    if (!tensor)
+      return std::nullopt;
+    tensors.push_back(*tensor);
+  }
+  return tensors;
 }
 
 template <typename T> static T at(const char *bytes, int64_t index) {

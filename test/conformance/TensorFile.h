@@ -28,8 +28,12 @@ struct FileTensor {
 /// Bytes of one element; 0 for a type that has no fixed size.
 int64_t elementBytes(int32_t type);
 
-/// Nothing where the file holds no tensor of numbers.
-std::optional<FileTensor> readTensor(const std::string &path);
+/// What a file holds, as the model declares it.
+enum class FileKind { Tensor, List, Optional };
+
+/// The tensors of a file: one, those of a list, none where an optional value is not there. Nothing where the file holds
+/// anything but tensors of numbers.
+std::optional<std::vector<FileTensor>> readTensors(const std::string &path, FileKind kind);
 
 /// An empty string where the tensors agree: equal for integers and booleans, within 1e-3 of the expected value plus
 /// 1e-7 for floats, as ONNX's own runner compares (NaN equals NaN); else what differs.

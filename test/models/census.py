@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import warnings
 from census_training import Trainer
 
 HERE = pathlib.Path(__file__).parent
-EXPORT_LIMIT, IMPORT_LIMIT = 900, 120  # seconds
+EXPORT_LIMIT, IMPORT_LIMIT = 900, 120  # seconds of a processor
 BATCH, SEQUENCE, IMAGE = 2, 8, 32
 ASTRAY = 1e-4  # from here on an archive is another model than its class, and trained as what it is
 
@@ -204,7 +205,7 @@ def difference_between(model, exported, arguments, torch):
         output = first_output(each(**arguments), torch)[1]
         names, parameters = zip(*((name, own) for name, own in each.named_parameters() if own.requires_grad))
         gradients = torch.autograd.grad((output * torch.randn_like(output)).sum(), parameters, allow_unused=True)
-        found.append({"": output.detach(), **{name: own for name, own in zip(names, gradients) if own is not None}})
+        found.append({"": output.detach(), **{name: own for name, own in zip(names, gradients) if own is not None and own.numel()}})
     own, other = found
     largest = max(float(each.abs().max()) for name, each in own.items() if name)
     worst = 0.0
@@ -260,7 +261,7 @@ def export_apart(row, path):
     result = path.with_suffix(".part")
     child = os.fork()
     if child == 0:
-        signal.alarm(EXPORT_LIMIT)
+        resource.setrlimit(resource.RLIMIT_CPU, (EXPORT_LIMIT, EXPORT_LIMIT))
         sys.stdout = sys.stderr = open(os.devnull, "w")
         result.write_text(json.dumps(export(row, path)))
         os._exit(0)
@@ -276,9 +277,9 @@ def import_archive(compiler, path):
     """Phase 1 of it, with the batch that it was exported with where that is fixed."""
     command = [compiler, str(path), "--micro-batch", str(BATCH), "--emit=model", "-o", "/dev/null"]
     began = time.time()
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_LIMIT)
-    except subprocess.TimeoutExpired:
+    run = subprocess.run(command, capture_output=True, text=True,
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (IMPORT_LIMIT, IMPORT_LIMIT)))
+    if run.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return {"imported": False, "refusal": f"took more than {IMPORT_LIMIT} s"}
     errors = [line for line in run.stderr.split("\n") if "error:" in line]
     told = {"imported": run.returncode == 0, "status": run.returncode, "seconds": round(time.time() - began, 1)}

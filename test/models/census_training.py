@@ -7,11 +7,13 @@ mode, so nothing is dropped and batch norm goes by its running averages.
 import json
 import pathlib
 import re
+import resource
+import signal
 import subprocess
 import time
 
 STEPS, MICRO_BATCHES, SAMPLES = 10, 2, 2  # of a micro-batch
-LIMIT = 300  # seconds of one program
+LIMIT = 300  # seconds that one program may compute, whatever else the machine does
 LOSS_DIFFERENCE, GRADIENT_DIFFERENCE = 1e-5, 1e-3
 ROUNDING = 2e-6  # how far PyTorch's losses may be from its own in f64, for a difference of hyc's to mean something
 IGNORED = 1e-6  # of the largest gradient's elements: a gradient below is the rounding of zeros
@@ -112,10 +114,10 @@ class Refused(Exception):
 
 def call(command):
     began = time.time()
-    try:
-        run = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        raise Refused(f"{pathlib.Path(command[0]).name} took more than {LIMIT} s") from None
+    run = subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT)))
+    if run.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise Refused(f"{pathlib.Path(command[0]).name} took more than {LIMIT} s, or too much memory")
     if run.returncode:
         errors = [line.split("error:", 1)[1] for line in run.stderr.split("\n") if "error:" in line]
         told = errors[0] if errors else f"{pathlib.Path(command[0]).name} ended with {run.returncode}: {run.stderr[-150:]}"
@@ -126,19 +128,20 @@ def call(command):
 class Trainer:
     """hyc's side of one class."""
 
-    def __init__(self, folder, name, told, tools):
+    def __init__(self, folder, name, told, tools, ending=".pt2"):
         self.folder, self.name, self.told, self.tools = folder, name, told, tools
+        self.model = folder / f"{name}{ending}"
         self.samples = folder / f"{name}.safetensors"
 
     def output_name(self):
-        text, _ = call([self.tools / "hyc-compile", self.folder / f"{self.name}.pt2", "--micro-batch", SAMPLES, "--emit=model"])
+        text, _ = call([self.tools / "hyc-compile", self.model, "--micro-batch", SAMPLES, "--emit=model"])
         results = next(line for line in text.split("\n") if "hyc.func @train" in line).split("->", 1)[1]
         return re.findall(r'hyc\.output = "([^"]*)"', results)[self.told["output"]]
 
     def run(self, phase, *options, gradients=None):
         """Lines of losses; the parameters lie in NAME.parameters.safetensors then."""
         text = self.folder / f"{self.name}.mlir"
-        call([self.tools / "hyc-compile", self.folder / f"{self.name}.pt2", "--loss", self.told["loss"], "--logits", self.logits,
+        call([self.tools / "hyc-compile", self.model, "--loss", self.told["loss"], "--logits", self.logits,
               "--optimizer", "sgd", "--lr", self.told["rate"], "--entry", "train", f"--emit={phase}", "-o", text, *options])
         extra = ["--gradients", gradients] if gradients else []
         told, _ = call([self.tools / "hyc-interpret", text, "--data", self.samples, "--steps", STEPS, "--lr", self.told["rate"],

@@ -34,6 +34,7 @@ static Expected<ImportOptions> importOptions(const CompileOptions &options, bool
         *options.weights == "initialise-missing" ? WeightSource::InitialiseMissing : WeightSource::Initialise;
   const bool evaluates = *options.mode == "evaluate" || forEvaluation;
   result.mode = evaluates ? ModelMode::Evaluate : *options.mode == "train" ? ModelMode::Train : ModelMode::AsExported;
+  result.keepsMerged = *options.keepMerged;
   return result;
 }
 

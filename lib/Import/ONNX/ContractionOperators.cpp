@@ -256,6 +256,47 @@ LogicalResult importExpertMatMul(NodeImport &node) {
                                          node.value(0), node.value(1), importer.materialise(ids), Value(), UnitAttr());
   }));
 }
+
+//===----------------------------------------------------------------------===//
+// Determinants
+//===----------------------------------------------------------------------===//
+
+/// Gaussian elimination, written out step by step: the row whose first element is largest takes the first one's place,
+/// and what is left has a row and a column less.
+LogicalResult importDet(NodeImport &node) {
+  Expansion e(node);
+  RankedTensorType type = node.input(0).type;
+  const int64_t size = type.getShape().back();
+  constexpr int64_t kMost = 64; // steps
+  if (type.getDimSize(type.getRank() - 2) != size || size > kMost)
+    return node.error() << "takes the determinant of " << type << ", expected square matrices of at most " << kMost
+                        << " rows";
+  llvm::SmallVector<int64_t> batch(type.getShape().drop_back(2));
+  const int64_t count = *countElements(batch);
+  Binding left = e.reshape(node.input(0), {count, size, size}), result;
+  for (int64_t have = size; have > 0 && e.ok(); --have) {
+    auto part = [&](Binding x, int64_t dim, int64_t from, int64_t elements) {
+      return e.ok() ? *node.importer().slice(x, dim, from, elements, 1) : Binding();
+    };
+    Binding column = e.reshape(part(left, 2, 0, 1), {count, have});
+    Binding at = e("ArgMax", {e("Abs", {column})}, {{"axis", int64_t(1)}}); // (count, 1)
+    Binding pivotRow = e.gather(left, at, 1, 1);                            // (count, 1, have)
+    Binding pivot = e.reshape(part(pivotRow, 2, 0, 1), {count, 1, 1});
+    Binding isFirst = e("Equal", {at, e.integer(0)});
+    Binding sign = e.where(isFirst, e.number(left, 1), e.number(left, -1));
+    Binding factor = e.mul(e.reshape(sign, {count}), e.reshape(pivot, {count}));
+    result = result.type ? e.mul(result, factor) : factor;
+    if (have == 1)
+      break;
+    // The first row stands where the other one was taken away.
+    Binding isTaken = e("Equal", {e.iota(have, 1, 3), e.reshape(at, {count, 1, 1})});
+    Binding rows = part(e.where(isTaken, part(left, 1, 0, 1), left), 1, 1, have - 1);
+    Binding safe = e.where(e("Equal", {pivot, e.number(pivot, 0)}), e.number(pivot, 1), pivot);
+    Binding less = e.sub(rows, e.mul(e.div(part(rows, 2, 0, 1), safe), pivotRow));
+    left = part(less, 2, 1, have - 1);
+  }
+  return e.finish(e.reshape(result, batch));
+}
 } // namespace
 
 void hyc::onnx::addContractionOperators(OperatorTable &table) {
@@ -265,4 +306,5 @@ void hyc::onnx::addContractionOperators(OperatorTable &table) {
       importExpertMatMul,
       {tensor("x").real().rank(2), tensor("w").real().rank(3), tensor("experts").integer().rank(1)}};
   table["Einsum"] = {importEinsum, OperandRules::many(tensor("Inputs"))};
+  table["Det"] = {importDet, {tensor("X").real().ranks(2)}};
 }

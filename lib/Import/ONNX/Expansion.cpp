@@ -48,7 +48,7 @@ std::vector<Binding> Expansion::all(StringRef op, ArrayRef<Binding> inputs, Arra
   NodeImport import(importer, inner);
   for (Binding &operand : operands) {
     inner.add_input(std::string("\0", 1));
-    import.inputs.push_back(operand.type || !operand.sequence.empty() ? &operand : nullptr);
+    import.inputs.push_back(operand.type || operand.sequence ? &operand : nullptr);
     if (!import.inputs.back())
       inner.set_input(inner.input_size() - 1, "");
   }

@@ -1,6 +1,7 @@
 // Calls of local functions, replaced by what they call.
 #include "Functions.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -30,17 +31,48 @@ private:
   }
   /// Counts one more node, or call, and the bytes that it takes; false where there have been too many.
   bool count(const onnxfile::Node &node);
-  bool add(const onnxfile::Node &node, int depth);
-  bool expand(const onnxfile::Node &call, const onnxfile::Function &function, int depth);
-  bool substitute(onnxfile::Node &node, const onnxfile::Node &call, const onnxfile::Function &function);
+  using Nodes = google::protobuf::RepeatedPtrField<onnxfile::Node>;
+
+  /// Puts the node, or what it calls, at the end of `into`.
+  bool add(const onnxfile::Node &node, int depth, Nodes &into);
+  bool expand(const onnxfile::Node &call, const onnxfile::Function &function, int depth, Nodes &into);
+  /// Writes out the calls of a graph within the graph.
+  bool expandGraph(onnxfile::Graph &graph, int depth);
+  void substitute(onnxfile::Node &node, const onnxfile::Node &call, const onnxfile::Function &function);
 
   onnxfile::Model &model;
   mlir::Location loc;
   size_t bytesLeft;
   int counted = 0; // nodes and calls: one that calls nothing takes time, too
   llvm::StringMap<const onnxfile::Function *> functions;
-  google::protobuf::RepeatedPtrField<onnxfile::Node> nodes;
 };
+
+/// The graphs among a node's attributes.
+void forEachGraph(onnxfile::Node &node, llvm::function_ref<void(onnxfile::Graph &)> visit) {
+  for (onnxfile::Attribute &attribute : *node.mutable_attribute()) {
+    if (attribute.has_g())
+      visit(*attribute.mutable_g());
+    for (onnxfile::Graph &graph : *attribute.mutable_graphs())
+      visit(graph);
+  }
+}
+
+/// Every name that a node takes or gives, those of graphs within it included.
+void renameAll(onnxfile::Node &node, llvm::function_ref<void(std::string &)> rename) {
+  for (std::string &name : *node.mutable_input())
+    rename(name);
+  for (std::string &name : *node.mutable_output())
+    rename(name);
+  forEachGraph(node, [&](onnxfile::Graph &graph) {
+    for (auto *list : {graph.mutable_input(), graph.mutable_output()})
+      for (onnxfile::Value &value : *list)
+        rename(*value.mutable_name());
+    for (onnxfile::Tensor &tensor : *graph.mutable_initializer())
+      rename(*tensor.mutable_name());
+    for (onnxfile::Node &inner : *graph.mutable_node())
+      renameAll(inner, rename);
+  });
+}
 
 bool Inliner::checkFunctions(int64_t opset) {
   for (const onnxfile::Function &function : model.functions()) {
@@ -64,7 +96,7 @@ const onnxfile::Attribute *findAttribute(const google::protobuf::RepeatedPtrFiel
 }
 
 /// Attributes that refer to the function's take what the call says, or the default; without either they are left out.
-bool Inliner::substitute(onnxfile::Node &node, const onnxfile::Node &call, const onnxfile::Function &function) {
+void Inliner::substitute(onnxfile::Node &node, const onnxfile::Node &call, const onnxfile::Function &function) {
   google::protobuf::RepeatedPtrField<onnxfile::Attribute> attributes;
   for (const onnxfile::Attribute &attribute : node.attribute()) {
     if (attribute.function_attribute().empty()) {
@@ -80,10 +112,13 @@ bool Inliner::substitute(onnxfile::Node &node, const onnxfile::Node &call, const
     attributes.rbegin()->set_name(attribute.name());
   }
   node.mutable_attribute()->Swap(&attributes);
-  return true;
+  forEachGraph(node, [&](onnxfile::Graph &graph) {
+    for (onnxfile::Node &inner : *graph.mutable_node())
+      substitute(inner, call, function);
+  });
 }
 
-bool Inliner::expand(const onnxfile::Node &call, const onnxfile::Function &function, int depth) {
+bool Inliner::expand(const onnxfile::Node &call, const onnxfile::Function &function, int depth, Nodes &into) {
   if (depth > kDeepest) {
     emitError(loc) << "function \"" << function.name() << "\" calls itself, or functions call each other " << kDeepest
                    << " deep";
@@ -112,14 +147,11 @@ bool Inliner::expand(const onnxfile::Node &call, const onnxfile::Function &funct
   for (const onnxfile::Node &body : function.node()) {
     onnxfile::Node node = body;
     substitute(node, call, function);
-    for (std::string &name : *node.mutable_input())
-      rename(name);
-    for (std::string &name : *node.mutable_output())
-      rename(name);
+    renameAll(node, rename);
     node.set_name(call.name().empty() ? body.name() : call.name() + "/" + body.name());
     if (node.metadata_size() == 0)
       *node.mutable_metadata() = call.metadata();
-    if (!add(node, depth + 1))
+    if (!add(node, depth + 1, into))
       return false;
   }
   // A result that is an input: no node of the function gives it its name outside.
@@ -132,7 +164,7 @@ bool Inliner::expand(const onnxfile::Node &call, const onnxfile::Function &funct
         same.add_output(call.output(i));
         if (!count(same))
           return false;
-        nodes.Add()->Swap(&same);
+        into.Add()->Swap(&same);
       }
   return true;
 }
@@ -152,22 +184,28 @@ bool Inliner::count(const onnxfile::Node &node) {
   return true;
 }
 
-bool Inliner::add(const onnxfile::Node &node, int depth) {
+bool Inliner::add(const onnxfile::Node &node, int depth, Nodes &into) {
   if (!count(node))
     return false;
   if (const onnxfile::Function *function = find(node))
-    return expand(node, *function, depth);
-  *nodes.Add() = node;
+    return expand(node, *function, depth, into);
+  onnxfile::Node &added = *into.Add();
+  added = node;
+  bool isGood = true;
+  forEachGraph(added, [&](onnxfile::Graph &graph) { isGood = isGood && expandGraph(graph, depth); });
+  return isGood;
+}
+
+bool Inliner::expandGraph(onnxfile::Graph &graph, int depth) {
+  Nodes nodes;
+  for (const onnxfile::Node &node : graph.node())
+    if (!add(node, depth, nodes))
+      return false;
+  graph.mutable_node()->Swap(&nodes);
   return true;
 }
 
-bool Inliner::run() {
-  for (const onnxfile::Node &node : model.graph().node())
-    if (!add(node, 0))
-      return false;
-  model.mutable_graph()->mutable_node()->Swap(&nodes);
-  return true;
-}
+bool Inliner::run() { return expandGraph(*model.mutable_graph(), 0); }
 } // namespace
 
 bool hyc::onnx::inlineFunctions(onnxfile::Model &model, mlir::Location loc, int64_t opset) {

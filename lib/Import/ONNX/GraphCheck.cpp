@@ -13,18 +13,31 @@ static std::string describe(const onnxfile::Node &node) {
   return "node \"" + name + "\" (" + node.op_type() + ")";
 }
 
+/// The nodes of a graph, and of graphs within it.
+static void forEachNode(const onnxfile::Graph &graph, llvm::function_ref<void(const onnxfile::Node &)> visit) {
+  for (const onnxfile::Node &node : graph.node()) {
+    visit(node);
+    for (const onnxfile::Attribute &attribute : node.attribute()) {
+      if (attribute.has_g())
+        forEachNode(attribute.g(), visit);
+      for (const onnxfile::Graph &inner : attribute.graphs())
+        forEachNode(inner, visit);
+    }
+  }
+}
+
 /// One error an operator, with all of its nodes.
 static LogicalResult checkOperators(const OnnxFile &file) {
   llvm::MapVector<StringRef, std::string> unknown;
   llvm::StringMap<std::string> storage;
-  for (const onnxfile::Node &node : file.getGraph().node()) {
+  forEachNode(file.getGraph(), [&](const onnxfile::Node &node) {
     if (findOperator(node))
-      continue;
+      return;
     std::string name = node.domain().empty() ? node.op_type() : node.domain() + "::" + node.op_type();
     std::string &nodes = unknown[storage.try_emplace(name).first->getKey()];
     nodes += (nodes.empty() ? "\"" : ", \"") +
              (node.name().empty() && node.output_size() ? node.output(0) : node.name()) + "\"";
-  }
+  });
   for (auto &[name, nodes] : unknown)
     emitError(file.getLoc()) << "operator \"" << name << "\" is not known to hyc; used by " << nodes;
   return success(unknown.empty());
@@ -68,12 +81,17 @@ static LogicalResult sortNodes(const OnnxFile &file, const llvm::StringMap<int> 
   const onnxfile::Graph &graph = file.getGraph();
   llvm::SmallVector<llvm::SmallVector<int, 2>, 0> users(graph.node_size());
   llvm::SmallVector<int, 0> waitingFor(graph.node_size(), 0);
+  auto forEachMaker = [&](int node, auto visit) {
+    forEachUse(graph.node(node), [&](const std::string &name) {
+      if (auto found = definedBy.find(name); !name.empty() && found != definedBy.end() && found->second >= 0)
+        visit(found->second);
+    });
+  };
   for (int i = 0; i < graph.node_size(); ++i)
-    for (const std::string &input : graph.node(i).input())
-      if (auto found = definedBy.find(input); !input.empty() && found != definedBy.end() && found->second >= 0) {
-        users[found->second].push_back(i);
-        ++waitingFor[i];
-      }
+    forEachMaker(i, [&](int maker) {
+      users[maker].push_back(i);
+      ++waitingFor[i];
+    });
   std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
   for (int i = 0; i < graph.node_size(); ++i)
     if (waitingFor[i] == 0)
@@ -99,13 +117,10 @@ static LogicalResult sortNodes(const OnnxFile &file, const llvm::StringMap<int> 
   while (!leaves.empty()) {
     int leaf = leaves.pop_back_val();
     waitingFor[leaf] = 0;
-    for (const std::string &input : graph.node(leaf).input()) {
-      auto found = definedBy.find(input);
-      if (found == definedBy.end() || found->second < 0)
-        continue;
-      if (--usersLeft[found->second] == 0 && waitingFor[found->second] > 0)
-        leaves.push_back(found->second);
-    }
+    forEachMaker(leaf, [&](int maker) {
+      if (--usersLeft[maker] == 0 && waitingFor[maker] > 0)
+        leaves.push_back(maker);
+    });
   }
   std::string cycle;
   for (int i = 0; i < graph.node_size(); ++i)
@@ -117,7 +132,7 @@ static LogicalResult sortNodes(const OnnxFile &file, const llvm::StringMap<int> 
 /// An attribute that is given twice has no one value.
 static LogicalResult checkAttributes(const OnnxFile &file) {
   bool good = true;
-  for (const onnxfile::Node &node : file.getGraph().node()) {
+  forEachNode(file.getGraph(), [&](const onnxfile::Node &node) {
     llvm::StringSet<> names;
     for (const onnxfile::Attribute &attribute : node.attribute())
       if (!names.insert(attribute.name()).second) {
@@ -125,7 +140,7 @@ static LogicalResult checkAttributes(const OnnxFile &file) {
         emitError(file.getLoc()) << describe(node) << " has the attribute '" << attribute.name()
                                  << "' twice, expected once";
       }
-  }
+  });
   return success(good);
 }
 
@@ -143,8 +158,7 @@ LogicalResult hyc::onnx::checkGraph(const OnnxFile &file, llvm::SmallVectorImpl<
     emitError(file.getLoc()) << "the name \"" << name << "\" is used by " << user << ", but nothing defines it";
   };
   for (const onnxfile::Node &node : graph.node())
-    for (const std::string &input : node.input())
-      checkUse(input, describe(node));
+    forEachUse(node, [&](const std::string &name) { checkUse(name, describe(node)); });
   for (auto [index, output] : llvm::enumerate(graph.output())) {
     checkUse(output.name(), "the graph's outputs");
     if (output.name().empty()) {

@@ -24,14 +24,17 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   llvm::SmallVector<int, 0> order;
   if (failed(checkGraph(file, order)) || failed(importInputs()) || failed(importInitializers()))
     return failure();
+  if (!options.keepsMerged)
+    findMergedParameters();
   countUses();
   for (int index : order) {
     const onnxfile::Node &node = file.getGraph().node(index);
     if (failed(importNode(node)))
       return failure();
-    for (const std::string &input : node.input())
-      if (--usesLeft[input] == 0)
-        bindings.erase(input);
+    forEachUse(node, [&](const std::string &name) {
+      if (--usesLeft[name] == 0)
+        bindings.erase(name);
+    });
   }
   if (failed(importOutputs()))
     return failure();
@@ -98,6 +101,24 @@ RankedTensorType Importer::importType(const onnxfile::Value &input) {
   return RankedTensorType::get(shape, elementType);
 }
 
+/// What a file gives for an input: a tensor, a list of them, or an optional value, as the model says.
+std::optional<Binding> Importer::readGiven(const onnxfile::Value &input, StringRef path) {
+  if (input.type().has_tensor() || !(input.type().has_sequence() || input.type().has_maybe())) {
+    std::optional<HostTensor> values = file.readTensorFile(path);
+    return values ? std::optional(ofConstant(*values)) : std::nullopt;
+  }
+  std::optional<GivenValue> given = file.readValueFile(path, input.type().has_maybe());
+  if (!given)
+    return std::nullopt;
+  Binding binding;
+  if (!given->isList)
+    return given->tensors.empty() ? binding : ofConstant(given->tensors.front());
+  binding.sequence.emplace();
+  for (const HostTensor &tensor : given->tensors)
+    binding.sequence->push_back(ofConstant(tensor));
+  return binding;
+}
+
 LogicalResult Importer::importInputs() {
   llvm::StringSet<> initializers, symbols;
   for (const onnxfile::Tensor &tensor : file.getGraph().initializer())
@@ -108,10 +129,10 @@ LogicalResult Importer::importInputs() {
     if (initializers.contains(input.name()))
       continue;
     if (auto given = options.inputValues.find(input.name()); given != options.inputValues.end()) {
-      std::optional<HostTensor> values = file.readTensorFile(given->second);
+      std::optional<Binding> values = readGiven(input, given->second);
       if (!values)
         return failure();
-      bind(input.name(), ofConstant(*values));
+      bind(input.name(), std::move(*values));
       continue;
     }
     for (const onnxfile::Dimension &dim : input.type().tensor().shape().dim())
@@ -178,8 +199,7 @@ LogicalResult Importer::importInitializer(int index) {
 LogicalResult Importer::importInitializers() {
   llvm::StringSet<> used;
   for (const onnxfile::Node &node : file.getGraph().node())
-    for (const std::string &input : node.input())
-      used.insert(input);
+    forEachUse(node, [&](const std::string &name) { used.insert(name); });
   for (const onnxfile::Value &output : file.getGraph().output())
     used.insert(output.name());
   for (auto [name, next] : findNextValues()) {
@@ -193,7 +213,7 @@ LogicalResult Importer::importInitializers() {
 }
 
 Attribute Importer::initialValues(int index) {
-  std::optional<StoredValues> stored = file.locateInitializer(index);
+  std::optional<StoredValues> stored = file.locateInitializer(storedAs(index));
   bool byRule = options.weights == WeightSource::Initialise ||
                 (options.weights == WeightSource::InitialiseMissing && stored && stored->absent);
   // No rule knows what a buffer starts from but the file.
@@ -212,7 +232,7 @@ ParamOp Importer::declare(int index) {
   if (param)
     return param;
   const ParameterNaming &name = naming[index];
-  const onnxfile::Tensor &tensor = file.getGraph().initializer(index);
+  const onnxfile::Tensor &tensor = file.getGraph().initializer(storedAs(index));
   llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
   while (name.folded && shape.size() > 2 && shape.front() == 1)
     shape.erase(shape.begin());
@@ -226,7 +246,7 @@ ParamOp Importer::declare(int index) {
 /// A new read of the parameter in front of its user; declares the parameter at its first use.
 Value Importer::read(int index) {
   const ParameterNaming &name = naming[index];
-  const onnxfile::Tensor &tensor = file.getGraph().initializer(index);
+  const onnxfile::Tensor &tensor = file.getGraph().initializer(storedAs(index));
   llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
   if (name.transposeOf >= 0) {
     this->naming.try_emplace(name.transposeOf, names(name.transposeOf));
@@ -248,7 +268,7 @@ LogicalResult Importer::checkWeightsExist() {
   std::string first, missingFile;
   int count = 0;
   for (auto &[index, param] : params)
-    if (std::optional<StoredValues> stored = file.locateInitializer(index); stored && stored->absent)
+    if (std::optional<StoredValues> stored = file.locateInitializer(storedAs(index)); stored && stored->absent)
       if (count++ == 0 || param.getSymName() < first)
         first = param.getSymName().str(), missingFile = stored->file;
   if (count == 0)
@@ -321,8 +341,8 @@ LogicalResult Importer::importNode(const onnxfile::Node &node) {
   currentLoc = file.getLoc(label);
   currentScope = getScope(node);
   NodeImport import(*this, node);
-  for (const std::string &name : node.input()) {
-    Binding *binding = lookup(name);
+  for (int i = 0; i < node.input_size(); ++i) {
+    Binding *binding = lookupFor(node, i);
     if (binding && currentScope.empty())
       currentScope =
           binding->parameter >= 0 ? StringRef(naming[binding->parameter].name).rsplit('.').first.str() : binding->scope;
@@ -365,13 +385,20 @@ LogicalResult Importer::writeKept() {
 
 LogicalResult Importer::importOutputs() {
   llvm::SmallVector<Value> results;
+  std::vector<std::string> resultNames;
   currentLoc = file.getLoc();
   currentScope = "";
   for (const onnxfile::Value &output : file.getGraph().output()) {
     Binding *binding = lookup(output.name());
-    if (!binding->type)
-      return emitError(file.getLoc()) << "output \"" << output.name() << "\" is a list of tensors, expected a tensor";
+    if (!binding->isTensor()) { // a list is as many outputs; what is not there is none
+      for (auto [index, each] : llvm::enumerate(binding->sequence.value_or(std::vector<Binding>()))) {
+        results.push_back(materialise(each));
+        resultNames.push_back(output.name() + "." + std::to_string(index));
+      }
+      continue;
+    }
     results.push_back(materialise(*binding));
+    resultNames.push_back(output.name());
     const onnxfile::Shape &shape = output.type().tensor().shape();
     ArrayRef<int64_t> actual = binding->type.getShape();
     if (!output.type().tensor().has_shape())
@@ -383,21 +410,22 @@ LogicalResult Importer::importOutputs() {
       return emitError(file.getLoc()) << "output \"" << output.name() << "\" has type " << binding->type
                                       << ", but the model declares another shape for it";
   }
+  if (results.empty())
+    return emitError(file.getLoc()) << "the model's outputs are lists without a tensor, expected at least one tensor";
   if (failed(importNextValues()) || failed(writeKept()))
     return failure();
   ReturnOp::create(builder, file.getLoc(), results);
   llvm::SmallVector<Type> resultTypes(ValueRange(results).getTypes());
   function.setFunctionTypeAttr(TypeAttr::get(builder.getFunctionType(function.getArgumentTypes(), resultTypes)));
-  for (auto [index, output] : llvm::enumerate(file.getGraph().output()))
-    function.setResultAttr(index, "hyc.output", builder.getStringAttr(output.name()));
+  for (auto [index, name] : llvm::enumerate(resultNames))
+    function.setResultAttr(index, "hyc.output", builder.getStringAttr(name));
   return success();
 }
 
 /// What nobody will ask for again is forgotten, since masks of long sequences are large.
 void Importer::countUses() {
   for (const onnxfile::Node &node : file.getGraph().node())
-    for (const std::string &input : node.input())
-      ++usesLeft[input];
+    forEachUse(node, [&](const std::string &name) { ++usesLeft[name]; });
   for (const onnxfile::Value &output : file.getGraph().output())
     ++usesLeft[output.name()];
   for (auto [name, next] : findNextValues()) {

@@ -15,14 +15,17 @@
 
 namespace hyc::onnx {
 
-/// What a name of the graph stands for: exactly one of these.
+/// What a name of the graph stands for: exactly one of these; none of them where an optional value is not there.
 struct Binding {
   std::optional<HostTensor> constant; // known when compiling
   mlir::Value value;                  // computed when running; also the materialised constant, once there is one
   int parameter = -1;                 // a parameter: its initializer's index; every use reads it
-  std::vector<Binding> sequence;      // a list of tensors, which only SequenceAt can use
-  mlir::RankedTensorType type;        // of all but a sequence
-  std::string scope;                  // id path of the op that made it
+  std::optional<std::vector<Binding>> sequence; // a list of tensors; how many is known when compiling
+  mlir::RankedTensorType type;                  // of a tensor
+  std::string scope;                            // id path of the op that made it
+
+  bool isTensor() const { return static_cast<bool>(type); }
+  bool isAbsent() const { return !type && !sequence; }
 };
 
 /// What an initializer is to the model, and under which name the model knows it.
@@ -33,6 +36,7 @@ struct ParameterNaming {
   int transposeOf = -1; // the initializer that it is a transposed copy of
   std::string name;
   std::optional<double> start; // what every element starts from by the rule for models that have no values
+  int valuesOf = -1;           // of a part of a merged parameter: the initializer that all of them start from
 };
 
 /// Undoes what exporters do to the names of parameters.
@@ -47,7 +51,8 @@ private:
   const OnnxFile &file;
   llvm::StringMap<const onnxfile::Value *> infos;
   llvm::StringMap<const onnxfile::Node *> firstUser;
-  llvm::StringMap<double> averages; // running averages of BatchNormalization, and what they start from
+  llvm::StringMap<int> initializers; // by name
+  llvm::StringMap<double> averages;  // running averages of BatchNormalization, and what they start from
   bool hasSignature = false;
 };
 
@@ -61,6 +66,8 @@ public:
   const OnnxFile &getFile() const { return file; }
   mlir::MLIRContext *getContext() { return builder.getContext(); }
   Binding *lookup(llvm::StringRef name);
+  /// What a node has as an input: of a parameter that an exporter merged, the part that is its module's.
+  Binding *lookupFor(const onnxfile::Node &node, int input);
   void bind(llvm::StringRef name, Binding binding) { bindings[name] = std::move(binding); }
   void forget(llvm::StringRef name) { bindings.erase(name); }
 
@@ -68,6 +75,11 @@ public:
   /// that is evaluated.
   void keep(int parameter, Binding next);
   ModelMode getMode() const { return options.mode; }
+
+  /// Imports a graph within the graph, with these as its inputs; names that it does not define are those around it.
+  /// What it gives goes to `outputs`. Each time counts towards a bound on what loops may write out.
+  mlir::LogicalResult importBody(const onnxfile::Graph &body, llvm::ArrayRef<Binding> inputs,
+                                 std::vector<Binding> &outputs);
 
   /// A binding's value in the running model.
   mlir::Value materialise(Binding &binding);
@@ -120,11 +132,18 @@ private:
   mlir::LogicalResult importNextValues();
   mlir::LogicalResult writeKept();
   ParamOp declare(int parameter);
+  std::optional<Binding> readGiven(const onnxfile::Value &input, llvm::StringRef path);
   std::optional<int64_t> bindDimension(const onnxfile::Value &input, int index);
   mlir::RankedTensorType importType(const onnxfile::Value &input);
   void countUses();
   mlir::Value read(int parameter);
   mlir::Attribute initialValues(int parameter);
+  /// The initializer that a parameter's type and values are those of.
+  int storedAs(int parameter) const {
+    auto found = naming.find(parameter);
+    return found != naming.end() && found->second.valuesOf >= 0 ? found->second.valuesOf : parameter;
+  }
+  void findMergedParameters();
   void chooseInitialRules();
   void warnOfMergedParameters();
   mlir::LogicalResult checkWeightsExist();
@@ -141,10 +160,13 @@ private:
   ParameterNames names;
   llvm::DenseMap<int, ParamOp> params; // by initializer
   std::map<int, Binding> kept;         // what replaces parameters, by initializer
+  /// Of parameters that an exporter merged, by the name that the graph has for them: who reads each part, and the part.
+  llvm::StringMap<std::map<std::pair<std::string, int>, Binding>> merged;
   llvm::DenseMap<mlir::Attribute, mlir::Value> largeConstants;
   mlir::Location currentLoc;
   std::string currentScope;
   int64_t errors = 0;
+  int64_t bodyNodes = 0; // imported so far, each as often as it was
   mlir::ScopedDiagnosticHandler errorCounter;
 };
 
@@ -252,10 +274,28 @@ void addQuantizationOperators(OperatorTable &table);
 void addSignalOperators(OperatorTable &table);
 void addRecurrentOperators(OperatorTable &table);
 void addUpdateOperators(OperatorTable &table);
+void addRandomOperators(OperatorTable &table);
+void addSamplingOperators(OperatorTable &table);
+void addCountedOperators(OperatorTable &table);
+void addTextOperators(OperatorTable &table);
+void addSequenceOperators(OperatorTable &table);
+void addControlFlowOperators(OperatorTable &table);
+
+/// The sizes of a Split's parts: its second input, its attribute, or equal ones. Reports those that do not add up.
+std::optional<llvm::SmallVector<int64_t>> getSplitSizes(NodeImport &node, int64_t size, int64_t parts);
+/// The parts of the first input along a dimension; what is computed when running is split by one op.
+std::vector<std::optional<Binding>> splitInto(NodeImport &node, int64_t axis, llvm::ArrayRef<int64_t> sizes);
 
 /// Gather and GatherND where the data or the indices are computed when running.
 mlir::LogicalResult importRunningGather(NodeImport &node, int64_t axis);
 mlir::LogicalResult importRunningGatherND(NodeImport &node);
+
+/// The names that a node takes from around it: its inputs, and what graphs among its attributes use and do not define.
+void forEachUse(const onnxfile::Node &node, llvm::function_ref<void(const std::string &)> visit);
+
+/// The module of a node without what tells its calls apart, and the role in which it reads an input: who reads a part
+/// of a merged parameter. No module where that is not known.
+std::pair<std::string, int> readerOf(const onnxfile::Node &node, int input);
 
 /// Reports unknown operators, names that are defined twice or never, and cycles; all of them. Fills `order` with the
 /// nodes' indices so that each comes after what it uses.

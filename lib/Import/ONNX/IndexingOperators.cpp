@@ -321,5 +321,5 @@ void hyc::onnx::addIndexingOperators(OperatorTable &table) {
   table["GatherND"] = {importGatherND, {tensor("data").ranks(1), tensor("indices").integer().ranks(1)}};
   table["Range"] = {importRange, {one("start"), one("limit"), one("delta")}};
   table["CumSum"] = {importCumSum, {tensor("x").ranks(1), one("axis").integer()}};
-  table["Trilu"] = {importTrilu, {tensor("input").ranks(2), one("k").integer().optional()}};
+  table["Trilu"] = {importTrilu, {tensor("input").ranks(2).orEmptyConstant(), one("k").integer().optional()}};
 }

@@ -127,7 +127,7 @@ std::string NodeImport::describeInputs() const {
     if (input && input->type)
       stream << input->type;
     else
-      stream << (input ? "(a list)" : "(none)");
+      stream << (input && input->sequence ? "(a list)" : "(none)");
   }
   return text;
 }

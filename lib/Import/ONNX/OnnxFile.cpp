@@ -135,8 +135,19 @@ bool OnnxFile::checkVersions() {
   return true;
 }
 
+/// The graph, and all within it.
+static void forEachGraph(const onnxfile::Graph &graph, llvm::function_ref<void(const onnxfile::Graph &)> visit) {
+  visit(graph);
+  for (const onnxfile::Node &node : graph.node())
+    for (const onnxfile::Attribute &attribute : node.attribute()) {
+      if (attribute.has_g())
+        forEachGraph(attribute.g(), visit);
+      for (const onnxfile::Graph &inner : attribute.graphs())
+        forEachGraph(inner, visit);
+    }
+}
+
 bool OnnxFile::checkNames() const {
-  const onnxfile::Graph &graph = getGraph();
   auto check = [&](const std::string &name, StringRef what) {
     // Names are parts of others: of ops, of what a node stands for, of files.
     if (name.size() > kLongestName) {
@@ -156,12 +167,7 @@ bool OnnxFile::checkNames() const {
     return good;
   };
   bool good = true;
-  for (const auto *list : {&graph.input(), &graph.output(), &graph.value_info()})
-    for (const onnxfile::Value &value : *list)
-      good &= checkValue(value);
-  for (const onnxfile::Tensor &tensor : graph.initializer())
-    good &= check(tensor.name(), "the tensor");
-  for (const onnxfile::Node &node : graph.node()) {
+  auto checkNode = [&](const onnxfile::Node &node) {
     good &=
         check(node.name(), "the node") && check(node.op_type(), "the operator") && check(node.domain(), "the domain");
     for (const auto *list : {&node.input(), &node.output()})
@@ -169,7 +175,15 @@ bool OnnxFile::checkNames() const {
         good &= check(name, "the value");
     for (const onnxfile::Attribute &attribute : node.attribute())
       good &= check(attribute.name(), "the attribute");
-  }
+  };
+  forEachGraph(getGraph(), [&](const onnxfile::Graph &graph) {
+    for (const auto *list : {&graph.input(), &graph.output(), &graph.value_info()})
+      for (const onnxfile::Value &value : *list)
+        good &= checkValue(value);
+    for (const onnxfile::Tensor &tensor : graph.initializer())
+      good &= check(tensor.name(), "the tensor");
+    llvm::for_each(graph.node(), checkNode);
+  });
   return good;
 }
 
@@ -310,15 +324,30 @@ bool OnnxFile::checkExternal(const onnxfile::Tensor &tensor, uint64_t needed, St
   return true;
 }
 
+/// Of an attribute, or of a graph within the graph: its values are in the model, where they are read from.
+bool OnnxFile::checkNestedTensor(const onnxfile::Tensor &tensor) const {
+  std::optional<StoredValues> unused;
+  if (tensor.data_location() != 1)
+    return checkTensor(tensor, nullptr, unused);
+  emitError(loc)
+      << "tensor \"" << tensor.name()
+      << "\" of a node, or of a graph within the graph, has its values in another file, expected them in the model";
+  return false;
+}
+
 bool OnnxFile::checkTensors() {
   bool good = true;
   for (int i = 0; i < getGraph().initializer_size(); ++i)
     good &= checkTensor(getGraph().initializer(i), &parts.initializers[i], stored.emplace_back());
-  std::optional<StoredValues> unused;
-  for (const onnxfile::Node &node : getGraph().node())
-    for (const onnxfile::Attribute &attribute : node.attribute())
-      if (attribute.has_t())
-        good &= checkTensor(attribute.t(), nullptr, unused);
+  forEachGraph(getGraph(), [&](const onnxfile::Graph &graph) {
+    if (&graph != &getGraph())
+      for (const onnxfile::Tensor &tensor : graph.initializer())
+        good &= checkNestedTensor(tensor);
+    for (const onnxfile::Node &node : graph.node())
+      for (const onnxfile::Attribute &attribute : node.attribute())
+        if (attribute.has_t())
+          good &= checkNestedTensor(attribute.t());
+  });
   return good;
 }
 
@@ -379,6 +408,40 @@ std::optional<HostTensor> OnnxFile::readTensorFile(StringRef path) const {
   if (!checkTensor(tensor, nullptr, unused))
     return std::nullopt;
   return readTensor(tensor);
+}
+
+std::optional<GivenValue> OnnxFile::readValueFile(StringRef path, bool isOptional) const {
+  auto bytes = openInputFile(path, kMaxTextBytes);
+  if (!bytes) {
+    emitError(loc) << "cannot read the value in '" << path << "': " << llvm::toString(bytes.takeError());
+    return std::nullopt;
+  }
+  onnxfile::Maybe maybe;
+  auto parse = [&](auto &message) {
+    return message.ParseFromArray((*bytes)->getBufferStart(), static_cast<int>((*bytes)->getBufferSize()));
+  };
+  GivenValue given;
+  given.isList = !isOptional;
+  bool isRead = isOptional ? parse(maybe) : parse(*maybe.mutable_list());
+  if (isRead && isOptional)
+    given.isList = maybe.element_kind() == 3;
+  bool isKnown =
+      isRead && (!given.isList || maybe.list().element_kind() <= 1) && (given.isList || maybe.element_kind() <= 1);
+  if (!isKnown) {
+    emitError(loc) << "'" << path << "' does not hold a list of tensors, or an optional one";
+    return std::nullopt;
+  }
+  auto add = [&](const onnxfile::Tensor &tensor) {
+    std::optional<HostTensor> values = checkNestedTensor(tensor) ? readTensor(tensor) : std::nullopt;
+    if (values)
+      given.tensors.push_back(*values);
+    return values.has_value();
+  };
+  bool isGood = given.isList || maybe.element_kind() == 0 || add(maybe.tensor());
+  if (given.isList)
+    for (const onnxfile::Tensor &tensor : maybe.list().tensor())
+      isGood = isGood && add(tensor);
+  return isGood ? std::optional(given) : std::nullopt;
 }
 
 std::optional<HostTensor> OnnxFile::readTensor(const onnxfile::Tensor &tensor) const {

@@ -24,6 +24,12 @@ struct StoredValues {
   bool absent = false; // external, and the file does not exist
 };
 
+/// What a file holds that is no single tensor: a list, or an optional value, with no tensor where it is not there.
+struct GivenValue {
+  bool isList = false;
+  std::vector<HostTensor> tensors;
+};
+
 class OnnxFile {
 public:
   /// Reads and checks `path`; reports what is wrong and returns null.
@@ -57,6 +63,8 @@ public:
   std::optional<HostTensor> readTensor(const onnxfile::Tensor &tensor) const;
   /// The values of a file that holds one tensor and nothing else.
   std::optional<HostTensor> readTensorFile(llvm::StringRef path) const;
+  /// The list of tensors, or the optional value, that a file holds and nothing else.
+  std::optional<GivenValue> readValueFile(llvm::StringRef path, bool isOptional) const;
   /// Whether one initializer holds the bytes of another, transposed: an exporter's copy of a tied weight.
   bool initializerIsTransposeOf(int left, int right) const;
 
@@ -66,6 +74,7 @@ private:
   bool checkVersions();
   bool checkNames() const;
   bool checkTensors();
+  bool checkNestedTensor(const onnxfile::Tensor &tensor) const;
   /// `bytes` for initializers, which are not decoded; `place` is set where the values can be referred to.
   bool checkTensor(const onnxfile::Tensor &tensor, const InitializerBytes *bytes,
                    std::optional<StoredValues> &place) const;

@@ -67,12 +67,15 @@ bool checkOperand(NodeImport &node, int index, const OperandRule &rule) {
     return false;
   }
   const Binding &binding = node.input(index);
-  bool isTensor = static_cast<bool>(binding.type);
-  if (isTensor == (rule.form == OperandRule::Form::Tensor))
-    return !isTensor || checkTensor(node, index, rule);
-  node.error() << "has " << describeInput(index, rule)
-               << (isTensor ? ", which is a tensor, expected a list of tensors"
-                            : ", which is a list of tensors, expected a tensor");
+  if (rule.form == OperandRule::Form::Any)
+    return true;
+  if (rule.form == OperandRule::Form::Tensor ? binding.isTensor() : binding.sequence.has_value())
+    return !binding.isTensor() || checkTensor(node, index, rule);
+  node.error() << "has " << describeInput(index, rule) << ", which is "
+               << (binding.isTensor()   ? "a tensor"
+                   : binding.isAbsent() ? "an optional value that is not there"
+                                        : "a list of tensors")
+               << ", expected " << (rule.form == OperandRule::Form::Tensor ? "a tensor" : "a list of tensors");
   return false;
 }
 } // namespace

@@ -13,7 +13,7 @@ class NodeImport;
 /// The rule of one input. Unless it says otherwise the input is given, is a tensor of any rank and element type, and
 /// has at least one element.
 struct OperandRule {
-  enum class Form { Tensor, Sequence };
+  enum class Form { Tensor, Sequence, Any };
   enum class Elements { Any, Real, Integer, Boolean };
   /// Whether there may be no elements: in a constant, such as the shape of a number, or when running, too.
   enum class Empty { Never, Constant, Always };
@@ -66,6 +66,9 @@ inline OperandRule one(llvm::StringRef name) { return {.name = name, .isOne = tr
 inline OperandRule list(llvm::StringRef name) { return tensor(name).integer().ranks(0, 1).orEmpty(); }
 /// A list of tensors.
 inline OperandRule sequence(llvm::StringRef name) { return {.name = name, .form = OperandRule::Form::Sequence}; }
+
+/// A tensor, a list of them, or an optional value that is not there.
+inline OperandRule anything(llvm::StringRef name) { return {.name = name, .form = OperandRule::Form::Any}; }
 
 /// The rules of an operator's inputs in their order.
 struct OperandRules {

@@ -21,6 +21,12 @@ const OperatorTable &hyc::onnx::allOperators() {
     addSignalOperators(result);
     addRecurrentOperators(result);
     addUpdateOperators(result);
+    addRandomOperators(result);
+    addSamplingOperators(result);
+    addCountedOperators(result);
+    addTextOperators(result);
+    addSequenceOperators(result);
+    addControlFlowOperators(result);
     return result;
   }();
   return table;

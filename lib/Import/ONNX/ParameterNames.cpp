@@ -45,6 +45,8 @@ std::string hyc::onnx::getScope(const onnxfile::Node &node) {
 }
 
 ParameterNames::ParameterNames(const OnnxFile &file) : file(file) {
+  for (auto [index, tensor] : llvm::enumerate(file.getGraph().initializer()))
+    initializers[tensor.name()] = static_cast<int>(index);
   for (const onnxfile::Value &value : file.getGraph().value_info()) {
     infos[value.name()] = &value;
     hasSignature |= !findMetadata(value, kInputKind).empty();
@@ -103,7 +105,11 @@ ParameterNaming ParameterNames::operator()(int initializer) const {
   StringRef folded = info == infos.end() ? "" : findFoldedParameter(findMetadata(*info->second, kFoldedFrom));
   if (!folded.empty()) {
     naming.isParameter = naming.folded = true;
-    naming.name = folded.str();
+    // Where the parameter itself is there, too, as the other name of a tied weight, this is its transposed copy.
+    if (auto own = initializers.find(folded); own == initializers.end())
+      naming.name = folded.str();
+    else if (file.initializerIsTransposeOf(initializer, own->second))
+      naming.transposeOf = own->second;
     return naming;
   }
   if (hasSignature || hasOneElement(tensor) || StringRef(tensor.name()).ends_with("_output_0"))

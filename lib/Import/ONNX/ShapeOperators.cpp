@@ -211,8 +211,9 @@ LogicalResult importConcat(NodeImport &node) {
   return node.finish(node.importer().concat(operands, *axis));
 }
 
-/// The sizes of a Split's parts: its second input, or equal ones.
-std::optional<llvm::SmallVector<int64_t>> getSplitSizes(NodeImport &node, int64_t size, int64_t parts) {
+} // namespace
+
+std::optional<llvm::SmallVector<int64_t>> hyc::onnx::getSplitSizes(NodeImport &node, int64_t size, int64_t parts) {
   llvm::SmallVector<int64_t> sizes;
   if (node.has(1) || node.hasAttribute("split")) {
     std::optional<llvm::SmallVector<int64_t>> given = node.has(1) ? node.integers(1) : node.getInts("split");
@@ -236,7 +237,7 @@ std::optional<llvm::SmallVector<int64_t>> getSplitSizes(NodeImport &node, int64_
   return sizes;
 }
 
-std::vector<std::optional<Binding>> splitInto(NodeImport &node, int64_t axis, ArrayRef<int64_t> sizes) {
+std::vector<std::optional<Binding>> hyc::onnx::splitInto(NodeImport &node, int64_t axis, ArrayRef<int64_t> sizes) {
   Importer &importer = node.importer();
   std::vector<std::optional<Binding>> parts;
   Binding &operand = node.input(0);
@@ -262,6 +263,7 @@ std::vector<std::optional<Binding>> splitInto(NodeImport &node, int64_t axis, Ar
   return parts;
 }
 
+namespace {
 LogicalResult importSplit(NodeImport &node) {
   std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", 0), node.shapeOf(0).size());
   int64_t parts = node.getInt("num_outputs", node.outputCount());
@@ -274,48 +276,6 @@ LogicalResult importSplit(NodeImport &node) {
   if (static_cast<int64_t>(sizes->size()) != parts)
     return node.error() << "names the sizes of " << sizes->size() << " parts but has " << parts << " results";
   return node.finish(splitInto(node, *axis, *sizes));
-}
-
-LogicalResult importSplitToSequence(NodeImport &node) {
-  std::optional<int64_t> axis = node.normalizeAxis(node.getInt("axis", 0), node.shapeOf(0).size());
-  if (!axis)
-    return failure();
-  int64_t size = node.shapeOf(0)[*axis];
-  llvm::SmallVector<int64_t> sizes;
-  bool scalar = node.has(1) && node.input(1).type.getRank() == 0;
-  if (scalar || !node.has(1)) {
-    std::optional<llvm::SmallVector<int64_t>> part = node.has(1) ? node.integers(1) : llvm::SmallVector<int64_t>{1};
-    if (!part)
-      return failure();
-    if (part->front() < 1 || size / part->front() > 4096)
-      return node.error() << "splits a dimension of size " << size << " into parts of size " << part->front();
-    for (int64_t left = size; left > 0; left -= sizes.back())
-      sizes.push_back(std::min(left, part->front()));
-  } else {
-    std::optional<llvm::SmallVector<int64_t>> given = getSplitSizes(node, size, 0);
-    if (!given)
-      return failure();
-    sizes = *given;
-  }
-  if (!node.has(1) && node.getInt("keepdims", 1) == 0)
-    return node.error() << "drops the dimension that it splits, which is not supported";
-  Binding sequence;
-  for (std::optional<Binding> &part : splitInto(node, *axis, sizes))
-    sequence.sequence.push_back(std::move(*part));
-  return node.finish(sequence);
-}
-
-LogicalResult importSequenceAt(NodeImport &node) {
-  std::vector<Binding> &sequence = node.input(0).sequence;
-  const HostTensor *position = node.constant(1);
-  if (!position)
-    return failure();
-  int64_t size = sequence.size();
-  int64_t index = position->getNumElements() == 1 && !position->isReal() ? position->atFlat(0).integer : size;
-  if (index < -size || index >= size)
-    return node.error() << "takes tensor " << index << " of a list of " << size << ", expected " << -size << " to "
-                        << size - 1;
-  return node.finish(sequence[index < 0 ? index + size : index]);
 }
 } // namespace
 
@@ -332,6 +292,4 @@ void hyc::onnx::addShapeOperators(OperatorTable &table) {
   table["Expand"] = {importExpand, {tensor("input").orEmptyConstant(), list("shape")}};
   table["Concat"] = {importConcat, OperandRules::many(tensor("inputs").ranks(1).orEmpty())};
   table["Split"] = {importSplit, {tensor("input").ranks(1).orEmpty(), list("split").optional()}};
-  table["SplitToSequence"] = {importSplitToSequence, {tensor("input").ranks(1), list("split").optional()}};
-  table["SequenceAt"] = {importSequenceAt, {sequence("input_sequence"), one("position").integer()}};
 }

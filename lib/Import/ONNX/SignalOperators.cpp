@@ -125,6 +125,59 @@ LogicalResult importSTFT(NodeImport &node) {
     cut = e.mul(cut, e.reshape(node.input(2), {length, 1}));
   return e.finish(transformed(e, cut, length, false, node.getInt("onesided", 1) != 0));
 }
+
+/// The one number that an input is when compiling.
+std::optional<double> numberOf(NodeImport &node, int index) {
+  const HostTensor *tensor = node.constant(index);
+  if (!tensor)
+    return std::nullopt;
+  HostElement element = tensor->atFlat(0);
+  return tensor->isReal() ? element.real : static_cast<double>(element.integer);
+}
+
+/// (frequencies, bins): triangles whose corners are equally far from one another on the mel scale.
+LogicalResult importMelWeightMatrix(NodeImport &node) {
+  Expansion e(node);
+  double given[5];
+  for (int index = 0; index < 5; ++index) {
+    std::optional<double> number = numberOf(node, index);
+    if (!number)
+      return failure();
+    given[index] = *number;
+  }
+  constexpr double kMost = 1 << 20;
+  const double bins = given[0], length = given[1], rate = given[2], low = given[3], high = given[4];
+  const bool isSound =
+      bins >= 1 && bins <= kMost && length >= 1 && length <= kMost && rate >= 1 && low >= 0 && high >= low;
+  if (!isSound || high > rate)
+    return node.error() << "makes " << bins << " bins of a transform of " << length << " samples at " << rate
+                        << " Hz between " << low << " and " << high
+                        << " Hz, expected some of each and frequencies within the rate";
+  auto melOf = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  const double first = melOf(low), step = (melOf(high) - first) / (bins + 2);
+  const auto columns = static_cast<int64_t>(bins), rows = static_cast<int64_t>(length) / 2 + 1;
+  auto cornerOf = [&](int64_t corner) {
+    double hertz = 700 * (std::pow(10.0, (first + step * static_cast<double>(corner)) / 2595) - 1);
+    return std::floor((length + 1) * hertz / rate);
+  };
+  std::vector<double> corners;
+  for (int64_t corner = 0; corner < columns + 2; ++corner)
+    corners.push_back(cornerOf(corner));
+  auto values = [&](int64_t place) {
+    auto row = static_cast<double>(place / columns);
+    double begin = corners[place % columns], middle = corners[place % columns + 1], end = corners[place % columns + 2];
+    if (row >= middle && row < end)
+      return (end - row) / (end - middle);
+    if (row == middle)
+      return 1.0;
+    return row >= begin && row < middle ? (row - begin) / (middle - begin) : 0.0;
+  };
+  Type type =
+      OnnxFile::getElementType(node.importer().getContext(), static_cast<int32_t>(node.getInt("output_datatype", 1)));
+  if (!type || !isa<FloatType>(type))
+    return node.error() << "gives an unsupported data type, expected floats";
+  return e.finish(e.reals({rows, columns}, values, type));
+}
 } // namespace
 
 void hyc::onnx::addSignalOperators(OperatorTable &table) {
@@ -136,4 +189,7 @@ void hyc::onnx::addSignalOperators(OperatorTable &table) {
   table["STFT"] = {importSTFT,
                    {tensor("signal").real().rank(3), one("frame_step").integer(),
                     tensor("window").real().rank(1).optional(), one("frame_length").integer().optional()}};
+  table["MelWeightMatrix"] = {importMelWeightMatrix,
+                              {one("num_mel_bins").integer(), one("dft_length").integer(), one("sample_rate").integer(),
+                               one("lower_edge_hertz").real(), one("upper_edge_hertz").real()}};
 }

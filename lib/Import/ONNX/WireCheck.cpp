@@ -7,7 +7,7 @@ using llvm::StringRef;
 using llvm::Twine;
 
 namespace {
-enum class Kind { Model, Graph, Node, Attribute, Tensor, Value, Type, TensorType, Shape, Plain, Function };
+enum class Kind { Model, Graph, Node, Attribute, Tensor, Value, Type, TensorType, Shape, Plain, Function, Holder };
 
 struct Nesting {
   Kind parent;
@@ -17,31 +17,20 @@ struct Nesting {
 };
 
 constexpr Nesting kNestings[] = {
-    {Kind::Model, 8, Kind::Plain, "opset_import"},
-    {Kind::Model, 14, Kind::Plain, "metadata"},
-    {Kind::Model, 25, Kind::Function, "function"},
-    {Kind::Graph, 1, Kind::Node, "node"},
-    {Kind::Graph, 5, Kind::Tensor, "initializer"},
-    {Kind::Graph, 11, Kind::Value, "input"},
-    {Kind::Graph, 12, Kind::Value, "output"},
-    {Kind::Graph, 13, Kind::Value, "value_info"},
-    {Kind::Graph, 16, Kind::Plain, "metadata"},
-    {Kind::Node, 5, Kind::Attribute, "attribute"},
-    {Kind::Node, 9, Kind::Plain, "metadata"},
-    {Kind::Attribute, 5, Kind::Tensor, "tensor"},
-    {Kind::Attribute, 6, Kind::Graph, "graph"},
-    {Kind::Attribute, 10, Kind::Tensor, "tensor"},
-    {Kind::Attribute, 11, Kind::Graph, "graph"},
-    {Kind::Attribute, 14, Kind::Type, "type"},
-    {Kind::Attribute, 15, Kind::Type, "type"},
-    {Kind::Tensor, 13, Kind::Plain, "external_data"},
-    {Kind::Value, 2, Kind::Type, "type"},
-    {Kind::Value, 4, Kind::Plain, "metadata"},
-    {Kind::Type, 1, Kind::TensorType, "tensor"},
-    {Kind::TensorType, 2, Kind::Shape, "shape"},
-    {Kind::Shape, 1, Kind::Plain, "dim"},
-    {Kind::Function, 7, Kind::Node, "node"},
-    {Kind::Function, 11, Kind::Attribute, "attribute"},
+    {Kind::Model, 8, Kind::Plain, "opset_import"}, {Kind::Model, 14, Kind::Plain, "metadata"},
+    {Kind::Model, 25, Kind::Function, "function"}, {Kind::Graph, 1, Kind::Node, "node"},
+    {Kind::Graph, 5, Kind::Tensor, "initializer"}, {Kind::Graph, 11, Kind::Value, "input"},
+    {Kind::Graph, 12, Kind::Value, "output"},      {Kind::Graph, 13, Kind::Value, "value_info"},
+    {Kind::Graph, 16, Kind::Plain, "metadata"},    {Kind::Node, 5, Kind::Attribute, "attribute"},
+    {Kind::Node, 9, Kind::Plain, "metadata"},      {Kind::Attribute, 5, Kind::Tensor, "tensor"},
+    {Kind::Attribute, 6, Kind::Graph, "graph"},    {Kind::Attribute, 10, Kind::Tensor, "tensor"},
+    {Kind::Attribute, 11, Kind::Graph, "graph"},   {Kind::Attribute, 14, Kind::Type, "type"},
+    {Kind::Attribute, 15, Kind::Type, "type"},     {Kind::Tensor, 13, Kind::Plain, "external_data"},
+    {Kind::Value, 2, Kind::Type, "type"},          {Kind::Value, 4, Kind::Plain, "metadata"},
+    {Kind::Type, 1, Kind::TensorType, "tensor"},   {Kind::Type, 4, Kind::Holder, "sequence"},
+    {Kind::Type, 9, Kind::Holder, "optional"},     {Kind::Holder, 1, Kind::Type, "type"},
+    {Kind::TensorType, 2, Kind::Shape, "shape"},   {Kind::Shape, 1, Kind::Plain, "dim"},
+    {Kind::Function, 7, Kind::Node, "node"},       {Kind::Function, 11, Kind::Attribute, "attribute"},
 };
 
 const Nesting *findNesting(Kind parent, unsigned field) {

@@ -161,45 +161,162 @@ Name transformAlong(NodeTranslation &node, const Name &pairs, int64_t rank, int6
                    {{}, {}, {}, {{"equation", from + "c,ncke->" + to + "e"}}});
 }
 
-/// What each result is divided by, as `norm` has it.
+/// What each result is divided by, as `norm` has it, or as torch numbers that.
 double divisorOf(NodeTranslation &node, double elements, bool isInverse) {
+  if (node.has("normalization"))
+    switch (node.integer("normalization")) {
+    case 0:
+      return 1;
+    case 1:
+      return std::sqrt(elements);
+    default:
+      return elements;
+    }
   const std::string norm = node.text("norm", "backward");
   return norm == "ortho" ? std::sqrt(elements) : (norm == "forward") != isInverse ? elements : 1;
 }
 
-/// Where none is named, `many` transforms all and the others the last.
-template <bool IsInverse, bool Many> void fourier(NodeTranslation &node) {
+/// Which dimensions are transformed where none is named.
+enum class Dims { Last, LastTwo, All };
+
+/// The dimensions that a node names, or means; none, reported, where it asks for other sizes than they have.
+std::vector<int64_t> transformedDims(NodeTranslation &node, Dims otherwise) {
   const int64_t rank = node.tensorRank("self");
   if (rank < 1 || rank > 12 || node.has("n") || node.has("s")) {
     if (!node.failed())
       node.error() << "transforms other sizes than its operand's, or more than 12 dimensions, which hyc does not read; "
                       "cut or pad the operand first";
-    return;
+    return {};
   }
   std::vector<int64_t> dims;
   if (node.has("dim") && node.isNumber("dim"))
-    dims = {node.dimension("dim", rank, -1)};
-  else if (node.has("dim"))
+    return {node.dimension("dim", rank, -1)};
+  if (node.has("dim"))
     for (int64_t dim : node.integers("dim"))
       dims.push_back(dim < 0 ? dim + rank : dim);
   else
-    for (int64_t dim = Many ? 0 : rank - 1; dim < rank; ++dim)
+    for (int64_t dim = otherwise == Dims::All ? 0 : std::max<int64_t>(rank - (otherwise == Dims::Last ? 1 : 2), 0);
+         dim < rank; ++dim)
       dims.push_back(dim);
-  Name pairs = join(node, partsOf(node, "self"));
-  double elements = 1;
+  for (int64_t dim : dims)
+    if ((dim < 0 || dim >= rank) && !node.failed())
+      node.error() << "transforms dimension " << dim << " of " << rank;
+  return node.failed() ? std::vector<int64_t>() : dims;
+}
+
+/// Whether a dimension's matrix is one that hyc makes.
+bool checkSize(NodeTranslation &node, int64_t size) {
+  if (!node.failed() && (size < 1 || size > kMostFrequencies))
+    node.error() << "transforms a dimension of " << size << " elements, expected 1 to " << kMostFrequencies;
+  return !node.failed();
+}
+
+/// Transforms `dims` of what has `rank` of them, and counts in `elements` what they have.
+Name transformAll(NodeTranslation &node, Name pairs, int64_t rank, llvm::ArrayRef<int64_t> dims, bool isInverse,
+                  double &elements) {
   for (int64_t dim : dims) {
     const int64_t size = node.sizeOf("self", dim);
-    if (node.failed())
-      return;
-    if (size < 1 || size > kMostFrequencies) {
-      node.error() << "transforms a dimension of " << size << " elements, expected 1 to " << kMostFrequencies;
-      return;
-    }
+    if (!checkSize(node, size))
+      return "";
     elements *= static_cast<double>(size);
-    pairs = transformAlong(node, pairs, rank, dim, size, IsInverse);
+    pairs = transformAlong(node, pairs, rank, dim, size, isInverse);
   }
-  const double divisor = divisorOf(node, elements, IsInverse);
-  node.finish(divisor == 1 ? pairs : node.emit("Div", {pairs, node.constant(ScalarType::F32, divisor)}));
+  return pairs;
+}
+
+void finishDivided(NodeTranslation &node, const Name &value, double elements, bool isInverse) {
+  if (node.failed())
+    return;
+  const double divisor = divisorOf(node, elements, isInverse);
+  node.finish(divisor == 1 ? value : node.emit("Div", {value, node.constant(ScalarType::F32, divisor)}));
+}
+
+void transform(NodeTranslation &node, Dims otherwise, bool isInverse) {
+  std::vector<int64_t> dims = transformedDims(node, otherwise);
+  double elements = 1;
+  if (node.failed())
+    return;
+  Name pairs =
+      transformAll(node, join(node, partsOf(node, "self")), node.tensorRank("self"), dims, isInverse, elements);
+  finishDivided(node, pairs, elements, isInverse);
+}
+
+template <bool IsInverse, Dims Otherwise> void fourier(NodeTranslation &node) { transform(node, Otherwise, IsInverse); }
+/// In the spelling that has one operator for both ways.
+void fourierEitherWay(NodeTranslation &node) { transform(node, Dims::All, !node.boolean("forward", true)); }
+
+/// Of real numbers: the second half of the last dimension's frequencies says nothing new, and is left out.
+template <Dims Otherwise> void fourierOfReal(NodeTranslation &node) {
+  std::vector<int64_t> dims = transformedDims(node, Otherwise);
+  double elements = 1;
+  if (node.failed() || dims.empty())
+    return;
+  Name pairs = transformAll(node, join(node, partsOf(node, "self")), node.tensorRank("self"), dims, /*isInverse=*/false,
+                            elements);
+  if (node.failed())
+    return;
+  if (node.boolean("onesided", true))
+    pairs = node.emit("Slice", {pairs, node.constant({0}), node.constant({node.sizeOf("self", dims.back()) / 2 + 1}),
+                                node.constant({dims.back()})});
+  finishDivided(node, pairs, elements, /*isInverse=*/false);
+}
+
+/// What a frequency and its part become at place n: (K, 2, N). All but the first, and the last of an even number, stand
+/// for two.
+Name realMatrix(NodeTranslation &node, int64_t frequencies, int64_t size) {
+  std::vector<Name> parts;
+  auto number = [&](double value) { return node.constant(ScalarType::I64, value); };
+  auto count = [&](int64_t end) {
+    return node.emit("Range", {number(0), number(static_cast<double>(end)), number(1)});
+  };
+  Name turns = node.emit(
+      "Mod", {node.emit("Mul", {node.emit("Unsqueeze", {count(frequencies), node.constant({1})}), count(size)}),
+              number(static_cast<double>(size))});
+  Name angle = node.emit(
+      "Mul", {node.cast(turns, ScalarType::F32), node.constant(ScalarType::F32, 2 * M_PI / static_cast<double>(size))});
+  Name stands = node.emit("Unsqueeze", {count(frequencies), node.constant({1})});
+  Name isAlone =
+      node.emit("Equal", {node.emit("Mod", {node.emit("Mul", {stands, number(2)}), number(static_cast<double>(size))}),
+                          number(0)});
+  Name times = node.emit("Where", {isAlone, node.constant(ScalarType::F32, 1), node.constant(ScalarType::F32, 2)});
+  for (const Name &part : {node.emit("Cos", {angle}), node.emit("Neg", {node.emit("Sin", {angle})})})
+    parts.push_back(node.emit("Unsqueeze", {node.emit("Mul", {part, times}), node.constant({1})}));
+  return node.emit("Concat", parts, {{{"axis", 1}}});
+}
+
+/// Back to real numbers from half of the frequencies.
+template <Dims Otherwise> void fourierToReal(NodeTranslation &node) {
+  const bool hasSize = node.has("n") || node.has("last_dim_size");
+  const int64_t rank = node.tensorRank("self");
+  std::vector<int64_t> dims;
+  if (node.has("n"))
+    dims = {node.dimension("dim", rank, -1)};
+  else
+    dims = transformedDims(node, Otherwise);
+  if (node.failed() || dims.empty())
+    return;
+  const int64_t last = dims.back(), given = node.sizeOf("self", last);
+  const int64_t size = !hasSize ? 2 * (given - 1) : node.integer(node.has("n") ? "n" : "last_dim_size");
+  if (!checkSize(node, size))
+    return;
+  if (given != size / 2 + 1) {
+    node.error() << "makes " << size << " numbers of " << given << " frequencies, expected " << size / 2 + 1
+                 << "; cut or pad the operand first";
+    return;
+  }
+  double elements = static_cast<double>(size);
+  Name pairs = transformAll(node, join(node, partsOf(node, "self")), rank, llvm::ArrayRef(dims).drop_back(),
+                            /*isInverse=*/true, elements);
+  if (node.failed())
+    return;
+  std::string from, to;
+  for (int64_t each = 0; each < rank; ++each) {
+    from += static_cast<char>(each == last ? 'k' : 'A' + each);
+    to += static_cast<char>(each == last ? 'n' : 'A' + each);
+  }
+  Name real =
+      node.emit("Einsum", {pairs, realMatrix(node, given, size)}, {{}, {}, {}, {{"equation", from + "c,kcn->" + to}}});
+  finishDivided(node, real, elements, /*isInverse=*/true);
 }
 
 constexpr char kAdd[] = "Add", kSub[] = "Sub", kSize[] = "size", kShape[] = "shape";
@@ -219,10 +336,21 @@ void addArithmetic(TranslationTable &table) {
     table["aten.add." + std::string(overload)] = combine<kAdd>;
     table["aten.sub." + std::string(overload)] = combine<kSub>;
   }
-  table["aten.fft_fft.default"] = fourier<false, false>;
-  table["aten.fft_ifft.default"] = fourier<true, false>;
-  table["aten.fft_fftn.default"] = fourier<false, true>;
-  table["aten.fft_ifftn.default"] = fourier<true, true>;
+  table["aten.fft_fft.default"] = fourier<false, Dims::Last>;
+  table["aten.fft_ifft.default"] = fourier<true, Dims::Last>;
+  table["aten.fft_fft2.default"] = fourier<false, Dims::LastTwo>;
+  table["aten.fft_ifft2.default"] = fourier<true, Dims::LastTwo>;
+  table["aten.fft_fftn.default"] = fourier<false, Dims::All>;
+  table["aten.fft_ifftn.default"] = fourier<true, Dims::All>;
+  table["aten._fft_c2c.default"] = fourierEitherWay;
+  table["aten.fft_rfft.default"] = fourierOfReal<Dims::Last>;
+  table["aten.fft_rfft2.default"] = fourierOfReal<Dims::LastTwo>;
+  table["aten.fft_rfftn.default"] = fourierOfReal<Dims::All>;
+  table["aten._fft_r2c.default"] = fourierOfReal<Dims::All>;
+  table["aten.fft_irfft.default"] = fourierToReal<Dims::Last>;
+  table["aten.fft_irfft2.default"] = fourierToReal<Dims::LastTwo>;
+  table["aten.fft_irfftn.default"] = fourierToReal<Dims::All>;
+  table["aten._fft_c2r.default"] = fourierToReal<Dims::All>;
 }
 } // namespace
 

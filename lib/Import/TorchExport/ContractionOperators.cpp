@@ -195,6 +195,11 @@ void attention(NodeTranslation &node) {
     weights = node.emit("Dropout", {weights, node.constant(ScalarType::F32, rate), node.constant(ScalarType::Bool, 1)});
   node.finish(node.emit("MatMul", {weights, value}));
 }
+
+template <const char *Matrices> void determinant(NodeTranslation &node) {
+  node.finish(node.emit("Det", {node.tensor(Matrices)}));
+}
+constexpr char kSelf[] = "self", kA[] = "A";
 } // namespace
 
 void hyc::torchexport::addContraction(TranslationTable &table) {
@@ -218,4 +223,6 @@ void hyc::torchexport::addContraction(TranslationTable &table) {
   table["aten.layer_norm.default"] = layerNorm;
   table["aten.native_layer_norm.default"] = layerNorm; // results 1 and 2 are for torch's own backward
   table["aten.scaled_dot_product_attention.default"] = attention;
+  table["aten.det.default"] = determinant<kSelf>;
+  table["aten.linalg_det.default"] = determinant<kA>;
 }

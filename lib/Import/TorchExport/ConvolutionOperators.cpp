@@ -236,6 +236,7 @@ void hyc::torchexport::addConvolution(TranslationTable &table) {
   table["aten.max_pool3d.default"] = maxPool<3>;
   table["aten.avg_pool3d.default"] = averagePool<3>;
   table["aten.adaptive_avg_pool3d.default"] = adaptiveAveragePool<3>;
+  table["aten._adaptive_avg_pool3d.default"] = adaptiveAveragePool<3>;
   table["aten.max_pool1d.default"] = maxPool<1>;
   table["aten.max_pool2d.default"] = maxPool<2>;
   table["aten.max_pool1d_with_indices.default"] = maxPool<1>;
@@ -245,4 +246,5 @@ void hyc::torchexport::addConvolution(TranslationTable &table) {
   table["aten.avg_pool2d.default"] = averagePool<2>;
   table["aten.adaptive_avg_pool1d.default"] = adaptiveAveragePool<1>;
   table["aten.adaptive_avg_pool2d.default"] = adaptiveAveragePool<2>;
+  table["aten._adaptive_avg_pool2d.default"] = adaptiveAveragePool<2>;
 }

@@ -222,6 +222,24 @@ void inverseErf(NodeTranslation &node) {
   node.finish(node.emit(Mul, {node.emit("Where", {isNear, near, far}), self}));
 }
 
+/// The angle of (other, self). Either ratio is at most 1, so that no slope is infinite but that of (0, 0).
+void angle(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  auto number = [&](double value) { return node.constant(type, value); };
+  Name y = node.operand("self", type), x = node.operand("other", type), zero = number(0), one = number(1);
+  Name isFlat = node.emit(GreaterOrEqual, {node.emit(Abs, {x}), node.emit(Abs, {y})});
+  Name isNone = node.emit("And", {node.emit(Equal, {x, zero}), node.emit(Equal, {y, zero})});
+  // What is divided by, on the side that is not asked for, is 1.
+  Name flatBy = node.emit("Where", {node.emit("And", {isFlat, node.emit("Not", {isNone})}), x, one});
+  Name steepBy = node.emit("Where", {isFlat, one, y});
+  Name half = node.emit("Where", {node.emit(Less, {y, zero}), number(-M_PI), number(M_PI)});
+  Name back = node.emit("Where", {node.emit(Less, {x, zero}), half, zero});
+  Name flat = node.emit(Add, {node.emit(Atan, {node.emit(Div, {y, flatBy})}), back});
+  Name quarter = node.emit("Where", {node.emit(Less, {y, zero}), number(-M_PI_2), number(M_PI_2)});
+  Name steep = node.emit(Sub, {quarter, node.emit(Atan, {node.emit(Div, {x, steepBy})})});
+  node.finish(node.emit("Where", {isFlat, flat, steep}));
+}
+
 void powerOfTwo(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
   node.finish(node.emit(Pow, {node.constant(type, 2), node.operand("self", type)}));
@@ -411,6 +429,8 @@ static void addUnary(TranslationTable &table) {
   table["aten.asinh.default"] = unary<Asinh>;
   table["aten.acosh.default"] = unary<Acosh>;
   table["aten.atanh.default"] = unary<Atanh>;
+  table["aten.atan2.default"] = angle;
+  table["aten.arctan2.default"] = angle;
   table["aten.addcmul.default"] = addedPair<Mul>;
   table["aten.addcdiv.default"] = addedPair<Div>;
   table["aten.isnan.default"] = classify<IsNaN>;

@@ -30,21 +30,80 @@ std::vector<Name> leadingIndices(NodeTranslation &node) {
   return llvm::is_contained(indices, "") ? std::vector<Name>() : indices;
 }
 
+/// Where a tensor of truths is true: for each of its dimensions a vector of places. It has to be known when compiling.
+std::vector<Name> placesOfTruth(NodeTranslation &node, const Name &mask, size_t rank) {
+  Name places = node.emit("NonZero", {mask});
+  std::vector<Name> vectors;
+  for (size_t dim = 0; dim < rank; ++dim)
+    vectors.push_back(
+        node.emit("Gather", {places, node.constant(ScalarType::I64, static_cast<double>(dim))}, {{{"axis", 0}}}));
+  return vectors;
+}
+
+/// The indices of an argument, masks among them as the places where they are true, and of how many dimensions the
+/// widest is.
+struct Indices {
+  std::vector<Name> names; ///< empty for dimensions that are taken whole; none of these at the end
+  int64_t rank = 0;
+  std::vector<int64_t> picked; ///< the dimensions that have an index
+};
+
+Indices indicesOf(NodeTranslation &node) {
+  Indices indices;
+  std::vector<const TensorMeta *> metas = node.metasOf("indices");
+  size_t given = 0; // metas are of those that are not None
+  for (const Name &index : node.tensors("indices")) {
+    const TensorMeta *meta = !index.empty() && given < metas.size() ? metas[given++] : nullptr;
+    if (meta && meta->type == ScalarType::Bool) {
+      llvm::append_range(indices.names, placesOfTruth(node, index, meta->sizes.size()));
+      indices.rank = std::max<int64_t>(indices.rank, 1);
+      continue;
+    }
+    indices.names.push_back(index);
+    indices.rank = std::max(indices.rank, meta ? static_cast<int64_t>(meta->sizes.size()) : 0);
+  }
+  while (!indices.names.empty() && indices.names.back().empty())
+    indices.names.pop_back();
+  for (size_t dim = 0; dim < indices.names.size(); ++dim)
+    if (!indices.names[dim].empty())
+      indices.picked.push_back(static_cast<int64_t>(dim));
+  return indices;
+}
+
+/// By several indices that are not all in front: the dimensions that they pick from are brought there. torch has what
+/// they pick where the first of them is, or in front where others are between them.
+Name pickBehind(NodeTranslation &node, const Indices &indices) {
+  const int64_t rank = node.tensorRank("self"), depth = static_cast<int64_t>(indices.picked.size());
+  std::vector<int64_t> order = indices.picked, back;
+  std::vector<Name> given;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (!llvm::is_contained(indices.picked, dim))
+      order.push_back(dim);
+  for (int64_t dim : indices.picked)
+    given.push_back(indices.names[dim]);
+  Name turned = node.emit("Transpose", {node.tensor("self")}, {{}, {}, {{"perm", order}}});
+  Name picked = node.emit("GatherND", {turned, coordinatesOf(node, given)}); // (indices…, the rest…)
+  const int64_t first = indices.picked.front();
+  if (indices.picked.back() - first != depth - 1 || first == 0)
+    return picked;
+  for (int64_t dim = 0; dim < rank - depth + indices.rank; ++dim)
+    back.push_back(dim < first ? indices.rank + dim : dim < first + indices.rank ? dim - first : dim);
+  return node.emit("Transpose", {picked}, {{}, {}, {{"perm", back}}});
+}
+
 void pick(NodeTranslation &node) {
-  std::vector<Name> indices = node.tensors("indices");
-  int64_t given = llvm::count_if(indices, [](const Name &name) { return !name.empty(); });
-  while (!indices.empty() && indices.back().empty())
-    indices.pop_back();
-  if (given == 1) {
-    node.finish(node.emit("Gather", {node.tensor("self"), indices.back()},
-                          {{{"axis", static_cast<int64_t>(indices.size()) - 1}}}));
+  Indices indices = indicesOf(node);
+  if (indices.picked.empty()) {
+    if (!node.failed())
+      node.error() << "picks by no index";
     return;
   }
-  if (given != static_cast<int64_t>(indices.size()) || given == 0) {
-    node.error() << "picks by several indices with dimensions between them, which hyc does not";
-    return;
-  }
-  node.finish(node.emit("GatherND", {node.tensor("self"), coordinatesOf(node, indices)}));
+  if (indices.picked.size() == 1)
+    node.finish(node.emit("Gather", {node.tensor("self"), indices.names.back()}, {{{"axis", indices.picked.front()}}}));
+  else if (indices.picked.size() == indices.names.size())
+    node.finish(node.emit("GatherND", {node.tensor("self"), coordinatesOf(node, indices.names)}));
+  else
+    node.finish(pickBehind(node, indices));
 }
 
 /// One element a position of the index, along one dimension: in the others a position's coordinates are its own.
@@ -77,6 +136,29 @@ void embedding(NodeTranslation &node) {
   if (int64_t padding = node.integer("padding_idx", -1); padding >= 0)
     attributes.integers.push_back({hyc::onnx::kPaddingRow, padding});
   node.finish(node.emit("Gather", {node.tensor("weight"), node.tensor("indices")}, attributes));
+}
+
+void placesNotZero(NodeTranslation &node) {
+  node.finish(node.emit("Transpose", {node.emit("NonZero", {node.tensor("self")})}));
+}
+
+/// The same, a vector for each dimension.
+void placesNotZeroApart(NodeTranslation &node) {
+  std::vector<Name> vectors = placesOfTruth(node, node.tensor("self"), node.tensorRank("self"));
+  for (size_t dim = 0; dim < vectors.size(); ++dim)
+    node.finish(vectors[dim], dim);
+}
+
+/// What stands where the mask is true, in one row.
+void selectMasked(NodeTranslation &node) {
+  Name self = node.tensor("self"), mask = node.operand("mask", ScalarType::Bool);
+  auto flat = [&](const Name &value, const Name &other) {
+    // Each as large as both.
+    Name whole = node.emit("Expand", {value, shapeOf(node, other)});
+    return node.emit("Reshape", {whole, node.constant({-1})});
+  };
+  Name places = placesOfTruth(node, flat(mask, self), 1).front();
+  node.finish(node.emit("Gather", {flat(self, mask), places}, {{{"axis", 0}}}));
 }
 
 void selectByIndex(NodeTranslation &node) {
@@ -220,6 +302,9 @@ void argsort(NodeTranslation &node) {
 void hyc::torchexport::addIndex(TranslationTable &table) {
   table["aten.index.Tensor"] = pick;
   table["aten.gather.default"] = gather;
+  table["aten.nonzero.default"] = placesNotZero;
+  table["aten.nonzero_numpy.default"] = placesNotZeroApart;
+  table["aten.masked_select.default"] = selectMasked;
   table["aten.embedding.default"] = embedding;
   table["aten.index_select.default"] = selectByIndex;
   table["aten.scatter.src"] = scatter;

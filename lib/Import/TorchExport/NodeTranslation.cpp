@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 using namespace hyc;
 using namespace hyc::torchexport;
@@ -48,7 +49,8 @@ Name NodeTranslation::tensor(StringRef name) {
   std::string value = tensorNameOf(*argument->value);
   if ((argument->kind == "as_tensor" || argument->kind == "as_optional_tensor") && !value.empty())
     return owner.nameOf(node.nameOf(value));
-  if (argument->kind == "as_sym_int" && argument->value->get("as_name"))
+  const bool isSymbol = argument->kind == "as_sym_int" || argument->kind == "as_sym_bool";
+  if (isSymbol && argument->value->get("as_name"))
     return owner.nameOf(node.nameOf(argument->value->get("as_name")->getString().value_or("")));
   if (!hasFailed)
     error() << "has the argument '" << name << "' of kind " << argument->kind << ", expected a tensor";
@@ -357,7 +359,7 @@ Name NodeTranslation::operand(StringRef name, ScalarType type) {
     return "";
   if (argument->kind == "as_tensor")
     return metaOf(name).type == type ? tensor(name) : cast(tensor(name), type);
-  if (argument->kind == "as_sym_int" && argument->value->get("as_name"))
+  if ((argument->kind == "as_sym_int" || argument->kind == "as_sym_bool") && argument->value->get("as_name"))
     return cast(tensor(name), type);
   const JsonValue *inner = argument->value->get("as_int");
   std::optional<double> value = numberOf(inner ? *inner : *argument->value);
@@ -424,6 +426,24 @@ void NodeTranslation::emitResults(StringRef type, std::vector<Name> inputs, cons
   for (const std::string &result : node.results)
     made.add_output(result);
 }
+
+void NodeTranslation::emitWithBodies(StringRef type, std::vector<Name> inputs, const Attributes &attributes,
+                                     ArrayRef<StringRef> bodies) {
+  enum { kGraph = 5 };
+  onnxfile::Node &made = add(type, inputs, attributes);
+  const size_t first = owner.finished.size() - bodies.size();
+  for (auto [index, name] : llvm::enumerate(bodies)) {
+    onnxfile::Attribute *attribute = made.add_attribute();
+    attribute->set_name(name.str());
+    attribute->set_type(kGraph);
+    *attribute->mutable_g() = std::move(owner.finished[first + index]);
+  }
+  owner.finished.resize(first);
+  for (const std::string &result : node.results)
+    made.add_output(result);
+}
+
+Name NodeTranslation::condition() { return std::exchange(owner.conditions.back(), ""); }
 
 void NodeTranslation::finish(const Name &value, size_t index) {
   if (index < node.results.size())
@@ -493,7 +513,10 @@ Name NodeTranslation::cast(const Name &value, ScalarType type) {
   return emit("Cast", {value}, {{{"to", onnxType(type)}}});
 }
 
-Name &NodeTranslation::shared(StringRef what) { return owner.shared[what]; }
+/// What one body has made is not there in another.
+Name &NodeTranslation::shared(StringRef what) {
+  return owner.shared[(what + " in " + llvm::Twine(owner.open.empty() ? 0 : owner.current)).str()];
+}
 
 Name NodeTranslation::filled(ScalarType type, const Name &shape, double value) {
   Name name = node.name + suffix + ":" + std::to_string(made++);

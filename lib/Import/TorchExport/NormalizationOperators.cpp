@@ -45,6 +45,11 @@ void batchNormWithAverages(NodeTranslation &node) {
   node.finish(trains ? results[2] : node.tensor("running_var"), 4);
 }
 
+/// By the batch alone: there are no averages.
+void batchNormWithoutAverages(NodeTranslation &node) {
+  node.finish(batchNorm(node, node.boolean("training", false))[0]);
+}
+
 void batchNormByAverages(NodeTranslation &node) { node.finish(batchNorm(node, false)[0]); }
 //===----------------------------------------------------------------------===//
 // By samples
@@ -116,6 +121,8 @@ void weightNorm(NodeTranslation &node) {
 
 void hyc::torchexport::addNormalization(TranslationTable &table) {
   table["aten.batch_norm.default"] = batchNormInPlace;
+  table["aten._native_batch_norm_legit.default"] = batchNormInPlace;
+  table["aten._native_batch_norm_legit.no_stats"] = batchNormWithoutAverages;
   table["aten._native_batch_norm_legit_functional.default"] = batchNormWithAverages;
   table["aten._native_batch_norm_legit_no_training.default"] = batchNormByAverages;
   table["aten.group_norm.default"] = groupNorm;

@@ -76,6 +76,13 @@ struct Node {
   }
 };
 
+/// Nodes that torch does not have. Those of a graph that a loop or a branch calls stand between one that begins it,
+/// whose results are what it is given, and one that ends it, whose operands are what it gives; then comes the node that
+/// calls it. A condition under which a loop goes on is the operand of one more: before its body, and in it.
+inline constexpr llvm::StringLiteral kBodyBegins = "hyc.body_begins", kBodyEnds = "hyc.body_ends",
+                                     kGoesOn = "hyc.goes_on";
+inline bool isMarker(llvm::StringRef target) { return target.starts_with("hyc."); }
+
 /// Where the values of a tensor of the model are.
 struct StoredTensor {
   std::string name; ///< in the model: "h.0.attn.c_attn.weight"; the first of several that are tied

@@ -36,9 +36,14 @@ private:
   Error readInputs(const JsonValue &signature);
   Error readOutputs(const JsonValue &signature, const JsonValue &module);
   Error readValues(const JsonValue &graph, const NameMap *names);
-  Error readNodes(const JsonValue &graph, std::shared_ptr<const NameMap> names, int depth);
+  Error readNodes(const JsonValue &graph, std::shared_ptr<const NameMap> names, int depth, const Twine &prefix = "");
   Error readNode(const JsonValue &json, Node &node) const;
   Error inlineGraph(const Node &call, int depth);
+  Error readControlFlow(Node &call, int depth);
+  Error readBody(const Node &call, const JsonValue &graph, ArrayRef<std::string> inputs, int depth, StringRef name,
+                 const JsonValue *condition);
+  Error readCondition(const Node &call, const JsonValue &graph, ArrayRef<std::string> inputs, int depth,
+                      StringRef name);
   Error fail(const Twine &what) const { return archive.fail(what); }
 
   const Archive &archive;
@@ -441,7 +446,157 @@ Error ProgramReader::inlineGraph(const Node &call, int depth) {
   return Error::success();
 }
 
-Error ProgramReader::readNodes(const JsonValue &graph, std::shared_ptr<const NameMap> names, int depth) {
+//===----------------------------------------------------------------------===//
+// Branches and loops
+//===----------------------------------------------------------------------===//
+
+/// How many of its first arguments are graphs, and of the lists after them how many are given to a graph step by step.
+struct ControlFlow {
+  StringRef target;
+  size_t firstGraph, graphs, carriedLists;
+  bool hasCondition; // the first of two graphs says whether to go on
+};
+
+constexpr ControlFlow kControlFlows[] = {{"higher_order.cond", 1, 2, 0, false},
+                                         {"higher_order.scan", 0, 1, 2, false},
+                                         {"higher_order.map_impl", 0, 1, 1, false},
+                                         {"higher_order.while_loop", 0, 2, 1, true}};
+
+static const ControlFlow *findControlFlow(StringRef target) {
+  for (const ControlFlow &each : kControlFlows)
+    if (each.target == target)
+      return &each;
+  return nullptr;
+}
+
+/// What a graph calls its values, under names that nothing else has; `inputs` are what it is given.
+static std::shared_ptr<NameMap> namesWithin(const JsonValue &graph, ArrayRef<std::string> inputs, const Twine &prefix) {
+  auto names = std::make_shared<NameMap>();
+  for (const char *kind : {"tensor_values", "sym_int_values", "sym_bool_values"})
+    if (const JsonValue *values = graph.get(kind); values && values->getObject())
+      for (const JsonValue::Member &member : *values->getObject())
+        (*names)[member.key] = (prefix + member.key).str();
+  for (auto [input, name] : llvm::zip_equal(arrayOf(graph, "inputs"), inputs)) {
+    const JsonValue *tensor = input.get("as_tensor"), *size = input.get("as_sym_int");
+    StringRef own = tensor ? textOf(*tensor, "name") : size ? textOf(*size, "as_name") : StringRef();
+    (*names)[own] = name;
+  }
+  return names;
+}
+
+/// The values that a list of outputs names; fewer where some are no tensors.
+static std::vector<std::string> tensorsOf(const JsonValue &graph, const NameMap &names) {
+  std::vector<std::string> found;
+  for (const JsonValue &output : arrayOf(graph, "outputs"))
+    if (const JsonValue *tensor = output.get("as_tensor"))
+      if (auto own = names.find(textOf(*tensor, "name")); own != names.end())
+        found.push_back(own->second);
+  return found;
+}
+
+/// Whether a loop goes on: the nodes of its condition, over `inputs`, and what marks their result.
+Error ProgramReader::readCondition(const Node &call, const JsonValue &graph, ArrayRef<std::string> inputs, int depth,
+                                   StringRef name) {
+  const std::string prefix = (call.name + "/" + name + "/").str();
+  const std::vector<JsonValue> &outputs = arrayOf(graph, "outputs");
+  if (inputs.size() != arrayOf(graph, "inputs").size() || outputs.size() != 1)
+    return fail("node '" + call.name + "' (" + call.target +
+                ") gives a graph other values than it takes, or takes more");
+  auto names = namesWithin(graph, inputs, prefix);
+  if (Error error = readNodes(graph, names, depth + 1, prefix))
+    return error;
+  Node marker;
+  marker.name = prefix + "goes_on";
+  marker.target = kGoesOn.str();
+  marker.scope = call.scope;
+  marker.inGraph = names;
+  marker.arguments.push_back({"self", outputs.front().getObject() ? outputs.front().getObject()->front().key : "",
+                              outputs.front().getObject() ? &outputs.front().getObject()->front().value : &graph});
+  program.nodes.push_back(std::move(marker));
+  return Error::success();
+}
+
+/// A graph that the call makes one of its own: `inputs` are values around it, or empty where the graph is given one.
+Error ProgramReader::readBody(const Node &call, const JsonValue &graph, ArrayRef<std::string> inputs, int depth,
+                              StringRef name, const JsonValue *condition) {
+  const std::string prefix = (call.name + "/" + name + "/").str();
+  if (inputs.size() != arrayOf(graph, "inputs").size())
+    return fail("node '" + call.name + "' (" + call.target + ") gives " + Twine(inputs.size()) +
+                " values to a graph of " + Twine(arrayOf(graph, "inputs").size()) + " inputs");
+  Node begin, end;
+  std::vector<std::string> given(inputs);
+  for (auto [index, input] : llvm::enumerate(given))
+    if (input.empty()) {
+      input = prefix + "in" + std::to_string(index);
+      begin.results.push_back(input);
+    }
+  auto names = namesWithin(graph, given, prefix);
+  begin.name = prefix + "begins";
+  begin.target = kBodyBegins.str();
+  begin.inGraph = call.inGraph;
+  begin.arguments = call.arguments; // what depends on a parameter outside does so inside
+  begin.keepsGradient = end.keepsGradient = keepsGradient;
+  program.nodes.push_back(std::move(begin));
+  if (Error error = readNodes(graph, names, depth + 1, prefix))
+    return error;
+  std::vector<std::string> outputs = tensorsOf(graph, *names);
+  if (outputs.size() != arrayOf(graph, "outputs").size())
+    return fail("node '" + call.name + "' (" + call.target + ") takes something other than tensors from its graph");
+  if (condition) { // over what the next step is given
+    std::vector<std::string> next = outputs;
+    next.insert(next.end(), given.begin() + static_cast<ptrdiff_t>(outputs.size()), given.end());
+    if (Error error = readCondition(call, *condition, next, depth, (name + "/condition").str()))
+      return error;
+  }
+  end.name = prefix + "ends";
+  end.target = kBodyEnds.str();
+  end.inGraph = names;
+  end.arguments.push_back({"outputs", "as_tensors", graph.get("outputs")});
+  program.nodes.push_back(std::move(end));
+  return Error::success();
+}
+
+/// The graphs of a branch or a loop, then the node itself, whose arguments are named by their places.
+Error ProgramReader::readControlFlow(Node &call, int depth) {
+  const ControlFlow &flow = *findControlFlow(call.target);
+  auto refuse = [&](const Twine &what) { return fail("node '" + call.name + "' (" + call.target + ") " + what); };
+  if (depth >= kMaxGraphDepth)
+    return refuse("is nested deeper than " + Twine(kMaxGraphDepth) + " graphs");
+  std::vector<const JsonValue *> graphs;
+  std::vector<std::string> operands;
+  std::vector<std::string> inside; // the same, empty where each step has its own
+  size_t lists = 0;
+  for (auto [index, argument] : llvm::enumerate(call.arguments)) {
+    argument.name = std::to_string(index);
+    if (argument.kind == "as_graph" && argument.value->get("graph"))
+      graphs.push_back(argument.value->get("graph"));
+    if (index < flow.firstGraph + flow.graphs)
+      continue;
+    const std::vector<JsonValue> *values = argument.value->getArray();
+    if (argument.kind != "as_tensors" && !(values && values->empty()))
+      return refuse("is given a list of kind " + argument.kind + ", expected tensors");
+    for (const JsonValue &value : values ? ArrayRef<JsonValue>(*values) : ArrayRef<JsonValue>()) {
+      operands.push_back(call.nameOf(textOf(value, "name")));
+      inside.push_back(lists < flow.carriedLists ? "" : operands.back());
+    }
+    ++lists;
+  }
+  if (graphs.size() != flow.graphs)
+    return refuse("has " + Twine(graphs.size()) + " graphs to call, expected " + Twine(flow.graphs));
+  llvm::erase_if(call.arguments, [](const Argument &argument) { return argument.kind == "as_graph"; });
+  if (flow.hasCondition)
+    if (Error error = readCondition(call, *graphs[0], operands, depth, "condition"))
+      return error;
+  for (size_t i = flow.hasCondition ? 1 : 0; i < graphs.size(); ++i)
+    if (Error error = readBody(call, *graphs[i], inside, depth, "body" + std::to_string(i),
+                               flow.hasCondition ? graphs[0] : nullptr))
+      return error;
+  program.nodes.push_back(std::move(call));
+  return Error::success();
+}
+
+Error ProgramReader::readNodes(const JsonValue &graph, std::shared_ptr<const NameMap> names, int depth,
+                               const Twine &prefix) {
   if (Error error = readValues(graph, names.get()))
     return error;
   const JsonValue *nodes = graph.get("nodes");
@@ -453,7 +608,11 @@ Error ProgramReader::readNodes(const JsonValue &graph, std::shared_ptr<const Nam
     node.keepsGradient = keepsGradient;
     if (Error error = readNode(json, node))
       return error;
-    if (!onlyCallsItsGraph(node.target)) {
+    node.name = (prefix + node.name).str();
+    if (findControlFlow(node.target)) {
+      if (Error error = readControlFlow(node, depth))
+        return error;
+    } else if (!onlyCallsItsGraph(node.target)) {
       program.nodes.push_back(std::move(node));
     } else if (Error error = inlineGraph(node, depth)) {
       return error;

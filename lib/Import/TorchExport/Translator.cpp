@@ -6,6 +6,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <algorithm>
+
 using namespace hyc;
 using namespace hyc::torchexport;
 using llvm::ArrayRef;
@@ -56,6 +58,9 @@ const TranslationTable &hyc::torchexport::allTranslations() {
     addWindow(result);
     addScatter(result);
     addJoin(result);
+    addRandom(result);
+    addStrided(result);
+    addDistance(result);
     return result;
   }();
   return table;
@@ -110,7 +115,11 @@ static void forEachText(const JsonValue &value, llvm::function_ref<void(StringRe
 /// Whether a node does something besides giving results.
 static bool hasEffect(const Node &node) {
   StringRef target = node.target;
-  if (withoutWriting(target) || target.starts_with("aten.batch_norm")) // the latter writes its averages
+  if (isMarker(target))
+    return true;
+  // Batch norms may write their averages.
+  if (withoutWriting(target) || target.starts_with("aten.batch_norm") ||
+      target == "aten._native_batch_norm_legit.default")
     return true;
   // What checks sizes or values checks what hyc is told when compiling.
   bool isCheck = target.contains("assert") || target.contains("constrain_range") || target == "torch._check.default";
@@ -147,15 +156,17 @@ llvm::LogicalResult Translator::checkOperators() {
   llvm::MapVector<StringRef, std::string> unknown;
   llvm::StringSet<> complex;
   for (auto [index, node] : llvm::enumerate(program.nodes))
-    if (isLive[index] && !translationOf(node)) {
+    if (isLive[index] && !isMarker(node.target) && !translationOf(node)) {
       std::string &nodes = unknown[node.target];
       if (isComplex(node) && findAnyTranslation(node.target))
         complex.insert(node.target);
       nodes += (nodes.empty() ? "\"" : ", \"") + node.name + "\"";
     }
-  for (auto &[target, nodes] : unknown)
-    emitError(loc) << "operator \"" << target << "\" is not known to hyc"
+  for (auto &[target, nodes] : unknown) {
+    StringRef why = refusalOf(target);
+    emitError(loc) << "operator \"" << target << (why.empty() ? "\" is not known to hyc" : "\" is refused: ") << why
                    << (complex.contains(target) ? " over complex numbers" : "") << "; used by " << nodes;
+  }
   return llvm::success(unknown.empty());
 }
 
@@ -173,7 +184,10 @@ bool Translator::isComplex(const Node &node) const {
 
 /// Null where hyc does not know the operator, over these numbers.
 Translation Translator::translationOf(const Node &node) const {
-  return isComplex(node) ? complexTranslations().lookup(node.target) : findAnyTranslation(node.target);
+  if (Translation flow = findControlFlow(node.target))
+    return flow;
+  Translation own = isComplex(node) ? nullptr : findAnyTranslation(node.target);
+  return own ? own : complexTranslations().lookup(node.target); // some take real numbers for complex ones
 }
 
 /// Pairs are what the graph is made of; who gives or gets values knows nothing of them.
@@ -293,6 +307,35 @@ llvm::LogicalResult Translator::findStops() {
   return llvm::success();
 }
 
+void Translator::mark(const Node &node) {
+  if (node.target == kBodyBegins) {
+    open.push_back(std::make_unique<onnxfile::Graph>());
+    conditions.push_back("");
+    for (const std::string &given : node.results)
+      graph().add_input()->set_name(given);
+    return;
+  }
+  std::vector<std::string> values;
+  for (const Argument &argument : node.arguments)
+    forEachTensor(node, argument, [&](StringRef value) { values.push_back(nameOf(value)); });
+  if (node.target == kGoesOn) {
+    conditions.back() = values.empty() ? "" : values.front();
+    return;
+  }
+  if (!conditions.back().empty()) { // a loop's: it is given the number of its step and whether it goes on, too
+    graph().add_output()->set_name(conditions.back());
+    auto *inputs = graph().mutable_input();
+    for (const char *given : {"/step", "/goes_on"})
+      inputs->Add()->set_name(node.name + given);
+    std::rotate(inputs->pointer_begin(), inputs->pointer_end() - 2, inputs->pointer_end());
+  }
+  for (const std::string &value : values)
+    graph().add_output()->set_name(value);
+  finished.push_back(std::move(*open.back()));
+  open.pop_back();
+  conditions.pop_back();
+}
+
 llvm::FailureOr<onnx::AssembledModel> Translator::run() {
   findLiveNodes();
   if (llvm::failed(checkOperators()) || llvm::failed(checkComplex()))
@@ -309,13 +352,17 @@ llvm::FailureOr<onnx::AssembledModel> Translator::run() {
     const Node &node = program.nodes[current];
     if (!isLive[current])
       continue;
+    if (isMarker(node.target)) {
+      mark(node);
+      continue;
+    }
     NodeTranslation translation(*this, node);
     if (!translation.checkArguments())
       return llvm::failure();
     if (withoutWriting(node.target) && !node.results.empty() && translation.resultMeta().isEmpty())
       continue; // written into no elements
     translationOf(node)(translation);
-    if (!isComplex(node) && !findTranslation(node.target))
+    if (!isComplex(node) && withoutWriting(node.target) && !findTranslation(node.target))
       translation.writeResult();
     if (translation.failed())
       return llvm::failure();

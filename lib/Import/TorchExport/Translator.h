@@ -12,6 +12,8 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/LogicalResult.h"
 
+#include <memory>
+
 namespace hyc::torchexport {
 
 /// ONNX's number of an element type.
@@ -40,7 +42,10 @@ private:
   void addTensors();
   llvm::LogicalResult addInputs();
   void addOutputs();
-  onnxfile::Graph &graph() { return *result.model.mutable_graph(); }
+  /// The graph that is being written: a body, while one is open.
+  onnxfile::Graph &graph() { return open.empty() ? *result.model.mutable_graph() : *open.back(); }
+  /// Begins a body, ends it, or notes a condition.
+  void mark(const Node &node);
   /// The ONNX graph's name of a torch graph's value, as it is where translation has got to.
   std::string nameOf(llvm::StringRef value) const;
   void findStorage();
@@ -73,7 +78,10 @@ private:
   llvm::MapVector<llvm::StringRef, View> viewOf;         ///< in the program's order
   llvm::StringMap<std::vector<llvm::StringRef>> viewsOf; ///< by their base
   size_t renewals = 0;
-  llvm::StringMap<size_t> lastUse;     ///< the node that asks for a value last
+  std::vector<std::unique_ptr<onnxfile::Graph>> open; ///< bodies within one another
+  std::vector<onnxfile::Graph> finished;              ///< that their node has not taken yet
+  std::vector<std::string> conditions{""};            ///< of the program, and of each body that is open
+  llvm::StringMap<size_t> lastUse;                    ///< the node that asks for a value last
   std::vector<bool> stops;             ///< by node: whether its results have no gradient, though operands do
   size_t current = 0;                  ///< the node being translated
   llvm::StringMap<std::string> shared; ///< what several nodes use, by what it is
@@ -155,6 +163,11 @@ public:
   std::vector<Name> emitAll(llvm::StringRef type, std::vector<Name> inputs, const Attributes &attributes, int count);
   /// A node whose results are those of the node being translated.
   void emitResults(llvm::StringRef type, std::vector<Name> inputs, const Attributes &attributes = {});
+  /// The same with graphs, the last that have ended, as attributes of these names.
+  void emitWithBodies(llvm::StringRef type, std::vector<Name> inputs, const Attributes &attributes,
+                      llvm::ArrayRef<llvm::StringRef> bodies);
+  /// The condition under which a loop begins.
+  Name condition();
   /// Makes a value the `index`-th result.
   void finish(const Name &value, size_t index = 0);
   /// Writes into the tensor that an argument names: whoever asks for it from here on gets `value`.
@@ -203,10 +216,17 @@ Name putIntoBase(NodeTranslation &view, llvm::StringRef target, const Name &now)
 Translation findAnyTranslation(llvm::StringRef target);
 /// Null for an operator that hyc does not know.
 Translation findTranslation(llvm::StringRef target);
+/// Branches and loops, whose graphs have been written when it is their turn.
+Translation findControlFlow(llvm::StringRef target);
 /// What is done where an operand or a result is complex.
 const TranslationTable &complexTranslations();
 /// "aten.add.Tensor" for "aten.add_.Tensor", which writes its result into its first operand; else nothing.
 std::optional<std::string> withoutWriting(llvm::StringRef target);
+
+/// Why an operator will never be read, and what serves instead; empty for all others.
+llvm::StringRef refusalOf(llvm::StringRef target);
+/// Every operator that has a refusal of its own.
+llvm::SmallVector<llvm::StringRef> allRefused();
 
 /// The arguments of torch's schema of an operator in their order; nothing for one that is not torch's own.
 std::optional<llvm::SmallVector<llvm::StringRef>> argumentsOf(llvm::StringRef target);
@@ -230,6 +250,9 @@ void addExperts(TranslationTable &table);
 void addWindow(TranslationTable &table);
 void addScatter(TranslationTable &table);
 void addJoin(TranslationTable &table);
+void addRandom(TranslationTable &table);
+void addStrided(TranslationTable &table);
+void addDistance(TranslationTable &table);
 
 } // namespace hyc::torchexport
 

@@ -137,83 +137,22 @@ void columnsToImage(NodeTranslation &node) {
 // Images at computed places
 //===----------------------------------------------------------------------===//
 
-class GridSampling {
-public:
-  explicit GridSampling(NodeTranslation &node)
-      : node(node), type(node.resultMeta().type), height(node.sizeOf("input", 2)), width(node.sizeOf("input", 3)),
-        isBorder(node.integer("padding_mode", 0) == 1), isAligned(node.boolean("align_corners", false)) {
-    image = node.emit("Reshape", {node.operand("input", type), node.constant({0, 0, height * width})});
-  }
-
-  Name nearest() { return at(node.emit("Round", {place(0, width)}), node.emit("Round", {place(1, height)})); }
-
-  /// The four neighbours, each as far as it is near.
-  Name bilinear() {
-    Name x = place(0, width), y = place(1, height), result;
-    Name left = node.emit("Floor", {x}), top = node.emit("Floor", {y});
-    Name fromLeft = node.emit("Sub", {x, left}), fromTop = node.emit("Sub", {y, top});
-    for (int side = 0; side < 2; ++side)
-      for (int row = 0; row < 2; ++row) {
-        auto share = [&](const Name &part, int far) { return far ? part : node.emit("Sub", {number(1), part}); };
-        auto next = [&](const Name &value, int far) { return far ? node.emit("Add", {value, number(1)}) : value; };
-        Name weight = node.emit("Mul", {share(fromLeft, side), share(fromTop, row)});
-        Name part = node.emit(
-            "Mul", {at(next(left, side), next(top, row)), node.emit("Unsqueeze", {weight, node.constant({1})})});
-        result = result.empty() ? part : node.emit("Add", {result, part});
-      }
-    return result;
-  }
-
-private:
-  Name number(double value) { return node.constant(type, value); }
-  Name clamped(const Name &value, int64_t size) {
-    return node.emit("Min", {node.emit("Max", {value, number(0)}), number(static_cast<double>(size - 1))});
-  }
-
-  /// From -1 … 1 to elements: (N, height, width) of the result.
-  Name place(int64_t coordinate, int64_t size) {
-    Name own = node.emit("Gather",
-                         {node.operand("grid", type), node.constant(ScalarType::I64, static_cast<double>(coordinate))},
-                         {{{"axis", 3}}});
-    double extent = static_cast<double>(isAligned ? size - 1 : size) / 2;
-    Name moved = node.emit("Mul", {node.emit("Add", {own, number(1)}), number(extent)});
-    if (!isAligned)
-      moved = node.emit("Sub", {moved, number(0.5)});
-    return isBorder ? clamped(moved, size) : moved;
-  }
-
-  /// The elements at whole places, zeros outside: (N, C, height, width) of the result.
-  Name at(const Name &x, const Name &y) {
-    Name column = clamped(x, width), row = clamped(y, height);
-    Name flat = node.emit("Add", {node.emit("Mul", {row, number(static_cast<double>(width))}), column});
-    Name index = node.cast(node.emit("Reshape", {flat, node.constant({0, 1, -1})}), ScalarType::I64); // (N, 1, places)
-    Name lead = node.emit("Slice", {node.emit("Shape", {image}), node.constant({0}), node.constant({2})});
-    Name spread = node.emit("Expand", {index, node.emit("Concat", {lead, node.constant({1})}, {{{"axis", 0}}})});
-    Name values = node.emit("GatherElements", {image, spread}, {{{"axis", 2}}}); // (N, C, places)
-    Name inside = node.emit("And", {node.emit("Equal", {column, x}), node.emit("Equal", {row, y})});
-    Name places = node.emit("Slice", {node.emit("Shape", {x}), node.constant({1}), node.constant({3})});
-    Name shape = node.emit("Concat", {node.constant({0, 0}), places}, {{{"axis", 0}}});
-    Name shaped = node.emit("Reshape", {values, shape});
-    return node.emit("Where", {node.emit("Unsqueeze", {inside, node.constant({1})}), shaped, number(0)});
-  }
-
-  NodeTranslation &node;
-  ScalarType type;
-  int64_t height, width;
-  bool isBorder, isAligned;
-  Name image; ///< (N, C, height · width)
-};
-
+/// torch numbers what ONNX calls by name.
 void sampleGrid(NodeTranslation &node) {
-  int64_t mode = node.integer("interpolation_mode", 0), padding = node.integer("padding_mode", 0);
-  if (node.tensorRank("input") != 4 || mode > 1 || padding > 1) {
+  static constexpr const char *modes[] = {"linear", "nearest", "cubic"},
+                              *paddings[] = {"zeros", "border", "reflection"};
+  const int64_t mode = node.integer("interpolation_mode", 0), padding = node.integer("padding_mode", 0);
+  if (mode < 0 || mode > 2 || padding < 0 || padding > 2) {
     if (!node.failed())
-      node.error() << "samples by another mode than bilinear or nearest of images with zeros or their border around "
-                      "them, which hyc does not read";
+      node.error() << "samples by mode " << mode << " with padding " << padding << ", expected 0 to 2";
     return;
   }
-  GridSampling sampling(node);
-  node.finish(mode == 0 ? sampling.bilinear() : sampling.nearest());
+  ScalarType type = node.resultMeta().type;
+  node.finish(node.emit("GridSample", {node.operand("input", type), node.operand("grid", type)},
+                        {{{"align_corners", node.boolean("align_corners", false)}},
+                         {},
+                         {},
+                         {{"mode", modes[mode]}, {"padding_mode", paddings[padding]}}}));
 }
 } // namespace
 
@@ -223,4 +162,5 @@ void hyc::torchexport::addWindow(TranslationTable &table) {
   table["aten.col2im.default"] = columnsToImage;
   table["aten.grid_sampler.default"] = sampleGrid;
   table["aten.grid_sampler_2d.default"] = sampleGrid;
+  table["aten.grid_sampler_3d.default"] = sampleGrid;
 }

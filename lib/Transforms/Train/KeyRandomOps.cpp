@@ -1,12 +1,14 @@
 // KeyRandomOps: one input of keys for all ops that draw random numbers, a column each.
 //
 // The surprise: a tensor's samples need not be its dimension 0, nor alone there. Which dimension has them is read off
-// the factor classes: the one that corresponds to dimension 0 of the model's inputs.
+// the factor classes: the one that corresponds to dimension 0 of the model's inputs. What depends on no input has none,
+// and one draw serves all samples of a micro-batch: it has the first one's key.
 #include "TrainingState.h"
 #include "hyc/Analysis/FactorClasses.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -30,7 +32,7 @@ static bool isUnkeyed(Operation *op) {
 namespace {
 
 /// Where a tensor has its samples: in dimension `dim`, together with `factor` further elements each; nowhere (-1) if
-/// there is one sample, which is then the whole tensor.
+/// there is one draw, of the whole tensor.
 struct SamplePlace {
   int64_t dim, factor;
 };
@@ -51,7 +53,7 @@ struct KeyRandomOps : hyc::impl::KeyRandomOpsBase<KeyRandomOps> {
     SmallVector<SamplePlace> places;
     for (Operation *op : ops) {
       std::optional<SamplePlace> place = placeOf(op->getOperand(0), classes);
-      bool isOfUse = place && (isa<DropoutOp>(op) || (place->dim <= 0 && place->factor == 1));
+      bool isOfUse = place && (isa<DropoutOp>(op) || ((place->dim == 0 || samples == 1) && place->factor == 1));
       if (!isOfUse) {
         op->emitOpError("\"") << getId(op) << "\" drops elements of " << op->getOperand(0).getType()
                               << ", of which no dimension counts the " << samples
@@ -88,7 +90,19 @@ private:
         return SamplePlace{static_cast<int64_t>(dim), size / samples};
     }
     // A dimension of size 1 corresponds to nothing.
-    return samples == 1 ? std::optional(SamplePlace{-1, 1}) : std::nullopt;
+    return samples == 1 || !dependsOnInput(value) ? std::optional(SamplePlace{-1, 1}) : std::nullopt;
+  }
+
+  static bool dependsOnInput(Value value) {
+    SetVector<Value> reached;
+    reached.insert(value);
+    for (size_t i = 0; i < reached.size(); ++i) {
+      Operation *made = reached[i].getDefiningOp();
+      if (!made)
+        return true;
+      reached.insert_range(made->getOperands());
+    }
+    return false;
   }
 
   /// An id that no stream has yet: two ops of one id would draw the same numbers.
@@ -130,7 +144,7 @@ private:
     OpBuilder builder(op);
     Location loc = op.getLoc();
     ArrayRef<int64_t> shape = typeOf(op.getX()).getShape();
-    SmallVector<int64_t> drawn{samples}, split, order;
+    SmallVector<int64_t> drawn{place.dim < 0 ? 1 : samples}, split, order;
     if (place.factor > 1)
       drawn.push_back(place.factor);
     for (auto [dim, size] : llvm::enumerate(shape))
@@ -142,7 +156,14 @@ private:
       return made->getResult(0);
     };
     auto booleans = [&](ArrayRef<int64_t> dims) { return RankedTensorType::get(dims, builder.getI1Type()); };
-    Value mask = named(DropoutMaskOp::create(builder, loc, booleans(drawn), keys, ValueRange(),
+    Value own = keys;
+    if (drawn.front() < samples) {
+      RankedTensorType type = typeOf(keys);
+      own = named(SliceOp::create(builder, loc, RankedTensorType::get({1, type.getDimSize(1)}, type.getElementType()),
+                                  keys, ArrayRef<int64_t>{0, 0}, ArrayRef<int64_t>{1, 1}),
+                  ".key");
+    }
+    Value mask = named(DropoutMaskOp::create(builder, loc, booleans(drawn), own, ValueRange(),
                                              builder.getI64IntegerAttr(column), op.getRateAttr(), DenseI64ArrayAttr()),
                        ".mask");
     if (place.dim > 0) {

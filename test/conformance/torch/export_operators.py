@@ -26,6 +26,8 @@ import zipfile
 
 import safetensors.torch
 import torch
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
@@ -72,6 +74,8 @@ scatter_reduce.amax scatter_reduce.amin scatter_reduce.prod searchsorted bucketi
 nn.functional.mse_loss nn.functional.l1_loss nn.functional.smooth_l1_loss nn.functional.huber_loss nn.functional.kl_div
 nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits nn.functional.cross_entropy
 nn.functional.nll_loss
+atan2 cdist nn.functional.pdist diagonal as_strided nn.functional.embedding_bag fft.irfft fft.irfft2 fft.irfftn
+linalg.det
 """.split()
 
 
@@ -150,6 +154,39 @@ def transformed(x, y):
     return a.real, torch.view_as_real(b), c.real, c.imag
 
 
+def branched(x, w, v):
+    """Of two branches that both depend on parameters; the one that is not taken makes infinities, and has none of them as its
+    gradient."""
+    def positive(x, w, v):
+        return torch.sqrt(x.abs() + w)
+
+    def negative(x, w, v):
+        return torch.log(w - w) * v + x
+
+    return torch.cond(x.sum() > 0, positive, negative, (x, w, v))
+
+
+def scanned(h, x, w):
+    """A recurrence, whose states are collected as well."""
+    def step(h, x):
+        after = torch.tanh(h @ w + x)
+        return after, after * 2
+
+    last, every = scan(step, h, x, dim=0)
+    return last, every
+
+
+def looped(x, w):
+    """A number of steps that constants count."""
+    def goes_on(i, h):
+        return i < 3
+
+    def step(i, h):
+        return i + 1, torch.tanh(h @ w)
+
+    return while_loop(goes_on, step, (torch.tensor(0), x))[1]
+
+
 # What OpInfo has no entry or no small sample for: a function and its operands, made when it is their turn.
 OTHERS = {
     "other.type_as": [(torch.Tensor.type_as, lambda: (operand(2, 3), torch.ones(1))),
@@ -196,6 +233,25 @@ OTHERS = {
     "other.grid_sample": [
         (lambda x, g, pad=pad, align=align: torch.nn.functional.grid_sample(x, g, padding_mode=pad, align_corners=align),
          lambda: (operand(2, 2, 4, 3), operand(2, 3, 2, 2))) for pad in ("zeros", "border") for align in (False, True)],
+    "other.grid_sample_modes": [
+        (lambda x, g, mode=mode, pad=pad, align=align: torch.nn.functional.grid_sample(x, g, mode, pad, align),
+         lambda: (operand(1, 2, 4, 3), operand(1, 2, 2, 2)))
+        for mode, pad, align in (("bicubic", "zeros", False), ("bicubic", "border", True), ("bicubic", "reflection", False),
+                                 ("bilinear", "reflection", False), ("bilinear", "reflection", True))],
+    "other.grid_sample_3d": [
+        (lambda x, g: torch.nn.functional.grid_sample(x, g, align_corners=False),
+         lambda: (operand(1, 2, 2, 3, 2), operand(1, 1, 2, 2, 3)))],
+    "other.index_between": [
+        (lambda x: x[:, torch.tensor([0, 2]), torch.tensor([[1], [0]])], lambda: (operand(2, 3, 2),)),
+        (lambda x: x[torch.tensor([1, 0]), :, torch.tensor([0, 1])], lambda: (operand(2, 3, 2),)),
+        (lambda x: x[:, torch.tensor([0, 2]), torch.tensor([1, 0]), :], lambda: (operand(2, 3, 2, 2),))],
+    "other.cond": [(branched, lambda: (torch.rand(2, 3, requires_grad=True), torch.rand(3, requires_grad=True), operand(3))),
+                   (branched, lambda: ((-torch.rand(2, 3)).requires_grad_(), torch.rand(3, requires_grad=True), operand(3)))],
+    "other.scan": [(scanned, lambda: (operand(2, 3), operand(4, 2, 3), operand(3, 3)))],
+    "other.while_loop": [(looped, lambda: (torch.randn(2, 3), torch.randn(3, 3)))],
+    "other.real_transforms": [(lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2, n=5) + x, lambda: (operand(2, 5),)),
+                              (lambda x: torch.view_as_real(torch.fft.rfft2(x, norm="ortho")), lambda: (operand(3, 4),))],
+    "other.strides": [(lambda x: torch.as_strided(x * 1.0, (2, 3), (5, 2), 1), lambda: (operand(3, 5),))],
     "other.index_put": [
         (lambda x, v: x.index_put((torch.tensor([[0, 2], [1, 0]]), torch.tensor([1, 3])), v, accumulate=True),
          lambda: (operand(3, 4, 2), operand(2, 2, 2))),

@@ -7,6 +7,7 @@
 #include "test/fuzz/trials/Minimise.h"
 
 #include "lib/Import/ONNX/Importer.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
@@ -41,9 +42,26 @@ static cl::opt<std::string> pattern("finding-is",
 
 /// Names of the importer's table, in order.
 static std::vector<std::string> allOps() {
+  // No recipe says lists of tensors, graphs within the graph, or attributes whose lists have to go together: ONNX's
+  // node tests hold these.
+  static const llvm::StringSet<> apart = {"SequenceEmpty",
+                                          "SequenceConstruct",
+                                          "SequenceInsert",
+                                          "SequenceErase",
+                                          "SequenceLength",
+                                          "SequenceMap",
+                                          "ConcatFromSequence",
+                                          "Optional",
+                                          "OptionalGetElement",
+                                          "OptionalHasElement",
+                                          "If",
+                                          "Loop",
+                                          "Scan",
+                                          "TfIdfVectorizer"};
   std::vector<std::string> names;
   for (const auto &entry : onnx::allOperators())
-    names.push_back(entry.first().str());
+    if (!apart.contains(entry.first()))
+      names.push_back(entry.first().str());
   llvm::sort(names);
   return names;
 }

@@ -113,6 +113,21 @@ constexpr Row kRows[] = {
     {"ReverseSequence", "f[k,n,*] I[n]{1..1}", "batch_axis=i:1..1 time_axis=i:0..0", 10},
     {"Compress", "f[n,3] B[3]", "axis=!i:1..1", 9},
     {"Compress", "f[n,c] B[3]", "", 9},
+    {"NonZero", "I[a,3]{0..1}", "", 9},
+    {"Unique", "F[a,3]", "sorted=i:0..1 axis=i:0..1", 11},
+    {"NonMaxSuppression", "F[1,4,4] F[1,2,4] I[1]{1..3} F[1]? F[1]?", "center_point_box=i:0..1", 11},
+    // Drawn
+    {"RandomUniform RandomNormal", "", "shape=!I2:1..3", 7},
+    {"RandomUniformLike RandomNormalLike", "f[*]", "", 7},
+    {"Bernoulli", "f[*]", "", 15},
+    // Images at computed places
+    {"GridSample", "f[n,2,4,3] f[n,2,3,2]",
+     "mode=s:bilinear,nearest,bicubic padding_mode=s:zeros,border,reflection align_corners=i:0..1", 16, 19},
+    {"GridSample", "f[n,2,4,3] f[n,2,3,2]",
+     "mode=s:linear,nearest,cubic padding_mode=s:zeros,border,reflection align_corners=i:0..1", 20},
+    {"GridSample", "f[n,2,2,4,3] f[n,2,1,3,3]", "mode=s:linear,nearest padding_mode=s:zeros,border,reflection", 20},
+    {"RoiAlign", "f[n,2,6,5] F[3,4]{0..4} I[3]{0..0}",
+     "output_height=i:1..3 output_width=i:1..3 sampling_ratio=!i:1..2 mode=s:avg,max spatial_scale=f", 16},
     // Contractions
     {"MatMul", "f[n,k] f[k,m]", "", 7},
     {"MatMul", "f[n,a,k] f[k,m]", "", 7},
@@ -125,6 +140,7 @@ constexpr Row kRows[] = {
     {"Einsum", "f[n,a,k] f[n,b,k]", "equation=!s:bik+bjk->bij", 12},
     {"Einsum", "f[n,k]", "equation=!s:ij->i,ij->ji,ij->,...j->...", 12},
     {"Einsum", "f[n,k,k]", "equation=!s:bii->bi,bii->b", 12},
+    {"Det", "f[n,3,3]", "", 11},
     // Reductions
     {"ReduceSum", "f[*] I[1]{-r..r-1}?", "keepdims=i:0..1 noop_with_empty_axes=i:0..1", 13},
     {"ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum ReduceLogSumExp",
@@ -196,6 +212,7 @@ constexpr Row kRows[] = {
     {"SoftmaxCrossEntropyLoss", "f[n,5,k] i[n,k]{0..4}", "reduction=s:mean,none", 12},
     // Signals
     {"HannWindow HammingWindow BlackmanWindow", "I[]{1..6}", "periodic=i:0..1", 17},
+    {"MelWeightMatrix", "I[]{2..8} I[]{8..16} I[]{8000..8192} F[]{0..10} F[]{100..4000}", "", 17},
     {"DFT", "f[n,4,1]", "axis=i:1..1 inverse=i:0..0 onesided=i:0..1", 17, 19},
     {"DFT", "f[n,4,2] I[]{2..6}? I[]{1..1}", "inverse=i:0..1", 20},
     {"STFT", "f[n,8,1] I[]{2..2} F[4]? I[]{4..4}", "onesided=i:0..1", 17},

@@ -401,15 +401,38 @@ TEST(Nesting, by_the_thousands_is_a_depth_error) {
   expectError(importBytes(folder, field(7, graph)), {"nested more than 64 levels deep"});
 }
 
-TEST(Nesting, of_a_few_subgraphs_is_an_unknown_operator) {
+TEST(Nesting, of_a_subgraph_does_not_hide_an_unknown_operator) {
   ModelBuilder model;
-  model.input("x", kF32, {2});
+  model.input("x", kBool, {1});
   onnxfile::Attribute &branch = *model.node("If", {"x"}, {"y"}).add_attribute();
   branch.set_name("then_branch");
   branch.set_type(5);
-  branch.mutable_g()->add_node()->set_op_type("Neg");
+  onnxfile::Node &inner = *branch.mutable_g()->add_node();
+  inner.set_op_type("Negg");
+  inner.set_name("inside");
   model.output("y");
-  expectError(importModel(model), {"\"If\"", "\"y\""});
+  expectError(importModel(model), {"\"Negg\"", "\"inside\""});
+}
+
+TEST(Nesting, of_a_subgraph_does_not_hide_what_nothing_defines) {
+  ModelBuilder model;
+  model.input("x", kBool, {1});
+  onnxfile::Attribute &branch = *model.node("If", {"x"}, {"y"}).add_attribute();
+  branch.set_name("then_branch");
+  branch.set_type(5);
+  onnxfile::Node &inner = *branch.mutable_g()->add_node();
+  inner.set_op_type("Neg");
+  inner.add_input("nowhere");
+  model.output("y");
+  expectError(importModel(model), {"\"nowhere\"", "\"y\"", "nothing defines it"});
+}
+
+TEST(Nesting, of_a_branch_that_is_missing_is_refused) {
+  ModelBuilder model;
+  model.input("x", kBool, {1});
+  model.node("If", {"x"}, {"y"});
+  model.output("y");
+  expectError(importModel(model), {"(If)", "then_branch"});
 }
 
 //===----------------------------------------------------------------------===//

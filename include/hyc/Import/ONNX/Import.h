@@ -38,6 +38,9 @@ struct ImportOptions {
   /// vectors that are added at 0.
   double initialStddev = 0.02;
   ModelMode mode = ModelMode::AsExported;
+  /// A tensor of equal elements that several modules read is one parameter. Otherwise it is one for each of them:
+  /// exporters merge what is equal when they write it, such as all norms' scales of 1.
+  bool keepsMerged = false;
   std::string functionName = "train";
 };
 
