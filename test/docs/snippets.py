@@ -122,6 +122,13 @@ SNIPPETS = {
         ("openssl rand", Run("quick")),
         ("kill -USR1", Shown("asks a run that goes on; runtime/ tests send the signal")),
     ],
+    "docs/data.md": [
+        ("hyc data corpus", Shown("test/python/test_data.py makes each kind of file; data_test reads them")),
+    ],
+    "docs/experts.md": [
+        ("hyc-compile mixtral.pt2", Shown("needs an archive of transformers; test/equivalence trains a small one")),
+        ("%y = hyc.expert_matmul", Shown("one op; test/Model/raise-experts.mlir has whole functions")),
+    ],
     "docs/importing-onnx.md": [
         ("torch.onnx.export", Run(needs=("torch", "onnxscript", "transformers"), before=[
             "import torch, transformers",
