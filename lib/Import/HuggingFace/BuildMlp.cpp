@@ -69,8 +69,8 @@ Value DecoderBuilder::withinGroups(const std::string &path, Value scores) {
                         splat(scores.getType(), -std::numeric_limits<double>::infinity()));
 }
 
-/// (batch, sequence, experts): how much of each expert's result a token gets; 0 of those that it does not go to.
-Value DecoderBuilder::route(const std::string &path, Value x) {
+/// Which experts a token goes to, and how much of their results it gets: (batch, sequence, chosen) both.
+DecoderBuilder::Routes DecoderBuilder::route(const std::string &path, Value x) {
   const bool clamped = family.experts == ExpertKind::Clamped;
   Value weight = param(path + ".weight", {config.experts, config.width}, normal(config.initializerRange));
   Value logits = einsum(path, "bsk,ek->bse", x, weight);
@@ -95,22 +95,20 @@ Value DecoderBuilder::route(const std::string &path, Value x) {
       total = make<AddOp>(path, total, splat(total.getType(), 1e-20));
     shares = make<DivOp>(path, shares, spread(path, total, shapeOf(shares), {0, 1}));
   }
-  shares = scaled(path, shares, config.expertsFactor);
-  return make<ScatterOp>(path, type({batch, sequence, config.experts}), ReductionKind::sum, numbers, shares,
-                         /*dim=*/2, /*batch=*/2);
+  return {numbers, scaled(path, shares, config.expertsFactor)};
 }
 
-/// What an expert does between its two products: (batch, sequence, experts, 2 · inner) to (…, inner).
+/// What an expert does between its two products: (rows, 2 · inner) to (rows, inner).
 Value DecoderBuilder::gateExperts(const std::string &path, Value both, int64_t inner) {
-  const SmallVector<int64_t> half{batch, sequence, config.experts, inner};
+  const SmallVector<int64_t> half{shapeOf(both)[0], inner};
   if (family.experts != ExpertKind::Clamped) {
-    auto split = make<SplitOp>(path, TypeRange{type(half), type(half)}, both, params.getI64IntegerAttr(3));
+    auto split = make<SplitOp>(path, TypeRange{type(half), type(half)}, both, params.getI64IntegerAttr(1));
     Value gate = activate(path + ".act_fn", split.getParts()[0]);
     return make<MulOp>(path, gate, split.getParts()[1]);
   }
   // Gate and up are neighbours.
   auto every = [&](int64_t first) -> Value {
-    return make<SliceOp>(path, type(half), both, ArrayRef<int64_t>{0, 0, 0, first}, ArrayRef<int64_t>{1, 1, 1, 2});
+    return make<SliceOp>(path, type(half), both, ArrayRef<int64_t>{0, first}, ArrayRef<int64_t>{1, 2});
   };
   auto limit = [&](double value) { return splat(type(half), value); };
   Value gate = make<MinOp>(path, every(0), limit(config.gateLimit));
@@ -119,28 +117,35 @@ Value DecoderBuilder::gateExperts(const std::string &path, Value both, int64_t i
   return make<MulOp>(path, make<AddOp>(path, up, limit(1)), opened);
 }
 
-/// Densely: every expert sees every token, and what it makes of those that do not go to it is multiplied by 0. Each of
-/// the two products is one contraction, which a plan may split by experts or by their width.
+/// A row for each token and expert that it goes to, in the tokens' order.
 Value DecoderBuilder::experts(const std::string &path, Value x) {
   const int64_t inner = config.expertInner ? config.expertInner : config.innerWidth();
   const bool clamped = family.experts == ExpertKind::Clamped;
   const std::string own = path + "." + names.experts.str();
-  const SmallVector<int64_t> up = clamped ? SmallVector<int64_t>{config.experts, config.width, 2 * inner}
-                                          : SmallVector<int64_t>{config.experts, 2 * inner, config.width};
-  const SmallVector<int64_t> down = clamped ? SmallVector<int64_t>{config.experts, inner, config.width}
-                                            : SmallVector<int64_t>{config.experts, config.width, inner};
-  Attribute start = normal(config.initializerRange);
-  Value shares = route(path + "." + names.router.str(), x);
-  Value both = einsum(own, clamped ? "bsk,ekn->bsen" : "bsk,enk->bsen", x, param(own + ".gate_up_proj", up, start));
-  if (clamped)
-    both = addBias(own, both, param(own + ".gate_up_proj_bias", {config.experts, 2 * inner}, fill(0)));
-  Value hidden = gateExperts(own, both, inner);
-  hidden = make<MulOp>(own, hidden, spread(own, shares, shapeOf(hidden), {0, 1, 2}));
-  Value y = einsum(own, clamped ? "bsei,ein->bsn" : "bsei,eni->bsn", hidden, param(own + ".down_proj", down, start));
-  if (clamped)
-    y = make<AddOp>(
-        own, y,
-        einsum(own, "bse,en->bsn", shares, param(own + ".down_proj_bias", {config.experts, config.width}, fill(0))));
+  const int64_t rows = batch * sequence * config.chosen;
+  const SmallVector<int64_t> apart{batch, sequence, config.chosen, config.width};
+  const Attribute start = normal(config.initializerRange);
+  Routes routes = route(path + "." + names.router.str(), x);
+  Value numbers = reshaped(own, routes.numbers, {rows});
+  // Weights are (experts, outputs, inputs) but where gates are clamped, and biases are there.
+  auto product = [&](StringRef name, Value in, int64_t inputs, int64_t outputs) {
+    SmallVector<int64_t> shape{config.experts, outputs, inputs};
+    if (clamped)
+      std::swap(shape[1], shape[2]);
+    Value out = make<ExpertMatmulOp>(own, type({rows, outputs}), in, param(own + "." + name.str(), shape, start),
+                                     numbers, Value(), clamped ? UnitAttr() : params.getUnitAttr());
+    if (!clamped)
+      return out;
+    Value bias = param(own + "." + name.str() + "_bias", {config.experts, outputs}, fill(0));
+    Value ofRows = make<EmbeddingOp>(own, type({rows, outputs}), numbers, bias, Value(), IntegerAttr());
+    return Value(make<AddOp>(own, out, ofRows));
+  };
+  Value in = reshaped(own, spread(own, x, apart, {0, 1, 3}), {rows, config.width});
+  Value hidden = gateExperts(own, product("gate_up_proj", in, config.width, 2 * inner), inner);
+  Value out = product("down_proj", hidden, inner, config.width);
+  Value shares = reshaped(own, routes.shares, {rows});
+  out = make<MulOp>(own, out, spread(own, shares, {rows, config.width}, {0}));
+  Value y = make<ReduceOp>(own, ReductionKind::sum, reshaped(own, out, apart), ArrayRef<int64_t>{2});
   if (!config.sharedExperts)
     return y;
   return make<AddOp>(path, y, mlp(path + ".shared_experts", x, inner * config.sharedExperts));

@@ -64,7 +64,10 @@ private:
   Value activate(const std::string &path, Value x);
   Value mlp(const std::string &path, Value x, int64_t inner);
   Value experts(const std::string &path, Value x);
-  Value route(const std::string &path, Value x);
+  struct Routes {
+    Value numbers, shares;
+  };
+  Routes route(const std::string &path, Value x);
   Value withinGroups(const std::string &path, Value scores);
   Value largest(const std::string &path, Value rows, int64_t count);
   Value picked(const std::string &path, Value rows, Value numbers);
