@@ -60,6 +60,11 @@ static std::optional<HostElement> combineInteger(Operation *op, ArrayRef<HostEle
       .Case<AddOp>([&](Operation *) { return wrapped(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); })
       .Case<SubOp>([&](Operation *) { return wrapped(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); })
       .Case<MulOp>([&](Operation *) { return wrapped(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); })
+      .Case<DivOp, RemOp>([&](Operation *) -> std::optional<HostElement> {
+        if (b == 0 || (a == INT64_MIN && b == -1))
+          return std::nullopt;
+        return HostElement::ofInteger(isa<DivOp>(op) ? a / b : a % b);
+      })
       .Case<AndOp>([&](Operation *) { return HostElement::ofInteger(a & b); })
       .Case<OrOp>([&](Operation *) { return HostElement::ofInteger(a | b); })
       .Case<NotOp>([&](Operation *) { return HostElement::ofInteger(!a); })
@@ -94,6 +99,9 @@ Result ConstantEvaluator::evaluateOp(Operation *op) {
           .Case<ConstantOp>([&](ConstantOp constant) { return HostTensor::fromAttr(constant.getValue()); })
           .Case<IotaOp>([&](IotaOp iota) { return evaluateIota(iota); })
           .Case<ReshapeOp, TransposeOp, BroadcastOp, SliceOp>([&](Operation *view) { return evaluateView(view); })
+          .Case<ConcatOp>([&](ConcatOp joined) {
+            return joined->getNumOperands() == 1 ? evaluate(joined->getOperand(0)) : std::nullopt;
+          })
           .Default([&](Operation *other) { return evaluateElementwise(other); });
   --depth;
   return result;
@@ -123,7 +131,8 @@ Result ConstantEvaluator::evaluateView(Operation *op) {
 
 Result ConstantEvaluator::evaluateElementwise(Operation *op) {
   if (op->getNumResults() != 1 || op->getNumOperands() == 0 ||
-      !isa<AddOp, SubOp, MulOp, DivOp, NegOp, MaxOp, MinOp, AndOp, OrOp, NotOp, CompareOp, SelectOp, ConvertOp>(op))
+      !isa<AddOp, SubOp, MulOp, DivOp, RemOp, NegOp, MaxOp, MinOp, AndOp, OrOp, NotOp, CompareOp, SelectOp, ConvertOp>(
+          op))
     return std::nullopt;
   SmallVector<HostTensor> operands;
   for (Value value : op->getOperands()) {

@@ -31,8 +31,17 @@ hyc.func @gathered(%x: tensor<6x8xf32>, %w: tensor<3x16x8xf32>, %v: tensor<3x16x
 // CHECK: hyc.return %[[R]]
 hyc.func @sorted(%x: tensor<4x8xf32>, %w: tensor<3x8x8xf32>, %e: tensor<8xi64>, %g: tensor<8xf32>) -> tensor<8x8xf32> {
   %order = hyc.argsort %e : (tensor<8xi64>) -> tensor<8xi64>
+  // Rounded down, as exporters write it for numbers of any sign.
   %two = hyc.constant dense<2> : tensor<8xi64>
-  %token = hyc.div %order, %two : tensor<8xi64>
+  %none = hyc.constant dense<0> : tensor<8xi64>
+  %rest = hyc.rem %order, %two : tensor<8xi64>
+  %isRest = hyc.compare lt %rest, %none : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi1>
+  %isTwo = hyc.compare lt %two, %none : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi1>
+  %differ = hyc.compare ne %isRest, %isTwo : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+  %over = hyc.add %rest, %two : tensor<8xi64>
+  %modulus = hyc.select %differ, %over, %rest : (tensor<8xi1>, tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
+  %whole = hyc.sub %order, %modulus : tensor<8xi64>
+  %token = hyc.div %whole, %two : tensor<8xi64>
   %sorted = hyc.embedding %token, %x {id = "rows"} : (tensor<8xi64>, tensor<4x8xf32>) -> tensor<8x8xf32>
   %own = hyc.gather %e, %order dim 0 batch 0 : (tensor<8xi64>, tensor<8xi64>) -> tensor<8xi64>
   %t = hyc.transpose %w [0, 2, 1] : (tensor<3x8x8xf32>) -> tensor<3x8x8xf32>
@@ -74,8 +83,9 @@ hyc.func @of_an_order_that_matters(%x: tensor<8x4xf32>, %e: tensor<8xi64>) -> te
 
 // Put back by another order than their own.
 // CHECK-LABEL: @put_elsewhere
-// CHECK: hyc.argsort
-// CHECK: %[[R:.*]] = hyc.embedding
+// CHECK: %[[ORDER:.*]] = hyc.argsort
+// CHECK: %[[T:.*]] = hyc.tanh
+// CHECK: %[[R:.*]] = hyc.embedding %[[ORDER]], %[[T]]
 // CHECK: hyc.return %[[R]]
 hyc.func @put_elsewhere(%x: tensor<8x4xf32>, %e: tensor<8xi64>) -> tensor<8x4xf32> {
   %order = hyc.argsort %e : (tensor<8xi64>) -> tensor<8xi64>

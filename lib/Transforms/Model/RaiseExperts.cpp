@@ -108,8 +108,10 @@ void absorbTranspose(ExpertMatmulOp op) {
 bool isUniform(Value value) {
   while (auto broadcast = value.getDefiningOp<BroadcastOp>())
     value = broadcast.getOperand();
-  auto constant = value.getDefiningOp<ConstantOp>();
-  return tensorTypeOf(value).getNumElements() == 1 || (constant && constant.getValue().isSplat());
+  if (tensorTypeOf(value).getNumElements() == 1)
+    return true;
+  std::optional<HostTensor> constant = ConstantEvaluator().evaluate(value);
+  return constant && constant->isSplat();
 }
 
 /// Whether the op does with each of `rows` rows what it does with every other, wherever it stands: some operand is one
