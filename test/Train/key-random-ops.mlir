@@ -49,11 +49,15 @@ hyc.func @train(%i: tensor<2x4x8xf32> {hyc.input = "x", hyc.source = "token"}) -
 // -----
 
 // What depends on no input and has no samples is drawn once, with the first sample's key.
+hyc.param @scale : tensor<3xf32> from #hyc.fill<1.0>
 hyc.func @train(%x: tensor<2x4xf32> {hyc.input = "x", hyc.source = "token"}) -> (tensor<f32>, tensor<i64>) {
   %ones = hyc.constant dense<1.0> : tensor<4x3xf32>
   %drawn = hyc.dropout %ones rate 5.0e-1 {id = "bits"} : (tensor<4x3xf32>) -> tensor<4x3xf32>
   %y = hyc.einsum "bk,kn->bn" %x, %drawn : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
-  %loss = hyc.reduce sum %y [0, 1] : (tensor<2x3xf32>) -> tensor<f32>
+  %scale = hyc.read @scale : tensor<3xf32>
+  %scales = hyc.broadcast %scale [1] : (tensor<3xf32>) -> tensor<2x3xf32>
+  %scaled = hyc.mul %y, %scales : tensor<2x3xf32>
+  %loss = hyc.reduce sum %scaled [0, 1] : (tensor<2x3xf32>) -> tensor<f32>
   %count = hyc.constant dense<1> : tensor<i64>
   hyc.return %loss, %count : tensor<f32>, tensor<i64>
 }

@@ -38,8 +38,11 @@ hyc.func @microbatch(%ids: tensor<2x4xi64> {hyc.input = "ids", hyc.source = "tok
 // LAMB: // w: (16, 8)
 // LAMB-NEXT: lambDirection({.beta1 = *f64(feeds + [[MOMENTUM:[0-9]+]]), .beta2 = 0.999,
 // LAMB: sumOfSquares(f32(parameters + 0), 128, i64([[LIMBS:.*]]), WriteMode::kOverwrite);
+// LAMB-NEXT: hycrt::mark(ctx);
 // LAMB-NEXT: *f64(feeds + [[P:[0-9]+]]) = roundExactSum(i64([[LIMBS]]));
+// LAMB-NEXT: hycrt::mark(ctx);
 // LAMB-NEXT: sumOfSquares(f32(gradients + {{[0-9]+}}), 128, i64([[LIMBS]]), WriteMode::kOverwrite);
+// LAMB-NEXT: hycrt::mark(ctx);
 // LAMB-NEXT: *f64(feeds + [[U:[0-9]+]]) = roundExactSum(i64([[LIMBS]]));
 // LAMB: *f64(feeds + [[R:[0-9]+]]) = trustRatio({.least = 0.01, .most = 1e+01}, *f64(feeds + [[P]]), *f64(feeds + [[U]]));
 // LAMB: lambUpdate(*f32(feeds + {{[0-9]+}}) * *f64(feeds + [[R]]), 128, f32(parameters + 0), f32(gradients + {{[0-9]+}}));
