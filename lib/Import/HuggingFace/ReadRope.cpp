@@ -1,6 +1,8 @@
 // How positions turn q and k, as a config.json has it: rope_parameters, one for all layers or one for each kind of
 // them; older files have rope_theta and rope_scaling.
 #include "DecoderFamily.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -110,8 +112,11 @@ LogicalResult hyc::readRope(ConfigReader &reader, DecoderConfig &config) {
       failed(reader.readSize("original_max_position_embeddings", firstPositions, 1, kMaxPositions)) ||
       failed(readParameters(reader, config, firstPositions)))
     return failure();
-  if (!(config.rotaryShare <= 1))
-    return reader.error() << "\"partial_rotary_factor\" is " << config.rotaryShare << ", expected at most 1";
+  if (!(config.rotaryShare <= 1)) {
+    std::string share;
+    llvm::raw_string_ostream(share) << llvm::format("%g", config.rotaryShare);
+    return reader.error() << "\"partial_rotary_factor\" is " << share << ", expected at most 1";
+  }
   if (!config.rotarySize)
     config.rotarySize = static_cast<int64_t>(static_cast<double>(config.headSize) * config.rotaryShare);
   if (config.rotarySize < 2 || config.rotarySize % 2 != 0 || config.rotarySize > config.headSize)

@@ -263,7 +263,7 @@ TEST(Graph, lists_everything_that_is_wrong_once) {
   model.input("x", kF32, {2});
   model.node("Frobnicate", {"x"}, {"a"});
   model.node("Frobnicate", {"a"}, {"b"});
-  model.node("Loop", {"missing"}, {"c"});
+  model.node("Jiggle", {"missing"}, {"c"});
   model.node("Add", {"missing", "b"}, {"b"});
   model.node("Add", {"p", "x"}, {"q"});
   model.node("Neg", {"q"}, {"p"});
@@ -272,8 +272,8 @@ TEST(Graph, lists_everything_that_is_wrong_once) {
   Imported imported = importModel(model);
   EXPECT_FALSE(imported);
   std::vector<std::vector<std::string>> expected = {
-      {"\"Frobnicate\"", "used by \"a\", \"b\""},     {"\"Loop\"", "used by \"c\""},
-      {"\"b\" is defined twice", "node \"b\" (Add)"}, {"\"missing\" is used by node \"c\" (Loop)"},
+      {"\"Frobnicate\"", "used by \"a\", \"b\""},     {"\"Jiggle\"", "used by \"c\""},
+      {"\"b\" is defined twice", "node \"b\" (Add)"}, {"\"missing\" is used by node \"c\" (Jiggle)"},
       {"\"nowhere\" is used by the graph's outputs"}, {"cycle among node \"q\" (Add), node \"p\" (Neg)"},
   };
   ASSERT_EQ(imported.errors.size(), expected.size()) << imported.allErrors();
