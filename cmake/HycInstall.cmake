@@ -27,11 +27,7 @@ endforeach()
 
 # With HYC_PORTABLE, what programs link beside these: static as it is, shared under the name by which it is looked for.
 if(HYC_PORTABLE)
-  set(taken ${HYC_DNNL_LIBRARY} ${OPENSSL_SSL_LIBRARY} ${OPENSSL_CRYPTO_LIBRARY} ${HYC_URING_LIBRARY})
-  find_library(HYC_OPENCL_LIBRARY NAMES libOpenCL.so.1) # oneDNN's, where it is built for GPUs too
-  if(HYC_OPENCL_LIBRARY)
-    list(APPEND taken ${HYC_OPENCL_LIBRARY})
-  endif()
+  set(taken ${OPENSSL_SSL_LIBRARY} ${OPENSSL_CRYPTO_LIBRARY} ${HYC_URING_LIBRARY})
   foreach(library IN LISTS taken)
     get_filename_component(name ${library} NAME)
     get_filename_component(file ${library} REALPATH)

@@ -11,29 +11,7 @@
 namespace hyc::kernels {
 namespace HYC_ISA {
 
-#if HYC_ISA_ID == 0
-
-// Without fused multiply-add there is no inner product here that beats the vendor library's.
-void gemmWithScratch(const GemmDesc &d, const float *a, const float *b, const float *packed, const float *bias,
-                     float *c, float *) {
-  if (packed) {
-    GemmDesc dense = d;
-    dense.transB = false;
-    dense.ldb = d.n;
-    return gemmByLibrary(dense, a, packed, bias, c);
-  }
-  gemmByLibrary(d, a, b, bias, c);
-}
-
-void packWeight(const GemmDesc &d, const float *b, float *packed) {
-  const int64_t ldb = d.rowStrideB();
-  for (int64_t p = 0; p < d.k; ++p)
-    for (int64_t j = 0; j < d.n; ++j) packed[p * d.n + j] = d.transB ? b[j * ldb + p] : b[p * ldb + j];
-}
-
-#else
-
-// 12 (or 28) sums, 2 of B and the element of A fill the 16 (or 32) registers.
+// 12 (or 28) sums, 2 of B and the element of A fill the 16 (or 32) vector registers.
 constexpr int kPanelRows = HYC_ISA_ID == 2 ? 14 : 6;
 constexpr int kPanelVectors = 2;
 constexpr int kPanelColumns = kPanelVectors * kLanes;
@@ -219,8 +197,6 @@ void packWeight(const GemmDesc &d, const float *b, float *packed) {
     }
   });
 }
-
-#endif  // HYC_ISA_ID
 
 }  // namespace HYC_ISA
 

@@ -10,9 +10,6 @@ namespace hyc::kernels {
 void gemmWithScratch(const GemmDesc &desc, const float *a, const float *b, const float *packed, const float *bias,
                      float *c, float *scratch);
 
-// The vendor library's product, in tiles that depend on the shape alone, each computed by one thread.
-void gemmByLibrary(const GemmDesc &desc, const float *a, const float *b, const float *bias, float *c);
-
 // By AMX tiles, which the CPU and the operating system grant (amxIsUsable); sizes are positive.
 // `scratch` is aligned to 64 bytes.
 template <typename C>

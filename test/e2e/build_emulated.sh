@@ -16,5 +16,5 @@ for table in "$out"/src/stage*.cpp; do
   stage=$(basename "$table" .cpp)
   case $stage in *_*) continue ;; esac
   g++ -fopenmp -o "$out/bin/$stage" "$objects/kernels.cu.o" "$objects/$stage".cpp.o "$objects/${stage}"_*.o \
-    "${libraries[@]}" -ldnnl ${HYC_URING_LIBRARY:-} -lssl -lcrypto -pthread -lrt -ldl
+    "${libraries[@]}" ${HYC_URING_LIBRARY:-} -lssl -lcrypto -pthread -lrt -ldl
 done

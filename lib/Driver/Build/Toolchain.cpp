@@ -61,7 +61,7 @@ Toolchain Toolchain::find(const std::string &executable) {
     libraryDir = HYC_CONFIGURED_LIBRARY_DIR;
   }
   result.libraries = {joined(libraryDir, "libhycrt.a"), joined(libraryDir, "libhyc_kernels.a")};
-  for (StringRef library : {HYC_CONFIGURED_DNNL, HYC_CONFIGURED_SSL, HYC_CONFIGURED_CRYPTO, HYC_CONFIGURED_URING})
+  for (StringRef library : {HYC_CONFIGURED_SSL, HYC_CONFIGURED_CRYPTO, HYC_CONFIGURED_URING})
     if (!library.empty()) // the runtime was built without it
       result.libraries.push_back(findLibrary(libraryDir, library));
   result.sources = HYC_CONFIGURED_SOURCE_DIR;
@@ -87,10 +87,6 @@ Toolchain Toolchain::find(const std::string &executable) {
     }
   }
   result.linkFlags = {"-pthread", "-lrt", "-ldl"};
-  // What is shared among them, with what it needs in turn: RPATH, unlike RUNPATH, is asked for that, too.
-  if (is_contained(result.libraries, findLibrary(libraryDir, HYC_CONFIGURED_DNNL)) &&
-      StringRef(findLibrary(libraryDir, HYC_CONFIGURED_DNNL)).starts_with(libraryDir))
-    result.linkFlags.push_back("-Wl,--disable-new-dtags,-rpath," + libraryDir);
   // A sanitized runtime brings the sanitizer's calls into every program.
   if (HYC_CONFIGURED_SANITIZE)
     result.linkFlags.push_back("-fsanitize=address,undefined");
