@@ -152,8 +152,8 @@ json::Value ArchiveDraft::argumentOf(StringRef kind) {
   }
   if (letter == '%')
     return json::Object{{"as_float", kind.size() > 1 ? 0.0 : 0.25 * static_cast<double>(random.between(1, 6))}};
-  if (letter == '?' || letter == '!')
-    return json::Object{{"as_bool", letter == '?' && random.oneIn(2)}};
+  if (letter == '?' || letter == '!' || letter == '+')
+    return json::Object{{"as_bool", letter == '+' || (letter == '?' && random.oneIn(2))}};
   if (letter == '^')
     return json::Object{{"as_scalar_type", 7}};
   if (letter == '\'') {
@@ -197,9 +197,10 @@ void ArchiveDraft::addOperator(const ArchiveRecipe &recipe) {
   for (int i = 0; i < recipe.results; ++i) {
     std::string name = newName();
     results.push_back(name);
-    if (recipe.result == 's') {
-      symbols[name] = json::Object{{"as_int", 3}};
-      outputs.push_back(json::Object{{"as_sym_int", json::Object{{"as_name", name}}}});
+    if (recipe.result == 's' || recipe.result == 't') {
+      bool isTruth = recipe.result == 't';
+      (isTruth ? truths : symbols)[name] = isTruth ? json::Object{{"as_bool", true}} : json::Object{{"as_int", 3}};
+      outputs.push_back(json::Object{{isTruth ? "as_sym_bool" : "as_sym_int", json::Object{{"as_name", name}}}});
       continue;
     }
     bool isIndices = i == 1 && llvm::any_of(std::array{"indices", "topk", "sort", "max.dim", "min.dim"},
@@ -240,7 +241,7 @@ void ArchiveDraft::addLoss(const ArchiveRecipe &recipe) {
   if (hidden.empty())
     addTensor('f', first.empty() ? std::vector<int64_t>{4, 3} : first, 0, 0);
   std::string loss = apply("aten.mean.default", {{"self", hidden}}, {});
-  if (!results.empty() && recipe.result != 's') {
+  if (!results.empty() && recipe.result != 's' && recipe.result != 't') {
     std::string real = results.front();
     if (recipe.result == 'z')
       real = apply("aten.view_as_real.default", {{"self", real}}, first);
@@ -261,9 +262,9 @@ json::Value ArchiveDraft::model() const {
                      {"nodes", json::Array(nodes)},
                      {"tensor_values", json::Object(values)},
                      {"sym_int_values", json::Object(symbols)},
+                     {"sym_bool_values", json::Object(truths)},
                      {"sym_bool_values", json::Object{}},
                      {"is_single_tensor_return", false},
-                     {"custom_obj_values", json::Object{}},
                      {"sym_float_values", json::Object{}}};
   return json::Object{{"graph_module", json::Object{{"graph", std::move(graph)},
                                                     {"signature", json::Object{{"input_specs", json::Array(inputSpecs)},

@@ -41,7 +41,7 @@ private:
   std::vector<int64_t> first; ///< of the data
   std::string hidden;         ///< the data times a parameter
   llvm::json::Array inputs, nodes, inputSpecs;
-  llvm::json::Object values, symbols, weights;
+  llvm::json::Object values, symbols, truths, weights;
   ZipRecords stored;
   std::vector<std::string> results;
   size_t operatorAt = 0;

@@ -269,6 +269,7 @@ constexpr Row kRows[] = {
     {"sym_numel.default", "self=f[n,c]", 's'},
     {"sym_stride.int", "self=f[n,c] dim=#0..1", 's'},
     {"sym_storage_offset.default", "self=f[n,c]", 's'},
+    {"sym_is_contiguous.default", "self=f[n,c]", 't'},
     {"item.default _local_scalar_dense.default", "self=i[]{1..3}", 's'},
     {"_operator.add _operator.sub _operator.mul _operator.floordiv", "a=s b=#1..3", 's'},
     // Contractions and reductions
@@ -370,7 +371,7 @@ constexpr Row kRows[] = {
     {"group_norm.default", "input=f[n,4,3] num_groups=#2..2 weight?=f[4] bias?=f[4] eps?=%0.01..0.1"},
     {"native_group_norm.default",
      "input=f[2,4,3] weight=f[4] bias=f[4] N=#2..2 C=#4..4 HxW=#3..3 group=#2..2 eps=%0.01..0.1", 'f', 3},
-    {"instance_norm.default", "input=f[n,3,4] weight?=f[3] bias?=f[3] use_input_stats=? momentum=% eps=%0.01..0.1 "
+    {"instance_norm.default", "input=f[n,3,4] weight?=f[3] bias?=f[3] use_input_stats=+ momentum=% eps=%0.01..0.1 "
                               "cudnn_enabled=?"},
     {"rms_norm.default", "input=f[n,c,4] normalized_shape=@4 weight?=f[4] eps?=%0.01..0.1"},
     {"_weight_norm.default", "v=f[4,3] g=f[4,1] dim?=#0..0"},

@@ -12,7 +12,7 @@ struct ArchiveArgument {
   /// f[n,c]: a tensor of reals of such sizes, letters being drawn; z[n]: of complex numbers; i[n]{0..2} and b[n]: of
   /// integers and booleans; d: data, which has no gradient; a: a buffer; …*2: a list of two; o…: a list that may have
   /// holes; #0..2 an integer;
-  /// @1,2 a list; % a number; ? a boolean; ! false; 'a|b a word; ^ a type.
+  /// @1,2 a list; % a number; ? a boolean; ! false; + true; 'a|b a word; ^ a type.
   std::string kind;
   bool isOptional = false;
 };
