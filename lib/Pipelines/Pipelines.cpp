@@ -97,6 +97,12 @@ static void buildTrained(OpPassManager &passes, const Plan &plan) {
   llvm::append_range(frozen.freeze, *plan.freeze);
   frozen.adapted = plan.adapters.has_value();
   passes.addPass(createFreezeParameters(frozen));
+  // Before adapters, which read weights in other ways than a linear layer does.
+  if (*plan.frozenWeights != "full") {
+    ChooseQuantizedOptions quantized;
+    quantized.kind = *plan.frozenWeights;
+    passes.addPass(createChooseQuantized(quantized));
+  }
   if (!plan.adapters)
     return;
   // After freezing, so that no pattern is about what it adds; in what evaluates too, which has the same parameters.
@@ -142,6 +148,9 @@ static void buildTrain(OpPassManager &passes, const Plan &plan) {
   llvm::append_range(optimizer.noDecay, *plan.noDecay);
   passes.addPass(createAttachOptimizer(optimizer));
   buildEvaluation(passes, plan);
+  // Last, in what evaluates too: in which type each use reads a weight is decided by then.
+  if (*plan.frozenWeights != "full")
+    buildBoth(passes, [](OpPassManager &each) { each.addPass(createQuantizeFrozen()); });
 }
 
 static void buildPlan(OpPassManager &passes, const Plan &plan) {
