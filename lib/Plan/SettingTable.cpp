@@ -113,6 +113,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::entry>(kModel, "entry", "NAME", "What the programs are for: train, or evaluate, which drops nothing, counts what is predicted right, and needs memory for neither gradients nor optimizer; train,evaluate: both, over the same parameters (hyc-run --evaluate-data); by default both, or train alone where the model cannot be evaluated beside it").oneOf("train|evaluate|train,evaluate"),
     flag<&C::mode>(kModel, "mode", "MODE", "How the model runs: exported (as the file has it), train (batch norm by the batch, running averages kept) or evaluate (batch norm by running averages, nothing dropped, no buffer written)").oneOf("exported|train|evaluate"),
     flag<&P::dropout>(kModel, "dropout", "", "What the model drops at random is dropped; =false to evaluate or fine-tune without"),
+    flag<&P::separateDocuments>(kModel, "separate-documents", "", "Documents that lie in one sequence do not see each other: the model reads position_ids, which begin at 0 with each (hyc data writes them with --pack, and hyc-run counts them in token files that tell where documents begin)"),
 
     // The mesh and the schedule
     flag<&P::tp>(kMesh, "tp", "N", "Ranks that split each layer").within(1, kMaxRanks).plan("mesh/tp").config("tensor_parallel.autotp_size"),
