@@ -95,9 +95,11 @@ def Hyc_FuncOp : Hyc_Op<"func", [FunctionOpInterface, IsolatedFromAbove, Automat
     `hyc.saved = "<id>"` is kept from forward to backward, `dist.channel = "<id>"` crosses to or from another stage,
     `hyc.scalar = "lr"` (or "momentum") is set by the runtime.
 
-    An input's `hyc.source` tells the loader what it is: "token", "next_token", "sample", which is row b of a tensor of the
-    input's name in the data, or "random" with `hyc.streams`, the ids of
-    the ops that draw: element (b, j) is mix(mix(seed, number of sample b over all steps), hash of id j), 64 bits each.
+    An input's `hyc.source` tells the loader what it is: "token", "next_token"; "own_token", "next_own_token", the same as
+    labels of a model that tells documents apart: the first token of one is not counted; "position" within its document;
+    "presence", 1 for each token; "sample", which is row b of a tensor of the input's name in the data; or "random" with
+    `hyc.streams`, the ids of the ops that draw: element (b, j) is mix(mix(seed, number of sample b over all steps), hash of
+    id j), 64 bits each.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<StrAttr>:$sym_visibility,

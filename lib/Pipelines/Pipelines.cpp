@@ -22,7 +22,7 @@ template <typename Build> static void buildBoth(OpPassManager &passes, Build bui
   build(passes.nest<ModuleOp>());
 }
 
-static void buildModel(OpPassManager &passes) {
+static void buildModel(OpPassManager &passes, const Plan &plan) {
   // As exporters leave it: the two products of a rotation have one layout as long as nobody moved either.
   passes.addPass(createRaiseRope());
   // Layout first: the patterns below look at dimensions, which exporters merge and transpose at will.
@@ -38,6 +38,9 @@ static void buildModel(OpPassManager &passes) {
   passes.addPass(createAbsorbLayout());
   // Last: only what attention reads tells into how many heads a weight falls.
   passes.addPass(createFactorParameters());
+  // Once attention is whole: what else joins tokens is refused.
+  if (*plan.separateDocuments)
+    passes.addPass(createSeparateDocuments());
   // At the end, over what has been recognised: the same model from two front ends is the same text.
   passes.addPass(createNormalizeModel());
 }
@@ -270,7 +273,7 @@ llvm::StringRef hyc::getName(Phase phase) {
 void hyc::buildPhase(Phase phase, OpPassManager &passes, const Plan &plan, JobAccount *account) {
   switch (phase) {
   case Phase::Model:
-    return buildBoth(passes, buildModel);
+    return buildBoth(passes, [&](OpPassManager &each) { buildModel(each, plan); });
   case Phase::Train:
     return buildTrain(passes, plan);
   case Phase::Plan:

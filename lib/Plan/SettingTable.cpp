@@ -114,6 +114,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&C::mode>(kModel, "mode", "MODE", "How the model runs: exported (as the file has it), train (batch norm by the batch, running averages kept) or evaluate (batch norm by running averages, nothing dropped, no buffer written)").oneOf("exported|train|evaluate"),
     flag<&C::keepMerged>(kModel, "keep-merged", "", "A tensor of one value that an ONNX file has for several modules is one parameter, not one for each of them"),
     flag<&P::dropout>(kModel, "dropout", "", "What the model drops at random is dropped; =false to evaluate or fine-tune without"),
+    flag<&P::separateDocuments>(kModel, "separate-documents", "", "Documents that lie in one sequence do not see each other: the model reads position_ids, which begin at 0 with each (hyc data writes them with --pack, and hyc-run counts them in token files that tell where documents begin)"),
 
     // The mesh and the schedule
     flag<&P::tp>(kMesh, "tp", "N", "Ranks that split each layer").within(1, kMaxRanks).plan("mesh/tp").config("tensor_parallel.autotp_size"),

@@ -71,6 +71,7 @@ struct Plan : LearningRatePlan {
   Setting<std::string> loss = "cross_entropy", logits = "", labels = "labels";
   Setting<std::string> entry = "train,evaluate"; ///< train, evaluate, or both
   Setting<bool> dropout = true;                  ///< whether the model's dropout drops
+  Setting<bool> separateDocuments = false;       ///< whether documents in one sequence are kept apart
   Setting<std::vector<std::string>> train = std::vector<std::string>(),
                                     freeze = std::vector<std::string>(); ///< patterns of parameters' names
   Setting<std::string> lora = "";          ///< adapters beside frozen linear layers: settings, or a folder; empty: none
