@@ -36,6 +36,7 @@ private:
   LogicalResult follow(Operation *op);
   LogicalResult rolesOfFactors(Operation *op, const ShardingRule &rule, SmallVectorImpl<std::string> &roles);
   LogicalResult checkOperands(Operation *op, const ShardingRule &rule, ArrayRef<std::string> roles);
+  bool areBatchFirst(Value value);
   LogicalResult mask(AttentionOp op);
   bool isAlikeAlong(Value value, int64_t dim);
   LogicalResult lookUp(OpOperand &operand, int64_t tokens);
@@ -109,10 +110,19 @@ Value Separation::documents() {
   return apart;
 }
 
+/// Whether they are (samples, tokens, …). A single sample is followed by no factor.
+bool Separation::areBatchFirst(Value value) {
+  auto place = places.find(value);
+  if (place == places.end())
+    return false;
+  const Roles &roles = place->second;
+  return (roles[0] == "b" || (samples == 1 && roles[0].empty())) && roles[1] == "s" && roles[2].empty() &&
+         roles[3].empty();
+}
+
 LogicalResult Separation::mask(AttentionOp op) {
-  const Roles batchFirst = {"b", "s", "", ""};
   for (Value operand : {op.getQ(), op.getK(), op.getV()})
-    if (auto place = places.find(operand); place == places.end() || place->second != batchFirst)
+    if (!areBatchFirst(operand))
       return op.emitOpError(
           "attends across samples, or to what is no token; --separate-documents wants attention among "
           "the tokens of a sequence");
@@ -142,6 +152,8 @@ LogicalResult Separation::rolesOfFactors(Operation *op, const ShardingRule &rule
       if (role.empty() || ofDim.empty())
         continue;
       bool splitsEvenly = ofDim.size() == role.size();
+      for (size_t i = 0; splitsEvenly && ofDim.size() > 1 && i < ofDim.size(); ++i)
+        splitsEvenly = rule.factors[ofDim[i]].size == (role[i] == 'b' ? samples : sequence);
       if (ofDim.size() != 1 && !splitsEvenly)
         return op->emitOpError("splits or joins tokens of one sequence, which --separate-documents cannot keep apart");
       for (size_t i = 0; i < ofDim.size(); ++i)

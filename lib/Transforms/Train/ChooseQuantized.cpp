@@ -32,6 +32,7 @@ struct ChooseQuantized : hyc::impl::ChooseQuantizedBase<ChooseQuantized> {
     std::optional<SymbolTable> evaluated;
     if (evaluation)
       evaluated.emplace(evaluation);
+    bool isAnyChosen = false;
     for (LinearLayer &layer : findLinearLayers(module, entry).layers) {
       if (layer.makesOutput || !layer.weight.getFrozen())
         continue;
@@ -41,8 +42,9 @@ struct ChooseQuantized : hyc::impl::ChooseQuantizedBase<ChooseQuantized> {
       if (ParamOp same = evaluated ? evaluated->lookup<ParamOp>(layer.weight.getSymName()) : ParamOp())
         mark(same, layer, *codes);
       ++weights;
+      isAnyChosen = true;
     }
-    if (weights > 0)
+    if (isAnyChosen)
       return;
     module.emitError("--frozen-weights is \"")
         << kind << "\", but no linear layer in front of the model's output is frozen; give --lora, --train or --freeze";
