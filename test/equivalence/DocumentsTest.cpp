@@ -1,5 +1,5 @@
-// Several documents in one sequence, which attention keeps apart by a mask of the model's own inputs: meshes train as one
-// device does, whatever they split. That one device is right is told by PyTorch in test/python/test_data.py.
+// Several documents in one sequence, which attention keeps apart by a mask of the model's own inputs: meshes train as
+// one device does, whatever they split. That one device is right is told by PyTorch in test/python/test_data.py.
 #include "PyTorchModels.h"
 
 #include <gtest/gtest.h>
@@ -36,13 +36,13 @@ TEST_P(Documents, TrainOnAMeshAsOnOneDevice) {
   expectMeshToTrainAlike(c.model, options, oneDevice(c.model), c.last);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts, Documents,
-    testing::Values(Case{"llama_tp2dp2_lowered", kLlama, 2, 1, 2, 0, false, hyc::Phase::Rank},
-                    Case{"llama_tp2pp2dp2_zero3", kLlama, 2, 2, 2, 3}, Case{"llama_sequence", kLlama, 2, 1, 1, 0, true},
-                    Case{"gpt2_pp2_lowered", kGpt2, 1, 2, 1, 1, false, hyc::Phase::Rank},
-                    Case{"gpt2_tp2dp2_zero3", kGpt2, 2, 1, 2, 3}),
-    [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Layouts, Documents,
+                         testing::Values(Case{"llama_tp2dp2_lowered", kLlama, 2, 1, 2, 0, false, hyc::Phase::Rank},
+                                         Case{"llama_tp2pp2dp2_zero3", kLlama, 2, 2, 2, 3},
+                                         Case{"llama_sequence", kLlama, 2, 1, 1, 0, true},
+                                         Case{"gpt2_pp2_lowered", kGpt2, 1, 2, 1, 1, false, hyc::Phase::Rank},
+                                         Case{"gpt2_tp2dp2_zero3", kGpt2, 2, 1, 2, 3}),
+                         [](const auto &info) { return std::string(info.param.name); });
 
 /// The mask does something: without it the same tokens and labels have other losses.
 TEST(Documents, AreKeptApart) {

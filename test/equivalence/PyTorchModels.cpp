@@ -47,8 +47,8 @@ static Tensor part(const hyc_e2e::HostTensor &all, ElementKind kind, int64_t ste
   return result;
 }
 
-/// Adds positions: in sample n documents begin with it, and at each token whose place plus n is a multiple of five; what
-/// begins one is no label.
+/// Adds positions: in sample n documents begin with it, and at each token whose place plus n is a multiple of five;
+/// what begins one is no label.
 static void addDocuments(NamedTensors &batch, int64_t first) {
   const std::vector<int64_t> shape(batch["input_ids"].getShape());
   Tensor positions(ElementKind::I64, shape);
@@ -158,7 +158,8 @@ OneDevice::OneDevice(const Model &model, int64_t microBatches, const hyc::Plan &
 
 const OneDevice &hyc::equivalence::oneDevice(const Model &model, int64_t microBatches) {
   static std::map<std::pair<std::string, int64_t>, OneDevice> known;
-  std::pair<std::string, int64_t> key((model.hasDocuments ? "documents in " : "") + std::string(model.file), microBatches);
+  std::pair<std::string, int64_t> key((model.hasDocuments ? "documents in " : "") + std::string(model.file),
+                                      microBatches);
   auto found = known.find(key);
   return found != known.end() ? found->second
                               : known
