@@ -329,9 +329,9 @@ struct Function {
 
 struct KernelDescription {
   const char *name = nullptr;
-  OperandRow outs[4] = {}, ins[8] = {};
+  OperandRow outs[4] = {}, ins[9] = {};
   const char *comment = nullptr;  // what stands above the call: words in braces are the shapes of operands
-  Field fields[20] = {};
+  Field fields[24] = {};
   Function cpu = {}, cuda = {};
   // Bytes of the arena of that name that a call wants, on up to `threads` threads; null: none.
   int64_t (*workspace)(const Call &, int64_t threads) = nullptr;

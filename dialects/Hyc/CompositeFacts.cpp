@@ -40,9 +40,17 @@ PrecisionRule LayerNormGradOp::getPrecisionRule() { return {"nnwww", "nww"}; }
 // attention
 //===----------------------------------------------------------------------===//
 
-/// Attention's keys of samples, and the place of its heads.
-static SmallVector<StringRef> withRandom(std::initializer_list<StringRef> operands, ValueRange random) {
+/// With the mask, of which a dimension of 1, the same for all, is no factor of q's ('x', 'y', 'z'); the keys of
+/// samples, and the place of the heads.
+static SmallVector<StringRef> withOptional(std::initializer_list<StringRef> operands, Value mask, ValueRange random) {
+  static constexpr StringRef letters[] = {"bhst", "xhst", "byst", "xyst", "bhzt", "xhzt", "byzt", "xyzt"};
   SmallVector<StringRef> all(operands);
+  if (mask) {
+    int alike = 0;
+    for (int dim = 0; dim < 3; ++dim)
+      alike |= (tensorType(mask).getDimSize(dim) == 1) << dim;
+    all.push_back(letters[alike]);
+  }
   for (size_t i = 0; i < random.size(); ++i)
     all.push_back(i == 0 ? "bn" : "");
   return all;
@@ -56,8 +64,8 @@ static ShardingRule attentionRule(Operation *op, ArrayRef<StringRef> operands, A
   int64_t heads = tensorType(q).getDimSize(2), groups = tensorType(k).getDimSize(2);
   auto ungroup = [](StringRef letters) { return letters == "btgd" ? StringRef("bthd") : letters; };
   if (heads == groups)
-    return letterRule(op, llvm::map_to_vector(operands, ungroup), llvm::map_to_vector(results, ungroup), "stdn");
-  ShardingRule rule = letterRule(op, operands, results, "stdn");
+    return letterRule(op, llvm::map_to_vector(operands, ungroup), llvm::map_to_vector(results, ungroup), "stdnxyz");
+  ShardingRule rule = letterRule(op, operands, results, "stdnxyz");
   int group = rule.operands[llvm::find(operands, "btgd") - operands.begin()][2].front();
   int head = rule.operands[llvm::find(operands, "bshd") - operands.begin()][2].front();
   rule.factors[head] = {heads / groups, FactorKind::parallel}; // the factor of heads becomes that of members
@@ -73,11 +81,12 @@ static ShardingRule attentionRule(Operation *op, ArrayRef<StringRef> operands, A
 }
 
 ShardingRule AttentionOp::getShardingRule() {
-  return attentionRule(*this, withRandom({"bshd", "btgd", "btgd"}, getRandom()), {"bshd", "bhs"}, getQ(), getK());
+  return attentionRule(*this, withOptional({"bshd", "btgd", "btgd"}, getMask(), getRandom()), {"bshd", "bhs"}, getQ(),
+                       getK());
 }
 
 ShardingRule AttentionGradOp::getShardingRule() {
-  return attentionRule(*this, withRandom({"bshd", "bshd", "btgd", "btgd", "bshd", "bhs"}, getRandom()),
+  return attentionRule(*this, withOptional({"bshd", "bshd", "btgd", "btgd", "bshd", "bhs"}, getMask(), getRandom()),
                        {"bshd", "btgd", "btgd"}, getQ(), getK());
 }
 

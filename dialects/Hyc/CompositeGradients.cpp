@@ -42,7 +42,7 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cot
   auto gradient =
       DerivedOps(builder, *this, ".grad")
           .create<AttentionGradOp>("", cotangents[0], getQ(), getK(), getV(), getResult(), getLse(), getScaleAttr(),
-                                   getCausalAttr(), getRandom(), getDropoutAttr(), getColumnAttr());
+                                   getCausalAttr(), getMask(), getRandom(), getDropoutAttr(), getColumnAttr());
   for (auto [index, value] : llvm::enumerate(gradient.getResults()))
     if (wanted[index])
       results[index] = value;

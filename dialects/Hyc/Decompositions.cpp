@@ -87,6 +87,25 @@ static Value maskCausally(DerivedOps &b, Value scores) {
   return b.select("masked", seen, scores, b.splat("unseen", type, -std::numeric_limits<double>::infinity()));
 }
 
+/// -inf where `mask`, (B,H,S,T) with dimensions of 1 for what is the same for all, is false. Scores are (B,G,R,S,T).
+static Value maskBy(DerivedOps &b, Value mask, Value scores) {
+  RankedTensorType type = tensorTypeOf(scores), maskType = tensorTypeOf(mask);
+  int64_t groups = type.getDimSize(1);
+  SmallVector<int64_t> grouped(type.getShape()), dims, kept;
+  bool isByHead = maskType.getDimSize(1) != 1;
+  for (int64_t dim = 0; dim < 5; ++dim) {
+    bool varies = dim == 1 || dim == 2 ? isByHead : maskType.getDimSize(dim < 1 ? 0 : dim - 1) != 1;
+    if (dim < 4 && !varies)
+      continue;
+    dims.push_back(dim);
+    kept.push_back(dim == 1 ? groups : grouped[dim]);
+  }
+  Type element = maskType.getElementType();
+  Value bare = b.create<ReshapeOp>("mask_groups", RankedTensorType::get(kept, element), mask);
+  Value whole = b.create<BroadcastOp>("mask", RankedTensorType::get(grouped, element), bare, dims);
+  return b.select("masked_by_input", whole, scores, b.splat("never", type, -std::numeric_limits<double>::infinity()));
+}
+
 /// Query heads are (key head g, member r), so that grouped heads are dimensions of an einsum.
 LogicalResult AttentionOp::decompose(OpBuilder &builder, SmallVectorImpl<Value> &results) {
   DerivedOps b(builder, *this, ".");
@@ -99,6 +118,8 @@ LogicalResult AttentionOp::decompose(OpBuilder &builder, SmallVectorImpl<Value> 
   scores = b.mul("scaled", scores, b.splat("scale", scores.getType(), getScale().convertToDouble()));
   if (getCausal())
     scores = maskCausally(b, scores);
+  if (getMask())
+    scores = maskBy(b, getMask(), scores);
   Value weights = b.create<SoftmaxOp>("weights", scores.getType(), scores);
   if (getDropout()) {
     if (getRandom().size() > 1)

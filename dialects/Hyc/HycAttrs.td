@@ -37,6 +37,43 @@ def Hyc_FillAttr : Hyc_Attr<"Fill", "fill"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+// In the order of the runtime's hycrt::WeightPart.
+def Hyc_Int8Codes : I32EnumAttrCase<"int8_codes", 0>;
+def Hyc_Int8Absmax : I32EnumAttrCase<"int8_absmax", 1>;
+def Hyc_Nf4Codes : I32EnumAttrCase<"nf4_codes", 2>;
+def Hyc_Nf4Absmax : I32EnumAttrCase<"nf4_absmax", 3>;
+def Hyc_Nf4Scale : I32EnumAttrCase<"nf4_scale", 4>;
+def Hyc_Nf4Mean : I32EnumAttrCase<"nf4_mean", 5>;
+def Hyc_WeightPart : I32EnumAttr<"WeightPart", "what is made of a linear layer's weight before training starts",
+    [Hyc_Int8Codes, Hyc_Int8Absmax, Hyc_Nf4Codes, Hyc_Nf4Absmax, Hyc_Nf4Scale, Hyc_Nf4Mean]> {
+  let cppNamespace = "::hyc";
+}
+
+def Hyc_OfWeightAttr : Hyc_Attr<"OfWeight", "of_weight"> {
+  let summary = "made of a linear layer's weight, before training starts";
+  let description = [{
+    `values` are those of the weight, the parameter `parameter`, by any of the other initializers. The weight is a matrix
+    of `outputs` × `inputs`, row-major; with `inputs_first` its transpose is what is stored. hyc.dequantize says what codes
+    and scales are.
+    ```mlir
+    #hyc.of_weight<int8_codes of "fc1.weight" from #hyc.file<"model.safetensors", offset = 128>, outputs = 256, inputs = 64, inputs_first = false>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Hyc_WeightPart>:$part, StringRefParameter<"name of the parameter">:$parameter,
+                        "::mlir::Attribute":$values, "int64_t":$outputs, "int64_t":$inputs, "bool":$inputsFirst);
+  let assemblyFormat = [{`<` $part `of` $parameter `from` $values `,` `outputs` `=` $outputs `,` `inputs` `=` $inputs `,`
+                         `inputs_first` `=` $inputsFirst `>`}];
+  let genVerifyDecl = 1;
+}
+
+def Hyc_CodeInt8 : I32EnumAttrCase<"int8", 0>;
+def Hyc_CodeNf4 : I32EnumAttrCase<"nf4", 1>;
+def Hyc_CodeKind : I32EnumAttr<"CodeKind", "what the codes of a quantised weight mean", [Hyc_CodeInt8, Hyc_CodeNf4]> {
+  let cppNamespace = "::hyc";
+  let genSpecializedAttr = 0;
+}
+def Hyc_CodeKindAttr : EnumAttr<Hyc_Dialect, Hyc_CodeKind, "codes">;
+
 def Hyc_ReductionSum : I32EnumAttrCase<"sum", 0>;
 def Hyc_ReductionMax : I32EnumAttrCase<"max", 1>;
 def Hyc_ReductionMin : I32EnumAttrCase<"min", 2>;

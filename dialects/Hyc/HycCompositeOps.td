@@ -34,7 +34,7 @@ def Hyc_LayerNormGradOp : Hyc_GradientOp<"layer_norm_grad", [CostOpInterface,
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-def Hyc_AttentionOp : Hyc_TensorOp<"attention", [Hyc_OwnPrecision, Hyc_OwnPlace,
+def Hyc_AttentionOp : Hyc_TensorOp<"attention", [Hyc_OwnPrecision, Hyc_OwnPlace, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>, DeclareOpInterfaceMethods<InferTypeOpInterface>,
     DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
   let summary = "scaled dot-product attention, many heads at once";
@@ -42,6 +42,9 @@ def Hyc_AttentionOp : Hyc_TensorOp<"attention", [Hyc_OwnPrecision, Hyc_OwnPlace,
     Per batch and head: softmax(scale · q kᵀ + mask) v (Vaswani et al. 2017). With `causal`, query i sees keys j with
     j ≤ i + (T - S), where S and T are the query and key lengths. `lse` is the log-sum-exp of each row of masked scores.
     The layout is (batch, sequence, heads, head size), so that splitting and merging heads moves nothing.
+
+    `mask`, booleans that a model computes from its inputs, says which keys a query sees besides: of padding none, of several
+    documents in one sequence those of its own. A query that sees no key has the result 0.
 
     With `dropout`, its rate, probabilities are dropped before they meet v, by the mask that hyc.dropout_mask would draw
     for a tensor (B,H,S,T); they are never in memory, and neither is the mask. `random` are the keys (B,N), of which
@@ -51,31 +54,35 @@ def Hyc_AttentionOp : Hyc_TensorOp<"attention", [Hyc_OwnPrecision, Hyc_OwnPlace,
     1. `attention.shapes`: q (B,S,H,D), k and v (B,T,G,D), G divides H (grouped heads: query head h uses head h·G/H);
        the result is (B,S,H,D), `lse` (B,H,S).
     2. `attention.random`: 0 < `dropout` < 1; only with it there are keys and, after them, maybe a place (i64, a scalar).
+    3. `attention.mask`: `mask` is of booleans, (B,H,S,T), of which B, H and S may each be 1: the same for all.
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v, F64Attr:$scale, UnitAttr:$causal,
-                       Variadic<AnyRankedTensor>:$random, OptionalAttr<F64Attr>:$dropout,
-                       DefaultValuedAttr<I64Attr, "0">:$column);
+                       Optional<AnyRankedTensor>:$mask, Variadic<AnyRankedTensor>:$random,
+                       OptionalAttr<F64Attr>:$dropout, DefaultValuedAttr<I64Attr, "0">:$column);
   let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$lse);
-  let assemblyFormat = [{(`causal` $causal^)? $q `,` $k `,` $v `scale` $scale (`random` $random^)? (`dropout` $dropout^)?
-                         attr-dict `:` functional-type(operands, results)}];
+  let assemblyFormat = [{(`causal` $causal^)? $q `,` $k `,` $v `scale` $scale (`mask` $mask^)? (`random` $random^)?
+                         (`dropout` $dropout^)? attr-dict `:` functional-type(operands, results)}];
   let hasVerifier = 1;
   let builders = [
     OpBuilder<(ins "::mlir::Value":$q, "::mlir::Value":$k, "::mlir::Value":$v, "::mlir::FloatAttr":$scale,
-                   "::mlir::UnitAttr":$causal, CArg<"::mlir::FloatAttr", "{}">:$dropout), [{
-      build($_builder, $_state, q, k, v, scale, causal, ::mlir::ValueRange(), dropout, $_builder.getI64IntegerAttr(0));
+                   "::mlir::UnitAttr":$causal, CArg<"::mlir::FloatAttr", "{}">:$dropout,
+                   CArg<"::mlir::Value", "{}">:$mask), [{
+      build($_builder, $_state, q, k, v, scale, causal, mask, ::mlir::ValueRange(), dropout,
+            $_builder.getI64IntegerAttr(0));
     }]>
   ];
 }
 
-def Hyc_AttentionGradOp : Hyc_GradientOp<"attention_grad", [Hyc_OwnPlace,
+def Hyc_AttentionGradOp : Hyc_GradientOp<"attention_grad", [Hyc_OwnPlace, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "cotangents of attention's q, k and v, probabilities recomputed from lse (Dao et al. 2022)";
   let arguments = (ins AnyRankedTensor:$cotangent, AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
                        AnyRankedTensor:$result, AnyRankedTensor:$lse, F64Attr:$scale, UnitAttr:$causal,
-                       Variadic<AnyRankedTensor>:$random, OptionalAttr<F64Attr>:$dropout,
-                       DefaultValuedAttr<I64Attr, "0">:$column);
+                       Optional<AnyRankedTensor>:$mask, Variadic<AnyRankedTensor>:$random,
+                       OptionalAttr<F64Attr>:$dropout, DefaultValuedAttr<I64Attr, "0">:$column);
   let results = (outs AnyRankedTensor:$q_cotangent, AnyRankedTensor:$k_cotangent, AnyRankedTensor:$v_cotangent);
-  let assemblyFormat = [{(`causal` $causal^)? operands `scale` $scale (`dropout` $dropout^)? attr-dict `:`
+  let assemblyFormat = [{(`causal` $causal^)? $cotangent `,` $q `,` $k `,` $v `,` $result `,` $lse `scale` $scale
+                         (`mask` $mask^)? (`random` $random^)? (`dropout` $dropout^)? attr-dict `:`
                          functional-type(operands, results)}];
 }
 

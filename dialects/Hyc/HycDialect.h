@@ -78,4 +78,12 @@ void setId(mlir::Operation *op, const llvm::Twine &id);
 #define GET_OP_CLASSES
 #include "dialects/Hyc/HycOps.h.inc"
 
+namespace hyc {
+/// The values that a param or state starts from: of what is made of a weight, those of the weight.
+inline mlir::Attribute valuesOf(mlir::Attribute init) {
+  auto ofWeight = mlir::dyn_cast_or_null<OfWeightAttr>(init);
+  return ofWeight ? ofWeight.getValues() : init;
+}
+} // namespace hyc
+
 #endif // HYC_DIALECTS_HYC_HYCDIALECT_H

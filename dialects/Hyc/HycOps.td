@@ -13,5 +13,6 @@ include "dialects/Hyc/HycMathOps.td"
 include "dialects/Hyc/HycWindowOps.td"
 include "dialects/Hyc/HycIndexOps.td"
 include "dialects/Hyc/HycExpertOps.td"
+include "dialects/Hyc/HycQuantizedOps.td"
 
 #endif // HYC_OPS_TD

@@ -58,7 +58,12 @@ def Hyc_StateOp : Hyc_Op<"state", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     (hyc-quantize-products): f32 scalars but the last, which `hyc.update_fp8_scale` changes. They are on the pipeline
     stages that quantise it, where other states without a parameter are on all.
 
-    1. `state.param`: `param`, where given, names a `hyc.param` whose whole tensor has the same shape.
+    Role "codes" is what is kept of a frozen parameter in its place: bytes that hyc.dequantize reads, in its shape, or with
+    two codes a byte along the last dimension. Role "codes.scale" is what they are multiplied with, whole on the stages that
+    read it, or flat. Neither changes, so checkpoints have none: they are made of the model's own weights again.
+
+    1. `state.param`: `param`, where given, names a `hyc.param` whose whole tensor has the same shape; that of nf4 codes is
+       twice as long along the last dimension.
 
     ```mlir
     hyc.state @fc1.weight.m of @fc1.weight role "adam.m" : tensor<64x256xf32> from #hyc.fill<0.0>
@@ -90,9 +95,11 @@ def Hyc_FuncOp : Hyc_Op<"func", [FunctionOpInterface, IsolatedFromAbove, Automat
     `hyc.saved = "<id>"` is kept from forward to backward, `dist.channel = "<id>"` crosses to or from another stage,
     `hyc.scalar = "lr"` (or "momentum") is set by the runtime.
 
-    An input's `hyc.source` tells the loader what it is: "token", "next_token", "sample", which is row b of a tensor of the
-    input's name in the data, or "random" with `hyc.streams`, the ids of
-    the ops that draw: element (b, j) is mix(mix(seed, number of sample b over all steps), hash of id j), 64 bits each.
+    An input's `hyc.source` tells the loader what it is: "token", "next_token"; "own_token", "next_own_token", the same as
+    labels of a model that tells documents apart: the first token of one is not counted; "position" within its document;
+    "presence", 1 for each token; "sample", which is row b of a tensor of the input's name in the data; or "random" with
+    `hyc.streams`, the ids of the ops that draw: element (b, j) is mix(mix(seed, number of sample b over all steps), hash of
+    id j), 64 bits each.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<StrAttr>:$sym_visibility,

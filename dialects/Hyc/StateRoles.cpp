@@ -14,6 +14,8 @@ static constexpr RoleFacts kRoles[] = {
     // role                    name                      arena             saved  read   fp8    scalar
     {StateRole::parameter,    "parameter",              A::parameters,    true,  true,  false, S::none},
     {StateRole::compute,      "compute",                A::parameters,    true,  true,  false, S::none},
+    {StateRole::codes,        "codes",                  A::parameters,    true,  true,  false, S::none},
+    {StateRole::codeScale,    "codes.scale",            A::parameters,    true,  true,  true,  S::none},
     {StateRole::gradient,     "gradient",               A::gradients,     true,  false, false, S::none},
     {StateRole::moment,       "",                       A::optimizer,     true,  false, false, S::none},
     {StateRole::lossSum,      "loss_sum",               A::communication, false, false, false, S::required},

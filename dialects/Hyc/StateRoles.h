@@ -13,9 +13,11 @@ namespace hyc {
 
 enum class StateRole {
   parameter,
-  compute,  ///< a parameter's copy in the type that the model computes in
-  gradient, ///< the sum of a parameter's gradients
-  moment,   ///< what an optimizer keeps of a parameter, by a name of the optimizer's
+  compute,   ///< a parameter's copy in the type that the model computes in
+  codes,     ///< what is kept of a frozen parameter in its place, quantised
+  codeScale, ///< what its codes are multiplied with
+  gradient,  ///< the sum of a parameter's gradients
+  moment,    ///< what an optimizer keeps of a parameter, by a name of the optimizer's
   lossSum,
   tokenCount,
   correctCount,

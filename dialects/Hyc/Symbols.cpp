@@ -45,6 +45,15 @@ SmallVector<int64_t> ParamOp::getLogicalShape() {
 
 LogicalResult StateOp::verify() { return verifyStatic(*this, getType()); }
 
+/// Whether a state may be one of a parameter: of its shape, but for two codes a byte along the last dimension.
+static bool isOfShape(StateOp state, ArrayRef<int64_t> param) {
+  ArrayRef<int64_t> shape = state.getWholeType().getShape();
+  if (shape == param)
+    return true;
+  return state.is(StateRole::codes) && shape.size() == param.size() && !shape.empty() &&
+         shape.drop_back() == param.drop_back() && shape.back() * 2 == param.back();
+}
+
 namespace {
 /// Checks `state.param` by the module's table of symbols. Searching the module for each of thousands of parameters,
 /// after every pass, takes longer than planning does.
@@ -56,7 +65,7 @@ struct StateSymbolUses : SymbolUserOpInterface::ExternalModel<StateSymbolUses, S
     auto param = symbols.lookupNearestSymbolFrom<ParamOp>(op, state.getParamAttr());
     if (!param)
       return state.emitOpError("belongs to ") << state.getParamAttr() << ", which is no hyc.param";
-    if (param.getWholeType().getShape() != state.getWholeType().getShape())
+    if (!isOfShape(state, param.getWholeType().getShape()))
       return (state.emitOpError("has type ") << state.getWholeType() << ", but its parameter " << state.getParamAttr()
                                              << " has type " << param.getWholeType())
                  .attachNote(param.getLoc())

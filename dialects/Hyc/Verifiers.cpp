@@ -335,7 +335,24 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
   return infer(types, {q, accumulated(withShape(q, {q.getDimSize(0), q.getDimSize(2), q.getDimSize(1)}))});
 }
 
+/// Booleans (B,H,S,T), of which all but T may be 1.
+static LogicalResult verifyMask(AttentionOp op) {
+  if (!op.getMask())
+    return success();
+  RankedTensorType q = tensorType(op.getQ()), mask = tensorType(op.getMask());
+  int64_t whole[] = {q.getDimSize(0), q.getDimSize(2), q.getDimSize(1), tensorType(op.getK()).getDimSize(1)};
+  bool agree = mask.getRank() == 4 && mask.getElementType().isInteger(1) && mask.getDimSize(3) == whole[3];
+  for (int dim = 0; agree && dim < 3; ++dim)
+    agree = mask.getDimSize(dim) == 1 || mask.getDimSize(dim) == whole[dim];
+  if (agree)
+    return success();
+  return op.emitOpError("[attention.mask] has mask ") << mask << ", expected i1 of " << whole[0] << " or 1, "
+                                                      << whole[1] << " or 1, " << whole[2] << " or 1, and " << whole[3];
+}
+
 LogicalResult AttentionOp::verify() {
+  if (failed(verifyMask(*this)))
+    return failure();
   if (!getDropout() && getRandom().empty())
     return success();
   if (!getDropout())

@@ -108,9 +108,8 @@ def Rank_StateOp : Rank_PlacedOp<"state", (ins StrAttr:$role, StrAttr:$logical_n
 def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound, OptionalAttr<StrArrayAttr>:$streams)> {
   let summary = "a model input that the loader fills before each forward and backward";
   let description = [{
-    `source` is token, next_token, sample (a row of a tensor of its own in the data) or random; every index is below
-    `bound`, but for the label `uncounted`, where samples may hold one that no loss counts. With random it holds a key a sample and stream,
-    (B, N) for N `streams` (see hyc.func).
+    `source` is what `hyc.source` says (see hyc.func); every index is below `bound`, but for the label `uncounted`, where
+    samples may hold one that no loss counts. With random it holds a key a sample and stream, (B, N) for N `streams`.
   }];
   let assemblyFormat = [{$sym_name `source` $source (`streams` $streams^)? `bound` $bound `in` $arena (`at` $offset^)? `:`
                          $type attr-dict}];

@@ -143,6 +143,16 @@ HYC_INLINE DropoutStream dropoutStream(const AttentionDesc &d, int64_t b, int64_
   return stream;
 }
 
+// The mask of one head.
+struct HeadMask {
+  const uint8_t *at = nullptr;  // null: none
+  int64_t query = 0;
+};
+HYC_INLINE HeadMask headMask(const AttentionDesc &d, int64_t b, int64_t h) {
+  if (!d.mask.at) return {};
+  return {d.mask.at + b * d.mask.batch + h * d.mask.head, d.mask.query};
+}
+
 // The queries first … first + count − 1 against the keys key … key + keys − 1 of one head.
 struct ScoreBlock {
   int64_t firstQuery, queries, firstKey, keys;
@@ -165,6 +175,28 @@ inline void maskScores(const ScoreBlock &s, float *scores) {
   if (firstQueryOfKey(s, s.keys - 1) == 0) return;
   for (int64_t j = 0; j < s.keys; ++j)
     for (int64_t i = 0; i < firstQueryOfKey(s, j); ++i) scores[j * kQueryBlock + i] = -__builtin_inff();
+}
+
+// Whether no query of the block sees any of its keys: of several documents in a sequence most blocks are such.
+inline bool isUnseen(const ScoreBlock &s, const HeadMask &mask) {
+  if (!mask.at) return false;
+  const int64_t rows = mask.query == 0 ? 1 : s.queries;
+  uint8_t any = 0;
+  for (int64_t i = 0; i < rows && any == 0; ++i) {
+    const uint8_t *row = mask.at + (s.firstQuery + i) * mask.query + s.firstKey;
+    for (int64_t j = 0; j < s.keys; ++j) any |= row[j];
+  }
+  return any == 0;
+}
+
+// −∞ where the mask says so.
+inline void maskScores(const ScoreBlock &s, const HeadMask &mask, float *scores) {
+  if (!mask.at) return;
+  for (int64_t i = 0; i < s.queries; ++i) {
+    const uint8_t *row = mask.at + (s.firstQuery + i) * mask.query + s.firstKey;
+    for (int64_t j = 0; j < s.keys; ++j)
+      if (row[j] == 0) scores[j * kQueryBlock + i] = -__builtin_inff();
+  }
 }
 
 // share[j · kQueryBlock + i] is what dropout multiplies the probability of query i and key j with, for lanes from

@@ -19,6 +19,7 @@ struct ForwardBlock {
   float max[kQueryBlock], sum[kQueryBlock], correction[kQueryBlock];
   float shares[kKeyBlock * kQueryBlock];  // [keys, queries]: what dropout leaves of each probability
   DropoutStream dropout;
+  HeadMask mask;
 };
 
 // Scores of one vector of queries, from lane i on, become exp(score − max); max, sum and the correction of what was
@@ -51,6 +52,7 @@ static void addKeyBlock(const AttentionDesc &d, const ScoreBlock &s, const HeadV
                  {f.keys, d.headDim, 1, f.queries + from, kQueryBlock, f.scores + from, kQueryBlock},
                  BlockResult::kStore);
   if (d.causal) maskScores(s, f.scores);
+  maskScores(s, f.mask, f.scores);
   for (int64_t i = from; i < lanes; i += kLanes) updateSoftmax(i, s.keys, f);
   if (d.dropout.rate > 0) {
     drawShares(f.dropout, s, from, f.shares);
@@ -97,9 +99,10 @@ static void attendQueries(const AttentionDesc &d, int64_t b, int64_t h, int64_t 
   }
   for (int64_t i = 0; i < d.headDim * kQueryBlock; ++i) f.sums[i] = 0;
   f.dropout = dropoutStream(d, b, h);
+  f.mask = headMask(d, b, h);
   for (int64_t key = 0; key < keyEnd; key += kKeyBlock) {
     const ScoreBlock s = {firstQuery, queries, key, atMost(kKeyBlock, keyEnd - key), d.causal ? offset : d.keyLength};
-    addKeyBlock(d, s, kHead, vHead, f);
+    if (!isUnseen(s, f.mask)) addKeyBlock(d, s, kHead, vHead, f);
   }
   writeQueries(d, queries, f, o + b * d.o.batch + firstQuery * d.o.token + h * d.o.head,
                lse + (b * d.heads + h) * d.queryLength + firstQuery);

@@ -26,6 +26,7 @@ struct BackwardBlock {
   float lse[kQueryBlock], rowD[kQueryBlock];
   float shares[kKeyBlock * kQueryBlock];  // [keys, queries]: what dropout leaves of each probability
   DropoutStream dropout;
+  HeadMask mask;
 };
 
 // Where the rows of dk or dv grow.
@@ -57,7 +58,7 @@ static void loadQueries(const AttentionDesc &d, int64_t queries, const HeadView<
   copyRows(q, queries, d.headDim, lanes, scale, w.queries);
   copyRows(dO, queries, d.headDim, lanes, 1.0f, w.dO);
   for (int64_t i = 0; i < queries; ++i) {
-    w.lse[i] = lse[i];
+    w.lse[i] = lse[i] == -__builtin_inff() ? 0 : lse[i];  // of a query that sees no key: −∞ − 0 is −∞ and not NaN
     w.rowD[i] = dotOfRows(dO.base + i * dO.row, o.base + i * o.row, d.headDim);
   }
   for (int64_t i = queries; i < kQueryBlock; ++i) w.lse[i] = w.rowD[i] = 0;
@@ -95,6 +96,7 @@ static void computeScores(const AttentionDesc &d, const ScoreBlock &s, const Hea
   multiplyBlocks(s.keys, lanes - from, d.headDim,
                  {w.keys, headLanes, 1, w.queriesT + from, kQueryBlock, w.p + from, kQueryBlock}, BlockResult::kStore);
   if (d.causal) maskScores(s, w.p);
+  maskScores(s, w.mask, w.p);
   multiplyBlocks(s.keys, lanes - from, d.headDim,
                  {w.values, headLanes, 1, w.dOT + from, kQueryBlock, w.ds + from, kQueryBlock}, BlockResult::kStore);
   if (d.dropout.rate > 0) {
@@ -130,6 +132,7 @@ static void differentiateHead(const AttentionDesc &d, const HeadOperands<T> &x, 
     const int64_t keyEnd = d.causal ? atMost(d.keyLength, first + queries + offset) : d.keyLength;
     for (int64_t key = 0; key < keyEnd; key += kKeyBlock) {
       const ScoreBlock s = {first, queries, key, atMost(kKeyBlock, keyEnd - key), d.causal ? offset : d.keyLength};
+      if (isUnseen(s, w.mask)) continue;
       computeScores(d, s, x.k, x.v, w);
       addKeyGradient(d, s, w.p, w.dO, w, x.dv);
       addKeyGradient(d, s, w.ds, w.queries, w, x.dk);
@@ -181,6 +184,7 @@ void attentionBackward(const AttentionDesc &d, const T *q, const T *k, const T *
     clearRows(dvSums, d.keyLength, d.headDim);
     for (int64_t h = kvHead * group; h < (kvHead + 1) * group; ++h) {
       w.dropout = dropoutStream(d, b, h);
+      w.mask = headMask(d, b, h);
       differentiateHead<T>(d,
                            {headView(q, d.q, b, h), headView(k, d.k, b, kvHead), headView(v, d.v, b, kvHead),
                             headView(o, d.o, b, h), headView(dO, d.dO, b, h), lse + (b * d.heads + h) * d.queryLength,

@@ -30,10 +30,10 @@ bool isAligned(const T *base, const HeadStrides &s) {
 }
 
 // Numbers of rows are of 32 bits there, with room for a tile beyond the last; and the largest score is that of the
-// largest product only where the scale is positive.
+// largest product only where the scale is positive. A tensor that masks is read by the plain kernels alone.
 bool fitsTiles(const AttentionDesc &d) {
   constexpr int64_t kMostRows = int64_t{1} << 30;
-  return d.headDim <= 128 && d.headDim % 8 == 0 && d.scale > 0 && d.queryLength <= kMostRows &&
+  return !d.mask.at && d.headDim <= 128 && d.headDim % 8 == 0 && d.scale > 0 && d.queryLength <= kMostRows &&
          d.keyLength <= kMostRows;
 }
 

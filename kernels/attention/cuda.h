@@ -1,8 +1,9 @@
 // Attention on GPUs: the contract of op.h. No more than a tile of scores exists at a time.
 //
 // Heads of at most 128 dimensions, a multiple of 8, in 16-bit types run on tensor cores, where all rows begin at
-// multiples of 16 bytes; probabilities and their gradients are then rounded to the type for the second product, as
-// FlashAttention-2 does (Dao, arXiv:2307.08691). All else, f32 above all, runs on plain kernels in f32.
+// multiples of 16 bytes and no tensor masks; probabilities and their gradients are then rounded to the type for the
+// second product, as FlashAttention-2 does (Dao, arXiv:2307.08691). All else, f32 above all, runs on plain kernels in
+// f32.
 //
 // The surprise: the backward computes scores twice, once for dq by queries and once for dk and dv by keys, so that
 // every sum has one owner and a fixed order. `place`, where it is not null, takes the place of AttentionDropout::place:

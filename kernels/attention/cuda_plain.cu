@@ -89,8 +89,9 @@ __global__ void forwardKernel(AttentionDesc d, BlockOrder order, const int64_t *
     loadTile(keys, x.k, d.k, at.b, kvHead, first, kTile, d.keyLength);
     __syncthreads();
     const int64_t j = first + at.lane;
-    const float score =
-        j < visible ? scale * dotProduct(queries.row(at.warp), keys.row(at.lane), dim) : -__builtin_inff();
+    const float score = j < visible && isSeen(d.mask, at.b, at.head, i, j)
+                            ? scale * dotProduct(queries.row(at.warp), keys.row(at.lane), dim)
+                            : -__builtin_inff();
     const float newMax = warpMax(score > max ? score : max);
     const float shift = newMax == -__builtin_inff() ? 0.0f : newMax, shrink = expf(max - shift);
     const float p = expf(score - shift);
@@ -136,7 +137,7 @@ __global__ void queryGradientKernel(AttentionDesc d, BlockOrder order, const int
     loadTile(keys, x.k, d.k, at.b, kvHead, first, kTile, d.keyLength);
     __syncthreads();
     const float score = scale * dotProduct(queries.row(at.warp), keys.row(at.lane), dim);
-    const float p = j < visible ? expf(score - lse) : 0.0f;
+    const float p = j < visible && isSeen(d.mask, at.b, at.head, i, j) ? expf(score - lse) : 0.0f;
     addWeighted(sums, p == 0 ? 0.0f : p * (dropout.factor(i, j) * dp - rowD), keys);
   }
   if (isThere) storeRow(sums, scale, dim, rowOf(x.dq, d.dq, at.b, i, at.head));
@@ -163,7 +164,8 @@ __global__ void keyGradientKernel(AttentionDesc d, BlockOrder order, const int64
       loadTile(queries, x.q, d.q, at.b, head, first, kTile, d.queryLength);
       loadTile(gradients, x.dO, d.dO, at.b, head, first, kTile, d.queryLength);
       __syncthreads();
-      const bool sees = i < d.queryLength && j < d.keyLength && j < visibleKeys(d, i);
+      const bool sees =
+          i < d.queryLength && j < d.keyLength && j < visibleKeys(d, i) && isSeen(d.mask, at.b, head, i, j);
       const int64_t row = (at.b * d.heads + head) * d.queryLength + i;
       float p = 0, ds = 0;
       if (sees) {

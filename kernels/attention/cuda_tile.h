@@ -36,6 +36,11 @@ __device__ inline int64_t firstQuery(const AttentionDesc &d, int64_t j) {
   return first < 0 ? 0 : first;
 }
 
+// Whether query i sees key j of those.
+__device__ inline bool isSeen(const AttentionMask &m, int64_t b, int64_t head, int64_t i, int64_t j) {
+  return !m.at || m.at[b * m.batch + head * m.head + i * m.query + j] != 0;
+}
+
 // Which probabilities of one (sample, head) are kept, and what those are multiplied with.
 class Dropout {
  public:

@@ -16,6 +16,13 @@ inline int64_t kvHeads(const Call &c) { return c.operand("k").shape[2]; }
 inline int64_t headDim(const Call &c) { return c.operand("q").shape[3]; }
 inline int64_t keyStride(const Call &c) { return c.operand("keys").strides[0]; }
 inline bool dropsNothing(const Call &c) { return !c.has("keys"); }
+inline bool masksNothing(const Call &c) { return !c.has("mask"); }
+// The step of the mask's dimension, 0 where it is 1.
+template <int kDim>
+int64_t maskStep(const Call &c) {
+  const Extents mask = c.operand("mask");
+  return mask.shape[kDim] == 1 ? 0 : mask.strides[kDim];
+}
 
 // Where element (b, s, h, d) lies: {batch, token, head}.
 inline Sizes headStrides(const Call &c, const char *operand) {
@@ -60,6 +67,13 @@ inline constexpr Field kKeys = address<&AttentionDesc::dropout, &AttentionDropou
 inline constexpr Field kKeyStride =
     size<&AttentionDesc::dropout, &AttentionDropout::keyStride>("dropout.keyStride", keyStride, dropsNothing);
 inline constexpr Field kPlace = scalar<&AttentionDesc::dropout, &AttentionDropout::place>("dropout.place", "place");
+inline constexpr Field kMask = address<&AttentionDesc::mask, &AttentionMask::at>("mask.at", "mask");
+inline constexpr Field kMaskBatch =
+    size<&AttentionDesc::mask, &AttentionMask::batch>("mask.batch", maskStep<0>, masksNothing);
+inline constexpr Field kMaskHead =
+    size<&AttentionDesc::mask, &AttentionMask::head>("mask.head", maskStep<1>, masksNothing);
+inline constexpr Field kMaskQuery =
+    size<&AttentionDesc::mask, &AttentionMask::query>("mask.query", maskStep<2>, masksNothing);
 inline constexpr Field kQ = sizes<&AttentionDesc::q>("q", headStrides, "q");
 inline constexpr Field kK = sizes<&AttentionDesc::k>("k", headStrides, "k");
 inline constexpr Field kV = sizes<&AttentionDesc::v>("v", headStrides, "v");
@@ -72,19 +86,33 @@ inline constexpr Field kDO = sizes<&AttentionDesc::dO>("dO", headStrides, "dO");
 inline constexpr KernelDescription kKernels[] = {
     {.name = "attention",
      .outs = {{"o"}, {"lse"}},
-     .ins = {{"q"}, {"k"}, {"v"}, {"keys", Role::kOptional}, {"place", Role::kOptional}},
+     .ins = {{"q"},
+             {"k"},
+             {"v"},
+             {"mask", Role::kOptional, "masked"},
+             {"keys", Role::kOptional},
+             {"place", Role::kOptional}},
      .comment = "q {q}, k and v {k}",
-     .fields = {kBatch, kQueryLength, kKeyLength, kHeads, kKvHeads, kHeadDim, kCausal, kScale, kRate, kKeys, kKeyStride,
-                kPlace, kQ, kK, kV, kO},
+     .fields = {kBatch,    kQueryLength, kKeyLength, kHeads, kKvHeads,   kHeadDim, kCausal, kScale, kMask, kMaskBatch,
+                kMaskHead, kMaskQuery,   kRate,      kKeys,  kKeyStride, kPlace,   kQ,      kK,     kV,    kO},
      .cpu = {"kernels/attention/op.h", "attentionForward(#desc, q, k, v, o, lse)"},
      .cuda = {"kernels/attention/cuda.h", "attentionForward(#desc, place, q, k, v, o, lse)"},
      .operations = [](const Call &c) { return operations(c, 2); }},
     {.name = "attention_grad",
      .outs = {{"dq"}, {"dk"}, {"dv"}},
-     .ins = {{"q"}, {"k"}, {"v"}, {"o"}, {"lse"}, {"dO"}, {"keys", Role::kOptional}, {"place", Role::kOptional}},
+     .ins = {{"q"},
+             {"k"},
+             {"v"},
+             {"o"},
+             {"lse"},
+             {"dO"},
+             {"mask", Role::kOptional, "masked"},
+             {"keys", Role::kOptional},
+             {"place", Role::kOptional}},
      .comment = "q {q}, k and v {k}",
-     .fields = {kBatch,     kQueryLength, kKeyLength, kHeads, kKvHeads, kHeadDim, kCausal, kScale, kRate, kKeys,
-                kKeyStride, kPlace,       kQ,         kK,     kV,       kO,       kDq,     kDk,    kDv,   kDO},
+     .fields = {kBatch, kQueryLength, kKeyLength, kHeads,     kKvHeads, kHeadDim, kCausal,    kScale,
+                kMask,  kMaskBatch,   kMaskHead,  kMaskQuery, kRate,    kKeys,    kKeyStride, kPlace,
+                kQ,     kK,           kV,         kO,         kDq,      kDk,      kDv,        kDO},
      .cpu = {"kernels/attention/op.h", "attentionBackward(#desc, q, k, v, o, lse, dO, dq, dk, dv[, #workspace])"},
      .cuda = {"kernels/attention/cuda.h",
               "attentionBackward(#desc, place, q, k, v, o, lse, dO, dq, dk, dv[, #workspace])"},

@@ -6,7 +6,8 @@
 // (p·m)ᵀ·do. (Dao et al., "FlashAttention", arXiv:2205.14135, algorithms 1 and 4; lse replaces their pair of maximum
 // and sum.)
 //
-// The surprise: causal masks are aligned at the end, so query i sees keys 0 … i + keyLength − queryLength.
+// The surprise: causal masks are aligned at the end, so query i sees keys 0 … i + keyLength − queryLength. What is
+// masked by a tensor is masked besides.
 #ifndef HYC_KERNELS_ATTENTION_OP_H_
 #define HYC_KERNELS_ATTENTION_OP_H_
 
@@ -41,6 +42,18 @@ struct AttentionDropout {
   int64_t keyStride = 1, place = 0;
 };
 
+// Which keys a query sees besides: key j is seen by query i of head h of sample b where
+// at[b · batch + h · head + i · query + j] is not 0. A step of 0: the same for all.
+struct AttentionMask {
+  const uint8_t *at = nullptr;  // null: all
+  int64_t batch = 0, head = 0, query = 0;
+};
+// Of a dense [B or 1, H or 1, S or 1, T].
+constexpr AttentionMask denseAttentionMask(const uint8_t *at, const int64_t *shape) {
+  return {at, shape[0] == 1 ? 0 : shape[1] * shape[2] * shape[3], shape[1] == 1 ? 0 : shape[2] * shape[3],
+          shape[2] == 1 ? 0 : shape[3]};
+}
+
 // q, o, dq, do: [B, queryLength, heads, D]; k, v, dk, dv: [B, keyLength, kvHeads, D]; lse: [B, heads, queryLength],
 // dense. kvHeads divides heads: query head h reads key head h / (heads / kvHeads). causal needs
 // keyLength >= queryLength.
@@ -50,6 +63,7 @@ struct AttentionDesc {
   bool causal = false;
   double scale = 1;
   AttentionDropout dropout;
+  AttentionMask mask;
   HeadStrides q, k, v, o;      // forward, and read by the gradient
   HeadStrides dq, dk, dv, dO;  // gradient only
 };

@@ -32,6 +32,11 @@ inline int64_t visibleKeys(const AttentionDesc &d, int64_t i) {
   return d.causal ? i + 1 + d.keyLength - d.queryLength : d.keyLength;
 }
 
+// Whether query i sees key j of those.
+inline bool isSeen(const AttentionMask &m, int64_t b, int64_t h, int64_t i, int64_t j) {
+  return !m.at || m.at[b * m.batch + h * m.head + i * m.query + j] != 0;
+}
+
 // What dropout multiplies probability (b, h, i, j) with.
 template <typename T>
 T keptShare(const AttentionDesc &d, int64_t b, int64_t h, int64_t i, int64_t j) {
@@ -53,14 +58,14 @@ void attentionForward(const AttentionDesc &d, const T *q, const T *k, const T *v
         T max = -std::numeric_limits<T>::infinity(), sum = 0;
         for (int64_t j = 0; j < keys; ++j) {
           p[j] = T(d.scale) * dotProduct(qRow, headRow(k, d.k, b, j, kvHead), d.headDim);
-          max = p[j] > max ? p[j] : max;
+          if (isSeen(d.mask, b, h, i, j)) max = p[j] > max ? p[j] : max;
         }
-        for (int64_t j = 0; j < keys; ++j) sum += p[j] = std::exp(p[j] - max);
+        for (int64_t j = 0; j < keys; ++j) sum += p[j] = isSeen(d.mask, b, h, i, j) ? std::exp(p[j] - max) : T(0);
         for (int64_t j = 0; j < keys; ++j) p[j] *= keptShare<T>(d, b, h, i, j);
         for (int64_t c = 0; c < d.headDim; ++c) {
           T value = 0;
           for (int64_t j = 0; j < keys; ++j) value += p[j] * headRow(v, d.v, b, j, kvHead)[c];
-          oRow[c] = keys > 0 ? value / sum : T(0);
+          oRow[c] = sum > 0 ? value / sum : T(0);
         }
         lse[(b * d.heads + h) * d.queryLength + i] = max + std::log(sum);
       }
@@ -83,6 +88,7 @@ void attentionBackward(const AttentionDesc &d, const T *q, const T *k, const T *
         const T rowD = dotProduct(doRow, headRow(o, d.o, b, i, h), d.headDim);
         for (int64_t c = 0; c < d.headDim; ++c) dqRow[c] = 0;
         for (int64_t j = 0; j < keys; ++j) {
+          if (!isSeen(d.mask, b, h, i, j)) continue;
           const T *kRow = headRow(k, d.k, b, j, kvHead);
           T *dkRow = headRow(dk, d.dk, b, j, kvHead), *dvRow = headRow(dv, d.dv, b, j, kvHead);
           const T p = std::exp(T(d.scale) * dotProduct(qRow, kRow, d.headDim) - rowLse);
@@ -102,17 +108,30 @@ void attentionBackward(const AttentionDesc &d, const T *q, const T *k, const T *
 
 namespace hyc::kernels::executed::attention {
 
+// The struct; the interpreter keeps booleans as i64, of which `mask` holds the bytes.
+inline AttentionDesc descOf(const ExecutedCall &c, std::vector<uint8_t> &mask) {
+  AttentionDesc desc = c.desc<AttentionDesc>();
+  if (!c.has("mask")) return desc;
+  const Extents extents = c.operand("mask");
+  const int64_t *values = c.in<int64_t>("mask");
+  mask.assign(values, values + extents.elements());
+  desc.mask = denseAttentionMask(mask.data(), extents.shape.begin());
+  return desc;
+}
+
 inline constexpr ReferenceRow kReferences[] = {
     referenceOfFloats("attention",
                       [](auto zero, const ExecutedCall &c) {
                         using T = decltype(zero);
-                        reference::attentionForward(c.desc<AttentionDesc>(), c.in<T>("q"), c.in<T>("k"), c.in<T>("v"),
+                        std::vector<uint8_t> mask;
+                        reference::attentionForward(descOf(c, mask), c.in<T>("q"), c.in<T>("k"), c.in<T>("v"),
                                                     c.out<T>("o"), c.out<T>("lse"));
                       }),
     referenceOfFloats("attention_grad",
                       [](auto zero, const ExecutedCall &c) {
                         using T = decltype(zero);
-                        reference::attentionBackward(c.desc<AttentionDesc>(), c.in<T>("q"), c.in<T>("k"), c.in<T>("v"),
+                        std::vector<uint8_t> mask;
+                        reference::attentionBackward(descOf(c, mask), c.in<T>("q"), c.in<T>("k"), c.in<T>("v"),
                                                      c.in<T>("o"), c.in<T>("lse"), c.in<T>("dO"), c.out<T>("dq"),
                                                      c.out<T>("dk"), c.out<T>("dv"));
                       }),

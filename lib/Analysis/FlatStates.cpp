@@ -48,6 +48,7 @@ SmallVector<ParamStates> hyc::collectParamStates(ModuleOp module) {
       states.gradient = state;
       break;
     case StateRole::compute:
+    case StateRole::codes:
       states.copy = state;
       break;
     default:
@@ -114,7 +115,7 @@ LogicalResult hyc::checkFlatStates(ModuleOp module, dist::MeshOp mesh) {
     AxisListAttr flat = flatAxesOf(&op);
     if (failed(checkAxes(&op, flat, mesh)))
       return failure();
-    if (state && !state.getParam() && !flat.empty())
+    if (state && !state.getParam() && !state.is(StateRole::codeScale) && !flat.empty())
       return op.emitError("[flat.axes] is flat over ")
              << flat << ", but it is a state of the whole run; expected it whole";
   }

@@ -21,6 +21,8 @@ std::optional<ElementKind> hyc::interpreter::elementKind(Type elementType, Arith
     return ElementKind::I64;
   if (elementType.isSignlessInteger(32))
     return ElementKind::I32;
+  if (elementType.isUnsignedInteger(8))
+    return ElementKind::U8;
   return elementType.isSignlessInteger(1) ? std::optional(ElementKind::I1) : std::nullopt;
 }
 
@@ -34,6 +36,7 @@ const OpTable &OpTable::get() {
     addCompositeOps(filled);
     addExpertOps(filled);
     addNormOps(filled);
+    addQuantizedOps(filled);
     addRandomOps(filled);
     addLossOps(filled);
     addStateOps(filled);
@@ -51,7 +54,7 @@ static LogicalResult checkType(Operation *op, Type type, Arithmetic arithmetic) 
     return op->emitError("the interpreter executes static tensors, not ") << type;
   if (!elementKind(tensor.getElementType(), arithmetic))
     return op->emitError(
-               "the interpreter computes with f32, f64, bf16, f16, f8E4M3FN, f8E5M2, i64, i32 and i1, not with ")
+               "the interpreter computes with f32, f64, bf16, f16, f8E4M3FN, f8E5M2, i64, i32, ui8 and i1, not with ")
            << tensor;
   if (!countElements(tensor.getShape()))
     return op->emitError("the interpreter holds at most 2^31 elements, but the type is ") << tensor;

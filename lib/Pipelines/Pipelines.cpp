@@ -22,7 +22,7 @@ template <typename Build> static void buildBoth(OpPassManager &passes, Build bui
   build(passes.nest<ModuleOp>());
 }
 
-static void buildModel(OpPassManager &passes) {
+static void buildModel(OpPassManager &passes, const Plan &plan) {
   // As exporters leave it: the two products of a rotation have one layout as long as nobody moved either.
   passes.addPass(createRaiseRope());
   // Layout first: the patterns below look at dimensions, which exporters merge and transpose at will.
@@ -38,6 +38,9 @@ static void buildModel(OpPassManager &passes) {
   passes.addPass(createAbsorbLayout());
   // Last: only what attention reads tells into how many heads a weight falls.
   passes.addPass(createFactorParameters());
+  // Once attention is whole: what else joins tokens is refused.
+  if (*plan.separateDocuments)
+    passes.addPass(createSeparateDocuments());
   // At the end, over what has been recognised: the same model from two front ends is the same text.
   passes.addPass(createNormalizeModel());
 }
@@ -97,6 +100,12 @@ static void buildTrained(OpPassManager &passes, const Plan &plan) {
   llvm::append_range(frozen.freeze, *plan.freeze);
   frozen.adapted = plan.adapters.has_value();
   passes.addPass(createFreezeParameters(frozen));
+  // Before adapters, which read weights in other ways than a linear layer does.
+  if (*plan.frozenWeights != "full") {
+    ChooseQuantizedOptions quantized;
+    quantized.kind = *plan.frozenWeights;
+    passes.addPass(createChooseQuantized(quantized));
+  }
   if (!plan.adapters)
     return;
   // After freezing, so that no pattern is about what it adds; in what evaluates too, which has the same parameters.
@@ -142,6 +151,9 @@ static void buildTrain(OpPassManager &passes, const Plan &plan) {
   llvm::append_range(optimizer.noDecay, *plan.noDecay);
   passes.addPass(createAttachOptimizer(optimizer));
   buildEvaluation(passes, plan);
+  // Last, in what evaluates too: in which type each use reads a weight is decided by then.
+  if (*plan.frozenWeights != "full")
+    buildBoth(passes, [](OpPassManager &each) { each.addPass(createQuantizeFrozen()); });
 }
 
 static void buildPlan(OpPassManager &passes, const Plan &plan) {
@@ -261,7 +273,7 @@ llvm::StringRef hyc::getName(Phase phase) {
 void hyc::buildPhase(Phase phase, OpPassManager &passes, const Plan &plan, JobAccount *account) {
   switch (phase) {
   case Phase::Model:
-    return buildBoth(passes, buildModel);
+    return buildBoth(passes, [&](OpPassManager &each) { buildModel(each, plan); });
   case Phase::Train:
     return buildTrain(passes, plan);
   case Phase::Plan:

@@ -114,6 +114,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&C::mode>(kModel, "mode", "MODE", "How the model runs: exported (as the file has it), train (batch norm by the batch, running averages kept) or evaluate (batch norm by running averages, nothing dropped, no buffer written)").oneOf("exported|train|evaluate"),
     flag<&C::keepMerged>(kModel, "keep-merged", "", "A tensor of one value that an ONNX file has for several modules is one parameter, not one for each of them"),
     flag<&P::dropout>(kModel, "dropout", "", "What the model drops at random is dropped; =false to evaluate or fine-tune without"),
+    flag<&P::separateDocuments>(kModel, "separate-documents", "", "Documents that lie in one sequence do not see each other: the model reads position_ids, which begin at 0 with each (hyc data writes them with --pack, and hyc-run counts them in token files that tell where documents begin)"),
 
     // The mesh and the schedule
     flag<&P::tp>(kMesh, "tp", "N", "Ranks that split each layer").within(1, kMaxRanks).plan("mesh/tp").config("tensor_parallel.autotp_size"),
@@ -138,6 +139,7 @@ static constexpr SettingRow kSettings[] = {
     // Types
     flag<&P::precision>(kPrecision, "precision", "TYPE", "What the model computes in, beside f32 masters: f32, bf16, fp16, or fp8, which is experimental: bf16, but products with parameters in 8 bits under delayed scaling").oneOf("f32|bf16|fp16|fp8").planOr("precision", "").omitted().config("fp16.enabled bf16.enabled"),
     flag<&P::frozenMasters>(kPrecision, "frozen-masters", "", "bf16, fp16: frozen parameters are kept in f32 as they were read, too; =false keeps only what is computed with, and saves that").policy(),
+    flag<&P::frozenWeights>(kPrecision, "frozen-weights", "HOW", "How the weights of frozen linear layers are kept, all but that of the model's output: full (as --precision has them), int8 (bitsandbytes' LLM.int8, a number a row) or nf4 (QLoRA's 4 bits, blocks of 64, their scales in 8 bits); dequantised where they are used").oneOf("full|int8|nf4").planOr("frozen_weights", "full").omitted(),
     flag<&P::gradientAccumulationType>(kPrecision, "gradient-accumulation-type", "TYPE", "What gradients add up in: f32 or bf16").oneOf("f32|bf16").config("data_types.grad_accum_dtype"),
     flag<&P::communicationType>(kPrecision, "communication-type", "TYPE", "What gradients are reduced in: f32, bf16 or fp16").oneOf("f32|bf16|fp16").byDefault("as they add up").config("communication_data_type gradient_compression.algorithm").policy(),
     flag<&P::lossScale>(kPrecision, "loss-scale", "X", "fp16: a fixed loss scale; 0 adapts it").checked(checkLossScale).config("fp16.loss_scale"),

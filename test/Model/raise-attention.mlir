@@ -115,3 +115,53 @@ hyc.func @returned_probabilities_stay(%q: tensor<2x3x4x16xf32>, %k: tensor<2x3x4
   %2 = hyc.einsum "bhst,bthd->bshd" %1, %v : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
   hyc.return %2, %1 : tensor<2x3x4x16xf32>, tensor<2x4x3x3xf32>
 }
+
+// -----
+
+// What is padding is an input: it stays a mask, without the triangle, and without copies over heads and queries. Layers
+// share it.
+// CHECK-LABEL: @padding_that_an_input_tells
+// CHECK-SAME: %[[SEEN:[a-z0-9]*]]: tensor<2x3xi1>
+// CHECK: %[[MASK:.*]] = hyc.reshape %[[SEEN]] {{.*}} -> tensor<2x1x1x3xi1>
+// CHECK: %[[R:.*]], %{{.*}} = hyc.attention causal %arg0, %arg0, %arg0 scale 2.500000e-01 mask %[[MASK]]
+// CHECK: hyc.attention causal %[[R]], %[[R]], %[[R]] scale 2.500000e-01 mask %[[MASK]]
+// CHECK-NOT: hyc.softmax
+hyc.func @padding_that_an_input_tells(%q: tensor<2x3x4x16xf32>, %seen: tensor<2x3xi1>) -> tensor<2x3x4x16xf32> {
+  %rows = hyc.iota dim 2 : tensor<2x1x3x3xi64>
+  %columns = hyc.iota dim 3 : tensor<2x1x3x3xi64>
+  %triangle = hyc.compare le %columns, %rows : (tensor<2x1x3x3xi64>, tensor<2x1x3x3xi64>) -> tensor<2x1x3x3xi1>
+  %flat = hyc.reshape %seen : (tensor<2x3xi1>) -> tensor<2x1x3xi1>
+  %padding = hyc.broadcast %flat [0, 1, 3] : (tensor<2x1x3xi1>) -> tensor<2x1x3x3xi1>
+  %both = hyc.and %triangle, %padding : tensor<2x1x3x3xi1>
+  %kept = hyc.reshape %both : (tensor<2x1x3x3xi1>) -> tensor<2x3x3xi1>
+  %low = hyc.constant dense<0xFF800000> : tensor<2x4x3x3xf32>
+  %quarter = hyc.constant dense<0.25> : tensor<2x4x3x3xf32>
+  %m0 = hyc.broadcast %kept [0, 2, 3] : (tensor<2x3x3xi1>) -> tensor<2x4x3x3xi1>
+  %0 = hyc.einsum "bshd,bthd->bhst" %q, %q : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %1 = hyc.mul %0, %quarter : tensor<2x4x3x3xf32>
+  %2 = hyc.select %m0, %1, %low : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %3 = hyc.softmax %2 : tensor<2x4x3x3xf32>
+  %4 = hyc.einsum "bhst,bthd->bshd" %3, %q : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  %m1 = hyc.broadcast %kept [0, 2, 3] : (tensor<2x3x3xi1>) -> tensor<2x4x3x3xi1>
+  %5 = hyc.einsum "bshd,bthd->bhst" %4, %4 : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %6 = hyc.mul %5, %quarter : tensor<2x4x3x3xf32>
+  %7 = hyc.select %m1, %6, %low : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %8 = hyc.softmax %7 : tensor<2x4x3x3xf32>
+  %9 = hyc.einsum "bhst,bthd->bshd" %8, %4 : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  hyc.return %9 : tensor<2x3x4x16xf32>
+}
+
+// -----
+
+// With a finite number in place of what is masked, a row of nothing else would be the mean of all values, and no 0.
+// CHECK-LABEL: @a_mask_by_a_finite_number_stays
+// CHECK-NOT: hyc.attention
+// CHECK: hyc.softmax
+hyc.func @a_mask_by_a_finite_number_stays(%q: tensor<2x3x4x16xf32>, %seen: tensor<2x4x3x3xi1>) -> tensor<2x3x4x16xf32> {
+  %low = hyc.constant dense<-1.0e9> : tensor<2x4x3x3xf32>
+  %0 = hyc.einsum "bshd,bthd->bhst" %q, %q : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %1 = hyc.select %seen, %0, %low : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %2 = hyc.softmax %1 : tensor<2x4x3x3xf32>
+  %3 = hyc.einsum "bhst,bthd->bshd" %2, %q : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  hyc.return %3 : tensor<2x3x4x16xf32>
+}

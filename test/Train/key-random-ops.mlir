@@ -26,7 +26,7 @@ hyc.func @train(%x: tensor<2x4x8xf32> {hyc.input = "x", hyc.source = "token"}) -
 
 // The gradient drops by the same masks, and asks for nothing else.
 // GRAD: %[[MASK:.*]] = hyc.dropout_mask %[[KEYS:.*]] column 0
-// GRAD: hyc.attention_grad {{.*}} scale 5.000000e-01 dropout 2.000000e-01 {column = 1 : i64, {{.*}}tensor<2x3xi64>)
+// GRAD: hyc.attention_grad {{.*}} scale 5.000000e-01 random %[[KEYS]] dropout 2.000000e-01 {column = 1 : i64, {{.*}}tensor<2x3xi64>)
 // GRAD: hyc.dropout %{{.*}} mask %[[MASK]] rate 1.000000e-01 {hyc.backward, id = "drop.grad"}
 
 // -----

@@ -20,8 +20,10 @@ struct Case {
   const char *base, *adapter;
   int tp = 1, pp = 1, dp = 1;
   std::vector<std::string> further = {};
+  const char *frozen = nullptr; // how frozen weights are kept, if not as they are
   std::string name() const {
-    return std::string(adapter) + "_tp" + std::to_string(tp) + "_pp" + std::to_string(pp) + "_dp" + std::to_string(dp);
+    return std::string(adapter) + (frozen ? std::string("_") + frozen : "") + "_tp" + std::to_string(tp) + "_pp" +
+           std::to_string(pp) + "_dp" + std::to_string(dp);
   }
   friend void PrintTo(const Case &c, std::ostream *out) { *out << c.name(); }
 };
@@ -40,6 +42,8 @@ std::string compile(const Case &c, const std::string &lora, const std::string &s
     arguments.insert(arguments.end(), {option, std::to_string(value)});
   if (!lora.empty())
     arguments.insert(arguments.end(), {"--lora", lora});
+  if (!lora.empty() && c.frozen)
+    arguments.insert(arguments.end(), {"--frozen-weights", c.frozen});
   arguments.insert(arguments.end(), c.further.begin(), c.further.end());
   arguments.insert(arguments.end(), further.begin(), further.end());
   Outcome outcome = execute(trainingOnly(arguments));
@@ -49,7 +53,7 @@ std::string compile(const Case &c, const std::string &lora, const std::string &s
 
 std::string adapterOf(const Case &c) { return model(std::string("adapters/") + c.adapter); }
 std::map<std::string, HostTensor> referenceOf(const Case &c) {
-  return readSafeTensors(adapterOf(c) + ".reference.safetensors");
+  return readSafeTensors(adapterOf(c) + "." + (c.frozen ? c.frozen : "reference") + ".safetensors");
 }
 
 /// `losses` against peft's from step `first` on.
@@ -103,6 +107,15 @@ const Case kPipeline{"llama", "llama", 1, 2, 1, {"--train", "^model.norm", "--re
 const Case kGpt2{"gpt2-formats", "gpt2", 2};
 
 INSTANTIATE_TEST_SUITE_P(Models, Adapter, testing::Values(kQwen, kLlama, kPipeline, kGpt2),
+                         [](const auto &info) { return info.param.name(); });
+
+const Case kQwenNf4{"qwen2", "qwen2", 1, 1, 4, kQwen.further, "nf4"};
+const Case kLlamaInt8{"llama", "llama", 2, 1, 2, kLlama.further, "int8"};
+const Case kLlamaNf4{"llama", "llama", 1, 2, 1, kPipeline.further, "nf4"};
+const Case kGpt2Int8{"gpt2-formats", "gpt2", 1, 1, 1, {}, "int8"}, kGpt2Nf4{"gpt2-formats", "gpt2", 2, 1, 1, {}, "nf4"};
+
+// Over weights that bitsandbytes has quantised and dequantised.
+INSTANTIATE_TEST_SUITE_P(Quantized, Adapter, testing::Values(kQwenNf4, kLlamaInt8, kLlamaNf4, kGpt2Int8, kGpt2Nf4),
                          [](const auto &info) { return info.param.name(); });
 
 /// Loads `adapter` over `base` by peft and prints the largest difference of its logits from those in `reference`. With
@@ -163,6 +176,31 @@ TEST(Adapter, LoadsInPeftWithTheLogitsOfItsOwnTraining) {
     train(folder, kSteps, {"--save-weights", merged, "--merge"});
     expectLoads(c, merged, "none");
   }
+}
+
+/// Codes become weights again, with the adapters added, on ranks that split both and divide scales.
+TEST(Adapter, OverCodesIsMergedIntoWhatTheyMean) {
+  for (const Case &c : {kQwenNf4, kLlamaInt8, kGpt2Nf4}) {
+    const std::string folder = compile(c, adapterOf(c)), merged = folder + "/merged", text = textAfter(kSteps / 2);
+    train(folder, kSteps / 2, {"--save-weights", merged, "--merge"});
+    EXPECT_EQ(readSafeTensors(merged + "/model.safetensors").size(),
+              readSafeTensors(model(c.base) + "/model.safetensors").size());
+    Case one = c;
+    one.tp = one.dp = 1;
+    one.further = {};
+    expectLosses(c, lossesOn(text, compile(one, "", "-merged", {"--weights", merged}), 1), kSteps / 2, 1);
+  }
+}
+
+/// Checkpoints have no codes: they are made of the model's files again, in another layout, too.
+TEST(Adapter, OverCodesGoesOnFromACheckpoint) {
+  const std::string folder = compile(kQwenNf4, adapterOf(kQwenNf4)), checkpoints = folder + ".checkpoints";
+  std::filesystem::remove_all(checkpoints);
+  train(folder, kSteps / 2, {"--checkpoint", checkpoints});
+  Case other = kQwenNf4;
+  other.dp = 1, other.further = {};
+  expectLosses(other, train(compile(other, adapterOf(other)), kSteps, {"--resume", checkpoints}).losses, kSteps / 2,
+               kSteps / 2);
 }
 
 TEST(Adapter, GoesOnFromACheckpoint) {

@@ -18,6 +18,11 @@ using namespace hyc_e2e;
 
 namespace {
 
+/// Adapters beside linear layers whose weights are codes.
+std::vector<std::string> frozenAs(const char *codes) {
+  return {"--lora", "rank=2,targets=all-linear", "--frozen-weights", codes};
+}
+
 /// What combines freely. Whoever adds a property to plans adds its column here.
 const std::vector<Column> &columns() {
   auto layout = [](int tp, int pp, int dp) {
@@ -72,6 +77,7 @@ const std::vector<Column> &columns() {
        {{"1f1b", {"--schedule", "1f1b"}},
         {"gpipe", {"--schedule", "gpipe"}},
         {"interleaved", {"--virtual-stages", "2"}}}},
+      {"frozen weights", {{"trained", {}}, {"int8", frozenAs("int8")}, {"nf4", frozenAs("nf4")}}},
       {"entries", {{"both", {}}, {"training", {"--entry", "train"}}}},
       {"threads", {{"one", {"--threads", "1"}}, {"two", {"--threads", "2"}}}},
   };

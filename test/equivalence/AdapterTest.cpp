@@ -68,6 +68,38 @@ TEST(Adapters, OfFusedWeightsTrainAsOneDevice) {
   expectMeshToTrainAlike(kGpt2, over(options, {"tp2dp2", 2, 1, 2, 3}), expected);
 }
 
+struct Quantized {
+  const Model &model;
+  const std::vector<std::string> &targets;
+  const char *kind;
+  Layout layout;
+};
+
+void PrintTo(const Quantized &c, std::ostream *out) { *out << c.kind << "_" << c.layout.name; }
+
+class QuantizedMesh : public testing::TestWithParam<Quantized> {};
+
+// Blocks lie across rows, heads and shards here: no layer has 64 inputs a rank.
+TEST_P(QuantizedMesh, TrainsAsOneDevice) {
+  const Quantized &c = GetParam();
+  hyc::Plan options = adapted(c.model, c.targets);
+  options.frozenWeights = std::string(c.kind);
+  const OneDevice expected(c.model, 1, options);
+  expectMeshToTrainAlike(c.model, over(options, c.layout), expected);
+}
+
+const Layout kTensor{"tp2dp2", 2, 1, 2, 0}, kAll{"pp2tp2zero3", 2, 2, 2, 3, "layer"}, kZero{"tp2zero3", 2, 1, 2, 3};
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, QuantizedMesh,
+    testing::Values(Quantized{kLlama, kOfLlama, "int8", kTensor}, Quantized{kLlama, kOfLlama, "int8", kAll},
+                    Quantized{kLlama, kOfLlama, "nf4", kTensor}, Quantized{kLlama, kOfLlama, "nf4", kAll},
+                    Quantized{kGpt2, kOfGpt2, "int8", kZero}, Quantized{kGpt2, kOfGpt2, "nf4", kZero}),
+    [](const auto &info) {
+      return std::string(&info.param.model == &kLlama ? "llama_" : "gpt2_") + info.param.kind + "_" +
+             info.param.layout.name;
+    });
+
 /// The losses of ten steps, and what parameters then hold.
 std::pair<std::vector<double>, std::map<std::string, std::vector<double>>> trainedOver(const hyc::Plan &options) {
   TrainedModule module(pathOf(kLlama), batchSize(kLlama) / options.gradAccum);
@@ -97,6 +129,19 @@ TEST(Adapters, HaveTheSameBitsInEveryZeroStage) {
     const auto [divided, parts] = trainedOver(options);
     EXPECT_EQ(divided, losses) << "ZeRO " << zero;
     EXPECT_EQ(parts, values) << "ZeRO " << zero;
+  }
+}
+
+TEST(Adapters, OverCodesHaveTheSameBitsWhereTheseAreDivided) {
+  for (const char *kind : {"int8", "nf4"}) {
+    hyc::Plan options = over(adapted(kLlama, kOfLlama), {"", 1, 1, 4, 0});
+    options.gradientReduction = "micro_batch";
+    options.frozenWeights = std::string(kind);
+    const auto [losses, values] = trainedOver(options);
+    options.zero = 3;
+    const auto [divided, parts] = trainedOver(options);
+    EXPECT_EQ(divided, losses) << kind;
+    EXPECT_EQ(parts, values) << kind;
   }
 }
 } // namespace

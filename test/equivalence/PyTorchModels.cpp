@@ -47,6 +47,22 @@ static Tensor part(const hyc_e2e::HostTensor &all, ElementKind kind, int64_t ste
   return result;
 }
 
+/// Adds positions: in sample n documents begin with it, and at each token whose place plus n is a multiple of five;
+/// what begins one is no label.
+static void addDocuments(NamedTensors &batch, int64_t first) {
+  const std::vector<int64_t> shape(batch["input_ids"].getShape());
+  Tensor positions(ElementKind::I64, shape);
+  for (int64_t sample = 0; sample < shape[0]; ++sample)
+    for (int64_t place = 0, begin = 0; place < shape[1]; ++place) {
+      if ((place + first + sample) % 5 == 0) {
+        begin = place;
+        batch["labels"].set(sample * shape[1] + place, -100);
+      }
+      positions.set(sample * shape[1] + place, static_cast<double>(place - begin));
+    }
+  batch["position_ids"] = positions;
+}
+
 NamedTensors hyc::equivalence::batchOf(const Model &model, int64_t step, int64_t samples, int64_t first) {
   const Reference &reference = referenceOf(model);
   NamedTensors batch;
@@ -61,6 +77,8 @@ NamedTensors hyc::equivalence::batchOf(const Model &model, int64_t step, int64_t
   bool shifts = std::string(model.loss) == "causal_lm";
   batch["input_ids"] = part(tokens, ElementKind::I64, step, first, samples, 0, window - 1);
   batch["labels"] = part(tokens, ElementKind::I64, step, first, samples, shifts ? 0 : 1, shifts ? window - 1 : window);
+  if (model.hasDocuments)
+    addDocuments(batch, first);
   return batch;
 }
 
@@ -75,6 +93,7 @@ hyc::Plan hyc::equivalence::optionsOf(const Model &model) {
   options.loss = model.loss;
   options.logits = "logits";
   options.optimizer = "adamw";
+  options.separateDocuments = model.hasDocuments;
   options.weightDecay = 0.01;
   return options;
 }
@@ -139,7 +158,8 @@ OneDevice::OneDevice(const Model &model, int64_t microBatches, const hyc::Plan &
 
 const OneDevice &hyc::equivalence::oneDevice(const Model &model, int64_t microBatches) {
   static std::map<std::pair<std::string, int64_t>, OneDevice> known;
-  std::pair<std::string, int64_t> key(model.file, microBatches);
+  std::pair<std::string, int64_t> key((model.hasDocuments ? "documents in " : "") + std::string(model.file),
+                                      microBatches);
   auto found = known.find(key);
   return found != known.end() ? found->second
                               : known

@@ -18,6 +18,7 @@ struct Model {
   const char *name; ///< "llama": whose reference it is held to
   const char *loss;
   ModelMode mode = ModelMode::AsExported; ///< in which it trains
+  bool hasDocuments = false;              ///< its samples hold several, which --separate-documents keeps apart
   bool isOnnx() const { return llvm::StringRef(file).ends_with(".onnx"); }
   friend void PrintTo(const Model &model, std::ostream *out) { *out << model.file; }
 };

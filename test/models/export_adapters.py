@@ -17,8 +17,12 @@ tells both of them. adapters/NAME.reference.safetensors holds
     PARAMETER      f32: the gradient of the first of these losses, by the names in adapter_model.safetensors without the
                    prefix base_model.model.
     trained.logits f32: as logits, after the last step
+adapters/NAME.KIND.safetensors, KIND being int8 or nf4, holds losses.adamw, and the gradients, over a base whose linear
+layers have been quantised and dequantised by bitsandbytes 0.50.2 (its own functions on the CPU; nf4 in blocks of 64, with
+double quantisation; Conv1D transposed, as transformers does it), all but the one that makes the output.
 
 Usage: export_adapters.py [-o FOLDER]
+       export_adapters.py --quantized [-o FOLDER]: the losses over quantised weights alone, of the adapters in FOLDER
        export_adapters.py --logits BASE [ADAPTER] [-o FILE]: what a folder, with an adapter that peft loads, makes of the
                    same two samples, as FILE.safetensors with one tensor "logits"
 """
@@ -26,6 +30,7 @@ import argparse
 import pathlib
 import warnings
 
+import bitsandbytes
 import numpy
 import peft
 import safetensors.numpy
@@ -45,6 +50,10 @@ CONFIGS = {
 }
 
 
+# Linear layers with biases and split heads, and a fused one stored [in, out].
+QUANTIZED = [("llama", "int8"), ("llama", "nf4"), ("qwen2", "nf4"), ("gpt2", "int8"), ("gpt2", "nf4")]
+
+
 def base_model(folder):
     return transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32)
 
@@ -58,6 +67,56 @@ def batch_of(step):
 def logits_of(model):
     with torch.no_grad():
         return model.eval()(batch_of(0)[:2]).logits.numpy()
+
+
+def dequantized(weight, kind):
+    """Of a matrix [out, in]."""
+    if kind == "int8":
+        codes, absmax, _ = bitsandbytes.functional.int8_vectorwise_quant(weight.clone())
+        return bitsandbytes.functional.int8_vectorwise_dequant(codes, absmax)
+    codes, state = bitsandbytes.functional.quantize_4bit(weight.contiguous(), blocksize=64, compress_statistics=True,
+                                                         quant_type="nf4")
+    return bitsandbytes.functional.dequantize_4bit(codes, state)
+
+
+def quantize_linear_layers(model, kind):
+    for name, module in model.named_modules():
+        if module is model.get_output_embeddings():
+            continue
+        if isinstance(module, torch.nn.Linear):
+            module.weight.data = dequantized(module.weight.data, kind)
+        elif isinstance(module, transformers.pytorch_utils.Conv1D):
+            module.weight.data = dequantized(module.weight.data.T.contiguous(), kind).T.contiguous()
+
+
+def train(model, values):
+    """Adds the losses, and the gradients of the first."""
+    stored = {parameter: saved_name for saved_name, parameter in saved_parameters(model).items()}
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=5e-3, weight_decay=0.0)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        tokens = batch_of(step)
+        loss = model(tokens, labels=tokens).loss
+        loss.backward()
+        if step == 0:
+            values |= {stored[p]: p.grad.numpy().copy() for p in model.parameters() if p.requires_grad}
+        optimizer.step()
+        losses.append(loss.item())
+    values["losses.adamw"] = numpy.array(losses, dtype=numpy.float32)
+    return values
+
+
+def write(values, path):
+    path.write_bytes(safetensors.numpy.save({key: numpy.array(value, order="C") for key, value in values.items()}))
+
+
+def make_quantized(name, kind, folder):
+    """Over the adapter that is there."""
+    base = base_model(HERE / CONFIGS[name][0])
+    quantize_linear_layers(base, kind)
+    model = peft.PeftModel.from_pretrained(base, folder / name, is_trainable=True).eval()
+    write(train(model, {}), folder / f"{name}.{kind}.safetensors")
 
 
 def make(name, folder):
@@ -74,21 +133,9 @@ def make(name, folder):
     model.save_pretrained(folder / name)
     (folder / name / "README.md").unlink(missing_ok=True)
     values = {"logits": logits_of(model)}
-    stored = {parameter: saved_name for saved_name, parameter in saved_parameters(model).items()}
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=5e-3, weight_decay=0.0)
-    losses = []
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        tokens = batch_of(step)
-        loss = model(tokens, labels=tokens).loss
-        loss.backward()
-        if step == 0:
-            values |= {stored[p]: p.grad.numpy().copy() for p in model.parameters() if p.requires_grad}
-        optimizer.step()
-        losses.append(loss.item())
-    values |= {"losses.adamw": numpy.array(losses, dtype=numpy.float32), "trained.logits": logits_of(model)}
-    (folder / f"{name}.reference.safetensors").write_bytes(
-        safetensors.numpy.save({key: numpy.array(value, order="C") for key, value in values.items()}))
+    values = train(model, values)
+    values["trained.logits"] = logits_of(model)
+    write(values, folder / f"{name}.reference.safetensors")
 
 
 def saved_parameters(model):
@@ -100,6 +147,7 @@ def saved_parameters(model):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--logits", nargs="+", type=pathlib.Path, metavar="FOLDER", help="of a folder, with an adapter")
+    parser.add_argument("--quantized", action="store_true", help="only the losses over quantised weights")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=HERE / "adapters")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -109,6 +157,10 @@ def main():
         for adapter in options.logits[1:]:
             model = peft.PeftModel.from_pretrained(model, adapter)
         safetensors.numpy.save_file({"logits": logits_of(model)}, options.output)
+        return
+    if options.quantized:
+        for name, kind in QUANTIZED:
+            make_quantized(name, kind, options.output)
         return
     for name in CONFIGS:
         make(name, options.output)

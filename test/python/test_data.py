@@ -229,7 +229,8 @@ def losses_by_torch(model, data, steps, batch, rate):
 
     losses = []
     for step in range(steps):
-        rows = {name: torch.as_tensor(value[step * batch : (step + 1) * batch]).long() for name, value in data.items()}
+        rows = {name: torch.as_tensor(value[step * batch : (step + 1) * batch]) for name, value in data.items()}
+        rows = {name: value if value.dtype == torch.bool else value.long() for name, value in rows.items()}
         labels = rows.pop("labels")
         logits = model(**rows, use_cache=False).logits
         loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
@@ -242,12 +243,12 @@ def losses_by_torch(model, data, steps, batch, rate):
     return losses
 
 
-def packed_batch(samples, sequence=16, seed=3):
+def packed_batch(samples, sequence=16, seed=3, keep=("input_ids", "labels", "position_ids")):
     random = numpy.random.default_rng(seed)
     packer, found = Packer(sequence, 0), []
     while len(found) < samples:
         found += packer.add(random.integers(1, 61, random.integers(2, 9)).tolist(), None)
-    return {name: numpy.stack([sample[name] for sample in found[:samples]]) for name in found[0] if name != "document_ids"}
+    return {name: numpy.stack([sample[name] for sample in found[:samples]]) for name in keep}
 
 
 def padded_batch(samples, sequence=16, seed=4):
@@ -274,6 +275,43 @@ def test_masks_and_positions_in_the_data_train_as_transformers_does(family, batc
     )  # fmt: skip
     run = job.train(data, steps=6, shuffle=False)
     expected = losses_by_torch(model, data, 6, 4, 0.5)
+    assert run.losses == pytest.approx(expected, rel=2e-5)
+
+
+def losses_of_blocks(model, data, steps, batch, rate):
+    """torch's, with attention by a mask that is written out: of each document a triangle, positions from its first token on."""
+    torch = pytest.importorskip("torch")
+    numbers = torch.as_tensor(numpy.stack(data["document_ids"])).long()
+    places = torch.arange(numbers.shape[1])
+    same = (numbers[:, :, None] == numbers[:, None, :]) & (numbers[:, :, None] > 0)
+    # Padding sees itself, as nothing may see nothing.
+    mask = (same & (places[None, :, None] >= places[None, None, :])) | torch.eye(len(places), dtype=torch.bool)
+    blocks = {
+        "input_ids": data["input_ids"],
+        "labels": data["labels"],
+        "position_ids": data["position_ids"],
+        "attention_mask": mask[:, None].numpy(),
+    }
+    return losses_by_torch(model, blocks, steps, batch, rate)
+
+
+@pytest.mark.parametrize(
+    "family, layout",
+    [("llama", {"dp": 2}), ("llama", {"tp": 2, "dp": 2, "zero": 3}), ("gpt2", {"tp": 2, "pp": 2, "grad_accum": 2})],
+)
+def test_documents_in_one_sequence_are_kept_apart_in_a_model_without_positions(family, layout, tmp_path):
+    torch = pytest.importorskip("torch")
+    import hyc as package
+
+    model = language_model(family)
+    data = packed_batch(24, keep=("input_ids", "labels", "position_ids", "document_ids"))
+    job = package.compile(
+        model, {"input_ids": torch.as_tensor(data["input_ids"][:2]).long()}, loss="causal_lm", optimizer="sgd", lr=0.5,
+        clip_grad_norm=0, micro_batch=4 // layout.get("dp", 1) // layout.get("grad_accum", 1), separate_documents=True,
+        entry="train", output=str(tmp_path / "out"), **layout,
+    )  # fmt: skip
+    run = job.train(data, steps=6, shuffle=False)
+    expected = losses_of_blocks(model, data, 6, 4, 0.5)
     assert run.losses == pytest.approx(expected, rel=2e-5)
 
 

@@ -13,8 +13,8 @@
 
 namespace hyc {
 
-/// A parameter, its gradient (null where it is frozen), its copy in the compute type (null where there is none) and
-/// what the optimizer keeps of it.
+/// A parameter, its gradient (null where it is frozen), its copy in the compute type, or the codes that are kept in its
+/// place (null where there are none), and what the optimizer keeps of it.
 struct ParamStates {
   ParamOp param;
   StateOp gradient;

@@ -17,7 +17,7 @@
 
 namespace hyc::interpreter {
 
-enum class ElementKind { F32, F64, BF16, F16, F8E4M3, F8E5M2, I64, I32, I1 };
+enum class ElementKind { F32, F64, BF16, F16, F8E4M3, F8E5M2, I64, I32, U8, I1 };
 
 inline bool isHalfWidth(ElementKind kind) { return kind == ElementKind::BF16 || kind == ElementKind::F16; }
 inline bool isFloat8(ElementKind kind) { return kind == ElementKind::F8E4M3 || kind == ElementKind::F8E5M2; }
@@ -43,7 +43,7 @@ inline float roundTo(ElementKind kind, float value) {
   return isHalfWidth(kind) ? decodeHalfWidth(kind, encodeHalfWidth(kind, value)) : value;
 }
 
-/// `value` as the kind holds it: truncated to its width and sign-extended (booleans: 0 or 1).
+/// `value` as the kind holds it: truncated to its width and extended by its sign (booleans: 0 or 1).
 int64_t wrapInteger(ElementKind kind, int64_t value);
 
 /// Product of `shape`; nothing if it overflows, is negative or passes 2^31 elements, the most that a tensor may have.

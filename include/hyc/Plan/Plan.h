@@ -71,14 +71,16 @@ struct Plan : LearningRatePlan {
   Setting<std::string> loss = "cross_entropy", logits = "", labels = "labels";
   Setting<std::string> entry = "train,evaluate"; ///< train, evaluate, or both
   Setting<bool> dropout = true;                  ///< whether the model's dropout drops
+  Setting<bool> separateDocuments = false;       ///< whether documents in one sequence are kept apart
   Setting<std::vector<std::string>> train = std::vector<std::string>(),
                                     freeze = std::vector<std::string>(); ///< patterns of parameters' names
   Setting<std::string> lora = "";          ///< adapters beside frozen linear layers: settings, or a folder; empty: none
   std::optional<AdapterSettings> adapters; ///< what that means
 
   // Types, and fp16's loss scaling under DeepSpeed's names
-  Setting<std::string> precision = "f32"; ///< what the model computes in: f32, bf16, fp16 or fp8
-  Setting<bool> frozenMasters = true;     ///< frozen parameters are kept in f32, too, beside a 16-bit type
+  Setting<std::string> precision = "f32";      ///< what the model computes in: f32, bf16, fp16 or fp8
+  Setting<bool> frozenMasters = true;          ///< frozen parameters are kept in f32, too, beside a 16-bit type
+  Setting<std::string> frozenWeights = "full"; ///< frozen linear layers as codes: int8 or nf4; full: none
   Setting<std::string> gradientAccumulationType = "f32";
   Setting<std::string> communicationType = ""; ///< of gradients; empty: as they are accumulated
   Setting<double> lossScale = 0.0, minLossScale = 1.0;

@@ -86,8 +86,20 @@ static kernels::AttentionDesc attentionDesc(const Tensor &q, const Tensor &k, do
   return desc;
 }
 
-/// The dropout of attention's probabilities, with its keys among the operands from `first` on.
+/// The mask among the operands at `at`, if there is one, as bytes that `bytes` holds.
+template <typename OpT>
+static kernels::AttentionMask maskOf(OpCall &call, OpT op, size_t at, std::vector<uint8_t> &bytes) {
+  if (!op.getMask())
+    return {};
+  const Tensor &mask = call.operands[at];
+  const int64_t *values = mask.data<int64_t>();
+  bytes.assign(values, values + mask.getNumElements());
+  return kernels::denseAttentionMask(bytes.data(), mask.getShape().data());
+}
+
+/// The dropout of attention's probabilities, with its keys among the operands behind `first` and the mask.
 template <typename OpT> static FailureOr<kernels::AttentionDropout> dropoutOf(OpCall &call, OpT op, size_t first) {
+  first += op.getMask() ? 1 : 0;
   kernels::AttentionDropout dropout;
   if (!op.getDropout())
     return dropout;
@@ -109,6 +121,8 @@ static LogicalResult evaluateAttention(OpCall &call) {
   const Tensor &q = call.operands[0], &k = call.operands[1], &v = call.operands[2];
   kernels::AttentionDesc desc = attentionDesc(q, k, op.getScale().convertToDouble(), op.getCausal());
   desc.dropout = *dropout;
+  std::vector<uint8_t> mask;
+  desc.mask = maskOf(call, op, 3, mask);
   Tensor result = call.makeResult(0), lse = call.makeResult(1);
   dispatchFloat(q.getKind(), [&](auto zero) {
     using T = decltype(zero);
@@ -138,6 +152,8 @@ static LogicalResult evaluateAttentionGrad(OpCall &call) {
   const Tensor &q = call.operands[1], &k = call.operands[2];
   kernels::AttentionDesc desc = attentionDesc(q, k, op.getScale().convertToDouble(), op.getCausal());
   desc.dropout = *dropout;
+  std::vector<uint8_t> mask;
+  desc.mask = maskOf(call, op, 6, mask);
   Tensor dq = call.makeResult(0), dk = call.makeResult(1), dv = call.makeResult(2);
   dispatchFloat(q.getKind(), [&](auto zero) {
     using T = decltype(zero);

@@ -58,6 +58,7 @@ void addIndexOps(OpTable &table);
 void addCompositeOps(OpTable &table);
 void addExpertOps(OpTable &table);
 void addNormOps(OpTable &table);
+void addQuantizedOps(OpTable &table);
 void addRandomOps(OpTable &table);
 void addLossOps(OpTable &table);
 void addStateOps(OpTable &table);

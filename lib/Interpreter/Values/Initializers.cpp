@@ -120,6 +120,7 @@ static FailureOr<Tensor> readFile(Operation *op, FileAttr init, RankedTensorType
   case ElementKind::I32:
     readElements<int32_t>(file, tensor);
     break;
+  case ElementKind::U8:
   case ElementKind::I1:
     readElements<uint8_t>(file, tensor);
     break;
@@ -181,6 +182,8 @@ FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, StringRef na
   }
   if (auto file = dyn_cast<FileAttr>(init))
     return readFile(symbol, file, type, options);
+  if (auto ofWeight = dyn_cast<OfWeightAttr>(init))
+    return partOfWeight(symbol, ofWeight, type, options);
   auto normal = dyn_cast<NormalAttr>(init);
   if (normal && isFloat(kind))
     return normalValues(name, normal, type, options);

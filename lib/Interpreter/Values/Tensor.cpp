@@ -33,6 +33,8 @@ llvm::StringRef hyc::interpreter::nameOf(ElementKind kind) {
     return "i64";
   case ElementKind::I32:
     return "i32";
+  case ElementKind::U8:
+    return "ui8";
   case ElementKind::I1:
     return "i1";
   }
@@ -42,6 +44,8 @@ llvm::StringRef hyc::interpreter::nameOf(ElementKind kind) {
 int64_t hyc::interpreter::wrapInteger(ElementKind kind, int64_t value) {
   if (kind == ElementKind::I32)
     return static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(value)));
+  if (kind == ElementKind::U8)
+    return value & 0xFF;
   return kind == ElementKind::I1 ? (value & 1) : value;
 }
 
@@ -202,6 +206,8 @@ static int64_t integerFromDouble(ElementKind kind, double value) {
     return value != 0;
   if (kind == ElementKind::I32)
     return saturatingInteger(std::isnan(value) ? 0 : std::fmin(std::fmax(value, -0x1p31), 0x1p31 - 1));
+  if (kind == ElementKind::U8)
+    return saturatingInteger(std::isnan(value) ? 0 : std::fmin(std::fmax(value, 0), 255));
   return saturatingInteger(value);
 }
 

@@ -92,6 +92,7 @@ private:
   FailureOr<std::string> scalarsText();
   LogicalResult emitProgram();
   std::string initializer(rank::StateOp state);
+  std::string initializer(Attribute init, StringRef parameter, Type fileType);
   std::string splits(rank::StateOp state);
   /// What one rank has of the state by its splits alone.
   SmallVector<int64_t> localShapeOf(rank::StateOp state);
@@ -154,23 +155,43 @@ void TableEmitter::emitArenas() {
 
 static StateRole roleOf(rank::StateOp state) { return factsOfRole(state.getRole()).role; }
 
+/// "kInt8Codes"
+static std::string enumeratorOf(WeightPart part) {
+  std::string name = "k";
+  for (StringRef word : llvm::split(stringifyWeightPart(part), '_'))
+    name += llvm::toUpper(word.front()) + word.drop_front().str();
+  return name;
+}
+
 std::string TableEmitter::initializer(rank::StateOp state) {
-  std::string key = "hycrt::stableKey(" + quoted(state.getLogicalName()) + ")";
-  if (auto fill = dyn_cast<FillAttr>(state.getInit())) {
+  auto ofWeight = dyn_cast<OfWeightAttr>(state.getInit());
+  StringRef values = ofWeight ? ofWeight.getParameter() : state.getLogicalName();
+  // A copy in the compute type starts as its parameter does.
+  Type type = ofWeight || roleOf(state) == StateRole::compute ? Float32Type::get(state.getContext())
+                                                              : state.getBufferType().getElementType();
+  std::string text = initializer(valuesOf(state.getInit()), values, type);
+  if (ofWeight && !text.empty())
+    text += ".into(hycrt::WeightPart::" + enumeratorOf(ofWeight.getPart()) + ", " +
+            std::to_string(ofWeight.getOutputs()) + ", " + std::to_string(ofWeight.getInputs()) + ", " +
+            (ofWeight.getInputsFirst() ? "true" : "false") + ")";
+  return text;
+}
+
+/// `fileType` is that of values in a file of which nothing else is said.
+std::string TableEmitter::initializer(Attribute init, StringRef parameter, Type fileType) {
+  std::string key = "hycrt::stableKey(" + quoted(parameter) + ")";
+  if (auto fill = dyn_cast<FillAttr>(init)) {
     double value = fill.getValue().getValueAsDouble();
     return value == 0 ? "hycrt::Initializer::zeros()" : "hycrt::Initializer::constant(" + number(value) + ")";
   }
-  if (auto normal = dyn_cast<NormalAttr>(state.getInit()))
+  if (auto normal = dyn_cast<NormalAttr>(init))
     return "hycrt::Initializer::normal(" + number(normal.getMean().getValueAsDouble()) + ", " +
            number(normal.getStddev().getValueAsDouble()) + ", " + key + ")";
-  if (auto uniform = dyn_cast<UniformAttr>(state.getInit()))
+  if (auto uniform = dyn_cast<UniformAttr>(init))
     return "hycrt::Initializer::uniform(" + number(uniform.getLow().getValueAsDouble()) + ", " +
            number(uniform.getHigh().getValueAsDouble()) + ", " + key + ")";
-  if (auto file = dyn_cast<FileAttr>(state.getInit())) {
+  if (auto file = dyn_cast<FileAttr>(init)) {
     size_t index = llvm::find(modelFiles, file.getPath()) - modelFiles.begin();
-    // A copy in the compute type starts as its parameter does.
-    Type fileType = roleOf(state) == StateRole::compute ? Float32Type::get(state.getContext())
-                                                        : state.getBufferType().getElementType();
     return "hycrt::Initializer::fromFile(" + std::to_string(index) + ", " + std::to_string(file.getOffset()) + ", " +
            dtype(getStoredType(program, file, fileType)) + ")";
   }

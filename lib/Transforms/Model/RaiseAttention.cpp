@@ -1,9 +1,9 @@
 // RaiseAttention: starts from each softmax, reads the einsum below it and the one above it by their letters, and the
-// mask by its values.
+// mask by its values, or, where inputs decide it, takes it along.
+#include "AttentionMasks.h"
 #include "DeadOps.h"
 #include "RepeatedHeads.h"
 #include "dialects/Hyc/HycDialect.h"
-#include "hyc/Analysis/ConstantEvaluation.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Support/Decimal.h"
 #include "hyc/Support/OpIds.h"
@@ -22,55 +22,6 @@ namespace hyc {
 namespace {
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// At this distance below the row's maximum a score has probability 0 in single precision and in half.
-constexpr double kMaskedScore = -1e4;
-
-//===----------------------------------------------------------------------===//
-// Mask
-//===----------------------------------------------------------------------===//
-
-enum class MaskKind { None, Causal, Other };
-
-/// Which scores of the last two dimensions are kept: by an added tensor (0 or very negative) or a boolean.
-MaskKind classifyElements(const HostTensor &mask) {
-  int64_t tensorRank = mask.getTensorRank();
-  for (int64_t dim = 0; dim < tensorRank - 2; ++dim)
-    if (mask.variesAlong(dim))
-      return MaskKind::Other;
-  HostTensor::Shape index(tensorRank, 0);
-  int64_t queries = mask.getShape()[tensorRank - 2], keys = mask.getShape()[tensorRank - 1];
-  bool all = true, causal = true;
-  for (int64_t i = 0; i < queries; ++i)
-    for (int64_t j = 0; j < keys; ++j) {
-      index[tensorRank - 2] = i, index[tensorRank - 1] = j;
-      HostElement element = mask.at(index);
-      bool kept = mask.isReal() ? element.real == 0 : element.integer != 0;
-      if (mask.isReal() && !kept && !(element.real <= kMaskedScore))
-        return MaskKind::Other;
-      all &= kept;
-      causal &= kept == (j <= i + keys - queries);
-    }
-  return all ? MaskKind::None : causal && keys >= queries ? MaskKind::Causal : MaskKind::Other;
-}
-
-/// Evaluates and classifies masks; all layers share one as a rule.
-class Masks {
-public:
-  std::optional<HostTensor> evaluate(Value value) { return evaluator.evaluate(value); }
-
-  MaskKind classify(const HostTensor &mask) {
-    for (auto &[view, kind] : classified)
-      if (view.isSameView(mask))
-        return kind;
-    classified.push_back({mask, classifyElements(mask)});
-    return classified.back().second;
-  }
-
-private:
-  ConstantEvaluator evaluator;
-  SmallVector<std::pair<HostTensor, MaskKind>, 1> classified;
-};
-
 //===----------------------------------------------------------------------===//
 // Scores
 //===----------------------------------------------------------------------===//
@@ -79,6 +30,7 @@ struct Scores {
   EinsumOp product;
   double scale = 1;
   MaskKind mask = MaskKind::None;
+  Value condition; ///< of inputs: where it is false the score is -∞
 };
 
 /// The factor by which `op` multiplies its operand `side`, if that is all it does.
@@ -116,6 +68,15 @@ std::optional<HostTensor> maskOf(Operation *op, int &side, Masks &masks) {
   return std::nullopt;
 }
 
+/// What inputs have `op` keep its operand `side` by, -∞ standing where it is false. (With a finite number instead, a
+/// row of which nothing is kept would be a mean of all values, and no 0.)
+Value conditionOf(Operation *op, int &side) {
+  auto select = dyn_cast_or_null<SelectOp>(op);
+  std::optional<double> other = select ? evaluateSplat(select.getRhs()) : std::nullopt;
+  side = 1;
+  return other && std::isinf(*other) && *other < 0 ? select.getCondition() : Value();
+}
+
 /// What softmax is applied to: a product of two tensors, scaled and masked in any order.
 std::optional<Scores> matchScores(Value value, Masks &masks) {
   Scores scores;
@@ -133,6 +94,8 @@ std::optional<Scores> matchScores(Value value, Masks &masks) {
       if (kind == MaskKind::Other || (kind != MaskKind::None && scores.mask != MaskKind::None))
         return std::nullopt;
       scores.mask = kind == MaskKind::None ? scores.mask : kind;
+    } else if (Value condition = scores.condition ? Value() : conditionOf(op, side)) {
+      scores.condition = condition;
     } else {
       return std::nullopt;
     }
@@ -314,13 +277,14 @@ struct RaiseAttention : hyc::impl::RaiseAttentionBase<RaiseAttention> {
     SmallVector<SoftmaxOp> softmaxes;
     walkFunctions(getOperation(), [&](SoftmaxOp op) { softmaxes.push_back(op); });
     Masks masks;
+    InputMasks inputMasks(ids, masks);
     for (SoftmaxOp softmax : softmaxes)
-      raise(softmax, masks);
+      raise(softmax, masks, inputMasks);
     eraseDeadOps(getOperation());
   }
 
 private:
-  void raise(SoftmaxOp softmax, Masks &masks) {
+  void raise(SoftmaxOp softmax, Masks &masks, InputMasks &inputMasks) {
     std::optional<Scores> scores = matchScores(softmax.getOperand(), masks);
     std::optional<Roles> roles = scores ? matchRoles(scores->product) : std::nullopt;
     Value probabilities = softmax.getResult();
@@ -345,8 +309,14 @@ private:
     Value v = arrange(rewriter, ids, reader, reading->v, reading->vText, batch + roles->key + heads + '*');
     if (typeOf(k) != typeOf(v))
       return;
+    InputMask mask{scores->mask == MaskKind::Causal, Value()};
+    if (scores->condition) {
+      mask = inputMasks.of(scores->condition, scores->product.getLetters().result,
+                           batch + heads + roles->query + roles->key);
+      mask.isCausal |= scores->mask == MaskKind::Causal;
+    }
     auto op = AttentionOp::create(rewriter, reader.getLoc(), q, k, v, rewriter.getF64FloatAttr(exactScale(scale, q)),
-                                  scores->mask == MaskKind::Causal ? rewriter.getUnitAttr() : UnitAttr(), dropout);
+                                  mask.isCausal ? rewriter.getUnitAttr() : UnitAttr(), dropout, mask.mask);
     ids.assign(op, getIdPath(reader));
     rewriter.replaceOp(reader, arrangeResult(rewriter, reader, op.getResult(), batch, heads, *roles, *reading));
   }

@@ -34,7 +34,7 @@ struct ShardStates : hyc::impl::ShardStatesBase<ShardStates> {
       if (failed(shard(states)))
         return signalPassFailure();
     for (auto state : module.getOps<StateOp>())
-      if (!state.getParam() && failed(setFlat(state, none)))
+      if (!state.getParam() && failed(setFlat(state, state.is(StateRole::codeScale) ? ofScale(state) : none)))
         return signalPassFailure();
     if (failed(checkFlatStates(module, mesh)))
       return signalPassFailure();
@@ -64,8 +64,14 @@ private:
     return zero >= 2 ? "micro_batch" : "step";
   }
 
+  /// What codes are multiplied with is a part of their parameter.
+  AxisListAttr ofScale(StateOp state) {
+    bool large = state.getWholeType().getNumElements() > persistenceThreshold;
+    return zero >= 3 && large ? worthwhileAxes(state, state.getWholeType()) : none;
+  }
+
   LogicalResult shard(const ParamStates &states) {
-    AxisListAttr flat = worthwhileAxes(states.param);
+    AxisListAttr flat = worthwhileAxes(states.param, ParamOp(states.param).getWholeType());
     for (StateOp state : states.optimizer)
       if (failed(setFlat(state, zero >= 1 ? flat : none)))
         return failure();
@@ -98,14 +104,14 @@ private:
   ShardingAttr shardingOf(Operation *symbol) { return symbol->getAttrOfType<ShardingAttr>(dist::kSharding); }
 
   /// The batch's axes, where a shard over them is smaller than what one rank holds now.
-  AxisListAttr worthwhileAxes(ParamOp param) {
+  AxisListAttr worthwhileAxes(Operation *symbol, RankedTensorType whole) {
     AxisListAttr batch = mesh.getBatchAxes();
-    ShardingAttr sharding = shardingOf(param);
+    ShardingAttr sharding = shardingOf(symbol);
     int64_t ranks = mesh.getSize(batch);
     if (ranks == 1 || !sharding ||
         llvm::any_of(batch.getAxes(), [&](StringAttr axis) { return sharding.splits(axis); }))
       return none;
-    RankedTensorType local = heldType(param.getWholeType(), sharding.withoutFlat(), mesh);
+    RankedTensorType local = heldType(whole, sharding.withoutFlat(), mesh);
     return dist::flatShardSize(local.getNumElements(), ranks) < local.getNumElements() ? batch : none;
   }
 

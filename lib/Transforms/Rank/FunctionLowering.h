@@ -100,7 +100,7 @@ private:
 
   // Composite ops.
   template <typename OpT>
-  llvm::SmallVector<mlir::Value> randomBuffers(OpT op, llvm::SmallVectorImpl<mlir::NamedAttribute> &attributes);
+  llvm::SmallVector<mlir::Value> maskAndRandomBuffers(OpT op, llvm::SmallVectorImpl<mlir::NamedAttribute> &attributes);
   mlir::Value headStridesBuffer(mlir::Value tensor);
 
   // Windows, and ops by number.

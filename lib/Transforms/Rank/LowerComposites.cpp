@@ -24,19 +24,24 @@ static LogicalResult checkHeadSize(Operation *op, Value q) {
          << size << ", expected at most " << kMaxHeadSize << ", which the kernel holds at once";
 }
 
-/// Attention's column of keys, a view of the input, and the place of its heads.
+/// Attention's mask, its column of keys, a view of the input, and the place of its heads.
 template <typename OpT>
-SmallVector<Value> FunctionLowering::randomBuffers(OpT op, SmallVectorImpl<NamedAttribute> &attributes) {
-  SmallVector<Value> random;
+SmallVector<Value> FunctionLowering::maskAndRandomBuffers(OpT op, SmallVectorImpl<NamedAttribute> &attributes) {
+  SmallVector<Value> mask, random;
+  if (op.getMask()) {
+    mask.push_back(denseBufferOf(op.getMask()));
+    attributes.push_back(named("masked", builder.getUnitAttr()));
+  }
   for (Value value : op.getRandom())
     random.push_back(bufferOf(value));
   if (random.empty())
-    return random;
+    return mask;
   auto keys = cast<rank::BufferType>(random[0].getType());
   int64_t stride = keys.getStridesOrDense()[0];
   random[0] = view(random[0], static_cast<int64_t>(op.getColumn()), keys.withLayout(keys.getShape()[0], stride));
   attributes.push_back(named("dropout", op.getDropoutAttr()));
-  return random;
+  mask.append(random);
+  return mask;
 }
 
 template <> LogicalResult FunctionLowering::lower(AttentionOp op) {
@@ -48,7 +53,7 @@ template <> LogicalResult FunctionLowering::lower(AttentionOp op) {
   if (op.getCausal())
     attributes.push_back(named("causal", builder.getUnitAttr()));
   SmallVector<Value> ins{headStridesBuffer(op.getQ()), headStridesBuffer(op.getK()), headStridesBuffer(op.getV())};
-  ins.append(randomBuffers(op, attributes));
+  ins.append(maskAndRandomBuffers(op, attributes));
   call(op, "attention", {result, lse}, ins, attributes);
   buffers[op.getResult()] = result;
   buffers[op.getLse()] = lse;
@@ -73,7 +78,7 @@ template <> LogicalResult FunctionLowering::lower(AttentionGradOp op) {
   SmallVector<NamedAttribute> attributes{named("scale", op.getScaleAttr())};
   if (op.getCausal())
     attributes.push_back(named("causal", builder.getUnitAttr()));
-  ins.append(randomBuffers(op, attributes));
+  ins.append(maskAndRandomBuffers(op, attributes));
   call(op, "attention_grad", outs, ins, attributes);
   return success();
 }

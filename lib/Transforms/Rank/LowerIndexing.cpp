@@ -1,4 +1,4 @@
-// Ops by number, and running sums: one library kernel each.
+// Ops by number or place, and running sums: one library kernel each.
 #include "FunctionLowering.h"
 
 using namespace mlir;
@@ -77,8 +77,46 @@ template <> LogicalResult FunctionLowering::lower(ArgSortOp op) {
   return success();
 }
 
+/// Sizes and strides of what is made, dimensions that lie in one row of places joined; six of each, ones first.
+static std::optional<std::pair<SmallVector<int64_t>, SmallVector<int64_t>>> placesOf(DequantizeOp op) {
+  SmallVector<int64_t> sizes, strides;
+  for (auto [size, stride] : llvm::zip_equal(cast<RankedTensorType>(op.getType()).getShape(), op.getStrides())) {
+    if (size == 1)
+      continue;
+    if (!sizes.empty() && strides.back() == size * stride) {
+      sizes.back() *= size;
+      strides.back() = stride;
+      continue;
+    }
+    sizes.push_back(size);
+    strides.push_back(stride);
+  }
+  constexpr size_t kMost = 6;
+  if (sizes.size() > kMost)
+    return std::nullopt;
+  sizes.insert(sizes.begin(), kMost - sizes.size(), 1);
+  strides.insert(strides.begin(), kMost - strides.size(), 1);
+  return std::pair(sizes, strides);
+}
+
+template <> LogicalResult FunctionLowering::lower(DequantizeOp op) {
+  auto places = placesOf(op);
+  if (!places)
+    return op.emitOpError("is split in more dimensions than the kernel steps through, 6");
+  SmallVector<Value> ins{denseBufferOf(op.getCodes())};
+  for (Value scale : op.getScales())
+    ins.push_back(denseBufferOf(scale));
+  Value result = destinationOf(op.getResult(), Layout::Dense).buffer;
+  SmallVector<NamedAttribute> attributes{named("sizes", builder.getDenseI64ArrayAttr(places->first)),
+                                         named("strides", builder.getDenseI64ArrayAttr(places->second)),
+                                         named("inputs", op.getBlockAttr())};
+  call(op, op.getKind() == CodeKind::int8 ? "dequantize_int8" : "dequantize_nf4", result, ins, attributes);
+  buffers[op.getResult()] = result;
+  return success();
+}
+
 void hyc::addIndexLowerings(LoweringTable &table) {
-  table.add<GatherOp, ScatterOp, CumSumOp, ArgSortOp>();
+  table.add<GatherOp, ScatterOp, CumSumOp, ArgSortOp, DequantizeOp>();
   // Every number must be one of the data.
   table.of<GatherOp>().indexUse = [](OpOperand &use) {
     auto gather = cast<GatherOp>(use.getOwner());

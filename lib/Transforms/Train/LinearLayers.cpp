@@ -36,7 +36,7 @@ static bool makesOutput(EinsumOp product) {
     Operation *user = *value.user_begin();
     if (isa<ReturnOp, CrossEntropyOp>(user))
       return true;
-    if (user->getNumResults() != 1 ||
+    if (isa<EinsumOp>(user) || user->getNumResults() != 1 ||
         !llvm::all_of(user->getOperands(), [&](Value operand) { return operand == value || isOfParameters(operand); }))
       return false;
     value = user->getResult(0);

@@ -22,6 +22,9 @@ inline constexpr llvm::StringLiteral kBackward = "hyc.backward", kLossSeed = "hy
 inline constexpr llvm::StringLiteral kWide = "hyc.wide";
 /// Of a parameter that is kept in no second type: who wants one converts what was read.
 inline constexpr llvm::StringLiteral kUncopied = "hyc.uncopied";
+/// Of a parameter that is kept as codes: their kind, how many inputs its linear layer has, and whether they come first.
+inline constexpr llvm::StringLiteral kQuantized = "hyc.quantized", kQuantizedInputs = "hyc.quantized_inputs",
+                                     kQuantizedInputsFirst = "hyc.quantized_inputs_first";
 /// Of a composite op that the plan wants decomposed.
 inline constexpr llvm::StringLiteral kForm = "hyc.form", kDecomposed = "decomposed";
 /// Of the state of role "loss_scale": the cotangent of the loss is the scale divided by this.

@@ -42,6 +42,18 @@ struct ArenaDesc {
 
 enum class InitKind : uint8_t { kZeros, kConstant, kNormal, kUniform, kFile };
 
+// What is made of a linear layer's weight, a matrix of outputs × inputs, before training starts: the codes that are
+// kept in its place, and what they are multiplied with (kernels/dequantize/codes.h has the formulas).
+enum class WeightPart : uint8_t {
+  kInt8Codes,
+  kInt8Absmax,
+  kNf4Codes,
+  kNf4Absmax,
+  kNf4Scale,
+  kNf4Mean,
+  kWhole,  // nothing: the values themselves
+};
+
 // The initial value of a state. Random values are Philox4x32-10 keyed by (run seed, key) and indexed by the element's
 // GLOBAL row-major position (philox.h), so every layout starts from the same weights.
 struct Initializer {
@@ -54,6 +66,12 @@ struct Initializer {
   // kFile: f32, f64, f16 or bf16 for an f32, f16 or bf16 state, by way of f32; otherwise the state's own type. Values
   // by rule of an f16 or bf16 state are those of an f32 one, rounded.
   DType fileDType = DType::kF32;
+  // What is said above are the values of a weight, and this is what is made of them for the state. Of outputs × inputs
+  // numbers, row-major; with inputsFirst the transpose is what is stored.
+  WeightPart part = WeightPart::kWhole;
+  int64_t outputs = 0;
+  int64_t inputs = 0;
+  bool inputsFirst = false;
 
   static constexpr Initializer zeros() { return {}; }
   static constexpr Initializer constant(double value) { return {InitKind::kConstant, value}; }
@@ -65,6 +83,14 @@ struct Initializer {
   }
   static constexpr Initializer fromFile(int file, int64_t offset, DType dtype) {
     return {InitKind::kFile, 0, 0, 0, file, offset, dtype};
+  }
+  constexpr Initializer into(WeightPart made, int64_t rows, int64_t columns, bool columnsFirst) const {
+    Initializer result = *this;
+    result.part = made;
+    result.outputs = rows;
+    result.inputs = columns;
+    result.inputsFirst = columnsFirst;
+    return result;
   }
 };
 
@@ -86,10 +112,11 @@ enum class FlatStorage : uint8_t {
 // local extent is padding, which holds zeros and must stay zero. Axes that are in no split hold replicas.
 struct StateDesc {
   const char* name;  // logical name: "h.0.attn.c_attn.weight"
-  const char* role;  // "parameter", "compute", "gradient", "adam.m", "adam.v", "momentum", "step"
+  const char* role;  // "parameter", "compute", "codes", "gradient", "adam.m", "adam.v", "momentum", "step"
   DType dtype;
-  BufferRef buffer;         // row-major `local`, padding included; with kShard the flat shard of it
-  Shape logical;            // as the model names it, whole: {768, 2304}; what --save-weights writes
+  BufferRef buffer;  // row-major `local`, padding included; with kShard the flat shard of it
+  Shape logical;     // as the model names it, whole: {768, 2304}; what --save-weights writes
+  // Of nf4 codes, two of which share a byte, half of them: the last dimension's.
   Shape global;             // the same elements in the same order, dimensions factored for splitting: {768, 3, 12, 64}
   Shape local;              // one shard, padding included: {768, 3, 6, 64}
   ShortList<Split> splits;  // {{2, kTp}}, of an axis of that name

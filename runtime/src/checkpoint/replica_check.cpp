@@ -21,7 +21,7 @@ constexpr int kMostAxes = 6;  // that have several ranks: a bit for each set of 
 
 bool isCompared(const StateDesc& state) {
   const Keeping keeping = keepingOf(state.role);
-  return keeping == Keeping::kTensor || keeping == Keeping::kCopy;
+  return keeping == Keeping::kTensor || keeping == Keeping::kCopy || keeping == Keeping::kRemade;
 }
 
 // What a rank holds of a state, without padding, wherever it lies.

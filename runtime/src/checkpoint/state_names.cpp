@@ -35,6 +35,7 @@ std::string momentName(const std::string& role) {
 
 Keeping keepingOf(const std::string& role) {
   if (role == "compute") return Keeping::kCopy;
+  if (role == "codes" || role == "codes.scale") return Keeping::kRemade;
   if (role == "gradient" || role == "output") return Keeping::kNothing;
   if (role == "step" || role == "applied_step" || beginsWith(role, "loss_scale")) return Keeping::kCounter;
   return beginsWith(role, "fp8.") ? Keeping::kOptional : Keeping::kTensor;

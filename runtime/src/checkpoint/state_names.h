@@ -1,6 +1,7 @@
 // What a checkpoint calls a state: parameters as the model does, what an optimizer keeps as torch's flattened optimizer
-// states ("optimizer.state.fc.weight.exp_avg"). Copies in the compute type are made of the parameters again, gradients
-// are none of a state between steps, and counters are numbers of the manifest.
+// states ("optimizer.state.fc.weight.exp_avg"). Copies in the compute type are made of the parameters again, codes of
+// frozen weights of the model's files, gradients are none of a state between steps, and counters are numbers of the
+// manifest.
 #ifndef HYCRT_SRC_CHECKPOINT_STATE_NAMES_H_
 #define HYCRT_SRC_CHECKPOINT_STATE_NAMES_H_
 
@@ -12,6 +13,7 @@ enum class Keeping {
   kTensor,    // written, and wanted when a run is resumed
   kOptional,  // the same, but a checkpoint of another precision has none: its first value then
   kCopy,      // of a parameter, which is what is wanted
+  kRemade,    // made of the model's own weights again
   kCounter,   // a number of the manifest
   kNothing,
 };

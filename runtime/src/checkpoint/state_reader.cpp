@@ -262,7 +262,7 @@ Status readStates(const Context& ctx, const Checkpoint& checkpoint, std::vector<
   for (int64_t i = 0; i < ctx.program().states.size; ++i) {
     const StateDesc& state = ctx.program().states[i];
     const Keeping keeping = keepingOf(state.role);
-    if (keeping == Keeping::kCounter || keeping == Keeping::kNothing) continue;
+    if (keeping == Keeping::kCounter || keeping == Keeping::kRemade || keeping == Keeping::kNothing) continue;
     const auto found = checkpoint.manifest.parts.tensors.find(checkpointName(state.name, state.role));
     if (found == checkpoint.manifest.parts.tensors.end())
       continue;  // an optional one: the others are known to be there

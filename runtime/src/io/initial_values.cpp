@@ -8,8 +8,10 @@
 #include <memory>
 
 #include "hycrt/philox.h"
+#include "io/rule_values.h"
 #include "io/state_layout.h"
 #include "io/state_window.h"
+#include "io/weight_parts.h"
 #include "io/weight_reader.h"
 #include "kernels/narrow_float.h"
 
@@ -26,25 +28,6 @@ void roundFromF32(const float* from, DType toType, std::byte* to, int64_t count)
     for (int64_t i = 0; i < count; ++i) reinterpret_cast<Bf16*>(to)[i] = Bf16(from[i]);
   } else {
     for (int64_t i = 0; i < count; ++i) reinterpret_cast<F16*>(to)[i] = F16(from[i]);
-  }
-}
-
-// Elements [global, global + count) of the rule's stream.
-template <typename T>
-void fillByRule(const Initializer& init, const PhiloxStream& stream, T* to, int64_t global, int64_t count) {
-  if (init.kind == InitKind::kConstant) {
-    std::fill(to, to + count, static_cast<T>(init.first));
-    return;
-  }
-  const int64_t firstBlock = global / 4, lastBlock = (global + count - 1) / 4;
-#pragma omp parallel for schedule(static) if (count > 65536)
-  for (int64_t block = firstBlock; block <= lastBlock; ++block) {
-    const std::array<float, 4> values = init.kind == InitKind::kNormal ? stream.normals(static_cast<uint64_t>(block))
-                                                                       : stream.uniforms(static_cast<uint64_t>(block));
-    const double scale = init.kind == InitKind::kNormal ? init.second : init.second - init.first;
-    for (int64_t element = std::max(block * 4, global); element < std::min(block * 4 + 4, global + count); ++element) {
-      to[element - global] = static_cast<T>(init.first + scale * static_cast<double>(values[element % 4]));
-    }
   }
 }
 
@@ -122,11 +105,17 @@ Status initializeStates(const Program& program, const Coordinates& at, uint64_t 
                         const std::vector<ModelFile>& modelFiles, const ArenaBases& arenas,
                         const std::vector<bool>& filled) {
   WeightReader reader(modelFiles);
+  WeightParts parts({program.mesh, at, seed, modelFiles, arenas});
   std::vector<std::unique_ptr<ShardLayout>> layouts;  // of what is read
   for (int64_t i = 0; i < program.states.size; ++i) {
     const StateDesc& state = program.states[i];
     const bool isFilled = !filled.empty() && filled[static_cast<size_t>(i)];
-    if (isFilled || state.init.kind == InitKind::kZeros) continue;
+    if (isFilled) continue;
+    if (state.init.part != WeightPart::kWhole) {
+      parts.add(state);
+      continue;
+    }
+    if (state.init.kind == InitKind::kZeros) continue;
     auto layout = std::make_unique<ShardLayout>(state, program.mesh, at);
     const bool isRead = state.init.kind == InitKind::kFile, isInMemory = arenas.memory[state.buffer.arena] != nullptr;
     HYCRT_RETURN_IF_ERROR(forEachWindow(state, arenas, WindowUse::kFill, [&](const StateWindow& window) -> Status {
@@ -140,6 +129,7 @@ Status initializeStates(const Program& program, const Coordinates& at, uint64_t 
     if (isRead && isInMemory) layouts.push_back(std::move(layout));
   }
   HYCRT_RETURN_IF_ERROR(reader.read());
+  HYCRT_RETURN_IF_ERROR(parts.fill());
   returnFreedMemory();
   return {};
 }

@@ -90,7 +90,7 @@ Status SampleFile::checkDocuments(const TensorDirectory& directory, Table<InputD
   if (isRead(kDocuments) || isRead("position_ids")) return {};
   return dataError("'" + path_ + "' has several documents in a sample (" + kDocuments +
                    "), which a model tells apart by position_ids, but this one does not read them: documents would "
-                   "attend to each other; export it with that input and without attention_mask, or pack nothing");
+                   "attend to each other; compile with --separate-documents, or pack nothing");
 }
 
 // For a stage that reads none of them.

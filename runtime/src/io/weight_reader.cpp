@@ -63,9 +63,19 @@ Status WeightReader::checkHeader(int index) const {
 }
 
 Status WeightReader::add(const StateDesc& state, const ShardLayout& layout, const StateWindow& window) {
+  return addWant(state, layout, window, 1, nullptr);
+}
+
+Status WeightReader::add(const StateDesc& state, const ShardLayout& layout, const StateWindow& window,
+                         int64_t perElement, const Take& take) {
+  return addWant(state, layout, window, perElement, &take);
+}
+
+Status WeightReader::addWant(const StateDesc& state, const ShardLayout& layout, const StateWindow& window,
+                             int64_t perElement, const Take* take) {
   const int index = state.init.file;  // in range: checked against the manifest
   HYCRT_RETURN_IF_ERROR(open(index));
-  const int64_t fileBytes = files_[static_cast<size_t>(index)].bytes, size = sizeOf(state.init.fileDType);
+  const int64_t fileBytes = files_[static_cast<size_t>(index)].bytes, size = sizeOf(state.init.fileDType) * perElement;
   const int64_t bytes = elementCount(state.global) * size;  // checked with the tables
   const int64_t begin = state.init.fileOffset;
   if (begin < 0 || bytes > fileBytes || begin > fileBytes - bytes) {
@@ -75,7 +85,7 @@ Status WeightReader::add(const StateDesc& state, const ShardLayout& layout, cons
   }
   layout.forEachRunFrom(window.begin, [&](const ElementRun& whole) {
     if (const std::optional<ElementRun> run = window.clip(whole)) {
-      wants_.push_back({&state, &layout, window, size, run->global});
+      wants_.push_back({&state, &layout, window, size, run->global, perElement, take});
     }
     return false;
   });
@@ -114,7 +124,7 @@ void WeightReader::findUses(size_t index, std::vector<Use>* uses) const {
 
 std::byte* WeightReader::directPlace(const Unit& unit, const Bytes& bytes) const {
   const Want& want = wants_[uses_[unit.first].want];
-  if (unit.last - unit.first != 1 || want.state->init.fileDType != want.state->dtype) return nullptr;
+  if (unit.last - unit.first != 1 || want.take || want.state->init.fileDType != want.state->dtype) return nullptr;
   std::byte* place = nullptr;
   want.layout->forEachRunFromGlobal((bytes.begin - want.begin()) / want.elementBytes, [&](const ElementRun& whole) {
     const std::optional<ElementRun> run = want.window.clip(whole);
@@ -144,7 +154,21 @@ Status WeightReader::readChecked(const Use& use, const Bytes& bytes, std::byte* 
                    hex(model.sums->chunks[static_cast<size_t>(use.chunk)]) + kWayOut);
 }
 
+// A little at a time.
+void WeightReader::give(const Want& want, const ElementRun& run, const std::byte* from) const {
+  constexpr int64_t kValues = 4096;
+  float values[kValues];
+  const int64_t most = kValues / want.perElement;
+  for (int64_t done = 0; done < run.count; done += most) {
+    const int64_t some = std::min(most, run.count - done);
+    convertFloats(from + done * want.elementBytes, want.state->init.fileDType, reinterpret_cast<std::byte*>(values),
+                  DType::kF32, some * want.perElement);
+    (*want.take)({run.local + done, run.global + done, some}, values);
+  }
+}
+
 void WeightReader::put(const Want& want, const ElementRun& run, const std::byte* from) const {
+  if (want.take) return give(want, run, from);
   const DType fileType = want.state->init.fileDType, type = want.state->dtype;
   std::byte* const to = want.window.memory + (run.local - want.window.begin) * sizeOf(type);
   if (fileType != type) return convertFloats(from, fileType, to, type, run.count);
@@ -199,7 +223,7 @@ void WeightReader::joinShared(size_t index) const {
     want.layout->forEachRunFromGlobal(element, [&](const ElementRun& whole) {
       const std::optional<ElementRun> run = want.window.clip(whole);
       if (!run || run->global > element || run->global + run->count <= element) return false;
-      std::array<std::byte, 8> value;  // its other part is in the next unit: both chunks are wanted
+      std::array<std::byte, 16> value;  // its other part is in the next unit: both chunks are wanted
       std::memcpy(value.data(), unit.tail.data() + unit.tail.size() - inside, static_cast<size_t>(inside));
       std::memcpy(value.data() + inside, units_[index + 1].head.data(),
                   static_cast<size_t>(want.elementBytes - inside));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/function_ref.h"
 #include "hycrt/file_sums.h"
 #include "hycrt/program.h"
 #include "hycrt/status.h"
@@ -32,6 +33,13 @@ class WeightReader {
   // cannot be opened, is not the one that was compiled against, or is too short for the tensor, is an error here.
   Status add(const StateDesc& state, const ShardLayout& layout, const StateWindow& window);
 
+  // The same for values that go to `take` and into no memory, as f32: `perElement` of them for each of the state's
+  // elements. It is called by several threads at once, for runs of elements in any order. The state is of no type then:
+  // `state.init` alone says what its values are.
+  using Take = FunctionRef<void(const ElementRun&, const float*)>;
+  Status add(const StateDesc& state, const ShardLayout& layout, const StateWindow& window, int64_t perElement,
+             const Take& take);
+
   // Reads what was added. Of several failures the first in the order of files and their bytes is returned.
   Status read();
 
@@ -47,6 +55,8 @@ class WeightReader {
     StateWindow window;
     int64_t elementBytes;  // as the file has them
     int64_t first;         // element of the whole tensor that the window begins with
+    int64_t perElement;    // values
+    const Take* take;      // null: they go into the window
 
     int64_t begin() const { return state->init.fileOffset; }
   };
@@ -62,9 +72,12 @@ class WeightReader {
   // One chunk, for uses [first, last), and its first and last bytes for elements that it shares with its neighbours.
   struct Unit {
     size_t first, last;
-    std::array<std::byte, 8> head, tail;
+    std::array<std::byte, 16> head, tail;
   };
 
+  Status addWant(const StateDesc& state, const ShardLayout& layout, const StateWindow& window, int64_t perElement,
+                 const Take* take);
+  void give(const Want& want, const ElementRun& run, const std::byte* from) const;
   Status open(int index);
   Status checkHeader(int index) const;
   Bytes bytesOf(const Use& use) const;

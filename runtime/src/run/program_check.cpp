@@ -5,6 +5,8 @@
 #include <string>
 
 #include "io/block_file.h"
+#include "io/float_convert.h"
+#include "io/weight_parts.h"
 
 namespace hycrt {
 namespace {
@@ -115,12 +117,31 @@ class Checker {
   }
   static std::string rowOf(const Entry& entry) { return std::string("entry ") + entry.name; }
 
+  // Of what is made of a weight: type and size are those that its values make.
+  Status checkPart(const std::string& row, const StateDesc& state, int64_t count) const {
+    const Initializer& init = state.init;
+    if (init.part > WeightPart::kWhole || init.outputs < 1 || init.inputs < 1 ||
+        init.outputs > (INT64_MAX / 16) / init.inputs) {
+      return wrong(row, "is made of a weight of an impossible size");
+    }
+    if (init.kind == InitKind::kFile && !canConvert(init.fileDType, DType::kF32)) {
+      return wrong(row, std::string("is made of a weight of ") + nameOf(init.fileDType) + ", expected floats");
+    }
+    if (state.dtype == typeOfPart(init.part) && count == sizeOfPart(init)) return {};
+    return wrong(row, "is no part of a weight of " + std::to_string(init.outputs) + " × " +
+                          std::to_string(init.inputs) + ": it has " + std::to_string(count) + " elements of " +
+                          nameOf(state.dtype) + ", expected " + std::to_string(sizeOfPart(init)) + " of " +
+                          nameOf(typeOfPart(init.part)));
+  }
+
   Status checkState(const StateDesc& state) const {
     const std::string row = std::string("state ") + state.name + " (" + state.role + ")";
     const int64_t count = checkedCount(state.global);
     const int64_t localCount = checkedCount(state.local);
     if (count < 0 || localCount < 0 || localCount > INT64_MAX / 8) return wrong(row, "a size is negative or too large");
-    if (count != checkedCount(state.logical)) return wrong(row, "logical and global have different element counts");
+    const int64_t perElement = state.init.part == WeightPart::kNf4Codes ? 2 : 1;
+    if (count > INT64_MAX / 2 || count * perElement != checkedCount(state.logical))
+      return wrong(row, "logical and global have different element counts");
     if (state.global.size != state.local.size) return wrong(row, "global and local have different ranks");
     for (const Split& split : state.splits) {
       if (split.dim < 0 || split.dim >= state.global.size) return wrong(row, "splits a dimension that is not there");
@@ -137,10 +158,12 @@ class Checker {
     const bool narrow = state.dtype == DType::kF16 || state.dtype == DType::kBF16;
     const bool real = state.dtype == DType::kF32 || state.dtype == DType::kF64 || narrow;
     const bool constant = init.kind == InitKind::kConstant && state.dtype == DType::kI64;
-    if (!real && !constant && init.kind != InitKind::kZeros && init.kind != InitKind::kFile) {
+    if (init.part != WeightPart::kWhole) {
+      HYCRT_RETURN_IF_ERROR(checkPart(row, state, count));
+    } else if (!real && !constant && init.kind != InitKind::kZeros && init.kind != InitKind::kFile) {
       return wrong(row, "only floats are initialised by rule, and only floats and i64 by a constant");
     }
-    if (init.kind == InitKind::kFile && init.fileDType != state.dtype &&
+    if (init.part == WeightPart::kWhole && init.kind == InitKind::kFile && init.fileDType != state.dtype &&
         ((state.dtype != DType::kF32 && !narrow) || init.fileDType == DType::kI32 || init.fileDType == DType::kI64 ||
          init.fileDType == DType::kU8)) {
       return wrong(row, std::string("cannot be read from ") + nameOf(init.fileDType) + " as " + nameOf(state.dtype));

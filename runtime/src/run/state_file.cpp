@@ -23,6 +23,9 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kCodes = "codes";
+constexpr const char* kScale = "codes.scale";
+
 // What is written, and how it is changed on its way out.
 struct Selection {
   std::string role;
@@ -30,7 +33,11 @@ struct Selection {
   SavedParameters saved;
 
   // Empty: not at all.
-  std::string nameOf(const std::string& state) const { return saved.nameOf ? saved.nameOf(state) : state; }
+  std::string nameOf(const std::string& ofRole, const std::string& state) const {
+    if (saved.scales && ofRole == kScale) return state;
+    if (ofRole != role && !(saved.decode && ofRole == kCodes)) return {};
+    return saved.nameOf ? saved.nameOf(state) : state;
+  }
 };
 
 // The tensors that are written over all stages, by their names in the file, and which stage writes each.
@@ -44,11 +51,10 @@ Status addStage(const std::string& catalog, const Selection& selection, int stag
   Result<json> rows = parseJson(catalog, "catalog of stage " + std::to_string(stage));
   if (!rows.ok()) return rows.status();
   for (const json& row : rows->at("states")) {
-    if (row.at("role") != selection.role) continue;
-    const std::string name = selection.nameOf(row.at("name"));
+    const std::string role = row.at("role"), name = selection.nameOf(role, row.at("name"));
     if (name.empty()) continue;
     TensorEntry entry;
-    entry.dtype = static_cast<DType>(row.at("dtype").get<int>());
+    entry.dtype = role == kCodes ? DType::kF32 : static_cast<DType>(row.at("dtype").get<int>());
     entry.shape = row.at("shape").get<std::vector<int64_t>>();
     const auto [known, isNew] = plan->directory.emplace(name, entry);
     if (isNew) plan->stageOf[name] = stage;
@@ -106,7 +112,7 @@ class Writer {
     if (!made.ok()) return made.status();
     const FileDescriptor& file = *made;
     for (const StateDesc& state : ctx_.program().states) {
-      const std::string name = selection_.role == state.role ? selection_.nameOf(state.name) : "";
+      const std::string name = selection_.nameOf(state.role, state.name);
       if (name.empty() || plan_.stageOf.at(name) != ctx_.at().stage) continue;
       const ShardLayout layout(state, ctx_.mesh(), ctx_.at());
       if (layout.isWriter()) HYCRT_RETURN_IF_ERROR(writeShard(file, state, name, layout));
@@ -126,6 +132,10 @@ class Writer {
         const std::optional<ElementRun> run = window.clip(whole);
         if (!run) return true;
         const std::byte* from = window.memory + (run->local - window.begin) * size;
+        if (std::strcmp(state.role, kCodes) == 0) {
+          status = writeCodes(file, state, from, *run, begin);
+          return status.ok();
+        }
         status = writeRun(file, state, from, *run, begin + run->global * size);
         return status.ok();
       });
@@ -152,6 +162,23 @@ class Writer {
         divideInto<double>(source, selection_.scaling.divisor, part.count, staging.data());
       }
       HYCRT_RETURN_IF_ERROR(writeAt(file, path_, staging.data(), part.count * size, offset + done * size));
+    }
+    return {};
+  }
+
+  // As the weights that they mean, with what is added to these.
+  Status writeCodes(const FileDescriptor& file, const StateDesc& state, const std::byte* from, const ElementRun& run,
+                    int64_t begin) {
+    constexpr int64_t kChunk = 1 << 16;
+    const int64_t perElement = elementCount(state.logical) / elementCount(state.global);
+    for (int64_t done = 0; done < run.count; done += kChunk) {
+      const int64_t some = std::min(kChunk, run.count - done);
+      const int64_t first = (run.global + done) * perElement, count = some * perElement;
+      wide_.resize(static_cast<size_t>(count));
+      HYCRT_RETURN_IF_ERROR(selection_.saved.decode(state, run.global + done, some, from + done, wide_.data()));
+      if (selection_.saved.add) HYCRT_RETURN_IF_ERROR(selection_.saved.add(state.name, first, count, wide_.data()));
+      const int64_t size = sizeof(float);
+      HYCRT_RETURN_IF_ERROR(writeAt(file, path_, wide_.data(), count * size, begin + first * size));
     }
     return {};
   }
@@ -201,6 +228,18 @@ std::string catalogOf(const Program& program, const std::string& run) {
 std::string runOf(const std::string& catalog) {
   const Result<json> object = parseJson(catalog, "catalog");
   return object.ok() ? object->value("run", "") : "";
+}
+
+Result<bool> holdsCodes(const Context& ctx) {
+  for (int stage = 0; stage < ctx.mesh().stages; ++stage) {
+    const std::string catalog = ctx.exchanger().catalogOf(rankOf(ctx.mesh(), {stage, 0}));
+    Result<json> rows = parseJson(catalog, "catalog of stage " + std::to_string(stage));
+    if (!rows.ok()) return rows.status();
+    for (const json& row : rows->at("states")) {
+      if (row.at("role") == kCodes) return true;
+    }
+  }
+  return false;
 }
 
 Status writeParameters(Context& ctx, const std::string& path, FolderLink link, const SavedParameters& saved) {

@@ -36,7 +36,15 @@ struct SavedParameters {
   std::function<std::string(const std::string&)> nameOf;  // empty: it is not written; without this, all are
   // Of elements [global, global + count) of a parameter, as f32 whatever it is kept in; may be left out.
   std::function<Status(const std::string& parameter, int64_t global, int64_t count, float* values)> add;
+  // Where codes are kept in a parameter's place: `count` elements of the codes from `global` on, as the weights that
+  // they mean, one or several each. Left out: such parameters are not written.
+  std::function<Status(const StateDesc& codes, int64_t global, int64_t count, const std::byte* from, float* values)>
+      decode;
+  bool scales = false;  // what codes are multiplied with is written, too, under its own names
 };
+
+// Whether any stage keeps codes in a parameter's place.
+Result<bool> holdsCodes(const Context& ctx);
 
 // Called by all ranks together. Makes the file `path` of parameters, which must not exist. `link`: what its folder's
 // name may be.

@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "base/file.h"
 #include "base/staged_folder.h"
 #include "comm/exchanger.h"
 #include "hycrt/safetensors.h"
 #include "hycrt/saved_weights.h"
+#include "run/quantized_weights.h"
 #include "run/saved_adapter.h"
 #include "run/state_file.h"
 
@@ -25,7 +27,8 @@ constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kConfig = "config.json";
 constexpr const char* kAdapterWeights = "adapter_model.safetensors";
 constexpr const char* kAdapterConfig = "adapter_config.json";
-constexpr const char* kAside = ".adapter";  // of the file in which adapters lie while they are merged
+constexpr const char* kAside =
+    ".adapter";  // of the file in which adapters and scales lie while weights are made of them
 constexpr int64_t kMaxConfigBytes = 16 << 20;
 constexpr mode_t kFolderMode = 0755;
 
@@ -120,25 +123,46 @@ Status keepAside(const Status& status, const std::string& partial, const std::st
   return {status.code(), status.message() + "; the weights are in '" + kept + "'"};
 }
 
-// Called by all ranks together. Makes the file `path` of what is saved; of merged weights with the help of the file
-// `aside`, which is gone afterwards.
-Status writeWeights(Context& ctx, const WeightsToSave& what, const std::string& path, const std::string& aside,
-                    FolderLink link) {
-  if (!what.adapter) return writeParameters(ctx, path, link, {});
-  const SavedParameters alone{[&](const std::string& name) { return nameInAdapter(*what.adapter, name); }, {}};
-  if (!what.merges) return writeParameters(ctx, path, link, alone);
-  Status status = writeParameters(ctx, aside, link, alone);
-  if (status.ok()) {
-    Result<AdapterMerge> merge = AdapterMerge::open(*what.adapter, aside);
-    status = merge.status();
-    const auto add = [&](const std::string& name, int64_t global, int64_t count, float* values) {
+// The model's own weights, from what the ranks hold and the file `aside`.
+Status writeMade(Context& ctx, const WeightsToSave& what, bool decodes, const std::string& path,
+                 const std::string& aside, FolderLink link) {
+  SavedParameters saved;
+  std::optional<AdapterMerge> merge;
+  std::optional<QuantizedWeights> quantized;
+  if (what.adapter) {
+    Result<AdapterMerge> opened = AdapterMerge::open(*what.adapter, aside);
+    if (!opened.ok()) return opened.status();
+    merge.emplace(std::move(*opened));
+    saved.nameOf = [&](const std::string& name) { return nameInModel(*what.adapter, name); };
+    saved.add = [&](const std::string& name, int64_t global, int64_t count, float* values) {
       return merge->add(name, global, count, values);
     };
-    if (status.ok()) {
-      status = writeParameters(ctx, path, link,
-                               {[&](const std::string& name) { return nameInModel(*what.adapter, name); }, add});
-    }
   }
+  if (decodes) {
+    Result<QuantizedWeights> opened = QuantizedWeights::open(ctx.program(), aside);
+    if (!opened.ok()) return opened.status();
+    quantized.emplace(std::move(*opened));
+    saved.decode = [&](const StateDesc& codes, int64_t global, int64_t count, const std::byte* from, float* values) {
+      return quantized->decode(codes, global, count, from, values);
+    };
+  }
+  return writeParameters(ctx, path, link, saved);
+}
+
+// Called by all ranks together. Makes the file `path` of what is saved. What every rank needs the whole of for its own
+// part of a weight, adapters that are merged and what codes are multiplied with, goes by way of the file `aside`, which
+// is gone afterwards.
+Status writeWeights(Context& ctx, const WeightsToSave& what, const std::string& path, const std::string& aside,
+                    FolderLink link) {
+  const auto inAdapter = [&](const std::string& name) {
+    return what.adapter ? nameInAdapter(*what.adapter, name) : std::string();
+  };
+  if (what.adapter && !what.merges) return writeParameters(ctx, path, link, {inAdapter, {}, {}});
+  const Result<bool> decodes = holdsCodes(ctx);
+  if (!decodes.ok()) return decodes.status();
+  if (!what.adapter && !*decodes) return writeParameters(ctx, path, link, {});
+  Status status = writeParameters(ctx, aside, link, {inAdapter, {}, {}, /*scales=*/*decodes});
+  if (status.ok()) status = writeMade(ctx, what, *decodes, path, aside, link);
   if (rankOf(ctx.mesh(), ctx.at()) == 0) unlink(aside.c_str());
   return status;
 }

@@ -128,3 +128,35 @@ hyc.func @order_of_a_number(%x: tensor<f32>) {
   %0 = hyc.argsort %x : (tensor<f32>) -> tensor<i64>
   hyc.return
 }
+
+// -----
+
+hyc.func @dequantize_of_numbers(%c: tensor<8x16xi8>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{[dequantize.codes] makes 'tensor<8x16xf32>' of codes 'tensor<8x16xi8>', expected ui8 of that shape}}
+  %w = hyc.dequantize int8 %c, %s block 16 strides [16, 1] : (tensor<8x16xi8>, tensor<8xf32>) -> tensor<8x16xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @dequantize_of_a_byte_each(%c: tensor<8x16xui8>, %a: tensor<2xui8>, %s: tensor<1xf32>, %m: tensor<f32>) {
+  // expected-error@+1 {{[dequantize.codes] makes 'tensor<8x16xf32>' of codes 'tensor<8x16xui8>'}}
+  %w = hyc.dequantize nf4 %c, %a, %s, %m block 64 strides [16, 1] : (tensor<8x16xui8>, tensor<2xui8>, tensor<1xf32>, tensor<f32>) -> tensor<8x16xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @dequantize_without_a_mean(%c: tensor<8x8xui8>, %a: tensor<2xui8>, %s: tensor<1xf32>) {
+  // expected-error@+1 {{[dequantize.scales] has 2 operands beside its codes, expected 3 and perhaps an offset, an i64 scalar}}
+  %w = hyc.dequantize nf4 %c, %a, %s block 64 strides [16, 1] : (tensor<8x8xui8>, tensor<2xui8>, tensor<1xf32>) -> tensor<8x16xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @dequantize_in_fewer_strides(%c: tensor<8x16xui8>, %s: tensor<8xf32>) {
+  // expected-error@+1 {{[dequantize.place] has block 16 and strides [1] for 'tensor<8x16xf32>'}}
+  %w = hyc.dequantize int8 %c, %s block 16 strides [1] : (tensor<8x16xui8>, tensor<8xf32>) -> tensor<8x16xf32>
+  hyc.return
+}

@@ -161,6 +161,14 @@ hyc.func @attention_with_keys_of_other_samples(%q: tensor<1x4x2x8xf32>, %k: tens
 
 // -----
 
+hyc.func @attention_with_a_mask_of_other_keys(%q: tensor<1x4x2x8xf32>, %m: tensor<1x1x4x3xi1>) {
+  // expected-error@+1 {{[attention.mask] has mask 'tensor<1x1x4x3xi1>', expected i1 of 1 or 1, 2 or 1, 4 or 1, and 4}}
+  %0:2 = hyc.attention %q, %q, %q scale 0.5 mask %m : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<1x1x4x3xi1>) -> (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>)
+  hyc.return
+}
+
+// -----
+
 hyc.func @return_of_another_type(%x: tensor<4xf32>) -> tensor<5xf32> {
   // expected-error@+1 {{returns ('tensor<4xf32>'), but @return_of_another_type has results ('tensor<5xf32>')}}
   hyc.return %x : tensor<4xf32>

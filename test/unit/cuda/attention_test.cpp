@@ -33,7 +33,9 @@ double relativeErrorOfLse(Doubles got, Doubles want) {
 }
 
 // Forward and backward of T against the reference in f64 over the same numbers. `tolerance` counts roundings of T.
-template <typename T> void expectEqualsReference(const AttentionDesc &asked, double tolerance) {
+// `mask` holds what asked.mask steps over; empty: nothing masks.
+template <typename T>
+void expectEqualsReference(const AttentionDesc &asked, double tolerance, const std::vector<uint8_t> &mask = {}) {
   AttentionDesc d = asked;
   SCOPED_TRACE(testing::Message() << "B " << d.batch << " Sq " << d.queryLength << " Sk " << d.keyLength << " H "
                                   << d.heads << "/" << d.kvHeads << " D " << d.headDim << " causal " << d.causal
@@ -44,6 +46,12 @@ template <typename T> void expectEqualsReference(const AttentionDesc &asked, dou
   const std::vector<int64_t> keys{123456789, 987654321};
   AttentionDesc onHost = d;
   onHost.dropout.keys = keys.data();
+  const std::vector<uint8_t> noMask(1);
+  DeviceArray<uint8_t> deviceMask(mask.empty() ? noMask : mask);
+  if (!mask.empty()) {
+    onHost.mask.at = mask.data();
+    d.mask.at = deviceMask;
+  }
   const Doubles wideQ = widened(q), wideK = widened(k), wideV = widened(v), wideDO = widened(dO);
   Doubles o(wideQ.size()), lse(static_cast<size_t>(d.batch * d.heads * d.queryLength)), dq(o), dk(wideK.size()), dv(dk);
   reference::attentionForward(onHost, wideQ.data(), wideK.data(), wideV.data(), o.data(), lse.data());
@@ -157,6 +165,26 @@ TEST_F(Attention, TakesQueriesThatSeeNoKey) {
       expectEqualsReference<F16>(d, 3);
     }
   }
+}
+
+// Whether a dimension of the mask is the same for all or not, in types that run on tensor cores without one, too; some
+// queries see no key at all.
+TEST_F(Attention, MasksByATensor) {
+  for (const bool causal : {true, false})
+    for (int alike = 0; alike < 8; ++alike) {
+      AttentionDesc d = denseDesc(2, 40, 45, 4, 2, 16);
+      d.causal = causal;
+      d.dropout.rate = alike == 0 ? 0.25 : 0.0;
+      const int64_t shape[] = {alike & 1 ? 1 : 2, alike & 2 ? 1 : 4, alike & 4 ? 1 : 40, 45};
+      const std::vector<float> chance = randomValues<float>(shape[0] * shape[1] * shape[2] * shape[3], 5);
+      std::vector<uint8_t> mask(chance.size());
+      for (size_t i = 0; i < mask.size(); ++i)
+        mask[i] = chance[i] > 0 && i / 45 % 7 != 3;
+      d.mask = denseAttentionMask(nullptr, shape);
+      SCOPED_TRACE(testing::Message() << "alike " << alike);
+      expectEqualsReference<float>(d, 40, mask);
+      expectEqualsReference<Bf16>(d, 3, mask);
+    }
 }
 
 // As a shard of the heads or of the samples computes them.

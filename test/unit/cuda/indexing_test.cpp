@@ -1,9 +1,11 @@
-// Gather, scatter, running sums and the order of rows: the reference's bits.
+// Gather, scatter, running sums, the order of rows, and weights of their codes: the reference's bits.
 #include "device_test.h"
 #include "kernels/argsort/cuda.h"
 #include "kernels/argsort/reference.h"
 #include "kernels/cumsum/cuda.h"
 #include "kernels/cumsum/reference.h"
+#include "kernels/dequantize/cuda.h"
+#include "kernels/dequantize/reference.h"
 #include "kernels/gather/cuda.h"
 #include "kernels/gather/reference.h"
 
@@ -99,6 +101,50 @@ TEST_F(Indexing, SortsStablyAndPutsNaNAbove) {
       argSort<float>(nullptr, d, dX, got, workspace);
       EXPECT_EQ(got.read(), want) << size << " " << descending;
     }
+}
+
+std::vector<uint8_t> randomBytes(size_t n, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::vector<uint8_t> bytes(n);
+  for (uint8_t &byte : bytes)
+    byte = static_cast<uint8_t>(generator());
+  return bytes;
+}
+
+// A part of a matrix of 90 × 140 that begins inside of a block, and of its transpose; where it begins is on the device.
+template <typename T> void expectDequantized(bool inputsFirst) {
+  DequantizeDesc desc;
+  desc.inputs = 140;
+  desc.sizes[3] = 3, desc.sizes[4] = 5, desc.sizes[5] = 22;
+  desc.strides[3] = inputsFirst ? 30 : 30 * 140, desc.strides[4] = inputsFirst ? 1 : 140;
+  desc.strides[5] = inputsFirst ? 140 : 1;
+  desc.start = 7 * 140 + 33;
+  const size_t count = 3 * 5 * 22, blocks = 90 * 140 / 64 + 1;
+  const std::vector<uint8_t> codes = randomBytes(count, 1), absmax = randomBytes(blocks, 2);
+  const std::vector<float> rows = randomValues<float>(90, 3), scales = randomValues<float>(1, 4), mean{0.75f};
+  DeviceArray<uint8_t> dCodes(codes), dAbsmax(absmax);
+  DeviceArray<float> dRows(rows), dScales(scales), dMean(mean);
+  DeviceArray<int64_t> dStart(std::vector<int64_t>{desc.start});
+  DeviceArray<T> int8(static_cast<int64_t>(count)), nf4(static_cast<int64_t>(count));
+  std::vector<float> wantInt8(count), wantNf4(count);
+  reference::dequantizeInt8(desc, codes.data(), rows.data(), wantInt8.data());
+  reference::dequantizeNf4(desc, codes.data(), absmax.data(), scales.data(), mean.data(), wantNf4.data());
+  DequantizeDesc elsewhere = desc;
+  elsewhere.start = 0;
+  dequantizeInt8<T>(nullptr, elsewhere, dStart, dCodes, dRows, int8);
+  dequantizeNf4<T>(nullptr, desc, nullptr, dCodes, dAbsmax, dScales, dMean, nf4);
+  const std::vector<T> gotInt8 = int8.read(), gotNf4 = nf4.read();
+  for (size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(static_cast<float>(gotInt8[i]), static_cast<float>(T(wantInt8[i]))) << i;
+    EXPECT_EQ(static_cast<float>(gotNf4[i]), static_cast<float>(T(wantNf4[i]))) << i;
+  }
+}
+
+TEST_F(Indexing, DequantizesByPlace) {
+  for (bool inputsFirst : {false, true}) {
+    expectDequantized<float>(inputsFirst);
+    expectDequantized<Bf16>(inputsFirst);
+  }
 }
 
 } // namespace

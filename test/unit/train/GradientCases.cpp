@@ -107,7 +107,7 @@ static std::vector<GradientCase> shapeCases() {
 }
 
 static GradientCase attention(const std::string &name, const std::string &mode, int queries, int keys, int heads,
-                              int groups, double dropout = 0) {
+                              int groups, double dropout = 0, const std::string &mask = "") {
   auto shape = [](int sequence, int count) {
     return "2x" + std::to_string(sequence) + "x" + std::to_string(count) + "x3x";
   };
@@ -119,12 +119,22 @@ static GradientCase attention(const std::string &name, const std::string &mode, 
     random = " random %keys dropout " + std::to_string(dropout) + " {column = 1 : i64}";
     keyType = ", tensor<2x2xi64>";
   }
+  if (!mask.empty()) {
+    constant += "%mask = hyc.constant dense<[[" + mask + "]]> : tensor<1x1x4x4xi1>\n";
+    random = " mask %mask" + random;
+    keyType = ", tensor<1x1x4x4xi1>" + keyType;
+  }
   return {name,
           {{"q", shape(queries, heads)}, {"k", shape(keys, groups), -1.5, 1.7}, {"v", shape(keys, groups), -1, 1.3}},
           shape(queries, heads),
           constant + "%r, %lse = hyc.attention " + mode + "%q, %k, %v scale 0.7" + random + " : (" + q + ", " + k +
               ", " + k + keyType + ") -> (" + q + ", " + lse + ")"};
 }
+
+static constexpr const char *kTwoDocuments =
+    "[true, true, false, false], [true, true, false, false], [false, false, true, true], [false, false, true, true]";
+static constexpr const char *kEmptyRow =
+    "[true, false, true, true], [false, false, false, false], [false, false, true, false], [true, true, true, true]";
 
 static std::vector<GradientCase> compositeCases() {
   return {
@@ -156,6 +166,8 @@ static std::vector<GradientCase> compositeCases() {
       attention("attention_grouped_heads", "causal ", 4, 4, 4, 2),
       attention("attention_dropout", "", 4, 5, 2, 2, 0.3),
       attention("attention_dropout_grouped_heads", "causal ", 4, 4, 4, 2, 0.3),
+      attention("attention_mask_of_two_documents", "causal ", 4, 4, 4, 2, 0, kTwoDocuments),
+      attention("attention_mask_with_an_empty_row_and_dropout", "", 4, 4, 2, 2, 0.3, kEmptyRow),
       {"embedding",
        {{"table", "5x3x"}},
        "2x3x3x",

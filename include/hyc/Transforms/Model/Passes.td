@@ -136,7 +136,9 @@ def RaiseAttention : Pass<"hyc-raise-attention", "::mlir::ModuleOp"> {
   let summary = "Recognises attention: a product, a mask, a softmax, a product";
   let description = [{
     The scale may stand on Q, K, their product, or be split among them. The mask may be added or select; it is evaluated
-    and compared with a triangle, not matched. A guard against rows of NaN is dropped where the mask leaves no row empty.
+    and compared with a triangle, not matched. One that inputs decide, and that selects between scores and -∞, becomes an
+    operand: without the triangle that it is joined with, and without copies over heads and queries. A guard against rows of
+    NaN is dropped: a row that sees no key is 0.
     ```mlir
     %s = hyc.einsum "bshd,bthd->bhst" %q, %k : …
     %m = hyc.add %s, %mask : tensor<2x4x16x16xf32>
@@ -150,7 +152,7 @@ def RaiseAttention : Pass<"hyc-raise-attention", "::mlir::ModuleOp"> {
     Keys and values whose heads are copies, so many of each, are read as they were before: grouped heads.
 
     Run after hyc-absorb-layout, so that only einsums stand between Q, K, V and the result, which runs once more afterwards:
-    the result may come out transposed. What has another mask, or a probability that is used elsewhere, stays as it is.
+    the result may come out transposed. What has another bias, or a probability that is used elsewhere, stays as it is.
   }];
   let dependentDialects = ["::hyc::HycDialect"];
 }
@@ -171,6 +173,28 @@ def FactorParameters : Pass<"hyc-factor-parameters", "::mlir::ModuleOp"> {
     ```
     A parameter's bytes stay what they are; `shape` remembers the model's own shape. A parameter that is read under two
     shapes keeps its own. Run after hyc-raise-attention.
+  }];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def SeparateDocuments : Pass<"hyc-separate-documents", "::mlir::ModuleOp"> {
+  let summary = "Keeps documents that lie in one sequence apart, by an input of positions that begin anew with each";
+  let description = [{
+    The model gets the input `position_ids`. A token's document is where in the sequence its position would be 0; attention
+    gets a mask by which queries see keys of their own document alone, and a table of positions is read by row. Rotations need
+    nothing: their scores depend on distances only.
+    ```mlir
+    %p = hyc.broadcast %wpe [1, 2] : (tensor<16x64xf32>) -> tensor<2x16x64xf32>
+    %r, %lse = hyc.attention causal %q, %k, %v scale 1.0 : …
+    ```
+    becomes
+    ```mlir
+    %p = hyc.embedding %position_ids, %wpe : (tensor<2x16xi64>, tensor<16x64xf32>) -> tensor<2x16x64xf32>
+    %r, %lse = hyc.attention causal %q, %k, %v scale 1.0 mask %documents : …
+    ```
+    Tokens are followed from the input through every op by its sharding rule. Whatever else joins tokens of a sequence, a
+    convolution, a sum or attention that is written out, is an error that names it. A model that has such an input already
+    stays as it is.
   }];
   let dependentDialects = ["::hyc::HycDialect"];
 }

@@ -146,6 +146,54 @@ def InsertAdapters : Pass<"hyc-insert-adapters", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
+def ChooseQuantized : Pass<"hyc-choose-quantized", "::mlir::ModuleOp"> {
+  let summary = "Chooses the frozen weights that are kept as codes of a few bits";
+  let description = [{
+    Those of linear layers (hyc-insert-adapters says what one is) that are frozen, but for the one that makes the model's
+    output, which is what bitsandbytes takes. `hyc.quantized` of the parameter says how its codes are to be read, also in a
+    module inside that evaluates, which has the same parameters.
+
+    ```mlir
+    hyc.param @fc1.weight : tensor<64x32xf32> from #hyc.file<"m.safetensors", offset = 0> frozen
+    ```
+    becomes
+    ```mlir
+    hyc.param @fc1.weight : tensor<64x32xf32> from #hyc.file<"m.safetensors", offset = 0> frozen {hyc.quantized = #hyc<codes int8>, hyc.quantized_inputs = 32 : i64}
+    ```
+    It runs on the model's forward ops, where an output is known by what the model returns, and before adapters are added,
+    which read a weight in other ways. hyc-quantize-frozen then puts the codes in its place.
+  }];
+  let options = [Option<"kind", "kind", "std::string", "\"int8\"", "what codes mean: `int8` or `nf4`">];
+  let statistics = [Statistic<"weights", "weights", "parameters that are kept as codes">];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def QuantizeFrozen : Pass<"hyc-quantize-frozen", "::mlir::ModuleOp"> {
+  let summary = "Reads codes in place of the frozen weights that hyc-choose-quantized has chosen";
+  let description = [{
+    The parameter stays as a name, a shape and a place that checkpoints and plans speak of; nothing holds its values. States
+    hold what is made of them before training starts: its codes, and what these are multiplied with. Every use of the weight
+    reads and dequantises anew, right before it, forward's and backward's alike, in the type that it was read in.
+
+    ```mlir
+    %w = hyc.read @fc1.weight : tensor<64x32xf32>
+    %h = hyc.einsum "bk,nk->bn" %x, %w {id = "fc1"} : (tensor<8x32xf32>, tensor<64x32xf32>) -> tensor<8x64xf32>
+    ```
+    becomes
+    ```mlir
+    %c = hyc.read @fc1.weight.int8 {id = "fc1.codes"} : tensor<64x32xui8>
+    %s = hyc.read @fc1.weight.int8.absmax {id = "fc1.int8_absmax"} : tensor<64xf32>
+    %w = hyc.dequantize int8 %c, %s block 32 strides [32, 1] {id = "fc1.dequantized"} : (tensor<64x32xui8>, tensor<64xf32>) -> tensor<64x32xf32>
+    %h = hyc.einsum "bk,nk->bn" %x, %w {id = "fc1"} : (tensor<8x32xf32>, tensor<64x32xf32>) -> tensor<8x64xf32>
+    ```
+    It runs last of the phase, when gradients are built and precision is decided: there is nothing to differentiate, a
+    16-bit copy of the weight goes, and backward's uses are known.
+  }];
+  let statistics = [Statistic<"weights", "weights", "parameters that are kept as codes">,
+                    Statistic<"uses", "uses", "places where one is dequantised">];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
 def RemoveDropout : Pass<"hyc-remove-dropout", "::mlir::ModuleOp"> {
   let summary = "Removes dropout, as models are evaluated";
   let description = [{

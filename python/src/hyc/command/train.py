@@ -107,16 +107,16 @@ def _weighted(data: Sequence[str]) -> list[tuple[str, float | None]]:
 
 
 def _tokenised(
-    sources: Sequence[tuple[str, float | None]], model: str, scratch: pathlib.Path, sequence: int
+    sources: Sequence[tuple[str, float | None]], model: str, scratch: pathlib.Path, sequence: int, packs: bool
 ) -> str:
     """What hyc-run --data takes: one file of all sources, or one each where they have weights."""
     if sources[0][1] is None:
-        done = tokenise([pattern for pattern, _ in sources], model, str(scratch / "data"), sequence)
+        done = tokenise([pattern for pattern, _ in sources], model, str(scratch / "data"), sequence, packs=packs)
         print(f"{done.documents} documents, {done.tokens} tokens", flush=True)
         return str(done.path)
     mixed: list[str] = []
     for index, (pattern, weight) in enumerate(sources):
-        done = tokenise([pattern], model, str(scratch / f"data{index}"), sequence)
+        done = tokenise([pattern], model, str(scratch / f"data{index}"), sequence, packs=packs)
         print(f"{pattern}: {done.documents} documents, {done.tokens} tokens, weight {weight:g}", flush=True)
         mixed.append(f"{done.path}={weight!r}")
     return ",".join(mixed)
@@ -171,6 +171,11 @@ def main(words: Sequence[str]) -> int:
         "--sequence", type=natural, metavar="N", help=f"tokens of a sample [the model's positions, at most {_LONGEST}]"
     )
     parser.add_argument("--wandb", metavar="PROJECT", help="tell Weights & Biases of each step, in this project")
+    parser.add_argument(
+        "--pack",
+        action="store_true",
+        help="as many whole documents to a sample as fit, kept apart (--separate-documents)",
+    )
     given, rest = parser.parse_known_args(words)
     if given.wandb:
         check_installed()
@@ -180,12 +185,14 @@ def main(words: Sequence[str]) -> int:
     if not (folder / "config.json").is_file():
         raise DataError(f"'{folder}' is no Hugging Face folder: it has no config.json")
     for_compile, for_run = split_flags(rest)
+    if given.pack:
+        for_compile.append("--separate-documents")
     sources = _weighted(given.data)
     _check_output(output)
     sequence = given.sequence or _sequence_of(folder)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as work:
         scratch = pathlib.Path(work)
-        data = _tokenised(sources, given.model, scratch, sequence)
+        data = _tokenised(sources, given.model, scratch, sequence, given.pack)
         programs, trained = str(scratch / "out"), scratch / "trained"
         _call("hyc-compile", [given.model, "--loss=causal_lm", f"--dim=seq={sequence}", *for_compile, "-o", programs])
         arguments = [f"--data={data}", f"--steps={given.steps}", f"--save-weights={trained}", *for_run]
