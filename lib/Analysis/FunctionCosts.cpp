@@ -120,9 +120,9 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
   else if (auto library = dyn_cast<rank::CallOp>(call))
     event.operations = operationsOf(library);
   OperandRange read = rank::readBuffers(call);
-  bool isNarrow = !read.empty() && typeOf(read.front()).getElementBytes() == 2;
-  event.seconds = rates.kernelSeconds(event.operations, isNarrow, event.bytes);
-  event.bound = rates.kernelBound(event.operations, isNarrow, event.bytes);
+  int64_t elementBytes = read.empty() ? 4 : typeOf(read.front()).getElementBytes();
+  event.seconds = rates.kernelSeconds(event.operations, elementBytes, event.bytes);
+  event.bound = rates.kernelBound(event.operations, elementBytes, event.bytes);
   return event;
 }
 

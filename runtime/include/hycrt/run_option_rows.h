@@ -41,6 +41,10 @@ HYC_RUN_OPTION(int, threads, 0, "--threads", wholeNumber("N", kMostThreads), kFo
                "Threads per rank; 0: as compiled, by default the cores divided by the ranks")
 HYC_RUN_OPTION(WindowOrder, order, WindowOrder::kShuffled, "--no-shuffle", flagFor(WindowOrder::kInFile), kForRanks,
                "Take the windows of the data in file order")
+HYC_RUN_OPTION(
+    std::string, batchShares, {}, "--batch-shares", text("N[,N...]"), kForRanks | kTrains,
+    "How many micro-batches of a step each data-parallel coordinate takes, in their order, where ranks are not equally "
+    "fast: 1 to what was compiled (--grad-accum) each; not where ranks meet in every micro-batch (ZeRO 2, 3)")
 HYC_RUN_OPTION(std::string, logFile, {}, "--log-file", text("FILE"), kStream | kTells,
                "Write one JSON object per step here")
 HYC_RUN_OPTION(

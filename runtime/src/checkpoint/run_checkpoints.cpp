@@ -28,10 +28,6 @@ Status contradiction(const Checkpoint& checkpoint, const std::string& given, con
 
 }  // namespace
 
-int64_t globalBatchOf(const Program& program) {
-  return program.batch.samples * program.batch.microBatches * sizeOf(program.mesh, program.mesh.batch);
-}
-
 Status RunCheckpoints::prepare(int rank, RunOptions* options, std::optional<Checkpoint> copy) {
   const auto tell = [&](const std::string& line) {
     if (rank == 0) note(line);
@@ -235,7 +231,7 @@ CheckpointManifest RunCheckpoints::describe(const Context& ctx, int64_t steps, c
   told.mesh = hycrt::describe(ctx.mesh());
   told.ranks = rankCount(ctx.mesh());
   told.step = steps;
-  told.globalBatch = globalBatchOf(ctx.program());
+  told.globalBatch = samplesOfStep;
   told.samples = steps * told.globalBatch + itemShift(told.globalBatch);
   told.sequence = ctx.program().batch.sequence;
   told.dataSamples = dataSamples_;

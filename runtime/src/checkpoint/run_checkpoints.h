@@ -27,6 +27,7 @@ class RunCheckpoints {
  public:
   std::function<void(const std::string&)> note;
   std::function<Status(const RunEvent&)> tell;  // of rank 0
+  int64_t samplesOfStep = 0;
 
   // Before the ranks meet: finds what is resumed, takes its seed over, and holds the folder that is written to.
   // `copy`: what is gone on from in place of --resume (copies/run_copies.h).
@@ -98,8 +99,6 @@ class RunCheckpoints {
   bool isAside_ = false;                      // training goes on
   std::unique_ptr<CheckpointWrite> writing_;  // last: its thread uses the others
 };
-
-int64_t globalBatchOf(const Program& program);
 
 }  // namespace hycrt
 

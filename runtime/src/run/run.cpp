@@ -137,6 +137,10 @@ class RankRun {
     enter("opens the data");
     HYCRT_RETURN_IF_ERROR(checkMomentum(manifest_, options_));
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation(program_));
+    Result<BatchShares> shares = BatchShares::of(program_, options_.batchShares);
+    if (!shares.ok()) return shares.status();
+    shares_ = std::move(*shares);
+    checkpoints_.samplesOfStep = shares_.samples();
     if (!options_.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
     HYCRT_RETURN_IF_ERROR(openData());
     HYCRT_RETURN_IF_ERROR(checkpoints_.checkData(data_.get(), options_));
@@ -339,7 +343,8 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(events_.begin());
     if (environment_.rank == 0) HYCRT_RETURN_IF_ERROR(checkpoints_.tellResume());
     StageRunner runner(ctx, program_.entries[0], data_.get(), options_.order, trace_.get());
-    runner.shiftItems(checkpoints_.itemShift(globalBatchOf(program_)));
+    runner.takeShares(shares_);
+    runner.shiftItems(checkpoints_.itemShift(shares_.samples()));
     runner.note = [this](const std::string& line) { events_.note(line); };
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     HYCRT_RETURN_IF_ERROR(checkpoints_.open(ctx, options_, environment_.ranksHere));
@@ -596,7 +601,7 @@ class RankRun {
     record.learningRate = learningRate;
     record.momentum = momentum;
     record.milliseconds = nowMs() - begin;
-    setRate(result.tokenCount, globalBatchOf(program_), &record);
+    setRate(result.tokenCount, shares_.samples(), &record);
     record.etaSeconds = remaining_.after(record.milliseconds, options_.steps - step - 1);
     const LossScaling after = runner.lossScaling();
     record.lossScale = scaling.scale;
@@ -723,6 +728,7 @@ class RankRun {
   Environment& environment_;
   Coordinates at_;
   Manifest manifest_;
+  BatchShares shares_;
   std::unique_ptr<Dataset> data_, heldOut_;
   std::optional<Evaluation> evaluation_;  // between steps
   struct Mark {

@@ -12,6 +12,7 @@
 #include "hycrt/options.h"
 #include "hycrt/status.h"
 #include "io/dataset.h"
+#include "run/batch_shares.h"
 
 namespace hycrt {
 
@@ -34,7 +35,13 @@ class StageRunner {
  public:
   // `data` may be null for a stage without inputs.
   StageRunner(Context& ctx, const Entry& entry, Dataset* data, WindowOrder order, Trace* trace = nullptr)
-      : ctx_(ctx), entry_(entry), data_(data), order_(order), trace_(trace) {}
+      : ctx_(ctx),
+        entry_(entry),
+        data_(data),
+        order_(order),
+        shares_(BatchShares::even(ctx.program())),
+        trace_(trace),
+        steps_(selectSteps([](int64_t) { return true; }, /*trains=*/true)) {}
 
   // Takes lines for people.
   std::function<void(const std::string&)> note;
@@ -49,6 +56,9 @@ class StageRunner {
   // What is added to a sample's number of the endless list: of a run that went on with another global batch.
   void shiftItems(int64_t shift) { itemShift_ = shift; }
 
+  // Of a step this rank takes the micro-batches that are its coordinate's.
+  void takeShares(const BatchShares& shares);
+
   // One step; ctx.step() says which. The first error of the program, the data or a peer.
   Status runStep(double learningRate);
 
@@ -62,11 +72,17 @@ class StageRunner {
  private:
   enum class Recording { kOff, kWanted, kInsisted, kDone };
 
-  void selectForward();
+  // What of the entry's schedule is executed, with transfers of its own that the instructions count in.
+  struct Steps {
+    std::vector<Instruction> schedule;
+    std::vector<TransferUse> transferUses;
+  };
+  // The micro-batches for which `isTaken`, and all or what forward takes.
+  Steps selectSteps(const std::function<bool(int64_t)>& isTaken, bool trains) const;
   Status runSchedule(double learningRate);
   Status recordStep(double learningRate);
   Status refillStep(double learningRate);
-  Status execute(const Instruction& instruction, double learningRate);
+  Status execute(const Steps& steps, const Instruction& instruction, double learningRate);
   Status compute(const Instruction& instruction);
   Status beginStep();
   // From the image to the device, where there is one.
@@ -85,11 +101,12 @@ class StageRunner {
   Dataset* data_;
   WindowOrder order_;
   int64_t itemShift_ = 0;
+  BatchShares shares_;
   Recording recording_ = Recording::kOff;
   bool hasRun_ = false;  // a whole step, which has chosen all that is chosen once
   Trace* trace_;
-  std::vector<TransferUse> forwardTransfers_;  // of evaluateBatch; rows that forwardSchedule_ counts in
-  std::vector<Instruction> forwardSchedule_;
+  Steps steps_;
+  Steps forward_;                  // of evaluateBatch
   int64_t filledMicroBatch_ = -1;  // what the input buffers hold
   std::vector<bool> seenForward_;  // by virtual stage, since begin_step
   std::vector<bool> seenBackward_;
