@@ -121,9 +121,12 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
   else if (auto library = dyn_cast<rank::CallOp>(call))
     event.operations = operationsOf(library);
   OperandRange read = rank::readBuffers(call);
-  bool isNarrow = !read.empty() && typeOf(read.front()).getElementBytes() == 2;
-  event.seconds = rates.kernelSeconds(event.operations, isNarrow, event.bytes);
-  event.bound = rates.kernelBound(event.operations, isNarrow, event.bytes);
+  KernelWork work{event.operations, event.bytes};
+  if (!read.empty())
+    work.elementBytes = typeOf(read.front()).getElementBytes();
+  work.isAttention = StringRef(callName(call)).starts_with("attention"); // and its gradient
+  event.seconds = rates.kernelSeconds(work);
+  event.bound = rates.kernelBound(work);
   return event;
 }
 

@@ -59,22 +59,87 @@ const char *hyc::getName(TimeBound bound) {
 }
 
 /// Seconds that the operations alone take.
-static double productSeconds(const MachineRates &rates, double operations, bool isNarrow) {
-  double rate = isNarrow ? rates.narrowProducts : rates.products;
-  if (operations > 0 && !rates.productShare.empty())
-    rate *= valueAt(rates.productShare, operations);
-  return operations / rate;
+static double productSeconds(const MachineRates &rates, const KernelWork &work) {
+  double rate = work.elementBytes > 2 ? rates.products : rates.narrowProducts;
+  if (work.elementBytes == 1)
+    rate = std::max(rate, rates.fp8Products);
+  if (work.isAttention && rates.attentionShare > 0)
+    rate *= rates.attentionShare;
+  else if (work.operations > 0 && !rates.productShare.empty())
+    rate *= valueAt(rates.productShare, work.operations);
+  return work.operations / rate;
 }
 
-double MachineRates::kernelSeconds(double operations, bool isNarrow, double bytes) const {
-  return std::max({productSeconds(*this, operations, isNarrow), bytes / memory, launch});
+static double memorySeconds(const MachineRates &rates, double bytes) {
+  return bytes / (rates.memory * rates.memoryShare);
 }
 
-TimeBound MachineRates::kernelBound(double operations, bool isNarrow, double bytes) const {
-  double seconds = kernelSeconds(operations, isNarrow, bytes);
-  if (operations > 0 && seconds == productSeconds(*this, operations, isNarrow))
+double MachineRates::kernelSeconds(const KernelWork &work) const {
+  return std::max({productSeconds(*this, work), memorySeconds(*this, work.bytes), launch});
+}
+
+TimeBound MachineRates::kernelBound(const KernelWork &work) const {
+  double seconds = kernelSeconds(work);
+  if (work.operations > 0 && seconds == productSeconds(*this, work))
     return TimeBound::Products;
-  return seconds == bytes / memory ? TimeBound::Memory : TimeBound::Launch;
+  return seconds == memorySeconds(*this, work.bytes) ? TimeBound::Memory : TimeBound::Launch;
+}
+
+//===----------------------------------------------------------------------===//
+// Kinds of ranks
+//===----------------------------------------------------------------------===//
+
+int64_t MachineRates::mostRanks() const {
+  if (kinds.empty())
+    return tiers.empty() ? 0 : tiers.back().ranks;
+  int64_t ranks = 0;
+  for (const RankKind &kind : kinds)
+    ranks += kind.ranks;
+  return ranks;
+}
+
+static void takeKind(MachineRates &rates, const RankKind &kind) {
+  rates.products = kind.products;
+  rates.narrowProducts = kind.narrowProducts;
+  rates.fp8Products = kind.fp8Products;
+  rates.memory = kind.memory;
+  rates.deviceMemory = kind.deviceMemory;
+}
+
+MachineRates MachineRates::ofKind(size_t kind) const {
+  MachineRates rates = *this;
+  takeKind(rates, kinds[kind]);
+  rates.kinds.clear();
+  return rates;
+}
+
+std::vector<size_t> MachineRates::kindsAmong(int64_t first, int64_t count) const {
+  std::vector<size_t> among;
+  int64_t begin = 0;
+  for (size_t kind = 0; kind < kinds.size(); begin += kinds[kind++].ranks) {
+    bool isLast = kind + 1 == kinds.size();
+    if (first < begin + kinds[kind].ranks || isLast)
+      if (first + count > begin)
+        among.push_back(kind);
+  }
+  return among;
+}
+
+MachineRates MachineRates::slowestAmong(int64_t first, int64_t count) const {
+  if (kinds.empty())
+    return *this;
+  MachineRates slowest = *this;
+  slowest.kinds.clear();
+  std::vector<size_t> among = kindsAmong(first, count);
+  takeKind(slowest, kinds[among.front()]);
+  for (size_t kind : among)
+    for (auto [rate, own] : {std::pair(&MachineRates::products, &RankKind::products),
+                             {&MachineRates::narrowProducts, &RankKind::narrowProducts},
+                             {&MachineRates::fp8Products, &RankKind::fp8Products},
+                             {&MachineRates::memory, &RankKind::memory},
+                             {&MachineRates::deviceMemory, &RankKind::deviceMemory}})
+      slowest.*rate = std::min(slowest.*rate, kinds[kind].*own);
+  return slowest;
 }
 
 double MachineRates::exchangeSeconds(const RankGroup &group, double message, double sent) const {

@@ -44,8 +44,9 @@ class StageFollower {
 public:
   StageFollower(const SymbolTable &symbols, dist::MeshOp mesh, dist::ScheduleOp schedule)
       : symbols(symbols), mesh(mesh), schedule(schedule), stage(static_cast<int64_t>(schedule.getStage())) {
+    // By either: of one micro-batch the only backward may be what is missing.
     for (auto instruction : schedule.getInstructions().getAsRange<InstructionAttr>())
-      trains |= instruction.getKind() == InstructionKind::backward;
+      trains |= instruction.getKind() == InstructionKind::backward || instruction.getKind() == InstructionKind::apply;
   }
 
   /// `computed`: what was done of every chunk, for comparing stages.

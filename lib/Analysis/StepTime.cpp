@@ -39,6 +39,12 @@ int64_t ranksOfStage(dist::MeshOp mesh) {
   return ranks;
 }
 
+/// Of the slowest rank of a stage, for which all of it waits.
+MachineRates ratesOfStage(uint64_t stage, dist::MeshOp mesh, const MachineRates &rates) {
+  int64_t ranks = ranksOfStage(mesh);
+  return rates.slowestAmong(static_cast<int64_t>(stage) * ranks, ranks);
+}
+
 /// Where a rank stands, and until when its link and its disk are busy: they go on while kernels run, one thing after
 /// the other.
 class RankClock {
@@ -100,9 +106,10 @@ class StageClock {
 public:
   StageClock(rank::ProgramOp program, dist::ScheduleOp schedule, dist::MeshOp mesh, const MachineRates &rates,
              std::map<MeetingKey, Meeting> &meetings)
-      : schedule(schedule), mesh(mesh), rates(rates), meetings(meetings), clock(rates.communicationThread) {
+      : schedule(schedule), mesh(mesh), rates(ratesOfStage(schedule.getStage(), mesh, rates)), meetings(meetings),
+        clock(rates.communicationThread) {
     SymbolTable symbols(program);
-    FunctionCosts costs(program, symbols, rates);
+    FunctionCosts costs(program, symbols, this->rates);
     for (const std::string &name : program.getFunctionNames())
       if (auto func = symbols.lookup<rank::FuncOp>(name))
         functions[name] = costs.of(func);
@@ -221,7 +228,7 @@ private:
 
   dist::ScheduleOp schedule;
   dist::MeshOp mesh;
-  const MachineRates &rates;
+  const MachineRates rates; ///< of the slowest rank
   std::map<MeetingKey, Meeting> &meetings;
   llvm::StringMap<std::vector<Event>> functions;
   llvm::StringMap<double> crossing;  // bytes of all tensors of one transfer
@@ -266,7 +273,9 @@ std::vector<OpTime> hyc::estimateOps(rank::ProgramOp program, dist::ScheduleOp s
   for (const std::string &name : names)
     ++times[name];
   SymbolTable symbols(program);
-  FunctionCosts costs(program, symbols, rates);
+  dist::MeshOp mesh = dist::MeshOp::find(program->getParentOfType<ModuleOp>());
+  const MachineRates own = mesh ? ratesOfStage(schedule.getStage(), mesh, rates) : rates;
+  FunctionCosts costs(program, symbols, own);
   std::vector<OpTime> ops;
   for (auto [name, count] : times) {
     auto func = symbols.lookup<rank::FuncOp>(name);

@@ -23,6 +23,7 @@
 #include "hyc/Plan/PlanText.h"
 #include "hyc/Plan/SettingTable.h"
 #include "hyc/Planner/Machine.h"
+#include "hyc/Planner/Measured.h"
 #include "hyc/Support/ByteCount.h"
 #include "hyc/Target/Cpp.h"
 #include "hycrt/printable.h"
@@ -68,6 +69,8 @@ private:
   Error writeAll();
   /// What can be refused before the model is read.
   Error prepare();
+  /// What --machine and --measured say of the ranks.
+  Error readMachineFiles();
   Error applyRules();
   Error settleActivations();
   /// Takes up the layout that the search finds, where the options leave it open.
@@ -109,8 +112,10 @@ std::string hyc::shownFolder(const CompileOptions &options) {
 
 std::vector<InputPath> hyc::inputsOf(const CompileOptions &options) {
   std::vector<InputPath> inputs{{"", options.input}};
-  const std::pair<const char *, const std::string &> files[] = {
-      {"--plan", *options.planFile}, {"--config", *options.configFile}, {"--machine", *options.machineFile}};
+  const std::pair<const char *, const std::string &> files[] = {{"--plan", *options.planFile},
+                                                                {"--config", *options.configFile},
+                                                                {"--machine", *options.machineFile},
+                                                                {"--measured", *options.measuredFile}};
   for (const auto &[flag, path] : files)
     if (!path.empty())
       inputs.push_back({flag, path});
@@ -179,14 +184,7 @@ Error hyc::settleOptions(CompileOptions &options) {
   return settle(options, file);
 }
 
-Error Compilation::prepare() {
-  ConfigFile config;
-  if (Error error = settle(options, config))
-    return error;
-  emit = emitOf(options);
-  compiled.plan = options;
-  if (std::error_code error = llvm::sys::fs::access(options.input, llvm::sys::fs::AccessMode::Exist))
-    return ioError("cannot read '" + options.input + "'", error);
+Error Compilation::readMachineFiles() {
   CompileOptions whole = options;
   if (leavesLayoutOpen(options))
     whole.dp = options.ranks->front();
@@ -200,6 +198,25 @@ Error Compilation::prepare() {
       return read.takeError();
     machine = *read;
   }
+  if (!options.measuredFile->empty()) {
+    Expected<MachineRates> measured = takeMeasured(*options.measuredFile, machine);
+    if (!measured)
+      return measured.takeError();
+    machine = *measured;
+  }
+  return Error::success();
+}
+
+Error Compilation::prepare() {
+  ConfigFile config;
+  if (Error error = settle(options, config))
+    return error;
+  emit = emitOf(options);
+  compiled.plan = options;
+  if (std::error_code error = llvm::sys::fs::access(options.input, llvm::sys::fs::AccessMode::Exist))
+    return ioError("cannot read '" + options.input + "'", error);
+  if (Error error = readMachineFiles())
+    return error;
   Expected<std::vector<int64_t>> architectures = gpuArchitectures(options);
   if (!architectures)
     return architectures.takeError();

@@ -14,14 +14,18 @@ using namespace llvm;
 using namespace hyc;
 
 static constexpr uint64_t kMaxBytes = 1 << 20;
-static constexpr size_t kMostTiers = 8, kMostPoints = 64;
+static constexpr size_t kMostTiers = 8, kMostPoints = 64, kMostKinds = 64;
 static constexpr double kMostRate = 1e18, kMostSeconds = 10;
 static constexpr int64_t kMostTierRanks = int64_t(1) << 40;
 
 static constexpr MachineKey kKeys[] = {
     {"products", &MachineRates::products, 1, kMostRate, "operations of matrix products a second"},
     {"narrow_products", &MachineRates::narrowProducts, 1, kMostRate, "of those with operands of 16 bits"},
+    {"fp8_products", &MachineRates::fp8Products, 1, kMostRate, "of those with operands of 8 bits; 0: as of 16"},
+    {"attention_share", &MachineRates::attentionShare, 0, 1,
+     "of their rate, what fused attention reaches; 0: as a product"},
     {"memory", &MachineRates::memory, 1, kMostRate, "bytes a second that kernels read and write"},
+    {"memory_share", &MachineRates::memoryShare, 1e-6, 1, "of memory that kernels reach"},
     {"link", &MachineRates::link, 1, kMostRate, "bytes a second sent to other ranks"},
     {"latency", &MachineRates::latency, 0, kMostSeconds, "seconds of an exchange, whatever it carries"},
     {"host", &MachineRates::host, 1, kMostRate, "bytes a second between device and host"},
@@ -94,8 +98,52 @@ static Error readTiers(const JsonObjectReader &root, MachineRates &rates) {
   return Error::success();
 }
 
+/// What a kind leaves out is the machine's.
+static Error readKind(const JsonObjectReader &from, MachineRates &rates) {
+  static constexpr std::pair<StringLiteral, double RankKind::*> kOwn[] = {
+      {"products", &RankKind::products},
+      {"narrow_products", &RankKind::narrowProducts},
+      {"fp8_products", &RankKind::fp8Products},
+      {"memory", &RankKind::memory},
+      {"device_memory", &RankKind::deviceMemory}};
+  std::vector<StringRef> keys;
+  for (const auto &[key, member] : kOwn)
+    keys.push_back(key);
+  if (Error error = from.checkKeys({"name", "ranks"}, keys))
+    return error;
+  RankKind kind{"", 1, rates.products, rates.narrowProducts, rates.fp8Products, rates.memory, rates.deviceMemory};
+  if (Error error = from.read("name", kind.name))
+    return error;
+  if (Error error = from.read("ranks", kind.ranks, 1, kMostTierRanks))
+    return error;
+  for (const auto &[key, member] : kOwn)
+    if (from.has(key))
+      if (Error error = from.read(key, kind.*member, 1, kMostRate))
+        return error;
+  if (rates.kinds.size() == kMostKinds)
+    return from.fail("name", "there are more than " + Twine(kMostKinds) + " kinds; join some");
+  rates.kinds.push_back(std::move(kind));
+  return Error::success();
+}
+
+/// After all else, of which kinds take over what they do not say.
+static Error readKinds(const JsonObjectReader &root, MachineRates &rates) {
+  rates.kinds.clear();
+  if (!root.has("kinds"))
+    return Error::success();
+  if (Error error = root.readObjects("kinds", [&](const JsonObjectReader &each) { return readKind(each, rates); }))
+    return error;
+  if (rates.kinds.empty())
+    return root.fail("kinds", "\"kinds\" is empty, expected at least one; or leave it out where all ranks are alike");
+  if (!rates.tiers.empty() && rates.mostRanks() > rates.tiers.back().ranks)
+    return root.fail("kinds", "\"kinds\" have " + Twine(rates.mostRanks()) + " ranks together, but the last tier, \"" +
+                                  rates.tiers.back().name + "\", has " + Twine(rates.tiers.back().ranks) +
+                                  "; give it as many");
+  return Error::success();
+}
+
 static Error readRates(const JsonObjectReader &root, MachineRates &rates) {
-  std::vector<StringRef> keys{"name", "product_share", "tiers", "sources"};
+  std::vector<StringRef> keys{"name", "product_share", "tiers", "kinds", "sources"};
   for (const MachineKey &each : kKeys)
     keys.push_back(each.key);
   if (Error error = root.checkKeys({}, keys))
@@ -114,7 +162,9 @@ static Error readRates(const JsonObjectReader &root, MachineRates &rates) {
   if (root.has("product_share"))
     if (Error error = readPoints(root, "product_share", "operations", "share", 1, rates.productShare))
       return error;
-  return readTiers(root, rates);
+  if (Error error = readTiers(root, rates))
+    return error;
+  return readKinds(root, rates);
 }
 
 Expected<MachineRates> hyc::readMachine(const std::string &path, MachineRates rates) {

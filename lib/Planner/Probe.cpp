@@ -192,30 +192,59 @@ static Plan planOfProbe(const Plan &base, const Layout &layout, size_t stages) {
   return plan;
 }
 
-std::optional<ModelCost> hyc::probe(ModuleOp train, const ModelLayers &layers, const Plan &base, const Layout &layout,
-                                    const MachineRates &rates) {
+/// The layers that each stage of a probe stands for.
+static std::vector<size_t> stagesOfLayers(const ModelLayers &layers, size_t stages) {
+  std::vector<size_t> result;
+  for (size_t stage = 0; stage < stages; ++stage)
+    result.insert(result.end(), stage == layers.run.first + 1 ? layers.count - stages + 1 : 1, stage);
+  return result;
+}
+
+static constexpr double LayerCost::*kTimes[] = {&LayerCost::forward, &LayerCost::backward, &LayerCost::forwardExchanges,
+                                                &LayerCost::backwardExchanges, &LayerCost::update};
+
+static void timeLayers(const ModelLayers &layers, const MachineRates &rates, ModuleOp programs,
+                       std::vector<LayerCost> &costs) {
+  std::vector<LayerCost> times;
+  for (auto program : programs.getOps<rank::ProgramOp>()) {
+    times.resize(std::max<size_t>(times.size(), program.getStage() + 1));
+    readTimes(program, rates, times[program.getStage()]);
+  }
+  std::vector<size_t> stages = stagesOfLayers(layers, times.size());
+  for (auto [layer, stage] : llvm::zip_equal(costs, stages))
+    for (double LayerCost::*figure : kTimes)
+      layer.*figure = times[stage].*figure;
+}
+
+void hyc::timeProbe(const ModelLayers &layers, const MachineRates &rates, Probed &probed) {
+  timeLayers(layers, rates, *probed.programs, probed.cost.layers);
+  probed.cost.ofKinds.assign(rates.kinds.size(), probed.cost.layers);
+  for (auto [kind, costs] : llvm::enumerate(probed.cost.ofKinds))
+    timeLayers(layers, rates.ofKind(kind), *probed.programs, costs);
+}
+
+std::optional<Probed> hyc::probe(ModuleOp train, const ModelLayers &layers, const Plan &base, const Layout &layout,
+                                 const MachineRates &rates) {
   ScopedDiagnosticHandler silence(train.getContext(), [](Diagnostic &) { return success(); });
   size_t taken = layers.run.count > kKept ? layers.run.count - kKept : 0, stages = layers.count - taken;
   Plan plan = planOfProbe(base, layout, stages);
-  OwningOpRef<ModuleOp> module(train.clone());
+  Probed probed{OwningOpRef<ModuleOp>(train.clone()), {}};
   JobAccount job;
   PassManager passes(train.getContext());
   passes.enableVerifier(false);
   buildPhase(Phase::Plan, passes, plan);
   buildPhase(Phase::Local, passes, plan);
   buildAccount(passes, &job);
-  if (failed(passes.run(*module)))
+  if (failed(passes.run(*probed.programs)))
     return std::nullopt;
-  std::vector<LayerCost> probed(stages);
-  ModelCost model;
+  std::vector<LayerCost> ofStages(stages);
   for (const StageAccount &stage : job.stages) {
-    probed[static_cast<size_t>(stage.stage)] = readMemory(stage, *base.persistenceThreshold);
-    model.fixed = std::max(model.fixed, static_cast<double>(stage.fixedBytes));
+    ofStages[static_cast<size_t>(stage.stage)] = readMemory(stage, *base.persistenceThreshold);
+    probed.cost.fixed = std::max(probed.cost.fixed, static_cast<double>(stage.fixedBytes));
   }
-  for (auto program : module->getOps<rank::ProgramOp>())
-    readTimes(program, rates, probed[program.getStage()]);
-  model.tied = tiedStates(job);
-  for (size_t layer = 0; layer < stages; ++layer)
-    model.layers.insert(model.layers.end(), layer == layers.run.first + 1 && taken > 0 ? taken + 1 : 1, probed[layer]);
-  return model;
+  probed.cost.tied = tiedStates(job);
+  for (size_t stage : stagesOfLayers(layers, stages))
+    probed.cost.layers.push_back(ofStages[stage]);
+  timeProbe(layers, rates, probed);
+  return probed;
 }

@@ -17,9 +17,18 @@ struct ModelLayers {
 /// Runs the passes that make a model trainable over what was imported, layers that repeat taken out but two.
 mlir::FailureOr<ModelLayers> reduceAndTrain(mlir::ModuleOp imported, const Plan &plan);
 
+/// What a probe told, and the programs that told it.
+struct Probed {
+  mlir::OwningOpRef<mlir::ModuleOp> programs;
+  ModelCost cost;
+};
+
 /// Plans a clone of what reduceAndTrain left with a stage a layer. Nothing where that cannot be.
-std::optional<ModelCost> probe(mlir::ModuleOp train, const ModelLayers &layers, const Plan &base, const Layout &layout,
-                               const MachineRates &rates);
+std::optional<Probed> probe(mlir::ModuleOp train, const ModelLayers &layers, const Plan &base, const Layout &layout,
+                            const MachineRates &rates);
+
+/// Times its programs anew, on a machine of these rates.
+void timeProbe(const ModelLayers &layers, const MachineRates &rates, Probed &probed);
 
 } // namespace hyc
 

@@ -40,6 +40,12 @@ public:
   }
 
 private:
+  struct Found {
+    ScoredLayout scored;
+    const ModelCost *model;
+    size_t order;
+  };
+
   template <auto Member> bool isFixed() const { return is_contained(request.isFixed, memberOfPlan<Member>); }
   /// The one value that is fixed, else all of `open`.
   template <auto Member, typename T> std::vector<T> choices(std::vector<T> open) const {
@@ -144,8 +150,8 @@ private:
   void withModel(const ModelCost &model, Layout layout) {
     for (int64_t pieces : virtualStages(layout)) {
       layout.virtualStages = pieces;
-      std::vector<size_t> ends = cutFor(model, layout);
-      if (static_cast<int64_t>(ends.size()) != layout.pp * pieces)
+      const Cut &cut = cutFor(model, layout);
+      if (cut.stages.empty())
         continue;
       for (int64_t zero :
            choices<&Plan::zero>(layout.dp > 1 ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{0}))
@@ -153,29 +159,38 @@ private:
              choices<&Plan::prefetch>(zero == 3 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})) {
           layout.zero = zero;
           layout.prefetch = prefetch;
-          withOffload(model, layout, ends);
+          withOffload(model, layout, cut.stages);
         }
     }
   }
 
+  /// Any number of pieces of at least a layer each.
   std::vector<int64_t> virtualStages(const Layout &layout) const {
-    std::vector<int64_t> result;
-    for (int64_t pieces : choices<&Plan::virtualStages>(divisorsOf(static_cast<int64_t>(costs.countLayers())))) {
-      bool interleaves = layout.pp > 1 && layout.schedule == "1f1b" && layout.gradAccum % layout.pp == 0;
-      if (pieces == 1 || (interleaves && pieces * layout.pp <= static_cast<int64_t>(costs.countLayers())))
-        result.push_back(pieces);
-    }
+    int64_t most = static_cast<int64_t>(costs.countLayers()) / layout.pp;
+    bool interleaves = layout.pp > 1 && layout.schedule == "1f1b" && layout.gradAccum % layout.pp == 0;
+    std::vector<int64_t> open{1};
+    for (int64_t pieces = 2; pieces <= most && interleaves; ++pieces)
+      open.push_back(pieces);
+    std::vector<int64_t> result = choices<&Plan::virtualStages>(open);
+    llvm::erase_if(result, [&](int64_t pieces) { return pieces > 1 && (!interleaves || pieces > most); });
     return result;
   }
 
-  std::vector<size_t> cutFor(const ModelCost &model, const Layout &layout) {
-    auto [found, isNew] = ends.try_emplace({&model, layout.pp * layout.virtualStages});
-    if (isNew)
-      found->second = costs.cut(model, layout.pp * layout.virtualStages);
+  struct Cut {
+    std::vector<size_t> ends;
+    std::vector<StageCost> stages; ///< none where there are fewer chunks than wanted
+  };
+  const Cut &cutFor(const ModelCost &model, const Layout &layout) {
+    auto [found, isNew] = cuts.try_emplace({&model, layout.pp, layout.virtualStages});
+    if (isNew) {
+      found->second.ends = costs.cut(model, layout);
+      if (static_cast<int64_t>(found->second.ends.size()) == layout.pp * layout.virtualStages)
+        found->second.stages = costs.sum(model, layout, found->second.ends);
+    }
     return found->second;
   }
 
-  void withOffload(const ModelCost &model, Layout layout, const std::vector<size_t> &cut) {
+  void withOffload(const ModelCost &model, Layout layout, const std::vector<StageCost> &stages) {
     static const std::vector<std::string> places{"none", "cpu"};
     for (const std::string &optimizer : choices<&Plan::offloadOptimizer>(places))
       for (const std::string &gradients :
@@ -187,7 +202,7 @@ private:
             layout.offloadActivations = activations;
             layout.offloadParam = parameters;
             // Moving things only takes time where nothing has to leave.
-            if (score(model, layout, cut))
+            if (score(model, layout, stages))
               return;
           }
   }
@@ -210,8 +225,8 @@ private:
   }
 
   /// Whether it fits well.
-  bool score(const ModelCost &model, const Layout &layout, const std::vector<size_t> &cut) {
-    ScoredLayout scored{layout, costs.costOf(model, layout, cut), {}};
+  bool score(const ModelCost &model, const Layout &layout, const std::vector<StageCost> &stages) {
+    ScoredLayout scored{layout, costs.costOf(model, layout, stages), {}};
     ++result.scored;
     if (!result.closest || scored.cost.bytes < result.closest->cost.bytes)
       result.closest = scored;
@@ -220,46 +235,50 @@ private:
       ++result.tooLarge;
       return false;
     }
-    found.push_back({scored, &model, found.size()});
+    keep({scored, &model, order++});
     return request.limit == 0 || scored.cost.bytes <= kFitsWell * request.limit;
   }
 
+  /// The fastest that are wanted, and not many more meanwhile.
+  void keep(Found &&one) {
+    found.push_back(std::move(one));
+    if (found.size() < 2 * request.most + kRoom)
+      return;
+    std::nth_element(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(request.most), found.end(), isBefore);
+    found.resize(request.most);
+  }
+
+  /// What cannot be told apart by time is told apart by memory, then by the order of trying: plainer first.
+  static bool isBefore(const Found &a, const Found &b) {
+    return std::tie(a.scored.cost.seconds, a.scored.cost.bytes, a.order) <
+           std::tie(b.scored.cost.seconds, b.scored.cost.bytes, b.order);
+  }
+
   void finish() {
-    auto isBefore = [](const Found &a, const Found &b) {
-      // What cannot be told apart by time is told apart by memory, then by the order of trying: plainer first.
-      double difference = a.scored.cost.seconds - b.scored.cost.seconds;
-      if (difference != 0)
-        return difference < 0;
-      if (a.scored.cost.bytes != b.scored.cost.bytes)
-        return a.scored.cost.bytes < b.scored.cost.bytes;
-      return a.order < b.order;
-    };
     for (auto &[split, scored] : splits)
       result.ofSplits.push_back(std::move(scored));
     size_t wanted = std::min(found.size(), request.most);
     std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(wanted), found.end(), isBefore);
     for (const Found &each : ArrayRef(found).take_front(wanted)) {
       result.best.push_back(each.scored);
-      const std::vector<size_t> cut = ends.at({each.model, each.scored.layout.pp * each.scored.layout.virtualStages});
-      for (size_t end : ArrayRef(cut).drop_back())
+      const Layout &layout = each.scored.layout;
+      const std::vector<size_t> &ends = cuts.at({each.model, layout.pp, layout.virtualStages}).ends;
+      for (size_t end : ArrayRef(ends).drop_back())
         result.best.back().cuts.push_back(costs.opOfLayer(end));
     }
   }
 
-  struct Found {
-    ScoredLayout scored;
-    const ModelCost *model;
-    size_t order;
-  };
   /// Estimates of memory are this good, so that what needs less than this part of the limit fits.
   static constexpr double kFitsWell = 0.8;
+  static constexpr size_t kRoom = 4096;
 
   CostModel &costs;
   const SearchRequest &request;
   SearchResult result;
   bool isPlain = false; ///< no attention is written out that selective recomputation could compute again
   std::vector<Found> found;
-  std::map<std::pair<const ModelCost *, int64_t>, std::vector<size_t>> ends;
+  size_t order = 0;                                                              ///< of the next layout
+  std::map<std::tuple<const ModelCost *, int64_t, int64_t>, Cut> cuts;           ///< by stages and pieces
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, ScoredLayout> splits; ///< by tp, pp, dp and ZeRO stage
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 };

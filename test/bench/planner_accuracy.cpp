@@ -1,195 +1,178 @@
-// How well the planner's cost model predicts and orders what others measured: for each group of rows of one model,
-// number of GPUs and global batch the median and the 90th percentile of the error, and Spearman's rank correlation.
+// How well the planner's cost model predicts and orders what others measured: every row of every table in
+// test/bench/published is predicted or said to be left out, and why.
 //
-// Usage: planner_accuracy MACHINES_FOLDER PUBLISHED_FOLDER
+// Usage: planner_accuracy MACHINES_FOLDER PUBLISHED_FOLDER [--rows] [SOURCE…]
 //
-// Nothing is calibrated on these rows. A row whose layout cannot be modelled is named, never passed over in silence.
-#include <unistd.h>
-
-#include <algorithm>
+// Printed are, of each source, the median and the 90th percentile of the error; of each group of 8 rows and more of one
+// model, number of devices and global batch, how they are ordered, beside a formula of a few lines; and what four
+// factors that are fitted to a few rows of a source (named) do for its other rows, and for other sources.
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <numeric>
-#include <sstream>
+#include <cstring>
+#include <set>
 
-#include "dialects/Dist/DistDialect.h"
-#include "dialects/Hyc/HycDialect.h"
-#include "dialects/Rank/RankDialect.h"
-#include "hyc/Import/HuggingFace/Import.h"
-#include "hyc/Planner/CostModel.h"
-#include "hyc/Planner/Machine.h"
+#include "accuracy/Prediction.h"
+#include "accuracy/Scores.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 
-using namespace mlir;
 using namespace hyc;
+using namespace hyc::accuracy;
 
 namespace {
-using Row = std::map<std::string, std::string>;
+constexpr size_t kRankedRows = 8, kCalibrationRows = 6;
 
-std::vector<Row> readTable(const std::string &path) {
-  std::ifstream file(path);
-  std::vector<Row> rows;
-  std::vector<std::string> names;
-  for (std::string line; std::getline(file, line);) {
-    std::stringstream cells(line);
-    Row row;
-    size_t column = 0;
-    for (std::string cell; std::getline(cells, cell, ','); ++column)
-      if (names.size() <= column && rows.empty() && row.empty())
-        names.push_back(cell);
-      else
-        row[names[column]] = cell;
-    if (!row.empty()) rows.push_back(row);
+struct Source {
+  std::string name;
+  std::vector<PublishedRow> rows;  // that were predicted
+  std::vector<double> predicted, formula;
+  std::map<std::string, size_t> leftOut;  // by reason
+
+  size_t countLeftOut() const {
+    size_t count = 0;
+    for (const auto &[why, rows] : leftOut) count += rows;
+    return count;
   }
-  return rows;
-}
-
-double number(const Row &row, const std::string &name) {
-  auto found = row.find(name);
-  return found == row.end() ? 0 : std::atof(found->second.c_str());
-}
-
-struct Shape {
-  int64_t hidden, layers, heads, vocabulary, sequence;
-  auto all() const { return std::tie(hidden, layers, heads, vocabulary, sequence); }
-  bool operator<(const Shape &other) const { return all() < other.all(); }
 };
 
-/// A GPT of this shape, as a config.json in bf16.
-class Models {
- public:
-  explicit Models(const std::string &machines) : machines(machines), context(MLIRContext::Threading::DISABLED) {
-    context.loadDialect<HycDialect, dist::DistDialect, rank::RankDialect>();
-  }
-
-  CostModel *of(const Shape &shape, const std::string &machine) {
-    auto [found, isNew] = models.try_emplace({shape, machine});
-    if (!isNew) return found->second.get();
-    std::string path =
-        "/tmp/planner_accuracy-" + std::to_string(getpid()) + "-" + std::to_string(models.size()) + ".json";
-    std::ofstream(path) << R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": )" << shape.hidden
-                        << R"(, "n_layer": )" << shape.layers << R"(, "n_head": )" << shape.heads
-                        << R"(, "vocab_size": )" << shape.vocabulary << R"(, "n_positions": )" << shape.sequence
-                        << R"(, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5})";
-    llvm::Expected<MachineRates> rates = readMachine(machines + "/" + machine + ".json", MachineRates());
-    if (!rates) {
-      std::fprintf(stderr, "%s\n", llvm::toString(rates.takeError()).c_str());
-      std::exit(1);
+std::vector<Source> predictAll(Predictor &predictor, const std::string &folder, const std::set<std::string> &wanted,
+                               bool tells) {
+  std::vector<Source> sources;
+  for (PublishedRow &row : readPublished(folder)) {
+    if (!wanted.empty() && !wanted.count(row.source)) continue;
+    if (sources.empty() || sources.back().name != row.source) sources.push_back({row.source, {}, {}, {}, {}});
+    Source &source = sources.back();
+    std::optional<double> seconds = row.leftOut.empty() ? predictor.predict(row) : std::nullopt;
+    if (!seconds) {
+      ++source.leftOut[row.leftOut.empty() ? "the model cannot be divided so" : row.leftOut];
+      continue;
     }
-    Plan base;
-    base.precision = "bf16";
-    base.entry = "train";
-    base.threads = 1;
-    auto read = [this, path, sequence = shape.sequence](int64_t batch) {
-      HuggingFaceOptions options;
-      options.batch = std::max<int64_t>(1, batch);
-      options.sequence = sequence;
-      options.weights = FolderWeights::Initialise;
-      return importHuggingFace(context, path, options);
-    };
-    sources.push_back(path);  // read again for each micro-batch
-    found->second = CostModel::create(read, base, *rates);
-    return found->second.get();
+    if (tells)
+      std::printf("%-16s %s  predicted %9.4f s, measured %9.4f s\n", row.source.c_str(), row.describe().c_str(),
+                  *seconds, row.seconds);
+    source.predicted.push_back(*seconds);
+    source.formula.push_back(predictByFormula(row, predictor.ratesOf(row.machine)));
+    source.rows.push_back(row);
   }
-
-  ~Models() {
-    for (const std::string &path : sources) std::remove(path.c_str());
-  }
-
- private:
-  std::string machines;
-  MLIRContext context;
-  std::map<std::pair<Shape, std::string>, std::unique_ptr<CostModel>> models;
-  std::vector<std::string> sources;
-};
-
-std::vector<double> ranksOf(const std::vector<double> &values) {
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  llvm::stable_sort(order, [&](size_t a, size_t b) { return values[a] < values[b]; });
-  std::vector<double> ranks(values.size());
-  for (size_t position = 0; position < order.size(); ++position) ranks[order[position]] = static_cast<double>(position);
-  return ranks;
+  return sources;
 }
 
-double spearman(const std::vector<double> &a, const std::vector<double> &b) {
-  std::vector<double> x = ranksOf(a), y = ranksOf(b);
-  double n = static_cast<double>(x.size()), sum = 0;
-  for (size_t i = 0; i < x.size(); ++i) sum += (x[i] - y[i]) * (x[i] - y[i]);
-  return 1 - 6 * sum / (n * (n * n - 1));
+Pairs pairsOf(const Source &source, const std::vector<double> &predicted) {
+  Pairs pairs;
+  for (auto [prediction, row] : llvm::zip_equal(predicted, source.rows)) pairs.add(prediction, row.seconds);
+  return pairs;
 }
 
-struct Group {
-  std::vector<double> predicted, measured;
-};
-
-void report(const std::string &name, const Group &group) {
-  std::vector<double> errors;
-  for (auto [predicted, measured] : llvm::zip_equal(group.predicted, group.measured))
-    errors.push_back(std::fabs(predicted / measured - 1));
-  llvm::sort(errors);
-  size_t chosen = static_cast<size_t>(llvm::min_element(group.predicted) - group.predicted.begin());
-  double best = *llvm::min_element(group.measured);
-  std::printf("%-40s %3zu rows  median %5.1f %%  p90 %5.1f %%", name.c_str(), errors.size(),
-              100 * errors[errors.size() / 2], 100 * errors[errors.size() * 9 / 10]);
-  if (errors.size() >= 8)
-    std::printf("  Spearman %.3f  regret of the first choice %.1f %%", spearman(group.predicted, group.measured),
-                100 * (group.measured[chosen] / best - 1));
-  std::printf("\n");
-}
-
-/// vTrain's rows recompute every layer: its 39.1B on 512 GPUs takes the time of Narayanan et al.'s (2021), who say so.
-/// Of the others, which do not tell, what is recomputed is the least that fits the device.
-void predict(Models &models, const Row &row, const Shape &shape, const std::string &machine, double memory,
-             double seconds, Group &group) {
-  Layout layout;
-  layout.tp = static_cast<int64_t>(number(row, "tp"));
-  layout.pp = static_cast<int64_t>(number(row, "pp"));
-  layout.dp = static_cast<int64_t>(number(row, "dp"));
-  layout.microBatch = static_cast<int64_t>(number(row, "mbs"));
-  layout.virtualStages = std::max<int64_t>(1, static_cast<int64_t>(number(row, "vp")));
-  layout.gradAccum = static_cast<int64_t>(number(row, "gbs")) / layout.microBatch / layout.dp;
-  layout.sequenceParallel = machine == "h100-sxm" && layout.tp > 1;
-  layout.zero = machine == "h100-sxm" ? 1 : 0;
-  CostModel *costs = models.of(shape, machine);
-  const bool recomputes = machine == "a100-sxm-80";
-  for (const char *recompute : {recomputes ? "layer" : "none", "layer"}) {
-    layout.recompute = recompute;
-    const ModelCost *model = costs ? costs->costOfModel(layout) : nullptr;
-    if (!model) break;
-    LayoutCost cost = costs->costOf(*model, layout, costs->cut(*model, layout.pp * layout.virtualStages));
-    if (cost.bytes > memory && std::string(recompute) == "none") continue;
-    group.predicted.push_back(cost.seconds);
-    group.measured.push_back(seconds);
-    std::printf("  tp %2lld pp %2lld dp %3lld micro-batch %2lld %-5s predicted %8.3f s, measured %8.3f s\n",
-                static_cast<long long>(layout.tp), static_cast<long long>(layout.pp), static_cast<long long>(layout.dp),
-                static_cast<long long>(layout.microBatch), recompute, cost.seconds, seconds);
-    return;
+void printErrors(const std::vector<Source> &sources) {
+  std::printf("\n%-24s %5s %9s  %-18s %-18s\n", "source", "rows", "left out", "median, p90 error", "of the formula");
+  for (const Source &source : sources) {
+    std::printf("%-24s %5zu %9zu", source.name.c_str(), source.rows.size(), source.countLeftOut());
+    if (!source.rows.empty()) {
+      Pairs own = pairsOf(source, source.predicted), formula = pairsOf(source, source.formula);
+      std::printf("  %5.1f %%, %5.1f %%    %5.1f %%, %5.1f %%", 100 * errorAt(own, 0.5), 100 * errorAt(own, 0.9),
+                  100 * errorAt(formula, 0.5), 100 * errorAt(formula, 0.9));
+    }
+    std::printf("\n");
+    for (const auto &[why, count] : source.leftOut) std::printf("    %zu left out: %s\n", count, why.c_str());
   }
-  std::printf("  tp %lld pp %lld: left out, since the model cannot be divided so\n", static_cast<long long>(layout.tp),
-              static_cast<long long>(layout.pp));
+}
+
+void printOrder(const std::vector<Source> &sources) {
+  std::printf("\n%-58s %4s  %-17s %-19s %-15s %s\n", "group", "rows", "Spearman", "pairs > 5 % apart", "first choice",
+              "best of three");
+  for (const Source &source : sources) {
+    std::map<std::string, std::pair<Pairs, Pairs>> groups;
+    for (size_t i = 0; i < source.rows.size(); ++i) {
+      groups[source.rows[i].group].first.add(source.predicted[i], source.rows[i].seconds);
+      groups[source.rows[i].group].second.add(source.formula[i], source.rows[i].seconds);
+    }
+    for (const auto &[name, both] : groups) {
+      const auto &[own, formula] = both;
+      if (own.measured.size() < kRankedRows) continue;
+      std::printf("%-58s %4zu  %.3f (%6.3f)    %3.0f %% (%3.0f %%)       %4.1f %% (%4.1f %%)  %4.1f %% (%4.1f %%)\n",
+                  (source.name + ": " + name).c_str(), own.measured.size(), spearman(own), spearman(formula),
+                  100 * inOrder(own, 0.05), 100 * inOrder(formula, 0.05), 100 * regret(own, 1),
+                  100 * regret(formula, 1), 100 * regret(own, 3), 100 * regret(formula, 3));
+    }
+  }
+  std::printf("in brackets: the formula\n");
+}
+
+/// Rows that a calibration sees: evenly spread over the source.
+std::vector<size_t> calibrationRows(const Source &source) {
+  std::vector<size_t> chosen;
+  size_t count = std::min(kCalibrationRows, source.rows.size() / 3);
+  for (size_t i = 0; i < count; ++i) chosen.push_back((2 * i + 1) * source.rows.size() / (2 * count));
+  return chosen;
+}
+
+double meanError(Predictor &predictor, Source &source, const std::vector<size_t> &rows, const Factors &factors) {
+  predictor.calibrate(factors);
+  double sum = 0;
+  for (size_t row : rows)
+    if (std::optional<double> seconds = predictor.predict(source.rows[row]))
+      sum += std::fabs(std::log(*seconds / source.rows[row].seconds));
+  return sum / static_cast<double>(rows.size());
+}
+
+/// One factor after the other, as long as the error falls, in smaller and smaller steps.
+Factors fit(Predictor &predictor, Source &source, const std::vector<size_t> &rows) {
+  Factors best;
+  double least = meanError(predictor, source, rows, best);
+  for (double step : {1.3, 1.1, 1.04})
+    for (int round = 0; round < 3; ++round)
+      for (double Factors::*factor : {&Factors::products, &Factors::memory, &Factors::link, &Factors::launch})
+        for (double times : {step, 1 / step})
+          for (bool falls = true; falls;) {
+            Factors tried = best;
+            tried.*factor *= times;
+            double error = tried.*factor > 0.1 && tried.*factor < 10 ? meanError(predictor, source, rows, tried) : 1e9;
+            falls = error < least;
+            if (falls) best = tried, least = error;
+          }
+  return best;
+}
+
+void printCalibrated(Predictor &predictor, std::vector<Source> &sources) {
+  std::printf("\ncalibrated on rows of one source: error of its other rows, and of other sources\n");
+  for (Source &source : sources) {
+    std::vector<size_t> used = calibrationRows(source);
+    if (used.empty()) continue;
+    Factors factors = fit(predictor, source, used);
+    predictor.calibrate(factors);
+    std::printf("%s: products × %.2f, memory × %.2f, links × %.2f, launch × %.2f, of\n", source.name.c_str(),
+                factors.products, factors.memory, factors.link, factors.launch);
+    for (size_t row : used) std::printf("    %s\n", source.rows[row].describe().c_str());
+    for (Source &tested : sources) {
+      Pairs pairs;
+      for (size_t row = 0; row < tested.rows.size(); ++row) {
+        if (&tested == &source && llvm::is_contained(used, row)) continue;
+        if (std::optional<double> seconds = predictor.predict(tested.rows[row]))
+          pairs.add(*seconds, tested.rows[row].seconds);
+      }
+      if (!pairs.measured.empty())
+        std::printf("  %-24s median %5.1f %%  p90 %5.1f %%\n", tested.name.c_str(), 100 * errorAt(pairs, 0.5),
+                    100 * errorAt(pairs, 0.9));
+    }
+  }
 }
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: planner_accuracy MACHINES_FOLDER PUBLISHED_FOLDER\n");
+  std::set<std::string> wanted;
+  bool tells = false;
+  for (int i = 3; i < argc; ++i)
+    if (std::strcmp(argv[i], "--rows") == 0)
+      tells = true;
+    else
+      wanted.insert(argv[i]);
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: planner_accuracy MACHINES_FOLDER PUBLISHED_FOLDER [--rows] [SOURCE…]\n");
     return 64;
   }
-  Models models(argv[1]);
-  std::map<std::string, Group> groups;
-  for (const Row &row : readTable(std::string(argv[2]) + "/vtrain-multi.csv")) {
-    Shape shape{static_cast<int64_t>(number(row, "hidden")), static_cast<int64_t>(number(row, "layers")),
-                static_cast<int64_t>(number(row, "heads")), 51200, static_cast<int64_t>(number(row, "seq"))};
-    predict(models, row, shape, "a100-sxm-80", 80e9, number(row, "step_ms") / 1e3,
-            groups["vTrain " + row.at("params_b") + "B on " + row.at("gpus") + " A100"]);
-  }
-  for (const Row &row : readTable(std::string(argv[2]) + "/dgxc-gpt3.csv"))
-    predict(models, row, {12288, 96, 96, 51200, 2048}, "h100-sxm", 80e9, number(row, "step_s"),
-            groups["GPT-3 175B on H100"]);
-  for (const auto &[name, group] : groups) report(name, group);
+  Predictor predictor(argv[1]);
+  std::vector<Source> sources = predictAll(predictor, argv[2], wanted, tells);
+  printErrors(sources);
+  printOrder(sources);
+  printCalibrated(predictor, sources);
   return 0;
 }

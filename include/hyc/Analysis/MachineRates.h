@@ -46,16 +46,32 @@ struct RankGroup {
   int64_t membersWithin(int64_t ranks) const;
 };
 
+/// Ranks of one machine that do less or more than others: what such a rank does in a second, and has.
+struct RankKind {
+  std::string name;
+  int64_t ranks = 1; ///< so many consecutive world ranks, after those of the kinds before
+  double products = 0, narrowProducts = 0, fp8Products = 0, memory = 0, deviceMemory = 0;
+};
+
 /// What decides how long something takes.
 enum class TimeBound { Products, Memory, Launch, Link, Latency, Host, Disk };
 /// "products", "memory" …: keys of machine files.
 const char *getName(TimeBound bound);
+
+/// What a kernel does.
+struct KernelWork {
+  double operations = 0;    ///< of products or attention
+  double bytes = 0;         ///< that it reads and writes
+  int64_t elementBytes = 4; ///< of its operands
+  bool isAttention = false; ///< fused, which reaches less than a product of as many operations
+};
 
 /// The defaults are orders of magnitude for one core of a server's CPU, not measurements; a machine's own come from
 /// --machine.
 struct MachineRates {
   double products = 1e11;       ///< floating-point operations of matrix products and attention, a multiply-add as two
   double narrowProducts = 4e11; ///< of those whose operands have 16 bits
+  double fp8Products = 0;       ///< of those whose operands have 8 bits; 0: no faster than 16
   double memory = 1.3e10;       ///< bytes that kernels read and write
   double link = 4e9;            ///< bytes that it sends to other ranks
   double latency = 5e-6;        ///< seconds of an exchange or transfer, whatever it carries
@@ -65,15 +81,23 @@ struct MachineRates {
   bool communicationThread = true;
 
   std::vector<SizedValue> productShare; ///< of the rate of products, by the operations of one; empty: all of it
+  double attentionShare = 0;            ///< of that rate, what fused attention reaches; 0: as a product
+  double memoryShare = 1;               ///< of `memory` that kernels reach
   std::vector<MachineTier> tiers;       ///< innermost first; empty: `link` and `latency` serve all groups
   double deviceMemory = 0;              ///< bytes; 0: not told
+  std::vector<RankKind> kinds;          ///< in the order of world ranks; empty: all ranks are alike
   std::string name;                     ///< of the machine; empty: no file describes it
 
   /// Ranks that it has; 0: not told.
-  int64_t mostRanks() const { return tiers.empty() ? 0 : tiers.back().ranks; }
-  /// A kernel of so many operations, on operands of 16 bits or more, that reads and writes so many bytes.
-  double kernelSeconds(double operations, bool isNarrow, double bytes) const;
-  TimeBound kernelBound(double operations, bool isNarrow, double bytes) const;
+  int64_t mostRanks() const;
+  /// As if all ranks were of this kind.
+  MachineRates ofKind(size_t kind) const;
+  /// The kinds that are among `count` ranks from `first` on, as places in `kinds`; ranks beyond the last are as it.
+  std::vector<size_t> kindsAmong(int64_t first, int64_t count) const;
+  /// What the slowest of these ranks does, in each respect.
+  MachineRates slowestAmong(int64_t first, int64_t count) const;
+  double kernelSeconds(const KernelWork &work) const;
+  TimeBound kernelBound(const KernelWork &work) const;
   /// An exchange that carries `message` bytes as a whole, of which a rank sends `sent`.
   double exchangeSeconds(const RankGroup &group, double message, double sent) const;
   /// Bytes from every rank of a stage to one of the next, `stride` world ranks away.

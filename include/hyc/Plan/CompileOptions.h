@@ -19,7 +19,8 @@ struct CompileOptions : Plan {
 
   // Files that decide; empty: none
   Setting<std::string> planFile = "", configFile = "";
-  Setting<std::string> machineFile = ""; ///< rates of its ranks: a file, or the name of one that hyc has
+  Setting<std::string> machineFile = "";  ///< rates of its ranks: a file, or the name of one that hyc has
+  Setting<std::string> measuredFile = ""; ///< the profile of a run, by which these rates are corrected
 
   // What the plan is held to, as in 24GiB; empty: not limited
   Setting<std::string> deviceMemory = "", activationMemory = "";

@@ -46,14 +46,25 @@ struct LayerCost {
 /// Every layer of the model under one way of splitting it.
 struct ModelCost {
   std::vector<LayerCost> layers;
-  LayerCost tied;   ///< of states that two layers have: their bytes, once
-  double fixed = 0; ///< of a rank
+  std::vector<std::vector<LayerCost>> ofKinds; ///< on each kind of ranks that the machine has; none: all are alike
+  LayerCost tied;                              ///< of states that two layers have: their bytes, once
+  double fixed = 0;                            ///< of a rank
+};
+
+/// One stage: sums over its layers, and the largest of what they have one after the other.
+struct StageCost {
+  LayerCost sum, most;
+  std::vector<LayerCost> ofKinds; ///< the sum on each kind of ranks that is among the stage's
+  std::vector<size_t> kinds;
+  bool isLikeLast = false; ///< the same as of the stage before
 };
 
 /// Of the stage that needs most of it.
 struct LayoutCost {
   double seconds = 0, computation = 0, exposed = 0, idle = 0;
-  double bytes = 0, leastBytes = 0;
+  double bytes = 0, leastBytes = 0; ///< where ranks differ in memory: as if all had what the machine says
+  /// Micro-batches of a step by coordinate of dp, where equal shares would wait for the slowest; else empty.
+  std::vector<int64_t> shares = {};
 };
 
 class CostModel {
@@ -70,9 +81,21 @@ public:
 
   /// Nothing where no rank can have its part of the model.
   const ModelCost *costOfModel(const Layout &layout);
-  /// Ends of the chunks of layers that a layout's stages compute, so that the slowest takes least time.
-  std::vector<size_t> cut(const ModelCost &model, int64_t chunks) const;
-  LayoutCost costOf(const ModelCost &model, const Layout &layout, const std::vector<size_t> &ends) const;
+  /// Ends of the chunks of layers that a layout's stages compute, so that the slowest takes least time: where ranks are
+  /// not equally fast, slow ones get fewer. As many as the layout has stages and pieces, or fewer.
+  std::vector<size_t> cut(const ModelCost &model, const Layout &layout) const;
+  /// What stages have that are cut so: the same for every ZeRO stage, offload and schedule.
+  std::vector<StageCost> sum(const ModelCost &model, const Layout &layout, const std::vector<size_t> &ends) const;
+  LayoutCost costOf(const ModelCost &model, const Layout &layout, const std::vector<StageCost> &stages) const;
+  LayoutCost costOf(const ModelCost &model, const Layout &layout, const std::vector<size_t> &ends) const {
+    return costOf(model, layout, sum(model, layout, ends));
+  }
+
+  /// Probes keep what they planned from now on, and can be timed again on another machine: a plan is long, a clock
+  /// short.
+  void keepPrograms();
+  /// Only after keepPrograms, and before it no probe; what costOfModel gave is the new machine's, or gone.
+  void setRates(const MachineRates &rates);
 
   size_t countProbes() const;
 

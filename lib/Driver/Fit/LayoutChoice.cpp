@@ -83,10 +83,31 @@ static std::string describeFixed(const CompileOptions &options) {
 // What comes back
 //===----------------------------------------------------------------------===//
 
+/// Where coordinates take different numbers of micro-batches, programs are made for the largest.
 static CompileOptions optionsOf(const CompileOptions &options, const ScoredLayout &scored) {
-  CompileOptions result = withLayout(options, scored.layout);
+  Layout layout = scored.layout;
+  if (!scored.cost.shares.empty())
+    layout.gradAccum = *llvm::max_element(scored.cost.shares);
+  CompileOptions result = withLayout(options, layout);
   result.rules.cuts = scored.cuts;
   return result;
+}
+
+/// The clock of a plan has all coordinates take as many micro-batches.
+static double secondsOf(const ScoredLayout &scored, const PlannedJob &job) {
+  return scored.cost.shares.empty() ? job.seconds : scored.cost.seconds;
+}
+
+/// Of the rank that needs most; of ranks with less memory than the machine says, as if they had as much.
+static double bytesOf(const PlannedJob &job, const MachineRates &machine) {
+  double most = static_cast<double>(job.account.mostDeviceBytes());
+  for (const StageAccount &stage : job.account.stages) {
+    int64_t ranks = job.account.ranksPerStage();
+    double own = machine.slowestAmong(stage.stage * ranks, ranks).deviceMemory;
+    if (own > 0 && machine.deviceMemory > 0)
+      most = std::max(most, static_cast<double>(stage.deviceBytes()) * machine.deviceMemory / own);
+  }
+  return most;
 }
 
 /// All flags that make it of the defaults.
@@ -120,6 +141,7 @@ public:
   }
 
   std::vector<PlannedJob> jobs;
+  double worst = 1; ///< bytes of a plan over those that were estimated
 
 private:
   void plan(const ScoredLayout &scored) {
@@ -132,7 +154,7 @@ private:
     std::optional<PlannedJob> job = means.replan(optionsOf(options, scored));
     if (!job)
       return;
-    double bytes = static_cast<double>(job->account.mostDeviceBytes());
+    double bytes = bytesOf(*job, means.machine);
     if (request.limit > 0 && bytes > request.limit) {
       worst = std::max(worst, bytes / scored.cost.bytes);
       return;
@@ -146,7 +168,6 @@ private:
   const SearchMeans &means;
   size_t wanted;
   size_t &plans;
-  double worst = 1; ///< bytes of a plan over those that were estimated
   std::vector<ScoredLayout> fitting;
   std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
 };
@@ -170,17 +191,42 @@ static std::string threeDigits(double value) {
   return text;
 }
 
-static std::string tabulate(ArrayRef<ScoredLayout> layouts, ArrayRef<PlannedJob> jobs, size_t chosen) {
+/// Layouts that were planned, then others by their estimates.
+static std::string tabulate(ArrayRef<ScoredLayout> layouts, ArrayRef<PlannedJob> jobs, size_t chosen,
+                            ArrayRef<ScoredLayout> others, size_t shown) {
   TextTable table({"layout", "step ms>", "estimated>", "exposed>", "bubble>", "device memory>", ""});
+  double taken = secondsOf(layouts[chosen], jobs[chosen]);
+  auto add = [&](const ScoredLayout &scored, const std::string &planned, int64_t bytes, const std::string &why) {
+    auto share = [&cost = scored.cost](double part) { return threeDigits(100 * part / cost.seconds) + " %"; };
+    table.add({flagsOf(scored.layout), planned, threeDigits(scored.cost.seconds * 1e3), share(scored.cost.exposed),
+               share(scored.cost.idle), formatBytes(bytes), why});
+  };
+  auto slower = [&](double seconds) { return "+" + threeDigits(100 * (seconds / taken - 1)) + " % time"; };
   for (auto [index, entry] : llvm::enumerate(llvm::zip_equal(layouts, jobs))) {
     const auto &[scored, job] = entry;
-    auto share = [&cost = scored.cost](double part) { return threeDigits(100 * part / cost.seconds) + " %"; };
-    std::string why =
-        index == chosen ? "taken" : "+" + threeDigits(100 * (job.seconds / jobs[chosen].seconds - 1)) + " % time";
-    table.add({flagsOf(scored.layout), threeDigits(job.seconds * 1e3), threeDigits(scored.cost.seconds * 1e3),
-               share(scored.cost.exposed), share(scored.cost.idle), formatBytes(job.account.mostDeviceBytes()), why});
+    double seconds = secondsOf(scored, job);
+    if (index != chosen && index >= shown)
+      continue;
+    add(scored, threeDigits(seconds * 1e3), job.account.mostDeviceBytes(), index == chosen ? "taken" : slower(seconds));
   }
+  double estimated = layouts[chosen].cost.seconds / taken;
+  for (const ScoredLayout &scored : others)
+    add(scored, "", static_cast<int64_t>(scored.cost.bytes), slower(scored.cost.seconds / estimated) + ", estimated");
   return table.str();
+}
+
+/// Of those found, so many of the fastest that were not planned and look as if they fit.
+static std::vector<ScoredLayout> estimatesBeside(ArrayRef<ScoredLayout> layouts, ArrayRef<ScoredLayout> found,
+                                                 double limit, size_t most) {
+  std::vector<ScoredLayout> others;
+  for (const ScoredLayout &scored : found) {
+    if (others.size() == most)
+      break;
+    bool isPlanned = llvm::any_of(layouts, [&](const ScoredLayout &each) { return each.layout == scored.layout; });
+    if (!isPlanned && (limit == 0 || scored.cost.bytes <= limit))
+      others.push_back(scored);
+  }
+  return others;
 }
 
 static Candidate candidateOf(const ScoredLayout &scored, double limit) {
@@ -197,7 +243,7 @@ static std::vector<Candidate> listCandidates(ArrayRef<ScoredLayout> layouts, Arr
   for (auto [index, entry] : llvm::enumerate(llvm::zip_equal(layouts, jobs))) {
     const auto &[scored, job] = entry;
     Candidate candidate = candidateOf(scored, limit);
-    candidate.seconds = job.seconds;
+    candidate.seconds = secondsOf(scored, job);
     candidate.bytes = static_cast<double>(job.account.mostDeviceBytes());
     candidate.isPlanned = true;
     candidate.isTaken = index == chosen;
@@ -239,6 +285,16 @@ static Error nothingFits(const SearchResult &found, const SearchRequest &request
                                        (fixed.empty() ? "" : ", or leave out one of " + fixed));
 }
 
+static std::string describeShares(const ScoredLayout &scored, const SearchRequest &request) {
+  if (scored.cost.shares.empty())
+    return "";
+  std::string shares;
+  for (int64_t share : scored.cost.shares)
+    shares += (shares.empty() ? "" : ",") + std::to_string(share);
+  return "ranks are not equally fast: hyc-run --batch-shares " + shares + " takes the " +
+         std::to_string(request.globalBatch) + " samples of a step by their speed\n";
+}
+
 static std::string summarize(const SearchResult &found, const SearchRequest &request, const CostModel &costs,
                              size_t plans) {
   std::string text;
@@ -274,7 +330,7 @@ Expected<std::optional<LayoutChoice>> hyc::chooseLayout(const CompileOptions &op
     return std::optional<LayoutChoice>();
   SearchRequest request = requestOf(options, *costs, *limit);
   size_t shown = static_cast<size_t>(*options.planCandidates);
-  size_t wanted = std::max(shown, ranks > kRanksOfQuickPlans ? size_t(1) : kCompared), plans = 0;
+  size_t wanted = ranks > kRanksOfQuickPlans ? 1 : kCompared, plans = 0;
   request.most = kMostListed;
   SearchResult found = searchLayouts(*costs, request);
   if (found.scored == 0)
@@ -284,12 +340,18 @@ Expected<std::optional<LayoutChoice>> hyc::chooseLayout(const CompileOptions &op
   const std::vector<PlannedJob> &jobs = planning.jobs;
   if (layouts.empty())
     return nothingFits(found, request, options, plans);
-  auto fastest =
-      llvm::min_element(jobs, [](const PlannedJob &a, const PlannedJob &b) { return a.seconds < b.seconds; });
-  size_t chosen = static_cast<size_t>(fastest - jobs.begin());
+  size_t chosen = 0;
+  for (size_t index = 1; index < jobs.size(); ++index)
+    if (secondsOf(layouts[index], jobs[index]) < secondsOf(layouts[chosen], jobs[chosen]))
+      chosen = index;
   LayoutChoice choice{optionsOf(options, layouts[chosen]), "",
                       listCandidates(layouts, jobs, chosen, found.ofSplits, request.limit)};
-  choice.summary = "found " + flagsOf(layouts[chosen].layout) + "\n" +
-                   (shown > 0 ? tabulate(layouts, jobs, chosen) : "") + summarize(found, request, *costs, plans);
+  choice.summary = "found " + flagsOf(layouts[chosen].layout) + "\n" + describeShares(layouts[chosen], request);
+  if (shown > 0)
+    choice.summary += tabulate(
+        layouts, jobs, chosen,
+        estimatesBeside(layouts, found.best, request.limit / planning.worst, shown - std::min(shown, layouts.size())),
+        shown);
+  choice.summary += summarize(found, request, *costs, plans);
   return std::optional<LayoutChoice>(std::move(choice));
 }

@@ -259,13 +259,18 @@ const drawCurves = () => {
     box(stage.fixed, "#8a8f98");
     for (const arena of device.concat(far)) box(stage.alive[stage.arenas.indexOf(arena)][i], arenaColour(arena));
   }
-  const line = (value, fill, text) => {
+  // The two lie close together where a plan fits just so: one label at each end. What is in the host's memory is drawn
+  // above both, and the limit does not hold for it.
+  const line = (value, fill, text, align) => {
     c.fillStyle = fill;
     c.fillRect(curveMargin, y(value), width - curveMargin, 1.5);
-    c.fillText(text, curveMargin + 6, Math.max(12, y(value) - 4));
+    c.textAlign = align;
+    c.fillText(text, align === "left" ? curveMargin + 6 : width - 6, Math.max(12, y(value) - 4));
+    c.textAlign = "left";
   };
-  if (near) line(near, colour("limit"), "limit " + bytes(near));
-  line(placed + stage.fixed, colour("text"), "allocated " + bytes(placed + stage.fixed));
+  if (near) line(near, colour("limit"), "limit " + bytes(near), "left");
+  const allocated = device.reduce((sum, a) => sum + a.bytes, stage.fixed);
+  line(allocated, colour("text"), "allocated " + (far.length ? "on the device " : "") + bytes(allocated), "right");
   c.fillStyle = colour("soft");
   for (const part of [.25, .5, .75]) {
     c.fillText(bytes(top * part), 2, y(top * part) + 4);

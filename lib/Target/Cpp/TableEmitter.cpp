@@ -16,6 +16,25 @@ using namespace mlir;
 using namespace hyc;
 using namespace hyc::cpp;
 
+/// Whether forward or backward exchange over the axes that split samples: ranks there make the same micro-batches.
+static bool meetsInMicroBatches(rank::ProgramOp program, dist::MeshOp mesh) {
+  llvm::SetVector<rank::FuncOp> reached;
+  for (const std::string &name : program.getFunctionNames())
+    if (StringRef(name).starts_with("forward") || StringRef(name).starts_with("backward"))
+      reached.insert(program.lookupSymbol<rank::FuncOp>(name));
+  for (size_t index = 0; index < reached.size(); ++index)
+    for (auto invoke : rank::FuncOp(reached[index]).getBlock().getOps<rank::InvokeOp>())
+      if (auto callee = program.lookupSymbol<rank::FuncOp>(invoke.getCallee()))
+        reached.insert(callee);
+  auto isOverSamples = [&](rank::RowOp row) {
+    auto collective = program.lookupSymbol<rank::CollectiveOp>(row.getEntry());
+    return collective && llvm::any_of(mesh.expand(collective.getGroup().getAxes()).getAxes(),
+                                      [&](StringAttr axis) { return mesh.getBatchAxes().contains(axis); });
+  };
+  return llvm::any_of(
+      reached, [&](rank::FuncOp func) { return llvm::any_of(func.getBlock().getOps<rank::RowOp>(), isOverSamples); });
+}
+
 /// Where checks stand: messages speak of these ops.
 static void emitSites(rank::ProgramOp program, raw_ostream &os) {
   if (program.getOps<rank::SiteOp>().empty())
@@ -524,6 +543,8 @@ LogicalResult TableEmitter::emitProgram() {
     os << "    .snapshotBytes = " << snapshot.getInt() << ",\n";
   if (auto writer = program->getAttrOfType<IntegerAttr>("checkpoint_writer_bytes"))
     os << "    .checkpointWriterBytes = " << writer.getInt() << ",\n";
+  if (meetsInMicroBatches(program, mesh))
+    os << "    .meetsInMicroBatches = true,\n";
   os << "};\n\n";
   return success();
 }

@@ -162,7 +162,8 @@ struct InputDesc {
 // Global batch = samples * microBatches * D, D being the size of Mesh::batch. Sample i of micro-batch m at the
 // coordinate d along these axes is number
 //   m * (D * samples) + d * samples + i
-// of the step's global batch, so a step sees the same samples whatever the mesh.
+// of the step's global batch, so a step sees the same samples whatever the mesh. A run may give coordinates unequal
+// shares of a step, as far as nothing meets in a micro-batch (hyc-run --batch-shares, run/batch_shares.h).
 struct BatchDesc {
   int64_t samples;       // B: of one micro-batch on one rank
   int64_t microBatches;  // per step: gradient accumulation, and the pipeline's micro-batches
@@ -298,6 +299,8 @@ struct Program {
   // memory, at most, and the buffers and tables of the thread that writes. 0: nothing is declared.
   int64_t snapshotBytes = 0;
   int64_t checkpointWriterBytes = 0;
+  // Whether a forward or backward exchanges over Mesh::batch, so that all its coordinates make the same number of them.
+  bool meetsInMicroBatches = false;
 };
 
 // Null: the program has no entry of that name.

@@ -47,6 +47,10 @@ HYC_RUN_OPTION(
     bool, shufflesDocuments, false, "--shuffle-documents", flagFor(true), kForRanks | kTrains,
     "Of a token file that tells where documents begin: take the documents in another order each epoch, and cut "
     "windows from that; without it windows are cut from the file and shuffled")
+HYC_RUN_OPTION(
+    std::string, batchShares, {}, "--batch-shares", text("N[,N...]"), kForRanks | kTrains,
+    "How many micro-batches of a step each data-parallel coordinate takes, in their order, where ranks are not equally "
+    "fast: 1 to what was compiled (--grad-accum) each; not where ranks meet in every micro-batch (ZeRO 2, 3)")
 HYC_RUN_OPTION(std::string, logFile, {}, "--log-file", text("FILE"), kStream | kTells,
                "Write one JSON object per step here")
 HYC_RUN_OPTION(

@@ -28,10 +28,6 @@ Status contradiction(const Checkpoint& checkpoint, const std::string& given, con
 
 }  // namespace
 
-int64_t globalBatchOf(const Program& program) {
-  return program.batch.samples * program.batch.microBatches * sizeOf(program.mesh, program.mesh.batch);
-}
-
 Status RunCheckpoints::prepare(int rank, RunOptions* options, std::optional<Checkpoint> copy) {
   const auto tell = [&](const std::string& line) {
     if (rank == 0) note(line);
@@ -62,7 +58,8 @@ Status RunCheckpoints::prepare(int rank, RunOptions* options, std::optional<Chec
   return {};
 }
 
-Status RunCheckpoints::checkData(const Dataset* data, const RunOptions& options) {
+Status RunCheckpoints::checkData(const Dataset* data, const RunOptions& options, int64_t samplesOfStep) {
+  samplesOfStep_ = samplesOfStep;
   if (data) {
     dataSamples_ = data->sampleCount();
     arrangement_ = data->arrangement();
@@ -245,7 +242,7 @@ CheckpointManifest RunCheckpoints::describe(const Context& ctx, int64_t steps, c
   told.mesh = hycrt::describe(ctx.mesh());
   told.ranks = rankCount(ctx.mesh());
   told.step = steps;
-  told.globalBatch = globalBatchOf(ctx.program());
+  told.globalBatch = samplesOfStep_;
   told.samples = steps * told.globalBatch + itemShift(told.globalBatch);
   told.sequence = ctx.program().batch.sequence;
   told.dataSamples = dataSamples_;

@@ -32,7 +32,7 @@ class RunCheckpoints {
   // `copy`: what is gone on from in place of --resume (copies/run_copies.h).
   Status prepare(int rank, RunOptions* options, std::optional<Checkpoint> copy = std::nullopt);
   // Whether the data is what the checkpoint's run had.
-  Status checkData(const Dataset* data, const RunOptions& options);
+  Status checkData(const Dataset* data, const RunOptions& options, int64_t samplesOfStep);
 
   // Steps that are over, before the first of this run; how many of them updated nothing; and the difference of the
   // first step's first sample to its number times the global batch.
@@ -96,11 +96,10 @@ class RunCheckpoints {
   bool goesOn_ = false;  // the run, where it fails
   int64_t beginNs_ = 0, heldUpNs_ = 0;
   double heldUpByFile_ = 0, goneOn_ = 0;
-  bool isAside_ = false;                      // training goes on
+  bool isAside_ = false;  // training goes on
+  int64_t samplesOfStep_ = 0;
   std::unique_ptr<CheckpointWrite> writing_;  // last: its thread uses the others
 };
-
-int64_t globalBatchOf(const Program& program);
 
 }  // namespace hycrt
 

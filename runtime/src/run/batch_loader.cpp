@@ -1,6 +1,7 @@
 // Reading inputs, on the computing thread or ahead of it.
 #include "run/batch_loader.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/limits.h"
@@ -11,7 +12,8 @@ namespace hycrt {
 
 // Pipelines run forward and backward of different micro-batches in turn, so an input is loaded again for backward:
 // reading a few windows costs less than keeping every micro-batch's inputs alive.
-BatchLoader::BatchLoader(Context& ctx, const Entry& entry, Dataset* data) : ctx_(ctx), entry_(entry), data_(data) {
+BatchLoader::BatchLoader(Context& ctx, const Entry& entry, Dataset* data)
+    : ctx_(ctx), entry_(entry), data_(data), shares_(BatchShares::even(ctx.program())) {
   for (const Instruction& instruction : entry.schedule) {
     const bool computes =
         instruction.kind == InstructionKind::kForward || instruction.kind == InstructionKind::kBackward;
@@ -29,6 +31,13 @@ BatchLoader::~BatchLoader() {
   }
   changed_.notify_all();
   thread_.join();
+}
+
+void BatchLoader::takeShares(const BatchShares& shares) {
+  shares_ = shares;
+  const int64_t own = shares.microBatchesOf(ctx_.coordinate(ctx_.mesh().batch));
+  const auto end = std::remove_if(order_.begin(), order_.end(), [own](int64_t each) { return each >= own; });
+  order_.erase(std::unique(order_.begin(), end), order_.end());
 }
 
 int64_t BatchLoader::bytesOf(const InputDesc& input) const {
@@ -107,9 +116,8 @@ Status BatchLoader::read(const Place& place, bool ahead) {
 
 Status BatchLoader::readInput(const InputDesc& input, const Place& place, std::byte* to) {
   const BatchDesc& batch = ctx_.program().batch;
-  const int64_t parts = sizeOf(ctx_.mesh(), ctx_.mesh().batch);
-  const int64_t globalBatch = batch.samples * batch.microBatches * parts;
-  const int64_t firstSample = (place.microBatch * parts + ctx_.coordinate(ctx_.mesh().batch)) * batch.samples;
+  const int64_t globalBatch = shares_.samples();
+  const int64_t firstSample = shares_.numberOf(place.microBatch, ctx_.coordinate(ctx_.mesh().batch)) * batch.samples;
   const int64_t sampleBytes = elementCount(input.sample) * sizeOf(input.dtype);
   for (int64_t i = 0; i < batch.samples; ++i) {
     const uint64_t item = static_cast<uint64_t>(place.step) * static_cast<uint64_t>(globalBatch) +

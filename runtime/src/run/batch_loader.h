@@ -20,6 +20,7 @@
 #include "hycrt/program.h"
 #include "hycrt/status.h"
 #include "io/dataset.h"
+#include "run/batch_shares.h"
 
 namespace hycrt {
 
@@ -33,6 +34,9 @@ class BatchLoader {
 
   // What is added to a sample's number of the endless list: of a run that went on with another global batch.
   void shiftItems(int64_t shift) { itemShift_ = shift; }
+
+  // Of a step only the micro-batches of this rank's coordinate will be asked for; before readAhead().
+  void takeShares(const BatchShares& shares);
 
   // From here on a thread reads ahead. Without memory or a thread for it everything is as before.
   void readAhead();
@@ -57,6 +61,7 @@ class BatchLoader {
   Context& ctx_;
   const Entry& entry_;
   Dataset* const data_;
+  BatchShares shares_;
   int64_t itemShift_ = 0;
   std::vector<int64_t> order_;  // micro-batches as a step asks for them
   size_t next_ = 0;             // the position in it of what fill() will be asked for, as far as is known

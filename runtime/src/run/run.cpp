@@ -138,8 +138,9 @@ class RankRun {
     HYCRT_RETURN_IF_ERROR(checkMomentum(manifest_, options_));
     if (options_.evaluate) HYCRT_RETURN_IF_ERROR(checkEvaluation(program_));
     HYCRT_RETURN_IF_ERROR(measurement_.prepare(options_, manifest_, environment_.rank, accelerator_ != nullptr));
+    HYCRT_RETURN_IF_ERROR(shares_.take(program_, options_.batchShares));
     HYCRT_RETURN_IF_ERROR(openData());
-    HYCRT_RETURN_IF_ERROR(checkpoints_.checkData(data_.get(), options_));
+    HYCRT_RETURN_IF_ERROR(checkpoints_.checkData(data_.get(), options_, shares_.samples()));
     return lockOutputs();
   }
 
@@ -346,7 +347,7 @@ class RankRun {
     measurement_.begin(program_, *exchanger_, accelerator_.get());
     StageRunner runner(ctx, program_.entries[0], data_.get(), measurement_.trace());
     runner.measureBy(measurement_.profile());
-    runner.loader().shiftItems(checkpoints_.itemShift(globalBatchOf(program_)));
+    runner.takeShares(shares_, checkpoints_.itemShift(shares_.samples()));
     runner.note = [this](const std::string& line) { events_.note(line); };
     if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
     HYCRT_RETURN_IF_ERROR(checkpoints_.open(ctx, options_, environment_.ranksHere));
@@ -408,9 +409,8 @@ class RankRun {
   // Nobody begins to write before everybody's part is known to be sound. Of a run that may diverge nothing is lost
   // where nothing was.
   Status checkWeights(const Context& ctx) {
-    if (!options_.allowNonfinite || access(options_.saveWeights.c_str(), F_OK) == 0) {
-      HYCRT_RETURN_IF_ERROR(checkFiniteWeights(ctx, options_.saveWeights));
-    }
+    const bool isThere = access(options_.saveWeights.c_str(), F_OK) == 0;
+    if (!options_.allowNonfinite || isThere) HYCRT_RETURN_IF_ERROR(checkFiniteWeights(ctx, options_.saveWeights));
     return exchanger_->barrier();
   }
 
@@ -593,9 +593,8 @@ class RankRun {
     ctx.setStep(step);
     Whereabouts::ofProcess().beginStep(step + 1, options_.steps);
     runner.afterReduce = nullptr;
-    if (step == checkpoints_.firstStep() && !options_.dumpGradients.empty()) {
-      runner.afterReduce = [&] { return dumpGradients(ctx, runner); };
-    }
+    const bool dumps = step == checkpoints_.firstStep() && !options_.dumpGradients.empty();
+    if (dumps) runner.afterReduce = [&] { return dumpGradients(ctx, runner); };
     waits_.begin(*exchanger_);
     HYCRT_RETURN_IF_ERROR(runner.runStep(learningRate));
     const StepResult result = runner.result();
@@ -607,7 +606,7 @@ class RankRun {
     record.learningRate = learningRate;
     record.momentum = momentum;
     record.milliseconds = nowMs() - begin;
-    setRate(result.tokenCount, globalBatchOf(program_), &record);
+    setRate(result.tokenCount, shares_.samples(), &record);
     record.etaSeconds = remaining_.after(record.milliseconds, options_.steps - step - 1);
     const LossScaling after = runner.lossScaling();
     if (environment_.worldSize > 1) waits_.tell(*exchanger_, &record);
@@ -726,6 +725,7 @@ class RankRun {
   Environment& environment_;
   Coordinates at_;
   Manifest manifest_;
+  BatchShares shares_;
   std::unique_ptr<Dataset> data_, heldOut_;
   std::optional<Evaluation> evaluation_;  // between steps
   struct Mark {

@@ -74,7 +74,7 @@ Status StageRunner::recordStep(double learningRate) {
 // What the host does in a recorded step: the same uploads in the same order.
 Status StageRunner::refillStep(double learningRate) {
   ctx_.accelerator()->refill();
-  for (const Instruction& instruction : entry_.schedule) {
+  for (const Instruction& instruction : steps_.schedule) {
     switch (instruction.kind) {
       case InstructionKind::kBeginStep:
         HYCRT_RETURN_IF_ERROR(beginStep());
@@ -100,10 +100,10 @@ Status StageRunner::refillStep(double learningRate) {
 Status StageRunner::runSchedule(double learningRate) {
   if (profile_) profile_->beginStep();
   HYCRT_RETURN_IF_ERROR(markDevice());
-  for (const Instruction& instruction : entry_.schedule) {
+  for (const Instruction& instruction : steps_.schedule) {
     const int64_t begin = trace_ ? monotonicNs() : 0;
     leaveWord(instruction);
-    HYCRT_RETURN_IF_ERROR(execute(instruction, learningRate));
+    HYCRT_RETURN_IF_ERROR(execute(steps_, instruction, learningRate));
     HYCRT_RETURN_IF_ERROR(ctx_.status());
     HYCRT_RETURN_IF_ERROR(markDevice());
     noteProgress();
@@ -150,7 +150,7 @@ Status StageRunner::traceDevice() {
   const Result<std::vector<int64_t>> times = ctx_.accelerator()->takeMarks();
   if (!times.ok()) return times.status();
   size_t next = 0;
-  for (const Instruction& instruction : entry_.schedule) {
+  for (const Instruction& instruction : steps_.schedule) {
     traceInstruction(instruction, (*times)[next], (*times)[next + 1]);
     ++next;
   }
@@ -178,41 +178,50 @@ Status StageRunner::readScalars() {
   return device->finish();
 }
 
-// Whoever sends forward and whoever receives keep the order of their micro-batches, so that they still meet; buffers
-// are free as soon as the forward that reads them is over.
-void StageRunner::selectForward() {
+// Whoever sends and whoever receives leave out the same and keep the order of the rest, so that they still meet; where
+// forward runs alone, buffers are free as soon as the forward that reads them is over.
+StageRunner::Steps StageRunner::selectSteps(const std::function<bool(int64_t)>& isTaken, bool trains) const {
+  Steps steps;
   for (Instruction instruction : entry_.schedule) {
     if (instruction.kind == InstructionKind::kExchange) {
-      const int begin = static_cast<int>(forwardTransfers_.size());
+      const int begin = static_cast<int>(steps.transferUses.size());
       for (int i = 0; i < instruction.transferCount; ++i) {
         const TransferUse& use = entry_.transferUses[instruction.firstTransfer + i];
-        if (!ctx_.program().transfers[use.transfer].backward) forwardTransfers_.push_back(use);
+        const bool isOfEntry = trains || !ctx_.program().transfers[use.transfer].backward;
+        if (isOfEntry && isTaken(use.microBatch)) steps.transferUses.push_back(use);
       }
       instruction.firstTransfer = begin;
-      instruction.transferCount = static_cast<int>(forwardTransfers_.size()) - begin;
-      if (instruction.transferCount == 0) continue;
+      instruction.transferCount = static_cast<int>(steps.transferUses.size()) - begin;
+      if (instruction.transferCount > 0) steps.schedule.push_back(instruction);
+      continue;
     }
-    const bool isOfForward =
-        instruction.kind != InstructionKind::kBackward && instruction.kind != InstructionKind::kApply;
-    if (isOfForward) forwardSchedule_.push_back(instruction);
+    const bool isOfBatch =
+        instruction.kind == InstructionKind::kForward || instruction.kind == InstructionKind::kBackward;
+    if (isOfBatch && !isTaken(instruction.microBatch)) continue;
+    const bool isOfTraining =
+        instruction.kind == InstructionKind::kBackward || instruction.kind == InstructionKind::kApply;
+    if (trains || !isOfTraining) steps.schedule.push_back(instruction);
   }
+  return steps;
+}
+
+void StageRunner::takeShares(const BatchShares& shares, int64_t itemShift) {
+  loader_->takeShares(shares);
+  loader_->shiftItems(itemShift);
+  const int64_t own = shares.microBatchesOf(ctx_.coordinate(ctx_.mesh().batch));
+  steps_ = selectSteps([own](int64_t microBatch) { return microBatch < own; }, /*trains=*/true);
 }
 
 Status StageRunner::evaluateBatch() {
-  if (forwardSchedule_.empty()) selectForward();
-  for (const Instruction& instruction : forwardSchedule_) {
-    if (instruction.kind == InstructionKind::kExchange) {
-      HYCRT_RETURN_IF_ERROR(
-          ctx_.exchanger().exchange(forwardTransfers_.data() + instruction.firstTransfer, instruction.transferCount));
-    } else {
-      HYCRT_RETURN_IF_ERROR(execute(instruction, 0));
-    }
+  if (forward_.schedule.empty()) forward_ = selectSteps([](int64_t) { return true; }, /*trains=*/false);
+  for (const Instruction& instruction : forward_.schedule) {
+    HYCRT_RETURN_IF_ERROR(execute(forward_, instruction, 0));
     HYCRT_RETURN_IF_ERROR(ctx_.status());
   }
   return readScalars();
 }
 
-Status StageRunner::execute(const Instruction& instruction, double learningRate) {
+Status StageRunner::execute(const Steps& steps, const Instruction& instruction, double learningRate) {
   switch (instruction.kind) {
     case InstructionKind::kBeginStep:
       return beginStep();
@@ -221,7 +230,7 @@ Status StageRunner::execute(const Instruction& instruction, double learningRate)
       return compute(instruction);
     case InstructionKind::kExchange:
       HYCRT_RETURN_IF_ERROR(
-          ctx_.exchanger().exchange(entry_.transferUses.rows + instruction.firstTransfer, instruction.transferCount));
+          ctx_.exchanger().exchange(steps.transferUses.data() + instruction.firstTransfer, instruction.transferCount));
       if (profile_) profile_->exchanged();
       return {};
     case InstructionKind::kReduce:

@@ -15,6 +15,7 @@
 #include "io/dataset.h"
 #include "profile/profile.h"
 #include "run/batch_loader.h"
+#include "run/batch_shares.h"
 
 namespace hycrt {
 
@@ -37,7 +38,11 @@ class StageRunner {
  public:
   // `data` may be null for a stage without inputs.
   StageRunner(Context& ctx, const Entry& entry, Dataset* data, Trace* trace = nullptr)
-      : ctx_(ctx), entry_(entry), loader_(std::make_unique<BatchLoader>(ctx, entry, data)), trace_(trace) {}
+      : ctx_(ctx),
+        entry_(entry),
+        loader_(std::make_unique<BatchLoader>(ctx, entry, data)),
+        trace_(trace),
+        steps_(selectSteps([](int64_t) { return true; }, /*trains=*/true)) {}
 
   // Takes lines for people.
   std::function<void(const std::string&)> note;
@@ -54,6 +59,9 @@ class StageRunner {
 
   BatchLoader& loader() { return *loader_; }
 
+  // Of a step this rank takes the micro-batches that are its coordinate's; `itemShift`: BatchLoader::shiftItems.
+  void takeShares(const BatchShares& shares, int64_t itemShift);
+
   // One step; ctx.step() says which. The first error of the program, the data or a peer.
   Status runStep(double learningRate);
 
@@ -67,11 +75,17 @@ class StageRunner {
  private:
   enum class Recording { kOff, kWanted, kInsisted, kDone };
 
-  void selectForward();
+  // What of the entry's schedule is executed, with transfers of its own that the instructions count in.
+  struct Steps {
+    std::vector<Instruction> schedule;
+    std::vector<TransferUse> transferUses;
+  };
+  // The micro-batches for which `isTaken`, and all or what forward takes.
+  Steps selectSteps(const std::function<bool(int64_t)>& isTaken, bool trains) const;
   Status runSchedule(double learningRate);
   Status recordStep(double learningRate);
   Status refillStep(double learningRate);
-  Status execute(const Instruction& instruction, double learningRate);
+  Status execute(const Steps& steps, const Instruction& instruction, double learningRate);
   Status compute(const Instruction& instruction);
   Status beginStep();
   // From the image to the device, where there is one.
@@ -93,8 +107,8 @@ class StageRunner {
   bool hasRun_ = false;  // a whole step, which has chosen all that is chosen once
   Trace* trace_;
   Profile* profile_ = nullptr;
-  std::vector<TransferUse> forwardTransfers_;  // of evaluateBatch; rows that forwardSchedule_ counts in
-  std::vector<Instruction> forwardSchedule_;
+  Steps steps_;
+  Steps forward_;                  // of evaluateBatch
   int64_t filledMicroBatch_ = -1;  // what the input buffers hold
   std::vector<bool> seenForward_;  // by virtual stage, since begin_step
   std::vector<bool> seenBackward_;

@@ -66,7 +66,7 @@ protected:
   void hold(const Layout &layout, double memory, double time) {
     const ModelCost *model = costs->costOfModel(layout);
     ASSERT_NE(model, nullptr);
-    std::vector<size_t> ends = costs->cut(*model, layout.pp * layout.virtualStages);
+    std::vector<size_t> ends = costs->cut(*model, layout);
     ASSERT_EQ(ends.size(), static_cast<size_t>(layout.pp * layout.virtualStages));
     LayoutCost cost = costs->costOf(*model, layout, ends);
     auto [bytes, seconds] = planned(layout, ends);
@@ -167,6 +167,171 @@ TEST_F(CostModelTest, ALimitLeavesOutOnlyWhatTheBoundTells) {
   EXPECT_LE(limited.best.front().cost.seconds, fits->cost.seconds);
   for (const ScoredLayout &each : limited.best)
     EXPECT_LE(each.cost.leastBytes, request.limit);
+}
+
+//===----------------------------------------------------------------------===//
+// Everything, one by one
+//===----------------------------------------------------------------------===//
+
+/// Of every layout that the search says it tries, the one that takes least time: loops over all numbers, no bound, no
+/// early end.
+class Exhaustive {
+public:
+  Exhaustive(CostModel &costs, const SearchRequest &request) : costs(costs), request(request) {}
+
+  std::optional<ScoredLayout> run() {
+    for (layout.tp = 1; layout.tp <= request.ranks; ++layout.tp)
+      for (layout.pp = 1; layout.tp * layout.pp <= request.ranks; ++layout.pp)
+        if (request.ranks % (layout.tp * layout.pp) == 0)
+          withMesh();
+    return best;
+  }
+  size_t looked = 0;
+
+private:
+  void withMesh() {
+    layout.dp = request.ranks / layout.tp / layout.pp;
+    for (layout.microBatch = 1; layout.microBatch * layout.dp <= request.globalBatch; ++layout.microBatch)
+      if (request.globalBatch % (layout.microBatch * layout.dp) == 0)
+        for (bool split : {false, true})
+          for (const char *recompute : {"none", "selective", "layer"}) {
+            layout.gradAccum = request.globalBatch / layout.microBatch / layout.dp;
+            layout.sequenceParallel = split;
+            layout.recompute = recompute;
+            if (split && layout.tp == 1)
+              continue;
+            if (const ModelCost *model = costs.costOfModel(layout))
+              withModel(*model);
+          }
+  }
+
+  void withModel(const ModelCost &model) {
+    int64_t layers = static_cast<int64_t>(costs.countLayers());
+    for (layout.virtualStages = 1; layout.virtualStages * layout.pp <= layers; ++layout.virtualStages) {
+      if (layout.virtualStages > 1 && (layout.pp == 1 || layout.gradAccum % layout.pp != 0))
+        break;
+      std::vector<size_t> ends = costs.cut(model, layout);
+      if (static_cast<int64_t>(ends.size()) != layout.pp * layout.virtualStages)
+        continue;
+      for (layout.zero = 0; layout.zero <= (layout.dp > 1 ? 3 : 0); ++layout.zero)
+        for (layout.prefetch = 0; layout.prefetch <= (layout.zero == 3 ? 1 : 0); ++layout.prefetch)
+          withStates(model, ends);
+    }
+    layout.virtualStages = 1, layout.zero = 0, layout.prefetch = 0;
+  }
+
+  void withStates(const ModelCost &model, const std::vector<size_t> &ends) {
+    for (int places = 0; places < 16; ++places) {
+      auto place = [&](int bit) { return places & (1 << bit) ? "cpu" : "none"; };
+      layout.offloadOptimizer = place(0), layout.offloadGradients = place(1);
+      layout.offloadActivations = place(2), layout.offloadParam = place(3);
+      if (layout.offloadGradients == "cpu" && layout.offloadOptimizer == "none")
+        continue;
+      LayoutCost cost = costs.costOf(model, layout, ends);
+      ++looked;
+      if (request.limit > 0 && cost.bytes > request.limit)
+        continue;
+      if (!best || cost.seconds < best->cost.seconds)
+        best = ScoredLayout{layout, cost, {}};
+    }
+  }
+
+  CostModel &costs;
+  const SearchRequest &request;
+  Layout layout;
+  std::optional<ScoredLayout> best;
+};
+
+// Among what by its estimate fits, nothing is faster than the first that the search lists of that.
+TEST_F(CostModelTest, TheSearchFindsWhatScoringEverythingFinds) {
+  for (int64_t ranks : {1, 4, 6, 8, 12, 16, 30, 64}) {
+    SearchRequest request;
+    request.ranks = ranks;
+    request.globalBatch = ranks == 30 ? 60 : 64;
+    request.most = 1 << 20;
+    SearchResult free = searchLayouts(*costs, request);
+    ASSERT_FALSE(free.best.empty()) << ranks;
+    double most = free.best.front().cost.bytes;
+    for (double limit : {0.0, 0.8 * most, 0.4 * most, 0.2 * most}) {
+      SCOPED_TRACE(testing::Message() << ranks << " ranks, limit " << limit);
+      request.limit = limit;
+      SearchResult found = searchLayouts(*costs, request);
+      Exhaustive everything(*costs, request);
+      std::optional<ScoredLayout> best = everything.run();
+      auto first =
+          llvm::find_if(found.best, [&](const ScoredLayout &each) { return limit == 0 || each.cost.bytes <= limit; });
+      ASSERT_EQ(best.has_value(), first != found.best.end());
+      if (!best)
+        continue;
+      EXPECT_DOUBLE_EQ(first->cost.seconds, best->cost.seconds)
+          << "of " << everything.looked << ": " << describeChange(first->layout, best->layout);
+    }
+  }
+}
+
+TEST_F(CostModelTest, TheSearchKeepsNoMoreThanIsWanted) {
+  SearchRequest request;
+  request.ranks = 8;
+  request.globalBatch = 64;
+  request.most = 1 << 20;
+  SearchResult all = searchLayouts(*costs, request);
+  ASSERT_GT(all.best.size(), 100u);
+  request.most = 3;
+  SearchResult few = searchLayouts(*costs, request);
+  ASSERT_EQ(few.best.size(), 3u);
+  for (size_t index = 0; index < 3; ++index)
+    EXPECT_TRUE(few.best[index].layout == all.best[index].layout) << index;
+}
+
+//===----------------------------------------------------------------------===//
+// Ranks of several kinds
+//===----------------------------------------------------------------------===//
+
+class KindsTest : public CostModelTest {
+protected:
+  KindsTest() {
+    rates.tiers.clear();
+    double products = rates.products, narrow = rates.narrowProducts, memory = rates.memory;
+    rates.kinds = {{"fast", 2, products, narrow, 0, memory, 0},
+                   {"slow", 2, products / 3, narrow / 3, 0, memory / 3, 0}};
+    costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+  }
+};
+
+TEST_F(KindsTest, SlowStagesGetFewerLayers) {
+  Layout layout;
+  layout.pp = 2, layout.dp = 2, layout.gradAccum = 4;
+  const ModelCost *model = costs->costOfModel(layout);
+  ASSERT_NE(model, nullptr);
+  std::vector<size_t> ends = costs->cut(*model, layout);
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_GE(ends[0], 8u) << "of 12 layers three quarters";
+  std::vector<size_t> half{6, 12};
+  EXPECT_LT(costs->costOf(*model, layout, ends).seconds, 0.75 * costs->costOf(*model, layout, half).seconds);
+  hold(layout, 0.06, 0.1);
+}
+
+TEST_F(KindsTest, SlowCoordinatesGetFewerMicroBatches) {
+  Layout layout;
+  layout.dp = 4, layout.gradAccum = 8;
+  const ModelCost *model = costs->costOfModel(layout);
+  ASSERT_NE(model, nullptr);
+  std::vector<size_t> ends = costs->cut(*model, layout);
+  LayoutCost shared = costs->costOf(*model, layout, ends);
+  EXPECT_EQ(shared.shares, (std::vector<int64_t>{12, 12, 4, 4}));
+  // Where ranks meet in every micro-batch, all wait for the slowest.
+  layout.zero = 2;
+  LayoutCost even = costs->costOf(*model, layout, ends);
+  EXPECT_TRUE(even.shares.empty());
+  EXPECT_LT(shared.seconds, 0.6 * even.seconds);
+}
+
+TEST_F(KindsTest, RanksThatAreAlikeShareEvenly) {
+  Layout layout;
+  layout.dp = 2, layout.gradAccum = 8; // both of the fast kind
+  const ModelCost *model = costs->costOfModel(layout);
+  ASSERT_NE(model, nullptr);
+  EXPECT_TRUE(costs->costOf(*model, layout, costs->cut(*model, layout)).shares.empty());
 }
 
 } // namespace

@@ -51,12 +51,44 @@ TEST(MachineRates, BetweenTwoSizesAValueIsOnTheLineInLogarithms) {
 TEST(MachineRates, AKernelTakesTheLongestOfItsThreeBounds) {
   MachineRates rates;
   rates.products = 100, rates.narrowProducts = 200, rates.memory = 10, rates.launch = 1;
-  EXPECT_DOUBLE_EQ(rates.kernelSeconds(1000, false, 20), 10);
-  EXPECT_DOUBLE_EQ(rates.kernelSeconds(1000, true, 20), 5);
-  EXPECT_DOUBLE_EQ(rates.kernelSeconds(0, false, 20), 2);
-  EXPECT_DOUBLE_EQ(rates.kernelSeconds(1, false, 1), 1);
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({1000, 20, 4}), 10);
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({1000, 20, 2}), 5);
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({0, 20, 4}), 2);
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({1, 1, 4}), 1);
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({1000, 20, 1}), 5) << "nothing tells of 8 bits";
+  rates.fp8Products = 400;
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({1000, 20, 1}), 2.5);
+  rates.memoryShare = 0.5;
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({0, 20, 4}), 4);
   rates.productShare = {{1, 0.5}};
-  EXPECT_DOUBLE_EQ(rates.kernelSeconds(1000, false, 20), 20);
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({1000, 20, 4}), 20);
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({1000, 20, 4, /*isAttention=*/true}), 20) << "nothing tells of attention";
+  rates.attentionShare = 0.25;
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({1000, 20, 4, /*isAttention=*/true}), 40);
+}
+
+/// Two ranks of ten operations a second, one of four, three of eight.
+MachineRates kinds() {
+  MachineRates rates;
+  rates.kinds = {{"a", 2, 10, 20, 0, 30, 0}, {"b", 1, 4, 50, 0, 60, 0}, {"c", 3, 8, 9, 0, 10, 0}};
+  return rates;
+}
+
+TEST(MachineRates, KindsAreThoseOfConsecutiveRanks) {
+  EXPECT_EQ(kinds().mostRanks(), 6);
+  EXPECT_EQ(kinds().kindsAmong(0, 2), (std::vector<size_t>{0}));
+  EXPECT_EQ(kinds().kindsAmong(1, 2), (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(kinds().kindsAmong(2, 1), (std::vector<size_t>{1}));
+  EXPECT_EQ(kinds().kindsAmong(0, 6), (std::vector<size_t>{0, 1, 2}));
+  EXPECT_EQ(kinds().kindsAmong(100, 8), (std::vector<size_t>{2})) << "beyond the last they are as it";
+}
+
+TEST(MachineRates, AGroupIsAsSlowAsItsSlowestInEachRespect) {
+  MachineRates slowest = kinds().slowestAmong(1, 2);
+  EXPECT_EQ(slowest.products, 4);
+  EXPECT_EQ(slowest.narrowProducts, 20);
+  EXPECT_EQ(slowest.memory, 30);
+  EXPECT_EQ(MachineRates().slowestAmong(0, 8).products, MachineRates().products);
 }
 
 } // namespace

@@ -1,0 +1,241 @@
+// One layout: sums over the layers of each stage, and what data parallelism exchanges and divides.
+#include "LayoutCosts.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <queue>
+
+using namespace hyc;
+
+static bool areEqual(const LayerCost &a, const LayerCost &b) {
+  return llvm::all_of(kFigures, [&](double LayerCost::*figure) { return a.*figure == b.*figure; });
+}
+
+/// What waits for a stage's slowest rank.
+static void takeSlowest(StageCost &stage) {
+  for (size_t kind : stage.kinds)
+    for (double LayerCost::*figure : {&LayerCost::forward, &LayerCost::backward, &LayerCost::update})
+      stage.sum.*figure = kind == stage.kinds.front() ? stage.ofKinds[kind].*figure
+                                                      : std::max(stage.sum.*figure, stage.ofKinds[kind].*figure);
+}
+
+std::vector<StageCost> hyc::sumStages(const ModelCost &model, const Layout &layout, const std::vector<size_t> &ends,
+                                      const MachineRates &rates) {
+  std::vector<StageCost> stages(static_cast<size_t>(layout.pp));
+  int64_t ranks = layout.tp * layout.dp;
+  for (size_t stage = 0; stage < stages.size() && !model.ofKinds.empty(); ++stage) {
+    stages[stage].ofKinds.resize(model.ofKinds.size());
+    stages[stage].kinds = rates.kindsAmong(static_cast<int64_t>(stage) * ranks, ranks);
+  }
+  for (size_t chunk = 0, begin = 0; chunk < ends.size(); begin = ends[chunk++]) {
+    StageCost &stage = stages[chunk % stages.size()];
+    for (size_t layer = begin; layer < ends[chunk]; ++layer) {
+      for (double LayerCost::*figure : kFigures) {
+        stage.sum.*figure += model.layers[layer].*figure;
+        stage.most.*figure = std::max(stage.most.*figure, model.layers[layer].*figure);
+      }
+      for (size_t kind : stage.kinds)
+        for (double LayerCost::*figure : kFigures)
+          stage.ofKinds[kind].*figure += model.ofKinds[kind][layer].*figure;
+    }
+  }
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    takeSlowest(stages[stage]);
+    stages[stage].isLikeLast = stage > 0 && stages[stage].kinds.empty() &&
+                               areEqual(stages[stage].sum, stages[stage - 1].sum) &&
+                               areEqual(stages[stage].most, stages[stage - 1].most);
+  }
+  if (layout.pp == 1)
+    for (auto bytes : {&LayerCost::parameters, &LayerCost::gradients, &LayerCost::optimizer})
+      stages[0].sum.*bytes -= model.tied.*bytes;
+  return stages;
+}
+
+namespace {
+class LayoutCosts {
+public:
+  LayoutCosts(const ModelCost &model, const Layout &layout, const MachineRates &rates, const Plan &base)
+      : model(model), layout(layout), rates(rates), base(base), dp(static_cast<double>(layout.dp)),
+        micro(static_cast<double>(layout.gradAccum)) {}
+
+  LayoutCost of(const std::vector<StageCost> &stages) {
+    LayoutCost result;
+    double slowest = 0, all = 0, kernels = 0, waits = 0, after = 0, waited = 0;
+    for (size_t stage = 0; stage < stages.size(); ++stage) {
+      addMemory(stages[stage], inFlight(static_cast<int64_t>(stage)), roomOf(stage), result);
+      double computed = stages[stage].sum.forward + stages[stage].sum.backward;
+      // Of a long pipeline most stages are alike, but for the first and the last, which have one neighbour.
+      if (stage < 2 || stage + 1 == stages.size() || !stages[stage].isLikeLast) {
+        waited = waitsOfMicroBatch(stages[stage], stage);
+        after = std::max(after, afterMicroBatches(stages[stage]));
+      }
+      all += computed + waited;
+      if (computed + waited > slowest)
+        slowest = computed + waited, kernels = computed, waits = waited;
+    }
+    // Filling and draining takes a micro-batch's way through all stages, less where stages have several pieces.
+    result.idle = (all - slowest) / static_cast<double>(layout.virtualStages);
+    // Where ranks are not equally fast, each coordinate may take what it makes while the others make theirs.
+    double longest = micro;
+    if (canShare())
+      longest = share(stages, slowest, result.shares);
+    result.computation = longest * kernels + update(stages);
+    result.exposed = longest * waits + after;
+    result.seconds = result.idle + result.computation + result.exposed;
+    return result;
+  }
+
+private:
+  int64_t firstRank(size_t stage) const { return static_cast<int64_t>(stage) * layout.tp * layout.dp; }
+
+  /// How much of the machine's device memory the poorest rank of the stage has.
+  double roomOf(size_t stage) const {
+    double least = rates.kinds.empty() ? 0 : rates.slowestAmong(firstRank(stage), layout.tp * layout.dp).deviceMemory;
+    return least > 0 && rates.deviceMemory > 0 ? least / rates.deviceMemory : 1;
+  }
+
+  /// Whether ranks of one stage may take different numbers of micro-batches (hyc-run --batch-shares).
+  bool canShare() const { return !model.ofKinds.empty() && layout.dp > 1 && layout.zero <= 1 && layout.gradAccum > 1; }
+
+  /// Deals a step's micro-batches to whoever would end first. Gives how many micro-batches of `slowest` seconds the
+  /// last coordinate takes as long for; leaves `shares` empty where they are equal.
+  double share(const std::vector<StageCost> &stages, double slowest, std::vector<int64_t> &shares) const {
+    std::vector<double> seconds; // of a micro-batch, by coordinate
+    for (int64_t coordinate = 0; coordinate < layout.dp; ++coordinate) {
+      double most = 0;
+      for (size_t stage = 0; stage < stages.size(); ++stage)
+        for (size_t kind : rates.kindsAmong(firstRank(stage) + coordinate * layout.tp, layout.tp)) {
+          const LayerCost &own = stages[stage].ofKinds[kind];
+          most = std::max(most, own.forward + own.backward + waitsOfMicroBatch(stages[stage], stage));
+        }
+      seconds.push_back(most);
+    }
+    using Turn = std::pair<double, int64_t>; // when it would end one more, and which coordinate
+    std::priority_queue<Turn, std::vector<Turn>, std::greater<Turn>> next;
+    shares.assign(seconds.size(), 1);
+    for (size_t coordinate = 0; coordinate < seconds.size(); ++coordinate)
+      next.push({2 * seconds[coordinate], static_cast<int64_t>(coordinate)});
+    for (int64_t left = (layout.gradAccum - 1) * layout.dp; left > 0; --left) {
+      auto [end, coordinate] = next.top();
+      next.pop();
+      auto index = static_cast<size_t>(coordinate);
+      ++shares[index];
+      next.push({static_cast<double>(shares[index] + 1) * seconds[index], coordinate});
+    }
+    double last = 0;
+    for (auto [count, each] : llvm::zip_equal(shares, seconds))
+      last = std::max(last, static_cast<double>(count) * each);
+    if (llvm::all_equal(shares))
+      shares.clear();
+    return last / slowest;
+  }
+
+  /// Micro-batches that a stage has begun and not ended, in pieces of the stage.
+  double inFlight(int64_t stage) const {
+    if (layout.schedule == "gpipe")
+      return micro;
+    double pieces = static_cast<double>(layout.virtualStages), pp = static_cast<double>(layout.pp);
+    double ahead = pp - static_cast<double>(stage);
+    if (pieces == 1)
+      return std::min(micro, ahead);
+    return std::min(micro, (2 * ahead - 1 + (pieces - 1) * pp) / pieces);
+  }
+
+  void addMemory(const StageCost &stage, double slots, double room, LayoutCost &result) const {
+    const LayerCost &sum = stage.sum;
+    double states = 0, saved = layout.offloadActivations == "none" ? slots * sum.saved : sum.saved;
+    if (layout.offloadParam == "none")
+      states += sum.parameters / (layout.zero >= 3 ? dp : 1);
+    if (layout.offloadGradients == "none")
+      states += sum.gradients / (layout.zero >= 2 ? dp : 1);
+    if (layout.offloadOptimizer == "none")
+      states += sum.optimizer / (layout.zero >= 1 ? dp : 1);
+    double least = states + model.fixed + (layout.offloadActivations == "none" ? saved : 0);
+    double passing = stage.most.transient + stage.most.communication + stage.most.workspace + stage.most.other;
+    if (layout.zero >= 2 || layout.offloadGradients != "none")
+      passing += stage.most.largestGradient;
+    if (layout.zero >= 3 || layout.offloadParam != "none")
+      passing += stage.most.largestParameter * static_cast<double>(1 + layout.prefetch);
+    result.leastBytes = std::max(result.leastBytes, least / room);
+    result.bytes = std::max(result.bytes, (states + saved + model.fixed + passing) / room);
+  }
+
+  /// An exchange over dp, of which each sends so many times the (n − 1)/n of it.
+  double overData(double bytes, double times) const {
+    double message = std::min(bytes, static_cast<double>(*base.reduceBucket) * 4);
+    return rates.exchangeSeconds({{{layout.dp, layout.tp}}}, message, times * bytes * (dp - 1) / dp);
+  }
+
+  /// The same for so many tensors, each by itself.
+  double oneByOne(double bytes, double tensors) const {
+    return tensors > 0 ? tensors * overData(bytes / tensors, 1) : 0;
+  }
+
+  /// Of one micro-batch: for tp, for the next stage, for states that are divided or elsewhere.
+  double waitsOfMicroBatch(const StageCost &stage, size_t index) const {
+    const LayerCost &sum = stage.sum;
+    double seconds = sum.forwardExchanges + sum.backwardExchanges;
+    if (layout.pp > 1) {
+      double sides = index == 0 || index + 1 == static_cast<size_t>(layout.pp) ? 1 : 2;
+      if (layout.virtualStages > 1)
+        sides = 2 * static_cast<double>(layout.virtualStages);
+      seconds += sides * rates.transferSeconds(layout.tp * layout.dp, stage.most.crossing);
+    }
+    if (layout.zero >= 2 && layout.dp > 1) {
+      // Backward makes gradients and uses parameters: one link carries both.
+      double reduced = oneByOne(sum.gradients, sum.tensors), gathered = oneByOne(sum.divisibleBytes, sum.divisible);
+      bool isAhead = layout.prefetch > 0;
+      if (layout.zero == 2)
+        seconds += hidden(reduced, sum.backward);
+      else if (isAhead)
+        seconds += hidden(gathered, sum.forward) + hidden(gathered + reduced, sum.backward);
+      else
+        seconds += 2 * gathered + reduced; // a gather waits for the sum before it
+    }
+    double moved = 0;
+    if (layout.offloadParam != "none")
+      moved += 2 * sum.parameters / (layout.zero >= 3 ? dp : 1);
+    if (layout.offloadGradients != "none")
+      moved += 2 * sum.gradients / (layout.zero >= 2 ? dp : 1);
+    if (layout.offloadActivations != "none")
+      moved += 2 * sum.saved;
+    return seconds + moved / rates.host;
+  }
+
+  /// What is left of an exchange that goes on while there is work.
+  static double hidden(double seconds, double work) { return std::max(0.0, seconds - work); }
+
+  double afterMicroBatches(const StageCost &stage) const {
+    double seconds = 0, owners = layout.zero >= 1 ? dp : 1;
+    if (layout.dp > 1 && layout.zero < 2)
+      seconds += overData(stage.sum.gradients, layout.zero == 0 ? 2 : 1);
+    if (layout.dp > 1 && layout.zero >= 1)
+      seconds += overData(stage.sum.parameters - (layout.zero == 3 ? stage.sum.divisibleBytes : 0), 1);
+    if (layout.pp > 1 && model.tied.gradients > 0)
+      seconds += rates.exchangeSeconds({{{2, (layout.pp - 1) * layout.tp * layout.dp}}}, model.tied.gradients,
+                                       model.tied.gradients);
+    if (layout.offloadOptimizer != "none")
+      seconds += 2 * stage.sum.optimizer / owners / rates.host;
+    return seconds;
+  }
+
+  double update(const std::vector<StageCost> &stages) const {
+    double seconds = 0;
+    for (const StageCost &stage : stages)
+      seconds = std::max(seconds, stage.sum.update / (layout.zero >= 1 ? dp : 1));
+    return seconds;
+  }
+
+  const ModelCost &model;
+  const Layout &layout;
+  const MachineRates &rates;
+  const Plan &base;
+  double dp, micro;
+};
+} // namespace
+
+LayoutCost hyc::costOfLayout(const ModelCost &model, const Layout &layout, const std::vector<StageCost> &stages,
+                             const MachineRates &rates, const Plan &base) {
+  return LayoutCosts(model, layout, rates, base).of(stages);
+}

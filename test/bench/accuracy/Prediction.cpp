@@ -1,0 +1,154 @@
+// A config.json for each shape, a CostModel for each, and the short formula.
+#include "Prediction.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/RankDialect.h"
+#include "hyc/Import/HuggingFace/Import.h"
+#include "hyc/Planner/Machine.h"
+
+using namespace mlir;
+using namespace hyc;
+using namespace hyc::accuracy;
+
+MachineRates hyc::accuracy::scaled(MachineRates rates, const Factors &factors) {
+  rates.products *= factors.products;
+  rates.narrowProducts *= factors.products;
+  rates.fp8Products *= factors.products;
+  rates.memory *= factors.memory;
+  rates.link *= factors.link;
+  rates.launch *= factors.launch;
+  for (MachineTier &tier : rates.tiers)
+    for (SizedValue &rate : tier.rates) rate.value *= factors.link;
+  return rates;
+}
+
+static std::string configOf(const Shape &shape) {
+  auto pair = [](const char *key, auto value) { return ", \"" + std::string(key) + "\": " + std::to_string(value); };
+  if (shape.isGated)
+    return R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "rms_norm_eps": 1e-5, "hidden_act": "silu",
+      "tie_word_embeddings": false, "rope_theta": 500000.0)" +
+           pair("hidden_size", shape.hidden) + pair("intermediate_size", shape.inner) +
+           pair("num_attention_heads", shape.heads) + pair("num_key_value_heads", shape.keyHeads) +
+           pair("num_hidden_layers", shape.layers) + pair("vocab_size", shape.vocabulary) +
+           pair("max_position_embeddings", shape.sequence) + "}";
+  return R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
+      "layer_norm_epsilon": 1e-5)" +
+         pair("n_embd", shape.hidden) + pair("n_layer", shape.layers) + pair("n_head", shape.heads) +
+         pair("vocab_size", shape.vocabulary) + pair("n_positions", shape.sequence) +
+         pair("attn_pdrop", shape.dropout) + pair("embd_pdrop", shape.dropout) + pair("resid_pdrop", shape.dropout) +
+         "}";
+}
+
+Predictor::Predictor(std::string machinesFolder)
+    : folder(std::move(machinesFolder)), context(MLIRContext::Threading::DISABLED) {
+  context.loadDialect<HycDialect, dist::DistDialect, rank::RankDialect>();
+}
+
+Predictor::~Predictor() {
+  for (const std::string &path : configs) std::remove(path.c_str());
+}
+
+const MachineRates &Predictor::ratesOf(const std::string &machine) {
+  auto [found, isNew] = machines.try_emplace(machine);
+  if (isNew) {
+    llvm::Expected<MachineRates> read = readMachine(folder + "/" + machine + ".json", MachineRates());
+    if (!read) {
+      std::fprintf(stderr, "%s\n", llvm::toString(read.takeError()).c_str());
+      std::exit(65);
+    }
+    found->second = *read;
+  }
+  return found->second;
+}
+
+MachineRates Predictor::ratesFor(const Key &key) {
+  MachineRates rates = scaled(ratesOf(std::get<1>(key)), factors);
+  if (double share = std::get<4>(key); share > 0) rates.attentionShare = share;
+  return rates;
+}
+
+CostModel *Predictor::costsOf(const PublishedRow &row) {
+  auto [found, isNew] = models.try_emplace(
+      Key(row.shape, row.machine, row.precision, row.writesOutAttention, row.attentionShare), nullptr);
+  if (!isNew) return found->second.get();
+  std::string path =
+      "/tmp/planner_accuracy-" + std::to_string(getpid()) + "-" + std::to_string(configs.size()) + ".json";
+  std::ofstream(path) << configOf(row.shape);
+  configs.push_back(path);
+  Plan base;
+  base.precision = row.precision;
+  base.entry = "train";
+  base.threads = 1;
+  auto read = [this, path, sequence = row.shape.sequence, writesOut = row.writesOutAttention](int64_t batch) {
+    HuggingFaceOptions options;
+    options.batch = std::max<int64_t>(1, batch);
+    options.sequence = sequence;
+    options.weights = FolderWeights::Initialise;
+    FailureOr<OwningOpRef<ModuleOp>> module = importHuggingFace(context, path, options);
+    if (succeeded(module) && writesOut)  // as a plan file's "forms" would
+      (*module)->walk([&](AttentionOp op) { op->setAttr("hyc.form", StringAttr::get(&context, "decomposed")); });
+    return module;
+  };
+  found->second = CostModel::create(read, base, ratesFor(found->first));
+  if (found->second) found->second->keepPrograms();
+  return found->second.get();
+}
+
+void Predictor::calibrate(const Factors &changed) {
+  factors = changed;
+  for (auto &[key, costs] : models)
+    if (costs) costs->setRates(ratesFor(key));
+}
+
+std::optional<double> Predictor::predict(PublishedRow &row) {
+  CostModel *costs = costsOf(row);
+  if (!costs) return std::nullopt;
+  std::vector<std::string> choices = {row.layout.recompute};
+  if (row.recomputesWhatMustBe) choices = {"none", "layer"};
+  for (const std::string &choice : choices) {
+    row.layout.recompute = choice;
+    const ModelCost *model = costs->costOfModel(row.layout);
+    if (!model) return std::nullopt;
+    std::vector<size_t> ends = costs->cut(*model, row.layout);
+    if (ends.size() != static_cast<size_t>(row.layout.pp * row.layout.virtualStages)) return std::nullopt;
+    ModelCost divided;
+    if (row.dividesCrossing && !row.layout.sequenceParallel) {
+      divided = *model;
+      for (LayerCost &layer : divided.layers) layer.crossing /= static_cast<double>(row.layout.tp);
+      model = &divided;
+    }
+    LayoutCost cost = costs->costOf(*model, row.layout, ends);
+    if (choice == choices.back() || cost.bytes <= ratesOf(row.machine).deviceMemory) return cost.seconds;
+  }
+  return std::nullopt;
+}
+
+double hyc::accuracy::predictByFormula(const PublishedRow &row, const MachineRates &rates) {
+  const Layout &layout = row.layout;
+  const Shape &shape = row.shape;
+  double tp = static_cast<double>(layout.tp), pp = static_cast<double>(layout.pp), dp = static_cast<double>(layout.dp);
+  double micro = static_cast<double>(layout.gradAccum), pieces = static_cast<double>(layout.virtualStages);
+  double tokens = static_cast<double>(layout.microBatch * shape.sequence), hidden = static_cast<double>(shape.hidden);
+  double layers = static_cast<double>(shape.layers), passes = layout.recompute == "layer" ? 4 : 3;
+  // Products, and attention over the whole sequence.
+  double attention = 4 * static_cast<double>(shape.sequence) * hidden * layers;
+  double operations = passes * tokens * (2 * shape.parameters() + attention) / (tp * pp);
+  double peak = row.precision == "fp8" && rates.fp8Products > 0 ? rates.fp8Products : rates.narrowProducts;
+  double width = tokens * hidden / tp, reached = 0.55 * width / (width + 1e6);
+  double micros = operations / (peak * reached);
+  // Sums over tp: two a pass and layer.
+  double inside = layout.tp <= 8 ? 200e9 : 20e9;
+  if (layout.tp > 1) micros += 2 * passes * layers / pp * (2 * tokens * hidden * (tp - 1) / tp * 2 / inside + 3e-5);
+  if (layout.pp > 1) micros += 2 * pieces * 2 * tokens * hidden / 10e9;
+  // The bubble, and the sum of gradients.
+  double step = (micro + (pp - 1) / pieces) * micros;
+  double bytes = 2 * shape.parameters() / (tp * pp) * 2 * (dp - 1) / dp;
+  return step + (layout.dp > 1 ? bytes / 20e9 : 0);
+}

@@ -1,0 +1,47 @@
+// A step that somebody measured and published, as far as hyc can plan the same: model, machine, layout, seconds.
+#ifndef HYC_TEST_BENCH_ACCURACY_PUBLISHEDROW_H
+#define HYC_TEST_BENCH_ACCURACY_PUBLISHEDROW_H
+
+#include <string>
+#include <vector>
+
+#include "hyc/Planner/Layout.h"
+
+namespace hyc::accuracy {
+
+/// A decoder's sizes.
+struct Shape {
+  int64_t hidden = 0, layers = 0, heads = 0, keyHeads = 0, inner = 0, vocabulary = 0, sequence = 0;
+  bool isGated = false;  ///< three products in the MLP, RMS norm and rotary positions: a Llama; else a GPT-2
+  double dropout = 0;
+  auto all() const { return std::tie(hidden, layers, heads, keyHeads, inner, vocabulary, sequence, isGated, dropout); }
+  bool operator<(const Shape &other) const { return all() < other.all(); }
+  /// Of its products, what one token goes through.
+  double parameters() const;
+};
+
+struct PublishedRow {
+  std::string source;  ///< the file
+  std::string group;   ///< rows that may be ranked: of one model, number of devices and global batch
+  Shape shape;
+  std::string machine;  ///< of share/machines
+  std::string precision = "bf16";
+  bool writesOutAttention = false;  ///< scores in memory, as before fused kernels
+  bool dividesCrossing = false;     ///< each rank of tp sends a part to the next stage, and gathers within the host
+  /// Of the products' rate, what their attention reached, where it is not what the machine's file says; 0: as there.
+  double attentionShare = 0;
+  Layout layout;
+  /// Nobody tells what is recomputed: the least of none, selective and layer that the device has memory for.
+  bool recomputesWhatMustBe = false;
+  double seconds = 0;
+  std::string leftOut;  ///< why hyc cannot plan the same; empty: it can
+
+  std::string describe() const;
+};
+
+/// Every row of every table of `folder`, in the order of files and lines.
+std::vector<PublishedRow> readPublished(const std::string &folder);
+
+}  // namespace hyc::accuracy
+
+#endif  // HYC_TEST_BENCH_ACCURACY_PUBLISHEDROW_H
