@@ -1,5 +1,5 @@
-// Every family of decoders that hyc builds from a config.json, in test/models/families: the logits and the losses of
-// training that PyTorch computes with transformers' class and the same weights, on one rank and on eight.
+// Every family of decoders and encoders that hyc builds from a config.json, in test/models/families: the logits and the
+// losses of training that PyTorch computes with transformers' class and the same weights, on one rank and on eight.
 #include "PyTorchModels.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Interpreter/MeshInterpreter.h"
@@ -23,8 +23,35 @@ std::vector<std::string> familyNames() {
   return names;
 }
 
-std::string pathOf(const std::string &family) {
-  return std::string(HYC_MODELS_DIR "/families/") + family + "/config.json";
+/// Of an encoder, or null.
+const hyc_e2e::HostTensor *referenceOf(const std::string &family, const char *what) {
+  auto found = referenceOf(kAll).find(family + what);
+  return found == referenceOf(kAll).end() ? nullptr : &found->second;
+}
+
+hyc::Plan optionsOfFamily(const std::string &family) {
+  hyc::Plan options = optionsOf(kAll);
+  if (referenceOf(family, ".labels"))
+    options.loss = "cross_entropy";
+  return options;
+}
+
+TrainedModule importFamily(const std::string &family, int64_t samples) {
+  const std::string path = std::string(HYC_MODELS_DIR "/families/") + family + "/config.json";
+  return {path, samples, hyc::ModelMode::AsExported,
+          referenceOf(family, ".pixels") ? std::nullopt : std::optional(kFolderSequence)};
+}
+
+NamedTensors batchOfFamily(const std::string &family, int64_t step, int64_t samples) {
+  NamedTensors batch = batchOf(kAll, step, samples);
+  if (const hyc_e2e::HostTensor *labels = referenceOf(family, ".labels"))
+    batch["labels"] =
+        part(*labels, ElementKind::I64, step, 0, samples, 0, labels->shape.size() > 2 ? labels->shape.back() : 1);
+  if (const hyc_e2e::HostTensor *pixels = referenceOf(family, ".pixels")) {
+    batch.erase("input_ids");
+    batch["pixel_values"] = part(*pixels, ElementKind::F32, step, 0, samples, 0, pixels->shape.back());
+  }
+  return batch;
 }
 
 std::string nameOfFamily(const testing::TestParamInfo<std::string> &info) {
@@ -38,12 +65,12 @@ class Families : public testing::TestWithParam<std::string> {};
 TEST_P(Families, LogitsArePyTorchs) {
   const hyc_e2e::HostTensor &expected = referenceOf(kAll).at(GetParam() + ".logits");
   const int64_t samples = expected.shape[0];
-  TrainedModule module(pathOf(GetParam()), samples);
-  ASSERT_TRUE(module && module.enter(hyc::Phase::Model, optionsOf(kAll))) << module.diagnostics();
+  TrainedModule module = importFamily(GetParam(), samples);
+  ASSERT_TRUE(module && module.enter(hyc::Phase::Model, optionsOfFamily(GetParam()))) << module.diagnostics();
   EXPECT_EQ(module.diagnostics(), ""); // every key of the family's configuration is known
   llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get());
   ASSERT_TRUE(succeeded(interpreter)) << module.diagnostics();
-  NamedTensors batch = batchOf(kAll, 0, samples);
+  NamedTensors batch = batchOfFamily(GetParam(), 0, samples);
   batch.erase("labels"); // an input of the loss alone
   auto results = interpreter->call("train", batch);
   ASSERT_TRUE(succeeded(results)) << module.diagnostics();
@@ -60,23 +87,23 @@ void expectPyTorchs(const std::string &family, llvm::ArrayRef<double> losses) {
 
 TEST_P(Families, TrainAsPyTorchDoes) {
   const int64_t samples = batchSize(kAll);
-  TrainedModule module(pathOf(GetParam()), samples);
-  const hyc::Plan options = optionsOf(kAll);
+  TrainedModule module = importFamily(GetParam(), samples);
+  const hyc::Plan options = optionsOfFamily(GetParam());
   ASSERT_TRUE(module && module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options))
       << module.diagnostics();
   std::vector<double> losses;
   llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get());
   for (int64_t step = 0; succeeded(interpreter) && step < kFamilySteps; ++step)
-    if (auto result = runTrainStep(*interpreter, {batchOf(kAll, step, samples)}, kRate); succeeded(result))
+    if (auto result = runTrainStep(*interpreter, {batchOfFamily(GetParam(), step, samples)}, kRate); succeeded(result))
       losses.push_back(result->meanLoss());
   expectPyTorchs(GetParam(), losses);
 }
 
 /// All ranks of tp 2 × pp 2 × dp 2, two micro-batches a step.
 TEST_P(Families, TrainOnAMeshAsPyTorchDoes) {
-  hyc::Plan options = optionsOf(kAll);
+  hyc::Plan options = optionsOfFamily(GetParam());
   options.tp = options.pp = options.dp = options.gradAccum = 2;
-  TrainedModule module(pathOf(GetParam()), batchSize(kAll) / options.gradAccum);
+  TrainedModule module = importFamily(GetParam(), batchSize(kAll) / options.gradAccum);
   bool compiled = static_cast<bool>(module);
   for (hyc::Phase phase : {hyc::Phase::Model, hyc::Phase::Train, hyc::Phase::Plan, hyc::Phase::Local})
     compiled = compiled && module.enter(phase, options);
@@ -84,7 +111,7 @@ TEST_P(Families, TrainOnAMeshAsPyTorchDoes) {
   std::vector<double> losses;
   llvm::FailureOr<MeshInterpreter> interpreter = MeshInterpreter::create(module.get());
   for (int64_t step = 0; succeeded(interpreter) && step < kFamilySteps; ++step)
-    if (auto result = interpreter->runStep(batchOf(kAll, step, batchSize(kAll)), kRate); succeeded(result))
+    if (auto result = interpreter->runStep(batchOfFamily(GetParam(), step, batchSize(kAll)), kRate); succeeded(result))
       losses.push_back(result->meanLoss());
   expectPyTorchs(GetParam(), losses);
 }

@@ -28,10 +28,8 @@ const Reference &hyc::equivalence::referenceOf(const Model &model) {
 
 std::string hyc::equivalence::pathOf(const Model &model) { return std::string(HYC_MODELS_DIR "/") + model.file; }
 
-/// Of what is [steps, samples, …]: `samples` of one step from number `sample` on, of the last dimension elements
-/// [begin, end).
-static Tensor part(const hyc_e2e::HostTensor &all, ElementKind kind, int64_t step, int64_t sample, int64_t samples,
-                   int64_t begin, int64_t end) {
+Tensor hyc::equivalence::part(const hyc_e2e::HostTensor &all, ElementKind kind, int64_t step, int64_t sample,
+                              int64_t samples, int64_t begin, int64_t end) {
   std::vector<int64_t> shape(all.shape.begin() + 1, all.shape.end());
   int64_t whole = shape.size() > 1 ? shape.back() : 1, rows = samples;
   for (size_t dim = 1; dim + 1 < shape.size(); ++dim)

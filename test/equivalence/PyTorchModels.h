@@ -32,6 +32,11 @@ using Reference = std::map<std::string, hyc_e2e::HostTensor>;
 const Reference &referenceOf(const Model &model);
 std::string pathOf(const Model &model);
 
+/// Of what is [steps, samples, …]: `samples` of one step from number `sample` on, of the last dimension elements
+/// [begin, end).
+interpreter::Tensor part(const hyc_e2e::HostTensor &all, interpreter::ElementKind kind, int64_t step, int64_t sample,
+                         int64_t samples, int64_t begin, int64_t end);
+
 /// `samples` inputs of one step, from number `first` on.
 interpreter::NamedTensors batchOf(const Model &model, int64_t step, int64_t samples, int64_t first = 0);
 /// Samples of a step.

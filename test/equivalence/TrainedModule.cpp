@@ -17,9 +17,6 @@
 
 using namespace hyc::equivalence;
 
-/// Tokens of a sample of the models in test/models that are folders.
-static constexpr int64_t kFolderSequence = 16;
-
 static void registerPasses() {
   static const bool registered = [] {
     hyc::registerTrainPasses();
@@ -48,13 +45,15 @@ TrainedModule::TrainedModule(const std::string &text, const std::string &pipelin
   isGood = module && transform(pipeline);
 }
 
-TrainedModule::TrainedModule(const std::string &path, int64_t samples, hyc::ModelMode mode) : TrainedModule() {
+TrainedModule::TrainedModule(const std::string &path, int64_t samples, hyc::ModelMode mode,
+                             std::optional<int64_t> sequence)
+    : TrainedModule() {
   hyc::ImportOptions options;
   options.mode = mode;
   options.batch = samples;
   hyc::HuggingFaceOptions folder;
   folder.batch = samples;
-  folder.sequence = kFolderSequence;
+  folder.sequence = sequence;
   llvm::StringRef name = path;
   llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> imported =
       name.ends_with(".json")  ? hyc::importHuggingFace(*context, path, folder)

@@ -8,17 +8,23 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace hyc::equivalence {
+
+/// Tokens of a sample of the models in test/models that are folders.
+inline constexpr int64_t kFolderSequence = 16;
 
 /// A module and the diagnostics of everything done to it.
 class TrainedModule {
 public:
   /// Parses `text` and runs `pipeline` ("hyc-differentiate,hyc-attach-optimizer") on it.
   TrainedModule(const std::string &text, const std::string &pipeline);
-  /// Imports an ONNX file, a torch.export archive or a Hugging Face config.json for a batch of `samples`.
-  TrainedModule(const std::string &path, int64_t samples, hyc::ModelMode mode = hyc::ModelMode::AsExported);
+  /// Imports an ONNX file, a torch.export archive or a Hugging Face config.json for a batch of `samples`, the latter of
+  /// `sequence` tokens.
+  TrainedModule(const std::string &path, int64_t samples, hyc::ModelMode mode = hyc::ModelMode::AsExported,
+                std::optional<int64_t> sequence = kFolderSequence);
   ~TrainedModule();
 
   /// Runs more passes.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Exports a tiny model of each family of decoders that hyc builds from a config.json (lib/Import/HuggingFace/DecoderFamilies.cpp)
-besides Llama and Qwen2, which export_transformers.py has, and what PyTorch computes with it.
+"""Exports a tiny model of each family of decoders and encoders that hyc builds from a config.json (DecoderFamilies.cpp and
+EncoderFamilies.cpp of lib/Import/HuggingFace) besides Llama and Qwen2, which export_transformers.py has, and what PyTorch computes
+with it.
 
 The committed files were made with torch 2.15.0 and transformers 5.24.0 on the CPU, in one thread. hyc itself never runs this script.
 
@@ -9,7 +10,8 @@ The committed files were made with torch 2.15.0 and transformers 5.24.0 on the C
     families/NAME.pt2.gz             torch.export of the same model, for 2 samples of 16 tokens, compressed
     families.reference.safetensors   tokens: int32 [STEPS, BATCH, 17]; of each NAME.logits, f32, those of the first two samples'
                                      first 16 tokens, and NAME.losses, f32 [STEPS], transformers' own of each step's BATCH samples,
-                                     before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01 on all
+                                     before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01 on all;
+                                     of encoders NAME.labels, int32 [STEPS, BATCH, …], and of those of images NAME.pixels, too
 
 Folder and archive are to be one model: test/Driver/decoder-families.test. Logits and losses are to be PyTorch's:
 test/equivalence/FamiliesTest.cpp. Every key that sets a family apart differs from its default somewhere.
@@ -19,6 +21,7 @@ Usage: export_families.py [NAME ...]: these alone, the others' values in the ref
 import gzip
 import json
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -102,7 +105,24 @@ FAMILIES = {
 }
 
 
+TEXT = dict(without(SIZES, "num_key_value_heads"), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+IMAGES = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, image_size=12, patch_size=4, num_labels=5)
+
+# NAME: (the class's name, settings)
+ENCODERS = {
+    "bert": ("BertForMaskedLM", dict(TEXT, pad_token_id=3, type_vocab_size=3)),
+    "bert-classes": ("BertForSequenceClassification", dict(TEXT, num_labels=5, hidden_act="relu")),
+    "roberta": ("RobertaForMaskedLM", dict(TEXT, pad_token_id=3)),
+    "roberta-classes": ("RobertaForSequenceClassification", dict(TEXT, pad_token_id=0, num_labels=5, type_vocab_size=1)),
+    "vit": ("ViTForImageClassification", IMAGES),
+    "vit-plain": ("ViTForImageClassification", dict(IMAGES, qkv_bias=False, num_channels=1)),
+}
+LABELS = 5
+
+
 def class_of(name):
+    if hasattr(transformers, name):
+        return getattr(transformers, name)
     for suffix in ("ForCausalLM", "LMHeadModel"):
         if hasattr(transformers, name + suffix):
             return getattr(transformers, name + suffix)
@@ -110,10 +130,10 @@ def class_of(name):
 
 
 def build(name):
-    class_name, settings = FAMILIES[name]
+    class_name, settings = (FAMILIES | ENCODERS)[name]
     model_class = class_of(class_name)
     # OPT's, Bloom's and Falcon's own code asks what the others' does not.
-    ids = dict(bos_token_id=0, eos_token_id=0, use_cache=False, initializer_range=0.2)
+    ids = dict(bos_token_id=0, eos_token_id=0, use_cache=False, initializer_range=0.2) if name in FAMILIES else dict(initializer_range=0.2)
     if class_name == "OPT":
         ids["init_std"] = ids.pop("initializer_range")
     torch.manual_seed(1)
@@ -139,31 +159,50 @@ def write_folder(model, folder):
         with tempfile.TemporaryDirectory() as written:
             model.save_pretrained(written)
             shutil.move(f"{written}/model.safetensors", folder / "model.safetensors")
+        if folder.name == "bert-classes":  # named as in files of BERT's first years, which transformers reads, too
+            old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+            tensors = safetensors.torch.load_file(folder / "model.safetensors")
+            tensors = {re.sub(r"LayerNorm\.\w+$", lambda found: old[found[0]], name): value for name, value in tensors.items()}
+            safetensors.torch.save_file(tensors, folder / "model.safetensors")
     model.config.to_json_file(folder / "config.json", use_diff=False)
 
 
-def write_archive(model, path):
-    tokens = torch.zeros(2, SEQUENCE, dtype=torch.int64)
+def write_archive(model, path, name, sample):
     try:
-        exported = torch.export.export(model, (), {"input_ids": tokens}, strict=False,
-                                       dynamic_shapes={"input_ids": {0: torch.export.Dim("batch", min=2)}})
+        exported = torch.export.export(model, (), {name: sample}, strict=False,
+                                       dynamic_shapes={name: {0: torch.export.Dim("batch", min=2)}})
     except Exception as error:  # a batch that torch specializes
         print(f"{path.name}: batch of 2 alone: {str(error).splitlines()[0]}", file=sys.stderr)
-        exported = torch.export.export(model, (), {"input_ids": tokens}, strict=False)
+        exported = torch.export.export(model, (), {name: sample}, strict=False)
     with tempfile.TemporaryDirectory() as folder:
         plain = pathlib.Path(folder) / path.with_suffix("").name
         save_archive(exported, plain)
         path.write_bytes(gzip.compress(plain.read_bytes(), 9, mtime=0))
 
 
-def compute(model, tokens):
+def samples_of(name, model, tokens):
+    """The input's name, the inputs and the labels, by step; and what of them the reference is to have."""
     inputs = tokens[..., :-1].long()
+    if name in FAMILIES:
+        return "input_ids", inputs, inputs, {}
+    generator = torch.Generator().manual_seed(2)
+    config = model.config
+    labels = tokens[..., 1:] if "MaskedLM" in ENCODERS[name][0] else torch.randint(
+        0, LABELS, (STEPS, BATCH), dtype=torch.int32, generator=generator)
+    told = {f"{name}.labels": labels.contiguous().numpy()}
+    if hasattr(config, "image_size"):
+        inputs = torch.randn(STEPS, BATCH, config.num_channels, config.image_size, config.image_size, generator=generator)
+        return "pixel_values", inputs, labels.long(), told | {f"{name}.pixels": inputs.numpy()}
+    return "input_ids", inputs, labels.long(), told
+
+
+def compute(model, name, inputs, labels):
     with torch.no_grad():
-        logits = model(input_ids=inputs[0, :2]).logits
+        logits = model(**{name: inputs[0, :2]}).logits
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
     losses = []
-    for batch in inputs:
-        loss = model(input_ids=batch, labels=batch).loss
+    for batch, answers in zip(inputs, labels):
+        loss = model(**{name: batch}, labels=answers).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -179,11 +218,13 @@ def main(names):
     torch.manual_seed(0)
     tokens = torch.randint(0, SIZES["vocab_size"], (STEPS, BATCH, SEQUENCE + 1), dtype=torch.int32)
     reference["tokens"] = tokens.numpy()
-    for name in names or FAMILIES:
+    for name in names or FAMILIES | ENCODERS:
         model = build(name)
+        input_name, inputs, labels, told = samples_of(name, model, tokens)
         write_folder(model, HERE / "families" / name)
-        write_archive(model, HERE / "families" / f"{name}.pt2.gz")
-        logits, losses = compute(model, tokens)
+        write_archive(model, HERE / "families" / f"{name}.pt2.gz", input_name, torch.zeros_like(inputs[0, :2]))
+        logits, losses = compute(model, input_name, inputs, labels)
+        reference |= told
         reference[f"{name}.logits"], reference[f"{name}.losses"] = logits.numpy(), losses.numpy()
         print(name, *(f"{loss:.4f}" for loss in losses))
         safetensors.numpy.save_file(reference, reference_path)

@@ -161,9 +161,9 @@ Value DecoderBuilder::attend(const std::string &path, const Heads &heads, int64_
   if (config.scoreCap || config.has(kAlibi) || config.has(kSinks) || isWindowed(layer) ||
       shapeOf(heads.k) != shapeOf(heads.v))
     return attendWrittenOut(path, heads, layer);
+  const UnitAttr causal = config.has(kSeesAll) ? UnitAttr() : params.getUnitAttr();
   FloatAttr dropout = config.attentionDropout > 0 ? params.getF64FloatAttr(config.attentionDropout) : FloatAttr();
-  return make<AttentionOp>(path, heads.q, heads.k, heads.v, params.getF64FloatAttr(scoreScale(layer)),
-                           params.getUnitAttr(), dropout)
+  return make<AttentionOp>(path, heads.q, heads.k, heads.v, params.getF64FloatAttr(scoreScale(layer)), causal, dropout)
       .getResult();
 }
 
@@ -256,7 +256,7 @@ Value DecoderBuilder::attention(const std::string &path, Value x, int64_t layer)
     heads.q = turn(path, heads.q, layer);
     heads.k = turn(path, heads.k, layer);
   }
-  Value mixed = attend(path, heads, layer);
+  Value mixed = attend(names.mixing.empty() ? path : path + "." + names.mixing.str(), heads, layer);
   return linear(path + "." + names.output.str(), mixed, {config.heads, shapeOf(mixed).back()}, {config.width},
                 config.has(kOutputBias), residualStddev());
 }

@@ -31,7 +31,8 @@ Value DecoderBuilder::dropout(const std::string &around, StringRef name, Value x
 
 Value DecoderBuilder::linear(const std::string &path, Value x, ArrayRef<int64_t> inputs, ArrayRef<int64_t> outputs,
                              bool bias, double stddev) {
-  const std::string letters = "bs", in = std::string("klm").substr(0, inputs.size()),
+  const std::string letters = std::string("bs").substr(0, shapeOf(x).size() - inputs.size()),
+                    in = std::string("klm").substr(0, inputs.size()),
                     out = std::string("nopq").substr(0, outputs.size());
   SmallVector<int64_t> shape(family.transposed ? inputs : outputs), logical;
   llvm::append_range(shape, family.transposed ? outputs : inputs);
@@ -66,11 +67,11 @@ double DecoderBuilder::residualStddev() const {
 /// Rows of a table, the first ones, since samples have no positions of their own.
 Value DecoderBuilder::addPositions(Value x) {
   const std::string base = names.base.str(), path = base + "." + names.positions.str();
-  const int64_t rows = config.positions + family.positionOffset;
+  const int64_t rows = config.positions + config.positionOffset;
   Value table = param(path + ".weight", {rows, config.width}, normal(config.initializerRange));
   if (sequence < rows)
-    table = sliced(path, table, 0, family.positionOffset, sequence);
-  return addBias(base, x, table);
+    table = sliced(path, table, 0, config.positionOffset, sequence);
+  return addBias(aroundEmbeddings(), x, table);
 }
 
 Value DecoderBuilder::embed(Value tokens) {
@@ -84,8 +85,10 @@ Value DecoderBuilder::embed(Value tokens) {
   x = scaled(base, x, config.embeddingFactor);
   if (width != config.width)
     x = linear(base + ".project_in", x, width, config.width, /*bias=*/false);
+  if (config.tokenTypes)
+    x = addTokenTypes(x);
   if (family.learned)
-    x = addPositions(x);
+    x = config.has(kCountsTokens) ? addCountedPositions(x, tokens) : addPositions(x);
   if (!names.embeddingNorm.empty())
     x = norm(base + "." + names.embeddingNorm.str(), x);
   return dropout(base, names.embeddingDropout, x, config.embeddingDropout);
@@ -120,6 +123,8 @@ Value DecoderBuilder::finish(Value x) {
   const std::string base = names.base.str();
   if (config.has(kFinalNorm))
     x = norm(base + "." + names.finalNorm.str(), x);
+  if (config.head)
+    return head(x);
   const int64_t width = config.embeddingWidth ? config.embeddingWidth : config.width;
   if (width != config.width)
     x = linear(base + ".project_out", x, config.width, width, /*bias=*/false);
@@ -172,19 +177,22 @@ Value DecoderBuilder::block(int64_t layer, Value x) {
     Value attended = attend(first);
     return sum(path, family.parallelSum, x, attended, think(second));
   }
-  std::string sumPath = family.sumsInside ? inside(names.attention) : path;
-  x = sum(sumPath, family.attentionSum, takesNorm ? first : x, attend(first), {});
+  auto around = [&](StringRef name) { return name.empty() ? path : inside(name); };
+  x = sum(around(names.attentionSum), family.attentionSum, takesNorm ? first : x, attend(first), {});
   if (config.has(kNormSum))
     x = norm(inside(names.attentionNorm), x);
   Value second = before ? norm(inside(names.mlpNorm), x) : x;
-  sumPath = family.sumsInside ? inside(names.mlp) : path;
-  x = sum(sumPath, family.mlpSum, takesNorm ? second : x, {}, think(second));
+  x = sum(around(names.mlpSum), family.mlpSum, takesNorm ? second : x, {}, think(second));
   return config.has(kNormSum) ? norm(inside(names.mlpNorm), x) : x;
 }
 
 void DecoderBuilder::build() {
   noteTensorPlan();
-  Value x = embed(beginTrain({batch, sequence}, {batch, sequence, config.vocabulary}));
+  SmallVector<int64_t> logits{batch, sequence, config.vocabulary};
+  if (config.head && config.head->classifies)
+    logits = {batch, config.labels};
+  Value input = beginTrain(config.has(kPatches) ? "pixel_values" : "input_ids", inputType(), logits);
+  Value x = config.has(kPatches) ? embedPatches(input) : embed(input);
   makeTables();
   for (int64_t layer = 0; layer < config.layers; ++layer)
     x = block(layer, x);

@@ -4,12 +4,13 @@
 using namespace mlir;
 using namespace hyc;
 
-Value DecoderBuilder::activate(const std::string &path, Value x) {
-  StringRef kind = config.activation;
+Value DecoderBuilder::activate(const std::string &path, Value x, StringRef kind) {
   if (kind == "silu" || kind == "swish")
     return make<MulOp>(path, x, make<SigmoidOp>(path, x));
   if (kind == "relu")
     return make<ReluOp>(path, x);
+  if (kind == "tanh")
+    return make<TanhOp>(path, x);
   return make<GeluOp>(path, x.getType(), x, kind == "gelu" ? UnitAttr() : params.getUnitAttr());
 }
 

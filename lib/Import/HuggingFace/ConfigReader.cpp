@@ -53,6 +53,13 @@ bool ConfigReader::isNested(StringRef key) {
          llvm::any_of(*value->getObject(), [](const JsonValue::Member &member) { return member.value.getObject(); });
 }
 
+std::optional<int64_t> ConfigReader::countMembers(StringRef key) {
+  const JsonValue *value = find(key);
+  if (!value || !value->getObject())
+    return std::nullopt;
+  return static_cast<int64_t>(value->getObject()->size());
+}
+
 LogicalResult ConfigReader::wrong(StringRef key, const Twine &expected) {
   const JsonValue *found = find(key);
   StringRef name = namesOf(key).front();
@@ -140,8 +147,8 @@ LogicalResult ConfigReader::readString(StringRef key, std::string &value, ArrayR
   if (!found)
     return success();
   std::optional<StringRef> text = found->getString();
-  if (!text || !llvm::is_contained(choices, *text))
-    return wrong(key, *found, listOf(choices));
+  if (!text || (!choices.empty() && !llvm::is_contained(choices, *text)))
+    return wrong(key, *found, choices.empty() ? "a string" : listOf(choices));
   value = text->str();
   return success();
 }

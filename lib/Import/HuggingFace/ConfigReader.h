@@ -35,6 +35,7 @@ public:
   llvm::LogicalResult readNumber(llvm::StringRef key, double &value, bool mayBeZero);
   llvm::LogicalResult readShare(llvm::StringRef key, double &value);
   llvm::LogicalResult readBool(llvm::StringRef key, bool &value);
+  /// One of `choices`, or any where there are none.
   llvm::LogicalResult readString(llvm::StringRef key, std::string &value, llvm::ArrayRef<llvm::StringRef> choices);
   llvm::LogicalResult readSizes(llvm::StringRef key, std::vector<int64_t> &values, int64_t least, int64_t most);
   llvm::LogicalResult readNumbers(llvm::StringRef key, std::vector<double> &values);
@@ -48,6 +49,8 @@ public:
   /// The members of the object at `key`, all strings, in their order, each to be one of `choices`.
   llvm::LogicalResult readStrings(llvm::StringRef key, std::vector<std::pair<std::string, std::string>> &values,
                                   llvm::ArrayRef<llvm::StringRef> choices);
+  /// How many members the object at `key` has; none where there is none.
+  std::optional<int64_t> countMembers(llvm::StringRef key);
   llvm::LogicalResult wrong(llvm::StringRef key, const llvm::Twine &expected);
 
   /// A warning for each key of the root that nobody has asked for and `isKnown` does not know.

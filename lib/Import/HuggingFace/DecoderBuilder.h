@@ -1,5 +1,6 @@
-// DecoderBuilder: the graph of a decoder, by the row of its family. BuildDecoder.cpp has what is around the blocks and
-// how they are put together, BuildAttention.cpp and BuildMlp.cpp what they are made of.
+// DecoderBuilder: the graph of a decoder or an encoder, by the row of its family. BuildDecoder.cpp has what is around
+// the blocks and how they are put together, BuildAttention.cpp and BuildMlp.cpp what they are made of, BuildEncoder.cpp
+// what only encoders have around them.
 #ifndef HYC_LIB_IMPORT_HUGGINGFACE_DECODERBUILDER_H
 #define HYC_LIB_IMPORT_HUGGINGFACE_DECODERBUILDER_H
 
@@ -21,7 +22,15 @@ private:
 
   // Around the blocks.
   Value embed(Value tokens);
+  std::string aroundEmbeddings() const {
+    return names.embeddings.empty() ? names.base.str() : names.base.str() + "." + names.embeddings.str();
+  }
   Value addPositions(Value x);
+  Value addCountedPositions(Value x, Value tokens);
+  Value addTokenTypes(Value x);
+  Value embedPatches(Value pixels);
+  Value head(Value x);
+  mlir::RankedTensorType inputType();
   Value block(int64_t layer, Value x);
   Value finish(Value x);
   void makeTables();
@@ -61,7 +70,8 @@ private:
   bool isWindowed(int64_t layer) const { return config.isWindowed[layer] && config.window < sequence; }
 
   // MLP.
-  Value activate(const std::string &path, Value x);
+  Value activate(const std::string &path, Value x) { return activate(path, x, config.activation); }
+  Value activate(const std::string &path, Value x, llvm::StringRef kind);
   Value mlp(const std::string &path, Value x, int64_t inner);
   Value experts(const std::string &path, Value x);
   struct Routes {

@@ -464,6 +464,8 @@ static constexpr DecoderNames bloomNames() {
   names.activation = "gelu_impl";
   names.attentionDropout = "self_attention";
   names.mlpDropout = "mlp";
+  names.attentionSum = "self_attention";
+  names.mlpSum = "mlp";
   return names;
 }
 
@@ -491,7 +493,6 @@ static constexpr DecoderFamily kBloom{.type = "bloom",
                                       .queries = QueryLayout::Triples,
                                       .mlp = MlpKind::Plain,
                                       .turns = TurnRule::None,
-                                      .sumsInside = true,
                                       .switches = {{"apply_residual_connection_post_layernorm", false, kSumOfNorm}},
                                       .unread = {"pretraining_tp", "slow_but_exact", "seq_length",
                                                  "masked_softmax_fusion", "bias_dropout_fusion",

@@ -1,6 +1,7 @@
 // What a family of decoders is, as data: the keys of its config.json and their defaults, what its blocks are made of,
 // and the names of its modules. One reader (ReadDecoder.cpp) and one builder (BuildDecoder.cpp) serve all of them; to
-// add a family, add its row to DecoderFamilies.cpp.
+// add a family, add its row to DecoderFamilies.cpp. Families of encoders (EncoderFamilies.cpp) are rows of the same
+// kind, with heads besides.
 #ifndef HYC_LIB_IMPORT_HUGGINGFACE_DECODERFAMILY_H
 #define HYC_LIB_IMPORT_HUGGINGFACE_DECODERFAMILY_H
 
@@ -116,6 +117,21 @@ struct DecoderNames {
   llvm::StringRef attentionNorm = "input_layernorm", attentionNormAfter = "", mlpNorm = "post_attention_layernorm",
                   mlpNormAfter = "";
   llvm::StringRef router = "gate", experts = "experts";
+  /// Modules around attention's products, the sums, and what embeddings are added up in: the empty ones are the
+  /// attention, the block and the base.
+  llvm::StringRef mixing = "", attentionSum = "", mlpSum = "", embeddings = "";
+  llvm::StringRef tokenTypes = "", patches = "", firstRow = "";
+};
+
+/// What makes logits of the last block's rows, by the class of transformers that has it.
+struct ModelHead {
+  llvm::StringRef architecture = {};
+  bool ofFirst = false;    ///< of the first row alone
+  bool classifies = false; ///< outputs are labels; else words, by the embedding's weights where these are tied
+  // Modules; the empty one: there is none.
+  llvm::StringRef dropoutBefore = {}, dense = {}, activationModule = {}, norm = {}, dropoutAfter = {}, output = {};
+  llvm::StringRef activation = {}; ///< the empty one: the model's
+  llvm::StringRef bias = {};       ///< a parameter; the empty one: the output's
 };
 
 struct DecoderFamily {
@@ -153,7 +169,6 @@ struct DecoderFamily {
   bool residualInit = false;  ///< what leads into the stream starts 1 / sqrt(2 · layers) as wide
   bool gateLast = false;      ///< up · act(gate), as text; the product is the same
   bool roundsSlopes = false;  ///< of kAlibi: slopes are of bf16, and scaled as scores are
-  bool sumsInside = false;    ///< sums are what attention and MLP do last
   /// Sums from left to right: x the stream, a attention, m the MLP. A capital stands on the left of what is there.
   llvm::StringRef attentionSum = "xa", mlpSum = "xm", parallelSum = "xam";
 
@@ -164,7 +179,8 @@ struct DecoderFamily {
   llvm::StringRef unsupported[4] = {};
   /// Keys of transformers' configuration that change nothing here.
   llvm::StringRef unread[6] = {};
-  StoredName stored[2] = {};
+  StoredName stored[8] = {};
+  llvm::ArrayRef<ModelHead> heads = {}; ///< by the architectures of the file; the first where it names none
   /// What no row of this kind says.
   llvm::LogicalResult (*readOwn)(ConfigReader &, DecoderConfig &) = nullptr;
 
@@ -172,6 +188,7 @@ struct DecoderFamily {
 };
 
 llvm::ArrayRef<DecoderFamily> decoderFamilies();
+llvm::ArrayRef<DecoderFamily> encoderFamilies();
 
 /// Reads rope_parameters, or rope_theta and rope_scaling in older files, of the config's family.
 llvm::LogicalResult readRope(ConfigReader &reader, DecoderConfig &config);

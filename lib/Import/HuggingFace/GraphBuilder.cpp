@@ -10,10 +10,9 @@ Attribute GraphBuilder::normal(double stddev) {
 
 Attribute GraphBuilder::fill(double value) { return FillAttr::get(params.getContext(), params.getF64FloatAttr(value)); }
 
-Value GraphBuilder::beginTrain(ArrayRef<int64_t> tokens, ArrayRef<int64_t> logits) {
-  auto ids = RankedTensorType::get(tokens, params.getI64Type());
-  auto func = FuncOp::create(params, module.getLoc(), "train", params.getFunctionType(ids, type(logits)));
-  func.setArgAttr(0, "hyc.input", params.getStringAttr("input_ids"));
+Value GraphBuilder::beginTrain(StringRef input, RankedTensorType inputType, ArrayRef<int64_t> logits) {
+  auto func = FuncOp::create(params, module.getLoc(), "train", params.getFunctionType(inputType, type(logits)));
+  func.setArgAttr(0, "hyc.input", params.getStringAttr(input));
   func.setResultAttr(0, "hyc.output", params.getStringAttr("logits"));
   params.setInsertionPoint(func);
   Block &block = func.getBody().empty() ? *func.addEntryBlock() : func.getBody().front();

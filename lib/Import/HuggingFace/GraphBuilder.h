@@ -20,8 +20,8 @@ protected:
   mlir::Attribute normal(double stddev);
   mlir::Attribute fill(double value);
 
-  /// @train(input_ids) -> logits; the ids.
-  Value beginTrain(llvm::ArrayRef<int64_t> tokens, llvm::ArrayRef<int64_t> logits);
+  /// @train(INPUT) -> logits; the input.
+  Value beginTrain(llvm::StringRef input, mlir::RankedTensorType inputType, llvm::ArrayRef<int64_t> logits);
   void endTrain(Value logits);
 
   /// Declares the parameter `name` and reads it. `logical`: its shape for the model, where `shape` factors it.

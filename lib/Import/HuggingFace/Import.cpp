@@ -1,13 +1,11 @@
 // The file, and what of the model the command line decides.
 #include "hyc/Import/HuggingFace/Import.h"
 
-#include "ConfigReader.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Decoder.h"
 #include "hyc/Support/InputFile.h"
 #include "llvm/ADT/FunctionExtras.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -22,6 +20,7 @@ namespace {
 /// What the import asks of every architecture.
 struct Architecture {
   int64_t positions, vocabulary, width, widest; ///< widest: of all vectors but the logits
+  bool isOfImages;
   StringRef positionsKey;
   llvm::unique_function<OwningOpRef<ModuleOp>(int64_t batch, int64_t sequence)> build;
   std::function<std::string(StringRef)> storedName;
@@ -42,13 +41,6 @@ static LogicalResult checkSizes(Location loc, const Architecture &model, int64_t
 }
 
 static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef text, StringRef path) {
-  ConfigReader reader(context, path);
-  std::string type;
-  SmallVector<StringRef> types = decoderTypes();
-  if (failed(reader.parse(text)) || failed(reader.readString("model_type", type, types)))
-    return failure();
-  if (type.empty())
-    return reader.error() << "has no \"model_type\", expected \"" << llvm::join(types, "\" or \"") << "\"", failure();
   FailureOr<DecoderConfig> config = readDecoder(context, text, path);
   if (failed(config))
     return failure();
@@ -57,6 +49,7 @@ static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef 
                       config->vocabulary,
                       config->width,
                       widest,
+                      config->has(kPatches),
                       positionsKeyOf(*config),
                       [&context, config = *config](int64_t batch, int64_t sequence) {
                         return buildDecoder(context, config, batch, sequence);
@@ -111,7 +104,12 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   FailureOr<Architecture> model = readArchitecture(context, (*buffer)->getBuffer(), path);
   if (failed(model))
     return failure();
-  if (!options.sequence && model->positionsKey.empty())
+  if (options.sequence && model->isOfImages)
+    return emitError(loc)
+               << "is a model of images, whose patches are as many as \"image_size\" and \"patch_size\" say, "
+                  "expected no --dim seq",
+           failure();
+  if (!options.sequence && model->positionsKey.empty() && !model->isOfImages)
     return emitError(loc) << "says nothing of how long samples are, expected --dim seq=N", failure();
   int64_t sequence = options.sequence.value_or(model->positions);
   if (failed(checkSizes(loc, *model, options.batch, sequence)))

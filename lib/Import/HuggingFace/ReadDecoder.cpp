@@ -1,5 +1,7 @@
-// config.json of a decoder, by the row of its family: keys, defaults and ranges.
+// config.json of a decoder or an encoder, by the row of its family: keys, defaults and ranges.
 #include "DecoderFamily.h"
+#include "hyc/Support/NearestName.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -83,12 +85,27 @@ static constexpr StringRef kAboutOtherThings[] = {"model_type",
 static constexpr StringRef kUnsupported[] = {"quantization_config",         "per_layer_config",    "is_encoder_decoder",
                                              "cross_attention_hidden_size", "tie_encoder_decoder", "pruned_heads"};
 
+static auto allFamilies() { return llvm::concat<const DecoderFamily>(decoderFamilies(), encoderFamilies()); }
+
 SmallVector<StringRef> hyc::decoderTypes() {
   SmallVector<StringRef> types;
-  for (const DecoderFamily &family : decoderFamilies())
+  for (const DecoderFamily &family : allFamilies())
     if (!llvm::is_contained(types, family.type))
       types.push_back(family.type);
   return types;
+}
+
+static LogicalResult readType(ConfigReader &reader, std::string &type) {
+  if (failed(reader.readString("model_type", type, {})))
+    return failure();
+  const SmallVector<StringRef> types = decoderTypes();
+  if (llvm::is_contained(types, type))
+    return success();
+  const StringRef nearest = nearestName(type, types);
+  const bool isNear = !type.empty() && nameDistance(type, nearest) <= 1 + nearest.size() / 4;
+  const std::string one = isNear ? "\"" + nearest.str() + "\" or another" : "one";
+  return reader.wrong("model_type", one + " of the " + Twine(types.size()) +
+                                        " that docs/formats.md lists; other models come in through torch.export");
 }
 
 static DecoderConfig defaultsOf(const DecoderFamily &family) {
@@ -109,6 +126,9 @@ static DecoderConfig defaultsOf(const DecoderFamily &family) {
   config.tiedEmbeddings = family.tied;
   config.window = family.windowSize;
   config.interleaved = family.interleaved;
+  config.positionOffset = family.positionOffset;
+  config.head = family.heads.empty() ? nullptr : &family.heads.front();
+  config.labels = 2;
   for (const DecoderSwitch &each : family.switches)
     config.parts |= each.byDefault ? each.ifTrue : each.ifFalse;
   for (const DecoderNumber &each : family.numbers)
@@ -122,9 +142,10 @@ static DecoderConfig defaultsOf(const DecoderFamily &family) {
 
 /// The row of `type` that applies to the file.
 static const DecoderFamily &familyOf(StringRef type, ConfigReader &reader) {
-  return *llvm::find_if(decoderFamilies(), [&](const DecoderFamily &family) {
-    return family.type == type && (!family.applies || family.applies(reader));
-  });
+  for (const DecoderFamily &family : allFamilies())
+    if (family.type == type && (!family.applies || family.applies(reader)))
+      return family;
+  llvm_unreachable("each type has a row that applies to all");
 }
 
 static LogicalResult readSizes(ConfigReader &reader, DecoderConfig &config) {
@@ -293,6 +314,33 @@ static LogicalResult readWindows(ConfigReader &reader, DecoderConfig &config) {
 }
 
 //===----------------------------------------------------------------------===//
+// Heads
+//===----------------------------------------------------------------------===//
+
+/// Which head a file asks for, and how many labels it has.
+static LogicalResult readHead(ConfigReader &reader, DecoderConfig &config) {
+  ArrayRef<ModelHead> heads = config.family->heads;
+  if (heads.empty())
+    return success();
+  SmallVector<StringRef> known;
+  for (const ModelHead &head : heads)
+    known.push_back(head.architecture);
+  std::vector<std::string> asked;
+  if (failed(reader.readWords("architectures", asked, known)))
+    return failure();
+  if (!asked.empty())
+    config.head = llvm::find_if(heads, [&](const ModelHead &head) { return head.architecture == asked.front(); });
+  config.headDropout = config.residualDropout;
+  if (failed(reader.readSize("num_labels", config.labels, 1, kMaxWidth)) ||
+      failed(reader.readShare("classifier_dropout", config.headDropout)))
+    return failure();
+  config.labels = reader.countMembers("id2label").value_or(config.labels);
+  if (config.labels < 1)
+    return reader.wrong("id2label", "at least one label");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // The whole
 //===----------------------------------------------------------------------===//
 
@@ -318,8 +366,8 @@ static LogicalResult readAll(ConfigReader &reader, DecoderConfig &config) {
     if (failed(reader.refuse(key)))
       return failure();
   if (failed(readSizes(reader, config)) || failed(readListed(reader, config)) || failed(readDropout(reader, config)) ||
-      failed(readTensorPlan(reader, config)) || failed(readPadding(reader, config)) ||
-      failed(readLayers(reader, config)) || failed(checkShapes(reader, config)))
+      failed(readHead(reader, config)) || failed(readTensorPlan(reader, config)) ||
+      failed(readPadding(reader, config)) || failed(readLayers(reader, config)) || failed(checkShapes(reader, config)))
     return failure();
   const bool turns = llvm::is_contained(config.isTurned, true);
   if (turns && failed(readRope(reader, config)))
@@ -342,7 +390,7 @@ DecoderConfig hyc::defaultDecoder(StringRef type) {
 FailureOr<DecoderConfig> hyc::readDecoder(MLIRContext &context, StringRef text, StringRef name) {
   ConfigReader reader(context, name);
   std::string type;
-  if (failed(reader.parse(text)) || failed(reader.readString("model_type", type, decoderTypes())))
+  if (failed(reader.parse(text)) || failed(readType(reader, type)))
     return failure();
   DecoderConfig config = defaultsOf(familyOf(type, reader));
   if (failed(readAll(reader, config)))
@@ -351,12 +399,11 @@ FailureOr<DecoderConfig> hyc::readDecoder(MLIRContext &context, StringRef text, 
 }
 
 std::string hyc::storedNameOf(const DecoderConfig &config, StringRef parameter) {
-  for (const StoredName &each : config.family->stored) {
-    size_t at = each.inModel.empty() ? StringRef::npos : parameter.find(each.inModel);
-    if (at != StringRef::npos)
-      return (parameter.take_front(at) + each.inFile + parameter.drop_front(at + each.inModel.size())).str();
-  }
-  return parameter.str();
+  std::string name = parameter.str();
+  for (const StoredName &each : config.family->stored)
+    if (size_t at = each.inModel.empty() ? std::string::npos : name.find(each.inModel); at != std::string::npos)
+      name.replace(at, each.inModel.size(), each.inFile);
+  return name;
 }
 
 StringRef hyc::positionsKeyOf(const DecoderConfig &config) { return config.family->keys.positions.split('|').first; }

@@ -75,6 +75,19 @@ static LogicalResult checkLists(ConfigReader &reader, const DecoderConfig &confi
   return success();
 }
 
+/// At the key that decides how many elements of a head are turned, where the file has one.
+static LogicalResult refuseSize(ConfigReader &reader, const DecoderConfig &config) {
+  const DecoderKeys &keys = config.family->keys;
+  const std::string turned = std::to_string(config.rotarySize) + " of the " + std::to_string(config.headSize);
+  for (StringRef key : {StringRef("rotary_dim"), StringRef("qk_rope_head_dim"), keys.rotaryShare, keys.headSize})
+    if (!key.empty() && reader.has(key))
+      return reader.wrong(key, "one by which an even number of a head's elements is turned, not " + turned +
+                                   ", since pairs are");
+  return reader.error() << "turns " << turned
+                        << " elements of a head, expected an even number, since pairs are turned: see \"head_dim\" and "
+                           "\"partial_rotary_factor\"";
+}
+
 static LogicalResult readParameters(ConfigReader &reader, DecoderConfig &config, int64_t firstPositions) {
   StringRef key = reader.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!reader.has(key))
@@ -120,9 +133,6 @@ LogicalResult hyc::readRope(ConfigReader &reader, DecoderConfig &config) {
   if (!config.rotarySize)
     config.rotarySize = static_cast<int64_t>(static_cast<double>(config.headSize) * config.rotaryShare);
   if (config.rotarySize < 2 || config.rotarySize % 2 != 0 || config.rotarySize > config.headSize)
-    return reader.error()
-           << "turns " << config.rotarySize << " of the " << config.headSize
-           << " elements of a head, expected an even number, since pairs are turned: see \"head_dim\" and "
-              "\"partial_rotary_factor\"";
+    return refuseSize(reader, config);
   return checkLists(reader, config);
 }

@@ -4,7 +4,8 @@
 set -e
 name=$(basename "$1")
 without_values() { sed -e 's/ from #hyc\.[a-z]*<[^>]*>.*//' -e 's/, hyc\.model_folder = "[^"]*"//' -e 's/hyc\.model_folder = "[^"]*"//'; }
-hyc-compile "$1" --emit=model --micro-batch 2 --dim seq=16 -o "$2/$name.raw" 2> "$2/$name.messages"
+grep -q image_size "$1/config.json" || sequence="--dim seq=16"
+hyc-compile "$1" --emit=model --micro-batch 2 $sequence -o "$2/$name.raw" 2> "$2/$name.messages"
 cat "$2/$name.messages"
 test ! -s "$2/$name.messages"
 without_values < "$2/$name.raw" > "$2/$name.folder"

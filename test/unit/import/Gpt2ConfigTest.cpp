@@ -158,10 +158,10 @@ TEST_P(RefusedConfig, names_the_key_and_what_was_expected) {
 INSTANTIATE_TEST_SUITE_P(
     Keys, RefusedConfig,
     testing::Values(
-        Refusal{"{\"n_layer\": 2}", "has no \"model_type\", expected \"gpt2\""},
-        Refusal{"{\"model_type\": \"mamba\"}",
-                "\"model_type\" is \"mamba\", expected \"gpt2\" or \"llama\" or \"qwen2\" or "
-                "\"mistral\" or \"qwen3\" or \"granite\" or \"gemma\""},
+        Refusal{"{\"n_layer\": 2}", "has no \"model_type\", expected one of the"},
+        Refusal{"{\"model_type\": \"mamba\"}", "\"model_type\" is \"mamba\", expected one of the"},
+        Refusal{"{\"model_type\": \"mistrall\"}",
+                "\"model_type\" is \"mistrall\", expected \"mistral\" or another of the"},
         Refusal{"{\"model_type\": \"gpt2\", \"n_layer\": 0}", "\"n_layer\" is 0, expected an integer from 1"},
         Refusal{"{\"model_type\": \"gpt2\", \"n_layer\": \"2\"}", "\"n_layer\" is \"2\", expected an integer"},
         Refusal{"{\"model_type\": \"gpt2\", \"n_embd\": 1e30}", "\"n_embd\" is"},

@@ -159,7 +159,8 @@ TEST_P(RefusedLlama, NamesTheKeyAndWhatWasExpected) {
 INSTANTIATE_TEST_SUITE_P(
     Keys, RefusedLlama,
     testing::Values(
-        Refusal{"llama", "\"head_dim\": 7", "turns 7 of the 7 elements of a head, expected an even number"},
+        Refusal{"llama", "\"head_dim\": 7",
+                "\"head_dim\" is 7, expected one by which an even number of a head's elements is turned"},
         Refusal{"llama", "\"hidden_act\": \"mish\"", "\"hidden_act\" is \"mish\", expected \"silu\""},
         Refusal{"llama", "\"rms_norm_eps\": 0", "\"rms_norm_eps\" is 0, expected a number above 0"},
         Refusal{"llama", R"("rope_parameters": {"rope_type": "proportional"})",

@@ -1,7 +1,8 @@
 // Decoders of any size from the config.json of a Hugging Face folder: the graphs of transformers' …ForCausalLM and
 // GPT2LMHeadModel, built op by op, parameters named and initialised as transformers does; Import.h replaces their
 // values by the folder's weights. Which families there are, and what sets each apart, is a table:
-// lib/…/DecoderFamilies.cpp.
+// lib/…/DecoderFamilies.cpp. Encoders are the same but for attention that looks both ways and for their heads:
+// EncoderFamilies.cpp.
 #ifndef HYC_IMPORT_HUGGINGFACE_DECODER_H
 #define HYC_IMPORT_HUGGINGFACE_DECODER_H
 
@@ -14,6 +15,7 @@
 namespace hyc {
 
 struct DecoderFamily;
+struct ModelHead;
 
 /// What a block may have besides; which of them it has always or when a key says so is the family's.
 enum DecoderPart : uint32_t {
@@ -34,6 +36,9 @@ enum DecoderPart : uint32_t {
   kMixesExperts = 1 << 14,
   kNormalizesChosen = 1 << 15, ///< the weights of a token's experts sum to 1
   kSinks = 1 << 16,            ///< a score of each head's own that takes part in the softmax and meets no value
+  kSeesAll = 1 << 17,          ///< attention looks both ways
+  kCountsTokens = 1 << 18,     ///< positions count what is no padding, from the padding row's on
+  kPatches = 1 << 19,          ///< samples are images, cut into patches
 };
 
 /// What config.json says of the model; a key that is not there has the default of the family's configuration.
@@ -56,6 +61,13 @@ struct DecoderConfig {
   bool scaleByHeadSize = true;        ///< 1 / sqrt(head size), else 1
   bool scaleByInverseLayer = false;   ///< of layer number n, from 1 on, scores are divided by n
   std::optional<int64_t> paddingRow;  ///< whose embedding has no gradient
+  int64_t positionOffset = 0;         ///< rows of learned positions that come before the first sample's
+
+  const ModelHead *head = nullptr; ///< null: logits of the vocabulary
+  int64_t labels = 0;              ///< of a head that classifies
+  double headDropout = 0;
+  int64_t tokenTypes = 0; ///< rows of the table of token types, of which samples have the first; 0: none
+  int64_t imageSize = 0, patchSize = 0, channels = 0;
 
   double rotaryShare = 1;          ///< of a head's elements, from its first on, are turned
   int64_t rotarySize = 0;          ///< as many are; 0: by the share
