@@ -698,8 +698,8 @@ class RankRun {
   // While every rank still has all that it had: of pages that several ranks map, each counts its part.
   Status reportMemory() {
     HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
-    const MeasuredMemory memory{memory_->arenas(), file_.get(), memory_->headBytes(), fillsArenas(),
-                                checkpointMemory()};
+    const MeasuredMemory memory{memory_->arenas(), file_.get(),        memory_->headBytes(),
+                                fillsArenas(),     checkpointMemory(), host_->bufferBytes()};
     MemoryRecord record = measureMemory(program_, memory, environment_.rank);
     if (accelerator_) {
       const Result<DeviceMemory> device = accelerator_->measureMemory();
