@@ -39,7 +39,7 @@ struct Bench {
 Status measure(const Environment &environment, int64_t bytes, bool plaintext) {
   Bench bench(environment.rank, bytes);
   HostSide::Options options;
-  options.network.tcpAlways = true;
+  options.network.ranksTogether = 1;
   options.network.plaintext = plaintext;
   Result<std::unique_ptr<HostSide>> side = HostSide::connect(bench.program, environment, options);
   if (!side.ok()) return side.status();

@@ -30,8 +30,9 @@ struct MemoryRecord {
   int64_t resident = 0;  // the process's proportional set size (/proc/self/smaps); 0: the kernel does not say
   int64_t outside = 0;  // resident pages outside of arenas, this rank's and its peers', counted whole; channels' tables
   int64_t shared = 0;   // the part of these that the proportional figure leaves to other processes: code, above all
-  int64_t fixed =
-      0;  // what the compiler declared for `outside` (Program::fixedBytes, checkpointWriterBytes), and a profile takes
+  // What was declared for `outside`: by the compiler (Program::fixedBytes, checkpointWriterBytes), by what a profile
+  // takes, and by the exchanges with other hosts, of which only a run knows where its ranks stand.
+  int64_t fixed = 0;
   std::vector<ArenaUse> arenas;        // "snapshot" and "copy", of a run that has them: what this rank copies
   std::optional<DeviceMemory> device;  // of a program for GPUs, whose arenas are there
 
@@ -69,6 +70,7 @@ struct MeasuredMemory {
   bool filled = false;  // with kUntouched, before anything else
   CheckpointMemory checkpoints;
   int64_t measurementBytes = 0;  // declared for what a run measures (--profile)
+  int64_t networkBytes = 0;      // what exchanges with ranks of other hosts have taken
 };
 
 // Reads /proc and, where they were filled, the arenas.

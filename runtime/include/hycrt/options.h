@@ -25,7 +25,7 @@ enum class DataFormat { kAuto, kBytes, kLlmc, kUint16, kUint32 };
 enum class CommunicationThread { kAuto, kOn, kOff };
 
 // How tensors pass between ranks by way of their hosts.
-enum class TransportChoice { kAuto, kTcp };
+enum class TransportChoice { kAuto, kTcp, kUcx };
 
 // What becomes of a run that cannot write a checkpoint.
 enum class CheckpointFailure { kStop, kWarn };

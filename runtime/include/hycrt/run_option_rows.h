@@ -152,9 +152,11 @@ HYC_RUN_OPTION(std::string, include, {}, "--include", text("HOSTS"), 0,
 HYC_RUN_OPTION(std::string, exclude, {}, "--exclude", text("HOSTS"), 0, "Of the hostfile all but these, as --include")
 HYC_RUN_OPTION(int, sshPort, 0, "--ssh-port", wholeNumber("N", kMostPort), 0, "Port of ssh on these hosts")
 HYC_RUN_OPTION(TransportChoice, transport, TransportChoice::kAuto, "--transport",
-               words<TransportChoice>({{"auto", TransportChoice::kAuto}, {"tcp", TransportChoice::kTcp}}), kForRanks,
+               words<TransportChoice>(
+                   {{"auto", TransportChoice::kAuto}, {"tcp", TransportChoice::kTcp}, {"ucx", TransportChoice::kUcx}}),
+               kForRanks,
                "How tensors pass between ranks by way of their hosts; auto: by memory within a host, by TCP between "
-               "hosts; tcp: always")
+               "hosts; tcp: always; ucx: by UCX between hosts, in the clear, on a network where nobody else is")
 HYC_RUN_OPTION(std::string, interface, {}, "--interface", text("NAME|CIDR"), kForRanks | kOwn,
                "The network of this host that ranks of other hosts come by: an interface, or as 10.0.0.0/8; by default "
                "the one that leads to rank 0")

@@ -59,13 +59,15 @@ bool HostExchanger::advanceAll() {
 }
 
 void HostExchanger::sleepUntilTold(FunctionRef<bool()> ready) {
-  for (int i = 0; i < spins_; ++i) {
-    if (ready()) return;
-    spinPause();
+  if (ready()) return;
+  transport_->beginWait();
+  if (!spin(ready)) {
+    tellRest();
+    const uint32_t heard = transport_->listen();
+    if (!ready()) transport_->sleep(heard, kNapMs);
+    transport_->stopListening();
   }
-  const uint32_t heard = transport_->listen();
-  if (!ready()) transport_->sleep(heard, kNapMs);
-  transport_->stopListening();
+  transport_->endWait();
 }
 
 }  // namespace hycrt

@@ -21,7 +21,13 @@ Result<HostExchanger::Source> HostExchanger::sourceOf(const Item& item, int memb
   const int rank = item.channel.members[static_cast<size_t>(member)];
   const Publication& publication = item.channel.sides[static_cast<size_t>(member)]->ring[item.number % kRingSize];
   const Transport::Bytes found = transport_->find(rank, publication.arena, publication.offset, bytes);
-  if (found.exist) return Source{rank, {publication.arena, publication.offset}, found.address};
+  if (found.exist) {
+    const bool hasCome = !found.address && bytes > 0 && publication.carried == bytes;
+    return Source{rank,
+                  {publication.arena, publication.offset},
+                  found.address,
+                  hasCome ? transport_->carriedBy(item.channel.index, member, item.number) : nullptr};
+  }
   return internalError(describe(rank, publication) + ", which lies outside that rank's shared arenas (arena " +
                        std::to_string(publication.arena) + ", offset " + std::to_string(publication.offset) + ")");
 }
@@ -44,45 +50,50 @@ Result<HostExchanger::Source> HostExchanger::flatSourceOf(const Item& item, int 
 // From `offset` of the source on.
 Status HostExchanger::copy(const Source& source, int64_t offset, int64_t bytes, std::byte* to) {
   if (bytes == 0) return {};
-  if (!source.address) {
+  if (const std::byte* const from = source.readable()) {
+    if (from + offset != to) std::memcpy(to, from + offset, static_cast<size_t>(bytes));
+    return {};
+  }
+  {
     const auto look = [&] { return lookWhilePulling(source.rank); };
     if (!isExchangeThread()) pullPatience_.begin();
     return transport_->pull(source.rank, source.place.arena, source.place.offset + offset, bytes, to, look);
   }
-  if (source.address + offset != to) std::memcpy(to, source.address + offset, static_cast<size_t>(bytes));
-  return {};
 }
 
-// What cannot be read where it lies is pulled in chunks, one of each source at a time.
+// What cannot be read where it lies is pulled in chunks, one source after the other, as the fold comes to it.
 Status HostExchanger::combine(const ReduceRange& range, const std::vector<Source>& sources,
                               const std::vector<std::byte*>& targets) {
   std::vector<const std::byte*>& from = listOfThread<const std::byte*, 0>();
-  for (const Source& source : sources) from.push_back(source.address);
+  for (const Source& source : sources) from.push_back(source.readable());
   if (std::find(from.begin(), from.end(), nullptr) == from.end()) {
     reduceRange(range, from, targets);
     return {};
   }
   const int64_t size = sizeOf(range.dtype), chunk = kPulledChunkBytes / size;
+  std::byte* const running = pulled_.data() + kPulledChunkBytes;
   std::vector<std::byte*>& to = listOfThread<std::byte*, 1>();
   for (int64_t begin = range.begin; begin < range.end; begin += chunk) {
     const int64_t count = std::min(chunk, range.end - begin);
-    for (size_t i = 0; i < sources.size(); ++i) {
-      from[i] = sources[i].address ? sources[i].address + begin * size : nullptr;
-      if (from[i]) continue;
-      std::byte* const room = pulled_.data() + i * static_cast<size_t>(kPulledChunkBytes);
-      HYCRT_RETURN_IF_ERROR(copy(sources[i], begin * size, count * size, room));
-      from[i] = room;
-    }
     to.clear();
     for (std::byte* target : targets) to.push_back(target + (begin - range.targetShift) * size);
-    reduceRange({range.dtype, range.op, 0, count, 0}, from, to);
+    const std::byte* before = nullptr;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      from.assign(1, sources[i].readable() ? sources[i].readable() + begin * size : pulled_.data());
+      if (!sources[i].readable()) {
+        HYCRT_RETURN_IF_ERROR(copy(sources[i], begin * size, count * size, pulled_.data()));
+      }
+      const bool isLast = i + 1 == sources.size();
+      foldRange({range.dtype, range.op, 0, count, 0}, before, from, isLast ? nullptr : running, to);
+      before = running;
+    }
   }
   return {};
 }
 
 // Whether a slice of the result is left where others have to fetch it.
 bool HostExchanger::pullsSlices(const Item& item) const {
-  if (item.channel.isMapped) return false;
+  if (wayOf(item.channel, item.call) != Way::kPulled) return false;
   switch (item.call.kind) {
     case CollectiveKind::kAllReduce:
       return true;
@@ -171,10 +182,25 @@ Status HostExchanger::reduce(const Item& item) {
     targets.push_back(ownAddress(call.destination));
   } else {
     if (members == 1) return {};
-    range.begin = sliceBegin(total, members, item.channel.self);
-    range.end = sliceBegin(total, members, item.channel.self + 1);
+    // Those to whom all others' terms have come divide the work among them.
+    const bool isCarried = wayOf(item.channel, call) == Way::kCarried;
+    const int sharers = isCarried ? static_cast<int>(item.channel.beside.size()) : members;
+    const int self = isCarried ? item.channel.place : item.channel.self;
+    range.begin = sliceBegin(total, sharers, self);
+    range.end = sliceBegin(total, sharers, self + 1);
   }
   return combine(range, sources, targets);
+}
+
+// A chunk of what can be done now.
+Status HostExchanger::sumOverHosts(const Item& item) {
+  return item.channel.sums->progress([&](int member, int part) -> Result<std::byte*> {
+    const int64_t bytes =
+        sourceCount(item.call, static_cast<int>(item.channel.members.size())) * sizeOf(item.call.dtype);
+    Result<Source> source = item.call.parts ? flatSourceOf(item, member, part) : sourceOf(item, member, bytes);
+    if (!source.ok()) return source.status();
+    return source->address;
+  });
 }
 
 HostExchanger::Sharers HostExchanger::sharingOf(const Item& item) const {

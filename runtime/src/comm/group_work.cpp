@@ -49,7 +49,30 @@ Result<Ticket> HostExchanger::start(const CollectiveCall& call) {
   publication.name = call.collective;
   publication.arena = call.source.arena;
   publication.offset = call.source.offset;
+  const Channel& channel = channels_[static_cast<size_t>(channelIndex)];
+  if (wayOf(channel, call) == Way::kCarried) publication.carried = static_cast<int32_t>(carriedBytes(channel, call));
   return startOn(channelIndex, call, publication);
+}
+
+// Of what may come along with a publication.
+int64_t HostExchanger::carriedBytes(const Channel& channel, const CollectiveCall& call) const {
+  return sourceCount(call, static_cast<int>(channel.members.size())) * sizeOf(call.dtype);
+}
+
+HostExchanger::Way HostExchanger::wayOf(const Channel& channel, const CollectiveCall& call) const {
+  if (channel.isMapped && !channel.spansHosts) return Way::kMapped;
+  if (call.kind == CollectiveKind::kBarrier) return channel.spansHosts ? Way::kCarried : Way::kPulled;
+  if (channel.spansHosts && !call.parts) {
+    const int64_t bytes = carriedBytes(channel, call), members = static_cast<int64_t>(channel.members.size());
+    if (bytes <= kMostCarriedBytes && bytes * members <= kMostCarriedToAll) return Way::kCarried;
+  }
+  return factsOf(call.kind).reduces && channel.sums ? Way::kOverHosts : Way::kPulled;
+}
+
+// Where nothing is fetched from this rank's memory, only those of this host still need it, or write to it.
+const std::vector<ChannelSide*>& HostExchanger::enders(const Channel& channel, uint64_t item) const {
+  const Way way = wayOf(channel, channel.calls[item % kRingSize]);
+  return way == Way::kCarried || way == Way::kOverHosts ? channel.beside : channel.sides;
 }
 
 // Beyond the ring's size the oldest has to be over first, for everyone.
@@ -57,12 +80,15 @@ Result<Ticket> HostExchanger::startOn(int channelIndex, const CollectiveCall& ca
   Channel& channel = channels_[static_cast<size_t>(channelIndex)];
   if (channel.started - channel.completed == kRingSize) HYCRT_RETURN_IF_ERROR(wait({channelIndex, channel.completed}));
   const uint64_t item = channel.started;
+  if (item >= kRingSize && !allHave(channel.sides, &ChannelSide::finished, item - kRingSize)) {
+    HYCRT_RETURN_IF_ERROR(finishUpTo(channel, item - kRingSize, channel.sides));
+  }
   channel.calls[item % kRingSize] = call;
   itemOf(channel.own(), item) = publication;
   channel.started.store(item + 1, std::memory_order_release);
-  channel.own().published.store(item + 1, std::memory_order_release);
   noteProgress();
-  transport_->tell(channelIndex);
+  channel.isUntold.store(false, std::memory_order_release);
+  transport_->publish(channelIndex);
   if (options_.ownThread) transport_->wakeSelf();
   return Ticket{channelIndex, item};
 }
@@ -112,11 +138,21 @@ Status HostExchanger::waitFor(Ticket ticket) {
   }
   while (channel.worked <= ticket.sequence) {
     if (!canAdvance(channel)) {
-      HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, wait, [&] { return canAdvance(channel); }));
+      const Awaited whom = isOnItsWay(channel) ? Awaited::kDistant : Awaited::kAnyone;
+      HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, wait, [&] { return canAdvance(channel); }, whom));
     }
     HYCRT_RETURN_IF_ERROR(advance(channel));
   }
-  return finishUpTo(channel, ticket.sequence);
+  if (channel.completed > ticket.sequence) return {};
+  HYCRT_RETURN_IF_ERROR(finishUpTo(channel, ticket.sequence, enders(channel, ticket.sequence)));
+  channel.completed = ticket.sequence + 1;
+  return {};
+}
+
+// The oldest item that has not had all of its work is a sum that has begun to go from host to host.
+bool HostExchanger::isOnItsWay(const Channel& channel) const {
+  const uint64_t item = channel.worked;
+  return channel.begun > item && wayOf(channel, channel.calls[item % kRingSize]) == Way::kOverHosts;
 }
 
 // Missing is who has not published the item; where all have, who has not computed its slice; then, who is not done.
@@ -135,12 +171,14 @@ void HostExchanger::attendItem(const Channel& channel, uint64_t item, Attendance
   }
 }
 
-// Whether the oldest item that has not had all of its work can have more: all members have published it, or, where
-// slices of a sum have to be pulled, all have computed theirs.
+// Whether the oldest item that has not had all of its work can have more: all members have published it; then, where it
+// goes from host to host, something has come; where slices of a sum have to be pulled, all have computed theirs.
 bool HostExchanger::canAdvance(Channel& channel) const {
   const uint64_t item = channel.worked;
   if (item >= channel.started) return false;
-  if (channel.begun > item) return allHave(channel.sides, &ChannelSide::reduced, item);
+  if (channel.begun > item) {
+    return isOnItsWay(channel) ? channel.sums->canProgress() : allHave(channel.sides, &ChannelSide::reduced, item);
+  }
   const int missing = firstMissing(channel.sides, &ChannelSide::published, item);
   if (missing >= 0) channel.missing = missing;
   return missing < 0;
@@ -149,6 +187,7 @@ bool HostExchanger::canAdvance(Channel& channel) const {
 Status HostExchanger::advance(Channel& channel) {
   const uint64_t number = channel.worked;
   const Item item{channel, channel.calls[number % kRingSize], number};
+  const Way way = wayOf(channel, item.call);
   const int64_t begin = monotonicNs();
   const bool isFirst = channel.begun <= number;
   if (isFirst) channel.arrivals[number % kRingSize] = {std::exchange(channel.missing, -1), begin};
@@ -157,34 +196,49 @@ Status HostExchanger::advance(Channel& channel) {
     for (size_t member = 0; member < channel.members.size(); ++member) {
       HYCRT_RETURN_IF_ERROR(compare(channel, number, static_cast<int>(member)));
     }
+    if (way == Way::kOverHosts) channel.sums->begin(item.call, number);
+  }
+  bool isOver = true;
+  if (way == Way::kOverHosts) {
+    HYCRT_RETURN_IF_ERROR(sumOverHosts(item));
+    isOver = channel.sums->isOver();
+  } else if (isFirst) {
     HYCRT_RETURN_IF_ERROR(perform(item));
-    channel.begun = number + 1;
-    channel.own().reduced.store(number + 1, std::memory_order_release);
+    isOver = !pullsSlices(item);
   } else {
     HYCRT_RETURN_IF_ERROR(pullSlices(item));
   }
+  channel.begun = number + 1;
+  noteProgress();
+  if (way == Way::kOverHosts && isFirst) channel.sumBeginNs = begin;
+  if (way == Way::kOverHosts && !isOver) return {};
   if (options_.trace) {
     options_.trace->add({TraceTrack::kCommunication, nameOf(static_cast<uint8_t>(item.call.kind)),
-                         causeOf(program_, item.call), begin, monotonicNs()});
+                         causeOf(program_, item.call), way == Way::kOverHosts ? channel.sumBeginNs : begin,
+                         monotonicNs()});
   }
-  if (!isFirst || !pullsSlices(item)) {
+  if (isFirst || way == Way::kOverHosts) channel.own().reduced.store(number + 1, std::memory_order_release);
+  if (isOver) {
     channel.own().finished.store(number + 1, std::memory_order_release);
     // Last: from here on the caller may use the item's place for another.
     channel.worked.store(number + 1, std::memory_order_release);
   }
-  noteProgress();
-  transport_->tell(channel.index);
+  // Of what has come along other hosts need not hear at once that it is done.
+  if (way != Way::kCarried) {
+    transport_->tell(channel.index);
+    return {};
+  }
+  channel.isUntold.store(true, std::memory_order_release);
+  transport_->tellBeside(channel.index);
   return {};
 }
 
-Status HostExchanger::finishUpTo(Channel& channel, uint64_t item) {
-  if (channel.completed > item) return {};
+// Until these have finished the item.
+Status HostExchanger::finishUpTo(const Channel& channel, uint64_t item, const std::vector<ChannelSide*>& sides) {
   const auto what = [&] { return nameItem(rank_, itemOf(channel.own(), item)); };
   const auto attend = [&](Attendance& attendance) { attendItem(channel, item, attendance); };
-  HYCRT_RETURN_IF_ERROR(waitUntil(channel.members, Patience::Wait{what, attend},
-                                  [&] { return allHave(channel.sides, &ChannelSide::finished, item); }));
-  channel.completed = item + 1;
-  return {};
+  return waitUntil(channel.members, Patience::Wait{what, attend},
+                   [&] { return allHave(sides, &ChannelSide::finished, item); });
 }
 
 Status HostExchanger::compare(const Channel& channel, uint64_t item, int member) const {

@@ -15,12 +15,14 @@ constexpr int kSleepMs = 100;  // how often a sleeper looks whether its peers st
 // Between hosts one may hear that a peer has ended before what a third one did before that.
 constexpr int64_t kOvertakenMs = 400;
 
+constexpr int64_t kSpinNs = 50000;  // of looks at connections, which are system calls
+
 // Spinning pays only where every thread that may spin has a core to itself.
-int spinCount(int threads) {
+bool mayAllSpin(int threads) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  return threads <= count ? 4000 : 20;
+  return threads <= count;
 }
 
 // What a rank that has failed said of it; empty where it said nothing.
@@ -37,7 +39,7 @@ HostExchanger::HostExchanger(const TransportSetup& setup, std::byte* const* aren
       transport_(std::move(transport)),
       patience_(*transport_, program_.mesh, rank_, options.patience),
       pullPatience_(*transport_, program_.mesh, rank_, options.patience),
-      spins_(spinCount(setup.environment.ranksHere * (options.ownThread ? 2 : 1))),
+      spins_(mayAllSpin(setup.environment.ranksHere * (options.ownThread ? 2 : 1)) ? 4000 : 20),
       shared_(static_cast<size_t>(setup.environment.worldSize)),
       options_(options) {
   lateness_.byRank.resize(static_cast<size_t>(setup.environment.worldSize));
@@ -51,10 +53,10 @@ Result<std::unique_ptr<HostExchanger>> HostExchanger::create(const TransportSetu
                                                              HostExchangerOptions options) {
   std::unique_ptr<HostExchanger> exchanger(new HostExchanger(setup, arenas, std::move(transport), options));
   const std::vector<int>& everyone = setup.plans.channels[static_cast<size_t>(setup.plans.world)].members;
-  if (exchanger->spansHosts(everyone)) {  // whose connections have a thread, too
-    exchanger->spins_ = spinCount(setup.environment.ranksHere * (options.ownThread ? 3 : 2));
-  }
+  if (exchanger->spansHosts(everyone) && exchanger->spins_ > 20) exchanger->spinNs_ = kSpinNs;
   HYCRT_RETURN_IF_ERROR(exchanger->resolveChannels());
+  exchanger->tellOfFetchedSums();
+  exchanger->transport_->takePushes(exchanger.get());
   if (setup.environment.worldSize > 1) {
     HYCRT_RETURN_IF_ERROR(exchanger->heartbeat_.start(exchanger->transport_->signs(exchanger->rank_)));
   }
@@ -67,7 +69,7 @@ Status HostExchanger::resolveChannels() {
   for (int64_t i = 0; i < program_.arenas.size && shared < 0; ++i) {
     if (program_.arenas[i].sharing == Sharing::kShared) shared = static_cast<int>(i);
   }
-  size_t mostPulled = 0;
+  bool fetchesTerms = false;
   for (const ChannelPlan& plan : plans_.channels) {
     Channel& channel = channels_.emplace_back();
     channel.index = static_cast<int>(channels_.size()) - 1;
@@ -83,15 +85,70 @@ Status HostExchanger::resolveChannels() {
       channel.sides.push_back(side);
       const Transport::Bytes bytes = shared < 0 ? Transport::Bytes() : transport_->find(member, shared, 0, 0);
       if (bytes.exist && !bytes.address) channel.isMapped = false;
+      if (transport_->hostNumberOf(member) != transport_->hostNumberOf(rank_)) {
+        channel.spansHosts = true;
+        continue;
+      }
+      if (member == rank_) channel.place = static_cast<int>(channel.beside.size());
+      channel.beside.push_back(side);
     }
-    if (!channel.isMapped) mostPulled = std::max(mostPulled, channel.members.size());
   }
-  pulled_.resize(mostPulled * static_cast<size_t>(kPulledChunkBytes));
   for (int index : plans_.ofGroup) {
     if (index >= 0) channels_[static_cast<size_t>(index)].isGroup = true;
   }
+  for (const CollectiveDesc& row : program_.collectives) {
+    const int index = plans_.ofGroup[static_cast<size_t>(row.group)];
+    if (index < 0 || !factsOf(row.kind).reduces) continue;
+    Channel& channel = channels_[static_cast<size_t>(index)];
+    layOutSums(channel);
+    fetchesTerms = fetchesTerms || (!channel.isMapped && !channel.sums);
+  }
+  // A chunk, and a running sum of as many elements in a wider type.
+  if (fetchesTerms) pulled_.resize(3 * static_cast<size_t>(kPulledChunkBytes));
   channels_[static_cast<size_t>(plans_.world)].isGroup = true;
   return {};
+}
+
+void HostExchanger::layOutSums(Channel& channel) {
+  std::vector<int> numbers;
+  for (int rank : channel.members) numbers.push_back(transport_->hostNumberOf(rank));
+  HostLayout layout;
+  if (channel.sums || !SumOverHosts::layOut(numbers, channel.self, &layout)) return;
+  channel.sums = std::make_unique<SumOverHosts>(program_, *transport_, channel.index, channel.members, layout, arenas_);
+}
+
+// Once a group, by its first member.
+void HostExchanger::tellOfFetchedSums() const {
+  if (!options_.patience.note) return;
+  for (const CollectiveDesc& row : program_.collectives) {
+    const int index = plans_.ofGroup[static_cast<size_t>(row.group)];
+    if (index < 0 || !factsOf(row.kind).reduces) continue;
+    const Channel& channel = channels_[static_cast<size_t>(index)];
+    if (!channel.spansHosts || channel.sums || channel.members.front() != rank_) continue;
+    options_.patience.note(std::string("of sums such as '") + row.name + "' (group '" +
+                           program_.groups[row.group].name +
+                           "') each rank fetches the terms of all others, since the ranks of its hosts are not "
+                           "neighbours in it, or not equally many; with as many on each host, in order, less is sent");
+    return;
+  }
+}
+
+int64_t HostExchanger::bufferBytes() const {
+  int64_t bytes = transport_->bufferBytes() + static_cast<int64_t>(pulled_.capacity());
+  for (const Channel& channel : channels_) bytes += channel.sums ? channel.sums->bufferBytes() : 0;
+  return bytes;
+}
+
+std::byte* HostExchanger::placeFor(int rank, const Push& push, int64_t bytes) {
+  const bool isKnown = push.channel >= 0 && static_cast<size_t>(push.channel) < channels_.size();
+  SumOverHosts* const sums = isKnown ? channels_[static_cast<size_t>(push.channel)].sums.get() : nullptr;
+  return sums ? sums->placeFor(rank, push, bytes) : nullptr;
+}
+
+bool HostExchanger::take(int rank, const Push& push, int64_t bytes) {
+  const bool isKnown = push.channel >= 0 && static_cast<size_t>(push.channel) < channels_.size();
+  SumOverHosts* const sums = isKnown ? channels_[static_cast<size_t>(push.channel)].sums.get() : nullptr;
+  return sums && sums->take(rank, push, bytes);
 }
 
 int HostExchanger::memberCount(int group) const {
@@ -157,15 +214,45 @@ std::vector<int> HostExchanger::missingAt(int channelIndex, uint64_t number) con
   return missing;
 }
 
-Status HostExchanger::waitUntil(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready) {
-  for (int i = 0; i < spins_; ++i) {
-    if (ready()) return {};
-    spinPause();
+Status HostExchanger::waitUntil(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready,
+                                Awaited whom) {
+  if (ready()) return {};
+  transport_->beginWait();
+  Status status;
+  if (!spin(ready)) {
+    tellRest();
+    patience_.begin();
+    status = waitUntilReady(peers, wait, ready, areDistant(peers) ? Awaited::kDistant : whom);
+    if (status.ok()) patience_.end();  // else others are to see what it has waited for
   }
-  patience_.begin();
-  Status status = waitUntilReady(peers, wait, ready);
-  if (status.ok()) patience_.end();  // else others are to see what it has waited for
+  transport_->endWait();
   return status;
+}
+
+void HostExchanger::tellRest() {
+  for (Channel& channel : channels_) {
+    if (channel.isUntold.exchange(false, std::memory_order_acq_rel)) transport_->tell(channel.index);
+  }
+}
+
+bool HostExchanger::spin(FunctionRef<bool()> ready) {
+  if (spinNs_ == 0) {
+    for (int i = 0; i < spins_; ++i) {
+      if (ready()) return true;
+      spinPause();
+    }
+    return false;
+  }
+  for (const int64_t end = monotonicNs() + spinNs_; monotonicNs() < end;) {
+    transport_->poll();
+    if (ready()) return true;
+  }
+  return false;
+}
+
+bool HostExchanger::areDistant(const std::vector<int>& ranks) const {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [this](int rank) { return rank == rank_ || !transport_->hostOf(rank).empty(); });
 }
 
 bool HostExchanger::spansHosts(const std::vector<int>& ranks) const {
@@ -174,7 +261,7 @@ bool HostExchanger::spansHosts(const std::vector<int>& ranks) const {
 
 // Listening begins before looking, so that what is told between the look and the sleep ends the sleep at once.
 Status HostExchanger::waitUntilReady(const std::vector<int>& peers, const Patience::Wait& wait,
-                                     FunctionRef<bool()> ready) {
+                                     FunctionRef<bool()> ready, Awaited whom) {
   int64_t nextCheck = monotonicMs() + kSleepMs, lostMs = 0;
   for (;;) {
     const uint32_t heard = transport_->listen();
@@ -195,7 +282,7 @@ Status HostExchanger::waitUntilReady(const std::vector<int>& peers, const Patien
       lost = patience_.look(wait);
       if (!lost.ok()) leaveWords(lost);
     }
-    if (!done && lost.ok()) transport_->sleep(heard, kSleepMs);
+    if (!done && lost.ok()) transport_->sleep(heard, kSleepMs, whom);
     transport_->stopListening();
     if (done) return {};
     if (!lost.ok()) return lost;

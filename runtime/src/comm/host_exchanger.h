@@ -3,7 +3,8 @@
 //
 // A member that needs a peer spins for a moment and then sleeps until something is told to it. Work on behalf of the
 // group (a slice of a sum) is done by a thread of its own while the caller computes, where cores are left for one;
-// otherwise inside wait(), so that a rank that computes is never interrupted. Sums are the same bits either way.
+// otherwise inside wait(), so that a rank that computes is never interrupted. Sums over several hosts go from host to
+// host where their members stand so that they can (sum_over_hosts.h). They are the same bits in every way.
 #ifndef HYCRT_SRC_COMM_HOST_EXCHANGER_H_
 #define HYCRT_SRC_COMM_HOST_EXCHANGER_H_
 
@@ -22,6 +23,7 @@
 #include "comm/exchanger.h"
 #include "comm/heartbeat.h"
 #include "comm/patience.h"
+#include "comm/sum_over_hosts.h"
 #include "comm/transport.h"
 #include "comm/vector_reduce.h"
 
@@ -29,6 +31,8 @@ namespace hycrt {
 
 // Of bytes that are not mapped, at once and from one member.
 inline constexpr int64_t kPulledChunkBytes = int64_t{256} << 10;
+// What comes along with a publication to other hosts: of a transfer, and of a collective to all members together.
+inline constexpr int64_t kMostCarriedBytes = int64_t{16} << 10, kMostCarriedToAll = int64_t{64} << 10;
 
 struct HostExchangerOptions {
   bool ownThread = false;           // collectives progress while the caller computes
@@ -36,7 +40,7 @@ struct HostExchangerOptions {
   Patience::Options patience = {};  // its lines come on the caller's thread
 };
 
-class HostExchanger : public Exchanger {
+class HostExchanger : public Exchanger, private PushTaker {
  public:
   // All but the transport outlive the exchanger; `arenas` are this rank's. Fails where the members' programs do not
   // know the same channels.
@@ -73,6 +77,8 @@ class HostExchanger : public Exchanger {
   void leaveWords(const Status& status);
   // The rank that this one has waited for in vain; -1: none.
   int blamedRank() const { return patience_.blamed() >= 0 ? patience_.blamed() : pullPatience_.blamed(); }
+  // What exchanges with other hosts take of memory.
+  int64_t bufferBytes() const;
   const std::byte* greetingOf(int channel) const { return channels_[static_cast<size_t>(channel)].sides[0]->greeting; }
 
  private:
@@ -86,10 +92,19 @@ class HostExchanger : public Exchanger {
     int self = 0;                     // index into members
     bool isGroup = false;             // of collectives, not of transfers
     bool isMapped = true;             // all members' bytes are
+    // Of members on several hosts.
+    bool spansHosts = false;
+    std::vector<ChannelSide*> beside;    // the sides of this host's
+    int place = 0;                       // of this rank among these
+    std::unique_ptr<SumOverHosts> sums;  // null: terms are fetched
+    int64_t sumBeginNs = 0;              // of the one that is on its way
     std::atomic<uint64_t> started{0};
     std::atomic<uint64_t> worked{0};
+    // Members of other hosts have not been told of the last items that this one has finished; nobody waits to hear of
+    // these but for room in a ring, so they go with what is next published, or before this rank sleeps.
+    std::atomic<bool> isUntold{false};
     uint64_t begun = 0;
-    uint64_t completed = 0;
+    uint64_t completed = 0;  // for this rank: of a group that spans hosts, members of others may still be at it
     CollectiveCall calls[kRingSize] = {};
     // Of whoever moves `begun` on: the member that was missing last when it looked, -1 for none; then, of each item,
     // who came last, and when.
@@ -119,6 +134,23 @@ class HostExchanger : public Exchanger {
   HostExchanger(const TransportSetup& setup, std::byte* const* arenas, std::unique_ptr<Transport> transport,
                 HostExchangerOptions options);
   Status resolveChannels();
+  void layOutSums(Channel& channel);
+  void tellOfFetchedSums() const;
+
+  // How an item of a channel is done, equal on all members.
+  enum class Way {
+    kMapped,     // where all bytes lie
+    kCarried,    // what is not mapped has come along
+    kOverHosts,  // a sum that goes from host to host
+    kPulled,     // what is not mapped is fetched
+  };
+  Way wayOf(const Channel& channel, const CollectiveCall& call) const;
+  int64_t carriedBytes(const Channel& channel, const CollectiveCall& call) const;
+  // Whose finishing ends an item for this rank.
+  const std::vector<ChannelSide*>& enders(const Channel& channel, uint64_t item) const;
+
+  std::byte* placeFor(int rank, const Push& push, int64_t bytes) override;
+  bool take(int rank, const Push& push, int64_t bytes) override;
 
   // group_work.cpp
   Result<Ticket> startOn(int channelIndex, const CollectiveCall& call, const Publication& publication);
@@ -126,7 +158,8 @@ class HostExchanger : public Exchanger {
   bool canAdvance(Channel& channel) const;
   void countLateness(const Channel& channel, uint64_t item, int64_t beginNs, int64_t endNs);
   Status advance(Channel& channel);
-  Status finishUpTo(Channel& channel, uint64_t item);
+  bool isOnItsWay(const Channel& channel) const;
+  Status finishUpTo(const Channel& channel, uint64_t item, const std::vector<ChannelSide*>& sides);
   Status compare(const Channel& channel, uint64_t item, int member) const;
   std::string describe(int rank, const Publication& publication) const;
   std::string nameItem(int rank, const Publication& publication) const;
@@ -135,6 +168,7 @@ class HostExchanger : public Exchanger {
   bool pullsSlices(const Item& item) const;
   Status perform(const Item& item);
   Status pullSlices(const Item& item);
+  Status sumOverHosts(const Item& item);
   Status reduce(const Item& item);
   Status reduceFlat(const Item& item);
   Status gatherFlat(const Item& item);
@@ -144,8 +178,11 @@ class HostExchanger : public Exchanger {
   Status performAlone(const Item& item);
   struct Source {
     int rank;
-    BufferRef place;     // in that rank's arenas
-    std::byte* address;  // null: it has to be pulled
+    BufferRef place;                     // in that rank's arenas
+    std::byte* address;                  // null: it is not mapped
+    const std::byte* carried = nullptr;  // a copy of it that has come along; null: there is none
+
+    const std::byte* readable() const { return address ? address : carried; }  // null: it has to be pulled
   };
   Result<Source> sourceOf(const Item& item, int member, int64_t bytes) const;
   Result<Source> flatSourceOf(const Item& item, int member, int part) const;
@@ -174,9 +211,14 @@ class HostExchanger : public Exchanger {
 
   // Until ready() returns true; fails where one of `peers` can no longer make it so, or does not in time.
   using Description = FunctionRef<std::string()>;
-  Status waitUntil(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready);
-  Status waitUntilReady(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready);
+  Status waitUntil(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready,
+                   Awaited whom = Awaited::kAnyone);
+  bool spin(FunctionRef<bool()> ready);
+  void tellRest();
+  Status waitUntilReady(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready,
+                        Awaited whom);
   bool spansHosts(const std::vector<int>& ranks) const;
+  bool areDistant(const std::vector<int>& ranks) const;
   Status checkPeer(int rank, Description what, bool thoroughly) const;
   void attendItem(const Channel& channel, uint64_t item, Attendance& attendance) const;
   void attendTransfers(Attendance& attendance) const;
@@ -197,8 +239,10 @@ class HostExchanger : public Exchanger {
   // Of the exchange in progress; they keep their capacity, since a step must not allocate.
   std::vector<Moving> moving_;
   std::vector<int> movingPeers_;
-  std::vector<std::byte> pulled_;  // room for a chunk of each member's source, where not all are mapped
+  std::vector<std::byte>
+      pulled_;  // room for a chunk of one member's source and for a running sum, where terms are fetched
   int spins_;
+  int64_t spinNs_ = 0;  // the same where connections are looked at in between
   bool left_ = false;
   int64_t waitedNs_ = 0;
   Lateness lateness_;

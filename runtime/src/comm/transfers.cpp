@@ -87,7 +87,9 @@ bool HostExchanger::progress(Moving& moving, Status* status) {
     channel.completed = moving.item + 1;
     channel.own().finished.store(channel.completed, std::memory_order_release);
     noteProgress();
-    transport_->tell(channel.index);
+    // Of what had come along the sender need not hear at once.
+    const bool hadCome = channel.sides[0]->ring[moving.item % kRingSize].carried > 0;
+    hadCome ? channel.isUntold.store(true, std::memory_order_release) : transport_->tell(channel.index);
     moving.state = Moving::State::kDone;
     return true;
   }
@@ -95,21 +97,25 @@ bool HostExchanger::progress(Moving& moving, Status* status) {
   if (moving.state == Moving::State::kIdle) {
     // In order, and only where the ring has room.
     if (channel.completed != moving.item || moving.item - taken >= kRingSize) return false;
-    channel.own().ring[moving.item % kRingSize] = {
-        moving.transfer->tag,
-        kTransferKind,
-        DType::kU8,
-        ReduceOp::kSum,
-        moving.use->microBatch,
-        moving.transfer->bytes,
-        static_cast<int32_t>(program_.collectives.size + moving.use->transfer),
-        moving.transfer->buffer.arena,
-        offset};
+    Publication offer{};
+    offer.id = moving.transfer->tag;
+    offer.kind = kTransferKind;
+    offer.dtype = DType::kU8;
+    offer.microBatch = moving.use->microBatch;
+    offer.count = moving.transfer->bytes;
+    offer.name = static_cast<int32_t>(program_.collectives.size + moving.use->transfer);
+    offer.arena = moving.transfer->buffer.arena;
+    offer.offset = offset;
+    if (channel.spansHosts && offer.count <= kMostCarriedBytes) offer.carried = static_cast<int32_t>(offer.count);
+    channel.own().ring[moving.item % kRingSize] = offer;
     channel.completed = moving.item + 1;  // of a sender: items that are published
-    channel.own().published.store(channel.completed, std::memory_order_release);
     noteProgress();
-    transport_->tell(channel.index);
+    transport_->publish(channel.index);
     moving.state = Moving::State::kOffered;
+    if (offer.carried > 0) {  // and so may be overwritten
+      moving.state = Moving::State::kDone;
+      return true;
+    }
   }
   if (taken <= moving.item) return false;
   moving.state = Moving::State::kDone;

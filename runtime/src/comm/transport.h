@@ -8,9 +8,9 @@
 // done its part of. An item's place in the ring is free again once every member has finished it, which is why at most
 // kRingSize may be pending.
 //
-// Bytes are read where they lie if this process has them mapped, and pulled otherwise. Where all members' bytes are
-// mapped, a sum's slice is also written into all of their arenas by whoever computes it; otherwise each member pulls
-// the slices of those it cannot reach.
+// Bytes are read where they lie if this process has them mapped. Of others, few come along with what is published, and
+// many are pulled, or pushed where the other side knows better when they are there (sum_over_hosts.h). Where all
+// members' bytes are mapped, a sum's slice is also written into all of their arenas by whoever computes it.
 //
 // To add a transport: a folder with a class of this interface, and a row in transports.cpp.
 #ifndef HYCRT_SRC_COMM_TRANSPORT_H_
@@ -50,6 +50,7 @@ struct Publication {
   int64_t offset;         // of a barrier: what the publisher shares
   int32_t partCount = 0;  // of a flat exchange
   int64_t distance = 0;   // of a shift
+  int32_t carried = 0;    // bytes from `offset` on that come along, for those members that have not mapped them
 };
 
 inline constexpr uint8_t kTransferKind = 100;
@@ -84,6 +85,29 @@ struct ProcessLook {
   int64_t switches = 0;  // how often it has been given a core
 };
 
+// Bytes that a member of a channel hands another one of another host unasked; what they are is the exchanger's to say.
+struct Push {
+  int32_t channel = 0;  // index of the side that looks at it
+  int32_t stream = 0;
+  uint64_t number = 0;
+  int32_t part = 0;
+  int64_t begin = 0;
+};
+
+class PushTaker {
+ public:
+  virtual ~PushTaker() = default;
+  // Where they go; null: they make no sense, and the peer is taken for lost. Asked and told on whichever of this rank's
+  // threads receives.
+  virtual std::byte* placeFor(int rank, const Push& push, int64_t bytes) = 0;
+  // They are there. What has no bytes has no place, either. False: it makes no sense.
+  virtual bool take(int rank, const Push& push, int64_t bytes) = 0;
+};
+inline constexpr int64_t kMostPushedBytes = int64_t{256} << 10;
+
+// Whom a thread waits for.
+enum class Awaited { kAnyone, kDistant };
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -93,6 +117,10 @@ class Transport {
   virtual ChannelSide* side(int channel, int member) = 0;
   // Passes on what has changed of this rank's side, and wakes whoever may wait for it.
   virtual void tell(int channel) = 0;
+  // Publishes the next item of this rank's side, whose description is in the ring, and tells.
+  virtual void publish(int channel) = 0;
+  // Tells the members on this host alone; the others learn it with what is next passed on to them.
+  virtual void tellBeside(int channel) { tell(channel); }
 
   struct Bytes {
     bool exist = false;            // they lie in a shared arena of that rank
@@ -103,6 +131,15 @@ class Transport {
   // whether to go on.
   virtual Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to,
                       FunctionRef<Status()> look) = 0;
+  // What came along with a publication, until all members have finished the item; null: nothing did, or it is mapped.
+  virtual const std::byte* carriedBy(int, int, uint64_t) const { return nullptr; }
+
+  // Which host a rank is on, as all ranks number them: those of one host have mapped one another.
+  virtual int hostNumberOf(int) const { return 0; }
+  // To a rank of another host, from where the bytes lie. They stay as they are until `sent` counts one more; null: they
+  // may be overwritten at once, and are few.
+  virtual void push(int, const Push&, const std::byte*, int64_t, std::atomic<uint64_t>*) {}
+  virtual void takePushes(PushTaker*) {}
 
   // Of a peer: "failed", "has ended its run", "was killed or crashed"; null: it lives, as far as is known here.
   // `thoroughly` may take a system call.
@@ -114,12 +151,19 @@ class Transport {
   virtual ProcessLook look(int rank) const = 0;
   // What the machine of a rank is called; empty: it is this one.
   virtual std::string hostOf(int) const { return ""; }
+  // What it has taken of memory for the ranks of other hosts.
+  virtual int64_t bufferBytes() const { return 0; }
 
   // How any of this rank's threads waits for others: between listen() and stopListening() whatever is told to this rank
   // ends a sleep() with listen()'s value, also if it came before the sleep began.
   virtual uint32_t listen() = 0;
-  virtual void sleep(uint32_t heard, int milliseconds) = 0;
+  virtual void sleep(uint32_t heard, int milliseconds, Awaited whom = Awaited::kAnyone) = 0;
   virtual void stopListening() = 0;
+  // Around a wait: the thread looks itself, by poll(), at what comes from other hosts, which nobody else then need be
+  // woken for. A wait may hold others.
+  virtual void beginWait() {}
+  virtual void poll() {}
+  virtual void endWait() {}
   // Ends the sleep of this rank's other threads.
   virtual void wakeSelf() = 0;
 

@@ -10,13 +10,18 @@ namespace hycrt {
 static const TransportKind kTransports[] = {
     {"shared memory",
      [](const Surroundings& surroundings, const NetworkOptions& network) {
-       return surroundings.hosts == 1 && !network.tcpAlways;
+       return surroundings.hosts == 1 && network.ranksTogether == 0 && !network.byUcx;
      },
      sharedMemoryHeadBytes,
      [](const Environment& environment, const NetworkOptions&, const std::string& program, const Status& failure) {
        tellOfFailure(environment, program, failure);
      },
      connectSharedMemory},
+    {"ucx",
+     [](const Surroundings& surroundings, const NetworkOptions& network) {
+       return surroundings.worldSize > 1 && network.byUcx;
+     },
+     sharedMemoryHeadBytes, tellOfFailureOverTcp, connectHosts},
     {"tcp", [](const Surroundings& surroundings, const NetworkOptions&) { return surroundings.worldSize > 1; },
      sharedMemoryHeadBytes, tellOfFailureOverTcp, connectHosts},
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/narrow_float.h"
 #include "kernels/parallel/team.h"
@@ -25,89 +26,116 @@ void combine(T* __restrict into, const T* __restrict from, int64_t count) {
   }
 }
 
-template <typename T, ReduceOp op>
-void reduceTyped(const ReduceRange& range, const std::vector<const std::byte*>& sources,
-                 const std::vector<std::byte*>& targets) {
-  constexpr int64_t kBlock = kBlockBytes / int64_t{sizeof(T)};
-  const int64_t blocks = (range.end - range.begin + kBlock - 1) / kBlock;
-  hyc::kernels::runTeam((range.end - range.begin) * int64_t{sizeof(T)} > kParallelBytes, [&] {
-#pragma omp for schedule(static) nowait
-    for (int64_t block = 0; block < blocks; ++block) {
-      alignas(64) T sum[kBlock];
-      const int64_t begin = range.begin + block * kBlock;
-      const int64_t count = std::min(kBlock, range.end - begin);
-      std::memcpy(sum, reinterpret_cast<const T*>(sources[0]) + begin, static_cast<size_t>(count) * sizeof(T));
-      for (size_t i = 1; i < sources.size(); ++i) {
-        combine<T, op>(sum, reinterpret_cast<const T*>(sources[i]) + begin, count);
-      }
-      for (std::byte* target : targets) {
-        std::memcpy(reinterpret_cast<T*>(target) + begin - range.targetShift, sum,
-                    static_cast<size_t>(count) * sizeof(T));
-      }
-    }
-  });
-}
-
+// How elements of a type become terms of a sum, and a sum an element.
 template <typename T>
-void reduceOf(const ReduceRange& range, const std::vector<const std::byte*>& sources,
-              const std::vector<std::byte*>& targets) {
-  if (range.op == ReduceOp::kSum) {
-    reduceTyped<T, ReduceOp::kSum>(range, sources, targets);
+struct SumOf {
+  using Type = T;
+};
+template <>
+struct SumOf<hyc::kernels::F16> {
+  using Type = float;
+};
+template <>
+struct SumOf<hyc::kernels::Bf16> {
+  using Type = float;
+};
+
+template <typename Sum, typename T>
+void widen(Sum* __restrict to, const T* __restrict from, int64_t count) {
+  if constexpr (std::is_same_v<Sum, T>) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
   } else {
-    reduceTyped<T, ReduceOp::kMax>(range, sources, targets);
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
   }
 }
 
-// Of 16 bits: the terms are added in f32, and their sum is rounded once.
-template <typename T>
-void reduceNarrow(const ReduceRange& range, const std::vector<const std::byte*>& sources,
-                  const std::vector<std::byte*>& targets) {
-  constexpr int64_t kBlock = kBlockBytes / int64_t{sizeof(float)};
-  const int64_t blocks = (range.end - range.begin + kBlock - 1) / kBlock;
-  hyc::kernels::runTeam((range.end - range.begin) * int64_t{sizeof(T)} > kParallelBytes, [&] {
+struct Fold {
+  const ReduceRange& range;
+  const std::byte* before;
+  const std::vector<const std::byte*>& sources;
+  std::byte* after;
+  const std::vector<std::byte*>& targets;
+};
+
+// Elements [begin, begin + count), of which a block at most.
+template <typename T, ReduceOp op, int64_t kBlock>
+void foldBlock(const Fold& fold, int64_t begin, int64_t count) {
+  using Sum = typename SumOf<T>::Type;
+  constexpr bool kNarrow = !std::is_same_v<Sum, T>;
+  alignas(64) Sum sum[kBlock], wide[kNarrow ? kBlock : 1];
+  alignas(64) T narrow[kNarrow ? kBlock : 1];
+  const int64_t fromStart = begin - fold.range.begin;
+  if (fold.before) widen(sum, reinterpret_cast<const Sum*>(fold.before) + fromStart, count);
+  for (size_t i = 0; i < fold.sources.size(); ++i) {
+    const T* const source = reinterpret_cast<const T*>(fold.sources[i]) + begin;
+    if (i == 0 && !fold.before) {
+      widen(sum, source, count);
+    } else if constexpr (!kNarrow) {
+      combine<Sum, op>(sum, source, count);
+    } else {
+      widen(wide, source, count);
+      combine<Sum, op>(sum, wide, count);
+    }
+  }
+  if (fold.after) {
+    std::memcpy(reinterpret_cast<Sum*>(fold.after) + fromStart, sum, static_cast<size_t>(count) * sizeof(Sum));
+    return;
+  }
+  if constexpr (kNarrow) {
+    for (int64_t i = 0; i < count; ++i) narrow[i] = T(sum[i]);
+  }
+  const void* const rounded = kNarrow ? static_cast<const void*>(narrow) : static_cast<const void*>(sum);
+  for (std::byte* target : fold.targets) {
+    std::memcpy(reinterpret_cast<T*>(target) + begin - fold.range.targetShift, rounded,
+                static_cast<size_t>(count) * sizeof(T));
+  }
+}
+
+template <typename T, ReduceOp op>
+void foldTyped(const Fold& fold) {
+  constexpr int64_t kBlock = kBlockBytes / int64_t{sizeof(typename SumOf<T>::Type)};
+  const int64_t elements = fold.range.end - fold.range.begin, blocks = (elements + kBlock - 1) / kBlock;
+  hyc::kernels::runTeam(elements * int64_t{sizeof(T)} > kParallelBytes, [&] {
 #pragma omp for schedule(static) nowait
     for (int64_t block = 0; block < blocks; ++block) {
-      alignas(64) float sum[kBlock], term[kBlock];
-      alignas(64) T rounded[kBlock];
-      const int64_t begin = range.begin + block * kBlock;
-      const int64_t count = std::min(kBlock, range.end - begin);
-      for (size_t i = 0; i < sources.size(); ++i) {
-        const T* source = reinterpret_cast<const T*>(sources[i]) + begin;
-        float* wide = i == 0 ? sum : term;
-        for (int64_t e = 0; e < count; ++e) wide[e] = source[e];
-        if (i == 0) continue;
-        if (range.op == ReduceOp::kSum) {
-          combine<float, ReduceOp::kSum>(sum, term, count);
-        } else {
-          combine<float, ReduceOp::kMax>(sum, term, count);
-        }
-      }
-      for (int64_t e = 0; e < count; ++e) rounded[e] = T(sum[e]);
-      for (std::byte* target : targets) {
-        std::memcpy(reinterpret_cast<T*>(target) + begin - range.targetShift, rounded,
-                    static_cast<size_t>(count) * sizeof(T));
-      }
+      const int64_t begin = fold.range.begin + block * kBlock;
+      foldBlock<T, op, kBlock>(fold, begin, std::min(kBlock, fold.range.end - begin));
     }
   });
+}
+
+template <typename T>
+void foldOf(const Fold& fold) {
+  if (fold.range.op == ReduceOp::kSum) {
+    foldTyped<T, ReduceOp::kSum>(fold);
+  } else {
+    foldTyped<T, ReduceOp::kMax>(fold);
+  }
 }
 
 }  // namespace
 
 void reduceRange(const ReduceRange& range, const std::vector<const std::byte*>& sources,
                  const std::vector<std::byte*>& targets) {
+  foldRange(range, nullptr, sources, nullptr, targets);
+}
+
+void foldRange(const ReduceRange& range, const std::byte* before, const std::vector<const std::byte*>& sources,
+               std::byte* after, const std::vector<std::byte*>& targets) {
+  const Fold fold{range, before, sources, after, targets};
   switch (range.dtype) {
     case DType::kF32:
-      return reduceOf<float>(range, sources, targets);
+      return foldOf<float>(fold);
     case DType::kF64:
-      return reduceOf<double>(range, sources, targets);
+      return foldOf<double>(fold);
     case DType::kI32:
-      return reduceOf<int32_t>(range, sources, targets);
+      return foldOf<int32_t>(fold);
     case DType::kI64:
-      return reduceOf<int64_t>(range, sources, targets);
+      return foldOf<int64_t>(fold);
     case DType::kF16:
-      return reduceNarrow<hyc::kernels::F16>(range, sources, targets);
+      return foldOf<hyc::kernels::F16>(fold);
     case DType::kBF16:
-      return reduceNarrow<hyc::kernels::Bf16>(range, sources, targets);
+      return foldOf<hyc::kernels::Bf16>(fold);
     case DType::kU8:
       return;  // refused before anything is published
   }

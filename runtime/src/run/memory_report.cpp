@@ -169,7 +169,7 @@ MemoryRecord measureMemory(const Program& program, const MeasuredMemory& memory,
   record.resident = resident.proportional;
   record.outside = resident.outside + memory.tableBytes;
   record.shared = resident.outside - resident.proportionalOutside;
-  record.fixed = program.fixedBytes + memory.checkpoints.writerBytes + memory.measurementBytes;
+  record.fixed = program.fixedBytes + memory.checkpoints.writerBytes + memory.measurementBytes + memory.networkBytes;
   for (int64_t i = 0; i < program.arenas.size; ++i) {
     const ArenaDesc& desc = program.arenas[i];
     ArenaUse use{desc.name, desc.bytes};

@@ -5,7 +5,8 @@ namespace hycrt {
 
 NetworkOptions networkOptions(const RunOptions& options) {
   NetworkOptions network;
-  network.tcpAlways = options.transport == TransportChoice::kTcp;
+  network.ranksTogether = options.transport == TransportChoice::kTcp ? 1 : 0;
+  network.byUcx = options.transport == TransportChoice::kUcx;
   network.plaintext = options.plaintext;
   network.interface = options.interface;
   network.timeoutMs = options.exchangeTimeout * 1000;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cinttypes>
 #include <climits>
 #include <cstdio>
 #include <memory>
@@ -700,8 +699,8 @@ class RankRun {
   // While every rank still has all that it had: of pages that several ranks map, each counts its part.
   Status reportMemory() {
     HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
-    const MeasuredMemory memory{memory_->arenas(), file_.get(),        memory_->headBytes(),
-                                fillsArenas(),     checkpointMemory(), measurement_.bytes()};
+    const MeasuredMemory memory{memory_->arenas(),  file_.get(),          memory_->headBytes(), fillsArenas(),
+                                checkpointMemory(), measurement_.bytes(), host_->bufferBytes()};
     MemoryRecord record = measureMemory(program_, memory, environment_.rank);
     if (accelerator_) {
       const Result<DeviceMemory> device = accelerator_->measureMemory();

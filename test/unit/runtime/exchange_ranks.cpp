@@ -19,6 +19,7 @@ class Pulling : public Transport {
   Pulling(std::unique_ptr<Transport> inner, int self) : inner_(std::move(inner)), self_(self) {}
   ChannelSide* side(int channel, int member) override { return inner_->side(channel, member); }
   void tell(int channel) override { inner_->tell(channel); }
+  void publish(int channel) override { inner_->publish(channel); }
   Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const override {
     Bytes found = inner_->find(rank, arena, offset, bytes);
     if (rank != self_) found.address = nullptr;
@@ -32,7 +33,7 @@ class Pulling : public Transport {
   RankSigns& signs(int rank) override { return inner_->signs(rank); }
   ProcessLook look(int rank) const override { return inner_->look(rank); }
   uint32_t listen() override { return inner_->listen(); }
-  void sleep(uint32_t heard, int milliseconds) override { inner_->sleep(heard, milliseconds); }
+  void sleep(uint32_t heard, int milliseconds, Awaited whom) override { inner_->sleep(heard, milliseconds, whom); }
   void stopListening() override { inner_->stopListening(); }
   void wakeSelf() override { inner_->wakeSelf(); }
   const char* nameOf(int rank, int index) const override { return inner_->nameOf(rank, index); }
@@ -56,6 +57,8 @@ const std::vector<Implementation>& implementations() {
       {"pulled", false, DeviceComm::kAuto, true, true},
       {"tcp", false, DeviceComm::kAuto, true, false, Network::kEncrypted},
       {"tcpInTheClear", false, DeviceComm::kAuto, true, false, Network::kPlain},
+      {"tcpOfTwo", false, DeviceComm::kAuto, true, false, Network::kPlain, 2},
+      {"ucx", false, DeviceComm::kAuto, true, false, Network::kUcx},
       {"staged", true, DeviceComm::kStaged, true},
       {"nccl", true, DeviceComm::kNccl, false},
   };
@@ -76,8 +79,9 @@ Result<std::unique_ptr<ExchangeRank>> ExchangeRank::connect(const Implementation
   Accelerator* const device = rank->accelerator_.get();
   DeviceExchanger* const byDevice = device ? device->exchanger() : nullptr;
   NetworkOptions network;
-  network.tcpAlways = implementation.network != Network::kNone;
+  network.ranksTogether = implementation.network == Network::kNone ? 0 : implementation.ranksTogether;
   network.plaintext = implementation.network == Network::kPlain;
+  network.byUcx = implementation.network == Network::kUcx;
   network.timeoutMs = patienceMs;
   Result<std::unique_ptr<HostSide>> host = HostSide::connect(
       *program, environment,

@@ -15,8 +15,8 @@
 #include "hycrt/accelerator.h"
 #include "hycrt/context.h"
 
-// Whether ranks exchange as those of several hosts do, each as if it were a host of its own.
-enum class Network { kNone, kEncrypted, kPlain };
+// Whether ranks exchange as those of several hosts do.
+enum class Network { kNone, kEncrypted, kPlain, kUcx };
 
 // A way to exchange, and what of the contract is not asked of it.
 struct Implementation {
@@ -29,6 +29,7 @@ struct Implementation {
   // By a transport that maps no other rank's memory: every byte is pulled.
   bool pulls = false;
   Network network = Network::kNone;
+  int ranksTogether = 1;  // as if so many stood on each host
 };
 
 const std::vector<Implementation>& implementations();

@@ -149,6 +149,11 @@ class SharedMemory : public Transport {
     return blockOf(plan.members[static_cast<size_t>(member)]).findChannel(plan.key);
   }
   void tell(int channel) override { ring(plans_.channels[static_cast<size_t>(channel)].members); }
+  void publish(int channel) override {
+    own_.findChannel(plans_.channels[static_cast<size_t>(channel)].key)
+        ->published.fetch_add(1, std::memory_order_release);
+    tell(channel);
+  }
 
   Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const override {
     std::byte* const address = blockOf(rank).address(arena, offset, bytes);
@@ -188,7 +193,9 @@ class SharedMemory : public Transport {
     own.asleep.fetch_add(1, std::memory_order_seq_cst);
     return heard;
   }
-  void sleep(uint32_t heard, int milliseconds) override { futexWait(&own_.header().doorbell, heard, milliseconds); }
+  void sleep(uint32_t heard, int milliseconds, Awaited) override {
+    futexWait(&own_.header().doorbell, heard, milliseconds);
+  }
   void stopListening() override { own_.header().asleep.fetch_sub(1, std::memory_order_relaxed); }
   void wakeSelf() override { ringBlock(own_); }
 

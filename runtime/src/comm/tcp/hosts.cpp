@@ -22,8 +22,10 @@ constexpr int64_t kHandshakeMs = 5000;
 // This machine's ranks by shared memory, the others by their peers.
 class Hosts : public Transport {
  public:
-  Hosts(const TransportSetup& setup, std::vector<HostHello> hellos, std::unique_ptr<Transport> local)
-      : plans_(setup.plans), local_(std::move(local)), peers_(setup, hellos, *local_) {}
+  // `numbers`: of the hosts, by rank.
+  Hosts(const TransportSetup& setup, std::vector<HostHello> hellos, std::vector<int> numbers,
+        std::unique_ptr<Transport> local)
+      : plans_(setup.plans), numbers_(std::move(numbers)), local_(std::move(local)), peers_(setup, hellos, *local_) {}
   ~Hosts() override { peers_.leave(RankState::kFailed); }
 
   Peers& peers() { return peers_; }
@@ -36,6 +38,10 @@ class Hosts : public Transport {
     local_->tell(channel);
     peers_.tell(channel);
   }
+  void publish(int channel) override {
+    peers_.publish(channel, [&] { local_->publish(channel); });
+  }
+  void tellBeside(int channel) override { local_->tell(channel); }
   Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const override {
     if (!peers_.has(rank)) return local_->find(rank, arena, offset, bytes);
     return {peers_.isShared(rank, arena, offset, bytes), nullptr};
@@ -44,6 +50,15 @@ class Hosts : public Transport {
     return peers_.has(rank) ? peers_.pull(rank, arena, offset, bytes, to, look)
                             : local_->pull(rank, arena, offset, bytes, to, look);
   }
+  const std::byte* carriedBy(int channel, int member, uint64_t item) const override {
+    const int rank = plans_.channels[static_cast<size_t>(channel)].members[static_cast<size_t>(member)];
+    return peers_.has(rank) ? peers_.carriedBy(channel, rank, item) : nullptr;
+  }
+  int hostNumberOf(int rank) const override { return numbers_[static_cast<size_t>(rank)]; }
+  void push(int rank, const Push& push, const std::byte* from, int64_t bytes, std::atomic<uint64_t>* sent) override {
+    peers_.push(rank, push, from, bytes, sent);
+  }
+  void takePushes(PushTaker* taker) override { peers_.takePushes(taker); }
   const char* lossOf(int rank, bool thoroughly) const override {
     return peers_.has(rank) ? peers_.lossOf(rank) : local_->lossOf(rank, thoroughly);
   }
@@ -56,9 +71,27 @@ class Hosts : public Transport {
   std::string hostOf(int rank) const override { return peers_.has(rank) ? peers_.hostOf(rank) : ""; }
 
   uint32_t listen() override { return local_->listen(); }
-  void sleep(uint32_t heard, int milliseconds) override { local_->sleep(heard, milliseconds); }
+  // One sleeps on the connections alone, or is woken by those beside and by the thread that receives.
+  void sleep(uint32_t heard, int milliseconds, Awaited whom) override {
+    const auto hasHeard = [&] {
+      const uint32_t now = local_->listen();
+      local_->stopListening();
+      return now != heard;
+    };
+    if (whom == Awaited::kDistant && peers_.sleep(milliseconds, hasHeard)) return;
+    peers_.pauseWait();
+    local_->sleep(heard, milliseconds);
+    peers_.beginWait();
+  }
   void stopListening() override { local_->stopListening(); }
-  void wakeSelf() override { local_->wakeSelf(); }
+  void wakeSelf() override {
+    local_->wakeSelf();
+    peers_.wakeUp();
+  }
+  void beginWait() override { peers_.beginWait(); }
+  void poll() override { peers_.poll(); }
+  void endWait() override { peers_.endWait(); }
+  int64_t bufferBytes() const override { return peers_.bufferBytes(); }
 
   const char* nameOf(int rank, int index) const override {
     return peers_.has(rank) ? peers_.nameOf(rank, index) : local_->nameOf(rank, index);
@@ -72,6 +105,7 @@ class Hosts : public Transport {
 
  private:
   const ChannelPlans& plans_;
+  const std::vector<int> numbers_;
   const std::unique_ptr<Transport> local_;
   Peers peers_;
 };
@@ -174,6 +208,19 @@ class Calls {
   std::vector<std::unique_ptr<Link>> links_;
 };
 
+// By rank: the first rank of its host.
+std::vector<int> numberHosts(const std::vector<HostHello>& ranks, int ranksTogether) {
+  std::vector<int> numbers;
+  for (const HostHello& hello : ranks) {
+    const auto isBeside = [&](const HostHello& other) {
+      return other.machine == hello.machine &&
+             (ranksTogether == 0 || other.rank / ranksTogether == hello.rank / ranksTogether);
+    };
+    numbers.push_back(std::find_if(ranks.begin(), ranks.end(), isBeside)->rank);
+  }
+  return numbers;
+}
+
 Status checkToken(const TransportSetup& setup) {
   if (setup.environment.token.empty()) {
     return usageError(std::string("ranks on several hosts need a token, by which they know each other: openssl rand "
@@ -206,9 +253,10 @@ Result<std::unique_ptr<Transport>> connectHosts(const TransportSetup& setup, con
   const int64_t deadlineMs = monotonicMs() + kRendezvousMs;
   Result<Met> met = meetOverTcp(environment, setup.network, own, kRendezvousMs);
   if (!met.ok()) return met.status();
+  const std::vector<int> numbers = numberHosts(met->ranks, setup.network.ranksTogether);
   std::vector<int> here, distant;
-  for (HostHello& hello : met->ranks) {
-    const bool isHere = hello.rank == environment.rank || (hello.machine == own.machine && !setup.network.tcpAlways);
+  for (const HostHello& hello : met->ranks) {
+    const bool isHere = numbers[static_cast<size_t>(hello.rank)] == numbers[static_cast<size_t>(environment.rank)];
     (isHere ? here : distant).push_back(hello.rank);
   }
   Result<std::unique_ptr<Transport>> local =
@@ -218,7 +266,7 @@ Result<std::unique_ptr<Transport>> connectHosts(const TransportSetup& setup, con
       Calls(setup, *met, deadlineMs).run(distant, std::move(met->listener));
   if (!links.ok()) return links.status();
   for (int rank : here) met->ranks[static_cast<size_t>(rank)].host.clear();
-  auto hosts = std::make_unique<Hosts>(setup, std::move(met->ranks), std::move(*local));
+  auto hosts = std::make_unique<Hosts>(setup, std::move(met->ranks), numbers, std::move(*local));
   HYCRT_RETURN_IF_ERROR(hosts->peers().start(std::move(*links), deadlineMs));
   return std::unique_ptr<Transport>(std::move(hosts));
 }

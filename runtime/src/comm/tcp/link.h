@@ -6,6 +6,7 @@
 #ifndef HYCRT_SRC_COMM_TCP_LINK_H_
 #define HYCRT_SRC_COMM_TCP_LINK_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -24,13 +25,19 @@ enum class FrameType : uint32_t {
   kSigns,         // that it lives
   kPull,          // asks for bytes of an arena; `tag` names the question
   kBytes,         // some of them, in order
+  kPush,          // bytes that were not asked for; `tag` is the receiver's channel
   kLeave,         // the last; `tag` is the RankState, and the bytes are last words
 };
 
 struct FrameHead {
   FrameType type;
-  uint32_t tag;
-  uint64_t bytes;  // that follow
+  uint32_t tag = 0;
+  uint64_t bytes = 0;  // that follow
+  // Of a push (transport.h).
+  uint64_t number = 0;
+  int64_t begin = 0;
+  int32_t part = 0;
+  int32_t stream = 0;
 };
 
 // What is made of frames, on the receiving thread.
@@ -52,32 +59,38 @@ class Link {
   int descriptor() const { return stream_.connection().get(); }
 
   // Queues the frame, and sends what goes at once.
-  void send(FrameType type, uint32_t tag, std::string_view bytes);
-  // The same of bytes that stay as they are until they are sent.
-  void sendLong(FrameType type, uint32_t tag, const std::byte* bytes, int64_t count);
-  // Sends what was left over.
-  void flush();
+  void send(FrameHead head, std::string_view bytes);
+  // The same of bytes that stay as they are until `sent` counts one more, if that is not null; as one frame or, where
+  // they are many, as several of equal heads.
+  void sendLong(const FrameHead& head, const std::byte* bytes, int64_t count, std::atomic<uint64_t>* sent = nullptr);
+  // Sends what was left over; whether some `sent` was counted.
+  bool flush();
   // Nothing more will be sent once the queue is empty.
   void endAfterwards();
 
   // Receives until nothing is there; whether more may be, which was left for the sake of other links.
   bool receive(FrameTaker& taker);
+  // The other side has closed the connection, or it has failed: what comes is received up to its end.
+  void expectEnd() { expectsEnd_ = true; }
 
   bool isOver() const { return isOver_.load(std::memory_order_acquire); }
   bool hasSentAll();
+  // What it has taken of memory.
+  int64_t bufferBytes();
   // Why it is over; "": the other side closed it.
   std::string failure();
 
  private:
   struct LongPiece {
-    FrameType type;
-    uint32_t tag;
+    FrameHead head;
     const std::byte* bytes;
     int64_t left;
+    std::atomic<uint64_t>* sent;
   };
   void append(const void* bytes, size_t count);
-  void flushHere();
+  bool flushHere();
   bool fillHere(const std::byte** bytes, int64_t* count);
+  int64_t fetch(std::byte* to, int64_t room);
   void takeHead(FrameTaker& taker);
 
   const int rank_;
@@ -90,16 +103,21 @@ class Link {
   const std::byte* piece_ = nullptr;  // being sent
   int64_t pieceLeft_ = 0;             // negative: its head has not gone yet, which ends at headEnd_ of the queue
   size_t headEnd_ = 0;
+  std::atomic<uint64_t>* pieceSent_ = nullptr;  // to be counted when the piece has gone
   bool endsAfterwards_ = false, hasEnded_ = false;
   std::atomic<bool> isOver_{false};
 
   // Of the receiving thread.
-  FrameHead head_{};
+  FrameHead head_{FrameType::kIntroduction};
   size_t headBytes_ = 0;
   int64_t bodyBytes_ = 0;
   std::byte* place_ = nullptr;
   bool refuses_ = false;
   std::vector<char> body_;
+  std::array<std::byte, 4096> ahead_;  // received, and not looked at yet
+  size_t aheadBegin_ = 0, aheadEnd_ = 0;
+  bool isDrained_ = false;  // the last bytes were all that there was
+  bool expectsEnd_ = false;
 };
 
 }  // namespace hycrt

@@ -13,9 +13,8 @@ namespace hycrt {
 namespace {
 
 constexpr uint32_t kLayout = static_cast<uint32_t>(sizeof(Publication) << 8) + kRingSize;
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int kLookMs = 100;
-constexpr int kSpins = 200;
 
 struct Question {
   int32_t arena;
@@ -24,7 +23,7 @@ struct Question {
 
 struct SideHead {
   uint64_t key, published, finished, reduced, announced;
-  uint32_t count;  // of publications that follow; the last one is published - 1
+  uint32_t count;  // of publications that follow, each with what it carries; the last one is published - 1
 };
 
 template <typename T>
@@ -43,6 +42,7 @@ bool read(std::string_view bytes, T* value) {
 
 Peers::Peers(const TransportSetup& setup, const std::vector<HostHello>& hellos, Transport& local)
     : program_(setup.program),
+      wantsUcx_(setup.network.byUcx),
       plans_(setup.plans),
       catalog_(setup.catalog),
       self_(setup.environment.rank),
@@ -56,9 +56,12 @@ Peers::Peers(const TransportSetup& setup, const std::vector<HostHello>& hellos, 
   for (size_t rank = 0; rank < hellos.size(); ++rank) {
     if (hellos[rank].host.empty()) continue;
     peers_[rank] = std::make_unique<Peer>();
+    peers_[rank]->rank = static_cast<int>(rank);
     peers_[rank]->host = hellos[rank].host;
     peers_[rank]->program = hellos[rank].program;
     peers_[rank]->sides.resize(setup.plans.channels.size());
+    peers_[rank]->carried.resize(setup.plans.channels.size());
+    peers_[rank]->theirs.resize(setup.plans.channels.size(), -1);
     peers_[rank]->signs.beatMs = monotonicMs();
     for (size_t i = 0; i < setup.plans.channels.size(); ++i) {
       const std::vector<int>& members = setup.plans.channels[i].members;
@@ -89,6 +92,7 @@ std::string Peers::introduction() const {
     writer.text({reinterpret_cast<const char*>(side->greeting), kGreetingBytes});
   }
   writer.text(catalog_);
+  writer.text(fabric_ ? fabric_->address() : "");
   return writer.take();
 }
 
@@ -115,33 +119,64 @@ bool Peers::takeIntroduction(Peer& peer, int rank, std::string_view bytes) {
     side->key = known->first;
     std::memcpy(side->greeting, greeting.data(), kGreetingBytes);
     peer.sides[static_cast<size_t>(known->second)] = std::move(side);
+    peer.carried[static_cast<size_t>(known->second)] = std::make_unique<Carried>();
+    peer.theirs[static_cast<size_t>(known->second)] = static_cast<int32_t>(i);
   }
   peer.catalog = reader.text();
+  peer.fabricAddress = reader.text();
   if (!reader.isWhole() || reader.left() != 0) return false;
   peer.isIntroduced.store(true, std::memory_order_release);
   return true;
 }
 
-// What was published since the last time is described, too. Two threads of the rank may tell of one channel.
-void Peers::tell(int channel) {
-  const std::vector<int>& distant = distant_[static_cast<size_t>(channel)];
-  if (distant.empty()) return;
+void Peers::send(Peer& peer, const FrameHead& head, std::string_view bytes) {
+  usesFabric_.load(std::memory_order_acquire) ? fabric_->send(peer.rank, head, bytes) : peer.link->send(head, bytes);
+}
+
+void Peers::sendLong(Peer& peer, const FrameHead& head, const std::byte* bytes, int64_t count,
+                     std::atomic<uint64_t>* sent) {
+  usesFabric_.load(std::memory_order_acquire) ? fabric_->sendLong(peer.rank, head, bytes, count, sent)
+                                              : peer.link->sendLong(head, bytes, count, sent);
+}
+
+// What was published since the last time is described, too.
+void Peers::describeSide(int channel, uint64_t published, Told& told) const {
   const ChannelPlan& plan = plans_.channels[static_cast<size_t>(channel)];
   const size_t self =
       static_cast<size_t>(std::find(plan.members.begin(), plan.members.end(), self_) - plan.members.begin());
   const ChannelSide& side = *local_.side(channel, static_cast<int>(self));
-  Told& told = told_[static_cast<size_t>(channel)];
-  const std::lock_guard<std::mutex> lock(told.mutex);
-  SideHead head{plan.key, side.published.load(std::memory_order_acquire), 0, 0, 0, 0};
+  SideHead head{plan.key, published, 0, 0, 0, 0};
   head.finished = side.finished.load(std::memory_order_acquire);
   head.reduced = side.reduced.load(std::memory_order_acquire);
   head.announced = side.announced.load(std::memory_order_acquire);
   head.count = static_cast<uint32_t>(head.published - told.published);
   told.frame.assign(viewOf(head));
   for (; told.published < head.published; ++told.published) {
-    told.frame.append(viewOf(side.ring[told.published % kRingSize]));
+    Publication publication = side.ring[told.published % kRingSize];
+    const Transport::Bytes found = local_.find(self_, publication.arena, publication.offset, publication.carried);
+    if (!found.address) publication.carried = 0;
+    told.frame.append(viewOf(publication));
+    told.frame.append(reinterpret_cast<const char*>(found.address), static_cast<size_t>(publication.carried));
   }
-  for (int rank : distant) of(rank).link->send(FrameType::kSide, 0, told.frame);
+}
+
+// Two threads of the rank may tell of one channel.
+void Peers::tell(int channel) {
+  const std::vector<int>& distant = distant_[static_cast<size_t>(channel)];
+  if (distant.empty()) return;
+  Told& told = told_[static_cast<size_t>(channel)];
+  const std::lock_guard<std::mutex> lock(told.mutex);
+  describeSide(channel, told.published, told);
+  for (int rank : distant) send(of(rank), {FrameType::kSide}, told.frame);
+}
+
+void Peers::publish(int channel, FunctionRef<void()> showBeside) {
+  Told& told = told_[static_cast<size_t>(channel)];
+  const std::lock_guard<std::mutex> lock(told.mutex);
+  const std::vector<int>& distant = distant_[static_cast<size_t>(channel)];
+  if (!distant.empty()) describeSide(channel, told.published + 1, told);
+  for (int rank : distant) send(of(rank), {FrameType::kSide}, told.frame);
+  showBeside();
 }
 
 bool Peers::takeSide(Peer& peer, std::string_view bytes) {
@@ -149,18 +184,61 @@ bool Peers::takeSide(Peer& peer, std::string_view bytes) {
   if (bytes.size() < sizeof head || !read(bytes.substr(0, sizeof head), &head)) return false;
   bytes.remove_prefix(sizeof head);
   const auto known = channels_.find(head.key);
-  ChannelSide* const side = known == channels_.end() ? nullptr : peer.sides[static_cast<size_t>(known->second)].get();
-  if (!side || head.count > kRingSize || bytes.size() != head.count * sizeof(Publication)) return false;
+  if (known == channels_.end()) return false;
+  const size_t channel = static_cast<size_t>(known->second);
+  ChannelSide* const side = peer.sides[channel].get();
+  if (!side || head.count > kRingSize) return false;
   if (side->published.load(std::memory_order_relaxed) + head.count != head.published) return false;
   for (uint64_t item = head.published - head.count; item < head.published; ++item) {
-    read(bytes.substr(0, sizeof(Publication)), &side->ring[item % kRingSize]);
-    bytes.remove_prefix(sizeof(Publication));
+    Publication publication;
+    if (bytes.size() < sizeof publication || !read(bytes.substr(0, sizeof publication), &publication)) return false;
+    bytes.remove_prefix(sizeof publication);
+    if (publication.carried < 0 || static_cast<size_t>(publication.carried) > bytes.size()) return false;
+    side->ring[item % kRingSize] = publication;
+    std::vector<std::byte>& carried = (*peer.carried[channel])[item % kRingSize];
+    const std::byte* const begin = reinterpret_cast<const std::byte*>(bytes.data());
+    carried.assign(begin, begin + publication.carried);
+    bytes.remove_prefix(static_cast<size_t>(publication.carried));
   }
+  if (!bytes.empty()) return false;
   side->published.store(head.published, std::memory_order_release);
   side->announced.store(head.announced, std::memory_order_release);
   side->reduced.store(head.reduced, std::memory_order_release);
   side->finished.store(head.finished, std::memory_order_release);
   return true;
+}
+
+const std::byte* Peers::carriedBy(int channel, int rank, uint64_t item) const {
+  const std::vector<std::byte>& bytes = (*of(rank).carried[static_cast<size_t>(channel)])[item % kRingSize];
+  return bytes.empty() ? nullptr : bytes.data();
+}
+
+void Peers::push(int rank, const Push& push, const std::byte* from, int64_t bytes, std::atomic<uint64_t>* sent) {
+  Peer& peer = of(rank);
+  FrameHead head{FrameType::kPush, static_cast<uint32_t>(peer.theirs[static_cast<size_t>(push.channel)])};
+  head.number = push.number;
+  head.begin = push.begin;
+  head.part = push.part;
+  head.stream = push.stream;
+  if (sent) {
+    sendLong(peer, head, from, bytes, sent);
+  } else {
+    send(peer, head, {reinterpret_cast<const char*>(from), static_cast<size_t>(bytes)});
+  }
+}
+
+int64_t Peers::bufferBytes() const {
+  int64_t bytes = fabric_ ? fabric_->bufferBytes() : 0;
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    if (!peer) continue;
+    bytes += static_cast<int64_t>(sizeof *peer) + (peer->link ? peer->link->bufferBytes() : 0);
+    for (const std::unique_ptr<ChannelSide>& side : peer->sides) bytes += side ? sizeof *side + sizeof(Carried) : 0;
+    for (const std::unique_ptr<Carried>& carried : peer->carried) {
+      if (!carried) continue;
+      for (const std::vector<std::byte>& one : *carried) bytes += static_cast<int64_t>(one.capacity());
+    }
+  }
+  return bytes;
 }
 
 bool Peers::isShared(int rank, int arena, int64_t offset, int64_t bytes) const {
@@ -176,7 +254,7 @@ bool Peers::answer(Peer& peer, const FrameHead& head, std::string_view bytes) {
   if (!read(bytes, &question)) return false;
   const Transport::Bytes found = local_.find(self_, question.arena, question.offset, question.bytes);
   if (!found.address || question.bytes <= 0) return false;
-  peer.link->sendLong(FrameType::kBytes, head.tag, found.address, question.bytes);
+  sendLong(peer, {FrameType::kBytes, head.tag}, found.address, question.bytes, nullptr);
   return true;
 }
 
@@ -205,21 +283,29 @@ Status Peers::pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte
   Pull* const pull = claimPull(to, bytes);
   if (!pull) return internalError("more threads pull bytes than a rank has");
   const Question question{arena, offset, bytes};
-  of(rank).link->send(FrameType::kPull, pull->tag, viewOf(question));
+  beginWait();
+  send(of(rank), {FrameType::kPull, pull->tag}, viewOf(question));
   Status status = awaitPull(rank, *pull, look);
+  endWait();
   const std::lock_guard<std::mutex> lock(pullMutex_);
   pull->isUsed = false;
   return status;
 }
 
 Status Peers::awaitPull(int rank, Pull& pull, FunctionRef<Status()> look) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (pull.isDone.load(std::memory_order_acquire)) return {};
-    spinPause();
-  }
+  int64_t nextLookMs = monotonicMs() + kLookMs;
   for (;;) {
-    futexWait(&pull.isDone, 0, kLookMs);
-    if (pull.isDone.load(std::memory_order_acquire)) return {};
+    const auto isDone = [&] { return pull.isDone.load(std::memory_order_acquire) != 0; };
+    poll();
+    if (isDone()) return {};
+    if (!sleep(kLookMs, isDone)) {
+      pauseWait();
+      futexWait(&pull.isDone, 0, kLookMs);
+      beginWait();
+    }
+    if (isDone()) return {};
+    if (monotonicMs() < nextLookMs) continue;
+    nextLookMs = monotonicMs() + kLookMs;
     HYCRT_RETURN_IF_ERROR(look());
     if (const char* const how = lossOf(rank)) {
       return {StatusCode::kPeerLost, "rank " + std::to_string(rank) + " on host '" + hostOf(rank) + "' " + how};
@@ -239,7 +325,18 @@ void Peers::takeBytes(const FrameHead& head) {
   futexWakeAll(&pull->isDone);
 }
 
-std::byte* Peers::placeFor(int, const FrameHead& head, bool* refuses) {
+static Push pushOf(const FrameHead& head) {
+  return {static_cast<int32_t>(head.tag), head.stream, head.number, head.part, head.begin};
+}
+
+std::byte* Peers::placeFor(int rank, const FrameHead& head, bool* refuses) {
+  if (head.type == FrameType::kPush) {
+    PushTaker* const taker = taker_.load(std::memory_order_acquire);
+    const bool fits = taker && head.bytes <= static_cast<uint64_t>(kMostPushedBytes);
+    std::byte* const place = fits ? taker->placeFor(rank, pushOf(head), static_cast<int64_t>(head.bytes)) : nullptr;
+    *refuses = !place;
+    return place;
+  }
   if (head.type != FrameType::kBytes) return nullptr;
   const std::lock_guard<std::mutex> lock(pullMutex_);
   const Pull* const pull = pullOf(head.tag);
@@ -265,6 +362,11 @@ bool Peers::take(int rank, const FrameHead& head, std::string_view bytes) {
     case FrameType::kBytes:
       takeBytes(head);
       return true;
+    case FrameType::kPush: {
+      PushTaker* const taker = taker_.load(std::memory_order_acquire);
+      noteProgress();
+      return taker && taker->take(rank, pushOf(head), static_cast<int64_t>(head.bytes));
+    }
     case FrameType::kSigns: {
       WireReader reader(bytes);
       peer.signs.moved.store(reader.number<uint64_t>(), std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 // The thread that all connections to other hosts belong to.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,33 +21,64 @@ namespace {
 
 constexpr int kBeatMs = 200;
 constexpr int kEvents = 64;
+constexpr long kRestNs = 200000;
+constexpr int64_t kTellingMs = 500;
 constexpr int64_t kFinishedMs = 2000, kFailedMs = 500;  // how long others may take to hear that this rank leaves
+
+// Where it cannot be rung, whoever is meant looks within a beat.
+void ring(const FileDescriptor& event) {
+  const uint64_t one = 1;
+  while (write(event.get(), &one, sizeof one) < 0 && errno == EINTR) continue;
+}
+void silence(const FileDescriptor& event) {
+  uint64_t count;
+  while (read(event.get(), &count, sizeof count) < 0 && errno == EINTR) continue;
+}
 
 }  // namespace
 
 Peers::~Peers() { leave(RankState::kFailed); }
 
 Status Peers::start(std::vector<std::unique_ptr<Link>> links, int64_t deadlineMs) {
-  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
-  alarm_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll_.isOpen() || !alarm_.isOpen()) return errnoError("cannot watch the connections to other hosts", errno);
+  for (FileDescriptor* epoll : {&inner_, &outer_}) epoll->reset(epoll_create1(EPOLL_CLOEXEC));
+  for (FileDescriptor* event : {&call_, &alarm_}) event->reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wantsUcx_) {
+    Result<std::unique_ptr<Fabric>> fabric = openUcx(self_, static_cast<int>(peers_.size()), *this);
+    if (!fabric.ok()) return fabric.status();
+    fabric_ = std::move(*fabric);
+  }
+  rest_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   const std::string words = introduction();
-  const auto watch = [this](int descriptor, uint32_t events, Peer* peer) {
+  const auto add = [](const FileDescriptor& epoll, int descriptor, uint32_t events, void* what) {
     epoll_event event{};
     event.events = events;
-    event.data.ptr = peer;
-    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
+    event.data.ptr = what;
+    return epoll_ctl(epoll.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
   };
-  bool watches = watch(alarm_.get(), EPOLLIN, nullptr);
+  bool watches = add(inner_, call_.get(), EPOLLIN, nullptr) && add(outer_, alarm_.get(), EPOLLIN, &alarm_) &&
+                 add(outer_, inner_.get(), EPOLLIN, &inner_) && add(outer_, rest_.get(), EPOLLIN, &rest_) &&
+                 (!fabric_ || add(inner_, fabric_->descriptor(), EPOLLIN, &fabric_));
   for (std::unique_ptr<Link>& link : links) {
     Peer& peer = of(link->rank());
     peer.link = std::move(link);
-    peer.link->send(FrameType::kIntroduction, 0, words);
-    watches = watches && watch(peer.link->descriptor(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &peer);
+    peer.link->send({FrameType::kIntroduction}, words);
+    watches = watches && add(inner_, peer.link->descriptor(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &peer);
   }
   if (!watches) return errnoError("cannot watch the connections to other hosts", errno);
+  unfinished_.reserve(links.size());
   HYCRT_RETURN_IF_ERROR(startThread("connections", [this] { run(); }, &thread_));
-  return awaitIntroductions(deadlineMs);
+  HYCRT_RETURN_IF_ERROR(awaitIntroductions(deadlineMs));
+  return fabric_ ? joinFabric() : Status();
+}
+
+// Nothing comes by it before all know one another: who sends has heard every introduction.
+Status Peers::joinFabric() {
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    if (peer) HYCRT_RETURN_IF_ERROR(fabric_->connect(peer->rank, peer->fabricAddress));
+  }
+  usesFabric_.store(true, std::memory_order_release);
+  ring(alarm_);
+  return {};
 }
 
 Status Peers::awaitIntroductions(int64_t deadlineMs) {
@@ -69,36 +101,135 @@ void Peers::run() {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   leaveThreadPlan();
-  epoll_event events[kEvents];
+  epoll_event event;
   while (!stopping_.load(std::memory_order_acquire)) {
-    const int count = epoll_wait(epoll_.get(), events, kEvents, unfinished_.empty() ? kBeatMs : 0);
-    for (int i = 0; i < count; ++i) {
-      Peer* const peer = static_cast<Peer*>(events[i].data.ptr);
-      if (peer && std::find(unfinished_.begin(), unfinished_.end(), peer) == unfinished_.end()) {
-        unfinished_.push_back(peer);
-      }
-    }
-    // Those that have more to say come again.
-    for (size_t left = unfinished_.size(), i = 0; left > 0; --left) {
-      Peer& peer = *unfinished_[i];
-      peer.link->flush();
-      if (peer.link->receive(*this)) {
-        ++i;
-      } else {
-        unfinished_.erase(unfinished_.begin() + static_cast<std::ptrdiff_t>(i));
-      }
-      attend(peer);
-    }
+    const int count = epoll_wait(outer_.get(), &event, 1, isArmed() ? kBeatMs : 0);
+    if (count > 0 && event.data.ptr == &alarm_) silence(alarm_);
+    if (count > 0 && event.data.ptr == &rest_) endRest();
+    if (count > 0 && event.data.ptr != &rest_) poll();
     beat();
-    if (std::exchange(hasNews_, false)) local_.wakeSelf();
   }
 }
 
-// Of a link that is over.
+// Whether all that comes wakes whoever sleeps on the connections. While another thread receives, that is its affair.
+bool Peers::isArmed() {
+  if (!usesFabric_.load(std::memory_order_acquire)) return true;
+  const std::unique_lock<std::mutex> lock(receiving_, std::try_to_lock);
+  if (!lock || fabric_->arm()) return true;
+  serve(0);
+  return false;
+}
+
+// Receives what there is, and sends what was left over; by whoever holds `receiving_`.
+void Peers::serve(int milliseconds) {
+  epoll_event events[kEvents];
+  const bool usesFabric = usesFabric_.load(std::memory_order_acquire);
+  if (usesFabric) hasNews_ = fabric_->progress() || hasNews_;
+  const bool maySleep = unfinished_.empty() && !hasNews_ && (!usesFabric || milliseconds == 0 || fabric_->arm());
+  const int count = epoll_wait(inner_.get(), events, kEvents, maySleep ? milliseconds : 0);
+  if (usesFabric) hasNews_ = fabric_->progress() || hasNews_;
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.ptr == &fabric_) continue;
+    Peer* const peer = static_cast<Peer*>(events[i].data.ptr);
+    if (!peer) {
+      silence(call_);
+      continue;
+    }
+    if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) peer->link->expectEnd();
+    if (std::find(unfinished_.begin(), unfinished_.end(), peer) == unfinished_.end()) unfinished_.push_back(peer);
+  }
+  // Those that have more to say come again.
+  for (size_t left = unfinished_.size(), i = 0; left > 0; --left) {
+    Peer& peer = *unfinished_[i];
+    hasNews_ = peer.link->flush() || hasNews_;
+    if (peer.link->receive(*this)) {
+      ++i;
+    } else {
+      unfinished_.erase(unfinished_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    attend(peer);
+  }
+  if (usesFabric) {
+    for (const std::unique_ptr<Peer>& peer : peers_) {
+      if (peer) attend(*peer);
+    }
+  }
+  hasUnfinished_.store(!unfinished_.empty(), std::memory_order_release);
+  if (std::exchange(hasNews_, false)) local_.wakeSelf();
+}
+
+// Under waitingMutex_.
+void Peers::watch(bool watches) {
+  if (watches == watches_) return;
+  watches_ = watches;
+  epoll_event event{};
+  event.events = watches ? uint32_t{EPOLLIN} : 0;
+  event.data.ptr = &inner_;
+  epoll_ctl(outer_.get(), EPOLL_CTL_MOD, inner_.get(), &event);
+}
+
+void Peers::beginWait() {
+  const std::lock_guard<std::mutex> lock(waitingMutex_);
+  ++waiting_;
+  watch(false);
+}
+
+void Peers::pauseWait() {
+  const std::lock_guard<std::mutex> lock(waitingMutex_);
+  if (--waiting_ > 0) return;
+  watch(true);
+  if (fabric_ || hasUnfinished_.load(std::memory_order_acquire)) ring(alarm_);
+}
+
+void Peers::endWait() {
+  const std::lock_guard<std::mutex> lock(waitingMutex_);
+  if (--waiting_ > 0) return;
+  if (hasUnfinished_.load(std::memory_order_acquire)) {
+    watch(true);
+    ring(alarm_);
+  } else if (!rests_) {
+    const itimerspec rest{{0, 0}, {0, kRestNs}};
+    rests_ = timerfd_settime(rest_.get(), 0, &rest, nullptr) == 0;
+    if (!rests_) watch(true);
+  }
+}
+
+void Peers::endRest() {
+  silence(rest_);
+  const std::lock_guard<std::mutex> lock(waitingMutex_);
+  rests_ = false;
+  if (waiting_ == 0) watch(true);
+}
+
+void Peers::poll() {
+  const std::unique_lock<std::mutex> lock(receiving_, std::try_to_lock);
+  if (lock) serve(0);
+}
+
+bool Peers::sleep(int milliseconds, FunctionRef<bool()> mayNot) {
+  const std::unique_lock<std::mutex> lock(receiving_, std::try_to_lock);
+  if (!lock) return false;
+  sleeping_.fetch_add(1, std::memory_order_seq_cst);
+  if (!mayNot()) serve(milliseconds);
+  sleeping_.fetch_sub(1, std::memory_order_seq_cst);
+  return true;
+}
+
+void Peers::wakeUp() {
+  if (sleeping_.load(std::memory_order_seq_cst) > 0) ring(call_);
+}
+
+// Of a link that is over. Where the fabric has failed the link tells why, a moment later.
 void Peers::attend(Peer& peer) {
-  if (!peer.link->isOver() || peer.loss.load(std::memory_order_relaxed)) return;
+  const bool hasFailed = usesFabric_.load(std::memory_order_relaxed) && fabric_->hasFailed(peer.rank);
+  if ((!peer.link->isOver() && !hasFailed) || peer.loss.load(std::memory_order_relaxed)) return;
+  if (!peer.link->isOver()) {
+    if (peer.fabricLostMs == 0) peer.fabricLostMs = monotonicMs();
+    if (monotonicMs() - peer.fabricLostMs < kTellingMs) return;
+  }
   const std::string why = peer.link->failure();
-  const bool closed = why.empty() || why == std::strerror(ECONNRESET) || why == std::strerror(EPIPE);
+  const bool closed =
+      peer.link->isOver() && (why.empty() || why == std::strerror(ECONNRESET) || why == std::strerror(EPIPE));
   peer.loss.store(closed ? "was killed or crashed" : "cannot be reached any more: its host or the network is down",
                   std::memory_order_release);
   hasNews_ = true;
@@ -119,7 +250,7 @@ void Peers::beat() {
   writer.number(look.switches);
   const std::string signs = writer.take();
   for (const std::unique_ptr<Peer>& peer : peers_) {
-    if (peer && peer->link && !peer->link->isOver()) peer->link->send(FrameType::kSigns, 0, signs);
+    if (peer && peer->link && !peer->link->isOver()) peer->link->send({FrameType::kSigns}, signs);
   }
 }
 
@@ -132,16 +263,20 @@ void Peers::leave(RankState state) {
   if (!thread_.joinable()) return;
   const char* const words = local_.signs(self_).lastWords;
   const std::string_view last(words, strnlen(words, kLastWordsBytes));
+  // What went before must not come after.
+  for (const int64_t end = monotonicMs() + kFailedMs; usesFabric_.load() && !fabric_->hasSentAll();) {
+    if (monotonicMs() > end) break;
+    poll();
+  }
   for (const std::unique_ptr<Peer>& peer : peers_) {
     if (!peer || !peer->link) continue;
-    peer->link->send(FrameType::kLeave, static_cast<uint32_t>(state), last);
+    peer->link->send({FrameType::kLeave, static_cast<uint32_t>(state)}, last);
     peer->link->endAfterwards();
   }
   const int64_t deadline = monotonicMs() + (state == RankState::kFinished ? kFinishedMs : kFailedMs);
   while (!haveAllGone() && monotonicMs() < deadline) usleep(1000);
   stopping_.store(true, std::memory_order_release);
-  const uint64_t one = 1;
-  if (write(alarm_.get(), &one, sizeof one) < 0) stopping_.store(true);  // it looks within a beat, then
+  ring(alarm_);
   thread_.join();
 }
 

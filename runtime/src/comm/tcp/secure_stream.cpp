@@ -30,8 +30,9 @@ bool wouldBlock(int error) { return error == EAGAIN || error == EINTR; }
 
 // In the clear, with errno where it fails.
 int64_t receive(int connection, void* to, int64_t bytes) { return recv(connection, to, static_cast<size_t>(bytes), 0); }
-int64_t sendSome(int connection, const void* from, int64_t bytes) {
-  return send(connection, from, static_cast<size_t>(std::min(bytes, kMostAtOnce)), MSG_NOSIGNAL);
+int64_t sendSome(int connection, const void* from, int64_t bytes, bool goesOn = false) {
+  return send(connection, from, static_cast<size_t>(std::min(bytes, kMostAtOnce)),
+              MSG_NOSIGNAL | (goesOn ? MSG_MORE : 0));
 }
 
 }  // namespace
@@ -42,7 +43,8 @@ namespace {
 
 constexpr char kIdentity[] = "hyc";
 constexpr size_t kMostRecordBytes = size_t{256} << 10;
-constexpr unsigned char kCipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
+constexpr size_t kReadAhead = size_t{128} << 10, kWriteBuffer = size_t{17} << 10;  // OpenSSL's own
+constexpr unsigned char kCipher[] = {0x13, 0x01};                                  // TLS_AES_128_GCM_SHA256
 
 // What fails here is memory, or a library that is broken.
 template <typename T>
@@ -142,7 +144,7 @@ SSL_CTX* contextOfProcess() {
     SSL_CTX_set_mode(one, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_session_cache_mode(one, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_read_ahead(one, 1);
-    SSL_CTX_set_default_read_buffer_len(one, 128 << 10);
+    SSL_CTX_set_default_read_buffer_len(one, kReadAhead);
     return one;
   }();
   return context;
@@ -237,7 +239,7 @@ int64_t SecureStream::readSecretly(void* to, int64_t bytes) {
   return afterTls();
 }
 
-int64_t SecureStream::writeSecretly(const void* from, int64_t bytes) {
+int64_t SecureStream::writeSecretly(const void* from, int64_t bytes, bool goesOn) {
   const char* const text = static_cast<const char*>(from);
   const size_t most = static_cast<size_t>(std::min(bytes, kMostAtOnce));
   size_t written = 0;
@@ -251,7 +253,7 @@ int64_t SecureStream::writeSecretly(const void* from, int64_t bytes) {
     }
     written += count;
   }
-  return flush() ? static_cast<int64_t>(written) : -1;
+  return goesOn || flush() ? static_cast<int64_t>(written) : -1;
 }
 
 bool SecureStream::flush() {
@@ -260,6 +262,10 @@ bool SecureStream::flush() {
 }
 
 bool SecureStream::hasFlushed() const { return !tls_ || tls_->socket.records.empty(); }
+
+int64_t SecureStream::bufferBytes() const {
+  return tls_ ? static_cast<int64_t>(sizeof *tls_ + kReadAhead + kWriteBuffer + tls_->socket.records.capacity()) : 0;
+}
 
 int64_t SecureStream::afterTls() {
   const int error = errno, what = SSL_get_error(tls_->ssl, 0);
@@ -278,9 +284,10 @@ bool canEncrypt() { return false; }
 SecureStream SecureStream::encrypted(FileDescriptor, Side, const std::string&, const KeyPurpose&) { std::abort(); }
 SecureStream::Shaking SecureStream::shake() { return Shaking::kDone; }
 int64_t SecureStream::readSecretly(void*, int64_t) { std::abort(); }
-int64_t SecureStream::writeSecretly(const void*, int64_t) { std::abort(); }
+int64_t SecureStream::writeSecretly(const void*, int64_t, bool) { std::abort(); }
 bool SecureStream::flush() { return true; }
 bool SecureStream::hasFlushed() const { return true; }
+int64_t SecureStream::bufferBytes() const { return 0; }
 
 #endif
 
@@ -305,9 +312,9 @@ int64_t SecureStream::read(void* to, int64_t bytes) {
   return count < 0 && wouldBlock(errno) ? 0 : over(count == 0 ? "" : std::strerror(errno));
 }
 
-int64_t SecureStream::write(const void* from, int64_t bytes) {
-  if (tls_) return writeSecretly(from, bytes);
-  const int64_t count = sendSome(connection_.get(), from, bytes);
+int64_t SecureStream::write(const void* from, int64_t bytes, bool goesOn) {
+  if (tls_) return writeSecretly(from, bytes, goesOn);
+  const int64_t count = sendSome(connection_.get(), from, bytes, goesOn);
   if (count >= 0) return count;
   return wouldBlock(errno) ? 0 : over(std::strerror(errno));
 }

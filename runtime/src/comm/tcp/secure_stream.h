@@ -40,6 +40,7 @@ class SecureStream {
                                 const KeyPurpose& purpose);
 
   const FileDescriptor& connection() const { return connection_; }
+  bool isInTheClear() const { return !tls_; }
 
   // Both ends show that they have the key, as far as that goes without waiting; kDone in the clear.
   enum class Shaking { kDone, kWantsRead, kWantsWrite, kFailed };
@@ -49,18 +50,21 @@ class SecureStream {
 
   // How many bytes went; 0: none can now. -1: the connection is over, for the reason that failure() tells.
   int64_t read(void* to, int64_t bytes);
-  int64_t write(const void* from, int64_t bytes);
+  // `goesOn`: more follows at once, with which these may wait.
+  int64_t write(const void* from, int64_t bytes, bool goesOn = false);
   // Of what was written some may still be here: sends what goes; false: the connection is over.
   bool flush();
   bool hasFlushed() const;
   // "" where the other side closed it in order.
   const std::string& failure() const { return failure_; }
+  // What it has taken of memory.
+  int64_t bufferBytes() const;
   // Tells the other side that nothing more comes.
   void endWriting();
 
  private:
   int64_t readSecretly(void* to, int64_t bytes);
-  int64_t writeSecretly(const void* from, int64_t bytes);
+  int64_t writeSecretly(const void* from, int64_t bytes, bool goesOn);
   int64_t afterTls();
   int64_t over(const char* why);
 
