@@ -95,23 +95,31 @@ PrecisionRule AttentionGradOp::getPrecisionRule() { return {"nnnnnw-", "nnn"}; }
 
 /// Where in the mask of a whole sample (heads, queries, keys), of which only heads are ever split, this rank's part
 /// begins. Rows are filled up to a multiple of four, see hyc.dropout_mask.
-static void addHeadPlace(LocalPart &part, OpOperand &q, Value localQ, Value localK, SmallVectorImpl<Value> &operands) {
+template <typename OpT>
+static void addHeadPlace(OpT op, LocalPart &part, Value localQ, Value localK, SmallVectorImpl<Value> &operands,
+                         NamedAttrList &attributes) {
+  OpOperand &q = op.getQMutable();
   constexpr int64_t kHeads = 2;
   if (!part.isSplit({q, kHeads}))
     return;
   ArrayRef<int64_t> shape = tensorType(localQ).getShape();
   int64_t keys = tensorType(localK).getDimSize(1);
   operands.push_back(part.offset({q, kHeads}, shape[kHeads] * shape[1] * ((keys + 3) / 4 * 4)));
+  // It is one of `random`, the last of the op's groups of operands.
+  StringRef name = OpT::getOperandSegmentSizeAttr();
+  SmallVector<int32_t> sizes(cast<DenseI32ArrayAttr>(attributes.get(name)).asArrayRef());
+  ++sizes.back();
+  attributes.set(name, DenseI32ArrayAttr::get(op.getContext(), sizes));
 }
 
-void AttentionOp::addPlace(LocalPart &part, SmallVectorImpl<Value> &operands, NamedAttrList &) {
+void AttentionOp::addPlace(LocalPart &part, SmallVectorImpl<Value> &operands, NamedAttrList &attributes) {
   if (getDropout())
-    addHeadPlace(part, getQMutable(), operands[0], operands[1], operands);
+    addHeadPlace(*this, part, operands[0], operands[1], operands, attributes);
 }
 
-void AttentionGradOp::addPlace(LocalPart &part, SmallVectorImpl<Value> &operands, NamedAttrList &) {
+void AttentionGradOp::addPlace(LocalPart &part, SmallVectorImpl<Value> &operands, NamedAttrList &attributes) {
   if (getDropout())
-    addHeadPlace(part, getQMutable(), operands[1], operands[2], operands);
+    addHeadPlace(*this, part, operands[1], operands[2], operands, attributes);
 }
 
 //===----------------------------------------------------------------------===//

@@ -18,8 +18,8 @@ tells both of them. adapters/NAME.reference.safetensors holds
                    prefix base_model.model.
     trained.logits f32: as logits, after the last step
 adapters/NAME.KIND.safetensors, KIND being int8 or nf4, holds losses.adamw, and the gradients, over a base whose linear
-layers have been quantised and dequantised by bitsandbytes 0.50.2 (its own functions on the CPU; nf4 in blocks of 64, with
-double quantisation; Conv1D transposed, as transformers does it), all but the one that makes the output.
+layers have been quantised and dequantised by bitsandbytes 0.50.2 (its own functions on the CPU, its formulas for the
+double quantisation of nf4, in blocks of 64; Conv1D transposed, as transformers does it), all but the one that makes the output.
 
 Usage: export_adapters.py [-o FOLDER]
        export_adapters.py --quantized [-o FOLDER]: the losses over quantised weights alone, of the adapters in FOLDER
@@ -74,8 +74,17 @@ def dequantized(weight, kind):
     if kind == "int8":
         codes, absmax, _ = bitsandbytes.functional.int8_vectorwise_quant(weight.clone())
         return bitsandbytes.functional.int8_vectorwise_dequant(codes, absmax)
-    codes, state = bitsandbytes.functional.quantize_4bit(weight.contiguous(), blocksize=64, compress_statistics=True,
-                                                         quant_type="nf4")
+    codes, state = bitsandbytes.functional.quantize_4bit(weight.contiguous(), blocksize=64, quant_type="nf4")
+    # What compress_statistics=True does, by its formulas: bitsandbytes' own on a CPU looks codes up in a coarse table, which
+    # takes the second nearest near a middle, and torch's mean in f32 has a last bit of the device's.
+    offset = state.absmax.double().mean().float()
+    values = bitsandbytes.functional.create_dynamic_map()
+    absmax = []
+    for group in (state.absmax - offset).split(256):
+        greatest = group.abs().max()
+        nearest = (group[:, None] / greatest - values).abs().argmin(1)
+        absmax.append(values[nearest] * greatest + offset)
+    state.absmax = torch.cat(absmax)
     return bitsandbytes.functional.dequantize_4bit(codes, state)
 
 
