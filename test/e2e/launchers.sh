@@ -44,18 +44,29 @@ check() {
 }
 missing() { echo "skipped: there is no $1"; }
 
-if command -v mpirun.openmpi >/dev/null; then
+# Each MPI with MASTER_ADDR, and without it: then ranks hear from the launcher where rank 0 is, by PMIx and PMI.
+# by_openmpi NAME FLAGS…, by_mpich NAME FLAGS…
+by_openmpi() {
+  local name=$1; shift
   inside 0 mpirun.openmpi --allow-run-as-root --host 10.78.0.1:4,10.78.0.2:4 -n 8 --bind-to none --mca plm_rsh_agent "$folder/enter" \
-    --mca oob_tcp_if_include eth0 -x "${here[0]}" -x MASTER_PORT=4711 -x HYC_TOKEN_FILE -x OMP_WAIT_POLICY \
-    "${run[@]}" --as-rank --log-file "$folder/openmpi" >"$folder/openmpi.said" 2>&1 || true
-  check openmpi
+    --mca oob_tcp_if_include eth0 "$@" -x HYC_TOKEN_FILE -x OMP_WAIT_POLICY \
+    "${run[@]}" --as-rank --log-file "$folder/$name" >"$folder/$name.said" 2>&1 || true
+  check "$name"
+}
+if command -v mpirun.openmpi >/dev/null; then
+  by_openmpi openmpi -x "${here[0]}" -x MASTER_PORT=4711
+  if ldconfig -p | grep -q libpmix.so.2; then by_openmpi openmpi-pmix; else missing "libpmix.so.2"; fi
 else missing "mpirun.openmpi"; fi
 
-if command -v mpiexec.hydra >/dev/null; then
+by_mpich() {
+  local name=$1; shift
   inside 0 mpiexec.hydra -hosts 10.78.0.1:4,10.78.0.2:4 -iface eth0 -launcher ssh -launcher-exec "$folder/enter" -n 8 \
-    -genv MASTER_ADDR 10.78.0.1 -genv MASTER_PORT 4712 "${run[@]}" --as-rank --log-file "$folder/mpich" \
-    >"$folder/mpich.said" 2>&1 </dev/null || true
-  check mpich
+    "$@" "${run[@]}" --as-rank --log-file "$folder/$name" >"$folder/$name.said" 2>&1 </dev/null || true
+  check "$name"
+}
+if command -v mpiexec.hydra >/dev/null; then
+  by_mpich mpich -genv MASTER_ADDR 10.78.0.1 -genv MASTER_PORT 4712
+  by_mpich mpich-pmi
 else missing "mpiexec.hydra"; fi
 
 # torchrun NAME FLAGS…: an agent on each host.

@@ -3,8 +3,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
+
+extern char** environ;
 
 namespace hycrun {
 namespace {
@@ -12,7 +16,23 @@ namespace {
 constexpr char kGreeting[] = "hyc-run agent 1";
 constexpr size_t kMostBytes = 60000;  // of what a pipe takes at once
 
+constexpr const char* kPassed[] = {"NCCL_", "UCX_", "OMP_",
+                                   "GOMP_", "KMP_", "HYC_LOG="};  // what their names begin with
+
+bool isPassed(const std::string& assignment) {
+  return std::any_of(std::begin(kPassed), std::end(kPassed),
+                     [&](const std::string& begin) { return assignment.compare(0, begin.size(), begin) == 0; });
+}
+
 }  // namespace
+
+std::vector<std::string> passedVariables() {
+  std::vector<std::string> passed;
+  for (char** variable = environ; *variable; ++variable) {
+    if (isPassed(*variable)) passed.emplace_back(*variable);
+  }
+  return passed;
+}
 
 hycrt::Result<std::string> encodeTask(const AgentTask& task) {
   std::string text = std::string(kGreeting) + "\n";
@@ -35,6 +55,7 @@ hycrt::Result<std::string> encodeTask(const AgentTask& task) {
   add("resume", task.copies.resume);
   add("start", std::to_string(task.copies.start));
   for (const std::string& argument : task.arguments) add("argument", argument);
+  for (const std::string& variable : task.variables) add("variable", variable);
   text += "go\n";
   if (!status.ok()) return status;
   if (text.size() > kMostBytes) return hycrt::usageError("the command line is too long to be told to other hosts");
@@ -70,6 +91,7 @@ hycrt::Result<AgentTask> receiveTask(int input) {
     if (name == "resume") task.copies.resume = value;
     if (name == "start") task.copies.start = std::atoll(value.c_str());
     if (name == "argument") task.arguments.push_back(value);
+    if (name == "variable" && isPassed(value)) task.variables.push_back(value);
     greeted = true;
     line.clear();
   }

@@ -23,7 +23,12 @@ struct AgentTask {
   int first = 0, count = 0;  // ranks
   CopyTask copies;
   std::vector<std::string> arguments;
+  std::vector<std::string> variables;  // NAME=value, for the ranks
 };
+
+// Of this process' environment what ranks of all hosts are to have: how NCCL, UCX and OpenMP are set up, and HYC_LOG. A
+// host's own value gives way, as it does to what a user sets in front of a command.
+std::vector<std::string> passedVariables();
 
 // An error where a value has a line's end in it.
 hycrt::Result<std::string> encodeTask(const AgentTask& task);

@@ -9,8 +9,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include "agent.h"
+#include "copy_out.h"
+#include "hycrt/log.h"
 #include "hycrt/printable.h"
 #include "hycrt/token.h"
 #include "launcher.h"
@@ -57,10 +60,26 @@ Result<std::vector<Share>> HostLauncher::place() const {
   return shareRanks(*hosts, static_cast<int>(manifest_.ranks.size()));
 }
 
+// Along the innermost axis ranks have most to say to each other.
+void HostLauncher::noteSplitGroup() const {
+  const hycrt::Mesh& mesh = manifest_.mesh;
+  if (mesh.axes.size == 0) return;
+  const hycrt::MeshAxis& inner = mesh.axes[mesh.axes.size - 1];
+  for (size_t host = 0; host + 1 < shares_.size(); ++host) {
+    const int next = shares_[host + 1].first, first = next - next % inner.size;
+    if (first == next) continue;
+    report_.say("ranks " + std::to_string(first) + " to " + std::to_string(first + inner.size - 1) + ", a group of " +
+                inner.name + ", stand on hosts '" + shares_[host].host + "' and '" + shares_[host + 1].host +
+                "': give hosts slots in multiples of " + std::to_string(inner.size) + ", and it stays inside one");
+    return;
+  }
+}
+
 Result<RunEnd> HostLauncher::run() {
   Result<std::vector<Share>> shares = place();
   if (!shares.ok()) return shares.status();
   shares_ = std::move(*shares);
+  noteSplitGroup();
   const std::string token = hycrt::makeToken();
   if (token.empty()) return hycrt::unavailableError("several hosts need a token, and this hyc-run has no OpenSSL");
   if (copies_) {
@@ -70,6 +89,10 @@ Result<RunEnd> HostLauncher::run() {
       lose(*missing, kUnreachable);
       return end_;
     }
+  }
+  if (options_.copyOut) {
+    Result<RunEnd> copied = copyOut(manifest_, shares_, options_, signals_, report_);
+    if (!copied.ok() || copied->status != 0) return copied;
   }
   for (const Share& share : shares_) {
     HYCRT_RETURN_IF_ERROR(startHost(share, shares_.front().host, token, portFor(runName_)));
@@ -93,6 +116,7 @@ Status HostLauncher::startHost(const Share& share, const std::string& master, co
   task.count = share.count;
   if (copies_) task.copies = copies_->taskFor(share.host);
   task.arguments = hycrt::argumentsForRanks(options_);
+  task.variables = passedVariables();
   Result<std::string> input = encodeTask(task);
   if (!input.ok()) return input.status();
   Result<RankProcess> process =
@@ -259,6 +283,11 @@ Result<int> runTask() {
   if (chdir(task->directory.c_str()) != 0) {
     return hycrt::errnoError("cannot enter '" + task->directory + "' on this host", errno);
   }
+  for (const std::string& variable : task->variables) {
+    const size_t equals = variable.find('=');
+    setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
+  }
+  HYCRT_RETURN_IF_ERROR(hycrt::checkLogLevel());
   std::vector<const char*> words{"hyc-run", task->folder.c_str()};
   for (const std::string& argument : task->arguments) words.push_back(argument.c_str());
   Result<hycrt::ParsedCommandLine> parsed =

@@ -89,6 +89,7 @@ Status Report::open() {
 }
 
 Status Report::take(const std::string& line) {
+  if (hycrt::isRunRecord(line)) return instruments_ ? instruments_->log(line) : Status();
   if (hycrt::isRunEvent(line)) {
     const Result<RunEvent> event = hycrt::parseRunEvent(line);
     return event.ok() ? add(*event) : Status();

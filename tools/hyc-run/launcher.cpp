@@ -124,6 +124,7 @@ RankCommand Launcher::commandFor(int rank) const {
 
 // A manifest may ask for ranks by the hundred that its programs were not compiled for: one says so.
 Status Launcher::checkProgram() {
+  HYCRT_RETURN_IF_ERROR(hycrt::checkCpu(manifest_));
   if (manifest_.ranks.size() == 1) return {};
   RankCommand command = commandFor(first_);
   command.recordFd = -1;

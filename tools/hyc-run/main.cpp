@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <utility>
 
 #include "agent.h"
 #include "copy_hosts.h"
+#include "folder_copy.h"
 #include "host_launcher.h"
 #include "hycrt/error_file.h"
 #include "hycrt/instruments.h"
@@ -45,6 +47,7 @@ Status checkHosts(const hycrt::RunOptions& options) {
   const char* const given = !options.include.empty()   ? "--include"
                             : !options.exclude.empty() ? "--exclude"
                             : options.sshPort != 0     ? "--ssh-port"
+                            : options.copyOut          ? "--copy-out"
                                                        : nullptr;
   if (!given) return {};
   return hycrt::usageError(std::string(given) + " is given without hosts; name them with --hostfile FILE");
@@ -88,6 +91,12 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == hycrun::kKeeperFlag) {
     hycrt::raiseDescriptorLimit();
     return fail(hycrt::keepCopies(STDIN_FILENO, stdout));
+  }
+  if (argc == 2 && std::string(argv[1]) == hycrun::kReceiveFlag) {
+    // As ssh ends it removes what has not arrived whole.
+    for (int signal : {SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
+    const Status received = hycrun::receiveFolder(STDIN_FILENO, stdout);
+    return received.ok() ? finish(0) : fail(received);
   }
   if (argc == 2 && std::string(argv[1]) == kPrintOptions) {
     std::fputs(hycrt::writeOptionsJson().c_str(), stdout);

@@ -67,6 +67,7 @@ Status becomeRank(const hycrt::RunOptions& options, const std::vector<CompiledSi
     return hycrt::usageError("the launcher has started " + std::to_string(launched->worldSize) + " ranks, but '" +
                              folder + "' was compiled for " + std::to_string(ranks));
   }
+  HYCRT_RETURN_IF_ERROR(hycrt::checkCpu(*manifest));
   std::vector<std::string> words{folder + "/" + manifest->ranks[static_cast<size_t>(launched->rank)].program,
                                  "--out=" + folder};
   for (std::string& word : hycrt::argumentsForRanks(options)) words.push_back(std::move(word));

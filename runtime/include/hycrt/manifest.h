@@ -16,6 +16,9 @@
 //                                                   paths, whether a layer's weight is stored [in, out], and the
 //                                                   parameters that are saved whole with them; else it is not there
 //     "data": "tokens",                             what the programs read: tokens, or samples; else it is not there
+//     "cpu": {"march": "native", "instructions": ["avx2", "avx512f"]},
+//                                                   what programs for CPUs were compiled for, and which of Linux' names
+//                                                   of instructions that takes; else it is not there
 //     "threads": 0,                                 of each rank; 0: the cores divided by the ranks
 //     "nvme_path": "",                              folder of the ranks' offload files; empty where there are none
 //     "learning_rate": {"rule": "cosine", "base": 0.001, "warmup_steps": 10},      constant, linear or cosine;
@@ -43,8 +46,8 @@
 //     ]
 //   }
 //
-// Every key but "axes", "entry", "adapter", "data" and "estimate" is required, none other is allowed, none may come
-// twice.
+// Every key but "axes", "entry", "adapter", "data", "cpu" and "estimate" is required, none other is allowed, none may
+// come twice.
 #ifndef HYCRT_MANIFEST_H_
 #define HYCRT_MANIFEST_H_
 
@@ -103,6 +106,8 @@ struct Manifest {
   bool evaluatesBeside = false;    // they train, and have an entry that tells a loss
   std::optional<Adapter> adapter;  // what they train
   DataKind data = DataKind::kNothing;
+  std::string march;                      // what programs for CPUs were compiled for
+  std::vector<std::string> instructions;  // that they may use
   int threads = 0;       // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
   std::string nvmePath;  // where the plan keeps states on a disk, unless a run says otherwise
   LearningRateRule learningRate;
@@ -120,6 +125,9 @@ std::vector<std::string> filesReadBy(const Manifest& manifest);
 // What is wrong with --data as far as the manifest knows what is read: told once, before there are ranks that all
 // would.
 Status checkData(const Manifest& manifest, const RunOptions& options);
+
+// Whether this host's CPU has what the programs may use: otherwise they would end by SIGILL, somewhere.
+Status checkCpu(const Manifest& manifest);
 
 // Reads FOLDER/manifest.json. Errors name the file and the key ("/ranks/3/program").
 Result<Manifest> readManifest(const std::string& folder);

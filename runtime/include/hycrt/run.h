@@ -57,6 +57,8 @@ class RunEvents {
   virtual Status memory(const MemoryRecord&) { return {}; }
   // Of rank 0, and where a run ends early (kEnd, after which it gives no error) of every rank.
   virtual Status happened(const RunEvent&) { return {}; }
+  // Of rank 0: a JSON object for the log, beside steps and events ("exchanges", docs/instruments.md).
+  virtual Status record(const std::string&) { return {}; }
   // Of every rank, after each step but the last of a run with --checkpoint: what is asked of it, as RunWish. What one
   // rank says is done by all.
   virtual uint32_t wishes() { return 0; }

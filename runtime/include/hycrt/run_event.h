@@ -45,6 +45,8 @@ std::string toJson(const RunEvent& event);
 Result<RunEvent> parseRunEvent(std::string_view json);
 // Whether a line is one, and no record of a step.
 bool isRunEvent(std::string_view json);
+// Whether a line is for the log alone: what RunEvents::record is given.
+bool isRunRecord(std::string_view json);
 
 // Adds up what becomes of a run's time. A step that has to be done again was lost.
 class RunAccount {

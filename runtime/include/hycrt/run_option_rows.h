@@ -151,6 +151,9 @@ HYC_RUN_OPTION(std::string, include, {}, "--include", text("HOSTS"), 0,
                "Of the hostfile only these: a whole host, or slots of one, as in a:0,1@b")
 HYC_RUN_OPTION(std::string, exclude, {}, "--exclude", text("HOSTS"), 0, "Of the hostfile all but these, as --include")
 HYC_RUN_OPTION(int, sshPort, 0, "--ssh-port", wholeNumber("N", kMostPort), 0, "Port of ssh on these hosts")
+HYC_RUN_OPTION(bool, copyOut, false, "--copy-out", flagFor(true), 0,
+               "Copy the compiled folder, by ssh, to hosts of --hostfile that lack it, and what has changed of it to "
+               "those that have it from before; a folder that did not come by here is left as it is")
 HYC_RUN_OPTION(TransportChoice, transport, TransportChoice::kAuto, "--transport",
                words<TransportChoice>(
                    {{"auto", TransportChoice::kAuto}, {"tcp", TransportChoice::kTcp}, {"ucx", TransportChoice::kUcx}}),

@@ -69,12 +69,11 @@ Status readToken(Environment* environment) {
                     "; make one by: openssl rand -hex 32");
 }
 
-// The name of a socket in a folder that only this user may enter.
-Result<std::string> socketPath(int port, const std::string& runId) {
+}  // namespace
+
+Result<std::string> socketPath(std::string name) {
   std::string folder = variable("TMPDIR");
   if (folder.empty() || folder[0] != '/') folder = "/tmp";
-  std::string name = std::to_string(port);
-  if (!runId.empty()) name += "-" + runId.substr(0, 40);
   for (char& c : name) {
     const bool isPlain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
     if (!isPlain) c = '_';
@@ -86,6 +85,17 @@ Result<std::string> socketPath(int port, const std::string& runId) {
                     " bytes that a socket's name may have; set TMPDIR to a shorter folder");
 }
 
+namespace {
+
+// torchrun's agent, which has MASTER_PORT for itself.
+bool hasAgentStore() { return variable("TORCHELASTIC_USE_AGENT_STORE") == "True"; }
+
+Status takeSocket(const std::string& name, Environment* environment) {
+  Result<std::string> path = socketPath(name);
+  if (path.ok()) environment->socketName = *path;
+  return path.status();
+}
+
 // Ranks of several hosts meet at rank 0's, by TCP.
 Status readDistantMeetingPoint(const Launch& launch, Environment* environment) {
   Result<HostPort> master = masterOf(launch);
@@ -93,7 +103,11 @@ Status readDistantMeetingPoint(const Launch& launch, Environment* environment) {
   environment->masterAddress = master->host;
   environment->port = master->port;
   environment->job += master->host + "/" + std::to_string(master->port);
-  return {};
+  if (!hasAgentStore()) return {};
+  environment->hubIsTold = HubIsTold::kByTorchStore;
+  Result<int> agent = numberIn("MASTER_PORT", 1, 65535);
+  if (agent.ok()) environment->agentPort = *agent;
+  return agent.status();
 }
 
 // Without a token nobody can show over TCP who they are: ranks of one host meet where only this user's processes come.
@@ -102,6 +116,13 @@ Status readMeetingPoint(const Launch& launch, Environment* environment) {
   environment->socketName = variable(kRendezvousVariable);
   environment->underHycRun = !environment->socketName.empty();
   environment->job = environment->socketName;
+  environment->hubIsTold = environment->underHycRun ? HubIsTold::kByVariables : boardOf(launch);
+  if (environment->hubIsTold == HubIsTold::kByPmi) {
+    Result<int> descriptor = numberIn(kPmiVariable, 0, 1 << 20);
+    if (!descriptor.ok()) return descriptor.status();
+    environment->pmiDescriptor = *descriptor;
+  }
+  if (environment->hubIsTold != HubIsTold::kByVariables) return {};
   if (environment->hosts > 1) {
     environment->job += variable("TORCHELASTIC_RUN_ID") + "/" + variable("TORCHELASTIC_RESTART_COUNT") + "/";
     environment->socketName.clear();
@@ -110,17 +131,18 @@ Status readMeetingPoint(const Launch& launch, Environment* environment) {
   // For --transport tcp, which is for trying it out.
   environment->masterAddress = variable("MASTER_ADDR").empty() ? "127.0.0.1" : variable("MASTER_ADDR");
   if (environment->underHycRun && variable("MASTER_PORT").empty()) return {};
+  if (isSlurm(launch) && variable("MASTER_PORT").empty()) {
+    environment->job = "slurm-" + variable("SLURM_JOB_ID") + "-" + variable("SLURM_STEP_ID");
+    return takeSocket(environment->job, environment);
+  }
   Result<int> port = numberIn("MASTER_PORT", 1, 65535);
   if (!port.ok()) return port.status();
   environment->port = *port;
   if (environment->underHycRun) return {};
   const std::string runId = variable("TORCHELASTIC_RUN_ID");
   environment->job = std::to_string(*port) + "/" + runId;
-  if (!environment->token.empty() && variable("TORCHELASTIC_USE_AGENT_STORE") != "True") return {};
-  Result<std::string> path = socketPath(*port, runId);
-  if (!path.ok()) return path.status();
-  environment->socketName = *path;
-  return {};
+  if (!environment->token.empty() && !hasAgentStore()) return {};
+  return takeSocket(std::to_string(*port) + (runId.empty() ? "" : "-" + runId.substr(0, 40)), environment);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/launchers.h"
 #include "hycrt/mesh.h"
 #include "hycrt/status.h"
 #include "hycrt/surroundings.h"
@@ -27,9 +28,11 @@ struct Environment : Surroundings {
   std::string socketName;  // of a Unix socket: abstract, or a path, which begins with '/'; empty: ask rank 0 over TCP
   int port = 0;            // TCP; used where socketName is empty, and only with a token
   std::string masterAddress;  // rank 0's, by name or number; of a job on several hosts
-  std::string job;            // what the launcher calls the job; the same for all ranks
-  std::string run;            // a name that no other run has: hyc-run's, else this rank's alone; part of names of files
-  std::string token;          // empty: that a process is this user's has to do, and the other is on this machine
+  HubIsTold hubIsTold = HubIsTold::kByVariables;
+  int pmiDescriptor = -1, agentPort = 0;  // of the two that are asked
+  std::string job;                        // what the launcher calls the job; the same for all ranks
+  std::string run;    // a name that no other run has: hyc-run's, else this rank's alone; part of names of files
+  std::string token;  // empty: that a process is this user's has to do, and the other is on this machine
   int recordFd = -1;
   // Of a job that keeps copies of its states in the memory of hosts (hycrt/copies.h).
   std::string copySocket;    // this host's keeper
@@ -40,6 +43,9 @@ struct Environment : Surroundings {
 };
 
 inline constexpr size_t kMinTokenBytes = 32, kMaxTokenBytes = 200;
+
+// The name of a socket in a folder that only this user may enter; in `name` letters, digits and '-' count.
+Result<std::string> socketPath(std::string name);
 
 // Without RANK and WORLD_SIZE the process is the only rank, which fits a mesh of one only.
 Result<Environment> readEnvironment(const Mesh& mesh);

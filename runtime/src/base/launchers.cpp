@@ -12,12 +12,10 @@ constexpr int kMostRanks = 1 << 20;
 constexpr Launcher kLaunchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+     "OMPI_COMM_WORLD_LOCAL_SIZE", HubIsTold::kByPmix, "PMIX_NAMESPACE"},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", HubIsTold::kByPmi, kPmiVariable},
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
 };
-
-bool isSlurm(const Launch& launch) { return !launch.launcher->ranksHere; }
 
 // How many ranks share this one's host, by whichever variable says so; all, where none does.
 Result<int> readRanksHere(const Launch& launch) {
@@ -39,6 +37,8 @@ Result<int> readRanksHere(const Launch& launch) {
 }
 
 }  // namespace
+
+bool isSlurm(const Launch& launch) { return !launch.launcher->ranksHere; }
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -62,6 +62,11 @@ Result<Launch> readLaunch(bool mayBeAlone) {
   for (const Launcher& launcher : kLaunchers) {
     if (variable(launcher.rank).empty() && variable(launcher.worldSize).empty()) continue;
     if (&launcher != &kLaunchers[0] && mayBeAlone) continue;
+    // Slurm speaks MPICH's PMI, too, and then says of hosts what it always does.
+    if (launcher.board == HubIsTold::kByPmi && variable(launcher.localRank).empty() &&
+        !variable("SLURM_PROCID").empty()) {
+      continue;
+    }
     launch.launcher = &launcher;
     break;
   }
@@ -80,6 +85,12 @@ Result<Launch> readLaunch(bool mayBeAlone) {
   if (!localRank.ok()) return localRank.status();
   launch.localRank = *localRank;
   return launch;
+}
+
+HubIsTold boardOf(const Launch& launch) {
+  if (!variable("MASTER_ADDR").empty() || !variable("MASTER_PORT").empty()) return HubIsTold::kByVariables;
+  const char* const needed = launch.launcher->boardVariable;
+  return needed && !variable(needed).empty() ? launch.launcher->board : HubIsTold::kByVariables;
 }
 
 Result<HostPort> masterOf(const Launch& launch) {

@@ -8,10 +8,15 @@
 
 namespace hycrt {
 
+inline constexpr const char* kPmiVariable = "PMI_FD";  // the descriptor by which MPICH's launcher speaks PMI
+
 // Empty where it is not set.
 std::string variable(const char* name);
 // The whole text as a decimal number in [low, high].
 Result<int> numberIn(const char* name, int low, int high);
+
+// Who tells where rank 0 is, where MASTER_ADDR and MASTER_PORT alone do not (comm/launch/hub_address.h).
+enum class HubIsTold { kByVariables, kByPmi, kByPmix, kByTorchStore };
 
 struct Launcher {
   const char* name;
@@ -19,6 +24,8 @@ struct Launcher {
   const char* worldSize;
   const char* localRank;
   const char* ranksHere;  // null: it is told otherwise
+  HubIsTold board = HubIsTold::kByVariables;
+  const char* boardVariable = nullptr;  // set where it is there
 };
 
 struct Launch {
@@ -27,9 +34,14 @@ struct Launch {
   int localRank = 0, ranksHere = 0;
 };
 
+bool isSlurm(const Launch& launch);
+
 // RANK and WORLD_SIZE (torchrun, DeepSpeed, hyc-run, or by hand) come before Open MPI's, MPICH's and Slurm's variables.
 // A process that can be alone is not taken for one of a job because it runs inside another.
 Result<Launch> readLaunch(bool mayBeAlone);
+
+// Of a job that says neither MASTER_ADDR nor MASTER_PORT.
+HubIsTold boardOf(const Launch& launch);
 
 struct HostPort {
   std::string host;

@@ -27,6 +27,14 @@ struct ExchangeTime {
   int64_t ns = 0, lateNs = 0;  // the latter as Lateness counts
 };
 
+// What exchanges have come to so far, on this rank.
+struct ExchangeCounts {
+  int64_t waitedNs = 0;        // by the caller: communication that its computation did not hide; -1: hosts do not wait
+  int64_t betweenHostsNs = 0;  // of these, for groups and transfers with members on other hosts
+  int64_t receivedBytes = 0;   // from other hosts, on whichever thread
+  int64_t receivingNs = 0;     // and for how long bytes were fetched from there, or sums on their way
+};
+
 class Exchanger {
  public:
   virtual ~Exchanger() = default;
@@ -56,8 +64,7 @@ class Exchanger {
   // The text that a rank published when it was set up.
   virtual std::string catalogOf(int rank) const = 0;
 
-  // How long the caller has waited so far: communication that its computation did not hide; -1: the host does not wait.
-  virtual int64_t waitedNs() const = 0;
+  virtual ExchangeCounts counts() const = 0;
 
   // Null: nobody knows, as where the host does not wait.
   virtual const Lateness* lateness() const { return nullptr; }

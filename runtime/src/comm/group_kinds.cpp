@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/clock.h"
 #include "comm/host_exchanger.h"
 
 namespace hycrt {
@@ -54,11 +55,15 @@ Status HostExchanger::copy(const Source& source, int64_t offset, int64_t bytes, 
     if (from + offset != to) std::memcpy(to, from + offset, static_cast<size_t>(bytes));
     return {};
   }
-  {
-    const auto look = [&] { return lookWhilePulling(source.rank); };
-    if (!isExchangeThread()) pullPatience_.begin();
-    return transport_->pull(source.rank, source.place.arena, source.place.offset + offset, bytes, to, look);
-  }
+  const auto what = [&] { return nameItem(pullsFor_.rank, *pullsFor_.publication); };
+  const auto look = [&] { return lookWhilePulling(source.rank, what); };
+  if (!isExchangeThread()) pullPatience_.begin();
+  const int64_t begin = monotonicNs();
+  HYCRT_RETURN_IF_ERROR(
+      transport_->pull(source.rank, source.place.arena, source.place.offset + offset, bytes, to, look));
+  receivingNs_.fetch_add(monotonicNs() - begin, std::memory_order_relaxed);
+  receivedBytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return {};
 }
 
 // What cannot be read where it lies is pulled in chunks, one source after the other, as the fold comes to it.

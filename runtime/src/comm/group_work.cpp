@@ -98,8 +98,8 @@ Status HostExchanger::wait(Ticket ticket) {
   const int64_t begin = monotonicNs();
   Status status = waitFor(ticket);
   const int64_t end = monotonicNs();
-  waitedNs_ += end - begin;
   const Channel& channel = channels_[static_cast<size_t>(ticket.channel)];
+  addWait(end - begin, channel.spansHosts);
   if (status.ok()) countLateness(channel, ticket.sequence, begin, end);
   if (options_.trace) {
     const CollectiveCall& call = channel.calls[ticket.sequence % kRingSize];
@@ -212,6 +212,7 @@ Status HostExchanger::advance(Channel& channel) {
   noteProgress();
   if (way == Way::kOverHosts && isFirst) channel.sumBeginNs = begin;
   if (way == Way::kOverHosts && !isOver) return {};
+  countReceived(channel, way, item.call);
   if (options_.trace) {
     options_.trace->add({TraceTrack::kCommunication, nameOf(static_cast<uint8_t>(item.call.kind)),
                          causeOf(program_, item.call), way == Way::kOverHosts ? channel.sumBeginNs : begin,
@@ -231,6 +232,14 @@ Status HostExchanger::advance(Channel& channel) {
   channel.isUntold.store(true, std::memory_order_release);
   transport_->tellBeside(channel.index);
   return {};
+}
+
+// Of an item that is over: what is fetched counts itself, and the pieces of sums as they come.
+void HostExchanger::countReceived(const Channel& channel, Way way, const CollectiveCall& call) {
+  if (way == Way::kOverHosts) receivingNs_.fetch_add(monotonicNs() - channel.sumBeginNs, std::memory_order_relaxed);
+  if (way != Way::kCarried) return;
+  const int64_t others = static_cast<int64_t>(channel.members.size() - channel.beside.size());
+  receivedBytes_.fetch_add(others * carriedBytes(channel, call), std::memory_order_relaxed);
 }
 
 // Until these have finished the item.

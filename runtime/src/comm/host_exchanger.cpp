@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/futex.h"
+#include "comm/tcp/meeting.h"
 
 namespace hycrt {
 namespace {
@@ -25,6 +27,14 @@ bool mayAllSpin(int threads) {
   return threads <= count;
 }
 
+// Where there are several machines, what is said of a rank names its own.
+HostExchangerOptions naming(const Transport& transport, const ChannelPlans& plans, HostExchangerOptions options) {
+  for (int rank : plans.channels[static_cast<size_t>(plans.world)].members) {
+    if (!transport.hostOf(rank).empty()) options.patience.ownHost = machineName();
+  }
+  return options;
+}
+
 // What a rank that has failed said of it; empty where it said nothing.
 std::string wordsOf(const RankSigns& signs) { return {signs.lastWords, strnlen(signs.lastWords, kLastWordsBytes)}; }
 
@@ -37,11 +47,11 @@ HostExchanger::HostExchanger(const TransportSetup& setup, std::byte* const* aren
       plans_(setup.plans),
       arenas_(arenas),
       transport_(std::move(transport)),
-      patience_(*transport_, program_.mesh, rank_, options.patience),
-      pullPatience_(*transport_, program_.mesh, rank_, options.patience),
-      spins_(mayAllSpin(setup.environment.ranksHere * (options.ownThread ? 2 : 1)) ? 4000 : 20),
-      shared_(static_cast<size_t>(setup.environment.worldSize)),
-      options_(options) {
+      options_(naming(*transport_, plans_, std::move(options))),
+      patience_(*transport_, program_.mesh, rank_, options_.patience),
+      pullPatience_(*transport_, program_.mesh, rank_, options_.patience),
+      spins_(mayAllSpin(setup.environment.ranksHere * (options_.ownThread ? 2 : 1)) ? 4000 : 20),
+      shared_(static_cast<size_t>(setup.environment.worldSize)) {
   lateness_.byRank.resize(static_cast<size_t>(setup.environment.worldSize));
   exchangeTimes_.resize(static_cast<size_t>(program_.collectives.size + program_.transfers.size));
 }
@@ -74,6 +84,7 @@ Status HostExchanger::resolveChannels() {
     Channel& channel = channels_.emplace_back();
     channel.index = static_cast<int>(channels_.size()) - 1;
     channel.members = plan.members;
+    channel.spansHosts = spansHosts(plan.members);
     for (size_t i = 0; i < plan.members.size(); ++i) {
       const int member = plan.members[i];
       if (member == rank_) channel.self = static_cast<int>(i);
@@ -148,7 +159,9 @@ std::byte* HostExchanger::placeFor(int rank, const Push& push, int64_t bytes) {
 bool HostExchanger::take(int rank, const Push& push, int64_t bytes) {
   const bool isKnown = push.channel >= 0 && static_cast<size_t>(push.channel) < channels_.size();
   SumOverHosts* const sums = isKnown ? channels_[static_cast<size_t>(push.channel)].sums.get() : nullptr;
-  return sums && sums->take(rank, push, bytes);
+  if (!sums || !sums->take(rank, push, bytes)) return false;
+  receivedBytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return true;
 }
 
 int HostExchanger::memberCount(int group) const {
@@ -169,7 +182,8 @@ Status HostExchanger::checkPeer(int rank, Description what, bool thoroughly) con
   if (rank == rank_) return {};
   const char* const how = transport_->lossOf(rank, thoroughly);
   if (!how) return {};
-  const std::string host = transport_->hostOf(rank);
+  const std::string elsewhere = transport_->hostOf(rank),
+                    &host = elsewhere.empty() ? options_.patience.ownHost : elsewhere;
   const std::string text = "rank " + std::to_string(rank) + (host.empty() ? "" : " on host '" + host + "'") + " " +
                            how + " while this rank waited for it in " + what();
   const std::string words = wordsOf(transport_->signs(rank));
@@ -290,10 +304,9 @@ Status HostExchanger::waitUntilReady(const std::vector<int>& peers, const Patien
 }
 
 // Of the thread of exchanges nothing is said: the caller, who will wait for it, notices what is missing.
-Status HostExchanger::lookWhilePulling(int rank) {
+Status HostExchanger::lookWhilePulling(int rank, FunctionRef<std::string()> what) {
   if (stopping_) return unavailableError("the rank ends");
   if (isExchangeThread()) return {};
-  const auto what = [&] { return nameItem(pullsFor_.rank, *pullsFor_.publication); };
   const auto attend = [&](Attendance& attendance) {
     attendance.arrived.push_back(rank_);
     attendance.missing.push_back(rank);
@@ -302,6 +315,30 @@ Status HostExchanger::lookWhilePulling(int rank) {
   Status status = pullPatience_.look(Patience::Wait{what, attend});
   if (!status.ok()) leaveWords(status);
   return status;
+}
+
+void HostExchanger::addWait(int64_t nanoseconds, bool spansHosts) {
+  waitedNs_ += nanoseconds;
+  if (spansHosts) betweenHostsNs_ += nanoseconds;
+}
+
+ExchangeCounts HostExchanger::counts() const {
+  return {waitedNs_, betweenHostsNs_, receivedBytes_.load(std::memory_order_relaxed),
+          receivingNs_.load(std::memory_order_relaxed)};
+}
+
+Result<double> HostExchanger::rateFrom(int rank, int64_t bytes) {
+  int arena = 0;
+  constexpr int kMostArenas = 64;  // of programs
+  while (arena < kMostArenas && !transport_->find(rank, arena, 0, bytes).exist) ++arena;
+  if (arena == kMostArenas) return 0.0;
+  std::vector<std::byte> room(static_cast<size_t>(bytes));
+  const auto what = [] { return std::string("a look at how fast the network is"); };
+  const auto look = [&] { return lookWhilePulling(rank, what); };
+  pullPatience_.begin();
+  const int64_t begin = monotonicNs();
+  HYCRT_RETURN_IF_ERROR(transport_->pull(rank, arena, 0, bytes, room.data(), look));
+  return static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<int64_t>(monotonicNs() - begin, 1));
 }
 
 // A barrier has no source, in whose place the number is published.

@@ -58,9 +58,16 @@ class HostExchanger : public Exchanger, private PushTaker {
   Status leave(bool finished) override;
   int memberCount(int group) const override;
   std::string catalogOf(int rank) const override { return transport_->catalogOf(rank); }
-  int64_t waitedNs() const override { return waitedNs_; }
+  ExchangeCounts counts() const override;
   const Lateness* lateness() const override { return &lateness_; }
   const std::vector<ExchangeTime>* exchangeTimes() const override { return &exchangeTimes_; }
+
+  // What the machine of a rank is called; empty: it is this one.
+  std::string hostOf(int rank) const { return transport_->hostOf(rank); }
+  bool spansHosts(const std::vector<int>& ranks) const;
+  // Bytes a second that come from a rank of another host where `bytes` of its arenas are asked for at once; 0: it has
+  // no arena of so many.
+  Result<double> rateFrom(int rank, int64_t bytes);
 
   // For exchanges that devices do by themselves: who talks on a channel, and what its first member said in front.
   const ChannelPlans& plans() const { return plans_; }
@@ -158,6 +165,7 @@ class HostExchanger : public Exchanger, private PushTaker {
   bool canAdvance(Channel& channel) const;
   void countLateness(const Channel& channel, uint64_t item, int64_t beginNs, int64_t endNs);
   Status advance(Channel& channel);
+  void countReceived(const Channel& channel, Way way, const CollectiveCall& call);
   bool isOnItsWay(const Channel& channel) const;
   Status finishUpTo(const Channel& channel, uint64_t item, const std::vector<ChannelSide*>& sides);
   Status compare(const Channel& channel, uint64_t item, int member) const;
@@ -187,7 +195,8 @@ class HostExchanger : public Exchanger, private PushTaker {
   Result<Source> sourceOf(const Item& item, int member, int64_t bytes) const;
   Result<Source> flatSourceOf(const Item& item, int member, int part) const;
   Status copy(const Source& source, int64_t offset, int64_t bytes, std::byte* to);
-  Status lookWhilePulling(int rank);
+  Status lookWhilePulling(int rank, FunctionRef<std::string()> what);
+  void addWait(int64_t nanoseconds, bool spansHosts);
   Status combine(const ReduceRange& range, const std::vector<Source>& sources, const std::vector<std::byte*>& targets);
   // Of the members with one shard: how many there are, and where this one stands among them.
   struct Sharers {
@@ -217,7 +226,6 @@ class HostExchanger : public Exchanger, private PushTaker {
   void tellRest();
   Status waitUntilReady(const std::vector<int>& peers, const Patience::Wait& wait, FunctionRef<bool()> ready,
                         Awaited whom);
-  bool spansHosts(const std::vector<int>& ranks) const;
   bool areDistant(const std::vector<int>& ranks) const;
   Status checkPeer(int rank, Description what, bool thoroughly) const;
   void attendItem(const Channel& channel, uint64_t item, Attendance& attendance) const;
@@ -229,6 +237,7 @@ class HostExchanger : public Exchanger, private PushTaker {
   const ChannelPlans& plans_;
   std::byte* const* const arenas_;
   const std::unique_ptr<Transport> transport_;
+  const HostExchangerOptions options_;
   Patience patience_;      // of the caller's waits
   Patience pullPatience_;  // of the caller's pulls, which may be part of a wait
   struct {
@@ -244,14 +253,14 @@ class HostExchanger : public Exchanger, private PushTaker {
   int spins_;
   int64_t spinNs_ = 0;  // the same where connections are looked at in between
   bool left_ = false;
-  int64_t waitedNs_ = 0;
+  int64_t waitedNs_ = 0, betweenHostsNs_ = 0;
+  std::atomic<int64_t> receivedBytes_{0}, receivingNs_{0};
   Lateness lateness_;
   std::vector<ExchangeTime> exchangeTimes_;
-  int64_t receivingNs_ = 0;       // of the exchange in progress: its copies
+  int64_t copyingNs_ = 0;         // of the exchange in progress
   int lastPeer_ = -1;             // and with whom a transfer was over last
   std::vector<uint64_t> shared_;  // by rank: what it has given to the last barrier
 
-  const HostExchangerOptions options_;
   Heartbeat heartbeat_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};

@@ -166,7 +166,7 @@ std::vector<int> Patience::whomToBlame() const {
 
 std::string Patience::describeMissing(int rank) const {
   const bool hasCome = holds(attendance_.arrived, rank);
-  const std::string host = transport_.hostOf(rank);
+  const std::string elsewhere = transport_.hostOf(rank), &host = elsewhere.empty() ? options_.ownHost : elsewhere;
   std::string text = "rank " + std::to_string(rank) + " (" + describe(mesh_, coordinatesOf(mesh_, rank)) +
                      (host.empty() ? "" : ", on host '" + host + "'") + "), which ";
   if (hasCome) text += "has begun it, and ";

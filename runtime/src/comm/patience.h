@@ -32,6 +32,7 @@ class Patience {
  public:
   struct Options {
     int64_t limitMs = kDefaultPatienceMs;  // 0: for ever
+    std::string ownHost = {};              // what ranks of this machine are said to be on; empty: nothing is said of it
     // Takes lines for people, on the thread that looks.
     std::function<void(const std::string&)> note = {};
   };

@@ -26,7 +26,7 @@ class StagedExchanger : public Exchanger {
   Status leave(bool finished) override { return host_.leave(finished); }
   int memberCount(int group) const override { return host_.memberCount(group); }
   std::string catalogOf(int rank) const override { return host_.catalogOf(rank); }
-  int64_t waitedNs() const override { return host_.waitedNs(); }
+  ExchangeCounts counts() const override { return host_.counts(); }
   const Lateness* lateness() const override { return host_.lateness(); }
   const std::vector<ExchangeTime>* exchangeTimes() const override { return host_.exchangeTimes(); }
 

@@ -10,13 +10,13 @@ namespace hycrt {
 
 Status HostExchanger::exchange(const TransferUse* uses, int count) {
   const int64_t begin = monotonicNs();
-  receivingNs_ = 0;
+  copyingNs_ = 0;
   lastPeer_ = -1;
   Status status = runExchange(uses, count);
   const int64_t end = monotonicNs();
-  waitedNs_ += end - begin;
+  addWait(end - begin, spansHosts(movingPeers_));
   if (lastPeer_ >= 0) {
-    const int64_t late = end - begin - receivingNs_;
+    const int64_t late = end - begin - copyingNs_;
     lateness_.ns += late;
     lateness_.byRank[static_cast<size_t>(lastPeer_)] += late;
     ExchangeTime& time = exchangeTimes_[static_cast<size_t>(program_.collectives.size + uses[0].transfer)];
@@ -82,14 +82,15 @@ bool HostExchanger::progress(Moving& moving, Status* status) {
     if (!offered || channel.completed != moving.item) return false;
     const int64_t begin = monotonicNs();
     *status = receive(channel, moving);
-    receivingNs_ += monotonicNs() - begin;
+    copyingNs_ += monotonicNs() - begin;
     if (!status->ok()) return false;
     channel.completed = moving.item + 1;
     channel.own().finished.store(channel.completed, std::memory_order_release);
     noteProgress();
     // Of what had come along the sender need not hear at once.
-    const bool hadCome = channel.sides[0]->ring[moving.item % kRingSize].carried > 0;
-    hadCome ? channel.isUntold.store(true, std::memory_order_release) : transport_->tell(channel.index);
+    const int32_t carried = channel.sides[0]->ring[moving.item % kRingSize].carried;
+    receivedBytes_.fetch_add(carried, std::memory_order_relaxed);
+    carried > 0 ? channel.isUntold.store(true, std::memory_order_release) : transport_->tell(channel.index);
     moving.state = Moving::State::kDone;
     return true;
   }

@@ -84,7 +84,7 @@ class NcclExchanger : public DeviceExchanger {
   Status leave(bool finished) override;
   int memberCount(int group) const override { return host_->memberCount(group); }
   std::string catalogOf(int rank) const override { return host_->catalogOf(rank); }
-  int64_t waitedNs() const override { return -1; }
+  ExchangeCounts counts() const override { return {-1}; }
   void beginRecording() override { arrivals_.beginRecording(); }
   Status joinRecording(CUstream_st* stream) override;
   void endRecording(bool failed) override { arrivals_.endRecording(failed); }

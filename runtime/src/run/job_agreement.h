@@ -11,9 +11,11 @@
 namespace hycrt {
 
 // All of the manifest but what is each machine's own (threads, the folder of offload files) or only printed (the
-// estimate); every option that hyc-run hands to ranks, unless its row says that it is each rank's own; and of the data,
-// where this rank reads it, its size and what its ends hold.
-Result<std::string> jobAgreement(const Manifest& manifest, const RunOptions& options, bool readsData);
+// estimate); every option that hyc-run hands to ranks, unless its row says that it is each rank's own; of the data,
+// where this rank reads it, its size and a sum of it, or of parts all over it where it is large; and on several hosts a
+// sum of the rank's program.
+Result<std::string> jobAgreement(const Manifest& manifest, const RunOptions& options, const Surroundings& surroundings,
+                                 int rank, bool readsData);
 
 }  // namespace hycrt
 

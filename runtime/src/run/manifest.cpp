@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/instruction_sets.h"
 #include "base/json_text.h"
 #include "hycrt/sizes.h"
 #include "run/learning_rate_json.h"
@@ -51,9 +52,10 @@ class Reader {
   }
 
   Result<Manifest> read() {
-    ObjectReader object(root_, file_, "",
-                        {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path",
-                         "learning_rate", "estimate", "model_files", "ranks", "entry", "adapter", "data", "axes"});
+    ObjectReader object(
+        root_, file_, "",
+        {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path", "learning_rate",
+         "estimate", "model_files", "ranks", "entry", "adapter", "data", "axes", "cpu"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -91,6 +93,7 @@ class Reader {
       if (!tokens && root_["data"] != "samples") return error("/data", "expected tokens, samples, or no such key");
       manifest_.data = tokens ? DataKind::kTokens : DataKind::kSamples;
     }
+    if (root_.contains("cpu")) HYCRT_RETURN_IF_ERROR(readCpu(root_["cpu"]));
     if (root_.contains("estimate")) HYCRT_RETURN_IF_ERROR(readEstimate(root_["estimate"]));
     HYCRT_RETURN_IF_ERROR(readModelFiles(*files));
     HYCRT_RETURN_IF_ERROR(readRanks(*ranks));
@@ -221,6 +224,18 @@ class Reader {
     return {};
   }
 
+  Status readCpu(const json& value) {
+    ObjectReader object(value, file_, "/cpu", {"march", "instructions"});
+    manifest_.march = object.text("march");
+    const json* instructions = object.array("instructions");
+    HYCRT_RETURN_IF_ERROR(object.status());
+    for (const json& one : *instructions) {
+      if (!one.is_string()) return error("/cpu/instructions", "expected texts, as \"avx2\"");
+      manifest_.instructions.push_back(one);
+    }
+    return {};
+  }
+
   Status readRanks(const json& value) {
     int64_t expected = manifest_.mesh.stages;  // each at most 2^20
     for (const MeshAxis& axis : manifest_.mesh.axes) expected = std::min(expected * axis.size, kMaxRanks + 1);
@@ -283,6 +298,16 @@ static Status readMadeFiles(Manifest* manifest) {
     if (row.is_object() && row.contains("path") && row["path"].is_string()) manifest->madeFiles.push_back(row["path"]);
   }
   return {};
+}
+
+Status checkCpu(const Manifest& manifest) {
+  const std::vector<std::string> missing = missingInstructions(manifest.instructions);
+  if (missing.empty()) return {};
+  std::string names;
+  for (const std::string& one : missing) names += (names.empty() ? "" : ", ") + one;
+  return unavailableError("'" + manifest.folder + "' was compiled for CPUs with " + names + ", and this host's (" +
+                          nameOfCpu() + ") has " + (missing.size() == 1 ? "it not" : "none of these") +
+                          "; compile on the oldest of the hosts");
 }
 
 Result<Manifest> parseManifest(std::string_view text, const std::string& folder) {

@@ -55,6 +55,11 @@ std::string toJson(const RunEvent& event) {
   return dumped(object);
 }
 
+bool isRunRecord(std::string_view json) {
+  constexpr std::string_view kExchanges = "exchanges";
+  return isRunEvent(json) && json.substr(kBegin.size() + 1, kExchanges.size()) == kExchanges;
+}
+
 bool isRunEvent(std::string_view json) { return json.substr(0, kBegin.size()) == kBegin; }
 
 Result<RunEvent> parseRunEvent(std::string_view text) {

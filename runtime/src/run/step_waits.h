@@ -15,13 +15,13 @@ class StepWaits {
  public:
   // The first call makes room for what later ones keep: a step allocates nothing.
   void begin(const Exchanger& exchanger) {
-    waitedNs_ = exchanger.waitedNs();
+    waitedNs_ = exchanger.counts().waitedNs;
     if (const Lateness* const late = exchanger.lateness()) before_ = *late;
   }
 
   void tell(const Exchanger& exchanger, StepRecord* record) const {
     if (waitedNs_ < 0) return;
-    record->exchangeMilliseconds = static_cast<double>(exchanger.waitedNs() - waitedNs_) * 1e-6;
+    record->exchangeMilliseconds = static_cast<double>(exchanger.counts().waitedNs - waitedNs_) * 1e-6;
     const Lateness* const late = exchanger.lateness();
     if (!late) return;
     record->lateMilliseconds = static_cast<double>(late->ns - before_.ns) * 1e-6;

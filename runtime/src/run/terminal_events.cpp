@@ -78,6 +78,13 @@ Status TerminalEvents::happened(const RunEvent& event) {
   return send(line.c_str(), line.size());
 }
 
+Status TerminalEvents::record(const std::string& json) {
+  if (instruments_) return instruments_->log(json);
+  if (!pipe_.isOpen()) return {};
+  const std::string line = json + "\n";
+  return send(line.c_str(), line.size());
+}
+
 uint32_t TerminalEvents::wishes() { return takeSignalledWishes(); }
 
 void TerminalEvents::note(const std::string& line) {

@@ -30,6 +30,7 @@ class TerminalEvents : public RunEvents {
   Status exchange(const ExchangeRecord& record) override;
   Status memory(const MemoryRecord& record) override;
   Status happened(const RunEvent& event) override;
+  Status record(const std::string& json) override;
   uint32_t wishes() override;
   void note(const std::string& line) override;
   void debug(std::string_view line) override;

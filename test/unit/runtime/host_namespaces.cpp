@@ -4,6 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <filesystem>
+
 namespace {
 
 // Whether the process has a network namespace other than this one's, and has come to what it is to do.
@@ -58,6 +61,27 @@ void HostNamespaces::run(size_t holder, const std::string& command) {
 
 void HostNamespaces::setLink(int host, bool up) {
   run(holders_.size() - 1, "ip link set cable" + std::to_string(host) + (up ? " up" : " down"));
+}
+
+std::vector<pid_t> HostNamespaces::processesIn(pid_t holder) {
+  struct stat network{};
+  std::vector<pid_t> found;
+  if (stat(("/proc/" + std::to_string(holder) + "/ns/net").c_str(), &network) != 0) return found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    struct stat other{};
+    const std::string process = entry.path().filename();
+    if (process.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (stat((entry.path() / "ns/net").c_str(), &other) == 0 && other.st_ino == network.st_ino) {
+      found.push_back(std::stoi(process));
+    }
+  }
+  return found;
+}
+
+void HostNamespaces::tearDown(int host) {
+  setLink(host, false);
+  const pid_t holder = holders_[static_cast<size_t>(host)]->pid();
+  for (const pid_t process : processesIn(holder)) kill(process, SIGKILL);
 }
 
 void HostNamespaces::shape(int host, const std::vector<std::string>& how) {

@@ -3,6 +3,8 @@
 #ifndef HYC_TEST_RUNTIME_HOST_NAMESPACES_H_
 #define HYC_TEST_RUNTIME_HOST_NAMESPACES_H_
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,11 +25,15 @@ class HostNamespaces {
   std::vector<std::string> on(int host) const;
   // Takes the cable out of a host, or puts it back.
   void setLink(int host, bool up);
+  // As a host whose power is gone: nothing that was on its way leaves it any more, and what runs there is gone with its
+  // namespace.
+  void tearDown(int host);
   // As `tc qdisc` understands it: {"netem", "delay", "5ms"}.
   void shape(int host, const std::vector<std::string>& how);
 
  private:
   std::vector<std::string> inside(size_t holder) const;
+  static std::vector<pid_t> processesIn(pid_t holder);
   void run(size_t holder, const std::string& command);
 
   std::vector<std::unique_ptr<RunningCommand>> holders_;  // of the hosts, and behind them of the switch

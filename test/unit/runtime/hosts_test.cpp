@@ -31,51 +31,6 @@ TEST_F(Hosts, NeedNotHaveConsecutiveRanks) {
   EXPECT_EQ(lossesOf(folder_ / "log"), expected);
 }
 
-TEST_F(Hosts, EndWithinASecondWhenARankIsKilled) {
-  MAKE_HOSTS(2);
-  start(2, {"--steps", "1000000000", "--log-file", folder_ / "log"});
-  awaitFirstStep(folder_ / "log");
-  kill(ranks_[6]->pid(), SIGKILL);
-  const std::vector<CommandResult> results = finish();
-  double longest = 0;
-  for (size_t rank = 0; rank < results.size(); ++rank) {
-    longest = std::max(longest, results[rank].seconds);
-    EXPECT_EQ(results[rank].status, rank == 6 ? 137 : 75) << "rank " << rank << ": " << results[rank].errors;
-  }
-  EXPECT_LT(longest, 2.0);
-  EXPECT_CONTAINS(saidByAll(results), "rank 6 on host 'host1' was killed or crashed");
-}
-
-TEST_F(Hosts, NameARankThatIsStopped) {
-  MAKE_HOSTS(2);
-  start(2, {"--steps", "1000000000", "--log-file", folder_ / "log", "--exchange-timeout", "2"});
-  awaitFirstStep(folder_ / "log");
-  const pid_t stopped = ranks_[5]->pid();
-  kill(stopped, SIGSTOP);
-  std::vector<std::unique_ptr<RunningCommand>> others = std::move(ranks_);
-  std::unique_ptr<RunningCommand> held = std::move(others[5]);
-  others.erase(others.begin() + 5);
-  ranks_ = std::move(others);
-  const std::vector<CommandResult> results = finish();
-  for (const CommandResult& result : results) EXPECT_NE(result.status, 0);
-  // Beside it the kernel can be asked; on the other host it is silent.
-  EXPECT_THAT(saidByAll(results), testing::ContainsRegex("rank 5 \\([^)]*\\), which is stopped by a signal|rank 5 "
-                                                         "\\([^)]*on host 'host1'\\), which has given no sign"));
-}
-
-TEST_F(Hosts, NameAHostWhoseLinkIsCut) {
-  MAKE_HOSTS(2);
-  start(2, {"--steps", "1000000000", "--log-file", folder_ / "log", "--exchange-timeout", "2"});
-  awaitFirstStep(folder_ / "log");
-  namespaces_->setLink(1, false);
-  const std::vector<CommandResult> results = finish();
-  for (const CommandResult& result : results) {
-    EXPECT_TRUE(result.status == 69 || result.status == 75) << result.status << ": " << result.errors;
-    EXPECT_LT(result.seconds, kSoon);
-  }
-  EXPECT_THAT(saidByAll(results), testing::ContainsRegex("on host 'host[01]'"));
-}
-
 TEST_F(Hosts, RefuseAnotherToken) {
   MAKE_HOSTS(2);
   ranksHere_ = 4;
@@ -91,7 +46,7 @@ TEST_F(Hosts, RefuseAnotherToken) {
   EXPECT_EQ(lossesOf(folder_ / "log").size(), 3u);
 }
 
-TEST_F(Hosts, RefuseTwoRanksOfOneNumberAndAnotherPlan) {
+TEST_F(Hosts, RefuseTwoRanksOfOneNumber) {
   MAKE_HOSTS(2);
   ranksHere_ = 4;
   const std::vector<std::string> options{"--steps", "3"};
@@ -253,6 +208,80 @@ TEST_F(HostsBySsh, GoOnWithoutAHostThatIsLost) {
   EXPECT_CONTAINS(result.errors, ", with 4 ranks");
 }
 
+// What a user sets in front of the command holds on every host.
+TEST_F(HostsBySsh, HaveTheVariablesThatRanksAreSetUpBy) {
+  MAKE_HOSTS_WITH_SSH(2);
+  RunningCommand running(command({"--steps", "1000000000", "--log-file", folder_ / "log"}),
+                         {{"NCCL_SOCKET_IFNAME", "=eth0"}, {"HYC_LOG", "debug"}, {"SECRET", "unseen"}});
+  awaitFirstStep(folder_ / "log");
+  const std::vector<pid_t> ranks = processes();
+  EXPECT_EQ(ranks.size(), 8u);
+  for (const pid_t rank : ranks) {
+    std::ifstream file("/proc/" + std::to_string(rank) + "/environ");
+    const std::string variables((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_CONTAINS(variables, std::string("NCCL_SOCKET_IFNAME==eth0\0", 25));
+    EXPECT_CONTAINS(variables, "HYC_LOG=debug");
+    EXPECT_EQ(variables.find("SECRET="), std::string::npos);
+  }
+  kill(running.pid(), SIGINT);
+  EXPECT_CONTAINS(running.finish().errors, namespaces_->addressOf(1) + ": rank 7: debug: meets the other ranks");
+}
+
+// To a host that does not have it; what has changed, to one that has it from before; and never over what is another's.
+TEST_F(HostsBySsh, GetTheFolderThatTheyLack) {
+  MAKE_HOSTS_WITH_SSH(2);
+  namespace fs = std::filesystem;
+  const TemporaryFolder place;
+  const std::string out = place / "runs/out";
+  fs::create_directories(out + "/bin");
+  for (const char* name : {"bin/stage0", "bin/stage1", "manifest.json"}) {
+    fs::copy_file(folder_ / name, out + "/" + name);
+  }
+  const auto onHost1 = [&](const std::string& shell) {
+    std::vector<std::string> words = namespaces_->on(1);
+    words.insert(words.end(), {"/bin/sh", "-c", shell});
+    return runCommand(words);
+  };
+  ASSERT_EQ(onHost1("mount -t tmpfs none " + place.path()).status, 0);
+  const auto run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = command({"--steps", "3", "--log-file", folder_ / "log"});
+    std::replace(words.begin(), words.end(), folder_.path(), out);
+    words.insert(words.end(), more.begin(), more.end());
+    return runCommand(words);
+  };
+  const CommandResult without = run({});
+  EXPECT_NE(without.status, 0);
+  EXPECT_CONTAINS(without.errors, "cannot open '" + out + "/manifest.json'");
+  CommandResult result = run({"--copy-out"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(lossesOf(folder_ / "log").size(), 3u);
+  EXPECT_CONTAINS(result.errors, "hyc-run: copied '" + out + "' to " + namespaces_->addressOf(1) + " (");
+  EXPECT_EQ(onHost1("cd " + out + " && test -x bin/stage1 && cmp bin/stage1 " + (folder_ / "bin/stage1") +
+                    " && ! test -x manifest.json && ls -a .. | grep -c partial")
+                .output,
+            "0\n");
+  result = run({"--copy-out"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.errors, testing::Not(testing::HasSubstr("copied '")));
+  std::ofstream(out + "/manifest.json", std::ios::app) << "\n";
+  result = run({"--copy-out"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_CONTAINS(result.errors, "copied '" + out + "' to " + namespaces_->addressOf(1) + " (0.0 MB)");
+  // Changed by somebody else there, and here.
+  EXPECT_EQ(onHost1("echo >>" + out + "/bin/stage0").status, 0);
+  result = run({"--copy-out"});
+  EXPECT_EQ(result.status, 65) << result.errors;
+  EXPECT_CONTAINS(result.errors,
+                  namespaces_->addressOf(1) + ": hyc-run: error: '" + out + "/bin/stage0' of this host is ");
+  EXPECT_CONTAINS(result.errors, ", and was changed since; move '" + out + "' away");
+  EXPECT_EQ(onHost1("rm -r " + out + " && mkdir " + out + " && echo mine >" + out + "/notes").status, 0);
+  result = run({"--copy-out"});
+  EXPECT_EQ(result.status, 65) << result.errors;
+  EXPECT_CONTAINS(result.errors, "of this host has other things in it, and was not copied there by hyc-run");
+  EXPECT_EQ(onHost1("cd " + out + " && ls && ls -a .. | grep -c partial").output, "notes\n0\n");
+  expectNoneLeft();
+}
+
 // hyc-bench measures within hosts and between them, and where a host cannot be reached writes nothing.
 TEST_F(HostsBySsh, AreMeasured) {
   MAKE_HOSTS_WITH_SSH(2);
@@ -314,6 +343,31 @@ TEST_F(HostsBySsh, AreChecked) {
   EXPECT_EQ(result.status, 69) << result.output << result.errors;
   EXPECT_CONTAINS(result.output,
                   "\"listen_error\": \"--interface is '10.99.0.0/16', which holds no address of this host");
+}
+
+TEST(ACpu, ThatLacksWhatProgramsWereCompiledForIsToldSo) {
+  CompiledFolder folder(Layout{1, 1, 1});
+  std::string manifest = folder.files().read("manifest.json");
+  const auto write = [&](const std::string& instructions) {
+    std::string text = manifest;
+    folder.files().write("manifest.json", text.insert(1, "\"cpu\": {\"march\": \"native\", \"instructions\": [" +
+                                                             instructions + "]}, "));
+  };
+  write("\"of_no_cpu\", \"nor_of_this\"");
+  for (const std::vector<std::string>& words :
+       {folder.command({}), {folder / "bin/stage0", "--out", folder.path(), "--data", folder / "text"}}) {
+    const CommandResult result = runCommand(words);
+    EXPECT_EQ(result.status, 69) << result.errors;
+    EXPECT_CONTAINS(result.errors, "'" + folder.path() +
+                                       "' was compiled for CPUs with of_no_cpu, nor_of_this, and this "
+                                       "host's (");
+  }
+  write("");
+  EXPECT_EQ(runCommand(folder.command({"--steps", "1"})).status, 0);
+  write("1");
+  const CommandResult wrong = runCommand(folder.command({}));
+  EXPECT_EQ(wrong.status, 65);
+  EXPECT_CONTAINS(wrong.errors, "/cpu/instructions: expected texts");
 }
 
 TEST(Hostfile, IsRefusedWithItsLine) {

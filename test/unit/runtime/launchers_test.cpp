@@ -65,6 +65,29 @@ TEST_F(Launchers, TellARankItsPlace) {
                {"SLURM_NODEID", "1"},
                {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}},
               "Slurm", {5, 8, 1, 4});
+  // srun --mpi=pmi2 says by MPICH's names who a rank is, and not where.
+  expectPlace({{"PMI_RANK", "5"},
+               {"PMI_SIZE", "8"},
+               {"SLURM_PROCID", "5"},
+               {"SLURM_NTASKS", "8"},
+               {"SLURM_LOCALID", "1"},
+               {"SLURM_NODEID", "1"},
+               {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}},
+              "Slurm", {5, 8, 1, 4});
+}
+
+TEST_F(Launchers, AreAskedWhereRankZeroIsWhereNobodyHasSaid) {
+  const auto boardWith = [&](Variables variables) {
+    const Variables rank{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}};
+    variables.insert(variables.end(), rank.begin(), rank.end());
+    const Result<Launch> launch = launchOf(variables);
+    const HubIsTold told = launch.ok() ? boardOf(*launch) : HubIsTold::kByTorchStore;
+    forget(variables);
+    return told;
+  };
+  EXPECT_EQ(boardWith({{"PMI_FD", "7"}}), HubIsTold::kByPmi);
+  EXPECT_EQ(boardWith({}), HubIsTold::kByVariables);
+  EXPECT_EQ(boardWith({{"PMI_FD", "7"}, {"MASTER_ADDR", "a"}}), HubIsTold::kByVariables);
 }
 
 TEST_F(Launchers, ThatContradictThemselvesAreNamed) {

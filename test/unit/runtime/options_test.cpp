@@ -58,6 +58,7 @@ const std::vector<std::string> kEverything{"OUT",
                                            "--include=a:0,1@b",
                                            "--exclude=c",
                                            "--ssh-port=2222",
+                                           "--copy-out",
                                            "--transport=tcp",
                                            "--interface=10.0.0.0/8",
                                            "--ports=4000-4100",
@@ -79,6 +80,7 @@ TEST(Options, ArriveAtTheRanks) {
   expected.logFile = expected.csv = expected.tensorboard = "";   // what tells of a run is hyc-run's
   expected.hostfile = expected.include = expected.exclude = "";  // and so are the hosts
   expected.sshPort = 0;
+  expected.copyOut = false;
   expected.maxRestarts = expected.ranks = 0;  // of which ranks know nothing
   expected.asRank = false;
   EXPECT_EQ(rank->options.limitsSteps, expected.limitsSteps);

@@ -156,6 +156,29 @@ Result<std::string> localAddress(const NetworkOptions& options, const std::strin
                     "; there are: " + there);
 }
 
+std::vector<std::string> networkAddresses() {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(all, [](ifaddrs* list) { freeifaddrs(list); });
+  std::vector<std::string> found[2];
+  for (const ifaddrs* one = all; one; one = one->ifa_next) {
+    if (!one->ifa_addr || !one->ifa_netmask || !(one->ifa_flags & IFF_UP) || (one->ifa_flags & IFF_LOOPBACK)) continue;
+    const std::string bytes = bytesOf(one->ifa_addr), mask = bytesOf(one->ifa_netmask), text = textOf(one->ifa_addr);
+    if (bytes.empty() || text.compare(0, 8, "169.254.") == 0 || text.compare(0, 4, "fe80") == 0) continue;
+    int bits = 0;
+    for (unsigned char byte : mask) bits += __builtin_popcount(byte);
+    found[bytes.size() == 4 ? 0 : 1].push_back(text + "/" + std::to_string(bits));
+  }
+  found[0].insert(found[0].end(), found[1].begin(), found[1].end());
+  return found[0];
+}
+
+bool areOfOneNetwork(const std::string& a, const std::string& b) {
+  Network network, other;
+  if (!parseNetwork(a, &network)) return true;
+  return parseNetwork(b.find('/') == std::string::npos ? b + "/0" : b, &other) && network.holds(other.bytes);
+}
+
 Result<FileDescriptor> listenOn(const std::string& address, int port, const NetworkOptions& options, int* taken) {
   Result<AddressList> resolved = resolve(address, 0, AI_PASSIVE);
   if (!resolved.ok()) return resolved.status();

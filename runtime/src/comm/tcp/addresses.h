@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "comm/network_options.h"
@@ -22,6 +23,11 @@ std::string shown(const HostAddress& address);
 
 // Of this host, what the options name; where they name nothing, `otherwise`.
 Result<std::string> localAddress(const NetworkOptions& options, const std::string& otherwise);
+
+// Those of this host that other hosts may reach, with the size of their networks: "10.0.0.1/24"; IPv4 first.
+std::vector<std::string> networkAddresses();
+// Whether two of these are in one network, as the first has it; so is one without a size, which a user has named.
+bool areOfOneNetwork(const std::string& a, const std::string& b);
 
 // Listens on this address alone; port 0 takes one of the options' range, or any. `port` gets the one taken.
 Result<FileDescriptor> listenOn(const std::string& address, int port, const NetworkOptions& options, int* taken);

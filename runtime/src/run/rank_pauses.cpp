@@ -1,0 +1,153 @@
+// What a rank does between two steps: checkpoints, copies, comparisons, evaluations, and whether it goes on.
+#include <unistd.h>
+
+#include "checkpoint/replica_check.h"
+#include "run/nonfinite.h"
+#include "run/rank_run.h"
+
+namespace hycrt {
+
+// All ranks come to the same; none of them ends before rank 0 has told of the step.
+// A checkpoint of before is what the user goes on from.
+Status RankRun::checkFinite(const Context& ctx, const StepRecord& record, int64_t counted) {
+  if (options_.allowNonfinite) return {};
+  Status status = checkFiniteStep(record, counted, program_);
+  if (!status.ok()) HYCRT_RETURN_IF_ERROR(checkpoints_.finish(ctx));
+  if (!status.ok()) HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
+  return status;
+}
+
+// Nobody begins to write before everybody's part is known to be sound. Of a run that may diverge nothing is lost
+// where nothing was.
+Status RankRun::checkWeights(const Context& ctx) {
+  if (!options_.allowNonfinite || access(options_.saveWeights.c_str(), F_OK) == 0) {
+    HYCRT_RETURN_IF_ERROR(checkFiniteWeights(ctx, options_.saveWeights));
+  }
+  return exchanger_->barrier();
+}
+
+void RankRun::noteLeftOut(const Evaluation& evaluation, const Dataset& data) {
+  if (environment_.rank != 0 || evaluation.samplesLeftOut() == 0) return;
+  events_.note("evaluation: the last " + std::to_string(evaluation.samplesLeftOut()) + " of " +
+               std::to_string(data.sampleCount()) + " samples fill no global batch of " +
+               std::to_string(evaluation.globalBatch()) + " and are left out");
+}
+
+Status RankRun::openEvaluation(Context& ctx) {
+  if (!heldOut_) return {};
+  if (!findEntry(program_, kEvaluateEntry)) {
+    return usageError(std::string("--evaluate-data is given, but program '") + program_.name +
+                      "' has no entry that evaluates; compile with --entry train,evaluate");
+  }
+  Result<Evaluation> evaluation = Evaluation::create(ctx, *heldOut_, "--evaluate-data", options_.evaluateData,
+                                                     options_.evaluateBatches, measurement_.trace());
+  if (!evaluation.ok()) return evaluation.status();
+  evaluation_.emplace(std::move(*evaluation));
+  if (options_.evaluateBatches == 0) noteLeftOut(*evaluation_, *heldOut_);
+  return {};
+}
+
+// What a checkpoint would hold is looked at before it is written.
+bool RankRun::verifiesAfter(int64_t step, bool writes) const {
+  return options_.verifyStates > 0 && (writes || (step + 1) % options_.verifyStates == 0);
+}
+
+Status RankRun::verifyStates(Context& ctx, int64_t step) {
+  const StepTimes::Between between(times_, *exchanger_);
+  HYCRT_RETURN_IF_ERROR(readBackStates());
+  Status status = checkReplicas(ctx, step + 1);
+  // All ranks know; the checkpoint of before is one of states that agreed.
+  if (!status.ok() && status.code() != StatusCode::kPeerLost) HYCRT_RETURN_IF_ERROR(checkpoints_.finish(ctx));
+  if (!status.ok()) return status;
+  if (environment_.rank != 0) return {};
+  const double seconds = static_cast<double>(between.nanoseconds()) * 1e-9;
+  return events_.happened({RunEvent::Kind::kVerify, step + 1, "", seconds, ""});
+}
+
+// What any rank is asked for, so that all do it after the same step; after the last all is done anyway.
+// The checkpoint that is being written gets on by it, too.
+Result<uint32_t> RankRun::wishesAfter(const Context& ctx, int64_t step) {
+  if (options_.checkpoint.empty() || step + 1 == options_.steps) return uint32_t{0};
+  const StepTimes::Between between(times_, *exchanger_);
+  uint32_t own = events_.wishes();
+  if (timeLimit_.isUp(checkpoints_.isWriting())) own |= kTimeIsUp;
+  const Result<const uint64_t*> all = exchanger_->share(own | checkpoints_.word());
+  if (!all.ok()) return all.status();
+  for (int rank = 0; rank < environment_.worldSize; ++rank) own |= static_cast<uint32_t>((*all)[rank]);
+  HYCRT_RETURN_IF_ERROR(checkpoints_.advance(ctx, *all));
+  return own;
+}
+
+// Every rank has told of it before any is gone.
+Status RankRun::endEarly(int64_t step, uint32_t wishes) {
+  const std::string cause = causeOfEnd(wishes);
+  if (environment_.rank == 0) {
+    events_.note("ends after step " + std::to_string(step + 1) + " (" + cause +
+                 "), with status 75; with --resume auto the same command goes on");
+  }
+  HYCRT_RETURN_IF_ERROR(events_.happened({RunEvent::Kind::kEnd, step + 1, cause, 0, ""}));
+  return exchanger_->barrier();
+}
+
+// Between two steps; what steps wait and take is told without it. One that comes due while another is being written
+// waits for that; of the last the end of the run does.
+Status RankRun::writeCheckpoint(Context& ctx, int64_t step, uint32_t wishes) {
+  if (options_.checkpoint.empty()) return {};
+  enter("writes a checkpoint");
+  const StepTimes::Between between(times_, *exchanger_);
+  HYCRT_RETURN_IF_ERROR(checkpoints_.finish(ctx));
+  if (ctx.file()) copies_.awaitStates();
+  HYCRT_RETURN_IF_ERROR(readBackStates());
+  const bool isLast = step + 1 >= options_.steps, ends = wishes & (kEndRun | kTimeIsUp);
+  const std::string cause = causeOfCheckpoint(wishes, options_, isLast);
+  HYCRT_RETURN_IF_ERROR(checkpoints_.begin(ctx, step + 1, manifest_, options_, run_, cause, isLast || ends));
+  return {};
+}
+
+// The one before is over (finishCopy). What lies on a disk or in the image of a device is read for one thing at a
+// time.
+Status RankRun::copyStates(Context& ctx, int64_t step) {
+  enter("copies the states to another host");
+  const StepTimes::Between between(times_, *exchanger_);
+  if (ctx.file()) HYCRT_RETURN_IF_ERROR(checkpoints_.finish(ctx));
+  HYCRT_RETURN_IF_ERROR(readBackStates());
+  HYCRT_RETURN_IF_ERROR(copies_.begin(ctx, checkpoints_.describe(ctx, step + 1, manifest_, options_)));
+  enter("trains");
+  return {};
+}
+
+// Before a step is told after which the next copy is due, and the last: of what was told, one step at most is in
+// none.
+Status RankRun::finishCopy(const Context& ctx, int64_t step) {
+  if (!copies_.isDueAfter(step) && step + 1 < options_.steps) return {};
+  const StepTimes::Between between(times_, *exchanger_);
+  HYCRT_RETURN_IF_ERROR(copies_.finish(ctx));
+  return {};
+}
+
+bool RankRun::evaluatesAfter(int64_t step) const {
+  if (!evaluation_) return false;
+  const bool isDue = options_.evaluateEvery > 0 && (step + 1) % options_.evaluateEvery == 0;
+  return isDue || step + 1 == options_.steps;
+}
+
+// Between two steps, over the held-out data, by parameters that nobody changes meanwhile.
+Status RankRun::evaluateBetween(const Context& ctx, int64_t step) {
+  enter("evaluates between two steps");
+  const StepTimes::Between between(times_, *exchanger_);
+  const Result<EvaluationSums> sums = evaluation_->run();
+  if (!sums.ok()) return sums.status();
+  StepRecord record;
+  record.evaluates = true;
+  record.step = step + 1;
+  record.steps = options_.steps;
+  record.batches = sums->batches;
+  record.loss = sums->loss();
+  if (sums->correct >= 0) record.accuracy = sums->accuracy();
+  record.milliseconds = sums->milliseconds;
+  setRate(sums->counted, sums->batches * evaluation_->globalBatch(), &record);
+  HYCRT_RETURN_IF_ERROR(tell(record));
+  return checkFinite(ctx, record, sums->counted);
+}
+
+}  // namespace hycrt
