@@ -31,7 +31,7 @@ def loss_of(model_class, output):
 
 def first_output(outputs, torch):
     """Its place among the tensors, as torch.export orders them, and the tensor: the logits, or else the first of floats."""
-    tensors = [(str(path[-1]), leaf) for path, leaf in torch.utils._pytree.tree_flatten_with_path(outputs)[0]
+    tensors = [(str(path[-1]) if path else "", leaf) for path, leaf in torch.utils._pytree.tree_flatten_with_path(outputs)[0]
                if isinstance(leaf, torch.Tensor)]
     found = [place for place, (name, tensor) in enumerate(tensors) if "logits" in name and tensor.is_floating_point()]
     found += [place for place, (_, tensor) in enumerate(tensors) if tensor.is_floating_point() and tensor.dim() > 0]

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Trains what torch's ONNX exporter writes as it is by default (dynamo=True, optimized): hyc's losses held to PyTorch's.
 
-The exporter folds transposed weights, gives a tied one two names, and merges tensors that are equal when it writes them. Held
-are ten losses with SGD on one rank, over tp 2 × pp 2 × dp 2, and under ZeRO 3 (census_training.py says how). Made with torch
-2.15.0, transformers 5.23.0 and onnxscript 0.5.
+The exporter folds transposed weights, gives a tied one two names, merges tensors that are equal when it writes them, and drops
+biases that are zero. Held are ten losses with SGD on one rank, over tp 2 × pp 2 × dp 2, and under ZeRO 3 (census_training.py says
+how). What a file does not say is told apart: parameters that are frozen in PyTorch are frozen here (--freeze), and where the
+exporter leaves only what the model computes of a parameter (Mamba's -exp(A_log)), PyTorch trains that, too; NAME-whole is the
+model exported with optimize=False, which leaves everything. Made with torch 2.15.0, transformers 5.24.0 and onnxscript 0.5.
 
 Usage: dynamo_onnx.py FOLDER --tools BUILD/bin [NAME ...]
 """
@@ -12,17 +14,22 @@ import contextlib
 import io
 import logging
 import pathlib
+import re
 import sys
 import warnings
 
 from census import BATCH, HERE, SEQUENCE, configure, inputs_of, rows_of
 from census_training import Trainer, reference
 
-NAMES = ["gemma", "gemma2", "gemma3", "opt", "bloom", "whisper", "mamba", "transformer"]
+NAMES = ["gemma", "gemma2", "gemma3", "opt", "bloom", "whisper", "mamba", "mamba-whole", "transformer"]
 
 
 class OnnxTrainer(Trainer):
     """Gradients stand under other names and turned round here: losses after nine updates tell of them."""
+
+    def run(self, phase, *options, **others):
+        frozen = [part for name in self.told["frozen"] for part in ("--freeze", f"^{re.escape(name)}$")]
+        return super().run(phase, *options, *frozen, **others)
 
     def gradient_difference(self, file, tokens):
         return ("", 0.0), 1, 1
@@ -57,16 +64,35 @@ def model_of(name, torch):
     return model_class(config), lambda: inputs_of(row["inputs"], config, torch), row["class"]
 
 
+def train_computed(model, torch):
+    """Has -exp(A_log) trained in place of A_log."""
+
+    class Logarithm(torch.nn.Module):
+        def forward(self, value):
+            return torch.log(-value)
+
+        def right_inverse(self, logarithm):
+            return -torch.exp(logarithm)
+
+    for module in list(model.modules()):
+        if hasattr(module, "A_log"):
+            torch.nn.utils.parametrize.register_parametrization(module, "A_log", Logarithm())
+
+
 def export(name, path):
     """The model's file, and what PyTorch computes with it."""
     import torch
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    model, make_inputs, model_class = model_of(name, torch)
+    plain = name.removesuffix("-whole")
+    model, make_inputs, model_class = model_of(plain, torch)
     model = model.eval()
     arguments = make_inputs()
     with contextlib.redirect_stdout(io.StringIO()):
-        torch.onnx.export(model, (), str(path), kwargs=arguments, input_names=list(arguments), dynamo=True)
+        torch.onnx.export(model, (), str(path), kwargs=arguments, input_names=list(arguments), dynamo=True,
+                          optimize=name == plain)
+    if name == plain:
+        train_computed(model, torch)
     return reference(model, model_class, make_inputs, path.with_suffix(".safetensors"), torch)
 
 

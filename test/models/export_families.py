@@ -114,6 +114,10 @@ ENCODERS = {
     "bert-classes": ("BertForSequenceClassification", dict(TEXT, num_labels=5, hidden_act="relu")),
     "roberta": ("RobertaForMaskedLM", dict(TEXT, pad_token_id=3)),
     "roberta-classes": ("RobertaForSequenceClassification", dict(TEXT, pad_token_id=0, num_labels=5, type_vocab_size=1)),
+    "modernbert": ("ModernBertForMaskedLM", dict(without(SIZES, "num_key_value_heads"), pad_token_id=3, local_attention=8)),
+    "modernbert-classes": ("ModernBertForSequenceClassification", dict(
+        without(SIZES, "num_key_value_heads"), pad_token_id=0, num_labels=5, classifier_pooling="mean", classifier_bias=True,
+        attention_bias=True, mlp_bias=True, classifier_activation="relu", local_attention=64)),
     "vit": ("ViTForImageClassification", IMAGES),
     "vit-plain": ("ViTForImageClassification", dict(IMAGES, qkv_bias=False, num_channels=1)),
 }

@@ -176,16 +176,20 @@ Value DecoderBuilder::repeatHeads(const std::string &path, Value x) {
                   {batch, sequence, config.heads, size});
 }
 
-/// Which keys, along the columns, a query sees: none after it, and no more than the window has.
+/// Which keys, along the columns, a query sees: none after it, and no more than the window has. Where attention looks
+/// both ways the window does, too.
 Value DecoderBuilder::visible(const std::string &path, int64_t layer) {
   auto square = RankedTensorType::get({sequence, sequence}, ops.getI64Type());
   RankedTensorType result = booleans({sequence, sequence});
   Value query = make<IotaOp>(path, square, params.getI64IntegerAttr(0)),
         key = make<IotaOp>(path, square, params.getI64IntegerAttr(1));
-  Value seen = make<CompareOp>(path, result, ComparePredicate::le, key, query);
-  if (!isWindowed(layer))
+  Value size = isWindowed(layer) ? splat(square, static_cast<double>(config.window)) : Value();
+  Value seen = config.has(kSeesAll)
+                   ? make<CompareOp>(path, result, ComparePredicate::lt, key, make<AddOp>(path, query, size))
+                   : make<CompareOp>(path, result, ComparePredicate::le, key, query);
+  if (!size)
     return seen;
-  Value first = make<SubOp>(path, query, splat(square, static_cast<double>(config.window)));
+  Value first = make<SubOp>(path, query, size);
   return make<AndOp>(path, seen, make<CompareOp>(path, result, ComparePredicate::gt, key, first));
 }
 
@@ -240,8 +244,10 @@ Value DecoderBuilder::attendWrittenOut(const std::string &path, const Heads &hea
   scores = capped(path, scaled(path, scores, scale), config.scoreCap);
   if (config.has(kAlibi))
     scores = addSlopes(path, scores, scale);
-  Value seen = spread(path, visible(path, layer), shapeOf(scores), {2, 3});
-  scores = make<SelectOp>(path, scores.getType(), seen, scores, splat(scores.getType(), kUnseen));
+  if (!config.has(kSeesAll) || isWindowed(layer)) {
+    Value seen = spread(path, visible(path, layer), shapeOf(scores), {2, 3});
+    scores = make<SelectOp>(path, scores.getType(), seen, scores, splat(scores.getType(), kUnseen));
+  }
   Value shares = dropout(path, ".", probabilities(path, scores), config.attentionDropout);
   return einsum(path, "bhst,bthd->bshd", shares, repeatHeads(path, heads.v));
 }

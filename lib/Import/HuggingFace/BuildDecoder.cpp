@@ -171,7 +171,7 @@ Value DecoderBuilder::block(int64_t layer, Value x) {
     return scaled(path, dropout(path, names.mlpDropout, out, config.residualDropout), config.residualFactor);
   };
   const bool before = config.has(kNormBefore), takesNorm = config.has(kSumOfNorm);
-  Value first = before ? norm(inside(names.attentionNorm), x) : x;
+  Value first = before && !(layer == 0 && config.has(kFirstUnnormed)) ? norm(inside(names.attentionNorm), x) : x;
   if (config.has(kParallel)) {
     Value second = config.has(kOneNorm) ? first : norm(inside(names.mlpNorm), x);
     Value attended = attend(first);

@@ -57,14 +57,19 @@ Value DecoderBuilder::embedPatches(Value pixels) {
 Value DecoderBuilder::head(Value x) {
   const ModelHead &head = *config.head;
   const std::string base = names.base.str(), output = head.output.str();
-  if (head.ofFirst)
+  if (head.ofFirst && config.averagesRows)
+    x = divided(base, make<ReduceOp>(base, ReductionKind::sum, x, ArrayRef<int64_t>{1}), static_cast<double>(sequence));
+  else if (head.ofFirst)
     x = reshaped(base, sliced(base, x, 1, 0, 1), {batch, config.width});
   auto drop = [&](StringRef module, Value in) { return dropout(module.str(), ".", in, config.headDropout); };
   if (!head.dropoutBefore.empty())
     x = drop(head.dropoutBefore, x);
+  const StringRef kind = !config.headActivation.empty() ? StringRef(config.headActivation)
+                         : head.activation.empty()      ? StringRef(config.activation)
+                                                        : head.activation;
   if (!head.dense.empty())
-    x = activate(head.activationModule.str(), linear(head.dense.str(), x, config.width, config.width, /*bias=*/true),
-                 head.activation.empty() ? StringRef(config.activation) : head.activation);
+    x = activate(head.activationModule.str(),
+                 linear(head.dense.str(), x, config.width, config.width, config.has(kHeadDenseBias)), kind);
   if (!head.norm.empty())
     x = norm(head.norm.str(), x);
   if (!head.dropoutAfter.empty())
@@ -74,6 +79,9 @@ Value DecoderBuilder::head(Value x) {
   Value weight = config.tiedEmbeddings
                      ? read(base + "." + names.embedding.str() + ".weight")
                      : param(output + ".weight", {config.vocabulary, config.width}, normal(config.initializerRange));
+  Value logits = einsum(output, "bsk,vk->bsv", x, weight);
+  if (!config.has(kHeadBias))
+    return logits;
   Value bias = param(head.bias.empty() ? output + ".bias" : head.bias.str(), {config.vocabulary}, fill(0));
-  return addBias(output, einsum(output, "bsk,vk->bsv", x, weight), bias);
+  return addBias(output, logits, bias);
 }

@@ -49,6 +49,7 @@ enum class WindowRule {
   AskedUnturned, ///< where use_sliding_window is true, those that turn nothing, or as layer_types says
   Given,         ///< all, unless sliding_window is null
   Period,        ///< all but each `windowPeriod`th, or as layer_types says
+  Between,       ///< all but the first and each `windowPeriod`th after it, or as layer_types says
 };
 
 /// Which layers turn q and k by positions.
@@ -96,7 +97,8 @@ struct DecoderKeys {
                   headSize = "head_dim", width = "hidden_size", inner = "intermediate_size",
                   positions = "max_position_embeddings", activation = "hidden_act", epsilon = "rms_norm_eps",
                   initializer = "initializer_range", attentionDropout = "attention_dropout", embeddingDropout = "",
-                  residualDropout = "", theta = "rope_theta", rotaryShare = "partial_rotary_factor";
+                  residualDropout = "", theta = "rope_theta", rotaryShare = "partial_rotary_factor",
+                  window = "sliding_window", windowTheta = "rope_local_base_freq";
 };
 
 /// Defaults of transformers' configuration.
@@ -178,7 +180,7 @@ struct DecoderFamily {
   /// Keys that the model would compute otherwise by: hyc builds it where they are null, false, 0 or empty.
   llvm::StringRef unsupported[4] = {};
   /// Keys of transformers' configuration that change nothing here.
-  llvm::StringRef unread[6] = {};
+  llvm::StringRef unread[8] = {};
   StoredName stored[8] = {};
   llvm::ArrayRef<ModelHead> heads = {}; ///< by the architectures of the file; the first where it names none
   /// What no row of this kind says.

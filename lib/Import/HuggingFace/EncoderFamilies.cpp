@@ -35,6 +35,19 @@ static LogicalResult readVit(ConfigReader &reader, DecoderConfig &config) {
   return success();
 }
 
+static LogicalResult readModernBert(ConfigReader &reader, DecoderConfig &config) {
+  // As many keys on either side as half of it, beside the query's own.
+  config.window = config.window / 2 + 1;
+  std::string pooling = "cls";
+  config.headActivation = "gelu";
+  if (failed(reader.readString("classifier_pooling", pooling, {"cls", "mean"})) ||
+      failed(reader.readString("classifier_activation", config.headActivation,
+                               {"gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh"})))
+    return failure();
+  config.averagesRows = pooling == "mean";
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Rows
 //===----------------------------------------------------------------------===//
@@ -101,7 +114,7 @@ static constexpr DecoderFamily kBert{
     .activation = "gelu",
     .tied = true,
     .paddingRow = 0,
-    .always = kNormSum | kNormScales | kBiases | kSeesAll,
+    .always = kNormSum | kNormScales | kBiases | kSeesAll | kHeadBias | kHeadDenseBias,
     .norm = NormKind::Layer,
     .mlp = MlpKind::Plain,
     .turns = TurnRule::None,
@@ -141,6 +154,69 @@ static constexpr DecoderFamily roberta() {
   family.readOwn = readRoberta;
   return family;
 }
+
+static constexpr ModelHead kModernBertHeads[] = {{.architecture = "ModernBertForMaskedLM",
+                                                  .dense = "head.dense",
+                                                  .activationModule = "head.act",
+                                                  .norm = "head.norm",
+                                                  .output = "decoder"},
+                                                 {.architecture = "ModernBertForSequenceClassification",
+                                                  .ofFirst = true,
+                                                  .classifies = true,
+                                                  .dense = "head.dense",
+                                                  .activationModule = "head.act",
+                                                  .norm = "head.norm",
+                                                  .dropoutAfter = "drop",
+                                                  .output = "classifier"}};
+
+static constexpr DecoderFamily kModernBert{
+    .type = "modernbert",
+    .sizes = {50368, 768, 1152, 22, 12, 8192},
+    .keys = {.keyHeads = "",
+             .headSize = "",
+             .activation = "hidden_activation",
+             .epsilon = "norm_eps",
+             .embeddingDropout = "embedding_dropout",
+             .residualDropout = "attention_dropout",
+             .theta = "global_rope_theta",
+             .rotaryShare = "",
+             .window = "local_attention",
+             .windowTheta = "local_rope_theta"},
+    .names = {.embedding = "embeddings.tok_embeddings",
+              .embeddingNorm = "embeddings.norm",
+              .embeddingDropout = "embeddings.drop",
+              .finalNorm = "final_norm",
+              .attention = "attn",
+              .joined = "Wqkv",
+              .output = "Wo",
+              .attentionDropout = "attn.out_drop",
+              .gate = "Wi",
+              .down = "Wo",
+              .activation = "act",
+              .attentionNorm = "attn_norm",
+              .mlpNorm = "mlp_norm"},
+    .epsilon = 1e-5,
+    .theta = 160000,
+    .windowTheta = 10000,
+    .activation = "gelu",
+    .tied = true,
+    .paddingRow = 50283,
+    .always = kNormBefore | kFinalNorm | kNormScales | kSeesAll | kFirstUnnormed,
+    .norm = NormKind::LayerScale,
+    .queries = QueryLayout::Parts,
+    .mlp = MlpKind::Joined,
+    .windows = WindowRule::Between,
+    .windowSize = 128,
+    .windowPeriod = 3,
+    .switches = {{"attention_bias", false, kQueryBias | kOutputBias},
+                 {"mlp_bias", false, kInnerBias},
+                 {"decoder_bias", true, kHeadBias},
+                 {"classifier_bias", false, kHeadDenseBias}},
+    .unsupported = {"norm_bias", "sparse_prediction", "mlp_dropout"},
+    .unread = {"deterministic_flash_attn", "sparse_pred_ignore_index", "reference_compile", "repad_logits_with_grad",
+               "cls_token_id", "initializer_cutoff_factor", "layer_norm_eps", "position_embedding_type"},
+    .heads = kModernBertHeads,
+    .readOwn = readModernBert};
 
 static constexpr ModelHead kVitHeads[] = {
     {.architecture = "ViTForImageClassification", .ofFirst = true, .classifies = true, .output = "classifier"}};
@@ -197,6 +273,6 @@ static constexpr DecoderFamily kVit{.type = "vit",
                                     .heads = kVitHeads,
                                     .readOwn = readVit};
 
-static constexpr DecoderFamily kEncoders[] = {kBert, roberta(), kVit};
+static constexpr DecoderFamily kEncoders[] = {kBert, roberta(), kModernBert, kVit};
 
 ArrayRef<DecoderFamily> hyc::encoderFamilies() { return kEncoders; }

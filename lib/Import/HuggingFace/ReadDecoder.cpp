@@ -269,17 +269,21 @@ static LogicalResult readTurns(ConfigReader &reader, DecoderConfig &config) {
 /// By the rule, before a list of layers is looked at.
 static LogicalResult applyWindowRule(ConfigReader &reader, DecoderConfig &config) {
   const DecoderFamily &family = *config.family;
-  bool slides = family.windows == WindowRule::Given || family.windows == WindowRule::Period;
+  const bool isBetween = family.windows == WindowRule::Between,
+             isPeriodic = family.windows == WindowRule::Period || isBetween;
+  const StringRef periodKey =
+      isBetween ? "global_attn_every_n_layers" : "sliding_window_pattern|_sliding_window_pattern";
+  bool slides = family.windows == WindowRule::Given || isPeriodic;
   int64_t first = family.windows == WindowRule::Asked ? 28 : 0, period = family.windowPeriod;
   const bool isAsked = family.windows == WindowRule::Asked || family.windows == WindowRule::AskedAll ||
                        family.windows == WindowRule::AskedUnturned;
   if ((isAsked && failed(reader.readBool("use_sliding_window", slides))) ||
       (family.windows == WindowRule::Asked && failed(reader.readSize("max_window_layers", first, 0, kMaxLayers))) ||
-      (family.windows == WindowRule::Period &&
-       failed(reader.readSize("sliding_window_pattern|_sliding_window_pattern", period, 1, kMaxLayers))))
+      (isPeriodic && failed(reader.readSize(periodKey, period, 1, kMaxLayers))))
     return failure();
   for (int64_t layer = 0; slides && layer < config.layers; ++layer)
     config.isWindowed[layer] = family.windows == WindowRule::Period          ? (layer + 1) % period != 0
+                               : isBetween                                   ? layer % period != 0
                                : family.windows == WindowRule::AskedUnturned ? !config.isTurned[layer]
                                                                              : layer >= first;
   return success();
@@ -290,7 +294,7 @@ static LogicalResult readWindows(ConfigReader &reader, DecoderConfig &config) {
   config.isWindowed.assign(config.layers, false);
   if (family.windows == WindowRule::None)
     return success();
-  if (failed(reader.readSize("sliding_window", config.window, 1, kMaxPositions)) ||
+  if (failed(reader.readSize(family.keys.window, config.window, 1, kMaxPositions)) ||
       failed(applyWindowRule(reader, config)))
     return failure();
   const bool listsLayers = family.windows != WindowRule::Given && family.windows != WindowRule::AskedAll;
@@ -308,7 +312,7 @@ static LogicalResult readWindows(ConfigReader &reader, DecoderConfig &config) {
     if (failed(reader.readBool("use_sliding_window", asked)))
       return failure();
   }
-  if (!asked || reader.isNull("sliding_window") || config.window == 0)
+  if (!asked || reader.isNull(family.keys.window) || config.window == 0)
     config.isWindowed.assign(config.layers, false);
   return success();
 }

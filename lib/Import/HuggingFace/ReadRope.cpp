@@ -120,7 +120,7 @@ LogicalResult hyc::readRope(ConfigReader &reader, DecoderConfig &config) {
   config.rope.theta = family.theta;
   config.windowRope.theta = family.windowTheta;
   if (failed(reader.readNumber(family.keys.theta, config.rope.theta, false)) ||
-      failed(reader.readNumber("rope_local_base_freq", config.windowRope.theta, false)) ||
+      failed(reader.readNumber(family.keys.windowTheta, config.windowRope.theta, false)) ||
       failed(reader.readNumber(family.keys.rotaryShare, config.rotaryShare, false)) ||
       failed(reader.readSize("original_max_position_embeddings", firstPositions, 1, kMaxPositions)) ||
       failed(readParameters(reader, config, firstPositions)))

@@ -14,7 +14,8 @@ using llvm::ArrayRef;
 using llvm::StringRef;
 
 Importer::Importer(MLIRContext &context, const OnnxFile &file, const ImportOptions &options)
-    : file(file), options(options), builder(&context), names(file), currentLoc(file.getLoc()),
+    : file(file), options(options), builder(&context), traced(file.getGraph()), names(file, traced),
+      nextParameter(file.getGraph().initializer_size()), currentLoc(file.getLoc()),
       errorCounter(&context, [this](Diagnostic &diagnostic) {
         errors += diagnostic.getSeverity() == DiagnosticSeverity::Error;
         return failure(); // for the next handler to show
@@ -43,6 +44,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
       op.erase();
   chooseInitialRules();
   warnOfMergedParameters();
+  warnOfLostParameters();
   if (failed(checkWeightsExist()) || failed(verify(*module)))
     return failure();
   return std::move(module);
@@ -164,6 +166,21 @@ LogicalResult Importer::importInputs() {
 // Initializers
 //===----------------------------------------------------------------------===//
 
+/// Of one parameter an exporter may have computed several tensors: the same one again is the same parameter, others are
+/// parts of it and get numbers behind its name. The initializer that stands for it.
+int Importer::distinguish(int index, ParameterNaming &naming) {
+  std::vector<int> &others = foldedFrom[naming.name];
+  // Vectors of a part may be equal by chance, as zeros are.
+  const bool isVector = file.getGraph().initializer(index).dims_size() < 2;
+  for (int other : others)
+    if (!isVector && file.initializersAreEqual(index, other))
+      return other;
+  if (!others.empty())
+    naming.name += "." + std::to_string(others.size());
+  others.push_back(index);
+  return index;
+}
+
 LogicalResult Importer::importInitializer(int index) {
   const onnxfile::Tensor &tensor = file.getGraph().initializer(index);
   ParameterNaming naming = names(index);
@@ -171,10 +188,6 @@ LogicalResult Importer::importInitializer(int index) {
   Binding binding;
   binding.type = RankedTensorType::get(shape, OnnxFile::getElementType(getContext(), tensor.data_type()));
   if (naming.isParameter) {
-    // Computed from a table by positions [1, …]: the leading 1 is no dimension of the parameter.
-    if (naming.folded)
-      while (shape.size() > 2 && shape.front() == 1)
-        shape.erase(shape.begin());
     // Programs read parameters from where their bytes lie; values listed in a field of wider numbers lie nowhere.
     if (options.weights != WeightSource::Initialise && !file.locateInitializer(index) &&
         binding.type.getNumElements() > 0)
@@ -185,8 +198,8 @@ LogicalResult Importer::importInitializer(int index) {
       return emitError(file.getLoc(tensor.name())) << "parameter \"" << naming.name
                                                    << "\" has a name that hyc needs for itself, expected any other; "
                                                       "rename it in the model";
-    binding.parameter = index;
-    this->naming[index] = naming;
+    binding.parameter = naming.folded && naming.transposeOf < 0 ? distinguish(index, naming) : index;
+    this->naming.try_emplace(binding.parameter, naming);
   } else {
     binding.constant = file.readInitializer(index);
     if (!binding.constant)
@@ -213,6 +226,8 @@ LogicalResult Importer::importInitializers() {
 }
 
 Attribute Importer::initialValues(int index) {
+  if (naming[index].type)
+    return FillAttr::get(getContext(), builder.getF64FloatAttr(*naming[index].start));
   std::optional<StoredValues> stored = file.locateInitializer(storedAs(index));
   bool byRule = options.weights == WeightSource::Initialise ||
                 (options.weights == WeightSource::InitialiseMissing && stored && stored->absent);
@@ -226,40 +241,46 @@ Attribute Importer::initialValues(int index) {
   return FillAttr::get(getContext(), builder.getF64FloatAttr(0)); // of no elements
 }
 
+RankedTensorType Importer::parameterType(int index) {
+  const ParameterNaming &name = naming[index];
+  if (name.type)
+    return name.type;
+  const onnxfile::Tensor &tensor = file.getGraph().initializer(storedAs(index));
+  llvm::SmallVector<int64_t> shape(tensor.dims().begin() + name.repeatedDims, tensor.dims().end());
+  return RankedTensorType::get(shape, OnnxFile::getElementType(getContext(), tensor.data_type()));
+}
+
 /// The parameter of an initializer that is no transposed copy of another.
 ParamOp Importer::declare(int index) {
   ParamOp &param = params[index];
   if (param)
     return param;
   const ParameterNaming &name = naming[index];
-  const onnxfile::Tensor &tensor = file.getGraph().initializer(storedAs(index));
-  llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
-  while (name.folded && shape.size() > 2 && shape.front() == 1)
-    shape.erase(shape.begin());
-  auto type = RankedTensorType::get(shape, OnnxFile::getElementType(getContext(), tensor.data_type()));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(function);
-  return param = ParamOp::create(builder, file.getLoc(name.name), name.name, type, initialValues(index),
+  return param = ParamOp::create(builder, file.getLoc(name.name), name.name, parameterType(index), initialValues(index),
                                  DenseI64ArrayAttr(), !name.trainable, TypeAttr());
 }
 
 /// A new read of the parameter in front of its user; declares the parameter at its first use.
 Value Importer::read(int index) {
-  const ParameterNaming &name = naming[index];
-  const onnxfile::Tensor &tensor = file.getGraph().initializer(storedAs(index));
-  llvm::SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
-  if (name.transposeOf >= 0) {
-    this->naming.try_emplace(name.transposeOf, names(name.transposeOf));
+  if (const int original = naming[index].transposeOf; original >= 0) {
+    naming.try_emplace(original, names(original));
     TransposeOp::Properties properties;
     properties.permutation = builder.getDenseI64ArrayAttr({1, 0});
-    return emitInferred<TransposeOp>(read(name.transposeOf), properties);
+    return emitInferred<TransposeOp>(read(original), properties);
   }
+  const ParameterNaming &name = naming[index];
   RankedTensorType type = declare(index).getTensorType();
-  Type elementType = type.getElementType();
   Value value = ReadOp::create(builder, currentLoc, type, name.name);
-  if (type.getShape() != ArrayRef<int64_t>(shape))
-    value = emit<ReshapeOp>(RankedTensorType::get(shape, elementType), value);
-  return value;
+  if (name.repeatedDims == 0)
+    return value;
+  const auto &dims = file.getGraph().initializer(storedAs(index)).dims();
+  auto whole = RankedTensorType::get(llvm::SmallVector<int64_t>(dims.begin(), dims.end()), type.getElementType());
+  if (whole.getNumElements() == type.getNumElements())
+    return emit<ReshapeOp>(whole, value);
+  auto last = llvm::to_vector(llvm::seq<int64_t>(name.repeatedDims, whole.getRank()));
+  return emit<BroadcastOp>(whole, value, last);
 }
 
 LogicalResult Importer::checkWeightsExist() {
@@ -268,7 +289,9 @@ LogicalResult Importer::checkWeightsExist() {
   std::string first, missingFile;
   int count = 0;
   for (auto &[index, param] : params)
-    if (std::optional<StoredValues> stored = file.locateInitializer(storedAs(index)); stored && stored->absent)
+    if (std::optional<StoredValues> stored =
+            naming[index].type ? std::nullopt : file.locateInitializer(storedAs(index));
+        stored && stored->absent)
       if (count++ == 0 || param.getSymName() < first)
         first = param.getSymName().str(), missingFile = stored->file;
   if (count == 0)
@@ -335,18 +358,22 @@ void Importer::warnOfMergedParameters() {
 // Nodes and outputs
 //===----------------------------------------------------------------------===//
 
-LogicalResult Importer::importNode(const onnxfile::Node &node) {
+LogicalResult Importer::importFor(const onnxfile::Node &node, StringRef module) {
   const Operator &op = *findOperator(node);
   std::string label = node.name().empty() && node.output_size() ? node.output(0) : node.name();
   currentLoc = file.getLoc(label);
   currentScope = getScope(node);
   NodeImport import(*this, node);
   for (int i = 0; i < node.input_size(); ++i) {
-    Binding *binding = lookupFor(node, i);
+    Binding *binding = lookupFor(node, i, module);
     if (binding && currentScope.empty())
       currentScope =
           binding->parameter >= 0 ? StringRef(naming[binding->parameter].name).rsplit('.').first.str() : binding->scope;
     import.inputs.push_back(binding);
+  }
+  if (Binding *bias = restoreBias(node, import)) {
+    import.inputs.resize(2);
+    import.inputs.push_back(bias);
   }
   return op(import);
 }

@@ -6,14 +6,21 @@
 
 #include "OnnxFile.h"
 #include "OperandRules.h"
+#include "TracedProgram.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/ONNX/Import.h"
 #include "hyc/Support/OpIds.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include <map>
 
 namespace hyc::onnx {
+
+/// Who reads a part of a merged parameter: the module without what tells its calls apart, empty where it is not known,
+/// and the role in which it reads the part.
+using Reader = std::pair<std::string, std::string>;
+struct Shared;
 
 /// What a name of the graph stands for: exactly one of these; none of them where an optional value is not there.
 struct Binding {
@@ -37,22 +44,35 @@ struct ParameterNaming {
   std::string name;
   std::optional<double> start; // what every element starts from by the rule for models that have no values
   int valuesOf = -1;           // of a part of a merged parameter: the initializer that all of them start from
+  int repeatedDims = 0;        // leading dimensions of the initializer, along which the parameter repeats
+  mlir::RankedTensorType type; // of one that no initializer holds
 };
 
 /// Undoes what exporters do to the names of parameters.
 class ParameterNames {
 public:
-  explicit ParameterNames(const OnnxFile &file);
+  ParameterNames(const OnnxFile &file, const TracedProgram &traced);
   ParameterNaming operator()(int initializer) const;
+  bool contains(llvm::StringRef initializer) const { return initializers.contains(initializer); }
+  llvm::ArrayRef<const onnxfile::Node *> usersOf(llvm::StringRef tensor) const {
+    auto found = users.find(tensor);
+    return found == users.end() ? llvm::ArrayRef<const onnxfile::Node *>() : llvm::ArrayRef(found->second);
+  }
+  /// Names of what an initializer was computed from.
+  llvm::SmallVector<llvm::StringRef> foldedInto(llvm::StringRef initializer) const;
 
 private:
   ParameterNaming recoverGenerated(int initializer) const;
+  int countRepeatedDims(int initializer) const;
+
+  llvm::StringRef findFoldedParameter(llvm::StringRef initializer) const;
 
   const OnnxFile &file;
+  const TracedProgram &traced;
   llvm::StringMap<const onnxfile::Value *> infos;
-  llvm::StringMap<const onnxfile::Node *> firstUser;
-  llvm::StringMap<int> initializers; // by name
-  llvm::StringMap<double> averages;  // running averages of BatchNormalization, and what they start from
+  llvm::StringMap<llvm::SmallVector<const onnxfile::Node *, 1>> users; // by tensor
+  llvm::StringMap<int> initializers;                                   // by name
+  llvm::StringMap<double> averages; // running averages of BatchNormalization, and what they start from
   bool hasSignature = false;
 };
 
@@ -67,7 +87,7 @@ public:
   mlir::MLIRContext *getContext() { return builder.getContext(); }
   Binding *lookup(llvm::StringRef name);
   /// What a node has as an input: of a parameter that an exporter merged, the part that is its module's.
-  Binding *lookupFor(const onnxfile::Node &node, int input);
+  Binding *lookupFor(const onnxfile::Node &node, int input, llvm::StringRef module);
   void bind(llvm::StringRef name, Binding binding) { bindings[name] = std::move(binding); }
   void forget(llvm::StringRef name) { bindings.erase(name); }
 
@@ -126,6 +146,7 @@ private:
   mlir::LogicalResult importInputs();
   mlir::LogicalResult importInitializers();
   mlir::LogicalResult importInitializer(int index);
+  int distinguish(int initializer, ParameterNaming &naming);
   mlir::LogicalResult importNode(const onnxfile::Node &node);
   mlir::LogicalResult importOutputs();
   std::vector<std::pair<llvm::StringRef, llvm::StringRef>> findNextValues() const;
@@ -143,7 +164,16 @@ private:
     auto found = naming.find(parameter);
     return found != naming.end() && found->second.valuesOf >= 0 ? found->second.valuesOf : parameter;
   }
+  /// The parameter's own type, without the dimensions along which it repeats.
+  mlir::RankedTensorType parameterType(int parameter);
+  mlir::LogicalResult importFor(const onnxfile::Node &node, llvm::StringRef module);
+  std::vector<std::string> modulesOf(const onnxfile::Node &node) const;
+  bool wasMerged(int index, const Binding &whole, const Shared &shared) const;
+  void split(int index, const Binding &whole, std::map<Reader, Binding> parts, llvm::StringSet<> &taken);
   void findMergedParameters();
+  /// The bias that a node had when the model was traced, and that the exporter's optimizer dropped since it was zero.
+  Binding *restoreBias(const onnxfile::Node &node, NodeImport &import);
+  void warnOfLostParameters();
   void chooseInitialRules();
   void warnOfMergedParameters();
   mlir::LogicalResult checkWeightsExist();
@@ -157,11 +187,17 @@ private:
   llvm::StringMap<Binding> bindings;
   llvm::StringMap<int64_t> usesLeft;
   llvm::DenseMap<int, ParameterNaming> naming; // of the initializers that are parameters
+  TracedProgram traced;
   ParameterNames names;
-  llvm::DenseMap<int, ParamOp> params; // by initializer
-  std::map<int, Binding> kept;         // what replaces parameters, by initializer
+  llvm::DenseMap<int, ParamOp> params;          // by initializer
+  llvm::StringMap<std::vector<int>> foldedFrom; // initializers that an exporter computed, by parameter
+  std::map<int, Binding> kept;                  // what replaces parameters, by initializer
   /// Of parameters that an exporter merged, by the name that the graph has for them: who reads each part, and the part.
-  llvm::StringMap<std::map<std::pair<std::string, int>, Binding>> merged;
+  llvm::StringMap<std::map<Reader, Binding>> merged;
+  /// Of what is computed of merged parameters by a node of no module: the result for each module that reads it.
+  llvm::StringMap<std::map<std::string, Binding>> apart;
+  llvm::StringMap<Binding> restored; // biases, by name
+  int nextParameter = 0;             // the number of the next one that no initializer is
   llvm::DenseMap<mlir::Attribute, mlir::Value> largeConstants;
   mlir::Location currentLoc;
   std::string currentScope;
@@ -198,6 +234,8 @@ public:
 
   // Attributes; one of another type than asked for is reported, and `failed` tells.
   bool hasAttribute(llvm::StringRef name) const { return find(name) != nullptr; }
+  /// The call of PyTorch that it was, where the exporter notes that.
+  std::optional<TracedCall> traced() const { return tracedCallOf(node); }
   int64_t getInt(llvm::StringRef name, int64_t otherwise);
   double getFloat(llvm::StringRef name, double otherwise);
   std::string getString(llvm::StringRef name, llvm::StringRef otherwise);
@@ -292,10 +330,6 @@ mlir::LogicalResult importRunningGatherND(NodeImport &node);
 
 /// The names that a node takes from around it: its inputs, and what graphs among its attributes use and do not define.
 void forEachUse(const onnxfile::Node &node, llvm::function_ref<void(const std::string &)> visit);
-
-/// The module of a node without what tells its calls apart, and the role in which it reads an input: who reads a part
-/// of a merged parameter. No module where that is not known.
-std::pair<std::string, int> readerOf(const onnxfile::Node &node, int input);
 
 /// Reports unknown operators, names that are defined twice or never, and cycles; all of them. Fills `order` with the
 /// nodes' indices so that each comes after what it uses.

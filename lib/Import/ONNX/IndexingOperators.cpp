@@ -135,7 +135,10 @@ LogicalResult importGather(NodeImport &node) {
     return node.error() << "has a result of more elements than 63 bits can count";
   Builder &builder = importer.getBuilder();
   IntegerAttr padding;
-  if (int64_t row = node.getInt(kPaddingRow, -1); row >= 0)
+  int64_t row = node.getInt(kPaddingRow, -1);
+  if (std::optional<TracedCall> call = node.traced())
+    row = paddingRowOf(*call).value_or(row);
+  if (row >= 0 && row < dataShape[*axis])
     padding = builder.getI64IntegerAttr(row);
   if (indices.constant) {
     std::optional<HostTensor> positions = normalizeIndices(node, *indices.constant, dataShape[*axis]);

@@ -482,3 +482,32 @@ bool OnnxFile::initializerIsTransposeOf(int left, int right) const {
         return false;
   return a.dims(0) > 0 && a.dims(1) > 0;
 }
+
+bool OnnxFile::initializersAreEqual(int left, int right) const {
+  const onnxfile::Tensor &a = getGraph().initializer(left), &b = getGraph().initializer(right);
+  if (a.data_type() != b.data_type() || shapeOf(a) != shapeOf(b) || !stored[left] || !stored[right])
+    return false;
+  std::unique_ptr<llvm::MemoryBuffer> bytesA = mapValues(left), bytesB = mapValues(right);
+  return bytesA && bytesB && bytesA->getBuffer() == bytesB->getBuffer();
+}
+
+bool OnnxFile::initializerRepeats(int index, int dim) const {
+  const onnxfile::Tensor &tensor = getGraph().initializer(index);
+  if (tensor.dims(dim) == 1)
+    return true;
+  std::unique_ptr<llvm::MemoryBuffer> bytes = stored[index] ? mapValues(index) : nullptr;
+  if (!bytes || bytes->getBufferSize() == 0)
+    return false;
+  size_t step = bytes->getBufferSize();
+  for (int before = 0; before <= dim; ++before)
+    step /= static_cast<size_t>(tensor.dims(before));
+  const char *first = bytes->getBufferStart();
+  // What is one value everywhere is no table.
+  const size_t width = bytes->getBufferSize() / static_cast<size_t>(*countElements(shapeOf(tensor)));
+  if (std::memcmp(first, first + width, step - width) == 0)
+    return false;
+  for (int64_t at = 1; at < tensor.dims(dim); ++at)
+    if (std::memcmp(first, first + at * step, step) != 0)
+      return false;
+  return true;
+}

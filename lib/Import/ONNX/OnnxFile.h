@@ -67,6 +67,10 @@ public:
   std::optional<GivenValue> readValueFile(llvm::StringRef path, bool isOptional) const;
   /// Whether one initializer holds the bytes of another, transposed: an exporter's copy of a tied weight.
   bool initializerIsTransposeOf(int left, int right) const;
+  /// Whether two initializers have the same type and bytes.
+  bool initializersAreEqual(int left, int right) const;
+  /// Whether an initializer has the same bytes all along a dimension, all before which are of size 1 or have, too.
+  bool initializerRepeats(int index, int dim) const;
 
 private:
   OnnxFile(mlir::MLIRContext *context, llvm::StringRef path);

@@ -44,7 +44,7 @@ std::string hyc::onnx::getScope(const onnxfile::Node &node) {
   return path;
 }
 
-ParameterNames::ParameterNames(const OnnxFile &file) : file(file) {
+ParameterNames::ParameterNames(const OnnxFile &file, const TracedProgram &traced) : file(file), traced(traced) {
   for (auto [index, tensor] : llvm::enumerate(file.getGraph().initializer()))
     initializers[tensor.name()] = static_cast<int>(index);
   for (const onnxfile::Value &value : file.getGraph().value_info()) {
@@ -53,7 +53,7 @@ ParameterNames::ParameterNames(const OnnxFile &file) : file(file) {
   }
   for (const onnxfile::Node &node : file.getGraph().node())
     for (const std::string &input : node.input())
-      firstUser.try_emplace(input, &node);
+      users[input].push_back(&node);
   for (const onnxfile::Node &node : file.getGraph().node())
     if (node.op_type() == "BatchNormalization" && node.input_size() == 5) {
       averages.try_emplace(node.input(3), 0.0);
@@ -67,17 +67,33 @@ static bool hasOneElement(const onnxfile::Tensor &tensor) {
   return llvm::all_of(tensor.dims(), [](int64_t size) { return size == 1; });
 }
 
+llvm::SmallVector<StringRef> ParameterNames::foldedInto(StringRef initializer) const {
+  auto info = infos.find(initializer);
+  return info == infos.end() ? llvm::SmallVector<StringRef>()
+                             : parsePythonList(findMetadata(*info->second, kFoldedFrom));
+}
+
 /// The only name of a parameter among the names that a constant was folded from.
-static StringRef findFoldedParameter(StringRef text) {
+StringRef ParameterNames::findFoldedParameter(StringRef initializer) const {
   StringRef found;
-  for (StringRef name : parsePythonList(text)) {
-    if (!name.ends_with(".weight") && !name.ends_with(".bias"))
+  for (StringRef name : foldedInto(initializer)) {
+    if (!traced.isParameter(name) && !name.ends_with(".weight") && !name.ends_with(".bias"))
       continue;
     if (!found.empty())
       return "";
     found = name;
   }
   return found;
+}
+
+/// A table that was looked up by positions of the whole batch, (batch, …, rows, width), is rows of one parameter, as
+/// long as all samples have the same ones.
+int ParameterNames::countRepeatedDims(int initializer) const {
+  int count = 0;
+  for (int rank = file.getGraph().initializer(initializer).dims_size(); rank - count > 2; ++count)
+    if (!file.initializerRepeats(initializer, count))
+      break;
+  return count;
 }
 
 ParameterNaming ParameterNames::operator()(int initializer) const {
@@ -102,9 +118,10 @@ ParameterNaming ParameterNames::operator()(int initializer) const {
     naming.trainable = kind != kFrozenKind;
     return naming;
   }
-  StringRef folded = info == infos.end() ? "" : findFoldedParameter(findMetadata(*info->second, kFoldedFrom));
+  StringRef folded = findFoldedParameter(tensor.name());
   if (!folded.empty()) {
     naming.isParameter = naming.folded = true;
+    naming.repeatedDims = countRepeatedDims(initializer);
     // Where the parameter itself is there, too, as the other name of a tied weight, this is its transposed copy.
     if (auto own = initializers.find(folded); own == initializers.end())
       naming.name = folded.str();
@@ -127,10 +144,10 @@ ParameterNaming ParameterNames::recoverGenerated(int initializer) const {
   const onnxfile::Tensor &tensor = graph.initializer(initializer);
   ParameterNaming naming;
   naming.name = tensor.name();
-  auto user = firstUser.find(tensor.name());
+  llvm::ArrayRef<const onnxfile::Node *> readers = usersOf(tensor.name());
   StringRef prefix = StringRef(tensor.name()).drop_front(StringRef("onnx::").size()).rsplit('_').first;
   naming.isParameter = prefix == "MatMul" || prefix == "Gemm" || prefix == "Conv";
-  if (!naming.isParameter || user == firstUser.end())
+  if (!naming.isParameter || readers.empty())
     return naming;
   for (int other = 0; other < graph.initializer_size(); ++other)
     if (other != initializer && !StringRef(graph.initializer(other).name()).starts_with("onnx::") &&
@@ -138,7 +155,7 @@ ParameterNaming ParameterNames::recoverGenerated(int initializer) const {
       naming.transposeOf = other;
       return naming;
     }
-  std::string recovered = getScope(*user->second) + (tensor.dims_size() == 1 ? ".bias" : ".weight");
+  std::string recovered = getScope(*readers.front()) + (tensor.dims_size() == 1 ? ".bias" : ".weight");
   bool taken = llvm::any_of(graph.initializer(), [&](const onnxfile::Tensor &t) { return t.name() == recovered; });
   if (!taken && recovered.front() != '.')
     naming.name = recovered;

@@ -39,6 +39,8 @@ enum DecoderPart : uint32_t {
   kSeesAll = 1 << 17,          ///< attention looks both ways
   kCountsTokens = 1 << 18,     ///< positions count what is no padding, from the padding row's on
   kPatches = 1 << 19,          ///< samples are images, cut into patches
+  kFirstUnnormed = 1 << 20,    ///< the first block's attention has no norm in front
+  kHeadDenseBias = 1 << 21,    ///< the product within the head has a bias
 };
 
 /// What config.json says of the model; a key that is not there has the default of the family's configuration.
@@ -66,7 +68,9 @@ struct DecoderConfig {
   const ModelHead *head = nullptr; ///< null: logits of the vocabulary
   int64_t labels = 0;              ///< of a head that classifies
   double headDropout = 0;
-  int64_t tokenTypes = 0; ///< rows of the table of token types, of which samples have the first; 0: none
+  bool averagesRows = false;  ///< a head of one row takes the mean of all in place of the first
+  std::string headActivation; ///< the empty one: the head's own
+  int64_t tokenTypes = 0;     ///< rows of the table of token types, of which samples have the first; 0: none
   int64_t imageSize = 0, patchSize = 0, channels = 0;
 
   double rotaryShare = 1;          ///< of a head's elements, from its first on, are turned
