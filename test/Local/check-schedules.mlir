@@ -46,6 +46,16 @@ module {
 
 // -----
 
+// The only backward is missing; that the stage trains, apply says.
+module {
+  dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
+  // expected-error@+1 {{stage 0 ends its step with slot 0 full: no backward uses what was saved for micro-batch 0}}
+  dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<reduce>, #dist.do<apply>]
+  hyc.func @forward.0(%x: tensor<2xf32> {hyc.input = "x"}) { hyc.return }
+}
+
+// -----
+
 // The gradients of the second micro-batch come after they were summed up.
 module {
   dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
