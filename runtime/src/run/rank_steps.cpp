@@ -42,12 +42,7 @@ Status RankRun::train() {
   HYCRT_RETURN_IF_ERROR(copies_.open(ctx));
   if (environment_.rank == 0 && environment_.worldSize > 1) exchanges_.open(program_);
   const StepObserver observer;
-  const Result<double> linkRate = measureLink(*host_, environment_.worldSize);
-  if (!linkRate.ok()) return linkRate.status();
-  linkRate_ = *linkRate;
-  // Nobody's first step includes another's start.
-  enter("waits for all before the first step");
-  HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
+  HYCRT_RETURN_IF_ERROR(startTogether());
   enter(options_.evaluate ? "evaluates" : "trains");
   if (options_.evaluate) return evaluate(ctx);
   runner.loader().readAhead();
@@ -84,6 +79,15 @@ Status RankRun::train() {
     HYCRT_RETURN_IF_ERROR(
         saveWeights(ctx, options_.saveWeights, {run_, manifest_.folder + "/model", adapter, options_.merge}));
   }
+  return exchanger_->barrier();
+}
+
+// Nobody's first step includes another's start.
+Status RankRun::startTogether() {
+  const Result<double> linkRate = measureLink(*host_, environment_.worldSize);
+  if (!linkRate.ok()) return linkRate.status();
+  linkRate_ = *linkRate;
+  enter("waits for all before the first step");
   return exchanger_->barrier();
 }
 
