@@ -500,7 +500,10 @@ TEST(Loss, OfAFailingPeerIsNoticedAtOnce) {
   });
   EXPECT_EQ(outcomes[1].code, StatusCode::kData);
   EXPECT_EQ(outcomes[0].code, StatusCode::kPeerLost);
-  EXPECT_NE(outcomes[0].message.find("rank 1 failed"), std::string::npos) << outcomes[0].message;
+  // Where rank 1 ends while rank 0 still connects, that is what rank 0 says.
+  const std::string& said = outcomes[0].message;
+  EXPECT_TRUE(said.find("rank 1 failed") != std::string::npos || said.find("rank 1 has ended") != std::string::npos)
+      << said;
 }
 
 // Two stages that send to each other, `count` tensors each way, through two slots.

@@ -557,7 +557,7 @@ TEST_F(RanksThatDisagree, AboutTheDataAreRefused) {
   std::string text = folder_.files().read("text");
   text[3] ^= 1;
   const std::string other = folder_.files().write("other", text);
-  expectRefused({6, "", {"--data", other, "--seed", "3"}}, "the file of --data is 1000 bytes, ends with hash ");
+  expectRefused({6, "", {"--data", other, "--seed", "3"}}, "the file of --data is 1000 bytes with hash ");
 }
 
 TEST_F(RanksThatDisagree, AboutThreadsAndThePathOfTheDataAloneAreNot) {
